@@ -1,0 +1,1 @@
+//! Placeholder of the crate, filled in by the commits that follow.

@@ -1,0 +1,3 @@
+//! Placeholder of the program, filled in by the commits that follow.
+
+fn main() {}
