@@ -1,1 +1,29 @@
-//! Placeholder of the crate, filled in by the commits that follow.
+//! The seam: the contract between a lane and the operating system, without a system call in it.
+//!
+//! A lane submits operations ([`Op`]) with a [`Handle`] to a [`Driver`] and gets [`Completion`]s back. An operation that
+//! carries memory owns it: an exclusive [`Lease`], or a [`Chain`] of shared segments, all of the lane's own [`Arena`]. So the
+//! kernel never holds memory that a user's value owns, and dropping any value is always sound.
+//!
+//! `epoll` and `uring` (crate `sys`) implement the contract with Linux, `sim` with a simulated network and clock.
+#![deny(unsafe_code)]
+
+mod bell;
+mod buddy;
+mod chain;
+mod datagram;
+mod driver;
+mod error;
+mod handle;
+mod lease;
+mod operation;
+
+pub use bell::Bell;
+pub use chain::{Chain, FilePart, Segment};
+pub use datagram::{Arrival, BATCH_MAX, DATAGRAM_BYTES_MAX, Datagrams, TRAIN_DATAGRAMS_MAX, Train, Trains};
+pub use driver::{Driver, DriverCounters, Tuning, Wait};
+pub use error::{Error, Fault, Reason};
+pub use handle::{File, Handle, Socket};
+pub use lease::{Arena, LEASE_BYTES_MAX, Lease, Shared};
+pub use operation::{
+    Bind, Completion, Interest, Listen, OffloadResult, OffloadWork, Offloaded, Op, OpenOptions, Outcome, StreamOptions, Work,
+};

@@ -1,0 +1,284 @@
+//! A chain of segments: the bytes of an input, an output, or one send, without copying them together.
+
+use crate::handle::File;
+use crate::lease::Shared;
+use std::collections::VecDeque;
+
+/// A part of a file, to be sent without passing through the lane's memory where the system can (sendfile(2)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FilePart {
+    /// The open file.
+    pub file: File,
+    /// Where the part begins, in bytes.
+    pub offset: u64,
+    /// How many bytes it has.
+    pub length: u64,
+}
+
+/// One piece of a chain.
+#[derive(Clone, Debug)]
+pub enum Segment {
+    /// Bytes in the lane's memory.
+    Shared(Shared),
+    /// Bytes that live as long as the program.
+    Static(&'static [u8]),
+    /// Bytes of a file.
+    File(FilePart),
+}
+
+impl Segment {
+    /// Bytes in this piece.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Shared(shared) => shared.len(),
+            Self::Static(bytes) => bytes.len(),
+            Self::File(part) => part.length as usize,
+        }
+    }
+
+    /// Whether it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The bytes, unless they lie in a file.
+    pub fn bytes(&self) -> Option<&[u8]> {
+        match self {
+            Self::Shared(shared) => Some(shared),
+            Self::Static(bytes) => Some(bytes),
+            Self::File(_) => None,
+        }
+    }
+
+    /// Bytes of lane memory that this piece keeps in use.
+    pub fn charged(&self) -> usize {
+        match self {
+            Self::Shared(shared) => shared.charged(),
+            Self::Static(_) | Self::File(_) => 0,
+        }
+    }
+
+    /// Drops the first `bytes`.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    pub fn skip(&mut self, bytes: usize) {
+        match self {
+            Self::Shared(shared) => shared.skip(bytes),
+            Self::Static(slice) => *slice = &slice[bytes..],
+            Self::File(part) => {
+                assert!(bytes as u64 <= part.length);
+                part.offset += bytes as u64;
+                part.length -= bytes as u64;
+            }
+        }
+    }
+
+    /// Splits off and returns the first `bytes`; `self` keeps the rest.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    pub fn split_to(&mut self, bytes: usize) -> Segment {
+        let mut front = self.clone();
+        self.skip(bytes);
+        match &mut front {
+            Self::Shared(shared) => shared.truncate(bytes),
+            Self::Static(slice) => *slice = &slice[..bytes],
+            Self::File(part) => part.length = bytes as u64,
+        }
+        front
+    }
+}
+
+impl From<Shared> for Segment {
+    fn from(shared: Shared) -> Self {
+        Self::Shared(shared)
+    }
+}
+
+impl From<&'static [u8]> for Segment {
+    fn from(bytes: &'static [u8]) -> Self {
+        Self::Static(bytes)
+    }
+}
+
+/// Segments in order. Never holds an empty one.
+#[derive(Clone, Debug, Default)]
+pub struct Chain {
+    segments: VecDeque<Segment>,
+    length: usize,
+}
+
+impl Chain {
+    /// An empty chain; allocates nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Bytes in all segments.
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Whether there is no byte.
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// Bytes of lane memory that the segments keep in use; a block shared by several segments counts for each.
+    pub fn charged(&self) -> usize {
+        self.segments.iter().map(Segment::charged).sum()
+    }
+
+    /// Appends a segment; an empty one vanishes.
+    pub fn push(&mut self, segment: impl Into<Segment>) {
+        let segment = segment.into();
+        if !segment.is_empty() {
+            self.length += segment.len();
+            self.segments.push_back(segment);
+        }
+    }
+
+    /// Puts a segment in front; an empty one vanishes.
+    pub fn push_front(&mut self, segment: impl Into<Segment>) {
+        let segment = segment.into();
+        if !segment.is_empty() {
+            self.length += segment.len();
+            self.segments.push_front(segment);
+        }
+    }
+
+    /// Moves all segments of `other` behind these; `other` keeps its storage.
+    pub fn append(&mut self, other: &mut Chain) {
+        self.length += std::mem::take(&mut other.length);
+        self.segments.append(&mut other.segments);
+    }
+
+    /// Removes and returns the first segment.
+    pub fn pop(&mut self) -> Option<Segment> {
+        let segment = self.segments.pop_front()?;
+        self.length -= segment.len();
+        Some(segment)
+    }
+
+    /// The first segment.
+    pub fn front(&self) -> Option<&Segment> {
+        self.segments.front()
+    }
+
+    /// The segments in order.
+    pub fn segments(&self) -> impl DoubleEndedIterator<Item = &Segment> + ExactSizeIterator {
+        self.segments.iter()
+    }
+
+    /// The segments in order, to be replaced by ones of the same length (compaction).
+    pub fn segments_mut(&mut self) -> impl Iterator<Item = &mut Segment> {
+        self.segments.iter_mut()
+    }
+
+    /// Drops the first `bytes`, or everything if there are fewer; answers how many were dropped.
+    pub fn skip(&mut self, bytes: usize) -> usize {
+        let bytes = bytes.min(self.length);
+        let mut left = bytes;
+        while left > 0 {
+            let Some(front) = self.segments.front_mut() else { break };
+            if front.len() > left {
+                front.skip(left);
+                break;
+            }
+            left -= front.len();
+            self.segments.pop_front();
+        }
+        self.length -= bytes;
+        bytes
+    }
+
+    /// Moves the first `bytes` (or all, if there are fewer) to the end of `to`, without copying them.
+    pub fn move_to(&mut self, bytes: usize, to: &mut Chain) {
+        let mut left = bytes.min(self.length);
+        while left > 0 {
+            let Some(front) = self.segments.front_mut() else { break };
+            let part =
+                if front.len() > left { front.split_to(left) } else { self.segments.pop_front().unwrap_or(Segment::Static(&[])) };
+            left -= part.len();
+            self.length -= part.len();
+            to.push(part);
+        }
+    }
+
+    /// Drops everything and keeps the storage for reuse.
+    pub fn clear(&mut self) {
+        self.segments.clear();
+        self.length = 0;
+    }
+
+    /// Copies the first bytes into `to`, as many as fit and lie in memory; answers how many.
+    pub fn copy_to(&self, to: &mut [u8]) -> usize {
+        let mut done = 0;
+        for bytes in self.segments.iter().map_while(Segment::bytes) {
+            let part = bytes.len().min(to.len() - done);
+            to[done..done + part].copy_from_slice(&bytes[..part]);
+            done += part;
+            if done == to.len() {
+                break;
+            }
+        }
+        done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lease::Arena;
+    use proptest::prelude::*;
+
+    fn chain_of(arena: &Arena, parts: &[Vec<u8>]) -> Chain {
+        let mut chain = Chain::new();
+        for (index, part) in parts.iter().enumerate() {
+            match index % 2 {
+                0 => chain.push(arena.copy_of(part).unwrap().share()),
+                _ => chain.push(Segment::Static(Box::leak(part.clone().into_boxed_slice()))),
+            }
+        }
+        chain
+    }
+
+    fn bytes_of(chain: &Chain) -> Vec<u8> {
+        let mut bytes = vec![0; chain.len()];
+        assert_eq!(chain.copy_to(&mut bytes), chain.len());
+        bytes
+    }
+
+    proptest! {
+        /// A chain behaves as the bytes it stands for.
+        #[test]
+        fn behaves_as_its_bytes(parts in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..8), skip in 0usize..80, take in 0usize..80) {
+            let arena = Arena::new(1).unwrap();
+            let mut model: Vec<u8> = parts.concat();
+            let mut chain = chain_of(&arena, &parts);
+            prop_assert_eq!(bytes_of(&chain), model.clone());
+            let skipped = chain.skip(skip);
+            prop_assert_eq!(skipped, skip.min(model.len()));
+            model.drain(..skipped);
+            let mut moved = Chain::new();
+            chain.move_to(take, &mut moved);
+            let rest = model.split_off(take.min(model.len()));
+            prop_assert_eq!(bytes_of(&moved), model);
+            prop_assert_eq!(bytes_of(&chain), rest);
+            prop_assert!(chain.segments().chain(moved.segments()).all(|segment| !segment.is_empty()));
+        }
+    }
+
+    #[test]
+    fn a_file_part_moves_its_offset() {
+        let file = File { index: 0, generation: 0 };
+        let mut chain = Chain::new();
+        chain.push(Segment::File(FilePart { file, offset: 100, length: 50 }));
+        let mut front = Chain::new();
+        chain.move_to(20, &mut front);
+        let parts: Vec<_> = front.segments().chain(chain.segments()).cloned().collect();
+        assert!(matches!(parts[0], Segment::File(FilePart { offset: 100, length: 20, .. })));
+        assert!(matches!(parts[1], Segment::File(FilePart { offset: 120, length: 30, .. })));
+    }
+}

@@ -1,0 +1,293 @@
+//! Batches of datagrams: what one receive call brought, and the trains that one send call takes away.
+
+use crate::chain::Segment;
+use crate::lease::Shared;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
+
+/// The most payload bytes of one UDP datagram over IPv4: 65,535 less the two headers (RFC 768, RFC 791).
+pub const DATAGRAM_BYTES_MAX: usize = 65_507;
+/// The most datagrams of one train (`UDP_MAX_SEGMENTS` of Linux, udp(7)).
+pub const TRAIN_DATAGRAMS_MAX: usize = 64;
+/// The most datagrams or trains of one batch.
+pub const BATCH_MAX: usize = 64;
+
+/// One datagram, or one train of equal datagrams from one peer that arrived together (UDP_GRO).
+#[derive(Clone, Debug)]
+pub struct Arrival {
+    /// Who sent it.
+    pub peer: SocketAddr,
+    /// The address that was asked, where the socket is bound to the wildcard address.
+    pub asked: Option<IpAddr>,
+    /// The interface that it came in by, to answer link-local peers; 0 if not known.
+    pub interface: u32,
+    /// Bytes of each datagram but perhaps the last; equal to the length for a single one.
+    pub datagram_bytes: u32,
+    range: Range<u32>,
+}
+
+impl Arrival {
+    /// How many datagrams it holds; one without payload counts as one.
+    pub fn datagrams(&self) -> usize {
+        self.range.len().div_ceil(self.datagram_bytes.max(1) as usize).max(1)
+    }
+
+    /// Payload bytes of all its datagrams.
+    pub fn bytes(&self) -> usize {
+        self.range.len()
+    }
+}
+
+/// What one receive brought. Reused from call to call: only the first one allocates.
+#[derive(Debug, Default)]
+pub struct Datagrams {
+    arrivals: Vec<Arrival>,
+    memory: Option<Shared>,
+}
+
+impl Datagrams {
+    /// An empty batch; the storage for [`BATCH_MAX`] arrivals comes with the first fill.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Empties the batch and gives its memory back.
+    pub fn clear(&mut self) {
+        self.arrivals.clear();
+        self.memory = None;
+    }
+
+    /// Begins to fill: the driver's part. `memory` holds all that [`Datagrams::add`] will name.
+    pub fn fill(&mut self, memory: Shared) {
+        self.arrivals.clear();
+        self.arrivals.reserve(BATCH_MAX);
+        self.memory = Some(memory);
+    }
+
+    /// Adds what lies at `range` of the memory: the driver's part.
+    ///
+    /// # Panics
+    /// If the range is outside the memory.
+    pub fn add(&mut self, range: Range<usize>, peer: SocketAddr, asked: Option<(IpAddr, u32)>, datagram_bytes: usize) {
+        assert!(range.start <= range.end && range.end <= self.memory.as_ref().map_or(0, |memory| memory.len()));
+        let (asked, interface) = asked.map_or((None, 0), |(address, interface)| (Some(address), interface));
+        let range = range.start as u32..range.end as u32;
+        self.arrivals.push(Arrival { peer, asked, interface, datagram_bytes: datagram_bytes as u32, range });
+    }
+
+    /// The arrivals in order.
+    pub fn arrivals(&self) -> &[Arrival] {
+        &self.arrivals
+    }
+
+    /// Whether nothing arrived.
+    pub fn is_empty(&self) -> bool {
+        self.arrivals.is_empty()
+    }
+
+    /// The payload of an arrival of this batch, all its datagrams one after the other.
+    pub fn payload(&self, arrival: &Arrival) -> &[u8] {
+        let range = arrival.range.start as usize..arrival.range.end as usize;
+        self.memory.as_deref().map_or(&[], |memory| &memory[range])
+    }
+
+    /// The same bytes as a view that can be kept or sent without copying.
+    pub fn share(&self, arrival: &Arrival) -> Segment {
+        let range = arrival.range.start as usize..arrival.range.end as usize;
+        self.memory.as_ref().map_or(Segment::Static(&[]), |memory| memory.slice(range).into())
+    }
+}
+
+/// Datagrams to one peer that leave together: equal sizes, only the last may be shorter (UDP_SEGMENT).
+#[derive(Clone, Debug)]
+pub struct Train {
+    /// Where they go.
+    pub peer: SocketAddr,
+    /// The address to send from, if not the one that the socket is bound to.
+    pub source: Option<IpAddr>,
+    /// The interface to send by; 0 leaves it to routing.
+    pub interface: u32,
+    /// Bytes of each datagram but perhaps the last.
+    pub datagram_bytes: u32,
+    /// Payload bytes in all.
+    pub bytes: u32,
+    first: u32,
+    last: u32,
+    parts: u32,
+}
+
+impl Train {
+    /// How many datagrams it holds; one without payload counts as one.
+    pub fn datagrams(&self) -> usize {
+        (self.bytes as usize).div_ceil(self.datagram_bytes.max(1) as usize).max(1)
+    }
+
+    /// Of how many segments the payload is made.
+    pub fn parts(&self) -> usize {
+        self.parts as usize
+    }
+}
+
+#[derive(Debug)]
+struct Part {
+    segment: Segment,
+    next: u32,
+}
+
+/// Trains to send in one call. Reused from call to call.
+#[derive(Debug, Default)]
+pub struct Trains {
+    trains: Vec<Train>,
+    parts: Vec<Part>,
+}
+
+const NO_PART: u32 = u32::MAX;
+
+impl Trains {
+    /// An empty batch.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Drops all trains and keeps the storage.
+    pub fn clear(&mut self) {
+        self.trains.clear();
+        self.parts.clear();
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.trains.is_empty()
+    }
+
+    /// The trains in order.
+    pub fn trains(&self) -> &[Train] {
+        &self.trains
+    }
+
+    /// The segments of a train of this batch.
+    pub fn segments<'a>(&'a self, train: &Train) -> impl Iterator<Item = &'a Segment> {
+        let mut next = train.first;
+        std::iter::from_fn(move || {
+            let part = self.parts.get(next as usize)?;
+            next = part.next;
+            Some(&part.segment)
+        })
+    }
+
+    /// Adds `payload` for `peer`: datagrams of `datagram_bytes`, the last perhaps shorter. It joins the peer's last
+    /// train of this batch where their order and sizes allow it, and begins a new train otherwise.
+    ///
+    /// Answers false, and adds nothing, if a datagram would be over [`DATAGRAM_BYTES_MAX`] or the payload has more
+    /// than [`TRAIN_DATAGRAMS_MAX`] datagrams.
+    pub fn add(
+        &mut self,
+        peer: SocketAddr,
+        source: Option<IpAddr>,
+        interface: u32,
+        payload: Segment,
+        datagram_bytes: usize,
+    ) -> bool {
+        let bytes = payload.len();
+        let size = datagram_bytes.min(bytes);
+        if size > DATAGRAM_BYTES_MAX || bytes > size.max(1) * TRAIN_DATAGRAMS_MAX {
+            return false;
+        }
+        let new = self.parts.len() as u32;
+        self.parts.push(Part { segment: payload, next: NO_PART });
+        let found = self.trains.iter_mut().rfind(|train| train.peer == peer);
+        match found.filter(|train| train.source == source && train.interface == interface && takes(train, bytes, size)) {
+            Some(train) => {
+                self.parts[train.last as usize].next = new;
+                train.last = new;
+                train.parts += 1;
+                train.bytes += bytes as u32;
+            }
+            None => self.trains.push(Train {
+                peer,
+                source,
+                interface,
+                datagram_bytes: size as u32,
+                bytes: bytes as u32,
+                first: new,
+                last: new,
+                parts: 1,
+            }),
+        }
+        true
+    }
+}
+
+/// Whether `bytes` more, in datagrams of `size`, may follow in `train`: all before must be full, sizes fit, and the
+/// whole stays within what one call takes.
+fn takes(train: &Train, bytes: usize, size: usize) -> bool {
+    let whole = train.datagram_bytes as usize;
+    let all = train.bytes as usize + bytes;
+    let alike = size == whole || (size < whole && size == bytes);
+    bytes > 0
+        && whole > 0
+        && alike
+        && (train.bytes as usize).is_multiple_of(whole)
+        && all <= DATAGRAM_BYTES_MAX
+        && all.div_ceil(whole) <= TRAIN_DATAGRAMS_MAX
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lease::Arena;
+
+    fn peer(port: u16) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], port))
+    }
+
+    fn payload(bytes: usize) -> Segment {
+        Segment::Static(&[7; 70_000][..bytes])
+    }
+
+    #[test]
+    fn replies_to_one_peer_join_even_when_others_lie_between() {
+        let mut trains = Trains::new();
+        for port in [1, 2, 1, 2, 1] {
+            assert!(trains.add(peer(port), None, 0, payload(100), 100));
+        }
+        let shape: Vec<_> = trains.trains().iter().map(|train| (train.peer.port(), train.datagrams(), train.parts())).collect();
+        assert_eq!(shape, [(1, 3, 3), (2, 2, 2)]);
+        assert_eq!(trains.segments(&trains.trains()[0]).map(Segment::len).sum::<usize>(), 300);
+    }
+
+    #[test]
+    fn a_shorter_one_ends_a_train_and_a_longer_one_begins_another() {
+        let mut trains = Trains::new();
+        for bytes in [100, 60, 100, 200, 0, 0] {
+            assert!(trains.add(peer(1), None, 0, payload(bytes), bytes));
+        }
+        let shape: Vec<_> = trains.trains().iter().map(|train| (train.bytes, train.datagrams())).collect();
+        assert_eq!(shape, [(160, 2), (100, 1), (200, 1), (0, 1), (0, 1)]);
+    }
+
+    #[test]
+    fn a_train_stays_within_the_limits_of_one_call() {
+        let mut trains = Trains::new();
+        (0..65).for_each(|_| assert!(trains.add(peer(1), None, 0, payload(10), 10)));
+        (0..3).for_each(|_| assert!(trains.add(peer(2), None, 0, payload(30_000), 30_000)));
+        let shape: Vec<_> = trains.trains().iter().map(Train::datagrams).collect();
+        assert_eq!(shape, [64, 1, 2, 1]);
+        assert!(!trains.add(peer(3), None, 0, payload(65_508), 65_508));
+        assert!(!trains.add(peer(3), None, 0, payload(650), 10));
+        assert!(trains.add(peer(3), None, 0, payload(65_507), 65_507));
+    }
+
+    #[test]
+    fn a_batch_names_its_arrivals() {
+        let arena = Arena::new(1).unwrap();
+        let mut batch = Datagrams::new();
+        batch.fill(arena.copy_of(b"aaaabbbbcc!").unwrap().share());
+        batch.add(0..10, peer(1), None, 4);
+        batch.add(10..11, peer(2), Some((IpAddr::from([127, 0, 0, 2]), 1)), 1);
+        let seen: Vec<_> = batch.arrivals().iter().map(|arrival| (batch.payload(arrival), arrival.datagrams())).collect();
+        assert_eq!(seen, [(&b"aaaabbbbcc"[..], 3), (&b"!"[..], 1)]);
+        batch.clear();
+        assert_eq!(arena.used(), 0);
+    }
+}

@@ -1,0 +1,118 @@
+//! The contract between a lane and what it runs on.
+
+use crate::bell::Bell;
+use crate::error::Fault;
+use crate::handle::{Handle, Socket};
+use crate::operation::{Bind, Completion, Listen, Op};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// How long [`Driver::collect`] may wait when nothing is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// Not at all.
+    No,
+    /// Until the clock shows this, in nanoseconds of [`Driver::now`].
+    Until(u64),
+    /// Until something completes or the bell rings.
+    Forever,
+}
+
+/// How a driver uses the lane's memory and descriptors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tuning {
+    /// Bytes of the block that one receive is given. Default 64 KiB.
+    pub receive_bytes: usize,
+    /// Bytes of receive blocks handed out by one [`Driver::collect`]: the set that cycles, so it should fit in the
+    /// CPU's second-level cache. Default 256 KiB.
+    pub receive_cycle_bytes: usize,
+    /// Bytes of the block for one receive of datagrams; shared by up to [`BATCH_MAX`](crate::BATCH_MAX) of them. Default 1 MiB.
+    pub datagram_bytes: usize,
+    /// Connections that one [`Driver::collect`] accepts from one listener. Default 64.
+    pub accept_batch: usize,
+    /// Offloaded calls that may wait or run at once, for one lane. Default 64.
+    pub offload_max: usize,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self {
+            receive_bytes: 64 << 10,
+            receive_cycle_bytes: 256 << 10,
+            datagram_bytes: 1 << 20,
+            accept_batch: 64,
+            offload_max: 64,
+        }
+    }
+}
+
+/// What a driver counts itself, since its creation; what its completions show is counted above.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DriverCounters {
+    /// System calls that hand over work: sends, receives, accepts, submissions.
+    pub calls_work: u64,
+    /// System calls that wait or look for events.
+    pub calls_wait: u64,
+    /// Receives that found nothing.
+    pub receives_empty: u64,
+    /// Times that something could have been received and the lane's memory was used up.
+    pub receives_starved: u64,
+    /// Kernel events for sockets that were closed meanwhile.
+    pub events_stale: u64,
+    /// Sends asked to go without copying that the kernel copied anyway.
+    pub sends_copied_anyway: u64,
+}
+
+/// What a lane asks the operating system through. One belongs to one lane and is used on that lane's thread only.
+///
+/// The lane's [`Arena`](crate::Arena) is given to the driver when it is made. Only that memory is ever lent to the kernel:
+/// an operation that carries a lease or chain owns it until its completion (or its release, if that comes later).
+pub trait Driver {
+    /// The name that users see: `epoll`, `uring` or `sim`.
+    fn name(&self) -> &'static str;
+
+    /// The monotonic clock, in nanoseconds (CLOCK_MONOTONIC, clock_gettime(2)).
+    fn now(&self) -> u64;
+
+    /// Makes a listening socket; `Accept` starts it.
+    ///
+    /// # Errors
+    /// `AddressInUse`, `AddressUnknown`, `Permission`, `NoDescriptor` and others.
+    fn listen(&mut self, listen: &Listen) -> Result<Socket, Fault>;
+
+    /// Makes a datagram socket.
+    ///
+    /// # Errors
+    /// As for [`Driver::listen`].
+    fn bind(&mut self, bind: &Bind) -> Result<Socket, Fault>;
+
+    /// The address that a listening or datagram socket has.
+    ///
+    /// # Errors
+    /// If the socket's name is void.
+    fn local_address(&self, socket: Socket) -> Result<SocketAddr, Fault>;
+
+    /// Stops a listening socket from taking new connections, while those that wait, or whose handshake is under way,
+    /// can still be accepted. Where the system cannot do this, it does nothing.
+    fn refuse_new(&mut self, listener: Socket);
+
+    /// Ends this side of a connection (shutdown(2) with SHUT_WR): the peer sees the end of the stream behind all that was sent.
+    fn finish(&mut self, socket: Socket);
+
+    /// Bytes that have arrived on a connection and were not received yet (SIOCINQ, tcp(7)); 0 if not known.
+    fn readable_bytes(&self, socket: Socket) -> usize;
+
+    /// Submits an operation. It takes effect with the next [`Driver::collect`] at the latest; all submitted between two
+    /// collects go in as few system calls as the driver can. Faults come as completions.
+    fn push(&mut self, handle: Handle, op: Op);
+
+    /// Carries out what was submitted, then adds up to about `at_most` completions to `completions`, waiting for the
+    /// first if none is there and `wait` allows. May return without any (bell, signal, or a clock that woke early).
+    fn collect(&mut self, wait: Wait, at_most: usize, completions: &mut Vec<Completion>);
+
+    /// The doorbell that ends this driver's waiting; may be rung from any thread.
+    fn bell(&self) -> Arc<dyn Bell>;
+
+    /// The counts so far.
+    fn counters(&self) -> DriverCounters;
+}

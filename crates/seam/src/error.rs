@@ -1,0 +1,122 @@
+//! What can go wrong below the seam, and who is at fault.
+
+use std::fmt;
+
+/// What a driver, or the memory it works on, could not do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// The caller asked for an arena of an impossible size.
+    ArenaSize {
+        /// Bytes asked for.
+        got: usize,
+        /// The most that an arena may have.
+        most: usize,
+    },
+    /// The system did not give the memory.
+    ArenaRefused {
+        /// Bytes asked for.
+        bytes: usize,
+    },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ArenaSize { got, most } => {
+                write!(f, "a lane's memory must be 1 to {most} bytes, not {got}: change the memory setting")
+            }
+            Self::ArenaRefused { bytes } => {
+                write!(
+                    f,
+                    "the system refused {bytes} bytes for a lane: lower the memory setting, or raise the address-space limit (ulimit -v)"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Why an operation ended without doing what was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Reason {
+    /// It was cancelled, or its socket is being closed.
+    Cancelled,
+    /// This process is at its limit of descriptors (EMFILE, ENFILE).
+    NoDescriptor,
+    /// The system, or the lane, has no memory for it (ENOMEM, ENOBUFS).
+    NoMemory,
+    /// The peer refused (ECONNREFUSED).
+    Refused,
+    /// The peer broke the connection off (ECONNRESET, EPIPE, ECONNABORTED).
+    Reset,
+    /// The peer did not answer in time (ETIMEDOUT).
+    TimedOut,
+    /// The address is taken (EADDRINUSE).
+    AddressInUse,
+    /// The address is not one of this machine's (EADDRNOTAVAIL).
+    AddressUnknown,
+    /// Not permitted (EACCES, EPERM).
+    Permission,
+    /// No route to the peer (ENETUNREACH, EHOSTUNREACH).
+    Unreachable,
+    /// The datagram is larger than the protocol or path allows (EMSGSIZE).
+    TooLarge,
+    /// The name is not there (ENOENT).
+    NotFound,
+    /// The driver, or this kernel, has no such operation (ENOSYS, EOPNOTSUPP).
+    Unsupported,
+    /// The bound of the named queue was reached; ask again later.
+    Busy,
+    /// Anything else; see the number.
+    Other,
+}
+
+/// An operation's failure: the reason to act on, and the system's number to report (errno(3), 0 if there is none).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Fault {
+    /// What to act on.
+    pub reason: Reason,
+    /// The errno value.
+    pub number: i32,
+}
+
+impl Fault {
+    /// A fault that has no errno.
+    pub const fn of(reason: Reason) -> Self {
+        Self { reason, number: 0 }
+    }
+
+    /// The end of a cancelled operation.
+    pub const CANCELLED: Self = Self::of(Reason::Cancelled);
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words = match self.reason {
+            Reason::Cancelled => "cancelled",
+            Reason::NoDescriptor => "no descriptor left (raise ulimit -n)",
+            Reason::NoMemory => "no memory left",
+            Reason::Refused => "connection refused",
+            Reason::Reset => "connection reset by the peer",
+            Reason::TimedOut => "timed out",
+            Reason::AddressInUse => "address in use",
+            Reason::AddressUnknown => "not an address of this machine",
+            Reason::Permission => "permission denied",
+            Reason::Unreachable => "no route to the peer",
+            Reason::TooLarge => "datagram too large",
+            Reason::NotFound => "not found",
+            Reason::Unsupported => "not supported by this driver or kernel",
+            Reason::Busy => "queue full",
+            Reason::Other => "system error",
+        };
+        match self.number {
+            0 => f.write_str(words),
+            number => write!(f, "{words} (errno {number})"),
+        }
+    }
+}
+
+impl std::error::Error for Fault {}

@@ -1,0 +1,346 @@
+//! A lane's memory and the right to use a part of it.
+//!
+//! Holds a marked cell: a lease reads and writes the arena's bytes through a pointer.
+#![allow(unsafe_code)]
+
+use crate::buddy::{Buddy, ORDERS, UNIT};
+use crate::error::Error;
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::cell::RefCell;
+use std::ops::{Deref, DerefMut, Range};
+use std::ptr::NonNull;
+use std::rc::Rc;
+
+/// Bytes of the largest lease: 4 MiB.
+pub const LEASE_BYTES_MAX: usize = UNIT << (ORDERS - 1);
+/// The alignment of an arena, in bytes: that of a huge page.
+const ALIGNMENT: usize = 2 << 20;
+
+/// A lane's memory: one aligned region from which leases of 256 B to 4 MiB are taken.
+///
+/// The region is reserved at once and committed by the operating system as it is touched; create it on the
+/// lane's own thread after pinning, so that it lies on that CPU's node. Cloning gives another name of the same arena.
+#[derive(Clone)]
+pub struct Arena(Rc<Inner>);
+
+struct Inner {
+    base: NonNull<u8>,
+    layout: Layout,
+    buddy: RefCell<Buddy>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // SAFETY: `base` came from `alloc_zeroed` with this layout; every lease holds the `Rc`, so none is left.
+        unsafe { dealloc(self.base.as_ptr(), self.layout) }
+    }
+}
+
+impl Arena {
+    /// Reserves `bytes`, rounded up to a multiple of 4 MiB; at least 4 MiB and at most 64 GiB.
+    ///
+    /// # Errors
+    /// [`Error::ArenaSize`] outside those limits, [`Error::ArenaRefused`] if the system does not give the memory.
+    pub fn new(bytes: usize) -> Result<Self, Error> {
+        let most = 64 << 30;
+        if bytes == 0 || bytes > most {
+            return Err(Error::ArenaSize { got: bytes, most });
+        }
+        let bytes = bytes.next_multiple_of(LEASE_BYTES_MAX);
+        let layout = Layout::from_size_align(bytes, ALIGNMENT).map_err(|_| Error::ArenaSize { got: bytes, most })?;
+        // SAFETY: the layout's size is not zero.
+        let base = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(Error::ArenaRefused { bytes })?;
+        let units = u32::try_from(bytes / UNIT).map_err(|_| Error::ArenaSize { got: bytes, most })?;
+        Ok(Self(Rc::new(Inner { base, layout, buddy: RefCell::new(Buddy::new(units)) })))
+    }
+
+    /// An empty lease with room for at least `capacity` bytes (the next power of two from 256 B); none when the
+    /// arena is used up or `capacity` is over [`LEASE_BYTES_MAX`].
+    pub fn lease(&self, capacity: usize) -> Option<Lease> {
+        let order = Buddy::order_of(capacity)?;
+        let unit = self.0.buddy.borrow_mut().take(order)?;
+        Some(Lease { block: Block { arena: self.clone(), unit, order: order as u8 }, length: 0 })
+    }
+
+    /// A lease that holds a copy of `bytes`, under the limits of [`Arena::lease`].
+    pub fn copy_of(&self, bytes: &[u8]) -> Option<Lease> {
+        let mut lease = self.lease(bytes.len())?;
+        lease.append(bytes);
+        Some(lease)
+    }
+
+    /// Whether [`Arena::lease`] of `capacity` would succeed now.
+    pub fn has(&self, capacity: usize) -> bool {
+        Buddy::order_of(capacity).is_some_and(|order| self.0.buddy.borrow_mut().has(order))
+    }
+
+    /// Bytes of the whole region: the limit of the lane's memory.
+    pub fn limit(&self) -> usize {
+        self.0.layout.size()
+    }
+
+    /// Bytes in leases now, counted by their blocks.
+    pub fn used(&self) -> usize {
+        self.0.buddy.borrow().bytes_used()
+    }
+
+    /// The most bytes that were in leases at once.
+    pub fn peak(&self) -> usize {
+        self.0.buddy.borrow().bytes_peak()
+    }
+
+    /// The region as address and length, for a driver that registers it with the kernel.
+    pub fn region(&self) -> (NonNull<u8>, usize) {
+        (self.0.base, self.0.layout.size())
+    }
+}
+
+impl std::fmt::Debug for Arena {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Arena({} of {} bytes used)", self.used(), self.limit())
+    }
+}
+
+/// One counted reference to a block.
+struct Block {
+    arena: Arena,
+    unit: u32,
+    order: u8,
+}
+
+impl Block {
+    fn capacity(&self) -> usize {
+        UNIT << self.order
+    }
+
+    fn start(&self) -> NonNull<u8> {
+        // SAFETY: the buddy gave `unit` from within the region, so the offset stays inside the allocation.
+        unsafe { self.arena.0.base.add(self.unit as usize * UNIT) }
+    }
+}
+
+impl Clone for Block {
+    fn clone(&self) -> Self {
+        self.arena.0.buddy.borrow_mut().retain(self.unit);
+        Self { arena: self.arena.clone(), unit: self.unit, order: self.order }
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        self.arena.0.buddy.borrow_mut().release(self.unit);
+    }
+}
+
+/// The exclusive right to a block of the arena: its first `len()` bytes hold data, the rest up to `capacity()` is
+/// room. Dropping it gives the block back. A driver may keep it while the kernel writes into it; nobody else can.
+pub struct Lease {
+    block: Block,
+    length: usize,
+}
+
+impl Lease {
+    /// Bytes that fit.
+    pub fn capacity(&self) -> usize {
+        self.block.capacity()
+    }
+
+    /// Bytes that still fit behind the data.
+    pub fn room(&self) -> usize {
+        self.capacity() - self.length
+    }
+
+    /// Appends `bytes`.
+    ///
+    /// # Panics
+    /// If they do not fit: check [`Lease::room`] first.
+    pub fn append(&mut self, bytes: &[u8]) {
+        self.spare()[..bytes.len()].copy_from_slice(bytes);
+        self.length += bytes.len();
+    }
+
+    /// The room behind the data; whatever lies there was written earlier by this lane.
+    pub fn spare(&mut self) -> &mut [u8] {
+        let (start, length, capacity) = (self.block.start(), self.length, self.capacity());
+        // SAFETY: the block is exclusive to this lease, zeroed at creation, and `length` is at most its capacity.
+        unsafe { std::slice::from_raw_parts_mut(start.add(length).as_ptr(), capacity - length) }
+    }
+
+    /// Declares that `bytes` of the room now hold data.
+    ///
+    /// # Panics
+    /// If that is more than the room.
+    pub fn advance(&mut self, bytes: usize) {
+        assert!(bytes <= self.room(), "{bytes} bytes declared, {} fit", self.room());
+        self.length += bytes;
+    }
+
+    /// Forgets all data behind the first `length` bytes.
+    pub fn truncate(&mut self, length: usize) {
+        self.length = self.length.min(length);
+    }
+
+    /// Gives up the right to write and makes the data shareable within the lane.
+    pub fn share(self) -> Shared {
+        let length = self.length as u32;
+        Shared { block: self.block, start: 0, length }
+    }
+}
+
+impl Deref for Lease {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the first `length` bytes of the block are initialised, and no one else may write them.
+        unsafe { std::slice::from_raw_parts(self.block.start().as_ptr(), self.length) }
+    }
+}
+
+impl DerefMut for Lease {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as for `deref`, and `self` is borrowed exclusively.
+        unsafe { std::slice::from_raw_parts_mut(self.block.start().as_ptr(), self.length) }
+    }
+}
+
+impl std::fmt::Debug for Lease {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Lease({} of {} bytes)", self.length, self.capacity())
+    }
+}
+
+/// A counted, immutable view of a block's data; cloning adds a reference, within the lane only.
+#[derive(Clone)]
+pub struct Shared {
+    block: Block,
+    start: u32,
+    length: u32,
+}
+
+impl Shared {
+    /// Bytes of the block that this view keeps from being used: what limits are charged.
+    pub fn charged(&self) -> usize {
+        self.block.capacity()
+    }
+
+    /// A view of a part.
+    ///
+    /// # Panics
+    /// If the range is not within the data.
+    pub fn slice(&self, range: Range<usize>) -> Shared {
+        assert!(range.start <= range.end && range.end <= self.length as usize);
+        let length = (range.end - range.start) as u32;
+        Shared { block: self.block.clone(), start: self.start + range.start as u32, length }
+    }
+
+    /// Splits off and returns the first `bytes`; `self` keeps the rest.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    pub fn split_to(&mut self, bytes: usize) -> Shared {
+        let front = self.slice(0..bytes);
+        self.skip(bytes);
+        front
+    }
+
+    /// Drops the first `bytes` from the view.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    pub fn skip(&mut self, bytes: usize) {
+        assert!(bytes <= self.length as usize);
+        self.start += bytes as u32;
+        self.length -= bytes as u32;
+    }
+
+    /// Drops all but the first `bytes` from the view.
+    pub fn truncate(&mut self, bytes: usize) {
+        self.length = self.length.min(bytes as u32);
+    }
+
+    /// Whether the data uses under a quarter of a block of more than the smallest size: such a view is worth copying
+    /// to fitting memory before it outlives its turn.
+    pub fn is_sparse(&self) -> bool {
+        self.charged() > UNIT && (self.length as usize) < self.charged() / 4
+    }
+
+    /// Whether this is the only view of its block.
+    pub fn is_only(&self) -> bool {
+        self.block.arena.0.buddy.borrow().references(self.block.unit) == 1
+    }
+
+    /// The arena that the bytes lie in.
+    pub fn arena(&self) -> &Arena {
+        &self.block.arena
+    }
+}
+
+impl Deref for Shared {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the view lies within data that was initialised before sharing; nobody writes a shared block.
+        unsafe {
+            let start = self.block.start().add(self.start as usize);
+            std::slice::from_raw_parts(start.as_ptr(), self.length as usize)
+        }
+    }
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Shared({} bytes of {})", self.length, self.charged())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_keeps_what_is_written() {
+        let arena = Arena::new(1).unwrap();
+        let mut lease = arena.copy_of(b"hello").unwrap();
+        lease.append(b" lane");
+        lease[0] = b'H';
+        assert_eq!((&*lease, lease.capacity()), (&b"Hello lane"[..], 256));
+        let mut shared = lease.share();
+        assert_eq!(&*shared.split_to(6), b"Hello ");
+        assert_eq!(&*shared, b"lane");
+    }
+
+    #[test]
+    fn memory_returns_with_the_last_view() {
+        let arena = Arena::new(LEASE_BYTES_MAX).unwrap();
+        let shared = arena.lease(LEASE_BYTES_MAX).unwrap().share();
+        let other = shared.clone();
+        assert!(!shared.is_only() && !arena.has(1));
+        drop(shared);
+        assert!(other.is_only() && arena.lease(1).is_none());
+        drop(other);
+        assert_eq!((arena.used(), arena.peak()), (0, LEASE_BYTES_MAX));
+        assert!(arena.lease(LEASE_BYTES_MAX).is_some());
+    }
+
+    #[test]
+    fn a_view_outlives_the_arenas_name() {
+        let shared = Arena::new(1).unwrap().copy_of(b"kept").unwrap().share();
+        assert_eq!(&*shared, b"kept");
+    }
+
+    #[test]
+    fn sparse_means_under_a_quarter() {
+        let arena = Arena::new(1).unwrap();
+        let mut lease = arena.lease(4096).unwrap();
+        lease.advance(1024);
+        let shared = lease.share();
+        assert!(!shared.is_sparse());
+        assert!(shared.slice(0..1023).is_sparse());
+        assert!(!arena.copy_of(b"x").unwrap().share().is_sparse());
+    }
+
+    #[test]
+    fn sizes_out_of_range_are_refused() {
+        assert!(matches!(Arena::new(0), Err(Error::ArenaSize { .. })));
+        assert!(matches!(Arena::new(usize::MAX), Err(Error::ArenaSize { .. })));
+        assert!(Arena::new(1).unwrap().lease(LEASE_BYTES_MAX + 1).is_none());
+    }
+}
