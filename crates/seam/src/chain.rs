@@ -1,7 +1,7 @@
 //! A chain of segments: the bytes of an input, an output, or one send, without copying them together.
 
 use crate::handle::File;
-use crate::lease::Shared;
+use crate::lease::{Arena, Shared};
 use std::collections::VecDeque;
 
 /// A part of a file, to be sent without passing through the lane's memory where the system can (sendfile(2)).
@@ -171,11 +171,6 @@ impl Chain {
         self.segments.iter()
     }
 
-    /// The segments in order, to be replaced by ones of the same length (compaction).
-    pub fn segments_mut(&mut self) -> impl Iterator<Item = &mut Segment> {
-        self.segments.iter_mut()
-    }
-
     /// Drops the first `bytes`, or everything if there are fewer; answers how many were dropped.
     pub fn skip(&mut self, bytes: usize) -> usize {
         let bytes = bytes.min(self.length);
@@ -212,6 +207,23 @@ impl Chain {
         self.length = 0;
     }
 
+    /// Copies views that use under a quarter of their block to fitting memory, so that a chain which waits does not keep
+    /// large blocks; as far as the arena has memory. Answers how many bytes were copied.
+    pub fn compact(&mut self, arena: &Arena) -> usize {
+        let mut copied = 0;
+        for segment in &mut self.segments {
+            let Segment::Shared(shared) = segment else { continue };
+            if !shared.is_sparse() {
+                continue;
+            }
+            if let Some(lease) = arena.copy_of(shared) {
+                copied += lease.len();
+                *shared = lease.share();
+            }
+        }
+        copied
+    }
+
     /// Copies the first bytes into `to`, as many as fit and lie in memory; answers how many.
     pub fn copy_to(&self, to: &mut [u8]) -> usize {
         let mut done = 0;
@@ -230,7 +242,6 @@ impl Chain {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lease::Arena;
     use proptest::prelude::*;
 
     fn chain_of(arena: &Arena, parts: &[Vec<u8>]) -> Chain {
