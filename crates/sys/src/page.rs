@@ -88,17 +88,9 @@ impl fmt::Display for PageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Directory { path, source } => {
-                write!(
-                    f,
-                    "run directory {}: {source}; set CORELANE_RUN_DIR to a directory of your own",
-                    path.display()
-                )
+                write!(f, "run directory {}: {source}; set CORELANE_RUN_DIR to a directory of your own", path.display())
             }
-            Self::ForeignDirectory {
-                path,
-                expected_user,
-                got_user,
-            } => write!(
+            Self::ForeignDirectory { path, expected_user, got_user } => write!(
                 f,
                 "run directory {} belongs to user {got_user}, not to user {expected_user}; set CORELANE_RUN_DIR to a \
                  directory of your own",
@@ -118,10 +110,7 @@ impl fmt::Display for PageError {
                 WORDS_MAX * WORD_BYTES
             ),
             Self::Words { got } => {
-                write!(
-                    f,
-                    "a page of {got} words was asked for; 1 to {WORDS_MAX} are possible: ask for fewer lanes"
-                )
+                write!(f, "a page of {got} words was asked for; 1 to {WORDS_MAX} are possible: ask for fewer lanes")
             }
         }
     }
@@ -156,10 +145,7 @@ impl RunDirectory {
                 Err(error) => failed = failed.or(Some(error)),
             }
         }
-        let none = || PageError::Directory {
-            path: PathBuf::new(),
-            source: io::ErrorKind::NotFound.into(),
-        };
+        let none = || PageError::Directory { path: PathBuf::new(), source: io::ErrorKind::NotFound.into() };
         Err(failed.unwrap_or_else(none))
     }
 
@@ -192,17 +178,10 @@ impl RunDirectory {
         };
         let user = effective_user();
         if found.uid() != user {
-            return Err(PageError::ForeignDirectory {
-                path,
-                expected_user: user,
-                got_user: found.uid(),
-            });
+            return Err(PageError::ForeignDirectory { path, expected_user: user, got_user: found.uid() });
         }
         if !found.is_dir() || found.mode() & 0o022 != 0 {
-            return Err(PageError::UnsafeDirectory {
-                path,
-                got_mode: found.mode(),
-            });
+            return Err(PageError::UnsafeDirectory { path, got_mode: found.mode() });
         }
         Ok(Self { path })
     }
@@ -222,23 +201,13 @@ fn places() -> Vec<PathBuf> {
     places_from(std::env::var_os("CORELANE_RUN_DIR"), runtime, user)
 }
 
-fn places_from(
-    run_directory: Option<OsString>,
-    runtime: Option<OsString>,
-    user: u32,
-) -> Vec<PathBuf> {
+fn places_from(run_directory: Option<OsString>, runtime: Option<OsString>, user: u32) -> Vec<PathBuf> {
     if let Some(path) = run_directory.filter(|path| !path.is_empty()) {
         return vec![path.into()];
     }
     // The XDG specification has relative paths ignored.
-    let runtime = runtime
-        .map(PathBuf::from)
-        .filter(|path| path.is_absolute())
-        .map(|path| path.join("corelane"));
-    runtime
-        .into_iter()
-        .chain([format!("/dev/shm/corelane-{user}").into()])
-        .collect()
+    let runtime = runtime.map(PathBuf::from).filter(|path| path.is_absolute()).map(|path| path.join("corelane"));
+    runtime.into_iter().chain([format!("/dev/shm/corelane-{user}").into()]).collect()
 }
 
 fn effective_user() -> u32 {
@@ -275,24 +244,15 @@ impl PageMemory {
     pub fn create(directory: &RunDirectory, stem: &str, words: usize) -> Result<Self, PageError> {
         check_words(words)?;
         let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
-        let path = directory
-            .path
-            .join(format!("{stem}-{number}.{SUFFIX_UNPUBLISHED}"));
+        let path = directory.path.join(format!("{stem}-{number}.{SUFFIX_UNPUBLISHED}"));
         if path.parent() != Some(&directory.path) {
-            return Err(PageError::File {
-                path,
-                source: io::ErrorKind::InvalidFilename.into(),
-            });
+            return Err(PageError::File { path, source: io::ErrorKind::InvalidFilename.into() });
         }
         match make_and_map(&path, words * WORD_BYTES) {
             Ok(start) => {
                 let published = false;
                 let backing = Backing::Shared { path, published };
-                Ok(Self {
-                    words: start,
-                    count: words,
-                    backing,
-                })
+                Ok(Self { words: start, count: words, backing })
             }
             Err(source) => Err(PageError::File { path, source }),
         }
@@ -306,14 +266,8 @@ impl PageMemory {
         let layout = heap_layout(words)?;
         // SAFETY: `heap_layout` refuses a size of zero.
         let start = unsafe { alloc_zeroed(layout) };
-        let Some(start) = NonNull::new(start.cast::<AtomicU64>()) else {
-            std::alloc::handle_alloc_error(layout)
-        };
-        Ok(Self {
-            words: start,
-            count: words,
-            backing: Backing::Heap,
-        })
+        let Some(start) = NonNull::new(start.cast::<AtomicU64>()) else { std::alloc::handle_alloc_error(layout) };
+        Ok(Self { words: start, count: words, backing: Backing::Heap })
     }
 
     /// Gives the file the name under which readers look for it: from then on all that was written is seen. Memory on
@@ -327,10 +281,7 @@ impl PageMemory {
         };
         if !*published {
             let named = path.with_extension(SUFFIX_PUBLISHED);
-            fs::rename(&path, &named).map_err(|source| PageError::File {
-                path: named.clone(),
-                source,
-            })?;
+            fs::rename(&path, &named).map_err(|source| PageError::File { path: named.clone(), source })?;
             (*path, *published) = (named, true);
         }
         Ok(())
@@ -375,28 +326,18 @@ impl Drop for PageMemory {
 }
 
 fn check_words(words: usize) -> Result<(), PageError> {
-    if words == 0 || words > WORDS_MAX {
-        Err(PageError::Words { got: words })
-    } else {
-        Ok(())
-    }
+    if words == 0 || words > WORDS_MAX { Err(PageError::Words { got: words }) } else { Ok(()) }
 }
 
 fn heap_layout(words: usize) -> Result<Layout, PageError> {
     check_words(words)?;
-    Layout::from_size_align(words * WORD_BYTES, LINE_BYTES)
-        .map_err(|_| PageError::Words { got: words })
+    Layout::from_size_align(words * WORD_BYTES, LINE_BYTES).map_err(|_| PageError::Words { got: words })
 }
 
 fn make_and_map(path: &Path, bytes: usize) -> io::Result<NonNull<AtomicU64>> {
     // create_new is O_EXCL, which follows no link either.
     let mut options = OpenOptions::new();
-    let mut file = options
-        .read(true)
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)?;
+    let mut file = options.read(true).write(true).create_new(true).mode(0o600).open(path)?;
     // Zeros are written, so that the file system gives the space now.
     let filled = io::copy(&mut io::repeat(0).take(bytes as u64), &mut file);
     let mapped = filled.and_then(|_| map(&file, bytes, libc::PROT_READ | libc::PROT_WRITE));
@@ -409,16 +350,8 @@ fn make_and_map(path: &Path, bytes: usize) -> io::Result<NonNull<AtomicU64>> {
 
 fn map(file: &File, bytes: usize, protection: libc::c_int) -> io::Result<NonNull<AtomicU64>> {
     // SAFETY: a new mapping at an address of the kernel's choice replaces no other; the descriptor is open.
-    let start = unsafe {
-        libc::mmap(
-            ptr::null_mut(),
-            bytes,
-            protection,
-            libc::MAP_SHARED | libc::MAP_POPULATE,
-            file.as_raw_fd(),
-            0,
-        )
-    };
+    let start =
+        unsafe { libc::mmap(ptr::null_mut(), bytes, protection, libc::MAP_SHARED | libc::MAP_POPULATE, file.as_raw_fd(), 0) };
     if start == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
@@ -451,31 +384,17 @@ impl PageView {
     /// [`PageError::File`], and [`PageError::NoPage`] for anything but a regular file (links are not followed) of 8
     /// bytes to 64 MiB.
     pub fn open(path: &Path) -> Result<Self, PageError> {
-        let failed = |source| PageError::File {
-            path: path.to_owned(),
-            source,
-        };
+        let failed = |source| PageError::File { path: path.to_owned(), source };
         // O_NONBLOCK: the open of a FIFO would wait for a writer.
         let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-        let file = OpenOptions::new()
-            .read(true)
-            .custom_flags(flags)
-            .open(path)
-            .map_err(failed)?;
+        let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(failed)?;
         let found = file.metadata().map_err(failed)?;
         let bytes = usize::try_from(found.len()).unwrap_or(usize::MAX);
         if !found.is_file() || !(WORD_BYTES..=WORDS_MAX * WORD_BYTES).contains(&bytes) {
-            return Err(PageError::NoPage {
-                path: path.to_owned(),
-                got_bytes: found.len(),
-            });
+            return Err(PageError::NoPage { path: path.to_owned(), got_bytes: found.len() });
         }
         let words = map(&file, bytes, libc::PROT_READ).map_err(failed)?;
-        Ok(Self {
-            words,
-            count: bytes / WORD_BYTES,
-            bytes,
-        })
+        Ok(Self { words, count: bytes / WORD_BYTES, bytes })
     }
 
     /// How many whole words the file had when it was opened.
@@ -509,8 +428,7 @@ mod tests {
     use super::*;
 
     fn scratch(name: &str) -> RunDirectory {
-        let path =
-            std::env::temp_dir().join(format!("corelane-sys-page-{}-{name}", std::process::id()));
+        let path = std::env::temp_dir().join(format!("corelane-sys-page-{}-{name}", std::process::id()));
         RunDirectory::at(path).unwrap()
     }
 
@@ -528,32 +446,17 @@ mod tests {
     fn environment_decides_the_place() {
         let shm = "/dev/shm/corelane-7";
         assert_eq!(places_from(None, None, 7), [PathBuf::from(shm)]);
-        assert_eq!(
-            places_from(Some("".into()), Some("relative".into()), 7),
-            [PathBuf::from(shm)]
-        );
-        assert_eq!(
-            places_from(None, Some("/run/user/7".into()), 7),
-            [PathBuf::from("/run/user/7/corelane"), PathBuf::from(shm)]
-        );
-        assert_eq!(
-            places_from(Some("/here".into()), Some("/run/user/7".into()), 7),
-            [PathBuf::from("/here")]
-        );
+        assert_eq!(places_from(Some("".into()), Some("relative".into()), 7), [PathBuf::from(shm)]);
+        assert_eq!(places_from(None, Some("/run/user/7".into()), 7), [PathBuf::from("/run/user/7/corelane"), PathBuf::from(shm)]);
+        assert_eq!(places_from(Some("/here".into()), Some("/run/user/7".into()), 7), [PathBuf::from("/here")]);
     }
 
     #[test]
     fn modes_keep_others_out() {
         let directory = scratch("modes");
-        assert_eq!(
-            fs::metadata(directory.path()).unwrap().mode() & 0o777,
-            0o700
-        );
+        assert_eq!(fs::metadata(directory.path()).unwrap().mode() & 0o777, 0o700);
         let page = page(&directory, 4);
-        assert_eq!(
-            fs::metadata(page.path().unwrap()).unwrap().mode() & 0o777,
-            0o600
-        );
+        assert_eq!(fs::metadata(page.path().unwrap()).unwrap().mode() & 0o777, 0o600);
         drop(page);
         fs::remove_dir(directory.path()).unwrap();
     }
@@ -563,41 +466,19 @@ mod tests {
         let directory = scratch("unsafe");
         let link = directory.path().join("link");
         std::os::unix::fs::symlink(directory.path(), &link).unwrap();
-        assert!(matches!(
-            RunDirectory::at(&link),
-            Err(PageError::UnsafeDirectory { .. })
-        ));
+        assert!(matches!(RunDirectory::at(&link), Err(PageError::UnsafeDirectory { .. })));
         let open = directory.path().join("open");
         fs::create_dir(&open).unwrap();
         fs::set_permissions(&open, std::os::unix::fs::PermissionsExt::from_mode(0o770)).unwrap();
-        assert!(matches!(
-            RunDirectory::at(&open),
-            Err(PageError::UnsafeDirectory {
-                got_mode: 0o40770,
-                ..
-            })
-        ));
+        assert!(matches!(RunDirectory::at(&open), Err(PageError::UnsafeDirectory { got_mode: 0o40770, .. })));
         let orphan = directory.path().join("missing/child");
-        assert!(matches!(
-            RunDirectory::at(&orphan),
-            Err(PageError::Directory { .. })
-        ));
+        assert!(matches!(RunDirectory::at(&orphan), Err(PageError::Directory { .. })));
         if effective_user() != 0 {
-            assert!(matches!(
-                RunDirectory::at("/"),
-                Err(PageError::ForeignDirectory { got_user: 0, .. })
-            ));
+            assert!(matches!(RunDirectory::at("/"), Err(PageError::ForeignDirectory { got_user: 0, .. })));
         } else {
             std::os::unix::fs::chown(&open, Some(65534), None).unwrap();
             let refused = RunDirectory::at(&open);
-            assert!(matches!(
-                refused,
-                Err(PageError::ForeignDirectory {
-                    expected_user: 0,
-                    got_user: 65534,
-                    ..
-                })
-            ));
+            assert!(matches!(refused, Err(PageError::ForeignDirectory { expected_user: 0, got_user: 65534, .. })));
         }
         fs::remove_dir_all(directory.path()).unwrap();
     }
@@ -613,10 +494,7 @@ mod tests {
         assert_eq!(suffixes(&directory), [SUFFIX_PUBLISHED]);
         let view = PageView::open(page.path().unwrap()).unwrap();
         page.words()[0].store(9, Ordering::Relaxed);
-        assert_eq!(
-            (view.load(0), view.load(39), view.load(40)),
-            (Some(9), Some(7), None)
-        );
+        assert_eq!((view.load(0), view.load(39), view.load(40)), (Some(9), Some(7), None));
         drop(page);
         assert_eq!(view.load(39), Some(7), "the file outlives its writer");
         fs::remove_dir_all(directory.path()).unwrap();
@@ -638,22 +516,11 @@ mod tests {
         for memory in [page(&directory, 33), PageMemory::heap(33).unwrap()] {
             assert_eq!(memory.words().as_ptr() as usize % LINE_BYTES, 0);
             assert_eq!(memory.words().len(), 33);
-            assert!(
-                memory
-                    .words()
-                    .iter()
-                    .all(|word| word.load(Ordering::Relaxed) == 0)
-            );
+            assert!(memory.words().iter().all(|word| word.load(Ordering::Relaxed) == 0));
         }
         fs::remove_dir(directory.path()).unwrap();
-        assert!(matches!(
-            PageMemory::heap(0),
-            Err(PageError::Words { got: 0 })
-        ));
-        assert!(matches!(
-            PageMemory::heap(WORDS_MAX + 1),
-            Err(PageError::Words { .. })
-        ));
+        assert!(matches!(PageMemory::heap(0), Err(PageError::Words { got: 0 })));
+        assert!(matches!(PageMemory::heap(WORDS_MAX + 1), Err(PageError::Words { .. })));
     }
 
     #[test]
@@ -661,26 +528,12 @@ mod tests {
         let directory = scratch("foreign");
         let path = directory.path().join("file");
         fs::write(&path, [0; 7]).unwrap();
-        assert!(matches!(
-            PageView::open(&path),
-            Err(PageError::NoPage { got_bytes: 7, .. })
-        ));
-        File::options()
-            .write(true)
-            .open(&path)
-            .unwrap()
-            .set_len(WORDS_MAX as u64 * 8 + 1)
-            .unwrap();
-        assert!(matches!(
-            PageView::open(&path),
-            Err(PageError::NoPage { .. })
-        ));
+        assert!(matches!(PageView::open(&path), Err(PageError::NoPage { got_bytes: 7, .. })));
+        File::options().write(true).open(&path).unwrap().set_len(WORDS_MAX as u64 * 8 + 1).unwrap();
+        assert!(matches!(PageView::open(&path), Err(PageError::NoPage { .. })));
         fs::write(&path, [1; 21]).unwrap();
         assert_eq!(PageView::open(&path).unwrap().len(), 2);
-        assert!(matches!(
-            PageView::open(directory.path()),
-            Err(PageError::NoPage { .. })
-        ));
+        assert!(matches!(PageView::open(directory.path()), Err(PageError::NoPage { .. })));
         let link = directory.path().join("link");
         std::os::unix::fs::symlink(&path, &link).unwrap();
         assert!(matches!(PageView::open(&link), Err(PageError::File { .. })));
@@ -701,10 +554,7 @@ mod tests {
     fn a_failure_leaves_no_file() {
         let directory = scratch("mapped");
         let path = directory.path().join("file");
-        assert!(
-            make_and_map(&path, 0).is_err(),
-            "an empty file cannot be mapped"
-        );
+        assert!(make_and_map(&path, 0).is_err(), "an empty file cannot be mapped");
         fs::remove_dir(directory.path()).unwrap();
     }
 }
