@@ -169,3 +169,48 @@ fn description(source: &Source, layout: Layout) -> Description {
         lanes: (0..layout.lanes).map(lane).collect(),
     }
 }
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use crate::catalogue::{Counter, LaneCounter};
+    use loom::thread;
+
+    fn page() -> Page {
+        Page::heap(&Description { lanes: vec![LaneName::default()], ..Description::default() }).unwrap()
+    }
+
+    #[test]
+    fn loom_a_note_that_is_counted_is_complete() {
+        loom::model(|| {
+            let mut page = page();
+            let reader = Reader::of(&page).unwrap();
+            let writer = thread::spawn(move || {
+                page.note("first");
+                page.note("and one of two words");
+            });
+            let notes = reader.notes();
+            assert_eq!(notes, ["first", "and one of two words"][..notes.len()]);
+            writer.join().unwrap();
+            assert_eq!(reader.notes().len(), 2);
+        });
+    }
+
+    #[test]
+    fn loom_a_counter_seen_by_a_reader_never_shrinks_and_loses_nothing() {
+        loom::model(|| {
+            let page = page();
+            let reader = Reader::of(&page).unwrap();
+            let row = page.lane(0).unwrap();
+            let writer = thread::spawn(move || {
+                row.add(LaneCounter::Sleeps, 2);
+                row.add(LaneCounter::Sleeps, 3);
+            });
+            let read = || reader.source.load(reader.layout.lane_row(0) + LaneCounter::Sleeps.index());
+            let (first, second) = (read(), read());
+            assert!([0, 2, 5].contains(&first) && first <= second);
+            writer.join().unwrap();
+            assert_eq!(read(), 5);
+        });
+    }
+}

@@ -6,6 +6,7 @@ mod common;
 use common::{Scratch, description};
 use corelane_watch::{Detail, Error, Page, PageError, Reader, ServiceCounter, json, text};
 use proptest::prelude::*;
+use std::cell::Cell;
 use std::fs;
 use std::path::PathBuf;
 
@@ -90,30 +91,42 @@ fn damaged_pages_do_no_harm() {
     // Most of the damage where lengths stand: behind the version and hash, which would refuse it.
     let index = prop_oneof![3..words, 3..40_usize, 3..400_usize];
     let damage = (proptest::collection::vec((index, word()), 0..60), 0..words * 8 + 999, any::<bool>());
+    let (read, refused) = (Cell::new(0), Cell::new(0));
     proptest!(|((changes, length, cut) in damage)| {
         let mut bytes = bench.changed(&changes);
         if cut {
             bytes.resize(length, 0xa5);
         }
-        if let Ok(reader) = bench.open(&bytes) {
-            // One page of this size cannot say more than this, whatever it says.
-            prop_assert!(read_all(&reader) < 1 << 20);
+        match bench.open(&bytes) {
+            // A page of this size cannot say more than this, whatever it says.
+            Ok(reader) => {
+                prop_assert!(read_all(&reader) < 1 << 20);
+                read.set(read.get() + 1);
+            }
+            Err(_) => refused.set(refused.get() + 1),
         }
     });
+    assert!(read.get() > 0 && refused.get() > 0, "{read:?} read, {refused:?} refused");
 }
 
 #[test]
-fn foreign_files_do_no_harm() {
-    let bench = Bench::new("random");
-    let head = bench.good[..24].to_vec();
-    let foreign = (proptest::collection::vec(any::<u8>(), 0..40_000), any::<bool>());
-    proptest!(|((mut bytes, looks_right) in foreign)| {
-        if looks_right && bytes.len() > 24 {
-            bytes[..24].copy_from_slice(&head);
-            bytes[24..].iter_mut().skip(16).step_by(3).for_each(|byte| *byte = 0);
+fn foreign_words_do_no_harm() {
+    let bench = Bench::new("foreign");
+    let foreign = (proptest::collection::vec(any::<u8>(), 40..40_000), 0..6_u64, 0..6_u64, any::<bool>());
+    let (read, refused) = (Cell::new(0), Cell::new(0));
+    proptest!(|((mut bytes, lanes, services, looks_right) in foreign)| {
+        if looks_right {
+            bytes[..24].copy_from_slice(&bench.good[..24]);
+            bytes[24..32].copy_from_slice(&lanes.to_ne_bytes());
+            bytes[32..40].copy_from_slice(&services.to_ne_bytes());
         }
-        if let Ok(reader) = bench.open(&bytes) {
-            read_all(&reader);
+        match bench.open(&bytes) {
+            Ok(reader) => {
+                prop_assert!(looks_right && read_all(&reader) < 1 << 20);
+                read.set(read.get() + 1);
+            }
+            Err(_) => refused.set(refused.get() + 1),
         }
     });
+    assert!(read.get() > 0 && refused.get() > 0, "{read:?} read, {refused:?} refused");
 }
