@@ -1,1 +1,49 @@
-//! Placeholder of the crate, filled in by the commits that follow.
+//! Counter pages: what every lane counts, written where other processes can read it while the lane runs, hangs, or is
+//! no more.
+//!
+//! A process has one page: a header, the names of its services and lanes, notes on what it had to do without, and
+//! rows of 64-bit words, one for each lane and one for each service on each lane. A row has one writer, its lane, which
+//! loads and stores without any read-modify-write; rows share no cache line. The [catalogue] declares each counter
+//! once, and the layout, [`text`], [`json`] and [`documentation`] follow from it.
+//!
+//! ```
+//! use corelane_watch::{Description, Detail, LaneCounter, LaneName, Page, ProcessId, Reader, text};
+//!
+//! let page = Page::heap(&Description {
+//!     program: "example 1.0".into(),
+//!     process: ProcessId::default(),
+//!     started_unix_nanoseconds: 0,
+//!     services: vec![],
+//!     lanes: vec![LaneName { cpu: None, driver: "sim".into(), steering: "none".into() }],
+//! })?;
+//! page.lane(0)?.add(LaneCounter::TurnsProductive, 3);
+//! let snapshot = Reader::of(&page)?.snapshot(0);
+//! assert_eq!(snapshot.total.get(LaneCounter::TurnsProductive), 3);
+//! assert!(text(&snapshot, Detail::NonZero).contains("turns_productive"));
+//! # Ok::<(), corelane_watch::Error>(())
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod catalogue;
+mod error;
+mod files;
+mod json;
+mod layout;
+mod memory;
+mod page;
+mod process;
+mod reader;
+mod snapshot;
+mod text;
+
+pub use catalogue::{Counter, Entry, Kind, LaneCounter, LaneState, Ratio, Scope, ServiceCounter, documentation};
+pub use corelane_sys::page::{PageError, RunDirectory};
+pub use error::Error;
+pub use files::{PageFile, list, remove_stale};
+pub use json::json;
+pub use layout::{LANES_MAX, NOTE_BYTES_MAX, NOTES_MAX, SERVICES_MAX};
+pub use page::{Description, LaneName, LaneRow, Page, Row, ServiceName, ServiceRow};
+pub use process::{Liveness, ProcessId};
+pub use reader::Reader;
+pub use snapshot::{LaneSnapshot, ServiceSnapshot, Snapshot, Values};
+pub use text::{Detail, text};

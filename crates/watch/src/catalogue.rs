@@ -1,0 +1,411 @@
+//! Every counter, declared once. A new one is one line here (and `UPDATE_DOCS=1` for the table in COUNTERS.md).
+
+use std::fmt::Write;
+
+/// How a word changes, and what its sum over the lanes means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Only grows, from 0 at the start; the sum counts all lanes.
+    Counter,
+    /// Goes up and down; the sum is what all lanes have together.
+    Gauge,
+    /// A state or a clock reading: a sum of it means nothing and is left at 0.
+    Mark,
+}
+
+impl Kind {
+    /// Its spelling in text and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Mark => "mark",
+        }
+    }
+}
+
+/// What a row of counters belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// One lane.
+    Lane,
+    /// One service on one lane.
+    Service,
+}
+
+impl Scope {
+    /// Its spelling in text and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Lane => "lane",
+            Self::Service => "service",
+        }
+    }
+}
+
+/// What the catalogue says of one counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The name in text and JSON, in snake case.
+    pub name: &'static str,
+    /// How it changes.
+    pub kind: Kind,
+    /// What it counts: the plural of a thing, or `bytes`, `nanoseconds`, `state`.
+    pub unit: &'static str,
+    /// One sentence on when it changes.
+    pub meaning: &'static str,
+}
+
+/// A figure derived from counters: one of them divided by the sum of some.
+#[derive(Clone, Copy, Debug)]
+pub struct Ratio<C: 'static> {
+    /// The name in text and JSON, in snake case.
+    pub name: &'static str,
+    /// What is divided.
+    pub numerator: C,
+    /// What it is divided by: the sum of these.
+    pub denominator: &'static [C],
+    /// One sentence on what it tells.
+    pub meaning: &'static str,
+}
+
+/// The counters of one scope.
+pub trait Counter: Copy + 'static {
+    /// What a row of them belongs to.
+    const SCOPE: Scope;
+    /// All, in the order of their words in a row.
+    const ALL: &'static [Self];
+    /// What the catalogue says of each, in the same order.
+    const ENTRIES: &'static [Entry];
+    /// The figures derived from them.
+    const RATIOS: &'static [Ratio<Self>];
+
+    /// The place of its word in a row.
+    fn index(self) -> usize;
+
+    /// What the catalogue says of it.
+    fn entry(self) -> &'static Entry {
+        &Self::ENTRIES[self.index()]
+    }
+}
+
+macro_rules! catalogue {
+    (
+        $(#[$doc:meta])* $name:ident, $scope:ident;
+        counters { $($variant:ident $text:literal $kind:ident $unit:literal $meaning:literal;)* }
+        ratios { $($ratio:literal $numerator:ident / $($denominator:ident)+, $tells:literal;)* }
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum $name {
+            $(#[doc = $meaning] $variant,)*
+        }
+
+        impl Counter for $name {
+            const SCOPE: Scope = Scope::$scope;
+            const ALL: &'static [Self] = &[$(Self::$variant),*];
+            const ENTRIES: &'static [Entry] =
+                &[$(Entry { name: $text, kind: Kind::$kind, unit: $unit, meaning: $meaning }),*];
+            const RATIOS: &'static [Ratio<Self>] = &[$(Ratio {
+                name: $ratio,
+                numerator: Self::$numerator,
+                denominator: &[$(Self::$denominator),+],
+                meaning: $tells,
+            }),*];
+
+            #[inline(always)]
+            fn index(self) -> usize {
+                self as usize
+            }
+        }
+    };
+}
+
+catalogue! {
+    /// What each lane counts.
+    LaneCounter, Lane;
+    counters {
+        TurnsProductive "turns_productive" Counter "turns" "Turns that found work: a completion, a message, a due timer or a ready task.";
+        TurnsEmpty "turns_empty" Counter "turns" "Turns that found nothing to do.";
+        SpinNanoseconds "spin_nanoseconds" Counter "nanoseconds" "Time spent looking for work again and again instead of sleeping.";
+        SleepNanoseconds "sleep_nanoseconds" Counter "nanoseconds" "Time spent asleep in the driver.";
+        Sleeps "sleeps" Counter "sleeps" "Times the lane went to sleep in the driver.";
+        Completions "completions" Counter "completions" "Completions collected from the driver.";
+        CompletionsStale "completions_stale" Counter "completions" "Completions dropped because the generation of their handle had passed.";
+        EventsStale "events_stale" Counter "events" "Kernel events for sockets that had been closed meanwhile.";
+        SystemCallsSubmit "system_calls_submit" Counter "calls" "System calls that handed work to the kernel.";
+        SystemCallsWait "system_calls_wait" Counter "calls" "System calls that waited or looked for events.";
+        ReceivesEmpty "receives_empty" Counter "receives" "Receives that found nothing.";
+        ReceivesStarved "receives_starved" Counter "receives" "Receives put off, though something was ready, because the lane's memory was used up.";
+        SendsCopiedAnyway "sends_copied_anyway" Counter "sends" "Sends asked to go without copying that the kernel copied anyway.";
+        MemoryUsed "memory_used" Gauge "bytes" "Lane memory that is leased now.";
+        MemoryPeak "memory_peak" Gauge "bytes" "The most lane memory that was leased at one time.";
+        MemoryLimitHits "memory_limit_hits" Counter "hits" "Leases refused because the lane's memory was used up.";
+        TimersFired "timers_fired" Counter "timers" "Timers that came due and ran.";
+        TasksPolled "tasks_polled" Counter "polls" "Polls of the lane's tasks.";
+        TasksPanicked "tasks_panicked" Counter "tasks" "Tasks ended by a panic.";
+        MessagesSent "messages_sent" Counter "messages" "Messages put into channels to other lanes.";
+        MessagesReceived "messages_received" Counter "messages" "Messages taken from channels of other lanes.";
+        MessagesRefused "messages_refused" Counter "messages" "Messages not sent because the channel was full.";
+        DoorbellsRung "doorbells_rung" Counter "doorbells" "Doorbells rung to wake another lane.";
+        DoorbellsSpared "doorbells_spared" Counter "doorbells" "Doorbells not rung because the other lane was awake.";
+        Offloads "offloads" Counter "calls" "Calls handed to the helper threads.";
+        OffloadsRefused "offloads_refused" Counter "calls" "Calls not handed to the helper threads because their queue was full.";
+        FileOperations "file_operations" Counter "operations" "Reads, writes and syncs of files that were started.";
+        ConnectionsCapHits "connections_cap_hits" Counter "hits" "Times a connection was put off at the lane's cap over all its services.";
+        LastTurnNanoseconds "last_turn_nanoseconds" Mark "nanoseconds" "The monotonic clock when the last turn began (CLOCK_MONOTONIC).";
+        LaneState "lane_state" Mark "state" "What the lane does: 0 starting, 1 running, 2 spinning, 3 sleeping, 4 draining, 5 ended.";
+    }
+    ratios {
+        "productive_share" TurnsProductive / TurnsProductive TurnsEmpty, "Share of the turns that found work.";
+        "completions_per_turn" Completions / TurnsProductive, "Completions that a productive turn found.";
+        "completions_per_system_call" Completions / SystemCallsSubmit SystemCallsWait, "Completions for each system call.";
+    }
+}
+
+catalogue! {
+    /// What each service counts on each lane.
+    ServiceCounter, Service;
+    counters {
+        Accepts "accepts" Counter "connections" "Connections accepted.";
+        AcceptsNoDescriptor "accepts_no_descriptor" Counter "accepts" "Accepts that failed because the process had no descriptor left.";
+        AcceptsRefused "accepts_refused" Counter "connections" "Connections accepted and closed at once because a limit was reached.";
+        Connects "connects" Counter "connections" "Outgoing connections opened.";
+        ConnectsFailed "connects_failed" Counter "connections" "Outgoing connections that could not be opened.";
+        ConnectionsOpen "connections_open" Gauge "connections" "Connections that are open now.";
+        EndingsCompleted "endings_completed" Counter "connections" "Connections that the service closed and all of whose output left.";
+        EndingsEndOfStream "endings_end_of_stream" Counter "connections" "Connections whose peer had finished and had been answered in full.";
+        EndingsClosing "endings_closing" Counter "connections" "Connections ended by a drain or by the idle limit.";
+        EndingsError "endings_error" Counter "connections" "Connections ended by an error of the socket or a reset.";
+        EndingsAborted "endings_aborted" Counter "connections" "Connections ended by a panic, a deadline or the output limit.";
+        Panics "panics" Counter "panics" "Panics in the service, each of which closed its connection.";
+        Requests "requests" Counter "requests" "Requests that the service took.";
+        BytesIn "bytes_in" Counter "bytes" "Bytes received.";
+        BytesOut "bytes_out" Counter "bytes" "Bytes sent.";
+        BytesForwarded "bytes_forwarded" Counter "bytes" "Bytes that left in the lease they came in.";
+        BytesCopied "bytes_copied" Counter "bytes" "Bytes copied on their way: records that straddled leases, and output written from other memory.";
+        BytesCompacted "bytes_compacted" Counter "bytes" "Bytes moved to fitting memory because their lease outlived its turn using under a quarter of its buffer.";
+        Receives "receives" Counter "receives" "Receives from connections that brought bytes.";
+        Sends "sends" Counter "sends" "Sends to connections.";
+        SendsShort "sends_short" Counter "sends" "Sends that took only a part because the socket's buffer was full.";
+        DatagramsIn "datagrams_in" Counter "datagrams" "Datagrams received.";
+        DatagramsOut "datagrams_out" Counter "datagrams" "Datagrams sent.";
+        DatagramsRefused "datagrams_refused" Counter "datagrams" "Datagrams not sent because the kernel or a limit refused them.";
+        TrainsIn "trains_in" Counter "trains" "Trains received (GRO); a datagram alone is a train of one.";
+        TrainsOut "trains_out" Counter "trains" "Trains sent (GSO); a datagram alone is a train of one.";
+        DatagramReceives "datagram_receives" Counter "receives" "Receives that brought datagrams, of which one can bring many.";
+        DatagramSends "datagram_sends" Counter "sends" "Sends of datagrams, of which one can take many.";
+        ConnectionsMaxHits "connections_max_hits" Counter "hits" "Times a connection was put off at the service's limit of connections.";
+        ConnectionsPerPeerMaxHits "connections_per_peer_max_hits" Counter "hits" "Connections refused because their peer had as many as one peer may have.";
+        RequestsInFlightMaxHits "requests_in_flight_max_hits" Counter "hits" "Times reading paused because a connection had as many requests unanswered as it may have.";
+        RecordMaxHits "record_max_hits" Counter "hits" "Connections closed because a record was longer than the record limit.";
+        OutputHighHits "output_high_hits" Counter "hits" "Times reading paused because the peer was slow to take its output.";
+        OutputMaxHits "output_max_hits" Counter "hits" "Connections aborted because their output grew beyond the output limit.";
+        ReceiveRateMinHits "receive_rate_min_hits" Counter "hits" "Connections closed because a request came more slowly than the minimum receive rate.";
+        IdleLimitHits "idle_limit_hits" Counter "hits" "Connections closed because they were idle for the idle limit.";
+        ReadLimitHits "read_limit_hits" Counter "hits" "Connections closed because a request was not complete within the read limit.";
+        SendLimitHits "send_limit_hits" Counter "hits" "Connections closed because their output did not move for the send limit.";
+        LingerLimitHits "linger_limit_hits" Counter "hits" "Connections closed before the peer confirmed all output, at the linger limit.";
+        RecordsTruncated "records_truncated" Counter "records" "Records or datagrams of which only a part was received.";
+        TicketsHeld "tickets_held" Counter "tickets" "Tickets given out for requests to be answered later.";
+        TicketsDropped "tickets_dropped" Counter "tickets" "Tickets dropped without an answer, which is an error of the service.";
+        AnswersLate "answers_late" Counter "answers" "Answers given after their connection had closed, and discarded.";
+        Strays "strays" Counter "arrivals" "Connections and datagrams that arrived on a lane other than their flow's.";
+        DrainDeadlineHits "drain_deadline_hits" Counter "hits" "Connections aborted because the drain's deadline had passed.";
+    }
+    ratios {
+        "requests_per_receive" Requests / Receives DatagramReceives, "Requests for each receive.";
+        "requests_per_send" Requests / Sends DatagramSends, "Requests for each send.";
+        "bytes_per_receive" BytesIn / Receives DatagramReceives, "Bytes for each receive.";
+        "bytes_per_send" BytesOut / Sends DatagramSends, "Bytes for each send.";
+        "datagrams_per_receive" DatagramsIn / DatagramReceives, "Datagrams for each receive of datagrams.";
+        "datagrams_per_send" DatagramsOut / DatagramSends, "Datagrams for each send of datagrams.";
+        "datagrams_per_train_in" DatagramsIn / TrainsIn, "Datagrams for each train received.";
+        "datagrams_per_train_out" DatagramsOut / TrainsOut, "Datagrams for each train sent.";
+        "forwarded_share" BytesForwarded / BytesOut, "Share of the bytes sent that left in the lease they came in.";
+    }
+}
+
+/// What [`LaneCounter::LaneState`] says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum LaneState {
+    /// Not in its first turn yet.
+    Starting = 0,
+    /// In a turn.
+    Running = 1,
+    /// Looking for work again and again.
+    Spinning = 2,
+    /// Asleep in the driver.
+    Sleeping = 3,
+    /// Serving what it has; taking nothing new.
+    Draining = 4,
+    /// Over.
+    Ended = 5,
+}
+
+impl LaneState {
+    const ALL: [Self; 6] = [Self::Starting, Self::Running, Self::Spinning, Self::Sleeping, Self::Draining, Self::Ended];
+
+    /// The state that the word in a row stands for; none for a word that stands for none.
+    pub fn from_word(word: u64) -> Option<Self> {
+        Self::ALL.into_iter().find(|&state| state as u64 == word)
+    }
+
+    /// Its spelling in text and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Running => "running",
+            Self::Spinning => "spinning",
+            Self::Sleeping => "sleeping",
+            Self::Draining => "draining",
+            Self::Ended => "ended",
+        }
+    }
+}
+
+/// Tells catalogues apart by what a reader must agree on: scopes, names, kinds, units and their order. FNV-1a.
+pub(crate) const CATALOGUE_HASH: u64 = {
+    let hash = hash_entries(0xcbf2_9ce4_8422_2325, LaneCounter::SCOPE, LaneCounter::ENTRIES);
+    hash_entries(hash, ServiceCounter::SCOPE, ServiceCounter::ENTRIES)
+};
+
+const fn hash_entries(mut hash: u64, scope: Scope, entries: &[Entry]) -> u64 {
+    let mut i = 0;
+    while i < entries.len() {
+        hash = hash_text(hash, scope.name());
+        hash = hash_text(hash, entries[i].name);
+        hash = hash_text(hash, entries[i].kind.name());
+        hash = hash_text(hash, entries[i].unit);
+        i += 1;
+    }
+    hash
+}
+
+const fn hash_text(mut hash: u64, text: &str) -> u64 {
+    let bytes = text.as_bytes();
+    let mut i = 0;
+    // One round beyond the end, with a byte that no text holds, keeps "ab","c" from "a","bc".
+    while i <= bytes.len() {
+        let byte = if i < bytes.len() { bytes[i] } else { 0xff };
+        hash = (hash ^ byte as u64).wrapping_mul(0x0000_0100_0000_01b3);
+        i += 1;
+    }
+    hash
+}
+
+/// The catalogue as Markdown: the content of COUNTERS.md.
+pub fn documentation() -> String {
+    let mut out = String::from("# Counters\n\nMade from the catalogue in `src/catalogue.rs`; do not edit.\n");
+    out.push_str(
+        "\nA *counter* only grows. A *gauge* goes up and down. A *mark* is a state or a clock reading and has no sum.\n",
+    );
+    document::<LaneCounter>(&mut out, "For each lane");
+    document::<ServiceCounter>(&mut out, "For each service on each lane");
+    out
+}
+
+fn document<C: Counter>(out: &mut String, title: &str) {
+    let _ = writeln!(out, "\n## {title}\n\n| name | kind | unit | meaning |\n| --- | --- | --- | --- |");
+    for Entry { name, kind, unit, meaning } in C::ENTRIES {
+        let _ = writeln!(out, "| `{name}` | {} | {unit} | {meaning} |", kind.name());
+    }
+    out.push_str("\nDerived from them:\n\n| name | is | meaning |\n| --- | --- | --- |\n");
+    for ratio in C::RATIOS {
+        let of: Vec<&str> = ratio.denominator.iter().map(|counter| counter.entry().name).collect();
+        let of = if of.len() > 1 { format!("({})", of.join(" + ")) } else { of.concat() };
+        let _ = writeln!(out, "| `{}` | {} / {of} | {} |", ratio.name, ratio.numerator.entry().name, ratio.meaning);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    fn snake(camel: &str) -> String {
+        let mut out = String::new();
+        for c in camel.chars() {
+            if c.is_uppercase() && !out.is_empty() {
+                out.push('_');
+            }
+            out.extend(c.to_lowercase());
+        }
+        out
+    }
+
+    fn check<C: Counter + std::fmt::Debug>() {
+        let units = [
+            "accepts",
+            "answers",
+            "arrivals",
+            "bytes",
+            "calls",
+            "completions",
+            "connections",
+            "datagrams",
+            "doorbells",
+            "events",
+            "hits",
+            "messages",
+            "nanoseconds",
+            "operations",
+            "panics",
+            "polls",
+            "receives",
+            "records",
+            "requests",
+            "sends",
+            "sleeps",
+            "state",
+            "tasks",
+            "tickets",
+            "timers",
+            "trains",
+            "turns",
+        ];
+        let mut names = HashSet::new();
+        for (index, counter) in C::ALL.iter().enumerate() {
+            let entry = counter.entry();
+            assert_eq!(counter.index(), index);
+            assert_eq!(entry.name, snake(&format!("{counter:?}")));
+            assert!(names.insert(entry.name), "{} is declared twice", entry.name);
+            assert!(units.contains(&entry.unit), "{}: unit {}", entry.name, entry.unit);
+            assert!(entry.meaning.ends_with('.') && !entry.meaning.contains('|'), "{}", entry.name);
+        }
+        for ratio in C::RATIOS {
+            assert!(names.insert(ratio.name), "{} is declared twice", ratio.name);
+        }
+    }
+
+    #[test]
+    fn declarations_agree_with_themselves() {
+        check::<LaneCounter>();
+        check::<ServiceCounter>();
+    }
+
+    #[test]
+    fn the_hash_sees_every_part_but_the_meaning() {
+        let entry = Entry { name: "ab", kind: Kind::Counter, unit: "c", meaning: "" };
+        let hash = |scope, entry| hash_entries(0, scope, &[entry]);
+        let all = [
+            hash(Scope::Lane, entry),
+            hash(Scope::Service, entry),
+            hash(Scope::Lane, Entry { name: "a", unit: "bc", ..entry }),
+            hash(Scope::Lane, Entry { kind: Kind::Gauge, ..entry }),
+            hash(Scope::Lane, Entry { unit: "d", ..entry }),
+        ];
+        assert_eq!(HashSet::from(all).len(), all.len());
+        assert_eq!(all[0], hash(Scope::Lane, Entry { meaning: "another", ..entry }));
+    }
+
+    #[test]
+    fn states_survive_their_words() {
+        for state in LaneState::ALL {
+            assert_eq!(LaneState::from_word(state as u64), Some(state));
+            assert!(LaneCounter::LaneState.entry().meaning.contains(&format!("{} {}", state as u64, state.name())));
+        }
+        assert_eq!(LaneState::from_word(6), None);
+    }
+}

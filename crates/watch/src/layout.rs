@@ -1,0 +1,247 @@
+//! Where everything stands in a page, in 64-bit words of the machine's byte order.
+//!
+//! header | service names | lane names | notes | lane rows | service rows (lane by lane). Each part, and each row,
+//! begins at a multiple of [`LINE_WORDS`], so rows of two lanes share no cache line.
+
+use crate::catalogue::{Counter, LaneCounter, ServiceCounter};
+use crate::error::Error;
+use crate::memory::{AtomicU64, Ordering};
+use corelane_sys::page::LINE_BYTES;
+
+/// The most lanes a page has rows for.
+pub const LANES_MAX: usize = 1024;
+/// The most services a page has rows for.
+pub const SERVICES_MAX: usize = 64;
+/// The most notes a page holds.
+pub const NOTES_MAX: usize = 32;
+/// The longest note, in bytes of UTF-8; a longer one is cut.
+pub const NOTE_BYTES_MAX: usize = 240;
+
+pub(crate) const LINE_WORDS: usize = LINE_BYTES / size_of::<u64>();
+
+/// The words "CORELANE" in the file, whatever the byte order; a page of the other byte order differs in its version.
+pub(crate) const MAGIC: u64 = u64::from_ne_bytes(*b"CORELANE");
+/// Changed with this file. The words up to `SERVICES` stay where they are in every version.
+pub(crate) const LAYOUT_VERSION: u64 = 1;
+
+/// The words of the header.
+pub(crate) mod header {
+    pub const MAGIC: usize = 0;
+    pub const LAYOUT_VERSION: usize = 1;
+    pub const CATALOGUE_HASH: usize = 2;
+    pub const LANES: usize = 3;
+    pub const SERVICES: usize = 4;
+    pub const PID: usize = 5;
+    pub const START_TICKS: usize = 6;
+    pub const PID_NAMESPACE: usize = 7;
+    pub const STARTED_UNIX_NANOSECONDS: usize = 8;
+    pub const PROGRAM: usize = 9;
+}
+
+/// The word of a lane that is bound to no CPU.
+pub(crate) const NO_CPU: u64 = u64::MAX;
+
+const HEADER_WORDS: usize = lines(header::PROGRAM + Text::words(PROGRAM_BYTES_MAX));
+const SERVICE_NAME_WORDS: usize = lines(Text::words(NAME_BYTES_MAX) + Text::words(URL_BYTES_MAX));
+const LANE_NAME_WORDS: usize = lines(1 + Text::words(DRIVER_BYTES_MAX) + Text::words(STEERING_BYTES_MAX));
+const NOTE_WORDS: usize = lines(Text::words(NOTE_BYTES_MAX));
+pub(crate) const LANE_ROW_WORDS: usize = lines(LaneCounter::ALL.len());
+pub(crate) const SERVICE_ROW_WORDS: usize = lines(ServiceCounter::ALL.len());
+
+const PROGRAM_BYTES_MAX: usize = 64;
+const NAME_BYTES_MAX: usize = 64;
+const URL_BYTES_MAX: usize = 256;
+const DRIVER_BYTES_MAX: usize = 32;
+const STEERING_BYTES_MAX: usize = 64;
+
+const fn lines(words: usize) -> usize {
+    words.div_ceil(LINE_WORDS) * LINE_WORDS
+}
+
+/// Where the parts of a page with so many lanes and services begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    pub lanes: usize,
+    pub services: usize,
+}
+
+impl Layout {
+    pub fn new(lanes: usize, services: usize) -> Result<Self, Error> {
+        if !(1..=LANES_MAX).contains(&lanes) {
+            return Err(Error::Shape { what: "lanes", most: LANES_MAX, got: lanes });
+        }
+        if services > SERVICES_MAX {
+            return Err(Error::Shape { what: "services", most: SERVICES_MAX, got: services });
+        }
+        Ok(Self { lanes, services })
+    }
+
+    pub fn program() -> Text {
+        Text { at: header::PROGRAM, bytes_max: PROGRAM_BYTES_MAX }
+    }
+
+    pub fn service_name(self, service: usize) -> Text {
+        Text { at: HEADER_WORDS + service * SERVICE_NAME_WORDS, bytes_max: NAME_BYTES_MAX }
+    }
+
+    pub fn service_url(self, service: usize) -> Text {
+        let at = self.service_name(service).at + Text::words(NAME_BYTES_MAX);
+        Text { at, bytes_max: URL_BYTES_MAX }
+    }
+
+    pub fn lane_cpu(self, lane: usize) -> usize {
+        HEADER_WORDS + self.services * SERVICE_NAME_WORDS + lane * LANE_NAME_WORDS
+    }
+
+    pub fn lane_driver(self, lane: usize) -> Text {
+        Text { at: self.lane_cpu(lane) + 1, bytes_max: DRIVER_BYTES_MAX }
+    }
+
+    pub fn lane_steering(self, lane: usize) -> Text {
+        let at = self.lane_driver(lane).at + Text::words(DRIVER_BYTES_MAX);
+        Text { at, bytes_max: STEERING_BYTES_MAX }
+    }
+
+    /// How many notes there are.
+    pub fn notes_count(self) -> usize {
+        self.lane_cpu(self.lanes)
+    }
+
+    /// How many notes there was no room for.
+    pub fn notes_refused(self) -> usize {
+        self.notes_count() + 1
+    }
+
+    pub fn note(self, note: usize) -> Text {
+        Text { at: self.notes_count() + LINE_WORDS + note * NOTE_WORDS, bytes_max: NOTE_BYTES_MAX }
+    }
+
+    pub fn lane_row(self, lane: usize) -> usize {
+        self.note(NOTES_MAX).at + lane * LANE_ROW_WORDS
+    }
+
+    pub fn service_row(self, lane: usize, service: usize) -> usize {
+        self.lane_row(self.lanes) + (lane * self.services + service) * SERVICE_ROW_WORDS
+    }
+
+    /// The words of the whole page.
+    pub fn words(self) -> usize {
+        self.service_row(self.lanes, 0)
+    }
+}
+
+/// Room for a text: a word with its length in bytes, then its UTF-8.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Text {
+    pub at: usize,
+    pub bytes_max: usize,
+}
+
+impl Text {
+    const fn words(bytes_max: usize) -> usize {
+        1 + bytes_max.div_ceil(size_of::<u64>())
+    }
+
+    /// Writes `text`, cut to the room there is.
+    pub fn write(self, words: &[AtomicU64], text: &str) {
+        let text = fit(text, self.bytes_max);
+        words[self.at].store(text.len() as u64, Ordering::Relaxed);
+        for (word, chunk) in words[self.at + 1..].iter().zip(text.as_bytes().chunks(size_of::<u64>())) {
+            let mut bytes = [0; size_of::<u64>()];
+            bytes[..chunk.len()].copy_from_slice(chunk);
+            word.store(u64::from_ne_bytes(bytes), Ordering::Relaxed);
+        }
+    }
+
+    /// Reads it back. Whatever the words are, the result is at most the room long, times three for bytes that are no
+    /// UTF-8, and holds nothing that a terminal would act on.
+    pub fn read(self, load: impl Fn(usize) -> u64) -> String {
+        let length = usize::try_from(load(self.at)).unwrap_or(usize::MAX).min(self.bytes_max);
+        let words = length.div_ceil(size_of::<u64>());
+        let bytes: Vec<u8> = (1..=words).flat_map(|i| load(self.at + i).to_ne_bytes()).take(length).collect();
+        let text = String::from_utf8_lossy(&bytes);
+        text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
+    }
+}
+
+/// The text, cut at a character and marked with an ellipsis if it is longer than `bytes_max`.
+pub(crate) fn fit(text: &str, bytes_max: usize) -> std::borrow::Cow<'_, str> {
+    const MARK: &str = "…";
+    if text.len() <= bytes_max {
+        return text.into();
+    }
+    let end = text.floor_char_boundary(bytes_max.saturating_sub(MARK.len()));
+    format!("{}{MARK}", &text[..end]).into()
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Every part of a page as a range of words, in order.
+    fn parts(layout: Layout) -> Vec<(usize, usize)> {
+        let text = |text: Text| (text.at, Text::words(text.bytes_max));
+        let mut parts = vec![(0, header::PROGRAM), text(Layout::program())];
+        for service in 0..layout.services {
+            parts.extend([text(layout.service_name(service)), text(layout.service_url(service))]);
+        }
+        for lane in 0..layout.lanes {
+            parts.push((layout.lane_cpu(lane), 1));
+            parts.extend([text(layout.lane_driver(lane)), text(layout.lane_steering(lane))]);
+        }
+        parts.extend([(layout.notes_count(), 1), (layout.notes_refused(), 1)]);
+        parts.extend((0..NOTES_MAX).map(|note| text(layout.note(note))));
+        parts.extend((0..layout.lanes).map(|lane| (layout.lane_row(lane), LANE_ROW_WORDS)));
+        for lane in 0..layout.lanes {
+            parts.extend((0..layout.services).map(|service| (layout.service_row(lane, service), SERVICE_ROW_WORDS)));
+        }
+        parts
+    }
+
+    proptest! {
+        #[test]
+        fn parts_do_not_overlap_and_rows_are_aligned(lanes in 1..70_usize, services in 0..9_usize) {
+            let layout = Layout::new(lanes, services).unwrap();
+            let mut end = 0;
+            for (at, words) in parts(layout) {
+                prop_assert!(at >= end, "a part begins at {at}, before {end}");
+                end = at + words;
+            }
+            prop_assert!(end <= layout.words());
+            for lane in 0..lanes {
+                prop_assert_eq!(layout.lane_row(lane) % LINE_WORDS, 0);
+                for service in 0..services {
+                    prop_assert_eq!(layout.service_row(lane, service) % LINE_WORDS, 0);
+                }
+            }
+        }
+
+        #[test]
+        fn texts_survive(text in "\\PC{0,80}") {
+            let room = Text { at: 3, bytes_max: 64 };
+            let words: Vec<AtomicU64> = (0..3 + Text::words(64)).map(|_| AtomicU64::new(u64::MAX)).collect();
+            room.write(&words, &text);
+            let read = room.read(|i| words[i].load(Ordering::Relaxed));
+            prop_assert_eq!(&read, &fit(&text, 64));
+            prop_assert!(read.len() <= 64);
+            prop_assert!(read == text || (text.len() > 64 && read.ends_with('…')));
+        }
+
+        #[test]
+        fn any_words_make_a_bounded_text(words in proptest::collection::vec(any::<u64>(), 9)) {
+            let text = Text { at: 0, bytes_max: 64 }.read(|i| words[i]);
+            prop_assert!(text.len() <= 3 * 64);
+            prop_assert!(!text.chars().any(char::is_control));
+        }
+    }
+
+    #[test]
+    fn the_largest_page_fits_its_memory() {
+        let layout = Layout::new(LANES_MAX, SERVICES_MAX).unwrap();
+        assert!(layout.words() <= corelane_sys::page::WORDS_MAX);
+        for (lanes, services) in [(0, 1), (LANES_MAX + 1, 1), (1, SERVICES_MAX + 1)] {
+            assert!(matches!(Layout::new(lanes, services), Err(Error::Shape { .. })));
+        }
+    }
+}

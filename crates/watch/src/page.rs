@@ -1,0 +1,218 @@
+//! The writer's side: a process makes one page, its lanes write their rows, and it adds notes.
+
+use crate::catalogue::{CATALOGUE_HASH, Counter, Kind, LaneCounter, ServiceCounter};
+use crate::error::Error;
+use crate::files::stem;
+use crate::layout::{
+    LANE_ROW_WORDS, LAYOUT_VERSION, Layout, MAGIC, NO_CPU, NOTE_BYTES_MAX, NOTES_MAX, SERVICE_ROW_WORDS, fit, header,
+};
+use crate::memory::{AtomicU64, Ordering, PageMemory};
+use crate::process::ProcessId;
+use corelane_sys::page::RunDirectory;
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What a page says of its process: written once, before the lanes start. A text longer than stated is cut.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Description {
+    /// Name and version of the program; 64 bytes.
+    pub program: String,
+    /// The process.
+    pub process: ProcessId,
+    /// When it started, by the wall clock, in nanoseconds since 1970.
+    pub started_unix_nanoseconds: u64,
+    /// Its services; at most [`SERVICES_MAX`](crate::SERVICES_MAX).
+    pub services: Vec<ServiceName>,
+    /// Its lanes; 1 to [`LANES_MAX`](crate::LANES_MAX).
+    pub lanes: Vec<LaneName>,
+}
+
+/// What a page says of a service.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServiceName {
+    /// Its name; 64 bytes.
+    pub name: String,
+    /// Where it listens; 256 bytes.
+    pub url: String,
+}
+
+/// What a page says of a lane.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LaneName {
+    /// The CPU it is bound to.
+    pub cpu: Option<u32>,
+    /// The name of its driver; 32 bytes.
+    pub driver: String,
+    /// How flows are steered to it, in a word; 64 bytes.
+    pub steering: String,
+}
+
+/// The page of this process. It has one owner, who adds the notes; the rows go to the lanes.
+#[derive(Debug)]
+pub struct Page {
+    memory: Arc<PageMemory>,
+    layout: Layout,
+    notes: Vec<String>,
+}
+
+impl Page {
+    /// Makes a page that other processes can read.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::Memory`]. A service that cannot have this page can count on with [`Page::heap`].
+    pub fn create(directory: &RunDirectory, description: &Description) -> Result<Self, Error> {
+        let layout = Layout::new(description.lanes.len(), description.services.len())?;
+        let mut memory = PageMemory::create(directory, &stem(description.process), layout.words())?;
+        describe(&memory, layout, description);
+        memory.publish()?;
+        Ok(Self { memory: Arc::new(memory), layout, notes: Vec::new() })
+    }
+
+    /// Makes a page on the heap, for simulation and for processes that can make no file.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::Memory`].
+    pub fn heap(description: &Description) -> Result<Self, Error> {
+        let layout = Layout::new(description.lanes.len(), description.services.len())?;
+        let memory = PageMemory::heap(layout.words())?;
+        describe(&memory, layout, description);
+        Ok(Self { memory: Arc::new(memory), layout, notes: Vec::new() })
+    }
+
+    /// The file; none for a page on the heap.
+    pub fn path(&self) -> Option<&Path> {
+        self.memory.path()
+    }
+
+    /// The row of a lane, for that lane alone. Two rows of one lane in two hands lose counts, and nothing worse.
+    ///
+    /// # Errors
+    /// [`Error::Row`].
+    pub fn lane(&self, lane: usize) -> Result<LaneRow, Error> {
+        check_row("lane", self.layout.lanes, lane)?;
+        Ok(Row::new(&self.memory, self.layout.lane_row(lane)))
+    }
+
+    /// The row of a service on a lane, for that lane alone, as [`Page::lane`].
+    ///
+    /// # Errors
+    /// [`Error::Row`].
+    pub fn service(&self, lane: usize, service: usize) -> Result<ServiceRow, Error> {
+        check_row("lane", self.layout.lanes, lane)?;
+        check_row("service", self.layout.services, service)?;
+        Ok(Row::new(&self.memory, self.layout.service_row(lane, service)))
+    }
+
+    /// Adds a note: what the process has to do without, why, and the remedy. A note beyond [`NOTE_BYTES_MAX`] is cut,
+    /// one that stands there already is not repeated, and those beyond [`NOTES_MAX`] are only counted.
+    pub fn note(&mut self, text: &str) {
+        let text = fit(text, NOTE_BYTES_MAX);
+        if self.notes.iter().any(|note| *note == text) {
+            return;
+        }
+        let words = self.memory.words();
+        if self.notes.len() == NOTES_MAX {
+            let refused = &words[self.layout.notes_refused()];
+            refused.store(refused.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            return;
+        }
+        self.layout.note(self.notes.len()).write(words, &text);
+        self.notes.push(text.into_owned());
+        // Release: a reader that sees the new count sees the text.
+        words[self.layout.notes_count()].store(self.notes.len() as u64, Ordering::Release);
+    }
+
+    pub(crate) fn memory(&self) -> &Arc<PageMemory> {
+        &self.memory
+    }
+}
+
+fn check_row(what: &'static str, count: usize, got: usize) -> Result<(), Error> {
+    if got < count { Ok(()) } else { Err(Error::Row { what, count, got }) }
+}
+
+fn describe(memory: &PageMemory, layout: Layout, description: &Description) {
+    let words = memory.words();
+    let Description { program, process, started_unix_nanoseconds, services, lanes } = description;
+    for (index, value) in [
+        (header::MAGIC, MAGIC),
+        (header::LAYOUT_VERSION, LAYOUT_VERSION),
+        (header::CATALOGUE_HASH, CATALOGUE_HASH),
+        (header::LANES, layout.lanes as u64),
+        (header::SERVICES, layout.services as u64),
+        (header::PID, u64::from(process.pid)),
+        (header::START_TICKS, process.start_ticks),
+        (header::PID_NAMESPACE, process.pid_namespace),
+        (header::STARTED_UNIX_NANOSECONDS, *started_unix_nanoseconds),
+    ] {
+        words[index].store(value, Ordering::Relaxed);
+    }
+    Layout::program().write(words, program);
+    for (index, service) in services.iter().enumerate() {
+        layout.service_name(index).write(words, &service.name);
+        layout.service_url(index).write(words, &service.url);
+    }
+    for (index, lane) in lanes.iter().enumerate() {
+        words[layout.lane_cpu(index)].store(lane.cpu.map_or(NO_CPU, u64::from), Ordering::Relaxed);
+        layout.lane_driver(index).write(words, &lane.driver);
+        layout.lane_steering(index).write(words, &lane.steering);
+    }
+}
+
+/// A row of counters, written by one lane. It moves to the lane's thread and is shared only there: it is `Send` and not
+/// `Sync`. Clone it when things are set up, not for each request: a clone counts a reference.
+#[derive(Clone, Debug)]
+pub struct Row<C, const WORDS: usize> {
+    memory: Arc<PageMemory>,
+    first: usize,
+    single_writer: PhantomData<(C, Cell<()>)>,
+}
+
+/// The row of one lane.
+pub type LaneRow = Row<LaneCounter, LANE_ROW_WORDS>;
+/// The row of one service on one lane.
+pub type ServiceRow = Row<ServiceCounter, SERVICE_ROW_WORDS>;
+
+impl<C: Counter, const WORDS: usize> Row<C, WORDS> {
+    fn new(memory: &Arc<PageMemory>, first: usize) -> Self {
+        assert!(first + WORDS <= memory.words().len());
+        Self { memory: Arc::clone(memory), first, single_writer: PhantomData }
+    }
+
+    /// Counts `n` more.
+    #[inline]
+    pub fn add(&self, counter: C, n: u64) {
+        debug_assert_eq!(counter.entry().kind, Kind::Counter, "{} is set, not added to", counter.entry().name);
+        let word = self.word(counter);
+        word.store(word.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+    }
+
+    /// Sets a gauge or mark, or a counter to a count that is kept elsewhere (by a driver).
+    #[inline]
+    pub fn set(&self, counter: C, value: u64) {
+        self.word(counter).store(value, Ordering::Relaxed);
+    }
+
+    /// Raises a gauge to `value` if it is lower: for the highest value seen.
+    #[inline]
+    pub fn raise(&self, gauge: C, value: u64) {
+        debug_assert_eq!(gauge.entry().kind, Kind::Gauge, "{} has no highest value", gauge.entry().name);
+        let word = self.word(gauge);
+        if value > word.load(Ordering::Relaxed) {
+            word.store(value, Ordering::Relaxed);
+        }
+    }
+
+    /// What was written last.
+    #[inline]
+    pub fn get(&self, counter: C) -> u64 {
+        self.word(counter).load(Ordering::Relaxed)
+    }
+
+    #[inline(always)]
+    fn word(&self, counter: C) -> &AtomicU64 {
+        &self.memory.words()[self.first..self.first + WORDS][counter.index()]
+    }
+}

@@ -1,0 +1,216 @@
+//! The reader's side: another process, or the same one, looks at a page. Nothing in the page is trusted: the file says
+//! how many lanes and services it has, and that must fit into the words it really has.
+
+use crate::catalogue::CATALOGUE_HASH;
+use crate::error::Error;
+use crate::layout::{LAYOUT_VERSION, Layout, MAGIC, NO_CPU, NOTES_MAX, header};
+use crate::memory::{Ordering, PageMemory, fence};
+use crate::page::{Description, LaneName, Page, ServiceName};
+use crate::process::{Liveness, ProcessId};
+use crate::snapshot::{LaneSnapshot, ServiceSnapshot, Snapshot, Values};
+use corelane_sys::page::PageView;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Reads one page, while its lanes run, hang, or are no more.
+#[derive(Debug)]
+pub struct Reader {
+    source: Source,
+    layout: Layout,
+    description: Description,
+}
+
+#[derive(Debug)]
+enum Source {
+    Own(Arc<PageMemory>),
+    Foreign(PageView),
+}
+
+impl Source {
+    fn count(&self) -> usize {
+        match self {
+            Self::Own(memory) => memory.words().len(),
+            Self::Foreign(view) => view.len(),
+        }
+    }
+
+    /// Beyond the end there are zeros, so that no page makes a reader panic.
+    fn load(&self, index: usize) -> u64 {
+        let word = match self {
+            Self::Own(memory) => memory.words().get(index).map(|word| word.load(Ordering::Relaxed)),
+            Self::Foreign(view) => view.load(index),
+        };
+        word.unwrap_or(0)
+    }
+}
+
+impl Reader {
+    /// Opens the page of another process (or of this one). A page that its owner truncates afterwards ends this
+    /// process with SIGBUS when it is read; no version of Corelane does that.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if the file cannot be mapped, [`Error::Magic`], [`Error::LayoutVersion`] and
+    /// [`Error::Catalogue`] if it is no page that this program understands, [`Error::Shape`] and [`Error::Truncated`]
+    /// if it is damaged.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        Self::new(Source::Foreign(PageView::open(path)?))
+    }
+
+    /// Reads a page of this process.
+    ///
+    /// # Errors
+    /// None for a page as [`Page`] makes it.
+    pub fn of(page: &Page) -> Result<Self, Error> {
+        Self::new(Source::Own(Arc::clone(page.memory())))
+    }
+
+    fn new(source: Source) -> Result<Self, Error> {
+        let layout = check(&source)?;
+        let description = description(&source, layout);
+        Ok(Self { source, layout, description })
+    }
+
+    /// What the page says of its process.
+    pub fn description(&self) -> &Description {
+        &self.description
+    }
+
+    /// Whether the process that wrote the page still runs.
+    pub fn liveness(&self) -> Liveness {
+        match self.source {
+            Source::Own(_) => Liveness::Alive,
+            Source::Foreign(_) => self.description.process.liveness(),
+        }
+    }
+
+    /// Reads everything. `at_nanoseconds` is the monotonic clock now (CLOCK_MONOTONIC, clock_gettime(2)), from which the
+    /// span between two snapshots and the age of a lane's last turn follow.
+    pub fn snapshot(&self, at_nanoseconds: u64) -> Snapshot {
+        let Description { program, process, started_unix_nanoseconds, services, lanes } = &self.description;
+        let lanes: Vec<LaneSnapshot> = lanes.iter().enumerate().map(|(lane, name)| self.lane(lane, name)).collect();
+        let services = services.iter().enumerate().map(|(service, name)| ServiceSnapshot {
+            name: name.clone(),
+            values: Values::sum(lanes.iter().map(|lane| &lane.services[service])),
+        });
+        Snapshot {
+            process: *process,
+            liveness: self.liveness(),
+            program: program.clone(),
+            started_unix_nanoseconds: *started_unix_nanoseconds,
+            at_nanoseconds,
+            span_nanoseconds: None,
+            notes: self.notes(),
+            notes_refused: self.source.load(self.layout.notes_refused()),
+            total: Values::sum(lanes.iter().map(|lane| &lane.values)),
+            services: services.collect(),
+            lanes,
+        }
+    }
+
+    fn lane(&self, lane: usize, name: &LaneName) -> LaneSnapshot {
+        let service = |service| Values::from_words(|i| self.source.load(self.layout.service_row(lane, service) + i));
+        LaneSnapshot {
+            name: name.clone(),
+            values: Values::from_words(|i| self.source.load(self.layout.lane_row(lane) + i)),
+            services: (0..self.layout.services).map(service).collect(),
+        }
+    }
+
+    /// What the process has to do without, in its own words.
+    pub fn notes(&self) -> Vec<String> {
+        let count = self.source.load(self.layout.notes_count());
+        // Acquire: whoever sees the count sees the texts that were written before it. A fence, because an acquire load
+        // may not be made on memory that is mapped for reading only.
+        fence(Ordering::Acquire);
+        let count = usize::try_from(count).unwrap_or(NOTES_MAX).min(NOTES_MAX);
+        (0..count).map(|note| self.layout.note(note).read(|i| self.source.load(i))).collect()
+    }
+}
+
+fn check(source: &Source) -> Result<Layout, Error> {
+    let (magic, version, hash) =
+        (source.load(header::MAGIC), source.load(header::LAYOUT_VERSION), source.load(header::CATALOGUE_HASH));
+    if magic != MAGIC {
+        return Err(Error::Magic { expected: MAGIC, got: magic });
+    }
+    if version != LAYOUT_VERSION {
+        return Err(Error::LayoutVersion { expected: LAYOUT_VERSION, got: version });
+    }
+    if hash != CATALOGUE_HASH {
+        let program = Layout::program().read(|i| source.load(i));
+        return Err(Error::Catalogue { expected: CATALOGUE_HASH, got: hash, program });
+    }
+    let count = |index| usize::try_from(source.load(index)).unwrap_or(usize::MAX);
+    let layout = Layout::new(count(header::LANES), count(header::SERVICES))?;
+    if layout.words() > source.count() {
+        return Err(Error::Truncated { expected: layout.words(), got: source.count() });
+    }
+    Ok(layout)
+}
+
+fn description(source: &Source, layout: Layout) -> Description {
+    let load = |i| source.load(i);
+    let service =
+        |service| ServiceName { name: layout.service_name(service).read(load), url: layout.service_url(service).read(load) };
+    let lane = |lane| LaneName {
+        cpu: Some(load(layout.lane_cpu(lane))).filter(|&cpu| cpu != NO_CPU).map(|cpu| cpu as u32),
+        driver: layout.lane_driver(lane).read(load),
+        steering: layout.lane_steering(lane).read(load),
+    };
+    Description {
+        program: Layout::program().read(load),
+        process: ProcessId {
+            pid: load(header::PID) as u32,
+            start_ticks: load(header::START_TICKS),
+            pid_namespace: load(header::PID_NAMESPACE),
+        },
+        started_unix_nanoseconds: load(header::STARTED_UNIX_NANOSECONDS),
+        services: (0..layout.services).map(service).collect(),
+        lanes: (0..layout.lanes).map(lane).collect(),
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use crate::catalogue::{Counter, LaneCounter};
+    use loom::thread;
+
+    fn page() -> Page {
+        Page::heap(&Description { lanes: vec![LaneName::default()], ..Description::default() }).unwrap()
+    }
+
+    #[test]
+    fn loom_a_note_that_is_counted_is_complete() {
+        loom::model(|| {
+            let mut page = page();
+            let reader = Reader::of(&page).unwrap();
+            let writer = thread::spawn(move || {
+                page.note("first");
+                page.note("and one of two words");
+            });
+            let notes = reader.notes();
+            assert_eq!(notes, ["first", "and one of two words"][..notes.len()]);
+            writer.join().unwrap();
+            assert_eq!(reader.notes().len(), 2);
+        });
+    }
+
+    #[test]
+    fn loom_a_counter_seen_by_a_reader_never_shrinks_and_loses_nothing() {
+        loom::model(|| {
+            let page = page();
+            let reader = Reader::of(&page).unwrap();
+            let row = page.lane(0).unwrap();
+            let writer = thread::spawn(move || {
+                row.add(LaneCounter::Sleeps, 2);
+                row.add(LaneCounter::Sleeps, 3);
+            });
+            let read = || reader.source.load(reader.layout.lane_row(0) + LaneCounter::Sleeps.index());
+            let (first, second) = (read(), read());
+            assert!([0, 2, 5].contains(&first) && first <= second);
+            writer.join().unwrap();
+            assert_eq!(read(), 5);
+        });
+    }
+}

@@ -1,0 +1,149 @@
+//! What a reader saw at one moment, and how much that differs from an earlier one.
+
+use crate::catalogue::{Counter, Kind, LaneCounter, LaneState, Ratio, ServiceCounter};
+use crate::error::Error;
+use crate::page::{LaneName, ServiceName};
+use crate::process::{Liveness, ProcessId};
+use std::marker::PhantomData;
+
+/// One value for each counter of a scope.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Values<C> {
+    words: Vec<u64>,
+    scope: PhantomData<C>,
+}
+
+impl<C: Counter> Default for Values<C> {
+    fn default() -> Self {
+        Self::from_words(|_| 0)
+    }
+}
+
+impl<C: Counter> Values<C> {
+    pub(crate) fn from_words(word: impl Fn(usize) -> u64) -> Self {
+        Self { words: (0..C::ALL.len()).map(word).collect(), scope: PhantomData }
+    }
+
+    /// The value of one counter.
+    pub fn get(&self, counter: C) -> u64 {
+        self.words[counter.index()]
+    }
+
+    /// All counters with their values, in the catalogue's order.
+    pub fn iter(&self) -> impl Iterator<Item = (C, u64)> {
+        C::ALL.iter().map(|&counter| (counter, self.get(counter)))
+    }
+
+    /// A derived figure; none where it would be a division by zero.
+    pub fn ratio(&self, ratio: &Ratio<C>) -> Option<f64> {
+        let denominator: u128 = ratio.denominator.iter().map(|&counter| u128::from(self.get(counter))).sum();
+        (denominator > 0).then(|| self.get(ratio.numerator) as f64 / denominator as f64)
+    }
+
+    /// What several lanes have together; marks have no sum and stay 0.
+    pub fn sum<'a>(rows: impl IntoIterator<Item = &'a Self>) -> Self {
+        let mut sum = Self::default();
+        for row in rows {
+            for (counter, value) in row.iter().filter(|(counter, _)| counter.entry().kind != Kind::Mark) {
+                let word = &mut sum.words[counter.index()];
+                *word = word.saturating_add(value);
+            }
+        }
+        sum
+    }
+
+    /// By how much the counters have grown since `earlier`; gauges and marks as they are now.
+    pub fn since(&self, earlier: &Self) -> Self {
+        let word = |counter: C| match counter.entry().kind {
+            Kind::Counter => self.get(counter).saturating_sub(earlier.get(counter)),
+            Kind::Gauge | Kind::Mark => self.get(counter),
+        };
+        Self::from_words(|index| word(C::ALL[index]))
+    }
+}
+
+/// A page at one moment. Each value is whole; they are read one after another while the lanes go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The process that wrote the page.
+    pub process: ProcessId,
+    /// Whether it ran.
+    pub liveness: Liveness,
+    /// Name and version of its program.
+    pub program: String,
+    /// When it started, by the wall clock, in nanoseconds since 1970.
+    pub started_unix_nanoseconds: u64,
+    /// When this was read, by the monotonic clock (CLOCK_MONOTONIC) in nanoseconds.
+    pub at_nanoseconds: u64,
+    /// None if counters count from the start of the process; else they count from so many nanoseconds before.
+    pub span_nanoseconds: Option<u64>,
+    /// What the process has to do without, in its own words.
+    pub notes: Vec<String>,
+    /// Notes for which the page had no room.
+    pub notes_refused: u64,
+    /// All lanes together.
+    pub total: Values<LaneCounter>,
+    /// Each lane.
+    pub lanes: Vec<LaneSnapshot>,
+    /// Each service, on all lanes together.
+    pub services: Vec<ServiceSnapshot>,
+}
+
+/// One lane at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaneSnapshot {
+    /// What the page says of it.
+    pub name: LaneName,
+    /// Its values.
+    pub values: Values<LaneCounter>,
+    /// The values of each service on it, in the order of [`Snapshot::services`].
+    pub services: Vec<Values<ServiceCounter>>,
+}
+
+impl LaneSnapshot {
+    /// What the lane did; none if the page says something that no version known here says.
+    pub fn state(&self) -> Option<LaneState> {
+        LaneState::from_word(self.values.get(LaneCounter::LaneState))
+    }
+}
+
+/// One service at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceSnapshot {
+    /// What the page says of it.
+    pub name: ServiceName,
+    /// Its values on all lanes together.
+    pub values: Values<ServiceCounter>,
+}
+
+impl Snapshot {
+    /// The same snapshot with counters counting only what came after `earlier`.
+    ///
+    /// # Errors
+    /// [`Error::OtherPage`] if `earlier` is not of the same process, or has other lanes or services.
+    pub fn since(&self, earlier: &Self) -> Result<Self, Error> {
+        let shape = |snapshot: &Self| (snapshot.process, snapshot.lanes.len(), snapshot.services.len());
+        if shape(self) != shape(earlier) {
+            return Err(Error::OtherPage { expected: self.process, got: earlier.process });
+        }
+        let mut since = self.clone();
+        since.span_nanoseconds = Some(self.at_nanoseconds.saturating_sub(earlier.at_nanoseconds));
+        since.total = self.total.since(&earlier.total);
+        for (lane, earlier) in since.lanes.iter_mut().zip(&earlier.lanes) {
+            lane.values = lane.values.since(&earlier.values);
+            for (service, earlier) in lane.services.iter_mut().zip(&earlier.services) {
+                *service = service.since(earlier);
+            }
+        }
+        for (service, earlier) in since.services.iter_mut().zip(&earlier.services) {
+            service.values = service.values.since(&earlier.values);
+        }
+        Ok(since)
+    }
+
+    /// `count` for each second of the span; none if there is no span.
+    pub fn per_second(&self, count: u64) -> Option<f64> {
+        let nanoseconds = self.span_nanoseconds.filter(|&nanoseconds| nanoseconds > 0)?;
+        Some(count as f64 * 1e9 / nanoseconds as f64)
+    }
+}

@@ -1,0 +1,192 @@
+//! A page says to its readers what was written into it, and to nobody else.
+#![allow(missing_docs)]
+
+mod common;
+
+use common::{Scratch, description};
+use corelane_watch::{
+    Counter, Description, Error, Kind, LaneCounter, LaneName, NOTE_BYTES_MAX, NOTES_MAX, Page, Reader, ServiceCounter, Snapshot,
+    Values,
+};
+use std::path::Path;
+
+fn file_and_heap(scratch: &Scratch, description: &Description) -> [Page; 2] {
+    [Page::create(scratch, description).unwrap(), Page::heap(description).unwrap()]
+}
+
+fn reader(page: &Page) -> Reader {
+    page.path().map_or_else(|| Reader::of(page), Reader::open).unwrap()
+}
+
+#[test]
+fn a_description_survives() {
+    let scratch = Scratch::new("description");
+    let mut written = description(3, 2);
+    written.lanes.push(LaneName::default());
+    for page in file_and_heap(&scratch, &written) {
+        assert_eq!(*reader(&page).description(), written);
+    }
+}
+
+#[test]
+fn texts_that_are_too_long_are_cut_with_a_mark() {
+    let mut written = description(1, 1);
+    written.services[0].url = "ä".repeat(200);
+    let page = Page::heap(&written).unwrap();
+    let reader = Reader::of(&page).unwrap();
+    let url = &reader.description().services[0].url;
+    assert_eq!(*url, format!("{}…", "ä".repeat(126)));
+}
+
+/// Every value of a snapshot that is not zero.
+fn non_zero(snapshot: &Snapshot) -> Vec<(usize, Option<usize>, &'static str, u64)> {
+    fn of<C: Counter>(values: &Values<C>) -> impl Iterator<Item = (&'static str, u64)> {
+        values.iter().map(|(counter, value)| (counter.entry().name, value)).filter(|(_, value)| *value > 0)
+    }
+    let mut found = Vec::new();
+    for (index, lane) in snapshot.lanes.iter().enumerate() {
+        found.extend(of(&lane.values).map(|(name, value)| (index, None, name, value)));
+        for (service, values) in lane.services.iter().enumerate() {
+            found.extend(of(values).map(|(name, value)| (index, Some(service), name, value)));
+        }
+    }
+    found
+}
+
+#[test]
+fn each_counter_has_a_word_of_its_own() {
+    let scratch = Scratch::new("words");
+    for page in file_and_heap(&scratch, &description(3, 2)) {
+        let reader = reader(&page);
+        for lane in 0..3 {
+            let row = page.lane(lane).unwrap();
+            for &counter in LaneCounter::ALL {
+                row.set(counter, 9);
+                assert_eq!(non_zero(&reader.snapshot(0)), [(lane, None, counter.entry().name, 9)]);
+                row.set(counter, 0);
+            }
+            for service in 0..2 {
+                let row = page.service(lane, service).unwrap();
+                for &counter in ServiceCounter::ALL {
+                    row.set(counter, 9);
+                    assert_eq!(non_zero(&reader.snapshot(0)), [(lane, Some(service), counter.entry().name, 9)]);
+                    row.set(counter, 0);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_count_set_and_raise() {
+    let page = Page::heap(&description(1, 0)).unwrap();
+    let row = page.lane(0).unwrap();
+    row.add(LaneCounter::Sleeps, 2);
+    row.clone().add(LaneCounter::Sleeps, 3);
+    assert_eq!(row.get(LaneCounter::Sleeps), 5);
+    for (value, expected) in [(7, 7), (3, 7), (8, 8)] {
+        row.raise(LaneCounter::MemoryPeak, value);
+        assert_eq!(row.get(LaneCounter::MemoryPeak), expected);
+    }
+    row.set(LaneCounter::Sleeps, u64::MAX);
+    row.add(LaneCounter::Sleeps, 2);
+    assert_eq!(row.get(LaneCounter::Sleeps), 1, "a counter wraps and never ends the lane");
+}
+
+#[test]
+fn rows_that_are_not_there_are_refused() {
+    let page = Page::heap(&description(2, 1)).unwrap();
+    assert!(matches!(page.lane(2), Err(Error::Row { what: "lane", count: 2, got: 2 })));
+    assert!(matches!(page.service(2, 0), Err(Error::Row { what: "lane", .. })));
+    assert!(matches!(page.service(1, 1), Err(Error::Row { what: "service", count: 1, got: 1 })));
+    assert!(matches!(Page::heap(&Description::default()), Err(Error::Shape { what: "lanes", got: 0, .. })));
+}
+
+#[test]
+fn totals_are_sums_and_marks_have_none() {
+    let page = Page::heap(&description(2, 1)).unwrap();
+    for lane in 0..2 {
+        let (row, service) = (page.lane(lane).unwrap(), page.service(lane, 0).unwrap());
+        LaneCounter::ALL.iter().for_each(|&counter| row.set(counter, 10 + lane as u64));
+        ServiceCounter::ALL.iter().for_each(|&counter| service.set(counter, 20 + lane as u64));
+    }
+    let snapshot = Reader::of(&page).unwrap().snapshot(0);
+    for (counter, value) in snapshot.total.iter() {
+        assert_eq!(value, if counter.entry().kind == Kind::Mark { 0 } else { 21 }, "{}", counter.entry().name);
+    }
+    assert!(snapshot.services[0].values.iter().all(|(_, value)| value == 41));
+}
+
+#[test]
+fn a_difference_counts_what_came_between() {
+    let page = Page::heap(&description(2, 1)).unwrap();
+    let reader = Reader::of(&page).unwrap();
+    let (row, service) = (page.lane(1).unwrap(), page.service(1, 0).unwrap());
+    row.add(LaneCounter::TurnsProductive, 5);
+    service.add(ServiceCounter::Requests, 100);
+    service.set(ServiceCounter::ConnectionsOpen, 9);
+    let before = reader.snapshot(1_000);
+    row.add(LaneCounter::TurnsProductive, 3);
+    row.add(LaneCounter::TurnsEmpty, 1);
+    service.add(ServiceCounter::Requests, 50);
+    service.add(ServiceCounter::Sends, 20);
+    service.add(ServiceCounter::DatagramSends, 5);
+    service.set(ServiceCounter::ConnectionsOpen, 4);
+    let since = reader.snapshot(500_001_000).since(&before).unwrap();
+    assert_eq!(since.span_nanoseconds, Some(500_000_000));
+    assert_eq!(since.total.get(LaneCounter::TurnsProductive), 3);
+    assert_eq!(since.lanes[1].values.get(LaneCounter::TurnsProductive), 3);
+    for values in [&since.services[0].values, &since.lanes[1].services[0]] {
+        assert_eq!(values.get(ServiceCounter::Requests), 50);
+        assert_eq!(values.get(ServiceCounter::ConnectionsOpen), 4, "a gauge is what it is");
+        assert_eq!(ratio(values, "requests_per_send"), Some(2.0));
+        assert_eq!(ratio(values, "requests_per_receive"), None);
+    }
+    assert_eq!(ratio(&since.total, "productive_share"), Some(0.75));
+    assert_eq!(since.per_second(50), Some(100.0));
+    assert_eq!(before.per_second(50), None);
+    let other = Reader::of(&Page::heap(&description(1, 1)).unwrap()).unwrap().snapshot(0);
+    assert!(matches!(since.since(&other), Err(Error::OtherPage { .. })));
+}
+
+fn ratio<C: Counter>(values: &Values<C>, name: &str) -> Option<f64> {
+    values.ratio(C::RATIOS.iter().find(|ratio| ratio.name == name).unwrap())
+}
+
+#[test]
+fn notes_are_bounded_and_not_repeated() {
+    let scratch = Scratch::new("notes");
+    for mut page in file_and_heap(&scratch, &description(1, 0)) {
+        let reader = reader(&page);
+        page.note("first");
+        page.note("first");
+        assert_eq!(reader.notes(), ["first"]);
+        let long = "x".repeat(NOTE_BYTES_MAX + 1);
+        page.note(&long);
+        page.note(&long);
+        assert_eq!(reader.notes()[1], format!("{}…", "x".repeat(NOTE_BYTES_MAX - 3)));
+        (2..NOTES_MAX + 3).for_each(|i| page.note(&format!("note {i}")));
+        let snapshot = reader.snapshot(0);
+        assert_eq!(snapshot.notes.len(), NOTES_MAX);
+        assert_eq!(snapshot.notes.last().unwrap(), &format!("note {}", NOTES_MAX - 1));
+        assert_eq!(snapshot.notes_refused, 3);
+    }
+}
+
+#[test]
+fn what_a_terminal_would_act_on_is_taken_out() {
+    let mut page = Page::heap(&description(1, 0)).unwrap();
+    page.note("a\u{1b}[2Jb\n");
+    assert_eq!(Reader::of(&page).unwrap().notes(), ["a\u{fffd}[2Jb\u{fffd}"]);
+}
+
+#[test]
+fn the_committed_table_is_the_catalogue() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("COUNTERS.md");
+    let made = corelane_watch::documentation();
+    if std::env::var_os("UPDATE_DOCS").is_some_and(|value| value == "1") {
+        std::fs::write(&path, &made).unwrap();
+    }
+    let committed = std::fs::read_to_string(&path).unwrap();
+    assert!(committed == made, "COUNTERS.md is not what the catalogue says: run this test with UPDATE_DOCS=1");
+}
