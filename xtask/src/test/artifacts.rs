@@ -1,4 +1,5 @@
-//! The test programs that a build has made, and running them (the Cargo Book, "External tools", JSON messages).
+//! The test programs that a build has made, and running them (the Cargo Book, "External tools", JSON messages, and
+//! "Environment variables").
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,7 +21,7 @@ pub const BUILD: &[&str] = &[
     "--message-format=json-render-diagnostics",
 ];
 
-/// All test programs.
+/// Everything executable that the build has made.
 #[derive(Debug)]
 pub struct Artifacts {
     programs: Vec<Program>,
@@ -30,14 +31,15 @@ pub struct Artifacts {
 struct Program {
     /// Folder of its crate, relative to the root.
     folder: String,
-    /// Name of the library, program or test file that it tests.
+    /// Name of the program, or of the library, program or test file that it tests.
     name: String,
+    /// Whether it runs tests, or is what tests of its crate run.
+    is_test: bool,
     path: PathBuf,
 }
 
 #[derive(Deserialize)]
 struct Message {
-    reason: String,
     manifest_path: Option<PathBuf>,
     target: Option<Target>,
     profile: Option<Profile>,
@@ -72,7 +74,7 @@ impl Artifacts {
             Work::Programs(patterns) => holds(patterns, folder),
             _ => false,
         };
-        let mut folders: Vec<String> = self.programs.iter().map(|p| p.folder.clone()).collect();
+        let mut folders: Vec<String> = self.tests().map(|p| p.folder.clone()).collect();
         folders.retain(|folder| !sections.iter().any(|section| runs(section, folder)));
         folders.dedup();
         folders
@@ -89,28 +91,63 @@ impl Artifacts {
             tally: Tally::default(),
             output: String::new(),
         };
-        for program in self
-            .programs
-            .iter()
-            .filter(|program| holds(folders, &program.folder))
-        {
-            let verdict = program.run(workspace, share).unwrap_or_else(|error| {
-                Verdict::failed(format!("{}: {error:#}\n", program.title()))
-            });
+        for test in self.tests().filter(|test| holds(folders, &test.folder)) {
+            let verdict = self
+                .run_one(test, workspace, share)
+                .unwrap_or_else(|error| Verdict::failed(format!("{}: {error:#}\n", test.title())));
             sum.tally.add(verdict.tally);
             sum.output.push_str(&verdict.output);
         }
         Ok(sum)
     }
+
+    fn tests(&self) -> impl Iterator<Item = &Program> {
+        self.programs.iter().filter(|program| program.is_test)
+    }
+
+    /// Runs `test` as `cargo test` does: in the folder of its crate, whose programs the environment names.
+    fn run_one(
+        &self,
+        test: &Program,
+        workspace: &Workspace,
+        share: &Share,
+    ) -> anyhow::Result<Verdict> {
+        let skips = Skips::new(&workspace.target)?;
+        let folder = workspace.root.join(&test.folder);
+        let mut command = Command::new(&test.path);
+        command
+            .env(VARIABLE, skips.path())
+            .env("CARGO_MANIFEST_DIR", &folder)
+            .current_dir(folder);
+        for program in self
+            .programs
+            .iter()
+            .filter(|p| !p.is_test && p.folder == test.folder)
+        {
+            command.env(format!("CARGO_BIN_EXE_{}", program.name), &program.path);
+        }
+        let outcome = process::run(command, share.left())?;
+        let mut tally = Tally::read(&outcome);
+        skips.apply(&mut tally)?;
+        let shown = outcome.shown_if_failed();
+        let title = if shown.is_empty() {
+            String::new()
+        } else {
+            format!("{}:\n", test.title())
+        };
+        Ok(Verdict {
+            tally,
+            output: title + &shown,
+        })
+    }
 }
 
 impl Message {
     fn program(self, root: &Path) -> Option<Program> {
-        let is_test = self.reason == "compiler-artifact" && self.profile?.test;
-        let folder = relative(root, self.manifest_path?.parent()?);
-        is_test.then_some(Program {
-            folder,
+        Some(Program {
+            folder: relative(root, self.manifest_path?.parent()?),
             name: self.target?.name,
+            is_test: self.profile?.test,
             path: self.executable?,
         })
     }
@@ -119,30 +156,6 @@ impl Message {
 impl Program {
     fn title(&self) -> String {
         format!("{} ({})", self.name, self.folder)
-    }
-
-    /// Runs it as `cargo test` does: in the folder of its crate.
-    fn run(&self, workspace: &Workspace, share: &Share) -> anyhow::Result<Verdict> {
-        let skips = Skips::new(&workspace.target)?;
-        let folder = workspace.root.join(&self.folder);
-        let mut command = Command::new(&self.path);
-        command
-            .env(VARIABLE, skips.path())
-            .env("CARGO_MANIFEST_DIR", &folder)
-            .current_dir(folder);
-        let outcome = process::run(command, share.left())?;
-        let mut tally = Tally::read(&outcome);
-        skips.apply(&mut tally)?;
-        let shown = outcome.shown_if_failed();
-        let title = if shown.is_empty() {
-            String::new()
-        } else {
-            format!("{}:\n", self.title())
-        };
-        Ok(Verdict {
-            tally,
-            output: title + &shown,
-        })
     }
 }
 
@@ -179,11 +192,13 @@ mod tests {
     }
 
     #[test]
-    fn only_test_programs_are_taken() {
-        let found = artifacts(&[program("crates/rss", "/t/rss-1")]);
-        assert_eq!(found.programs.len(), 1);
+    fn executables_are_taken_and_tests_told_apart() {
+        let tool = program("cli", "/t/tool").replace("\"test\":true", "\"test\":false");
+        let found = artifacts(&[program("crates/rss", "/t/rss-1"), tool]);
+        assert_eq!(found.programs.len(), 2);
+        assert_eq!(found.tests().count(), 1);
         assert_eq!(found.programs[0].title(), "unit (crates/rss)");
-        assert!(Artifacts::read("{\"reason\":1}", Path::new("/w")).is_err());
+        assert!(Artifacts::read("{\"reason\":", Path::new("/w")).is_err());
     }
 
     #[test]
@@ -200,31 +215,67 @@ mod tests {
         );
     }
 
-    #[test]
-    fn programs_run_and_are_counted() {
-        let root = std::env::temp_dir().join(format!("corelane-artifacts-{}", std::process::id()));
+    /// Runs a test program of `cli` that is a shell script, with a tool beside it.
+    fn run(name: &str, script: &str) -> Verdict {
+        let root = std::env::temp_dir().join(format!("corelane-run-{}-{name}", std::process::id()));
         std::fs::create_dir_all(root.join("cli")).unwrap();
+        let (text, path) = (root.join("text"), root.join("test"));
+        std::fs::write(&text, format!("#!/bin/sh\n{script}\n")).unwrap();
+        // Another program makes it executable, for a file that this one has written may still be open in a process
+        // that another test has just forked, and cannot run until that is gone.
+        let install = Command::new("install")
+            .args(["-m", "755"])
+            .args([&text, &path])
+            .status();
+        assert!(install.unwrap().success());
+        let tool = program("cli", "/t/tool").replace("\"test\":true", "\"test\":false");
+        let other = program("load", "/no/such/program");
+        let found = artifacts(&[program("cli", &path.to_string_lossy()), tool, other]);
         let workspace = Workspace {
             target: root.clone(),
             root,
             ..Workspace::default()
         };
-        let run = |path: &str| {
-            let found = artifacts(&[program("cli", path), program("load", "/bin/false")]);
-            let found = Artifacts {
-                programs: found
-                    .programs
-                    .into_iter()
-                    .filter(|p| p.folder != "load")
-                    .collect(),
-            };
-            found.run(&["cli"], &workspace, &Share::new(60)).unwrap()
-        };
-        assert_eq!(run("/bin/true").tally, Tally::passed(1));
-        assert_eq!(run("/bin/false").tally, Tally::failed(1));
-        let missing = run("/no/such/program");
-        assert_eq!(missing.tally, Tally::failed(1));
-        assert!(missing.output.contains("unit (cli)"));
+        let verdict = found.run(&["cli"], &workspace, &Share::new(60)).unwrap();
         std::fs::remove_dir_all(workspace.root).unwrap();
+        verdict
+    }
+
+    #[test]
+    fn programs_run_where_cargo_would_run_them() {
+        let script = "test ${PWD##*/} = cli && test $CARGO_BIN_EXE_unit = /t/tool";
+        assert_eq!(run("place", script).tally, Tally::passed(1));
+    }
+
+    #[test]
+    fn tests_that_skip_themselves_are_counted_as_skipped() {
+        let script = "printf 'a\\tno nc\\n' >> $CORELANE_SKIPS; echo 'test result: ok. 3 passed; 0 failed; 0 ignored'";
+        let tally = run("skip", script).tally;
+        assert_eq!((tally.passed, tally.failed, tally.skipped.len()), (2, 0, 1));
+        assert_eq!(tally.skipped[0].reason, "no nc");
+    }
+
+    #[test]
+    fn what_a_failing_program_says_is_shown() {
+        let failed = run(
+            "fail",
+            "echo 'test result: FAILED. 3 passed; 1 failed; 0 ignored'; exit 101",
+        );
+        assert_eq!((failed.tally.passed, failed.tally.failed), (3, 1));
+        assert!(failed.output.starts_with("unit (cli):\ntest result"));
+    }
+
+    #[test]
+    fn a_program_that_cannot_run_fails_by_name() {
+        let found = artifacts(&[program("cli", "/no/such/program")]);
+        let target = std::env::temp_dir().join(format!("corelane-none-{}", std::process::id()));
+        let workspace = Workspace {
+            target: target.clone(),
+            ..Workspace::default()
+        };
+        let verdict = found.run(&["cli"], &workspace, &Share::new(60)).unwrap();
+        assert_eq!(verdict.tally, Tally::failed(1));
+        assert!(verdict.output.contains("unit (cli)"));
+        std::fs::remove_dir_all(target).unwrap();
     }
 }

@@ -35,17 +35,10 @@ impl Skips {
     }
 
     /// Moves the tests that were noted since [`Skips::new`] from the passed to the skipped of `tally`.
-    ///
-    /// Fails where more tests are noted than have passed: a skipped test passes.
     pub fn apply(&self, tally: &mut Tally) -> anyhow::Result<()> {
         let noted = noted(&self.read()?);
-        let count = u64::try_from(noted.len())?;
-        tally.passed = tally.passed.checked_sub(count).with_context(|| {
-            format!(
-                "{count} tests say they were skipped but {} passed",
-                tally.passed
-            )
-        })?;
+        // A program that died has noted tests and never counted its passes.
+        tally.passed = tally.passed.saturating_sub(u64::try_from(noted.len())?);
         tally.skipped.extend(noted);
         Ok(())
     }
@@ -110,11 +103,13 @@ mod tests {
     }
 
     #[test]
-    fn more_skipped_than_passed_is_an_error() {
-        let folder = folder("more");
+    fn a_program_that_died_keeps_its_failure() {
+        let folder = folder("died");
         let skips = Skips::new(&folder).unwrap();
         std::fs::write(skips.path(), "a\tno nc\n").unwrap();
-        assert!(skips.apply(&mut Tally::failed(1)).is_err());
+        let mut tally = Tally::failed(1);
+        skips.apply(&mut tally).unwrap();
+        assert_eq!((tally.passed, tally.failed, tally.skipped.len()), (0, 1, 1));
         std::fs::remove_dir_all(folder).unwrap();
     }
 }
