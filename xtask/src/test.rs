@@ -80,13 +80,16 @@ impl Share {
 /// Runs the sections and prints what came of them. Fails only where it cannot run them at all.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let workspace = Workspace::load()?;
-    packages::prepare(args.install)?;
+    let sections: Vec<_> = wanted(args.only.as_deref()).collect();
+    if sections
+        .iter()
+        .any(|section| matches!(section.work, Work::Programs(_)))
+    {
+        packages::prepare(args.install)?;
+    }
     let mut built = None;
     let mut sum = Tally::default();
-    for section in SECTIONS
-        .iter()
-        .filter(|section| is_wanted(section, args.only.as_deref()))
-    {
+    for section in sections {
         let start = Instant::now();
         let verdict = verdict(section, &workspace, &mut built)
             .unwrap_or_else(|error| Verdict::failed(format!("{error:#}\n")));
@@ -102,11 +105,14 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(u8::from(sum.failed > 0)))
 }
 
-fn is_wanted(section: &Section, only: Option<&str>) -> bool {
-    let Some(only) = only else { return true };
-    let wanted = SECTIONS.iter().find(|section| section.name == only);
-    let needs_build = wanted.is_some_and(|wanted| matches!(wanted.work, Work::Programs(_)));
-    section.name == only || needs_build && matches!(section.work, Work::Build)
+/// The sections to run: all, or the one named `only` after the build if it needs that.
+fn wanted(only: Option<&str>) -> impl Iterator<Item = &'static Section> {
+    let named = move |section: &Section| only.is_none_or(|only| section.name == only);
+    let needs_build = SECTIONS
+        .iter()
+        .any(|s| named(s) && matches!(s.work, Work::Programs(_)));
+    let is_wanted = move |s: &&Section| named(s) || needs_build && matches!(s.work, Work::Build);
+    SECTIONS.iter().filter(is_wanted)
 }
 
 fn verdict(
@@ -210,16 +216,15 @@ fn print(section: &Section, verdict: &Verdict, took: Duration) {
 mod tests {
     use super::*;
 
-    fn wanted(only: Option<&str>) -> Vec<&'static str> {
-        let wanted = SECTIONS.iter().filter(|section| is_wanted(section, only));
-        wanted.map(|section| section.name).collect()
+    fn names(only: Option<&str>) -> Vec<&'static str> {
+        wanted(only).map(|section| section.name).collect()
     }
 
     #[test]
     fn one_section_brings_the_build_if_it_needs_it() {
-        assert_eq!(wanted(None).len(), SECTIONS.len());
-        assert_eq!(wanted(Some("tidy")), ["tidy"]);
-        assert_eq!(wanted(Some("drivers")), ["build", "drivers"]);
+        assert_eq!(names(None).len(), SECTIONS.len());
+        assert_eq!(names(Some("tidy")), ["tidy"]);
+        assert_eq!(names(Some("drivers")), ["build", "drivers"]);
     }
 
     #[test]
