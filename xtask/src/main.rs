@@ -13,14 +13,14 @@ use clap::Parser;
 #[command(name = "cargo xtask", about = "The project's own scripts")]
 enum Command {
     /// Run every check and test, each section within its share of 25 minutes
-    Test(test::Args),
+    Test(test::Arguments),
     /// Check the house rules on every file that git would keep
-    Tidy(tidy::Args),
+    Tidy(tidy::Arguments),
 }
 
 fn main() -> anyhow::Result<ExitCode> {
     match Command::parse() {
-        Command::Test(args) => test::run(&args),
-        Command::Tidy(args) => tidy::run(&args),
+        Command::Test(arguments) => test::run(&arguments),
+        Command::Tidy(arguments) => tidy::run(&arguments),
     }
 }

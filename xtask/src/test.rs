@@ -23,7 +23,7 @@ use tally::Tally;
 
 /// Options of `cargo xtask test`.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct Arguments {
     /// Install the programs that tests need and that are missing (as root; done unasked where CI=true)
     #[arg(long)]
     install: bool,
@@ -78,14 +78,14 @@ impl Share {
 }
 
 /// Runs the sections and prints what came of them. Fails only where it cannot run them at all.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let workspace = Workspace::load()?;
-    let sections: Vec<_> = wanted(args.only.as_deref()).collect();
+    let sections: Vec<_> = wanted(arguments.only.as_deref()).collect();
     if sections
         .iter()
         .any(|section| matches!(section.work, Work::Programs(_)))
     {
-        packages::prepare(args.install)?;
+        packages::prepare(arguments.install)?;
     }
     let mut built = None;
     let mut sum = Tally::default();

@@ -24,7 +24,7 @@ use tree::Tree;
 
 /// Options of `cargo xtask tidy`.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct Arguments {
     /// Print the function lengths and the assertion density too
     #[arg(long)]
     verbose: bool,
@@ -70,9 +70,9 @@ const CHECKS: [Check; 8] = [
 ];
 
 /// Prints what breaks a rule; the exit code is 1 if anything does.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let tree = Tree::load(Workspace::load()?)?;
-    if args.verbose {
+    if arguments.verbose {
         print!("{}{}", lengths::report(&tree), density::report(&tree));
     }
     let findings = findings(&tree);
