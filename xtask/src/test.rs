@@ -41,22 +41,12 @@ struct Verdict {
 
 impl Verdict {
     fn failed(output: String) -> Self {
-        Self {
-            tally: Tally::failed(1),
-            output,
-        }
+        Self { tally: Tally::failed(1), output }
     }
 
     /// One check, passed or not.
     fn one(passed: bool, output: String) -> Self {
-        if passed {
-            Self {
-                tally: Tally::passed(1),
-                output: String::new(),
-            }
-        } else {
-            Self::failed(output)
-        }
+        if passed { Self { tally: Tally::passed(1), output: String::new() } } else { Self::failed(output) }
     }
 }
 
@@ -67,9 +57,7 @@ struct Share {
 
 impl Share {
     fn new(seconds: u64) -> Self {
-        Self {
-            until: Instant::now() + Duration::from_secs(seconds),
-        }
+        Self { until: Instant::now() + Duration::from_secs(seconds) }
     }
 
     fn left(&self) -> Duration {
@@ -81,45 +69,30 @@ impl Share {
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let workspace = Workspace::load()?;
     let sections: Vec<_> = wanted(arguments.only.as_deref()).collect();
-    if sections
-        .iter()
-        .any(|section| matches!(section.work, Work::Programs(_)))
-    {
+    if sections.iter().any(|section| matches!(section.work, Work::Programs(_))) {
         packages::prepare(arguments.install)?;
     }
     let mut built = None;
     let mut sum = Tally::default();
     for section in sections {
         let start = Instant::now();
-        let verdict = verdict(section, &workspace, &mut built)
-            .unwrap_or_else(|error| Verdict::failed(format!("{error:#}\n")));
+        let verdict = verdict(section, &workspace, &mut built).unwrap_or_else(|error| Verdict::failed(format!("{error:#}\n")));
         print(section, &verdict, start.elapsed());
         sum.add(verdict.tally);
     }
-    println!(
-        "{} passed, {} failed, {} skipped",
-        sum.passed,
-        sum.failed,
-        sum.skipped.len()
-    );
+    println!("{} passed, {} failed, {} skipped", sum.passed, sum.failed, sum.skipped.len());
     Ok(ExitCode::from(u8::from(sum.failed > 0)))
 }
 
 /// The sections to run: all, or the one named `only` after the build if it needs that.
 fn wanted(only: Option<&str>) -> impl Iterator<Item = &'static Section> {
     let named = move |section: &Section| only.is_none_or(|only| section.name == only);
-    let needs_build = SECTIONS
-        .iter()
-        .any(|s| named(s) && matches!(s.work, Work::Programs(_)));
+    let needs_build = SECTIONS.iter().any(|s| named(s) && matches!(s.work, Work::Programs(_)));
     let is_wanted = move |s: &&Section| named(s) || needs_build && matches!(s.work, Work::Build);
     SECTIONS.iter().filter(is_wanted)
 }
 
-fn verdict(
-    section: &Section,
-    workspace: &Workspace,
-    built: &mut Option<Artifacts>,
-) -> anyhow::Result<Verdict> {
+fn verdict(section: &Section, workspace: &Workspace, built: &mut Option<Artifacts>) -> anyhow::Result<Verdict> {
     let share = Share::new(section.seconds);
     match &section.work {
         Work::Tidy => check_rules(),
@@ -129,17 +102,12 @@ fn verdict(
         }
         Work::Counted(arguments, variables) => {
             let outcome = run_cargo(workspace, arguments, variables, &share)?;
-            Ok(Verdict {
-                tally: Tally::read(&outcome),
-                output: outcome.shown_if_failed(),
-            })
+            Ok(Verdict { tally: Tally::read(&outcome), output: outcome.shown_if_failed() })
         }
         Work::Build => build(workspace, &share, built),
         Work::Programs(folders) => {
             let Some(built) = built else {
-                return Ok(Verdict::failed(
-                    "not run, for the build failed\n".to_owned(),
-                ));
+                return Ok(Verdict::failed("not run, for the build failed\n".to_owned()));
             };
             built.run(folders, workspace, &share)
         }
@@ -148,10 +116,7 @@ fn verdict(
 
 fn check_rules() -> anyhow::Result<Verdict> {
     let findings = tidy::check(Workspace::load()?)?;
-    let output: String = findings
-        .iter()
-        .map(|finding| format!("{finding}\n"))
-        .collect();
+    let output: String = findings.iter().map(|finding| format!("{finding}\n")).collect();
     Ok(Verdict::one(findings.is_empty(), output))
 }
 
@@ -162,34 +127,20 @@ fn run_cargo(
     share: &Share,
 ) -> anyhow::Result<process::Outcome> {
     let mut command = cargo();
-    command
-        .args(arguments)
-        .envs(variables.iter().copied())
-        .current_dir(&workspace.root);
+    command.args(arguments).envs(variables.iter().copied()).current_dir(&workspace.root);
     process::run(command, share.left())
 }
 
-fn build(
-    workspace: &Workspace,
-    share: &Share,
-    built: &mut Option<Artifacts>,
-) -> anyhow::Result<Verdict> {
+fn build(workspace: &Workspace, share: &Share, built: &mut Option<Artifacts>) -> anyhow::Result<Verdict> {
     let outcome = run_cargo(workspace, artifacts::BUILD, &[], share)?;
     if !outcome.success {
-        return Ok(Verdict::failed(artifacts::without_messages(
-            &outcome.output,
-        )));
+        return Ok(Verdict::failed(artifacts::without_messages(&outcome.output)));
     }
     let found = Artifacts::read(&outcome.output, &workspace.root)?;
     let homeless = found.homeless(SECTIONS);
     *built = Some(found);
-    let remedy = |folder: String| {
-        format!("the tests of {folder} are in no section: add it in xtask/src/test/sections.rs\n")
-    };
-    Ok(Verdict::one(
-        homeless.is_empty(),
-        homeless.into_iter().map(remedy).collect(),
-    ))
+    let remedy = |folder: String| format!("the tests of {folder} are in no section: add it in xtask/src/test/sections.rs\n");
+    Ok(Verdict::one(homeless.is_empty(), homeless.into_iter().map(remedy).collect()))
 }
 
 fn print(section: &Section, verdict: &Verdict, took: Duration) {
@@ -229,10 +180,7 @@ mod tests {
 
     #[test]
     fn programs_without_a_build_fail() {
-        let section = SECTIONS
-            .iter()
-            .find(|s| matches!(s.work, Work::Programs(_)))
-            .unwrap();
+        let section = SECTIONS.iter().find(|s| matches!(s.work, Work::Programs(_))).unwrap();
         let verdict = verdict(section, &Workspace::default(), &mut None).unwrap();
         assert_eq!(verdict.tally.failed, 1);
     }

@@ -45,13 +45,7 @@ pub struct Finding {
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            path,
-            line,
-            rule,
-            what,
-            remedy,
-        } = self;
+        let Self { path, line, rule, what, remedy } = self;
         write!(f, "{path}:{line}: {rule}: {what}; {remedy}")
     }
 }
@@ -79,11 +73,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     for finding in &findings {
         println!("{finding}");
     }
-    println!(
-        "tidy: {} files, {} findings",
-        tree.texts.len(),
-        findings.len()
-    );
+    println!("tidy: {} files, {} findings", tree.texts.len(), findings.len());
     Ok(ExitCode::from(u8::from(!findings.is_empty())))
 }
 
@@ -103,9 +93,7 @@ fn findings(tree: &Tree) -> Vec<Finding> {
 
 /// Whether `text` holds `tidy: allow(word)` followed by a reason.
 fn allows(text: &str, word: &str) -> bool {
-    let reason = text
-        .split_once(&format!("tidy: allow({word})"))
-        .map(|(_, reason)| reason);
+    let reason = text.split_once(&format!("tidy: allow({word})")).map(|(_, reason)| reason);
     reason.is_some_and(|reason| reason.contains(char::is_alphanumeric))
 }
 
@@ -113,14 +101,8 @@ fn allows(text: &str, word: &str) -> bool {
 #[cfg(test)]
 fn found(check: Check, files: &[(&str, &str)]) -> Vec<String> {
     let mut findings = Vec::new();
-    check(
-        &Tree::from_files(Workspace::default(), files),
-        &mut findings,
-    );
-    findings
-        .iter()
-        .map(|f| format!("{}:{} {}", f.path, f.line, f.what))
-        .collect()
+    check(&Tree::from_files(Workspace::default(), files), &mut findings);
+    findings.iter().map(|f| format!("{}:{} {}", f.path, f.line, f.what)).collect()
 }
 
 #[cfg(test)]
@@ -129,13 +111,8 @@ mod tests {
 
     #[test]
     fn a_finding_names_place_rule_and_remedy() {
-        let finding = Finding {
-            path: "a.rs".into(),
-            line: 3,
-            rule: "habits",
-            what: "it is bad".into(),
-            remedy: "mend it".into(),
-        };
+        let finding =
+            Finding { path: "a.rs".into(), line: 3, rule: "habits", what: "it is bad".into(), remedy: "mend it".into() };
         assert_eq!(finding.to_string(), "a.rs:3: habits: it is bad; mend it");
     }
 
@@ -149,11 +126,7 @@ mod tests {
     #[test]
     fn this_workspace_loads_whole() {
         let tree = Tree::load(Workspace::load().unwrap()).unwrap();
-        assert!(
-            tree.sources
-                .iter()
-                .any(|source| source.path == "xtask/src/tidy.rs")
-        );
+        assert!(tree.sources.iter().any(|source| source.path == "xtask/src/tidy.rs"));
         assert!(tree.texts.iter().any(|text| text.path == "Cargo.toml"));
     }
 }

@@ -72,18 +72,9 @@ impl Workspace {
     }
 
     fn parse(json: &[u8]) -> anyhow::Result<Self> {
-        let raw: Metadata =
-            serde_json::from_slice(json).context("cargo metadata answered in an unknown form")?;
-        let members = raw
-            .packages
-            .iter()
-            .map(|p| p.member(&raw.workspace_root))
-            .collect();
-        Ok(Self {
-            root: raw.workspace_root,
-            target: raw.target_directory,
-            members,
-        })
+        let raw: Metadata = serde_json::from_slice(json).context("cargo metadata answered in an unknown form")?;
+        let members = raw.packages.iter().map(|p| p.member(&raw.workspace_root)).collect();
+        Ok(Self { root: raw.workspace_root, target: raw.target_directory, members })
     }
 }
 
@@ -121,22 +112,14 @@ impl Package {
         Member {
             folder: relative(root, folder),
             roots: self.roots(root),
-            dependencies: self
-                .dependencies
-                .iter()
-                .map(|d| d.dependency(root))
-                .collect(),
+            dependencies: self.dependencies.iter().map(|d| d.dependency(root)).collect(),
         }
     }
 
     fn roots(&self, root: &Path) -> Vec<String> {
         let beside = ["test", "bench", "example", "custom-build"];
         let product = |target: &&Target| !target.kind.iter().any(|k| beside.contains(&k.as_str()));
-        self.targets
-            .iter()
-            .filter(product)
-            .map(|t| relative(root, &t.src_path))
-            .collect()
+        self.targets.iter().filter(product).map(|t| relative(root, &t.src_path)).collect()
     }
 }
 

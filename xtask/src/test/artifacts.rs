@@ -14,12 +14,7 @@ use super::{Share, Verdict, process};
 use crate::workspace::{Workspace, relative};
 
 /// Arguments of cargo that build all test programs and name them on standard output.
-pub const BUILD: &[&str] = &[
-    "test",
-    "--workspace",
-    "--no-run",
-    "--message-format=json-render-diagnostics",
-];
+pub const BUILD: &[&str] = &["test", "--workspace", "--no-run", "--message-format=json-render-diagnostics"];
 
 /// Everything executable that the build has made.
 #[derive(Debug)]
@@ -61,8 +56,7 @@ impl Artifacts {
     pub fn read(output: &str, root: &Path) -> anyhow::Result<Self> {
         let mut programs = Vec::new();
         for line in output.lines().filter(|line| is_message(line)) {
-            let message: Message =
-                serde_json::from_str(line).context("cargo named its results in an unknown form")?;
+            let message: Message = serde_json::from_str(line).context("cargo named its results in an unknown form")?;
             programs.extend(message.program(root));
         }
         Ok(Self { programs })
@@ -81,16 +75,8 @@ impl Artifacts {
     }
 
     /// Runs the test programs of the crates that `folders` names, one after the other.
-    pub fn run(
-        &self,
-        folders: &[&str],
-        workspace: &Workspace,
-        share: &Share,
-    ) -> anyhow::Result<Verdict> {
-        let mut sum = Verdict {
-            tally: Tally::default(),
-            output: String::new(),
-        };
+    pub fn run(&self, folders: &[&str], workspace: &Workspace, share: &Share) -> anyhow::Result<Verdict> {
+        let mut sum = Verdict { tally: Tally::default(), output: String::new() };
         for test in self.tests().filter(|test| holds(folders, &test.folder)) {
             let verdict = self
                 .run_one(test, workspace, share)
@@ -106,39 +92,20 @@ impl Artifacts {
     }
 
     /// Runs `test` as `cargo test` does: in the folder of its crate, whose programs the environment names.
-    fn run_one(
-        &self,
-        test: &Program,
-        workspace: &Workspace,
-        share: &Share,
-    ) -> anyhow::Result<Verdict> {
+    fn run_one(&self, test: &Program, workspace: &Workspace, share: &Share) -> anyhow::Result<Verdict> {
         let skips = Skips::new(&workspace.target)?;
         let folder = workspace.root.join(&test.folder);
         let mut command = Command::new(&test.path);
-        command
-            .env(VARIABLE, skips.path())
-            .env("CARGO_MANIFEST_DIR", &folder)
-            .current_dir(folder);
-        for program in self
-            .programs
-            .iter()
-            .filter(|p| !p.is_test && p.folder == test.folder)
-        {
+        command.env(VARIABLE, skips.path()).env("CARGO_MANIFEST_DIR", &folder).current_dir(folder);
+        for program in self.programs.iter().filter(|p| !p.is_test && p.folder == test.folder) {
             command.env(format!("CARGO_BIN_EXE_{}", program.name), &program.path);
         }
         let outcome = process::run(command, share.left())?;
         let mut tally = Tally::read(&outcome);
         skips.apply(&mut tally)?;
         let shown = outcome.shown_if_failed();
-        let title = if shown.is_empty() {
-            String::new()
-        } else {
-            format!("{}:\n", test.title())
-        };
-        Ok(Verdict {
-            tally,
-            output: title + &shown,
-        })
+        let title = if shown.is_empty() { String::new() } else { format!("{}:\n", test.title()) };
+        Ok(Verdict { tally, output: title + &shown })
     }
 }
 
@@ -184,10 +151,7 @@ mod tests {
     }
 
     fn artifacts(programs: &[String]) -> Artifacts {
-        let output = format!(
-            "   Compiling a\n{LIBRARY}\n{}\n{OTHER}\n",
-            programs.join("\n")
-        );
+        let output = format!("   Compiling a\n{LIBRARY}\n{}\n{OTHER}\n", programs.join("\n"));
         Artifacts::read(&output, Path::new("/w")).unwrap()
     }
 
@@ -209,10 +173,7 @@ mod tests {
 
     #[test]
     fn people_do_not_read_messages() {
-        assert_eq!(
-            without_messages(&format!("error: a\n{OTHER}\n  b\n")),
-            "error: a\n  b\n"
-        );
+        assert_eq!(without_messages(&format!("error: a\n{OTHER}\n  b\n")), "error: a\n  b\n");
     }
 
     /// Runs a test program of `cli` that is a shell script, with a tool beside it.
@@ -223,19 +184,12 @@ mod tests {
         std::fs::write(&text, format!("#!/bin/sh\n{script}\n")).unwrap();
         // Another program makes it executable, for a file that this one has written may still be open in a process
         // that another test has just forked, and cannot run until that is gone.
-        let install = Command::new("install")
-            .args(["-m", "755"])
-            .args([&text, &path])
-            .status();
+        let install = Command::new("install").args(["-m", "755"]).args([&text, &path]).status();
         assert!(install.unwrap().success());
         let tool = program("cli", "/t/tool").replace("\"test\":true", "\"test\":false");
         let other = program("load", "/no/such/program");
         let found = artifacts(&[program("cli", &path.to_string_lossy()), tool, other]);
-        let workspace = Workspace {
-            target: root.clone(),
-            root,
-            ..Workspace::default()
-        };
+        let workspace = Workspace { target: root.clone(), root, ..Workspace::default() };
         let verdict = found.run(&["cli"], &workspace, &Share::new(60)).unwrap();
         std::fs::remove_dir_all(workspace.root).unwrap();
         verdict
@@ -257,10 +211,7 @@ mod tests {
 
     #[test]
     fn what_a_failing_program_says_is_shown() {
-        let failed = run(
-            "fail",
-            "echo 'test result: FAILED. 3 passed; 1 failed; 0 ignored'; exit 101",
-        );
+        let failed = run("fail", "echo 'test result: FAILED. 3 passed; 1 failed; 0 ignored'; exit 101");
         assert_eq!((failed.tally.passed, failed.tally.failed), (3, 1));
         assert!(failed.output.starts_with("unit (cli):\ntest result"));
     }
@@ -269,10 +220,7 @@ mod tests {
     fn a_program_that_cannot_run_fails_by_name() {
         let found = artifacts(&[program("cli", "/no/such/program")]);
         let target = std::env::temp_dir().join(format!("corelane-none-{}", std::process::id()));
-        let workspace = Workspace {
-            target: target.clone(),
-            ..Workspace::default()
-        };
+        let workspace = Workspace { target: target.clone(), ..Workspace::default() };
         let verdict = found.run(&["cli"], &workspace, &Share::new(60)).unwrap();
         assert_eq!(verdict.tally, Tally::failed(1));
         assert!(verdict.output.contains("unit (cli)"));

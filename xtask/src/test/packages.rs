@@ -13,12 +13,7 @@ use crate::workspace::cargo;
 pub const SECONDS: u64 = 90;
 
 /// Program and the Debian package that holds it.
-const PROGRAMS: &[(&str, &str)] = &[
-    ("ip", "iproute2"),
-    ("nc", "netcat-openbsd"),
-    ("python3", "python3"),
-    ("socat", "socat"),
-];
+const PROGRAMS: &[(&str, &str)] = &[("ip", "iproute2"), ("nc", "netcat-openbsd"), ("python3", "python3"), ("socat", "socat")];
 
 /// Parts of the Rust toolchain, by the cargo command that each brings.
 const COMPONENTS: &[(&str, &str)] = &[("fmt", "rustfmt"), ("clippy", "clippy")];
@@ -27,26 +22,17 @@ const COMPONENTS: &[(&str, &str)] = &[("fmt", "rustfmt"), ("clippy", "clippy")];
 ///
 /// What stays missing is no failure here: the tests that need it skip themselves by name.
 pub fn prepare(install: bool) -> anyhow::Result<()> {
-    let components: Vec<_> = COMPONENTS
-        .iter()
-        .filter(|(command, _)| !answers(command))
-        .collect();
+    let components: Vec<_> = COMPONENTS.iter().filter(|(command, _)| !answers(command)).collect();
     for (_, component) in components {
         println!("missing: {component}; get it with: rustup component add {component}");
     }
     let paths = std::env::var_os("PATH").unwrap_or_default();
     let folders: Vec<_> = std::env::split_paths(&paths).collect();
-    let packages = missing(PROGRAMS, |program| {
-        folders.iter().any(|f| is_file(f, program))
-    });
+    let packages = missing(PROGRAMS, |program| folders.iter().any(|f| is_file(f, program)));
     if packages.is_empty() {
         return Ok(());
     }
-    if install || in_ci() {
-        self::install(&packages)
-    } else {
-        advise(&packages)
-    }
+    if install || in_ci() { self::install(&packages) } else { advise(&packages) }
 }
 
 fn answers(command: &str) -> bool {
@@ -63,23 +49,13 @@ fn in_ci() -> bool {
 }
 
 /// The packages of the programs that are not there.
-fn missing(
-    programs: &[(&'static str, &'static str)],
-    is_there: impl Fn(&str) -> bool,
-) -> Vec<&'static str> {
-    programs
-        .iter()
-        .filter(|(program, _)| !is_there(program))
-        .map(|(_, package)| *package)
-        .collect()
+fn missing(programs: &[(&'static str, &'static str)], is_there: impl Fn(&str) -> bool) -> Vec<&'static str> {
+    programs.iter().filter(|(program, _)| !is_there(program)).map(|(_, package)| *package).collect()
 }
 
 fn advise(packages: &[&str]) -> anyhow::Result<()> {
     println!("missing programs, their tests are skipped; get them with --install or:");
-    println!(
-        "  apt-get update && apt-get install -y {}",
-        packages.join(" ")
-    );
+    println!("  apt-get update && apt-get install -y {}", packages.join(" "));
     Ok(())
 }
 
@@ -103,10 +79,7 @@ mod tests {
 
     #[test]
     fn only_missing_programs_are_named() {
-        assert_eq!(
-            missing(PROGRAMS, |program| program != "nc"),
-            ["netcat-openbsd"]
-        );
+        assert_eq!(missing(PROGRAMS, |program| program != "nc"), ["netcat-openbsd"]);
         assert!(missing(PROGRAMS, |_| true).is_empty());
     }
 

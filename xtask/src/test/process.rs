@@ -31,11 +31,7 @@ pub struct Outcome {
 impl Outcome {
     /// The output if the program failed, else nothing.
     pub fn shown_if_failed(self) -> String {
-        if self.success {
-            String::new()
-        } else {
-            self.output
-        }
+        if self.success { String::new() } else { self.output }
     }
 }
 
@@ -44,15 +40,9 @@ impl Outcome {
 /// Fails if the program cannot be started. A program that ran out of time fails and says so in its output.
 pub fn run(mut command: Command, limit: Duration) -> anyhow::Result<Outcome> {
     let (reader, writer) = std::io::pipe()?;
-    command
-        .stdin(Stdio::null())
-        .stdout(writer.try_clone()?)
-        .stderr(writer)
-        .process_group(0);
+    command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer).process_group(0);
     let program = command.get_program().to_string_lossy().into_owned();
-    let mut child = command
-        .spawn()
-        .with_context(|| format!("cannot start {program}"))?;
+    let mut child = command.spawn().with_context(|| format!("cannot start {program}"))?;
     drop(command); // its ends of the pipe would keep the reader waiting
     let output = Output::collect(reader);
     let group = Pid::from_raw(i32::try_from(child.id())?);
@@ -62,15 +52,9 @@ pub fn run(mut command: Command, limit: Duration) -> anyhow::Result<Outcome> {
     let status = child.wait()?;
     let mut output = output.finish();
     if !in_time {
-        output.push_str(&format!(
-            "\n{program} killed: over its limit of {} s\n",
-            limit.as_secs()
-        ));
+        output.push_str(&format!("\n{program} killed: over its limit of {} s\n", limit.as_secs()));
     }
-    Ok(Outcome {
-        success: in_time && status.success(),
-        output,
-    })
+    Ok(Outcome { success: in_time && status.success(), output })
 }
 
 /// Tells when `child` has ended, without reaping it.
@@ -99,10 +83,7 @@ impl Output {
         thread::spawn(move || {
             let mut block = [0; 16 << 10];
             while let Ok(count @ 1..) = reader.read(&mut block) {
-                keep(
-                    &mut kept.lock().unwrap_or_else(PoisonError::into_inner),
-                    &block[..count],
-                );
+                keep(&mut kept.lock().unwrap_or_else(PoisonError::into_inner), &block[..count]);
             }
             // Nobody listens any more if the last words took too long.
             let _ = sender.send(());

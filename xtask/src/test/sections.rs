@@ -31,92 +31,35 @@ pub enum Work {
 
 /// All sections, in the order in which they run.
 pub const SECTIONS: &[Section] = &[
-    Section {
-        name: "format",
-        seconds: 20,
-        work: Work::Check(&["fmt", "--all", "--check"], &[]),
-    },
-    Section {
-        name: "tidy",
-        seconds: 20,
-        work: Work::Tidy,
-    },
+    Section { name: "format", seconds: 20, work: Work::Check(&["fmt", "--all", "--check"], &[]) },
+    Section { name: "tidy", seconds: 20, work: Work::Tidy },
     Section {
         name: "clippy",
         seconds: 140,
-        work: Work::Check(
-            &[
-                "clippy",
-                "--workspace",
-                "--all-targets",
-                "--",
-                "-D",
-                "warnings",
-            ],
-            &[],
-        ),
+        work: Work::Check(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"], &[]),
     },
-    Section {
-        name: "build",
-        seconds: 260,
-        work: Work::Build,
-    },
-    Section {
-        name: "pure",
-        seconds: 60,
-        work: Work::Programs(&["crates/rss", "crates/wire", "crates/seam", "xtask"]),
-    },
+    Section { name: "build", seconds: 260, work: Work::Build },
+    Section { name: "pure", seconds: 60, work: Work::Programs(&["crates/rss", "crates/wire", "crates/seam", "xtask"]) },
     Section {
         name: "simulation",
         seconds: 140,
         work: Work::Programs(&["crates/sim", "crates/lane", "crates/svc", "crates/corelane"]),
     },
-    Section {
-        name: "drivers",
-        seconds: 120,
-        work: Work::Programs(&["crates/sys", "crates/watch", "crates/steer"]),
-    },
-    Section {
-        name: "services",
-        seconds: 140,
-        work: Work::Programs(&["services/*", "load"]),
-    },
-    Section {
-        name: "program",
-        seconds: 140,
-        work: Work::Programs(&["cli"]),
-    },
-    Section {
-        name: "examples",
-        seconds: 100,
-        work: Work::Counted(&["test", "--workspace", "--doc"], &[]),
-    },
+    Section { name: "drivers", seconds: 120, work: Work::Programs(&["crates/sys", "crates/watch", "crates/steer"]) },
+    Section { name: "services", seconds: 140, work: Work::Programs(&["services/*", "load"]) },
+    Section { name: "program", seconds: 140, work: Work::Programs(&["cli"]) },
+    Section { name: "examples", seconds: 100, work: Work::Counted(&["test", "--workspace", "--doc"], &[]) },
     Section {
         name: "documents",
         seconds: 80,
-        work: Work::Check(
-            &["doc", "--no-deps", "--workspace"],
-            &[("RUSTDOCFLAGS", "-D warnings")],
-        ),
+        work: Work::Check(&["doc", "--no-deps", "--workspace"], &[("RUSTDOCFLAGS", "-D warnings")]),
     },
     Section {
         name: "loom",
         seconds: 190,
         work: Work::Counted(
-            &[
-                "test",
-                "-p",
-                "corelane-lane",
-                "-p",
-                "corelane-watch",
-                "--release",
-                "--lib",
-                "loom",
-            ],
-            &[
-                ("RUSTFLAGS", "--cfg loom"),
-                ("CARGO_TARGET_DIR", "target/loom"),
-            ],
+            &["test", "-p", "corelane-lane", "-p", "corelane-watch", "--release", "--lib", "loom"],
+            &[("RUSTFLAGS", "--cfg loom"), ("CARGO_TARGET_DIR", "target/loom")],
         ),
     },
 ];
@@ -129,9 +72,7 @@ pub fn names() -> Vec<&'static str> {
 /// Whether the crate in `folder` is one of `patterns`.
 pub fn holds(patterns: &[&str], folder: &str) -> bool {
     let matches = |pattern: &&str| match pattern.strip_suffix("/*") {
-        Some(parent) => folder
-            .rsplit_once('/')
-            .is_some_and(|(inside, _)| inside == parent),
+        Some(parent) => folder.rsplit_once('/').is_some_and(|(inside, _)| inside == parent),
         None => folder == *pattern,
     };
     patterns.iter().any(matches)
@@ -158,14 +99,8 @@ mod tests {
 
     #[test]
     fn the_build_comes_before_what_it_builds() {
-        let build = SECTIONS
-            .iter()
-            .position(|s| matches!(s.work, Work::Build))
-            .unwrap();
-        let first = SECTIONS
-            .iter()
-            .position(|s| matches!(s.work, Work::Programs(_)))
-            .unwrap();
+        let build = SECTIONS.iter().position(|s| matches!(s.work, Work::Build)).unwrap();
+        let first = SECTIONS.iter().position(|s| matches!(s.work, Work::Programs(_))).unwrap();
         assert!(build < first);
     }
 

@@ -57,10 +57,7 @@ fn noted(list: &str) -> Vec<Skip> {
     for line in list.lines() {
         let (name, reason) = line.split_once('\t').unwrap_or((line, "no reason given"));
         if !skips.iter().any(|skip| skip.name == name) {
-            skips.push(Skip {
-                name: name.to_owned(),
-                reason: reason.to_owned(),
-            });
+            skips.push(Skip { name: name.to_owned(), reason: reason.to_owned() });
         }
     }
     skips
@@ -82,13 +79,7 @@ mod tests {
         let mut tally = Tally::passed(5);
         skips.apply(&mut tally).unwrap();
         assert_eq!(tally.passed, 3);
-        assert_eq!(
-            tally.skipped[1],
-            Skip {
-                name: "b".into(),
-                reason: "no BPF".into()
-            }
-        );
+        assert_eq!(tally.skipped[1], Skip { name: "b".into(), reason: "no BPF".into() });
         std::fs::remove_dir_all(folder).unwrap();
     }
 

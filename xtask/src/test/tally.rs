@@ -20,18 +20,12 @@ pub struct Skip {
 impl Tally {
     /// So many passed tests.
     pub fn passed(passed: u64) -> Self {
-        Self {
-            passed,
-            ..Self::default()
-        }
+        Self { passed, ..Self::default() }
     }
 
     /// So many failed tests.
     pub fn failed(failed: u64) -> Self {
-        Self {
-            failed,
-            ..Self::default()
-        }
+        Self { failed, ..Self::default() }
     }
 
     /// Adds `other`.
@@ -67,26 +61,15 @@ impl Tally {
 /// The counts in `test result: ok. 5 passed; 0 failed; 1 ignored; ...`.
 fn closing(line: &str) -> Option<Tally> {
     let (_, counts) = line.strip_prefix("test result: ")?.split_once(". ")?;
-    let count = |what: &str| {
-        counts
-            .split("; ")
-            .find_map(|part| part.strip_suffix(what)?.trim().parse().ok())
-    };
-    Some(Tally {
-        passed: count("passed")?,
-        failed: count("failed")?,
-        skipped: Vec::new(),
-    })
+    let count = |what: &str| counts.split("; ").find_map(|part| part.strip_suffix(what)?.trim().parse().ok());
+    Some(Tally { passed: count("passed")?, failed: count("failed")?, skipped: Vec::new() })
 }
 
 /// The test in `test NAME ... ignored, REASON`.
 fn ignored(line: &str) -> Option<Skip> {
     let (name, rest) = line.strip_prefix("test ")?.split_once(" ... ignored")?;
     let reason = rest.strip_prefix(", ").unwrap_or("no reason given");
-    Some(Skip {
-        name: name.to_owned(),
-        reason: reason.to_owned(),
-    })
+    Some(Skip { name: name.to_owned(), reason: reason.to_owned() })
 }
 
 #[cfg(test)]
@@ -94,10 +77,7 @@ mod tests {
     use super::*;
 
     fn read(success: bool, output: &str) -> Tally {
-        Tally::read(&Outcome {
-            success,
-            output: output.to_owned(),
-        })
+        Tally::read(&Outcome { success, output: output.to_owned() })
     }
 
     #[test]
@@ -105,14 +85,7 @@ mod tests {
         let output = "running 2 tests\ntest a ... ok\n\
             test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n\n\
             test result: FAILED. 3 passed; 4 failed; 0 ignored; 0 measured; 0 filtered out\n";
-        assert_eq!(
-            read(false, output),
-            Tally {
-                passed: 5,
-                failed: 4,
-                skipped: vec![]
-            }
-        );
+        assert_eq!(read(false, output), Tally { passed: 5, failed: 4, skipped: vec![] });
     }
 
     #[test]
@@ -121,27 +94,14 @@ mod tests {
             test result: ok. 1 passed; 0 failed; 2 ignored; 0 measured; 0 filtered out\n";
         let tally = read(true, output);
         assert_eq!((tally.passed, tally.failed), (1, 0));
-        assert_eq!(
-            tally.skipped[0],
-            Skip {
-                name: "a::b".into(),
-                reason: "needs a NIC".into()
-            }
-        );
+        assert_eq!(tally.skipped[0], Skip { name: "a::b".into(), reason: "needs a NIC".into() });
         assert_eq!(tally.skipped[1].reason, "no reason given");
     }
 
     #[test]
     fn a_failure_is_never_lost() {
         let closing = "test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured\n";
-        assert_eq!(
-            read(false, closing),
-            Tally {
-                passed: 1,
-                failed: 1,
-                skipped: vec![]
-            }
-        );
+        assert_eq!(read(false, closing), Tally { passed: 1, failed: 1, skipped: vec![] });
         assert_eq!(read(false, "Segmentation fault"), Tally::failed(1));
         assert_eq!(read(false, "test result: what"), Tally::failed(1));
     }

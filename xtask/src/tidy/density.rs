@@ -5,52 +5,32 @@ use std::fmt::Write;
 use super::source::Source;
 use super::tree::Tree;
 
-const FOLDERS: [&str; 4] = [
-    "crates/seam/src/",
-    "crates/sys/src/",
-    "crates/lane/src/",
-    "crates/svc/src/",
-];
+const FOLDERS: [&str; 4] = ["crates/seam/src/", "crates/sys/src/", "crates/lane/src/", "crates/svc/src/"];
 
 /// Assertions per 1,000 lines outside tests, by crate.
 pub fn report(tree: &Tree) -> String {
     let mut report = String::new();
     for folder in FOLDERS {
-        let sources = tree
-            .sources
-            .iter()
-            .filter(|source| source.path.starts_with(folder));
-        let (lines, assertions) = sources
-            .map(count)
-            .fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
+        let sources = tree.sources.iter().filter(|source| source.path.starts_with(folder));
+        let (lines, assertions) = sources.map(count).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
         let name = folder.trim_end_matches("/src/");
         let density = 1_000 * assertions / lines.max(1);
         // reason: writing to a string does not fail
-        let _ = writeln!(
-            report,
-            "{name}: {assertions} assertions in {lines} lines, {density} per 1000"
-        );
+        let _ = writeln!(report, "{name}: {assertions} assertions in {lines} lines, {density} per 1000");
     }
     report
 }
 
 /// Lines and assertions of `source` outside tests.
 fn count(source: &Source) -> (usize, usize) {
-    let lines = (1..=source.lines)
-        .filter(|&line| !source.beside_product(line))
-        .count();
+    let lines = (1..=source.lines).filter(|&line| !source.beside_product(line)).count();
     let asserts = |index: &usize| {
         let word = source.word(*index);
         let name = word.strip_prefix("debug_").unwrap_or(word);
         matches!(name, "assert" | "assert_eq" | "assert_ne") && source.word(index + 1) == "!"
     };
     let assertions = (0..source.tokens()).filter(asserts);
-    (
-        lines,
-        assertions
-            .filter(|&index| !source.beside_product(source.line(index)))
-            .count(),
-    )
+    (lines, assertions.filter(|&index| !source.beside_product(source.line(index))).count())
 }
 
 #[cfg(test)]

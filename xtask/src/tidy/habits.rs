@@ -27,36 +27,11 @@ const HANDLE: &str = "return an error, or give the invariant as `// reason: ...`
 const FINISH: &str = "write it, or give the `// reason: ...`";
 
 const HABITS: &[Habit] = &[
-    Habit {
-        tokens: &[".", "unwrap", "(", ")"],
-        place: Place::Product,
-        with_reason: true,
-        remedy: HANDLE,
-    },
-    Habit {
-        tokens: &[".", "expect", "("],
-        place: Place::Product,
-        with_reason: true,
-        remedy: HANDLE,
-    },
-    Habit {
-        tokens: &["todo", "!"],
-        place: Place::Product,
-        with_reason: true,
-        remedy: FINISH,
-    },
-    Habit {
-        tokens: &["unimplemented", "!"],
-        place: Place::Product,
-        with_reason: true,
-        remedy: FINISH,
-    },
-    Habit {
-        tokens: &["dbg", "!"],
-        place: Place::Everywhere,
-        with_reason: false,
-        remedy: "take it out",
-    },
+    Habit { tokens: &[".", "unwrap", "(", ")"], place: Place::Product, with_reason: true, remedy: HANDLE },
+    Habit { tokens: &[".", "expect", "("], place: Place::Product, with_reason: true, remedy: HANDLE },
+    Habit { tokens: &["todo", "!"], place: Place::Product, with_reason: true, remedy: FINISH },
+    Habit { tokens: &["unimplemented", "!"], place: Place::Product, with_reason: true, remedy: FINISH },
+    Habit { tokens: &["dbg", "!"], place: Place::Everywhere, with_reason: false, remedy: "take it out" },
     Habit {
         tokens: &["#", "[", "ignore", "]"],
         place: Place::Everywhere,
@@ -80,10 +55,7 @@ const HABITS: &[Habit] = &[
 pub fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     for source in &tree.sources {
         for index in 0..source.tokens() {
-            for habit in HABITS
-                .iter()
-                .filter(|habit| source.has(index, habit.tokens))
-            {
+            for habit in HABITS.iter().filter(|habit| source.has(index, habit.tokens)) {
                 findings.extend(fault(source, index, habit));
             }
         }
@@ -107,9 +79,7 @@ fn in_bench(source: &Source) -> bool {
 }
 
 fn has_reason(comment: &str) -> bool {
-    comment
-        .split_once("reason: ")
-        .is_some_and(|(_, reason)| !reason.trim().is_empty())
+    comment.split_once("reason: ").is_some_and(|(_, reason)| !reason.trim().is_empty())
 }
 
 #[cfg(test)]
@@ -123,18 +93,9 @@ mod tests {
 
     #[test]
     fn hidden_failures_are_found() {
-        assert_eq!(
-            faults("fn f() {\n    a.unwrap();\n}"),
-            ["crates/svc/src/a.rs:2 `.unwrap()`"]
-        );
-        assert_eq!(
-            faults("let a = b\n    .expect(\"it\");"),
-            ["crates/svc/src/a.rs:2 `.expect(`"]
-        );
-        assert_eq!(
-            faults("fn f() { todo!() } fn g() { unimplemented!() }").len(),
-            2
-        );
+        assert_eq!(faults("fn f() {\n    a.unwrap();\n}"), ["crates/svc/src/a.rs:2 `.unwrap()`"]);
+        assert_eq!(faults("let a = b\n    .expect(\"it\");"), ["crates/svc/src/a.rs:2 `.expect(`"]);
+        assert_eq!(faults("fn f() { todo!() } fn g() { unimplemented!() }").len(), 2);
         assert_eq!(faults("fn f() { dbg!(a); } // reason: none helps").len(), 1);
     }
 
@@ -143,10 +104,7 @@ mod tests {
         assert!(faults("// reason: set in new\nlet a = b.unwrap();").is_empty());
         assert!(faults("let a = b.expect(\"set\"); // reason: set in new").is_empty());
         assert_eq!(faults("// reason: \nlet a = b.unwrap();").len(), 1);
-        assert_eq!(
-            faults("// reason: set in new\nlet a = 1;\nlet a = b.unwrap();").len(),
-            1
-        );
+        assert_eq!(faults("// reason: set in new\nlet a = 1;\nlet a = b.unwrap();").len(), 1);
     }
 
     #[test]
@@ -154,22 +112,14 @@ mod tests {
         let test = |body: &str| format!("#[cfg(test)]\nmod tests {{ fn f() {{ {body} }} }}");
         assert!(faults(&test("a.unwrap();")).is_empty());
         assert_eq!(faults(&test("std::thread::sleep(d);")).len(), 1);
-        assert!(
-            faults(&test(
-                "\n// reason: the peer must idle\nthread::sleep(d);\n"
-            ))
-            .is_empty()
-        );
+        assert!(faults(&test("\n// reason: the peer must idle\nthread::sleep(d);\n")).is_empty());
         assert!(faults("fn f() { thread::sleep(d); }").is_empty());
     }
 
     #[test]
     fn an_ignored_test_says_why() {
         assert_eq!(faults("#[test]\n#[ignore]\nfn f() {}").len(), 1);
-        assert_eq!(
-            faults("#[test]\n#[cfg_attr(miri, ignore)]\nfn f() {}").len(),
-            1
-        );
+        assert_eq!(faults("#[test]\n#[cfg_attr(miri, ignore)]\nfn f() {}").len(), 1);
         assert!(faults("#[test]\n#[ignore = \"needs a NIC\"]\nfn f() {}").is_empty());
     }
 

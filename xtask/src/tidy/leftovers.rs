@@ -30,49 +30,24 @@ const REGISTRIES: &[&str] = &[
 ];
 
 /// Words that mark unfinished work.
-const UNFINISHED: &[&str] = &[
-    concat!("TO", "DO"),
-    concat!("FIX", "ME"),
-    concat!("XX", "X"),
-];
+const UNFINISHED: &[&str] = &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
 
 pub fn check(tree: &Tree, findings: &mut Vec<Finding>) {
-    for text in tree
-        .texts
-        .iter()
-        .filter(|text| !text.path.ends_with("Cargo.lock"))
-    {
+    for text in tree.texts.iter().filter(|text| !text.path.ends_with("Cargo.lock")) {
         for (index, line) in text.text.lines().enumerate() {
             for (what, remedy) in faults(line) {
                 let (path, line, remedy) = (text.path.clone(), index + 1, remedy.to_owned());
-                findings.push(Finding {
-                    path,
-                    line,
-                    rule: RULE,
-                    what,
-                    remedy,
-                });
+                findings.push(Finding { path, line, rule: RULE, what, remedy });
             }
         }
     }
 }
 
 fn faults(line: &str) -> Vec<(String, &'static str)> {
-    let folders = FOLDERS
-        .iter()
-        .filter(|word| stands(line, word, leads_to_path, |_| false));
-    let registries = REGISTRIES
-        .iter()
-        .filter(|word| stands(line, word, |_| false, is_word));
-    let unfinished = UNFINISHED
-        .iter()
-        .filter(|word| stands(line, word, is_word, is_word));
-    let folders = folders.map(|w| {
-        (
-            format!("the folder {w}"),
-            "use a relative or temporary path",
-        )
-    });
+    let folders = FOLDERS.iter().filter(|word| stands(line, word, leads_to_path, |_| false));
+    let registries = REGISTRIES.iter().filter(|word| stands(line, word, |_| false, is_word));
+    let unfinished = UNFINISHED.iter().filter(|word| stands(line, word, is_word, is_word));
+    let folders = folders.map(|w| (format!("the folder {w}"), "use a relative or temporary path"));
     let registries = registries.map(|w| (format!("the address {w}"), "leave it to the tool"));
     let unfinished = unfinished.map(|w| (format!("the note {w}"), "do it or take it out"));
     folders.chain(registries).chain(unfinished).collect()
@@ -111,17 +86,8 @@ mod tests {
     #[test]
     fn registries_are_found() {
         let expected = format!("a.md:2 the address {}", REGISTRIES[0]);
-        assert_eq!(
-            found(
-                check,
-                &[("a.md", &format!("a\nstatic.{}/b", REGISTRIES[0]))]
-            ),
-            [expected]
-        );
-        assert_eq!(
-            found(check, &[("bench/peers/Cargo.lock", REGISTRIES[0])]).len(),
-            0
-        );
+        assert_eq!(found(check, &[("a.md", &format!("a\nstatic.{}/b", REGISTRIES[0]))]), [expected]);
+        assert_eq!(found(check, &[("bench/peers/Cargo.lock", REGISTRIES[0])]).len(), 0);
         assert_eq!(count(&format!("{}x", REGISTRIES[0])), 0);
     }
 

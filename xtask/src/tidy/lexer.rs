@@ -29,23 +29,14 @@ impl Lexed {
         let chars: Vec<char> = text.chars().collect();
         let kinds = classify(&chars);
         let code = keep(&chars, &kinds, Kind::Code);
-        let comments = keep(&chars, &kinds, Kind::Comment)
-            .lines()
-            .map(str::to_owned)
-            .collect();
+        let comments = keep(&chars, &kinds, Kind::Comment).lines().map(str::to_owned).collect();
         let tokens = tokens(&code);
-        Self {
-            code,
-            comments,
-            tokens,
-        }
+        Self { code, comments, tokens }
     }
 
     /// The text of the token at `index`; empty past the end.
     pub fn word(&self, index: usize) -> &str {
-        self.tokens
-            .get(index)
-            .map_or("", |token| &self.code[token.start..token.end])
+        self.tokens.get(index).map_or("", |token| &self.code[token.start..token.end])
     }
 }
 
@@ -71,30 +62,15 @@ struct Span {
 
 impl Span {
     fn code(open: usize) -> Self {
-        Self {
-            open,
-            inner: 0,
-            close: 0,
-            kind: Kind::Code,
-        }
+        Self { open, inner: 0, close: 0, kind: Kind::Code }
     }
 
     fn comment(inner: usize) -> Self {
-        Self {
-            open: 0,
-            inner,
-            close: 0,
-            kind: Kind::Comment,
-        }
+        Self { open: 0, inner, close: 0, kind: Kind::Comment }
     }
 
     fn literal(open: usize, inner: usize, close: usize) -> Self {
-        Self {
-            open,
-            inner,
-            close,
-            kind: Kind::Literal,
-        }
+        Self { open, inner, close, kind: Kind::Literal }
     }
 }
 
@@ -123,9 +99,7 @@ fn next_span(rest: &[char]) -> Span {
 
 /// Characters before the place where `found` holds, or all of them.
 fn length_until(rest: &[char], found: impl Fn(&[char]) -> bool) -> usize {
-    (0..rest.len())
-        .find(|&at| found(&rest[at..]))
-        .unwrap_or(rest.len())
+    (0..rest.len()).find(|&at| found(&rest[at..])).unwrap_or(rest.len())
 }
 
 fn block_comment(rest: &[char]) -> usize {
@@ -178,8 +152,7 @@ fn word(rest: &[char]) -> Span {
 }
 
 fn raw_string(rest: &[char], open: usize, hashes: usize) -> Span {
-    let ends =
-        |r: &[char]| r[0] == '"' && r.len() > hashes && r[1..=hashes].iter().all(|&c| c == '#');
+    let ends = |r: &[char]| r[0] == '"' && r.len() > hashes && r[1..=hashes].iter().all(|&c| c == '#');
     Span::literal(open, length_until(&rest[open..], ends), 1 + hashes)
 }
 
@@ -221,10 +194,7 @@ mod tests {
 
     fn code(text: &str) -> String {
         let lexed = Lexed::new(text);
-        (0..lexed.tokens.len())
-            .map(|i| lexed.word(i))
-            .collect::<Vec<_>>()
-            .join(" ")
+        (0..lexed.tokens.len()).map(|i| lexed.word(i)).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
@@ -263,14 +233,8 @@ mod tests {
 
     #[test]
     fn characters_are_not_lifetimes() {
-        assert_eq!(
-            code(r"f('a', '\'', '\\', '\u{41}', '(')"),
-            "f ( ' ' , ' ' , ' ' , ' ' , ' ' )"
-        );
-        assert_eq!(
-            code("fn f<'a>(x: &'a str)"),
-            "fn f < ' a > ( x : & ' a str )"
-        );
+        assert_eq!(code(r"f('a', '\'', '\\', '\u{41}', '(')"), "f ( ' ' , ' ' , ' ' , ' ' , ' ' )");
+        assert_eq!(code("fn f<'a>(x: &'a str)"), "fn f < ' a > ( x : & ' a str )");
         assert_eq!(code("b'\"' x"), "b ' ' x");
         assert_eq!(code("'\"' 'é' x"), "' ' ' ' x");
     }

@@ -33,33 +33,18 @@ const BANNED: &[(&str, &str)] = &[
     ("std::net::UdpSocket", "sockets belong to the driver"),
     ("std::os::unix::net", "sockets belong to the driver"),
     ("std::fs", "files belong to the driver"),
-    (
-        "std::hash::RandomState",
-        "use an ordered map or a hasher with a fixed seed",
-    ),
-    (
-        "std::collections::hash_map::RandomState",
-        "use an ordered map or a hasher with a fixed seed",
-    ),
+    ("std::hash::RandomState", "use an ordered map or a hasher with a fixed seed"),
+    ("std::collections::hash_map::RandomState", "use an ordered map or a hasher with a fixed seed"),
     ("rand", "take randomness from the lane's seed"),
     ("libc", "put the system call into crates/sys"),
 ];
 
 /// Modules that hold some of [`BANNED`] and are therefore not imported whole.
-const WHOLE: &[&str] = &[
-    "std",
-    "std::time",
-    "std::net",
-    "std::time::*",
-    "std::net::*",
-];
+const WHOLE: &[&str] = &["std", "std::time", "std::net", "std::time::*", "std::net::*"];
 
 /// Folder or file, path that it may use all the same, and why.
-const EXCEPTIONS: &[(&str, &str, &str)] = &[(
-    "crates/watch/src/",
-    "std::fs",
-    "a page is a file, and its reader runs outside of lanes",
-)];
+const EXCEPTIONS: &[(&str, &str, &str)] =
+    &[("crates/watch/src/", "std::fs", "a page is a file, and its reader runs outside of lanes")];
 
 pub fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     let above = |source: &&Source| ABOVE.iter().any(|folder| source.path.starts_with(folder));
@@ -97,14 +82,11 @@ fn fault(source: &Source, at: usize, path: &str, import: bool) -> Option<Fault> 
         return Some((line, format!("`{path}` is imported whole"), remedy));
     }
     let within = |banned: &str| {
-        path.strip_prefix(banned)
-            .is_some_and(|rest| rest.starts_with("::") || rest.is_empty() && import)
+        path.strip_prefix(banned).is_some_and(|rest| rest.starts_with("::") || rest.is_empty() && import)
             || path == banned && banned.contains("::")
     };
     let (banned, remedy) = BANNED.iter().find(|(banned, _)| within(banned))?;
-    let excepted = EXCEPTIONS
-        .iter()
-        .any(|(file, what, _)| source.path.starts_with(file) && what == banned);
+    let excepted = EXCEPTIONS.iter().any(|(file, what, _)| source.path.starts_with(file) && what == banned);
     (!excepted).then(|| (line, format!("`{banned}` reaches past the seam"), *remedy))
 }
 
@@ -145,11 +127,7 @@ fn imported(source: &Source, start: usize) -> Vec<(usize, String)> {
             "as" | "self" | "_" => leaf = leaf.or(Some(index)),
             _ if source.word(index - 1) == "as" => {}
             word => {
-                path = if path.is_empty() {
-                    word.to_owned()
-                } else {
-                    format!("{path}::{word}")
-                };
+                path = if path.is_empty() { word.to_owned() } else { format!("{path}::{word}") };
                 leaf = Some(index);
             }
         }
@@ -220,18 +198,9 @@ mod tests {
 
     #[test]
     fn imports_are_taken_apart() {
-        let source = Source::new(
-            "a.rs",
-            "use std::{fs, time::{self, Instant as I}, a::b::*};",
-        );
-        let paths: Vec<_> = imported(&source, 1)
-            .into_iter()
-            .map(|(_, path)| path)
-            .collect();
-        assert_eq!(
-            paths,
-            ["std::fs", "std::time", "std::time::Instant", "std::a::b::*"]
-        );
+        let source = Source::new("a.rs", "use std::{fs, time::{self, Instant as I}, a::b::*};");
+        let paths: Vec<_> = imported(&source, 1).into_iter().map(|(_, path)| path).collect();
+        assert_eq!(paths, ["std::fs", "std::time", "std::time::Instant", "std::a::b::*"]);
     }
 
     #[test]
@@ -258,10 +227,7 @@ mod tests {
     #[test]
     fn the_finding_says_where() {
         let expected = ["load/src/a.rs:2 `std::fs` reaches past the seam"];
-        assert_eq!(
-            found(check, &[("load/src/a.rs", "use std::{\n    fs,\n};")]),
-            expected
-        );
+        assert_eq!(found(check, &[("load/src/a.rs", "use std::{\n    fs,\n};")]), expected);
     }
 
     #[test]
@@ -282,11 +248,7 @@ mod tests {
     #[test]
     fn the_system_side_and_tests_may() {
         let text = "use std::thread;";
-        for path in [
-            "crates/sys/src/a.rs",
-            "cli/src/a.rs",
-            "crates/svc/benches/a.rs",
-        ] {
+        for path in ["crates/sys/src/a.rs", "cli/src/a.rs", "crates/svc/benches/a.rs"] {
             assert!(found(check, &[(path, text)]).is_empty(), "{path}");
         }
     }
@@ -303,13 +265,7 @@ mod tests {
         assert_eq!(faults("struct A { a: HashMap<u32, Vec<(u8, u8)>> }"), 1);
         assert_eq!(faults("fn f() { let a = HashSet::with_capacity(4); }"), 1);
         assert_eq!(faults("fn f() { i.collect::<HashMap<_, _>>(); }"), 1);
-        assert_eq!(
-            faults("struct A { a: HashMap<u32, fn(u8, u8) -> u8, Fixed>, }"),
-            0
-        );
-        assert_eq!(
-            faults("type S<K> = HashSet<K, Fixed>; fn f() { S::<u8>::default(); }"),
-            0
-        );
+        assert_eq!(faults("struct A { a: HashMap<u32, fn(u8, u8) -> u8, Fixed>, }"), 0);
+        assert_eq!(faults("type S<K> = HashSet<K, Fixed>; fn f() { S::<u8>::default(); }"), 0);
     }
 }

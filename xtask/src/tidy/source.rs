@@ -66,43 +66,29 @@ impl Source {
 
     /// Whether the token at `index` can be an identifier.
     pub fn is_identifier(&self, index: usize) -> bool {
-        self.word(index)
-            .starts_with(|c: char| is_word(c) && !c.is_numeric())
+        self.word(index).starts_with(|c: char| is_word(c) && !c.is_numeric())
     }
 
     /// Whether the tokens from `index` on are `words`.
     pub fn has(&self, index: usize, words: &[&str]) -> bool {
-        words
-            .iter()
-            .enumerate()
-            .all(|(i, word)| self.word(index + i) == *word)
+        words.iter().enumerate().all(|(i, word)| self.word(index + i) == *word)
     }
 
     /// Line of the token at `index`, from 1; the last line past the end.
     pub fn line(&self, index: usize) -> usize {
-        self.lexed
-            .tokens
-            .get(index)
-            .map_or(self.lines, |token| token.line)
+        self.lexed.tokens.get(index).map_or(self.lines, |token| token.line)
     }
 
     /// The comment on `line`, empty if there is none.
     pub fn comment(&self, line: usize) -> &str {
         let index = line.wrapping_sub(1);
-        self.lexed
-            .comments
-            .get(index)
-            .map_or("", |comment| comment.trim())
+        self.lexed.comments.get(index).map_or("", |comment| comment.trim())
     }
 
     /// Whether `accepts` holds for the comment on `line` or one of the comment lines right above it.
     pub fn noted(&self, line: usize, accepts: impl Fn(&str) -> bool) -> bool {
-        let above = (1..line)
-            .rev()
-            .take_while(|&above| self.only_comment(above));
-        std::iter::once(line)
-            .chain(above)
-            .any(|line| accepts(self.comment(line)))
+        let above = (1..line).rev().take_while(|&above| self.only_comment(above));
+        std::iter::once(line).chain(above).any(|line| accepts(self.comment(line)))
     }
 
     /// Whether `line` lies in the tests: in a tests folder or under `#[cfg(test)]` or `#[test]`.
@@ -122,13 +108,7 @@ impl Source {
 
     /// A finding in this file.
     pub fn finding(&self, line: usize, rule: Rule, what: String, remedy: &str) -> Finding {
-        Finding {
-            path: self.path.clone(),
-            line,
-            rule,
-            what,
-            remedy: remedy.to_owned(),
-        }
+        Finding { path: self.path.clone(), line, rule, what, remedy: remedy.to_owned() }
     }
 
     /// Index of the bracket that closes the one at `open`; the last token if none does.
@@ -157,10 +137,7 @@ impl Source {
     }
 
     fn in_folder(&self, names: &[&str]) -> bool {
-        let folders = self
-            .path
-            .rsplit_once('/')
-            .map_or("", |(folders, _)| folders);
+        let folders = self.path.rsplit_once('/').map_or("", |(folders, _)| folders);
         folders.split('/').any(|folder| names.contains(&folder))
     }
 
@@ -171,10 +148,7 @@ impl Source {
 
     /// Whether the code of `line` ends an item or begins a block.
     fn ends_item(&self, line: usize) -> bool {
-        let after = self
-            .lexed
-            .tokens
-            .partition_point(|token| token.line <= line);
+        let after = self.lexed.tokens.partition_point(|token| token.line <= line);
         let last = after.wrapping_sub(1);
         self.line(last) == line && matches!(self.word(last), ";" | "{" | "}" | ",")
     }
@@ -221,11 +195,7 @@ impl Source {
             let end = self.item_end(index);
             if self.word(end) == "}" {
                 let (line, end) = (self.line(index), self.line(end));
-                self.functions.push(Function {
-                    name: self.word(index + 1).to_owned(),
-                    line,
-                    end,
-                });
+                self.functions.push(Function { name: self.word(index + 1).to_owned(), line, end });
             }
         }
     }
@@ -259,34 +229,19 @@ mod tests {
 
     fn test_lines(text: &str) -> Vec<usize> {
         let source = Source::new("crates/lane/src/turn.rs", text);
-        (1..=source.lines)
-            .filter(|&line| source.in_test(line))
-            .collect()
+        (1..=source.lines).filter(|&line| source.in_test(line)).collect()
     }
 
     fn lengths(text: &str) -> Vec<(String, usize)> {
         let source = Source::new("a.rs", text);
-        source
-            .functions
-            .iter()
-            .map(|f| (f.name.clone(), f.length()))
-            .collect()
+        source.functions.iter().map(|f| (f.name.clone(), f.length())).collect()
     }
 
     #[test]
     fn test_modules_and_functions_are_test_code() {
-        assert_eq!(
-            test_lines("fn a() {}\n#[cfg(test)]\nmod tests {\n}\nfn b() {}"),
-            [2, 3, 4]
-        );
-        assert_eq!(
-            test_lines("#[test]\n#[ignore]\nfn a() {\n}\nfn b() {}"),
-            [1, 2, 3, 4]
-        );
-        assert_eq!(
-            test_lines("#[cfg(all(test, not(loom)))]\nmod tests {}\nfn b() {}"),
-            [1, 2]
-        );
+        assert_eq!(test_lines("fn a() {}\n#[cfg(test)]\nmod tests {\n}\nfn b() {}"), [2, 3, 4]);
+        assert_eq!(test_lines("#[test]\n#[ignore]\nfn a() {\n}\nfn b() {}"), [1, 2, 3, 4]);
+        assert_eq!(test_lines("#[cfg(all(test, not(loom)))]\nmod tests {}\nfn b() {}"), [1, 2]);
         assert_eq!(test_lines("#![cfg(all(test, loom))]\nfn b() {}"), [1, 2]);
     }
 
@@ -300,14 +255,8 @@ mod tests {
 
     #[test]
     fn a_test_item_ends_where_it_ends() {
-        assert_eq!(
-            test_lines("struct A {\n#[cfg(test)]\na: u8,\nb: u8,\n}"),
-            [2, 3]
-        );
-        assert_eq!(
-            test_lines("struct A {\n#[cfg(test)]\na: u8\n}\nfn f() {}"),
-            [2, 3]
-        );
+        assert_eq!(test_lines("struct A {\n#[cfg(test)]\na: u8,\nb: u8,\n}"), [2, 3]);
+        assert_eq!(test_lines("struct A {\n#[cfg(test)]\na: u8\n}\nfn f() {}"), [2, 3]);
         let bounds = "#[cfg(test)]\nfn f<A, B>(a: [u8; 3]) -> A\nwhere A: X, B: Y\n{\n}\nfn g() {}";
         assert_eq!(test_lines(bounds), [1, 2, 3, 4, 5]);
     }
@@ -344,12 +293,7 @@ mod tests {
             for end in start..=chars.len() {
                 let part: String = chars[start..end].iter().collect();
                 let source = Source::new("a.rs", &part);
-                assert!(
-                    source
-                        .functions
-                        .iter()
-                        .all(|f| f.end <= source.lines.max(1))
-                );
+                assert!(source.functions.iter().all(|f| f.end <= source.lines.max(1)));
             }
         }
     }

@@ -37,10 +37,7 @@ impl Tree {
                 files.push((path, text));
             }
         }
-        let files: Vec<_> = files
-            .iter()
-            .map(|(path, text)| (path.as_str(), text.as_str()))
-            .collect();
+        let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
         Ok(Self::from_files(workspace, &files))
     }
 
@@ -49,44 +46,23 @@ impl Tree {
         let rust = files.iter().filter(|(path, _)| path.ends_with(".rs"));
         let mut sources: Vec<_> = rust.map(|(path, text)| Source::new(path, text)).collect();
         mark_test_modules(&mut sources);
-        let text = |(path, text): &(&str, &str)| Text {
-            path: (*path).into(),
-            text: (*text).into(),
-        };
-        Self {
-            workspace,
-            texts: files.iter().map(text).collect(),
-            sources,
-        }
+        let text = |(path, text): &(&str, &str)| Text { path: (*path).into(), text: (*text).into() };
+        Self { workspace, texts: files.iter().map(text).collect(), sources }
     }
 
     /// The text of the file at `path`, empty if there is none.
     pub fn text(&self, path: &str) -> &str {
-        self.texts
-            .iter()
-            .find(|text| text.path == path)
-            .map_or("", |text| &text.text)
+        self.texts.iter().find(|text| text.path == path).map_or("", |text| &text.text)
     }
 }
 
 fn listed(root: &Path) -> anyhow::Result<Vec<String>> {
     let output = Command::new("git")
-        .args([
-            "ls-files",
-            "-z",
-            "--cached",
-            "--others",
-            "--exclude-standard",
-            "--deduplicate",
-        ])
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate"])
         .current_dir(root)
         .output()
         .context("cannot start git: install it")?;
-    ensure!(
-        output.status.success(),
-        "git ls-files failed, run inside a checkout: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    ensure!(output.status.success(), "git ls-files failed, run inside a checkout: {}", String::from_utf8_lossy(&output.stderr));
     let names = String::from_utf8_lossy(&output.stdout);
     Ok(names.split_terminator('\0').map(str::to_owned).collect())
 }
@@ -103,10 +79,7 @@ fn read(path: &Path) -> anyhow::Result<Option<String>> {
 /// Marks the files of modules that are declared under `#[cfg(test)]` elsewhere.
 fn mark_test_modules(sources: &mut [Source]) {
     let declared: Vec<String> = sources.iter().flat_map(module_stems).collect();
-    let inside = |path: &str, stem: &String| {
-        path.strip_prefix(stem)
-            .is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
-    };
+    let inside = |path: &str, stem: &String| path.strip_prefix(stem).is_some_and(|rest| rest == ".rs" || rest.starts_with('/'));
     for source in sources {
         if declared.iter().any(|stem| inside(&source.path, stem)) {
             source.mark_test();
@@ -118,16 +91,8 @@ fn mark_test_modules(sources: &mut [Source]) {
 fn module_stems(source: &Source) -> Vec<String> {
     let stem = source.path.trim_end_matches(".rs");
     let (folder, name) = stem.rsplit_once('/').unwrap_or(("", stem));
-    let base = if matches!(name, "lib" | "main" | "mod") {
-        folder
-    } else {
-        stem
-    };
-    source
-        .test_modules
-        .iter()
-        .map(|module| format!("{base}/{module}"))
-        .collect()
+    let base = if matches!(name, "lib" | "main" | "mod") { folder } else { stem };
+    source.test_modules.iter().map(|module| format!("{base}/{module}")).collect()
 }
 
 #[cfg(test)]
@@ -142,14 +107,8 @@ mod tests {
 
     #[test]
     fn test_modules_in_files_of_their_own_are_test_code() {
-        let root = (
-            "crates/lane/src/lib.rs",
-            "mod turn;\n#[cfg(test)] mod model;",
-        );
-        let turn = (
-            "crates/lane/src/turn.rs",
-            "fn f() {}\n#[cfg(test)]\nmod cases;",
-        );
+        let root = ("crates/lane/src/lib.rs", "mod turn;\n#[cfg(test)] mod model;");
+        let turn = ("crates/lane/src/turn.rs", "fn f() {}\n#[cfg(test)]\nmod cases;");
         let others = [
             ("crates/lane/src/model.rs", "fn f() {}"),
             ("crates/lane/src/model/bytes.rs", "fn f() {}"),
@@ -158,15 +117,8 @@ mod tests {
             ("crates/lane/src/turn/more.rs", "fn f() {}"),
         ];
         let files = [&[root, turn], &others[..]].concat();
-        let expected = [
-            "crates/lane/src/model.rs",
-            "crates/lane/src/model/bytes.rs",
-            "crates/lane/src/turn/cases.rs",
-        ];
-        let marked: Vec<_> = marked(&files)
-            .into_iter()
-            .filter(|p| !p.ends_with("lib.rs"))
-            .collect();
+        let expected = ["crates/lane/src/model.rs", "crates/lane/src/model/bytes.rs", "crates/lane/src/turn/cases.rs"];
+        let marked: Vec<_> = marked(&files).into_iter().filter(|p| !p.ends_with("lib.rs")).collect();
         assert_eq!(marked, expected);
     }
 }

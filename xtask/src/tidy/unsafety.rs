@@ -13,21 +13,13 @@ const MARK: &str = "//! Holds a marked cell: ";
 const APART: &str = "bench/peers/";
 
 pub fn check(tree: &Tree, findings: &mut Vec<Finding>) {
-    for text in tree
-        .texts
-        .iter()
-        .filter(|text| !text.path.starts_with(APART))
-    {
+    for text in tree.texts.iter().filter(|text| !text.path.starts_with(APART)) {
         if let Some(source) = tree.sources.iter().find(|source| source.path == text.path) {
             check_words(source, &text.text, findings);
         }
     }
     for member in &tree.workspace.members {
-        for source in tree
-            .sources
-            .iter()
-            .filter(|source| member.roots.contains(&source.path))
-        {
+        for source in tree.sources.iter().filter(|source| member.roots.contains(&source.path)) {
             check_root(source, &member.folder, findings);
         }
     }
@@ -52,10 +44,7 @@ fn check_words(source: &Source, text: &str, findings: &mut Vec<Finding>) {
 
 fn is_marked(text: &str) -> bool {
     let mut header = text.lines().take_while(|line| line.starts_with("//!"));
-    header.any(|line| {
-        line.strip_prefix(MARK)
-            .is_some_and(|reason| !reason.trim().is_empty())
-    })
+    header.any(|line| line.strip_prefix(MARK).is_some_and(|reason| !reason.trim().is_empty()))
 }
 
 fn check_root(source: &Source, folder: &str, findings: &mut Vec<Finding>) {
@@ -68,11 +57,8 @@ fn check_root(source: &Source, folder: &str, findings: &mut Vec<Finding>) {
         return;
     }
     let what = "the crate does not rule out `unsafe`".to_owned();
-    let remedy = if may_deny {
-        "add `#![deny(unsafe_code)]`, or `forbid` if there is no cell"
-    } else {
-        "add `#![forbid(unsafe_code)]`"
-    };
+    let remedy =
+        if may_deny { "add `#![deny(unsafe_code)]`, or `forbid` if there is no cell" } else { "add `#![forbid(unsafe_code)]`" };
     findings.push(source.finding(1, RULE, what, remedy));
 }
 
@@ -92,20 +78,10 @@ mod tests {
 
     fn root_faults(folder: &str, text: &str) -> usize {
         let path = format!("{folder}/src/lib.rs");
-        let member = Member {
-            folder: folder.into(),
-            roots: vec![path.clone()],
-            ..Member::default()
-        };
-        let workspace = Workspace {
-            members: vec![member],
-            ..Workspace::default()
-        };
+        let member = Member { folder: folder.into(), roots: vec![path.clone()], ..Member::default() };
+        let workspace = Workspace { members: vec![member], ..Workspace::default() };
         let mut findings = Vec::new();
-        check(
-            &Tree::from_files(workspace, &[(&path, text)]),
-            &mut findings,
-        );
+        check(&Tree::from_files(workspace, &[(&path, text)]), &mut findings);
         findings.len()
     }
 
@@ -142,9 +118,6 @@ mod tests {
         assert_eq!(root_faults("crates/sys", "fn f() {}"), 0);
         assert_eq!(root_faults("crates/svc", deny), 1);
         assert_eq!(root_faults("crates/lane", "fn f() {}"), 1);
-        assert_eq!(
-            root_faults("crates/svc", "//! Nothing yet.\nfn main() {}"),
-            0
-        );
+        assert_eq!(root_faults("crates/svc", "//! Nothing yet.\nfn main() {}"), 0);
     }
 }

@@ -7,22 +7,12 @@ use super::{Finding, Rule, allows};
 const RULE: Rule = "words";
 
 /// Ruled out in every identifier and in Markdown, and the word to use.
-const EVERYWHERE: &[(&str, &str)] = &[
-    ("worker", "lane"),
-    ("shard", "lane"),
-    ("reactor", "lane"),
-    ("mailbox", "channel"),
-    ("backend", "driver"),
-];
+const EVERYWHERE: &[(&str, &str)] =
+    &[("worker", "lane"), ("shard", "lane"), ("reactor", "lane"), ("mailbox", "channel"), ("backend", "driver")];
 
 /// Ruled out in the names of types and public items, and the word to use.
-const IN_NAMES: &[(&str, &str)] = &[
-    ("slot", "bucket"),
-    ("tick", "turn"),
-    ("iteration", "turn"),
-    ("core", "lane"),
-    ("buf", "lease"),
-];
+const IN_NAMES: &[(&str, &str)] =
+    &[("slot", "bucket"), ("tick", "turn"), ("iteration", "turn"), ("core", "lane"), ("buf", "lease")];
 
 /// Uses that mean something else: a CPU's core, and the kernel's unit of time in proc(5).
 const FINE: [&str; 2] = ["per_core", "ticks"];
@@ -31,11 +21,7 @@ const FINE: [&str; 2] = ["per_core", "ticks"];
 const APART: &str = "bench/peers/";
 
 pub fn check(tree: &Tree, findings: &mut Vec<Finding>) {
-    for source in tree
-        .sources
-        .iter()
-        .filter(|source| !source.path.starts_with(APART))
-    {
+    for source in tree.sources.iter().filter(|source| !source.path.starts_with(APART)) {
         check_source(source, findings);
     }
     for text in tree.texts.iter().filter(|text| text.path.ends_with(".md")) {
@@ -47,15 +33,8 @@ fn check_source(source: &Source, findings: &mut Vec<Finding>) {
     for index in (0..source.tokens()).filter(|&index| source.is_identifier(index)) {
         let name = source.word(index);
         let line = source.line(index);
-        let named = if is_declared(source, index) {
-            IN_NAMES
-        } else {
-            &[]
-        };
-        for (word, better) in banned(name, EVERYWHERE)
-            .into_iter()
-            .chain(banned(name, named))
-        {
+        let named = if is_declared(source, index) { IN_NAMES } else { &[] };
+        for (word, better) in banned(name, EVERYWHERE).into_iter().chain(banned(name, named)) {
             if !source.noted(line, |comment| allows(comment, word)) {
                 let what = format!("`{name}` says \"{word}\"");
                 findings.push(source.finding(line, RULE, what, &remedy(better)));
@@ -71,13 +50,7 @@ fn check_markdown(text: &Text, findings: &mut Vec<Finding>) {
             if !allows(line, word) && !allows(above, word) {
                 let (path, line) = (text.path.clone(), index + 1);
                 let what = format!("the text says \"{word}\"");
-                findings.push(Finding {
-                    path,
-                    line,
-                    rule: RULE,
-                    what,
-                    remedy: remedy(better),
-                });
+                findings.push(Finding { path, line, rule: RULE, what, remedy: remedy(better) });
             }
         }
         above = line;
@@ -100,11 +73,7 @@ fn banned(name: &str, table: &[(&'static str, &'static str)]) -> Vec<(&'static s
         name = name.replace(fine, "");
     }
     let words: Vec<&str> = name.split('_').collect();
-    let hit = |(word, _): &&(&str, &str)| {
-        words
-            .iter()
-            .any(|w| *w == *word || w.strip_suffix('s') == Some(word))
-    };
+    let hit = |(word, _): &&(&str, &str)| words.iter().any(|w| *w == *word || w.strip_suffix('s') == Some(word));
     table.iter().filter(hit).copied().collect()
 }
 
@@ -119,11 +88,7 @@ fn split(name: &str) -> Vec<String> {
         }
         spaced.extend(c.to_lowercase());
     }
-    spaced
-        .split('_')
-        .filter(|word| !word.is_empty())
-        .map(str::to_owned)
-        .collect()
+    spaced.split('_').filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }
 
 /// Whether the identifier at `index` is being declared as a type or as a public item or field.
@@ -139,9 +104,7 @@ fn is_declared(source: &Source, index: usize) -> bool {
 
 /// Whether `pub` and nothing but qualifiers stand before the identifier at `index`.
 fn is_public(source: &Source, index: usize) -> bool {
-    let qualifiers = [
-        "fn", "const", "static", "mod", "mut", "async", "unsafe", "extern", "\"",
-    ];
+    let qualifiers = ["fn", "const", "static", "mod", "mut", "async", "unsafe", "extern", "\""];
     let mut before = (0..index).rev().map(|at| source.word(at));
     before.find(|word| !qualifiers.contains(word)) == Some("pub")
 }
@@ -205,9 +168,6 @@ mod tests {
     fn markdown_is_read_as_text() {
         assert_eq!(markdown("Two workers and a `Reactor`."), 2);
         assert_eq!(markdown("A slot, a tick, network, hardworking."), 0);
-        assert_eq!(
-            markdown("<!-- tidy: allow(worker) nginx's word -->\nA worker."),
-            0
-        );
+        assert_eq!(markdown("<!-- tidy: allow(worker) nginx's word -->\nA worker."), 0);
     }
 }
