@@ -1,3 +1,26 @@
-//! Placeholder of the program, filled in by the commits that follow.
+//! The project's own scripts: `cargo xtask test` runs every check, `cargo xtask tidy` the house rules alone.
+#![forbid(unsafe_code)]
 
-fn main() {}
+mod test;
+mod tidy;
+mod workspace;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "The project's own scripts")]
+enum Command {
+    /// Run every check and test, each section within its share of 25 minutes
+    Test(test::Arguments),
+    /// Check the house rules on every file that git would keep
+    Tidy(tidy::Arguments),
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    match Command::parse() {
+        Command::Test(arguments) => test::run(&arguments),
+        Command::Tidy(arguments) => tidy::run(&arguments),
+    }
+}

@@ -1,0 +1,229 @@
+//! The test programs that a build has made, and running them (the Cargo Book, "External tools", JSON messages, and
+//! "Environment variables").
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Context;
+use serde::Deserialize;
+
+use super::sections::{Section, Work, holds};
+use super::skips::{Skips, VARIABLE};
+use super::tally::Tally;
+use super::{Share, Verdict, process};
+use crate::workspace::{Workspace, relative};
+
+/// Arguments of cargo that build all test programs and name them on standard output.
+pub const BUILD: &[&str] = &["test", "--workspace", "--no-run", "--message-format=json-render-diagnostics"];
+
+/// Everything executable that the build has made.
+#[derive(Debug)]
+pub struct Artifacts {
+    programs: Vec<Program>,
+}
+
+#[derive(Debug)]
+struct Program {
+    /// Folder of its crate, relative to the root.
+    folder: String,
+    /// Name of the program, or of the library, program or test file that it tests.
+    name: String,
+    /// Whether it runs tests, or is what tests of its crate run.
+    is_test: bool,
+    path: PathBuf,
+}
+
+#[derive(Deserialize)]
+struct Message {
+    manifest_path: Option<PathBuf>,
+    target: Option<Target>,
+    profile: Option<Profile>,
+    executable: Option<PathBuf>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct Profile {
+    test: bool,
+}
+
+impl Artifacts {
+    /// Reads the messages in the output of [`BUILD`]. Fails where one is malformed.
+    pub fn read(output: &str, root: &Path) -> anyhow::Result<Self> {
+        let mut programs = Vec::new();
+        for line in output.lines().filter(|line| is_message(line)) {
+            let message: Message = serde_json::from_str(line).context("cargo named its results in an unknown form")?;
+            programs.extend(message.program(root));
+        }
+        Ok(Self { programs })
+    }
+
+    /// The folders whose tests no section runs.
+    pub fn homeless(&self, sections: &[Section]) -> Vec<String> {
+        let runs = |section: &Section, folder: &str| match section.work {
+            Work::Programs(patterns) => holds(patterns, folder),
+            _ => false,
+        };
+        let mut folders: Vec<String> = self.tests().map(|p| p.folder.clone()).collect();
+        folders.retain(|folder| !sections.iter().any(|section| runs(section, folder)));
+        folders.dedup();
+        folders
+    }
+
+    /// Runs the test programs of the crates that `folders` names, one after the other.
+    pub fn run(&self, folders: &[&str], workspace: &Workspace, share: &Share) -> anyhow::Result<Verdict> {
+        let mut sum = Verdict { tally: Tally::default(), output: String::new() };
+        for test in self.tests().filter(|test| holds(folders, &test.folder)) {
+            let verdict = self
+                .run_one(test, workspace, share)
+                .unwrap_or_else(|error| Verdict::failed(format!("{}: {error:#}\n", test.title())));
+            sum.tally.add(verdict.tally);
+            sum.output.push_str(&verdict.output);
+        }
+        Ok(sum)
+    }
+
+    fn tests(&self) -> impl Iterator<Item = &Program> {
+        self.programs.iter().filter(|program| program.is_test)
+    }
+
+    /// Runs `test` as `cargo test` does: in the folder of its crate, whose programs the environment names.
+    fn run_one(&self, test: &Program, workspace: &Workspace, share: &Share) -> anyhow::Result<Verdict> {
+        let skips = Skips::new(&workspace.target)?;
+        let folder = workspace.root.join(&test.folder);
+        let mut command = Command::new(&test.path);
+        command.env(VARIABLE, skips.path()).env("CARGO_MANIFEST_DIR", &folder).current_dir(folder);
+        for program in self.programs.iter().filter(|p| !p.is_test && p.folder == test.folder) {
+            command.env(format!("CARGO_BIN_EXE_{}", program.name), &program.path);
+        }
+        let outcome = process::run(command, share.left())?;
+        let mut tally = Tally::read(&outcome);
+        skips.apply(&mut tally)?;
+        let shown = outcome.shown_if_failed();
+        let title = if shown.is_empty() { String::new() } else { format!("{}:\n", test.title()) };
+        Ok(Verdict { tally, output: title + &shown })
+    }
+}
+
+impl Message {
+    fn program(self, root: &Path) -> Option<Program> {
+        Some(Program {
+            folder: relative(root, self.manifest_path?.parent()?),
+            name: self.target?.name,
+            is_test: self.profile?.test,
+            path: self.executable?,
+        })
+    }
+}
+
+impl Program {
+    fn title(&self) -> String {
+        format!("{} ({})", self.name, self.folder)
+    }
+}
+
+/// What of the output of [`BUILD`] is for people.
+pub fn without_messages(output: &str) -> String {
+    let lines = output.lines().filter(|line| !is_message(line));
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
+fn is_message(line: &str) -> bool {
+    line.starts_with("{\"reason\":")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test::sections::SECTIONS;
+
+    const LIBRARY: &str = r#"{"reason":"compiler-artifact","manifest_path":"/w/crates/rss/Cargo.toml","target":{"name":"rss"},"profile":{"test":false},"executable":null}"#;
+    const OTHER: &str = r#"{"reason":"build-finished","success":true}"#;
+
+    fn program(folder: &str, path: &str) -> String {
+        format!(
+            r#"{{"reason":"compiler-artifact","manifest_path":"/w/{folder}/Cargo.toml","target":{{"name":"unit"}},"profile":{{"test":true}},"executable":"{path}"}}"#
+        )
+    }
+
+    fn artifacts(programs: &[String]) -> Artifacts {
+        let output = format!("   Compiling a\n{LIBRARY}\n{}\n{OTHER}\n", programs.join("\n"));
+        Artifacts::read(&output, Path::new("/w")).unwrap()
+    }
+
+    #[test]
+    fn executables_are_taken_and_tests_told_apart() {
+        let tool = program("cli", "/t/tool").replace("\"test\":true", "\"test\":false");
+        let found = artifacts(&[program("crates/rss", "/t/rss-1"), tool]);
+        assert_eq!(found.programs.len(), 2);
+        assert_eq!(found.tests().count(), 1);
+        assert_eq!(found.programs[0].title(), "unit (crates/rss)");
+        assert!(Artifacts::read("{\"reason\":", Path::new("/w")).is_err());
+    }
+
+    #[test]
+    fn every_crate_has_a_section() {
+        let found = artifacts(&[program("crates/rss", "/t/a"), program("crates/new", "/t/b")]);
+        assert_eq!(found.homeless(SECTIONS), ["crates/new"]);
+    }
+
+    #[test]
+    fn people_do_not_read_messages() {
+        assert_eq!(without_messages(&format!("error: a\n{OTHER}\n  b\n")), "error: a\n  b\n");
+    }
+
+    /// Runs a test program of `cli` that is a shell script, with a tool beside it.
+    fn run(name: &str, script: &str) -> Verdict {
+        let root = std::env::temp_dir().join(format!("corelane-run-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(root.join("cli")).unwrap();
+        let (text, path) = (root.join("text"), root.join("test"));
+        std::fs::write(&text, format!("#!/bin/sh\n{script}\n")).unwrap();
+        // Another program makes it executable, for a file that this one has written may still be open in a process
+        // that another test has just forked, and cannot run until that is gone.
+        let install = Command::new("install").args(["-m", "755"]).args([&text, &path]).status();
+        assert!(install.unwrap().success());
+        let tool = program("cli", "/t/tool").replace("\"test\":true", "\"test\":false");
+        let other = program("load", "/no/such/program");
+        let found = artifacts(&[program("cli", &path.to_string_lossy()), tool, other]);
+        let workspace = Workspace { target: root.clone(), root, ..Workspace::default() };
+        let verdict = found.run(&["cli"], &workspace, &Share::new(60)).unwrap();
+        std::fs::remove_dir_all(workspace.root).unwrap();
+        verdict
+    }
+
+    #[test]
+    fn programs_run_where_cargo_would_run_them() {
+        let script = "test ${PWD##*/} = cli && test $CARGO_BIN_EXE_unit = /t/tool";
+        assert_eq!(run("place", script).tally, Tally::passed(1));
+    }
+
+    #[test]
+    fn tests_that_skip_themselves_are_counted_as_skipped() {
+        let script = "printf 'a\\tno nc\\n' >> $CORELANE_SKIPS; echo 'test result: ok. 3 passed; 0 failed; 0 ignored'";
+        let tally = run("skip", script).tally;
+        assert_eq!((tally.passed, tally.failed, tally.skipped.len()), (2, 0, 1));
+        assert_eq!(tally.skipped[0].reason, "no nc");
+    }
+
+    #[test]
+    fn what_a_failing_program_says_is_shown() {
+        let failed = run("fail", "echo 'test result: FAILED. 3 passed; 1 failed; 0 ignored'; exit 101");
+        assert_eq!((failed.tally.passed, failed.tally.failed), (3, 1));
+        assert!(failed.output.starts_with("unit (cli):\ntest result"));
+    }
+
+    #[test]
+    fn a_program_that_cannot_run_fails_by_name() {
+        let found = artifacts(&[program("cli", "/no/such/program")]);
+        let target = std::env::temp_dir().join(format!("corelane-none-{}", std::process::id()));
+        let workspace = Workspace { target: target.clone(), ..Workspace::default() };
+        let verdict = found.run(&["cli"], &workspace, &Share::new(60)).unwrap();
+        assert_eq!(verdict.tally, Tally::failed(1));
+        assert!(verdict.output.contains("unit (cli)"));
+        std::fs::remove_dir_all(target).unwrap();
+    }
+}

@@ -1,0 +1,173 @@
+//! Runs a program within a time limit and keeps what it says.
+
+use std::io::{PipeReader, Read};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Context;
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, killpg};
+use nix::sys::wait::{Id, WaitPidFlag, waitid};
+use nix::unistd::Pid;
+
+/// Most bytes of output kept; of a longer one the earlier half goes.
+const OUTPUT_BYTES: usize = 32 << 20;
+/// How long to wait for output that a process outside the group may still hold open.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// How a program ended.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Whether it ended by itself with exit code 0.
+    pub success: bool,
+    /// What it wrote to standard output and standard error, in that order of time.
+    pub output: String,
+}
+
+impl Outcome {
+    /// The output if the program failed, else nothing.
+    pub fn shown_if_failed(self) -> String {
+        if self.success { String::new() } else { self.output }
+    }
+}
+
+/// Runs `command` in a process group of its own and kills what is left of the group at the end, or after `limit`.
+///
+/// Fails if the program cannot be started. A program that ran out of time fails and says so in its output.
+pub fn run(mut command: Command, limit: Duration) -> anyhow::Result<Outcome> {
+    let (reader, writer) = std::io::pipe()?;
+    command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer).process_group(0);
+    let program = command.get_program().to_string_lossy().into_owned();
+    let mut child = command.spawn().with_context(|| format!("cannot start {program}"))?;
+    drop(command); // its ends of the pipe would keep the reader waiting
+    let output = Output::collect(reader);
+    let group = Pid::from_raw(i32::try_from(child.id())?);
+    let in_time = ended(group).recv_timeout(limit).is_ok();
+    // The child is not reaped yet, so the number still names its group. That nobody is left in it is no error.
+    let _ = killpg(group, Signal::SIGKILL);
+    let status = child.wait()?;
+    let mut output = output.finish();
+    if !in_time {
+        output.push_str(&format!("\n{program} killed: over its limit of {} s\n", limit.as_secs()));
+    }
+    Ok(Outcome { success: in_time && status.success(), output })
+}
+
+/// Tells when `child` has ended, without reaping it.
+fn ended(child: Pid) -> Receiver<()> {
+    let (sender, receiver) = channel();
+    thread::spawn(move || {
+        let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
+        while waitid(Id::Pid(child), flags) == Err(Errno::EINTR) {}
+        // Nobody listens any more if the time was up first.
+        let _ = sender.send(());
+    });
+    receiver
+}
+
+/// Output while it comes in.
+struct Output {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    done: Receiver<()>,
+}
+
+impl Output {
+    fn collect(mut reader: PipeReader) -> Self {
+        let bytes = Arc::new(Mutex::new(Vec::new()));
+        let (sender, done) = channel();
+        let kept = Arc::clone(&bytes);
+        thread::spawn(move || {
+            let mut block = [0; 16 << 10];
+            while let Ok(count @ 1..) = reader.read(&mut block) {
+                keep(&mut kept.lock().unwrap_or_else(PoisonError::into_inner), &block[..count]);
+            }
+            // Nobody listens any more if the last words took too long.
+            let _ = sender.send(());
+        });
+        Self { bytes, done }
+    }
+
+    fn finish(self) -> String {
+        // A process that left the group may hold the pipe open; what came until now has to do.
+        let _ = self.done.recv_timeout(LAST_WORDS);
+        let bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+fn keep(kept: &mut Vec<u8>, more: &[u8]) {
+    if kept.len() + more.len() > OUTPUT_BYTES {
+        kept.drain(..OUTPUT_BYTES / 2);
+    }
+    kept.extend_from_slice(more);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn shell(script: &str, limit: Duration) -> Outcome {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        run(command, limit).unwrap()
+    }
+
+    /// Waits until the process is gone or a zombie that its new parent has yet to reap.
+    fn assert_ends(pid: &str) {
+        let start = Instant::now();
+        loop {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            if stat.is_empty() || stat.contains(") Z ") {
+                return;
+            }
+            assert!(start.elapsed() < LONG, "process {pid} still runs");
+            thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn output_and_exit_code_are_kept() {
+        let good = shell("echo out; echo err >&2", LONG);
+        assert!(good.success);
+        assert_eq!(good.output, "out\nerr\n");
+        let bad = shell("echo why; exit 3", LONG);
+        assert!(!bad.success);
+        assert_eq!(bad.shown_if_failed(), "why\n");
+    }
+
+    #[test]
+    fn a_missing_program_is_an_error() {
+        let error = run(Command::new("no-such-program-here"), LONG).unwrap_err();
+        assert!(error.to_string().contains("no-such-program-here"));
+    }
+
+    #[test]
+    fn over_its_limit_the_whole_group_is_killed() {
+        let outcome = shell("sleep 600 & echo $!; wait", Duration::from_millis(300));
+        assert!(!outcome.success);
+        assert!(outcome.output.contains("over its limit"));
+        assert_ends(outcome.output.lines().next().unwrap());
+    }
+
+    #[test]
+    fn what_a_program_leaves_behind_is_killed() {
+        let outcome = shell("sleep 600 & echo $!", LONG);
+        assert!(outcome.success);
+        assert_ends(outcome.output.trim());
+    }
+
+    #[test]
+    fn the_output_kept_is_bounded() {
+        let mut kept = vec![0; OUTPUT_BYTES];
+        keep(&mut kept, b"end");
+        assert_eq!(kept.len(), OUTPUT_BYTES / 2 + 3);
+        assert!(kept.ends_with(b"end"));
+    }
+}

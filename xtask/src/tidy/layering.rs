@@ -1,0 +1,197 @@
+//! Which crate may depend on which, and who may use code from elsewhere.
+
+use super::manifest::line_of;
+use super::tree::Tree;
+use super::{Finding, Rule};
+use crate::workspace::{Dependency, Member};
+
+const RULE: Rule = "layering";
+
+/// Everything below the facade.
+const BELOW_FACADE: &[&str] = &[
+    "crates/steer",
+    "crates/svc",
+    "crates/lane",
+    "crates/watch",
+    "crates/sys",
+    "crates/sim",
+    "crates/seam",
+    "crates/wire",
+    "crates/rss",
+];
+
+/// What a user of the project has.
+const USER: &[&str] = &["crates/corelane", "crates/wire", "crates/rss"];
+
+/// Folder and what it may depend on, from the bottom up. `/*` stands for every folder inside.
+const LAYERS: &[(&str, &[&str])] = &[
+    ("crates/rss", &[]),
+    ("crates/wire", &[]),
+    ("crates/seam", &[]),
+    ("crates/sys", &["crates/seam", "crates/rss"]),
+    ("crates/sim", &["crates/seam", "crates/rss"]),
+    ("crates/watch", &["crates/sys"]),
+    ("crates/lane", &["crates/seam", "crates/watch"]),
+    ("crates/svc", &["crates/lane", "crates/seam", "crates/watch"]),
+    ("crates/steer", &["crates/svc", "crates/sys", "crates/rss", "crates/seam"]),
+    ("crates/corelane", BELOW_FACADE),
+    ("services/*", USER),
+    ("load", USER),
+    ("cli", &["crates/*", "services/*", "load"]),
+    ("xtask", &[]),
+];
+
+/// Folder, what its tests may depend on beyond [`LAYERS`], and why.
+const TESTS_TOO: &[(&str, &[&str], &str)] = &[
+    ("crates/sys", &["crates/sim"], "one behaviour suite runs on every driver"),
+    ("crates/lane", &["crates/sim", "crates/sys", "crates/rss"], "lanes are tested on drivers"),
+    ("crates/svc", &["crates/sim", "crates/sys", "crates/rss"], "services are tested on drivers"),
+    ("crates/steer", &["crates/sim"], "steering is tested on the simulated network"),
+    ("services/*", &["load"], "a service is tested under its own load"),
+    ("load", &["services/*"], "a workload is tested against its service"),
+];
+
+/// Crates through which the system could be called past `crates/sys`.
+const RAW: &[&str] = &["libc", "io-uring", "nix"];
+
+/// Who may depend on [`RAW`]: the one place of system calls, and the scripts, which no user runs.
+const MAY_USE_RAW: &[&str] = &["crates/sys", "xtask"];
+
+/// The data path: nothing on it comes from elsewhere.
+const DATA_PATH: &[&str] =
+    &["crates/seam", "crates/lane", "crates/svc", "crates/watch", "crates/sim", "crates/rss", "crates/wire", "services/*"];
+
+pub fn check(tree: &Tree, findings: &mut Vec<Finding>) {
+    for member in &tree.workspace.members {
+        let path = format!("{}/Cargo.toml", member.folder);
+        let manifest = tree.text(&path);
+        for (line, what, remedy) in faults(member, manifest) {
+            findings.push(Finding { path: path.clone(), line, rule: RULE, what, remedy });
+        }
+    }
+}
+
+fn faults(member: &Member, manifest: &str) -> Vec<(usize, String, String)> {
+    let folder = member.folder.as_str();
+    let Some((_, allowed)) = LAYERS.iter().find(|(pattern, _)| matches(pattern, folder)) else {
+        let remedy = "give it a row in xtask/src/tidy/layering.rs";
+        return vec![(1, format!("{folder} has no place in the layers"), remedy.to_owned())];
+    };
+    let fault = |dependency: &Dependency| {
+        let (what, remedy) = match &dependency.folder {
+            Some(to) => inner_fault(folder, to, dependency.dev, allowed),
+            None => outer_fault(folder, dependency),
+        }?;
+        Some((line_of(manifest, &dependency.name), what, remedy))
+    };
+    member.dependencies.iter().filter_map(fault).collect()
+}
+
+fn inner_fault(from: &str, to: &str, dev: bool, allowed: &[&str]) -> Option<(String, String)> {
+    let in_tests =
+        |(pattern, more, _): &(&str, &[&str], &str)| matches(pattern, from) && more.iter().any(|pattern| matches(pattern, to));
+    if allowed.iter().any(|pattern| matches(pattern, to)) {
+        return None;
+    }
+    if dev && TESTS_TOO.iter().any(in_tests) {
+        return None;
+    }
+    let kind = if dev { "the tests of " } else { "" };
+    let list = if allowed.is_empty() { "nothing".to_owned() } else { allowed.join(", ") };
+    Some((format!("{kind}{from} may not use {to}"), format!("it may use {list}")))
+}
+
+fn outer_fault(from: &str, dependency: &Dependency) -> Option<(String, String)> {
+    let name = dependency.name.as_str();
+    let any = |patterns: &[&str]| patterns.iter().any(|pattern| matches(pattern, from));
+    if dependency.dev {
+        None
+    } else if RAW.contains(&name) && !any(MAY_USE_RAW) {
+        let remedy = "put the system call into crates/sys and use that";
+        Some((format!("{from} may not use {name}"), remedy.to_owned()))
+    } else if any(DATA_PATH) && !is_loom(dependency) {
+        let remedy = "the data path uses nothing from elsewhere, except in tests";
+        Some((format!("{from} is on the data path and may not use {name}"), remedy.to_owned()))
+    } else {
+        None
+    }
+}
+
+fn is_loom(dependency: &Dependency) -> bool {
+    dependency.name == "loom" && dependency.target.as_deref() == Some("cfg(loom)")
+}
+
+/// Whether `folder` is `pattern` or, where that ends in `/*`, lies right inside it.
+fn matches(pattern: &str, folder: &str) -> bool {
+    match pattern.strip_suffix("/*") {
+        Some(parent) => folder.rsplit_once('/').is_some_and(|(inside, _)| inside == parent),
+        None => folder == pattern,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inner(folder: &str, dev: bool) -> Dependency {
+        let name = folder.rsplit('/').next().unwrap().to_owned();
+        Dependency { name, folder: Some(folder.to_owned()), dev, target: None }
+    }
+
+    fn outer(name: &str, dev: bool, target: Option<&str>) -> Dependency {
+        Dependency { name: name.into(), folder: None, dev, target: target.map(str::to_owned) }
+    }
+
+    fn fault(folder: &str, dependency: Dependency) -> Option<String> {
+        let member = Member { folder: folder.into(), dependencies: vec![dependency], ..Member::default() };
+        faults(&member, "").pop().map(|(_, what, _)| what)
+    }
+
+    #[test]
+    fn dependencies_point_down() {
+        assert_eq!(fault("crates/lane", inner("crates/seam", false)), None);
+        assert_eq!(fault("services/echo", inner("crates/corelane", false)), None);
+        assert_eq!(fault("cli", inner("services/echo", false)), None);
+        let up = fault("crates/lane", inner("crates/svc", false));
+        assert_eq!(up.unwrap(), "crates/lane may not use crates/svc");
+        assert!(fault("services/echo", inner("crates/sys", false)).is_some());
+        assert!(fault("services/echo", inner("services/http", false)).is_some());
+    }
+
+    #[test]
+    fn tests_may_use_what_the_table_names() {
+        assert_eq!(fault("crates/lane", inner("crates/sim", true)), None);
+        assert!(fault("crates/lane", inner("crates/sim", false)).is_some());
+        let more = fault("crates/seam", inner("crates/svc", true));
+        assert_eq!(more.unwrap(), "the tests of crates/seam may not use crates/svc");
+    }
+
+    #[test]
+    fn only_sys_calls_the_system() {
+        assert_eq!(fault("crates/sys", outer("libc", false, None)), None);
+        assert_eq!(fault("crates/steer", outer("libc", true, None)), None);
+        assert!(fault("crates/steer", outer("libc", false, None)).is_some());
+        assert!(fault("cli", outer("nix", false, None)).is_some());
+    }
+
+    #[test]
+    fn the_data_path_uses_nothing_from_elsewhere() {
+        assert_eq!(fault("crates/lane", outer("proptest", true, None)), None);
+        assert_eq!(fault("crates/lane", outer("loom", false, Some("cfg(loom)"))), None);
+        assert_eq!(fault("cli", outer("clap", false, None)), None);
+        assert!(fault("crates/lane", outer("loom", false, None)).is_some());
+        assert!(fault("services/http", outer("serde", false, None)).is_some());
+    }
+
+    #[test]
+    fn every_crate_has_a_row() {
+        let member = Member { folder: "crates/new".into(), ..Member::default() };
+        assert_eq!(faults(&member, "")[0].1, "crates/new has no place in the layers");
+    }
+
+    #[test]
+    fn the_finding_points_at_the_line() {
+        let member = Member { folder: "crates/lane".into(), dependencies: vec![inner("crates/svc", false)], ..Member::default() };
+        assert_eq!(faults(&member, "[dependencies]\nother = \"1\"\nsvc.workspace = true")[0].0, 3);
+    }
+}
