@@ -96,7 +96,8 @@ pub trait Driver {
     /// can still be accepted. Where the system cannot do this, it does nothing.
     fn refuse_new(&mut self, listener: Socket);
 
-    /// Ends this side of a connection (shutdown(2) with SHUT_WR): the peer sees the end of the stream behind all that was sent.
+    /// Ends this side of a connection (shutdown(2) with SHUT_WR): the peer sees the end of the stream behind all that was
+    /// sent. Takes effect at once: call it when the last send has completed.
     fn finish(&mut self, socket: Socket);
 
     /// Bytes that have arrived on a connection and were not received yet (SIOCINQ, tcp(7)); 0 if not known.

@@ -1,3 +1,23 @@
-//! Placeholder of the crate, filled in by the commits that follow.
+//! The only system calls: drivers for a lane on Linux, and what they are made of, one file a kernel feature.
+#![allow(unsafe_code)]
 
+mod addresses;
+mod bell;
+mod clock;
+mod control;
+mod datagrams;
+mod epoll;
+mod errno;
+mod errors;
+mod offload;
 pub mod page;
+mod probes;
+mod refuse;
+mod sockets;
+mod stream;
+mod table;
+#[cfg(test)]
+mod testing;
+
+pub use errors::Error;
+pub use probes::Probes;

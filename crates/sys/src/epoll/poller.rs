@@ -1,0 +1,140 @@
+//! The calls of epoll(7).
+
+use crate::clock;
+use crate::errno::{checked, fault};
+use corelane_seam::Fault;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// Events that one look takes from the kernel at the most.
+const EVENTS_MAX: usize = 256;
+
+/// How long a look for events may last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pause {
+    /// So many nanoseconds.
+    Nanoseconds(u64),
+    Endless,
+}
+
+/// An epoll instance with the events of its last look.
+pub(crate) struct Poller {
+    descriptor: OwnedFd,
+    events: Vec<libc::epoll_event>,
+    /// Whether the kernel waits for nanoseconds (epoll_pwait2) or for whole milliseconds.
+    precise: bool,
+}
+
+impl Poller {
+    pub(crate) fn new(precise: bool) -> Result<Self, Fault> {
+        // SAFETY: the call takes no memory.
+        let number = checked(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) } as isize).map_err(fault)?;
+        // SAFETY: the call has just made this descriptor, and nobody else knows it.
+        let descriptor = unsafe { OwnedFd::from_raw_fd(number as i32) };
+        Ok(Self { descriptor, events: Vec::with_capacity(EVENTS_MAX), precise })
+    }
+
+    /// Has `events` of the descriptor reported with `data`. Ends by itself when all copies of the descriptor are closed.
+    pub(crate) fn add(&self, descriptor: BorrowedFd, events: i32, data: u64) -> Result<(), Fault> {
+        let mut event = libc::epoll_event { events: events as u32, u64: data };
+        // SAFETY: `event` is readable.
+        let answer =
+            unsafe { libc::epoll_ctl(self.descriptor.as_raw_fd(), libc::EPOLL_CTL_ADD, descriptor.as_raw_fd(), &mut event) };
+        checked(answer as isize).map(drop).map_err(fault)
+    }
+
+    /// Ends reporting, for a descriptor of which there are copies.
+    pub(crate) fn delete(&self, descriptor: BorrowedFd) {
+        let number = descriptor.as_raw_fd();
+        // SAFETY: this operation reads no event. It fails only if nothing was added, and then nothing is reported.
+        unsafe { libc::epoll_ctl(self.descriptor.as_raw_fd(), libc::EPOLL_CTL_DEL, number, std::ptr::null_mut()) };
+    }
+
+    /// Looks for up to `most` events; answers how many there are, for [`Poller::event`].
+    pub(crate) fn wait(&mut self, pause: Pause, most: usize) -> Result<usize, i32> {
+        let most = most.clamp(1, EVENTS_MAX);
+        let count = match self.precise {
+            true => self.wait_precise(pause, most),
+            false => self.wait_coarse(pause, most),
+        }?;
+        assert!(count <= most);
+        // SAFETY: the kernel has written `count` events, within the capacity.
+        unsafe { self.events.set_len(count) };
+        Ok(count)
+    }
+
+    /// An event of the last look: its data, and what has happened.
+    pub(crate) fn event(&self, index: usize) -> (u64, i32) {
+        let event = self.events[index];
+        (event.u64, event.events as i32)
+    }
+
+    fn wait_precise(&mut self, pause: Pause, most: usize) -> Result<usize, i32> {
+        let time = match pause {
+            Pause::Endless => None,
+            Pause::Nanoseconds(nanoseconds) => Some(clock::timespec(nanoseconds)),
+        };
+        let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+        self.events.clear();
+        // SAFETY: there is room for `most` events; the time is readable or null; no signal mask is given.
+        checked(unsafe {
+            libc::syscall(
+                libc::SYS_epoll_pwait2,
+                self.descriptor.as_raw_fd(),
+                self.events.as_mut_ptr(),
+                most,
+                time,
+                std::ptr::null::<libc::sigset_t>(),
+                0usize,
+            ) as isize
+        })
+    }
+
+    /// Rounds up: waking late is what the caller must expect anyway, waking early would be a turn for nothing.
+    fn wait_coarse(&mut self, pause: Pause, most: usize) -> Result<usize, i32> {
+        let milliseconds = match pause {
+            Pause::Endless => -1,
+            Pause::Nanoseconds(nanoseconds) => i32::try_from(nanoseconds.div_ceil(1_000_000)).unwrap_or(i32::MAX),
+        };
+        self.events.clear();
+        // SAFETY: there is room for `most` events.
+        checked(unsafe {
+            let events = self.events.as_mut_ptr();
+            libc::epoll_wait(self.descriptor.as_raw_fd(), events, most as i32, milliseconds) as isize
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bell::EventBell;
+    use corelane_seam::Bell;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn each_ring_is_an_event_though_nobody_reads() {
+        for precise in [true, false] {
+            let mut poller = Poller::new(precise).unwrap();
+            let bell = EventBell::new().unwrap();
+            poller.add(bell.as_fd(), libc::EPOLLIN | libc::EPOLLET, 77).unwrap();
+            for _ in 0..3 {
+                assert!(bell.before_sleep());
+                bell.ring();
+                assert_eq!(poller.wait(Pause::Endless, 8), Ok(1));
+                assert_eq!(poller.event(0), (77, libc::EPOLLIN));
+                assert!(bell.awake());
+                assert_eq!(poller.wait(Pause::Nanoseconds(0), 8), Ok(0));
+            }
+        }
+    }
+
+    #[test]
+    fn a_pause_is_never_shorter_than_asked() {
+        for precise in [true, false] {
+            let mut poller = Poller::new(precise).unwrap();
+            let begin = clock::now();
+            assert_eq!(poller.wait(Pause::Nanoseconds(1_100_000), 8), Ok(0));
+            assert!(clock::now() - begin >= 1_100_000);
+        }
+    }
+}

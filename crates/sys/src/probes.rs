@@ -1,0 +1,134 @@
+//! Which features of the kernel a driver may use: each one is tried out, not looked up.
+
+use crate::datagrams::{DatagramCalls, Departure, PIECE_BYTES};
+use crate::epoll::poller::{Pause, Poller};
+use crate::errno::{self, checked};
+use crate::sockets;
+use corelane_seam::{Arena, Bind, Datagrams, Fault, Outcome, Reason, Segment, Trains};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+/// What a driver may use of the kernel, where there is another way. A driver tries each feature that is allowed and goes
+/// without those that fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Probes {
+    /// Receive datagrams of one peer in trains (UDP_GRO, udp(7)); otherwise each is received by itself.
+    pub udp_gro: bool,
+    /// Send trains of datagrams as one (UDP_SEGMENT, udp(7)); otherwise each is sent by itself.
+    pub udp_segment: bool,
+    /// Wait for nanoseconds (epoll_pwait2(2)); otherwise for whole milliseconds, rounded up.
+    pub epoll_pwait2: bool,
+}
+
+impl Default for Probes {
+    /// Allows everything.
+    fn default() -> Self {
+        Self { udp_gro: true, udp_segment: true, epoll_pwait2: true }
+    }
+}
+
+impl Probes {
+    /// Tries what is allowed; answers what works.
+    pub fn perform(self) -> Self {
+        Self {
+            udp_gro: self.udp_gro && udp_gro().is_ok(),
+            udp_segment: self.udp_segment && udp_segment().is_ok(),
+            epoll_pwait2: self.epoll_pwait2 && epoll_pwait2().is_ok(),
+        }
+    }
+}
+
+/// Receives a train of two datagrams over the loopback interface.
+///
+/// # Errors
+/// Why it does not work; `Unsupported` if the train came in pieces.
+pub fn udp_gro() -> Result<(), Fault> {
+    match exchange(true)?.arrivals {
+        1 => Ok(()),
+        _ => Err(Fault::of(Reason::Unsupported)),
+    }
+}
+
+/// Sends a train of two datagrams over the loopback interface.
+///
+/// # Errors
+/// Why it does not work; `Unsupported` if the kernel refused the train.
+pub fn udp_segment() -> Result<(), Fault> {
+    match exchange(false)? {
+        Exchange { calls: 1, arrivals: 2 } => Ok(()),
+        _ => Err(Fault::of(Reason::Unsupported)),
+    }
+}
+
+/// Waits for no time at all.
+///
+/// # Errors
+/// Why it does not work.
+pub fn epoll_pwait2() -> Result<(), Fault> {
+    let mut poller = Poller::new(true)?;
+    poller.wait(Pause::Nanoseconds(0), 1).map(drop).map_err(errno::fault)
+}
+
+struct Exchange {
+    calls: u32,
+    arrivals: usize,
+}
+
+/// Sends a train of two datagrams from a socket to itself.
+fn exchange(trains: bool) -> Result<Exchange, Fault> {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let bind = Bind { address, share_port: false, v6_only: false, receive_buffer_bytes: 0, send_buffer_bytes: 0 };
+    let socket = sockets::bind(&bind, trains)?;
+    let itself = sockets::local_address(socket.as_fd())?;
+    let mut calls = DatagramCalls::new();
+    let mut train = Trains::new();
+    assert!(train.add(itself, None, 0, Segment::Static(&[7; 16]), 8));
+    let mut departure = Departure::new(train);
+    calls.send(socket.as_fd(), &mut departure, true);
+    let Outcome::Departed { datagrams: 2, calls: used, .. } = departure.end() else {
+        return Err(Fault::of(Reason::Unsupported));
+    };
+    Ok(Exchange { calls: used, arrivals: receive_two(socket.as_fd(), &mut calls)? })
+}
+
+/// Receives two datagrams; answers in how many arrivals they came.
+fn receive_two(socket: BorrowedFd, calls: &mut DatagramCalls) -> Result<usize, Fault> {
+    let arena = Arena::new(1).map_err(|_| Fault::of(Reason::NoMemory))?;
+    let (mut arrivals, mut datagrams) = (0, 0);
+    while datagrams < 2 {
+        readable(socket)?;
+        let lease = arena.lease(2 * PIECE_BYTES).ok_or(Fault::of(Reason::NoMemory))?;
+        let mut batch = Datagrams::new();
+        calls.receive(socket, lease, &mut batch)?;
+        arrivals += batch.arrivals().len();
+        datagrams += batch.arrivals().iter().map(|arrival| arrival.datagrams()).sum::<usize>();
+    }
+    Ok(arrivals)
+}
+
+/// Waits a moment until the socket is readable (poll(2)).
+fn readable(socket: BorrowedFd) -> Result<(), Fault> {
+    const MILLISECONDS: i32 = 200;
+    let mut poll = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one entry is given.
+    match checked(unsafe { libc::poll(&mut poll, 1, MILLISECONDS) } as isize).map_err(errno::fault)? {
+        0 => Err(errno::fault(libc::ETIMEDOUT)),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_kernel_has_all() {
+        assert_eq!((udp_gro(), udp_segment(), epoll_pwait2()), (Ok(()), Ok(()), Ok(())));
+    }
+
+    #[test]
+    fn what_is_not_allowed_is_not_found() {
+        let none = Probes { udp_gro: false, udp_segment: false, epoll_pwait2: false };
+        assert_eq!(none.perform(), none);
+    }
+}
