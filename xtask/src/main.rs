@@ -1,3 +1,24 @@
-//! Placeholder of the program, filled in by the commits that follow.
+//! The project's own scripts: `cargo xtask COMMAND`.
 
-fn main() {}
+mod bench;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(about = "The project's own scripts")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Measures services against peers, in paired rounds.
+    Bench(bench::Arguments),
+}
+
+fn main() -> anyhow::Result<()> {
+    match Arguments::parse().command {
+        Command::Bench(arguments) => bench::run(&arguments),
+    }
+}
