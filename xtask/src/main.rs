@@ -1,6 +1,8 @@
-//! The project's own scripts: `cargo xtask test` runs every check, `cargo xtask tidy` the house rules alone.
+//! The project's own scripts: `cargo xtask test` runs every check, `cargo xtask tidy` the house rules alone, and
+//! `cargo xtask bench` measures against others.
 #![forbid(unsafe_code)]
 
+mod bench;
 mod test;
 mod tidy;
 mod workspace;
@@ -16,11 +18,14 @@ enum Command {
     Test(test::Arguments),
     /// Check the house rules on every file that git would keep
     Tidy(tidy::Arguments),
+    /// Measure services against peers, in paired rounds
+    Bench(bench::Arguments),
 }
 
 fn main() -> anyhow::Result<ExitCode> {
     match Command::parse() {
         Command::Test(arguments) => test::run(&arguments),
         Command::Tidy(arguments) => tidy::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments).map(|()| ExitCode::SUCCESS),
     }
 }

@@ -1,0 +1,65 @@
+//! tokio on its current-thread runtime: one task and one buffer a connection.
+
+use std::io;
+use std::net::SocketAddr;
+
+use corelane_peers::{
+    BUFFER_BYTES, HOT_BUFFER_BYTES, Protocol, arguments, datagram_socket, listener, ready,
+};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
+
+fn main() -> io::Result<()> {
+    let (protocol, address) = arguments()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build()?;
+    runtime.block_on(async {
+        match protocol {
+            Protocol::Tcp => serve_streams(address).await,
+            Protocol::Udp => serve_datagrams(address).await,
+        }
+    })
+}
+
+async fn serve_streams(address: SocketAddr) -> io::Result<()> {
+    let listener = listener(address)?;
+    listener.set_nonblocking(true)?;
+    let listener = TcpListener::from_std(listener)?;
+    ready()?;
+    loop {
+        let (stream, _) = listener.accept().await?;
+        stream.set_nodelay(true)?;
+        // A connection that fails concerns nobody but its client.
+        tokio::spawn(async { drop(echo(stream).await) });
+    }
+}
+
+async fn echo(mut stream: TcpStream) -> io::Result<()> {
+    let mut buffer = vec![0; BUFFER_BYTES];
+    loop {
+        let received = stream.read(&mut buffer).await?;
+        if received == 0 {
+            return Ok(());
+        }
+        stream.write_all(&buffer[..received]).await?;
+    }
+}
+
+async fn serve_datagrams(address: SocketAddr) -> io::Result<()> {
+    let socket = datagram_socket(address)?;
+    socket.set_nonblocking(true)?;
+    let socket = UdpSocket::from_std(socket)?;
+    ready()?;
+    let mut buffer = vec![0; HOT_BUFFER_BYTES];
+    loop {
+        let (length, peer) = match socket.recv_from(&mut buffer).await {
+            Ok(datagram) => datagram,
+            // A peer that is gone answers an earlier echo with ICMP; that is no reason to stop.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => continue,
+            Err(error) => return Err(error),
+        };
+        // A datagram may be lost, here as anywhere on its way.
+        let _ = socket.send_to(&buffer[..length], peer).await;
+    }
+}

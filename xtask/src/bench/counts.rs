@@ -1,0 +1,156 @@
+//! Exact counts from `corelane stat`: what noise cannot hide.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde::Serialize;
+use serde_json::Value;
+
+/// A server's own counters at one moment, or their growth between two.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Counts {
+    /// Calls that send.
+    pub sends: Option<f64>,
+    /// Calls that receive.
+    pub receives: Option<f64>,
+    /// Requests as the server counts them.
+    pub requests: Option<f64>,
+    /// Bytes that the sends took.
+    pub bytes_sent: Option<f64>,
+    /// Bytes that the receives brought.
+    pub bytes_received: Option<f64>,
+}
+
+/// Names that each count may have in the output, the likeliest first.
+const SENDS: &[&str] = &["sends", "send_calls"];
+const RECEIVES: &[&str] = &["receives", "receive_calls"];
+const REQUESTS: &[&str] = &["requests"];
+const BYTES_SENT: &[&str] = &["bytes_sent", "sent_bytes", "bytes_out"];
+const BYTES_RECEIVED: &[&str] = &["bytes_received", "received_bytes", "bytes_in"];
+
+/// The output of `corelane stat --json --pid PID`; `None` when that does not work.
+pub fn stat(corelane: &Path, pid: i32) -> Option<Value> {
+    let mut command = Command::new(corelane);
+    command.args(["stat", "--json", "--pid", &pid.to_string()]);
+    let output = command
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .ok()?;
+    serde_json::from_slice(&output.stdout)
+        .ok()
+        .filter(|_| output.status.success())
+}
+
+/// The name of the driver that the server of this output runs on.
+pub fn driver(stat: &Value) -> Option<String> {
+    find(stat, &|name, value| {
+        (name == "driver").then(|| value.as_str()).flatten()
+    })
+    .map(str::to_owned)
+}
+
+impl Counts {
+    /// Looks for the counts in the output of `stat`.
+    pub fn of(stat: &Value) -> Self {
+        let number = |names: &[&str]| {
+            names.iter().find_map(|wanted| {
+                find(stat, &|name, value| {
+                    (name == *wanted).then(|| value.as_f64()).flatten()
+                })
+            })
+        };
+        Self {
+            sends: number(SENDS),
+            receives: number(RECEIVES),
+            requests: number(REQUESTS),
+            bytes_sent: number(BYTES_SENT),
+            bytes_received: number(BYTES_RECEIVED),
+        }
+    }
+
+    /// What was added since `earlier`.
+    pub fn since(&self, earlier: &Self) -> Self {
+        let growth = |now: Option<f64>, then: Option<f64>| Some(now? - then?);
+        Self {
+            sends: growth(self.sends, earlier.sends),
+            receives: growth(self.receives, earlier.receives),
+            requests: growth(self.requests, earlier.requests),
+            bytes_sent: growth(self.bytes_sent, earlier.bytes_sent),
+            bytes_received: growth(self.bytes_received, earlier.bytes_received),
+        }
+    }
+}
+
+/// The first match, outer levels before inner ones, so that a total comes before the lanes it is the total of.
+fn find<'v, T>(root: &'v Value, wanted: &dyn Fn(&str, &'v Value) -> Option<T>) -> Option<T> {
+    let mut level = vec![root];
+    while !level.is_empty() {
+        let members = level.iter().filter_map(|value| value.as_object()).flatten();
+        if let Some(found) = members
+            .clone()
+            .find_map(|(name, value)| wanted(name, value))
+        {
+            return Some(found);
+        }
+        let elements = level.iter().filter_map(|value| value.as_array()).flatten();
+        level = members.map(|(_, value)| value).chain(elements).collect();
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn counts_are_found_at_any_depth_and_totals_first() {
+        let stat = json!({
+            "lanes": [{"lane": 0, "driver": "uring", "counters": {"sends": 3, "requests": 48, "bytes_in": 7}}],
+            "total": {"sends": 5},
+        });
+        let counts = Counts::of(&stat);
+        assert_eq!(counts.sends, Some(5.0));
+        assert_eq!(counts.requests, Some(48.0));
+        assert_eq!(counts.bytes_received, Some(7.0));
+        assert_eq!(counts.receives, None);
+        assert_eq!(driver(&stat).as_deref(), Some("uring"));
+    }
+
+    #[test]
+    fn what_is_no_number_is_not_a_count() {
+        let counts = Counts::of(&json!({"sends": "many", "deeper": {"sends": 2}}));
+        assert_eq!(counts.sends, Some(2.0));
+        assert_eq!(Counts::of(&json!([1, "a", null])), Counts::default());
+    }
+
+    #[test]
+    fn growth_needs_both_ends() {
+        let earlier = Counts {
+            sends: Some(10.0),
+            requests: Some(1.0),
+            ..Counts::default()
+        };
+        let later = Counts {
+            sends: Some(25.0),
+            receives: Some(3.0),
+            ..Counts::default()
+        };
+        assert_eq!(
+            later.since(&earlier),
+            Counts {
+                sends: Some(15.0),
+                ..Counts::default()
+            }
+        );
+    }
+
+    #[test]
+    fn a_program_without_stat_gives_nothing() {
+        assert_eq!(stat(Path::new("/nonexistent"), 1), None);
+        assert_eq!(stat(Path::new("false"), 1), None);
+        assert_eq!(stat(Path::new("echo"), 1), None, "no JSON");
+    }
+}

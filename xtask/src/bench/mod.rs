@@ -1,0 +1,289 @@
+//! `cargo xtask bench`: figures that are published whole and judged in pairs.
+
+mod cells;
+mod counts;
+mod idle;
+mod interrupt;
+mod load;
+mod proc;
+mod report;
+mod rounds;
+mod server;
+mod stage;
+mod stats;
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::{Args, Subcommand};
+
+use cells::{CELLS, Cell, Entrant, IDLE, Peer};
+use interrupt::Interrupt;
+use load::Timing;
+use proc::Host;
+use report::Report;
+use rounds::Extent;
+use stage::{Driver, GENERATOR_CPU, Stage};
+
+/// What to measure.
+#[derive(Args, Debug)]
+pub struct Arguments {
+    #[command(subcommand)]
+    subject: Subject,
+}
+
+#[derive(Subcommand, Debug)]
+enum Subject {
+    /// The echo service against plain loops and other runtimes. Needs CPU 0 (server) and CPU 1 (generator).
+    Echo(EchoArguments),
+    /// Becomes a program that is pinned to a CPU and ends with its starter.
+    #[command(hide = true)]
+    Start {
+        #[arg(long)]
+        cpu: usize,
+        #[arg(last = true, required = true)]
+        words: Vec<OsString>,
+    },
+}
+
+#[derive(Args, Debug)]
+struct EchoArguments {
+    /// Length of one measurement in seconds, after 0.2 s that do not count.
+    #[arg(long, value_name = "S", default_value_t = 0.8)]
+    round_seconds: f64,
+    /// Rounds of each cell; up to 40 follow while an interval straddles its bar.
+    #[arg(long, value_name = "N", default_value_t = 15)]
+    rounds: usize,
+    /// One cell alone; may be given again.
+    #[arg(long, value_name = "CELL", value_parser = cell_names())]
+    only: Vec<String>,
+    /// The driver that corelane is to use.
+    #[arg(long, value_enum, default_value_t = Driver::Auto)]
+    driver: Driver,
+    /// Where the whole result goes; target/bench/echo.json if not given.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Three short rounds and 1,000 idle connections: whether it runs, not what it shows.
+    #[arg(long, conflicts_with_all = ["rounds", "round_seconds"])]
+    quick: bool,
+    /// Measure the peers alone; a plain loop is judged in corelane's place.
+    #[arg(long)]
+    peers_only: bool,
+}
+
+/// Nothing of a measurement counts before this.
+const WARM_UP: Duration = Duration::from_millis(200);
+
+/// Rounds after which a ratio is left open.
+const MOST_ROUNDS: usize = 40;
+
+/// Idle connections of a quick run.
+const QUICK_CONNECTIONS: usize = 1_000;
+
+const QUICK: Extent = Extent {
+    timing: Timing {
+        warm_up: WARM_UP,
+        window: Duration::from_millis(300),
+    },
+    rounds: 3,
+    most_rounds: 3,
+};
+
+/// Runs the command.
+///
+/// # Errors
+/// When a program cannot be built or started, or answers wrongly. A bar that is missed is a result, not an error.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    match &arguments.subject {
+        Subject::Start { cpu, words } => server::become_program(*cpu, words),
+        Subject::Echo(echo) => echo.run(),
+    }
+}
+
+impl EchoArguments {
+    fn run(&self) -> Result<()> {
+        let extent = self.extent()?;
+        if cfg!(debug_assertions) {
+            return become_optimised();
+        }
+        idle::raise_file_limit(self.idle_connections())?;
+        self.build()?;
+        // From here on no signal ends this process before its servers.
+        let interrupt = Interrupt::block()?;
+        server::pin(GENERATOR_CPU)?;
+        let mut stage = Stage::new(
+            own_folder()?.join("corelane"),
+            peers_target().join("release"),
+            self.driver,
+        );
+        if !self.peers_only {
+            stage.find_other_driver()?;
+        }
+        let report = self.measure(&mut stage, extent, &interrupt)?;
+        println!("{}", report::summary(&report));
+        let path = self
+            .json
+            .clone()
+            .unwrap_or(own_folder()?.join("../bench/echo.json"));
+        report::write(&report, &path)
+    }
+
+    fn measure(&self, stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Report> {
+        let (started, stolen_ms) = (Instant::now(), proc::stolen_ms()?);
+        let mut cells = Vec::new();
+        for cell in CELLS.iter().filter(|cell| self.wants(cell.name)) {
+            eprintln!("{} ...", cell.name);
+            let lineup = self.lineup(cell, stage);
+            let outcome = rounds::run(cell, &lineup, stage, extent, interrupt)?;
+            println!("{}", report::cell_table(&outcome));
+            cells.push(outcome);
+        }
+        let idle = if self.wants(IDLE.name) {
+            self.measure_idle(stage, interrupt)?
+        } else {
+            Vec::new()
+        };
+        let verdicts = cells
+            .iter()
+            .flat_map(|outcome| outcome.verdicts.iter().cloned());
+        let verdicts = verdicts.chain(
+            idle.first()
+                .into_iter()
+                .flat_map(|first| idle::judge(&IDLE, first)),
+        );
+        Ok(Report {
+            host: Host::read(),
+            stolen_ms: proc::stolen_ms()? - stolen_ms,
+            took_s: started.elapsed().as_secs_f64(),
+            driver: self.driver,
+            extent,
+            verdicts: verdicts.collect(),
+            cells,
+            idle,
+        })
+    }
+
+    /// The server that is judged, then the peers, to compare with.
+    fn measure_idle(
+        &self,
+        stage: &mut Stage,
+        interrupt: &Interrupt,
+    ) -> Result<Vec<idle::IdleOutcome>> {
+        eprintln!("{} ...", IDLE.name);
+        let peers = [Peer::Epoll, Peer::Tokio, Peer::Compio, Peer::Monoio].map(Entrant::Peer);
+        let corelane = (!self.peers_only).then_some(Entrant::Corelane);
+        let outcomes = corelane
+            .into_iter()
+            .chain(peers)
+            .map(|entrant| idle::run(entrant, self.idle_connections(), stage, interrupt))
+            .collect::<Result<Vec<_>>>()?;
+        println!("{}", report::idle_table(IDLE.name, &outcomes));
+        Ok(outcomes)
+    }
+
+    fn extent(&self) -> Result<Extent> {
+        if self.quick {
+            return Ok(QUICK);
+        }
+        ensure!(self.rounds > 0, "--rounds: expected at least 1");
+        ensure!(
+            (0.1..=60.0).contains(&self.round_seconds),
+            "--round-seconds: expected 0.1 to 60, got {}",
+            self.round_seconds
+        );
+        let timing = Timing {
+            warm_up: WARM_UP,
+            window: Duration::from_secs_f64(self.round_seconds),
+        };
+        Ok(Extent {
+            timing,
+            rounds: self.rounds,
+            most_rounds: MOST_ROUNDS.max(self.rounds),
+        })
+    }
+
+    fn idle_connections(&self) -> usize {
+        if self.quick {
+            QUICK_CONNECTIONS
+        } else {
+            IDLE.connections
+        }
+    }
+
+    fn wants(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|only| only == name)
+    }
+
+    fn lineup(&self, cell: &Cell, stage: &Stage) -> Vec<Entrant> {
+        let takes_part = |entrant: &Entrant| match entrant {
+            Entrant::OtherDriver => stage.other.is_some(),
+            Entrant::Corelane | Entrant::Spinning(_) => !self.peers_only,
+            Entrant::Peer(_) => true,
+        };
+        cell.entrants.iter().copied().filter(takes_part).collect()
+    }
+
+    fn build(&self) -> Result<()> {
+        let (manifest, target) = (root().join("bench/peers/Cargo.toml"), peers_target());
+        let peers = ["build", "--release", "--quiet", "--manifest-path"];
+        cargo(
+            Command::new("cargo")
+                .args(peers)
+                .arg(manifest)
+                .arg("--target-dir")
+                .arg(target),
+        )?;
+        if self.peers_only {
+            return Ok(());
+        }
+        let corelane = ["build", "--release", "--quiet", "--package", "corelane-cli"];
+        cargo(Command::new("cargo").args(corelane).current_dir(root()))
+    }
+}
+
+/// Builds this program with optimisation, which the generator needs, and becomes it.
+fn become_optimised() -> Result<()> {
+    let build = ["build", "--release", "--quiet", "--package", "xtask"];
+    cargo(Command::new("cargo").args(build).current_dir(root()))?;
+    let program = own_folder()?.join("../release/xtask");
+    let error = Command::new(&program)
+        .args(std::env::args_os().skip(1))
+        .exec();
+    Err(error).with_context(|| program.display().to_string())
+}
+
+fn cargo(command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("{command:?}"))?;
+    if !status.success() {
+        bail!("{command:?} failed: {status}; its own message is above");
+    }
+    Ok(())
+}
+
+/// The folder that this program lies in, which is also where `corelane` is built.
+fn own_folder() -> Result<PathBuf> {
+    let program = std::env::current_exe().context("finding this program")?;
+    Ok(program
+        .parent()
+        .context("this program lies in no folder")?
+        .to_owned())
+}
+
+fn peers_target() -> PathBuf {
+    root().join("bench/peers/target")
+}
+
+fn root() -> &'static Path {
+    // reason: this package is a folder of the workspace.
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("the workspace's folder")
+}
+
+fn cell_names() -> clap::builder::PossibleValuesParser {
+    CELLS.iter().map(|cell| cell.name).chain([IDLE.name]).into()
+}

@@ -1,0 +1,253 @@
+//! Servers under test: started on a CPU of their own, ended without fail.
+
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use nix::errno::Errno;
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::interrupt;
+use super::proc;
+
+/// How long a server may take to print `ready`.
+const READY_WITHIN: Duration = Duration::from_secs(10);
+
+/// How long a server may take to end after SIGTERM before it gets SIGKILL.
+const END_WITHIN: Duration = Duration::from_secs(2);
+
+/// Ports that servers are put on: under the range that outgoing connections draw from by default.
+const PORTS: std::ops::Range<u16> = 21_000..32_000;
+
+/// A running server. Dropping it ends the process: SIGTERM, then SIGKILL.
+pub struct Server {
+    child: Child,
+}
+
+impl Server {
+    /// Starts `command` and waits until it prints a line that starts with `ready`.
+    ///
+    /// # Errors
+    /// When it cannot be started, ends before it is ready or is not ready in time; it is ended then.
+    pub fn start(mut command: Command) -> Result<Self> {
+        let shown = format!("{command:?}");
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        // A group of its own: Ctrl-C on the terminal is for this program, which ends the server in its own time.
+        command.process_group(0);
+        let child = command
+            .spawn()
+            .with_context(|| format!("starting {shown}"))?;
+        let mut server = Self { child };
+        server
+            .await_ready()
+            .with_context(|| format!("server {shown}"))?;
+        Ok(server)
+    }
+
+    /// The number of its process.
+    pub fn pid(&self) -> i32 {
+        // reason: the kernel's pids are positive and fit i32 (PID_MAX_LIMIT is 2^22).
+        i32::try_from(self.child.id()).expect("a pid fits i32")
+    }
+
+    /// Processor time it has used so far, in nanoseconds.
+    pub fn cpu_ns(&self) -> Result<u64> {
+        proc::cpu_ns(self.pid())
+    }
+
+    /// Its resident memory in bytes.
+    pub fn rss_bytes(&self) -> Result<u64> {
+        proc::rss_bytes(self.pid())
+    }
+
+    fn await_ready(&mut self) -> Result<()> {
+        let out = self
+            .child
+            .stdout
+            .take()
+            .context("its output is not piped")?;
+        let (sender, receiver) = mpsc::channel();
+        thread::spawn(move || read_until_end(out, &sender));
+        match receiver.recv_timeout(READY_WITHIN) {
+            Ok(()) => Ok(()),
+            Err(RecvTimeoutError::Timeout) => {
+                bail!(
+                    "not ready within {} s: it must print a line `ready`",
+                    READY_WITHIN.as_secs()
+                )
+            }
+            Err(RecvTimeoutError::Disconnected) => {
+                let status = self.child.wait().context("waiting for it")?;
+                bail!("ended before it was ready: {status}; its own message is above")
+            }
+        }
+    }
+
+    fn ended_within(&mut self, limit: Duration) -> Option<ExitStatus> {
+        let deadline = Instant::now() + limit;
+        loop {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Some(status);
+            }
+            if Instant::now() >= deadline {
+                return None;
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Ok(Some(_)) = self.child.try_wait() {
+            return;
+        }
+        // The child was not waited for, so its number is still its own. Errors leave nothing better to do.
+        let _ = kill(Pid::from_raw(self.pid()), Signal::SIGTERM);
+        if self.ended_within(END_WITHIN).is_none() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// Takes the server's output to its end, so that it never meets a full or closed pipe, and tells of the line `ready`.
+fn read_until_end(out: ChildStdout, ready: &mpsc::Sender<()>) {
+    for line in BufReader::new(out).lines().map_while(Result::ok) {
+        if line.starts_with("ready") {
+            // Nobody listens any more after the first time, or when it came too late.
+            let _ = ready.send(());
+        }
+    }
+}
+
+/// A command that runs `program` on `cpu`, through this program's own mode `bench start`.
+pub fn on_cpu(cpu: usize, program: impl Into<OsString>) -> Result<Command> {
+    let mut command = Command::new(std::env::current_exe().context("finding this program")?);
+    command
+        .args(["bench", "start", "--cpu", &cpu.to_string(), "--"])
+        .arg(program.into());
+    Ok(command)
+}
+
+/// The mode `bench start`: becomes `words`, pinned to `cpu`, with no signal blocked, ended when its starter ends.
+///
+/// # Errors
+/// Returns only when it fails.
+pub fn become_program(cpu: usize, words: &[OsString]) -> Result<()> {
+    let Some((program, arguments)) = words.split_first() else {
+        bail!("no program named");
+    };
+    pin(cpu)?;
+    set_pdeathsig(Signal::SIGKILL).context("prctl(PR_SET_PDEATHSIG)")?;
+    interrupt::unblock()?;
+    let error = Command::new(program).args(arguments).exec();
+    Err(error).with_context(|| program.display().to_string())
+}
+
+/// Pins the calling thread to `cpu`.
+pub fn pin(cpu: usize) -> Result<()> {
+    let mut set = CpuSet::new();
+    set.set(cpu)
+        .and_then(|()| sched_setaffinity(Pid::from_raw(0), &set))
+        .map_err(|error| match error {
+            Errno::EINVAL => {
+                anyhow::anyhow!("CPU {cpu} is not ours: the benchmark needs CPU 0 and CPU 1")
+            }
+            other => anyhow::Error::new(other).context("sched_setaffinity"),
+        })
+}
+
+/// A loopback address that no socket, of streams or of datagrams, is bound to. Each call goes on after the last one.
+pub fn free_address(last: &mut Option<u16>) -> Result<SocketAddr> {
+    let first = last.map_or(PORTS.start, |port| port + 1);
+    let free = (first..PORTS.end).find(|&port| {
+        let address = (Ipv4Addr::LOCALHOST, port);
+        TcpListener::bind(address).is_ok() && UdpSocket::bind(address).is_ok()
+    });
+    *last = free;
+    let port = free.with_context(|| format!("no free port in {PORTS:?}"))?;
+    Ok((Ipv4Addr::LOCALHOST, port).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    fn exists(pid: i32) -> bool {
+        Path::new(&format!("/proc/{pid}")).exists()
+    }
+
+    #[test]
+    fn a_server_is_gone_after_its_guard() {
+        let server = Server::start(shell("echo ready; exec sleep 600")).expect("starts");
+        let pid = server.pid();
+        assert!(exists(pid));
+        server.cpu_ns().expect("it runs");
+        drop(server);
+        assert!(!exists(pid));
+    }
+
+    #[test]
+    fn a_server_that_ignores_sigterm_is_killed() {
+        let script = "trap '' TERM; echo ready; exec sleep 600";
+        let server = Server::start(shell(script)).expect("starts");
+        let pid = server.pid();
+        drop(server);
+        assert!(!exists(pid));
+    }
+
+    #[test]
+    fn other_lines_before_ready_are_skipped() {
+        Server::start(shell("echo warming up; echo ready; exec sleep 600")).expect("starts");
+    }
+
+    #[test]
+    fn a_server_that_ends_early_is_an_error_with_its_status() {
+        let error = Server::start(shell("exit 3")).err().expect("it ended");
+        let text = format!("{error:#}");
+        assert!(
+            text.contains("ended before it was ready") && text.contains('3'),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_program_that_does_not_exist_is_an_error() {
+        let error = Server::start(Command::new("/nonexistent/server"))
+            .err()
+            .expect("no such program");
+        assert!(format!("{error:#}").contains("/nonexistent/server"));
+    }
+
+    #[test]
+    fn pinning_reaches_only_cpus_there_are() {
+        let error = pin(1_000).expect_err("no such CPU");
+        assert!(error.to_string().contains("CPU 1000"), "{error}");
+    }
+
+    #[test]
+    fn each_free_address_is_another_one() {
+        let mut last = None;
+        let first = free_address(&mut last).expect("a free port");
+        let second = free_address(&mut last).expect("another one");
+        assert!(second.port() > first.port());
+    }
+}

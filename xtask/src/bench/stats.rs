@@ -1,0 +1,171 @@
+//! The statistics that a ratio is judged with: medians, a bootstrap interval, and when to go on measuring.
+
+use serde::Serialize;
+
+/// Resamples of one bootstrap.
+const RESAMPLES: usize = 2_000;
+
+/// Share of the resampled medians that lies below and above the interval, together a tenth.
+const TAIL: f64 = 0.05;
+
+/// Fixed, so that the same rounds are always judged alike.
+const SEED: u64 = 0x636f_7265_6c61_6e65;
+
+/// A median and the bootstrap 90 % interval around it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Estimate {
+    /// The median of the values themselves.
+    pub median: f64,
+    /// The 5th percentile of the resampled medians.
+    pub low: f64,
+    /// The 95th percentile of the resampled medians.
+    pub high: f64,
+}
+
+impl Estimate {
+    /// Estimates the median of `values`; `None` when there are none.
+    pub fn of(values: &[f64]) -> Option<Self> {
+        let median = median(values)?;
+        let mut random = SplitMix64(SEED);
+        let mut resample = vec![0.0; values.len()];
+        let mut medians: Vec<f64> = (0..RESAMPLES)
+            .filter_map(|_| {
+                resample.fill_with(|| values[random.below(values.len())]);
+                self::median(&resample)
+            })
+            .collect();
+        medians.sort_by(f64::total_cmp);
+        let tail = (RESAMPLES as f64 * TAIL) as usize;
+        let (low, high) = (medians[tail], medians[RESAMPLES - 1 - tail]);
+        Some(Self { median, low, high })
+    }
+
+    /// Whether the median is at or under `bar`.
+    pub fn meets(&self, bar: f64) -> bool {
+        self.median <= bar
+    }
+
+    /// Whether the interval leaves open on which side of `bar` the median is. At the bar is met, so an interval that
+    /// ends at the bar leaves nothing open.
+    pub fn straddles(&self, bar: f64) -> bool {
+        self.low <= bar && bar < self.high
+    }
+}
+
+/// The median, of an even number the mean of the two in the middle; `None` of nothing.
+pub fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => None,
+        length if length % 2 == 1 => Some(sorted[middle]),
+        _ => Some(f64::midpoint(sorted[middle - 1], sorted[middle])),
+    }
+}
+
+/// Steele, Lea and Flood's generator ("Fast splittable pseudorandom number generators", 2014).
+struct SplitMix64(u64);
+
+impl SplitMix64 {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number under `bound`, by the high half of a product; the bias at these bounds is under one in 2^57.
+    fn below(&mut self, bound: usize) -> usize {
+        ((u128::from(self.next()) * bound as u128) >> 64) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn estimate(low: f64, median: f64, high: f64) -> Estimate {
+        Estimate { median, low, high }
+    }
+
+    #[test]
+    fn median_of_odd_even_and_nothing() {
+        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&[4.0, 1.0, 3.0, 2.0]), Some(2.5));
+        assert_eq!(median(&[7.0]), Some(7.0));
+        assert_eq!(median(&[]), None);
+    }
+
+    #[test]
+    fn the_generator_gives_the_published_sequence() {
+        let mut random = SplitMix64(1_234_567);
+        let got = [random.next(), random.next(), random.next()];
+        let expected = [
+            6_457_827_717_110_365_317,
+            3_203_168_211_198_807_973,
+            9_817_491_932_198_370_423,
+        ];
+        assert_eq!(got, expected);
+    }
+
+    #[test]
+    fn the_generator_stays_under_its_bound_and_reaches_all() {
+        let mut random = SplitMix64(1);
+        let mut seen = [0_u32; 5];
+        for _ in 0..5_000 {
+            seen[random.below(5)] += 1;
+        }
+        assert!(
+            seen.iter().all(|&count| (800..1_200).contains(&count)),
+            "{seen:?}"
+        );
+    }
+
+    #[test]
+    fn the_same_values_give_the_same_interval() {
+        let values: Vec<f64> = (0..15).map(|i| f64::from(i * i % 11)).collect();
+        assert_eq!(Estimate::of(&values), Estimate::of(&values));
+        assert_eq!(Estimate::of(&[]), None);
+    }
+
+    #[test]
+    fn the_interval_holds_the_median_and_narrows_with_agreement() {
+        let loose = Estimate::of(&[0.5, 0.8, 1.0, 1.2, 1.5]).expect("values");
+        assert!(
+            loose.low < loose.median && loose.median < loose.high,
+            "{loose:?}"
+        );
+        let agreed = Estimate::of(&[0.9; 15]).expect("values");
+        assert_eq!(agreed, estimate(0.9, 0.9, 0.9));
+    }
+
+    #[test]
+    fn one_wild_round_does_not_move_the_interval() {
+        let mut values = [1.0; 15];
+        values[7] = 100.0;
+        assert_eq!(Estimate::of(&values), Some(estimate(1.0, 1.0, 1.0)));
+    }
+
+    #[test]
+    fn an_interval_straddles_only_a_bar_inside_it() {
+        let around = estimate(0.9, 1.0, 1.1);
+        assert!(around.straddles(1.0));
+        assert!(
+            around.straddles(0.9),
+            "below and at the bar, and above it: open"
+        );
+        assert!(
+            !around.straddles(1.1),
+            "all of it is at or under the bar: met"
+        );
+        assert!(!around.straddles(0.89), "all of it is over the bar: missed");
+        assert!(!around.straddles(1.2));
+    }
+
+    #[test]
+    fn at_the_bar_is_met() {
+        assert!(estimate(0.9, 1.0, 1.1).meets(1.0));
+        assert!(!estimate(0.9, 1.01, 1.1).meets(1.0));
+    }
+}
