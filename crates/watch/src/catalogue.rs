@@ -184,7 +184,7 @@ catalogue! {
         BytesOut "bytes_out" Counter "bytes" "Bytes sent.";
         BytesForwarded "bytes_forwarded" Counter "bytes" "Bytes that left in the lease they came in.";
         BytesCopied "bytes_copied" Counter "bytes" "Bytes copied on their way: records that straddled leases, and output written from other memory.";
-        BytesCompacted "bytes_compacted" Counter "bytes" "Bytes moved to fitting memory because their lease outlived its turn using under a quarter of its buffer.";
+        BytesCompacted "bytes_compacted" Counter "bytes" "Bytes moved to fitting memory: a lease outlived its turn using under a quarter of its buffer.";
         Receives "receives" Counter "receives" "Receives from connections that brought bytes.";
         Sends "sends" Counter "sends" "Sends to connections.";
         SendsShort "sends_short" Counter "sends" "Sends that took only a part because the socket's buffer was full.";
@@ -196,12 +196,12 @@ catalogue! {
         DatagramReceives "datagram_receives" Counter "receives" "Receives that brought datagrams, of which one can bring many.";
         DatagramSends "datagram_sends" Counter "sends" "Sends of datagrams, of which one can take many.";
         ConnectionsMaxHits "connections_max_hits" Counter "hits" "Times a connection was put off at the service's limit of connections.";
-        ConnectionsPerPeerMaxHits "connections_per_peer_max_hits" Counter "hits" "Connections refused because their peer had as many as one peer may have.";
-        RequestsInFlightMaxHits "requests_in_flight_max_hits" Counter "hits" "Times reading paused because a connection had as many requests unanswered as it may have.";
+        ConnectionsPerPeerMaxHits "connections_per_peer_max_hits" Counter "hits" "Connections refused because their peer had too many already.";
+        RequestsInFlightMaxHits "requests_in_flight_max_hits" Counter "hits" "Times reading paused because too many requests were unanswered.";
         RecordMaxHits "record_max_hits" Counter "hits" "Connections closed because a record was longer than the record limit.";
         OutputHighHits "output_high_hits" Counter "hits" "Times reading paused because the peer was slow to take its output.";
         OutputMaxHits "output_max_hits" Counter "hits" "Connections aborted because their output grew beyond the output limit.";
-        ReceiveRateMinHits "receive_rate_min_hits" Counter "hits" "Connections closed because a request came more slowly than the minimum receive rate.";
+        ReceiveRateMinHits "receive_rate_min_hits" Counter "hits" "Connections closed because a request came below the minimum rate.";
         IdleLimitHits "idle_limit_hits" Counter "hits" "Connections closed because they were idle for the idle limit.";
         ReadLimitHits "read_limit_hits" Counter "hits" "Connections closed because a request was not complete within the read limit.";
         SendLimitHits "send_limit_hits" Counter "hits" "Connections closed because their output did not move for the send limit.";

@@ -163,6 +163,15 @@ fn describe(memory: &PageMemory, layout: Layout, description: &Description) {
 
 /// A row of counters, written by one lane. It moves to the lane's thread and is shared only there: it is `Send` and not
 /// `Sync`. Clone it when things are set up, not for each request: a clone counts a reference.
+///
+/// ```
+/// fn moves_to_a_thread<T: Send>() {}
+/// moves_to_a_thread::<corelane_watch::LaneRow>();
+/// ```
+/// ```compile_fail,E0277
+/// fn is_shared_by_threads<T: Sync>() {}
+/// is_shared_by_threads::<corelane_watch::LaneRow>();
+/// ```
 #[derive(Clone, Debug)]
 pub struct Row<C, const WORDS: usize> {
     memory: Arc<PageMemory>,
@@ -181,7 +190,7 @@ impl<C: Counter, const WORDS: usize> Row<C, WORDS> {
         Self { memory: Arc::clone(memory), first, single_writer: PhantomData }
     }
 
-    /// Counts `n` more.
+    /// Counts `n` more. A build with debug assertions panics if the catalogue does not call it a counter.
     #[inline]
     pub fn add(&self, counter: C, n: u64) {
         debug_assert_eq!(counter.entry().kind, Kind::Counter, "{} is set, not added to", counter.entry().name);
@@ -195,7 +204,7 @@ impl<C: Counter, const WORDS: usize> Row<C, WORDS> {
         self.word(counter).store(value, Ordering::Relaxed);
     }
 
-    /// Raises a gauge to `value` if it is lower: for the highest value seen.
+    /// Raises a gauge to `value` if it is lower: for the highest value seen. Gauges only, as in [`Row::add`].
     #[inline]
     pub fn raise(&self, gauge: C, value: u64) {
         debug_assert_eq!(gauge.entry().kind, Kind::Gauge, "{} has no highest value", gauge.entry().name);

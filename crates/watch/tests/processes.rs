@@ -69,11 +69,15 @@ fn values_only_grow_under_the_eyes_of_a_reader() {
     assert_eq!(readers[0].snapshot(0).lanes, readers[1].snapshot(0).lanes);
 }
 
-const CHILD_DIRECTORY: &str = "CORELANE_TEST_CHILD_DIRECTORY";
+/// Set for the process that is watched.
+const CHILD: &str = "CORELANE_TEST_CHILD";
 
 /// The process that is watched: counts, hangs when it is told to, and never ends by itself.
-fn child(directory: &str) {
-    let mut page = Page::create(&RunDirectory::at(directory).unwrap(), &description(2, 1)).unwrap();
+fn child() {
+    let directory = RunDirectory::choose().unwrap();
+    let existing: Vec<RunDirectory> = RunDirectory::existing().into_iter().map(Result::unwrap).collect();
+    assert_eq!(existing, [directory.clone()], "readers look where the writer writes");
+    let mut page = Page::create(&directory, &description(2, 1)).unwrap();
     page.note("io_uring refused; serving with epoll");
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -96,7 +100,8 @@ impl Watched {
     /// Runs the test of this name as the child.
     fn start(test: &str, directory: &RunDirectory) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", test, "--nocapture"]).env(CHILD_DIRECTORY, directory.path());
+        command.args(["--exact", test, "--nocapture"]).env(CHILD, "1");
+        command.env("CORELANE_RUN_DIR", directory.path());
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         Self { child, input, output: BufReader::new(output) }
@@ -113,8 +118,8 @@ impl Watched {
 
 #[test]
 fn a_process_is_read_while_it_runs_hangs_and_is_dead() {
-    if let Ok(directory) = std::env::var(CHILD_DIRECTORY) {
-        return child(&directory);
+    if std::env::var_os(CHILD).is_some() {
+        return child();
     }
     let scratch = Scratch::new("child");
     let mut watched = Watched::start("a_process_is_read_while_it_runs_hangs_and_is_dead", &scratch);
