@@ -95,7 +95,8 @@ fn modified(found: &Metadata) -> (i64, i64) {
     (found.mtime(), found.mtime_nsec())
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::*;
 

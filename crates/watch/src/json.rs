@@ -133,7 +133,8 @@ impl Writer {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::*;
     use crate::catalogue::{LaneCounter, ServiceCounter};

@@ -174,7 +174,8 @@ pub(crate) fn fit(text: &str, bytes_max: usize) -> std::borrow::Cow<'_, str> {
     format!("{}{MARK}", &text[..end]).into()
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

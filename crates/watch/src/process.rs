@@ -88,7 +88,8 @@ fn parse_stat(stat: &[u8]) -> Option<Stat> {
     Some(Stat { ended, start_ticks: fields.get(19)?.parse().ok()? })
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::*;
     use std::process::{Command, Stdio};

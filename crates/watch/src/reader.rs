@@ -170,7 +170,8 @@ fn description(source: &Source, layout: Layout) -> Description {
     }
 }
 
-#[cfg(all(test, loom))]
+#[cfg(test)]
+#[cfg(loom)]
 mod loom_tests {
     use super::*;
     use crate::catalogue::{Counter, LaneCounter};

@@ -167,7 +167,8 @@ fn year_days(year: u64) -> u64 {
     365 + u64::from(leap)
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::*;
     use crate::catalogue::{LaneState, ServiceCounter};

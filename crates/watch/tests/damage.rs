@@ -1,5 +1,5 @@
 //! Files that are no page, or a damaged one: a reader says what is wrong or reads what it can, and never fails otherwise.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used)]
 
 mod common;
 

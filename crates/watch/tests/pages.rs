@@ -1,5 +1,5 @@
 //! A page says to its readers what was written into it, and to nobody else.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used)]
 
 mod common;
 

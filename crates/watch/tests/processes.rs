@@ -1,5 +1,5 @@
 //! Readers and writers at the same time, in one process and in two, and what is left of a process that is gone.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used)]
 
 mod common;
 
@@ -76,7 +76,7 @@ const CHILD: &str = "CORELANE_TEST_CHILD";
 fn child() {
     let directory = RunDirectory::choose().unwrap();
     let existing: Vec<RunDirectory> = RunDirectory::existing().into_iter().map(Result::unwrap).collect();
-    assert_eq!(existing, [directory.clone()], "readers look where the writer writes");
+    assert_eq!(existing, std::slice::from_ref(&directory), "readers look where the writer writes");
     let mut page = Page::create(&directory, &description(2, 1)).unwrap();
     page.note("io_uring refused; serving with epoll");
     let stop = AtomicBool::new(false);
