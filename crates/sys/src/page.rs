@@ -102,7 +102,9 @@ impl fmt::Display for PageError {
                  use `chmod 700`, or set CORELANE_RUN_DIR",
                 path.display()
             ),
-            Self::File { path, source } => write!(f, "page {}: {source}", path.display()),
+            Self::File { path, source } => {
+                write!(f, "page {}: {source}; see that its file system has room and that you may use the file", path.display())
+            }
             Self::NoPage { path, got_bytes } => write!(
                 f,
                 "{} is no page: it must be a regular file of {WORD_BYTES} to {} bytes, and this has {got_bytes}",

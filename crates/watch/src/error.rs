@@ -84,7 +84,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Memory(error) => error.fmt(f),
-            Self::File { path, source } => write!(f, "{}: {source}", path.display()),
+            Self::File { path, source } => write!(f, "{}: {source}; see that it is yours", path.display()),
             Self::Process { source } => {
                 write!(f, "/proc/self cannot be read: {source}; mount /proc, or keep the page on the heap")
             }
