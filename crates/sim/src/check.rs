@@ -1,0 +1,486 @@
+//! The books: what was asked of the drivers against what they handed over. Kept where operations and completions
+//! cross the contract, so a bug of the driver's inside shows here.
+
+use corelane_seam::{Completion, Handle, Op, Outcome, Socket};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// Violations remembered; the first one is the one to look at.
+const VIOLATIONS_MAX: usize = 64;
+
+/// A breach of the contract between a lane and its driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Violation {
+    /// The driver never completed an operation, or the run ended too early.
+    NeverEnded {
+        /// The lane.
+        lane: usize,
+        /// The operation's handle.
+        handle: Handle,
+        /// Its kind.
+        operation: &'static str,
+    },
+    /// The driver completed an operation that had ended.
+    EndedTwice {
+        /// The lane.
+        lane: usize,
+        /// The handle of the second completion.
+        handle: Handle,
+    },
+    /// The driver returned another handle than it was given.
+    WrongHandle {
+        /// The lane.
+        lane: usize,
+        /// The handle given with the operation.
+        expected: Handle,
+        /// The one in the completion.
+        got: Handle,
+    },
+    /// The driver answered with an outcome that does not belong to the operation.
+    WrongOutcome {
+        /// The lane.
+        lane: usize,
+        /// The operation's handle.
+        handle: Handle,
+        /// Its kind.
+        operation: &'static str,
+    },
+    /// The driver reported a socket closed before an operation on it had ended or its memory was released.
+    ClosedEarly {
+        /// The lane.
+        lane: usize,
+        /// The handle of that operation.
+        handle: Handle,
+    },
+    /// The lane never closed a socket, or was never told of it.
+    NeverClosed {
+        /// The lane.
+        lane: usize,
+        /// The socket.
+        socket: Socket,
+    },
+    /// The driver promised a release that did not come, or the run ended too early.
+    NeverReleased {
+        /// The lane.
+        lane: usize,
+        /// The operation's handle.
+        handle: Handle,
+    },
+    /// The driver released memory that was not in its hands.
+    ReleasedTwice {
+        /// The lane.
+        lane: usize,
+        /// The handle in the completion.
+        handle: Handle,
+    },
+    /// The lane wrote to memory before its release.
+    MemoryChanged {
+        /// The lane.
+        lane: usize,
+        /// The handle of the send whose memory it was.
+        handle: Handle,
+    },
+    /// The lane or the driver still holds leases.
+    MemoryLeaked {
+        /// The lane.
+        lane: usize,
+        /// Bytes in leases.
+        bytes: usize,
+    },
+    /// The driver slept through its doorbell.
+    DoorbellLost {
+        /// The lane.
+        lane: usize,
+    },
+    /// The driver reported other bytes than it moved.
+    BytesDiffer {
+        /// The lane at whose end it shows; none if it shows inside the network.
+        lane: Option<usize>,
+        /// Bytes that were to be there.
+        expected: u64,
+        /// Bytes that were there; if the number is the same, their values differ.
+        got: u64,
+    },
+    /// The lane pushed an operation while one of that kind was under way on the socket.
+    SecondOperation {
+        /// The lane.
+        lane: usize,
+        /// The handle of the second one.
+        handle: Handle,
+        /// Its kind.
+        operation: &'static str,
+    },
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NeverEnded { lane, handle, operation } => {
+                write!(
+                    f,
+                    "lane {lane}: {operation} {handle:?} never ended: the driver lost it, or the run stopped before it was stopped"
+                )
+            }
+            Self::EndedTwice { lane, handle } => write!(f, "lane {lane}: the driver ended {handle:?} twice"),
+            Self::WrongHandle { lane, expected, got } => {
+                write!(f, "lane {lane}: the driver returned handle {got:?}, expected {expected:?}")
+            }
+            Self::WrongOutcome { lane, handle, operation } => {
+                write!(f, "lane {lane}: the driver ended {operation} {handle:?} with the outcome of another operation")
+            }
+            Self::ClosedEarly { lane, handle } => {
+                write!(f, "lane {lane}: the driver closed a socket before {handle:?} had ended and released its memory")
+            }
+            Self::NeverClosed { lane, socket } => {
+                write!(f, "lane {lane}: the lane left socket {}.{} open: push Close", socket.index, socket.generation)
+            }
+            Self::NeverReleased { lane, handle } => {
+                write!(f, "lane {lane}: the driver never released the memory of {handle:?}, or the run stopped too early")
+            }
+            Self::ReleasedTwice { lane, handle } => {
+                write!(f, "lane {lane}: the driver released memory of {handle:?} that it did not hold")
+            }
+            Self::MemoryChanged { lane, handle } => {
+                write!(f, "lane {lane}: the lane wrote to memory of {handle:?} before its release")
+            }
+            Self::MemoryLeaked { lane, bytes } => write!(f, "lane {lane}: {bytes} bytes are still in leases, expected 0"),
+            Self::DoorbellLost { lane } => write!(f, "lane {lane}: the driver slept through its doorbell"),
+            Self::BytesDiffer { lane, expected, got } => {
+                let place = lane.map_or("the network".to_string(), |lane| format!("lane {lane}"));
+                write!(f, "{place}: the driver moved other bytes than it reported: expected {expected}, got {got}")?;
+                if expected == got { f.write_str(", of other values") } else { Ok(()) }
+            }
+            Self::SecondOperation { lane, handle, operation } => {
+                write!(f, "lane {lane}: the lane pushed {operation} {handle:?} on a socket that has one under way")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Violation {}
+
+/// The kinds of operation that have a completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Accept,
+    Connect,
+    Receive,
+    ReceiveInto,
+    Send,
+    ReceiveDatagrams,
+    SendDatagrams,
+    Close,
+    Poll,
+    Open,
+    Read,
+    Write,
+    Sync,
+    CloseFile,
+    Offload,
+    Unknown,
+}
+
+impl Kind {
+    /// The kind of an operation, with its socket; none for those without a completion.
+    pub(crate) fn of(op: &Op) -> Option<(Self, Option<Socket>)> {
+        Some(match op {
+            Op::Accept { listener } => (Self::Accept, Some(*listener)),
+            Op::Receive { socket } => (Self::Receive, Some(*socket)),
+            Op::ReceiveInto { socket, .. } => (Self::ReceiveInto, Some(*socket)),
+            Op::Send { socket, .. } => (Self::Send, Some(*socket)),
+            Op::ReceiveDatagrams { socket, .. } => (Self::ReceiveDatagrams, Some(*socket)),
+            Op::SendDatagrams { socket, .. } => (Self::SendDatagrams, Some(*socket)),
+            Op::Close { socket, .. } => (Self::Close, Some(*socket)),
+            Op::Connect { .. } => (Self::Connect, None),
+            Op::Poll { .. } => (Self::Poll, None),
+            Op::Open { .. } => (Self::Open, None),
+            Op::Read { .. } => (Self::Read, None),
+            Op::Write { .. } => (Self::Write, None),
+            Op::Sync { .. } => (Self::Sync, None),
+            Op::CloseFile { .. } => (Self::CloseFile, None),
+            Op::Offload(_) => (Self::Offload, None),
+            Op::StopAccept { .. } | Op::StopReceive { .. } | Op::Cancel { .. } => return None,
+            _ => (Self::Unknown, None),
+        })
+    }
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Accept => "accept",
+            Self::Connect => "connect",
+            Self::Receive => "receive",
+            Self::ReceiveInto => "receive-into",
+            Self::Send => "send",
+            Self::ReceiveDatagrams => "receive-datagrams",
+            Self::SendDatagrams => "send-datagrams",
+            Self::Close => "close",
+            Self::Poll => "poll",
+            Self::Open => "open",
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Sync => "sync",
+            Self::CloseFile => "close-file",
+            Self::Offload => "offload",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// Kinds of which a socket has one under way at most share a direction.
+    const fn direction(self) -> Option<u8> {
+        match self {
+            Self::Accept => Some(0),
+            Self::Receive | Self::ReceiveInto | Self::ReceiveDatagrams => Some(1),
+            Self::Send | Self::SendDatagrams => Some(2),
+            Self::Close => Some(3),
+            _ => None,
+        }
+    }
+
+    /// Whether `outcome` may come from an operation of this kind.
+    fn fits(self, outcome: &Outcome) -> bool {
+        match outcome {
+            Outcome::Accepted { .. } => self == Self::Accept,
+            Outcome::Connected { .. } => self == Self::Connect,
+            Outcome::Received(_) | Outcome::EndOfStream => self == Self::Receive,
+            Outcome::Filled { .. } => matches!(self, Self::ReceiveInto | Self::Read),
+            Outcome::Sent { .. } => self == Self::Send,
+            Outcome::Arrived { .. } => self == Self::ReceiveDatagrams,
+            Outcome::Departed { .. } => self == Self::SendDatagrams,
+            Outcome::Closed => self == Self::Close,
+            Outcome::Ready { .. } => self == Self::Poll,
+            Outcome::Opened { .. } => self == Self::Open,
+            Outcome::Written { .. } => self == Self::Write,
+            Outcome::Done => matches!(self, Self::Sync | Self::CloseFile),
+            Outcome::Offloaded(_) => self == Self::Offload,
+            Outcome::Failed(_) => true,
+            _ => false,
+        }
+    }
+}
+
+/// What the outcome is, for the log.
+pub(crate) fn outcome_name(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Accepted { .. } => "accepted",
+        Outcome::Connected { .. } => "connected",
+        Outcome::Received(_) => "received",
+        Outcome::EndOfStream => "end of stream",
+        Outcome::Filled { .. } => "filled",
+        Outcome::Sent { .. } => "sent",
+        Outcome::Arrived { .. } => "arrived",
+        Outcome::Departed { .. } => "departed",
+        Outcome::Closed => "closed",
+        Outcome::Ready { .. } => "ready",
+        Outcome::Opened { .. } => "opened",
+        Outcome::Written { .. } => "written",
+        Outcome::Done => "done",
+        Outcome::Offloaded(_) => "offloaded",
+        Outcome::Released => "released",
+        Outcome::Failed(_) => "failed",
+        _ => "unknown",
+    }
+}
+
+struct Underway {
+    lane: usize,
+    handle: Handle,
+    kind: Kind,
+    socket: Option<Socket>,
+}
+
+/// All operations of a world that have not ended, by their number.
+pub(crate) struct Ledger {
+    pushed: u64,
+    underway: BTreeMap<u64, Underway>,
+    unreleased: BTreeMap<u64, Underway>,
+    /// Which directions of which sockets are taken.
+    busy: BTreeSet<(usize, Socket, u8)>,
+    violations: Vec<Violation>,
+}
+
+impl Ledger {
+    pub(crate) fn new() -> Self {
+        Self { pushed: 0, underway: BTreeMap::new(), unreleased: BTreeMap::new(), busy: BTreeSet::new(), violations: Vec::new() }
+    }
+
+    /// How many operations were pushed.
+    pub(crate) fn pushed(&self) -> u64 {
+        self.pushed
+    }
+
+    pub(crate) fn blame(&mut self, violation: Violation) {
+        if self.violations.len() < VIOLATIONS_MAX {
+            self.violations.push(violation);
+        }
+    }
+
+    /// Enters an operation; answers its number.
+    pub(crate) fn enter(&mut self, lane: usize, handle: Handle, op: &Op) -> u64 {
+        self.pushed += 1;
+        if let Some((kind, socket)) = Kind::of(op) {
+            if let (Some(socket), Some(direction)) = (socket, kind.direction())
+                && !self.busy.insert((lane, socket, direction))
+            {
+                self.blame(Violation::SecondOperation { lane, handle, operation: kind.name() });
+            }
+            self.underway.insert(self.pushed, Underway { lane, handle, kind, socket });
+        }
+        self.pushed
+    }
+
+    /// Enters what a driver says of operation `number`.
+    pub(crate) fn settle(&mut self, lane: usize, number: u64, completion: &Completion) {
+        let got = completion.handle;
+        if matches!(completion.outcome, Outcome::Released) {
+            return match self.unreleased.remove(&number) {
+                Some(underway) => self.compare_handles(lane, underway.handle, got),
+                None => self.blame(Violation::ReleasedTwice { lane, handle: got }),
+            };
+        }
+        let Some(underway) = self.underway.get(&number) else {
+            return self.blame(Violation::EndedTwice { lane, handle: got });
+        };
+        let (expected, kind) = (underway.handle, underway.kind);
+        self.compare_handles(lane, expected, got);
+        if !kind.fits(&completion.outcome) {
+            self.blame(Violation::WrongOutcome { lane, handle: expected, operation: kind.name() });
+        }
+        if !completion.more {
+            self.end(number, completion);
+        }
+    }
+
+    fn compare_handles(&mut self, lane: usize, expected: Handle, got: Handle) {
+        if expected != got {
+            self.blame(Violation::WrongHandle { lane, expected, got });
+        }
+    }
+
+    fn end(&mut self, number: u64, completion: &Completion) {
+        let Some(ended) = self.underway.remove(&number) else { return };
+        if let (Some(socket), Some(direction)) = (ended.socket, ended.kind.direction()) {
+            self.busy.remove(&(ended.lane, socket, direction));
+        }
+        if matches!(completion.outcome, Outcome::Closed) {
+            let same = |other: &&Underway| other.lane == ended.lane && other.socket == ended.socket;
+            if let Some(other) = self.underway.values().chain(self.unreleased.values()).find(same) {
+                let violation = Violation::ClosedEarly { lane: other.lane, handle: other.handle };
+                self.blame(violation);
+            }
+        }
+        if !completion.released {
+            self.unreleased.insert(number, ended);
+        }
+    }
+
+    /// The first breach, or one that shows because the run is over.
+    pub(crate) fn verdict(&self) -> Result<(), Violation> {
+        if let Some(&violation) = self.violations.first() {
+            return Err(violation);
+        }
+        if let Some(Underway { lane, handle, kind, .. }) = self.underway.values().next() {
+            return Err(Violation::NeverEnded { lane: *lane, handle: *handle, operation: kind.name() });
+        }
+        match self.unreleased.values().next() {
+            Some(&Underway { lane, handle, .. }) => Err(Violation::NeverReleased { lane, handle }),
+            None => Ok(()),
+        }
+    }
+
+    /// The operations of a lane that is gone end with it, and that is a breach unless there were none.
+    pub(crate) fn abandon(&mut self, lane: usize) {
+        let left = self.underway.values().find(|underway| underway.lane == lane);
+        if let Some(&Underway { handle, kind, .. }) = left {
+            self.blame(Violation::NeverEnded { lane, handle, operation: kind.name() });
+        }
+        self.underway.retain(|_, underway| underway.lane != lane);
+        self.unreleased.retain(|_, underway| underway.lane != lane);
+    }
+}
+
+/// A count of bytes with a sum over their values and places: equal tallies mean equal bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) bytes: u64,
+    sum: u64,
+}
+
+impl Tally {
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            let weight = self.bytes.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+            self.sum = self.sum.wrapping_add(weight.wrapping_mul(byte as u64 + 1));
+            self.bytes += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corelane_seam::Fault;
+
+    const HANDLE: Handle = Handle::new(1, 2, 3);
+    const SOCKET: Socket = Socket { index: 4, generation: 5 };
+
+    fn books(completions: impl IntoIterator<Item = Completion>) -> Result<(), Violation> {
+        let mut ledger = Ledger::new();
+        let number = ledger.enter(0, HANDLE, &Op::Receive { socket: SOCKET });
+        completions.into_iter().for_each(|completion| ledger.settle(0, number, &completion));
+        ledger.verdict()
+    }
+
+    #[test]
+    fn one_ending_balances_and_none_or_two_do_not() {
+        let end = || Completion::last(HANDLE, Outcome::EndOfStream);
+        assert_eq!(books([end()]), Ok(()));
+        assert_eq!(books([]), Err(Violation::NeverEnded { lane: 0, handle: HANDLE, operation: "receive" }));
+        assert_eq!(books([end(), end()]), Err(Violation::EndedTwice { lane: 0, handle: HANDLE }));
+    }
+
+    #[test]
+    fn a_wrong_handle_or_outcome_is_a_breach() {
+        let got = Handle::new(1, 2, 2);
+        let stale = Completion::failed(got, Fault::CANCELLED);
+        assert_eq!(books([stale]), Err(Violation::WrongHandle { lane: 0, expected: HANDLE, got }));
+        let other = Completion::last(HANDLE, Outcome::Done);
+        assert_eq!(books([other]), Err(Violation::WrongOutcome { lane: 0, handle: HANDLE, operation: "receive" }));
+    }
+
+    #[test]
+    fn memory_must_be_released_once() {
+        let unreleased = || Completion { released: false, ..Completion::last(HANDLE, Outcome::EndOfStream) };
+        let released = || Completion::last(HANDLE, Outcome::Released);
+        assert_eq!(books([unreleased()]), Err(Violation::NeverReleased { lane: 0, handle: HANDLE }));
+        assert_eq!(books([unreleased(), released()]), Ok(()));
+        let twice = [unreleased(), released(), released()];
+        assert_eq!(books(twice), Err(Violation::ReleasedTwice { lane: 0, handle: HANDLE }));
+    }
+
+    #[test]
+    fn a_socket_closes_behind_its_operations_and_takes_one_of_a_direction() {
+        let mut ledger = Ledger::new();
+        ledger.enter(0, HANDLE, &Op::Receive { socket: SOCKET });
+        let close = ledger.enter(0, HANDLE, &Op::Close { socket: SOCKET, reset: false });
+        ledger.settle(0, close, &Completion::last(HANDLE, Outcome::Closed));
+        assert_eq!(ledger.verdict(), Err(Violation::ClosedEarly { lane: 0, handle: HANDLE }));
+        let mut ledger = Ledger::new();
+        for _ in 0..2 {
+            ledger.enter(0, HANDLE, &Op::Receive { socket: SOCKET });
+        }
+        assert_eq!(ledger.verdict(), Err(Violation::SecondOperation { lane: 0, handle: HANDLE, operation: "receive" }));
+    }
+
+    #[test]
+    fn tallies_tell_values_and_places_apart() {
+        let tally = |parts: &[&[u8]]| {
+            let mut tally = Tally::default();
+            parts.iter().for_each(|part| tally.add(part));
+            tally
+        };
+        assert_eq!(tally(&[b"ab", b"c"]), tally(&[b"abc"]));
+        assert_ne!(tally(&[b"acb"]), tally(&[b"abc"]));
+        assert_ne!(tally(&[b"abd"]), tally(&[b"abc"]));
+    }
+}

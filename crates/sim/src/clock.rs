@@ -1,0 +1,74 @@
+//! Virtual time: a clock that moves only when the world moves it, and what is to happen when.
+
+use std::collections::BTreeMap;
+
+/// Where every world's clock begins, in nanoseconds: not 0, which could hide a forgotten time.
+const START: u64 = 1_000_000_000;
+
+/// The clock with its agenda; equal times keep the order in which they were entered.
+pub(crate) struct Clock<E> {
+    now: u64,
+    entered: u64,
+    agenda: BTreeMap<(u64, u64), E>,
+}
+
+impl<E> Clock<E> {
+    pub(crate) fn new() -> Self {
+        Self { now: START, entered: 0, agenda: BTreeMap::new() }
+    }
+
+    /// Nanoseconds.
+    pub(crate) fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// Lets time pass.
+    pub(crate) fn advance(&mut self, nanoseconds: u64) {
+        self.now = self.now.saturating_add(nanoseconds);
+    }
+
+    /// Moves to `time`; never back.
+    pub(crate) fn advance_to(&mut self, time: u64) {
+        self.now = self.now.max(time);
+    }
+
+    /// Enters what happens at `time`.
+    pub(crate) fn at(&mut self, time: u64, event: E) {
+        self.agenda.insert((time, self.entered), event);
+        self.entered += 1;
+    }
+
+    /// Enters what happens `delay` nanoseconds from now.
+    pub(crate) fn after(&mut self, delay: u64, event: E) {
+        self.at(self.now.saturating_add(delay), event);
+    }
+
+    /// When the next event is due.
+    pub(crate) fn next_time(&self) -> Option<u64> {
+        self.agenda.first_key_value().map(|(key, _)| key.0)
+    }
+
+    /// The next event whose time has come.
+    pub(crate) fn due(&mut self) -> Option<E> {
+        (self.next_time()? <= self.now).then(|| self.agenda.pop_first().map(|(_, event)| event))?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_come_by_time_then_by_entry() {
+        let mut clock = Clock::new();
+        for (delay, name) in [(20, 'c'), (10, 'a'), (10, 'b')] {
+            clock.after(delay, name);
+        }
+        assert_eq!((clock.due(), clock.next_time()), (None, Some(START + 10)));
+        clock.advance(15);
+        assert_eq!([clock.due(), clock.due(), clock.due()], [Some('a'), Some('b'), None]);
+        clock.advance_to(START + 20);
+        clock.advance_to(START);
+        assert_eq!((clock.due(), clock.now()), (Some('c'), START + 20));
+    }
+}

@@ -1,0 +1,121 @@
+//! Receiving batches of datagrams and sending trains of them.
+
+use super::Asked;
+use super::sockets::Body;
+use crate::net::datagrams::Packet;
+use crate::world::State;
+use corelane_seam::{BATCH_MAX, Datagrams, Fault, Lease, Outcome, Reason, Socket, TRAIN_DATAGRAMS_MAX, Train, Trains};
+use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
+
+/// The interface that every datagram comes in by.
+const INTERFACE: u32 = 1;
+/// Why a train is refused: its address does not fit the socket (EINVAL).
+const INVALID: Fault = Fault { reason: Reason::Other, number: 22 };
+
+/// Datagrams of one peer and size that are handed over together.
+struct Run {
+    from: SocketAddr,
+    to: SocketAddr,
+    size: usize,
+    range: Range<usize>,
+}
+
+impl Run {
+    /// Whether a datagram may follow in it: all before are full, and all of it stays one train.
+    fn takes(&self, packet: &Packet) -> bool {
+        let bytes = packet.bytes.len();
+        (self.from, self.to) == (packet.from, packet.to)
+            && bytes > 0
+            && bytes <= self.size
+            && self.range.len().is_multiple_of(self.size)
+            && self.range.len() / self.size < TRAIN_DATAGRAMS_MAX
+    }
+}
+
+impl State {
+    /// Answers how many bytes of the lane's memory it took.
+    pub(super) fn attempt_receive_datagrams(&mut self, lane: usize, socket: Socket) -> usize {
+        let Some(Body::Datagram { port, receive }) = self.lanes[lane].sockets.open(socket) else { return 0 };
+        let name = *port;
+        if receive.is_none() || !self.net.ports.get(&name).is_some_and(|port| port.is_readable()) {
+            return 0;
+        }
+        let Some(mut lease) = self.receive_lease(lane, socket, self.lanes[lane].tuning.datagram_bytes) else { return 0 };
+        let Some(Body::Datagram { receive, .. }) = self.lanes[lane].sockets.open(socket) else { return 0 };
+        let Some((asked, mut batch)) = receive.take() else { return 0 };
+        let used = lease.capacity();
+        let runs = self.unload(name, &mut lease);
+        let is_wildcard = self.net.ports[&name].place.address.ip().is_unspecified();
+        fill(&mut batch, lease, runs, is_wildcard);
+        self.complete(lane, asked, Some(socket), Outcome::Arrived { batch, fault: None });
+        used
+    }
+
+    /// Moves waiting datagrams into `lease`, as long as they fit; some join into trains, as in the kernel.
+    fn unload(&mut self, name: u64, lease: &mut Lease) -> Vec<Run> {
+        let mut runs: Vec<Run> = Vec::new();
+        let Some(port) = self.net.ports.get_mut(&name) else { return runs };
+        while let Some(packet) = port.front() {
+            let joins = runs.last().is_some_and(|run| run.takes(packet)) && self.random.below(4) > 0;
+            if !runs.is_empty() && (packet.bytes.len() > lease.room() || (!joins && runs.len() == BATCH_MAX)) {
+                break;
+            }
+            let Some(Packet { from, to, mut bytes }) = port.pop() else { break };
+            bytes.truncate(lease.room());
+            let start = lease.len();
+            lease.append(&bytes);
+            match runs.last_mut().filter(|_| joins) {
+                Some(run) => run.range.end = lease.len(),
+                None => runs.push(Run { from, to, size: bytes.len(), range: start..lease.len() }),
+            }
+        }
+        runs
+    }
+
+    pub(super) fn send_datagrams(&mut self, lane: usize, asked: Asked, socket: Socket, port: u64, mut trains: Trains) {
+        let (mut datagrams, mut refused) = (0, 0);
+        for train in trains.trains() {
+            match self.send_train(lane, port, &trains, train) {
+                Ok(()) => datagrams += train.datagrams() as u32,
+                Err(_) => refused += train.datagrams() as u32,
+            }
+        }
+        trains.clear();
+        self.complete(lane, asked, Some(socket), Outcome::Departed { trains, datagrams, refused, calls: 1 });
+    }
+
+    fn send_train(&mut self, lane: usize, port: u64, trains: &Trains, train: &Train) -> Result<(), Fault> {
+        let bound = self.net.ports.get(&port).ok_or(INVALID)?.place.address;
+        let from = SocketAddr::new(self.datagram_source(lane, bound.ip(), train)?, bound.port());
+        let payload = self.gather(lane, trains.segments(train));
+        if payload.len() != train.bytes as usize || train.peer.port() == 0 {
+            return Err(INVALID);
+        }
+        let mut emit = |bytes: &[u8]| self.emit(port, Packet { from, to: train.peer, bytes: bytes.to_vec() });
+        if payload.is_empty() {
+            emit(&[]);
+        }
+        payload.chunks(train.datagram_bytes.max(1) as usize).for_each(emit);
+        Ok(())
+    }
+
+    /// The address that a train comes from.
+    fn datagram_source(&self, lane: usize, bound: IpAddr, train: &Train) -> Result<IpAddr, Fault> {
+        let to = train.peer.ip().to_canonical();
+        let source = match train.source {
+            _ if !bound.is_unspecified() => bound,
+            Some(source) => source.to_canonical(),
+            None => self.net.source_for(self.lanes[lane].host, to)?,
+        };
+        let fits = source.is_ipv4() == to.is_ipv4() && !(bound.is_ipv4() && to.is_ipv6());
+        if fits { Ok(source) } else { Err(INVALID) }
+    }
+}
+
+fn fill(batch: &mut Datagrams, lease: Lease, runs: Vec<Run>, is_wildcard: bool) {
+    batch.fill(lease.share());
+    for Run { from, to, size, range } in runs {
+        batch.add(range, from, is_wildcard.then_some((to.ip(), INTERFACE)), size);
+    }
+}

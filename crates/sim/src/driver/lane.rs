@@ -1,0 +1,242 @@
+//! What the world keeps for each lane: its sockets, its operations, and whether it sleeps.
+
+use super::sockets::Sockets;
+use super::{Asked, SimBell};
+use crate::check::{Tally, Violation};
+use corelane_seam::{
+    Arena, Chain, Completion, DriverCounters, File, Interest, Lease, Op, OpenOptions, Segment, Shared, Socket, Tuning,
+};
+use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Whether a lane wants to run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sleep {
+    /// It goes on by itself.
+    Awake,
+    /// It waits in its driver, until this time if there is one.
+    Asleep(Option<u64>),
+    /// Its driver was dropped.
+    Gone,
+}
+
+/// A completion that waits to be handed over.
+pub(crate) struct Entry {
+    pub(crate) number: u64,
+    pub(crate) socket: Option<Socket>,
+    /// Whether it must stay behind everything of its socket.
+    pub(crate) is_barrier: bool,
+    /// Not before this time.
+    pub(crate) due: u64,
+    /// Bytes that a receive into a lease added.
+    pub(crate) added: usize,
+    pub(crate) completion: Completion,
+}
+
+impl Entry {
+    /// Whether it must stay behind `earlier`.
+    pub(crate) fn follows(&self, earlier: &Entry) -> bool {
+        self.number == earlier.number || (self.is_barrier && self.socket == earlier.socket)
+    }
+}
+
+/// Memory of a send that is not released yet.
+pub(crate) struct Held {
+    pub(crate) asked: Asked,
+    pub(crate) socket: Socket,
+    pub(crate) chain: Chain,
+    pub(crate) tally: Tally,
+}
+
+impl Held {
+    pub(crate) fn new(asked: Asked, socket: Socket, chain: Chain) -> Self {
+        Self { asked, socket, tally: memory_tally(&chain), chain }
+    }
+
+    pub(crate) fn is_unchanged(&self) -> bool {
+        memory_tally(&self.chain) == self.tally
+    }
+}
+
+fn memory_tally(chain: &Chain) -> Tally {
+    let mut tally = Tally::default();
+    chain.segments().filter_map(Segment::bytes).for_each(|bytes| tally.add(bytes));
+    tally
+}
+
+/// Work on a file that was submitted.
+pub(crate) enum FileWork {
+    Open { path: PathBuf, options: OpenOptions },
+    Read { content: usize, offset: u64, lease: Lease, until: usize },
+    Write { content: usize, offset: u64, bytes: Shared },
+    Sync,
+}
+
+/// An open file.
+#[derive(Clone, Copy)]
+pub(crate) struct OpenFile {
+    pub(crate) content: usize,
+    pub(crate) read: bool,
+    pub(crate) write: bool,
+}
+
+/// The open files of a lane.
+#[derive(Default)]
+pub(crate) struct OpenFiles(Vec<(u32, Option<OpenFile>)>);
+
+impl OpenFiles {
+    pub(crate) fn add(&mut self, file: OpenFile) -> File {
+        let index = self.0.iter().position(|(_, file)| file.is_none()).unwrap_or(self.0.len());
+        if index == self.0.len() {
+            self.0.push((0, None));
+        }
+        let entry = &mut self.0[index];
+        *entry = (entry.0.wrapping_add(1), Some(file));
+        File { index: index as u32, generation: entry.0 }
+    }
+
+    pub(crate) fn get(&self, file: File) -> Option<OpenFile> {
+        let &(generation, open) = self.0.get(file.index as usize)?;
+        open.filter(|_| generation == file.generation)
+    }
+
+    /// Answers whether it was open.
+    pub(crate) fn remove(&mut self, file: File) -> bool {
+        let was_open = self.get(file).is_some();
+        if was_open {
+            self.0[file.index as usize].1 = None;
+        }
+        was_open
+    }
+}
+
+pub(crate) struct Lane {
+    pub(crate) host: usize,
+    pub(crate) arena: Arena,
+    pub(crate) tuning: Tuning,
+    pub(crate) counters: DriverCounters,
+    pub(crate) sleep: Sleep,
+    pub(crate) bell: Arc<SimBell>,
+    /// Whether a ring is to be noticed.
+    pub(crate) bell_rang: bool,
+    /// Rings on their way.
+    pub(crate) bells_late: u32,
+    /// Rings before the last collect: the lane has seen what they announced.
+    pub(crate) rings_seen: u64,
+    pub(crate) submitted: Vec<(Asked, Op)>,
+    pub(crate) sockets: Sockets,
+    /// Sockets on which something can go on.
+    pub(crate) ready: Vec<Socket>,
+    /// Sockets that wait for memory of the lane.
+    pub(crate) starving: Vec<Socket>,
+    pub(crate) completed: VecDeque<Entry>,
+    pub(crate) held: BTreeMap<u64, Held>,
+    pub(crate) polls: Vec<(Asked, i32, Interest)>,
+    pub(crate) files: OpenFiles,
+    /// Offloaded calls that wait or run.
+    pub(crate) offloaded: usize,
+    /// What a planted bug never gives back.
+    pub(crate) leaked: Vec<Shared>,
+}
+
+impl Lane {
+    pub(crate) fn new(host: usize, arena: Arena, tuning: Tuning) -> Self {
+        Self {
+            host,
+            arena,
+            tuning,
+            counters: DriverCounters::default(),
+            sleep: Sleep::Awake,
+            bell: Arc::default(),
+            bell_rang: false,
+            bells_late: 0,
+            rings_seen: 0,
+            submitted: Vec::new(),
+            sockets: Sockets::default(),
+            ready: Vec::new(),
+            starving: Vec::new(),
+            completed: VecDeque::new(),
+            held: BTreeMap::new(),
+            polls: Vec::new(),
+            files: OpenFiles::default(),
+            offloaded: 0,
+            leaked: Vec::new(),
+        }
+    }
+
+    pub(crate) fn is_gone(&self) -> bool {
+        self.sleep == Sleep::Gone
+    }
+
+    pub(crate) fn is_asleep(&self) -> bool {
+        matches!(self.sleep, Sleep::Asleep(_))
+    }
+
+    /// Whether it has a reason to run.
+    pub(crate) fn is_runnable(&self, now: u64) -> bool {
+        match self.sleep {
+            Sleep::Awake => true,
+            Sleep::Gone => false,
+            Sleep::Asleep(until) => {
+                until.is_some_and(|until| until <= now)
+                    || self.bell_rang
+                    || !self.ready.is_empty()
+                    || (0..self.completed.len()).any(|index| self.is_due(index, now))
+            }
+        }
+    }
+
+    /// When it wants to wake in any case.
+    pub(crate) fn wake_up(&self) -> Option<u64> {
+        if let Sleep::Asleep(until) = self.sleep { until } else { None }
+    }
+
+    /// Whether the completion at `index` may be handed over.
+    pub(crate) fn is_due(&self, index: usize, now: u64) -> bool {
+        let entry = &self.completed[index];
+        entry.due <= now && !self.completed.range(..index).any(|earlier| entry.follows(earlier))
+    }
+
+    /// What is wrong with the lane at the end of a run.
+    pub(crate) fn verdict(&self, lane: usize) -> Result<(), Violation> {
+        if let Some(socket) = self.sockets.first() {
+            return Err(Violation::NeverClosed { lane, socket });
+        }
+        if !self.bell.is_rung() && !self.bell_rang && self.bells_late == 0 && self.bell.rings() > self.rings_seen {
+            return Err(Violation::DoorbellLost { lane });
+        }
+        match self.arena.used() {
+            0 => Ok(()),
+            bytes => Err(Violation::MemoryLeaked { lane, bytes }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corelane_seam::Handle;
+
+    #[test]
+    fn memory_that_was_written_before_its_release_is_noticed() {
+        let asked = Asked { number: 1, handle: Handle::new(0, 0, 0) };
+        let mut chain = Chain::new();
+        chain.push(&b"abc"[..]);
+        let mut held = Held::new(asked, Socket { index: 0, generation: 0 }, chain);
+        assert!(held.is_unchanged());
+        held.chain.clear();
+        held.chain.push(&b"abd"[..]);
+        assert!(!held.is_unchanged());
+    }
+
+    #[test]
+    fn a_closed_file_is_not_the_next_one() {
+        let mut files = OpenFiles::default();
+        let open = OpenFile { content: 7, read: true, write: false };
+        let first = files.add(open);
+        assert!(files.remove(first) && !files.remove(first));
+        let second = files.add(open);
+        assert!(files.get(first).is_none() && files.get(second).is_some());
+    }
+}

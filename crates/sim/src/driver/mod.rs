@@ -1,0 +1,276 @@
+//! The driver of a simulated lane.
+
+mod datagrams;
+mod hand_over;
+pub(crate) mod lane;
+mod sockets;
+mod streams;
+pub(crate) mod submit;
+mod work;
+
+use crate::faults::{FaultKind, Planted};
+use crate::log::{Detail, Place as Where};
+use crate::net::connect::{ListenerPort, Opener};
+use crate::net::datagrams::DatagramPort;
+use crate::net::{Owner, Place};
+use crate::world::{Event, State, World};
+use corelane_seam::{Bell, Bind, Completion, Driver, DriverCounters, Fault, Handle, Listen, Op, Reason, Socket, Wait};
+use lane::Sleep;
+use sockets::{Body, StreamSocket};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// The fault of an operation on a void name (EBADF).
+const BAD_DESCRIPTOR: Fault = Fault { reason: Reason::Other, number: 9 };
+
+/// An operation's number in the books and its handle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Asked {
+    pub(crate) number: u64,
+    pub(crate) handle: Handle,
+}
+
+/// The doorbell; the world looks at it between turns.
+#[derive(Default)]
+pub(crate) struct SimBell {
+    rung: AtomicBool,
+    rings: AtomicU64,
+}
+
+impl SimBell {
+    /// Takes the ring, if there is one.
+    fn take(&self) -> bool {
+        self.rung.swap(false, Ordering::AcqRel)
+    }
+
+    pub(crate) fn is_rung(&self) -> bool {
+        self.rung.load(Ordering::Acquire)
+    }
+
+    /// How often it was rung.
+    pub(crate) fn rings(&self) -> u64 {
+        self.rings.load(Ordering::Acquire)
+    }
+}
+
+impl Bell for SimBell {
+    fn ring(&self) {
+        self.rings.fetch_add(1, Ordering::AcqRel);
+        self.rung.store(true, Ordering::Release);
+    }
+}
+
+/// The simulated driver of one lane; [`World::driver`] makes it. Its `collect` never blocks: where a real driver would
+/// sleep, it returns without completions, and [`World::step`] names the lane again when it has a reason to wake.
+///
+/// Dropping it is the sudden end of its lane: its connections are reset, and operations under way are a breach that
+/// [`World::check`] reports.
+pub struct SimDriver {
+    world: World,
+    lane: usize,
+}
+
+impl SimDriver {
+    pub(crate) fn new(world: World, lane: usize) -> Self {
+        Self { world, lane }
+    }
+
+    /// The number by which [`Turn::Lane`](crate::Turn::Lane) names this lane: drivers are counted from 0 in the order
+    /// of their making.
+    pub fn lane(&self) -> usize {
+        self.lane
+    }
+}
+
+impl std::fmt::Debug for SimDriver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "SimDriver(lane {})", self.lane)
+    }
+}
+
+impl Drop for SimDriver {
+    fn drop(&mut self) {
+        self.world.0.borrow_mut().end_lane(self.lane);
+    }
+}
+
+impl Driver for SimDriver {
+    fn name(&self) -> &'static str {
+        "sim"
+    }
+
+    fn now(&self) -> u64 {
+        self.world.now()
+    }
+
+    fn listen(&mut self, listen: &Listen) -> Result<Socket, Fault> {
+        self.world.0.borrow_mut().listen(self.lane, listen)
+    }
+
+    fn bind(&mut self, bind: &Bind) -> Result<Socket, Fault> {
+        self.world.0.borrow_mut().bind(self.lane, bind)
+    }
+
+    fn local_address(&self, socket: Socket) -> Result<SocketAddr, Fault> {
+        let state = self.world.0.borrow();
+        match state.lanes[self.lane].sockets.peek(socket) {
+            Some(Body::Listener { port, .. }) => Ok(state.net.listeners[port].place.address),
+            Some(Body::Datagram { port, .. }) => Ok(state.net.ports[port].place.address),
+            Some(Body::Stream(at)) => Ok(state.net.streams[&at.stream].addresses[at.side]),
+            None => Err(BAD_DESCRIPTOR),
+        }
+    }
+
+    fn refuse_new(&mut self, listener: Socket) {
+        let state = &mut *self.world.0.borrow_mut();
+        if let Some(Body::Listener { port, .. }) = state.lanes[self.lane].sockets.open(listener)
+            && let Some(listener) = state.net.listeners.get_mut(port)
+        {
+            listener.refuses_new = true;
+        }
+    }
+
+    fn finish(&mut self, socket: Socket) {
+        let state = &mut *self.world.0.borrow_mut();
+        if let Some(&mut StreamSocket { stream, side, .. }) = state.lanes[self.lane].sockets.stream(socket) {
+            state.finish_end(stream, side);
+        }
+    }
+
+    fn readable_bytes(&self, socket: Socket) -> usize {
+        let state = self.world.0.borrow();
+        match state.lanes[self.lane].sockets.peek(socket) {
+            Some(Body::Stream(at)) => state.net.streams[&at.stream].pipes[1 - at.side].readable(),
+            _ => 0,
+        }
+    }
+
+    fn push(&mut self, handle: Handle, op: Op) {
+        let state = &mut *self.world.0.borrow_mut();
+        let number = state.ledger.enter(self.lane, handle, &op);
+        state.log.note(state.clock.now(), Where::Lane(self.lane), "pushes", Detail::Handle(handle));
+        state.lanes[self.lane].submitted.push((Asked { number, handle }, op));
+    }
+
+    fn collect(&mut self, wait: Wait, at_most: usize, completions: &mut Vec<Completion>) {
+        self.world.0.borrow_mut().collect(self.lane, wait, at_most, completions);
+    }
+
+    fn bell(&self) -> Arc<dyn Bell> {
+        self.world.0.borrow().lanes[self.lane].bell.clone()
+    }
+
+    fn counters(&self) -> DriverCounters {
+        self.world.0.borrow().lanes[self.lane].counters
+    }
+}
+
+impl State {
+    fn listen(&mut self, lane: usize, listen: &Listen) -> Result<Socket, Fault> {
+        let host = self.lanes[lane].host;
+        let place = Place { host, address: listen.address, share: listen.share_port, v6_only: listen.v6_only };
+        let taken = self.net.listeners.values().map(|listener| &listener.place);
+        let address = self.net.settle_place(place, taken)?;
+        let port = self.net.name();
+        let socket = self.lanes[lane].sockets.add(Body::Listener { port, accept: None });
+        let listener = ListenerPort {
+            place: Place { address, ..place },
+            owner: Owner::Lane(lane, socket),
+            backlog: listen.backlog.max(1) as usize,
+            refuses_new: false,
+            options: listen.stream,
+            queue: VecDeque::new(),
+        };
+        self.net.listeners.insert(port, listener);
+        Ok(socket)
+    }
+
+    fn bind(&mut self, lane: usize, bind: &Bind) -> Result<Socket, Fault> {
+        let host = self.lanes[lane].host;
+        let place = Place { host, address: bind.address, share: bind.share_port, v6_only: bind.v6_only };
+        let taken = self.net.ports.values().map(|port| &port.place);
+        let address = self.net.settle_place(place, taken)?;
+        let port = self.net.name();
+        let socket = self.lanes[lane].sockets.add(Body::Datagram { port, receive: None });
+        let owner = Owner::Lane(lane, socket);
+        self.net.ports.insert(port, DatagramPort::new(Place { address, ..place }, owner, bind.receive_buffer_bytes));
+        Ok(socket)
+    }
+
+    fn collect(&mut self, lane: usize, wait: Wait, at_most: usize, completions: &mut Vec<Completion>) {
+        let cost = 200 + self.random.below(2_000);
+        self.clock.advance(cost);
+        let before = completions.len();
+        let own = &mut self.lanes[lane];
+        own.rings_seen = own.bell.rings();
+        let bell_rang = own.bell.take() | std::mem::take(&mut own.bell_rang);
+        own.sleep = Sleep::Awake;
+        own.ready.append(&mut own.starving);
+        self.carry_out(lane);
+        self.attempt_ready(lane, at_most);
+        self.hand_over(lane, at_most, completions);
+        if completions.len() == before && !bell_rang {
+            self.sleep(lane, wait);
+        }
+    }
+
+    fn sleep(&mut self, lane: usize, wait: Wait) {
+        let sleep = match wait {
+            Wait::No => return,
+            Wait::Until(time) => Sleep::Asleep(Some(time)),
+            Wait::Forever => Sleep::Asleep(None),
+        };
+        let own = &mut self.lanes[lane];
+        own.sleep = sleep;
+        own.counters.calls_wait += 1;
+        self.log.note(self.clock.now(), Where::Lane(lane), "sleeps", Detail::Nothing);
+    }
+
+    /// Notices the lane's bell; late, if chance wants it.
+    pub(crate) fn hear(&mut self, lane: usize) {
+        if self.lanes[lane].is_gone() || !self.lanes[lane].bell.take() || self.plants(Planted::LostDoorbell) {
+            return;
+        }
+        self.log.note(self.clock.now(), Where::Lane(lane), "is rung", Detail::Nothing);
+        if self.strikes(FaultKind::DelayedBell) {
+            let delay = self.random.delay();
+            self.lanes[lane].bells_late += 1;
+            self.clock.after(delay, Event::Bell { lane });
+        } else {
+            self.lanes[lane].bell_rang = true;
+        }
+    }
+
+    /// A late ring reaches its lane.
+    pub(crate) fn hear_late(&mut self, lane: usize) {
+        let own = &mut self.lanes[lane];
+        if !own.is_gone() {
+            own.bells_late -= 1;
+            own.bell_rang = true;
+        }
+    }
+
+    /// The sudden end of a lane.
+    fn end_lane(&mut self, lane: usize) {
+        self.ledger.abandon(lane);
+        let (host, arena, tuning) = (self.lanes[lane].host, self.lanes[lane].arena.clone(), self.lanes[lane].tuning);
+        let mut ended = std::mem::replace(&mut self.lanes[lane], lane::Lane::new(host, arena, tuning));
+        self.lanes[lane].sleep = Sleep::Gone;
+        self.lanes[lane].leaked = std::mem::take(&mut ended.leaked);
+        while let Some(slot) = ended.sockets.first().and_then(|socket| ended.sockets.remove(socket)) {
+            match slot.body {
+                Body::Listener { port, .. } => self.close_listener(port),
+                Body::Stream(at) => self.leave(at.stream, at.side, true),
+                Body::Datagram { port, .. } => drop(self.net.ports.remove(&port)),
+            }
+        }
+        let mine = |opener| matches!(opener, Opener::Lane(of, _) if of == lane);
+        let attempts: Vec<_> =
+            self.net.attempts.iter().filter(|(_, attempt)| mine(attempt.opener)).map(|(&name, _)| name).collect();
+        for name in attempts {
+            self.drop_attempt(name);
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! A lane's sockets, by index and generation.
+
+use super::Asked;
+use crate::check::Tally;
+use corelane_seam::{Chain, Datagrams, Lease, Socket};
+
+/// A receive that is under way.
+pub(crate) struct Receiving {
+    pub(crate) asked: Asked,
+    /// Where the bytes go, until how many there are; none lets the driver take the memory.
+    pub(crate) into: Option<(Lease, usize)>,
+}
+
+/// A lane's end of a connection.
+pub(crate) struct StreamSocket {
+    pub(crate) stream: u64,
+    pub(crate) side: usize,
+    pub(crate) receive: Option<Receiving>,
+    pub(crate) send: Option<(Asked, Chain)>,
+    /// Bytes that the lane was told were sent, and bytes that it was given.
+    pub(crate) claimed: u64,
+    pub(crate) given: Tally,
+    /// What its two pipes say to that, as of closing.
+    pub(crate) moved: Option<(u64, Tally)>,
+}
+
+pub(crate) enum Body {
+    Listener { port: u64, accept: Option<Asked> },
+    Stream(StreamSocket),
+    Datagram { port: u64, receive: Option<(Asked, Datagrams)> },
+}
+
+pub(crate) struct Slot {
+    generation: u32,
+    pub(crate) body: Body,
+    /// Its close operation, once that has begun.
+    pub(crate) closing: Option<Asked>,
+    /// Sends whose memory is not released yet.
+    pub(crate) holds: u32,
+    /// Whether it stands in the lane's ready list.
+    pub(crate) is_ready: bool,
+}
+
+#[derive(Default)]
+pub(crate) struct Sockets {
+    slots: Vec<Option<Slot>>,
+    free: Vec<u32>,
+    generation: u32,
+}
+
+impl Sockets {
+    pub(crate) fn add(&mut self, body: Body) -> Socket {
+        let index = self.free.pop().unwrap_or(self.slots.len() as u32);
+        if index as usize == self.slots.len() {
+            self.slots.push(None);
+        }
+        self.generation = self.generation.wrapping_add(1);
+        let slot = Slot { generation: self.generation, body, closing: None, holds: 0, is_ready: false };
+        self.slots[index as usize] = Some(slot);
+        Socket { index, generation: self.generation }
+    }
+
+    /// The socket, also while it is being closed.
+    pub(crate) fn get(&mut self, socket: Socket) -> Option<&mut Slot> {
+        self.slots.get_mut(socket.index as usize)?.as_mut().filter(|slot| slot.generation == socket.generation)
+    }
+
+    /// The socket's body, unless it is being closed.
+    pub(crate) fn open(&mut self, socket: Socket) -> Option<&mut Body> {
+        self.get(socket).filter(|slot| slot.closing.is_none()).map(|slot| &mut slot.body)
+    }
+
+    /// The connection, unless it is being closed.
+    pub(crate) fn stream(&mut self, socket: Socket) -> Option<&mut StreamSocket> {
+        if let Body::Stream(stream) = self.open(socket)? { Some(stream) } else { None }
+    }
+
+    /// As [`Sockets::open`], to look at.
+    pub(crate) fn peek(&self, socket: Socket) -> Option<&Body> {
+        let slot = self.slots.get(socket.index as usize)?.as_ref()?;
+        (slot.generation == socket.generation && slot.closing.is_none()).then_some(&slot.body)
+    }
+
+    pub(crate) fn remove(&mut self, socket: Socket) -> Option<Slot> {
+        self.get(socket)?;
+        self.free.push(socket.index);
+        self.slots[socket.index as usize].take()
+    }
+
+    /// Any socket that there is.
+    pub(crate) fn first(&self) -> Option<Socket> {
+        let (index, slot) = self.slots.iter().enumerate().find_map(|(index, slot)| Some((index, slot.as_ref()?)))?;
+        Some(Socket { index: index as u32, generation: slot.generation })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_void_once_its_socket_is_gone() {
+        let mut sockets = Sockets::default();
+        let body = |port| Body::Listener { port, accept: None };
+        let first = sockets.add(body(1));
+        assert!(sockets.remove(first).is_some() && sockets.remove(first).is_none());
+        let second = sockets.add(body(2));
+        assert_eq!(second.index, first.index);
+        assert!(sockets.get(first).is_none() && sockets.peek(second).is_some());
+        assert_eq!(sockets.first(), Some(second));
+    }
+
+    #[test]
+    fn a_closing_socket_takes_no_operation() {
+        let mut sockets = Sockets::default();
+        let socket = sockets.add(Body::Listener { port: 1, accept: None });
+        sockets.get(socket).unwrap().closing = Some(Asked { number: 1, handle: corelane_seam::Handle::new(0, 0, 0) });
+        assert!(sockets.open(socket).is_none() && sockets.peek(socket).is_none() && sockets.get(socket).is_some());
+    }
+}

@@ -1,0 +1,254 @@
+//! Accepting, receiving and sending on connections.
+
+use super::Asked;
+use super::hand_over::entry;
+use super::lane::{Entry, Held};
+use super::sockets::{Body, Receiving, StreamSocket};
+use crate::faults::{FaultKind, Planted};
+use crate::net::Owner;
+use crate::net::streams::Incoming;
+use crate::world::{Event, State};
+use corelane_seam::{Chain, Completion, Fault, Lease, Outcome, Reason, Segment, Socket};
+
+const NO_DESCRIPTOR: Fault = Fault { reason: Reason::NoDescriptor, number: 24 };
+/// A file is shorter than the part of it that was to be sent (EIO).
+const SHORT_FILE: Fault = Fault { reason: Reason::Other, number: 5 };
+
+impl State {
+    /// Makes the lane's socket for its end of a connection.
+    pub(crate) fn take_stream(&mut self, lane: usize, stream: u64, side: usize) -> Socket {
+        let at = StreamSocket { stream, side, receive: None, send: None, claimed: 0, given: Default::default(), moved: None };
+        let socket = self.lanes[lane].sockets.add(Body::Stream(at));
+        if let Some(entry) = self.net.streams.get_mut(&stream) {
+            entry.ends[side].owner = Owner::Lane(lane, socket);
+        }
+        socket
+    }
+
+    pub(super) fn attempt_accept(&mut self, lane: usize, listener: Socket) {
+        let Some(&mut Body::Listener { port, accept: Some(asked) }) = self.lanes[lane].sockets.open(listener) else { return };
+        for _ in 0..self.lanes[lane].tuning.accept_batch.max(1) {
+            let Some(queue) = self.net.listeners.get_mut(&port).map(|listener| &mut listener.queue) else { return };
+            let Some(&stream) = queue.front() else { return };
+            if self.strikes(FaultKind::RefusedAccept) {
+                if let Some(Body::Listener { accept, .. }) = self.lanes[lane].sockets.open(listener) {
+                    *accept = None;
+                }
+                return self.complete(lane, asked, Some(listener), Outcome::Failed(NO_DESCRIPTOR));
+            }
+            if let Some(listener) = self.net.listeners.get_mut(&port) {
+                listener.queue.pop_front();
+            }
+            let socket = self.take_stream(lane, stream, 1);
+            let [peer, local] = self.net.streams[&stream].addresses;
+            let mut accepted = entry(asked, Some(listener), Outcome::Accepted { socket, peer, local });
+            accepted.completion.more = true;
+            self.enqueue(lane, accepted);
+        }
+        self.wake_socket(lane, listener);
+    }
+
+    /// Answers how many bytes of the lane's memory it took.
+    pub(super) fn attempt_receive(&mut self, lane: usize, socket: Socket) -> usize {
+        let Some(at) = self.lanes[lane].sockets.stream(socket) else { return 0 };
+        let (name, side) = (at.stream, at.side);
+        let Some(receiving) = at.receive.take() else { return 0 };
+        let Some(stream) = self.net.streams.get_mut(&name) else { return 0 };
+        match stream.incoming(side) {
+            Incoming::Nothing => self.put_back(lane, socket, receiving),
+            Incoming::Bytes(readable) => return self.receive_bytes(lane, socket, receiving, readable),
+            Incoming::Fault(fault) => {
+                let (asked, outcome) = receiving.failed(fault);
+                self.complete(lane, asked, Some(socket), outcome);
+            }
+            Incoming::End => {
+                let outcome = match receiving.into {
+                    Some((lease, _)) => Outcome::Filled { lease, fault: None },
+                    None => Outcome::EndOfStream,
+                };
+                self.complete(lane, receiving.asked, Some(socket), outcome);
+            }
+        }
+        0
+    }
+
+    fn put_back(&mut self, lane: usize, socket: Socket, receiving: Receiving) {
+        if let Some(at) = self.lanes[lane].sockets.stream(socket) {
+            at.receive = Some(receiving);
+        }
+    }
+
+    fn receive_bytes(&mut self, lane: usize, socket: Socket, receiving: Receiving, readable: usize) -> usize {
+        let asked = receiving.asked;
+        let (mut lease, until) = match receiving.into {
+            Some(into) => into,
+            None => match self.receive_lease(lane, socket, self.lanes[lane].tuning.receive_bytes) {
+                Some(lease) => (lease, usize::MAX),
+                None => {
+                    self.put_back(lane, socket, Receiving { asked, into: None });
+                    return 0;
+                }
+            },
+        };
+        let added = self.fill(lane, socket, &mut lease, until, readable);
+        if until == usize::MAX {
+            let used = lease.capacity();
+            let bytes = lease.share();
+            if self.plants(Planted::LeakedLease) {
+                self.lanes[lane].leaked.push(bytes.clone());
+            }
+            self.complete(lane, asked, Some(socket), Outcome::Received(bytes));
+            return used;
+        }
+        let filled = Entry { added, ..entry(asked, Some(socket), Outcome::Filled { lease, fault: None }) };
+        self.enqueue(lane, filled);
+        0
+    }
+
+    /// Memory for a receive; without any the socket waits.
+    pub(super) fn receive_lease(&mut self, lane: usize, socket: Socket, bytes: usize) -> Option<Lease> {
+        if self.strikes(FaultKind::NoMemory) {
+            let delay = self.random.delay();
+            self.clock.after(delay, Event::Memory { lane, socket });
+        } else if let Some(lease) = self.lanes[lane].arena.lease(bytes) {
+            return Some(lease);
+        } else {
+            self.lanes[lane].starving.push(socket);
+        }
+        self.lanes[lane].counters.receives_starved += 1;
+        None
+    }
+
+    /// Moves what has arrived behind the data of `lease`; answers how much.
+    fn fill(&mut self, lane: usize, socket: Socket, lease: &mut Lease, until: usize, readable: usize) -> usize {
+        let Some(at) = self.lanes[lane].sockets.stream(socket) else { return 0 };
+        let (name, side) = (at.stream, at.side);
+        let room = lease.room().min(until.saturating_sub(lease.len()));
+        let mut bytes = readable.min(room);
+        if bytes > 1 && self.strikes(FaultKind::ShortRead) {
+            bytes = self.random.one_to(bytes - 1);
+        }
+        let Some(stream) = self.net.streams.get_mut(&name) else { return 0 };
+        stream.pipes[1 - side].read(&mut lease.spare()[..bytes]);
+        if bytes > 0 && self.plants(Planted::CorruptByte) {
+            lease.spare()[bytes - 1] ^= 0x20;
+        }
+        lease.advance(bytes);
+        self.pump(name, 1 - side);
+        if self.strikes(FaultKind::Reset) {
+            self.cut(name);
+        }
+        bytes
+    }
+
+    pub(super) fn attempt_send(&mut self, lane: usize, socket: Socket) {
+        let Some(at) = self.lanes[lane].sockets.stream(socket) else { return };
+        let (name, side) = (at.stream, at.side);
+        let Some((asked, chain)) = at.send.take() else { return };
+        let Some(stream) = self.net.streams.get_mut(&name) else { return };
+        match stream.outgoing(side) {
+            Ok(0) => {
+                if let Some(at) = self.lanes[lane].sockets.stream(socket) {
+                    at.send = Some((asked, chain));
+                }
+            }
+            Ok(room) => self.send_bytes(lane, socket, asked, chain, room),
+            Err(fault) => {
+                let outcome = Outcome::Sent { bytes: 0, rest: chain, fault: Some(fault) };
+                self.complete(lane, asked, Some(socket), outcome);
+            }
+        }
+    }
+
+    fn send_bytes(&mut self, lane: usize, socket: Socket, asked: Asked, mut chain: Chain, room: usize) {
+        let mut most = room.min(chain.len());
+        if most > 1 && self.strikes(FaultKind::ShortWrite) {
+            most = self.random.one_to(most - 1);
+        }
+        let mut sent = Chain::new();
+        chain.move_to(most, &mut sent);
+        let meant = self.gather(lane, sent.segments());
+        let fault = (meant.len() < most).then_some(SHORT_FILE);
+        let mut rest = sent.clone();
+        rest.skip(meant.len());
+        rest.append(&mut chain);
+        let bytes = self.put_on_wire(lane, socket, &meant, &mut rest);
+        let mut completion = Completion::last(asked.handle, Outcome::Sent { bytes, rest, fault });
+        if self.strikes(FaultKind::LateRelease) {
+            completion.released = false;
+            self.hold(lane, Held::new(asked, socket, sent));
+        }
+        self.enqueue(lane, Entry { completion, ..entry(asked, Some(socket), Outcome::Done) });
+    }
+
+    /// Gives bytes to the network; answers how many the lane is told were sent.
+    fn put_on_wire(&mut self, lane: usize, socket: Socket, meant: &[u8], rest: &mut Chain) -> usize {
+        let Some(at) = self.lanes[lane].sockets.stream(socket) else { return 0 };
+        let (name, side) = (at.stream, at.side);
+        let mut left = meant.to_vec();
+        if !left.is_empty() && self.plants(Planted::LostByte) {
+            left.pop();
+        }
+        if self.plants(Planted::EarlyRelease) {
+            left.fill(0xa5);
+        }
+        if let Some(stream) = self.net.streams.get_mut(&name) {
+            stream.pipes[side].put(meant, &left);
+        }
+        self.pump(name, side);
+        if self.strikes(FaultKind::Reset) {
+            self.cut(name);
+        }
+        if meant.is_empty() || !self.plants(Planted::RepeatedByte) {
+            return meant.len();
+        }
+        rest.push_front(&b"R"[..]);
+        meant.len() - 1
+    }
+
+    /// The bytes of segments, up to the first that a file does not have.
+    pub(super) fn gather<'a>(&self, lane: usize, segments: impl Iterator<Item = &'a Segment>) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for segment in segments {
+            let part = match segment {
+                Segment::File(part) => match self.lanes[lane].files.get(part.file) {
+                    Some(open) if open.read => self.files.slice(open.content, part.offset, part.length),
+                    _ => &[],
+                },
+                Segment::Shared(shared) => shared,
+                Segment::Static(part) => part,
+            };
+            bytes.extend_from_slice(part);
+            if part.len() < segment.len() {
+                break;
+            }
+        }
+        bytes
+    }
+
+    /// Keeps a send's memory for some time after its end.
+    fn hold(&mut self, lane: usize, held: Held) {
+        if let Some(slot) = self.lanes[lane].sockets.get(held.socket) {
+            slot.holds += 1;
+        }
+        let (number, delay) = (held.asked.number, self.random.delay());
+        self.lanes[lane].held.insert(number, held);
+        self.clock.after(delay, Event::Release { lane, number });
+    }
+
+    /// Releases it, unless somebody wrote to it meanwhile.
+    pub(crate) fn release(&mut self, lane: usize, number: u64) {
+        let Some(held) = self.lanes[lane].held.remove(&number) else { return };
+        if !held.is_unchanged() {
+            self.ledger.blame(crate::Violation::MemoryChanged { lane, handle: held.asked.handle });
+        }
+        let Held { asked, socket, .. } = held;
+        if !self.plants(Planted::LostRelease) {
+            self.complete(lane, asked, Some(socket), Outcome::Released);
+        }
+        if let Some(slot) = self.lanes[lane].sockets.get(socket) {
+            slot.holds -= 1;
+            self.complete_close(lane, socket);
+        }
+    }
+}

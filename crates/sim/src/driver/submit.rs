@@ -1,0 +1,314 @@
+//! Carrying out what the lane submitted, and ending it early.
+
+use super::hand_over::entry;
+use super::lane::Sleep;
+use super::sockets::{Body, Receiving, StreamSocket};
+use super::{Asked, BAD_DESCRIPTOR};
+use crate::faults::{FaultKind, Planted};
+use crate::net::connect::Opener;
+use crate::world::{Event, State};
+use corelane_seam::{Fault, Handle, Op, Outcome, Reason, Socket, Train};
+
+impl State {
+    /// Carries out what was submitted, in order.
+    pub(super) fn carry_out(&mut self, lane: usize) {
+        let mut submitted = std::mem::take(&mut self.lanes[lane].submitted);
+        self.lanes[lane].counters.calls_work += submitted.len() as u64;
+        for (asked, op) in submitted.drain(..) {
+            self.start(lane, asked, op);
+        }
+        self.lanes[lane].submitted = submitted;
+    }
+
+    fn start(&mut self, lane: usize, asked: Asked, op: Op) {
+        match op {
+            Op::StopAccept { listener } => self.stop_socket(lane, listener),
+            Op::StopReceive { socket } => self.stop_socket(lane, socket),
+            Op::Cancel { target } => self.cancel(lane, target),
+            Op::Close { socket, reset } => self.close(lane, asked, socket, reset),
+            Op::Connect { to, from, options } => {
+                let host = self.lanes[lane].host;
+                if let Err(fault) = self.start_attempt(Opener::Lane(lane, asked), host, from, to, options) {
+                    self.complete(lane, asked, None, Outcome::Failed(fault));
+                }
+            }
+            Op::Poll { descriptor, interest } => self.poll(lane, asked, descriptor, interest),
+            Op::Offload(work) => self.offload(lane, asked, work),
+            Op::Open { .. } | Op::Read { .. } | Op::Write { .. } | Op::Sync { .. } | Op::CloseFile { .. } => {
+                self.start_on_file(lane, asked, op)
+            }
+            op => self.start_on_socket(lane, asked, op),
+        }
+    }
+
+    fn start_on_socket(&mut self, lane: usize, asked: Asked, op: Op) {
+        let socket = match &op {
+            Op::Accept { listener: socket }
+            | Op::Receive { socket }
+            | Op::ReceiveInto { socket, .. }
+            | Op::Send { socket, .. }
+            | Op::ReceiveDatagrams { socket, .. }
+            | Op::SendDatagrams { socket, .. } => *socket,
+            _ => return self.complete(lane, asked, None, refused(op, Fault::of(Reason::Unsupported))),
+        };
+        match (self.lanes[lane].sockets.open(socket), op) {
+            (Some(Body::Listener { accept: accept @ None, .. }), Op::Accept { .. }) => *accept = Some(asked),
+            (Some(Body::Stream(StreamSocket { receive: receive @ None, .. })), Op::Receive { .. }) => {
+                *receive = Some(Receiving { asked, into: None });
+            }
+            (Some(Body::Stream(StreamSocket { receive: receive @ None, .. })), Op::ReceiveInto { lease, until, .. }) => {
+                *receive = Some(Receiving { asked, into: Some((lease, until)) });
+            }
+            (Some(Body::Stream(StreamSocket { send: send @ None, .. })), Op::Send { chain, .. }) => {
+                *send = Some((asked, chain));
+                return self.make_ready_socket(lane, socket);
+            }
+            (Some(Body::Datagram { receive: receive @ None, .. }), Op::ReceiveDatagrams { into, .. }) => {
+                *receive = Some((asked, into));
+            }
+            (Some(&mut Body::Datagram { port, .. }), Op::SendDatagrams { trains, .. }) => {
+                return self.send_datagrams(lane, asked, socket, port, trains);
+            }
+            (_, op) => return self.complete(lane, asked, Some(socket), refused(op, BAD_DESCRIPTOR)),
+        }
+        self.wake_socket(lane, socket);
+    }
+
+    /// Puts a socket into the ready list.
+    fn make_ready_socket(&mut self, lane: usize, socket: Socket) {
+        let own = &mut self.lanes[lane];
+        if let Some(slot) = own.sockets.get(socket)
+            && !std::mem::replace(&mut slot.is_ready, true)
+        {
+            own.ready.push(socket);
+        }
+    }
+
+    /// Puts a socket into the ready list if an operation on it can go on.
+    pub(crate) fn wake_socket(&mut self, lane: usize, socket: Socket) {
+        if self.can_go_on(lane, socket) {
+            self.make_ready_socket(lane, socket);
+        }
+    }
+
+    fn can_go_on(&self, lane: usize, socket: Socket) -> bool {
+        match self.lanes[lane].sockets.peek(socket) {
+            Some(Body::Listener { port, accept: Some(_) }) => !self.net.listeners[port].queue.is_empty(),
+            Some(Body::Stream(at)) if at.send.is_some() && self.net.streams[&at.stream].is_writable(at.side) => true,
+            _ => self.can_receive(lane, socket),
+        }
+    }
+
+    fn can_receive(&self, lane: usize, socket: Socket) -> bool {
+        match self.lanes[lane].sockets.peek(socket) {
+            Some(Body::Stream(at)) => at.receive.is_some() && self.net.streams[&at.stream].is_readable(at.side),
+            Some(Body::Datagram { port, receive: Some(_) }) => self.net.ports[port].is_readable(),
+            _ => false,
+        }
+    }
+
+    /// Tries what is ready: first what gives memory back, then what takes it.
+    pub(super) fn attempt_ready(&mut self, lane: usize, at_most: usize) {
+        let ready = std::mem::take(&mut self.lanes[lane].ready);
+        for &socket in &ready {
+            if let Some(slot) = self.lanes[lane].sockets.get(socket) {
+                slot.is_ready = false;
+            }
+            self.attempt_send(lane, socket);
+            self.attempt_accept(lane, socket);
+        }
+        let mut budget = self.lanes[lane].tuning.receive_cycle_bytes.max(1);
+        for socket in ready {
+            if budget == 0 || self.lanes[lane].completed.len() >= at_most.max(1) {
+                self.wake_socket(lane, socket);
+                continue;
+            }
+            let used = self.attempt_receive(lane, socket) + self.attempt_receive_datagrams(lane, socket);
+            budget = budget.saturating_sub(used);
+        }
+    }
+
+    fn stop_socket(&mut self, lane: usize, socket: Socket) {
+        let number = match self.lanes[lane].sockets.open(socket) {
+            Some(Body::Listener { accept: Some(asked), .. }) => asked.number,
+            Some(Body::Stream(StreamSocket { receive: Some(receiving), .. })) => receiving.asked.number,
+            Some(Body::Datagram { receive: Some((asked, _)), .. }) => asked.number,
+            _ => return,
+        };
+        self.stop_soon(lane, Stop { number, socket: Some(socket) });
+    }
+
+    fn cancel(&mut self, lane: usize, target: Handle) {
+        let connects = self.net.attempts.values().filter_map(|attempt| match attempt.opener {
+            Opener::Lane(of, asked) if of == lane => Some(asked),
+            _ => None,
+        });
+        let polls = self.lanes[lane].polls.iter().map(|poll| poll.0);
+        let found = connects.chain(polls).find(|asked| asked.handle == target);
+        if let Some(Asked { number, .. }) = found {
+            self.stop_soon(lane, Stop { number, socket: None });
+        }
+    }
+
+    /// Stops an operation now, or late if chance wants it.
+    fn stop_soon(&mut self, lane: usize, stop: Stop) {
+        if self.is_struck(FaultKind::CancelRace) {
+            let delay = self.random.delay();
+            self.clock.after(delay, Event::Stop { lane, stop });
+        } else {
+            self.stop(lane, stop);
+        }
+    }
+
+    /// A late stop takes effect: a race, if its operation has ended meanwhile.
+    pub(crate) fn stop_late(&mut self, lane: usize, stop: Stop) {
+        if self.lanes[lane].sleep != Sleep::Gone && !self.stop(lane, stop) {
+            self.count(FaultKind::CancelRace);
+        }
+    }
+
+    /// Answers whether the operation was still under way.
+    fn stop(&mut self, lane: usize, stop: Stop) -> bool {
+        match stop.socket {
+            Some(socket) => self.stop_on_socket(lane, socket, stop.number),
+            None => self.stop_connect(lane, stop.number) || self.stop_poll(lane, stop.number),
+        }
+    }
+
+    fn stop_on_socket(&mut self, lane: usize, socket: Socket, number: u64) -> bool {
+        let under_way = |body: &Body| match body {
+            Body::Listener { accept, .. } => *accept,
+            Body::Stream(at) => at.receive.as_ref().map(|receiving| receiving.asked),
+            Body::Datagram { receive, .. } => receive.as_ref().map(|receive| receive.0),
+        };
+        let is_under_way = |state: &Self| {
+            let body = state.lanes[lane].sockets.peek(socket);
+            body.and_then(under_way).is_some_and(|asked| asked.number == number)
+        };
+        if !is_under_way(self) {
+            return false;
+        }
+        self.attempt_receive(lane, socket);
+        self.attempt_receive_datagrams(lane, socket);
+        // What has arrived is still delivered, once there is memory for it.
+        if is_under_way(self) && !self.can_receive(lane, socket) {
+            self.cancel_on_socket(lane, socket);
+        }
+        true
+    }
+
+    fn stop_connect(&mut self, lane: usize, number: u64) -> bool {
+        let mine = |opener: Opener| matches!(opener, Opener::Lane(of, asked) if of == lane && asked.number == number);
+        let found = self.net.attempts.iter().find(|(_, attempt)| mine(attempt.opener)).map(|(&name, _)| name);
+        let Some(name) = found else { return false };
+        if self.plants(Planted::LeakedCancel) {
+            self.drop_attempt(name);
+        } else {
+            self.fail_attempt(name, Fault::CANCELLED);
+        }
+        true
+    }
+
+    fn stop_poll(&mut self, lane: usize, number: u64) -> bool {
+        let polls = &mut self.lanes[lane].polls;
+        let Some(index) = polls.iter().position(|poll| poll.0.number == number) else { return false };
+        let (asked, ..) = polls.remove(index);
+        self.complete_cancelled(lane, asked, None, Outcome::Failed(Fault::CANCELLED));
+        true
+    }
+
+    /// Ends the receive or accept that is under way on a socket.
+    fn cancel_on_socket(&mut self, lane: usize, socket: Socket) {
+        let Some(slot) = self.lanes[lane].sockets.get(socket) else { return };
+        let cancelled = match &mut slot.body {
+            Body::Listener { accept, .. } => accept.take().map(|asked| (asked, Outcome::Failed(Fault::CANCELLED))),
+            Body::Stream(at) => at.receive.take().map(|receiving| receiving.failed(Fault::CANCELLED)),
+            Body::Datagram { receive, .. } => {
+                receive.take().map(|(asked, batch)| (asked, Outcome::Arrived { batch, fault: Some(Fault::CANCELLED) }))
+            }
+        };
+        if let Some((asked, outcome)) = cancelled {
+            self.complete_cancelled(lane, asked, Some(socket), outcome);
+        }
+    }
+
+    fn complete_cancelled(&mut self, lane: usize, asked: Asked, socket: Option<Socket>, outcome: Outcome) {
+        if !self.plants(Planted::LeakedCancel) {
+            self.complete(lane, asked, socket, outcome);
+        }
+    }
+
+    fn close(&mut self, lane: usize, asked: Asked, socket: Socket, reset: bool) {
+        if self.lanes[lane].sockets.open(socket).is_none() {
+            return self.complete(lane, asked, None, Outcome::Failed(BAD_DESCRIPTOR));
+        }
+        if self.plants(Planted::EarlyClose) {
+            let early = super::lane::Entry { is_barrier: false, ..entry(asked, Some(socket), Outcome::Closed) };
+            self.enqueue(lane, early);
+        }
+        self.cancel_on_socket(lane, socket);
+        self.cancel_send(lane, socket);
+        let Some(slot) = self.lanes[lane].sockets.get(socket) else { return };
+        slot.closing = Some(asked);
+        match &mut slot.body {
+            &mut Body::Listener { port, .. } => self.close_listener(port),
+            &mut Body::Datagram { port, .. } => drop(self.net.ports.remove(&port)),
+            Body::Stream(at) => {
+                let (name, side) = (at.stream, at.side);
+                let pipes = &self.net.streams[&name].pipes;
+                at.moved = Some((pipes[side].taken.bytes, pipes[1 - side].read));
+                self.leave(name, side, reset);
+            }
+        }
+        self.complete_close(lane, socket);
+    }
+
+    fn cancel_send(&mut self, lane: usize, socket: Socket) {
+        let Some(at) = self.lanes[lane].sockets.stream(socket) else { return };
+        if let Some((asked, rest)) = at.send.take() {
+            let outcome = Outcome::Sent { bytes: 0, rest, fault: Some(Fault::CANCELLED) };
+            self.complete_cancelled(lane, asked, Some(socket), outcome);
+        }
+    }
+
+    /// Reports a socket closed once nothing of it is left.
+    pub(super) fn complete_close(&mut self, lane: usize, socket: Socket) {
+        let Some(slot) = self.lanes[lane].sockets.get(socket) else { return };
+        if let (Some(asked), 0) = (slot.closing, slot.holds) {
+            self.complete(lane, asked, Some(socket), Outcome::Closed);
+        }
+    }
+}
+
+/// Which operation to stop: its number, and its socket if it has one.
+#[derive(Clone, Copy)]
+pub(crate) struct Stop {
+    pub(crate) number: u64,
+    pub(crate) socket: Option<Socket>,
+}
+
+impl Receiving {
+    /// How it ends with `fault`.
+    pub(super) fn failed(self, fault: Fault) -> (Asked, Outcome) {
+        let outcome = match self.into {
+            Some((lease, _)) => Outcome::Filled { lease, fault: Some(fault) },
+            None => Outcome::Failed(fault),
+        };
+        (self.asked, outcome)
+    }
+}
+
+/// How an operation ends that never began; its memory goes back.
+pub(super) fn refused(op: Op, fault: Fault) -> Outcome {
+    match op {
+        Op::ReceiveInto { lease, .. } | Op::Read { lease, .. } => Outcome::Filled { lease, fault: Some(fault) },
+        Op::Send { chain, .. } => Outcome::Sent { bytes: 0, rest: chain, fault: Some(fault) },
+        Op::ReceiveDatagrams { into, .. } => Outcome::Arrived { batch: into, fault: Some(fault) },
+        Op::SendDatagrams { mut trains, .. } => {
+            let refused = trains.trains().iter().map(Train::datagrams).sum::<usize>() as u32;
+            trains.clear();
+            Outcome::Departed { trains, datagrams: 0, refused, calls: 0 }
+        }
+        _ => Outcome::Failed(fault),
+    }
+}

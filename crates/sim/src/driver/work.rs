@@ -1,0 +1,128 @@
+//! Files, offloaded calls, and descriptors of others.
+
+use super::lane::{FileWork, OpenFile};
+use super::submit::refused;
+use super::{Asked, BAD_DESCRIPTOR};
+use crate::faults::FaultKind;
+use crate::world::{Event, State};
+use corelane_seam::{Fault, Interest, Lease, OffloadResult, OffloadWork, Op, Outcome, Reason};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// The disk failed (EIO).
+const DISK: Fault = Fault { reason: Reason::Other, number: 5 };
+
+impl State {
+    /// Starts work on a file; it ends after some time.
+    pub(super) fn start_on_file(&mut self, lane: usize, asked: Asked, op: Op) {
+        let files = &mut self.lanes[lane].files;
+        let work = match op {
+            Op::Open { path, options } => FileWork::Open { path, options },
+            Op::CloseFile { file } => {
+                let outcome = if files.remove(file) { Outcome::Done } else { Outcome::Failed(BAD_DESCRIPTOR) };
+                return self.complete(lane, asked, None, outcome);
+            }
+            Op::Read { file, offset, lease, until } => match files.get(file).filter(|open| open.read) {
+                Some(OpenFile { content, .. }) => FileWork::Read { content, offset, lease, until },
+                None => return self.complete(lane, asked, None, Outcome::Filled { lease, fault: Some(BAD_DESCRIPTOR) }),
+            },
+            Op::Write { file, offset, bytes } => match files.get(file).filter(|open| open.write) {
+                Some(OpenFile { content, .. }) => FileWork::Write { content, offset, bytes },
+                None => return self.complete(lane, asked, None, Outcome::Failed(BAD_DESCRIPTOR)),
+            },
+            Op::Sync { file } if files.get(file).is_some() => FileWork::Sync,
+            op => return self.complete(lane, asked, None, refused(op, BAD_DESCRIPTOR)),
+        };
+        let delay = self.random.delay();
+        self.clock.after(delay, Event::File { lane, asked, work });
+    }
+
+    /// Work on a file ends.
+    pub(crate) fn work_on_file(&mut self, lane: usize, asked: Asked, work: FileWork) {
+        if self.lanes[lane].is_gone() {
+            return;
+        }
+        let fails = self.strikes(FaultKind::FileError);
+        let outcome = match work {
+            FileWork::Read { lease, .. } if fails => Outcome::Filled { lease, fault: Some(DISK) },
+            _ if fails => Outcome::Failed(DISK),
+            FileWork::Read { content, offset, lease, until } => self.read_file(content, offset, lease, until),
+            FileWork::Open { path, options } => match self.files.open(path, options) {
+                Ok(content) => {
+                    let open = OpenFile { content, read: options.read, write: options.write };
+                    Outcome::Opened { file: self.lanes[lane].files.add(open), length: self.files.length(content) }
+                }
+                Err(fault) => Outcome::Failed(fault),
+            },
+            FileWork::Write { content, offset, bytes } => match self.files.write(content, offset, &bytes) {
+                Ok(()) => Outcome::Written { bytes: bytes.len() },
+                Err(fault) => Outcome::Failed(fault),
+            },
+            FileWork::Sync => Outcome::Done,
+        };
+        self.complete(lane, asked, None, outcome);
+    }
+
+    fn read_file(&mut self, content: usize, offset: u64, mut lease: Lease, until: usize) -> Outcome {
+        let room = lease.room().min(until.saturating_sub(lease.len()));
+        let mut bytes = self.files.slice(content, offset, room as u64).len();
+        if bytes > 1 && self.strikes(FaultKind::ShortFileRead) {
+            bytes = self.random.one_to(bytes - 1);
+        }
+        lease.append(self.files.slice(content, offset, bytes as u64));
+        Outcome::Filled { lease, fault: None }
+    }
+
+    pub(super) fn offload(&mut self, lane: usize, asked: Asked, work: OffloadWork) {
+        let own = &mut self.lanes[lane];
+        if own.offloaded >= own.tuning.offload_max {
+            return self.complete(lane, asked, None, Outcome::Failed(Fault::of(Reason::Busy)));
+        }
+        own.offloaded += 1;
+        let delay = self.random.delay();
+        self.clock.after(delay, Event::Offload { lane, asked, work });
+    }
+
+    /// Runs an offloaded call; a panic in it is its caller's fault and nobody else's.
+    pub(crate) fn run_offloaded(&mut self, lane: usize, asked: Asked, work: OffloadWork) {
+        let result = catch_unwind(AssertUnwindSafe(work.0));
+        if self.lanes[lane].is_gone() {
+            return;
+        }
+        self.lanes[lane].offloaded -= 1;
+        let outcome = match result {
+            Ok(value) => Outcome::Offloaded(OffloadResult(value)),
+            Err(_) => Outcome::Failed(Fault::of(Reason::Other)),
+        };
+        self.complete(lane, asked, None, outcome);
+    }
+
+    pub(super) fn poll(&mut self, lane: usize, asked: Asked, descriptor: i32, interest: Interest) {
+        let Some(&ready) = self.descriptors.get(&descriptor) else {
+            return self.complete(lane, asked, None, Outcome::Failed(BAD_DESCRIPTOR));
+        };
+        match common(ready, interest) {
+            Some(interest) => self.complete(lane, asked, None, Outcome::Ready { interest }),
+            None => self.lanes[lane].polls.push((asked, descriptor, interest)),
+        }
+    }
+
+    /// Changes what a descriptor is ready for, and ends the polls that waited for it.
+    pub(crate) fn make_ready(&mut self, descriptor: i32, ready: Interest) {
+        self.descriptors.insert(descriptor, ready);
+        for lane in 0..self.lanes.len() {
+            let polls = std::mem::take(&mut self.lanes[lane].polls);
+            for (asked, of, interest) in polls {
+                match common(ready, interest).filter(|_| of == descriptor) {
+                    Some(interest) => self.complete(lane, asked, None, Outcome::Ready { interest }),
+                    None => self.lanes[lane].polls.push((asked, of, interest)),
+                }
+            }
+        }
+    }
+}
+
+/// What is both there and wanted.
+fn common(ready: Interest, wanted: Interest) -> Option<Interest> {
+    let both = Interest { read: ready.read && wanted.read, write: ready.write && wanted.write };
+    (both != Interest::default()).then_some(both)
+}

@@ -1,0 +1,180 @@
+//! What a world does to its lanes on purpose: faults that a correct lane survives, and planted driver bugs that a good
+//! test finds.
+
+use crate::random::Random;
+
+/// Declares each fault once: the field with its chance, the kind, and their list.
+macro_rules! faults {
+    ($($(#[$doc:meta])* $field:ident: $kind:ident,)*) => {
+        /// How likely each fault is, in chances per 1,000 opportunities (0 never, 1,000 always).
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Faults { $($(#[$doc])* pub $field: u16,)* }
+
+        /// The name of a fault.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum FaultKind { $($(#[$doc])* $kind,)* }
+
+        impl FaultKind {
+            /// Every kind.
+            pub const ALL: [Self; [$(Self::$kind),*].len()] = [$(Self::$kind),*];
+
+            /// The name, as the field of [`Faults`] spells it.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$kind => stringify!($field),)* }
+            }
+        }
+
+        impl Faults {
+            /// The chance of one kind.
+            pub const fn chance(&self, kind: FaultKind) -> u16 {
+                match kind { $(FaultKind::$kind => self.$field,)* }
+            }
+
+            /// Gives every field what `chance` answers for its kind.
+            fn of(mut chance: impl FnMut(FaultKind) -> u16) -> Self {
+                Self { $($field: chance(FaultKind::$kind),)* }
+            }
+        }
+    };
+}
+
+faults! {
+    /// A receive brings less than has arrived.
+    short_read: ShortRead,
+    /// A send takes less than there is room for.
+    short_write: ShortWrite,
+    /// A completion overtakes completions of other operations.
+    reordered_completion: ReorderedCompletion,
+    /// A completion is handed over some time after the operation ended.
+    late_completion: LateCompletion,
+    /// A send's memory is released some time after its end ([`Outcome::Released`](corelane_seam::Outcome::Released)).
+    late_release: LateRelease,
+    /// No memory for a receive, for some time, as if the arena were used up.
+    no_memory: NoMemory,
+    /// The network resets a connection, for both ends.
+    reset: Reset,
+    /// Accepting ends with [`NoDescriptor`](corelane_seam::Reason::NoDescriptor).
+    refused_accept: RefusedAccept,
+    /// A stop or cancel takes effect late, when the operation may have ended by itself; counted if it had.
+    cancel_race: CancelRace,
+    /// The clock jumps forward, by up to two seconds; drawn at each step.
+    clock_jump: ClockJump,
+    /// A file operation fails with EIO.
+    file_error: FileError,
+    /// A file read brings less than the file has.
+    short_file_read: ShortFileRead,
+    /// A datagram is lost.
+    datagram_loss: DatagramLoss,
+    /// A datagram arrives twice.
+    datagram_duplicate: DatagramDuplicate,
+    /// A datagram arrives behind later ones.
+    datagram_reorder: DatagramReorder,
+    /// A sleeping lane wakes for no reason; drawn at each step.
+    spurious_wake: SpuriousWake,
+    /// A doorbell wakes its lane late; it is never lost.
+    delayed_bell: DelayedBell,
+}
+
+impl Faults {
+    /// No fault.
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// A mix drawn from `seed`: each kind off, rare or frequent (up to 10 %), so that different seeds meet different
+    /// combinations.
+    pub fn all(seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        Self::of(|_| match random.below(4) {
+            0 => 0,
+            1 => 1 + random.below(10) as u16,
+            _ => 1 + random.below(100) as u16,
+        })
+    }
+}
+
+/// How often each fault happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FaultCounts([u64; FaultKind::ALL.len()]);
+
+impl FaultCounts {
+    /// The count of one kind.
+    pub const fn of(&self, kind: FaultKind) -> u64 {
+        self.0[kind as usize]
+    }
+
+    pub(crate) const fn count(&mut self, kind: FaultKind) {
+        self.0[kind as usize] += 1;
+    }
+
+    /// Adds the counts of another run.
+    pub fn add(&mut self, other: &FaultCounts) {
+        self.0.iter_mut().zip(other.0).for_each(|(sum, more)| *sum += more);
+    }
+}
+
+/// A deliberate bug of the driver, to test that a test finds it. It strikes at one opportunity in sixteen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Planted {
+    /// A send's memory is declared released while the system still reads it: other bytes leave than were meant.
+    EarlyRelease,
+    /// The release that was promised never comes.
+    LostRelease,
+    /// An operation's completion is not handed over.
+    LostCompletion,
+    /// An operation completes twice.
+    DoubleCompletion,
+    /// A socket is reported closed twice.
+    DoubleClose,
+    /// A socket is reported closed while operations on it are under way.
+    EarlyClose,
+    /// A ring of the doorbell is forgotten.
+    LostDoorbell,
+    /// A cancelled operation never completes.
+    LeakedCancel,
+    /// A completion carries the handle of an earlier generation.
+    StaleHandle,
+    /// A received byte is not the one that was sent.
+    CorruptByte,
+    /// A byte that was reported as sent never leaves.
+    LostByte,
+    /// A byte that was sent is given back as not sent, so it will leave twice.
+    RepeatedByte,
+    /// Received memory stays in use for ever.
+    LeakedLease,
+}
+
+impl Planted {
+    /// Every planted bug.
+    pub const ALL: [Self; 13] = [
+        Self::EarlyRelease,
+        Self::LostRelease,
+        Self::LostCompletion,
+        Self::DoubleCompletion,
+        Self::DoubleClose,
+        Self::EarlyClose,
+        Self::LostDoorbell,
+        Self::LeakedCancel,
+        Self::StaleHandle,
+        Self::CorruptByte,
+        Self::LostByte,
+        Self::RepeatedByte,
+        Self::LeakedLease,
+    ];
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_names_one_mix_and_seeds_differ() {
+        assert_eq!(Faults::all(7), Faults::all(7));
+        assert_ne!(Faults::all(7), Faults::all(8));
+        assert!(FaultKind::ALL.iter().all(|&kind| Faults::none().chance(kind) == 0));
+        for kind in FaultKind::ALL {
+            assert!((0..100).any(|seed| Faults::all(seed).chance(kind) > 0), "{}", kind.name());
+            assert!((0..100).any(|seed| Faults::all(seed).chance(kind) == 0), "{}", kind.name());
+        }
+    }
+}

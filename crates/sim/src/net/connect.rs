@@ -1,0 +1,167 @@
+//! How connections begin: attempts, listeners with their backlog, and who gets the connection.
+
+use super::pipe::{Pipe, buffer_bytes};
+use super::streams::{End, Stream};
+use super::{Owner, Place, REFUSED, TIMED_OUT, UNREACHABLE, destination, find};
+use crate::driver::Asked;
+use crate::log::{Detail, Place as Where};
+use crate::world::{Event, State};
+use corelane_seam::{Fault, Outcome, StreamOptions};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+/// How often an unanswered attempt is repeated, after 1, 2, 4, ... seconds (tcp_syn_retries, tcp(7)).
+const RETRIES: u32 = 6;
+const SECOND: u64 = 1_000_000_000;
+
+/// Who opens a connection.
+#[derive(Clone, Copy)]
+pub(crate) enum Opener {
+    Lane(usize, Asked),
+    Peer(usize),
+}
+
+/// A connection being opened.
+pub(crate) struct Attempt {
+    pub(crate) opener: Opener,
+    host: usize,
+    pub(crate) local: SocketAddr,
+    pub(crate) to: SocketAddr,
+    options: StreamOptions,
+    retries: u32,
+    /// Its stream, once the listener has answered.
+    stream: Option<u64>,
+}
+
+/// A listening socket.
+pub(crate) struct ListenerPort {
+    pub(crate) place: Place,
+    pub(crate) owner: Owner,
+    pub(crate) backlog: usize,
+    pub(crate) refuses_new: bool,
+    pub(crate) options: StreamOptions,
+    /// Connections that wait to be accepted.
+    pub(crate) queue: VecDeque<u64>,
+}
+
+impl State {
+    /// Starts to open a connection; answers the attempt's name and local address.
+    pub(crate) fn start_attempt(
+        &mut self,
+        opener: Opener,
+        host: usize,
+        from: Option<SocketAddr>,
+        to: SocketAddr,
+        options: StreamOptions,
+    ) -> Result<(u64, SocketAddr), Fault> {
+        let to = destination(to);
+        let local = self.net.take_local(host, from, to)?;
+        let name = self.net.name();
+        self.net.attempts.insert(name, Attempt { opener, host, local, to, options, retries: 0, stream: None });
+        let latency = self.latency();
+        self.clock.after(latency, Event::Syn { attempt: name });
+        Ok((name, local))
+    }
+
+    /// An attempt reaches the other host.
+    pub(crate) fn syn(&mut self, name: u64) {
+        let Some(attempt) = self.net.attempts.get(&name) else { return };
+        let host = self.net.host_of(attempt.host, attempt.to.ip());
+        let places = self.net.listeners.iter().map(|(&name, listener)| (name, &listener.place));
+        let Some(port) = find(places, host, attempt.local, attempt.to) else {
+            let is_known = host != super::OUTSIDE || self.net.knows_outside(attempt.to.ip());
+            let fault = if is_known { REFUSED } else { UNREACHABLE };
+            let latency = self.latency();
+            return self.clock.after(latency, Event::AttemptFails { attempt: name, fault });
+        };
+        let listener = &self.net.listeners[&port];
+        if listener.refuses_new || listener.queue.len() >= listener.backlog {
+            return self.retry(name);
+        }
+        self.open_stream(name, port);
+    }
+
+    fn retry(&mut self, name: u64) {
+        let Some(attempt) = self.net.attempts.get_mut(&name) else { return };
+        attempt.retries += 1;
+        if attempt.retries > RETRIES {
+            return self.fail_attempt(name, TIMED_OUT);
+        }
+        self.clock.after(SECOND << (attempt.retries - 1), Event::Syn { attempt: name });
+    }
+
+    /// The listener `port` answers an attempt: the connection exists.
+    fn open_stream(&mut self, attempt: u64, port: u64) {
+        let name = self.net.name();
+        let (Some(attempt_entry), Some(listener)) = (self.net.attempts.get_mut(&attempt), self.net.listeners.get_mut(&port))
+        else {
+            return;
+        };
+        attempt_entry.stream = Some(name);
+        let (near, far) = (attempt_entry.options, listener.options);
+        let pipe = |from: StreamOptions, to: StreamOptions| {
+            Pipe::new(buffer_bytes(from.send_buffer_bytes), buffer_bytes(to.receive_buffer_bytes))
+        };
+        let stream = Stream {
+            ends: [End::new(Owner::Waiting), End::new(Owner::Waiting)],
+            addresses: [attempt_entry.local, attempt_entry.to],
+            pipes: [pipe(near, far), pipe(far, near)],
+        };
+        self.net.streams.insert(name, stream);
+        let owner = listener.owner;
+        if let Owner::Lane(lane, socket) = owner {
+            listener.queue.push_back(name);
+            self.wake_socket(lane, socket);
+        } else {
+            self.meet_peer(name);
+        }
+        self.log.note(self.clock.now(), Where::Stream(name, 1), "begins at", Detail::Amount(port));
+        let latency = self.latency();
+        self.clock.after(latency, Event::Opened { attempt });
+    }
+
+    /// The answer reaches who opened the connection.
+    pub(crate) fn opened(&mut self, name: u64) {
+        let Some(Attempt { opener, stream: Some(stream), .. }) = self.net.attempts.remove(&name) else { return };
+        let Some(entry) = self.net.streams.get_mut(&stream) else { return };
+        let [local, peer] = entry.addresses;
+        match opener {
+            Opener::Peer(id) => {
+                entry.ends[0].owner = Owner::Peer(id);
+                self.peers[id].open(stream, 0);
+                self.notify(id);
+            }
+            Opener::Lane(lane, asked) => {
+                let socket = self.take_stream(lane, stream, 0);
+                self.complete(lane, asked, None, Outcome::Connected { socket, peer, local });
+            }
+        }
+    }
+
+    /// Forgets an attempt; what has come of it is reset.
+    pub(crate) fn drop_attempt(&mut self, name: u64) -> Option<Opener> {
+        let attempt = self.net.attempts.remove(&name)?;
+        match attempt.stream {
+            Some(stream) => self.leave(stream, 0, true),
+            None => self.net.give_back(attempt.local, attempt.to),
+        }
+        Some(attempt.opener)
+    }
+
+    pub(crate) fn fail_attempt(&mut self, name: u64, fault: Fault) {
+        let Some(opener) = self.drop_attempt(name) else { return };
+        match opener {
+            Opener::Peer(id) => {
+                self.peers[id].fail(fault);
+                self.notify(id);
+            }
+            Opener::Lane(lane, asked) => self.complete(lane, asked, None, Outcome::Failed(fault)),
+        }
+    }
+
+    /// Closes a listening socket; connections that nobody accepted are reset.
+    pub(crate) fn close_listener(&mut self, port: u64) {
+        let Some(listener) = self.net.listeners.remove(&port) else { return };
+        listener.queue.into_iter().for_each(|stream| self.leave(stream, 1, true));
+    }
+}

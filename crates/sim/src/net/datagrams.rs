@@ -1,0 +1,108 @@
+//! Datagrams: ports with bounded queues, and a way on which they may be lost, doubled or overtaken.
+
+use super::{Owner, Place, destination, find};
+use crate::faults::FaultKind;
+use crate::log::{Detail, Place as Where};
+use crate::world::{Event, State};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+/// A queue that asks for no size (net.core.rmem_default, socket(7)), and the least one.
+const QUEUE_BYTES: usize = 208 << 10;
+const QUEUE_BYTES_MIN: usize = 2 << 10;
+/// What a datagram costs in a queue beside its payload, in bytes.
+const OVERHEAD_BYTES: usize = 512;
+
+/// One datagram.
+#[derive(Clone, Debug)]
+pub(crate) struct Packet {
+    pub(crate) from: SocketAddr,
+    pub(crate) to: SocketAddr,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// A datagram socket.
+pub(crate) struct DatagramPort {
+    pub(crate) place: Place,
+    pub(crate) owner: Owner,
+    limit: usize,
+    queued_bytes: usize,
+    queue: VecDeque<Packet>,
+    last_arrival: u64,
+}
+
+impl DatagramPort {
+    pub(crate) fn new(place: Place, owner: Owner, receive_buffer_bytes: u32) -> Self {
+        let wish = receive_buffer_bytes as usize;
+        let limit = if wish == 0 { QUEUE_BYTES } else { wish.max(QUEUE_BYTES_MIN) };
+        Self { place, owner, limit, queued_bytes: 0, queue: VecDeque::new(), last_arrival: 0 }
+    }
+
+    pub(crate) fn is_readable(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    /// The datagrams that wait.
+    pub(crate) fn front(&self) -> Option<&Packet> {
+        self.queue.front()
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Packet> {
+        let packet = self.queue.pop_front()?;
+        self.queued_bytes -= packet.bytes.len() + OVERHEAD_BYTES;
+        Some(packet)
+    }
+
+    /// Answers whether there was room: one that is over the limit by itself still fits into an empty queue.
+    fn push(&mut self, packet: Packet) -> bool {
+        let bytes = packet.bytes.len() + OVERHEAD_BYTES;
+        let fits = self.queue.is_empty() || self.queued_bytes + bytes <= self.limit;
+        if fits {
+            self.queued_bytes += bytes;
+            self.queue.push_back(packet);
+        }
+        fits
+    }
+}
+
+impl State {
+    /// Sends a datagram from `port` on its way.
+    pub(crate) fn emit(&mut self, port: u64, packet: Packet) {
+        if self.strikes(FaultKind::DatagramLoss) {
+            return;
+        }
+        let Some(host) = self.net.ports.get(&port).map(|port| port.place.host) else { return };
+        let copies = if self.strikes(FaultKind::DatagramDuplicate) { 2 } else { 1 };
+        for _ in 0..copies {
+            let latency = self.latency();
+            let mut time = self.clock.now() + latency;
+            if self.strikes(FaultKind::DatagramReorder) {
+                time += 4 * latency;
+            } else if let Some(port) = self.net.ports.get_mut(&port) {
+                port.last_arrival = port.last_arrival.max(time);
+                time = port.last_arrival;
+            }
+            self.clock.at(time, Event::Packet { host, packet: packet.clone() });
+        }
+    }
+
+    /// A datagram arrives, if somebody is there and has room.
+    pub(crate) fn arrive_packet(&mut self, host: usize, packet: Packet) {
+        let to = destination(packet.to);
+        let host = self.net.host_of(host, to.ip());
+        let places = self.net.ports.iter().map(|(&name, port)| (name, &port.place));
+        let (now, bytes) = (self.clock.now(), packet.bytes.len() as u64);
+        let Some(name) = find(places, host, packet.from, to) else {
+            return self.log.note(now, Where::World, "has no port for a datagram of", Detail::Amount(bytes));
+        };
+        let Some(port) = self.net.ports.get_mut(&name) else { return };
+        let owner = port.owner;
+        let event = if port.push(Packet { to, ..packet }) { "gets" } else { "has no room for" };
+        self.log.note(now, Where::Port(name), event, Detail::Amount(bytes));
+        match owner {
+            Owner::Lane(lane, socket) => self.wake_socket(lane, socket),
+            Owner::Peer(peer) => self.notify(peer),
+            Owner::Waiting | Owner::Gone => {}
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! The test's own ends of the network: clients and servers that are played by hand, without a driver.
+
+use crate::log::{Detail, Place as Where};
+use crate::net::connect::{ListenerPort, Opener};
+use crate::net::datagrams::{DatagramPort, Packet};
+use crate::net::streams::Incoming;
+use crate::net::{OUTSIDE, Owner, Place, canonical};
+use crate::world::{Notice, State, Turn, World};
+use corelane_seam::{DATAGRAM_BYTES_MAX, Fault, Reason, StreamOptions};
+use std::net::SocketAddr;
+
+/// How far a peer's connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// Not yet answered.
+    Opening,
+    /// Open, and there may be more to receive.
+    Open,
+    /// The other end has finished sending, and all of it was read.
+    Ended,
+    /// It could not be opened, or it was reset; the fault says which.
+    Failed(Fault),
+    /// Closed by this peer.
+    Closed,
+}
+
+/// The world's side of a peer.
+pub(crate) struct PeerState {
+    status: Status,
+    /// The connection that it is an end of, and which end.
+    at: Option<(u64, usize)>,
+    /// The datagram port that it has instead.
+    port: Option<u64>,
+    local: SocketAddr,
+    remote: SocketAddr,
+    /// Whether a notice of it waits already.
+    pub(crate) notified: bool,
+    /// Whether its last send was cut short.
+    pub(crate) wants_room: bool,
+}
+
+impl PeerState {
+    fn new(local: SocketAddr, remote: SocketAddr) -> Self {
+        Self { status: Status::Opening, at: None, port: None, local, remote, notified: false, wants_room: false }
+    }
+
+    /// The peer's connection is end `side` of `stream`.
+    pub(crate) fn open(&mut self, stream: u64, side: usize) {
+        self.status = Status::Open;
+        self.at = Some((stream, side));
+    }
+
+    pub(crate) fn fail(&mut self, fault: Fault) {
+        self.status = Status::Failed(fault);
+    }
+}
+
+/// One end of a connection, played by the test. What arrives waits until it is read; while it is not, the window
+/// closes and the other end's sends stop. Cloning gives another name of the same end.
+#[derive(Clone)]
+pub struct Peer {
+    world: World,
+    id: usize,
+}
+
+impl PartialEq for Peer {
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id
+    }
+}
+
+impl std::fmt::Debug for Peer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Peer({})", self.id)
+    }
+}
+
+impl Peer {
+    /// Its number: peers of all kinds are counted together, from 0, in the order of their making.
+    pub fn id(&self) -> usize {
+        self.id
+    }
+
+    /// Its own address.
+    pub fn local(&self) -> SocketAddr {
+        self.world.0.borrow().peers[self.id].local
+    }
+
+    /// The address of the other end, as this end asked for it.
+    pub fn remote(&self) -> SocketAddr {
+        self.world.0.borrow().peers[self.id].remote
+    }
+
+    /// How far it is. A reset shows when all that arrived before it was read.
+    pub fn status(&self) -> Status {
+        let state = &mut *self.world.0.borrow_mut();
+        let peer = &mut state.peers[self.id];
+        let Some((name, side)) = peer.at else { return peer.status };
+        if let (Status::Open | Status::Ended, Some(stream)) = (peer.status, state.net.streams.get_mut(&name)) {
+            match stream.incoming(side) {
+                Incoming::Fault(fault) => peer.status = Status::Failed(fault),
+                Incoming::End => peer.status = Status::Ended,
+                Incoming::Bytes(_) | Incoming::Nothing => {}
+            }
+        }
+        peer.status
+    }
+
+    /// Sends as many of `bytes` as the send buffer takes; answers how many. None once it has finished or is broken.
+    /// After a send that was cut short there is a turn when a third of the buffer is free again.
+    pub fn send(&self, bytes: &[u8]) -> usize {
+        let state = &mut *self.world.0.borrow_mut();
+        let Some((name, side)) = state.peers[self.id].at else { return 0 };
+        let Some(stream) = state.net.streams.get_mut(&name) else { return 0 };
+        let wanted = bytes.len();
+        let bytes = &bytes[..wanted.min(stream.room(side))];
+        state.peers[self.id].wants_room = bytes.len() < wanted;
+        stream.pipes[side].put(bytes, bytes);
+        state.log.note(state.clock.now(), Where::Peer(self.id), "sends", Detail::Amount(bytes.len() as u64));
+        state.pump(name, side);
+        bytes.len()
+    }
+
+    /// Reads what has arrived, at most `most` bytes.
+    pub fn read(&self, most: usize) -> Vec<u8> {
+        let state = &mut *self.world.0.borrow_mut();
+        let Some((name, side)) = state.peers[self.id].at else { return Vec::new() };
+        let Some(stream) = state.net.streams.get_mut(&name) else { return Vec::new() };
+        let pipe = &mut stream.pipes[1 - side];
+        let mut bytes = vec![0; most.min(pipe.readable())];
+        pipe.read(&mut bytes);
+        state.log.note(state.clock.now(), Where::Peer(self.id), "reads", Detail::Amount(bytes.len() as u64));
+        state.pump(name, 1 - side);
+        bytes
+    }
+
+    /// Bytes that have arrived and were not read.
+    pub fn readable_bytes(&self) -> usize {
+        let state = self.world.0.borrow();
+        let at = state.peers[self.id].at;
+        at.and_then(|(name, side)| Some(state.net.streams.get(&name)?.pipes[1 - side].readable())).unwrap_or(0)
+    }
+
+    /// Sends no more: the other end sees the end of the stream behind what was sent.
+    pub fn finish(&self) {
+        let state = &mut *self.world.0.borrow_mut();
+        if let Some((name, side)) = state.peers[self.id].at {
+            state.finish_end(name, side);
+        }
+    }
+
+    /// Closes; with unread bytes that resets the connection, as a kernel does.
+    pub fn close(&self) {
+        self.end(false);
+    }
+
+    /// Breaks the connection off.
+    pub fn reset(&self) {
+        self.end(true);
+    }
+
+    fn end(&self, reset: bool) {
+        let state = &mut *self.world.0.borrow_mut();
+        let peer = &mut state.peers[self.id];
+        peer.status = Status::Closed;
+        if let Some((name, side)) = peer.at.take() {
+            state.log.note(state.clock.now(), Where::Peer(self.id), if reset { "resets" } else { "closes" }, Detail::Nothing);
+            state.leave(name, side, reset);
+        }
+    }
+}
+
+/// A datagram socket, played by the test. Cloning gives another name of the same socket.
+#[derive(Clone)]
+pub struct DatagramPeer {
+    world: World,
+    id: usize,
+    port: u64,
+}
+
+impl PartialEq for DatagramPeer {
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id
+    }
+}
+
+impl std::fmt::Debug for DatagramPeer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "DatagramPeer({})", self.id)
+    }
+}
+
+impl DatagramPeer {
+    /// Its number, as for [`Peer::id`].
+    pub fn id(&self) -> usize {
+        self.id
+    }
+
+    /// Its own address.
+    pub fn local(&self) -> SocketAddr {
+        self.world.0.borrow().peers[self.id].local
+    }
+
+    /// Sends one datagram.
+    ///
+    /// # Errors
+    /// `TooLarge` over [`DATAGRAM_BYTES_MAX`].
+    pub fn send(&self, to: SocketAddr, bytes: &[u8]) -> Result<(), Fault> {
+        if bytes.len() > DATAGRAM_BYTES_MAX {
+            return Err(Fault { reason: Reason::TooLarge, number: 90 });
+        }
+        let packet = Packet { from: self.local(), to, bytes: bytes.to_vec() };
+        self.world.0.borrow_mut().emit(self.port, packet);
+        Ok(())
+    }
+
+    /// Takes the next datagram that has arrived, with its sender.
+    pub fn receive(&self) -> Option<(SocketAddr, Vec<u8>)> {
+        let state = &mut *self.world.0.borrow_mut();
+        let packet = state.net.ports.get_mut(&self.port)?.pop()?;
+        Some((packet.from, packet.bytes))
+    }
+}
+
+impl World {
+    /// Opens a connection to `to` as a client at `from`, which may be any address outside of the world's hosts, or a
+    /// loopback address for a client on the first host; port 0 lets the world choose.
+    ///
+    /// # Errors
+    /// `AddressInUse` if that client has a connection to the same place.
+    pub fn connect(&self, from: SocketAddr, to: SocketAddr) -> Result<Peer, Fault> {
+        let state = &mut *self.0.borrow_mut();
+        let id = state.peers.len();
+        let (_, local) = state.start_attempt(Opener::Peer(id), OUTSIDE, Some(from), canonical(to), StreamOptions::default())?;
+        state.peers.push(PeerState::new(local, to));
+        Ok(Peer { world: self.clone(), id })
+    }
+
+    /// Listens at `address` for connections that lanes open; each comes as [`Turn::Incoming`](crate::Turn::Incoming).
+    ///
+    /// # Errors
+    /// `AddressInUse`.
+    pub fn listen(&self, address: SocketAddr) -> Result<(), Fault> {
+        let state = &mut *self.0.borrow_mut();
+        let place = state.outside_place(address);
+        let taken = state.net.listeners.values().map(|listener| &listener.place);
+        let address = state.net.settle_place(place, taken)?;
+        let listener = ListenerPort {
+            place: Place { address, ..place },
+            owner: Owner::Gone,
+            backlog: usize::MAX,
+            refuses_new: false,
+            options: StreamOptions::default(),
+            queue: Default::default(),
+        };
+        let name = state.net.name();
+        state.net.listeners.insert(name, listener);
+        Ok(())
+    }
+
+    /// Makes a datagram socket at `address`, which may be any address as for [`World::connect`].
+    ///
+    /// # Errors
+    /// `AddressInUse`.
+    pub fn bind(&self, address: SocketAddr) -> Result<DatagramPeer, Fault> {
+        let state = &mut *self.0.borrow_mut();
+        let place = state.outside_place(address);
+        let taken = state.net.ports.values().map(|port| &port.place);
+        let address = state.net.settle_place(place, taken)?;
+        let (id, port) = (state.peers.len(), state.net.name());
+        state.net.ports.insert(port, DatagramPort::new(Place { address, ..place }, Owner::Peer(id), 0));
+        let mut peer = PeerState::new(address, address);
+        peer.port = Some(port);
+        state.peers.push(peer);
+        Ok(DatagramPeer { world: self.clone(), id, port })
+    }
+
+    /// The turn of a peer that has news.
+    pub(crate) fn peer_turn(&self, id: usize) -> Turn {
+        match self.0.borrow().peers[id].port {
+            Some(port) => Turn::Datagrams(DatagramPeer { world: self.clone(), id, port }),
+            None => Turn::Peer(self.peer(id)),
+        }
+    }
+
+    pub(crate) fn peer(&self, id: usize) -> Peer {
+        Peer { world: self.clone(), id }
+    }
+}
+
+impl State {
+    fn outside_place(&self, address: SocketAddr) -> Place {
+        let address = canonical(address);
+        Place { host: self.net.host_of(OUTSIDE, address.ip()), address, share: false, v6_only: false }
+    }
+
+    /// Makes the peer that answers at end 1 of a new connection.
+    pub(crate) fn meet_peer(&mut self, stream: u64) {
+        let Some(entry) = self.net.streams.get_mut(&stream) else { return };
+        let id = self.peers.len();
+        entry.ends[1].owner = Owner::Peer(id);
+        let mut peer = PeerState::new(entry.addresses[1], entry.addresses[0]);
+        peer.open(stream, 1);
+        self.peers.push(peer);
+        self.notices.push(Notice::Incoming(id));
+    }
+}

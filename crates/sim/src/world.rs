@@ -1,0 +1,403 @@
+//! The world: one clock, one source of chance, and who runs next.
+
+use crate::DatagramPeer;
+use crate::check::{Ledger, Violation};
+use crate::clock::Clock;
+use crate::driver::lane::{FileWork, Lane};
+use crate::driver::submit::Stop;
+use crate::driver::{Asked, SimDriver};
+use crate::faults::{FaultCounts, FaultKind, Faults, Planted};
+use crate::files::Files;
+use crate::log::{Detail, Log, Place};
+use crate::net::datagrams::Packet;
+use crate::net::streams::imbalance;
+use crate::net::{Network, Owner};
+use crate::peers::{Peer, PeerState};
+use crate::random::Random;
+use corelane_seam::{Arena, Fault, Interest, OffloadWork, Socket, Tuning};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::Path;
+use std::rc::Rc;
+
+/// The most nanoseconds that the clock jumps forward.
+const JUMP_MAX: u64 = 2_000_000_000;
+/// Descriptors of the test begin here, clear of the small numbers that real ones have.
+const FIRST_DESCRIPTOR: i32 = 1_000;
+
+/// What happens at a time.
+pub(crate) enum Event {
+    Syn {
+        attempt: u64,
+    },
+    Opened {
+        attempt: u64,
+    },
+    AttemptFails {
+        attempt: u64,
+        fault: Fault,
+    },
+    Arrival {
+        stream: u64,
+        side: usize,
+    },
+    Packet {
+        host: usize,
+        packet: Packet,
+    },
+    /// A late completion may be handed over: the lane has a reason to wake.
+    Due,
+    Bell {
+        lane: usize,
+    },
+    /// Memory that was refused may be there now.
+    Memory {
+        lane: usize,
+        socket: Socket,
+    },
+    /// A late stop or cancel takes effect.
+    Stop {
+        lane: usize,
+        stop: Stop,
+    },
+    Release {
+        lane: usize,
+        number: u64,
+    },
+    File {
+        lane: usize,
+        asked: Asked,
+        work: FileWork,
+    },
+    Offload {
+        lane: usize,
+        asked: Asked,
+        work: OffloadWork,
+    },
+    Alarm {
+        token: u64,
+    },
+}
+
+/// News for the test.
+pub(crate) enum Notice {
+    Peer(usize),
+    Incoming(usize),
+    Alarm(u64),
+}
+
+/// Who is to run next: the answer of [`World::step`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum Turn {
+    /// The lane of this number ([`SimDriver::lane`]): let it make one turn, which collects once.
+    Lane(usize),
+    /// This peer has news: it is open, failed, or has bytes, room, or an end.
+    Peer(Peer),
+    /// This datagram peer has received.
+    Datagrams(DatagramPeer),
+    /// A lane has connected to an address where the test listens; this is the test's end.
+    Incoming(Peer),
+    /// The time of an alarm has come; this is its token.
+    Alarm(u64),
+}
+
+/// One of the machines of a world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Host(usize);
+
+/// What a world has seen so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// The clock, in nanoseconds.
+    pub now: u64,
+    /// Turns given to lanes.
+    pub turns: u64,
+    /// Operations pushed to all drivers.
+    pub operations: u64,
+    /// How often each fault happened.
+    pub faults: FaultCounts,
+    /// How often the planted bug struck.
+    pub planted: u64,
+    /// A digest of the whole log: equal for equal runs.
+    pub digest: u64,
+}
+
+/// A simulated network of hosts with one virtual clock. Everything in it follows from the seed and from what the lanes
+/// and the test do, so a run can be repeated. Cloning gives another name of the same world; it stays on its thread.
+#[derive(Clone)]
+pub struct World(pub(crate) Rc<RefCell<State>>);
+
+pub(crate) struct State {
+    pub(crate) clock: Clock<Event>,
+    pub(crate) random: Random,
+    pub(crate) faults: Faults,
+    pub(crate) counts: FaultCounts,
+    planted: Option<Planted>,
+    planted_count: u64,
+    pub(crate) log: Log,
+    pub(crate) ledger: Ledger,
+    pub(crate) net: Network,
+    pub(crate) files: Files,
+    pub(crate) lanes: Vec<Lane>,
+    pub(crate) peers: Vec<PeerState>,
+    pub(crate) notices: Vec<Notice>,
+    pub(crate) descriptors: BTreeMap<i32, Interest>,
+    turns: u64,
+}
+
+impl World {
+    /// A world with one host, which has 127.0.0.0/8, ::1, 10.0.0.1 and fd00::1.
+    pub fn new(seed: u64, faults: Faults) -> Self {
+        let state = State {
+            clock: Clock::new(),
+            random: Random::new(seed),
+            faults,
+            counts: FaultCounts::default(),
+            planted: None,
+            planted_count: 0,
+            log: Log::new(),
+            ledger: Ledger::new(),
+            net: Network::new(),
+            files: Files::new(),
+            lanes: Vec::new(),
+            peers: Vec::new(),
+            notices: Vec::new(),
+            descriptors: BTreeMap::new(),
+            turns: 0,
+        };
+        let world = Self(Rc::new(RefCell::new(state)));
+        world.host(&[IpAddr::from([10, 0, 0, 1]), IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, 1])]);
+        world
+    }
+
+    /// Adds a machine with these addresses beside its loopback ones; an address that another host has stays there.
+    pub fn host(&self, addresses: &[IpAddr]) -> Host {
+        Host(self.0.borrow_mut().net.add_host(addresses))
+    }
+
+    /// The driver of a new lane on the first host. `arena` is the lane's memory.
+    pub fn driver(&self, arena: Arena, tuning: Tuning) -> SimDriver {
+        self.driver_on(Host(0), arena, tuning)
+    }
+
+    /// The driver of a new lane on `host`.
+    pub fn driver_on(&self, host: Host, arena: Arena, tuning: Tuning) -> SimDriver {
+        let state = &mut *self.0.borrow_mut();
+        state.lanes.push(Lane::new(host.0, arena, tuning));
+        SimDriver::new(self.clone(), state.lanes.len() - 1)
+    }
+
+    /// Nanoseconds of the clock that all lanes share.
+    pub fn now(&self) -> u64 {
+        self.0.borrow().clock.now()
+    }
+
+    /// Lets things happen until somebody has a reason to run, and picks who runs, by chance among all who could. The
+    /// clock moves only as far as needed. None: nobody will ever run again unless the test does something; if the
+    /// run is not over by then, a wake-up was lost or everybody waits for everybody.
+    pub fn step(&self) -> Option<Turn> {
+        let chosen = self.0.borrow_mut().choose()?;
+        Some(match chosen {
+            Chosen::Lane(lane) => Turn::Lane(lane),
+            Chosen::Notice(Notice::Peer(id)) => self.peer_turn(id),
+            Chosen::Notice(Notice::Incoming(id)) => Turn::Incoming(self.peer(id)),
+            Chosen::Notice(Notice::Alarm(token)) => Turn::Alarm(token),
+        })
+    }
+
+    /// Has [`World::step`] answer [`Turn::Alarm`] with `token` once the clock shows `time`, in nanoseconds.
+    pub fn alarm(&self, time: u64, token: u64) {
+        self.0.borrow_mut().clock.at(time, Event::Alarm { token });
+    }
+
+    /// Puts a file, as it is, into the model file system.
+    pub fn write_file(&self, path: impl AsRef<Path>, bytes: &[u8]) {
+        self.0.borrow_mut().files.put(path.as_ref(), bytes);
+    }
+
+    /// What a file of the model file system holds; none if there is no such file.
+    pub fn read_file(&self, path: impl AsRef<Path>) -> Option<Vec<u8>> {
+        self.0.borrow().files.get(path.as_ref()).map(<[u8]>::to_vec)
+    }
+
+    /// The number of a new descriptor for [`Op::Poll`](corelane_seam::Op::Poll), ready for nothing.
+    pub fn descriptor(&self) -> i32 {
+        let state = &mut *self.0.borrow_mut();
+        let number = FIRST_DESCRIPTOR + state.descriptors.len() as i32;
+        state.descriptors.insert(number, Interest::default());
+        number
+    }
+
+    /// Makes a descriptor ready, and only for this.
+    pub fn set_ready(&self, descriptor: i32, ready: Interest) {
+        self.0.borrow_mut().make_ready(descriptor, ready);
+    }
+
+    /// Plants a bug in every driver of this world.
+    pub fn plant(&self, bug: Planted) {
+        self.0.borrow_mut().planted = Some(bug);
+    }
+
+    /// Whether the contract was kept, at the end of a run: when the lanes have closed everything, collected all
+    /// completions, and given back their memory. Their drivers may be gone by then.
+    ///
+    /// # Errors
+    /// The first breach: every operation ends exactly once, every socket is closed once and after its operations, all
+    /// memory is released and unchanged until then, no bell is lost, and bytes are neither made, lost nor changed.
+    pub fn check(&self) -> Result<(), Violation> {
+        self.0.borrow().verdict()
+    }
+
+    /// The counts so far.
+    pub fn report(&self) -> Report {
+        let state = self.0.borrow();
+        Report {
+            now: state.clock.now(),
+            turns: state.turns,
+            operations: state.ledger.pushed(),
+            faults: state.counts,
+            planted: state.planted_count,
+            digest: state.log.digest(),
+        }
+    }
+
+    /// The last 65,536 events as lines: time in nanoseconds, place, event.
+    pub fn log(&self) -> Vec<String> {
+        self.0.borrow().log.lines().collect()
+    }
+}
+
+enum Chosen {
+    Lane(usize),
+    Notice(Notice),
+}
+
+impl State {
+    /// Whether a fault happens now; counts it if so.
+    pub(crate) fn strikes(&mut self, kind: FaultKind) -> bool {
+        let strikes = self.is_struck(kind);
+        if strikes {
+            self.count(kind);
+        }
+        strikes
+    }
+
+    /// Whether chance wants a fault now, to be counted if it can happen.
+    pub(crate) fn is_struck(&mut self, kind: FaultKind) -> bool {
+        self.random.below(1_000) < self.faults.chance(kind) as u64
+    }
+
+    pub(crate) fn count(&mut self, kind: FaultKind) {
+        self.counts.count(kind);
+        self.log.note(self.clock.now(), Place::World, kind.name(), Detail::Nothing);
+    }
+
+    /// Whether the planted bug strikes at this opportunity.
+    pub(crate) fn plants(&mut self, bug: Planted) -> bool {
+        let strikes = self.planted == Some(bug) && self.random.below(16) == 0;
+        self.planted_count += strikes as u64;
+        strikes
+    }
+
+    /// Nanoseconds that a packet travels.
+    pub(crate) fn latency(&mut self) -> u64 {
+        2_000 + self.random.below(100_000)
+    }
+
+    /// Gives a peer a turn, unless it has one coming.
+    pub(crate) fn notify(&mut self, peer: usize) {
+        if !std::mem::replace(&mut self.peers[peer].notified, true) {
+            self.notices.push(Notice::Peer(peer));
+        }
+    }
+
+    fn choose(&mut self) -> Option<Chosen> {
+        if self.strikes(FaultKind::ClockJump) {
+            let jump = self.random.below(JUMP_MAX);
+            self.clock.advance(jump);
+        }
+        loop {
+            (0..self.lanes.len()).for_each(|lane| self.hear(lane));
+            while let Some(event) = self.clock.due() {
+                self.happen(event);
+            }
+            if let Some(chosen) = self.pick() {
+                return Some(chosen);
+            }
+            let wake_ups = self.lanes.iter().filter_map(Lane::wake_up);
+            let next = wake_ups.chain(self.clock.next_time()).min()?;
+            if let Some(lane) = self.pick_sleeper() {
+                return Some(Chosen::Lane(lane));
+            }
+            self.clock.advance_to(next);
+        }
+    }
+
+    /// Picks among the lanes and notices that could come next.
+    fn pick(&mut self) -> Option<Chosen> {
+        let now = self.clock.now();
+        let runnable = |lane: &Lane| lane.is_runnable(now);
+        let lanes = self.lanes.iter().filter(|lane| runnable(lane)).count();
+        let choices = lanes + self.notices.len();
+        if choices == 0 {
+            return None;
+        }
+        let choice = self.random.below(choices as u64) as usize;
+        if let Some(index) = choice.checked_sub(lanes) {
+            let notice = self.notices.remove(index);
+            if let Notice::Peer(peer) = notice {
+                self.peers[peer].notified = false;
+            }
+            return Some(Chosen::Notice(notice));
+        }
+        let lane = (0..self.lanes.len()).filter(|&lane| runnable(&self.lanes[lane])).nth(choice)?;
+        Some(Chosen::Lane(self.turn(lane)))
+    }
+
+    /// Wakes a sleeping lane without a reason, if chance wants it.
+    fn pick_sleeper(&mut self) -> Option<usize> {
+        let asleep: Vec<_> = (0..self.lanes.len()).filter(|&lane| self.lanes[lane].is_asleep()).collect();
+        if asleep.is_empty() || !self.strikes(FaultKind::SpuriousWake) {
+            return None;
+        }
+        let lane = asleep[self.random.below(asleep.len() as u64) as usize];
+        Some(self.turn(lane))
+    }
+
+    fn turn(&mut self, lane: usize) -> usize {
+        self.turns += 1;
+        self.log.note(self.clock.now(), Place::Lane(lane), "turns", Detail::Nothing);
+        lane
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Syn { attempt } => self.syn(attempt),
+            Event::Opened { attempt } => self.opened(attempt),
+            Event::AttemptFails { attempt, fault } => self.fail_attempt(attempt, fault),
+            Event::Arrival { stream, side } => self.arrive(stream, side),
+            Event::Packet { host, packet } => self.arrive_packet(host, packet),
+            Event::Due => {}
+            Event::Bell { lane } => self.hear_late(lane),
+            Event::Memory { lane, socket } => self.wake_socket(lane, socket),
+            Event::Stop { lane, stop } => self.stop_late(lane, stop),
+            Event::Release { lane, number } => self.release(lane, number),
+            Event::File { lane, asked, work } => self.work_on_file(lane, asked, work),
+            Event::Offload { lane, asked, work } => self.run_offloaded(lane, asked, work),
+            Event::Alarm { token } => self.notices.push(Notice::Alarm(token)),
+        }
+    }
+
+    fn verdict(&self) -> Result<(), Violation> {
+        self.ledger.verdict()?;
+        for (index, lane) in self.lanes.iter().enumerate() {
+            lane.verdict(index)?;
+        }
+        let streams = self.net.streams.values();
+        match streams.filter(|stream| stream.ends.iter().any(|end| end.owner != Owner::Waiting)).find_map(imbalance) {
+            Some(violation) => Err(violation),
+            None => Ok(()),
+        }
+    }
+}
