@@ -18,6 +18,8 @@ mod stream;
 mod table;
 #[cfg(test)]
 mod testing;
+mod tuning;
 
+pub use epoll::EpollDriver;
 pub use errors::Error;
 pub use probes::Probes;

@@ -120,6 +120,15 @@ pub(crate) fn local_address(socket: BorrowedFd) -> Result<SocketAddr, Fault> {
     raw.decode(bytes).ok_or(fault(libc::EAFNOSUPPORT))
 }
 
+/// The address of the other end.
+pub(crate) fn peer_address(socket: BorrowedFd) -> Result<SocketAddr, Fault> {
+    let mut raw = RawAddress::empty();
+    let mut bytes = RawAddress::BYTES;
+    // SAFETY: `raw` has `bytes` writable bytes, and `bytes` is writable itself.
+    checked(unsafe { libc::getpeername(socket.as_raw_fd(), raw.as_mut_ptr(), &mut bytes) } as isize).map_err(fault)?;
+    raw.decode(bytes).ok_or(fault(libc::EAFNOSUPPORT))
+}
+
 /// Bytes that have arrived and were not received yet (SIOCINQ, tcp(7)); 0 if not known.
 pub(crate) fn readable_bytes(socket: BorrowedFd) -> usize {
     let mut bytes: libc::c_int = 0;

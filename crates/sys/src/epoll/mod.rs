@@ -1,3 +1,426 @@
 //! The driver on epoll(7): readiness, and plain calls that move as much as they can.
+//!
+//! Each socket is registered once, for edges (`EPOLLET`), and nothing is changed on the request path. An edge makes a
+//! socket `readable`; together with a receive under way that puts it on the ready list. A collect first carries out what
+//! was pushed: a completed send drops its chain, so that the blocks just read by the kernel lie on top of the arena's free
+//! list when the receives that follow take theirs. Then it serves the ready list, up to a bound of memory handed out. The
+//! kernel is asked for events when the list is used up, and now and then before, so that nothing starves.
 
+mod datagrams;
+mod endpoint;
+mod events;
+mod files;
 pub(crate) mod poller;
+mod streams;
+
+use crate::bell::EventBell;
+use crate::clock;
+use crate::datagrams::{DatagramCalls, Departure};
+use crate::errors::Error;
+use crate::offload::{Ended, Helpers};
+use crate::probes::Probes;
+use crate::table::{Key, Table};
+use crate::{errno, refuse, sockets, tuning};
+use corelane_seam::{
+    Arena, Bell, Bind, Chain, Completion, Datagrams, Driver, DriverCounters, Fault, Handle, Lease, Listen, Op, Outcome, Socket,
+    Tuning, Wait,
+};
+use endpoint::{Endpoint, Kind, List, Place, Receiving, Sending};
+use poller::Poller;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Completions after which the kernel is asked for events although there is still work: what arrives meanwhile (other
+/// connections, the end of a blocked send) waits that long at the most.
+const LOOK_EVERY: usize = 64;
+/// How long the end of a driver waits for helpers that still use lane memory.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a receive or a send that waits holds on to.
+enum Held {
+    Lease { lease: Lease, until: usize },
+    Batch(Datagrams),
+    Chain(Chain),
+    Departure(Departure),
+}
+
+/// What one collect may still hand out.
+struct Budget {
+    completions: usize,
+    /// Bytes of receive blocks.
+    cycle_bytes: usize,
+}
+
+/// The driver. Lives on its lane's thread.
+pub struct EpollDriver {
+    arena: Arena,
+    tuning: Tuning,
+    probes: Probes,
+    poller: Poller,
+    bell: Arc<EventBell>,
+    endpoints: Table<Endpoint>,
+    held: Table<Held>,
+    ready: List,
+    starved: List,
+    /// Connects and polls under way, to be cancelled by handle.
+    cancellable: BTreeMap<Handle, Key>,
+    datagram_calls: Option<Box<DatagramCalls>>,
+    files: Table<Arc<std::fs::File>>,
+    helpers: Helpers,
+    calls: Table<files::Call>,
+    ended: Vec<Ended>,
+    pushed: Vec<(Handle, Op)>,
+    /// Completions since the kernel was last asked for events.
+    since_look: usize,
+    counters: DriverCounters,
+}
+
+impl EpollDriver {
+    /// A driver that receives into `arena` and uses what `probes` allows and the kernel has.
+    ///
+    /// # Errors
+    /// [`Error::Tuning`] for a setting out of range, [`Error::Refused`] if the system gives no descriptor.
+    pub fn new(arena: Arena, tuning: Tuning, probes: Probes) -> Result<Self, Error> {
+        tuning::check(&tuning)?;
+        let probes = probes.perform();
+        let refused = |call| move |fault| Error::Refused { call, fault };
+        let poller = Poller::new(probes.epoll_pwait2).map_err(refused("epoll_create1"))?;
+        let bell = Arc::new(EventBell::new().map_err(refused("eventfd"))?);
+        poller.add(bell.as_fd(), libc::EPOLLIN | libc::EPOLLET, events::BELL).map_err(refused("epoll_ctl"))?;
+        Ok(Self {
+            arena,
+            tuning,
+            probes,
+            poller,
+            helpers: Helpers::new(bell.clone(), tuning.offload_max),
+            bell,
+            endpoints: Table::new(),
+            held: Table::new(),
+            ready: List::new(Place::Ready),
+            starved: List::new(Place::Starved),
+            cancellable: BTreeMap::new(),
+            datagram_calls: None,
+            files: Table::new(),
+            calls: Table::new(),
+            ended: Vec::new(),
+            pushed: Vec::new(),
+            since_look: 0,
+            counters: DriverCounters::default(),
+        })
+    }
+
+    /// What this driver uses of the kernel.
+    pub fn probes(&self) -> Probes {
+        self.probes
+    }
+
+    /// Takes a descriptor into the table and has its edges reported.
+    fn adopt(&mut self, descriptor: OwnedFd, kind: Kind) -> Result<Key, Fault> {
+        let key = self.endpoints.insert(Endpoint::new(descriptor, kind));
+        let endpoint = self.endpoints.at(key.index);
+        match self.poller.add(endpoint.descriptor.as_fd(), events::edges(kind), key.bits()) {
+            Ok(()) => Ok(key),
+            Err(fault) => {
+                self.endpoints.remove(key);
+                Err(fault)
+            }
+        }
+    }
+
+    fn carry_out(&mut self, completions: &mut Vec<Completion>) {
+        let mut pushed = std::mem::take(&mut self.pushed);
+        for (handle, op) in pushed.drain(..) {
+            self.perform(handle, op, completions);
+        }
+        assert!(self.pushed.is_empty(), "nothing is pushed while the pushed is carried out");
+        self.pushed = pushed;
+    }
+
+    fn perform(&mut self, handle: Handle, op: Op, completions: &mut Vec<Completion>) {
+        let outcome = match op {
+            Op::Send { socket, chain } => self.send(handle, socket.into(), chain),
+            Op::Receive { socket } => self.begin_receive(handle, socket.into(), Receiving::Bytes),
+            Op::ReceiveInto { socket, lease, until } => self.begin_receive_into(handle, socket.into(), lease, until),
+            Op::ReceiveDatagrams { socket, into } => self.begin_datagrams(handle, socket.into(), into),
+            Op::SendDatagrams { socket, trains } => self.send_datagrams(handle, socket.into(), trains),
+            Op::Accept { listener } => self.begin_receive(handle, listener.into(), Receiving::Connections),
+            Op::Connect { to, from, options } => self.connect(handle, to, from, &options),
+            Op::Poll { descriptor, interest } => self.poll(handle, descriptor, interest),
+            Op::StopReceive { socket } => return self.stop_receive(socket.into(), completions),
+            Op::StopAccept { listener } => return self.cancel_receive(listener.into(), completions),
+            Op::Cancel { target } => return self.cancel(target, completions),
+            Op::Close { socket, reset } => return self.close(handle, socket.into(), reset, completions),
+            Op::Open { .. } | Op::Read { .. } | Op::Write { .. } | Op::Sync { .. } | Op::CloseFile { .. } | Op::Offload(_) => {
+                self.begin_call(handle, op)
+            }
+            _ => Some(Outcome::Failed(errno::fault(libc::ENOSYS))),
+        };
+        completions.extend(outcome.map(|outcome| Completion::last(handle, outcome)));
+    }
+
+    /// Serves endpoints that have something to receive, the one that has waited longest first.
+    fn serve_ready(&mut self, budget: &mut Budget, completions: &mut Vec<Completion>) {
+        while budget.completions > 0 && budget.cycle_bytes > 0 {
+            let Some(key) = self.ready.pop(&mut self.endpoints) else { break };
+            let before = completions.len();
+            self.serve(key, budget, completions);
+            budget.completions = budget.completions.saturating_sub(completions.len() - before);
+        }
+    }
+
+    /// Asks the kernel for events and serves what they make ready, until something has completed or the wait is over.
+    fn look_and_serve(&mut self, wait: Wait, at_most: usize, budget: &mut Budget, completions: &mut Vec<Completion>) {
+        let first = completions.len();
+        self.since_look = 0;
+        loop {
+            assert!(wait == Wait::No || self.ready.is_empty(), "no wait while there is something to serve");
+            let over = self.look(wait, at_most, completions);
+            self.take_ended(completions);
+            self.serve_ready(budget, completions);
+            if over || completions.len() > first {
+                break;
+            }
+        }
+    }
+
+    fn serve(&mut self, key: Key, budget: &mut Budget, completions: &mut Vec<Completion>) {
+        match self.endpoints.at(key.index).receiving {
+            Receiving::Connections => self.accept(key, budget.completions, completions),
+            Receiving::Bytes => self.receive(key, budget, completions),
+            Receiving::BytesInto(held) => self.receive_into(key, held, completions),
+            Receiving::Datagrams(held) => self.receive_datagrams(key, held, budget, completions),
+            Receiving::Nothing => unreachable!("an endpoint on the ready list has a receive under way"),
+        }
+    }
+
+    /// Puts an endpoint on the ready list if it has a receive under way and something to receive.
+    fn queue(&mut self, key: Key) {
+        let endpoint = self.endpoints.at(key.index);
+        if endpoint.readable && endpoint.receiving != Receiving::Nothing && endpoint.place == Place::Nowhere {
+            self.ready.push(&mut self.endpoints, key);
+        }
+    }
+
+    fn leave_list(&mut self, key: Key) {
+        match self.endpoints.at(key.index).place {
+            Place::Nowhere => {}
+            Place::Ready => self.ready.remove(&mut self.endpoints, key),
+            Place::Starved => self.starved.remove(&mut self.endpoints, key),
+        }
+    }
+
+    /// Lets those that found no memory try again, if there is some now.
+    fn revive_starved(&mut self) {
+        if self.starved.is_empty() {
+            return;
+        }
+        if !self.arena.has(self.tuning.receive_bytes) {
+            self.counters.receives_starved += 1;
+            return;
+        }
+        while let Some(key) = self.starved.pop(&mut self.endpoints) {
+            self.ready.push(&mut self.endpoints, key);
+        }
+    }
+
+    fn starve(&mut self, key: Key) {
+        if self.starved.is_empty() {
+            self.counters.receives_starved += 1;
+        }
+        self.starved.push(&mut self.endpoints, key);
+    }
+
+    fn begin_receive(&mut self, handle: Handle, key: Key, receiving: Receiving) -> Option<Outcome> {
+        let Some(endpoint) = self.endpoints.get_mut(key) else { return Some(Outcome::Failed(Fault::CANCELLED)) };
+        let fits = match receiving {
+            Receiving::Connections => endpoint.kind == Kind::Listener,
+            Receiving::Bytes | Receiving::BytesInto(_) => endpoint.kind == Kind::Stream,
+            Receiving::Datagrams(_) => endpoint.kind == Kind::Datagrams,
+            Receiving::Nothing => false,
+        };
+        assert!(fits, "{receiving:?} cannot be received from a {:?}", endpoint.kind);
+        assert!(endpoint.receiving == Receiving::Nothing, "a socket has at most one receive under way");
+        endpoint.receiving = receiving;
+        endpoint.receive_handle = handle;
+        self.queue(key);
+        None
+    }
+
+    /// Ends the receive under way, if there is one, as cancelled.
+    fn cancel_receive(&mut self, key: Key, completions: &mut Vec<Completion>) {
+        let Some(endpoint) = self.endpoints.get_mut(key) else { return };
+        let receiving = std::mem::replace(&mut endpoint.receiving, Receiving::Nothing);
+        let handle = endpoint.receive_handle;
+        let fault = Some(Fault::CANCELLED);
+        let outcome = match receiving {
+            Receiving::Nothing => return,
+            Receiving::Connections | Receiving::Bytes => Outcome::Failed(Fault::CANCELLED),
+            Receiving::BytesInto(held) => Outcome::Filled { lease: self.held_lease(held).0, fault },
+            Receiving::Datagrams(held) => Outcome::Arrived { batch: self.held_batch(held), fault },
+        };
+        self.leave_list(key);
+        completions.push(Completion::last(handle, outcome));
+    }
+
+    /// Ends receiving; what has arrived is still delivered, whether its edge was seen or not.
+    fn stop_receive(&mut self, key: Key, completions: &mut Vec<Completion>) {
+        match self.endpoints.get(key).map(|endpoint| endpoint.receiving) {
+            None | Some(Receiving::Nothing) => return,
+            Some(receiving) => assert!(receiving != Receiving::Connections, "accepting is stopped by its own operation"),
+        }
+        self.leave_list(key);
+        let mut budget = Budget { completions: 1, cycle_bytes: usize::MAX };
+        self.serve(key, &mut budget, completions);
+        self.cancel_receive(key, completions);
+    }
+
+    fn close(&mut self, handle: Handle, key: Key, reset: bool, completions: &mut Vec<Completion>) {
+        if self.endpoints.get(key).is_none() {
+            return completions.push(Completion::failed(handle, Fault::CANCELLED));
+        }
+        self.cancel_receive(key, completions);
+        self.cancel_send(key, completions);
+        if let Some(endpoint) = self.endpoints.remove(key) {
+            assert!(endpoint.place == Place::Nowhere && endpoint.kind != Kind::Connecting);
+            if reset {
+                // A connection that is broken already cannot be broken off.
+                let _ = sockets::reset_on_close(endpoint.descriptor.as_fd());
+            }
+            self.counters.calls_work += 1;
+        }
+        completions.push(Completion::last(handle, Outcome::Closed));
+    }
+
+    fn cancel_send(&mut self, key: Key, completions: &mut Vec<Completion>) {
+        let endpoint = self.endpoints.at(key.index);
+        let handle = endpoint.send_handle;
+        let outcome = match std::mem::replace(&mut endpoint.sending, Sending::Nothing) {
+            Sending::Nothing => return,
+            Sending::Bytes(held) => Outcome::Sent { bytes: 0, rest: self.held_chain(held), fault: Some(Fault::CANCELLED) },
+            Sending::Datagrams(held) => self.held_departure(held).end(),
+        };
+        completions.push(Completion::last(handle, outcome));
+    }
+
+    fn hold(&mut self, held: Held) -> u32 {
+        self.held.insert(held).index
+    }
+
+    fn held_lease(&mut self, index: u32) -> (Lease, usize) {
+        match self.held.remove_at(index) {
+            Held::Lease { lease, until } => (lease, until),
+            _ => unreachable!("a receive into a lease holds one"),
+        }
+    }
+
+    fn held_batch(&mut self, index: u32) -> Datagrams {
+        match self.held.remove_at(index) {
+            Held::Batch(batch) => batch,
+            _ => unreachable!("a receive of datagrams holds a batch"),
+        }
+    }
+
+    fn held_chain(&mut self, index: u32) -> Chain {
+        match self.held.remove_at(index) {
+            Held::Chain(chain) => chain,
+            _ => unreachable!("a send that waits holds a chain"),
+        }
+    }
+
+    fn held_departure(&mut self, index: u32) -> Departure {
+        match self.held.remove_at(index) {
+            Held::Departure(departure) => departure,
+            _ => unreachable!("a send of datagrams that waits holds a departure"),
+        }
+    }
+
+    fn socket(&self, socket: Socket) -> Option<&Endpoint> {
+        self.endpoints.get(socket.into())
+    }
+}
+
+impl Driver for EpollDriver {
+    fn name(&self) -> &'static str {
+        "epoll"
+    }
+
+    fn now(&self) -> u64 {
+        clock::now()
+    }
+
+    fn listen(&mut self, listen: &Listen) -> Result<Socket, Fault> {
+        let descriptor = sockets::listen(listen)?;
+        self.adopt(descriptor, Kind::Listener).map(Socket::from)
+    }
+
+    fn bind(&mut self, bind: &Bind) -> Result<Socket, Fault> {
+        let descriptor = sockets::bind(bind, self.probes.udp_gro)?;
+        self.datagram_calls.get_or_insert_with(|| Box::new(DatagramCalls::new()));
+        self.adopt(descriptor, Kind::Datagrams).map(Socket::from)
+    }
+
+    fn local_address(&self, socket: Socket) -> Result<SocketAddr, Fault> {
+        let endpoint = self.socket(socket).ok_or(Fault::CANCELLED)?;
+        sockets::local_address(endpoint.descriptor.as_fd())
+    }
+
+    fn refuse_new(&mut self, listener: Socket) {
+        if let Some(endpoint) = self.socket(listener) {
+            assert!(endpoint.kind == Kind::Listener, "only a listener can refuse");
+            // Without the filter new connections go on being queued, as the contract allows.
+            let _ = refuse::refuse_new(endpoint.descriptor.as_fd());
+        }
+    }
+
+    fn finish(&mut self, socket: Socket) {
+        if let Some(endpoint) = self.socket(socket) {
+            sockets::finish(endpoint.descriptor.as_fd());
+        }
+    }
+
+    fn readable_bytes(&self, socket: Socket) -> usize {
+        self.socket(socket).map_or(0, |endpoint| sockets::readable_bytes(endpoint.descriptor.as_fd()))
+    }
+
+    fn push(&mut self, handle: Handle, op: Op) {
+        self.pushed.push((handle, op));
+    }
+
+    fn collect(&mut self, wait: Wait, at_most: usize, completions: &mut Vec<Completion>) {
+        let first = completions.len();
+        self.carry_out(completions);
+        self.take_ended(completions);
+        self.revive_starved();
+        // Sends that were carried out count, but never leave receives without a place.
+        let left = at_most.saturating_sub(completions.len() - first).max(1);
+        let mut budget = Budget { completions: left, cycle_bytes: self.tuning.receive_cycle_bytes };
+        self.serve_ready(&mut budget, completions);
+        let produced = completions.len() - first;
+        self.since_look += produced;
+        if produced == 0 {
+            self.look_and_serve(wait, at_most, &mut budget, completions);
+        } else if self.since_look >= LOOK_EVERY {
+            self.look_and_serve(Wait::No, at_most, &mut budget, completions);
+        }
+    }
+
+    fn bell(&self) -> Arc<dyn Bell> {
+        self.bell.clone()
+    }
+
+    fn counters(&self) -> DriverCounters {
+        self.counters
+    }
+}
+
+impl Drop for EpollDriver {
+    fn drop(&mut self) {
+        if !self.helpers.close(PATIENCE) {
+            // A helper may still write to this memory: it must never be used again.
+            std::mem::forget(std::mem::replace(&mut self.calls, Table::new()));
+        }
+    }
+}

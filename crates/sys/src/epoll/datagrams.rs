@@ -1,0 +1,97 @@
+//! Batches of datagrams.
+
+use super::endpoint::{Kind, Receiving, Sending};
+use super::{Budget, EpollDriver, Held};
+use crate::datagrams::{DatagramCalls, Departure};
+use crate::table::Key;
+use corelane_seam::{Completion, Datagrams, Fault, Handle, Lease, Outcome, Trains};
+use std::os::fd::AsFd;
+
+impl EpollDriver {
+    pub(super) fn begin_datagrams(&mut self, handle: Handle, key: Key, batch: Datagrams) -> Option<Outcome> {
+        if self.endpoints.get(key).is_none() {
+            return Some(Outcome::Arrived { batch, fault: Some(Fault::CANCELLED) });
+        }
+        let held = self.hold(Held::Batch(batch));
+        self.begin_receive(handle, key, Receiving::Datagrams(held))
+    }
+
+    /// Receives a batch. The endpoint is on no list.
+    pub(super) fn receive_datagrams(&mut self, key: Key, held: u32, budget: &mut Budget, completions: &mut Vec<Completion>) {
+        let bytes = self.tuning.datagram_bytes;
+        let Some(lease) = self.arena.lease(bytes) else { return self.starve(key) };
+        let mut batch = self.held_batch(held);
+        batch.clear();
+        let fault = match self.receive_batch(key, lease, &mut batch) {
+            Ok(0) => {
+                let held = self.hold(Held::Batch(batch));
+                self.endpoints.at(key.index).receiving = Receiving::Datagrams(held);
+                return;
+            }
+            Ok(_) => {
+                budget.cycle_bytes = budget.cycle_bytes.saturating_sub(bytes);
+                None
+            }
+            Err(fault) => Some(fault),
+        };
+        self.end_receive(key, Outcome::Arrived { batch, fault }, completions);
+    }
+
+    fn receive_batch(&mut self, key: Key, lease: Lease, batch: &mut Datagrams) -> Result<usize, Fault> {
+        let endpoint = self.endpoints.at(key.index);
+        self.counters.calls_work += 1;
+        let calls = datagram_calls(&mut self.datagram_calls);
+        let (found, all_used) = calls.receive(endpoint.descriptor.as_fd(), lease, batch)?;
+        match found {
+            0 => {
+                endpoint.is_empty_now();
+                self.counters.receives_empty += 1;
+            }
+            _ if !all_used => endpoint.was_short(),
+            _ => {}
+        }
+        Ok(found)
+    }
+
+    pub(super) fn send_datagrams(&mut self, handle: Handle, key: Key, trains: Trains) -> Option<Outcome> {
+        assert!(!trains.is_empty(), "nothing to send");
+        let mut departure = Departure::new(trains);
+        let Some(endpoint) = self.endpoints.get(key) else { return Some(departure.end()) };
+        assert!(endpoint.kind == Kind::Datagrams, "trains are sent from a datagram socket");
+        assert!(endpoint.sending == Sending::Nothing, "a socket has at most one send under way");
+        if self.depart(key, &mut departure) {
+            return Some(departure.end());
+        }
+        let held = self.hold(Held::Departure(departure));
+        let endpoint = self.endpoints.at(key.index);
+        (endpoint.sending, endpoint.send_handle) = (Sending::Datagrams(held), handle);
+        None
+    }
+
+    /// Goes on with a departure that found the socket full.
+    pub(super) fn resume_datagrams(&mut self, key: Key, held: u32, completions: &mut Vec<Completion>) {
+        let mut departure = self.held_departure(held);
+        if !self.depart(key, &mut departure) {
+            let held = self.hold(Held::Departure(departure));
+            self.endpoints.at(key.index).sending = Sending::Datagrams(held);
+            return;
+        }
+        let endpoint = self.endpoints.at(key.index);
+        endpoint.sending = Sending::Nothing;
+        completions.push(Completion::last(endpoint.send_handle, departure.end()));
+    }
+
+    fn depart(&mut self, key: Key, departure: &mut Departure) -> bool {
+        let before = departure.calls();
+        let socket = self.endpoints.at(key.index).descriptor.as_fd();
+        let calls = datagram_calls(&mut self.datagram_calls);
+        let done = calls.send(socket, departure, self.probes.udp_segment);
+        self.counters.calls_work += u64::from(departure.calls() - before);
+        done
+    }
+}
+
+/// The place for calls came with the first datagram socket.
+fn datagram_calls(calls: &mut Option<Box<DatagramCalls>>) -> &mut DatagramCalls {
+    calls.get_or_insert_with(|| Box::new(DatagramCalls::new()))
+}

@@ -1,0 +1,198 @@
+//! What the driver knows of one descriptor, and the lists of those that have something to receive.
+
+use crate::table::{Key, Table};
+use corelane_seam::{Handle, Interest};
+use std::os::fd::OwnedFd;
+
+/// What a descriptor is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Listener,
+    /// A stream socket whose connect is under way, with the handle of `Endpoint::receive_handle`.
+    Connecting,
+    Stream,
+    Datagrams,
+    /// A copy of a descriptor that the driver does not own, waited for with the handle of `Endpoint::receive_handle`.
+    Polled(Interest),
+}
+
+/// The receive under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Receiving {
+    Nothing,
+    Connections,
+    Bytes,
+    /// Into the lease at this index of the driver's table.
+    BytesInto(u32),
+    /// Into the batch at this index of the driver's table.
+    Datagrams(u32),
+}
+
+/// The send under way: one that found the socket full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sending {
+    Nothing,
+    /// The chain at this index of the driver's table.
+    Bytes(u32),
+    /// The departure at this index of the driver's table.
+    Datagrams(u32),
+}
+
+/// In which list an endpoint stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    Nowhere,
+    /// It has a receive under way and something to receive.
+    Ready,
+    /// The same, but there was no memory.
+    Starved,
+}
+
+const NONE: u32 = u32::MAX;
+
+/// A descriptor. There is one for each idle connection, so it must stay small: see the test.
+pub(super) struct Endpoint {
+    pub(super) descriptor: OwnedFd,
+    pub(super) kind: Kind,
+    /// The kernel may have something to receive: an edge was seen, and the socket not found empty since.
+    pub(super) readable: bool,
+    /// An edge told of an end, an error or urgent data: a short receive does not show that the socket is empty.
+    pub(super) exhaust: bool,
+    pub(super) place: Place,
+    pub(super) receiving: Receiving,
+    pub(super) sending: Sending,
+    pub(super) receive_handle: Handle,
+    pub(super) send_handle: Handle,
+    previous: u32,
+    next: u32,
+}
+
+impl Endpoint {
+    pub(super) fn new(descriptor: OwnedFd, kind: Kind) -> Self {
+        let nobody = Handle::new(0, 0, 0);
+        Self {
+            descriptor,
+            kind,
+            readable: false,
+            exhaust: false,
+            place: Place::Nowhere,
+            receiving: Receiving::Nothing,
+            sending: Sending::Nothing,
+            receive_handle: nobody,
+            send_handle: nobody,
+            previous: NONE,
+            next: NONE,
+        }
+    }
+
+    /// Notes that the socket was found empty.
+    pub(super) fn is_empty_now(&mut self) {
+        self.readable = false;
+        self.exhaust = false;
+    }
+
+    /// Notes that a receive brought less than it had room for.
+    pub(super) fn was_short(&mut self) {
+        self.readable = self.exhaust;
+    }
+}
+
+/// A list of endpoints, first in, first out, linked through their table.
+pub(super) struct List {
+    place: Place,
+    first: u32,
+    last: u32,
+}
+
+impl List {
+    pub(super) fn new(place: Place) -> Self {
+        assert!(place != Place::Nowhere);
+        Self { place, first: NONE, last: NONE }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.first == NONE
+    }
+
+    pub(super) fn push(&mut self, endpoints: &mut Table<Endpoint>, key: Key) {
+        let last = self.last;
+        let endpoint = endpoints.at(key.index);
+        assert!(endpoint.place == Place::Nowhere, "an endpoint stands in one list at most");
+        endpoint.place = self.place;
+        (endpoint.previous, endpoint.next) = (last, NONE);
+        match last {
+            NONE => self.first = key.index,
+            last => endpoints.at(last).next = key.index,
+        }
+        self.last = key.index;
+    }
+
+    pub(super) fn pop(&mut self, endpoints: &mut Table<Endpoint>) -> Option<Key> {
+        if self.is_empty() {
+            return None;
+        }
+        let key = endpoints.key_at(self.first);
+        self.remove(endpoints, key);
+        Some(key)
+    }
+
+    pub(super) fn remove(&mut self, endpoints: &mut Table<Endpoint>, key: Key) {
+        let endpoint = endpoints.at(key.index);
+        assert!(endpoint.place == self.place, "an endpoint is removed from the list in which it stands");
+        endpoint.place = Place::Nowhere;
+        let (previous, next) = (endpoint.previous, endpoint.next);
+        match previous {
+            NONE => self.first = next,
+            previous => endpoints.at(previous).next = next,
+        }
+        match next {
+            NONE => self.last = previous,
+            next => endpoints.at(next).previous = previous,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn endpoints(count: usize) -> (Table<Endpoint>, Vec<Key>) {
+        let mut endpoints = Table::new();
+        let null = std::fs::File::open("/dev/null").unwrap();
+        let keys = (0..count).map(|_| endpoints.insert(Endpoint::new(null.try_clone().unwrap().into(), Kind::Stream))).collect();
+        (endpoints, keys)
+    }
+
+    #[test]
+    fn an_idle_connection_costs_at_most_64_bytes() {
+        const { assert!(Table::<Endpoint>::ENTRY_BYTES <= 64) };
+    }
+
+    #[test]
+    fn lists_keep_their_order_when_members_leave() {
+        let (mut table, keys) = endpoints(4);
+        let mut list = List::new(Place::Ready);
+        keys.iter().for_each(|&key| list.push(&mut table, key));
+        list.remove(&mut table, keys[0]);
+        list.remove(&mut table, keys[2]);
+        list.push(&mut table, keys[0]);
+        list.remove(&mut table, keys[0]);
+        list.push(&mut table, keys[2]);
+        let order: Vec<_> = std::iter::from_fn(|| list.pop(&mut table)).collect();
+        assert_eq!(order, [keys[1], keys[3], keys[2]]);
+        assert!(list.is_empty());
+    }
+
+    #[test]
+    fn a_short_receive_means_empty_unless_an_end_was_seen() {
+        let (mut table, keys) = endpoints(1);
+        let endpoint = table.at(keys[0].index);
+        for (exhaust, left) in [(false, false), (true, true)] {
+            (endpoint.readable, endpoint.exhaust) = (true, exhaust);
+            endpoint.was_short();
+            assert_eq!(endpoint.readable, left);
+        }
+        endpoint.is_empty_now();
+        assert!(!endpoint.readable && !endpoint.exhaust);
+    }
+}

@@ -1,0 +1,154 @@
+//! Asking the kernel for events, and what follows from each; descriptors that the driver does not own.
+
+use super::EpollDriver;
+use super::endpoint::{Kind, Sending};
+use super::poller::Pause;
+use crate::clock;
+use crate::errno::{self, checked};
+use crate::table::Key;
+use corelane_seam::{Completion, Fault, Handle, Interest, Outcome, Wait};
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+
+/// What the bell's events carry; no key has this generation and index at once, since a table never gets so long.
+pub(super) const BELL: u64 = u64::MAX;
+
+const IN: i32 = libc::EPOLLIN;
+const OUT: i32 = libc::EPOLLOUT;
+const BROKEN: i32 = libc::EPOLLERR | libc::EPOLLHUP;
+/// After these a short receive does not show that a socket is empty: the end, an error, or what lies behind urgent data
+/// (tcp(7)) makes no edge of its own.
+const EXHAUST: i32 = BROKEN | libc::EPOLLRDHUP | libc::EPOLLPRI;
+
+/// What an endpoint of this kind is registered for, once.
+pub(super) fn edges(kind: Kind) -> i32 {
+    match kind {
+        Kind::Listener => IN | libc::EPOLLET,
+        Kind::Datagrams => IN | OUT | libc::EPOLLET,
+        Kind::Connecting | Kind::Stream => IN | OUT | libc::EPOLLRDHUP | libc::EPOLLPRI | libc::EPOLLET,
+        Kind::Polled(interest) => {
+            let read = if interest.read { IN | libc::EPOLLRDHUP } else { 0 };
+            read | if interest.write { OUT } else { 0 }
+        }
+    }
+}
+
+impl EpollDriver {
+    /// Asks the kernel once, and notes what has happened; answers whether the wait is over.
+    pub(super) fn look(&mut self, wait: Wait, at_most: usize, completions: &mut Vec<Completion>) -> bool {
+        let mut pause = match wait {
+            Wait::No => Pause::Nanoseconds(0),
+            Wait::Until(time) => Pause::Nanoseconds(time.saturating_sub(clock::now())),
+            Wait::Forever => Pause::Endless,
+        };
+        let sleeps = pause != Pause::Nanoseconds(0);
+        let mut rung = sleeps && !self.bell.before_sleep();
+        if rung {
+            pause = Pause::Nanoseconds(0);
+        }
+        self.counters.calls_wait += 1;
+        let found = self.poller.wait(pause, at_most);
+        rung |= self.bell.awake();
+        let count = match found {
+            Ok(count) => count,
+            Err(number) => {
+                assert!(number == libc::EINTR, "epoll_wait: {}", errno::fault(number));
+                return true;
+            }
+        };
+        for index in 0..count {
+            let (data, events) = self.poller.event(index);
+            if data != BELL {
+                self.note(Key::from_bits(data), events, completions);
+            }
+        }
+        rung || count == 0 || !sleeps
+    }
+
+    fn note(&mut self, key: Key, events: i32, completions: &mut Vec<Completion>) {
+        let Some(endpoint) = self.endpoints.get_mut(key) else {
+            self.counters.events_stale += 1;
+            return;
+        };
+        if let Kind::Polled(interest) = endpoint.kind {
+            return self.end_poll(key, interest, events, completions);
+        }
+        if endpoint.kind == Kind::Connecting {
+            if events & (OUT | BROKEN) == 0 {
+                return;
+            }
+            self.end_connect(key, completions);
+        }
+        let Some(endpoint) = self.endpoints.get_mut(key) else { return };
+        if events & (IN | EXHAUST) != 0 {
+            endpoint.readable = true;
+            endpoint.exhaust |= events & EXHAUST != 0;
+            self.queue(key);
+        }
+        if events & (OUT | BROKEN) != 0 {
+            self.resume(key, completions);
+        }
+    }
+
+    fn resume(&mut self, key: Key, completions: &mut Vec<Completion>) {
+        match self.endpoints.at(key.index).sending {
+            Sending::Nothing => {}
+            Sending::Bytes(held) => self.resume_send(key, held, completions),
+            Sending::Datagrams(held) => self.resume_datagrams(key, held, completions),
+        }
+    }
+
+    /// Waits for a descriptor that the driver does not own. It is copied, so that it can be waited for twice, and
+    /// stays what it is if its owner closes it.
+    pub(super) fn poll(&mut self, handle: Handle, descriptor: i32, interest: Interest) -> Option<Outcome> {
+        assert!(interest.read || interest.write, "a poll waits for something");
+        match self.begin_poll(handle, descriptor, interest) {
+            Ok(()) => None,
+            // What cannot be waited for, such as a file, is always ready (poll(2)).
+            Err(libc::EPERM) => Some(Outcome::Ready { interest }),
+            Err(number) => Some(Outcome::Failed(errno::fault(number))),
+        }
+    }
+
+    fn begin_poll(&mut self, handle: Handle, descriptor: i32, interest: Interest) -> Result<(), i32> {
+        // SAFETY: the call takes no memory.
+        let copy = checked(unsafe { libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, 0) } as isize)?;
+        // SAFETY: the call has just made this descriptor, and nobody else knows it.
+        let copy = unsafe { OwnedFd::from_raw_fd(copy as i32) };
+        let key = self.adopt(copy, Kind::Polled(interest)).map_err(|fault| fault.number)?;
+        self.endpoints.at(key.index).receive_handle = handle;
+        self.make_cancellable(handle, key);
+        Ok(())
+    }
+
+    fn end_poll(&mut self, key: Key, interest: Interest, events: i32, completions: &mut Vec<Completion>) {
+        let read = interest.read && events & (IN | libc::EPOLLRDHUP | BROKEN) != 0;
+        let write = interest.write && events & (OUT | BROKEN) != 0;
+        assert!(read || write, "no event is reported that was not asked for");
+        let handle = self.forget(key);
+        completions.push(Completion::last(handle, Outcome::Ready { interest: Interest { read, write } }));
+    }
+
+    pub(super) fn make_cancellable(&mut self, handle: Handle, key: Key) {
+        let other = self.cancellable.insert(handle, key);
+        assert!(other.is_none(), "one handle names one connect or poll at a time");
+    }
+
+    /// Ends a connect or poll that is still under way.
+    pub(super) fn cancel(&mut self, target: Handle, completions: &mut Vec<Completion>) {
+        if let Some(&key) = self.cancellable.get(&target) {
+            let handle = self.forget(key);
+            assert!(handle == target);
+            completions.push(Completion::failed(handle, Fault::CANCELLED));
+        }
+    }
+
+    /// Gives up a connect's socket or a poll's copy; answers its handle.
+    fn forget(&mut self, key: Key) -> Handle {
+        let endpoint = self.endpoints.remove_at(key.index);
+        assert!(matches!(endpoint.kind, Kind::Connecting | Kind::Polled(_)));
+        // A copy's events do not end with the copy (epoll(7)).
+        self.poller.delete(endpoint.descriptor.as_fd());
+        self.cancellable.remove(&endpoint.receive_handle);
+        endpoint.receive_handle
+    }
+}
