@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use hdrhistogram::Histogram;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::proc;
 use super::server::Server;
@@ -44,9 +44,15 @@ pub enum Transport {
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Timing {
     /// Before the window; nothing of it counts.
+    #[serde(serialize_with = "as_seconds")]
     pub warm_up: Duration,
     /// What is measured.
+    #[serde(serialize_with = "as_seconds")]
     pub window: Duration,
+}
+
+fn as_seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(duration.as_secs_f64())
 }
 
 /// What one window showed.

@@ -48,8 +48,8 @@ const HEADS: &[&str] = &[
     "p99.9 us",
     "max us",
     "lost",
-    "server",
-    "generator",
+    "server CPU",
+    "gen. CPU",
     "sends/req",
     "recvs/req",
     "seen/req",
@@ -259,4 +259,145 @@ fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
     rows.iter()
         .map(|row| line(&mut row.iter().map(String::as_str)))
         .fold(head, |all, line| all + &line)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::load::{Load, Sample, Timing, Transport};
+    use super::super::rounds::Contender;
+    use super::*;
+
+    fn measured(cpu_us: f64, max_us: f64, counts: Option<Counts>) -> Measured {
+        let sample = Sample {
+            requests: 90,
+            lost: 2,
+            requests_in_all: 100,
+            window_s: 1.0,
+            cpu_us_per_request: cpu_us,
+            requests_per_s: 90.0,
+            server_load: 0.5,
+            generator_load: 0.25,
+            p50_us: 10.0,
+            p99_us: 20.0,
+            p999_us: 30.0,
+            max_us,
+        };
+        Measured { sample, counts }
+    }
+
+    fn outcome() -> Outcome {
+        let counts = Counts {
+            sends: Some(25.0),
+            bytes_sent: Some(6_400.0),
+            ..Counts::default()
+        };
+        let contender = |name: &str| Contender {
+            name: name.to_owned(),
+            driver: "epoll".to_owned(),
+            idle_cpu_ms_per_s: None,
+        };
+        let transport = Transport::Tcp;
+        Outcome {
+            cell: "a-cell",
+            load: Load {
+                transport,
+                bytes: 64,
+                connections: 7,
+                depth: 3,
+                spin: false,
+            },
+            contenders: vec![contender("one"), contender("two")],
+            rounds: vec![
+                vec![measured(3.0, 500.0, Some(counts)), measured(1.0, 1.0, None)],
+                vec![measured(1.0, 900.0, Some(counts)), measured(1.0, 1.0, None)],
+                vec![measured(2.0, 100.0, Some(counts)), measured(1.0, 1.0, None)],
+            ],
+            verdicts: Vec::new(),
+        }
+    }
+
+    fn words(table: &str, line: usize) -> Vec<&str> {
+        table
+            .lines()
+            .nth(line)
+            .expect("the line")
+            .split_whitespace()
+            .collect()
+    }
+
+    #[test]
+    fn a_row_holds_medians_the_longest_latency_and_all_that_was_lost() {
+        let table = cell_table(&outcome());
+        let expected = "one epoll 1 64 7 3 2.000 90 10 20 30 900 6 50 % 25 % 0.2500 - - 256 - -";
+        assert_eq!(words(&table, 2).join(" "), expected);
+        assert!(words(&table, 3).join(" ").ends_with("25 % - - - - - -"));
+    }
+
+    #[test]
+    fn columns_are_aligned() {
+        let rows = [
+            vec!["a".to_owned(), "12345".to_owned()],
+            vec!["bcd".to_owned(), "1".to_owned()],
+        ];
+        assert_eq!(
+            table(&["x", "y"], &rows),
+            "x        y\na    12345\nbcd      1\n"
+        );
+    }
+
+    #[test]
+    fn a_verdict_says_what_is_open() {
+        let verdict = |met, open| Verdict {
+            cell: "a-cell",
+            what: "a / b".to_owned(),
+            value: 0.9,
+            interval: Some([0.8, 1.1]),
+            rounds: 40,
+            bar: 1.0,
+            met,
+            open,
+        };
+        let last = |met, open| verdict_row(&verdict(met, open)).pop().expect("a verdict");
+        assert_eq!(last(true, false), "met");
+        assert_eq!(last(false, false), "MISSED");
+        assert!(last(true, true).contains("straddles") && last(false, true).contains("straddles"));
+        assert!(verdict_row(&verdict(true, true)).contains(&"0.800 to 1.100".to_owned()));
+    }
+
+    #[test]
+    fn the_written_file_keeps_every_raw_round() {
+        let timing = Timing {
+            warm_up: Duration::from_millis(200),
+            window: Duration::from_millis(800),
+        };
+        let report = Report {
+            host: Host::read(),
+            stolen_ms: 1,
+            took_s: 2.0,
+            driver: Driver::Auto,
+            extent: Extent {
+                timing,
+                rounds: 3,
+                most_rounds: 40,
+            },
+            cells: vec![outcome()],
+            idle: Vec::new(),
+            verdicts: Vec::new(),
+        };
+        let folder = std::env::temp_dir().join(format!("bench-report-{}", std::process::id()));
+        let path = folder.join("deeper/echo.json");
+        write(&report, &path).expect("writes, and makes the folder");
+        let text = fs::read_to_string(&path).expect("it is there");
+        fs::remove_dir_all(&folder).expect("clean up");
+        let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        let rounds = value["cells"][0]["rounds"].as_array().expect("rounds");
+        let cpu = |round: &serde_json::Value| round[0]["cpu_us_per_request"].as_f64();
+        assert_eq!(
+            rounds.iter().filter_map(cpu).collect::<Vec<_>>(),
+            [3.0, 1.0, 2.0]
+        );
+        assert_eq!(value["extent"]["timing"]["window"], 0.8);
+    }
 }
