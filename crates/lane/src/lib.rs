@@ -1,1 +1,4 @@
-//! Placeholder of the crate, filled in by the commits that follow.
+//! The lane: everything that one core needs to serve its share of the traffic.
+#![deny(unsafe_code)]
+
+pub mod wheel;
