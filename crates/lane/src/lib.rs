@@ -1,4 +1,6 @@
 //! The lane: everything that one core needs to serve its share of the traffic.
 #![deny(unsafe_code)]
 
+pub mod channel;
+mod sync;
 pub mod wheel;

@@ -274,7 +274,8 @@ fn start_of(cursor: u64, level: usize, slot: usize) -> u64 {
     above.checked_shl(shift + DIGIT_BITS).unwrap_or(0) | (slot as u64) << shift
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::*;
     use proptest::prelude::*;
