@@ -1,1 +1,6 @@
-//! Placeholder of the crate, filled in by the commits that follow.
+//! The lane: everything that one core needs to serve its share of the traffic.
+#![deny(unsafe_code)]
+
+pub mod channel;
+mod sync;
+pub mod wheel;
