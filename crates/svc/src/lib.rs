@@ -1,1 +1,37 @@
-//! Placeholder of the crate, filled in by the commits that follow.
+//! Services on a lane: listeners, connections, gathered output, tickets, back-pressure, limits, endings, drain.
+//!
+//! A user implements [`StreamService`] or [`DatagramService`]; [`Services`] runs any number of them as the work of one lane.
+#![forbid(unsafe_code)]
+
+mod connection;
+mod cx;
+mod datagrams;
+mod drain;
+mod endings;
+mod error;
+mod fence;
+mod flush;
+mod input;
+mod limits;
+mod listeners;
+mod output;
+mod port;
+mod service;
+mod services;
+mod settings;
+mod slab;
+mod streams;
+mod table;
+mod ticket;
+mod transform;
+
+pub use cx::Cx;
+pub use datagrams::Replies;
+pub use error::Error;
+pub use input::{Input, Taken};
+pub use limits::{Limits, SECOND};
+pub use output::Output;
+pub use service::{ConnectionId, DatagramService, Ending, Next, Order, Peer, StreamService};
+pub use services::{LANE_CONNECTIONS_MAX, Services, Sharing};
+pub use ticket::Ticket;
+pub use transform::{Transform, TransformError};

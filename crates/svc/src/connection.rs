@@ -1,0 +1,214 @@
+//! A connection's entry in the lane's table, and the box that it has only while it has something to do.
+
+use crate::input::Input;
+use crate::output::Output;
+use crate::service::{ConnectionId, Ending, Peer};
+use crate::ticket::LostTickets;
+use crate::transform::Transform;
+use corelane_lane::TimerId;
+use corelane_seam::{Arena, Chain, Lease, Shared, Socket};
+use std::any::Any;
+
+/// Where a connection is in its life. Only forwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Phase {
+    /// Being opened from our side.
+    Opening,
+    /// Input goes to the service.
+    Open,
+    /// No more input to the service; held answers and output still leave.
+    Closing,
+    /// Our side has finished; what arrives is discarded until the peer has finished too.
+    Lingering,
+    /// The close was submitted; the entry is free once it has completed.
+    Ended,
+}
+
+/// A lease that the service wants filled.
+pub(crate) struct Fill {
+    /// None while the driver has it.
+    pub(crate) lease: Option<Lease>,
+    pub(crate) until: usize,
+}
+
+impl Fill {
+    /// Whether the lease is here and holds all that was wanted.
+    pub(crate) fn is_full(&self) -> bool {
+        self.lease.as_ref().is_some_and(|lease| lease.len() >= self.until)
+    }
+}
+
+/// What only a connection with something under way needs.
+pub(crate) struct Busy {
+    pub(crate) input: Input,
+    pub(crate) output: Output,
+    /// Bytes from the socket that a transform has not taken yet.
+    pub(crate) raw: Chain,
+    /// What a transform has made of the output, or says itself.
+    pub(crate) wire: Chain,
+    pub(crate) fill: Option<Fill>,
+    /// Bytes that the input must have before the service is called again.
+    pub(crate) needed: usize,
+    /// The service left input behind because the output was full or no ticket was left: it is called again without
+    /// new bytes once that has changed.
+    pub(crate) blocked: bool,
+    /// When the record at the front of the input began to arrive (nanoseconds), and how many bytes have since.
+    pub(crate) record_since: u64,
+    pub(crate) record_bytes: u64,
+    /// When the peer last took some of the output.
+    pub(crate) progress_at: u64,
+    /// Bytes of memory in the chain that is being sent.
+    pub(crate) sending_charged: usize,
+}
+
+/// Where a drain stands for one connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Draining {
+    /// No drain.
+    No,
+    /// So many bytes were readable when the drain began, and are still to be served.
+    Bytes(usize),
+    /// Accepted during the drain: its first request is served.
+    First,
+}
+
+/// One connection. Small: ten thousand idle ones must not weigh.
+pub(crate) struct Connection {
+    pub(crate) socket: Option<Socket>,
+    pub(crate) peer: Peer,
+    pub(crate) busy: Option<Box<Busy>>,
+    pub(crate) transform: Option<Box<dyn Transform>>,
+    /// The session of a connection that is being opened, until its service can take it.
+    pub(crate) session_to_be: Option<Box<dyn Any>>,
+    pub(crate) timer: Option<TimerId>,
+    /// When the timer comes: it may be too early, never too late.
+    pub(crate) timer_at: u64,
+    pub(crate) active_at: u64,
+    pub(crate) pair: Option<ConnectionId>,
+    /// The session's place in its service's table; none before opening and after closing.
+    pub(crate) session: Option<u32>,
+    pub(crate) service: u16,
+    pub(crate) phase: Phase,
+    pub(crate) ending: Option<Ending>,
+    pub(crate) draining: Draining,
+    pub(crate) receiving: bool,
+    pub(crate) sending: bool,
+    pub(crate) peer_finished: bool,
+    /// The service has seen the end of the stream.
+    pub(crate) told_finished: bool,
+    pub(crate) is_ready: bool,
+    pub(crate) is_dirty: bool,
+    /// Reading waits for room in the output (counted once for each episode).
+    pub(crate) is_paused: bool,
+    /// Our side has finished towards the peer.
+    pub(crate) finished: bool,
+    /// Opened from our side: a drain leaves its end to the service or the pair.
+    pub(crate) outgoing: bool,
+    /// Counted among the connections of its peer's address.
+    pub(crate) counted_by_peer: bool,
+}
+
+impl Connection {
+    pub(crate) fn new(socket: Option<Socket>, peer: Peer, service: u16, phase: Phase, now: u64) -> Self {
+        Self {
+            socket,
+            peer,
+            busy: None,
+            transform: None,
+            session_to_be: None,
+            timer: None,
+            timer_at: u64::MAX,
+            active_at: now,
+            pair: None,
+            session: None,
+            service,
+            phase,
+            ending: None,
+            draining: Draining::No,
+            receiving: false,
+            sending: false,
+            peer_finished: false,
+            told_finished: false,
+            is_ready: false,
+            is_dirty: false,
+            is_paused: false,
+            finished: false,
+            outgoing: phase == Phase::Opening,
+            counted_by_peer: false,
+        }
+    }
+
+    /// Whether anything waits to be sent, or is being sent.
+    pub(crate) fn has_output(&self) -> bool {
+        self.sending || self.busy.as_ref().is_some_and(|busy| !busy.wire.is_empty() || !busy.output.chain.is_empty())
+    }
+
+    /// Tickets that are out.
+    pub(crate) fn held(&self) -> u32 {
+        self.busy.as_ref().map_or(0, |busy| busy.output.held)
+    }
+
+    /// Whether a record has begun to arrive and is not complete.
+    pub(crate) fn in_record(&self) -> bool {
+        self.busy.as_ref().is_some_and(|busy| !busy.input.is_empty() || busy.fill.is_some())
+    }
+}
+
+impl Busy {
+    pub(crate) fn new(arena: &Arena, lost: &LostTickets) -> Self {
+        Self {
+            input: Input::new(arena.clone()),
+            output: Output::new(arena.clone(), lost.clone()),
+            raw: Chain::new(),
+            wire: Chain::new(),
+            fill: None,
+            needed: 0,
+            blocked: false,
+            record_since: 0,
+            record_bytes: 0,
+            progress_at: 0,
+            sending_charged: 0,
+        }
+    }
+
+    /// Whether the box can go back to the pool.
+    pub(crate) fn is_idle(&self) -> bool {
+        let chains = [&self.input.chain, &self.output.chain, &self.raw, &self.wire];
+        chains.iter().all(|chain| chain.is_empty())
+            && self.fill.is_none()
+            && self.input.filled.is_none()
+            && self.output.held == 0
+            && self.output.is_empty()
+            && self.sending_charged == 0
+            && !self.output.wants_drained
+    }
+
+    /// Empties the box for another connection.
+    pub(crate) fn reset(&mut self) {
+        self.input.chain.clear();
+        (self.input.filled, self.input.finished) = (None, false);
+        self.output.clear();
+        self.output.wants_drained = false;
+        self.raw.clear();
+        self.wire.clear();
+        self.fill = None;
+        (self.needed, self.record_since, self.record_bytes, self.sending_charged) = (0, 0, 0, 0);
+        self.blocked = false;
+    }
+
+    /// Moves what arrived into the input, through the fill if one is wanted: its bytes are copied then.
+    pub(crate) fn take_in(&mut self, shared: Shared) {
+        self.input.chain.push(shared);
+        self.feed_fill();
+    }
+
+    /// Copies what has arrived into the lease that is to be filled.
+    pub(crate) fn feed_fill(&mut self) {
+        let Some((until, lease)) = self.fill.as_mut().and_then(|fill| Some((fill.until, fill.lease.as_mut()?))) else { return };
+        let wanted = until.saturating_sub(lease.len()).min(self.input.chain.len());
+        let copied = self.input.chain.copy_to(&mut lease.spare()[..wanted]);
+        lease.advance(copied);
+        self.input.chain.skip(copied);
+        self.input.copied += copied;
+    }
+}

@@ -1,0 +1,227 @@
+//! The lane as a service sees it.
+
+use crate::connection::{Connection, Phase};
+use crate::error::Error;
+use crate::output::Output;
+use crate::service::{ConnectionId, Peer};
+use crate::table::{Notice, Request, ServiceTimer, Table, class};
+use crate::ticket::Ticket;
+use corelane_lane::{Core, Message};
+use corelane_seam::{Arena, Chain, File, Handle, Interest, Lease, OffloadWork, Op, OpenOptions, Segment, Shared};
+use corelane_watch::ServiceCounter;
+use std::any::{Any, TypeId};
+use std::future::Future;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// What a call into a service may use of its lane: clock, timers, connections, messages, files, tasks, counters.
+pub struct Cx<'a> {
+    core: &'a mut Core,
+    table: &'a mut Table,
+    service: u16,
+    current: Option<ConnectionId>,
+}
+
+impl<'a> Cx<'a> {
+    pub(crate) fn new(core: &'a mut Core, table: &'a mut Table, service: u16, current: Option<ConnectionId>) -> Self {
+        Self { core, table, service, current }
+    }
+
+    /// This turn's time: nanoseconds of the monotonic clock. Does not change during a call.
+    pub fn now(&self) -> u64 {
+        self.core.now()
+    }
+
+    /// The number of this lane, from 0.
+    pub fn lane(&self) -> usize {
+        self.core.lane()
+    }
+
+    /// How many lanes there are.
+    pub fn lanes(&self) -> usize {
+        self.core.lanes()
+    }
+
+    /// The connection that this call is for.
+    ///
+    /// # Panics
+    /// In calls that are for the service as a whole (`completed`, `lane_message`, a datagram service).
+    pub fn id(&self) -> ConnectionId {
+        // reason: documented; a call either has a connection or it has not, by its name.
+        self.current.expect("this call is for the service, not for a connection")
+    }
+
+    /// The two ends of a connection, as a transform knows the peer if it knows better than the socket.
+    pub fn peer(&mut self, id: ConnectionId) -> Option<Peer> {
+        let connection = self.table.find(id)?;
+        let known = connection.transform.as_ref().and_then(|transform| transform.peer());
+        Some(Peer { address: known.unwrap_or(connection.peer.address), ..connection.peer })
+    }
+
+    /// The lane's memory, for leases of the service's own.
+    pub fn arena(&self) -> &Arena {
+        &self.core.arena
+    }
+
+    /// An empty lease of at least `capacity` bytes; none if the lane's memory is used up.
+    pub fn lease(&mut self, capacity: usize) -> Option<Lease> {
+        let lease = self.core.arena.lease(capacity);
+        if lease.is_none() {
+            self.core.row.add(corelane_watch::LaneCounter::MemoryLimitHits, 1);
+        }
+        lease
+    }
+
+    /// Opens a connection to `to` for this service with `session`; [`StreamService::connected`](crate::StreamService::connected)
+    /// is called when it is open, [`closed`](crate::StreamService::closed) with `Error` if it cannot be.
+    ///
+    /// # Errors
+    /// [`Error::SessionType`] if the session is not of this service's type; [`Error::Full`] at the bound of connections.
+    pub fn connect<T: 'static>(&mut self, to: SocketAddr, session: T) -> Result<ConnectionId, Error> {
+        let state = &self.table.services[self.service as usize];
+        if state.session_type != Some(TypeId::of::<T>()) {
+            return Err(Error::SessionType { got: std::any::type_name::<T>() });
+        }
+        if !self.table.has_room(self.service) {
+            return Err(Error::Full { connections: self.table.limits(self.service).connections_max });
+        }
+        let options = self.table.limits(self.service).stream;
+        let local = SocketAddr::new([0, 0, 0, 0].into(), 0);
+        let mut connection = Connection::new(None, Peer { address: to, local }, self.service, Phase::Opening, self.core.now());
+        connection.session_to_be = Some(Box::new(session));
+        let deadline = self.core.now().saturating_add(self.table.limits(self.service).connect_limit);
+        let index = self.table.admit(connection);
+        let timer = self.core.start_timer(deadline, self.table.handle(class::DEADLINE, index));
+        if let Some(connection) = self.table.connections.at(index) {
+            (connection.timer, connection.timer_at) = (Some(timer), deadline);
+        }
+        self.core.submit(self.table.handle(class::CONNECTION, index), Op::Connect { to, from: None, options });
+        Ok(self.table.id(index))
+    }
+
+    /// The output of another connection of this lane, of any service, as long as it is open. None for the connection
+    /// that this call is for: its output is an argument of the call.
+    pub fn connection(&mut self, id: ConnectionId) -> Option<&mut Output> {
+        let open = self.table.find(id).is_some_and(|connection| matches!(connection.phase, Phase::Opening | Phase::Open));
+        if !open || self.current == Some(id) {
+            return None;
+        }
+        let mut busy = self.table.take_busy(id.index, &self.core.arena)?;
+        let service = self.table.find(id)?.service;
+        busy.offer(self.table.limits(service));
+        self.table.put_busy(id.index, busy);
+        self.table.mark_dirty(id.index);
+        self.table.find(id)?.busy.as_mut().map(|busy| &mut busy.output)
+    }
+
+    /// Couples two connections of this lane: each is read only while the other's output has room, and the end of one's
+    /// stream is passed on to the other. When one ends for another reason the other is closed.
+    pub fn pair(&mut self, a: ConnectionId, b: ConnectionId) {
+        if self.table.find(a).is_none() || self.table.find(b).is_none() {
+            return;
+        }
+        for (one, other) in [(a, b), (b, a)] {
+            if let Some(connection) = self.table.find(one) {
+                connection.pair = Some(other);
+            }
+        }
+    }
+
+    /// Has a connection of this lane closed once its output has left.
+    pub fn close(&mut self, id: ConnectionId) {
+        self.table.notices.push_back((id, Notice::Close));
+    }
+
+    /// Has [`StreamService::message`](crate::StreamService::message) called for a connection of this lane; lost if that has ended.
+    pub fn notify(&mut self, id: ConnectionId, message: Box<dyn Any>) {
+        self.table.notices.push_back((id, Notice::Message(message)));
+    }
+
+    /// Answers a ticket of any connection of this lane. If the connection has ended, that is counted (`answers_late`).
+    pub fn answer(&mut self, ticket: Ticket, answer: impl Into<Segment>) {
+        let mut chain = Chain::new();
+        chain.push(answer);
+        self.answer_chain(ticket, chain);
+    }
+
+    /// [`Cx::answer`] with an answer of several segments.
+    pub fn answer_chain(&mut self, ticket: Ticket, answer: Chain) {
+        let id = ticket.connection();
+        let (number, order) = ticket.spend();
+        self.table.notices.push_back((id, Notice::Answer { service: self.service, number, order, answer }));
+    }
+
+    /// Has [`StreamService::timer`](crate::StreamService::timer) called for this connection, after `nanoseconds` and up to a
+    /// millisecond more; lost if it has ended by then.
+    ///
+    /// # Panics
+    /// As for [`Cx::id`].
+    pub fn start_timer(&mut self, nanoseconds: u64, token: u64) {
+        let connection = self.id();
+        let (index, generation) = self.table.timers.insert(ServiceTimer { connection, token });
+        let deadline = self.core.now().saturating_add(nanoseconds);
+        self.core.start_timer(deadline, Handle::new(class::TIMER, index, generation));
+    }
+
+    /// Sends a value to this service on another lane, where [`lane_message`](crate::StreamService::lane_message) is called.
+    ///
+    /// # Errors
+    /// The value comes back, and is counted (`messages_refused`), if the channel is full or there is no such lane.
+    pub fn send(&mut self, lane: usize, value: Box<dyn Any + Send>) -> Result<(), Box<dyn Any + Send>> {
+        self.core.send(lane, Message { service: self.service, value }).map_err(|message| message.value)
+    }
+
+    /// Runs a future on this lane until it is done. Its panic is counted (`tasks_panicked`); the lane lives on.
+    ///
+    /// # Errors
+    /// [`Error::TasksFull`] at the bound of tasks.
+    pub fn spawn(&mut self, future: impl Future<Output = ()> + 'static) -> Result<(), Error> {
+        self.core.tasks.spawn(Box::pin(future)).map(drop).map_err(|_| Error::TasksFull)
+    }
+
+    /// Counts `requests` answered or taken (`requests`): only the service knows what a request is.
+    pub fn count_requests(&mut self, requests: usize) {
+        self.table.count(self.service, ServiceCounter::Requests, requests);
+    }
+
+    /// Opens a file; ends as `Outcome::Opened` or `Failed` in [`completed`](crate::StreamService::completed), with `token`.
+    pub fn open_file(&mut self, path: PathBuf, options: OpenOptions, token: u64) {
+        self.request(Op::Open { path, options }, token);
+    }
+
+    /// Reads a file at `offset` behind the data of `lease`, until that holds `until` bytes or the file ends: `Outcome::Filled`.
+    pub fn read_file(&mut self, file: File, offset: u64, lease: Lease, until: usize, token: u64) {
+        self.request(Op::Read { file, offset, lease, until }, token);
+    }
+
+    /// Writes to a file at `offset`: `Outcome::Written`.
+    pub fn write_file(&mut self, file: File, offset: u64, bytes: Shared, token: u64) {
+        self.request(Op::Write { file, offset, bytes }, token);
+    }
+
+    /// Brings what was written to the disk: `Outcome::Done`.
+    pub fn sync_file(&mut self, file: File, token: u64) {
+        self.request(Op::Sync { file }, token);
+    }
+
+    /// Closes a file: `Outcome::Done`.
+    pub fn close_file(&mut self, file: File, token: u64) {
+        self.request(Op::CloseFile { file }, token);
+    }
+
+    /// Runs a call on a helper thread: `Outcome::Offloaded`, or `Failed` with `Busy` at the bound of the pool.
+    pub fn offload<T: Any + Send>(&mut self, work: impl FnOnce() -> T + Send + 'static, token: u64) {
+        self.core.row.add(corelane_watch::LaneCounter::Offloads, 1);
+        self.request(Op::Offload(OffloadWork(Box::new(move || Box::new(work())))), token);
+    }
+
+    /// Waits for a descriptor that the service owns: `Outcome::Ready`.
+    pub fn poll(&mut self, descriptor: i32, interest: Interest, token: u64) {
+        self.request(Op::Poll { descriptor, interest }, token);
+    }
+
+    fn request(&mut self, op: Op, token: u64) {
+        let (index, generation) = self.table.requests.insert(Request { service: self.service, token });
+        self.core.submit(Handle::new(class::REQUEST, index, generation), op);
+    }
+}

@@ -1,0 +1,92 @@
+//! Draining: refuse new connections, serve those that wait, answer what was readable, let the peers have it, end.
+
+use crate::connection::{Draining, Phase};
+use crate::limits::SECOND;
+use crate::port::Call;
+use crate::service::Ending;
+use crate::services::Services;
+use crate::table::class;
+use corelane_lane::Core;
+use corelane_seam::{Driver, Handle, Op};
+use corelane_watch::ServiceCounter;
+
+/// How long a listener is kept after the last connection was accepted from it: handshakes under way end within.
+const SETTLE: u64 = SECOND / 20;
+/// How often the listeners are looked at until then.
+const LOOK: u64 = SECOND / 100;
+
+impl Services {
+    pub(crate) fn begin_drain(&mut self, core: &mut Core, driver: &mut dyn Driver) {
+        self.table.draining = true;
+        let now = core.now();
+        let limit = self.table.services.iter().map(|state| state.limits.drain_limit).max().unwrap_or(0);
+        self.drain_deadline = now.saturating_add(limit);
+        for listener in &mut self.table.listeners {
+            listener.accepted_at = now;
+            if let Some(socket) = listener.socket {
+                driver.refuse_new(socket);
+            }
+        }
+        for index in self.table.connections.indices().collect::<Vec<_>>() {
+            self.drain_connection(core, driver, index);
+        }
+        self.drain_datagrams(core);
+        core.start_timer(now + LOOK, Handle::new(class::DRAIN, 0, 0));
+    }
+
+    /// What is readable now is still served; nothing that comes later is.
+    fn drain_connection(&mut self, core: &mut Core, driver: &mut dyn Driver, index: u32) {
+        let Some(connection) = self.table.connections.at(index) else { return };
+        if connection.phase != Phase::Open {
+            return;
+        }
+        if let Some(socket) = connection.socket.filter(|_| !connection.outgoing) {
+            connection.draining = Draining::Bytes(driver.readable_bytes(socket));
+        }
+        self.call(core, index, Call::Draining);
+        self.table.mark_dirty(index);
+    }
+
+    pub(crate) fn drain_timer(&mut self, core: &mut Core) {
+        let now = core.now();
+        for index in 0..self.table.listeners.len() {
+            let listener = &mut self.table.listeners[index];
+            let settled = now >= listener.accepted_at.saturating_add(SETTLE);
+            if let Some(socket) = listener.socket.filter(|_| settled && !listener.closing) {
+                listener.closing = true;
+                core.submit(Handle::new(class::LISTENER, index as u32, 0), Op::Close { socket, reset: false });
+            }
+        }
+        if now >= self.drain_deadline {
+            return self.drain_is_over(core);
+        }
+        let open = self.table.listeners.iter().any(|listener| !listener.closing);
+        let next = if open { now + LOOK } else { self.drain_deadline };
+        core.start_timer(next, Handle::new(class::DRAIN, 0, 0));
+    }
+
+    /// The time is up: whatever is still open is broken off.
+    fn drain_is_over(&mut self, core: &mut Core) {
+        for index in self.table.connections.indices().collect::<Vec<_>>() {
+            let Some(connection) = self.table.connections.at(index).filter(|connection| connection.phase != Phase::Ended) else {
+                continue;
+            };
+            let service = connection.service;
+            self.table.count(service, ServiceCounter::DrainDeadlineHits, 1);
+            self.end(core, index, Ending::Aborted);
+        }
+        for service in 0..self.table.services.len() {
+            while let Some(arrived) = self.table.services[service].waiting.pop_front() {
+                self.table.turn_away(core, arrived.socket);
+            }
+        }
+    }
+
+    pub(crate) fn drain_is_done(&self) -> bool {
+        self.table.draining
+            && self.table.listeners.iter().all(|listener| listener.socket.is_none())
+            && self.table.services.iter().all(|state| state.waiting.is_empty())
+            && self.table.connections.len() == 0
+            && self.datagrams.iter().all(|socket| socket.is_closed())
+    }
+}

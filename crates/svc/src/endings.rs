@@ -1,0 +1,243 @@
+//! How connections end: exactly once, with the one ending that was decided first or overruled it.
+
+use crate::connection::{Connection, Draining, Phase};
+use crate::limits::{Limits, RATE_GRACE, SECOND};
+use crate::port::Call;
+use crate::service::{Ending, Peer};
+use crate::services::Services;
+use crate::table::class;
+use corelane_lane::Core;
+use corelane_seam::{Handle, Op, Socket};
+use corelane_watch::ServiceCounter;
+use std::net::SocketAddr;
+
+impl Services {
+    /// Ends a connection. `Completed` and `Closing` let the output leave first; the others end it now.
+    pub(crate) fn end(&mut self, core: &mut Core, index: u32, ending: Ending) {
+        let Some(connection) = self.table.connections.at(index) else { return };
+        let gentle = matches!(ending, Ending::Completed | Ending::Closing);
+        match connection.phase {
+            Phase::Ended => return,
+            Phase::Open if gentle => {
+                (connection.phase, connection.ending) = (Phase::Closing, Some(ending));
+                return self.table.mark_dirty(index);
+            }
+            Phase::Closing if gentle => return,
+            _ => {}
+        }
+        connection.ending = Some(ending);
+        self.close_now(core, index, ending);
+    }
+
+    /// Tells the service, and submits the close; the entry is free when that has completed.
+    fn close_now(&mut self, core: &mut Core, index: u32, ending: Ending) {
+        let handle = self.table.handle(class::CONNECTION, index);
+        let Some(connection) = self.table.connections.at(index) else { return };
+        let (service, socket) = (connection.service, connection.socket);
+        connection.phase = Phase::Ended;
+        let (session, timer, pair) = (connection.session.take(), connection.timer.take(), connection.pair.take());
+        if let Some(timer) = timer {
+            core.stop_timer(timer);
+        }
+        self.table.count(service, counter_of(ending), 1);
+        match socket {
+            Some(socket) => core.submit(handle, Op::Close { socket, reset: ending == Ending::Aborted }),
+            None => core.submit(handle, Op::Cancel { target: handle }),
+        }
+        if let Some(session) = session {
+            self.connection_call(core, index, |port, cx| port.closed(cx, session, ending));
+        }
+        if let Some(busy) = self.table.connections.at(index).and_then(|connection| connection.busy.take()) {
+            self.table.recycle(busy);
+        }
+        if let Some(other) = pair.and_then(|pair| self.table.find(pair).map(|other| (pair, other))) {
+            let (pair, other) = other;
+            other.pair = None;
+            let over = if ending == Ending::EndOfStream { Ending::EndOfStream } else { Ending::Closing };
+            if over == Ending::Closing {
+                self.end(core, pair.index, over);
+            }
+        }
+    }
+
+    /// The socket is closed: the entry is free, and others may take its place.
+    pub(crate) fn socket_closed(&mut self, core: &mut Core, index: u32) {
+        let Some(connection) = self.table.connections.at(index) else { return };
+        assert_eq!(connection.phase, Phase::Ended, "a socket was closed that nobody had asked to close");
+        let service = connection.service;
+        self.table.dismiss(index);
+        self.accept_again(core);
+        self.admit_waiting(core, service);
+        self.admit_others(core, service);
+    }
+
+    /// Room under the lane's bound serves the other services too.
+    fn admit_others(&mut self, core: &mut Core, service: u16) {
+        for other in 0..self.table.services.len() as u16 {
+            if other != service && !self.table.services[other as usize].waiting.is_empty() {
+                self.admit_waiting(core, other);
+            }
+        }
+    }
+
+    /// An outgoing connection is open.
+    pub(crate) fn opened(&mut self, core: &mut Core, index: u32, socket: Socket, peer: SocketAddr, local: SocketAddr) {
+        let now = core.now();
+        let Some(connection) = self.table.connections.at(index) else { return };
+        connection.socket = Some(socket);
+        if connection.phase == Phase::Ended {
+            // It was given up before it was open; now there is a socket to close.
+            let handle = self.table.handle(class::CONNECTION, index);
+            return core.submit(handle, Op::Close { socket, reset: true });
+        }
+        connection.peer = Peer { address: peer, local };
+        (connection.phase, connection.active_at) = (Phase::Open, now);
+        let service = connection.service;
+        self.table.count(service, ServiceCounter::Connects, 1);
+        self.adopt_session(core, index);
+        self.call(core, index, Call::Connected);
+        self.table.mark_dirty(index);
+    }
+
+    /// An outgoing connection could not be opened, or was given up.
+    pub(crate) fn opening_failed(&mut self, core: &mut Core, index: u32) {
+        let Some(connection) = self.table.connections.at(index) else { return };
+        let service = connection.service;
+        self.table.count(service, ServiceCounter::ConnectsFailed, 1);
+        self.adopt_session(core, index);
+        self.end(core, index, Ending::Error);
+        self.socket_closed(core, index);
+    }
+
+    fn adopt_session(&mut self, core: &mut Core, index: u32) {
+        let Some(connection) = self.table.connections.at(index) else { return };
+        let Some(session) = connection.session_to_be.take() else { return };
+        let peer = connection.peer;
+        let adopted = self.connection_call(core, index, |port, _| (port.adopt(session), port.transform(&peer)));
+        if let (Some((session, transform)), Some(connection)) = (adopted, self.table.connections.at(index)) {
+            (connection.session, connection.transform) = (session, transform);
+        }
+    }
+
+    /// Starts or moves the connection's timer so that it does not come after the next deadline.
+    pub(crate) fn set_deadline(&mut self, core: &mut Core, index: u32) {
+        let handle = self.table.handle(class::DEADLINE, index);
+        let Some((deadline, _)) = self.deadline(index) else { return };
+        let Some(connection) = self.table.connections.at(index) else { return };
+        if deadline >= connection.timer_at {
+            return;
+        }
+        if let Some(timer) = connection.timer.take() {
+            core.stop_timer(timer);
+        }
+        connection.timer_at = deadline;
+        connection.timer = Some(core.start_timer(deadline, handle));
+    }
+
+    /// A connection's timer has come: perhaps too early, because it is only ever moved forwards in time here.
+    pub(crate) fn deadline_came(&mut self, core: &mut Core, handle: Handle) {
+        let index = handle.index();
+        let Some(connection) = self.table.connections.get_mut(index, handle.generation()) else { return };
+        (connection.timer, connection.timer_at) = (None, u64::MAX);
+        match self.deadline(index) {
+            Some((deadline, limit)) if deadline <= core.now() => self.limit_passed(core, index, limit),
+            _ => self.set_deadline(core, index),
+        }
+    }
+
+    fn limit_passed(&mut self, core: &mut Core, index: u32, limit: Limit) {
+        let Some(connection) = self.table.connections.at(index) else { return };
+        let service = connection.service;
+        let (counter, ending) = match limit {
+            Limit::Connect => return self.opening_timed_out(core, index),
+            Limit::Idle => (ServiceCounter::IdleLimitHits, Ending::Closing),
+            Limit::Read => (ServiceCounter::ReadLimitHits, Ending::Aborted),
+            Limit::Rate => (ServiceCounter::ReceiveRateMinHits, Ending::Aborted),
+            Limit::Send => (ServiceCounter::SendLimitHits, Ending::Aborted),
+            Limit::Linger => (ServiceCounter::LingerLimitHits, connection.ending.unwrap_or(Ending::Completed)),
+            Limit::Drain => (ServiceCounter::DrainDeadlineHits, Ending::Closing),
+        };
+        self.table.count(service, counter, 1);
+        self.end(core, index, ending);
+        self.set_deadline(core, index);
+    }
+
+    /// The connect is cancelled; its completion, whichever it is, frees the entry.
+    fn opening_timed_out(&mut self, core: &mut Core, index: u32) {
+        let target = self.table.handle(class::CONNECTION, index);
+        core.submit(target, Op::Cancel { target });
+    }
+
+    /// The next deadline of the connection, and which limit it belongs to.
+    fn deadline(&mut self, index: u32) -> Option<(u64, Limit)> {
+        let connection = self.table.connections.at(index)?;
+        let limits = &self.table.services[connection.service as usize].limits;
+        connection.deadlines(limits).into_iter().flatten().min_by_key(|&(deadline, _)| deadline)
+    }
+}
+
+/// The limits of a connection in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Limit {
+    Connect,
+    Idle,
+    Read,
+    Rate,
+    Send,
+    Linger,
+    Drain,
+}
+
+impl Connection {
+    /// The deadlines that are running.
+    fn deadlines(&self, limits: &Limits) -> [Option<(u64, Limit)>; 2] {
+        let single = |deadline| [deadline, None];
+        let Some(busy) = self.busy.as_deref().filter(|_| matches!(self.phase, Phase::Open | Phase::Closing)) else {
+            return single(match self.phase {
+                Phase::Opening => after(self.active_at, limits.connect_limit, Limit::Connect),
+                Phase::Lingering => after(self.active_at, limits.linger_limit, Limit::Linger),
+                Phase::Ended => None,
+                _ => self.quiet_deadline(limits),
+            });
+        };
+        if self.has_output() {
+            return single(after(busy.progress_at, limits.send_limit, Limit::Send));
+        }
+        if self.in_record() && !busy.blocked {
+            let since = busy.record_since;
+            return [after(since, limits.read_limit, Limit::Read), rate_deadline(since, busy.record_bytes, limits)];
+        }
+        single(if busy.output.held > 0 { None } else { self.quiet_deadline(limits) })
+    }
+
+    /// The deadline of a connection that nothing is asked of.
+    fn quiet_deadline(&self, limits: &Limits) -> Option<(u64, Limit)> {
+        match self.draining {
+            Draining::First => after(self.active_at, FIRST_REQUEST, Limit::Drain),
+            _ => after(self.active_at, limits.idle_limit, Limit::Idle),
+        }
+    }
+}
+
+/// How long a connection that was accepted during a drain may take to send its first request.
+const FIRST_REQUEST: u64 = SECOND;
+
+fn after(since: u64, nanoseconds: u64, limit: Limit) -> Option<(u64, Limit)> {
+    (nanoseconds > 0).then(|| (since.saturating_add(nanoseconds), limit))
+}
+
+/// When a record of `bytes` so far will have come too slowly.
+fn rate_deadline(since: u64, bytes: u64, limits: &Limits) -> Option<(u64, Limit)> {
+    let earned = bytes.saturating_mul(SECOND).checked_div(limits.receive_rate_min)?;
+    after(since, earned.max(RATE_GRACE), Limit::Rate)
+}
+
+fn counter_of(ending: Ending) -> ServiceCounter {
+    match ending {
+        Ending::Completed => ServiceCounter::EndingsCompleted,
+        Ending::EndOfStream => ServiceCounter::EndingsEndOfStream,
+        Ending::Closing => ServiceCounter::EndingsClosing,
+        Ending::Error => ServiceCounter::EndingsError,
+        Ending::Aborted => ServiceCounter::EndingsAborted,
+    }
+}

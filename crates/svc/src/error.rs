@@ -1,0 +1,45 @@
+//! What the service layer refuses, and who is at fault.
+
+use corelane_seam::Fault;
+use std::fmt;
+use std::net::SocketAddr;
+
+/// What the service layer could not do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// The system does not let us listen there.
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// Why.
+        fault: Fault,
+    },
+    /// The service asked for a connection with a session of another type than its own.
+    SessionType {
+        /// The type of the session that was given.
+        got: &'static str,
+    },
+    /// The service is at its bound of connections.
+    Full {
+        /// The bound.
+        connections: u32,
+    },
+    /// The lane is at its bound of tasks.
+    TasksFull,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Listen { address, fault } => write!(f, "cannot listen on {address}: {fault}"),
+            Self::SessionType { got } => write!(f, "the service connects with a session of type {got}, which is not its own"),
+            Self::Full { connections } => {
+                write!(f, "the service has {connections} connections open, its bound (connections_max)")
+            }
+            Self::TasksFull => f.write_str("the lane has as many tasks as its bound (tasks_max) allows"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}

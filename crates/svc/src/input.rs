@@ -1,0 +1,146 @@
+//! What has arrived on a connection and was not taken yet.
+
+use corelane_seam::{Arena, Chain, Lease, Segment, Shared};
+
+/// The bytes that have arrived, as a chain of leases. Taking them moves the leases; nothing is copied but what
+/// [`Input::contiguous`] must join.
+pub struct Input {
+    pub(crate) chain: Chain,
+    pub(crate) filled: Option<Lease>,
+    pub(crate) finished: bool,
+    pub(crate) copied: usize,
+    /// Bytes that the lease being filled held when the driver was given it.
+    pub(crate) filling_from: usize,
+    arena: Arena,
+}
+
+/// Bytes at the front of an input, to be moved into an output.
+pub struct Taken<'a> {
+    pub(crate) chain: &'a mut Chain,
+    pub(crate) bytes: usize,
+}
+
+impl Input {
+    pub(crate) fn new(arena: Arena) -> Self {
+        Self { chain: Chain::new(), filled: None, finished: false, copied: 0, filling_from: 0, arena }
+    }
+
+    /// Bytes that are there.
+    pub fn len(&self) -> usize {
+        self.chain.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.chain.is_empty()
+    }
+
+    /// Whether the peer has finished: no more bytes will come.
+    pub fn is_finished(&self) -> bool {
+        self.finished
+    }
+
+    /// The lease that [`Next::Fill`](crate::Next::Fill) asked to be filled, once it is full or the stream has ended.
+    pub fn filled(&mut self) -> Option<Lease> {
+        self.filled.take()
+    }
+
+    /// The bytes that lie together at the front; empty only if the input is.
+    pub fn first(&self) -> &[u8] {
+        self.chain.front().and_then(Segment::bytes).unwrap_or(&[])
+    }
+
+    /// The first `bytes` bytes in one piece; they stay in the input. Copies (and counts) only if they straddle.
+    /// None if so many are not there yet, or the lane's memory is used up.
+    pub fn contiguous(&mut self, bytes: usize) -> Option<&[u8]> {
+        if bytes > self.chain.len() {
+            return None;
+        }
+        if self.first().len() < bytes {
+            self.join(bytes)?;
+        }
+        Some(&self.first()[..bytes])
+    }
+
+    fn join(&mut self, bytes: usize) -> Option<()> {
+        let mut lease = self.arena.lease(bytes)?;
+        let copied = self.chain.copy_to(&mut lease.spare()[..bytes]);
+        assert_eq!(copied, bytes, "an input holds bytes in memory only");
+        lease.advance(bytes);
+        self.chain.skip(bytes);
+        self.chain.push_front(lease.share());
+        self.copied += bytes;
+        Some(())
+    }
+
+    /// Where `byte` stands first, if it is there.
+    pub fn position(&self, byte: u8) -> Option<usize> {
+        let mut before = 0;
+        for bytes in self.chain.segments().filter_map(Segment::bytes) {
+            if let Some(at) = bytes.iter().position(|&found| found == byte) {
+                return Some(before + at);
+            }
+            before += bytes.len();
+        }
+        None
+    }
+
+    /// Drops the first `bytes`, or all.
+    pub fn skip(&mut self, bytes: usize) {
+        self.chain.skip(bytes);
+    }
+
+    /// The first `bytes` (or all, if there are fewer), to be moved into an output.
+    pub fn take(&mut self, bytes: usize) -> Taken<'_> {
+        let bytes = bytes.min(self.chain.len());
+        Taken { chain: &mut self.chain, bytes }
+    }
+
+    /// All bytes, to be moved into an output.
+    pub fn take_all(&mut self) -> Taken<'_> {
+        self.take(usize::MAX)
+    }
+
+    /// The first `bytes` as one view to keep; conditions and copying as for [`Input::contiguous`].
+    pub fn take_shared(&mut self, bytes: usize) -> Option<Shared> {
+        self.contiguous(bytes)?;
+        let Some(Segment::Shared(shared)) = self.chain.front() else { return None };
+        let view = shared.slice(0..bytes);
+        self.chain.skip(bytes);
+        Some(view)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn input(parts: &[&[u8]]) -> Input {
+        let arena = Arena::new(1).unwrap();
+        let mut input = Input::new(arena.clone());
+        parts.iter().for_each(|part| input.chain.push(arena.copy_of(part).unwrap().share()));
+        input
+    }
+
+    #[test]
+    fn only_what_straddles_is_copied() {
+        let mut input = input(&[b"hello ", b"wor", b"ld"]);
+        assert_eq!(input.contiguous(6), Some(&b"hello "[..]));
+        assert_eq!(input.copied, 0);
+        assert_eq!(input.contiguous(8), Some(&b"hello wo"[..]));
+        assert_eq!((input.copied, input.len()), (8, 11));
+        assert_eq!(input.contiguous(12), None);
+        assert_eq!(&*input.take_shared(8).unwrap(), b"hello wo");
+        assert_eq!(input.position(b'd'), Some(2));
+        assert_eq!(input.position(b'x'), None);
+    }
+
+    #[test]
+    fn taking_never_takes_more_than_is_there() {
+        let mut input = input(&[b"abc"]);
+        assert_eq!(input.take(2).bytes, 2);
+        assert_eq!(input.take_all().bytes, 3);
+        input.skip(100);
+        assert!(input.is_empty() && input.first().is_empty());
+    }
+}

@@ -1,0 +1,66 @@
+//! The bounds of a service, each with its default. Each has a counter of the same name with `_hits`.
+
+use corelane_seam::StreamOptions;
+
+/// One second, in nanoseconds: the unit of the time limits.
+pub const SECOND: u64 = 1_000_000_000;
+
+/// The bounds of one service on one lane. At a bound the lane first stops reading or accepting, then refuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections open at once. At the bound no more are accepted: they wait in the backlog. Default 100,000.
+    pub connections_max: u32,
+    /// Connections open at once from one address. One more is reset. Default 100,000.
+    pub connections_per_peer_max: u32,
+    /// Tickets out at once for one connection. At the bound its input waits. Default 1,024.
+    pub requests_in_flight_max: u32,
+    /// Bytes of one record that is not complete. More than that ends the connection as aborted. Default 1 MiB.
+    pub record_max: usize,
+    /// Bytes of memory in a connection's output at which its input waits. Default 256 KiB.
+    pub output_high: usize,
+    /// Bytes of memory in a connection's output that end it as aborted. Default 64 MiB.
+    pub output_max: usize,
+    /// Bytes a second at which an incomplete record must grow, counted after five seconds; 0 asks for none. Default 16.
+    pub receive_rate_min: u64,
+    /// Nanoseconds without any request after which a connection is closed; 0 for never. Default 10 minutes.
+    pub idle_limit: u64,
+    /// Nanoseconds that one record may take to arrive; 0 for no limit. Default 30 seconds.
+    pub read_limit: u64,
+    /// Nanoseconds that output may wait without the peer taking any of it; 0 for no limit. Default 60 seconds.
+    pub send_limit: u64,
+    /// Nanoseconds that a closed connection waits for the peer's end. Default 2 seconds.
+    pub linger_limit: u64,
+    /// Nanoseconds that opening an outgoing connection may take. Default 10 seconds.
+    pub connect_limit: u64,
+    /// Nanoseconds that a drain may take in all; then what is open is aborted. Default 10 seconds.
+    pub drain_limit: u64,
+    /// Connections that may wait to be accepted (listen(2)). Default 4,096.
+    pub backlog: u32,
+    /// Settings of the sockets.
+    pub stream: StreamOptions,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections_max: 100_000,
+            connections_per_peer_max: 100_000,
+            requests_in_flight_max: 1024,
+            record_max: 1 << 20,
+            output_high: 256 << 10,
+            output_max: 64 << 20,
+            receive_rate_min: 16,
+            idle_limit: 600 * SECOND,
+            read_limit: 30 * SECOND,
+            send_limit: 60 * SECOND,
+            linger_limit: 2 * SECOND,
+            connect_limit: 10 * SECOND,
+            drain_limit: 10 * SECOND,
+            backlog: 4096,
+            stream: StreamOptions::default(),
+        }
+    }
+}
+
+/// After how long the least receive rate is asked for, in nanoseconds.
+pub(crate) const RATE_GRACE: u64 = 5 * SECOND;

@@ -1,0 +1,125 @@
+//! A service behind one erased face, with the table of its sessions.
+
+use crate::cx::Cx;
+use crate::datagrams::Replies;
+use crate::input::Input;
+use crate::output::Output;
+use crate::service::{DatagramService, Ending, Next, Peer, StreamService};
+use crate::slab::Slab;
+use crate::transform::Transform;
+use corelane_seam::{Datagrams, Outcome};
+use std::any::Any;
+
+/// Which of a stream service's calls is meant.
+pub(crate) enum Call {
+    Receive,
+    Connected,
+    Drained,
+    Timer(u64),
+    Message(Box<dyn Any>),
+    Draining,
+}
+
+/// A stream service, its type erased: the one dynamic dispatch on a request's path.
+pub(crate) trait StreamPort {
+    fn open(&mut self, cx: &mut Cx<'_>, peer: &Peer) -> u32;
+    /// Takes over a session made before its connection was open; none if it is of another type.
+    fn adopt(&mut self, session: Box<dyn Any>) -> Option<u32>;
+    fn call(&mut self, cx: &mut Cx<'_>, session: u32, call: Call, input: &mut Input, output: &mut Output) -> Next;
+    fn closed(&mut self, cx: &mut Cx<'_>, session: u32, ending: Ending);
+    fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome);
+    fn lane_message(&mut self, cx: &mut Cx<'_>, from: usize, message: Box<dyn Any + Send>);
+    fn transform(&mut self, peer: &Peer) -> Option<Box<dyn Transform>>;
+}
+
+/// A datagram service, its type erased.
+pub(crate) trait DatagramPort {
+    fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies);
+    fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome);
+    fn lane_message(&mut self, cx: &mut Cx<'_>, from: usize, message: Box<dyn Any + Send>);
+}
+
+/// A service of either kind.
+pub(crate) enum Port {
+    Stream(Box<dyn StreamPort>),
+    Datagram(Box<dyn DatagramPort>),
+}
+
+impl Port {
+    pub(crate) fn stream(&mut self) -> Option<&mut dyn StreamPort> {
+        match self {
+            Self::Stream(port) => Some(port.as_mut()),
+            Self::Datagram(_) => None,
+        }
+    }
+}
+
+pub(crate) struct Sessions<S: StreamService> {
+    pub(crate) service: S,
+    sessions: Slab<S::Session>,
+}
+
+impl<S: StreamService> Sessions<S> {
+    pub(crate) fn new(service: S) -> Self {
+        Self { service, sessions: Slab::new() }
+    }
+}
+
+impl<S: StreamService> StreamPort for Sessions<S> {
+    fn open(&mut self, cx: &mut Cx<'_>, peer: &Peer) -> u32 {
+        let session = self.service.open(cx, peer);
+        self.sessions.insert(session).0
+    }
+
+    fn adopt(&mut self, session: Box<dyn Any>) -> Option<u32> {
+        let session = session.downcast::<S::Session>().ok()?;
+        Some(self.sessions.insert(*session).0)
+    }
+
+    fn call(&mut self, cx: &mut Cx<'_>, session: u32, call: Call, input: &mut Input, output: &mut Output) -> Next {
+        let Some(session) = self.sessions.at(session) else { return Next::Continue };
+        match call {
+            Call::Receive => self.service.receive(cx, session, input, output),
+            Call::Connected => self.service.connected(cx, session, output),
+            Call::Drained => self.service.drained(cx, session, output),
+            Call::Timer(token) => self.service.timer(cx, session, output, token),
+            Call::Message(message) => self.service.message(cx, session, output, message),
+            Call::Draining => {
+                self.service.draining(cx, session, output);
+                Next::Continue
+            }
+        }
+    }
+
+    fn closed(&mut self, cx: &mut Cx<'_>, session: u32, ending: Ending) {
+        if let Some(session) = self.sessions.remove(session) {
+            self.service.closed(cx, session, ending);
+        }
+    }
+
+    fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome) {
+        self.service.completed(cx, token, outcome);
+    }
+
+    fn lane_message(&mut self, cx: &mut Cx<'_>, from: usize, message: Box<dyn Any + Send>) {
+        self.service.lane_message(cx, from, message);
+    }
+
+    fn transform(&mut self, peer: &Peer) -> Option<Box<dyn Transform>> {
+        self.service.transform(peer)
+    }
+}
+
+impl<S: DatagramService> DatagramPort for S {
+    fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies) {
+        DatagramService::receive(self, cx, batch, replies);
+    }
+
+    fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome) {
+        DatagramService::completed(self, cx, token, outcome);
+    }
+
+    fn lane_message(&mut self, cx: &mut Cx<'_>, from: usize, message: Box<dyn Any + Send>) {
+        DatagramService::lane_message(self, cx, from, message);
+    }
+}

@@ -1,0 +1,148 @@
+//! What a user of Corelane writes: services, and the few types that their calls exchange with the lane.
+
+use crate::cx::Cx;
+use crate::datagrams::Replies;
+use crate::input::Input;
+use crate::output::Output;
+use crate::transform::Transform;
+use corelane_seam::{Datagrams, Lease, Outcome};
+use std::any::Any;
+use std::fmt;
+use std::net::SocketAddr;
+
+/// The two ends of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// The other end.
+    pub address: SocketAddr,
+    /// This end: the address that was asked.
+    pub local: SocketAddr,
+}
+
+/// Names a connection of this lane; void once the connection has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ConnectionId {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+}
+
+/// What a service wants of the connection after a call.
+#[derive(Debug)]
+pub enum Next {
+    /// Call again when there are more bytes. What was left of the input stays.
+    Continue,
+    /// Call again when at least so many bytes more than now are there, or the stream has ended.
+    Need(usize),
+    /// Put the next bytes straight into this lease until it holds `until` bytes, then call again with
+    /// [`Input::filled`]. Bytes that have arrived already are copied; the others are received in place.
+    Fill {
+        /// Where the bytes go, behind what it holds.
+        lease: Lease,
+        /// How many bytes it shall hold; at most its capacity.
+        until: usize,
+    },
+    /// Close once all output has left: the connection ends as [`Ending::Completed`].
+    Close,
+    /// Break the connection off: it ends as [`Ending::Aborted`].
+    Abort,
+}
+
+/// Why a connection ended. Each has exactly one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Ending {
+    /// The service closed it, and all output left.
+    Completed,
+    /// The peer finished, and all was answered.
+    EndOfStream,
+    /// The lane drains, or the connection was idle for too long.
+    Closing,
+    /// The socket failed, the peer reset it, or the connection could not be opened.
+    Error,
+    /// The session panicked, a deadline or a limit was passed, or the service broke it off.
+    Aborted,
+}
+
+impl fmt::Display for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Completed => "completed",
+            Self::EndOfStream => "end of stream",
+            Self::Closing => "closing",
+            Self::Error => "error",
+            Self::Aborted => "aborted",
+        })
+    }
+}
+
+/// Whether an answer must keep its place among the connection's answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// What is written after the ticket was taken leaves after its answer (HTTP, a cache).
+    Kept,
+    /// The answer leaves when it is given (RPC).
+    Any,
+}
+
+/// A service over connections. One is built for each lane: its state is the lane's own, needs no `Send` and no lock.
+///
+/// A panic in any of these calls ends the connection that it was for (`Aborted`, counted); the lane lives on.
+pub trait StreamService: Sized + 'static {
+    /// What the service keeps for each connection.
+    type Session: 'static;
+
+    /// A connection was accepted.
+    fn open(&mut self, cx: &mut Cx<'_>, peer: &Peer) -> Self::Session;
+
+    /// Bytes have arrived, or room for output has come back, or the peer has finished ([`Input::is_finished`]: the last
+    /// call, perhaps without bytes). Take all complete requests; leave the rest.
+    fn receive(&mut self, cx: &mut Cx<'_>, session: &mut Self::Session, input: &mut Input, output: &mut Output) -> Next;
+
+    /// A connection asked for with [`Cx::connect`] is open.
+    fn connected(&mut self, _cx: &mut Cx<'_>, _session: &mut Self::Session, _output: &mut Output) -> Next {
+        Next::Continue
+    }
+
+    /// All output has left, after [`Output::notify_drained`]: go on producing.
+    fn drained(&mut self, _cx: &mut Cx<'_>, _session: &mut Self::Session, _output: &mut Output) -> Next {
+        Next::Continue
+    }
+
+    /// A timer of this connection has come ([`Cx::start_timer`]).
+    fn timer(&mut self, _cx: &mut Cx<'_>, _session: &mut Self::Session, _output: &mut Output, _token: u64) -> Next {
+        Next::Continue
+    }
+
+    /// Somebody on this lane has something for the connection ([`Cx::notify`]).
+    fn message(&mut self, _cx: &mut Cx<'_>, _session: &mut Self::Session, _output: &mut Output, _message: Box<dyn Any>) -> Next {
+        Next::Continue
+    }
+
+    /// The lane has begun to drain: what has arrived is still answered.
+    fn draining(&mut self, _cx: &mut Cx<'_>, _session: &mut Self::Session, _output: &mut Output) {}
+
+    /// The connection has ended. Called once for each session.
+    fn closed(&mut self, _cx: &mut Cx<'_>, _session: Self::Session, _ending: Ending) {}
+
+    /// An operation that the service started has ended (files, polling, offloaded calls: [`Cx::open_file`] and the like).
+    fn completed(&mut self, _cx: &mut Cx<'_>, _token: u64, _outcome: Outcome) {}
+
+    /// Another lane sent a message ([`Cx::send`]).
+    fn lane_message(&mut self, _cx: &mut Cx<'_>, _from: usize, _message: Box<dyn Any + Send>) {}
+
+    /// What stands between the socket and this connection's input and output, if anything (TLS, a PROXY header).
+    fn transform(&mut self, _peer: &Peer) -> Option<Box<dyn Transform>> {
+        None
+    }
+}
+
+/// A service over datagrams.
+pub trait DatagramService: Sized + 'static {
+    /// A batch has arrived: up to 64 arrivals, each one datagram or a train of equal ones.
+    fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies);
+
+    /// As [`StreamService::completed`].
+    fn completed(&mut self, _cx: &mut Cx<'_>, _token: u64, _outcome: Outcome) {}
+
+    /// As [`StreamService::lane_message`].
+    fn lane_message(&mut self, _cx: &mut Cx<'_>, _from: usize, _message: Box<dyn Any + Send>) {}
+}

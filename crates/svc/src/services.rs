@@ -1,0 +1,202 @@
+//! A lane's services as the work of that lane: sorts what the driver brings, and keeps the order of a turn.
+
+use crate::datagrams::DatagramSocket;
+use crate::error::Error;
+use crate::limits::Limits;
+use crate::port::{DatagramPort, Port, Sessions};
+use crate::service::{DatagramService, StreamService};
+use crate::table::{Listener, Notice, ServiceState, Table, class};
+use corelane_lane::{Core, Message, Work};
+use corelane_seam::{Completion, Driver, Handle, Outcome};
+use corelane_watch::{LaneCounter, ServiceRow};
+use std::any::TypeId;
+use std::net::SocketAddr;
+
+/// Connections of all services that a lane has at once, unless set otherwise.
+pub const LANE_CONNECTIONS_MAX: u32 = 100_000;
+
+/// All services of one lane, their connections and sockets.
+pub struct Services {
+    pub(crate) ports: Vec<Port>,
+    pub(crate) table: Table,
+    pub(crate) datagrams: Vec<DatagramSocket>,
+    pub(crate) ready: Vec<u32>,
+    pub(crate) dirty: Vec<u32>,
+    pub(crate) drain_deadline: u64,
+}
+
+impl Services {
+    /// No service yet; at most `connections_max` connections in all.
+    pub fn new(connections_max: u32) -> Self {
+        Self {
+            ports: Vec::new(),
+            table: Table::new(connections_max),
+            datagrams: Vec::new(),
+            ready: Vec::new(),
+            dirty: Vec::new(),
+            drain_deadline: u64::MAX,
+        }
+    }
+
+    /// Adds a service over connections; answers its number, for [`Services::listen`].
+    pub fn add_stream<S: StreamService>(&mut self, service: S, limits: Limits, row: ServiceRow) -> u16 {
+        let session = TypeId::of::<S::Session>();
+        self.add(Port::Stream(Box::new(Sessions::new(service))), limits, row, Some(session))
+    }
+
+    /// Adds a service over datagrams; answers its number, for [`Services::bind`].
+    pub fn add_datagrams<S: DatagramService>(&mut self, service: S, limits: Limits, row: ServiceRow) -> u16 {
+        let port: Box<dyn DatagramPort> = Box::new(service);
+        self.add(Port::Datagram(port), limits, row, None)
+    }
+
+    fn add(&mut self, port: Port, limits: Limits, row: ServiceRow, session_type: Option<TypeId>) -> u16 {
+        self.ports.push(port);
+        self.table.services.push(ServiceState {
+            limits,
+            row,
+            open: 0,
+            waiting: Default::default(),
+            session_type,
+            peers: Default::default(),
+        });
+        self.ports.len() as u16 - 1
+    }
+
+    /// Listens for the service on `address`; answers the address with the port that the system chose.
+    ///
+    /// # Errors
+    /// [`Error::Listen`] with the address and the reason.
+    pub fn listen(
+        &mut self,
+        driver: &mut dyn Driver,
+        service: u16,
+        address: SocketAddr,
+        sharing: Sharing,
+    ) -> Result<SocketAddr, Error> {
+        let limits = self.table.limits(service);
+        let socket = crate::listeners::open(driver, address, sharing, limits)?;
+        self.table.listeners.push(Listener {
+            socket: Some(socket),
+            service,
+            accepting: false,
+            starved: false,
+            accepted_at: 0,
+            closing: false,
+        });
+        driver.local_address(socket).map_err(|fault| Error::Listen { address, fault })
+    }
+
+    /// Binds a datagram socket for the service; answers the address with the port that the system chose.
+    ///
+    /// # Errors
+    /// [`Error::Listen`] with the address and the reason.
+    pub fn bind(
+        &mut self,
+        driver: &mut dyn Driver,
+        service: u16,
+        address: SocketAddr,
+        sharing: Sharing,
+    ) -> Result<SocketAddr, Error> {
+        let socket = crate::listeners::bind(driver, address, sharing)?;
+        self.datagrams.push(DatagramSocket::new(socket, service));
+        driver.local_address(socket).map_err(|fault| Error::Listen { address, fault })
+    }
+
+    /// Connections that are open, or being opened or closed.
+    pub fn connections(&self) -> usize {
+        self.table.connections.len()
+    }
+
+    fn request_completed(&mut self, core: &mut Core, handle: Handle, completion: Completion) {
+        if !completion.more && matches!(completion.outcome, Outcome::Released) {
+            return;
+        }
+        let Some(request) = self.table.requests.get_mut(handle.index(), handle.generation()) else {
+            core.row.add(LaneCounter::CompletionsStale, 1);
+            return;
+        };
+        let (service, token) = (request.service, request.token);
+        self.table.requests.remove(handle.index());
+        self.service_call(core, service, |port, cx| match port {
+            Port::Stream(port) => port.completed(cx, token, completion.outcome),
+            Port::Datagram(port) => port.completed(cx, token, completion.outcome),
+        });
+    }
+
+    fn timer_expired(&mut self, handle: Handle) {
+        if self.table.timers.get_mut(handle.index(), handle.generation()).is_none() {
+            return;
+        }
+        if let Some(timer) = self.table.timers.remove(handle.index()) {
+            self.table.notices.push_back((timer.connection, Notice::Timer(timer.token)));
+        }
+    }
+}
+
+/// Who else may have a listening or bound port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sharing {
+    /// Other sockets may have the same port: needed with more lanes than one, or to join another process.
+    pub share_port: bool,
+    /// `[::]` takes IPv6 only.
+    pub v6_only: bool,
+}
+
+impl Work for Services {
+    fn complete(&mut self, core: &mut Core, completion: Completion) {
+        let handle = completion.handle;
+        match handle.class() {
+            class::CONNECTION => self.connection_completed(core, completion),
+            class::LISTENER => self.listener_completed(core, completion),
+            class::DATAGRAMS => self.datagrams_completed(core, completion),
+            class::REQUEST => self.request_completed(core, handle, completion),
+            _ => {}
+        }
+    }
+
+    fn serve(&mut self, core: &mut Core) {
+        self.start_listening(core);
+        self.serve_ready(core);
+        self.settle_lost_tickets(core);
+        self.serve_notices(core);
+    }
+
+    fn expired(&mut self, core: &mut Core, handle: Handle) {
+        match handle.class() {
+            class::DEADLINE => self.deadline_came(core, handle),
+            class::TIMER => self.timer_expired(handle),
+            class::ACCEPT_AGAIN => self.accept_again(core),
+            class::DRAIN => self.drain_timer(core),
+            _ => {}
+        }
+    }
+
+    fn message(&mut self, core: &mut Core, from: usize, message: Message) {
+        if usize::from(message.service) >= self.ports.len() {
+            return;
+        }
+        self.service_call(core, message.service, |port, cx| match port {
+            Port::Stream(port) => port.lane_message(cx, from, message.value),
+            Port::Datagram(port) => port.lane_message(cx, from, message.value),
+        });
+    }
+
+    fn flush(&mut self, core: &mut Core) {
+        self.serve_notices(core);
+        self.flush_dirty(core);
+        self.flush_datagrams(core);
+    }
+
+    fn has_work(&self) -> bool {
+        self.table.has_work()
+    }
+
+    fn drain(&mut self, core: &mut Core, driver: &mut dyn Driver) {
+        self.begin_drain(core, driver);
+    }
+
+    fn is_drained(&self) -> bool {
+        self.drain_is_done()
+    }
+}

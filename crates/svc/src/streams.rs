@@ -1,0 +1,389 @@
+//! Connections at work: what the driver brings, the calls into the service, and what is submitted afterwards.
+
+use crate::connection::{Busy, Connection, Draining, Fill, Phase};
+use crate::limits::Limits;
+use crate::port::{Call, Port};
+use crate::service::{Ending, Next, Order};
+use crate::services::Services;
+use crate::table::Notice;
+use corelane_lane::Core;
+use corelane_seam::{Chain, Completion, Fault, Lease, Op, Outcome, Reason, Shared};
+use corelane_watch::{LaneCounter, ServiceCounter};
+
+/// Notices worked off in one turn: what they cause themselves waits for the next one.
+const NOTICES_PER_TURN: usize = 4096;
+
+impl Services {
+    pub(crate) fn connection_completed(&mut self, core: &mut Core, completion: Completion) {
+        let (index, generation) = (completion.handle.index(), completion.handle.generation());
+        if self.table.connections.get_mut(index, generation).is_none() {
+            core.row.add(LaneCounter::CompletionsStale, 1);
+            return;
+        }
+        match completion.outcome {
+            Outcome::Received(shared) => self.received(core, index, shared),
+            Outcome::Sent { bytes, rest, fault } => self.sent(core, index, bytes, rest, fault),
+            Outcome::EndOfStream => self.peer_finished(index),
+            Outcome::Filled { lease, fault } => self.fill_received(core, index, lease, fault),
+            Outcome::Connected { socket, peer, local } => self.opened(core, index, socket, peer, local),
+            Outcome::Failed(fault) => self.operation_failed(core, index, fault),
+            Outcome::Closed => self.socket_closed(core, index),
+            _ => {}
+        }
+    }
+
+    fn received(&mut self, core: &mut Core, index: u32, shared: Shared) {
+        let now = core.now();
+        let Some(connection) = self.table.connections.at(index) else { return };
+        let (service, bytes) = (connection.service, shared.len());
+        connection.receiving = false;
+        self.table.count(service, ServiceCounter::Receives, 1);
+        self.table.count(service, ServiceCounter::BytesIn, bytes);
+        let Some(connection) = self.table.connections.at(index) else { return };
+        if connection.phase != Phase::Open {
+            self.table.mark_dirty(index); // what comes after the end is discarded, and the next receive is armed
+            return;
+        }
+        connection.note_arrival(now, bytes);
+        let raw = connection.transform.is_some();
+        let Some(mut busy) = self.table.take_busy(index, &core.arena) else { return };
+        busy.note_record(now, bytes);
+        match raw {
+            true => busy.raw.push(shared),
+            false => busy.take_in(shared),
+        }
+        self.table.put_busy(index, busy);
+        self.table.mark_ready(index);
+    }
+
+    fn fill_received(&mut self, core: &mut Core, index: u32, lease: Lease, fault: Option<Fault>) {
+        let now = core.now();
+        let Some(connection) = self.table.connections.at(index) else { return };
+        connection.receiving = false;
+        let service = connection.service;
+        let Some(busy) = connection.busy.as_mut().filter(|_| connection.phase == Phase::Open) else {
+            return self.table.mark_dirty(index);
+        };
+        let Some(fill) = busy.fill.as_mut() else { return };
+        let bytes = lease.len() - std::mem::take(&mut busy.input.filling_from);
+        fill.lease = Some(lease);
+        busy.note_record(now, bytes);
+        connection.note_arrival(now, bytes);
+        connection.peer_finished |= bytes == 0 && fault.is_none();
+        self.table.count(service, ServiceCounter::Receives, 1);
+        self.table.count(service, ServiceCounter::BytesIn, bytes);
+        self.table.mark_ready(index);
+        if let Some(fault) = fault {
+            self.operation_failed(core, index, fault);
+        }
+    }
+
+    fn peer_finished(&mut self, index: u32) {
+        let Some(connection) = self.table.connections.at(index) else { return };
+        (connection.receiving, connection.peer_finished) = (false, true);
+        match connection.phase {
+            Phase::Open => self.table.mark_ready(index),
+            _ => self.table.mark_dirty(index),
+        }
+    }
+
+    fn sent(&mut self, core: &mut Core, index: u32, bytes: usize, mut rest: Chain, fault: Option<Fault>) {
+        let now = core.now();
+        let Some(connection) = self.table.connections.at(index) else { return };
+        let service = connection.service;
+        connection.sending = false;
+        connection.active_at = now;
+        self.table.count(service, ServiceCounter::Sends, 1);
+        self.table.count(service, ServiceCounter::BytesOut, bytes);
+        if !rest.is_empty() {
+            self.table.count(service, ServiceCounter::SendsShort, 1);
+        }
+        let Some(connection) = self.table.connections.at(index) else { return };
+        let transformed = connection.transform.is_some();
+        if let Some(busy) = connection.busy.as_mut().filter(|_| connection.phase < Phase::Ended) {
+            busy.sending_charged = 0;
+            busy.progress_at = if bytes > 0 { now } else { busy.progress_at };
+            let chain = if transformed { &mut busy.wire } else { &mut busy.output.chain };
+            if !rest.is_empty() {
+                rest.append(chain);
+            }
+            if !rest.is_empty() || chain.is_empty() {
+                std::mem::swap(chain, &mut rest);
+            }
+        }
+        self.table.keep_chain(rest);
+        self.table.mark_dirty(index);
+        match fault {
+            Some(fault) if fault.reason != Reason::Cancelled => self.end(core, index, Ending::Error),
+            _ => self.output_left(index),
+        }
+    }
+
+    /// Some output has left: whoever waited for that goes on.
+    fn output_left(&mut self, index: u32) {
+        let Some(connection) = self.table.connections.at(index) else { return };
+        let (pair, phase) = (connection.pair, connection.phase);
+        if phase == Phase::Open && connection.busy.as_ref().is_some_and(|busy| busy.blocked) {
+            self.table.mark_ready(index);
+        }
+        if let Some(pair) = pair {
+            self.table.mark_dirty(pair.index);
+        }
+    }
+
+    fn operation_failed(&mut self, core: &mut Core, index: u32, fault: Fault) {
+        let Some(connection) = self.table.connections.at(index) else { return };
+        if connection.phase == Phase::Opening {
+            return self.opening_failed(core, index);
+        }
+        connection.receiving = false;
+        match fault.reason {
+            Reason::Cancelled => self.table.mark_dirty(index),
+            _ => self.end(core, index, Ending::Error),
+        }
+    }
+
+    /// Calls the service for every connection that has something for it.
+    pub(crate) fn serve_ready(&mut self, core: &mut Core) {
+        let mut ready = std::mem::take(&mut self.ready);
+        self.table.take_ready(&mut ready);
+        for index in ready.drain(..) {
+            if let Some(connection) = self.table.connections.at(index) {
+                connection.is_ready = false;
+                self.table.mark_dirty(index);
+                self.serve_one(core, index);
+            }
+        }
+        self.ready = ready;
+    }
+
+    fn serve_one(&mut self, core: &mut Core, index: u32) {
+        let Some(connection) = self.table.connections.at(index) else { return };
+        if connection.phase != Phase::Open || (connection.told_finished && !connection.in_record()) {
+            return;
+        }
+        if connection.transform.is_some() && !self.transform_input(core, index) {
+            return;
+        }
+        let Some(mut busy) = self.table.take_busy(index, &core.arena) else { return };
+        let Some(connection) = self.table.connections.at(index) else { return };
+        let finished = connection.peer_finished && busy.raw.is_empty();
+        busy.input.finished = finished;
+        let due = busy.is_due(finished);
+        connection.told_finished |= finished && due;
+        self.table.put_busy(index, busy);
+        if due {
+            self.call(core, index, Call::Receive);
+        }
+    }
+
+    /// Calls into the service with the connection's input and output, and does what it wants next.
+    pub(crate) fn call(&mut self, core: &mut Core, index: u32, call: Call) {
+        let Some(mut busy) = self.table.take_busy(index, &core.arena) else { return };
+        let Some(connection) = self.table.connections.at(index) else { return self.table.recycle(busy) };
+        let (service, session) = (connection.service, connection.session);
+        let Some(session) = session else { return self.table.put_busy(index, busy) };
+        busy.offer(self.table.limits(service));
+        let before = busy.input.len();
+        let (input, output) = (&mut busy.input, &mut busy.output);
+        let next = self.connection_call(core, index, |port, cx| port.call(cx, session, call, input, output));
+        busy.blocked = busy.output.was_refused;
+        busy.note_taken(before, core.now());
+        self.count_call(service, &mut busy);
+        self.table.put_busy(index, busy);
+        self.table.mark_dirty(index);
+        match next {
+            Some(next) => self.obey(core, index, next),
+            None => self.end(core, index, Ending::Aborted),
+        }
+    }
+
+    fn count_call(&mut self, service: u16, busy: &mut Busy) {
+        let copied = std::mem::take(&mut busy.input.copied) + std::mem::take(&mut busy.output.copied);
+        let forwarded = std::mem::take(&mut busy.output.forwarded);
+        let tickets = std::mem::take(&mut busy.output.tickets_taken) as usize;
+        for (counter, by) in [
+            (ServiceCounter::BytesCopied, copied),
+            (ServiceCounter::BytesForwarded, forwarded),
+            (ServiceCounter::TicketsHeld, tickets),
+        ] {
+            if by > 0 {
+                self.table.count(service, counter, by);
+            }
+        }
+    }
+
+    /// Does what a service wants after a call.
+    pub(crate) fn obey(&mut self, core: &mut Core, index: u32, next: Next) {
+        let Some(connection) = self.table.connections.at(index) else { return };
+        let Some(busy) = connection.busy.as_mut() else { return };
+        match next {
+            Next::Continue => busy.needed = busy.input.len() + 1,
+            Next::Need(bytes) => busy.needed = busy.input.len() + bytes.max(1),
+            Next::Fill { lease, until } => {
+                let until = until.min(lease.capacity());
+                busy.fill = Some(Fill { lease: Some(lease), until });
+                busy.feed_fill();
+                if busy.fill.as_ref().is_some_and(Fill::is_full) {
+                    self.table.mark_ready(index);
+                }
+            }
+            Next::Close => self.end(core, index, Ending::Completed),
+            Next::Abort => self.end(core, index, Ending::Aborted),
+        }
+    }
+
+    /// Works off what connections were told by others, by timers, and by tickets.
+    pub(crate) fn serve_notices(&mut self, core: &mut Core) {
+        for _ in 0..NOTICES_PER_TURN.min(self.table.notices.len()) {
+            let Some((id, notice)) = self.table.notices.pop_front() else { return };
+            let open = self.table.find(id).is_some_and(|connection| connection.phase < Phase::Lingering);
+            match notice {
+                Notice::Answer { number, order, answer, .. } if open => self.answered(id.index, number, order, answer),
+                Notice::Answer { service, .. } => self.table.count(service, ServiceCounter::AnswersLate, 1),
+                Notice::Message(message) if open => self.call(core, id.index, Call::Message(message)),
+                Notice::Timer(token) if open => self.call(core, id.index, Call::Timer(token)),
+                Notice::Close if open => self.end(core, id.index, Ending::Completed),
+                _ => {}
+            }
+        }
+    }
+
+    fn answered(&mut self, index: u32, number: u32, order: Order, answer: Chain) {
+        let Some(connection) = self.table.connections.at(index) else { return };
+        let Some(busy) = connection.busy.as_mut() else { return };
+        busy.output.settle(number, order, answer);
+        if busy.blocked {
+            self.table.mark_ready(index);
+        }
+        self.table.mark_dirty(index);
+    }
+
+    /// Counts tickets that were dropped, and ends connections that would wait for them for ever.
+    pub(crate) fn settle_lost_tickets(&mut self, core: &mut Core) {
+        if self.table.lost.is_empty() {
+            return;
+        }
+        for (id, number, order) in self.table.lost.take() {
+            let Some(connection) = self.table.find(id) else { continue };
+            let service = connection.service;
+            if connection.phase == Phase::Ended {
+                continue;
+            }
+            self.table.count(service, ServiceCounter::TicketsDropped, 1);
+            match order {
+                Order::Kept => self.end(core, id.index, Ending::Aborted),
+                Order::Any => self.answered(id.index, number, order, Chain::new()),
+            }
+        }
+    }
+
+    /// Calls into a service that is not about a connection, fenced.
+    pub(crate) fn service_call(&mut self, core: &mut Core, service: u16, call: impl FnOnce(&mut Port, &mut crate::cx::Cx<'_>)) {
+        let port = &mut self.ports[service as usize];
+        let mut cx = crate::cx::Cx::new(core, &mut self.table, service, None);
+        if let Err(words) = crate::fence::fenced(|| call(port, &mut cx)) {
+            self.report_panic(core, service, None, &words);
+        }
+    }
+
+    /// Passes what has arrived through the connection's transform; false if that ended the connection.
+    fn transform_input(&mut self, core: &mut Core, index: u32) -> bool {
+        let Some(mut busy) = self.table.take_busy(index, &core.arena) else { return false };
+        let Some(connection) = self.table.connections.at(index) else { return false };
+        let Some(transform) = connection.transform.as_mut() else { return false };
+        let Busy { raw, input, wire, .. } = &mut *busy;
+        let done = transform.inbound(&core.arena, raw, &mut input.chain, wire);
+        busy.feed_fill();
+        self.table.put_busy(index, busy);
+        self.transform_done(core, index, done)
+    }
+
+    /// Passes the output through the connection's transform.
+    pub(crate) fn transform_output(&mut self, core: &mut Core, index: u32) -> bool {
+        let Some(mut busy) = self.table.take_busy(index, &core.arena) else { return false };
+        let Some(connection) = self.table.connections.at(index) else { return false };
+        let Some(transform) = connection.transform.as_mut() else { return false };
+        let Busy { output, wire, .. } = &mut *busy;
+        let done = transform.outbound(&core.arena, &mut output.chain, wire);
+        self.table.put_busy(index, busy);
+        self.transform_done(core, index, done)
+    }
+
+    fn transform_done(&mut self, core: &mut Core, index: u32, done: Result<(), crate::transform::TransformError>) -> bool {
+        let Err(error) = done else { return true };
+        let peer = self.table.connections.at(index).map(|connection| connection.peer.address);
+        core.report(&format!(
+            "lane {}: the bytes of {} were refused: {error}",
+            core.lane(),
+            peer.map_or(String::new(), |peer| peer.to_string())
+        ));
+        self.end(core, index, Ending::Aborted);
+        false
+    }
+}
+
+impl Connection {
+    /// Notes that bytes came: for the idle limit, and for a drain that waits for what was readable.
+    fn note_arrival(&mut self, now: u64, bytes: usize) {
+        self.active_at = now;
+        self.draining = match self.draining {
+            Draining::Bytes(left) => Draining::Bytes(left.saturating_sub(bytes)),
+            Draining::First => Draining::Bytes(0),
+            Draining::No => Draining::No,
+        };
+    }
+}
+
+impl Busy {
+    /// Notes bytes of a record: from when it began its time and its rate are counted.
+    fn note_record(&mut self, now: u64, bytes: usize) {
+        if self.record_bytes == 0 {
+            self.record_since = now;
+        }
+        self.record_bytes += bytes as u64;
+    }
+
+    /// Notes what a call took of the input that held `before` bytes: what is left begins another record.
+    fn note_taken(&mut self, before: usize, now: u64) {
+        if self.input.len() < before {
+            (self.record_since, self.record_bytes) = (now, self.input.len() as u64);
+        }
+    }
+
+    /// Whether the service is to be called with the input: enough has come, the stream has ended, or it was left
+    /// behind for want of room. A filled lease is handed over here.
+    fn is_due(&mut self, finished: bool) -> bool {
+        if let Some(fill) = &mut self.fill {
+            let here = fill.lease.is_some();
+            if !(fill.is_full() || (finished && here)) {
+                return false;
+            }
+            self.input.filled = fill.lease.take();
+            self.fill = None;
+            return true;
+        }
+        finished || self.blocked || (self.input.len() >= self.needed && !self.input.is_empty())
+    }
+
+    /// Tells the output how much it may take in this call.
+    pub(crate) fn offer(&mut self, limits: &Limits) {
+        let used = self.output.charged() + self.sending_charged;
+        self.output.room = limits.output_high.saturating_sub(used);
+        self.output.tickets_left = limits.requests_in_flight_max.saturating_sub(self.output.held);
+        self.output.was_refused = false;
+    }
+}
+
+/// The receive that a connection in its phase should have under way.
+pub(crate) fn receive_op(connection: &mut Connection) -> Option<Op> {
+    let socket = connection.socket?;
+    let Some(busy) = connection.busy.as_mut().filter(|_| connection.transform.is_none() && connection.phase == Phase::Open)
+    else {
+        return Some(Op::Receive { socket });
+    };
+    let Some(fill) = busy.fill.as_mut() else { return Some(Op::Receive { socket }) };
+    let (until, lease) = (fill.until, fill.lease.take()?);
+    busy.input.filling_from = lease.len();
+    Some(Op::ReceiveInto { socket, lease, until })
+}

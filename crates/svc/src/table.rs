@@ -1,0 +1,261 @@
+//! What all services of a lane share: the connections, what is to be done with them this turn, and the bounds.
+
+use crate::connection::{Busy, Connection, Phase};
+use crate::limits::Limits;
+use crate::service::{ConnectionId, Order};
+use crate::slab::Slab;
+use crate::ticket::LostTickets;
+use corelane_lane::Core;
+use corelane_seam::{Arena, Chain, Handle, Op, Socket};
+use corelane_watch::{ServiceCounter, ServiceRow};
+use std::any::{Any, TypeId};
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+
+/// The classes of handles that services use.
+pub(crate) mod class {
+    pub(crate) const CONNECTION: u8 = 0;
+    pub(crate) const LISTENER: u8 = 1;
+    pub(crate) const DATAGRAMS: u8 = 2;
+    pub(crate) const REQUEST: u8 = 3;
+    pub(crate) const DEADLINE: u8 = 4;
+    pub(crate) const TIMER: u8 = 5;
+    pub(crate) const ACCEPT_AGAIN: u8 = 6;
+    pub(crate) const DRAIN: u8 = 7;
+    /// Sockets that are closed without ever having been a connection.
+    pub(crate) const UNADMITTED: u8 = 8;
+}
+
+/// A listening socket of this lane.
+pub(crate) struct Listener {
+    pub(crate) socket: Option<Socket>,
+    pub(crate) service: u16,
+    pub(crate) accepting: bool,
+    /// Set when the system had no descriptor: accepting goes on when a connection ends or the timer comes.
+    pub(crate) starved: bool,
+    /// When the last connection was accepted during a drain.
+    pub(crate) accepted_at: u64,
+    pub(crate) closing: bool,
+}
+
+/// An accepted socket for which there is no room yet.
+pub(crate) struct Arrived {
+    pub(crate) socket: Socket,
+    pub(crate) peer: SocketAddr,
+    pub(crate) local: SocketAddr,
+}
+
+/// What the lane knows of a service besides its code.
+pub(crate) struct ServiceState {
+    pub(crate) limits: Limits,
+    pub(crate) row: ServiceRow,
+    pub(crate) open: u32,
+    pub(crate) waiting: VecDeque<Arrived>,
+    pub(crate) session_type: Option<TypeId>,
+    /// Connections by address, for the bound; kept only while it is below the bound on all.
+    pub(crate) peers: BTreeMap<IpAddr, u32>,
+}
+
+/// Something to be told to a connection after the call that is under way.
+pub(crate) enum Notice {
+    Message(Box<dyn Any>),
+    Answer { service: u16, number: u32, order: Order, answer: Chain },
+    Timer(u64),
+    Close,
+}
+
+/// An operation that a service started itself.
+pub(crate) struct Request {
+    pub(crate) service: u16,
+    pub(crate) token: u64,
+}
+
+/// A timer that a service started.
+pub(crate) struct ServiceTimer {
+    pub(crate) connection: ConnectionId,
+    pub(crate) token: u64,
+}
+
+/// Everything of the lane's services but their code.
+pub(crate) struct Table {
+    pub(crate) connections: Slab<Connection>,
+    pub(crate) services: Vec<ServiceState>,
+    pub(crate) listeners: Vec<Listener>,
+    pub(crate) requests: Slab<Request>,
+    pub(crate) timers: Slab<ServiceTimer>,
+    pub(crate) notices: VecDeque<(ConnectionId, Notice)>,
+    pub(crate) lost: LostTickets,
+    pub(crate) connections_max: u32,
+    pub(crate) draining: bool,
+    ready: Vec<u32>,
+    dirty: Vec<u32>,
+    pool: Vec<Box<Busy>>,
+    chains: Vec<Chain>,
+}
+
+/// Boxes and chains kept for reuse; more than a turn can use at once are given back to the system.
+const POOL_MAX: usize = 256;
+
+impl Table {
+    pub(crate) fn new(connections_max: u32) -> Self {
+        Self {
+            connections: Slab::new(),
+            services: Vec::new(),
+            listeners: Vec::new(),
+            requests: Slab::new(),
+            timers: Slab::new(),
+            notices: VecDeque::new(),
+            lost: LostTickets::default(),
+            connections_max,
+            draining: false,
+            ready: Vec::new(),
+            dirty: Vec::new(),
+            pool: Vec::new(),
+            chains: Vec::new(),
+        }
+    }
+
+    pub(crate) fn id(&self, index: u32) -> ConnectionId {
+        ConnectionId { index, generation: self.connections.generation(index) }
+    }
+
+    pub(crate) fn handle(&self, class: u8, index: u32) -> Handle {
+        Handle::new(class, index, self.connections.generation(index))
+    }
+
+    /// The connection of that name, if it is still there.
+    pub(crate) fn find(&mut self, id: ConnectionId) -> Option<&mut Connection> {
+        self.connections.get_mut(id.index, id.generation)
+    }
+
+    /// Has the connection's input worked off this turn, or in the next one.
+    pub(crate) fn mark_ready(&mut self, index: u32) {
+        if let Some(connection) = self.connections.at(index).filter(|connection| !connection.is_ready) {
+            connection.is_ready = true;
+            self.ready.push(index);
+        }
+    }
+
+    /// Has the connection looked at when this turn is flushed.
+    pub(crate) fn mark_dirty(&mut self, index: u32) {
+        if let Some(connection) = self.connections.at(index).filter(|connection| !connection.is_dirty) {
+            connection.is_dirty = true;
+            self.dirty.push(index);
+        }
+    }
+
+    /// Moves the list of ready connections into `list`, which is empty.
+    pub(crate) fn take_ready(&mut self, list: &mut Vec<u32>) {
+        std::mem::swap(&mut self.ready, list);
+    }
+
+    /// Moves the list of connections to flush into `list`, which is empty.
+    pub(crate) fn take_dirty(&mut self, list: &mut Vec<u32>) {
+        std::mem::swap(&mut self.dirty, list);
+    }
+
+    pub(crate) fn has_work(&self) -> bool {
+        !self.ready.is_empty() || !self.dirty.is_empty() || !self.notices.is_empty()
+    }
+
+    /// The connection's box, from the pool if it has none yet; to be put back with [`Table::put_busy`].
+    pub(crate) fn take_busy(&mut self, index: u32, arena: &Arena) -> Option<Box<Busy>> {
+        let id = self.id(index);
+        let connection = self.connections.at(index)?;
+        if let Some(busy) = connection.busy.take() {
+            return Some(busy);
+        }
+        let mut busy = self.pool.pop().unwrap_or_else(|| Box::new(Busy::new(arena, &self.lost)));
+        busy.output.belong_to(id);
+        Some(busy)
+    }
+
+    pub(crate) fn put_busy(&mut self, index: u32, busy: Box<Busy>) {
+        match self.connections.at(index) {
+            Some(connection) => connection.busy = Some(busy),
+            None => self.recycle(busy),
+        }
+    }
+
+    pub(crate) fn recycle(&mut self, mut busy: Box<Busy>) {
+        busy.reset();
+        if self.pool.len() < POOL_MAX {
+            self.pool.push(busy);
+        }
+    }
+
+    /// An empty chain with storage, if one is at hand.
+    pub(crate) fn spare_chain(&mut self) -> Chain {
+        self.chains.pop().unwrap_or_default()
+    }
+
+    /// Keeps an empty chain's storage.
+    pub(crate) fn keep_chain(&mut self, mut chain: Chain) {
+        chain.clear();
+        if self.chains.len() < POOL_MAX {
+            self.chains.push(chain);
+        }
+    }
+
+    pub(crate) fn count(&self, service: u16, counter: ServiceCounter, by: usize) {
+        self.services[service as usize].row.add(counter, by as u64);
+    }
+
+    pub(crate) fn limits(&self, service: u16) -> &Limits {
+        &self.services[service as usize].limits
+    }
+
+    /// Whether one more connection of the service may be open.
+    pub(crate) fn has_room(&self, service: u16) -> bool {
+        let state = &self.services[service as usize];
+        state.open < state.limits.connections_max && self.connections.len() < self.connections_max as usize
+    }
+
+    /// Adds a connection to the table and to the counts.
+    pub(crate) fn admit(&mut self, connection: Connection) -> u32 {
+        let (service, peer) = (connection.service, connection.peer.address.ip());
+        let accepted = connection.phase != Phase::Opening;
+        let (index, _) = self.connections.insert(connection);
+        let state = &mut self.services[service as usize];
+        state.open += 1;
+        state.row.set(ServiceCounter::ConnectionsOpen, u64::from(state.open));
+        if accepted && state.limits.connections_per_peer_max < state.limits.connections_max {
+            *state.peers.entry(peer).or_default() += 1;
+            if let Some(connection) = self.connections.at(index) {
+                connection.counted_by_peer = true;
+            }
+        }
+        index
+    }
+
+    /// Removes a connection whose socket is closed.
+    pub(crate) fn dismiss(&mut self, index: u32) {
+        let Some(connection) = self.connections.remove(index) else { return };
+        let state = &mut self.services[connection.service as usize];
+        state.open -= 1;
+        state.row.set(ServiceCounter::ConnectionsOpen, u64::from(state.open));
+        if connection.counted_by_peer {
+            let peer = connection.peer.address.ip();
+            if let Some(count) = state.peers.get_mut(&peer) {
+                *count -= 1;
+                if *count == 0 {
+                    state.peers.remove(&peer);
+                }
+            }
+        }
+        if let Some(busy) = connection.busy {
+            self.recycle(busy);
+        }
+    }
+
+    /// Whether the peer's address is at its bound.
+    pub(crate) fn peer_is_full(&self, service: u16, peer: IpAddr) -> bool {
+        let state = &self.services[service as usize];
+        state.peers.get(&peer).is_some_and(|&count| count >= state.limits.connections_per_peer_max)
+    }
+
+    /// Closes a socket that never became a connection.
+    pub(crate) fn turn_away(&self, core: &mut Core, socket: Socket) {
+        core.submit(Handle::new(class::UNADMITTED, 0, 0), Op::Close { socket, reset: true });
+    }
+}
