@@ -3,8 +3,10 @@
 
 mod addresses;
 mod bell;
+pub mod claim;
 mod clock;
 mod control;
+pub mod cpus;
 mod datagrams;
 mod epoll;
 mod errno;
@@ -13,6 +15,8 @@ mod offload;
 pub mod page;
 mod probes;
 mod refuse;
+pub mod runner;
+pub mod signals;
 mod sockets;
 mod stream;
 mod table;
@@ -20,6 +24,7 @@ mod table;
 mod testing;
 mod tuning;
 
+pub use clock::wall_clock;
 pub use epoll::EpollDriver;
 pub use errors::Error;
 pub use probes::Probes;

@@ -1,0 +1,60 @@
+//! Whether a port is free before lanes share it.
+//!
+//! With SO_REUSEPORT a second process can listen on the port of a first without a word, and takes half of its
+//! connections. So the port is first asked for *without* sharing.
+
+use crate::sockets;
+use corelane_seam::{Bind, Fault, Listen, StreamOptions};
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+
+/// The kind of port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// Connections.
+    Tcp,
+    /// Datagrams.
+    Udp,
+}
+
+/// Finds out that `address` can be listened on, and which port the system chooses for port 0; nothing stays open. With
+/// `join`, another process that shares the port is welcome.
+///
+/// # Errors
+/// `AddressInUse` if somebody else serves the port, `Permission`, `AddressUnknown`, and others of bind(2).
+pub fn claim(transport: Transport, address: SocketAddr, v6_only: bool, join: bool) -> Result<SocketAddr, Fault> {
+    let socket = match transport {
+        Transport::Tcp => {
+            sockets::listen(&Listen { address, backlog: 1, share_port: join, v6_only, stream: StreamOptions::default() })?
+        }
+        Transport::Udp => {
+            let bind = Bind { address, share_port: join, v6_only, receive_buffer_bytes: 0, send_buffer_bytes: 0 };
+            sockets::bind(&bind, false)?
+        }
+    };
+    sockets::local_address(socket.as_fd())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corelane_seam::Reason;
+    use std::net::{TcpListener, UdpSocket};
+
+    #[test]
+    fn a_served_port_is_refused() {
+        let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+        let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+        for (transport, address) in [(Transport::Tcp, tcp.local_addr().unwrap()), (Transport::Udp, udp.local_addr().unwrap())] {
+            let refused = claim(transport, address, false, false).unwrap_err();
+            assert_eq!(refused.reason, Reason::AddressInUse, "{transport:?}");
+        }
+    }
+
+    #[test]
+    fn a_free_port_is_named_and_left_free() {
+        let address = claim(Transport::Tcp, "[::1]:0".parse().unwrap(), false, false).unwrap();
+        assert_ne!(address.port(), 0);
+        assert!(TcpListener::bind(address).is_ok());
+    }
+}

@@ -1,0 +1,128 @@
+//! Threads for lanes: named, pinned, with a descriptor table of their own where that is wanted.
+
+use crate::cpus;
+use std::io;
+use std::sync::{Condvar, Mutex};
+use std::thread::Builder;
+
+pub use std::thread::JoinHandle;
+
+/// Starts a thread for a lane, bound to `cpu` if there is one.
+///
+/// # Errors
+/// What the system says. That the CPU cannot be used is found by the thread, and passed to `body`.
+pub fn spawn<R: Send + 'static>(
+    lane: usize,
+    cpu: Option<usize>,
+    body: impl FnOnce(io::Result<()>) -> R + Send + 'static,
+) -> io::Result<JoinHandle<R>> {
+    Builder::new().name(format!("lane-{lane}")).spawn(move || body(cpu.map_or(Ok(()), cpus::pin)))
+}
+
+/// Gives the calling thread a descriptor table of its own, a copy of the shared one (unshare(2) with CLONE_FILES): so its
+/// limit (RLIMIT_NOFILE) counts for it alone, and opening and closing takes no lock of others. What other
+/// threads open afterwards has no meaning here, so make doorbells and rings before.
+///
+/// # Errors
+/// What the system says.
+pub fn own_descriptors() -> io::Result<()> {
+    // SAFETY: takes no pointers; CLONE_FILES changes nothing but the descriptor table.
+    if unsafe { libc::unshare(libc::CLONE_FILES) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Raises this process's limit of descriptors as far as it may without privilege; answers the limit then in force.
+pub fn raise_descriptor_limit() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is valid for reads and writes in both calls.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) != 0 {
+            return 0;
+        }
+        let raised = libc::rlimit { rlim_cur: limit.rlim_max, ..limit };
+        if libc::setrlimit(libc::RLIMIT_NOFILE, &raised) == 0 { raised.rlim_cur } else { limit.rlim_cur }
+    }
+}
+
+/// A point that all lanes, and whoever starts them, pass together.
+pub struct Gate {
+    parties: usize,
+    state: Mutex<GateState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct GateState {
+    waiting: usize,
+    passed: usize,
+    abandoned: bool,
+}
+
+impl Gate {
+    /// For `parties` threads.
+    pub fn new(parties: usize) -> Self {
+        Self { parties, state: Mutex::default(), changed: Condvar::new() }
+    }
+
+    /// Waits for all others; false if the gate was abandoned, because somebody will never come.
+    pub fn pass(&self) -> bool {
+        // reason: nothing under this lock can panic.
+        let mut state = self.state.lock().expect("no panic under this lock");
+        state.waiting += 1;
+        if state.waiting == self.parties {
+            (state.waiting, state.passed) = (0, state.passed + 1);
+            self.changed.notify_all();
+            return !state.abandoned;
+        }
+        let turn = state.passed;
+        // reason: as above.
+        let state =
+            self.changed.wait_while(state, |state| state.passed == turn && !state.abandoned).expect("no panic under this lock");
+        !state.abandoned
+    }
+
+    /// Lets everybody pass, now and later, and tells them that it is in vain.
+    pub fn abandon(&self) {
+        // reason: as above.
+        self.state.lock().expect("no panic under this lock").abandoned = true;
+        self.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn all_pass_together_or_are_told_that_nobody_comes() {
+        let gate = Arc::new(Gate::new(3));
+        let threads = |count| {
+            (0..count)
+                .map(|_| {
+                    std::thread::spawn({
+                        let gate = gate.clone();
+                        move || gate.pass()
+                    })
+                })
+                .collect::<Vec<_>>()
+        };
+        let two = threads(2);
+        assert!(gate.pass());
+        two.into_iter().for_each(|thread| assert!(thread.join().unwrap()));
+        let one = threads(1);
+        gate.abandon();
+        one.into_iter().for_each(|thread| assert!(!thread.join().unwrap()));
+        assert!(!gate.pass());
+    }
+
+    #[test]
+    fn a_thread_can_have_descriptors_of_its_own() {
+        std::thread::spawn(|| {
+            own_descriptors().unwrap();
+            assert!(std::fs::File::open("/dev/null").is_ok());
+        })
+        .join()
+        .unwrap();
+        assert!(raise_descriptor_limit() > 0);
+    }
+}
