@@ -1,3 +1,44 @@
-//! Placeholder of the program, filled in by the commits that follow.
+//! The `corelane` program: serves the built-in services, and shows what running ones count.
+#![forbid(unsafe_code)]
 
-fn main() {}
+mod serve;
+mod stat;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Per-core network services: one lane per core.
+#[derive(Parser)]
+#[command(name = "corelane", version, about, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Serve(serve::Arguments),
+    Stat(stat::Arguments),
+}
+
+/// What could not be done as asked: the user's arguments, or what stands in their way. 1 is for what fails later.
+const USAGE: u8 = 2;
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Serve(arguments) => serve::run(arguments),
+        Command::Stat(arguments) => stat::run(&arguments),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("corelane: {error:#}");
+            ExitCode::from(if error.downcast_ref::<corelane::Error>().is_some_and(is_late) { 1 } else { USAGE })
+        }
+    }
+}
+
+/// Whether the error came while serving, rather than before.
+fn is_late(error: &corelane::Error) -> bool {
+    matches!(error, corelane::Error::LanePanicked { .. })
+}

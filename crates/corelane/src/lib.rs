@@ -1,1 +1,33 @@
-//! Placeholder of the crate, filled in by the commits that follow.
+//! Corelane: network services with one lane per core.
+//!
+//! A lane is everything that one core needs to serve its share of the traffic: listener, connections, memory, timers,
+//! tasks, counters. Implement [`StreamService`] or [`DatagramService`], and hand it to [`Lanes`].
+#![forbid(unsafe_code)]
+
+mod driver;
+mod error;
+mod lanes;
+mod run;
+mod url;
+
+pub use corelane_lane::{LaneSettings, Message};
+pub use corelane_seam::{
+    Arena, Arrival, Chain, DATAGRAM_BYTES_MAX, Datagrams, Fault, File, FilePart, Interest, LEASE_BYTES_MAX, Lease, OpenOptions,
+    Outcome, Reason, Segment, Shared, StreamOptions, TRAIN_DATAGRAMS_MAX,
+};
+pub use corelane_svc::{
+    ConnectionId, Cx, DatagramService, Ending, Input, Limits, Next, Order, Output, Peer, Replies, SECOND, StreamService, Taken,
+    Ticket, Transform, TransformError,
+};
+pub use corelane_sys::claim::Transport;
+pub use corelane_sys::cpus::parse_list as parse_cpus;
+pub use corelane_sys::signals::Signals;
+pub use corelane_watch as watch;
+pub use driver::{DriverChoice, DriverKind};
+pub use error::Error;
+pub use lanes::Lanes;
+pub use run::{Place, Running, can_listen};
+pub use url::Url;
+
+/// What Corelane's calls return.
+pub type Result<T> = std::result::Result<T, Error>;

@@ -86,12 +86,7 @@ pub enum Divisor {
 pub const FRAMEWORKS: [Peer; 3] = [Peer::Tokio, Peer::Compio, Peer::Monoio];
 
 /// Connections of the idle cell, and its bars.
-pub const IDLE: Idle = Idle {
-    name: "idle-10000",
-    connections: 10_000,
-    rss_bytes_at_most: 600.0,
-    cpu_ms_per_s_under: 1.0,
-};
+pub const IDLE: Idle = Idle { name: "idle-10000", connections: 10_000, rss_bytes_at_most: 600.0, cpu_ms_per_s_under: 1.0 };
 
 /// A cell of connections that have echoed once and then rest; exact, not paired.
 #[derive(Clone, Copy, Debug)]
@@ -118,22 +113,13 @@ const TCP_ENTRANTS: &[Entrant] = &[
     Entrant::Peer(Peer::Monoio),
 ];
 
-const UDP_ENTRANTS: &[Entrant] = &[
-    Entrant::Corelane,
-    Entrant::OtherDriver,
-    Entrant::Peer(Peer::Udp),
-    Entrant::Peer(Peer::UdpGro),
-    Entrant::Peer(Peer::Tokio),
-];
+const UDP_ENTRANTS: &[Entrant] =
+    &[Entrant::Corelane, Entrant::OtherDriver, Entrant::Peer(Peer::Udp), Entrant::Peer(Peer::UdpGro), Entrant::Peer(Peer::Tokio)];
 
 const TO_FRAMEWORK: Bar = cpu(Divisor::BestFramework, 1.0);
 
-const OTHER_DRIVER: Bar = Bar {
-    figure: Figure::Cpu,
-    of: Entrant::OtherDriver,
-    by: Divisor::One(Entrant::Corelane),
-    at_most: 1.5,
-};
+const OTHER_DRIVER: Bar =
+    Bar { figure: Figure::Cpu, of: Entrant::OtherDriver, by: Divisor::One(Entrant::Corelane), at_most: 1.5 };
 
 /// All cells but the idle one.
 pub const CELLS: &[Cell] = &[
@@ -157,11 +143,7 @@ pub const CELLS: &[Cell] = &[
         name: "tcp-4096-c64-d16",
         load: tcp(4_096, 64, 16),
         entrants: TCP_ENTRANTS,
-        bars: &[
-            cpu(Divisor::BestFramework, 0.7),
-            cpu(Divisor::One(Entrant::Peer(Peer::Epoll)), 1.15),
-            OTHER_DRIVER,
-        ],
+        bars: &[cpu(Divisor::BestFramework, 0.7), cpu(Divisor::One(Entrant::Peer(Peer::Epoll)), 1.15), OTHER_DRIVER],
         stand_in: Entrant::Peer(Peer::Epoll),
         idle_cpu: false,
     },
@@ -169,10 +151,7 @@ pub const CELLS: &[Cell] = &[
         name: "udp-510-trains",
         load: udp(Transport::UdpTrains),
         entrants: UDP_ENTRANTS,
-        bars: &[
-            cpu(Divisor::One(Entrant::Peer(Peer::Tokio)), 0.07),
-            OTHER_DRIVER,
-        ],
+        bars: &[cpu(Divisor::One(Entrant::Peer(Peer::Tokio)), 0.07), OTHER_DRIVER],
         stand_in: Entrant::Peer(Peer::UdpGro),
         idle_cpu: false,
     },
@@ -180,24 +159,14 @@ pub const CELLS: &[Cell] = &[
         name: "udp-510-singles",
         load: udp(Transport::UdpSingles),
         entrants: UDP_ENTRANTS,
-        bars: &[
-            cpu(Divisor::One(Entrant::Peer(Peer::Udp)), 0.85),
-            OTHER_DRIVER,
-        ],
+        bars: &[cpu(Divisor::One(Entrant::Peer(Peer::Udp)), 0.85), OTHER_DRIVER],
         stand_in: Entrant::Peer(Peer::UdpGro),
         idle_cpu: false,
     },
     Cell {
         name: "tcp-64-c1-d1-spin",
-        load: Load {
-            spin: true,
-            ..tcp(64, 1, 1)
-        },
-        entrants: &[
-            Entrant::Spinning(SPIN_US),
-            Entrant::Spinning(0),
-            Entrant::Peer(Peer::Epoll),
-        ],
+        load: Load { spin: true, ..tcp(64, 1, 1) },
+        entrants: &[Entrant::Spinning(SPIN_US), Entrant::Spinning(0), Entrant::Peer(Peer::Epoll)],
         bars: &[Bar {
             figure: Figure::MedianLatency,
             of: Entrant::Spinning(SPIN_US),
@@ -210,32 +179,15 @@ pub const CELLS: &[Cell] = &[
 ];
 
 const fn tcp(bytes: usize, connections: usize, depth: usize) -> Load {
-    Load {
-        transport: Transport::Tcp,
-        bytes,
-        connections,
-        depth,
-        spin: false,
-    }
+    Load { transport: Transport::Tcp, bytes, connections, depth, spin: false }
 }
 
 const fn udp(transport: Transport) -> Load {
-    Load {
-        transport,
-        bytes: 510,
-        connections: 8,
-        depth: 32,
-        spin: false,
-    }
+    Load { transport, bytes: 510, connections: 8, depth: 32, spin: false }
 }
 
 const fn cpu(by: Divisor, at_most: f64) -> Bar {
-    Bar {
-        figure: Figure::Cpu,
-        of: Entrant::Corelane,
-        by,
-        at_most,
-    }
+    Bar { figure: Figure::Cpu, of: Entrant::Corelane, by, at_most }
 }
 
 impl Entrant {
@@ -303,11 +255,7 @@ mod tests {
                     }
                     Divisor::BestFramework => {
                         let all = FRAMEWORKS.map(Entrant::Peer);
-                        assert!(
-                            all.iter().all(|peer| cell.entrants.contains(peer)),
-                            "{}",
-                            cell.name
-                        );
+                        assert!(all.iter().all(|peer| cell.entrants.contains(peer)), "{}", cell.name);
                     }
                 }
             }
@@ -317,11 +265,7 @@ mod tests {
 
     #[test]
     fn names_are_unique() {
-        let mut names: Vec<_> = CELLS
-            .iter()
-            .map(|cell| cell.name)
-            .chain([IDLE.name])
-            .collect();
+        let mut names: Vec<_> = CELLS.iter().map(|cell| cell.name).chain([IDLE.name]).collect();
         let count = names.len();
         names.sort_unstable();
         names.dedup();

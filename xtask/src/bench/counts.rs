@@ -32,33 +32,20 @@ const BYTES_RECEIVED: &[&str] = &["bytes_received", "received_bytes", "bytes_in"
 pub fn stat(corelane: &Path, pid: i32) -> Option<Value> {
     let mut command = Command::new(corelane);
     command.args(["stat", "--json", "--pid", &pid.to_string()]);
-    let output = command
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .output()
-        .ok()?;
-    serde_json::from_slice(&output.stdout)
-        .ok()
-        .filter(|_| output.status.success())
+    let output = command.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    serde_json::from_slice(&output.stdout).ok().filter(|_| output.status.success())
 }
 
 /// The name of the driver that the server of this output runs on.
 pub fn driver(stat: &Value) -> Option<String> {
-    find(stat, &|name, value| {
-        (name == "driver").then(|| value.as_str()).flatten()
-    })
-    .map(str::to_owned)
+    find(stat, &|name, value| (name == "driver").then(|| value.as_str()).flatten()).map(str::to_owned)
 }
 
 impl Counts {
     /// Looks for the counts in the output of `stat`.
     pub fn of(stat: &Value) -> Self {
         let number = |names: &[&str]| {
-            names.iter().find_map(|wanted| {
-                find(stat, &|name, value| {
-                    (name == *wanted).then(|| value.as_f64()).flatten()
-                })
-            })
+            names.iter().find_map(|wanted| find(stat, &|name, value| (name == *wanted).then(|| value.as_f64()).flatten()))
         };
         Self {
             sends: number(SENDS),
@@ -87,10 +74,7 @@ fn find<'v, T>(root: &'v Value, wanted: &dyn Fn(&str, &'v Value) -> Option<T>) -
     let mut level = vec![root];
     while !level.is_empty() {
         let members = level.iter().filter_map(|value| value.as_object()).flatten();
-        if let Some(found) = members
-            .clone()
-            .find_map(|(name, value)| wanted(name, value))
-        {
+        if let Some(found) = members.clone().find_map(|(name, value)| wanted(name, value)) {
             return Some(found);
         }
         let elements = level.iter().filter_map(|value| value.as_array()).flatten();
@@ -128,23 +112,9 @@ mod tests {
 
     #[test]
     fn growth_needs_both_ends() {
-        let earlier = Counts {
-            sends: Some(10.0),
-            requests: Some(1.0),
-            ..Counts::default()
-        };
-        let later = Counts {
-            sends: Some(25.0),
-            receives: Some(3.0),
-            ..Counts::default()
-        };
-        assert_eq!(
-            later.since(&earlier),
-            Counts {
-                sends: Some(15.0),
-                ..Counts::default()
-            }
-        );
+        let earlier = Counts { sends: Some(10.0), requests: Some(1.0), ..Counts::default() };
+        let later = Counts { sends: Some(25.0), receives: Some(3.0), ..Counts::default() };
+        assert_eq!(later.since(&earlier), Counts { sends: Some(15.0), ..Counts::default() });
     }
 
     #[test]

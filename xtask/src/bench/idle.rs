@@ -59,10 +59,7 @@ pub fn raise_file_limit(connections: usize) -> Result<()> {
         setrlimit(Resource::RLIMIT_NOFILE, hard, hard).context("setrlimit")?;
     }
     let needed = connections as u64 + OTHER_DESCRIPTORS;
-    ensure!(
-        hard >= needed,
-        "the limit of open files is {hard}, expected {needed}: raise it (ulimit -Hn)"
-    );
+    ensure!(hard >= needed, "the limit of open files is {hard}, expected {needed}: raise it (ulimit -Hn)");
     Ok(())
 }
 
@@ -70,17 +67,11 @@ pub fn raise_file_limit(connections: usize) -> Result<()> {
 ///
 /// # Errors
 /// When it does not start, does not echo, or when a signal asks for the end.
-pub fn run(
-    entrant: Entrant,
-    connections: usize,
-    stage: &mut Stage,
-    interrupt: &Interrupt,
-) -> Result<IdleOutcome> {
+pub fn run(entrant: Entrant, connections: usize, stage: &mut Stage, interrupt: &Interrupt) -> Result<IdleOutcome> {
     let running = stage.start(entrant, Transport::Tcp)?;
     let rss_before_bytes = running.server.rss_bytes()?;
     let cpu_before_ns = running.server.cpu_ns()?;
-    let open =
-        open_all(running.address, connections, interrupt).with_context(|| entrant.to_string())?;
+    let open = open_all(running.address, connections, interrupt).with_context(|| entrant.to_string())?;
     await_quiet(&running)?;
     let opening_ns = running.server.cpu_ns()? - cpu_before_ns;
     let idle_cpu_ms_per_s = idle_cpu_ms_per_s(&running, interrupt)?;
@@ -111,17 +102,10 @@ pub fn judge(cell: &Idle, outcome: &IdleOutcome) -> [Verdict; 2] {
     };
     let (bytes, most) = (outcome.rss_bytes_per_connection, cell.rss_bytes_at_most);
     let (cpu, under) = (outcome.idle_cpu_ms_per_s, cell.cpu_ms_per_s_under);
-    [
-        verdict("RSS bytes per connection", bytes, most, bytes <= most),
-        verdict("idle CPU ms/s", cpu, under, cpu < under),
-    ]
+    [verdict("RSS bytes per connection", bytes, most, bytes <= most), verdict("idle CPU ms/s", cpu, under, cpu < under)]
 }
 
-fn open_all(
-    address: SocketAddr,
-    connections: usize,
-    interrupt: &Interrupt,
-) -> Result<Vec<TcpStream>> {
+fn open_all(address: SocketAddr, connections: usize, interrupt: &Interrupt) -> Result<Vec<TcpStream>> {
     let mut open = Vec::with_capacity(connections);
     for index in 0..connections {
         if index % CHECK_EVERY == 0 {
@@ -139,10 +123,7 @@ fn echo_once(address: SocketAddr) -> Result<TcpStream> {
     stream.write_all(&REQUEST).context("sending")?;
     let mut answer = [0; REQUEST.len()];
     stream.read_exact(&mut answer).context("receiving")?;
-    ensure!(
-        answer == REQUEST,
-        "the server's fault: what came back is not what was sent"
-    );
+    ensure!(answer == REQUEST, "the server's fault: what came back is not what was sent");
     Ok(stream)
 }
 

@@ -14,18 +14,14 @@ impl Interrupt {
     pub fn block() -> Result<Self> {
         let set = asked_to_end();
         set.thread_block().context("blocking signals")?;
-        let signals = SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)
-            .context("signalfd")?;
+        let signals = SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC).context("signalfd")?;
         Ok(Self { signals })
     }
 
     /// Fails when one has arrived. To be called at least every few seconds.
     pub fn check(&self) -> Result<()> {
         if let Some(info) = self.signals.read_signal().context("signalfd")? {
-            bail!(
-                "interrupted by signal {}: nothing was written",
-                info.ssi_signo
-            );
+            bail!("interrupted by signal {}: nothing was written", info.ssi_signo);
         }
         Ok(())
     }
@@ -33,9 +29,7 @@ impl Interrupt {
 
 /// Undoes [`Interrupt::block`] in a process that is about to become another program.
 pub fn unblock() -> Result<()> {
-    asked_to_end()
-        .thread_unblock()
-        .context("unblocking signals")
+    asked_to_end().thread_unblock().context("unblocking signals")
 }
 
 fn asked_to_end() -> SigSet {

@@ -94,20 +94,14 @@ struct Tally {
 impl Tally {
     fn new() -> Result<Self> {
         // 1 us to 10 s in three digits; what lies outside is counted at the edge.
-        let latency_ns =
-            Histogram::new_with_bounds(1_000, 10_000_000_000, 3).context("histogram")?;
-        Ok(Self {
-            requests: 0,
-            lost: 0,
-            latency_ns,
-        })
+        let latency_ns = Histogram::new_with_bounds(1_000, 10_000_000_000, 3).context("histogram")?;
+        Ok(Self { requests: 0, lost: 0, latency_ns })
     }
 
     /// Counts `count` requests that were sent at `sent_ns` and answered at `now_ns`.
     fn answered(&mut self, sent_ns: u64, now_ns: u64, count: u64) {
         self.requests += count;
-        self.latency_ns
-            .saturating_record_n(now_ns.saturating_sub(sent_ns), count);
+        self.latency_ns.saturating_record_n(now_ns.saturating_sub(sent_ns), count);
     }
 
     fn quantile_us(&self, quantile: f64) -> f64 {
@@ -131,9 +125,7 @@ trait Client {
 pub fn measure(load: Load, server: &Server, address: SocketAddr, timing: Timing) -> Result<Sample> {
     let mut client: Box<dyn Client> = match load.transport {
         Transport::Tcp => Box::new(tcp::Streams::open(load, address)?),
-        Transport::UdpSingles | Transport::UdpTrains => {
-            Box::new(udp::Datagrams::open(load, address)?)
-        }
+        Transport::UdpSingles | Transport::UdpTrains => Box::new(udp::Datagrams::open(load, address)?),
     };
     let mut outside = Tally::new()?;
     let mut tally = Tally::new()?;
@@ -142,11 +134,7 @@ pub fn measure(load: Load, server: &Server, address: SocketAddr, timing: Timing)
     client.run(start.at + timing.window, &mut tally)?;
     let end = Reading::take(server)?;
     client.drain(&mut outside)?;
-    ensure!(
-        tally.requests > 0,
-        "the server answered nothing within {:?}",
-        timing.window
-    );
+    ensure!(tally.requests > 0, "the server answered nothing within {:?}", timing.window);
     Ok(sample(&start, &end, &tally, &outside))
 }
 
@@ -160,11 +148,7 @@ struct Reading {
 impl Reading {
     fn take(server: &Server) -> Result<Self> {
         let server_ns = server.cpu_ns()?;
-        Ok(Self {
-            at: Instant::now(),
-            server_ns,
-            own_ns: proc::own_cpu_ns()?,
-        })
+        Ok(Self { at: Instant::now(), server_ns, own_ns: proc::own_cpu_ns()? })
     }
 }
 
@@ -202,12 +186,7 @@ impl Pattern {
     fn new(longest: usize) -> Self {
         let mut state = 0x2545_f491_u32;
         let period: Vec<u8> = (0..PERIOD).map(|_| next_byte(&mut state)).collect();
-        let bytes = period
-            .iter()
-            .copied()
-            .cycle()
-            .take(PERIOD + longest)
-            .collect();
+        let bytes = period.iter().copied().cycle().take(PERIOD + longest).collect();
         Self { bytes }
     }
 

@@ -84,14 +84,8 @@ const MOST_ROUNDS: usize = 40;
 /// Idle connections of a quick run.
 const QUICK_CONNECTIONS: usize = 1_000;
 
-const QUICK: Extent = Extent {
-    timing: Timing {
-        warm_up: WARM_UP,
-        window: Duration::from_millis(300),
-    },
-    rounds: 3,
-    most_rounds: 3,
-};
+const QUICK: Extent =
+    Extent { timing: Timing { warm_up: WARM_UP, window: Duration::from_millis(300) }, rounds: 3, most_rounds: 3 };
 
 /// Runs the command.
 ///
@@ -115,20 +109,13 @@ impl EchoArguments {
         // From here on no signal ends this process before its servers.
         let interrupt = Interrupt::block()?;
         server::pin(GENERATOR_CPU)?;
-        let mut stage = Stage::new(
-            own_folder()?.join("corelane"),
-            peers_target().join("release"),
-            self.driver,
-        );
+        let mut stage = Stage::new(own_folder()?.join("corelane"), peers_target().join("release"), self.driver);
         if !self.peers_only {
             stage.find_other_driver()?;
         }
         let report = self.measure(&mut stage, extent, &interrupt)?;
         println!("{}", report::summary(&report));
-        let path = self
-            .json
-            .clone()
-            .unwrap_or(own_folder()?.join("../bench/echo.json"));
+        let path = self.json.clone().unwrap_or(own_folder()?.join("../bench/echo.json"));
         report::write(&report, &path)
     }
 
@@ -142,19 +129,9 @@ impl EchoArguments {
             println!("{}", report::cell_table(&outcome));
             cells.push(outcome);
         }
-        let idle = if self.wants(IDLE.name) {
-            self.measure_idle(stage, interrupt)?
-        } else {
-            Vec::new()
-        };
-        let verdicts = cells
-            .iter()
-            .flat_map(|outcome| outcome.verdicts.iter().cloned());
-        let verdicts = verdicts.chain(
-            idle.first()
-                .into_iter()
-                .flat_map(|first| idle::judge(&IDLE, first)),
-        );
+        let idle = if self.wants(IDLE.name) { self.measure_idle(stage, interrupt)? } else { Vec::new() };
+        let verdicts = cells.iter().flat_map(|outcome| outcome.verdicts.iter().cloned());
+        let verdicts = verdicts.chain(idle.first().into_iter().flat_map(|first| idle::judge(&IDLE, first)));
         Ok(Report {
             host: Host::read(),
             stolen_ms: proc::stolen_ms()? - stolen_ms,
@@ -168,11 +145,7 @@ impl EchoArguments {
     }
 
     /// The server that is judged, then the peers, to compare with.
-    fn measure_idle(
-        &self,
-        stage: &mut Stage,
-        interrupt: &Interrupt,
-    ) -> Result<Vec<idle::IdleOutcome>> {
+    fn measure_idle(&self, stage: &mut Stage, interrupt: &Interrupt) -> Result<Vec<idle::IdleOutcome>> {
         eprintln!("{} ...", IDLE.name);
         let peers = [Peer::Epoll, Peer::Tokio, Peer::Compio, Peer::Monoio].map(Entrant::Peer);
         let corelane = (!self.peers_only).then_some(Entrant::Corelane);
@@ -190,28 +163,13 @@ impl EchoArguments {
             return Ok(QUICK);
         }
         ensure!(self.rounds > 0, "--rounds: expected at least 1");
-        ensure!(
-            (0.1..=60.0).contains(&self.round_seconds),
-            "--round-seconds: expected 0.1 to 60, got {}",
-            self.round_seconds
-        );
-        let timing = Timing {
-            warm_up: WARM_UP,
-            window: Duration::from_secs_f64(self.round_seconds),
-        };
-        Ok(Extent {
-            timing,
-            rounds: self.rounds,
-            most_rounds: MOST_ROUNDS.max(self.rounds),
-        })
+        ensure!((0.1..=60.0).contains(&self.round_seconds), "--round-seconds: expected 0.1 to 60, got {}", self.round_seconds);
+        let timing = Timing { warm_up: WARM_UP, window: Duration::from_secs_f64(self.round_seconds) };
+        Ok(Extent { timing, rounds: self.rounds, most_rounds: MOST_ROUNDS.max(self.rounds) })
     }
 
     fn idle_connections(&self) -> usize {
-        if self.quick {
-            QUICK_CONNECTIONS
-        } else {
-            IDLE.connections
-        }
+        if self.quick { QUICK_CONNECTIONS } else { IDLE.connections }
     }
 
     fn wants(&self, name: &str) -> bool {
@@ -230,13 +188,7 @@ impl EchoArguments {
     fn build(&self) -> Result<()> {
         let (manifest, target) = (root().join("bench/peers/Cargo.toml"), peers_target());
         let peers = ["build", "--release", "--quiet", "--manifest-path"];
-        cargo(
-            Command::new("cargo")
-                .args(peers)
-                .arg(manifest)
-                .arg("--target-dir")
-                .arg(target),
-        )?;
+        cargo(Command::new("cargo").args(peers).arg(manifest).arg("--target-dir").arg(target))?;
         if self.peers_only {
             return Ok(());
         }
@@ -250,9 +202,7 @@ fn become_optimised() -> Result<()> {
     let build = ["build", "--release", "--quiet", "--package", "xtask"];
     cargo(Command::new("cargo").args(build).current_dir(root()))?;
     let program = own_folder()?.join("../release/xtask");
-    let error = Command::new(&program)
-        .args(std::env::args_os().skip(1))
-        .exec();
+    let error = Command::new(&program).args(std::env::args_os().skip(1)).exec();
     Err(error).with_context(|| program.display().to_string())
 }
 
@@ -267,10 +217,7 @@ fn cargo(command: &mut Command) -> Result<()> {
 /// The folder that this program lies in, which is also where `corelane` is built.
 fn own_folder() -> Result<PathBuf> {
     let program = std::env::current_exe().context("finding this program")?;
-    Ok(program
-        .parent()
-        .context("this program lies in no folder")?
-        .to_owned())
+    Ok(program.parent().context("this program lies in no folder")?.to_owned())
 }
 
 fn peers_target() -> PathBuf {
@@ -279,9 +226,7 @@ fn peers_target() -> PathBuf {
 
 fn root() -> &'static Path {
     // reason: this package is a folder of the workspace.
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .expect("the workspace's folder")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace's folder")
 }
 
 fn cell_names() -> clap::builder::PossibleValuesParser {

@@ -32,8 +32,7 @@ pub fn cpu_ns(pid: i32) -> Result<u64> {
 /// Processor time of the calling thread so far, in nanoseconds.
 pub fn own_cpu_ns() -> Result<u64> {
     let path = "/proc/thread-self/schedstat";
-    let text =
-        fs::read_to_string(path).context("this kernel counts no run time (CONFIG_SCHED_INFO)")?;
+    let text = fs::read_to_string(path).context("this kernel counts no run time (CONFIG_SCHED_INFO)")?;
     run_time_ns(&text)
 }
 
@@ -71,14 +70,8 @@ impl Host {
         let model = cpus.lines().find(|line| line.starts_with("model name"));
         Self {
             kernel: read_or_dash("/proc/sys/kernel/osrelease"),
-            cpu: model
-                .and_then(|line| line.split(": ").nth(1))
-                .unwrap_or("-")
-                .to_owned(),
-            cpus: cpus
-                .lines()
-                .filter(|line| line.starts_with("processor"))
-                .count(),
+            cpu: model.and_then(|line| line.split(": ").nth(1)).unwrap_or("-").to_owned(),
+            cpus: cpus.lines().filter(|line| line.starts_with("processor")).count(),
             congestion_control: read_or_dash("/proc/sys/net/ipv4/tcp_congestion_control"),
         }
     }
@@ -90,15 +83,11 @@ fn read_or_dash(path: &str) -> String {
 
 fn gone(error: &std::io::Error) -> bool {
     // ESRCH is what reading the file of a thread that has just ended answers.
-    error.kind() == ErrorKind::NotFound
-        || error.raw_os_error() == Some(nix::errno::Errno::ESRCH as i32)
+    error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(nix::errno::Errno::ESRCH as i32)
 }
 
 fn run_time_ns(schedstat: &str) -> Result<u64> {
-    let first = schedstat
-        .split_whitespace()
-        .next()
-        .and_then(|word| word.parse().ok());
+    let first = schedstat.split_whitespace().next().and_then(|word| word.parse().ok());
     first.with_context(|| format!("schedstat: expected three numbers, got {schedstat:?}"))
 }
 
@@ -107,10 +96,7 @@ fn stolen_ms_in(stat: &str) -> Result<u64> {
         bail!("/proc/stat: expected a line that starts with `cpu `");
     };
     // cpu user nice system idle iowait irq softirq steal ...
-    let ticks: Option<u64> = line
-        .split_whitespace()
-        .nth(8)
-        .and_then(|word| word.parse().ok());
+    let ticks: Option<u64> = line.split_whitespace().nth(8).and_then(|word| word.parse().ok());
     Ok(ticks.with_context(|| format!("/proc/stat: no stolen time in {line:?}"))? * TICK_MS)
 }
 

@@ -58,26 +58,10 @@ const HEADS: &[&str] = &[
     "idle ms/s",
 ];
 
-const IDLE_HEADS: &[&str] = &[
-    "server",
-    "driver",
-    "lanes",
-    "conns",
-    "RSS before MiB",
-    "RSS B/conn",
-    "idle CPU ms/s",
-    "opening CPU us",
-];
+const IDLE_HEADS: &[&str] =
+    &["server", "driver", "lanes", "conns", "RSS before MiB", "RSS B/conn", "idle CPU ms/s", "opening CPU us"];
 
-const VERDICT_HEADS: &[&str] = &[
-    "cell",
-    "figure",
-    "value",
-    "90 % interval",
-    "bar",
-    "rounds",
-    "verdict",
-];
+const VERDICT_HEADS: &[&str] = &["cell", "figure", "value", "90 % interval", "bar", "rounds", "verdict"];
 
 /// The table of one cell: of every figure the median over the rounds, of the longest latency the longest, of what was
 /// lost the sum.
@@ -95,19 +79,13 @@ pub fn idle_table(cell: &str, outcomes: &[IdleOutcome]) -> String {
             outcome.driver.clone(),
             "1".to_owned(),
             outcome.connections.to_string(),
-            format!(
-                "{:.1}",
-                outcome.rss_before_bytes as f64 / f64::from(1 << 20)
-            ),
+            format!("{:.1}", outcome.rss_before_bytes as f64 / f64::from(1 << 20)),
             format!("{:.0}", outcome.rss_bytes_per_connection),
             format!("{:.2}", outcome.idle_cpu_ms_per_s),
             format!("{:.1}", outcome.opening_cpu_us),
         ]
     };
-    format!(
-        "{cell}\n{}",
-        table(IDLE_HEADS, &outcomes.iter().map(row).collect::<Vec<_>>())
-    )
+    format!("{cell}\n{}", table(IDLE_HEADS, &outcomes.iter().map(row).collect::<Vec<_>>()))
 }
 
 /// The table of all verdicts, and a line about the host.
@@ -155,11 +133,9 @@ fn row(outcome: &Outcome, index: usize) -> Vec<String> {
 }
 
 fn timed_columns(parts: &[&Measured]) -> Vec<String> {
-    let middle =
-        |of: fn(&Measured) -> f64| median(&parts.iter().map(|part| of(part)).collect::<Vec<_>>());
+    let middle = |of: fn(&Measured) -> f64| median(&parts.iter().map(|part| of(part)).collect::<Vec<_>>());
     let max_us = parts.iter().map(|part| part.sample.max_us).reduce(f64::max);
-    let percent =
-        |share: Option<f64>| share.map_or_else(dash, |share| format!("{:.0} %", share * 100.0));
+    let percent = |share: Option<f64>| share.map_or_else(dash, |share| format!("{:.0} %", share * 100.0));
     vec![
         number(middle(|part| part.sample.cpu_us_per_request), 3),
         number(middle(|part| part.sample.requests_per_s), 0),
@@ -167,11 +143,7 @@ fn timed_columns(parts: &[&Measured]) -> Vec<String> {
         number(middle(|part| part.sample.p99_us), 0),
         number(middle(|part| part.sample.p999_us), 0),
         number(max_us, 0),
-        parts
-            .iter()
-            .map(|part| part.sample.lost)
-            .sum::<u64>()
-            .to_string(),
+        parts.iter().map(|part| part.sample.lost).sum::<u64>().to_string(),
         percent(middle(|part| part.sample.server_load)),
         percent(middle(|part| part.sample.generator_load)),
     ]
@@ -180,31 +152,15 @@ fn timed_columns(parts: &[&Measured]) -> Vec<String> {
 /// Exact counts, by request that the generator saw answered.
 fn counted_columns(parts: &[&Measured]) -> Vec<String> {
     let middle = |of: &dyn Fn(&Counts, f64) -> Option<f64>| {
-        let value =
-            |part: &&Measured| of(part.counts.as_ref()?, part.sample.requests_in_all as f64);
+        let value = |part: &&Measured| of(part.counts.as_ref()?, part.sample.requests_in_all as f64);
         median(&parts.iter().filter_map(value).collect::<Vec<_>>())
     };
     vec![
-        number(
-            middle(&|counts, requests| Some(counts.sends? / requests)),
-            4,
-        ),
-        number(
-            middle(&|counts, requests| Some(counts.receives? / requests)),
-            4,
-        ),
-        number(
-            middle(&|counts, requests| Some(counts.requests? / requests)),
-            4,
-        ),
-        number(
-            middle(&|counts, _| Some(counts.bytes_sent? / counts.sends?)),
-            0,
-        ),
-        number(
-            middle(&|counts, _| Some(counts.bytes_received? / counts.receives?)),
-            0,
-        ),
+        number(middle(&|counts, requests| Some(counts.sends? / requests)), 4),
+        number(middle(&|counts, requests| Some(counts.receives? / requests)), 4),
+        number(middle(&|counts, requests| Some(counts.requests? / requests)), 4),
+        number(middle(&|counts, _| Some(counts.bytes_sent? / counts.sends?)), 0),
+        number(middle(&|counts, _| Some(counts.bytes_received? / counts.receives?)), 0),
     ]
 }
 
@@ -219,9 +175,7 @@ fn verdict_row(verdict: &Verdict) -> Vec<String> {
         verdict.cell.to_owned(),
         verdict.what.clone(),
         format!("{:.3}", verdict.value),
-        verdict
-            .interval
-            .map_or_else(dash, |[low, high]| format!("{low:.3} to {high:.3}")),
+        verdict.interval.map_or_else(dash, |[low, high]| format!("{low:.3} to {high:.3}")),
         verdict.bar.to_string(),
         verdict.rounds.to_string(),
         word.to_owned(),
@@ -229,9 +183,7 @@ fn verdict_row(verdict: &Verdict) -> Vec<String> {
 }
 
 fn number(value: Option<f64>, digits: usize) -> String {
-    value
-        .filter(|value| value.is_finite())
-        .map_or_else(dash, |value| format!("{value:.digits$}"))
+    value.filter(|value| value.is_finite()).map_or_else(dash, |value| format!("{value:.digits$}"))
 }
 
 fn dash() -> String {
@@ -246,19 +198,14 @@ fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
     };
     let widths: Vec<usize> = (0..heads.len()).map(width).collect();
     let line = |cells: &mut dyn Iterator<Item = &str>| {
-        let padded = cells
-            .zip(&widths)
-            .enumerate()
-            .map(|(column, (cell, &width))| match column {
-                0 => format!("{cell:<width$}"),
-                _ => format!("{cell:>width$}"),
-            });
+        let padded = cells.zip(&widths).enumerate().map(|(column, (cell, &width))| match column {
+            0 => format!("{cell:<width$}"),
+            _ => format!("{cell:>width$}"),
+        });
         padded.collect::<Vec<_>>().join("  ") + "\n"
     };
     let head = line(&mut heads.iter().copied());
-    rows.iter()
-        .map(|row| line(&mut row.iter().map(String::as_str)))
-        .fold(head, |all, line| all + &line)
+    rows.iter().map(|row| line(&mut row.iter().map(String::as_str))).fold(head, |all, line| all + &line)
 }
 
 #[cfg(test)]
@@ -288,26 +235,12 @@ mod tests {
     }
 
     fn outcome() -> Outcome {
-        let counts = Counts {
-            sends: Some(25.0),
-            bytes_sent: Some(6_400.0),
-            ..Counts::default()
-        };
-        let contender = |name: &str| Contender {
-            name: name.to_owned(),
-            driver: "epoll".to_owned(),
-            idle_cpu_ms_per_s: None,
-        };
+        let counts = Counts { sends: Some(25.0), bytes_sent: Some(6_400.0), ..Counts::default() };
+        let contender = |name: &str| Contender { name: name.to_owned(), driver: "epoll".to_owned(), idle_cpu_ms_per_s: None };
         let transport = Transport::Tcp;
         Outcome {
             cell: "a-cell",
-            load: Load {
-                transport,
-                bytes: 64,
-                connections: 7,
-                depth: 3,
-                spin: false,
-            },
+            load: Load { transport, bytes: 64, connections: 7, depth: 3, spin: false },
             contenders: vec![contender("one"), contender("two")],
             rounds: vec![
                 vec![measured(3.0, 500.0, Some(counts)), measured(1.0, 1.0, None)],
@@ -319,12 +252,7 @@ mod tests {
     }
 
     fn words(table: &str, line: usize) -> Vec<&str> {
-        table
-            .lines()
-            .nth(line)
-            .expect("the line")
-            .split_whitespace()
-            .collect()
+        table.lines().nth(line).expect("the line").split_whitespace().collect()
     }
 
     #[test]
@@ -337,14 +265,8 @@ mod tests {
 
     #[test]
     fn columns_are_aligned() {
-        let rows = [
-            vec!["a".to_owned(), "12345".to_owned()],
-            vec!["bcd".to_owned(), "1".to_owned()],
-        ];
-        assert_eq!(
-            table(&["x", "y"], &rows),
-            "x        y\na    12345\nbcd      1\n"
-        );
+        let rows = [vec!["a".to_owned(), "12345".to_owned()], vec!["bcd".to_owned(), "1".to_owned()]];
+        assert_eq!(table(&["x", "y"], &rows), "x        y\na    12345\nbcd      1\n");
     }
 
     #[test]
@@ -368,20 +290,13 @@ mod tests {
 
     #[test]
     fn the_written_file_keeps_every_raw_round() {
-        let timing = Timing {
-            warm_up: Duration::from_millis(200),
-            window: Duration::from_millis(800),
-        };
+        let timing = Timing { warm_up: Duration::from_millis(200), window: Duration::from_millis(800) };
         let report = Report {
             host: Host::read(),
             stolen_ms: 1,
             took_s: 2.0,
             driver: Driver::Auto,
-            extent: Extent {
-                timing,
-                rounds: 3,
-                most_rounds: 40,
-            },
+            extent: Extent { timing, rounds: 3, most_rounds: 40 },
             cells: vec![outcome()],
             idle: Vec::new(),
             verdicts: Vec::new(),
@@ -394,10 +309,7 @@ mod tests {
         let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
         let rounds = value["cells"][0]["rounds"].as_array().expect("rounds");
         let cpu = |round: &serde_json::Value| round[0]["cpu_us_per_request"].as_f64();
-        assert_eq!(
-            rounds.iter().filter_map(cpu).collect::<Vec<_>>(),
-            [3.0, 1.0, 2.0]
-        );
+        assert_eq!(rounds.iter().filter_map(cpu).collect::<Vec<_>>(), [3.0, 1.0, 2.0]);
         assert_eq!(value["extent"]["timing"]["window"], 0.8);
     }
 }

@@ -43,13 +43,9 @@ impl Server {
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         // A group of its own: Ctrl-C on the terminal is for this program, which ends the server in its own time.
         command.process_group(0);
-        let child = command
-            .spawn()
-            .with_context(|| format!("starting {shown}"))?;
+        let child = command.spawn().with_context(|| format!("starting {shown}"))?;
         let mut server = Self { child };
-        server
-            .await_ready()
-            .with_context(|| format!("server {shown}"))?;
+        server.await_ready().with_context(|| format!("server {shown}"))?;
         Ok(server)
     }
 
@@ -70,20 +66,13 @@ impl Server {
     }
 
     fn await_ready(&mut self) -> Result<()> {
-        let out = self
-            .child
-            .stdout
-            .take()
-            .context("its output is not piped")?;
+        let out = self.child.stdout.take().context("its output is not piped")?;
         let (sender, receiver) = mpsc::channel();
         thread::spawn(move || read_until_end(out, &sender));
         match receiver.recv_timeout(READY_WITHIN) {
             Ok(()) => Ok(()),
             Err(RecvTimeoutError::Timeout) => {
-                bail!(
-                    "not ready within {} s: it must print a line `ready`",
-                    READY_WITHIN.as_secs()
-                )
+                bail!("not ready within {} s: it must print a line `ready`", READY_WITHIN.as_secs())
             }
             Err(RecvTimeoutError::Disconnected) => {
                 let status = self.child.wait().context("waiting for it")?;
@@ -133,9 +122,7 @@ fn read_until_end(out: ChildStdout, ready: &mpsc::Sender<()>) {
 /// A command that runs `program` on `cpu`, through this program's own mode `bench start`.
 pub fn on_cpu(cpu: usize, program: impl Into<OsString>) -> Result<Command> {
     let mut command = Command::new(std::env::current_exe().context("finding this program")?);
-    command
-        .args(["bench", "start", "--cpu", &cpu.to_string(), "--"])
-        .arg(program.into());
+    command.args(["bench", "start", "--cpu", &cpu.to_string(), "--"]).arg(program.into());
     Ok(command)
 }
 
@@ -157,14 +144,12 @@ pub fn become_program(cpu: usize, words: &[OsString]) -> Result<()> {
 /// Pins the calling thread to `cpu`.
 pub fn pin(cpu: usize) -> Result<()> {
     let mut set = CpuSet::new();
-    set.set(cpu)
-        .and_then(|()| sched_setaffinity(Pid::from_raw(0), &set))
-        .map_err(|error| match error {
-            Errno::EINVAL => {
-                anyhow::anyhow!("CPU {cpu} is not ours: the benchmark needs CPU 0 and CPU 1")
-            }
-            other => anyhow::Error::new(other).context("sched_setaffinity"),
-        })
+    set.set(cpu).and_then(|()| sched_setaffinity(Pid::from_raw(0), &set)).map_err(|error| match error {
+        Errno::EINVAL => {
+            anyhow::anyhow!("CPU {cpu} is not ours: the benchmark needs CPU 0 and CPU 1")
+        }
+        other => anyhow::Error::new(other).context("sched_setaffinity"),
+    })
 }
 
 /// A loopback address that no socket, of streams or of datagrams, is bound to. Each call goes on after the last one.
@@ -223,17 +208,12 @@ mod tests {
     fn a_server_that_ends_early_is_an_error_with_its_status() {
         let error = Server::start(shell("exit 3")).err().expect("it ended");
         let text = format!("{error:#}");
-        assert!(
-            text.contains("ended before it was ready") && text.contains('3'),
-            "{text}"
-        );
+        assert!(text.contains("ended before it was ready") && text.contains('3'), "{text}");
     }
 
     #[test]
     fn a_program_that_does_not_exist_is_an_error() {
-        let error = Server::start(Command::new("/nonexistent/server"))
-            .err()
-            .expect("no such program");
+        let error = Server::start(Command::new("/nonexistent/server")).err().expect("no such program");
         assert!(format!("{error:#}").contains("/nonexistent/server"));
     }
 

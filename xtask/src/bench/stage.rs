@@ -61,24 +61,14 @@ pub struct Running {
 impl Stage {
     /// A stage on which only peers appear, until [`Stage::find_other_driver`] is called.
     pub fn new(corelane: PathBuf, peers: PathBuf, driver: Driver) -> Self {
-        Self {
-            corelane,
-            peers,
-            driver,
-            other: None,
-            last_port: None,
-        }
+        Self { corelane, peers, driver, other: None, last_port: None }
     }
 
     /// Starts Corelane once to see which driver `auto` is, so that the other one is known.
     pub fn find_other_driver(&mut self) -> Result<()> {
         if self.driver == Driver::Auto {
             let chosen = self.start(Entrant::Corelane, Transport::Tcp)?.driver;
-            self.other = Some(if chosen == "epoll" {
-                Driver::Uring
-            } else {
-                Driver::Epoll
-            });
+            self.other = Some(if chosen == "epoll" { Driver::Uring } else { Driver::Epoll });
         }
         Ok(())
     }
@@ -86,27 +76,14 @@ impl Stage {
     /// Starts one server and waits until it listens.
     pub fn start(&mut self, entrant: Entrant, transport: Transport) -> Result<Running> {
         let address = server::free_address(&mut self.last_port)?;
-        let protocol = if transport == Transport::Tcp {
-            "tcp"
-        } else {
-            "udp"
-        };
+        let protocol = if transport == Transport::Tcp { "tcp" } else { "udp" };
         let (command, driver) = match entrant {
-            Entrant::Peer(peer) => (
-                self.peer(peer, protocol, address)?,
-                peer.driver().to_owned(),
-            ),
+            Entrant::Peer(peer) => (self.peer(peer, protocol, address)?, peer.driver().to_owned()),
             _ => self.corelane(entrant, protocol, address)?,
         };
         let server = Server::start(command).with_context(|| remedy(entrant))?;
         let stat = entrant.is_corelane().then(|| self.corelane.clone());
-        let mut running = Running {
-            entrant,
-            driver,
-            address,
-            server,
-            stat,
-        };
+        let mut running = Running { entrant, driver, address, server, stat };
         if let Some(driver) = running.stat().as_ref().and_then(counts::driver) {
             running.driver = driver;
         }
@@ -119,32 +96,16 @@ impl Stage {
         Ok(command)
     }
 
-    fn corelane(
-        &self,
-        entrant: Entrant,
-        protocol: &str,
-        address: SocketAddr,
-    ) -> Result<(Command, String)> {
+    fn corelane(&self, entrant: Entrant, protocol: &str, address: SocketAddr) -> Result<(Command, String)> {
         let driver = match entrant {
             Entrant::OtherDriver => self.other.context("no other driver to compare with")?,
             _ => self.driver,
         };
         // reason: no variant of this enum is hidden from the command line.
-        let driver = driver
-            .to_possible_value()
-            .expect("every driver has a name")
-            .get_name()
-            .to_owned();
+        let driver = driver.to_possible_value().expect("every driver has a name").get_name().to_owned();
         let mut command = server::on_cpu(SERVER_CPU, &self.corelane)?;
         command.args(["serve", &format!("echo={protocol}://{address}")]);
-        command.args([
-            "--lanes",
-            "1",
-            "--cpus",
-            &SERVER_CPU.to_string(),
-            "--driver",
-            &driver,
-        ]);
+        command.args(["--lanes", "1", "--cpus", &SERVER_CPU.to_string(), "--driver", &driver]);
         if let Entrant::Spinning(us) = entrant {
             command.args(["--spin", &us.to_string()]);
         }

@@ -101,11 +101,7 @@ mod tests {
     fn the_generator_gives_the_published_sequence() {
         let mut random = SplitMix64(1_234_567);
         let got = [random.next(), random.next(), random.next()];
-        let expected = [
-            6_457_827_717_110_365_317,
-            3_203_168_211_198_807_973,
-            9_817_491_932_198_370_423,
-        ];
+        let expected = [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423];
         assert_eq!(got, expected);
     }
 
@@ -116,10 +112,7 @@ mod tests {
         for _ in 0..5_000 {
             seen[random.below(5)] += 1;
         }
-        assert!(
-            seen.iter().all(|&count| (800..1_200).contains(&count)),
-            "{seen:?}"
-        );
+        assert!(seen.iter().all(|&count| (800..1_200).contains(&count)), "{seen:?}");
     }
 
     #[test]
@@ -132,10 +125,7 @@ mod tests {
     #[test]
     fn the_interval_holds_the_median_and_narrows_with_agreement() {
         let loose = Estimate::of(&[0.5, 0.8, 1.0, 1.2, 1.5]).expect("values");
-        assert!(
-            loose.low < loose.median && loose.median < loose.high,
-            "{loose:?}"
-        );
+        assert!(loose.low < loose.median && loose.median < loose.high, "{loose:?}");
         let agreed = Estimate::of(&[0.9; 15]).expect("values");
         assert_eq!(agreed, estimate(0.9, 0.9, 0.9));
     }
@@ -151,14 +141,8 @@ mod tests {
     fn an_interval_straddles_only_a_bar_inside_it() {
         let around = estimate(0.9, 1.0, 1.1);
         assert!(around.straddles(1.0));
-        assert!(
-            around.straddles(0.9),
-            "below and at the bar, and above it: open"
-        );
-        assert!(
-            !around.straddles(1.1),
-            "all of it is at or under the bar: met"
-        );
+        assert!(around.straddles(0.9), "below and at the bar, and above it: open");
+        assert!(!around.straddles(1.1), "all of it is at or under the bar: met");
         assert!(!around.straddles(0.89), "all of it is over the bar: missed");
         assert!(!around.straddles(1.2));
     }

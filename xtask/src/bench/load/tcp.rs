@@ -64,18 +64,11 @@ impl Streams {
     /// Connects, and sends the first requests of every connection.
     pub fn open(load: Load, address: SocketAddr) -> Result<Self> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
-        let shared = Shared {
-            pattern: Pattern::new(BUFFER_BYTES),
-            buffer: vec![0; BUFFER_BYTES],
-            epoch: Instant::now(),
-        };
+        let shared = Shared { pattern: Pattern::new(BUFFER_BYTES), buffer: vec![0; BUFFER_BYTES], epoch: Instant::now() };
         let mut connections = Vec::with_capacity(load.connections);
         for index in 0..load.connections {
             connections.push(Connection::open(index, load.depth, address)?);
-            epoll.add(
-                &connections[index].stream,
-                event(index, EpollFlags::EPOLLIN),
-            )?;
+            epoll.add(&connections[index].stream, event(index, EpollFlags::EPOLLIN))?;
         }
         let mut streams = Self {
             epoll,
@@ -101,11 +94,7 @@ impl Streams {
 
     /// Waits once and serves every connection that has something. Returns the time of the last look at the clock.
     fn turn(&mut self, events: &mut [EpollEvent], tally: &mut Tally) -> Result<()> {
-        let wait = if self.spin {
-            EpollTimeout::ZERO
-        } else {
-            WAIT_MS.into()
-        };
+        let wait = if self.spin { EpollTimeout::ZERO } else { WAIT_MS.into() };
         let count = self.epoll.wait(events, wait)?;
         for event in &events[..count] {
             self.serve(event.data() as usize, event.events(), tally)?;
@@ -114,10 +103,7 @@ impl Streams {
         if count > 0 {
             self.heard = now;
         } else if now - self.heard > STUCK_AFTER {
-            bail!(
-                "the server has not answered for {} s",
-                STUCK_AFTER.as_secs()
-            );
+            bail!("the server has not answered for {} s", STUCK_AFTER.as_secs());
         }
         Ok(())
     }
@@ -146,10 +132,7 @@ impl Streams {
     /// Makes `count` requests on a connection and sends what the socket takes of them.
     fn request(&mut self, index: usize, count: u64, now_ns: u64) -> Result<()> {
         let connection = &mut self.connections[index];
-        connection.batches.push_back(Batch {
-            sent_ns: now_ns,
-            count,
-        });
+        connection.batches.push_back(Batch { sent_ns: now_ns, count });
         connection.wanted += count * self.bytes as u64;
         self.in_flight += count;
         self.flush(index)
@@ -161,11 +144,7 @@ impl Streams {
         let waits = connection.sent < connection.wanted;
         if waits != connection.waits_for_room {
             connection.waits_for_room = waits;
-            let room = if waits {
-                EpollFlags::EPOLLOUT
-            } else {
-                EpollFlags::empty()
-            };
+            let room = if waits { EpollFlags::EPOLLOUT } else { EpollFlags::empty() };
             let mut event = event(index, EpollFlags::EPOLLIN | room);
             self.epoll.modify(&connection.stream, &mut event)?;
         }
@@ -204,8 +183,7 @@ impl Shared {
 
 impl Connection {
     fn open(index: usize, depth: usize, address: SocketAddr) -> Result<Self> {
-        let stream =
-            TcpStream::connect(address).with_context(|| format!("connecting to {address}"))?;
+        let stream = TcpStream::connect(address).with_context(|| format!("connecting to {address}"))?;
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
         Ok(Self {
@@ -228,16 +206,11 @@ impl Connection {
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(0),
             Err(error) => return Err(error).context("receiving"),
         };
-        shared
-            .pattern
-            .check(self.base + self.received, &shared.buffer[..count])?;
+        shared.pattern.check(self.base + self.received, &shared.buffer[..count])?;
         let before = self.received / bytes;
         self.received += count as u64;
         if self.received > self.sent {
-            bail!(
-                "the server sent {} bytes more than it got",
-                self.received - self.sent
-            );
+            bail!("the server sent {} bytes more than it got", self.received - self.sent);
         }
         Ok(self.received / bytes - before)
     }
@@ -280,21 +253,13 @@ mod tests {
     use std::os::fd::AsRawFd;
     use std::thread::{self, JoinHandle};
 
-    use nix::sys::socket::{
-        AddressFamily, SockFlag, SockType, SockaddrIn, bind, getsockname, socket,
-    };
+    use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, bind, getsockname, socket};
 
     use super::super::Transport;
     use super::*;
 
     fn load(bytes: usize, connections: usize, depth: usize) -> Load {
-        Load {
-            transport: Transport::Tcp,
-            bytes,
-            connections,
-            depth,
-            spin: false,
-        }
+        Load { transport: Transport::Tcp, bytes, connections, depth, spin: false }
     }
 
     /// An echo server that serves `connections` and passes every byte through `change(position, byte)`.
@@ -331,9 +296,7 @@ mod tests {
         let (address, handle) = server(load.connections, change);
         let mut tally = Tally::new()?;
         let mut client = Streams::open(load, address)?;
-        let result = client
-            .run(Instant::now() + Duration::from_millis(100), &mut tally)
-            .and_then(|()| client.drain(&mut tally));
+        let result = client.run(Instant::now() + Duration::from_millis(100), &mut tally).and_then(|()| client.drain(&mut tally));
         drop(client);
         handle.join().expect("the server ends with its connections");
         result.map(|()| tally)
@@ -356,10 +319,7 @@ mod tests {
 
     #[test]
     fn spinning_answers_too() {
-        let load = Load {
-            spin: true,
-            ..load(64, 1, 1)
-        };
+        let load = Load { spin: true, ..load(64, 1, 1) };
         assert!(run(load, |_, byte| byte).expect("a right echo").requests > 0);
     }
 
@@ -379,9 +339,7 @@ mod tests {
         stream.read_exact(&mut [0; 64]).expect("the request");
         drop(stream);
         let mut tally = Tally::new().expect("bounds");
-        let error = client
-            .run(Instant::now() + STUCK_AFTER, &mut tally)
-            .expect_err("closed");
+        let error = client.run(Instant::now() + STUCK_AFTER, &mut tally).expect_err("closed");
         assert!(error.to_string().contains("closed"), "{error}");
     }
 
@@ -390,9 +348,7 @@ mod tests {
         let (family, kind) = (AddressFamily::Inet, SockType::Stream);
         let bound = socket(family, kind, SockFlag::empty(), None).expect("socket");
         bind(bound.as_raw_fd(), &SockaddrIn::new(127, 0, 0, 1, 0)).expect("bind");
-        let port = getsockname::<SockaddrIn>(bound.as_raw_fd())
-            .expect("its port")
-            .port();
+        let port = getsockname::<SockaddrIn>(bound.as_raw_fd()).expect("its port").port();
         // The port stays bound, so nobody else can listen there.
         let error = Streams::open(load(64, 1, 1), ([127, 0, 0, 1], port).into()).err();
         assert!(error.expect("refused").to_string().contains("connecting"));

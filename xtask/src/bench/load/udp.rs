@@ -10,8 +10,7 @@ use nix::cmsg_space;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::socket::{
-    ControlMessage, ControlMessageOwned, MsgFlags, MultiHeaders, recvmmsg, recvmsg, sendmmsg,
-    sendmsg, setsockopt, sockopt,
+    ControlMessage, ControlMessageOwned, MsgFlags, MultiHeaders, recvmmsg, recvmsg, sendmmsg, sendmsg, setsockopt, sockopt,
 };
 
 use super::{Client, Load, Pattern, Tally, Transport};
@@ -81,38 +80,18 @@ const NOT_IN_FLIGHT: u64 = u64::MAX;
 impl Datagrams {
     /// Makes the sockets and sends the first datagrams.
     pub fn open(load: Load, address: SocketAddr) -> Result<Self> {
-        ensure!(
-            load.depth <= MOST_PER_CALL,
-            "at most {MOST_PER_CALL} datagrams in flight a socket"
-        );
-        ensure!(
-            load.bytes > NUMBER_BYTES,
-            "a datagram needs more than its number's {NUMBER_BYTES} bytes"
-        );
+        ensure!(load.depth <= MOST_PER_CALL, "at most {MOST_PER_CALL} datagrams in flight a socket");
+        ensure!(load.bytes > NUMBER_BYTES, "a datagram needs more than its number's {NUMBER_BYTES} bytes");
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let wire = Wire::new(load);
         let mut sockets = Vec::with_capacity(load.connections);
         for index in 0..load.connections {
-            sockets.push(Socket {
-                socket: connected(address, wire.trains)?,
-                book: Book::new(),
-            });
-            epoll.add(
-                &sockets[index].socket,
-                EpollEvent::new(EpollFlags::EPOLLIN, index as u64),
-            )?;
+            sockets.push(Socket { socket: connected(address, wire.trains)?, book: Book::new() });
+            epoll.add(&sockets[index].socket, EpollEvent::new(EpollFlags::EPOLLIN, index as u64))?;
         }
         let epoch = Instant::now();
         let (spin, refill) = (load.spin, true);
-        let mut datagrams = Self {
-            epoll,
-            sockets,
-            wire,
-            spin,
-            refill,
-            epoch,
-            looked_at_losses_ns: 0,
-        };
+        let mut datagrams = Self { epoll, sockets, wire, spin, refill, epoch, looked_at_losses_ns: 0 };
         for index in 0..load.connections {
             datagrams.sockets[index].top_up(&mut datagrams.wire, 0, &mut 0)?;
         }
@@ -120,11 +99,7 @@ impl Datagrams {
     }
 
     fn turn(&mut self, events: &mut [EpollEvent], tally: &mut Tally) -> Result<()> {
-        let wait = if self.spin {
-            EpollTimeout::ZERO
-        } else {
-            WAIT_MS.into()
-        };
+        let wait = if self.spin { EpollTimeout::ZERO } else { WAIT_MS.into() };
         let count = self.epoll.wait(events, wait)?;
         for event in &events[..count] {
             let now_ns = self.now_ns();
@@ -254,11 +229,7 @@ impl Wire {
     /// The number of a datagram that came back, whose content must be what was sent.
     fn number_of(&self, datagram: &[u8]) -> Result<u64> {
         let Some((number, content)) = datagram.split_first_chunk::<NUMBER_BYTES>() else {
-            bail!(
-                "the server's fault: a datagram of {} bytes, expected {}",
-                datagram.len(),
-                self.bytes
-            );
+            bail!("the server's fault: a datagram of {} bytes, expected {}", datagram.len(), self.bytes);
         };
         ensure!(
             datagram.len() == self.bytes,
@@ -287,14 +258,7 @@ impl Wire {
         }
         let to = [None; MOST_PER_CALL];
         let none: [ControlMessage<'_>; 0] = [];
-        let sent = sendmmsg(
-            fd,
-            &mut self.sending,
-            &parts[..count],
-            to,
-            none,
-            MsgFlags::empty(),
-        )?;
+        let sent = sendmmsg(fd, &mut self.sending, &parts[..count], to, none, MsgFlags::empty())?;
         Ok(sent.count())
     }
 
@@ -302,12 +266,7 @@ impl Wire {
     fn receive_train(&mut self, socket: &UdpSocket) -> Result<Option<(usize, usize)>> {
         let mut parts = [IoSliceMut::new(&mut self.incoming[..TRAIN_BYTES])];
         let flags = MsgFlags::MSG_DONTWAIT;
-        let message = match recvmsg::<()>(
-            socket.as_raw_fd(),
-            &mut parts,
-            Some(&mut self.control),
-            flags,
-        ) {
+        let message = match recvmsg::<()>(socket.as_raw_fd(), &mut parts, Some(&mut self.control), flags) {
             Err(Errno::EAGAIN) => return Ok(None),
             other => other.context("receiving: is the server gone?")?,
         };
@@ -316,10 +275,7 @@ impl Wire {
             _ => None,
         });
         ensure!(message.bytes > 0, "the server's fault: an empty datagram");
-        Ok(Some((
-            message.bytes,
-            segment.unwrap_or(message.bytes).max(1),
-        )))
+        Ok(Some((message.bytes, segment.unwrap_or(message.bytes).max(1))))
     }
 
     /// Receives once, up to [`MOST_PER_CALL`] datagrams; gives their lengths and how many there are.
@@ -330,13 +286,7 @@ impl Wire {
             std::array::from_fn(|_| [IoSliceMut::new(chunks.next().unwrap_or_default())]);
         let mut lengths = [0; MOST_PER_CALL];
         let flags = MsgFlags::MSG_DONTWAIT;
-        let messages = match recvmmsg(
-            socket.as_raw_fd(),
-            &mut self.receiving,
-            &mut parts,
-            flags,
-            None,
-        ) {
+        let messages = match recvmmsg(socket.as_raw_fd(), &mut self.receiving, &mut parts, flags, None) {
             Err(Errno::EAGAIN) => return Ok((lengths, 0)),
             other => other.context("receiving: is the server gone?")?,
         };
@@ -351,12 +301,7 @@ impl Wire {
 
 impl Book {
     fn new() -> Self {
-        Self {
-            next: 0,
-            in_flight: 0,
-            heard_ns: 0,
-            sent_ns: vec![NOT_IN_FLIGHT; REMEMBERED],
-        }
+        Self { next: 0, in_flight: 0, heard_ns: 0, sent_ns: vec![NOT_IN_FLIGHT; REMEMBERED] }
     }
 
     /// Notes that the next `count` numbers left. Returns how many old ones are given up for their places.
@@ -402,9 +347,7 @@ impl Book {
 
 fn connected(address: SocketAddr, trains: bool) -> Result<UdpSocket> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).context("binding")?;
-    socket
-        .connect(address)
-        .with_context(|| format!("connecting to {address}"))?;
+    socket.connect(address).with_context(|| format!("connecting to {address}"))?;
     socket.set_nonblocking(true)?;
     setsockopt(&socket, sockopt::RcvBuf, &QUEUE_BYTES).context("SO_RCVBUF")?;
     setsockopt(&socket, sockopt::SndBuf, &QUEUE_BYTES).context("SO_SNDBUF")?;
@@ -423,13 +366,7 @@ mod tests {
     use super::*;
 
     fn load(transport: Transport) -> Load {
-        Load {
-            transport,
-            bytes: 510,
-            connections: 2,
-            depth: 32,
-            spin: false,
-        }
+        Load { transport, bytes: 510, connections: 2, depth: 32, spin: false }
     }
 
     /// Answers datagram number n (as it counts them) `copies(n)` times, changed by `change`, until it is dropped.
@@ -460,11 +397,7 @@ mod tests {
                     }
                 }
             });
-            Self {
-                address,
-                stop,
-                thread: Some(thread),
-            }
+            Self { address, stop, thread: Some(thread) }
         }
     }
 
@@ -484,12 +417,7 @@ mod tests {
         let mut client = Datagrams::open(load, server.address)?;
         client.run(Instant::now() + Duration::from_millis(150), &mut tally)?;
         client.drain(&mut tally)?;
-        assert!(
-            client
-                .sockets
-                .iter()
-                .all(|socket| socket.book.in_flight == 0)
-        );
+        assert!(client.sockets.iter().all(|socket| socket.book.in_flight == 0));
         Ok(tally)
     }
 
@@ -520,11 +448,7 @@ mod tests {
         for number in [1, 1, 3, u64::MAX - 5_000] {
             book.answered(number, 20, &mut tally);
         }
-        assert_eq!(
-            (tally.requests, book.in_flight),
-            (1, 2),
-            "twice, never sent, nonsense"
-        );
+        assert_eq!((tally.requests, book.in_flight), (1, 2), "twice, never sent, nonsense");
         let server = Server::start(|_| 3, |_| {});
         let tally = run(load(Transport::UdpSingles), &server).expect("copies are no error");
         assert!(tally.requests >= 64);
@@ -537,11 +461,7 @@ mod tests {
         let limit_ns = LOST_AFTER.as_nanos() as u64;
         assert_eq!(book.give_up(limit_ns), 0, "not yet silent for long enough");
         assert_eq!(book.give_up(1_000 + limit_ns), 5);
-        assert_eq!(
-            book.give_up(9 * limit_ns),
-            0,
-            "nothing is in flight any more"
-        );
+        assert_eq!(book.give_up(9 * limit_ns), 0, "nothing is in flight any more");
         let mut tally = Tally::new().expect("bounds");
         book.answered(2, 10 * limit_ns, &mut tally);
         assert_eq!(tally.requests, 0, "too late");

@@ -1,0 +1,164 @@
+//! `corelane serve`: starts the built-in services, one lane per core.
+
+use anyhow::{Result, bail};
+use corelane::{DriverChoice, Lanes, Limits, Running, Signals, Transport, Url};
+use corelane_echo::{Answer, DEFAULT_PORT, Echo, EchoDatagrams};
+use std::io::Write;
+
+/// Serves, one lane per core, until SIGTERM or SIGINT: the first drains, a second one ends at once
+///
+/// Without a SERVICE, all built-in ones are served on loopback at their default ports.
+/// Services: echo (tcp and udp, port 60007).
+#[derive(clap::Args)]
+#[command(after_help = after_help())]
+pub struct Arguments {
+    /// What to serve where: echo=tcp://127.0.0.1:60007, echo=udp://[::1]; HOST may be a name, port 0 takes a free port
+    #[arg(value_name = "SERVICE=URL")]
+    services: Vec<String>,
+    /// How many lanes; by default one for each CPU that affinity and control group allow
+    #[arg(long, value_name = "N")]
+    lanes: Option<usize>,
+    /// The CPUs to use, such as 0-3,8
+    #[arg(long, value_name = "LIST")]
+    cpus: Option<String>,
+    /// What to ask the operating system through: auto, uring or epoll
+    #[arg(long, value_name = "NAME", default_value = "auto")]
+    driver: String,
+    /// Microseconds that a lane goes on looking for work before it sleeps
+    #[arg(long, value_name = "US", default_value_t = 0)]
+    spin: u64,
+    /// Share ports with other processes that share them too
+    #[arg(long)]
+    join: bool,
+    /// Let [::] take IPv6 only
+    #[arg(long)]
+    v6_only: bool,
+    /// Answer UDP echo requests from other machines too: their senders can be forged
+    #[arg(long)]
+    reflect: bool,
+    /// Give each lane its own descriptor table, and so its own limit of descriptors
+    #[arg(long)]
+    own_descriptors: bool,
+    /// MiB of memory for each lane
+    #[arg(long, value_name = "MIB", default_value_t = 64)]
+    memory: usize,
+    /// Set a limit, such as idle_limit=30000; may be repeated
+    #[arg(long = "limit", value_name = "NAME=VALUE")]
+    limits: Vec<String>,
+}
+
+fn after_help() -> String {
+    format!("Limits and their defaults, for each service on each lane:\n{}", indented(&Limits::default().describe()))
+}
+
+fn indented(text: &str) -> String {
+    text.lines().map(|line| format!("  {line}\n")).collect()
+}
+
+/// Serves until told to end.
+pub fn run(arguments: Arguments) -> Result<()> {
+    let signals = Signals::block()?;
+    let running = lanes(arguments)?.start()?;
+    announce(&running)?;
+    running.run_until_told(signals)?;
+    Ok(())
+}
+
+fn lanes(arguments: Arguments) -> Result<Lanes> {
+    let mut limits = Limits::default();
+    for text in &arguments.limits {
+        limits.set(text).map_err(|why| anyhow::anyhow!("--limit: {why}"))?;
+    }
+    let driver: DriverChoice = arguments.driver.parse()?;
+    let mut lanes = Lanes::per_core()
+        .driver(driver)
+        .join(arguments.join)
+        .v6_only(arguments.v6_only)
+        .own_descriptors(arguments.own_descriptors)
+        .memory_bytes(memory(arguments.memory)?)
+        .spin_microseconds(arguments.spin)
+        .limits(limits);
+    if let Some(count) = arguments.lanes {
+        lanes = lanes.lanes(count);
+    }
+    if let Some(list) = &arguments.cpus {
+        lanes = lanes.cpus(corelane::parse_cpus(list).map_err(|why| anyhow::anyhow!("--cpus: {why}"))?);
+    }
+    let mut services = arguments.services;
+    if services.is_empty() {
+        services = defaults();
+    }
+    services.iter().try_fold(lanes, |lanes, text| add(lanes, text, arguments.reflect))
+}
+
+fn memory(mib: usize) -> Result<usize> {
+    match mib.checked_mul(1 << 20) {
+        Some(bytes) if bytes > 0 => Ok(bytes),
+        _ => bail!("--memory: {mib} MiB is not an amount of memory: use 4 or more"),
+    }
+}
+
+/// All built-in services on loopback; IPv6 only where the machine has it.
+fn defaults() -> Vec<String> {
+    let hosts = ["127.0.0.1", "[::1]"];
+    let usable = |host: &&str| corelane::can_listen(&format!("udp://{host}:0"));
+    let places = |host: &str| [format!("echo=tcp://{host}:{DEFAULT_PORT}"), format!("echo=udp://{host}:{DEFAULT_PORT}")];
+    hosts.into_iter().filter(usable).flat_map(|host| places(host)).collect()
+}
+
+fn add(lanes: Lanes, text: &str, reflect: bool) -> Result<Lanes> {
+    let Some((service, url)) = text.split_once('=') else {
+        bail!("{text:?} is not SERVICE=URL: write for example echo=tcp://127.0.0.1:{DEFAULT_PORT}");
+    };
+    if service != "echo" {
+        bail!("there is no service {service:?}: the built-in one is echo");
+    }
+    let url = Url::parse(url, DEFAULT_PORT)?;
+    let place = url.to_string();
+    let lanes = match url.transport() {
+        Transport::Tcp => lanes.serve(&place, |_lane| Echo)?,
+        Transport::Udp => {
+            let answer = answer(&url, reflect)?;
+            lanes.serve_datagrams(&place, move |_lane| EchoDatagrams::new(answer))?
+        }
+    };
+    Ok(lanes.named(service))
+}
+
+/// UDP echo beyond loopback must be asked for.
+fn answer(url: &Url, reflect: bool) -> Result<Answer> {
+    if reflect {
+        return Ok(Answer::Everybody);
+    }
+    match url.resolve()?.iter().find(|address| !address.ip().to_canonical().is_loopback()) {
+        None => Ok(Answer::Loopback),
+        Some(address) => bail!(
+            "{url}: {} can be reached from other machines, and a UDP echo would send to whomever a forged datagram names; \
+             listen on 127.0.0.1 or [::1], or ask for it with --reflect",
+            address.ip()
+        ),
+    }
+}
+
+/// Says what listens where, on what, and then that it is ready.
+fn announce(running: &Running) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    for place in running.places() {
+        writeln!(out, "{} {}", place.service, place.url)?;
+    }
+    let cpus: Vec<String> = running.cpus().iter().flatten().map(usize::to_string).collect();
+    let lanes = running.cpus().len();
+    writeln!(
+        out,
+        "driver {}, {lanes} {} on CPU {}",
+        running.driver(),
+        if lanes == 1 { "lane" } else { "lanes" },
+        cpus.join(",")
+    )?;
+    for note in running.notes() {
+        writeln!(out, "note: {note}")?;
+    }
+    writeln!(out, "ready")?;
+    out.flush()?;
+    Ok(())
+}

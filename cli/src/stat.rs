@@ -1,0 +1,97 @@
+//! `corelane stat`: what the lanes of running processes count, read from their pages.
+
+use anyhow::{Result, bail};
+use corelane::watch::{Detail, Liveness, PageFile, Reader, RunDirectory, Snapshot, json, list, text};
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+/// Prints what running processes count, lane by lane
+///
+/// The counters are read from shared memory: nothing is asked of the lanes, so this works while they hang, and after they died.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Only this process, running or not; by default all that run
+    #[arg(long)]
+    pid: Option<u32>,
+    /// As JSON, one object a line for each process
+    #[arg(long)]
+    json: bool,
+    /// Counters that are zero too
+    #[arg(long)]
+    all: bool,
+    /// Print again every so many seconds, with rates, until interrupted
+    #[arg(long, value_name = "SECONDS")]
+    every: Option<f64>,
+}
+
+/// Prints the pages that were asked for.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let pause = match arguments.every {
+        Some(seconds) if !(0.01..=86_400.0).contains(&seconds) => {
+            bail!("--every: {seconds} is not a number of seconds from 0.01 to 86400")
+        }
+        Some(seconds) => Some(Duration::from_secs_f64(seconds)),
+        None => None,
+    };
+    let readers = readers(arguments.pid)?;
+    if readers.is_empty() {
+        match arguments.pid {
+            Some(pid) => bail!("process {pid} has no counter page: is it a corelane process of this user, in this container?"),
+            None => bail!("no corelane process of this user is running here: start one with `corelane serve`"),
+        }
+    }
+    let origin = Instant::now();
+    let mut earlier: Vec<Option<Snapshot>> = vec![None; readers.len()];
+    loop {
+        for (reader, before) in readers.iter().zip(&mut earlier) {
+            let now = reader.snapshot(origin.elapsed().as_nanos() as u64);
+            let shown = match before {
+                Some(before) => now.since(before)?,
+                None => now.clone(),
+            };
+            print(&shown, arguments)?;
+            *before = Some(now);
+        }
+        match pause {
+            Some(pause) => std::thread::sleep(pause),
+            None => return Ok(()),
+        }
+    }
+}
+
+fn readers(pid: Option<u32>) -> Result<Vec<Reader>> {
+    let mut readers = Vec::new();
+    for directory in RunDirectory::existing() {
+        let files = match directory {
+            Ok(directory) => list(&directory)?,
+            Err(error) => {
+                eprintln!("corelane: {error}");
+                continue;
+            }
+        };
+        for file in files.iter().filter(|file| is_wanted(file, pid)) {
+            match Reader::open(&file.path) {
+                Ok(reader) => readers.push(reader),
+                Err(error) => eprintln!("corelane: {error}"),
+            }
+        }
+    }
+    Ok(readers)
+}
+
+fn is_wanted(file: &PageFile, pid: Option<u32>) -> bool {
+    match pid {
+        Some(pid) => file.published && file.process.pid == pid,
+        None => file.published && file.process.liveness() != Liveness::Dead,
+    }
+}
+
+/// Prints one snapshot; a reader that has gone away (a closed pipe) ends the program quietly.
+fn print(snapshot: &Snapshot, arguments: &Arguments) -> Result<()> {
+    let detail = if arguments.all { Detail::All } else { Detail::NonZero };
+    let words = if arguments.json { json(snapshot) } else { text(snapshot, detail) };
+    match writeln!(std::io::stdout(), "{}", words.trim_end()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
+        other => Ok(other?),
+    }
+}

@@ -1,0 +1,19 @@
+//! The echo service: sends back every byte, without copying it, on one lane per core.
+use corelane::{Cx, Input, Lanes, Next, Output, Peer, Result, StreamService};
+
+struct Echo;
+
+impl StreamService for Echo {
+    type Session = ();
+
+    fn open(&mut self, _cx: &mut Cx, _peer: &Peer) {}
+
+    fn receive(&mut self, _cx: &mut Cx, _session: &mut (), input: &mut Input, output: &mut Output) -> Next {
+        output.forward(input.take_all());
+        Next::Continue
+    }
+}
+
+fn main() -> Result<()> {
+    Lanes::per_core().serve("tcp://127.0.0.1:60007", |_lane| Echo)?.run()
+}

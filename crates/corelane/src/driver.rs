@@ -1,0 +1,82 @@
+//! Which driver the lanes use: chosen once, for all of them.
+
+use crate::error::Error;
+use corelane_seam::{Arena, Fault, Reason, Tuning};
+use corelane_sys::{EpollDriver, EpollDriver as UringDriver, Probes};
+use std::fmt;
+use std::str::FromStr;
+
+/// What the user asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum DriverChoice {
+    /// The one that our measurements favour where it is available, else the other.
+    #[default]
+    Auto,
+    /// `io_uring`, or `epoll` if that is refused.
+    Uring,
+    /// `epoll`.
+    Epoll,
+}
+
+impl FromStr for DriverChoice {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "uring" => Ok(Self::Uring),
+            "epoll" => Ok(Self::Epoll),
+            _ => Err(Error::Setting { name: "driver", why: format!("{text:?} is none: use auto, uring or epoll") }),
+        }
+    }
+}
+
+/// What is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DriverKind {
+    /// See `corelane_sys::UringDriver`.
+    Uring,
+    /// See `corelane_sys::EpollDriver`.
+    Epoll,
+}
+
+impl fmt::Display for DriverKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if *self == Self::Uring { "uring" } else { "epoll" })
+    }
+}
+
+/// A choice made, and what the operator should know of it.
+pub(crate) struct Chosen {
+    pub(crate) kind: DriverKind,
+    pub(crate) note: Option<String>,
+}
+
+/// Makes the choice by making a driver of the kind.
+pub(crate) fn choose(choice: DriverChoice) -> Result<Chosen, Error> {
+    let order = match choice {
+        DriverChoice::Uring => [DriverKind::Uring, DriverKind::Epoll],
+        DriverChoice::Auto | DriverChoice::Epoll => [DriverKind::Epoll, DriverKind::Uring],
+    };
+    let first = match attempt(order[0]) {
+        Ok(()) => return Ok(Chosen { kind: order[0], note: None }),
+        Err(error) => error,
+    };
+    match attempt(order[1]) {
+        Ok(()) if choice != DriverChoice::Epoll => {
+            let note = format!("{} refused: {first}; serving with {}", order[0], order[1]);
+            Ok(Chosen { kind: order[1], note: Some(note) })
+        }
+        Ok(()) => Err(Error::Driver(first.to_string())),
+        Err(second) => Err(Error::Driver(format!("{}: {first}; {}: {second}", order[0], order[1]))),
+    }
+}
+
+fn attempt(kind: DriverKind) -> Result<(), corelane_sys::Error> {
+    let refused = |_| corelane_sys::Error::Refused { call: "mmap", fault: Fault::of(Reason::NoMemory) };
+    let arena = Arena::new(corelane_seam::LEASE_BYTES_MAX).map_err(refused)?;
+    match kind {
+        DriverKind::Uring => UringDriver::new(arena, Tuning::default(), Probes::default()).map(drop),
+        DriverKind::Epoll => EpollDriver::new(arena, Tuning::default(), Probes::default()).map(drop),
+    }
+}

@@ -1,0 +1,119 @@
+//! What can stop a program of lanes from starting, and the remedy.
+
+use corelane_seam::{Fault, Reason};
+use std::fmt;
+use std::io;
+
+/// Why the lanes could not be started.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The caller's URL cannot be read.
+    Url {
+        /// What was given.
+        text: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// The host's name is not known.
+    Host {
+        /// The name.
+        host: String,
+        /// What the resolver says.
+        why: String,
+    },
+    /// A service of the other kind is needed for this transport.
+    Transport {
+        /// The URL.
+        url: String,
+        /// The scheme that this service can be served with.
+        expected: &'static str,
+    },
+    /// The system does not let us listen there.
+    Listen {
+        /// The URL.
+        url: String,
+        /// Why.
+        fault: Fault,
+    },
+    /// The settings cannot be met.
+    Setting {
+        /// Which one.
+        name: &'static str,
+        /// What is wrong with it, and the remedy.
+        why: String,
+    },
+    /// No driver can be used: neither of the two works here.
+    Driver(
+        /// What each said.
+        String,
+    ),
+    /// The memory of a lane was refused.
+    Memory(
+        /// The arena's word.
+        corelane_seam::Error,
+    ),
+    /// The counter page could not be made.
+    Page(
+        /// The page's word.
+        corelane_watch::Error,
+    ),
+    /// The system refused something else.
+    System {
+        /// What was asked of it.
+        what: &'static str,
+        /// Its answer.
+        error: io::Error,
+    },
+    /// A lane ended with a panic: a broken invariant of Corelane itself.
+    LanePanicked {
+        /// Which lane.
+        lane: usize,
+    },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Url { text, why } => {
+                write!(f, "{text:?} is not a place to serve at: {why}; write tcp://HOST:PORT or udp://HOST:PORT")
+            }
+            Self::Host { host, why } => write!(f, "the host {host:?} is not known ({why}): check the name, or give an address"),
+            Self::Transport { url, expected } => write!(f, "{url}: this service can only be served at {expected}://"),
+            Self::Listen { url, fault } => write!(f, "cannot listen on {url}: {fault}{}", remedy(*fault)),
+            Self::Setting { name, why } => write!(f, "{name}: {why}"),
+            Self::Driver(words) => write!(f, "no driver can be used here: {words}"),
+            Self::Memory(error) => error.fmt(f),
+            Self::Page(error) => error.fmt(f),
+            Self::System { what, error } => write!(f, "{what}: {error}"),
+            Self::LanePanicked { lane } => {
+                write!(f, "lane {lane} ended with a panic; this is an error in Corelane, please report it")
+            }
+        }
+    }
+}
+
+fn remedy(fault: Fault) -> &'static str {
+    match fault.reason {
+        Reason::AddressInUse => "; another process serves this port: stop it, choose another port, or share it with --join",
+        Reason::Permission => {
+            "; ports below net.ipv4.ip_unprivileged_port_start (1024) need CAP_NET_BIND_SERVICE: choose a higher port"
+        }
+        Reason::AddressUnknown => "; see `ip address` for the addresses of this machine",
+        _ => "",
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<corelane_watch::Error> for Error {
+    fn from(error: corelane_watch::Error) -> Self {
+        Self::Page(error)
+    }
+}
+
+impl From<corelane_seam::Error> for Error {
+    fn from(error: corelane_seam::Error) -> Self {
+        Self::Memory(error)
+    }
+}

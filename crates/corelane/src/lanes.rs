@@ -1,0 +1,222 @@
+//! What a program of lanes is to be: services, places, CPUs, driver, bounds.
+
+use crate::driver::DriverChoice;
+use crate::error::Error;
+use crate::run::{Running, start};
+use crate::url::Url;
+use corelane_lane::LaneSettings;
+use corelane_svc::{DatagramService, LANE_CONNECTIONS_MAX, Limits, Services, StreamService};
+use corelane_sys::claim::Transport;
+use corelane_sys::signals::Signals;
+use corelane_watch::ServiceRow;
+use std::sync::Arc;
+
+/// Builds a service on its lane and adds it to the lane's services.
+pub(crate) type Adder = Arc<dyn Fn(usize, &mut Services, Limits, ServiceRow) -> u16 + Send + Sync>;
+
+/// One service, and where it is served.
+#[derive(Clone)]
+pub(crate) struct Served {
+    pub(crate) name: String,
+    pub(crate) url: Url,
+    pub(crate) limits: Limits,
+    pub(crate) add: Adder,
+}
+
+/// A program of lanes, before it is started: one lane a CPU unless set otherwise.
+///
+/// ```no_run
+/// # use corelane::{Cx, Input, Lanes, Next, Output, Peer, StreamService};
+/// # struct Echo;
+/// # impl StreamService for Echo {
+/// #     type Session = ();
+/// #     fn open(&mut self, _: &mut Cx, _: &Peer) {}
+/// #     fn receive(&mut self, _: &mut Cx, _: &mut (), input: &mut Input, output: &mut Output) -> Next {
+/// #         output.forward(input.take_all());
+/// #         Next::Continue
+/// #     }
+/// # }
+/// Lanes::per_core().serve("tcp://[::1]:60007", |_lane| Echo)?.run()
+/// # ; Ok::<(), corelane::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Lanes {
+    pub(crate) lanes: Option<usize>,
+    pub(crate) cpus: Option<Vec<usize>>,
+    pub(crate) driver: DriverChoice,
+    pub(crate) join: bool,
+    pub(crate) v6_only: bool,
+    pub(crate) own_descriptors: bool,
+    pub(crate) settings: LaneSettings,
+    pub(crate) connections_max: u32,
+    pub(crate) limits: Limits,
+    pub(crate) services: Vec<Served>,
+}
+
+impl Lanes {
+    /// One lane for each CPU that the process may use (its affinity, and what its control group pays for).
+    pub fn per_core() -> Self {
+        Self {
+            lanes: None,
+            cpus: None,
+            driver: DriverChoice::Auto,
+            join: false,
+            v6_only: false,
+            own_descriptors: false,
+            settings: LaneSettings::default(),
+            connections_max: LANE_CONNECTIONS_MAX,
+            limits: Limits::default(),
+            services: Vec::new(),
+        }
+    }
+
+    /// So many lanes; more than there are CPUs is allowed, then none of them spins. At least 1.
+    pub fn lanes(mut self, lanes: usize) -> Self {
+        self.lanes = Some(lanes);
+        self
+    }
+
+    /// Only these CPUs, lane by lane in this order.
+    pub fn cpus(mut self, cpus: Vec<usize>) -> Self {
+        self.cpus = Some(cpus);
+        self
+    }
+
+    /// What the lanes ask the operating system through.
+    pub fn driver(mut self, driver: DriverChoice) -> Self {
+        self.driver = driver;
+        self
+    }
+
+    /// Share ports with other processes that share them too; otherwise a port that is served already is refused.
+    pub fn join(mut self, join: bool) -> Self {
+        self.join = join;
+        self
+    }
+
+    /// Have `[::]` take IPv6 only. By default it takes IPv4 as well.
+    pub fn v6_only(mut self, v6_only: bool) -> Self {
+        self.v6_only = v6_only;
+        self
+    }
+
+    /// Give each lane a descriptor table of its own: the limit of descriptors then counts for each lane.
+    pub fn own_descriptors(mut self, own: bool) -> Self {
+        self.own_descriptors = own;
+        self
+    }
+
+    /// Microseconds that a lane goes on looking for work before it sleeps. 0, the default, costs no idle CPU.
+    pub fn spin_microseconds(mut self, microseconds: u64) -> Self {
+        self.settings.spin_nanoseconds = microseconds.saturating_mul(1000);
+        self
+    }
+
+    /// Bytes of each lane's memory; reserved, and committed as it is used.
+    pub fn memory_bytes(mut self, bytes: usize) -> Self {
+        self.settings.memory_bytes = bytes;
+        self
+    }
+
+    /// Budgets, memory and bounds of each lane. Sets the spin time too.
+    pub fn lane_settings(mut self, settings: LaneSettings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// Connections of all services that one lane has at once.
+    pub fn connections_max(mut self, connections: u32) -> Self {
+        self.connections_max = connections;
+        self
+    }
+
+    /// The bounds of the services that are added after this call.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Serves connections at `tcp://HOST:PORT`; `build` makes the service on each lane, given the lane's number.
+    ///
+    /// # Errors
+    /// [`Error::Url`], [`Error::Transport`].
+    pub fn serve<S: StreamService>(self, url: &str, build: impl Fn(usize) -> S + Send + Sync + 'static) -> Result<Self, Error> {
+        self.add(
+            url,
+            "tcp",
+            name_of::<S>(),
+            Arc::new(move |lane, services, limits, row| services.add_stream(build(lane), limits, row)),
+        )
+    }
+
+    /// Serves datagrams at `udp://HOST:PORT`; `build` makes the service on each lane, given the lane's number.
+    ///
+    /// # Errors
+    /// [`Error::Url`], [`Error::Transport`].
+    pub fn serve_datagrams<S: DatagramService>(
+        self,
+        url: &str,
+        build: impl Fn(usize) -> S + Send + Sync + 'static,
+    ) -> Result<Self, Error> {
+        self.add(
+            url,
+            "udp",
+            name_of::<S>(),
+            Arc::new(move |lane, services, limits, row| services.add_datagrams(build(lane), limits, row)),
+        )
+    }
+
+    fn add(mut self, url: &str, expected: &'static str, name: String, add: Adder) -> Result<Self, Error> {
+        let url: Url = url.parse()?;
+        let scheme = if url.transport() == Transport::Tcp { "tcp" } else { "udp" };
+        if scheme != expected {
+            return Err(Error::Transport { url: url.to_string(), expected });
+        }
+        self.services.push(Served { name, url, limits: self.limits, add });
+        Ok(self)
+    }
+
+    /// Names the service that was added last, for the counters and messages; by default its type's name.
+    pub fn named(mut self, name: &str) -> Self {
+        if let Some(served) = self.services.last_mut() {
+            served.name = name.to_string();
+        }
+        self
+    }
+
+    /// Starts the lanes, and returns when all of them listen.
+    ///
+    /// # Errors
+    /// Whatever stops them from starting; nothing is left running then.
+    pub fn start(self) -> Result<Running, Error> {
+        start(self)
+    }
+
+    /// Starts the lanes and serves until the program is told to end: SIGTERM or SIGINT drains, a second one ends at once.
+    ///
+    /// # Errors
+    /// As [`Lanes::start`].
+    pub fn run(self) -> Result<(), Error> {
+        // The signals must be blocked before the first thread is there.
+        let signals = Signals::block().map_err(|error| Error::System { what: "waiting for signals", error })?;
+        self.start()?.run_until_told(signals)
+    }
+}
+
+/// The last part of a type's name, in lower case.
+fn name_of<S>() -> String {
+    let name = std::any::type_name::<S>();
+    let name = name.split('<').next().unwrap_or(name);
+    name.rsplit("::").next().unwrap_or(name).to_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_is_named_after_its_type() {
+        assert_eq!(name_of::<Vec<std::string::String>>(), "vec");
+        assert_eq!(name_of::<Lanes>(), "lanes");
+    }
+}

@@ -1,0 +1,392 @@
+//! A program of lanes at work: a thread for each lane, and one that waits for the end.
+
+use crate::driver::{DriverKind, choose};
+use crate::error::Error;
+use crate::lanes::{Lanes, Served};
+use crate::url::Url;
+use corelane_lane::{Control, Core, Lane, LaneSettings, Mesh, Order};
+use corelane_seam::{Arena, Driver, Tuning};
+use corelane_svc::{Services, Sharing};
+use corelane_sys::claim::{Transport, claim};
+use corelane_sys::runner::{Gate, JoinHandle, own_descriptors, raise_descriptor_limit, spawn};
+use corelane_sys::signals::{Ringer, Signals, Wake};
+use corelane_sys::{EpollDriver, EpollDriver as UringDriver, Probes, cpus};
+use corelane_watch::{Description, LaneName, LaneRow, Page, ProcessId, RunDirectory, ServiceName, ServiceRow};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+/// Pages of ended processes that are kept to be looked at.
+const STALE_PAGES: usize = 8;
+
+/// One place where a service listens, on every lane.
+#[derive(Clone)]
+pub struct Place {
+    /// The service's name.
+    pub service: String,
+    /// Where, with the port that the system chose if it was asked to.
+    pub url: Url,
+    address: SocketAddr,
+    transport: Transport,
+    served: usize,
+}
+
+/// Lanes that run. Dropping it ends them at once.
+pub struct Running {
+    places: Vec<Place>,
+    cpus: Vec<Option<usize>>,
+    driver: DriverKind,
+    notes: Vec<String>,
+    page: Page,
+    control: Arc<Control>,
+    threads: Vec<JoinHandle<()>>,
+    ended: Ended,
+}
+
+/// Whom the last lane to end tells.
+#[derive(Clone, Default)]
+struct Ended(Arc<Mutex<(usize, Option<Ringer>)>>);
+
+impl Ended {
+    fn lane_ended(&self) {
+        // reason: the lock is held for a few instructions that cannot panic.
+        let mut state = self.0.lock().expect("no panic under this lock");
+        state.0 += 1;
+        if let Some(ringer) = &state.1 {
+            ringer.ring();
+        }
+    }
+}
+
+/// Everything that one lane's thread is given.
+struct Plan {
+    lane: usize,
+    control: Arc<Control>,
+    mesh: Mesh,
+    row: LaneRow,
+    rows: Vec<ServiceRow>,
+    served: Vec<Served>,
+    places: Vec<Place>,
+    settings: LaneSettings,
+    connections_max: u32,
+    sharing: Sharing,
+    own_descriptors: bool,
+    gate: Arc<Gate>,
+    report: Arc<Mutex<Vec<Error>>>,
+}
+
+/// Whether the URL's first address can be listened on now.
+pub fn can_listen(url: &str) -> bool {
+    let address = |url: &Url| url.resolve().ok()?.first().copied();
+    let url: Option<Url> = url.parse().ok();
+    url.as_ref()
+        .and_then(|url| Some((url.transport(), address(url)?)))
+        .is_some_and(|(transport, address)| claim(transport, address, false, false).is_ok())
+}
+
+pub(crate) fn start(lanes: Lanes) -> Result<Running, Error> {
+    raise_descriptor_limit();
+    let cpus = plan_cpus(&lanes)?;
+    let chosen = choose(lanes.driver)?;
+    let places = claim_places(&lanes)?;
+    let mut notes: Vec<String> = chosen.note.into_iter().collect();
+    let mut settings = lanes.settings;
+    if settings.spin_nanoseconds > 0 && has_more_lanes_than_cpus(&cpus) {
+        settings.spin_nanoseconds = 0;
+        notes.push("more lanes than CPUs: no lane spins; remedy: fewer lanes, or no spin time".to_string());
+    }
+    let page = make_page(&lanes, &cpus, chosen.kind, &places, &mut notes)?;
+    let control = Control::new(cpus.len());
+    let gate = Arc::new(Gate::new(cpus.len() + 1));
+    let report = Arc::new(Mutex::new(Vec::new()));
+    let ended = Ended::default();
+    let mut running = Running { places, cpus, driver: chosen.kind, notes, page, control, threads: Vec::new(), ended };
+    for (lane, mesh) in Mesh::between(&running.control, settings.channel_messages).into_iter().enumerate() {
+        let plan = Plan {
+            lane,
+            control: running.control.clone(),
+            mesh,
+            row: running.page.lane(lane)?,
+            rows: (0..lanes.services.len()).map(|service| running.page.service(lane, service)).collect::<Result<_, _>>()?,
+            served: lanes.services.clone(),
+            places: running.places.clone(),
+            settings,
+            connections_max: lanes.connections_max,
+            sharing: Sharing { share_port: running.cpus.len() > 1 || lanes.join, v6_only: lanes.v6_only },
+            own_descriptors: lanes.own_descriptors,
+            gate: gate.clone(),
+            report: report.clone(),
+        };
+        running.start_lane(plan).inspect_err(|_| gate.abandon())?;
+    }
+    gate.pass(); // every lane has its driver, or has failed
+    gate.pass(); // every lane listens, or has failed
+    // reason: lanes hold the lock only to push.
+    let failed = report.lock().expect("no panic under this lock").pop();
+    match failed {
+        Some(error) => Err(error),
+        None => Ok(running),
+    }
+}
+
+impl Running {
+    fn start_lane(&mut self, plan: Plan) -> Result<(), Error> {
+        let (cpu, kind, ended) = (self.cpus[plan.lane], self.driver, self.ended.clone());
+        let lane = plan.lane;
+        let body = move |pinned: std::io::Result<()>| {
+            let _tell = TellEnded(ended);
+            match kind {
+                DriverKind::Epoll => plan.run(pinned, |arena| EpollDriver::new(arena, Tuning::default(), Probes::default())),
+                DriverKind::Uring => plan.run(pinned, |arena| UringDriver::new(arena, Tuning::default(), Probes::default())),
+            }
+        };
+        let thread = spawn(lane, cpu, body).map_err(|error| Error::System { what: "starting a lane's thread", error })?;
+        self.threads.push(thread);
+        Ok(())
+    }
+
+    /// Where the services listen.
+    pub fn places(&self) -> &[Place] {
+        &self.places
+    }
+
+    /// The address of the first place.
+    ///
+    /// # Panics
+    /// If no service was added.
+    pub fn address(&self) -> SocketAddr {
+        self.places[0].address
+    }
+
+    /// The CPU of each lane; none for a lane that is not bound.
+    pub fn cpus(&self) -> &[Option<usize>] {
+        &self.cpus
+    }
+
+    /// The driver in use.
+    pub fn driver(&self) -> DriverKind {
+        self.driver
+    }
+
+    /// What the program has to do without, why, and the remedy.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// The file of the counter page, unless it could not be made.
+    pub fn page(&self) -> Option<&Path> {
+        self.page.path()
+    }
+
+    /// The counter page itself.
+    pub fn counters(&self) -> &Page {
+        &self.page
+    }
+
+    /// Has the lanes refuse new connections, answer what was asked, and end.
+    pub fn drain(&self) {
+        self.control.give(Order::Drain);
+    }
+
+    /// Has the lanes end at once.
+    pub fn stop(&self) {
+        self.control.give(Order::Stop);
+    }
+
+    /// Waits until all lanes have ended.
+    ///
+    /// # Errors
+    /// [`Error::LanePanicked`].
+    pub fn wait(mut self) -> Result<(), Error> {
+        self.join()
+    }
+
+    /// Serves until a signal: the first drains, the second ends at once.
+    ///
+    /// # Errors
+    /// [`Error::LanePanicked`], or what the system says of waiting.
+    pub fn run_until_told(mut self, signals: Signals) -> Result<(), Error> {
+        let threads = self.threads.len();
+        // reason: the lock is held for a few instructions that cannot panic.
+        self.ended.0.lock().expect("no panic under this lock").1 = Some(signals.ringer());
+        let mut order = Order::Drain;
+        // reason: as above.
+        while self.ended.0.lock().expect("no panic under this lock").0 < threads {
+            match signals.wait().map_err(|error| Error::System { what: "waiting for signals", error })? {
+                Wake::Signal(_) => {
+                    self.control.give(order);
+                    order = Order::Stop;
+                }
+                Wake::Rung => {}
+            }
+        }
+        self.join()
+    }
+
+    fn join(&mut self) -> Result<(), Error> {
+        let mut panicked = None;
+        for (lane, thread) in self.threads.drain(..).enumerate() {
+            if thread.join().is_err() {
+                panicked = panicked.or(Some(lane));
+            }
+        }
+        panicked.map_or(Ok(()), |lane| Err(Error::LanePanicked { lane }))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop();
+        let _ = self.join();
+    }
+}
+
+/// Tells that a lane has ended, however it did.
+struct TellEnded(Ended);
+
+impl Drop for TellEnded {
+    fn drop(&mut self) {
+        self.0.lane_ended();
+    }
+}
+
+impl Plan {
+    /// The life of a lane's thread.
+    fn run<D: Driver>(self, pinned: std::io::Result<()>, make: impl FnOnce(Arena) -> Result<D, corelane_sys::Error>) {
+        let (gate, report) = (self.gate.clone(), self.report.clone());
+        let made = self.make_driver(pinned, make);
+        if !gate.pass() {
+            return;
+        }
+        let lane = made.and_then(|(driver, arena)| self.into_lane(driver, arena));
+        let lane = lane.map_err(|error| {
+            // reason: lanes hold the lock only to push.
+            report.lock().expect("no panic under this lock").push(error);
+        });
+        if let (true, Ok(mut lane)) = (gate.pass(), lane) {
+            lane.run();
+        }
+    }
+
+    fn make_driver<D: Driver>(
+        &self,
+        pinned: std::io::Result<()>,
+        make: impl FnOnce(Arena) -> Result<D, corelane_sys::Error>,
+    ) -> Result<(D, Arena), Error> {
+        pinned.map_err(|error| Error::System { what: "binding a lane to its CPU", error })?;
+        let arena = Arena::new(self.settings.memory_bytes)?;
+        let driver = make(arena.clone()).map_err(|error| Error::Driver(error.to_string()))?;
+        Ok((driver, arena))
+    }
+
+    fn into_lane<D: Driver>(self, mut driver: D, arena: Arena) -> Result<Lane<D, Services>, Error> {
+        if self.own_descriptors {
+            own_descriptors().map_err(|error| Error::System { what: "giving a lane its own descriptors", error })?;
+        }
+        let mut services = Services::new(self.connections_max);
+        for (served, row) in self.served.iter().zip(self.rows) {
+            (served.add)(self.lane, &mut services, served.limits, row);
+        }
+        for place in &self.places {
+            let service = place.served as u16;
+            let listened = match place.transport {
+                Transport::Tcp => services.listen(&mut driver, service, place.address, self.sharing),
+                Transport::Udp => services.bind(&mut driver, service, place.address, self.sharing),
+            };
+            if let Err(corelane_svc::Error::Listen { fault, .. }) = listened {
+                return Err(Error::Listen { url: place.url.to_string(), fault });
+            }
+        }
+        let report = Box::new(|line: &str| eprintln!("{line}"));
+        let core = Core::new(self.lane, &self.control, self.mesh, arena, self.row, &self.settings, report);
+        Ok(Lane::new(driver, services, core, self.control, self.settings))
+    }
+}
+
+/// The CPU of each lane: those that were asked for, or that affinity allows, no more than the control group pays for.
+fn plan_cpus(lanes: &Lanes) -> Result<Vec<Option<usize>>, Error> {
+    let allowed = cpus::allowed().map_err(|error| Error::System { what: "asking for the CPUs of this process", error })?;
+    let usable = match &lanes.cpus {
+        None => allowed,
+        Some(asked) if asked.is_empty() => {
+            return Err(Error::Setting { name: "cpus", why: "the list is empty: name at least one".to_string() });
+        }
+        Some(asked) => match asked.iter().find(|cpu| !allowed.contains(cpu)) {
+            None => asked.clone(),
+            Some(cpu) => {
+                let why = format!(
+                    "CPU {cpu} is not among those that this process may use ({allowed:?}): name others, or widen its affinity"
+                );
+                return Err(Error::Setting { name: "cpus", why });
+            }
+        },
+    };
+    let paid = cpus::group_limit().unwrap_or(usize::MAX);
+    let count = lanes.lanes.unwrap_or(usable.len().min(paid));
+    if count == 0 || count > corelane_watch::LANES_MAX {
+        let why = format!("{count} is not a number of lanes: use 1 to {}", corelane_watch::LANES_MAX);
+        return Err(Error::Setting { name: "lanes", why });
+    }
+    Ok((0..count).map(|lane| Some(usable[lane % usable.len()])).collect())
+}
+
+fn has_more_lanes_than_cpus(cpus: &[Option<usize>]) -> bool {
+    let paid = cpus::group_limit().unwrap_or(usize::MAX);
+    let mut distinct: Vec<_> = cpus.iter().flatten().collect();
+    distinct.sort_unstable();
+    distinct.dedup();
+    cpus.len() > distinct.len().min(paid)
+}
+
+/// Every address of every service, found free before any lane listens.
+fn claim_places(lanes: &Lanes) -> Result<Vec<Place>, Error> {
+    let mut places = Vec::new();
+    for (served, service) in lanes.services.iter().enumerate() {
+        for address in service.url.resolve()? {
+            let transport = service.url.transport();
+            let claimed = claim(transport, address, lanes.v6_only, lanes.join);
+            let address = claimed.map_err(|fault| Error::Listen { url: service.url.at(address).to_string(), fault })?;
+            places.push(Place { service: service.name.clone(), url: service.url.at(address), address, transport, served });
+        }
+    }
+    Ok(places)
+}
+
+fn make_page(
+    lanes: &Lanes,
+    cpus: &[Option<usize>],
+    driver: DriverKind,
+    places: &[Place],
+    notes: &mut Vec<String>,
+) -> Result<Page, Error> {
+    let urls = |service: usize| {
+        places.iter().filter(|place| place.served == service).map(|place| place.url.to_string()).collect::<Vec<_>>()
+    };
+    let lane = |cpu: &Option<usize>| LaneName {
+        cpu: cpu.map(|cpu| cpu as u32),
+        driver: driver.to_string(),
+        steering: "kernel hash".to_string(),
+    };
+    let description = Description {
+        program: format!("corelane {}", env!("CARGO_PKG_VERSION")),
+        process: ProcessId::this()?,
+        started_unix_nanoseconds: corelane_sys::wall_clock(),
+        services: lanes
+            .services
+            .iter()
+            .enumerate()
+            .map(|(index, served)| ServiceName { name: served.name.clone(), url: urls(index).join(" ") })
+            .collect(),
+        lanes: cpus.iter().map(lane).collect(),
+    };
+    let page = RunDirectory::choose().map_err(corelane_watch::Error::from).and_then(|directory| {
+        let _ = corelane_watch::remove_stale(&directory, STALE_PAGES);
+        Page::create(&directory, &description)
+    });
+    let mut page = page.or_else(|error| {
+        notes.push(format!("no counter page that others can read: {error}"));
+        Page::heap(&description)
+    })?;
+    notes.iter().for_each(|note| page.note(note));
+    Ok(page)
+}
