@@ -24,15 +24,18 @@ const ALIGNMENT: usize = 2 << 20;
 pub struct Arena(Rc<Inner>);
 
 struct Inner {
-    base: NonNull<u8>,
+    /// What was allocated; `base` is its first aligned byte.
+    whole: NonNull<u8>,
     layout: Layout,
+    base: NonNull<u8>,
+    bytes: usize,
     buddy: RefCell<Buddy>,
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // SAFETY: `base` came from `alloc_zeroed` with this layout; every lease holds the `Rc`, so none is left.
-        unsafe { dealloc(self.base.as_ptr(), self.layout) }
+        // SAFETY: `whole` came from `alloc_zeroed` with this layout; every lease holds the `Rc`, so none is left.
+        unsafe { dealloc(self.whole.as_ptr(), self.layout) }
     }
 }
 
@@ -47,11 +50,14 @@ impl Arena {
             return Err(Error::ArenaSize { got: bytes, most });
         }
         let bytes = bytes.next_multiple_of(LEASE_BYTES_MAX);
-        let layout = Layout::from_size_align(bytes, ALIGNMENT).map_err(|_| Error::ArenaSize { got: bytes, most })?;
-        // SAFETY: the layout's size is not zero.
-        let base = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(Error::ArenaRefused { bytes })?;
         let units = u32::try_from(bytes / UNIT).map_err(|_| Error::ArenaSize { got: bytes, most })?;
-        Ok(Self(Rc::new(Inner { base, layout, buddy: RefCell::new(Buddy::new(units)) })))
+        // An allocation with a large alignment would be cleared by writing, and so committed whole: align by hand.
+        let layout = Layout::from_size_align(bytes + ALIGNMENT, 1).map_err(|_| Error::ArenaSize { got: bytes, most })?;
+        // SAFETY: the layout's size is not zero.
+        let whole = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(Error::ArenaRefused { bytes })?;
+        // SAFETY: the offset is below ALIGNMENT, and that much more than `bytes` was allocated.
+        let base = unsafe { whole.add(whole.align_offset(ALIGNMENT)) };
+        Ok(Self(Rc::new(Inner { whole, layout, base, bytes, buddy: RefCell::new(Buddy::new(units)) })))
     }
 
     /// An empty lease with room for at least `capacity` bytes (the next power of two from 256 B); none when the
@@ -76,7 +82,7 @@ impl Arena {
 
     /// Bytes of the whole region: the limit of the lane's memory.
     pub fn limit(&self) -> usize {
-        self.0.layout.size()
+        self.0.bytes
     }
 
     /// Bytes in leases now, counted by their blocks.
@@ -91,7 +97,7 @@ impl Arena {
 
     /// The region as address and length, for a driver that registers it with the kernel.
     pub fn region(&self) -> (NonNull<u8>, usize) {
-        (self.0.base, self.0.layout.size())
+        (self.0.base, self.0.bytes)
     }
 }
 

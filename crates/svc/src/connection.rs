@@ -143,14 +143,9 @@ impl Connection {
         self.sending || self.busy.as_ref().is_some_and(|busy| !busy.wire.is_empty() || !busy.output.chain.is_empty())
     }
 
-    /// Tickets that are out.
-    pub(crate) fn held(&self) -> u32 {
-        self.busy.as_ref().map_or(0, |busy| busy.output.held)
-    }
-
     /// Whether a record has begun to arrive and is not complete.
     pub(crate) fn in_record(&self) -> bool {
-        self.busy.as_ref().is_some_and(|busy| !busy.input.is_empty() || busy.fill.is_some())
+        self.busy.as_ref().is_some_and(|busy| busy.in_record())
     }
 }
 
@@ -171,16 +166,15 @@ impl Busy {
         }
     }
 
-    /// Whether the box can go back to the pool.
+    /// Whether a record has begun to arrive and is not complete.
+    pub(crate) fn in_record(&self) -> bool {
+        !self.input.chain.is_empty() || self.fill.is_some()
+    }
+
+    /// Whether the box can go back to the pool as it is.
     pub(crate) fn is_idle(&self) -> bool {
-        let chains = [&self.input.chain, &self.output.chain, &self.raw, &self.wire];
-        chains.iter().all(|chain| chain.is_empty())
-            && self.fill.is_none()
-            && self.input.filled.is_none()
-            && self.output.held == 0
-            && self.output.is_empty()
-            && self.sending_charged == 0
-            && !self.output.wants_drained
+        let quiet = self.sending_charged == 0 && self.output.is_idle() && self.wire.is_empty();
+        quiet && !self.in_record() && self.raw.is_empty() && self.input.filled.is_none()
     }
 
     /// Empties the box for another connection.

@@ -1,14 +1,38 @@
-//! The end of a turn for each connection that was touched: one send, the next receive, and whether it is time to end.
+//! The end of a turn for each connection that was touched: one send, then what its state asks for.
 
 use crate::connection::{Busy, Connection, Draining, Phase};
+use crate::limits::Limits;
 use crate::port::Call;
 use crate::service::{ConnectionId, Ending};
 use crate::services::Services;
 use crate::streams::receive_op;
-use crate::table::class;
+use crate::table::{Table, class};
 use corelane_lane::Core;
-use corelane_seam::{Op, Socket};
+use corelane_seam::Op;
 use corelane_watch::ServiceCounter;
+
+/// What a connection's state asks for, after its output was submitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// Nothing until something completes.
+    Wait,
+    /// The next receive.
+    Receive,
+    /// Nothing until there is room, or a ticket: the limit that was reached.
+    Pause(ServiceCounter),
+    /// To be broken off over a limit.
+    Overflow(ServiceCounter),
+    /// The service wants to produce more.
+    CallDrained,
+    /// The peer finished within a record.
+    DropRecord,
+    /// Its stream has ended, and it is one of a pair.
+    SettlePair(ConnectionId),
+    /// Its time has come.
+    End(Ending),
+    /// All is said: our side finishes.
+    Finish,
+}
 
 impl Services {
     /// Flushes every connection that was touched this turn. What that touches itself is flushed in the next one.
@@ -29,101 +53,84 @@ impl Services {
         if matches!(connection.phase, Phase::Opening | Phase::Ended) {
             return;
         }
-        if connection.busy.is_some() && !self.prepare_output(core, index) {
-            return;
+        if let Some(busy) = connection.busy.as_mut() {
+            busy.output.seal();
+            if connection.transform.is_some() && !self.transform_output(core, index) {
+                return;
+            }
+            self.send(core, index);
         }
-        self.send(core, index);
-        self.tell_drained(core, index);
-        self.settle_phase(core, index);
-        self.arm_receive(core, index);
+        while self.take_step(core, index) {}
         self.put_away(core, index);
         self.set_deadline(core, index);
     }
 
-    /// Makes the output ready to leave, and keeps it within its bound; false if the connection ended over it.
-    fn prepare_output(&mut self, core: &mut Core, index: u32) -> bool {
-        let Some(connection) = self.table.connections.at(index) else { return false };
-        let (service, transformed) = (connection.service, connection.transform.is_some());
-        let Some(busy) = connection.busy.as_mut() else { return true };
-        busy.output.seal();
-        let held = busy.output.charged() + busy.wire.charged() + busy.sending_charged;
-        if held > self.table.limits(service).output_max {
-            self.table.count(service, ServiceCounter::OutputMaxHits, 1);
-            self.end(core, index, Ending::Aborted);
-            return false;
-        }
-        !transformed || self.transform_output(core, index)
-    }
-
     /// Submits everything that may leave, unless the last send is still under way.
     fn send(&mut self, core: &mut Core, index: u32) {
-        let spare = self.table.spare_chain();
         let handle = self.table.handle(class::CONNECTION, index);
-        let Some(connection) = self.table.connections.at(index) else { return self.table.keep_chain(spare) };
-        let (idle, transformed, waited) = (!connection.sending, connection.transform.is_some(), connection.has_output());
-        let Some((busy, socket)) = connection.busy.as_mut().zip(connection.socket) else { return self.table.keep_chain(spare) };
-        let chain = if transformed { &mut busy.wire } else { &mut busy.output.chain };
-        if !idle || chain.is_empty() {
-            return self.table.keep_chain(spare);
+        let Table { connections, chains, .. } = &mut self.table;
+        let Some(connection) = connections.at(index) else { return };
+        let Some((busy, socket)) = connection.busy.as_mut().zip(connection.socket) else { return };
+        let chain = if connection.transform.is_some() { &mut busy.wire } else { &mut busy.output.chain };
+        if connection.sending || chain.is_empty() {
+            return;
         }
-        let chain = std::mem::replace(chain, spare);
-        busy.sending_charged = chain.charged();
-        if !waited || busy.progress_at == 0 {
-            busy.progress_at = core.now();
-        }
+        busy.sending_charged = chain.charged().max(1);
+        busy.progress_at = core.now();
         connection.sending = true;
+        let chain = std::mem::replace(chain, chains.pop().unwrap_or_default());
         core.submit(handle, Op::Send { socket, chain });
     }
 
-    fn tell_drained(&mut self, core: &mut Core, index: u32) {
-        let Some(connection) = self.table.connections.at(index) else { return };
-        let is_quiet = !connection.has_output() && connection.phase == Phase::Open;
-        let Some(busy) = connection.busy.as_mut().filter(|busy| is_quiet && busy.output.wants_drained) else { return };
-        busy.output.wants_drained = false;
+    /// Does what the connection's state asks for; true if it must be asked again.
+    fn take_step(&mut self, core: &mut Core, index: u32) -> bool {
+        let Some(connection) = self.table.connections.at(index) else { return false };
+        let (service, pair) = (connection.service, connection.pair.filter(|_| connection.phase == Phase::Open));
+        let mut step = connection.step(&self.table.services[service as usize].limits);
+        if step == Step::Receive && pair.is_some_and(|pair| self.has_no_room(pair)) {
+            step = Step::Pause(ServiceCounter::OutputHighHits);
+        }
+        let Some(connection) = self.table.connections.at(index) else { return false };
+        let was_paused = std::mem::replace(&mut connection.is_paused, matches!(step, Step::Pause(_)));
+        match step {
+            Step::Wait => {}
+            Step::Receive => self.arm_receive(core, index),
+            Step::Pause(counter) if !was_paused => self.table.count(service, counter, 1),
+            Step::Pause(_) => {}
+            Step::Overflow(counter) => {
+                self.table.count(service, counter, 1);
+                self.end(core, index, Ending::Aborted);
+            }
+            Step::CallDrained => {
+                self.call_drained(core, index);
+                return true;
+            }
+            Step::DropRecord => {
+                self.drop_record(index);
+                return true;
+            }
+            Step::SettlePair(pair) => self.settle_pair(core, index, pair),
+            Step::End(ending) => {
+                self.end(core, index, ending);
+                return matches!(ending, Ending::Closing | Ending::Completed);
+            }
+            Step::Finish => {
+                self.finish(core, index);
+                return true;
+            }
+        }
+        false
+    }
+
+    fn call_drained(&mut self, core: &mut Core, index: u32) {
+        if let Some(busy) = self.table.connections.at(index).and_then(|connection| connection.busy.as_mut()) {
+            busy.output.wants_drained = false;
+        }
         self.call(core, index, Call::Drained);
     }
 
-    /// Moves the connection on in its life, as far as it has come.
-    fn settle_phase(&mut self, core: &mut Core, index: u32) {
-        let Some(connection) = self.table.connections.at(index) else { return };
-        if connection.phase == Phase::Open {
-            self.settle_open(core, index);
-        }
-        let Some(connection) = self.table.connections.at(index) else { return };
-        if connection.phase == Phase::Closing && connection.is_answered() {
-            self.finish(core, index);
-        }
-        let Some(connection) = self.table.connections.at(index) else { return };
-        if connection.phase == Phase::Lingering && connection.peer_finished {
-            let ending = connection.ending.unwrap_or(Ending::Completed);
-            self.end(core, index, ending);
-        }
-    }
-
-    /// Whether an open connection's time has come: its peer finished and all is answered, or the drain has what it wanted.
-    fn settle_open(&mut self, core: &mut Core, index: u32) {
-        let Some(connection) = self.table.connections.at(index) else { return };
-        let waits_for_service = connection.is_ready || connection.busy.as_ref().is_some_and(|busy| busy.blocked);
-        if waits_for_service {
-            return;
-        }
-        let drained = connection.draining == Draining::Bytes(0);
-        let (answered, finished, pair) = (connection.is_answered(), connection.told_finished, connection.pair);
-        if finished && connection.in_record() {
-            self.drop_truncated(index);
-        }
-        if finished && let Some(pair) = pair {
-            return self.settle_pair(core, index, pair);
-        }
-        if finished && answered {
-            self.end(core, index, Ending::EndOfStream);
-        } else if drained {
-            self.end(core, index, Ending::Closing);
-        }
-    }
-
     /// The peer finished in the middle of a record: what there is of it will never be answered.
-    fn drop_truncated(&mut self, index: u32) {
+    fn drop_record(&mut self, index: u32) {
         let Some(connection) = self.table.connections.at(index) else { return };
         let service = connection.service;
         if let Some(busy) = connection.busy.as_mut() {
@@ -135,8 +142,11 @@ impl Services {
 
     /// One end of a pair has come to its end: the other is finished as soon as all has left it; both end when both have.
     fn settle_pair(&mut self, core: &mut Core, index: u32, pair: ConnectionId) {
+        let here = self.table.connections.at(index).is_some_and(|connection| connection.is_answered());
         let Some(other) = self.table.find(pair) else {
-            return self.end(core, index, Ending::EndOfStream);
+            return if here {
+                self.end(core, index, Ending::EndOfStream)
+            };
         };
         let (answered, both) = (other.is_answered(), other.told_finished);
         let socket = other.socket.filter(|_| answered && !other.finished && other.phase == Phase::Open);
@@ -144,18 +154,14 @@ impl Services {
             other.finished = true;
             core.finish(socket);
         }
-        let here = self.table.connections.at(index).is_some_and(|connection| connection.is_answered());
         if both && answered && here {
             self.end(core, index, Ending::EndOfStream);
             self.end(core, pair.index, Ending::EndOfStream);
         }
     }
 
-    /// Submits the next receive, unless there is a reason to wait.
+    /// Submits the next receive.
     fn arm_receive(&mut self, core: &mut Core, index: u32) {
-        if !self.may_receive(core, index) {
-            return;
-        }
         let handle = self.table.handle(class::CONNECTION, index);
         let Some(connection) = self.table.connections.at(index) else { return };
         if let Some(op) = receive_op(connection) {
@@ -164,63 +170,11 @@ impl Services {
         }
     }
 
-    fn may_receive(&mut self, core: &mut Core, index: u32) -> bool {
-        let Some(connection) = self.table.connections.at(index) else { return false };
-        if connection.receiving || connection.peer_finished || connection.is_ready {
-            return false;
-        }
-        match connection.phase {
-            Phase::Lingering => return true,
-            Phase::Open => {}
-            _ => return false,
-        }
-        if connection.draining == Draining::Bytes(0) {
-            return false;
-        }
-        let (pair, service) = (connection.pair, connection.service);
-        if self.record_is_too_long(core, index) {
-            return false;
-        }
-        let wait = self.output_is_high(index) || pair.is_some_and(|pair| self.output_is_high(pair.index));
-        self.note_pause(index, service, wait);
-        !wait
-    }
-
-    fn record_is_too_long(&mut self, core: &mut Core, index: u32) -> bool {
-        let Some(connection) = self.table.connections.at(index) else { return true };
-        let service = connection.service;
-        let Some(busy) = connection.busy.as_ref().filter(|busy| !busy.blocked && busy.fill.is_none()) else { return false };
-        let bytes = busy.input.len().max(busy.needed.saturating_sub(1)) + busy.raw.len();
-        if bytes <= self.table.limits(service).record_max {
-            return false;
-        }
-        self.table.count(service, ServiceCounter::RecordMaxHits, 1);
-        self.end(core, index, Ending::Aborted);
-        true
-    }
-
-    /// Whether reading must wait: for room in the output, for tickets, or because the service left input behind.
-    fn output_is_high(&mut self, index: u32) -> bool {
-        let Some(connection) = self.table.connections.at(index) else { return false };
-        let service = connection.service;
-        let Some(busy) = connection.busy.as_ref() else { return false };
-        let held = busy.output.charged() + busy.wire.charged() + busy.sending_charged;
-        let (tickets, blocked) = (busy.output.held, busy.blocked);
-        let limits = self.table.limits(service);
-        if tickets >= limits.requests_in_flight_max {
-            self.table.count(service, ServiceCounter::RequestsInFlightMaxHits, 1);
-            return true;
-        }
-        blocked || held >= limits.output_high
-    }
-
-    fn note_pause(&mut self, index: u32, service: u16, wait: bool) {
-        let Some(connection) = self.table.connections.at(index) else { return };
-        let begins = wait && !connection.is_paused;
-        connection.is_paused = wait;
-        if begins {
-            self.table.count(service, ServiceCounter::OutputHighHits, 1);
-        }
+    /// Whether the other of a pair has no room for what would be read here.
+    fn has_no_room(&mut self, pair: ConnectionId) -> bool {
+        let Some(other) = self.table.find(pair) else { return false };
+        let (service, held) = (other.service, other.busy.as_ref().map_or(0, |busy| busy.output_held()));
+        held >= self.table.limits(service).output_high
     }
 
     /// Gives the box back if nothing is in it; else moves what uses little of its memory to fitting memory.
@@ -228,17 +182,17 @@ impl Services {
         let Some(connection) = self.table.connections.at(index) else { return };
         let service = connection.service;
         let Some(busy) = connection.busy.as_mut() else { return };
-        if busy.input.chain.is_empty() && busy.fill.is_none() {
+        if !busy.in_record() {
             busy.record_bytes = 0;
         }
-        if busy.is_idle() && !connection.sending && !connection.is_ready {
+        if !connection.is_ready && busy.is_idle() {
             if let Some(busy) = connection.busy.take() {
-                self.table.recycle(busy);
+                self.table.keep(busy);
             }
             return;
         }
-        let moved = busy.compact(core);
-        if moved > 0 {
+        if busy.holds_bytes() {
+            let moved = busy.compact(core);
             self.table.count(service, ServiceCounter::BytesCompacted, moved);
         }
     }
@@ -247,9 +201,8 @@ impl Services {
     fn finish(&mut self, core: &mut Core, index: u32) {
         let now = core.now();
         let Some(connection) = self.table.connections.at(index) else { return };
-        connection.phase = Phase::Lingering;
-        connection.active_at = now;
-        let socket: Option<Socket> = connection.socket.filter(|_| !connection.finished);
+        (connection.phase, connection.active_at) = (Phase::Lingering, now);
+        let socket = connection.socket.filter(|_| !connection.finished);
         connection.finished = true;
         if let Some(socket) = socket {
             core.finish(socket);
@@ -260,11 +213,87 @@ impl Services {
 impl Connection {
     /// Whether everything that was asked is answered, and all answers have left.
     pub(crate) fn is_answered(&self) -> bool {
-        !self.has_output() && self.held() == 0 && self.busy.as_ref().is_none_or(|busy| busy.output.is_empty())
+        !self.has_output() && self.busy.as_ref().is_none_or(|busy| busy.output.held == 0 && busy.output.is_empty())
+    }
+
+    /// Whether nothing remains to be done after a send that went out whole: the usual case, in which the connection
+    /// need not be flushed again.
+    pub(crate) fn is_settled(&self) -> bool {
+        let plain = self.phase == Phase::Open && self.receiving && self.draining == Draining::No && self.pair.is_none();
+        plain && !self.is_ready && self.busy.as_ref().is_none_or(|busy| busy.is_idle())
+    }
+
+    fn step(&self, limits: &Limits) -> Step {
+        match self.phase {
+            Phase::Opening | Phase::Ended => Step::Wait,
+            Phase::Lingering if self.peer_finished => Step::End(self.ending.unwrap_or(Ending::Completed)),
+            Phase::Lingering if self.receiving => Step::Wait,
+            Phase::Lingering => Step::Receive,
+            Phase::Closing if self.is_answered() => Step::Finish,
+            Phase::Closing => Step::Wait,
+            Phase::Open => self.step_open(limits),
+        }
+    }
+
+    fn step_open(&self, limits: &Limits) -> Step {
+        let Some(busy) = self.busy.as_deref() else { return self.end_or(Step::Receive) };
+        let held = busy.output_held();
+        if held > limits.output_max {
+            return Step::Overflow(ServiceCounter::OutputMaxHits);
+        }
+        if busy.output.wants_drained && !self.has_output() {
+            return Step::CallDrained;
+        }
+        let next = busy.step_in(held, limits);
+        if self.is_ready || busy.blocked {
+            return if matches!(next, Step::Receive) { Step::Wait } else { next };
+        }
+        self.end_or(next)
+    }
+
+    /// `next`, unless the connection's time has come, or its receive is under way.
+    fn end_or(&self, next: Step) -> Step {
+        if self.told_finished {
+            return match self.pair {
+                _ if self.in_record() => Step::DropRecord,
+                Some(pair) => Step::SettlePair(pair),
+                None if self.is_answered() => Step::End(Ending::EndOfStream),
+                None => Step::Wait,
+            };
+        }
+        if self.draining == Draining::Bytes(0) {
+            return Step::End(Ending::Closing);
+        }
+        if matches!(next, Step::Receive) && (self.receiving || self.peer_finished) { Step::Wait } else { next }
     }
 }
 
 impl Busy {
+    /// Whether to receive, or which limit says no.
+    fn step_in(&self, held: usize, limits: &Limits) -> Step {
+        let record = self.input.len().max(self.needed.saturating_sub(1)) + self.raw.len();
+        if record > limits.record_max && !self.blocked && self.fill.is_none() {
+            return Step::Overflow(ServiceCounter::RecordMaxHits);
+        }
+        if self.output.held >= limits.requests_in_flight_max {
+            return Step::Pause(ServiceCounter::RequestsInFlightMaxHits);
+        }
+        if self.blocked || held >= limits.output_high {
+            return Step::Pause(ServiceCounter::OutputHighHits);
+        }
+        Step::Receive
+    }
+
+    /// Bytes of memory in the output, wherever they wait.
+    pub(crate) fn output_held(&self) -> usize {
+        self.output.charged() + self.wire.charged() + self.sending_charged
+    }
+
+    /// Whether a chain of this box holds bytes over the end of the turn.
+    fn holds_bytes(&self) -> bool {
+        !(self.input.is_empty() && self.raw.is_empty() && self.wire.is_empty() && self.output.is_empty())
+    }
+
     /// Moves views that use under a quarter of their block to fitting memory; answers how many bytes were copied.
     fn compact(&mut self, core: &Core) -> usize {
         let Busy { input, output, raw, wire, .. } = self;

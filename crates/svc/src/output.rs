@@ -64,8 +64,8 @@ impl Output {
 
     /// Begins anew for another connection; nothing may be left in it.
     pub(crate) fn belong_to(&mut self, owner: ConnectionId) {
-        assert!(self.chain.is_empty() && self.held == 0 && self.holes.is_empty() && self.gather.is_none());
-        (self.owner, self.wants_drained, self.was_refused) = (owner, false, false);
+        assert!(self.is_idle(), "an output is handed on with something in it");
+        (self.owner, self.was_refused) = (owner, false);
     }
 
     /// Bytes written and not handed to a send yet, in order behind any held answer or not.
@@ -77,6 +77,11 @@ impl Output {
     /// Whether nothing is written.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Whether nothing is written, held or wanted.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.chain.is_empty() && self.held == 0 && self.holes.is_empty() && self.gather.is_none() && !self.wants_drained
     }
 
     /// Whether the service should stop producing: the output limit is reached, or the lane's memory is used up. It
@@ -197,6 +202,9 @@ impl Output {
 
     /// Bytes of lane memory held, wherever they wait.
     pub(crate) fn charged(&self) -> usize {
+        if self.chain.is_empty() && self.holes.is_empty() && self.gather.is_none() {
+            return 0;
+        }
         let held: usize = self.holes.iter().map(|hole| hole.reply.charged() + hole.after.charged()).sum();
         self.chain.charged() + held + self.gather.as_ref().map_or(0, Lease::capacity)
     }

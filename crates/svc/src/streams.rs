@@ -5,7 +5,7 @@ use crate::limits::Limits;
 use crate::port::{Call, Port};
 use crate::service::{Ending, Next, Order};
 use crate::services::Services;
-use crate::table::Notice;
+use crate::table::{Notice, Table};
 use corelane_lane::Core;
 use corelane_seam::{Chain, Completion, Fault, Lease, Op, Outcome, Reason, Shared};
 use corelane_watch::{LaneCounter, ServiceCounter};
@@ -33,26 +33,25 @@ impl Services {
     }
 
     fn received(&mut self, core: &mut Core, index: u32, shared: Shared) {
-        let now = core.now();
-        let Some(connection) = self.table.connections.at(index) else { return };
-        let (service, bytes) = (connection.service, shared.len());
+        let (now, bytes) = (core.now(), shared.len());
+        let Table { connections, services, .. } = &mut self.table;
+        let Some(connection) = connections.at(index) else { return };
+        let row = &services[connection.service as usize].row;
+        row.add(ServiceCounter::Receives, 1);
+        row.add(ServiceCounter::BytesIn, bytes as u64);
         connection.receiving = false;
-        self.table.count(service, ServiceCounter::Receives, 1);
-        self.table.count(service, ServiceCounter::BytesIn, bytes);
-        let Some(connection) = self.table.connections.at(index) else { return };
         if connection.phase != Phase::Open {
             self.table.mark_dirty(index); // what comes after the end is discarded, and the next receive is armed
             return;
         }
         connection.note_arrival(now, bytes);
-        let raw = connection.transform.is_some();
-        let Some(mut busy) = self.table.take_busy(index, &core.arena) else { return };
+        let is_raw = connection.transform.is_some();
+        let Some(busy) = self.table.busy(index, &core.arena) else { return };
         busy.note_record(now, bytes);
-        match raw {
+        match is_raw {
             true => busy.raw.push(shared),
             false => busy.take_in(shared),
         }
-        self.table.put_busy(index, busy);
         self.table.mark_ready(index);
     }
 
@@ -87,46 +86,42 @@ impl Services {
         }
     }
 
-    fn sent(&mut self, core: &mut Core, index: u32, bytes: usize, mut rest: Chain, fault: Option<Fault>) {
-        let now = core.now();
-        let Some(connection) = self.table.connections.at(index) else { return };
-        let service = connection.service;
-        connection.sending = false;
-        connection.active_at = now;
-        self.table.count(service, ServiceCounter::Sends, 1);
-        self.table.count(service, ServiceCounter::BytesOut, bytes);
+    fn sent(&mut self, core: &mut Core, index: u32, bytes: usize, rest: Chain, fault: Option<Fault>) {
+        let Table { connections, services, .. } = &mut self.table;
+        let Some(connection) = connections.at(index) else { return };
+        let row = &services[connection.service as usize].row;
+        row.add(ServiceCounter::Sends, 1);
+        row.add(ServiceCounter::BytesOut, bytes as u64);
         if !rest.is_empty() {
-            self.table.count(service, ServiceCounter::SendsShort, 1);
+            row.add(ServiceCounter::SendsShort, 1);
         }
-        let Some(connection) = self.table.connections.at(index) else { return };
-        let transformed = connection.transform.is_some();
-        if let Some(busy) = connection.busy.as_mut().filter(|_| connection.phase < Phase::Ended) {
-            busy.sending_charged = 0;
-            busy.progress_at = if bytes > 0 { now } else { busy.progress_at };
-            let chain = if transformed { &mut busy.wire } else { &mut busy.output.chain };
-            if !rest.is_empty() {
-                rest.append(chain);
-            }
-            if !rest.is_empty() || chain.is_empty() {
-                std::mem::swap(chain, &mut rest);
-            }
-        }
-        self.table.keep_chain(rest);
-        self.table.mark_dirty(index);
+        let unsent = connection.take_back(core.now(), bytes, rest);
+        self.table.keep_chain(unsent);
         match fault {
             Some(fault) if fault.reason != Reason::Cancelled => self.end(core, index, Ending::Error),
-            _ => self.output_left(index),
+            _ => self.output_left(core, index),
         }
     }
 
     /// Some output has left: whoever waited for that goes on.
-    fn output_left(&mut self, index: u32) {
-        let Some(connection) = self.table.connections.at(index) else { return };
-        let (pair, phase) = (connection.pair, connection.phase);
-        if phase == Phase::Open && connection.busy.as_ref().is_some_and(|busy| busy.blocked) {
+    fn output_left(&mut self, core: &mut Core, index: u32) {
+        let Table { connections, services, .. } = &mut self.table;
+        let Some(connection) = connections.at(index) else { return };
+        let idle_limit = services[connection.service as usize].limits.idle_limit;
+        let needs_no_timer = core.now().saturating_add(idle_limit) >= connection.timer_at;
+        if needs_no_timer && connection.is_settled() {
+            if let Some(busy) = connection.busy.take() {
+                self.table.keep(busy);
+            }
+            return;
+        }
+        let blocked = connection.phase == Phase::Open && connection.busy.as_ref().is_some_and(|busy| busy.blocked);
+        let pair = connection.pair;
+        self.table.mark_dirty(index);
+        if blocked {
             self.table.mark_ready(index);
         }
-        if let Some(pair) = pair {
+        if let Some(pair) = pair.filter(|&pair| self.table.find(pair).is_some()) {
             self.table.mark_dirty(pair.index);
         }
     }
@@ -165,14 +160,15 @@ impl Services {
         if connection.transform.is_some() && !self.transform_input(core, index) {
             return;
         }
-        let Some(mut busy) = self.table.take_busy(index, &core.arena) else { return };
         let Some(connection) = self.table.connections.at(index) else { return };
-        let finished = connection.peer_finished && busy.raw.is_empty();
+        let finished = connection.peer_finished;
+        let Some(busy) = self.table.busy(index, &core.arena) else { return };
+        let finished = finished && busy.raw.is_empty();
         busy.input.finished = finished;
-        let due = busy.is_due(finished);
-        connection.told_finished |= finished && due;
-        self.table.put_busy(index, busy);
-        if due {
+        if busy.is_due(finished) {
+            if let Some(connection) = self.table.connections.at(index) {
+                connection.told_finished |= finished;
+            }
             self.call(core, index, Call::Receive);
         }
     }
@@ -324,6 +320,24 @@ impl Services {
 }
 
 impl Connection {
+    /// Puts back what a send did not take, in front of what was written meanwhile; answers a chain without bytes.
+    fn take_back(&mut self, now: u64, bytes: usize, mut rest: Chain) -> Chain {
+        (self.sending, self.active_at) = (false, now);
+        let Some(busy) = self.busy.as_mut().filter(|_| self.phase < Phase::Ended) else { return Chain::new() };
+        busy.sending_charged = 0;
+        if bytes > 0 {
+            busy.progress_at = now;
+        }
+        let chain = if self.transform.is_some() { &mut busy.wire } else { &mut busy.output.chain };
+        if !rest.is_empty() {
+            rest.append(chain);
+        }
+        if chain.is_empty() {
+            std::mem::swap(chain, &mut rest);
+        }
+        rest
+    }
+
     /// Notes that bytes came: for the idle limit, and for a drain that waits for what was readable.
     fn note_arrival(&mut self, now: u64, bytes: usize) {
         self.active_at = now;

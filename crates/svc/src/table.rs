@@ -90,7 +90,8 @@ pub(crate) struct Table {
     ready: Vec<u32>,
     dirty: Vec<u32>,
     pool: Vec<Box<Busy>>,
-    chains: Vec<Chain>,
+    /// Empty chains with storage, for the next sends.
+    pub(crate) chains: Vec<Chain>,
 }
 
 /// Boxes and chains kept for reuse; more than a turn can use at once are given back to the system.
@@ -158,16 +159,23 @@ impl Table {
         !self.ready.is_empty() || !self.dirty.is_empty() || !self.notices.is_empty()
     }
 
-    /// The connection's box, from the pool if it has none yet; to be put back with [`Table::put_busy`].
-    pub(crate) fn take_busy(&mut self, index: u32, arena: &Arena) -> Option<Box<Busy>> {
-        let id = self.id(index);
-        let connection = self.connections.at(index)?;
-        if let Some(busy) = connection.busy.take() {
-            return Some(busy);
-        }
-        let mut busy = self.pool.pop().unwrap_or_else(|| Box::new(Busy::new(arena, &self.lost)));
-        busy.output.belong_to(id);
+    /// The connection's box, from the pool if it has none yet.
+    pub(crate) fn busy(&mut self, index: u32, arena: &Arena) -> Option<&mut Busy> {
+        let generation = self.connections.generation(index);
+        let Table { connections, pool, lost, .. } = self;
+        let connection = connections.at(index)?;
+        let busy = connection.busy.get_or_insert_with(|| {
+            let mut busy = pool.pop().unwrap_or_else(|| Box::new(Busy::new(arena, lost)));
+            busy.output.belong_to(ConnectionId { index, generation });
+            busy
+        });
         Some(busy)
+    }
+
+    /// The same, taken out for a call into the service; to be put back with [`Table::put_busy`].
+    pub(crate) fn take_busy(&mut self, index: u32, arena: &Arena) -> Option<Box<Busy>> {
+        self.busy(index, arena)?;
+        self.connections.at(index)?.busy.take()
     }
 
     pub(crate) fn put_busy(&mut self, index: u32, busy: Box<Busy>) {
@@ -177,21 +185,24 @@ impl Table {
         }
     }
 
+    /// Takes back a box with something left in it.
     pub(crate) fn recycle(&mut self, mut busy: Box<Busy>) {
         busy.reset();
+        self.keep(busy);
+    }
+
+    /// Takes back a box in which nothing is left.
+    pub(crate) fn keep(&mut self, mut busy: Box<Busy>) {
+        assert!(busy.is_idle(), "a box comes back with something in it");
+        (busy.needed, busy.blocked, busy.record_bytes) = (0, false, 0);
         if self.pool.len() < POOL_MAX {
             self.pool.push(busy);
         }
     }
 
-    /// An empty chain with storage, if one is at hand.
-    pub(crate) fn spare_chain(&mut self) -> Chain {
-        self.chains.pop().unwrap_or_default()
-    }
-
     /// Keeps an empty chain's storage.
-    pub(crate) fn keep_chain(&mut self, mut chain: Chain) {
-        chain.clear();
+    pub(crate) fn keep_chain(&mut self, chain: Chain) {
+        assert!(chain.is_empty(), "a chain to be kept for reuse holds bytes");
         if self.chains.len() < POOL_MAX {
             self.chains.push(chain);
         }

@@ -176,8 +176,9 @@ impl Client {
     }
 }
 
-/// Faults that a service without files and datagrams does not meet.
-const NOT_OF_STREAMS: [FaultKind; 5] = [
+/// Faults that a service without files, datagrams and cancelled operations does not meet.
+const NOT_OF_STREAMS: [FaultKind; 6] = [
+    FaultKind::CancelRace,
     FaultKind::FileError,
     FaultKind::ShortFileRead,
     FaultKind::DatagramLoss,
