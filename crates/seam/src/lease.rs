@@ -25,14 +25,17 @@ pub struct Arena(Rc<Inner>);
 
 struct Inner {
     base: NonNull<u8>,
+    bytes: usize,
+    /// What the region lies in, as it was allocated.
+    allocation: NonNull<u8>,
     layout: Layout,
     buddy: RefCell<Buddy>,
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // SAFETY: `base` came from `alloc_zeroed` with this layout; every lease holds the `Rc`, so none is left.
-        unsafe { dealloc(self.base.as_ptr(), self.layout) }
+        // SAFETY: it came from `alloc_zeroed` with this layout; every lease holds the `Rc`, so none is left.
+        unsafe { dealloc(self.allocation.as_ptr(), self.layout) }
     }
 }
 
@@ -47,11 +50,16 @@ impl Arena {
             return Err(Error::ArenaSize { got: bytes, most });
         }
         let bytes = bytes.next_multiple_of(LEASE_BYTES_MAX);
-        let layout = Layout::from_size_align(bytes, ALIGNMENT).map_err(|_| Error::ArenaSize { got: bytes, most })?;
-        // SAFETY: the layout's size is not zero.
-        let base = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(Error::ArenaRefused { bytes })?;
         let units = u32::try_from(bytes / UNIT).map_err(|_| Error::ArenaSize { got: bytes, most })?;
-        Ok(Self(Rc::new(Inner { base, layout, buddy: RefCell::new(Buddy::new(units)) })))
+        // Aligned here: asked for aligned zeroes, the standard allocator would write them, and so commit all of it at once.
+        let layout = Layout::from_size_align(bytes + ALIGNMENT, 1).map_err(|_| Error::ArenaSize { got: bytes, most })?;
+        // SAFETY: the layout's size is not zero.
+        let allocation = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(Error::ArenaRefused { bytes })?;
+        let skip = allocation.align_offset(ALIGNMENT);
+        assert!(skip < ALIGNMENT, "an aligned address lies within the alignment");
+        // SAFETY: the allocation is longer than the region by the alignment.
+        let base = unsafe { allocation.add(skip) };
+        Ok(Self(Rc::new(Inner { base, bytes, allocation, layout, buddy: RefCell::new(Buddy::new(units)) })))
     }
 
     /// An empty lease with room for at least `capacity` bytes (the next power of two from 256 B); none when the
@@ -76,7 +84,7 @@ impl Arena {
 
     /// Bytes of the whole region: the limit of the lane's memory.
     pub fn limit(&self) -> usize {
-        self.0.layout.size()
+        self.0.bytes
     }
 
     /// Bytes in leases now, counted by their blocks.
@@ -91,7 +99,7 @@ impl Arena {
 
     /// The region as address and length, for a driver that registers it with the kernel.
     pub fn region(&self) -> (NonNull<u8>, usize) {
-        (self.0.base, self.0.layout.size())
+        (self.0.base, self.0.bytes)
     }
 }
 
@@ -318,6 +326,19 @@ mod tests {
         drop(other);
         assert_eq!((arena.used(), arena.peak()), (0, LEASE_BYTES_MAX));
         assert!(arena.lease(LEASE_BYTES_MAX).is_some());
+    }
+
+    #[test]
+    fn an_arena_is_aligned_and_commits_nothing_before_use() {
+        let committed = || {
+            let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+            statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+        };
+        let before = committed();
+        let arena = Arena::new(4 << 30).unwrap();
+        assert!(committed() < before + (1 << 30), "{before} {}", committed());
+        let (base, bytes) = arena.region();
+        assert!(base.addr().get().is_multiple_of(ALIGNMENT) && bytes == arena.limit() && bytes == 4 << 30);
     }
 
     #[test]
