@@ -2,6 +2,7 @@
 //!
 //! Each case runs on two drivers of one kind that reach each other, in one thread (see `rig`). A driver that cannot run a
 //! case names it, with the reason, and the case says so.
+#![allow(clippy::unwrap_used)] // all of this is tests
 
 mod bench;
 mod datagrams;
