@@ -2,8 +2,8 @@
 
 use crate::rig::{Rig, SIDES, Side};
 use corelane_seam::{
-    Bind, Chain, Completion, Datagrams, Driver, Fault, Handle, Listen, Op, Outcome, Segment, Shared, Socket, StreamOptions,
-    Trains, Tuning, Wait,
+    Arena, Bind, Chain, Completion, Datagrams, Driver, Fault, Handle, Listen, Op, Outcome, Segment, Shared, Socket,
+    StreamOptions, Trains, Tuning, Wait,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -290,6 +290,11 @@ impl<R: Rig> Bench<R> {
             }
         }
         all
+    }
+
+    /// Drops both drivers as they are; answers their memory.
+    pub fn abandon(self) -> [Arena; 2] {
+        SIDES.map(|side| self.rig.arena(side).clone())
     }
 
     /// Closes what is open, waits for all ends, and looks for memory that was not given back.

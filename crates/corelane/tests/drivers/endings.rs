@@ -2,7 +2,9 @@
 
 use crate::bench::{Bench, assert_cancelled, chain_of, leaked, pattern};
 use crate::rig::{Rig, Side};
-use corelane_seam::{Chain, Datagrams, Fault, File, Op, Outcome, Reason, Segment, StreamOptions, Trains};
+use corelane_seam::{
+    Chain, Datagrams, Fault, File, OffloadWork, Op, OpenOptions, Outcome, Reason, Segment, StreamOptions, Trains, Wait,
+};
 
 pub fn a_stopped_receive_is_cancelled_when_nothing_has_come<R: Rig>() {
     let mut bench = Bench::<R>::new();
@@ -256,4 +258,44 @@ pub fn a_connect_can_be_cancelled<R: Rig>() {
     assert!(matches!(bench.next(Side::Server, accept), Outcome::Accepted { .. }));
     bench.settle();
     bench.finish();
+}
+
+/// A driver that goes takes its operations along, and gives all memory back: what was carried out, and what was only pushed.
+pub fn a_driver_may_go_with_operations_under_way<R: Rig>() {
+    let mut bench = Bench::<R>::new();
+    let (first, second) = (bench.pipe(), bench.pipe());
+    let (datagrams, _) = bench.bind(Side::Server, bench.rig.address(Side::Server));
+    let options = OpenOptions { read: true, write: true, create: true, truncate: false };
+    let path = bench.rig.path("file");
+    let Outcome::Opened { file, .. } = bench.run(Side::Server, Op::Open { path, options }) else { panic!("not opened") };
+    let lease = |bench: &Bench<R>| bench.rig.arena(Side::Server).copy_of(b"lane memory").unwrap();
+    let chain = |bench: &Bench<R>| {
+        let mut chain = Chain::new();
+        (0..8).for_each(|_| chain.push(Segment::Static(leaked(pattern(1 << 20)))));
+        chain.push(lease(bench).share());
+        chain
+    };
+    bench.push(Side::Server, Op::Receive { socket: first.server });
+    let into = Op::ReceiveInto { socket: second.server, lease: lease(&bench), until: 200 };
+    bench.push(Side::Server, into);
+    bench.push(Side::Server, Op::ReceiveDatagrams { socket: datagrams, into: Datagrams::new() });
+    let large = chain(&bench);
+    let mut send = bench.push(Side::Server, Op::Send { socket: first.server, chain: large });
+    bench.settle();
+    while bench.has_ended(Side::Server, send) {
+        let Outcome::Sent { rest, .. } = bench.end(Side::Server, send) else { panic!("not sent") };
+        send = bench.push(Side::Server, Op::Send { socket: first.server, chain: rest });
+        bench.settle();
+    }
+    for number in 0..20 {
+        let (lease, bytes) = (lease(&bench), lease(&bench).share());
+        bench.push(Side::Server, Op::Write { file, offset: number * 11, bytes });
+        bench.push(Side::Server, Op::Read { file, offset: 0, lease, until: 200 });
+    }
+    bench.push(Side::Server, Op::Offload(OffloadWork(Box::new(|| Box::new(())))));
+    bench.collect(Side::Server, Wait::No, 64);
+    let unseen = Op::Send { socket: second.server, chain: chain(&bench) };
+    bench.push(Side::Server, unseen);
+    let arenas = bench.abandon();
+    assert_eq!(arenas.map(|arena| arena.used()), [0, 0]);
 }

@@ -59,7 +59,8 @@ macro_rules! suite {
                     a_reset_ends_a_blocked_send,
                     a_closed_socket_is_a_name_of_nothing,
                     a_closed_file_is_a_name_of_nothing,
-                    a_connect_can_be_cancelled;
+                    a_connect_can_be_cancelled,
+                    a_driver_may_go_with_operations_under_way;
                 datagrams:
                     a_datagram_comes_and_its_answer_goes_back,
                     a_train_of_parts_comes_as_its_datagrams,
