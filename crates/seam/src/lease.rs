@@ -24,18 +24,18 @@ const ALIGNMENT: usize = 2 << 20;
 pub struct Arena(Rc<Inner>);
 
 struct Inner {
-    /// What was allocated; `base` is its first aligned byte.
-    whole: NonNull<u8>,
-    layout: Layout,
     base: NonNull<u8>,
     bytes: usize,
+    /// What the region lies in, as it was allocated.
+    allocation: NonNull<u8>,
+    layout: Layout,
     buddy: RefCell<Buddy>,
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // SAFETY: `whole` came from `alloc_zeroed` with this layout; every lease holds the `Rc`, so none is left.
-        unsafe { dealloc(self.whole.as_ptr(), self.layout) }
+        // SAFETY: it came from `alloc_zeroed` with this layout; every lease holds the `Rc`, so none is left.
+        unsafe { dealloc(self.allocation.as_ptr(), self.layout) }
     }
 }
 
@@ -51,13 +51,15 @@ impl Arena {
         }
         let bytes = bytes.next_multiple_of(LEASE_BYTES_MAX);
         let units = u32::try_from(bytes / UNIT).map_err(|_| Error::ArenaSize { got: bytes, most })?;
-        // An allocation with a large alignment would be cleared by writing, and so committed whole: align by hand.
+        // Aligned here: asked for aligned zeroes, the standard allocator would write them, and so commit all of it at once.
         let layout = Layout::from_size_align(bytes + ALIGNMENT, 1).map_err(|_| Error::ArenaSize { got: bytes, most })?;
         // SAFETY: the layout's size is not zero.
-        let whole = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(Error::ArenaRefused { bytes })?;
-        // SAFETY: the offset is below ALIGNMENT, and that much more than `bytes` was allocated.
-        let base = unsafe { whole.add(whole.align_offset(ALIGNMENT)) };
-        Ok(Self(Rc::new(Inner { whole, layout, base, bytes, buddy: RefCell::new(Buddy::new(units)) })))
+        let allocation = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(Error::ArenaRefused { bytes })?;
+        let skip = allocation.align_offset(ALIGNMENT);
+        assert!(skip < ALIGNMENT, "an aligned address lies within the alignment");
+        // SAFETY: the allocation is longer than the region by the alignment.
+        let base = unsafe { allocation.add(skip) };
+        Ok(Self(Rc::new(Inner { base, bytes, allocation, layout, buddy: RefCell::new(Buddy::new(units)) })))
     }
 
     /// An empty lease with room for at least `capacity` bytes (the next power of two from 256 B); none when the
@@ -324,6 +326,19 @@ mod tests {
         drop(other);
         assert_eq!((arena.used(), arena.peak()), (0, LEASE_BYTES_MAX));
         assert!(arena.lease(LEASE_BYTES_MAX).is_some());
+    }
+
+    #[test]
+    fn an_arena_is_aligned_and_commits_nothing_before_use() {
+        let committed = || {
+            let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+            statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+        };
+        let before = committed();
+        let arena = Arena::new(4 << 30).unwrap();
+        assert!(committed() < before + (1 << 30), "{before} {}", committed());
+        let (base, bytes) = arena.region();
+        assert!(base.addr().get().is_multiple_of(ALIGNMENT) && bytes == arena.limit() && bytes == 4 << 30);
     }
 
     #[test]

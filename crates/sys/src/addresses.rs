@@ -11,6 +11,7 @@ pub(crate) union RawAddress {
     v6: libc::sockaddr_in6,
 }
 
+const _: () = assert!(BYTES_V4 <= size_of::<RawAddress>() && BYTES_V6 <= size_of::<RawAddress>());
 const BYTES_V4: usize = size_of::<libc::sockaddr_in>();
 const BYTES_V6: usize = size_of::<libc::sockaddr_in6>();
 

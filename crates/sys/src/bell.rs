@@ -161,7 +161,7 @@ mod loom_tests {
                     loom::thread::spawn(move || latch.ring())
                 })
                 .collect();
-            let woken = ringers.into_iter().filter(|_| true).map(|ringer| ringer.join().unwrap()).filter(|&woken| woken).count();
+            let woken = ringers.into_iter().map(|ringer| ringer.join().unwrap()).filter(|&woken| woken).count();
             assert_eq!(woken, 1);
             assert!(latch.awake());
         });

@@ -6,6 +6,7 @@ pub(crate) fn now() -> u64 {
     // SAFETY: `time` is a valid place for the answer.
     let answer = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
     assert_eq!(answer, 0, "CLOCK_MONOTONIC is always there");
+    assert!(time.tv_sec >= 0 && (0..1_000_000_000).contains(&time.tv_nsec));
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 

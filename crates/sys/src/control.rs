@@ -60,6 +60,7 @@ impl Control {
     fn append(&mut self, used: usize, level: i32, kind: i32, payload: &[u8]) -> usize {
         let message = &mut self.bytes[used..];
         let length = HEADER_BYTES + payload.len();
+        assert!(used + length <= BYTES, "there is room for all that is ever written");
         message[..ALIGNMENT].copy_from_slice(&length.to_ne_bytes());
         message[HEADER_BYTES - 8..HEADER_BYTES - 4].copy_from_slice(&level.to_ne_bytes());
         message[HEADER_BYTES - 4..HEADER_BYTES].copy_from_slice(&kind.to_ne_bytes());

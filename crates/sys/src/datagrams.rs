@@ -84,6 +84,7 @@ impl DatagramCalls {
         self.vectors.clear();
         let room = lease.spare()[..pieces * PIECE_BYTES].chunks_exact_mut(PIECE_BYTES);
         self.vectors.extend(room.map(|piece| libc::iovec { iov_base: piece.as_mut_ptr().cast(), iov_len: PIECE_BYTES }));
+        assert!(self.vectors.len() == pieces && pieces <= BATCH_MAX);
         for index in 0..pieces {
             let header = &mut self.headers[index].msg_hdr;
             header.msg_name = self.names[index].as_mut_ptr().cast();
@@ -97,8 +98,9 @@ impl DatagramCalls {
 
     fn name_arrival(&self, piece: usize, batch: &mut Datagrams) {
         let header = &self.headers[piece];
-        let bytes = (header.msg_len as usize).min(PIECE_BYTES);
+        let bytes = header.msg_len as usize;
         // Only UDP over IPv4 and IPv6 comes this way; what has no such peer cannot be answered.
+        assert!(header.msg_len as usize <= PIECE_BYTES, "the kernel writes within a piece");
         let Some(peer) = self.names[piece].decode(header.msg_hdr.msg_namelen) else { return };
         let beside = self.controls[piece].read(header.msg_hdr.msg_controllen);
         let start = piece * PIECE_BYTES;
@@ -121,6 +123,9 @@ impl DatagramCalls {
             let answer =
                 uninterrupted(|| unsafe { libc::sendmmsg(socket.as_raw_fd(), headers, count, libc::MSG_NOSIGNAL) as isize });
             match answer {
+                Ok(taken) if taken == 0 || taken > self.messages.len() => {
+                    unreachable!("sendmmsg takes some messages, or fails")
+                }
                 Ok(taken) => self.messages[..taken].iter().for_each(|message| departure.sent(message.0)),
                 Err(number) if errno::would_block(number) => return false,
                 Err(number) => departure.refuse(number, self.messages[0].0),
@@ -169,6 +174,8 @@ impl DatagramCalls {
     fn name_message(&mut self, train: &Train, whole: bool, first_vector: usize) {
         let index = self.messages.len();
         let datagrams = if whole { train.datagrams() } else { 1 };
+        assert!(index < BATCH_MAX && datagrams <= TRAIN_DATAGRAMS_MAX);
+        assert!(train.datagram_bytes as usize <= DATAGRAM_BYTES_MAX, "a train has datagrams that fit");
         let size = if datagrams > 1 { train.datagram_bytes as u16 } else { 0 };
         let (name, name_bytes) = RawAddress::of(train.peer);
         self.names[index] = name;
@@ -184,6 +191,8 @@ impl DatagramCalls {
 
     /// Lets the headers point to names and vectors, when none of these moves any more.
     fn point_headers(&mut self) {
+        let vectors_named: usize = self.messages.iter().map(|message| message.1 as usize).sum();
+        assert!(vectors_named == self.vectors.len() && vectors_named <= VECTORS_MAX);
         let mut vectors = self.vectors.as_mut_ptr();
         for (index, &(_, count)) in self.messages.iter().enumerate() {
             let header = &mut self.headers[index].msg_hdr;
@@ -283,7 +292,7 @@ impl Departure {
         let Position { train, datagram, singly, .. } = self.at;
         let datagram = datagram + datagrams as usize;
         let all = self.trains.trains()[train].datagrams();
-        assert!(datagram <= all);
+        assert!(datagrams > 0 && datagram <= all, "a departure goes on, train by train");
         self.at = match datagram == all {
             true => Position { train: train + 1, ..Position::default() },
             false => Position { train, datagram, singly, retried: false },

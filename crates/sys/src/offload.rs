@@ -106,6 +106,7 @@ struct Queue {
 
 impl Queue {
     fn next(&mut self) -> Option<(u32, Job)> {
+        assert!(self.works_running < HELPERS_MAX && self.files_running + self.works_running < HELPERS_MAX);
         if let Some((token, call)) = self.files.pop_front() {
             self.files_running += 1;
             return Some((token, Job::File(call)));
@@ -197,9 +198,10 @@ impl Helpers {
         }
         let first = ended.len();
         ended.append(&mut self.common.lock().ended);
+        assert!(ended.len() - first <= self.works + self.files, "more calls ended than were begun");
         let works = ended[first..].iter().filter(|ended| ended.of_work).count();
         let files = ended.len() - first - works;
-        assert!(works <= self.works && files <= self.files, "more calls ended than were begun");
+        assert!(works <= self.works && files <= self.files);
         self.works -= works;
         self.files -= files;
     }
@@ -224,6 +226,7 @@ impl Helpers {
     fn begin(&self, add: impl FnOnce(&mut Queue)) -> Result<(), Fault> {
         let mut queue = self.common.lock();
         assert!(!queue.closed, "a call after the end");
+        assert!(queue.threads <= HELPERS_MAX && queue.idle <= queue.threads);
         let waiting = queue.files.len() + queue.works.len();
         if queue.idle <= waiting && queue.threads < HELPERS_MAX {
             match start(self.common.clone()) {
@@ -291,6 +294,7 @@ impl FileCall {
                 Ok(Answer::Opened { file, length })
             }
             Self::Read { file, offset, place } => {
+                assert!(!place.start.is_null());
                 // SAFETY: the place's maker keeps the memory, and nobody else touches it, until the answer has come.
                 let memory = unsafe { std::slice::from_raw_parts_mut(place.start, place.bytes) };
                 moved(|| file.read_at(memory, offset))

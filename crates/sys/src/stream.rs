@@ -30,6 +30,7 @@ pub(crate) fn receive(socket: BorrowedFd, lease: &mut Lease, until: usize) -> Re
     match uninterrupted(|| unsafe { libc::recv(socket.as_raw_fd(), place.as_mut_ptr().cast(), room, 0) }) {
         Ok(0) => Received::End,
         Ok(bytes) => {
+            assert!(bytes <= room, "the kernel writes within the room");
             lease.advance(bytes);
             Received::Bytes(bytes)
         }
@@ -62,6 +63,7 @@ pub(crate) fn send<'f>(socket: BorrowedFd, chain: &mut Chain, file: impl Fn(File
         sent.calls += 1;
         match answer {
             Ok(bytes) => {
+                assert!(bytes > 0 && bytes <= asked && asked <= chain.len(), "the system takes what it was given");
                 chain.skip(bytes);
                 sent.bytes += bytes;
                 // A call that took less than it was given has found the socket full.

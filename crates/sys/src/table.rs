@@ -137,6 +137,7 @@ impl<T> Table<T> {
     /// Frees the entry; its name is void from now on.
     pub(crate) fn remove(&mut self, key: Key) -> Option<T> {
         self.get(key)?;
+        assert!(self.free != key.index, "a taken entry is not on the list of free ones");
         let slot = &mut self.slots[key.index as usize];
         let content = std::mem::replace(&mut slot.content, Content::Free { next: self.free });
         slot.generation = slot.generation.wrapping_add(1);

@@ -20,6 +20,7 @@ impl EpollDriver {
     pub(super) fn receive_datagrams(&mut self, key: Key, held: u32, budget: &mut Budget, completions: &mut Vec<Completion>) {
         let bytes = self.tuning.datagram_bytes;
         let Some(lease) = self.arena.lease(bytes) else { return self.starve(key) };
+        assert!(lease.capacity() >= bytes);
         let mut batch = self.held_batch(held);
         batch.clear();
         let fault = match self.receive_batch(key, lease, &mut batch) {
@@ -42,6 +43,7 @@ impl EpollDriver {
         self.counters.calls_work += 1;
         let calls = datagram_calls(&mut self.datagram_calls);
         let (found, all_used) = calls.receive(endpoint.descriptor.as_fd(), lease, batch)?;
+        assert!(batch.arrivals().len() <= found && (found > 0 || !all_used));
         match found {
             0 => {
                 endpoint.is_empty_now();
@@ -70,6 +72,7 @@ impl EpollDriver {
 
     /// Goes on with a departure that found the socket full.
     pub(super) fn resume_datagrams(&mut self, key: Key, held: u32, completions: &mut Vec<Completion>) {
+        assert!(self.endpoints.at(key.index).sending == Sending::Datagrams(held));
         let mut departure = self.held_departure(held);
         if !self.depart(key, &mut departure) {
             let held = self.hold(Held::Departure(departure));
@@ -86,6 +89,7 @@ impl EpollDriver {
         let socket = self.endpoints.at(key.index).descriptor.as_fd();
         let calls = datagram_calls(&mut self.datagram_calls);
         let done = calls.send(socket, departure, self.probes.udp_segment);
+        assert!(departure.calls() >= before);
         self.counters.calls_work += u64::from(departure.calls() - before);
         done
     }

@@ -122,7 +122,11 @@ impl List {
         (endpoint.previous, endpoint.next) = (last, NONE);
         match last {
             NONE => self.first = key.index,
-            last => endpoints.at(last).next = key.index,
+            last => {
+                let before = endpoints.at(last);
+                assert!(before.next == NONE && before.place == self.place, "the last of a list has nobody behind it");
+                before.next = key.index;
+            }
         }
         self.last = key.index;
     }
@@ -141,6 +145,8 @@ impl List {
         assert!(endpoint.place == self.place, "an endpoint is removed from the list in which it stands");
         endpoint.place = Place::Nowhere;
         let (previous, next) = (endpoint.previous, endpoint.next);
+        assert!((previous == NONE) == (self.first == key.index), "only the first of a list has nobody before it");
+        assert!((next == NONE) == (self.last == key.index), "only the last of a list has nobody behind it");
         match previous {
             NONE => self.first = next,
             previous => endpoints.at(previous).next = next,

@@ -57,6 +57,7 @@ impl EpollDriver {
         };
         for index in 0..count {
             let (data, events) = self.poller.event(index);
+            assert!(events != 0, "an event tells of something");
             if data != BELL {
                 self.note(Key::from_bits(data), events, completions);
             }
@@ -148,7 +149,8 @@ impl EpollDriver {
         assert!(matches!(endpoint.kind, Kind::Connecting | Kind::Polled(_)));
         // A copy's events do not end with the copy (epoll(7)).
         self.poller.delete(endpoint.descriptor.as_fd());
-        self.cancellable.remove(&endpoint.receive_handle);
+        let known = self.cancellable.remove(&endpoint.receive_handle);
+        assert!(known == Some(key), "a connect or poll can be cancelled as long as it is under way");
         endpoint.receive_handle
     }
 }

@@ -15,7 +15,7 @@ pub(super) struct Call {
 enum Memory {
     None,
     Read(Lease),
-    Written(#[expect(dead_code, reason = "kept, not used")] Shared),
+    Written(Shared),
 }
 
 impl EpollDriver {
@@ -73,6 +73,7 @@ impl EpollDriver {
 
     /// Completes the calls that helpers have ended.
     pub(super) fn take_ended(&mut self, completions: &mut Vec<Completion>) {
+        assert!(self.ended.is_empty());
         let mut ended = std::mem::take(&mut self.ended);
         self.helpers.take_ended(&mut ended);
         for Ended { token, answer, .. } in ended.drain(..) {
@@ -91,7 +92,11 @@ impl EpollDriver {
             }
             (Memory::Read(lease), Answer::Failed(fault)) => Outcome::Filled { lease, fault: Some(fault) },
             (_, Answer::Failed(fault)) => Outcome::Failed(fault),
-            (_, Answer::Moved { bytes }) => Outcome::Written { bytes },
+            (Memory::Written(shared), Answer::Moved { bytes }) => {
+                assert!(bytes <= shared.len(), "no more is written than was given");
+                Outcome::Written { bytes }
+            }
+            (Memory::None, Answer::Moved { .. }) => unreachable!("bytes move from or to memory"),
             (_, Answer::Done) => Outcome::Done,
             (_, Answer::Returned(value)) => Outcome::Offloaded(OffloadResult(value)),
             (_, Answer::Opened { file, length }) => Outcome::Opened { file: self.files.insert(Arc::new(file)).into(), length },

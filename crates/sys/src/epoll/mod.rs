@@ -54,6 +54,12 @@ struct Budget {
     cycle_bytes: usize,
 }
 
+impl Budget {
+    fn is_spent(&self) -> bool {
+        self.completions == 0 || self.cycle_bytes == 0
+    }
+}
+
 /// The driver. Lives on its lane's thread.
 pub struct EpollDriver {
     arena: Arena,
@@ -163,8 +169,9 @@ impl EpollDriver {
 
     /// Serves endpoints that have something to receive, the one that has waited longest first.
     fn serve_ready(&mut self, budget: &mut Budget, completions: &mut Vec<Completion>) {
-        while budget.completions > 0 && budget.cycle_bytes > 0 {
+        while !budget.is_spent() {
             let Some(key) = self.ready.pop(&mut self.endpoints) else { break };
+            assert!(self.endpoints.at(key.index).readable, "an endpoint on the ready list has something to receive");
             let before = completions.len();
             self.serve(key, budget, completions);
             budget.completions = budget.completions.saturating_sub(completions.len() - before);
@@ -180,6 +187,7 @@ impl EpollDriver {
             let over = self.look(wait, at_most, completions);
             self.take_ended(completions);
             self.serve_ready(budget, completions);
+            assert!(self.ready.is_empty() || budget.is_spent(), "who is ready is served as long as the budget lasts");
             if over || completions.len() > first {
                 break;
             }
@@ -222,6 +230,7 @@ impl EpollDriver {
             return;
         }
         while let Some(key) = self.starved.pop(&mut self.endpoints) {
+            assert!(self.endpoints.at(key.index).receiving != Receiving::Nothing, "who starves has a receive under way");
             self.ready.push(&mut self.endpoints, key);
         }
     }
@@ -262,6 +271,7 @@ impl EpollDriver {
             Receiving::Datagrams(held) => Outcome::Arrived { batch: self.held_batch(held), fault },
         };
         self.leave_list(key);
+        assert!(self.endpoints.at(key.index).place == Place::Nowhere);
         completions.push(Completion::last(handle, outcome));
     }
 
@@ -273,7 +283,9 @@ impl EpollDriver {
         }
         self.leave_list(key);
         let mut budget = Budget { completions: 1, cycle_bytes: usize::MAX };
+        let before = completions.len();
         self.serve(key, &mut budget, completions);
+        assert!(completions.len() <= before + 1, "a receive ends once");
         self.cancel_receive(key, completions);
     }
 
@@ -284,7 +296,9 @@ impl EpollDriver {
         self.cancel_receive(key, completions);
         self.cancel_send(key, completions);
         if let Some(endpoint) = self.endpoints.remove(key) {
-            assert!(endpoint.place == Place::Nowhere && endpoint.kind != Kind::Connecting);
+            assert!(endpoint.place == Place::Nowhere, "a closed endpoint stands in no list");
+            assert!(endpoint.receiving == Receiving::Nothing && endpoint.sending == Sending::Nothing);
+            assert!(matches!(endpoint.kind, Kind::Listener | Kind::Stream | Kind::Datagrams), "sockets only have names");
             if reset {
                 // A connection that is broken already cannot be broken off.
                 let _ = sockets::reset_on_close(endpoint.descriptor.as_fd());
@@ -395,6 +409,7 @@ impl Driver for EpollDriver {
         self.take_ended(completions);
         self.revive_starved();
         // Sends that were carried out count, but never leave receives without a place.
+        assert!(completions.len() >= first, "completions are only added");
         let left = at_most.saturating_sub(completions.len() - first).max(1);
         let mut budget = Budget { completions: left, cycle_bytes: self.tuning.receive_cycle_bytes };
         self.serve_ready(&mut budget, completions);

@@ -35,6 +35,7 @@ impl Poller {
 
     /// Has `events` of the descriptor reported with `data`. Ends by itself when all copies of the descriptor are closed.
     pub(crate) fn add(&self, descriptor: BorrowedFd, events: i32, data: u64) -> Result<(), Fault> {
+        assert!(events != 0, "registered for something");
         let mut event = libc::epoll_event { events: events as u32, u64: data };
         // SAFETY: `event` is readable.
         let answer =

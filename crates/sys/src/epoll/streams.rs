@@ -1,6 +1,6 @@
 //! Connections: accepting, opening, receiving and sending.
 
-use super::endpoint::{Kind, Receiving, Sending};
+use super::endpoint::{Kind, Place, Receiving, Sending};
 use super::{Budget, EpollDriver, Held};
 use crate::sockets;
 use crate::stream::{self, Received};
@@ -12,7 +12,9 @@ use std::os::fd::{AsFd, OwnedFd};
 impl EpollDriver {
     /// Accepts what waits, up to a batch.
     pub(super) fn accept(&mut self, key: Key, at_most: usize, completions: &mut Vec<Completion>) {
-        let handle = self.endpoints.at(key.index).receive_handle;
+        let listener = self.endpoints.at(key.index);
+        assert!(listener.receiving == Receiving::Connections && at_most > 0);
+        let handle = listener.receive_handle;
         for _ in 0..self.tuning.accept_batch.min(at_most) {
             let listener = self.endpoints.at(key.index);
             self.counters.calls_work += 1;
@@ -75,7 +77,8 @@ impl EpollDriver {
         assert!(endpoint.kind == Kind::Connecting);
         let handle = endpoint.receive_handle;
         endpoint.kind = Kind::Stream;
-        self.cancellable.remove(&handle);
+        let known = self.cancellable.remove(&handle);
+        assert!(known == Some(key), "a connect can be cancelled as long as it is under way");
         let outcome = self.connected(key).unwrap_or_else(|fault| {
             self.endpoints.remove(key);
             Outcome::Failed(fault)
@@ -94,6 +97,7 @@ impl EpollDriver {
     pub(super) fn receive(&mut self, key: Key, budget: &mut Budget, completions: &mut Vec<Completion>) {
         let bytes = self.tuning.receive_bytes;
         let Some(mut lease) = self.arena.lease(bytes) else { return self.starve(key) };
+        assert!(lease.is_empty() && lease.capacity() >= bytes);
         let received = self.receive_once(key, &mut lease, bytes);
         let outcome = match received {
             Received::Nothing => return,
@@ -136,6 +140,7 @@ impl EpollDriver {
         let room = until - lease.len();
         self.counters.calls_work += 1;
         let received = stream::receive(endpoint.descriptor.as_fd(), lease, until);
+        assert!(lease.len() <= until, "a receive stays within its bound");
         match received {
             Received::Bytes(bytes) if bytes < room => endpoint.was_short(),
             Received::Nothing => {
@@ -150,6 +155,7 @@ impl EpollDriver {
     pub(super) fn end_receive(&mut self, key: Key, outcome: Outcome, completions: &mut Vec<Completion>) {
         let endpoint = self.endpoints.at(key.index);
         assert!(endpoint.receiving != Receiving::Nothing, "a receive ends once");
+        assert!(endpoint.place == Place::Nowhere, "whoever is served stands in no list");
         endpoint.receiving = Receiving::Nothing;
         completions.push(Completion::last(endpoint.receive_handle, outcome));
     }
@@ -173,6 +179,7 @@ impl EpollDriver {
 
     /// Goes on with a send that found the socket full.
     pub(super) fn resume_send(&mut self, key: Key, held: u32, completions: &mut Vec<Completion>) {
+        assert!(self.endpoints.at(key.index).sending == Sending::Bytes(held));
         let mut chain = self.held_chain(held);
         let ended = self.send_once(key, &mut chain);
         let Some((bytes, fault)) = ended else {
@@ -187,9 +194,11 @@ impl EpollDriver {
 
     /// Sends what goes; none if nothing does.
     fn send_once(&mut self, key: Key, chain: &mut Chain) -> Option<(usize, Option<Fault>)> {
+        let asked = chain.len();
         let files = &self.files;
         let socket = self.endpoints.at(key.index).descriptor.as_fd();
         let sent = stream::send(socket, chain, |file| files.get(file.into()).map(|file| file.as_fd()));
+        assert!(sent.bytes + chain.len() == asked, "no byte is lost or sent twice");
         self.counters.calls_work += sent.calls;
         (sent.bytes > 0 || sent.fault.is_some()).then_some((sent.bytes, sent.fault))
     }

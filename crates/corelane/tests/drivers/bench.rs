@@ -1,0 +1,344 @@
+//! The bench on which a case runs: pushes operations, steps both drivers, and checks that each operation ends once.
+
+use crate::rig::{Rig, SIDES, Side};
+use corelane_seam::{
+    Arena, Bind, Chain, Completion, Datagrams, Driver, Fault, Handle, Listen, Op, Outcome, Segment, Shared, Socket,
+    StreamOptions, Trains, Tuning, Wait,
+};
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+
+/// How long a driver may wait in a round after one in which nothing happened, in nanoseconds.
+const PAUSE: u64 = 200_000;
+/// Rounds without any completion after which a case has failed: with the pause of both drivers, 10 seconds.
+const IDLE_ROUNDS_MAX: u32 = 25_000;
+/// Memory of each driver.
+pub const MEMORY: usize = 64 << 20;
+
+#[derive(Default)]
+struct Operation {
+    /// Completions that no case has asked for yet.
+    outcomes: VecDeque<Outcome>,
+    ended: bool,
+    unreleased: bool,
+}
+
+pub struct Bench<R: Rig> {
+    pub rig: R,
+    operations: BTreeMap<(Side, Handle), Operation>,
+    sockets: Vec<(Side, Socket)>,
+    next: u32,
+    idle_rounds: u32,
+}
+
+/// A connection from the client to the server.
+pub struct Pipe {
+    pub listener: Socket,
+    pub accept: Handle,
+    pub server: Socket,
+    pub client: Socket,
+}
+
+impl Pipe {
+    pub fn of(&self, side: Side) -> Socket {
+        match side {
+            Side::Server => self.server,
+            Side::Client => self.client,
+        }
+    }
+}
+
+impl<R: Rig> Bench<R> {
+    pub fn new() -> Self {
+        Self::with(Tuning::default(), MEMORY)
+    }
+
+    pub fn with(tuning: Tuning, memory: usize) -> Self {
+        let rig = R::new(tuning, memory);
+        Self { rig, operations: BTreeMap::new(), sockets: Vec::new(), next: 0, idle_rounds: 0 }
+    }
+
+    pub fn driver(&mut self, side: Side) -> &mut dyn Driver {
+        self.rig.driver(side)
+    }
+
+    /// Pushes an operation under a handle that no other has.
+    pub fn push(&mut self, side: Side, op: Op) -> Handle {
+        self.next += 1;
+        let handle = Handle::new(3, self.next, 7 * self.next);
+        let silent = matches!(op, Op::StopAccept { .. } | Op::StopReceive { .. } | Op::Cancel { .. });
+        if !silent {
+            self.operations.insert((side, handle), Operation::default());
+        }
+        self.driver(side).push(handle, op);
+        handle
+    }
+
+    /// Pushes an operation and waits for its end.
+    pub fn run(&mut self, side: Side, op: Op) -> Outcome {
+        let handle = self.push(side, op);
+        self.end(side, handle)
+    }
+
+    /// Waits for the next completion of an operation.
+    pub fn next(&mut self, side: Side, handle: Handle) -> Outcome {
+        loop {
+            let operation = self.operations.get_mut(&(side, handle)).expect("an operation under way, or not asked yet");
+            if let Some(outcome) = operation.outcomes.pop_front() {
+                return outcome;
+            }
+            assert!(!operation.ended, "{handle:?} of {side:?} has ended");
+            self.round();
+        }
+    }
+
+    /// Waits for the end of an operation; completions before the last are dropped.
+    pub fn end(&mut self, side: Side, handle: Handle) -> Outcome {
+        self.until(|bench| bench.has_ended(side, handle));
+        self.operations.get_mut(&(side, handle)).and_then(|operation| operation.outcomes.pop_back()).expect("not asked yet")
+    }
+
+    pub fn has_ended(&self, side: Side, handle: Handle) -> bool {
+        self.operations[&(side, handle)].ended
+    }
+
+    /// Whether a completion is there that no case has asked for yet.
+    pub fn has_outcome(&self, side: Side, handle: Handle) -> bool {
+        !self.operations[&(side, handle)].outcomes.is_empty()
+    }
+
+    /// Steps both drivers until `done`.
+    pub fn until(&mut self, done: impl Fn(&Self) -> bool) {
+        while !done(self) {
+            self.round();
+        }
+    }
+
+    /// Steps both drivers once.
+    pub fn round(&mut self) {
+        let mut found = 0;
+        for side in SIDES {
+            let wait = match self.idle_rounds {
+                0 => Wait::No,
+                _ => Wait::Until(self.driver(side).now() + PAUSE),
+            };
+            found += self.collect(side, wait, 64);
+        }
+        match found {
+            0 => {
+                self.idle_rounds += 1;
+                assert!(self.idle_rounds < IDLE_ROUNDS_MAX, "nothing happens any more");
+                self.rig.pass();
+            }
+            _ => self.idle_rounds = 0,
+        }
+    }
+
+    /// Steps both drivers, until nothing has happened for a while.
+    pub fn settle(&mut self) {
+        self.idle_rounds = 0;
+        while self.idle_rounds < 20 {
+            self.round();
+        }
+    }
+
+    /// Collects once; answers how many completions there were.
+    pub fn collect(&mut self, side: Side, wait: Wait, at_most: usize) -> usize {
+        let mut completions = Vec::new();
+        self.driver(side).collect(wait, at_most, &mut completions);
+        let found = completions.len();
+        completions.into_iter().for_each(|completion| self.note(side, completion));
+        found
+    }
+
+    fn note(&mut self, side: Side, completion: Completion) {
+        let Completion { handle, outcome, more, released } = completion;
+        match outcome {
+            Outcome::Accepted { socket, .. } | Outcome::Connected { socket, .. } => self.sockets.push((side, socket)),
+            _ => {}
+        }
+        let operation = self.operations.get_mut(&(side, handle)).unwrap_or_else(|| panic!("{side:?} made {handle:?} up"));
+        if matches!(outcome, Outcome::Released) {
+            assert!(operation.ended && operation.unreleased, "{handle:?} of {side:?} was released twice");
+            operation.unreleased = false;
+            return;
+        }
+        assert!(!operation.ended, "{handle:?} of {side:?} ended twice, now with {outcome:?}");
+        operation.ended = !more;
+        operation.unreleased = !released;
+        operation.outcomes.push_back(outcome);
+    }
+
+    pub fn listen(&mut self, side: Side, address: SocketAddr) -> (Socket, SocketAddr) {
+        let listen = Listen { address, backlog: 128, share_port: false, v6_only: false, stream: StreamOptions::default() };
+        self.listen_with(side, &listen)
+    }
+
+    pub fn listen_with(&mut self, side: Side, listen: &Listen) -> (Socket, SocketAddr) {
+        let socket = self.driver(side).listen(listen).unwrap();
+        self.sockets.push((side, socket));
+        (socket, self.driver(side).local_address(socket).unwrap())
+    }
+
+    pub fn bind(&mut self, side: Side, address: SocketAddr) -> (Socket, SocketAddr) {
+        let bytes = 4 << 20;
+        let bind = Bind { address, share_port: false, v6_only: false, receive_buffer_bytes: bytes, send_buffer_bytes: bytes };
+        let socket = self.driver(side).bind(&bind).unwrap();
+        self.sockets.push((side, socket));
+        (socket, self.driver(side).local_address(socket).unwrap())
+    }
+
+    /// Connects the client to a listener of the server that accepts; answers both ends.
+    pub fn join(&mut self, accept: Handle, to: SocketAddr) -> (Socket, Socket) {
+        let connect = self.push(Side::Client, Op::Connect { to, from: None, options: StreamOptions::default() });
+        let Outcome::Connected { socket: client, .. } = self.end(Side::Client, connect) else { panic!("no connection") };
+        let Outcome::Accepted { socket: server, .. } = self.next(Side::Server, accept) else { panic!("not accepted") };
+        (server, client)
+    }
+
+    pub fn pipe(&mut self) -> Pipe {
+        let (listener, address) = self.listen(Side::Server, self.rig.address(Side::Server));
+        let accept = self.push(Side::Server, Op::Accept { listener });
+        let (server, client) = self.join(accept, address);
+        Pipe { listener, accept, server, client }
+    }
+
+    /// Sends all of `chain`; answers in how many operations.
+    pub fn send(&mut self, side: Side, socket: Socket, chain: Chain) -> usize {
+        let mut left = chain;
+        let mut operations = 0;
+        while !left.is_empty() {
+            operations += 1;
+            let asked = left.len();
+            match self.run(side, Op::Send { socket, chain: left }) {
+                Outcome::Sent { bytes, rest, fault: None } => {
+                    assert_eq!(bytes + rest.len(), asked);
+                    left = rest;
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        operations
+    }
+
+    pub fn send_bytes(&mut self, side: Side, socket: Socket, bytes: &'static [u8]) {
+        self.send(side, socket, chain_of(bytes));
+    }
+
+    /// Receives once.
+    pub fn receive(&mut self, side: Side, socket: Socket) -> Shared {
+        match self.run(side, Op::Receive { socket }) {
+            Outcome::Received(bytes) => {
+                assert!(!bytes.is_empty());
+                bytes
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Receives until `count` bytes have come.
+    pub fn receive_all(&mut self, side: Side, socket: Socket, count: usize) -> Vec<u8> {
+        let mut all = Vec::new();
+        while all.len() < count {
+            all.extend_from_slice(&self.receive(side, socket));
+        }
+        all
+    }
+
+    pub fn close(&mut self, side: Side, socket: Socket) {
+        assert!(matches!(self.run(side, Op::Close { socket, reset: false }), Outcome::Closed));
+        self.forget(side, socket);
+    }
+
+    /// Takes note that a case has closed a socket itself.
+    pub fn forget(&mut self, side: Side, socket: Socket) {
+        self.sockets.retain(|&known| known != (side, socket));
+    }
+
+    pub fn send_trains(&mut self, side: Side, socket: Socket, trains: Trains) -> (u32, u32) {
+        match self.run(side, Op::SendDatagrams { socket, trains }) {
+            Outcome::Departed { trains, datagrams, refused, .. } => {
+                assert!(trains.is_empty());
+                (datagrams, refused)
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub fn receive_batch(&mut self, side: Side, socket: Socket) -> Datagrams {
+        match self.run(side, Op::ReceiveDatagrams { socket, into: Datagrams::new() }) {
+            Outcome::Arrived { batch, fault: None } => {
+                assert!(!batch.is_empty());
+                batch
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Receives `count` datagrams, one by one out of their trains, each with its peer.
+    pub fn receive_datagrams(&mut self, side: Side, socket: Socket, count: usize) -> Vec<(SocketAddr, Vec<u8>)> {
+        let mut all = Vec::new();
+        while all.len() < count {
+            let batch = self.receive_batch(side, socket);
+            for arrival in batch.arrivals() {
+                let payload = batch.payload(arrival);
+                for number in 0..arrival.datagrams() {
+                    let size = arrival.datagram_bytes as usize;
+                    let end = payload.len().min((number + 1) * size);
+                    all.push((arrival.peer, payload[number * size..end].to_vec()));
+                }
+            }
+        }
+        all
+    }
+
+    /// Drops both drivers as they are; answers their memory.
+    pub fn abandon(self) -> [Arena; 2] {
+        SIDES.map(|side| self.rig.arena(side).clone())
+    }
+
+    /// Closes what is open, waits for all ends, and looks for memory that was not given back.
+    pub fn finish(mut self) {
+        for (side, socket) in std::mem::take(&mut self.sockets) {
+            self.close(side, socket);
+        }
+        self.until(|bench| bench.operations.values().all(|operation| operation.ended && !operation.unreleased));
+        self.operations.clear();
+        for side in SIDES {
+            assert_eq!(self.collect(side, Wait::No, 64), 0);
+            assert_eq!(self.rig.arena(side).used(), 0, "memory of {side:?} was not given back");
+        }
+    }
+}
+
+pub fn chain_of(bytes: &'static [u8]) -> Chain {
+    let mut chain = Chain::new();
+    chain.push(Segment::Static(bytes));
+    chain
+}
+
+/// A chain as bytes, of lane memory.
+pub fn copy_to_chain<R: Rig>(bench: &Bench<R>, side: Side, bytes: &[u8]) -> Chain {
+    let mut chain = Chain::new();
+    chain.push(bench.rig.arena(side).copy_of(bytes).unwrap().share());
+    chain
+}
+
+/// Bytes that never repeat within 64 KiB in the same place.
+pub fn pattern(bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|index| (index * 31 + index / 251 + index / 65_536) as u8).collect()
+}
+
+pub fn leaked(bytes: Vec<u8>) -> &'static [u8] {
+    Box::leak(bytes.into_boxed_slice())
+}
+
+/// That an operation ended as cancelled.
+pub fn assert_cancelled(outcome: &Outcome) {
+    let fault = match outcome {
+        Outcome::Failed(fault) => Some(*fault),
+        Outcome::Filled { fault, .. } | Outcome::Sent { fault, .. } | Outcome::Arrived { fault, .. } => *fault,
+        other => panic!("{other:?} is not cancelled"),
+    };
+    assert_eq!(fault, Some(Fault::CANCELLED));
+}

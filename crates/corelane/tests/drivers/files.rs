@@ -1,0 +1,133 @@
+//! Files, and calls on helper threads.
+
+use crate::bench::Bench;
+use crate::rig::{Rig, Side};
+use corelane_seam::{Fault, File, OffloadWork, Op, OpenOptions, Outcome, Reason, Tuning};
+use std::any::Any;
+
+const WRITABLE: OpenOptions = OpenOptions { read: true, write: true, create: true, truncate: false };
+
+fn open<R: Rig>(bench: &mut Bench<R>, options: OpenOptions) -> (File, u64) {
+    let path = bench.rig.path("file");
+    match bench.run(Side::Server, Op::Open { path, options }) {
+        Outcome::Opened { file, length } => (file, length),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn write<R: Rig>(bench: &mut Bench<R>, file: File, offset: u64, bytes: &[u8]) {
+    let bytes = bench.rig.arena(Side::Server).copy_of(bytes).unwrap().share();
+    let asked = bytes.len();
+    let outcome = bench.run(Side::Server, Op::Write { file, offset, bytes });
+    assert!(matches!(outcome, Outcome::Written { bytes } if bytes == asked), "{outcome:?}");
+}
+
+fn read<R: Rig>(bench: &mut Bench<R>, file: File, offset: u64, before: &[u8], until: usize) -> Vec<u8> {
+    let lease = bench.rig.arena(Side::Server).copy_of(before).unwrap();
+    match bench.run(Side::Server, Op::Read { file, offset, lease, until }) {
+        Outcome::Filled { lease, fault: None } => lease.to_vec(),
+        other => panic!("{other:?}"),
+    }
+}
+
+pub fn what_is_written_can_be_read<R: Rig>() {
+    let mut bench = Bench::<R>::new();
+    let (file, length) = open(&mut bench, WRITABLE);
+    assert_eq!(length, 0);
+    write(&mut bench, file, 0, b"0123456789");
+    write(&mut bench, file, 8, b"abc");
+    assert!(matches!(bench.run(Side::Server, Op::Sync { file }), Outcome::Done));
+    assert_eq!(read(&mut bench, file, 3, b">", 6), b">34567");
+    assert_eq!(read(&mut bench, file, 0, b"", 200), b"01234567abc");
+    assert_eq!(read(&mut bench, file, 11, b"end:", 200), b"end:");
+    assert_eq!(read(&mut bench, file, 1 << 40, b"", 200), b"");
+    assert!(matches!(bench.run(Side::Server, Op::CloseFile { file }), Outcome::Done));
+    assert_eq!(open(&mut bench, OpenOptions { read: true, ..OpenOptions::default() }).1, 11);
+    assert_eq!(open(&mut bench, OpenOptions { truncate: true, ..WRITABLE }).1, 0);
+    bench.finish();
+}
+
+pub fn a_file_that_is_not_there_is_not_found<R: Rig>() {
+    let mut bench = Bench::<R>::new();
+    let path = bench.rig.path("missing");
+    let outcome = bench.run(Side::Server, Op::Open { path, options: OpenOptions { read: true, ..OpenOptions::default() } });
+    assert!(matches!(outcome, Outcome::Failed(Fault { reason: Reason::NotFound, .. })), "{outcome:?}");
+    bench.finish();
+}
+
+pub fn a_file_open_for_reading_cannot_be_written<R: Rig>() {
+    let mut bench = Bench::<R>::new();
+    open(&mut bench, WRITABLE);
+    let (file, _) = open(&mut bench, OpenOptions { read: true, ..OpenOptions::default() });
+    let bytes = bench.rig.arena(Side::Server).copy_of(b"no").unwrap().share();
+    let outcome = bench.run(Side::Server, Op::Write { file, offset: 0, bytes });
+    assert!(matches!(outcome, Outcome::Failed(_)), "{outcome:?}");
+    bench.finish();
+}
+
+/// Many operations on one file at once, each with its own memory.
+pub fn file_operations_go_side_by_side<R: Rig>() {
+    const BLOCK: usize = 20_000;
+    let mut bench = Bench::<R>::new();
+    let (file, _) = open(&mut bench, WRITABLE);
+    let writes: Vec<_> = (0..20u8)
+        .map(|number| {
+            let bytes = bench.rig.arena(Side::Server).copy_of(&[number; BLOCK]).unwrap().share();
+            bench.push(Side::Server, Op::Write { file, offset: u64::from(number) * BLOCK as u64, bytes })
+        })
+        .collect();
+    for handle in writes {
+        assert!(matches!(bench.end(Side::Server, handle), Outcome::Written { bytes: BLOCK }));
+    }
+    let reads: Vec<_> = (0..20u8)
+        .map(|number| {
+            let lease = bench.rig.arena(Side::Server).lease(BLOCK).unwrap();
+            bench.push(Side::Server, Op::Read { file, offset: u64::from(number) * BLOCK as u64, lease, until: BLOCK })
+        })
+        .collect();
+    for (number, handle) in reads.into_iter().enumerate() {
+        match bench.end(Side::Server, handle) {
+            Outcome::Filled { lease, fault: None } => assert!(*lease == [number as u8; BLOCK]),
+            other => panic!("{other:?}"),
+        }
+    }
+    bench.finish();
+}
+
+fn work(call: impl FnOnce() -> Box<dyn Any + Send> + Send + 'static) -> Op {
+    Op::Offload(OffloadWork(Box::new(call)))
+}
+
+pub fn an_offloaded_call_brings_its_value<R: Rig>() {
+    let mut bench = Bench::<R>::new();
+    match bench.run(Side::Server, work(|| Box::new(6 * 7))) {
+        Outcome::Offloaded(value) => assert_eq!(value.0.downcast_ref(), Some(&42)),
+        other => panic!("{other:?}"),
+    }
+    bench.finish();
+}
+
+pub fn a_panic_in_an_offloaded_call_is_a_fault<R: Rig>() {
+    let mut bench = Bench::<R>::new();
+    let outcome = bench.run(Side::Server, work(|| panic!("meant to be")));
+    assert!(matches!(outcome, Outcome::Failed(Fault { reason: Reason::Other, .. })), "{outcome:?}");
+    assert!(matches!(bench.run(Side::Server, work(|| Box::new(()))), Outcome::Offloaded(_)));
+    bench.finish();
+}
+
+/// Those over the bound fail at once; the others, and later ones, are carried out.
+pub fn offloaded_calls_are_bounded<R: Rig>() {
+    let tuning = Tuning { offload_max: 5, ..Tuning::default() };
+    let mut bench = Bench::<R>::with(tuning, crate::bench::MEMORY);
+    let calls: Vec<_> = (0..12).map(|number| bench.push(Side::Server, work(move || Box::new(number)))).collect();
+    let outcomes: Vec<_> = calls.into_iter().map(|call| bench.end(Side::Server, call)).collect();
+    for (number, outcome) in outcomes.into_iter().enumerate() {
+        match outcome {
+            Outcome::Offloaded(value) if number < 5 => assert_eq!(value.0.downcast_ref(), Some(&(number as i32))),
+            Outcome::Failed(Fault { reason: Reason::Busy, .. }) if number >= 5 => {}
+            other => panic!("{number}: {other:?}"),
+        }
+    }
+    assert!(matches!(bench.run(Side::Server, work(|| Box::new(()))), Outcome::Offloaded(_)));
+    bench.finish();
+}

@@ -1,0 +1,132 @@
+//! One behaviour suite for all drivers: the contract of `corelane_seam::Driver`, case by case.
+//!
+//! Each case runs on two drivers of one kind that reach each other, in one thread (see `rig`). A driver that cannot run a
+//! case names it, with the reason, and the case says so.
+#![allow(clippy::unwrap_used)] // all of this is tests
+
+mod bench;
+mod datagrams;
+mod descriptors;
+mod endings;
+mod epoll;
+mod files;
+mod limits;
+mod rig;
+mod streams;
+mod waiting;
+
+/// Runs a case, unless this kind of driver cannot.
+fn run<R: rig::Rig>(case: &str, body: impl FnOnce()) {
+    match R::CANNOT.iter().find(|(cannot, _)| *cannot == case) {
+        Some((_, reason)) => println!("skipped: {case}: {reason}"),
+        None => body(),
+    }
+}
+
+/// The whole suite on one kind of driver.
+macro_rules! suite {
+    ($module:ident: $rig:ty) => {
+        mod $module {
+            suite! { @cases $rig;
+                streams:
+                    both_ends_know_both_addresses,
+                    a_connection_comes_from_the_address_that_was_chosen,
+                    nobody_listens_and_the_connect_says_so,
+                    an_address_in_use_is_refused,
+                    a_peer_over_ipv4_has_an_ipv4_address_on_any_listener,
+                    bytes_arrive_whether_the_receive_was_first_or_they_were,
+                    arrived_bytes_are_counted_before_they_are_received,
+                    a_receive_into_a_lease_keeps_its_data_and_its_bound,
+                    the_end_comes_behind_the_bytes_and_the_other_way_stays_open,
+                    an_end_that_comes_later_is_seen,
+                    many_segments_of_all_kinds_leave_in_order,
+                    a_slow_reader_gets_every_byte,
+                    both_ways_flow_at_once,
+                    echoes_cycle_through_little_memory,
+                    one_collect_hands_out_a_bounded_cycle,
+                    a_busy_connection_starves_nobody,
+                    received_bytes_travel_on;
+                endings:
+                    a_stopped_receive_is_cancelled_when_nothing_has_come,
+                    a_stopped_receive_delivers_what_has_come,
+                    stopping_what_has_ended_does_nothing,
+                    accepting_stops_and_starts_again,
+                    a_close_ends_what_is_under_way,
+                    a_close_ends_accepting_and_datagrams,
+                    a_close_in_the_same_breath_ends_each_once,
+                    the_peer_sees_a_close_as_the_end,
+                    the_peer_sees_a_reset_as_one,
+                    a_reset_ends_a_blocked_send,
+                    a_closed_socket_is_a_name_of_nothing,
+                    a_closed_file_is_a_name_of_nothing,
+                    a_connect_can_be_cancelled,
+                    a_driver_may_go_with_operations_under_way;
+                datagrams:
+                    a_datagram_comes_and_its_answer_goes_back,
+                    a_train_of_parts_comes_as_its_datagrams,
+                    empty_and_largest_datagrams_come_as_they_are,
+                    an_answer_comes_from_the_address_that_was_asked,
+                    many_datagrams_come_in_batches,
+                    a_datagram_to_nobody_stops_nothing,
+                    a_refused_train_is_counted,
+                    a_large_batch_leaves_whole,
+                    a_stopped_receive_of_datagrams_ends,
+                    a_batch_is_used_again;
+                descriptors:
+                    a_descriptor_becomes_readable_and_writable,
+                    the_end_of_a_descriptor_is_readable,
+                    a_poll_can_be_cancelled,
+                    a_number_that_is_not_open_is_a_fault;
+                files:
+                    what_is_written_can_be_read,
+                    a_file_that_is_not_there_is_not_found,
+                    a_file_open_for_reading_cannot_be_written,
+                    file_operations_go_side_by_side,
+                    an_offloaded_call_brings_its_value,
+                    a_panic_in_an_offloaded_call_is_a_fault,
+                    offloaded_calls_are_bounded;
+                waiting:
+                    without_waiting_a_collect_returns,
+                    a_wait_lasts_until_its_time,
+                    a_wait_ends_with_a_completion_only,
+                    a_bell_that_was_rung_ends_the_next_wait,
+                    a_bell_rung_by_another_thread_wakes,
+                    a_bell_outlives_its_driver;
+                limits:
+                    without_memory_receives_wait_and_the_driver_sleeps,
+                    a_starved_receive_can_end,
+                    refusing_new_connections_keeps_those_that_wait;
+            }
+
+            #[test]
+            fn at_the_limit_of_descriptors_accepting_stops_and_goes_on() {
+                let case = "at_the_limit_of_descriptors_accepting_stops_and_goes_on";
+                let path = concat!(stringify!($module), "::at_the_limit_of_descriptors_accepting_stops_and_goes_on");
+                crate::run::<$rig>(case, || {
+                    crate::limits::at_the_limit_of_descriptors_accepting_stops_and_goes_on::<$rig>(path)
+                });
+            }
+        }
+    };
+    (@cases $rig:ty; $($subject:ident: $($case:ident),+;)+) => {
+        $($(
+            #[test]
+            fn $case() {
+                crate::run::<$rig>(stringify!($case), crate::$subject::$case::<$rig>);
+            }
+        )+)+
+
+        /// A case that cannot be run must be one of the suite.
+        #[test]
+        fn what_cannot_be_run_exists() {
+            let cases = [$($(stringify!($case)),+),+, "at_the_limit_of_descriptors_accepting_stops_and_goes_on"];
+            let cannot = <$rig as crate::rig::Rig>::CANNOT;
+            assert!(cannot.iter().all(|(case, _)| cases.contains(case)), "{cannot:?}");
+        }
+    };
+}
+
+suite!(on_epoll: crate::epoll::EpollRig<0>);
+suite!(on_epoll_without_gro: crate::epoll::EpollRig<{ crate::epoll::NO_GRO }>);
+suite!(on_epoll_without_segment: crate::epoll::EpollRig<{ crate::epoll::NO_SEGMENT }>);
+suite!(on_epoll_without_pwait2: crate::epoll::EpollRig<{ crate::epoll::NO_PWAIT2 }>);

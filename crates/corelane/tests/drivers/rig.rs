@@ -1,0 +1,43 @@
+//! What the suite needs of each kind of driver.
+
+use corelane_seam::{Arena, Driver, Tuning};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// One of the two drivers of a rig.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Side {
+    Server,
+    Client,
+}
+
+pub const SIDES: [Side; 2] = [Side::Server, Side::Client];
+
+/// Two drivers of one kind, each with its own arena, that reach each other.
+pub trait Rig: Sized {
+    /// The cases that this kind of driver cannot run, each with the reason.
+    const CANNOT: &'static [(&'static str, &'static str)];
+
+    /// Two drivers with `memory` bytes each.
+    fn new(tuning: Tuning, memory: usize) -> Self;
+
+    fn driver(&mut self, side: Side) -> &mut dyn Driver;
+
+    fn arena(&self, side: Side) -> &Arena;
+
+    /// An address of that side, with port 0.
+    fn address(&self, side: Side) -> SocketAddr;
+
+    /// An IPv6 address of that side, with port 0.
+    fn address_v6(&self, side: Side) -> SocketAddr;
+
+    /// Another IPv4 address of the server, with port 0.
+    fn other_address(&self) -> SocketAddr;
+
+    /// A path in a directory where files can be made; the same for the same name.
+    fn path(&self, name: &str) -> PathBuf;
+
+    /// Lets time pass after a round in which nothing happened. Both drivers have been given a little time to wait,
+    /// which is all that real ones need.
+    fn pass(&mut self) {}
+}
