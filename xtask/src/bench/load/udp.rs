@@ -170,7 +170,7 @@ impl Socket {
         }
         let (lengths, count) = wire.receive_singles(&self.socket)?;
         for (index, &length) in lengths[..count].iter().enumerate() {
-            let datagram = &wire.incoming[index * wire.slot_bytes()..][..length];
+            let datagram = &wire.incoming[index * wire.room_bytes()..][..length];
             self.book.answered(wire.number_of(datagram)?, now_ns, tally);
         }
         Ok(())
@@ -215,7 +215,7 @@ impl Wire {
     }
 
     /// Room for one datagram that comes singly: a byte more than is right, so that too long a one shows.
-    fn slot_bytes(&self) -> usize {
+    fn room_bytes(&self) -> usize {
         self.bytes + 1
     }
 
@@ -280,8 +280,8 @@ impl Wire {
 
     /// Receives once, up to [`MOST_PER_CALL`] datagrams; gives their lengths and how many there are.
     fn receive_singles(&mut self, socket: &UdpSocket) -> Result<([usize; MOST_PER_CALL], usize)> {
-        let slot_bytes = self.slot_bytes();
-        let mut chunks = self.incoming.chunks_mut(slot_bytes);
+        let room_bytes = self.room_bytes();
+        let mut chunks = self.incoming.chunks_mut(room_bytes);
         let mut parts: [[IoSliceMut<'_>; 1]; MOST_PER_CALL] =
             std::array::from_fn(|_| [IoSliceMut::new(chunks.next().unwrap_or_default())]);
         let mut lengths = [0; MOST_PER_CALL];
