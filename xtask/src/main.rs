@@ -26,6 +26,6 @@ fn main() -> anyhow::Result<ExitCode> {
     match Command::parse() {
         Command::Test(arguments) => test::run(&arguments),
         Command::Tidy(arguments) => tidy::run(&arguments),
-        Command::Bench(arguments) => bench::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Command::Bench(arguments) => bench::run(&arguments),
     }
 }

@@ -6,6 +6,8 @@ use std::process::{Command, Stdio};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::load::Transport;
+
 /// A server's own counters at one moment, or their growth between two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Counts {
@@ -21,13 +23,6 @@ pub struct Counts {
     pub bytes_received: Option<f64>,
 }
 
-/// Names that each count may have in the output, the likeliest first.
-const SENDS: &[&str] = &["sends", "send_calls"];
-const RECEIVES: &[&str] = &["receives", "receive_calls"];
-const REQUESTS: &[&str] = &["requests"];
-const BYTES_SENT: &[&str] = &["bytes_sent", "sent_bytes", "bytes_out"];
-const BYTES_RECEIVED: &[&str] = &["bytes_received", "received_bytes", "bytes_in"];
-
 /// The output of `corelane stat --json --pid PID`; `None` when that does not work.
 pub fn stat(corelane: &Path, pid: i32) -> Option<Value> {
     let mut command = Command::new(corelane);
@@ -42,17 +37,20 @@ pub fn driver(stat: &Value) -> Option<String> {
 }
 
 impl Counts {
-    /// Looks for the counts in the output of `stat`.
-    pub fn of(stat: &Value) -> Self {
-        let number = |names: &[&str]| {
-            names.iter().find_map(|wanted| find(stat, &|name, value| (name == *wanted).then(|| value.as_f64()).flatten()))
+    /// Looks for the counts of a service over `transport` in the output of `stat`. Streams and datagrams have counters of
+    /// calls apart; one that is missing is `None`.
+    pub fn of(stat: &Value, transport: Transport) -> Self {
+        let number = |wanted: &str| find(stat, &|name, value| (name == wanted).then(|| value.as_f64()).flatten());
+        let (sends, receives) = match transport {
+            Transport::Tcp => ("sends", "receives"),
+            Transport::UdpSingles | Transport::UdpTrains => ("datagram_sends", "datagram_receives"),
         };
         Self {
-            sends: number(SENDS),
-            receives: number(RECEIVES),
-            requests: number(REQUESTS),
-            bytes_sent: number(BYTES_SENT),
-            bytes_received: number(BYTES_RECEIVED),
+            sends: number(sends),
+            receives: number(receives),
+            requests: number("requests"),
+            bytes_sent: number("bytes_out"),
+            bytes_received: number("bytes_in"),
         }
     }
 
@@ -91,11 +89,9 @@ mod tests {
 
     #[test]
     fn counts_are_found_at_any_depth_and_totals_first() {
-        let stat = json!({
-            "lanes": [{"lane": 0, "driver": "uring", "counters": {"sends": 3, "requests": 48, "bytes_in": 7}}],
-            "total": {"sends": 5},
-        });
-        let counts = Counts::of(&stat);
+        let lane = json!({"driver": "uring", "counters": {"sends": 3, "requests": 48, "bytes_in": 7}});
+        let stat = json!({"lanes": [lane], "total": {"sends": 5}});
+        let counts = Counts::of(&stat, Transport::Tcp);
         assert_eq!(counts.sends, Some(5.0));
         assert_eq!(counts.requests, Some(48.0));
         assert_eq!(counts.bytes_received, Some(7.0));
@@ -104,10 +100,22 @@ mod tests {
     }
 
     #[test]
+    fn datagrams_have_calls_of_their_own() {
+        let stat = json!({"sends": 1, "receives": 2, "datagram_sends": 3, "datagram_receives": 4});
+        let calls = |transport| {
+            let counts = Counts::of(&stat, transport);
+            (counts.sends, counts.receives)
+        };
+        assert_eq!(calls(Transport::Tcp), (Some(1.0), Some(2.0)));
+        assert_eq!(calls(Transport::UdpSingles), (Some(3.0), Some(4.0)));
+        assert_eq!(calls(Transport::UdpTrains), (Some(3.0), Some(4.0)));
+    }
+
+    #[test]
     fn what_is_no_number_is_not_a_count() {
-        let counts = Counts::of(&json!({"sends": "many", "deeper": {"sends": 2}}));
+        let counts = Counts::of(&json!({"sends": "many", "deeper": {"sends": 2}}), Transport::Tcp);
         assert_eq!(counts.sends, Some(2.0));
-        assert_eq!(Counts::of(&json!([1, "a", null])), Counts::default());
+        assert_eq!(Counts::of(&json!([1, "a", null]), Transport::Tcp), Counts::default());
     }
 
     #[test]

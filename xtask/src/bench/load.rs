@@ -55,6 +55,9 @@ fn as_seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok
     serializer.serialize_f64(duration.as_secs_f64())
 }
 
+/// How much longer a window becomes in which nothing was answered.
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+
 /// What one window showed.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sample {
@@ -132,9 +135,13 @@ pub fn measure(load: Load, server: &Server, address: SocketAddr, timing: Timing)
     client.run(Instant::now() + timing.warm_up, &mut outside)?;
     let start = Reading::take(server)?;
     client.run(start.at + timing.window, &mut tally)?;
+    // A busy host may keep a server from its CPU for longer than a short window; that is not the server's fault.
+    if tally.requests == 0 {
+        client.run(start.at + timing.window + ANSWER_WITHIN, &mut tally)?;
+    }
     let end = Reading::take(server)?;
     client.drain(&mut outside)?;
-    ensure!(tally.requests > 0, "the server answered nothing within {:?}", timing.window);
+    ensure!(tally.requests > 0, "the server answered nothing within {:?}", timing.window + ANSWER_WITHIN);
     Ok(sample(&start, &end, &tally, &outside))
 }
 

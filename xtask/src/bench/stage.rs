@@ -52,6 +52,8 @@ pub struct Running {
     pub driver: String,
     /// Where it listens.
     pub address: SocketAddr,
+    /// For what.
+    transport: Transport,
     /// Its process.
     pub server: Server,
     /// The program that can read its counters.
@@ -83,7 +85,7 @@ impl Stage {
         };
         let server = Server::start(command).with_context(|| remedy(entrant))?;
         let stat = entrant.is_corelane().then(|| self.corelane.clone());
-        let mut running = Running { entrant, driver, address, server, stat };
+        let mut running = Running { entrant, driver, address, transport, server, stat };
         if let Some(driver) = running.stat().as_ref().and_then(counts::driver) {
             running.driver = driver;
         }
@@ -116,7 +118,7 @@ impl Stage {
 impl Running {
     /// Its own counters; `None` for peers and when reading them does not work.
     pub fn counts(&self) -> Option<Counts> {
-        self.stat().as_ref().map(Counts::of)
+        Some(Counts::of(&self.stat()?, self.transport))
     }
 
     fn stat(&self) -> Option<serde_json::Value> {

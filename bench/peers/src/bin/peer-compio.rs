@@ -16,10 +16,7 @@ fn main() -> io::Result<()> {
     }
     let runtime = Runtime::new()?;
     if !runtime.driver_type().is_iouring() {
-        return Err(io::Error::new(
-            io::ErrorKind::Unsupported,
-            "io_uring is refused here",
-        ));
+        return Err(io::Error::new(io::ErrorKind::Unsupported, "io_uring is refused here"));
     }
     runtime.block_on(async {
         let listener = TcpListener::from_std(listener(address)?)?;

@@ -52,17 +52,9 @@ impl Server {
     fn new(listener: TcpListener) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
-        epoll.add(
-            &listener,
-            interest(EpollFlags::EPOLLIN, listener.as_raw_fd()),
-        )?;
+        epoll.add(&listener, interest(EpollFlags::EPOLLIN, listener.as_raw_fd()))?;
         let buffer = vec![0; HOT_BUFFER_BYTES];
-        Ok(Self {
-            epoll,
-            listener,
-            connections: Vec::new(),
-            buffer,
-        })
+        Ok(Self { epoll, listener, connections: Vec::new(), buffer })
     }
 
     fn handle(&mut self, number: usize) -> io::Result<()> {
@@ -95,16 +87,12 @@ impl Server {
             stream.set_nonblocking(true)?;
             stream.set_nodelay(true)?;
             let number = stream.as_raw_fd();
-            self.epoll
-                .add(&stream, interest(EpollFlags::EPOLLIN, number))?;
+            self.epoll.add(&stream, interest(EpollFlags::EPOLLIN, number))?;
             let number = number as usize;
             if self.connections.len() <= number {
                 self.connections.resize_with(number + 1, || None);
             }
-            self.connections[number] = Some(Connection {
-                stream,
-                unsent: Vec::new(),
-            });
+            self.connections[number] = Some(Connection { stream, unsent: Vec::new() });
         }
     }
 

@@ -3,17 +3,13 @@
 use std::io;
 use std::net::SocketAddr;
 
-use corelane_peers::{
-    BUFFER_BYTES, HOT_BUFFER_BYTES, Protocol, arguments, datagram_socket, listener, ready,
-};
+use corelane_peers::{BUFFER_BYTES, HOT_BUFFER_BYTES, Protocol, arguments, datagram_socket, listener, ready};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 
 fn main() -> io::Result<()> {
     let (protocol, address) = arguments()?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_io()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     runtime.block_on(async {
         match protocol {
             Protocol::Tcp => serve_streams(address).await,

@@ -7,10 +7,7 @@ use std::os::fd::AsRawFd;
 use corelane_peers::{HOT_BUFFER_BYTES, Protocol, arguments, datagram_socket, not_spoken, ready};
 use nix::cmsg_space;
 use nix::errno::Errno;
-use nix::sys::socket::{
-    ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, sendmsg, setsockopt,
-    sockopt,
-};
+use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, sendmsg, setsockopt, sockopt};
 
 /// What one receive brought.
 struct Train {
@@ -40,42 +37,20 @@ fn main() -> io::Result<()> {
     }
 }
 
-fn receive(
-    socket: &UdpSocket,
-    buffer: &mut [u8],
-    control: &mut [u8],
-) -> nix::Result<Option<Train>> {
+fn receive(socket: &UdpSocket, buffer: &mut [u8], control: &mut [u8]) -> nix::Result<Option<Train>> {
     let mut parts = [IoSliceMut::new(buffer)];
-    let message = recvmsg::<SockaddrStorage>(
-        socket.as_raw_fd(),
-        &mut parts,
-        Some(control),
-        MsgFlags::empty(),
-    )?;
+    let message = recvmsg::<SockaddrStorage>(socket.as_raw_fd(), &mut parts, Some(control), MsgFlags::empty())?;
     let segment_bytes = message.cmsgs()?.find_map(|part| match part {
         ControlMessageOwned::UdpGroSegments(bytes) => u16::try_from(bytes).ok(),
         _ => None,
     });
     let bytes = message.bytes;
-    Ok(message.address.map(|peer| Train {
-        bytes,
-        peer,
-        segment_bytes,
-    }))
+    Ok(message.address.map(|peer| Train { bytes, peer, segment_bytes }))
 }
 
 fn echo(socket: &UdpSocket, buffer: &[u8], train: &Train) {
     let parts = [IoSlice::new(&buffer[..train.bytes])];
-    let segments = train
-        .segment_bytes
-        .as_ref()
-        .map(ControlMessage::UdpGsoSegments);
+    let segments = train.segment_bytes.as_ref().map(ControlMessage::UdpGsoSegments);
     // A datagram may be lost, here as anywhere on its way.
-    let _ = sendmsg(
-        socket.as_raw_fd(),
-        &parts,
-        segments.as_slice(),
-        MsgFlags::empty(),
-        Some(&train.peer),
-    );
+    let _ = sendmsg(socket.as_raw_fd(), &parts, segments.as_slice(), MsgFlags::empty(), Some(&train.peer));
 }

@@ -27,8 +27,9 @@ const TRAIN_BYTES: usize = 64 * 1024;
 /// Numbers that a socket remembers the sending time of; one that is needed again was lost.
 const REMEMBERED: usize = 1_024;
 
-/// How long a socket may hear nothing before what it has in flight counts as lost.
-const LOST_AFTER: Duration = Duration::from_millis(100);
+/// How long a socket may hear nothing before what it has in flight counts as lost. Longer than a busy host keeps a server
+/// from its CPU, which is no loss.
+const LOST_AFTER: Duration = Duration::from_millis(200);
 
 /// How often that is looked at; also how long one wait lasts at most.
 const WAIT_MS: u8 = 20;
@@ -170,7 +171,7 @@ impl Socket {
         }
         let (lengths, count) = wire.receive_singles(&self.socket)?;
         for (index, &length) in lengths[..count].iter().enumerate() {
-            let datagram = &wire.incoming[index * wire.slot_bytes()..][..length];
+            let datagram = &wire.incoming[index * wire.room_bytes()..][..length];
             self.book.answered(wire.number_of(datagram)?, now_ns, tally);
         }
         Ok(())
@@ -215,7 +216,7 @@ impl Wire {
     }
 
     /// Room for one datagram that comes singly: a byte more than is right, so that too long a one shows.
-    fn slot_bytes(&self) -> usize {
+    fn room_bytes(&self) -> usize {
         self.bytes + 1
     }
 
@@ -280,8 +281,8 @@ impl Wire {
 
     /// Receives once, up to [`MOST_PER_CALL`] datagrams; gives their lengths and how many there are.
     fn receive_singles(&mut self, socket: &UdpSocket) -> Result<([usize; MOST_PER_CALL], usize)> {
-        let slot_bytes = self.slot_bytes();
-        let mut chunks = self.incoming.chunks_mut(slot_bytes);
+        let room_bytes = self.room_bytes();
+        let mut chunks = self.incoming.chunks_mut(room_bytes);
         let mut parts: [[IoSliceMut<'_>; 1]; MOST_PER_CALL] =
             std::array::from_fn(|_| [IoSliceMut::new(chunks.next().unwrap_or_default())]);
         let mut lengths = [0; MOST_PER_CALL];

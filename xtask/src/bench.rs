@@ -14,13 +14,14 @@ mod stats;
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, Subcommand};
 
+use crate::workspace::{Workspace, cargo};
 use cells::{CELLS, Cell, Entrant, IDLE, Peer};
 use interrupt::Interrupt;
 use load::Timing;
@@ -91,32 +92,33 @@ const QUICK: Extent =
 ///
 /// # Errors
 /// When a program cannot be built or started, or answers wrongly. A bar that is missed is a result, not an error.
-pub fn run(arguments: &Arguments) -> Result<()> {
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     match &arguments.subject {
-        Subject::Start { cpu, words } => server::become_program(*cpu, words),
-        Subject::Echo(echo) => echo.run(),
+        Subject::Start { cpu, words } => server::become_program(*cpu, words)?,
+        Subject::Echo(echo) => echo.run()?,
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 impl EchoArguments {
     fn run(&self) -> Result<()> {
         let extent = self.extent()?;
+        let workspace = Workspace::load()?;
         if cfg!(debug_assertions) {
-            return become_optimised();
+            return become_optimised(&workspace);
         }
         idle::raise_file_limit(self.idle_connections())?;
-        self.build()?;
+        let mut stage = self.build(&workspace)?;
         // From here on no signal ends this process before its servers.
         let interrupt = Interrupt::block()?;
         server::pin(GENERATOR_CPU)?;
-        let mut stage = Stage::new(own_folder()?.join("corelane"), peers_target().join("release"), self.driver);
         if !self.peers_only {
             stage.find_other_driver()?;
         }
         let report = self.measure(&mut stage, extent, &interrupt)?;
         println!("{}", report::summary(&report));
-        let path = self.json.clone().unwrap_or(own_folder()?.join("../bench/echo.json"));
-        report::write(&report, &path)
+        let usual = workspace.target.join("bench/echo.json");
+        report::write(&report, self.json.as_ref().unwrap_or(&usual))
     }
 
     fn measure(&self, stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Report> {
@@ -185,48 +187,42 @@ impl EchoArguments {
         cell.entrants.iter().copied().filter(takes_part).collect()
     }
 
-    fn build(&self) -> Result<()> {
-        let (manifest, target) = (root().join("bench/peers/Cargo.toml"), peers_target());
-        let peers = ["build", "--release", "--quiet", "--manifest-path"];
-        cargo(Command::new("cargo").args(peers).arg(manifest).arg("--target-dir").arg(target))?;
-        if self.peers_only {
-            return Ok(());
+    /// Builds what is measured.
+    fn build(&self, workspace: &Workspace) -> Result<Stage> {
+        let peers = workspace.root.join("bench/peers");
+        let peers_target = peers.join("target");
+        run_cargo(
+            cargo().args(BUILD).arg("--manifest-path").arg(peers.join("Cargo.toml")).arg("--target-dir").arg(&peers_target),
+        )?;
+        if !self.peers_only {
+            build_package(workspace, "corelane-cli")?;
         }
-        let corelane = ["build", "--release", "--quiet", "--package", "corelane-cli"];
-        cargo(Command::new("cargo").args(corelane).current_dir(root()))
+        let corelane = workspace.target.join("release/corelane");
+        Ok(Stage::new(corelane, peers_target.join("release"), self.driver))
     }
 }
 
-/// Builds this program with optimisation, which the generator needs, and becomes it.
-fn become_optimised() -> Result<()> {
-    let build = ["build", "--release", "--quiet", "--package", "xtask"];
-    cargo(Command::new("cargo").args(build).current_dir(root()))?;
-    let program = own_folder()?.join("../release/xtask");
+/// With optimisation, which everything that takes part in a measurement needs.
+const BUILD: [&str; 3] = ["build", "--release", "--quiet"];
+
+/// Builds this program as [`BUILD`] says, and becomes it.
+fn become_optimised(workspace: &Workspace) -> Result<()> {
+    build_package(workspace, "xtask")?;
+    let program = workspace.target.join("release/xtask");
     let error = Command::new(&program).args(std::env::args_os().skip(1)).exec();
     Err(error).with_context(|| program.display().to_string())
 }
 
-fn cargo(command: &mut Command) -> Result<()> {
+fn build_package(workspace: &Workspace, name: &str) -> Result<()> {
+    run_cargo(cargo().args(BUILD).args(["--package", name]).current_dir(&workspace.root))
+}
+
+fn run_cargo(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| format!("{command:?}"))?;
     if !status.success() {
         bail!("{command:?} failed: {status}; its own message is above");
     }
     Ok(())
-}
-
-/// The folder that this program lies in, which is also where `corelane` is built.
-fn own_folder() -> Result<PathBuf> {
-    let program = std::env::current_exe().context("finding this program")?;
-    Ok(program.parent().context("this program lies in no folder")?.to_owned())
-}
-
-fn peers_target() -> PathBuf {
-    root().join("bench/peers/target")
-}
-
-fn root() -> &'static Path {
-    // reason: this package is a folder of the workspace.
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace's folder")
 }
 
 fn cell_names() -> clap::builder::PossibleValuesParser {
