@@ -3,4 +3,5 @@
 
 pub mod channel;
 mod sync;
+pub mod tasks;
 pub mod wheel;
