@@ -585,7 +585,7 @@ mod loom_tests {
     #[test]
     fn loom_no_wake_of_two_threads_is_lost_and_each_shows_what_came_before_it() {
         let mut model = loom::model::Builder::new();
-        model.preemption_bound = Some(2);
+        model.preemption_bound = Some(3);
         model.check(|| {
             let (mut tasks, bell) = executor(1);
             let flags = [Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false))];
