@@ -1,24 +1,693 @@
-//! stub
+//! The tasks of one lane: a bounded slab of futures, polled when their wakers say so.
+//!
+//! A future stays on its lane, and so does all of its memory. What wakers on other threads reach is the task's cell,
+//! which outlives the task as long as somebody keeps a waker.
+
+mod cell;
+
+use crate::channel::Full;
+use crate::sync::Arc;
+use cell::{TaskCell, Woken};
 use corelane_seam::Bell;
-use std::sync::Arc;
-pub struct Tasks;
-pub struct TaskId;
-pub struct TasksFull;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// Names one task of one [`Tasks`], also after it has ended: a stale name is recognised, until the same slot has been
+/// used 2^32 times over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TaskId {
+    index: u32,
+    generation: u32,
+}
+
+struct Task {
+    future: Pin<Box<dyn Future<Output = ()>>>,
+    cell: Arc<TaskCell>,
+}
+
+struct Slot {
+    generation: u32,
+    next_free: u32,
+    task: Option<Task>,
+}
+
+const NONE: u32 = u32::MAX;
+
+/// The executor of one lane: it polls the tasks that were woken, each at most once a run.
+///
+/// A task takes its future's memory, 32 bytes in the slab and a cell of about 48 bytes, all taken when it is spawned.
+/// Dropping `Tasks` drops all futures; wakers that are left do nothing any more.
+pub struct Tasks {
+    slots: Vec<Slot>,
+    /// Head of the unused slots.
+    free: u32,
+    live: usize,
+    limit: usize,
+    woken: Woken,
+    panics: u64,
+}
+
 impl Tasks {
-    pub fn new(_m: usize, _b: Arc<dyn Bell>) -> Self {
-        Tasks
+    /// Makes room for `limit` tasks at once (at most 2^32 - 1). `bell` wakes the lane when a task is woken from another
+    /// thread while the lane sleeps.
+    pub fn new(limit: usize, bell: std::sync::Arc<dyn Bell>) -> Self {
+        Self { slots: Vec::new(), free: NONE, live: 0, limit: limit.min(NONE as usize), woken: Woken::new(bell), panics: 0 }
     }
-    pub fn spawn(&mut self, _f: std::pin::Pin<Box<dyn Future<Output = ()>>>) -> Result<TaskId, TasksFull> {
-        Err(TasksFull)
+
+    /// The number of tasks that have not ended.
+    pub fn len(&self) -> usize {
+        self.live
     }
-    pub fn run(&mut self, _n: usize, _p: &mut dyn FnMut(TaskId)) -> usize {
-        0
+
+    /// Whether there is no task.
+    pub fn is_empty(&self) -> bool {
+        self.live == 0
     }
+
+    /// How many wakes came for tasks that had ended, since the beginning.
+    pub fn stale_wakes(&self) -> u64 {
+        self.woken.stale()
+    }
+
+    /// How many tasks ended by a panic, in their poll or as they were dropped, since the beginning.
+    pub fn panics(&self) -> u64 {
+        self.panics
+    }
+
+    /// Takes a future on as a task, which counts as woken.
+    ///
+    /// # Errors
+    /// [`Full`] gives the future back when as many tasks as [`Tasks::new`] allows have not ended.
+    pub fn spawn<F: Future<Output = ()> + 'static>(&mut self, future: F) -> Result<TaskId, Full<F>> {
+        if self.live == self.limit {
+            return Err(Full { value: future, limit: self.limit });
+        }
+        let index = self.allocate();
+        let cell = self.woken.new_cell(index);
+        let slot = &mut self.slots[index as usize];
+        slot.task = Some(Task { future: Box::pin(future), cell });
+        self.live += 1;
+        Ok(TaskId { index, generation: slot.generation })
+    }
+
+    /// Polls at most `at_most` of the tasks that were woken before this call, in the order of their wakes, and returns
+    /// how many it polled; wakes of ended tasks count towards the bound, too. A task that is woken meanwhile, by itself
+    /// or another, waits for the next call: that is how it yields.
+    ///
+    /// A task that panics is dropped and reported to `on_panic`; so is one that panics as it is dropped.
+    pub fn run(&mut self, at_most: usize, on_panic: &mut dyn FnMut(TaskId)) -> usize {
+        self.woken.gather();
+        let mut polled = 0;
+        for _ in 0..at_most {
+            let Some(cell) = self.woken.pop() else { break };
+            polled += usize::from(self.poll(cell, on_panic));
+        }
+        polled
+    }
+
+    /// Drops a task; false when it has ended already. A panic of the future's drop is counted in [`Tasks::panics`].
+    pub fn cancel(&mut self, id: TaskId) -> bool {
+        let known = self.slots.get(id.index as usize).is_some_and(|slot| slot.generation == id.generation && slot.task.is_some());
+        if known && !self.remove(id.index) {
+            self.panics += 1;
+        }
+        known
+    }
+
+    /// Whether a call of [`Tasks::run`] would find something to do.
     pub fn has_woken(&self) -> bool {
-        false
+        self.woken.has_cells()
     }
+
+    /// Announces that the lane is about to sleep. True: no task is woken, and the bell will ring when one is; the lane
+    /// may sleep, and calls [`Tasks::awake`] afterwards. False: there is something to run, and nothing was announced.
     pub fn before_sleep(&mut self) -> bool {
+        self.woken.announce_sleep()
+    }
+
+    /// Says that the lane does not sleep any more: no bell until it announces the next sleep.
+    pub fn awake(&mut self) {
+        self.woken.end_sleep();
+    }
+
+    fn allocate(&mut self) -> u32 {
+        let index = self.free;
+        if index != NONE {
+            self.free = self.slots[index as usize].next_free;
+            return index;
+        }
+        let index = self.slots.len() as u32;
+        self.slots.push(Slot { generation: 0, next_free: NONE, task: None });
+        index
+    }
+
+    /// Polls the task of a cell that was queued; false when the task has ended.
+    fn poll(&mut self, cell: Arc<TaskCell>, on_panic: &mut dyn FnMut(TaskId)) -> bool {
+        let index = cell.index();
+        let slot = &mut self.slots[index as usize];
+        let Some(task) = slot.task.as_mut().filter(|task| Arc::ptr_eq(&task.cell, &cell)) else {
+            cell.count_stale();
+            return false;
+        };
+        let id = TaskId { index, generation: slot.generation };
+        let waker = cell::waker(cell);
+        let outcome = guarded(|| task.future.as_mut().poll(&mut Context::from_waker(&waker)));
+        if matches!(outcome, Some(Poll::Pending)) {
+            return true;
+        }
+        let dropped = self.remove(index);
+        if outcome.is_none() || !dropped {
+            self.panics += 1;
+            on_panic(id);
+        }
         true
     }
-    pub fn awake(&mut self) {}
+
+    /// Ends a task and drops its future; false when that panicked.
+    fn remove(&mut self, index: u32) -> bool {
+        let slot = &mut self.slots[index as usize];
+        let Some(task) = slot.task.take() else { return true };
+        slot.generation = slot.generation.wrapping_add(1);
+        slot.next_free = self.free;
+        self.free = index;
+        self.live -= 1;
+        task.end()
+    }
+}
+
+impl Drop for Tasks {
+    fn drop(&mut self) {
+        for slot in &mut self.slots {
+            if let Some(task) = slot.task.take() {
+                task.end();
+            }
+        }
+    }
+}
+
+impl Task {
+    /// Drops the future; false when that panicked. Wakes are stale from here on, those by the drop itself included.
+    fn end(self) -> bool {
+        self.cell.end();
+        guarded(|| drop(self.future)).is_some()
+    }
+}
+
+/// Runs the code of a task; `None` when it panicked.
+fn guarded<R>(code: impl FnOnce() -> R) -> Option<R> {
+    match catch_unwind(AssertUnwindSafe(code)) {
+        Ok(value) => Some(value),
+        Err(payload) => {
+            // What was panicked with is the task's own, and its drop may panic again: then it is better leaked.
+            if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+                mem::forget(second);
+            }
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use super::*;
+    use std::cell::{Cell, RefCell};
+    use std::future::poll_fn;
+    use std::rc::Rc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::{Condvar, Mutex, mpsc};
+    use std::task::Waker;
+
+    #[derive(Default)]
+    struct TestBell {
+        rung: Mutex<usize>,
+        changed: Condvar,
+    }
+
+    impl TestBell {
+        fn wait(&self) {
+            let rung = self.rung.lock().unwrap();
+            *self.changed.wait_while(rung, |rung| *rung == 0).unwrap() = 0;
+        }
+    }
+
+    impl Bell for TestBell {
+        fn ring(&self) {
+            *self.rung.lock().unwrap() += 1;
+            self.changed.notify_one();
+        }
+    }
+
+    fn executor(limit: usize) -> (Tasks, std::sync::Arc<TestBell>) {
+        let bell = std::sync::Arc::new(TestBell::default());
+        (Tasks::new(limit, bell.clone()), bell)
+    }
+
+    fn run(tasks: &mut Tasks, at_most: usize) -> usize {
+        tasks.run(at_most, &mut |id| panic!("{id:?} panicked"))
+    }
+
+    /// A task that notes its polls and hands out its waker, until it is told to end.
+    #[derive(Default)]
+    struct Probe {
+        polls: Cell<usize>,
+        waker: RefCell<Option<Waker>>,
+        end: Cell<bool>,
+    }
+
+    impl Probe {
+        fn spawn(tasks: &mut Tasks) -> (Rc<Self>, TaskId) {
+            let probe = Rc::new(Self::default());
+            let seen = probe.clone();
+            let future = poll_fn(move |cx| {
+                seen.polls.set(seen.polls.get() + 1);
+                *seen.waker.borrow_mut() = Some(cx.waker().clone());
+                if seen.end.get() { Poll::Ready(()) } else { Poll::Pending }
+            });
+            (probe, tasks.spawn(future).unwrap())
+        }
+
+        fn waker(&self) -> Waker {
+            self.waker.borrow().clone().unwrap()
+        }
+    }
+
+    #[test]
+    fn a_task_is_polled_when_spawned_and_when_woken_and_not_otherwise() {
+        let (mut tasks, _) = executor(1);
+        let (probe, id) = Probe::spawn(&mut tasks);
+        assert!(tasks.has_woken());
+        assert_eq!([run(&mut tasks, 9), run(&mut tasks, 9)], [1, 0]);
+        assert!(!tasks.has_woken());
+        probe.end.set(true);
+        probe.waker().wake();
+        assert!(tasks.has_woken());
+        assert_eq!(run(&mut tasks, 9), 1);
+        assert_eq!((probe.polls.get(), tasks.len()), (2, 0));
+        assert_eq!(Rc::strong_count(&probe), 1, "the future is dropped as it ends");
+        assert!(!tasks.cancel(id));
+    }
+
+    #[test]
+    fn a_task_that_is_woken_twice_is_polled_once() {
+        let (mut tasks, _) = executor(1);
+        let (probe, _) = Probe::spawn(&mut tasks);
+        run(&mut tasks, 9);
+        let waker = probe.waker();
+        waker.wake_by_ref();
+        waker.wake();
+        assert_eq!(run(&mut tasks, 9), 1);
+        assert!(!tasks.has_woken());
+    }
+
+    #[test]
+    fn a_task_that_wakes_itself_runs_again_in_the_next_call() {
+        let (mut tasks, _) = executor(1);
+        let mut left = 3;
+        let yielding = poll_fn(move |cx| {
+            cx.waker().wake_by_ref();
+            left -= 1;
+            if left == 0 { Poll::Ready(()) } else { Poll::Pending }
+        });
+        tasks.spawn(yielding).unwrap();
+        assert_eq!([run(&mut tasks, 9), run(&mut tasks, 9)], [1, 1]);
+        assert!(!tasks.before_sleep());
+        assert_eq!(run(&mut tasks, 9), 1);
+        assert_eq!(run(&mut tasks, 9), 0);
+        assert_eq!(tasks.stale_wakes(), 1, "its last wake came as it ended");
+    }
+
+    #[test]
+    fn tasks_run_in_the_order_of_their_wakes_as_far_as_the_bound_allows() {
+        let (mut tasks, _) = executor(5);
+        let probes: Vec<_> = (0..5).map(|_| Probe::spawn(&mut tasks).0).collect();
+        let polls = || probes.iter().map(|probe| probe.polls.get()).collect::<Vec<_>>();
+        assert_eq!(run(&mut tasks, 3), 3);
+        assert_eq!(polls(), [1, 1, 1, 0, 0]);
+        probes[1].waker().wake();
+        probes[0].waker().wake();
+        assert_eq!(run(&mut tasks, 3), 3);
+        assert_eq!(polls(), [1, 2, 1, 1, 1]);
+        assert_eq!(run(&mut tasks, 0), 0);
+        assert_eq!(run(&mut tasks, 3), 1);
+        assert_eq!(polls(), [2, 2, 1, 1, 1]);
+    }
+
+    #[test]
+    fn a_full_executor_gives_the_future_back_until_a_task_ends() {
+        let (mut tasks, _) = executor(1);
+        let (_, first) = Probe::spawn(&mut tasks);
+        let kept = Rc::new(());
+        let held = kept.clone();
+        let full = tasks.spawn(async move { drop(held) }).unwrap_err();
+        assert_eq!((full.limit, Rc::strong_count(&kept)), (1, 2));
+        assert!(tasks.cancel(first));
+        let second = tasks.spawn(full.value).unwrap();
+        assert_ne!(first, second);
+        assert!(!tasks.cancel(first), "a stale name must not hit the slot's new task");
+        assert_eq!(run(&mut tasks, 9), 1, "the cancelled one is passed over");
+        assert_eq!(Rc::strong_count(&kept), 1);
+    }
+
+    #[test]
+    fn wakes_of_a_cancelled_task_are_counted_and_do_nothing() {
+        let (mut tasks, _) = executor(1);
+        let (probe, id) = Probe::spawn(&mut tasks);
+        run(&mut tasks, 9);
+        let waker = probe.waker();
+        waker.wake_by_ref();
+        assert!(tasks.cancel(id));
+        assert_eq!(Rc::strong_count(&probe), 1);
+        assert_eq!(run(&mut tasks, 9), 0);
+        assert_eq!(tasks.stale_wakes(), 1, "it was queued when it was cancelled");
+        waker.wake();
+        assert!(!tasks.has_woken());
+        assert_eq!((tasks.stale_wakes(), probe.polls.get()), (2, 1));
+    }
+
+    struct PanicsWhenDropped;
+    impl Drop for PanicsWhenDropped {
+        fn drop(&mut self) {
+            panic!("as it is dropped");
+        }
+    }
+
+    #[test]
+    fn a_panic_ends_its_task_only() {
+        let (mut tasks, _) = executor(9);
+        let dies = tasks.spawn(async { panic!("in the poll") }).unwrap();
+        let dies_late = tasks
+            .spawn(async {
+                let _held = PanicsWhenDropped;
+            })
+            .unwrap();
+        let vicious = tasks.spawn(async { std::panic::panic_any(PanicsWhenDropped) }).unwrap();
+        let (probe, _) = Probe::spawn(&mut tasks);
+        let held = PanicsWhenDropped;
+        let cancelled = tasks
+            .spawn(async {
+                let _held = held;
+                std::future::pending::<()>().await;
+            })
+            .unwrap();
+        let mut reported = Vec::new();
+        assert_eq!(tasks.run(9, &mut |id| reported.push(id)), 5);
+        assert_eq!(reported, [dies, dies_late, vicious]);
+        assert_eq!((probe.polls.get(), tasks.len()), (1, 2));
+        assert!(tasks.cancel(cancelled));
+        assert_eq!((tasks.panics(), tasks.len()), (4, 1));
+    }
+
+    #[test]
+    fn dropping_the_executor_drops_every_future_and_leaves_wakers_harmless() {
+        let (mut tasks, bell) = executor(9);
+        let (probe, _) = Probe::spawn(&mut tasks);
+        let (woken, _) = Probe::spawn(&mut tasks);
+        let (unpolled, _) = Probe::spawn(&mut tasks);
+        tasks.spawn(async move { drop(PanicsWhenDropped) }).unwrap();
+        run(&mut tasks, 2);
+        woken.waker().wake();
+        let waker = probe.waker();
+        drop(tasks);
+        assert!([&probe, &woken, &unpolled].iter().all(|probe| Rc::strong_count(probe) == 1));
+        waker.wake_by_ref();
+        waker.wake();
+        assert_eq!(*bell.rung.lock().unwrap(), 0);
+    }
+
+    #[test]
+    fn a_future_may_wake_itself_and_others_as_it_is_dropped() {
+        struct WakesWhenDropped(Rc<Probe>);
+        impl Drop for WakesWhenDropped {
+            fn drop(&mut self) {
+                self.0.waker().wake();
+            }
+        }
+        let (mut tasks, _) = executor(9);
+        let (probe, id) = Probe::spawn(&mut tasks);
+        let (other, _) = Probe::spawn(&mut tasks);
+        run(&mut tasks, 9);
+        let guards = [&probe, &other].map(|probe| WakesWhenDropped(probe.clone()));
+        tasks
+            .spawn(async move {
+                let _guards = guards;
+                std::future::pending::<()>().await;
+            })
+            .unwrap();
+        run(&mut tasks, 9);
+        assert!(tasks.cancel(id));
+        drop(tasks);
+        assert_eq!((probe.polls.get(), other.polls.get()), (1, 1));
+    }
+
+    #[test]
+    fn the_bell_rings_once_a_sleep_and_never_for_a_lane_that_is_awake() {
+        let (mut tasks, bell) = executor(9);
+        let probes = [Probe::spawn(&mut tasks).0, Probe::spawn(&mut tasks).0];
+        let rings = || *bell.rung.lock().unwrap();
+        assert!(!tasks.before_sleep(), "a new task counts as woken");
+        run(&mut tasks, 9);
+        assert!(tasks.before_sleep() && tasks.before_sleep());
+        tasks.awake();
+        probes[0].waker().wake();
+        assert_eq!(rings(), 0);
+        assert!(!tasks.before_sleep());
+        run(&mut tasks, 9);
+        assert!(tasks.before_sleep());
+        probes[0].waker().wake();
+        probes[1].waker().wake();
+        assert_eq!(rings(), 1);
+        tasks.awake();
+        assert_eq!(run(&mut tasks, 9), 2);
+        assert!(tasks.before_sleep());
+        probes[1].waker().wake();
+        assert_eq!(rings(), 2);
+    }
+
+    /// Every task needs a number of wakes, each shown by a flag that only the wake makes visible; the lane sleeps
+    /// whenever it may, so one lost wake would hang this test.
+    #[test]
+    fn wakers_work_on_other_threads_and_no_wake_is_lost() {
+        const TASKS: usize = 50;
+        const WAKES: usize = 400;
+        let (mut tasks, bell) = executor(TASKS);
+        let (sender, receiver) = mpsc::channel::<(Waker, std::sync::Arc<AtomicBool>)>();
+        let receiver = std::sync::Arc::new(Mutex::new(receiver));
+        let wakers: Vec<_> = (0..3)
+            .map(|_| {
+                std::thread::spawn({
+                    let receiver = receiver.clone();
+                    move || serve(&receiver)
+                })
+            })
+            .collect();
+        let finished = Rc::new(Cell::new(0));
+        for _ in 0..TASKS {
+            let (sender, finished) = (sender.clone(), finished.clone());
+            let mut left = WAKES;
+            let flag = std::sync::Arc::new(AtomicBool::new(true));
+            let future = poll_fn(move |cx| {
+                if !flag.swap(false, Ordering::Relaxed) {
+                    return Poll::Pending;
+                }
+                if left == 0 {
+                    finished.set(finished.get() + 1);
+                    return Poll::Ready(());
+                }
+                left -= 1;
+                sender.send((cx.waker().clone(), flag.clone())).unwrap();
+                Poll::Pending
+            });
+            tasks.spawn(future).unwrap();
+        }
+        drop(sender);
+        while !tasks.is_empty() {
+            run(&mut tasks, 16);
+            if !tasks.is_empty() && tasks.before_sleep() {
+                bell.wait();
+                tasks.awake();
+            }
+        }
+        let served: usize = wakers.into_iter().map(|thread| thread.join().unwrap()).sum();
+        assert_eq!((finished.get(), served, tasks.stale_wakes()), (TASKS, TASKS * WAKES, 0));
+    }
+
+    /// Shows the flag and wakes, half of the time with the waker that was sent and half with a clone.
+    fn serve(receiver: &Mutex<mpsc::Receiver<(Waker, std::sync::Arc<AtomicBool>)>>) -> usize {
+        let mut served = 0;
+        loop {
+            let next = receiver.lock().unwrap().recv();
+            let Ok((waker, flag)) = next else { return served };
+            flag.store(true, Ordering::Relaxed);
+            match served % 2 {
+                0 => waker.wake(),
+                _ => waker.clone().wake_by_ref(),
+            }
+            served += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+#[cfg(loom)]
+mod loom_tests {
+    use super::*;
+    use crate::sync::atomic::AtomicBool;
+    use crate::sync::model::ModelBell;
+    use crate::sync::{Arc, Ordering};
+    use loom::thread;
+    use std::cell::{Cell, RefCell};
+    use std::future::poll_fn;
+    use std::rc::Rc;
+    use std::task::Waker;
+
+    fn executor(limit: usize) -> (Tasks, std::sync::Arc<ModelBell>) {
+        let bell = std::sync::Arc::new(ModelBell::default());
+        (Tasks::new(limit, bell.clone()), bell)
+    }
+
+    fn run(tasks: &mut Tasks) -> usize {
+        tasks.run(4, &mut |id| panic!("{id:?} panicked"))
+    }
+
+    /// Runs as a lane does, sleeping whenever it may, until all tasks have ended.
+    fn run_to_end(tasks: &mut Tasks, bell: &ModelBell) {
+        loop {
+            run(tasks);
+            if tasks.is_empty() {
+                return;
+            }
+            if tasks.before_sleep() {
+                bell.wait();
+                tasks.awake();
+            }
+        }
+    }
+
+    /// Spawns a task that ends when `ready` says so, polls it once, and returns its waker.
+    fn spawn(tasks: &mut Tasks, ready: impl Fn() -> bool + 'static) -> (TaskId, Waker) {
+        let waker = Rc::new(RefCell::new(None));
+        let out = waker.clone();
+        let future = poll_fn(move |cx| {
+            out.borrow_mut().get_or_insert_with(|| cx.waker().clone());
+            if ready() { Poll::Ready(()) } else { Poll::Pending }
+        });
+        let id = tasks.spawn(future).unwrap();
+        run(tasks);
+        let waker = waker.borrow_mut().take().unwrap();
+        (id, waker)
+    }
+
+    /// The flags are relaxed: only the wake itself carries them to the poll, also the wake that finds the task queued.
+    /// Three threads have more interleavings than can all be tried, hence the bound on involuntary switches.
+    #[test]
+    fn loom_no_wake_of_two_threads_is_lost_and_each_shows_what_came_before_it() {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            let (mut tasks, bell) = executor(1);
+            let flags = [Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false))];
+            let seen = flags.clone();
+            let (_, waker) = spawn(&mut tasks, move || seen.iter().all(|flag| flag.load(Ordering::Relaxed)));
+            let threads = flags.map(|flag| {
+                let waker = waker.clone();
+                thread::spawn(move || {
+                    flag.store(true, Ordering::Relaxed);
+                    waker.wake();
+                })
+            });
+            drop(waker);
+            run_to_end(&mut tasks, &bell);
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn loom_a_wake_may_race_with_the_end_of_its_task() {
+        loom::model(|| {
+            let (mut tasks, bell) = executor(1);
+            let polls = Cell::new(0);
+            let (_, waker) = spawn(&mut tasks, move || polls.replace(polls.get() + 1) == 1);
+            let other = waker.clone();
+            let waking = thread::spawn(move || other.wake());
+            waker.wake();
+            run_to_end(&mut tasks, &bell);
+            waking.join().unwrap();
+            assert_eq!(run(&mut tasks), 0);
+            assert!(tasks.stale_wakes() <= 1 && tasks.before_sleep());
+        });
+    }
+
+    /// The slot's next task must not hear the wakes of the one before.
+    #[test]
+    fn loom_a_wake_may_race_with_cancelling_and_the_slot_serves_again() {
+        loom::model(|| {
+            let (mut tasks, _) = executor(1);
+            let (old, waker) = spawn(&mut tasks, || false);
+            let waking = thread::spawn(move || {
+                waker.wake_by_ref();
+                waker.wake();
+            });
+            assert!(tasks.cancel(old));
+            let (new, _) = spawn(&mut tasks, || false);
+            waking.join().unwrap();
+            assert_eq!(run(&mut tasks), 0);
+            assert!((1..=2).contains(&tasks.stale_wakes()), "one at least came after the end, or was queued at it");
+            assert!(!tasks.cancel(old) && tasks.cancel(new));
+        });
+    }
+
+    /// loom reports the cell, or the inbox, if it is not freed.
+    #[test]
+    fn loom_wakes_may_race_with_the_end_of_the_lane() {
+        loom::model(|| {
+            let (mut tasks, _) = executor(2);
+            let wakers = [spawn(&mut tasks, || false).1, spawn(&mut tasks, || false).1];
+            let [one, two] = wakers;
+            let waking = thread::spawn(move || {
+                let copy = one.clone();
+                drop(one);
+                copy.wake();
+                two.wake();
+            });
+            drop(tasks);
+            waking.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn loom_a_wake_during_a_poll_is_a_poll_afterwards() {
+        loom::model(|| {
+            let (mut tasks, bell) = executor(1);
+            let flag = Arc::new(AtomicBool::new(false));
+            let seen = flag.clone();
+            let (_, waker) = spawn(&mut tasks, move || seen.load(Ordering::Relaxed));
+            waker.wake_by_ref();
+            let waking = thread::spawn(move || {
+                flag.store(true, Ordering::Relaxed);
+                waker.wake();
+            });
+            run_to_end(&mut tasks, &bell);
+            waking.join().unwrap();
+        });
+    }
+
+    /// Two wakes of one task make one or two polls, depending on whether a poll began in between.
+    #[test]
+    fn loom_a_task_is_queued_once_however_often_it_is_woken() {
+        loom::model(|| {
+            let (mut tasks, _) = executor(1);
+            let (_, waker) = spawn(&mut tasks, || false);
+            let other = waker.clone();
+            let waking = thread::spawn(move || other.wake());
+            waker.wake();
+            let polls = run(&mut tasks);
+            waking.join().unwrap();
+            let polls = polls + run(&mut tasks);
+            assert!((1..=2).contains(&polls));
+            assert_eq!((run(&mut tasks), tasks.stale_wakes()), (0, 0));
+        });
+    }
 }

@@ -54,7 +54,11 @@ pub struct Wheel<T> {
     /// Head of the unused entries, linked by `next`.
     free: u32,
     len: usize,
+    /// One bit for each level that holds something, and for each of its lists that does.
+    levels: u16,
     occupied: [u64; LEVELS],
+    /// The list that the cursor has reached and that is not yet moved as a whole; [`DUE`] when there is none.
+    sinking: usize,
     heads: [u32; DUE + 1],
 }
 
@@ -69,7 +73,9 @@ impl<T: Copy> Wheel<T> {
             entries: Vec::with_capacity(capacity),
             free: NONE,
             len: 0,
+            levels: 0,
             occupied: [0; LEVELS],
+            sinking: DUE,
             heads: [NONE; DUE + 1],
         }
     }
@@ -155,6 +161,7 @@ impl<T: Copy> Wheel<T> {
             match self.earliest() {
                 Some((list, start)) if start <= target => {
                     self.cursor = start;
+                    self.sinking = list;
                     left = self.sink(list, left);
                 }
                 _ => {
@@ -181,12 +188,15 @@ impl<T: Copy> Wheel<T> {
     }
 
     /// The occupied list of the levels that the cursor reaches first, with the tick at which it does.
+    ///
+    /// What a lower level holds is due before anything of a higher one, except what is left in the list that sinks.
     fn earliest(&self) -> Option<(usize, u64)> {
-        let first_of = |level: usize| {
-            let slot = self.occupied[level].trailing_zeros() as usize;
-            (level * LISTS_PER_LEVEL + slot, start_of(self.cursor, level, slot))
-        };
-        (0..LEVELS).filter(|&level| self.occupied[level] != 0).map(first_of).min_by_key(|&(_, start)| start)
+        if self.sinking != DUE {
+            return Some((self.sinking, self.cursor));
+        }
+        let level = self.levels.trailing_zeros() as usize;
+        let slot = self.occupied.get(level)?.trailing_zeros() as usize;
+        Some((level * LISTS_PER_LEVEL + slot, start_of(self.cursor, level, slot)))
     }
 
     fn list_of(&self, tick: u64) -> usize {
@@ -261,9 +271,15 @@ impl<T: Copy> Wheel<T> {
         if list == DUE {
             return;
         }
+        if list == self.sinking {
+            self.sinking = DUE;
+        }
+        let level = list / LISTS_PER_LEVEL;
         let bit = 1 << (list % LISTS_PER_LEVEL);
-        let mask = &mut self.occupied[list / LISTS_PER_LEVEL];
+        let mask = &mut self.occupied[level];
         *mask = if occupied { *mask | bit } else { *mask & !bit };
+        let empty = *mask == 0;
+        self.levels = if empty { self.levels & !(1 << level) } else { self.levels | 1 << level };
     }
 }
 
@@ -394,6 +410,33 @@ mod tests {
     }
 
     #[test]
+    fn a_list_that_was_emptied_serves_the_next_round() {
+        let mut wheel = Wheel::new(1, 1);
+        for round in 0..10 {
+            let now = round * 64;
+            assert_eq!(expired(&mut wheel, now + 22, 9), []);
+            wheel.insert(now + 22, now + 36, round);
+            assert_eq!(wheel.next(), Some(now + 36));
+            assert_eq!(expired(&mut wheel, now + 35, 9), []);
+            assert_eq!(expired(&mut wheel, now + 36, 9), [round]);
+        }
+    }
+
+    #[test]
+    fn a_half_moved_list_may_be_cancelled_empty_and_used_again() {
+        let mut wheel = Wheel::new(1, 2);
+        let ids = [wheel.insert(0, 70, 1), wheel.insert(0, 80, 2)];
+        assert_eq!(expired(&mut wheel, 64, 1), [], "one of the two is moved");
+        assert!(wheel.next().unwrap() <= 64);
+        assert_eq!(ids.map(|id| wheel.cancel(id)), [Some(1), Some(2)]);
+        let round = 64 * 64;
+        assert_eq!(expired(&mut wheel, round, 9), []);
+        wheel.insert(round, round + 70, 3);
+        assert_eq!(wheel.next(), Some(round + 64));
+        assert_eq!(expired(&mut wheel, round + 70, 9), [3]);
+    }
+
+    #[test]
     fn deadlines_at_the_end_of_time_are_safe() {
         for resolution in [0, 1, 3, MS, u64::MAX] {
             let mut wheel = Wheel::new(resolution, 2);
@@ -492,6 +535,7 @@ mod tests {
             }
             if limit == usize::MAX {
                 assert!(self.first_due().is_none_or(|due| due > self.now), "missed at {}", self.now);
+                assert!(self.wheel.next().is_none_or(|next| next > self.now), "would look again at {}", self.now);
             }
         }
 

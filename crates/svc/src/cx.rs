@@ -176,7 +176,7 @@ impl<'a> Cx<'a> {
     /// # Errors
     /// [`Error::TasksFull`] at the bound of tasks.
     pub fn spawn(&mut self, future: impl Future<Output = ()> + 'static) -> Result<(), Error> {
-        self.core.tasks.spawn(Box::pin(future)).map(drop).map_err(|_| Error::TasksFull)
+        self.core.tasks.spawn(future).map(drop).map_err(|_| Error::TasksFull)
     }
 
     /// Counts `requests` answered or taken (`requests`): only the service knows what a request is.
