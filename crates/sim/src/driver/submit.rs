@@ -63,7 +63,8 @@ impl State {
                 *send = Some((asked, chain));
                 return self.make_ready_socket(lane, socket);
             }
-            (Some(Body::Datagram { receive: receive @ None, .. }), Op::ReceiveDatagrams { into, .. }) => {
+            (Some(Body::Datagram { receive: receive @ None, .. }), Op::ReceiveDatagrams { mut into, .. }) => {
+                into.clear();
                 *receive = Some((asked, into));
             }
             (Some(&mut Body::Datagram { port, .. }), Op::SendDatagrams { trains, .. }) => {
@@ -303,7 +304,10 @@ pub(super) fn refused(op: Op, fault: Fault) -> Outcome {
     match op {
         Op::ReceiveInto { lease, .. } | Op::Read { lease, .. } => Outcome::Filled { lease, fault: Some(fault) },
         Op::Send { chain, .. } => Outcome::Sent { bytes: 0, rest: chain, fault: Some(fault) },
-        Op::ReceiveDatagrams { into, .. } => Outcome::Arrived { batch: into, fault: Some(fault) },
+        Op::ReceiveDatagrams { mut into, .. } => {
+            into.clear();
+            Outcome::Arrived { batch: into, fault: Some(fault) }
+        }
         Op::SendDatagrams { mut trains, .. } => {
             let refused = trains.trains().iter().map(Train::datagrams).sum::<usize>() as u32;
             trains.clear();
