@@ -1,9 +1,9 @@
 //! Carrying out what the lane submitted, and ending it early.
 
+use super::Asked;
 use super::hand_over::entry;
 use super::lane::Sleep;
 use super::sockets::{Body, Receiving, StreamSocket};
-use super::{Asked, BAD_DESCRIPTOR};
 use crate::faults::{FaultKind, Planted};
 use crate::net::connect::Opener;
 use crate::world::{Event, State};
@@ -61,7 +61,7 @@ impl State {
             }
             (Some(Body::Stream(StreamSocket { send: send @ None, .. })), Op::Send { chain, .. }) => {
                 *send = Some((asked, chain));
-                return self.make_ready_socket(lane, socket);
+                return self.attempt_send(lane, socket);
             }
             (Some(Body::Datagram { receive: receive @ None, .. }), Op::ReceiveDatagrams { mut into, .. }) => {
                 into.clear();
@@ -70,25 +70,21 @@ impl State {
             (Some(&mut Body::Datagram { port, .. }), Op::SendDatagrams { trains, .. }) => {
                 return self.send_datagrams(lane, asked, socket, port, trains);
             }
-            (_, op) => return self.complete(lane, asked, Some(socket), refused(op, BAD_DESCRIPTOR)),
+            (_, op) => return self.complete(lane, asked, Some(socket), refused(op, Fault::CANCELLED)),
         }
         self.wake_socket(lane, socket);
     }
 
-    /// Puts a socket into the ready list.
-    fn make_ready_socket(&mut self, lane: usize, socket: Socket) {
+    /// Puts a socket into the ready list if an operation on it can go on.
+    pub(crate) fn wake_socket(&mut self, lane: usize, socket: Socket) {
+        if !self.can_go_on(lane, socket) {
+            return;
+        }
         let own = &mut self.lanes[lane];
         if let Some(slot) = own.sockets.get(socket)
             && !std::mem::replace(&mut slot.is_ready, true)
         {
             own.ready.push(socket);
-        }
-    }
-
-    /// Puts a socket into the ready list if an operation on it can go on.
-    pub(crate) fn wake_socket(&mut self, lane: usize, socket: Socket) {
-        if self.can_go_on(lane, socket) {
-            self.make_ready_socket(lane, socket);
         }
     }
 
@@ -241,7 +237,7 @@ impl State {
 
     fn close(&mut self, lane: usize, asked: Asked, socket: Socket, reset: bool) {
         if self.lanes[lane].sockets.open(socket).is_none() {
-            return self.complete(lane, asked, None, Outcome::Failed(BAD_DESCRIPTOR));
+            return self.complete(lane, asked, None, Outcome::Failed(Fault::CANCELLED));
         }
         if self.plants(Planted::EarlyClose) {
             let early = super::lane::Entry { is_barrier: false, ..entry(asked, Some(socket), Outcome::Closed) };
