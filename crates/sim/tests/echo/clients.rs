@@ -83,7 +83,7 @@ impl Client {
 
     /// Sends the next parts, as far as the buffer takes them.
     fn send(&mut self, random: &mut Random) {
-        let most = if self.habit == Habit::Crumbs { 1 } else { self.message.len() / 12 + 1 };
+        let most = if self.habit == Habit::Crumbs { 1 } else { self.message.len() / 24 + 1 };
         let parts = match self.habit {
             Habit::Asking => (self.got == self.sent) as usize,
             _ => self.message.len(),
