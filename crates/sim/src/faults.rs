@@ -55,7 +55,8 @@ faults! {
     reset: Reset,
     /// Accepting ends with [`NoDescriptor`](corelane_seam::Reason::NoDescriptor).
     refused_accept: RefusedAccept,
-    /// A stop or cancel takes effect late, when the operation may have ended by itself; counted if it had.
+    /// A stop or cancel takes effect late, or bytes arrive just before a close: counted if that lets the operation end by
+    /// itself.
     cancel_race: CancelRace,
     /// The clock jumps forward, by up to two seconds; drawn at each step.
     clock_jump: ClockJump,

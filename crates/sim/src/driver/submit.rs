@@ -243,6 +243,9 @@ impl State {
             let early = super::lane::Entry { is_barrier: false, ..entry(asked, Some(socket), Outcome::Closed) };
             self.enqueue(lane, early);
         }
+        if self.is_struck(FaultKind::CancelRace) && self.receive_in_time(lane, socket) {
+            self.count(FaultKind::CancelRace);
+        }
         self.cancel_on_socket(lane, socket);
         self.cancel_send(lane, socket);
         let Some(slot) = self.lanes[lane].sockets.get(socket) else { return };
@@ -258,6 +261,18 @@ impl State {
             }
         }
         self.complete_close(lane, socket);
+    }
+
+    /// Has what is on its way to a receive arrive before the receive is cancelled; answers whether that ended it.
+    fn receive_in_time(&mut self, lane: usize, socket: Socket) -> bool {
+        let Some(&mut StreamSocket { stream, side, receive: Some(_), .. }) = self.lanes[lane].sockets.stream(socket) else {
+            return false;
+        };
+        while self.net.streams[&stream].pipes[1 - side].has_flight() {
+            self.arrive(stream, 1 - side);
+        }
+        self.attempt_receive(lane, socket);
+        self.lanes[lane].sockets.stream(socket).is_some_and(|at| at.receive.is_none())
     }
 
     fn cancel_send(&mut self, lane: usize, socket: Socket) {

@@ -118,6 +118,20 @@ fn a_stop_that_comes_late_may_find_the_operation_ended() {
 }
 
 #[test]
+fn bytes_that_arrive_just_before_a_close_are_still_delivered() {
+    let mut bench = Bench::new(Faults { cancel_race: 1_000, ..Faults::none() });
+    let (socket, peer) = bench.pipe();
+    let receive = bench.push(0, Op::Receive { socket });
+    bench.settle();
+    peer.send(b"just in time");
+    let close = bench.push(0, Op::Close { socket, reset: false });
+    assert!(matches!(bench.end(close), Outcome::Closed));
+    let outcome = bench.take(receive).unwrap().outcome;
+    assert!(matches!(outcome, Outcome::Received(bytes) if *bytes == *b"just in time"));
+    assert_eq!(bench.world.report().faults.of(FaultKind::CancelRace), 1);
+}
+
+#[test]
 fn the_log_names_what_happened() {
     let mut bench = Bench::new(Faults::none());
     let (_, peer) = bench.pipe();
