@@ -20,7 +20,7 @@ fn seeds(default: u64) -> std::ops::Range<u64> {
 
 #[test]
 fn every_seed_echoes_under_faults() {
-    let (mut faults, mut operations, mut least, seeds) = (FaultCounts::default(), 0, u64::MAX, seeds(1_500));
+    let (mut faults, mut operations, mut least, seeds) = (FaultCounts::default(), 0, u64::MAX, seeds(2_000));
     for seed in seeds.clone() {
         let (report, found) = echo::play(seed, Faults::all(seed), None);
         assert_eq!(found, Ok(()), "seed {seed}");

@@ -258,6 +258,10 @@ impl State {
     /// The sudden end of a lane.
     fn end_lane(&mut self, lane: usize) {
         self.ledger.abandon(lane);
+        // Work that nobody waits for any more holds memory.
+        let is_mine =
+            |event: &Event| matches!(event, Event::File { lane: of, .. } | Event::Offload { lane: of, .. } if *of == lane);
+        self.clock.strike_out(is_mine);
         let (host, arena, tuning) = (self.lanes[lane].host, self.lanes[lane].arena.clone(), self.lanes[lane].tuning);
         let mut ended = std::mem::replace(&mut self.lanes[lane], lane::Lane::new(host, arena, tuning));
         self.lanes[lane].sleep = Sleep::Gone;

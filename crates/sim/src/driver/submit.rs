@@ -91,14 +91,10 @@ impl State {
     fn can_go_on(&self, lane: usize, socket: Socket) -> bool {
         match self.lanes[lane].sockets.peek(socket) {
             Some(Body::Listener { port, accept: Some(_) }) => !self.net.listeners[port].queue.is_empty(),
-            Some(Body::Stream(at)) if at.send.is_some() && self.net.streams[&at.stream].is_writable(at.side) => true,
-            _ => self.can_receive(lane, socket),
-        }
-    }
-
-    fn can_receive(&self, lane: usize, socket: Socket) -> bool {
-        match self.lanes[lane].sockets.peek(socket) {
-            Some(Body::Stream(at)) => at.receive.is_some() && self.net.streams[&at.stream].is_readable(at.side),
+            Some(Body::Stream(at)) => {
+                let stream = &self.net.streams[&at.stream];
+                (at.receive.is_some() && stream.is_readable(at.side)) || (at.send.is_some() && stream.is_writable(at.side))
+            }
             Some(Body::Datagram { port, receive: Some(_) }) => self.net.ports[port].is_readable(),
             _ => false,
         }
@@ -187,8 +183,7 @@ impl State {
         }
         self.attempt_receive(lane, socket);
         self.attempt_receive_datagrams(lane, socket);
-        // What has arrived is still delivered, once there is memory for it.
-        if is_under_way(self) && !self.can_receive(lane, socket) {
+        if is_under_way(self) {
             self.cancel_on_socket(lane, socket);
         }
         true

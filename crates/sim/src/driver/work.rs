@@ -42,9 +42,6 @@ impl State {
 
     /// Work on a file ends.
     pub(crate) fn work_on_file(&mut self, lane: usize, asked: Asked, work: FileWork) {
-        if self.lanes[lane].is_gone() {
-            return;
-        }
         let fails = self.strikes(FaultKind::FileError);
         let outcome = match work {
             FileWork::Read { lease, .. } if fails => Outcome::Filled { lease, fault: Some(DISK) },
@@ -89,9 +86,6 @@ impl State {
     /// Runs an offloaded call; a panic in it is its caller's fault and nobody else's.
     pub(crate) fn run_offloaded(&mut self, lane: usize, asked: Asked, work: OffloadWork) {
         let result = catch_unwind(AssertUnwindSafe(work.0));
-        if self.lanes[lane].is_gone() {
-            return;
-        }
         self.lanes[lane].offloaded -= 1;
         let outcome = match result {
             Ok(value) => Outcome::Offloaded(OffloadResult(value)),

@@ -1,7 +1,7 @@
 //! Connections: how they begin, what they hold, how they end.
 
 use crate::bench::{Bench, at, reason};
-use corelane_seam::{Arena, Chain, Driver, Op, Outcome, Reason, StreamOptions, Tuning};
+use corelane_seam::{Arena, Chain, Driver, Op, OpenOptions, Outcome, Reason, StreamOptions, Tuning, Wait};
 use corelane_sim::{Faults, Status, Violation};
 
 const SECOND: u64 = 1_000_000_000;
@@ -258,7 +258,14 @@ fn a_lane_that_ends_suddenly_resets_its_connections() {
     let (socket, peer) = bench.pipe();
     bench.push(0, Op::Receive { socket });
     bench.settle();
+    bench.world.write_file("file", b"");
+    let options = OpenOptions { read: true, ..OpenOptions::default() };
+    let Outcome::Opened { file, .. } = bench.run(0, Op::Open { path: "file".into(), options }) else { panic!("not opened") };
+    let lease = bench.arena.lease(1).unwrap();
+    bench.push(0, Op::Read { file, offset: 0, lease, until: 1 });
+    bench.collect(0, Wait::No);
     bench.lanes.clear();
+    assert_eq!(bench.arena.used(), 0);
     bench.settle();
     assert_eq!(failed(peer.status()), Some(Reason::Reset));
     assert!(matches!(bench.world.check(), Err(Violation::NeverEnded { lane: 0, .. })));

@@ -30,6 +30,19 @@ fn a_lane_that_does_not_want_to_sleep_lets_time_pass() {
 }
 
 #[test]
+fn time_can_pass_with_all_that_happens_and_nobody_running() {
+    let mut bench = Bench::new(Faults::none());
+    let (socket, peer) = bench.pipe();
+    let before = bench.world.report();
+    peer.send(b"on the way");
+    bench.world.pass(1);
+    assert_eq!((bench.lanes[0].readable_bytes(socket), bench.world.now()), (0, before.now + 1));
+    bench.world.pass(1_000_000);
+    assert_eq!((bench.lanes[0].readable_bytes(socket), bench.world.now()), (10, before.now + 1_000_001));
+    assert_eq!(bench.world.report().turns, before.turns);
+}
+
+#[test]
 fn a_bell_from_another_thread_wakes_a_sleeper() {
     let mut bench = Bench::new(Faults::none());
     bench.settle();

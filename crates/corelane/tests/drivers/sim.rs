@@ -1,0 +1,63 @@
+//! The rig of the simulated driver.
+
+use crate::rig::{Rig, Side};
+use corelane_seam::{Arena, Driver, Tuning};
+use corelane_sim::{Faults, SimDriver, World};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+const REAL: &str = "it polls descriptors that its world made";
+const NO_BLOCK: &str = "it never blocks: the world gives no turn until the time";
+
+pub struct SimRig {
+    drivers: [SimDriver; 2],
+    arenas: [Arena; 2],
+    world: World,
+}
+
+impl Rig for SimRig {
+    const CANNOT: &'static [(&'static str, &'static str)] = &[
+        ("a_descriptor_becomes_readable_and_writable", REAL),
+        ("the_end_of_a_descriptor_is_readable", REAL),
+        ("a_poll_can_be_cancelled", REAL),
+        ("a_wait_lasts_until_its_time", NO_BLOCK),
+        ("a_wait_ends_with_a_completion_only", NO_BLOCK),
+        ("at_the_limit_of_descriptors_accepting_stops_and_goes_on", "it has no descriptors; a fault of its own refuses accepts"),
+    ];
+
+    fn new(tuning: Tuning, memory: usize) -> Self {
+        let arenas = [(); 2].map(|()| Arena::new(memory).unwrap());
+        let world = World::new(1, Faults::none());
+        let drivers = arenas.clone().map(|arena| world.driver(arena, tuning));
+        Self { drivers, arenas, world }
+    }
+
+    fn driver(&mut self, side: Side) -> &mut dyn Driver {
+        &mut self.drivers[side as usize]
+    }
+
+    fn arena(&self, side: Side) -> &Arena {
+        &self.arenas[side as usize]
+    }
+
+    fn address(&self, _side: Side) -> SocketAddr {
+        "127.0.0.1:0".parse().unwrap()
+    }
+
+    fn address_v6(&self, _side: Side) -> SocketAddr {
+        "[::1]:0".parse().unwrap()
+    }
+
+    fn other_address(&self) -> SocketAddr {
+        "127.0.0.2:0".parse().unwrap()
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        PathBuf::from(name)
+    }
+
+    /// A collect of this driver never blocks, so the time for which both were allowed to wait passes here.
+    fn pass(&mut self) {
+        self.world.pass(400_000);
+    }
+}
