@@ -131,4 +131,5 @@ suite!(on_epoll: crate::epoll::EpollRig<0>);
 suite!(on_epoll_without_gro: crate::epoll::EpollRig<{ crate::epoll::NO_GRO }>);
 suite!(on_epoll_without_segment: crate::epoll::EpollRig<{ crate::epoll::NO_SEGMENT }>);
 suite!(on_epoll_without_pwait2: crate::epoll::EpollRig<{ crate::epoll::NO_PWAIT2 }>);
-suite!(on_sim: crate::sim::SimRig);
+suite!(on_sim: crate::sim::SimRig<false>);
+suite!(on_sim_when_late: crate::sim::SimRig<true>);
