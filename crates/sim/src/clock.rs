@@ -43,6 +43,11 @@ impl<E> Clock<E> {
         self.at(self.now.saturating_add(delay), event);
     }
 
+    /// Strikes events out.
+    pub(crate) fn strike_out(&mut self, mut is_void: impl FnMut(&E) -> bool) {
+        self.agenda.retain(|_, event| !is_void(event));
+    }
+
     /// When the next event is due.
     pub(crate) fn next_time(&self) -> Option<u64> {
         self.agenda.first_key_value().map(|(key, _)| key.0)
@@ -65,6 +70,8 @@ mod tests {
             clock.after(delay, name);
         }
         assert_eq!((clock.due(), clock.next_time()), (None, Some(START + 10)));
+        clock.after(5, 'x');
+        clock.strike_out(|&name| name == 'x');
         clock.advance(15);
         assert_eq!([clock.due(), clock.due(), clock.due()], [Some('a'), Some('b'), None]);
         clock.advance_to(START + 20);

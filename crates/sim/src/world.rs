@@ -206,6 +206,18 @@ impl World {
         })
     }
 
+    /// Lets `nanoseconds` pass, with all that happens in them, without a turn for anybody.
+    pub fn pass(&self, nanoseconds: u64) {
+        let state = &mut *self.0.borrow_mut();
+        let end = state.clock.now().saturating_add(nanoseconds);
+        state.let_happen();
+        while let Some(next) = state.clock.next_time().filter(|&next| next <= end) {
+            state.clock.advance_to(next);
+            state.let_happen();
+        }
+        state.clock.advance_to(end);
+    }
+
     /// Has [`World::step`] answer [`Turn::Alarm`] with `token` once the clock shows `time`, in nanoseconds.
     pub fn alarm(&self, time: u64, token: u64) {
         self.0.borrow_mut().clock.at(time, Event::Alarm { token });
@@ -318,10 +330,7 @@ impl State {
             self.clock.advance(jump);
         }
         loop {
-            (0..self.lanes.len()).for_each(|lane| self.hear(lane));
-            while let Some(event) = self.clock.due() {
-                self.happen(event);
-            }
+            self.let_happen();
             if let Some(chosen) = self.pick() {
                 return Some(chosen);
             }
@@ -331,6 +340,14 @@ impl State {
                 return Some(Chosen::Lane(lane));
             }
             self.clock.advance_to(next);
+        }
+    }
+
+    /// Everything whose time has come.
+    fn let_happen(&mut self) {
+        (0..self.lanes.len()).for_each(|lane| self.hear(lane));
+        while let Some(event) = self.clock.due() {
+            self.happen(event);
         }
     }
 

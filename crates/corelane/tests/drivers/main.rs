@@ -12,6 +12,7 @@ mod epoll;
 mod files;
 mod limits;
 mod rig;
+mod sim;
 mod streams;
 mod waiting;
 
@@ -130,3 +131,5 @@ suite!(on_epoll: crate::epoll::EpollRig<0>);
 suite!(on_epoll_without_gro: crate::epoll::EpollRig<{ crate::epoll::NO_GRO }>);
 suite!(on_epoll_without_segment: crate::epoll::EpollRig<{ crate::epoll::NO_SEGMENT }>);
 suite!(on_epoll_without_pwait2: crate::epoll::EpollRig<{ crate::epoll::NO_PWAIT2 }>);
+suite!(on_sim: crate::sim::SimRig<false>);
+suite!(on_sim_when_late: crate::sim::SimRig<true>);

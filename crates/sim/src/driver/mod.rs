@@ -63,7 +63,8 @@ impl Bell for SimBell {
 }
 
 /// The simulated driver of one lane; [`World::driver`] makes it. Its `collect` never blocks: where a real driver would
-/// sleep, it returns without completions, and [`World::step`] names the lane again when it has a reason to wake.
+/// sleep, it returns without completions, and [`World::step`] names the lane again when it has a reason to wake; a push
+/// is one, so that a test can drive it from outside.
 ///
 /// Dropping it is the sudden end of its lane: its connections are reset, and operations under way are a breach that
 /// [`World::check`] reports.
@@ -151,7 +152,9 @@ impl Driver for SimDriver {
         let state = &mut *self.world.0.borrow_mut();
         let number = state.ledger.enter(self.lane, handle, &op);
         state.log.note(state.clock.now(), Where::Lane(self.lane), "pushes", Detail::Handle(handle));
-        state.lanes[self.lane].submitted.push((Asked { number, handle }, op));
+        let own = &mut state.lanes[self.lane];
+        own.submitted.push((Asked { number, handle }, op));
+        own.sleep = Sleep::Awake;
     }
 
     fn collect(&mut self, wait: Wait, at_most: usize, completions: &mut Vec<Completion>) {
@@ -255,6 +258,10 @@ impl State {
     /// The sudden end of a lane.
     fn end_lane(&mut self, lane: usize) {
         self.ledger.abandon(lane);
+        // Work that nobody waits for any more holds memory.
+        let is_mine =
+            |event: &Event| matches!(event, Event::File { lane: of, .. } | Event::Offload { lane: of, .. } if *of == lane);
+        self.clock.strike_out(is_mine);
         let (host, arena, tuning) = (self.lanes[lane].host, self.lanes[lane].arena.clone(), self.lanes[lane].tuning);
         let mut ended = std::mem::replace(&mut self.lanes[lane], lane::Lane::new(host, arena, tuning));
         self.lanes[lane].sleep = Sleep::Gone;

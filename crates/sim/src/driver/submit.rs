@@ -1,9 +1,9 @@
 //! Carrying out what the lane submitted, and ending it early.
 
+use super::Asked;
 use super::hand_over::entry;
 use super::lane::Sleep;
 use super::sockets::{Body, Receiving, StreamSocket};
-use super::{Asked, BAD_DESCRIPTOR};
 use crate::faults::{FaultKind, Planted};
 use crate::net::connect::Opener;
 use crate::world::{Event, State};
@@ -61,21 +61,25 @@ impl State {
             }
             (Some(Body::Stream(StreamSocket { send: send @ None, .. })), Op::Send { chain, .. }) => {
                 *send = Some((asked, chain));
-                return self.make_ready_socket(lane, socket);
+                return self.attempt_send(lane, socket);
             }
-            (Some(Body::Datagram { receive: receive @ None, .. }), Op::ReceiveDatagrams { into, .. }) => {
+            (Some(Body::Datagram { receive: receive @ None, .. }), Op::ReceiveDatagrams { mut into, .. }) => {
+                into.clear();
                 *receive = Some((asked, into));
             }
             (Some(&mut Body::Datagram { port, .. }), Op::SendDatagrams { trains, .. }) => {
                 return self.send_datagrams(lane, asked, socket, port, trains);
             }
-            (_, op) => return self.complete(lane, asked, Some(socket), refused(op, BAD_DESCRIPTOR)),
+            (_, op) => return self.complete(lane, asked, Some(socket), refused(op, Fault::CANCELLED)),
         }
         self.wake_socket(lane, socket);
     }
 
-    /// Puts a socket into the ready list.
-    fn make_ready_socket(&mut self, lane: usize, socket: Socket) {
+    /// Puts a socket into the ready list if an operation on it can go on.
+    pub(crate) fn wake_socket(&mut self, lane: usize, socket: Socket) {
+        if !self.can_go_on(lane, socket) {
+            return;
+        }
         let own = &mut self.lanes[lane];
         if let Some(slot) = own.sockets.get(socket)
             && !std::mem::replace(&mut slot.is_ready, true)
@@ -84,24 +88,13 @@ impl State {
         }
     }
 
-    /// Puts a socket into the ready list if an operation on it can go on.
-    pub(crate) fn wake_socket(&mut self, lane: usize, socket: Socket) {
-        if self.can_go_on(lane, socket) {
-            self.make_ready_socket(lane, socket);
-        }
-    }
-
     fn can_go_on(&self, lane: usize, socket: Socket) -> bool {
         match self.lanes[lane].sockets.peek(socket) {
             Some(Body::Listener { port, accept: Some(_) }) => !self.net.listeners[port].queue.is_empty(),
-            Some(Body::Stream(at)) if at.send.is_some() && self.net.streams[&at.stream].is_writable(at.side) => true,
-            _ => self.can_receive(lane, socket),
-        }
-    }
-
-    fn can_receive(&self, lane: usize, socket: Socket) -> bool {
-        match self.lanes[lane].sockets.peek(socket) {
-            Some(Body::Stream(at)) => at.receive.is_some() && self.net.streams[&at.stream].is_readable(at.side),
+            Some(Body::Stream(at)) => {
+                let stream = &self.net.streams[&at.stream];
+                (at.receive.is_some() && stream.is_readable(at.side)) || (at.send.is_some() && stream.is_writable(at.side))
+            }
             Some(Body::Datagram { port, receive: Some(_) }) => self.net.ports[port].is_readable(),
             _ => false,
         }
@@ -190,8 +183,7 @@ impl State {
         }
         self.attempt_receive(lane, socket);
         self.attempt_receive_datagrams(lane, socket);
-        // What has arrived is still delivered, once there is memory for it.
-        if is_under_way(self) && !self.can_receive(lane, socket) {
+        if is_under_way(self) {
             self.cancel_on_socket(lane, socket);
         }
         true
@@ -240,11 +232,14 @@ impl State {
 
     fn close(&mut self, lane: usize, asked: Asked, socket: Socket, reset: bool) {
         if self.lanes[lane].sockets.open(socket).is_none() {
-            return self.complete(lane, asked, None, Outcome::Failed(BAD_DESCRIPTOR));
+            return self.complete(lane, asked, None, Outcome::Failed(Fault::CANCELLED));
         }
         if self.plants(Planted::EarlyClose) {
             let early = super::lane::Entry { is_barrier: false, ..entry(asked, Some(socket), Outcome::Closed) };
             self.enqueue(lane, early);
+        }
+        if self.is_struck(FaultKind::CancelRace) && self.receive_in_time(lane, socket) {
+            self.count(FaultKind::CancelRace);
         }
         self.cancel_on_socket(lane, socket);
         self.cancel_send(lane, socket);
@@ -261,6 +256,18 @@ impl State {
             }
         }
         self.complete_close(lane, socket);
+    }
+
+    /// Has what is on its way to a receive arrive before the receive is cancelled; answers whether that ended it.
+    fn receive_in_time(&mut self, lane: usize, socket: Socket) -> bool {
+        let Some(&mut StreamSocket { stream, side, receive: Some(_), .. }) = self.lanes[lane].sockets.stream(socket) else {
+            return false;
+        };
+        while self.net.streams[&stream].pipes[1 - side].has_flight() {
+            self.arrive(stream, 1 - side);
+        }
+        self.attempt_receive(lane, socket);
+        self.lanes[lane].sockets.stream(socket).is_some_and(|at| at.receive.is_none())
     }
 
     fn cancel_send(&mut self, lane: usize, socket: Socket) {
@@ -303,7 +310,10 @@ pub(super) fn refused(op: Op, fault: Fault) -> Outcome {
     match op {
         Op::ReceiveInto { lease, .. } | Op::Read { lease, .. } => Outcome::Filled { lease, fault: Some(fault) },
         Op::Send { chain, .. } => Outcome::Sent { bytes: 0, rest: chain, fault: Some(fault) },
-        Op::ReceiveDatagrams { into, .. } => Outcome::Arrived { batch: into, fault: Some(fault) },
+        Op::ReceiveDatagrams { mut into, .. } => {
+            into.clear();
+            Outcome::Arrived { batch: into, fault: Some(fault) }
+        }
         Op::SendDatagrams { mut trains, .. } => {
             let refused = trains.trains().iter().map(Train::datagrams).sum::<usize>() as u32;
             trains.clear();

@@ -14,23 +14,27 @@ const DISK: Fault = Fault { reason: Reason::Other, number: 5 };
 impl State {
     /// Starts work on a file; it ends after some time.
     pub(super) fn start_on_file(&mut self, lane: usize, asked: Asked, op: Op) {
-        let files = &mut self.lanes[lane].files;
-        let work = match op {
-            Op::Open { path, options } => FileWork::Open { path, options },
-            Op::CloseFile { file } => {
-                let outcome = if files.remove(file) { Outcome::Done } else { Outcome::Failed(BAD_DESCRIPTOR) };
-                return self.complete(lane, asked, None, outcome);
+        let open = match &op {
+            Op::Read { file, .. } | Op::Write { file, .. } | Op::Sync { file } | Op::CloseFile { file } => {
+                self.lanes[lane].files.get(*file)
             }
-            Op::Read { file, offset, lease, until } => match files.get(file).filter(|open| open.read) {
-                Some(OpenFile { content, .. }) => FileWork::Read { content, offset, lease, until },
-                None => return self.complete(lane, asked, None, Outcome::Filled { lease, fault: Some(BAD_DESCRIPTOR) }),
-            },
-            Op::Write { file, offset, bytes } => match files.get(file).filter(|open| open.write) {
-                Some(OpenFile { content, .. }) => FileWork::Write { content, offset, bytes },
-                None => return self.complete(lane, asked, None, Outcome::Failed(BAD_DESCRIPTOR)),
-            },
-            Op::Sync { file } if files.get(file).is_some() => FileWork::Sync,
-            op => return self.complete(lane, asked, None, refused(op, BAD_DESCRIPTOR)),
+            _ => None,
+        };
+        let work = match (op, open) {
+            (Op::Open { path, options }, _) => FileWork::Open { path, options },
+            (op, None) => return self.complete(lane, asked, None, refused(op, Fault::CANCELLED)),
+            (Op::CloseFile { file }, _) => {
+                self.lanes[lane].files.remove(file);
+                return self.complete(lane, asked, None, Outcome::Done);
+            }
+            (Op::Read { offset, lease, until, .. }, Some(OpenFile { content, read: true, .. })) => {
+                FileWork::Read { content, offset, lease, until }
+            }
+            (Op::Write { offset, bytes, .. }, Some(OpenFile { content, write: true, .. })) => {
+                FileWork::Write { content, offset, bytes }
+            }
+            (Op::Sync { .. }, _) => FileWork::Sync,
+            (op, _) => return self.complete(lane, asked, None, refused(op, BAD_DESCRIPTOR)),
         };
         let delay = self.random.delay();
         self.clock.after(delay, Event::File { lane, asked, work });
@@ -38,9 +42,6 @@ impl State {
 
     /// Work on a file ends.
     pub(crate) fn work_on_file(&mut self, lane: usize, asked: Asked, work: FileWork) {
-        if self.lanes[lane].is_gone() {
-            return;
-        }
         let fails = self.strikes(FaultKind::FileError);
         let outcome = match work {
             FileWork::Read { lease, .. } if fails => Outcome::Filled { lease, fault: Some(DISK) },
@@ -85,9 +86,6 @@ impl State {
     /// Runs an offloaded call; a panic in it is its caller's fault and nobody else's.
     pub(crate) fn run_offloaded(&mut self, lane: usize, asked: Asked, work: OffloadWork) {
         let result = catch_unwind(AssertUnwindSafe(work.0));
-        if self.lanes[lane].is_gone() {
-            return;
-        }
         self.lanes[lane].offloaded -= 1;
         let outcome = match result {
             Ok(value) => Outcome::Offloaded(OffloadResult(value)),

@@ -9,6 +9,7 @@ use crate::random::mix;
 use connect::{Attempt, ListenerPort};
 use corelane_seam::{Fault, Reason, Socket};
 use datagrams::DatagramPort;
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use streams::Stream;
@@ -79,7 +80,7 @@ pub(crate) struct Network {
     /// Local and remote address of each connection, open or opening, as its opener sees it.
     tuples: BTreeSet<(SocketAddr, SocketAddr)>,
     named: u64,
-    next_port: u16,
+    next_port: Cell<u16>,
 }
 
 impl Network {
@@ -92,7 +93,7 @@ impl Network {
             attempts: BTreeMap::new(),
             tuples: BTreeSet::new(),
             named: 0,
-            next_port: *EPHEMERAL.start(),
+            next_port: Cell::new(*EPHEMERAL.start()),
         }
     }
 
@@ -150,7 +151,7 @@ impl Network {
             !taken.clone().any(|other| exclusive.conflicts(other))
         };
         let port = match address.port() {
-            0 => EPHEMERAL.clone().find(is_free),
+            0 => self.free_ports().find(is_free),
             port => Some(port).filter(is_free),
         };
         Ok(SocketAddr::new(address.ip(), port.ok_or(IN_USE)?))
@@ -170,14 +171,20 @@ impl Network {
             let local = SocketAddr::new(ip, port);
             return if self.tuples.insert((local, to)) { Ok(local) } else { Err(IN_USE) };
         }
-        for _ in EPHEMERAL {
-            let local = SocketAddr::new(ip, self.next_port);
-            self.next_port = if self.next_port == *EPHEMERAL.end() { *EPHEMERAL.start() } else { self.next_port + 1 };
-            if self.tuples.insert((local, to)) {
-                return Ok(local);
-            }
-        }
-        Err(UNKNOWN)
+        let mut locals = self.free_ports().map(|port| SocketAddr::new(ip, port));
+        let local = locals.find(|&local| !self.tuples.contains(&(local, to))).ok_or(UNKNOWN)?;
+        drop(locals);
+        self.tuples.insert((local, to));
+        Ok(local)
+    }
+
+    /// All ports that are given out, those first that were not for the longest time.
+    fn free_ports(&self) -> impl Iterator<Item = u16> {
+        EPHEMERAL.map(|_| {
+            let port = self.next_port.get();
+            self.next_port.set(if port == *EPHEMERAL.end() { *EPHEMERAL.start() } else { port + 1 });
+            port
+        })
     }
 
     /// Ends the use of a local address.

@@ -111,6 +111,11 @@ impl Pipe {
         (bytes > 0 && worth_it).then_some(bytes)
     }
 
+    /// Whether anything is on the way.
+    pub(crate) fn has_flight(&self) -> bool {
+        !self.flight.is_empty()
+    }
+
     /// Puts a reset on the way, behind what is there, and forgets what is not.
     pub(crate) fn depart_reset(&mut self) {
         self.discarded += self.unsent.len() as u64;

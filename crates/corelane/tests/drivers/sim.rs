@@ -1,0 +1,78 @@
+//! The rig of the simulated driver, prompt or late.
+
+use crate::rig::{Rig, Side};
+use corelane_seam::{Arena, Driver, Tuning};
+use corelane_sim::{Faults, SimDriver, World};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+const REAL: &str = "it polls descriptors that its world made";
+const NO_BLOCK: &str = "it never blocks: the world gives no turn until the time";
+
+/// Of the cases below, those that hold for a late driver as well as for a prompt one.
+const ALWAYS: usize = 6;
+const CANNOT: [(&str, &str); ALWAYS + 2] = [
+    ("a_descriptor_becomes_readable_and_writable", REAL),
+    ("the_end_of_a_descriptor_is_readable", REAL),
+    ("a_poll_can_be_cancelled", REAL),
+    ("a_wait_lasts_until_its_time", NO_BLOCK),
+    ("a_wait_ends_with_a_completion_only", NO_BLOCK),
+    ("at_the_limit_of_descriptors_accepting_stops_and_goes_on", "it has no descriptors; a fault of its own refuses accepts"),
+    ("echoes_cycle_through_little_memory", "memory that is released late adds to the cycle"),
+    ("a_slow_reader_gets_every_byte", "the case reads only while sends are prompt"),
+];
+
+/// With `LATE`, completions and releases come late and out of order, as far as the contract allows.
+pub struct SimRig<const LATE: bool> {
+    drivers: [SimDriver; 2],
+    arenas: [Arena; 2],
+    world: World,
+}
+
+impl<const LATE: bool> Rig for SimRig<LATE> {
+    const CANNOT: &'static [(&'static str, &'static str)] = if LATE { &CANNOT } else { CANNOT.split_at(ALWAYS).0 };
+
+    fn new(tuning: Tuning, memory: usize) -> Self {
+        let arenas = [(); 2].map(|()| Arena::new(memory).unwrap());
+        let often = if LATE { 300 } else { 0 };
+        let late = Faults {
+            late_completion: often,
+            reordered_completion: often,
+            late_release: often,
+            delayed_bell: often,
+            ..Faults::none()
+        };
+        let world = World::new(1, late);
+        let drivers = arenas.clone().map(|arena| world.driver(arena, tuning));
+        Self { drivers, arenas, world }
+    }
+
+    fn driver(&mut self, side: Side) -> &mut dyn Driver {
+        &mut self.drivers[side as usize]
+    }
+
+    fn arena(&self, side: Side) -> &Arena {
+        &self.arenas[side as usize]
+    }
+
+    fn address(&self, _side: Side) -> SocketAddr {
+        "127.0.0.1:0".parse().unwrap()
+    }
+
+    fn address_v6(&self, _side: Side) -> SocketAddr {
+        "[::1]:0".parse().unwrap()
+    }
+
+    fn other_address(&self) -> SocketAddr {
+        "127.0.0.2:0".parse().unwrap()
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        PathBuf::from(name)
+    }
+
+    /// A collect of this driver never blocks, so the time for which both were allowed to wait passes here.
+    fn pass(&mut self) {
+        self.world.pass(400_000);
+    }
+}

@@ -1,0 +1,10 @@
+//! What the simulated system does, case by case: connections, datagrams, files, clocks, bells and faults.
+#![allow(clippy::unwrap_used)] // in a test, a broken assumption is to end it
+
+mod bench;
+mod cases {
+    mod connections;
+    mod datagrams;
+    mod time;
+    mod work;
+}

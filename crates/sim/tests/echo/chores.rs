@@ -1,0 +1,101 @@
+//! What a lane does beside the network: a file, an offloaded call, a poll, and cancelled operations.
+
+use super::service::{CHORE, Found};
+use corelane_seam::{Arena, Driver, File, Handle, Interest, OffloadWork, Op, OpenOptions, Outcome, StreamOptions};
+use corelane_sim::{SimDriver, World};
+
+const CONTENT: &[u8] = b"what is written is read again";
+const FILE: u32 = 0;
+const CLOSE_FILE: u32 = 1;
+const OFFLOAD: u32 = 2;
+const POLL: u32 = 3;
+const CANCELLED_POLL: u32 = 4;
+const CANCELLED_CONNECT: u32 = 5;
+const CLOSE_SOCKET: u32 = 6;
+
+pub struct Chores {
+    file: Option<File>,
+    left: u32,
+}
+
+impl Chores {
+    pub fn new(world: &World, driver: &mut SimDriver, arena: &Arena) -> Self {
+        assert!(arena.has(CONTENT.len()));
+        let read = Interest { read: true, write: false };
+        let (ready, idle) = (world.descriptor(), world.descriptor());
+        world.set_ready(ready, read);
+        let path = format!("lane-{}", driver.lane()).into();
+        let options = OpenOptions { read: true, write: true, create: true, truncate: true };
+        let to = "127.0.0.1:7".parse().unwrap();
+        let ops = [
+            (FILE, Op::Open { path, options }),
+            (OFFLOAD, Op::Offload(OffloadWork(Box::new(|| Box::new(6 * 7))))),
+            (POLL, Op::Poll { descriptor: ready, interest: read }),
+            (CANCELLED_POLL, Op::Poll { descriptor: idle, interest: read }),
+            (CANCELLED_CONNECT, Op::Connect { to, from: None, options: StreamOptions::default() }),
+        ];
+        let left = ops.len() as u32;
+        ops.into_iter().for_each(|(index, op)| driver.push(handle(index), op));
+        for index in [CANCELLED_POLL, CANCELLED_CONNECT] {
+            driver.push(handle(15), Op::Cancel { target: handle(index) });
+        }
+        Self { file: None, left }
+    }
+
+    pub fn are_done(&self) -> bool {
+        self.left == 0
+    }
+
+    pub fn react(&mut self, driver: &mut SimDriver, arena: &Arena, from: Handle, outcome: Outcome) -> Found<()> {
+        match (from.index(), outcome) {
+            (FILE, outcome) => return self.file_event(driver, arena, outcome),
+            (OFFLOAD, Outcome::Offloaded(result)) if result.0.downcast_ref() == Some(&42) => {}
+            (POLL, Outcome::Ready { interest: Interest { read: true, write: false } }) => {}
+            (CANCELLED_POLL | CANCELLED_CONNECT, Outcome::Failed(_)) => {}
+            // The connection was open before the cancelling took effect.
+            (CANCELLED_CONNECT, Outcome::Connected { socket, .. }) => {
+                driver.push(handle(CLOSE_SOCKET), Op::Close { socket, reset: true });
+                return Ok(());
+            }
+            (CLOSE_SOCKET, Outcome::Closed) | (CLOSE_FILE, Outcome::Done) => {}
+            (index, outcome) => return Err(format!("chore {index} ended as {outcome:?}")),
+        }
+        self.left = self.left.checked_sub(1).ok_or("a chore ended twice")?;
+        Ok(())
+    }
+
+    /// The file is opened, written, brought to the disk, read, and closed; a fault cuts that short.
+    fn file_event(&mut self, driver: &mut SimDriver, arena: &Arena, outcome: Outcome) -> Found<()> {
+        if let Outcome::Opened { file, .. } = outcome {
+            self.file = Some(file);
+            let bytes = arena.copy_of(CONTENT).ok_or("no memory")?.share();
+            driver.push(handle(FILE), Op::Write { file, offset: 0, bytes });
+            return Ok(());
+        }
+        let Some(file) = self.file else {
+            self.left = self.left.checked_sub(1).ok_or("the opening failed twice")?;
+            return Ok(());
+        };
+        let op = match outcome {
+            Outcome::Written { bytes } if bytes == CONTENT.len() => Op::Sync { file },
+            Outcome::Done => {
+                let lease = arena.lease(CONTENT.len()).ok_or("no memory")?;
+                Op::Read { file, offset: 0, lease, until: CONTENT.len() }
+            }
+            Outcome::Filled { lease, fault: None } if lease.is_empty() || !CONTENT.starts_with(&lease) => {
+                return Err(format!("the file reads as {:?}", &lease[..]));
+            }
+            Outcome::Filled { .. } | Outcome::Failed(_) => {
+                driver.push(handle(CLOSE_FILE), Op::CloseFile { file });
+                return Ok(());
+            }
+            other => return Err(format!("work on a file ended as {other:?}")),
+        };
+        driver.push(handle(FILE), op);
+        Ok(())
+    }
+}
+
+fn handle(index: u32) -> Handle {
+    Handle::new(CHORE, index, 0)
+}

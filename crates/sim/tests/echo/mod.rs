@@ -1,0 +1,110 @@
+//! One run: two echo lanes, fifty clients and a few senders of datagrams, from one seed.
+
+mod chores;
+mod clients;
+mod service;
+
+use clients::{Client, Sender};
+use corelane_seam::Driver;
+use corelane_sim::{FaultKind, Faults, Planted, Random, Report, Turn, World};
+use service::{EchoLane, Found, Inbox};
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+const LANES: usize = 2;
+const CLIENTS: usize = 50;
+const SENDERS: usize = 4;
+/// Far more than any run takes: beyond it something goes round in circles.
+const STEPS_MAX: usize = 1_000_000;
+
+pub struct Run {
+    world: World,
+    random: Random,
+    lanes: Vec<EchoLane>,
+    clients: BTreeMap<usize, Client>,
+    senders: BTreeMap<usize, Sender>,
+    stop: Rc<Cell<bool>>,
+}
+
+/// Plays the whole run of `seed`; answers what the world counted, and what was wrong.
+pub fn play(seed: u64, faults: Faults, bug: Option<Planted>) -> (Report, Found<()>) {
+    let mut run = Run::new(seed, faults, bug);
+    let found = run.play();
+    let world = run.world.clone();
+    drop(run);
+    let found = found.and_then(|()| world.check().map_err(|violation| violation.to_string()));
+    (world.report(), found)
+}
+
+impl Run {
+    fn new(seed: u64, faults: Faults, bug: Option<Planted>) -> Self {
+        let world = World::new(seed, faults);
+        if let Some(bug) = bug {
+            world.plant(bug);
+        }
+        let (mut random, stop) = (Random::new(!seed), Rc::new(Cell::new(false)));
+        let address = "0.0.0.0:7".parse().unwrap();
+        let lanes = (0..LANES).map(|_| EchoLane::new(&world, random.bits(), address, stop.clone()));
+        let mut lanes: Vec<_> = lanes.collect();
+        let doors: Vec<(Inbox, _)> = lanes.iter().map(|lane| (lane.inbox.clone(), lane.driver.bell())).collect();
+        for (index, lane) in lanes.iter_mut().enumerate() {
+            for (_, (inbox, bell)) in doors.iter().enumerate().filter(|(other, _)| *other != index) {
+                lane.meet(inbox.clone(), bell.clone());
+            }
+            (0..2).for_each(|_| lane.ask("127.0.0.1:7".parse().unwrap()));
+        }
+        let to = "10.0.0.1:7".parse().unwrap();
+        let clients = (0..CLIENTS).map(|_| Client::new(&world, &mut random, to));
+        let clients = clients.map(|client| (client.peer.id(), client)).collect();
+        let senders = (0..SENDERS).map(|_| Sender::new(&world, &mut random, to));
+        let senders = senders.map(|sender| (sender.peer.id(), sender)).collect();
+        Self { world, random, lanes, clients, senders, stop }
+    }
+
+    fn play(&mut self) -> Found<()> {
+        self.settle()?;
+        self.check_clients()?;
+        self.stop.set(true);
+        self.lanes.iter().for_each(|lane| lane.driver.bell().ring());
+        self.settle()?;
+        if self.lanes.iter().all(EchoLane::is_over) { Ok(()) } else { Err("a lane did not stop".to_string()) }
+    }
+
+    /// Runs until nobody has anything to do.
+    fn settle(&mut self) -> Found<()> {
+        for _ in 0..STEPS_MAX {
+            let Some(turn) = self.world.step() else { return Ok(()) };
+            match turn {
+                Turn::Lane(lane) => self.lanes[lane].turn()?,
+                Turn::Peer(peer) => self.clients.get_mut(&peer.id()).ok_or("an unknown client")?.turn(&mut self.random)?,
+                Turn::Alarm(id) => self.clients.get_mut(&(id as usize)).ok_or("an unknown alarm")?.may_read(&mut self.random)?,
+                Turn::Datagrams(peer) => self.senders.get_mut(&peer.id()).ok_or("an unknown sender")?.turn()?,
+                Turn::Incoming(peer) => return Err(format!("nobody listens for {peer:?}")),
+            }
+        }
+        Err("the run goes round in circles".to_string())
+    }
+
+    fn check_clients(&self) -> Found<()> {
+        if let Some(lane) = self.lanes.iter().position(|lane| !lane.is_idle()) {
+            return Err(format!("lane {lane} sleeps with work to do"));
+        }
+        let faults = self.world.report().faults;
+        let no = |kind| faults.of(kind) == 0;
+        for client in self.clients.values() {
+            if !client.is_done || (no(FaultKind::Reset) && !client.is_complete()) {
+                return Err(format!("{:?} waits for its echo", client.peer));
+            }
+        }
+        for sender in self.senders.values() {
+            let lost = sender.got.len() < sender.sent() && no(FaultKind::DatagramLoss);
+            let doubled = sender.got.values().any(|&times| times > 1) && no(FaultKind::DatagramDuplicate);
+            if lost || doubled {
+                return Err(format!("{:?} got {} of {} datagrams", sender.peer, sender.got.len(), sender.sent()));
+            }
+        }
+        let closed: u64 = self.lanes.iter().map(|lane| lane.messages).sum();
+        if closed < CLIENTS as u64 { Err(format!("{closed} messages between lanes")) } else { Ok(()) }
+    }
+}
