@@ -14,6 +14,7 @@ mod errors;
 mod offload;
 pub mod page;
 mod probes;
+mod readiness;
 mod refuse;
 pub mod runner;
 pub mod signals;

@@ -17,7 +17,7 @@ use std::time::Duration;
 pub(crate) const HELPERS_MAX: usize = 4;
 
 /// Lane memory that a helper reads or writes while the driver keeps it.
-pub(crate) struct Place {
+pub struct Place {
     start: *mut u8,
     bytes: usize,
 }
@@ -44,7 +44,7 @@ impl Place {
 }
 
 /// A file operation.
-pub(crate) enum FileCall {
+pub enum FileCall {
     Open { path: PathBuf, options: OpenOptions },
     Read { file: Arc<File>, offset: u64, place: Place },
     Write { file: Arc<File>, offset: u64, place: Place },
@@ -53,7 +53,7 @@ pub(crate) enum FileCall {
 }
 
 /// What came of a call.
-pub(crate) enum Answer {
+pub enum Answer {
     Opened { file: File, length: u64 },
     Moved { bytes: usize },
     Done,
@@ -62,7 +62,7 @@ pub(crate) enum Answer {
 }
 
 /// The end of a call.
-pub(crate) struct Ended {
+pub struct Ended {
     /// As given with the call.
     pub(crate) token: u32,
     pub(crate) answer: Answer,
@@ -70,7 +70,7 @@ pub(crate) struct Ended {
 }
 
 /// One end of the queue to the helpers; the other is in each of their threads.
-pub(crate) struct Helpers {
+pub struct Helpers {
     common: Arc<Common>,
     /// Offloaded calls, and file operations, whose answers were not taken yet.
     works: usize,

@@ -1,8 +1,9 @@
 //! Which features of the kernel a driver may use: each one is tried out, not looked up.
 
 use crate::datagrams::{DatagramCalls, Departure, PIECE_BYTES};
-use crate::epoll::poller::{Pause, Poller};
+use crate::epoll::Poller;
 use crate::errno::{self, checked};
+use crate::readiness::source::{Pause, Source};
 use crate::sockets;
 use corelane_seam::{Arena, Bind, Datagrams, Fault, Outcome, Reason, Segment, Trains};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -66,7 +67,7 @@ pub fn udp_segment() -> Result<(), Fault> {
 /// Why it does not work.
 pub fn epoll_pwait2() -> Result<(), Fault> {
     let mut poller = Poller::new(true)?;
-    poller.wait(Pause::Nanoseconds(0), 1).map(drop).map_err(errno::fault)
+    poller.look(Pause::Nanoseconds(0), 1).map(drop).map_err(errno::fault)
 }
 
 struct Exchange {
