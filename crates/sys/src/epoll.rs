@@ -21,7 +21,7 @@ impl EpollDriver {
     /// # Errors
     /// [`Error::Tuning`] for a setting out of range, [`Error::Refused`] if the system gives no descriptor.
     pub fn new(arena: Arena, tuning: Tuning, probes: Probes) -> Result<Self, Error> {
-        let probes = probes.perform();
+        let probes = Probes { uring_no_iowait: false, ..probes }.perform();
         let poller = Poller::new(probes.epoll_pwait2).map_err(|fault| Error::Refused { call: "epoll_create1", fault })?;
         Self::on(poller, arena, tuning, probes)
     }

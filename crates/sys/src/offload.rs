@@ -41,6 +41,11 @@ impl Place {
     pub(crate) unsafe fn to_read(memory: &[u8]) -> Self {
         Self { start: memory.as_ptr().cast_mut(), bytes: memory.len() }
     }
+
+    /// Where it begins, and how many bytes it has.
+    pub(crate) fn parts(&self) -> (*mut u8, usize) {
+        (self.start, self.bytes)
+    }
 }
 
 /// A file operation.
@@ -67,6 +72,13 @@ pub struct Ended {
     pub(crate) token: u32,
     pub(crate) answer: Answer,
     of_work: bool,
+}
+
+impl Ended {
+    /// The end of a file operation that no helper had.
+    pub(crate) fn of_file(token: u32, answer: Answer) -> Self {
+        Self { token, answer, of_work: false }
+    }
 }
 
 /// One end of the queue to the helpers; the other is in each of their threads.

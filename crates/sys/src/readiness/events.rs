@@ -2,15 +2,13 @@
 
 use super::ReadinessDriver;
 use super::endpoint::{Kind, Sending};
-use super::source::{Copies, Pause, Source, UNWATCHED};
+use super::source::{BELL, Copies, Pause, Source, UNWATCHED};
 use crate::clock;
 use crate::errno::{self, checked};
 use crate::table::Key;
 use corelane_seam::{Completion, Fault, Handle, Interest, Outcome, Wait};
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 
-/// What the bell's events carry; no key has this generation and index at once, since a table never gets so long.
-pub(super) const BELL: u64 = u64::MAX;
 pub(super) const BELL_EDGES: i32 = IN | libc::EPOLLET;
 
 const IN: i32 = libc::EPOLLIN;

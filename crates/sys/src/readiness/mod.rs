@@ -27,7 +27,7 @@ use corelane_seam::{
     Tuning, Wait,
 };
 use endpoint::{Endpoint, Kind, List, Place, Receiving, Sending};
-use source::{Copies, Source};
+use source::{BELL, Copies, Source};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -94,7 +94,7 @@ impl<S: Source> ReadinessDriver<S> {
         tuning::check(&tuning)?;
         let refused = |call| move |fault| Error::Refused { call, fault };
         let bell = Arc::new(EventBell::new().map_err(refused("eventfd"))?);
-        source.watch(bell.as_fd(), events::BELL_EDGES, events::BELL).map_err(refused("epoll_ctl"))?;
+        source.watch(bell.as_fd(), events::BELL_EDGES, BELL).map_err(refused("epoll_ctl"))?;
         Ok(Self {
             arena,
             tuning,

@@ -23,6 +23,9 @@ pub enum Copies {
     Others,
 }
 
+/// What the bell's events carry; no key has this generation and index at once, since a table never gets so long.
+pub const BELL: u64 = u64::MAX;
+
 /// Among the events of a descriptor: it is not watched any more.
 pub const UNWATCHED: i32 = libc::EPOLLONESHOT;
 
