@@ -114,15 +114,15 @@ impl Uring {
         })
     }
 
-    /// Enters the ring until nothing is left in it that could be taken.
-    fn enter(&mut self, pause: Pause) -> Result<u64, i32> {
+    /// Enters the ring, and takes all that it has completed. Answers the calls used, and how much that was.
+    fn enter(&mut self, pause: Pause) -> Result<(u64, usize), i32> {
         let mut calls = self.ring.enter(pause)?;
-        self.take();
+        let mut taken = self.take();
         while self.ring.has_overflown() {
             calls += self.ring.enter(Pause::Nanoseconds(0))?;
-            self.take();
+            taken += self.take();
         }
-        Ok(calls)
+        Ok((calls, taken))
     }
 }
 
@@ -156,8 +156,18 @@ impl Source for Uring {
 
     fn look(&mut self, pause: Pause, _most: usize) -> Result<usize, i32> {
         self.events.drain(..std::mem::take(&mut self.handed_out));
-        let pause = if self.events.is_empty() { pause } else { Pause::Nanoseconds(0) };
-        self.enter(pause)?;
+        let begin = clock::now();
+        let mut left = if self.events.is_empty() { pause } else { Pause::Nanoseconds(0) };
+        loop {
+            let (_, taken) = self.enter(left)?;
+            if taken == 0 || !self.events.is_empty() || !self.ended.is_empty() {
+                break;
+            }
+            // What was taken is of no interest outside, such as the end of watching.
+            if let Pause::Nanoseconds(nanoseconds) = pause {
+                left = Pause::Nanoseconds(begin.saturating_add(nanoseconds).saturating_sub(clock::now()));
+            }
+        }
         self.handed_out = self.events.len();
         Ok(self.handed_out)
     }
@@ -172,7 +182,7 @@ impl Source for Uring {
         while self.ring.has_queued() || !self.closing.is_empty() {
             let before = self.ring.under_way();
             // Without a pause no signal can end it, and what the kernel has no memory for now stays queued.
-            calls += self.enter(Pause::Nanoseconds(0)).unwrap_or(1);
+            calls += self.enter(Pause::Nanoseconds(0)).map_or(1, |(calls, _)| calls);
             if self.ring.under_way() == before {
                 break;
             }
