@@ -219,3 +219,108 @@ impl Source for Uring {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::Key;
+    use std::collections::BTreeSet;
+    use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
+
+    const IN: i32 = libc::EPOLLIN;
+
+    fn source_of(submissions: u32, completions: u32) -> Uring {
+        Uring { ring: Ring::with_queues(submissions, completions, false).unwrap(), ..Uring::new(false).unwrap() }
+    }
+
+    fn data(index: u32) -> u64 {
+        Key { index, generation: u32::MAX }.bits()
+    }
+
+    /// Looks until each of `count` pipes was reported, and watches again what ended; answers how many did.
+    fn look_for_all(source: &mut Uring, pipes: &[(PipeReader, PipeWriter)]) -> usize {
+        let (mut seen, mut ended) = (BTreeSet::new(), 0);
+        while seen.len() < pipes.len() {
+            for index in 0..source.look(Pause::Endless, 1).unwrap() {
+                let (data, events) = source.event(index);
+                assert!(events & IN != 0);
+                let pipe = Key::from_bits(data).index;
+                seen.insert(pipe);
+                if events & UNWATCHED != 0 {
+                    ended += 1;
+                    source.watch(pipes[pipe as usize].0.as_fd(), IN, data).unwrap();
+                }
+            }
+        }
+        ended
+    }
+
+    /// More descriptors become ready at once than completions have a place: each is reported, time after time.
+    #[test]
+    fn no_event_is_lost_when_the_queue_overflows() {
+        let mut source = source_of(4, 4);
+        let pipes: Vec<_> = (0..100).map(|_| pipe().unwrap()).collect();
+        for (index, (read, _)) in pipes.iter().enumerate() {
+            source.watch(read.as_fd(), IN | libc::EPOLLET, data(index as u32)).unwrap();
+        }
+        source.flush();
+        let mut ended = 0;
+        for _ in 0..10 {
+            pipes.iter().for_each(|(_, write)| (&mut &*write).write_all(b"x").unwrap());
+            ended += look_for_all(&mut source, &pipes);
+        }
+        assert!(ended > 0, "the case was not reached");
+        assert!(source.end(Duration::from_secs(10)));
+    }
+
+    /// The ring holds a descriptor open as long as it watches it.
+    #[test]
+    fn a_descriptor_is_closed_with_the_flush() {
+        let mut source = Uring::new(false).unwrap();
+        for flushed_before in [true, false] {
+            let (read, mut write) = pipe().unwrap();
+            source.watch(read.as_fd(), IN, data(1)).unwrap();
+            if flushed_before {
+                source.flush();
+            }
+            source.close(data(1), read.into(), Copies::None);
+            assert!(source.flush() > 0);
+            assert_eq!(write.write_all(b"x").unwrap_err().kind(), std::io::ErrorKind::BrokenPipe);
+            assert_eq!((source.flush(), source.ring.under_way()), (0, 0));
+        }
+    }
+
+    /// Closing waits for nothing that a descriptor reports meanwhile, and one whose watching ended by itself is closed.
+    #[test]
+    fn closing_does_not_depend_on_what_is_reported() {
+        let mut source = source_of(4, 4);
+        let pipes: Vec<_> = (0..50).map(|_| pipe().unwrap()).collect();
+        let mut writers = Vec::new();
+        for (index, (read, mut write)) in pipes.into_iter().enumerate() {
+            write.write_all(b"x").unwrap();
+            source.watch(read.as_fd(), IN, data(index as u32)).unwrap();
+            source.close(data(index as u32), read.into(), Copies::Others);
+            writers.push(write);
+        }
+        source.flush();
+        assert!(source.closing.is_empty());
+        assert!(writers.iter_mut().all(|write| write.write_all(b"x").is_err()));
+    }
+
+    #[test]
+    fn the_end_waits_for_what_is_under_way_or_says_that_it_did_not() {
+        let (mut read, _write) = pipe().unwrap();
+        let mut source = Uring::new(false).unwrap();
+        source.watch(read.as_fd(), IN, data(1)).unwrap();
+        assert!(!source.end(Duration::ZERO));
+        assert!(source.end(Duration::from_secs(10)));
+        assert_eq!(source.ring.under_way(), 0);
+        drop(_write);
+        assert_eq!(read.read(&mut [0]).unwrap(), 0);
+    }
+
+    #[test]
+    fn this_kernel_lets_a_driver_use_it() {
+        assert_eq!(probe_uring(), Ok(()));
+    }
+}
