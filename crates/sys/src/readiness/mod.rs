@@ -434,6 +434,9 @@ impl<S: Source> Driver for ReadinessDriver<S> {
 
 impl<S: Source> Drop for ReadinessDriver<S> {
     fn drop(&mut self) {
+        for (key, endpoint) in self.endpoints.drain() {
+            self.source.close(key.bits(), endpoint.descriptor, Copies::None);
+        }
         let helpers_ended = self.helpers.close(PATIENCE);
         if !self.source.end(PATIENCE) || !helpers_ended {
             // Somebody may still write to this memory: it must never be used again.
