@@ -11,8 +11,10 @@ use std::time::Duration;
 /// Entries that one call submits.
 const SUBMISSIONS: u32 = 128;
 /// Completions that the kernel can post before they are taken; more it keeps to itself meanwhile (IORING_FEAT_NODROP), at
-/// the price that watching ends and must be taken up again. Together the queues take about 48 KiB.
-const COMPLETIONS: u32 = 2048;
+/// the price that watching ends and must be taken up again. From this number on the kernel gives the table in which it
+/// finds what is to be ended its full size: with a quarter of it, to close one of 10,000 connections took 10 us more.
+/// Together the queues take about 136 KiB.
+const COMPLETIONS: u32 = 8192;
 /// Threads that work on what cannot be done at once; as many as the helpers of the other driver.
 const WORKERS_MAX: u32 = 4;
 
