@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use corelane_seam::{Arena, Fault, Reason, Tuning};
-use corelane_sys::{EpollDriver, EpollDriver as UringDriver, Probes};
+use corelane_sys::{EpollDriver, Probes, UringDriver};
 use std::fmt;
 use std::str::FromStr;
 

@@ -10,7 +10,7 @@ use corelane_svc::{Services, Sharing};
 use corelane_sys::claim::{Transport, claim};
 use corelane_sys::runner::{Gate, JoinHandle, own_descriptors, raise_descriptor_limit, spawn};
 use corelane_sys::signals::{Ringer, Signals, Wake};
-use corelane_sys::{EpollDriver, EpollDriver as UringDriver, Probes, cpus};
+use corelane_sys::{EpollDriver, Probes, UringDriver, cpus};
 use corelane_watch::{Description, LaneName, LaneRow, Page, ProcessId, RunDirectory, ServiceName, ServiceRow};
 use std::net::SocketAddr;
 use std::path::Path;

@@ -14,6 +14,7 @@ mod errors;
 mod offload;
 pub mod page;
 mod probes;
+mod readiness;
 mod refuse;
 pub mod runner;
 pub mod signals;
@@ -23,8 +24,10 @@ mod table;
 #[cfg(test)]
 mod testing;
 mod tuning;
+mod uring;
 
 pub use clock::wall_clock;
 pub use epoll::EpollDriver;
 pub use errors::Error;
 pub use probes::Probes;
+pub use uring::{UringDriver, probe_uring};

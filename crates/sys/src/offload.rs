@@ -17,7 +17,7 @@ use std::time::Duration;
 pub(crate) const HELPERS_MAX: usize = 4;
 
 /// Lane memory that a helper reads or writes while the driver keeps it.
-pub(crate) struct Place {
+pub struct Place {
     start: *mut u8,
     bytes: usize,
 }
@@ -41,10 +41,15 @@ impl Place {
     pub(crate) unsafe fn to_read(memory: &[u8]) -> Self {
         Self { start: memory.as_ptr().cast_mut(), bytes: memory.len() }
     }
+
+    /// Where it begins, and how many bytes it has.
+    pub(crate) fn parts(&self) -> (*mut u8, usize) {
+        (self.start, self.bytes)
+    }
 }
 
 /// A file operation.
-pub(crate) enum FileCall {
+pub enum FileCall {
     Open { path: PathBuf, options: OpenOptions },
     Read { file: Arc<File>, offset: u64, place: Place },
     Write { file: Arc<File>, offset: u64, place: Place },
@@ -53,7 +58,7 @@ pub(crate) enum FileCall {
 }
 
 /// What came of a call.
-pub(crate) enum Answer {
+pub enum Answer {
     Opened { file: File, length: u64 },
     Moved { bytes: usize },
     Done,
@@ -62,15 +67,22 @@ pub(crate) enum Answer {
 }
 
 /// The end of a call.
-pub(crate) struct Ended {
+pub struct Ended {
     /// As given with the call.
     pub(crate) token: u32,
     pub(crate) answer: Answer,
     of_work: bool,
 }
 
+impl Ended {
+    /// The end of a file operation that no helper had.
+    pub(crate) fn of_file(token: u32, answer: Answer) -> Self {
+        Self { token, answer, of_work: false }
+    }
+}
+
 /// One end of the queue to the helpers; the other is in each of their threads.
-pub(crate) struct Helpers {
+pub struct Helpers {
     common: Arc<Common>,
     /// Offloaded calls, and file operations, whose answers were not taken yet.
     works: usize,

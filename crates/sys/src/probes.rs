@@ -1,9 +1,10 @@
 //! Which features of the kernel a driver may use: each one is tried out, not looked up.
 
 use crate::datagrams::{DatagramCalls, Departure, PIECE_BYTES};
-use crate::epoll::poller::{Pause, Poller};
+use crate::epoll::Poller;
 use crate::errno::{self, checked};
-use crate::sockets;
+use crate::readiness::source::{Pause, Source};
+use crate::{sockets, uring};
 use corelane_seam::{Arena, Bind, Datagrams, Fault, Outcome, Reason, Segment, Trains};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -18,12 +19,15 @@ pub struct Probes {
     pub udp_segment: bool,
     /// Wait for nanoseconds (epoll_pwait2(2)); otherwise for whole milliseconds, rounded up.
     pub epoll_pwait2: bool,
+    /// Wait in a ring without being shown as waiting for a disk (`IORING_ENTER_NO_IOWAIT` of io_uring_enter(2), kernel
+    /// 6.15); otherwise an idle lane on io_uring is counted as iowait (/proc/stat, proc(5)).
+    pub uring_no_iowait: bool,
 }
 
 impl Default for Probes {
     /// Allows everything.
     fn default() -> Self {
-        Self { udp_gro: true, udp_segment: true, epoll_pwait2: true }
+        Self { udp_gro: true, udp_segment: true, epoll_pwait2: true, uring_no_iowait: true }
     }
 }
 
@@ -34,6 +38,7 @@ impl Probes {
             udp_gro: self.udp_gro && udp_gro().is_ok(),
             udp_segment: self.udp_segment && udp_segment().is_ok(),
             epoll_pwait2: self.epoll_pwait2 && epoll_pwait2().is_ok(),
+            uring_no_iowait: self.uring_no_iowait && uring::no_iowait().is_ok(),
         }
     }
 }
@@ -66,7 +71,7 @@ pub fn udp_segment() -> Result<(), Fault> {
 /// Why it does not work.
 pub fn epoll_pwait2() -> Result<(), Fault> {
     let mut poller = Poller::new(true)?;
-    poller.wait(Pause::Nanoseconds(0), 1).map(drop).map_err(errno::fault)
+    poller.look(Pause::Nanoseconds(0), 1).map(drop).map_err(errno::fault)
 }
 
 struct Exchange {
@@ -128,7 +133,7 @@ mod tests {
 
     #[test]
     fn what_is_not_allowed_is_not_found() {
-        let none = Probes { udp_gro: false, udp_segment: false, epoll_pwait2: false };
+        let none = Probes { udp_gro: false, udp_segment: false, epoll_pwait2: false, uring_no_iowait: false };
         assert_eq!(none.perform(), none);
     }
 }

@@ -134,6 +134,14 @@ impl<T> Table<T> {
         }
     }
 
+    /// Frees all entries.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = (Key, T)> {
+        (0..self.slots.len()).filter_map(|index| {
+            let key = Key { index: index as u32, generation: self.slots[index].generation };
+            Some((key, self.remove(key)?))
+        })
+    }
+
     /// Frees the entry; its name is void from now on.
     pub(crate) fn remove(&mut self, key: Key) -> Option<T> {
         self.get(key)?;
@@ -174,6 +182,9 @@ mod tests {
         table.remove(keys[3]);
         let again: Vec<_> = (0..3).map(|number| table.insert(number).index).collect();
         assert_eq!(again, [3, 1, 4]);
+        table.remove(keys[0]);
+        assert_eq!(table.drain().map(|(key, number)| (key.index, number)).collect::<Vec<_>>(), [(1, 1), (2, 2), (3, 0), (4, 2)]);
+        assert_eq!(table.drain().count(), 0);
     }
 
     #[test]

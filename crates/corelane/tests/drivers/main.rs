@@ -8,9 +8,9 @@ mod bench;
 mod datagrams;
 mod descriptors;
 mod endings;
-mod epoll;
 mod files;
 mod limits;
+mod linux;
 mod rig;
 mod sim;
 mod streams;
@@ -127,9 +127,13 @@ macro_rules! suite {
     };
 }
 
-suite!(on_epoll: crate::epoll::EpollRig<0>);
-suite!(on_epoll_without_gro: crate::epoll::EpollRig<{ crate::epoll::NO_GRO }>);
-suite!(on_epoll_without_segment: crate::epoll::EpollRig<{ crate::epoll::NO_SEGMENT }>);
-suite!(on_epoll_without_pwait2: crate::epoll::EpollRig<{ crate::epoll::NO_PWAIT2 }>);
+suite!(on_epoll: crate::linux::LinuxRig<corelane_sys::EpollDriver, 0>);
+suite!(on_epoll_without_gro: crate::linux::LinuxRig<corelane_sys::EpollDriver, { crate::linux::NO_GRO }>);
+suite!(on_epoll_without_segment: crate::linux::LinuxRig<corelane_sys::EpollDriver, { crate::linux::NO_SEGMENT }>);
+suite!(on_epoll_without_pwait2: crate::linux::LinuxRig<corelane_sys::EpollDriver, { crate::linux::NO_PWAIT2 }>);
+suite!(on_uring: crate::linux::LinuxRig<corelane_sys::UringDriver, 0>);
+suite!(on_uring_without_gro: crate::linux::LinuxRig<corelane_sys::UringDriver, { crate::linux::NO_GRO }>);
+suite!(on_uring_without_segment: crate::linux::LinuxRig<corelane_sys::UringDriver, { crate::linux::NO_SEGMENT }>);
+suite!(on_uring_without_no_iowait: crate::linux::LinuxRig<corelane_sys::UringDriver, { crate::linux::NO_NO_IOWAIT }>);
 suite!(on_sim: crate::sim::SimRig<false>);
 suite!(on_sim_when_late: crate::sim::SimRig<true>);

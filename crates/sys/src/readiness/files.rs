@@ -1,6 +1,7 @@
-//! Files and offloaded calls: helper threads carry them out, while the driver keeps the memory.
+//! Files and offloaded calls: helper threads or the kernel carry them out, while the driver keeps the memory.
 
-use super::EpollDriver;
+use super::ReadinessDriver;
+use super::source::Source;
 use crate::offload::{Answer, Ended, FileCall, Place};
 use corelane_seam::{Completion, Fault, File, Handle, Lease, OffloadResult, Op, Outcome, Shared};
 use std::sync::Arc;
@@ -11,14 +12,14 @@ pub(super) struct Call {
     memory: Memory,
 }
 
-/// The memory that a helper uses meanwhile. It stays here until the helper has answered.
+/// The memory that is used meanwhile. It stays here until the call has ended.
 enum Memory {
     None,
     Read(Lease),
     Written(Shared),
 }
 
-impl EpollDriver {
+impl<S: Source> ReadinessDriver<S> {
     /// Gives an operation to the helpers.
     pub(super) fn begin_call(&mut self, handle: Handle, op: Op) -> Option<Outcome> {
         match op {
@@ -61,7 +62,7 @@ impl EpollDriver {
 
     fn file_call(&mut self, handle: Handle, memory: Memory, call: FileCall) -> Option<Outcome> {
         let token = self.calls.insert(Call { handle, memory }).index;
-        self.helpers.file(token, call).err().map(|fault| self.refused(token, fault))
+        self.source.begin_file(token, call, &mut self.helpers).err().map(|fault| self.refused(token, fault))
     }
 
     fn refused(&mut self, token: u32, fault: Fault) -> Outcome {
@@ -76,6 +77,7 @@ impl EpollDriver {
         assert!(self.ended.is_empty());
         let mut ended = std::mem::take(&mut self.ended);
         self.helpers.take_ended(&mut ended);
+        self.source.take_ended(&mut ended);
         for Ended { token, answer, .. } in ended.drain(..) {
             let Call { handle, memory } = self.calls.remove_at(token);
             let outcome = self.outcome(memory, answer);

@@ -1,31 +1,74 @@
-//! The rig of the driver on epoll, with features of the kernel forced off.
+//! The rigs of the drivers on Linux, with features of the kernel forced off.
 
 use crate::rig::{Rig, Side};
 use corelane_seam::{Arena, Driver, Tuning};
-use corelane_sys::{EpollDriver, Probes};
+use corelane_sys::{EpollDriver, Probes, UringDriver};
 use std::net::{Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
 pub const NO_GRO: u8 = 1;
 pub const NO_SEGMENT: u8 = 2;
 pub const NO_PWAIT2: u8 = 4;
+pub const NO_NO_IOWAIT: u8 = 8;
+
+/// A kind of driver, which uses the probed features that it has a use for.
+pub trait Kind: Driver + Sized {
+    /// What is of no use to it, as a set of the features above.
+    const USELESS: u8;
+
+    fn new(arena: Arena, tuning: Tuning, probes: Probes) -> Self;
+
+    fn probes(&self) -> Probes;
+}
+
+impl Kind for EpollDriver {
+    const USELESS: u8 = NO_NO_IOWAIT;
+
+    fn new(arena: Arena, tuning: Tuning, probes: Probes) -> Self {
+        EpollDriver::new(arena, tuning, probes).unwrap()
+    }
+
+    fn probes(&self) -> Probes {
+        self.probes()
+    }
+}
+
+impl Kind for UringDriver {
+    const USELESS: u8 = NO_PWAIT2;
+
+    fn new(arena: Arena, tuning: Tuning, probes: Probes) -> Self {
+        UringDriver::new(arena, tuning, probes).unwrap()
+    }
+
+    fn probes(&self) -> Probes {
+        self.probes()
+    }
+}
+
+fn probes(off: u8) -> Probes {
+    Probes {
+        udp_gro: off & NO_GRO == 0,
+        udp_segment: off & NO_SEGMENT == 0,
+        epoll_pwait2: off & NO_PWAIT2 == 0,
+        uring_no_iowait: off & NO_NO_IOWAIT == 0,
+    }
+}
 
 /// `OFF` is a set of the features above.
-pub struct EpollRig<const OFF: u8> {
-    drivers: [EpollDriver; 2],
+pub struct LinuxRig<D, const OFF: u8> {
+    drivers: [D; 2],
     arenas: [Arena; 2],
     directory: PathBuf,
 }
 
-impl<const OFF: u8> Rig for EpollRig<OFF> {
+impl<D: Kind, const OFF: u8> Rig for LinuxRig<D, OFF> {
     const CANNOT: &'static [(&'static str, &'static str)] = &[];
 
     fn new(tuning: Tuning, memory: usize) -> Self {
         let arenas = [(); 2].map(|()| Arena::new(memory).unwrap());
-        let probes =
-            Probes { udp_gro: OFF & NO_GRO == 0, udp_segment: OFF & NO_SEGMENT == 0, epoll_pwait2: OFF & NO_PWAIT2 == 0 };
-        let drivers = arenas.clone().map(|arena| EpollDriver::new(arena, tuning, probes).unwrap());
-        assert!(drivers.iter().all(|driver| driver.probes() == probes), "this machine lacks a feature");
+        let drivers = arenas.clone().map(|arena| D::new(arena, tuning, probes(OFF)));
+        let used = probes(OFF | D::USELESS);
+        assert!(drivers.iter().all(|driver| driver.probes() == used), "this machine lacks a feature");
         Self { drivers, arenas, directory: directory() }
     }
 
@@ -54,7 +97,7 @@ impl<const OFF: u8> Rig for EpollRig<OFF> {
     }
 }
 
-impl<const OFF: u8> Drop for EpollRig<OFF> {
+impl<D, const OFF: u8> Drop for LinuxRig<D, OFF> {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.directory);
     }

@@ -1,13 +1,14 @@
 //! Batches of datagrams.
 
 use super::endpoint::{Kind, Receiving, Sending};
-use super::{Budget, EpollDriver, Held};
+use super::source::Source;
+use super::{Budget, Held, ReadinessDriver};
 use crate::datagrams::{DatagramCalls, Departure};
 use crate::table::Key;
 use corelane_seam::{Completion, Datagrams, Fault, Handle, Lease, Outcome, Trains};
 use std::os::fd::AsFd;
 
-impl EpollDriver {
+impl<S: Source> ReadinessDriver<S> {
     pub(super) fn begin_datagrams(&mut self, handle: Handle, key: Key, batch: Datagrams) -> Option<Outcome> {
         if self.endpoints.get(key).is_none() {
             return Some(Outcome::Arrived { batch, fault: Some(Fault::CANCELLED) });

@@ -1,7 +1,8 @@
 //! Connections: accepting, opening, receiving and sending.
 
 use super::endpoint::{Kind, Place, Receiving, Sending};
-use super::{Budget, EpollDriver, Held};
+use super::source::{Copies, Source};
+use super::{Budget, Held, ReadinessDriver};
 use crate::sockets;
 use crate::stream::{self, Received};
 use crate::table::Key;
@@ -9,7 +10,7 @@ use corelane_seam::{Chain, Completion, Fault, Handle, Lease, Outcome, StreamOpti
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 
-impl EpollDriver {
+impl<S: Source> ReadinessDriver<S> {
     /// Accepts what waits, up to a batch.
     pub(super) fn accept(&mut self, key: Key, at_most: usize, completions: &mut Vec<Completion>) {
         let listener = self.endpoints.at(key.index);
@@ -80,7 +81,8 @@ impl EpollDriver {
         let known = self.cancellable.remove(&handle);
         assert!(known == Some(key), "a connect can be cancelled as long as it is under way");
         let outcome = self.connected(key).unwrap_or_else(|fault| {
-            self.endpoints.remove(key);
+            let endpoint = self.endpoints.remove_at(key.index);
+            self.source.close(key.bits(), endpoint.descriptor, Copies::None);
             Outcome::Failed(fault)
         });
         completions.push(Completion::last(handle, outcome));

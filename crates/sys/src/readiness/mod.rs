@@ -1,6 +1,7 @@
-//! The driver on epoll(7): readiness, and plain calls that move as much as they can.
+//! What the drivers on epoll(7) and io_uring(7) have in common: readiness, and plain calls that move as much as they can.
 //!
-//! Each socket is registered once, for edges (`EPOLLET`), and nothing is changed on the request path. An edge makes a
+//! They differ in their [`Source`]: where they learn what is ready, and who works on their files. Each socket is watched
+//! from its beginning to its end, for edges (`EPOLLET`), and nothing is changed on the request path. An edge makes a
 //! socket `readable`; together with a receive under way that puts it on the ready list. A collect first carries out what
 //! was pushed: a completed send drops its chain, so that the blocks just read by the kernel lie on top of the arena's free
 //! list when the receives that follow take theirs. Then it serves the ready list, up to a bound of memory handed out. The
@@ -10,7 +11,7 @@ mod datagrams;
 mod endpoint;
 mod events;
 mod files;
-pub(crate) mod poller;
+pub(crate) mod source;
 mod streams;
 
 use crate::bell::EventBell;
@@ -26,7 +27,7 @@ use corelane_seam::{
     Tuning, Wait,
 };
 use endpoint::{Endpoint, Kind, List, Place, Receiving, Sending};
-use poller::Poller;
+use source::{BELL, Copies, Source};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -36,7 +37,7 @@ use std::time::Duration;
 /// Completions after which the kernel is asked for events although there is still work: what arrives meanwhile (other
 /// connections, the end of a blocked send) waits that long at the most.
 const LOOK_EVERY: usize = 64;
-/// How long the end of a driver waits for helpers that still use lane memory.
+/// How long the end of a driver waits for those who still use lane memory.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What a receive or a send that waits holds on to.
@@ -60,12 +61,12 @@ impl Budget {
     }
 }
 
-/// The driver. Lives on its lane's thread.
-pub struct EpollDriver {
+/// A driver that waits until its descriptors are ready and then uses them. Lives on its lane's thread.
+pub struct ReadinessDriver<S: Source> {
     arena: Arena,
     tuning: Tuning,
     probes: Probes,
-    poller: Poller,
+    source: S,
     bell: Arc<EventBell>,
     endpoints: Table<Endpoint>,
     held: Table<Held>,
@@ -84,23 +85,21 @@ pub struct EpollDriver {
     counters: DriverCounters,
 }
 
-impl EpollDriver {
-    /// A driver that receives into `arena` and uses what `probes` allows and the kernel has.
+impl<S: Source> ReadinessDriver<S> {
+    /// A driver on `source` that receives into `arena`. `probes` says what works.
     ///
     /// # Errors
     /// [`Error::Tuning`] for a setting out of range, [`Error::Refused`] if the system gives no descriptor.
-    pub fn new(arena: Arena, tuning: Tuning, probes: Probes) -> Result<Self, Error> {
+    pub(crate) fn on(mut source: S, arena: Arena, tuning: Tuning, probes: Probes) -> Result<Self, Error> {
         tuning::check(&tuning)?;
-        let probes = probes.perform();
         let refused = |call| move |fault| Error::Refused { call, fault };
-        let poller = Poller::new(probes.epoll_pwait2).map_err(refused("epoll_create1"))?;
         let bell = Arc::new(EventBell::new().map_err(refused("eventfd"))?);
-        poller.add(bell.as_fd(), libc::EPOLLIN | libc::EPOLLET, events::BELL).map_err(refused("epoll_ctl"))?;
+        source.watch(bell.as_fd(), events::BELL_EDGES, BELL).map_err(refused("epoll_ctl"))?;
         Ok(Self {
             arena,
             tuning,
             probes,
-            poller,
+            source,
             helpers: Helpers::new(bell.clone(), tuning.offload_max),
             bell,
             endpoints: Table::new(),
@@ -127,7 +126,7 @@ impl EpollDriver {
     fn adopt(&mut self, descriptor: OwnedFd, kind: Kind) -> Result<Key, Fault> {
         let key = self.endpoints.insert(Endpoint::new(descriptor, kind));
         let endpoint = self.endpoints.at(key.index);
-        match self.poller.add(endpoint.descriptor.as_fd(), events::edges(kind), key.bits()) {
+        match self.source.watch(endpoint.descriptor.as_fd(), events::edges(kind), key.bits()) {
             Ok(()) => Ok(key),
             Err(fault) => {
                 self.endpoints.remove(key);
@@ -304,6 +303,7 @@ impl EpollDriver {
                 let _ = sockets::reset_on_close(endpoint.descriptor.as_fd());
             }
             self.counters.calls_work += 1;
+            self.source.close(key.bits(), endpoint.descriptor, Copies::None);
         }
         completions.push(Completion::last(handle, Outcome::Closed));
     }
@@ -356,9 +356,9 @@ impl EpollDriver {
     }
 }
 
-impl Driver for EpollDriver {
+impl<S: Source> Driver for ReadinessDriver<S> {
     fn name(&self) -> &'static str {
-        "epoll"
+        S::NAME
     }
 
     fn now(&self) -> u64 {
@@ -420,6 +420,7 @@ impl Driver for EpollDriver {
         } else if self.since_look >= LOOK_EVERY {
             self.look_and_serve(Wait::No, at_most, &mut budget, completions);
         }
+        self.counters.calls_work += self.source.flush();
     }
 
     fn bell(&self) -> Arc<dyn Bell> {
@@ -431,10 +432,14 @@ impl Driver for EpollDriver {
     }
 }
 
-impl Drop for EpollDriver {
+impl<S: Source> Drop for ReadinessDriver<S> {
     fn drop(&mut self) {
-        if !self.helpers.close(PATIENCE) {
-            // A helper may still write to this memory: it must never be used again.
+        for (key, endpoint) in self.endpoints.drain() {
+            self.source.close(key.bits(), endpoint.descriptor, Copies::None);
+        }
+        let helpers_ended = self.helpers.close(PATIENCE);
+        if !self.source.end(PATIENCE) || !helpers_ended {
+            // Somebody may still write to this memory: it must never be used again.
             std::mem::forget(std::mem::replace(&mut self.calls, Table::new()));
         }
     }

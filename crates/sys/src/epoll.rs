@@ -1,23 +1,34 @@
-//! The calls of epoll(7).
+//! The driver on epoll(7).
 
 use crate::clock;
 use crate::errno::{checked, fault};
-use corelane_seam::Fault;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use crate::errors::Error;
+use crate::probes::Probes;
+use crate::readiness::ReadinessDriver;
+use crate::readiness::source::{Copies, Pause, Source};
+use corelane_seam::{Arena, Fault, Tuning};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// Events that one look takes from the kernel at the most.
 const EVENTS_MAX: usize = 256;
 
-/// How long a look for events may last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pause {
-    /// So many nanoseconds.
-    Nanoseconds(u64),
-    Endless,
+/// The driver on epoll(7): runs on every Linux and in every container. Files are worked on by helper threads.
+pub type EpollDriver = ReadinessDriver<Poller>;
+
+impl EpollDriver {
+    /// A driver that receives into `arena` and uses what `probes` allows and the kernel has.
+    ///
+    /// # Errors
+    /// [`Error::Tuning`] for a setting out of range, [`Error::Refused`] if the system gives no descriptor.
+    pub fn new(arena: Arena, tuning: Tuning, probes: Probes) -> Result<Self, Error> {
+        let probes = Probes { uring_no_iowait: false, ..probes }.perform();
+        let poller = Poller::new(probes.epoll_pwait2).map_err(|fault| Error::Refused { call: "epoll_create1", fault })?;
+        Self::on(poller, arena, tuning, probes)
+    }
 }
 
 /// An epoll instance with the events of its last look.
-pub(crate) struct Poller {
+pub struct Poller {
     descriptor: OwnedFd,
     events: Vec<libc::epoll_event>,
     /// Whether the kernel waits for nanoseconds (epoll_pwait2) or for whole milliseconds.
@@ -33,40 +44,11 @@ impl Poller {
         Ok(Self { descriptor, events: Vec::with_capacity(EVENTS_MAX), precise })
     }
 
-    /// Has `events` of the descriptor reported with `data`. Ends by itself when all copies of the descriptor are closed.
-    pub(crate) fn add(&self, descriptor: BorrowedFd, events: i32, data: u64) -> Result<(), Fault> {
-        assert!(events != 0, "registered for something");
-        let mut event = libc::epoll_event { events: events as u32, u64: data };
-        // SAFETY: `event` is readable.
-        let answer =
-            unsafe { libc::epoll_ctl(self.descriptor.as_raw_fd(), libc::EPOLL_CTL_ADD, descriptor.as_raw_fd(), &mut event) };
-        checked(answer as isize).map(drop).map_err(fault)
-    }
-
-    /// Ends reporting, for a descriptor of which there are copies.
-    pub(crate) fn delete(&self, descriptor: BorrowedFd) {
+    /// Ends watching a descriptor of which there are copies: only with the last of them would it end by itself.
+    fn delete(&self, descriptor: BorrowedFd) {
         let number = descriptor.as_raw_fd();
         // SAFETY: this operation reads no event. It fails only if nothing was added, and then nothing is reported.
         unsafe { libc::epoll_ctl(self.descriptor.as_raw_fd(), libc::EPOLL_CTL_DEL, number, std::ptr::null_mut()) };
-    }
-
-    /// Looks for up to `most` events; answers how many there are, for [`Poller::event`].
-    pub(crate) fn wait(&mut self, pause: Pause, most: usize) -> Result<usize, i32> {
-        let most = most.clamp(1, EVENTS_MAX);
-        let count = match self.precise {
-            true => self.wait_precise(pause, most),
-            false => self.wait_coarse(pause, most),
-        }?;
-        assert!(count <= most);
-        // SAFETY: the kernel has written `count` events, within the capacity.
-        unsafe { self.events.set_len(count) };
-        Ok(count)
-    }
-
-    /// An event of the last look: its data, and what has happened.
-    pub(crate) fn event(&self, index: usize) -> (u64, i32) {
-        let event = self.events[index];
-        (event.u64, event.events as i32)
     }
 
     fn wait_precise(&mut self, pause: Pause, most: usize) -> Result<usize, i32> {
@@ -105,26 +87,61 @@ impl Poller {
     }
 }
 
+impl Source for Poller {
+    const NAME: &'static str = "epoll";
+
+    fn watch(&mut self, descriptor: BorrowedFd, events: i32, data: u64) -> Result<(), Fault> {
+        assert!(events != 0, "watched for something");
+        let mut event = libc::epoll_event { events: events as u32, u64: data };
+        // SAFETY: `event` is readable.
+        let answer =
+            unsafe { libc::epoll_ctl(self.descriptor.as_raw_fd(), libc::EPOLL_CTL_ADD, descriptor.as_raw_fd(), &mut event) };
+        checked(answer as isize).map(drop).map_err(fault)
+    }
+
+    fn close(&mut self, _data: u64, descriptor: OwnedFd, copies: Copies) {
+        if copies == Copies::Others {
+            self.delete(descriptor.as_fd());
+        }
+    }
+
+    fn look(&mut self, pause: Pause, most: usize) -> Result<usize, i32> {
+        let most = most.clamp(1, EVENTS_MAX);
+        let count = match self.precise {
+            true => self.wait_precise(pause, most),
+            false => self.wait_coarse(pause, most),
+        }?;
+        assert!(count <= most);
+        // SAFETY: the kernel has written `count` events, within the capacity.
+        unsafe { self.events.set_len(count) };
+        Ok(count)
+    }
+
+    fn event(&self, index: usize) -> (u64, i32) {
+        let event = self.events[index];
+        (event.u64, event.events as i32)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::bell::EventBell;
     use corelane_seam::Bell;
-    use std::os::fd::AsFd;
 
     #[test]
     fn each_ring_is_an_event_though_nobody_reads() {
         for precise in [true, false] {
             let mut poller = Poller::new(precise).unwrap();
             let bell = EventBell::new().unwrap();
-            poller.add(bell.as_fd(), libc::EPOLLIN | libc::EPOLLET, 77).unwrap();
+            poller.watch(bell.as_fd(), libc::EPOLLIN | libc::EPOLLET, 77).unwrap();
             for _ in 0..3 {
                 assert!(bell.before_sleep());
                 bell.ring();
-                assert_eq!(poller.wait(Pause::Endless, 8), Ok(1));
+                assert_eq!(poller.look(Pause::Endless, 8), Ok(1));
                 assert_eq!(poller.event(0), (77, libc::EPOLLIN));
                 assert!(bell.awake());
-                assert_eq!(poller.wait(Pause::Nanoseconds(0), 8), Ok(0));
+                assert_eq!(poller.look(Pause::Nanoseconds(0), 8), Ok(0));
             }
         }
     }
@@ -134,7 +151,7 @@ mod tests {
         for precise in [true, false] {
             let mut poller = Poller::new(precise).unwrap();
             let begin = clock::now();
-            assert_eq!(poller.wait(Pause::Nanoseconds(1_100_000), 8), Ok(0));
+            assert_eq!(poller.look(Pause::Nanoseconds(1_100_000), 8), Ok(0));
             assert!(clock::now() - begin >= 1_100_000);
         }
     }

@@ -1,16 +1,15 @@
 //! Asking the kernel for events, and what follows from each; descriptors that the driver does not own.
 
-use super::EpollDriver;
+use super::ReadinessDriver;
 use super::endpoint::{Kind, Sending};
-use super::poller::Pause;
+use super::source::{BELL, Copies, Pause, Source, UNWATCHED};
 use crate::clock;
 use crate::errno::{self, checked};
 use crate::table::Key;
 use corelane_seam::{Completion, Fault, Handle, Interest, Outcome, Wait};
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 
-/// What the bell's events carry; no key has this generation and index at once, since a table never gets so long.
-pub(super) const BELL: u64 = u64::MAX;
+pub(super) const BELL_EDGES: i32 = IN | libc::EPOLLET;
 
 const IN: i32 = libc::EPOLLIN;
 const OUT: i32 = libc::EPOLLOUT;
@@ -32,7 +31,7 @@ pub(super) fn edges(kind: Kind) -> i32 {
     }
 }
 
-impl EpollDriver {
+impl<S: Source> ReadinessDriver<S> {
     /// Asks the kernel once, and notes what has happened; answers whether the wait is over.
     pub(super) fn look(&mut self, wait: Wait, at_most: usize, completions: &mut Vec<Completion>) -> bool {
         let mut pause = match wait {
@@ -46,7 +45,7 @@ impl EpollDriver {
             pause = Pause::Nanoseconds(0);
         }
         self.counters.calls_wait += 1;
-        let found = self.poller.wait(pause, at_most);
+        let found = self.source.look(pause, at_most);
         rung |= self.bell.awake();
         let count = match found {
             Ok(count) => count,
@@ -56,13 +55,25 @@ impl EpollDriver {
             }
         };
         for index in 0..count {
-            let (data, events) = self.poller.event(index);
+            let (data, events) = self.source.event(index);
             assert!(events != 0, "an event tells of something");
+            if events & UNWATCHED != 0 {
+                self.watch_again(data);
+            }
             if data != BELL {
                 self.note(Key::from_bits(data), events, completions);
             }
         }
         rung || count == 0 || !sleeps
+    }
+
+    fn watch_again(&mut self, data: u64) {
+        let watched = match (data, self.endpoints.get(Key::from_bits(data))) {
+            (BELL, _) => self.source.watch(self.bell.as_fd(), BELL_EDGES, BELL),
+            (_, Some(endpoint)) => self.source.watch(endpoint.descriptor.as_fd(), edges(endpoint.kind), data),
+            (_, None) => Ok(()),
+        };
+        assert!(watched.is_ok(), "a source that ends watching can take it up again");
     }
 
     fn note(&mut self, key: Key, events: i32, completions: &mut Vec<Completion>) {
@@ -124,7 +135,10 @@ impl EpollDriver {
     fn end_poll(&mut self, key: Key, interest: Interest, events: i32, completions: &mut Vec<Completion>) {
         let read = interest.read && events & (IN | libc::EPOLLRDHUP | BROKEN) != 0;
         let write = interest.write && events & (OUT | BROKEN) != 0;
-        assert!(read || write, "no event is reported that was not asked for");
+        if !read && !write {
+            // io_uring reports a peer's end (RDHUP) even to those who wait to write.
+            return;
+        }
         let handle = self.forget(key);
         completions.push(Completion::last(handle, Outcome::Ready { interest: Interest { read, write } }));
     }
@@ -146,9 +160,14 @@ impl EpollDriver {
     /// Gives up a connect's socket or a poll's copy; answers its handle.
     fn forget(&mut self, key: Key) -> Handle {
         let endpoint = self.endpoints.remove_at(key.index);
-        assert!(matches!(endpoint.kind, Kind::Connecting | Kind::Polled(_)));
-        // A copy's events do not end with the copy (epoll(7)).
-        self.poller.delete(endpoint.descriptor.as_fd());
+        let copies = match endpoint.kind {
+            Kind::Polled(_) => Copies::Others,
+            kind => {
+                assert!(kind == Kind::Connecting);
+                Copies::None
+            }
+        };
+        self.source.close(key.bits(), endpoint.descriptor, copies);
         let known = self.cancellable.remove(&endpoint.receive_handle);
         assert!(known == Some(key), "a connect or poll can be cancelled as long as it is under way");
         endpoint.receive_handle
