@@ -45,6 +45,7 @@ macro_rules! suite {
                     echoes_cycle_through_little_memory,
                     one_collect_hands_out_a_bounded_cycle,
                     a_busy_connection_starves_nobody,
+                    all_that_wait_are_accepted_batch_by_batch,
                     received_bytes_travel_on;
                 endings:
                     a_stopped_receive_is_cancelled_when_nothing_has_come,

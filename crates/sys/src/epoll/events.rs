@@ -1,8 +1,8 @@
 //! Asking the kernel for events, and what follows from each; descriptors that the driver does not own.
 
-use super::EpollDriver;
 use super::endpoint::{Kind, Sending};
 use super::poller::Pause;
+use super::{EpollDriver, LOOK_EVERY};
 use crate::clock;
 use crate::errno::{self, checked};
 use crate::table::Key;
@@ -46,7 +46,8 @@ impl EpollDriver {
             pause = Pause::Nanoseconds(0);
         }
         self.counters.calls_wait += 1;
-        let found = self.poller.wait(pause, at_most);
+        // Few events are completions, so a small bound of those must not make many looks.
+        let found = self.poller.wait(pause, at_most.max(LOOK_EVERY));
         rung |= self.bell.awake();
         let count = match found {
             Ok(count) => count,
