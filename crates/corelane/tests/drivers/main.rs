@@ -77,7 +77,8 @@ macro_rules! suite {
                     a_descriptor_becomes_readable_and_writable,
                     the_end_of_a_descriptor_is_readable,
                     a_poll_can_be_cancelled,
-                    a_number_that_is_not_open_is_a_fault;
+                    a_number_that_is_not_open_is_a_fault,
+                    urgent_data_hides_nothing;
                 files:
                     what_is_written_can_be_read,
                     a_file_that_is_not_there_is_not_found,
