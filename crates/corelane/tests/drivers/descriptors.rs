@@ -1,9 +1,11 @@
-//! Waiting for descriptors that the driver does not own.
+//! What only a real system has: descriptors that the driver does not own, and peers that are no drivers.
 
 use crate::bench::{Bench, assert_cancelled};
 use crate::rig::{Rig, Side};
 use corelane_seam::{Interest, Op, Outcome};
+use nix::sys::socket::{MsgFlags, send};
 use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 
@@ -65,5 +67,20 @@ pub fn a_number_that_is_not_open_is_a_fault<R: Rig>() {
     let mut bench = Bench::<R>::new();
     let outcome = bench.run(Side::Server, Op::Poll { descriptor: 1 << 20, interest: READ });
     assert!(matches!(outcome, Outcome::Failed(_)), "{outcome:?}");
+    bench.finish();
+}
+
+/// A receive ends at urgent data (tcp(7)), though more bytes lie behind, of which the system says nothing more.
+pub fn urgent_data_hides_nothing<R: Rig>() {
+    let mut bench = Bench::<R>::new();
+    let (listener, address) = bench.listen(Side::Server, bench.rig.address(Side::Server));
+    let accept = bench.push(Side::Server, Op::Accept { listener });
+    let mut client = TcpStream::connect(address).unwrap();
+    client.set_nodelay(true).unwrap();
+    let Outcome::Accepted { socket, .. } = bench.next(Side::Server, accept) else { panic!("not accepted") };
+    client.write_all(b"before").unwrap();
+    assert_eq!(send(client.as_raw_fd(), b"!", MsgFlags::MSG_OOB), Ok(1));
+    client.write_all(b"behind").unwrap();
+    assert_eq!(bench.receive_all(Side::Server, socket, 12), b"beforebehind");
     bench.finish();
 }

@@ -46,6 +46,7 @@ macro_rules! suite {
                     echoes_cycle_through_little_memory,
                     one_collect_hands_out_a_bounded_cycle,
                     a_busy_connection_starves_nobody,
+                    all_that_wait_are_accepted_batch_by_batch,
                     received_bytes_travel_on;
                 endings:
                     a_stopped_receive_is_cancelled_when_nothing_has_come,
@@ -77,7 +78,8 @@ macro_rules! suite {
                     a_descriptor_becomes_readable_and_writable,
                     the_end_of_a_descriptor_is_readable,
                     a_poll_can_be_cancelled,
-                    a_number_that_is_not_open_is_a_fault;
+                    a_number_that_is_not_open_is_a_fault,
+                    urgent_data_hides_nothing;
                 files:
                     what_is_written_can_be_read,
                     a_file_that_is_not_there_is_not_found,

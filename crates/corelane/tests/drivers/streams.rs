@@ -1,6 +1,6 @@
 //! Connections that work: opening, receiving, sending, ending one side.
 
-use crate::bench::{Bench, chain_of, copy_to_chain, leaked, pattern};
+use crate::bench::{Bench, MEMORY, chain_of, copy_to_chain, leaked, pattern};
 use crate::rig::{Rig, Side};
 use corelane_seam::{
     Chain, Fault, FilePart, Listen, Op, OpenOptions, Outcome, Reason, Segment, Shared, StreamOptions, Tuning, Wait,
@@ -326,34 +326,54 @@ pub fn one_collect_hands_out_a_bounded_cycle<R: Rig>() {
     bench.finish();
 }
 
-/// One peer sends without pause; that keeps nobody else from being accepted and heard.
+/// A connection has so much to receive, in small pieces, that there is always more; that keeps nobody else from being
+/// accepted.
 pub fn a_busy_connection_starves_nobody<R: Rig>() {
-    let mut bench = Bench::<R>::new();
+    const BYTES: usize = 60_000;
+    let mut bench = Bench::<R>::with(Tuning { receive_bytes: 256, ..Tuning::default() }, MEMORY);
     let pipe = bench.pipe();
-    let block = leaked(pattern(256 << 10));
-    let address = bench.driver(Side::Server).local_address(pipe.listener).unwrap();
-    let mut flood = bench.push(Side::Client, Op::Send { socket: pipe.client, chain: chain_of(block) });
-    let mut receive = bench.push(Side::Server, Op::Receive { socket: pipe.server });
-    let connect = bench.push(Side::Client, Op::Connect { to: address, from: None, options: StreamOptions::default() });
-    let mut late = None;
-    for _ in 0..5000 {
+    let to = bench.driver(Side::Server).local_address(pipe.listener).unwrap();
+    bench.send(Side::Client, pipe.client, chain_of(leaked(pattern(BYTES))));
+    bench.settle();
+    let connect = bench.push(Side::Client, Op::Connect { to, from: None, options: StreamOptions::default() });
+    for _ in 0..100_000 {
         bench.collect(Side::Client, Wait::No, 16);
-        bench.collect(Side::Server, Wait::No, 1);
         bench.rig.pass();
-        if bench.has_ended(Side::Client, flood) {
-            bench.end(Side::Client, flood);
-            flood = bench.push(Side::Client, Op::Send { socket: pipe.client, chain: chain_of(block) });
-        }
-        if bench.has_ended(Side::Server, receive) {
-            bench.end(Side::Server, receive);
-            receive = bench.push(Side::Server, Op::Receive { socket: pipe.server });
-        }
-        if bench.has_ended(Side::Client, connect) && bench.has_outcome(Side::Server, pipe.accept) {
-            late = Some(bench.next(Side::Server, pipe.accept));
+        if bench.has_ended(Side::Client, connect) {
             break;
         }
     }
-    assert!(matches!(late, Some(Outcome::Accepted { .. })), "never accepted");
+    let (mut left, mut receive) = (BYTES, bench.push(Side::Server, Op::Receive { socket: pipe.server }));
+    for _ in 0..100_000 {
+        if bench.has_outcome(Side::Server, pipe.accept) {
+            break;
+        }
+        bench.collect(Side::Server, Wait::No, 1);
+        bench.rig.pass();
+        if bench.has_ended(Side::Server, receive) {
+            let Outcome::Received(bytes) = bench.end(Side::Server, receive) else { panic!("not received") };
+            left -= bytes.len();
+            assert!(left > 0, "all was received before the other was accepted");
+            receive = bench.push(Side::Server, Op::Receive { socket: pipe.server });
+        }
+    }
+    assert!(matches!(bench.next(Side::Server, pipe.accept), Outcome::Accepted { .. }));
+    bench.finish();
+}
+
+/// More connections wait than one collect accepts.
+pub fn all_that_wait_are_accepted_batch_by_batch<R: Rig>() {
+    let mut bench = Bench::<R>::with(Tuning { accept_batch: 2, ..Tuning::default() }, MEMORY);
+    let (listener, to) = bench.listen(Side::Server, bench.rig.address(Side::Server));
+    for _ in 0..7 {
+        let connect = Op::Connect { to, from: None, options: StreamOptions::default() };
+        assert!(matches!(bench.run(Side::Client, connect), Outcome::Connected { .. }));
+    }
+    bench.settle();
+    let accept = bench.push(Side::Server, Op::Accept { listener });
+    for _ in 0..7 {
+        assert!(matches!(bench.next(Side::Server, accept), Outcome::Accepted { .. }));
+    }
     bench.finish();
 }
 

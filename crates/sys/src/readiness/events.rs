@@ -1,8 +1,8 @@
 //! Asking the kernel for events, and what follows from each; descriptors that the driver does not own.
 
-use super::ReadinessDriver;
 use super::endpoint::{Kind, Sending};
 use super::source::{BELL, Copies, Pause, Source, UNWATCHED};
+use super::{LOOK_EVERY, ReadinessDriver};
 use crate::clock;
 use crate::errno::{self, checked};
 use crate::table::Key;
@@ -45,7 +45,8 @@ impl<S: Source> ReadinessDriver<S> {
             pause = Pause::Nanoseconds(0);
         }
         self.counters.calls_wait += 1;
-        let found = self.source.look(pause, at_most);
+        // Few events are completions, so a small bound of those must not make many looks.
+        let found = self.source.look(pause, at_most.max(LOOK_EVERY));
         rung |= self.bell.awake();
         let count = match found {
             Ok(count) => count,

@@ -19,12 +19,12 @@ impl<S: Source> ReadinessDriver<S> {
         for _ in 0..self.tuning.accept_batch.min(at_most) {
             let listener = self.endpoints.at(key.index);
             self.counters.calls_work += 1;
-            let accepted = match sockets::accept(listener.descriptor.as_fd()) {
+            let adopted = match sockets::accept(listener.descriptor.as_fd()) {
                 Ok(Some((socket, peer))) => self.accepted(socket, peer),
                 Ok(None) => return listener.is_empty_now(),
                 Err(fault) => Err(fault),
             };
-            match accepted {
+            match adopted {
                 Ok(outcome) => completions.push(Completion { handle, outcome, more: true, released: true }),
                 Err(fault) => {
                     // The listener stays readable: accepting goes on where it stopped when it is asked for again.
