@@ -2,7 +2,7 @@
 
 use super::Asked;
 use super::hand_over::entry;
-use super::lane::Sleep;
+use super::lane::{Entry, Sleep};
 use super::sockets::{Body, Receiving, StreamSocket};
 use crate::faults::{FaultKind, Planted};
 use crate::net::connect::Opener;
@@ -234,9 +234,9 @@ impl State {
         if self.lanes[lane].sockets.open(socket).is_none() {
             return self.complete(lane, asked, None, Outcome::Failed(Fault::CANCELLED));
         }
-        if self.plants(Planted::EarlyClose) {
-            let early = super::lane::Entry { is_barrier: false, ..entry(asked, Some(socket), Outcome::Closed) };
-            self.enqueue(lane, early);
+        let is_early = self.has_under_way(lane, socket) && self.plants(Planted::EarlyClose);
+        if is_early {
+            self.enqueue(lane, Entry { is_barrier: false, ..entry(asked, Some(socket), Outcome::Closed) });
         }
         if self.is_struck(FaultKind::CancelRace) && self.receive_in_time(lane, socket) {
             self.count(FaultKind::CancelRace);
@@ -255,7 +255,18 @@ impl State {
                 self.leave(name, side, reset);
             }
         }
-        self.complete_close(lane, socket);
+        if !is_early {
+            self.complete_close(lane, socket);
+        }
+    }
+
+    fn has_under_way(&self, lane: usize, socket: Socket) -> bool {
+        match self.lanes[lane].sockets.peek(socket) {
+            Some(Body::Listener { accept, .. }) => accept.is_some(),
+            Some(Body::Stream(at)) => at.receive.is_some() || at.send.is_some(),
+            Some(Body::Datagram { receive, .. }) => receive.is_some(),
+            None => false,
+        }
     }
 
     /// Has what is on its way to a receive arrive before the receive is cancelled; answers whether that ended it.
