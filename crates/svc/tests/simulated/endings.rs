@@ -1,0 +1,234 @@
+//! How connections end: each ending reached, each session closed once, the page equal to an independent count.
+
+use crate::puppet::{PANICS_IN_OPEN, PANICS_IN_TRANSFORM, Stage};
+use crate::rig::{MS, S, at, client};
+use corelane_seam::{Fault, Reason};
+use corelane_sim::Status;
+use corelane_svc::{Ending, Limits};
+use corelane_watch::ServiceCounter as C;
+
+const RESET: Status = Status::Failed(Fault { reason: Reason::Reset, number: 104 });
+
+#[test]
+fn a_peer_that_finishes_still_gets_all_its_answers() {
+    let mut stage = Stage::new(Limits::default());
+    let peer = stage.rig.connect(1);
+    stage.rig.wait(MS);
+    peer.send(b"say one\nhold a\nsay three\nafter 50 answer a two\nany b\nafter 90 answer b four\n");
+    peer.finish();
+    assert_eq!(stage.rig.hear(&peer), "one\n");
+    assert_eq!(stage.rig.ask(&peer, ""), "");
+    stage.rig.wait(100 * MS);
+    assert_eq!(String::from_utf8(peer.read(99)).unwrap(), "two\nthree\nfour\n");
+    assert_eq!((peer.status(), stage.last_ending()), (Status::Ended, Some(Ending::EndOfStream)));
+    peer.close();
+    stage.close();
+}
+
+#[test]
+fn a_service_that_closes_lets_its_output_leave_and_lingers() {
+    let mut stage = Stage::new(Limits::default());
+    let peer = stage.rig.connect(1);
+    stage.rig.wait(MS);
+    assert_eq!(stage.rig.ask(&peer, "say bye\nclose\nsay never\n"), "bye\n");
+    assert_eq!(peer.status(), Status::Ended);
+    assert_eq!(stage.last_ending(), None, "it lingers until the peer has finished");
+    assert_eq!(stage.rig.ask(&peer, "more that is not read"), "");
+    peer.finish();
+    stage.rig.wait(MS);
+    assert_eq!(stage.last_ending(), Some(Ending::Completed));
+    assert_eq!(stage.rig.count(C::LingerLimitHits), 0);
+    stage.close();
+}
+
+#[test]
+fn held_answers_leave_before_a_close() {
+    let mut stage = Stage::new(Limits::default());
+    let peer = stage.rig.connect(1);
+    stage.rig.wait(MS);
+    assert_eq!(stage.rig.ask(&peer, "hold a\nafter 20 answer a late\nclose\n"), "");
+    stage.rig.wait(30 * MS);
+    assert_eq!((String::from_utf8(peer.read(99)).unwrap().as_str(), peer.status()), ("late\n", Status::Ended));
+    peer.close();
+    stage.rig.wait(MS);
+    assert_eq!(stage.last_ending(), Some(Ending::Completed));
+    stage.close();
+}
+
+#[test]
+fn a_service_that_aborts_breaks_the_connection_off() {
+    let mut stage = Stage::new(Limits::default());
+    let peer = stage.rig.connect(1);
+    stage.rig.wait(MS);
+    stage.rig.ask(&peer, "abort\n");
+    assert_eq!((peer.status(), stage.last_ending()), (RESET, Some(Ending::Aborted)));
+    stage.close();
+}
+
+#[test]
+fn a_reset_is_an_error_whatever_the_connection_is_doing() {
+    let mut stage = Stage::new(Limits::default());
+    for (number, text) in
+        ["", "say x\n", "hold a\n", "half a li", "fill 1000\nabc", "flood 500000\n", "need 500\n"].iter().enumerate()
+    {
+        let peer = stage.rig.connect(number);
+        stage.rig.wait(MS);
+        peer.send(text.as_bytes());
+        stage.rig.wait(MS);
+        peer.reset();
+        stage.rig.wait(MS);
+        assert_eq!((stage.last_ending(), stage.is_open()), (Some(Ending::Error), false), "after {text:?}");
+    }
+    let (mut rig, book) = (stage.rig, stage.book);
+    let other = rig.connect(9);
+    rig.wait(MS);
+    assert_eq!(rig.ask(&other, "answer a late\nsay on\n"), "on\n");
+    assert_eq!(rig.count(C::AnswersLate), 1);
+    other.close();
+    Stage { rig, book }.close();
+}
+
+#[test]
+fn an_idle_connection_closes_as_closing() {
+    let mut stage = Stage::new(Limits { idle_limit: 2 * S, ..Limits::default() });
+    let (silent, lively) = (stage.rig.connect(1), stage.rig.connect(2));
+    for _ in 0..6 {
+        stage.rig.wait(500 * MS);
+        assert_eq!(stage.rig.ask(&lively, "say here\n"), "here\n");
+    }
+    assert_eq!((silent.status(), stage.rig.count(C::IdleLimitHits)), (Status::Ended, 1));
+    silent.close();
+    stage.rig.wait(MS);
+    assert_eq!(stage.last_ending(), Some(Ending::Closing));
+    lively.close();
+    stage.rig.wait(MS);
+    stage.close();
+}
+
+#[test]
+fn a_record_that_its_peer_does_not_complete_is_counted() {
+    let mut stage = Stage::new(Limits::default());
+    for text in ["say half", "need 100\nxyz", "fill 100\nxyz"] {
+        let peer = stage.rig.connect(1);
+        stage.rig.wait(MS);
+        peer.send(text.as_bytes());
+        peer.finish();
+        stage.rig.wait(MS);
+        peer.read(usize::MAX);
+        assert_eq!((stage.last_ending(), peer.status()), (Some(Ending::EndOfStream), Status::Ended), "after {text:?}");
+        peer.close();
+    }
+    assert_eq!(stage.rig.count(C::RecordsTruncated), 2, "a fill is handed over as far as it came");
+    stage.close();
+}
+
+/// A panic ends its connection and nothing else.
+fn panic_in(line: &str, panics: u64) {
+    let mut stage = Stage::new(Limits::default());
+    let (victim, other) = (stage.rig.connect(1), stage.rig.connect(2));
+    stage.rig.wait(MS);
+    assert_eq!(stage.rig.ask(&other, "hold a\n"), "");
+    stage.rig.ask(&victim, line);
+    stage.rig.wait(20 * MS);
+    assert_eq!(victim.status(), RESET, "{line:?}");
+    assert_eq!((stage.last_ending(), stage.rig.count(C::Panics)), (Some(Ending::Aborted), panics), "{line:?}");
+    assert_eq!(stage.rig.reports.borrow().len(), panics as usize);
+    assert_eq!(stage.rig.ask(&other, "answer a alive\n"), "alive\n");
+    other.close();
+    stage.rig.wait(MS);
+    stage.close();
+}
+
+#[test]
+fn a_panic_in_a_call_ends_that_connection_only() {
+    for line in ["panic\n", "after 5 panic\n", "tell panic\n", "say x\ndrained panic\n", "hold b\npanic\n"] {
+        panic_in(line, 1);
+    }
+}
+
+#[test]
+fn a_panic_in_closed_is_counted_beside_the_ending() {
+    panic_in("closing\nabort\n", 1);
+    panic_in("closing\npanic\n", 2);
+}
+
+#[test]
+fn a_panic_in_open_ends_a_connection_that_has_no_session() {
+    let mut stage = Stage::new(Limits::default());
+    let (victim, other) = (stage.rig.connect(PANICS_IN_OPEN), stage.rig.connect(2));
+    stage.rig.wait(MS);
+    assert_eq!((victim.status(), stage.rig.count(C::Panics), stage.rig.count(C::EndingsAborted)), (RESET, 1, 1));
+    assert_eq!(stage.rig.ask(&other, "say alive\n"), "alive\n");
+    other.close();
+    stage.rig.wait(MS);
+    stage.close_with(1);
+}
+
+#[test]
+fn a_panic_while_a_transform_is_made_closes_the_session() {
+    let mut stage = Stage::new(Limits::default());
+    let victim = stage.rig.connect(PANICS_IN_TRANSFORM);
+    stage.rig.wait(MS);
+    assert_eq!((victim.status(), stage.rig.count(C::Panics), stage.last_ending()), (RESET, 1, Some(Ending::Aborted)));
+    stage.close();
+}
+
+#[test]
+fn a_panic_in_connected_ends_the_new_connection_only() {
+    let mut stage = Stage::new(Limits::default());
+    let upstream = "198.51.100.1:80".parse().unwrap();
+    stage.rig.world.listen(upstream).unwrap();
+    let peer = stage.rig.connect(1);
+    stage.rig.wait(MS);
+    assert_eq!(stage.rig.ask(&peer, &format!("connect {upstream} panic\nsay alive\n")), "alive\n");
+    assert_eq!((stage.last_ending(), stage.rig.count(C::Panics)), (Some(Ending::Aborted), 1));
+    assert_eq!((stage.rig.count(C::Connects), stage.rig.connections()), (1, 1));
+    peer.close();
+    stage.rig.wait(MS);
+    stage.close();
+}
+
+#[test]
+fn a_panic_in_a_call_for_the_whole_service_ends_no_connection() {
+    let world = corelane_sim::World::new(1, corelane_sim::Faults::none());
+    let mut stage = Stage::with(&world, &crate::rig::Plan::lanes(2), Limits::default(), |_| None);
+    let peer = stage.rig.connect(1);
+    stage.rig.wait(MS);
+    let lane: usize = stage.rig.ask(&peer, "lane\n").trim().parse().unwrap();
+    assert_eq!(stage.rig.ask(&peer, &format!("pass {} burst\nsay alive\n", 1 - lane)), "alive\n");
+    assert_eq!((stage.rig.count(C::Panics), stage.rig.connections()), (1, 1));
+    peer.close();
+    stage.rig.wait(MS);
+    stage.close();
+}
+
+#[test]
+fn an_outgoing_connection_that_cannot_be_opened_ends_as_error() {
+    let mut stage = Stage::new(Limits { connect_limit: 300 * MS, ..Limits::default() });
+    let peer = stage.rig.connect(1);
+    stage.rig.wait(MS);
+    for refused in [at(99).to_string(), "203.0.113.1:1".to_string()] {
+        assert_eq!(stage.rig.ask(&peer, &format!("connect {refused} panic\nsay on\n")), "on\n");
+        assert_eq!(stage.last_ending(), Some(Ending::Error), "{refused}");
+    }
+    assert_eq!((stage.rig.count(C::ConnectsFailed), stage.rig.count(C::Connects)), (2, 0));
+    peer.close();
+    stage.rig.wait(MS);
+    stage.close();
+}
+
+#[test]
+fn an_outgoing_connection_serves_like_an_accepted_one() {
+    let mut stage = Stage::new(Limits::default());
+    let peer = stage.rig.connect(1);
+    stage.rig.wait(MS);
+    // The lane connects to itself: both ends are sessions of the same service.
+    assert_eq!(stage.rig.ask(&peer, &format!("connect {} say close\nsay on\n", crate::rig::address())), "on\n");
+    assert_eq!(stage.rig.count(C::Connects), 1);
+    stage.rig.wait(3 * S);
+    assert_eq!(stage.rig.connections(), 1);
+    assert_eq!(client(1).ip(), peer.local().ip());
+    peer.close();
+    stage.rig.wait(MS);
+    stage.close();
+}

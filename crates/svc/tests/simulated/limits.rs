@@ -1,0 +1,429 @@
+//! Each bound: reached, counted, keeps its promise, and leaves the other connections alone.
+
+use crate::echo::Echo;
+use crate::puppet::{Book, Puppet, Stage};
+use crate::rig::{MS, Nobody, Plan, Rig, S, address, at, client};
+use corelane_seam::{Fault, Reason};
+use corelane_sim::{Faults, Peer, Status, World};
+use corelane_svc::{Ending, Limits, Sharing};
+use corelane_watch::{LaneCounter, ServiceCounter as C};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+const RESET: Status = Status::Failed(Fault { reason: Reason::Reset, number: 104 });
+
+/// A stage with a witness, whose connection must work as before when the test is over.
+struct Case {
+    stage: Stage,
+    witness: Peer,
+}
+
+impl Case {
+    fn new(limits: Limits) -> Self {
+        Self::on(Stage::new(limits))
+    }
+
+    fn on(mut stage: Stage) -> Self {
+        let witness = stage.rig.connect(50);
+        stage.rig.wait(MS);
+        assert_eq!(stage.rig.ask(&witness, "say before\n"), "before\n");
+        Self { stage, witness }
+    }
+
+    fn connect(&mut self, number: usize) -> Peer {
+        let peer = self.stage.rig.connect(number);
+        self.stage.rig.wait(MS);
+        peer
+    }
+
+    fn ask(&mut self, peer: &Peer, text: &str) -> String {
+        self.stage.rig.ask(peer, text)
+    }
+
+    fn count(&self, counter: C) -> u64 {
+        self.stage.rig.count(counter)
+    }
+
+    /// Lets time pass, with the witness at work all the while.
+    fn wait(&mut self, nanoseconds: u64) {
+        let end = self.stage.rig.world.now() + nanoseconds;
+        while self.stage.rig.world.now() < end {
+            let left = end - self.stage.rig.world.now();
+            self.stage.rig.wait(left.min(500 * MS));
+            assert_eq!(self.stage.rig.ask(&self.witness, "say here\n"), "here\n");
+        }
+    }
+
+    fn close(mut self) {
+        assert_eq!(self.stage.rig.ask(&self.witness, "say after\n"), "after\n");
+        self.witness.close();
+        self.stage.rig.wait(MS);
+        self.stage.close();
+    }
+}
+
+fn bytes(peer: &Peer) -> usize {
+    peer.read(usize::MAX).len()
+}
+
+#[test]
+fn connections_over_the_bound_wait_and_are_served_later() {
+    let mut case = Case::new(Limits { connections_max: 3, ..Limits::default() });
+    let peers = [1, 2, 3, 4].map(|number| case.connect(number));
+    for peer in &peers {
+        peer.send(b"say served\n");
+    }
+    case.wait(20 * MS);
+    let served = |peers: &[Peer]| peers.iter().map(|peer| bytes(peer) > 0).collect::<Vec<_>>();
+    assert_eq!(served(&peers), [true, true, false, false]);
+    assert_eq!((case.stage.rig.connections(), case.count(C::ConnectionsOpen), case.count(C::Accepts)), (3, 3, 3));
+    assert!(case.count(C::ConnectionsMaxHits) > 0);
+    peers[0].close();
+    peers[1].close();
+    case.wait(20 * MS);
+    assert_eq!(served(&peers[2..]), [true, true]);
+    peers[2].close();
+    peers[3].close();
+    case.close();
+}
+
+#[test]
+fn connections_over_the_bound_of_their_address_are_reset() {
+    let mut case = Case::new(Limits { connections_per_peer_max: 2, ..Limits::default() });
+    let peers = [1, 1, 1, 2].map(|number| case.connect(number));
+    let open: Vec<_> = peers.iter().map(Peer::status).collect();
+    assert_eq!(open, [Status::Open, Status::Open, RESET, Status::Open]);
+    assert_eq!((case.count(C::ConnectionsPerPeerMaxHits), case.count(C::AcceptsRefused)), (1, 1));
+    peers[0].close();
+    case.wait(5 * MS);
+    let again = case.connect(1);
+    assert_eq!(case.ask(&again, "say again\n"), "again\n");
+    for peer in [&peers[1], &peers[3], &again] {
+        peer.close();
+    }
+    case.close();
+}
+
+#[test]
+fn the_lanes_cap_holds_over_all_its_connections() {
+    let world = World::new(1, Faults::none());
+    let plan = Plan { connections_max: 2, ..Plan::lanes(1) };
+    let mut case = Case::on(Stage::with(&world, &plan, Limits::default(), |_| None));
+    let [first, second] = [1, 2].map(|number| case.connect(number));
+    second.send(b"say served\n");
+    case.wait(20 * MS);
+    assert_eq!(bytes(&second), 0);
+    assert!(case.stage.rig.lane_count(LaneCounter::ConnectionsCapHits) > 0);
+    assert_eq!(case.count(C::ConnectionsMaxHits), 0);
+    first.close();
+    case.wait(5 * MS);
+    assert_eq!(bytes(&second), 7);
+    second.close();
+    case.close();
+}
+
+#[test]
+fn requests_in_flight_wait_at_the_bound() {
+    let mut case = Case::new(Limits { requests_in_flight_max: 2, ..Limits::default() });
+    let peer = case.connect(1);
+    assert_eq!(case.ask(&peer, "any a\nany b\nany c\nsay more\n"), "");
+    assert_eq!(case.count(C::TicketsHeld), 2);
+    case.wait(10 * MS);
+    assert_eq!(case.count(C::RequestsInFlightMaxHits), 1, "one pause");
+    assert_eq!(case.count(C::OutputHighHits), 0, "the output was never full");
+    let witness = case.witness.clone();
+    case.ask(&witness, "answer b two\n");
+    assert_eq!(bytes(&peer), "two\nmore\n".len());
+    case.ask(&witness, "answer a one\nanswer c three\n");
+    assert_eq!(bytes(&peer), "one\nthree\n".len());
+    assert_eq!(case.ask(&peer, "say free\n"), "free\n");
+    peer.close();
+    case.close();
+}
+
+#[test]
+fn a_record_over_the_bound_ends_its_connection() {
+    let mut case = Case::new(Limits { record_max: 1000, ..Limits::default() });
+    let fits = case.connect(1);
+    assert_eq!(case.ask(&fits, &format!("{:a<999}", "say ")), "");
+    assert_eq!(fits.status(), Status::Open);
+    assert_eq!(case.ask(&fits, "a\n").len(), 997);
+    for text in [format!("{:a<1001}", "say "), "need 1002\n".to_string()] {
+        let peer = case.connect(2);
+        case.ask(&peer, &text);
+        assert_eq!((peer.status(), case.stage.last_ending()), (RESET, Some(Ending::Aborted)));
+    }
+    assert_eq!(case.count(C::RecordMaxHits), 2);
+    fits.close();
+    case.close();
+}
+
+#[test]
+fn input_waits_while_the_output_is_high() {
+    let mut case = Case::new(Limits { output_high: 64 << 10, ..Limits::default() });
+    let peer = case.connect(1);
+    let text = "flood 200000\n".repeat(20);
+    peer.send(text.as_bytes());
+    case.wait(S);
+    assert!(case.count(C::OutputHighHits) > 0);
+    assert!(case.count(C::Requests) < 20, "it stopped reading");
+    let used = case.stage.rig.arenas[0].used();
+    assert!(used < 1 << 20, "{used} bytes are held for a reader that does not read");
+    let mut got = 0;
+    while got < 20 * 200_000 {
+        let piece = bytes(&peer);
+        assert!(piece > 0, "it stopped at {got}");
+        got += piece;
+        case.wait(2 * MS);
+    }
+    assert_eq!((case.count(C::OutputMaxHits), got), (0, 4_000_000));
+    peer.close();
+    case.close();
+}
+
+#[test]
+fn output_over_the_bound_ends_its_connection() {
+    let mut case = Case::new(Limits { output_high: 1 << 20, output_max: 2 << 20, ..Limits::default() });
+    let peer = case.connect(1);
+    case.ask(&peer, "flood 3000000\n");
+    bytes(&peer);
+    assert_eq!((peer.status(), case.stage.last_ending()), (RESET, Some(Ending::Aborted)));
+    assert_eq!(case.count(C::OutputMaxHits), 1);
+    case.close();
+}
+
+#[test]
+fn a_request_that_trickles_in_too_slowly_ends_its_connection() {
+    let limits = Limits { receive_rate_min: 100, read_limit: 0, ..Limits::default() };
+    let mut case = Case::new(limits);
+    let (slow, fast) = (case.connect(1), case.connect(2));
+    for second in 0..12 {
+        slow.send(b"aaaaaaaaaa");
+        fast.send(&[b'a'; 110]);
+        case.wait(S);
+        if second < 4 {
+            assert_eq!(slow.status(), Status::Open, "the first seconds are free");
+        }
+    }
+    assert_eq!((slow.status(), fast.status()), (RESET, Status::Open));
+    assert_eq!((case.count(C::ReceiveRateMinHits), case.stage.last_ending()), (1, Some(Ending::Aborted)));
+    fast.close();
+    case.close();
+}
+
+#[test]
+fn a_record_that_takes_too_long_ends_its_connection() {
+    let mut case = Case::new(Limits { receive_rate_min: 0, read_limit: 3 * S, ..Limits::default() });
+    let (slow, patient) = (case.connect(1), case.connect(2));
+    let fill = case.connect(3);
+    case.ask(&fill, "fill 10000\nabc");
+    for _ in 0..5 {
+        slow.send(b"a");
+        patient.send(b"say x\n");
+        case.wait(S);
+    }
+    assert_eq!((slow.status(), fill.status(), patient.status()), (RESET, RESET, Status::Open));
+    assert_eq!((case.count(C::ReadLimitHits), case.stage.last_ending()), (2, Some(Ending::Aborted)));
+    patient.close();
+    case.close();
+}
+
+#[test]
+fn a_transform_that_waits_for_its_header_is_bounded_as_a_record_is() {
+    let world = World::new(1, Faults::none());
+    let limits = Limits { receive_rate_min: 0, read_limit: 3 * S, ..Limits::default() };
+    let transform = |peer: &corelane_svc::Peer| match peer.address.ip() == client(50).ip() {
+        true => None,
+        false => Some(crate::transform::proxy_header()),
+    };
+    let mut case = Case::on(Stage::with(&world, &Plan::lanes(1), limits, transform));
+    let slow = case.connect(1);
+    slow.send(b"PROXY 1");
+    case.wait(5 * S);
+    assert_eq!((slow.status(), case.count(C::ReadLimitHits)), (RESET, 1));
+    case.close();
+}
+
+#[test]
+fn a_reader_that_takes_nothing_is_given_up() {
+    let mut case = Case::new(Limits { send_limit: 3 * S, ..Limits::default() });
+    let (stuck, slow) = (case.connect(1), case.connect(2));
+    for peer in [&stuck, &slow] {
+        case.ask(peer, "");
+        peer.send(b"flood 1000000\n");
+    }
+    let mut got = 0;
+    for _ in 0..8 {
+        case.wait(S);
+        got += slow.read(150_000).len();
+    }
+    bytes(&stuck);
+    assert_eq!((stuck.status(), case.stage.last_ending()), (RESET, Some(Ending::Aborted)));
+    assert_eq!(case.count(C::SendLimitHits), 1);
+    for _ in 0..3 {
+        got += bytes(&slow);
+        case.wait(10 * MS);
+    }
+    got += bytes(&slow);
+    assert_eq!((got, slow.status()), (1_000_000, Status::Open));
+    slow.close();
+    case.close();
+}
+
+#[test]
+fn the_send_limit_counts_from_when_the_output_began_to_wait() {
+    let faults = Faults { late_completion: 1000, ..Faults::none() };
+    let world = World::new(3, faults);
+    let limits = Limits { send_limit: S, ..Limits::default() };
+    let mut case = Case::on(Stage::with(&world, &Plan::lanes(1), limits, |_| None));
+    let peer = case.connect(1);
+    for _ in 0..20 {
+        assert_eq!(case.ask(&peer, "say x\n"), "x\n");
+        case.stage.rig.wait(5 * S);
+    }
+    assert_eq!(case.count(C::SendLimitHits), 0);
+    peer.close();
+    case.close();
+}
+
+#[test]
+fn a_peer_that_never_finishes_is_left_at_the_linger_limit() {
+    let mut case = Case::new(Limits { linger_limit: 2 * S, ..Limits::default() });
+    let peer = case.connect(1);
+    assert_eq!(case.ask(&peer, "say bye\nclose\n"), "bye\n");
+    for _ in 0..4 {
+        peer.send(b"and on it talks");
+        case.wait(400 * MS);
+    }
+    assert_eq!(case.stage.last_ending(), None);
+    case.wait(S);
+    assert_eq!((case.stage.last_ending(), case.count(C::LingerLimitHits)), (Some(Ending::Completed), 1));
+    case.close();
+}
+
+/// A puppet's stage with an echo service beside it, at port 8, that has no room and no backlog left.
+fn stage_beside_a_full_service(limits: Limits) -> Stage {
+    let world = World::new(1, Faults::none());
+    let book: Rc<RefCell<Book>> = Rc::default();
+    let rig = Rig::new(&world, &Plan { services: 2, ..Plan::lanes(1) }, |lane, services, driver, page| {
+        let alone = Sharing { share_port: false, v6_only: false };
+        let puppet = services.add_stream(Puppet::new(&book, |_| None), limits, page.service(lane, 0).unwrap());
+        services.listen(driver, puppet, address(), alone).unwrap();
+        let full = Limits { connections_max: 1, backlog: 1, ..Limits::default() };
+        let echo = services.add_stream(Echo, full, page.service(lane, 1).unwrap());
+        services.listen(driver, echo, at(8), alone).unwrap();
+    });
+    Stage { rig, book }
+}
+
+#[test]
+fn an_outgoing_connection_that_nobody_answers_is_given_up() {
+    let mut case = Case::on(stage_beside_a_full_service(Limits { connect_limit: 2 * S, ..Limits::default() }));
+    let fill = |case: &mut Case| {
+        let peer = case.stage.rig.world.connect(client(1), at(8)).unwrap();
+        case.stage.rig.wait(MS);
+        peer
+    };
+    let full = [fill(&mut case), fill(&mut case)];
+    let witness = case.witness.clone();
+    case.ask(&witness, &format!("connect {} panic\n", at(8)));
+    case.wait(S);
+    assert_eq!(case.stage.last_ending(), None);
+    case.wait(2 * S);
+    assert_eq!((case.stage.last_ending(), case.count(C::ConnectsFailed)), (Some(Ending::Error), 1));
+    assert_eq!(case.stage.rig.connections(), 2);
+    full.iter().for_each(Peer::close);
+    case.close();
+}
+
+#[test]
+fn a_drain_that_takes_too_long_breaks_off_what_is_left() {
+    let mut case = Case::new(Limits { drain_limit: 2 * S, linger_limit: S, ..Limits::default() });
+    let held = case.connect(1);
+    case.ask(&held, "hold never\n");
+    let begun = case.stage.rig.world.now();
+    case.stage.rig.drain(&mut Nobody);
+    assert!(case.stage.rig.world.now() - begun >= 2 * S);
+    case.stage.rig.wait(MS);
+    assert_eq!((held.status(), case.count(C::DrainDeadlineHits)), (RESET, 1));
+    case.stage.close();
+}
+
+#[test]
+fn a_drain_counts_as_over_its_deadline_only_what_it_breaks_off() {
+    let mut case = Case::new(Limits { drain_limit: 5 * S, ..Limits::default() });
+    let silent = case.stage.rig.connect(1);
+    case.stage.rig.wait(100_000); // it has arrived, and may not be accepted yet
+    case.stage.rig.drain(&mut Nobody);
+    case.stage.rig.wait(MS);
+    assert_eq!((silent.status(), case.count(C::DrainDeadlineHits), case.count(C::EndingsAborted)), (Status::Ended, 0, 0));
+    case.stage.close();
+}
+
+/// Two connections fill the lane's memory with output that nobody reads; a third one asks for little.
+fn lane_without_memory(receive_bytes: usize) {
+    let world = World::new(1, Faults::none());
+    let limits = Limits { output_high: 8 << 20, send_limit: 0, read_limit: 0, receive_rate_min: 0, ..Limits::default() };
+    let mut plan = Plan::lanes(1).memory(4 << 20);
+    plan.tuning.receive_bytes = receive_bytes;
+    let mut case = Case::on(Stage::with(&world, &plan, limits, |_| None));
+    let hogs = [1, 2].map(|number| case.connect(number));
+    for hog in &hogs {
+        hog.send("flood 100000\n".repeat(40).as_bytes());
+    }
+    case.stage.rig.wait(S);
+    assert!(!case.stage.rig.arenas[0].has(16 << 10), "the memory is used up");
+    let poor = case.connect(3);
+    assert_eq!(poor.send(b"say poor\n"), 9);
+    case.stage.rig.wait(S);
+    assert_eq!((poor.status(), bytes(&poor)), (Status::Open, 0));
+    let mut got = [0; 2];
+    for _ in 0..400 {
+        for (hog, got) in hogs.iter().zip(&mut got) {
+            *got += bytes(hog);
+        }
+        case.stage.rig.wait(2 * MS);
+    }
+    assert_eq!(got, [4_000_000; 2], "all that was held back is delivered");
+    assert_eq!(bytes(&poor), 5, "who needed little is served as well");
+    assert_eq!(case.count(C::EndingsAborted) + case.count(C::EndingsError), 0, "nobody was killed");
+    for peer in hogs.iter().chain([&poor]) {
+        peer.close();
+    }
+    case.close();
+}
+
+#[test]
+fn a_lane_without_memory_for_receiving_pushes_back_and_recovers() {
+    lane_without_memory(64 << 10);
+}
+
+#[test]
+fn a_lane_without_memory_for_answers_pushes_back_and_recovers() {
+    lane_without_memory(256);
+}
+
+#[test]
+fn a_service_at_its_bound_does_not_stop_another() {
+    let world = World::new(1, Faults::none());
+    let plan = Plan { services: 2, ..Plan::lanes(1) };
+    let mut rig = Rig::new(&world, &plan, |lane, services, driver, page| {
+        for (number, connections_max) in [(0, 1), (1, 10)] {
+            let limits = Limits { connections_max, ..Limits::default() };
+            let row = page.service(lane, number).unwrap();
+            let service = services.add_stream(Echo, limits, row);
+            let at = at(address().port() + number as u16);
+            services.listen(driver, service, at, Sharing { share_port: false, v6_only: false }).unwrap();
+        }
+    });
+    let of_first: Vec<_> = (0..3).map(|number| rig.connect(number)).collect();
+    rig.wait(MS);
+    let of_second: Vec<_> = (0..3).map(|n| world.connect(client(n), at(8)).unwrap()).collect();
+    rig.wait(MS);
+    assert!(of_second.iter().all(|peer| rig.ask(peer, "hello") == "hello"));
+    assert_eq!(of_first.iter().filter(|peer| rig.ask(peer, "hello") == "hello").count(), 1);
+    assert!(rig.count_of(0, C::ConnectionsMaxHits) > 0 && rig.count_of(1, C::ConnectionsMaxHits) == 0);
+    of_first.iter().chain(&of_second).for_each(Peer::close);
+    rig.wait(5 * MS);
+    rig.close(&mut Nobody);
+}

@@ -1,0 +1,304 @@
+//! A service that does what its clients tell it, line by line, and a book of what became of its sessions.
+//!
+//! Lines: `say TEXT`, `hold NAME` and `any NAME` (take a ticket, ordered or not), `answer NAME TEXT` (through the lane),
+//! `here NAME TEXT` (in this call), `drop NAME`, `flood BYTES` (of lane memory), `static BYTES`, `need BYTES`, `fill BYTES`,
+//! `close`, `abort`, `panic`, `lane`, `peer`, `connect ADDRESS LINE`, `after MILLISECONDS LINE`, `tell LINE`, `drained LINE`,
+//! `closing` (panic when closed), `shut NAME` (close the connection of a ticket), `pass LANE LINE`.
+
+use crate::rig::{Plan, Rig, endings};
+use corelane_seam::Chain;
+use corelane_sim::{Faults, World};
+use corelane_svc::{Cx, Ending, Input, Limits, Next, Order, Output, Peer, StreamService, Ticket, Transform};
+use corelane_watch::ServiceCounter;
+use std::any::Any;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+/// What became of the sessions of all lanes.
+#[derive(Default)]
+pub struct Book {
+    pub opened: usize,
+    /// The ending of each session, by its number.
+    pub endings: Vec<(usize, Ending)>,
+    /// What the service noted.
+    pub notes: Vec<String>,
+}
+
+impl Book {
+    /// How many sessions ended so.
+    pub fn count(&self, ending: Ending) -> u64 {
+        self.endings.iter().filter(|entry| entry.1 == ending).count() as u64
+    }
+}
+
+/// Makes the transform of a connection.
+pub type MakeTransform = fn(&Peer) -> Option<Box<dyn Transform>>;
+
+pub struct Puppet {
+    book: Rc<RefCell<Book>>,
+    tickets: BTreeMap<String, Ticket>,
+    transform: MakeTransform,
+}
+
+#[derive(Default)]
+pub struct Session {
+    number: Option<usize>,
+    on_connected: String,
+    on_drained: String,
+    timers: Vec<String>,
+    /// Bytes of a flood that have been written: it goes on where the memory was used up.
+    flooded: usize,
+    panics_when_closed: bool,
+}
+
+/// The client number (`rig::client`) whose session panics when it opens.
+pub const PANICS_IN_OPEN: usize = 100;
+/// The client number for which the making of the transform panics.
+pub const PANICS_IN_TRANSFORM: usize = 101;
+
+fn is_client(peer: &Peer, number: usize) -> bool {
+    peer.address.ip() == crate::rig::client(number).ip()
+}
+
+fn chain_of(cx: &Cx<'_>, text: &str) -> Chain {
+    let mut chain = Chain::new();
+    chain.push(cx.arena().copy_of(format!("{text}\n").as_bytes()).unwrap().share());
+    chain
+}
+
+fn split(line: &str) -> (&str, &str) {
+    line.split_once(' ').unwrap_or((line, ""))
+}
+
+impl Puppet {
+    pub fn new(book: &Rc<RefCell<Book>>, transform: MakeTransform) -> Self {
+        Self { book: book.clone(), tickets: BTreeMap::new(), transform }
+    }
+
+    fn number(&self, session: &mut Session) -> usize {
+        let mut book = self.book.borrow_mut();
+        *session.number.get_or_insert_with(|| {
+            book.opened += 1;
+            book.opened - 1
+        })
+    }
+
+    /// Does what a line says; none if it must wait.
+    fn obey(&mut self, cx: &mut Cx<'_>, session: &mut Session, output: &mut Output, line: &str) -> Option<Next> {
+        let (word, rest) = split(line);
+        match word {
+            "say" => return output.write(format!("{rest}\n").as_bytes()).then_some(Next::Continue),
+            "hold" => return self.hold(output, rest, Order::Kept),
+            "any" => return self.hold(output, rest, Order::Any),
+            "here" => {
+                let (name, text) = split(rest);
+                let answer = chain_of(cx, text);
+                output.answer(self.tickets.remove(name).unwrap(), answer).map_err(drop).unwrap();
+            }
+            "flood" => return flood(session, output, rest.parse().unwrap()),
+            "static" => output.push(&[b's'; 1 << 20][..rest.parse().unwrap()]),
+            "need" => return Some(Next::Need(rest.parse().unwrap())),
+            "fill" => {
+                let until = rest.parse().unwrap();
+                return Some(Next::Fill { lease: cx.lease(until)?, until });
+            }
+            "close" => return Some(Next::Close),
+            "abort" => return Some(Next::Abort),
+            "panic" => panic!("told to"),
+            "drained" => {
+                session.on_drained = rest.to_string();
+                output.notify_drained();
+            }
+            "after" => {
+                let (milliseconds, line) = split(rest);
+                session.timers.push(line.to_string());
+                cx.start_timer(milliseconds.parse::<u64>().unwrap() * crate::rig::MS, session.timers.len() as u64 - 1);
+            }
+            "closing" => session.panics_when_closed = true,
+            "tell" => cx.notify(cx.id(), Box::new(rest.to_string())),
+            "lane" => return output.write(format!("{}\n", cx.lane()).as_bytes()).then_some(Next::Continue),
+            "peer" => {
+                let peer = cx.peer(cx.id()).unwrap().address;
+                return output.write(format!("{peer}\n").as_bytes()).then_some(Next::Continue);
+            }
+            _ => self.act(cx, line),
+        }
+        Some(Next::Continue)
+    }
+
+    /// What needs no connection of its own.
+    fn act(&mut self, cx: &mut Cx<'_>, line: &str) {
+        let (word, rest) = split(line);
+        let (name, text) = split(rest);
+        match word {
+            "answer" => {
+                let answer = chain_of(cx, text);
+                cx.answer_chain(self.tickets.remove(name).unwrap(), answer);
+            }
+            "drop" => drop(self.tickets.remove(name).unwrap()),
+            "shut" => cx.close(self.tickets[name].connection()),
+            "pass" => cx.send(name.parse().unwrap(), Box::new(text.to_string())).map_err(drop).unwrap(),
+            "connect" => {
+                let session = Session { on_connected: text.to_string(), ..Session::default() };
+                cx.connect(name.parse::<SocketAddr>().unwrap(), session).unwrap();
+            }
+            "burst" => panic!("told to, in a call for the service"),
+            _ => panic!("a line that says nothing: {line:?}"),
+        }
+    }
+
+    fn hold(&mut self, output: &mut Output, name: &str, order: Order) -> Option<Next> {
+        let ticket = output.hold(order)?;
+        self.tickets.insert(name.to_string(), ticket);
+        Some(Next::Continue)
+    }
+
+    fn lines(&mut self, cx: &mut Cx<'_>, session: &mut Session, input: &mut Input, output: &mut Output) -> Next {
+        while let Some(end) = input.position(b'\n') {
+            if output.is_full() {
+                break;
+            }
+            let Some(line) = input.contiguous(end + 1) else { break };
+            let line = String::from_utf8_lossy(line).trim_end().to_string();
+            cx.count_requests(1);
+            match self.obey(cx, session, output, &line) {
+                None => break,
+                Some(Next::Continue) => input.skip(end + 1),
+                Some(next) => {
+                    input.skip(end + 1);
+                    return next;
+                }
+            }
+        }
+        Next::Continue
+    }
+}
+
+/// Writes so many bytes of lane memory; none if there is not enough now.
+fn flood(session: &mut Session, output: &mut Output, bytes: usize) -> Option<Next> {
+    while session.flooded < bytes {
+        let piece = (bytes - session.flooded).min(16 << 10);
+        if !output.write(&[b'f'; 16 << 10][..piece]) {
+            return None;
+        }
+        session.flooded += piece;
+    }
+    session.flooded = 0;
+    Some(Next::Continue)
+}
+
+impl StreamService for Puppet {
+    type Session = Session;
+
+    fn open(&mut self, _cx: &mut Cx<'_>, peer: &Peer) -> Session {
+        assert!(!is_client(peer, PANICS_IN_OPEN), "told to, in open");
+        let mut session = Session::default();
+        self.number(&mut session);
+        session
+    }
+
+    fn receive(&mut self, cx: &mut Cx<'_>, session: &mut Session, input: &mut Input, output: &mut Output) -> Next {
+        if let Some(lease) = input.filled() {
+            let sum: usize = lease.iter().map(|&byte| usize::from(byte)).sum();
+            assert!(output.write(format!("filled {} {sum}\n", lease.len()).as_bytes()));
+        }
+        self.lines(cx, session, input, output)
+    }
+
+    fn connected(&mut self, cx: &mut Cx<'_>, session: &mut Session, output: &mut Output) -> Next {
+        self.number(session);
+        let line = std::mem::take(&mut session.on_connected);
+        self.obey(cx, session, output, &line).unwrap()
+    }
+
+    fn drained(&mut self, cx: &mut Cx<'_>, session: &mut Session, output: &mut Output) -> Next {
+        let line = std::mem::take(&mut session.on_drained);
+        self.obey(cx, session, output, &line).unwrap()
+    }
+
+    fn timer(&mut self, cx: &mut Cx<'_>, session: &mut Session, output: &mut Output, token: u64) -> Next {
+        let line = std::mem::take(&mut session.timers[token as usize]);
+        self.obey(cx, session, output, &line).unwrap()
+    }
+
+    fn message(&mut self, cx: &mut Cx<'_>, session: &mut Session, output: &mut Output, message: Box<dyn Any>) -> Next {
+        let line = message.downcast::<String>().unwrap();
+        self.obey(cx, session, output, &line).unwrap()
+    }
+
+    fn draining(&mut self, _cx: &mut Cx<'_>, session: &mut Session, _output: &mut Output) {
+        let number = self.number(session);
+        self.book.borrow_mut().notes.push(format!("{number} drains"));
+    }
+
+    fn closed(&mut self, _cx: &mut Cx<'_>, mut session: Session, ending: Ending) {
+        let number = self.number(&mut session);
+        self.book.borrow_mut().endings.push((number, ending));
+        assert!(!session.panics_when_closed, "told to, in closed");
+    }
+
+    fn lane_message(&mut self, cx: &mut Cx<'_>, _from: usize, message: Box<dyn Any + Send>) {
+        let line = message.downcast::<String>().unwrap();
+        self.act(cx, &line);
+    }
+
+    fn transform(&mut self, peer: &Peer) -> Option<Box<dyn Transform>> {
+        assert!(!is_client(peer, PANICS_IN_TRANSFORM), "told to, in transform");
+        (self.transform)(peer)
+    }
+}
+
+/// A puppet's rig and its book.
+pub struct Stage {
+    pub rig: Rig,
+    pub book: Rc<RefCell<Book>>,
+}
+
+impl Stage {
+    /// One lane, no faults.
+    pub fn new(limits: Limits) -> Self {
+        Self::with(&World::new(1, Faults::none()), &Plan::lanes(1), limits, |_| None)
+    }
+
+    pub fn with(world: &World, plan: &Plan, limits: Limits, transform: MakeTransform) -> Self {
+        let book: Rc<RefCell<Book>> = Rc::default();
+        let make = |_| Puppet::new(&book, transform);
+        Self { rig: Rig::serving(world, plan, limits, make), book: book.clone() }
+    }
+
+    /// Drains, has the world judge, and compares the page with the book: each session closed once, each ending counted.
+    /// `unborn` connections ended as aborted before they had a session.
+    pub fn close_with(mut self, unborn: u64) {
+        self.rig.close(&mut crate::rig::Nobody);
+        let book = self.book.borrow();
+        let mut numbers: Vec<usize> = book.endings.iter().map(|entry| entry.0).collect();
+        numbers.sort_unstable();
+        assert_eq!(numbers, (0..book.opened).collect::<Vec<_>>(), "each session is closed exactly once");
+        use ServiceCounter as C;
+        for (ending, counter, others) in [
+            (Ending::Completed, C::EndingsCompleted, 0),
+            (Ending::EndOfStream, C::EndingsEndOfStream, 0),
+            (Ending::Closing, C::EndingsClosing, 0),
+            (Ending::Error, C::EndingsError, 0),
+            (Ending::Aborted, C::EndingsAborted, unborn),
+        ] {
+            assert_eq!(self.rig.count(counter), book.count(ending) + others, "the count of {ending}");
+        }
+        assert_eq!(endings(&self.rig, 0), book.opened as u64 + unborn);
+    }
+
+    pub fn close(self) {
+        self.close_with(0);
+    }
+
+    /// The ending of the session that ended last.
+    pub fn last_ending(&self) -> Option<Ending> {
+        self.book.borrow().endings.last().map(|entry| entry.1)
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.rig.connections() > 0
+    }
+}

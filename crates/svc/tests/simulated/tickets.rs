@@ -1,0 +1,169 @@
+//! Tickets: answered once, in their order, from wherever the lane has the answer.
+
+use crate::puppet::Stage;
+use crate::rig::{MS, Plan};
+use corelane_seam::{Fault, Reason};
+use corelane_sim::{Faults, Peer, Random, Status, World};
+use corelane_svc::{Ending, Limits};
+use corelane_watch::ServiceCounter as C;
+
+const RESET: Status = Status::Failed(Fault { reason: Reason::Reset, number: 104 });
+
+fn stage(lanes: usize) -> (Stage, Peer) {
+    let world = World::new(1, Faults::none());
+    let mut stage = Stage::with(&world, &Plan::lanes(lanes), Limits::default(), |_| None);
+    let peer = stage.rig.connect(1);
+    stage.rig.wait(MS);
+    (stage, peer)
+}
+
+fn end(mut stage: Stage, peers: &[&Peer]) {
+    peers.iter().for_each(|peer| peer.close());
+    stage.rig.wait(MS);
+    stage.close();
+}
+
+#[test]
+fn answers_in_the_same_call_keep_their_place() {
+    let (mut stage, peer) = stage(1);
+    let text = "hold a\nsay 2\nhold b\nsay 4\nhere b 3\nhere a 1\nany c\nsay 5\nhere c 6\n";
+    assert_eq!(stage.rig.ask(&peer, text), "1\n2\n3\n4\n5\n6\n");
+    end(stage, &[&peer]);
+}
+
+#[test]
+fn answers_of_later_turns_keep_their_place() {
+    let (mut stage, peer) = stage(1);
+    let text = "hold a\nsay 2\nhold b\nsay 4\nhold c\nafter 10 answer c 5\nafter 20 answer a 1\nafter 60 answer b 3\n";
+    assert_eq!(stage.rig.ask(&peer, text), "");
+    stage.rig.wait(20 * MS);
+    assert_eq!(stage.rig.hear(&peer), "1\n2\n");
+    stage.rig.wait(40 * MS);
+    assert_eq!(stage.rig.hear(&peer), "3\n4\n5\n");
+    end(stage, &[&peer]);
+}
+
+#[test]
+fn unordered_answers_leave_as_they_come() {
+    let (mut stage, peer) = stage(1);
+    let text = "any a\nany b\nany c\nafter 10 here c 1\nafter 20 answer a 2\nafter 30 tell answer b 3\nsay 0\n";
+    assert_eq!(stage.rig.ask(&peer, text), "0\n");
+    stage.rig.wait(35 * MS);
+    assert_eq!(stage.rig.hear(&peer), "1\n2\n3\n");
+    end(stage, &[&peer]);
+}
+
+#[test]
+fn another_lane_may_have_the_answer() {
+    let (mut stage, peer) = stage(2);
+    let here: usize = stage.rig.ask(&peer, "lane\n").trim().parse().unwrap();
+    let there = 1 - here;
+    let text = format!("hold a\nsay 2\nany b\npass {there} pass {here} answer b 3\npass {there} pass {here} answer a 1\n");
+    assert_eq!(stage.rig.ask(&peer, &text), "1\n2\n3\n");
+    end(stage, &[&peer]);
+}
+
+#[test]
+fn many_tickets_in_any_order_of_answers() {
+    for seed in 0..40 {
+        let (mut stage, peer) = stage(1);
+        let mut random = Random::new(seed);
+        let mut text: String = (0..200).map(|number| format!("hold {number}\n")).collect();
+        let mut left: Vec<usize> = (0..200).collect();
+        while !left.is_empty() {
+            let number = left.remove(random.below(left.len() as u64) as usize);
+            text += &match random.below(3) {
+                0 => format!("here {number} {number}\n"),
+                1 => format!("answer {number} {number}\n"),
+                _ => format!("after {} answer {number} {number}\n", random.below(20)),
+            };
+        }
+        let mut got = stage.rig.ask(&peer, &text);
+        stage.rig.wait(30 * MS);
+        got += &stage.rig.hear(&peer);
+        assert_eq!(got, (0..200).map(|number| format!("{number}\n")).collect::<String>(), "seed {seed}");
+        assert_eq!(stage.rig.count(C::TicketsHeld), 200);
+        end(stage, &[&peer]);
+    }
+}
+
+#[test]
+fn a_dropped_unordered_ticket_is_counted_and_harms_nobody() {
+    let (mut stage, peer) = stage(1);
+    assert_eq!(stage.rig.ask(&peer, "any a\ndrop a\nsay on\n"), "on\n");
+    assert_eq!(stage.rig.count(C::TicketsDropped), 1);
+    peer.finish();
+    stage.rig.wait(MS);
+    assert_eq!(stage.last_ending(), Some(Ending::EndOfStream), "nothing is waited for");
+    end(stage, &[&peer]);
+}
+
+/// Wherever an ordered ticket is dropped, its connection ends at once: nobody waits for what never comes.
+fn dropped_by(line: &str) {
+    let (mut stage, peer) = stage(2);
+    let other = stage.rig.connect(2);
+    stage.rig.wait(MS);
+    let lane: usize = stage.rig.ask(&peer, "lane\n").trim().parse().unwrap();
+    let line = line.replace("THERE", &(1 - lane).to_string()).replace("HERE", &lane.to_string());
+    stage.rig.ask(&peer, &format!("hold a\n{line}\n"));
+    stage.rig.wait(30 * MS);
+    peer.read(usize::MAX);
+    assert_eq!((peer.status(), stage.last_ending()), (RESET, Some(Ending::Aborted)), "{line}");
+    assert_eq!(stage.rig.count(C::TicketsDropped), 1);
+    assert_eq!(stage.rig.ask(&other, "say on\n"), "on\n");
+    end(stage, &[&other]);
+}
+
+#[test]
+fn a_dropped_ordered_ticket_ends_its_connection() {
+    dropped_by("drop a");
+}
+
+#[test]
+fn a_ticket_dropped_by_a_message_is_noticed_at_once() {
+    dropped_by("tell drop a");
+}
+
+#[test]
+fn a_ticket_dropped_by_a_timer_is_noticed_at_once() {
+    dropped_by("after 10 drop a");
+}
+
+#[test]
+fn a_ticket_dropped_by_another_lanes_message_is_noticed_at_once() {
+    dropped_by("pass THERE pass HERE drop a");
+}
+
+#[test]
+fn an_answer_after_the_end_is_counted_and_does_nothing() {
+    let (mut stage, peer) = stage(1);
+    let other = stage.rig.connect(2);
+    stage.rig.wait(MS);
+    stage.rig.ask(&peer, "hold a\nany b\n");
+    peer.reset();
+    stage.rig.wait(MS);
+    assert_eq!(stage.last_ending(), Some(Ending::Error));
+    // The entry is used again: the answers must not reach the next connection.
+    let next = stage.rig.connect(3);
+    stage.rig.wait(MS);
+    stage.rig.ask(&next, "any x\n");
+    assert_eq!(stage.rig.ask(&other, "answer a late\nanswer b late\nsay on\n"), "on\n");
+    assert_eq!((stage.rig.count(C::AnswersLate), stage.rig.hear(&next).as_str()), (2, ""));
+    assert_eq!(stage.rig.ask(&next, "answer x mine\n"), "mine\n");
+    assert_eq!(stage.rig.count(C::TicketsDropped), 0);
+    end(stage, &[&other, &next]);
+}
+
+#[test]
+fn a_ticket_names_its_connection_for_closing() {
+    let (mut stage, peer) = stage(1);
+    let other = stage.rig.connect(2);
+    stage.rig.wait(MS);
+    stage.rig.ask(&peer, "any a\n");
+    stage.rig.ask(&other, "shut a\nanswer a bye\n");
+    assert_eq!((stage.rig.hear(&peer).as_str(), peer.status()), ("bye\n", Status::Ended));
+    peer.close();
+    stage.rig.wait(MS);
+    assert_eq!(stage.last_ending(), Some(Ending::Completed));
+    end(stage, &[&other]);
+}

@@ -1,0 +1,238 @@
+//! Transforms between the socket and the service.
+
+use corelane_seam::{Arena, Chain};
+use corelane_svc::{Transform, TransformError};
+use std::net::SocketAddr;
+
+/// Changes every byte, as a cipher does.
+pub struct Xor(u8);
+
+pub const KEY: u8 = 0x5a;
+
+pub fn xor() -> Box<dyn Transform> {
+    Box::new(Xor(KEY))
+}
+
+/// Copies as much as there is memory for.
+fn change(key: u8, arena: &Arena, from: &mut Chain, to: &mut Chain) {
+    while !from.is_empty() {
+        let Some(mut lease) = arena.lease(from.len().min(16 << 10)) else { return };
+        let bytes = from.copy_to(lease.spare());
+        lease.advance(bytes);
+        lease.iter_mut().for_each(|byte| *byte ^= key);
+        from.skip(bytes);
+        to.push(lease.share());
+    }
+}
+
+impl Transform for Xor {
+    fn inbound(&mut self, arena: &Arena, from: &mut Chain, to: &mut Chain, _back: &mut Chain) -> Result<(), TransformError> {
+        change(self.0, arena, from, to);
+        Ok(())
+    }
+
+    fn outbound(&mut self, arena: &Arena, from: &mut Chain, to: &mut Chain) -> Result<(), TransformError> {
+        change(self.0, arena, from, to);
+        Ok(())
+    }
+}
+
+/// A line `PROXY ADDRESS` in front says who the peer is; a line `PANIC` panics. It is answered with `HELLO`.
+#[derive(Default)]
+pub struct ProxyHeader(Option<SocketAddr>);
+
+pub fn proxy_header() -> Box<dyn Transform> {
+    Box::new(ProxyHeader::default())
+}
+
+/// The most bytes of the line.
+const LINE_MAX: usize = 60;
+
+impl Transform for ProxyHeader {
+    fn inbound(&mut self, _arena: &Arena, from: &mut Chain, to: &mut Chain, back: &mut Chain) -> Result<(), TransformError> {
+        if self.0.is_none() {
+            let mut line = [0; LINE_MAX];
+            let bytes = from.copy_to(&mut line);
+            let Some(end) = line[..bytes].iter().position(|&byte| byte == b'\n') else {
+                return if bytes < LINE_MAX { Ok(()) } else { Err(TransformError("no line".into())) };
+            };
+            let text = String::from_utf8_lossy(&line[..end]).into_owned();
+            assert_ne!(text, "PANIC", "told to");
+            let address = text.strip_prefix("PROXY ").and_then(|address| address.parse().ok());
+            self.0 = Some(address.ok_or_else(|| TransformError(format!("{text:?} names no peer")))?);
+            from.skip(end + 1);
+            back.push(&b"HELLO\n"[..]);
+        }
+        from.move_to(usize::MAX, to);
+        Ok(())
+    }
+
+    fn outbound(&mut self, _arena: &Arena, from: &mut Chain, to: &mut Chain) -> Result<(), TransformError> {
+        from.move_to(usize::MAX, to);
+        Ok(())
+    }
+
+    fn peer(&self) -> Option<SocketAddr> {
+        self.0
+    }
+}
+
+mod tests {
+    use super::*;
+    use crate::echo::pattern;
+    use crate::for_seeds;
+    use crate::puppet::Stage;
+    use crate::rig::{MS, Nobody, Plan, Rig, patient};
+    use crate::talker::Talker;
+    use corelane_seam::{Fault, Reason};
+    use corelane_sim::{FaultCounts, Faults, Status, World};
+    use corelane_svc::{Cx, Ending, Input, Limits, Next, Output, Peer, StreamService};
+    use corelane_watch::ServiceCounter as C;
+
+    const RESET: Status = Status::Failed(Fault { reason: Reason::Reset, number: 104 });
+
+    /// Echo behind a transform.
+    struct Behind(fn() -> Box<dyn Transform>);
+
+    impl StreamService for Behind {
+        type Session = ();
+
+        fn open(&mut self, _cx: &mut Cx<'_>, _peer: &Peer) {}
+
+        fn receive(&mut self, _cx: &mut Cx<'_>, _session: &mut (), input: &mut Input, output: &mut Output) -> Next {
+            if !output.is_full() {
+                output.forward(input.take_all());
+            }
+            Next::Continue
+        }
+
+        fn transform(&mut self, _peer: &Peer) -> Option<Box<dyn Transform>> {
+            Some((self.0)())
+        }
+    }
+
+    /// Echo behind `make`: what comes back is `front` and then what was sent behind `header`.
+    pub fn run(seed: u64, faults: Faults, make: fn() -> Box<dyn Transform>, header: &str, front: &str) -> FaultCounts {
+        let world = World::new(seed, faults);
+        let mut rig = Rig::serving(&world, &Plan::lanes(2).memory(8 << 20), patient(), |_| Behind(make));
+        let to_send = |number: usize| [header.as_bytes(), &pattern(seed + number as u64, 9_000)].concat();
+        let talker = |number| Talker::new(rig.connect(number), seed, to_send(number));
+        let mut talkers: Vec<Talker> = (0..8).map(talker).collect();
+        assert!(rig.play(&mut talkers), "clients wait for ever");
+        rig.close(&mut talkers);
+        for talker in &talkers {
+            let expected = [front.as_bytes(), &talker.to_send[header.len()..]].concat();
+            assert!(expected.starts_with(&talker.got), "wrong bytes");
+            assert!(!talker.is_complete() || talker.got == expected, "bytes missing");
+            assert!(faults != Faults::none() || talker.is_complete());
+        }
+        world.report().faults
+    }
+
+    #[test]
+    fn bytes_pass_a_transform_unharmed() {
+        for_seeds(30, |seed| drop(run(seed, Faults::none(), xor, "", "")));
+        for_seeds(100, |seed| drop(run(seed, Faults::all(seed), xor, "", "")));
+    }
+
+    #[test]
+    fn a_header_is_taken_off_wherever_it_is_cut() {
+        let (header, hello) = ("PROXY 203.0.113.9:4711\n", "HELLO\n");
+        for_seeds(30, |seed| drop(run(seed, Faults::none(), proxy_header, header, hello)));
+        for_seeds(100, |seed| drop(run(seed, Faults::all(seed), proxy_header, header, hello)));
+    }
+
+    fn stage(transform: fn(&Peer) -> Option<Box<dyn Transform>>) -> (Stage, corelane_sim::Peer) {
+        let world = World::new(1, Faults::none());
+        let mut stage = Stage::with(&world, &Plan::lanes(1), Limits::default(), transform);
+        let peer = stage.rig.connect(1);
+        stage.rig.wait(MS);
+        (stage, peer)
+    }
+
+    #[test]
+    fn everything_a_service_does_passes_the_transform() {
+        let (mut stage, peer) = stage(|_| Some(xor()));
+        let changed = |text: &str| -> Vec<u8> { text.bytes().map(|byte| byte ^ KEY).collect() };
+        let text = "hold a\nsay two\nafter 10 answer a one\nfill 10\naaaaaaaaaaany b\nhere b three\nflood 9\nclose\n";
+        peer.send(&changed(text));
+        stage.rig.wait(20 * MS);
+        let got: Vec<u8> = peer.read(usize::MAX).iter().map(|byte| byte ^ KEY).collect();
+        let got = String::from_utf8(got).unwrap();
+        assert_eq!((got.as_str(), peer.status()), ("one\ntwo\nfilled 10 970\nthree\nfffffffff", Status::Ended));
+        peer.close();
+        stage.rig.wait(MS);
+        assert_eq!(stage.last_ending(), Some(Ending::Completed));
+        stage.close();
+    }
+
+    #[test]
+    fn a_service_learns_the_peer_from_its_transform() {
+        let (mut stage, peer) = stage(|_| Some(proxy_header()));
+        assert_eq!(stage.rig.ask(&peer, "PROXY 203.0.1"), "");
+        assert_eq!(stage.rig.ask(&peer, "13.9:4711\npeer\n"), "HELLO\n203.0.113.9:4711\n");
+        peer.close();
+        stage.rig.wait(MS);
+        stage.close();
+    }
+
+    #[test]
+    fn a_transform_that_refuses_ends_the_connection() {
+        let (mut stage, peer) = stage(|_| Some(proxy_header()));
+        stage.rig.ask(&peer, "GET / HTTP/1.1\nsay never\n");
+        assert_eq!((peer.status(), stage.last_ending()), (RESET, Some(Ending::Aborted)));
+        assert!(stage.rig.reports.borrow()[0].contains("names no peer"));
+        stage.close();
+    }
+
+    #[test]
+    fn a_transform_that_panics_ends_the_connection_only() {
+        let (mut stage, peer) = stage(|_| Some(proxy_header()));
+        let other = stage.rig.connect(2);
+        stage.rig.wait(MS);
+        stage.rig.ask(&peer, "PANIC\n");
+        assert_eq!((peer.status(), stage.last_ending(), stage.rig.count(C::Panics)), (RESET, Some(Ending::Aborted), 1));
+        assert_eq!(stage.rig.ask(&other, "PROXY 1.2.3.4:5\nsay on\n"), "HELLO\non\n");
+        other.close();
+        stage.rig.wait(MS);
+        stage.close();
+    }
+
+    #[test]
+    fn a_peer_that_ends_within_the_header_is_let_go() {
+        let (mut stage, peer) = stage(|_| Some(proxy_header()));
+        peer.send(b"PROXY 203");
+        peer.finish();
+        stage.rig.wait(10 * MS);
+        assert_eq!((stage.last_ending(), stage.rig.count(C::RecordsTruncated)), (Some(Ending::EndOfStream), 1));
+        peer.close();
+        stage.close();
+    }
+
+    #[test]
+    fn a_transform_without_memory_is_called_again_when_there_is_some() {
+        let world = World::new(1, Faults::none());
+        let limits = Limits { output_high: 8 << 20, ..patient() };
+        let mut rig = Rig::serving(&world, &Plan::lanes(1).memory(4 << 20), limits, |_| Behind(xor));
+        let peers: Vec<_> = (0..12).map(|number| rig.connect(number)).collect();
+        rig.wait(MS);
+        let (mut sent, mut got) = ([0; 12], [0; 12]);
+        let bytes = 1 << 20;
+        for round in 0..4_000 {
+            for (number, peer) in peers.iter().enumerate() {
+                let piece = (bytes - sent[number]).min(64 << 10);
+                sent[number] += peer.send(&vec![7; piece]);
+                // Nobody reads in the first rounds: the lane's memory fills.
+                got[number] += if round > 200 { peer.read(usize::MAX).len() } else { 0 };
+            }
+            rig.wait(MS / 5);
+            if got.iter().all(|&got| got == bytes) {
+                break;
+            }
+        }
+        assert_eq!(got, [bytes; 12], "all that was held back is delivered");
+        peers.iter().for_each(corelane_sim::Peer::close);
+        rig.wait(MS);
+        rig.close(&mut Nobody);
+    }
+}
