@@ -302,6 +302,17 @@ impl Server {
         until(&format!("{counter} is as it should be"), || is_enough(self.count(counter)));
     }
 
+    /// Waits until a service counter is exactly so much: what a client has got is counted a moment later.
+    pub fn comes_to(&self, counter: &str, expected: u64) {
+        let mut count = 0;
+        let has_come = || {
+            count = self.count(counter);
+            count >= expected
+        };
+        until(&format!("{counter} is {expected}"), has_come);
+        assert_eq!(count, expected, "{counter}");
+    }
+
     /// A line of /proc/PID/status, in its own unit.
     pub fn status(&self, field: &str) -> u64 {
         let path = format!("/proc/{}/status", self.pid());

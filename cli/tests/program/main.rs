@@ -2,8 +2,11 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod clients;
 mod common;
+mod drain;
 mod echo;
 mod faults;
 mod refusals;
 mod start;
+mod stat;
