@@ -1,0 +1,180 @@
+//! SIGTERM: what was asked is answered, nobody is cut off, and the program ends.
+
+use crate::common::*;
+use nix::sys::signal::Signal;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::thread;
+use std::time::Duration;
+
+on_each_driver!(
+    what_was_readable_at_the_signal_is_answered,
+    queued_connections_are_served,
+    clients_under_load_see_an_orderly_end,
+    idle_connections_are_closed,
+    datagrams_that_wait_are_answered,
+    a_second_signal_ends_at_once,
+    afterwards_connections_are_refused,
+);
+
+/// Limits under which a drain goes on for as long as a client likes.
+const PATIENT: [&str; 4] = ["--limit", "drain_limit=600000", "--limit", "linger_limit=600000"];
+
+/// Stops the process, and waits until it has stopped.
+fn stop(server: &Server) {
+    server.signal(Signal::SIGSTOP);
+    until("all its threads have stopped", || {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", server.pid())).unwrap();
+        let states = tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("stat")).unwrap());
+        states.into_iter().all(|stat| stat.rsplit(')').next().unwrap().trim_start().starts_with('T'))
+    });
+}
+
+/// Tells a stopped server to drain, and lets it run.
+fn drain(server: &Server) {
+    server.signal(Signal::SIGTERM);
+    server.signal(Signal::SIGCONT);
+}
+
+/// Reads to the end, finishes, and asserts that exactly `data` came, and that the end was an orderly one.
+fn got_all(stream: &mut TcpStream, data: &[u8]) {
+    let (back, end) = read_to_end(stream);
+    assert!(back == data, "{} of {} bytes came back, then {end:?}", back.len(), data.len());
+    assert_eq!(end, Ok(()));
+    stream.shutdown(Shutdown::Both).unwrap_or_default();
+}
+
+fn ends_well(server: &mut Server) {
+    assert_eq!(server.ended().code(), Some(0), "{}", server.words());
+    assert_eq!(server.words(), "");
+    assert_eq!(server.count("endings_aborted") + server.count("endings_error"), 0);
+}
+
+fn what_was_readable_at_the_signal_is_answered(driver: Driver) {
+    let Some(mut server) = driver.start("drain::what_was_readable_at_the_signal_is_answered", &[TCP]) else { return };
+    let mut streams: Vec<_> = (0..50).map(|_| server.connect()).collect();
+    for (seed, stream) in streams.iter_mut().enumerate() {
+        echo(stream, &pattern(100, seed as u64));
+    }
+    stop(&server);
+    let data = |seed: usize| pattern(1 + seed * 777, seed as u64);
+    for (seed, stream) in streams.iter_mut().enumerate() {
+        stream.write_all(&data(seed)).unwrap(); // on loopback it is in the server's receive queue when this returns
+    }
+    drain(&server);
+    for (seed, stream) in streams.iter_mut().enumerate() {
+        got_all(stream, &data(seed));
+    }
+    drop(streams);
+    ends_well(&mut server);
+    assert_eq!(server.count("endings_closing"), 50);
+}
+
+fn queued_connections_are_served(driver: Driver) {
+    let Some(mut server) = driver.start("drain::queued_connections_are_served", &[TCP]) else { return };
+    stop(&server);
+    let mut streams: Vec<_> = (0..50).map(|_| server.connect()).collect();
+    for (seed, stream) in streams.iter_mut().enumerate() {
+        stream.write_all(&pattern(5000, seed as u64)).unwrap();
+    }
+    drain(&server);
+    for (seed, stream) in streams.iter_mut().enumerate() {
+        got_all(stream, &pattern(5000, seed as u64));
+    }
+    drop(streams);
+    ends_well(&mut server);
+    assert_eq!(server.count("accepts"), 50);
+}
+
+/// Sends the same bytes again and again until the peer has finished; asserts that what came back is a beginning of that.
+fn send_on_and_on(mut stream: TcpStream, seed: u64) -> usize {
+    let data = pattern(1 << 20, seed);
+    let mut writer = stream.try_clone().unwrap();
+    thread::scope(|scope| {
+        let failed = scope.spawn(|| data.chunks(1000).cycle().find_map(|part| writer.write_all(part).err()));
+        let (back, end) = read_to_end(&mut stream);
+        assert_eq!(end, Ok(()), "after {} bytes", back.len());
+        stream.shutdown(Shutdown::Write).unwrap_or_default();
+        // A reset would be told to whoever of the two asks first.
+        assert_eq!(failed.join().unwrap().map(|error| error.kind()), Some(ErrorKind::BrokenPipe));
+        assert!(back.chunks(data.len()).all(|part| data.starts_with(part)), "what came back is not what was sent");
+        back.len()
+    })
+}
+
+fn clients_under_load_see_an_orderly_end(driver: Driver) {
+    let arguments = [&PATIENT[..], &[TCP]].concat();
+    let Some(mut server) = driver.start("drain::clients_under_load_see_an_orderly_end", &arguments) else { return };
+    let streams: Vec<_> = (0..50).map(|_| server.connect()).collect();
+    let clients: Vec<_> =
+        streams.into_iter().enumerate().map(|(seed, stream)| thread::spawn(move || send_on_and_on(stream, seed as u64))).collect();
+    server.wait_for("bytes_out", |bytes| bytes > 10 << 20);
+    server.signal(Signal::SIGTERM);
+    let back: usize = clients.into_iter().map(|client| client.join().unwrap()).sum();
+    ends_well(&mut server);
+    assert_eq!(server.count("bytes_out"), back as u64);
+}
+
+fn idle_connections_are_closed(driver: Driver) {
+    let Some(mut server) = driver.start("drain::idle_connections_are_closed", &[TCP]) else { return };
+    let mut streams: Vec<_> = (0..50).map(|_| server.connect()).collect();
+    echo(&mut streams[0], b"the others never spoke");
+    server.wait_for("accepts", |accepts| accepts == 50);
+    server.signal(Signal::SIGINT);
+    for stream in &mut streams {
+        got_all(stream, b"");
+    }
+    drop(streams);
+    ends_well(&mut server);
+}
+
+fn datagrams_that_wait_are_answered(driver: Driver) {
+    let Some(mut server) = driver.start("drain::datagrams_that_wait_are_answered", &[UDP]) else { return };
+    let socket = datagrams_to(server.udp());
+    stop(&server);
+    let datagrams: Vec<_> = (0..20).map(|seed| pattern(100 + seed, seed as u64)).collect();
+    for datagram in &datagrams {
+        socket.send(datagram).unwrap();
+    }
+    drain(&server);
+    let mut back = [0; 2000];
+    for datagram in &datagrams {
+        let length = socket.recv(&mut back).unwrap();
+        assert!(back[..length] == *datagram);
+    }
+    ends_well(&mut server);
+}
+
+/// A server that drains, held by a client that has not finished.
+fn held(driver: Driver, test: &str) -> Option<(Server, TcpStream)> {
+    let server = driver.start(test, &[&PATIENT[..], &[TCP]].concat())?;
+    let mut stream = server.connect();
+    echo(&mut stream, b"before");
+    server.signal(Signal::SIGTERM);
+    let (rest, end) = read_to_end(&mut stream);
+    assert_eq!((rest.len(), end), (0, Ok(())));
+    Some((server, stream))
+}
+
+fn a_second_signal_ends_at_once(driver: Driver) {
+    let Some((mut server, stream)) = held(driver, "drain::a_second_signal_ends_at_once") else { return };
+    server.wait_for("connections_open", |open| open == 1);
+    assert_eq!(server.child.try_wait().unwrap(), None, "it did not wait for the client");
+    server.signal(Signal::SIGTERM);
+    assert_eq!(server.ended().code(), Some(0));
+    drop(stream);
+}
+
+fn afterwards_connections_are_refused(driver: Driver) {
+    let Some((mut server, mut stream)) = held(driver, "drain::afterwards_connections_are_refused") else { return };
+    let address = server.tcp();
+    // While the queue is emptied, who knocks hears nothing; then the listener is closed.
+    until("it refuses", || match TcpStream::connect_timeout(&address, Duration::from_millis(500)) {
+        Err(error) => error.kind() == ErrorKind::ConnectionRefused,
+        Ok(_) => panic!("a connection was accepted after the drain had begun"),
+    });
+    assert_eq!(server.child.try_wait().unwrap(), None);
+    stream.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(stream.read(&mut [0; 1]).unwrap(), 0);
+    ends_well(&mut server);
+}

@@ -1,0 +1,278 @@
+//! Peers that vanish, stall, or come in floods; descriptors and memory that run out; a process that is killed.
+
+use crate::common::*;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::signal::Signal;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, bind, connect as begin, setsockopt, socket, sockopt};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
+use std::os::fd::AsRawFd;
+use std::os::unix::process::ExitStatusExt;
+use std::thread;
+
+on_each_driver!(
+    clients_that_vanish_leave_nothing_behind,
+    who_never_reads_is_held_back_and_disturbs_nobody,
+    who_says_nothing_is_closed_at_the_idle_limit,
+    ten_thousand_connects_at_once_are_answered,
+    without_descriptors_connections_wait,
+    without_memory_connections_wait,
+    a_killed_server_can_be_started_again_at_once,
+    ten_thousand_idle_connections_cost_little,
+);
+
+/// Makes the stream end with a reset when it is dropped (SO_LINGER, socket(7)).
+fn reset_on_drop(stream: &TcpStream) {
+    let linger = nix::libc::linger { l_onoff: 1, l_linger: 0 };
+    setsockopt(stream, sockopt::Linger, &linger).unwrap();
+}
+
+fn clients_that_vanish_leave_nothing_behind(driver: Driver) {
+    let Some(server) = driver.start("faults::clients_that_vanish_leave_nothing_behind", &[TCP]) else { return };
+    let mut witness = server.connect();
+    for seed in 0..60 {
+        let mut stream = server.connect();
+        match seed % 3 {
+            0 => reset_on_drop(&stream), // without a word
+            1 => {
+                reset_on_drop(&stream);
+                stream.set_nonblocking(true).unwrap();
+                let _ = stream.write(&pattern(1 << 20, seed)); // in the middle, with echoes under way
+            }
+            _ => stream.write_all(&pattern(1000, seed)).unwrap(), // closed with an unread echo
+        }
+        drop(stream);
+        echo(&mut witness, &pattern(100, seed));
+    }
+    server.wait_for("connections_open", |open| open == 1);
+    let ended = server.count("endings_error") + server.count("endings_end_of_stream");
+    assert_eq!((ended, server.count("endings_aborted"), server.count("panics")), (60, 0, 0));
+    assert!(server.count("endings_error") >= 20, "no reset was noticed");
+    until("all memory is given back", || server.lane_count("memory_used") == 0);
+    assert_eq!(server.words(), "");
+}
+
+/// Writes until the socket takes no more, and as the server then takes no more either. Returns how much went out.
+fn fill(stream: &mut TcpStream, data: &[u8], may_stop: impl Fn() -> bool) -> usize {
+    stream.set_nonblocking(true).unwrap();
+    let mut sent = 0;
+    until("the stream is full", || loop {
+        match stream.write(&data[sent..]) {
+            Ok(bytes) => sent += bytes,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return may_stop(),
+            Err(error) => panic!("{error}"),
+        }
+        assert!(sent < data.len(), "nobody holds the sender back");
+    });
+    stream.set_nonblocking(false).unwrap();
+    sent
+}
+
+fn who_never_reads_is_held_back_and_disturbs_nobody(driver: Driver) {
+    let test = "faults::who_never_reads_is_held_back_and_disturbs_nobody";
+    let Some(server) = driver.start(test, &["--lanes", "1", TCP]) else { return };
+    let mut witness = server.connect();
+    echo(&mut witness, b"before");
+    let resident_kib = server.status("VmRSS");
+    let data = pattern(64 << 20, 7);
+    let mut stalled: Vec<_> = (0..8).map(|_| server.connect()).collect();
+    let mut sent = Vec::new();
+    for (before, stream) in stalled.iter_mut().enumerate() {
+        sent.push(fill(stream, &data, || server.count("output_high_hits") > before as u64));
+    }
+    for seed in 0..100 {
+        echo(&mut witness, &pattern(10_000, seed));
+    }
+    // Each may hold its output limit, and the one receive that goes beyond it.
+    let held = server.lane_count("memory_used");
+    assert!(held > 0 && held <= 8 * ((256 << 10) + (128 << 10)), "{held} bytes of lane memory are held");
+    let grown_kib = server.status("VmRSS").saturating_sub(resident_kib);
+    assert!(grown_kib < 8 << 10, "the process has grown by {grown_kib} KiB");
+    for (stream, sent) in stalled.iter_mut().zip(sent) {
+        patient(stream);
+        let mut back = vec![0; sent];
+        stream.read_exact(&mut back).unwrap();
+        assert!(back == data[..sent], "what was held back came back changed");
+    }
+    until("all memory is given back", || server.lane_count("memory_used") == 0);
+}
+
+// Echo has no records, so that no record can be slow: what a trickle of bytes meets at services that have some (read_limit,
+// receive_rate_min) cannot be met here, and who says nothing meets the idle limit.
+fn who_says_nothing_is_closed_at_the_idle_limit(driver: Driver) {
+    let test = "faults::who_says_nothing_is_closed_at_the_idle_limit";
+    let Some(server) = driver.start(test, &["--limit", "idle_limit=300", TCP]) else { return };
+    let mut streams: Vec<_> = (0..20).map(|_| server.connect()).collect();
+    streams[..10].iter_mut().for_each(|stream| echo(stream, b"once, and never again"));
+    for stream in &mut streams {
+        assert_eq!(read_to_end(stream), (Vec::new(), Ok(())));
+    }
+    drop(streams);
+    server.comes_to("idle_limit_hits", 20);
+    server.comes_to("endings_closing", 20);
+    assert_eq!(server.count("endings_aborted"), 0);
+}
+
+/// Has room for `more` descriptors in this process; if it cannot be had, the test is skipped by name.
+fn descriptors(test: &str, more: u64) -> bool {
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    // Other tests in this process need theirs at the same time.
+    let wanted = 4 * more;
+    let has_room = soft >= wanted || setrlimit(Resource::RLIMIT_NOFILE, wanted, hard.max(wanted)).is_ok();
+    if !has_room {
+        skip(test, &format!("it needs {wanted} descriptors, and the limit is {soft} of {hard}"));
+    }
+    has_room
+}
+
+/// Begins a connection from `source` and does not wait for it.
+fn begin_from(source: Ipv4Addr, to: SocketAddr) -> TcpStream {
+    let SocketAddr::V4(to) = to else { panic!("an IPv4 address is needed") };
+    let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+    let made = socket(AddressFamily::Inet, SockType::Stream, flags, None).unwrap();
+    bind(made.as_raw_fd(), &SockaddrIn::from(SocketAddrV4::new(source, 0))).unwrap();
+    match begin(made.as_raw_fd(), &SockaddrIn::from(to)) {
+        Ok(()) | Err(nix::Error::EINPROGRESS) => {}
+        Err(error) => panic!("{error}"),
+    }
+    let stream = TcpStream::from(made);
+    stream.set_nonblocking(false).unwrap(); // from now on reads and writes wait for the connection
+    patient(&stream);
+    stream
+}
+
+/// Ten thousand connections from a few addresses; all have been begun before the first is waited for.
+fn begin_ten_thousand(server: &Server) -> Vec<TcpStream> {
+    (0..10_000).map(|index| begin_from(Ipv4Addr::new(127, 0, 1, 1 + (index % 5) as u8), server.tcp())).collect()
+}
+
+fn echo_on_each(streams: &mut [TcpStream]) {
+    for (index, stream) in streams.iter_mut().enumerate() {
+        stream.write_all(&[index as u8]).unwrap();
+    }
+    for (index, stream) in streams.iter_mut().enumerate() {
+        let mut back = [0];
+        stream.read_exact(&mut back).unwrap();
+        assert_eq!(back[0], index as u8);
+    }
+}
+
+fn ten_thousand_connects_at_once_are_answered(driver: Driver) {
+    let test = "faults::ten_thousand_connects_at_once_are_answered";
+    if !descriptors(test, 10_000) {
+        return;
+    }
+    let Some(server) = driver.start(test, &[TCP]) else { return };
+    let mut streams = begin_ten_thousand(&server);
+    echo_on_each(&mut streams);
+    assert_eq!((server.count("accepts"), server.count("connections_open")), (10_000, 10_000));
+    drop(streams);
+    server.wait_for("connections_open", |open| open == 0);
+}
+
+fn ten_thousand_idle_connections_cost_little(driver: Driver) {
+    let test = "faults::ten_thousand_idle_connections_cost_little";
+    if !descriptors(test, 10_000) {
+        return;
+    }
+    let Some(server) = driver.start(test, &[TCP]) else { return };
+    let mut first: Vec<_> = (0..100).map(|_| server.connect()).collect();
+    echo_on_each(&mut first); // each lane has now touched what it needs for its work
+    let resident_kib = server.status("VmRSS");
+    let mut streams = begin_ten_thousand(&server);
+    for stream in &mut streams {
+        echo(stream, b"!");
+    }
+    server.comes_to("bytes_out", 10_100);
+    until("none holds memory", || server.lane_count("memory_used") == 0);
+    let grown = (server.status("VmRSS") - resident_kib) * 1024;
+    println!("{} bytes for each idle connection on {}", grown / 10_000, driver.name());
+    assert!(grown <= 600 * 10_000, "{} bytes for each idle connection", grown / 10_000);
+}
+
+/// Whether the echo of one byte that was sent before has come.
+fn is_answered(stream: &mut TcpStream) -> bool {
+    stream.set_nonblocking(true).unwrap();
+    let length = stream.peek(&mut [0]);
+    stream.set_nonblocking(false).unwrap();
+    length.is_ok_and(|length| length == 1)
+}
+
+fn without_descriptors_connections_wait(driver: Driver) {
+    let test = "faults::without_descriptors_connections_wait";
+    if !have(test, &["prlimit"]) {
+        return;
+    }
+    let Some(server) = driver.start_under(test, &["prlimit", "--nofile=64"], &["--lanes", "1", TCP]) else { return };
+    let mut streams: Vec<_> = (0..100).map(|_| server.connect()).collect();
+    streams.iter_mut().for_each(|stream| stream.write_all(b"?").unwrap());
+    let starved = || server.count("accepts_no_descriptor");
+    server.wait_for("accepts_no_descriptor", |accepts| accepts > 0);
+    // While it waits it tries again now and then, and does nothing else.
+    let (starved_before, turns_before) = (starved(), turns(&server));
+    until("it has tried again five times", || starved() >= starved_before + 5);
+    let (tries, turns) = (starved() - starved_before, turns(&server) - turns_before);
+    assert!(turns <= 10 * (tries + 1), "{turns} turns for {tries} tries: the lane spins");
+    let served = streams.iter_mut().filter(|stream| is_answered(stream)).count();
+    assert!((10..64).contains(&served), "{served} were served with 64 descriptors");
+    assert_eq!(server.count("accepts"), served as u64);
+    // Those that were served go, and so the others are.
+    let (gone, mut rest): (Vec<_>, Vec<_>) = streams.into_iter().map(|mut s| (is_answered(&mut s), s)).partition(|(done, _)| *done);
+    drop(gone);
+    for (_, stream) in rest.iter_mut() {
+        let mut back = [0];
+        stream.read_exact(&mut back).unwrap();
+        assert_eq!(&back, b"?");
+    }
+    assert_eq!((server.count("accepts"), server.words()), (100, String::new()));
+}
+
+fn turns(server: &Server) -> u64 {
+    server.lane_count("turns_productive") + server.lane_count("turns_empty")
+}
+
+fn without_memory_connections_wait(driver: Driver) {
+    let Some(server) = driver.start("faults::without_memory_connections_wait", &["--lanes", "1", "--memory", "4", TCP]) else { return };
+    let data: Vec<_> = (0..40).map(|seed| pattern(8 << 20, seed)).collect();
+    let mut streams: Vec<_> = (0..40).map(|_| server.connect()).collect();
+    thread::scope(|scope| {
+        for (stream, data) in streams.iter().zip(&data) {
+            let mut writer = stream.try_clone().unwrap();
+            scope.spawn(move || writer.write_all(data).unwrap());
+        }
+        // Nobody reads yet: together they could hold more than twice what the lane has.
+        until("the lane's memory is used up", || server.lane_count("receives_starved") > 0);
+        assert!(server.lane_count("memory_used") <= 4 << 20);
+        for (stream, data) in streams.iter_mut().zip(&data) {
+            scope.spawn(move || {
+                let mut back = vec![0; data.len()];
+                stream.read_exact(&mut back).unwrap();
+                assert!(back == *data);
+            });
+        }
+    });
+    server.comes_to("bytes_out", 40 * (8 << 20));
+    assert_eq!(server.count("connections_open"), 40);
+    assert_eq!(server.lane_count("memory_peak").max(4 << 20), 4 << 20);
+}
+
+fn a_killed_server_can_be_started_again_at_once(driver: Driver) {
+    let test = "faults::a_killed_server_can_be_started_again_at_once";
+    let Some(mut server) = driver.start(test, &[TCP, UDP]) else { return };
+    let places: Vec<String> = server.urls.iter().map(|url| format!("echo={url}")).collect();
+    let arguments: Vec<&str> = ["--driver", driver.name()].into_iter().chain(places.iter().map(String::as_str)).collect();
+    for round in 0..3 {
+        let mut streams: Vec<_> = (0..20).map(|_| server.connect()).collect();
+        streams.iter_mut().for_each(|stream| echo(stream, b"alive"));
+        echo_datagram(&datagrams_to(server.udp()), b"alive");
+        server.comes_to("bytes_out", 20 * 5 + 5);
+        server.signal(Signal::SIGKILL);
+        assert_eq!(server.ended().signal(), Some(Signal::SIGKILL as i32));
+        let next = Server::start_as(Plan { wrapper: &[], program: PROGRAM, arguments: &arguments, run: server.run.clone() });
+        assert_eq!(next.urls, server.urls, "round {round}");
+        let page = server.page();
+        assert_eq!((&page["process"]["liveness"], server.count("bytes_out")), (&"dead".into(), 105));
+        server = next;
+    }
+    echo(&mut server.connect(), b"served again");
+}

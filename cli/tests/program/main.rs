@@ -1,0 +1,12 @@
+//! The whole program, as its users meet it: started as a process, spoken to over the network, ended by signals.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod clients;
+mod common;
+mod drain;
+mod echo;
+mod faults;
+mod refusals;
+mod start;
+mod stat;

@@ -1,0 +1,170 @@
+//! `corelane stat`: what it shows of processes that serve, hang, or have ended, and what it says when there is nothing.
+
+use crate::common::*;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+/// A server with one echoed connection, which stays open.
+fn served() -> (Server, std::net::TcpStream) {
+    let server = Server::start(&["--lanes", "1", TCP, UDP]);
+    let mut stream = server.connect();
+    echo(&mut stream, b"twelve bytes");
+    server.comes_to("bytes_out", 12);
+    (server, stream)
+}
+
+fn text(output: &Output) -> String {
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+/// `corelane stat` on a run directory.
+fn stat(run: &Scratch, arguments: &[&str]) -> Output {
+    output(Command::new(PROGRAM).arg("stat").args(arguments).env("CORELANE_RUN_DIR", run.path()))
+}
+
+/// The lines of `text` that show this counter, as the counter's value.
+fn shown(text: &str, counter: &str) -> Vec<u64> {
+    let words = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    words.filter(|words| words.first() == Some(&counter)).map(|words| words[1].parse().unwrap()).collect()
+}
+
+#[test]
+fn text_shows_what_is_not_zero() {
+    let (server, _stream) = served();
+    let text = text(&server.stat(&[]));
+    assert!(text.starts_with(&format!("process {} (alive), corelane ", server.pid())), "{text}");
+    assert!(text.contains(&format!("service echo at {}, all lanes", server.urls[0])), "{text}");
+    assert_eq!(shown(&text, "bytes_in"), [12, 12]); // all lanes, and the one there is
+    assert!(shown(&text, "endings_aborted").is_empty());
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+}
+
+#[test]
+fn all_shows_what_is_zero_too() {
+    let (server, _stream) = served();
+    let text = text(&server.stat(&["--all", "--pid", &server.pid().to_string()]));
+    assert_eq!(shown(&text, "endings_aborted"), [0; 4]);
+    assert_eq!(shown(&text, "bytes_in").iter().sum::<u64>(), 24);
+}
+
+#[test]
+fn json_is_one_object_a_line_with_every_counter() {
+    let run = std::sync::Arc::new(Scratch::new());
+    let start = || Server::start_as(Plan { wrapper: &[], program: PROGRAM, arguments: &["--lanes", "2", TCP], run: run.clone() });
+    let servers = [start(), start()];
+    echo(&mut servers[0].connect(), b"seven..");
+    let text = text(&stat(&run, &["--json"]));
+    let pages: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(pages.len(), 2);
+    for (server, bytes) in servers.iter().zip([7, 0]) {
+        let page = pages.iter().find(|page| page["process"]["pid"] == server.pid()).unwrap();
+        assert_eq!(page["process"]["liveness"], "alive");
+        assert_eq!((&page["services"][0]["name"], &page["services"][0]["url"]), (&"echo".into(), &server.urls[0][..].into()));
+        assert_eq!(page["services"][0]["counters"]["bytes_in"], bytes);
+        assert_eq!(page["services"][0]["counters"]["endings_aborted"], 0);
+        let lanes = page["lanes"].as_array().unwrap();
+        assert_eq!(lanes.iter().map(|lane| number(&lane["services"][0]["counters"]["bytes_in"])).sum::<u64>(), bytes);
+        assert!(lanes.iter().all(|lane| lane["driver"] == server.driver()));
+    }
+}
+
+#[test]
+fn every_goes_on_with_rates_until_interrupted() {
+    let (server, mut stream) = served();
+    let mut command = Command::new(PROGRAM);
+    command.args(["stat", "--every", "0.05", "--pid", &server.pid().to_string()]);
+    let mut child = command.env("CORELANE_RUN_DIR", server.run.path()).stdout(Stdio::piped()).spawn().unwrap();
+    let lines = lines(child.stdout.take().unwrap());
+    let mut rates = 0;
+    while rates < 3 {
+        let line = lines.recv_timeout(PATIENCE).unwrap();
+        rates += usize::from(line.contains("bytes_in") && line.ends_with("/s"));
+        echo(&mut stream, b"more");
+    }
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
+    assert_eq!(child.wait().unwrap().signal(), Some(Signal::SIGINT as i32));
+}
+
+#[test]
+fn every_needs_a_sensible_number() {
+    for number in ["0", "nan", "1000000", "0.001"] {
+        let output = stat(&Scratch::new(), &["--every", number]);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(String::from_utf8(output.stderr).unwrap().contains("seconds from 0.01 to 86400"));
+    }
+}
+
+#[test]
+fn nothing_that_runs_is_said_with_the_remedy() {
+    let run = Scratch::new();
+    for (arguments, words) in [(&[][..], "start one with `corelane serve`"), (&["--pid", "1"][..], "process 1 has no counter page")] {
+        let output = stat(&run, arguments);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(text.lines().count() == 1 && text.contains(words), "{text:?}");
+        assert!(output.stdout.is_empty());
+    }
+}
+
+#[test]
+fn a_dead_process_is_shown_when_it_is_asked_for() {
+    let (mut server, _stream) = served();
+    server.child.kill().unwrap();
+    server.child.wait().unwrap();
+    let page = server.page();
+    assert_eq!(page["process"]["liveness"], "dead");
+    assert_eq!(page["services"][0]["counters"]["bytes_out"], 12);
+    let running = server.stat(&[]);
+    assert_eq!(running.status.code(), Some(2), "those that run are none: {running:?}");
+    let text = text(&server.stat(&["--pid", &server.pid().to_string()]));
+    assert!(text.starts_with(&format!("process {} (dead)", server.pid())), "{text}");
+}
+
+#[test]
+fn a_process_that_hangs_is_shown() {
+    let (server, _stream) = served();
+    server.signal(Signal::SIGSTOP);
+    until("it is stopped", || {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", server.pid())).unwrap();
+        stat.rsplit(')').next().unwrap().trim_start().starts_with('T')
+    });
+    let page = server.page();
+    assert_eq!(page["process"]["liveness"], "alive");
+    assert_eq!(page["services"][0]["counters"]["bytes_out"], 12);
+    server.signal(Signal::SIGCONT);
+}
+
+/// The page file of the server.
+fn page_file(server: &Server) -> PathBuf {
+    let files = fs::read_dir(server.run.path()).unwrap().map(|entry| entry.unwrap().path());
+    files.into_iter().find(|path| path.extension().is_some_and(|suffix| suffix == "page")).unwrap()
+}
+
+#[test]
+fn a_page_that_cannot_be_read_is_named_and_the_others_are_shown() {
+    let (server, _stream) = served();
+    let good = page_file(&server);
+    let bad = good.with_file_name(good.file_name().unwrap().to_str().unwrap().replace("-0.page", "-1.page"));
+    fs::write(&bad, "this is no page".repeat(100)).unwrap();
+    let output = server.stat(&[]);
+    assert!(String::from_utf8(output.stdout.clone()).unwrap().contains("bytes_in"), "{output:?}");
+    let words = String::from_utf8(output.stderr).unwrap();
+    assert!(words.lines().count() == 1 && words.contains(bad.to_str().unwrap()), "{words:?}");
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_it_quietly() {
+    let (server, _stream) = served();
+    let mut command = Command::new(PROGRAM);
+    command.args(["stat", "--all", "--every", "0.01"]).env("CORELANE_RUN_DIR", server.run.path());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+}
