@@ -91,10 +91,13 @@ fn lanes(arguments: Arguments) -> Result<Lanes> {
     services.iter().try_fold(lanes, |lanes, text| add(lanes, text, arguments.reflect))
 }
 
+/// The least memory that a lane can work with.
+const MEMORY_MIB_MIN: usize = 4;
+
 fn memory(mib: usize) -> Result<usize> {
     match mib.checked_mul(1 << 20) {
-        Some(bytes) if bytes > 0 => Ok(bytes),
-        _ => bail!("--memory: {mib} MiB is not an amount of memory: use 4 or more"),
+        Some(bytes) if mib >= MEMORY_MIB_MIN => Ok(bytes),
+        _ => bail!("--memory: a lane cannot work with {mib} MiB: use {MEMORY_MIB_MIN} or more"),
     }
 }
 

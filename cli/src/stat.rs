@@ -72,7 +72,7 @@ fn readers(pid: Option<u32>) -> Result<Vec<Reader>> {
         for file in files.iter().filter(|file| is_wanted(file, pid)) {
             match Reader::open(&file.path) {
                 Ok(reader) => readers.push(reader),
-                Err(error) => eprintln!("corelane: {error}"),
+                Err(error) => eprintln!("corelane: {}: {error}", file.path.display()),
             }
         }
     }

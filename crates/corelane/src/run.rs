@@ -117,14 +117,21 @@ pub(crate) fn start(lanes: Lanes) -> Result<Running, Error> {
             gate: gate.clone(),
             report: report.clone(),
         };
-        running.start_lane(plan).inspect_err(|_| gate.abandon())?;
+        let started = running.start_lane(plan);
+        started.inspect_err(|_| {
+            gate.abandon();
+            running.page.withdraw();
+        })?;
     }
     gate.pass(); // every lane has its driver, or has failed
     gate.pass(); // every lane listens, or has failed
     // reason: lanes hold the lock only to push.
     let failed = report.lock().expect("no panic under this lock").pop();
     match failed {
-        Some(error) => Err(error),
+        Some(error) => {
+            running.page.withdraw();
+            Err(error)
+        }
         None => Ok(running),
     }
 }

@@ -84,6 +84,8 @@ pub(crate) struct Connection {
     /// When the timer comes: it may be too early, never too late.
     pub(crate) timer_at: u64,
     pub(crate) active_at: u64,
+    /// When our side finished.
+    pub(crate) finished_at: u64,
     pub(crate) pair: Option<ConnectionId>,
     /// The session's place in its service's table; none before opening and after closing.
     pub(crate) session: Option<u32>,
@@ -104,6 +106,8 @@ pub(crate) struct Connection {
     pub(crate) finished: bool,
     /// Opened from our side: a drain leaves its end to the service or the pair.
     pub(crate) outgoing: bool,
+    /// Its service wants to be called again once the lane has memory.
+    pub(crate) is_starved: bool,
     /// Counted among the connections of its peer's address.
     pub(crate) counted_by_peer: bool,
 }
@@ -119,6 +123,7 @@ impl Connection {
             timer: None,
             timer_at: u64::MAX,
             active_at: now,
+            finished_at: now,
             pair: None,
             session: None,
             service,
@@ -134,6 +139,7 @@ impl Connection {
             is_paused: false,
             finished: false,
             outgoing: phase == Phase::Opening,
+            is_starved: false,
             counted_by_peer: false,
         }
     }
@@ -168,13 +174,13 @@ impl Busy {
 
     /// Whether a record has begun to arrive and is not complete.
     pub(crate) fn in_record(&self) -> bool {
-        !self.input.chain.is_empty() || self.fill.is_some()
+        !self.input.chain.is_empty() || !self.raw.is_empty() || self.fill.is_some()
     }
 
     /// Whether the box can go back to the pool as it is.
     pub(crate) fn is_idle(&self) -> bool {
         let quiet = self.sending_charged == 0 && self.output.is_idle() && self.wire.is_empty();
-        quiet && !self.in_record() && self.raw.is_empty() && self.input.filled.is_none()
+        quiet && !self.in_record() && self.input.filled.is_none()
     }
 
     /// Empties the box for another connection.
@@ -186,6 +192,7 @@ impl Busy {
         self.raw.clear();
         self.wire.clear();
         self.fill = None;
+        self.input.is_starved = false;
         (self.needed, self.record_since, self.record_bytes, self.sending_charged) = (0, 0, 0, 0);
         self.blocked = false;
     }

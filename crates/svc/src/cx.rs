@@ -2,13 +2,14 @@
 
 use crate::connection::{Connection, Phase};
 use crate::error::Error;
+use crate::fence::fenced;
 use crate::output::Output;
 use crate::service::{ConnectionId, Peer};
 use crate::table::{Notice, Request, ServiceTimer, Table, class};
 use crate::ticket::Ticket;
 use corelane_lane::{Core, Message};
 use corelane_seam::{Arena, Chain, File, Handle, Interest, Lease, OffloadWork, Op, OpenOptions, Segment, Shared};
-use corelane_watch::ServiceCounter;
+use corelane_watch::{LaneCounter, ServiceCounter};
 use std::any::{Any, TypeId};
 use std::future::Future;
 use std::net::SocketAddr;
@@ -54,7 +55,9 @@ impl<'a> Cx<'a> {
     /// The two ends of a connection, as a transform knows the peer if it knows better than the socket.
     pub fn peer(&mut self, id: ConnectionId) -> Option<Peer> {
         let connection = self.table.find(id)?;
-        let known = connection.transform.as_ref().and_then(|transform| transform.peer());
+        let transform = connection.transform.as_ref();
+        // A transform that panics here says nothing; it ends its connection when bytes pass through it.
+        let known = transform.and_then(|transform| fenced(|| transform.peer()).ok().flatten());
         Some(Peer { address: known.unwrap_or(connection.peer.address), ..connection.peer })
     }
 
@@ -63,11 +66,13 @@ impl<'a> Cx<'a> {
         &self.core.arena
     }
 
-    /// An empty lease of at least `capacity` bytes; none if the lane's memory is used up.
+    /// An empty lease of at least `capacity` bytes; none if the lane's memory is used up. A connection whose service was
+    /// refused is called again when there is some: leave the request in the input.
     pub fn lease(&mut self, capacity: usize) -> Option<Lease> {
         let lease = self.core.arena.lease(capacity);
         if lease.is_none() {
-            self.core.row.add(corelane_watch::LaneCounter::MemoryLimitHits, 1);
+            self.core.row.add(LaneCounter::MemoryLimitHits, 1);
+            self.table.memory_refused = true;
         }
         lease
     }
@@ -211,7 +216,7 @@ impl<'a> Cx<'a> {
 
     /// Runs a call on a helper thread: `Outcome::Offloaded`, or `Failed` with `Busy` at the bound of the pool.
     pub fn offload<T: Any + Send>(&mut self, work: impl FnOnce() -> T + Send + 'static, token: u64) {
-        self.core.row.add(corelane_watch::LaneCounter::Offloads, 1);
+        self.core.row.add(LaneCounter::Offloads, 1);
         self.request(Op::Offload(OffloadWork(Box::new(move || Box::new(work())))), token);
     }
 

@@ -113,10 +113,8 @@ impl Services {
         let Some(connection) = self.table.connections.at(index) else { return };
         let Some(session) = connection.session_to_be.take() else { return };
         let peer = connection.peer;
-        let adopted = self.connection_call(core, index, |port, _| (port.adopt(session), port.transform(&peer)));
-        if let (Some((session, transform)), Some(connection)) = (adopted, self.table.connections.at(index)) {
-            (connection.session, connection.transform) = (session, transform);
-        }
+        let session = self.connection_call(core, index, |port, _| port.adopt(session)).flatten();
+        self.begin_session(core, index, peer, session);
     }
 
     /// Starts or moves the connection's timer so that it does not come after the next deadline.
@@ -195,7 +193,7 @@ impl Connection {
         let Some(busy) = self.busy.as_deref().filter(|_| matches!(self.phase, Phase::Open | Phase::Closing)) else {
             return single(match self.phase {
                 Phase::Opening => after(self.active_at, limits.connect_limit, Limit::Connect),
-                Phase::Lingering => after(self.active_at, limits.linger_limit, Limit::Linger),
+                Phase::Lingering => self.linger_deadline(limits),
                 Phase::Ended => None,
                 _ => self.quiet_deadline(limits),
             });
@@ -208,6 +206,13 @@ impl Connection {
             return [after(since, limits.read_limit, Limit::Read), rate_deadline(since, busy.record_bytes, limits)];
         }
         single(if busy.output.held > 0 { None } else { self.quiet_deadline(limits) })
+    }
+
+    /// While the peer still sends, it may still take what was sent to it; but not for ever.
+    fn linger_deadline(&self, limits: &Limits) -> Option<(u64, Limit)> {
+        let (quiet, whole) =
+            (after(self.active_at, limits.linger_limit, Limit::Linger)?, self.finished_at.saturating_add(limits.drain_limit));
+        Some((quiet.0.min(whole.max(self.finished_at.saturating_add(limits.linger_limit))), quiet.1))
     }
 
     /// The deadline of a connection that nothing is asked of.

@@ -135,6 +135,7 @@ impl Services {
         let service = connection.service;
         if let Some(busy) = connection.busy.as_mut() {
             busy.input.chain.clear();
+            busy.raw.clear();
             (busy.fill, busy.needed) = (None, 0);
         }
         self.table.count(service, ServiceCounter::RecordsTruncated, 1);
@@ -201,7 +202,7 @@ impl Services {
     fn finish(&mut self, core: &mut Core, index: u32) {
         let now = core.now();
         let Some(connection) = self.table.connections.at(index) else { return };
-        (connection.phase, connection.active_at) = (Phase::Lingering, now);
+        (connection.phase, connection.active_at, connection.finished_at) = (Phase::Lingering, now, now);
         let socket = connection.socket.filter(|_| !connection.finished);
         connection.finished = true;
         if let Some(socket) = socket {

@@ -11,6 +11,8 @@ pub struct Input {
     pub(crate) copied: usize,
     /// Bytes that the lease being filled held when the driver was given it.
     pub(crate) filling_from: usize,
+    /// Bytes could not be joined because the lane's memory is used up.
+    pub(crate) is_starved: bool,
     arena: Arena,
 }
 
@@ -22,7 +24,7 @@ pub struct Taken<'a> {
 
 impl Input {
     pub(crate) fn new(arena: Arena) -> Self {
-        Self { chain: Chain::new(), filled: None, finished: false, copied: 0, filling_from: 0, arena }
+        Self { chain: Chain::new(), filled: None, finished: false, copied: 0, filling_from: 0, is_starved: false, arena }
     }
 
     /// Bytes that are there.
@@ -51,7 +53,7 @@ impl Input {
     }
 
     /// The first `bytes` bytes in one piece; they stay in the input. Copies (and counts) only if they straddle.
-    /// None if so many are not there yet, or the lane's memory is used up.
+    /// None if so many are not there yet, or the lane's memory is used up: then the service is called again when it is not.
     pub fn contiguous(&mut self, bytes: usize) -> Option<&[u8]> {
         if bytes > self.chain.len() {
             return None;
@@ -63,7 +65,10 @@ impl Input {
     }
 
     fn join(&mut self, bytes: usize) -> Option<()> {
-        let mut lease = self.arena.lease(bytes)?;
+        let Some(mut lease) = self.arena.lease(bytes) else {
+            self.is_starved = true;
+            return None;
+        };
         let copied = self.chain.copy_to(&mut lease.spare()[..bytes]);
         assert_eq!(copied, bytes, "an input holds bytes in memory only");
         lease.advance(bytes);

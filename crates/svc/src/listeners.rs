@@ -118,17 +118,20 @@ impl Services {
     }
 
     fn open_session(&mut self, core: &mut Core, index: u32, peer: Peer) {
-        let opened = self.connection_call(core, index, |port: &mut dyn StreamPort, cx| {
-            let session = port.open(cx, &peer);
-            (session, port.transform(&peer))
-        });
-        match opened {
-            Some((session, transform)) => {
-                if let Some(connection) = self.table.connections.at(index) {
-                    (connection.session, connection.transform) = (Some(session), transform);
-                }
-            }
-            None => self.end(core, index, Ending::Aborted),
+        let session = self.connection_call(core, index, |port: &mut dyn StreamPort, cx| port.open(cx, &peer));
+        self.begin_session(core, index, peer, session);
+    }
+
+    /// Gives a connection its session and what its service wants between it and the socket. Without a session, or after a
+    /// panic, it ends.
+    pub(crate) fn begin_session(&mut self, core: &mut Core, index: u32, peer: Peer, session: Option<u32>) {
+        if let Some(connection) = self.table.connections.at(index) {
+            connection.session = session;
+        }
+        let transform = session.and_then(|_| self.connection_call(core, index, |port, _| port.transform(&peer)));
+        match (transform, self.table.connections.at(index)) {
+            (Some(transform), Some(connection)) => connection.transform = transform,
+            _ => self.end(core, index, Ending::Aborted),
         }
     }
 

@@ -34,6 +34,8 @@ pub struct Output {
     pub(crate) copied: usize,
     pub(crate) tickets_taken: u32,
     pub(crate) was_refused: bool,
+    /// It was refused because the lane's memory is used up.
+    pub(crate) is_starved: bool,
     pub(crate) wants_drained: bool,
     next_ticket: u32,
     owner: ConnectionId,
@@ -54,6 +56,7 @@ impl Output {
             copied: 0,
             tickets_taken: 0,
             was_refused: false,
+            is_starved: false,
             wants_drained: false,
             next_ticket: 0,
             owner: ConnectionId { index: u32::MAX, generation: 0 },
@@ -87,7 +90,8 @@ impl Output {
     /// Whether the service should stop producing: the output limit is reached, or the lane's memory is used up. It
     /// then leaves its input and is called again when there is room.
     pub fn is_full(&mut self) -> bool {
-        let full = self.room == 0 || !self.arena.has(GATHER_BYTES);
+        self.is_starved |= !self.arena.has(GATHER_BYTES);
+        let full = self.room == 0 || self.is_starved;
         self.was_refused |= full;
         full
     }
@@ -126,7 +130,7 @@ impl Output {
             self.gather = self.arena.lease(bytes.len().max(GATHER_BYTES));
         }
         let Some(lease) = &mut self.gather else {
-            self.was_refused = true;
+            (self.was_refused, self.is_starved) = (true, true);
             return false;
         };
         lease.append(bytes);

@@ -157,6 +157,7 @@ impl Work for Services {
 
     fn serve(&mut self, core: &mut Core) {
         self.start_listening(core);
+        self.table.revive_starved(&core.arena);
         self.serve_ready(core);
         self.settle_lost_tickets(core);
         self.serve_notices(core);
@@ -186,6 +187,7 @@ impl Work for Services {
         self.serve_notices(core);
         self.flush_dirty(core);
         self.flush_datagrams(core);
+        self.table.revive_starved(&core.arena);
     }
 
     fn has_work(&self) -> bool {

@@ -50,7 +50,8 @@ impl Limits {
     /// # Errors
     /// What is wrong with the text, in words.
     pub fn set(&mut self, text: &str) -> Result<(), String> {
-        let (name, value) = text.split_once('=').ok_or_else(|| format!("{text:?} is not NAME=VALUE"))?;
+        let (name, value) =
+            text.split_once('=').ok_or_else(|| format!("{text:?} is not NAME=VALUE: write for example idle_limit=30000"))?;
         if name == "no_delay" {
             self.stream.no_delay = value.parse().map_err(|_| format!("{value:?} is neither true nor false"))?;
             return Ok(());

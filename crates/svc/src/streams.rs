@@ -1,14 +1,19 @@
 //! Connections at work: what the driver brings, the calls into the service, and what is submitted afterwards.
 
 use crate::connection::{Busy, Connection, Draining, Fill, Phase};
+use crate::fence::fenced;
 use crate::limits::Limits;
 use crate::port::{Call, Port};
 use crate::service::{Ending, Next, Order};
 use crate::services::Services;
 use crate::table::{Notice, Table};
+use crate::transform::{Transform, TransformError};
 use corelane_lane::Core;
-use corelane_seam::{Chain, Completion, Fault, Lease, Op, Outcome, Reason, Shared};
+use corelane_seam::{Arena, Chain, Completion, Fault, Lease, Op, Outcome, Reason, Shared};
 use corelane_watch::{LaneCounter, ServiceCounter};
+
+/// Bytes that must be free for a transform's silence to mean that it has no whole piece.
+const TRANSFORM_BYTES: usize = 64 << 10;
 
 /// Notices worked off in one turn: what they cause themselves waits for the next one.
 const NOTICES_PER_TURN: usize = 4096;
@@ -41,6 +46,7 @@ impl Services {
         row.add(ServiceCounter::BytesIn, bytes as u64);
         connection.receiving = false;
         if connection.phase != Phase::Open {
+            connection.active_at = now;
             self.table.mark_dirty(index); // what comes after the end is discarded, and the next receive is armed
             return;
         }
@@ -163,7 +169,6 @@ impl Services {
         let Some(connection) = self.table.connections.at(index) else { return };
         let finished = connection.peer_finished;
         let Some(busy) = self.table.busy(index, &core.arena) else { return };
-        let finished = finished && busy.raw.is_empty();
         busy.input.finished = finished;
         if busy.is_due(finished) {
             if let Some(connection) = self.table.connections.at(index) {
@@ -180,14 +185,19 @@ impl Services {
         let (service, session) = (connection.service, connection.session);
         let Some(session) = session else { return self.table.put_busy(index, busy) };
         busy.offer(self.table.limits(service));
+        self.table.memory_refused = false;
         let before = busy.input.len();
         let (input, output) = (&mut busy.input, &mut busy.output);
         let next = self.connection_call(core, index, |port, cx| port.call(cx, session, call, input, output));
-        busy.blocked = busy.output.was_refused;
+        let starved = self.table.memory_refused || busy.output.is_starved || busy.input.is_starved;
+        busy.blocked = busy.output.was_refused || starved;
         busy.note_taken(before, core.now());
         self.count_call(service, &mut busy);
         self.table.put_busy(index, busy);
         self.table.mark_dirty(index);
+        if starved {
+            self.table.mark_starved(index);
+        }
         match next {
             Some(next) => self.obey(core, index, next),
             None => self.end(core, index, Ending::Aborted),
@@ -278,42 +288,55 @@ impl Services {
     pub(crate) fn service_call(&mut self, core: &mut Core, service: u16, call: impl FnOnce(&mut Port, &mut crate::cx::Cx<'_>)) {
         let port = &mut self.ports[service as usize];
         let mut cx = crate::cx::Cx::new(core, &mut self.table, service, None);
-        if let Err(words) = crate::fence::fenced(|| call(port, &mut cx)) {
+        if let Err(words) = fenced(|| call(port, &mut cx)) {
             self.report_panic(core, service, None, &words);
         }
     }
 
-    /// Passes what has arrived through the connection's transform; false if that ended the connection.
+    /// Passes what has arrived through the connection's transform; false if that ended the connection. What it leaves when
+    /// the peer has finished, for other reasons than want of memory, will never be whole.
     fn transform_input(&mut self, core: &mut Core, index: u32) -> bool {
-        let Some(mut busy) = self.table.take_busy(index, &core.arena) else { return false };
-        let Some(connection) = self.table.connections.at(index) else { return false };
-        let Some(transform) = connection.transform.as_mut() else { return false };
-        let Busy { raw, input, wire, .. } = &mut *busy;
-        let done = transform.inbound(&core.arena, raw, &mut input.chain, wire);
-        busy.feed_fill();
-        self.table.put_busy(index, busy);
-        self.transform_done(core, index, done)
+        let passed = self.pass(core, index, |transform, arena, busy| {
+            let Busy { raw, input, wire, .. } = busy;
+            transform.inbound(arena, raw, &mut input.chain, wire)?;
+            busy.feed_fill();
+            Ok(())
+        });
+        let has_memory = core.arena.has(TRANSFORM_BYTES);
+        let Some(connection) = self.table.connections.at(index).filter(|_| passed) else { return false };
+        if let Some(busy) = connection.busy.as_mut().filter(|busy| !busy.raw.is_empty() && !has_memory) {
+            busy.blocked = true;
+            self.table.mark_starved(index);
+        }
+        true
     }
 
     /// Passes the output through the connection's transform.
     pub(crate) fn transform_output(&mut self, core: &mut Core, index: u32) -> bool {
-        let Some(mut busy) = self.table.take_busy(index, &core.arena) else { return false };
-        let Some(connection) = self.table.connections.at(index) else { return false };
-        let Some(transform) = connection.transform.as_mut() else { return false };
-        let Busy { output, wire, .. } = &mut *busy;
-        let done = transform.outbound(&core.arena, &mut output.chain, wire);
-        self.table.put_busy(index, busy);
-        self.transform_done(core, index, done)
+        self.pass(core, index, |transform, arena, busy| {
+            let Busy { output, wire, .. } = busy;
+            transform.outbound(arena, &mut output.chain, wire)
+        })
     }
 
-    fn transform_done(&mut self, core: &mut Core, index: u32, done: Result<(), crate::transform::TransformError>) -> bool {
-        let Err(error) = done else { return true };
-        let peer = self.table.connections.at(index).map(|connection| connection.peer.address);
-        core.report(&format!(
-            "lane {}: the bytes of {} were refused: {error}",
-            core.lane(),
-            peer.map_or(String::new(), |peer| peer.to_string())
-        ));
+    /// Calls the connection's transform, fenced; false if it refused or panicked, which ends the connection.
+    fn pass(
+        &mut self,
+        core: &mut Core,
+        index: u32,
+        call: impl FnOnce(&mut dyn Transform, &Arena, &mut Busy) -> Result<(), TransformError>,
+    ) -> bool {
+        let Some(mut busy) = self.table.take_busy(index, &core.arena) else { return false };
+        let Some(connection) = self.table.connections.at(index) else { return false };
+        let (service, peer) = (connection.service, connection.peer.address);
+        let Some(transform) = connection.transform.as_mut() else { return false };
+        let done = fenced(|| call(transform.as_mut(), &core.arena, &mut busy));
+        self.table.put_busy(index, busy);
+        match done {
+            Ok(Ok(())) => return true,
+            Ok(Err(error)) => core.report(&format!("lane {}: the bytes of {peer} were refused: {error}", core.lane())),
+            Err(words) => self.report_panic(core, service, Some(peer), &words),
+        }
         self.end(core, index, Ending::Aborted);
         false
     }
@@ -385,7 +408,7 @@ impl Busy {
         let used = self.output.charged() + self.sending_charged;
         self.output.room = limits.output_high.saturating_sub(used);
         self.output.tickets_left = limits.requests_in_flight_max.saturating_sub(self.output.held);
-        self.output.was_refused = false;
+        (self.output.was_refused, self.output.is_starved, self.input.is_starved) = (false, false, false);
     }
 }
 

@@ -87,12 +87,19 @@ pub(crate) struct Table {
     pub(crate) lost: LostTickets,
     pub(crate) connections_max: u32,
     pub(crate) draining: bool,
+    /// A service was refused memory in the call under way.
+    pub(crate) memory_refused: bool,
+    /// Connections whose services were refused memory.
+    pub(crate) starved: Vec<ConnectionId>,
     ready: Vec<u32>,
     dirty: Vec<u32>,
     pool: Vec<Box<Busy>>,
     /// Empty chains with storage, for the next sends.
     pub(crate) chains: Vec<Chain>,
 }
+
+/// Bytes that must be free before a service that was refused memory is called again.
+const REVIVE_BYTES: usize = 64 << 10;
 
 /// Boxes and chains kept for reuse; more than a turn can use at once are given back to the system.
 const POOL_MAX: usize = 256;
@@ -109,6 +116,8 @@ impl Table {
             lost: LostTickets::default(),
             connections_max,
             draining: false,
+            memory_refused: false,
+            starved: Vec::new(),
             ready: Vec::new(),
             dirty: Vec::new(),
             pool: Vec::new(),
@@ -137,6 +146,30 @@ impl Table {
         }
     }
 
+    /// Has the connection's service called again once the lane has memory.
+    pub(crate) fn mark_starved(&mut self, index: u32) {
+        let id = self.id(index);
+        if let Some(connection) = self.connections.at(index).filter(|connection| !connection.is_starved) {
+            connection.is_starved = true;
+            self.starved.push(id);
+        }
+    }
+
+    /// Has those called again that were refused memory, if there is some now.
+    pub(crate) fn revive_starved(&mut self, arena: &Arena) {
+        if self.starved.is_empty() || !arena.has(REVIVE_BYTES) {
+            return;
+        }
+        let mut starved = std::mem::take(&mut self.starved);
+        for id in starved.drain(..) {
+            if let Some(connection) = self.find(id) {
+                connection.is_starved = false;
+                self.mark_ready(id.index);
+            }
+        }
+        self.starved = starved;
+    }
+
     /// Has the connection looked at when this turn is flushed.
     pub(crate) fn mark_dirty(&mut self, index: u32) {
         if let Some(connection) = self.connections.at(index).filter(|connection| !connection.is_dirty) {
@@ -156,7 +189,7 @@ impl Table {
     }
 
     pub(crate) fn has_work(&self) -> bool {
-        !self.ready.is_empty() || !self.dirty.is_empty() || !self.notices.is_empty()
+        !(self.ready.is_empty() && self.dirty.is_empty() && self.notices.is_empty() && self.lost.is_empty())
     }
 
     /// The connection's box, from the pool if it has none yet.

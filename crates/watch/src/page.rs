@@ -105,6 +105,14 @@ impl Page {
         Ok(Row::new(&self.memory, self.layout.service_row(lane, service)))
     }
 
+    /// Removes the page's file: for a process that did not come to serve. What has it open can still read it.
+    pub fn withdraw(&self) {
+        if let Some(path) = self.path() {
+            // Somebody else may have removed it.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+
     /// Adds a note: what the process has to do without, why, and the remedy. A note beyond [`NOTE_BYTES_MAX`] is cut,
     /// one that stands there already is not repeated, and those beyond [`NOTES_MAX`] are only counted.
     pub fn note(&mut self, text: &str) {
