@@ -22,7 +22,7 @@ impl Services {
         let limit = self.table.services.iter().map(|state| state.limits.drain_limit).max().unwrap_or(0);
         self.drain_deadline = now.saturating_add(limit);
         for listener in &mut self.table.listeners {
-            listener.accepted_at = now;
+            (listener.accepted_at, listener.starved) = (now, false);
             if let Some(socket) = listener.socket {
                 driver.refuse_new(socket);
             }
@@ -36,12 +36,14 @@ impl Services {
 
     /// What is readable now is still served; nothing that comes later is.
     fn drain_connection(&mut self, core: &mut Core, driver: &mut dyn Driver, index: u32) {
-        let Some(connection) = self.table.connections.at(index) else { return };
-        if connection.phase != Phase::Open {
-            return;
-        }
+        let handle = self.table.handle(class::CONNECTION, index);
+        let Some(connection) = self.table.connections.at(index).filter(|connection| connection.phase == Phase::Open) else { return };
         if let Some(socket) = connection.socket.filter(|_| !connection.outgoing) {
             connection.draining = Draining::Bytes(driver.readable_bytes(socket));
+            if connection.receiving {
+                // The driver may have taken bytes already that are not counted as readable any more.
+                core.submit(handle, Op::StopReceive { socket });
+            }
         }
         self.call(core, index, Call::Draining);
         self.table.mark_dirty(index);
@@ -49,20 +51,37 @@ impl Services {
 
     pub(crate) fn drain_timer(&mut self, core: &mut Core) {
         let now = core.now();
+        let is_over = now >= self.drain_deadline;
         for index in 0..self.table.listeners.len() {
-            let listener = &mut self.table.listeners[index];
-            let settled = now >= listener.accepted_at.saturating_add(SETTLE);
-            if let Some(socket) = listener.socket.filter(|_| settled && !listener.closing) {
-                listener.closing = true;
-                core.submit(Handle::new(class::LISTENER, index as u32, 0), Op::Close { socket, reset: false });
+            if is_over || self.is_settled(index, now) {
+                self.close_listener(core, index);
             }
         }
-        if now >= self.drain_deadline {
+        if is_over {
             return self.drain_is_over(core);
         }
         let open = self.table.listeners.iter().any(|listener| !listener.closing);
         let next = if open { now + LOOK } else { self.drain_deadline };
         core.start_timer(next, Handle::new(class::DRAIN, 0, 0));
+    }
+
+    /// Whether nobody waits for this listener any more: it could accept, and for a while there was nobody.
+    fn is_settled(&mut self, index: usize, now: u64) -> bool {
+        let service = self.table.listeners[index].service;
+        let accepts = self.table.has_room(service) && self.table.services[service as usize].waiting.is_empty();
+        let listener = &mut self.table.listeners[index];
+        if !accepts || listener.starved || !listener.accepting {
+            listener.accepted_at = now;
+        }
+        now >= listener.accepted_at.saturating_add(SETTLE)
+    }
+
+    fn close_listener(&mut self, core: &mut Core, index: usize) {
+        let listener = &mut self.table.listeners[index];
+        if let Some(socket) = listener.socket.filter(|_| !listener.closing) {
+            listener.closing = true;
+            core.submit(Handle::new(class::LISTENER, index as u32, 0), Op::Close { socket, reset: false });
+        }
     }
 
     /// The time is up: whatever is still open is broken off.
@@ -87,6 +106,7 @@ impl Services {
             && self.table.listeners.iter().all(|listener| listener.socket.is_none())
             && self.table.services.iter().all(|state| state.waiting.is_empty())
             && self.table.connections.len() == 0
+            && self.table.turned_away == 0
             && self.datagrams.iter().all(|socket| socket.is_closed())
     }
 }

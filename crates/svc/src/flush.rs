@@ -225,23 +225,21 @@ impl Connection {
     }
 
     fn step(&self, limits: &Limits) -> Step {
+        let held = self.busy.as_deref().map_or(0, Busy::output_held);
         match self.phase {
             Phase::Opening | Phase::Ended => Step::Wait,
+            Phase::Open | Phase::Closing if held > limits.output_max => Step::Overflow(ServiceCounter::OutputMaxHits),
             Phase::Lingering if self.peer_finished => Step::End(self.ending.unwrap_or(Ending::Completed)),
             Phase::Lingering if self.receiving => Step::Wait,
             Phase::Lingering => Step::Receive,
             Phase::Closing if self.is_answered() => Step::Finish,
             Phase::Closing => Step::Wait,
-            Phase::Open => self.step_open(limits),
+            Phase::Open => self.step_open(held, limits),
         }
     }
 
-    fn step_open(&self, limits: &Limits) -> Step {
+    fn step_open(&self, held: usize, limits: &Limits) -> Step {
         let Some(busy) = self.busy.as_deref() else { return self.end_or(Step::Receive) };
-        let held = busy.output_held();
-        if held > limits.output_max {
-            return Step::Overflow(ServiceCounter::OutputMaxHits);
-        }
         if busy.output.wants_drained && !self.has_output() {
             return Step::CallDrained;
         }
@@ -263,7 +261,8 @@ impl Connection {
             };
         }
         if self.draining == Draining::Bytes(0) {
-            return Step::End(Ending::Closing);
+            // A receive under way may have bytes already: it was stopped, and says so.
+            return if self.receiving { Step::Wait } else { Step::End(Ending::Closing) };
         }
         if matches!(next, Step::Receive) && (self.receiving || self.peer_finished) { Step::Wait } else { next }
     }

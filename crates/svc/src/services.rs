@@ -151,6 +151,7 @@ impl Work for Services {
             class::LISTENER => self.listener_completed(core, completion),
             class::DATAGRAMS => self.datagrams_completed(core, completion),
             class::REQUEST => self.request_completed(core, handle, completion),
+            class::UNADMITTED => self.table.turned_away -= usize::from(matches!(completion.outcome, Outcome::Closed)),
             _ => {}
         }
     }

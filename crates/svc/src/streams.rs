@@ -186,21 +186,37 @@ impl Services {
         let Some(session) = session else { return self.table.put_busy(index, busy) };
         busy.offer(self.table.limits(service));
         self.table.memory_refused = false;
-        let before = busy.input.len();
+        let (before, receives) = (busy.input.len(), matches!(call, Call::Receive));
         let (input, output) = (&mut busy.input, &mut busy.output);
         let next = self.connection_call(core, index, |port, cx| port.call(cx, session, call, input, output));
         let starved = self.table.memory_refused || busy.output.is_starved || busy.input.is_starved;
-        busy.blocked = busy.output.was_refused || starved;
+        // What an earlier receive left behind for want of room stays due, whatever this call was.
+        let left_behind = busy.blocked && !receives;
+        busy.blocked = busy.output.was_refused || starved || left_behind;
         busy.note_taken(before, core.now());
+        let is_served = receives && busy.input.len() < before && !busy.in_record();
         self.count_call(service, &mut busy);
         self.table.put_busy(index, busy);
         self.table.mark_dirty(index);
         if starved {
             self.table.mark_starved(index);
         }
+        if left_behind {
+            self.table.mark_ready(index);
+        }
+        if is_served {
+            self.first_is_served(index);
+        }
         match next {
             Some(next) => self.obey(core, index, next),
             None => self.end(core, index, Ending::Aborted),
+        }
+    }
+
+    /// A connection that was accepted during a drain has had its first request served.
+    fn first_is_served(&mut self, index: u32) {
+        if let Some(connection) = self.table.connections.at(index).filter(|connection| connection.draining == Draining::First) {
+            connection.draining = Draining::Bytes(0);
         }
     }
 
@@ -366,8 +382,7 @@ impl Connection {
         self.active_at = now;
         self.draining = match self.draining {
             Draining::Bytes(left) => Draining::Bytes(left.saturating_sub(bytes)),
-            Draining::First => Draining::Bytes(0),
-            Draining::No => Draining::No,
+            other => other,
         };
     }
 }

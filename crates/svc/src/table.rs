@@ -87,6 +87,8 @@ pub(crate) struct Table {
     pub(crate) lost: LostTickets,
     pub(crate) connections_max: u32,
     pub(crate) draining: bool,
+    /// Sockets that are being closed without having been a connection.
+    pub(crate) turned_away: usize,
     /// A service was refused memory in the call under way.
     pub(crate) memory_refused: bool,
     /// Connections whose services were refused memory.
@@ -116,6 +118,7 @@ impl Table {
             lost: LostTickets::default(),
             connections_max,
             draining: false,
+            turned_away: 0,
             memory_refused: false,
             starved: Vec::new(),
             ready: Vec::new(),
@@ -299,7 +302,8 @@ impl Table {
     }
 
     /// Closes a socket that never became a connection.
-    pub(crate) fn turn_away(&self, core: &mut Core, socket: Socket) {
+    pub(crate) fn turn_away(&mut self, core: &mut Core, socket: Socket) {
+        self.turned_away += 1;
         core.submit(Handle::new(class::UNADMITTED, 0, 0), Op::Close { socket, reset: true });
     }
 }

@@ -293,7 +293,7 @@ fn a_peer_that_never_finishes_is_left_at_the_linger_limit() {
     assert_eq!(case.ask(&peer, "say bye\nclose\n"), "bye\n");
     for _ in 0..4 {
         peer.send(b"and on it talks");
-        case.wait(400 * MS);
+        case.wait(1900 * MS);
     }
     assert_eq!(case.stage.last_ending(), None);
     case.wait(S);
