@@ -14,7 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Names one task of one [`Tasks`], also after it has ended: a stale name is recognised, until the same slot has been
+/// Names one task of one [`Tasks`], also after it has ended: a stale name is recognised, until the same entry has been
 /// used 2^32 times over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TaskId {
@@ -27,7 +27,7 @@ struct Task {
     cell: Arc<TaskCell>,
 }
 
-struct Slot {
+struct Entry {
     generation: u32,
     next_free: u32,
     task: Option<Task>,
@@ -40,8 +40,8 @@ const NONE: u32 = u32::MAX;
 /// A task takes its future's memory, 32 bytes in the slab and a cell of about 48 bytes, all taken when it is spawned.
 /// Dropping `Tasks` drops all futures; wakers that are left do nothing any more.
 pub struct Tasks {
-    slots: Vec<Slot>,
-    /// Head of the unused slots.
+    entries: Vec<Entry>,
+    /// Head of the unused entries.
     free: u32,
     live: usize,
     limit: usize,
@@ -53,7 +53,7 @@ impl Tasks {
     /// Makes room for `limit` tasks at once (at most 2^32 - 1). `bell` wakes the lane when a task is woken from another
     /// thread while the lane sleeps.
     pub fn new(limit: usize, bell: std::sync::Arc<dyn Bell>) -> Self {
-        Self { slots: Vec::new(), free: NONE, live: 0, limit: limit.min(NONE as usize), woken: Woken::new(bell), panics: 0 }
+        Self { entries: Vec::new(), free: NONE, live: 0, limit: limit.min(NONE as usize), woken: Woken::new(bell), panics: 0 }
     }
 
     /// The number of tasks that have not ended.
@@ -86,10 +86,10 @@ impl Tasks {
         }
         let index = self.allocate();
         let cell = self.woken.new_cell(index);
-        let slot = &mut self.slots[index as usize];
-        slot.task = Some(Task { future: Box::pin(future), cell });
+        let entry = &mut self.entries[index as usize];
+        entry.task = Some(Task { future: Box::pin(future), cell });
         self.live += 1;
-        Ok(TaskId { index, generation: slot.generation })
+        Ok(TaskId { index, generation: entry.generation })
     }
 
     /// Polls at most `at_most` of the tasks that were woken before this call, in the order of their wakes, and returns
@@ -109,7 +109,8 @@ impl Tasks {
 
     /// Drops a task; false when it has ended already. A panic of the future's drop is counted in [`Tasks::panics`].
     pub fn cancel(&mut self, id: TaskId) -> bool {
-        let known = self.slots.get(id.index as usize).is_some_and(|slot| slot.generation == id.generation && slot.task.is_some());
+        let known =
+            self.entries.get(id.index as usize).is_some_and(|entry| entry.generation == id.generation && entry.task.is_some());
         if known && !self.remove(id.index) {
             self.panics += 1;
         }
@@ -135,23 +136,23 @@ impl Tasks {
     fn allocate(&mut self) -> u32 {
         let index = self.free;
         if index != NONE {
-            self.free = self.slots[index as usize].next_free;
+            self.free = self.entries[index as usize].next_free;
             return index;
         }
-        let index = self.slots.len() as u32;
-        self.slots.push(Slot { generation: 0, next_free: NONE, task: None });
+        let index = self.entries.len() as u32;
+        self.entries.push(Entry { generation: 0, next_free: NONE, task: None });
         index
     }
 
     /// Polls the task of a cell that was queued; false when the task has ended.
     fn poll(&mut self, cell: Arc<TaskCell>, on_panic: &mut dyn FnMut(TaskId)) -> bool {
         let index = cell.index();
-        let slot = &mut self.slots[index as usize];
-        let Some(task) = slot.task.as_mut().filter(|task| Arc::ptr_eq(&task.cell, &cell)) else {
+        let entry = &mut self.entries[index as usize];
+        let Some(task) = entry.task.as_mut().filter(|task| Arc::ptr_eq(&task.cell, &cell)) else {
             cell.count_stale();
             return false;
         };
-        let id = TaskId { index, generation: slot.generation };
+        let id = TaskId { index, generation: entry.generation };
         let waker = cell::waker(cell);
         let outcome = guarded(|| task.future.as_mut().poll(&mut Context::from_waker(&waker)));
         if matches!(outcome, Some(Poll::Pending)) {
@@ -167,10 +168,10 @@ impl Tasks {
 
     /// Ends a task and drops its future; false when that panicked.
     fn remove(&mut self, index: u32) -> bool {
-        let slot = &mut self.slots[index as usize];
-        let Some(task) = slot.task.take() else { return true };
-        slot.generation = slot.generation.wrapping_add(1);
-        slot.next_free = self.free;
+        let entry = &mut self.entries[index as usize];
+        let Some(task) = entry.task.take() else { return true };
+        entry.generation = entry.generation.wrapping_add(1);
+        entry.next_free = self.free;
         self.free = index;
         self.live -= 1;
         task.end()
@@ -179,8 +180,8 @@ impl Tasks {
 
 impl Drop for Tasks {
     fn drop(&mut self) {
-        for slot in &mut self.slots {
-            if let Some(task) = slot.task.take() {
+        for entry in &mut self.entries {
+            if let Some(task) = entry.task.take() {
                 task.end();
             }
         }
@@ -346,7 +347,7 @@ mod tests {
         assert!(tasks.cancel(first));
         let second = tasks.spawn(full.value).unwrap();
         assert_ne!(first, second);
-        assert!(!tasks.cancel(first), "a stale name must not hit the slot's new task");
+        assert!(!tasks.cancel(first), "a stale name must not hit the entry's new task");
         assert_eq!(run(&mut tasks, 9), 1, "the cancelled one is passed over");
         assert_eq!(Rc::strong_count(&kept), 1);
     }
@@ -620,7 +621,7 @@ mod loom_tests {
         });
     }
 
-    /// The slot's next task must not hear the wakes of the one before.
+    /// The entry's next task must not hear the wakes of the one before.
     #[test]
     fn loom_a_wake_may_race_with_cancelling_and_the_slot_serves_again() {
         loom::model(|| {

@@ -18,9 +18,6 @@ const LEVELS: usize = 64_usize.div_ceil(DIGIT_BITS as usize);
 const DUE: usize = LEVELS * LISTS_PER_LEVEL;
 const NONE: u32 = u32::MAX;
 
-/// The resolution that suits network deadlines: one millisecond, in nanoseconds.
-pub const DEFAULT_RESOLUTION_NS: u64 = 1_000_000;
-
 /// Names one timer of one [`Wheel`], also after it has fired: a stale name is recognised, until the same entry has
 /// been used 2^32 times over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -195,8 +192,8 @@ impl<T: Copy> Wheel<T> {
             return Some((self.sinking, self.cursor));
         }
         let level = self.levels.trailing_zeros() as usize;
-        let slot = self.occupied.get(level)?.trailing_zeros() as usize;
-        Some((level * LISTS_PER_LEVEL + slot, start_of(self.cursor, level, slot)))
+        let digit = self.occupied.get(level)?.trailing_zeros() as usize;
+        Some((level * LISTS_PER_LEVEL + digit, start_of(self.cursor, level, digit)))
     }
 
     fn list_of(&self, tick: u64) -> usize {
@@ -204,8 +201,8 @@ impl<T: Copy> Wheel<T> {
             return DUE;
         }
         let level = (tick ^ self.cursor).ilog2() / DIGIT_BITS;
-        let slot = (tick >> (level * DIGIT_BITS)) as usize % LISTS_PER_LEVEL;
-        level as usize * LISTS_PER_LEVEL + slot
+        let digit = (tick >> (level * DIGIT_BITS)) as usize % LISTS_PER_LEVEL;
+        level as usize * LISTS_PER_LEVEL + digit
     }
 
     fn allocate(&mut self, tick: u64, value: T) -> u32 {
@@ -284,10 +281,10 @@ impl<T: Copy> Wheel<T> {
 }
 
 /// The first tick of a list: the cursor's digits above its level, the list's own digit, and zeros below.
-fn start_of(cursor: u64, level: usize, slot: usize) -> u64 {
+fn start_of(cursor: u64, level: usize, digit: usize) -> u64 {
     let shift = level as u32 * DIGIT_BITS;
     let above = cursor.checked_shr(shift + DIGIT_BITS).unwrap_or(0);
-    above.checked_shl(shift + DIGIT_BITS).unwrap_or(0) | (slot as u64) << shift
+    above.checked_shl(shift + DIGIT_BITS).unwrap_or(0) | (digit as u64) << shift
 }
 
 #[cfg(test)]
@@ -297,7 +294,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    const MS: u64 = DEFAULT_RESOLUTION_NS;
+    const MS: u64 = 1_000_000;
     const DAY: u64 = 86_400 * 1_000 * MS;
     const YEAR: u64 = 365 * DAY;
 
