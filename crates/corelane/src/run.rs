@@ -4,7 +4,7 @@ use crate::driver::{DriverKind, choose};
 use crate::error::Error;
 use crate::lanes::{Lanes, Served};
 use crate::url::Url;
-use corelane_lane::{Control, Core, Lane, LaneSettings, Mesh, Order};
+use corelane_lane::{Control, Kit, Lane, LaneSettings, Mesh, Order};
 use corelane_seam::{Arena, Driver, Tuning};
 use corelane_svc::{Services, Sharing};
 use corelane_sys::claim::{Transport, claim};
@@ -305,8 +305,8 @@ impl Plan {
             }
         }
         let report = Box::new(|line: &str| eprintln!("{line}"));
-        let core = Core::new(self.lane, &self.control, self.mesh, arena, self.row, &self.settings, report);
-        Ok(Lane::new(driver, services, core, self.control, self.settings))
+        let kit = Kit::new(self.lane, &self.control, self.mesh, arena, self.row, &self.settings, report);
+        Ok(Lane::new(driver, services, kit, self.control, self.settings))
     }
 }
 

@@ -72,7 +72,9 @@ impl Mesh {
 
     /// Announces sleep to all lanes; true if no message is waiting.
     pub fn before_sleep(&mut self) -> bool {
-        self.from.iter_mut().flatten().fold(true, |quiet, receiver| receiver.before_sleep() && quiet)
+        // All of them are told, so this must not stop at the first that has something.
+        let busy = self.from.iter_mut().flatten().filter_map(|receiver| (!receiver.before_sleep()).then_some(()));
+        busy.count() == 0
     }
 
     /// Takes the announcement back.

@@ -1,29 +1,29 @@
 //! One turn of a lane, and the governor that decides between going on, spinning and sleeping.
 
 use crate::control::{Control, Order};
-use crate::core::{Core, LaneSettings};
+use crate::kit::{Kit, LaneSettings};
 use crate::mesh::Message;
 use corelane_seam::{Completion, Driver, Handle, Wait};
 use corelane_watch::{LaneCounter, LaneState};
 use std::sync::Arc;
 
-/// What a lane runs: sorts completions, serves, and leaves operations in the core's outbox. It never sees the type of
+/// What a lane runs: sorts completions, serves, and leaves operations in the kit's outbox. It never sees the type of
 /// the driver.
 pub trait Work {
     /// Takes note of one completion; what it means for a service is worked off by [`Work::serve`].
-    fn complete(&mut self, core: &mut Core, completion: Completion);
+    fn complete(&mut self, kit: &mut Kit, completion: Completion);
     /// Hands each connection's bytes to its service, once.
-    fn serve(&mut self, core: &mut Core);
+    fn serve(&mut self, kit: &mut Kit);
     /// A timer started with `handle` has come.
-    fn expired(&mut self, core: &mut Core, handle: Handle);
+    fn expired(&mut self, kit: &mut Kit, handle: Handle);
     /// A message from lane `from`.
-    fn message(&mut self, core: &mut Core, from: usize, message: Message);
+    fn message(&mut self, kit: &mut Kit, from: usize, message: Message);
     /// Submits what this turn made: at most one send a connection.
-    fn flush(&mut self, core: &mut Core);
+    fn flush(&mut self, kit: &mut Kit);
     /// Whether there is something to do in the next turn without another completion.
     fn has_work(&self) -> bool;
     /// Begins to drain.
-    fn drain(&mut self, core: &mut Core, driver: &mut dyn Driver);
+    fn drain(&mut self, kit: &mut Kit, driver: &mut dyn Driver);
     /// Whether a drain has come to its end.
     fn is_drained(&self) -> bool;
 }
@@ -39,12 +39,12 @@ pub enum Turn {
     Ended,
 }
 
-/// A lane: its driver, its core, and the work it does. A value with a [`turn`](Lane::turn); a runner gives it a thread.
+/// A lane: its driver, its kit, and the work it does. A value with a [`turn`](Lane::turn); a runner gives it a thread.
 pub struct Lane<D: Driver, W: Work> {
     // Order matters: the driver ends first (nothing is in the kernel then), then the work's leases, then the arena.
     driver: D,
     work: W,
-    core: Core,
+    kit: Kit,
     control: Arc<Control>,
     settings: LaneSettings,
     completions: Vec<Completion>,
@@ -58,14 +58,14 @@ pub struct Lane<D: Driver, W: Work> {
 
 impl<D: Driver, W: Work> Lane<D, W> {
     /// Puts a lane together; its doorbell is connected here.
-    pub fn new(driver: D, work: W, core: Core, control: Arc<Control>, settings: LaneSettings) -> Self {
-        control.bell(core.lane()).set(driver.bell());
+    pub fn new(driver: D, work: W, kit: Kit, control: Arc<Control>, settings: LaneSettings) -> Self {
+        control.bell(kit.lane()).set(driver.bell());
         let productive_at = driver.now();
-        core.row.set(LaneCounter::LaneState, LaneState::Running as u64);
+        kit.row.set(LaneCounter::LaneState, LaneState::Running as u64);
         Self {
             driver,
             work,
-            core,
+            kit,
             control,
             settings,
             completions: Vec::with_capacity(settings.turn_completions),
@@ -85,8 +85,8 @@ impl<D: Driver, W: Work> Lane<D, W> {
     /// One pass: collect, serve, timers, tasks, messages, flush. Waits in the driver if there is nothing to do.
     pub fn turn(&mut self) -> Turn {
         if std::mem::take(&mut self.announced_sleep) {
-            self.core.mesh.awake();
-            self.core.tasks.awake();
+            self.kit.mesh.awake();
+            self.kit.tasks.awake();
         }
         if !self.obey() {
             return self.end();
@@ -94,15 +94,15 @@ impl<D: Driver, W: Work> Lane<D, W> {
         let wait = self.govern();
         self.collect(wait);
         let mut done = self.completions.len();
-        self.core.row.add(LaneCounter::Completions, done as u64);
+        self.kit.row.add(LaneCounter::Completions, done as u64);
         for completion in self.completions.drain(..) {
-            self.work.complete(&mut self.core, completion);
+            self.work.complete(&mut self.kit, completion);
         }
-        self.work.serve(&mut self.core);
+        self.work.serve(&mut self.kit);
         done += self.timers() + self.tasks() + self.messages();
-        self.work.flush(&mut self.core);
+        self.work.flush(&mut self.kit);
         self.publish();
-        let submitted = self.core.hand_over(&mut self.driver);
+        let submitted = self.kit.hand_over(&mut self.driver);
         self.account(done > 0 || submitted)
     }
 
@@ -111,9 +111,9 @@ impl<D: Driver, W: Work> Lane<D, W> {
         &self.work
     }
 
-    /// The lane's core, for what must be set up before the first turn.
-    pub fn core(&mut self) -> &mut Core {
-        &mut self.core
+    /// The lane's kit, for what must be set up before the first turn.
+    pub fn kit(&mut self) -> &mut Kit {
+        &mut self.kit
     }
 
     /// Carries out the program's order; false if the lane is to end.
@@ -121,16 +121,16 @@ impl<D: Driver, W: Work> Lane<D, W> {
         let order = self.control.order();
         if order >= Order::Drain && !self.draining {
             self.draining = true;
-            self.core.now = self.driver.now();
-            self.core.row.set(LaneCounter::LaneState, LaneState::Draining as u64);
-            self.work.drain(&mut self.core, &mut self.driver);
-            self.core.hand_over(&mut self.driver);
+            self.kit.now = self.driver.now();
+            self.kit.row.set(LaneCounter::LaneState, LaneState::Draining as u64);
+            self.work.drain(&mut self.kit, &mut self.driver);
+            self.kit.hand_over(&mut self.driver);
         }
         order != Order::Stop && !(self.draining && self.work.is_drained())
     }
 
     fn end(&mut self) -> Turn {
-        self.core.row.set(LaneCounter::LaneState, LaneState::Ended as u64);
+        self.kit.row.set(LaneCounter::LaneState, LaneState::Ended as u64);
         self.note_gauges();
         Turn::Ended
     }
@@ -139,11 +139,11 @@ impl<D: Driver, W: Work> Lane<D, W> {
     /// the next timer, after sleep was announced to those who could ring.
     fn govern(&mut self) -> Wait {
         // Before its first turn a lane has submitted nothing that could wake it.
-        if self.turns == 0 || self.work.has_work() || self.core.tasks.has_woken() {
+        if self.turns == 0 || self.work.has_work() || self.kit.tasks.has_woken() {
             return Wait::No;
         }
-        let now = self.core.now;
-        let next = self.core.wheel.next();
+        let now = self.kit.now;
+        let next = self.kit.wheel.next();
         if next.is_some_and(|next| next <= now) {
             return Wait::No;
         }
@@ -151,7 +151,7 @@ impl<D: Driver, W: Work> Lane<D, W> {
             return Wait::No;
         }
         self.announced_sleep = true;
-        let quiet = self.core.mesh.before_sleep() & self.core.tasks.before_sleep();
+        let quiet = self.kit.mesh.before_sleep() & self.kit.tasks.before_sleep();
         match next {
             // Orders are given before bells are rung: one that came before the announcement is seen here.
             _ if !quiet || self.order_is_new() => Wait::No,
@@ -169,18 +169,18 @@ impl<D: Driver, W: Work> Lane<D, W> {
     }
 
     fn collect(&mut self, wait: Wait) {
-        let mut before = self.core.now;
+        let mut before = self.kit.now;
         if wait != Wait::No {
             before = self.driver.now();
             self.note_gauges();
-            self.core.row.set(LaneCounter::LaneState, LaneState::Sleeping as u64);
+            self.kit.row.set(LaneCounter::LaneState, LaneState::Sleeping as u64);
         }
         self.driver.collect(wait, self.settings.turn_completions, &mut self.completions);
-        self.core.now = self.driver.now().max(before);
+        self.kit.now = self.driver.now().max(before);
         if wait != Wait::No {
-            self.core.row.set(LaneCounter::LaneState, self.awake_state() as u64);
-            self.core.row.add(LaneCounter::Sleeps, 1);
-            self.core.row.add(LaneCounter::SleepNanoseconds, self.core.now - before);
+            self.kit.row.set(LaneCounter::LaneState, self.awake_state() as u64);
+            self.kit.row.add(LaneCounter::Sleeps, 1);
+            self.kit.row.add(LaneCounter::SleepNanoseconds, self.kit.now - before);
         }
     }
 
@@ -189,42 +189,42 @@ impl<D: Driver, W: Work> Lane<D, W> {
     }
 
     fn timers(&mut self) -> usize {
-        self.core.wheel.expire(self.core.now, self.settings.turn_other, &mut self.expired);
+        self.kit.wheel.expire(self.kit.now, self.settings.turn_other, &mut self.expired);
         let fired = self.expired.len();
         for handle in self.expired.drain(..) {
-            self.work.expired(&mut self.core, handle);
+            self.work.expired(&mut self.kit, handle);
         }
-        self.core.row.add(LaneCounter::TimersFired, fired as u64);
+        self.kit.row.add(LaneCounter::TimersFired, fired as u64);
         fired
     }
 
     fn tasks(&mut self) -> usize {
         let mut panicked = 0;
-        let polled = self.core.tasks.run(self.settings.turn_other, &mut |_| panicked += 1);
+        let polled = self.kit.tasks.run(self.settings.turn_other, &mut |_| panicked += 1);
         if polled > 0 {
-            self.core.row.add(LaneCounter::TasksPolled, polled as u64);
-            self.core.row.add(LaneCounter::TasksPanicked, panicked);
+            self.kit.row.add(LaneCounter::TasksPolled, polled as u64);
+            self.kit.row.add(LaneCounter::TasksPanicked, panicked);
         }
         polled
     }
 
     fn messages(&mut self) -> usize {
         // The mesh is moved out so that the work may send while it takes.
-        let mut arrived = std::mem::take(&mut self.core.arrived);
-        let taken = self.core.mesh.take(self.settings.turn_other, |from, message| arrived.push((from, message)));
+        let mut arrived = std::mem::take(&mut self.kit.arrived);
+        let taken = self.kit.mesh.take(self.settings.turn_other, |from, message| arrived.push((from, message)));
         for (from, message) in arrived.drain(..) {
-            self.work.message(&mut self.core, from, message);
+            self.work.message(&mut self.kit, from, message);
         }
-        self.core.arrived = arrived;
-        self.core.row.add(LaneCounter::MessagesReceived, taken as u64);
+        self.kit.arrived = arrived;
+        self.kit.row.add(LaneCounter::MessagesReceived, taken as u64);
         taken
     }
 
     fn publish(&mut self) {
-        let (rung, spared) = self.core.mesh.publish();
+        let (rung, spared) = self.kit.mesh.publish();
         if rung + spared > 0 {
-            self.core.row.add(LaneCounter::DoorbellsRung, rung);
-            self.core.row.add(LaneCounter::DoorbellsSpared, spared);
+            self.kit.row.add(LaneCounter::DoorbellsRung, rung);
+            self.kit.row.add(LaneCounter::DoorbellsSpared, spared);
         }
     }
 
@@ -234,26 +234,26 @@ impl<D: Driver, W: Work> Lane<D, W> {
         if self.turns.is_multiple_of(64) {
             self.note_gauges();
         }
-        let row = &self.core.row;
+        let row = &self.kit.row;
         let last = row.get(LaneCounter::LastTurnNanoseconds);
-        row.set(LaneCounter::LastTurnNanoseconds, self.core.now);
+        row.set(LaneCounter::LastTurnNanoseconds, self.kit.now);
         if productive {
-            self.productive_at = self.core.now;
+            self.productive_at = self.kit.now;
             row.add(LaneCounter::TurnsProductive, 1);
             return Turn::Productive;
         }
         row.add(LaneCounter::TurnsEmpty, 1);
         if !self.announced_sleep {
-            row.add(LaneCounter::SpinNanoseconds, self.core.now.saturating_sub(last));
+            row.add(LaneCounter::SpinNanoseconds, self.kit.now.saturating_sub(last));
         }
         Turn::Empty
     }
 
     /// Copies to the page what is counted elsewhere.
     fn note_gauges(&self) {
-        let (row, counters) = (&self.core.row, self.driver.counters());
-        row.set(LaneCounter::MemoryUsed, self.core.arena.used() as u64);
-        row.set(LaneCounter::MemoryPeak, self.core.arena.peak() as u64);
+        let (row, counters) = (&self.kit.row, self.driver.counters());
+        row.set(LaneCounter::MemoryUsed, self.kit.arena.used() as u64);
+        row.set(LaneCounter::MemoryPeak, self.kit.arena.peak() as u64);
         row.set(LaneCounter::SystemCallsSubmit, counters.calls_work);
         row.set(LaneCounter::SystemCallsWait, counters.calls_wait);
         row.set(LaneCounter::ReceivesStarved, counters.receives_starved);

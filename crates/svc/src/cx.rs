@@ -7,7 +7,7 @@ use crate::output::Output;
 use crate::service::{ConnectionId, Peer};
 use crate::table::{Notice, Request, ServiceTimer, Table, class};
 use crate::ticket::Ticket;
-use corelane_lane::{Core, Message};
+use corelane_lane::{Kit, Message};
 use corelane_seam::{Arena, Chain, File, Handle, Interest, Lease, OffloadWork, Op, OpenOptions, Segment, Shared};
 use corelane_watch::{LaneCounter, ServiceCounter};
 use std::any::{Any, TypeId};
@@ -17,30 +17,30 @@ use std::path::PathBuf;
 
 /// What a call into a service may use of its lane: clock, timers, connections, messages, files, tasks, counters.
 pub struct Cx<'a> {
-    core: &'a mut Core,
+    kit: &'a mut Kit,
     table: &'a mut Table,
     service: u16,
     current: Option<ConnectionId>,
 }
 
 impl<'a> Cx<'a> {
-    pub(crate) fn new(core: &'a mut Core, table: &'a mut Table, service: u16, current: Option<ConnectionId>) -> Self {
-        Self { core, table, service, current }
+    pub(crate) fn new(kit: &'a mut Kit, table: &'a mut Table, service: u16, current: Option<ConnectionId>) -> Self {
+        Self { kit, table, service, current }
     }
 
     /// This turn's time: nanoseconds of the monotonic clock. Does not change during a call.
     pub fn now(&self) -> u64 {
-        self.core.now()
+        self.kit.now()
     }
 
     /// The number of this lane, from 0.
     pub fn lane(&self) -> usize {
-        self.core.lane()
+        self.kit.lane()
     }
 
     /// How many lanes there are.
     pub fn lanes(&self) -> usize {
-        self.core.lanes()
+        self.kit.lanes()
     }
 
     /// The connection that this call is for.
@@ -63,15 +63,15 @@ impl<'a> Cx<'a> {
 
     /// The lane's memory, for leases of the service's own.
     pub fn arena(&self) -> &Arena {
-        &self.core.arena
+        &self.kit.arena
     }
 
     /// An empty lease of at least `capacity` bytes; none if the lane's memory is used up. A connection whose service was
     /// refused is called again when there is some: leave the request in the input.
     pub fn lease(&mut self, capacity: usize) -> Option<Lease> {
-        let lease = self.core.arena.lease(capacity);
+        let lease = self.kit.arena.lease(capacity);
         if lease.is_none() {
-            self.core.row.add(LaneCounter::MemoryLimitHits, 1);
+            self.kit.row.add(LaneCounter::MemoryLimitHits, 1);
             self.table.memory_refused = true;
         }
         lease
@@ -92,15 +92,15 @@ impl<'a> Cx<'a> {
         }
         let options = self.table.limits(self.service).stream;
         let local = SocketAddr::new([0, 0, 0, 0].into(), 0);
-        let mut connection = Connection::new(None, Peer { address: to, local }, self.service, Phase::Opening, self.core.now());
+        let mut connection = Connection::new(None, Peer { address: to, local }, self.service, Phase::Opening, self.kit.now());
         connection.session_to_be = Some(Box::new(session));
-        let deadline = self.core.now().saturating_add(self.table.limits(self.service).connect_limit);
+        let deadline = self.kit.now().saturating_add(self.table.limits(self.service).connect_limit);
         let index = self.table.admit(connection);
-        let timer = self.core.start_timer(deadline, self.table.handle(class::DEADLINE, index));
+        let timer = self.kit.start_timer(deadline, self.table.handle(class::DEADLINE, index));
         if let Some(connection) = self.table.connections.at(index) {
             (connection.timer, connection.timer_at) = (Some(timer), deadline);
         }
-        self.core.submit(self.table.handle(class::CONNECTION, index), Op::Connect { to, from: None, options });
+        self.kit.submit(self.table.handle(class::CONNECTION, index), Op::Connect { to, from: None, options });
         Ok(self.table.id(index))
     }
 
@@ -111,7 +111,7 @@ impl<'a> Cx<'a> {
         if !open || self.current == Some(id) {
             return None;
         }
-        let mut busy = self.table.take_busy(id.index, &self.core.arena)?;
+        let mut busy = self.table.take_busy(id.index, &self.kit.arena)?;
         let service = self.table.find(id)?.service;
         busy.offer(self.table.limits(service));
         self.table.put_busy(id.index, busy);
@@ -164,8 +164,8 @@ impl<'a> Cx<'a> {
     pub fn start_timer(&mut self, nanoseconds: u64, token: u64) {
         let connection = self.id();
         let (index, generation) = self.table.timers.insert(ServiceTimer { connection, token });
-        let deadline = self.core.now().saturating_add(nanoseconds);
-        self.core.start_timer(deadline, Handle::new(class::TIMER, index, generation));
+        let deadline = self.kit.now().saturating_add(nanoseconds);
+        self.kit.start_timer(deadline, Handle::new(class::TIMER, index, generation));
     }
 
     /// Sends a value to this service on another lane, where [`lane_message`](crate::StreamService::lane_message) is called.
@@ -173,7 +173,7 @@ impl<'a> Cx<'a> {
     /// # Errors
     /// The value comes back, and is counted (`messages_refused`), if the channel is full or there is no such lane.
     pub fn send(&mut self, lane: usize, value: Box<dyn Any + Send>) -> Result<(), Box<dyn Any + Send>> {
-        self.core.send(lane, Message { service: self.service, value }).map_err(|message| message.value)
+        self.kit.send(lane, Message { service: self.service, value }).map_err(|message| message.value)
     }
 
     /// Runs a future on this lane until it is done. Its panic is counted (`tasks_panicked`); the lane lives on.
@@ -181,7 +181,7 @@ impl<'a> Cx<'a> {
     /// # Errors
     /// [`Error::TasksFull`] at the bound of tasks.
     pub fn spawn(&mut self, future: impl Future<Output = ()> + 'static) -> Result<(), Error> {
-        self.core.tasks.spawn(future).map(drop).map_err(|_| Error::TasksFull)
+        self.kit.tasks.spawn(future).map(drop).map_err(|_| Error::TasksFull)
     }
 
     /// Counts `requests` answered or taken (`requests`): only the service knows what a request is.
@@ -216,7 +216,7 @@ impl<'a> Cx<'a> {
 
     /// Runs a call on a helper thread: `Outcome::Offloaded`, or `Failed` with `Busy` at the bound of the pool.
     pub fn offload<T: Any + Send>(&mut self, work: impl FnOnce() -> T + Send + 'static, token: u64) {
-        self.core.row.add(LaneCounter::Offloads, 1);
+        self.kit.row.add(LaneCounter::Offloads, 1);
         self.request(Op::Offload(OffloadWork(Box::new(move || Box::new(work())))), token);
     }
 
@@ -227,6 +227,6 @@ impl<'a> Cx<'a> {
 
     fn request(&mut self, op: Op, token: u64) {
         let (index, generation) = self.table.requests.insert(Request { service: self.service, token });
-        self.core.submit(Handle::new(class::REQUEST, index, generation), op);
+        self.kit.submit(Handle::new(class::REQUEST, index, generation), op);
     }
 }

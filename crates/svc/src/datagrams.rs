@@ -3,7 +3,7 @@
 use crate::port::Port;
 use crate::services::Services;
 use crate::table::class;
-use corelane_lane::Core;
+use corelane_lane::Kit;
 use corelane_seam::{Arrival, Completion, Datagrams, Handle, Op, Outcome, Segment, Socket, Trains};
 use corelane_watch::ServiceCounter;
 use std::net::{IpAddr, SocketAddr};
@@ -84,7 +84,7 @@ impl DatagramSocket {
 }
 
 impl Services {
-    pub(crate) fn datagrams_completed(&mut self, core: &mut Core, completion: Completion) {
+    pub(crate) fn datagrams_completed(&mut self, kit: &mut Kit, completion: Completion) {
         let index = completion.handle.index();
         let Some(entry) = self.datagrams.get_mut(index as usize) else { return };
         let service = entry.service;
@@ -96,7 +96,7 @@ impl Services {
                 let over = entry.draining && (ended || entry.drain_rounds > DRAIN_ROUNDS);
                 entry.batch = Some(batch);
                 if entry.arrived {
-                    self.serve_datagrams(core, index);
+                    self.serve_datagrams(kit, index);
                 }
                 if over {
                     self.datagrams[index as usize].closing = true;
@@ -116,14 +116,14 @@ impl Services {
     }
 
     /// Hands a batch to the service, once, all of it together.
-    fn serve_datagrams(&mut self, core: &mut Core, index: u32) {
+    fn serve_datagrams(&mut self, kit: &mut Kit, index: u32) {
         let entry = &mut self.datagrams[index as usize];
         let (service, batch) = (entry.service, entry.batch.take());
         let mut replies = std::mem::take(&mut entry.replies);
         let Some(mut batch) = batch else { return };
         entry.arrived = false;
         self.count_arrivals(service, &batch);
-        self.service_call(core, service, |port, cx| {
+        self.service_call(kit, service, |port, cx| {
             if let Port::Datagram(port) = port {
                 port.receive(cx, &batch, &mut replies);
             }
@@ -148,14 +148,14 @@ impl Services {
     }
 
     /// Sends what the services answered, and receives again wherever that has left.
-    pub(crate) fn flush_datagrams(&mut self, core: &mut Core) {
+    pub(crate) fn flush_datagrams(&mut self, kit: &mut Kit) {
         for index in 0..self.datagrams.len() as u32 {
-            self.send_datagrams(core, index);
-            self.receive_datagrams(core, index);
+            self.send_datagrams(kit, index);
+            self.receive_datagrams(kit, index);
         }
     }
 
-    fn send_datagrams(&mut self, core: &mut Core, index: u32) {
+    fn send_datagrams(&mut self, kit: &mut Kit, index: u32) {
         let entry = &mut self.datagrams[index as usize];
         let Some(socket) = entry.socket.filter(|_| !entry.replies.trains.is_empty()) else { return };
         let Some(spare) = entry.spare.take() else { return };
@@ -167,18 +167,18 @@ impl Services {
         self.table.count(service, ServiceCounter::BytesOut, bytes);
         self.table.count(service, ServiceCounter::BytesForwarded, bytes);
         self.table.count(service, ServiceCounter::DatagramsRefused, refused);
-        core.submit(Handle::new(class::DATAGRAMS, index, 0), Op::SendDatagrams { socket, trains });
+        kit.submit(Handle::new(class::DATAGRAMS, index, 0), Op::SendDatagrams { socket, trains });
     }
 
     /// Receives unless answers still wait for an earlier send: so a slow path pushes back, and answers stay bounded.
-    fn receive_datagrams(&mut self, core: &mut Core, index: u32) {
+    fn receive_datagrams(&mut self, kit: &mut Kit, index: u32) {
         let entry = &mut self.datagrams[index as usize];
         let Some(socket) = entry.socket else { return };
         let handle = Handle::new(class::DATAGRAMS, index, 0);
         let waiting = !entry.replies.trains.is_empty();
         if entry.closing {
             if !waiting && entry.spare.is_some() && entry.batch.take().is_some() {
-                core.submit(handle, Op::Close { socket, reset: false });
+                kit.submit(handle, Op::Close { socket, reset: false });
             }
             return;
         }
@@ -186,19 +186,19 @@ impl Services {
             return;
         }
         if let Some(into) = entry.batch.take() {
-            core.submit(handle, Op::ReceiveDatagrams { socket, into });
+            kit.submit(handle, Op::ReceiveDatagrams { socket, into });
             if entry.draining {
-                core.submit(handle, Op::StopReceive { socket });
+                kit.submit(handle, Op::StopReceive { socket });
             }
         }
     }
 
     /// From now on each receive takes only what is there; the first that finds nothing is the last.
-    pub(crate) fn drain_datagrams(&mut self, core: &mut Core) {
+    pub(crate) fn drain_datagrams(&mut self, kit: &mut Kit) {
         for (index, entry) in self.datagrams.iter_mut().enumerate() {
             entry.draining = true;
             if let Some(socket) = entry.socket.filter(|_| entry.batch.is_none()) {
-                core.submit(Handle::new(class::DATAGRAMS, index as u32, 0), Op::StopReceive { socket });
+                kit.submit(Handle::new(class::DATAGRAMS, index as u32, 0), Op::StopReceive { socket });
             }
         }
     }

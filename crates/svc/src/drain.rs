@@ -6,7 +6,7 @@ use crate::port::Call;
 use crate::service::Ending;
 use crate::services::Services;
 use crate::table::class;
-use corelane_lane::Core;
+use corelane_lane::Kit;
 use corelane_seam::{Driver, Handle, Op};
 use corelane_watch::ServiceCounter;
 
@@ -16,9 +16,9 @@ const SETTLE: u64 = SECOND / 20;
 const LOOK: u64 = SECOND / 100;
 
 impl Services {
-    pub(crate) fn begin_drain(&mut self, core: &mut Core, driver: &mut dyn Driver) {
+    pub(crate) fn begin_drain(&mut self, kit: &mut Kit, driver: &mut dyn Driver) {
         self.table.draining = true;
-        let now = core.now();
+        let now = kit.now();
         let limit = self.table.services.iter().map(|state| state.limits.drain_limit).max().unwrap_or(0);
         self.drain_deadline = now.saturating_add(limit);
         for listener in &mut self.table.listeners {
@@ -28,41 +28,43 @@ impl Services {
             }
         }
         for index in self.table.connections.indices().collect::<Vec<_>>() {
-            self.drain_connection(core, driver, index);
+            self.drain_connection(kit, driver, index);
         }
-        self.drain_datagrams(core);
-        core.start_timer(now + LOOK, Handle::new(class::DRAIN, 0, 0));
+        self.drain_datagrams(kit);
+        kit.start_timer(now + LOOK, Handle::new(class::DRAIN, 0, 0));
     }
 
     /// What is readable now is still served; nothing that comes later is.
-    fn drain_connection(&mut self, core: &mut Core, driver: &mut dyn Driver, index: u32) {
+    fn drain_connection(&mut self, kit: &mut Kit, driver: &mut dyn Driver, index: u32) {
         let handle = self.table.handle(class::CONNECTION, index);
-        let Some(connection) = self.table.connections.at(index).filter(|connection| connection.phase == Phase::Open) else { return };
+        let Some(connection) = self.table.connections.at(index).filter(|connection| connection.phase == Phase::Open) else {
+            return;
+        };
         if let Some(socket) = connection.socket.filter(|_| !connection.outgoing) {
             connection.draining = Draining::Bytes(driver.readable_bytes(socket));
             if connection.receiving {
                 // The driver may have taken bytes already that are not counted as readable any more.
-                core.submit(handle, Op::StopReceive { socket });
+                kit.submit(handle, Op::StopReceive { socket });
             }
         }
-        self.call(core, index, Call::Draining);
+        self.call(kit, index, Call::Draining);
         self.table.mark_dirty(index);
     }
 
-    pub(crate) fn drain_timer(&mut self, core: &mut Core) {
-        let now = core.now();
+    pub(crate) fn drain_timer(&mut self, kit: &mut Kit) {
+        let now = kit.now();
         let is_over = now >= self.drain_deadline;
         for index in 0..self.table.listeners.len() {
             if is_over || self.is_settled(index, now) {
-                self.close_listener(core, index);
+                self.close_listener(kit, index);
             }
         }
         if is_over {
-            return self.drain_is_over(core);
+            return self.drain_is_over(kit);
         }
         let open = self.table.listeners.iter().any(|listener| !listener.closing);
         let next = if open { now + LOOK } else { self.drain_deadline };
-        core.start_timer(next, Handle::new(class::DRAIN, 0, 0));
+        kit.start_timer(next, Handle::new(class::DRAIN, 0, 0));
     }
 
     /// Whether nobody waits for this listener any more: it could accept, and for a while there was nobody.
@@ -76,27 +78,27 @@ impl Services {
         now >= listener.accepted_at.saturating_add(SETTLE)
     }
 
-    fn close_listener(&mut self, core: &mut Core, index: usize) {
+    fn close_listener(&mut self, kit: &mut Kit, index: usize) {
         let listener = &mut self.table.listeners[index];
         if let Some(socket) = listener.socket.filter(|_| !listener.closing) {
             listener.closing = true;
-            core.submit(Handle::new(class::LISTENER, index as u32, 0), Op::Close { socket, reset: false });
+            kit.submit(Handle::new(class::LISTENER, index as u32, 0), Op::Close { socket, reset: false });
         }
     }
 
     /// The time is up: whatever is still open is broken off.
-    fn drain_is_over(&mut self, core: &mut Core) {
+    fn drain_is_over(&mut self, kit: &mut Kit) {
         for index in self.table.connections.indices().collect::<Vec<_>>() {
             let Some(connection) = self.table.connections.at(index).filter(|connection| connection.phase != Phase::Ended) else {
                 continue;
             };
             let service = connection.service;
             self.table.count(service, ServiceCounter::DrainDeadlineHits, 1);
-            self.end(core, index, Ending::Aborted);
+            self.end(kit, index, Ending::Aborted);
         }
         for service in 0..self.table.services.len() {
             while let Some(arrived) = self.table.services[service].waiting.pop_front() {
-                self.table.turn_away(core, arrived.socket);
+                self.table.turn_away(kit, arrived.socket);
             }
         }
     }

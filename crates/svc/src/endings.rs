@@ -6,14 +6,14 @@ use crate::port::Call;
 use crate::service::{Ending, Peer};
 use crate::services::Services;
 use crate::table::class;
-use corelane_lane::Core;
+use corelane_lane::Kit;
 use corelane_seam::{Handle, Op, Socket};
 use corelane_watch::ServiceCounter;
 use std::net::SocketAddr;
 
 impl Services {
     /// Ends a connection. `Completed` and `Closing` let the output leave first; the others end it now.
-    pub(crate) fn end(&mut self, core: &mut Core, index: u32, ending: Ending) {
+    pub(crate) fn end(&mut self, kit: &mut Kit, index: u32, ending: Ending) {
         let Some(connection) = self.table.connections.at(index) else { return };
         let gentle = matches!(ending, Ending::Completed | Ending::Closing);
         match connection.phase {
@@ -26,26 +26,26 @@ impl Services {
             _ => {}
         }
         connection.ending = Some(ending);
-        self.close_now(core, index, ending);
+        self.close_now(kit, index, ending);
     }
 
     /// Tells the service, and submits the close; the entry is free when that has completed.
-    fn close_now(&mut self, core: &mut Core, index: u32, ending: Ending) {
+    fn close_now(&mut self, kit: &mut Kit, index: u32, ending: Ending) {
         let handle = self.table.handle(class::CONNECTION, index);
         let Some(connection) = self.table.connections.at(index) else { return };
         let (service, socket) = (connection.service, connection.socket);
         connection.phase = Phase::Ended;
         let (session, timer, pair) = (connection.session.take(), connection.timer.take(), connection.pair.take());
         if let Some(timer) = timer {
-            core.stop_timer(timer);
+            kit.stop_timer(timer);
         }
         self.table.count(service, counter_of(ending), 1);
         match socket {
-            Some(socket) => core.submit(handle, Op::Close { socket, reset: ending == Ending::Aborted }),
-            None => core.submit(handle, Op::Cancel { target: handle }),
+            Some(socket) => kit.submit(handle, Op::Close { socket, reset: ending == Ending::Aborted }),
+            None => kit.submit(handle, Op::Cancel { target: handle }),
         }
         if let Some(session) = session {
-            self.connection_call(core, index, |port, cx| port.closed(cx, session, ending));
+            self.connection_call(kit, index, |port, cx| port.closed(cx, session, ending));
         }
         if let Some(busy) = self.table.connections.at(index).and_then(|connection| connection.busy.take()) {
             self.table.recycle(busy);
@@ -55,70 +55,70 @@ impl Services {
             other.pair = None;
             let over = if ending == Ending::EndOfStream { Ending::EndOfStream } else { Ending::Closing };
             if over == Ending::Closing {
-                self.end(core, pair.index, over);
+                self.end(kit, pair.index, over);
             }
         }
     }
 
     /// The socket is closed: the entry is free, and others may take its place.
-    pub(crate) fn socket_closed(&mut self, core: &mut Core, index: u32) {
+    pub(crate) fn socket_closed(&mut self, kit: &mut Kit, index: u32) {
         let Some(connection) = self.table.connections.at(index) else { return };
         assert_eq!(connection.phase, Phase::Ended, "a socket was closed that nobody had asked to close");
         let service = connection.service;
         self.table.dismiss(index);
-        self.accept_again(core);
-        self.admit_waiting(core, service);
-        self.admit_others(core, service);
+        self.accept_again(kit);
+        self.admit_waiting(kit, service);
+        self.admit_others(kit, service);
     }
 
     /// Room under the lane's bound serves the other services too.
-    fn admit_others(&mut self, core: &mut Core, service: u16) {
+    fn admit_others(&mut self, kit: &mut Kit, service: u16) {
         for other in 0..self.table.services.len() as u16 {
             if other != service && !self.table.services[other as usize].waiting.is_empty() {
-                self.admit_waiting(core, other);
+                self.admit_waiting(kit, other);
             }
         }
     }
 
     /// An outgoing connection is open.
-    pub(crate) fn opened(&mut self, core: &mut Core, index: u32, socket: Socket, peer: SocketAddr, local: SocketAddr) {
-        let now = core.now();
+    pub(crate) fn opened(&mut self, kit: &mut Kit, index: u32, socket: Socket, peer: SocketAddr, local: SocketAddr) {
+        let now = kit.now();
         let Some(connection) = self.table.connections.at(index) else { return };
         connection.socket = Some(socket);
         if connection.phase == Phase::Ended {
             // It was given up before it was open; now there is a socket to close.
             let handle = self.table.handle(class::CONNECTION, index);
-            return core.submit(handle, Op::Close { socket, reset: true });
+            return kit.submit(handle, Op::Close { socket, reset: true });
         }
         connection.peer = Peer { address: peer, local };
         (connection.phase, connection.active_at) = (Phase::Open, now);
         let service = connection.service;
         self.table.count(service, ServiceCounter::Connects, 1);
-        self.adopt_session(core, index);
-        self.call(core, index, Call::Connected);
+        self.adopt_session(kit, index);
+        self.call(kit, index, Call::Connected);
         self.table.mark_dirty(index);
     }
 
     /// An outgoing connection could not be opened, or was given up.
-    pub(crate) fn opening_failed(&mut self, core: &mut Core, index: u32) {
+    pub(crate) fn opening_failed(&mut self, kit: &mut Kit, index: u32) {
         let Some(connection) = self.table.connections.at(index) else { return };
         let service = connection.service;
         self.table.count(service, ServiceCounter::ConnectsFailed, 1);
-        self.adopt_session(core, index);
-        self.end(core, index, Ending::Error);
-        self.socket_closed(core, index);
+        self.adopt_session(kit, index);
+        self.end(kit, index, Ending::Error);
+        self.socket_closed(kit, index);
     }
 
-    fn adopt_session(&mut self, core: &mut Core, index: u32) {
+    fn adopt_session(&mut self, kit: &mut Kit, index: u32) {
         let Some(connection) = self.table.connections.at(index) else { return };
         let Some(session) = connection.session_to_be.take() else { return };
         let peer = connection.peer;
-        let session = self.connection_call(core, index, |port, _| port.adopt(session)).flatten();
-        self.begin_session(core, index, peer, session);
+        let session = self.connection_call(kit, index, |port, _| port.adopt(session)).flatten();
+        self.begin_session(kit, index, peer, session);
     }
 
     /// Starts or moves the connection's timer so that it does not come after the next deadline.
-    pub(crate) fn set_deadline(&mut self, core: &mut Core, index: u32) {
+    pub(crate) fn set_deadline(&mut self, kit: &mut Kit, index: u32) {
         let handle = self.table.handle(class::DEADLINE, index);
         let Some((deadline, _)) = self.deadline(index) else { return };
         let Some(connection) = self.table.connections.at(index) else { return };
@@ -126,28 +126,28 @@ impl Services {
             return;
         }
         if let Some(timer) = connection.timer.take() {
-            core.stop_timer(timer);
+            kit.stop_timer(timer);
         }
         connection.timer_at = deadline;
-        connection.timer = Some(core.start_timer(deadline, handle));
+        connection.timer = Some(kit.start_timer(deadline, handle));
     }
 
     /// A connection's timer has come: perhaps too early, because it is only ever moved forwards in time here.
-    pub(crate) fn deadline_came(&mut self, core: &mut Core, handle: Handle) {
+    pub(crate) fn deadline_came(&mut self, kit: &mut Kit, handle: Handle) {
         let index = handle.index();
         let Some(connection) = self.table.connections.get_mut(index, handle.generation()) else { return };
         (connection.timer, connection.timer_at) = (None, u64::MAX);
         match self.deadline(index) {
-            Some((deadline, limit)) if deadline <= core.now() => self.limit_passed(core, index, limit),
-            _ => self.set_deadline(core, index),
+            Some((deadline, limit)) if deadline <= kit.now() => self.limit_passed(kit, index, limit),
+            _ => self.set_deadline(kit, index),
         }
     }
 
-    fn limit_passed(&mut self, core: &mut Core, index: u32, limit: Limit) {
+    fn limit_passed(&mut self, kit: &mut Kit, index: u32, limit: Limit) {
         let Some(connection) = self.table.connections.at(index) else { return };
         let service = connection.service;
         let (counter, ending) = match limit {
-            Limit::Connect => return self.opening_timed_out(core, index),
+            Limit::Connect => return self.opening_timed_out(kit, index),
             Limit::Idle => (ServiceCounter::IdleLimitHits, Ending::Closing),
             Limit::Read => (ServiceCounter::ReadLimitHits, Ending::Aborted),
             Limit::Rate => (ServiceCounter::ReceiveRateMinHits, Ending::Aborted),
@@ -156,14 +156,14 @@ impl Services {
             Limit::Drain => (ServiceCounter::DrainDeadlineHits, Ending::Closing),
         };
         self.table.count(service, counter, 1);
-        self.end(core, index, ending);
-        self.set_deadline(core, index);
+        self.end(kit, index, ending);
+        self.set_deadline(kit, index);
     }
 
     /// The connect is cancelled; its completion, whichever it is, frees the entry.
-    fn opening_timed_out(&mut self, core: &mut Core, index: u32) {
+    fn opening_timed_out(&mut self, kit: &mut Kit, index: u32) {
         let target = self.table.handle(class::CONNECTION, index);
-        core.submit(target, Op::Cancel { target });
+        kit.submit(target, Op::Cancel { target });
     }
 
     /// The next deadline of the connection, and which limit it belongs to.

@@ -7,7 +7,7 @@ use crate::service::{ConnectionId, Ending};
 use crate::services::Services;
 use crate::streams::receive_op;
 use crate::table::{Table, class};
-use corelane_lane::Core;
+use corelane_lane::Kit;
 use corelane_seam::Op;
 use corelane_watch::ServiceCounter;
 
@@ -36,37 +36,37 @@ enum Step {
 
 impl Services {
     /// Flushes every connection that was touched this turn. What that touches itself is flushed in the next one.
-    pub(crate) fn flush_dirty(&mut self, core: &mut Core) {
+    pub(crate) fn flush_dirty(&mut self, kit: &mut Kit) {
         let mut dirty = std::mem::take(&mut self.dirty);
         self.table.take_dirty(&mut dirty);
         for index in dirty.drain(..) {
             if let Some(connection) = self.table.connections.at(index) {
                 connection.is_dirty = false;
-                self.flush_one(core, index);
+                self.flush_one(kit, index);
             }
         }
         self.dirty = dirty;
     }
 
-    fn flush_one(&mut self, core: &mut Core, index: u32) {
+    fn flush_one(&mut self, kit: &mut Kit, index: u32) {
         let Some(connection) = self.table.connections.at(index) else { return };
         if matches!(connection.phase, Phase::Opening | Phase::Ended) {
             return;
         }
         if let Some(busy) = connection.busy.as_mut() {
             busy.output.seal();
-            if connection.transform.is_some() && !self.transform_output(core, index) {
+            if connection.transform.is_some() && !self.transform_output(kit, index) {
                 return;
             }
-            self.send(core, index);
+            self.send(kit, index);
         }
-        while self.take_step(core, index) {}
-        self.put_away(core, index);
-        self.set_deadline(core, index);
+        while self.take_step(kit, index) {}
+        self.put_away(kit, index);
+        self.set_deadline(kit, index);
     }
 
     /// Submits everything that may leave, unless the last send is still under way.
-    fn send(&mut self, core: &mut Core, index: u32) {
+    fn send(&mut self, kit: &mut Kit, index: u32) {
         let handle = self.table.handle(class::CONNECTION, index);
         let Table { connections, chains, .. } = &mut self.table;
         let Some(connection) = connections.at(index) else { return };
@@ -76,14 +76,14 @@ impl Services {
             return;
         }
         busy.sending_charged = chain.charged().max(1);
-        busy.progress_at = core.now();
+        busy.progress_at = kit.now();
         connection.sending = true;
         let chain = std::mem::replace(chain, chains.pop().unwrap_or_default());
-        core.submit(handle, Op::Send { socket, chain });
+        kit.submit(handle, Op::Send { socket, chain });
     }
 
     /// Does what the connection's state asks for; true if it must be asked again.
-    fn take_step(&mut self, core: &mut Core, index: u32) -> bool {
+    fn take_step(&mut self, kit: &mut Kit, index: u32) -> bool {
         let Some(connection) = self.table.connections.at(index) else { return false };
         let (service, pair) = (connection.service, connection.pair.filter(|_| connection.phase == Phase::Open));
         let mut step = connection.step(&self.table.services[service as usize].limits);
@@ -94,39 +94,39 @@ impl Services {
         let was_paused = std::mem::replace(&mut connection.is_paused, matches!(step, Step::Pause(_)));
         match step {
             Step::Wait => {}
-            Step::Receive => self.arm_receive(core, index),
+            Step::Receive => self.arm_receive(kit, index),
             Step::Pause(counter) if !was_paused => self.table.count(service, counter, 1),
             Step::Pause(_) => {}
             Step::Overflow(counter) => {
                 self.table.count(service, counter, 1);
-                self.end(core, index, Ending::Aborted);
+                self.end(kit, index, Ending::Aborted);
             }
             Step::CallDrained => {
-                self.call_drained(core, index);
+                self.call_drained(kit, index);
                 return true;
             }
             Step::DropRecord => {
                 self.drop_record(index);
                 return true;
             }
-            Step::SettlePair(pair) => self.settle_pair(core, index, pair),
+            Step::SettlePair(pair) => self.settle_pair(kit, index, pair),
             Step::End(ending) => {
-                self.end(core, index, ending);
+                self.end(kit, index, ending);
                 return matches!(ending, Ending::Closing | Ending::Completed);
             }
             Step::Finish => {
-                self.finish(core, index);
+                self.finish(kit, index);
                 return true;
             }
         }
         false
     }
 
-    fn call_drained(&mut self, core: &mut Core, index: u32) {
+    fn call_drained(&mut self, kit: &mut Kit, index: u32) {
         if let Some(busy) = self.table.connections.at(index).and_then(|connection| connection.busy.as_mut()) {
             busy.output.wants_drained = false;
         }
-        self.call(core, index, Call::Drained);
+        self.call(kit, index, Call::Drained);
     }
 
     /// The peer finished in the middle of a record: what there is of it will never be answered.
@@ -142,32 +142,32 @@ impl Services {
     }
 
     /// One end of a pair has come to its end: the other is finished as soon as all has left it; both end when both have.
-    fn settle_pair(&mut self, core: &mut Core, index: u32, pair: ConnectionId) {
+    fn settle_pair(&mut self, kit: &mut Kit, index: u32, pair: ConnectionId) {
         let here = self.table.connections.at(index).is_some_and(|connection| connection.is_answered());
         let Some(other) = self.table.find(pair) else {
             return if here {
-                self.end(core, index, Ending::EndOfStream)
+                self.end(kit, index, Ending::EndOfStream)
             };
         };
         let (answered, both) = (other.is_answered(), other.told_finished);
         let socket = other.socket.filter(|_| answered && !other.finished && other.phase == Phase::Open);
         if let Some(socket) = socket {
             other.finished = true;
-            core.finish(socket);
+            kit.finish(socket);
         }
         if both && answered && here {
-            self.end(core, index, Ending::EndOfStream);
-            self.end(core, pair.index, Ending::EndOfStream);
+            self.end(kit, index, Ending::EndOfStream);
+            self.end(kit, pair.index, Ending::EndOfStream);
         }
     }
 
     /// Submits the next receive.
-    fn arm_receive(&mut self, core: &mut Core, index: u32) {
+    fn arm_receive(&mut self, kit: &mut Kit, index: u32) {
         let handle = self.table.handle(class::CONNECTION, index);
         let Some(connection) = self.table.connections.at(index) else { return };
         if let Some(op) = receive_op(connection) {
             connection.receiving = true;
-            core.submit(handle, op);
+            kit.submit(handle, op);
         }
     }
 
@@ -179,7 +179,7 @@ impl Services {
     }
 
     /// Gives the box back if nothing is in it; else moves what uses little of its memory to fitting memory.
-    fn put_away(&mut self, core: &mut Core, index: u32) {
+    fn put_away(&mut self, kit: &mut Kit, index: u32) {
         let Some(connection) = self.table.connections.at(index) else { return };
         let service = connection.service;
         let Some(busy) = connection.busy.as_mut() else { return };
@@ -193,20 +193,20 @@ impl Services {
             return;
         }
         if busy.holds_bytes() {
-            let moved = busy.compact(core);
+            let moved = busy.compact(kit);
             self.table.count(service, ServiceCounter::BytesCompacted, moved);
         }
     }
 
     /// Our side has said all: finish it, and wait for the peer's end.
-    fn finish(&mut self, core: &mut Core, index: u32) {
-        let now = core.now();
+    fn finish(&mut self, kit: &mut Kit, index: u32) {
+        let now = kit.now();
         let Some(connection) = self.table.connections.at(index) else { return };
         (connection.phase, connection.active_at, connection.finished_at) = (Phase::Lingering, now, now);
         let socket = connection.socket.filter(|_| !connection.finished);
         connection.finished = true;
         if let Some(socket) = socket {
-            core.finish(socket);
+            kit.finish(socket);
         }
     }
 }
@@ -295,9 +295,9 @@ impl Busy {
     }
 
     /// Moves views that use under a quarter of their block to fitting memory; answers how many bytes were copied.
-    fn compact(&mut self, core: &Core) -> usize {
+    fn compact(&mut self, kit: &Kit) -> usize {
         let Busy { input, output, raw, wire, .. } = self;
         let chains = [&mut input.chain, raw, wire].into_iter().chain(output.chains_mut());
-        chains.map(|chain| chain.compact(&core.arena)).sum()
+        chains.map(|chain| chain.compact(&kit.arena)).sum()
     }
 }

@@ -10,7 +10,7 @@ use crate::port::StreamPort;
 use crate::service::{Ending, Peer};
 use crate::services::{Services, Sharing};
 use crate::table::{Arrived, class};
-use corelane_lane::Core;
+use corelane_lane::Kit;
 use corelane_seam::{Bind, Completion, Driver, Handle, Listen, Op, Outcome, Reason, Socket};
 use corelane_watch::{LaneCounter, ServiceCounter};
 use std::net::SocketAddr;
@@ -36,28 +36,28 @@ pub(crate) fn bind(driver: &mut dyn Driver, address: SocketAddr, sharing: Sharin
 
 impl Services {
     /// Starts accepting on every listener that has room and is not accepting.
-    pub(crate) fn start_listening(&mut self, core: &mut Core) {
+    pub(crate) fn start_listening(&mut self, kit: &mut Kit) {
         for index in 0..self.table.listeners.len() {
             let listener = &self.table.listeners[index];
             let (service, idle) = (listener.service, !(listener.accepting || listener.starved || listener.closing));
             let Some(socket) = listener.socket.filter(|_| idle) else { continue };
             if self.table.services[service as usize].waiting.is_empty() && self.table.has_room(service) {
                 self.table.listeners[index].accepting = true;
-                core.submit(Handle::new(class::LISTENER, index as u32, 0), Op::Accept { listener: socket });
+                kit.submit(Handle::new(class::LISTENER, index as u32, 0), Op::Accept { listener: socket });
             }
         }
     }
 
-    pub(crate) fn listener_completed(&mut self, core: &mut Core, completion: Completion) {
+    pub(crate) fn listener_completed(&mut self, kit: &mut Kit, completion: Completion) {
         let index = completion.handle.index() as usize;
         let listener = &mut self.table.listeners[index];
         listener.accepting &= completion.more;
         let service = listener.service;
         match completion.outcome {
             Outcome::Accepted { socket, peer, local } => {
-                listener.accepted_at = core.now();
+                listener.accepted_at = kit.now();
                 self.table.services[service as usize].waiting.push_back(Arrived { socket, peer, local });
-                self.admit_waiting(core, service);
+                self.admit_waiting(kit, service);
             }
             Outcome::Closed => listener.socket = None,
             Outcome::Failed(fault) if fault.reason != Reason::Cancelled => {
@@ -65,80 +65,80 @@ impl Services {
                     self.table.count(service, ServiceCounter::AcceptsNoDescriptor, 1);
                 }
                 self.table.listeners[index].starved = true;
-                core.start_timer(core.now() + ACCEPT_AGAIN, Handle::new(class::ACCEPT_AGAIN, 0, 0));
+                kit.start_timer(kit.now() + ACCEPT_AGAIN, Handle::new(class::ACCEPT_AGAIN, 0, 0));
             }
             _ => {}
         }
     }
 
     /// Lets listeners that found no descriptor try again.
-    pub(crate) fn accept_again(&mut self, core: &mut Core) {
+    pub(crate) fn accept_again(&mut self, kit: &mut Kit) {
         self.table.listeners.iter_mut().for_each(|listener| listener.starved = false);
-        self.start_listening(core);
+        self.start_listening(kit);
     }
 
     /// Makes connections of accepted sockets as long as there is room; stops accepting when there is none.
-    pub(crate) fn admit_waiting(&mut self, core: &mut Core, service: u16) {
+    pub(crate) fn admit_waiting(&mut self, kit: &mut Kit, service: u16) {
         while self.table.has_room(service) {
             let Some(arrived) = self.table.services[service as usize].waiting.pop_front() else { return };
-            self.admit(core, service, arrived);
+            self.admit(kit, service, arrived);
         }
         let state = &self.table.services[service as usize];
         let at_lane_bound = state.open < state.limits.connections_max;
         let mut stopped = false;
         for listener in self.table.listeners.iter_mut().filter(|listener| listener.service == service && listener.accepting) {
             if let Some(socket) = listener.socket {
-                core.submit(Handle::new(class::LISTENER, 0, 0), Op::StopAccept { listener: socket });
+                kit.submit(Handle::new(class::LISTENER, 0, 0), Op::StopAccept { listener: socket });
                 stopped = true;
             }
         }
         if stopped && at_lane_bound {
-            core.row.add(LaneCounter::ConnectionsCapHits, 1);
+            kit.row.add(LaneCounter::ConnectionsCapHits, 1);
         } else if stopped {
             self.table.count(service, ServiceCounter::ConnectionsMaxHits, 1);
         }
     }
 
-    fn admit(&mut self, core: &mut Core, service: u16, arrived: Arrived) {
+    fn admit(&mut self, kit: &mut Kit, service: u16, arrived: Arrived) {
         if self.table.peer_is_full(service, arrived.peer.ip()) {
             self.table.count(service, ServiceCounter::ConnectionsPerPeerMaxHits, 1);
             self.table.count(service, ServiceCounter::AcceptsRefused, 1);
-            self.table.turn_away(core, arrived.socket);
+            self.table.turn_away(kit, arrived.socket);
             return;
         }
         self.table.count(service, ServiceCounter::Accepts, 1);
         let peer = Peer { address: arrived.peer, local: arrived.local };
-        let mut connection = Connection::new(Some(arrived.socket), peer, service, Phase::Open, core.now());
+        let mut connection = Connection::new(Some(arrived.socket), peer, service, Phase::Open, kit.now());
         if self.table.draining {
             connection.draining = Draining::First;
         }
         let index = self.table.admit(connection);
         self.table.mark_dirty(index);
-        self.open_session(core, index, peer);
+        self.open_session(kit, index, peer);
     }
 
-    fn open_session(&mut self, core: &mut Core, index: u32, peer: Peer) {
-        let session = self.connection_call(core, index, |port: &mut dyn StreamPort, cx| port.open(cx, &peer));
-        self.begin_session(core, index, peer, session);
+    fn open_session(&mut self, kit: &mut Kit, index: u32, peer: Peer) {
+        let session = self.connection_call(kit, index, |port: &mut dyn StreamPort, cx| port.open(cx, &peer));
+        self.begin_session(kit, index, peer, session);
     }
 
     /// Gives a connection its session and what its service wants between it and the socket. Without a session, or after a
     /// panic, it ends.
-    pub(crate) fn begin_session(&mut self, core: &mut Core, index: u32, peer: Peer, session: Option<u32>) {
+    pub(crate) fn begin_session(&mut self, kit: &mut Kit, index: u32, peer: Peer, session: Option<u32>) {
         if let Some(connection) = self.table.connections.at(index) {
             connection.session = session;
         }
-        let transform = session.and_then(|_| self.connection_call(core, index, |port, _| port.transform(&peer)));
+        let transform = session.and_then(|_| self.connection_call(kit, index, |port, _| port.transform(&peer)));
         match (transform, self.table.connections.at(index)) {
             (Some(transform), Some(connection)) => connection.transform = transform,
-            _ => self.end(core, index, Ending::Aborted),
+            _ => self.end(kit, index, Ending::Aborted),
         }
     }
 
     /// Calls into the connection's service, fenced. None after a panic, which is counted and reported.
     pub(crate) fn connection_call<R>(
         &mut self,
-        core: &mut Core,
+        kit: &mut Kit,
         index: u32,
         call: impl FnOnce(&mut dyn StreamPort, &mut crate::cx::Cx<'_>) -> R,
     ) -> Option<R> {
@@ -146,16 +146,16 @@ impl Services {
         let connection = self.table.connections.at(index)?;
         let (service, peer) = (connection.service, connection.peer.address);
         let port = self.ports[service as usize].stream()?;
-        let mut cx = crate::cx::Cx::new(core, &mut self.table, service, Some(id));
+        let mut cx = crate::cx::Cx::new(kit, &mut self.table, service, Some(id));
         let result = fenced(|| call(port, &mut cx));
-        result.map_err(|words| self.report_panic(core, service, Some(peer), &words)).ok()
+        result.map_err(|words| self.report_panic(kit, service, Some(peer), &words)).ok()
     }
 
     /// Counts a panic and tells the operator whose it was.
-    pub(crate) fn report_panic(&mut self, core: &mut Core, service: u16, peer: Option<SocketAddr>, words: &str) {
+    pub(crate) fn report_panic(&mut self, kit: &mut Kit, service: u16, peer: Option<SocketAddr>, words: &str) {
         self.table.count(service, ServiceCounter::Panics, 1);
-        let lane = core.lane();
+        let lane = kit.lane();
         let whose = peer.map_or(String::new(), |peer| format!(", connection of {peer}"));
-        core.report(&format!("lane {lane}, service {service}{whose}: a session panicked and was ended: {words}"));
+        kit.report(&format!("lane {lane}, service {service}{whose}: a session panicked and was ended: {words}"));
     }
 }

@@ -6,7 +6,7 @@ use crate::limits::Limits;
 use crate::port::{DatagramPort, Port, Sessions};
 use crate::service::{DatagramService, StreamService};
 use crate::table::{Listener, Notice, ServiceState, Table, class};
-use corelane_lane::{Core, Message, Work};
+use corelane_lane::{Kit, Message, Work};
 use corelane_seam::{Completion, Driver, Handle, Outcome};
 use corelane_watch::{LaneCounter, ServiceRow};
 use std::any::TypeId;
@@ -108,17 +108,17 @@ impl Services {
         self.table.connections.len()
     }
 
-    fn request_completed(&mut self, core: &mut Core, handle: Handle, completion: Completion) {
+    fn request_completed(&mut self, kit: &mut Kit, handle: Handle, completion: Completion) {
         if !completion.more && matches!(completion.outcome, Outcome::Released) {
             return;
         }
         let Some(request) = self.table.requests.get_mut(handle.index(), handle.generation()) else {
-            core.row.add(LaneCounter::CompletionsStale, 1);
+            kit.row.add(LaneCounter::CompletionsStale, 1);
             return;
         };
         let (service, token) = (request.service, request.token);
         self.table.requests.remove(handle.index());
-        self.service_call(core, service, |port, cx| match port {
+        self.service_call(kit, service, |port, cx| match port {
             Port::Stream(port) => port.completed(cx, token, completion.outcome),
             Port::Datagram(port) => port.completed(cx, token, completion.outcome),
         });
@@ -144,59 +144,59 @@ pub struct Sharing {
 }
 
 impl Work for Services {
-    fn complete(&mut self, core: &mut Core, completion: Completion) {
+    fn complete(&mut self, kit: &mut Kit, completion: Completion) {
         let handle = completion.handle;
         match handle.class() {
-            class::CONNECTION => self.connection_completed(core, completion),
-            class::LISTENER => self.listener_completed(core, completion),
-            class::DATAGRAMS => self.datagrams_completed(core, completion),
-            class::REQUEST => self.request_completed(core, handle, completion),
+            class::CONNECTION => self.connection_completed(kit, completion),
+            class::LISTENER => self.listener_completed(kit, completion),
+            class::DATAGRAMS => self.datagrams_completed(kit, completion),
+            class::REQUEST => self.request_completed(kit, handle, completion),
             class::UNADMITTED => self.table.turned_away -= usize::from(matches!(completion.outcome, Outcome::Closed)),
             _ => {}
         }
     }
 
-    fn serve(&mut self, core: &mut Core) {
-        self.start_listening(core);
-        self.table.revive_starved(&core.arena);
-        self.serve_ready(core);
-        self.settle_lost_tickets(core);
-        self.serve_notices(core);
+    fn serve(&mut self, kit: &mut Kit) {
+        self.start_listening(kit);
+        self.table.revive_starved(&kit.arena);
+        self.serve_ready(kit);
+        self.settle_lost_tickets(kit);
+        self.serve_notices(kit);
     }
 
-    fn expired(&mut self, core: &mut Core, handle: Handle) {
+    fn expired(&mut self, kit: &mut Kit, handle: Handle) {
         match handle.class() {
-            class::DEADLINE => self.deadline_came(core, handle),
+            class::DEADLINE => self.deadline_came(kit, handle),
             class::TIMER => self.timer_expired(handle),
-            class::ACCEPT_AGAIN => self.accept_again(core),
-            class::DRAIN => self.drain_timer(core),
+            class::ACCEPT_AGAIN => self.accept_again(kit),
+            class::DRAIN => self.drain_timer(kit),
             _ => {}
         }
     }
 
-    fn message(&mut self, core: &mut Core, from: usize, message: Message) {
+    fn message(&mut self, kit: &mut Kit, from: usize, message: Message) {
         if usize::from(message.service) >= self.ports.len() {
             return;
         }
-        self.service_call(core, message.service, |port, cx| match port {
+        self.service_call(kit, message.service, |port, cx| match port {
             Port::Stream(port) => port.lane_message(cx, from, message.value),
             Port::Datagram(port) => port.lane_message(cx, from, message.value),
         });
     }
 
-    fn flush(&mut self, core: &mut Core) {
-        self.serve_notices(core);
-        self.flush_dirty(core);
-        self.flush_datagrams(core);
-        self.table.revive_starved(&core.arena);
+    fn flush(&mut self, kit: &mut Kit) {
+        self.serve_notices(kit);
+        self.flush_dirty(kit);
+        self.flush_datagrams(kit);
+        self.table.revive_starved(&kit.arena);
     }
 
     fn has_work(&self) -> bool {
         self.table.has_work()
     }
 
-    fn drain(&mut self, core: &mut Core, driver: &mut dyn Driver) {
-        self.begin_drain(core, driver);
+    fn drain(&mut self, kit: &mut Kit, driver: &mut dyn Driver) {
+        self.begin_drain(kit, driver);
     }
 
     fn is_drained(&self) -> bool {

@@ -8,7 +8,7 @@ use crate::service::{Ending, Next, Order};
 use crate::services::Services;
 use crate::table::{Notice, Table};
 use crate::transform::{Transform, TransformError};
-use corelane_lane::Core;
+use corelane_lane::Kit;
 use corelane_seam::{Arena, Chain, Completion, Fault, Lease, Op, Outcome, Reason, Shared};
 use corelane_watch::{LaneCounter, ServiceCounter};
 
@@ -19,26 +19,26 @@ const TRANSFORM_BYTES: usize = 64 << 10;
 const NOTICES_PER_TURN: usize = 4096;
 
 impl Services {
-    pub(crate) fn connection_completed(&mut self, core: &mut Core, completion: Completion) {
+    pub(crate) fn connection_completed(&mut self, kit: &mut Kit, completion: Completion) {
         let (index, generation) = (completion.handle.index(), completion.handle.generation());
         if self.table.connections.get_mut(index, generation).is_none() {
-            core.row.add(LaneCounter::CompletionsStale, 1);
+            kit.row.add(LaneCounter::CompletionsStale, 1);
             return;
         }
         match completion.outcome {
-            Outcome::Received(shared) => self.received(core, index, shared),
-            Outcome::Sent { bytes, rest, fault } => self.sent(core, index, bytes, rest, fault),
+            Outcome::Received(shared) => self.received(kit, index, shared),
+            Outcome::Sent { bytes, rest, fault } => self.sent(kit, index, bytes, rest, fault),
             Outcome::EndOfStream => self.peer_finished(index),
-            Outcome::Filled { lease, fault } => self.fill_received(core, index, lease, fault),
-            Outcome::Connected { socket, peer, local } => self.opened(core, index, socket, peer, local),
-            Outcome::Failed(fault) => self.operation_failed(core, index, fault),
-            Outcome::Closed => self.socket_closed(core, index),
+            Outcome::Filled { lease, fault } => self.fill_received(kit, index, lease, fault),
+            Outcome::Connected { socket, peer, local } => self.opened(kit, index, socket, peer, local),
+            Outcome::Failed(fault) => self.operation_failed(kit, index, fault),
+            Outcome::Closed => self.socket_closed(kit, index),
             _ => {}
         }
     }
 
-    fn received(&mut self, core: &mut Core, index: u32, shared: Shared) {
-        let (now, bytes) = (core.now(), shared.len());
+    fn received(&mut self, kit: &mut Kit, index: u32, shared: Shared) {
+        let (now, bytes) = (kit.now(), shared.len());
         let Table { connections, services, .. } = &mut self.table;
         let Some(connection) = connections.at(index) else { return };
         let row = &services[connection.service as usize].row;
@@ -52,7 +52,7 @@ impl Services {
         }
         connection.note_arrival(now, bytes);
         let is_raw = connection.transform.is_some();
-        let Some(busy) = self.table.busy(index, &core.arena) else { return };
+        let Some(busy) = self.table.busy(index, &kit.arena) else { return };
         busy.note_record(now, bytes);
         match is_raw {
             true => busy.raw.push(shared),
@@ -61,8 +61,8 @@ impl Services {
         self.table.mark_ready(index);
     }
 
-    fn fill_received(&mut self, core: &mut Core, index: u32, lease: Lease, fault: Option<Fault>) {
-        let now = core.now();
+    fn fill_received(&mut self, kit: &mut Kit, index: u32, lease: Lease, fault: Option<Fault>) {
+        let now = kit.now();
         let Some(connection) = self.table.connections.at(index) else { return };
         connection.receiving = false;
         let service = connection.service;
@@ -79,7 +79,7 @@ impl Services {
         self.table.count(service, ServiceCounter::BytesIn, bytes);
         self.table.mark_ready(index);
         if let Some(fault) = fault {
-            self.operation_failed(core, index, fault);
+            self.operation_failed(kit, index, fault);
         }
     }
 
@@ -92,7 +92,7 @@ impl Services {
         }
     }
 
-    fn sent(&mut self, core: &mut Core, index: u32, bytes: usize, rest: Chain, fault: Option<Fault>) {
+    fn sent(&mut self, kit: &mut Kit, index: u32, bytes: usize, rest: Chain, fault: Option<Fault>) {
         let Table { connections, services, .. } = &mut self.table;
         let Some(connection) = connections.at(index) else { return };
         let row = &services[connection.service as usize].row;
@@ -101,20 +101,20 @@ impl Services {
         if !rest.is_empty() {
             row.add(ServiceCounter::SendsShort, 1);
         }
-        let unsent = connection.take_back(core.now(), bytes, rest);
+        let unsent = connection.take_back(kit.now(), bytes, rest);
         self.table.keep_chain(unsent);
         match fault {
-            Some(fault) if fault.reason != Reason::Cancelled => self.end(core, index, Ending::Error),
-            _ => self.output_left(core, index),
+            Some(fault) if fault.reason != Reason::Cancelled => self.end(kit, index, Ending::Error),
+            _ => self.output_left(kit, index),
         }
     }
 
     /// Some output has left: whoever waited for that goes on.
-    fn output_left(&mut self, core: &mut Core, index: u32) {
+    fn output_left(&mut self, kit: &mut Kit, index: u32) {
         let Table { connections, services, .. } = &mut self.table;
         let Some(connection) = connections.at(index) else { return };
         let idle_limit = services[connection.service as usize].limits.idle_limit;
-        let needs_no_timer = core.now().saturating_add(idle_limit) >= connection.timer_at;
+        let needs_no_timer = kit.now().saturating_add(idle_limit) >= connection.timer_at;
         if needs_no_timer && connection.is_settled() {
             if let Some(busy) = connection.busy.take() {
                 self.table.keep(busy);
@@ -132,55 +132,55 @@ impl Services {
         }
     }
 
-    fn operation_failed(&mut self, core: &mut Core, index: u32, fault: Fault) {
+    fn operation_failed(&mut self, kit: &mut Kit, index: u32, fault: Fault) {
         let Some(connection) = self.table.connections.at(index) else { return };
         if connection.phase == Phase::Opening {
-            return self.opening_failed(core, index);
+            return self.opening_failed(kit, index);
         }
         connection.receiving = false;
         match fault.reason {
             Reason::Cancelled => self.table.mark_dirty(index),
-            _ => self.end(core, index, Ending::Error),
+            _ => self.end(kit, index, Ending::Error),
         }
     }
 
     /// Calls the service for every connection that has something for it.
-    pub(crate) fn serve_ready(&mut self, core: &mut Core) {
+    pub(crate) fn serve_ready(&mut self, kit: &mut Kit) {
         let mut ready = std::mem::take(&mut self.ready);
         self.table.take_ready(&mut ready);
         for index in ready.drain(..) {
             if let Some(connection) = self.table.connections.at(index) {
                 connection.is_ready = false;
                 self.table.mark_dirty(index);
-                self.serve_one(core, index);
+                self.serve_one(kit, index);
             }
         }
         self.ready = ready;
     }
 
-    fn serve_one(&mut self, core: &mut Core, index: u32) {
+    fn serve_one(&mut self, kit: &mut Kit, index: u32) {
         let Some(connection) = self.table.connections.at(index) else { return };
         if connection.phase != Phase::Open || (connection.told_finished && !connection.in_record()) {
             return;
         }
-        if connection.transform.is_some() && !self.transform_input(core, index) {
+        if connection.transform.is_some() && !self.transform_input(kit, index) {
             return;
         }
         let Some(connection) = self.table.connections.at(index) else { return };
         let finished = connection.peer_finished;
-        let Some(busy) = self.table.busy(index, &core.arena) else { return };
+        let Some(busy) = self.table.busy(index, &kit.arena) else { return };
         busy.input.finished = finished;
         if busy.is_due(finished) {
             if let Some(connection) = self.table.connections.at(index) {
                 connection.told_finished |= finished;
             }
-            self.call(core, index, Call::Receive);
+            self.call(kit, index, Call::Receive);
         }
     }
 
     /// Calls into the service with the connection's input and output, and does what it wants next.
-    pub(crate) fn call(&mut self, core: &mut Core, index: u32, call: Call) {
-        let Some(mut busy) = self.table.take_busy(index, &core.arena) else { return };
+    pub(crate) fn call(&mut self, kit: &mut Kit, index: u32, call: Call) {
+        let Some(mut busy) = self.table.take_busy(index, &kit.arena) else { return };
         let Some(connection) = self.table.connections.at(index) else { return self.table.recycle(busy) };
         let (service, session) = (connection.service, connection.session);
         let Some(session) = session else { return self.table.put_busy(index, busy) };
@@ -188,12 +188,12 @@ impl Services {
         self.table.memory_refused = false;
         let (before, receives) = (busy.input.len(), matches!(call, Call::Receive));
         let (input, output) = (&mut busy.input, &mut busy.output);
-        let next = self.connection_call(core, index, |port, cx| port.call(cx, session, call, input, output));
+        let next = self.connection_call(kit, index, |port, cx| port.call(cx, session, call, input, output));
         let starved = self.table.memory_refused || busy.output.is_starved || busy.input.is_starved;
         // What an earlier receive left behind for want of room stays due, whatever this call was.
         let left_behind = busy.blocked && !receives;
         busy.blocked = busy.output.was_refused || starved || left_behind;
-        busy.note_taken(before, core.now());
+        busy.note_taken(before, kit.now());
         let is_served = receives && busy.input.len() < before && !busy.in_record();
         self.count_call(service, &mut busy);
         self.table.put_busy(index, busy);
@@ -208,8 +208,8 @@ impl Services {
             self.first_is_served(index);
         }
         match next {
-            Some(next) => self.obey(core, index, next),
-            None => self.end(core, index, Ending::Aborted),
+            Some(next) => self.obey(kit, index, next),
+            None => self.end(kit, index, Ending::Aborted),
         }
     }
 
@@ -236,7 +236,7 @@ impl Services {
     }
 
     /// Does what a service wants after a call.
-    pub(crate) fn obey(&mut self, core: &mut Core, index: u32, next: Next) {
+    pub(crate) fn obey(&mut self, kit: &mut Kit, index: u32, next: Next) {
         let Some(connection) = self.table.connections.at(index) else { return };
         let Some(busy) = connection.busy.as_mut() else { return };
         match next {
@@ -250,22 +250,22 @@ impl Services {
                     self.table.mark_ready(index);
                 }
             }
-            Next::Close => self.end(core, index, Ending::Completed),
-            Next::Abort => self.end(core, index, Ending::Aborted),
+            Next::Close => self.end(kit, index, Ending::Completed),
+            Next::Abort => self.end(kit, index, Ending::Aborted),
         }
     }
 
     /// Works off what connections were told by others, by timers, and by tickets.
-    pub(crate) fn serve_notices(&mut self, core: &mut Core) {
+    pub(crate) fn serve_notices(&mut self, kit: &mut Kit) {
         for _ in 0..NOTICES_PER_TURN.min(self.table.notices.len()) {
             let Some((id, notice)) = self.table.notices.pop_front() else { return };
             let open = self.table.find(id).is_some_and(|connection| connection.phase < Phase::Lingering);
             match notice {
                 Notice::Answer { number, order, answer, .. } if open => self.answered(id.index, number, order, answer),
                 Notice::Answer { service, .. } => self.table.count(service, ServiceCounter::AnswersLate, 1),
-                Notice::Message(message) if open => self.call(core, id.index, Call::Message(message)),
-                Notice::Timer(token) if open => self.call(core, id.index, Call::Timer(token)),
-                Notice::Close if open => self.end(core, id.index, Ending::Completed),
+                Notice::Message(message) if open => self.call(kit, id.index, Call::Message(message)),
+                Notice::Timer(token) if open => self.call(kit, id.index, Call::Timer(token)),
+                Notice::Close if open => self.end(kit, id.index, Ending::Completed),
                 _ => {}
             }
         }
@@ -282,7 +282,7 @@ impl Services {
     }
 
     /// Counts tickets that were dropped, and ends connections that would wait for them for ever.
-    pub(crate) fn settle_lost_tickets(&mut self, core: &mut Core) {
+    pub(crate) fn settle_lost_tickets(&mut self, kit: &mut Kit) {
         if self.table.lost.is_empty() {
             return;
         }
@@ -294,31 +294,31 @@ impl Services {
             }
             self.table.count(service, ServiceCounter::TicketsDropped, 1);
             match order {
-                Order::Kept => self.end(core, id.index, Ending::Aborted),
+                Order::Kept => self.end(kit, id.index, Ending::Aborted),
                 Order::Any => self.answered(id.index, number, order, Chain::new()),
             }
         }
     }
 
     /// Calls into a service that is not about a connection, fenced.
-    pub(crate) fn service_call(&mut self, core: &mut Core, service: u16, call: impl FnOnce(&mut Port, &mut crate::cx::Cx<'_>)) {
+    pub(crate) fn service_call(&mut self, kit: &mut Kit, service: u16, call: impl FnOnce(&mut Port, &mut crate::cx::Cx<'_>)) {
         let port = &mut self.ports[service as usize];
-        let mut cx = crate::cx::Cx::new(core, &mut self.table, service, None);
+        let mut cx = crate::cx::Cx::new(kit, &mut self.table, service, None);
         if let Err(words) = fenced(|| call(port, &mut cx)) {
-            self.report_panic(core, service, None, &words);
+            self.report_panic(kit, service, None, &words);
         }
     }
 
     /// Passes what has arrived through the connection's transform; false if that ended the connection. What it leaves when
     /// the peer has finished, for other reasons than want of memory, will never be whole.
-    fn transform_input(&mut self, core: &mut Core, index: u32) -> bool {
-        let passed = self.pass(core, index, |transform, arena, busy| {
+    fn transform_input(&mut self, kit: &mut Kit, index: u32) -> bool {
+        let passed = self.pass(kit, index, |transform, arena, busy| {
             let Busy { raw, input, wire, .. } = busy;
             transform.inbound(arena, raw, &mut input.chain, wire)?;
             busy.feed_fill();
             Ok(())
         });
-        let has_memory = core.arena.has(TRANSFORM_BYTES);
+        let has_memory = kit.arena.has(TRANSFORM_BYTES);
         let Some(connection) = self.table.connections.at(index).filter(|_| passed) else { return false };
         if let Some(busy) = connection.busy.as_mut().filter(|busy| !busy.raw.is_empty() && !has_memory) {
             busy.blocked = true;
@@ -328,8 +328,8 @@ impl Services {
     }
 
     /// Passes the output through the connection's transform.
-    pub(crate) fn transform_output(&mut self, core: &mut Core, index: u32) -> bool {
-        self.pass(core, index, |transform, arena, busy| {
+    pub(crate) fn transform_output(&mut self, kit: &mut Kit, index: u32) -> bool {
+        self.pass(kit, index, |transform, arena, busy| {
             let Busy { output, wire, .. } = busy;
             transform.outbound(arena, &mut output.chain, wire)
         })
@@ -338,22 +338,22 @@ impl Services {
     /// Calls the connection's transform, fenced; false if it refused or panicked, which ends the connection.
     fn pass(
         &mut self,
-        core: &mut Core,
+        kit: &mut Kit,
         index: u32,
         call: impl FnOnce(&mut dyn Transform, &Arena, &mut Busy) -> Result<(), TransformError>,
     ) -> bool {
-        let Some(mut busy) = self.table.take_busy(index, &core.arena) else { return false };
+        let Some(mut busy) = self.table.take_busy(index, &kit.arena) else { return false };
         let Some(connection) = self.table.connections.at(index) else { return false };
         let (service, peer) = (connection.service, connection.peer.address);
         let Some(transform) = connection.transform.as_mut() else { return false };
-        let done = fenced(|| call(transform.as_mut(), &core.arena, &mut busy));
+        let done = fenced(|| call(transform.as_mut(), &kit.arena, &mut busy));
         self.table.put_busy(index, busy);
         match done {
             Ok(Ok(())) => return true,
-            Ok(Err(error)) => core.report(&format!("lane {}: the bytes of {peer} were refused: {error}", core.lane())),
-            Err(words) => self.report_panic(core, service, Some(peer), &words),
+            Ok(Err(error)) => kit.report(&format!("lane {}: the bytes of {peer} were refused: {error}", kit.lane())),
+            Err(words) => self.report_panic(kit, service, Some(peer), &words),
         }
-        self.end(core, index, Ending::Aborted);
+        self.end(kit, index, Ending::Aborted);
         false
     }
 }

@@ -5,7 +5,7 @@ use crate::limits::Limits;
 use crate::service::{ConnectionId, Order};
 use crate::slab::Slab;
 use crate::ticket::LostTickets;
-use corelane_lane::Core;
+use corelane_lane::Kit;
 use corelane_seam::{Arena, Chain, Handle, Op, Socket};
 use corelane_watch::{ServiceCounter, ServiceRow};
 use std::any::{Any, TypeId};
@@ -95,6 +95,7 @@ pub(crate) struct Table {
     pub(crate) starved: Vec<ConnectionId>,
     ready: Vec<u32>,
     dirty: Vec<u32>,
+    #[expect(clippy::vec_box, reason = "a box goes to its connection and comes back without being moved")]
     pool: Vec<Box<Busy>>,
     /// Empty chains with storage, for the next sends.
     pub(crate) chains: Vec<Chain>,
@@ -302,8 +303,8 @@ impl Table {
     }
 
     /// Closes a socket that never became a connection.
-    pub(crate) fn turn_away(&mut self, core: &mut Core, socket: Socket) {
+    pub(crate) fn turn_away(&mut self, kit: &mut Kit, socket: Socket) {
         self.turned_away += 1;
-        core.submit(Handle::new(class::UNADMITTED, 0, 0), Op::Close { socket, reset: true });
+        kit.submit(Handle::new(class::UNADMITTED, 0, 0), Op::Close { socket, reset: true });
     }
 }

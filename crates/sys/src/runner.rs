@@ -74,10 +74,9 @@ impl Gate {
             return !state.abandoned;
         }
         let turn = state.passed;
+        let waited = self.changed.wait_while(state, |state| state.passed == turn && !state.abandoned);
         // reason: as above.
-        let state =
-            self.changed.wait_while(state, |state| state.passed == turn && !state.abandoned).expect("no panic under this lock");
-        !state.abandoned
+        !waited.expect("no panic under this lock").abandoned
     }
 
     /// Lets everybody pass, now and later, and tells them that it is in vain.

@@ -52,7 +52,7 @@ enum Content<T> {
     Taken(T),
 }
 
-struct Slot<T> {
+struct Entry<T> {
     generation: u32,
     content: Content<T>,
 }
@@ -60,14 +60,14 @@ struct Slot<T> {
 /// The table. Its size is bounded by what it stands for (descriptors, operations under way); freed entries are
 /// taken again, the last freed first, and their storage is kept.
 pub(crate) struct Table<T> {
-    slots: Vec<Slot<T>>,
+    slots: Vec<Entry<T>>,
     free: u32,
 }
 
 impl<T> Table<T> {
     /// Bytes of memory that each entry takes.
     #[cfg(test)]
-    pub(crate) const ENTRY_BYTES: usize = size_of::<Slot<T>>();
+    pub(crate) const ENTRY_BYTES: usize = size_of::<Entry<T>>();
 
     pub(crate) fn new() -> Self {
         Self { slots: Vec::new(), free: NONE }
@@ -84,20 +84,20 @@ impl<T> Table<T> {
         }
         let index = self.slots.len() as u32;
         assert!(index < NONE, "a table has at most 2^32 - 1 entries");
-        self.slots.push(Slot { generation: 0, content: Content::Taken(value) });
+        self.slots.push(Entry { generation: 0, content: Content::Taken(value) });
         Key { index, generation: 0 }
     }
 
     pub(crate) fn get(&self, key: Key) -> Option<&T> {
         match self.slots.get(key.index as usize) {
-            Some(Slot { generation, content: Content::Taken(value) }) if *generation == key.generation => Some(value),
+            Some(Entry { generation, content: Content::Taken(value) }) if *generation == key.generation => Some(value),
             _ => None,
         }
     }
 
     pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
         match self.slots.get_mut(key.index as usize) {
-            Some(Slot { generation, content: Content::Taken(value) }) if *generation == key.generation => Some(value),
+            Some(Entry { generation, content: Content::Taken(value) }) if *generation == key.generation => Some(value),
             _ => None,
         }
     }

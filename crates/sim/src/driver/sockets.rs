@@ -30,7 +30,7 @@ pub(crate) enum Body {
     Datagram { port: u64, receive: Option<(Asked, Datagrams)> },
 }
 
-pub(crate) struct Slot {
+pub(crate) struct Place {
     generation: u32,
     pub(crate) body: Body,
     /// Its close operation, once that has begun.
@@ -43,7 +43,7 @@ pub(crate) struct Slot {
 
 #[derive(Default)]
 pub(crate) struct Sockets {
-    slots: Vec<Option<Slot>>,
+    slots: Vec<Option<Place>>,
     free: Vec<u32>,
     generation: u32,
 }
@@ -55,13 +55,13 @@ impl Sockets {
             self.slots.push(None);
         }
         self.generation = self.generation.wrapping_add(1);
-        let slot = Slot { generation: self.generation, body, closing: None, holds: 0, is_ready: false };
+        let slot = Place { generation: self.generation, body, closing: None, holds: 0, is_ready: false };
         self.slots[index as usize] = Some(slot);
         Socket { index, generation: self.generation }
     }
 
     /// The socket, also while it is being closed.
-    pub(crate) fn get(&mut self, socket: Socket) -> Option<&mut Slot> {
+    pub(crate) fn get(&mut self, socket: Socket) -> Option<&mut Place> {
         self.slots.get_mut(socket.index as usize)?.as_mut().filter(|slot| slot.generation == socket.generation)
     }
 
@@ -81,7 +81,7 @@ impl Sockets {
         (slot.generation == socket.generation && slot.closing.is_none()).then_some(&slot.body)
     }
 
-    pub(crate) fn remove(&mut self, socket: Socket) -> Option<Slot> {
+    pub(crate) fn remove(&mut self, socket: Socket) -> Option<Place> {
         self.get(socket)?;
         self.free.push(socket.index);
         self.slots[socket.index as usize].take()

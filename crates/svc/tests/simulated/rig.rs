@@ -1,6 +1,6 @@
 //! Lanes with services in a simulated world, and how a test lets them run.
 
-use corelane_lane::{Control, Core, Lane, LaneSettings, Mesh, Order, Turn as LaneTurn};
+use corelane_lane::{Control, Kit, Lane, LaneSettings, Mesh, Order, Turn as LaneTurn};
 use corelane_seam::{Arena, Tuning};
 use corelane_sim::{Peer, SimDriver, Turn, World};
 use corelane_svc::{LANE_CONNECTIONS_MAX, Limits, Services, Sharing, StreamService};
@@ -125,8 +125,8 @@ impl Rig {
         add(number, &mut services, &mut driver, &self.page);
         let (row, reports) = (self.page.lane(number).unwrap(), self.reports.clone());
         let report = Box::new(move |line: &str| reports.borrow_mut().push(line.to_string()));
-        let core = Core::new(number, &self.control, mesh, arena.clone(), row, &plan.settings, report);
-        self.lanes.push(Some(Lane::new(driver, services, core, self.control.clone(), plan.settings)));
+        let kit = Kit::new(number, &self.control, mesh, arena.clone(), row, &plan.settings, report);
+        self.lanes.push(Some(Lane::new(driver, services, kit, self.control.clone(), plan.settings)));
         self.arenas.push(arena);
     }
 

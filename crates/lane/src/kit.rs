@@ -1,4 +1,4 @@
-//! The lane's core: what its work may use, and where it leaves what it wants done.
+//! The lane's kit: what its work may use, and where it leaves what it wants done.
 
 use crate::control::Control;
 use crate::mesh::{Mesh, Message};
@@ -47,7 +47,7 @@ enum Ask {
 }
 
 /// What the work of a lane may use: memory, clock, timers, tasks, messages, and the outbox for operations.
-pub struct Core {
+pub struct Kit {
     /// The lane's memory.
     pub arena: Arena,
     /// The lane's tasks.
@@ -65,8 +65,8 @@ pub struct Core {
     lanes: usize,
 }
 
-impl Core {
-    /// The core of lane `lane`. `report` is given each line that an operator should see.
+impl Kit {
+    /// The kit of lane `lane`. `report` is given each line that an operator should see.
     pub fn new(
         lane: usize,
         control: &Arc<Control>,
