@@ -181,7 +181,10 @@ impl<R: Rig> Bench<R> {
     }
 
     pub fn bind(&mut self, side: Side, address: SocketAddr) -> (Socket, SocketAddr) {
-        let bytes = 4 << 20;
+        self.bind_with_buffers(side, address, 4 << 20)
+    }
+
+    pub fn bind_with_buffers(&mut self, side: Side, address: SocketAddr, bytes: u32) -> (Socket, SocketAddr) {
         let bind = Bind { address, share_port: false, v6_only: false, receive_buffer_bytes: bytes, send_buffer_bytes: bytes };
         let socket = self.driver(side).bind(&bind).unwrap();
         self.sockets.push((side, socket));

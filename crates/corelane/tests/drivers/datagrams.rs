@@ -1,8 +1,9 @@
 //! Datagrams, one by one and in trains.
 
 use crate::bench::{Bench, assert_cancelled, leaked, pattern};
+use crate::child;
 use crate::rig::{Rig, Side};
-use corelane_seam::{Datagrams, Op, Outcome, Segment, Trains};
+use corelane_seam::{Datagrams, Handle, Op, Outcome, Segment, Socket, Trains, Wait};
 use std::net::SocketAddr;
 
 /// One train, or one datagram if `size` is that of the payload.
@@ -166,6 +167,42 @@ pub fn a_large_batch_leaves_whole<R: Rig>() {
     bench.finish();
 }
 
+/// On a slow link the socket fills up: the departure waits for room, and goes on, or ends with its socket.
+pub fn a_departure_waits_for_room<R: Rig>(path: &str) {
+    // The link of a network namespace of its own; the rate makes no test slow, and no socket fast enough.
+    const SLOW_LINK: &str = "ip link set lo up && tc qdisc add dev lo root tbf rate 40mbit burst 100kb limit 100mb";
+    let prepare = format!("unshare -n sh -c '{SLOW_LINK} && exec \"$@\"' sh \"$@\"");
+    if !child::is_prepared(path, &prepare, "unshare -n tc -V") {
+        return;
+    }
+    let mut bench = Bench::<R>::new();
+    let (_, to) = bench.bind(Side::Server, bench.rig.address(Side::Server));
+    let (client, _) = bench.bind_with_buffers(Side::Client, bench.rig.address(Side::Client), 200_000);
+    let departure = blocked_departure(&mut bench, client, to);
+    assert!(matches!(bench.end(Side::Client, departure), Outcome::Departed { datagrams: 1000, refused: 0, .. }));
+    let departure = blocked_departure(&mut bench, client, to);
+    bench.close(Side::Client, client);
+    match bench.end(Side::Client, departure) {
+        Outcome::Departed { datagrams, refused, .. } => assert!(refused > 0 && datagrams + refused == 1000),
+        other => panic!("{other:?}"),
+    }
+    bench.finish();
+}
+
+/// A departure of 1000 datagrams that found the socket full.
+fn blocked_departure<R: Rig>(bench: &mut Bench<R>, socket: Socket, to: SocketAddr) -> Handle {
+    for _ in 0..100 {
+        let mut trains = Trains::new();
+        (0..20).for_each(|_| assert!(trains.add(to, None, 0, Segment::Static(&[5; 60_000]), 1200)));
+        let departure = bench.push(Side::Client, Op::SendDatagrams { socket, trains });
+        bench.collect(Side::Client, Wait::No, 64);
+        if !bench.has_ended(Side::Client, departure) {
+            return departure;
+        }
+    }
+    panic!("the link is slow, but the socket is never full");
+}
+
 pub fn a_stopped_receive_of_datagrams_ends<R: Rig>() {
     let mut bench = Bench::<R>::new();
     let (server, to) = bench.bind(Side::Server, bench.rig.address(Side::Server));
@@ -193,8 +230,11 @@ pub fn a_batch_is_used_again<R: Rig>() {
     let (client, _) = bench.bind(Side::Client, bench.rig.address(Side::Client));
     let mut batch = Datagrams::new();
     for text in [&b"first"[..], b"second"] {
+        let receive = bench.push(Side::Server, Op::ReceiveDatagrams { socket: server, into: batch });
+        bench.settle();
+        assert_eq!(bench.rig.arena(Side::Server).used(), 0, "waiting holds no memory");
         bench.send_trains(Side::Client, client, train(to, text, text.len()));
-        batch = match bench.run(Side::Server, Op::ReceiveDatagrams { socket: server, into: batch }) {
+        batch = match bench.end(Side::Server, receive) {
             Outcome::Arrived { batch, fault: None } => batch,
             other => panic!("{other:?}"),
         };

@@ -37,11 +37,15 @@ pub fn a_descriptor_becomes_readable_and_writable<R: Rig>() {
 
 pub fn the_end_of_a_descriptor_is_readable<R: Rig>() {
     let mut bench = Bench::<R>::new();
-    let (near, far) = UnixStream::pair().unwrap();
+    let (mut near, far) = UnixStream::pair().unwrap();
+    near.set_nonblocking(true).unwrap();
+    while near.write(&[0; 4096]).is_ok() {}
     let read = bench.push(Side::Server, poll(&near, READ));
+    let write = bench.push(Side::Server, poll(&near, WRITE));
     bench.settle();
     drop(far);
     assert!(matches!(bench.end(Side::Server, read), Outcome::Ready { interest: READ }));
+    assert!(matches!(bench.end(Side::Server, write), Outcome::Ready { interest: WRITE }), "broken, and not readable");
     bench.finish();
 }
 

@@ -1,11 +1,11 @@
 //! Limits: memory, descriptors, new connections.
 
 use crate::bench::{Bench, assert_cancelled, chain_of};
+use crate::child;
 use crate::rig::{Rig, Side};
 use corelane_seam::{
     Datagrams, Fault, LEASE_BYTES_MAX, Lease, Op, Outcome, Reason, Segment, Socket, StreamOptions, Trains, Tuning, Wait,
 };
-use std::process::Command;
 
 /// All memory of a side, as leases.
 fn take_all<R: Rig>(bench: &Bench<R>, side: Side) -> Vec<Lease> {
@@ -105,32 +105,10 @@ pub fn refusing_new_connections_keeps_those_that_wait<R: Rig>() {
     bench.finish();
 }
 
-/// Names the case that a process started by the suite itself is to run.
-const CHILD: &str = "CORELANE_DRIVERS_CHILD";
-
-/// Runs this case, `path`, in a process of its own with few descriptors; true in that process.
-fn has_few_descriptors(path: &str) -> bool {
-    if std::env::var(CHILD).is_ok_and(|case| case == path) {
-        return true;
-    }
-    let test = std::env::current_exe().unwrap();
-    let output = Command::new("sh")
-        .args(["-c", "ulimit -n 40 && exec \"$@\"", "sh"])
-        .arg(test)
-        .args(["--exact", path, "--nocapture", "--test-threads=1"])
-        .env(CHILD, path)
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(text.contains("1 passed"), "{text}");
-    false
-}
-
 /// At the limit of descriptors accepting and connecting fail with that reason; when one is free, accepting goes on with
 /// those that had been queued.
 pub fn at_the_limit_of_descriptors_accepting_stops_and_goes_on<R: Rig>(path: &str) {
-    if !has_few_descriptors(path) {
+    if !child::is_prepared(path, "ulimit -n 40 && exec \"$@\"", "ulimit -n 40") {
         return;
     }
     let mut bench = Bench::<R>::new();

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)] // all of this is tests
 
 mod bench;
+mod child;
 mod datagrams;
 mod descriptors;
 mod endings;
@@ -100,32 +101,38 @@ macro_rules! suite {
                     a_starved_receive_can_end,
                     refusing_new_connections_keeps_those_that_wait;
             }
+            suite! { @cases_with_a_process stringify!($module), $rig;
+                datagrams: a_departure_waits_for_room;
+                limits: at_the_limit_of_descriptors_accepting_stops_and_goes_on;
+            }
 
+            /// What is said of a case that does not exist is forgotten at once.
             #[test]
-            fn at_the_limit_of_descriptors_accepting_stops_and_goes_on() {
-                let case = "at_the_limit_of_descriptors_accepting_stops_and_goes_on";
-                let path = concat!(stringify!($module), "::at_the_limit_of_descriptors_accepting_stops_and_goes_on");
-                crate::run::<$rig>(case, || {
-                    crate::limits::at_the_limit_of_descriptors_accepting_stops_and_goes_on::<$rig>(path)
-                });
+            fn what_cannot_be_run_exists() {
+                let cannot = <$rig as crate::rig::Rig>::CANNOT;
+                let exists = |case| CASES.contains(case) || CASES_WITH_A_PROCESS.contains(case);
+                assert!(cannot.iter().all(|(case, _)| exists(case)), "{cannot:?}");
             }
         }
     };
     (@cases $rig:ty; $($subject:ident: $($case:ident),+;)+) => {
+        const CASES: &[&str] = &[$($(stringify!($case)),+),+];
         $($(
             #[test]
             fn $case() {
                 crate::run::<$rig>(stringify!($case), crate::$subject::$case::<$rig>);
             }
         )+)+
-
-        /// A case that cannot be run must be one of the suite.
-        #[test]
-        fn what_cannot_be_run_exists() {
-            let cases = [$($(stringify!($case)),+),+, "at_the_limit_of_descriptors_accepting_stops_and_goes_on"];
-            let cannot = <$rig as crate::rig::Rig>::CANNOT;
-            assert!(cannot.iter().all(|(case, _)| cases.contains(case)), "{cannot:?}");
-        }
+    };
+    (@cases_with_a_process $module:expr, $rig:ty; $($subject:ident: $($case:ident),+;)+) => {
+        const CASES_WITH_A_PROCESS: &[&str] = &[$($(stringify!($case)),+),+];
+        $($(
+            #[test]
+            fn $case() {
+                let path = concat!($module, "::", stringify!($case));
+                crate::run::<$rig>(stringify!($case), || crate::$subject::$case::<$rig>(path));
+            }
+        )+)+
     };
 }
 

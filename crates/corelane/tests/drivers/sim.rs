@@ -10,11 +10,13 @@ const REAL: &str = "it polls descriptors that its world made";
 const NO_BLOCK: &str = "it never blocks: the world gives no turn until the time";
 
 /// Of the cases below, those that hold for a late driver as well as for a prompt one.
-const ALWAYS: usize = 6;
+const ALWAYS: usize = 8;
 const CANNOT: [(&str, &str); ALWAYS + 2] = [
     ("a_descriptor_becomes_readable_and_writable", REAL),
     ("the_end_of_a_descriptor_is_readable", REAL),
     ("a_poll_can_be_cancelled", REAL),
+    ("urgent_data_hides_nothing", "its peers are drivers"),
+    ("a_departure_waits_for_room", "it has no links with a rate"),
     ("a_wait_lasts_until_its_time", NO_BLOCK),
     ("a_wait_ends_with_a_completion_only", NO_BLOCK),
     ("at_the_limit_of_descriptors_accepting_stops_and_goes_on", "it has no descriptors; a fault of its own refuses accepts"),

@@ -9,7 +9,9 @@ use corelane_seam::{Completion, Datagrams, Fault, Handle, Lease, Outcome, Trains
 use std::os::fd::AsFd;
 
 impl<S: Source> ReadinessDriver<S> {
-    pub(super) fn begin_datagrams(&mut self, handle: Handle, key: Key, batch: Datagrams) -> Option<Outcome> {
+    pub(super) fn begin_datagrams(&mut self, handle: Handle, key: Key, mut batch: Datagrams) -> Option<Outcome> {
+        // What it brought before must not be held while it waits.
+        batch.clear();
         if self.endpoints.get(key).is_none() {
             return Some(Outcome::Arrived { batch, fault: Some(Fault::CANCELLED) });
         }
@@ -23,7 +25,7 @@ impl<S: Source> ReadinessDriver<S> {
         let Some(lease) = self.arena.lease(bytes) else { return self.starve(key) };
         assert!(lease.capacity() >= bytes);
         let mut batch = self.held_batch(held);
-        batch.clear();
+        assert!(batch.is_empty());
         let fault = match self.receive_batch(key, lease, &mut batch) {
             Ok(0) => {
                 let held = self.hold(Held::Batch(batch));

@@ -1,0 +1,31 @@
+//! Cases that need a process of their own, with limits or a network that the others must not have.
+
+use std::process::Command;
+
+/// Names the case that a process started by the suite itself is to run.
+const CHILD: &str = "CORELANE_DRIVERS_CHILD";
+
+/// Runs the case `path` in a process prepared by a shell command, which ends with `exec "$@"`. True in that process,
+/// where the case goes on. Where the command `needs` fails, the case is skipped, and says so.
+pub fn is_prepared(path: &str, prepare: &str, needs: &str) -> bool {
+    if std::env::var(CHILD).is_ok_and(|case| case == path) {
+        return true;
+    }
+    if !shell(needs).output().unwrap().status.success() {
+        println!("skipped: {path}: this does not work here: {needs}");
+        return false;
+    }
+    let test = std::env::current_exe().unwrap();
+    let arguments = ["--exact", path, "--nocapture", "--test-threads=1"];
+    let output = shell(prepare).arg(test).args(arguments).env(CHILD, path).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("1 passed"), "{text}");
+    false
+}
+
+fn shell(command: &str) -> Command {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", command, "sh"]);
+    shell
+}
