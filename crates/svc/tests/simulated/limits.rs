@@ -193,6 +193,16 @@ fn output_over_the_bound_ends_its_connection() {
 }
 
 #[test]
+fn output_over_the_bound_ends_a_connection_that_is_closing_too() {
+    let mut case = Case::new(Limits { output_high: 1 << 20, output_max: 2 << 20, ..Limits::default() });
+    let peer = case.connect(1);
+    case.ask(&peer, "hold never\nafter 10 flood 3000000\nclose\n");
+    case.wait(20 * MS);
+    assert_eq!((case.stage.last_ending(), case.count(C::OutputMaxHits)), (Some(Ending::Aborted), 1));
+    case.close();
+}
+
+#[test]
 fn a_request_that_trickles_in_too_slowly_ends_its_connection() {
     let limits = Limits { receive_rate_min: 100, read_limit: 0, ..Limits::default() };
     let mut case = Case::new(limits);

@@ -3,12 +3,16 @@
 //! Each run is made from one seed, so a failure names the seed that shows it again (`CORELANE_SEED=n`).
 #![allow(clippy::unwrap_used)]
 
+mod cache;
+mod drain;
 mod echo;
 mod endings;
+mod http;
 mod limits;
 mod planted;
 mod puppet;
 mod rig;
+mod rpc;
 mod talker;
 mod tickets;
 mod transform;

@@ -1,0 +1,308 @@
+//! Draining, counted at the client: what was readable when the order came is answered, what waits to be accepted is
+//! served, what comes later is refused, and the lanes end.
+
+use crate::for_seeds;
+use crate::puppet::Stage;
+use crate::rig::{MS, Nobody, Plan, Play, Rig, S, patient};
+use corelane_lane::Order as Command;
+use corelane_seam::{Fault, Reason};
+use corelane_sim::{FaultCounts, Faults, Peer, Random, Status, Turn, World};
+use corelane_svc::{Cx, Input, Limits, Next, Order, Output, StreamService, Ticket};
+use corelane_watch::{LaneState, ServiceCounter as C};
+use std::collections::BTreeMap;
+
+const RESET: Status = Status::Failed(Fault { reason: Reason::Reset, number: 104 });
+/// Time after which all that a client sent, and a handshake's first half, has arrived.
+const ARRIVED: u64 = 110_000;
+
+/// Answers each line with itself, some milliseconds later.
+#[derive(Default)]
+struct Slow {
+    asked: BTreeMap<u64, (Ticket, Vec<u8>)>,
+    next: u64,
+    slowness: u64,
+}
+
+impl StreamService for Slow {
+    type Session = ();
+
+    fn open(&mut self, _cx: &mut Cx<'_>, _peer: &corelane_svc::Peer) {}
+
+    fn receive(&mut self, cx: &mut Cx<'_>, _session: &mut (), input: &mut Input, output: &mut Output) -> Next {
+        while let Some(end) = input.position(b'\n') {
+            let Some(ticket) = output.hold(Order::Kept) else { break };
+            let Some(line) = input.take_shared(end + 1) else { break };
+            cx.start_timer((1 + self.next * 97 % self.slowness) * MS, self.next);
+            self.asked.insert(self.next, (ticket, line.to_vec()));
+            self.next += 1;
+        }
+        Next::Continue
+    }
+
+    fn timer(&mut self, cx: &mut Cx<'_>, _session: &mut (), _output: &mut Output, token: u64) -> Next {
+        if let Some((ticket, line)) = self.asked.remove(&token) {
+            let answer = cx.arena().copy_of(&line).unwrap().share();
+            cx.answer(ticket, answer);
+        }
+        Next::Continue
+    }
+}
+
+/// A client that asks line after line and keeps the connection open until the lane ends it.
+struct Asker {
+    peer: Peer,
+    asked: Vec<u8>,
+    /// Bytes of what it asked that must be answered.
+    due: usize,
+    got: Vec<u8>,
+    end: Option<Status>,
+    random: Random,
+    /// Bytes of its lines.
+    line: usize,
+}
+
+impl Asker {
+    fn new(peer: Peer, seed: u64, line: usize) -> Self {
+        let random = Random::new(seed.wrapping_mul(977) + peer.id() as u64);
+        Self { peer, asked: Vec::new(), due: 0, got: Vec::new(), end: None, random, line }
+    }
+
+    fn ask(&mut self) {
+        let letter = b'a' + self.random.below(26) as u8;
+        let mut line = vec![letter; self.random.one_to(self.line)];
+        line.push(b'\n');
+        let taken = self.peer.send(&line);
+        self.asked.extend(&line[..taken]);
+    }
+
+    fn hear(&mut self) {
+        self.got.extend(self.peer.read(usize::MAX));
+        let status = self.peer.status();
+        if self.end.is_none() && !matches!(status, Status::Opening | Status::Open) {
+            self.end = Some(status);
+            self.peer.close();
+        }
+    }
+}
+
+/// Clients that ask as long as they may; those that come late ask once.
+struct Askers {
+    list: Vec<Asker>,
+    may_ask: bool,
+}
+
+impl Play for Askers {
+    fn news(&mut self, _: &World, turn: Turn) {
+        let Turn::Peer(peer) = turn else { return };
+        let may_ask = self.may_ask;
+        let Some(asker) = self.list.iter_mut().find(|asker| asker.peer == peer) else { return };
+        asker.hear();
+        if asker.peer.status() == Status::Open && (may_ask || asker.asked.is_empty()) {
+            asker.ask();
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        false
+    }
+}
+
+/// What a run of drains is about.
+#[derive(Clone, Copy)]
+pub struct Case {
+    pub faults: Faults,
+    /// The room of each lane: those over it wait to be accepted.
+    pub connections_max: u32,
+    /// The most bytes of a line.
+    pub line: usize,
+    /// The most milliseconds that an answer takes.
+    pub slowness: u64,
+}
+
+impl Case {
+    pub fn new(faults: Faults) -> Self {
+        Self { faults, connections_max: 100, line: 200, slowness: 20 }
+    }
+
+    /// More clients than the lanes have room for.
+    pub fn crowded(faults: Faults) -> Self {
+        Self { connections_max: 3, ..Self::new(faults) }
+    }
+}
+
+/// Lanes at work are told to drain. Whoever is open then has asked.
+pub fn run(seed: u64, case: Case) -> FaultCounts {
+    let Case { faults, connections_max, line, slowness } = case;
+    let world = World::new(seed, faults);
+    let limits = Limits { connections_max, ..patient() };
+    let mut rig = Rig::serving(&world, &Plan::lanes(2), limits, |_| Slow { slowness, ..Slow::default() });
+    let mut askers = Askers { list: Vec::new(), may_ask: true };
+    askers.list.extend((0..12).map(|number| Asker::new(rig.connect(number), seed, line)));
+    rig.pass(30 * MS + Random::new(seed).below(5 * MS), &mut askers);
+    askers.may_ask = false;
+    askers.list.iter_mut().filter(|asker| asker.peer.status() == Status::Open).for_each(Asker::ask);
+    rig.pass(ARRIVED, &mut askers);
+    askers.list.iter_mut().for_each(|asker| asker.due = asker.asked.len());
+    rig.control.give(Command::Drain);
+    // Each lane sees the order in its next turn; who comes after that is refused.
+    while rig.snapshot().lanes.iter().any(|lane| lane.state() != Some(LaneState::Draining) && !is_over(lane.state())) {
+        rig.pass(10_000, &mut askers);
+    }
+    let late = rig.connect(50);
+    rig.drain(&mut askers);
+    rig.pass(5 * MS, &mut askers);
+    world.check().unwrap();
+    assert!(matches!(late.status(), Status::Opening | Status::Failed(_)), "{:?}", late.status());
+    askers.list.iter().for_each(judge);
+    world.report().faults
+}
+
+fn is_over(state: Option<LaneState>) -> bool {
+    matches!(state, Some(LaneState::Sleeping | LaneState::Ended))
+}
+
+fn judge(asker: &Asker) {
+    let (asked, got, end) = (asker.asked.len(), asker.got.len(), asker.end);
+    assert_eq!(asker.got[..], asker.asked[..got], "wrong bytes");
+    let due = asker.due;
+    assert!(got >= due, "client {}: asked {asked}, due {due}, got {got}, ended {end:?}", asker.peer.id());
+    assert_eq!(asker.end, Some(Status::Ended), "client {}", asker.peer.id());
+}
+
+/// Faults under which the promise must still hold: none of them breaks connections or takes the time for it.
+pub fn mild(seed: u64) -> Faults {
+    Faults { reset: 0, clock_jump: 0, refused_accept: 0, ..Faults::all(seed) }
+}
+
+fn runs(count: u64, case: impl Fn(u64) -> Case) {
+    for_seeds(count, |seed| {
+        run(seed, case(seed));
+    });
+}
+
+#[test]
+fn what_was_readable_is_answered() {
+    runs(50, |_| Case::new(Faults::none()));
+}
+
+#[test]
+fn what_was_readable_is_answered_under_mild_faults() {
+    runs(200, |seed| Case::new(mild(seed)));
+}
+
+#[test]
+fn what_has_completed_late_is_answered() {
+    runs(50, |_| Case::new(Faults { late_completion: 300, ..Faults::none() }));
+}
+
+#[test]
+fn what_waits_is_served() {
+    runs(50, |_| Case::crowded(Faults::none()));
+}
+
+#[test]
+fn what_waits_is_served_under_mild_faults() {
+    runs(200, |seed| Case::crowded(mild(seed)));
+}
+
+#[test]
+fn what_waits_is_served_though_it_comes_in_parts() {
+    runs(50, |_| Case { line: 5_000, ..Case::crowded(Faults { short_read: 900, ..Faults::none() }) });
+}
+
+#[test]
+fn what_waits_is_served_though_descriptors_were_short() {
+    runs(50, |_| Case::crowded(Faults { refused_accept: 300, ..Faults::none() }));
+}
+
+#[test]
+fn what_waits_is_served_though_others_take_long() {
+    runs(50, |_| Case { slowness: 400, ..Case::crowded(Faults::none()) });
+}
+
+#[test]
+fn the_service_is_told_and_held_answers_leave() {
+    let mut stage = Stage::new(Limits::default());
+    let [holder, idle, half] = [1, 2, 3].map(|number| stage.rig.connect(number));
+    stage.rig.wait(MS);
+    stage.rig.ask(&holder, "hold a\nafter 100 answer a held\nsay next\n");
+    stage.rig.ask(&half, "say half");
+    stage.rig.control.give(Command::Drain);
+    assert_eq!(stage.rig.hear(&idle), "");
+    assert_eq!((idle.status(), half.status(), holder.status()), (Status::Ended, Status::Ended, Status::Open));
+    assert_eq!(stage.book.borrow().notes.len(), 3, "each session is told");
+    assert_eq!(stage.rig.ask(&holder, "say too late\n"), "");
+    stage.rig.wait(100 * MS);
+    assert_eq!((stage.rig.hear(&holder).as_str(), holder.status()), ("held\nnext\n", Status::Ended));
+    [holder, idle, half].iter().for_each(Peer::close);
+    stage.rig.wait(MS);
+    assert_eq!(stage.rig.count(C::EndingsClosing), 3);
+    stage.close();
+}
+
+#[test]
+fn a_drain_waits_for_its_peers_to_have_it_all() {
+    let mut stage = Stage::new(Limits { drain_limit: 100 * S, ..patient() });
+    let slow = stage.rig.connect(1);
+    stage.rig.wait(MS);
+    slow.send(b"flood 900000\n");
+    stage.rig.wait(MS);
+    stage.rig.control.give(Command::Drain);
+    let mut got = 0;
+    for _ in 0..100 {
+        stage.rig.wait(20 * MS);
+        got += slow.read(10_000).len();
+    }
+    assert_eq!((got, stage.rig.has_ended()), (900_000, false));
+    stage.rig.wait(MS);
+    assert_eq!(slow.status(), Status::Ended);
+    slow.close();
+    stage.close();
+}
+
+#[test]
+fn a_drain_of_idle_lanes_ends_soon() {
+    let world = World::new(1, Faults::none());
+    let mut rig = Rig::serving(&world, &Plan::lanes(2), Limits::default(), |_| Slow::default());
+    rig.wait(S);
+    let begun = world.now();
+    rig.close(&mut Nobody);
+    assert!(world.now() - begun < S);
+}
+
+#[test]
+fn a_deadline_turns_away_those_who_still_wait() {
+    let mut stage = Stage::new(Limits { connections_max: 1, drain_limit: 40 * MS, ..Limits::default() });
+    let held = stage.rig.connect(1);
+    stage.rig.wait(MS);
+    stage.rig.ask(&held, "hold never\n");
+    let waiting = [2, 3].map(|number| stage.rig.connect(number));
+    stage.rig.wait(MS);
+    stage.rig.drain(&mut Nobody);
+    stage.rig.wait(MS);
+    for peer in [&held, &waiting[0], &waiting[1]] {
+        assert_eq!(peer.status(), RESET);
+    }
+    stage.close();
+}
+
+#[test]
+fn the_order_to_stop_ends_at_once_even_in_a_drain() {
+    for drains_first in [false, true] {
+        let mut stage = Stage::new(Limits::default());
+        let held = stage.rig.connect(1);
+        stage.rig.wait(MS);
+        stage.rig.ask(&held, "hold never\n");
+        if drains_first {
+            stage.rig.control.give(Command::Drain);
+            stage.rig.wait(100 * MS);
+            assert!(!stage.rig.has_ended());
+        }
+        let begun = stage.rig.world.now();
+        stage.rig.control.give(Command::Stop);
+        stage.rig.until_ended(&mut Nobody);
+        assert!(stage.rig.has_ended() && stage.rig.world.now() - begun < MS);
+        stage.rig.wait(MS);
+        assert_eq!(held.status(), RESET);
+    }
+}

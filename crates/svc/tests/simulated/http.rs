@@ -1,0 +1,210 @@
+//! A file server in the manner of HTTP: ordered answers, bodies as parts of files, opening and reading that takes its time.
+
+use crate::echo::pattern;
+use crate::for_seeds;
+use crate::rig::{Plan, Rig, patient};
+use crate::talker::Talker;
+use corelane_seam::{Chain, File, FilePart, OpenOptions, Outcome};
+use corelane_sim::{FaultCounts, Faults, Random, World};
+use corelane_svc::{ConnectionId, Cx, Ending, Input, Next, Order, Output, Peer, StreamService, Ticket};
+use corelane_watch::ServiceCounter as C;
+use std::any::Any;
+use std::collections::BTreeMap;
+
+/// Files of the server, by number: their lengths.
+const LENGTHS: [usize; 6] = [0, 1, 700, 5_000, 70_000, 300_000];
+/// The most bytes that are read into memory at once.
+const READ_BYTES: usize = 64 << 10;
+
+/// What is going on for one request: `GET` sends the file from the disk, `READ` reads it into memory first.
+enum Work {
+    Opening { ticket: Ticket, reads: bool },
+    Reading { ticket: Ticket, connection: ConnectionId, file: File, length: usize, offset: usize, chain: Chain },
+    Closing,
+}
+
+#[derive(Default)]
+struct Files {
+    work: BTreeMap<u64, Work>,
+    next: u64,
+}
+
+/// The files that a connection's answers are sent from; they are closed with it.
+type OpenFiles = Vec<File>;
+
+fn line(cx: &Cx<'_>, text: &str) -> Chain {
+    let mut chain = Chain::new();
+    chain.push(cx.arena().copy_of(text.as_bytes()).unwrap().share());
+    chain
+}
+
+impl Files {
+    fn token(&mut self, work: Work) -> u64 {
+        self.next += 1;
+        self.work.insert(self.next, work);
+        self.next
+    }
+
+    fn opened(&mut self, cx: &mut Cx<'_>, ticket: Ticket, reads: bool, file: File, length: usize) {
+        let connection = ticket.connection();
+        let mut chain = line(cx, &format!("OK {length}\n"));
+        if reads && length > 0 {
+            return self.read(cx, Work::Reading { ticket, connection, file, length, offset: 0, chain });
+        }
+        chain.push(FilePart { file, offset: 0, length: length as u64 });
+        cx.answer_chain(ticket, chain);
+        // Lost if the connection has ended: then nothing is sent from the file any more.
+        match cx.peer(connection) {
+            Some(_) => cx.notify(connection, Box::new(file)),
+            None => self.close(cx, file),
+        }
+    }
+
+    fn close(&mut self, cx: &mut Cx<'_>, file: File) {
+        let token = self.token(Work::Closing);
+        cx.close_file(file, token);
+    }
+
+    fn read(&mut self, cx: &mut Cx<'_>, work: Work) {
+        let Work::Reading { file, offset, length, .. } = work else { return };
+        let until = READ_BYTES.min(length - offset);
+        let lease = cx.lease(until).unwrap();
+        let token = self.token(work);
+        cx.read_file(file, offset as u64, lease, until, token);
+    }
+
+    fn has_read(&mut self, cx: &mut Cx<'_>, work: Work, outcome: Outcome) {
+        let Work::Reading { ticket, connection, file, length, mut offset, mut chain } = work else { return };
+        match outcome {
+            Outcome::Filled { lease, fault: None } => {
+                offset += lease.len();
+                chain.push(lease.share());
+            }
+            _ => {
+                cx.answer_chain(ticket, line(cx, "ERROR\n"));
+                return self.close(cx, file);
+            }
+        }
+        if offset < length {
+            return self.read(cx, Work::Reading { ticket, connection, file, length, offset, chain });
+        }
+        cx.answer_chain(ticket, chain);
+        self.close(cx, file);
+    }
+}
+
+impl StreamService for Files {
+    type Session = OpenFiles;
+
+    fn open(&mut self, _cx: &mut Cx<'_>, _peer: &Peer) -> OpenFiles {
+        Vec::new()
+    }
+
+    fn receive(&mut self, cx: &mut Cx<'_>, _session: &mut OpenFiles, input: &mut Input, output: &mut Output) -> Next {
+        while let Some(end) = input.position(b'\n') {
+            if output.is_full() {
+                break;
+            }
+            let Some(ticket) = output.hold(Order::Kept) else { break };
+            let Some(head) = input.contiguous(end) else { return Next::Abort };
+            let head = String::from_utf8(head.to_vec()).unwrap();
+            input.skip(end + 1);
+            let (verb, path) = head.split_once(' ').unwrap();
+            let token = self.token(Work::Opening { ticket, reads: verb == "READ" });
+            cx.open_file(path.into(), OpenOptions { read: true, ..OpenOptions::default() }, token);
+            cx.count_requests(1);
+        }
+        Next::Continue
+    }
+
+    fn message(&mut self, _cx: &mut Cx<'_>, session: &mut OpenFiles, _output: &mut Output, message: Box<dyn Any>) -> Next {
+        session.push(*message.downcast::<File>().unwrap());
+        Next::Continue
+    }
+
+    fn closed(&mut self, cx: &mut Cx<'_>, session: OpenFiles, _ending: Ending) {
+        session.into_iter().for_each(|file| self.close(cx, file));
+    }
+
+    fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome) {
+        match (self.work.remove(&token).unwrap(), outcome) {
+            (Work::Opening { ticket, reads }, Outcome::Opened { file, length }) => {
+                self.opened(cx, ticket, reads, file, length as usize);
+            }
+            (Work::Opening { ticket, .. }, Outcome::Failed(fault)) => {
+                let missing = fault.reason == corelane_seam::Reason::NotFound;
+                cx.answer_chain(ticket, line(cx, if missing { "MISSING\n" } else { "ERROR\n" }));
+            }
+            (work @ Work::Reading { .. }, outcome) => self.has_read(cx, work, outcome),
+            _ => {}
+        }
+    }
+}
+
+/// Requests for files by number; number 6 is not there.
+fn requests(seed: u64) -> Vec<(bool, usize)> {
+    let mut random = Random::new(seed);
+    (0..1 + random.below(12)).map(|_| (random.below(2) == 0, random.below(LENGTHS.len() as u64 + 1) as usize)).collect()
+}
+
+fn text(requests: &[(bool, usize)]) -> Vec<u8> {
+    let line = |&(reads, file): &(bool, usize)| format!("{} /{file}\n", if reads { "READ" } else { "GET" });
+    requests.iter().map(line).collect::<String>().into_bytes()
+}
+
+/// Whether `got` is what the requests may be answered with; `whole` if no answer may be missing. `ERROR` may stand for an
+/// answer where the disk fails.
+fn judge(requests: &[(bool, usize)], mut got: &[u8], whole: bool, disk_fails: bool) {
+    for &(_, file) in requests {
+        let answer = match LENGTHS.get(file) {
+            Some(&length) => [format!("OK {length}\n").as_bytes(), &pattern(file as u64, length)].concat(),
+            None => b"MISSING\n".to_vec(),
+        };
+        let error = b"ERROR\n";
+        if disk_fails && got.starts_with(error) {
+            got = &got[error.len()..];
+        } else if got.len() < answer.len() {
+            assert!(!whole, "an answer is missing");
+            assert!(answer.starts_with(got) || (disk_fails && error.starts_with(got)), "wrong bytes");
+            return;
+        } else {
+            assert!(got.starts_with(&answer), "wrong bytes for file {file}");
+            got = &got[answer.len()..];
+        }
+    }
+    assert!(got.is_empty(), "more than was asked for");
+}
+
+pub fn run(seed: u64, faults: Faults) -> FaultCounts {
+    let world = World::new(seed, faults);
+    (0..LENGTHS.len()).for_each(|file| world.write_file(format!("/{file}"), &pattern(file as u64, LENGTHS[file])));
+    let mut rig = Rig::serving(&world, &Plan::lanes(2).memory(64 << 20), patient(), |_| Files::default());
+    let wishes: Vec<_> = (0..6).map(|number| requests(seed * 100 + number)).collect();
+    let talker = |number: usize| Talker::new(rig.connect(number), seed, text(&wishes[number]));
+    let mut talkers: Vec<Talker> = (0..6).map(talker).collect();
+    assert!(rig.play(&mut talkers), "clients wait for ever");
+    rig.close(&mut talkers);
+    for (talker, requests) in talkers.iter().zip(&wishes) {
+        judge(requests, &talker.got, talker.is_complete(), faults.file_error > 0);
+        assert!(talker.is_complete() || faults != Faults::none());
+    }
+    if faults == Faults::none() {
+        assert_eq!(rig.count(C::Requests), wishes.iter().map(Vec::len).sum::<usize>() as u64);
+        assert_eq!((rig.count(C::TicketsDropped), rig.count(C::AnswersLate)), (0, 0));
+    }
+    world.report().faults
+}
+
+#[test]
+fn files_are_served_in_order() {
+    for_seeds(30, |seed| {
+        run(seed, Faults::none());
+    });
+}
+
+#[test]
+fn files_are_served_in_order_under_every_fault() {
+    for_seeds(60, |seed| {
+        run(seed, Faults::all(seed));
+    });
+}

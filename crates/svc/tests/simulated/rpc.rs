@@ -1,0 +1,208 @@
+//! A program in the manner of ONC RPC: records with a length, answers in any order, from wherever they come.
+
+use crate::echo::pattern;
+use crate::for_seeds;
+use crate::rig::{MS, Plan, Rig, patient};
+use crate::talker::Talker;
+use corelane_seam::Chain;
+use corelane_sim::{FaultCounts, Faults, Random, World};
+use corelane_svc::{Cx, Input, Limits, Next, Order, Output, Peer, StreamService, Ticket};
+use corelane_watch::{LaneCounter, ServiceCounter as C};
+use std::any::Any;
+use std::collections::BTreeMap;
+
+/// A record: length of what follows, number of the call, how it is to be answered, payload.
+const HEAD: usize = 9;
+
+/// How a call is answered.
+const IN_THE_CALL: u8 = 0;
+const WITHOUT_TICKET: u8 = 1;
+const BY_TIMER: u8 = 2;
+const BY_MESSAGE: u8 = 3;
+const BY_ANOTHER_LANE: u8 = 4;
+const BY_HELPER: u8 = 5;
+const WAYS: u64 = 6;
+
+#[derive(Default)]
+struct Program {
+    calls: BTreeMap<u64, (Ticket, Vec<u8>)>,
+    next: u64,
+}
+
+/// What goes to another lane and comes back.
+struct Errand {
+    home: usize,
+    call: u64,
+    is_done: bool,
+}
+
+/// A call that a connection is told to answer itself.
+struct Own(u64);
+
+fn chain_of(cx: &Cx<'_>, record: &[u8]) -> Chain {
+    let mut chain = Chain::new();
+    chain.push(cx.arena().copy_of(record).unwrap().share());
+    chain
+}
+
+impl Program {
+    fn answer(&mut self, cx: &mut Cx<'_>, call: u64) {
+        let (ticket, record) = self.calls.remove(&call).unwrap();
+        cx.answer_chain(ticket, chain_of(cx, &record));
+    }
+
+    fn call(&mut self, cx: &mut Cx<'_>, output: &mut Output, ticket: Ticket, record: Vec<u8>) {
+        let way = record[8];
+        if way == IN_THE_CALL {
+            let answer = chain_of(cx, &record);
+            return output.answer(ticket, answer).map_err(drop).unwrap();
+        }
+        self.next += 1;
+        let call = self.next;
+        self.calls.insert(call, (ticket, record));
+        match way {
+            BY_TIMER => cx.start_timer(call % 7 * MS, call),
+            BY_MESSAGE => cx.notify(cx.id(), Box::new(Own(call))),
+            BY_HELPER => cx.offload(|| 7u8, call),
+            _ => self.send(cx, (cx.lane() + 1) % cx.lanes(), Errand { home: cx.lane(), call, is_done: false }),
+        }
+    }
+
+    /// Sends an errand on its way; where the channel is full it is done at once, or given back by the next message.
+    fn send(&mut self, cx: &mut Cx<'_>, lane: usize, errand: Errand) {
+        if let Err(back) = cx.send(lane, Box::new(errand)) {
+            let errand = back.downcast::<Errand>().unwrap();
+            match errand.home == cx.lane() {
+                true => self.answer(cx, errand.call),
+                false => panic!("the way back is full: the channel must hold all calls in flight"),
+            }
+        }
+    }
+}
+
+impl StreamService for Program {
+    type Session = ();
+
+    fn open(&mut self, _cx: &mut Cx<'_>, _peer: &Peer) {}
+
+    fn receive(&mut self, cx: &mut Cx<'_>, _session: &mut (), input: &mut Input, output: &mut Output) -> Next {
+        while !input.is_empty() {
+            let Some(head) = input.contiguous(4) else { return Next::Need(4 - input.len()) };
+            let bytes = 4 + u32::from_be_bytes(head.try_into().unwrap()) as usize;
+            if input.len() < bytes {
+                return Next::Need(bytes - input.len());
+            }
+            let record = input.contiguous(bytes).unwrap().to_vec();
+            if record[8] == WITHOUT_TICKET {
+                if output.is_full() || !output.write(&record) {
+                    break;
+                }
+            } else {
+                let Some(ticket) = output.hold(Order::Any) else { break };
+                self.call(cx, output, ticket, record);
+            }
+            input.skip(bytes);
+            cx.count_requests(1);
+        }
+        Next::Continue
+    }
+
+    fn timer(&mut self, cx: &mut Cx<'_>, _session: &mut (), output: &mut Output, token: u64) -> Next {
+        let (ticket, record) = self.calls.remove(&token).unwrap();
+        let answer = chain_of(cx, &record);
+        output.answer(ticket, answer).map_err(drop).unwrap();
+        Next::Continue
+    }
+
+    fn message(&mut self, cx: &mut Cx<'_>, _session: &mut (), _output: &mut Output, message: Box<dyn Any>) -> Next {
+        self.answer(cx, message.downcast::<Own>().unwrap().0);
+        Next::Continue
+    }
+
+    fn completed(&mut self, cx: &mut Cx<'_>, token: u64, _outcome: corelane_seam::Outcome) {
+        self.answer(cx, token);
+    }
+
+    fn lane_message(&mut self, cx: &mut Cx<'_>, _from: usize, message: Box<dyn Any + Send>) {
+        let mut errand = message.downcast::<Errand>().unwrap();
+        if errand.is_done {
+            return self.answer(cx, errand.call);
+        }
+        errand.is_done = true;
+        self.send(cx, errand.home, *errand);
+    }
+}
+
+fn records(seed: u64) -> Vec<Vec<u8>> {
+    let mut random = Random::new(seed);
+    let record = |number: u32| {
+        let most = if random.below(10) == 0 { 20_000 } else { 200 };
+        let payload = pattern(seed ^ u64::from(number), random.below(most) as usize);
+        let mut record = ((HEAD - 4 + payload.len()) as u32).to_be_bytes().to_vec();
+        record.extend(number.to_be_bytes());
+        record.push(random.below(WAYS) as u8);
+        record.extend(payload);
+        record
+    };
+    (0..40).map(record).collect()
+}
+
+/// Cuts what came into records; what is left over was cut off.
+fn cut(mut bytes: &[u8]) -> (Vec<&[u8]>, &[u8]) {
+    let mut records = Vec::new();
+    while let Some(head) = bytes.first_chunk::<4>() {
+        let length = 4 + u32::from_be_bytes(*head) as usize;
+        let Some((record, rest)) = bytes.split_at_checked(length) else { break };
+        records.push(record);
+        bytes = rest;
+    }
+    (records, bytes)
+}
+
+fn judge(calls: &[Vec<u8>], talker: &Talker) {
+    let (mut answers, rest) = cut(&talker.got);
+    answers.sort_unstable_by_key(|answer| answer[4..8].to_vec());
+    let numbers: Vec<&[u8]> = answers.iter().map(|answer| &answer[4..8]).collect();
+    assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]), "a call was answered twice");
+    for answer in &answers {
+        let number = u32::from_be_bytes(answer[4..8].try_into().unwrap()) as usize;
+        assert_eq!(calls[number], *answer, "a wrong answer");
+    }
+    assert!(!talker.is_complete() || (answers.len() == calls.len() && rest.is_empty()), "an answer is missing");
+}
+
+pub fn run(seed: u64, faults: Faults, lanes: usize) -> FaultCounts {
+    let world = World::new(seed, faults);
+    let limits = Limits { requests_in_flight_max: 10, ..patient() };
+    let mut rig = Rig::serving(&world, &Plan::lanes(lanes).memory(32 << 20), limits, |_| Program::default());
+    let calls: Vec<_> = (0..8).map(|number| records(seed * 100 + number)).collect();
+    let talker = |number: usize| Talker::new(rig.connect(number), seed, calls[number].concat());
+    let mut talkers: Vec<Talker> = (0..8).map(talker).collect();
+    assert!(rig.play(&mut talkers), "clients wait for ever");
+    rig.close(&mut talkers);
+    for (talker, calls) in talkers.iter().zip(&calls) {
+        judge(calls, talker);
+        assert!(talker.is_complete() || faults != Faults::none());
+    }
+    assert_eq!((rig.count(C::TicketsDropped), rig.count(C::Panics)), (0, 0));
+    if faults == Faults::none() {
+        assert_eq!((rig.count(C::Requests), rig.count(C::AnswersLate)), (8 * 40, 0));
+        let (sent, received) = (rig.lane_count(LaneCounter::MessagesSent), rig.lane_count(LaneCounter::MessagesReceived));
+        assert!(sent == received && (sent > 0) == (lanes > 1));
+    }
+    world.report().faults
+}
+
+#[test]
+fn calls_are_answered_in_any_order() {
+    for_seeds(60, |seed| {
+        run(seed, Faults::none(), 1 + seed as usize % 3);
+    });
+}
+
+#[test]
+fn calls_are_answered_under_every_fault() {
+    for_seeds(100, |seed| {
+        run(seed, Faults::all(seed), 1 + seed as usize % 3);
+    });
+}
