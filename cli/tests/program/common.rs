@@ -325,7 +325,8 @@ impl Server {
     pub fn lane_cpus(&self) -> Vec<(String, String)> {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.pid())).expect("the server is there");
         let texts = tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("status")).ok());
-        let field = |text: &str, name| text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim().to_owned();
+        let field =
+            |text: &str, name| text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim().to_owned();
         let named = texts.map(|text| (field(&text, "Name:"), field(&text, "Cpus_allowed_list:")));
         let mut lanes: Vec<_> = named.filter(|(name, _)| name.starts_with("lane-")).collect();
         lanes.sort();

@@ -107,7 +107,11 @@ fn start_without_io_uring(arguments: &'static [&'static str]) -> Server {
 fn where_io_uring_is_refused_epoll_serves_and_says_so_once() {
     let server = start_without_io_uring(&["--driver", "uring", TCP, UDP]);
     assert_eq!(server.driver(), "epoll");
-    assert!(matches!(&server.notes[..], [note] if note.contains("uring refused") && note.contains("epoll")), "{:?}", server.notes);
+    assert!(
+        matches!(&server.notes[..], [note] if note.contains("uring refused") && note.contains("epoll")),
+        "{:?}",
+        server.notes
+    );
     serves(&server);
     assert_eq!(server.words(), "", "it is said twice");
     let page = server.page();

@@ -106,8 +106,11 @@ fn clients_under_load_see_an_orderly_end(driver: Driver) {
     let arguments = [&PATIENT[..], &[TCP]].concat();
     let Some(mut server) = driver.start("drain::clients_under_load_see_an_orderly_end", &arguments) else { return };
     let streams: Vec<_> = (0..50).map(|_| server.connect()).collect();
-    let clients: Vec<_> =
-        streams.into_iter().enumerate().map(|(seed, stream)| thread::spawn(move || send_on_and_on(stream, seed as u64))).collect();
+    let clients: Vec<_> = streams
+        .into_iter()
+        .enumerate()
+        .map(|(seed, stream)| thread::spawn(move || send_on_and_on(stream, seed as u64)))
+        .collect();
     server.wait_for("bytes_out", |bytes| bytes > 10 << 20);
     server.signal(Signal::SIGTERM);
     let back: usize = clients.into_iter().map(|client| client.join().unwrap()).sum();

@@ -28,7 +28,8 @@ fn places(server: &Server, scheme: &str) -> Vec<SocketAddr> {
 
 fn streams_of_any_size_come_back(driver: Driver) {
     let Some(server) = driver.start("echo::streams_of_any_size_come_back", &BOTH) else { return };
-    let random: Vec<usize> = pattern(24, 5).chunks(3).map(|b| 1 + u32::from_le_bytes([b[0], b[1], b[2] & 0xf, 0]) as usize).collect();
+    let random: Vec<usize> =
+        pattern(24, 5).chunks(3).map(|b| 1 + u32::from_le_bytes([b[0], b[1], b[2] & 0xf, 0]) as usize).collect();
     let fixed = [1, 2, 63, 64, 65, 1448, 4096, 65_535, 65_536, 65_537, 1 << 20, 10 << 20];
     for address in places(&server, "tcp") {
         let mut stream = connect(address);

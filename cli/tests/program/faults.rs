@@ -56,13 +56,15 @@ fn clients_that_vanish_leave_nothing_behind(driver: Driver) {
 fn fill(stream: &mut TcpStream, data: &[u8], may_stop: impl Fn() -> bool) -> usize {
     stream.set_nonblocking(true).unwrap();
     let mut sent = 0;
-    until("the stream is full", || loop {
-        match stream.write(&data[sent..]) {
-            Ok(bytes) => sent += bytes,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return may_stop(),
-            Err(error) => panic!("{error}"),
+    until("the stream is full", || {
+        loop {
+            match stream.write(&data[sent..]) {
+                Ok(bytes) => sent += bytes,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return may_stop(),
+                Err(error) => panic!("{error}"),
+            }
+            assert!(sent < data.len(), "nobody holds the sender back");
         }
-        assert!(sent < data.len(), "nobody holds the sender back");
     });
     stream.set_nonblocking(false).unwrap();
     sent
@@ -231,7 +233,9 @@ fn turns(server: &Server) -> u64 {
 }
 
 fn without_memory_connections_wait(driver: Driver) {
-    let Some(server) = driver.start("faults::without_memory_connections_wait", &["--lanes", "1", "--memory", "4", TCP]) else { return };
+    let Some(server) = driver.start("faults::without_memory_connections_wait", &["--lanes", "1", "--memory", "4", TCP]) else {
+        return;
+    };
     let data: Vec<_> = (0..40).map(|seed| pattern(8 << 20, seed)).collect();
     let mut streams: Vec<_> = (0..40).map(|_| server.connect()).collect();
     thread::scope(|scope| {

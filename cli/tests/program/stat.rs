@@ -103,7 +103,9 @@ fn every_needs_a_sensible_number() {
 #[test]
 fn nothing_that_runs_is_said_with_the_remedy() {
     let run = Scratch::new();
-    for (arguments, words) in [(&[][..], "start one with `corelane serve`"), (&["--pid", "1"][..], "process 1 has no counter page")] {
+    for (arguments, words) in
+        [(&[][..], "start one with `corelane serve`"), (&["--pid", "1"][..], "process 1 has no counter page")]
+    {
         let output = stat(&run, arguments);
         assert_eq!(output.status.code(), Some(2), "{output:?}");
         let text = String::from_utf8(output.stderr).unwrap();

@@ -89,7 +89,9 @@ fn what_cannot_start_says_so_and_leaves_nothing_running() {
     assert!(matches!(refused, Err(Error::Setting { name: "lanes", .. })), "{refused:?}");
     let refused = lanes().serve("udp://127.0.0.1:0", |_| Named(5)).map(drop);
     assert!(matches!(refused, Err(Error::Transport { expected: "tcp", .. })), "{refused:?}");
-    let threads = std::fs::read_dir("/proc/self/task").unwrap().filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
+    let threads = std::fs::read_dir("/proc/self/task")
+        .unwrap()
+        .filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
     assert_eq!(threads.filter(|name| name.starts_with("lane-")).count(), taken.cpus().len());
     assert_eq!(ask(taken.address()).1, 4);
 }
