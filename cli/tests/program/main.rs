@@ -4,6 +4,7 @@
 
 mod clients;
 mod common;
+mod confined;
 mod drain;
 mod echo;
 mod faults;

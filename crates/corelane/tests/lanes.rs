@@ -1,0 +1,97 @@
+//! Lanes as a library: several programs of lanes in one process, each with its own end.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used)]
+
+mod process;
+
+use corelane::{Cx, DriverChoice, Error, Input, Lanes, Next, Output, Peer, Running, StreamService};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+/// Answers what it gets with the number of its lane program.
+struct Named(u8);
+
+impl StreamService for Named {
+    type Session = ();
+    fn open(&mut self, _: &mut Cx<'_>, _: &Peer) {}
+    fn receive(&mut self, _: &mut Cx<'_>, _: &mut (), input: &mut Input, output: &mut Output) -> Next {
+        let asked = input.len();
+        input.take_all();
+        assert!(output.write(&vec![self.0; asked]));
+        Next::Continue
+    }
+}
+
+fn start(driver: DriverChoice, name: u8) -> Running {
+    Lanes::per_core().lanes(2).driver(driver).serve("tcp://127.0.0.1:0", move |_| Named(name)).unwrap().start().unwrap()
+}
+
+fn ask(address: SocketAddr) -> (TcpStream, u8) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(b"?").unwrap();
+    let mut answer = [0];
+    stream.read_exact(&mut answer).unwrap();
+    (stream, answer[0])
+}
+
+fn is_refused(address: SocketAddr) -> bool {
+    TcpStream::connect(address).is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
+}
+
+#[test]
+fn two_programs_serve_in_one_process_and_end_apart() {
+    if process::is_parent("two_programs_serve_in_one_process_and_end_apart") {
+        return;
+    }
+    for driver in [DriverChoice::Epoll, DriverChoice::Uring] {
+        let (first, second) = (start(driver, 1), start(driver, 2));
+        assert_ne!(first.page(), second.page());
+        let (mut stream, answer) = ask(first.address());
+        assert_eq!((answer, ask(second.address()).1), (1, 2));
+        first.drain();
+        assert_eq!(stream.read(&mut [0]).unwrap(), 0, "the drain closes what is idle");
+        drop(stream);
+        let address = first.address();
+        first.wait().unwrap();
+        assert!(is_refused(address));
+        assert_eq!(ask(second.address()).1, 2);
+    }
+}
+
+#[test]
+fn dropping_ends_at_once() {
+    if process::is_parent("dropping_ends_at_once") {
+        return;
+    }
+    for driver in [DriverChoice::Epoll, DriverChoice::Uring] {
+        let running = start(driver, 3);
+        let address = running.address();
+        let (mut stream, _) = ask(address);
+        drop(running);
+        assert!(matches!(stream.read(&mut [0]), Ok(0) | Err(_)), "the connection is over");
+        assert!(is_refused(address));
+    }
+}
+
+#[test]
+fn what_cannot_start_says_so_and_leaves_nothing_running() {
+    if process::is_parent("what_cannot_start_says_so_and_leaves_nothing_running") {
+        return;
+    }
+    let taken = start(DriverChoice::Auto, 4);
+    let url = format!("tcp://{}", taken.address());
+    let lanes = || Lanes::per_core().serve("tcp://127.0.0.1:0", |_| Named(5)).unwrap();
+    let refused = lanes().serve(&url, |_| Named(5)).unwrap().start().map(drop);
+    assert!(matches!(refused, Err(Error::Listen { .. })), "{refused:?}");
+    let refused = lanes().memory_bytes(usize::MAX).start().map(drop);
+    assert!(matches!(refused, Err(Error::Memory(_))), "{refused:?}");
+    let refused = lanes().lanes(0).start().map(drop);
+    assert!(matches!(refused, Err(Error::Setting { name: "lanes", .. })), "{refused:?}");
+    let refused = lanes().serve("udp://127.0.0.1:0", |_| Named(5)).map(drop);
+    assert!(matches!(refused, Err(Error::Transport { expected: "tcp", .. })), "{refused:?}");
+    let threads = std::fs::read_dir("/proc/self/task")
+        .unwrap()
+        .filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
+    assert_eq!(threads.filter(|name| name.starts_with("lane-")).count(), taken.cpus().len());
+    assert_eq!(ask(taken.address()).1, 4);
+}
