@@ -4,9 +4,16 @@
 //! connections. So the port is first asked for *without* sharing.
 
 use crate::sockets;
-use corelane_seam::{Bind, Fault, Listen, StreamOptions};
+use corelane_seam::{Bind, Fault, Listen, Reason, StreamOptions};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// How long a port may take to become free: the kernel ends the ring of a process that was killed, and with it the sockets
+/// on which that waits, only after the process is gone.
+const PATIENCE: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// The kind of port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,11 +25,21 @@ pub enum Transport {
 }
 
 /// Finds out that `address` can be listened on, and which port the system chooses for port 0; nothing stays open. With
-/// `join`, another process that shares the port is welcome.
+/// `join`, another process that shares the port is welcome. A port in use is asked for again for up to a second.
 ///
 /// # Errors
 /// `AddressInUse` if somebody else serves the port, `Permission`, `AddressUnknown`, and others of bind(2).
 pub fn claim(transport: Transport, address: SocketAddr, v6_only: bool, join: bool) -> Result<SocketAddr, Fault> {
+    let give_up = Instant::now() + PATIENCE;
+    loop {
+        match attempt(transport, address, v6_only, join) {
+            Err(fault) if fault.reason == Reason::AddressInUse && Instant::now() < give_up => sleep(PAUSE),
+            other => return other,
+        }
+    }
+}
+
+fn attempt(transport: Transport, address: SocketAddr, v6_only: bool, join: bool) -> Result<SocketAddr, Fault> {
     let socket = match transport {
         Transport::Tcp => {
             sockets::listen(&Listen { address, backlog: 1, share_port: join, v6_only, stream: StreamOptions::default() })?
@@ -38,7 +55,6 @@ pub fn claim(transport: Transport, address: SocketAddr, v6_only: bool, join: boo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corelane_seam::Reason;
     use std::net::{TcpListener, UdpSocket};
 
     #[test]
