@@ -36,9 +36,9 @@ pub struct Arguments {
     /// Answer UDP echo requests from other machines too: their senders can be forged
     #[arg(long)]
     reflect: bool,
-    /// Give each lane its own descriptor table, and so its own limit of descriptors
+    /// Let all lanes share one descriptor table, and so its limit, instead of one for each
     #[arg(long)]
-    own_descriptors: bool,
+    share_descriptors: bool,
     /// MiB of memory for each lane
     #[arg(long, value_name = "MIB", default_value_t = 64)]
     memory: usize,
@@ -74,7 +74,7 @@ fn lanes(arguments: Arguments) -> Result<Lanes> {
         .driver(driver)
         .join(arguments.join)
         .v6_only(arguments.v6_only)
-        .own_descriptors(arguments.own_descriptors)
+        .own_descriptors(!arguments.share_descriptors)
         .memory_bytes(memory(arguments.memory)?)
         .spin_microseconds(arguments.spin)
         .limits(limits);

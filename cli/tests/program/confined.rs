@@ -68,7 +68,7 @@ fn own_descriptors_give_each_lane_the_limit(driver: Driver) {
     if !have(test, &["prlimit"]) {
         return;
     }
-    let arguments = ["--lanes", "2", "--own-descriptors", TCP];
+    let arguments = ["--lanes", "2", TCP];
     let Some(server) = driver.start_under(test, &["prlimit", "--nofile=320"], &arguments) else { return };
     has_five_hundred(&server);
 }
@@ -78,7 +78,7 @@ fn without_own_descriptors_all_lanes_share_the_limit(driver: Driver) {
     if !have(test, &["prlimit"]) {
         return;
     }
-    let Some(server) = driver.start_under(test, &["prlimit", "--nofile=320"], &["--lanes", "2", TCP]) else { return };
+    let Some(server) = driver.start_under(test, &["prlimit", "--nofile=320"], &["--lanes", "2", "--share-descriptors", TCP]) else { return };
     let streams: Vec<_> = (0..500).map(|_| server.connect()).collect();
     server.wait_for("accepts_no_descriptor", |accepts| accepts > 0);
     let accepts = server.count("accepts");

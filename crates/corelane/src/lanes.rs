@@ -62,7 +62,7 @@ impl Lanes {
             driver: DriverChoice::Auto,
             join: false,
             v6_only: false,
-            own_descriptors: false,
+            own_descriptors: true,
             settings: LaneSettings::default(),
             connections_max: LANE_CONNECTIONS_MAX,
             limits: Limits::default(),
@@ -100,7 +100,9 @@ impl Lanes {
         self
     }
 
-    /// Give each lane a descriptor table of its own: the limit of descriptors then counts for each lane.
+    /// Whether each lane has a descriptor table of its own, the default: the limit of descriptors then counts for each lane,
+    /// and the kernel takes no shared count for each call. Descriptors that other threads open after the start mean
+    /// nothing to a lane then.
     pub fn own_descriptors(mut self, own: bool) -> Self {
         self.own_descriptors = own;
         self

@@ -41,11 +41,6 @@ impl Default for LaneSettings {
 /// Timers fire at multiples of this, in nanoseconds.
 pub const TIMER_RESOLUTION: u64 = 1_000_000;
 
-enum Ask {
-    Submit(Handle, Op),
-    Finish(Socket),
-}
-
 /// What the work of a lane may use: memory, clock, timers, tasks, messages, and the outbox for operations.
 pub struct Kit {
     /// The lane's memory.
@@ -57,7 +52,9 @@ pub struct Kit {
     pub(crate) wheel: Wheel<Handle>,
     pub(crate) mesh: Mesh,
     pub(crate) now: u64,
-    outbox: Vec<Ask>,
+    outbox: Vec<(Handle, Op)>,
+    /// Connections whose side is to be finished behind the outbox.
+    finished: Vec<Socket>,
     /// Storage for the messages of one turn.
     pub(crate) arrived: Vec<(usize, Message)>,
     report: Box<dyn FnMut(&str)>,
@@ -85,6 +82,7 @@ impl Kit {
             mesh,
             now: 0,
             outbox: Vec::with_capacity(settings.turn_completions),
+            finished: Vec::new(),
             arrived: Vec::new(),
             report,
             lane,
@@ -109,12 +107,12 @@ impl Kit {
 
     /// Submits an operation at the end of this turn, together with all others.
     pub fn submit(&mut self, handle: Handle, op: Op) {
-        self.outbox.push(Ask::Submit(handle, op));
+        self.outbox.push((handle, op));
     }
 
     /// Ends our side of a connection at the end of this turn, after the operations submitted before.
     pub fn finish(&mut self, socket: Socket) {
-        self.outbox.push(Ask::Finish(socket));
+        self.finished.push(socket);
     }
 
     /// Starts a timer that comes back as `handle` at `deadline` (nanoseconds) or up to a millisecond after it.
@@ -145,12 +143,10 @@ impl Kit {
 
     /// Hands the outbox to the driver; answers whether there was anything.
     pub(crate) fn hand_over(&mut self, driver: &mut impl Driver) -> bool {
-        let any = !self.outbox.is_empty();
-        for ask in self.outbox.drain(..) {
-            match ask {
-                Ask::Submit(handle, op) => driver.push(handle, op),
-                Ask::Finish(socket) => driver.finish(socket),
-            }
+        let any = !(self.outbox.is_empty() && self.finished.is_empty());
+        driver.push_all(&mut self.outbox);
+        for socket in self.finished.drain(..) {
+            driver.finish(socket);
         }
         any
     }

@@ -107,6 +107,13 @@ pub trait Driver {
     /// collects go in as few system calls as the driver can. Faults come as completions.
     fn push(&mut self, handle: Handle, op: Op);
 
+    /// Submits all of `ops` in order, and leaves the list empty: [`Driver::push`] for many.
+    fn push_all(&mut self, ops: &mut Vec<(Handle, Op)>) {
+        for (handle, op) in ops.drain(..) {
+            self.push(handle, op);
+        }
+    }
+
     /// Carries out what was submitted, then adds up to about `at_most` completions to `completions`, waiting for the
     /// first if none is there and `wait` allows. May return without any (bell, signal, or a clock that woke early).
     fn collect(&mut self, wait: Wait, at_most: usize, completions: &mut Vec<Completion>);

@@ -27,7 +27,12 @@ pub(crate) fn receive(socket: BorrowedFd, lease: &mut Lease, until: usize) -> Re
     assert!(room > 0, "a receive without room would look like the end of the stream");
     let place = &mut lease.spare()[..room];
     // SAFETY: `place` is exclusively ours and `room` bytes long.
-    match uninterrupted(|| unsafe { libc::recv(socket.as_raw_fd(), place.as_mut_ptr().cast(), room, 0) }) {
+    let call = || unsafe {
+        // The bare system call, as for `send_one`.
+        let (nowhere, none) = (std::ptr::null_mut::<libc::sockaddr>(), std::ptr::null_mut::<libc::socklen_t>());
+        libc::syscall(libc::SYS_recvfrom, socket.as_raw_fd(), place.as_mut_ptr(), room, 0, nowhere, none) as isize
+    };
+    match uninterrupted(call) {
         Ok(0) => Received::End,
         Ok(bytes) => {
             assert!(bytes <= room, "the kernel writes within the room");
@@ -90,9 +95,15 @@ fn send_memory(socket: BorrowedFd, chain: &Chain) -> (usize, Result<usize, i32>)
     }
 }
 
+/// The bare system call: the library's function would make the thread cancellable around it, which nobody wants here.
 fn send_one(socket: BorrowedFd, bytes: &[u8]) -> (usize, Result<usize, i32>) {
     // SAFETY: the call only reads `bytes`.
-    let call = || unsafe { libc::send(socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) };
+    let call = || unsafe {
+        let nobody = std::ptr::null::<libc::sockaddr>();
+        let sent =
+            libc::syscall(libc::SYS_sendto, socket.as_raw_fd(), bytes.as_ptr(), bytes.len(), libc::MSG_NOSIGNAL, nobody, 0);
+        sent as isize
+    };
     (bytes.len(), uninterrupted(call))
 }
 

@@ -403,6 +403,13 @@ impl<S: Source> Driver for ReadinessDriver<S> {
         self.pushed.push((handle, op));
     }
 
+    fn push_all(&mut self, ops: &mut Vec<(Handle, Op)>) {
+        match self.pushed.is_empty() {
+            true => std::mem::swap(&mut self.pushed, ops),
+            false => self.pushed.append(ops),
+        }
+    }
+
     fn collect(&mut self, wait: Wait, at_most: usize, completions: &mut Vec<Completion>) {
         let first = completions.len();
         self.carry_out(completions);
