@@ -432,6 +432,21 @@ mod tests {
         assert_eq!(sizes.len(), 149);
     }
 
+    /// Without trains one call sends so many messages that the second train is cut.
+    #[test]
+    fn a_train_goes_on_where_the_last_call_ended() {
+        let ((from, _), (to, address)) = (bound("127.0.0.1:0", false), bound("127.0.0.1:0", false));
+        let bytes: &'static [u8] = Box::leak((0..=255).cycle().take(8000).collect::<Vec<u8>>().into_boxed_slice());
+        let mut trains = Trains::new();
+        for (interface, half) in bytes.chunks(4000).enumerate() {
+            // On the loopback interface the two differ in the train only.
+            assert!(trains.add(address, None, interface as u32, Segment::Static(half), 100));
+        }
+        assert_eq!(trains.trains().len(), 2);
+        assert_eq!(depart(from.as_fd(), trains, false), (80, 0, 2));
+        assert_eq!(arrive(to.as_fd(), 80).0.concat(), bytes);
+    }
+
     #[test]
     fn empty_and_largest_datagrams_pass() {
         let ((from, _), (to, address)) = (bound("127.0.0.1:0", false), bound("127.0.0.1:0", true));

@@ -376,17 +376,24 @@ mod tests {
     fn calls_are_bounded_and_never_stop_files() {
         let (mut helpers, rung) = helpers(HELPERS_MAX);
         let (release, gate) = mpsc::channel::<()>();
+        let (begin, begun) = mpsc::channel::<()>();
         let gate = Arc::new(Mutex::new(gate));
         for token in 0..HELPERS_MAX as u32 {
-            let gate = gate.clone();
-            helpers.work(token, Box::new(move || Box::new(gate.lock().unwrap().recv().is_ok()))).unwrap();
+            let (gate, begin) = (gate.clone(), begin.clone());
+            let work = move || -> Offloaded {
+                begin.send(()).unwrap();
+                Box::new(gate.lock().unwrap().recv().is_ok())
+            };
+            helpers.work(token, Box::new(work)).unwrap();
         }
+        (1..HELPERS_MAX).for_each(|_| begun.recv().unwrap());
         let full = helpers.work(9, Box::new(|| Box::new(()))).unwrap_err();
         assert_eq!(full.reason, Reason::Busy);
         let options = OpenOptions { read: true, ..OpenOptions::default() };
         helpers.file(7, FileCall::Open { path: "/dev/null".into(), options }).unwrap();
         let opened = wait_for(&mut helpers, &rung, 1);
         assert!(matches!(opened[0].answer, Answer::Opened { length: 0, .. }) && opened[0].token == 7);
+        assert!(begun.try_recv().is_err(), "one helper is kept for files");
         (0..HELPERS_MAX).for_each(|_| release.send(()).unwrap());
         assert_eq!(wait_for(&mut helpers, &rung, HELPERS_MAX).len(), HELPERS_MAX);
         assert!(helpers.work(9, Box::new(|| Box::new(()))).is_ok());

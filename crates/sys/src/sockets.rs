@@ -294,6 +294,29 @@ mod tests {
         assert_eq!(answer, Err(Reason::AddressUnknown));
     }
 
+    /// The connection that used the port before still waits for stray segments (TIME-WAIT, RFC 9293 section 3.6.1).
+    #[test]
+    fn a_chosen_port_can_be_used_again_at_once() {
+        let options = StreamOptions::default();
+        // An address that no other test uses, so that nobody else takes the port.
+        let (_, from) = testing::listening("127.0.0.9:0", options);
+        for _ in 0..2 {
+            let (listener, to) = testing::listening("127.0.0.1:0", options);
+            let socket = connecting(to, Some(from), &options).unwrap();
+            if !connect(socket.as_fd(), to).unwrap() {
+                wait_for(socket.as_fd(), libc::POLLOUT);
+            }
+            pending_error(socket.as_fd()).unwrap();
+            wait_for(listener.as_fd(), libc::POLLIN);
+            let (accepted, peer) = accept(listener.as_fd()).unwrap().unwrap();
+            assert_eq!(peer, from);
+            finish(socket.as_fd());
+            wait_for(accepted.as_fd(), libc::POLLRDHUP);
+            drop(accepted);
+            wait_for(socket.as_fd(), libc::POLLHUP);
+        }
+    }
+
     #[test]
     fn a_reset_reaches_the_peer() {
         let (listener, address) = listening("[::1]:0");
