@@ -51,7 +51,7 @@ impl<S: Source> ReadinessDriver<S> {
         let count = match found {
             Ok(count) => count,
             Err(number) => {
-                assert!(number == libc::EINTR, "epoll_wait: {}", errno::fault(number));
+                assert!(number == libc::EINTR, "looking for events: {}", errno::fault(number));
                 return true;
             }
         };

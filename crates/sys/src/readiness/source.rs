@@ -35,7 +35,7 @@ pub trait Source {
     const NAME: &'static str;
 
     /// Reports `events` of the descriptor with `data`, as epoll_ctl(2) would: each edge with `EPOLLET`, else at least the
-    /// first event.
+    /// first event. It may end by itself, with [`UNWATCHED`]; then it can be taken up again.
     ///
     /// # Errors
     /// Why the system does not watch it.

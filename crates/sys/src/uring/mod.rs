@@ -126,22 +126,31 @@ impl Uring {
     }
 }
 
+/// A wake-up for data says that it may be for urgent data (`EPOLLPRI`) too, and for its kind of priority, which no TCP
+/// socket ever has. The ring reports one wake-up as it was, and looks at the socket only if there were several: so this
+/// event, asked for with the urgent one, tells that nobody has looked. An urgent byte makes two wake-ups, its own and
+/// that of the bytes around it.
+const NOT_LOOKED: i32 = libc::EPOLLRDBAND;
+
 /// The events of a completion.
 fn told(result: i32, last: bool) -> i32 {
-    // An entry that failed tells nothing: let whoever uses the descriptor find out.
-    let events = if result < 0 { libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLERR } else { result };
+    let events = match result {
+        // An entry that failed tells nothing: let whoever uses the descriptor find out.
+        ..0 => libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLERR,
+        events if events & NOT_LOOKED != 0 => events & !(NOT_LOOKED | libc::EPOLLPRI),
+        events => events,
+    };
     if last { events | UNWATCHED } else { events & !UNWATCHED }
 }
 
 impl Source for Uring {
     const NAME: &'static str = "uring";
 
-    /// Urgent data (`EPOLLPRI`) is not asked for: this ring reports what a wake-up was for, not what is there, and each
-    /// arrival of data is for urgent data too.
     fn watch(&mut self, descriptor: BorrowedFd, events: i32, data: u64) -> Result<(), Fault> {
         assert!(data == BELL || data & KIND == 0, "a table grew too long");
-        let events = (events & !(libc::EPOLLET | libc::EPOLLPRI)) as u32;
-        let poll = opcode::PollAdd::new(types::Fd(descriptor.as_raw_fd()), events).multi(true);
+        let not_looked = if events & libc::EPOLLPRI != 0 { NOT_LOOKED } else { 0 };
+        let events = events & !libc::EPOLLET | not_looked;
+        let poll = opcode::PollAdd::new(types::Fd(descriptor.as_raw_fd()), events as u32).multi(true);
         // SAFETY: the entry names no memory.
         unsafe { self.ring.push(poll.build().user_data(data)) };
         Ok(())

@@ -3,6 +3,7 @@
 use super::refusal;
 use crate::errno;
 use crate::errors::Error;
+use crate::offload::HELPERS_MAX;
 use crate::readiness::source::Pause;
 use io_uring::{EnterFlags, IoUring, cqueue, squeue, types};
 use std::collections::VecDeque;
@@ -15,8 +16,8 @@ const SUBMISSIONS: u32 = 128;
 /// finds what is to be ended its full size: with a quarter of it, to close one of 10,000 connections took 10 us more.
 /// Together the queues take about 136 KiB.
 const COMPLETIONS: u32 = 8192;
-/// Threads that work on what cannot be done at once; as many as the helpers of the other driver.
-const THREADS_MAX: u32 = 4;
+/// Threads of the kernel that do what would have to wait, of each of its two kinds; as many as the other driver has helpers.
+const THREADS_MAX: u32 = HELPERS_MAX as u32;
 
 /// A ring. Lives on the thread that made it.
 pub(super) struct Ring {
@@ -50,7 +51,7 @@ impl Ring {
             .build(submissions)
             .map_err(|error| refusal::of("io_uring_setup", errno::of(&error)))?;
         ring.submitter()
-            // tidy: allow(worker) the name that the library gives it
+            // tidy: allow(worker) the name that the kernel gives its threads
             .register_iowq_max_workers(&mut [THREADS_MAX; 2])
             .map_err(|error| refusal::of("io_uring_register", errno::of(&error)))?;
         let flags = if no_iowait { EnterFlags::GETEVENTS | EnterFlags::NO_IOWAIT } else { EnterFlags::GETEVENTS };
