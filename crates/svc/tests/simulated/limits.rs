@@ -1,10 +1,12 @@
 //! Each bound: reached, counted, keeps its promise, and leaves the other connections alone.
 
-use crate::echo::Echo;
+use crate::echo::{Echo, pattern};
+use crate::for_seeds;
 use crate::puppet::{Book, Puppet, Stage};
-use crate::rig::{MS, Nobody, Plan, Rig, S, address, at, client};
+use crate::rig::{MS, Nobody, Plan, Rig, S, address, at, client, endings, patient};
+use crate::talker::Talker;
 use corelane_seam::{Fault, Reason};
-use corelane_sim::{Faults, Peer, Status, World};
+use corelane_sim::{FaultCounts, Faults, Peer, Status, World};
 use corelane_svc::{Ending, Limits, Sharing};
 use corelane_watch::{LaneCounter, ServiceCounter as C};
 use std::cell::RefCell;
@@ -436,4 +438,32 @@ fn a_service_at_its_bound_does_not_stop_another() {
     of_first.iter().chain(&of_second).for_each(Peer::close);
     rig.wait(5 * MS);
     rig.close(&mut Nobody);
+}
+
+/// More clients than there is room for, under faults: accepting stops and goes on, and everybody is served at last.
+pub fn crowd(seed: u64, faults: Faults) -> FaultCounts {
+    let world = World::new(seed, faults);
+    let limits = Limits { connections_max: 2, ..patient() };
+    let mut rig = Rig::serving(&world, &Plan::lanes(2), limits, |_| Echo);
+    let talker = |number| Talker::new(rig.connect(number), seed, pattern(seed + number as u64, 2_000));
+    let mut talkers: Vec<Talker> = (0..20).map(talker).collect();
+    assert!(rig.play(&mut talkers), "clients wait for ever");
+    rig.close(&mut talkers);
+    for talker in &talkers {
+        assert!(talker.to_send.starts_with(&talker.got) && (!talker.is_complete() || talker.got == talker.to_send));
+        assert!(talker.is_complete() || faults.reset > 0);
+    }
+    assert_eq!(endings(&rig, 0), rig.count(C::Accepts));
+    assert!(rig.count(C::ConnectionsMaxHits) > 0);
+    world.report().faults
+}
+
+#[test]
+fn a_crowd_is_served_bit_by_bit() {
+    for_seeds(30, |seed| {
+        crowd(seed, Faults::none());
+    });
+    for_seeds(100, |seed| {
+        crowd(seed, Faults::all(seed));
+    });
 }

@@ -64,7 +64,8 @@ impl Program {
             BY_TIMER => cx.start_timer(call % 7 * MS, call),
             BY_MESSAGE => cx.notify(cx.id(), Box::new(Own(call))),
             BY_HELPER => cx.offload(|| 7u8, call),
-            _ => self.send(cx, (cx.lane() + 1) % cx.lanes(), Errand { home: cx.lane(), call, is_done: false }),
+            BY_ANOTHER_LANE => self.send(cx, (cx.lane() + 1) % cx.lanes(), Errand { home: cx.lane(), call, is_done: false }),
+            _ => panic!("no such way: {way}"),
         }
     }
 

@@ -77,7 +77,7 @@ impl Transform for ProxyHeader {
     }
 }
 
-mod tests {
+pub mod tests {
     use super::*;
     use crate::echo::pattern;
     use crate::for_seeds;
