@@ -151,6 +151,7 @@ pub fn run(seed: u64, case: Case) -> FaultCounts {
     let late = rig.connect(50);
     rig.drain(&mut askers);
     rig.pass(5 * MS, &mut askers);
+    askers.list.iter_mut().for_each(Asker::hear);
     world.check().unwrap();
     assert!(matches!(late.status(), Status::Opening | Status::Failed(_)), "{:?}", late.status());
     askers.list.iter().for_each(judge);
