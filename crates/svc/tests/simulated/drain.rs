@@ -143,6 +143,9 @@ pub fn run(seed: u64, case: Case) -> FaultCounts {
     askers.list.iter_mut().filter(|asker| asker.peer.status() == Status::Open).for_each(Asker::ask);
     rig.pass(ARRIVED, &mut askers);
     askers.list.iter_mut().for_each(|asker| asker.due = asker.asked.len());
+    // These wait to be accepted when the order comes, and ask their one request after it.
+    askers.list.extend((0..3).map(|number| Asker { due: 1, ..Asker::new(rig.connect(30 + number), seed, line) }));
+    world.pass(2 * ARRIVED);
     rig.control.give(Command::Drain);
     // Each lane sees the order in its next turn; who comes after that is refused.
     while rig.snapshot().lanes.iter().any(|lane| lane.state() != Some(LaneState::Draining) && !is_over(lane.state())) {
