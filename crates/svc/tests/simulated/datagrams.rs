@@ -5,7 +5,7 @@ use crate::for_seeds;
 use crate::rig::{MS, Nobody, Plan, Play, Rig, at};
 use corelane_lane::Order as Command;
 use corelane_seam::{DATAGRAM_BYTES_MAX, Datagrams};
-use corelane_sim::{DatagramPeer, FaultCounts, Faults, Random, Turn, World};
+use corelane_sim::{DatagramPeer, Faults, Random, Report, Turn, World};
 use corelane_svc::{Cx, DatagramService, Limits, Replies, Sharing};
 use corelane_watch::ServiceCounter as C;
 use std::net::SocketAddr;
@@ -91,7 +91,7 @@ fn in_order(mut answers: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
 }
 
 /// Some clients send some datagrams each, numbered, in bursts of one size or of many; then the lanes drain.
-pub fn run(seed: u64, faults: Faults) -> FaultCounts {
+pub fn run(seed: u64, faults: Faults) -> Report {
     let world = World::new(seed, faults);
     let mut rig = rig(&world, 2, [10, 0, 0, 1]);
     let mut random = Random::new(seed);
@@ -122,7 +122,7 @@ pub fn run(seed: u64, faults: Faults) -> FaultCounts {
     }
     assert_eq!(rig.count(C::DatagramsIn), rig.count(C::DatagramsOut));
     assert_eq!((rig.count(C::BytesIn), rig.count(C::Requests)), (rig.count(C::BytesOut), rig.count(C::DatagramsIn)));
-    world.report().faults
+    world.report()
 }
 
 #[test]

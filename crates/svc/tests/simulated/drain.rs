@@ -6,7 +6,7 @@ use crate::puppet::Stage;
 use crate::rig::{MS, Nobody, Plan, Play, Rig, S, patient};
 use corelane_lane::Order as Command;
 use corelane_seam::{Fault, Reason};
-use corelane_sim::{FaultCounts, Faults, Peer, Random, Status, Turn, World};
+use corelane_sim::{Faults, Peer, Random, Report, Status, Turn, World};
 use corelane_svc::{Cx, Input, Limits, Next, Order, Output, StreamService, Ticket};
 use corelane_watch::{LaneState, ServiceCounter as C};
 use std::collections::BTreeMap;
@@ -131,7 +131,7 @@ impl Case {
 }
 
 /// Lanes at work are told to drain. Whoever is open then has asked.
-pub fn run(seed: u64, case: Case) -> FaultCounts {
+pub fn run(seed: u64, case: Case) -> Report {
     let Case { faults, connections_max, line, slowness } = case;
     let world = World::new(seed, faults);
     let limits = Limits { connections_max, ..patient() };
@@ -158,7 +158,7 @@ pub fn run(seed: u64, case: Case) -> FaultCounts {
     world.check().unwrap();
     assert!(matches!(late.status(), Status::Opening | Status::Failed(_)), "{:?}", late.status());
     askers.list.iter().for_each(judge);
-    world.report().faults
+    world.report()
 }
 
 fn is_over(state: Option<LaneState>) -> bool {

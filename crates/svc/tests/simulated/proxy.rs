@@ -5,7 +5,7 @@ use crate::echo::pattern;
 use crate::for_seeds;
 use crate::rig::{MS, Nobody, Plan, Play, Rig, S, address, at, client, endings, patient};
 use crate::talker::Talker;
-use corelane_sim::{FaultCounts, Faults, Peer, Status, Turn, World};
+use corelane_sim::{Faults, Peer, Report, Status, Turn, World};
 use corelane_svc::{ConnectionId, Cx, Ending, Input, Limits, Next, Output, StreamService};
 use corelane_watch::ServiceCounter as C;
 use std::cell::Cell;
@@ -165,7 +165,7 @@ fn judge(cast: &Cast) {
     }
 }
 
-pub fn run(seed: u64, faults: Faults) -> FaultCounts {
+pub fn run(seed: u64, faults: Faults) -> Report {
     let world = World::new(seed, faults);
     world.listen(upstream()).unwrap();
     let (mut rig, sessions) = proxy_rig(&world, patient(), upstream());
@@ -183,7 +183,7 @@ pub fn run(seed: u64, faults: Faults) -> FaultCounts {
     assert_eq!(sessions.get(), 0, "sessions that were never closed");
     let opened = rig.count(C::Accepts) + rig.count(C::Connects) + rig.count(C::ConnectsFailed);
     assert_eq!(endings(&rig, 0), opened);
-    world.report().faults
+    world.report()
 }
 
 #[test]
