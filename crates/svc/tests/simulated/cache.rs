@@ -6,7 +6,7 @@ use crate::for_seeds;
 use crate::rig::{Plan, Rig, patient};
 use crate::talker::Talker;
 use corelane_seam::Shared;
-use corelane_sim::{FaultCounts, Faults, Random, World};
+use corelane_sim::{Faults, Random, Report, World};
 use corelane_svc::{Cx, Input, Next, Output, Peer, StreamService};
 use corelane_watch::ServiceCounter as C;
 use std::collections::VecDeque;
@@ -144,7 +144,7 @@ fn judge(keys: &[Option<u8>], talker: &Talker) {
     assert!(got.is_empty());
 }
 
-pub fn run(seed: u64, faults: Faults, value_bytes: usize) -> FaultCounts {
+pub fn run(seed: u64, faults: Faults, value_bytes: usize) -> Report {
     let world = World::new(seed, faults);
     let mut rig = Rig::serving(&world, &Plan::lanes(2).memory(128 << 20), patient(), |_| Cache::default());
     let plans: Vec<_> = (0..6).map(|number| commands(seed * 100 + number, value_bytes)).collect();
@@ -162,7 +162,7 @@ pub fn run(seed: u64, faults: Faults, value_bytes: usize) -> FaultCounts {
     if faults == Faults::none() && value_bytes >= 1 << 20 {
         assert!(copied < received / 4, "{copied} of {received} bytes were copied: values go straight into their leases");
     }
-    world.report().faults
+    world.report()
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::puppet::Stage;
 use crate::rig::{MS, Nobody, Plan, Play, Rig, S, patient};
 use corelane_lane::Order as Command;
 use corelane_seam::{Fault, Reason};
-use corelane_sim::{FaultCounts, Faults, Peer, Random, Status, Turn, World};
+use corelane_sim::{Faults, Peer, Random, Report, Status, Turn, World};
 use corelane_svc::{Cx, Input, Limits, Next, Order, Output, StreamService, Ticket};
 use corelane_watch::{LaneState, ServiceCounter as C};
 use std::collections::BTreeMap;
@@ -131,7 +131,7 @@ impl Case {
 }
 
 /// Lanes at work are told to drain. Whoever is open then has asked.
-pub fn run(seed: u64, case: Case) -> FaultCounts {
+pub fn run(seed: u64, case: Case) -> Report {
     let Case { faults, connections_max, line, slowness } = case;
     let world = World::new(seed, faults);
     let limits = Limits { connections_max, ..patient() };
@@ -143,6 +143,9 @@ pub fn run(seed: u64, case: Case) -> FaultCounts {
     askers.list.iter_mut().filter(|asker| asker.peer.status() == Status::Open).for_each(Asker::ask);
     rig.pass(ARRIVED, &mut askers);
     askers.list.iter_mut().for_each(|asker| asker.due = asker.asked.len());
+    // These wait to be accepted when the order comes, and ask their one request after it.
+    askers.list.extend((0..3).map(|number| Asker { due: 1, ..Asker::new(rig.connect(30 + number), seed, line) }));
+    world.pass(2 * ARRIVED);
     rig.control.give(Command::Drain);
     // Each lane sees the order in its next turn; who comes after that is refused.
     while rig.snapshot().lanes.iter().any(|lane| lane.state() != Some(LaneState::Draining) && !is_over(lane.state())) {
@@ -151,10 +154,11 @@ pub fn run(seed: u64, case: Case) -> FaultCounts {
     let late = rig.connect(50);
     rig.drain(&mut askers);
     rig.pass(5 * MS, &mut askers);
+    askers.list.iter_mut().for_each(Asker::hear);
     world.check().unwrap();
     assert!(matches!(late.status(), Status::Opening | Status::Failed(_)), "{:?}", late.status());
     askers.list.iter().for_each(judge);
-    world.report().faults
+    world.report()
 }
 
 fn is_over(state: Option<LaneState>) -> bool {

@@ -232,3 +232,55 @@ fn an_outgoing_connection_serves_like_an_accepted_one() {
     stage.rig.wait(MS);
     stage.close();
 }
+
+#[test]
+fn what_is_still_produced_reaches_a_peer_that_has_finished() {
+    for slow in [false, true] {
+        let mut stage = Stage::new(Limits::default());
+        let peer = stage.rig.connect(1);
+        stage.rig.wait(MS);
+        peer.send(b"produce 500\n");
+        peer.finish();
+        let mut got = 0;
+        while peer.status() == Status::Open {
+            stage.rig.wait(MS);
+            got += peer.read(if slow { 5_000 } else { usize::MAX }).len();
+        }
+        assert_eq!((got, peer.status(), stage.last_ending()), (500_000, Status::Ended, Some(Ending::EndOfStream)));
+        peer.close();
+        stage.close();
+    }
+}
+
+#[test]
+fn the_end_of_one_of_a_pair_closes_the_other() {
+    let mut stage = Stage::new(Limits::default());
+    let [one, other] = [1, 2].map(|number| stage.rig.connect(number));
+    stage.rig.wait(MS);
+    stage.rig.ask(&one, "any a\n");
+    assert_eq!(stage.rig.ask(&other, "pair a\nanswer a paired\nsay bye\n"), "bye\n");
+    one.reset();
+    stage.rig.wait(MS);
+    assert_eq!((other.status(), stage.last_ending()), (Status::Ended, Some(Ending::Error)));
+    other.close();
+    stage.rig.wait(MS);
+    assert_eq!(stage.last_ending(), Some(Ending::Closing));
+    stage.close();
+}
+
+#[test]
+fn one_of_a_pair_that_lingers_goes_on_when_the_other_ends() {
+    let mut stage = Stage::new(Limits::default());
+    let [one, other] = [1, 2].map(|number| stage.rig.connect(number));
+    stage.rig.wait(MS);
+    stage.rig.ask(&one, "any a\n");
+    stage.rig.ask(&other, "pair a\n");
+    assert_eq!(stage.rig.ask(&one, "here a bye\nclose\n"), "bye\n");
+    other.reset();
+    stage.rig.wait(MS);
+    assert_eq!(stage.book.borrow().endings, [(1, Ending::Error)], "the first still lingers");
+    one.finish();
+    stage.rig.wait(MS);
+    assert_eq!(stage.last_ending(), Some(Ending::Completed));
+    stage.close();
+}

@@ -5,7 +5,7 @@ use crate::for_seeds;
 use crate::rig::{Plan, Rig, patient};
 use crate::talker::Talker;
 use corelane_seam::{Chain, File, FilePart, OpenOptions, Outcome};
-use corelane_sim::{FaultCounts, Faults, Random, World};
+use corelane_sim::{Faults, Random, Report, World};
 use corelane_svc::{ConnectionId, Cx, Ending, Input, Next, Order, Output, Peer, StreamService, Ticket};
 use corelane_watch::ServiceCounter as C;
 use std::any::Any;
@@ -175,7 +175,7 @@ fn judge(requests: &[(bool, usize)], mut got: &[u8], whole: bool, disk_fails: bo
     assert!(got.is_empty(), "more than was asked for");
 }
 
-pub fn run(seed: u64, faults: Faults) -> FaultCounts {
+pub fn run(seed: u64, faults: Faults) -> Report {
     let world = World::new(seed, faults);
     (0..LENGTHS.len()).for_each(|file| world.write_file(format!("/{file}"), &pattern(file as u64, LENGTHS[file])));
     let mut rig = Rig::serving(&world, &Plan::lanes(2).memory(64 << 20), patient(), |_| Files::default());
@@ -192,7 +192,7 @@ pub fn run(seed: u64, faults: Faults) -> FaultCounts {
         assert_eq!(rig.count(C::Requests), wishes.iter().map(Vec::len).sum::<usize>() as u64);
         assert_eq!((rig.count(C::TicketsDropped), rig.count(C::AnswersLate)), (0, 0));
     }
-    world.report().faults
+    world.report()
 }
 
 #[test]

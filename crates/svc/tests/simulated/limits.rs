@@ -1,10 +1,12 @@
 //! Each bound: reached, counted, keeps its promise, and leaves the other connections alone.
 
-use crate::echo::Echo;
+use crate::echo::{Echo, pattern};
+use crate::for_seeds;
 use crate::puppet::{Book, Puppet, Stage};
-use crate::rig::{MS, Nobody, Plan, Rig, S, address, at, client};
+use crate::rig::{MS, Nobody, Plan, Rig, S, address, at, client, endings, patient};
+use crate::talker::Talker;
 use corelane_seam::{Fault, Reason};
-use corelane_sim::{Faults, Peer, Status, World};
+use corelane_sim::{Faults, Peer, Report, Status, World};
 use corelane_svc::{Ending, Limits, Sharing};
 use corelane_watch::{LaneCounter, ServiceCounter as C};
 use std::cell::RefCell;
@@ -347,6 +349,43 @@ fn an_outgoing_connection_that_nobody_answers_is_given_up() {
 }
 
 #[test]
+fn what_is_closed_while_it_opens_is_gone_and_its_session_told() {
+    for drains in [false, true] {
+        let mut stage = stage_beside_a_full_service(Limits { drain_limit: 2 * S, linger_limit: S, ..Limits::default() });
+        let full = [1, 2].map(|number| {
+            let peer = stage.rig.world.connect(client(number), at(8)).unwrap();
+            stage.rig.wait(MS);
+            peer
+        });
+        let peer = stage.rig.connect(3);
+        stage.rig.wait(MS);
+        stage.rig.ask(&peer, &format!("connect {} panic\n", at(8)));
+        assert_eq!(stage.rig.connections(), 3);
+        if !drains {
+            stage.rig.ask(&peer, "hangup\n");
+            assert_eq!(stage.rig.connections(), 2);
+            assert_eq!(stage.book.borrow().endings.len(), 1);
+        }
+        full.iter().chain([&peer]).for_each(Peer::close);
+        stage.close();
+    }
+}
+
+#[test]
+fn an_idle_connection_holds_no_memory_of_the_lane() {
+    let mut stage = Stage::new(Limits::default());
+    let peers: Vec<Peer> = (0..100).map(|number| stage.rig.connect(number)).collect();
+    stage.rig.wait(MS);
+    for peer in &peers {
+        assert_eq!(stage.rig.ask(peer, "say x\n"), "x\n");
+    }
+    assert_eq!(stage.rig.arenas[0].used(), 0);
+    peers.iter().for_each(Peer::close);
+    stage.rig.wait(MS);
+    stage.close();
+}
+
+#[test]
 fn a_drain_that_takes_too_long_breaks_off_what_is_left() {
     let mut case = Case::new(Limits { drain_limit: 2 * S, linger_limit: S, ..Limits::default() });
     let held = case.connect(1);
@@ -436,4 +475,32 @@ fn a_service_at_its_bound_does_not_stop_another() {
     of_first.iter().chain(&of_second).for_each(Peer::close);
     rig.wait(5 * MS);
     rig.close(&mut Nobody);
+}
+
+/// More clients than there is room for, under faults: accepting stops and goes on, and everybody is served at last.
+pub fn crowd(seed: u64, faults: Faults) -> Report {
+    let world = World::new(seed, faults);
+    let limits = Limits { connections_max: 2, ..patient() };
+    let mut rig = Rig::serving(&world, &Plan::lanes(2), limits, |_| Echo);
+    let talker = |number| Talker::new(rig.connect(number), seed, pattern(seed + number as u64, 2_000));
+    let mut talkers: Vec<Talker> = (0..20).map(talker).collect();
+    assert!(rig.play(&mut talkers), "clients wait for ever");
+    rig.close(&mut talkers);
+    for talker in &talkers {
+        assert!(talker.to_send.starts_with(&talker.got) && (!talker.is_complete() || talker.got == talker.to_send));
+        assert!(talker.is_complete() || faults.reset > 0);
+    }
+    assert_eq!(endings(&rig, 0), rig.count(C::Accepts));
+    assert!(rig.count(C::ConnectionsMaxHits) > 0);
+    world.report()
+}
+
+#[test]
+fn a_crowd_is_served_bit_by_bit() {
+    for_seeds(30, |seed| {
+        crowd(seed, Faults::none());
+    });
+    for_seeds(100, |seed| {
+        crowd(seed, Faults::all(seed));
+    });
 }

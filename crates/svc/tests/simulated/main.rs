@@ -4,12 +4,15 @@
 #![allow(clippy::unwrap_used)]
 
 mod cache;
+mod coverage;
+mod datagrams;
 mod drain;
 mod echo;
 mod endings;
 mod http;
 mod limits;
 mod planted;
+mod proxy;
 mod puppet;
 mod rig;
 mod rpc;

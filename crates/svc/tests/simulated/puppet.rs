@@ -3,12 +3,13 @@
 //! Lines: `say TEXT`, `hold NAME` and `any NAME` (take a ticket, ordered or not), `answer NAME TEXT` (through the lane),
 //! `here NAME TEXT` (in this call), `drop NAME`, `flood BYTES` (of lane memory), `static BYTES`, `need BYTES`, `fill BYTES`,
 //! `close`, `abort`, `panic`, `lane`, `peer`, `connect ADDRESS LINE`, `after MILLISECONDS LINE`, `tell LINE`, `drained LINE`,
-//! `closing` (panic when closed), `shut NAME` (close the connection of a ticket), `pass LANE LINE`.
+//! `closing` (panic when closed), `shut NAME` (close the connection of a ticket), `pair NAME` (with that connection), `hangup` (close what
+//! was connected last), `produce PIECES` (one whenever the output has drained), `pass LANE LINE`.
 
 use crate::rig::{Plan, Rig, endings};
 use corelane_seam::Chain;
 use corelane_sim::{Faults, World};
-use corelane_svc::{Cx, Ending, Input, Limits, Next, Order, Output, Peer, StreamService, Ticket, Transform};
+use corelane_svc::{ConnectionId, Cx, Ending, Input, Limits, Next, Order, Output, Peer, StreamService, Ticket, Transform};
 use corelane_watch::ServiceCounter;
 use std::any::Any;
 use std::cell::RefCell;
@@ -40,6 +41,7 @@ pub struct Puppet {
     book: Rc<RefCell<Book>>,
     tickets: BTreeMap<String, Ticket>,
     transform: MakeTransform,
+    connected: Option<ConnectionId>,
 }
 
 #[derive(Default)]
@@ -74,7 +76,7 @@ fn split(line: &str) -> (&str, &str) {
 
 impl Puppet {
     pub fn new(book: &Rc<RefCell<Book>>, transform: MakeTransform) -> Self {
-        Self { book: book.clone(), tickets: BTreeMap::new(), transform }
+        Self { book: book.clone(), tickets: BTreeMap::new(), transform, connected: None }
     }
 
     fn number(&self, session: &mut Session) -> usize {
@@ -116,6 +118,8 @@ impl Puppet {
                 session.timers.push(line.to_string());
                 cx.start_timer(milliseconds.parse::<u64>().unwrap() * crate::rig::MS, session.timers.len() as u64 - 1);
             }
+            "produce" => produce(session, output, rest.parse().unwrap()),
+            "pair" => cx.pair(cx.id(), self.tickets[rest].connection()),
             "closing" => session.panics_when_closed = true,
             "tell" => cx.notify(cx.id(), Box::new(rest.to_string())),
             "lane" => return output.write(format!("{}\n", cx.lane()).as_bytes()).then_some(Next::Continue),
@@ -142,8 +146,9 @@ impl Puppet {
             "pass" => cx.send(name.parse().unwrap(), Box::new(text.to_string())).map_err(drop).unwrap(),
             "connect" => {
                 let session = Session { on_connected: text.to_string(), ..Session::default() };
-                cx.connect(name.parse::<SocketAddr>().unwrap(), session).unwrap();
+                self.connected = Some(cx.connect(name.parse::<SocketAddr>().unwrap(), session).unwrap());
             }
+            "hangup" => cx.close(self.connected.unwrap()),
             "burst" => panic!("told to, in a call for the service"),
             _ => panic!("a line that says nothing: {line:?}"),
         }
@@ -187,6 +192,15 @@ fn flood(session: &mut Session, output: &mut Output, bytes: usize) -> Option<Nex
     }
     session.flooded = 0;
     Some(Next::Continue)
+}
+
+/// Writes a piece, and asks to be called for the others.
+fn produce(session: &mut Session, output: &mut Output, pieces: usize) {
+    if pieces > 0 {
+        assert!(output.write(&[b'p'; 1_000]));
+        session.on_drained = format!("produce {}", pieces - 1);
+        output.notify_drained();
+    }
 }
 
 impl StreamService for Puppet {

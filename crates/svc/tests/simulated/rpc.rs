@@ -5,7 +5,7 @@ use crate::for_seeds;
 use crate::rig::{MS, Plan, Rig, patient};
 use crate::talker::Talker;
 use corelane_seam::Chain;
-use corelane_sim::{FaultCounts, Faults, Random, World};
+use corelane_sim::{Faults, Random, Report, World};
 use corelane_svc::{Cx, Input, Limits, Next, Order, Output, Peer, StreamService, Ticket};
 use corelane_watch::{LaneCounter, ServiceCounter as C};
 use std::any::Any;
@@ -64,7 +64,8 @@ impl Program {
             BY_TIMER => cx.start_timer(call % 7 * MS, call),
             BY_MESSAGE => cx.notify(cx.id(), Box::new(Own(call))),
             BY_HELPER => cx.offload(|| 7u8, call),
-            _ => self.send(cx, (cx.lane() + 1) % cx.lanes(), Errand { home: cx.lane(), call, is_done: false }),
+            BY_ANOTHER_LANE => self.send(cx, (cx.lane() + 1) % cx.lanes(), Errand { home: cx.lane(), call, is_done: false }),
+            _ => panic!("no such way: {way}"),
         }
     }
 
@@ -171,7 +172,7 @@ fn judge(calls: &[Vec<u8>], talker: &Talker) {
     assert!(!talker.is_complete() || (answers.len() == calls.len() && rest.is_empty()), "an answer is missing");
 }
 
-pub fn run(seed: u64, faults: Faults, lanes: usize) -> FaultCounts {
+pub fn run(seed: u64, faults: Faults, lanes: usize) -> Report {
     let world = World::new(seed, faults);
     let limits = Limits { requests_in_flight_max: 10, ..patient() };
     let mut rig = Rig::serving(&world, &Plan::lanes(lanes).memory(32 << 20), limits, |_| Program::default());
@@ -190,7 +191,7 @@ pub fn run(seed: u64, faults: Faults, lanes: usize) -> FaultCounts {
         let (sent, received) = (rig.lane_count(LaneCounter::MessagesSent), rig.lane_count(LaneCounter::MessagesReceived));
         assert!(sent == received && (sent > 0) == (lanes > 1));
     }
-    world.report().faults
+    world.report()
 }
 
 #[test]

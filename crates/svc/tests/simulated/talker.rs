@@ -44,6 +44,7 @@ impl Talker {
         match self.peer.status() {
             Status::Opening => return,
             Status::Open => {}
+            Status::Ended if self.sent < self.to_send.len() => {}
             status => {
                 self.end = Some(status);
                 return self.peer.close();
@@ -66,7 +67,7 @@ impl Talker {
         if self.sent == self.to_send.len() {
             self.peer.finish();
         }
-        taken == piece && taken < left
+        taken == piece
     }
 }
 

@@ -77,7 +77,7 @@ impl Transform for ProxyHeader {
     }
 }
 
-mod tests {
+pub mod tests {
     use super::*;
     use crate::echo::pattern;
     use crate::for_seeds;
@@ -85,7 +85,7 @@ mod tests {
     use crate::rig::{MS, Nobody, Plan, Rig, patient};
     use crate::talker::Talker;
     use corelane_seam::{Fault, Reason};
-    use corelane_sim::{FaultCounts, Faults, Status, World};
+    use corelane_sim::{Faults, Report, Status, World};
     use corelane_svc::{Cx, Ending, Input, Limits, Next, Output, Peer, StreamService};
     use corelane_watch::ServiceCounter as C;
 
@@ -112,7 +112,7 @@ mod tests {
     }
 
     /// Echo behind `make`: what comes back is `front` and then what was sent behind `header`.
-    pub fn run(seed: u64, faults: Faults, make: fn() -> Box<dyn Transform>, header: &str, front: &str) -> FaultCounts {
+    pub fn run(seed: u64, faults: Faults, make: fn() -> Box<dyn Transform>, header: &str, front: &str) -> Report {
         let world = World::new(seed, faults);
         let mut rig = Rig::serving(&world, &Plan::lanes(2).memory(8 << 20), patient(), |_| Behind(make));
         let to_send = |number: usize| [header.as_bytes(), &pattern(seed + number as u64, 9_000)].concat();
@@ -126,7 +126,7 @@ mod tests {
             assert!(!talker.is_complete() || talker.got == expected, "bytes missing");
             assert!(faults != Faults::none() || talker.is_complete());
         }
-        world.report().faults
+        world.report()
     }
 
     #[test]

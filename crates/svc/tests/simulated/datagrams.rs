@@ -1,0 +1,268 @@
+//! Datagrams: batches in, trains out, from the address that was asked.
+
+use crate::echo::pattern;
+use crate::for_seeds;
+use crate::rig::{MS, Nobody, Plan, Play, Rig, at};
+use corelane_lane::Order as Command;
+use corelane_seam::{DATAGRAM_BYTES_MAX, Datagrams};
+use corelane_sim::{DatagramPeer, Faults, Random, Report, Turn, World};
+use corelane_svc::{Cx, DatagramService, Limits, Replies, Sharing};
+use corelane_watch::ServiceCounter as C;
+use std::net::SocketAddr;
+
+const PORT: u16 = 9;
+const ARRIVED: u64 = 110_000;
+
+/// Sends everything back; what begins with `!` panics, `?` asks for more than a reply may hold, `+` for two.
+struct Echo;
+
+impl DatagramService for Echo {
+    fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies) {
+        for arrival in batch.arrivals() {
+            cx.count_requests(arrival.datagrams());
+            match batch.payload(arrival).first() {
+                Some(b'!') => panic!("told to"),
+                Some(b'?') => replies.reply(arrival, &[b'?'; 1000][..], 10),
+                Some(b'+') => {
+                    replies.echo(batch, arrival);
+                    replies.send(arrival.peer, arrival.asked, &b"more"[..]);
+                }
+                _ => replies.echo(batch, arrival),
+            }
+        }
+    }
+}
+
+fn rig(world: &World, lanes: usize, ip: [u8; 4]) -> Rig {
+    Rig::new(world, &Plan::lanes(lanes), move |lane, services, driver, page| {
+        let echo = services.add_datagrams(Echo, Limits::default(), page.service(lane, 0).unwrap());
+        let address = SocketAddr::from((ip, PORT));
+        services.bind(driver, echo, address, Sharing { share_port: true, v6_only: false }).unwrap();
+    })
+}
+
+/// A client of the echo: what it sent, and what came back.
+struct Shouter {
+    peer: DatagramPeer,
+    sent: Vec<Vec<u8>>,
+    got: Vec<(SocketAddr, Vec<u8>)>,
+}
+
+impl Shouter {
+    fn new(world: &World, number: usize) -> Self {
+        let address = SocketAddr::from(([192, 0, 2, 1 + number as u8], 4000));
+        Self { peer: world.bind(address).unwrap(), sent: Vec::new(), got: Vec::new() }
+    }
+
+    fn send(&mut self, to: SocketAddr, bytes: Vec<u8>) {
+        self.peer.send(to, &bytes).unwrap();
+        self.sent.push(bytes);
+    }
+
+    fn hear(&mut self) {
+        let peer = self.peer.clone();
+        self.got.extend(std::iter::from_fn(|| peer.receive()));
+    }
+
+    /// What came back, without the addresses.
+    fn answers(&self) -> Vec<Vec<u8>> {
+        self.got.iter().map(|(_, bytes)| bytes.clone()).collect()
+    }
+}
+
+struct Shouters(Vec<Shouter>);
+
+impl Play for Shouters {
+    fn news(&mut self, _: &World, turn: Turn) {
+        let Turn::Datagrams(peer) = turn else { return };
+        if let Some(shouter) = self.0.iter_mut().find(|shouter| shouter.peer == peer) {
+            shouter.hear();
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        false
+    }
+}
+
+fn in_order(mut answers: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+    answers.sort();
+    answers
+}
+
+/// Some clients send some datagrams each, numbered, in bursts of one size or of many; then the lanes drain.
+pub fn run(seed: u64, faults: Faults) -> Report {
+    let world = World::new(seed, faults);
+    let mut rig = rig(&world, 2, [10, 0, 0, 1]);
+    let mut random = Random::new(seed);
+    let mut shouters = Shouters((0..5).map(|number| Shouter::new(&world, number)).collect());
+    let mut number = 0u32;
+    for _ in 0..10 {
+        for shouter in &mut shouters.0 {
+            let size = random.below(1_400) as usize;
+            for _ in 0..random.below(12) {
+                number += 1;
+                let bytes = if random.below(8) == 0 { random.below(3_000) as usize } else { size };
+                let datagram = [&b"d"[..], &number.to_be_bytes(), &pattern(seed, bytes)].concat();
+                shouter.send(at(PORT), datagram);
+            }
+        }
+        rig.pass(random.below(MS), &mut shouters);
+    }
+    rig.pass(10 * ARRIVED, &mut shouters);
+    rig.drain(&mut shouters);
+    rig.pass(10 * ARRIVED, &mut shouters);
+    shouters.0.iter_mut().for_each(Shouter::hear);
+    world.check().unwrap();
+    let loses = faults.datagram_loss + faults.datagram_duplicate + faults.datagram_reorder > 0;
+    for shouter in &shouters.0 {
+        assert!(shouter.got.iter().all(|(from, bytes)| *from == at(PORT) && shouter.sent.contains(bytes)));
+        assert!(loses || in_order(shouter.answers()) == in_order(shouter.sent.clone()), "every datagram has its answer");
+        assert!(faults != Faults::none() || shouter.answers() == shouter.sent, "answers keep their order");
+    }
+    assert_eq!(rig.count(C::DatagramsIn), rig.count(C::DatagramsOut));
+    assert_eq!((rig.count(C::BytesIn), rig.count(C::Requests)), (rig.count(C::BytesOut), rig.count(C::DatagramsIn)));
+    world.report()
+}
+
+#[test]
+fn every_datagram_comes_back() {
+    for_seeds(60, |seed| {
+        run(seed, Faults::none());
+    });
+}
+
+#[test]
+fn what_comes_back_is_right_under_every_fault() {
+    for_seeds(150, |seed| {
+        run(seed, Faults::all(seed));
+    });
+}
+
+#[test]
+fn singles_to_one_peer_leave_as_a_train() {
+    let world = World::new(1, Faults { late_completion: 1000, ..Faults::none() });
+    let mut rig = rig(&world, 1, [10, 0, 0, 1]);
+    let mut shouters = Shouters(vec![Shouter::new(&world, 0), Shouter::new(&world, 1)]);
+    rig.wait(MS);
+    for number in 0..40 {
+        shouters.0[number % 2].send(at(PORT), vec![b'd', number as u8]);
+    }
+    rig.pass(20 * MS, &mut shouters);
+    for shouter in &shouters.0 {
+        assert_eq!(shouter.answers(), shouter.sent);
+    }
+    let (out, sends, trains) = (rig.count(C::DatagramsOut), rig.count(C::DatagramSends), rig.count(C::TrainsOut));
+    assert!(out == 40 && trains >= 2 && sends < 10, "{out} datagrams in {sends} sends and {trains} trains");
+    rig.close(&mut shouters);
+}
+
+#[test]
+fn answers_come_from_the_address_that_was_asked() {
+    let world = World::new(1, Faults::none());
+    let mut rig = rig(&world, 2, [0, 0, 0, 0]);
+    let mut near = Shouter { peer: world.bind("127.0.0.5:4000".parse().unwrap()).unwrap(), sent: Vec::new(), got: Vec::new() };
+    let mut far = Shouter::new(&world, 0);
+    for number in 0..8 {
+        near.send(SocketAddr::from(([127, 0, 0, 1 + number], PORT)), vec![number; 100]);
+        far.send(at(PORT), [&b"+"[..], &[number]].concat());
+    }
+    let mut shouters = Shouters(vec![near, far]);
+    rig.pass(5 * MS, &mut shouters);
+    let mut asked: Vec<_> = shouters.0[0].got.iter().map(|(from, bytes)| (from.ip(), bytes[0])).collect();
+    asked.sort_unstable();
+    assert_eq!(asked, (0..8).map(|number| ([127, 0, 0, 1 + number].into(), number)).collect::<Vec<_>>());
+    let far = &shouters.0[1];
+    assert!(far.got.iter().all(|(from, _)| *from == at(PORT)));
+    assert!(far.sent.iter().all(|sent| far.answers().contains(sent)) && far.answers().contains(&b"more".to_vec()));
+    rig.close(&mut shouters);
+}
+
+#[test]
+fn a_slow_way_out_pushes_back_and_loses_nothing_that_was_taken() {
+    for_seeds(20, |seed| {
+        let world = World::new(seed, Faults { late_completion: 1000, ..Faults::none() });
+        let mut rig = rig(&world, 1, [10, 0, 0, 1]);
+        let mut shouters = Shouters(vec![Shouter::new(&world, 0)]);
+        for _ in 0..300 {
+            (0..40).for_each(|_| shouters.0[0].send(at(PORT), vec![7; 1_000]));
+            rig.pass(MS / 20, &mut shouters);
+            let used = rig.arenas[0].used();
+            assert!(used <= 4 << 20, "{used} bytes are held for answers that have not left");
+        }
+        rig.pass(50 * MS, &mut shouters);
+        let taken = rig.count(C::DatagramsIn);
+        assert!(taken > 0 && rig.count(C::DatagramsOut) == taken);
+        assert!(shouters.0[0].got.iter().all(|(_, bytes)| *bytes == [7; 1_000]));
+        rig.close(&mut shouters);
+    });
+}
+
+#[test]
+fn what_no_call_can_send_is_refused_and_counted() {
+    let world = World::new(1, Faults::none());
+    let mut rig = rig(&world, 1, [10, 0, 0, 1]);
+    let mut shouters = Shouters(vec![Shouter::new(&world, 0)]);
+    shouters.0[0].send(at(PORT), b"?".to_vec());
+    shouters.0[0].send(at(PORT), vec![b'l'; DATAGRAM_BYTES_MAX]);
+    shouters.0[0].send(at(PORT), Vec::new());
+    rig.pass(5 * MS, &mut shouters);
+    assert_eq!(shouters.0[0].answers(), [vec![b'l'; DATAGRAM_BYTES_MAX], Vec::new()]);
+    assert_eq!(rig.count(C::DatagramsRefused), 1);
+    rig.close(&mut shouters);
+}
+
+#[test]
+fn a_panic_is_counted_and_the_socket_lives_on() {
+    let world = World::new(1, Faults::none());
+    let mut rig = rig(&world, 1, [10, 0, 0, 1]);
+    let mut shouters = Shouters(vec![Shouter::new(&world, 0)]);
+    for text in ["one", "!", "two"] {
+        shouters.0[0].send(at(PORT), text.as_bytes().to_vec());
+        rig.pass(5 * MS, &mut shouters);
+    }
+    assert_eq!(shouters.0[0].answers(), [b"one", b"two"]);
+    assert_eq!((rig.count(C::Panics), rig.reports.borrow().len()), (1, 1));
+    rig.close(&mut shouters);
+}
+
+#[test]
+fn a_drain_answers_what_was_readable() {
+    for_seeds(150, |seed| {
+        let quiet = Faults { no_memory: 0, datagram_loss: 0, datagram_duplicate: 0, datagram_reorder: 0, ..Faults::all(seed) };
+        let world = World::new(seed, if seed % 3 == 0 { Faults::none() } else { quiet });
+        let mut rig = rig(&world, 2, [10, 0, 0, 1]);
+        let mut shouters = Shouters((0..4).map(|number| Shouter::new(&world, number)).collect());
+        rig.pass(MS, &mut shouters);
+        let mut random = Random::new(seed);
+        for shouter in &mut shouters.0 {
+            (0..1 + random.below(200))
+                .for_each(|number| shouter.send(at(PORT), [b"d", &pattern(number, number as usize)[..]].concat()));
+        }
+        rig.pass(ARRIVED, &mut shouters);
+        rig.control.give(Command::Drain);
+        rig.drain(&mut shouters);
+        rig.pass(ARRIVED, &mut shouters);
+        for shouter in &mut shouters.0 {
+            shouter.hear();
+            let (sent, got) = (shouter.sent.len(), shouter.got.len());
+            assert!(shouter.answers() == shouter.sent, "{sent} were readable, {got} were answered, or not in order");
+        }
+        world.check().unwrap();
+    });
+}
+
+#[test]
+fn a_drain_ends_though_datagrams_keep_coming() {
+    let world = World::new(1, Faults::none());
+    let mut rig = rig(&world, 1, [10, 0, 0, 1]);
+    let mut shouters = Shouters(vec![Shouter::new(&world, 0)]);
+    rig.control.give(Command::Drain);
+    let begun = world.now();
+    while !rig.has_ended() {
+        shouters.0[0].send(at(PORT), vec![1; 100]);
+        rig.pass(1_000, &mut shouters);
+        assert!(world.now() - begun < 1_000 * MS, "it never ends");
+    }
+    rig.close(&mut Nobody);
+}
