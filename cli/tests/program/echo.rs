@@ -117,7 +117,7 @@ fn big_transfers_to_slow_readers_are_not_copied(driver: Driver) {
         assert!(back == data);
     });
     server.comes_to("bytes_out", data.len() as u64);
-    assert_eq!((server.count("bytes_copied"), server.count("bytes_compacted")), (0, 0));
+    assert_eq!(server.count("bytes_copied"), 0);
 }
 
 fn datagrams_of_any_size_come_back(driver: Driver) {

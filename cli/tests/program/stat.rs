@@ -128,6 +128,13 @@ fn a_dead_process_is_shown_when_it_is_asked_for() {
     assert!(text.starts_with(&format!("process {} (dead)", server.pid())), "{text}");
 }
 
+/// The age of the lane's last turn in the text, in seconds; the line may be broken anywhere.
+fn age(text: &str) -> f64 {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let at = words.windows(2).position(|pair| pair == ["last", "turn"]).unwrap();
+    words[at + 2].parse().unwrap()
+}
+
 #[test]
 fn a_process_that_hangs_is_shown() {
     let (server, _stream) = served();
@@ -139,6 +146,7 @@ fn a_process_that_hangs_is_shown() {
     let page = server.page();
     assert_eq!(page["process"]["liveness"], "alive");
     assert_eq!(page["services"][0]["counters"]["bytes_out"], 12);
+    until("one sees since when", || age(&text(&server.stat(&[]))) > 0.0);
     server.signal(Signal::SIGCONT);
 }
 
