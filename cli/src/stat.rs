@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use corelane::watch::{Detail, Liveness, PageFile, Reader, RunDirectory, Snapshot, json, list, text};
 use std::io::Write;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Prints what running processes count, lane by lane
 ///
@@ -40,11 +40,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             None => bail!("no corelane process of this user is running here: start one with `corelane serve`"),
         }
     }
-    let origin = Instant::now();
     let mut earlier: Vec<Option<Snapshot>> = vec![None; readers.len()];
     loop {
         for (reader, before) in readers.iter().zip(&mut earlier) {
-            let now = reader.snapshot(origin.elapsed().as_nanos() as u64);
+            let now = reader.snapshot(corelane::monotonic_nanoseconds());
             let shown = match before {
                 Some(before) => now.since(before)?,
                 None => now.clone(),

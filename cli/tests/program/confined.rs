@@ -78,7 +78,10 @@ fn without_own_descriptors_all_lanes_share_the_limit(driver: Driver) {
     if !have(test, &["prlimit"]) {
         return;
     }
-    let Some(server) = driver.start_under(test, &["prlimit", "--nofile=320"], &["--lanes", "2", "--share-descriptors", TCP]) else { return };
+    let Some(server) = driver.start_under(test, &["prlimit", "--nofile=320"], &["--lanes", "2", "--share-descriptors", TCP])
+    else {
+        return;
+    };
     let streams: Vec<_> = (0..500).map(|_| server.connect()).collect();
     server.wait_for("accepts_no_descriptor", |accepts| accepts > 0);
     let accepts = server.count("accepts");

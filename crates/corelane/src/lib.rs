@@ -21,6 +21,7 @@ pub use corelane_svc::{
 };
 pub use corelane_sys::claim::Transport;
 pub use corelane_sys::cpus::parse_list as parse_cpus;
+pub use corelane_sys::monotonic_nanoseconds;
 pub use corelane_sys::signals::Signals;
 pub use corelane_watch as watch;
 pub use driver::{DriverChoice, DriverKind};

@@ -21,7 +21,8 @@ pub struct StreamOptions {
     pub no_delay: bool,
     /// Seconds of silence before the peer is probed (SO_KEEPALIVE with TCP_KEEPIDLE); 0 never probes. Default 60.
     pub keep_alive_seconds: u32,
-    /// Milliseconds that sent data may stay unacknowledged (TCP_USER_TIMEOUT); 0 leaves it to the kernel. Default 30,000.
+    /// Milliseconds that sent data may stay unacknowledged, or unsent because the peer takes none (TCP_USER_TIMEOUT); 0 leaves
+    /// it to the kernel. Default 90,000: longer than a service's own limit for slow readers.
     pub user_timeout_milliseconds: u32,
     /// Bytes of the kernel's send buffer (SO_SNDBUF); 0 leaves it to the kernel's own tuning, the default.
     pub send_buffer_bytes: u32,
@@ -34,7 +35,7 @@ impl Default for StreamOptions {
         Self {
             no_delay: true,
             keep_alive_seconds: 60,
-            user_timeout_milliseconds: 30_000,
+            user_timeout_milliseconds: 90_000,
             send_buffer_bytes: 0,
             receive_buffer_bytes: 0,
         }
@@ -135,7 +136,7 @@ pub enum Op {
         until: usize,
     },
     /// End receiving (stream or datagram): bytes that have arrived are still delivered, otherwise the receive
-    /// completes with `Cancelled`. Has no completion of its own.
+    /// completes with `Cancelled`; with `NoMemory` if there are bytes and no memory for them. Has no completion of its own.
     StopReceive {
         /// A connection or datagram socket.
         socket: Socket,

@@ -66,10 +66,12 @@ pub(crate) struct Busy {
 pub(crate) enum Draining {
     /// No drain.
     No,
-    /// So many bytes were readable when the drain began, and are still to be served.
+    /// So many bytes were readable when the drain began, and are still to be served; none are left of them at 0.
     Bytes(usize),
     /// Accepted during the drain: its first request is served.
     First,
+    /// Its first request was served, and now what else is readable is: until a receive finds nothing.
+    Rest,
 }
 
 /// One connection. Small: ten thousand idle ones must not weigh.
@@ -93,6 +95,8 @@ pub(crate) struct Connection {
     pub(crate) phase: Phase,
     pub(crate) ending: Option<Ending>,
     pub(crate) draining: Draining,
+    /// The receive under way began before the drain: its bytes are none of those that were readable then.
+    pub(crate) received_before: bool,
     pub(crate) receiving: bool,
     pub(crate) sending: bool,
     pub(crate) peer_finished: bool,
@@ -130,6 +134,7 @@ impl Connection {
             phase,
             ending: None,
             draining: Draining::No,
+            received_before: false,
             receiving: false,
             sending: false,
             peer_finished: false,

@@ -4,7 +4,7 @@ use crate::port::Port;
 use crate::services::Services;
 use crate::table::class;
 use corelane_lane::Kit;
-use corelane_seam::{Arrival, Completion, Datagrams, Handle, Op, Outcome, Segment, Socket, Trains};
+use corelane_seam::{Arrival, Completion, Datagrams, Handle, Op, Outcome, Reason, Segment, Socket, Trains};
 use corelane_watch::ServiceCounter;
 use std::net::{IpAddr, SocketAddr};
 
@@ -57,6 +57,8 @@ pub(crate) struct DatagramSocket {
     spare: Option<Trains>,
     drain_rounds: u32,
     draining: bool,
+    /// The last receive was stopped although there was something: the next one waits for memory.
+    waits_for_memory: bool,
     closing: bool,
 }
 
@@ -74,6 +76,7 @@ impl DatagramSocket {
             spare: Some(Trains::new()),
             drain_rounds: 0,
             draining: false,
+            waits_for_memory: false,
             closing: false,
         }
     }
@@ -90,8 +93,9 @@ impl Services {
         let service = entry.service;
         match completion.outcome {
             Outcome::Arrived { batch, fault } => {
-                let ended = fault.is_some() && batch.is_empty();
-                (entry.arrived, entry.draining) = (!batch.is_empty(), entry.draining);
+                let ended = fault.is_some_and(|fault| fault.reason != Reason::NoMemory) && batch.is_empty();
+                entry.arrived = !batch.is_empty();
+                entry.waits_for_memory = fault.is_some_and(|fault| fault.reason == Reason::NoMemory);
                 entry.drain_rounds += u32::from(entry.draining);
                 let over = entry.draining && (ended || entry.drain_rounds > DRAIN_ROUNDS);
                 entry.batch = Some(batch);
@@ -187,7 +191,7 @@ impl Services {
         }
         if let Some(into) = entry.batch.take() {
             kit.submit(handle, Op::ReceiveDatagrams { socket, into });
-            if entry.draining {
+            if entry.draining && !entry.waits_for_memory {
                 kit.submit(handle, Op::StopReceive { socket });
             }
         }

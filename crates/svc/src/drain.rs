@@ -42,6 +42,7 @@ impl Services {
         };
         if let Some(socket) = connection.socket.filter(|_| !connection.outgoing) {
             connection.draining = Draining::Bytes(driver.readable_bytes(socket));
+            connection.received_before = connection.receiving;
             if connection.receiving {
                 // The driver may have taken bytes already that are not counted as readable any more.
                 kit.submit(handle, Op::StopReceive { socket });

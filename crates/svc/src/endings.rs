@@ -22,19 +22,23 @@ impl Services {
                 (connection.phase, connection.ending) = (Phase::Closing, Some(ending));
                 return self.table.mark_dirty(index);
             }
-            Phase::Closing if gentle => return,
+            Phase::Closing | Phase::Lingering if gentle => return,
+            // Its service has the session only now, to be told of the end.
+            Phase::Opening => self.adopt_session(kit, index),
             _ => {}
         }
-        connection.ending = Some(ending);
         self.close_now(kit, index, ending);
     }
 
     /// Tells the service, and submits the close; the entry is free when that has completed.
-    fn close_now(&mut self, kit: &mut Kit, index: u32, ending: Ending) {
+    pub(crate) fn close_now(&mut self, kit: &mut Kit, index: u32, ending: Ending) {
         let handle = self.table.handle(class::CONNECTION, index);
         let Some(connection) = self.table.connections.at(index) else { return };
+        if connection.phase == Phase::Ended {
+            return;
+        }
         let (service, socket) = (connection.service, connection.socket);
-        connection.phase = Phase::Ended;
+        (connection.phase, connection.ending) = (Phase::Ended, Some(ending));
         let (session, timer, pair) = (connection.session.take(), connection.timer.take(), connection.pair.take());
         if let Some(timer) = timer {
             kit.stop_timer(timer);
@@ -42,6 +46,7 @@ impl Services {
         self.table.count(service, counter_of(ending), 1);
         match socket {
             Some(socket) => kit.submit(handle, Op::Close { socket, reset: ending == Ending::Aborted }),
+            // After the end of the connect, cancelling it does nothing.
             None => kit.submit(handle, Op::Cancel { target: handle }),
         }
         if let Some(session) = session {
@@ -90,6 +95,7 @@ impl Services {
             let handle = self.table.handle(class::CONNECTION, index);
             return kit.submit(handle, Op::Close { socket, reset: true });
         }
+        let pair = connection.pair;
         connection.peer = Peer { address: peer, local };
         (connection.phase, connection.active_at) = (Phase::Open, now);
         let service = connection.service;
@@ -97,14 +103,16 @@ impl Services {
         self.adopt_session(kit, index);
         self.call(kit, index, Call::Connected);
         self.table.mark_dirty(index);
+        if let Some(pair) = pair.filter(|&pair| self.table.find(pair).is_some()) {
+            self.table.mark_dirty(pair.index);
+        }
     }
 
-    /// An outgoing connection could not be opened, or was given up.
+    /// An outgoing connection could not be opened, or was given up before it was.
     pub(crate) fn opening_failed(&mut self, kit: &mut Kit, index: u32) {
         let Some(connection) = self.table.connections.at(index) else { return };
         let service = connection.service;
         self.table.count(service, ServiceCounter::ConnectsFailed, 1);
-        self.adopt_session(kit, index);
         self.end(kit, index, Ending::Error);
         self.socket_closed(kit, index);
     }
@@ -156,7 +164,10 @@ impl Services {
             Limit::Drain => (ServiceCounter::DrainDeadlineHits, Ending::Closing),
         };
         self.table.count(service, counter, 1);
-        self.end(kit, index, ending);
+        match limit {
+            Limit::Linger => self.close_now(kit, index, ending),
+            _ => self.end(kit, index, ending),
+        }
         self.set_deadline(kit, index);
     }
 

@@ -55,6 +55,7 @@ impl Services {
         }
         if let Some(busy) = connection.busy.as_mut() {
             busy.output.seal();
+            busy.count(&self.table.services[connection.service as usize].row);
             if connection.transform.is_some() && !self.transform_output(kit, index) {
                 return;
             }
@@ -110,6 +111,7 @@ impl Services {
                 return true;
             }
             Step::SettlePair(pair) => self.settle_pair(kit, index, pair),
+            Step::End(ending) if connection.phase == Phase::Lingering => self.close_now(kit, index, ending),
             Step::End(ending) => {
                 self.end(kit, index, ending);
                 return matches!(ending, Ending::Closing | Ending::Completed);
@@ -167,7 +169,11 @@ impl Services {
         let Some(connection) = self.table.connections.at(index) else { return };
         if let Some(op) = receive_op(connection) {
             connection.receiving = true;
+            let stop = connection.socket.filter(|_| connection.takes_what_is_there());
             kit.submit(handle, op);
+            if let Some(socket) = stop {
+                kit.submit(handle, Op::StopReceive { socket });
+            }
         }
     }
 
@@ -222,6 +228,12 @@ impl Connection {
     pub(crate) fn is_settled(&self) -> bool {
         let plain = self.phase == Phase::Open && self.receiving && self.draining == Draining::No && self.pair.is_none();
         plain && !self.is_ready && self.busy.as_ref().is_none_or(|busy| busy.is_idle())
+    }
+
+    /// Whether a drain takes no more from the peer than is there: each receive is stopped at once, and the first that finds
+    /// nothing is the last.
+    pub(crate) fn takes_what_is_there(&self) -> bool {
+        self.phase == Phase::Open && matches!(self.draining, Draining::Bytes(_) | Draining::Rest)
     }
 
     fn step(&self, limits: &Limits) -> Step {

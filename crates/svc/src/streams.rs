@@ -10,7 +10,7 @@ use crate::table::{Notice, Table};
 use crate::transform::{Transform, TransformError};
 use corelane_lane::Kit;
 use corelane_seam::{Arena, Chain, Completion, Fault, Lease, Op, Outcome, Reason, Shared};
-use corelane_watch::{LaneCounter, ServiceCounter};
+use corelane_watch::{LaneCounter, ServiceCounter, ServiceRow};
 
 /// Bytes that must be free for a transform's silence to mean that it has no whole piece.
 const TRANSFORM_BYTES: usize = 64 << 10;
@@ -134,12 +134,19 @@ impl Services {
 
     fn operation_failed(&mut self, kit: &mut Kit, index: u32, fault: Fault) {
         let Some(connection) = self.table.connections.at(index) else { return };
-        if connection.phase == Phase::Opening {
+        if connection.socket.is_none() {
             return self.opening_failed(kit, index);
         }
-        connection.receiving = false;
+        (connection.receiving, connection.received_before) = (false, false);
         match fault.reason {
-            Reason::Cancelled => self.table.mark_dirty(index),
+            Reason::Cancelled => {
+                if connection.takes_what_is_there() {
+                    connection.draining = Draining::Bytes(0);
+                }
+                self.table.mark_dirty(index);
+            }
+            // Stopped for want of memory: what is there is still to be received.
+            Reason::NoMemory => self.table.mark_dirty(index),
             _ => self.end(kit, index, Ending::Error),
         }
     }
@@ -216,23 +223,13 @@ impl Services {
     /// A connection that was accepted during a drain has had its first request served.
     fn first_is_served(&mut self, index: u32) {
         if let Some(connection) = self.table.connections.at(index).filter(|connection| connection.draining == Draining::First) {
-            connection.draining = Draining::Bytes(0);
+            connection.draining = Draining::Rest;
         }
     }
 
+    /// Counts what was written to the box's output since the last time.
     fn count_call(&mut self, service: u16, busy: &mut Busy) {
-        let copied = std::mem::take(&mut busy.input.copied) + std::mem::take(&mut busy.output.copied);
-        let forwarded = std::mem::take(&mut busy.output.forwarded);
-        let tickets = std::mem::take(&mut busy.output.tickets_taken) as usize;
-        for (counter, by) in [
-            (ServiceCounter::BytesCopied, copied),
-            (ServiceCounter::BytesForwarded, forwarded),
-            (ServiceCounter::TicketsHeld, tickets),
-        ] {
-            if by > 0 {
-                self.table.count(service, counter, by);
-            }
-        }
+        busy.count(&self.table.services[service as usize].row);
     }
 
     /// Does what a service wants after a call.
@@ -380,14 +377,27 @@ impl Connection {
     /// Notes that bytes came: for the idle limit, and for a drain that waits for what was readable.
     fn note_arrival(&mut self, now: u64, bytes: usize) {
         self.active_at = now;
-        self.draining = match self.draining {
-            Draining::Bytes(left) => Draining::Bytes(left.saturating_sub(bytes)),
-            other => other,
-        };
+        if let Draining::Bytes(left) = self.draining
+            && !std::mem::take(&mut self.received_before)
+        {
+            self.draining = Draining::Bytes(left.saturating_sub(bytes));
+        }
     }
 }
 
 impl Busy {
+    /// Counts what calls have moved and taken since the last time.
+    pub(crate) fn count(&mut self, row: &ServiceRow) {
+        let copied = std::mem::take(&mut self.input.copied) + std::mem::take(&mut self.output.copied);
+        let forwarded = std::mem::take(&mut self.output.forwarded);
+        let tickets = std::mem::take(&mut self.output.tickets_taken) as usize;
+        if copied + forwarded + tickets > 0 {
+            row.add(ServiceCounter::BytesCopied, copied as u64);
+            row.add(ServiceCounter::BytesForwarded, forwarded as u64);
+            row.add(ServiceCounter::TicketsHeld, tickets as u64);
+        }
+    }
+
     /// Notes bytes of a record: from when it began its time and its rate are counted.
     fn note_record(&mut self, now: u64, bytes: usize) {
         if self.record_bytes == 0 {

@@ -1,7 +1,7 @@
 //! The monotonic clock.
 
 /// Nanoseconds of CLOCK_MONOTONIC (clock_gettime(2)).
-pub(crate) fn now() -> u64 {
+pub fn now() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid place for the answer.
     let answer = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };

@@ -26,7 +26,7 @@ mod testing;
 mod tuning;
 mod uring;
 
-pub use clock::wall_clock;
+pub use clock::{now as monotonic_nanoseconds, wall_clock};
 pub use epoll::EpollDriver;
 pub use errors::Error;
 pub use probes::Probes;

@@ -181,10 +181,12 @@ impl State {
         if !is_under_way(self) {
             return false;
         }
+        let starved = self.lanes[lane].counters.receives_starved;
         self.attempt_receive(lane, socket);
         self.attempt_receive_datagrams(lane, socket);
         if is_under_way(self) {
-            self.cancel_on_socket(lane, socket);
+            let is_starved = self.lanes[lane].counters.receives_starved > starved;
+            self.end_on_socket(lane, socket, if is_starved { Fault::of(Reason::NoMemory) } else { Fault::CANCELLED });
         }
         true
     }
@@ -211,15 +213,19 @@ impl State {
 
     /// Ends the receive or accept that is under way on a socket.
     fn cancel_on_socket(&mut self, lane: usize, socket: Socket) {
+        self.end_on_socket(lane, socket, Fault::CANCELLED);
+    }
+
+    fn end_on_socket(&mut self, lane: usize, socket: Socket, fault: Fault) {
         let Some(slot) = self.lanes[lane].sockets.get(socket) else { return };
-        let cancelled = match &mut slot.body {
-            Body::Listener { accept, .. } => accept.take().map(|asked| (asked, Outcome::Failed(Fault::CANCELLED))),
-            Body::Stream(at) => at.receive.take().map(|receiving| receiving.failed(Fault::CANCELLED)),
+        let ended = match &mut slot.body {
+            Body::Listener { accept, .. } => accept.take().map(|asked| (asked, Outcome::Failed(fault))),
+            Body::Stream(at) => at.receive.take().map(|receiving| receiving.failed(fault)),
             Body::Datagram { receive, .. } => {
-                receive.take().map(|(asked, batch)| (asked, Outcome::Arrived { batch, fault: Some(Fault::CANCELLED) }))
+                receive.take().map(|(asked, batch)| (asked, Outcome::Arrived { batch, fault: Some(fault) }))
             }
         };
-        if let Some((asked, outcome)) = cancelled {
+        if let Some((asked, outcome)) = ended {
             self.complete_cancelled(lane, asked, Some(socket), outcome);
         }
     }

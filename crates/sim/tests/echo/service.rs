@@ -284,7 +284,7 @@ fn received(connection: &mut Connection, outcome: Outcome) -> Found<()> {
             Ok(())
         }
         Outcome::Failed(fault) | Outcome::Filled { fault: Some(fault), .. } => {
-            connection.is_broken |= fault.reason != Reason::Cancelled;
+            connection.is_broken |= !matches!(fault.reason, Reason::Cancelled | Reason::NoMemory);
             Ok(())
         }
         other => Err(format!("a receive ended as {other:?}")),

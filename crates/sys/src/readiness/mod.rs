@@ -23,8 +23,8 @@ use crate::probes::Probes;
 use crate::table::{Key, Table};
 use crate::{errno, refuse, sockets, tuning};
 use corelane_seam::{
-    Arena, Bell, Bind, Chain, Completion, Datagrams, Driver, DriverCounters, Fault, Handle, Lease, Listen, Op, Outcome, Socket,
-    Tuning, Wait,
+    Arena, Bell, Bind, Chain, Completion, Datagrams, Driver, DriverCounters, Fault, Handle, Lease, Listen, Op, Outcome, Reason,
+    Socket, Tuning, Wait,
 };
 use endpoint::{Endpoint, Kind, List, Place, Receiving, Sending};
 use source::{BELL, Copies, Source};
@@ -179,7 +179,7 @@ impl<S: Source> ReadinessDriver<S> {
 
     /// Asks the kernel for events and serves what they make ready, until something has completed or the wait is over.
     fn look_and_serve(&mut self, wait: Wait, at_most: usize, budget: &mut Budget, completions: &mut Vec<Completion>) {
-        let first = completions.len();
+        let (first, starved) = (completions.len(), self.counters.receives_starved);
         self.since_look = 0;
         loop {
             assert!(wait == Wait::No || self.ready.is_empty(), "no wait while there is something to serve");
@@ -187,7 +187,8 @@ impl<S: Source> ReadinessDriver<S> {
             self.take_ended(completions);
             self.serve_ready(budget, completions);
             assert!(self.ready.is_empty() || budget.is_spent(), "who is ready is served as long as the budget lasts");
-            if over || completions.len() > first {
+            // Who finds no memory ends the wait once, so that the lane can say so before it sleeps.
+            if over || completions.len() > first || self.counters.receives_starved > starved {
                 break;
             }
         }
@@ -259,15 +260,19 @@ impl<S: Source> ReadinessDriver<S> {
 
     /// Ends the receive under way, if there is one, as cancelled.
     fn cancel_receive(&mut self, key: Key, completions: &mut Vec<Completion>) {
+        self.end_receive_with(key, Fault::CANCELLED, completions);
+    }
+
+    /// Ends the receive under way, if there is one, for this reason.
+    fn end_receive_with(&mut self, key: Key, fault: Fault, completions: &mut Vec<Completion>) {
         let Some(endpoint) = self.endpoints.get_mut(key) else { return };
         let receiving = std::mem::replace(&mut endpoint.receiving, Receiving::Nothing);
         let handle = endpoint.receive_handle;
-        let fault = Some(Fault::CANCELLED);
         let outcome = match receiving {
             Receiving::Nothing => return,
-            Receiving::Connections | Receiving::Bytes => Outcome::Failed(Fault::CANCELLED),
-            Receiving::BytesInto(held) => Outcome::Filled { lease: self.held_lease(held).0, fault },
-            Receiving::Datagrams(held) => Outcome::Arrived { batch: self.held_batch(held), fault },
+            Receiving::Connections | Receiving::Bytes => Outcome::Failed(fault),
+            Receiving::BytesInto(held) => Outcome::Filled { lease: self.held_lease(held).0, fault: Some(fault) },
+            Receiving::Datagrams(held) => Outcome::Arrived { batch: self.held_batch(held), fault: Some(fault) },
         };
         self.leave_list(key);
         assert!(self.endpoints.at(key.index).place == Place::Nowhere);
@@ -285,7 +290,8 @@ impl<S: Source> ReadinessDriver<S> {
         let before = completions.len();
         self.serve(key, &mut budget, completions);
         assert!(completions.len() <= before + 1, "a receive ends once");
-        self.cancel_receive(key, completions);
+        let starved = self.endpoints.at(key.index).place == Place::Starved;
+        self.end_receive_with(key, if starved { Fault::of(Reason::NoMemory) } else { Fault::CANCELLED }, completions);
     }
 
     fn close(&mut self, handle: Handle, key: Key, reset: bool, completions: &mut Vec<Completion>) {
