@@ -16,9 +16,6 @@ pub trait Kind: Driver + Sized {
     /// What is of no use to it, as a set of the features above.
     const USELESS: u8;
 
-    /// As in [`Rig`].
-    const CANNOT: &'static [(&'static str, &'static str)];
-
     fn new(arena: Arena, tuning: Tuning, probes: Probes) -> Self;
 
     fn probes(&self) -> Probes;
@@ -26,7 +23,6 @@ pub trait Kind: Driver + Sized {
 
 impl Kind for EpollDriver {
     const USELESS: u8 = NO_NO_IOWAIT;
-    const CANNOT: &'static [(&'static str, &'static str)] = &[];
 
     fn new(arena: Arena, tuning: Tuning, probes: Probes) -> Self {
         EpollDriver::new(arena, tuning, probes).unwrap()
@@ -39,8 +35,6 @@ impl Kind for EpollDriver {
 
 impl Kind for UringDriver {
     const USELESS: u8 = NO_PWAIT2;
-    const CANNOT: &'static [(&'static str, &'static str)] =
-        &[("urgent_data_hides_nothing", "a ring tells of urgent data with each arrival, so it is not asked")];
 
     fn new(arena: Arena, tuning: Tuning, probes: Probes) -> Self {
         UringDriver::new(arena, tuning, probes).unwrap()
@@ -68,7 +62,7 @@ pub struct LinuxRig<D, const OFF: u8> {
 }
 
 impl<D: Kind, const OFF: u8> Rig for LinuxRig<D, OFF> {
-    const CANNOT: &'static [(&'static str, &'static str)] = D::CANNOT;
+    const CANNOT: &'static [(&'static str, &'static str)] = &[];
 
     fn new(tuning: Tuning, memory: usize) -> Self {
         let arenas = [(); 2].map(|()| Arena::new(memory).unwrap());
