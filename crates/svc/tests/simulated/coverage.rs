@@ -22,7 +22,7 @@ fn all_models(seed: u64) -> Vec<Report> {
 #[test]
 fn every_fault_happens_somewhere() {
     let mut all = FaultCounts::default();
-    (0..10).flat_map(all_models).for_each(|report| all.add(&report.faults));
+    (0..30).flat_map(all_models).for_each(|report| all.add(&report.faults));
     for kind in FaultKind::ALL {
         println!("{kind:?}: {}", all.of(kind));
     }

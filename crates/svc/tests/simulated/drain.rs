@@ -191,12 +191,12 @@ fn what_was_readable_is_answered() {
 
 #[test]
 fn what_was_readable_is_answered_under_mild_faults() {
-    runs(200, |seed| Case::new(mild(seed)));
+    runs(500, |seed| Case::new(mild(seed)));
 }
 
 #[test]
 fn what_has_completed_late_is_answered() {
-    runs(50, |_| Case::new(Faults { late_completion: 300, ..Faults::none() }));
+    runs(500, |_| Case::new(Faults { late_completion: 300, ..Faults::none() }));
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn what_waits_is_served() {
 
 #[test]
 fn what_waits_is_served_under_mild_faults() {
-    runs(200, |seed| Case::crowded(mild(seed)));
+    runs(500, |seed| Case::crowded(mild(seed)));
 }
 
 #[test]

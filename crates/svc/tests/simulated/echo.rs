@@ -58,7 +58,7 @@ fn echo_is_byte_exact_without_faults() {
 
 #[test]
 fn echo_is_byte_exact_under_every_fault() {
-    for_seeds(500, |seed| {
+    for_seeds(1_000, |seed| {
         run(seed, Faults::all(seed), 30, 3_000, None);
     });
 }

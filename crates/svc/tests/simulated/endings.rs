@@ -284,3 +284,20 @@ fn one_of_a_pair_that_lingers_goes_on_when_the_other_ends() {
     assert_eq!(stage.last_ending(), Some(Ending::Completed));
     stage.close();
 }
+
+#[test]
+fn a_timer_does_not_disturb_what_the_service_waits_for() {
+    let mut stage = Stage::new(Limits::default());
+    let peer = stage.rig.connect(1);
+    stage.rig.wait(MS);
+    assert_eq!(stage.rig.ask(&peer, "after 6 say tick\nfill 10\nabc"), "");
+    assert_eq!(stage.rig.hear(&peer), "tick\n");
+    assert_eq!(stage.rig.ask(&peer, "defghijsay on\n"), "filled 10 1015\non\n");
+    assert_eq!(stage.rig.ask(&peer, "after 6 say tick\nneed 12\nsay 1\n"), "");
+    assert_eq!(stage.rig.hear(&peer), "tick\n");
+    assert_eq!(stage.rig.ask(&peer, "say"), "", "fewer bytes than it needs");
+    assert_eq!(stage.rig.ask(&peer, " 2\n"), "1\n2\n");
+    peer.close();
+    stage.rig.wait(MS);
+    stage.close();
+}

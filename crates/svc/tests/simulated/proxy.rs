@@ -230,7 +230,8 @@ fn a_client_that_breaks_off_while_the_way_opens_leaves_nothing_behind() {
             rig.wait(1_000);
         }
         peer.reset();
-        rig.wait(10 * MS);
+        // Where the way was open already, its end lingers: nobody plays the server here.
+        rig.wait(3 * S);
         assert_eq!((rig.connections(), sessions.get()), (0, 0));
         let done = rig.count(C::Connects) + rig.count(C::ConnectsFailed) + rig.count(C::Accepts);
         assert_eq!(endings(&rig, 0), done);
