@@ -55,7 +55,7 @@ fn place(address: SocketAddr) -> (String, String) {
 
 fn socat_gets_its_bytes_back(driver: Driver) {
     let test = "clients::socat_gets_its_bytes_back";
-    if !have(test, &["socat"]) {
+    if !have(&driver.case(test), &["socat"]) {
         return;
     }
     let Some(server) = driver.start(test, &[TCP, UDP]) else { return };
@@ -69,7 +69,7 @@ fn socat_gets_its_bytes_back(driver: Driver) {
 
 fn netcat_gets_its_bytes_back(driver: Driver) {
     let test = "clients::netcat_gets_its_bytes_back";
-    if !have(test, &["nc"]) {
+    if !have(&driver.case(test), &["nc"]) {
         return;
     }
     let Some(server) = driver.start(test, &[TCP, UDP]) else { return };
@@ -122,7 +122,7 @@ asyncio.run(asyncio.wait_for(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]
 
 fn asyncio_gets_its_bytes_back(driver: Driver) {
     let test = "clients::asyncio_gets_its_bytes_back";
-    if !have(test, &["python3"]) {
+    if !have(&driver.case(test), &["python3"]) {
         return;
     }
     let Some(server) = driver.start(test, &[TCP, UDP]) else { return };

@@ -47,6 +47,12 @@ impl Driver {
         if self == Self::Epoll { "epoll" } else { "uring" }
     }
 
+    /// The whole name of the test of this driver, of `MODULE::TEST`.
+    pub fn case(self, test: &str) -> String {
+        let (module, test) = test.split_once("::").expect("the test has a module");
+        format!("{module}::on_{}::{test}", self.name())
+    }
+
     /// Starts a server on this driver; none, and the test is skipped by name, where the machine refuses the driver.
     pub fn start(self, test: &str, arguments: &[&str]) -> Option<Server> {
         self.start_under(test, &[], arguments)
@@ -59,7 +65,7 @@ impl Driver {
             return Some(server);
         }
         let why = format!("{} is refused here: {}", self.name(), server.notes.join("; "));
-        skip(&format!("{test}::on_{}", self.name()), &why);
+        skip(&self.case(test), &why);
         None
     }
 }

@@ -27,7 +27,7 @@ const AS_ORDINARY_USER: [&str; 6] =
 
 /// A server of an ordinary user, run by `wrapper`; none, and the test is skipped by name, where that cannot be.
 fn of_an_ordinary_user(driver: Driver, test: &str, wrapper: &[&str]) -> Option<Server> {
-    if !is_root(test) || !have(test, &["setpriv", "prlimit"]) {
+    if !is_root(&driver.case(test)) || !have(&driver.case(test), &["setpriv", "prlimit"]) {
         return None;
     }
     let folder = Arc::new(Scratch::new());
@@ -65,7 +65,7 @@ fn has_five_hundred(server: &Server) {
 
 fn own_descriptors_give_each_lane_the_limit(driver: Driver) {
     let test = "confined::own_descriptors_give_each_lane_the_limit";
-    if !have(test, &["prlimit"]) {
+    if !have(&driver.case(test), &["prlimit"]) {
         return;
     }
     let arguments = ["--lanes", "2", TCP];
@@ -75,7 +75,7 @@ fn own_descriptors_give_each_lane_the_limit(driver: Driver) {
 
 fn without_own_descriptors_all_lanes_share_the_limit(driver: Driver) {
     let test = "confined::without_own_descriptors_all_lanes_share_the_limit";
-    if !have(test, &["prlimit"]) {
+    if !have(&driver.case(test), &["prlimit"]) {
         return;
     }
     let Some(server) = driver.start_under(test, &["prlimit", "--nofile=320"], &["--lanes", "2", "--share-descriptors", TCP])

@@ -161,7 +161,7 @@ fn echo_on_each(streams: &mut [TcpStream]) {
 
 fn ten_thousand_connects_at_once_are_answered(driver: Driver) {
     let test = "faults::ten_thousand_connects_at_once_are_answered";
-    if !descriptors(test, 10_000) {
+    if !descriptors(&driver.case(test), 10_000) {
         return;
     }
     let Some(server) = driver.start(test, &[TCP]) else { return };
@@ -174,7 +174,7 @@ fn ten_thousand_connects_at_once_are_answered(driver: Driver) {
 
 fn ten_thousand_idle_connections_cost_little(driver: Driver) {
     let test = "faults::ten_thousand_idle_connections_cost_little";
-    if !descriptors(test, 10_000) {
+    if !descriptors(&driver.case(test), 10_000) {
         return;
     }
     let Some(server) = driver.start(test, &[TCP]) else { return };
@@ -202,7 +202,7 @@ fn is_answered(stream: &TcpStream) -> bool {
 
 fn without_descriptors_connections_wait(driver: Driver) {
     let test = "faults::without_descriptors_connections_wait";
-    if !have(test, &["prlimit"]) {
+    if !have(&driver.case(test), &["prlimit"]) {
         return;
     }
     let Some(server) = driver.start_under(test, &["prlimit", "--nofile=64"], &["--lanes", "1", TCP]) else { return };
