@@ -106,7 +106,7 @@ fn defaults() -> Vec<String> {
     let hosts = ["127.0.0.1", "[::1]"];
     let usable = |host: &&str| corelane::can_listen(&format!("udp://{host}:0"));
     let places = |host: &str| [format!("echo=tcp://{host}:{DEFAULT_PORT}"), format!("echo=udp://{host}:{DEFAULT_PORT}")];
-    hosts.into_iter().filter(usable).flat_map(|host| places(host)).collect()
+    hosts.into_iter().filter(usable).flat_map(places).collect()
 }
 
 fn add(lanes: Lanes, text: &str, reflect: bool) -> Result<Lanes> {

@@ -287,10 +287,10 @@ impl Plan {
     }
 
     fn into_lane<D: Driver>(self, mut driver: D, arena: Arena) -> Result<Lane<D, Services>, Error> {
-        if self.own_descriptors {
-            if let Err(error) = own_descriptors() {
-                eprintln!("lane {}: no descriptor table of its own ({error}): it shares the limit with the others", self.lane);
-            }
+        if self.own_descriptors
+            && let Err(error) = own_descriptors()
+        {
+            eprintln!("lane {}: no descriptor table of its own ({error}): it shares the limit with the others", self.lane);
         }
         let mut services = Services::new(self.connections_max);
         for (served, row) in self.served.iter().zip(self.rows) {

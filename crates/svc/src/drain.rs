@@ -12,6 +12,9 @@ use corelane_watch::ServiceCounter;
 
 /// How long a listener is kept after the last connection was accepted from it: handshakes under way end within.
 const SETTLE: u64 = SECOND / 20;
+/// After how long of accepting without a pause whoever comes must have come after the order: the system may not let us
+/// refuse them (without CAP_NET_ADMIN it allows no filter on a listening socket).
+const NEWCOMERS: u64 = SECOND / 5;
 /// How often the listeners are looked at until then.
 const LOOK: u64 = SECOND / 100;
 
@@ -22,7 +25,7 @@ impl Services {
         let limit = self.table.services.iter().map(|state| state.limits.drain_limit).max().unwrap_or(0);
         self.drain_deadline = now.saturating_add(limit);
         for listener in &mut self.table.listeners {
-            (listener.accepted_at, listener.starved) = (now, false);
+            (listener.accepted_at, listener.free_since, listener.starved) = (now, now, false);
             if let Some(socket) = listener.socket {
                 driver.refuse_new(socket);
             }
@@ -74,9 +77,10 @@ impl Services {
         let accepts = self.table.has_room(service) && self.table.services[service as usize].waiting.is_empty();
         let listener = &mut self.table.listeners[index];
         if !accepts || listener.starved || !listener.accepting {
-            listener.accepted_at = now;
+            (listener.accepted_at, listener.free_since) = (now, now);
         }
-        now >= listener.accepted_at.saturating_add(SETTLE)
+        let is_quiet = now >= listener.accepted_at.saturating_add(SETTLE);
+        is_quiet || now >= listener.free_since.saturating_add(NEWCOMERS)
     }
 
     fn close_listener(&mut self, kit: &mut Kit, index: usize) {

@@ -82,6 +82,7 @@ impl Services {
             accepting: false,
             starved: false,
             accepted_at: 0,
+            free_since: 0,
             closing: false,
         });
         driver.local_address(socket).map_err(|fault| Error::Listen { address, fault })

@@ -215,6 +215,7 @@ impl Services {
             self.first_is_served(index);
         }
         match next {
+            Some(Next::Continue) if !receives => {} // what a receive asked for stands
             Some(next) => self.obey(kit, index, next),
             None => self.end(kit, index, Ending::Aborted),
         }

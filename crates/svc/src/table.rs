@@ -35,6 +35,8 @@ pub(crate) struct Listener {
     pub(crate) starved: bool,
     /// When the last connection was accepted during a drain.
     pub(crate) accepted_at: u64,
+    /// Since when, in a drain, it could accept without a pause.
+    pub(crate) free_since: u64,
     pub(crate) closing: bool,
 }
 

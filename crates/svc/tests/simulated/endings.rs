@@ -293,7 +293,7 @@ fn a_timer_does_not_disturb_what_the_service_waits_for() {
     assert_eq!(stage.rig.ask(&peer, "after 6 say tick\nfill 10\nabc"), "");
     assert_eq!(stage.rig.hear(&peer), "tick\n");
     assert_eq!(stage.rig.ask(&peer, "defghijsay on\n"), "filled 10 1015\non\n");
-    assert_eq!(stage.rig.ask(&peer, "after 6 say tick\nneed 12\nsay 1\n"), "");
+    assert_eq!(stage.rig.ask(&peer, "after 6 say tick\nneed 6\nsay 1\n"), "");
     assert_eq!(stage.rig.hear(&peer), "tick\n");
     assert_eq!(stage.rig.ask(&peer, "say"), "", "fewer bytes than it needs");
     assert_eq!(stage.rig.ask(&peer, " 2\n"), "1\n2\n");
