@@ -92,6 +92,8 @@ impl Services {
         connection.socket = Some(socket);
         if connection.phase == Phase::Ended {
             // It was given up before it was open; now there is a socket to close.
+            let service = connection.service;
+            self.table.count(service, ServiceCounter::ConnectsFailed, 1);
             let handle = self.table.handle(class::CONNECTION, index);
             return kit.submit(handle, Op::Close { socket, reset: true });
         }
