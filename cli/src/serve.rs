@@ -1,4 +1,5 @@
 //! `corelane serve`: starts the built-in services, one lane per core.
+#![expect(rustdoc::broken_intra_doc_links, reason = "these comments are the help text, where brackets are part of addresses")]
 
 use anyhow::{Result, bail};
 use corelane::{DriverChoice, Lanes, Limits, Running, Signals, Transport, Url};
