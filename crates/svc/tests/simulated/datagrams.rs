@@ -229,7 +229,7 @@ fn a_panic_is_counted_and_the_socket_lives_on() {
 #[test]
 fn a_drain_answers_what_was_readable() {
     for_seeds(150, |seed| {
-        let quiet = Faults { no_memory: 0, datagram_loss: 0, datagram_duplicate: 0, datagram_reorder: 0, ..Faults::all(seed) };
+        let quiet = Faults { datagram_loss: 0, datagram_duplicate: 0, datagram_reorder: 0, ..Faults::all(seed) };
         let world = World::new(seed, if seed % 3 == 0 { Faults::none() } else { quiet });
         let mut rig = rig(&world, 2, [10, 0, 0, 1]);
         let mut shouters = Shouters((0..4).map(|number| Shouter::new(&world, number)).collect());
