@@ -1,7 +1,7 @@
 //! Which parts of an arena are free: a binary buddy allocator over unit numbers, without touching the memory itself.
 //!
-//! Blocks are powers of two of `UNIT` bytes. A freed block is *not* merged at once: it goes on top of its order's
-//! list, so that the next request of that size gets the memory that is still in the cache. Merging happens when a
+//! Blocks are powers of two of `UNIT` bytes. A freed block is *not* merged at once: it goes on a short stack of its
+//! size, so that the next request of that size gets the memory that is still in the cache. Merging happens when a
 //! request would fail otherwise. (Knuth, The Art of Computer Programming 1, section 2.5.)
 
 /// Bytes of the smallest block.
@@ -23,10 +23,20 @@ enum Field {
     Order,
 }
 
+/// Blocks of one size that were freed last, kept out of the lists: taking one back is a pop.
+const HOT_MAX: usize = 16;
+
+#[derive(Clone, Copy)]
+struct Hot {
+    units: [u32; HOT_MAX],
+    count: usize,
+}
+
 pub(crate) struct Buddy {
     /// Four words a unit, only those of a block's first unit are in use; zeroed lazily by the operating system.
     fields: Vec<[u32; 4]>,
     heads: [u32; ORDERS],
+    hot: [Hot; ORDERS],
     used_units: u32,
     peak_units: u32,
     /// Whether anything was freed since the last merge: otherwise another merge cannot help.
@@ -40,6 +50,7 @@ impl Buddy {
         let mut buddy = Self {
             fields: vec![[0; 4]; units as usize],
             heads: [NONE; ORDERS],
+            hot: [Hot { units: [0; HOT_MAX], count: 0 }; ORDERS],
             used_units: 0,
             peak_units: 0,
             merge_may_help: false,
@@ -67,7 +78,7 @@ impl Buddy {
 
     /// Takes a block of `order` with one reference; none when memory is used up.
     pub(crate) fn take(&mut self, order: usize) -> Option<u32> {
-        let found = self.split_down(order).or_else(|| {
+        let found = self.take_hot(order).or_else(|| self.split_down(order)).or_else(|| {
             self.merge();
             self.split_down(order)
         })?;
@@ -80,6 +91,9 @@ impl Buddy {
 
     /// Whether a block of `order` could be taken now.
     pub(crate) fn has(&mut self, order: usize) -> bool {
+        if self.hot[order].count > 0 {
+            return true;
+        }
         if self.heads[order..].iter().all(|&head| head == NONE) {
             self.merge();
         }
@@ -107,7 +121,31 @@ impl Buddy {
             let order = self.get(unit, Field::Order) as usize;
             self.used_units -= 1 << order;
             self.merge_may_help = true;
-            self.link(unit, order);
+            self.give_hot(unit, order);
+        }
+    }
+
+    fn take_hot(&mut self, order: usize) -> Option<u32> {
+        let hot = &mut self.hot[order];
+        hot.count = hot.count.checked_sub(1)?;
+        Some(hot.units[hot.count])
+    }
+
+    fn give_hot(&mut self, unit: u32, order: usize) {
+        let hot = &mut self.hot[order];
+        if hot.count == HOT_MAX {
+            return self.link(unit, order);
+        }
+        hot.units[hot.count] = unit;
+        hot.count += 1;
+    }
+
+    /// Puts the blocks that were freed last into the lists, where they can be merged.
+    fn cool(&mut self) {
+        for order in 0..ORDERS {
+            while let Some(unit) = self.take_hot(order) {
+                self.link(unit, order);
+            }
         }
     }
 
@@ -127,6 +165,7 @@ impl Buddy {
         if !std::mem::take(&mut self.merge_may_help) {
             return;
         }
+        self.cool();
         for order in 0..ORDERS - 1 {
             let mut unit = self.heads[order];
             while unit != NONE {

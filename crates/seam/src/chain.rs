@@ -151,7 +151,10 @@ impl Chain {
     /// Moves all segments of `other` behind these; `other` keeps its storage.
     pub fn append(&mut self, other: &mut Chain) {
         self.length += std::mem::take(&mut other.length);
-        self.segments.append(&mut other.segments);
+        // One by one: the usual chain has one, and moving that costs less than moving a range.
+        while let Some(segment) = other.segments.pop_front() {
+            self.segments.push_back(segment);
+        }
     }
 
     /// Removes and returns the first segment.
@@ -190,7 +193,10 @@ impl Chain {
 
     /// Moves the first `bytes` (or all, if there are fewer) to the end of `to`, without copying them.
     pub fn move_to(&mut self, bytes: usize, to: &mut Chain) {
-        let mut left = bytes.min(self.length);
+        if bytes >= self.length {
+            return to.append(self);
+        }
+        let mut left = bytes;
         while left > 0 {
             let Some(front) = self.segments.front_mut() else { break };
             let part =

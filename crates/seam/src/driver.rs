@@ -18,13 +18,16 @@ pub enum Wait {
     Forever,
 }
 
+/// Receives that one [`Driver::collect`] hands out at the most, however little each brings.
+pub const RECEIVES_PER_CYCLE: usize = 16;
+
 /// How a driver uses the lane's memory and descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuning {
     /// Bytes of the block that one receive is given. Default 64 KiB.
     pub receive_bytes: usize,
-    /// Bytes of receive blocks handed out by one [`Driver::collect`]: the set that cycles, so it should fit in the
-    /// CPU's second-level cache. Default 256 KiB.
+    /// Bytes received by one [`Driver::collect`], where each receive counts for at least a 16th: the set that cycles, so it
+    /// should fit in the CPU's second-level cache. Default 256 KiB.
     pub receive_cycle_bytes: usize,
     /// Bytes of the block for one receive of datagrams; shared by up to [`BATCH_MAX`](crate::BATCH_MAX) of them. Default 1 MiB.
     pub datagram_bytes: usize,

@@ -20,7 +20,7 @@ mod operation;
 pub use bell::Bell;
 pub use chain::{Chain, FilePart, Segment};
 pub use datagram::{Arrival, BATCH_MAX, DATAGRAM_BYTES_MAX, Datagrams, TRAIN_DATAGRAMS_MAX, Train, Trains};
-pub use driver::{Driver, DriverCounters, Tuning, Wait};
+pub use driver::{Driver, DriverCounters, RECEIVES_PER_CYCLE, Tuning, Wait};
 pub use error::{Error, Fault, Reason};
 pub use handle::{File, Handle, Socket};
 pub use lease::{Arena, LEASE_BYTES_MAX, Lease, Shared};

@@ -3,7 +3,8 @@
 use crate::bench::{Bench, MEMORY, chain_of, copy_to_chain, leaked, pattern};
 use crate::rig::{Rig, Side};
 use corelane_seam::{
-    Chain, Fault, FilePart, Listen, Op, OpenOptions, Outcome, Reason, Segment, Shared, StreamOptions, Tuning, Wait,
+    Chain, Fault, FilePart, Listen, Op, OpenOptions, Outcome, RECEIVES_PER_CYCLE, Reason, Segment, Shared, StreamOptions, Tuning,
+    Wait,
 };
 use std::net::SocketAddr;
 
@@ -298,7 +299,7 @@ pub fn echoes_cycle_through_little_memory<R: Rig>() {
         assert!(bench.receive_all(Side::Client, client, expected[number].len()) == *expected[number]);
     }
     let peak = bench.rig.arena(Side::Server).peak();
-    assert!(peak <= tuning.receive_cycle_bytes + 2 * tuning.receive_bytes, "{peak}");
+    assert!(peak <= (RECEIVES_PER_CYCLE + 2) * tuning.receive_bytes, "{peak}");
     bench.finish();
 }
 
@@ -316,7 +317,7 @@ pub fn one_collect_hands_out_a_bounded_cycle<R: Rig>() {
         let before = bench.rig.arena(Side::Server).used();
         let found = bench.collect(Side::Server, Wait::No, usize::MAX);
         let taken = bench.rig.arena(Side::Server).used() - before;
-        assert!(taken <= tuning.receive_cycle_bytes, "{taken}");
+        assert!(taken <= RECEIVES_PER_CYCLE * tuning.receive_bytes, "{taken}");
         idle = if found == 0 { idle + 1 } else { 0 };
         assert!(idle < 1000, "30 receives have something to receive");
         if found == 0 {

@@ -6,7 +6,7 @@ use super::{Budget, Held, ReadinessDriver};
 use crate::sockets;
 use crate::stream::{self, Received};
 use crate::table::Key;
-use corelane_seam::{Chain, Completion, Fault, Handle, Lease, Outcome, StreamOptions};
+use corelane_seam::{Chain, Completion, Fault, Handle, Lease, Outcome, RECEIVES_PER_CYCLE, StreamOptions};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -103,8 +103,9 @@ impl<S: Source> ReadinessDriver<S> {
         let received = self.receive_once(key, &mut lease, bytes);
         let outcome = match received {
             Received::Nothing => return,
-            Received::Bytes(_) => {
-                budget.cycle_bytes = budget.cycle_bytes.saturating_sub(bytes);
+            Received::Bytes(arrived) => {
+                let least = self.tuning.receive_cycle_bytes / RECEIVES_PER_CYCLE;
+                budget.cycle_bytes = budget.cycle_bytes.saturating_sub(arrived.max(least));
                 Outcome::Received(lease.share())
             }
             Received::End => Outcome::EndOfStream,
