@@ -5,6 +5,7 @@ mod serve;
 mod stat;
 
 use clap::{Parser, Subcommand};
+use std::fmt;
 use std::process::ExitCode;
 
 /// Per-core network services: one lane per core.
@@ -33,12 +34,30 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("corelane: {error:#}");
-            ExitCode::from(if error.downcast_ref::<corelane::Error>().is_some_and(is_late) { 1 } else { USAGE })
+            if error.is::<Late>() { ExitCode::FAILURE } else { ExitCode::from(USAGE) }
         }
     }
 }
 
-/// Whether the error came while serving, rather than before.
-fn is_late(error: &corelane::Error) -> bool {
-    matches!(error, corelane::Error::LanePanicked { .. })
+/// What went wrong after all was as asked.
+struct Late(String);
+
+impl Late {
+    fn of(what: &str, error: impl fmt::Display) -> Self {
+        Self(format!("{what}: {error}"))
+    }
 }
+
+impl fmt::Debug for Late {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for Late {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Late {}

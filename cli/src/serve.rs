@@ -1,6 +1,7 @@
 //! `corelane serve`: starts the built-in services, one lane per core.
 #![expect(rustdoc::broken_intra_doc_links, reason = "these comments are the help text, where brackets are part of addresses")]
 
+use crate::Late;
 use anyhow::{Result, bail};
 use corelane::{DriverChoice, Lanes, Limits, Running, Signals, Transport, Url};
 use corelane_echo::{Answer, DEFAULT_PORT, Echo, EchoDatagrams};
@@ -28,7 +29,7 @@ pub struct Arguments {
     /// Microseconds that a lane goes on looking for work before it sleeps
     #[arg(long, value_name = "US", default_value_t = 0)]
     spin: u64,
-    /// Share ports with other processes that share them too
+    /// Share ports with other processes of this user whose sockets allow it
     #[arg(long)]
     join: bool,
     /// Let [::] take IPv6 only
@@ -60,8 +61,8 @@ fn indented(text: &str) -> String {
 pub fn run(arguments: Arguments) -> Result<()> {
     let signals = Signals::block()?;
     let running = lanes(arguments)?.start()?;
-    announce(&running)?;
-    running.run_until_told(signals)?;
+    announce(&running).map_err(|error| Late::of("writing to standard output", error))?;
+    running.run_until_told(signals).map_err(|error| Late::of("serving", error))?;
     Ok(())
 }
 
@@ -145,7 +146,7 @@ fn answer(url: &Url, reflect: bool) -> Result<Answer> {
 }
 
 /// Says what listens where, on what, and then that it is ready.
-fn announce(running: &Running) -> Result<()> {
+fn announce(running: &Running) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     for place in running.places() {
         writeln!(out, "{} {}", place.service, place.url)?;

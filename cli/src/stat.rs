@@ -1,5 +1,6 @@
 //! `corelane stat`: what the lanes of running processes count, read from their pages.
 
+use crate::Late;
 use anyhow::{Result, bail};
 use corelane::watch::{Detail, Liveness, PageFile, Reader, RunDirectory, Snapshot, json, list, text};
 use std::io::Write;
@@ -19,7 +20,7 @@ pub struct Arguments {
     /// Counters that are zero too
     #[arg(long)]
     all: bool,
-    /// Print again every so many seconds, with rates, until interrupted
+    /// Print again every so many seconds, with rates, until interrupted or nobody runs any more
     #[arg(long, value_name = "SECONDS")]
     every: Option<f64>,
 }
@@ -51,7 +52,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             print(&shown, arguments)?;
             *before = Some(now);
         }
-        match pause {
+        match pause.filter(|_| readers.iter().any(|reader| reader.liveness() != Liveness::Dead)) {
             Some(pause) => std::thread::sleep(pause),
             None => return Ok(()),
         }
@@ -91,6 +92,6 @@ fn print(snapshot: &Snapshot, arguments: &Arguments) -> Result<()> {
     let words = if arguments.json { json(snapshot) } else { text(snapshot, detail) };
     match writeln!(std::io::stdout(), "{}", words.trim_end()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
-        other => Ok(other?),
+        other => other.map_err(|error| Late::of("writing to standard output", error).into()),
     }
 }

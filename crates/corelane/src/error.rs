@@ -5,7 +5,8 @@ use std::fmt;
 use std::io;
 
 /// Why the lanes could not be started.
-#[derive(Debug)]
+///
+/// Its `Debug` form is its message, so that a `main` which returns it says what a user can act on.
 #[non_exhaustive]
 pub enum Error {
     /// The caller's URL cannot be read.
@@ -65,6 +66,11 @@ pub enum Error {
         /// Its answer.
         error: io::Error,
     },
+    /// The user's code that builds the services on a lane panicked; the panic's own words are on standard error.
+    Build {
+        /// Which lane.
+        lane: usize,
+    },
     /// A lane ended with a panic: a broken invariant of Corelane itself.
     LanePanicked {
         /// Which lane.
@@ -86,10 +92,17 @@ impl fmt::Display for Error {
             Self::Memory(error) => error.fmt(f),
             Self::Page(error) => error.fmt(f),
             Self::System { what, error } => write!(f, "{what}: {error}"),
+            Self::Build { lane } => write!(f, "building the services of lane {lane} panicked: see the message above"),
             Self::LanePanicked { lane } => {
                 write!(f, "lane {lane} ended with a panic; this is an error in Corelane, please report it")
             }
         }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

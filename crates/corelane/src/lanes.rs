@@ -88,7 +88,8 @@ impl Lanes {
         self
     }
 
-    /// Share ports with other processes that share them too; otherwise a port that is served already is refused.
+    /// Share ports with other processes of this user whose sockets allow it, as those of a server with several lanes do;
+    /// otherwise a port that is served already is refused.
     pub fn join(mut self, join: bool) -> Self {
         self.join = join;
         self
@@ -120,13 +121,13 @@ impl Lanes {
         self
     }
 
-    /// Budgets, memory and bounds of each lane. Sets the spin time too.
+    /// Budgets, memory, spin time and bounds of each lane, all at once: what was set singly before is replaced.
     pub fn lane_settings(mut self, settings: LaneSettings) -> Self {
         self.settings = settings;
         self
     }
 
-    /// Connections of all services that one lane has at once.
+    /// Connections of all services that one lane has at once; by default [`LANE_CONNECTIONS_MAX`](crate::LANE_CONNECTIONS_MAX).
     pub fn connections_max(mut self, connections: u32) -> Self {
         self.connections_max = connections;
         self

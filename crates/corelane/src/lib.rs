@@ -10,13 +10,13 @@ mod lanes;
 mod run;
 mod url;
 
-pub use corelane_lane::{LaneSettings, Message};
+pub use corelane_lane::LaneSettings;
 pub use corelane_seam::{
-    Arena, Arrival, Chain, DATAGRAM_BYTES_MAX, Datagrams, Fault, File, FilePart, Interest, LEASE_BYTES_MAX, Lease, OpenOptions,
+    Arena, Arrival, Chain, DATAGRAM_BYTES_MAX, Datagrams, Error as ArenaError, Fault, File, FilePart, Interest, LEASE_BYTES_MAX, Lease, OpenOptions,
     Outcome, Reason, Segment, Shared, StreamOptions, TRAIN_DATAGRAMS_MAX,
 };
 pub use corelane_svc::{
-    ConnectionId, Cx, DatagramService, Ending, Input, Limits, Next, Order, Output, Peer, Replies, SECOND, StreamService, Taken,
+    ConnectionId, Cx, DatagramService, Ending, Error as ServiceError, Input, LANE_CONNECTIONS_MAX, Limits, Next, Order, Output, Peer, Replies, SECOND, StreamService, Taken,
     Ticket, Transform, TransformError,
 };
 pub use corelane_sys::claim::Transport;

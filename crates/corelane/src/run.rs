@@ -13,6 +13,7 @@ use corelane_sys::signals::{Ringer, Signals, Wake};
 use corelane_sys::{EpollDriver, Probes, UringDriver, cpus};
 use corelane_watch::{Description, LaneName, LaneRow, Page, ProcessId, RunDirectory, ServiceName, ServiceRow};
 use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -85,6 +86,9 @@ pub fn can_listen(url: &str) -> bool {
 }
 
 pub(crate) fn start(lanes: Lanes) -> Result<Running, Error> {
+    if lanes.services.is_empty() {
+        return Err(Error::Setting { name: "services", why: "there is none to serve: add one".to_string() });
+    }
     raise_descriptor_limit();
     let cpus = plan_cpus(&lanes)?;
     let chosen = choose(lanes.driver)?;
@@ -100,14 +104,15 @@ pub(crate) fn start(lanes: Lanes) -> Result<Running, Error> {
     let gate = Arc::new(Gate::new(cpus.len() + 1));
     let report = Arc::new(Mutex::new(Vec::new()));
     let ended = Ended::default();
+    let rows: Vec<(LaneRow, Vec<ServiceRow>)> = (0..cpus.len()).map(|lane| rows_of(&page, lane, lanes.services.len())).collect::<Result<_, _>>()?;
     let mut running = Running { places, cpus, driver: chosen.kind, notes, page, control, threads: Vec::new(), ended };
-    for (lane, mesh) in Mesh::between(&running.control, settings.channel_messages).into_iter().enumerate() {
+    for ((lane, mesh), (row, rows)) in Mesh::between(&running.control, settings.channel_messages).into_iter().enumerate().zip(rows) {
         let plan = Plan {
             lane,
             control: running.control.clone(),
             mesh,
-            row: running.page.lane(lane)?,
-            rows: (0..lanes.services.len()).map(|service| running.page.service(lane, service)).collect::<Result<_, _>>()?,
+            row,
+            rows,
             served: lanes.services.clone(),
             places: running.places.clone(),
             settings,
@@ -136,6 +141,13 @@ pub(crate) fn start(lanes: Lanes) -> Result<Running, Error> {
     }
 }
 
+impl Place {
+    /// The address, with the port that the system chose if it was asked to.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
 impl Running {
     fn start_lane(&mut self, plan: Plan) -> Result<(), Error> {
         let (cpu, kind, ended) = (self.cpus[plan.lane], self.driver, self.ended.clone());
@@ -158,9 +170,6 @@ impl Running {
     }
 
     /// The address of the first place.
-    ///
-    /// # Panics
-    /// If no service was added.
     pub fn address(&self) -> SocketAddr {
         self.places[0].address
     }
@@ -265,7 +274,11 @@ impl Plan {
         if !gate.pass() {
             return;
         }
-        let lane = made.and_then(|(driver, arena)| self.into_lane(driver, arena));
+        let number = self.lane;
+        // The user's own code builds the services; its panic must not leave the others waiting.
+        let lane = made.and_then(|(driver, arena)| {
+            catch_unwind(AssertUnwindSafe(|| self.into_lane(driver, arena))).unwrap_or(Err(Error::Build { lane: number }))
+        });
         let lane = lane.map_err(|error| {
             // reason: lanes hold the lock only to push.
             report.lock().expect("no panic under this lock").push(error);
@@ -312,6 +325,11 @@ impl Plan {
     }
 }
 
+fn rows_of(page: &Page, lane: usize, services: usize) -> Result<(LaneRow, Vec<ServiceRow>), Error> {
+    let rows = (0..services).map(|service| page.service(lane, service)).collect::<Result<_, _>>()?;
+    Ok((page.lane(lane)?, rows))
+}
+
 /// The CPU of each lane: those that were asked for, or that affinity allows, no more than the control group pays for.
 fn plan_cpus(lanes: &Lanes) -> Result<Vec<Option<usize>>, Error> {
     let allowed = cpus::allowed().map_err(|error| Error::System { what: "asking for the CPUs of this process", error })?;
@@ -353,12 +371,25 @@ fn claim_places(lanes: &Lanes) -> Result<Vec<Place>, Error> {
     for (served, service) in lanes.services.iter().enumerate() {
         for address in service.url.resolve()? {
             let transport = service.url.transport();
+            refuse_twice(&places, service, address)?;
             let claimed = claim(transport, address, lanes.v6_only, lanes.join);
             let address = claimed.map_err(|fault| Error::Listen { url: service.url.at(address).to_string(), fault })?;
             places.push(Place { service: service.name.clone(), url: service.url.at(address), address, transport, served });
         }
     }
     Ok(places)
+}
+
+/// One address serves one service: the kernel would share it among two by chance.
+fn refuse_twice(places: &[Place], service: &Served, address: SocketAddr) -> Result<(), Error> {
+    let same = |place: &&Place| place.address == address && place.transport == service.url.transport();
+    match places.iter().find(same) {
+        None => Ok(()),
+        Some(place) => {
+            let why = format!("{} and {} are both to be served at {}: name different ports", place.service, service.name, place.url);
+            Err(Error::Setting { name: "services", why })
+        }
+    }
 }
 
 fn make_page(

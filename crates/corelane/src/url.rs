@@ -28,12 +28,13 @@ impl Url {
             _ => return Err(wrong("the part before :// must be tcp or udp")),
         };
         let (host, port) = split(rest).ok_or_else(|| wrong("an IPv6 address must stand in brackets"))?;
-        if host.is_empty() || host.contains(['/', '?', '#', '@', ' ', '[', ']']) {
+        let is_odd = |byte: char| byte.is_control() || byte.is_whitespace() || "/?#@[]".contains(byte);
+        if host.is_empty() || host.contains(is_odd) {
             return Err(wrong("what follows :// must be HOST:PORT and nothing else"));
         }
         let port = match port {
             None => default_port,
-            Some(digits) => digits.parse().map_err(|_| wrong("the port must be a number from 0 to 65535"))?,
+            Some(digits) => Some(digits).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit())).and_then(|digits| digits.parse().ok()).ok_or_else(|| wrong("the port must be a number from 0 to 65535"))?,
         };
         Ok(Self { transport, host: host.to_string(), port })
     }
@@ -130,6 +131,8 @@ mod tests {
             "tcp://a:1/x",
             "tcp://[::1",
             "tcp://a b:1",
+            "tcp://a:+5",
+            "tcp://a\n:1",
         ] {
             assert!(matches!(Url::parse(text, 1), Err(Error::Url { .. })), "{text}");
         }

@@ -122,7 +122,7 @@ impl<'a> Cx<'a> {
     /// Couples two connections of this lane: each is read only while the other's output has room, and the end of one's
     /// stream is passed on to the other. When one ends for another reason the other is closed.
     pub fn pair(&mut self, a: ConnectionId, b: ConnectionId) {
-        if self.table.find(a).is_none() || self.table.find(b).is_none() {
+        if a == b || self.table.find(a).is_none() || self.table.find(b).is_none() {
             return;
         }
         for (one, other) in [(a, b), (b, a)] {
@@ -171,7 +171,7 @@ impl<'a> Cx<'a> {
     /// Sends a value to this service on another lane, where [`lane_message`](crate::StreamService::lane_message) is called.
     ///
     /// # Errors
-    /// The value comes back, and is counted (`messages_refused`), if the channel is full or there is no such lane.
+    /// The value comes back, and is counted (`messages_refused`), if the channel is full, or there is no such *other* lane.
     pub fn send(&mut self, lane: usize, value: Box<dyn Any + Send>) -> Result<(), Box<dyn Any + Send>> {
         self.kit.send(lane, Message { service: self.service, value }).map_err(|message| message.value)
     }
@@ -216,7 +216,6 @@ impl<'a> Cx<'a> {
 
     /// Runs a call on a helper thread: `Outcome::Offloaded`, or `Failed` with `Busy` at the bound of the pool.
     pub fn offload<T: Any + Send>(&mut self, work: impl FnOnce() -> T + Send + 'static, token: u64) {
-        self.kit.row.add(LaneCounter::Offloads, 1);
         self.request(Op::Offload(OffloadWork(Box::new(move || Box::new(work())))), token);
     }
 
@@ -226,7 +225,11 @@ impl<'a> Cx<'a> {
     }
 
     fn request(&mut self, op: Op, token: u64) {
-        let (index, generation) = self.table.requests.insert(Request { service: self.service, token });
+        let is_offload = matches!(op, Op::Offload(_));
+        let is_file = matches!(op, Op::Read { .. } | Op::Write { .. } | Op::Sync { .. });
+        self.kit.row.add(LaneCounter::Offloads, is_offload.into());
+        self.kit.row.add(LaneCounter::FileOperations, is_file.into());
+        let (index, generation) = self.table.requests.insert(Request { service: self.service, token, is_offload });
         self.kit.submit(Handle::new(class::REQUEST, index, generation), op);
     }
 }

@@ -14,12 +14,15 @@ pub struct Replies {
     trains: Trains,
     refused: usize,
     bytes: usize,
+    /// Those of them that lie where they arrived.
+    forwarded: usize,
 }
 
 impl Replies {
     /// Sends an arrival back as it came, without copying.
     pub fn echo(&mut self, batch: &Datagrams, arrival: &Arrival) {
         let payload = batch.share(arrival);
+        self.forwarded += payload.len();
         self.reply(arrival, payload, arrival.datagram_bytes as usize);
     }
 
@@ -142,7 +145,7 @@ impl Services {
         for arrival in batch.arrivals() {
             let count = arrival.datagrams();
             datagrams += count;
-            trains += usize::from(count > 1);
+            trains += 1;
             bytes += arrival.bytes();
         }
         self.table.count(service, ServiceCounter::DatagramReceives, 1);
@@ -166,10 +169,11 @@ impl Services {
         let trains = std::mem::replace(&mut entry.replies.trains, spare);
         let (service, bytes) = (entry.service, std::mem::take(&mut entry.replies.bytes));
         let refused = std::mem::take(&mut entry.replies.refused);
-        let long = trains.trains().iter().filter(|train| train.datagrams() > 1).count();
-        self.table.count(service, ServiceCounter::TrainsOut, long);
+        let forwarded = std::mem::take(&mut entry.replies.forwarded);
+        let count = trains.trains().len();
+        self.table.count(service, ServiceCounter::TrainsOut, count);
         self.table.count(service, ServiceCounter::BytesOut, bytes);
-        self.table.count(service, ServiceCounter::BytesForwarded, bytes);
+        self.table.count(service, ServiceCounter::BytesForwarded, forwarded);
         self.table.count(service, ServiceCounter::DatagramsRefused, refused);
         kit.submit(Handle::new(class::DATAGRAMS, index, 0), Op::SendDatagrams { socket, trains });
     }

@@ -283,7 +283,7 @@ impl Connection {
 impl Busy {
     /// Whether to receive, or which limit says no.
     fn step_in(&self, held: usize, limits: &Limits) -> Step {
-        let record = self.input.len().max(self.needed.saturating_sub(1)) + self.raw.len();
+        let record = self.input.len().max(self.needed.saturating_sub(1)).saturating_add(self.raw.len());
         if record > limits.record_max && !self.blocked && self.fill.is_none() {
             return Step::Overflow(ServiceCounter::RecordMaxHits);
         }

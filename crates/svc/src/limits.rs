@@ -1,11 +1,12 @@
-//! The bounds of a service, each with its default. Each has a counter of the same name with `_hits`.
+//! The bounds of a service, each with its default and, where something happens at it, a counter in the page.
 
 use corelane_seam::StreamOptions;
 
 /// One second, in nanoseconds: the unit of the time limits.
 pub const SECOND: u64 = 1_000_000_000;
 
-/// The bounds of one service on one lane. At a bound the lane first stops reading or accepting, then refuses.
+/// The bounds of one service on one lane: with two lanes, twice as many connections are possible in all. At a bound the lane
+/// first stops reading or accepting, then refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Connections open at once. At the bound no more are accepted: they wait in the backlog. Default 100,000.

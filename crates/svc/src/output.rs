@@ -159,7 +159,6 @@ impl Output {
     }
 
     /// Answers a ticket of this connection. For a ticket of another one use [`Cx::answer`](crate::Cx::answer).
-    /// A ticket of another connection comes back.
     ///
     /// # Errors
     /// The ticket and the answer, if the ticket is not of this connection.

@@ -38,7 +38,7 @@ pub enum Next {
     Fill {
         /// Where the bytes go, behind what it holds.
         lease: Lease,
-        /// How many bytes it shall hold; at most its capacity.
+        /// How many bytes it shall hold: more than it holds now (else the call comes again at once), and cut to its capacity.
         until: usize,
     },
     /// Close once all output has left: the connection ends as [`Ending::Completed`].
@@ -94,7 +94,8 @@ pub trait StreamService: Sized + 'static {
     fn open(&mut self, cx: &mut Cx<'_>, peer: &Peer) -> Self::Session;
 
     /// Bytes have arrived, or room for output has come back, or the peer has finished ([`Input::is_finished`]: the last
-    /// call, perhaps without bytes). Take all complete requests; leave the rest.
+    /// call, perhaps without bytes). Take all complete requests, and count them ([`Cx::count_requests`]: only the service
+    /// knows what a request is); leave the rest.
     fn receive(&mut self, cx: &mut Cx<'_>, session: &mut Self::Session, input: &mut Input, output: &mut Output) -> Next;
 
     /// A connection asked for with [`Cx::connect`] is open.

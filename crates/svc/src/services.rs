@@ -7,7 +7,7 @@ use crate::port::{DatagramPort, Port, Sessions};
 use crate::service::{DatagramService, StreamService};
 use crate::table::{Listener, Notice, ServiceState, Table, class};
 use corelane_lane::{Kit, Message, Work};
-use corelane_seam::{Completion, Driver, Handle, Outcome};
+use corelane_seam::{Completion, Driver, Fault, Handle, Outcome, Reason};
 use corelane_watch::{LaneCounter, ServiceRow};
 use std::any::TypeId;
 use std::net::SocketAddr;
@@ -118,6 +118,8 @@ impl Services {
             return;
         };
         let (service, token) = (request.service, request.token);
+        let is_refused = matches!(completion.outcome, Outcome::Failed(Fault { reason: Reason::Busy, .. }));
+        kit.row.add(LaneCounter::OffloadsRefused, (request.is_offload && is_refused).into());
         self.table.requests.remove(handle.index());
         self.service_call(kit, service, |port, cx| match port {
             Port::Stream(port) => port.completed(cx, token, completion.outcome),

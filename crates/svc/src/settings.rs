@@ -6,16 +6,23 @@ use crate::limits::Limits;
 struct Setting {
     name: &'static str,
     unit: &'static str,
-    set: fn(&mut Limits, u64),
+    /// The least that makes sense; 0 only where it means "no limit", or nothing.
+    least: u64,
+    /// False if the value does not fit.
+    set: fn(&mut Limits, u64) -> bool,
     get: fn(&Limits) -> u64,
 }
 
 macro_rules! settings {
-    ($($name:ident $($field:ident).+ as $type:ty, $scale:expr, $unit:literal;)*) => {
+    ($($name:ident $($field:ident).+ as $type:ty, $scale:expr, $unit:literal, from $least:literal;)*) => {
         const SETTINGS: &[Setting] = &[$(Setting {
             name: stringify!($name),
             unit: $unit,
-            set: |limits, value| limits.$($field).+ = <$type>::try_from(value.saturating_mul($scale)).unwrap_or(<$type>::MAX),
+            least: $least,
+            set: |limits, value| {
+                let fitting = value.checked_mul($scale).and_then(|value| <$type>::try_from(value).ok());
+                fitting.map(|value| limits.$($field).+ = value).is_some()
+            },
             get: |limits| u64::try_from(limits.$($field).+).unwrap_or(u64::MAX) / $scale,
         }),*];
     };
@@ -24,24 +31,24 @@ macro_rules! settings {
 const MILLISECOND: u64 = 1_000_000;
 
 settings! {
-    connections_max connections_max as u32, 1, "connections";
-    connections_per_peer_max connections_per_peer_max as u32, 1, "connections";
-    requests_in_flight_max requests_in_flight_max as u32, 1, "requests";
-    record_max record_max as usize, 1, "bytes";
-    output_high output_high as usize, 1, "bytes";
-    output_max output_max as usize, 1, "bytes";
-    receive_rate_min receive_rate_min as u64, 1, "bytes per second";
-    idle_limit idle_limit as u64, MILLISECOND, "milliseconds";
-    read_limit read_limit as u64, MILLISECOND, "milliseconds";
-    send_limit send_limit as u64, MILLISECOND, "milliseconds";
-    linger_limit linger_limit as u64, MILLISECOND, "milliseconds";
-    connect_limit connect_limit as u64, MILLISECOND, "milliseconds";
-    drain_limit drain_limit as u64, MILLISECOND, "milliseconds";
-    backlog backlog as u32, 1, "connections";
-    keep_alive stream.keep_alive_seconds as u32, 1, "seconds";
-    user_timeout stream.user_timeout_milliseconds as u32, 1, "milliseconds";
-    send_buffer stream.send_buffer_bytes as u32, 1, "bytes";
-    receive_buffer stream.receive_buffer_bytes as u32, 1, "bytes";
+    connections_max connections_max as u32, 1, "connections", from 1;
+    connections_per_peer_max connections_per_peer_max as u32, 1, "connections", from 1;
+    requests_in_flight_max requests_in_flight_max as u32, 1, "requests", from 1;
+    record_max record_max as usize, 1, "bytes", from 1;
+    output_high output_high as usize, 1, "bytes", from 1;
+    output_max output_max as usize, 1, "bytes", from 1;
+    receive_rate_min receive_rate_min as u64, 1, "bytes per second", from 0;
+    idle_limit idle_limit as u64, MILLISECOND, "milliseconds", from 0;
+    read_limit read_limit as u64, MILLISECOND, "milliseconds", from 0;
+    send_limit send_limit as u64, MILLISECOND, "milliseconds", from 0;
+    linger_limit linger_limit as u64, MILLISECOND, "milliseconds", from 1;
+    connect_limit connect_limit as u64, MILLISECOND, "milliseconds", from 1;
+    drain_limit drain_limit as u64, MILLISECOND, "milliseconds", from 1;
+    backlog backlog as u32, 1, "connections", from 1;
+    keep_alive stream.keep_alive_seconds as u32, 1, "seconds", from 0;
+    user_timeout stream.user_timeout_milliseconds as u32, 1, "milliseconds", from 0;
+    send_buffer stream.send_buffer_bytes as u32, 1, "bytes", from 0;
+    receive_buffer stream.receive_buffer_bytes as u32, 1, "bytes", from 0;
 }
 
 impl Limits {
@@ -53,14 +60,16 @@ impl Limits {
         let (name, value) =
             text.split_once('=').ok_or_else(|| format!("{text:?} is not NAME=VALUE: write for example idle_limit=30000"))?;
         if name == "no_delay" {
-            self.stream.no_delay = value.parse().map_err(|_| format!("{value:?} is neither true nor false"))?;
+            self.stream.no_delay = value.parse().map_err(|_| format!("no_delay: {value:?} is neither true nor false"))?;
             return Ok(());
         }
         let setting = SETTINGS.iter().find(|setting| setting.name == name);
         let setting = setting.ok_or_else(|| format!("there is no limit {name:?}; there are {}", names().join(", ")))?;
-        let value = value.parse().map_err(|_| format!("{name}: {value:?} is not a number of {}", setting.unit))?;
-        (setting.set)(self, value);
-        Ok(())
+        let value: u64 = value.parse().map_err(|_| format!("{name}: {value:?} is not a number of {}", setting.unit))?;
+        match value >= setting.least && (setting.set)(self, value) {
+            true => Ok(()),
+            false => Err(format!("{name}: {value} {} is out of range, which begins at {}", setting.unit, setting.least)),
+        }
     }
 
     /// All limits with their values and units, a line each.
@@ -97,7 +106,7 @@ mod tests {
     fn bad_texts_are_refused_with_the_names_that_exist() {
         let mut limits = Limits::default();
         assert!(limits.set("idle=1").unwrap_err().contains("idle_limit"));
-        for bad in ["idle_limit", "idle_limit=x", "idle_limit=-1", "no_delay=maybe"] {
+        for bad in ["idle_limit", "idle_limit=x", "idle_limit=-1", "no_delay=maybe", "output_high=0", "connections_max=0", "connections_max=99999999999", "idle_limit=99999999999999999"] {
             assert!(limits.set(bad).is_err(), "{bad}");
         }
     }

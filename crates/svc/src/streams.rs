@@ -239,7 +239,7 @@ impl Services {
         let Some(busy) = connection.busy.as_mut() else { return };
         match next {
             Next::Continue => busy.needed = busy.input.len() + 1,
-            Next::Need(bytes) => busy.needed = busy.input.len() + bytes.max(1),
+            Next::Need(bytes) => busy.needed = busy.input.len().saturating_add(bytes.max(1)),
             Next::Fill { lease, until } => {
                 let until = until.min(lease.capacity());
                 busy.fill = Some(Fill { lease: Some(lease), until });

@@ -70,6 +70,7 @@ pub(crate) enum Notice {
 pub(crate) struct Request {
     pub(crate) service: u16,
     pub(crate) token: u64,
+    pub(crate) is_offload: bool,
 }
 
 /// A timer that a service started.

@@ -210,7 +210,6 @@ catalogue! {
         TicketsHeld "tickets_held" Counter "tickets" "Tickets given out for requests to be answered later.";
         TicketsDropped "tickets_dropped" Counter "tickets" "Tickets dropped without an answer, which is an error of the service.";
         AnswersLate "answers_late" Counter "answers" "Answers given after their connection had closed, and discarded.";
-        Strays "strays" Counter "arrivals" "Connections and datagrams that arrived on a lane other than their flow's.";
         DrainDeadlineHits "drain_deadline_hits" Counter "hits" "Connections aborted because the drain's deadline had passed.";
     }
     ratios {
