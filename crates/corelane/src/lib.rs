@@ -12,12 +12,12 @@ mod url;
 
 pub use corelane_lane::LaneSettings;
 pub use corelane_seam::{
-    Arena, Arrival, Chain, DATAGRAM_BYTES_MAX, Datagrams, Error as ArenaError, Fault, File, FilePart, Interest, LEASE_BYTES_MAX, Lease, OpenOptions,
-    Outcome, Reason, Segment, Shared, StreamOptions, TRAIN_DATAGRAMS_MAX,
+    Arena, Arrival, Chain, DATAGRAM_BYTES_MAX, Datagrams, Error as ArenaError, Fault, File, FilePart, Interest, LEASE_BYTES_MAX,
+    Lease, OpenOptions, Outcome, Reason, Segment, Shared, StreamOptions, TRAIN_DATAGRAMS_MAX,
 };
 pub use corelane_svc::{
-    ConnectionId, Cx, DatagramService, Ending, Error as ServiceError, Input, LANE_CONNECTIONS_MAX, Limits, Next, Order, Output, Peer, Replies, SECOND, StreamService, Taken,
-    Ticket, Transform, TransformError,
+    ConnectionId, Cx, DatagramService, Ending, Error as ServiceError, Input, LANE_CONNECTIONS_MAX, Limits, Next, Order, Output,
+    Peer, Replies, SECOND, StreamService, Taken, Ticket, Transform, TransformError,
 };
 pub use corelane_sys::claim::Transport;
 pub use corelane_sys::cpus::parse_list as parse_cpus;

@@ -104,9 +104,12 @@ pub(crate) fn start(lanes: Lanes) -> Result<Running, Error> {
     let gate = Arc::new(Gate::new(cpus.len() + 1));
     let report = Arc::new(Mutex::new(Vec::new()));
     let ended = Ended::default();
-    let rows: Vec<(LaneRow, Vec<ServiceRow>)> = (0..cpus.len()).map(|lane| rows_of(&page, lane, lanes.services.len())).collect::<Result<_, _>>()?;
+    let rows: Vec<(LaneRow, Vec<ServiceRow>)> =
+        (0..cpus.len()).map(|lane| rows_of(&page, lane, lanes.services.len())).collect::<Result<_, _>>()?;
     let mut running = Running { places, cpus, driver: chosen.kind, notes, page, control, threads: Vec::new(), ended };
-    for ((lane, mesh), (row, rows)) in Mesh::between(&running.control, settings.channel_messages).into_iter().enumerate().zip(rows) {
+    for ((lane, mesh), (row, rows)) in
+        Mesh::between(&running.control, settings.channel_messages).into_iter().enumerate().zip(rows)
+    {
         let plan = Plan {
             lane,
             control: running.control.clone(),
@@ -386,7 +389,8 @@ fn refuse_twice(places: &[Place], service: &Served, address: SocketAddr) -> Resu
     match places.iter().find(same) {
         None => Ok(()),
         Some(place) => {
-            let why = format!("{} and {} are both to be served at {}: name different ports", place.service, service.name, place.url);
+            let why =
+                format!("{} and {} are both to be served at {}: name different ports", place.service, service.name, place.url);
             Err(Error::Setting { name: "services", why })
         }
     }

@@ -34,7 +34,10 @@ impl Url {
         }
         let port = match port {
             None => default_port,
-            Some(digits) => Some(digits).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit())).and_then(|digits| digits.parse().ok()).ok_or_else(|| wrong("the port must be a number from 0 to 65535"))?,
+            Some(digits) => Some(digits)
+                .filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))
+                .and_then(|digits| digits.parse().ok())
+                .ok_or_else(|| wrong("the port must be a number from 0 to 65535"))?,
         };
         Ok(Self { transport, host: host.to_string(), port })
     }

@@ -106,7 +106,16 @@ mod tests {
     fn bad_texts_are_refused_with_the_names_that_exist() {
         let mut limits = Limits::default();
         assert!(limits.set("idle=1").unwrap_err().contains("idle_limit"));
-        for bad in ["idle_limit", "idle_limit=x", "idle_limit=-1", "no_delay=maybe", "output_high=0", "connections_max=0", "connections_max=99999999999", "idle_limit=99999999999999999"] {
+        for bad in [
+            "idle_limit",
+            "idle_limit=x",
+            "idle_limit=-1",
+            "no_delay=maybe",
+            "output_high=0",
+            "connections_max=0",
+            "connections_max=99999999999",
+            "idle_limit=99999999999999999",
+        ] {
             assert!(limits.set(bad).is_err(), "{bad}");
         }
     }
