@@ -1,6 +1,6 @@
 //! Which features of the kernel a driver may use: each one is tried out, not looked up.
 
-use crate::datagrams::{DatagramCalls, Departure, PIECE_BYTES};
+use crate::datagrams::{DatagramCalls, Departure, PIECE_BYTES, SEGMENT_MIN};
 use crate::epoll::Poller;
 use crate::errno::{self, checked};
 use crate::readiness::source::{Pause, Source};
@@ -43,7 +43,7 @@ impl Probes {
     }
 }
 
-/// Receives a train of two datagrams over the loopback interface.
+/// Receives a short train of datagrams over the loopback interface.
 ///
 /// # Errors
 /// Why it does not work; `Unsupported` if the train came in pieces.
@@ -54,13 +54,13 @@ pub fn udp_gro() -> Result<(), Fault> {
     }
 }
 
-/// Sends a train of two datagrams over the loopback interface.
+/// Sends a short train of datagrams over the loopback interface.
 ///
 /// # Errors
 /// Why it does not work; `Unsupported` if the kernel refused the train.
 pub fn udp_segment() -> Result<(), Fault> {
     match exchange(false)? {
-        Exchange { calls: 1, arrivals: 2 } => Ok(()),
+        Exchange { calls: 1, arrivals: SEGMENT_MIN } => Ok(()),
         _ => Err(Fault::of(Reason::Unsupported)),
     }
 }
@@ -79,7 +79,7 @@ struct Exchange {
     arrivals: usize,
 }
 
-/// Sends a train of two datagrams from a socket to itself.
+/// Sends the shortest train that is sent as one from a socket to itself.
 fn exchange(trains: bool) -> Result<Exchange, Fault> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let bind = Bind { address, share_port: false, v6_only: false, receive_buffer_bytes: 0, send_buffer_bytes: 0 };
@@ -87,20 +87,22 @@ fn exchange(trains: bool) -> Result<Exchange, Fault> {
     let itself = sockets::local_address(socket.as_fd())?;
     let mut calls = DatagramCalls::new();
     let mut train = Trains::new();
-    assert!(train.add(itself, None, 0, Segment::Static(&[7; 16]), 8));
+    assert!(train.add(itself, None, 0, Segment::Static(&[7; 8 * SEGMENT_MIN]), 8));
     let mut departure = Departure::new(train);
     calls.send(socket.as_fd(), &mut departure, true);
-    let Outcome::Departed { datagrams: 2, calls: used, .. } = departure.end() else {
-        return Err(Fault::of(Reason::Unsupported));
-    };
-    Ok(Exchange { calls: used, arrivals: receive_two(socket.as_fd(), &mut calls)? })
+    match departure.end() {
+        Outcome::Departed { datagrams, calls: used, .. } if datagrams as usize == SEGMENT_MIN => {
+            Ok(Exchange { calls: used, arrivals: receive_train(socket.as_fd(), &mut calls)? })
+        }
+        _ => Err(Fault::of(Reason::Unsupported)),
+    }
 }
 
-/// Receives two datagrams; answers in how many arrivals they came.
-fn receive_two(socket: BorrowedFd, calls: &mut DatagramCalls) -> Result<usize, Fault> {
+/// Receives the train; answers in how many arrivals it came.
+fn receive_train(socket: BorrowedFd, calls: &mut DatagramCalls) -> Result<usize, Fault> {
     let arena = Arena::new(1).map_err(|_| Fault::of(Reason::NoMemory))?;
     let (mut arrivals, mut datagrams) = (0, 0);
-    while datagrams < 2 {
+    while datagrams < SEGMENT_MIN {
         readable(socket)?;
         let lease = arena.lease(2 * PIECE_BYTES).ok_or(Fault::of(Reason::NoMemory))?;
         let mut batch = Datagrams::new();
