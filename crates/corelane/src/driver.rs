@@ -56,6 +56,7 @@ pub(crate) struct Chosen {
 pub(crate) fn choose(choice: DriverChoice) -> Result<Chosen, Error> {
     let order = match choice {
         DriverChoice::Uring => [DriverKind::Uring, DriverKind::Epoll],
+        DriverChoice::Auto if ring_is_favoured() => [DriverKind::Uring, DriverKind::Epoll],
         DriverChoice::Auto | DriverChoice::Epoll => [DriverKind::Epoll, DriverKind::Uring],
     };
     let first = match attempt(order[0]) {
@@ -70,6 +71,12 @@ pub(crate) fn choose(choice: DriverChoice) -> Result<Chosen, Error> {
         Ok(()) => Err(Error::Driver(first.to_string())),
         Err(second) => Err(Error::Driver(format!("{}: {first}; {}: {second}", order[0], order[1]))),
     }
+}
+
+/// The ring costs a little less (BENCHMARKS.md). Only where it works, and yet the kernel would show its waiting as one for
+/// disks (before 6.15), is it left alone; where it is refused, that is to be found out and said.
+fn ring_is_favoured() -> bool {
+    attempt(DriverKind::Uring).is_err() || Probes::default().perform().uring_no_iowait
 }
 
 fn attempt(kind: DriverKind) -> Result<(), corelane_sys::Error> {
