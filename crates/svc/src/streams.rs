@@ -202,7 +202,7 @@ impl Services {
         busy.blocked = busy.output.was_refused || starved || left_behind;
         busy.note_taken(before, kit.now());
         let is_served = receives && busy.input.len() < before && !busy.in_record();
-        self.count_call(service, &mut busy);
+        busy.count(&self.table.services[service as usize].row);
         self.table.put_busy(index, busy);
         self.table.mark_dirty(index);
         if starved {
@@ -226,11 +226,6 @@ impl Services {
         if let Some(connection) = self.table.connections.at(index).filter(|connection| connection.draining == Draining::First) {
             connection.draining = Draining::Rest;
         }
-    }
-
-    /// Counts what was written to the box's output since the last time.
-    fn count_call(&mut self, service: u16, busy: &mut Busy) {
-        busy.count(&self.table.services[service as usize].row);
     }
 
     /// Does what a service wants after a call.
