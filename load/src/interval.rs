@@ -1,0 +1,95 @@
+//! What one lane measures in one second.
+
+use crate::kinds::Errors;
+use hdrhistogram::Histogram;
+
+/// Longest time that a histogram holds, in nanoseconds: an hour. Longer ones are counted there.
+pub const LONGEST_NS: u64 = 3_600_000_000_000;
+
+/// Significant decimal digits of the histograms.
+pub const DIGITS: u8 = 3;
+
+/// An empty histogram of nanoseconds. Allocates about 270 KiB, once.
+pub fn histogram() -> Histogram<u64> {
+    // reason: the bounds are constants that the library accepts, which a test shows.
+    Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).expect("constant bounds")
+}
+
+/// Times of one kind, in nanoseconds: made only where the mode of the run has that kind.
+#[derive(Clone, Debug, Default)]
+pub struct Times(pub Option<Box<Histogram<u64>>>);
+
+impl Times {
+    /// Ready to record, or never to be recorded.
+    pub fn new(wanted: bool) -> Self {
+        Self(wanted.then(|| Box::new(histogram())))
+    }
+
+    /// Records a time `count` times.
+    pub fn record(&mut self, nanoseconds: u64, count: u64) {
+        if let Some(histogram) = &mut self.0 {
+            histogram.saturating_record_n(nanoseconds, count);
+        }
+    }
+
+    /// Adds all that another holds.
+    pub fn merge(&mut self, other: &Times) {
+        match (&mut self.0, &other.0) {
+            // reason: all histograms here have the same bounds.
+            (Some(mine), Some(theirs)) => mine.add(&**theirs).expect("same bounds"),
+            (mine @ None, Some(theirs)) => *mine = Some(theirs.clone()),
+            (_, None) => {}
+        }
+    }
+}
+
+/// What one lane measured in one second, or what several intervals came to.
+#[derive(Clone, Debug, Default)]
+pub struct Interval {
+    /// From the intended start of a request to its answer; what was given up is in it with the time waited.
+    pub latency: Times,
+    /// From sending to the answer; only where requests have an intended start of their own.
+    pub service: Times,
+    /// From the intended start, or from when there was room for one more request, to sending.
+    pub lag: Times,
+    /// From asking for a connection to having it; only where connections are what is measured.
+    pub connect: Times,
+    /// From asking for a connection to its end.
+    pub connection: Times,
+    /// Requests answered rightly.
+    pub requests: u64,
+    /// Of these, answered within the window: what the rate is counted from.
+    pub in_window: u64,
+    /// Requests whose intended start lies in the window, sent or not.
+    pub offered: u64,
+    /// Requests sent.
+    pub sent: u64,
+    /// What failed, and why.
+    pub errors: Errors,
+    /// Payload bytes handed over.
+    pub bytes_sent: u64,
+    /// Payload bytes that came back.
+    pub bytes_received: u64,
+}
+
+impl Interval {
+    /// Adds all that another holds.
+    pub fn merge(&mut self, other: &Interval) {
+        self.latency.merge(&other.latency);
+        self.service.merge(&other.service);
+        self.lag.merge(&other.lag);
+        self.connect.merge(&other.connect);
+        self.connection.merge(&other.connection);
+        self.errors.merge(&other.errors);
+        for (mine, theirs) in [
+            (&mut self.requests, other.requests),
+            (&mut self.in_window, other.in_window),
+            (&mut self.offered, other.offered),
+            (&mut self.sent, other.sent),
+            (&mut self.bytes_sent, other.bytes_sent),
+            (&mut self.bytes_received, other.bytes_received),
+        ] {
+            *mine += theirs;
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! What a run comes to: the document that `--json` prints, from which the table and the HTML report are made.
+//!
+//! Times are in microseconds (`_us`) or seconds (`_s`), rates per second. A figure that was not measured is absent.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Version of the document; raised when a field changes its meaning or goes.
+pub const SCHEMA: u32 = 1;
+
+/// A distribution of times in microseconds by quantile in percent (`"50"`, `"99.9"`), with `min`, `mean`, `stddev`, `max`.
+pub type Quantiles = BTreeMap<String, f64>;
+
+/// One run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The program and its version.
+    pub program: String,
+    /// The workload's name: `echo`, `udp`, `idle`, ...
+    pub workload: String,
+    /// The URL that was loaded.
+    pub target: String,
+    /// When measuring began: seconds since 1970.
+    pub started_unix_s: f64,
+    /// What was asked for.
+    pub settings: Settings,
+    /// Length of the measured window.
+    pub seconds: f64,
+    /// Requests answered rightly that count: in a closed loop those answered in the window, with a rate those whose intended start lies in it.
+    pub requests: u64,
+    /// Requests answered within the window, per second.
+    pub requests_per_second: f64,
+    /// Requests whose intended start lies in the window, per second; only with a rate.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub offered_per_second: Option<f64>,
+    /// Requests that should have been sent in the window and were not; only with a rate.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub not_sent: Option<u64>,
+    /// Payload bytes sent in the window.
+    pub bytes_sent: u64,
+    /// Payload bytes received in the window.
+    pub bytes_received: u64,
+    /// Errors by kind, every kind present.
+    pub errors: BTreeMap<String, u64>,
+    /// Where latency begins: `intended start` or `send`.
+    pub latency_from: String,
+    /// Latency, timeouts included with the time waited.
+    pub latency_us: Quantiles,
+    /// From send to answer, without the waiting before it; only with a rate.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub service_us: Option<Quantiles>,
+    /// How late the generator itself sent; only with a rate.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub send_lag_us: Option<Quantiles>,
+    /// From asking for a connection to having it; only with `--connection-rate`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub connect_us: Option<Quantiles>,
+    /// Lifetime of connections; only with `--connection-rate`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub connection_us: Option<Quantiles>,
+    /// CPU time of the server per request; only where the server's process is known.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub server_us_per_request: Option<f64>,
+    /// The server's side of the run.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub server: Option<Server>,
+    /// The generator's own health.
+    pub generator: Generator,
+    /// What set the rate: `server`, `generator`, `rate` (the one asked for), or `neither` (latency, or something between them).
+    pub limit: String,
+    /// Whether the figures can be believed.
+    pub believable: bool,
+    /// Why not, one sentence each.
+    pub doubts: Vec<String>,
+    /// What an engineer should know that casts no doubt, one sentence each.
+    pub notes: Vec<String>,
+    /// Second by second, warm-up first.
+    pub series: Vec<Second>,
+    /// Latency by percentile, for a curve.
+    pub distribution: Vec<Point>,
+    /// Service time by percentile, for a curve; empty without a rate.
+    pub service_distribution: Vec<Point>,
+    /// Many runs of the same settings: the figures above are the medians over them.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub repeated: Option<Repeated>,
+}
+
+/// What was asked for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Settings {
+    /// `closed` (so many in flight), `open` (a rate) or `connections` (a rate of connections).
+    pub mode: String,
+    /// Connections, or sockets for datagrams.
+    pub connections: u64,
+    /// Most requests in flight on each.
+    pub depth: u64,
+    /// Bytes of a request.
+    pub size: u64,
+    /// Requests (or connections) a second that were asked for.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub rate: Option<f64>,
+    /// `fixed`, `poisson` or `recorded`; only with a rate.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub arrivals: Option<String>,
+    /// Seconds to measure; or else `requests` are.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub duration_s: Option<f64>,
+    /// Requests to make; or else `duration_s` is.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub requests: Option<u64>,
+    /// Seconds before measuring begins.
+    pub warm_up_s: f64,
+    /// How long an answer is waited for.
+    pub timeout_s: f64,
+    /// Lanes of the generator.
+    pub lanes: u64,
+    /// How long a lane looks for work before it sleeps.
+    pub spin_us: u64,
+    /// What the lanes ask the operating system through.
+    pub driver: String,
+    /// What random arrivals are made from.
+    pub seed: u64,
+}
+
+/// The server's side of a run, as the operating system counts it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Server {
+    /// Its process.
+    pub pid: u32,
+    /// What was counted: `process tree` or `counter page`.
+    pub counted: String,
+    /// CPU time per second: 1 is one CPU fully used.
+    pub cpus_used: f64,
+    /// Its threads waited for a CPU for so many seconds per second.
+    pub waiting_for_cpu: f64,
+    /// Resident bytes at the end.
+    pub resident_bytes: u64,
+    /// Resident bytes by which it grew from before the connections to the end, per connection.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub bytes_per_connection: Option<f64>,
+    /// From its own counter page, if it has one: figures per request (`receives`, `sends`, `sleeps`, `bytes_copied`, ...).
+    pub per_request: BTreeMap<String, f64>,
+}
+
+/// The generator's own health.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Generator {
+    /// CPU time of its lanes per request.
+    pub us_per_request: f64,
+    /// Resident bytes of this process at the end.
+    pub resident_bytes: u64,
+    /// Share of all CPU time that the host took from this machine in the window, 0 to 1.
+    pub stolen: f64,
+    /// Datagrams that this network namespace dropped in the window because a socket's buffer was full.
+    pub socket_buffer_drops: u64,
+    /// Segments that this network namespace sent again in the window.
+    pub retransmissions: u64,
+    /// Lane by lane.
+    pub lanes: Vec<Lane>,
+}
+
+/// One lane of the generator.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Lane {
+    /// Its number.
+    pub lane: u64,
+    /// Its CPU, if it is bound to one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub cpu: Option<u64>,
+    /// Share of a CPU that its thread used, 0 to 1; a lane that spins uses all of one.
+    pub cpu_used: f64,
+    /// Share of the time in which it had work, 0 to 1.
+    pub busy: f64,
+    /// Share of the time in which it had to wait for its CPU, 0 to 1.
+    pub waiting_for_cpu: f64,
+    /// Connections that it had open at the end.
+    pub connections: u64,
+    /// Requests answered, as in [`Report::requests`].
+    pub requests: u64,
+    /// What failed.
+    pub errors: u64,
+}
+
+/// One second of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Second {
+    /// When it began, in seconds from the start of measuring: negative for the warm-up.
+    pub at_s: f64,
+    /// Its length in seconds: 1, but for the last one.
+    pub length_s: f64,
+    /// Requests answered per second.
+    pub requests_per_second: f64,
+    /// Failures by kind, only those that were met.
+    pub errors: BTreeMap<String, u64>,
+    /// Latency.
+    pub latency_us: Quantiles,
+    /// Requests answered by each lane.
+    pub lanes: Vec<u64>,
+}
+
+/// A point of a curve of times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// Share of the requests that took at most `us`, in percent.
+    pub percent: f64,
+    /// Microseconds.
+    pub us: f64,
+}
+
+/// Several runs with the same settings.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Repeated {
+    /// By figure (`requests_per_second`, `latency_us.99`, `server_us_per_request`, ...).
+    pub figures: BTreeMap<String, Spread>,
+    /// Each run, in order.
+    pub runs: Vec<Report>,
+}
+
+/// A figure over several runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Spread {
+    /// The median.
+    pub median: f64,
+    /// The least.
+    pub least: f64,
+    /// The greatest.
+    pub greatest: f64,
+    /// Low end of the bootstrap 90 % interval of the median.
+    pub low: f64,
+    /// High end of it.
+    pub high: f64,
+}
+
+/// Two targets under the same load, in paired rounds of alternating order: what `--against` prints.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Paired {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The first target, over its rounds.
+    pub a: Report,
+    /// The one that it is compared with.
+    pub b: Report,
+    /// By figure: the ratio a / b, round by round.
+    pub ratios: BTreeMap<String, Spread>,
+    /// How many rounds.
+    pub rounds: u64,
+    /// Whether both sides of every round can be believed.
+    pub believable: bool,
+}
+
+/// What a run is doing, for those who watch it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Progress {
+    /// `connecting`, `warming up`, `measuring`, `waiting for the last answers`, `done`.
+    pub phase: String,
+    /// What is loaded with what, in a line.
+    pub what: String,
+    /// Connections open, of so many.
+    pub connections: (u64, u64),
+    /// How far it is, 0 to 1.
+    pub done: f64,
+    /// Seconds since measuring began.
+    pub elapsed_s: f64,
+    /// Seconds that are left, where known.
+    pub left_s: Option<f64>,
+    /// Requests a second that were asked for.
+    pub rate: Option<f64>,
+    /// The seconds so far, warm-up first.
+    pub series: Vec<Second>,
+    /// Requests answered that count, so far.
+    pub requests: u64,
+    /// Latency of all that counts so far.
+    pub latency_us: Quantiles,
+    /// Errors so far, every kind present.
+    pub errors: BTreeMap<String, u64>,
+    /// Median send lag so far, only with a rate.
+    pub lag_us: Option<f64>,
+    /// Which run of how many.
+    pub run: (u64, u64),
+}
