@@ -18,7 +18,8 @@ pub(crate) type Adder = Arc<dyn Fn(usize, &mut Services, Limits, ServiceRow) -> 
 #[derive(Clone)]
 pub(crate) struct Served {
     pub(crate) name: String,
-    pub(crate) url: Url,
+    /// None for a client: it listens nowhere.
+    pub(crate) url: Option<Url>,
     pub(crate) limits: Limits,
     pub(crate) add: Adder,
 }
@@ -175,8 +176,16 @@ impl Lanes {
         if scheme != expected {
             return Err(Error::Transport { url: url.to_string(), expected });
         }
-        self.services.push(Served { name, url, limits: self.limits, add });
+        self.services.push(Served { name, url: Some(url), limits: self.limits, add });
         Ok(self)
+    }
+
+    /// Runs a service that listens nowhere and opens its connections itself, from [`StreamService::started`] on: a client. `build` makes it on
+    /// each lane, given the lane's number.
+    pub fn client<S: StreamService>(mut self, build: impl Fn(usize) -> S + Send + Sync + 'static) -> Self {
+        let add: Adder = Arc::new(move |lane, services, limits, row| services.add_stream(build(lane), limits, row));
+        self.services.push(Served { name: name_of::<S>(), url: None, limits: self.limits, add });
+        self
     }
 
     /// Names the service that was added last, for the counters and messages; by default its type's name.

@@ -87,7 +87,7 @@ pub fn can_listen(url: &str) -> bool {
 
 pub(crate) fn start(lanes: Lanes) -> Result<Running, Error> {
     if lanes.services.is_empty() {
-        return Err(Error::Setting { name: "services", why: "there is none to serve: add one".to_string() });
+        return Err(Error::Setting { name: "services", why: "there is none to run: add one".to_string() });
     }
     raise_descriptor_limit();
     let cpus = plan_cpus(&lanes)?;
@@ -173,6 +173,9 @@ impl Running {
     }
 
     /// The address of the first place.
+    ///
+    /// # Panics
+    /// If nothing listens: there are only clients.
     pub fn address(&self) -> SocketAddr {
         self.places[0].address
     }
@@ -372,25 +375,25 @@ fn has_more_lanes_than_cpus(cpus: &[Option<usize>]) -> bool {
 fn claim_places(lanes: &Lanes) -> Result<Vec<Place>, Error> {
     let mut places = Vec::new();
     for (served, service) in lanes.services.iter().enumerate() {
-        for address in service.url.resolve()? {
-            let transport = service.url.transport();
-            refuse_twice(&places, service, address)?;
+        let Some(url) = &service.url else { continue };
+        for address in url.resolve()? {
+            let transport = url.transport();
+            refuse_twice(&places, &service.name, transport, address)?;
             let claimed = claim(transport, address, lanes.v6_only, lanes.join);
-            let address = claimed.map_err(|fault| Error::Listen { url: service.url.at(address).to_string(), fault })?;
-            places.push(Place { service: service.name.clone(), url: service.url.at(address), address, transport, served });
+            let address = claimed.map_err(|fault| Error::Listen { url: url.at(address).to_string(), fault })?;
+            places.push(Place { service: service.name.clone(), url: url.at(address), address, transport, served });
         }
     }
     Ok(places)
 }
 
 /// One address serves one service: the kernel would share it among two by chance.
-fn refuse_twice(places: &[Place], service: &Served, address: SocketAddr) -> Result<(), Error> {
-    let same = |place: &&Place| place.address == address && place.transport == service.url.transport();
+fn refuse_twice(places: &[Place], service: &str, transport: Transport, address: SocketAddr) -> Result<(), Error> {
+    let same = |place: &&Place| place.address == address && place.transport == transport;
     match places.iter().find(same) {
         None => Ok(()),
         Some(place) => {
-            let why =
-                format!("{} and {} are both to be served at {}: name different ports", place.service, service.name, place.url);
+            let why = format!("{} and {service} are both to be served at {}: name different ports", place.service, place.url);
             Err(Error::Setting { name: "services", why })
         }
     }

@@ -49,6 +49,9 @@ pub struct Kit {
     pub tasks: Tasks,
     /// The lane's row of counters.
     pub row: LaneRow,
+    /// The time, in nanoseconds, at which the work wants a turn even if nothing happens until then; `u64::MAX` if it does not. To the
+    /// clock's own resolution, unlike timers.
+    pub alarm: u64,
     pub(crate) wheel: Wheel<Handle>,
     pub(crate) mesh: Mesh,
     pub(crate) now: u64,
@@ -78,6 +81,7 @@ impl Kit {
             arena,
             tasks: Tasks::new(settings.tasks_max, bell),
             row,
+            alarm: u64::MAX,
             wheel: Wheel::new(TIMER_RESOLUTION, 0),
             mesh,
             now: 0,

@@ -136,15 +136,15 @@ impl<D: Driver, W: Work> Lane<D, W> {
     }
 
     /// Whether, and how long, the driver may wait: not while there is work; not within the spin budget; else until
-    /// the next timer, after sleep was announced to those who could ring.
+    /// the next timer or alarm, after sleep was announced to those who could ring.
     fn govern(&mut self) -> Wait {
         // Before its first turn a lane has submitted nothing that could wake it.
         if self.turns == 0 || self.work.has_work() || self.kit.tasks.has_woken() {
             return Wait::No;
         }
         let now = self.kit.now;
-        let next = self.kit.wheel.next();
-        if next.is_some_and(|next| next <= now) {
+        let next = self.kit.wheel.next().unwrap_or(u64::MAX).min(self.kit.alarm);
+        if next <= now {
             return Wait::No;
         }
         if self.settings.spin_nanoseconds > 0 && now.saturating_sub(self.productive_at) < self.settings.spin_nanoseconds {
@@ -155,8 +155,8 @@ impl<D: Driver, W: Work> Lane<D, W> {
         match next {
             // Orders are given before bells are rung: one that came before the announcement is seen here.
             _ if !quiet || self.order_is_new() => Wait::No,
-            Some(deadline) => Wait::Until(deadline),
-            None => Wait::Forever,
+            u64::MAX => Wait::Forever,
+            deadline => Wait::Until(deadline),
         }
     }
 

@@ -8,7 +8,7 @@ use crate::service::{ConnectionId, Peer};
 use crate::table::{Notice, Request, ServiceTimer, Table, class};
 use crate::ticket::Ticket;
 use corelane_lane::{Kit, Message};
-use corelane_seam::{Arena, Chain, File, Handle, Interest, Lease, OffloadWork, Op, OpenOptions, Segment, Shared};
+use corelane_seam::{Arena, Chain, Fault, File, Handle, Interest, Lease, OffloadWork, Op, OpenOptions, Segment, Shared};
 use corelane_watch::{LaneCounter, ServiceCounter};
 use std::any::{Any, TypeId};
 use std::future::Future;
@@ -83,6 +83,20 @@ impl<'a> Cx<'a> {
     /// # Errors
     /// [`Error::SessionType`] if the session is not of this service's type; [`Error::Full`] at the bound of connections.
     pub fn connect<T: 'static>(&mut self, to: SocketAddr, session: T) -> Result<ConnectionId, Error> {
+        self.connect_from(None, to, session)
+    }
+
+    /// [`Cx::connect`] from one of this machine's addresses; the system chooses the port if it is 0. One address has as many ports for
+    /// one peer as `net.ipv4.ip_local_port_range` says (28,232 by default), so more connections need more addresses.
+    ///
+    /// # Errors
+    /// As for [`Cx::connect`].
+    pub fn connect_from<T: 'static>(
+        &mut self,
+        from: Option<SocketAddr>,
+        to: SocketAddr,
+        session: T,
+    ) -> Result<ConnectionId, Error> {
         let state = &self.table.services[self.service as usize];
         if state.session_type != Some(TypeId::of::<T>()) {
             return Err(Error::SessionType { got: std::any::type_name::<T>() });
@@ -100,7 +114,7 @@ impl<'a> Cx<'a> {
         if let Some(connection) = self.table.connections.at(index) {
             (connection.timer, connection.timer_at) = (Some(timer), deadline);
         }
-        self.kit.submit(self.table.handle(class::CONNECTION, index), Op::Connect { to, from: None, options });
+        self.kit.submit(self.table.handle(class::CONNECTION, index), Op::Connect { to, from, options });
         Ok(self.table.id(index))
     }
 
@@ -166,6 +180,19 @@ impl<'a> Cx<'a> {
         let (index, generation) = self.table.timers.insert(ServiceTimer { connection, token });
         let deadline = self.kit.now().saturating_add(nanoseconds);
         self.kit.start_timer(deadline, Handle::new(class::TIMER, index, generation));
+    }
+
+    /// Has the service's `alarm` called in the first turn that begins at `at` or later (nanoseconds of [`Cx::now`]'s clock, to the
+    /// resolution of that clock; `u64::MAX` for never). A service has one alarm: this replaces it, and a call of `alarm` ends it.
+    pub fn set_alarm(&mut self, at: u64) {
+        self.table.services[self.service as usize].alarm = at;
+        self.kit.alarm = self.kit.alarm.min(at);
+    }
+
+    /// Why the connection that this call of [`closed`](crate::StreamService::closed) is for failed: what the socket said,
+    /// `Cancelled` when it could not be opened in time (`connect_limit`). None for other endings, and in other calls.
+    pub fn fault(&self) -> Option<Fault> {
+        self.table.fault
     }
 
     /// Sends a value to this service on another lane, where [`lane_message`](crate::StreamService::lane_message) is called.

@@ -7,7 +7,7 @@ use crate::service::{Ending, Peer};
 use crate::services::Services;
 use crate::table::class;
 use corelane_lane::Kit;
-use corelane_seam::{Handle, Op, Socket};
+use corelane_seam::{Fault, Handle, Op, Socket};
 use corelane_watch::ServiceCounter;
 use std::net::SocketAddr;
 
@@ -111,12 +111,19 @@ impl Services {
     }
 
     /// An outgoing connection could not be opened, or was given up before it was.
-    pub(crate) fn opening_failed(&mut self, kit: &mut Kit, index: u32) {
+    pub(crate) fn opening_failed(&mut self, kit: &mut Kit, index: u32, fault: Fault) {
         let Some(connection) = self.table.connections.at(index) else { return };
         let service = connection.service;
         self.table.count(service, ServiceCounter::ConnectsFailed, 1);
-        self.end(kit, index, Ending::Error);
+        self.end_by_fault(kit, index, fault);
         self.socket_closed(kit, index);
+    }
+
+    /// Ends a connection whose socket failed; its service may ask why.
+    pub(crate) fn end_by_fault(&mut self, kit: &mut Kit, index: u32, fault: Fault) {
+        self.table.fault = Some(fault);
+        self.end(kit, index, Ending::Error);
+        self.table.fault = None;
     }
 
     fn adopt_session(&mut self, kit: &mut Kit, index: u32) {

@@ -22,6 +22,8 @@ pub(crate) enum Call {
 
 /// A stream service, its type erased: the one dynamic dispatch on a request's path.
 pub(crate) trait StreamPort {
+    fn started(&mut self, cx: &mut Cx<'_>);
+    fn alarm(&mut self, cx: &mut Cx<'_>);
     fn open(&mut self, cx: &mut Cx<'_>, peer: &Peer) -> u32;
     /// Takes over a session made before its connection was open; none if it is of another type.
     fn adopt(&mut self, session: Box<dyn Any>) -> Option<u32>;
@@ -34,6 +36,8 @@ pub(crate) trait StreamPort {
 
 /// A datagram service, its type erased.
 pub(crate) trait DatagramPort {
+    fn started(&mut self, cx: &mut Cx<'_>);
+    fn alarm(&mut self, cx: &mut Cx<'_>);
     fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies);
     fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome);
     fn lane_message(&mut self, cx: &mut Cx<'_>, from: usize, message: Box<dyn Any + Send>);
@@ -66,6 +70,14 @@ impl<S: StreamService> Sessions<S> {
 }
 
 impl<S: StreamService> StreamPort for Sessions<S> {
+    fn started(&mut self, cx: &mut Cx<'_>) {
+        self.service.started(cx);
+    }
+
+    fn alarm(&mut self, cx: &mut Cx<'_>) {
+        self.service.alarm(cx);
+    }
+
     fn open(&mut self, cx: &mut Cx<'_>, peer: &Peer) -> u32 {
         let session = self.service.open(cx, peer);
         self.sessions.insert(session).0
@@ -111,6 +123,14 @@ impl<S: StreamService> StreamPort for Sessions<S> {
 }
 
 impl<S: DatagramService> DatagramPort for S {
+    fn started(&mut self, cx: &mut Cx<'_>) {
+        DatagramService::started(self, cx);
+    }
+
+    fn alarm(&mut self, cx: &mut Cx<'_>) {
+        DatagramService::alarm(self, cx);
+    }
+
     fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies) {
         DatagramService::receive(self, cx, batch, replies);
     }

@@ -90,7 +90,10 @@ pub trait StreamService: Sized + 'static {
     /// What the service keeps for each connection.
     type Session: 'static;
 
-    /// A connection was accepted.
+    /// The lane turns for the first time: the place to set an [alarm](Cx::set_alarm), or to open connections.
+    fn started(&mut self, _cx: &mut Cx<'_>) {}
+
+    /// A connection was accepted. A service that only opens connections itself is never asked.
     fn open(&mut self, cx: &mut Cx<'_>, peer: &Peer) -> Self::Session;
 
     /// Bytes have arrived, or room for output has come back, or the peer has finished ([`Input::is_finished`]: the last
@@ -121,7 +124,7 @@ pub trait StreamService: Sized + 'static {
     /// The lane has begun to drain: what has arrived is still answered.
     fn draining(&mut self, _cx: &mut Cx<'_>, _session: &mut Self::Session, _output: &mut Output) {}
 
-    /// The connection has ended. Called once for each session.
+    /// The connection has ended. Called once for each session; [`Cx::fault`] says why, if its ending is `Error`.
     fn closed(&mut self, _cx: &mut Cx<'_>, _session: Self::Session, _ending: Ending) {}
 
     /// An operation that the service started has ended (files, polling, offloaded calls: [`Cx::open_file`] and the like).
@@ -129,6 +132,9 @@ pub trait StreamService: Sized + 'static {
 
     /// Another lane sent a message ([`Cx::send`]).
     fn lane_message(&mut self, _cx: &mut Cx<'_>, _from: usize, _message: Box<dyn Any + Send>) {}
+
+    /// The service's alarm has come ([`Cx::set_alarm`]).
+    fn alarm(&mut self, _cx: &mut Cx<'_>) {}
 
     /// What stands between the socket and this connection's input and output, if anything (TLS, a PROXY header).
     fn transform(&mut self, _peer: &Peer) -> Option<Box<dyn Transform>> {
@@ -138,6 +144,12 @@ pub trait StreamService: Sized + 'static {
 
 /// A service over datagrams.
 pub trait DatagramService: Sized + 'static {
+    /// As [`StreamService::started`].
+    fn started(&mut self, _cx: &mut Cx<'_>) {}
+
+    /// As [`StreamService::alarm`].
+    fn alarm(&mut self, _cx: &mut Cx<'_>) {}
+
     /// A batch has arrived: up to 64 arrivals, each one datagram or a train of equal ones.
     fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies);
 

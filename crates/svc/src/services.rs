@@ -23,6 +23,8 @@ pub struct Services {
     pub(crate) ready: Vec<u32>,
     pub(crate) dirty: Vec<u32>,
     pub(crate) drain_deadline: u64,
+    /// The services have been told that their lane turns.
+    started: bool,
 }
 
 impl Services {
@@ -35,6 +37,7 @@ impl Services {
             ready: Vec::new(),
             dirty: Vec::new(),
             drain_deadline: u64::MAX,
+            started: false,
         }
     }
 
@@ -58,6 +61,7 @@ impl Services {
             open: 0,
             waiting: Default::default(),
             session_type,
+            alarm: u64::MAX,
             peers: Default::default(),
         });
         self.ports.len() as u16 - 1
@@ -127,6 +131,41 @@ impl Services {
         });
     }
 
+    /// In the lane's first turn: tells the services.
+    fn start(&mut self, kit: &mut Kit) {
+        if std::mem::replace(&mut self.started, true) {
+            return;
+        }
+        for service in 0..self.ports.len() as u16 {
+            self.service_call(kit, service, |port, cx| match port {
+                Port::Stream(port) => port.started(cx),
+                Port::Datagram(port) => port.started(cx),
+            });
+        }
+    }
+
+    /// Calls the services whose alarm has come, and tells the lane when the next one comes.
+    fn ring_alarms(&mut self, kit: &mut Kit) {
+        if kit.now() >= kit.alarm {
+            for service in 0..self.ports.len() as u16 {
+                self.ring_alarm(kit, service);
+            }
+        }
+        kit.alarm = self.table.services.iter().map(|state| state.alarm).min().unwrap_or(u64::MAX);
+    }
+
+    fn ring_alarm(&mut self, kit: &mut Kit, service: u16) {
+        let alarm = &mut self.table.services[service as usize].alarm;
+        if kit.now() < *alarm {
+            return;
+        }
+        *alarm = u64::MAX;
+        self.service_call(kit, service, |port, cx| match port {
+            Port::Stream(port) => port.alarm(cx),
+            Port::Datagram(port) => port.alarm(cx),
+        });
+    }
+
     fn timer_expired(&mut self, handle: Handle) {
         if self.table.timers.get_mut(handle.index(), handle.generation()).is_none() {
             return;
@@ -160,11 +199,13 @@ impl Work for Services {
     }
 
     fn serve(&mut self, kit: &mut Kit) {
+        self.start(kit);
         self.start_listening(kit);
         self.table.revive_starved(&kit.arena);
         self.serve_ready(kit);
         self.settle_lost_tickets(kit);
         self.serve_notices(kit);
+        self.ring_alarms(kit);
     }
 
     fn expired(&mut self, kit: &mut Kit, handle: Handle) {

@@ -104,7 +104,7 @@ impl Services {
         let unsent = connection.take_back(kit.now(), bytes, rest);
         self.table.keep_chain(unsent);
         match fault {
-            Some(fault) if fault.reason != Reason::Cancelled => self.end(kit, index, Ending::Error),
+            Some(fault) if fault.reason != Reason::Cancelled => self.end_by_fault(kit, index, fault),
             _ => self.output_left(kit, index),
         }
     }
@@ -135,7 +135,7 @@ impl Services {
     fn operation_failed(&mut self, kit: &mut Kit, index: u32, fault: Fault) {
         let Some(connection) = self.table.connections.at(index) else { return };
         if connection.socket.is_none() {
-            return self.opening_failed(kit, index);
+            return self.opening_failed(kit, index, fault);
         }
         (connection.receiving, connection.received_before) = (false, false);
         match fault.reason {
@@ -147,7 +147,7 @@ impl Services {
             }
             // Stopped for want of memory: what is there is still to be received.
             Reason::NoMemory => self.table.mark_dirty(index),
-            _ => self.end(kit, index, Ending::Error),
+            _ => self.end_by_fault(kit, index, fault),
         }
     }
 

@@ -6,7 +6,7 @@ use crate::service::{ConnectionId, Order};
 use crate::slab::Slab;
 use crate::ticket::LostTickets;
 use corelane_lane::Kit;
-use corelane_seam::{Arena, Chain, Handle, Op, Socket};
+use corelane_seam::{Arena, Chain, Fault, Handle, Op, Socket};
 use corelane_watch::{ServiceCounter, ServiceRow};
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, VecDeque};
@@ -54,6 +54,8 @@ pub(crate) struct ServiceState {
     pub(crate) open: u32,
     pub(crate) waiting: VecDeque<Arrived>,
     pub(crate) session_type: Option<TypeId>,
+    /// When the service wants to be called, in nanoseconds; `u64::MAX` if it does not.
+    pub(crate) alarm: u64,
     /// Connections by address, for the bound; kept only while it is below the bound on all.
     pub(crate) peers: BTreeMap<IpAddr, u32>,
 }
@@ -94,6 +96,8 @@ pub(crate) struct Table {
     pub(crate) turned_away: usize,
     /// A service was refused memory in the call under way.
     pub(crate) memory_refused: bool,
+    /// Why the connection that is ending failed.
+    pub(crate) fault: Option<Fault>,
     /// Connections whose services were refused memory.
     pub(crate) starved: Vec<ConnectionId>,
     ready: Vec<u32>,
@@ -124,6 +128,7 @@ impl Table {
             draining: false,
             turned_away: 0,
             memory_refused: false,
+            fault: None,
             starved: Vec::new(),
             ready: Vec::new(),
             dirty: Vec::new(),
