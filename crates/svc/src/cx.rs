@@ -151,6 +151,11 @@ impl<'a> Cx<'a> {
         self.table.notices.push_back((id, Notice::Close));
     }
 
+    /// Breaks a connection of this lane off, as [`Next::Abort`](crate::Next::Abort) does: what has not left is lost.
+    pub fn abort(&mut self, id: ConnectionId) {
+        self.table.notices.push_back((id, Notice::Abort));
+    }
+
     /// Has [`StreamService::message`](crate::StreamService::message) called for a connection of this lane; lost if that has ended.
     pub fn notify(&mut self, id: ConnectionId, message: Box<dyn Any>) {
         self.table.notices.push_back((id, Notice::Message(message)));

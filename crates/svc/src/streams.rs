@@ -259,6 +259,7 @@ impl Services {
                 Notice::Message(message) if open => self.call(kit, id.index, Call::Message(message)),
                 Notice::Timer(token) if open => self.call(kit, id.index, Call::Timer(token)),
                 Notice::Close if open => self.end(kit, id.index, Ending::Completed),
+                Notice::Abort if self.table.find(id).is_some() => self.end(kit, id.index, Ending::Aborted),
                 _ => {}
             }
         }

@@ -66,6 +66,7 @@ pub(crate) enum Notice {
     Answer { service: u16, number: u32, order: Order, answer: Chain },
     Timer(u64),
     Close,
+    Abort,
 }
 
 /// An operation that a service started itself.

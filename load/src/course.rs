@@ -1,0 +1,422 @@
+//! The course of a run on one lane: its phases, its clock, and the counting.
+//!
+//! Opening -> Ready (all connections are open; lane 0 gives the start when every lane is) -> Running (warm-up, then the window) -> Ending (nothing new
+//! is sent, answers are waited for) -> Over. What is measured leaves the lane once a second.
+
+use crate::flights::Flight;
+use crate::interval::{Interval, Times};
+use crate::kinds::{Errors, Kind};
+use crate::plan::{Extent, Mode, Plan, share};
+use corelane::Cx;
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
+
+/// A second, in nanoseconds: the length of an interval.
+pub(crate) const SECOND: u64 = 1_000_000_000;
+
+/// How long the load goes on behind the window, so that whoever reads the server's clock at its end reads it under load.
+const TAIL: u64 = SECOND / 20;
+
+/// How soon after the last lane is ready the run starts: all lanes must have heard of it.
+const START_AFTER: u64 = SECOND / 100;
+
+/// How often a lane looks whether it is told to end early.
+const LOOK: u64 = SECOND / 10;
+
+/// Where a lane is in the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Phase {
+    Opening,
+    Ready,
+    Running,
+    Ending,
+    Over,
+}
+
+/// What a lane tells those outside of it.
+#[derive(Debug)]
+pub enum Event {
+    /// So many connections are open.
+    Opened {
+        /// The lane.
+        lane: usize,
+        /// Connections.
+        connections: u32,
+    },
+    /// Every lane is ready; lane 0 tells it.
+    Started {
+        /// When the window begins, in nanoseconds of the lanes' clock.
+        from: u64,
+        /// When it ends; `u64::MAX` if a number of requests ends it.
+        until: u64,
+    },
+    /// A second is over.
+    Interval {
+        /// The lane.
+        lane: usize,
+        /// The number of the interval: 0 begins the window, negative ones are the warm-up.
+        index: i64,
+        /// Its length in nanoseconds: a second, or less for the last one.
+        length: u64,
+        /// What was measured in it.
+        interval: Box<Interval>,
+    },
+    /// A lane has done its part.
+    Over {
+        /// The lane.
+        lane: usize,
+        /// Why before the end that was asked for, if so.
+        early: Option<String>,
+        /// Connections open at the end.
+        connections: u32,
+        /// When the last request of the window was answered or given up.
+        ended: u64,
+        /// What failed while the connections were opened.
+        opening: Errors,
+    },
+    /// The target cannot be had at all.
+    Unreachable {
+        /// Why.
+        kind: Kind,
+        /// The system's word.
+        fault: String,
+    },
+}
+
+/// What lanes say to one another.
+#[derive(Clone, Copy, Debug)]
+enum Word {
+    Ready,
+    Start { at: u64 },
+}
+
+/// One lane's part of a run.
+pub struct Course {
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) lane: usize,
+    pub(crate) phase: Phase,
+    pub(crate) start: u64,
+    from: u64,
+    until: u64,
+    /// Requests that this lane still has to start within the window; `u64::MAX` without a bound.
+    left: u64,
+    /// Requests in flight, of all connections.
+    pub(crate) in_flight: u64,
+    /// Lanes that are ready, counted by lane 0.
+    ready: usize,
+    current: Box<Interval>,
+    current_from: u64,
+    current_index: i64,
+    next_look: u64,
+    /// What failed before the start.
+    opening: Errors,
+    /// When the last request that counts was answered or given up.
+    ended: u64,
+    /// When something was last answered, or the run began.
+    pub(crate) heard: u64,
+    events: Sender<Event>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Course {
+    /// The part of lane `lane`; it ends early when `stop` is set.
+    pub fn new(plan: Arc<Plan>, lane: usize, events: Sender<Event>, stop: Arc<AtomicBool>) -> Self {
+        let left = match plan.extent {
+            Extent::For(_) => u64::MAX,
+            Extent::Requests(requests) => share(requests, lane, plan.lanes),
+        };
+        let current = Box::new(empty(&plan.mode));
+        Self {
+            plan,
+            lane,
+            phase: Phase::Opening,
+            start: u64::MAX,
+            from: u64::MAX,
+            until: u64::MAX,
+            left,
+            in_flight: 0,
+            ready: 0,
+            current,
+            current_from: 0,
+            current_index: 0,
+            next_look: 0,
+            opening: Errors::default(),
+            ended: 0,
+            heard: 0,
+            events,
+            stop,
+        }
+    }
+
+    pub(crate) fn tell(&self, event: Event) {
+        // Nobody listens any more: then the lanes are about to be stopped.
+        let _ = self.events.send(event);
+    }
+
+    /// This lane's connections are open (or as many as can be had).
+    pub(crate) fn ready(&mut self, cx: &mut Cx<'_>) {
+        self.phase = Phase::Ready;
+        match self.lane {
+            0 => self.lane_is_ready(cx),
+            _ => send(cx, 0, Word::Ready),
+        }
+    }
+
+    /// A word of another lane.
+    pub(crate) fn hear(&mut self, cx: &mut Cx<'_>, message: Box<dyn Any + Send>) {
+        match message.downcast_ref() {
+            Some(Word::Ready) => self.lane_is_ready(cx),
+            Some(&Word::Start { at }) => self.start_at(at),
+            None => {}
+        }
+    }
+
+    fn lane_is_ready(&mut self, cx: &mut Cx<'_>) {
+        self.ready += 1;
+        if self.ready < self.plan.lanes {
+            return;
+        }
+        let at = cx.now() + START_AFTER;
+        (1..self.plan.lanes).for_each(|lane| send(cx, lane, Word::Start { at }));
+        self.start_at(at);
+        self.tell(Event::Started { from: self.from, until: self.until });
+    }
+
+    fn start_at(&mut self, at: u64) {
+        self.start = at;
+        self.from = at + nanoseconds(self.plan.warm_up);
+        if let Extent::For(length) = self.plan.extent {
+            self.until = self.from + nanoseconds(length);
+        }
+        self.heard = at;
+        self.ended = self.from;
+        // Whole seconds before the window; the first interval of the warm-up is the short one.
+        let seconds = (self.from - at).div_ceil(SECOND);
+        self.current_index = -(seconds as i64);
+        self.current_from = at;
+    }
+
+    /// Moves on with the clock: closes intervals, begins and ends the run. To be called before anything is counted in a turn.
+    pub(crate) fn tick(&mut self, now: u64) {
+        while self.phase != Phase::Over && now >= self.interval_end() {
+            self.close_interval(self.interval_end());
+        }
+        if self.phase == Phase::Ready && now >= self.start {
+            self.phase = Phase::Running;
+        }
+        if self.phase == Phase::Running && (now >= self.until.saturating_add(TAIL) || self.left == 0) {
+            self.phase = Phase::Ending;
+        }
+        if now >= self.next_look {
+            self.next_look = now + LOOK;
+            if self.stop.load(Ordering::Relaxed) && self.phase < Phase::Ending {
+                self.end_early(now);
+            }
+        }
+    }
+
+    fn end_early(&mut self, now: u64) {
+        self.until = self.until.min(now.max(self.from));
+        self.left = 0;
+        self.phase = Phase::Ending;
+    }
+
+    /// Ends the run for this lane: nothing new is sent.
+    pub(crate) fn give_up(&mut self) {
+        self.left = 0;
+        self.phase = Phase::Ending;
+    }
+
+    /// Whether a number of requests, and no time, ends the run.
+    pub(crate) fn ends_by_count(&self) -> bool {
+        matches!(self.plan.extent, Extent::Requests(_))
+    }
+
+    /// The end of the window; `u64::MAX` if it is not known.
+    pub(crate) fn until(&self) -> u64 {
+        self.until
+    }
+
+    /// The end of the present interval: the next whole second from the window's begin on.
+    fn interval_end(&self) -> u64 {
+        if self.start == u64::MAX {
+            return u64::MAX;
+        }
+        let whole = self.from.saturating_add_signed((self.current_index + 1) * SECOND as i64);
+        if self.current_from < self.until { whole.min(self.until) } else { u64::MAX }
+    }
+
+    fn close_interval(&mut self, at: u64) {
+        let interval = std::mem::replace(&mut self.current, Box::new(empty(&self.plan.mode)));
+        let length = at.saturating_sub(self.current_from);
+        self.tell(Event::Interval { lane: self.lane, index: self.current_index, length, interval });
+        (self.current_from, self.current_index) = (at, self.current_index + 1);
+    }
+
+    /// The next time at which [`Course::tick`] has something to do.
+    pub(crate) fn next_tick(&self) -> u64 {
+        let phase = match self.phase {
+            Phase::Opening | Phase::Ready => self.start,
+            Phase::Running => self.until.saturating_add(TAIL),
+            Phase::Ending | Phase::Over => u64::MAX,
+        };
+        self.next_look.min(self.interval_end()).min(phase)
+    }
+
+    /// The lane's part is done: what is left of the measurements goes out.
+    pub(crate) fn over(&mut self, now: u64, connections: u32, early: Option<String>) {
+        if self.phase == Phase::Over {
+            return;
+        }
+        if self.start != u64::MAX {
+            self.close_interval(now.max(self.current_from));
+        }
+        self.phase = Phase::Over;
+        self.tell(Event::Over { lane: self.lane, early, connections, ended: self.ended.min(self.until), opening: self.opening });
+    }
+
+    /// How many of `wanted` requests with this intended start may be sent; takes them off what is left to do.
+    pub(crate) fn take(&mut self, intended: u64, wanted: usize) -> usize {
+        if self.phase != Phase::Running {
+            return 0;
+        }
+        if intended < self.from || self.left == u64::MAX {
+            return wanted;
+        }
+        let granted = (wanted as u64).min(self.left);
+        self.left -= granted;
+        granted as usize
+    }
+
+    /// Whether all requests that were asked for are started.
+    pub(crate) fn all_started(&self) -> bool {
+        self.left == 0
+    }
+
+    /// Counts requests as sent.
+    pub(crate) fn sent(&mut self, flight: Flight, count: u64, bytes: u64) {
+        self.in_flight += count;
+        if self.is_recorded(flight.intended, flight.sent) {
+            self.current.sent += count;
+            self.current.bytes_sent += bytes;
+        }
+    }
+
+    /// Counts a request of an open loop as offered, and how late it goes: `could` is when it could have gone first.
+    pub(crate) fn offered(&mut self, intended: u64, could: u64, now: u64) {
+        if self.is_recorded(intended, now) {
+            self.current.offered += 1;
+            self.current.lag.record(now.saturating_sub(could), 1);
+        }
+    }
+
+    /// Counts a request of an open loop that was due in the window and never sent.
+    pub(crate) fn not_sent(&mut self, intended: u64) {
+        if self.counts(intended, u64::MAX) {
+            self.current.offered += 1;
+        }
+    }
+
+    /// Counts requests as answered.
+    pub(crate) fn answered(&mut self, flight: Flight, now: u64, count: u64) {
+        self.in_flight -= count;
+        self.heard = now;
+        if self.in_window(now) {
+            self.current.in_window += count;
+        }
+        if self.is_recorded(flight.intended, now) {
+            self.ended = now;
+            self.current.requests += count;
+            self.current.latency.record(now.saturating_sub(flight.intended), count);
+            self.current.service.record(now.saturating_sub(flight.sent), count);
+        }
+    }
+
+    /// Counts a request as failed; one that waited in vain stays in the histogram with the time that it waited.
+    pub(crate) fn failed(&mut self, kind: Kind, flight: Flight, now: u64) {
+        self.in_flight -= 1;
+        // What was sent in the window and failed after it has failed all the same.
+        if self.is_recorded(flight.intended, now) || self.in_window(flight.intended) {
+            self.ended = now;
+            self.current.errors.add(kind, 1);
+            if matches!(kind, Kind::ClientTimeout | Kind::Lost) {
+                self.current.latency.record(now.saturating_sub(flight.intended), 1);
+                self.current.service.record(now.saturating_sub(flight.sent), 1);
+            }
+        }
+    }
+
+    /// Counts something of a kind that took no request with it.
+    pub(crate) fn note(&mut self, kind: Kind, count: u64, intended: u64, now: u64) {
+        if self.start == u64::MAX {
+            self.opening.add(kind, count);
+        } else if self.is_recorded(intended, now) {
+            self.current.errors.add(kind, count);
+        }
+    }
+
+    /// Counts bytes as received.
+    pub(crate) fn received(&mut self, bytes: u64, now: u64) {
+        if now < self.from || self.in_window(now) {
+            self.current.bytes_received += bytes;
+        }
+    }
+
+    /// Records how long a connection took to be had.
+    pub(crate) fn connected(&mut self, asked: u64, now: u64) {
+        if self.is_recorded(asked, now) {
+            self.current.connect.record(now.saturating_sub(asked), 1);
+        }
+    }
+
+    /// Records how long a connection lived.
+    pub(crate) fn disconnected(&mut self, asked: u64, now: u64) {
+        if self.is_recorded(asked, now) {
+            self.current.connection.record(now.saturating_sub(asked), 1);
+        }
+    }
+
+    /// Whether what happened belongs into the present interval: everything does in the warm-up, and then what counts.
+    fn is_recorded(&self, intended: u64, now: u64) -> bool {
+        now < self.from || self.counts(intended, now)
+    }
+
+    /// In a closed loop that ends by time, what is answered in the window counts; else what was to start in it.
+    fn counts(&self, intended: u64, now: u64) -> bool {
+        let by = match (&self.plan.mode, self.plan.extent) {
+            (Mode::Closed, Extent::For(_)) => now,
+            _ => intended,
+        };
+        self.in_window(by)
+    }
+
+    fn in_window(&self, at: u64) -> bool {
+        (self.from..self.until).contains(&at)
+    }
+}
+
+fn empty(mode: &Mode) -> Interval {
+    let has_rate = *mode != Mode::Closed;
+    let by_connection = matches!(mode, Mode::Connections { .. });
+    Interval {
+        latency: Times::new(true),
+        service: Times::new(has_rate),
+        lag: Times::new(has_rate),
+        connect: Times::new(by_connection),
+        connection: Times::new(by_connection),
+        ..Interval::default()
+    }
+}
+
+fn send(cx: &mut Cx<'_>, lane: usize, word: Word) {
+    // reason: a channel holds far more than the few words of a run.
+    let sent = cx.send(lane, Box::new(word));
+    assert!(sent.is_ok(), "lane {lane} takes no words");
+}
+
+/// A duration in the clock's unit.
+pub(crate) fn nanoseconds(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

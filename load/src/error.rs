@@ -1,0 +1,69 @@
+//! What can stop a run.
+
+use crate::kinds::Kind;
+use std::fmt;
+
+/// Why a run could not be made, or came to nothing.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The caller's settings cannot be met.
+    Setting {
+        /// Which one.
+        name: &'static str,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The lanes could not be started.
+    Lanes(
+        /// What stopped them.
+        corelane::Error,
+    ),
+    /// The first connection could not be had.
+    Unreachable {
+        /// The target.
+        url: String,
+        /// Why.
+        kind: Kind,
+        /// The system's word.
+        fault: String,
+    },
+    /// A lane ended without its report.
+    LaneLost,
+    /// The process whose cost was to be measured cannot be read.
+    Server {
+        /// Its number.
+        pid: u32,
+        /// What the system says.
+        why: String,
+    },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Setting { name, why } => write!(f, "{name}: {why}"),
+            Self::Lanes(error) => error.fmt(f),
+            Self::Unreachable { url, kind, fault } => {
+                let remedy = match kind {
+                    Kind::Refused => "is a server listening there?",
+                    Kind::ClientTimeout | Kind::SocketTimeout => "nothing answered: check the address, or a firewall between",
+                    Kind::NoDescriptor => "raise the limit of descriptors (ulimit -n), or use more lanes",
+                    Kind::NoAddress => "name other source addresses, or fewer connections",
+                    _ => "check the address",
+                };
+                write!(f, "{url} cannot be reached: {fault} ({kind}); {remedy}")
+            }
+            Self::LaneLost => write!(f, "a lane ended before its report: this is a fault of the generator"),
+            Self::Server { pid, why } => write!(f, "the server's process {pid} cannot be read: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<corelane::Error> for Error {
+    fn from(error: corelane::Error) -> Self {
+        Self::Lanes(error)
+    }
+}

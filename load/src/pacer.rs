@@ -1,0 +1,123 @@
+//! Which request of an open loop is due, and on which connection it goes.
+
+use crate::arrivals::{Arrivals, Schedule};
+use crate::plan::{Mode, Plan};
+use std::collections::VecDeque;
+
+/// Arrivals in order, and the places with room for one more, in turn.
+pub struct Pacer {
+    source: Option<Source>,
+    schedule: Option<Schedule>,
+    /// The next arrival.
+    head: Option<u64>,
+    free: VecDeque<u32>,
+    is_free: Vec<bool>,
+    /// Since when there is a place with room.
+    room_since: u64,
+}
+
+/// What the schedule is made from when the start is known.
+struct Source {
+    arrivals: Arrivals,
+    rate: f64,
+    lane: usize,
+    lanes: usize,
+    seed: u64,
+}
+
+impl Pacer {
+    /// For a lane's share of the plan; never anything due in a closed loop.
+    pub fn new(plan: &Plan, lane: usize) -> Self {
+        let source = match &plan.mode {
+            Mode::Closed => None,
+            Mode::Open { rate, arrivals } | Mode::Connections { rate, arrivals, .. } => {
+                Some(Source { arrivals: arrivals.clone(), rate: *rate, lane, lanes: plan.lanes, seed: plan.seed })
+            }
+        };
+        let places = if source.is_some() { plan.connections_of(lane) as usize } else { 0 };
+        Self { source, schedule: None, head: None, free: VecDeque::new(), is_free: vec![false; places], room_since: 0 }
+    }
+
+    /// The run starts then.
+    pub fn start(&mut self, at: u64) {
+        if let Some(Source { arrivals, rate, lane, lanes, seed }) = self.source.take() {
+            let mut schedule = Schedule::new(arrivals, rate, at, lane, lanes, seed);
+            self.head = schedule.next();
+            self.schedule = Some(schedule);
+        }
+    }
+
+    /// One more request may go on this place.
+    pub fn has_room(&mut self, place: u32, now: u64) {
+        if self.is_free.is_empty() || std::mem::replace(&mut self.is_free[place as usize], true) {
+            return;
+        }
+        if self.free.is_empty() {
+            self.room_since = now;
+        }
+        self.free.push_back(place);
+    }
+
+    /// When the next request can go: never, while there is no room.
+    pub fn next_due(&self) -> u64 {
+        if self.free.is_empty() { u64::MAX } else { self.head.unwrap_or(u64::MAX) }
+    }
+
+    /// Whether all arrivals are taken.
+    pub fn is_done(&self) -> bool {
+        self.schedule.is_some() && self.head.is_none()
+    }
+
+    /// The next request if it is due and has a place: when it was to start, when it could have, and where it goes.
+    pub fn take_due(&mut self, now: u64) -> Option<(u64, u64, u32)> {
+        let intended = self.head.filter(|&at| at <= now)?;
+        let place = self.free.pop_front()?;
+        self.is_free[place as usize] = false;
+        self.head = self.schedule.as_mut().and_then(Iterator::next);
+        Some((intended, intended.max(self.room_since), place))
+    }
+
+    /// What was to start before `until` and is still here; nothing is due afterwards.
+    pub fn take_left(&mut self, until: u64) -> impl Iterator<Item = u64> + use<> {
+        let schedule = self.schedule.take().into_iter().flatten();
+        self.head.take().into_iter().chain(schedule).take_while(move |&at| at < until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pacer() -> Pacer {
+        let mut plan = Plan::new("echo", "tcp://127.0.0.1:7", "127.0.0.1:7".parse().unwrap());
+        plan.mode = Mode::Open { rate: 1_000.0, arrivals: Arrivals::Fixed };
+        plan.connections = 2;
+        let mut pacer = Pacer::new(&plan, 0);
+        pacer.start(1_000_000);
+        pacer
+    }
+
+    #[test]
+    fn places_take_turns_and_nothing_goes_early() {
+        let mut pacer = pacer();
+        pacer.has_room(0, 5);
+        pacer.has_room(1, 6);
+        pacer.has_room(1, 7);
+        assert_eq!((pacer.next_due(), pacer.take_due(999_999)), (1_000_000, None));
+        assert_eq!(pacer.take_due(1_000_000), Some((1_000_000, 1_000_000, 0)));
+        assert_eq!(pacer.take_due(1_000_000), None);
+        assert_eq!(pacer.take_due(2_500_000), Some((2_000_000, 2_000_000, 1)));
+        assert_eq!(pacer.next_due(), u64::MAX);
+    }
+
+    #[test]
+    fn a_request_that_waited_for_room_is_not_the_generators_delay() {
+        let mut pacer = pacer();
+        assert_eq!(pacer.take_due(9_000_000), None);
+        pacer.has_room(0, 5_000_000);
+        assert_eq!(pacer.take_due(5_100_000), Some((1_000_000, 5_000_000, 0)));
+        let left: Vec<u64> = pacer.take_left(4_000_001).collect();
+        assert_eq!(left, [2_000_000, 3_000_000, 4_000_000]);
+        assert_eq!((pacer.next_due(), pacer.take_left(u64::MAX).count()), (u64::MAX, 0));
+    }
+}

@@ -1,0 +1,254 @@
+//! One run: starts the lanes, listens to them, reads the clocks at the ends of the window, and writes the report.
+
+use crate::collector::Collector;
+use crate::course::{Course, Event};
+use crate::curve::{curve, quantiles};
+use crate::error::Error;
+use crate::facts::{Reading, ServerWatch, Watched, generator};
+use crate::hdr::HdrLog;
+use crate::interval::Times;
+use crate::plan::{Extent, Mode, Plan};
+use crate::report::{Progress, Quantiles, Report, SCHEMA, Settings};
+use crate::verdict;
+use crate::workloads::Entry;
+use corelane::machine::wall_clock;
+use corelane::watch::Reader;
+use corelane::{Lanes, Limits, Running, StreamOptions, monotonic_nanoseconds};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+/// How often a watcher is shown the run.
+const SHOW_EVERY: u64 = 200_000_000;
+
+/// How long after everything should be over a lane is waited for.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// What goes beside a run.
+pub struct Beside<'a> {
+    /// Whose cost is measured.
+    pub watched: Watched,
+    /// Where the histogram log goes.
+    pub hdr: Option<&'a mut dyn std::io::Write>,
+    /// Is shown the run; answers false to end it early.
+    pub show: &'a mut dyn FnMut(&Progress) -> bool,
+}
+
+/// Where the lanes of a run report to, and what can end it.
+#[derive(Clone)]
+pub struct Ends {
+    plan: Arc<Plan>,
+    events: Sender<Event>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Ends {
+    /// The part of one lane.
+    pub fn course(&self, lane: usize) -> Course {
+        Course::new(self.plan.clone(), lane, self.events.clone(), self.stop.clone())
+    }
+
+    /// The run's plan.
+    pub fn plan(&self) -> &Arc<Plan> {
+        &self.plan
+    }
+}
+
+/// Makes one run of a plan.
+///
+/// # Errors
+/// Settings that cannot be met, a target that cannot be had at all, a server's process that cannot be read.
+pub fn run(entry: &Entry, plan: Plan, beside: Beside<'_>) -> Result<Report, Error> {
+    let plan = Arc::new(plan.settled()?);
+    let mut server = ServerWatch::open(beside.watched)?;
+    let (events, told) = channel();
+    let ends = Ends { plan: plan.clone(), events, stop: Arc::default() };
+    let running = (entry.client)(lanes(&plan), ends.clone()).start()?;
+    let own = Reader::of(running.counters()).ok();
+    let mut conduct = Conduct {
+        collector: Collector::new(plan.clone()),
+        running: &running,
+        own: own.as_ref(),
+        server: server.as_mut(),
+        first: None,
+        last: None,
+        hdr: beside.hdr.map(HdrLog::new),
+        started_unix_s: 0.0,
+    };
+    conduct.listen(&told, &ends, beside.show)?;
+    running.stop();
+    conduct.report(&plan)
+}
+
+/// The lanes that a plan asks for.
+fn lanes(plan: &Plan) -> Lanes {
+    let limits = Limits {
+        connections_max: u32::MAX,
+        receive_rate_min: 0,
+        idle_limit: 0,
+        read_limit: 0,
+        send_limit: 0,
+        connect_limit: crate::course::nanoseconds(plan.timeout),
+        output_max: usize::MAX,
+        stream: StreamOptions { keep_alive_seconds: 0, ..StreamOptions::default() },
+        ..Limits::default()
+    };
+    let spin = u64::try_from(plan.spin.as_micros()).unwrap_or(u64::MAX);
+    let mut lanes = Lanes::per_core().lanes(plan.lanes).driver(plan.driver).spin_microseconds(spin).limits(limits);
+    if let Some(cpus) = &plan.cpus {
+        lanes = lanes.cpus(cpus.clone());
+    }
+    lanes.connections_max(u32::MAX)
+}
+
+/// A run under way.
+struct Conduct<'a> {
+    collector: Collector,
+    running: &'a Running,
+    own: Option<&'a Reader>,
+    server: Option<&'a mut ServerWatch>,
+    first: Option<Reading>,
+    last: Option<Reading>,
+    hdr: Option<HdrLog<'a>>,
+    started_unix_s: f64,
+}
+
+impl Conduct<'_> {
+    fn listen(&mut self, told: &Receiver<Event>, ends: &Ends, show: &mut dyn FnMut(&Progress) -> bool) -> Result<(), Error> {
+        let mut show_at = 0;
+        let mut quiet_since = monotonic_nanoseconds();
+        while !self.collector.is_over() {
+            match told.recv_timeout(self.patience(show_at)) {
+                Ok(event) => {
+                    quiet_since = monotonic_nanoseconds();
+                    self.collector.take(event);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Err(Error::LaneLost),
+            }
+            self.read_clocks();
+            self.log()?;
+            if let Some((kind, fault)) = self.collector.unreachable() {
+                return Err(Error::Unreachable { url: ends.plan.url.clone(), kind: *kind, fault: fault.clone() });
+            }
+            let now = monotonic_nanoseconds();
+            if now >= show_at {
+                show_at = now + SHOW_EVERY;
+                let goes_on = show(&self.collector.progress(now));
+                ends.stop.fetch_or(!goes_on, Ordering::Relaxed);
+            }
+            if now.saturating_sub(quiet_since) > self.longest_silence(&ends.plan) {
+                return Err(Error::LaneLost);
+            }
+        }
+        self.read_clocks();
+        if self.last.is_none() {
+            self.last = Some(Reading::take(self.running, self.own, self.server.as_deref_mut()));
+        }
+        show(&self.collector.progress(monotonic_nanoseconds()));
+        self.log()
+    }
+
+    /// How long lanes may say nothing: they tell every second, but may wait for connections and for the last answers.
+    fn longest_silence(&self, plan: &Plan) -> u64 {
+        crate::course::nanoseconds(plan.timeout * 3 + plan.warm_up + GRACE)
+    }
+
+    /// Until the next thing that has its time: an end of the window, or the watcher's turn.
+    fn patience(&self, show_at: u64) -> Duration {
+        let now = monotonic_nanoseconds();
+        let (from, until) = self.collector.window().unwrap_or((u64::MAX, u64::MAX));
+        let next = if self.first.is_none() { from } else if self.last.is_none() { until } else { u64::MAX };
+        Duration::from_nanos(next.min(show_at).saturating_sub(now).max(1))
+    }
+
+    /// Reads the clocks once at each end of the window. A number of requests has its end when all are done.
+    fn read_clocks(&mut self) {
+        let Some((from, until)) = self.collector.window() else { return };
+        let now = monotonic_nanoseconds();
+        if self.first.is_none() && now >= from {
+            self.started_unix_s = (wall_clock() as f64 - (now - from) as f64) / 1e9;
+            self.first = Some(Reading::take(self.running, self.own, self.server.as_deref_mut()));
+        }
+        if self.first.is_some() && self.last.is_none() && (now >= until || self.collector.is_over()) {
+            self.last = Some(Reading::take(self.running, self.own, self.server.as_deref_mut()));
+        }
+    }
+
+    fn log(&mut self) -> Result<(), Error> {
+        let complete = self.collector.take_complete();
+        let Some(log) = &mut self.hdr else { return Ok(()) };
+        complete.iter().try_for_each(|part| log.write(self.started_unix_s, part)).map_err(|error| Error::Log(error.to_string()))
+    }
+
+    fn report(mut self, plan: &Plan) -> Result<Report, Error> {
+        let collector = &self.collector;
+        let (total, seconds) = (&collector.total, collector.seconds());
+        let errors = collector.errors();
+        let per_second = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
+        let has_rate = plan.mode != Mode::Closed;
+        let times = |times: &Times| times.0.as_ref().map(|times| quantiles(times, &plan.quantiles));
+        let mut report = Report {
+            schema: SCHEMA,
+            program: format!("corelane {}", env!("CARGO_PKG_VERSION")),
+            workload: plan.workload.clone(),
+            target: plan.url.clone(),
+            started_unix_s: self.started_unix_s,
+            settings: settings(plan, self.running),
+            seconds,
+            requests: total.requests,
+            requests_per_second: per_second(total.in_window),
+            offered_per_second: has_rate.then(|| per_second(total.offered)),
+            not_sent: has_rate.then(|| total.offered.saturating_sub(total.sent)),
+            bytes_sent: total.bytes_sent,
+            bytes_received: total.bytes_received,
+            errors: errors.by_name(),
+            latency_from: if has_rate { "intended start" } else { "send" }.to_owned(),
+            latency_us: times(&total.latency).unwrap_or_default(),
+            service_us: times(&total.service),
+            send_lag_us: times(&total.lag),
+            connect_us: times(&total.connect),
+            connection_us: times(&total.connection),
+            series: collector.series.clone(),
+            distribution: total.latency.0.as_ref().map(|times| curve(times)).unwrap_or_default(),
+            service_distribution: total.service.0.as_ref().map(|times| curve(times)).unwrap_or_default(),
+            ..Report::default()
+        };
+        self.add_facts(&mut report, total.in_window);
+        verdict::judge(plan, collector, errors.failures(), &mut report);
+        Ok(report)
+    }
+
+    fn add_facts(&self, report: &mut Report, answered: u64) {
+        let (Some(first), Some(last)) = (&self.first, &self.last) else { return };
+        report.generator = generator(self.running, first, last, answered);
+        for (lane, sum) in report.generator.lanes.iter_mut().zip(&self.collector.lanes) {
+            (lane.connections, lane.requests, lane.errors) = (u64::from(sum.connections), sum.requests, sum.errors);
+        }
+    }
+}
+
+fn settings(plan: &Plan, running: &Running) -> Settings {
+    let (mode, arrivals) = match &plan.mode {
+        Mode::Closed => ("closed", None),
+        Mode::Open { arrivals, .. } => ("open", Some(arrivals)),
+        Mode::Connections { arrivals, .. } => ("connections", Some(arrivals)),
+    };
+    Settings {
+        mode: mode.to_owned(),
+        connections: u64::from(plan.connections),
+        depth: u64::from(plan.depth),
+        size: plan.size as u64,
+        rate: plan.rate(),
+        arrivals: arrivals.map(|arrivals| arrivals.name().to_owned()),
+        duration_s: if let Extent::For(length) = plan.extent { Some(length.as_secs_f64()) } else { None },
+        requests: if let Extent::Requests(requests) = plan.extent { Some(requests) } else { None },
+        warm_up_s: plan.warm_up.as_secs_f64(),
+        timeout_s: plan.timeout.as_secs_f64(),
+        lanes: plan.lanes as u64,
+        spin_us: u64::try_from(plan.spin.as_micros()).unwrap_or(u64::MAX),
+        driver: running.driver().to_string(),
+        seed: plan.seed,
+    }
+}

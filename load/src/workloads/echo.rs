@@ -1,0 +1,61 @@
+//! Echo over connections (RFC 862): what comes back is what was sent, checked byte for byte.
+
+use crate::kinds::Kind;
+use crate::pattern;
+use crate::workload::{Answers, Workload};
+use corelane::{Input, Output};
+
+/// Connections whose patterns start this far apart, so that bytes of another connection are wrong bytes.
+const STRIDE: u64 = 1_013;
+
+/// Requests of `size` bytes each.
+pub struct Echo {
+    size: u64,
+}
+
+/// One connection: two positions in its stream of bytes.
+pub struct Stream {
+    base: u64,
+    sent: u64,
+    received: u64,
+}
+
+impl Echo {
+    /// Echo with requests of `size` bytes, at least 1.
+    pub fn new(size: usize) -> Self {
+        assert!(size > 0, "a request has at least one byte");
+        Self { size: size as u64 }
+    }
+}
+
+impl Workload for Echo {
+    type Connection = Stream;
+
+    fn connection(&mut self, number: u64) -> Stream {
+        Stream { base: number * STRIDE, sent: 0, received: 0 }
+    }
+
+    fn request(&mut self, stream: &mut Stream, _first: u64, count: usize, output: &mut Output) -> bool {
+        let end = stream.sent + count as u64 * self.size;
+        while stream.sent < end {
+            let piece = pattern::piece(stream.base + stream.sent, (end - stream.sent) as usize);
+            output.push(piece);
+            stream.sent += piece.len() as u64;
+        }
+        true
+    }
+
+    fn receive(&mut self, stream: &mut Stream, input: &mut Input, answers: &mut Answers<'_>) -> Result<(), Kind> {
+        let before = stream.received / self.size;
+        while !input.is_empty() {
+            let bytes = input.first();
+            let length = bytes.len();
+            stream.received += length as u64;
+            if stream.received > stream.sent || !pattern::matches(stream.base + stream.received - length as u64, bytes) {
+                return Err(Kind::Mismatch);
+            }
+            input.skip(length);
+        }
+        answers.next((stream.received / self.size - before) as usize)
+    }
+}
