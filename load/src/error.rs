@@ -30,6 +30,11 @@ pub enum Error {
     },
     /// A lane ended without its report.
     LaneLost,
+    /// The histogram log could not be written.
+    Log(
+        /// What the system says.
+        String,
+    ),
     /// The process whose cost was to be measured cannot be read.
     Server {
         /// Its number.
@@ -54,6 +59,7 @@ impl fmt::Display for Error {
                 };
                 write!(f, "{url} cannot be reached: {fault} ({kind}); {remedy}")
             }
+            Self::Log(why) => write!(f, "the histogram log cannot be written: {why}"),
             Self::LaneLost => write!(f, "a lane ended before its report: this is a fault of the generator"),
             Self::Server { pid, why } => write!(f, "the server's process {pid} cannot be read: {why}"),
         }

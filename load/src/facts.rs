@@ -93,6 +93,11 @@ impl ServerWatch {
 }
 
 impl Reading {
+    /// Nanoseconds from an earlier reading to this one.
+    pub(crate) fn since(&self, earlier: &Reading) -> f64 {
+        self.at.saturating_sub(earlier.at) as f64
+    }
+
     pub(crate) fn take(running: &Running, own: Option<&Reader>, server: Option<&mut ServerWatch>) -> Self {
         let (mut server_cpu, mut server_delay, mut server_page) = (0, 0, None);
         if let Some(server) = server {

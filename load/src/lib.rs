@@ -2,21 +2,28 @@
 #![forbid(unsafe_code)]
 
 pub mod arrivals;
+pub mod collector;
 pub mod course;
+pub mod curve;
 pub mod engine;
 mod error;
+mod facts;
 mod flights;
+pub mod hdr;
 pub mod interval;
 pub mod kinds;
 mod pacer;
 mod pattern;
 pub mod plan;
 mod random;
+pub mod repeated;
 pub mod report;
+mod run;
+pub mod stats;
+mod verdict;
 pub mod workload;
-pub mod workloads {
-    //! One file a protocol.
-    pub mod echo;
-}
+pub mod workloads;
 
 pub use error::Error;
+pub use facts::Watched;
+pub use run::{Beside, Ends, run};

@@ -1,14 +1,14 @@
 //! One run: starts the lanes, listens to them, reads the clocks at the ends of the window, and writes the report.
 
-use crate::collector::Collector;
+use crate::collector::{Collector, Complete};
 use crate::course::{Course, Event};
 use crate::curve::{curve, quantiles};
 use crate::error::Error;
 use crate::facts::{Reading, ServerWatch, Watched, generator};
-use crate::hdr::HdrLog;
+use crate::hdr::{self, About, Line};
 use crate::interval::Times;
 use crate::plan::{Extent, Mode, Plan};
-use crate::report::{Progress, Quantiles, Report, SCHEMA, Settings};
+use crate::report::{Progress, Report, SCHEMA, Settings};
 use crate::verdict;
 use crate::workloads::Entry;
 use corelane::machine::wall_clock;
@@ -73,11 +73,10 @@ pub fn run(entry: &Entry, plan: Plan, beside: Beside<'_>) -> Result<Report, Erro
         server: server.as_mut(),
         first: None,
         last: None,
-        hdr: beside.hdr.map(HdrLog::new),
+        log: beside.hdr.map(|out| Log { out, has_header: false }),
         started_unix_s: 0.0,
     };
     conduct.listen(&told, &ends, beside.show)?;
-    running.stop();
     conduct.report(&plan)
 }
 
@@ -110,7 +109,7 @@ struct Conduct<'a> {
     server: Option<&'a mut ServerWatch>,
     first: Option<Reading>,
     last: Option<Reading>,
-    hdr: Option<HdrLog<'a>>,
+    log: Option<Log<'a>>,
     started_unix_s: f64,
 }
 
@@ -128,7 +127,7 @@ impl Conduct<'_> {
                 Err(RecvTimeoutError::Disconnected) => return Err(Error::LaneLost),
             }
             self.read_clocks();
-            self.log()?;
+            self.write_log()?;
             if let Some((kind, fault)) = self.collector.unreachable() {
                 return Err(Error::Unreachable { url: ends.plan.url.clone(), kind: *kind, fault: fault.clone() });
             }
@@ -147,7 +146,7 @@ impl Conduct<'_> {
             self.last = Some(Reading::take(self.running, self.own, self.server.as_deref_mut()));
         }
         show(&self.collector.progress(monotonic_nanoseconds()));
-        self.log()
+        self.write_log()
     }
 
     /// How long lanes may say nothing: they tell every second, but may wait for connections and for the last answers.
@@ -167,8 +166,10 @@ impl Conduct<'_> {
     fn read_clocks(&mut self) {
         let Some((from, until)) = self.collector.window() else { return };
         let now = monotonic_nanoseconds();
+        if self.started_unix_s == 0.0 {
+            self.started_unix_s = (wall_clock() as f64 - now as f64 + from as f64) / 1e9;
+        }
         if self.first.is_none() && now >= from {
-            self.started_unix_s = (wall_clock() as f64 - (now - from) as f64) / 1e9;
             self.first = Some(Reading::take(self.running, self.own, self.server.as_deref_mut()));
         }
         if self.first.is_some() && self.last.is_none() && (now >= until || self.collector.is_over()) {
@@ -176,9 +177,9 @@ impl Conduct<'_> {
         }
     }
 
-    fn log(&mut self) -> Result<(), Error> {
+    fn write_log(&mut self) -> Result<(), Error> {
         let complete = self.collector.take_complete();
-        let Some(log) = &mut self.hdr else { return Ok(()) };
+        let Some(log) = &mut self.log else { return Ok(()) };
         complete.iter().try_for_each(|part| log.write(self.started_unix_s, part)).map_err(|error| Error::Log(error.to_string()))
     }
 
@@ -215,16 +216,51 @@ impl Conduct<'_> {
             service_distribution: total.service.0.as_ref().map(|times| curve(times)).unwrap_or_default(),
             ..Report::default()
         };
-        self.add_facts(&mut report, total.in_window);
-        verdict::judge(plan, collector, errors.failures(), &mut report);
+        let answered = total.in_window;
+        self.add_facts(&mut report, answered);
+        verdict::judge(plan, &self.collector, &mut report);
         Ok(report)
     }
 
-    fn add_facts(&self, report: &mut Report, answered: u64) {
+    fn add_facts(&mut self, report: &mut Report, answered: u64) {
         let (Some(first), Some(last)) = (&self.first, &self.last) else { return };
+        if let Some(server) = &mut self.server {
+            let connections = if report.connection_us.is_none() { report.settings.connections } else { 0 };
+            let cost = server.report(first, last, connections);
+            // By time, because the clocks are read a moment after the window's ends, under the same load.
+            let per_request = match report.settings.requests {
+                None => cost.cpus_used * 1e6 / report.requests_per_second,
+                Some(_) => cost.cpus_used * last.since(first) / 1e3 / answered as f64,
+            };
+            report.server_us_per_request = Some(per_request).filter(|us| us.is_finite());
+            report.server = Some(cost);
+        }
         report.generator = generator(self.running, first, last, answered);
         for (lane, sum) in report.generator.lanes.iter_mut().zip(&self.collector.lanes) {
             (lane.connections, lane.requests, lane.errors) = (u64::from(sum.connections), sum.requests, sum.errors);
+        }
+    }
+}
+
+/// The histogram log, written as seconds become complete.
+struct Log<'a> {
+    out: &'a mut dyn std::io::Write,
+    has_header: bool,
+}
+
+impl Log<'_> {
+    fn write(&mut self, started_unix_s: f64, part: &Complete) -> std::io::Result<()> {
+        let about = if part.at_s < 0.0 { About::WarmUp } else { About::Latency };
+        let line = |about, times: &'_ Times| {
+            let times = times.0.as_deref().filter(|times| !times.is_empty())?;
+            Some(Line { about, start_s: part.at_s, length_s: part.length_s, times })
+        };
+        let latency = line(about, &part.interval.latency);
+        let service = line(About::Service, &part.interval.service).filter(|_| about == About::Latency);
+        let lines: Vec<Line<'_>> = latency.into_iter().chain(service).collect();
+        match std::mem::replace(&mut self.has_header, true) {
+            true => hdr::append(self.out, started_unix_s, &lines),
+            false => hdr::log(self.out, started_unix_s, &lines),
         }
     }
 }

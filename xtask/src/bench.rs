@@ -10,7 +10,6 @@ mod report;
 mod rounds;
 mod server;
 mod stage;
-mod stats;
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;

@@ -1,9 +1,14 @@
 //! Echo over connections (RFC 862): what comes back is what was sent, checked byte for byte.
 
+use super::Entry;
+use crate::engine::Engine;
 use crate::kinds::Kind;
 use crate::pattern;
 use crate::workload::{Answers, Workload};
-use corelane::{Input, Output};
+use corelane::{Input, Output, Transport};
+
+/// Where echo is served unless said otherwise.
+pub const DEFAULT_PORT: u16 = 60007;
 
 /// Connections whose patterns start this far apart, so that bytes of another connection are wrong bytes.
 const STRIDE: u64 = 1_013;
@@ -59,3 +64,12 @@ impl Workload for Echo {
         answers.next((stream.received / self.size - before) as usize)
     }
 }
+
+/// Echo over TCP.
+pub const ENTRY: Entry = Entry {
+    name: "echo",
+    about: "bytes over TCP that come back as they went",
+    transport: Transport::Tcp,
+    default_port: DEFAULT_PORT,
+    client: |lanes, ends| lanes.client(move |lane| Engine::new(ends.course(lane), Echo::new(ends.plan().size))),
+};

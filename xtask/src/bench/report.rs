@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use corelane_load::stats::median;
 use serde::Serialize;
 
 use super::counts::Counts;
@@ -11,7 +12,6 @@ use super::idle::IdleOutcome;
 use super::proc::Host;
 use super::rounds::{Extent, Measured, Outcome, Verdict};
 use super::stage::Driver;
-use super::stats::median;
 
 /// All of a run, as it is written to the JSON file.
 #[derive(Debug, Serialize)]

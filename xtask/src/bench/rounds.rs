@@ -5,6 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use corelane_load::stats::{Estimate, median};
 use serde::Serialize;
 
 use super::cells::{Bar, Cell, Divisor, Entrant, FRAMEWORKS, Figure};
@@ -12,7 +13,6 @@ use super::counts::Counts;
 use super::interrupt::Interrupt;
 use super::load::{self, Load, Sample, Timing};
 use super::stage::{Running, Stage};
-use super::stats::{Estimate, median};
 
 /// How long an idle server is watched.
 const IDLE_WATCH: Duration = Duration::from_secs(2);

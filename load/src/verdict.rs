@@ -1,0 +1,120 @@
+//! Whether a run can be believed, and what set its rate.
+
+use crate::collector::Collector;
+use crate::plan::{Mode, Plan};
+use crate::report::Report;
+
+/// A rate counts as achieved from this share of what was offered on.
+const ACHIEVED: f64 = 0.99;
+
+/// A lane of the generator that has work for this share of the time is at its limit.
+const BUSY: f64 = 0.95;
+
+/// A server is at its limit when it uses this share of a whole number of CPUs.
+const USED: f64 = 0.93;
+
+/// A lane that must wait for its CPU for this share of the time measures the waiting.
+const WAITING: f64 = 0.05;
+
+/// From this share on, the time that the host took from the machine casts doubt.
+const STOLEN: f64 = 0.1;
+
+/// The send lag at 99 % may be this long, whatever the latency, in microseconds.
+const LAG_US: f64 = 1_000.0;
+
+/// Settles `limit`, `believable`, `doubts` and `notes` of a report that is otherwise complete.
+pub(crate) fn judge(plan: &Plan, collector: &Collector, report: &mut Report) {
+    report.limit = limit(report).to_owned();
+    let early = collector.lanes.iter().filter_map(|lane| lane.early.clone());
+    let mut doubts: Vec<String> = early.map(|why| format!("the run was given up: {why}")).take(1).collect();
+    let found = [nothing_answered(report), missing(plan, report), fell_behind(report), lagged(report), generator_limit(report)];
+    doubts.extend(found.into_iter().flatten());
+    doubts.extend([waited(report), stolen(report)].into_iter().flatten());
+    report.believable = doubts.is_empty();
+    report.doubts = doubts;
+    report.notes = notes(report);
+}
+
+/// What set the rate.
+fn limit(report: &Report) -> &'static str {
+    let keeps_up = report.offered_per_second.is_some_and(|offered| report.requests_per_second >= offered * ACHIEVED);
+    if keeps_up {
+        return "rate";
+    }
+    let server_is_full = report.server.as_ref().is_some_and(|server| {
+        let cpus = server.cpus_used.round().max(1.0);
+        server.cpus_used >= cpus * USED
+    });
+    if server_is_full {
+        return "server";
+    }
+    if report.generator.lanes.iter().any(|lane| lane.busy >= BUSY) { "generator" } else { "neither" }
+}
+
+fn nothing_answered(report: &Report) -> Option<String> {
+    (report.requests == 0).then(|| "nothing was answered rightly".to_owned())
+}
+
+fn missing(plan: &Plan, report: &Report) -> Option<String> {
+    let open: u64 = report.generator.lanes.iter().map(|lane| lane.connections).sum();
+    let wanted = u64::from(plan.connections);
+    let counts = !matches!(plan.mode, Mode::Connections { .. });
+    (counts && open < wanted).then(|| format!("only {open} of {wanted} connections were open at the end"))
+}
+
+fn fell_behind(report: &Report) -> Option<String> {
+    let (offered, achieved) = (report.offered_per_second?, report.requests_per_second);
+    let whose = match report.limit.as_str() {
+        "server" => "the server was at its limit",
+        "generator" => "the generator was at its limit: give it more lanes, or CPUs of its own",
+        _ => "every connection had as many requests in flight as it may: more connections, or more depth, would show more",
+    };
+    (achieved < offered * ACHIEVED)
+        .then(|| format!("the run fell behind: {achieved:.1} requests/s were answered of {offered:.1} offered; {whose}"))
+}
+
+fn lagged(report: &Report) -> Option<String> {
+    let lag = *report.send_lag_us.as_ref()?.get("99")?;
+    let latency = report.latency_us.get("99").copied().unwrap_or(0.0);
+    (lag > LAG_US && lag > latency / 10.0).then(|| {
+        format!("the generator sent late: 1 % of the requests by more than {lag:.0} us, of a latency of {latency:.0} us; let it spin, or give it more lanes")
+    })
+}
+
+fn generator_limit(report: &Report) -> Option<String> {
+    let lane = report.generator.lanes.iter().find(|lane| lane.busy >= BUSY)?;
+    (report.limit == "generator" && report.offered_per_second.is_none()).then(|| {
+        format!(
+            "the generator was at its limit (lane {} was busy {:.0} % of the time): the server may do more; give the generator more lanes, or CPUs of its own",
+            lane.lane,
+            lane.busy * 100.0
+        )
+    })
+}
+
+fn waited(report: &Report) -> Option<String> {
+    let lane = report.generator.lanes.iter().find(|lane| lane.waiting_for_cpu > WAITING)?;
+    Some(format!(
+        "lane {} of the generator waited {:.0} % of the time for its CPU: something else runs there",
+        lane.lane,
+        lane.waiting_for_cpu * 100.0
+    ))
+}
+
+fn stolen(report: &Report) -> Option<String> {
+    let stolen = report.generator.stolen;
+    (stolen > STOLEN).then(|| format!("the host took {:.0} % of this machine's CPU time", stolen * 100.0))
+}
+
+fn notes(report: &Report) -> Vec<String> {
+    let mut notes = Vec::new();
+    let generator = &report.generator;
+    if generator.socket_buffer_drops > 0 {
+        let drops = generator.socket_buffer_drops;
+        notes.push(format!("{drops} datagrams were dropped in this network namespace because a socket's buffer was full"));
+    }
+    if report.seconds < 1.0 && report.requests > 0 {
+        notes.push(format!("the run was short: {:.3} s", report.seconds));
+    }
+    notes
+}

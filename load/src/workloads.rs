@@ -1,0 +1,29 @@
+//! The protocols: one file each, and one line each in [`ALL`].
+
+pub mod echo;
+
+use crate::run::Ends;
+use corelane::{Lanes, Transport};
+
+/// A workload as `corelane load` knows it.
+#[derive(Debug)]
+pub struct Entry {
+    /// Its name on the command line and in reports.
+    pub name: &'static str,
+    /// What it does, in a line.
+    pub about: &'static str,
+    /// How its requests travel.
+    pub transport: Transport,
+    /// The port where none is named.
+    pub default_port: u16,
+    /// Adds its client to the lanes of a run.
+    pub client: fn(Lanes, Ends) -> Lanes,
+}
+
+/// All workloads.
+pub const ALL: &[Entry] = &[echo::ENTRY];
+
+/// The workload of that name.
+pub fn find(name: &str) -> Option<&'static Entry> {
+    ALL.iter().find(|entry| entry.name == name)
+}
