@@ -250,19 +250,20 @@ struct Log<'a> {
 
 impl Log<'_> {
     fn write(&mut self, started_unix_s: f64, part: &Complete) -> std::io::Result<()> {
-        let about = if part.at_s < 0.0 { About::WarmUp } else { About::Latency };
-        let line = |about, times: &'_ Times| {
-            let times = times.0.as_deref().filter(|times| !times.is_empty())?;
-            Some(Line { about, start_s: part.at_s, length_s: part.length_s, times })
-        };
-        let latency = line(about, &part.interval.latency);
-        let service = line(About::Service, &part.interval.service).filter(|_| about == About::Latency);
+        let is_warm_up = part.at_s < 0.0;
+        let latency = line(part, if is_warm_up { About::WarmUp } else { About::Latency }, &part.interval.latency);
+        let service = line(part, About::Service, &part.interval.service).filter(|_| !is_warm_up);
         let lines: Vec<Line<'_>> = latency.into_iter().chain(service).collect();
         match std::mem::replace(&mut self.has_header, true) {
             true => hdr::append(self.out, started_unix_s, &lines),
             false => hdr::log(self.out, started_unix_s, &lines),
         }
     }
+}
+
+fn line<'a>(part: &Complete, about: About, times: &'a Times) -> Option<Line<'a>> {
+    let times = times.0.as_deref().filter(|times| !times.is_empty())?;
+    Some(Line { about, start_s: part.at_s, length_s: part.length_s, times })
 }
 
 fn settings(plan: &Plan, running: &Running) -> Settings {

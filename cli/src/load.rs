@@ -1,0 +1,54 @@
+//! `corelane load`: puts a load on a server and says what came of it, and whether that can be believed.
+
+mod options;
+mod output;
+mod rounds;
+mod watch;
+
+use anyhow::Result;
+use corelane_load::workloads;
+use options::Options;
+use std::process::ExitCode;
+
+/// The exit codes of a load that ran: what scripts act on.
+pub mod exit {
+    /// Every request was answered rightly, and the figures can be believed.
+    pub const GOOD: u8 = 0;
+    /// Some requests failed; the report says how.
+    pub const FAILURES: u8 = 3;
+    /// The figures are not to be believed: the run fell behind, was cut short, or was disturbed.
+    pub const DOUBTS: u8 = 4;
+}
+
+/// Puts a load on a server, and says what came of it and whether that can be believed
+///
+/// A closed loop keeps so many requests in flight (--connections times --depth); with --rate the requests have their own times,
+/// and latency counts from the intended start of each, whether the answers come or not.
+#[derive(clap::Args)]
+#[command(after_help = after_help())]
+pub struct Arguments {
+    #[command(flatten)]
+    options: Options,
+}
+
+fn after_help() -> String {
+    let mut help = String::from("Workloads:\n");
+    for entry in workloads::ALL {
+        help += &format!("  {:8} {} (port {} unless the URL names another)\n", entry.name, entry.about, entry.default_port);
+    }
+    help + "\nExit codes:\n  \
+        0  all requests were answered rightly, and the figures can be believed\n  \
+        1  the run could not be made: the target cannot be reached, or something failed on this side\n  \
+        2  the arguments cannot be met\n  \
+        3  some requests failed: see the errors by kind\n  \
+        4  the figures are not to be believed: the run fell behind, was cut short, or was disturbed\n"
+}
+
+/// Makes the run, or runs.
+pub fn run(arguments: Arguments) -> Result<ExitCode> {
+    let job = arguments.options.job()?;
+    let mut files = output::Files::create(&job)?;
+    let result = rounds::carry_out(&job, files.hdr())?;
+    files.write(&job, &result)?;
+    Ok(ExitCode::from(result.exit_code()))
+}

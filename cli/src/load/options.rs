@@ -1,0 +1,267 @@
+//! The options of `corelane load`, and the job that they ask for.
+
+use anyhow::{Result, anyhow, bail};
+use corelane::{Transport, Url};
+use corelane_load::arrivals::Arrivals;
+use corelane_load::plan::{Extent, Mode, Plan};
+use corelane_load::workloads::{self, Entry};
+use corelane_load::{Watched, curve};
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The options, as data.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Options {
+    /// What to ask for: one of the workloads below
+    #[arg(value_name = "WORKLOAD", default_value = "echo")]
+    workload: String,
+    /// Where: tcp://HOST:PORT or udp://HOST:PORT; by default the workload's port on 127.0.0.1
+    #[arg(value_name = "URL")]
+    url: Option<String>,
+
+    /// Connections, or sockets for datagrams; with --connection-rate the most at once
+    #[arg(long, short = 'c', value_name = "N", help_heading = "Load")]
+    connections: Option<u32>,
+    /// Most requests in flight on each connection
+    #[arg(long, short = 'd', value_name = "N", default_value_t = 1, help_heading = "Load")]
+    depth: u32,
+    /// Bytes of a request
+    #[arg(long, short = 's', value_name = "BYTES", help_heading = "Load")]
+    size: Option<usize>,
+    /// Requests a second, each with its own time, whether answers come or not (an open loop)
+    #[arg(long, short = 'r', value_name = "R", conflicts_with = "connection_rate", help_heading = "Load")]
+    rate: Option<f64>,
+    /// How they follow one another: fixed, poisson, or a file with one time in seconds a line
+    #[arg(long, value_name = "HOW", help_heading = "Load")]
+    arrivals: Option<String>,
+    /// Connections a second, each with requests of its own, closed after the last one
+    #[arg(long, value_name = "R", help_heading = "Load")]
+    connection_rate: Option<f64>,
+    /// Requests on each of these connections, one after the other
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "connection_rate", help_heading = "Load")]
+    requests_per_connection: u32,
+    /// How often each connection is used, for idle
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, help_heading = "Load")]
+    every: Option<Duration>,
+    /// Send datagrams one by one even where several go to the same peer
+    #[arg(long, help_heading = "Load")]
+    singles: bool,
+    /// What random arrivals are made from
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Load")]
+    seed: u64,
+
+    /// How long to measure, such as 3s, 500ms, 10m [default: 3s; 10s for idle]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, conflicts_with = "requests", help_heading = "Extent")]
+    duration: Option<Duration>,
+    /// How many requests to make instead (connections, with --connection-rate)
+    #[arg(long, short = 'n', value_name = "N", help_heading = "Extent")]
+    requests: Option<u64>,
+    /// How long to load the server before measuring begins [default: 1s; none with --requests]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, help_heading = "Extent")]
+    warmup: Option<Duration>,
+    /// How long an answer, or a connection, is waited for [default: 5s; 1s for datagrams]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, help_heading = "Extent")]
+    timeout: Option<Duration>,
+    /// Make so many runs and report medians and spread; with --against so many rounds [default: 1; 15 to 40 rounds]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "Extent")]
+    runs: Option<u32>,
+    /// Load this target too, in paired rounds of alternating order, and report the ratios
+    #[arg(long, value_name = "URL", help_heading = "Extent")]
+    against: Option<String>,
+
+    /// Lanes of the generator [default: one for each CPU that may be used]
+    #[arg(long, value_name = "N", help_heading = "Generator")]
+    lanes: Option<usize>,
+    /// The CPUs of the lanes, such as 0-3,8
+    #[arg(long, value_name = "LIST", help_heading = "Generator")]
+    cpus: Option<String>,
+    /// What to ask the operating system through: auto, uring or epoll
+    #[arg(long, value_name = "NAME", default_value = "auto", help_heading = "Generator")]
+    driver: String,
+    /// Microseconds that a lane goes on looking for work before it sleeps
+    #[arg(long, value_name = "US", default_value_t = 0, help_heading = "Generator")]
+    spin: u64,
+    /// An address of this machine to connect from; may be repeated, they take turns
+    #[arg(long = "source", value_name = "ADDRESS", help_heading = "Generator")]
+    sources: Vec<IpAddr>,
+
+    /// Report the CPU time and memory of this process with its descendants: the server's
+    #[arg(long, value_name = "PID", conflicts_with = "server_page", help_heading = "Server")]
+    server_pid: Option<u32>,
+    /// Report what the counter page of this process says: a server on Corelane
+    #[arg(long, value_name = "PID", help_heading = "Server")]
+    server_page: Option<u32>,
+    /// As --server-pid, for the target of --against
+    #[arg(long, value_name = "PID", requires = "against", help_heading = "Server")]
+    against_pid: Option<u32>,
+
+    /// Quantiles to report, in percent
+    #[arg(long, value_name = "LIST", default_value = "50,90,99,99.9", help_heading = "Report")]
+    quantiles: String,
+    /// Print the report as JSON
+    #[arg(long, help_heading = "Report")]
+    json: bool,
+    /// Write the report as one HTML file
+    #[arg(long, value_name = "FILE", help_heading = "Report")]
+    report: Option<PathBuf>,
+    /// Write the histograms, second by second, as an HDR histogram log
+    #[arg(long, value_name = "FILE", help_heading = "Report")]
+    hdr: Option<PathBuf>,
+    /// Show nothing while it runs
+    #[arg(long, short = 'q', help_heading = "Report")]
+    quiet: bool,
+}
+
+/// What is to be done.
+pub struct Job {
+    pub entry: &'static Entry,
+    pub plan: Plan,
+    pub watched: Watched,
+    /// The other target of paired rounds.
+    pub against: Option<(Plan, Watched)>,
+    /// Runs or rounds; none leaves it to the rule.
+    pub runs: Option<u32>,
+    pub json: bool,
+    pub report: Option<PathBuf>,
+    pub hdr: Option<PathBuf>,
+    pub quiet: bool,
+}
+
+/// Connections that `idle` holds unless told otherwise, and how often it uses each.
+const IDLE_CONNECTIONS: u32 = 10_000;
+const IDLE_EVERY: Duration = Duration::from_secs(10);
+
+impl Options {
+    /// Checks the whole.
+    pub fn job(&self) -> Result<Job> {
+        let names: Vec<&str> = workloads::ALL.iter().map(|entry| entry.name).collect();
+        let Some(entry) = workloads::find(&self.workload) else {
+            bail!("there is no workload {:?}: use one of {}", self.workload, names.join(", "));
+        };
+        let plan = self.plan(entry, self.url.as_deref())?;
+        let against = self.against.as_deref().map(|url| self.plan(entry, Some(url))).transpose()?;
+        let watched = match (self.server_pid, self.server_page) {
+            (Some(pid), _) => Watched::Tree(pid),
+            (_, Some(pid)) => Watched::Page(pid),
+            _ => Watched::Nobody,
+        };
+        if self.hdr.is_some() && (against.is_some() || self.runs.is_some_and(|runs| runs > 1)) {
+            bail!("--hdr writes the log of one run: leave out --runs and --against");
+        }
+        Ok(Job {
+            entry,
+            plan,
+            watched,
+            against: against.map(|plan| (plan, self.against_pid.map_or(Watched::Nobody, Watched::Tree))),
+            runs: self.runs,
+            json: self.json,
+            report: self.report.clone(),
+            hdr: self.hdr.clone(),
+            quiet: self.quiet,
+        })
+    }
+
+    fn plan(&self, entry: &Entry, url: Option<&str>) -> Result<Plan> {
+        let (url, target) = target(entry, url)?;
+        let is_idle = entry.name == "idle";
+        if self.every.is_some() && !is_idle {
+            bail!("--every is for idle: use --rate to give {} its times", entry.name);
+        }
+        if is_idle && (self.rate.is_some() || self.connection_rate.is_some() || self.depth != 1) {
+            bail!("idle uses each connection once in a while: use --every instead of --rate, --connection-rate or --depth");
+        }
+        if self.singles && entry.transport != Transport::Udp {
+            bail!("--singles is for datagrams: {} has connections", entry.name);
+        }
+        let connections = self.connections.unwrap_or(if is_idle { IDLE_CONNECTIONS } else { self.default_connections() });
+        let mode = self.mode(is_idle, connections)?;
+        let default = Plan::new(entry.name, &url, target);
+        let plan = Plan {
+            connections,
+            depth: self.depth,
+            size: self.size.unwrap_or(default.size),
+            extent: self.extent(&mode, is_idle),
+            warm_up: self.warmup.unwrap_or(if self.requests.is_some() { Duration::ZERO } else { Duration::from_secs(1) }),
+            timeout: self.timeout.unwrap_or(Duration::from_secs(if entry.transport == Transport::Udp { 1 } else { 5 })),
+            lanes: self.lanes()?,
+            cpus: self.cpus.as_deref().map(corelane::parse_cpus).transpose().map_err(|why| anyhow!("--cpus: {why}"))?,
+            driver: self.driver.parse()?,
+            spin: Duration::from_micros(self.spin),
+            sources: self.sources.clone(),
+            seed: self.seed,
+            quantiles: curve::parse_quantiles(&self.quantiles).map_err(|why| anyhow!("--quantiles: {why}"))?,
+            trains: !self.singles,
+            mode,
+            ..default
+        };
+        let settled = plan.settled();
+        settled.and_then(|plan| (entry.check)(&plan).map(|()| plan)).map_err(|error| anyhow!("{error}"))
+    }
+
+    /// One connection unless it is said otherwise; where these have a rate, as many as a patient server may need.
+    fn default_connections(&self) -> u32 {
+        if self.connection_rate.is_some() { 1_000 } else { 1 }
+    }
+
+    fn lanes(&self) -> Result<usize> {
+        match self.lanes {
+            Some(0) => bail!("--lanes: there must be one at least"),
+            Some(lanes) => Ok(lanes),
+            None => Ok(match &self.cpus {
+                Some(list) => corelane::parse_cpus(list).map_err(|why| anyhow!("--cpus: {why}"))?.len(),
+                None => corelane::lanes_for_this_machine()?,
+            }),
+        }
+    }
+
+    fn mode(&self, is_idle: bool, connections: u32) -> Result<Mode> {
+        let every = self.every.unwrap_or(IDLE_EVERY).as_secs_f64();
+        let rate = if is_idle { Some(f64::from(connections) / every) } else { self.rate };
+        let arrivals = match self.arrivals.as_deref() {
+            None | Some("fixed") => Arrivals::Fixed,
+            Some("poisson") => Arrivals::Poisson,
+            Some(path) => recorded(path)?,
+        };
+        let is_recorded = matches!(arrivals, Arrivals::Recorded(_));
+        Ok(match (rate, self.connection_rate) {
+            (Some(_), _) | (_, Some(_)) if is_recorded => bail!("--arrivals with a file has its own rate: leave out --rate"),
+            (_, Some(rate)) => Mode::Connections { rate, arrivals, requests: self.requests_per_connection.max(1) },
+            (Some(rate), _) => Mode::Open { rate, arrivals },
+            _ if is_recorded => Mode::Open { rate: 0.0, arrivals },
+            _ if self.arrivals.is_some() => bail!("--arrivals needs a --rate: without one a request follows an answer"),
+            _ => Mode::Closed,
+        })
+    }
+
+    fn extent(&self, mode: &Mode, is_idle: bool) -> Extent {
+        let recording = match mode {
+            Mode::Open { arrivals: Arrivals::Recorded(times), .. } => times.last().map(|&last| Duration::from_nanos(last + 1)),
+            _ => None,
+        };
+        match (self.requests, self.duration) {
+            (Some(requests), _) => Extent::Requests(requests),
+            (_, Some(duration)) => Extent::For(duration),
+            _ => Extent::For(recording.unwrap_or(Duration::from_secs(if is_idle { 10 } else { 3 }))),
+        }
+    }
+}
+
+/// Reads a recording of arrivals.
+fn recorded(path: &str) -> Result<Arrivals> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| anyhow!("--arrivals: {path:?} is neither fixed nor poisson nor a file that can be read: {error}"))?;
+    Arrivals::recorded(&text).map_err(|why| anyhow!("--arrivals: {path}: {why}"))
+}
+
+/// The URL in full, and its first address.
+fn target(entry: &Entry, url: Option<&str>) -> Result<(String, std::net::SocketAddr)> {
+    let scheme = if entry.transport == Transport::Tcp { "tcp" } else { "udp" };
+    let default = format!("{scheme}://127.0.0.1");
+    let url = Url::parse(url.unwrap_or(&default), entry.default_port)?;
+    if url.transport() != entry.transport {
+        bail!("{url}: {} is asked for by {scheme}://", entry.name);
+    }
+    let Some(address) = url.resolve()?.first().copied() else { bail!("{url}: the name has no address") };
+    Ok((url.to_string(), address))
+}

@@ -1,0 +1,53 @@
+//! Where the results go: standard output, and the files that were asked for.
+
+use super::options::Job;
+use super::rounds::Outcome;
+use crate::Late;
+use anyhow::{Context, Result};
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+/// The files, made before the run: a path that cannot be written must not cost one.
+pub struct Files {
+    report: Option<File>,
+    hdr: Option<BufWriter<File>>,
+}
+
+impl Files {
+    /// Makes them.
+    pub fn create(job: &Job) -> Result<Self> {
+        Ok(Self { report: create(job.report.as_deref())?, hdr: create(job.hdr.as_deref())?.map(BufWriter::new) })
+    }
+
+    /// Where the histogram log goes.
+    pub fn hdr(&mut self) -> Option<&mut dyn Write> {
+        self.hdr.as_mut().map(|file| file as &mut dyn Write)
+    }
+
+    /// Writes the results.
+    pub fn write(&mut self, job: &Job, outcome: &Outcome) -> Result<()> {
+        if let Some(file) = &mut self.report {
+            let page = match outcome {
+                Outcome::One(report) => corelane_load::html::page(report),
+                Outcome::Two(paired) => corelane_load::html::paired_page(paired),
+            };
+            file.write_all(page.as_bytes()).map_err(|error| Late::of("writing the HTML report", error))?;
+        }
+        if let Some(file) = &mut self.hdr {
+            file.flush().map_err(|error| Late::of("writing the histogram log", error))?;
+        }
+        let text = match (job.json, outcome) {
+            (true, Outcome::One(report)) => serde_json::to_string_pretty(report)?,
+            (true, Outcome::Two(paired)) => serde_json::to_string_pretty(paired)?,
+            (false, Outcome::One(report)) => corelane_load::text::summary(report),
+            (false, Outcome::Two(paired)) => corelane_load::text::paired(paired),
+        };
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "{}", text.trim_end()).map_err(|error| Late::of("writing to standard output", error).into())
+    }
+}
+
+fn create(path: Option<&Path>) -> Result<Option<File>> {
+    path.map(|path| File::create(path).with_context(|| format!("{} cannot be written", path.display()))).transpose()
+}
