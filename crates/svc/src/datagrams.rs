@@ -109,7 +109,7 @@ impl Services {
                     self.datagrams[index as usize].closing = true;
                 }
             }
-            Outcome::Departed { trains, datagrams, refused, calls } => {
+            Outcome::Departed { trains, datagrams, refused, calls, .. } => {
                 entry.spare = Some(trains);
                 self.table.count(service, ServiceCounter::DatagramsOut, datagrams as usize);
                 self.table.count(service, ServiceCounter::DatagramSends, calls as usize);

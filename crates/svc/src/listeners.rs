@@ -30,7 +30,7 @@ pub(crate) fn bind(driver: &mut dyn Driver, address: SocketAddr, sharing: Sharin
     let Sharing { share_port, v6_only } = sharing;
     // Bursts of large datagrams do not fit in the default of 208 KiB.
     let buffer = 4 << 20;
-    let bind = Bind { address, share_port, v6_only, receive_buffer_bytes: buffer, send_buffer_bytes: buffer };
+    let bind = Bind { address, peer: None, share_port, v6_only, receive_buffer_bytes: buffer, send_buffer_bytes: buffer };
     driver.bind(&bind).map_err(|fault| Error::Listen { address, fault })
 }
 
