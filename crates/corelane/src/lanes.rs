@@ -188,6 +188,14 @@ impl Lanes {
         self
     }
 
+    /// Runs a service over datagrams that is served nowhere and opens its sockets itself, from [`DatagramService::started`] on
+    /// ([`Cx::open_datagrams`](crate::Cx::open_datagrams)): a client. `build` makes it on each lane, given the lane's number.
+    pub fn client_datagrams<S: DatagramService>(mut self, build: impl Fn(usize) -> S + Send + Sync + 'static) -> Self {
+        let add: Adder = Arc::new(move |lane, services, limits, row| services.add_datagrams(build(lane), limits, row));
+        self.services.push(Served { name: name_of::<S>(), url: None, limits: self.limits, add });
+        self
+    }
+
     /// Names the service that was added last, for the counters and messages; by default its type's name.
     pub fn named(mut self, name: &str) -> Self {
         if let Some(served) = self.services.last_mut() {

@@ -17,7 +17,7 @@ pub use corelane_seam::{
 };
 pub use corelane_svc::{
     ConnectionId, Cx, DatagramService, Ending, Error as ServiceError, Input, LANE_CONNECTIONS_MAX, Limits, Next, Order, Output,
-    Peer, Replies, SECOND, StreamService, Taken, Ticket, Transform, TransformError,
+    Peer, Replies, SECOND, SocketId, StreamService, Taken, Ticket, Transform, TransformError,
 };
 pub use corelane_sys::claim::Transport;
 pub use corelane_sys::cpus::parse_list as parse_cpus;

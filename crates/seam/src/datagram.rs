@@ -114,6 +114,8 @@ pub struct Train {
     first: u32,
     last: u32,
     parts: u32,
+    /// One datagram, to leave by itself.
+    single: bool,
 }
 
 impl Train {
@@ -193,28 +195,38 @@ impl Trains {
         if size > DATAGRAM_BYTES_MAX || bytes > size.max(1) * TRAIN_DATAGRAMS_MAX {
             return false;
         }
-        let new = self.parts.len() as u32;
-        self.parts.push(Part { segment: payload, next: NO_PART });
         let found = self.trains.iter_mut().rfind(|train| train.peer == peer);
         match found.filter(|train| train.source == source && train.interface == interface && takes(train, bytes, size)) {
             Some(train) => {
+                let new = self.parts.len() as u32;
                 self.parts[train.last as usize].next = new;
                 train.last = new;
                 train.parts += 1;
                 train.bytes += bytes as u32;
+                self.parts.push(Part { segment: payload, next: NO_PART });
             }
-            None => self.trains.push(Train {
-                peer,
-                source,
-                interface,
-                datagram_bytes: size as u32,
-                bytes: bytes as u32,
-                first: new,
-                last: new,
-                parts: 1,
-            }),
+            None => self.begin(peer, source, interface, payload, size, false),
         }
         true
+    }
+
+    /// Adds `payload` as one datagram that leaves by itself, in no train, though in the same call as the others.
+    ///
+    /// Answers false, and adds nothing, if it is over [`DATAGRAM_BYTES_MAX`].
+    pub fn add_single(&mut self, peer: SocketAddr, source: Option<IpAddr>, interface: u32, payload: Segment) -> bool {
+        let size = payload.len();
+        if size > DATAGRAM_BYTES_MAX {
+            return false;
+        }
+        self.begin(peer, source, interface, payload, size, true);
+        true
+    }
+
+    fn begin(&mut self, peer: SocketAddr, source: Option<IpAddr>, interface: u32, payload: Segment, size: usize, single: bool) {
+        let (part, bytes) = (self.parts.len() as u32, payload.len() as u32);
+        self.parts.push(Part { segment: payload, next: NO_PART });
+        let datagram_bytes = size as u32;
+        self.trains.push(Train { peer, source, interface, datagram_bytes, bytes, first: part, last: part, parts: 1, single });
     }
 }
 
@@ -225,6 +237,7 @@ fn takes(train: &Train, bytes: usize, size: usize) -> bool {
     let all = train.bytes as usize + bytes;
     let alike = size == whole || (size < whole && size == bytes);
     bytes > 0
+        && !train.single
         && whole > 0
         && alike
         && (train.bytes as usize).is_multiple_of(whole)
@@ -276,6 +289,20 @@ mod tests {
         assert!(!trains.add(peer(3), None, 0, payload(65_508), 65_508));
         assert!(!trains.add(peer(3), None, 0, payload(650), 10));
         assert!(trains.add(peer(3), None, 0, payload(65_507), 65_507));
+    }
+
+    #[test]
+    fn a_single_joins_nothing_and_nothing_joins_it() {
+        let mut trains = Trains::new();
+        assert!(trains.add(peer(1), None, 0, payload(100), 100));
+        for _ in 0..2 {
+            assert!(trains.add_single(peer(1), None, 0, payload(100)));
+        }
+        (0..2).for_each(|_| assert!(trains.add(peer(1), None, 0, payload(100), 100)));
+        let shape: Vec<_> = trains.trains().iter().map(Train::datagrams).collect();
+        assert_eq!(shape, [1, 1, 1, 2]);
+        assert!(!trains.add_single(peer(1), None, 0, payload(DATAGRAM_BYTES_MAX + 1)));
+        assert!(trains.add_single(peer(1), None, 0, payload(DATAGRAM_BYTES_MAX)));
     }
 
     #[test]

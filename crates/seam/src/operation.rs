@@ -62,6 +62,9 @@ pub struct Listen {
 pub struct Bind {
     /// Address and port; port 0 lets the system choose.
     pub address: SocketAddr,
+    /// The only peer, if there is one (connect(2), udp(7)): nobody else's datagrams arrive, all that is sent goes there,
+    /// whatever the trains name, and what the network says of it is reported: `Refused` where nobody is bound.
+    pub peer: Option<SocketAddr>,
     /// As in [`Listen`].
     pub share_port: bool,
     /// As in [`Listen`].
@@ -119,6 +122,11 @@ pub enum Op {
         /// Settings of the new connection.
         options: StreamOptions,
     },
+    /// Make a datagram socket, as [`Driver::bind`](crate::Driver::bind) does: [`Outcome::Bound`].
+    Bind(
+        /// The socket.
+        Bind,
+    ),
     /// Receive once, into memory that the driver takes when there is something to receive: [`Outcome::Received`]
     /// with at least one byte, or [`Outcome::EndOfStream`].
     Receive {
@@ -259,6 +267,13 @@ pub enum Outcome {
         /// This end.
         local: SocketAddr,
     },
+    /// The datagram socket is there.
+    Bound {
+        /// The new socket.
+        socket: Socket,
+        /// Its address.
+        local: SocketAddr,
+    },
     /// Bytes arrived; never empty.
     Received(Shared),
     /// The peer has finished sending.
@@ -283,7 +298,8 @@ pub enum Outcome {
     Arrived {
         /// The batch.
         batch: Datagrams,
-        /// Why it is empty.
+        /// Why it is empty. On a socket with a peer it may be what the network said of something sent earlier (`Refused`,
+        /// `Unreachable`): the socket goes on, and what has arrived comes with the next receive.
         fault: Option<Fault>,
     },
     /// A batch of trains was worked off.
@@ -296,6 +312,8 @@ pub enum Outcome {
         refused: u32,
         /// System calls used.
         calls: u32,
+        /// Why the last of those refused was, or what the network said of something sent earlier: the socket goes on.
+        fault: Option<Fault>,
     },
     /// The socket is closed; its name is void.
     Closed,

@@ -178,6 +178,7 @@ pub(crate) enum Kind {
     Sync,
     CloseFile,
     Offload,
+    Bind,
     Unknown,
 }
 
@@ -200,6 +201,7 @@ impl Kind {
             Op::Sync { .. } => (Self::Sync, None),
             Op::CloseFile { .. } => (Self::CloseFile, None),
             Op::Offload(_) => (Self::Offload, None),
+            Op::Bind(_) => (Self::Bind, None),
             Op::StopAccept { .. } | Op::StopReceive { .. } | Op::Cancel { .. } => return None,
             _ => (Self::Unknown, None),
         })
@@ -222,6 +224,7 @@ impl Kind {
             Self::Sync => "sync",
             Self::CloseFile => "close-file",
             Self::Offload => "offload",
+            Self::Bind => "bind",
             Self::Unknown => "unknown",
         }
     }
@@ -242,6 +245,7 @@ impl Kind {
         match outcome {
             Outcome::Accepted { .. } => self == Self::Accept,
             Outcome::Connected { .. } => self == Self::Connect,
+            Outcome::Bound { .. } => self == Self::Bind,
             Outcome::Received(_) | Outcome::EndOfStream => self == Self::Receive,
             Outcome::Filled { .. } => matches!(self, Self::ReceiveInto | Self::Read),
             Outcome::Sent { .. } => self == Self::Send,
@@ -264,6 +268,7 @@ pub(crate) fn outcome_name(outcome: &Outcome) -> &'static str {
     match outcome {
         Outcome::Accepted { .. } => "accepted",
         Outcome::Connected { .. } => "connected",
+        Outcome::Bound { .. } => "bound",
         Outcome::Received(_) => "received",
         Outcome::EndOfStream => "end of stream",
         Outcome::Filled { .. } => "filled",

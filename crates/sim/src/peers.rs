@@ -268,7 +268,7 @@ impl World {
         let taken = state.net.ports.values().map(|port| &port.place);
         let address = state.net.settle_place(place, taken)?;
         let (id, port) = (state.peers.len(), state.net.name());
-        state.net.ports.insert(port, DatagramPort::new(Place { address, ..place }, Owner::Peer(id), 0));
+        state.net.ports.insert(port, DatagramPort::new(Place { address, ..place }, None, Owner::Peer(id), 0));
         let mut peer = PeerState::new(address, address);
         peer.port = Some(port);
         state.peers.push(peer);

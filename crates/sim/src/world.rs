@@ -17,7 +17,7 @@ use crate::random::Random;
 use corelane_seam::{Arena, Fault, Interest, OffloadWork, Socket, Tuning};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::rc::Rc;
 
@@ -45,6 +45,12 @@ pub(crate) enum Event {
     Packet {
         host: usize,
         packet: Packet,
+    },
+    /// The sender of a datagram hears that nobody is bound where it went.
+    NobodyThere {
+        host: usize,
+        from: SocketAddr,
+        to: SocketAddr,
     },
     /// A late completion may be handed over: the lane has a reason to wake.
     Due,
@@ -395,6 +401,7 @@ impl State {
             Event::AttemptFails { attempt, fault } => self.fail_attempt(attempt, fault),
             Event::Arrival { stream, side } => self.arrive(stream, side),
             Event::Packet { host, packet } => self.arrive_packet(host, packet),
+            Event::NobodyThere { host, from, to } => self.nobody_there(host, from, to),
             Event::Due => {}
             Event::Bell { lane } => self.hear_late(lane),
             Event::Memory { lane, socket } => self.wake_socket(lane, socket),

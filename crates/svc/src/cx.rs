@@ -1,10 +1,14 @@
 //! The lane as a service sees it.
 
 use crate::connection::{Connection, Phase};
+use crate::datagrams::DatagramSocket;
 use crate::error::Error;
 use crate::fence::fenced;
+use crate::listeners::datagram_socket;
 use crate::output::Output;
-use crate::service::{ConnectionId, Peer};
+use crate::replies::Replies;
+use crate::service::{ConnectionId, Peer, SocketId};
+use crate::services::Sharing;
 use crate::table::{Notice, Request, ServiceTimer, Table, class};
 use crate::ticket::Ticket;
 use corelane_lane::{Kit, Message};
@@ -12,7 +16,7 @@ use corelane_seam::{Arena, Chain, Fault, File, Handle, Interest, Lease, OffloadW
 use corelane_watch::{LaneCounter, ServiceCounter};
 use std::any::{Any, TypeId};
 use std::future::Future;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
 /// What a call into a service may use of its lane: clock, timers, connections, messages, files, tasks, counters.
@@ -21,11 +25,17 @@ pub struct Cx<'a> {
     table: &'a mut Table,
     service: u16,
     current: Option<ConnectionId>,
+    socket: Option<SocketId>,
 }
 
 impl<'a> Cx<'a> {
     pub(crate) fn new(kit: &'a mut Kit, table: &'a mut Table, service: u16, current: Option<ConnectionId>) -> Self {
-        Self { kit, table, service, current }
+        Self { kit, table, service, current, socket: None }
+    }
+
+    /// The same, in a call for a datagram socket.
+    pub(crate) fn for_socket(self, socket: SocketId) -> Self {
+        Self { socket: Some(socket), ..self }
     }
 
     /// This turn's time: nanoseconds of the monotonic clock. Does not change during a call.
@@ -50,6 +60,15 @@ impl<'a> Cx<'a> {
     pub fn id(&self) -> ConnectionId {
         // reason: documented; a call either has a connection or it has not, by its name.
         self.current.expect("this call is for the service, not for a connection")
+    }
+
+    /// The datagram socket that this call is for.
+    ///
+    /// # Panics
+    /// In calls that are for no socket: only `receive`, `opened`, `sent` and `fault` of a datagram service are.
+    pub fn socket(&self) -> SocketId {
+        // reason: documented; a call either has a socket or it has not, by its name.
+        self.socket.expect("this call is for no datagram socket")
     }
 
     /// The two ends of a connection, as a transform knows the peer if it knows better than the socket.
@@ -131,6 +150,53 @@ impl<'a> Cx<'a> {
         self.table.put_busy(id.index, busy);
         self.table.mark_dirty(id.index);
         self.table.find(id)?.busy.as_mut().map(|busy| &mut busy.output)
+    }
+
+    /// Opens a datagram socket for this service, at `local` (port 0 lets the system choose). With a `peer` nothing else arrives,
+    /// nothing goes elsewhere, and what the network says of it is told ([`DatagramService::fault`](crate::DatagramService::fault)).
+    /// [`DatagramService::opened`](crate::DatagramService::opened) is called in the next turn; what is sent before waits.
+    ///
+    /// # Errors
+    /// [`Error::SocketsFull`] at the bound of sockets, [`Error::NotOverDatagrams`], [`Error::Draining`].
+    pub fn open_datagrams(&mut self, local: SocketAddr, peer: Option<SocketAddr>) -> Result<SocketId, Error> {
+        let state = &self.table.services[self.service as usize];
+        if state.session_type.is_some() {
+            return Err(Error::NotOverDatagrams);
+        }
+        if self.table.draining {
+            return Err(Error::Draining);
+        }
+        let (sockets, waiting_max) = (state.limits.datagram_sockets_max, state.limits.datagrams_waiting_max);
+        if state.sockets >= sockets {
+            self.table.count(self.service, ServiceCounter::DatagramSocketsMaxHits, 1);
+            return Err(Error::SocketsFull { sockets });
+        }
+        let peer = peer.map(destination);
+        let bind = datagram_socket(local, peer, Sharing { share_port: false, v6_only: false });
+        let socket = self.table.admit_socket(DatagramSocket::new(None, self.service, peer, waiting_max));
+        self.kit.submit(Handle::new(class::DATAGRAMS, socket.index, socket.generation), Op::Bind(bind));
+        Ok(socket)
+    }
+
+    /// What is sent from a datagram socket of this service, whether it is open already or not. None for the one whose output is
+    /// an argument of this call (`receive`, `sent`), and for one that is closed or void.
+    pub fn datagrams(&mut self, socket: SocketId) -> Option<&mut Replies> {
+        self.own_socket(socket)?;
+        self.table.mark_socket(socket);
+        self.own_socket(socket)?.replies.as_mut()
+    }
+
+    /// Closes a datagram socket of this service once what waits there has left; no more calls come for it.
+    pub fn close_datagrams(&mut self, socket: SocketId) {
+        if let Some(entry) = self.own_socket(socket) {
+            entry.closing = true;
+            self.table.mark_socket(socket);
+        }
+    }
+
+    fn own_socket(&mut self, socket: SocketId) -> Option<&mut DatagramSocket> {
+        let service = self.service;
+        self.table.find_socket(socket).filter(|entry| entry.service == service && !entry.closing)
     }
 
     /// Couples two connections of this lane: each is read only while the other's output has room, and the end of one's
@@ -264,4 +330,16 @@ impl<'a> Cx<'a> {
         let (index, generation) = self.table.requests.insert(Request { service: self.service, token, is_offload });
         self.kit.submit(Handle::new(class::REQUEST, index, generation), op);
     }
+}
+
+/// An address in one spelling: a mapped IPv4 address is IPv4, and what goes to the wildcard address goes to this machine (ip(7)).
+fn destination(mut peer: SocketAddr) -> SocketAddr {
+    let ip = match peer.ip().to_canonical() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    // Keeps the scope of a link-local address.
+    peer.set_ip(ip);
+    peer
 }

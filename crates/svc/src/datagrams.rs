@@ -1,213 +1,323 @@
-//! Datagram sockets at work: a batch in, trains out.
+//! Datagram sockets at work: opened, a batch in, trains out, what the network says of them, and closed.
 
-use crate::port::Port;
+use crate::cx::Cx;
+use crate::fence::fenced;
+use crate::port::{DatagramPort, Port};
+use crate::replies::{Gathered, Replies};
+use crate::service::SocketId;
 use crate::services::Services;
-use crate::table::class;
+use crate::table::{Table, class};
 use corelane_lane::Kit;
-use corelane_seam::{Arrival, Completion, Datagrams, Handle, Op, Outcome, Reason, Segment, Socket, Trains};
-use corelane_watch::ServiceCounter;
-use std::net::{IpAddr, SocketAddr};
-
-/// What a datagram service sends back. Replies to one peer leave as trains, even when the requests came singly.
-#[derive(Default)]
-pub struct Replies {
-    trains: Trains,
-    refused: usize,
-    bytes: usize,
-    /// Those of them that lie where they arrived.
-    forwarded: usize,
-}
-
-impl Replies {
-    /// Sends an arrival back as it came, without copying.
-    pub fn echo(&mut self, batch: &Datagrams, arrival: &Arrival) {
-        let payload = batch.share(arrival);
-        self.forwarded += payload.len();
-        self.reply(arrival, payload, arrival.datagram_bytes as usize);
-    }
-
-    /// Answers an arrival from the address that was asked: datagrams of `datagram_bytes`, the last perhaps shorter.
-    /// More than 64 datagrams, or one of over 65,507 bytes, are refused and counted (`datagrams_refused`).
-    pub fn reply(&mut self, arrival: &Arrival, payload: impl Into<Segment>, datagram_bytes: usize) {
-        self.add(arrival.peer, arrival.asked, arrival.interface, payload.into(), datagram_bytes);
-    }
-
-    /// Sends one datagram to anybody; `source` is one of this machine's addresses, or none for the socket's own.
-    pub fn send(&mut self, peer: SocketAddr, source: Option<IpAddr>, payload: impl Into<Segment>) {
-        let payload = payload.into();
-        let bytes = payload.len();
-        self.add(peer, source, 0, payload, bytes);
-    }
-
-    fn add(&mut self, peer: SocketAddr, source: Option<IpAddr>, interface: u32, payload: Segment, datagram_bytes: usize) {
-        let bytes = payload.len();
-        match self.trains.add(peer, source, interface, payload, datagram_bytes) {
-            true => self.bytes += bytes,
-            false => self.refused += 1,
-        }
-    }
-}
+use corelane_seam::{Completion, Datagrams, Fault, Handle, Op, Outcome, Reason, Socket, Trains};
+use corelane_watch::{LaneCounter, ServiceCounter};
+use std::net::SocketAddr;
 
 /// One datagram socket of the lane.
 pub(crate) struct DatagramSocket {
+    /// None until it is open.
     socket: Option<Socket>,
-    service: u16,
+    pub(crate) service: u16,
     /// The storage for arrivals; away while a receive is under way.
     batch: Option<Datagrams>,
-    arrived: bool,
-    replies: Replies,
+    /// What waits to be sent; away while it is an argument of a call into the service.
+    pub(crate) replies: Option<Replies>,
     /// The storage of the trains that were sent; away while a send is under way.
     spare: Option<Trains>,
     drain_rounds: u32,
     draining: bool,
     /// The last receive was stopped although there was something: the next one waits for memory.
     waits_for_memory: bool,
-    closing: bool,
+    /// It is to be closed once what waits has left; its service hears no more of it.
+    pub(crate) closing: bool,
+    /// Its close is under way.
+    closed: bool,
+    is_dirty: bool,
 }
 
 /// Batches that a drain still takes from one socket: what was readable when it began fits in the kernel's buffer.
 const DRAIN_ROUNDS: u32 = 64;
 
 impl DatagramSocket {
-    pub(crate) fn new(socket: Socket, service: u16) -> Self {
+    /// A socket of `service`, with the only `peer` if it has one; none is one that is being opened.
+    pub(crate) fn new(socket: Option<Socket>, service: u16, peer: Option<SocketAddr>, waiting_max: u32) -> Self {
         Self {
-            socket: Some(socket),
+            socket,
             service,
             batch: Some(Datagrams::new()),
-            arrived: false,
-            replies: Replies::default(),
+            replies: Some(Replies::new(peer, waiting_max as usize)),
             spare: Some(Trains::new()),
             drain_rounds: 0,
             draining: false,
             waits_for_memory: false,
             closing: false,
+            closed: false,
+            is_dirty: false,
         }
     }
 
-    pub(crate) fn is_closed(&self) -> bool {
-        self.socket.is_none()
+    fn is_waiting(&self) -> bool {
+        self.replies.as_ref().is_some_and(|replies| !replies.trains.is_empty())
     }
+}
+
+/// Whether a fault says something of the network, rather than of how the operation ended.
+fn is_news(fault: &Fault) -> bool {
+    !matches!(fault.reason, Reason::Cancelled | Reason::NoMemory)
 }
 
 impl Services {
     pub(crate) fn datagrams_completed(&mut self, kit: &mut Kit, completion: Completion) {
-        let index = completion.handle.index();
-        let Some(entry) = self.datagrams.get_mut(index as usize) else { return };
-        let service = entry.service;
+        let id = SocketId { index: completion.handle.index(), generation: completion.handle.generation() };
+        if self.table.find_socket(id).is_none() {
+            return kit.row.add(LaneCounter::CompletionsStale, 1);
+        }
         match completion.outcome {
-            Outcome::Arrived { batch, fault } => {
-                let ended = fault.is_some_and(|fault| fault.reason != Reason::NoMemory) && batch.is_empty();
-                entry.arrived = !batch.is_empty();
-                entry.waits_for_memory = fault.is_some_and(|fault| fault.reason == Reason::NoMemory);
-                entry.drain_rounds += u32::from(entry.draining);
-                let over = entry.draining && (ended || entry.drain_rounds > DRAIN_ROUNDS);
-                entry.batch = Some(batch);
-                if entry.arrived {
-                    self.serve_datagrams(kit, index);
-                }
-                if over {
-                    self.datagrams[index as usize].closing = true;
-                }
+            Outcome::Arrived { batch, fault } => self.arrived(kit, id, batch, fault),
+            Outcome::Departed { trains, datagrams, refused, calls, fault } => {
+                self.table.count_departure(id, datagrams, refused, calls);
+                self.departed(kit, id, trains, fault);
             }
-            Outcome::Departed { trains, datagrams, refused, calls } => {
-                entry.spare = Some(trains);
-                self.table.count(service, ServiceCounter::DatagramsOut, datagrams as usize);
-                self.table.count(service, ServiceCounter::DatagramSends, calls as usize);
-                if refused > 0 {
-                    self.table.count(service, ServiceCounter::DatagramsRefused, refused as usize);
-                }
-            }
-            Outcome::Closed => entry.socket = None,
+            Outcome::Bound { socket, local } => self.socket_opened(kit, id, Ok((socket, local))),
+            Outcome::Failed(fault) => self.socket_opened(kit, id, Err(fault)),
+            Outcome::Closed => self.table.dismiss_socket(id),
             _ => {}
+        }
+        self.table.mark_socket(id);
+    }
+
+    /// Tells the service, unless it has closed the socket meanwhile.
+    fn socket_opened(&mut self, kit: &mut Kit, id: SocketId, outcome: Result<(Socket, SocketAddr), Fault>) {
+        let draining = self.table.draining;
+        let Some(entry) = self.table.find_socket(id) else { return };
+        entry.socket = outcome.ok().map(|(socket, _)| socket);
+        entry.draining = draining;
+        if !entry.closing {
+            let outcome = outcome.map(|(_, local)| local);
+            self.socket_call(kit, id, |port, cx| port.opened(cx, id, outcome));
+        }
+        if outcome.is_err() {
+            self.table.dismiss_socket(id);
+        }
+    }
+
+    fn arrived(&mut self, kit: &mut Kit, id: SocketId, mut batch: Datagrams, fault: Option<Fault>) {
+        let Some(entry) = self.table.find_socket(id) else { return };
+        let is_empty = batch.is_empty();
+        entry.waits_for_memory = fault.is_some_and(|fault| fault.reason == Reason::NoMemory);
+        entry.drain_rounds += u32::from(entry.draining);
+        let found_nothing = is_empty && fault == Some(Fault::CANCELLED);
+        let over = entry.draining && (found_nothing || entry.drain_rounds > DRAIN_ROUNDS);
+        if !is_empty && !entry.closing {
+            self.serve_datagrams(kit, id, &batch);
+        }
+        self.tell_fault(kit, id, fault);
+        batch.clear();
+        if let Some(entry) = self.table.find_socket(id) {
+            entry.batch = Some(batch);
+            entry.closing |= over;
         }
     }
 
     /// Hands a batch to the service, once, all of it together.
-    fn serve_datagrams(&mut self, kit: &mut Kit, index: u32) {
-        let entry = &mut self.datagrams[index as usize];
-        let (service, batch) = (entry.service, entry.batch.take());
-        let mut replies = std::mem::take(&mut entry.replies);
-        let Some(mut batch) = batch else { return };
-        entry.arrived = false;
-        self.count_arrivals(service, &batch);
-        self.service_call(kit, service, |port, cx| {
-            if let Port::Datagram(port) = port {
-                port.receive(cx, &batch, &mut replies);
-            }
-        });
-        batch.clear();
-        let entry = &mut self.datagrams[index as usize];
-        (entry.batch, entry.replies) = (Some(batch), replies);
+    fn serve_datagrams(&mut self, kit: &mut Kit, id: SocketId, batch: &Datagrams) {
+        self.table.count_arrivals(id, batch);
+        self.call_with_replies(kit, id, |port, cx, replies| port.receive(cx, batch, replies));
     }
 
-    fn count_arrivals(&mut self, service: u16, batch: &Datagrams) {
+    fn departed(&mut self, kit: &mut Kit, id: SocketId, trains: Trains, fault: Option<Fault>) {
+        if let Some(entry) = self.table.find_socket(id) {
+            entry.spare = Some(trains);
+        }
+        self.tell_fault(kit, id, fault);
+        let goes_on = |entry: &&mut DatagramSocket| !entry.is_waiting() && !entry.draining && !entry.closing;
+        if self.table.find_socket(id).filter(goes_on).is_some() {
+            self.call_with_replies(kit, id, |port, cx, replies| port.sent(cx, id, replies));
+        }
+    }
+
+    fn tell_fault(&mut self, kit: &mut Kit, id: SocketId, fault: Option<Fault>) {
+        let Some(fault) = fault.filter(is_news) else { return };
+        let Some(entry) = self.table.find_socket(id).filter(|entry| !entry.closing) else { return };
+        let service = entry.service;
+        self.table.count(service, ServiceCounter::DatagramFaults, 1);
+        self.socket_call(kit, id, |port, cx| port.fault(cx, id, fault));
+    }
+
+    /// Calls into the socket's service with what it sends, fenced.
+    fn call_with_replies(
+        &mut self,
+        kit: &mut Kit,
+        id: SocketId,
+        call: impl FnOnce(&mut dyn DatagramPort, &mut Cx<'_>, &mut Replies),
+    ) {
+        let Some(mut replies) = self.table.find_socket(id).and_then(|entry| entry.replies.take()) else { return };
+        self.socket_call(kit, id, |port, cx| call(port, cx, &mut replies));
+        if let Some(entry) = self.table.find_socket(id) {
+            entry.replies = Some(replies);
+        }
+    }
+
+    fn socket_call(&mut self, kit: &mut Kit, id: SocketId, call: impl FnOnce(&mut dyn DatagramPort, &mut Cx<'_>)) {
+        let Some(entry) = self.table.find_socket(id) else { return };
+        let service = entry.service;
+        let Port::Datagram(port) = &mut self.ports[service as usize] else { return };
+        let mut cx = Cx::new(kit, &mut self.table, service, None).for_socket(id);
+        if let Err(words) = fenced(|| call(port.as_mut(), &mut cx)) {
+            self.report_panic(kit, service, None, &words);
+        }
+    }
+}
+
+impl Table {
+    pub(crate) fn find_socket(&mut self, id: SocketId) -> Option<&mut DatagramSocket> {
+        self.datagrams.get_mut(id.index, id.generation)
+    }
+
+    /// Has the socket looked at when this turn is flushed.
+    pub(crate) fn mark_socket(&mut self, id: SocketId) {
+        if let Some(entry) = self.datagrams.get_mut(id.index, id.generation).filter(|entry| !entry.is_dirty) {
+            entry.is_dirty = true;
+            self.datagrams_dirty.push(id);
+        }
+    }
+
+    /// Adds a socket to the table and to the counts.
+    pub(crate) fn admit_socket(&mut self, entry: DatagramSocket) -> SocketId {
+        let state = &mut self.services[entry.service as usize];
+        state.sockets += 1;
+        state.row.set(ServiceCounter::DatagramSocketsOpen, u64::from(state.sockets));
+        let (index, generation) = self.datagrams.insert(entry);
+        let id = SocketId { index, generation };
+        self.mark_socket(id);
+        id
+    }
+
+    /// Removes a socket that is closed, or could not be opened. What still waits was never sent.
+    fn dismiss_socket(&mut self, id: SocketId) {
+        let Some(entry) = self.find_socket(id) else { return };
+        let (service, replies) = (entry.service, entry.replies.take());
+        let unsent = replies.map_or(0, |replies| replies.trains.trains().iter().map(|train| train.datagrams()).sum());
+        self.count(service, ServiceCounter::DatagramsRefused, unsent);
+        self.datagrams.remove(id.index);
+        let state = &mut self.services[service as usize];
+        state.sockets -= 1;
+        state.row.set(ServiceCounter::DatagramSocketsOpen, u64::from(state.sockets));
+    }
+
+    fn count_arrivals(&mut self, id: SocketId, batch: &Datagrams) {
+        let Some(entry) = self.find_socket(id) else { return };
+        let service = entry.service;
         let (mut datagrams, mut trains, mut bytes) = (0, 0, 0);
         for arrival in batch.arrivals() {
-            let count = arrival.datagrams();
-            datagrams += count;
+            datagrams += arrival.datagrams();
             trains += 1;
             bytes += arrival.bytes();
         }
-        self.table.count(service, ServiceCounter::DatagramReceives, 1);
-        self.table.count(service, ServiceCounter::DatagramsIn, datagrams);
-        self.table.count(service, ServiceCounter::TrainsIn, trains);
-        self.table.count(service, ServiceCounter::BytesIn, bytes);
+        self.count(service, ServiceCounter::DatagramReceives, 1);
+        self.count(service, ServiceCounter::DatagramsIn, datagrams);
+        self.count(service, ServiceCounter::TrainsIn, trains);
+        self.count(service, ServiceCounter::BytesIn, bytes);
     }
 
-    /// Sends what the services answered, and receives again wherever that has left.
-    pub(crate) fn flush_datagrams(&mut self, kit: &mut Kit) {
-        for index in 0..self.datagrams.len() as u32 {
-            self.send_datagrams(kit, index);
-            self.receive_datagrams(kit, index);
+    fn count_departure(&mut self, id: SocketId, datagrams: u32, refused: u32, calls: u32) {
+        let Some(entry) = self.find_socket(id) else { return };
+        let service = entry.service;
+        self.count(service, ServiceCounter::DatagramsOut, datagrams as usize);
+        self.count(service, ServiceCounter::DatagramSends, calls as usize);
+        if refused > 0 {
+            self.count(service, ServiceCounter::DatagramsRefused, refused as usize);
         }
     }
 
-    fn send_datagrams(&mut self, kit: &mut Kit, index: u32) {
-        let entry = &mut self.datagrams[index as usize];
-        let Some(socket) = entry.socket.filter(|_| !entry.replies.trains.is_empty()) else { return };
-        let Some(spare) = entry.spare.take() else { return };
-        let trains = std::mem::replace(&mut entry.replies.trains, spare);
-        let (service, bytes) = (entry.service, std::mem::take(&mut entry.replies.bytes));
-        let refused = std::mem::take(&mut entry.replies.refused);
-        let forwarded = std::mem::take(&mut entry.replies.forwarded);
-        let count = trains.trains().len();
-        self.table.count(service, ServiceCounter::TrainsOut, count);
-        self.table.count(service, ServiceCounter::BytesOut, bytes);
-        self.table.count(service, ServiceCounter::BytesForwarded, forwarded);
-        self.table.count(service, ServiceCounter::DatagramsRefused, refused);
-        kit.submit(Handle::new(class::DATAGRAMS, index, 0), Op::SendDatagrams { socket, trains });
+    /// Sends what the services left at their sockets, and receives again wherever that has left.
+    pub(crate) fn flush_datagrams(&mut self, kit: &mut Kit) {
+        let mut dirty = std::mem::take(&mut self.datagrams_dirty);
+        for id in dirty.drain(..) {
+            if let Some(entry) = self.find_socket(id) {
+                entry.is_dirty = false;
+                self.send_datagrams(kit, id);
+                self.receive_datagrams(kit, id);
+            }
+        }
+        self.datagrams_dirty = dirty;
+    }
+
+    fn send_datagrams(&mut self, kit: &mut Kit, id: SocketId) {
+        let Some(entry) = self.find_socket(id) else { return };
+        let service = entry.service;
+        let Some(replies) = entry.replies.as_mut() else { return };
+        let (refused, bound_hits) = (std::mem::take(&mut replies.refused), std::mem::take(&mut replies.bound_hits));
+        if let Some(socket) = entry.socket.filter(|_| !entry.closed && !replies.trains.is_empty())
+            && let Some(spare) = entry.spare.take()
+        {
+            let Gathered { trains, bytes, forwarded } = replies.take(spare);
+            self.count(service, ServiceCounter::TrainsOut, trains.trains().len());
+            self.count(service, ServiceCounter::BytesOut, bytes);
+            self.count(service, ServiceCounter::BytesForwarded, forwarded);
+            kit.submit(handle(id), Op::SendDatagrams { socket, trains });
+        }
+        if refused > 0 {
+            self.count(service, ServiceCounter::DatagramsRefused, refused);
+            self.count(service, ServiceCounter::DatagramsWaitingMaxHits, bound_hits);
+        }
     }
 
     /// Receives unless answers still wait for an earlier send: so a slow path pushes back, and answers stay bounded.
-    fn receive_datagrams(&mut self, kit: &mut Kit, index: u32) {
-        let entry = &mut self.datagrams[index as usize];
-        let Some(socket) = entry.socket else { return };
-        let handle = Handle::new(class::DATAGRAMS, index, 0);
-        let waiting = !entry.replies.trains.is_empty();
+    fn receive_datagrams(&mut self, kit: &mut Kit, id: SocketId) {
+        let Some(entry) = self.find_socket(id) else { return };
+        let Some(socket) = entry.socket.filter(|_| !entry.is_waiting()) else { return };
         if entry.closing {
-            if !waiting && entry.spare.is_some() && entry.batch.take().is_some() {
-                kit.submit(handle, Op::Close { socket, reset: false });
+            // The storage of a send comes back when it has ended.
+            if entry.spare.is_some() {
+                self.close_socket(kit, id);
             }
-            return;
-        }
-        if waiting {
-            return;
-        }
-        if let Some(into) = entry.batch.take() {
-            kit.submit(handle, Op::ReceiveDatagrams { socket, into });
+        } else if let Some(into) = entry.batch.take() {
+            kit.submit(handle(id), Op::ReceiveDatagrams { socket, into });
             if entry.draining && !entry.waits_for_memory {
-                kit.submit(handle, Op::StopReceive { socket });
+                kit.submit(handle(id), Op::StopReceive { socket });
             }
         }
+    }
+
+    /// Closes a socket whatever is under way on it.
+    fn close_socket(&mut self, kit: &mut Kit, id: SocketId) {
+        if let Some(entry) = self.find_socket(id).filter(|entry| !entry.closed)
+            && let Some(socket) = entry.socket
+        {
+            entry.closed = true;
+            kit.submit(handle(id), Op::Close { socket, reset: false });
+        }
+    }
+
+    fn sockets(&self) -> Vec<SocketId> {
+        let id = |index| SocketId { index, generation: self.datagrams.generation(index) };
+        self.datagrams.indices().map(id).collect()
     }
 
     /// From now on each receive takes only what is there; the first that finds nothing is the last.
     pub(crate) fn drain_datagrams(&mut self, kit: &mut Kit) {
-        for (index, entry) in self.datagrams.iter_mut().enumerate() {
+        for id in self.sockets() {
+            let Some(entry) = self.find_socket(id) else { continue };
             entry.draining = true;
             if let Some(socket) = entry.socket.filter(|_| entry.batch.is_none()) {
-                kit.submit(Handle::new(class::DATAGRAMS, index as u32, 0), Op::StopReceive { socket });
+                kit.submit(handle(id), Op::StopReceive { socket });
             }
+            self.mark_socket(id);
         }
     }
+
+    /// The time is up: nothing more leaves.
+    pub(crate) fn abandon_datagrams(&mut self, kit: &mut Kit) {
+        for id in self.sockets() {
+            let Some(entry) = self.find_socket(id).filter(|entry| !entry.closed) else { continue };
+            let service = entry.service;
+            entry.closing = true;
+            self.count(service, ServiceCounter::DrainDeadlineHits, 1);
+            self.close_socket(kit, id);
+        }
+    }
+}
+
+fn handle(id: SocketId) -> Handle {
+    Handle::new(class::DATAGRAMS, id.index, id.generation)
 }

@@ -33,7 +33,7 @@ impl Services {
         for index in self.table.connections.indices().collect::<Vec<_>>() {
             self.drain_connection(kit, driver, index);
         }
-        self.drain_datagrams(kit);
+        self.table.drain_datagrams(kit);
         kit.start_timer(now + LOOK, Handle::new(class::DRAIN, 0, 0));
     }
 
@@ -101,6 +101,7 @@ impl Services {
             self.table.count(service, ServiceCounter::DrainDeadlineHits, 1);
             self.end(kit, index, Ending::Aborted);
         }
+        self.table.abandon_datagrams(kit);
         for service in 0..self.table.services.len() {
             while let Some(arrived) = self.table.services[service].waiting.pop_front() {
                 self.table.turn_away(kit, arrived.socket);
@@ -114,6 +115,6 @@ impl Services {
             && self.table.services.iter().all(|state| state.waiting.is_empty())
             && self.table.connections.len() == 0
             && self.table.turned_away == 0
-            && self.datagrams.iter().all(|socket| socket.is_closed())
+            && self.table.datagrams.len() == 0
     }
 }

@@ -25,6 +25,15 @@ pub enum Error {
         /// The bound.
         connections: u32,
     },
+    /// The service is at its bound of datagram sockets.
+    SocketsFull {
+        /// The bound.
+        sockets: u32,
+    },
+    /// A service over connections asked for a datagram socket.
+    NotOverDatagrams,
+    /// The lane drains: the service asked for a datagram socket too late.
+    Draining,
     /// The lane is at its bound of tasks.
     TasksFull,
 }
@@ -37,6 +46,13 @@ impl fmt::Display for Error {
             Self::Full { connections } => {
                 write!(f, "the service has {connections} connections open, its bound (connections_max)")
             }
+            Self::SocketsFull { sockets } => {
+                write!(f, "the service has {sockets} datagram sockets open, its bound (datagram_sockets_max)")
+            }
+            Self::NotOverDatagrams => {
+                f.write_str("a service over connections has no datagram sockets: add a service over datagrams beside it")
+            }
+            Self::Draining => f.write_str("the lane drains and opens no more datagram sockets: end, too"),
             Self::TasksFull => f.write_str("the lane has as many tasks as its bound (tasks_max) allows"),
         }
     }

@@ -37,6 +37,10 @@ pub struct Limits {
     pub drain_limit: u64,
     /// Connections that may wait to be accepted (listen(2)). Default 4,096.
     pub backlog: u32,
+    /// Datagram sockets open at once, those that the service is served at included. One more is refused to the service. Default 1,024.
+    pub datagram_sockets_max: u32,
+    /// Datagrams that wait to be sent from one socket. One more is refused to the service. Default 8,192.
+    pub datagrams_waiting_max: u32,
     /// Settings of the sockets.
     pub stream: StreamOptions,
 }
@@ -58,6 +62,8 @@ impl Default for Limits {
             connect_limit: 10 * SECOND,
             drain_limit: 10 * SECOND,
             backlog: 4096,
+            datagram_sockets_max: 1024,
+            datagrams_waiting_max: 8192,
             stream: StreamOptions::default(),
         }
     }

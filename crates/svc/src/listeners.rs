@@ -27,11 +27,15 @@ pub(crate) fn open(driver: &mut dyn Driver, address: SocketAddr, sharing: Sharin
 
 /// Makes a lane's datagram socket.
 pub(crate) fn bind(driver: &mut dyn Driver, address: SocketAddr, sharing: Sharing) -> Result<Socket, Error> {
+    driver.bind(&datagram_socket(address, None, sharing)).map_err(|fault| Error::Listen { address, fault })
+}
+
+/// What a datagram socket is to be.
+pub(crate) fn datagram_socket(address: SocketAddr, peer: Option<SocketAddr>, sharing: Sharing) -> Bind {
     let Sharing { share_port, v6_only } = sharing;
     // Bursts of large datagrams do not fit in the default of 208 KiB.
     let buffer = 4 << 20;
-    let bind = Bind { address, share_port, v6_only, receive_buffer_bytes: buffer, send_buffer_bytes: buffer };
-    driver.bind(&bind).map_err(|fault| Error::Listen { address, fault })
+    Bind { address, peer, share_port, v6_only, receive_buffer_bytes: buffer, send_buffer_bytes: buffer }
 }
 
 impl Services {

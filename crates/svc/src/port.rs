@@ -1,14 +1,15 @@
 //! A service behind one erased face, with the table of its sessions.
 
 use crate::cx::Cx;
-use crate::datagrams::Replies;
 use crate::input::Input;
 use crate::output::Output;
-use crate::service::{DatagramService, Ending, Next, Peer, StreamService};
+use crate::replies::Replies;
+use crate::service::{DatagramService, Ending, Next, Peer, SocketId, StreamService};
 use crate::slab::Slab;
 use crate::transform::Transform;
-use corelane_seam::{Datagrams, Outcome};
+use corelane_seam::{Datagrams, Fault, Outcome};
 use std::any::Any;
+use std::net::SocketAddr;
 
 /// Which of a stream service's calls is meant.
 pub(crate) enum Call {
@@ -39,6 +40,9 @@ pub(crate) trait DatagramPort {
     fn started(&mut self, cx: &mut Cx<'_>);
     fn alarm(&mut self, cx: &mut Cx<'_>);
     fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies);
+    fn opened(&mut self, cx: &mut Cx<'_>, socket: SocketId, outcome: Result<SocketAddr, Fault>);
+    fn sent(&mut self, cx: &mut Cx<'_>, socket: SocketId, replies: &mut Replies);
+    fn fault(&mut self, cx: &mut Cx<'_>, socket: SocketId, fault: Fault);
     fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome);
     fn lane_message(&mut self, cx: &mut Cx<'_>, from: usize, message: Box<dyn Any + Send>);
 }
@@ -133,6 +137,18 @@ impl<S: DatagramService> DatagramPort for S {
 
     fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies) {
         DatagramService::receive(self, cx, batch, replies);
+    }
+
+    fn opened(&mut self, cx: &mut Cx<'_>, socket: SocketId, outcome: Result<SocketAddr, Fault>) {
+        DatagramService::opened(self, cx, socket, outcome);
+    }
+
+    fn sent(&mut self, cx: &mut Cx<'_>, socket: SocketId, replies: &mut Replies) {
+        DatagramService::sent(self, cx, socket, replies);
+    }
+
+    fn fault(&mut self, cx: &mut Cx<'_>, socket: SocketId, fault: Fault) {
+        DatagramService::fault(self, cx, socket, fault);
     }
 
     fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome) {

@@ -1,11 +1,11 @@
 //! What a user of Corelane writes: services, and the few types that their calls exchange with the lane.
 
 use crate::cx::Cx;
-use crate::datagrams::Replies;
 use crate::input::Input;
 use crate::output::Output;
+use crate::replies::Replies;
 use crate::transform::Transform;
-use corelane_seam::{Datagrams, Lease, Outcome};
+use corelane_seam::{Datagrams, Fault, Lease, Outcome};
 use std::any::Any;
 use std::fmt;
 use std::net::SocketAddr;
@@ -22,6 +22,13 @@ pub struct Peer {
 /// Names a connection of this lane; void once the connection has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnectionId {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+}
+
+/// Names a datagram socket of this lane; void once it is closed, or could not be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SocketId {
     pub(crate) index: u32,
     pub(crate) generation: u32,
 }
@@ -142,7 +149,9 @@ pub trait StreamService: Sized + 'static {
     }
 }
 
-/// A service over datagrams.
+/// A service over datagrams: on the sockets that it is served at, and on those that it opens itself.
+///
+/// A panic in any of these calls is counted, and what the call added before it is still sent.
 pub trait DatagramService: Sized + 'static {
     /// As [`StreamService::started`].
     fn started(&mut self, _cx: &mut Cx<'_>) {}
@@ -150,8 +159,18 @@ pub trait DatagramService: Sized + 'static {
     /// As [`StreamService::alarm`].
     fn alarm(&mut self, _cx: &mut Cx<'_>) {}
 
-    /// A batch has arrived: up to 64 arrivals, each one datagram or a train of equal ones.
+    /// A batch has arrived on one socket ([`Cx::socket`]): up to 64 arrivals, each one datagram or a train of equal ones.
     fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies);
+
+    /// A socket asked for with [`Cx::open_datagrams`] is open, at this address; or it could not be opened, and its name is void.
+    fn opened(&mut self, _cx: &mut Cx<'_>, _socket: SocketId, _outcome: Result<SocketAddr, Fault>) {}
+
+    /// All that was sent from a socket has left, and nothing waits there: the place to go on sending, which ends with a drain.
+    fn sent(&mut self, _cx: &mut Cx<'_>, _socket: SocketId, _replies: &mut Replies) {}
+
+    /// The system refused to send something, or, on a socket with a peer, the network said of something sent earlier that it
+    /// did not arrive (`Refused`: nobody is bound there). The socket goes on.
+    fn fault(&mut self, _cx: &mut Cx<'_>, _socket: SocketId, _fault: Fault) {}
 
     /// As [`StreamService::completed`].
     fn completed(&mut self, _cx: &mut Cx<'_>, _token: u64, _outcome: Outcome) {}

@@ -19,7 +19,6 @@ pub const LANE_CONNECTIONS_MAX: u32 = 100_000;
 pub struct Services {
     pub(crate) ports: Vec<Port>,
     pub(crate) table: Table,
-    pub(crate) datagrams: Vec<DatagramSocket>,
     pub(crate) ready: Vec<u32>,
     pub(crate) dirty: Vec<u32>,
     pub(crate) drain_deadline: u64,
@@ -33,7 +32,6 @@ impl Services {
         Self {
             ports: Vec::new(),
             table: Table::new(connections_max),
-            datagrams: Vec::new(),
             ready: Vec::new(),
             dirty: Vec::new(),
             drain_deadline: u64::MAX,
@@ -59,6 +57,7 @@ impl Services {
             limits,
             row,
             open: 0,
+            sockets: 0,
             waiting: Default::default(),
             session_type,
             alarm: u64::MAX,
@@ -104,7 +103,8 @@ impl Services {
         sharing: Sharing,
     ) -> Result<SocketAddr, Error> {
         let socket = crate::listeners::bind(driver, address, sharing)?;
-        self.datagrams.push(DatagramSocket::new(socket, service));
+        let waiting_max = self.table.limits(service).datagrams_waiting_max;
+        self.table.admit_socket(DatagramSocket::new(Some(socket), service, None, waiting_max));
         driver.local_address(socket).map_err(|fault| Error::Listen { address, fault })
     }
 
@@ -231,7 +231,7 @@ impl Work for Services {
     fn flush(&mut self, kit: &mut Kit) {
         self.serve_notices(kit);
         self.flush_dirty(kit);
-        self.flush_datagrams(kit);
+        self.table.flush_datagrams(kit);
         self.table.revive_starved(&kit.arena);
     }
 

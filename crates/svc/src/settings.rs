@@ -45,6 +45,8 @@ settings! {
     connect_limit connect_limit as u64, MILLISECOND, "milliseconds", from 1;
     drain_limit drain_limit as u64, MILLISECOND, "milliseconds", from 1;
     backlog backlog as u32, 1, "connections", from 1;
+    datagram_sockets_max datagram_sockets_max as u32, 1, "sockets", from 1;
+    datagrams_waiting_max datagrams_waiting_max as u32, 1, "datagrams", from 1;
     keep_alive stream.keep_alive_seconds as u32, 1, "seconds", from 0;
     user_timeout stream.user_timeout_milliseconds as u32, 1, "milliseconds", from 0;
     send_buffer stream.send_buffer_bytes as u32, 1, "bytes", from 0;

@@ -1,8 +1,9 @@
 //! What all services of a lane share: the connections, what is to be done with them this turn, and the bounds.
 
 use crate::connection::{Busy, Connection, Phase};
+use crate::datagrams::DatagramSocket;
 use crate::limits::Limits;
-use crate::service::{ConnectionId, Order};
+use crate::service::{ConnectionId, Order, SocketId};
 use crate::slab::Slab;
 use crate::ticket::LostTickets;
 use corelane_lane::Kit;
@@ -52,6 +53,8 @@ pub(crate) struct ServiceState {
     pub(crate) limits: Limits,
     pub(crate) row: ServiceRow,
     pub(crate) open: u32,
+    /// Datagram sockets.
+    pub(crate) sockets: u32,
     pub(crate) waiting: VecDeque<Arrived>,
     pub(crate) session_type: Option<TypeId>,
     /// When the service wants to be called, in nanoseconds; `u64::MAX` if it does not.
@@ -87,6 +90,9 @@ pub(crate) struct Table {
     pub(crate) connections: Slab<Connection>,
     pub(crate) services: Vec<ServiceState>,
     pub(crate) listeners: Vec<Listener>,
+    pub(crate) datagrams: Slab<DatagramSocket>,
+    /// Those to look at when this turn is flushed.
+    pub(crate) datagrams_dirty: Vec<SocketId>,
     pub(crate) requests: Slab<Request>,
     pub(crate) timers: Slab<ServiceTimer>,
     pub(crate) notices: VecDeque<(ConnectionId, Notice)>,
@@ -121,6 +127,8 @@ impl Table {
             connections: Slab::new(),
             services: Vec::new(),
             listeners: Vec::new(),
+            datagrams: Slab::new(),
+            datagrams_dirty: Vec::new(),
             requests: Slab::new(),
             timers: Slab::new(),
             notices: VecDeque::new(),
@@ -202,7 +210,8 @@ impl Table {
     }
 
     pub(crate) fn has_work(&self) -> bool {
-        !(self.ready.is_empty() && self.dirty.is_empty() && self.notices.is_empty() && self.lost.is_empty())
+        let connections = self.ready.is_empty() && self.dirty.is_empty() && self.notices.is_empty() && self.lost.is_empty();
+        !(connections && self.datagrams_dirty.is_empty())
     }
 
     /// The connection's box, from the pool if it has none yet.

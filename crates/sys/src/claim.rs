@@ -45,7 +45,7 @@ fn attempt(transport: Transport, address: SocketAddr, v6_only: bool, join: bool)
             sockets::listen(&Listen { address, backlog: 1, share_port: join, v6_only, stream: StreamOptions::default() })?
         }
         Transport::Udp => {
-            let bind = Bind { address, share_port: join, v6_only, receive_buffer_bytes: 0, send_buffer_bytes: 0 };
+            let bind = Bind { address, peer: None, share_port: join, v6_only, receive_buffer_bytes: 0, send_buffer_bytes: 0 };
             sockets::bind(&bind, false)?
         }
     };

@@ -3,7 +3,9 @@
 use crate::addresses::RawAddress;
 use crate::control::Control;
 use crate::errno::{self, uninterrupted};
-use corelane_seam::{BATCH_MAX, DATAGRAM_BYTES_MAX, Datagrams, Fault, Lease, Outcome, TRAIN_DATAGRAMS_MAX, Train, Trains};
+use corelane_seam::{
+    BATCH_MAX, DATAGRAM_BYTES_MAX, Datagrams, Fault, Lease, Outcome, Reason, TRAIN_DATAGRAMS_MAX, Train, Trains,
+};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// Bytes of the piece of a lease that one datagram or train is given: no UDP payload, and no train, is larger.
@@ -40,16 +42,18 @@ impl DatagramCalls {
     }
 
     /// Receives into pieces of `lease` as many as are there and fit, and names them in `batch`; answers how many, and
-    /// whether the pieces were all used. Without any, the lease is given back.
+    /// whether the pieces were all used. Without any, the lease is given back. From a `connected` socket what the network
+    /// said of an earlier datagram is a fault, which keeps nothing from the next receive.
     pub(crate) fn receive(
         &mut self,
         socket: BorrowedFd,
+        connected: bool,
         mut lease: Lease,
         batch: &mut Datagrams,
     ) -> Result<(usize, bool), Fault> {
         assert!(lease.is_empty() && lease.capacity() >= PIECE_BYTES);
         let pieces = (lease.capacity() / PIECE_BYTES).min(BATCH_MAX);
-        let found = match self.receive_pieces(socket, &mut lease, pieces) {
+        let found = match self.receive_pieces(socket, connected, &mut lease, pieces) {
             Ok(found) => found,
             Err(number) if errno::would_block(number) => return Ok((0, false)),
             Err(number) => return Err(errno::fault(number)),
@@ -65,9 +69,9 @@ impl DatagramCalls {
     }
 
     /// An error that came by ICMP concerns a datagram sent earlier, is reported once, and must not keep us from what has
-    /// arrived.
-    fn receive_pieces(&mut self, socket: BorrowedFd, lease: &mut Lease, pieces: usize) -> Result<usize, i32> {
-        let mut passed_over = 0;
+    /// arrived. Only with one peer is it known whose it was.
+    fn receive_pieces(&mut self, socket: BorrowedFd, connected: bool, lease: &mut Lease, pieces: usize) -> Result<usize, i32> {
+        let mut passed_over = if connected { PASSED_OVER_MAX } else { 0 };
         loop {
             self.name_pieces(lease, pieces);
             let (headers, count) = (self.headers.as_mut_ptr(), pieces as u32);
@@ -141,7 +145,7 @@ impl DatagramCalls {
         self.messages.clear();
         self.vectors.clear();
         departure.refuse_files();
-        let Departure { trains, at, .. } = departure;
+        let Departure { trains, at, connected, .. } = departure;
         for (index, train) in trains.trains().iter().enumerate().skip(at.train) {
             let here = if index == at.train { *at } else { Position::default() };
             let whole = segment && train.datagrams() >= SEGMENT_MIN && !here.singly && train.bytes as usize <= DATAGRAM_BYTES_MAX;
@@ -149,7 +153,7 @@ impl DatagramCalls {
                 break;
             }
         }
-        self.point_headers();
+        self.point_headers(*connected);
     }
 
     /// Names the messages of one train from `datagram` on; false when the call is full.
@@ -192,14 +196,18 @@ impl DatagramCalls {
         self.messages.push((datagrams as u32, (self.vectors.len() - first_vector) as u32));
     }
 
-    /// Lets the headers point to names and vectors, when none of these moves any more.
-    fn point_headers(&mut self) {
+    /// Lets the headers point to names and vectors, when none of these moves any more. A connected socket needs no name, and
+    /// looks for no route then.
+    fn point_headers(&mut self, connected: bool) {
         let vectors_named: usize = self.messages.iter().map(|message| message.1 as usize).sum();
         assert!(vectors_named == self.vectors.len() && vectors_named <= VECTORS_MAX);
         let mut vectors = self.vectors.as_mut_ptr();
         for (index, &(_, count)) in self.messages.iter().enumerate() {
             let header = &mut self.headers[index].msg_hdr;
-            header.msg_name = self.names[index].as_mut_ptr().cast();
+            match connected {
+                true => (header.msg_name, header.msg_namelen) = (std::ptr::null_mut(), 0),
+                false => header.msg_name = self.names[index].as_mut_ptr().cast(),
+            }
             header.msg_iov = vectors;
             header.msg_iovlen = count as usize;
             // SAFETY: the counts add up to the number of vectors, so this stays within them, or one behind the last.
@@ -252,15 +260,19 @@ struct Position {
 /// A batch of trains on its way out.
 pub(crate) struct Departure {
     trains: Trains,
+    /// The socket has one peer, to whom all goes.
+    connected: bool,
     at: Position,
     taken: u32,
     refused: u32,
     calls: u32,
+    /// The last error that was no matter of form.
+    fault: Option<Fault>,
 }
 
 impl Departure {
-    pub(crate) fn new(trains: Trains) -> Self {
-        Self { trains, at: Position::default(), taken: 0, refused: 0, calls: 0 }
+    pub(crate) fn new(trains: Trains, connected: bool) -> Self {
+        Self { trains, connected, at: Position::default(), taken: 0, refused: 0, calls: 0, fault: None }
     }
 
     /// System calls used so far.
@@ -271,10 +283,12 @@ impl Departure {
     /// What came of it; what has not left is lost.
     pub(crate) fn end(mut self) -> Outcome {
         while !self.is_done() {
+            self.fault = Some(Fault::CANCELLED);
             self.lose(1);
         }
         self.trains.clear();
-        Outcome::Departed { trains: self.trains, datagrams: self.taken, refused: self.refused, calls: self.calls }
+        let Self { trains, taken, refused, calls, fault, .. } = self;
+        Outcome::Departed { trains, datagrams: taken, refused, calls, fault }
     }
 
     fn is_done(&self) -> bool {
@@ -309,7 +323,10 @@ impl Departure {
         let too_long = matches!(number, libc::EINVAL | libc::EMSGSIZE | libc::EIO | libc::EOPNOTSUPP);
         if datagrams > 1 && too_long {
             self.at.singly = true;
-        } else if errno::is_from_network(number) && !self.at.retried {
+            return;
+        }
+        self.fault = Some(errno::fault(number));
+        if errno::is_from_network(number) && !self.at.retried {
             self.at.retried = true;
         } else {
             self.lose(datagrams);
@@ -322,6 +339,7 @@ impl Departure {
             if !has_file(&self.trains, train) {
                 break;
             }
+            self.fault = Some(Fault::of(Reason::Unsupported));
             self.lose(1);
         }
     }
@@ -339,14 +357,21 @@ mod tests {
     fn bound(address: &str, trains: bool) -> (OwnedFd, SocketAddr) {
         let address = address.parse().unwrap();
         let bytes = 4 << 20;
-        let bind = Bind { address, share_port: false, v6_only: false, receive_buffer_bytes: bytes, send_buffer_bytes: bytes };
+        let bind = Bind {
+            address,
+            peer: None,
+            share_port: false,
+            v6_only: false,
+            receive_buffer_bytes: bytes,
+            send_buffer_bytes: bytes,
+        };
         let socket = sockets::bind(&bind, trains).unwrap();
         let local = sockets::local_address(socket.as_fd()).unwrap();
         (socket, local)
     }
 
     fn depart(from: BorrowedFd, trains: Trains, segment: bool) -> (u32, u32, u32) {
-        let mut departure = Departure::new(trains);
+        let mut departure = Departure::new(trains, false);
         while !DatagramCalls::new().send(from, &mut departure, segment) {
             wait_for(from, libc::POLLOUT);
         }
@@ -364,7 +389,7 @@ mod tests {
             wait_for(to, libc::POLLIN);
             let mut batch = Datagrams::new();
             let lease = arena.lease(4 * PIECE_BYTES).unwrap();
-            let (found, _) = DatagramCalls::new().receive(to, lease, &mut batch).unwrap();
+            let (found, _) = DatagramCalls::new().receive(to, false, lease, &mut batch).unwrap();
             arrivals += found;
             for arrival in batch.arrivals() {
                 let payload = batch.payload(arrival);
@@ -476,7 +501,7 @@ mod tests {
             wait_for(server.as_fd(), libc::POLLIN);
             let (arena, mut batch) = (Arena::new(1).unwrap(), Datagrams::new());
             let lease = arena.lease(PIECE_BYTES).unwrap();
-            assert_eq!(DatagramCalls::new().receive(server.as_fd(), lease, &mut batch), Ok((1, true)));
+            assert_eq!(DatagramCalls::new().receive(server.as_fd(), false, lease, &mut batch), Ok((1, true)));
             let arrival = batch.arrivals()[0].clone();
             assert_eq!((arrival.asked, arrival.peer.is_ipv4()), (Some(asked), asked.is_ipv4()));
             assert!(arrival.interface > 0);
@@ -485,7 +510,7 @@ mod tests {
             depart(server.as_fd(), answer, true);
             wait_for(client.as_fd(), libc::POLLIN);
             let lease = arena.lease(PIECE_BYTES).unwrap();
-            DatagramCalls::new().receive(client.as_fd(), lease, &mut batch).unwrap();
+            DatagramCalls::new().receive(client.as_fd(), false, lease, &mut batch).unwrap();
             assert_eq!(batch.arrivals()[0].peer, to);
         }
     }
@@ -518,14 +543,14 @@ mod tests {
         let arena = Arena::new(1).unwrap();
         let mut batch = Datagrams::new();
         let lease = arena.lease(PIECE_BYTES).unwrap();
-        assert_eq!(DatagramCalls::new().receive(socket.as_fd(), lease, &mut batch), Ok((0, false)));
+        assert_eq!(DatagramCalls::new().receive(socket.as_fd(), false, lease, &mut batch), Ok((0, false)));
         assert!(batch.is_empty() && arena.used() == 0);
     }
 
     #[test]
     fn what_has_not_left_at_the_end_is_lost() {
         let (trains, _) = train_to("127.0.0.1:9".parse().unwrap());
-        let outcome = Departure::new(trains).end();
+        let outcome = Departure::new(trains, false).end();
         assert!(matches!(outcome, Outcome::Departed { datagrams: 0, refused: 11, calls: 0, .. }));
     }
 }

@@ -82,13 +82,13 @@ struct Exchange {
 /// Sends the shortest train that is sent as one from a socket to itself.
 fn exchange(trains: bool) -> Result<Exchange, Fault> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let bind = Bind { address, share_port: false, v6_only: false, receive_buffer_bytes: 0, send_buffer_bytes: 0 };
+    let bind = Bind { address, peer: None, share_port: false, v6_only: false, receive_buffer_bytes: 0, send_buffer_bytes: 0 };
     let socket = sockets::bind(&bind, trains)?;
     let itself = sockets::local_address(socket.as_fd())?;
     let mut calls = DatagramCalls::new();
     let mut train = Trains::new();
     assert!(train.add(itself, None, 0, Segment::Static(&[7; 8 * SEGMENT_MIN]), 8));
-    let mut departure = Departure::new(train);
+    let mut departure = Departure::new(train, false);
     calls.send(socket.as_fd(), &mut departure, true);
     match departure.end() {
         Outcome::Departed { datagrams, calls: used, .. } if datagrams as usize == SEGMENT_MIN => {
@@ -106,7 +106,7 @@ fn receive_train(socket: BorrowedFd, calls: &mut DatagramCalls) -> Result<usize,
         readable(socket)?;
         let lease = arena.lease(2 * PIECE_BYTES).ok_or(Fault::of(Reason::NoMemory))?;
         let mut batch = Datagrams::new();
-        calls.receive(socket, lease, &mut batch)?;
+        calls.receive(socket, false, lease, &mut batch)?;
         arrivals += batch.arrivals().len();
         datagrams += batch.arrivals().iter().map(|arrival| arrival.datagrams()).sum::<usize>();
     }

@@ -27,12 +27,12 @@ pub(crate) fn listen(listen: &Listen) -> Result<OwnedFd, Fault> {
 }
 
 /// Makes a datagram socket. One that is bound to the wildcard address tells the address that each datagram was sent to,
-/// so that answers can come from there. `trains` asks for arrivals in trains (UDP_GRO).
+/// so that answers can come from there; with one peer there is one address. `trains` asks for arrivals in trains (UDP_GRO).
 pub(crate) fn bind(bind: &Bind, trains: bool) -> Result<OwnedFd, Fault> {
     let socket = new(bind.address, libc::SOCK_DGRAM, bind.v6_only)?;
     share_port(&socket, bind.share_port)?;
     buffers(&socket, bind.send_buffer_bytes, bind.receive_buffer_bytes)?;
-    if bind.address.ip().is_unspecified() {
+    if bind.address.ip().is_unspecified() && bind.peer.is_none() {
         match bind.address {
             SocketAddr::V4(_) => set(&socket, libc::IPPROTO_IP, libc::IP_PKTINFO, 1)?,
             // Mapped IPv4 addresses come this way, too.
@@ -43,6 +43,9 @@ pub(crate) fn bind(bind: &Bind, trains: bool) -> Result<OwnedFd, Fault> {
         set(&socket, libc::SOL_UDP, libc::UDP_GRO, 1)?;
     }
     name(&socket, bind.address)?;
+    if let Some(peer) = bind.peer {
+        connect(socket.as_fd(), peer)?;
+    }
     Ok(socket)
 }
 

@@ -195,6 +195,10 @@ catalogue! {
         TrainsOut "trains_out" Counter "trains" "Trains sent (GSO); a datagram alone is a train of one.";
         DatagramReceives "datagram_receives" Counter "receives" "Receives that brought datagrams, of which one can bring many.";
         DatagramSends "datagram_sends" Counter "sends" "Sends of datagrams, of which one can take many.";
+        DatagramSocketsOpen "datagram_sockets_open" Gauge "sockets" "Datagram sockets that are open now.";
+        DatagramSocketsMaxHits "datagram_sockets_max_hits" Counter "hits" "Datagram sockets refused to the service at its limit of them.";
+        DatagramsWaitingMaxHits "datagrams_waiting_max_hits" Counter "hits" "Times datagrams were refused to the service because too many waited at their socket.";
+        DatagramFaults "datagram_faults" Counter "faults" "Faults told to the service: sends that the system refused, and peers that the network could not reach.";
         ConnectionsMaxHits "connections_max_hits" Counter "hits" "Times a connection was put off at the service's limit of connections.";
         ConnectionsPerPeerMaxHits "connections_per_peer_max_hits" Counter "hits" "Connections refused because their peer had too many already.";
         RequestsInFlightMaxHits "requests_in_flight_max_hits" Counter "hits" "Times reading paused because too many requests were unanswered.";
@@ -210,7 +214,7 @@ catalogue! {
         TicketsHeld "tickets_held" Counter "tickets" "Tickets given out for requests to be answered later.";
         TicketsDropped "tickets_dropped" Counter "tickets" "Tickets dropped without an answer, which is an error of the service.";
         AnswersLate "answers_late" Counter "answers" "Answers given after their connection had closed, and discarded.";
-        DrainDeadlineHits "drain_deadline_hits" Counter "hits" "Connections aborted because the drain's deadline had passed.";
+        DrainDeadlineHits "drain_deadline_hits" Counter "hits" "Connections aborted, and datagram sockets closed, because the drain's deadline had passed.";
     }
     ratios {
         "requests_per_receive" Requests / Receives DatagramReceives, "Requests for each receive.";
@@ -346,6 +350,7 @@ mod tests {
             "datagrams",
             "doorbells",
             "events",
+            "faults",
             "hits",
             "messages",
             "nanoseconds",
@@ -357,6 +362,7 @@ mod tests {
             "requests",
             "sends",
             "sleeps",
+            "sockets",
             "state",
             "tasks",
             "tickets",

@@ -185,10 +185,24 @@ impl<R: Rig> Bench<R> {
     }
 
     pub fn bind_with_buffers(&mut self, side: Side, address: SocketAddr, bytes: u32) -> (Socket, SocketAddr) {
-        let bind = Bind { address, share_port: false, v6_only: false, receive_buffer_bytes: bytes, send_buffer_bytes: bytes };
-        let socket = self.driver(side).bind(&bind).unwrap();
-        self.sockets.push((side, socket));
+        self.bind_as(side, &Bind { receive_buffer_bytes: bytes, send_buffer_bytes: bytes, ..bind_at(address, None) })
+    }
+
+    /// A socket that has `peer` alone.
+    pub fn bind_to(&mut self, side: Side, peer: SocketAddr) -> (Socket, SocketAddr) {
+        let wildcard = if peer.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+        self.bind_as(side, &bind_at(wildcard.parse().unwrap(), Some(peer)))
+    }
+
+    fn bind_as(&mut self, side: Side, bind: &Bind) -> (Socket, SocketAddr) {
+        let socket = self.driver(side).bind(bind).unwrap();
+        self.adopt(side, socket);
         (socket, self.driver(side).local_address(socket).unwrap())
+    }
+
+    /// Takes note of a socket to be closed in the end.
+    pub fn adopt(&mut self, side: Side, socket: Socket) {
+        self.sockets.push((side, socket));
     }
 
     /// Connects the client to a listener of the server that accepts; answers both ends.
@@ -312,6 +326,10 @@ impl<R: Rig> Bench<R> {
             assert_eq!(self.rig.arena(side).used(), 0, "memory of {side:?} was not given back");
         }
     }
+}
+
+pub fn bind_at(address: SocketAddr, peer: Option<SocketAddr>) -> Bind {
+    Bind { address, peer, share_port: false, v6_only: false, receive_buffer_bytes: 0, send_buffer_bytes: 0 }
 }
 
 pub fn chain_of(bytes: &'static [u8]) -> Chain {

@@ -1,9 +1,9 @@
 //! Datagrams, one by one and in trains.
 
-use crate::bench::{Bench, assert_cancelled, leaked, pattern};
+use crate::bench::{Bench, assert_cancelled, bind_at, leaked, pattern};
 use crate::child;
 use crate::rig::{Rig, Side};
-use corelane_seam::{Datagrams, Handle, Op, Outcome, Segment, Socket, Trains, Wait};
+use corelane_seam::{Datagrams, Handle, Op, Outcome, Reason, Segment, Socket, Trains, Wait};
 use std::net::SocketAddr;
 
 /// One train, or one datagram if `size` is that of the payload.
@@ -242,5 +242,132 @@ pub fn a_batch_is_used_again<R: Rig>() {
         assert_eq!(batch.payload(&batch.arrivals()[0]), text);
     }
     drop(batch);
+    bench.finish();
+}
+
+pub fn a_socket_is_bound_by_an_operation<R: Rig>() {
+    let mut bench = Bench::<R>::new();
+    let (server, to) = bench.bind(Side::Server, bench.rig.address(Side::Server));
+    let asked = bind_at(bench.rig.address(Side::Client), None);
+    let Outcome::Bound { socket: client, local } = bench.run(Side::Client, Op::Bind(asked)) else { panic!("not bound") };
+    bench.adopt(Side::Client, client);
+    assert_eq!(bench.driver(Side::Client).local_address(client), Ok(local));
+    assert_eq!(bench.send_trains(Side::Client, client, train(to, b"here", 4)), (1, 0));
+    assert_eq!(bench.receive_datagrams(Side::Server, server, 1), [(local, b"here".to_vec())]);
+    bench.finish();
+}
+
+pub fn what_cannot_be_bound_says_why<R: Rig>() {
+    let mut bench = Bench::<R>::new();
+    let (_, taken) = bench.bind(Side::Client, bench.rig.address(Side::Client));
+    let other_family = Some(bench.rig.address_v6(Side::Server)).map(|address| SocketAddr::new(address.ip(), 9));
+    let cases = [bind_at(taken, None), bind_at(SocketAddr::new(taken.ip(), 0), other_family)];
+    let [in_use, unfit] = cases.map(|bind| match bench.run(Side::Client, Op::Bind(bind)) {
+        Outcome::Failed(fault) => fault,
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(in_use.reason, Reason::AddressInUse);
+    assert!(unfit.number != 0, "{unfit:?}");
+    bench.finish();
+}
+
+pub fn a_socket_with_a_peer_has_that_peer_alone<R: Rig>() {
+    let mut bench = Bench::<R>::new();
+    for home in [bench.rig.address(Side::Server), bench.rig.address_v6(Side::Server)] {
+        let (server, to) = bench.bind(Side::Server, home);
+        let (stranger, elsewhere) = bench.bind(Side::Server, home);
+        let (client, local) = bench.bind_to(Side::Client, to);
+        assert!(!local.ip().is_unspecified() && local.port() != 0, "a way to the peer was chosen: {local}");
+        bench.send_trains(Side::Server, stranger, train(local, b"strange", 7));
+        bench.settle();
+        // The socket knows better than the trains where they go.
+        assert_eq!(bench.send_trains(Side::Client, client, train(elsewhere, &[8; 5000], 500)), (10, 0));
+        let found = bench.receive_datagrams(Side::Server, server, 10);
+        assert!(found.iter().all(|(from, bytes)| *from == local && *bytes == [8; 500]));
+        assert_eq!(bench.send_trains(Side::Server, server, train(local, b"answer", 6)), (1, 0));
+        let batch = bench.receive_batch(Side::Client, client);
+        let seen: Vec<_> = batch.arrivals().iter().map(|arrival| (arrival.peer, arrival.asked, batch.payload(arrival))).collect();
+        assert_eq!(seen, [(to, None, &b"answer"[..])]);
+    }
+    bench.finish();
+}
+
+/// The address of a socket that is closed again.
+fn nobody<R: Rig>(bench: &mut Bench<R>) -> SocketAddr {
+    let (closed, nobody) = bench.bind(Side::Server, bench.rig.address(Side::Server));
+    bench.close(Side::Server, closed);
+    nobody
+}
+
+pub fn nobody_there_is_told_and_the_socket_goes_on<R: Rig>() {
+    let mut bench = Bench::<R>::new();
+    let nobody = nobody(&mut bench);
+    let (client, local) = bench.bind_to(Side::Client, nobody);
+    for _ in 0..3 {
+        let receive = bench.push(Side::Client, Op::ReceiveDatagrams { socket: client, into: Datagrams::new() });
+        assert_eq!(bench.send_trains(Side::Client, client, train(nobody, b"lost", 4)), (1, 0));
+        match bench.end(Side::Client, receive) {
+            Outcome::Arrived { batch, fault: Some(fault) } => assert!(batch.is_empty() && fault.reason == Reason::Refused),
+            other => panic!("{other:?}"),
+        }
+    }
+    // Without a receive the next send hears it, and still leaves.
+    bench.send_trains(Side::Client, client, train(nobody, b"lost", 4));
+    bench.settle();
+    let (server, to) = bench.bind(Side::Server, nobody);
+    match bench.run(Side::Client, Op::SendDatagrams { socket: client, trains: train(to, b"found", 5) }) {
+        Outcome::Departed { datagrams: 1, refused: 0, fault: Some(fault), .. } => assert_eq!(fault.reason, Reason::Refused),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(bench.receive_datagrams(Side::Server, server, 1), [(local, b"found".to_vec())]);
+    let receive = bench.push(Side::Client, Op::ReceiveDatagrams { socket: client, into: Datagrams::new() });
+    bench.settle();
+    assert!(!bench.has_ended(Side::Client, receive), "each word is told once");
+    bench.send_trains(Side::Server, server, train(local, b"back", 4));
+    match bench.end(Side::Client, receive) {
+        Outcome::Arrived { batch, fault: None } => assert_eq!(batch.payload(&batch.arrivals()[0]), b"back"),
+        other => panic!("{other:?}"),
+    }
+    bench.finish();
+}
+
+/// Each datagram may bring a word back before the next one leaves: all leave, and none of it lasts.
+pub fn a_batch_to_nobody_is_worked_off<R: Rig>() {
+    let mut bench = Bench::<R>::new();
+    let nobody = nobody(&mut bench);
+    let (client, _) = bench.bind_to(Side::Client, nobody);
+    let mut trains = Trains::new();
+    (0..100).for_each(|_| assert!(trains.add_single(nobody, None, 0, Segment::Static(b"lost"))));
+    match bench.run(Side::Client, Op::SendDatagrams { socket: client, trains }) {
+        Outcome::Departed { datagrams: 100, refused: 0, calls, .. } => assert!(calls <= 200, "{calls} calls"),
+        other => panic!("{other:?}"),
+    }
+    bench.settle();
+    let receive = || Op::ReceiveDatagrams { socket: client, into: Datagrams::new() };
+    match bench.run(Side::Client, receive()) {
+        Outcome::Arrived { fault: Some(fault), .. } => assert_eq!(fault.reason, Reason::Refused),
+        other => panic!("{other:?}"),
+    }
+    let quiet = bench.push(Side::Client, receive());
+    bench.settle();
+    assert!(!bench.has_ended(Side::Client, quiet));
+    bench.finish();
+}
+
+pub fn singles_to_one_peer_leave_in_one_call<R: Rig>() {
+    let mut bench = Bench::<R>::new();
+    let (server, to) = bench.bind(Side::Server, bench.rig.address(Side::Server));
+    let (client, from) = bench.bind_to(Side::Client, to);
+    let mut trains = Trains::new();
+    (0..20u8).for_each(|number| {
+        let copy = bench.rig.arena(Side::Client).copy_of(&[number; 100]).unwrap().share();
+        assert!(trains.add_single(to, None, 0, copy.into()));
+    });
+    match bench.run(Side::Client, Op::SendDatagrams { socket: client, trains }) {
+        Outcome::Departed { datagrams: 20, refused: 0, calls: 1, fault: None, .. } => {}
+        other => panic!("{other:?}"),
+    }
+    let found = bench.receive_datagrams(Side::Server, server, 20);
+    assert!(found == (0..20u8).map(|number| (from, vec![number; 100])).collect::<Vec<_>>());
     bench.finish();
 }

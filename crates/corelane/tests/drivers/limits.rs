@@ -1,6 +1,6 @@
 //! Limits: memory, descriptors, new connections.
 
-use crate::bench::{Bench, assert_cancelled, chain_of};
+use crate::bench::{Bench, assert_cancelled, bind_at, chain_of};
 use crate::child;
 use crate::rig::{Rig, Side};
 use corelane_seam::{
@@ -143,13 +143,7 @@ pub fn at_the_limit_of_descriptors_accepting_stops_and_goes_on<R: Rig>(path: &st
     let again = bench.push(Side::Server, Op::Accept { listener });
     assert!(matches!(bench.next(Side::Server, again), Outcome::Accepted { .. }));
     no_descriptor(bench.end(Side::Server, again));
-    let refused = bench.driver(Side::Server).bind(&corelane_seam::Bind {
-        address: to,
-        share_port: false,
-        v6_only: false,
-        receive_buffer_bytes: 0,
-        send_buffer_bytes: 0,
-    });
+    let refused = bench.driver(Side::Server).bind(&bind_at(to, None));
     assert_eq!(refused.unwrap_err().reason, Reason::NoDescriptor);
     bench.send(Side::Client, clients[0], chain_of(b"still works"));
     bench.finish();

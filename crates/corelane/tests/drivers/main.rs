@@ -74,7 +74,13 @@ macro_rules! suite {
                     a_refused_train_is_counted,
                     a_large_batch_leaves_whole,
                     a_stopped_receive_of_datagrams_ends,
-                    a_batch_is_used_again;
+                    a_batch_is_used_again,
+                    a_socket_is_bound_by_an_operation,
+                    what_cannot_be_bound_says_why,
+                    a_socket_with_a_peer_has_that_peer_alone,
+                    nobody_there_is_told_and_the_socket_goes_on,
+                    a_batch_to_nobody_is_worked_off,
+                    singles_to_one_peer_leave_in_one_call;
                 descriptors:
                     a_descriptor_becomes_readable_and_writable,
                     the_end_of_a_descriptor_is_readable,

@@ -2,16 +2,15 @@
 
 use super::Asked;
 use super::sockets::Body;
+use crate::net::INVALID;
 use crate::net::datagrams::Packet;
 use crate::world::State;
-use corelane_seam::{BATCH_MAX, Datagrams, Fault, Lease, Outcome, Reason, Socket, TRAIN_DATAGRAMS_MAX, Train, Trains};
-use std::net::{IpAddr, SocketAddr};
+use corelane_seam::{BATCH_MAX, Datagrams, Fault, Lease, Outcome, Socket, TRAIN_DATAGRAMS_MAX, Train, Trains};
+use std::net::SocketAddr;
 use std::ops::Range;
 
 /// The interface that every datagram comes in by.
 const INTERFACE: u32 = 1;
-/// Why a train is refused: its address does not fit the socket (EINVAL).
-const INVALID: Fault = Fault { reason: Reason::Other, number: 22 };
 
 /// Datagrams of one peer and size that are handed over together.
 struct Run {
@@ -38,7 +37,11 @@ impl State {
     pub(super) fn attempt_receive_datagrams(&mut self, lane: usize, socket: Socket) -> usize {
         let Some(Body::Datagram { port, receive }) = self.lanes[lane].sockets.open(socket) else { return 0 };
         let name = *port;
-        if receive.is_none() || !self.net.ports.get(&name).is_some_and(|port| port.is_readable()) {
+        let Some(port) = self.net.ports.get_mut(&name).filter(|port| receive.is_some() && port.is_readable()) else { return 0 };
+        if let Some(fault) = port.fault.take() {
+            if let Some((asked, batch)) = receive.take() {
+                self.complete(lane, asked, Some(socket), Outcome::Arrived { batch, fault: Some(fault) });
+            }
             return 0;
         }
         let Some(mut lease) = self.receive_lease(lane, socket, self.lanes[lane].tuning.datagram_bytes) else { return 0 };
@@ -75,41 +78,35 @@ impl State {
 
     pub(super) fn send_datagrams(&mut self, lane: usize, asked: Asked, socket: Socket, port: u64, mut trains: Trains) {
         let (mut datagrams, mut refused) = (0, 0);
+        let mut fault = self.net.ports.get_mut(&port).and_then(|port| port.fault.take());
         for train in trains.trains() {
             match self.send_train(lane, port, &trains, train) {
                 Ok(()) => datagrams += train.datagrams() as u32,
-                Err(_) => refused += train.datagrams() as u32,
+                Err(why) => {
+                    refused += train.datagrams() as u32;
+                    fault = Some(why);
+                }
             }
         }
         trains.clear();
-        self.complete(lane, asked, Some(socket), Outcome::Departed { trains, datagrams, refused, calls: 1 });
+        self.complete(lane, asked, Some(socket), Outcome::Departed { trains, datagrams, refused, calls: 1, fault });
     }
 
     fn send_train(&mut self, lane: usize, port: u64, trains: &Trains, train: &Train) -> Result<(), Fault> {
-        let bound = self.net.ports.get(&port).ok_or(INVALID)?.place.address;
-        let from = SocketAddr::new(self.datagram_source(lane, bound.ip(), train)?, bound.port());
+        let at = self.net.ports.get(&port).ok_or(INVALID)?;
+        let (bound, to) = (at.place.address, at.peer.unwrap_or(train.peer));
+        let source = self.net.own_end(self.lanes[lane].host, bound.ip(), train.source, to.ip().to_canonical())?;
+        let from = SocketAddr::new(source, bound.port());
         let payload = self.gather(lane, trains.segments(train));
-        if payload.len() != train.bytes as usize || train.peer.port() == 0 {
+        if payload.len() != train.bytes as usize || to.port() == 0 {
             return Err(INVALID);
         }
-        let mut emit = |bytes: &[u8]| self.emit(port, Packet { from, to: train.peer, bytes: bytes.to_vec() });
+        let mut emit = |bytes: &[u8]| self.emit(port, Packet { from, to, bytes: bytes.to_vec() });
         if payload.is_empty() {
             emit(&[]);
         }
         payload.chunks(train.datagram_bytes.max(1) as usize).for_each(emit);
         Ok(())
-    }
-
-    /// The address that a train comes from.
-    fn datagram_source(&self, lane: usize, bound: IpAddr, train: &Train) -> Result<IpAddr, Fault> {
-        let to = train.peer.ip().to_canonical();
-        let source = match train.source {
-            _ if !bound.is_unspecified() => bound,
-            Some(source) => source.to_canonical(),
-            None => self.net.source_for(self.lanes[lane].host, to)?,
-        };
-        let fits = source.is_ipv4() == to.is_ipv4() && !(bound.is_ipv4() && to.is_ipv6());
-        if fits { Ok(source) } else { Err(INVALID) }
     }
 }
 

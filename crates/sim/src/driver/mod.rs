@@ -12,9 +12,9 @@ use crate::faults::{FaultKind, Planted};
 use crate::log::{Detail, Place as Where};
 use crate::net::connect::{ListenerPort, Opener};
 use crate::net::datagrams::DatagramPort;
-use crate::net::{Owner, Place};
+use crate::net::{Owner, Place, destination};
 use crate::world::{Event, State, World};
-use corelane_seam::{Bell, Bind, Completion, Driver, DriverCounters, Fault, Handle, Listen, Op, Reason, Socket, Wait};
+use corelane_seam::{Bell, Bind, Completion, Driver, DriverCounters, Fault, Handle, Listen, Op, Outcome, Reason, Socket, Wait};
 use lane::Sleep;
 use sockets::{Body, StreamSocket};
 use std::collections::VecDeque;
@@ -111,7 +111,7 @@ impl Driver for SimDriver {
     }
 
     fn bind(&mut self, bind: &Bind) -> Result<Socket, Fault> {
-        self.world.0.borrow_mut().bind(self.lane, bind)
+        self.world.0.borrow_mut().bind(self.lane, bind).map(|bound| bound.0)
     }
 
     fn local_address(&self, socket: Socket) -> Result<SocketAddr, Fault> {
@@ -190,16 +190,29 @@ impl State {
         Ok(socket)
     }
 
-    fn bind(&mut self, lane: usize, bind: &Bind) -> Result<Socket, Fault> {
+    fn bind(&mut self, lane: usize, bind: &Bind) -> Result<(Socket, SocketAddr), Fault> {
         let host = self.lanes[lane].host;
         let place = Place { host, address: bind.address, share: bind.share_port, v6_only: bind.v6_only };
         let taken = self.net.ports.values().map(|port| &port.place);
-        let address = self.net.settle_place(place, taken)?;
+        let mut address = self.net.settle_place(place, taken)?;
+        let peer = bind.peer.map(destination);
+        if let Some(peer) = peer {
+            address.set_ip(self.net.own_end(host, address.ip(), None, peer.ip())?);
+        }
         let port = self.net.name();
         let socket = self.lanes[lane].sockets.add(Body::Datagram { port, receive: None });
         let owner = Owner::Lane(lane, socket);
-        self.net.ports.insert(port, DatagramPort::new(Place { address, ..place }, owner, bind.receive_buffer_bytes));
-        Ok(socket)
+        self.net.ports.insert(port, DatagramPort::new(Place { address, ..place }, peer, owner, bind.receive_buffer_bytes));
+        Ok((socket, address))
+    }
+
+    /// Makes a socket that a running lane asked for.
+    fn bind_later(&mut self, lane: usize, asked: Asked, bind: &Bind) {
+        let outcome = match self.bind(lane, bind) {
+            Ok((socket, local)) => Outcome::Bound { socket, local },
+            Err(fault) => Outcome::Failed(fault),
+        };
+        self.complete(lane, asked, None, outcome);
     }
 
     fn collect(&mut self, lane: usize, wait: Wait, at_most: usize, completions: &mut Vec<Completion>) {

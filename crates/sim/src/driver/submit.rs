@@ -32,6 +32,7 @@ impl State {
                     self.complete(lane, asked, None, Outcome::Failed(fault));
                 }
             }
+            Op::Bind(bind) => self.bind_later(lane, asked, &bind),
             Op::Poll { descriptor, interest } => self.poll(lane, asked, descriptor, interest),
             Op::Offload(work) => self.offload(lane, asked, work),
             Op::Open { .. } | Op::Read { .. } | Op::Write { .. } | Op::Sync { .. } | Op::CloseFile { .. } => {
@@ -334,7 +335,7 @@ pub(super) fn refused(op: Op, fault: Fault) -> Outcome {
         Op::SendDatagrams { mut trains, .. } => {
             let refused = trains.trains().iter().map(Train::datagrams).sum::<usize>() as u32;
             trains.clear();
-            Outcome::Departed { trains, datagrams: 0, refused, calls: 0 }
+            Outcome::Departed { trains, datagrams: 0, refused, calls: 0, fault: Some(fault) }
         }
         _ => Outcome::Failed(fault),
     }

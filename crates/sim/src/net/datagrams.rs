@@ -1,9 +1,10 @@
 //! Datagrams: ports with bounded queues, and a way on which they may be lost, doubled or overtaken.
 
-use super::{Owner, Place, destination, find};
+use super::{Owner, Place, REFUSED, destination, find};
 use crate::faults::FaultKind;
 use crate::log::{Detail, Place as Where};
 use crate::world::{Event, State};
+use corelane_seam::Fault;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
@@ -24,7 +25,11 @@ pub(crate) struct Packet {
 /// A datagram socket.
 pub(crate) struct DatagramPort {
     pub(crate) place: Place,
+    /// The only one that it hears and speaks to, if there is one.
+    pub(crate) peer: Option<SocketAddr>,
     pub(crate) owner: Owner,
+    /// What the network said of something sent to its peer.
+    pub(crate) fault: Option<Fault>,
     limit: usize,
     queued_bytes: usize,
     queue: VecDeque<Packet>,
@@ -32,14 +37,19 @@ pub(crate) struct DatagramPort {
 }
 
 impl DatagramPort {
-    pub(crate) fn new(place: Place, owner: Owner, receive_buffer_bytes: u32) -> Self {
+    pub(crate) fn new(place: Place, peer: Option<SocketAddr>, owner: Owner, receive_buffer_bytes: u32) -> Self {
         let wish = receive_buffer_bytes as usize;
         let limit = if wish == 0 { QUEUE_BYTES } else { wish.max(QUEUE_BYTES_MIN) };
-        Self { place, owner, limit, queued_bytes: 0, queue: VecDeque::new(), last_arrival: 0 }
+        Self { place, peer, owner, fault: None, limit, queued_bytes: 0, queue: VecDeque::new(), last_arrival: 0 }
     }
 
     pub(crate) fn is_readable(&self) -> bool {
-        !self.queue.is_empty()
+        self.fault.is_some() || !self.queue.is_empty()
+    }
+
+    /// Whether it has `peer` as its only one; without any it hears everybody.
+    fn hears(&self, peer: SocketAddr, connected: bool) -> bool {
+        self.peer == connected.then_some(peer)
     }
 
     /// The datagrams that wait.
@@ -89,20 +99,54 @@ impl State {
     /// A datagram arrives, if somebody is there and has room.
     pub(crate) fn arrive_packet(&mut self, host: usize, packet: Packet) {
         let to = destination(packet.to);
-        let host = self.net.host_of(host, to.ip());
-        let places = self.net.ports.iter().map(|(&name, port)| (name, &port.place));
+        let there = self.net.host_of(host, to.ip());
         let (now, bytes) = (self.clock.now(), packet.bytes.len() as u64);
-        let Some(name) = find(places, host, packet.from, to) else {
-            return self.log.note(now, Where::World, "has no port for a datagram of", Detail::Amount(bytes));
+        let Some(name) = self.hearer(there, packet.from, to) else {
+            self.log.note(now, Where::World, "has no port for a datagram of", Detail::Amount(bytes));
+            return self.send_word_back(host, packet.from, to);
         };
         let Some(port) = self.net.ports.get_mut(&name) else { return };
-        let owner = port.owner;
         let event = if port.push(Packet { to, ..packet }) { "gets" } else { "has no room for" };
         self.log.note(now, Where::Port(name), event, Detail::Amount(bytes));
-        match owner {
-            Owner::Lane(lane, socket) => self.wake_socket(lane, socket),
-            Owner::Peer(peer) => self.notify(peer),
-            Owner::Waiting | Owner::Gone => {}
+        self.wake_port(name);
+    }
+
+    /// Who hears what `from` sends to `to` on `host`: who has it as its only peer comes first.
+    fn hearer(&self, host: usize, from: SocketAddr, to: SocketAddr) -> Option<u64> {
+        [true, false].into_iter().find_map(|connected| {
+            let hears = self.net.ports.iter().filter(|(_, port)| port.hears(from, connected));
+            find(hears.map(|(&name, port)| (name, &port.place)), host, from, to)
+        })
+    }
+
+    /// Tells the sender that nobody is there (ICMP, RFC 792), if it would listen. The word may be lost as any datagram.
+    fn send_word_back(&mut self, host: usize, from: SocketAddr, to: SocketAddr) {
+        if self.speaker(host, from, to).is_some() && !self.strikes(FaultKind::DatagramLoss) {
+            let latency = self.latency();
+            self.clock.after(latency, Event::NobodyThere { host, from, to });
+        }
+    }
+
+    pub(crate) fn nobody_there(&mut self, host: usize, from: SocketAddr, to: SocketAddr) {
+        let Some(name) = self.speaker(host, from, to) else { return };
+        if let Some(port) = self.net.ports.get_mut(&name) {
+            port.fault = Some(REFUSED);
+        }
+        self.log.note(self.clock.now(), Where::Port(name), "hears that nobody is there", Detail::Nothing);
+        self.wake_port(name);
+    }
+
+    /// Who at `from` has `to` as its only peer.
+    fn speaker(&self, host: usize, from: SocketAddr, to: SocketAddr) -> Option<u64> {
+        let is_at = |port: &DatagramPort| port.place.host == host && port.place.address == from;
+        self.net.ports.iter().find(|(_, port)| is_at(port) && port.hears(to, true)).map(|(&name, _)| name)
+    }
+
+    fn wake_port(&mut self, name: u64) {
+        match self.net.ports.get(&name).map(|port| port.owner) {
+            Some(Owner::Lane(lane, socket)) => self.wake_socket(lane, socket),
+            Some(Owner::Peer(peer)) => self.notify(peer),
+            Some(Owner::Waiting | Owner::Gone) | None => {}
         }
     }
 }

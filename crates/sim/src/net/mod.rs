@@ -19,6 +19,8 @@ pub(crate) const OUTSIDE: usize = usize::MAX;
 /// The ports that are given out, as Linux does by default (net.ipv4.ip_local_port_range).
 const EPHEMERAL: std::ops::RangeInclusive<u16> = 32_768..=60_999;
 
+/// An address does not fit the socket (EINVAL).
+pub(crate) const INVALID: Fault = Fault { reason: Reason::Other, number: 22 };
 const IN_USE: Fault = Fault { reason: Reason::AddressInUse, number: 98 };
 const UNKNOWN: Fault = Fault { reason: Reason::AddressUnknown, number: 99 };
 pub(crate) const UNREACHABLE: Fault = Fault { reason: Reason::Unreachable, number: 101 };
@@ -133,6 +135,17 @@ impl Network {
         }
         let own = self.hosts.get(host).into_iter().flatten();
         own.copied().find(|address| address.is_ipv4() == to.is_ipv4()).ok_or(UNREACHABLE)
+    }
+
+    /// The address that a socket of `host` bound to `bound` has towards `to`; `source` is the one that it would like.
+    pub(crate) fn own_end(&self, host: usize, bound: IpAddr, source: Option<IpAddr>, to: IpAddr) -> Result<IpAddr, Fault> {
+        let own = match source {
+            _ if !bound.is_unspecified() => bound,
+            Some(source) => source.to_canonical(),
+            None => self.source_for(host, to)?,
+        };
+        let fits = own.is_ipv4() == to.is_ipv4() && !(bound.is_ipv4() && to.is_ipv6());
+        if fits { Ok(own) } else { Err(INVALID) }
     }
 
     /// Checks what a socket is to be bound to among `taken`, and chooses the port if that is left open.

@@ -8,7 +8,8 @@ use std::net::IpAddr;
 const PLACE: &str = "10.0.0.1:9";
 
 fn bound(bench: &mut Bench, address: &str, receive_buffer_bytes: u32) -> Socket {
-    let bind = Bind { address: at(address), share_port: true, v6_only: false, receive_buffer_bytes, send_buffer_bytes: 0 };
+    let bind =
+        Bind { address: at(address), peer: None, share_port: true, v6_only: false, receive_buffer_bytes, send_buffer_bytes: 0 };
     bench.lanes[0].bind(&bind).unwrap()
 }
 

@@ -71,7 +71,7 @@ impl EchoLane {
         let stream = StreamOptions::default();
         let listen = Listen { address, backlog: 16, share_port: true, v6_only: false, stream };
         let listener = driver.listen(&listen).unwrap();
-        let bind = Bind { address, share_port: true, v6_only: false, receive_buffer_bytes: 0, send_buffer_bytes: 0 };
+        let bind = Bind { address, peer: None, share_port: true, v6_only: false, receive_buffer_bytes: 0, send_buffer_bytes: 0 };
         let port = driver.bind(&bind).unwrap();
         driver.push(Handle::new(ACCEPT, 0, 0), Op::Accept { listener });
         driver.push(Handle::new(ARRIVE, 0, 0), Op::ReceiveDatagrams { socket: port, into: Datagrams::new() });

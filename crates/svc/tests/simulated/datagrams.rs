@@ -208,7 +208,7 @@ fn what_no_call_can_send_is_refused_and_counted() {
     shouters.0[0].send(at(PORT), Vec::new());
     rig.pass(5 * MS, &mut shouters);
     assert_eq!(shouters.0[0].answers(), [vec![b'l'; DATAGRAM_BYTES_MAX], Vec::new()]);
-    assert_eq!(rig.count(C::DatagramsRefused), 1);
+    assert_eq!(rig.count(C::DatagramsRefused), 100, "as many as the reply would have been");
     rig.close(&mut shouters);
 }
 

@@ -5,10 +5,20 @@ use super::source::Source;
 use super::{Budget, Held, ReadinessDriver};
 use crate::datagrams::{DatagramCalls, Departure};
 use crate::table::Key;
-use corelane_seam::{Completion, Datagrams, Fault, Handle, Lease, Outcome, Trains};
+use corelane_seam::{Bind, Completion, Datagrams, Driver, Fault, Handle, Lease, Outcome, Trains};
 use std::os::fd::AsFd;
 
 impl<S: Source> ReadinessDriver<S> {
+    /// Makes a socket that a running lane asked for.
+    pub(super) fn bind_later(&mut self, bind: &Bind) -> Outcome {
+        self.counters.calls_work += 1;
+        let bound = self.bind(bind).and_then(|socket| Ok((socket, self.local_address(socket)?)));
+        match bound {
+            Ok((socket, local)) => Outcome::Bound { socket, local },
+            Err(fault) => Outcome::Failed(fault),
+        }
+    }
+
     pub(super) fn begin_datagrams(&mut self, handle: Handle, key: Key, mut batch: Datagrams) -> Option<Outcome> {
         // What it brought before must not be held while it waits.
         batch.clear();
@@ -45,7 +55,8 @@ impl<S: Source> ReadinessDriver<S> {
         let endpoint = self.endpoints.at(key.index);
         self.counters.calls_work += 1;
         let calls = datagram_calls(&mut self.datagram_calls);
-        let (found, all_used) = calls.receive(endpoint.descriptor.as_fd(), lease, batch)?;
+        let connected = endpoint.kind == Kind::Datagrams { connected: true };
+        let (found, all_used) = calls.receive(endpoint.descriptor.as_fd(), connected, lease, batch)?;
         assert!(batch.arrivals().len() <= found && (found > 0 || !all_used));
         match found {
             0 => {
@@ -60,10 +71,10 @@ impl<S: Source> ReadinessDriver<S> {
 
     pub(super) fn send_datagrams(&mut self, handle: Handle, key: Key, trains: Trains) -> Option<Outcome> {
         assert!(!trains.is_empty(), "nothing to send");
-        let mut departure = Departure::new(trains);
-        let Some(endpoint) = self.endpoints.get(key) else { return Some(departure.end()) };
-        assert!(endpoint.kind == Kind::Datagrams, "trains are sent from a datagram socket");
+        let Some(endpoint) = self.endpoints.get(key) else { return Some(Departure::new(trains, false).end()) };
+        let Kind::Datagrams { connected } = endpoint.kind else { unreachable!("trains are sent from a datagram socket") };
         assert!(endpoint.sending == Sending::Nothing, "a socket has at most one send under way");
+        let mut departure = Departure::new(trains, connected);
         if self.depart(key, &mut departure) {
             return Some(departure.end());
         }

@@ -11,7 +11,10 @@ pub(super) enum Kind {
     /// A stream socket whose connect is under way, with the handle of `Endpoint::receive_handle`.
     Connecting,
     Stream,
-    Datagrams,
+    Datagrams {
+        /// It has one peer (connect(2)).
+        connected: bool,
+    },
     /// A copy of a descriptor that the driver does not own, waited for with the handle of `Endpoint::receive_handle`.
     Polled(Interest),
 }

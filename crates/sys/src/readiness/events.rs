@@ -22,7 +22,7 @@ const EXHAUST: i32 = BROKEN | libc::EPOLLRDHUP | libc::EPOLLPRI;
 pub(super) fn edges(kind: Kind) -> i32 {
     match kind {
         Kind::Listener => IN | libc::EPOLLET,
-        Kind::Datagrams => IN | OUT | libc::EPOLLET,
+        Kind::Datagrams { .. } => IN | OUT | libc::EPOLLET,
         Kind::Connecting | Kind::Stream => IN | OUT | libc::EPOLLRDHUP | libc::EPOLLPRI | libc::EPOLLET,
         Kind::Polled(interest) => {
             let read = if interest.read { IN | libc::EPOLLRDHUP } else { 0 };

@@ -153,6 +153,7 @@ impl<S: Source> ReadinessDriver<S> {
             Op::SendDatagrams { socket, trains } => self.send_datagrams(handle, socket.into(), trains),
             Op::Accept { listener } => self.begin_receive(handle, listener.into(), Receiving::Connections),
             Op::Connect { to, from, options } => self.connect(handle, to, from, &options),
+            Op::Bind(bind) => Some(self.bind_later(&bind)),
             Op::Poll { descriptor, interest } => self.poll(handle, descriptor, interest),
             Op::StopReceive { socket } => return self.stop_receive(socket.into(), completions),
             Op::StopAccept { listener } => return self.cancel_receive(listener.into(), completions),
@@ -247,7 +248,7 @@ impl<S: Source> ReadinessDriver<S> {
         let fits = match receiving {
             Receiving::Connections => endpoint.kind == Kind::Listener,
             Receiving::Bytes | Receiving::BytesInto(_) => endpoint.kind == Kind::Stream,
-            Receiving::Datagrams(_) => endpoint.kind == Kind::Datagrams,
+            Receiving::Datagrams(_) => matches!(endpoint.kind, Kind::Datagrams { .. }),
             Receiving::Nothing => false,
         };
         assert!(fits, "{receiving:?} cannot be received from a {:?}", endpoint.kind);
@@ -303,7 +304,7 @@ impl<S: Source> ReadinessDriver<S> {
         if let Some(endpoint) = self.endpoints.remove(key) {
             assert!(endpoint.place == Place::Nowhere, "a closed endpoint stands in no list");
             assert!(endpoint.receiving == Receiving::Nothing && endpoint.sending == Sending::Nothing);
-            assert!(matches!(endpoint.kind, Kind::Listener | Kind::Stream | Kind::Datagrams), "sockets only have names");
+            assert!(matches!(endpoint.kind, Kind::Listener | Kind::Stream | Kind::Datagrams { .. }), "sockets only have names");
             if reset {
                 // A connection that is broken already cannot be broken off.
                 let _ = sockets::reset_on_close(endpoint.descriptor.as_fd());
@@ -379,7 +380,7 @@ impl<S: Source> Driver for ReadinessDriver<S> {
     fn bind(&mut self, bind: &Bind) -> Result<Socket, Fault> {
         let descriptor = sockets::bind(bind, self.probes.udp_gro)?;
         self.datagram_calls.get_or_insert_with(|| Box::new(DatagramCalls::new()));
-        self.adopt(descriptor, Kind::Datagrams).map(Socket::from)
+        self.adopt(descriptor, Kind::Datagrams { connected: bind.peer.is_some() }).map(Socket::from)
     }
 
     fn local_address(&self, socket: Socket) -> Result<SocketAddr, Fault> {

@@ -1,0 +1,123 @@
+//! What a datagram service sends: gathered for one socket, until the turn is flushed.
+
+use corelane_seam::{Arrival, Datagrams, Segment, Trains};
+use std::net::{IpAddr, SocketAddr};
+
+/// What a datagram service sends from one socket. Replies to one peer leave as trains, even when the requests came singly.
+///
+/// What cannot be sent is refused and counted (`datagrams_refused`): more than 64 datagrams at once, one of over 65,507 bytes,
+/// more than may wait (`datagrams_waiting_max`), and, from a socket with a peer, what is for somebody else.
+pub struct Replies {
+    pub(crate) trains: Trains,
+    /// The only peer.
+    peer: Option<SocketAddr>,
+    /// The most datagrams that may wait.
+    most: usize,
+    waiting: usize,
+    /// Bytes that wait, and those of them that lie where they arrived.
+    bytes: usize,
+    forwarded: usize,
+    /// Datagrams that were refused, and calls that were because too many waited, until they are counted.
+    pub(crate) refused: usize,
+    pub(crate) bound_hits: usize,
+}
+
+/// What waited at a socket, on its way out.
+pub(crate) struct Gathered {
+    pub(crate) trains: Trains,
+    pub(crate) bytes: usize,
+    pub(crate) forwarded: usize,
+}
+
+impl Replies {
+    pub(crate) fn new(peer: Option<SocketAddr>, most: usize) -> Self {
+        Self { trains: Trains::new(), peer, most, waiting: 0, bytes: 0, forwarded: 0, refused: 0, bound_hits: 0 }
+    }
+
+    /// Sends an arrival back as it came, without copying.
+    pub fn echo(&mut self, batch: &Datagrams, arrival: &Arrival) {
+        let payload = batch.share(arrival);
+        let bytes = payload.len();
+        let size = arrival.datagram_bytes as usize;
+        if self.add(arrival.peer, bytes, size, |trains| trains.add(arrival.peer, arrival.asked, arrival.interface, payload, size))
+        {
+            self.forwarded += bytes;
+        }
+    }
+
+    /// Answers an arrival from the address that was asked: datagrams of `datagram_bytes`, the last perhaps shorter.
+    pub fn reply(&mut self, arrival: &Arrival, payload: impl Into<Segment>, datagram_bytes: usize) {
+        let payload = payload.into();
+        self.add(arrival.peer, payload.len(), datagram_bytes, |trains| {
+            trains.add(arrival.peer, arrival.asked, arrival.interface, payload, datagram_bytes)
+        });
+    }
+
+    /// Sends one datagram to anybody; `source` is one of this machine's addresses, or none for the socket's own. Answers false
+    /// if it is refused.
+    pub fn send(&mut self, peer: SocketAddr, source: Option<IpAddr>, payload: impl Into<Segment>) -> bool {
+        let payload = payload.into();
+        let bytes = payload.len();
+        self.add(peer, bytes, bytes, |trains| trains.add(peer, source, 0, payload, bytes))
+    }
+
+    /// [`Replies::send`] of a datagram that joins no train: it leaves in the same call as the others, and travels by itself.
+    pub fn send_single(&mut self, peer: SocketAddr, source: Option<IpAddr>, payload: impl Into<Segment>) -> bool {
+        let payload = payload.into();
+        let bytes = payload.len();
+        self.add(peer, bytes, bytes, |trains| trains.add_single(peer, source, 0, payload))
+    }
+
+    fn add(&mut self, peer: SocketAddr, bytes: usize, size: usize, add: impl FnOnce(&mut Trains) -> bool) -> bool {
+        let datagrams = bytes.div_ceil(size.clamp(1, bytes.max(1))).max(1);
+        let is_for_peer = self.peer.is_none_or(|only| (only.ip(), only.port()) == (peer.ip().to_canonical(), peer.port()));
+        let has_room = self.waiting + datagrams <= self.most;
+        self.bound_hits += usize::from(!has_room);
+        if is_for_peer && has_room && add(&mut self.trains) {
+            self.waiting += datagrams;
+            self.bytes += bytes;
+            return true;
+        }
+        self.refused += datagrams;
+        false
+    }
+
+    /// Takes what waits, and leaves empty storage.
+    pub(crate) fn take(&mut self, storage: Trains) -> Gathered {
+        self.waiting = 0;
+        let trains = std::mem::replace(&mut self.trains, storage);
+        Gathered { trains, bytes: std::mem::take(&mut self.bytes), forwarded: std::mem::take(&mut self.forwarded) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(text: &str) -> SocketAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn what_may_not_wait_is_refused_and_counted() {
+        let mut replies = Replies::new(None, 3);
+        let to = address("192.0.2.1:9");
+        let sent = [&b"one"[..], b"two", b"six"].map(|text| replies.send(to, None, text));
+        assert_eq!(sent, [true; 3]);
+        assert!(!replies.send_single(to, None, &b"four"[..]));
+        assert_eq!((replies.refused, replies.bound_hits), (1, 1));
+        let gathered = replies.take(Trains::new());
+        assert_eq!((gathered.trains.trains().len(), gathered.bytes), (1, 9));
+        assert!(replies.send(to, None, &b""[..]), "there is room again");
+        assert!(!replies.send(to, None, &[0; 65_508][..]));
+        assert_eq!((replies.refused, replies.bound_hits), (2, 1));
+    }
+
+    #[test]
+    fn with_a_peer_nothing_goes_elsewhere() {
+        let mut replies = Replies::new(Some(address("192.0.2.1:9")), 10);
+        let to = ["192.0.2.1:9", "[::ffff:192.0.2.1]:9", "192.0.2.1:10", "192.0.2.2:9"];
+        assert_eq!(to.map(|to| replies.send(address(to), None, &b"x"[..])), [true, true, false, false]);
+        assert_eq!((replies.refused, replies.bound_hits), (2, 0));
+    }
+}
