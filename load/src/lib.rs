@@ -4,3 +4,4 @@
 pub mod interval;
 pub mod kinds;
 pub mod report;
+pub mod text;
