@@ -1,6 +1,7 @@
-//! The `corelane` program: serves the built-in services, and shows what running ones count.
+//! The `corelane` program: serves the built-in services, puts load on servers, and shows what running ones count.
 #![forbid(unsafe_code)]
 
+mod load;
 mod serve;
 mod stat;
 
@@ -19,6 +20,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Serve(serve::Arguments),
+    Load(Box<load::Arguments>),
     Stat(stat::Arguments),
 }
 
@@ -27,11 +29,12 @@ const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
-        Command::Serve(arguments) => serve::run(arguments),
-        Command::Stat(arguments) => stat::run(&arguments),
+        Command::Serve(arguments) => serve::run(arguments).map(|()| ExitCode::SUCCESS),
+        Command::Load(arguments) => load::run(*arguments),
+        Command::Stat(arguments) => stat::run(&arguments).map(|()| ExitCode::SUCCESS),
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("corelane: {error:#}");
             if error.is::<Late>() { ExitCode::FAILURE } else { ExitCode::from(USAGE) }

@@ -20,6 +20,7 @@ pub mod repeated;
 pub mod report;
 mod run;
 pub mod stats;
+pub mod text;
 mod verdict;
 pub mod workload;
 pub mod workloads;

@@ -68,6 +68,16 @@ pub fn paired(mut rounds: Vec<(Report, Report)>) -> Paired {
     Paired { schema: SCHEMA, believable: a.believable && b.believable, a, b, ratios: spreads(ratios), rounds: count }
 }
 
+/// Whether the rounds so far leave open which side is better: the interval of the deciding ratio has 1 in it. That is the server's CPU
+/// time per request where it is known of both, else the rate.
+pub fn is_open(rounds: &[(Report, Report)]) -> bool {
+    let cost = |(a, b): &(Report, Report)| Some(a.server_us_per_request? / b.server_us_per_request?);
+    let rate = |(a, b): &(Report, Report)| a.requests_per_second / b.requests_per_second;
+    let costs: Option<Vec<f64>> = rounds.iter().map(cost).collect();
+    let ratios = costs.unwrap_or_else(|| rounds.iter().map(rate).collect());
+    Estimate::of(&ratios).is_none_or(|estimate| estimate.straddles(1.0))
+}
+
 fn nothing() -> Report {
     Report { schema: SCHEMA, doubts: vec!["there was no run".to_owned()], ..Report::default() }
 }

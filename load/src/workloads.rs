@@ -1,7 +1,10 @@
 //! The protocols: one file each, and one line each in [`ALL`].
 
 pub mod echo;
+pub mod idle;
 
+use crate::error::Error;
+use crate::plan::Plan;
 use crate::run::Ends;
 use corelane::{Lanes, Transport};
 
@@ -16,12 +19,14 @@ pub struct Entry {
     pub transport: Transport,
     /// The port where none is named.
     pub default_port: u16,
+    /// Whether a plan fits the protocol: sizes, modes.
+    pub check: fn(&Plan) -> Result<(), Error>,
     /// Adds its client to the lanes of a run.
     pub client: fn(Lanes, Ends) -> Lanes,
 }
 
 /// All workloads.
-pub const ALL: &[Entry] = &[echo::ENTRY];
+pub const ALL: &[Entry] = &[echo::ENTRY, idle::ENTRY];
 
 /// The workload of that name.
 pub fn find(name: &str) -> Option<&'static Entry> {

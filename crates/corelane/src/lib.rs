@@ -27,7 +27,7 @@ pub use corelane_watch as watch;
 pub use driver::{DriverChoice, DriverKind};
 pub use error::Error;
 pub use lanes::Lanes;
-pub use run::{Place, Running, can_listen};
+pub use run::{Place, Running, can_listen, lanes_for_this_machine};
 pub use url::Url;
 
 /// What Corelane's calls return.

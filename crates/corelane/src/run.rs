@@ -336,6 +336,15 @@ fn rows_of(page: &Page, lane: usize, services: usize) -> Result<(LaneRow, Vec<Se
     Ok((page.lane(lane)?, rows))
 }
 
+/// How many lanes [`Lanes::per_core`] makes: one for each CPU that affinity allows, no more than the control group pays for.
+///
+/// # Errors
+/// What the system says of the affinity.
+pub fn lanes_for_this_machine() -> Result<usize, Error> {
+    let allowed = cpus::allowed().map_err(|error| Error::System { what: "asking for the CPUs of this process", error })?;
+    Ok(allowed.len().min(cpus::group_limit().unwrap_or(usize::MAX)))
+}
+
 /// The CPU of each lane: those that were asked for, or that affinity allows, no more than the control group pays for.
 fn plan_cpus(lanes: &Lanes) -> Result<Vec<Option<usize>>, Error> {
     let allowed = cpus::allowed().map_err(|error| Error::System { what: "asking for the CPUs of this process", error })?;

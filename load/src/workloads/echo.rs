@@ -2,10 +2,13 @@
 
 use super::Entry;
 use crate::engine::Engine;
+use crate::error::Error;
 use crate::kinds::Kind;
 use crate::pattern;
+use crate::plan::Plan;
+use crate::run::Ends;
 use crate::workload::{Answers, Workload};
-use corelane::{Input, Output, Transport};
+use corelane::{Input, Lanes, Output, Transport};
 
 /// Where echo is served unless said otherwise.
 pub const DEFAULT_PORT: u16 = 60007;
@@ -71,5 +74,24 @@ pub const ENTRY: Entry = Entry {
     about: "bytes over TCP that come back as they went",
     transport: Transport::Tcp,
     default_port: DEFAULT_PORT,
-    client: |lanes, ends| lanes.client(move |lane| Engine::new(ends.course(lane), Echo::new(ends.plan().size))),
+    check,
+    client,
 };
+
+/// The longest request.
+const SIZE_MAX: usize = 64 << 20;
+
+/// Sizes from 1 byte up.
+pub fn check(plan: &Plan) -> Result<(), Error> {
+    let whole = plan.size.saturating_mul(plan.depth as usize);
+    if plan.size == 0 || whole > SIZE_MAX {
+        let why = format!("{} bytes, {} of them in flight, are not between 1 and {SIZE_MAX} bytes a connection", plan.size, plan.depth);
+        return Err(Error::Setting { name: "size", why });
+    }
+    Ok(())
+}
+
+/// Adds the client.
+pub fn client(lanes: Lanes, ends: Ends) -> Lanes {
+    lanes.client(move |lane| Engine::new(ends.course(lane), Echo::new(ends.plan().size)))
+}
