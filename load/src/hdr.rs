@@ -42,8 +42,9 @@ type Lines<'a, W> = IntervalLogWriter<'a, 'a, W, V2DeflateSerializer>;
 /// readers expect them by their start.
 ///
 /// The log's `StartTime` is that start, and lines carry seconds since 1970 with three digits. A reader that takes what follows
-/// `StartTime`, as readers do unless told otherwise, leaves the warm-up out even where it ignores tags; the line that begins
-/// with measuring bears the same number as `StartTime`, so that no rounding can leave it out, too.
+/// `StartTime`, as readers do unless told otherwise (`-start -10` tells `HistogramLogProcessor`), leaves the warm-up out even
+/// where it ignores tags. The line that begins with measuring bears the same number as `StartTime`, so that no rounding can
+/// leave that out, too.
 ///
 /// # Errors
 /// What `out` returns. `InvalidInput` where a time is not finite, a line begins before 1970 or has a negative length, or a

@@ -6,6 +6,7 @@
 mod artifacts;
 mod packages;
 mod process;
+mod python;
 mod sections;
 mod skips;
 mod tally;
@@ -70,7 +71,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let workspace = Workspace::load()?;
     let sections: Vec<_> = wanted(arguments.only.as_deref()).collect();
     if sections.iter().any(|section| matches!(section.work, Work::Programs(_))) {
-        packages::prepare(arguments.install)?;
+        packages::prepare(arguments.install, &workspace.target)?;
     }
     let mut built = None;
     let mut sum = Tally::default();

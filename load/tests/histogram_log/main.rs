@@ -4,7 +4,7 @@ mod python;
 
 use base64::Engine;
 use corelane_load::curve::quantiles;
-use corelane_load::hdr::{About, Line, log};
+use corelane_load::hdr::{About, Line, append, log};
 use corelane_load::interval::{LONGEST_NS, histogram};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
@@ -82,6 +82,17 @@ fn the_library_reads_back_what_was_recorded() {
         assert_eq!(&times, line.times);
     }
     assert_eq!(entries.next(), None);
+}
+
+#[test]
+fn a_log_written_bit_by_bit_reads_as_one_written_at_once() {
+    let histograms = histograms();
+    let lines = lines(&histograms);
+    let mut text = written(&lines[..3]);
+    for line in &lines[3..] {
+        append(&mut text, START_UNIX_S, std::slice::from_ref(line)).expect("memory takes it");
+    }
+    assert!(IntervalLogIterator::new(&text).eq(IntervalLogIterator::new(&written(&lines))));
 }
 
 #[test]

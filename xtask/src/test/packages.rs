@@ -1,19 +1,21 @@
-//! The programs that tests run, and where they come from on Debian.
+//! The programs that tests run, and where they come from: Debian, and for Python libraries what stands in `python`.
 
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 use nix::unistd::geteuid;
 
-use super::process;
+use super::{Share, process, python};
 use crate::workspace::cargo;
 
-/// Most seconds that installing may take.
+/// Most seconds that installing may take, all of it.
 pub const SECONDS: u64 = 90;
 
 /// Program and the Debian package that holds it.
 const PROGRAMS: &[(&str, &str)] = &[("ip", "iproute2"), ("nc", "netcat-openbsd"), ("python3", "python3"), ("socat", "socat")];
+
+/// Module of Python's own library and the Debian package that holds it.
+const MODULES: &[(&str, &str)] = &[("ensurepip", "python3-venv")];
 
 /// Parts of the Rust toolchain, by the cargo command that each brings.
 const COMPONENTS: &[(&str, &str)] = &[("fmt", "rustfmt"), ("clippy", "clippy")];
@@ -21,18 +23,22 @@ const COMPONENTS: &[(&str, &str)] = &[("fmt", "rustfmt"), ("clippy", "clippy")];
 /// Says what is missing and how to get it; installs the packages if asked to, or as root where `CI=true`.
 ///
 /// What stays missing is no failure here: the tests that need it skip themselves by name.
-pub fn prepare(install: bool) -> anyhow::Result<()> {
+pub fn prepare(install: bool, target: &Path) -> anyhow::Result<()> {
+    let (install, share) = (install || in_ci(), Share::new(SECONDS));
     let components: Vec<_> = COMPONENTS.iter().filter(|(command, _)| !answers(command)).collect();
     for (_, component) in components {
         println!("missing: {component}; get it with: rustup component add {component}");
     }
     let paths = std::env::var_os("PATH").unwrap_or_default();
     let folders: Vec<_> = std::env::split_paths(&paths).collect();
-    let packages = missing(PROGRAMS, |program| folders.iter().any(|f| is_file(f, program)));
-    if packages.is_empty() {
-        return Ok(());
+    let mut packages = missing(PROGRAMS, |program| folders.iter().any(|f| is_file(f, program)));
+    packages.extend(missing(MODULES, |module| python::imports(Path::new("python3"), module)));
+    match (packages.is_empty(), install) {
+        (true, _) => {}
+        (false, true) => self::install(&packages, &share)?,
+        (false, false) => advise(&packages),
     }
-    if install || in_ci() { self::install(&packages) } else { advise(&packages) }
+    python::prepare(install, target, &share)
 }
 
 fn answers(command: &str) -> bool {
@@ -49,28 +55,28 @@ fn in_ci() -> bool {
 }
 
 /// The packages of the programs that are not there.
-fn missing(programs: &[(&'static str, &'static str)], is_there: impl Fn(&str) -> bool) -> Vec<&'static str> {
+pub fn missing(programs: &[(&'static str, &'static str)], is_there: impl Fn(&str) -> bool) -> Vec<&'static str> {
     programs.iter().filter(|(program, _)| !is_there(program)).map(|(_, package)| *package).collect()
 }
 
-fn advise(packages: &[&str]) -> anyhow::Result<()> {
+fn advise(packages: &[&str]) {
     println!("missing programs, their tests are skipped; get them with --install or:");
     println!("  apt-get update && apt-get install -y {}", packages.join(" "));
-    Ok(())
 }
 
-fn install(packages: &[&str]) -> anyhow::Result<()> {
+fn install(packages: &[&str], share: &Share) -> anyhow::Result<()> {
     let script = "apt-get update && apt-get install -y --no-install-recommends \"$@\"";
     let mut command = Command::new("sh");
     command.args(["-c", script, "install"]).args(packages);
     command.env("DEBIAN_FRONTEND", "noninteractive");
-    let outcome = process::run(command, Duration::from_secs(SECONDS))?;
+    let outcome = process::run(command, share.left())?;
     if outcome.success {
         println!("installed: {}", packages.join(" "));
-        return Ok(());
+    } else {
+        print!("{}", outcome.output);
+        advise(packages);
     }
-    print!("{}", outcome.output);
-    advise(packages)
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,0 +1,78 @@
+//! The Python environment of tests whose other side is a Python library, and where its libraries come from (the Python
+//! package index, by pip).
+
+use std::path::Path;
+use std::process::Command;
+
+use super::packages::missing;
+use super::{Share, process};
+
+/// Folder of the environment in the target folder, where tests look for it.
+const ENVIRONMENT: &str = "python";
+
+/// Module and the package that holds it, with its version.
+const LIBRARIES: &[(&str, &str)] = &[("hdrh", "hdrhistogram==0.10.8")];
+
+/// Says which libraries are missing and how to get them, or installs them within `share`.
+///
+/// What stays missing is no failure here: the tests that need it skip themselves by name.
+pub fn prepare(install: bool, target: &Path, share: &Share) -> anyhow::Result<()> {
+    let environment = target.join(ENVIRONMENT);
+    let interpreter = environment.join("bin/python");
+    let libraries = missing(LIBRARIES, |module| imports(&interpreter, module));
+    if libraries.is_empty() {
+        return Ok(());
+    }
+    if install {
+        return self::install(&environment, &libraries, share);
+    }
+    advise(&environment, &libraries);
+    Ok(())
+}
+
+/// Whether `interpreter` is there and has `module`.
+pub fn imports(interpreter: &Path, module: &str) -> bool {
+    let output = Command::new(interpreter).args(["-c", &format!("import {module}")]).output();
+    output.is_ok_and(|output| output.status.success())
+}
+
+fn advise(environment: &Path, libraries: &[&str]) {
+    let environment = environment.display();
+    println!("missing Python libraries, their tests are skipped; get them with --install or:");
+    println!("  python3 -m venv {environment} && {environment}/bin/pip install {}", libraries.join(" "));
+}
+
+fn install(environment: &Path, libraries: &[&str], share: &Share) -> anyhow::Result<()> {
+    let script = "python3 -m venv --clear \"$0\" && \"$0\"/bin/pip install --disable-pip-version-check \"$@\"";
+    let mut command = Command::new("sh");
+    command.args(["-c", script]).arg(environment).args(libraries);
+    let outcome = process::run(command, share.left())?;
+    if outcome.success {
+        println!("installed: {}", libraries.join(" "));
+    } else {
+        print!("{}", outcome.output);
+        advise(environment, libraries);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interpreter_that_is_not_there_has_no_module() {
+        assert!(!imports(Path::new("/no/such/python"), "sys"));
+        assert!(imports(Path::new("true"), "sys"), "the exit code decides");
+        assert!(!imports(Path::new("false"), "sys"));
+    }
+
+    #[test]
+    fn an_installation_that_fails_leaves_the_tests_to_skip_themselves() {
+        let target = std::env::temp_dir().join(format!("corelane-python-{}", std::process::id()));
+        std::fs::write(&target, "a file where the folder is to be").unwrap();
+        prepare(true, &target, &Share::new(60)).unwrap();
+        assert!(!imports(&target.join(ENVIRONMENT).join("bin/python"), LIBRARIES[0].0));
+        std::fs::remove_file(target).unwrap();
+    }
+}
