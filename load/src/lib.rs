@@ -5,6 +5,7 @@ pub mod arrivals;
 pub mod collector;
 pub mod course;
 pub mod curve;
+pub mod datagram_engine;
 pub mod engine;
 mod error;
 mod facts;

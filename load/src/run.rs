@@ -90,6 +90,8 @@ fn lanes(plan: &Plan) -> Lanes {
         send_limit: 0,
         connect_limit: crate::course::nanoseconds(plan.timeout),
         output_max: usize::MAX,
+        datagram_sockets_max: u32::MAX,
+        datagrams_waiting_max: u32::MAX,
         stream: StreamOptions { keep_alive_seconds: 0, ..StreamOptions::default() },
         ..Limits::default()
     };

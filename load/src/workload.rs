@@ -25,6 +25,24 @@ pub trait Workload: Sized + 'static {
     fn receive(&mut self, connection: &mut Self::Connection, input: &mut Input, answers: &mut Answers<'_>) -> Result<(), Kind>;
 }
 
+/// A protocol over datagrams: every request and every answer is one datagram, and says itself which one it is.
+pub trait DatagramWorkload: Sized + 'static {
+    /// What the protocol keeps for each socket.
+    type Socket: 'static;
+
+    /// A socket was opened, the `number`th place of all. `salt` differs from run to run.
+    fn socket(&mut self, number: u64, salt: u64) -> Self::Socket;
+
+    /// The length of every request, in bytes.
+    fn request_bytes(&self) -> usize;
+
+    /// Writes the request with the number `number` into `request`, which has that length.
+    fn request(&mut self, socket: &mut Self::Socket, number: u64, request: &mut [u8]);
+
+    /// The number of the request that `datagram` answers, if every byte of it is right.
+    fn answer(&mut self, socket: &mut Self::Socket, datagram: &[u8]) -> Option<u64>;
+}
+
 /// Where a workload reports answers.
 pub struct Answers<'a> {
     pub(crate) flights: &'a mut Flights,

@@ -2,6 +2,7 @@
 
 pub mod echo;
 pub mod idle;
+pub mod udp;
 
 use crate::error::Error;
 use crate::plan::Plan;
@@ -26,7 +27,7 @@ pub struct Entry {
 }
 
 /// All workloads.
-pub const ALL: &[Entry] = &[echo::ENTRY, idle::ENTRY];
+pub const ALL: &[Entry] = &[echo::ENTRY, idle::ENTRY, udp::ENTRY];
 
 /// The workload of that name.
 pub fn find(name: &str) -> Option<&'static Entry> {

@@ -58,7 +58,13 @@ impl Replies {
     pub fn send(&mut self, peer: SocketAddr, source: Option<IpAddr>, payload: impl Into<Segment>) -> bool {
         let payload = payload.into();
         let bytes = payload.len();
-        self.add(peer, bytes, bytes, |trains| trains.add(peer, source, 0, payload, bytes))
+        self.send_train(peer, source, payload, bytes)
+    }
+
+    /// [`Replies::send`] of several datagrams of `datagram_bytes` each, the last perhaps shorter.
+    pub fn send_train(&mut self, peer: SocketAddr, source: Option<IpAddr>, payload: impl Into<Segment>, datagram_bytes: usize) -> bool {
+        let payload = payload.into();
+        self.add(peer, payload.len(), datagram_bytes, |trains| trains.add(peer, source, 0, payload, datagram_bytes))
     }
 
     /// [`Replies::send`] of a datagram that joins no train: it leaves in the same call as the others, and travels by itself.

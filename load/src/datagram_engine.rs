@@ -1,0 +1,326 @@
+//! The engine over datagrams: a client of a lane that opens sockets, paces requests, and knows what is lost, doubled and late.
+
+use crate::course::{Course, Event, Phase, nanoseconds};
+use crate::flights::{Flight, Flights};
+use crate::kinds::Kind;
+use crate::pacer::Pacer;
+use crate::plan::Mode;
+use crate::workload::{Answers, DatagramWorkload};
+use corelane::{Cx, DATAGRAM_BYTES_MAX, DatagramService, Datagrams, Fault, Reason, Replies, Shared, SocketId, TRAIN_DATAGRAMS_MAX};
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// How long a socket that could not be opened waits for the next try.
+const PAUSE: u64 = 100_000_000;
+
+/// Arrivals that one turn sends at the most.
+const ARRIVALS_PER_TURN: usize = 1_024;
+
+/// The client on one lane.
+pub struct DatagramEngine<W: DatagramWorkload> {
+    course: Course,
+    workload: W,
+    places: Vec<Place<W::Socket>>,
+    /// Which place a socket belongs to.
+    names: BTreeMap<SocketId, usize>,
+    pacer: Pacer,
+    first: u64,
+    open: usize,
+    /// Something was answered at some time.
+    was_answered: bool,
+    begun: bool,
+    /// Places with requests for which the lane had no memory.
+    owing: Vec<(usize, usize)>,
+    scan_at: u64,
+    early: Option<String>,
+}
+
+struct Place<S> {
+    socket: Option<SocketId>,
+    state: Option<S>,
+    flights: Flights,
+}
+
+impl<W: DatagramWorkload> DatagramEngine<W> {
+    /// The client of the lane that `course` is for.
+    pub fn new(course: Course, workload: W) -> Self {
+        let plan = course.plan.clone();
+        let place = |_| Place { socket: None, state: None, flights: Flights::default() };
+        Self {
+            workload,
+            places: (0..plan.connections_of(course.lane)).map(place).collect(),
+            names: BTreeMap::new(),
+            pacer: Pacer::new(&plan, course.lane),
+            first: (0..course.lane).map(|lane| u64::from(plan.connections_of(lane))).sum(),
+            open: 0,
+            was_answered: false,
+            begun: false,
+            owing: Vec::new(),
+            scan_at: 0,
+            early: None,
+            course,
+        }
+    }
+
+    fn depth(&self) -> usize {
+        self.course.plan.depth as usize
+    }
+
+    /// Everything that is due, and the next alarm.
+    fn work(&mut self, cx: &mut Cx<'_>) {
+        let now = cx.now();
+        self.course.tick(now);
+        if self.course.phase == Phase::Running {
+            self.run(cx);
+        }
+        self.scan(cx);
+        if self.course.phase == Phase::Ending {
+            self.wind_up(cx);
+        }
+        cx.set_alarm(self.next_alarm(now));
+    }
+
+    fn next_alarm(&self, now: u64) -> u64 {
+        if self.course.phase == Phase::Over {
+            return u64::MAX;
+        }
+        let arrival = if self.course.phase == Phase::Running { self.pacer.next_due() } else { u64::MAX };
+        let owing = if self.owing.is_empty() { u64::MAX } else { now + PAUSE / 100 };
+        self.course.next_tick().min(arrival).min(owing).min(self.scan_at)
+    }
+
+    fn open_sockets(&mut self, cx: &mut Cx<'_>) {
+        let plan = self.course.plan.clone();
+        for index in 0..self.places.len() {
+            let any: IpAddr = if plan.target.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+            let local = plan.source_of(self.first + index as u64).unwrap_or(SocketAddr::new(any, 0));
+            match cx.open_datagrams(local, Some(plan.target)) {
+                Ok(socket) => {
+                    self.places[index].socket = Some(socket);
+                    self.names.insert(socket, index);
+                }
+                Err(error) => self.unreachable(Kind::TableFull, error.to_string()),
+            }
+        }
+    }
+
+    fn unreachable(&self, kind: Kind, fault: String) {
+        self.course.tell(Event::Unreachable { kind, fault });
+    }
+
+    fn run(&mut self, cx: &mut Cx<'_>) {
+        if !std::mem::replace(&mut self.begun, true) {
+            self.pacer.start(self.course.start);
+            (0..self.places.len()).for_each(|index| match self.course.plan.mode {
+                Mode::Closed => self.request_on(cx, index, self.depth()),
+                _ => self.pacer.has_room(index as u32, cx.now()),
+            });
+        }
+        std::mem::take(&mut self.owing).into_iter().for_each(|(index, count)| self.request_on(cx, index, count));
+        self.pace(cx);
+        if self.pacer.is_done() {
+            self.course.give_up();
+        }
+    }
+
+    fn pace(&mut self, cx: &mut Cx<'_>) {
+        let now = cx.now();
+        for _ in 0..ARRIVALS_PER_TURN {
+            if self.course.all_started() {
+                return;
+            }
+            let Some((intended, could, index)) = self.pacer.take_due(now) else { return };
+            if self.course.take(intended, 1) == 0 {
+                return;
+            }
+            self.course.offered(intended, could, now);
+            self.send(cx, index as usize, Flight { intended, sent: now }, 1, None);
+            self.has_room(cx, index as usize);
+        }
+    }
+
+    fn has_room(&mut self, cx: &mut Cx<'_>, index: usize) {
+        if self.places[index].flights.len() < self.depth() {
+            self.pacer.has_room(index as u32, cx.now());
+        }
+        if self.pacer.next_due() <= cx.now() {
+            cx.set_alarm(cx.now());
+        }
+    }
+
+    fn request_on(&mut self, cx: &mut Cx<'_>, index: usize, count: usize) {
+        let granted = self.course.take(cx.now(), count);
+        self.send(cx, index, Flight { intended: cx.now(), sent: cx.now() }, granted, None);
+    }
+
+    /// Sends `count` requests of a place: into `replies` if this call is for its socket.
+    fn send(&mut self, cx: &mut Cx<'_>, index: usize, flight: Flight, count: usize, replies: Option<&mut Replies>) {
+        let size = self.workload.request_bytes();
+        let longest = (DATAGRAM_BYTES_MAX / size).clamp(1, TRAIN_DATAGRAMS_MAX);
+        let (mut left, mut replies) = (count, replies);
+        while left > 0 {
+            let train = left.min(longest);
+            let Some(requests) = self.write(cx, index, train) else { return self.owing.push((index, left)) };
+            let place = &self.places[index];
+            let Some(socket) = place.socket else { return };
+            let output = match replies.as_deref_mut() {
+                Some(replies) => Some(replies),
+                None => cx.datagrams(socket),
+            };
+            let Some(output) = output else { return };
+            if !self.hand_over(output, requests) {
+                return self.owing.push((index, left));
+            }
+            let place = &mut self.places[index];
+            (0..train).for_each(|_| place.flights.push(flight));
+            self.course.sent(flight, train as u64, (train * size) as u64);
+            left -= train;
+        }
+    }
+
+    /// The next `count` requests of a place, one behind the other. None if the lane's memory is used up.
+    fn write(&mut self, cx: &mut Cx<'_>, index: usize, count: usize) -> Option<Shared> {
+        let size = self.workload.request_bytes();
+        let mut lease = cx.lease(count * size)?;
+        let place = &mut self.places[index];
+        let (state, first) = (place.state.as_mut()?, place.flights.next_number());
+        for (number, request) in (first..).zip(lease.spare()[..count * size].chunks_exact_mut(size)) {
+            self.workload.request(state, number, request);
+        }
+        lease.advance(count * size);
+        Some(lease.share())
+    }
+
+    /// False if the socket has no room for all of them.
+    fn hand_over(&self, output: &mut Replies, requests: Shared) -> bool {
+        let (plan, size) = (&self.course.plan, self.workload.request_bytes());
+        if plan.trains {
+            return output.send_train(plan.target, None, requests, size);
+        }
+        (0..requests.len() / size).all(|at| output.send_single(plan.target, None, requests.slice(at * size..(at + 1) * size)))
+    }
+
+    /// Gives up requests that wait for too long; in a closed loop the next ones follow.
+    fn scan(&mut self, cx: &mut Cx<'_>) {
+        let (now, timeout) = (cx.now(), nanoseconds(self.course.plan.timeout));
+        if now < self.scan_at {
+            return;
+        }
+        self.scan_at = now + (timeout / 16).clamp(PAUSE / 100, PAUSE);
+        for index in 0..self.places.len() {
+            let mut lost = 0;
+            while let Some(flight) = self.places[index].flights.oldest().filter(|flight| now.saturating_sub(flight.sent) >= timeout) {
+                self.places[index].flights.pop();
+                self.course.failed(Kind::Lost, flight, now);
+                lost += 1;
+            }
+            self.go_on(cx, index, lost, None);
+        }
+        self.despair(cx);
+    }
+
+    /// So many requests of a place are done with.
+    fn go_on(&mut self, cx: &mut Cx<'_>, index: usize, done: usize, replies: Option<&mut Replies>) {
+        if done == 0 {
+            return;
+        }
+        match self.course.plan.mode {
+            Mode::Closed => {
+                let granted = self.course.take(cx.now(), done);
+                self.send(cx, index, Flight { intended: cx.now(), sent: cx.now() }, granted, replies);
+            }
+            _ => self.has_room(cx, index),
+        }
+        if self.course.in_flight == 0 || self.course.all_started() {
+            cx.set_alarm(cx.now());
+        }
+    }
+
+    /// With a number of requests to make and nobody who answers, the run would go on for as long as all of them are given up.
+    fn despair(&mut self, cx: &mut Cx<'_>) {
+        let patience = nanoseconds(self.course.plan.timeout).saturating_mul(2).saturating_add(10 * PAUSE);
+        let is_running = self.course.phase == Phase::Running && self.course.ends_by_count();
+        if is_running && self.course.in_flight > 0 && cx.now().saturating_sub(self.course.heard) > patience {
+            self.early = Some(format!("nothing was answered for {:.1} s", patience as f64 / 1e9));
+            self.course.give_up();
+        }
+    }
+
+    fn wind_up(&mut self, cx: &mut Cx<'_>) {
+        for intended in self.pacer.take_left(self.course.until()) {
+            self.course.not_sent(intended);
+        }
+        if self.course.in_flight == 0 {
+            self.course.over(cx.now(), self.open as u32, self.early.take());
+        }
+    }
+}
+
+impl<W: DatagramWorkload> DatagramService for DatagramEngine<W> {
+    fn started(&mut self, cx: &mut Cx<'_>) {
+        self.open_sockets(cx);
+        self.work(cx);
+    }
+
+    fn opened(&mut self, cx: &mut Cx<'_>, socket: SocketId, outcome: Result<SocketAddr, Fault>) {
+        let Some(&index) = self.names.get(&socket) else { return };
+        if let Err(fault) = outcome {
+            return self.unreachable(Kind::of(fault), fault.to_string());
+        }
+        self.open += 1;
+        let number = self.first + index as u64;
+        self.places[index].state = Some(self.workload.socket(number, cx.now()));
+        if self.open == self.places.len() {
+            self.course.tell(Event::Opened { lane: self.course.lane, connections: self.open as u32 });
+            self.course.ready(cx);
+            cx.set_alarm(cx.now());
+        }
+    }
+
+    fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies) {
+        let now = cx.now();
+        self.course.tick(now);
+        let Some(&index) = self.names.get(&cx.socket()) else { return };
+        let place = &mut self.places[index];
+        let Some(state) = place.state.as_mut() else { return };
+        let mut answers = Answers { flights: &mut place.flights, course: &mut self.course, now, taken: 0 };
+        let mut wrong = 0;
+        for arrival in batch.arrivals() {
+            for datagram in batch.payload(arrival).chunks(arrival.datagram_bytes.max(1) as usize) {
+                let number = self.workload.answer(state, datagram).ok_or(Kind::Mismatch);
+                wrong += u64::from(number.and_then(|number| answers.numbered(number)).is_err());
+            }
+        }
+        let taken = answers.taken;
+        let bytes = batch.arrivals().iter().map(|arrival| arrival.bytes() as u64).sum();
+        self.course.received(bytes, now);
+        self.course.note(Kind::Mismatch, wrong, now, now);
+        self.was_answered |= taken > 0;
+        self.go_on(cx, index, taken, Some(replies));
+    }
+
+    fn fault(&mut self, cx: &mut Cx<'_>, socket: SocketId, fault: Fault) {
+        let now = cx.now();
+        self.course.tick(now);
+        let Some(&index) = self.names.get(&socket) else { return };
+        if !self.was_answered && fault.reason == Reason::Refused {
+            self.unreachable(Kind::Refused, fault.to_string());
+            self.was_answered = true; // said once
+        }
+        // Which one it was is not said; the oldest has waited longest.
+        if let Some(flight) = self.places[index].flights.pop() {
+            self.course.failed(Kind::of(fault), flight, now);
+            self.go_on(cx, index, 1, None);
+        }
+    }
+
+    fn lane_message(&mut self, cx: &mut Cx<'_>, _from: usize, message: Box<dyn Any + Send>) {
+        self.course.hear(cx, message);
+        cx.set_alarm(cx.now());
+    }
+
+    fn alarm(&mut self, cx: &mut Cx<'_>) {
+        self.work(cx);
+    }
+}
