@@ -34,7 +34,9 @@ impl Arrivals {
     pub fn recorded(text: &str) -> Result<Self, String> {
         let mut times: Vec<u64> = Vec::new();
         let mut origin = None;
-        for (number, line) in text.lines().map(str::trim).enumerate().filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
+        for (number, line) in
+            text.lines().map(str::trim).enumerate().filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
+        {
             let at = line.parse().ok().filter(|at: &f64| at.is_finite() && *at >= 0.0);
             let at = at.ok_or_else(|| format!("line {}: {line:?} is not a time in seconds", number + 1))?;
             let since: f64 = at - *origin.get_or_insert(at);
@@ -136,7 +138,8 @@ mod tests {
 
     #[test]
     fn a_bad_recording_is_refused_with_its_line() {
-        for (text, word) in [("1\n0.5", "line 2"), ("1\nx", "line 2"), ("nan", "line 1"), ("-1", "line 1"), ("# none", "no time")] {
+        for (text, word) in [("1\n0.5", "line 2"), ("1\nx", "line 2"), ("nan", "line 1"), ("-1", "line 1"), ("# none", "no time")]
+        {
             let error = Arrivals::recorded(text).unwrap_err();
             assert!(error.contains(word), "{text:?}: {error}");
         }

@@ -6,7 +6,9 @@ use crate::kinds::Kind;
 use crate::pacer::Pacer;
 use crate::plan::Mode;
 use crate::workload::{Answers, DatagramWorkload};
-use corelane::{Cx, DATAGRAM_BYTES_MAX, DatagramService, Datagrams, Fault, Reason, Replies, Shared, SocketId, TRAIN_DATAGRAMS_MAX};
+use corelane::{
+    Cx, DATAGRAM_BYTES_MAX, DatagramService, Datagrams, Fault, Reason, Replies, Shared, SocketId, TRAIN_DATAGRAMS_MAX,
+};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -210,7 +212,9 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
         self.scan_at = now + (timeout / 16).clamp(PAUSE / 100, PAUSE);
         for index in 0..self.places.len() {
             let mut lost = 0;
-            while let Some(flight) = self.places[index].flights.oldest().filter(|flight| now.saturating_sub(flight.sent) >= timeout) {
+            while let Some(flight) =
+                self.places[index].flights.oldest().filter(|flight| now.saturating_sub(flight.sent) >= timeout)
+            {
                 self.places[index].flights.pop();
                 self.course.failed(Kind::Lost, flight, now);
                 lost += 1;

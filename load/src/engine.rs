@@ -67,16 +67,7 @@ struct Place<C> {
 
 impl<C> Default for Place<C> {
     fn default() -> Self {
-        Self {
-            id: None,
-            state: None,
-            flights: Flights::default(),
-            asked: 0,
-            intended: 0,
-            failing: None,
-            is_open: false,
-            left: 0,
-        }
+        Self { id: None, state: None, flights: Flights::default(), asked: 0, intended: 0, failing: None, is_open: false, left: 0 }
     }
 }
 

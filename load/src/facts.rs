@@ -78,7 +78,9 @@ impl ServerWatch {
             waiting_for_cpu: last.server_delay.saturating_sub(first.server_delay) as f64 / span,
             resident_bytes,
             bytes_per_connection: (connections > 0).then(|| grown / connections as f64),
-            per_request: between(first.server_page.as_ref(), last.server_page.as_ref()).map(|page| per_request(&page)).unwrap_or_default(),
+            per_request: between(first.server_page.as_ref(), last.server_page.as_ref())
+                .map(|page| per_request(&page))
+                .unwrap_or_default(),
         }
     }
 

@@ -133,7 +133,10 @@ impl Plan {
             return wrong("timeout", format!("{:?} is not between a nanosecond and {LONGEST:?}", self.timeout));
         }
         if self.warm_up > LONGEST || matches!(self.extent, Extent::For(length) if length.is_zero() || length > LONGEST) {
-            return wrong("duration", format!("it and the warm-up must be at most {LONGEST:?}, and the duration more than nothing"));
+            return wrong(
+                "duration",
+                format!("it and the warm-up must be at most {LONGEST:?}, and the duration more than nothing"),
+            );
         }
         if self.extent == Extent::Requests(0) {
             return wrong("requests", "there is nothing to do: ask for at least one".to_owned());
@@ -163,7 +166,8 @@ impl Plan {
     pub fn rate(&self) -> Option<f64> {
         match &self.mode {
             Mode::Closed => None,
-            Mode::Open { arrivals: Arrivals::Recorded(times), .. } | Mode::Connections { arrivals: Arrivals::Recorded(times), .. } => {
+            Mode::Open { arrivals: Arrivals::Recorded(times), .. }
+            | Mode::Connections { arrivals: Arrivals::Recorded(times), .. } => {
                 let length = *times.last()? as f64 / 1e9;
                 Some(if length > 0.0 { times.len() as f64 / length } else { times.len() as f64 })
             }

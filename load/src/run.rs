@@ -160,7 +160,13 @@ impl Conduct<'_> {
     fn patience(&self, show_at: u64) -> Duration {
         let now = monotonic_nanoseconds();
         let (from, until) = self.collector.window().unwrap_or((u64::MAX, u64::MAX));
-        let next = if self.first.is_none() { from } else if self.last.is_none() { until } else { u64::MAX };
+        let next = if self.first.is_none() {
+            from
+        } else if self.last.is_none() {
+            until
+        } else {
+            u64::MAX
+        };
         Duration::from_nanos(next.min(show_at).saturating_sub(now).max(1))
     }
 

@@ -71,10 +71,8 @@ fn pairs(job: &Job, other: &Plan, watched: Watched, watcher: &mut Watcher) -> Re
     let mut number = 0;
     while number < least || (number < most && repeated::is_open(&rounds)) {
         number += 1;
-        let place = (u64::from(number), u64::from(least));
         let first = |watcher: &mut Watcher| one(job, &job.plan, job.watched, None, watcher, (number, least));
         let second = |watcher: &mut Watcher| one(job, other, watched, None, watcher, (number, least));
-        let _ = place;
         // The order alternates, so that what drifts does not favour one side.
         rounds.push(match number % 2 {
             1 => {
@@ -105,6 +103,7 @@ fn one(
         watcher.show(&Progress { run: (u64::from(number), u64::from(of)), ..progress.clone() });
         !watcher.wants_end()
     };
+    let hdr = hdr.map(|out| out as &mut dyn Write);
     let beside = Beside { watched, hdr, show: &mut show };
     run(job.entry, plan.clone(), beside).map_err(|error| match error {
         Error::Setting { .. } | Error::Server { .. } | Error::Lanes(_) => anyhow::anyhow!("{error}"),

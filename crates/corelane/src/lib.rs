@@ -7,6 +7,7 @@
 mod driver;
 mod error;
 mod lanes;
+pub mod machine;
 mod run;
 mod url;
 

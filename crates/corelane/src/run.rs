@@ -8,7 +8,7 @@ use corelane_lane::{Control, Kit, Lane, LaneSettings, Mesh, Order};
 use corelane_seam::{Arena, Driver, Tuning};
 use corelane_svc::{Services, Sharing};
 use corelane_sys::claim::{Transport, claim};
-use corelane_sys::runner::{Gate, JoinHandle, own_descriptors, raise_descriptor_limit, spawn};
+use corelane_sys::runner::{Gate, LaneThread, own_descriptors, raise_descriptor_limit, spawn};
 use corelane_sys::signals::{Ringer, Signals, Wake};
 use corelane_sys::{EpollDriver, Probes, UringDriver, cpus};
 use corelane_watch::{Description, LaneName, LaneRow, Page, ProcessId, RunDirectory, ServiceName, ServiceRow};
@@ -40,7 +40,7 @@ pub struct Running {
     notes: Vec<String>,
     page: Page,
     control: Arc<Control>,
-    threads: Vec<JoinHandle<()>>,
+    threads: Vec<LaneThread<()>>,
     ended: Ended,
 }
 
@@ -185,6 +185,11 @@ impl Running {
         &self.cpus
     }
 
+    /// The thread of each lane, by the number that the system knows it by while it runs (gettid(2)).
+    pub fn threads(&self) -> Vec<u32> {
+        self.threads.iter().map(|thread| thread.id).collect()
+    }
+
     /// The driver in use.
     pub fn driver(&self) -> DriverKind {
         self.driver
@@ -248,7 +253,7 @@ impl Running {
     fn join(&mut self) -> Result<(), Error> {
         let mut panicked = None;
         for (lane, thread) in self.threads.drain(..).enumerate() {
-            if thread.join().is_err() {
+            if thread.handle.join().is_err() {
                 panicked = panicked.or(Some(lane));
             }
         }

@@ -4,6 +4,7 @@
 
 mod process;
 
+use corelane::machine::thread_times;
 use corelane::{Cx, DriverChoice, Error, Input, Lanes, Next, Output, Peer, Running, StreamService};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -55,6 +56,20 @@ fn two_programs_serve_in_one_process_and_end_apart() {
         first.wait().unwrap();
         assert!(is_refused(address));
         assert_eq!(ask(second.address()).1, 2);
+    }
+}
+
+#[test]
+fn each_lane_has_a_thread_that_can_be_asked_about() {
+    if process::is_parent("each_lane_has_a_thread_that_can_be_asked_about") {
+        return;
+    }
+    let running = start(DriverChoice::Auto, 6);
+    assert_eq!(running.threads().len(), running.cpus().len());
+    for (lane, thread) in running.threads().into_iter().enumerate() {
+        let name = std::fs::read_to_string(format!("/proc/self/task/{thread}/comm")).unwrap();
+        assert_eq!(name.trim(), format!("lane-{lane}"));
+        assert!(thread_times(thread).unwrap().cpu_nanoseconds > 0);
     }
 }
 

@@ -62,7 +62,13 @@ impl Replies {
     }
 
     /// [`Replies::send`] of several datagrams of `datagram_bytes` each, the last perhaps shorter.
-    pub fn send_train(&mut self, peer: SocketAddr, source: Option<IpAddr>, payload: impl Into<Segment>, datagram_bytes: usize) -> bool {
+    pub fn send_train(
+        &mut self,
+        peer: SocketAddr,
+        source: Option<IpAddr>,
+        payload: impl Into<Segment>,
+        datagram_bytes: usize,
+    ) -> bool {
         let payload = payload.into();
         self.add(peer, payload.len(), datagram_bytes, |trains| trains.add(peer, source, 0, payload, datagram_bytes))
     }

@@ -2,12 +2,24 @@
 
 use crate::cpus;
 use std::io;
-use std::sync::{Condvar, Mutex};
-use std::thread::Builder;
+use std::sync::{Condvar, Mutex, mpsc};
+use std::thread::{Builder, JoinHandle};
 
-pub use std::thread::JoinHandle;
+/// A lane's thread.
+pub struct LaneThread<R> {
+    /// Waits for its end.
+    pub handle: JoinHandle<R>,
+    /// The number by which the system knows it while it runs (gettid(2)).
+    pub id: u32,
+}
 
-/// Starts a thread for a lane, bound to `cpu` if there is one.
+/// The number by which the system knows the calling thread while it runs (gettid(2)).
+pub fn thread_id() -> u32 {
+    // SAFETY: takes no pointers. It always succeeds, and numbers of threads are positive.
+    unsafe { libc::gettid() }.cast_unsigned()
+}
+
+/// Starts a thread for a lane, bound to `cpu` if there is one; returns when it runs.
 ///
 /// # Errors
 /// What the system says. That the CPU cannot be used is found by the thread, and passed to `body`.
@@ -15,8 +27,14 @@ pub fn spawn<R: Send + 'static>(
     lane: usize,
     cpu: Option<usize>,
     body: impl FnOnce(io::Result<()>) -> R + Send + 'static,
-) -> io::Result<JoinHandle<R>> {
-    Builder::new().name(format!("lane-{lane}")).spawn(move || body(cpu.map_or(Ok(()), cpus::pin)))
+) -> io::Result<LaneThread<R>> {
+    let (tell, told) = mpsc::sync_channel(1);
+    let handle = Builder::new().name(format!("lane-{lane}")).spawn(move || {
+        // It cannot fail: there is room for one, and the other end waits.
+        let _ = tell.send(thread_id());
+        body(cpu.map_or(Ok(()), cpus::pin))
+    })?;
+    Ok(LaneThread { handle, id: told.recv().map_err(io::Error::other)? })
 }
 
 /// Gives the calling thread a descriptor table of its own, a copy of the shared one (unshare(2) with CLONE_FILES): so its
@@ -112,6 +130,17 @@ mod tests {
         gate.abandon();
         one.into_iter().for_each(|thread| assert!(!thread.join().unwrap()));
         assert!(!gate.pass());
+    }
+
+    #[test]
+    fn a_thread_is_known_by_its_number() {
+        let (end, ended) = mpsc::channel::<()>();
+        let thread = spawn(7, None, move |_| (thread_id(), ended.recv().is_err())).unwrap();
+        let name = std::fs::read_to_string(format!("/proc/self/task/{}/comm", thread.id)).unwrap();
+        assert_eq!(name, "lane-7\n");
+        assert_ne!(thread.id, thread_id());
+        drop(end);
+        assert_eq!(thread.handle.join().unwrap(), (thread.id, true));
     }
 
     #[test]

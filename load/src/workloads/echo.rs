@@ -85,7 +85,8 @@ const SIZE_MAX: usize = 64 << 20;
 pub fn check(plan: &Plan) -> Result<(), Error> {
     let whole = plan.size.saturating_mul(plan.depth as usize);
     if plan.size == 0 || whole > SIZE_MAX {
-        let why = format!("{} bytes, {} of them in flight, are not between 1 and {SIZE_MAX} bytes a connection", plan.size, plan.depth);
+        let why =
+            format!("{} bytes, {} of them in flight, are not between 1 and {SIZE_MAX} bytes a connection", plan.size, plan.depth);
         return Err(Error::Setting { name: "size", why });
     }
     Ok(())

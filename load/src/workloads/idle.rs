@@ -3,5 +3,4 @@
 use super::{Entry, echo};
 
 /// Idle connections over TCP.
-pub const ENTRY: Entry =
-    Entry { name: "idle", about: "many connections, each of which echoes once in --every", ..echo::ENTRY };
+pub const ENTRY: Entry = Entry { name: "idle", about: "many connections, each of which echoes once in --every", ..echo::ENTRY };

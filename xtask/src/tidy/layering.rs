@@ -38,7 +38,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("services/*", USER),
     ("load", USER),
     ("cli", &["crates/*", "services/*", "load"]),
-    ("xtask", &["load"]),
+    ("xtask", &["crates/sys", "load"]),
 ];
 
 /// Folder, what its tests may depend on beyond [`LAYERS`], and why.

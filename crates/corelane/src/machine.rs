@@ -1,0 +1,7 @@
+//! Facts that only the operating system has, for programs that measure themselves, others, or the machine.
+
+pub use corelane_sys::machine::{Machine, StolenTime, stolen_time};
+pub use corelane_sys::network::{NetworkCounters, UdpErrors, local_ports, network_counters};
+pub use corelane_sys::processes::{Footprint, Process, ProcessTree, ThreadTimes, TreeTimes, thread_times};
+pub use corelane_sys::runner::thread_id;
+pub use corelane_sys::{sleep_until, wall_clock};
