@@ -35,6 +35,11 @@ pub enum Error {
         /// What the system says.
         String,
     ),
+    /// No counter page says that its process serves the target.
+    NoPage {
+        /// The target.
+        url: String,
+    },
     /// The process whose cost was to be measured cannot be read.
     Server {
         /// Its number.
@@ -61,6 +66,10 @@ impl fmt::Display for Error {
             }
             Self::Log(why) => write!(f, "the histogram log cannot be written: {why}"),
             Self::LaneLost => write!(f, "a lane ended before its report: this is a fault of the generator"),
+            Self::NoPage { url } => write!(
+                f,
+                "no counter page of this user says that its process serves {url}: is the server built on Corelane, and on this machine? (corelane stat)"
+            ),
             Self::Server { pid, why } => write!(f, "the server's process {pid} cannot be read: {why}"),
         }
     }

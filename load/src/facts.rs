@@ -1,11 +1,13 @@
 //! What the operating system and the counter pages say of both sides at the ends of the window.
 
 use crate::error::Error;
+use crate::plan::Plan;
 use crate::report::{Generator, Lane, Server};
 use corelane::machine::{NetworkCounters, Process, ProcessTree, network_counters, stolen_time, thread_times};
-use corelane::watch::{LaneCounter, PageFile, Reader, RunDirectory, ServiceCounter, Snapshot, list};
-use corelane::{Running, monotonic_nanoseconds};
+use corelane::watch::{LaneCounter, Liveness, Reader, RunDirectory, ServiceCounter, Snapshot, list};
+use corelane::{Running, Transport, Url, monotonic_nanoseconds};
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 /// Whose cost is measured beside the generator's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,8 +16,8 @@ pub enum Watched {
     Nobody,
     /// A process with all its descendants.
     Tree(u32),
-    /// A process of Corelane, by its counter page.
-    Page(u32),
+    /// The process of Corelane on this machine whose counter page says that it serves the target.
+    Page,
 }
 
 /// Reads the server's side, again and again.
@@ -23,7 +25,6 @@ pub(crate) struct ServerWatch {
     pid: u32,
     tree: ProcessTree,
     page: Option<Reader>,
-    by_page: bool,
     /// Resident bytes before the connections were opened.
     resident_before: u64,
 }
@@ -45,21 +46,20 @@ impl ServerWatch {
     ///
     /// # Errors
     /// [`Error::Server`] if it, or the page that was asked for, is not to be had.
-    pub(crate) fn open(watched: Watched) -> Result<Option<Self>, Error> {
-        let (pid, by_page) = match watched {
+    pub(crate) fn open(watched: Watched, plan: &Plan) -> Result<Option<Self>, Error> {
+        let (pid, page) = match watched {
             Watched::Nobody => return Ok(None),
-            Watched::Tree(pid) => (pid, false),
-            Watched::Page(pid) => (pid, true),
+            Watched::Tree(pid) => (pid, page_where(|page| page.description().process.pid == pid)),
+            Watched::Page => {
+                let page = page_where(|page| serves(page, plan.transport, plan.target))
+                    .ok_or(Error::NoPage { url: plan.url.clone() })?;
+                (page.description().process.pid, Some(page))
+            }
         };
-        let page = page_of(pid);
-        if by_page && page.is_none() {
-            let why = "it has no counter page here: only `corelane serve` and programs built on Corelane have one".to_owned();
-            return Err(Error::Server { pid, why });
-        }
         let broken = |error: std::io::Error| Error::Server { pid, why: error.to_string() };
         let mut tree = ProcessTree::of(pid).map_err(broken)?;
         let resident_before = tree.footprint().map_err(broken)?.resident_bytes;
-        Ok(Some(Self { pid, tree, page, by_page, resident_before }))
+        Ok(Some(Self { pid, tree, page, resident_before }))
     }
 
     fn resident(&mut self) -> u64 {
@@ -73,23 +73,13 @@ impl ServerWatch {
         let grown = resident_bytes.saturating_sub(self.resident_before) as f64;
         Server {
             pid: self.pid,
-            counted: if self.by_page { "counter page" } else { "process tree" }.to_owned(),
-            cpus_used: self.cpu(first, last) / span,
+            cpus_used: last.server_cpu.saturating_sub(first.server_cpu) as f64 / span,
             waiting_for_cpu: last.server_delay.saturating_sub(first.server_delay) as f64 / span,
             resident_bytes,
             bytes_per_connection: (connections > 0).then(|| grown / connections as f64),
             per_request: between(first.server_page.as_ref(), last.server_page.as_ref())
                 .map(|page| per_request(&page))
                 .unwrap_or_default(),
-        }
-    }
-
-    /// Nanoseconds of CPU time between two readings.
-    fn cpu(&self, first: &Reading, last: &Reading) -> f64 {
-        let page = between(first.server_page.as_ref(), last.server_page.as_ref()).filter(|_| self.by_page);
-        match page {
-            Some(page) => page.lanes.iter().map(|lane| busy(&page, &lane.values)).sum::<f64>() * span_of(&page),
-            None => last.server_cpu.saturating_sub(first.server_cpu) as f64,
         }
     }
 }
@@ -145,7 +135,10 @@ pub(crate) fn generator(running: &Running, first: &Reading, last: &Reading, requ
                 lane: lane as u64,
                 cpu: running.cpus()[lane].map(|cpu| cpu as u64),
                 cpu_used: last.lanes[lane].0.saturating_sub(first.lanes[lane].0) as f64 / span,
-                busy: page.as_ref().map_or(0.0, |page| busy(page, &page.lanes[lane].values)),
+                busy: page.as_ref().map_or(0.0, |page| {
+                    let spun = page.lanes[lane].values.get(LaneCounter::SpinNanoseconds);
+                    (last.lanes[lane].0.saturating_sub(first.lanes[lane].0).saturating_sub(spun)) as f64 / span
+                }),
                 waiting_for_cpu: last.lanes[lane].1.saturating_sub(first.lanes[lane].1) as f64 / span,
                 ..Lane::default()
             })
@@ -153,24 +146,23 @@ pub(crate) fn generator(running: &Running, first: &Reading, last: &Reading, requ
     }
 }
 
-fn page_of(pid: u32) -> Option<Reader> {
-    let directory = RunDirectory::choose().ok()?;
-    let is_of = |page: &PageFile| page.process.pid == pid;
-    list(&directory).ok()?.iter().find(|page| is_of(page)).and_then(|page| Reader::open(&page.path).ok())
+/// The first page here that `is_it`.
+fn page_where(is_it: impl Fn(&Reader) -> bool) -> Option<Reader> {
+    let pages = list(&RunDirectory::choose().ok()?).ok()?;
+    pages.iter().filter_map(|page| Reader::open(&page.path).ok()).find(|page| page.liveness() == Liveness::Alive && is_it(page))
+}
+
+/// Whether the page's process serves at `target`, by its own word: at this address, or at all of this port.
+fn serves(page: &Reader, transport: Transport, target: SocketAddr) -> bool {
+    let places = page.description().services.iter().flat_map(|service| service.url.split(' '));
+    let urls = places.filter_map(|place| Url::parse(place, 0).ok()).filter(|url| url.transport() == transport);
+    urls.filter_map(|url| url.resolve().ok()).flatten().any(|place| {
+        place.port() == target.port() && (place.ip().is_unspecified() || place.ip().to_canonical() == target.ip().to_canonical())
+    })
 }
 
 fn between(first: Option<&Snapshot>, last: Option<&Snapshot>) -> Option<Snapshot> {
     last?.since(first?).ok()
-}
-
-fn span_of(page: &Snapshot) -> f64 {
-    page.span_nanoseconds.unwrap_or(0) as f64
-}
-
-/// The share of the span in which a lane neither slept nor looked in vain.
-fn busy(page: &Snapshot, lane: &corelane::watch::Values<LaneCounter>) -> f64 {
-    let idle = lane.get(LaneCounter::SleepNanoseconds) + lane.get(LaneCounter::SpinNanoseconds);
-    if span_of(page) > 0.0 { (1.0 - idle as f64 / span_of(page)).clamp(0.0, 1.0) } else { 0.0 }
 }
 
 /// What a server on Corelane counts, per request that it counted.

@@ -2,7 +2,7 @@
 
 use crate::arrivals::Arrivals;
 use crate::error::Error;
-use corelane::DriverChoice;
+use corelane::{DriverChoice, Transport};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
@@ -47,6 +47,8 @@ pub struct Plan {
     pub url: String,
     /// Where that is.
     pub target: SocketAddr,
+    /// How requests travel.
+    pub transport: Transport,
     /// What decides when the next request is sent.
     pub mode: Mode,
     /// Connections, or sockets for datagrams, of all lanes; with [`Mode::Connections`] the most at once.
@@ -91,7 +93,9 @@ pub const LONGEST: Duration = Duration::from_secs(24 * 3600);
 impl Plan {
     /// A closed loop of one connection with one 64-byte request in flight for 3 seconds.
     pub fn new(workload: &str, url: &str, target: SocketAddr) -> Self {
+        let transport = if url.starts_with("udp:") { Transport::Udp } else { Transport::Tcp };
         Self {
+            transport,
             workload: workload.to_owned(),
             url: url.to_owned(),
             target,

@@ -129,9 +129,7 @@ pub struct Settings {
 pub struct Server {
     /// Its process.
     pub pid: u32,
-    /// What was counted: `process tree` or `counter page`.
-    pub counted: String,
-    /// CPU time per second: 1 is one CPU fully used.
+    /// CPU time of the process with its descendants per second: 1 is one CPU fully used.
     pub cpus_used: f64,
     /// Its threads waited for a CPU for so many seconds per second.
     pub waiting_for_cpu: f64,
@@ -171,7 +169,7 @@ pub struct Lane {
     pub cpu: Option<u64>,
     /// Share of a CPU that its thread used, 0 to 1; a lane that spins uses all of one.
     pub cpu_used: f64,
-    /// Share of the time in which it had work, 0 to 1.
+    /// Share of a CPU that it used for work, 0 to 1: without what it spent looking in vain.
     pub busy: f64,
     /// Share of the time in which it had to wait for its CPU, 0 to 1.
     pub waiting_for_cpu: f64,

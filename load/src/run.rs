@@ -61,7 +61,7 @@ impl Ends {
 /// Settings that cannot be met, a target that cannot be had at all, a server's process that cannot be read.
 pub fn run(entry: &Entry, plan: Plan, beside: Beside<'_>) -> Result<Report, Error> {
     let plan = Arc::new(plan.settled()?);
-    let mut server = ServerWatch::open(beside.watched)?;
+    let mut server = ServerWatch::open(beside.watched, &plan)?;
     let (events, told) = channel();
     let ends = Ends { plan: plan.clone(), events, stop: Arc::default() };
     let running = (entry.client)(lanes(&plan), ends.clone()).start()?;

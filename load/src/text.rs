@@ -227,7 +227,7 @@ fn usage(server: &Server) -> Vec<String> {
         format!("memory {}", bytes(server.resident_bytes as f64)),
     ];
     parts.extend(server.bytes_per_connection.map(|each| format!("{} more per connection", bytes(each))));
-    parts.push(format!("process {} ({})", server.pid, server.counted));
+    parts.push(format!("process {} with its children", server.pid));
     parts
 }
 

@@ -2,12 +2,12 @@
 
 use crate::collector::Collector;
 use crate::plan::{Mode, Plan};
-use crate::report::Report;
+use crate::report::{Lane, Report};
 
 /// A rate counts as achieved from this share of what was offered on.
 const ACHIEVED: f64 = 0.99;
 
-/// A lane of the generator that has work for this share of the time is at its limit.
+/// A lane of the generator that works, or waits for its CPU, for this share of the time is at its limit.
 const BUSY: f64 = 0.95;
 
 /// A server is at its limit when it uses this share of a whole number of CPUs.
@@ -48,7 +48,12 @@ fn limit(report: &Report) -> &'static str {
     if server_is_full {
         return "server";
     }
-    if report.generator.lanes.iter().any(|lane| lane.busy >= BUSY) { "generator" } else { "neither" }
+    if report.generator.lanes.iter().any(is_full) { "generator" } else { "neither" }
+}
+
+/// Whether a lane had no time left: it worked, or waited for its CPU, all the time.
+fn is_full(lane: &Lane) -> bool {
+    lane.busy + lane.waiting_for_cpu >= BUSY
 }
 
 fn nothing_answered(report: &Report) -> Option<String> {
@@ -82,7 +87,7 @@ fn lagged(report: &Report) -> Option<String> {
 }
 
 fn generator_limit(report: &Report) -> Option<String> {
-    let lane = report.generator.lanes.iter().find(|lane| lane.busy >= BUSY)?;
+    let lane = report.generator.lanes.iter().find(|lane| is_full(lane))?;
     (report.limit == "generator" && report.offered_per_second.is_none()).then(|| {
         format!(
             "the generator was at its limit (lane {} was busy {:.0} % of the time): the server may do more; give the generator more lanes, or CPUs of its own",

@@ -89,9 +89,9 @@ pub struct Options {
     /// Report the CPU time and memory of this process with its descendants: the server's
     #[arg(long, value_name = "PID", conflicts_with = "server_page", help_heading = "Server")]
     server_pid: Option<u32>,
-    /// Report what the counter page of this process says: a server on Corelane
-    #[arg(long, value_name = "PID", help_heading = "Server")]
-    server_page: Option<u32>,
+    /// Find the server by its counter page, and report what that says too: a server on Corelane on this machine
+    #[arg(long, help_heading = "Server")]
+    server_page: bool,
     /// As --server-pid, for the target of --against
     #[arg(long, value_name = "PID", requires = "against", help_heading = "Server")]
     against_pid: Option<u32>,
@@ -143,7 +143,7 @@ impl Options {
         let against = self.against.as_deref().map(|url| self.plan(entry, Some(url))).transpose()?;
         let watched = match (self.server_pid, self.server_page) {
             (Some(pid), _) => Watched::Tree(pid),
-            (_, Some(pid)) => Watched::Page(pid),
+            (_, true) => Watched::Page,
             _ => Watched::Nobody,
         };
         if self.hdr.is_some() && (against.is_some() || self.runs.is_some_and(|runs| runs > 1)) {
@@ -153,7 +153,9 @@ impl Options {
             entry,
             plan,
             watched,
-            against: against.map(|plan| (plan, self.against_pid.map_or(Watched::Nobody, Watched::Tree))),
+            against: against.map(|plan| {
+                (plan, self.against_pid.map_or(if self.server_page { Watched::Page } else { Watched::Nobody }, Watched::Tree))
+            }),
             runs: self.runs,
             json: self.json,
             report: self.report.clone(),

@@ -106,7 +106,7 @@ fn one(
     let hdr = hdr.map(|out| out as &mut dyn Write);
     let beside = Beside { watched, hdr, show: &mut show };
     run(job.entry, plan.clone(), beside).map_err(|error| match error {
-        Error::Setting { .. } | Error::Server { .. } | Error::Lanes(_) => anyhow::anyhow!("{error}"),
+        Error::Setting { .. } | Error::Server { .. } | Error::NoPage { .. } | Error::Lanes(_) => anyhow::anyhow!("{error}"),
         late => Late::of("load", late).into(),
     })
 }

@@ -38,7 +38,6 @@ fn closed_loop() -> Report {
         server_us_per_request: Some(5.913),
         server: Some(Server {
             pid: 4_242,
-            counted: "process tree".to_owned(),
             cpus_used: 0.5986,
             waiting_for_cpu: 0.0021,
             resident_bytes: 12_345_678,
