@@ -633,6 +633,15 @@ mod tests {
     }
 
     #[test]
+    fn a_process_keeps_the_time_of_threads_that_ended() {
+        let this = Process::find(std::process::id()).unwrap();
+        let before = this.cpu_nanoseconds().unwrap();
+        let burn = || while thread_times(thread_id()).unwrap().cpu_nanoseconds < 20_000_000 {};
+        std::thread::spawn(burn).join().unwrap();
+        assert!(this.cpu_nanoseconds().unwrap() >= before + 20_000_000);
+    }
+
+    #[test]
     fn a_number_without_its_process_is_an_error() {
         for id in [0, u32::MAX] {
             let error = Process::find(id).unwrap_err();
