@@ -155,7 +155,7 @@ impl Asker {
 pub fn run(seed: u64, faults: Faults) -> Report {
     let world = World::new(seed, faults);
     let mut random = Random::new(seed);
-    let (sockets, window) = (random.one_to(5) as usize, random.one_to(40) as usize);
+    let (sockets, window) = (random.one_to(5), random.one_to(40));
     let askers: Rc<RefCell<BTreeMap<SocketId, Asker>>> = Rc::default();
     let shared = askers.clone();
     let mut rig = rig_with(&world, Limits::default(), move || {
