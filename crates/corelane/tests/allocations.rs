@@ -5,11 +5,16 @@
 
 mod process;
 
-use corelane::{Cx, DatagramService, Datagrams, DriverChoice, Input, Lanes, Next, Output, Peer, Replies, Running, StreamService};
+use corelane::{
+    Cx, DatagramService, Datagrams, DriverChoice, Fault, Input, Lanes, Next, Output, Peer, Replies, Running, SocketId,
+    StreamService,
+};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;
 use std::io::{Read, Write};
-use std::net::{TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[global_allocator]
 static GLOBAL: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -35,6 +40,42 @@ impl DatagramService for Echo {
             cx.count_requests(arrival.datagrams());
             replies.echo(batch, arrival);
         }
+    }
+}
+
+/// Asks without end, on some sockets with some questions out on each, singly and in trains in turn.
+struct Asker {
+    to: SocketAddr,
+    answered: Arc<AtomicUsize>,
+}
+
+impl Asker {
+    fn ask(&self, replies: &mut Replies, count: usize) {
+        for number in 0..count {
+            let taken = match number % 4 {
+                0 => replies.send_single(self.to, None, &[7; BYTES][..]),
+                _ => replies.send(self.to, None, &[7; BYTES][..]),
+            };
+            assert!(taken);
+        }
+    }
+}
+
+impl DatagramService for Asker {
+    fn started(&mut self, cx: &mut Cx<'_>) {
+        for _ in 0..8 {
+            cx.open_datagrams("127.0.0.1:0".parse().unwrap(), Some(self.to)).unwrap();
+        }
+    }
+
+    fn opened(&mut self, cx: &mut Cx<'_>, socket: SocketId, _: Result<SocketAddr, Fault>) {
+        self.ask(cx.datagrams(socket).unwrap(), 32);
+    }
+
+    fn receive(&mut self, _: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies) {
+        let count = batch.arrivals().iter().map(|arrival| arrival.datagrams()).sum();
+        self.answered.fetch_add(count, Ordering::Relaxed);
+        self.ask(replies, count);
     }
 }
 
@@ -82,6 +123,23 @@ fn on_datagrams(running: &Running) -> usize {
     allocations(|| exchange(&socket, REQUESTS))
 }
 
+/// A client and a server, each on a lane.
+fn between_lanes(driver: DriverChoice, to: SocketAddr) -> usize {
+    let answered = Arc::new(AtomicUsize::new(0));
+    let counter = answered.clone();
+    let client = one_lane(driver).client_datagrams(move |_| Asker { to, answered: counter.clone() }).start().unwrap();
+    let wait_for = |count| {
+        while answered.load(Ordering::Relaxed) < count {
+            std::thread::yield_now();
+        }
+    };
+    wait_for(10 * REQUESTS);
+    let found = allocations(|| wait_for(20 * REQUESTS));
+    client.drain();
+    client.wait().unwrap();
+    found
+}
+
 #[test]
 fn a_request_allocates_nothing() {
     if process::is_parent("a_request_allocates_nothing") {
@@ -95,5 +153,7 @@ fn a_request_allocates_nothing() {
         let datagrams = one_lane(driver).serve_datagrams("udp://127.0.0.1:0", |_| Echo).unwrap().start().unwrap();
         let found = on_datagrams(&datagrams);
         assert_eq!(found, 0, "allocations for {REQUESTS} datagrams over {}", datagrams.driver());
+        let found = between_lanes(driver, datagrams.address());
+        assert_eq!(found, 0, "allocations for {} datagrams of a client over {}", 10 * REQUESTS, datagrams.driver());
     }
 }

@@ -1,6 +1,6 @@
 //! Whether the suite meets every fault that there is.
 
-use crate::{cache, datagrams, drain, echo, http, limits, proxy, rpc, transform};
+use crate::{cache, clients, datagrams, drain, echo, http, limits, proxy, rpc, transform};
 use corelane_sim::{FaultCounts, FaultKind, Faults, Report};
 
 /// One seed of each model, under every fault.
@@ -14,6 +14,7 @@ fn all_models(seed: u64) -> Vec<Report> {
         proxy::run(seed, faults),
         transform::tests::run(seed, faults, transform::xor, "", ""),
         datagrams::run(seed, faults),
+        clients::run(seed, faults),
         limits::crowd(seed, faults),
         drain::run(seed, drain::Case::new(drain::mild(seed))),
     ]
