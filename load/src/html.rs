@@ -47,6 +47,9 @@ pub fn page(report: &Report) -> String {
 pub fn paired_page(paired: &Paired) -> String {
     let (a, b) = (&paired.a, &paired.b);
     let title = format!("{}: {} beside {}", a.workload, a.target, b.target);
+    let sides = [("A", a, Ink::First), ("B", b, Ink::Second)];
+    let latencies = sides.map(|(side, report, ink)| Curve::latency(report, side.to_owned(), ink));
+    let services: Vec<Curve> = sides.iter().filter_map(|(side, report, ink)| Curve::service(report, side, *ink)).collect();
     let body = html! {
         header {
             h1 { (a.workload) ": A beside B" }
@@ -58,12 +61,12 @@ pub fn paired_page(paired: &Paired) -> String {
         section { h2 { "Key figures" } (summary::beside(a, b)) }
         section {
             h2 { "Curves" }
-            div.curves { (percentiles::figure(&[
-                Curve::latency(a, "A, latency".to_owned(), Ink::First),
-                Curve::latency(b, "B, latency".to_owned(), Ink::Second),
-            ])) }
+            div.curves {
+                (percentiles::figure("Latency by percentile", &latencies))
+                @if !services.is_empty() { (percentiles::figure("Service time by percentile", &services)) }
+            }
         }
-        @for (side, report) in [("A", a), ("B", b)] {
+        @for (side, report, _) in sides {
             section {
                 h2 { (side) ": " (report.target) }
                 (summary::figures(report))
@@ -75,12 +78,12 @@ pub fn paired_page(paired: &Paired) -> String {
 }
 
 fn curves(report: &Report) -> Markup {
-    let latency = Curve::latency(report, format!("latency, from {}", report.latency_from), Ink::First);
-    let service = Curve::service(report, Ink::Second);
+    let latency = Curve::latency(report, tables::latency(report), Ink::First);
+    let service = Curve::service(report, "service time, from send", Ink::Second);
     let percentiles: Vec<Curve> = [latency].into_iter().chain(service).collect();
     html! {
         div.curves {
-            div { (percentiles::figure(&percentiles)) (lanes::figure(report)) }
+            div { (percentiles::figure("Times by percentile", &percentiles)) (lanes::figure(report)) }
             (seconds::figure(report))
         }
     }

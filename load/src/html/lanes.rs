@@ -36,7 +36,7 @@ fn requests(lanes: &[Lane]) -> Markup {
         height: 300,
         x: Axis::numbered(lanes.len()),
         y: Axis::from_zero(counts()),
-        marks: vec![Mark::Bars(Ink::First, 0.7, values(lanes, |lane| lane.requests as f64)), Mark::Level(Ink::Second, mean)],
+        marks: vec![Mark::Bars(Ink::First, 0.5, values(lanes, 0.0, |lane| lane.requests as f64)), Mark::Level(Ink::Second, mean)],
     };
     html! {
         h4 { "requests answered by each lane" }
@@ -47,9 +47,11 @@ fn requests(lanes: &[Lane]) -> Markup {
 
 fn time(lanes: &[Lane]) -> Markup {
     let greatest = |of: fn(&Lane) -> f64| lanes.iter().map(of).filter(|share| share.is_finite()).fold(0.0, f64::max);
-    let percent = |of: fn(&Lane) -> f64| values(lanes, |lane| of(lane) * 100.0);
-    let marks =
-        vec![Mark::Bars(Ink::First, 0.7, percent(|lane| lane.cpu_used)), Mark::Points(Ink::Second, percent(|lane| lane.busy))];
+    let percent = |aside, of: fn(&Lane) -> f64| values(lanes, aside, |lane| of(lane) * 100.0);
+    let marks = vec![
+        Mark::Bars(Ink::First, 0.3, percent(-0.17, |lane| lane.cpu_used)),
+        Mark::Bars(Ink::Second, 0.3, percent(0.17, |lane| lane.busy)),
+    ];
     let (used, busy) = (number::percent(greatest(|lane| lane.cpu_used)), number::percent(greatest(|lane| lane.busy)));
     let plot = Plot {
         says: format!("CPU used by each lane, at most {used}, and time in which it had work, at most {busy}."),
@@ -60,13 +62,14 @@ fn time(lanes: &[Lane]) -> Markup {
     };
     html! {
         h4 { "time of each lane, in percent of a CPU" }
-        (plot::legend(&[(Key::Area, Ink::First, "CPU used"), (Key::Point, Ink::Second, "had work")]))
+        (plot::legend(&[(Key::Area, Ink::First, "left: CPU used"), (Key::Area, Ink::Second, "right: had work")]))
         (plot.image())
     }
 }
 
-fn values(lanes: &[Lane], of: impl Fn(&Lane) -> f64) -> Points {
-    lanes.iter().enumerate().map(|(index, lane)| (index as f64, of(lane))).collect()
+/// A value of each lane, so far beside its place on the axis.
+fn values(lanes: &[Lane], aside: f64, of: impl Fn(&Lane) -> f64) -> Points {
+    lanes.iter().enumerate().map(|(index, lane)| (index as f64 + aside, of(lane))).collect()
 }
 
 #[cfg(test)]
@@ -80,14 +83,15 @@ mod tests {
     }
 
     fn bars(text: &str) -> usize {
-        text.matches(&format!("fill=\"{}\" stroke=\"none\"", Ink::First.attribute())).count()
+        let of = |ink: Ink| text.matches(&format!("fill=\"{}\" stroke=\"none\"", ink.attribute())).count();
+        of(Ink::First) + of(Ink::Second)
     }
 
     #[test]
-    fn each_lane_has_two_bars() {
+    fn each_lane_has_three_bars() {
         let lane = |lane, requests| Lane { lane, requests, cpu_used: 0.5, busy: 0.4, ..Lane::default() };
         let text = text(vec![lane(0, 100), lane(1, 300)]);
-        assert_eq!(bars(&text), 4);
+        assert_eq!(bars(&text), 6);
         assert!(text.contains("from 100 to 300, 200 on average"));
         assert!(text.contains("at most 50 %") && text.contains("at most 40 %"));
     }
@@ -98,8 +102,8 @@ mod tests {
         let odd = Lane { cpu_used: f64::NAN, busy: f64::INFINITY, ..Lane::default() };
         let text_of_odd = text(vec![odd]);
         assert!(!text_of_odd.contains("NaN") && !text_of_odd.contains("inf"));
-        let many = text(vec![Lane { requests: 1, cpu_used: 0.5, ..Lane::default() }; 3000]);
-        assert_eq!(bars(&many), 2 * MOST_LANES);
+        let many = text(vec![Lane { requests: 1, cpu_used: 0.5, busy: 0.5, ..Lane::default() }; 3000]);
+        assert_eq!(bars(&many), 3 * MOST_LANES);
         assert!(many.contains("the first 512"));
     }
 }

@@ -29,9 +29,9 @@ impl<'a> Curve<'a> {
     }
 
     /// Service time of a report, if it has one.
-    pub fn service(report: &'a Report, ink: Ink) -> Option<Self> {
+    pub fn service(report: &Report, name: &str, ink: Ink) -> Option<Self> {
         let points = points(&report.service_distribution, report.service_us.as_ref()?);
-        Some(Self { name: "service time, from send".to_owned(), ink, points, runs: Vec::new() })
+        Some(Self { name: name.to_owned(), ink, points, runs: Vec::new() })
     }
 
     fn faint(&self) -> impl Iterator<Item = plot::Points> {
@@ -40,7 +40,7 @@ impl<'a> Curve<'a> {
 }
 
 /// The curves in one figure; a sentence where nothing was answered.
-pub fn figure(curves: &[Curve]) -> Markup {
+pub fn figure(title: &str, curves: &[Curve]) -> Markup {
     let all: Vec<_> = curves.iter().flat_map(|curve| curve.faint().chain([curve.points.clone()])).flatten().collect();
     let is_repeated = curves.iter().any(|curve| !curve.runs.is_empty());
     let mut keys: Vec<_> = curves.iter().map(|curve| (Key::Line, curve.ink, curve.name.as_str())).collect();
@@ -48,7 +48,7 @@ pub fn figure(curves: &[Curve]) -> Markup {
     let y = Axis::fitting(all.iter().map(|point| point.1));
     html! {
         figure {
-            h3 { "Times by percentile" }
+            h3 { (title) }
             @if all.is_empty() { p.none { "Nothing was answered, so there are no times." } } @else {
                 (plot::legend(&keys))
                 p.axis { "microseconds" @if y.is_logarithmic() { ", logarithmic" } }
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn nothing_answered_is_said() {
         let report = Report::default();
-        let text = figure(&[Curve::latency(&report, "latency".into(), Ink::First)]).into_string();
+        let text = figure("Times", &[Curve::latency(&report, "latency".into(), Ink::First)]).into_string();
         assert!(text.contains("Nothing was answered"));
         assert!(!text.contains("<svg"));
     }

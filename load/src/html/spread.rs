@@ -40,7 +40,6 @@ pub fn repeated(repeated: &Repeated) -> Markup {
             p.remark { "From the first run at the top to the last at the bottom of each row." }
             (legend("run"))
             (rows(&repeated.figures, value, None))
-            h3 { "All figures" }
             (table_of("Figures over the runs", &repeated.figures))
         }
     }
@@ -58,7 +57,6 @@ pub fn ratios(paired: &Paired) -> Markup {
             p.remark { "1 means that both are equal. From the first round at the top to the last at the bottom of each row." }
             (legend("round"))
             (rows(&paired.ratios, value, Some(1.0)))
-            h3 { "All ratios" }
             (table_of("Ratios A / B", &paired.ratios))
         }
     }

@@ -25,7 +25,7 @@ fn setting(settings: &Settings) -> String {
     };
     let arrivals = settings.arrivals.as_ref().map(|arrivals| format!(", {arrivals} arrivals")).unwrap_or_default();
     format!(
-        "{mode}{arrivals}; {} connections, at most {} requests on each, {} bytes; {} lanes on {}; warm-up {} s.",
+        "{mode}{arrivals}; {} connections with at most {} in flight on each, {} bytes; {} lanes on {}; warm-up {} s.",
         grouped(settings.connections),
         grouped(settings.depth),
         grouped(settings.size),
@@ -86,8 +86,12 @@ fn keys(report: &Report) -> Vec<Key> {
     let generator = &report.generator;
     let lag = report.send_lag_us.as_ref().map(|lag| Key {
         name: "Send lag",
-        value: format!("{} µs median", measured(lag.get("50").copied())),
-        remark: format!("99 %: {} µs, greatest {} µs", measured(lag.get("99").copied()), measured(lag.get("max").copied())),
+        value: format!("{} µs", measured(lag.get("50").copied())),
+        remark: format!(
+            "median; 99 %: {} µs, greatest {} µs",
+            measured(lag.get("99").copied()),
+            measured(lag.get("max").copied())
+        ),
     });
     let mut keys = vec![rate(report), errors(&report.errors), server(report), load(generator)];
     keys.extend(lag);
@@ -137,7 +141,7 @@ fn load(generator: &Generator) -> Key {
 }
 
 fn per_request(us: Option<f64>) -> String {
-    us.map_or_else(|| "not measured".to_owned(), |us| format!("{} µs per request", figure(us)))
+    us.map_or_else(|| "not measured".to_owned(), |us| format!("{} µs/request", figure(us)))
 }
 
 fn host(generator: &Generator) -> Key {

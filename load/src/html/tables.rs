@@ -45,7 +45,7 @@ pub fn all(report: &Report) -> Markup {
 
 /// The times that a report has, with their names.
 pub fn times(report: &Report) -> Vec<(String, &Quantiles)> {
-    let latency = Some((format!("latency from {}", report.latency_from), &report.latency_us));
+    let latency = Some((latency(report), &report.latency_us));
     let more = [
         ("service time, from send", &report.service_us),
         ("send lag", &report.send_lag_us),
@@ -54,6 +54,11 @@ pub fn times(report: &Report) -> Vec<(String, &Quantiles)> {
     ];
     let more = more.into_iter().map(|(name, quantiles)| Some((name.to_owned(), quantiles.as_ref()?)));
     [latency].into_iter().chain(more).flatten().collect()
+}
+
+/// The name of latency, with where it begins.
+pub fn latency(report: &Report) -> String {
+    if report.latency_from.is_empty() { "latency".to_owned() } else { format!("latency, from {}", report.latency_from) }
 }
 
 fn quantiles(report: &Report) -> Markup {
@@ -137,12 +142,12 @@ fn of_server(server: &Server) -> Markup {
 }
 
 fn lanes(lanes: &[Lane]) -> Markup {
-    let heads = ["lane", "CPU", "CPU used", "had work", "waited for CPU", "connections", "requests", "errors"];
+    let heads = ["lane", "requests", "errors", "CPU", "CPU used", "had work", "waited for CPU", "connections"];
     let row = |lane: &Lane| {
         let cpu = lane.cpu.map_or_else(|| number::ABSENT.to_owned(), |cpu| cpu.to_string());
-        let shares = [lane.cpu_used, lane.busy, lane.waiting_for_cpu].map(percent);
-        let counts = [lane.connections, lane.requests, lane.errors].map(grouped);
-        (lane.lane.to_string(), [cpu].into_iter().chain(shares).chain(counts).collect())
+        let [requests, errors, connections] = [lane.requests, lane.errors, lane.connections].map(grouped);
+        let [used, busy, waited] = [lane.cpu_used, lane.busy, lane.waiting_for_cpu].map(percent);
+        (lane.lane.to_string(), vec![requests, errors, cpu, used, busy, waited, connections])
     };
     table("Lanes of the generator", &heads, lanes.iter().map(row))
 }
@@ -162,7 +167,7 @@ mod tests {
         let places: Vec<_> = names.iter().map(|name| text.find(&format!(">{name}<")).unwrap()).collect();
         assert!(places.is_sorted());
         assert!(text.contains("<td>12,345</td><td>–</td>"));
-        assert!(text.contains("latency from send"));
+        assert!(text.contains("latency, from send"));
     }
 
     #[test]

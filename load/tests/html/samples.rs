@@ -174,8 +174,11 @@ pub fn closed() -> Report {
 pub fn empty() -> Report {
     Report {
         schema: SCHEMA,
+        program: "corelane 0.1.0".into(),
+        started_unix_s: 1_772_366_400.0,
         workload: "echo".into(),
         target: "tcp://127.0.0.1:1".into(),
+        latency_from: "send".into(),
         settings: settings("closed"),
         doubts: vec!["No request was answered.".into()],
         ..Report::default()

@@ -110,7 +110,14 @@ fn a_run_without_answers_says_so() {
 #[test]
 fn a_pair_names_both_sides() {
     let text = visible(&paired_page(&samples::paired()));
-    for part in ["tcp://[2001:db8::10]:60007", "tcp://127.0.0.1:11211", "B: ", "over 15 rounds", "A, latency", "B, latency"] {
+    for part in [
+        "tcp://[2001:db8::10]:60007",
+        "tcp://127.0.0.1:11211",
+        "B: ",
+        "over 15 rounds",
+        "Latency by percentile",
+        "Service time by percentile",
+    ] {
         assert!(text.contains(part), "{part}");
     }
 }
