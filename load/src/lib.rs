@@ -11,6 +11,7 @@ mod error;
 mod facts;
 mod flights;
 pub mod hdr;
+pub mod html;
 pub mod interval;
 pub mod kinds;
 mod pacer;

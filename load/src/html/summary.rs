@@ -1,0 +1,241 @@
+//! What one needs to know first: what was run, whether to believe it, and the key figures.
+
+use super::number::{bytes, date, figure, grouped, measured, percent};
+use super::tables::{self, Row, table};
+use crate::kinds::Kind;
+use crate::report::{Generator, Quantiles, Report, Settings};
+use maud::{Markup, html};
+use std::collections::BTreeMap;
+
+/// What was run, in two lines.
+pub fn what(report: &Report) -> Markup {
+    html! {
+        p { (setting(&report.settings)) }
+        p.quiet { (report.program) ", " (date(report.started_unix_s)) ", measured for " (figure(report.seconds)) " s" }
+    }
+}
+
+fn setting(settings: &Settings) -> String {
+    let asked = settings.rate.map(figure).unwrap_or_default();
+    let mode = match settings.mode.as_str() {
+        "closed" => format!("Closed loop, {} in flight", grouped(settings.connections.saturating_mul(settings.depth))),
+        "open" => format!("Open loop, {asked} requests a second asked for"),
+        "connections" => format!("{asked} connections a second asked for"),
+        other => other.to_owned(),
+    };
+    let arrivals = settings.arrivals.as_ref().map(|arrivals| format!(", {arrivals} arrivals")).unwrap_or_default();
+    format!(
+        "{mode}{arrivals}; {} connections with at most {} in flight on each, {} bytes; {} lanes on {}; warm-up {} s.",
+        grouped(settings.connections),
+        grouped(settings.depth),
+        grouped(settings.size),
+        grouped(settings.lanes),
+        settings.driver,
+        figure(settings.warm_up_s),
+    )
+}
+
+/// Whether the figures can be believed, why not, and what set the rate.
+pub fn verdict(believable: bool, reports: &[(&str, &Report)]) -> Markup {
+    html! {
+        section.verdict.doubted[!believable] aria-labelledby="verdict" {
+            h2 #verdict { @if believable { "✓ Believable" } @else { "✗ Not to be believed" } }
+            @for (side, report) in reports {
+                p { @if !side.is_empty() { b { (side) ": " } } (limit(&report.limit)) }
+                @if !report.doubts.is_empty() { ul.doubts { @for doubt in &report.doubts { li { (doubt) } } } }
+                @if !report.notes.is_empty() { ul.notes { @for note in &report.notes { li { (note) } } } }
+            }
+        }
+    }
+}
+
+fn limit(limit: &str) -> String {
+    match limit {
+        "server" => "The server set the rate.".to_owned(),
+        "generator" => "The generator set the rate: the server may be able to do more.".to_owned(),
+        "rate" => "The rate that was asked for set the rate: both sides had room.".to_owned(),
+        "neither" => "Neither side's CPU set the rate: it was latency, or something between them.".to_owned(),
+        "" => "What set the rate is not known.".to_owned(),
+        other => format!("What set the rate: {other}."),
+    }
+}
+
+/// A key figure: name, value with unit, remark.
+struct Key {
+    name: &'static str,
+    value: String,
+    remark: String,
+}
+
+/// The key figures.
+pub fn figures(report: &Report) -> Markup {
+    html! {
+        dl.figures {
+            @for key in keys(report) {
+                div {
+                    dt { (key.name) }
+                    dd { b { (key.value) } @if !key.remark.is_empty() { span.quiet { (key.remark) } } }
+                }
+            }
+        }
+        (times(report))
+    }
+}
+
+fn keys(report: &Report) -> Vec<Key> {
+    let generator = &report.generator;
+    let lag = report.send_lag_us.as_ref().map(|lag| Key {
+        name: "Send lag",
+        value: format!("{} µs", measured(lag.get("50").copied())),
+        remark: format!(
+            "median; 99 %: {} µs, greatest {} µs",
+            measured(lag.get("99").copied()),
+            measured(lag.get("max").copied())
+        ),
+    });
+    let mut keys = vec![rate(report), errors(&report.errors), server(report), load(generator)];
+    keys.extend(lag);
+    keys.extend([host(generator), lost(generator), payload(report)]);
+    keys
+}
+
+fn rate(report: &Report) -> Key {
+    let answered = format!("{} requests in {} s", grouped(report.requests), figure(report.seconds));
+    let remark = match (report.offered_per_second, report.not_sent) {
+        (Some(offered), not_sent) => {
+            let share = percent(report.requests_per_second / offered);
+            let not_sent = not_sent.map(|count| format!("; {} not sent", grouped(count))).unwrap_or_default();
+            format!("{share} of {} offered{not_sent}; {answered}", figure(offered))
+        }
+        _ => answered,
+    };
+    Key { name: "Rate", value: format!("{}/s", figure(report.requests_per_second)), remark }
+}
+
+fn errors(errors: &BTreeMap<String, u64>) -> Key {
+    let is_failure = |name: &str| Kind::ALL.iter().find(|kind| kind.name() == name).is_none_or(|kind| kind.is_failure());
+    let failed: u64 = errors.iter().filter(|(name, _)| is_failure(name)).fold(0, |sum, (_, count)| sum.saturating_add(*count));
+    let met = errors.iter().filter(|(_, count)| **count > 0);
+    let met: Vec<_> = met.map(|(name, count)| format!("{name} {}", grouped(*count))).collect();
+    let value = if failed == 0 { "none".to_owned() } else { grouped(failed) };
+    Key { name: "Errors", value, remark: met.join(", ") }
+}
+
+fn server(report: &Report) -> Key {
+    let used = |server: &crate::report::Server| {
+        let waited = percent(server.waiting_for_cpu);
+        format!(
+            "{} CPUs used, waited for a CPU {waited} of the time, {}",
+            figure(server.cpus_used),
+            bytes(server.resident_bytes as f64)
+        )
+    };
+    let remark = report.server.as_ref().map_or_else(|| "the server's process is not known".to_owned(), used);
+    Key { name: "Server CPU", value: per_request(report.server_us_per_request), remark }
+}
+
+fn load(generator: &Generator) -> Key {
+    let busiest = generator.lanes.iter().map(|lane| lane.busy).filter(|share| share.is_finite()).reduce(f64::max);
+    let remark = busiest.map(|share| format!("busiest lane had work {} of the time", percent(share))).unwrap_or_default();
+    Key { name: "Generator CPU", value: per_request(Some(generator.us_per_request)), remark }
+}
+
+fn per_request(us: Option<f64>) -> String {
+    us.map_or_else(|| "not measured".to_owned(), |us| format!("{} µs/request", figure(us)))
+}
+
+fn host(generator: &Generator) -> Key {
+    Key { name: "Stolen by the host", value: percent(generator.stolen), remark: "of all CPU time".to_owned() }
+}
+
+fn lost(generator: &Generator) -> Key {
+    let again = format!("datagrams, socket buffer full; {} segments sent again", grouped(generator.retransmissions));
+    Key { name: "Drops", value: grouped(generator.socket_buffer_drops), remark: again }
+}
+
+fn payload(report: &Report) -> Key {
+    let rate = |count: u64| if report.seconds > 0.0 { bytes(count as f64 / report.seconds) } else { bytes(0.0) };
+    let value = format!("{}/s sent", rate(report.bytes_sent));
+    Key { name: "Payload", value, remark: format!("{}/s received", rate(report.bytes_received)) }
+}
+
+fn times(report: &Report) -> Markup {
+    let shown = ["50", "90", "99", "99.9", "max"];
+    let row = |(name, quantiles): (String, &Quantiles)| -> Row {
+        (name, shown.iter().map(|quantile| measured(quantiles.get(*quantile).copied())).collect())
+    };
+    let heads = ["time in µs", "50 %", "90 %", "99 %", "99.9 %", "greatest"];
+    table("Quantiles in microseconds", &heads, tables::times(report).into_iter().map(row))
+}
+
+/// The key figures of two reports side by side.
+pub fn beside(a: &Report, b: &Report) -> Markup {
+    let rows = keys(a).into_iter().zip(keys_like(a, b)).map(|(a, b)| (a.name.to_owned(), vec![a.value, b]));
+    let quantiles = ["50", "99", "99.9", "max"].map(|quantile| {
+        let cell = |report: &Report| measured(report.latency_us.get(quantile).copied());
+        let name = if quantile == "max" { "greatest".to_owned() } else { format!("{quantile} %") };
+        (format!("Latency, {name}, µs"), vec![cell(a), cell(b)])
+    });
+    table("Both sides", &["figure", "A", "B"], rows.chain(quantiles))
+}
+
+/// The values of `b` for the key figures that `a` has.
+fn keys_like(a: &Report, b: &Report) -> Vec<String> {
+    let mut values: BTreeMap<&str, String> = keys(b).into_iter().map(|key| (key.name, key.value)).collect();
+    keys(a).into_iter().map(|key| values.remove(key.name).unwrap_or_else(|| measured(None))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_verdict_gives_each_doubt_and_who_was_the_limit() {
+        let report =
+            Report { limit: "generator".into(), doubts: vec!["a < b".into()], notes: vec!["note".into()], ..Report::default() };
+        let text = verdict(false, &[("", &report)]).into_string();
+        for wanted in ["Not to be believed", "a &lt; b", "note", "The generator set the rate"] {
+            assert!(text.contains(wanted), "{wanted}");
+        }
+        let good = verdict(true, &[("A", &Report::default())]).into_string();
+        assert!(good.contains("✓ Believable") && !good.contains("doubted") && good.contains("not known"));
+    }
+
+    #[test]
+    fn duplicates_are_shown_but_are_no_failures() {
+        let key = |pairs: &[(&str, u64)]| errors(&pairs.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect());
+        assert_eq!(key(&[("lost", 0)]).value, "none");
+        let duplicates = key(&[("duplicate", 3), ("reset", 0)]);
+        assert_eq!((duplicates.value.as_str(), duplicates.remark.as_str()), ("none", "duplicate 3"));
+        assert_eq!(key(&[("lost", 1200), ("reset", 34), ("duplicate", 1)]).value, "1,234");
+        assert_eq!(key(&[("lost", u64::MAX), ("reset", u64::MAX)]).value, grouped(u64::MAX));
+    }
+
+    #[test]
+    fn the_rate_stands_beside_what_was_offered() {
+        let report =
+            Report { requests_per_second: 9_500.0, offered_per_second: Some(10_000.0), not_sent: Some(12), ..Report::default() };
+        let key = rate(&report);
+        assert_eq!(key.value, "9,500/s");
+        assert!(key.remark.starts_with("95 % of 10,000 offered; 12 not sent"));
+        assert!(!rate(&Report::default()).remark.contains("offered"));
+    }
+
+    #[test]
+    fn what_was_not_measured_is_said() {
+        let text = figures(&Report::default()).into_string();
+        assert!(text.contains("not measured") && text.contains("not known"));
+        assert!(!text.contains("NaN") && !text.contains("Send lag"));
+    }
+
+    #[test]
+    fn modes_are_told_in_words() {
+        let of = |mode: &str| {
+            setting(&Settings { mode: mode.into(), rate: Some(1e4), connections: 8, depth: 2, ..Settings::default() })
+        };
+        assert!(of("closed").starts_with("Closed loop, 16 in flight"));
+        assert!(of("open").starts_with("Open loop, 10,000 requests a second"));
+        assert!(of("connections").starts_with("10,000 connections a second"));
+        assert!(of("another").starts_with("another;"));
+    }
+}
