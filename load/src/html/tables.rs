@@ -131,7 +131,6 @@ fn counts(report: &Report) -> Markup {
 fn of_server(server: &Server) -> Markup {
     let fixed = [
         ("process", Some(server.pid.to_string())),
-        ("counted", Some(server.counted.clone())),
         ("CPUs used", Some(figure(server.cpus_used))),
         ("seconds waited for a CPU, per second", Some(figure(server.waiting_for_cpu))),
         ("memory at the end", Some(bytes(server.resident_bytes as f64))),

@@ -112,7 +112,6 @@ pub fn rich() -> Report {
         server_us_per_request: Some(5.73),
         server: Some(Server {
             pid: 4711,
-            counted: "process tree".into(),
             cpus_used: 1.12,
             waiting_for_cpu: 0.031,
             resident_bytes: 14_680_064,
