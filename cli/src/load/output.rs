@@ -29,14 +29,8 @@ impl Files {
     pub fn write(&mut self, job: &Job, outcome: &Outcome) -> Result<()> {
         if let Some(file) = &mut self.report {
             let page = match outcome {
-                Outcome::One(report) => {
-                    let _ = report;
-                    String::new()
-                }
-                Outcome::Two(paired) => {
-                    let _ = paired;
-                    String::new()
-                }
+                Outcome::One(report) => corelane_load::html::page(report),
+                Outcome::Two(paired) => corelane_load::html::paired_page(paired),
             };
             file.write_all(page.as_bytes()).map_err(|error| Late::of("writing the HTML report", error))?;
         }
