@@ -40,7 +40,8 @@ fn timer_slack() -> libc::c_ulong {
     unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) as libc::c_ulong }
 }
 
-fn set_timer_slack(nanoseconds: libc::c_ulong) {
+/// Lets the kernel delay the calling thread's timers by at most so much.
+pub(crate) fn set_timer_slack(nanoseconds: libc::c_ulong) {
     // SAFETY: takes no pointers. A refusal leaves timers as late as they were.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, nanoseconds) };
 }

@@ -1,6 +1,6 @@
 //! Threads for lanes: named, pinned, with a descriptor table of their own where that is wanted.
 
-use crate::cpus;
+use crate::{clock, cpus};
 use std::io;
 use std::sync::{Condvar, Mutex, mpsc};
 use std::thread::{Builder, JoinHandle};
@@ -32,6 +32,8 @@ pub fn spawn<R: Send + 'static>(
     let handle = Builder::new().name(format!("lane-{lane}")).spawn(move || {
         // It cannot fail: there is room for one, and the other end waits.
         let _ = tell.send(thread_id());
+        // An alarm is to come when it was set for; the kernel's default lets it be 50 us late (prctl(2), PR_SET_TIMERSLACK).
+        clock::set_timer_slack(1);
         body(cpu.map_or(Ok(()), cpus::pin))
     })?;
     Ok(LaneThread { handle, id: told.recv().map_err(io::Error::other)? })
