@@ -20,13 +20,13 @@ pub struct Options {
     #[arg(value_name = "URL")]
     url: Option<String>,
 
-    /// Connections, or sockets for datagrams; with --connection-rate the most at once
+    /// Connections, or sockets for datagrams; with --connection-rate the most at once [default: 1; 10000 for idle, 1000 with --connection-rate]
     #[arg(long, short = 'c', value_name = "N", help_heading = "Load")]
     connections: Option<u32>,
     /// Most requests in flight on each connection
     #[arg(long, short = 'd', value_name = "N", default_value_t = 1, help_heading = "Load")]
     depth: u32,
-    /// Bytes of a request
+    /// Bytes of a request [default: 64]
     #[arg(long, short = 's', value_name = "BYTES", help_heading = "Load")]
     size: Option<usize>,
     /// Requests a second, each with its own time, whether answers come or not (an open loop)
@@ -41,7 +41,7 @@ pub struct Options {
     /// Requests on each of these connections, one after the other
     #[arg(long, value_name = "N", default_value_t = 1, requires = "connection_rate", help_heading = "Load")]
     requests_per_connection: u32,
-    /// How often each connection is used, for idle
+    /// How often each connection is used, for idle [default: 10s]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, help_heading = "Load")]
     every: Option<Duration>,
     /// Send datagrams one by one even where several go to the same peer
