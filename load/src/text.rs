@@ -59,8 +59,8 @@ pub fn paired(paired: &Paired) -> String {
     } else {
         page.gap();
         page.table(&ratio_rows(paired));
-        page.prose("", "a / b: the median of the rounds' ratios, with its bootstrap 90 % interval");
-        page.prose("", &format!("latency begins at: {}; CPU is per request", a.latency_from));
+        let words = "a / b: median of the rounds' ratios; 90 %: its bootstrap interval; CPU is per request; latency begins at:";
+        page.prose("", &format!("{words} {}", a.latency_from));
     }
     page.gap();
     page.list("errors of a", &errors(a));
@@ -319,8 +319,8 @@ fn spreads(page: &mut Page, repeated: &Repeated) {
         std::iter::once(words).chain(cells).collect()
     });
     page.table(&std::iter::once(header.to_vec()).chain(rows).collect::<Vec<_>>());
-    page.prose("", "the figures further above are the medians; 90 %: bootstrap interval of the median");
-    page.prose("", "CPU is per request, memory per connection");
+    let words = "figures before this table are medians; 90 %: bootstrap interval of the median; CPU is per request, memory per connection";
+    page.prose("", words);
 }
 
 fn ratio_rows(paired: &Paired) -> Vec<Vec<String>> {
