@@ -3,6 +3,7 @@
 mod options;
 mod output;
 mod rounds;
+mod screen;
 mod watch;
 
 use anyhow::Result;

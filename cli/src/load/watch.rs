@@ -1,5 +1,6 @@
 //! Shows a run while it lasts, and hears whether somebody wants its end.
 
+use super::screen::{Lines, Screen, give_back};
 use anyhow::Result;
 use corelane::Signals;
 use corelane_load::report::Progress;
@@ -7,32 +8,53 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-/// What SIGINT ends a program with that does not handle it, as shells show it.
+/// What shells show of a program that SIGINT ended.
 const INTERRUPTED: i32 = 130;
 
 /// The one who watches.
 pub struct Watcher {
+    face: Face,
     told: Arc<AtomicBool>,
+}
+
+enum Face {
+    Screen(Screen),
+    Lines(Lines),
+    Nothing,
 }
 
 impl Watcher {
     /// From now on the first SIGINT or SIGTERM ends the run, with the report of what there is; the second one ends the program.
-    pub fn open(_quiet: bool) -> Result<Self> {
+    pub fn open(quiet: bool) -> Result<Self> {
         let signals = Signals::block()?;
         let told = Arc::new(AtomicBool::new(false));
         let heard = told.clone();
         thread::spawn(move || {
             while signals.wait().is_ok() {
                 if heard.swap(true, Ordering::Relaxed) {
+                    give_back();
                     std::process::exit(INTERRUPTED);
                 }
             }
         });
-        Ok(Self { told })
+        let face = match quiet {
+            true => Face::Nothing,
+            false => Screen::open().map_or_else(|| Face::Lines(Lines::default()), Face::Screen),
+        };
+        Ok(Self { face, told })
     }
 
     /// Shows how far the run is.
-    pub fn show(&mut self, _progress: &Progress) {}
+    pub fn show(&mut self, progress: &Progress) {
+        match &mut self.face {
+            Face::Screen(screen) => {
+                screen.show(progress);
+                self.told.fetch_or(screen.wants_end(), Ordering::Relaxed);
+            }
+            Face::Lines(lines) => lines.show(progress),
+            Face::Nothing => {}
+        }
+    }
 
     /// Whether the run is to end now.
     pub fn wants_end(&self) -> bool {
