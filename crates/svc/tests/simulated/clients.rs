@@ -477,6 +477,25 @@ fn a_drain_ends_clients_whatever_they_do() {
     });
 }
 
+#[test]
+fn in_a_drain_nobody_is_asked_to_go_on() {
+    for_seeds(20, |seed| {
+        let world = World::new(seed, Faults { late_completion: 300, ..Faults::none() });
+        let (mut rig, seen) = noted(&world, Limits::default(), |cx, event, replies| match event {
+            Event::Started => drop(cx.open_datagrams(any(), Some(at(ECHO)))),
+            Event::Opened(socket, _) => assert!(cx.datagrams(*socket).unwrap().send(at(ECHO), None, &b"begin"[..])),
+            Event::Sent(_) => assert!(replies.unwrap().send(at(ECHO), None, &b"on and on"[..])),
+            _ => {}
+        });
+        rig.wait(10 * MS);
+        let sent = || seen.borrow().iter().filter(|event| matches!(event, Event::Sent(_))).count();
+        let before = sent();
+        assert!(before > 1, "it floods");
+        rig.close(&mut Nobody);
+        assert_eq!(sent(), before);
+    });
+}
+
 /// What has arrived cannot be received, because the lane has no memory.
 #[test]
 fn at_the_deadline_a_drain_waits_for_no_socket() {
