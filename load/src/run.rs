@@ -13,7 +13,7 @@ use crate::verdict;
 use crate::workloads::Entry;
 use corelane::machine::wall_clock;
 use corelane::watch::Reader;
-use corelane::{Lanes, Limits, Running, StreamOptions, monotonic_nanoseconds};
+use corelane::{LaneSettings, Lanes, Limits, Running, StreamOptions, monotonic_nanoseconds};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -96,7 +96,10 @@ fn lanes(plan: &Plan) -> Lanes {
         ..Limits::default()
     };
     let spin = u64::try_from(plan.spin.as_micros()).unwrap_or(u64::MAX);
-    let mut lanes = Lanes::per_core().lanes(plan.lanes).driver(plan.driver).spin_microseconds(spin).limits(limits);
+    // Lanes say a few words to one another; channels between hundreds of lanes must not cost gigabytes.
+    let settings = LaneSettings { channel_messages: 8, ..LaneSettings::default() };
+    let lanes = Lanes::per_core().lanes(plan.lanes).driver(plan.driver).lane_settings(settings);
+    let mut lanes = lanes.spin_microseconds(spin).limits(limits);
     if let Some(cpus) = &plan.cpus {
         lanes = lanes.cpus(cpus.clone());
     }
