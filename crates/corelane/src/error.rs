@@ -82,7 +82,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Url { text, why } => {
-                write!(f, "{text:?} is not a URL like tcp://127.0.0.1:60007: {why}; write tcp://HOST:PORT or udp://HOST:PORT")
+                write!(f, "{text:?} is not the URL of a service: {why}; write tcp://HOST:PORT or udp://HOST:PORT")
             }
             Self::Host { host, why } => write!(f, "the host {host:?} is not known ({why}): check the name, or give an address"),
             Self::Transport { url, expected } => write!(f, "{url}: this service can only be served at {expected}://"),
