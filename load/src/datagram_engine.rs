@@ -252,9 +252,7 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
     }
 
     fn wind_up(&mut self, cx: &mut Cx<'_>) {
-        for intended in self.pacer.take_left(self.course.until()) {
-            self.course.not_sent(intended);
-        }
+        self.course.not_sent(self.pacer.take_left(), cx.now());
         if self.course.in_flight == 0 {
             self.course.over(cx.now(), self.open as u32, self.early.take());
         }

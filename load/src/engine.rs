@@ -319,9 +319,7 @@ impl<W: Workload> Engine<W> {
     // Ending.
 
     fn wind_up(&mut self, cx: &mut Cx<'_>) {
-        for intended in self.pacer.take_left(self.course.until()) {
-            self.course.not_sent(intended);
-        }
+        self.course.not_sent(self.pacer.take_left(), cx.now());
         let is_busy = self.by_connection() && self.opening + self.open > 0;
         if self.course.in_flight == 0 && !is_busy {
             self.course.over(cx.now(), self.open, self.early.take());
