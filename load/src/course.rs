@@ -283,6 +283,13 @@ impl Course {
         granted as usize
     }
 
+    /// Takes back what was granted with [`Course::take`] and could not be sent yet.
+    pub(crate) fn give_back(&mut self, intended: u64, count: usize) {
+        if intended >= self.from && self.left != u64::MAX {
+            self.left += count as u64;
+        }
+    }
+
     /// Whether all requests that were asked for are started.
     pub(crate) fn all_started(&self) -> bool {
         self.left == 0
