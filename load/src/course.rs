@@ -114,7 +114,7 @@ pub struct Course {
     opening: Errors,
     /// When the last request that counts was answered or given up.
     ended: u64,
-    /// When something was last answered, or the run began.
+    /// When something was last answered, or nothing was waited for.
     pub(crate) heard: u64,
     events: Sender<Event>,
     stop: Arc<AtomicBool>,

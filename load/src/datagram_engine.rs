@@ -254,8 +254,11 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
     /// With a number of requests to make and nobody who answers, the run would go on for as long as all of them are given up.
     fn despair(&mut self, cx: &mut Cx<'_>) {
         let patience = nanoseconds(self.course.plan.timeout).saturating_mul(2).saturating_add(10 * PAUSE);
+        if self.course.in_flight == 0 && !self.pacer.is_late(cx.now()) {
+            self.course.heard = cx.now();
+        }
         let is_running = self.course.phase == Phase::Running && self.course.ends_by_count();
-        if is_running && self.course.in_flight > 0 && cx.now().saturating_sub(self.course.heard) > patience {
+        if is_running && cx.now().saturating_sub(self.course.heard) > patience {
             self.early = Some(format!("nothing was answered for {:.1} s", patience as f64 / 1e9));
             self.course.give_up();
         }

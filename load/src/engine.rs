@@ -320,8 +320,15 @@ impl<W: Workload> Engine<W> {
     /// With a number of requests to make and nobody who answers, the run would never end by itself.
     fn despair(&mut self, cx: &mut Cx<'_>) {
         let patience = nanoseconds(self.course.plan.timeout).saturating_mul(2).saturating_add(10 * PAUSE);
-        let in_vain = self.course.in_flight > 0 || self.open == 0;
-        if self.course.ends_by_count() && in_vain && cx.now().saturating_sub(self.course.heard) > patience {
+        let waits = match self.course.plan.mode {
+            Mode::Open { .. } => self.pacer.is_late(cx.now()),
+            Mode::Connections { .. } => false,
+            _ => true,
+        };
+        if !waits && self.course.in_flight == 0 {
+            self.course.heard = cx.now();
+        }
+        if self.course.ends_by_count() && cx.now().saturating_sub(self.course.heard) > patience {
             self.early = Some(format!("nothing was answered for {:.1} s", patience as f64 / 1e9));
             self.course.give_up();
         }

@@ -63,6 +63,11 @@ impl Pacer {
         if self.free.is_empty() { u64::MAX } else { self.head.unwrap_or(u64::MAX) }
     }
 
+    /// Whether a request is due and has not gone, with or without room for it.
+    pub fn is_late(&self, now: u64) -> bool {
+        self.head.is_some_and(|head| head <= now)
+    }
+
     /// Whether all arrivals are taken.
     pub fn is_done(&self) -> bool {
         self.schedule.is_some() && self.head.is_none()
