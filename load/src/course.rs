@@ -114,7 +114,7 @@ pub struct Course {
     opening: Errors,
     /// When the last request that counts was answered or given up.
     ended: u64,
-    /// When something was last answered, or the run began.
+    /// When something was last answered, or nothing was waited for.
     pub(crate) heard: u64,
     events: Sender<Event>,
     stop: Arc<AtomicBool>,
@@ -219,24 +219,17 @@ impl Course {
 
     fn end_early(&mut self, now: u64) {
         self.until = self.until.min(now.max(self.from));
-        self.left = 0;
         self.phase = Phase::Ending;
     }
 
     /// Ends the run for this lane: nothing new is sent.
     pub(crate) fn give_up(&mut self) {
-        self.left = 0;
         self.phase = Phase::Ending;
     }
 
     /// Whether a number of requests, and no time, ends the run.
     pub(crate) fn ends_by_count(&self) -> bool {
         matches!(self.plan.extent, Extent::Requests(_))
-    }
-
-    /// The end of the window; `u64::MAX` if it is not known.
-    pub(crate) fn until(&self) -> u64 {
-        self.until
     }
 
     /// The end of the present interval: the next whole second from the window's begin on.
@@ -290,6 +283,13 @@ impl Course {
         granted as usize
     }
 
+    /// Takes back what was granted with [`Course::take`] and could not be sent yet.
+    pub(crate) fn give_back(&mut self, intended: u64, count: usize) {
+        if intended >= self.from && self.left != u64::MAX {
+            self.left += count as u64;
+        }
+    }
+
     /// Whether all requests that were asked for are started.
     pub(crate) fn all_started(&self) -> bool {
         self.left == 0
@@ -312,11 +312,13 @@ impl Course {
         }
     }
 
-    /// Counts a request of an open loop that was due in the window and never sent.
-    pub(crate) fn not_sent(&mut self, intended: u64) {
-        if self.counts(intended, u64::MAX) {
-            self.current.offered += 1;
-        }
+    /// Counts requests of an open loop that were due in the window and never sent: of these arrivals, as many as were still to be made.
+    /// Arrivals have no end of their own, so they are asked for no further than `now`.
+    pub(crate) fn not_sent(&mut self, arrivals: impl Iterator<Item = u64>, now: u64) {
+        let until = self.until.min(now);
+        let due = arrivals.take_while(|&intended| intended < until).filter(|&intended| intended >= self.from);
+        let count = due.take(usize::try_from(self.left).unwrap_or(usize::MAX)).count() as u64;
+        self.current.offered += count;
     }
 
     /// Counts requests as answered.

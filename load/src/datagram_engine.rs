@@ -32,8 +32,8 @@ pub struct DatagramEngine<W: DatagramWorkload> {
     /// Something was answered at some time.
     was_answered: bool,
     begun: bool,
-    /// Places with requests for which the lane had no memory.
-    owing: Vec<(usize, usize)>,
+    /// Places with requests for which the lane had no memory, when these were to start, and how many.
+    owing: Vec<(usize, u64, usize)>,
     scan_at: u64,
     early: Option<String>,
 }
@@ -115,11 +115,14 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
         if !std::mem::replace(&mut self.begun, true) {
             self.pacer.start(self.course.start);
             (0..self.places.len()).for_each(|index| match self.course.plan.mode {
-                Mode::Closed => self.request_on(cx, index, self.depth()),
+                Mode::Closed => self.request_on(cx, index, cx.now(), self.depth()),
                 _ => self.pacer.has_room(index as u32, cx.now()),
             });
         }
-        std::mem::take(&mut self.owing).into_iter().for_each(|(index, count)| self.request_on(cx, index, count));
+        for (index, intended, count) in std::mem::take(&mut self.owing) {
+            self.request_on(cx, index, intended, count);
+            self.has_room(cx, index);
+        }
         self.pace(cx);
         if self.pacer.is_done() {
             self.course.give_up();
@@ -132,7 +135,7 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
             if self.course.all_started() {
                 return;
             }
-            let Some((intended, could, index)) = self.pacer.take_due(now) else { return };
+            let Some((intended, could, index)) = self.pacer.take_due(now, |_| true) else { return };
             if self.course.take(intended, 1) == 0 {
                 return;
             }
@@ -143,7 +146,8 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
     }
 
     fn has_room(&mut self, cx: &mut Cx<'_>, index: usize) {
-        if self.places[index].flights.len() < self.depth() {
+        let owed: usize = self.owing.iter().filter(|owed| owed.0 == index).map(|owed| owed.2).sum();
+        if self.places[index].flights.len() + owed < self.depth() {
             self.pacer.has_room(index as u32, cx.now());
         }
         if self.pacer.next_due() <= cx.now() {
@@ -151,9 +155,15 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
         }
     }
 
-    fn request_on(&mut self, cx: &mut Cx<'_>, index: usize, count: usize) {
-        let granted = self.course.take(cx.now(), count);
-        self.send(cx, index, Flight { intended: cx.now(), sent: cx.now() }, granted, None);
+    fn request_on(&mut self, cx: &mut Cx<'_>, index: usize, intended: u64, count: usize) {
+        let granted = self.course.take(intended, count);
+        self.send(cx, index, Flight { intended, sent: cx.now() }, granted, None);
+    }
+
+    /// Requests that were granted and cannot go now.
+    fn owe(&mut self, index: usize, intended: u64, count: usize) {
+        self.course.give_back(intended, count);
+        self.owing.push((index, intended, count));
     }
 
     /// Sends `count` requests of a place: into `replies` if this call is for its socket.
@@ -163,7 +173,7 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
         let (mut left, mut replies) = (count, replies);
         while left > 0 {
             let train = left.min(longest);
-            let Some(requests) = self.write(cx, index, train) else { return self.owing.push((index, left)) };
+            let Some(requests) = self.write(cx, index, train) else { return self.owe(index, flight.intended, left) };
             let place = &self.places[index];
             let Some(socket) = place.socket else { return };
             let output = match replies.as_deref_mut() {
@@ -172,7 +182,7 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
             };
             let Some(output) = output else { return };
             if !self.hand_over(output, requests) {
-                return self.owing.push((index, left));
+                return self.owe(index, flight.intended, left);
             }
             let place = &mut self.places[index];
             (0..train).for_each(|_| place.flights.push(flight));
@@ -244,17 +254,18 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
     /// With a number of requests to make and nobody who answers, the run would go on for as long as all of them are given up.
     fn despair(&mut self, cx: &mut Cx<'_>) {
         let patience = nanoseconds(self.course.plan.timeout).saturating_mul(2).saturating_add(10 * PAUSE);
+        if self.course.in_flight == 0 && !self.pacer.is_late(cx.now()) {
+            self.course.heard = cx.now();
+        }
         let is_running = self.course.phase == Phase::Running && self.course.ends_by_count();
-        if is_running && self.course.in_flight > 0 && cx.now().saturating_sub(self.course.heard) > patience {
+        if is_running && cx.now().saturating_sub(self.course.heard) > patience {
             self.early = Some(format!("nothing was answered for {:.1} s", patience as f64 / 1e9));
             self.course.give_up();
         }
     }
 
     fn wind_up(&mut self, cx: &mut Cx<'_>) {
-        for intended in self.pacer.take_left(self.course.until()) {
-            self.course.not_sent(intended);
-        }
+        self.course.not_sent(self.pacer.take_left(), cx.now());
         if self.course.in_flight == 0 {
             self.course.over(cx.now(), self.open as u32, self.early.take());
         }

@@ -43,8 +43,8 @@ pub struct Engine<W: Workload> {
     begun: bool,
     /// Places to be opened again, and when.
     again: VecDeque<(u64, u32)>,
-    /// Places with requests for which the lane had no memory.
-    owing: Vec<(u32, usize)>,
+    /// Places with requests for which the lane had no memory, when these were to start, and how many.
+    owing: Vec<(u32, u64, usize)>,
     scan_at: u64,
     scan_from: usize,
     early: Option<String>,
@@ -224,7 +224,10 @@ impl<W: Workload> Engine<W> {
             self.pacer.start(self.course.start);
             (0..self.places.len() as u32).for_each(|index| self.begin(cx, index));
         }
-        std::mem::take(&mut self.owing).into_iter().for_each(|(index, count)| self.request_on(cx, index, cx.now(), count));
+        for (index, intended, count) in std::mem::take(&mut self.owing) {
+            self.request_on(cx, index, intended, count);
+            self.has_room(cx, index);
+        }
         self.pace(cx);
         if self.pacer.is_done() {
             return self.course.give_up();
@@ -248,7 +251,7 @@ impl<W: Workload> Engine<W> {
             if self.course.all_started() {
                 return;
             }
-            let Some((intended, could, index)) = self.pacer.take_due(now) else { return };
+            let Some((intended, could, index)) = self.take_due(cx) else { return };
             if self.course.take(intended, 1) == 0 {
                 return;
             }
@@ -258,28 +261,28 @@ impl<W: Workload> Engine<W> {
                     self.places[index as usize].left = requests;
                     self.open_place(cx, index, intended);
                 }
-                _ => self.arrive(cx, index, intended),
+                _ => {
+                    self.send_on(cx, index, intended, 1);
+                    self.has_room(cx, index);
+                }
             }
         }
     }
 
-    fn arrive(&mut self, cx: &mut Cx<'_>, index: u32, intended: u64) {
-        let flight = Flight { intended, sent: cx.now() };
-        let place = &self.places[index as usize];
-        let output = place.id.filter(|_| place.is_open).and_then(|id| cx.connection(id));
-        let Some(output) = output else {
-            // Its connection is gone since it had room.
-            self.course.note(Kind::Closed, 1, intended, flight.sent);
-            return;
-        };
-        self.send(index, flight, 1, output);
-        self.has_room(cx, index);
+    /// The next arrival that is due, on a place that is still open since it had room (or has none yet, where each arrival is a connection).
+    fn take_due(&mut self, cx: &mut Cx<'_>) -> Option<(u64, u64, u32)> {
+        let (by_connection, places) = (self.by_connection(), &self.places);
+        self.pacer.take_due(cx.now(), |index| {
+            let place = &places[index as usize];
+            by_connection || place.is_open && place.id.is_some_and(|id| cx.connection(id).is_some())
+        })
     }
 
     /// Lets arrivals have the place if one more request may be in flight there.
     fn has_room(&mut self, cx: &mut Cx<'_>, index: u32) {
         let place = &self.places[index as usize];
-        if place.flights.len() < self.depth() && (place.is_open || self.by_connection()) {
+        let owed: usize = self.owing.iter().filter(|owed| owed.0 == index).map(|owed| owed.2).sum();
+        if place.flights.len() + owed < self.depth() && (place.is_open || self.by_connection()) {
             self.pacer.has_room(index, cx.now());
         }
         if self.pacer.next_due() <= cx.now() {
@@ -289,10 +292,17 @@ impl<W: Workload> Engine<W> {
 
     /// Sends `count` requests, or as many as there are still to be made, on a connection that is not the one of this call.
     fn request_on(&mut self, cx: &mut Cx<'_>, index: u32, intended: u64, count: usize) {
-        let place = &self.places[index as usize];
-        let Some(output) = place.id.filter(|_| place.is_open).and_then(|id| cx.connection(id)) else { return };
         let granted = self.course.take(intended, count);
-        self.send(index, Flight { intended, sent: intended }, granted, output);
+        self.send_on(cx, index, intended, granted);
+    }
+
+    /// Sends requests that were granted; they are given back if the connection is gone.
+    fn send_on(&mut self, cx: &mut Cx<'_>, index: u32, intended: u64, granted: usize) {
+        let (place, sent) = (&self.places[index as usize], cx.now());
+        match place.id.filter(|_| place.is_open).and_then(|id| cx.connection(id)) {
+            Some(output) => self.send(index, Flight { intended, sent }, granted, output),
+            None => self.course.give_back(intended, granted),
+        }
     }
 
     fn send(&mut self, index: u32, flight: Flight, count: usize, output: &mut Output) {
@@ -300,7 +310,8 @@ impl<W: Workload> Engine<W> {
         let Some(state) = place.state.as_mut().filter(|_| count > 0) else { return };
         let before = output.len();
         if !self.workload.request(state, place.flights.next_number(), count, output) {
-            return self.owing.push((index, count));
+            self.course.give_back(flight.intended, count);
+            return self.owing.push((index, flight.intended, count));
         }
         (0..count).for_each(|_| place.flights.push(flight));
         self.course.sent(flight, count as u64, (output.len() - before) as u64);
@@ -309,8 +320,15 @@ impl<W: Workload> Engine<W> {
     /// With a number of requests to make and nobody who answers, the run would never end by itself.
     fn despair(&mut self, cx: &mut Cx<'_>) {
         let patience = nanoseconds(self.course.plan.timeout).saturating_mul(2).saturating_add(10 * PAUSE);
-        let in_vain = self.course.in_flight > 0 || self.open == 0;
-        if self.course.ends_by_count() && in_vain && cx.now().saturating_sub(self.course.heard) > patience {
+        let waits = match self.course.plan.mode {
+            Mode::Open { .. } => self.pacer.is_late(cx.now()),
+            Mode::Connections { .. } => false,
+            _ => true,
+        };
+        if !waits && self.course.in_flight == 0 {
+            self.course.heard = cx.now();
+        }
+        if self.course.ends_by_count() && cx.now().saturating_sub(self.course.heard) > patience {
             self.early = Some(format!("nothing was answered for {:.1} s", patience as f64 / 1e9));
             self.course.give_up();
         }
@@ -319,9 +337,7 @@ impl<W: Workload> Engine<W> {
     // Ending.
 
     fn wind_up(&mut self, cx: &mut Cx<'_>) {
-        for intended in self.pacer.take_left(self.course.until()) {
-            self.course.not_sent(intended);
-        }
+        self.course.not_sent(self.pacer.take_left(), cx.now());
         let is_busy = self.by_connection() && self.opening + self.open > 0;
         if self.course.in_flight == 0 && !is_busy {
             self.course.over(cx.now(), self.open, self.early.take());

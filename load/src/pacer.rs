@@ -63,30 +63,44 @@ impl Pacer {
         if self.free.is_empty() { u64::MAX } else { self.head.unwrap_or(u64::MAX) }
     }
 
+    /// Whether a request is due and has not gone, with or without room for it.
+    pub fn is_late(&self, now: u64) -> bool {
+        self.head.is_some_and(|head| head <= now)
+    }
+
     /// Whether all arrivals are taken.
     pub fn is_done(&self) -> bool {
         self.schedule.is_some() && self.head.is_none()
     }
 
-    /// The next request if it is due and has a place: when it was to start, when it could have, and where it goes.
-    pub fn take_due(&mut self, now: u64) -> Option<(u64, u64, u32)> {
+    /// The next request if it is due and there is a place that it `can_use`: when it was to start, when it could have, and where it
+    /// goes. Places that cannot be used (their connection is lost) are passed over until they have room again.
+    pub fn take_due(&mut self, now: u64, mut can_use: impl FnMut(u32) -> bool) -> Option<(u64, u64, u32)> {
         let intended = self.head.filter(|&at| at <= now)?;
-        let place = self.free.pop_front()?;
-        self.is_free[place as usize] = false;
-        self.head = self.schedule.as_mut().and_then(Iterator::next);
-        Some((intended, intended.max(self.room_since), place))
+        while let Some(place) = self.free.pop_front() {
+            self.is_free[place as usize] = false;
+            if can_use(place) {
+                self.head = self.schedule.as_mut().and_then(Iterator::next);
+                return Some((intended, intended.max(self.room_since), place));
+            }
+        }
+        None
     }
 
-    /// What was to start before `until` and is still here; nothing is due afterwards.
-    pub fn take_left(&mut self, until: u64) -> impl Iterator<Item = u64> + use<> {
+    /// All arrivals that are still here, perhaps without end; nothing is due afterwards.
+    pub fn take_left(&mut self) -> impl Iterator<Item = u64> + use<> {
         let schedule = self.schedule.take().into_iter().flatten();
-        self.head.take().into_iter().chain(schedule).take_while(move |&at| at < until)
+        self.head.take().into_iter().chain(schedule)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn all(_: u32) -> bool {
+        true
+    }
 
     fn pacer() -> Pacer {
         let mut plan = Plan::new("echo", "tcp://127.0.0.1:7", "127.0.0.1:7".parse().unwrap());
@@ -103,21 +117,32 @@ mod tests {
         pacer.has_room(0, 5);
         pacer.has_room(1, 6);
         pacer.has_room(1, 7);
-        assert_eq!((pacer.next_due(), pacer.take_due(999_999)), (1_000_000, None));
-        assert_eq!(pacer.take_due(1_000_000), Some((1_000_000, 1_000_000, 0)));
-        assert_eq!(pacer.take_due(1_000_000), None);
-        assert_eq!(pacer.take_due(2_500_000), Some((2_000_000, 2_000_000, 1)));
+        assert_eq!((pacer.next_due(), pacer.take_due(999_999, all)), (1_000_000, None));
+        assert_eq!(pacer.take_due(1_000_000, all), Some((1_000_000, 1_000_000, 0)));
+        assert_eq!(pacer.take_due(1_000_000, all), None);
+        assert_eq!(pacer.take_due(2_500_000, all), Some((2_000_000, 2_000_000, 1)));
         assert_eq!(pacer.next_due(), u64::MAX);
+    }
+
+    #[test]
+    fn a_place_that_cannot_be_used_costs_no_request() {
+        let mut pacer = pacer();
+        pacer.has_room(0, 5);
+        assert_eq!(pacer.take_due(1_000_000, |_| false), None);
+        assert_eq!((pacer.next_due(), pacer.take_due(1_000_000, all)), (u64::MAX, None));
+        pacer.has_room(0, 1_200_000);
+        pacer.has_room(1, 1_200_000);
+        assert_eq!(pacer.take_due(1_300_000, |place| place == 1), Some((1_000_000, 1_200_000, 1)));
     }
 
     #[test]
     fn a_request_that_waited_for_room_is_not_the_generators_delay() {
         let mut pacer = pacer();
-        assert_eq!(pacer.take_due(9_000_000), None);
+        assert_eq!(pacer.take_due(9_000_000, all), None);
         pacer.has_room(0, 5_000_000);
-        assert_eq!(pacer.take_due(5_100_000), Some((1_000_000, 5_000_000, 0)));
-        let left: Vec<u64> = pacer.take_left(4_000_001).collect();
+        assert_eq!(pacer.take_due(5_100_000, all), Some((1_000_000, 5_000_000, 0)));
+        let left: Vec<u64> = pacer.take_left().take(3).collect();
         assert_eq!(left, [2_000_000, 3_000_000, 4_000_000]);
-        assert_eq!((pacer.next_due(), pacer.take_left(u64::MAX).count()), (u64::MAX, 0));
+        assert_eq!((pacer.next_due(), pacer.take_left().count()), (u64::MAX, 0));
     }
 }
