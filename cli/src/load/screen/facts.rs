@@ -29,8 +29,11 @@ pub fn left(progress: &Progress) -> Option<String> {
 /// The rate of the last second, on the average, and as asked for.
 pub fn rates(progress: &Progress) -> Vec<Field> {
     let now = progress.series.last().map(|second| format!("{} now", rate(second.requests_per_second)));
-    let mean = progress.requests as f64 / progress.elapsed_s;
-    let mean = (progress.elapsed_s > 0.0).then(|| format!("{} mean", rate(mean)));
+    // Whole seconds only: the one that goes on is not told yet.
+    let measured = || progress.series.iter().filter(|second| second.at_s >= 0.0);
+    let length: f64 = measured().map(|second| second.length_s).sum();
+    let requests: f64 = measured().map(|second| second.requests_per_second * second.length_s).sum();
+    let mean = (length > 0.0).then(|| format!("{} mean", rate(requests / length)));
     let offered = progress.rate.map(|offered| format!("{} offered", rate(offered)));
     or_nothing([now, mean, offered].into_iter().flatten().map(Field::plain).collect())
 }
