@@ -222,7 +222,8 @@ mod tests {
         let figures =
             [("a<b", odd), ("latency_us.50", odd), ("latency_us.99", spread(f64::NAN)), ("latency_us.max", spread(0.0))];
         let figures = figures.map(|(name, spread)| (name.to_owned(), spread)).into();
-        let text = repeated(&Repeated { figures, runs: vec![run(f64::NAN, 0.0)] }).into_string();
+        let odd = Repeated { figures, runs: vec![run(f64::NAN, 0.0)] };
+        let text = repeated(&odd).into_string() + &table_of_runs(&odd).into_string();
         assert!(!text.contains("NaN") && !text.contains(">inf") && !text.contains("a<b"));
         assert!(text.contains("a&lt;b"));
     }
