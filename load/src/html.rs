@@ -33,10 +33,14 @@ pub fn page(report: &Report) -> String {
     let body = html! {
         header { h1 { (title) } (summary::what(report)) }
         (summary::verdict(report.believable, &[("", report)]))
-        section { h2 { "Key figures" @if report.repeated.is_some() { ", medians of the runs" } } (summary::figures(report)) }
+        section { h2 { "Key figures" @if report.repeated.is_some() { ": medians of the runs, errors of all" } } (summary::key_figures(report)) }
         @if let Some(repeated) = &report.repeated { (spread::repeated(repeated)) }
         section { h2 { "Curves" } (curves(report)) }
-        section { h2 { "All figures" } (tables::all(report)) }
+        section {
+            h2 { "All figures" }
+            (tables::all(report))
+            @if let Some(repeated) = &report.repeated { (spread::table_of_runs(repeated)) }
+        }
     };
     document(&title, &body, report)
 }
@@ -69,7 +73,7 @@ pub fn paired_page(paired: &Paired) -> String {
         @for (side, report, _) in sides {
             section {
                 h2 { (side) ": " (report.target) }
-                (summary::figures(report))
+                (summary::key_figures(report))
                 (tables::all(report))
             }
         }
@@ -78,7 +82,8 @@ pub fn paired_page(paired: &Paired) -> String {
 }
 
 fn curves(report: &Report) -> Markup {
-    let latency = Curve::latency(report, tables::latency(report), Ink::First);
+    let median = if report.repeated.is_some() { ", median run" } else { "" };
+    let latency = Curve::latency(report, format!("{}{median}", tables::latency(report)), Ink::First);
     let service = Curve::service(report, "service time, from send", Ink::Second);
     let percentiles: Vec<Curve> = [latency].into_iter().chain(service).collect();
     html! {

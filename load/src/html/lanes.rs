@@ -2,9 +2,9 @@
 
 use super::axis::Axis;
 use super::ink::Ink;
-use super::number;
 use super::plot::{self, Key, Mark, Plot, Points};
 use crate::report::{Lane, Report};
+use crate::text::figures::{number, percent};
 use maud::{Markup, html};
 
 /// Most lanes that are drawn; the table has them all.
@@ -30,7 +30,7 @@ fn requests(lanes: &[Lane]) -> Markup {
     let counts = || lanes.iter().map(|lane| lane.requests as f64);
     let mean = counts().sum::<f64>() / lanes.len() as f64;
     let (least, greatest) = (counts().fold(f64::INFINITY, f64::min), counts().fold(0.0, f64::max));
-    let figures = [least, greatest, mean].map(number::figure);
+    let figures = [least, greatest, mean].map(number);
     let plot = Plot {
         says: format!("Requests of each lane: from {} to {}, {} on average.", figures[0], figures[1], figures[2]),
         height: 300,
@@ -47,22 +47,22 @@ fn requests(lanes: &[Lane]) -> Markup {
 
 fn time(lanes: &[Lane]) -> Markup {
     let greatest = |of: fn(&Lane) -> f64| lanes.iter().map(of).filter(|share| share.is_finite()).fold(0.0, f64::max);
-    let percent = |aside, of: fn(&Lane) -> f64| values(lanes, aside, |lane| of(lane) * 100.0);
+    let of_a_hundred = |aside, of: fn(&Lane) -> f64| values(lanes, aside, |lane| of(lane) * 100.0);
     let marks = vec![
-        Mark::Bars(Ink::First, 0.3, percent(-0.17, |lane| lane.cpu_used)),
-        Mark::Bars(Ink::Second, 0.3, percent(0.17, |lane| lane.busy)),
+        Mark::Bars(Ink::First, 0.3, of_a_hundred(-0.17, |lane| lane.cpu_used)),
+        Mark::Bars(Ink::Second, 0.3, of_a_hundred(0.17, |lane| lane.busy)),
     ];
-    let (used, busy) = (number::percent(greatest(|lane| lane.cpu_used)), number::percent(greatest(|lane| lane.busy)));
+    let (used, busy) = (percent(greatest(|lane| lane.cpu_used)), percent(greatest(|lane| lane.busy)));
     let plot = Plot {
-        says: format!("CPU used by each lane, at most {used}, and time in which it had work, at most {busy}."),
+        says: format!("CPU used by each lane, at most {used}, and what it used for work, at most {busy}."),
         height: 300,
         x: Axis::numbered(lanes.len()),
         y: Axis::linear(0.0, (greatest(|lane| lane.cpu_used.max(lane.busy)) * 103.0).clamp(103.0, 1e6)).with_unit(" %"),
         marks,
     };
     html! {
-        h4 { "time of each lane, in percent of a CPU" }
-        (plot::legend(&[(Key::Area, Ink::First, "left: CPU used"), (Key::Area, Ink::Second, "right: had work")]))
+        h4 { "CPU of each lane" }
+        (plot::legend(&[(Key::Area, Ink::First, "left: used"), (Key::Area, Ink::Second, "right: used for work")]))
         (plot.image())
     }
 }
@@ -93,7 +93,7 @@ mod tests {
         let text = text(vec![lane(0, 100), lane(1, 300)]);
         assert_eq!(bars(&text), 6);
         assert!(text.contains("from 100 to 300, 200 on average"));
-        assert!(text.contains("at most 50 %") && text.contains("at most 40 %"));
+        assert!(text.contains("at most 50.0 %") && text.contains("at most 40.0 %"));
     }
 
     #[test]

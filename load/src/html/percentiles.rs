@@ -4,6 +4,7 @@ use super::axis::Axis;
 use super::ink::Ink;
 use super::plot::{self, Key, MOST_POINTS, Mark, Plot};
 use crate::report::{Point, Quantiles, Report};
+use crate::text::figures::{number, rank};
 use maud::{Markup, html};
 
 /// A named curve.
@@ -76,7 +77,7 @@ fn drawn(curves: &[Curve], all: &[(f64, f64)], y: Axis) -> Plot {
 fn in_words(points: &[(f64, f64)]) -> String {
     let at = |percent: f64| points.iter().find(|point| point.0 >= percent).map(|point| (percent, point.1));
     let words = [50.0, 99.0, 99.9].into_iter().filter_map(at);
-    let words: Vec<_> = words.map(|(percent, us)| format!("{percent} % within {} µs", super::number::figure(us))).collect();
+    let words: Vec<_> = words.map(|(percent, us)| format!("{percent} % within {} µs", number(us))).collect();
     if words.is_empty() { "nothing".to_owned() } else { words.join(", ") }
 }
 
@@ -101,8 +102,8 @@ fn of_quantiles(quantiles: &Quantiles) -> plot::Points {
 }
 
 /// The quantiles that have a percentile for a name, in its order.
-pub fn by_percent(quantiles: &Quantiles) -> plot::Points {
-    let parsed = |(name, us): (&String, &f64)| Some((name.parse::<f64>().ok().filter(|percent| percent.is_finite())?, *us));
+fn by_percent(quantiles: &Quantiles) -> plot::Points {
+    let parsed = |(name, us): (&String, &f64)| Some((rank(name)?, *us));
     let mut points: plot::Points = quantiles.iter().filter_map(parsed).collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     points
@@ -149,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_curve_is_told_in_words() {
-        assert_eq!(in_words(&[(10.0, 1.0), (50.0, 2.0), (99.5, 1234.5)]), "50 % within 2 µs, 99 % within 1,235 µs");
+        assert_eq!(in_words(&[(10.0, 1.0), (50.0, 2.0), (99.5, 1234.6)]), "50 % within 2.00 µs, 99 % within 1,235 µs");
         assert_eq!(in_words(&[]), "nothing");
     }
 }

@@ -2,17 +2,13 @@
 
 use super::axis::Axis;
 use super::ink::Ink;
-use super::number;
 use super::plot::{self, Key, MOST_POINTS, Mark, Plot, Points};
 use crate::report::{Report, Second};
+use crate::text::figures::{number, quantile};
 use maud::{Markup, html};
 
 /// The quantiles that are drawn, and how.
-const QUANTILES: [(&str, &str, Ink); 3] =
-    [("50", "50 %", Ink::First), ("99", "99 %", Ink::Second), ("max", "greatest", Ink::Third)];
-
-/// Most runs whose curves are drawn.
-const MOST_RUNS: usize = 20;
+const QUANTILES: [(&str, Ink); 3] = [("50", Ink::First), ("99", Ink::Second), ("max", Ink::Third)];
 
 /// Neighbouring seconds that make one point.
 struct Span {
@@ -38,7 +34,7 @@ impl Span {
             rate: sum(|second| second.requests_per_second * second.length_s) / length,
             slowest: seconds.iter().map(|second| second.requests_per_second).fold(f64::INFINITY, f64::min),
             errors: sum(|second| second.errors.values().map(|count| *count as f64).sum()) / length,
-            latency: QUANTILES.map(|(name, ..)| greatest(name)),
+            latency: QUANTILES.map(|(name, _)| greatest(name)),
         }
     }
 
@@ -57,47 +53,34 @@ fn spans(series: &[Second]) -> Vec<Span> {
 /// What all panels share.
 struct Panels<'a> {
     report: &'a Report,
-    /// The run, or each of many.
-    runs: Vec<Vec<Span>>,
+    spans: Vec<Span>,
     x: Axis,
 }
 
-/// The figure; a sentence where no second was measured.
+/// The figure; a sentence where no second was measured. Of several runs it is the median one that has seconds.
 pub fn figure(report: &Report) -> Markup {
-    let series = series(report);
     html! {
         figure {
-            h3 { "Over time" }
-            @if let Some(panels) = Panels::new(report, &series) { (panels.markup(series.iter().map(|series| series.len()).max())) }
-            @else { p.none { "No second was measured." } }
+            h3 { "Over time" @if report.repeated.is_some() { ", in the median run" } }
+            @if let Some(panels) = Panels::new(report) { (panels.markup()) } @else { p.none { "No second was measured." } }
         }
     }
 }
 
-/// The seconds of the run, or of each of its runs.
-fn series(report: &Report) -> Vec<&[Second]> {
-    if report.series.is_empty() {
-        let runs = report.repeated.iter().flat_map(|repeated| &repeated.runs).take(MOST_RUNS);
-        runs.map(|run| run.series.as_slice()).filter(|series| !series.is_empty()).collect()
-    } else {
-        vec![&report.series]
-    }
-}
-
 impl<'a> Panels<'a> {
-    fn new(report: &'a Report, series: &[&[Second]]) -> Option<Self> {
-        let runs: Vec<_> = series.iter().map(|series| spans(series)).collect();
-        let all = || runs.iter().flatten().filter(|span| span.from.is_finite() && span.seconds.is_finite());
+    fn new(report: &'a Report) -> Option<Self> {
+        let spans = spans(&report.series);
+        let all = || spans.iter().filter(|span| span.from.is_finite() && span.seconds.is_finite());
         let from = all().map(|span| span.from).reduce(f64::min)?;
         let to = all().map(|span| span.from + span.seconds).fold(from, f64::max);
-        Some(Self { report, x: Axis::linear(from, to), runs })
+        Some(Self { report, x: Axis::linear(from, to), spans })
     }
 
-    fn markup(&self, seconds: Option<usize>) -> Markup {
-        let every = seconds.unwrap_or(0).div_ceil(MOST_POINTS - 1);
+    fn markup(&self) -> Markup {
+        let every = self.report.series.len().div_ceil(MOST_POINTS - 1);
         html! {
             (self.rate())
-            @if self.runs.len() == 1 { (self.errors()) }
+            (self.errors())
             (self.latency())
             p.axis.below { "seconds since measuring began" }
             @if every > 1 {
@@ -106,52 +89,44 @@ impl<'a> Panels<'a> {
         }
     }
 
-    /// The only run, if there is one.
-    fn single(&self) -> Option<&[Span]> {
-        if let [run] = self.runs.as_slice() { Some(run) } else { None }
-    }
-
     fn rate(&self) -> Markup {
-        let asked = self.report.settings.rate.filter(|_| self.report.settings.mode == "open");
-        let slowest = self.single().filter(|spans| spans.iter().any(|span| span.slowest < span.rate));
-        let mut marks = self.lines(|span| span.rate, Ink::First);
-        marks.extend(slowest.map(|spans| Mark::Line(Ink::Third, curve(spans, |span| span.slowest))));
-        marks.extend(asked.filter(|rate| rate.is_finite()).map(|rate| Mark::Level(Ink::Second, rate)));
-        let rates = self.runs.iter().flatten().map(|span| span.rate).chain(asked);
-        let mut keys = vec![self.key("answered")];
-        keys.extend(slowest.map(|_| (Key::Line, Ink::Third, "slowest second")));
+        let asked = self.report.settings.rate.filter(|rate| self.report.settings.mode == "open" && rate.is_finite());
+        let differs = self.spans.iter().any(|span| span.slowest < span.rate);
+        let mut marks = vec![self.line(Ink::First, |span| span.rate)];
+        marks.extend(differs.then(|| self.line(Ink::Third, |span| span.slowest)));
+        marks.extend(asked.map(|rate| Mark::Level(Ink::Second, rate)));
+        let mut keys = vec![(Key::Line, Ink::First, "answered")];
+        keys.extend(differs.then_some((Key::Line, Ink::Third, "slowest second")));
         keys.extend(asked.map(|_| (Key::Line, Ink::Second, "asked for")));
         keys.extend(self.warms_up().then_some((Key::Area, Ink::Shade, "warm-up")));
         let says = format!("Requests answered per second over time: {}.", self.range(|span| span.rate));
+        let rates = self.spans.iter().map(|span| span.rate).chain(asked);
         self.panel("requests per second", &keys, Axis::from_zero(rates), says, marks)
     }
 
     fn errors(&self) -> Markup {
-        let spans = self.single().unwrap_or_default();
-        if spans.iter().all(|span| span.errors == 0.0) {
+        if !self.spans.iter().any(|span| span.errors > 0.0) {
             return html! { p.none { "No errors in any second." } };
         }
-        let width = spans.iter().map(|span| span.seconds).fold(0.0, f64::max);
-        let y = Axis::from_zero(spans.iter().map(|span| span.errors));
+        let width = self.spans.iter().map(|span| span.seconds).fold(0.0, f64::max);
+        let y = Axis::from_zero(self.spans.iter().map(|span| span.errors));
         let says = format!("Errors per second over time: {}.", self.range(|span| span.errors));
-        let marks = vec![Mark::Bars(Ink::Bad, width, curve(spans, |span| span.errors))];
+        let marks = vec![Mark::Bars(Ink::Bad, width, self.points(|span| span.errors))];
         self.panel("errors per second", &[(Key::Area, Ink::Bad, "errors of all kinds")], y, says, marks)
     }
 
     fn latency(&self) -> Markup {
-        let shown = if self.single().is_some() { 0..3 } else { 1..2 };
-        let values = self.runs.iter().flatten().flat_map(|span| span.latency[shown.clone()].iter().copied());
-        let y = Axis::fitting(values.clone());
-        if !values.into_iter().any(f64::is_finite) {
+        let values = || self.spans.iter().flat_map(|span| span.latency);
+        if !values().any(f64::is_finite) {
             return html! { p.none { "Nothing was answered, so there are no latencies." } };
         }
-        let marks = shown.clone().flat_map(|index| self.lines(move |span| span.latency[index], QUANTILES[index].2)).collect();
-        let keys: Vec<_> = match self.single() {
-            Some(_) => QUANTILES.iter().map(|(_, name, ink)| (Key::Line, *ink, *name)).collect(),
-            None => vec![self.key("99 %")],
-        };
+        let y = Axis::fitting(values());
+        let lines = QUANTILES.iter().enumerate();
+        let marks = lines.map(|(index, (_, ink))| self.line(*ink, |span| span.latency[index])).collect();
+        let names = QUANTILES.map(|(name, _)| quantile(name));
+        let keys: Vec<_> = QUANTILES.iter().zip(&names).map(|((_, ink), name)| (Key::Line, *ink, name.as_str())).collect();
         let title = if y.is_logarithmic() { "latency in microseconds, logarithmic" } else { "latency in microseconds" };
-        let says = format!("Latency over time. 99 %: {} µs.", self.range(|span| span.latency[1]));
+        let says = format!("Latency over time; p99 {} µs.", self.range(|span| span.latency[1]));
         self.panel(title, &keys, y, says, marks)
     }
 
@@ -168,32 +143,26 @@ impl<'a> Panels<'a> {
         }
     }
 
-    /// One curve, or a faint one of each run.
-    fn lines(&self, value: impl Fn(&Span) -> f64, ink: Ink) -> Vec<Mark> {
-        let ink = if self.single().is_some() { ink } else { Ink::Faint };
-        self.runs.iter().map(|spans| Mark::Line(ink, curve(spans, &value))).collect()
+    fn line(&self, ink: Ink, value: impl Fn(&Span) -> f64) -> Mark {
+        Mark::Line(ink, self.points(value))
     }
 
-    fn key(&self, name: &'static str) -> (Key, Ink, &'static str) {
-        if self.single().is_some() { (Key::Line, Ink::First, name) } else { (Key::Line, Ink::Faint, "each run") }
+    fn points(&self, value: impl Fn(&Span) -> f64) -> Points {
+        self.spans.iter().map(|span| (span.middle(), value(span))).collect()
     }
 
     fn warms_up(&self) -> bool {
-        self.runs.iter().flatten().any(|span| span.from < 0.0)
+        self.spans.iter().any(|span| span.from < 0.0)
     }
 
     /// From the least to the greatest outside of the warm-up, in words.
     fn range(&self, value: fn(&Span) -> f64) -> String {
-        let values = self.runs.iter().flatten().filter(|span| span.from >= 0.0).map(value);
+        let values = self.spans.iter().filter(|span| span.from >= 0.0).map(value);
         let values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
         let Some(least) = values.iter().copied().reduce(f64::min) else { return "nothing".to_owned() };
         let greatest = values.iter().copied().fold(least, f64::max);
-        format!("from {} to {}", number::figure(least), number::figure(greatest))
+        format!("from {} to {}", number(least), number(greatest))
     }
-}
-
-fn curve(spans: &[Span], value: impl Fn(&Span) -> f64) -> Points {
-    spans.iter().map(|span| (span.middle(), value(span))).collect()
 }
 
 #[cfg(test)]
@@ -248,15 +217,6 @@ mod tests {
         let rectangles = |ink: Ink| text.matches(&format!("fill=\"{}\" stroke=\"none\"", ink.attribute())).count();
         assert_eq!(rectangles(Ink::Shade), 3);
         assert!(rectangles(Ink::Bad) >= 1);
-        assert!(text.contains("Errors per second over time: from 0 to 7."));
-    }
-
-    #[test]
-    fn runs_are_curves_of_their_own() {
-        let run = report([second(0.0, 5.0), second(1.0, 6.0)].into_iter());
-        let repeated = crate::report::Repeated { runs: vec![run.clone(), run], ..Default::default() };
-        let text = figure(&Report { repeated: Some(repeated), ..Report::default() }).into_string();
-        assert!(text.contains("each run"));
-        assert!(text.matches(&format!("stroke=\"{}\"", Ink::Faint.attribute())).count() >= 4);
+        assert!(text.contains("Errors per second over time: from 0 to 7.00."));
     }
 }

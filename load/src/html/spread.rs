@@ -2,33 +2,40 @@
 
 use super::axis::Axis;
 use super::ink::Ink;
-use super::number;
 use super::plot::{self, Key, Mark, Plot};
 use super::tables::table;
 use crate::report::{Paired, Repeated, Report, Spread};
+use crate::text::figures::{count, number, ratio};
 use maud::{Markup, html};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// What is drawn first.
-const FOREMOST: [&str; 7] = [
+/// What is drawn, where it was measured; the table has all.
+const DRAWN: [&str; 9] = [
     "requests_per_second",
     "server_us_per_request",
     "latency_us.50",
     "latency_us.99",
     "latency_us.99.9",
+    "latency_us.max",
     "service_us.99",
+    "connect_us.99",
     "generator.us_per_request",
 ];
-
-/// Most figures that are drawn; the table has them all.
-const MOST_FIGURES: usize = 10;
 
 /// Most runs that are drawn.
 const MOST_RUNS: usize = 100;
 
 /// The axis of a figure reaches at least so far from its median, so that noise is not magnified.
 const LEAST_REACH: f64 = 0.02;
+
+/// Figures over several runs.
+struct Figures<'a> {
+    spreads: &'a BTreeMap<String, Spread>,
+    print: fn(f64) -> String,
+    /// A value that all are compared with.
+    level: Option<f64>,
+}
 
 /// The figures of several runs.
 pub fn repeated(repeated: &Repeated) -> Markup {
@@ -39,25 +46,34 @@ pub fn repeated(repeated: &Repeated) -> Markup {
             h2 { "Spread over " (repeated.runs.len()) " runs" }
             p.remark { "From the first run at the top to the last at the bottom of each row." }
             (legend("run"))
-            (rows(&repeated.figures, value, None))
-            (table_of("Figures over the runs", &repeated.figures))
+            (of_runs(repeated).rows(value))
         }
     }
+}
+
+/// All figures of several runs.
+pub fn table_of_runs(repeated: &Repeated) -> Markup {
+    of_runs(repeated).table("Figures over the runs")
+}
+
+fn of_runs(repeated: &Repeated) -> Figures<'_> {
+    Figures { spreads: &repeated.figures, print: number, level: None }
 }
 
 /// The ratios of two targets, round by round.
 pub fn ratios(paired: &Paired) -> Markup {
     let side = |report: &Report| values(report.repeated.as_ref().map_or(&[], |repeated| &repeated.runs));
     let (a, b) = (side(&paired.a), side(&paired.b));
-    let ratio = |(a, b): (&Value, &Value), name: &str| Some(figure(a, name)? / figure(b, name)?);
-    let value = |name: &str| a.iter().zip(&b).map(|pair| ratio(pair, name)).collect();
+    let of_round = |(a, b): (&Value, &Value), name: &str| Some(figure(a, name)? / figure(b, name)?);
+    let value = |name: &str| a.iter().zip(&b).map(|round| of_round(round, name)).collect();
+    let figures = Figures { spreads: &paired.ratios, print: ratio, level: Some(1.0) };
     html! {
         section {
-            h2 { "Ratios A / B over " (paired.rounds) " rounds" }
+            h2 { "Ratios A / B over " (count(paired.rounds)) " rounds" }
             p.remark { "1 means that both are equal. From the first round at the top to the last at the bottom of each row." }
             (legend("round"))
-            (rows(&paired.ratios, value, Some(1.0)))
-            (table_of("Ratios A / B", &paired.ratios))
+            (figures.rows(value))
+            (figures.table("Ratios A / B"))
         }
     }
 }
@@ -83,68 +99,69 @@ fn figure(run: &Value, name: &str) -> Option<f64> {
     name.match_indices('.').find_map(|(dot, _)| figure(run.get(&name[..dot])?, &name[dot + 1..]))
 }
 
-/// The figures to draw, the most telling first.
-fn chosen(figures: &BTreeMap<String, Spread>) -> Vec<(&str, &Spread)> {
-    let rank = |name: &str| FOREMOST.iter().position(|foremost| *foremost == name).unwrap_or(FOREMOST.len());
-    let mut chosen: Vec<_> = figures.iter().map(|(name, spread)| (name.as_str(), spread)).collect();
-    chosen.retain(|(_, spread)| spread.median.is_finite());
-    chosen.sort_by_key(|(name, _)| rank(name));
-    chosen.truncate(MOST_FIGURES);
-    chosen
-}
-
-fn rows(figures: &BTreeMap<String, Spread>, values: impl Fn(&str) -> Vec<Option<f64>>, level: Option<f64>) -> Markup {
-    let chosen = chosen(figures);
-    html! {
-        @if chosen.is_empty() { p.none { "There are no figures to compare." } }
-        ul.rows {
-            @for (name, spread) in chosen {
-                li {
-                    p.row {
-                        b { (name) } " " (number::figure(spread.median))
-                        span.quiet { " (" (number::figure(spread.low)) " to " (number::figure(spread.high)) ")" }
+impl Figures<'_> {
+    fn rows(&self, values: impl Fn(&str) -> Vec<Option<f64>>) -> Markup {
+        let measured = |name: &&'static str| Some((*name, self.spreads.get(*name)?));
+        let drawn = DRAWN.iter().filter_map(measured).filter(|(_, spread)| spread.median.is_finite());
+        html! {
+            @if self.spreads.is_empty() { p.none { "There are no figures to compare." } }
+            ul.rows {
+                @for (name, spread) in drawn {
+                    li {
+                        p.row {
+                            b { (name) } " " ((self.print)(spread.median))
+                            span.quiet { " (" (self.interval(spread)) ")" }
+                        }
+                        (self.row(name, spread, &values(name)).image())
                     }
-                    (row(name, spread, &values(name), level).image())
                 }
             }
         }
     }
-}
 
-fn row(name: &str, spread: &Spread, values: &[Option<f64>], level: Option<f64>) -> Plot {
-    let finite = |value: &f64| value.is_finite();
-    let reach = spread.median.abs() * LEAST_REACH;
-    let ends = [spread.least, spread.greatest, spread.low, spread.high, spread.median - reach, spread.median + reach];
-    let all: Vec<f64> = ends.into_iter().chain(level).chain(values.iter().copied().flatten()).filter(finite).collect();
-    let (least, greatest) =
-        (all.iter().copied().fold(spread.median, f64::min), all.iter().copied().fold(spread.median, f64::max));
-    let margin = (greatest - least) * 0.05;
-    let height = |index: usize| 1.0 - (index as f64 + 0.5) / values.len() as f64;
-    let points = values.iter().enumerate().filter_map(|(index, value)| Some(((*value)?, height(index)))).collect();
-    let mut marks = Vec::new();
-    if spread.low.is_finite() && spread.high.is_finite() {
-        marks.push(Mark::Band(Ink::Shade, spread.low, spread.high));
+    fn interval(&self, spread: &Spread) -> String {
+        format!("{} to {}", (self.print)(spread.low), (self.print)(spread.high))
     }
-    marks.extend(level.map(|level| Mark::Upright(Ink::Axis, level)));
-    marks.extend([Mark::Upright(Ink::Second, spread.median), Mark::Points(Ink::First, points)]);
-    let [median, low, high, least_text, greatest_text] =
-        [spread.median, spread.low, spread.high, spread.least, spread.greatest].map(number::figure);
-    Plot {
-        says: format!("{name}: median {median}, interval {low} to {high}, all from {least_text} to {greatest_text}."),
-        height: 170,
-        x: Axis::linear(least - margin, greatest + margin),
-        y: Axis::unmarked(),
-        marks,
-    }
-}
 
-fn table_of(caption: &str, figures: &BTreeMap<String, Spread>) -> Markup {
-    let row = |(name, spread): (&String, &Spread)| {
-        let interval = format!("{} to {}", number::figure(spread.low), number::figure(spread.high));
-        let [median, least, greatest] = [spread.median, spread.least, spread.greatest].map(number::figure);
-        (name.clone(), vec![median, interval, least, greatest])
-    };
-    table(caption, &["figure", "median", "90 % interval", "least", "greatest"], figures.iter().map(row))
+    fn row(&self, name: &str, spread: &Spread, values: &[Option<f64>]) -> Plot {
+        let [median, least, greatest] = [spread.median, spread.least, spread.greatest].map(self.print);
+        let interval = self.interval(spread);
+        Plot {
+            says: format!("{name}: median {median}, interval {interval}, all from {least} to {greatest}."),
+            height: 170,
+            x: self.axis(spread, values),
+            y: Axis::unmarked(),
+            marks: self.marks(spread, values),
+        }
+    }
+
+    fn axis(&self, spread: &Spread, values: &[Option<f64>]) -> Axis {
+        let Spread { median, least, greatest, low, high } = *spread;
+        let reach = median.abs() * LEAST_REACH;
+        let ends = [least, greatest, low, high, median - reach, median + reach].into_iter().chain(self.level);
+        let all = ends.chain(values.iter().copied().flatten()).filter(|value| value.is_finite());
+        let (from, to) = all.fold((median, median), |(from, to), value| (from.min(value), to.max(value)));
+        let margin = (to - from) * 0.05;
+        Axis::linear(from - margin, to + margin)
+    }
+
+    fn marks(&self, spread: &Spread, values: &[Option<f64>]) -> Vec<Mark> {
+        let height = |index: usize| 1.0 - (index as f64 + 0.5) / values.len() as f64;
+        let points = values.iter().enumerate().filter_map(|(index, value)| Some(((*value)?, height(index)))).collect();
+        let is_known = spread.low.is_finite() && spread.high.is_finite();
+        let interval = is_known.then_some(Mark::Band(Ink::Shade, spread.low, spread.high));
+        let level = self.level.map(|level| Mark::Upright(Ink::Axis, level));
+        let median = [Mark::Upright(Ink::Second, spread.median), Mark::Points(Ink::First, points)];
+        interval.into_iter().chain(level).chain(median).collect()
+    }
+
+    fn table(&self, caption: &str) -> Markup {
+        let row = |(name, spread): (&String, &Spread)| {
+            let [median, least, greatest] = [spread.median, spread.least, spread.greatest].map(self.print);
+            (name.clone(), vec![median, self.interval(spread), least, greatest])
+        };
+        table(caption, &["figure", "median", "90 % interval", "least", "greatest"], self.spreads.iter().map(row))
+    }
 }
 
 #[cfg(test)]
@@ -202,8 +219,11 @@ mod tests {
     fn nothing_and_nonsense_are_fine() {
         assert!(repeated(&Repeated::default()).into_string().contains("no figures to compare"));
         let odd = Spread { median: 1.0, least: f64::NAN, greatest: f64::INFINITY, low: f64::NAN, high: 0.0 };
-        let figures = [("a<b".to_owned(), odd), ("c".to_owned(), spread(f64::NAN)), ("d".to_owned(), spread(0.0))].into();
-        let text = repeated(&Repeated { figures, runs: vec![run(f64::NAN, 0.0)] }).into_string();
+        let figures =
+            [("a<b", odd), ("latency_us.50", odd), ("latency_us.99", spread(f64::NAN)), ("latency_us.max", spread(0.0))];
+        let figures = figures.map(|(name, spread)| (name.to_owned(), spread)).into();
+        let odd = Repeated { figures, runs: vec![run(f64::NAN, 0.0)] };
+        let text = repeated(&odd).into_string() + &table_of_runs(&odd).into_string();
         assert!(!text.contains("NaN") && !text.contains(">inf") && !text.contains("a<b"));
         assert!(text.contains("a&lt;b"));
     }

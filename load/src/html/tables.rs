@@ -1,10 +1,9 @@
 //! All figures of a report in tables.
 
-use super::number::{self, bytes, figure, grouped, measured, percent};
-use super::percentiles::by_percent;
+use super::number::measured;
 use crate::report::{Lane, Quantiles, Report, Server, Settings};
+use crate::text::figures::{UNKNOWN, bytes, count, number, percent, quantile, quantile_keys, trimmed};
 use maud::{Markup, html};
-use std::collections::BTreeSet;
 
 /// A row: its name and its cells.
 pub type Row = (String, Vec<String>);
@@ -63,33 +62,26 @@ pub fn latency(report: &Report) -> String {
 
 fn quantiles(report: &Report) -> Markup {
     let times = times(report);
-    let names: BTreeSet<&str> = times.iter().flat_map(|(_, quantiles)| quantiles.keys()).map(String::as_str).collect();
-    let all: Quantiles = names.iter().map(|name| ((*name).to_owned(), 0.0)).collect();
-    let percents = by_percent(&all).into_iter().map(|(percent, _)| percent.to_string());
-    let names = ["min".to_owned()].into_iter().chain(percents).chain(["max", "mean", "stddev"].map(str::to_owned));
-    let row = |name: String| {
-        let cells = times.iter().map(|(_, quantiles)| measured(quantiles.get(&name).copied())).collect();
-        let is_percent = name.parse::<f64>().is_ok();
-        (if is_percent { format!("{name} %") } else { name }, cells)
-    };
+    let sides: Vec<&Quantiles> = times.iter().map(|(_, quantiles)| *quantiles).collect();
+    let row = |key: &str| (quantile(key), sides.iter().map(|quantiles| measured(quantiles.get(key).copied())).collect());
     let heads: Vec<&str> = ["quantile"].into_iter().chain(times.iter().map(|(name, _)| name.as_str())).collect();
-    table("Times in microseconds", &heads, names.map(row))
+    table("Times in microseconds", &heads, quantile_keys(&sides).into_iter().map(row))
 }
 
 fn settings(settings: &Settings) -> Markup {
     let rows = [
         ("mode", Some(settings.mode.clone())),
-        ("connections", Some(grouped(settings.connections))),
-        ("requests in flight on each, at most", Some(grouped(settings.depth))),
-        ("request", Some(format!("{} bytes", grouped(settings.size)))),
-        ("rate asked for", settings.rate.map(|rate| format!("{} per second", figure(rate)))),
+        ("connections", Some(count(settings.connections))),
+        ("requests in flight on each, at most", Some(count(settings.depth))),
+        ("request", Some(format!("{} bytes", count(settings.size)))),
+        ("rate asked for", settings.rate.map(|rate| format!("{} per second", trimmed(rate)))),
         ("arrivals", settings.arrivals.clone()),
         ("time to measure", settings.duration_s.map(seconds)),
-        ("requests to make", settings.requests.map(grouped)),
+        ("requests to make", settings.requests.map(count)),
         ("warm-up", Some(seconds(settings.warm_up_s))),
         ("waits for an answer", Some(seconds(settings.timeout_s))),
-        ("lanes", Some(grouped(settings.lanes))),
-        ("spins before sleeping", Some(format!("{} µs", grouped(settings.spin_us)))),
+        ("lanes", Some(count(settings.lanes))),
+        ("spins before sleeping", Some(format!("{} µs", count(settings.spin_us)))),
         ("driver", Some(settings.driver.clone())),
         ("seed", Some(settings.seed.to_string())),
     ];
@@ -97,7 +89,7 @@ fn settings(settings: &Settings) -> Markup {
 }
 
 fn seconds(seconds: f64) -> String {
-    format!("{} s", figure(seconds))
+    format!("{} s", trimmed(seconds))
 }
 
 /// Those rows that have a value.
@@ -106,45 +98,45 @@ fn named<const N: usize>(rows: [(&str, Option<String>); N]) -> impl Iterator<Ite
 }
 
 fn errors(report: &Report) -> Markup {
-    table("Errors by kind", &["kind", "count"], report.errors.iter().map(|(kind, count)| (kind.clone(), vec![grouped(*count)])))
+    table("Errors by kind", &["kind", "count"], report.errors.iter().map(|(kind, times)| (kind.clone(), vec![count(*times)])))
 }
 
 fn counts(report: &Report) -> Markup {
     let generator = &report.generator;
     let rows = [
-        ("requests answered", Some(grouped(report.requests))),
+        ("requests answered", Some(count(report.requests))),
         ("window", Some(seconds(report.seconds))),
-        ("requests per second", Some(figure(report.requests_per_second))),
-        ("offered per second", report.offered_per_second.map(figure)),
-        ("not sent", report.not_sent.map(grouped)),
-        ("payload sent", Some(format!("{} bytes", grouped(report.bytes_sent)))),
-        ("payload received", Some(format!("{} bytes", grouped(report.bytes_received)))),
-        ("CPU of the generator", Some(format!("{} µs per request", figure(generator.us_per_request)))),
+        ("requests per second", Some(number(report.requests_per_second))),
+        ("offered per second", report.offered_per_second.map(number)),
+        ("not sent", report.not_sent.map(count)),
+        ("payload sent", Some(format!("{} bytes", count(report.bytes_sent)))),
+        ("payload received", Some(format!("{} bytes", count(report.bytes_received)))),
+        ("CPU of the generator", Some(format!("{} µs per request", number(generator.us_per_request)))),
         ("memory of the generator", Some(bytes(generator.resident_bytes as f64))),
         ("CPU time stolen by the host", Some(percent(generator.stolen))),
-        ("datagrams dropped, buffer full", Some(grouped(generator.socket_buffer_drops))),
-        ("segments sent again", Some(grouped(generator.retransmissions))),
+        ("datagrams dropped, buffer full", Some(count(generator.socket_buffer_drops))),
+        ("segments sent again", Some(count(generator.retransmissions))),
     ];
     table("Counts", &["what", "value"], named(rows))
 }
 
 fn of_server(server: &Server) -> Markup {
     let fixed = [
-        ("process", Some(server.pid.to_string())),
-        ("CPUs used", Some(figure(server.cpus_used))),
-        ("seconds waited for a CPU, per second", Some(figure(server.waiting_for_cpu))),
+        ("process, with its descendants", Some(server.pid.to_string())),
+        ("CPUs used", Some(number(server.cpus_used))),
+        ("seconds waited for a CPU, per second", Some(number(server.waiting_for_cpu))),
         ("memory at the end", Some(bytes(server.resident_bytes as f64))),
         ("memory per connection", server.bytes_per_connection.map(bytes)),
     ];
-    let counters = server.per_request.iter().map(|(name, value)| (format!("{name} per request"), vec![figure(*value)]));
+    let counters = server.per_request.iter().map(|(name, value)| (format!("{name} per request"), vec![number(*value)]));
     table("Server", &["what", "value"], named(fixed).chain(counters))
 }
 
 fn lanes(lanes: &[Lane]) -> Markup {
-    let heads = ["lane", "requests", "errors", "CPU", "CPU used", "had work", "waited for CPU", "connections"];
+    let heads = ["lane", "requests", "errors", "CPU", "CPU used", "used for work", "waited for CPU", "connections"];
     let row = |lane: &Lane| {
-        let cpu = lane.cpu.map_or_else(|| number::ABSENT.to_owned(), |cpu| cpu.to_string());
-        let [requests, errors, connections] = [lane.requests, lane.errors, lane.connections].map(grouped);
+        let cpu = lane.cpu.map_or_else(|| UNKNOWN.to_owned(), |cpu| cpu.to_string());
+        let [requests, errors, connections] = [lane.requests, lane.errors, lane.connections].map(count);
         let [used, busy, waited] = [lane.cpu_used, lane.busy, lane.waiting_for_cpu].map(percent);
         (lane.lane.to_string(), vec![requests, errors, cpu, used, busy, waited, connections])
     };
@@ -162,10 +154,10 @@ mod tests {
         let report =
             Report { latency_us, service_us: Some(of(&[("50", 1.5)])), latency_from: "send".into(), ..Report::default() };
         let text = quantiles(&report).into_string();
-        let names = ["min", "9 %", "50 %", "99 %", "99.9 %", "max", "mean", "stddev"];
+        let names = ["p9", "p50", "p99", "p99.9", "max"];
         let places: Vec<_> = names.iter().map(|name| text.find(&format!(">{name}<")).unwrap()).collect();
         assert!(places.is_sorted());
-        assert!(text.contains("<td>12,345</td><td>–</td>"));
+        assert!(text.contains("<td>12,345</td><td>-</td>"));
         assert!(text.contains("latency, from send"));
     }
 

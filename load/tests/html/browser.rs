@@ -124,7 +124,7 @@ fn pages_fit_and_are_legible_on_wide_and_narrow_screens() {
     }
     let plots = |name: &str| seen.iter().filter(|seen| seen.name == name).map(|seen| seen.plots).collect::<Vec<_>>();
     assert_eq!([plots("rich"), plots("empty"), plots("hostile")], [[6, 6], [0, 0], [6, 6]]);
-    assert_eq!([plots("repeated"), plots("paired")], [[11, 11], [8, 8]]);
+    assert_eq!([plots("repeated"), plots("paired")], [[14, 14], [9, 9]]);
 }
 
 #[test]

@@ -7,7 +7,7 @@ function describe(element) {
 // Whether the element scrolls by itself inside of a box that fits.
 function scrolls(element) {
   const box = element.closest(".scroll");
-  return box !== null && box !== element;
+  return box !== null && box !== element && getComputedStyle(box).overflowX === "auto";
 }
 
 // Pixels of letters on the screen: plots are scaled.

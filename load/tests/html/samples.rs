@@ -1,9 +1,7 @@
 //! Reports as runs produce them, made up: the same ones each time.
 
 use corelane_load::kinds::Errors;
-use corelane_load::report::{
-    Generator, Lane, Paired, Point, Quantiles, Repeated, Report, SCHEMA, Second, Server, Settings, Spread,
-};
+use corelane_load::report::{Generator, Lane, Paired, Point, Quantiles, Report, SCHEMA, Second, Server, Settings};
 use std::collections::BTreeMap;
 
 /// Numbers from 0 to 1 that look random.
@@ -221,48 +219,26 @@ fn scaled(factor: f64) -> Report {
     report
 }
 
-fn spread(mut values: Vec<f64>) -> Spread {
-    values.sort_by(f64::total_cmp);
-    let (last, middle) = (values.len() - 1, values.len() / 2);
-    Spread { median: values[middle], least: values[0], greatest: values[last], low: values[middle - 1], high: values[middle + 1] }
-}
-
-type Reading = (&'static str, fn(&Report) -> f64);
-
-const READINGS: [Reading; 6] = [
-    ("requests_per_second", |run| run.requests_per_second),
-    ("server_us_per_request", |run| run.server_us_per_request.unwrap()),
-    ("latency_us.50", |run| run.latency_us["50"]),
-    ("latency_us.99", |run| run.latency_us["99"]),
-    ("latency_us.99.9", |run| run.latency_us["99.9"]),
-    ("generator.us_per_request", |run| run.generator.us_per_request),
-];
-
-/// `count` runs, with their medians on top.
-fn runs(count: usize, factor: f64) -> Report {
+/// `count` runs, each of them a little different.
+fn runs(count: usize, factor: f64) -> Vec<Report> {
     let mut noise = Noise(factor.to_bits());
-    let runs: Vec<Report> = (0..count).map(|_| scaled(factor * (0.96 + 0.08 * noise.next()))).collect();
-    let figures = READINGS.map(|(name, of)| (name.to_owned(), spread(runs.iter().map(of).collect())));
-    let mut report = scaled(factor);
-    report.series.clear();
-    report.repeated = Some(Repeated { figures: figures.into(), runs });
-    report
+    (0..count).map(|_| scaled(factor * (0.96 + 0.08 * noise.next()))).collect()
 }
 
 /// Five runs of the same settings.
 pub fn repeated() -> Report {
-    runs(5, 1.0)
+    corelane_load::repeated::repeated(runs(5, 1.0))
 }
 
 /// Two targets over fifteen rounds.
 pub fn paired() -> Paired {
-    let (a, mut b) = (runs(15, 1.02), runs(15, 0.91));
-    b.target = "tcp://127.0.0.1:11211".into();
-    b.believable = false;
-    b.doubts = vec!["The generator set the rate in 3 of 15 rounds.".into()];
-    let of = |report: &Report| report.repeated.clone().unwrap().runs;
-    let (runs_a, runs_b) = (of(&a), of(&b));
-    let ratios =
-        READINGS.map(|(name, of)| (name.to_owned(), spread(runs_a.iter().zip(&runs_b).map(|(a, b)| of(a) / of(b)).collect())));
-    Paired { schema: SCHEMA, a, b, ratios: ratios.into(), rounds: 15, believable: false }
+    let other = |mut report: Report| {
+        report.target = "tcp://127.0.0.1:11211".into();
+        report
+    };
+    let rounds = runs(15, 1.02).into_iter().zip(runs(15, 0.91).into_iter().map(other));
+    let mut paired = corelane_load::repeated::paired(rounds.collect());
+    paired.b.doubts = vec!["runs 3, 4, 11: the generator set the rate".into()];
+    paired.believable = false;
+    paired
 }

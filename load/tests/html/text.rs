@@ -92,7 +92,7 @@ fn key_figures_stand_before_the_curves_and_the_tables_after() {
     for part in ["Times by percentile", "Over time", "errors per second", "Balance over", "Settings", "receives per request"] {
         assert!(rest.contains(part), "{part}");
     }
-    for part in ["client_timeout 360", "598,412", "intended start", "service time", "97.65 % of 20,004 offered", "1.23 %"] {
+    for part in ["client_timeout 360", "598,412", "intended start", "service time", "97.7 % of 20,004/s offered", "1.2 %"] {
         assert!(text.contains(part), "{part}");
     }
 }
