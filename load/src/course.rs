@@ -112,6 +112,8 @@ pub struct Course {
     next_look: u64,
     /// What failed before the start.
     opening: Errors,
+    /// It was ended from outside.
+    was_stopped: bool,
     /// When the last request that counts was answered or given up.
     ended: u64,
     /// When something was last answered, or nothing was waited for.
@@ -143,6 +145,7 @@ impl Course {
             current_index: 0,
             next_look: 0,
             opening: Errors::default(),
+            was_stopped: false,
             ended: 0,
             heard: 0,
             events,
@@ -218,6 +221,7 @@ impl Course {
     }
 
     fn end_early(&mut self, now: u64) {
+        self.was_stopped = true;
         self.until = self.until.min(now.max(self.from));
         self.phase = Phase::Ending;
     }
@@ -267,6 +271,7 @@ impl Course {
             self.close_interval(now.max(self.current_from));
         }
         self.phase = Phase::Over;
+        let early = early.or_else(|| self.was_stopped.then(|| "it was told to end".to_owned()));
         self.tell(Event::Over { lane: self.lane, early, connections, ended: self.ended.min(self.until), opening: self.opening });
     }
 
@@ -302,6 +307,11 @@ impl Course {
             self.current.sent += count;
             self.current.bytes_sent += bytes;
         }
+    }
+
+    /// Counts a connection as asked for, where these are what is measured.
+    pub(crate) fn asked(&mut self, intended: u64, now: u64) {
+        self.current.asked += u64::from(self.is_recorded(intended, now));
     }
 
     /// Counts a request of an open loop as offered, and how late it goes: `could` is when it could have gone first.

@@ -302,6 +302,8 @@ impl<W: DatagramWorkload> DatagramService for DatagramEngine<W> {
         let mut answers = Answers { flights: &mut place.flights, course: &mut self.course, now, taken: 0 };
         let mut wrong = 0;
         for arrival in batch.arrivals() {
+            // One without a byte has no piece.
+            wrong += u64::from(arrival.bytes() == 0);
             for datagram in batch.payload(arrival).chunks(arrival.datagram_bytes.max(1) as usize) {
                 let number = self.workload.answer(state, datagram).ok_or(Kind::Mismatch);
                 wrong += u64::from(number.and_then(|number| answers.numbered(number)).is_err());

@@ -259,6 +259,7 @@ impl<W: Workload> Engine<W> {
             match self.course.plan.mode {
                 Mode::Connections { requests, .. } => {
                     self.places[index as usize].left = requests;
+                    self.course.asked(intended, now);
                     self.open_place(cx, index, intended);
                 }
                 _ => {

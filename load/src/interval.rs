@@ -64,6 +64,8 @@ pub struct Interval {
     pub offered: u64,
     /// Requests sent.
     pub sent: u64,
+    /// Connections asked for; only where they are what is measured.
+    pub asked: u64,
     /// What failed, and why.
     pub errors: Errors,
     /// Payload bytes handed over.
@@ -86,6 +88,7 @@ impl Interval {
             (&mut self.in_window, other.in_window),
             (&mut self.offered, other.offered),
             (&mut self.sent, other.sent),
+            (&mut self.asked, other.asked),
             (&mut self.bytes_sent, other.bytes_sent),
             (&mut self.bytes_received, other.bytes_received),
         ] {

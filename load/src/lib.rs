@@ -29,4 +29,5 @@ pub mod workloads;
 
 pub use error::Error;
 pub use facts::Watched;
-pub use run::{Beside, Ends, run};
+pub use run::{Beside, Ends, limits, report_of, run};
+pub use verdict::judge;

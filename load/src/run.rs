@@ -1,6 +1,6 @@
 //! One run: starts the lanes, listens to them, reads the clocks at the ends of the window, and writes the report.
 
-use crate::collector::{Collector, Complete};
+use crate::collector::{Collector, Complete, LaneSum};
 use crate::course::{Course, Event};
 use crate::curve::{curve, quantiles};
 use crate::error::Error;
@@ -8,7 +8,7 @@ use crate::facts::{Reading, ServerWatch, Watched, generator};
 use crate::hdr::{self, About, Line};
 use crate::interval::Times;
 use crate::plan::{Extent, Mode, Plan};
-use crate::report::{Progress, Report, SCHEMA, Settings};
+use crate::report::{Generator, Lane, Progress, Report, SCHEMA, Settings};
 use crate::verdict;
 use crate::workloads::Entry;
 use corelane::machine::wall_clock;
@@ -80,9 +80,9 @@ pub fn run(entry: &Entry, plan: Plan, beside: Beside<'_>) -> Result<Report, Erro
     conduct.report(&plan)
 }
 
-/// The lanes that a plan asks for.
-fn lanes(plan: &Plan) -> Lanes {
-    let limits = Limits {
+/// The bounds of a client: only the plan bounds it, and it breaks nothing off by itself.
+pub fn limits(plan: &Plan) -> Limits {
+    Limits {
         connections_max: u32::MAX,
         receive_rate_min: 0,
         idle_limit: 0,
@@ -94,12 +94,16 @@ fn lanes(plan: &Plan) -> Lanes {
         datagrams_waiting_max: u32::MAX,
         stream: StreamOptions { keep_alive_seconds: 0, ..StreamOptions::default() },
         ..Limits::default()
-    };
+    }
+}
+
+/// The lanes that a plan asks for.
+fn lanes(plan: &Plan) -> Lanes {
     let spin = u64::try_from(plan.spin.as_micros()).unwrap_or(u64::MAX);
     // Lanes say a few words to one another; channels between hundreds of lanes must not cost gigabytes.
     let settings = LaneSettings { channel_messages: 8, ..LaneSettings::default() };
     let lanes = Lanes::per_core().lanes(plan.lanes).driver(plan.driver).lane_settings(settings);
-    let mut lanes = lanes.spin_microseconds(spin).limits(limits);
+    let mut lanes = lanes.spin_microseconds(spin).limits(limits(plan));
     if let Some(cpus) = &plan.cpus {
         lanes = lanes.cpus(cpus.clone());
     }
@@ -195,40 +199,9 @@ impl Conduct<'_> {
     }
 
     fn report(mut self, plan: &Plan) -> Result<Report, Error> {
-        let collector = &self.collector;
-        let (total, seconds) = (&collector.total, collector.seconds());
-        let errors = collector.errors();
-        let per_second = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
-        let has_rate = plan.mode != Mode::Closed;
-        let times = |times: &Times| times.0.as_ref().map(|times| quantiles(times, &plan.quantiles));
-        let mut report = Report {
-            schema: SCHEMA,
-            program: format!("corelane {}", env!("CARGO_PKG_VERSION")),
-            workload: plan.workload.clone(),
-            target: plan.url.clone(),
-            started_unix_s: self.started_unix_s,
-            settings: settings(plan, self.running),
-            seconds,
-            requests: total.requests,
-            requests_per_second: per_second(total.in_window),
-            offered_per_second: has_rate.then(|| per_second(total.offered)),
-            not_sent: has_rate.then(|| total.offered.saturating_sub(total.sent)),
-            bytes_sent: total.bytes_sent,
-            bytes_received: total.bytes_received,
-            errors: errors.by_name(),
-            latency_from: if has_rate { "intended start" } else { "send" }.to_owned(),
-            latency_us: times(&total.latency).unwrap_or_default(),
-            service_us: times(&total.service),
-            send_lag_us: times(&total.lag),
-            connect_us: times(&total.connect),
-            connection_us: times(&total.connection),
-            series: collector.series.clone(),
-            distribution: total.latency.0.as_ref().map(|times| curve(times)).unwrap_or_default(),
-            service_distribution: total.service.0.as_ref().map(|times| curve(times)).unwrap_or_default(),
-            ..Report::default()
-        };
-        let answered = total.in_window;
-        self.add_facts(&mut report, answered);
+        let mut report = report_of(plan, &self.collector, &self.running.driver().to_string());
+        report.started_unix_s = self.started_unix_s;
+        self.add_facts(&mut report, self.collector.total.in_window);
         verdict::judge(plan, &self.collector, &mut report);
         Ok(report)
     }
@@ -246,11 +219,59 @@ impl Conduct<'_> {
             report.server_us_per_request = Some(per_request).filter(|us| us.is_finite());
             report.server = Some(cost);
         }
-        report.generator = generator(self.running, first, last, answered);
-        for (lane, sum) in report.generator.lanes.iter_mut().zip(&self.collector.lanes) {
-            (lane.connections, lane.requests, lane.errors) = (u64::from(sum.connections), sum.requests, sum.errors);
+        let told = std::mem::replace(&mut report.generator, generator(self.running, first, last, answered));
+        for (lane, told) in report.generator.lanes.iter_mut().zip(told.lanes) {
+            (lane.connections, lane.requests, lane.errors) = (told.connections, told.requests, told.errors);
         }
     }
+}
+
+/// What the lanes of a run have told, as a report. What the operating system says of both sides is not in it, nor the
+/// verdict ([`judge`](crate::judge)). `driver` is what the lanes ask the operating system through.
+pub fn report_of(plan: &Plan, collector: &Collector, driver: &str) -> Report {
+    let (total, seconds) = (&collector.total, collector.seconds());
+    let errors = collector.errors();
+    let per_second = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
+    let went = if matches!(plan.mode, Mode::Connections { .. }) { total.asked } else { total.sent };
+    let has_rate = plan.mode != Mode::Closed;
+    let times = |times: &Times| times.0.as_ref().map(|times| quantiles(times, &plan.quantiles));
+    Report {
+        schema: SCHEMA,
+        program: format!("corelane {}", env!("CARGO_PKG_VERSION")),
+        workload: plan.workload.clone(),
+        target: plan.url.clone(),
+        settings: settings(plan, driver),
+        seconds,
+        requests: total.requests,
+        requests_per_second: per_second(total.in_window),
+        offered_per_second: has_rate.then(|| per_second(total.offered)),
+        not_sent: has_rate.then(|| total.offered.saturating_sub(went)),
+        bytes_sent: total.bytes_sent,
+        bytes_received: total.bytes_received,
+        errors: errors.by_name(),
+        latency_from: if has_rate { "intended start" } else { "send" }.to_owned(),
+        latency_us: times(&total.latency).unwrap_or_default(),
+        service_us: times(&total.service),
+        send_lag_us: times(&total.lag),
+        connect_us: times(&total.connect),
+        connection_us: times(&total.connection),
+        generator: Generator { lanes: lanes_of(collector), ..Generator::default() },
+        series: collector.series.clone(),
+        distribution: total.latency.0.as_ref().map(|times| curve(times)).unwrap_or_default(),
+        service_distribution: total.service.0.as_ref().map(|times| curve(times)).unwrap_or_default(),
+        ..Report::default()
+    }
+}
+
+fn lanes_of(collector: &Collector) -> Vec<Lane> {
+    let told = |(lane, sum): (usize, &LaneSum)| Lane {
+        lane: lane as u64,
+        connections: u64::from(sum.connections),
+        requests: sum.requests,
+        errors: sum.errors,
+        ..Lane::default()
+    };
+    collector.lanes.iter().enumerate().map(told).collect()
 }
 
 /// The histogram log, written as seconds become complete.
@@ -277,7 +298,7 @@ fn line<'a>(part: &Complete, about: About, times: &'a Times) -> Option<Line<'a>>
     Some(Line { about, start_s: part.at_s, length_s: part.length_s, times })
 }
 
-fn settings(plan: &Plan, running: &Running) -> Settings {
+fn settings(plan: &Plan, driver: &str) -> Settings {
     let (mode, arrivals) = match &plan.mode {
         Mode::Closed => ("closed", None),
         Mode::Open { arrivals, .. } => ("open", Some(arrivals)),
@@ -296,7 +317,7 @@ fn settings(plan: &Plan, running: &Running) -> Settings {
         timeout_s: plan.timeout.as_secs_f64(),
         lanes: plan.lanes as u64,
         spin_us: u64::try_from(plan.spin.as_micros()).unwrap_or(u64::MAX),
-        driver: running.driver().to_string(),
+        driver: driver.to_owned(),
         seed: plan.seed,
     }
 }

@@ -23,11 +23,12 @@ const STOLEN: f64 = 0.1;
 const LAG_US: f64 = 1_000.0;
 
 /// Settles `limit`, `believable`, `doubts` and `notes` of a report that is otherwise complete.
-pub(crate) fn judge(plan: &Plan, collector: &Collector, report: &mut Report) {
-    report.limit = limit(report).to_owned();
+pub fn judge(plan: &Plan, collector: &Collector, report: &mut Report) {
+    report.limit = limit(plan, report).to_owned();
     let early = collector.lanes.iter().filter_map(|lane| lane.early.clone());
     let mut doubts: Vec<String> = early.map(|why| format!("the run was given up: {why}")).take(1).collect();
-    let found = [nothing_answered(report), missing(plan, report), fell_behind(report), lagged(report), generator_limit(report)];
+    let found =
+        [nothing_answered(report), missing(plan, report), fell_behind(plan, report), lagged(report), generator_limit(report)];
     doubts.extend(found.into_iter().flatten());
     doubts.extend([waited(report), stolen(report)].into_iter().flatten());
     report.believable = doubts.is_empty();
@@ -36,8 +37,8 @@ pub(crate) fn judge(plan: &Plan, collector: &Collector, report: &mut Report) {
 }
 
 /// What set the rate.
-fn limit(report: &Report) -> &'static str {
-    let keeps_up = report.offered_per_second.is_some_and(|offered| report.requests_per_second >= offered * ACHIEVED);
+fn limit(plan: &Plan, report: &Report) -> &'static str {
+    let keeps_up = report.offered_per_second.is_some_and(|offered| achieved(plan, report) >= offered * ACHIEVED);
     if keeps_up {
         return "rate";
     }
@@ -67,15 +68,24 @@ fn missing(plan: &Plan, report: &Report) -> Option<String> {
     (counts && open < wanted).then(|| format!("only {open} of {wanted} connections were open at the end"))
 }
 
-fn fell_behind(report: &Report) -> Option<String> {
-    let (offered, achieved) = (report.offered_per_second?, report.requests_per_second);
+/// What was answered a second, in what is offered: connections where these have the times of their own.
+fn achieved(plan: &Plan, report: &Report) -> f64 {
+    match plan.mode {
+        Mode::Connections { requests, .. } => report.requests_per_second / f64::from(requests.max(1)),
+        _ => report.requests_per_second,
+    }
+}
+
+fn fell_behind(plan: &Plan, report: &Report) -> Option<String> {
+    let (offered, achieved) = (report.offered_per_second?, achieved(plan, report));
+    let what = if matches!(plan.mode, Mode::Connections { .. }) { "connections" } else { "requests" };
     let whose = match report.limit.as_str() {
         "server" => "the server was at its limit",
         "generator" => "the generator was at its limit: give it more lanes, or CPUs of its own",
         _ => "every connection had as many requests in flight as it may: more connections, or more depth, would show more",
     };
     (achieved < offered * ACHIEVED)
-        .then(|| format!("the run fell behind: {achieved:.1} requests/s were answered of {offered:.1} offered; {whose}"))
+        .then(|| format!("the run fell behind: {achieved:.1} {what}/s were answered of {offered:.1} offered; {whose}"))
 }
 
 fn lagged(report: &Report) -> Option<String> {

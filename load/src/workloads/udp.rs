@@ -22,9 +22,7 @@ pub const ENTRY: Entry = Entry {
     transport: Transport::Udp,
     default_port: super::echo::DEFAULT_PORT,
     check,
-    client: |lanes, ends| {
-        lanes.client_datagrams(move |lane| DatagramEngine::new(ends.course(lane), Udp { size: ends.plan().size }))
-    },
+    client: |lanes, ends| lanes.client_datagrams(move |lane| DatagramEngine::new(ends.course(lane), Udp::new(ends.plan().size))),
 };
 
 fn check(plan: &Plan) -> Result<(), Error> {
@@ -41,6 +39,13 @@ fn check(plan: &Plan) -> Result<(), Error> {
 /// Datagrams of `size` bytes each.
 pub struct Udp {
     size: usize,
+}
+
+impl Udp {
+    /// Echo with datagrams of `size` bytes: from 8 to the longest that there are.
+    pub fn new(size: usize) -> Self {
+        Self { size }
+    }
 }
 
 /// One socket: where its patterns start.
