@@ -2,10 +2,12 @@
 
 mod cells;
 mod counts;
+mod doubts;
+mod host;
 mod idle;
 mod interrupt;
 mod load;
-mod proc;
+mod open_loop;
 mod report;
 mod rounds;
 mod server;
@@ -21,12 +23,13 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, Subcommand};
 
 use crate::workspace::{Workspace, cargo};
-use cells::{CELLS, Cell, Entrant, IDLE, Peer};
+use cells::{CELLS, Cell, Entrant, GENERATOR_CELLS, IDLE, OPEN_LOOP, Peer};
+use corelane_load::stats::median;
+use host::Host;
 use interrupt::Interrupt;
 use load::Timing;
-use proc::Host;
-use report::Report;
-use rounds::Extent;
+use report::{Findings, Report};
+use rounds::{Extent, Outcome};
 use stage::{Driver, GENERATOR_CPU, Stage};
 
 /// What to measure.
@@ -38,8 +41,12 @@ pub struct Arguments {
 
 #[derive(Subcommand, Debug)]
 enum Subject {
-    /// The echo service against plain loops and other runtimes. Needs CPU 0 (server) and CPU 1 (generator).
+    /// The echo service against plain loops and other runtimes, under `corelane load`. Needs CPU 0 (server) and CPU 1
+    /// (generator).
     Echo(EchoArguments),
+    /// The load generator itself: whether it saturates the fastest servers, what a request costs it beside them, and whether
+    /// it keeps its times. Needs CPU 0 (server) and CPU 1 (generator).
+    Load(LoadArguments),
     /// Becomes a program that is pinned to a CPU and ends with its starter.
     #[command(hide = true)]
     Start {
@@ -50,29 +57,42 @@ enum Subject {
     },
 }
 
+/// What every subject is told.
 #[derive(Args, Debug)]
-struct EchoArguments {
+struct Manner {
     /// Length of one measurement in seconds, after 0.2 s that do not count.
     #[arg(long, value_name = "S", default_value_t = 0.8)]
     round_seconds: f64,
     /// Rounds of each cell; up to 40 follow while an interval straddles its bar.
     #[arg(long, value_name = "N", default_value_t = 15)]
     rounds: usize,
+    /// Where the whole result goes; target/bench/SUBJECT.json if not given.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Three short rounds, 1,000 idle connections and a short open loop: whether it runs, not what it shows.
+    #[arg(long, conflicts_with_all = ["rounds", "round_seconds"])]
+    quick: bool,
+}
+
+#[derive(Args, Debug)]
+struct EchoArguments {
+    #[command(flatten)]
+    manner: Manner,
     /// One cell alone; may be given again.
     #[arg(long, value_name = "CELL", value_parser = cell_names())]
     only: Vec<String>,
-    /// The driver that corelane is to use.
+    /// The driver that corelane is to use as a server; the generator's is always epoll.
     #[arg(long, value_enum, default_value_t = Driver::Auto)]
     driver: Driver,
-    /// Where the whole result goes; target/bench/echo.json if not given.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Three short rounds and 1,000 idle connections: whether it runs, not what it shows.
-    #[arg(long, conflicts_with_all = ["rounds", "round_seconds"])]
-    quick: bool,
     /// Measure the peers alone; a plain loop is judged in corelane's place.
     #[arg(long)]
     peers_only: bool,
+}
+
+#[derive(Args, Debug)]
+struct LoadArguments {
+    #[command(flatten)]
+    manner: Manner,
 }
 
 /// Nothing of a measurement counts before this.
@@ -83,6 +103,9 @@ const MOST_ROUNDS: usize = 40;
 
 /// Idle connections of a quick run.
 const QUICK_CONNECTIONS: usize = 1_000;
+
+/// The open loop of a quick run.
+const QUICK_OPEN: Timing = Timing { warm_up: WARM_UP, window: Duration::from_secs(1) };
 
 const QUICK: Extent =
     Extent { timing: Timing { warm_up: WARM_UP, window: Duration::from_millis(300) }, rounds: 3, most_rounds: 3 };
@@ -95,54 +118,94 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     match &arguments.subject {
         Subject::Start { cpu, words } => server::become_program(*cpu, words)?,
         Subject::Echo(echo) => echo.run()?,
+        Subject::Load(load) => load.run()?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-impl EchoArguments {
-    fn run(&self) -> Result<()> {
+impl Manner {
+    /// Builds and prepares, lets `measure` find out, and gives the results of `subject` out.
+    fn conduct(
+        &self,
+        subject: &str,
+        driver: Driver,
+        measure: impl FnOnce(&mut Stage, Extent, &Interrupt) -> Result<Findings>,
+    ) -> Result<()> {
         let extent = self.extent()?;
         let workspace = Workspace::load()?;
         if cfg!(debug_assertions) {
             return become_optimised(&workspace);
         }
-        idle::raise_file_limit(self.idle_connections())?;
-        let mut stage = self.build(&workspace)?;
+        let mut stage = build(&workspace, driver)?;
         // From here on no signal ends this process before its servers.
         let interrupt = Interrupt::block()?;
         server::pin(GENERATOR_CPU)?;
-        if !self.peers_only {
-            stage.find_other_driver()?;
-        }
-        let report = self.measure(&mut stage, extent, &interrupt)?;
+        let (started, stolen_ms) = (Instant::now(), host::stolen_ms()?);
+        let findings = measure(&mut stage, extent, &interrupt)?;
+        let report = Report {
+            host: Host::read(),
+            stolen_ms: host::stolen_ms()? - stolen_ms,
+            took_s: started.elapsed().as_secs_f64(),
+            driver,
+            generator_driver: load::DRIVER,
+            extent,
+            findings,
+        };
         println!("{}", report::summary(&report));
-        let usual = workspace.target.join("bench/echo.json");
+        let usual = workspace.target.join(format!("bench/{subject}.json"));
         report::write(&report, self.json.as_ref().unwrap_or(&usual))
     }
 
-    fn measure(&self, stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Report> {
-        let (started, stolen_ms) = (Instant::now(), proc::stolen_ms()?);
+    fn extent(&self) -> Result<Extent> {
+        if self.quick {
+            return Ok(QUICK);
+        }
+        ensure!(self.rounds > 0, "--rounds: expected at least 1");
+        ensure!((0.1..=60.0).contains(&self.round_seconds), "--round-seconds: expected 0.1 to 60, got {}", self.round_seconds);
+        let timing = Timing { warm_up: WARM_UP, window: Duration::from_secs_f64(self.round_seconds) };
+        Ok(Extent { timing, rounds: self.rounds, most_rounds: MOST_ROUNDS.max(self.rounds) })
+    }
+}
+
+impl LoadArguments {
+    fn run(&self) -> Result<()> {
+        self.manner.conduct("load", Driver::Auto, |stage, extent, interrupt| self.measure(stage, extent, interrupt))
+    }
+
+    fn measure(&self, stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Findings> {
+        let measured = GENERATOR_CELLS.iter().map(|cell| measure_cell(cell, cell.entrants, stage, extent, interrupt));
+        let cells = measured.collect::<Result<Vec<_>>>()?;
+        let rates: Vec<f64> = cells[0].rounds.iter().map(|round| round[0].sample.requests_per_s).collect();
+        let saturation = median(&rates).context("no round was measured")?;
+        let timing = if self.manner.quick { QUICK_OPEN } else { open_loop::TIMING };
+        eprintln!("{} ...", OPEN_LOOP.name);
+        let outcome = open_loop::run(&OPEN_LOOP, saturation, timing, stage, interrupt)?;
+        println!("{}", report::open_table(OPEN_LOOP.name, &outcome));
+        let verdicts = cells.iter().flat_map(|cell| cell.verdicts.iter().cloned());
+        let verdicts = verdicts.chain(open_loop::judge(&OPEN_LOOP, &outcome)).collect();
+        Ok(Findings { cells, open_loop: Some(outcome), verdicts, ..Findings::default() })
+    }
+}
+
+impl EchoArguments {
+    fn run(&self) -> Result<()> {
+        idle::raise_file_limit(self.idle_connections())?;
+        self.manner.conduct("echo", self.driver, |stage, extent, interrupt| self.measure(stage, extent, interrupt))
+    }
+
+    fn measure(&self, stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Findings> {
+        if !self.peers_only {
+            stage.find_other_driver()?;
+        }
         let mut cells = Vec::new();
         for cell in CELLS.iter().filter(|cell| self.wants(cell.name)) {
-            eprintln!("{} ...", cell.name);
             let lineup = self.lineup(cell, stage);
-            let outcome = rounds::run(cell, &lineup, stage, extent, interrupt)?;
-            println!("{}", report::cell_table(&outcome));
-            cells.push(outcome);
+            cells.push(measure_cell(cell, &lineup, stage, extent, interrupt)?);
         }
         let idle = if self.wants(IDLE.name) { self.measure_idle(stage, interrupt)? } else { Vec::new() };
         let verdicts = cells.iter().flat_map(|outcome| outcome.verdicts.iter().cloned());
         let verdicts = verdicts.chain(idle.first().into_iter().flat_map(|first| idle::judge(&IDLE, first)));
-        Ok(Report {
-            host: Host::read(),
-            stolen_ms: proc::stolen_ms()? - stolen_ms,
-            took_s: started.elapsed().as_secs_f64(),
-            driver: self.driver,
-            extent,
-            verdicts: verdicts.collect(),
-            cells,
-            idle,
-        })
+        Ok(Findings { verdicts: verdicts.collect(), cells, idle, open_loop: None })
     }
 
     /// The server that is judged, then the peers, to compare with.
@@ -159,18 +222,8 @@ impl EchoArguments {
         Ok(outcomes)
     }
 
-    fn extent(&self) -> Result<Extent> {
-        if self.quick {
-            return Ok(QUICK);
-        }
-        ensure!(self.rounds > 0, "--rounds: expected at least 1");
-        ensure!((0.1..=60.0).contains(&self.round_seconds), "--round-seconds: expected 0.1 to 60, got {}", self.round_seconds);
-        let timing = Timing { warm_up: WARM_UP, window: Duration::from_secs_f64(self.round_seconds) };
-        Ok(Extent { timing, rounds: self.rounds, most_rounds: MOST_ROUNDS.max(self.rounds) })
-    }
-
     fn idle_connections(&self) -> usize {
-        if self.quick { QUICK_CONNECTIONS } else { IDLE.connections }
+        if self.manner.quick { QUICK_CONNECTIONS } else { IDLE.connections }
     }
 
     fn wants(&self, name: &str) -> bool {
@@ -185,20 +238,23 @@ impl EchoArguments {
         };
         cell.entrants.iter().copied().filter(takes_part).collect()
     }
+}
 
-    /// Builds what is measured.
-    fn build(&self, workspace: &Workspace) -> Result<Stage> {
-        let peers = workspace.root.join("bench/peers");
-        let peers_target = peers.join("target");
-        run_cargo(
-            cargo().args(BUILD).arg("--manifest-path").arg(peers.join("Cargo.toml")).arg("--target-dir").arg(&peers_target),
-        )?;
-        if !self.peers_only {
-            build_package(workspace, "corelane-cli")?;
-        }
-        let corelane = workspace.target.join("release/corelane");
-        Ok(Stage::new(corelane, peers_target.join("release"), self.driver))
-    }
+/// Measures one cell and prints its table.
+fn measure_cell(cell: &Cell, lineup: &[Entrant], stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Outcome> {
+    eprintln!("{} ...", cell.name);
+    let outcome = rounds::run(cell, lineup, stage, extent, interrupt)?;
+    println!("{}", report::cell_table(&outcome));
+    Ok(outcome)
+}
+
+/// Builds the generator, which is the program under test too, and the peers.
+fn build(workspace: &Workspace, driver: Driver) -> Result<Stage> {
+    let peers = workspace.root.join("bench/peers");
+    let peers_target = peers.join("target");
+    run_cargo(cargo().args(BUILD).arg("--manifest-path").arg(peers.join("Cargo.toml")).arg("--target-dir").arg(&peers_target))?;
+    build_package(workspace, "corelane-cli")?;
+    Ok(Stage::new(workspace.target.join("release/corelane"), peers_target.join("release"), driver))
 }
 
 /// With optimisation, which everything that takes part in a measurement needs.

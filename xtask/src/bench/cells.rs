@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use corelane_load::stats::Estimate;
+use serde::Serialize;
+
 use super::load::{Load, Transport};
 
 /// A load that several servers are put under, and what is asked of the outcome.
@@ -51,17 +54,29 @@ pub enum Peer {
     Monoio,
 }
 
-/// A ratio and the most it may be.
+/// A figure or a ratio, and what it may be.
 #[derive(Clone, Copy, Debug)]
 pub struct Bar {
-    /// The figure that the ratio is of.
+    /// The figure.
     pub figure: Figure,
-    /// Whose figure is divided.
+    /// Whose it is.
     pub of: Entrant,
-    /// By whose.
+    /// What it is divided by.
     pub by: Divisor,
-    /// The most that the median ratio may be.
-    pub at_most: f64,
+    /// What the median of the rounds may be.
+    pub limit: Limit,
+}
+
+/// What a figure may be.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// This or less.
+    AtMost(f64),
+    /// Less than this.
+    Under(f64),
+    /// This or more.
+    AtLeast(f64),
 }
 
 /// What is compared.
@@ -71,11 +86,17 @@ pub enum Figure {
     Cpu,
     /// Median latency.
     MedianLatency,
+    /// Share of one CPU that the server uses.
+    ServerLoad,
+    /// CPU time per request of the generator, divided by the server's.
+    GeneratorCost,
 }
 
 /// What a figure is divided by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Divisor {
+    /// Nothing: it stands for itself.
+    Nothing,
     /// The runtime with the lowest median CPU per request in this cell.
     BestFramework,
     /// One entrant.
@@ -86,19 +107,20 @@ pub enum Divisor {
 pub const FRAMEWORKS: [Peer; 3] = [Peer::Tokio, Peer::Compio, Peer::Monoio];
 
 /// Connections of the idle cell, and its bars.
-pub const IDLE: Idle = Idle { name: "idle-10000", connections: 10_000, rss_bytes_at_most: 600.0, cpu_ms_per_s_under: 1.0 };
+pub const IDLE: Idle =
+    Idle { name: "idle-10000", connections: 10_000, rss_bytes: Limit::AtMost(600.0), cpu_ms_per_s: Limit::Under(1.0) };
 
-/// A cell of connections that have echoed once and then rest; exact, not paired.
+/// A cell of connections that have echoed and then rest; exact, not paired.
 #[derive(Clone, Copy, Debug)]
 pub struct Idle {
     /// What `--only` and the tables call it.
     pub name: &'static str,
     /// Connections.
     pub connections: usize,
-    /// The most that the server's resident memory may grow per connection.
-    pub rss_bytes_at_most: f64,
-    /// What the resting server's CPU time must stay under.
-    pub cpu_ms_per_s_under: f64,
+    /// What the server's resident memory may grow by per connection.
+    pub rss_bytes: Limit,
+    /// What CPU time the resting server may use.
+    pub cpu_ms_per_s: Limit,
 }
 
 /// How long a Corelane that spins does so before it sleeps, in microseconds.
@@ -119,9 +141,9 @@ const UDP_ENTRANTS: &[Entrant] =
 const TO_FRAMEWORK: Bar = cpu(Divisor::BestFramework, 1.0);
 
 const OTHER_DRIVER: Bar =
-    Bar { figure: Figure::Cpu, of: Entrant::OtherDriver, by: Divisor::One(Entrant::Corelane), at_most: 1.5 };
+    Bar { figure: Figure::Cpu, of: Entrant::OtherDriver, by: Divisor::One(Entrant::Corelane), limit: Limit::AtMost(1.5) };
 
-/// All cells but the idle one.
+/// All cells of echo but the idle one.
 pub const CELLS: &[Cell] = &[
     Cell {
         name: "tcp-64-c64-d16",
@@ -171,12 +193,71 @@ pub const CELLS: &[Cell] = &[
             figure: Figure::MedianLatency,
             of: Entrant::Spinning(SPIN_US),
             by: Divisor::One(Entrant::Spinning(0)),
-            at_most: 0.5,
+            limit: Limit::AtMost(0.5),
         }],
         stand_in: Entrant::Peer(Peer::Epoll),
         idle_cpu: true,
     },
 ];
+
+/// The server that the generator must saturate with connections, and the fastest one with datagrams.
+const PLAIN_LOOP: Entrant = Entrant::Peer(Peer::Epoll);
+const PLAIN_TRAINS: Entrant = Entrant::Peer(Peer::UdpGro);
+
+/// The cells of the generator itself but the open loop.
+pub const GENERATOR_CELLS: &[Cell] = &[
+    Cell {
+        name: "load-tcp-64-c64-d16",
+        load: tcp(64, 64, 16),
+        entrants: &[PLAIN_LOOP],
+        bars: &[saturates(PLAIN_LOOP), as_cheap(PLAIN_LOOP)],
+        stand_in: PLAIN_LOOP,
+        idle_cpu: false,
+    },
+    Cell {
+        name: "load-udp-510-trains",
+        load: udp(Transport::UdpTrains),
+        entrants: &[PLAIN_TRAINS],
+        bars: &[saturates(PLAIN_TRAINS), as_cheap(PLAIN_TRAINS)],
+        stand_in: PLAIN_TRAINS,
+        idle_cpu: false,
+    },
+];
+
+/// Half the rate that the server of the first of [`GENERATOR_CELLS`] took, each request at its own time.
+pub const OPEN_LOOP: OpenLoop = OpenLoop {
+    name: "load-open-half",
+    server: PLAIN_LOOP,
+    load: Load { spin: true, ..tcp(64, 64, 16) },
+    part: 0.5,
+    deviation: Limit::AtMost(0.001),
+    lag_us: Limit::Under(50.0),
+};
+
+/// A cell of an open loop; one run, not paired.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenLoop {
+    /// What the tables call it.
+    pub name: &'static str,
+    /// Who is loaded.
+    pub server: Entrant,
+    /// With what; its depth is the most that a connection may have in flight.
+    pub load: Load,
+    /// The part of the saturation rate that is offered.
+    pub part: f64,
+    /// What the achieved rate may deviate from the offered one by, as a share of it.
+    pub deviation: Limit,
+    /// How late the generator may send, in the median.
+    pub lag_us: Limit,
+}
+
+const fn saturates(server: Entrant) -> Bar {
+    Bar { figure: Figure::ServerLoad, of: server, by: Divisor::Nothing, limit: Limit::AtLeast(0.95) }
+}
+
+const fn as_cheap(server: Entrant) -> Bar {
+    Bar { figure: Figure::GeneratorCost, of: server, by: Divisor::Nothing, limit: Limit::AtMost(1.2) }
+}
 
 const fn tcp(bytes: usize, connections: usize, depth: usize) -> Load {
     Load { transport: Transport::Tcp, bytes, connections, depth, spin: false }
@@ -187,7 +268,33 @@ const fn udp(transport: Transport) -> Load {
 }
 
 const fn cpu(by: Divisor, at_most: f64) -> Bar {
-    Bar { figure: Figure::Cpu, of: Entrant::Corelane, by, at_most }
+    Bar { figure: Figure::Cpu, of: Entrant::Corelane, by, limit: Limit::AtMost(at_most) }
+}
+
+impl Limit {
+    /// Whether `value` keeps it.
+    pub fn is_met(self, value: f64) -> bool {
+        match self {
+            Limit::AtMost(bar) => value <= bar,
+            Limit::Under(bar) => value < bar,
+            Limit::AtLeast(bar) => value >= bar,
+        }
+    }
+
+    /// Whether one end of the interval keeps it and the other does not.
+    pub fn is_open(self, estimate: &Estimate) -> bool {
+        self.is_met(estimate.low) != self.is_met(estimate.high)
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Limit::AtMost(bar) => write!(f, "{bar}"),
+            Limit::Under(bar) => write!(f, "under {bar}"),
+            Limit::AtLeast(bar) => write!(f, "at least {bar}"),
+        }
+    }
 }
 
 impl Entrant {
@@ -236,6 +343,8 @@ impl fmt::Display for Figure {
         f.write_str(match self {
             Figure::Cpu => "CPU per request",
             Figure::MedianLatency => "p50 latency",
+            Figure::ServerLoad => "share of its CPU used",
+            Figure::GeneratorCost => "generator's CPU per request / its own",
         })
     }
 }
@@ -246,10 +355,11 @@ mod tests {
 
     #[test]
     fn every_bar_is_about_entrants_of_its_cell() {
-        for cell in CELLS {
+        for cell in CELLS.iter().chain(GENERATOR_CELLS) {
             for bar in cell.bars {
                 assert!(cell.entrants.contains(&bar.of), "{}", cell.name);
                 match bar.by {
+                    Divisor::Nothing => {}
                     Divisor::One(entrant) => {
                         assert!(cell.entrants.contains(&entrant), "{}", cell.name)
                     }
@@ -264,8 +374,28 @@ mod tests {
     }
 
     #[test]
+    fn a_limit_is_kept_on_its_side_only() {
+        let met = |limit: Limit| [0.9, 1.0, 1.1].map(|value| limit.is_met(value));
+        assert_eq!(met(Limit::AtMost(1.0)), [true, true, false]);
+        assert_eq!(met(Limit::Under(1.0)), [true, false, false]);
+        assert_eq!(met(Limit::AtLeast(1.0)), [false, true, true]);
+    }
+
+    #[test]
+    fn an_interval_on_both_sides_of_its_bar_leaves_that_open() {
+        let open = |limit: Limit, low, high| limit.is_open(&Estimate { median: low, low, high });
+        for limit in [Limit::AtMost(1.0), Limit::Under(1.0), Limit::AtLeast(1.0)] {
+            assert!(open(limit, 0.9, 1.1), "{limit}");
+            assert!(!open(limit, 0.8, 0.9) && !open(limit, 1.1, 1.2), "{limit}");
+        }
+        assert!(!open(Limit::AtMost(1.0), 0.9, 1.0) && open(Limit::AtMost(1.0), 1.0, 1.1));
+        assert!(!open(Limit::AtLeast(1.0), 1.0, 1.1) && open(Limit::AtLeast(1.0), 0.9, 1.0));
+    }
+
+    #[test]
     fn names_are_unique() {
-        let mut names: Vec<_> = CELLS.iter().map(|cell| cell.name).chain([IDLE.name]).collect();
+        let cells = CELLS.iter().chain(GENERATOR_CELLS).map(|cell| cell.name);
+        let mut names: Vec<_> = cells.chain([IDLE.name, OPEN_LOOP.name]).collect();
         let count = names.len();
         names.sort_unstable();
         names.dedup();

@@ -1,4 +1,5 @@
-//! Exact counts from `corelane stat`: what noise cannot hide.
+//! Exact counts from `corelane stat`: what noise cannot hide. The generator's report gives them per request of the server, and
+//! an echo over streams takes all that one receive brought for one request.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

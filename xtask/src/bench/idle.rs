@@ -1,34 +1,34 @@
 //! What a connection costs that has nothing to do: memory of the server, and CPU time while all of them rest.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use corelane_load::report::Server;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use serde::Serialize;
 
 use super::cells::{Entrant, Idle};
 use super::interrupt::Interrupt;
-use super::load::Transport;
-use super::rounds::{Verdict, idle_cpu_ms_per_s};
+use super::load::{self, Timing, Transport, words};
+use super::rounds::Verdict;
 use super::stage::{Running, Stage};
 
-/// What every connection echoes once.
-const REQUEST: [u8; 64] = *b"one request of sixty-four bytes, echoed once, and then silence..";
+/// How often a connection is used where memory is measured. The warm-up is as long: before the window each has echoed once.
+const USED_EVERY: Duration = Duration::from_secs(4);
 
-/// How long one answer may take.
-const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+/// How long the memory of used connections is watched, and the CPU time of resting ones.
+const WATCH: Duration = Duration::from_secs(2);
 
-/// Descriptors needed beside those of the connections, here and in the server.
+/// Before the CPU time of resting connections counts.
+const SETTLE: Duration = Duration::from_secs(1);
+
+/// Descriptors needed beside those of the connections, in the generator and in the server.
 const OTHER_DESCRIPTORS: u64 = 100;
 
 /// How long a server may take to become quiet after the last connection.
 const QUIET_WITHIN: Duration = Duration::from_secs(3);
-
-/// Connections between two looks at the signals.
-const CHECK_EVERY: usize = 500;
 
 /// What one server showed.
 #[derive(Clone, Debug, Serialize)]
@@ -39,17 +39,19 @@ pub struct IdleOutcome {
     pub driver: String,
     /// Connections that rest.
     pub connections: usize,
-    /// Its resident memory before the first connection.
-    pub rss_before_bytes: u64,
+    /// Its resident memory with all of them.
+    pub rss_bytes: u64,
     /// How much that grew, by connection.
     pub rss_bytes_per_connection: f64,
-    /// CPU milliseconds a second while all rest.
+    /// CPU milliseconds a second while all rest but one a second.
     pub idle_cpu_ms_per_s: f64,
-    /// CPU microseconds for accepting one and echoing once.
+    /// CPU microseconds for accepting one and closing it.
     pub opening_cpu_us: f64,
+    /// What the generator doubted.
+    pub doubts: Vec<String>,
 }
 
-/// Raises this process's limit of open files, which servers inherit, as far as it may go.
+/// Raises this process's limit of open files, which servers and the generator inherit, as far as it may go.
 ///
 /// # Errors
 /// When that is not far enough for `connections`.
@@ -63,83 +65,73 @@ pub fn raise_file_limit(connections: usize) -> Result<()> {
     Ok(())
 }
 
-/// Measures one server.
+/// Measures one server twice: its memory with connections that have been used, its CPU time with connections of which one a
+/// second is.
 ///
 /// # Errors
 /// When it does not start, does not echo, or when a signal asks for the end.
 pub fn run(entrant: Entrant, connections: usize, stage: &mut Stage, interrupt: &Interrupt) -> Result<IdleOutcome> {
     let running = stage.start(entrant, Transport::Tcp)?;
-    let rss_before_bytes = running.server.rss_bytes()?;
-    let cpu_before_ns = running.server.cpu_ns()?;
-    let open = open_all(running.address, connections, interrupt).with_context(|| entrant.to_string())?;
-    await_quiet(&running)?;
-    let opening_ns = running.server.cpu_ns()? - cpu_before_ns;
-    let idle_cpu_ms_per_s = idle_cpu_ms_per_s(&running, interrupt)?;
-    let growth = running.server.rss_bytes()? as f64 - rss_before_bytes as f64;
-    drop(open);
+    let hold = |every, warm_up| {
+        interrupt.check()?;
+        let timing = Timing { warm_up, window: WATCH };
+        hold(&stage.corelane, connections, every, timing, &running).with_context(|| entrant.to_string())
+    };
+    let (used, mut doubts) = hold(USED_EVERY, USED_EVERY)?;
+    let before_ns = await_quiet(&running)?;
+    let (resting, more_doubts) = hold(Duration::from_secs(connections as u64), SETTLE)?;
+    let life_ns = await_quiet(&running)? - before_ns;
+    doubts.extend(more_doubts);
     Ok(IdleOutcome {
         name: entrant.to_string(),
         driver: running.driver.clone(),
         connections,
-        rss_before_bytes,
-        rss_bytes_per_connection: growth / connections as f64,
-        idle_cpu_ms_per_s,
-        opening_cpu_us: opening_ns as f64 / 1e3 / connections as f64,
+        rss_bytes: used.resident_bytes,
+        rss_bytes_per_connection: used.bytes_per_connection.context("the generator's report has no memory of the server")?,
+        idle_cpu_ms_per_s: resting.cpus_used * 1e3,
+        opening_cpu_us: life_ns as f64 / 1e3 / connections as f64,
+        doubts,
     })
+}
+
+/// Holds connections each of which is used once in `every`. What the server showed, and the doubts.
+fn hold(
+    generator: &Path,
+    connections: usize,
+    every: Duration,
+    timing: Timing,
+    running: &Running,
+) -> Result<(Server, Vec<String>)> {
+    let connections = connections.to_string();
+    let every = format!("{}us", every.as_micros());
+    let options = [words(["--connections", &connections, "--every", &every]), timing.options()].concat();
+    let report = load::run(generator, "idle", running, &options)?;
+    Ok((report.server.context("the generator's report has no server")?, report.doubts))
 }
 
 /// Holds an outcome against the bars.
 pub fn judge(cell: &Idle, outcome: &IdleOutcome) -> [Verdict; 2] {
-    let verdict = |what: &str, value: f64, bar: f64, met: bool| Verdict {
-        cell: cell.name,
-        what: format!("{}, {what}", outcome.name),
-        value,
-        interval: None,
-        rounds: 1,
-        bar,
-        met,
-        open: false,
-    };
-    let (bytes, most) = (outcome.rss_bytes_per_connection, cell.rss_bytes_at_most);
-    let (cpu, under) = (outcome.idle_cpu_ms_per_s, cell.cpu_ms_per_s_under);
-    [verdict("RSS bytes per connection", bytes, most, bytes <= most), verdict("idle CPU ms/s", cpu, under, cpu < under)]
+    let verdict = |what: &str, value, bar| Verdict::of_one(cell.name, format!("{}, {what}", outcome.name), value, bar);
+    [
+        verdict("RSS bytes per connection", outcome.rss_bytes_per_connection, cell.rss_bytes),
+        verdict("idle CPU ms/s", outcome.idle_cpu_ms_per_s, cell.cpu_ms_per_s),
+    ]
 }
 
-fn open_all(address: SocketAddr, connections: usize, interrupt: &Interrupt) -> Result<Vec<TcpStream>> {
-    let mut open = Vec::with_capacity(connections);
-    for index in 0..connections {
-        if index % CHECK_EVERY == 0 {
-            interrupt.check()?;
-        }
-        open.push(echo_once(address).with_context(|| format!("connection {index}"))?);
-    }
-    Ok(open)
-}
-
-fn echo_once(address: SocketAddr) -> Result<TcpStream> {
-    let mut stream = TcpStream::connect(address).context("connecting")?;
-    stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(ANSWER_WITHIN))?;
-    stream.write_all(&REQUEST).context("sending")?;
-    let mut answer = [0; REQUEST.len()];
-    stream.read_exact(&mut answer).context("receiving")?;
-    ensure!(answer == REQUEST, "the server's fault: what came back is not what was sent");
-    Ok(stream)
-}
-
-/// Waits until the server has used no CPU for a while. One that never rests shows that in its idle CPU.
-fn await_quiet(running: &Running) -> Result<()> {
+/// Waits until the server has used no CPU for a while; returns what it has used so far, in nanoseconds. One that never rests
+/// shows that in its idle CPU.
+fn await_quiet(running: &Running) -> Result<u64> {
     let deadline = Instant::now() + QUIET_WITHIN;
     let mut before = running.server.cpu_ns()?;
     while Instant::now() < deadline {
         thread::sleep(Duration::from_millis(100));
         let now = running.server.cpu_ns()?;
         if now == before {
-            return Ok(());
+            break;
         }
         before = now;
     }
-    Ok(())
+    Ok(before)
 }
 
 #[cfg(test)]
@@ -152,10 +144,11 @@ mod tests {
             name: "x".to_owned(),
             driver: "y".to_owned(),
             connections: 1,
-            rss_before_bytes: 0,
+            rss_bytes: 0,
             rss_bytes_per_connection: bytes,
             idle_cpu_ms_per_s: cpu,
             opening_cpu_us: 1.0,
+            doubts: Vec::new(),
         }
     }
 

@@ -1,17 +1,29 @@
-//! The load generator: closed loop, one thread, no allocation and no logging on a request's path.
+//! The load generator, `corelane load` on a CPU of its own, and what its report says of a server.
 
-mod tcp;
-mod udp;
+use std::path::Path;
+use std::process::{Output, Stdio};
+use std::time::Duration;
 
-use std::net::SocketAddr;
-use std::time::{Duration, Instant};
-
-use anyhow::{Context, Result, ensure};
-use hdrhistogram::Histogram;
+use anyhow::{Context, Result, bail, ensure};
+use corelane_load::kinds::Kind;
+use corelane_load::report::Report;
 use serde::{Serialize, Serializer};
 
-use super::proc;
-use super::server::Server;
+use super::server;
+use super::stage::{GENERATOR_CPU, Running};
+
+/// What the generator asks the operating system through: the same for every server, whatever the server's own driver is.
+pub const DRIVER: &str = "epoll";
+
+/// The microseconds of a spin that no pause of a server outlasts.
+pub const SPIN_US: u64 = 1_000_000;
+
+/// How often a window is measured in which nothing was answered. A busy host may keep a server from its CPU for longer than a
+/// short window; that is not the server's fault.
+const TRIES: usize = 3;
+
+/// With these codes the generator prints a report: all is well, some requests failed, or there are doubts.
+const WITH_REPORT: [i32; 3] = [0, 3, 4];
 
 /// What a server is loaded with. Every request of `bytes` is answered by the same bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -36,7 +48,7 @@ pub enum Transport {
     Tcp,
     /// Datagrams that the kernel sends one by one.
     UdpSingles,
-    /// Datagrams in trains as long as the depth, each one send with `UDP_SEGMENT`.
+    /// Datagrams in trains, as long as the depth allows, each one send with `UDP_SEGMENT`.
     UdpTrains,
 }
 
@@ -55,27 +67,24 @@ fn as_seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok
     serializer.serialize_f64(duration.as_secs_f64())
 }
 
-/// How much longer a window becomes in which nothing was answered.
-const ANSWER_WITHIN: Duration = Duration::from_secs(2);
-
 /// What one window showed.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Sample {
     /// Requests answered in the window.
     pub requests: u64,
-    /// Datagrams given up after a timeout, in the window.
+    /// Datagrams given up after a timeout.
     pub lost: u64,
-    /// Requests answered from first to last, warm-up and draining included: what the server's own counters saw.
-    pub requests_in_all: u64,
     /// Length of the window.
     pub window_s: f64,
     /// Processor time of all the server's threads per answered request.
     pub cpu_us_per_request: f64,
+    /// Processor time of the generator's lane per answered request.
+    pub generator_us_per_request: f64,
     /// Answered requests per second.
     pub requests_per_s: f64,
     /// Share of one CPU that the server's threads used.
     pub server_load: f64,
-    /// Share of one CPU that the generator used.
+    /// Share of one CPU that the generator's lane used.
     pub generator_load: f64,
     /// Median time from sending a request to receiving its last byte.
     pub p50_us: f64,
@@ -85,180 +94,235 @@ pub struct Sample {
     pub p999_us: f64,
     /// The longest.
     pub max_us: f64,
+    /// Why the generator does not believe its figures. Its own limit and a disturbed host do not change what a request costs
+    /// the server, so such a sample is kept.
+    pub doubts: Vec<String>,
 }
 
-/// What a client counts.
-struct Tally {
-    requests: u64,
-    lost: u64,
-    latency_ns: Histogram<u64>,
-}
-
-impl Tally {
-    fn new() -> Result<Self> {
-        // 1 us to 10 s in three digits; what lies outside is counted at the edge.
-        let latency_ns = Histogram::new_with_bounds(1_000, 10_000_000_000, 3).context("histogram")?;
-        Ok(Self { requests: 0, lost: 0, latency_ns })
+impl Load {
+    /// The name of the generator's workload.
+    pub fn workload(&self) -> &'static str {
+        if self.transport == Transport::Tcp { "echo" } else { "udp" }
     }
 
-    /// Counts `count` requests that were sent at `sent_ns` and answered at `now_ns`.
-    fn answered(&mut self, sent_ns: u64, now_ns: u64, count: u64) {
-        self.requests += count;
-        self.latency_ns.saturating_record_n(now_ns.saturating_sub(sent_ns), count);
-    }
-
-    fn quantile_us(&self, quantile: f64) -> f64 {
-        self.latency_ns.value_at_quantile(quantile) as f64 / 1_000.0
+    /// The generator's options for it.
+    pub fn options(&self) -> Vec<String> {
+        let [bytes, connections, depth] = [self.bytes, self.connections, self.depth].map(|number| number.to_string());
+        let mut options = words(["--size", &bytes, "--connections", &connections, "--depth", &depth]);
+        if self.transport == Transport::UdpSingles {
+            options.push("--singles".to_owned());
+        }
+        if self.spin {
+            options.extend(words(["--spin", &SPIN_US.to_string()]));
+        }
+        options
     }
 }
 
-/// One side of a closed loop.
-trait Client {
-    /// Keeps the load up until `until`.
-    fn run(&mut self, until: Instant, tally: &mut Tally) -> Result<()>;
-
-    /// Sends nothing more and takes what is still to come.
-    fn drain(&mut self, tally: &mut Tally) -> Result<()>;
+impl Transport {
+    /// What stands before a server's address.
+    pub fn protocol(self) -> &'static str {
+        if self == Transport::Tcp { "tcp" } else { "udp" }
+    }
 }
 
-/// Puts `load` on `server`, which listens at `address`, and measures one window.
+impl Timing {
+    /// The generator's options for it.
+    pub fn options(&self) -> Vec<String> {
+        let [warm_up, window] = [self.warm_up, self.window].map(|length| format!("{}us", length.as_micros()));
+        words(["--warmup", &warm_up, "--duration", &window])
+    }
+}
+
+/// Owned words of a command line.
+pub fn words<const N: usize>(all: [&str; N]) -> Vec<String> {
+    all.map(str::to_owned).to_vec()
+}
+
+/// Puts `load` on a server and measures one window.
 ///
 /// # Errors
 /// When the server refuses, closes, stops answering or answers with wrong bytes.
-pub fn measure(load: Load, server: &Server, address: SocketAddr, timing: Timing) -> Result<Sample> {
-    let mut client: Box<dyn Client> = match load.transport {
-        Transport::Tcp => Box::new(tcp::Streams::open(load, address)?),
-        Transport::UdpSingles | Transport::UdpTrains => Box::new(udp::Datagrams::open(load, address)?),
-    };
-    let mut outside = Tally::new()?;
-    let mut tally = Tally::new()?;
-    client.run(Instant::now() + timing.warm_up, &mut outside)?;
-    let start = Reading::take(server)?;
-    client.run(start.at + timing.window, &mut tally)?;
-    // A busy host may keep a server from its CPU for longer than a short window; that is not the server's fault.
-    if tally.requests == 0 {
-        client.run(start.at + timing.window + ANSWER_WITHIN, &mut tally)?;
-    }
-    let end = Reading::take(server)?;
-    client.drain(&mut outside)?;
-    ensure!(tally.requests > 0, "the server answered nothing within {:?}", timing.window + ANSWER_WITHIN);
-    Ok(sample(&start, &end, &tally, &outside))
-}
-
-/// Clocks at one end of the window.
-struct Reading {
-    at: Instant,
-    server_ns: u64,
-    own_ns: u64,
-}
-
-impl Reading {
-    fn take(server: &Server) -> Result<Self> {
-        let server_ns = server.cpu_ns()?;
-        Ok(Self { at: Instant::now(), server_ns, own_ns: proc::own_cpu_ns()? })
-    }
-}
-
-fn sample(start: &Reading, end: &Reading, tally: &Tally, outside: &Tally) -> Sample {
-    let window_s = (end.at - start.at).as_secs_f64();
-    let server_us = (end.server_ns - start.server_ns) as f64 / 1e3;
-    let own_us = (end.own_ns - start.own_ns) as f64 / 1e3;
-    Sample {
-        requests: tally.requests,
-        lost: tally.lost,
-        requests_in_all: tally.requests + outside.requests,
-        window_s,
-        cpu_us_per_request: server_us / tally.requests as f64,
-        requests_per_s: tally.requests as f64 / window_s,
-        server_load: server_us / 1e6 / window_s,
-        generator_load: own_us / 1e6 / window_s,
-        p50_us: tally.quantile_us(0.5),
-        p99_us: tally.quantile_us(0.99),
-        p999_us: tally.quantile_us(0.999),
-        max_us: tally.latency_ns.max() as f64 / 1e3,
-    }
-}
-
-/// Bytes that tell where they belong: a pseudo-random sequence whose period is a prime, so that no message size, no
-/// buffer size and no power of two is a multiple of it, and bytes shifted by any of them do not match.
-struct Pattern {
-    bytes: Vec<u8>,
-}
-
-/// Length after which the pattern repeats, a prime.
-const PERIOD: usize = 8_191;
-
-impl Pattern {
-    /// A pattern that gives up to `longest` bytes at once.
-    fn new(longest: usize) -> Self {
-        let mut state = 0x2545_f491_u32;
-        let period: Vec<u8> = (0..PERIOD).map(|_| next_byte(&mut state)).collect();
-        let bytes = period.iter().copied().cycle().take(PERIOD + longest).collect();
-        Self { bytes }
-    }
-
-    /// The `length` bytes that stand at `position`; `length` is at most the longest asked for.
-    fn at(&self, position: u64, length: usize) -> &[u8] {
-        let start = (position % PERIOD as u64) as usize;
-        &self.bytes[start..start + length]
-    }
-
-    /// Fails, naming the first wrong byte, when `got` is not what stands at `position`.
-    fn check(&self, position: u64, got: &[u8]) -> Result<()> {
-        let expected = self.at(position, got.len());
-        if expected == got {
-            return Ok(());
+pub fn measure(generator: &Path, load: Load, running: &Running, timing: Timing) -> Result<Sample> {
+    let options = [load.options(), timing.options()].concat();
+    for _ in 0..TRIES {
+        let report = run(generator, load.workload(), running, &options)?;
+        if report.requests > 0 {
+            return sample(&report);
         }
-        let wrong = expected.iter().zip(got).take_while(|(a, b)| a == b).count();
-        anyhow::bail!(
-            "the server's fault: byte {} of what came back is {:#04x}, expected {:#04x}",
-            position + wrong as u64,
-            got[wrong],
-            expected[wrong],
-        )
     }
+    bail!("the server answered nothing within {:?}, {TRIES} times", timing.window)
 }
 
-/// One step of a xorshift generator (Marsaglia, "Xorshift RNGs", 2003).
-fn next_byte(state: &mut u32) -> u8 {
-    *state ^= *state << 13;
-    *state ^= *state >> 17;
-    *state ^= *state << 5;
-    (*state >> 24) as u8
+/// Runs the generator against a server, and checks that it carried out all of its task.
+///
+/// # Errors
+/// When it cannot, or when requests failed; datagrams may be lost.
+pub fn run(generator: &Path, workload: &str, running: &Running, options: &[String]) -> Result<Report> {
+    let mut command = server::on_cpu(GENERATOR_CPU, generator)?;
+    command.args(["load", workload, &running.url(), "--json", "--quiet", "--server-pid", &running.server.pid().to_string()]);
+    command.args(["--lanes", "1", "--cpus", &GENERATOR_CPU.to_string(), "--driver", DRIVER]).args(options);
+    let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output().context("starting the generator")?;
+    read(&output).with_context(|| format!("generator {command:?}"))
+}
+
+fn read(output: &Output) -> Result<Report> {
+    if !output.status.code().is_some_and(|code| WITH_REPORT.contains(&code)) {
+        bail!("it failed: {}; its own message is above", output.status);
+    }
+    let report = serde_json::from_slice(&output.stdout).context("reading its report")?;
+    check(&report)?;
+    Ok(report)
+}
+
+/// Refuses a run in which requests failed, or that was not carried out whole: the doubts that no sample is kept with.
+fn check(report: &Report) -> Result<()> {
+    let failures = Kind::ALL.iter().filter(|&&kind| kind.is_failure() && kind != Kind::Lost);
+    for kind in failures {
+        let count = errors(report, *kind);
+        ensure!(count == 0, "requests failed: {count} by {kind}");
+    }
+    let open: u64 = report.generator.lanes.iter().map(|lane| lane.connections).sum();
+    let wanted = report.settings.connections;
+    ensure!(open == wanted, "{open} connections were open at the end, expected {wanted}");
+    let length_s = report.settings.duration_s.unwrap_or(0.0);
+    ensure!(report.seconds >= length_s, "the run was cut short after {} of {length_s} s", report.seconds);
+    Ok(())
+}
+
+fn errors(report: &Report, kind: Kind) -> u64 {
+    report.errors.get(kind.name()).copied().unwrap_or(0)
+}
+
+fn sample(report: &Report) -> Result<Sample> {
+    let server = report.server.as_ref().context("the generator's report has no server")?;
+    let latency = |name: &str| report.latency_us.get(name).copied().unwrap_or(f64::NAN);
+    Ok(Sample {
+        requests: report.requests,
+        lost: errors(report, Kind::Lost),
+        window_s: report.seconds,
+        cpu_us_per_request: report.server_us_per_request.context("the generator's report has no cost of the server")?,
+        generator_us_per_request: report.generator.us_per_request,
+        requests_per_s: report.requests_per_second,
+        server_load: server.cpus_used,
+        generator_load: report.generator.lanes.iter().map(|lane| lane.cpu_used).sum(),
+        p50_us: latency("50"),
+        p99_us: latency("99"),
+        p999_us: latency("99.9"),
+        max_us: latency("max"),
+        doubts: report.doubts.clone(),
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::ExitStatus;
+
+    use corelane_load::report::{Generator, Lane, Server, Settings};
+
     use super::*;
 
-    #[test]
-    fn the_pattern_repeats_with_its_period_and_not_before() {
-        let pattern = Pattern::new(64);
-        let start = pattern.at(0, 64);
-        assert_eq!(start, pattern.at(PERIOD as u64, 64));
-        let earlier = (1..PERIOD as u64).find(|&position| pattern.at(position, 64) == start);
-        assert_eq!(earlier, None);
+    fn report() -> Report {
+        Report {
+            settings: Settings { connections: 3, duration_s: Some(0.8), ..Settings::default() },
+            seconds: 0.8,
+            requests: 40,
+            requests_per_second: 50.0,
+            errors: Kind::ALL.iter().map(|kind| (kind.name().to_owned(), 0)).collect(),
+            latency_us: BTreeMap::from([("50", 5.0), ("99", 9.0), ("99.9", 9.9), ("max", 10.0)].map(|(k, v)| (k.to_owned(), v))),
+            server_us_per_request: Some(2.0),
+            server: Some(Server { cpus_used: 0.75, ..Server::default() }),
+            generator: Generator {
+                us_per_request: 1.5,
+                lanes: vec![Lane { connections: 3, cpu_used: 0.5, ..Lane::default() }],
+                ..Generator::default()
+            },
+            doubts: vec!["the host took 20 %".to_owned()],
+            ..Report::default()
+        }
+    }
+
+    fn with_errors(kind: Kind) -> Report {
+        let mut report = report();
+        report.errors.insert(kind.name().to_owned(), 7);
+        report
     }
 
     #[test]
-    fn a_wrong_byte_is_named_with_its_position() {
-        let pattern = Pattern::new(64);
-        let mut got = pattern.at(100, 64).to_vec();
-        pattern.check(100, &got).expect("right bytes");
-        pattern.check(101, &got).expect_err("shifted by one");
-        got[10] ^= 1;
-        let error = pattern.check(100, &got).expect_err("one bit flipped");
-        assert!(error.to_string().contains("byte 110 "), "{error}");
+    fn a_report_becomes_a_sample_with_its_doubts() {
+        let expected = Sample {
+            requests: 40,
+            lost: 0,
+            window_s: 0.8,
+            cpu_us_per_request: 2.0,
+            generator_us_per_request: 1.5,
+            requests_per_s: 50.0,
+            server_load: 0.75,
+            generator_load: 0.5,
+            p50_us: 5.0,
+            p99_us: 9.0,
+            p999_us: 9.9,
+            max_us: 10.0,
+            doubts: vec!["the host took 20 %".to_owned()],
+        };
+        assert_eq!(sample(&report()).expect("whole"), expected);
+        assert_eq!(sample(&with_errors(Kind::Lost)).expect("whole").lost, 7);
+        sample(&Report { server: None, ..report() }).expect_err("no server");
+        sample(&Report { server_us_per_request: None, ..report() }).expect_err("no cost");
     }
 
     #[test]
-    fn a_tally_counts_all_of_a_batch() {
-        let mut tally = Tally::new().expect("bounds");
-        tally.answered(1_000, 51_000, 3);
-        tally.answered(1_000, 101_000, 1);
-        assert_eq!(tally.requests, 4);
-        assert_eq!(tally.latency_ns.len(), 4);
-        assert!((tally.quantile_us(0.5) - 50.0).abs() < 0.5);
-        assert!((tally.quantile_us(1.0) - 100.0).abs() < 0.5);
+    fn failures_are_named_but_a_datagram_may_be_lost() {
+        check(&report()).expect("nothing failed; its doubts do not matter");
+        for kind in [Kind::Lost, Kind::Duplicate, Kind::Reordered] {
+            check(&with_errors(kind)).expect("no failure");
+        }
+        for kind in [Kind::Mismatch, Kind::Closed, Kind::ClientTimeout] {
+            let error = check(&with_errors(kind)).expect_err("a failure").to_string();
+            assert!(error.contains(&format!("7 by {kind}")), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_report_is_read_where_the_code_promises_one() {
+        let text = serde_json::to_vec(&report()).expect("JSON");
+        let ended = |code: i32, stdout: &[u8]| {
+            // A status as wait(2) gives it: the code is in the second byte.
+            read(&Output { status: ExitStatus::from_raw(code << 8), stdout: stdout.to_vec(), stderr: Vec::new() })
+        };
+        for code in WITH_REPORT {
+            assert_eq!(ended(code, &text).expect("a report"), report());
+        }
+        for code in [1, 2] {
+            let error = ended(code, &text).expect_err("no run was made").to_string();
+            assert!(error.contains(&format!("exit status: {code}")), "{error}");
+        }
+        ended(0, b"no report").expect_err("no JSON");
+        let failed = serde_json::to_vec(&with_errors(Kind::Reset)).expect("JSON");
+        let error = ended(3, &failed).expect_err("a failure").to_string();
+        assert!(error.contains("7 by reset"), "{error}");
+    }
+
+    #[test]
+    fn a_run_that_is_not_whole_is_refused() {
+        let error = check(&Report { seconds: 0.7, ..report() }).expect_err("cut short").to_string();
+        assert!(error.contains("0.7 of 0.8 s"), "{error}");
+        let mut fewer = report();
+        fewer.generator.lanes[0].connections = 2;
+        let error = check(&fewer).expect_err("one is missing").to_string();
+        assert!(error.contains("2 connections"), "{error}");
+    }
+
+    #[test]
+    fn a_load_is_told_to_the_generator() {
+        let load = Load { transport: Transport::UdpSingles, bytes: 510, connections: 8, depth: 32, spin: true };
+        let told = "--size 510 --connections 8 --depth 32 --singles --spin 1000000";
+        assert_eq!((load.workload(), load.options().join(" ").as_str()), ("udp", told));
+        let load = Load { transport: Transport::Tcp, spin: false, ..load };
+        assert_eq!((load.workload(), load.options().join(" ").as_str()), ("echo", "--size 510 --connections 8 --depth 32"));
+        let timing = Timing { warm_up: Duration::from_millis(200), window: Duration::from_secs_f64(0.3) };
+        assert_eq!(timing.options().join(" "), "--warmup 200000us --duration 300000us");
     }
 }

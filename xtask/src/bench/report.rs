@@ -8,10 +8,13 @@ use corelane_load::stats::median;
 use serde::Serialize;
 
 use super::counts::Counts;
+use super::doubts;
+use super::host::Host;
 use super::idle::IdleOutcome;
-use super::proc::Host;
+use super::load::Load;
+use super::open_loop::OpenOutcome;
 use super::rounds::{Extent, Measured, Outcome, Verdict};
-use super::stage::Driver;
+use super::stage::{Driver, GENERATOR_CPU, SERVER_CPU};
 
 /// All of a run, as it is written to the JSON file.
 #[derive(Debug, Serialize)]
@@ -24,12 +27,24 @@ pub struct Report {
     pub took_s: f64,
     /// The driver that was asked for.
     pub driver: Driver,
+    /// The generator's driver.
+    pub generator_driver: &'static str,
     /// How much was measured.
     pub extent: Extent,
-    /// The paired cells.
+    /// What was found.
+    #[serde(flatten)]
+    pub findings: Findings,
+}
+
+/// What the cells of a subject showed.
+#[derive(Debug, Default, Serialize)]
+pub struct Findings {
+    /// The cells in rounds.
     pub cells: Vec<Outcome>,
     /// The idle cell.
     pub idle: Vec<IdleOutcome>,
+    /// The open loop.
+    pub open_loop: Option<OpenOutcome>,
     /// Every verdict, those of the cells included.
     pub verdicts: Vec<Verdict>,
 }
@@ -42,6 +57,7 @@ const HEADS: &[&str] = &[
     "conns",
     "depth",
     "CPU us/req",
+    "gen. us/req",
     "req/s",
     "p50 us",
     "p99 us",
@@ -58,8 +74,21 @@ const HEADS: &[&str] = &[
     "idle ms/s",
 ];
 
-const IDLE_HEADS: &[&str] =
-    &["server", "driver", "lanes", "conns", "RSS before MiB", "RSS B/conn", "idle CPU ms/s", "opening CPU us"];
+const IDLE_HEADS: &[&str] = &["server", "driver", "lanes", "conns", "RSS MiB", "RSS B/conn", "idle CPU ms/s", "opening CPU us"];
+
+const OPEN_HEADS: &[&str] = &[
+    "server",
+    "saturation/s",
+    "offered/s",
+    "achieved/s",
+    "lag p50 us",
+    "lag p99 us",
+    "p50 us",
+    "p99 us",
+    "CPU us/req",
+    "server CPU",
+    "stolen",
+];
 
 const VERDICT_HEADS: &[&str] = &["cell", "figure", "value", "90 % interval", "bar", "rounds", "verdict"];
 
@@ -68,7 +97,8 @@ const VERDICT_HEADS: &[&str] = &["cell", "figure", "value", "90 % interval", "ba
 pub fn cell_table(outcome: &Outcome) -> String {
     let rows = (0..outcome.contenders.len()).map(|index| row(outcome, index));
     let title = format!("{}, {} rounds", outcome.cell, outcome.rounds.len());
-    format!("{title}\n{}", table(HEADS, &rows.collect::<Vec<_>>()))
+    let samples = outcome.rounds.iter().flatten().map(|part| part.sample.doubts.as_slice());
+    format!("{title}\n{}{}", table(HEADS, &rows.collect::<Vec<_>>()), doubts::tally(samples))
 }
 
 /// The table of the idle cell.
@@ -79,23 +109,45 @@ pub fn idle_table(cell: &str, outcomes: &[IdleOutcome]) -> String {
             outcome.driver.clone(),
             "1".to_owned(),
             outcome.connections.to_string(),
-            format!("{:.1}", outcome.rss_before_bytes as f64 / f64::from(1 << 20)),
+            format!("{:.1}", outcome.rss_bytes as f64 / f64::from(1 << 20)),
             format!("{:.0}", outcome.rss_bytes_per_connection),
             format!("{:.2}", outcome.idle_cpu_ms_per_s),
             format!("{:.1}", outcome.opening_cpu_us),
         ]
     };
-    format!("{cell}\n{}", table(IDLE_HEADS, &outcomes.iter().map(row).collect::<Vec<_>>()))
+    let samples = outcomes.iter().map(|outcome| outcome.doubts.as_slice());
+    format!("{cell}\n{}{}", table(IDLE_HEADS, &outcomes.iter().map(row).collect::<Vec<_>>()), doubts::tally(samples))
 }
 
-/// The table of all verdicts, and a line about the host.
+/// The table of the open loop.
+pub fn open_table(cell: &str, outcome: &OpenOutcome) -> String {
+    let row = vec![
+        outcome.name.clone(),
+        format!("{:.0}", outcome.saturation_per_s),
+        format!("{:.1}", outcome.offered_per_s),
+        format!("{:.1}", outcome.achieved_per_s),
+        number(Some(outcome.lag_p50_us), 1),
+        number(Some(outcome.lag_p99_us), 1),
+        number(Some(outcome.p50_us), 0),
+        number(Some(outcome.p99_us), 0),
+        number(Some(outcome.cpu_us_per_request), 3),
+        percent(Some(outcome.server_load)),
+        percent(Some(outcome.stolen)),
+    ];
+    format!("{cell}\n{}{}", table(OPEN_HEADS, &[row]), doubts::tally([outcome.doubts.as_slice()].into_iter()))
+}
+
+/// The table of all verdicts, and lines about the generator and the host.
 pub fn summary(report: &Report) -> String {
-    let met = report.verdicts.iter().filter(|verdict| verdict.met).count();
-    let rows: Vec<_> = report.verdicts.iter().map(verdict_row).collect();
+    let verdicts = &report.findings.verdicts;
+    let met = verdicts.iter().filter(|verdict| verdict.met).count();
+    let rows: Vec<_> = verdicts.iter().map(verdict_row).collect();
     let host = &report.host;
     format!(
-        "{}\n{met} of {} bars met; Linux {}, {} x {}, {}; {} ms stolen in {:.0} s\n",
+        "{}\nservers on CPU {SERVER_CPU}; generator: corelane load, one lane on CPU {GENERATOR_CPU}, {}\n\
+        {met} of {} bars met; Linux {}, {} x {}, {}; {} ms stolen in {:.0} s\n",
         table(VERDICT_HEADS, &rows),
+        report.generator_driver,
         rows.len(),
         host.kernel,
         host.cpus,
@@ -127,7 +179,7 @@ fn row(outcome: &Outcome, index: usize) -> Vec<String> {
         load.depth.to_string(),
     ];
     row.extend(timed_columns(&parts));
-    row.extend(counted_columns(&parts));
+    row.extend(counted_columns(load, &parts));
     row.push(number(contender.idle_cpu_ms_per_s, 2));
     row
 }
@@ -135,9 +187,9 @@ fn row(outcome: &Outcome, index: usize) -> Vec<String> {
 fn timed_columns(parts: &[&Measured]) -> Vec<String> {
     let middle = |of: fn(&Measured) -> f64| median(&parts.iter().map(|part| of(part)).collect::<Vec<_>>());
     let max_us = parts.iter().map(|part| part.sample.max_us).reduce(f64::max);
-    let percent = |share: Option<f64>| share.map_or_else(dash, |share| format!("{:.0} %", share * 100.0));
     vec![
         number(middle(|part| part.sample.cpu_us_per_request), 3),
+        number(middle(|part| part.sample.generator_us_per_request), 3),
         number(middle(|part| part.sample.requests_per_s), 0),
         number(middle(|part| part.sample.p50_us), 0),
         number(middle(|part| part.sample.p99_us), 0),
@@ -149,10 +201,13 @@ fn timed_columns(parts: &[&Measured]) -> Vec<String> {
     ]
 }
 
-/// Exact counts, by request that the generator saw answered.
-fn counted_columns(parts: &[&Measured]) -> Vec<String> {
+/// Exact counts, by request that reached the server.
+fn counted_columns(load: &Load, parts: &[&Measured]) -> Vec<String> {
     let middle = |of: &dyn Fn(&Counts, f64) -> Option<f64>| {
-        let value = |part: &&Measured| of(part.counts.as_ref()?, part.sample.requests_in_all as f64);
+        let value = |part: &&Measured| {
+            let counts = part.counts.as_ref()?;
+            of(counts, counts.bytes_received? / load.bytes as f64)
+        };
         median(&parts.iter().filter_map(value).collect::<Vec<_>>())
     };
     vec![
@@ -186,6 +241,10 @@ fn number(value: Option<f64>, digits: usize) -> String {
     value.filter(|value| value.is_finite()).map_or_else(dash, |value| format!("{value:.digits$}"))
 }
 
+fn percent(share: Option<f64>) -> String {
+    share.filter(|share| share.is_finite()).map_or_else(dash, |share| format!("{:.0} %", share * 100.0))
+}
+
 fn dash() -> String {
     "-".to_owned()
 }
@@ -212,7 +271,8 @@ fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
 mod tests {
     use std::time::Duration;
 
-    use super::super::load::{Load, Sample, Timing, Transport};
+    use super::super::cells::Limit;
+    use super::super::load::{self, Sample, Timing, Transport};
     use super::super::rounds::Contender;
     use super::*;
 
@@ -220,9 +280,9 @@ mod tests {
         let sample = Sample {
             requests: 90,
             lost: 2,
-            requests_in_all: 100,
             window_s: 1.0,
             cpu_us_per_request: cpu_us,
+            generator_us_per_request: 1.5,
             requests_per_s: 90.0,
             server_load: 0.5,
             generator_load: 0.25,
@@ -230,12 +290,13 @@ mod tests {
             p99_us: 20.0,
             p999_us: 30.0,
             max_us,
+            doubts: if max_us > 100.0 { vec![format!("waited {max_us} us")] } else { Vec::new() },
         };
         Measured { sample, counts }
     }
 
     fn outcome() -> Outcome {
-        let counts = Counts { sends: Some(25.0), bytes_sent: Some(6_400.0), ..Counts::default() };
+        let counts = Counts { sends: Some(25.0), bytes_sent: Some(6_400.0), bytes_received: Some(6_400.0), ..Counts::default() };
         let contender = |name: &str| Contender { name: name.to_owned(), driver: "epoll".to_owned(), idle_cpu_ms_per_s: None };
         let transport = Transport::Tcp;
         Outcome {
@@ -258,9 +319,31 @@ mod tests {
     #[test]
     fn a_row_holds_medians_the_longest_latency_and_all_that_was_lost() {
         let table = cell_table(&outcome());
-        let expected = "one epoll 1 64 7 3 2.000 90 10 20 30 900 6 50 % 25 % 0.2500 - - 256 - -";
+        let expected = "one epoll 1 64 7 3 2.000 1.500 90 10 20 30 900 6 50 % 25 % 0.2500 - - 256 - -";
         assert_eq!(words(&table, 2).join(" "), expected);
         assert!(words(&table, 3).join(" ").ends_with("25 % - - - - - -"));
+        assert_eq!(table.lines().last(), Some("2 of 6 samples: waited N us"));
+    }
+
+    #[test]
+    fn an_open_loop_is_a_row_with_what_was_stolen() {
+        let outcome = OpenOutcome {
+            name: "one".to_owned(),
+            saturation_per_s: 2_000.0,
+            offered_per_s: 1_000.0,
+            achieved_per_s: 999.5,
+            lag_p50_us: 1.25,
+            lag_p99_us: f64::NAN,
+            p50_us: 20.0,
+            p99_us: 30.0,
+            cpu_us_per_request: 0.5,
+            server_load: 0.25,
+            stolen: 0.031,
+            doubts: vec!["late".to_owned()],
+        };
+        let table = open_table("a-cell", &outcome);
+        assert_eq!(words(&table, 2).join(" "), "one 2000 1000.0 999.5 1.2 - 20 30 0.500 25 % 3 %");
+        assert_eq!(table.lines().last(), Some("1 of 1 samples: late"));
     }
 
     #[test]
@@ -277,7 +360,7 @@ mod tests {
             value: 0.9,
             interval: Some([0.8, 1.1]),
             rounds: 40,
-            bar: 1.0,
+            bar: Limit::AtLeast(0.95),
             met,
             open,
         };
@@ -285,7 +368,7 @@ mod tests {
         assert_eq!(last(true, false), "met");
         assert_eq!(last(false, false), "MISSED");
         assert!(last(true, true).contains("straddles") && last(false, true).contains("straddles"));
-        assert!(verdict_row(&verdict(true, true)).contains(&"0.800 to 1.100".to_owned()));
+        assert_eq!(verdict_row(&verdict(true, true))[3..5], ["0.800 to 1.100", "at least 0.95"]);
     }
 
     #[test]
@@ -296,10 +379,9 @@ mod tests {
             stolen_ms: 1,
             took_s: 2.0,
             driver: Driver::Auto,
+            generator_driver: load::DRIVER,
             extent: Extent { timing, rounds: 3, most_rounds: 40 },
-            cells: vec![outcome()],
-            idle: Vec::new(),
-            verdicts: Vec::new(),
+            findings: Findings { cells: vec![outcome()], ..Findings::default() },
         };
         let folder = std::env::temp_dir().join(format!("bench-report-{}", std::process::id()));
         let path = folder.join("deeper/echo.json");
@@ -310,6 +392,7 @@ mod tests {
         let rounds = value["cells"][0]["rounds"].as_array().expect("rounds");
         let cpu = |round: &serde_json::Value| round[0]["cpu_us_per_request"].as_f64();
         assert_eq!(rounds.iter().filter_map(cpu).collect::<Vec<_>>(), [3.0, 1.0, 2.0]);
+        assert_eq!(value["cells"][0]["rounds"][1][0]["doubts"][0], "waited 900 us");
         assert_eq!(value["extent"]["timing"]["window"], 0.8);
     }
 }

@@ -1,6 +1,7 @@
 //! Paired rounds: every server is measured once a round, in an order that turns around, and ratios are taken within a
 //! round, so that what the host does to all of them cancels out.
 
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -8,7 +9,7 @@ use anyhow::{Context, Result};
 use corelane_load::stats::{Estimate, median};
 use serde::Serialize;
 
-use super::cells::{Bar, Cell, Divisor, Entrant, FRAMEWORKS, Figure};
+use super::cells::{Bar, Cell, Divisor, Entrant, FRAMEWORKS, Figure, Limit};
 use super::counts::Counts;
 use super::interrupt::Interrupt;
 use super::load::{self, Load, Sample, Timing};
@@ -78,11 +79,18 @@ pub struct Verdict {
     /// Rounds that it comes from.
     pub rounds: usize,
     /// The bar.
-    pub bar: f64,
+    pub bar: Limit,
     /// Whether it is met.
     pub met: bool,
     /// Whether the interval leaves that open.
     pub open: bool,
+}
+
+impl Verdict {
+    /// About a figure of one run.
+    pub fn of_one(cell: &'static str, what: String, value: f64, bar: Limit) -> Self {
+        Self { cell, what, value, interval: None, rounds: 1, bar, met: bar.is_met(value), open: false }
+    }
 }
 
 /// Measures one cell.
@@ -95,7 +103,7 @@ pub fn run(cell: &Cell, lineup: &[Entrant], stage: &mut Stage, extent: Extent, i
     let mut rounds = Vec::new();
     let mut verdicts = Vec::new();
     while wanted(rounds.len(), &verdicts, extent) {
-        rounds.push(round(cell, &running, rounds.len(), extent.timing, interrupt)?);
+        rounds.push(round(cell, &stage.corelane, &running, rounds.len(), extent.timing, interrupt)?);
         verdicts = judge_all(cell, lineup, &rounds);
     }
     let contenders = running.iter().map(|running| contender(cell, running, interrupt)).collect::<Result<_>>()?;
@@ -108,7 +116,14 @@ fn wanted(done: usize, verdicts: &[Verdict], extent: Extent) -> bool {
     done < extent.rounds || (open && done < extent.most_rounds)
 }
 
-fn round(cell: &Cell, running: &[Running], number: usize, timing: Timing, interrupt: &Interrupt) -> Result<Vec<Measured>> {
+fn round(
+    cell: &Cell,
+    generator: &Path,
+    running: &[Running],
+    number: usize,
+    timing: Timing,
+    interrupt: &Interrupt,
+) -> Result<Vec<Measured>> {
     let mut order: Vec<usize> = (0..running.len()).collect();
     if number % 2 == 1 {
         order.reverse();
@@ -116,7 +131,7 @@ fn round(cell: &Cell, running: &[Running], number: usize, timing: Timing, interr
     let mut measured = Vec::with_capacity(running.len());
     for index in order {
         interrupt.check()?;
-        let part = measure(cell.load, &running[index], timing)
+        let part = measure(generator, cell.load, &running[index], timing)
             .with_context(|| format!("{}, {}, round {}", cell.name, running[index].entrant, number + 1))?;
         measured.push((index, part));
     }
@@ -124,9 +139,9 @@ fn round(cell: &Cell, running: &[Running], number: usize, timing: Timing, interr
     Ok(measured.into_iter().map(|(_, part)| part).collect())
 }
 
-fn measure(load: Load, running: &Running, timing: Timing) -> Result<Measured> {
+fn measure(generator: &Path, load: Load, running: &Running, timing: Timing) -> Result<Measured> {
     let before = running.counts();
-    let sample = load::measure(load, &running.server, running.address, timing)?;
+    let sample = load::measure(generator, load, running, timing)?;
     let growth = before.and_then(|before| Some(running.counts()?.since(&before)));
     Ok(Measured { sample, counts: growth })
 }
@@ -157,38 +172,46 @@ fn judge_all(cell: &Cell, lineup: &[Entrant], rounds: &[Vec<Measured>]) -> Vec<V
 
 fn judge(cell: &'static str, bar: Bar, lineup: &[Entrant], rounds: &[Vec<Measured>]) -> Option<Verdict> {
     let divisor = match bar.by {
-        Divisor::One(entrant) => entrant,
-        Divisor::BestFramework => best_framework(lineup, rounds)?,
+        Divisor::Nothing => None,
+        Divisor::One(entrant) => Some(entrant),
+        Divisor::BestFramework => Some(best_framework(lineup, rounds)?),
     };
-    let place = |wanted: Entrant| lineup.iter().position(|&entrant| entrant == wanted);
-    let (of, by) = (place(bar.of)?, place(divisor)?);
-    if of == by {
+    if divisor == Some(bar.of) {
         return None;
     }
-    let ratio = |round: &Vec<Measured>| figure(bar.figure, &round[of]) / figure(bar.figure, &round[by]);
-    let estimate = Estimate::of(&rounds.iter().map(ratio).collect::<Vec<_>>())?;
+    let all = |entrant| figures(bar.figure, entrant, lineup, rounds);
+    let (values, whose) = match divisor {
+        None => (all(bar.of)?, String::new()),
+        Some(by) => (ratios(&all(bar.of)?, &all(by)?), format!(" / {by}")),
+    };
+    let estimate = Estimate::of(&values)?;
     let best = if bar.by == Divisor::BestFramework { " (best framework)" } else { "" };
     Some(Verdict {
         cell,
-        what: format!("{} / {divisor}{best}, {}", bar.of, bar.figure),
+        what: format!("{}{whose}{best}, {}", bar.of, bar.figure),
         value: estimate.median,
         interval: Some([estimate.low, estimate.high]),
         rounds: rounds.len(),
-        bar: bar.at_most,
-        met: estimate.meets(bar.at_most),
-        open: estimate.straddles(bar.at_most),
+        bar: bar.limit,
+        met: bar.limit.is_met(estimate.median),
+        open: bar.limit.is_open(&estimate),
     })
+}
+
+/// A figure of one entrant, round by round; `None` if it does not take part.
+fn figures(which: Figure, entrant: Entrant, lineup: &[Entrant], rounds: &[Vec<Measured>]) -> Option<Vec<f64>> {
+    let place = lineup.iter().position(|&other| other == entrant)?;
+    Some(rounds.iter().map(|round| figure(which, &round[place])).collect())
+}
+
+fn ratios(of: &[f64], by: &[f64]) -> Vec<f64> {
+    of.iter().zip(by).map(|(of, by)| of / by).collect()
 }
 
 /// The framework with the lowest median CPU per request.
 fn best_framework(lineup: &[Entrant], rounds: &[Vec<Measured>]) -> Option<Entrant> {
-    let cost = |index: usize| {
-        let values: Vec<f64> = rounds.iter().map(|round| figure(Figure::Cpu, &round[index])).collect();
-        median(&values)
-    };
-    let is_framework = |entrant: Entrant| FRAMEWORKS.iter().any(|&peer| entrant == Entrant::Peer(peer));
-    let candidates = lineup.iter().enumerate().filter(|&(_, &entrant)| is_framework(entrant));
-    let costs = candidates.filter_map(|(index, &entrant)| Some((cost(index)?, entrant)));
+    let candidates = FRAMEWORKS.map(Entrant::Peer).into_iter();
+    let costs = candidates.filter_map(|entrant| Some((median(&figures(Figure::Cpu, entrant, lineup, rounds)?)?, entrant)));
     costs.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, entrant)| entrant)
 }
 
@@ -196,12 +219,14 @@ fn figure(figure: Figure, measured: &Measured) -> f64 {
     match figure {
         Figure::Cpu => measured.sample.cpu_us_per_request,
         Figure::MedianLatency => measured.sample.p50_us,
+        Figure::ServerLoad => measured.sample.server_load,
+        Figure::GeneratorCost => measured.sample.generator_us_per_request / measured.sample.cpu_us_per_request,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::cells::{CELLS, Peer};
+    use super::super::cells::{CELLS, GENERATOR_CELLS, Peer};
     use super::*;
 
     const LINEUP: [Entrant; 4] =
@@ -209,18 +234,11 @@ mod tests {
 
     fn measured(cpu_us: f64) -> Measured {
         let sample = Sample {
-            requests: 1,
-            lost: 0,
-            requests_in_all: 1,
-            window_s: 1.0,
             cpu_us_per_request: cpu_us,
-            requests_per_s: 1.0,
-            server_load: 1.0,
-            generator_load: 1.0,
+            generator_us_per_request: 6.0,
+            server_load: 0.97,
             p50_us: 10.0 * cpu_us,
-            p99_us: 1.0,
-            p999_us: 1.0,
-            max_us: 1.0,
+            ..Sample::default()
         };
         Measured { sample, counts: None }
     }
@@ -230,7 +248,7 @@ mod tests {
     }
 
     fn bar(by: Divisor, at_most: f64) -> Bar {
-        Bar { figure: Figure::Cpu, of: Entrant::Corelane, by, at_most }
+        Bar { figure: Figure::Cpu, of: Entrant::Corelane, by, limit: Limit::AtMost(at_most) }
     }
 
     fn extent() -> Extent {
@@ -239,8 +257,7 @@ mod tests {
     }
 
     fn verdict(open: bool) -> Verdict {
-        let (what, interval) = (String::new(), None);
-        Verdict { cell: "", what, value: 1.0, interval, rounds: 1, bar: 1.0, met: true, open }
+        Verdict { open, ..Verdict::of_one("", String::new(), 1.0, Limit::AtMost(1.0)) }
     }
 
     #[test]
@@ -250,6 +267,16 @@ mod tests {
         let verdict = judge("x", bar(Divisor::One(LINEUP[1]), 0.9), &LINEUP, &rounds).expect("both ran");
         assert_eq!((verdict.value, verdict.interval), (0.8, Some([0.8, 0.8])));
         assert!(verdict.met && !verdict.open);
+    }
+
+    #[test]
+    fn the_generator_is_judged_by_itself() {
+        let cell = &GENERATOR_CELLS[0];
+        let rounds: Vec<Vec<Measured>> = [4.0, 5.0, 12.0].iter().map(|&cost| vec![measured(cost)]).collect();
+        let [load, cost] = &judge_all(cell, cell.entrants, &rounds)[..] else { panic!("two bars") };
+        assert_eq!((load.value, load.bar, load.met), (0.97, Limit::AtLeast(0.95), true));
+        assert_eq!((cost.value, cost.bar, cost.met, cost.open), (1.2, Limit::AtMost(1.2), true, true));
+        assert!(load.what.starts_with("epoll, ") && cost.what.starts_with("epoll, "), "{} {}", load.what, cost.what);
     }
 
     #[test]

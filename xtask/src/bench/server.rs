@@ -10,6 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use corelane_sys::processes::Process;
 use nix::errno::Errno;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::prctl::set_pdeathsig;
@@ -17,7 +18,6 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::interrupt;
-use super::proc;
 
 /// How long a server may take to print `ready`.
 const READY_WITHIN: Duration = Duration::from_secs(10);
@@ -57,12 +57,9 @@ impl Server {
 
     /// Processor time it has used so far, in nanoseconds.
     pub fn cpu_ns(&self) -> Result<u64> {
-        proc::cpu_ns(self.pid())
-    }
-
-    /// Its resident memory in bytes.
-    pub fn rss_bytes(&self) -> Result<u64> {
-        proc::rss_bytes(self.pid())
+        let pid = self.child.id();
+        let used = Process::find(pid).and_then(|process| process.cpu_nanoseconds());
+        used.with_context(|| format!("the server's process {pid}"))
     }
 
     fn await_ready(&mut self) -> Result<()> {

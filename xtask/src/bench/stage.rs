@@ -78,7 +78,7 @@ impl Stage {
     /// Starts one server and waits until it listens.
     pub fn start(&mut self, entrant: Entrant, transport: Transport) -> Result<Running> {
         let address = server::free_address(&mut self.last_port)?;
-        let protocol = if transport == Transport::Tcp { "tcp" } else { "udp" };
+        let protocol = transport.protocol();
         let (command, driver) = match entrant {
             Entrant::Peer(peer) => (self.peer(peer, protocol, address)?, peer.driver().to_owned()),
             _ => self.corelane(entrant, protocol, address)?,
@@ -116,6 +116,12 @@ impl Stage {
 }
 
 impl Running {
+    /// Where it is asked.
+    pub fn url(&self) -> String {
+        let protocol = self.transport.protocol();
+        format!("{protocol}://{}", self.address)
+    }
+
     /// Its own counters; `None` for peers and when reading them does not work.
     pub fn counts(&self) -> Option<Counts> {
         Some(Counts::of(&self.stat()?, self.transport))
