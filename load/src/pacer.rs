@@ -14,6 +14,8 @@ pub struct Pacer {
     is_free: Vec<bool>,
     /// Since when there is a place with room.
     room_since: u64,
+    /// When the last place with room was taken. One that has room for more comes back at once: then there always was room.
+    emptied_at: u64,
 }
 
 /// What the schedule is made from when the start is known.
@@ -35,7 +37,15 @@ impl Pacer {
             }
         };
         let places = if source.is_some() { plan.connections_of(lane) as usize } else { 0 };
-        Self { source, schedule: None, head: None, free: VecDeque::new(), is_free: vec![false; places], room_since: 0 }
+        Self {
+            source,
+            schedule: None,
+            head: None,
+            free: VecDeque::new(),
+            is_free: vec![false; places],
+            room_since: 0,
+            emptied_at: u64::MAX,
+        }
     }
 
     /// The run starts then.
@@ -52,7 +62,7 @@ impl Pacer {
         if self.is_free.is_empty() || std::mem::replace(&mut self.is_free[place as usize], true) {
             return;
         }
-        if self.free.is_empty() {
+        if self.free.is_empty() && now != self.emptied_at {
             self.room_since = now;
         }
         self.free.push_back(place);
@@ -81,6 +91,7 @@ impl Pacer {
             self.is_free[place as usize] = false;
             if can_use(place) {
                 self.head = self.schedule.as_mut().and_then(Iterator::next);
+                self.emptied_at = if self.free.is_empty() { now } else { self.emptied_at };
                 return Some((intended, intended.max(self.room_since), place));
             }
         }
@@ -133,6 +144,16 @@ mod tests {
         pacer.has_room(0, 1_200_000);
         pacer.has_room(1, 1_200_000);
         assert_eq!(pacer.take_due(1_300_000, |place| place == 1), Some((1_000_000, 1_200_000, 1)));
+    }
+
+    #[test]
+    fn requests_that_go_late_together_are_all_late() {
+        let mut pacer = pacer();
+        pacer.has_room(0, 5);
+        for intended in [1_000_000, 2_000_000] {
+            assert_eq!(pacer.take_due(9_000_000, all), Some((intended, intended, 0)));
+            pacer.has_room(0, 9_000_000);
+        }
     }
 
     #[test]
