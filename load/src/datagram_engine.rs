@@ -255,7 +255,7 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
         for intended in self.pacer.take_left(self.course.until()) {
             self.course.not_sent(intended);
         }
-        if self.course.in_flight == 0 {
+        if self.course.is_cut() || self.course.in_flight == 0 {
             self.course.over(cx.now(), self.open as u32, self.early.take());
         }
     }
