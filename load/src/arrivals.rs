@@ -1,5 +1,6 @@
 //! When the requests of an open loop are to start: each has its own moment, none waits for a tick.
 
+use crate::plan::LONGEST;
 use crate::random::Random;
 use std::sync::Arc;
 
@@ -43,6 +44,9 @@ impl Arrivals {
             let since = (since * SECOND).round();
             if since < 0.0 || times.last().is_some_and(|&last| (since as u64) < last) {
                 return Err(format!("line {}: {line} is before the line above it", number + 1));
+            }
+            if since > LONGEST.as_nanos() as f64 {
+                return Err(format!("line {}: {line} is more than {LONGEST:?} after the first time", number + 1));
             }
             times.push(since as u64);
         }
@@ -138,8 +142,15 @@ mod tests {
 
     #[test]
     fn a_bad_recording_is_refused_with_its_line() {
-        for (text, word) in [("1\n0.5", "line 2"), ("1\nx", "line 2"), ("nan", "line 1"), ("-1", "line 1"), ("# none", "no time")]
-        {
+        for (text, word) in [
+            ("1\n0.5", "line 2"),
+            ("1\nx", "line 2"),
+            ("nan", "line 1"),
+            ("-1", "line 1"),
+            ("# none", "no time"),
+            ("0\n1e300", "more than 86400s"),
+            ("0\n86401", "line 2"),
+        ] {
             let error = Arrivals::recorded(text).unwrap_err();
             assert!(error.contains(word), "{text:?}: {error}");
         }

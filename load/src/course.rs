@@ -110,10 +110,10 @@ pub struct Course {
     current_from: u64,
     current_index: i64,
     next_look: u64,
+    /// It was ended from outside.
+    is_cut: bool,
     /// What failed before the start.
     opening: Errors,
-    /// It was ended from outside.
-    was_stopped: bool,
     /// When the last request that counts was answered or given up.
     ended: u64,
     /// When something was last answered, or nothing was waited for.
@@ -144,8 +144,8 @@ impl Course {
             current_from: 0,
             current_index: 0,
             next_look: 0,
+            is_cut: false,
             opening: Errors::default(),
-            was_stopped: false,
             ended: 0,
             heard: 0,
             events,
@@ -214,16 +214,22 @@ impl Course {
         }
         if now >= self.next_look {
             self.next_look = now + LOOK;
-            if self.stop.load(Ordering::Relaxed) && self.phase < Phase::Ending {
-                self.end_early(now);
+            if self.stop.load(Ordering::Relaxed) && !self.is_cut && self.phase < Phase::Over {
+                self.cut(now);
             }
         }
     }
 
-    fn end_early(&mut self, now: u64) {
-        self.was_stopped = true;
+    /// Somebody wants the end now: the window ends here, and no answer is waited for.
+    fn cut(&mut self, now: u64) {
+        self.is_cut = true;
         self.until = self.until.min(now.max(self.from));
-        self.phase = Phase::Ending;
+        self.give_up();
+    }
+
+    /// Whether the end is wanted now, with requests still in flight.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.is_cut
     }
 
     /// Ends the run for this lane: nothing new is sent.
@@ -271,8 +277,10 @@ impl Course {
             self.close_interval(now.max(self.current_from));
         }
         self.phase = Phase::Over;
-        let early = early.or_else(|| self.was_stopped.then(|| "it was told to end".to_owned()));
-        self.tell(Event::Over { lane: self.lane, early, connections, ended: self.ended.min(self.until), opening: self.opening });
+        let early = early.or_else(|| self.is_cut.then(|| "it was told to end".to_owned()));
+        // Where somebody ended it, silence before that is part of the window.
+        let ended = if self.is_cut && self.until != u64::MAX { self.until } else { self.ended.min(self.until) };
+        self.tell(Event::Over { lane: self.lane, early, connections, ended, opening: self.opening });
     }
 
     /// How many of `wanted` requests with this intended start may be sent; takes them off what is left to do.

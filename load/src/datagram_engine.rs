@@ -266,7 +266,7 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
 
     fn wind_up(&mut self, cx: &mut Cx<'_>) {
         self.course.not_sent(self.pacer.take_left(), cx.now());
-        if self.course.in_flight == 0 {
+        if self.course.is_cut() || self.course.in_flight == 0 {
             self.course.over(cx.now(), self.open as u32, self.early.take());
         }
     }

@@ -211,10 +211,11 @@ impl<W: Workload> Engine<W> {
         if all || self.open.is_multiple_of(TELL_EVERY) {
             self.course.tell(Event::Opened { lane: self.course.lane, connections: self.open });
         }
-        match all {
-            true => self.course.ready(cx),
-            false => self.wake(cx),
+        if all {
+            self.course.ready(cx);
         }
+        // More places are to be opened, or the start has its time now.
+        self.wake(cx);
     }
 
     // Running.
@@ -340,7 +341,7 @@ impl<W: Workload> Engine<W> {
     fn wind_up(&mut self, cx: &mut Cx<'_>) {
         self.course.not_sent(self.pacer.take_left(), cx.now());
         let is_busy = self.by_connection() && self.opening + self.open > 0;
-        if self.course.in_flight == 0 && !is_busy {
+        if self.course.is_cut() || self.course.in_flight == 0 && !is_busy {
             self.course.over(cx.now(), self.open, self.early.take());
         }
     }

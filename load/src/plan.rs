@@ -131,7 +131,7 @@ impl Plan {
             return wrong("depth", format!("{} is not between 1 and {DEPTH_MAX}", self.depth));
         }
         if let Some(rate) = self.rate().filter(|rate| !(*rate >= RATE_MIN && *rate <= RATE_MAX)) {
-            return wrong("rate", format!("{rate} a second is not between {RATE_MIN} and {RATE_MAX}"));
+            return wrong("rate", format!("{rate:?} a second is not between {RATE_MIN} and {RATE_MAX}"));
         }
         if self.timeout.is_zero() || self.timeout > LONGEST {
             return wrong("timeout", format!("{:?} is not between a nanosecond and {LONGEST:?}", self.timeout));

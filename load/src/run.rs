@@ -151,9 +151,7 @@ impl Conduct<'_> {
             }
         }
         self.read_clocks();
-        if self.last.is_none() {
-            self.last = Some(Reading::take(self.running, self.own, self.server.as_deref_mut()));
-        }
+        self.read_clocks_at_last();
         show(&self.collector.progress(monotonic_nanoseconds()));
         self.write_log()
     }
@@ -189,6 +187,13 @@ impl Conduct<'_> {
         }
         if self.first.is_some() && self.last.is_none() && (now >= until || self.collector.is_over()) {
             self.last = Some(Reading::take(self.running, self.own, self.server.as_deref_mut()));
+        }
+    }
+
+    /// A run that ended before its window has its readings all the same: what the lanes are, and have open, is known.
+    fn read_clocks_at_last(&mut self) {
+        for reading in [&mut self.first, &mut self.last] {
+            reading.get_or_insert_with(|| Reading::take(self.running, self.own, self.server.as_deref_mut()));
         }
     }
 

@@ -28,7 +28,7 @@ pub fn judge(plan: &Plan, collector: &Collector, report: &mut Report) {
     let early = collector.lanes.iter().filter_map(|lane| lane.early.clone());
     let mut doubts: Vec<String> = early.map(|why| format!("the run was given up: {why}")).take(1).collect();
     let found =
-        [nothing_answered(report), missing(plan, report), fell_behind(plan, report), lagged(report), generator_limit(report)];
+        [nothing_answered(report), missing(plan, collector), fell_behind(plan, report), lagged(report), generator_limit(report)];
     doubts.extend(found.into_iter().flatten());
     doubts.extend([waited(report), stolen(report)].into_iter().flatten());
     report.believable = doubts.is_empty();
@@ -61,8 +61,8 @@ fn nothing_answered(report: &Report) -> Option<String> {
     (report.requests == 0).then(|| "nothing was answered rightly".to_owned())
 }
 
-fn missing(plan: &Plan, report: &Report) -> Option<String> {
-    let open: u64 = report.generator.lanes.iter().map(|lane| lane.connections).sum();
+fn missing(plan: &Plan, collector: &Collector) -> Option<String> {
+    let open: u64 = collector.lanes.iter().map(|lane| u64::from(lane.connections)).sum();
     let wanted = u64::from(plan.connections);
     let counts = !matches!(plan.mode, Mode::Connections { .. });
     (counts && open < wanted).then(|| format!("only {open} of {wanted} connections were open at the end"))

@@ -6,6 +6,8 @@ use corelane_load::arrivals::Arrivals;
 use corelane_load::plan::{Extent, Mode, Plan};
 use corelane_load::workloads::{self, Entry};
 use corelane_load::{Watched, curve};
+use std::fs::File;
+use std::io::Read;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -39,7 +41,8 @@ pub struct Options {
     #[arg(long, value_name = "R", help_heading = "Load")]
     connection_rate: Option<f64>,
     /// Requests on each of these connections, one after the other
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "connection_rate", help_heading = "Load")]
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "connection_rate",
+        value_parser = clap::value_parser!(u32).range(1..), help_heading = "Load")]
     requests_per_connection: u32,
     /// How often each connection is used, for idle [default: 10s]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, help_heading = "Load")]
@@ -57,7 +60,7 @@ pub struct Options {
     /// How many requests to make instead (connections, with --connection-rate)
     #[arg(long, short = 'n', value_name = "N", help_heading = "Extent")]
     requests: Option<u64>,
-    /// How long to load the server before measuring begins [default: 1s; none with --requests]
+    /// How long to load the server before measuring begins [default: 1s; none with --requests or a file of arrivals]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, help_heading = "Extent")]
     warmup: Option<Duration>,
     /// How long an answer, or a connection, is waited for [default: 5s; 1s for datagrams]
@@ -146,6 +149,9 @@ impl Options {
             (_, true) => Watched::Page,
             _ => Watched::Nobody,
         };
+        if self.hdr.is_some() && self.hdr == self.report {
+            bail!("--hdr and --report: each needs a file of its own");
+        }
         if self.hdr.is_some() && (against.is_some() || self.runs.is_some_and(|runs| runs > 1)) {
             bail!("--hdr writes the log of one run: leave out --runs and --against");
         }
@@ -178,13 +184,16 @@ impl Options {
         }
         let connections = self.connections.unwrap_or(if is_idle { IDLE_CONNECTIONS } else { self.default_connections() });
         let mode = self.mode(is_idle, connections)?;
+        if is_recording(&mode) && self.warmup.is_some() {
+            bail!("--arrivals with a file is played once, and measured as a whole: leave out --warmup");
+        }
         let default = Plan::new(entry.name, &url, target);
         let plan = Plan {
             connections,
             depth: self.depth,
             size: self.size.unwrap_or(default.size),
             extent: self.extent(&mode, is_idle),
-            warm_up: self.warmup.unwrap_or(if self.requests.is_some() { Duration::ZERO } else { Duration::from_secs(1) }),
+            warm_up: self.warm_up(&mode),
             timeout: self.timeout.unwrap_or(Duration::from_secs(if entry.transport == Transport::Udp { 1 } else { 5 })),
             lanes: self.lanes()?,
             cpus: self.cpus.as_deref().map(corelane::parse_cpus).transpose().map_err(|why| anyhow!("--cpus: {why}"))?,
@@ -199,6 +208,11 @@ impl Options {
         };
         let settled = plan.settled();
         settled.and_then(|plan| (entry.check)(&plan).map(|()| plan)).map_err(|error| anyhow!("{error}"))
+    }
+
+    fn warm_up(&self, mode: &Mode) -> Duration {
+        let default = if self.requests.is_some() || is_recording(mode) { Duration::ZERO } else { Duration::from_secs(1) };
+        self.warmup.unwrap_or(default)
     }
 
     /// One connection unless it is said otherwise; where these have a rate, as many as a patient server may need.
@@ -228,7 +242,7 @@ impl Options {
         let is_recorded = matches!(arrivals, Arrivals::Recorded(_));
         Ok(match (rate, self.connection_rate) {
             (Some(_), _) | (_, Some(_)) if is_recorded => bail!("--arrivals with a file has its own rate: leave out --rate"),
-            (_, Some(rate)) => Mode::Connections { rate, arrivals, requests: self.requests_per_connection.max(1) },
+            (_, Some(rate)) => Mode::Connections { rate, arrivals, requests: self.requests_per_connection },
             (Some(rate), _) => Mode::Open { rate, arrivals },
             _ if is_recorded => Mode::Open { rate: 0.0, arrivals },
             _ if self.arrivals.is_some() => bail!("--arrivals needs a --rate: without one a request follows an answer"),
@@ -249,10 +263,23 @@ impl Options {
     }
 }
 
+/// The longest recording of arrivals, in bytes: some millions of requests.
+const RECORDING_MAX: u64 = 64 << 20;
+
+fn is_recording(mode: &Mode) -> bool {
+    matches!(mode, Mode::Open { arrivals: Arrivals::Recorded(_), .. })
+}
+
 /// Reads a recording of arrivals.
 fn recorded(path: &str) -> Result<Arrivals> {
-    let text = std::fs::read_to_string(path)
+    let mut text = String::new();
+    // One byte more than may be: a device or a pipe has no length to be asked for.
+    let length = File::open(path)
+        .and_then(|file| file.take(RECORDING_MAX + 1).read_to_string(&mut text))
         .map_err(|error| anyhow!("--arrivals: {path:?} is neither fixed nor poisson nor a file that can be read: {error}"))?;
+    if length as u64 > RECORDING_MAX {
+        bail!("--arrivals: {path} has more than {RECORDING_MAX} bytes: play a part of it");
+    }
     Arrivals::recorded(&text).map_err(|why| anyhow!("--arrivals: {path}: {why}"))
 }
 

@@ -5,7 +5,7 @@ use super::rounds::Outcome;
 use crate::Late;
 use anyhow::{Context, Result};
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, ErrorKind, Write};
 use std::path::Path;
 
 /// The files, made before the run: a path that cannot be written must not cost one.
@@ -25,8 +25,15 @@ impl Files {
         self.hdr.as_mut().map(|file| file as &mut dyn Write)
     }
 
-    /// Writes the results.
+    /// Writes the results: all that can be, whatever else cannot.
     pub fn write(&mut self, job: &Job, outcome: &Outcome) -> Result<()> {
+        let printed = print(job, outcome);
+        let written = self.write_report(outcome);
+        let logged = self.hdr.as_mut().map_or(Ok(()), |file| file.flush());
+        printed.and(written).and(logged.map_err(|error| Late::of("writing the histogram log", error).into()))
+    }
+
+    fn write_report(&mut self, outcome: &Outcome) -> Result<()> {
         if let Some(file) = &mut self.report {
             let page = match outcome {
                 Outcome::One(report) => corelane_load::html::page(report),
@@ -34,17 +41,22 @@ impl Files {
             };
             file.write_all(page.as_bytes()).map_err(|error| Late::of("writing the HTML report", error))?;
         }
-        if let Some(file) = &mut self.hdr {
-            file.flush().map_err(|error| Late::of("writing the histogram log", error))?;
-        }
-        let text = match (job.json, outcome) {
-            (true, Outcome::One(report)) => serde_json::to_string_pretty(report)?,
-            (true, Outcome::Two(paired)) => serde_json::to_string_pretty(paired)?,
-            (false, Outcome::One(report)) => corelane_load::text::summary(report),
-            (false, Outcome::Two(paired)) => corelane_load::text::paired(paired),
-        };
-        let mut out = std::io::stdout().lock();
-        writeln!(out, "{}", text.trim_end()).map_err(|error| Late::of("writing to standard output", error).into())
+        Ok(())
+    }
+}
+
+fn print(job: &Job, outcome: &Outcome) -> Result<()> {
+    let text = match (job.json, outcome) {
+        (true, Outcome::One(report)) => serde_json::to_string_pretty(report)?,
+        (true, Outcome::Two(paired)) => serde_json::to_string_pretty(paired)?,
+        (false, Outcome::One(report)) => corelane_load::text::summary(report),
+        (false, Outcome::Two(paired)) => corelane_load::text::paired(paired),
+    };
+    let mut out = std::io::stdout().lock();
+    match writeln!(out, "{}", text.trim_end()) {
+        // Who reads no further has what they wanted.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        written => written.map_err(|error| Late::of("writing to standard output", error).into()),
     }
 }
 

@@ -8,6 +8,7 @@ mod confined;
 mod drain;
 mod echo;
 mod faults;
+mod load;
 mod refusals;
 mod start;
 mod stat;

@@ -1,0 +1,125 @@
+//! What must be true of every report, whatever the run was.
+
+use super::*;
+use corelane_load::report::{Lane, Quantiles, SCHEMA, Second};
+
+/// Noted, but nothing failed.
+const NO_FAILURES: [&str; 2] = ["duplicate", "reordered"];
+
+const KINDS: [&str; 14] = [
+    "client_timeout",
+    "closed",
+    "duplicate",
+    "lost",
+    "mismatch",
+    "no_address",
+    "no_descriptor",
+    "other",
+    "refused",
+    "reordered",
+    "reset",
+    "socket_timeout",
+    "table_full",
+    "unreachable",
+];
+
+/// Asserts that a report agrees with itself and with the exit code.
+pub fn check(run: &Run) {
+    let report = &run.report;
+    assert_eq!((report.schema, &report.program), (SCHEMA, &format!("corelane {}", env!("CARGO_PKG_VERSION"))));
+    assert_eq!(report.believable, report.doubts.is_empty(), "{:?}", report.doubts);
+    let failures = failures(report);
+    let code = if !report.believable {
+        DOUBTS
+    } else if failures > 0 {
+        FAILURES
+    } else {
+        GOOD
+    };
+    assert_eq!(run.code, code, "{:?} {:?}", report.doubts, run.errors());
+    assert!(["server", "generator", "rate", "neither"].contains(&report.limit.as_str()), "{}", report.limit);
+    times_are_in_order(report);
+    rates_agree(report);
+    if report.repeated.is_none() {
+        lanes_add_up(report, failures);
+        seconds_add_up(report);
+    }
+}
+
+fn failures(report: &Report) -> u64 {
+    assert_eq!(report.errors.keys().collect::<Vec<_>>(), KINDS.iter().collect::<Vec<_>>(), "every kind is present");
+    report.errors.iter().filter(|(kind, _)| !NO_FAILURES.contains(&kind.as_str())).map(|(_, count)| count).sum()
+}
+
+fn times_are_in_order(report: &Report) {
+    let rated = [&report.service_us, &report.send_lag_us];
+    let by_connection = [&report.connect_us, &report.connection_us];
+    assert!(rated.iter().all(|times| times.is_some() == (report.settings.mode != "closed")));
+    assert!(by_connection.iter().all(|times| times.is_some() == (report.settings.mode == "connections")));
+    let all = [&report.latency_us].into_iter().chain(rated.into_iter().chain(by_connection).flatten());
+    all.for_each(quantiles_rise);
+    report.series.iter().for_each(|second| quantiles_rise(&second.latency_us));
+    assert!(report.requests == 0 || report.repeated.is_some() || !report.latency_us.is_empty(), "answers without times");
+    for curve in [&report.distribution, &report.service_distribution] {
+        assert!(curve.is_sorted_by(|a, b| a.percent < b.percent && a.us < b.us), "{curve:?}");
+        assert!(curve.last().is_none_or(|point| point.percent == 100.0));
+    }
+}
+
+fn quantiles_rise(times: &Quantiles) {
+    if times.is_empty() {
+        return;
+    }
+    let mut named: Vec<(f64, f64)> = times.iter().filter_map(|(name, &us)| Some((name.parse().ok()?, us))).collect();
+    named.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let ends = [times["min"]].into_iter().chain(named.iter().map(|pair| pair.1)).chain([times["max"]]);
+    assert!(ends.collect::<Vec<_>>().is_sorted(), "{times:?}");
+    assert!(times["min"] <= times["mean"] && times["mean"] <= times["max"] && times["stddev"] >= 0.0, "{times:?}");
+}
+
+fn rates_agree(report: &Report) {
+    let is_open = report.settings.mode != "closed";
+    assert_eq!((report.offered_per_second.is_some(), report.not_sent.is_some()), (is_open, is_open));
+    assert_eq!(report.settings.duration_s.is_some(), report.settings.requests.is_none(), "one of them ends a run");
+    if let (Some(wanted), Some(window)) = (report.settings.duration_s, Some(report.seconds)) {
+        assert!(window <= wanted, "{window} s were measured of {wanted}");
+    }
+    let Some(offered) = report.offered_per_second else { return };
+    // What the warm-up left over is answered in the window, too.
+    let has_warm_up = report.settings.warm_up_s > 0.0;
+    assert!(has_warm_up || report.settings.mode == "connections" || offered >= report.requests_per_second, "{offered} offered");
+}
+
+fn lanes_add_up(report: &Report, failures: u64) {
+    let lanes = &report.generator.lanes;
+    assert_eq!(lanes.len() as u64, report.settings.lanes);
+    let sum = |of: fn(&Lane) -> u64| lanes.iter().map(of).sum::<u64>();
+    assert_eq!((sum(|lane| lane.requests), sum(|lane| lane.errors)), (report.requests, failures), "{lanes:?}");
+    assert!(sum(|lane| lane.connections) <= report.settings.connections);
+    for (number, lane) in lanes.iter().enumerate() {
+        assert_eq!(lane.lane, number as u64);
+        // A thread's clocks are read one by one, and moments apart from the window's.
+        let shares = [lane.cpu_used, lane.busy, lane.waiting_for_cpu];
+        assert!(shares.iter().all(|share| *share >= 0.0 && share.is_finite()), "{lane:?}");
+        assert!(lane.busy <= lane.cpu_used + 1e-9, "{lane:?}");
+    }
+}
+
+fn seconds_add_up(report: &Report) {
+    let series = &report.series;
+    assert!(series.is_sorted_by(|a, b| a.at_s < b.at_s), "{series:?}");
+    for second in series {
+        assert!(second.length_s > 0.0 && second.length_s <= 1.0 + 1e-6, "{second:?}");
+        assert_eq!(second.lanes.len() as u64, report.settings.lanes);
+        assert!(second.errors.values().all(|&count| count > 0), "{second:?}");
+    }
+    let measured: Vec<&Second> = series.iter().filter(|second| second.at_s >= 0.0).collect();
+    let answered: u64 = measured.iter().flat_map(|second| &second.lanes).sum();
+    let by_time = report.settings.duration_s.is_some();
+    // With a rate, answers that come after the window count, and are in none of its seconds.
+    let exactly = report.settings.mode == "closed" || !by_time;
+    assert!(if exactly { answered == report.requests } else { answered <= report.requests }, "{answered} in {series:?}");
+    let in_window: f64 = measured.iter().map(|second| second.requests_per_second * second.length_s).sum();
+    let rate = report.requests_per_second * report.seconds;
+    assert!((in_window - rate).abs() < 0.01 + 1e-6 * rate, "{in_window} answers by the second, {rate} by the rate");
+}
