@@ -86,7 +86,9 @@ struct Ended {
 /// This test as a program of its own.
 fn program(test: &str, role: &str) -> Vec<OsString> {
     let arguments = ["--exact", test, "--nocapture"].map(OsString::from);
-    let program = [OsString::from("env"), format!("{ROLE}={role}").into(), std::env::current_exe().unwrap().into()];
+    // The report of a panic has to fit into the terminal.
+    let program: [OsString; 4] =
+        ["env".into(), "RUST_BACKTRACE=0".into(), format!("{ROLE}={role}").into(), std::env::current_exe().unwrap().into()];
     program.into_iter().chain(arguments).collect()
 }
 

@@ -80,10 +80,15 @@ fn what_was_run(page: &mut Page, report: &Report) {
 
 fn program(report: &Report) -> Vec<String> {
     let settings = &report.settings;
-    let lanes = format!("{} {}", count(settings.lanes), if settings.lanes == 1 { "lane" } else { "lanes" });
+    let lanes = several(settings.lanes, "lane");
     let started = figures::moment(report.started_unix_s).map(|moment| format!("started {moment}"));
     let parts = [report.program.clone(), format!("{lanes} on {}", settings.driver), format!("spin {} us", settings.spin_us)];
     parts.into_iter().chain(started).collect()
+}
+
+/// `1 lane`, `2 lanes`.
+fn several(number: u64, what: &str) -> String {
+    format!("{} {what}{}", count(number), if number == 1 { "" } else { "s" })
 }
 
 /// What was asked for.
@@ -94,11 +99,11 @@ fn settings(settings: &Settings) -> Vec<String> {
         ("connections", Some(wanted)) => format!("{} new connections", rate(wanted)),
         (mode, _) => mode.to_owned(),
     }];
-    parts.push(format!("{} connections", count(settings.connections)));
+    parts.push(several(settings.connections, "connection"));
     parts.push(format!("depth {}", count(settings.depth)));
-    parts.push(format!("{} bytes", count(settings.size)));
+    parts.push(several(settings.size, "byte"));
     parts.extend(settings.duration_s.map(|seconds| format!("{} s", trimmed(seconds))));
-    parts.extend(settings.requests.map(|requests| format!("{} requests", count(requests))));
+    parts.extend(settings.requests.map(|requests| several(requests, "request")));
     parts.push(format!("warm-up {} s", trimmed(settings.warm_up_s)));
     parts.push(format!("timeout {} s", trimmed(settings.timeout_s)));
     parts.push(format!("seed {}", settings.seed));
@@ -262,8 +267,10 @@ fn lanes(page: &mut Page, lanes: &[Lane]) {
         ]
     });
     page.table(&std::iter::once(header.to_vec()).chain(rows).collect::<Vec<_>>());
-    page.gap();
-    page.list("balance", &[balance(lanes, all / lanes.len() as f64)]);
+    if lanes.len() > 1 {
+        page.gap();
+        page.list("balance", &[balance(lanes, all / lanes.len() as f64)]);
+    }
 }
 
 fn balance(lanes: &[Lane], mean: f64) -> String {

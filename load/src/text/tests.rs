@@ -204,6 +204,17 @@ fn nothing_measured() {
 }
 
 #[test]
+fn one_lane_has_no_balance() {
+    let mut report = closed_loop();
+    report.settings.lanes = 1;
+    report.settings.connections = 1;
+    report.generator.lanes.truncate(1);
+    let text = summary(&report);
+    assert!(text.contains("closed loop, 1 connection, depth 1") && text.contains("1 lane on uring"), "{text}");
+    assert!(!text.contains("balance"), "{text}");
+}
+
+#[test]
 fn new_connections_at_a_rate() {
     let mut report = open_loop();
     report.settings.mode = "connections".to_owned();

@@ -37,7 +37,7 @@ pub fn draw(frame: &mut Frame, progress: &Progress) {
         y += 1;
     }
     if plotted {
-        plot::draw(frame.buffer_mut(), Rect { y, height: free, ..area }, &progress.series);
+        plot::draw(frame.buffer_mut(), Rect { y, height: free, ..area }, progress);
     }
     if hint {
         let text = shortened(HINT, usize::from(area.width));

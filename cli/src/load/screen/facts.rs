@@ -29,13 +29,17 @@ pub fn left(progress: &Progress) -> Option<String> {
 /// The rate of the last second, on the average, and as asked for.
 pub fn rates(progress: &Progress) -> Vec<Field> {
     let now = progress.series.last().map(|second| format!("{} now", rate(second.requests_per_second)));
-    // Whole seconds only: the one that goes on is not told yet.
-    let measured = || progress.series.iter().filter(|second| second.at_s >= 0.0);
-    let length: f64 = measured().map(|second| second.length_s).sum();
-    let requests: f64 = measured().map(|second| second.requests_per_second * second.length_s).sum();
-    let mean = (length > 0.0).then(|| format!("{} mean", rate(requests / length)));
+    let mean = mean(&progress.series).map(|mean| format!("{} mean", rate(mean)));
     let offered = progress.rate.map(|offered| format!("{} offered", rate(offered)));
     or_nothing([now, mean, offered].into_iter().flatten().map(Field::plain).collect())
+}
+
+/// The mean rate of the measured seconds, which begin at 0: answers of a second that has not ended are not counted yet.
+fn mean(series: &[Second]) -> Option<f64> {
+    let measured = || series.iter().filter(|second| second.at_s >= 0.0);
+    let seconds: f64 = measured().map(|second| second.length_s).sum();
+    let answered: f64 = measured().map(|second| second.requests_per_second * second.length_s).sum();
+    (seconds > 0.0).then(|| answered / seconds)
 }
 
 /// How much was done, and with what.
@@ -75,4 +79,22 @@ pub fn tail(series: &[Second]) -> &str {
 
 fn or_nothing(fields: Vec<Field>) -> Vec<Field> {
     if fields.is_empty() { vec![Field::plain(NOTHING)] } else { fields }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mean_is_that_of_measured_seconds() {
+        let second = |at_s: f64, length_s: f64, requests_per_second: f64| Second {
+            at_s,
+            length_s,
+            requests_per_second,
+            ..Second::default()
+        };
+        let series = [second(-1.0, 1.0, 7_000.0), second(0.0, 1.0, 1_000.0), second(1.0, 0.5, 400.0)];
+        assert_eq!(mean(&series), Some(800.0));
+        assert_eq!(mean(&series[..1]), None);
+    }
 }

@@ -53,6 +53,7 @@ fn joined(fields: &[Field]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use corelane_load::report::Second;
 
     fn progress(phase: &str) -> Progress {
         Progress { phase: phase.to_owned(), what: "echo\u{7}".to_owned(), ..Progress::default() }
@@ -80,6 +81,7 @@ mod tests {
             elapsed_s: 12.0,
             left_s: Some(18.0),
             connections: (64, 64),
+            series: vec![Second { length_s: 1.0, requests_per_second: 101_234.0, ..Second::default() }],
             requests: 1_214_808,
             rate: Some(100_000.0),
             latency_us: [("50".to_owned(), 12.3), ("max".to_owned(), 4_500.0)].into(),
@@ -90,7 +92,7 @@ mod tests {
         };
         assert_eq!(
             line(&progress),
-            "measuring, run 2 of 5, 12 s measured; 18 s left; 101,234/s mean, 100,000/s offered; p50 12.3 us, max 4.50 ms; \
+            "measuring, run 2 of 5, 12 s measured; 18 s left; 101,234/s now, 101,234/s mean, 100,000/s offered; p50 12.3 us, max 4.50 ms; \
              1,214,808 answered, 64 of 64 connections, send lag 500 ns; errors: reset 3"
         );
     }

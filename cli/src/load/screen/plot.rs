@@ -3,7 +3,7 @@
 use super::facts::tail;
 use super::flow::{Field, flow};
 use corelane_load::kinds::Kind;
-use corelane_load::report::Second;
+use corelane_load::report::{Progress, Second};
 use corelane_load::text::figures::{count, quantile, rate, time};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -20,7 +20,11 @@ const BARS_MAX: u16 = 8;
 const WARM_UP: Color = Color::Yellow;
 const MEASURED: Color = Color::Cyan;
 
+/// Columns of a second in a short run.
+const COLUMN_MAX: usize = 8;
+
 /// The seconds that share a column.
+#[derive(Clone)]
 struct Column {
     /// Mean requests per second.
     rate: f64,
@@ -30,23 +34,49 @@ struct Column {
     failed: bool,
 }
 
+/// How seconds become columns: so many share one, or one has so many. One of the two is 1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Scale {
+    seconds: usize,
+    columns: usize,
+}
+
+impl Scale {
+    /// A short run, of which so many seconds are left, gets columns as wide as the plot will have room for at its end.
+    fn of(seen: usize, left_s: Option<f64>, width: usize) -> Self {
+        let left = left_s.filter(|left| *left >= 0.0);
+        let all = left.map_or(width, |left| (seen as f64 + left).ceil() as usize).max(seen).max(1);
+        Self { seconds: seen.div_ceil(width).max(1), columns: (width / all).clamp(1, COLUMN_MAX) }
+    }
+
+    fn words(self, of: &str) -> String {
+        match (self.seconds, self.columns) {
+            (1, 1) => "1 s a column".to_owned(),
+            (1, columns) => format!("1 s is {columns} columns"),
+            (seconds, _) => format!("{} s a column, {of}", count(seconds as u64)),
+        }
+    }
+}
+
 /// Draws both plots, which share their columns.
-pub fn draw(buffer: &mut Buffer, area: Rect, series: &[Second]) {
+pub fn draw(buffer: &mut Buffer, area: Rect, progress: &Progress) {
     if area.height < HEIGHT_MIN || area.width == 0 {
         return;
     }
-    let each = series.len().div_ceil(usize::from(area.width)).max(1);
+    let series = &progress.series;
+    let scale = Scale::of(series.len(), progress.left_s, usize::from(area.width));
     let key = tail(series);
-    let columns: Vec<Column> = series.chunks(each).map(|seconds| column(seconds, key)).collect();
+    let columns: Vec<Column> =
+        series.chunks(scale.seconds).flat_map(|seconds| vec![column(seconds, key); scale.columns]).collect();
     let bars = ((area.height - 3) / 2).min(BARS_MAX);
     let mut rest = area;
     let rates: Vec<f64> = columns.iter().map(|column| column.rate).collect();
     let top = top(&columns, &rates);
-    heading(buffer, take(&mut rest, 1), "requests/s", top.map(rate), each, "mean", &[]);
+    heading(buffer, take(&mut rest, 1), "requests/s", top.map(rate), &scale.words("mean"), &[]);
     plot(buffer, take(&mut rest, bars), &columns, &rates, top);
     let tails: Vec<f64> = columns.iter().map(|column| column.tail).collect();
     let top = self::top(&columns, &tails);
-    heading(buffer, take(&mut rest, 1), &format!("latency {}", quantile(key)), top.map(time), each, "worst", &columns);
+    heading(buffer, take(&mut rest, 1), &format!("latency {}", quantile(key)), top.map(time), &scale.words("worst"), &columns);
     plot(buffer, take(&mut rest, bars), &columns, &tails, top);
     buffer.set_line(rest.x, rest.y, &marks(&columns), rest.width);
 }
@@ -86,13 +116,12 @@ fn top(columns: &[Column], values: &[f64]) -> Option<f64> {
 }
 
 /// What is plotted, what the highest bar stands for, how many seconds make a column; and which marks the columns have.
-fn heading(buffer: &mut Buffer, area: Rect, what: &str, top: Option<String>, each: usize, of: &str, columns: &[Column]) {
+fn heading(buffer: &mut Buffer, area: Rect, what: &str, top: Option<String>, scale: &str, columns: &[Column]) {
     let any = |is: fn(&Column) -> bool| columns.iter().any(is);
-    let many = if each == 1 { "1 s a column".to_owned() } else { format!("{} s a column, {of}", count(each as u64)) };
     let texts = [
         Some(what.to_owned()),
         Some(top.map_or_else(|| "none yet".to_owned(), |top| format!("up to {top}"))),
-        Some(many),
+        Some(scale.to_owned()),
         any(|column| column.warm_up).then(|| "~ warm-up".to_owned()),
         any(|column| column.failed).then(|| "! failures".to_owned()),
     ];
@@ -130,6 +159,20 @@ fn marks(columns: &[Column]) -> Line<'static> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_run_fills_the_width() {
+        let scale = |seen, left_s, width| {
+            let Scale { seconds, columns } = Scale::of(seen, left_s, width);
+            (seconds, columns)
+        };
+        assert_eq!([scale(0, Some(3.0), 80), scale(2, Some(18.5), 80), scale(2, None, 80)], [(1, 8), (1, 3), (1, 1)]);
+        assert_eq!([scale(80, Some(0.0), 80), scale(81, Some(0.0), 80), scale(3_600, None, 80)], [(1, 1), (2, 1), (45, 1)]);
+        assert_eq!(
+            [scale(1, Some(f64::MAX), 80), scale(1, Some(f64::NAN), 80), scale(9, Some(0.0), 1)],
+            [(1, 1), (1, 1), (9, 1)]
+        );
+    }
 
     #[test]
     fn whatever_is_more_than_nothing_shows() {
