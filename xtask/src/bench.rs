@@ -46,7 +46,7 @@ enum Subject {
     Echo(EchoArguments),
     /// The load generator itself: whether it saturates the fastest servers, what a request costs it beside them, and whether
     /// it keeps its times. Needs CPU 0 (server) and CPU 1 (generator).
-    Load(LoadArguments),
+    Load(Manner),
     /// Becomes a program that is pinned to a CPU and ends with its starter.
     #[command(hide = true)]
     Start {
@@ -89,12 +89,6 @@ struct EchoArguments {
     peers_only: bool,
 }
 
-#[derive(Args, Debug)]
-struct LoadArguments {
-    #[command(flatten)]
-    manner: Manner,
-}
-
 /// Nothing of a measurement counts before this.
 const WARM_UP: Duration = Duration::from_millis(200);
 
@@ -118,7 +112,10 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     match &arguments.subject {
         Subject::Start { cpu, words } => server::become_program(*cpu, words)?,
         Subject::Echo(echo) => echo.run()?,
-        Subject::Load(load) => load.run()?,
+        Subject::Load(manner) => {
+            manner
+                .conduct("load", Driver::Auto, |stage, extent, interrupt| measure_generator(manner, stage, extent, interrupt))?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -164,26 +161,6 @@ impl Manner {
         ensure!((0.1..=60.0).contains(&self.round_seconds), "--round-seconds: expected 0.1 to 60, got {}", self.round_seconds);
         let timing = Timing { warm_up: WARM_UP, window: Duration::from_secs_f64(self.round_seconds) };
         Ok(Extent { timing, rounds: self.rounds, most_rounds: MOST_ROUNDS.max(self.rounds) })
-    }
-}
-
-impl LoadArguments {
-    fn run(&self) -> Result<()> {
-        self.manner.conduct("load", Driver::Auto, |stage, extent, interrupt| self.measure(stage, extent, interrupt))
-    }
-
-    fn measure(&self, stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Findings> {
-        let measured = GENERATOR_CELLS.iter().map(|cell| measure_cell(cell, cell.entrants, stage, extent, interrupt));
-        let cells = measured.collect::<Result<Vec<_>>>()?;
-        let rates: Vec<f64> = cells[0].rounds.iter().map(|round| round[0].sample.requests_per_s).collect();
-        let saturation = median(&rates).context("no round was measured")?;
-        let timing = if self.manner.quick { QUICK_OPEN } else { open_loop::TIMING };
-        eprintln!("{} ...", OPEN_LOOP.name);
-        let outcome = open_loop::run(&OPEN_LOOP, saturation, timing, stage, interrupt)?;
-        println!("{}", report::open_table(OPEN_LOOP.name, &outcome));
-        let verdicts = cells.iter().flat_map(|cell| cell.verdicts.iter().cloned());
-        let verdicts = verdicts.chain(open_loop::judge(&OPEN_LOOP, &outcome)).collect();
-        Ok(Findings { cells, open_loop: Some(outcome), verdicts, ..Findings::default() })
     }
 }
 
@@ -238,6 +215,21 @@ impl EchoArguments {
         };
         cell.entrants.iter().copied().filter(takes_part).collect()
     }
+}
+
+/// Measures the generator in closed loops, and then in an open one at half the rate that came of the first of them.
+fn measure_generator(manner: &Manner, stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Findings> {
+    let measured = GENERATOR_CELLS.iter().map(|cell| measure_cell(cell, cell.entrants, stage, extent, interrupt));
+    let cells = measured.collect::<Result<Vec<_>>>()?;
+    let rates: Vec<f64> = cells[0].rounds.iter().map(|round| round[0].sample.requests_per_s).collect();
+    let saturation = median(&rates).context("no round was measured")?;
+    let timing = if manner.quick { QUICK_OPEN } else { open_loop::TIMING };
+    eprintln!("{} ...", OPEN_LOOP.name);
+    let outcome = open_loop::run(&OPEN_LOOP, saturation, timing, stage, interrupt)?;
+    println!("{}", report::open_table(OPEN_LOOP.name, &outcome));
+    let verdicts = cells.iter().flat_map(|cell| cell.verdicts.iter().cloned());
+    let verdicts = verdicts.chain(open_loop::judge(&OPEN_LOOP, &outcome)).collect();
+    Ok(Findings { cells, open_loop: Some(outcome), verdicts, ..Findings::default() })
 }
 
 /// Measures one cell and prints its table.

@@ -162,6 +162,7 @@ pub fn run(generator: &Path, workload: &str, running: &Running, options: &[Strin
     let mut command = server::on_cpu(GENERATOR_CPU, generator)?;
     command.args(["load", workload, &running.url(), "--json", "--quiet", "--server-pid", &running.server.pid().to_string()]);
     command.args(["--lanes", "1", "--cpus", &GENERATOR_CPU.to_string(), "--driver", DRIVER]).args(options);
+    // It stays in this program's process group, so that Ctrl-C ends it at once, and the error that follows ends the servers.
     let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output().context("starting the generator")?;
     read(&output).with_context(|| format!("generator {command:?}"))
 }
