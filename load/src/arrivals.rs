@@ -80,6 +80,37 @@ impl Schedule {
     }
 }
 
+/// Random arrivals that are counted one by one; more of them come to what is to be expected, within a few in ten thousand.
+const COUNTED: u64 = 1_000_000;
+
+impl Schedule {
+    /// How many of the arrivals still to come lie in `from..until`.
+    pub fn count_within(mut self, from: u64, until: u64) -> u64 {
+        match &self.arrivals {
+            Arrivals::Fixed => self.numbers_before(until).saturating_sub(self.numbers_before(from)),
+            Arrivals::Recorded(_) => self.skip_while(|&at| at < from).take_while(|&at| at < until).count() as u64,
+            Arrivals::Poisson => {
+                let (mut counted, mut at) = (0, self.start);
+                for _ in 0..COUNTED {
+                    at = self.next().unwrap_or(u64::MAX);
+                    if at >= until {
+                        return counted;
+                    }
+                    counted += u64::from(at >= from);
+                }
+                let rest = until.saturating_sub(at.max(from)) as f64 / SECOND;
+                counted + (rest * self.rate / self.lanes as f64) as u64
+            }
+        }
+    }
+
+    /// At equal distances: how many of this lane's are before `at`, which may lie between two of them.
+    fn numbers_before(&self, at: u64) -> u64 {
+        let all = (at.saturating_sub(self.start) as f64 / SECOND * self.rate).ceil() as u64;
+        all.saturating_sub(self.next).div_ceil(self.lanes)
+    }
+}
+
 impl Iterator for Schedule {
     type Item = u64;
 
@@ -117,6 +148,32 @@ mod tests {
         assert_eq!(one.len(), 3_000);
         assert_eq!(one[..3], [0, 333_333, 666_666]);
         assert_eq!(one, merged(&Arrivals::Fixed, 3_000.0, 7, 1_000_000_000));
+    }
+
+    #[test]
+    fn what_is_left_is_counted_without_being_played() {
+        let recorded = Arrivals::recorded("0\n1\n1.5\n2\n").unwrap();
+        for (arrivals, rate) in [(Arrivals::Fixed, 999.0), (Arrivals::Poisson, 1_000.0), (recorded, 0.0)] {
+            for (lanes, taken) in [(1, 0), (3, 0), (2, 500)] {
+                for lane in 0..lanes {
+                    let mut schedule = Schedule::new(arrivals.clone(), rate, 7_000, lane, lanes, 7);
+                    schedule.by_ref().take(taken).for_each(|_| ());
+                    for (from, until) in [(0, 7_001), (1_000_000_000, 2_000_007_000), (0, 1_234_567_890), (5, 5)] {
+                        let played = schedule.clone().take_while(|&at| at < until).filter(|&at| at >= from).count() as u64;
+                        assert_eq!(schedule.clone().count_within(from, until), played, "{arrivals:?} {lane} {from} {until}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_day_of_the_highest_rate_is_counted_at_once() {
+        let day = 86_400_000_000_000;
+        for arrivals in [Arrivals::Fixed, Arrivals::Poisson] {
+            let count = Schedule::new(arrivals, 1e9, 0, 0, 1, 7).count_within(0, day);
+            assert!((count as f64 / day as f64 - 1.0).abs() < 1e-6, "{count}");
+        }
     }
 
     #[test]

@@ -33,6 +33,7 @@ pub(crate) struct LaneSum {
     pub(crate) early: Option<String>,
     ended: u64,
     is_over: bool,
+    has_nothing: bool,
 }
 
 /// An interval that some lanes have told.
@@ -82,7 +83,12 @@ impl Collector {
                 sum.errors += opening.failures();
                 self.opening.merge(&opening);
             }
-            Event::Unreachable { kind, fault } => self.unreachable = self.unreachable.take().or(Some((kind, fault))),
+            Event::Unreachable { lane, kind, fault } => {
+                for (index, sum) in self.lanes.iter_mut().enumerate() {
+                    sum.has_nothing |= lane.is_none_or(|lane| lane == index);
+                }
+                self.unreachable = self.unreachable.take().or(Some((kind, fault)));
+            }
         }
         self.complete_intervals();
     }
@@ -162,9 +168,9 @@ impl Collector {
         self.lanes.iter().all(|lane| lane.is_over)
     }
 
-    /// Why nothing can be had of the target, if so.
+    /// Why nothing can be had of the target, if that is so for every lane.
     pub fn unreachable(&self) -> Option<&(Kind, String)> {
-        self.unreachable.as_ref()
+        self.unreachable.as_ref().filter(|_| self.lanes.iter().all(|lane| lane.has_nothing))
     }
 
     /// When the window begins and ends, in nanoseconds of the lanes' clock, once it is known.

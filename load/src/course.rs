@@ -6,6 +6,7 @@
 use crate::flights::Flight;
 use crate::interval::{Interval, Times};
 use crate::kinds::{Errors, Kind};
+use crate::pacer::Pacer;
 use crate::plan::{Extent, Mode, Plan, share};
 use corelane::Cx;
 use std::any::Any;
@@ -76,8 +77,10 @@ pub enum Event {
         /// What failed while the connections were opened.
         opening: Errors,
     },
-    /// The target cannot be had at all.
+    /// The target cannot be had.
     Unreachable {
+        /// The lane that cannot have it; none if that suffices to end the run, whatever the other lanes have.
+        lane: Option<usize>,
         /// Why.
         kind: Kind,
         /// The system's word.
@@ -330,13 +333,11 @@ impl Course {
         }
     }
 
-    /// Counts requests of an open loop that were due in the window and never sent: of these arrivals, as many as were still to be made.
-    /// Arrivals have no end of their own, so they are asked for no further than `now`.
-    pub(crate) fn not_sent(&mut self, arrivals: impl Iterator<Item = u64>, now: u64) {
-        let until = self.until.min(now);
-        let due = arrivals.take_while(|&intended| intended < until).filter(|&intended| intended >= self.from);
-        let count = due.take(usize::try_from(self.left).unwrap_or(usize::MAX)).count() as u64;
-        self.current.offered += count;
+    /// Counts the requests of an open loop that were due in the window, up to now, and will never be sent.
+    pub(crate) fn count_not_sent(&mut self, pacer: &mut Pacer, now: u64) {
+        pacer.start(self.start); // in case it never ran
+        let not_sent = pacer.take_left(self.from, self.until.min(now)).min(self.left);
+        self.current.offered += not_sent;
     }
 
     /// Counts requests as answered.

@@ -102,13 +102,13 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
                     self.places[index].socket = Some(socket);
                     self.names.insert(socket, index);
                 }
-                Err(error) => self.unreachable(Kind::TableFull, error.to_string()),
+                Err(error) => self.unreachable(None, Kind::TableFull, error.to_string()),
             }
         }
     }
 
-    fn unreachable(&self, kind: Kind, fault: String) {
-        self.course.tell(Event::Unreachable { kind, fault });
+    fn unreachable(&self, lane: Option<usize>, kind: Kind, fault: String) {
+        self.course.tell(Event::Unreachable { lane, kind, fault });
     }
 
     fn run(&mut self, cx: &mut Cx<'_>) {
@@ -265,7 +265,7 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
     }
 
     fn wind_up(&mut self, cx: &mut Cx<'_>) {
-        self.course.not_sent(self.pacer.take_left(), cx.now());
+        self.course.count_not_sent(&mut self.pacer, cx.now());
         if self.course.is_cut() || self.course.in_flight == 0 {
             self.course.over(cx.now(), self.open as u32, self.early.take());
         }
@@ -281,7 +281,7 @@ impl<W: DatagramWorkload> DatagramService for DatagramEngine<W> {
     fn opened(&mut self, cx: &mut Cx<'_>, socket: SocketId, outcome: Result<SocketAddr, Fault>) {
         let Some(&index) = self.names.get(&socket) else { return };
         if let Err(fault) = outcome {
-            return self.unreachable(Kind::of(fault), fault.to_string());
+            return self.unreachable(None, Kind::of(fault), fault.to_string());
         }
         self.open += 1;
         let number = self.first + index as u64;
@@ -322,7 +322,7 @@ impl<W: DatagramWorkload> DatagramService for DatagramEngine<W> {
         self.course.tick(now);
         let Some(&index) = self.names.get(&socket) else { return };
         if !self.was_answered && fault.reason == Reason::Refused {
-            self.unreachable(Kind::Refused, fault.to_string());
+            self.unreachable(Some(self.course.lane), Kind::Refused, fault.to_string());
             self.was_answered = true; // said once
         }
         // Which one it was is not said; the oldest has waited longest.

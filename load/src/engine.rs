@@ -126,7 +126,7 @@ impl<W: Workload> Engine<W> {
         if self.course.phase == Phase::Over {
             return u64::MAX;
         }
-        let again = self.again.front().map_or(u64::MAX, |&(at, _)| at);
+        let again = self.next_again();
         let arrival = if self.course.phase == Phase::Running { self.pacer.next_due() } else { u64::MAX };
         let owing = if self.owing.is_empty() { u64::MAX } else { now + PAUSE / 100 };
         self.course.next_tick().min(again).min(arrival).min(owing).min(self.scan_at)
@@ -139,7 +139,9 @@ impl<W: Workload> Engine<W> {
             (0..self.places.len() as u32).for_each(|place| self.pacer.has_room(place, 0));
             return self.course.ready(cx);
         }
-        while self.opening < OPENING_MAX && (self.next_to_open as usize) < self.places.len() {
+        // Until one is had, nobody knows whether more are worth asking for.
+        let most = if self.had_one { self.places.len() as u32 } else { OPENING_MAX.min(self.places.len() as u32) };
+        while self.opening < OPENING_MAX && self.next_to_open < most {
             self.open_place(cx, self.next_to_open, cx.now());
             self.next_to_open += 1;
         }
@@ -168,19 +170,27 @@ impl<W: Workload> Engine<W> {
     }
 
     fn open_again(&mut self, cx: &mut Cx<'_>) {
-        while let Some(&(at, index)) = self.again.front().filter(|&&(at, _)| at <= cx.now() && self.opening < OPENING_MAX) {
-            self.again.pop_front();
+        while self.next_again() <= cx.now() {
+            let Some((at, index)) = self.again.pop_front() else { return };
             self.open_place(cx, index, at);
         }
+    }
+
+    /// When a place may be opened again: never, while there is no room for one more, or nobody knows yet whether any can be had.
+    fn next_again(&self) -> u64 {
+        let may = self.had_one && self.opening < OPENING_MAX;
+        self.again.front().filter(|_| may).map_or(u64::MAX, |&(at, _)| at)
     }
 
     /// A connection that was asked for could not be had.
     fn connection_failed(&mut self, cx: &mut Cx<'_>, index: u32, kind: Kind) {
         let intended = self.places[index as usize].intended;
         self.course.note(kind, 1, intended, cx.now());
-        if !self.had_one && self.course.phase < Phase::Ending {
+        // Of those that were asked for together, another may still be had.
+        let is_last = self.opening == 0 || self.by_connection();
+        if !self.had_one && is_last && self.course.phase < Phase::Ending {
             let fault = cx.fault().map_or_else(|| "no connection could be opened".to_owned(), |fault| fault.to_string());
-            self.course.tell(Event::Unreachable { kind, fault });
+            self.course.tell(Event::Unreachable { lane: Some(self.course.lane), kind, fault });
             self.had_one = true; // said once
         }
         self.place_is_void(cx, index);
@@ -205,6 +215,9 @@ impl<W: Workload> Engine<W> {
         self.opening -= 1;
         self.open += 1;
         if self.course.phase != Phase::Opening {
+            if !self.again.is_empty() {
+                self.wake(cx); // there is room to open another one again
+            }
             return;
         }
         let all = self.open as usize == self.places.len();
@@ -339,7 +352,7 @@ impl<W: Workload> Engine<W> {
     // Ending.
 
     fn wind_up(&mut self, cx: &mut Cx<'_>) {
-        self.course.not_sent(self.pacer.take_left(), cx.now());
+        self.course.count_not_sent(&mut self.pacer, cx.now());
         let is_busy = self.by_connection() && self.opening + self.open > 0;
         if self.course.is_cut() || self.course.in_flight == 0 && !is_busy {
             self.course.over(cx.now(), self.open, self.early.take());

@@ -176,6 +176,9 @@ impl Options {
         if self.every.is_some() && !is_idle {
             bail!("--every is for idle: use --rate to give {} its times", entry.name);
         }
+        if self.every.is_some_and(|every| every.is_zero()) {
+            bail!("--every: each connection is used once in a time that is more than nothing");
+        }
         if is_idle && (self.rate.is_some() || self.connection_rate.is_some() || self.depth != 1) {
             bail!("idle uses each connection once in a while: use --every instead of --rate, --connection-rate or --depth");
         }

@@ -7,7 +7,7 @@ use nix::sys::socket::{
 };
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -86,7 +86,7 @@ fn who_resets_is_counted(driver: Driver) {
 }
 
 /// Answers each piece that arrives with what `make` makes of it.
-fn answering(make: impl Fn(&[u8]) -> Vec<u8> + Send + Sync + 'static) -> Host {
+pub fn answering(make: impl Fn(&[u8]) -> Vec<u8> + Send + Sync + 'static) -> Host {
     Host::start(move |mut stream| {
         let mut bytes = [0; 65_536];
         while let Ok(length @ 1..) = stream.read(&mut bytes) {
@@ -156,12 +156,20 @@ fn who_answers_half_is_given_up(driver: Driver) {
 }
 
 /// Listens with room for one connection, and accepts none.
-fn deaf() -> (std::os::fd::OwnedFd, String) {
+pub fn deaf() -> (OwnedFd, String) {
     let socket = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None).unwrap();
     bind(socket.as_raw_fd(), &SockaddrIn::from(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0))).unwrap();
     listen(&socket, Backlog::new(0).unwrap()).unwrap();
     let address: SockaddrIn = getsockname(socket.as_raw_fd()).unwrap();
     (socket, url(address))
+}
+
+/// Whether somebody waits in vain for a listener on loopback to take them: all of it stands in the kernel's table (proc_net(5)).
+pub fn is_full(listener: &OwnedFd) -> bool {
+    let address: SockaddrIn = getsockname(listener.as_raw_fd()).unwrap();
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let remote = format!("0100007F:{:04X} 02 ", address.port()); // SYN_SENT
+    table.contains(&remote)
 }
 
 fn who_accepts_nothing_more_leaves_connections_missing(driver: Driver) {
@@ -225,8 +233,8 @@ fn connections_at_a_rate_count_what_becomes_of_each(driver: Driver) {
         }
         _ => echo_some(stream, 3),
     });
-    let more = ["--connection-rate", "200", "--requests-per-connection", "3", "--requests", "40", "--timeout", "10s"];
-    let run = run(driver, &host, &more);
+    let more = ["--connection-rate", "200", "--requests-per-connection", "3", "--requests", "40"];
+    let run = load(&[&["--driver", driver.name(), "echo", &host.url()][..], &more].concat());
     run.met(&["mismatch", "reset"]).doubted(&[]);
     assert_eq!((host.accepted(), run.report.requests), (40, 60));
     assert_eq!((run.report.errors["reset"], run.report.errors["mismatch"]), (10, 10));
