@@ -116,7 +116,7 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
             self.pacer.start(self.course.start);
             (0..self.places.len()).for_each(|index| match self.course.plan.mode {
                 Mode::Closed => self.request_on(cx, index, cx.now(), self.depth()),
-                _ => self.pacer.has_room(index as u32, cx.now()),
+                _ => self.pacer.has_room(index as u32, self.course.start),
             });
         }
         for (index, intended, count) in std::mem::take(&mut self.owing) {

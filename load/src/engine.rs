@@ -253,8 +253,9 @@ impl<W: Workload> Engine<W> {
     fn begin(&mut self, cx: &mut Cx<'_>, index: u32) {
         match self.course.plan.mode {
             Mode::Closed => self.request_on(cx, index, cx.now(), self.depth()),
-            Mode::Open { .. } => self.has_room(cx, index),
-            Mode::Connections { .. } => {}
+            // It had room from the start on, however late the lane is.
+            Mode::Open { .. } if self.places[index as usize].is_open => self.pacer.has_room(index, self.course.start),
+            _ => {}
         }
     }
 
