@@ -278,3 +278,66 @@ pub struct Progress {
     /// Which run of how many.
     pub run: (u64, u64),
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    fn whole() -> Report {
+        let times = || Some(Quantiles::from([("50".to_owned(), 1.0)]));
+        Report {
+            offered_per_second: Some(1.0),
+            not_sent: Some(1),
+            service_us: times(),
+            send_lag_us: times(),
+            connect_us: times(),
+            connection_us: times(),
+            server_us_per_request: Some(1.0),
+            server: Some(Server { bytes_per_connection: Some(1.0), ..Server::default() }),
+            generator: Generator { lanes: vec![Lane { cpu: Some(0), ..Lane::default() }], ..Generator::default() },
+            settings: Settings {
+                rate: Some(1.0),
+                arrivals: Some("fixed".to_owned()),
+                duration_s: Some(1.0),
+                requests: Some(1),
+                ..Settings::default()
+            },
+            series: vec![Second::default()],
+            distribution: vec![Point::default()],
+            service_distribution: vec![Point::default()],
+            ..Report::default()
+        }
+    }
+
+    fn names(value: &Value, found: &mut Vec<String>) {
+        match value {
+            Value::Object(fields) => fields.iter().for_each(|(name, value)| {
+                found.push(name.clone());
+                names(value, found);
+            }),
+            Value::Array(items) => items.iter().for_each(|item| names(item, found)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn the_manual_names_every_field_of_the_document() {
+        let manual = include_str!("../../LOAD.md");
+        let spread = Spread::default();
+        let repeated = Repeated { figures: [("requests".to_owned(), spread)].into(), runs: Vec::new() };
+        let run = Report { repeated: Some(repeated), ..whole() };
+        let pair = Paired { a: run, rounds: 1, ..Paired::default() };
+        let mut found = Vec::new();
+        names(&serde_json::to_value(pair).unwrap(), &mut found);
+        let missing: Vec<_> = found.into_iter().filter(|name| name != "50" && !manual.contains(&format!("`{name}`"))).collect();
+        assert_eq!(missing, Vec::<String>::new(), "LOAD.md says nothing of these");
+    }
+
+    #[test]
+    fn a_document_is_read_as_it_was_written() {
+        let run = whole();
+        let text = serde_json::to_string(&run).unwrap();
+        assert_eq!(serde_json::from_str::<Report>(&text).unwrap(), run);
+    }
+}
