@@ -7,6 +7,8 @@ mod facts;
 mod flow;
 mod lines;
 mod plot;
+#[cfg(test)]
+mod tests;
 
 pub use lines::Lines;
 
@@ -135,23 +137,4 @@ fn is_foreground(stat: &str) -> bool {
     let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     let field = |index: usize| after_name.split_whitespace().nth(index);
     field(2).is_some() && field(2) == field(5)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_group_in_the_foreground_is_told_from_others() {
-        assert!(is_foreground("12 (a) b) c) S 11 12 11 34816 12 4194304 0"));
-        assert!(!is_foreground("12 (cat) S 11 12 11 34816 11 4194304 0"));
-        assert!(!is_foreground("12 (cat) S 11 12 11 0 -1 4194304 0"));
-        assert!(!is_foreground(""));
-    }
-
-    #[test]
-    fn q_and_control_c_ask_for_the_end() {
-        assert_eq!([requests(b"q"), requests(b"\x03"), requests(b"xq\x03"), requests(b"")], [1, 1, 2, 0]);
-        assert_eq!([requests(b"Q"), requests(b"xyz"), requests(b"\x1bOq"), requests(b"\x1bOq\x03")], [0, 0, 0, 1]);
-    }
 }
