@@ -3,8 +3,9 @@
 use super::{Style, checked, exit_code, failures, measure, options, print, suffixed};
 use crate::load::options::target;
 use crate::load::watch::Watcher;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Parser;
+use corelane::watch::LANES_MAX;
 use corelane_load::plan::{Extent, Plan};
 use corelane_load::report::Report;
 use corelane_load::workloads::{Entry, echo, udp};
@@ -99,15 +100,17 @@ impl Options {
         let with_port = format!("{scheme}://{host}");
         let entry = Entry { default_port: self.port, ..*self.entry() };
         let (url, target) = target(&entry, Some(&with_port))?;
-        let threads = u32::try_from(self.threads).with_context(|| format!("-j: {} is too much", self.threads))?;
+        if self.threads > LANES_MAX as u64 {
+            bail!("-j: {} threads are too much: {LANES_MAX} are possible", self.threads);
+        }
         let all = self
             .messages
             .checked_mul(self.threads)
             .with_context(|| format!("-c {} of -j {} is too much", self.messages, self.threads))?;
         let size = usize::try_from(self.length).with_context(|| format!("-l: {} is too much", self.length))?;
         let plan = Plan {
-            connections: threads,
-            lanes: threads as usize,
+            connections: self.threads as u32,
+            lanes: self.threads as usize,
             depth: self.in_flight.clamp(1, IN_FLIGHT_MAX) as u32,
             size,
             extent: Extent::Requests(all),
