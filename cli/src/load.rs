@@ -4,6 +4,8 @@ mod options;
 mod output;
 mod rounds;
 mod screen;
+mod self_test;
+mod styles;
 mod watch;
 
 use anyhow::Result;
@@ -26,16 +28,31 @@ pub mod exit {
 /// A closed loop keeps so many requests in flight (--connections times --depth); with --rate the requests have their own times,
 /// and latency counts from the intended start of each, whether the answers come or not.
 #[derive(clap::Args)]
-#[command(after_help = after_help())]
+#[command(after_help = after_help(), args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 pub struct Arguments {
+    /// Take the options of an older program, and print as it does: everything behind NAME is that style's, --help too
+    #[arg(long, value_names = ["NAME"], num_args = 1.., allow_hyphen_values = true, exclusive = true)]
+    style: Vec<String>,
+    #[command(subcommand)]
+    special: Option<Special>,
     #[command(flatten)]
     options: Options,
+}
+
+/// What is no load of a server that is named.
+#[derive(clap::Subcommand)]
+enum Special {
+    SelfTest(self_test::Arguments),
 }
 
 fn after_help() -> String {
     let mut help = String::from("Workloads:\n");
     for entry in workloads::ALL {
         help += &format!("  {:8} {} (port {} unless the URL names another)\n", entry.name, entry.about, entry.default_port);
+    }
+    help += "\nStyles:\n";
+    for style in styles::ALL {
+        help += &format!("  {:8} {}\n", style.name, style.about);
     }
     help + "\nExit codes:\n  \
         0  all requests were answered rightly, and the figures can be believed\n  \
@@ -47,6 +64,12 @@ fn after_help() -> String {
 
 /// Makes the run, or runs.
 pub fn run(arguments: Arguments) -> Result<ExitCode> {
+    if let Some(Special::SelfTest(arguments)) = &arguments.special {
+        return self_test::run(arguments);
+    }
+    if !arguments.style.is_empty() {
+        return styles::run(&arguments.style);
+    }
     let job = arguments.options.job()?;
     let mut files = output::Files::create(&job)?;
     let result = rounds::carry_out(&job, files.hdr())?;

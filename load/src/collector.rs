@@ -1,6 +1,6 @@
 //! Puts together what the lanes tell: second by second, and in all.
 
-use crate::course::Event;
+use crate::course::{Event, Peaks};
 use crate::curve::quantiles;
 use crate::interval::Interval;
 use crate::kinds::{Errors, Kind};
@@ -31,6 +31,7 @@ pub(crate) struct LaneSum {
     pub(crate) errors: u64,
     pub(crate) connections: u32,
     pub(crate) early: Option<String>,
+    pub(crate) peaks: Peaks,
     ended: u64,
     is_over: bool,
     has_nothing: bool,
@@ -77,9 +78,10 @@ impl Collector {
             Event::Opened { lane, connections } => self.lanes[lane].connections = connections,
             Event::Started { from, until } => self.window = Some((from, until)),
             Event::Interval { lane, index, length, interval } => self.take_interval(lane, index, length, &interval),
-            Event::Over { lane, early, connections, ended, opening } => {
+            Event::Over { lane, early, connections, ended, opening, peaks } => {
                 let sum = &mut self.lanes[lane];
                 (sum.early, sum.connections, sum.ended, sum.is_over) = (early, connections, ended, true);
+                sum.peaks = peaks;
                 sum.errors += opening.failures();
                 self.opening.merge(&opening);
             }
@@ -185,6 +187,12 @@ impl Collector {
         let was_cut = self.lanes.iter().any(|lane| lane.early.is_some());
         let end = if until == u64::MAX || was_cut { ended } else { until };
         end.saturating_sub(from) as f64 / 1e9
+    }
+
+    /// From the window's begin to when the lane's last request was answered or given up.
+    pub(crate) fn seconds_of(&self, lane: usize) -> f64 {
+        let from = self.window.map_or(u64::MAX, |(from, _)| from);
+        self.lanes[lane].ended.saturating_sub(from) as f64 / 1e9
     }
 
     /// Errors of the whole run, those before the window included.

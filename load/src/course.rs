@@ -72,10 +72,12 @@ pub enum Event {
         early: Option<String>,
         /// Connections open at the end.
         connections: u32,
-        /// When the last request of the window was answered or given up.
+        /// When the last request of the window was answered or given up; of a flood, when the last datagram went or came.
         ended: u64,
         /// What failed while the connections were opened.
         opening: Errors,
+        /// How it came to its connections.
+        peaks: Peaks,
     },
     /// The target cannot be had.
     Unreachable {
@@ -86,6 +88,15 @@ pub enum Event {
         /// The system's word.
         fault: String,
     },
+}
+
+/// How one lane opened its connections, at the most; only where connections are what is measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Peaks {
+    /// Open or being opened at once.
+    pub at_once: u64,
+    /// Asked for in one turn, one right after the other.
+    pub burst: u64,
 }
 
 /// What lanes say to one another.
@@ -117,6 +128,7 @@ pub struct Course {
     is_cut: bool,
     /// What failed before the start.
     opening: Errors,
+    pub(crate) peaks: Peaks,
     /// When the last request that counts was answered or given up.
     ended: u64,
     /// When something was last answered, or nothing was waited for.
@@ -149,6 +161,7 @@ impl Course {
             next_look: 0,
             is_cut: false,
             opening: Errors::default(),
+            peaks: Peaks::default(),
             ended: 0,
             heard: 0,
             events,
@@ -212,7 +225,7 @@ impl Course {
         if self.phase == Phase::Ready && now >= self.start {
             self.phase = Phase::Running;
         }
-        if self.phase == Phase::Running && (now >= self.until.saturating_add(TAIL) || self.left == 0) {
+        if self.phase == Phase::Running && (now >= self.until.saturating_add(self.tail()) || self.left == 0) {
             self.phase = Phase::Ending;
         }
         if now >= self.next_look {
@@ -221,6 +234,11 @@ impl Course {
                 self.cut(now);
             }
         }
+    }
+
+    /// A flood ends with its window, so that all that it sent is in it.
+    fn tail(&self) -> u64 {
+        if self.plan.mode == Mode::Flood { 0 } else { TAIL }
     }
 
     /// Somebody wants the end now: the window ends here, and no answer is waited for.
@@ -265,7 +283,7 @@ impl Course {
     pub(crate) fn next_tick(&self) -> u64 {
         let phase = match self.phase {
             Phase::Opening | Phase::Ready => self.start,
-            Phase::Running => self.until.saturating_add(TAIL),
+            Phase::Running => self.until.saturating_add(self.tail()),
             Phase::Ending | Phase::Over => u64::MAX,
         };
         self.next_look.min(self.interval_end()).min(phase)
@@ -283,7 +301,8 @@ impl Course {
         let early = early.or_else(|| self.is_cut.then(|| "it was told to end".to_owned()));
         // Where somebody ended it, silence before that is part of the window.
         let ended = if self.is_cut && self.until != u64::MAX { self.until } else { self.ended.min(self.until) };
-        self.tell(Event::Over { lane: self.lane, early, connections, ended, opening: self.opening });
+        let (lane, opening, peaks) = (self.lane, self.opening, self.peaks);
+        self.tell(Event::Over { lane, early, connections, ended, opening, peaks });
     }
 
     /// How many of `wanted` requests with this intended start may be sent; takes them off what is left to do.
@@ -317,6 +336,32 @@ impl Course {
         if self.is_recorded(flight.intended, flight.sent) {
             self.current.sent += count;
             self.current.bytes_sent += bytes;
+        }
+    }
+
+    /// Counts datagrams of a flood as handed to the system.
+    pub(crate) fn flooded(&mut self, count: u64, bytes: u64, now: u64) {
+        if self.is_recorded(now, now) {
+            self.ended = now;
+            self.current.sent += count;
+            self.current.bytes_sent += bytes;
+        }
+    }
+
+    /// Counts datagrams of a flood that came back, also behind the window: they were sent in it.
+    pub(crate) fn returned(&mut self, count: u64, now: u64) {
+        (self.heard, self.ended) = (now, now);
+        self.current.requests += count;
+        if self.in_window(now) {
+            self.current.in_window += count;
+        }
+    }
+
+    /// Records how the time of a request, from sending to its answer, was divided by the answer's first byte.
+    pub(crate) fn divided(&mut self, flight: Flight, first_byte: u64, now: u64) {
+        if self.is_recorded(flight.intended, now) {
+            self.current.response.record(first_byte.saturating_sub(flight.sent), 1);
+            self.current.transfer.record(now.saturating_sub(first_byte), 1);
         }
     }
 
@@ -419,14 +464,16 @@ impl Course {
 }
 
 fn empty(mode: &Mode) -> Interval {
-    let has_rate = *mode != Mode::Closed;
+    let has_rate = mode.has_times();
     let by_connection = matches!(mode, Mode::Connections { .. });
     Interval {
-        latency: Times::new(true),
+        latency: Times::new(*mode != Mode::Flood),
         service: Times::new(has_rate),
         lag: Times::new(has_rate),
         connect: Times::new(by_connection),
         connection: Times::new(by_connection),
+        response: Times::new(by_connection),
+        transfer: Times::new(by_connection),
         ..Interval::default()
     }
 }

@@ -7,7 +7,7 @@ use crate::pacer::Pacer;
 use crate::plan::Mode;
 use crate::workload::{Answers, DatagramWorkload};
 use corelane::{
-    Cx, DATAGRAM_BYTES_MAX, DatagramService, Datagrams, Fault, Reason, Replies, Shared, SocketId, TRAIN_DATAGRAMS_MAX,
+    Arrival, Cx, DATAGRAM_BYTES_MAX, DatagramService, Datagrams, Fault, Reason, Replies, Shared, SocketId, TRAIN_DATAGRAMS_MAX,
 };
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -18,6 +18,12 @@ const PAUSE: u64 = 100_000_000;
 
 /// Arrivals that one turn sends at the most.
 const ARRIVALS_PER_TURN: usize = 1_024;
+
+/// Datagrams of a flood that are handed to the system at once.
+const BURST: usize = 128;
+
+/// A flood that is refused within this time, and that nothing has come back of, has no target; later, its target has gone.
+const REFUSAL_WITHIN: u64 = 1_000_000_000;
 
 /// The client on one lane.
 pub struct DatagramEngine<W: DatagramWorkload> {
@@ -36,19 +42,31 @@ pub struct DatagramEngine<W: DatagramWorkload> {
     owing: Vec<(usize, u64, usize)>,
     scan_at: u64,
     early: Option<String>,
+    flood: Flood,
+}
+
+/// What one lane's part of a flood has come to.
+#[derive(Default)]
+struct Flood {
+    sent: u64,
+    returned: u64,
+    /// When the last burst had left.
+    left_at: u64,
 }
 
 struct Place<S> {
     socket: Option<SocketId>,
     state: Option<S>,
     flights: Flights,
+    /// A burst of a flood is on its way out.
+    is_leaving: bool,
 }
 
 impl<W: DatagramWorkload> DatagramEngine<W> {
     /// The client of the lane that `course` is for.
     pub fn new(course: Course, workload: W) -> Self {
         let plan = course.plan.clone();
-        let place = |_| Place { socket: None, state: None, flights: Flights::default() };
+        let place = |_| Place { socket: None, state: None, flights: Flights::default(), is_leaving: false };
         Self {
             workload,
             places: (0..plan.connections_of(course.lane)).map(place).collect(),
@@ -61,6 +79,7 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
             owing: Vec::new(),
             scan_at: 0,
             early: None,
+            flood: Flood::default(),
             course,
         }
     }
@@ -116,6 +135,7 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
             self.pacer.start(self.course.start);
             (0..self.places.len()).for_each(|index| match self.course.plan.mode {
                 Mode::Closed => self.request_on(cx, index, cx.now(), self.depth()),
+                Mode::Flood => self.request_on(cx, index, cx.now(), BURST),
                 _ => self.pacer.has_room(index as u32, self.course.start),
             });
         }
@@ -184,11 +204,25 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
             if !self.hand_over(output, requests) {
                 return self.owe(index, flight.intended, left);
             }
-            let place = &mut self.places[index];
-            (0..train).for_each(|_| place.flights.push(flight));
-            self.course.sent(flight, train as u64, (train * size) as u64);
+            self.handed_over(index, flight, train);
             left -= train;
         }
+    }
+
+    fn handed_over(&mut self, index: usize, flight: Flight, count: usize) {
+        let bytes = (count * self.workload.request_bytes()) as u64;
+        if self.is_flood() {
+            self.flood.sent += count as u64;
+            self.places[index].is_leaving = true;
+            return self.course.flooded(count as u64, bytes, flight.sent);
+        }
+        let place = &mut self.places[index];
+        (0..count).for_each(|_| place.flights.push(flight));
+        self.course.sent(flight, count as u64, bytes);
+    }
+
+    fn is_flood(&self) -> bool {
+        self.course.plan.mode == Mode::Flood
     }
 
     /// The next `count` requests of a place, one behind the other. None if the lane's memory is used up.
@@ -244,6 +278,7 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
                 let granted = self.course.take(cx.now(), done);
                 self.send(cx, index, Flight { intended: cx.now(), sent: cx.now() }, granted, replies);
             }
+            Mode::Flood if self.course.phase == Phase::Running => return,
             _ => self.has_room(cx, index),
         }
         if self.course.in_flight == 0 || self.course.all_started() {
@@ -266,10 +301,54 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
 
     fn wind_up(&mut self, cx: &mut Cx<'_>) {
         self.course.count_not_sent(&mut self.pacer, cx.now());
-        if self.course.is_cut() || self.course.in_flight == 0 {
+        let is_over = match self.is_flood() {
+            true => self.flood_is_over(cx.now()),
+            false => self.course.is_cut() || self.course.in_flight == 0,
+        };
+        if is_over {
             self.course.over(cx.now(), self.open as u32, self.early.take());
         }
     }
+
+    /// All has left, and has come back or was waited for.
+    fn flood_is_over(&self, now: u64) -> bool {
+        let Flood { sent, returned, left_at } = self.flood;
+        let patience = nanoseconds(self.course.plan.timeout);
+        let has_left = !self.places.iter().any(|place| place.is_leaving);
+        has_left && (returned >= sent || now.saturating_sub(left_at) >= patience)
+    }
+
+    /// The answers among a batch to requests in flight, and what else is in it.
+    fn take_answers(&mut self, index: usize, batch: &Datagrams, now: u64) -> (usize, u64) {
+        let place = &mut self.places[index];
+        let Some(state) = place.state.as_mut() else { return (0, 0) };
+        let mut answers = Answers { flights: &mut place.flights, course: &mut self.course, now, taken: 0 };
+        let mut wrong = 0;
+        for datagram in datagrams(batch) {
+            let number = self.workload.answer(state, datagram).ok_or(Kind::Mismatch);
+            wrong += u64::from(number.and_then(|number| answers.numbered(number)).is_err());
+        }
+        (answers.taken, wrong)
+    }
+
+    /// What came back of a flood, and what else is in the batch.
+    fn take_returned(&mut self, index: usize, batch: &Datagrams, now: u64) -> (usize, u64) {
+        let Some(state) = self.places[index].state.as_mut() else { return (0, 0) };
+        let (mut returned, mut wrong) = (0, 0);
+        for datagram in datagrams(batch) {
+            let is_right = self.workload.answer(state, datagram).is_some();
+            *if is_right { &mut returned } else { &mut wrong } += 1;
+        }
+        self.flood.returned += returned;
+        self.course.returned(returned, now);
+        (returned as usize, wrong)
+    }
+}
+
+/// The datagrams of a batch, those of trains one by one.
+fn datagrams(batch: &Datagrams) -> impl Iterator<Item = &[u8]> {
+    let single = move |arrival: &Arrival| batch.payload(arrival).chunks(arrival.datagram_bytes.max(1) as usize);
+    batch.arrivals().iter().flat_map(single)
 }
 
 impl<W: DatagramWorkload> DatagramService for DatagramEngine<W> {
@@ -297,33 +376,41 @@ impl<W: DatagramWorkload> DatagramService for DatagramEngine<W> {
         let now = cx.now();
         self.course.tick(now);
         let Some(&index) = self.names.get(&cx.socket()) else { return };
-        let place = &mut self.places[index];
-        let Some(state) = place.state.as_mut() else { return };
-        let mut answers = Answers { flights: &mut place.flights, course: &mut self.course, now, taken: 0 };
-        let mut wrong = 0;
-        for arrival in batch.arrivals() {
-            // One without a byte has no piece.
-            wrong += u64::from(arrival.bytes() == 0);
-            for datagram in batch.payload(arrival).chunks(arrival.datagram_bytes.max(1) as usize) {
-                let number = self.workload.answer(state, datagram).ok_or(Kind::Mismatch);
-                wrong += u64::from(number.and_then(|number| answers.numbered(number)).is_err());
-            }
-        }
-        let taken = answers.taken;
+        let (taken, wrong) =
+            if self.is_flood() { self.take_returned(index, batch, now) } else { self.take_answers(index, batch, now) };
+        // One without a byte has no piece.
+        let empty = batch.arrivals().iter().filter(|arrival| arrival.bytes() == 0).count() as u64;
         let bytes = batch.arrivals().iter().map(|arrival| arrival.bytes() as u64).sum();
         self.course.received(bytes, now);
-        self.course.note(Kind::Mismatch, wrong, now, now);
+        self.course.note(Kind::Mismatch, wrong + empty, now, now);
         self.was_answered |= taken > 0;
         self.go_on(cx, index, taken, Some(replies));
+    }
+
+    fn sent(&mut self, cx: &mut Cx<'_>, socket: SocketId, replies: &mut Replies) {
+        let Some(&index) = self.names.get(&socket).filter(|_| self.is_flood()) else { return };
+        let now = cx.now();
+        self.course.tick(now);
+        self.places[index].is_leaving = false;
+        self.flood.left_at = now;
+        let granted = self.course.take(now, BURST);
+        self.send(cx, index, Flight { intended: now, sent: now }, granted, Some(replies));
+        if self.course.phase != Phase::Running || self.course.all_started() {
+            cx.set_alarm(now);
+        }
     }
 
     fn fault(&mut self, cx: &mut Cx<'_>, socket: SocketId, fault: Fault) {
         let now = cx.now();
         self.course.tick(now);
         let Some(&index) = self.names.get(&socket) else { return };
-        if !self.was_answered && fault.reason == Reason::Refused {
+        let is_new = !self.is_flood() || now.saturating_sub(self.course.start) < REFUSAL_WITHIN;
+        if !self.was_answered && fault.reason == Reason::Refused && is_new {
             self.unreachable(Some(self.course.lane), Kind::Refused, fault.to_string());
             self.was_answered = true; // said once
+        }
+        if self.is_flood() {
+            return self.course.note(Kind::of(fault), 1, now, now);
         }
         // Which one it was is not said; the oldest has waited longest.
         if let Some(flight) = self.places[index].flights.pop() {

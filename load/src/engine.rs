@@ -63,11 +63,23 @@ struct Place<C> {
     is_open: bool,
     /// Requests that it still makes, where connections are made at a rate.
     left: u32,
+    /// When the first byte of the answer came that is not complete, where connections are made at a rate.
+    first_byte: Option<u64>,
 }
 
 impl<C> Default for Place<C> {
     fn default() -> Self {
-        Self { id: None, state: None, flights: Flights::default(), asked: 0, intended: 0, failing: None, is_open: false, left: 0 }
+        Self {
+            id: None,
+            state: None,
+            flights: Flights::default(),
+            asked: 0,
+            intended: 0,
+            failing: None,
+            is_open: false,
+            left: 0,
+            first_byte: None,
+        }
     }
 }
 
@@ -156,11 +168,12 @@ impl<W: Workload> Engine<W> {
         let source = plan.source_of(self.first + u64::from(index));
         let asked = cx.connect_from(source, plan.target, index);
         let place = &mut self.places[index as usize];
-        (place.asked, place.intended, place.failing) = (cx.now(), intended, None);
+        (place.asked, place.intended, place.failing, place.first_byte) = (cx.now(), intended, None, None);
         match asked {
             Ok(id) => {
                 place.id = Some(id);
                 self.opening += 1;
+                self.course.peaks.at_once = self.course.peaks.at_once.max(u64::from(self.opening + self.open));
             }
             Err(error) => {
                 let kind = if matches!(error, ServiceError::Full { .. }) { Kind::TableFull } else { Kind::Other };
@@ -262,7 +275,7 @@ impl<W: Workload> Engine<W> {
     /// Sends what is due, each on the next connection that has room.
     fn pace(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now();
-        for _ in 0..ARRIVALS_PER_TURN {
+        for burst in 1..=ARRIVALS_PER_TURN {
             if self.course.all_started() {
                 return;
             }
@@ -275,6 +288,7 @@ impl<W: Workload> Engine<W> {
                 Mode::Connections { requests, .. } => {
                     self.places[index as usize].left = requests;
                     self.course.asked(intended, now);
+                    self.course.peaks.burst = self.course.peaks.burst.max(burst as u64);
                     self.open_place(cx, index, intended);
                 }
                 _ => {
@@ -409,7 +423,7 @@ impl<W: Workload> StreamService for Engine<W> {
                     self.send(index, Flight { intended: now, sent: now }, granted, output);
                 }
                 Mode::Open { .. } => self.has_room(cx, index),
-                Mode::Connections { .. } => {}
+                Mode::Connections { .. } | Mode::Flood => {}
             }
         }
         if self.by_connection() {
@@ -421,12 +435,21 @@ impl<W: Workload> StreamService for Engine<W> {
     fn receive(&mut self, cx: &mut Cx<'_>, session: &mut u32, input: &mut Input, output: &mut Output) -> Next {
         let (index, now) = (*session, cx.now());
         self.course.tick(now);
+        let by_connection = self.by_connection();
         let place = &mut self.places[index as usize];
         let Some(state) = place.state.as_mut() else { return Next::Continue };
-        let before = input.len();
+        let (before, oldest) = (input.len(), place.flights.oldest());
+        if by_connection && before > 0 {
+            place.first_byte.get_or_insert(now);
+        }
         let mut answers = Answers { flights: &mut place.flights, course: &mut self.course, now, taken: 0 };
         let result = self.workload.receive(state, input, &mut answers);
         let taken = answers.taken;
+        if taken > 0
+            && let (Some(flight), Some(first_byte)) = (oldest, place.first_byte.take())
+        {
+            self.course.divided(flight, first_byte, now);
+        }
         self.course.received((before - input.len()) as u64, now);
         if let Err(kind) = result {
             place.failing = Some(kind);
@@ -450,7 +473,7 @@ impl<W: Workload> StreamService for Engine<W> {
                 return self.connection_failed(cx, session, kind.unwrap_or(Kind::Other));
             }
         }
-        if by_connection {
+        if by_connection && place.flights.had_one() {
             self.course.disconnected(place.intended, now);
         }
         let mut flights = std::mem::take(&mut place.flights);
@@ -486,6 +509,7 @@ impl<W: Workload> Engine<W> {
             }
             Mode::Open { .. } => self.has_room(cx, index),
             Mode::Connections { .. } => return self.next_of_connection(cx, index, output),
+            Mode::Flood => {}
         }
         if self.course.phase == Phase::Ending && self.course.in_flight == 0 || self.course.all_started() {
             self.wake(cx);

@@ -85,6 +85,11 @@ impl ServerWatch {
 }
 
 impl Reading {
+    /// The same, as if taken at `at`: for one that was taken before, when nobody did anything yet.
+    pub(crate) fn not_before(self, at: u64) -> Self {
+        Self { at: self.at.max(at), ..self }
+    }
+
     /// Nanoseconds from an earlier reading to this one.
     pub(crate) fn since(&self, earlier: &Reading) -> f64 {
         self.at.saturating_sub(earlier.at) as f64
@@ -113,7 +118,7 @@ impl Reading {
 }
 
 /// The generator's own side between two readings; what the lanes counted themselves is added by the collector.
-pub(crate) fn generator(running: &Running, first: &Reading, last: &Reading, requests: u64) -> Generator {
+pub(crate) fn generator(running: &Running, own: Option<&Reader>, first: &Reading, last: &Reading, requests: u64) -> Generator {
     let span = last.at.saturating_sub(first.at).max(1) as f64;
     let page = between(first.own_page.as_ref(), last.own_page.as_ref());
     let cpu: u64 = last.lanes.iter().zip(&first.lanes).map(|(last, first)| last.0.saturating_sub(first.0)).sum();
@@ -129,6 +134,7 @@ pub(crate) fn generator(running: &Running, first: &Reading, last: &Reading, requ
             .map_or(0, |footprint| footprint.resident_bytes),
         stolen: last.stolen.saturating_sub(first.stolen) as f64 / span / machine_cpus,
         socket_buffer_drops: drops(network).saturating_sub(drops(&first.network)),
+        datagrams_refused: datagrams_refused(own),
         retransmissions: network.tcp_retransmitted_segments.saturating_sub(first.network.tcp_retransmitted_segments),
         lanes: (0..last.lanes.len())
             .map(|lane| Lane {
@@ -144,6 +150,13 @@ pub(crate) fn generator(running: &Running, first: &Reading, last: &Reading, requ
             })
             .collect(),
     }
+}
+
+/// Datagrams that the system has refused since the process began.
+fn datagrams_refused(own: Option<&Reader>) -> u64 {
+    let page = own.map(|page| page.snapshot(monotonic_nanoseconds()));
+    let services = page.iter().flat_map(|page| &page.services);
+    services.map(|service| service.values.get(ServiceCounter::DatagramsRefused)).sum()
 }
 
 /// The first page here that `is_it`.

@@ -59,6 +59,11 @@ impl Flights {
         self.waiting == 0
     }
 
+    /// Whether any was taken off: answered, or given up.
+    pub fn had_one(&self) -> bool {
+        self.answered_to > 0
+    }
+
     /// The number of the next request to be sent.
     pub fn next_number(&self) -> u64 {
         self.first + self.flights.len() as u64

@@ -54,8 +54,12 @@ pub struct Interval {
     pub lag: Times,
     /// From asking for a connection to having it; only where connections are what is measured.
     pub connect: Times,
-    /// From asking for a connection to its end.
+    /// From asking for a connection to its end, of those on which something was answered.
     pub connection: Times,
+    /// From sending to the first byte of the answer; only where connections are what is measured.
+    pub response: Times,
+    /// From the first byte of an answer to its last one.
+    pub transfer: Times,
     /// Requests answered rightly.
     pub requests: u64,
     /// Of these, answered within the window: what the rate is counted from.
@@ -82,6 +86,8 @@ impl Interval {
         self.lag.merge(&other.lag);
         self.connect.merge(&other.connect);
         self.connection.merge(&other.connection);
+        self.response.merge(&other.response);
+        self.transfer.merge(&other.transfer);
         self.errors.merge(&other.errors);
         for (mine, theirs) in [
             (&mut self.requests, other.requests),

@@ -21,6 +21,7 @@ mod random;
 pub mod repeated;
 pub mod report;
 mod run;
+pub mod self_test;
 pub mod stats;
 pub mod text;
 mod verdict;

@@ -31,7 +31,7 @@ impl Pacer {
     /// For a lane's share of the plan; never anything due in a closed loop.
     pub fn new(plan: &Plan, lane: usize) -> Self {
         let source = match &plan.mode {
-            Mode::Closed => None,
+            Mode::Closed | Mode::Flood => None,
             Mode::Open { rate, arrivals } | Mode::Connections { rate, arrivals, .. } => {
                 Some(Source { arrivals: arrivals.clone(), rate: *rate, lane, lanes: plan.lanes, seed: plan.seed })
             }

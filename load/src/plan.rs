@@ -27,6 +27,16 @@ pub enum Mode {
         /// Requests on each.
         requests: u32,
     },
+    /// Nothing is waited for: as much goes as the system takes, in bursts, and what comes back is counted. Only over datagrams:
+    /// a connection pushes back.
+    Flood,
+}
+
+impl Mode {
+    /// Whether requests, or connections, have times of their own.
+    pub fn has_times(&self) -> bool {
+        matches!(self, Self::Open { .. } | Self::Connections { .. })
+    }
 }
 
 /// When a run ends.
@@ -145,6 +155,9 @@ impl Plan {
         if self.extent == Extent::Requests(0) {
             return wrong("requests", "there is nothing to do: ask for at least one".to_owned());
         }
+        if self.mode == Mode::Flood && self.transport != Transport::Udp {
+            return wrong("mode", "a flood is for datagrams: connections push back".to_owned());
+        }
         if self.target.port() == 0 {
             return wrong("URL", format!("{} names no port", self.url));
         }
@@ -169,7 +182,7 @@ impl Plan {
     /// Requests, or connections, a second that are asked for.
     pub fn rate(&self) -> Option<f64> {
         match &self.mode {
-            Mode::Closed => None,
+            Mode::Closed | Mode::Flood => None,
             Mode::Open { arrivals: Arrivals::Recorded(times), .. }
             | Mode::Connections { arrivals: Arrivals::Recorded(times), .. } => {
                 let length = *times.last()? as f64 / 1e9;
@@ -239,6 +252,7 @@ mod tests {
             (Plan { timeout: Duration::ZERO, ..plan() }, "timeout"),
             (Plan { target: "127.0.0.1:0".parse().unwrap(), ..plan() }, "URL"),
             (Plan { sources: vec!["::1".parse().unwrap()], ..plan() }, "source"),
+            (Plan { mode: Mode::Flood, ..plan() }, "datagrams"),
         ] {
             let error = plan.settled().unwrap_err().to_string();
             assert!(error.contains(name), "{name}: {error}");

@@ -2,7 +2,7 @@
 //!
 //! A figure is named by its path in the JSON document: `requests_per_second`, `latency_us.99.9`, `generator.us_per_request`.
 
-use crate::report::{Generator, Paired, Quantiles, Repeated, Report, SCHEMA, Server, Spread};
+use crate::report::{Generator, Opened, Paired, Quantiles, Repeated, Report, SCHEMA, Server, Spread};
 use crate::stats::Estimate;
 use std::collections::BTreeMap;
 
@@ -176,6 +176,7 @@ fn places(run: &mut Report) -> Vec<(String, Place<'_>)> {
         ("requests_per_second", Some(Float(&mut run.requests_per_second))),
         ("offered_per_second", run.offered_per_second.as_mut().map(Float)),
         ("not_sent", run.not_sent.as_mut().map(Count)),
+        ("sent", Some(Count(&mut run.sent))),
         ("bytes_sent", Some(Count(&mut run.bytes_sent))),
         ("bytes_received", Some(Count(&mut run.bytes_received))),
         ("server_us_per_request", run.server_us_per_request.as_mut().map(Float)),
@@ -186,9 +187,22 @@ fn places(run: &mut Report) -> Vec<(String, Place<'_>)> {
     all.extend(under("send_lag_us", run.send_lag_us.as_mut()));
     all.extend(under("connect_us", run.connect_us.as_mut()));
     all.extend(under("connection_us", run.connection_us.as_mut()));
+    all.extend(under("response_us", run.response_us.as_mut()));
+    all.extend(under("transfer_us", run.transfer_us.as_mut()));
+    all.extend(run.opened.as_mut().into_iter().flat_map(opened_places));
     all.extend(run.server.as_mut().into_iter().flat_map(server_places));
     all.extend(generator_places(&mut run.generator));
     all
+}
+
+fn opened_places(opened: &mut Opened) -> Vec<(String, Place<'_>)> {
+    use Place::Count;
+    named([
+        ("opened.asked", Some(Count(&mut opened.asked))),
+        ("opened.answered", Some(Count(&mut opened.answered))),
+        ("opened.most_at_once", Some(Count(&mut opened.most_at_once))),
+        ("opened.longest_burst", Some(Count(&mut opened.longest_burst))),
+    ])
 }
 
 fn server_places(server: &mut Server) -> Vec<(String, Place<'_>)> {
@@ -211,6 +225,7 @@ fn generator_places(generator: &mut Generator) -> Vec<(String, Place<'_>)> {
         ("generator.stolen", Some(Float(&mut generator.stolen))),
         ("generator.socket_buffer_drops", Some(Count(&mut generator.socket_buffer_drops))),
         ("generator.retransmissions", Some(Count(&mut generator.retransmissions))),
+        ("generator.datagrams_refused", Some(Count(&mut generator.datagrams_refused))),
     ])
 }
 
@@ -249,6 +264,9 @@ mod tests {
             send_lag_us: times(0.1),
             connect_us: times(2.0),
             connection_us: times(3.0),
+            response_us: times(0.8),
+            transfer_us: times(0.1),
+            opened: Some(Opened { asked: 10, ..Opened::default() }),
             server_us_per_request: Some(us / 4.0),
             server: Some(Server {
                 pid: 7,

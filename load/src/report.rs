@@ -38,6 +38,8 @@ pub struct Report {
     /// Requests that should have been sent in the window and were not; only with a rate.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub not_sent: Option<u64>,
+    /// Requests sent that count.
+    pub sent: u64,
     /// Payload bytes sent in the window.
     pub bytes_sent: u64,
     /// Payload bytes received in the window.
@@ -57,9 +59,18 @@ pub struct Report {
     /// From asking for a connection to having it; only with `--connection-rate`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub connect_us: Option<Quantiles>,
-    /// Lifetime of connections; only with `--connection-rate`.
+    /// Lifetime of connections on which something was answered; only with `--connection-rate`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub connection_us: Option<Quantiles>,
+    /// From sending a request to the first byte of its answer; only with `--connection-rate`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub response_us: Option<Quantiles>,
+    /// From the first byte of an answer to its last one; only with `--connection-rate`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub transfer_us: Option<Quantiles>,
+    /// How connections were opened; only with `--connection-rate`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub opened: Option<Opened>,
     /// CPU time of the server per request; only where the server's process is known.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub server_us_per_request: Option<f64>,
@@ -90,7 +101,7 @@ pub struct Report {
 /// What was asked for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
-    /// `closed` (so many in flight), `open` (a rate) or `connections` (a rate of connections).
+    /// `closed` (so many in flight), `open` (a rate), `connections` (a rate of connections) or `flood` (as much as goes).
     pub mode: String,
     /// Connections, or sockets for datagrams.
     pub connections: u64,
@@ -124,6 +135,19 @@ pub struct Settings {
     pub seed: u64,
 }
 
+/// How connections were opened that had times of their own.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Opened {
+    /// Connections asked for.
+    pub asked: u64,
+    /// Connections on which something was answered.
+    pub answered: u64,
+    /// The most that one lane had open or was opening at once, summed over the lanes.
+    pub most_at_once: u64,
+    /// The most that one lane asked for one right after the other, in one turn.
+    pub longest_burst: u64,
+}
+
 /// The server's side of a run, as the operating system counts it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Server {
@@ -155,6 +179,8 @@ pub struct Generator {
     pub socket_buffer_drops: u64,
     /// Segments that this network namespace sent again in the window.
     pub retransmissions: u64,
+    /// Datagrams of the generator that the system refused to send, in the whole run.
+    pub datagrams_refused: u64,
     /// Lane by lane.
     pub lanes: Vec<Lane>,
 }
@@ -179,6 +205,8 @@ pub struct Lane {
     pub requests: u64,
     /// What failed.
     pub errors: u64,
+    /// From the window's begin to when its last request was answered or given up.
+    pub seconds: f64,
 }
 
 /// One second of a run.

@@ -6,9 +6,9 @@ use crate::curve::{curve, quantiles};
 use crate::error::Error;
 use crate::facts::{Reading, ServerWatch, Watched, generator};
 use crate::hdr::{self, About, Line};
-use crate::interval::Times;
+use crate::interval::{Interval, Times};
 use crate::plan::{Extent, Mode, Plan};
-use crate::report::{Generator, Lane, Progress, Report, SCHEMA, Settings};
+use crate::report::{Generator, Lane, Opened, Progress, Report, SCHEMA, Settings};
 use crate::verdict;
 use crate::workloads::Entry;
 use corelane::machine::wall_clock;
@@ -60,6 +60,11 @@ impl Ends {
 /// # Errors
 /// Settings that cannot be met, a target that cannot be had at all, a server's process that cannot be read.
 pub fn run(entry: &Entry, plan: Plan, beside: Beside<'_>) -> Result<Report, Error> {
+    measure(entry, plan, beside).map(|(report, _)| report)
+}
+
+/// [`run`], with all that was measured in the window.
+pub(crate) fn measure(entry: &Entry, plan: Plan, beside: Beside<'_>) -> Result<(Report, Interval), Error> {
     let plan = Arc::new(plan.settled()?);
     let mut server = ServerWatch::open(beside.watched, &plan)?;
     let (events, told) = channel();
@@ -77,7 +82,7 @@ pub fn run(entry: &Entry, plan: Plan, beside: Beside<'_>) -> Result<Report, Erro
         started_unix_s: 0.0,
     };
     conduct.listen(&told, &ends, beside.show)?;
-    conduct.report(&plan)
+    Ok(conduct.report(&plan))
 }
 
 /// The bounds of a client: only the plan bounds it, and it breaks nothing off by itself.
@@ -135,7 +140,7 @@ impl Conduct<'_> {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Err(Error::LaneLost),
             }
-            self.read_clocks();
+            self.read_clocks(&ends.plan);
             self.write_log()?;
             if let Some((kind, fault)) = self.collector.unreachable() {
                 return Err(Error::Unreachable { url: ends.plan.url.clone(), kind: *kind, fault: fault.clone() });
@@ -150,7 +155,7 @@ impl Conduct<'_> {
                 return Err(Error::LaneLost);
             }
         }
-        self.read_clocks();
+        self.read_clocks(&ends.plan);
         self.read_clocks_at_last();
         show(&self.collector.progress(monotonic_nanoseconds()));
         self.write_log()
@@ -176,14 +181,16 @@ impl Conduct<'_> {
     }
 
     /// Reads the clocks once at each end of the window. A number of requests has its end when all are done.
-    fn read_clocks(&mut self) {
+    fn read_clocks(&mut self, plan: &Plan) {
         let Some((from, until)) = self.collector.window() else { return };
         let now = monotonic_nanoseconds();
         if self.started_unix_s == 0.0 {
             self.started_unix_s = (wall_clock() as f64 - now as f64 + from as f64) / 1e9;
         }
-        if self.first.is_none() && now >= from {
-            self.first = Some(Reading::take(self.running, self.own, self.server.as_deref_mut()));
+        // Without a warm-up nobody does anything before the window, and it may begin before this thread gets to run again.
+        if self.first.is_none() && (now >= from || plan.warm_up.is_zero()) {
+            let reading = Reading::take(self.running, self.own, self.server.as_deref_mut());
+            self.first = Some(reading.not_before(from));
         }
         if self.first.is_some() && self.last.is_none() && (now >= until || self.collector.is_over()) {
             self.last = Some(Reading::take(self.running, self.own, self.server.as_deref_mut()));
@@ -203,15 +210,17 @@ impl Conduct<'_> {
         complete.iter().try_for_each(|part| log.write(self.started_unix_s, part)).map_err(|error| Error::Log(error.to_string()))
     }
 
-    fn report(mut self, plan: &Plan) -> Result<Report, Error> {
+    fn report(mut self, plan: &Plan) -> (Report, Interval) {
         let mut report = report_of(plan, &self.collector, &self.running.driver().to_string());
         report.started_unix_s = self.started_unix_s;
-        self.add_facts(&mut report, self.collector.total.in_window);
+        let total = &self.collector.total;
+        let done = if plan.mode == Mode::Flood { total.sent } else { total.in_window };
+        self.add_facts(&mut report, done);
         verdict::judge(plan, &self.collector, &mut report);
-        Ok(report)
+        (report, self.collector.total)
     }
 
-    fn add_facts(&mut self, report: &mut Report, answered: u64) {
+    fn add_facts(&mut self, report: &mut Report, done: u64) {
         let (Some(first), Some(last)) = (&self.first, &self.last) else { return };
         if let Some(server) = &mut self.server {
             let connections = if report.connection_us.is_none() { report.settings.connections } else { 0 };
@@ -219,14 +228,15 @@ impl Conduct<'_> {
             // By time, because the clocks are read a moment after the window's ends, under the same load.
             let per_request = match report.settings.requests {
                 None => cost.cpus_used * 1e6 / report.requests_per_second,
-                Some(_) => cost.cpus_used * last.since(first) / 1e3 / answered as f64,
+                Some(_) => cost.cpus_used * last.since(first) / 1e3 / done as f64,
             };
             report.server_us_per_request = Some(per_request).filter(|us| us.is_finite());
             report.server = Some(cost);
         }
-        let told = std::mem::replace(&mut report.generator, generator(self.running, first, last, answered));
+        let told = std::mem::replace(&mut report.generator, generator(self.running, self.own, first, last, done));
         for (lane, told) in report.generator.lanes.iter_mut().zip(told.lanes) {
             (lane.connections, lane.requests, lane.errors) = (told.connections, told.requests, told.errors);
+            lane.seconds = told.seconds;
         }
     }
 }
@@ -238,7 +248,7 @@ pub fn report_of(plan: &Plan, collector: &Collector, driver: &str) -> Report {
     let errors = collector.errors();
     let per_second = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
     let went = if matches!(plan.mode, Mode::Connections { .. }) { total.asked } else { total.sent };
-    let has_rate = plan.mode != Mode::Closed;
+    let has_rate = plan.mode.has_times();
     let times = |times: &Times| times.0.as_ref().map(|times| quantiles(times, &plan.quantiles));
     Report {
         schema: SCHEMA,
@@ -251,6 +261,7 @@ pub fn report_of(plan: &Plan, collector: &Collector, driver: &str) -> Report {
         requests_per_second: per_second(total.in_window),
         offered_per_second: has_rate.then(|| per_second(total.offered)),
         not_sent: has_rate.then(|| total.offered.saturating_sub(went)),
+        sent: total.sent,
         bytes_sent: total.bytes_sent,
         bytes_received: total.bytes_received,
         errors: errors.by_name(),
@@ -260,11 +271,24 @@ pub fn report_of(plan: &Plan, collector: &Collector, driver: &str) -> Report {
         send_lag_us: times(&total.lag),
         connect_us: times(&total.connect),
         connection_us: times(&total.connection),
+        response_us: times(&total.response),
+        transfer_us: times(&total.transfer),
+        opened: matches!(plan.mode, Mode::Connections { .. }).then(|| opened_of(collector)),
         generator: Generator { lanes: lanes_of(collector), ..Generator::default() },
         series: collector.series.clone(),
         distribution: total.latency.0.as_ref().map(|times| curve(times)).unwrap_or_default(),
         service_distribution: total.service.0.as_ref().map(|times| curve(times)).unwrap_or_default(),
         ..Report::default()
+    }
+}
+
+fn opened_of(collector: &Collector) -> Opened {
+    let peaks = || collector.lanes.iter().map(|lane| lane.peaks);
+    Opened {
+        asked: collector.total.asked,
+        answered: collector.total.connection.0.as_ref().map_or(0, |times| times.len()),
+        most_at_once: peaks().map(|peaks| peaks.at_once).sum(),
+        longest_burst: peaks().map(|peaks| peaks.burst).max().unwrap_or(0),
     }
 }
 
@@ -274,6 +298,7 @@ fn lanes_of(collector: &Collector) -> Vec<Lane> {
         connections: u64::from(sum.connections),
         requests: sum.requests,
         errors: sum.errors,
+        seconds: collector.seconds_of(lane),
         ..Lane::default()
     };
     collector.lanes.iter().enumerate().map(told).collect()
@@ -306,6 +331,7 @@ fn line<'a>(part: &Complete, about: About, times: &'a Times) -> Option<Line<'a>>
 fn settings(plan: &Plan, driver: &str) -> Settings {
     let (mode, arrivals) = match &plan.mode {
         Mode::Closed => ("closed", None),
+        Mode::Flood => ("flood", None),
         Mode::Open { arrivals, .. } => ("open", Some(arrivals)),
         Mode::Connections { arrivals, .. } => ("connections", Some(arrivals)),
     };

@@ -1,7 +1,7 @@
 //! A run's report as text, for terminals and logs: plain ASCII, at most 80 columns wide.
 
 pub mod figures;
-mod layout;
+pub(crate) mod layout;
 #[cfg(test)]
 mod tests;
 

@@ -27,9 +27,11 @@ pub fn judge(plan: &Plan, collector: &Collector, report: &mut Report) {
     report.limit = limit(plan, report).to_owned();
     let early = collector.lanes.iter().filter_map(|lane| lane.early.clone());
     let mut doubts: Vec<String> = early.map(|why| format!("the run was given up: {why}")).take(1).collect();
-    let found =
-        [nothing_answered(report), missing(plan, collector), fell_behind(plan, report), lagged(report), generator_limit(report)];
-    doubts.extend(found.into_iter().flatten());
+    doubts.extend([missing(plan, collector), fell_behind(plan, report), lagged(report)].into_iter().flatten());
+    if plan.mode != Mode::Flood {
+        // A flood need not be answered, and is to use all that the generator has.
+        doubts.extend([nothing_answered(report), generator_limit(report)].into_iter().flatten());
+    }
     doubts.extend([waited(report), stolen(report)].into_iter().flatten());
     report.believable = doubts.is_empty();
     report.doubts = doubts;

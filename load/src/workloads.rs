@@ -1,6 +1,7 @@
 //! The protocols: one file each, and one line each in [`ALL`].
 
 pub mod echo;
+pub mod flood;
 pub mod idle;
 pub mod udp;
 

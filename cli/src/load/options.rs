@@ -287,7 +287,7 @@ fn recorded(path: &str) -> Result<Arrivals> {
 }
 
 /// The URL in full, and its first address.
-fn target(entry: &Entry, url: Option<&str>) -> Result<(String, std::net::SocketAddr)> {
+pub fn target(entry: &Entry, url: Option<&str>) -> Result<(String, std::net::SocketAddr)> {
     let scheme = if entry.transport == Transport::Tcp { "tcp" } else { "udp" };
     let default = format!("{scheme}://127.0.0.1");
     let url = Url::parse(url.unwrap_or(&default), entry.default_port)?;

@@ -37,7 +37,20 @@ impl Outcome {
 }
 
 fn has_failures(report: &Report) -> bool {
-    report.errors.iter().any(|(kind, &count)| count > 0 && kind != "duplicate" && kind != "reordered")
+    report.errors.iter().any(|(kind, &count)| count > 0 && is_failure(kind))
+}
+
+/// Whether an error of this kind left a request without its answer.
+pub fn is_failure(kind: &str) -> bool {
+    kind != "duplicate" && kind != "reordered"
+}
+
+/// A run that could not be made: for what was asked, or for what came later.
+pub fn failed(error: Error) -> anyhow::Error {
+    match error {
+        Error::Setting { .. } | Error::Server { .. } | Error::NoPage { .. } | Error::Lanes(_) => anyhow::anyhow!("{error}"),
+        late => Late::of("load", late).into(),
+    }
 }
 
 /// Does what was asked for.
@@ -105,8 +118,5 @@ fn one(
     };
     let hdr = hdr.map(|out| out as &mut dyn Write);
     let beside = Beside { watched, hdr, show: &mut show };
-    run(job.entry, plan.clone(), beside).map_err(|error| match error {
-        Error::Setting { .. } | Error::Server { .. } | Error::NoPage { .. } | Error::Lanes(_) => anyhow::anyhow!("{error}"),
-        late => Late::of("load", late).into(),
-    })
+    run(job.entry, plan.clone(), beside).map_err(failed)
 }

@@ -9,6 +9,7 @@ mod others;
 mod scarce;
 mod sense;
 mod signals;
+mod styles;
 
 use crate::common::*;
 use corelane_load::report::{Paired, Report};

@@ -50,6 +50,7 @@ fn closed_loop() -> Report {
             stolen: 0.0123,
             socket_buffer_drops: 0,
             retransmissions: 3,
+            datagrams_refused: 0,
             lanes: vec![lane(0, 500_000), lane(1, 512_340)],
         },
         limit: "server".to_owned(),
@@ -59,7 +60,17 @@ fn closed_loop() -> Report {
 }
 
 fn lane(lane: u64, requests: u64) -> Lane {
-    Lane { lane, cpu: Some(lane), cpu_used: 0.731, busy: 0.702, waiting_for_cpu: 0.012, connections: 32, requests, errors: 0 }
+    Lane {
+        lane,
+        cpu: Some(lane),
+        cpu_used: 0.731,
+        busy: 0.702,
+        waiting_for_cpu: 0.012,
+        connections: 32,
+        requests,
+        errors: 0,
+        seconds: 10.0,
+    }
 }
 
 fn open_loop() -> Report {

@@ -44,6 +44,7 @@ fn lanes(count: u64, requests: u64) -> Vec<Lane> {
         connections: 32,
         requests: requests / count + lane * requests / 50 / count,
         errors: 3 * lane,
+        seconds: 60.0,
     };
     (0..count).map(lane).collect()
 }
@@ -124,6 +125,7 @@ pub fn rich() -> Report {
             stolen: 0.0123,
             socket_buffer_drops: 0,
             retransmissions: 17,
+            datagrams_refused: 0,
             lanes: lanes(2, 598_412),
         },
         limit: "server".into(),

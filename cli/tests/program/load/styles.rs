@@ -1,0 +1,364 @@
+//! Twins of older programs: their options, their print, and that it is true.
+
+use super::*;
+use std::io::ErrorKind;
+use std::net::{SocketAddr, UdpSocket};
+use std::process::{Child, Stdio};
+
+/// `corelane load --style` with these words, run to its end.
+fn styled(words: &[&str]) -> Output {
+    ended(&[], &[&["--style"], words].concat())
+}
+
+/// What it prints, when it ends with `code` and says nothing else.
+fn printed(words: &[&str], code: i32) -> String {
+    let output = styled(words);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!((output.status.code(), said.as_str()), (Some(code), ""), "{words:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A port of loopback where nobody is.
+fn nobody() -> String {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.local_addr().unwrap().port().to_string()
+}
+
+/// The options of udp-clt for a place.
+fn udp_clt<'a>(local: &'a str, to: &'a SocketAddr, port: &'a str, count: &'a str, size: &'a str) -> Vec<String> {
+    let remote = to.ip().to_string();
+    ["udp-clt", "-l", local, "-r", &remote, "-p", port, "-n", count, "-s", size].map(str::to_owned).to_vec()
+}
+
+fn words(owned: &[String]) -> Vec<&str> {
+    owned.iter().map(String::as_str).collect()
+}
+
+/// The first number behind a label at the beginning of a line.
+fn figure(text: &str, label: &str) -> u64 {
+    let line = text.lines().find_map(|line| line.strip_prefix(label)).unwrap_or_else(|| panic!("no {label:?} in {text:?}"));
+    let number: String = line.trim_start().chars().filter(|&c| c != ',').take_while(char::is_ascii_digit).collect();
+    number.parse().unwrap_or_else(|_| panic!("{label:?} has no number in {text:?}"))
+}
+
+#[test]
+fn udp_clt_sends_what_it_says_from_where_it_is_told() {
+    let sink = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let to = sink.local_addr().unwrap();
+    // So few that they all wait in the sink's buffer.
+    let text = printed(&words(&udp_clt("127.0.0.2", &to, &to.port().to_string(), "100", "300")), GOOD);
+    assert!(text.starts_with("local         127.0.0.2\nremote        127.0.0.1\nport          "), "{text}");
+    assert!(text.contains("datagrams     300 bytes, 100 times\n"), "{text}");
+    assert_eq!([figure(&text, "sent "), figure(&text, "refused "), figure(&text, "received back ")], [100, 0, 0]);
+    sink.set_nonblocking(true).unwrap();
+    let mut bytes = [0; 400];
+    for _ in 0..100 {
+        let (length, from) = sink.recv_from(&mut bytes).unwrap();
+        assert_eq!((length, from.ip().to_string().as_str()), (300, "127.0.0.2"));
+        assert!(bytes[..length].iter().enumerate().all(|(i, &byte)| usize::from(byte) == i % 256));
+    }
+    assert_eq!(sink.recv_from(&mut bytes).unwrap_err().kind(), ErrorKind::WouldBlock, "one more than was said");
+}
+
+#[test]
+fn udp_clt_counts_what_comes_back_over_either_ip_version() {
+    for (place, local) in [("echo=udp://127.0.0.1:0", "127.0.0.1"), ("echo=udp://[::1]:0", "::1")] {
+        let server = Server::start(&[place]);
+        let to = server.udp();
+        let text = printed(&words(&udp_clt(local, &to, &to.port().to_string(), "64", "100")), GOOD);
+        assert_eq!([figure(&text, "sent "), figure(&text, "refused "), figure(&text, "received back ")], [64, 0, 64], "{text}");
+        assert!(text.contains("received back 64, 100.0 %: ") && text.contains("\nCPU  "), "{text}");
+        server.comes_to("datagrams_in", 64);
+    }
+}
+
+#[test]
+fn udp_clt_sends_the_longest_datagrams_without_end_until_their_time() {
+    let server = Server::start(&[UDP]);
+    let to = server.udp();
+    let mut options = udp_clt("127.0.0.1", &to, "0", "0", "65507");
+    options[6] = to.port().to_string();
+    options.extend(["--duration".to_owned(), "300ms".to_owned()]);
+    let text = printed(&words(&options), GOOD);
+    assert!(text.contains("datagrams     65507 bytes, for 300ms\n"), "{text}");
+    assert!(figure(&text, "sent ") > 0 && !text.contains("changed"), "{text}");
+}
+
+#[test]
+fn udp_clt_ends_with_its_figures_when_told_to() {
+    let server = Server::start(&[UDP]);
+    let to = server.udp();
+    let port = to.port().to_string();
+    let mut flood = Killed::start(&words(&udp_clt("127.0.0.1", &to, &port, "10000000000", "64")));
+    server.wait_for("datagrams_in", |count| count > 10_000);
+    let output = flood.interrupt();
+    assert_eq!(output.status.code(), Some(GOOD), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("10000000000 times"), "a count has 64 bits: {text}");
+    let (sent, back) = (figure(&text, "sent "), figure(&text, "received back "));
+    assert!(sent > 10_000 && sent < 10_000_000_000 && back > 0 && back <= sent, "{text}");
+    let taken = server.count("datagrams_in");
+    assert!(taken <= sent && back <= taken, "{taken} of them were taken: {text}");
+}
+
+/// A run under way, killed when dropped.
+struct Killed(Option<Child>, Scratch);
+
+impl Killed {
+    fn start(words: &[&str]) -> Self {
+        let folder = Scratch::new();
+        let mut command = load_command(&[], &folder, &[&["--style"], words].concat());
+        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        Self(Some(child), folder)
+    }
+
+    /// Ends it as Ctrl-C does, and waits for it.
+    fn interrupt(&mut self) -> Output {
+        let mut child = self.0.take().unwrap();
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(child.id() as i32), nix::sys::signal::Signal::SIGINT).unwrap();
+        until("it has ended", || child.try_wait().unwrap().is_some());
+        child.wait_with_output().unwrap()
+    }
+}
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.0.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// One printed line of echotest.
+struct Line {
+    messages: u64,
+    elapsed_us: f64,
+    per_second: f64,
+    latency_us: f64,
+    megabits: f64,
+    cpu_us: f64,
+}
+
+fn line(text: &str) -> Line {
+    let cells: Vec<f64> = text.split_whitespace().map(|cell| cell.parse().unwrap()).collect();
+    let [messages, elapsed_us, per_second, latency_us, megabits, cpu_us] = cells[..] else { panic!("{text:?}") };
+    Line { messages: messages as u64, elapsed_us, per_second, latency_us, megabits, cpu_us }
+}
+
+/// As far apart as rounding in print allows.
+fn is_near(got: f64, expected: f64, step: f64) -> bool {
+    (got - expected).abs() <= step + expected * 1e-3
+}
+
+#[test]
+fn echotest_prints_a_line_for_each_run() {
+    let server = Server::start(&[TCP, UDP]);
+    for (address, more) in [
+        (server.tcp(), &["-a", "4", "-j", "3"][..]),
+        (server.tcp(), &["-a", "0", "-j", "5"]), // in step, with more threads than some machines have CPUs
+        (server.udp(), &["-u", "-a", "8", "-j", "2"]),
+    ] {
+        let place = format!("nobody@{address}");
+        let text = printed(&[&["echotest", "-c", "1k", "-l", "10", "-i", "2"], more, &[&place]].concat(), GOOD);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 3, "{text}");
+        assert_eq!(
+            lines[0].split_whitespace().collect::<Vec<_>>(),
+            ["totmsgs", "totusecs", "msgs/sec", "avglat", "Mbps", "cpu/msg"]
+        );
+        let threads: u64 = more.last().unwrap().parse().unwrap();
+        for line in lines[1..].iter().map(|text| line(text)) {
+            assert_eq!(line.messages, threads * 1024, "{text}");
+            assert!(is_near(line.per_second, line.messages as f64 / line.elapsed_us * 1e6, 1.0), "{text}");
+            assert!(is_near(line.megabits, line.per_second * 80.0 / 1e6, 0.01), "{text}");
+            assert!(line.latency_us > 0.0 && line.latency_us <= line.elapsed_us * 1.5 && line.cpu_us > 0.0, "{text}");
+        }
+    }
+    // Two runs of 3 and 5 threads, with 10 bytes a message.
+    server.comes_to("bytes_in", 2 * (3 + 5 + 2) * 1024 * 10);
+}
+
+#[test]
+fn echotest_sends_single_bytes_by_default_over_udp_too() {
+    let server = Server::start(&[TCP, UDP]);
+    for (address, more) in [(server.tcp(), &[][..]), (server.udp(), &["-u"])] {
+        let place = address.to_string();
+        let text = printed(&[&["echotest", "-H", "-i", "1", "-c", "700"], more, &[&place]].concat(), GOOD);
+        assert_eq!((text.lines().count(), line(&text).messages), (1, 700), "{text}");
+    }
+    server.comes_to("bytes_in", 1_400);
+}
+
+#[test]
+fn echotest_ends_with_the_line_of_its_run_when_told_to() {
+    let server = Server::start(&[TCP]);
+    let place = server.tcp().to_string();
+    let mut runs = Killed::start(&["echotest", "-H", "-c", "1T", &place]);
+    server.wait_for("bytes_in", |count| count > 1_000);
+    let output = runs.interrupt();
+    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(GOOD), ""));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(text.lines().count(), 1, "{text}");
+    let line = line(&text);
+    assert!(line.messages > 1_000 - 1 && line.messages <= server.count("bytes_in"), "{text}");
+    assert!(is_near(line.per_second, line.messages as f64 / line.elapsed_us * 1e6, 1.0), "{text}");
+}
+
+#[test]
+fn echotest_says_what_failed() {
+    let post = hosts::Post::start(|number, datagram| if number.is_multiple_of(10) { vec![] } else { vec![datagram.to_vec()] });
+    let place = post.url().replace("udp://", "");
+    let output = styled(&["echotest", "-u", "-c", "20", "-a", "20", "-i", "1", &place]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!((output.status.code(), said.as_str()), (Some(FAILURES), "run 1: messages failed: lost 2\n"));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(line(text.lines().last().unwrap()).messages, 18, "{text}");
+}
+
+/// The words of a page without its figures.
+fn labels(page: &str) -> String {
+    let is_label = |word: &&str| !word.trim_matches(|c| "(<=)%".contains(c)).chars().next().is_some_and(|c| c.is_ascii_digit());
+    page.lines().map(|line| line.split(' ').filter(is_label).collect::<Vec<_>>().join(" ") + "\n").collect()
+}
+
+const PAGE: &str = "\
+Maximum connect burst length:
+
+Total: connections requests replies test-duration s
+
+Connection rate: conn/s ms/conn, concurrent connections)
+Connection time [ms]: min avg max median stddev
+Connection time [ms]: connect
+Connection length [replies/conn]:
+
+Request rate: req/s ms/req)
+Request size [B]:
+
+Reply rate [replies/s]: min avg max stddev samples)
+Reply time [ms]: response transfer
+Reply size [B]: header content footer (total
+Reply status: 1xx=0 2xx=0 3xx=0 4xx=0 5xx=0
+
+CPU time [s]: user system (user system total
+Net I/O: KB/s bps)
+
+Errors: total client-timo socket-timo connrefused connreset
+Errors: fd-unavail addrunavail ftab-full other
+";
+
+#[test]
+fn httperf_prints_its_page() {
+    let server = Server::start(&[TCP]);
+    let port = server.tcp().port().to_string();
+    let text = printed(
+        &[
+            "httperf",
+            "--server=127.0.0.1",
+            "--port",
+            &port,
+            "--rate=400",
+            "--num-conns",
+            "60",
+            "--num-calls=3",
+            "--timeout",
+            "30",
+        ],
+        GOOD,
+    );
+    // The status words begin with digits, but are labels.
+    assert_eq!(
+        labels(&text.replace("xx=0", "")).replace("status:", ""),
+        labels(&PAGE.replace("xx=0", "")).replace("status:", "")
+    );
+    for part in [
+        "Total: connections 60 requests 180 replies 180 test-duration ",
+        "\nConnection length [replies/conn]: 3.000\n",
+        "\nRequest size [B]: 64.0\n",
+        "\nReply size [B]: header 0.0 content 64.0 footer 0.0 (total 64.0)\n",
+        "\nErrors: total 0 client-timo 0 socket-timo 0 connrefused 0 connreset 0\n",
+    ] {
+        assert!(text.contains(part), "{part:?} is not in {text}");
+    }
+    server.comes_to("accepts", 60);
+    server.comes_to("bytes_in", 180 * 64);
+}
+
+#[test]
+fn httperf_sorts_what_failed() {
+    let host = hosts::Host::start(drop);
+    let port = host.url().rsplit_once(':').unwrap().1.to_owned();
+    let text = printed(&["httperf", "--server=127.0.0.1", "--port", &port, "--rate=200", "--num-conns", "10"], FAILURES);
+    assert_eq!(figure(&text, "Errors: total"), 10, "{text}");
+    assert!(text.contains(" requests ") && text.contains(" replies 0 ") && text.contains("[replies/conn]: 0.000"), "{text}");
+}
+
+#[test]
+fn who_is_not_there_is_said_in_a_line() {
+    let port = nobody();
+    let cases: &[&[&str]] = &[
+        &["udp-clt", "-l", "127.0.0.1", "-r", "127.0.0.1", "-p", &port, "-n", "1000000", "-s", "10"],
+        &["echotest", "-u", "-p", &port, "127.0.0.1"],
+        &["echotest", "-p", &port, "127.0.0.1"],
+        &["httperf", "--server", "127.0.0.1", "--port", &port, "--rate", "10", "--num-conns", "10"],
+    ];
+    for words in cases {
+        let output = styled(words);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(NOT_MADE), "{words:?}: {said}");
+        assert!(said.starts_with("corelane: load: ") && said.lines().count() == 1, "{words:?}: {said}");
+        assert!(said.contains(&port) && said.contains("refused") && said.contains("is a server listening there?"), "{said}");
+    }
+}
+
+#[test]
+fn what_cannot_be_met_is_refused() {
+    let clt = ["udp-clt", "-l", "127.0.0.1", "-r", "127.0.0.1", "-p", "9", "-n", "1", "-s"];
+    let cases: &[(&[&str], &str)] = &[
+        (&["nonsense", "-x"], "use one of echotest, httperf, udp-clt"),
+        (&[&clt[..], &["0"]].concat(), "from 1 to 65507"),
+        (&[&clt[..], &["1", "--duration", "1s"]].concat(), "-n 0"),
+        (&["echotest", "-l", "0", "127.0.0.1"], "size"),
+        (&["echotest", "-u", "-a", "200", "127.0.0.1"], "told apart"),
+        (&["echotest", "-i", "1", "-c", "5000", "-j", "5000", "127.0.0.1"], "1024 are possible"),
+        (&["echotest", "no-such-host.invalid"], "no-such-host.invalid"),
+        (&["httperf", "--rate", "nan"], "rate"),
+        (&["httperf", "--rate", "5", "--num-conns", "0"], "requests"),
+    ];
+    for (words, why) in cases {
+        says(&[], &[&["--style"], *words].concat(), REFUSED, &[why]);
+    }
+    // These are refused by the parser of the command line, in its form.
+    for words in [&["echotest"][..], &["httperf"], &["udp-clt", "-l", "x"], &["udp-clt", "--nonsense"]] {
+        let output = styled(words);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(REFUSED), "{words:?}: {said}");
+        assert!(said.starts_with("error: ") && output.stdout.is_empty(), "{words:?}: {said}");
+    }
+    let before = ended(&[], &["--depth", "2", "--style", "udp-clt"]);
+    assert_eq!(before.status.code(), Some(REFUSED), "options before the style mean nothing to it: {before:?}");
+}
+
+#[test]
+fn each_style_has_its_own_help() {
+    for style in ["udp-clt", "echotest", "httperf"] {
+        let text = printed(&[style, "--help"], GOOD);
+        assert!(text.contains(&format!("Usage: corelane load --style {style} ")), "{text}");
+        let all = String::from_utf8(ended(&[], &["--help"]).stdout).unwrap();
+        assert!(all.contains(&format!("\n  {style:8} ")), "{all}");
+    }
+}
+
+#[test]
+fn the_self_test_sees_what_it_must() {
+    let output = ended(&[], &["self-test"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(GOOD), "{text}");
+    assert!(output.stderr.is_empty(), "{:?}", String::from_utf8_lossy(&output.stderr));
+    for way in ["\nclosed loop ", "\nopen, from sending ", "\nopen, from intended ", "\nclosed, corrected "] {
+        assert!(text.contains(way), "{way:?} is not in {text}");
+    }
+    assert!(text.contains("\nverdict      good: ") && text.lines().all(|line| line.len() <= 80), "{text}");
+    let both = ended(&[], &["self-test", "--depth", "2"]);
+    assert_eq!(both.status.code(), Some(REFUSED), "it takes no options of a load: {both:?}");
+}
