@@ -265,6 +265,8 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
     }
 
     fn wind_up(&mut self, cx: &mut Cx<'_>) {
+        // A lane that slept through its whole window has its arrivals all the same.
+        self.pacer.start(self.course.start);
         self.course.not_sent(self.pacer.take_left(), cx.now());
         if self.course.is_cut() || self.course.in_flight == 0 {
             self.course.over(cx.now(), self.open as u32, self.early.take());

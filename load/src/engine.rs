@@ -340,6 +340,8 @@ impl<W: Workload> Engine<W> {
     // Ending.
 
     fn wind_up(&mut self, cx: &mut Cx<'_>) {
+        // A lane that slept through its whole window has its arrivals all the same.
+        self.pacer.start(self.course.start);
         self.course.not_sent(self.pacer.take_left(), cx.now());
         let is_busy = self.by_connection() && self.opening + self.open > 0;
         if self.course.is_cut() || self.course.in_flight == 0 && !is_busy {
