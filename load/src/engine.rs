@@ -239,7 +239,8 @@ impl<W: Workload> Engine<W> {
     /// The first requests of an open place.
     fn begin(&mut self, cx: &mut Cx<'_>, index: u32) {
         match self.course.plan.mode {
-            Mode::Closed => self.request_on(cx, index, cx.now(), self.depth()),
+            // One that was opened in this turn has begun already.
+            Mode::Closed => self.request_on(cx, index, cx.now(), self.depth() - self.load_of(index)),
             // It had room from the start on, however late the lane is.
             Mode::Open { .. } if self.places[index as usize].is_open => self.pacer.has_room(index, self.course.start),
             _ => {}
@@ -281,11 +282,16 @@ impl<W: Workload> Engine<W> {
         })
     }
 
+    /// Requests of a place that are in flight, or wait for memory.
+    fn load_of(&self, index: u32) -> usize {
+        let owed: usize = self.owing.iter().filter(|owed| owed.0 == index).map(|owed| owed.2).sum();
+        self.places[index as usize].flights.len() + owed
+    }
+
     /// Lets arrivals have the place if one more request may be in flight there.
     fn has_room(&mut self, cx: &mut Cx<'_>, index: u32) {
         let place = &self.places[index as usize];
-        let owed: usize = self.owing.iter().filter(|owed| owed.0 == index).map(|owed| owed.2).sum();
-        if place.flights.len() + owed < self.depth() && (place.is_open || self.by_connection()) {
+        if self.load_of(index) < self.depth() && (place.is_open || self.by_connection()) {
             self.pacer.has_room(index, cx.now());
         }
         if self.pacer.next_due() <= cx.now() {
