@@ -144,7 +144,7 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
             self.has_room(cx, index);
         }
         self.pace(cx);
-        if self.pacer.is_done() {
+        if self.pacer.is_done() && self.course.ends_by_count() {
             self.course.give_up();
         }
     }
@@ -300,6 +300,8 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
     }
 
     fn wind_up(&mut self, cx: &mut Cx<'_>) {
+        // A lane that slept through its whole window has its arrivals all the same.
+        self.pacer.start(self.course.start);
         self.course.count_not_sent(&mut self.pacer, cx.now());
         let is_over = match self.is_flood() {
             true => self.flood_is_over(cx.now()),

@@ -38,6 +38,8 @@ pub struct Engine<W: Workload> {
     open: u32,
     /// A connection was open at some time.
     had_one: bool,
+    /// The most that were open at once, and since when.
+    most_open: u32,
     opened_at: u64,
     /// The first requests of a closed loop are sent.
     begun: bool,
@@ -98,6 +100,7 @@ impl<W: Workload> Engine<W> {
             opening: 0,
             open: 0,
             had_one: false,
+            most_open: 0,
             opened_at: 0,
             begun: false,
             again: VecDeque::new(),
@@ -224,9 +227,13 @@ impl<W: Workload> Engine<W> {
         let place = &mut self.places[index as usize];
         (place.is_open, place.state, place.flights) = (true, Some(self.workload.connection(number)), Flights::default());
         self.course.connected(place.intended, now);
-        (self.had_one, self.opened_at) = (true, now);
+        self.had_one = true;
         self.opening -= 1;
         self.open += 1;
+        if self.open > self.most_open {
+            // A target that closes what it has accepted opens places for ever, but never more of them.
+            (self.most_open, self.opened_at) = (self.open, now);
+        }
         if self.course.phase != Phase::Opening {
             if !self.again.is_empty() {
                 self.wake(cx); // there is room to open another one again
@@ -256,7 +263,7 @@ impl<W: Workload> Engine<W> {
             self.has_room(cx, index);
         }
         self.pace(cx);
-        if self.pacer.is_done() {
+        if self.pacer.is_done() && self.course.ends_by_count() {
             return self.course.give_up();
         }
         self.despair(cx);
@@ -265,7 +272,8 @@ impl<W: Workload> Engine<W> {
     /// The first requests of an open place.
     fn begin(&mut self, cx: &mut Cx<'_>, index: u32) {
         match self.course.plan.mode {
-            Mode::Closed => self.request_on(cx, index, cx.now(), self.depth()),
+            // One that was opened in this turn has begun already.
+            Mode::Closed => self.request_on(cx, index, cx.now(), self.depth() - self.load_of(index)),
             // It had room from the start on, however late the lane is.
             Mode::Open { .. } if self.places[index as usize].is_open => self.pacer.has_room(index, self.course.start),
             _ => {}
@@ -308,11 +316,16 @@ impl<W: Workload> Engine<W> {
         })
     }
 
+    /// Requests of a place that are in flight, or wait for memory.
+    fn load_of(&self, index: u32) -> usize {
+        let owed: usize = self.owing.iter().filter(|owed| owed.0 == index).map(|owed| owed.2).sum();
+        self.places[index as usize].flights.len() + owed
+    }
+
     /// Lets arrivals have the place if one more request may be in flight there.
     fn has_room(&mut self, cx: &mut Cx<'_>, index: u32) {
         let place = &self.places[index as usize];
-        let owed: usize = self.owing.iter().filter(|owed| owed.0 == index).map(|owed| owed.2).sum();
-        if place.flights.len() + owed < self.depth() && (place.is_open || self.by_connection()) {
+        if self.load_of(index) < self.depth() && (place.is_open || self.by_connection()) {
             self.pacer.has_room(index, cx.now());
         }
         if self.pacer.next_due() <= cx.now() {
@@ -367,6 +380,8 @@ impl<W: Workload> Engine<W> {
     // Ending.
 
     fn wind_up(&mut self, cx: &mut Cx<'_>) {
+        // A lane that slept through its whole window has its arrivals all the same.
+        self.pacer.start(self.course.start);
         self.course.count_not_sent(&mut self.pacer, cx.now());
         let is_busy = self.by_connection() && self.opening + self.open > 0;
         if self.course.is_cut() || self.course.in_flight == 0 && !is_busy {

@@ -48,7 +48,11 @@ const TESTS_TOO: &[(&str, &[&str], &str)] = &[
     ("crates/svc", &["crates/sim", "crates/sys", "crates/rss"], "services are tested on drivers"),
     ("crates/steer", &["crates/sim"], "steering is tested on the simulated network"),
     ("services/*", &["load"], "a service is tested under its own load"),
-    ("load", &["services/*"], "a workload is tested against its service"),
+    (
+        "load",
+        &["services/*", "crates/sim", "crates/svc", "crates/lane", "crates/seam", "crates/watch"],
+        "a workload is tested against its service, and the engines on simulated lanes",
+    ),
 ];
 
 /// Crates through which the system could be called past `crates/sys`.

@@ -1,0 +1,86 @@
+//! Plans drawn from a seed: every mode, extent and shape, small enough for thousands of runs.
+
+use corelane_load::arrivals::Arrivals;
+use corelane_load::plan::{Extent, Mode, Plan};
+use corelane_sim::{FaultKind, Faults, Random};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// A closed loop over connections to `target` for 50 ms.
+pub fn streams(target: SocketAddr) -> Plan {
+    let mut plan = Plan::new("echo", &format!("tcp://{target}"), target);
+    plan.extent = Extent::For(Duration::from_millis(50));
+    plan.timeout = Duration::from_millis(400);
+    plan.quantiles = vec![1.0, 10.0, 50.0, 90.0, 99.0, 99.9, 100.0];
+    plan
+}
+
+/// The same over datagrams.
+pub fn datagrams(target: SocketAddr) -> Plan {
+    let plan = streams(target);
+    Plan { workload: "udp".into(), url: format!("udp://{target}"), transport: corelane::Transport::Udp, ..plan }
+}
+
+/// Times of a recording: bursts and pauses.
+fn recording(random: &mut Random, span: u64) -> Arrivals {
+    let mut times: Vec<u64> = (0..random.one_to(400)).map(|_| random.below(span) / 1_000 * 1_000).collect();
+    times.sort_unstable();
+    let first = times[0];
+    Arrivals::Recorded(times.iter().map(|at| at - first).collect())
+}
+
+fn drawn_arrivals(random: &mut Random, span: u64) -> Arrivals {
+    match random.below(3) {
+        0 => Arrivals::Fixed,
+        1 => Arrivals::Poisson,
+        _ => recording(random, span),
+    }
+}
+
+/// Any plan over `base`'s transport. The arrivals of a recording go on for longer than the window does.
+pub fn drawn(seed: u64, base: Plan) -> Plan {
+    let mut random = Random::new(seed ^ 0x706c_616e);
+    let (is_long, by_count) = (random.below(3) == 0, random.below(2) == 0);
+    let length = if is_long { 900 + random.below(1_700) } else { 20 + random.below(100) };
+    let most = if random.below(4) == 0 { 6 } else { 500 };
+    let requests = 1 + random.below(most);
+    let mode = match random.below(3) {
+        0 => Mode::Closed,
+        1 => Mode::Open { rate: rate(&mut random, is_long), arrivals: drawn_arrivals(&mut random, 4_000_000_000) },
+        _ if base.transport == corelane::Transport::Udp => Mode::Closed,
+        _ => Mode::Connections {
+            rate: rate(&mut random, is_long),
+            arrivals: drawn_arrivals(&mut random, 4_000_000_000),
+            requests: random.one_to(4) as u32,
+        },
+    };
+    // A closed loop without a pause would fill a long run with more requests than there is time to play them.
+    let is_busy = mode == Mode::Closed && is_long && !by_count;
+    Plan {
+        connections: if is_busy { 1 } else { random.one_to(10) as u32 },
+        lanes: random.one_to(4),
+        depth: if is_busy { 1 } else { random.one_to(6) as u32 },
+        size: if random.below(3) == 0 { 8 + random.one_to(9_000) } else { 8 + random.one_to(100) },
+        extent: if by_count { Extent::Requests(requests) } else { Extent::For(Duration::from_millis(length)) },
+        warm_up: Duration::from_micros([0, 0, random.below(30_000), random.below(1_500_000)][random.below(4) as usize]),
+        seed,
+        mode: if is_busy { Mode::Closed } else { mode },
+        trains: random.below(4) > 0,
+        ..base
+    }
+}
+
+fn rate(random: &mut Random, is_long: bool) -> f64 {
+    let most = if is_long { 600 } else { 8_000 };
+    (20 + random.below(most)) as f64 / [1.0, 3.0][random.below(2) as usize]
+}
+
+/// Every fault that the clock does not take part in: then times can be told exactly.
+pub fn steady(seed: u64) -> Faults {
+    Faults { clock_jump: 0, ..Faults::all(seed) }
+}
+
+/// Whether the clock never jumps.
+pub fn is_steady(faults: Faults) -> bool {
+    faults.chance(FaultKind::ClockJump) == 0
+}

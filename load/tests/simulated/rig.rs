@@ -1,0 +1,235 @@
+//! A run of the load engine in a simulated world: the generator's lanes, those of a server or peers played by hand, and the clock.
+
+use crate::witness::{Desk, DeskRef, Spy, Watched};
+use corelane_lane::{Control, Kit, Lane, LaneSettings, Mesh, Order, Turn as LaneTurn};
+use corelane_load::course::Course;
+use corelane_load::datagram_engine::DatagramEngine;
+use corelane_load::engine::Engine;
+use corelane_load::plan::{Extent, Mode, Plan};
+use corelane_load::report::Report;
+use corelane_load::workloads::echo::Echo;
+use corelane_load::workloads::udp::Udp;
+use corelane_load::{judge, limits, report_of};
+use corelane_seam::{Arena, Tuning};
+use corelane_sim::{FaultKind, Faults, Host, SimDriver, Turn, World};
+use corelane_svc::{Limits, Services};
+use corelane_watch::{Description, LaneName, Page, ServiceName};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::Arc;
+
+/// A millisecond, in nanoseconds.
+pub const MS: u64 = 1_000_000;
+/// A second, in nanoseconds.
+pub const S: u64 = 1_000 * MS;
+/// Steps after which a run is said never to end.
+const STEPS_MAX: usize = 20_000_000;
+
+/// Where the target is: on a host of lanes, or among the peers that a test plays.
+pub fn target(is_played: bool) -> SocketAddr {
+    if is_played { SocketAddr::from(([192, 0, 2, 9], 7)) } else { SocketAddr::from(([10, 0, 0, 2], 7)) }
+}
+
+/// Everybody in a world who is no lane.
+pub trait Play {
+    fn news(&mut self, world: &World, turn: Turn);
+}
+
+/// Nobody has news.
+impl Play for () {
+    fn news(&mut self, _: &World, _: Turn) {}
+}
+
+/// Lanes of one program.
+struct Program {
+    control: Arc<Control>,
+    lanes: std::ops::Range<usize>,
+}
+
+/// What a run has come to.
+pub struct Outcome {
+    pub report: Report,
+    pub desk: DeskRef,
+    pub world: World,
+    pub plan: Arc<Plan>,
+}
+
+pub struct Rig {
+    pub world: World,
+    pub plan: Arc<Plan>,
+    pub desk: DeskRef,
+    /// Ends the run early.
+    pub stop: Arc<AtomicBool>,
+    lanes: Vec<Option<Lane<SimDriver, Services>>>,
+    arenas: Vec<Arena>,
+    programs: Vec<Program>,
+    events: std::sync::mpsc::Sender<corelane_load::course::Event>,
+    server_host: Host,
+}
+
+/// Bounds of the served side without any in time: the clock may jump.
+pub fn patient() -> Limits {
+    Limits { receive_rate_min: 0, idle_limit: 0, read_limit: 0, send_limit: 0, drain_limit: 1 << 60, ..Limits::default() }
+}
+
+impl Rig {
+    /// A world with the generator's plan, and nobody in it yet.
+    pub fn new(seed: u64, faults: Faults, plan: Plan) -> Self {
+        let world = World::new(seed, faults);
+        let server_host = world.host(&[IpAddr::from([10, 0, 0, 2])]);
+        let plan = Arc::new(plan.settled().unwrap());
+        let (events, told) = channel();
+        let desk = Desk::new(&world, &plan, told);
+        let stop = Arc::new(AtomicBool::new(false));
+        let (lanes, arenas, programs) = (Vec::new(), Vec::new(), Vec::new());
+        Self { world, plan, desk, stop, lanes, arenas, programs, events, server_host }
+    }
+
+    fn add_program(
+        &mut self,
+        is_server: bool,
+        count: usize,
+        memory_bytes: usize,
+        add: impl Fn(usize, &mut Services, &mut SimDriver, &Page),
+    ) {
+        let page = Page::heap(&Description {
+            program: "simulation".into(),
+            services: vec![ServiceName { name: "0".into(), url: String::new() }],
+            lanes: (0..count).map(|_| LaneName::default()).collect(),
+            ..Description::default()
+        });
+        let (page, control, first) = (page.unwrap(), Control::new(count), self.lanes.len());
+        let settings = LaneSettings { memory_bytes, ..LaneSettings::default() };
+        for (number, mesh) in Mesh::between(&control, settings.channel_messages).into_iter().enumerate() {
+            let arena = Arena::new(memory_bytes).unwrap();
+            let tuning = Tuning { datagram_bytes: (memory_bytes / 16).min(1 << 20), ..Tuning::default() };
+            let mut driver = match is_server {
+                true => self.world.driver_on(self.server_host, arena.clone(), tuning),
+                false => self.world.driver(arena.clone(), tuning),
+            };
+            let mut services = Services::new(u32::MAX);
+            add(number, &mut services, &mut driver, &page);
+            let kit = Kit::new(number, &control, mesh, arena.clone(), page.lane(number).unwrap(), &settings, Box::new(|_| {}));
+            self.lanes.push(Some(Lane::new(driver, services, kit, control.clone(), settings)));
+            self.arenas.push(arena);
+        }
+        self.programs.push(Program { control, lanes: first..self.lanes.len() });
+    }
+
+    /// Adds a server's lanes.
+    pub fn serve(mut self, lanes: usize, add: impl Fn(usize, &mut Services, &mut SimDriver, &Page)) -> Self {
+        self.add_program(true, lanes, 16 << 20, add);
+        self
+    }
+
+    /// Adds the generator's lanes, with a spy that refuses so many of 1,000 requests.
+    pub fn generate(self, refusals: u64) -> Self {
+        self.generate_in(refusals, 16 << 20)
+    }
+
+    /// [`Rig::generate`] with so much memory for each lane.
+    pub fn generate_in(mut self, refusals: u64, memory_bytes: usize) -> Self {
+        let (plan, desk, events, stop) = (self.plan.clone(), self.desk.clone(), self.events.clone(), self.stop.clone());
+        self.add_program(false, plan.lanes, memory_bytes, |lane, services, _, page| {
+            let course = Course::new(plan.clone(), lane, events.clone(), stop.clone());
+            let row = page.service(lane, 0).unwrap();
+            if plan.transport == corelane::Transport::Udp {
+                let spy = Spy::new(Udp::new(plan.size), &desk, lane, refusals);
+                services.add_datagrams(Watched::new(DatagramEngine::new(course, spy), &desk, lane), limits(&plan), row);
+            } else {
+                let spy = Spy::new(Echo::new(plan.size), &desk, lane, refusals);
+                services.add_stream(Watched::new(Engine::new(course, spy), &desk, lane), limits(&plan), row);
+            }
+        });
+        self
+    }
+
+    fn turn(&mut self, lane: usize) {
+        let Some(running) = self.lanes[lane].as_mut() else { return };
+        if running.turn() == LaneTurn::Ended {
+            self.lanes[lane] = None;
+        }
+        let generator = &self.programs[self.programs.len() - 1].lanes;
+        if generator.contains(&lane) {
+            self.desk.borrow_mut().turns.push((lane - generator.start, self.world.now()));
+        }
+    }
+
+    /// False if nobody will ever do anything again.
+    pub fn step(&mut self, cast: &mut impl Play) -> bool {
+        match self.world.step() {
+            None => return false,
+            Some(Turn::Lane(lane)) => self.turn(lane),
+            Some(turn) => cast.news(&self.world, turn),
+        }
+        true
+    }
+
+    /// Whether the generator is done, or has found out that nothing can be had of the target.
+    pub fn is_over(&self) -> bool {
+        let desk = self.desk.borrow();
+        desk.collector.is_over() || desk.collector.unreachable().is_some()
+    }
+
+    /// Lets everybody run until the generator is done by itself, within [`bound`].
+    pub fn run(mut self, cast: &mut impl Play) -> Outcome {
+        let begin = self.world.now();
+        for _ in 0..STEPS_MAX {
+            if self.is_over() {
+                return self.finish(cast);
+            }
+            assert!(self.step(cast), "the generator waits for ever");
+            let jumps = self.world.report().faults.of(FaultKind::ClockJump) * 2 * S;
+            let took = self.world.now() - begin;
+            assert!(took <= bound(&self.plan) + jumps, "the run goes on after {took} ns");
+        }
+        panic!("the run does not end");
+    }
+
+    /// Ends all lanes, has the world judge, and writes the report.
+    fn finish(mut self, cast: &mut impl Play) -> Outcome {
+        for program in (0..self.programs.len()).rev() {
+            self.programs[program].control.give(Order::Drain);
+            let lanes = self.programs[program].lanes.clone();
+            while lanes.clone().any(|lane| self.lanes[lane].is_some()) {
+                assert!(self.step(cast), "a lane does not end");
+            }
+        }
+        for arena in &self.arenas {
+            assert_eq!(arena.used(), 0, "memory of an ended lane is in use");
+        }
+        self.world.check().unwrap();
+        let report = {
+            let desk = self.desk.borrow();
+            let mut report = report_of(&self.plan, &desk.collector, "sim");
+            judge(&self.plan, &desk.collector, &mut report);
+            report
+        };
+        if std::env::var("SHOW").is_ok() { let o = &self; eprintln!("{:?}\n{:?} {:?} window {:?}", o.plan, o.desk.borrow().early, report.doubts, o.desk.borrow().window); eprintln!("{:?} {:?}", report.errors, report.series.iter().map(|s| (s.at_s, s.length_s)).collect::<Vec<_>>());
+    for e in &o.desk.borrow().journal { eprintln!("J {} {} {:?}", e.at, e.lane, e.note); }}
+        Outcome { report, desk: self.desk, world: self.world, plan: self.plan }
+    }
+
+    /// Tells the generator to end early.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Within this time every run is over by itself, clock jumps not counted: connections are waited for twice as long as one may take; then
+/// the warm-up and the window, or, for a number of requests, the time of the arrivals and for each request of a place its timeout, a
+/// pause for a new connection, and the granularity of looking; then the last answers, or their timeout.
+pub fn bound(plan: &Plan) -> u64 {
+    let nanoseconds = |duration: std::time::Duration| duration.as_nanos() as u64;
+    let patience = 2 * nanoseconds(plan.timeout) + S;
+    let load = match (plan.extent, &plan.mode) {
+        (Extent::For(length), _) => nanoseconds(length),
+        (Extent::Requests(requests), Mode::Closed) => (requests / u64::from(plan.connections) + 1) * patience,
+        (Extent::Requests(requests), _) => {
+            let arrivals = (requests as f64 / plan.rate().unwrap() * 10e9) as u64;
+            arrivals + (requests / u64::from(plan.connections) + 1) * patience
+        }
+    };
+    3 * patience + nanoseconds(plan.warm_up) + load + S
+}
