@@ -53,6 +53,30 @@ fn a_key_that_leaves_a_field_out_of_the_bucket_is_refused() {
     assert_eq!(refusal(&deaf), Error::KeyIgnoresField { field: "IPv4 source port", reached: 1, of: 128 });
 }
 
+/// Each field in turn gets key bits of a sequence that repeats a sum of six, so that the low seven bits of its windows
+/// reach only 64 values. What the longer IPv6 source lacks, the IPv4 source in front of it lacks too.
+#[test]
+fn a_field_must_reach_every_bucket() {
+    for (field, first, bits) in [
+        ("IPv4 source", 0, 32),
+        ("IPv4 destination", 32, 32),
+        ("IPv4 source port", 64, 16),
+        ("IPv4 destination port", 80, 16),
+        ("IPv6 destination", 128, 128),
+        ("IPv6 source port", 256, 16),
+        ("IPv6 destination port", 272, 16),
+    ] {
+        let mut key = good();
+        let mut state = 1_u8;
+        for bit in first + 25..first + bits + 31 {
+            let mask = 0x80 >> (bit % 8);
+            key[bit / 8] = key[bit / 8] & !mask | if state & 1 == 1 { mask } else { 0 };
+            state = state >> 1 | (state ^ state >> 1) << 5 & 0x20;
+        }
+        assert_eq!(refusal(&key), Error::KeyIgnoresField { field, reached: 64, of: 128 });
+    }
+}
+
 #[test]
 fn random_keys_differ_and_broken_entropy_is_reported() {
     let mut word = splitmix(9);

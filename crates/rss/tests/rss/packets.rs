@@ -131,6 +131,9 @@ fn a_header_that_contradicts_itself_is_malformed() {
     let mut total = good.clone();
     total[2..4].copy_from_slice(&[0, 19]);
     assert_eq!(judge(&total), Verdict::Cannot(Cause::Malformed));
+    let mut options = packet_v4(V4, 6, 40, 0, &tcp());
+    options[2..4].copy_from_slice(&[0, 59]);
+    assert_eq!(judge(&options), Verdict::Cannot(Cause::Malformed));
     for version in [0, 1, 5, 7, 15] {
         let mut other = good.clone();
         other[0] = version << 4 | 5;
