@@ -6,6 +6,8 @@ use crate::{Error, FlowId, Hashed};
 
 /// Bits of the largest number of buckets.
 const MOST_BITS: u8 = 10;
+/// The largest number of buckets.
+pub(crate) const MOST_BUCKETS: usize = 1 << MOST_BITS;
 /// Bits of the original's largest table.
 const ORIGINAL_BITS: u8 = 7;
 
@@ -21,7 +23,7 @@ impl Bucket {
     }
 
     pub(crate) fn from_index(index: usize) -> Self {
-        debug_assert!(index < 1 << MOST_BITS, "a bucket's number has {MOST_BITS} bits");
+        debug_assert!(index < MOST_BUCKETS, "a bucket's number has {MOST_BITS} bits");
         Self(index as u16)
     }
 }
@@ -47,10 +49,15 @@ impl Buckets {
     /// # Errors
     /// [`Error::BucketCount`] unless `count` is a power of two from 1 to 1,024.
     pub const fn new(count: usize) -> Result<Self, Error> {
-        if !count.is_power_of_two() || count > 1 << MOST_BITS {
-            return Err(Error::BucketCount { got: count, most: 1 << MOST_BITS });
+        if !count.is_power_of_two() || count > MOST_BUCKETS {
+            return Err(Error::BucketCount { got: count, most: MOST_BUCKETS });
         }
-        Ok(Self { bits: count.trailing_zeros() as u8 })
+        Ok(Self::of_length(count))
+    }
+
+    /// The buckets of a table of that length, a power of two.
+    pub(crate) const fn of_length(length: usize) -> Self {
+        Self { bits: length.trailing_zeros() as u8 }
     }
 
     /// What the original takes by itself for `cpus` CPUs: at least two buckets a CPU, up to 128; one for one CPU
@@ -99,7 +106,11 @@ impl Buckets {
     /// # Errors
     /// [`Error::BucketRange`] where there are not that many.
     pub fn bucket(self, index: usize) -> Result<Bucket, Error> {
-        if index < self.count() { Ok(Bucket::from_index(index)) } else { Err(Error::BucketRange { got: index, count: self.count() }) }
+        if index < self.count() {
+            Ok(Bucket::from_index(index))
+        } else {
+            Err(Error::BucketRange { got: index, count: self.count() })
+        }
     }
 
     /// All buckets, in order.

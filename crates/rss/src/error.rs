@@ -188,7 +188,9 @@ impl Error {
     fn of_table(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::BucketCount { got, most } => write!(f, "{got} buckets: take a power of two from 1 to {most}"),
-            Self::BucketRange { got, count } => write!(f, "there is no bucket {got}: the table has 0 to {}", count.saturating_sub(1)),
+            Self::BucketRange { got, count } => {
+                write!(f, "there is no bucket {got}: the table has 0 to {}", count.saturating_sub(1))
+            }
             Self::LaneRange { got, most } => write!(f, "there is no lane {got}: take 0 to {most}"),
             Self::NoLanes => f.write_str("no lane to serve: give at least one, with a weight above 0"),
             Self::MoreLanesThanBuckets { lanes, buckets } => {
@@ -196,7 +198,10 @@ impl Error {
             }
             Self::LastLane { lane } => write!(f, "lane {lane} serves every bucket: add another lane before it goes"),
             Self::TableText { bucket, got } => {
-                write!(f, "`{got}` stands where bucket {bucket} should: write each bucket once and in order, as in 0:0 1:1 2:0 3:1")
+                write!(
+                    f,
+                    "`{got}` stands where bucket {bucket} should: write each bucket once and in order, as in 0:0 1:1 2:0 3:1"
+                )
             }
             Self::TableSizes { from, to } => write!(f, "a table of {from} buckets does not become one of {to}: keep the number"),
             _ => Ok(()),

@@ -35,17 +35,8 @@ pub enum HashType {
 
 impl HashType {
     /// Every type, by its bit.
-    pub const ALL: [Self; 9] = [
-        Self::Ipv4,
-        Self::Tcp4,
-        Self::Ipv6,
-        Self::Tcp6,
-        Self::Ipv6Ex,
-        Self::Tcp6Ex,
-        Self::Udp4,
-        Self::Udp6,
-        Self::Udp6Ex,
-    ];
+    pub const ALL: [Self; 9] =
+        [Self::Ipv4, Self::Tcp4, Self::Ipv6, Self::Tcp6, Self::Ipv6Ex, Self::Tcp6Ex, Self::Udp4, Self::Udp6, Self::Udp6Ex];
 
     /// Its bit in a mask, 1 to 10.
     #[must_use]

@@ -42,13 +42,12 @@ impl Table {
     /// [`Error::LaneRange`]; [`Error::MoreLanesThanBuckets`] where each lane has but one bucket.
     pub fn with(&self, lane: usize) -> Result<Self, Error> {
         let mut counts = self.counts();
-        let mut owners: Vec<usize> = self.owners().filter(|owner| *owner != lane).collect();
+        let owners: Vec<usize> = self.owners().filter(|owner| *owner != lane).collect();
         let share = self.lanes.len() / (owners.len() + 1);
         if share == 0 {
             return Err(Error::MoreLanesThanBuckets { lanes: owners.len() + 1, buckets: self.lanes.len() });
         }
         let lane = usize::from(lane_number(lane)?);
-        owners.reverse();
         while counts[lane] < share {
             let Some(richest) = owners.iter().max_by_key(|owner| counts[**owner]) else { break };
             counts[*richest] -= 1;

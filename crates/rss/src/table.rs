@@ -40,8 +40,7 @@ impl Table {
     /// How many buckets it has.
     #[must_use]
     pub fn buckets(&self) -> Buckets {
-        // A table has a power of two by construction, and its error is as unreachable as this answer.
-        Buckets::new(self.lanes.len()).unwrap_or_default()
+        Buckets::of_length(self.lanes.len())
     }
 
     /// The lane of `bucket`. A bucket of a larger table is cut to this one's bits.
@@ -97,5 +96,5 @@ pub(crate) fn lane_number(lane: usize) -> Result<u8, Error> {
 /// So many equal weights.
 pub(crate) fn equal_weights(lanes: usize) -> Result<&'static [u32], Error> {
     const EQUAL: [u32; MOST_LANES] = [1; MOST_LANES];
-    const { &EQUAL }.get(..lanes).ok_or(Error::LaneRange { got: lanes - 1, most: MOST_LANES - 1 })
+    const { &EQUAL }.get(..lanes).ok_or_else(|| Error::LaneRange { got: lanes - 1, most: MOST_LANES - 1 })
 }

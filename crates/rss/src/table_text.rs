@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::bucket::MOST_BUCKETS;
 use crate::error::shown;
 use crate::table::lane_number;
 use crate::{Buckets, Error, Table};
@@ -26,7 +27,7 @@ impl FromStr for Table {
         for entry in text.split_ascii_whitespace() {
             let wrong = || Error::TableText { bucket: lanes.len(), got: shown(entry) };
             let (bucket, lane) = entry.split_once(':').ok_or_else(wrong)?;
-            if number(bucket) != Some(lanes.len()) {
+            if lanes.len() == MOST_BUCKETS || number(bucket) != Some(lanes.len()) {
                 return Err(wrong());
             }
             lanes.push(lane_number(number(lane).ok_or_else(wrong)?)?);
