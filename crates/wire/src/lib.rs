@@ -58,6 +58,7 @@
 #![forbid(unsafe_code)]
 
 mod error;
+pub mod nfs3;
 pub mod rpc;
 pub mod rpcbind;
 pub mod xdr;

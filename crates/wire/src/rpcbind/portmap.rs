@@ -3,7 +3,7 @@
 use super::{DUMP, ENTRIES_MAX, GET, SET, UNSET};
 use crate::Error;
 use crate::rpc::{Call, NULL, Refusal};
-use crate::xdr::{Decode, Encode, List, Reader, Writer, xdr_struct};
+use crate::xdr::{Encode, List, Writer, xdr_struct};
 
 /// `prot` for TCP (RFC 1833 section 3.1).
 pub const PROTOCOL_TCP: u32 = 6;

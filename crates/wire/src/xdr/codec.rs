@@ -86,6 +86,20 @@ impl<T: Encode> Encode for Option<T> {
     }
 }
 
+/// A structure of two (RFC 4506 section 4.14).
+impl<'a, A: Decode<'a>, B: Decode<'a>> Decode<'a> for (A, B) {
+    fn decode(from: &mut Reader<'a>) -> Result<Self, Error> {
+        Ok((from.read()?, from.read()?))
+    }
+}
+
+impl<A: Encode, B: Encode> Encode for (A, B) {
+    fn encode(&self, to: &mut Writer<'_>) -> Result<(), Error> {
+        self.0.encode(to)?;
+        self.1.encode(to)
+    }
+}
+
 /// Declares a structure (RFC 4506 section 4.14): the fields in their order.
 macro_rules! xdr_struct {
     ($(#[$meta:meta])* $name:ident<$life:lifetime> { $($fields:tt)* }) => {
