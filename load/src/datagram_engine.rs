@@ -124,7 +124,7 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
             self.has_room(cx, index);
         }
         self.pace(cx);
-        if self.pacer.is_done() {
+        if self.pacer.is_done() && self.course.ends_by_count() {
             self.course.give_up();
         }
     }

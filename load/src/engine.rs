@@ -38,6 +38,8 @@ pub struct Engine<W: Workload> {
     open: u32,
     /// A connection was open at some time.
     had_one: bool,
+    /// The most that were open at once, and since when.
+    most_open: u32,
     opened_at: u64,
     /// The first requests of a closed loop are sent.
     begun: bool,
@@ -86,6 +88,7 @@ impl<W: Workload> Engine<W> {
             opening: 0,
             open: 0,
             had_one: false,
+            most_open: 0,
             opened_at: 0,
             begun: false,
             again: VecDeque::new(),
@@ -201,9 +204,13 @@ impl<W: Workload> Engine<W> {
         let place = &mut self.places[index as usize];
         (place.is_open, place.state, place.flights) = (true, Some(self.workload.connection(number)), Flights::default());
         self.course.connected(place.intended, now);
-        (self.had_one, self.opened_at) = (true, now);
+        self.had_one = true;
         self.opening -= 1;
         self.open += 1;
+        if self.open > self.most_open {
+            // A target that closes what it has accepted opens places for ever, but never more of them.
+            (self.most_open, self.opened_at) = (self.open, now);
+        }
         if self.course.phase != Phase::Opening {
             return;
         }
@@ -230,7 +237,7 @@ impl<W: Workload> Engine<W> {
             self.has_room(cx, index);
         }
         self.pace(cx);
-        if self.pacer.is_done() {
+        if self.pacer.is_done() && self.course.ends_by_count() {
             return self.course.give_up();
         }
         self.despair(cx);
