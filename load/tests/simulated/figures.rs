@@ -44,15 +44,6 @@ impl Spans {
         self.most.push(most);
     }
 
-    pub fn len(&self) -> usize {
-        self.least.len()
-    }
-
-    /// The longest of all, if that is known.
-    pub fn longest(&self) -> u64 {
-        self.most.iter().copied().max().unwrap_or(0)
-    }
-
     /// Compares with what a report says in microseconds: each quantile lies within one bucket of the histogram (three digits).
     fn compare(&self, name: &str, reported: &Quantiles) {
         if self.least.is_empty() {
@@ -94,6 +85,8 @@ pub struct Figures {
     pub failed: u64,
     /// When the last request that counts was answered or given up.
     pub ended: u64,
+    /// How much later than that it may have been.
+    pub ended_within: u64,
     pub latency: Spans,
     pub service: Spans,
     pub lag: Spans,
@@ -146,8 +139,9 @@ impl Figures {
 
     fn compare_rates(&self, plan: &Plan, (from, until): (u64, u64), report: &Report) {
         let end = if until == u64::MAX { self.ended.max(from) } else { until };
-        let seconds = (end - from) as f64 / 1e9;
-        assert!((report.seconds - seconds).abs() < 1e-9, "the window: {} s, not {seconds}", report.seconds);
+        let (seconds, more) = ((end - from) as f64 / 1e9, self.ended_within as f64 / 1e9);
+        let longer = report.seconds - seconds;
+        assert!(longer > -1e-9 && longer <= more + 1e-9, "the window: {} s, not {seconds}", report.seconds);
         let count = |rate: f64| (rate * report.seconds).round() as u64;
         assert_eq!(count(report.requests_per_second), if seconds > 0.0 { self.seconds.values().sum() } else { 0 }, "the rate");
         if let Some(offered) = report.offered_per_second {

@@ -5,7 +5,12 @@
 #![allow(clippy::unwrap_used)]
 
 mod account;
+mod datagram_account;
+mod datagram_peers;
+mod datagrams;
 mod figures;
+mod misbehaving;
+mod peers;
 mod plans;
 mod rig;
 mod streams;

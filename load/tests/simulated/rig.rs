@@ -206,6 +206,8 @@ impl Rig {
             judge(&self.plan, &desk.collector, &mut report);
             report
         };
+        if std::env::var("SHOW").is_ok() { let o = &self; eprintln!("{:?}\n{:?} {:?} window {:?}", o.plan, o.desk.borrow().early, report.doubts, o.desk.borrow().window); eprintln!("{:?} {:?}", report.errors, report.series.iter().map(|s| (s.at_s, s.length_s)).collect::<Vec<_>>());
+    for e in &o.desk.borrow().journal { eprintln!("J {} {} {:?}", e.at, e.lane, e.note); }}
         Outcome { report, desk: self.desk, world: self.world, plan: self.plan }
     }
 
