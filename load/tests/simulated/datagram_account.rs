@@ -1,0 +1,192 @@
+//! The account of a run over datagrams, drawn up from the journal alone. When a datagram is given up is known only to within the time in
+//! which a lane looks; answers that come in between would be neither right nor wrong, so the peers of these tests avoid that time.
+
+use crate::account::{Room, arrivals, share_of};
+use crate::figures::{Figures, Window};
+use crate::rig::{MS, Outcome};
+use crate::witness::{Desk, Entry, Note};
+use corelane_load::arrivals::Schedule;
+use corelane_load::kinds::Kind;
+use corelane_load::plan::{Mode, Plan};
+use corelane_seam::Reason;
+use std::collections::BTreeMap;
+
+#[derive(Default)]
+struct Socket {
+    /// Requests in flight by number: intended start, and when sent.
+    flights: BTreeMap<u64, (u64, u64)>,
+    next: u64,
+    /// One more than the highest number that was answered or given up.
+    done_to: u64,
+}
+
+struct Books<'a> {
+    plan: &'a Plan,
+    window: Window,
+    lane: usize,
+    first: u64,
+    sockets: Vec<Socket>,
+    arrivals: Option<Schedule>,
+    made: u64,
+    room: Room,
+    /// Something was given up: since then it is not known when there was room.
+    has_lost: bool,
+    over: bool,
+    figures: &'a mut Figures,
+}
+
+/// Compares a run with its account.
+pub fn verify(outcome: &Outcome) -> Figures {
+    let desk = outcome.desk.borrow();
+    let mut figures = Figures { lanes: vec![0; outcome.plan.lanes], ..Figures::default() };
+    for lane in 0..outcome.plan.lanes {
+        Books::new(&desk, lane, &mut figures).close(&desk.journal);
+    }
+    figures.compare(&outcome.plan, desk.window.unwrap(), &outcome.report);
+    figures
+}
+
+impl<'a> Books<'a> {
+    fn new(desk: &'a Desk, lane: usize, figures: &'a mut Figures) -> Self {
+        let (plan, window): (&Plan, _) = (&desk.plan, desk.window.unwrap());
+        Self {
+            plan,
+            window: Window::of(plan, window),
+            lane,
+            first: desk.first_place(lane),
+            sockets: (0..plan.connections_of(lane)).map(|_| Socket::default()).collect(),
+            arrivals: arrivals(plan, window, lane),
+            made: 0,
+            room: Room::default(),
+            has_lost: false,
+            over: false,
+            figures,
+        }
+    }
+
+    fn timeout(&self) -> u64 {
+        self.plan.timeout.as_nanos() as u64
+    }
+
+    /// After so long, what is not answered has been given up.
+    fn surely_lost(&self) -> u64 {
+        self.timeout() + (self.timeout() / 16).clamp(MS, 100 * MS) + 2 * MS
+    }
+
+    fn close(mut self, journal: &[Entry]) {
+        for entry in journal {
+            if entry.lane == self.lane && !self.over {
+                self.take(entry);
+            }
+        }
+        (0..self.sockets.len()).for_each(|index| self.give_up(index, u64::MAX));
+        if share_of(self.plan, self.lane) == u64::MAX {
+            let left = self.arrivals.take().into_iter().flatten().take_while(|&at| at < self.window.until);
+            let left = left.filter(|&at| self.window.has(at)).count() as u64;
+            self.figures.not_sent += left;
+            self.figures.offered += left;
+        }
+    }
+
+    fn take(&mut self, entry: &Entry) {
+        let now = entry.at;
+        (0..self.sockets.len()).for_each(|index| self.give_up(index, now));
+        let index = |place: u64| (place - self.first) as usize;
+        match entry.note {
+            Note::Opened { .. } | Note::Heard => {}
+            Note::Over => self.over = true,
+            Note::Wrote { place, number } => self.sent(index(place), number, now),
+            Note::Came { place, number, bytes } => self.came(index(place), number, bytes, now),
+            Note::Undelivered { place, fault } => {
+                assert_eq!(fault.reason, Reason::Refused);
+                self.undelivered(index(place), now);
+            }
+            _ => panic!("{entry:?} over datagrams"),
+        }
+        let depth = self.plan.depth as usize;
+        self.room.is(self.sockets.iter().any(|socket| socket.flights.len() < depth), now);
+    }
+
+    fn sent(&mut self, index: usize, number: u64, now: u64) {
+        let intended = match self.plan.mode {
+            Mode::Open { .. } => self.offered(now),
+            _ => now,
+        };
+        assert!(intended <= now, "sent before its time");
+        self.figures.bytes_sent += if self.window.counts(intended, now) { self.plan.size as u64 } else { 0 };
+        self.made += u64::from(intended >= self.window.from);
+        assert!(self.made <= share_of(self.plan, self.lane), "more requests than were asked for");
+        let (timeout, depth, socket) = (self.timeout(), self.plan.depth as usize, &mut self.sockets[index]);
+        assert_eq!(number, socket.next, "the number of the next request");
+        socket.next += 1;
+        socket.flights.insert(number, (intended, now));
+        let young = socket.flights.values().filter(|flight| now - flight.1 < timeout).count();
+        assert!(young <= depth, "{young} in flight of {depth}");
+    }
+
+    fn offered(&mut self, now: u64) -> u64 {
+        let intended = self.arrivals.as_mut().unwrap().next().unwrap();
+        if self.window.has(intended) {
+            self.figures.offered += 1;
+            let most = now - intended;
+            let least = if self.has_lost { 0 } else { now - intended.max(self.room.since()) };
+            self.figures.lag.add_between(least, if self.has_lost { most } else { least });
+        }
+        intended
+    }
+
+    fn came(&mut self, index: usize, number: Option<u64>, bytes: u64, now: u64) {
+        self.figures.bytes_received += if self.window.has(now) { bytes } else { 0 };
+        let (window, timeout, socket) = (self.window, self.timeout(), &mut self.sockets[index]);
+        let Some(number) = number.filter(|&number| number < socket.next) else { return self.note(Kind::Mismatch, now, now) };
+        let Some(flight) = socket.flights.remove(&number) else { return self.note(Kind::Duplicate, now, now) };
+        assert!(now - flight.1 < timeout, "an answer that may have been given up: choose other times");
+        let is_late = number < socket.done_to;
+        socket.done_to = socket.done_to.max(number + 1);
+        if is_late {
+            self.note(Kind::Reordered, flight.0, now);
+        }
+        self.figures.answered(window, self.lane, flight, now);
+    }
+
+    /// Counts something of a kind that took no request with it.
+    fn note(&mut self, kind: Kind, intended: u64, now: u64) {
+        self.figures.error(kind, u64::from(self.window.counts(intended, now)));
+    }
+
+    /// The oldest in flight is taken for the one that did not arrive.
+    fn undelivered(&mut self, index: usize, now: u64) {
+        let socket = &mut self.sockets[index];
+        if let Some((number, flight)) = socket.flights.pop_first() {
+            socket.done_to = socket.done_to.max(number + 1);
+            if self.window.counts(flight.0, now) || self.window.has(flight.0) {
+                self.figures.error(Kind::Refused, 1);
+                self.figures.failed += 1;
+                self.figures.ended = self.figures.ended.max(now);
+            }
+        }
+    }
+
+    /// What had waited for too long before `now` was given up.
+    fn give_up(&mut self, index: usize, now: u64) {
+        let (timeout, surely) = (self.timeout(), self.surely_lost());
+        while let Some((&number, &(intended, sent))) = self.sockets[index].flights.first_key_value() {
+            if now < sent.saturating_add(surely) {
+                return;
+            }
+            let socket = &mut self.sockets[index];
+            socket.flights.remove(&number);
+            socket.done_to = socket.done_to.max(number + 1);
+            self.has_lost = true;
+            if self.window.counts(intended, sent + timeout) || self.window.has(intended) {
+                self.figures.error(Kind::Lost, 1);
+                self.figures.failed += 1;
+                let waited = sent - intended;
+                self.figures.latency.add_between(waited + timeout, waited + surely);
+                self.figures.service.add_between(timeout, surely);
+                self.figures.ended = self.figures.ended.max(sent + timeout);
+                self.figures.ended_within = surely - timeout;
+            }
+        }
+    }
+}

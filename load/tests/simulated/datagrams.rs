@@ -1,0 +1,92 @@
+//! Over datagrams, against the echo service and against a server that misbehaves, on a way that loses, doubles and reorders.
+
+use crate::datagram_account::verify;
+use crate::datagram_peers::{Counts, DatagramServer};
+use crate::for_seeds;
+use crate::plans::{datagrams, drawn, steady};
+use crate::rig::{MS, Outcome, Rig, patient, target};
+use corelane_echo::{Answer, EchoDatagrams};
+use corelane_load::kinds::Kind;
+use corelane_load::plan::{Extent, Mode, Plan};
+use corelane_sim::Faults;
+use corelane_svc::Sharing;
+use std::time::Duration;
+
+/// Any plan over datagrams. In a closed loop that ends by time nothing may be given up across the window's begin, so it has no warm-up.
+fn plan(seed: u64, is_played: bool) -> Plan {
+    let plan = drawn(seed, datagrams(target(is_played)));
+    let by_time = plan.mode == Mode::Closed && matches!(plan.extent, Extent::For(_));
+    Plan { warm_up: if by_time { Duration::ZERO } else { plan.warm_up }, ..plan }
+}
+
+fn served(seed: u64, faults: Faults, plan: Plan) -> Rig {
+    Rig::new(seed, faults, plan).serve(1 + seed as usize % 3, |lane, services, driver, page| {
+        let echo = EchoDatagrams::new(Answer::Everybody);
+        let service = services.add_datagrams(echo, patient(), page.service(lane, 0).unwrap());
+        services.bind(driver, service, target(false), Sharing { share_port: true, v6_only: false }).unwrap();
+    })
+}
+
+#[test]
+fn counts_and_times_are_exact_without_faults() {
+    for_seeds(300, |seed| {
+        let outcome = served(seed, Faults::none(), plan(seed, false)).generate(0).run(&mut ());
+        let figures = verify(&outcome);
+        assert_eq!(figures.errors.values().sum::<u64>(), 0, "{:?}", outcome.report.errors);
+    });
+}
+
+#[test]
+fn counts_and_times_are_exact_under_every_fault_of_the_way() {
+    for_seeds(600, |seed| {
+        let outcome = served(seed, steady(seed), plan(seed, false)).generate(0).run(&mut ());
+        verify(&outcome);
+    });
+}
+
+fn played(seed: u64, faults: Faults, plan: Plan, mischief: u64) -> (Outcome, Counts) {
+    let rig = Rig::new(seed, faults, plan).generate(0);
+    let mut server = DatagramServer::new(&rig.world, seed, mischief, 700 * MS);
+    (rig.run(&mut server), server.counts)
+}
+
+#[test]
+fn whatever_the_server_does_the_counts_are_exact() {
+    for_seeds(600, |seed| {
+        let faults = if seed % 2 == 0 { Faults::none() } else { steady(seed) };
+        let (outcome, _) = played(seed, faults, plan(seed, true), 20 + seed % 300);
+        verify(&outcome);
+    });
+}
+
+/// The server's own counts are the report's, where nothing happens on the way: what it drops or answers wrongly is lost, what it answers
+/// too late comes back as if answered twice.
+#[test]
+fn what_the_server_did_is_what_the_report_says() {
+    for_seeds(150, |seed| {
+        let plan = Plan { extent: Extent::Requests(300), warm_up: Duration::ZERO, mode: Mode::Closed, ..plan(seed, true) };
+        // The last answers that are too late come when nobody listens any more.
+        let (outcome, counts) = played(seed, Faults::none(), plan, 150);
+        if !outcome.desk.borrow().early.is_empty() {
+            return;
+        }
+        let report = &outcome.report;
+        let of = |kind: Kind| report.errors[kind.name()];
+        assert_eq!(report.requests + of(Kind::Lost), 300);
+        assert_eq!((counts.received, report.bytes_sent), (300, 300 * outcome.plan.size as u64));
+        assert_eq!(of(Kind::Lost), counts.dropped + counts.wrong + counts.late);
+        assert!(of(Kind::Mismatch) <= counts.wrong && of(Kind::Duplicate) <= counts.twice + counts.late);
+        assert_eq!(report.requests, counts.answered + counts.twice + counts.held);
+    });
+}
+
+#[test]
+fn a_server_that_is_not_there_is_named() {
+    for_seeds(20, |seed| {
+        let plan = Plan { mode: Mode::Closed, target: target(false), ..plan(seed, true) };
+        let rig = Rig::new(seed, Faults::none(), plan).serve(1, |_, _, _, _| {}).generate(0);
+        let outcome = rig.run(&mut ());
+        let desk = outcome.desk.borrow();
+        assert_eq!(desk.collector.unreachable().unwrap().0, Kind::Refused);
+    });
+}
