@@ -91,8 +91,13 @@ pub struct Plan {
     pub trains: bool,
 }
 
-/// Connections from one source address to one target; the system has 28,232 ports for them by default, some of which others use.
-pub const CONNECTIONS_PER_SOURCE: u32 = 20_000;
+/// Connections from one source address to one target. The system has 28,232 ports for them by default, but connect(2) looks through those of even
+/// number first: once these are taken, each connection costs a walk over all of them, milliseconds.
+pub const CONNECTIONS_PER_SOURCE: u32 = 10_000;
+
+/// How long a port is not used again after its connection (TIME_WAIT of Linux, tcp(7)), in seconds, and the most sources for that.
+const PORT_RESTS_S: f64 = 60.0;
+const RESTING_SOURCES_MAX: f64 = 200.0;
 
 /// Most connections of one run.
 pub const CONNECTIONS_MAX: u32 = 1_000_000;
@@ -171,7 +176,11 @@ impl Plan {
 
     /// On loopback every address of 127.0.0.0/8 is this machine's (RFC 1122 section 3.2.1.3), so more ports are to be had.
     fn add_loopback_sources(&mut self) {
-        let wanted = self.connections.div_ceil(CONNECTIONS_PER_SOURCE);
+        let resting = match &self.mode {
+            Mode::Connections { .. } => self.rate().unwrap_or(0.0) * PORT_RESTS_S / f64::from(CONNECTIONS_PER_SOURCE),
+            _ => 0.0,
+        };
+        let wanted = self.connections.div_ceil(CONNECTIONS_PER_SOURCE).max(resting.min(RESTING_SOURCES_MAX).ceil() as u32);
         let is_loopback = matches!(self.target.ip(), IpAddr::V4(address) if address.is_loopback());
         if self.sources.is_empty() && is_loopback && wanted > 1 {
             let first = u32::from(Ipv4Addr::LOCALHOST);
@@ -234,7 +243,7 @@ mod tests {
     #[test]
     fn many_connections_on_loopback_come_from_several_addresses() {
         let settled = Plan { connections: 70_000, ..plan() }.settled().unwrap();
-        assert_eq!(settled.sources.len(), 4);
+        assert_eq!(settled.sources.len(), 7);
         assert_eq!(settled.source_of(5).unwrap().to_string(), "127.0.0.2:0");
         assert_eq!(plan().settled().unwrap().source_of(5), None);
     }
