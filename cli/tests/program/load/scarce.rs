@@ -115,7 +115,6 @@ fn twenty_thousand_idle_connections_are_held() {
 }
 
 #[test]
-#[ignore = "it takes most of a minute: run it by name"]
 fn seventy_thousand_idle_connections_are_held() {
     let test = "load::scarce::seventy_thousand_idle_connections_are_held";
     if !is_root(test) || !have(test, &["unshare", "nsenter", "ip"]) {
