@@ -81,10 +81,10 @@ impl Run {
     }
 }
 
-/// The command for a run with its pages in a folder of its own.
+/// The command for a run with its pages in a folder of its own, which shows nothing while it lasts.
 fn load_command(wrapper: &[&str], folder: &Scratch, arguments: &[&str]) -> Command {
     let mut command = wrapped(wrapper, PROGRAM);
-    command.arg("load").args(arguments).env("CORELANE_RUN_DIR", folder.path());
+    command.args(["load", "--quiet"]).args(arguments).env("CORELANE_RUN_DIR", folder.path());
     command
 }
 

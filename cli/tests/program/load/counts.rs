@@ -237,7 +237,7 @@ fn a_process_of_somebody_else_can_be_measured_or_is_named() {
     let wrapper = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
     let pid = server.pid().to_string();
     let mut command = wrapped(&wrapper, &program);
-    command.args(["load", "--json", "echo", &urls(&server).0, "--requests", "100", "--server-pid", &pid]);
+    command.args(["load", "--quiet", "--json", "echo", &urls(&server).0, "--requests", "100", "--server-pid", &pid]);
     let output = output(command.env("CORELANE_RUN_DIR", folder.path()));
     if output.status.code() == Some(REFUSED) {
         let text = String::from_utf8(output.stderr).unwrap();

@@ -214,7 +214,8 @@ fn who_goes_away_and_comes_back_is_used_again(driver: Driver) {
     });
     let run = run(driver, &host, &["--requests", "2000", "--connections", "4"]);
     let failed: u64 = run.errors().into_values().sum();
-    assert_eq!(run.report.requests + failed, 2000, "{:?}", run.errors());
+    // When all are made, each place may still lose its connection with none in flight.
+    assert!((2000..=2004).contains(&(run.report.requests + failed)), "{} {:?}", run.report.requests, run.errors());
     assert!(run.report.requests >= 1900 && host.accepted() > 20, "{:?} on {}", run.errors(), host.accepted());
 }
 
