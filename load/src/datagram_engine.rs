@@ -41,6 +41,8 @@ pub struct DatagramEngine<W: DatagramWorkload> {
     /// Places with requests for which the lane had no memory, when these were to start, and how many.
     owing: Vec<(usize, u64, usize)>,
     scan_at: u64,
+    /// When the alarm comes.
+    alarm_at: u64,
     early: Option<String>,
     flood: Flood,
 }
@@ -78,6 +80,7 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
             begun: false,
             owing: Vec::new(),
             scan_at: 0,
+            alarm_at: u64::MAX,
             early: None,
             flood: Flood::default(),
             course,
@@ -99,7 +102,8 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
         if self.course.phase == Phase::Ending {
             self.wind_up(cx);
         }
-        cx.set_alarm(self.next_alarm(now));
+        self.alarm_at = self.next_alarm(now);
+        cx.set_alarm(self.alarm_at);
     }
 
     fn next_alarm(&self, now: u64) -> u64 {
@@ -170,8 +174,14 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
         if self.places[index].flights.len() + owed < self.depth() {
             self.pacer.has_room(index as u32, cx.now());
         }
-        if self.pacer.next_due() <= cx.now() {
-            cx.set_alarm(cx.now());
+        self.wake_at(cx, self.pacer.next_due());
+    }
+
+    /// Has [`DatagramEngine::work`] called no later than at `at`.
+    fn wake_at(&mut self, cx: &mut Cx<'_>, at: u64) {
+        if at < self.alarm_at {
+            self.alarm_at = at;
+            cx.set_alarm(at);
         }
     }
 
@@ -282,7 +292,7 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
             _ => self.has_room(cx, index),
         }
         if self.course.in_flight == 0 || self.course.all_started() {
-            cx.set_alarm(cx.now());
+            self.wake_at(cx, cx.now());
         }
     }
 
@@ -370,7 +380,7 @@ impl<W: DatagramWorkload> DatagramService for DatagramEngine<W> {
         if self.open == self.places.len() {
             self.course.tell(Event::Opened { lane: self.course.lane, connections: self.open as u32 });
             self.course.ready(cx);
-            cx.set_alarm(cx.now());
+            self.wake_at(cx, cx.now());
         }
     }
 
@@ -423,7 +433,7 @@ impl<W: DatagramWorkload> DatagramService for DatagramEngine<W> {
 
     fn lane_message(&mut self, cx: &mut Cx<'_>, _from: usize, message: Box<dyn Any + Send>) {
         self.course.hear(cx, message);
-        cx.set_alarm(cx.now());
+        self.wake_at(cx, cx.now());
     }
 
     fn alarm(&mut self, cx: &mut Cx<'_>) {

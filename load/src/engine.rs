@@ -48,6 +48,8 @@ pub struct Engine<W: Workload> {
     /// Places with requests for which the lane had no memory, when these were to start, and how many.
     owing: Vec<(u32, u64, usize)>,
     scan_at: u64,
+    /// When the alarm comes.
+    alarm_at: u64,
     scan_from: usize,
     early: Option<String>,
 }
@@ -106,6 +108,7 @@ impl<W: Workload> Engine<W> {
             again: VecDeque::new(),
             owing: Vec::new(),
             scan_at: 0,
+            alarm_at: u64::MAX,
             scan_from: 0,
             early: None,
             course,
@@ -134,7 +137,8 @@ impl<W: Workload> Engine<W> {
             self.open_again(cx);
         }
         self.scan(cx);
-        cx.set_alarm(self.next_alarm(now));
+        self.alarm_at = self.next_alarm(now);
+        cx.set_alarm(self.alarm_at);
     }
 
     fn next_alarm(&self, now: u64) -> u64 {
@@ -328,9 +332,7 @@ impl<W: Workload> Engine<W> {
         if self.load_of(index) < self.depth() && (place.is_open || self.by_connection()) {
             self.pacer.has_room(index, cx.now());
         }
-        if self.pacer.next_due() <= cx.now() {
-            self.wake(cx);
-        }
+        self.wake_at(cx, self.pacer.next_due());
     }
 
     /// Sends `count` requests, or as many as there are still to be made, on a connection that is not the one of this call.
@@ -410,7 +412,15 @@ impl<W: Workload> Engine<W> {
     }
 
     fn wake(&mut self, cx: &mut Cx<'_>) {
-        cx.set_alarm(cx.now());
+        self.wake_at(cx, cx.now());
+    }
+
+    /// Has [`Engine::work`] called no later than at `at`.
+    fn wake_at(&mut self, cx: &mut Cx<'_>, at: u64) {
+        if at < self.alarm_at {
+            self.alarm_at = at;
+            cx.set_alarm(at);
+        }
     }
 }
 

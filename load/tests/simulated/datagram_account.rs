@@ -1,7 +1,7 @@
 //! The account of a run over datagrams, drawn up from the journal alone. When a datagram is given up is known only to within the time in
 //! which a lane looks; answers that come in between would be neither right nor wrong, so the peers of these tests avoid that time.
 
-use crate::account::{Room, arrivals, share_of};
+use crate::account::{LATEST, Room, arrivals, share_of};
 use crate::figures::{Figures, Window};
 use crate::rig::{MS, Outcome};
 use crate::witness::{Desk, Entry, Note};
@@ -130,6 +130,7 @@ impl<'a> Books<'a> {
             self.figures.offered += 1;
             let most = now - intended;
             let least = if self.has_lost { 0 } else { now - intended.max(self.room.since()) };
+            assert!(least < LATEST, "sent {least} ns after it could be");
             self.figures.lag.add_between(least, if self.has_lost { most } else { least });
         }
         intended

@@ -27,10 +27,15 @@ fn served(seed: u64, faults: Faults, plan: Plan) -> Rig {
     })
 }
 
+/// Any plan against the echo service.
+pub fn run(seed: u64, faults: Faults) -> Outcome {
+    served(seed, faults, plan(seed, false)).generate(0).run(&mut ())
+}
+
 #[test]
 fn counts_and_times_are_exact_without_faults() {
     for_seeds(300, |seed| {
-        let outcome = served(seed, Faults::none(), plan(seed, false)).generate(0).run(&mut ());
+        let outcome = run(seed, Faults::none());
         let figures = verify(&outcome);
         assert_eq!(figures.errors.values().sum::<u64>(), 0, "{:?}", outcome.report.errors);
     });
@@ -39,8 +44,7 @@ fn counts_and_times_are_exact_without_faults() {
 #[test]
 fn counts_and_times_are_exact_under_every_fault_of_the_way() {
     for_seeds(600, |seed| {
-        let outcome = served(seed, steady(seed), plan(seed, false)).generate(0).run(&mut ());
-        verify(&outcome);
+        verify(&run(seed, steady(seed)));
     });
 }
 

@@ -8,12 +8,17 @@ mod account;
 mod datagram_account;
 mod datagram_peers;
 mod datagrams;
+mod ends;
 mod figures;
+mod memory;
 mod misbehaving;
+mod pacing;
 mod peers;
 mod plans;
+mod repeats;
 mod rig;
 mod streams;
+mod verdicts;
 mod witness;
 
 /// Seeds of one test, or the one that is asked for.

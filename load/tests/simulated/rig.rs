@@ -15,9 +15,9 @@ use corelane_sim::{FaultKind, Faults, Host, SimDriver, Turn, World};
 use corelane_svc::{Limits, Services};
 use corelane_watch::{Description, LaneName, Page, ServiceName};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
-use std::sync::Arc;
 
 /// A millisecond, in nanoseconds.
 pub const MS: u64 = 1_000_000;
@@ -206,8 +206,6 @@ impl Rig {
             judge(&self.plan, &desk.collector, &mut report);
             report
         };
-        if std::env::var("SHOW").is_ok() { let o = &self; eprintln!("{:?}\n{:?} {:?} window {:?}", o.plan, o.desk.borrow().early, report.doubts, o.desk.borrow().window); eprintln!("{:?} {:?}", report.errors, report.series.iter().map(|s| (s.at_s, s.length_s)).collect::<Vec<_>>());
-    for e in &o.desk.borrow().journal { eprintln!("J {} {} {:?}", e.at, e.lane, e.note); }}
         Outcome { report, desk: self.desk, world: self.world, plan: self.plan }
     }
 

@@ -1,9 +1,9 @@
 //! Over connections against the echo service: what the report says is what happened.
 
 use crate::account::verify;
+use crate::for_seeds;
 use crate::plans::{drawn, is_steady, steady, streams};
 use crate::rig::{Outcome, Rig, patient, target};
-use crate::for_seeds;
 use corelane_echo::Echo;
 use corelane_load::arrivals::Arrivals;
 use corelane_load::plan::{Extent, Mode, Plan};

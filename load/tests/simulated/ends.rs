@@ -1,0 +1,120 @@
+//! Every run ends by itself, and says so if that is not as it was asked for. How soon it must end, the rig asserts of every run.
+
+use crate::account::verify;
+use crate::datagram_account;
+use crate::datagram_peers::DatagramServer;
+use crate::for_seeds;
+use crate::peers::{Manner, Peers};
+use crate::plans::{datagrams, streams};
+use crate::rig::{MS, Outcome, Rig, S, target};
+use crate::streams::served;
+use corelane_load::arrivals::Arrivals;
+use corelane_load::plan::{Extent, Mode, Plan};
+use corelane_sim::Faults;
+use std::time::Duration;
+
+fn open(rate: f64) -> Mode {
+    Mode::Open { rate, arrivals: Arrivals::Fixed }
+}
+
+fn number(requests: u64, mode: Mode, base: Plan) -> Plan {
+    Plan { extent: Extent::Requests(requests), connections: 3, lanes: 2, mode, ..base }
+}
+
+fn silent(seed: u64, plan: Plan) -> Outcome {
+    let rig = Rig::new(seed, Faults::none(), plan).generate(0);
+    let mut peers = Peers::new(&rig.world, |_| Manner::SilentAfter(0));
+    rig.run(&mut peers)
+}
+
+#[test]
+fn a_target_that_never_answers_ends_a_number_of_requests() {
+    for_seeds(20, |seed| {
+        for mode in [Mode::Closed, open(200.0)] {
+            let outcome = silent(seed, number(100_000, mode, streams(target(true))));
+            let report = &outcome.report;
+            verify(&outcome, true);
+            assert!(!outcome.desk.borrow().early.is_empty() && !report.believable);
+            assert!(report.doubts[0].contains("nothing was answered for 1.8 s"), "{:?}", report.doubts);
+            assert!(report.errors["client_timeout"] > 0 && report.requests == 0);
+        }
+    });
+}
+
+#[test]
+fn a_target_that_loses_every_datagram_ends_a_number_of_requests() {
+    for_seeds(20, |seed| {
+        let plan = number(100_000, Mode::Closed, datagrams(target(true)));
+        let rig = Rig::new(seed, Faults { datagram_loss: 1_000, ..Faults::none() }, plan).generate(0);
+        let mut server = DatagramServer::new(&rig.world, seed, 0, 0);
+        let outcome = rig.run(&mut server);
+        assert!(outcome.report.doubts[0].contains("nothing was answered"), "{:?}", outcome.report.doubts);
+        assert!(outcome.report.errors["lost"] > 0 && server.counts.received == 0);
+    });
+}
+
+/// A pause between requests that is longer than anybody waits for an answer is no silence of the target.
+#[test]
+fn few_requests_are_made_in_their_time() {
+    for_seeds(10, |seed| {
+        let timeout = Duration::from_millis(100);
+        let rates = [open(0.3), Mode::Connections { rate: 0.3, arrivals: Arrivals::Fixed, requests: 2 }];
+        for mode in rates {
+            let each = if matches!(mode, Mode::Open { .. }) { 1 } else { 2 };
+            let plan = Plan { timeout, ..number(6, mode, streams(target(false))) };
+            let outcome = served(seed, Faults::none(), plan, 1).0.generate(0).run(&mut ());
+            verify(&outcome, true);
+            assert_eq!(outcome.report.requests, 6 * each, "{:?}", outcome.report.doubts);
+        }
+        let plan = Plan { timeout, ..number(6, open(0.3), datagrams(target(true))) };
+        let rig = Rig::new(seed, Faults::none(), plan).generate(0);
+        let mut server = DatagramServer::new(&rig.world, seed, 0, 0);
+        let outcome = rig.run(&mut server);
+        datagram_account::verify(&outcome);
+        assert_eq!(outcome.report.requests, 6, "{:?}", outcome.report.doubts);
+    });
+}
+
+/// With fewer requests than lanes some lanes have nothing to do, and end all the same.
+#[test]
+fn fewer_requests_than_lanes_are_made() {
+    for_seeds(30, |seed| {
+        for mode in [Mode::Closed, open(1_000.0)] {
+            let requests = 1 + seed % 4;
+            let plan = Plan { connections: 8, lanes: 4, depth: 3, ..number(requests, mode, streams(target(false))) };
+            let outcome = served(seed, Faults::none(), plan, 1).0.generate(0).run(&mut ());
+            verify(&outcome, true);
+            assert_eq!(outcome.report.requests, requests);
+        }
+    });
+}
+
+/// Told to end, a run ends soon, and its rates are those of the time that it had.
+#[test]
+fn a_run_that_is_told_to_end_is_as_long_as_it_was() {
+    for_seeds(20, |seed| {
+        for mode in [Mode::Closed, open(500.0), Mode::Connections { rate: 200.0, arrivals: Arrivals::Poisson, requests: 2 }] {
+            let extent = Extent::For(Duration::from_secs(3_600));
+            let plan = Plan { connections: 2, lanes: 2, extent, mode, ..streams(target(false)) };
+            let (rig, _) = served(seed, Faults::none(), plan, 1);
+            let mut rig = rig.generate(0);
+            let stop_at = rig.world.now() + 300 * MS + seed * 37 * MS;
+            while rig.world.now() < stop_at {
+                assert!(rig.step(&mut ()));
+            }
+            rig.stop();
+            let world = rig.world.clone();
+            let outcome = rig.run(&mut ());
+            let report = &outcome.report;
+            assert!(world.now() < stop_at + 20 * S);
+            let seconds = (stop_at - outcome.desk.borrow().window.unwrap().0) as f64 / 1e9;
+            assert!((report.seconds - seconds).abs() < 0.12, "{} s, stopped after {seconds} s", report.seconds);
+            assert!(report.doubts.iter().any(|doubt| doubt.contains("told to end")), "{:?}", report.doubts);
+            if let Some(offered) = report.offered_per_second {
+                let rate = outcome.plan.rate().unwrap();
+                assert!((offered / rate - 1.0).abs() < 0.35, "{offered} offered of {rate}");
+                assert_eq!(report.not_sent, Some(0));
+            }
+        }
+    });
+}

@@ -1,0 +1,51 @@
+//! Lanes without memory for a request: it is made later, once, and counts from when it was to start.
+
+use crate::account::verify;
+use crate::datagram_account;
+use crate::datagram_peers::DatagramServer;
+use crate::for_seeds;
+use crate::plans::{datagrams, drawn, streams};
+use crate::rig::{Rig, target};
+use crate::streams::served;
+use corelane_load::plan::{Extent, Mode, Plan};
+use corelane_sim::Faults;
+use std::time::Duration;
+
+#[test]
+fn a_request_that_waits_for_memory_is_made_once_and_counts_from_its_start() {
+    for_seeds(300, |seed| {
+        let plan = Plan { depth: 1, ..drawn(seed, streams(target(false))) };
+        if matches!(plan.mode, Mode::Connections { .. }) {
+            return;
+        }
+        let faults = Faults { reset: if seed % 2 == 0 { 0 } else { 3 }, ..Faults::none() };
+        let (rig, _) = served(seed, faults, plan, 1);
+        let outcome = rig.generate(150).run(&mut ());
+        if outcome.desk.borrow().collector.unreachable().is_none() {
+            verify(&outcome, true);
+        }
+    });
+}
+
+/// Lanes with room for a few datagrams only, while more may be in flight: what does not fit now goes later.
+#[test]
+fn datagrams_that_do_not_fit_go_later_and_the_number_is_made_exactly() {
+    for_seeds(40, |seed| {
+        let extent = Extent::Requests(400);
+        let plan = Plan {
+            connections: 4,
+            lanes: 1,
+            depth: 16,
+            size: 40_000,
+            extent,
+            warm_up: Duration::ZERO,
+            ..datagrams(target(true))
+        };
+        let rig = Rig::new(seed, Faults::none(), plan).generate_in(0, 1 << 20);
+        let mut server = DatagramServer::new(&rig.world, seed, 0, 0);
+        let outcome = rig.run(&mut server);
+        let report = &outcome.report;
+        datagram_account::verify(&outcome);
+        assert_eq!(report.requests + report.errors["lost"], 400, "{:?}", report.errors);
+    });
+}

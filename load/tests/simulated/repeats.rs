@@ -1,0 +1,35 @@
+//! A run follows from its seed.
+
+use crate::datagrams;
+use crate::for_seeds;
+use crate::plans::drawn;
+use crate::rig::Outcome;
+use crate::streams;
+use corelane_sim::Faults;
+
+fn text(outcome: &Outcome) -> String {
+    serde_json::to_string(&outcome.report).unwrap()
+}
+
+#[test]
+fn the_same_seed_gives_the_same_report() {
+    for_seeds(80, |seed| {
+        let [first, second] = [0, 1].map(|_| text(&streams::run(seed, Faults::all(seed), |plan| plan).0));
+        assert_eq!(first, second);
+        let [first, second] = [0, 1].map(|_| text(&datagrams::run(seed, Faults::all(seed))));
+        assert_eq!(first, second);
+    });
+}
+
+/// The seed of the plan is that of the random arrivals: another one gives other times.
+#[test]
+fn another_seed_gives_another_run() {
+    let reports: Vec<String> = (0..40).map(|seed| text(&streams::run(seed, Faults::none(), |plan| plan).0)).collect();
+    for (number, report) in reports.iter().enumerate() {
+        assert!(
+            !reports[..number].contains(report),
+            "seed {number}: {:?}",
+            drawn(number as u64, crate::plans::streams(crate::rig::target(false)))
+        );
+    }
+}
