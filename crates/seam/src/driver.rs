@@ -5,6 +5,7 @@ use crate::error::Fault;
 use crate::handle::{Handle, Socket};
 use crate::operation::{Bind, Completion, Listen, Op};
 use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 /// How long [`Driver::collect`] may wait when nothing is there.
@@ -94,6 +95,13 @@ pub trait Driver {
     /// # Errors
     /// If the socket's name is void.
     fn local_address(&self, socket: Socket) -> Result<SocketAddr, Fault>;
+
+    /// The descriptor behind a listening or datagram socket, on this lane's thread, for what the contract has no call for:
+    /// what selects the socket of a flow is attached there. None where there is no such thing, as in a simulation, and for
+    /// a void name.
+    fn descriptor(&self, _socket: Socket) -> Option<BorrowedFd<'_>> {
+        None
+    }
 
     /// Stops a listening socket from taking new connections, while those that wait, or whose handshake is under way,
     /// can still be accepted. Where the system cannot do this, it does nothing.

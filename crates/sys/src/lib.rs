@@ -3,6 +3,7 @@
 
 mod addresses;
 mod bell;
+pub mod bpf;
 pub mod claim;
 mod clock;
 mod control;
@@ -11,6 +12,7 @@ mod datagrams;
 mod epoll;
 mod errno;
 mod errors;
+pub mod holders;
 mod kernel_files;
 pub mod machine;
 pub mod network;
@@ -21,6 +23,7 @@ pub mod processes;
 mod readiness;
 mod refuse;
 pub mod runner;
+pub mod select;
 pub mod signals;
 mod sockets;
 mod stream;

@@ -114,7 +114,7 @@ fn receive_train(socket: BorrowedFd, calls: &mut DatagramCalls) -> Result<usize,
 }
 
 /// Waits a moment until the socket is readable (poll(2)).
-fn readable(socket: BorrowedFd) -> Result<(), Fault> {
+pub(crate) fn readable(socket: BorrowedFd) -> Result<(), Fault> {
     const MILLISECONDS: i32 = 200;
     let mut poll = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: one entry is given.

@@ -1,8 +1,8 @@
 //! Refusing new connections while those under way can still be accepted.
 
-use crate::errno::{checked, fault};
+use crate::sockets;
 use corelane_seam::Fault;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 
 const SYN: u32 = 0x02;
 const ACK: u32 = 0x10;
@@ -23,27 +23,16 @@ pub(crate) fn refuse_new(listener: BorrowedFd) -> Result<(), Fault> {
         instruction(libc::BPF_RET | libc::BPF_K, 0, 0, DROP),
         instruction(libc::BPF_RET | libc::BPF_K, 0, 0, KEEP_ALL),
     ];
-    let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
-    // SAFETY: `filter` names the instructions of `program`, and both outlive the call, which copies them.
-    let answer = unsafe {
-        libc::setsockopt(
-            listener.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_ATTACH_FILTER,
-            std::ptr::from_ref(&filter).cast(),
-            size_of::<libc::sock_fprog>() as libc::socklen_t,
-        )
-    };
-    checked(answer as isize).map(drop).map_err(fault)
+    sockets::attach_filter(listener, libc::SO_ATTACH_FILTER, &mut program)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sockets;
+    use crate::errno::checked;
     use crate::testing::{connected, listening, wait_for};
     use corelane_seam::StreamOptions;
-    use std::os::fd::AsFd;
+    use std::os::fd::{AsFd, AsRawFd};
 
     fn is_open(socket: BorrowedFd) -> bool {
         let mut info = [0u8; size_of::<libc::tcp_info>()];

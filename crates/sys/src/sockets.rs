@@ -2,7 +2,7 @@
 
 use crate::addresses::RawAddress;
 use crate::errno::{self, checked, fault, uninterrupted};
-use corelane_seam::{Bind, Fault, Listen, StreamOptions};
+use corelane_seam::{Bind, Fault, Listen, Reason, StreamOptions};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
@@ -212,7 +212,39 @@ fn set(socket: &OwnedFd, level: i32, option: i32, value: i32) -> Result<(), Faul
     set_bytes(socket.as_fd(), level, option, &value.to_ne_bytes())
 }
 
-fn set_bytes(socket: BorrowedFd, level: i32, option: i32, value: &[u8]) -> Result<(), Fault> {
+/// The number that no other socket has, as long as the machine runs (SO_COOKIE, socket(7)).
+pub(crate) fn cookie(socket: BorrowedFd) -> Result<u64, Fault> {
+    let mut cookie: u64 = 0;
+    let mut length = size_of::<u64>() as libc::socklen_t;
+    // SAFETY: `cookie` has `length` writable bytes, and `length` is writable itself.
+    let answer = unsafe {
+        let value = std::ptr::from_mut(&mut cookie).cast();
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_COOKIE, value, &mut length)
+    };
+    checked(answer as isize).map_err(fault).map(|_| cookie)
+}
+
+/// Sends one byte to the peer (send(2)).
+pub(crate) fn send_byte(socket: BorrowedFd) -> Result<(), Fault> {
+    let byte = 0_u8;
+    // SAFETY: one readable byte is given.
+    let answer = uninterrupted(|| unsafe { libc::send(socket.as_raw_fd(), std::ptr::from_ref(&byte).cast(), 1, 0) });
+    answer.map(drop).map_err(fault)
+}
+
+/// Attaches a classic program (SO_ATTACH_FILTER, SO_ATTACH_REUSEPORT_CBPF, socket(7)), of at most 4,096 instructions.
+pub(crate) fn attach_filter(socket: BorrowedFd, option: i32, program: &mut [libc::sock_filter]) -> Result<(), Fault> {
+    let length = u16::try_from(program.len()).map_err(|_| Fault::of(Reason::TooLarge))?;
+    let filter = libc::sock_fprog { len: length, filter: program.as_mut_ptr() };
+    // SAFETY: `filter` names the instructions of `program`, and both outlive the call, which copies them.
+    let answer = unsafe {
+        let bytes = size_of::<libc::sock_fprog>() as libc::socklen_t;
+        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, option, std::ptr::from_ref(&filter).cast(), bytes)
+    };
+    checked(answer as isize).map(drop).map_err(fault)
+}
+
+pub(crate) fn set_bytes(socket: BorrowedFd, level: i32, option: i32, value: &[u8]) -> Result<(), Fault> {
     let length = value.len() as libc::socklen_t;
     // SAFETY: `value` has `length` readable bytes.
     let answer = unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, value.as_ptr().cast(), length) };
@@ -233,7 +265,6 @@ fn get(socket: BorrowedFd, level: i32, option: i32) -> Result<i32, Fault> {
 mod tests {
     use super::*;
     use crate::testing::{self, connected, wait_for};
-    use corelane_seam::Reason;
 
     fn listening(address: &str) -> (OwnedFd, SocketAddr) {
         testing::listening(

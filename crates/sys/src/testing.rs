@@ -45,3 +45,12 @@ pub(crate) fn set(socket: &OwnedFd, level: i32, option: i32, value: i32) {
     let answer = unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, std::ptr::from_ref(&value).cast(), bytes) };
     assert_eq!(answer, 0);
 }
+
+/// Notes that this machine cannot run a test.
+pub(crate) fn skip(name: &str, reason: &str) {
+    use std::io::Write;
+    println!("skipped: {name}: {reason}");
+    let Some(list) = std::env::var_os("CORELANE_SKIPS") else { return };
+    let file = std::fs::OpenOptions::new().append(true).create(true).open(list);
+    file.and_then(|mut file| file.write_all(format!("{name}\t{reason}\n").as_bytes())).unwrap();
+}

@@ -30,7 +30,7 @@ use endpoint::{Endpoint, Kind, List, Place, Receiving, Sending};
 use source::{BELL, Copies, Source};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -386,6 +386,10 @@ impl<S: Source> Driver for ReadinessDriver<S> {
     fn local_address(&self, socket: Socket) -> Result<SocketAddr, Fault> {
         let endpoint = self.socket(socket).ok_or(Fault::CANCELLED)?;
         sockets::local_address(endpoint.descriptor.as_fd())
+    }
+
+    fn descriptor(&self, socket: Socket) -> Option<BorrowedFd<'_>> {
+        self.socket(socket).map(|endpoint| endpoint.descriptor.as_fd())
     }
 
     fn refuse_new(&mut self, listener: Socket) {
