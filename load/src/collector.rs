@@ -221,7 +221,7 @@ impl Collector {
             connections: (open, u64::from(self.plan.connections)),
             done: self.done(elapsed_s, window_s),
             elapsed_s,
-            left_s: window_s.map(|length| (length - elapsed_s).max(0.0)),
+            left_s: window_s.filter(|_| !self.is_over()).map(|length| (length - elapsed_s).max(0.0)),
             rate: self.plan.rate(),
             series: self.series.clone(),
             requests: self.total.requests,

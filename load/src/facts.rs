@@ -20,6 +20,14 @@ pub enum Watched {
     Page,
 }
 
+/// Finds whose cost is to be measured, before a first run is made.
+///
+/// # Errors
+/// [`Error::Server`], [`Error::NoPage`].
+pub fn find_server(watched: Watched, plan: &Plan) -> Result<(), Error> {
+    ServerWatch::open(watched, plan).map(drop)
+}
+
 /// Reads the server's side, again and again.
 pub(crate) struct ServerWatch {
     pid: u32,

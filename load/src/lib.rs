@@ -29,6 +29,6 @@ pub mod workload;
 pub mod workloads;
 
 pub use error::Error;
-pub use facts::Watched;
+pub use facts::{Watched, find_server};
 pub use run::{Beside, Ends, limits, report_of, run};
 pub use verdict::judge;

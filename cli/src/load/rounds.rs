@@ -7,7 +7,7 @@ use crate::Late;
 use anyhow::Result;
 use corelane_load::plan::Plan;
 use corelane_load::report::{Paired, Progress, Report};
-use corelane_load::{Beside, Error, Watched, repeated, run};
+use corelane_load::{Beside, Error, Watched, find_server, repeated, run};
 use std::io::Write;
 
 /// Rounds of a comparison: at least so many, and at most while its answer is open.
@@ -79,6 +79,7 @@ fn runs(job: &Job, mut hdr: Option<&mut dyn Write>, watcher: &mut Watcher) -> Re
 }
 
 fn pairs(job: &Job, other: &Plan, watched: Watched, watcher: &mut Watcher) -> Result<Outcome> {
+    find_server(watched, other)?;
     let (least, most) = job.runs.map_or(ROUNDS, |runs| (runs, runs));
     let mut rounds: Vec<(Report, Report)> = Vec::new();
     let mut number = 0;
