@@ -81,10 +81,10 @@ impl Run {
     }
 }
 
-/// The command for a run with its pages in a folder of its own, which shows nothing while it lasts.
+/// The command for a run with its pages in a folder of its own.
 fn load_command(wrapper: &[&str], folder: &Scratch, arguments: &[&str]) -> Command {
     let mut command = wrapped(wrapper, PROGRAM);
-    command.args(["load", "--quiet"]).args(arguments).env("CORELANE_RUN_DIR", folder.path());
+    command.arg("load").args(arguments).env("CORELANE_RUN_DIR", folder.path());
     command
 }
 
@@ -95,7 +95,7 @@ fn ended(wrapper: &[&str], arguments: &[&str]) -> Output {
 
 /// A run that comes to a report, by way of `wrapper`.
 fn load_under(wrapper: &[&str], arguments: &[&str]) -> Run {
-    Run::of(&ended(wrapper, &[&["--json"], arguments].concat()))
+    Run::of(&ended(wrapper, &[&["--json", "--quiet"], arguments].concat()))
 }
 
 /// A run that comes to a report.
@@ -105,7 +105,7 @@ fn load(arguments: &[&str]) -> Run {
 
 /// Two targets compared.
 fn compare(arguments: &[&str]) -> (i32, Paired) {
-    let output = ended(&[], &[&["--json"], arguments].concat());
+    let output = ended(&[], &[&["--json", "--quiet"], arguments].concat());
     let document: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
     let paired: Paired = serde_json::from_value(document.clone()).expect("every field is there, with its type");
     assert_eq!(serde_json::to_value(&paired).unwrap(), document, "a field that is not documented");
@@ -114,7 +114,11 @@ fn compare(arguments: &[&str]) -> (i32, Paired) {
 
 /// The program ends with `code`, no report, and one line that has all these words.
 fn says(wrapper: &[&str], arguments: &[&str], code: i32, words: &[&str]) {
-    let output = ended(wrapper, arguments);
+    says_in_a_line(ended(wrapper, &[&["--quiet"], arguments].concat()), arguments, code, words);
+}
+
+/// As [`says`], of what has run.
+fn says_in_a_line(output: Output, arguments: &[&str], code: i32, words: &[&str]) {
     let text = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(code), "{arguments:?}: {text:?}");
     assert!(output.stdout.is_empty(), "{arguments:?} came to a report");

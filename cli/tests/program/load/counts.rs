@@ -11,7 +11,7 @@ on_each_driver!(the_server_counts_as_many_requests, every_workload_and_mode_make
 
 /// A run against this server, with its pages where the server's are.
 fn load_beside(server: &Server, arguments: &[&str]) -> Run {
-    let mut command = load_command(&[], &server.run, &[&["--json"], arguments].concat());
+    let mut command = load_command(&[], &server.run, &[&["--json", "--quiet"], arguments].concat());
     Run::of(&output(&mut command))
 }
 
@@ -126,7 +126,7 @@ fn the_server_is_found_by_its_page() {
         assert!(seen.per_request["receives"] > 0.0 && seen.per_request["receives"] <= 1.1, "{:?}", seen.per_request);
     }
     let elsewhere = url("127.0.0.1:1");
-    let output = output(&mut load_command(&[], &server.run, &["echo", &elsewhere, "--server-page"]));
+    let output = output(&mut load_command(&[], &server.run, &["--quiet", "echo", &elsewhere, "--server-page"]));
     assert_eq!(output.status.code(), Some(REFUSED), "{output:?}");
 }
 
@@ -175,7 +175,7 @@ fn the_cost_of_a_process_is_that_of_its_children_too() {
 fn a_server_that_dies_in_the_middle_is_counted_and_ends_nothing_else() {
     let mut server = Server::start(&[TCP, UDP]);
     let (folder, pid, (tcp, _)) = (Scratch::new(), server.pid().to_string(), urls(&server));
-    let arguments = ["--json", "echo", &tcp, "--requests", "100000000", "--connections", "4", "--timeout", "300ms"];
+    let arguments = ["--json", "--quiet", "echo", &tcp, "--requests", "100000000", "--connections", "4", "--timeout", "300ms"];
     let mut command = load_command(&[], &folder, &[&arguments[..], &["--server-pid", &pid]].concat());
     let loading = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     server.wait_for("requests", |requests| requests > 1000);

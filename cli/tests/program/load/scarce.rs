@@ -90,7 +90,7 @@ fn crowd(connections: u64, lanes: &str, every: &str) {
     let pid = server.pid().to_string();
     let arguments = ["idle", &url, "--connections", &count, "--every", every, "--requests", &count];
     let more = ["--lanes", lanes, "--server-pid", &pid, "--timeout", "30s"];
-    let mut command = load_command(&words(&wrapper), &server.run, &[&["--json"], &arguments[..], &more].concat());
+    let mut command = load_command(&words(&wrapper), &server.run, &[&["--json", "--quiet"], &arguments[..], &more].concat());
     let run = Run::of(&output(&mut command));
     run.met(&[]).doubted(&[]);
     assert_eq!(run.report.requests, connections);

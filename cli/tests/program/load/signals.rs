@@ -19,7 +19,7 @@ struct Loading {
 impl Loading {
     fn start(arguments: &[&str]) -> Self {
         let folder = Scratch::new();
-        let mut command = load_command(&[], &folder, &[&["--json"], arguments].concat());
+        let mut command = load_command(&[], &folder, &[&["--json", "--quiet"], arguments].concat());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Self { child: Some(command.spawn().unwrap()), _folder: folder }
     }
@@ -159,7 +159,7 @@ fn a_reader_that_has_gone_does_no_harm() {
     for format in [&[][..], &["--json"]] {
         let folder = Scratch::new();
         let url = host.url();
-        let arguments = [&["echo", &url, "--requests", "10"], format].concat();
+        let arguments = [&["--quiet", "echo", &url, "--requests", "10"], format].concat();
         let mut command = load_command(&[], &folder, &arguments);
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         drop(child.stdout.take());
@@ -175,15 +175,18 @@ fn what_the_system_does_not_take_is_said_after_the_run() {
     let (host, _) = echoing(u64::MAX);
     let url = host.url();
     for option in ["--hdr", "--report"] {
-        let output = ended(&[], &["--json", "echo", &url, "--requests", "10", option, "/dev/full"]);
+        let output = ended(&[], &["--json", "--quiet", "echo", &url, "--requests", "10", option, "/dev/full"]);
         let text = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(NOT_MADE), "{option}: {text}");
         assert!(text.lines().count() == 1 && text.contains("No space left"), "{option}: {text:?}");
         // The run was made, and is not lost.
         assert!(output.stdout.starts_with(b"{"), "{option}: no report");
     }
-    let mut command =
-        load_command(&["sh", "-c", "exec \"$0\" \"$@\" >/dev/full"], &Scratch::new(), &["echo", &url, "--requests", "10"]);
+    let mut command = load_command(
+        &["sh", "-c", "exec \"$0\" \"$@\" >/dev/full"],
+        &Scratch::new(),
+        &["--quiet", "echo", &url, "--requests", "10"],
+    );
     let output = output(&mut command);
     let text = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.code() == Some(NOT_MADE) && text.contains("writing to standard output"), "{text:?}");

@@ -329,7 +329,7 @@ fn what_cannot_be_met_is_refused() {
         (&["httperf", "--rate", "5", "--num-conns", "0"], "requests"),
     ];
     for (words, why) in cases {
-        says(&[], &[&["--style"], *words].concat(), REFUSED, &[why]);
+        says_in_a_line(styled(words), words, REFUSED, &[why]);
     }
     // These are refused by the parser of the command line, in its form.
     for words in [&["echotest"][..], &["httperf"], &["udp-clt", "-l", "x"], &["udp-clt", "--nonsense"]] {
