@@ -82,8 +82,9 @@ impl Play for Peers {
                 self.played.last_mut().unwrap().work(world.now());
             }
             Turn::Peer(peer) => {
-                let played = self.played.iter_mut().find(|played| played.peer == peer);
-                played.unwrap().work(world.now());
+                // News of one that is not known yet is found when it comes in.
+                let played = self.played.iter_mut().filter(|played| played.peer == peer);
+                played.for_each(|played| played.work(world.now()));
             }
             Turn::Alarm(_) => self.played.iter_mut().for_each(|played| played.work(world.now())),
             Turn::Lane(_) | Turn::Datagrams(_) => unreachable!("no news of a peer"),

@@ -51,7 +51,6 @@ struct Program {
 pub struct Outcome {
     pub report: Report,
     pub desk: DeskRef,
-    pub world: World,
     pub plan: Arc<Plan>,
 }
 
@@ -206,7 +205,7 @@ impl Rig {
             judge(&self.plan, &desk.collector, &mut report);
             report
         };
-        Outcome { report, desk: self.desk, world: self.world, plan: self.plan }
+        Outcome { report, desk: self.desk, plan: self.plan }
     }
 
     /// Tells the generator to end early.
