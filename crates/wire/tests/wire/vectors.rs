@@ -2,19 +2,25 @@
 
 use crate::samples;
 use corelane_wire::rpc::{
-    self, Auth, AuthStatus, Call, Denial, Outcome, Owed, RecordLimits, Records, Reply, Step, Verdict, success_head, write_record,
+    self, Auth, AuthStatus, Call, Denial, Outcome, Owed, Program, RecordLimits, Records, Reply, Step, Verdict, success_head,
+    write_record,
 };
-use corelane_wire::xdr::{Encode, Writer};
+use corelane_wire::rpcbind::{self, PortRequest, ServiceRequest};
+use corelane_wire::xdr::{Encode, Reader, Writer};
 
 /// What each is, and its bytes with the record mark.
 pub fn all() -> Vec<(&'static str, Vec<u8>)> {
     let lines = include_str!("../data/onc-rpc.tsv").lines().filter(|line| !line.starts_with('#')).skip(1);
     let row = |line: &'static str| {
         let (what, hex) = line.split_once('\t').unwrap();
-        let byte = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
-        (what, (0..hex.len()).step_by(2).map(byte).collect())
+        (what, bytes(hex))
     };
     lines.map(row).collect()
+}
+
+fn bytes(hex: &str) -> Vec<u8> {
+    let byte = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
+    (0..hex.len()).step_by(2).map(byte).collect()
 }
 
 /// The message in a stream of one record.
@@ -86,4 +92,91 @@ fn a_reply_that_comes_as_a_call_is_dropped() {
     for (what, bytes) in all().iter().filter(|(what, _)| what.starts_with("reply")) {
         assert_eq!(Call::parse(message(bytes)).unwrap_err().owed, Owed::Drop, "{what}");
     }
+}
+
+/// The calls and replies of a real client and server: what each is, call, reply.
+fn heard() -> Vec<(&'static str, Vec<u8>, Vec<u8>)> {
+    let lines = include_str!("../data/rpcbind.tsv").lines().filter(|line| !line.starts_with('#')).skip(1);
+    let row = |line: &'static str| {
+        let mut cells = line.split('\t');
+        let mut cell = || cells.next().unwrap();
+        (cell(), bytes(cell()), bytes(cell()))
+    };
+    lines.map(row).collect()
+}
+
+const RPCBIND: Program = Program { number: rpcbind::PROGRAM, low: 2, high: 4 };
+
+fn success(reply: &[u8]) -> &[u8] {
+    match Reply::parse(reply).unwrap().verdict {
+        Verdict::Accepted { verifier: Auth::NONE, outcome: Outcome::Success(results) } => results,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Whether `results` are a value of this type and nothing else, and are written so.
+macro_rules! are {
+    ($results:expr, $type:ty) => {{
+        let mut reader = Reader::new($results);
+        let value: $type = reader.read().unwrap();
+        reader.finish().is_ok() && samples::bytes(&value) == $results
+    }};
+}
+
+#[test]
+fn what_a_real_client_asks_and_a_real_server_replies_is_understood() {
+    let rows = heard().into_iter().filter(|(what, ..)| !what.starts_with("refused"));
+    let mut seen = 0;
+    for (what, call, reply) in rows {
+        let call = Call::parse(&call).unwrap();
+        RPCBIND.admit(&call).unwrap();
+        call.identity().unwrap();
+        let results = success(&reply);
+        let is_right = match (call.version, call.procedure) {
+            (_, 0) => results.is_empty(),
+            (_, 1 | 2) => are!(results, bool),
+            (2, 3) => are!(results, u32),
+            (_, 3) => are!(results, rpcbind::UniversalAddress<'_>),
+            (2, 4) => are!(results, rpcbind::Mappings<'_>),
+            (_, 4) => are!(results, rpcbind::Services<'_>),
+            other => panic!("{other:?}"),
+        };
+        assert!(is_right, "{what}");
+        let procedure = if call.version == 2 {
+            PortRequest::parse(&call).unwrap().procedure()
+        } else {
+            let request = ServiceRequest::parse(&call).unwrap();
+            let arguments = if request == ServiceRequest::Null { call.arguments } else { &samples::bytes(&request) };
+            assert_eq!(arguments, call.arguments, "{what}");
+            request.procedure()
+        };
+        assert_eq!(procedure, call.procedure);
+        seen += 1;
+    }
+    assert_eq!(seen, 12);
+}
+
+#[test]
+fn a_dump_holds_what_the_server_has_registered() {
+    let (_, _, reply) = heard().into_iter().find(|(what, ..)| *what == "dump services").unwrap();
+    let services: rpcbind::Services<'_> = Reader::new(success(&reply)).read().unwrap();
+    assert_eq!(services.len(), 12);
+    let address = |netid| services.iter().find(|service| service.netid.as_str() == netid).unwrap().address;
+    assert_eq!(rpcbind::address::parse(address("tcp6")), Ok("[::]:111".parse().unwrap()));
+    assert_eq!(rpcbind::address::parse(address("udp")), Ok("0.0.0.0:111".parse().unwrap()));
+    assert_eq!(address("local").as_str(), "/run/rpcbind.sock");
+}
+
+#[test]
+fn what_is_refused_is_refused_with_the_same_bytes() {
+    let rows = heard().into_iter().filter(|(what, ..)| what.starts_with("refused"));
+    let mut seen = 0;
+    for (what, call, reply) in rows {
+        let call = Call::parse(&call).unwrap();
+        let refused = call.identity().and_then(|_| RPCBIND.admit(&call)).and_then(|()| PortRequest::parse(&call).map(drop));
+        let Owed::Answer(answer) = refused.unwrap_err().owed else { panic!("{what}") };
+        assert_eq!(samples::bytes(&answer), reply, "{what}");
+        seen += 1;
+    }
+    assert_eq!(seen, 7);
 }
