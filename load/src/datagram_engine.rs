@@ -91,8 +91,9 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
         if self.course.phase == Phase::Over {
             return u64::MAX;
         }
-        let arrival = if self.course.phase == Phase::Running { self.pacer.next_due() } else { u64::MAX };
-        let owing = if self.owing.is_empty() { u64::MAX } else { now + PAUSE / 100 };
+        let is_running = self.course.phase == Phase::Running;
+        let arrival = if is_running { self.pacer.next_due() } else { u64::MAX };
+        let owing = if is_running && !self.owing.is_empty() { now + PAUSE / 100 } else { u64::MAX };
         self.course.next_tick().min(arrival).min(owing).min(self.scan_at)
     }
 
