@@ -380,7 +380,7 @@ impl Course {
 
     /// Counts the requests of an open loop that were due in the window, up to now, and will never be sent.
     pub(crate) fn count_not_sent(&mut self, pacer: &mut Pacer, now: u64) {
-        pacer.start(self.start); // in case it never ran
+        pacer.start(self.start); // a lane that slept through its whole window has its arrivals all the same
         let not_sent = pacer.take_left(self.from, self.until.min(now)).min(self.left);
         self.current.offered += not_sent;
     }

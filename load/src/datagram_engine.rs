@@ -110,8 +110,9 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
         if self.course.phase == Phase::Over {
             return u64::MAX;
         }
-        let arrival = if self.course.phase == Phase::Running { self.pacer.next_due() } else { u64::MAX };
-        let owing = if self.owing.is_empty() { u64::MAX } else { now + PAUSE / 100 };
+        let is_running = self.course.phase == Phase::Running;
+        let arrival = if is_running { self.pacer.next_due() } else { u64::MAX };
+        let owing = if is_running && !self.owing.is_empty() { now + PAUSE / 100 } else { u64::MAX };
         self.course.next_tick().min(arrival).min(owing).min(self.scan_at)
     }
 
@@ -310,8 +311,6 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
     }
 
     fn wind_up(&mut self, cx: &mut Cx<'_>) {
-        // A lane that slept through its whole window has its arrivals all the same.
-        self.pacer.start(self.course.start);
         self.course.count_not_sent(&mut self.pacer, cx.now());
         let is_over = match self.is_flood() {
             true => self.flood_is_over(cx.now()),

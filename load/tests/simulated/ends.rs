@@ -8,6 +8,7 @@ use crate::peers::{Manner, Peers};
 use crate::plans::{datagrams, streams};
 use crate::rig::{MS, Outcome, Rig, S, target};
 use crate::streams::served;
+use crate::witness::Note;
 use corelane_load::arrivals::Arrivals;
 use corelane_load::plan::{Extent, Mode, Plan};
 use corelane_sim::Faults;
@@ -87,6 +88,24 @@ fn fewer_requests_than_lanes_are_made() {
             assert_eq!(outcome.report.requests, requests);
         }
     });
+}
+
+/// A lane that only waits for its last answer does so asleep, though it has a place whose connection is lost.
+#[test]
+fn a_lane_that_waits_for_its_last_answer_sleeps() {
+    let extent = Extent::For(Duration::from_millis(200));
+    let plan = Plan { connections: 2, extent, timeout: Duration::from_secs(4), mode: open(100.0), ..streams(target(true)) };
+    let rig = Rig::new(1, Faults::none(), plan).generate(0);
+    // One never answers; the other is gone soon before the end.
+    let manner = |number| if number == 0 { Manner::SilentAfter(0) } else { Manner::CloseAfter(1_100) };
+    let mut peers = Peers::new(&rig.world, manner);
+    let outcome = rig.run(&mut peers);
+    verify(&outcome, true);
+    let desk = outcome.desk.borrow();
+    let end = desk.window.unwrap().1 + 100 * MS;
+    let over = desk.journal.iter().find(|entry| entry.note == Note::Over).unwrap().at;
+    let turns = desk.turns.iter().filter(|turn| (end..over).contains(&turn.1)).count();
+    assert!(over > end + 3 * S && turns < 200, "{turns} turns in {} ns", over - end);
 }
 
 /// Told to end, a run ends soon, and its rates are those of the time that it had.

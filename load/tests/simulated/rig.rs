@@ -188,6 +188,11 @@ impl Rig {
 
     /// Ends all lanes, has the world judge, and writes the report.
     fn finish(mut self, cast: &mut impl Play) -> Outcome {
+        // A run whose target cannot be had goes on until somebody ends it.
+        self.stop();
+        while !self.desk.borrow().collector.is_over() {
+            assert!(self.step(cast), "the generator waits for ever");
+        }
         for program in (0..self.programs.len()).rev() {
             self.programs[program].control.give(Order::Drain);
             let lanes = self.programs[program].lanes.clone();
