@@ -143,23 +143,16 @@ impl<W: Workload> Engine<W> {
         if self.course.phase == Phase::Over {
             return u64::MAX;
         }
-<<<<<<< HEAD
-        let again = self.next_again();
-        let arrival = if self.course.phase == Phase::Running { self.pacer.next_due() } else { u64::MAX };
-        let owing = if self.owing.is_empty() { u64::MAX } else { now + PAUSE / 100 };
-        self.course.next_tick().min(again).min(arrival).min(owing).min(self.scan_at)
-=======
         let is_running = self.course.phase == Phase::Running;
         let arrival = if is_running { self.pacer.next_due() } else { u64::MAX };
         let owing = if is_running && !self.owing.is_empty() { now + PAUSE / 100 } else { u64::MAX };
         self.course.next_tick().min(self.next_opening()).min(arrival).min(owing).min(self.scan_at)
     }
 
-    /// When the next place is to be opened again, if that may be.
+    /// When a place may be opened again: never, while there is no room for one more, or nobody knows yet whether any can be had.
     fn next_opening(&self) -> u64 {
-        let may_be = self.course.phase <= Phase::Running && self.opening < OPENING_MAX;
+        let may_be = self.course.phase <= Phase::Running && self.had_one && self.opening < OPENING_MAX;
         self.again.front().filter(|_| may_be).map_or(u64::MAX, |&(at, _)| at)
->>>>>>> simtests
     }
 
     // Opening.
@@ -201,20 +194,10 @@ impl<W: Workload> Engine<W> {
     }
 
     fn open_again(&mut self, cx: &mut Cx<'_>) {
-<<<<<<< HEAD
-        while self.next_again() <= cx.now() {
-=======
         while self.next_opening() <= cx.now() {
->>>>>>> simtests
             let Some((at, index)) = self.again.pop_front() else { return };
             self.open_place(cx, index, at);
         }
-    }
-
-    /// When a place may be opened again: never, while there is no room for one more, or nobody knows yet whether any can be had.
-    fn next_again(&self) -> u64 {
-        let may = self.had_one && self.opening < OPENING_MAX;
-        self.again.front().filter(|_| may).map_or(u64::MAX, |&(at, _)| at)
     }
 
     /// A connection that was asked for could not be had.
@@ -254,14 +237,7 @@ impl<W: Workload> Engine<W> {
             (self.most_open, self.opened_at) = (self.open, now);
         }
         if self.course.phase != Phase::Opening {
-<<<<<<< HEAD
-            if !self.again.is_empty() {
-                self.wake(cx); // there is room to open another one again
-            }
-            return;
-=======
             return self.wake_at(cx, self.next_opening());
->>>>>>> simtests
         }
         let all = self.open as usize == self.places.len();
         if all || self.open.is_multiple_of(TELL_EVERY) {

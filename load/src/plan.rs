@@ -244,7 +244,7 @@ mod tests {
     fn many_connections_on_loopback_come_from_several_addresses() {
         let settled = Plan { connections: 70_000, ..plan() }.settled().unwrap();
         assert_eq!(settled.sources.len(), 7);
-        assert_eq!(settled.source_of(5).unwrap().to_string(), "127.0.0.2:0");
+        assert_eq!(settled.source_of(8).unwrap().to_string(), "127.0.0.2:0");
         assert_eq!(plan().settled().unwrap().source_of(5), None);
     }
 
