@@ -5,7 +5,7 @@ use crate::rig::{Rig, Side};
 use corelane_seam::{Interest, Op, Outcome};
 use nix::sys::socket::{MsgFlags, send};
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 
@@ -14,6 +14,17 @@ const WRITE: Interest = Interest { read: false, write: true };
 
 fn poll(of: &impl AsRawFd, interest: Interest) -> Op {
     Op::Poll { descriptor: of.as_raw_fd(), interest }
+}
+
+pub fn a_sockets_descriptor_can_be_told<R: Rig>() {
+    let mut bench = Bench::<R>::new();
+    let address = bench.rig.address(Side::Server);
+    let (listener, local) = bench.listen(Side::Server, address);
+    let descriptor = bench.driver(Side::Server).descriptor(listener).unwrap().try_clone_to_owned().unwrap();
+    assert_eq!(TcpListener::from(descriptor).local_addr().unwrap(), local);
+    bench.close(Side::Server, listener);
+    assert!(bench.driver(Side::Server).descriptor(listener).is_none());
+    bench.finish();
 }
 
 pub fn a_descriptor_becomes_readable_and_writable<R: Rig>() {

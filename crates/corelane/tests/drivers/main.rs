@@ -82,6 +82,7 @@ macro_rules! suite {
                     a_batch_to_nobody_is_worked_off,
                     singles_to_one_peer_leave_in_one_call;
                 descriptors:
+                    a_sockets_descriptor_can_be_told,
                     a_descriptor_becomes_readable_and_writable,
                     the_end_of_a_descriptor_is_readable,
                     a_poll_can_be_cancelled,

@@ -28,6 +28,8 @@ enum Command {
 
 /// Bytes of the verifier's words that are kept: its last ones (kernel 6.4), or its first.
 const LOG_BYTES: usize = 64 << 10;
+/// How often a program is loaded again after an interruption.
+const INTERRUPTED_MAX: usize = 16;
 /// Bytes of a name, with the zero at its end.
 const NAME_BYTES: usize = 16;
 const CPUS_POSSIBLE: &str = "/sys/devices/system/cpu/possible";
@@ -244,12 +246,35 @@ impl Program {
             interface: 0,
             attach_to,
         };
-        // SAFETY: the attribute is that of the command, and names the instructions, so many, and a string; no log is asked for.
-        match unsafe { call(Command::ProgramLoad, &attribute) } {
-            // SAFETY: the call has just made this descriptor, and nobody else knows it.
-            Ok(number) => Ok(Self { descriptor: unsafe { OwnedFd::from_raw_fd(number as i32) } }),
-            Err(number) => Err(explained(attribute, number)),
+        let loaded = Self::load_once(&attribute);
+        loaded.or_else(|number| Self::load_aloud(attribute, number))
+    }
+
+    /// The verifier gives way to whatever the kernel has to do on this thread (EAGAIN), a signal or the end of a ring.
+    fn load_once(attribute: &LoadProgram) -> Result<Self, i32> {
+        for _ in 0..INTERRUPTED_MAX {
+            // SAFETY: the attribute is that of the command, and names so many instructions, a string, and so many writable bytes
+            // for a log, if one is asked for.
+            match unsafe { call(Command::ProgramLoad, attribute) } {
+                // SAFETY: the call has just made this descriptor, and nobody else knows it.
+                Ok(number) => return Ok(Self { descriptor: unsafe { OwnedFd::from_raw_fd(number as i32) } }),
+                Err(libc::EAGAIN) => {}
+                Err(number) => return Err(number),
+            }
         }
+        Err(libc::EAGAIN)
+    }
+
+    /// Asks the verifier again, for its words. Without any it never came to look.
+    fn load_aloud(mut attribute: LoadProgram, number: i32) -> Result<Self, Error> {
+        let mut log = vec![0_u8; LOG_BYTES];
+        (attribute.log_level, attribute.log_bytes) = (1, LOG_BYTES as u32);
+        attribute.log = log.as_mut_ptr().expose_provenance() as u64;
+        Self::load_once(&attribute).map_err(|_| {
+            let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
+            let log = String::from_utf8_lossy(&log[..end]).trim().to_owned();
+            if log.is_empty() { refused("BPF_PROG_LOAD", number) } else { Error::BpfVerifier { number, log: log.into() } }
+        })
     }
 
     /// The number by which the kernel knows it (`bpftool prog`).
@@ -343,21 +368,6 @@ fn refused(call: &'static str, number: i32) -> Error {
         libc::ENOSYS | libc::EINVAL => Error::BpfAbsent { call },
         number => Error::Refused { call, fault: errno::fault(number) },
     }
-}
-
-/// Asks the verifier again, for its words. Without any it never came to look.
-fn explained(mut attribute: LoadProgram, number: i32) -> Error {
-    let mut log = vec![0_u8; LOG_BYTES];
-    (attribute.log_level, attribute.log_bytes) = (1, LOG_BYTES as u32);
-    attribute.log = log.as_mut_ptr().expose_provenance() as u64;
-    // SAFETY: as for the call before, with so many writable bytes for the log.
-    if let Ok(number) = unsafe { call(Command::ProgramLoad, &attribute) } {
-        // SAFETY: the call has just made this descriptor, and nobody else knows it. The program is not wanted any more.
-        drop(unsafe { OwnedFd::from_raw_fd(number as i32) });
-    }
-    let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
-    let log = String::from_utf8_lossy(&log[..end]).trim().to_owned();
-    if log.is_empty() { refused("BPF_PROG_LOAD", number) } else { Error::BpfVerifier { number, log: log.into() } }
 }
 
 #[cfg(test)]

@@ -279,3 +279,158 @@ impl Filter {
         if got > most { Err(Error::ProgramLength { got, most }) } else { Ok(self.instructions) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corelane_rss::{Buckets, HashTypes, Key, Verdict};
+
+    const LANES: usize = 5;
+
+    /// Runs a program on a packet as the kernel would.
+    fn run(program: &[sock_filter], packet: &[u8]) -> u32 {
+        let (mut a, mut x, mut memory, mut at) = (0_u32, 0_u32, [0_u32; 16], 0);
+        let load = |code: u32, offset: u32| {
+            let offset = offset.wrapping_sub(NETWORK) as usize;
+            match code & 0x18 {
+                libc::BPF_B => packet.get(offset).map(|byte| u32::from(*byte)),
+                _ => packet.get(offset..)?.first_chunk().map(|word| u32::from_be_bytes(*word)),
+            }
+        };
+        loop {
+            let sock_filter { code, jt, jf, k } = program[at];
+            let code = u32::from(code);
+            at += 1;
+            match (code & 7, code & 0xe0) {
+                (libc::BPF_LD, libc::BPF_ABS) if k == ETHER_TYPE => a = if packet[0] >> 4 == 4 { 0x0800 } else { 0x86dd },
+                (libc::BPF_LD, libc::BPF_ABS) => a = load(code, k).unwrap(),
+                (libc::BPF_LD, libc::BPF_IND) => a = load(code, k.wrapping_add(x)).unwrap(),
+                (libc::BPF_LD, libc::BPF_MEM) => a = memory[k as usize],
+                (libc::BPF_LDX, libc::BPF_MSH) => x = 4 * (load(libc::BPF_B, k).unwrap() & 0xf),
+                (libc::BPF_LDX, libc::BPF_MEM) => x = memory[k as usize],
+                (libc::BPF_LDX, libc::BPF_IMM) => x = k,
+                (libc::BPF_ST, _) => memory[k as usize] = a,
+                (libc::BPF_MISC, _) => x = a,
+                (libc::BPF_RET, _) => return k,
+                (libc::BPF_ALU, _) => a = alu(code & 0xf0, a, if code & 8 == 0 { k } else { x }),
+                (libc::BPF_JMP, _) => {
+                    at += match code & 0xf0 {
+                        libc::BPF_JA => k as usize,
+                        libc::BPF_JEQ => usize::from(if a == k { jt } else { jf }),
+                        libc::BPF_JSET => usize::from(if a & k != 0 { jt } else { jf }),
+                        _ => unreachable!("no other jumps"),
+                    }
+                }
+                _ => unreachable!("no other instructions"),
+            }
+        }
+    }
+
+    fn alu(what: u32, a: u32, b: u32) -> u32 {
+        match what {
+            libc::BPF_ADD => a.wrapping_add(b),
+            libc::BPF_MUL => a.wrapping_mul(b),
+            libc::BPF_OR => a | b,
+            libc::BPF_AND => a & b,
+            libc::BPF_LSH => a << b,
+            libc::BPF_RSH => a >> b,
+            libc::BPF_XOR => a ^ b,
+            _ => unreachable!("no other arithmetic"),
+        }
+    }
+
+    /// Numbers without order (Knuth's multiplier).
+    fn noise(seed: u32) -> impl Iterator<Item = u8> {
+        (1..).map(move |at: u32| (seed.wrapping_mul(31).wrapping_add(at).wrapping_mul(2_654_435_761) >> 13) as u8)
+    }
+
+    /// A UDP packet of IPv4 with so many words of options.
+    fn v4(seed: u32, options: u8) -> Vec<u8> {
+        let mut packet: Vec<u8> = noise(seed).take(28 + 4 * usize::from(options)).collect();
+        let length = packet.len() as u16;
+        (packet[0], packet[9]) = (0x45 + options, 17);
+        packet[2..4].copy_from_slice(&length.to_be_bytes());
+        packet[6..8].fill(0);
+        packet
+    }
+
+    /// A UDP packet of IPv6 with these extension headers, of two sizes in turn.
+    fn v6(seed: u32, kinds: &[u8]) -> Vec<u8> {
+        let mut headers = Vec::new();
+        for (at, kind) in kinds.iter().enumerate() {
+            let units = if *kind == 44 { 0 } else { at as u8 % 3 };
+            let bytes = match kind {
+                44 => 8,
+                51 => 4 * usize::from(units) + 8,
+                _ => 8 * usize::from(units) + 8,
+            };
+            let first = headers.len();
+            headers.extend([kinds.get(at + 1).copied().unwrap_or(17), units]);
+            headers.resize(first + bytes, 0);
+        }
+        let mut packet: Vec<u8> = noise(seed).take(40).collect();
+        packet[0] = 0x60;
+        packet[4..6].copy_from_slice(&(headers.len() as u16 + 8).to_be_bytes());
+        packet[6] = kinds.first().copied().unwrap_or(17);
+        packet.extend(headers);
+        packet.extend(noise(seed ^ 77).take(8));
+        packet
+    }
+
+    fn tables() -> [Table; 3] {
+        let mut irregular = Table::even(Buckets::DEFAULT, LANES).unwrap();
+        for bucket in irregular.buckets().all() {
+            irregular.set(bucket, (bucket.index() * bucket.index() / 3) % LANES).unwrap();
+        }
+        let one = Table::even(Buckets::new(1).unwrap(), 1).unwrap();
+        [irregular, Table::even(Buckets::new(1_024).unwrap(), LANES).unwrap(), one]
+    }
+
+    /// Each packet goes where its headers say by the crate that defines it. The lanes entered in reverse.
+    #[test]
+    fn packets_go_where_their_headers_say() {
+        let order: Vec<usize> = (0..LANES).rev().collect();
+        let chains: [&[u8]; 7] = [&[], &[0], &[60, 60], &[43, 44], &[51], &[0, 60, 43, 51, 44, 60, 60, 60], &[51, 51, 44]];
+        for (types, table) in
+            [HashTypes::ALL, HashTypes::DEFAULT].into_iter().flat_map(|types| tables().map(|table| (types, table)))
+        {
+            let hasher = FlowHasher::new(&Key::MICROSOFT, types);
+            let program = program(&hasher, &table, Protocol::UDP, &order).unwrap();
+            for seed in 0..200 {
+                let v6 = v6(seed, chains[seed as usize % chains.len()]);
+                for packet in [v4(seed, (seed % 11) as u8), v6] {
+                    let Verdict::Computed(hashed) = hasher.packet(&packet, None) else { panic!("{packet:?}") };
+                    let expected = LANES - 1 - table.lane_of(hashed.flow);
+                    assert_eq!(run(&program, &packet), expected as u32, "{types} {packet:x?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_hashed_and_whose_lane_has_no_socket_is_left() {
+        let [table, ..] = tables();
+        let order: Vec<usize> = (0..LANES).collect();
+        let none = program(&FlowHasher::new(&Key::MICROSOFT, HashTypes::NONE), &table, Protocol::UDP, &order).unwrap();
+        let all = FlowHasher::new(&Key::MICROSOFT, HashTypes::ALL);
+        let alone = program(&all, &table, Protocol::UDP, &[]).unwrap();
+        assert!([&none, &alone].iter().all(|program| run(program, &v4(1, 0)) == LEAVE && run(program, &v6(1, &[])) == LEAVE));
+        let whole = program(&all, &table, Protocol::UDP, &order).unwrap();
+        assert_eq!(run(&whole, &v6(1, &[60; 9])), LEAVE, "more headers than are walked");
+        assert_ne!(run(&whole, &v6(1, &[60; 8])), LEAVE);
+    }
+
+    #[test]
+    fn the_largest_table_fits() {
+        let mut table = Table::even(Buckets::new(1_024).unwrap(), 256).unwrap();
+        for bucket in table.buckets().all() {
+            table.set(bucket, (bucket.index() * bucket.index() / 3) % 256).unwrap();
+        }
+        let hasher = FlowHasher::new(&Key::MICROSOFT, HashTypes::ALL);
+        let order: Vec<usize> = (0..256).collect();
+        let largest = program(&hasher, &table, Protocol::TCP, &order).unwrap().len();
+        let usual = program(&hasher, &tables()[0], Protocol::TCP, &order).unwrap().len();
+        println!("{usual} instructions for 128 buckets, {largest} for 1,024");
+        assert!(usual < largest && largest <= libc::BPF_MAXINSNS as usize);
+    }
+}

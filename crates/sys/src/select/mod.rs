@@ -261,12 +261,12 @@ impl Group {
         if let Some(GroupProgram { program, .. }) = &self.program {
             let number = program.as_fd().as_raw_fd().to_ne_bytes();
             let answer = sockets::set_bytes(member, libc::SOL_SOCKET, libc::SO_ATTACH_REUSEPORT_EBPF, &number);
-            return answer.map_err(refused("SO_ATTACH_REUSEPORT_EBPF"));
+            return answer.map_err(unfit("SO_ATTACH_REUSEPORT_EBPF"));
         }
         let order: Vec<usize> = members.iter().map(|member| member.lane).collect();
         let table = lock(&self.shared.table);
         let mut program = classic::program(&self.shared.hasher, &table, protocol(self.transport), &order)?;
-        sockets::attach_filter(member, libc::SO_ATTACH_REUSEPORT_CBPF, &mut program).map_err(refused("SO_ATTACH_REUSEPORT_CBPF"))
+        sockets::attach_filter(member, libc::SO_ATTACH_REUSEPORT_CBPF, &mut program).map_err(unfit("SO_ATTACH_REUSEPORT_CBPF"))
     }
 }
 
@@ -298,6 +298,9 @@ impl Entry<'_> {
 
     fn alone(&self, socket: BorrowedFd) -> Result<(), Error> {
         let address = sockets::local_address(socket).map_err(refused("getsockname"))?;
+        if address.port() == 0 {
+            return Err(Error::SocketUnfit { fault: Fault { reason: Reason::Other, number: libc::EINVAL } });
+        }
         // Where the kernel keeps no list nobody can tell, and the port was asked for without sharing before.
         let found = holders(self.group.transport, address).unwrap_or_default();
         let stranger = found.iter().find(|holder| self.members.iter().all(|member| member.cookie != holder.cookie));
@@ -307,14 +310,19 @@ impl Entry<'_> {
     fn admit(&self, socket: BorrowedFd) -> Result<(), Error> {
         if let Some(GroupProgram { sockets, .. }) = &self.group.program {
             let number = u64::from(socket.as_raw_fd().unsigned_abs());
-            sockets.update(self.lane, &number.to_ne_bytes()).map_err(|fault| match fault.number {
-                libc::EINVAL | libc::EBUSY | libc::EOPNOTSUPP => Error::SocketUnfit { fault },
-                _ => Error::Refused { call: "BPF_MAP_UPDATE_ELEM", fault },
-            })?;
+            sockets.update(self.lane, &number.to_ne_bytes()).map_err(unfit("BPF_MAP_UPDATE_ELEM"))?;
         }
         self.group.attach(socket, &self.members).inspect_err(|_| {
             let _ = self.group.program.as_ref().map(|program| program.sockets.delete(self.lane));
         })
+    }
+}
+
+/// Tells what is the socket's fault.
+fn unfit(call: &'static str) -> impl Fn(Fault) -> Error {
+    move |fault| match fault.number {
+        libc::EINVAL | libc::EBUSY | libc::EOPNOTSUPP => Error::SocketUnfit { fault },
+        _ => Error::Refused { call, fault },
     }
 }
 
@@ -325,7 +333,7 @@ impl Entry<'_> {
 pub fn probe(means: Means) -> Result<(), Error> {
     let hasher = FlowHasher::new(&Key::MICROSOFT, HashTypes::ALL);
     // Two weights, one of them above zero, are a table.
-    let table = |lane| Table::weighted(Buckets::DEFAULT, &[u32::from(lane == 0), u32::from(lane == 1)]).map_err(|_| unfit());
+    let table = |lane| Table::weighted(Buckets::DEFAULT, &[u32::from(lane == 0), u32::from(lane == 1)]).map_err(|_| unanswered());
     let selector = Selector::new(means, &hasher, &table(0)?, 2)?;
     let group = selector.group(Transport::Udp)?;
     let mut address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
@@ -342,12 +350,12 @@ pub fn probe(means: Means) -> Result<(), Error> {
         selector.rewrite(&table(lane)?)?;
         group.refresh(socket.as_fd())?;
         sockets::send_byte(sender.as_fd()).map_err(refused("send"))?;
-        probes::readable(socket.as_fd()).map_err(|_| unfit())?;
+        probes::readable(socket.as_fd()).map_err(|_| unanswered())?;
     }
     Ok(())
 }
 
-fn unfit() -> Error {
+fn unanswered() -> Error {
     Error::Refused { call: "SO_ATTACH_REUSEPORT_BPF", fault: Fault::of(Reason::Unsupported) }
 }
 

@@ -144,7 +144,9 @@ impl Writer<'_> {
         a.load(Width::Eight, R2, R10, ADDRESSES);
         a.branch(When::NotEqual, R2, 0, labels.v6);
         a.load(Width::Four, R2, R10, ADDRESSES + 8);
-        a.branch(When::NotEqual, R2, i32::from_ne_bytes([0, 0, 0xff, 0xff]), labels.v6);
+        // As a number in the instruction it would have its sign extended.
+        a.wide(R3, u32::from_ne_bytes([0, 0, 0xff, 0xff]).into());
+        a.branch(When::NotEqual, R2, R3, labels.v6);
         a.place(v4);
         for (from, to) in [(socket::DESTINATION_V4, ADDRESSES), (socket::SOURCE_V4, ADDRESSES + 4)] {
             a.load(Width::Four, R2, R1, from);

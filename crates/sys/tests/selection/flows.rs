@@ -32,7 +32,7 @@ fn all_flows_by_two_tables(means: Means, rights: Rights, test: &str) {
                 let lanes = Lanes::open(&selector, transport, address, LANES);
                 let _open = lanes.check(first, lanes.address(), &hasher, &even(LANES));
                 selector.rewrite(&other(LANES)).unwrap();
-                lanes.group.refresh(lanes.sockets[0].as_fd()).unwrap();
+                lanes.group.refresh(lanes.any()).unwrap();
                 let _open = lanes.check(second, lanes.address(), &hasher, &other(LANES));
                 assert_all_counted(&selector, 2 * FLOWS as u64);
             }
@@ -118,7 +118,7 @@ fn datagrams_may_be_hashed_by_addresses() {
 #[test]
 fn headers_with_options_are_read() {
     at_wildcard("headers_with_options_are_read", &TRANSPORTS, HashTypes::ALL, |network, lanes, to, table| {
-        let transport = if lanes.sockets[0].is_tcp() { Transport::Tcp } else { Transport::Udp };
+        let transport = if lanes.sockets[&0].is_tcp() { Transport::Tcp } else { Transport::Udp };
         let clients = network.clients(transport, to, FLOWS);
         clients.iter().zip(0..).for_each(|(client, which)| with_options(client, to.is_ipv4(), which));
         lanes.check(clients, to, &hasher(HashTypes::ALL), table);
@@ -130,9 +130,9 @@ fn with_options(client: &OwnedFd, v4: bool, which: usize) {
         // So many "no operation" (RFC 791, 3.1): a header of up to 60 bytes.
         return set(client.as_fd(), libc::IPPROTO_IP, libc::IP_OPTIONS, &[1; 40][..4 * (which % 11)]);
     }
-    // A header of 8 or 16 bytes, filled with one padding option (RFC 8200, 4.2).
-    let short: &[u8] = &[0, 0, 1, 4, 0, 0, 0, 0];
-    let long: &[u8] = &[0, 1, 1, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    // A header of 8 or 16 bytes, filled with one option that who does not know it skips (RFC 8200, 4.2).
+    let short: &[u8] = &[0, 0, 0x1e, 4, 0, 0, 0, 0];
+    let long: &[u8] = &[0, 1, 0x1e, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     let header = if which & 4 == 0 { short } else { long };
     if which & 1 != 0 {
         set(client.as_fd(), libc::IPPROTO_IPV6, libc::IPV6_HOPOPTS, header);
@@ -162,7 +162,7 @@ fn several_services_share_one_table() {
             for table in [even(LANES), other(LANES)] {
                 selector.rewrite(&table).unwrap();
                 for lanes in &groups {
-                    lanes.group.refresh(lanes.sockets[0].as_fd()).unwrap();
+                    lanes.group.refresh(lanes.any()).unwrap();
                     lanes.check_new(network, lanes.address(), &hasher, &table);
                 }
             }

@@ -1,12 +1,13 @@
 //! A group under test: all lanes' sockets at one address.
 
 use crate::network::{CLIENTS, Network};
-use crate::sockets::{Shared, begin, client, wait};
+use crate::sockets::{Arrived, Shared, begin, client, wait};
 use corelane_rss::{Buckets, FlowHasher, HashTypes, Key, Table};
 use corelane_sys::claim::Transport;
 use corelane_sys::select::{Group, Selector};
+use std::collections::BTreeMap;
 use std::net::{Ipv6Addr, SocketAddr};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 pub const TRANSPORTS: [Transport; 2] = [Transport::Tcp, Transport::Udp];
 /// Flows of one check.
@@ -32,25 +33,49 @@ pub fn other(lanes: usize) -> Table {
 /// The sockets of all lanes at one address.
 pub struct Lanes {
     pub group: Group,
-    pub sockets: Vec<Shared>,
+    /// By lane.
+    pub sockets: BTreeMap<usize, Shared>,
     transport: Transport,
 }
 
 impl Lanes {
     pub fn open(selector: &Selector, transport: Transport, address: SocketAddr, lanes: usize) -> Self {
-        let mut opened = Self { group: selector.group(transport).unwrap(), sockets: Vec::new(), transport };
+        let mut opened = Self { group: selector.group(transport).unwrap(), sockets: BTreeMap::new(), transport };
         for lane in 0..lanes {
-            let mut entry = opened.group.entry(lane).unwrap();
-            let address = opened.sockets.first().map_or(address, Shared::address);
-            let socket = Shared::new(transport, address);
-            entry.register(socket.as_fd()).unwrap();
-            opened.sockets.push(socket);
+            let address = opened.sockets.values().next().map_or(address, Shared::address);
+            opened.join(lane, address);
         }
         opened
     }
 
+    /// Opens a lane's socket.
+    pub fn join(&mut self, lane: usize, address: SocketAddr) {
+        let mut entry = self.group.entry(lane).unwrap();
+        let socket = Shared::new(self.transport, address);
+        entry.register(socket.as_fd()).unwrap();
+        drop(entry);
+        self.sockets.insert(lane, socket);
+    }
+
+    /// Closes a lane's socket, whose buckets have gone to others.
+    pub fn close(&mut self, lane: usize) {
+        drop(self.sockets.remove(&lane).unwrap());
+        self.group.leave(lane);
+        self.group.refresh(self.any()).unwrap();
+    }
+
+    pub fn any(&self) -> BorrowedFd<'_> {
+        self.sockets.values().next().unwrap().as_fd()
+    }
+
     pub fn address(&self) -> SocketAddr {
-        self.sockets[0].address()
+        self.sockets.values().next().unwrap().address()
+    }
+
+    /// Waits for the next flow; says on which lane it was.
+    pub fn next(&self) -> (usize, Arrived) {
+        assert!(wait(self.sockets.values().map(Shared::as_fd)), "a flow did not arrive");
+        self.sockets.iter().find_map(|(lane, socket)| Some((*lane, socket.next()?))).unwrap()
     }
 
     /// Begins a flow of each client, and has each found on the lane that its bucket names. They go on if they can.
@@ -67,26 +92,19 @@ impl Lanes {
         hasher: &FlowHasher,
         table: &Table,
     ) -> Vec<OwnedFd> {
-        let mut found = vec![0; self.sockets.len()];
+        let mut found = BTreeMap::new();
         for clients in clients.chunks(20) {
             clients.iter().for_each(|client| begin(client, to, bytes));
             for _ in clients {
-                found[self.checked_lane(to, hasher, table)] += 1;
+                let (lane, arrived) = self.next();
+                assert_eq!(Some(lane), arrived.lane(hasher, table, to), "{} from {} to {to}", arrived.local, arrived.peer);
+                *found.entry(lane).or_insert(0) += 1;
             }
         }
-        assert!(self.sockets.iter().all(|socket| socket.next().is_none()), "each flow came once");
+        assert!(self.sockets.values().all(|socket| socket.next().is_none()), "each flow came once");
         let owners = table.owners().count().min(clients.len());
-        assert!(found.iter().filter(|found| **found > 0).count() * 2 > owners, "flows reach the lanes: {found:?}");
+        assert!(found.len() * 2 > owners, "flows reach the lanes: {found:?}");
         clients
-    }
-
-    fn checked_lane(&self, to: SocketAddr, hasher: &FlowHasher, table: &Table) -> usize {
-        assert!(wait(self.sockets.iter().map(Shared::as_fd)), "a flow did not arrive");
-        let arrived = self.sockets.iter().enumerate().find_map(|(lane, socket)| Some((lane, socket.next()?)));
-        let (lane, arrived) = arrived.unwrap();
-        let expected = arrived.lane(hasher, table, to);
-        assert_eq!(Some(lane), expected, "{} from {} to {}", arrived.local, arrived.peer, to);
-        lane
     }
 
     /// As [`Lanes::check`], with new clients, on the address that the clients reach.

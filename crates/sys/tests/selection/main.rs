@@ -2,7 +2,11 @@
 //! the privileges that it is promised to work with.
 #![allow(clippy::unwrap_used, unsafe_code)] // all of this is tests; namespaces, privileges and shared ports take raw calls
 
+mod cost;
+mod drivers;
 mod flows;
 mod group;
+mod moves;
 mod network;
+mod places;
 mod sockets;
