@@ -182,12 +182,8 @@ fn what_the_system_does_not_take_is_said_after_the_run() {
         // The run was made, and is not lost.
         assert!(output.stdout.starts_with(b"{"), "{option}: no report");
     }
-    let mut command = load_command(
-        &["sh", "-c", "exec \"$0\" \"$@\" >/dev/full"],
-        &Scratch::new(),
-        &["--quiet", "echo", &url, "--requests", "10"],
-    );
-    let output = output(&mut command);
+    let arguments = ["--quiet", "echo", &url, "--requests", "10"];
+    let output = ended(&["sh", "-c", "exec \"$0\" \"$@\" >/dev/full"], &arguments);
     let text = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.code() == Some(NOT_MADE) && text.contains("writing to standard output"), "{text:?}");
 }
