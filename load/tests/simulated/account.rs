@@ -81,6 +81,8 @@ struct Place {
     made: u32,
     /// Intended starts of requests that wait for memory.
     owed: VecDeque<u64>,
+    /// When the first byte came of the answer that is not complete.
+    first_byte: Option<u64>,
 }
 
 struct Books<'a> {
@@ -285,6 +287,7 @@ impl<'a> Books<'a> {
     fn got(&mut self, place: u64, bytes: u64, answers: u64, wrong: bool, now: u64) {
         self.figures.bytes_received += if self.window.has(now) { bytes } else { 0 };
         let timeout = self.plan.timeout.as_nanos() as u64;
+        self.divide(place, bytes, answers, now);
         for _ in 0..answers {
             let flight = self.place(place).flights.pop_front().expect("an answer to a request");
             let too_late = now - flight.1 > timeout + timeout / 8 + LOOKS_WITHIN;
@@ -292,6 +295,21 @@ impl<'a> Books<'a> {
             self.figures.answered(self.window, self.lane, flight, now);
         }
         self.place(place).wrong |= wrong;
+    }
+
+    /// Where connections are made at a rate, the time of an answer is divided by its first byte.
+    fn divide(&mut self, place: u64, bytes: u64, answers: u64, now: u64) {
+        if self.requests_each().is_none() || bytes == 0 {
+            return;
+        }
+        let place = self.place(place);
+        let first_byte = *place.first_byte.get_or_insert(now);
+        let Some(&(intended, sent)) = place.flights.front().filter(|_| answers > 0) else { return };
+        place.first_byte = None;
+        if self.window.has(intended) {
+            self.figures.response.add(first_byte - sent);
+            self.figures.transfer.add(now - first_byte);
+        }
     }
 
     fn closed(&mut self, place: u64, ending: Ending, fault: Option<Fault>, now: u64) {
@@ -302,7 +320,9 @@ impl<'a> Books<'a> {
         let intended = self.place(place).intended;
         if self.requests_each().is_some() {
             self.line.push_back(place);
-            if self.window.has(intended) {
+            let place = self.place(place);
+            let was_answered = place.made as usize > place.flights.len();
+            if was_answered && self.window.has(intended) {
                 self.figures.connection.add(now - intended);
             }
         }

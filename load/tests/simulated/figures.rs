@@ -92,6 +92,8 @@ pub struct Figures {
     pub lag: Spans,
     pub connect: Spans,
     pub connection: Spans,
+    pub response: Spans,
+    pub transfer: Spans,
     /// Answered, lane by lane.
     pub lanes: Vec<u64>,
 }
@@ -167,6 +169,8 @@ impl Figures {
             ("lag", has_rate, &self.lag, &report.send_lag_us),
             ("connect", by_connection, &self.connect, &report.connect_us),
             ("connection", by_connection, &self.connection, &report.connection_us),
+            ("response", by_connection, &self.response, &report.response_us),
+            ("transfer", by_connection, &self.transfer, &report.transfer_us),
         ] {
             if is_there {
                 spans.compare(name, reported.as_ref().unwrap_or(&none));
