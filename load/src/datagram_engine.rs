@@ -407,7 +407,7 @@ impl<W: DatagramWorkload> DatagramService for DatagramEngine<W> {
         let granted = self.course.take(now, BURST);
         self.send(cx, index, Flight { intended: now, sent: now }, granted, Some(replies));
         if self.course.phase != Phase::Running || self.course.all_started() {
-            cx.set_alarm(now);
+            self.wake_at(cx, now);
         }
     }
 
