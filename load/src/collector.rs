@@ -170,9 +170,10 @@ impl Collector {
         self.lanes.iter().all(|lane| lane.is_over)
     }
 
-    /// Why nothing can be had of the target, if that is so for every lane.
+    /// Why nothing can be had of the target, if that is so for every lane, or for those that had anything to do.
     pub fn unreachable(&self) -> Option<&(Kind, String)> {
-        self.unreachable.as_ref().filter(|_| self.lanes.iter().all(|lane| lane.has_nothing))
+        let has_nothing = |lane: &LaneSum| lane.has_nothing || (lane.is_over && lane.requests == 0);
+        self.unreachable.as_ref().filter(|_| self.lanes.iter().all(has_nothing))
     }
 
     /// When the window begins and ends, in nanoseconds of the lanes' clock, once it is known.

@@ -77,12 +77,13 @@ struct Place {
     intended: u64,
     /// Requests in flight: intended start, and when sent.
     flights: VecDeque<(u64, u64)>,
-    /// Requests made on the present connection.
+    /// Requests made on the present connection, and whether one was answered.
     made: u32,
+    was_answered: bool,
+    /// When the answer that is on its way began.
+    first_byte: Option<u64>,
     /// Intended starts of requests that wait for memory.
     owed: VecDeque<u64>,
-    /// When the first byte came of the answer that is not complete.
-    first_byte: Option<u64>,
 }
 
 struct Books<'a> {
@@ -237,7 +238,8 @@ impl<'a> Books<'a> {
         for _ in 0..count {
             let intended = self.intended(place, now);
             assert!(intended <= now, "sent before its time");
-            self.figures.bytes_sent += if self.window.counts(intended, now) { each } else { 0 };
+            let counts = u64::from(self.window.counts(intended, now));
+            (self.figures.sent, self.figures.bytes_sent) = (self.figures.sent + counts, self.figures.bytes_sent + counts * each);
             self.made += u64::from(self.requests_each().is_none() && intended >= self.window.from);
             let place = self.place(place);
             place.flights.push_back((intended, now));
@@ -287,7 +289,12 @@ impl<'a> Books<'a> {
     fn got(&mut self, place: u64, bytes: u64, answers: u64, wrong: bool, now: u64) {
         self.figures.bytes_received += if self.window.has(now) { bytes } else { 0 };
         let timeout = self.plan.timeout.as_nanos() as u64;
-        self.divide(place, bytes, answers, now);
+        if bytes > 0 {
+            self.place(place).first_byte.get_or_insert(now);
+        }
+        if answers > 0 {
+            self.divided(place, now);
+        }
         for _ in 0..answers {
             let flight = self.place(place).flights.pop_front().expect("an answer to a request");
             let too_late = now - flight.1 > timeout + timeout / 8 + LOOKS_WITHIN;
@@ -297,16 +304,13 @@ impl<'a> Books<'a> {
         self.place(place).wrong |= wrong;
     }
 
-    /// Where connections are made at a rate, the time of an answer is divided by its first byte.
-    fn divide(&mut self, place: u64, bytes: u64, answers: u64, now: u64) {
-        if self.requests_each().is_none() || bytes == 0 {
-            return;
-        }
+    /// The time of an answer has two parts: until its first byte, and from there on.
+    fn divided(&mut self, place: u64, now: u64) {
+        let by_connection = self.requests_each().is_some();
         let place = self.place(place);
-        let first_byte = *place.first_byte.get_or_insert(now);
-        let Some(&(intended, sent)) = place.flights.front().filter(|_| answers > 0) else { return };
-        place.first_byte = None;
-        if self.window.has(intended) {
+        place.was_answered = true;
+        let (first_byte, &(intended, sent)) = (place.first_byte.take().unwrap(), place.flights.front().unwrap());
+        if by_connection && self.window.counts(intended, now) {
             self.figures.response.add(first_byte - sent);
             self.figures.transfer.add(now - first_byte);
         }
@@ -320,9 +324,7 @@ impl<'a> Books<'a> {
         let intended = self.place(place).intended;
         if self.requests_each().is_some() {
             self.line.push_back(place);
-            let place = self.place(place);
-            let was_answered = place.made as usize > place.flights.len();
-            if was_answered && self.window.has(intended) {
+            if self.window.has(intended) && self.place(place).was_answered {
                 self.figures.connection.add(now - intended);
             }
         }

@@ -29,7 +29,7 @@ struct Books<'a> {
     arrivals: Option<Schedule>,
     made: u64,
     room: Room,
-    /// Something was given up: since then it is not known when there was room.
+    /// Something is given up, or may be: since then it is not known when there was room.
     has_lost: bool,
     over: bool,
     figures: &'a mut Figures,
@@ -91,6 +91,9 @@ impl<'a> Books<'a> {
     fn take(&mut self, entry: &Entry) {
         let now = entry.at;
         (0..self.sockets.len()).for_each(|index| self.give_up(index, now));
+        let timeout = self.timeout();
+        let mut flights = self.sockets.iter().flat_map(|socket| socket.flights.values());
+        self.has_lost |= flights.any(|flight| now - flight.1 >= timeout);
         let index = |place: u64| (place - self.first) as usize;
         match entry.note {
             Note::Opened { .. } | Note::Heard => {}
@@ -113,7 +116,10 @@ impl<'a> Books<'a> {
             _ => now,
         };
         assert!(intended <= now, "sent before its time");
-        self.figures.bytes_sent += if self.window.counts(intended, now) { self.plan.size as u64 } else { 0 };
+        if self.window.counts(intended, now) {
+            self.figures.sent += 1;
+            self.figures.bytes_sent += self.plan.size as u64;
+        }
         self.made += u64::from(intended >= self.window.from);
         assert!(self.made <= share_of(self.plan, self.lane), "more requests than were asked for");
         let (timeout, depth, socket) = (self.timeout(), self.plan.depth as usize, &mut self.sockets[index]);

@@ -78,6 +78,7 @@ pub struct Figures {
     pub seconds: BTreeMap<u64, u64>,
     pub offered: u64,
     pub not_sent: u64,
+    pub sent: u64,
     pub bytes_sent: u64,
     pub bytes_received: u64,
     pub errors: BTreeMap<Kind, u64>,
@@ -91,6 +92,7 @@ pub struct Figures {
     pub service: Spans,
     pub lag: Spans,
     pub connect: Spans,
+    /// Of the connections on which something was answered.
     pub connection: Spans,
     pub response: Spans,
     pub transfer: Spans,
@@ -129,14 +131,23 @@ impl Figures {
             assert_eq!(report.errors[kind.name()], self.of(kind), "errors: {kind}, of {:?}", self.errors);
         }
         assert_eq!(report.requests, self.requests, "requests");
+        assert_eq!(report.sent, self.sent, "sent");
         assert_eq!(report.bytes_sent, self.bytes_sent, "bytes sent");
         assert_eq!(report.bytes_received, self.bytes_received, "bytes received");
         let has_rate = plan.mode != Mode::Closed;
         assert_eq!(report.not_sent, has_rate.then_some(self.not_sent), "not sent");
         self.compare_rates(plan, window, report);
         self.compare_times(plan, report);
+        self.compare_opened(report);
         let told: Vec<u64> = report.generator.lanes.iter().map(|lane| lane.requests).collect();
         assert_eq!(told, self.lanes, "requests of each lane");
+    }
+
+    fn compare_opened(&self, report: &Report) {
+        if let Some(opened) = &report.opened {
+            assert_eq!(opened.asked, self.offered - self.not_sent, "connections asked for");
+            assert_eq!(opened.answered, self.connection.least.len() as u64, "connections with an answer");
+        }
     }
 
     fn compare_rates(&self, plan: &Plan, (from, until): (u64, u64), report: &Report) {

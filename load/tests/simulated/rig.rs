@@ -5,7 +5,7 @@ use corelane_lane::{Control, Kit, Lane, LaneSettings, Mesh, Order, Turn as LaneT
 use corelane_load::course::Course;
 use corelane_load::datagram_engine::DatagramEngine;
 use corelane_load::engine::Engine;
-use corelane_load::plan::{Extent, Mode, Plan};
+use corelane_load::plan::{Extent, Plan};
 use corelane_load::report::Report;
 use corelane_load::workloads::echo::Echo;
 use corelane_load::workloads::udp::Udp;
@@ -220,17 +220,18 @@ impl Rig {
 }
 
 /// Within this time every run is over by itself, clock jumps not counted: connections are waited for twice as long as one may take; then
-/// the warm-up and the window, or, for a number of requests, the time of the arrivals and for each request of a place its timeout, a
-/// pause for a new connection, and the granularity of looking; then the last answers, or their timeout.
+/// the warm-up and the window, or, for a number of requests, the time of the arrivals, and for each request of a place (those of the
+/// warm-up come before) its timeout, a pause for a new connection, and the granularity of looking; then the last answers, or their timeout.
 pub fn bound(plan: &Plan) -> u64 {
     let nanoseconds = |duration: std::time::Duration| duration.as_nanos() as u64;
     let patience = 2 * nanoseconds(plan.timeout) + S;
-    let load = match (plan.extent, &plan.mode) {
-        (Extent::For(length), _) => nanoseconds(length),
-        (Extent::Requests(requests), Mode::Closed) => (requests / u64::from(plan.connections) + 1) * patience,
-        (Extent::Requests(requests), _) => {
-            let arrivals = (requests as f64 / plan.rate().unwrap() * 10e9) as u64;
-            arrivals + (requests / u64::from(plan.connections) + 1) * patience
+    let load = match plan.extent {
+        Extent::For(length) => nanoseconds(length),
+        Extent::Requests(requests) => {
+            let rate = plan.rate().unwrap_or(f64::INFINITY);
+            let all = requests + if rate.is_finite() { (rate * plan.warm_up.as_secs_f64()) as u64 } else { 0 };
+            let places = u64::from(plan.connections) / plan.lanes as u64 * plan.lanes as u64;
+            (requests as f64 / rate * 10e9) as u64 + (all / places + 1) * patience
         }
     };
     3 * patience + nanoseconds(plan.warm_up) + load + S

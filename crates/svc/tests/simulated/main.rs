@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod cache;
+mod calls;
 mod clients;
 mod coverage;
 mod datagrams;
