@@ -34,7 +34,7 @@ pub fn run(seed: u64, faults: Faults) -> Outcome {
 
 #[test]
 fn counts_and_times_are_exact_without_faults() {
-    for_seeds(300, |seed| {
+    for_seeds(150, |seed| {
         let outcome = run(seed, Faults::none());
         let figures = verify(&outcome);
         assert_eq!(figures.errors.values().sum::<u64>(), 0, "{:?}", outcome.report.errors);
@@ -43,7 +43,7 @@ fn counts_and_times_are_exact_without_faults() {
 
 #[test]
 fn counts_and_times_are_exact_under_every_fault_of_the_way() {
-    for_seeds(600, |seed| {
+    for_seeds(250, |seed| {
         verify(&run(seed, steady(seed)));
     });
 }
@@ -56,7 +56,7 @@ fn played(seed: u64, faults: Faults, plan: Plan, mischief: u64) -> (Outcome, Cou
 
 #[test]
 fn whatever_the_server_does_the_counts_are_exact() {
-    for_seeds(600, |seed| {
+    for_seeds(250, |seed| {
         let faults = if seed % 2 == 0 { Faults::none() } else { steady(seed) };
         let (outcome, _) = played(seed, faults, plan(seed, true), 20 + seed % 300);
         verify(&outcome);

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 #[test]
 fn a_request_that_waits_for_memory_is_made_once_and_counts_from_its_start() {
-    for_seeds(300, |seed| {
+    for_seeds(150, |seed| {
         let plan = Plan { depth: 1, ..drawn(seed, streams(target(false))) };
         if matches!(plan.mode, Mode::Connections { .. }) {
             return;

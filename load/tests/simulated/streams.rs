@@ -73,7 +73,7 @@ fn recorded(plan: &Plan) -> u64 {
 
 #[test]
 fn counts_and_times_are_exact_without_faults() {
-    for_seeds(600, |seed| {
+    for_seeds(250, |seed| {
         let (outcome, served) = run(seed, Faults::none(), |plan| plan);
         let figures = verify(&outcome, true);
         let (plan, report) = (&outcome.plan, &outcome.report);
@@ -94,7 +94,7 @@ fn counts_and_times_are_exact_without_faults() {
 
 #[test]
 fn counts_and_times_are_exact_under_every_fault() {
-    for_seeds(1_500, |seed| {
+    for_seeds(500, |seed| {
         let faults = if seed % 2 == 0 { Faults::all(seed) } else { steady(seed) };
         // Without resets it is clear which connection was the last one of a number.
         let faults_of = |plan: &Plan| match (&plan.mode, plan.extent) {
@@ -112,7 +112,7 @@ fn counts_and_times_are_exact_under_every_fault() {
 /// A reset ends a connection and what is in flight on it, and no more: its place is opened again, and the run makes what it was to make.
 #[test]
 fn places_are_opened_again_after_a_loss_and_the_number_is_made_exactly() {
-    for_seeds(400, |seed| {
+    for_seeds(200, |seed| {
         let faults = Faults { reset: 5, short_read: 50, ..Faults::none() };
         let (outcome, served) = run(seed, faults, |plan| {
             let mode = if matches!(plan.mode, Mode::Connections { .. }) { Mode::Closed } else { plan.mode };
