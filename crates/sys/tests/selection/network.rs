@@ -4,8 +4,10 @@
 //! thread of its own, and all that it made is gone when that ends and its sockets are closed.
 
 use std::fs::File;
+use std::io::Write;
 use std::os::fd::AsRawFd;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// With which rights a test selects sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +24,6 @@ const CAP_BPF: u32 = 39;
 
 /// Notes that this machine cannot run a test.
 pub fn skip(name: &str, reason: &str) {
-    use std::io::Write;
     println!("skipped: {name}: {reason}");
     let Some(list) = std::env::var_os("CORELANE_SKIPS") else { return };
     let file = std::fs::OpenOptions::new().append(true).create(true).open(list);
@@ -39,6 +40,15 @@ pub struct Network {
 pub const SERVER_V4: &str = "10.77.0.1";
 pub const SERVER_V6: &str = "fd77::1";
 pub const CLIENTS: usize = 16;
+const SERVER_LINK: &str = "02:00:00:00:00:01";
+const CLIENT_LINK: &str = "02:00:00:00:00:02";
+
+/// Only one test runs at a time: a program that another one starts would hold a copy of each socket until it is there, and what
+/// was closed here would go on being selected.
+pub fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Runs a test on a thread of its own, in the server's namespace, as root.
 pub fn on_network(test: &str, body: impl FnOnce(&Network) + Send) {
@@ -49,6 +59,7 @@ pub fn on_network(test: &str, body: impl FnOnce(&Network) + Send) {
     if Command::new("ip").arg("-V").output().is_err() {
         return skip(test, "ip (iproute2) is not installed");
     }
+    let _alone = alone();
     corelane_sys::runner::raise_descriptor_limit();
     let run = || match Network::new() {
         Ok(network) => body(&network),
@@ -62,18 +73,24 @@ impl Network {
         let client = unshared()?;
         let server = unshared()?;
         let there = format!("/proc/{}/fd/{}", std::process::id(), client.as_raw_fd());
-        ip(&format!("link add wire type veth peer name wire netns {there}"))?;
-        ip("link set lo up")?;
-        ip(&format!("addr add {SERVER_V4}/16 dev wire"))?;
-        ip(&format!("addr add {SERVER_V6}/64 dev wire nodad"))?;
-        ip("link set wire up")?;
+        ip(&[
+            "link set lo up".to_owned(),
+            format!("link add wire address {SERVER_LINK} type veth peer name wire address {CLIENT_LINK} netns {there}"),
+            format!("addr add {SERVER_V4}/16 dev wire"),
+            format!("addr add {SERVER_V6}/64 dev wire nodad"),
+            "link set wire up".to_owned(),
+        ])?;
         let network = Self { server, client };
+        let clients = (1..=CLIENTS).flat_map(|client| [format!("10.77.1.{client}/16"), format!("fd77::1:{client:x}/64")]);
+        let clients: Vec<String> = clients.collect();
+        // Both ends know each other: what is sent while a link address is asked for may be lost.
+        let known = |address: &str, link| format!("neigh add {address} lladdr {link} dev wire nud permanent");
+        ip(&clients.iter().map(|client| known(client.split('/').next().unwrap(), CLIENT_LINK)).collect::<Vec<_>>())?;
         network.on_client_side(|| {
-            for client in 1..=CLIENTS {
-                ip(&format!("addr add 10.77.1.{client}/16 dev wire"))?;
-                ip(&format!("addr add fd77::1:{client:x}/64 dev wire nodad"))?;
-            }
-            ip("link set wire up")
+            let mut lines: Vec<String> = clients.iter().map(|client| format!("addr add {client} dev wire nodad")).collect();
+            lines.push("link set wire up".to_owned());
+            lines.extend([SERVER_V4, SERVER_V6].map(|server| known(server, SERVER_LINK)));
+            ip(&lines)
         })?;
         Ok(network)
     }
@@ -101,10 +118,14 @@ fn enter(namespace: &File) {
 }
 
 /// Runs ip(8) in the namespace of this thread.
-pub fn ip(arguments: &str) -> Result<(), String> {
-    let output = Command::new("ip").args(arguments.split(' ')).output().map_err(|error| error.to_string())?;
+fn ip(lines: &[String]) -> Result<(), String> {
+    let mut command = Command::new("ip");
+    let piped = command.args(["-batch", "-"]).stdin(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = piped.spawn().map_err(|error| error.to_string())?;
+    child.stdin.take().unwrap().write_all(lines.join("\n").as_bytes()).map_err(|error| error.to_string())?;
+    let output = child.wait_with_output().map_err(|error| error.to_string())?;
     let words = String::from_utf8_lossy(&output.stderr);
-    if output.status.success() { Ok(()) } else { Err(format!("ip {arguments}: {words}")) }
+    if output.status.success() { Ok(()) } else { Err(format!("ip {lines:?}: {words}")) }
 }
 
 /// Sets a sysctl of the namespace of this thread.

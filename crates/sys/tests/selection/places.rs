@@ -1,7 +1,7 @@
 //! Who may enter a group, what is counted, and what stays behind.
 
 use crate::group::{FLOWS, Lanes, TRANSPORTS, even, hasher, other};
-use crate::network::{SERVER_V4, on_network, skip};
+use crate::network::{SERVER_V4, alone, on_network, skip};
 use crate::sockets::{PATIENCE, Shared, begin, client, send, set, socket, with_address};
 use corelane_rss::{Buckets, HashTypes, Table};
 use corelane_sys::claim::{Transport, claim};
@@ -179,6 +179,7 @@ fn nothing_stays_of_a_process_that_was_killed() {
     if let Err(error) = probe(Means::Program) {
         return skip("nothing_stays_of_a_process_that_was_killed", &error.to_string());
     }
+    let _alone = alone();
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(CHILD, test);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
