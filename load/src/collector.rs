@@ -172,7 +172,7 @@ impl Collector {
 
     /// Why nothing can be had of the target, if that is so for every lane, or for those that had anything to do.
     pub fn unreachable(&self) -> Option<&(Kind, String)> {
-        let has_nothing = |lane: &LaneSum| lane.has_nothing || (lane.is_over && lane.requests == 0);
+        let has_nothing = |lane: &LaneSum| lane.has_nothing || (lane.is_over && lane.requests + lane.errors == 0);
         self.unreachable.as_ref().filter(|_| self.lanes.iter().all(has_nothing))
     }
 
