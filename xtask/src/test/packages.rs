@@ -12,8 +12,14 @@ use crate::workspace::cargo;
 pub const SECONDS: u64 = 90;
 
 /// Program and the Debian package that holds it.
-const PROGRAMS: &[(&str, &str)] =
-    &[("chromium", "chromium"), ("ip", "iproute2"), ("nc", "netcat-openbsd"), ("python3", "python3"), ("socat", "socat")];
+const PROGRAMS: &[(&str, &str)] = &[
+    ("chromium", "chromium"),
+    ("ip", "iproute2"),
+    ("nc", "netcat-openbsd"),
+    ("ncat", "ncat"),
+    ("python3", "python3"),
+    ("socat", "socat"),
+];
 
 /// Module of Python's own library and the Debian package that holds it.
 const MODULES: &[(&str, &str)] = &[("ensurepip", "python3-venv")];
