@@ -5,6 +5,7 @@ use crate::datagram_peers::{Counts, DatagramServer};
 use crate::for_seeds;
 use crate::plans::{datagrams, drawn, steady};
 use crate::rig::{MS, Outcome, Rig, patient, target};
+use crate::witness::Note;
 use corelane_echo::{Answer, EchoDatagrams};
 use corelane_load::kinds::Kind;
 use corelane_load::plan::{Extent, Mode, Plan};
@@ -45,6 +46,26 @@ fn counts_and_times_are_exact_without_faults() {
 fn counts_and_times_are_exact_under_every_fault_of_the_way() {
     for_seeds(250, |seed| {
         verify(&run(seed, steady(seed)));
+    });
+}
+
+/// Where the clock jumps it cannot be told when a datagram was given up, but each that counts was answered or lost, once.
+#[test]
+fn every_datagram_is_answered_or_lost_whatever_the_clock_does() {
+    for_seeds(250, |seed| {
+        let outcome = run(seed, Faults::all(seed));
+        let (plan, report, desk) = (&outcome.plan, &outcome.report, outcome.desk.borrow());
+        if plan.mode == Mode::Closed && matches!(plan.extent, Extent::For(_)) {
+            return;
+        }
+        assert_eq!(report.sent, report.requests + report.errors["lost"], "{:?}", report.errors);
+        let (from, until) = desk.window.unwrap();
+        let wrote = desk.journal.iter().filter(|entry| matches!(entry.note, Note::Wrote { .. }) && entry.at >= from);
+        // With a rate some that are sent late were to start before the window, or behind it.
+        assert!(report.sent <= wrote.count() as u64 && report.bytes_sent == report.sent * plan.size as u64);
+        if let (Extent::Requests(asked), true) = (plan.extent, desk.early.is_empty() && plan.mode == Mode::Closed) {
+            assert_eq!((report.sent, until), (asked, u64::MAX));
+        }
     });
 }
 

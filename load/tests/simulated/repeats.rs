@@ -5,7 +5,7 @@ use crate::for_seeds;
 use crate::plans::drawn;
 use crate::rig::Outcome;
 use crate::streams;
-use corelane_sim::Faults;
+use corelane_sim::{FaultCounts, FaultKind, Faults};
 
 fn text(outcome: &Outcome) -> String {
     serde_json::to_string(&outcome.report).unwrap()
@@ -19,6 +19,19 @@ fn the_same_seed_gives_the_same_report() {
         let [first, second] = [0, 1].map(|_| text(&datagrams::run(seed, Faults::all(seed))));
         assert_eq!(first, second);
     });
+}
+
+/// Every fault that connections and datagrams can meet happens somewhere; only files are not used.
+#[test]
+fn every_fault_happens_somewhere() {
+    let mut all = FaultCounts::default();
+    for seed in 0..60 {
+        all.add(&streams::run(seed, Faults::all(seed), |plan| plan).0.faults);
+        all.add(&datagrams::run(seed, Faults::all(seed)).faults);
+    }
+    let used = FaultKind::ALL.into_iter().filter(|kind| !matches!(kind, FaultKind::FileError | FaultKind::ShortFileRead));
+    let never: Vec<FaultKind> = used.filter(|&kind| all.of(kind) == 0).collect();
+    assert!(never.is_empty(), "{never:?} never happened");
 }
 
 /// The seed of the plan is that of the random arrivals: another one gives other times.

@@ -11,7 +11,7 @@ use corelane_load::workloads::echo::Echo;
 use corelane_load::workloads::udp::Udp;
 use corelane_load::{judge, limits, report_of};
 use corelane_seam::{Arena, Tuning};
-use corelane_sim::{FaultKind, Faults, Host, SimDriver, Turn, World};
+use corelane_sim::{FaultCounts, FaultKind, Faults, Host, SimDriver, Turn, World};
 use corelane_svc::{Limits, Services};
 use corelane_watch::{Description, LaneName, Page, ServiceName};
 use std::net::{IpAddr, SocketAddr};
@@ -52,6 +52,8 @@ pub struct Outcome {
     pub report: Report,
     pub desk: DeskRef,
     pub plan: Arc<Plan>,
+    /// What the world did to it.
+    pub faults: FaultCounts,
 }
 
 pub struct Rig {
@@ -210,7 +212,7 @@ impl Rig {
             judge(&self.plan, &desk.collector, &mut report);
             report
         };
-        Outcome { report, desk: self.desk, plan: self.plan }
+        Outcome { report, desk: self.desk, plan: self.plan, faults: self.world.report().faults }
     }
 
     /// Tells the generator to end early.
