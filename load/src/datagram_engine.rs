@@ -334,12 +334,20 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
         let place = &mut self.places[index];
         let Some(state) = place.state.as_mut() else { return (0, 0) };
         let mut answers = Answers { flights: &mut place.flights, course: &mut self.course, now, taken: 0 };
-        let mut wrong = 0;
+        // Answers to requests that follow on one another are taken together.
+        let (mut first, mut count, mut wrong) = (0, 0, 0);
         for datagram in datagrams(batch) {
-            let number = self.workload.answer(state, datagram).ok_or(Kind::Mismatch);
-            wrong += u64::from(number.and_then(|number| answers.numbered(number)).is_err());
+            match self.workload.answer(state, datagram) {
+                Some(number) if count > 0 && number == first + count as u64 => count += 1,
+                Some(number) => {
+                    wrong += answers.numbered(first, count);
+                    (first, count) = (number, 1);
+                }
+                None => wrong += 1,
+            }
         }
-        (answers.taken, wrong)
+        wrong += answers.numbered(first, count);
+        (answers.taken, wrong as u64)
     }
 
     /// What came back of a flood, and what else is in the batch.

@@ -71,26 +71,26 @@ impl Answers<'_> {
         Ok(())
     }
 
-    /// The request with this number is answered. An answer to one that was answered before is counted as a duplicate, one that comes after
-    /// the answer to a later request as reordered.
-    ///
-    /// # Errors
-    /// [`Kind::Mismatch`] if no such request was made.
-    pub fn numbered(&mut self, number: u64) -> Result<(), Kind> {
-        match self.flights.take(number) {
-            Known::Flight { flight, is_late } => {
-                if is_late {
-                    self.course.note(Kind::Reordered, 1, flight.intended, self.now);
+    /// The `count` requests from the number `first` on are answered. An answer to one that was answered before is counted as a duplicate, one
+    /// that comes after the answer to a later request as reordered. Answers how many of them were never made.
+    pub fn numbered(&mut self, first: u64, count: usize) -> usize {
+        let (mut number, end, mut unasked) = (first, first + count as u64, 0);
+        while number < end {
+            match self.flights.take(number) {
+                Known::Flight { flight, is_late } => {
+                    let alike = 1 + self.flights.take_alike(number, flight, (end - number - 1) as usize);
+                    if is_late {
+                        self.course.note(Kind::Reordered, alike as u64, flight.intended, self.now);
+                    }
+                    self.answered(flight, alike);
+                    number += alike as u64 - 1;
                 }
-                self.answered(flight, 1);
-                Ok(())
+                Known::Before => self.course.note(Kind::Duplicate, 1, self.now, self.now),
+                Known::Never => unasked += 1,
             }
-            Known::Before => {
-                self.course.note(Kind::Duplicate, 1, self.now, self.now);
-                Ok(())
-            }
-            Known::Never => Err(Kind::Mismatch),
+            number += 1;
         }
+        unasked
     }
 
     fn answered(&mut self, flight: Flight, count: usize) {
