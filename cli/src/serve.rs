@@ -3,9 +3,10 @@
 
 use crate::Late;
 use anyhow::{Result, bail};
-use corelane::{DriverChoice, Lanes, Limits, Running, Signals, Transport, Url};
+use corelane::{DriverChoice, InForce, Lanes, Limits, Running, Signals, SteeringSettings, Transport, Url};
 use corelane_echo::{Answer, DEFAULT_PORT, Echo, EchoDatagrams};
-use std::io::Write;
+use corelane_rss::{Buckets, HashTypes, Key};
+use std::io::{Read, Write};
 
 /// Serves, one lane per core, until SIGTERM or SIGINT: the first drains, a second one ends at once
 ///
@@ -41,6 +42,18 @@ pub struct Arguments {
     /// Let all lanes share one descriptor table, and so its limit, instead of one for each
     #[arg(long)]
     share_descriptors: bool,
+    /// What finds each flow its lane: auto, program (needs CAP_BPF), classic (needs nothing) or kernel (its own hash)
+    #[arg(long, value_name = "NAME", default_value = "auto")]
+    steering: String,
+    /// The key of the flows' hash: default, random, or its 40 or 52 bytes as 6d:5a:...
+    #[arg(long, value_name = "KEY", default_value = "default")]
+    key: String,
+    /// Hash UDP by 4, addresses and ports, or by 2, addresses only
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(2..=4))]
+    udp_hash: u8,
+    /// Buckets of the table that gives flows to lanes: a power of two up to 1024, at least as many as lanes
+    #[arg(long, value_name = "N", default_value_t = Buckets::DEFAULT.count())]
+    buckets: usize,
     /// MiB of memory for each lane
     #[arg(long, value_name = "MIB", default_value_t = 64)]
     memory: usize,
@@ -77,6 +90,7 @@ fn lanes(arguments: Arguments) -> Result<Lanes> {
         .join(arguments.join)
         .v6_only(arguments.v6_only)
         .own_descriptors(!arguments.share_descriptors)
+        .steering(steering(&arguments)?)
         .memory_bytes(memory(arguments.memory)?)
         .spin_microseconds(arguments.spin)
         .limits(limits);
@@ -91,6 +105,33 @@ fn lanes(arguments: Arguments) -> Result<Lanes> {
         services = defaults();
     }
     services.iter().try_fold(lanes, |lanes, text| add(lanes, text, arguments.reflect))
+}
+
+fn steering(arguments: &Arguments) -> Result<SteeringSettings> {
+    let types = match arguments.udp_hash {
+        4 => HashTypes::ALL,
+        2 => HashTypes::DEFAULT,
+        other => bail!("--udp-hash: {other} is neither 4 nor 2"),
+    };
+    let buckets = Buckets::new(arguments.buckets).map_err(|error| anyhow::anyhow!("--buckets: {error}"))?;
+    Ok(SteeringSettings { steering: arguments.steering.parse()?, key: key(&arguments.key)?, types, buckets })
+}
+
+/// Bytes of a random key, as most devices have them.
+const KEY_BYTES: usize = 40;
+
+fn key(text: &str) -> Result<Key> {
+    let key = match text {
+        "default" => Ok(Key::MICROSOFT),
+        "random" => {
+            let mut entropy = std::fs::File::open("/dev/urandom")?;
+            let mut bytes = [0; size_of::<u64>()];
+            // A word that could not be read is as good as any: a key of such words is refused.
+            Key::random(KEY_BYTES, || entropy.read_exact(&mut bytes).map_or(0, |()| u64::from_ne_bytes(bytes)))
+        }
+        bytes => bytes.parse(),
+    };
+    key.map_err(|error| anyhow::anyhow!("--key: {error}"))
 }
 
 /// The least memory that a lane can work with.
@@ -160,6 +201,10 @@ fn announce(running: &Running) -> std::io::Result<()> {
         if lanes == 1 { "lane" } else { "lanes" },
         cpus.join(",")
     )?;
+    match running.steered().in_force() {
+        InForce::Nothing => writeln!(out, "steering none, one lane has all flows")?,
+        in_force => writeln!(out, "steering {in_force}, {} buckets", running.steered().table().buckets().count())?,
+    }
     for note in running.notes() {
         writeln!(out, "note: {note}")?;
     }

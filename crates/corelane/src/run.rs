@@ -6,6 +6,8 @@ use crate::lanes::{Lanes, Served};
 use crate::url::Url;
 use corelane_lane::{Control, Kit, Lane, LaneSettings, Mesh, Order};
 use corelane_seam::{Arena, Driver, Tuning};
+use corelane_rss::Protocol;
+use corelane_steer::{Server, Steered};
 use corelane_svc::{Services, Sharing};
 use corelane_sys::claim::{Transport, claim};
 use corelane_sys::runner::{Gate, LaneThread, own_descriptors, raise_descriptor_limit, spawn};
@@ -37,6 +39,7 @@ pub struct Running {
     places: Vec<Place>,
     cpus: Vec<Option<usize>>,
     driver: DriverKind,
+    steered: Arc<Steered>,
     notes: Vec<String>,
     page: Page,
     control: Arc<Control>,
@@ -62,7 +65,9 @@ impl Ended {
 /// Everything that one lane's thread is given.
 struct Plan {
     lane: usize,
+    cpu: Option<usize>,
     control: Arc<Control>,
+    steered: Arc<Steered>,
     mesh: Mesh,
     row: LaneRow,
     rows: Vec<ServiceRow>,
@@ -99,19 +104,23 @@ pub(crate) fn start(lanes: Lanes) -> Result<Running, Error> {
         settings.spin_nanoseconds = 0;
         notes.push("more lanes than CPUs: no lane spins; remedy: fewer lanes, or no spin time".to_string());
     }
-    let page = make_page(&lanes, &cpus, chosen.kind, &places, &mut notes)?;
     let control = Control::new(cpus.len());
+    let steered = Steered::new(&lanes.steering, &server(&lanes, &places, cpus.len()), control.clone())?;
+    notes.extend(steered.note().map(str::to_owned));
+    let page = make_page(&lanes, &cpus, (chosen.kind, &steered), &places, &mut notes)?;
     let gate = Arc::new(Gate::new(cpus.len() + 1));
     let report = Arc::new(Mutex::new(Vec::new()));
     let ended = Ended::default();
     let rows: Vec<(LaneRow, Vec<ServiceRow>)> =
         (0..cpus.len()).map(|lane| rows_of(&page, lane, lanes.services.len())).collect::<Result<_, _>>()?;
-    let mut running = Running { places, cpus, driver: chosen.kind, notes, page, control, threads: Vec::new(), ended };
+    let mut running = Running { places, cpus, driver: chosen.kind, steered, notes, page, control, threads: Vec::new(), ended };
     for ((lane, mesh), (row, rows)) in
         Mesh::between(&running.control, settings.channel_messages).into_iter().enumerate().zip(rows)
     {
         let plan = Plan {
             lane,
+            cpu: running.cpus[lane],
+            steered: running.steered.clone(),
             control: running.control.clone(),
             mesh,
             row,
@@ -193,6 +202,11 @@ impl Running {
     /// The driver in use.
     pub fn driver(&self) -> DriverKind {
         self.driver
+    }
+
+    /// What steers flows to the lanes: the table, and lanes that leave and come back. It outlives this, for other threads.
+    pub fn steered(&self) -> &Arc<Steered> {
+        &self.steered
     }
 
     /// What the program has to do without, why, and the remedy.
@@ -317,6 +331,7 @@ impl Plan {
             eprintln!("lane {}: no descriptor table of its own ({error}): it shares the limit with the others", self.lane);
         }
         let mut services = Services::new(self.connections_max);
+        self.steered.equip(&mut services, self.lane, self.cpu);
         for (served, row) in self.served.iter().zip(self.rows) {
             (served.add)(self.lane, &mut services, served.limits, row);
         }
@@ -326,9 +341,10 @@ impl Plan {
                 Transport::Tcp => services.listen(&mut driver, service, place.address, self.sharing),
                 Transport::Udp => services.bind(&mut driver, service, place.address, self.sharing),
             };
-            if let Err(corelane_svc::Error::Listen { fault, .. }) = listened {
-                return Err(Error::Listen { url: place.url.to_string(), fault });
-            }
+            listened.map_err(|error| match error {
+                corelane_svc::Error::Listen { fault, .. } => Error::Listen { url: place.url.to_string(), fault },
+                error => Error::Service(error),
+            })?;
         }
         let report = Box::new(|line: &str| eprintln!("{line}"));
         let kit = Kit::new(self.lane, &self.control, self.mesh, arena, self.row, &self.settings, report);
@@ -401,6 +417,13 @@ fn claim_places(lanes: &Lanes) -> Result<Vec<Place>, Error> {
     Ok(places)
 }
 
+/// What is to be steered.
+fn server(lanes: &Lanes, places: &[Place], count: usize) -> Server {
+    let protocol = |place: &Place| if place.transport == Transport::Tcp { Protocol::TCP } else { Protocol::UDP };
+    let places = places.iter().map(|place| corelane_svc::Place { protocol: protocol(place), address: place.address });
+    Server { places: places.collect(), lanes: count, joins: lanes.join }
+}
+
 /// One address serves one service: the kernel would share it among two by chance.
 fn refuse_twice(places: &[Place], service: &str, transport: Transport, address: SocketAddr) -> Result<(), Error> {
     let same = |place: &&Place| place.address == address && place.transport == transport;
@@ -416,7 +439,7 @@ fn refuse_twice(places: &[Place], service: &str, transport: Transport, address: 
 fn make_page(
     lanes: &Lanes,
     cpus: &[Option<usize>],
-    driver: DriverKind,
+    (driver, steered): (DriverKind, &Steered),
     places: &[Place],
     notes: &mut Vec<String>,
 ) -> Result<Page, Error> {
@@ -426,7 +449,7 @@ fn make_page(
     let lane = |cpu: &Option<usize>| LaneName {
         cpu: cpu.map(|cpu| cpu as u32),
         driver: driver.to_string(),
-        steering: "kernel hash".to_string(),
+        steering: steered.in_force().to_string(),
     };
     let description = Description {
         program: format!("corelane {}", env!("CARGO_PKG_VERSION")),

@@ -124,6 +124,19 @@ impl Selector {
         Ok(Some(Counts { lanes, left: LaneCounts::decode(&read(self.shared.lanes)?) }))
     }
 
+    /// The same for one lane: one system call.
+    ///
+    /// # Errors
+    /// [`Error::Refused`]; [`Error::LaneRange`].
+    pub fn lane_counts(&self, lane: usize) -> Result<Option<LaneCounts>, Error> {
+        if lane >= self.shared.lanes {
+            return Err(Error::LaneRange { got: lane, most: self.shared.lanes - 1 });
+        }
+        let Some(maps) = &self.shared.maps else { return Ok(None) };
+        let bytes = maps.counts.lookup(lane).map_err(refused("BPF_MAP_LOOKUP_ELEM"))?;
+        Ok(Some(LaneCounts::decode(&bytes)))
+    }
+
     /// The group of one address, whose sockets are still to come.
     ///
     /// # Errors
@@ -287,9 +300,22 @@ impl Entry<'_> {
     /// [`Error::GroupShared`] if somebody else's sockets are at its address; [`Error::SocketUnfit`];
     /// [`Error::ProgramLength`] with [`Means::Classic`]; [`Error::Refused`].
     pub fn register(&mut self, socket: BorrowedFd) -> Result<(), Error> {
+        self.join(socket, |entry| entry.alone(socket).and_then(|()| entry.admit(socket)))
+    }
+
+    /// [`Entry::register`] where others have sockets at the address, for good or until they end: their part is taken over, for our
+    /// program takes the place of theirs. Not with [`Means::Classic`], whose answers count the sockets of others too.
+    ///
+    /// # Errors
+    /// As for [`Entry::register`], without [`Error::GroupShared`].
+    pub fn register_beside(&mut self, socket: BorrowedFd) -> Result<(), Error> {
+        self.join(socket, |entry| entry.admit(socket))
+    }
+
+    fn join(&mut self, socket: BorrowedFd, enter: impl FnOnce(&Self) -> Result<(), Error>) -> Result<(), Error> {
         let cookie = sockets::cookie(socket).map_err(refused("SO_COOKIE"))?;
         self.members.push(Member { lane: self.lane, cookie });
-        let registered = self.alone(socket).and_then(|()| self.admit(socket));
+        let registered = enter(self);
         if registered.is_err() {
             self.members.pop();
         }
