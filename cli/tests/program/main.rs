@@ -12,3 +12,4 @@ mod load;
 mod refusals;
 mod start;
 mod stat;
+mod steering;

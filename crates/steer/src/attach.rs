@@ -13,6 +13,8 @@ use corelane_sys::select::{Group, Means, Selector, probe};
 pub(crate) struct Attachment {
     pub(crate) in_force: InForce,
     pub(crate) attached: Option<Attached>,
+    /// Nothing is attached, and what others have attached at our places is to be taken away: it would never choose our sockets.
+    pub(crate) detaches: bool,
     /// What was lost, why, and the remedy.
     pub(crate) note: Option<String>,
 }
@@ -29,37 +31,40 @@ impl Attachment {
     pub(crate) fn new(settings: &Settings, server: &Server, hasher: &FlowHasher, table: &Table) -> Result<Self, Error> {
         let joins = server.joins && server.places.iter().any(is_held);
         if server.places.is_empty() || (server.lanes == 1 && !joins) {
-            return Ok(Self { in_force: InForce::Nothing, attached: None, note: None });
+            return Ok(Self { in_force: InForce::Nothing, attached: None, detaches: false, note: None });
         }
         let attempt = |means| Attached::new(means, server, hasher, table, joins);
         match settings.steering {
-            Steering::Kernel => Ok(Self::kernel(None)),
+            Steering::Kernel => Ok(Self::kernel(joins, None)),
             Steering::Program => Ok(Self::by(Means::Program, attempt(Means::Program)?, None)),
             Steering::Classic => Ok(Self::by(Means::Classic, attempt(Means::Classic)?, None)),
             Steering::Auto => Ok(attempt(Means::Program).map_or_else(
-                |lost| Self::without_program(&lost, attempt(Means::Classic)),
+                |lost| Self::without_program(joins, &lost, attempt(Means::Classic)),
                 |attached| Self::by(Means::Program, attached, None),
             )),
         }
     }
 
-    fn without_program(lost: &Error, attached: Result<Attached, Error>) -> Self {
+    fn without_program(joins: bool, lost: &Error, attached: Result<Attached, Error>) -> Self {
         let line = |error: &Error| error.to_string().lines().collect::<Vec<_>>().join(" ");
         match attached {
             Ok(attached) => {
                 let note = format!("steering by a classic program, without counts: {}", line(lost));
                 Self::by(Means::Classic, attached, Some(note))
             }
-            Err(error) => Self::kernel(Some(format!("the kernel's own hash chooses lanes: {}; {}", line(lost), line(&error)))),
+            Err(error) => {
+                let note = format!("the kernel's own hash chooses lanes: {}; {}", line(&error), line(lost));
+                Self::kernel(joins, Some(note))
+            }
         }
     }
 
     fn by(means: Means, attached: Attached, note: Option<String>) -> Self {
-        Self { in_force: InForce::of(means), attached: Some(attached), note }
+        Self { in_force: InForce::of(means), attached: Some(attached), detaches: false, note }
     }
 
-    fn kernel(note: Option<String>) -> Self {
-        Self { in_force: InForce::Kernel, attached: None, note }
+    fn kernel(detaches: bool, note: Option<String>) -> Self {
+        Self { in_force: InForce::Kernel, attached: None, detaches, note }
     }
 }
 

@@ -4,6 +4,7 @@ use crate::attach::Attached;
 use crate::steered::Steered;
 use corelane_seam::{Driver, Socket};
 use corelane_svc::{Error, MakeSocket, Place, Selected, Selection, discard};
+use corelane_sys::select::detach;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -25,7 +26,9 @@ impl Selection for LaneSelection {
     fn open(&mut self, at: Place, driver: &mut dyn Driver, make: &mut MakeSocket<'_>) -> Result<Socket, Error> {
         let failed = |error: corelane_sys::Error| Error::Steering { address: at.address, why: error.to_string().into() };
         let Some((attached, group)) = self.attached().and_then(|attached| Some((attached, attached.group(at)?))) else {
-            return make(driver);
+            let socket = make(driver)?;
+            driver.descriptor(socket).map_or(Ok(false), detach).map_err(failed)?;
+            return Ok(socket);
         };
         let mut entry = group.entry(self.lane).map_err(failed)?;
         let socket = make(driver)?;

@@ -28,6 +28,7 @@ pub struct Server {
 /// it. One change is made at a time, and each is in force on all lanes when its call returns.
 pub struct Steered {
     pub(crate) attached: Option<Attached>,
+    detaches: bool,
     hasher: Arc<FlowHasher>,
     control: Arc<Control>,
     in_force: InForce,
@@ -52,15 +53,15 @@ impl Steered {
         let lanes = if server.places.is_empty() { server.lanes.min(settings.buckets.count()).min(MOST_LANES) } else { server.lanes };
         let table = Table::even(settings.buckets, lanes)?;
         let hasher = Arc::new(FlowHasher::new(&settings.key, settings.types));
-        let Attachment { in_force, attached, note } = Attachment::new(settings, server, &hasher, &table)?;
+        let Attachment { in_force, attached, detaches, note } = Attachment::new(settings, server, &hasher, &table)?;
         let state = Mutex::new(State { table, present: vec![true; server.lanes] });
-        Ok(Arc::new(Self { attached, hasher, control, in_force, note, state }))
+        Ok(Arc::new(Self { attached, detaches, hasher, control, in_force, note, state }))
     }
 
     /// Gives a lane its part: to be called on its own thread, before it listens. `cpu` is the one that it is bound to.
     pub fn equip(self: &Arc<Self>, services: &mut Services, lane: usize, cpu: Option<usize>) {
         services.set_flows(Flows::new(self.hasher.clone(), self.table()));
-        if self.attached.is_some() {
+        if self.attached.is_some() || self.detaches {
             services.set_selection(Box::new(LaneSelection { steered: self.clone(), lane, cpu }));
         }
     }

@@ -235,18 +235,6 @@ impl Group {
         }
     }
 
-    /// Takes the program away from the group of this socket: the kernel's own hash selects again. False if there was none.
-    ///
-    /// # Errors
-    /// [`Error::Refused`].
-    pub fn detach(&self, member: BorrowedFd) -> Result<bool, Error> {
-        match sockets::set_bytes(member, libc::SOL_SOCKET, libc::SO_DETACH_REUSEPORT_BPF, &[0; 4]) {
-            Ok(()) => Ok(true),
-            Err(Fault { number: libc::ENOENT, .. }) => Ok(false),
-            Err(fault) => Err(Error::Refused { call: "SO_DETACH_REUSEPORT_BPF", fault }),
-        }
-    }
-
     /// Sockets at the address of `member` that are not of this group: others take part in what arrives there, and may put
     /// a program of theirs in the place of ours. The kernel does not tell a group's program, but without sockets of
     /// others there can be none of theirs.
@@ -341,6 +329,19 @@ impl Entry<'_> {
         self.group.attach(socket, &self.members).inspect_err(|_| {
             let _ = self.group.program.as_ref().map(|program| program.sockets.delete(self.lane));
         })
+    }
+}
+
+/// Takes the program away from the group that this socket is in, whoever attached it: the kernel's own hash selects again, among
+/// all of them. False if there was none.
+///
+/// # Errors
+/// [`Error::Refused`].
+pub fn detach(member: BorrowedFd) -> Result<bool, Error> {
+    match sockets::set_bytes(member, libc::SOL_SOCKET, libc::SO_DETACH_REUSEPORT_BPF, &[0; 4]) {
+        Ok(()) => Ok(true),
+        Err(Fault { number: libc::ENOENT, .. }) => Ok(false),
+        Err(fault) => Err(Error::Refused { call: "SO_DETACH_REUSEPORT_BPF", fault }),
     }
 }
 
