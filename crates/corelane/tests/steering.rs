@@ -8,7 +8,7 @@ use corelane::{
     Cx, DatagramService, Datagrams, DriverChoice, Flow, InForce, Input, Lanes, Next, Output, Peer, Replies, Running, Steering,
     SteeringError, SteeringSettings, StreamService,
 };
-use corelane_rss::{Buckets, FlowHasher, HashTypes, Key, Protocol, Table, Tuple};
+use corelane_rss::{Buckets, FlowHasher, Protocol, Table, Tuple};
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -181,4 +181,123 @@ fn all_flows_are_right_before_and_after_a_rewrite() {
             assert_eq!(strays(&running), 0, "{in_force}");
         }
     }
+}
+
+/// Opens connections, one after the other on each of some threads, until told to stop; each must be answered on a lane.
+struct Load {
+    stop: AtomicBool,
+    answered: AtomicU64,
+    lost: AtomicU64,
+}
+
+const CLIENTS: usize = 4;
+
+impl Load {
+    /// Runs clients against `to` while `body` does its part; answers how many connections were answered, and how many were lost.
+    fn during(to: SocketAddr, body: impl FnOnce(&Load)) -> (u64, u64) {
+        let load = Load { stop: AtomicBool::new(false), answered: AtomicU64::new(0), lost: AtomicU64::new(0) };
+        std::thread::scope(|scope| {
+            (0..CLIENTS).for_each(|_| drop(scope.spawn(|| load.client(to))));
+            body(&load);
+            load.stop.store(true, Ordering::Relaxed);
+        });
+        (load.answered.into_inner(), load.lost.into_inner())
+    }
+
+    fn client(&self, to: SocketAddr) {
+        while !self.stop.load(Ordering::Relaxed) {
+            match asked(to) {
+                Ok(()) => self.answered.fetch_add(1, Ordering::Relaxed),
+                Err(error) => {
+                    eprintln!("lost: {error}");
+                    self.lost.fetch_add(1, Ordering::Relaxed)
+                }
+            };
+        }
+    }
+
+    /// Waits until so many more have been answered, or one was lost.
+    fn go_on(&self, more: u64) {
+        let enough = self.answered.load(Ordering::Relaxed) + more;
+        while self.answered.load(Ordering::Relaxed) < enough && self.lost.load(Ordering::Relaxed) == 0 {
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// One connection with one request.
+fn asked(to: SocketAddr) -> std::io::Result<()> {
+    let mut stream = TcpStream::connect(to)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.write_all(b"?")?;
+    stream.read_exact(&mut [0; 8])
+}
+
+/// Each lane in turn leaves and comes back, under load, until `connections` have been answered. None is lost.
+fn lanes_come_and_go(steering: Steering, connections: u64) {
+    let running = serve(DriverChoice::Auto, settings(steering), &HOSTS[..1]);
+    let (steered, to) = (running.steered(), running.address());
+    let mut stays = Client::open(Protocol::TCP, to);
+    let before = stays.ask();
+    let rounds = 3 * LANES as u64;
+    let (answered, lost) = Load::during(to, |load| {
+        for round in 0..rounds {
+            let lane = round as usize % LANES;
+            load.go_on(connections / rounds / 2);
+            steered.leave(lane).unwrap();
+            assert_eq!(steered.table().owned(lane).count(), 0);
+            load.go_on(connections / rounds / 2 + 1);
+            steered.enter(lane).unwrap();
+            assert!(steered.table().owned(lane).count() >= 128 / LANES);
+        }
+        load.go_on(connections.saturating_sub(load.answered.load(Ordering::Relaxed)));
+    });
+    println!("{steering:?}: {answered} answered, {lost} lost, {} strays", strays(&running));
+    assert_eq!(lost, 0);
+    assert!(answered >= connections);
+    assert_eq!(stays.ask(), before, "a connection lives on, on the lane that it had");
+    let before = strays(&running);
+    check_new(&running);
+    assert_eq!(strays(&running), before);
+}
+
+#[test]
+fn no_connection_is_lost_while_lanes_leave_and_come_back() {
+    if process::is_parent("no_connection_is_lost_while_lanes_leave_and_come_back") {
+        return;
+    }
+    means().into_iter().for_each(|(steering, _)| lanes_come_and_go(steering, 2_000));
+}
+
+#[test]
+#[ignore = "long: ten thousand connections with each means"]
+fn no_connection_of_ten_thousand_is_lost() {
+    means().into_iter().for_each(|(steering, _)| lanes_come_and_go(steering, 10_000));
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    if process::is_parent("what_cannot_be_is_refused") {
+        return;
+    }
+    let running = serve(DriverChoice::Auto, settings(Steering::Classic), &HOSTS[..1]);
+    let steered = running.steered();
+    let refused = steered.leave(LANES).unwrap_err();
+    assert!(refused.to_string().contains("there is no lane 3"), "{refused}");
+    assert_eq!(steered.enter(0), Err(SteeringError::LanePresent { lane: 0 }));
+    steered.leave(0).unwrap();
+    assert_eq!(steered.leave(0), Err(SteeringError::LaneAway { lane: 0 }));
+    let even = Table::even(Buckets::DEFAULT, LANES).unwrap();
+    assert_eq!(steered.rewrite(&even), Err(SteeringError::LaneAway { lane: 0 }));
+    steered.leave(1).unwrap();
+    assert!(matches!(steered.leave(2), Err(SteeringError::Table(_))), "the last lane stays");
+    check_new(&running);
+    let small = Table::weighted(Buckets::new(8).unwrap(), &[0, 0, 1]).unwrap();
+    assert!(matches!(steered.rewrite(&small), Err(SteeringError::Refused(_))));
+    let kernel = serve(DriverChoice::Auto, settings(Steering::Kernel), &HOSTS[..1]);
+    assert_eq!(kernel.steered().rewrite(&even), Err(SteeringError::NotSteered { in_force: InForce::Kernel }));
+    let handle = running.steered().clone();
+    running.drain();
+    running.wait().unwrap();
+    assert_eq!(handle.rewrite(&handle.table()), Err(SteeringError::LaneEnded { lane: 2 }));
 }
