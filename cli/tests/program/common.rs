@@ -216,7 +216,8 @@ impl Server {
         let lines = lines(child.stdout.take().expect("standard output is a pipe"));
         let (urls, notes, wrapper) = (Vec::new(), Vec::new(), plan.wrapper.iter().map(|&word| word.to_owned()).collect());
         let (driver_line, program) = (String::new(), plan.program.to_owned());
-        let mut server = Self { child, urls, driver_line, steering: String::new(), notes, run: plan.run, wrapper, program, words };
+        let mut server =
+            Self { child, urls, driver_line, steering: String::new(), notes, run: plan.run, wrapper, program, words };
         while server.note_line(&lines.recv_timeout(PATIENCE).unwrap_or_default()) {}
         server
     }

@@ -2,8 +2,12 @@
 
 use crate::common::*;
 use corelane_rss::{FlowHasher, HashTypes, Key, Protocol, Table, Tuple};
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use nix::sys::signal::Signal;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
 
 /// New flows for each check, as in the project's promise.
 const FLOWS: usize = 400;
@@ -158,6 +162,70 @@ fn a_random_key_steers_too() {
     assert_eq!(server.count("strays"), 0);
 }
 
+/// Opens connections with one request each until told to stop; answers how many, and what went wrong with others.
+fn ask_until(stop: &AtomicBool, answered: &AtomicU64, to: SocketAddr) -> Vec<std::io::Error> {
+    let mut lost = Vec::new();
+    while !stop.load(Ordering::Relaxed) {
+        let ask = || {
+            let mut stream = TcpStream::connect_timeout(&to, PATIENCE)?;
+            patient(&stream);
+            stream.write_all(b"hand-over")?;
+            stream.read_exact(&mut [0; 9])
+        };
+        match ask() {
+            Ok(()) => drop(answered.fetch_add(1, Ordering::Relaxed)),
+            Err(error) => lost.push(error),
+        }
+    }
+    lost
+}
+
+/// Serves `connections`, hands the port over to another process in the middle, and counts at the client.
+fn hand_over(connections: u64) {
+    let mut first = start(&[]);
+    let to = first.tcp();
+    let (stop, answered) = (AtomicBool::new(false), AtomicU64::new(0));
+    thread::scope(|scope| {
+        let clients: Vec<_> = (0..4).map(|_| scope.spawn(|| ask_until(&stop, &answered, to))).collect();
+        let come_to = |count| until("so many are answered", || answered.load(Ordering::Relaxed) >= count);
+        come_to(connections / 3);
+        let places: Vec<String> = first.urls.iter().map(|url| format!("echo={url}")).collect();
+        let places: Vec<&str> = places.iter().map(String::as_str).collect();
+        let second = Server::start(&[&["--lanes", "2", "--join"], &places[..]].concat());
+        assert!(second.steering.starts_with("program"), "{}", second.steering);
+        until("what the first had is answered", || first.count("connections_open") == 0);
+        let of_first = first.count("accepts");
+        come_to(connections * 2 / 3);
+        assert_eq!(first.count("accepts"), of_first, "all that is new is the second's");
+        first.signal(Signal::SIGTERM);
+        assert!(first.ended().success());
+        come_to(connections);
+        stop.store(true, Ordering::Relaxed);
+        let lost: Vec<_> = clients.into_iter().flat_map(|client| client.join().unwrap()).collect();
+        assert!(lost.is_empty(), "{} lost: {:?}", lost.len(), lost[0]);
+        second.comes_to("accepts", answered.load(Ordering::Relaxed) - of_first);
+        println!(
+            "{of_first} answered by the first, {} in all, {} strays",
+            answered.load(Ordering::Relaxed),
+            second.count("strays")
+        );
+    });
+}
+
+#[test]
+fn a_port_is_handed_over_without_losing_a_connection() {
+    let test = "steering::a_port_is_handed_over_without_losing_a_connection";
+    if is_root(test) {
+        hand_over(2_000);
+    }
+}
+
+#[test]
+#[ignore = "long: ten thousand connections"]
+fn a_port_is_handed_over_without_losing_one_of_ten_thousand() {
+    hand_over(10_000);
+}
+
 /// What the program says, and that it ends with 2.
 fn refusal(wrapper: &[&str], program: &str, arguments: &[&str]) -> String {
     let run = Scratch::new();
@@ -191,7 +259,8 @@ fn the_program_is_refused_to_an_ordinary_user_who_asks_for_it() {
     }
     let folder = Scratch::new();
     let program = copy_for_all(&folder);
-    let wrapper = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all", "env"];
+    let wrapper =
+        ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all", "env"];
     let run = format!("CORELANE_RUN_DIR={}", folder.path().display());
     let wrapper = [&wrapper[..], &[&run]].concat();
     let text = refusal(&wrapper, &program, &["--lanes", "2", "--steering", "program", TCP]);

@@ -16,11 +16,11 @@ pub use corelane_seam::{
     Arena, Arrival, Chain, DATAGRAM_BYTES_MAX, Datagrams, Error as ArenaError, Fault, File, FilePart, Interest, LEASE_BYTES_MAX,
     Lease, OpenOptions, Outcome, Reason, Segment, Shared, StreamOptions, TRAIN_DATAGRAMS_MAX,
 };
-pub use corelane_svc::{
-    ConnectionId, Cx, DatagramService, Ending, Error as ServiceError, Input, LANE_CONNECTIONS_MAX, Limits, Next, Order, Output,
-    Flow, Peer, Replies, SECOND, SocketId, StreamService, Taken, Ticket, Transform, TransformError,
-};
 pub use corelane_steer::{Error as SteeringError, InForce, Settings as SteeringSettings, Steered, Steering};
+pub use corelane_svc::{
+    ConnectionId, Cx, DatagramService, Ending, Error as ServiceError, Flow, Input, LANE_CONNECTIONS_MAX, Limits, Next, Order,
+    Output, Peer, Replies, SECOND, SocketId, StreamService, Taken, Ticket, Transform, TransformError,
+};
 pub use corelane_sys::claim::Transport;
 pub use corelane_sys::cpus::parse_list as parse_cpus;
 pub use corelane_sys::monotonic_nanoseconds;

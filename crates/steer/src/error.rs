@@ -69,7 +69,10 @@ impl fmt::Display for Error {
             Self::LaneAway { lane } => write!(f, "lane {lane} has left: let it come back first"),
             Self::LanePresent { lane } => write!(f, "lane {lane} is there: let it leave first"),
             Self::LaneSilent { lane } => {
-                write!(f, "lane {lane} does not answer: see with stat whether it turns and has room for what waits, then try again")
+                write!(
+                    f,
+                    "lane {lane} does not answer: see with stat whether it turns and has room for what waits, then try again"
+                )
             }
             Self::LaneEnded { lane } => write!(f, "lane {lane} has ended: the program is on its way out"),
             Self::Lane { lane, error } => write!(f, "lane {lane}: {error}"),

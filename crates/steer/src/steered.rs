@@ -50,7 +50,8 @@ impl Steered {
     /// [`Error::Table`] with more lanes than buckets; [`Error::Refused`] if a means that was asked for by name is refused.
     pub fn new(settings: &Settings, server: &Server, control: Arc<Control>) -> Result<Arc<Self>, Error> {
         // Clients have lanes without number, and nothing is to be chosen for them.
-        let lanes = if server.places.is_empty() { server.lanes.min(settings.buckets.count()).min(MOST_LANES) } else { server.lanes };
+        let lanes =
+            if server.places.is_empty() { server.lanes.min(settings.buckets.count()).min(MOST_LANES) } else { server.lanes };
         let table = Table::even(settings.buckets, lanes)?;
         let hasher = Arc::new(FlowHasher::new(&settings.key, settings.types));
         let Attachment { in_force, attached, detaches, note } = Attachment::new(settings, server, &hasher, &table)?;

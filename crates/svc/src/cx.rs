@@ -135,7 +135,8 @@ impl<'a> Cx<'a> {
         }
         let options = self.table.limits(self.service).stream;
         let local = SocketAddr::new([0, 0, 0, 0].into(), 0);
-        let mut connection = Connection::new(None, Peer { address: to, local, flow: None }, self.service, Phase::Opening, self.kit.now());
+        let mut connection =
+            Connection::new(None, Peer { address: to, local, flow: None }, self.service, Phase::Opening, self.kit.now());
         connection.session_to_be = Some(Box::new(session));
         let deadline = self.kit.now().saturating_add(self.table.limits(self.service).connect_limit);
         let index = self.table.admit(connection);

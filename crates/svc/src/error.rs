@@ -60,7 +60,9 @@ impl fmt::Display for Error {
             Self::NotOverDatagrams => {
                 f.write_str("a service over connections has no datagram sockets: add a service over datagrams beside it")
             }
-            Self::Draining => f.write_str("the lane drains and opens no more sockets: end, too"),
+            Self::Draining => {
+                f.write_str("the lane drains, or is leaving, and opens no more sockets: end, too, or ask again when it has left")
+            }
             Self::TasksFull => f.write_str("the lane has as many tasks as its bound (tasks_max) allows"),
         }
     }

@@ -18,7 +18,6 @@ use std::net::SocketAddr;
 /// How soon accepting is tried again when the system had no descriptor and no connection has ended meanwhile.
 const ACCEPT_AGAIN: u64 = SECOND / 10;
 
-
 /// What a datagram socket is to be.
 pub(crate) fn datagram_socket(address: SocketAddr, peer: Option<SocketAddr>, sharing: Sharing) -> Bind {
     let Sharing { share_port, v6_only } = sharing;

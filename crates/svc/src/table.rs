@@ -2,8 +2,8 @@
 
 use crate::connection::{Busy, Connection, Phase};
 use crate::datagrams::DatagramSocket;
-use crate::limits::Limits;
 use crate::flows::{Flow, Flows};
+use crate::limits::Limits;
 use crate::service::{ConnectionId, Order, SocketId};
 use crate::services::Sharing;
 use crate::slab::Slab;
