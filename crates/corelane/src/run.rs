@@ -110,10 +110,10 @@ pub(crate) fn start(lanes: Lanes) -> Result<Running, Error> {
     let page = make_page(&lanes, &cpus, (chosen.kind, &steered), &places, &mut notes)?;
     let gate = Arc::new(Gate::new(cpus.len() + 1));
     let report = Arc::new(Mutex::new(Vec::new()));
-    let ended = Ended::default();
     let rows: Vec<(LaneRow, Vec<ServiceRow>)> =
         (0..cpus.len()).map(|lane| rows_of(&page, lane, lanes.services.len())).collect::<Result<_, _>>()?;
-    let mut running = Running { places, cpus, driver: chosen.kind, steered, notes, page, control, threads: Vec::new(), ended };
+    let (driver, threads, ended) = (chosen.kind, Vec::new(), Ended::default());
+    let mut running = Running { places, cpus, driver, steered, notes, page, control, threads, ended };
     for ((lane, mesh), (row, rows)) in
         Mesh::between(&running.control, settings.channel_messages).into_iter().enumerate().zip(rows)
     {
@@ -134,8 +134,7 @@ pub(crate) fn start(lanes: Lanes) -> Result<Running, Error> {
             gate: gate.clone(),
             report: report.clone(),
         };
-        let started = running.start_lane(plan);
-        started.inspect_err(|_| {
+        running.start_lane(plan).inspect_err(|_| {
             gate.abandon();
             running.page.withdraw();
         })?;
@@ -143,8 +142,7 @@ pub(crate) fn start(lanes: Lanes) -> Result<Running, Error> {
     gate.pass(); // every lane has its driver, or has failed
     gate.pass(); // every lane listens, or has failed
     // reason: lanes hold the lock only to push.
-    let failed = report.lock().expect("no panic under this lock").pop();
-    match failed {
+    match report.lock().expect("no panic under this lock").pop() {
         Some(error) => {
             running.page.withdraw();
             Err(error)

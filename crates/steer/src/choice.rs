@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn each_means_has_one_name() {
-        let names = ["auto", "program", "classic", "kernel"].map(|name| name.parse().unwrap());
+        let names = ["auto", "program", "classic", "kernel"].map(|name| name.parse::<Steering>().unwrap());
         assert_eq!(names, [Steering::Auto, Steering::Program, Steering::Classic, Steering::Kernel]);
         assert_eq!("Program".parse::<Steering>(), Err(Error::Name { got: "Program".into() }));
     }

@@ -25,7 +25,7 @@ pub struct Server {
 }
 
 /// A program of lanes whose flows are told apart, and steered where the machine lets us. Made once, for all lanes; any thread may use
-/// it. One change is made at a time, and each is in force on all lanes when its call returns.
+/// it, but not a service on a lane: each change waits for all lanes. One is made at a time, and is in force when its call returns.
 pub struct Steered {
     pub(crate) attached: Option<Attached>,
     detaches: bool,
@@ -128,8 +128,8 @@ impl Steered {
         self.check_present(&state, lane, false)?;
         let table = state.table.with(lane)?;
         if let Err(error) = self.tell(&[lane], || Command::Enter) {
-            // What it has opened is closed again.
-            self.tell(&[lane], || Command::Leave)?;
+            // What it has opened is closed again; if it cannot even do that, the first reason says more.
+            let _ = self.tell(&[lane], || Command::Leave);
             return Err(error);
         }
         state.present[lane] = true;

@@ -114,10 +114,13 @@ fn one_lane_has_no_strays() {
     assert_eq!((seen.borrow().len(), rig.count_of(0, C::Strays)), (50, 0));
 }
 
+/// Where each answer came to, and its flow.
+type Answers = Rc<RefCell<Vec<(SocketAddr, Option<Flow>)>>>;
+
 /// Asks `to` from a socket that has it as its only peer, and from one that has not.
 struct Asker {
     to: SocketAddr,
-    flows: Rc<RefCell<Vec<(SocketAddr, Option<Flow>)>>>,
+    flows: Answers,
     locals: Vec<(SocketId, SocketAddr)>,
 }
 
