@@ -7,6 +7,7 @@ pub mod bpf;
 pub mod claim;
 mod clock;
 mod control;
+pub mod control_socket;
 pub mod cpus;
 mod datagrams;
 mod epoll;
