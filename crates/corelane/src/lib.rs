@@ -4,6 +4,7 @@
 //! tasks, counters. Implement [`StreamService`] or [`DatagramService`], and hand it to [`Lanes`].
 #![forbid(unsafe_code)]
 
+pub mod control;
 mod driver;
 mod error;
 mod lanes;
