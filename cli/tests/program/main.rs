@@ -10,6 +10,7 @@ mod echo;
 mod faults;
 mod load;
 mod refusals;
+mod rss;
 mod start;
 mod stat;
 mod steering;
