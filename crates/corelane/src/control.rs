@@ -2,6 +2,7 @@
 //! process sends them.
 
 use corelane_rss::{Bucket, Buckets, Error, Table};
+use corelane_steer::{Error as SteeringError, InForce, Steered};
 use corelane_sys::control_socket;
 use std::fmt;
 use std::path::Path;
@@ -97,6 +98,32 @@ pub(crate) trait Control {
     fn leave(&self, lane: usize) -> Result<(), String>;
     /// Has a lane come back; refuses where there is no such lane.
     fn enter(&self, lane: usize) -> Result<(), String>;
+}
+
+impl Control for Steered {
+    fn present(&self) -> Vec<bool> {
+        self.present()
+    }
+
+    fn table(&self) -> Result<Table, String> {
+        match self.in_force() {
+            // There is a table then, but nothing follows it.
+            in_force @ InForce::Kernel => Err(SteeringError::NotSteered { in_force }.to_string()),
+            _ => Ok(self.table()),
+        }
+    }
+
+    fn rewrite(&self, table: &Table) -> Result<(), String> {
+        self.rewrite(table).map_err(|error| error.to_string())
+    }
+
+    fn leave(&self, lane: usize) -> Result<(), String> {
+        self.leave(lane).map_err(|error| error.to_string())
+    }
+
+    fn enter(&self, lane: usize) -> Result<(), String> {
+        self.enter(lane).map_err(|error| error.to_string())
+    }
 }
 
 /// Carries out a request, and answers with the table as it is then.

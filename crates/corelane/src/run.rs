@@ -1,5 +1,6 @@
 //! A program of lanes at work: a thread for each lane, and one that waits for the end.
 
+use crate::control;
 use crate::driver::{DriverKind, choose};
 use crate::error::Error;
 use crate::lanes::{Lanes, Served};
@@ -10,6 +11,7 @@ use corelane_seam::{Arena, Driver, Tuning};
 use corelane_steer::{Server, Steered};
 use corelane_svc::{Services, Sharing};
 use corelane_sys::claim::{Transport, claim};
+use corelane_sys::control_socket::ControlSocket;
 use corelane_sys::runner::{Gate, LaneThread, own_descriptors, raise_descriptor_limit, spawn};
 use corelane_sys::signals::{Ringer, Signals, Wake};
 use corelane_sys::{EpollDriver, Probes, UringDriver, cpus};
@@ -45,6 +47,7 @@ pub struct Running {
     control: Arc<Control>,
     threads: Vec<LaneThread<()>>,
     ended: Ended,
+    socket: Option<ControlSocket>,
 }
 
 /// Whom the last lane to end tells.
@@ -112,8 +115,8 @@ pub(crate) fn start(lanes: Lanes) -> Result<Running, Error> {
     let report = Arc::new(Mutex::new(Vec::new()));
     let rows: Vec<(LaneRow, Vec<ServiceRow>)> =
         (0..cpus.len()).map(|lane| rows_of(&page, lane, lanes.services.len())).collect::<Result<_, _>>()?;
-    let (driver, threads, ended) = (chosen.kind, Vec::new(), Ended::default());
-    let mut running = Running { places, cpus, driver, steered, notes, page, control, threads, ended };
+    let (driver, threads, ended, socket) = (chosen.kind, Vec::new(), Ended::default(), None);
+    let mut running = Running { places, cpus, driver, steered, notes, page, control, threads, ended, socket };
     for ((lane, mesh), (row, rows)) in
         Mesh::between(&running.control, settings.channel_messages).into_iter().enumerate().zip(rows)
     {
@@ -147,7 +150,10 @@ pub(crate) fn start(lanes: Lanes) -> Result<Running, Error> {
             running.page.withdraw();
             Err(error)
         }
-        None => Ok(running),
+        None => {
+            running.open_socket();
+            Ok(running)
+        }
     }
 }
 
@@ -172,6 +178,20 @@ impl Running {
         let thread = spawn(lane, cpu, body).map_err(|error| Error::System { what: "starting a lane's thread", error })?;
         self.threads.push(thread);
         Ok(())
+    }
+
+    /// Has the process answer at its control socket; where nothing is served there is nothing to be told.
+    fn open_socket(&mut self) {
+        let (Some(page), false) = (self.page.path(), self.places.is_empty()) else { return };
+        let steered = self.steered.clone();
+        match ControlSocket::open(page, move |request| control::answer(&*steered, request)) {
+            Ok(socket) => self.socket = Some(socket),
+            Err(error) => {
+                let note = format!("nobody can change the table from outside: {error}");
+                self.page.note(&note);
+                self.notes.push(note);
+            }
+        }
     }
 
     /// Where the services listen.

@@ -87,6 +87,11 @@ impl Steered {
         self.lock().table.clone()
     }
 
+    /// Of each lane, whether it is served: false once it has left, until it comes back.
+    pub fn present(&self) -> Vec<bool> {
+        self.lock().present.clone()
+    }
+
     /// Puts a table into force: first in the kernel, for all that begins from then on, then in each lane's copy. Connections stay where
     /// they are.
     ///
