@@ -11,6 +11,7 @@ mod faults;
 mod load;
 mod refusals;
 mod rss;
+mod rss_table;
 mod start;
 mod stat;
 mod steering;
