@@ -102,11 +102,7 @@ pub(crate) fn start(lanes: Lanes) -> Result<Running, Error> {
     let chosen = choose(lanes.driver)?;
     let places = claim_places(&lanes)?;
     let mut notes: Vec<String> = chosen.note.into_iter().collect();
-    let mut settings = lanes.settings;
-    if settings.spin_nanoseconds > 0 && has_more_lanes_than_cpus(&cpus) {
-        settings.spin_nanoseconds = 0;
-        notes.push("more lanes than CPUs: no lane spins; remedy: fewer lanes, or no spin time".to_string());
-    }
+    let settings = settings(&lanes, &cpus, &mut notes);
     let control = Control::new(cpus.len());
     let steered = Steered::new(&lanes.steering, &server(&lanes, &places, cpus.len()), control.clone())?;
     notes.extend(steered.note().map(str::to_owned));
@@ -150,10 +146,7 @@ pub(crate) fn start(lanes: Lanes) -> Result<Running, Error> {
             running.page.withdraw();
             Err(error)
         }
-        None => {
-            running.open_socket();
-            Ok(running)
-        }
+        None => Ok(running.with_socket()),
     }
 }
 
@@ -181,17 +174,18 @@ impl Running {
     }
 
     /// Has the process answer at its control socket; where nothing is served there is nothing to be told.
-    fn open_socket(&mut self) {
-        let (Some(page), false) = (self.page.path(), self.places.is_empty()) else { return };
+    fn with_socket(mut self) -> Self {
         let steered = self.steered.clone();
-        match ControlSocket::open(page, move |request| control::answer(&*steered, request)) {
-            Ok(socket) => self.socket = Some(socket),
-            Err(error) => {
+        let answer = move |request: &str| control::answer(&*steered, request);
+        match self.page.path().filter(|_| !self.places.is_empty()).map(|page| ControlSocket::open(page, answer)) {
+            Some(Err(error)) => {
                 let note = format!("nobody can change the table from outside: {error}");
                 self.page.note(&note);
                 self.notes.push(note);
             }
+            opened => self.socket = opened.and_then(Result::ok),
         }
+        self
     }
 
     /// Where the services listen.
@@ -409,6 +403,16 @@ fn plan_cpus(lanes: &Lanes) -> Result<Vec<Option<usize>>, Error> {
         return Err(Error::Setting { name: "lanes", why });
     }
     Ok((0..count).map(|lane| Some(usable[lane % usable.len()])).collect())
+}
+
+/// The lanes' settings, as far as the machine allows them.
+fn settings(lanes: &Lanes, cpus: &[Option<usize>], notes: &mut Vec<String>) -> LaneSettings {
+    let mut settings = lanes.settings;
+    if settings.spin_nanoseconds > 0 && has_more_lanes_than_cpus(cpus) {
+        settings.spin_nanoseconds = 0;
+        notes.push("more lanes than CPUs: no lane spins; remedy: fewer lanes, or no spin time".to_string());
+    }
+    settings
 }
 
 fn has_more_lanes_than_cpus(cpus: &[Option<usize>]) -> bool {
