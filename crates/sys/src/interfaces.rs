@@ -27,9 +27,11 @@ pub struct Link {
     /// Its addresses.
     pub addresses: Vec<IpAddr>,
     /// Its address on the wire; empty if it has none.
-    wire: Vec<u8>,
-    /// The receive and transmit queues for which it was made; fewer may be in use.
-    queues: (usize, usize),
+    pub wire_address: Vec<u8>,
+    /// The receive queues for which it was made; fewer may be in use.
+    pub rx_queues_max: usize,
+    /// The transmit queues.
+    pub tx_queues_max: usize,
 }
 
 /// All interfaces, in the kernel's order.
@@ -62,8 +64,9 @@ fn link(body: &[u8]) -> io::Result<Option<Link>> {
         up: has(libc::IFF_UP),
         loopback: has(libc::IFF_LOOPBACK),
         addresses: Vec::new(),
-        wire: attributes.get(libc::IFLA_ADDRESS).unwrap_or_default().to_vec(),
-        queues: (queues(libc::IFLA_NUM_RX_QUEUES), queues(libc::IFLA_NUM_TX_QUEUES)),
+        wire_address: attributes.get(libc::IFLA_ADDRESS).unwrap_or_default().to_vec(),
+        rx_queues_max: queues(libc::IFLA_NUM_RX_QUEUES),
+        tx_queues_max: queues(libc::IFLA_NUM_TX_QUEUES),
     }))
 }
 
@@ -118,8 +121,8 @@ impl Interface {
             channels: told(ethtool.channels(name))?,
             rings: told(ethtool.rings(name))?,
             rss: told(ethtool.rss(name))?,
-            rps_cpus: vec![Vec::new(); link.queues.0],
-            xps_cpus: vec![Vec::new(); link.queues.1],
+            rps_cpus: vec![Vec::new(); link.rx_queues_max],
+            xps_cpus: vec![Vec::new(); link.tx_queues_max],
             ..Self::default()
         };
         if is_in_files(link) {
@@ -156,7 +159,7 @@ fn told<T>(answer: io::Result<Option<T>>) -> io::Result<Option<T>> {
 /// Whether the files are those of the interface: /sys shows the namespace of whoever mounted it, where another one may bear the name.
 fn is_in_files(link: &Link) -> bool {
     let file = |file| text(&format!("{CLASS}/{}/{file}", link.name)).unwrap_or_default();
-    let wire: Vec<String> = link.wire.iter().map(|byte| format!("{byte:02x}")).collect();
+    let wire: Vec<String> = link.wire_address.iter().map(|byte| format!("{byte:02x}")).collect();
     file("ifindex").trim() == link.index.to_string() && file("address").trim() == wire.join(":")
 }
 
@@ -231,7 +234,10 @@ mod tests {
         let name = attribute(libc::IFLA_IFNAME, b"wire\0");
         let body = [head, name, attribute(libc::IFLA_NUM_RX_QUEUES, &4_u32.to_ne_bytes())].concat();
         let found = link(&body).unwrap().unwrap();
-        assert_eq!((found.name.as_str(), found.index, found.up, found.loopback, found.queues), ("wire", 9, true, false, (4, 0)));
+        assert_eq!(
+            (found.name.as_str(), found.index, found.up, found.loopback, found.rx_queues_max),
+            ("wire", 9, true, false, 4)
+        );
         let kinds: Vec<bool> = (0..body.len()).map(|end| link(&body[..end]).is_err()).collect();
         assert!(kinds[..LINK_BYTES].iter().all(|refused| *refused) && kinds[LINK_BYTES + 5], "{kinds:?}");
         assert_eq!(link(&[0; LINK_BYTES]).unwrap(), None, "no name");

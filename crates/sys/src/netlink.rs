@@ -165,11 +165,6 @@ impl<'a> Attributes<'a> {
         let bytes = self.get(kind)?.split(|&byte| byte == 0).next()?;
         Some(String::from_utf8_lossy(bytes).into_owned())
     }
-
-    /// Kinds and values in their order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u16, &'a [u8])> {
-        self.0.iter().copied()
-    }
 }
 
 /// 32 bits in the machine's order.
@@ -200,7 +195,7 @@ mod tests {
         let attributes = Attributes::behind(&request.0, HEADER_BYTES + 4).unwrap();
         assert_eq!(attributes.text(3).as_deref(), Some("abcde"));
         assert_eq!(attributes.number(5), Some(9));
-        assert_eq!(attributes.iter().count(), 3);
+        assert_eq!(attributes.0.len(), 3);
         let inner = Attributes::of(attributes.get(4).unwrap()).unwrap();
         assert_eq!(inner.text(2).as_deref(), Some("x"));
         assert_eq!((attributes.number(3), attributes.number(8), inner.number(2)), (word(b"abcd", 0), None, None));
