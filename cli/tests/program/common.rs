@@ -224,6 +224,7 @@ impl Server {
         match line.split_once(' ') {
             Some(("echo", url)) => self.urls.push(url.to_owned()),
             Some(("driver", rest)) => rest.clone_into(&mut self.driver_line),
+            Some(("interface", _)) => {}
             Some(("note:", note)) => self.notes.push(note.to_owned()),
             _ if line == "ready" => return false,
             _ => panic!("the server says {line:?} instead of being ready; {}", self.words()),

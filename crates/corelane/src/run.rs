@@ -96,16 +96,10 @@ pub(crate) fn start(lanes: Lanes) -> Result<Running, Error> {
     plan::check(&lanes)?;
     let chosen = choose(lanes.driver)?;
     let places = claim_places(&lanes)?;
-    let served_at: Vec<_> = places.iter().map(|place| (place.transport, place.address)).collect();
-    let planned = plan::of(&lanes, &served_at)?;
+    let planned = planned(&lanes, &places)?;
     let cpus: Vec<Option<usize>> = planned.1.lanes.iter().map(|lane| Some(lane.cpu.number)).collect();
-    let mut notes: Vec<String> = chosen.note.into_iter().chain(planned.1.warnings.iter().map(Warning::to_string)).collect();
     let mut settings = lanes.settings;
-    let shares_cpus = |warning: &Warning| matches!(warning, Warning::MoreLanesThanCpus { .. });
-    if settings.spin_nanoseconds > 0 && planned.1.warnings.iter().any(shares_cpus) {
-        settings.spin_nanoseconds = 0;
-        notes.push("more lanes than CPUs: no lane spins; remedy: fewer lanes, or no spin time".to_string());
-    }
+    let mut notes: Vec<String> = chosen.note.into_iter().chain(notes_of(&planned.1, &mut settings)).collect();
     let page = make_page(&lanes, &cpus, chosen.kind, &places, &mut notes)?;
     let control = Control::new(cpus.len());
     let gate = Arc::new(Gate::new(cpus.len() + 1));
@@ -351,6 +345,22 @@ impl Plan {
 fn rows_of(page: &Page, lane: usize, services: usize) -> Result<(LaneRow, Vec<ServiceRow>), Error> {
     let rows = (0..services).map(|service| page.service(lane, service)).collect::<Result<_, _>>()?;
     Ok((page.lane(lane)?, rows))
+}
+
+fn planned(lanes: &Lanes, places: &[Place]) -> Result<(Topology, corelane_steer::Plan), Error> {
+    let served_at: Vec<_> = places.iter().map(|place| (place.transport, place.address)).collect();
+    plan::of(lanes, &served_at)
+}
+
+/// What the operator should know of a plan. Lanes that share a CPU do not spin.
+fn notes_of(plan: &corelane_steer::Plan, settings: &mut LaneSettings) -> Vec<String> {
+    let mut notes: Vec<String> = plan.warnings.iter().map(Warning::to_string).collect();
+    let shares_cpus = |warning: &Warning| matches!(warning, Warning::MoreLanesThanCpus { .. });
+    if settings.spin_nanoseconds > 0 && plan.warnings.iter().any(shares_cpus) {
+        settings.spin_nanoseconds = 0;
+        notes.push("more lanes than CPUs: no lane spins; remedy: fewer lanes, or no spin time".to_string());
+    }
+    notes
 }
 
 /// Every address of every service, found free before any lane listens.
