@@ -25,7 +25,7 @@ pub fn text(topology: &Topology, plan: &Plan) -> String {
 
 /// What is known of the interface, in one line.
 pub fn interface(topology: &Topology, plan: &Plan) -> String {
-    let Some(interface) = &topology.interface else { return "none but loopback, or not known".to_owned() };
+    let Some(interface) = &topology.interface else { return "none but loopback".to_owned() };
     let driver = interface.driver.as_deref().map_or(String::new(), |driver| format!(" ({driver})"));
     let node = interface.node.map_or(String::new(), |node| format!(" on node {node}"));
     let queues = interface.rx_queues();

@@ -123,7 +123,7 @@ impl Warning {
             Self::FewerQueuesThanLanes { interface, queues, queues_max, lanes } if queues_max > queues => {
                 format!("ethtool -L {interface} combined {} (or rx)", lanes.min(queues_max))
             }
-            Self::FewerQueuesThanLanes { queues, .. } => format!("--lanes {queues}, or an interface with more queues"),
+            Self::FewerQueuesThanLanes { queues, .. } => format!("an interface with more queues, or --lanes {queues}"),
             Self::FewerEntriesThanQueues { interface, entries, .. } => format!("ethtool -L {interface} combined {entries}"),
             Self::AddressesOnly { interface, flows } => {
                 let all: Vec<String> =
