@@ -102,10 +102,16 @@ fn write_rss(words: &mut String, rss: &Rss) -> Result<()> {
         let label = if line == 0 { "key" } else { "" };
         writeln!(words, "  {label:<10}  {}", hex(bytes))?;
     }
-    for (line, queues) in rss.table.chunks(12).enumerate() {
+    write_table(words, &rss.table)
+}
+
+/// As many queues in a line as fit: a power of two.
+fn write_table(words: &mut String, table: &[u32]) -> Result<()> {
+    let (in_line, width) = if table.iter().all(|queue| *queue < 100) { (16, 3) } else { (8, 6) };
+    for (line, queues) in table.chunks(in_line).enumerate() {
         let label = if line == 0 { "table" } else { "" };
-        let queues: String = queues.iter().map(|queue| format!("{queue:>4}")).collect();
-        writeln!(words, "  {label:<10}  {:>5}:{queues}", line * 12)?;
+        let queues: String = queues.iter().map(|queue| format!("{queue:>width$}")).collect();
+        writeln!(words, "  {label:<10}  {:>5}:{queues}", line * in_line)?;
     }
     Ok(())
 }
@@ -280,8 +286,8 @@ mod tests {
             "tcp4 addresses+ports, udp4 addresses, udp6 fields 0x32",
             "  key         00:01:02",
             "\n              14:15:16",
-            "  table           0:   0   1",
-            "\n                504:  56  57",
+            "  table           0:  0  1",
+            "\n                496: 48 49",
             "              rx+tx 63      63  63       0,2,4,..",
             "queue 2: CPU 2,100",
         ] {

@@ -13,7 +13,7 @@ pub fn text(topology: &Topology, plan: &Plan) -> String {
         let (cpu, queues) = (planned.cpu, cpu_list(&planned.queues));
         let queues = if queues.is_empty() { "-".to_owned() } else { queues };
         // Writing to a string does not fail.
-        let _ = writeln!(words, "{lane:>4}  {:>4}  {:>4}  {:>4}  {queues}", cpu.number, cpu.core, cpu.node);
+        let _ = writeln!(words, "{lane:>4}  {:>4}  {:>4}  {:>4}  {queues}", cpu.number, cpu.first_sibling, cpu.node);
     }
     words.push_str(&wrapped("interface: ", &interface(topology, plan)));
     for warning in &plan.warnings {
@@ -48,7 +48,7 @@ pub fn object(topology: &Topology, plan: &Plan) -> Value {
         json!({
             "lane": lane,
             "cpu": planned.cpu.number,
-            "core": planned.cpu.core,
+            "core": planned.cpu.first_sibling,
             "node": planned.cpu.node,
             "queues": planned.queues,
         })

@@ -5,10 +5,10 @@
 
 use crate::topology::Topology;
 use crate::warning::Warning;
-use corelane_sys::cores::Cpu;
 use corelane_sys::ethtool::FlowKind;
 use corelane_sys::interfaces::Interface;
 use corelane_sys::interrupts::Interrupt;
+use corelane_sys::topology::Cpu;
 
 /// What the user of a plan asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,7 +69,8 @@ fn candidates(topology: &Topology, wish: &Wish) -> Vec<Cpu> {
     let near = interface.and_then(|interface| interface.node);
     let queues = Queues::of(interface);
     let rank = |cpu: &Cpu| {
-        let siblings_before = topology.cpus.iter().filter(|other| other.core == cpu.core && other.number < cpu.number).count();
+        let siblings_before =
+            topology.cpus.iter().filter(|other| other.first_sibling == cpu.first_sibling && other.number < cpu.number).count();
         (near.is_some_and(|node| node != cpu.node), siblings_before, queues.on(cpu.number).is_empty(), cpu.number)
     };
     let mut cpus = topology.cpus.clone();

@@ -1,9 +1,9 @@
 //! What a plan of lanes has to reckon with: the CPUs that the process may use, and the interface that serves its addresses.
 
-use corelane_sys::cores::{self, Cpu};
 use corelane_sys::cpus;
 use corelane_sys::ethtool::Ethtool;
 use corelane_sys::interfaces::{Interface, Link, list};
+use corelane_sys::topology::{self, Cpu};
 use std::io;
 use std::net::IpAddr;
 
@@ -27,9 +27,9 @@ impl Topology {
     /// # Errors
     /// What the system says of the affinity.
     pub fn read(addresses: &[IpAddr]) -> io::Result<Self> {
-        let online = cores::online().unwrap_or_default();
+        let online = topology::online().unwrap_or_default();
         let place = |number| online.iter().find(|cpu| cpu.number == number).copied();
-        let alone = |number| Cpu { number, node: 0, core: number };
+        let alone = |number| Cpu { number, node: 0, first_sibling: number };
         let cpus = cpus::allowed()?.into_iter().map(|number| place(number).unwrap_or(alone(number))).collect();
         let interface = if addresses.iter().all(IpAddr::is_loopback) { None } else { serving(addresses) };
         Ok(Self { cpus, paid_cpus: cpus::group_limit(), interface })

@@ -2,22 +2,22 @@
 #![allow(clippy::unwrap_used)]
 
 use corelane_steer::{Plan, Topology, Warning, Wish, plan};
-use corelane_sys::cores::Cpu;
 use corelane_sys::ethtool::{Channels, Fields, FlowKind, HashFunction, Rss};
 use corelane_sys::interfaces::{Interface, Link};
 use corelane_sys::interrupts::{Interrupt, Queue};
+use corelane_sys::topology::Cpu;
 
 const WISH: Wish = Wish { lanes: None, cpus: None, buckets: 128, tcp: true, udp: true };
 
 /// CPUs of one thread each, all on one node.
 fn flat(cpus: impl IntoIterator<Item = usize>) -> Topology {
-    let cpu = |number| Cpu { number, node: 0, core: number };
+    let cpu = |number| Cpu { number, node: 0, first_sibling: number };
     Topology { cpus: cpus.into_iter().map(cpu).collect(), ..Topology::default() }
 }
 
 /// Two nodes of four cores with two threads each, numbered as firmware does: 0-7 are the first threads, 8-15 the second ones.
 fn two_nodes() -> Topology {
-    let cpu = |number: usize| Cpu { number, node: number % 8 / 4, core: number % 8 };
+    let cpu = |number: usize| Cpu { number, node: number % 8 / 4, first_sibling: number % 8 };
     Topology { cpus: (0..16).map(cpu).collect(), ..Topology::default() }
 }
 
@@ -89,7 +89,7 @@ fn more_lanes_than_cpus_go_round() {
 
 #[test]
 fn each_core_is_used_before_its_second_thread() {
-    let neighbours = |number: usize| Cpu { number, node: 0, core: number / 2 * 2 };
+    let neighbours = |number: usize| Cpu { number, node: 0, first_sibling: number / 2 * 2 };
     let topology = Topology { cpus: (0..8).map(neighbours).collect(), ..Topology::default() };
     assert_eq!(cpus(&plan(&topology, &Wish { lanes: Some(4), ..WISH })), [0, 2, 4, 6]);
     assert_eq!(cpus(&plan(&topology, &Wish { lanes: Some(6), ..WISH })), [0, 1, 2, 3, 4, 6]);

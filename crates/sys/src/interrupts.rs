@@ -18,7 +18,7 @@ pub struct Interrupt {
     pub queue: Option<Queue>,
     /// How often it came, on all CPUs together.
     pub fired: u64,
-    /// The CPUs where it is delivered; usually one. Empty where the kernel does not tell.
+    /// The CPUs where it is delivered: usually one; several while the kernel has not chosen. Empty where it does not tell.
     pub cpus: Vec<usize>,
     /// The CPUs where it may be. Empty where the kernel does not tell.
     pub allowed: Vec<usize>,
@@ -49,10 +49,8 @@ pub fn of_interface(interface: &str) -> io::Result<Vec<Interrupt>> {
     }
     for interrupt in &mut found {
         let list = |file| list(&format!("/proc/irq/{}/{file}", interrupt.number));
-        (interrupt.allowed, interrupt.cpus) = (list("smp_affinity_list"), list("effective_affinity_list"));
-        if interrupt.cpus.is_empty() {
-            interrupt.cpus.clone_from(&interrupt.allowed);
-        }
+        interrupt.allowed = list("smp_affinity_list");
+        interrupt.cpus = delivered(&list("effective_affinity_list"), &interrupt.allowed);
     }
     Ok(found)
 }
@@ -61,6 +59,13 @@ pub fn of_interface(interface: &str) -> io::Result<Vec<Interrupt>> {
 fn of_device(interface: &str) -> Vec<usize> {
     let own = numbered(&format!("/sys/class/net/{interface}/device/msi_irqs"), "");
     if own.is_empty() { numbered(&format!("/sys/class/net/{interface}/device/../msi_irqs"), "") } else { own }
+}
+
+/// Where it is delivered. An interrupt whose set was changed moves with its next delivery: until then the kernel tells of the CPU
+/// that it leaves.
+fn delivered(effective: &[usize], allowed: &[usize]) -> Vec<usize> {
+    let stay: Vec<usize> = effective.iter().copied().filter(|cpu| allowed.contains(cpu)).collect();
+    if stay.is_empty() { allowed.to_vec() } else { stay }
 }
 
 fn list(path: &str) -> Vec<usize> {
@@ -124,6 +129,7 @@ mod tests {
   16:         40          2          0   IO-APIC  16-fasteoi   ehci_hcd:usb1, eth9, snd
   38:          0      17680          5  PCI-MSIX-0000:00:03.0   1-edge      virtio2-input.0
   39:      12674          0          0  PCI-MSIX-0000:00:03.0   2-edge      virtio2-output.0
+  26:          0          0          1   PCI-MSI 67633153-edge      virtio0-input.3
   45:          7          0          0     GICv3  45 Level     eth1-TxRx-12
  NMI:          1          2          3   Non-maskable interrupts
  ERR:          0
@@ -133,10 +139,13 @@ mod tests {
     fn the_list_is_read_with_holes_among_the_cpus() {
         let found = parse(SAMPLE);
         let names: Vec<&str> = found.iter().map(|interrupt| interrupt.name.as_str()).collect();
-        assert_eq!(names, ["rtc0", "ehci_hcd:usb1, eth9, snd", "virtio2-input.0", "virtio2-output.0", "eth1-TxRx-12"]);
+        let expected =
+            ["rtc0", "ehci_hcd:usb1, eth9, snd", "virtio2-input.0", "virtio2-output.0", "virtio0-input.3", "eth1-TxRx-12"];
+        assert_eq!(names, expected);
         assert_eq!((found[2].number, found[2].fired), (38, 17685));
         assert_eq!(found[3].queue, Some(Queue { number: 0, receives: false, transmits: true }));
-        assert_eq!(found[4].queue, Some(Queue { number: 12, receives: true, transmits: true }));
+        assert_eq!(found[4].queue, Some(Queue { number: 3, receives: true, transmits: false }));
+        assert_eq!(found[5].queue, Some(Queue { number: 12, receives: true, transmits: true }));
         assert!(found[..2].iter().all(|interrupt| interrupt.queue.is_none()), "{found:?}");
     }
 
@@ -175,6 +184,14 @@ mod tests {
         for (name, expected) in names {
             assert_eq!(queue_of(name), expected, "{name}");
         }
+    }
+
+    #[test]
+    fn an_interrupt_that_is_to_move_is_not_where_it_was() {
+        assert_eq!(delivered(&[4], &[4, 5]), [4]);
+        assert_eq!(delivered(&[4], &[2, 3]), [2, 3]);
+        assert_eq!(delivered(&[], &[0, 1]), [0, 1], "kernels without the file");
+        assert!(delivered(&[1], &[]).is_empty());
     }
 
     #[test]

@@ -7,7 +7,6 @@ pub mod bpf;
 pub mod claim;
 mod clock;
 mod control;
-pub mod cores;
 pub mod cpus;
 mod datagrams;
 mod epoll;
@@ -35,6 +34,7 @@ mod stream;
 mod table;
 #[cfg(test)]
 mod testing;
+pub mod topology;
 mod tuning;
 mod uring;
 

@@ -16,7 +16,7 @@ pub struct Cpu {
     /// The number of its memory node; 0 where the kernel tells of none.
     pub node: usize,
     /// The lowest number among the CPUs that share its core ("siblings"), its own included.
-    pub core: usize,
+    pub first_sibling: usize,
 }
 
 /// All CPUs that are switched on, lowest number first. Where the kernel does not tell of nodes or cores (a container without
@@ -28,7 +28,10 @@ pub fn online() -> io::Result<Vec<Cpu>> {
     let path = format!("{CPUS}/online");
     let numbers = parse_list(text(&path)?.trim()).map_err(|_| lacking(&path, "a list of CPUs such as 0-3,8"))?;
     let nodes = nodes();
-    Ok(numbers.into_iter().map(|number| Cpu { number, node: *nodes.get(&number).unwrap_or(&0), core: core(number) }).collect())
+    Ok(numbers
+        .into_iter()
+        .map(|number| Cpu { number, node: *nodes.get(&number).unwrap_or(&0), first_sibling: first_sibling(number) })
+        .collect())
 }
 
 /// The node of each CPU.
@@ -40,7 +43,7 @@ fn nodes() -> HashMap<usize, usize> {
     lists.flat_map(|(node, cpus)| cpus.into_iter().map(move |cpu| (cpu, node))).collect()
 }
 
-fn core(number: usize) -> usize {
+fn first_sibling(number: usize) -> usize {
     let siblings = text(&format!("{CPUS}/cpu{number}/topology/thread_siblings_list")).ok();
     siblings.and_then(|list| parse_list(list.trim()).ok()?.first().copied()).unwrap_or(number)
 }
@@ -58,12 +61,12 @@ mod tests {
             assert!(numbers.contains(&cpu), "{cpu}");
         }
         for cpu in &online {
-            assert!(cpu.core <= cpu.number);
+            assert!(cpu.first_sibling <= cpu.number);
         }
     }
 
     #[test]
     fn a_cpu_of_which_nothing_is_told_has_a_core_of_its_own() {
-        assert_eq!(core(999_999), 999_999);
+        assert_eq!(first_sibling(999_999), 999_999);
     }
 }
