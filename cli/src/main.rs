@@ -5,6 +5,7 @@ mod load;
 mod rss;
 mod serve;
 mod stat;
+mod wrap;
 
 use clap::{Parser, Subcommand};
 use std::fmt;

@@ -2,6 +2,7 @@
 
 mod hash;
 mod plan;
+mod show;
 mod table;
 
 use crate::Late;
@@ -12,7 +13,8 @@ use std::io::{ErrorKind, Write};
 use std::net::IpAddr;
 use std::process::ExitCode;
 
-/// Computes where flows go, finds flows that go where they are wanted, and shows or rewrites the table of a running process
+/// Computes where flows go, finds flows that go where they are wanted, and shows or rewrites the table of a running process, and
+/// shows what network cards have
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(subcommand)]
@@ -23,6 +25,7 @@ pub struct Arguments {
 enum Command {
     Hash(hash::Arguments),
     Plan(plan::Arguments),
+    Show(show::Arguments),
     Table(table::Arguments),
 }
 
@@ -31,6 +34,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     match &arguments.command {
         Command::Hash(arguments) => hash::run(arguments),
         Command::Plan(arguments) => plan::run(arguments),
+        Command::Show(arguments) => show::run(arguments),
         Command::Table(arguments) => table::run(arguments),
     }?;
     Ok(ExitCode::SUCCESS)

@@ -1,6 +1,8 @@
 //! `corelane serve`: starts the built-in services, one lane per core.
 #![expect(rustdoc::broken_intra_doc_links, reason = "these comments are the help text, where brackets are part of addresses")]
 
+mod plan;
+
 use crate::Late;
 use anyhow::{Result, bail};
 use corelane::{DriverChoice, InForce, Lanes, Limits, Running, Signals, SteeringSettings, Transport, Url};
@@ -60,6 +62,12 @@ pub struct Arguments {
     /// Set a limit, such as idle_limit=30000; may be repeated
     #[arg(long = "limit", value_name = "NAME=VALUE")]
     limits: Vec<String>,
+    /// Only print which lanes there would be, on which CPUs, with which queues of the network card, and what stands in the way
+    #[arg(long)]
+    plan: bool,
+    /// The plan as JSON
+    #[arg(long, requires = "plan")]
+    json: bool,
 }
 
 fn after_help() -> String {
@@ -72,11 +80,24 @@ fn indented(text: &str) -> String {
 
 /// Serves until told to end.
 pub fn run(arguments: Arguments) -> Result<()> {
+    if arguments.plan {
+        return print_plan(arguments);
+    }
     let signals = Signals::block()?;
     let running = lanes(arguments)?.start()?;
     announce(&running).map_err(|error| Late::of("writing to standard output", error))?;
     running.run_until_told(signals).map_err(|error| Late::of("serving", error))?;
     Ok(())
+}
+
+fn print_plan(arguments: Arguments) -> Result<()> {
+    let json = arguments.json;
+    let (topology, plan) = lanes(arguments)?.plan()?;
+    let words = if json { format!("{}\n", plan::object(&topology, &plan)) } else { plan::text(&topology, &plan) };
+    match std::io::stdout().write_all(words.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Late::of("writing to standard output", error).into()),
+        _ => Ok(()),
+    }
 }
 
 fn lanes(arguments: Arguments) -> Result<Lanes> {
@@ -204,6 +225,10 @@ fn announce(running: &Running) -> std::io::Result<()> {
     match running.steered().in_force() {
         InForce::Nothing => writeln!(out, "steering none, one lane has all flows")?,
         in_force => writeln!(out, "steering {in_force}, {} buckets", running.steered().table().buckets().count())?,
+    }
+    let (topology, plan) = running.plan();
+    if topology.interface.is_some() {
+        writeln!(out, "interface {}", plan::interface(topology, plan))?;
     }
     for note in running.notes() {
         writeln!(out, "note: {note}")?;

@@ -9,6 +9,7 @@ mod drain;
 mod echo;
 mod faults;
 mod load;
+mod plan;
 mod refusals;
 mod rss;
 mod rss_table;

@@ -9,6 +9,7 @@ mod driver;
 mod error;
 mod lanes;
 pub mod machine;
+mod plan;
 mod run;
 mod url;
 
@@ -17,7 +18,9 @@ pub use corelane_seam::{
     Arena, Arrival, Chain, DATAGRAM_BYTES_MAX, Datagrams, Error as ArenaError, Fault, File, FilePart, Interest, LEASE_BYTES_MAX,
     Lease, OpenOptions, Outcome, Reason, Segment, Shared, StreamOptions, TRAIN_DATAGRAMS_MAX,
 };
-pub use corelane_steer::{Error as SteeringError, InForce, Settings as SteeringSettings, Steered, Steering};
+pub use corelane_steer::{
+    Error as SteeringError, InForce, Plan, PlannedLane, Settings as SteeringSettings, Steered, Steering, Topology, Warning,
+};
 pub use corelane_svc::{
     ConnectionId, Cx, DatagramService, Ending, Error as ServiceError, Flow, Input, LANE_CONNECTIONS_MAX, Limits, Next, Order,
     Output, Peer, Replies, SECOND, SocketId, StreamService, Taken, Ticket, Transform, TransformError,
@@ -30,7 +33,8 @@ pub use corelane_watch as watch;
 pub use driver::{DriverChoice, DriverKind};
 pub use error::Error;
 pub use lanes::Lanes;
-pub use run::{Place, Running, can_listen, lanes_for_this_machine};
+pub use plan::lanes_for_this_machine;
+pub use run::{Place, Running, can_listen};
 pub use url::Url;
 
 /// What Corelane's calls return.

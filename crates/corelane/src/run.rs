@@ -4,17 +4,18 @@ use crate::control;
 use crate::driver::{DriverKind, choose};
 use crate::error::Error;
 use crate::lanes::{Lanes, Served};
+use crate::plan;
 use crate::url::Url;
 use corelane_lane::{Control, Kit, Lane, LaneSettings, Mesh, Order};
 use corelane_rss::Protocol;
 use corelane_seam::{Arena, Driver, Tuning};
-use corelane_steer::{Server, Steered};
+use corelane_steer::{Server, Steered, Topology, Warning};
 use corelane_svc::{Services, Sharing};
 use corelane_sys::claim::{Transport, claim};
 use corelane_sys::control_socket::ControlSocket;
 use corelane_sys::runner::{Gate, LaneThread, own_descriptors, raise_descriptor_limit, spawn};
 use corelane_sys::signals::{Ringer, Signals, Wake};
-use corelane_sys::{EpollDriver, Probes, UringDriver, cpus};
+use corelane_sys::{EpollDriver, Probes, UringDriver};
 use corelane_watch::{Description, LaneName, LaneRow, Page, ProcessId, RunDirectory, ServiceName, ServiceRow};
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -39,6 +40,7 @@ pub struct Place {
 /// Lanes that run. Dropping it ends them at once.
 pub struct Running {
     places: Vec<Place>,
+    planned: (Topology, corelane_steer::Plan),
     cpus: Vec<Option<usize>>,
     driver: DriverKind,
     steered: Arc<Steered>,
@@ -98,11 +100,13 @@ pub(crate) fn start(lanes: Lanes) -> Result<Running, Error> {
         return Err(Error::Setting { name: "services", why: "there is none to run: add one".to_string() });
     }
     raise_descriptor_limit();
-    let cpus = plan_cpus(&lanes)?;
+    plan::check(&lanes)?;
     let chosen = choose(lanes.driver)?;
     let places = claim_places(&lanes)?;
-    let mut notes: Vec<String> = chosen.note.into_iter().collect();
-    let settings = settings(&lanes, &cpus, &mut notes);
+    let planned = planned(&lanes, &places)?;
+    let cpus: Vec<Option<usize>> = planned.1.lanes.iter().map(|lane| Some(lane.cpu.number)).collect();
+    let mut settings = lanes.settings;
+    let mut notes: Vec<String> = chosen.note.into_iter().chain(notes_of(&planned.1, &mut settings)).collect();
     let control = Control::new(cpus.len());
     let steered = Steered::new(&lanes.steering, &server(&lanes, &places, cpus.len()), control.clone())?;
     notes.extend(steered.note().map(str::to_owned));
@@ -112,7 +116,7 @@ pub(crate) fn start(lanes: Lanes) -> Result<Running, Error> {
     let rows: Vec<(LaneRow, Vec<ServiceRow>)> =
         (0..cpus.len()).map(|lane| rows_of(&page, lane, lanes.services.len())).collect::<Result<_, _>>()?;
     let (driver, threads, ended, socket) = (chosen.kind, Vec::new(), Ended::default(), None);
-    let mut running = Running { places, cpus, driver, steered, notes, page, control, threads, ended, socket };
+    let mut running = Running { places, planned, cpus, driver, steered, notes, page, control, threads, ended, socket };
     for ((lane, mesh), (row, rows)) in
         Mesh::between(&running.control, settings.channel_messages).into_iter().enumerate().zip(rows)
     {
@@ -204,6 +208,11 @@ impl Running {
     /// The CPU of each lane; none for a lane that is not bound.
     pub fn cpus(&self) -> &[Option<usize>] {
         &self.cpus
+    }
+
+    /// The machine as it was found, and the lanes on it.
+    pub fn plan(&self) -> (&Topology, &corelane_steer::Plan) {
+        (&self.planned.0, &self.planned.1)
     }
 
     /// The thread of each lane, by the number that the system knows it by while it runs (gettid(2)).
@@ -369,58 +378,20 @@ fn rows_of(page: &Page, lane: usize, services: usize) -> Result<(LaneRow, Vec<Se
     Ok((page.lane(lane)?, rows))
 }
 
-/// How many lanes [`Lanes::per_core`] makes: one for each CPU that affinity allows, no more than the control group pays for.
-///
-/// # Errors
-/// What the system says of the affinity.
-pub fn lanes_for_this_machine() -> Result<usize, Error> {
-    let allowed = cpus::allowed().map_err(|error| Error::System { what: "asking for the CPUs of this process", error })?;
-    Ok(allowed.len().min(cpus::group_limit().unwrap_or(usize::MAX)))
+fn planned(lanes: &Lanes, places: &[Place]) -> Result<(Topology, corelane_steer::Plan), Error> {
+    let served_at: Vec<_> = places.iter().map(|place| (place.transport, place.address)).collect();
+    plan::of(lanes, &served_at)
 }
 
-/// The CPU of each lane: those that were asked for, or that affinity allows, no more than the control group pays for.
-fn plan_cpus(lanes: &Lanes) -> Result<Vec<Option<usize>>, Error> {
-    let allowed = cpus::allowed().map_err(|error| Error::System { what: "asking for the CPUs of this process", error })?;
-    let usable = match &lanes.cpus {
-        None => allowed,
-        Some(asked) if asked.is_empty() => {
-            return Err(Error::Setting { name: "cpus", why: "the list is empty: name at least one".to_string() });
-        }
-        Some(asked) => match asked.iter().find(|cpu| !allowed.contains(cpu)) {
-            None => asked.clone(),
-            Some(cpu) => {
-                let why = format!(
-                    "CPU {cpu} is not among those that this process may use ({allowed:?}): name others, or widen its affinity"
-                );
-                return Err(Error::Setting { name: "cpus", why });
-            }
-        },
-    };
-    let paid = cpus::group_limit().unwrap_or(usize::MAX);
-    let count = lanes.lanes.unwrap_or(usable.len().min(paid));
-    if count == 0 || count > corelane_watch::LANES_MAX {
-        let why = format!("{count} is not a number of lanes: use 1 to {}", corelane_watch::LANES_MAX);
-        return Err(Error::Setting { name: "lanes", why });
-    }
-    Ok((0..count).map(|lane| Some(usable[lane % usable.len()])).collect())
-}
-
-/// The lanes' settings, as far as the machine allows them.
-fn settings(lanes: &Lanes, cpus: &[Option<usize>], notes: &mut Vec<String>) -> LaneSettings {
-    let mut settings = lanes.settings;
-    if settings.spin_nanoseconds > 0 && has_more_lanes_than_cpus(cpus) {
+/// What the operator should know of a plan. Lanes that share a CPU do not spin.
+fn notes_of(plan: &corelane_steer::Plan, settings: &mut LaneSettings) -> Vec<String> {
+    let mut notes: Vec<String> = plan.warnings.iter().map(Warning::to_string).collect();
+    let shares_cpus = |warning: &Warning| matches!(warning, Warning::MoreLanesThanCpus { .. });
+    if settings.spin_nanoseconds > 0 && plan.warnings.iter().any(shares_cpus) {
         settings.spin_nanoseconds = 0;
         notes.push("more lanes than CPUs: no lane spins; remedy: fewer lanes, or no spin time".to_string());
     }
-    settings
-}
-
-fn has_more_lanes_than_cpus(cpus: &[Option<usize>]) -> bool {
-    let paid = cpus::group_limit().unwrap_or(usize::MAX);
-    let mut distinct: Vec<_> = cpus.iter().flatten().collect();
-    distinct.sort_unstable();
-    distinct.dedup();
-    cpus.len() > distinct.len().min(paid)
+    notes
 }
 
 /// Every address of every service, found free before any lane listens.

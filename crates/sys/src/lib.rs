@@ -13,9 +13,13 @@ mod datagrams;
 mod epoll;
 mod errno;
 mod errors;
+pub mod ethtool;
 pub mod holders;
+pub mod interfaces;
+pub mod interrupts;
 mod kernel_files;
 pub mod machine;
+mod netlink;
 pub mod network;
 mod offload;
 pub mod page;
@@ -31,6 +35,7 @@ mod stream;
 mod table;
 #[cfg(test)]
 mod testing;
+pub mod topology;
 mod tuning;
 mod uring;
 
