@@ -182,7 +182,7 @@ fn exchange(rig: &mut Rig, peer: &corelane_sim::Peer, mut stream: &[u8]) -> Vec<
 #[test]
 fn a_megabyte_is_written_from_where_it_was_received_and_read_as_a_part_of_the_file() {
     let (mut rig, peer) = serving();
-    let data: Vec<u8> = (0..1 << 20).map(|at: u32| (at * 7 >> 3) as u8).collect();
+    let data: Vec<u8> = (0..1 << 20).map(|at: u32| ((at * 7) >> 3) as u8).collect();
     let file = Handle::new(b"file").unwrap();
     let (count, opaque) = (data.len() as u32, Opaque::new(&data).unwrap());
     let write = WriteArguments { file, offset: 0, count, stable: Stability::File, data: opaque };
