@@ -23,14 +23,14 @@ pub(crate) enum Served {
 }
 
 /// The programs of a service, and what their calls need.
-pub(crate) struct Core<P> {
+pub(crate) struct Dispatcher<P> {
     pub(crate) programs: P,
     pub(crate) desk: Desk,
     duplicates: Duplicates,
     room: Room,
 }
 
-impl<P: Programs> Core<P> {
+impl<P: Programs> Dispatcher<P> {
     pub(crate) fn new(programs: P) -> Self {
         Self { programs, desk: Desk::new(), duplicates: Duplicates::new(), room: Room::default() }
     }
