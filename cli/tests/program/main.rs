@@ -11,6 +11,7 @@ mod faults;
 mod load;
 mod plan;
 mod refusals;
+mod rpc;
 mod rss;
 mod rss_table;
 mod start;

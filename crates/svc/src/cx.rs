@@ -5,6 +5,7 @@ use crate::datagrams::DatagramSocket;
 use crate::error::Error;
 use crate::fence::fenced;
 use crate::flows::Flow;
+use crate::limits::Limits;
 use crate::listeners::datagram_socket;
 use crate::output::Output;
 use crate::replies::Replies;
@@ -298,6 +299,16 @@ impl<'a> Cx<'a> {
         self.table.count(self.service, ServiceCounter::Requests, requests);
     }
 
+    /// Counts `by` in one of the service's own counters: what only the service can know, such as what it refused and why.
+    pub fn count(&mut self, counter: ServiceCounter, by: usize) {
+        self.table.count(self.service, counter, by);
+    }
+
+    /// The bounds of this service, for one that finds the ends of its records itself and refuses what is over a bound early.
+    pub fn limits(&self) -> &Limits {
+        self.table.limits(self.service)
+    }
+
     /// Opens a file; ends as `Outcome::Opened` or `Failed` in [`completed`](crate::StreamService::completed), with `token`.
     pub fn open_file(&mut self, path: PathBuf, options: OpenOptions, token: u64) {
         self.request(Op::Open { path, options }, token);
@@ -338,7 +349,9 @@ impl<'a> Cx<'a> {
         let is_file = matches!(op, Op::Read { .. } | Op::Write { .. } | Op::Sync { .. });
         self.kit.row.add(LaneCounter::Offloads, is_offload.into());
         self.kit.row.add(LaneCounter::FileOperations, is_file.into());
-        let (index, generation) = self.table.requests.insert(Request { service: self.service, token, is_offload });
+        let is_poll = matches!(op, Op::Poll { .. });
+        self.table.requests_ending += usize::from(!is_poll);
+        let (index, generation) = self.table.requests.insert(Request { service: self.service, token, is_offload, is_poll });
         self.kit.submit(Handle::new(class::REQUEST, index, generation), op);
     }
 }

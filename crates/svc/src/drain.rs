@@ -61,7 +61,7 @@ impl Services {
         let is_over = now >= self.drain_deadline;
         self.close_settled(kit, is_over);
         if is_over {
-            return self.drain_is_over(kit);
+            return self.end_drain(kit);
         }
         let open = self.table.listeners.iter().any(|listener| listener.socket.is_some() && !listener.closing);
         let next = if open { now + LOOK } else { self.drain_deadline };
@@ -98,7 +98,8 @@ impl Services {
     }
 
     /// The time is up: whatever is still open is broken off.
-    fn drain_is_over(&mut self, kit: &mut Kit) {
+    fn end_drain(&mut self, kit: &mut Kit) {
+        self.drain_is_over = true;
         for index in self.table.connections.indices().collect::<Vec<_>>() {
             let Some(connection) = self.table.connections.at(index).filter(|connection| connection.phase != Phase::Ended) else {
                 continue;
@@ -122,5 +123,6 @@ impl Services {
             && self.table.connections.len() == 0
             && self.table.turned_away == 0
             && self.table.datagrams.len() == 0
+            && (self.table.requests_ending == 0 || self.drain_is_over)
     }
 }

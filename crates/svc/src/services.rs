@@ -28,6 +28,7 @@ pub struct Services {
     pub(crate) leaving: Option<Reply>,
     /// A timer runs at whose end the counts of the selection are read.
     pub(crate) counts_are_due: bool,
+    pub(crate) drain_is_over: bool,
     /// The services have been told that their lane turns.
     started: bool,
 }
@@ -44,6 +45,7 @@ impl Services {
             selection: None,
             leaving: None,
             counts_are_due: false,
+            drain_is_over: false,
             started: false,
         }
     }
@@ -138,6 +140,7 @@ impl Services {
             return;
         };
         let (service, token) = (request.service, request.token);
+        self.table.requests_ending -= usize::from(!request.is_poll);
         let is_refused = matches!(completion.outcome, Outcome::Failed(Fault { reason: Reason::Busy, .. }));
         kit.row.add(LaneCounter::OffloadsRefused, (request.is_offload && is_refused).into());
         self.table.requests.remove(handle.index());
