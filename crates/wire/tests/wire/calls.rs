@@ -77,7 +77,7 @@ impl Account {
         assert_eq!((call.name, Some(call.due)), (name, earliest));
         assert!(call.due <= now);
         assert_eq!(ends, call.ends <= now, "given up at its end, and not before");
-        call.wait = (call.wait * 2).min(call.patience.again_max);
+        call.wait = call.wait.saturating_mul(2).min(call.patience.again_max);
         call.due = (now + call.wait).min(call.ends);
         match ends {
             true => {
@@ -152,7 +152,8 @@ fn every_call_has_one_end_and_every_reply_one_meaning() {
         }
         let mut left: Vec<u64> = calls.drop_all().collect();
         let mut noted: Vec<u64> = account.under_way.iter().map(|call| call.name).collect();
-        (left.sort_unstable(), noted.sort_unstable());
+        left.sort_unstable();
+        noted.sort_unstable();
         assert_eq!((&left, calls.next_due()), (&noted, None));
         let counts = calls.counts();
         assert_eq!(counts.begun, counts.answered + counts.given_up + counts.dropped);
