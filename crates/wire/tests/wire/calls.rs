@@ -78,7 +78,7 @@ impl Account {
         assert!(call.due <= now);
         assert_eq!(ends, call.ends <= now, "given up at its end, and not before");
         call.wait = call.wait.saturating_mul(2).min(call.patience.again_max);
-        call.due = (now + call.wait).min(call.ends);
+        call.due = now.saturating_add(call.wait).min(call.ends);
         match ends {
             true => {
                 self.take(xid);
