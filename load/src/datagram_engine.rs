@@ -336,8 +336,14 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
         let mut answers = Answers { flights: &mut place.flights, course: &mut self.course, now, taken: 0 };
         let mut wrong = 0;
         for datagram in datagrams(batch) {
-            let number = self.workload.answer(state, datagram).ok_or(Kind::Mismatch);
-            wrong += u64::from(number.and_then(|number| answers.numbered(number)).is_err());
+            let taken = match self.workload.answer(state, datagram) {
+                Some(number) => answers.numbered(number),
+                None => match self.workload.refusal(state, datagram) {
+                    Some((number, kind)) => answers.refused(number, kind),
+                    None => Err(Kind::Mismatch),
+                },
+            };
+            wrong += u64::from(taken.is_err());
         }
         (answers.taken, wrong)
     }

@@ -10,7 +10,7 @@ use crate::interval::{Interval, Times};
 use crate::plan::{Extent, Mode, Plan};
 use crate::report::{Generator, Lane, Opened, Progress, Report, SCHEMA, Settings};
 use crate::verdict;
-use crate::workloads::Entry;
+use crate::workloads::{Entry, rpc};
 use corelane::machine::wall_clock;
 use corelane::watch::Reader;
 use corelane::{LaneSettings, Lanes, Limits, Running, StreamOptions, monotonic_nanoseconds};
@@ -340,6 +340,7 @@ fn settings(plan: &Plan, driver: &str) -> Settings {
         connections: u64::from(plan.connections),
         depth: u64::from(plan.depth),
         size: plan.size as u64,
+        call: (plan.workload == rpc::ENTRY.name).then(|| plan.rpc.call(plan.size)),
         rate: plan.rate(),
         arrivals: arrivals.map(|arrivals| arrivals.name().to_owned()),
         duration_s: if let Extent::For(length) = plan.extent { Some(length.as_secs_f64()) } else { None },

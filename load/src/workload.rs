@@ -13,10 +13,14 @@ pub trait Workload: Sized + 'static {
     /// A connection was opened, the `number`th place of all (the same number again when a lost one is opened anew).
     fn connection(&mut self, number: u64) -> Self::Connection;
 
-    /// Writes `count` requests, the first of which has the number `first` on this connection. Answers false if the lane's
-    /// memory did not suffice: then nothing may have been written.
+    /// Writes `count` requests, the first of which has the number `first` on this connection. Answers how many it has written: fewer
+    /// if the lane's memory did not suffice; the others are asked for again.
     #[must_use]
-    fn request(&mut self, connection: &mut Self::Connection, first: u64, count: usize, output: &mut Output) -> bool;
+    fn request(&mut self, connection: &mut Self::Connection, first: u64, count: usize, output: &mut Output) -> usize;
+
+    /// Writes what [`Workload::request`] has held back, if it does that: called when all output has left
+    /// ([`Output::notify_drained`]), and after bytes have arrived.
+    fn go_on(&mut self, _connection: &mut Self::Connection, _output: &mut Output) {}
 
     /// Takes what has arrived and reports every answer that is complete.
     ///
@@ -41,6 +45,11 @@ pub trait DatagramWorkload: Sized + 'static {
 
     /// The number of the request that `datagram` answers, if every byte of it is right.
     fn answer(&mut self, socket: &mut Self::Socket, datagram: &[u8]) -> Option<u64>;
+
+    /// The number of the request that failed, as `datagram`, which is no right answer, says; and how.
+    fn refusal(&mut self, _socket: &mut Self::Socket, _datagram: &[u8]) -> Option<(u64, Kind)> {
+        None
+    }
 }
 
 /// Where a workload reports answers.
@@ -83,6 +92,25 @@ impl Answers<'_> {
                     self.course.note(Kind::Reordered, 1, flight.intended, self.now);
                 }
                 self.answered(flight, 1);
+                Ok(())
+            }
+            Known::Before => {
+                self.course.note(Kind::Duplicate, 1, self.now, self.now);
+                Ok(())
+            }
+            Known::Never => Err(Kind::Mismatch),
+        }
+    }
+
+    /// The request with this number has failed, as its answer says. One that was answered before is counted as a duplicate.
+    ///
+    /// # Errors
+    /// [`Kind::Mismatch`] if no such request was made.
+    pub fn refused(&mut self, number: u64, kind: Kind) -> Result<(), Kind> {
+        match self.flights.take(number) {
+            Known::Flight { flight, .. } => {
+                self.taken += 1;
+                self.course.failed(kind, flight, self.now);
                 Ok(())
             }
             Known::Before => {
