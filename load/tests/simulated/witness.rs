@@ -206,6 +206,10 @@ impl<S: StreamService<Session = u32>> StreamService for Watched<S> {
         self.call(|inner| inner.receive(cx, session, input, output))
     }
 
+    fn drained(&mut self, cx: &mut Cx<'_>, session: &mut u32, output: &mut Output) -> Next {
+        self.call(|inner| inner.drained(cx, session, output))
+    }
+
     fn closed(&mut self, cx: &mut Cx<'_>, session: u32, ending: Ending) {
         self.note(Note::Closed { place: self.first + u64::from(session), ending, fault: cx.fault() });
         self.call(|inner| inner.closed(cx, session, ending));
