@@ -48,7 +48,7 @@ pub struct Options {
     /// How often each connection is used, for idle [default: 10s]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, help_heading = "Load")]
     every: Option<Duration>,
-    /// What rpc calls [default: 100003:3, NFS; with --size 536870913:1, an echo program]
+    /// What rpc calls [default: 100003:3, NFS; with --size 536870919:1, an echo program]
     #[arg(long, value_name = "PROGRAM:VERSION", value_parser = program, help_heading = "Load")]
     program: Option<Program>,
     /// Send each rpc record in N fragments; or, with bytes or bytes=N, the stream of records in pieces of 1 or N bytes, each with a send of its own

@@ -28,7 +28,7 @@ pub const DEFAULT_PORT: u16 = 62_049;
 pub const NULL_PROGRAM: Program = Program { number: 100_003, version: 3 };
 
 /// What is called with one: a number that RFC 5531 section 8.3 leaves to users.
-pub const ECHO_PROGRAM: Program = Program { number: 0x2000_0001, version: 1 };
+pub const ECHO_PROGRAM: Program = Program { number: 0x2000_0007, version: 1 };
 
 /// A program and its version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -234,7 +234,7 @@ impl<'a> Books<'a> {
 
     fn sent(&mut self, place: u64, count: u64, bytes: u64, now: u64) {
         let each = bytes / count;
-        assert_eq!((each, bytes % count), (request_bytes(&self.plan), 0), "bytes of a request");
+        assert_eq!((each, bytes % count), (request_bytes(self.plan), 0), "bytes of a request");
         for _ in 0..count {
             let intended = self.intended(place, now);
             assert!(intended <= now, "sent before its time");

@@ -118,7 +118,7 @@ impl<'a> Books<'a> {
         assert!(intended <= now, "sent before its time");
         if self.window.counts(intended, now) {
             self.figures.sent += 1;
-            self.figures.bytes_sent += request_bytes(&self.plan);
+            self.figures.bytes_sent += request_bytes(self.plan);
         }
         self.made += u64::from(intended >= self.window.from);
         assert!(self.made <= share_of(self.plan, self.lane), "more requests than were asked for");
