@@ -4,13 +4,14 @@
 use crate::Late;
 use anyhow::{Result, bail};
 use corelane::{DriverChoice, Lanes, Limits, Running, Signals, Transport, Url};
-use corelane_echo::{Answer, DEFAULT_PORT, Echo, EchoDatagrams};
+use corelane_echo::{Answer, Echo, EchoDatagrams};
+use corelane_rpc::{Null, Rpc, RpcDatagrams};
 use std::io::Write;
 
 /// Serves, one lane per core, until SIGTERM or SIGINT: the first drains, a second one ends at once
 ///
 /// Without a SERVICE, all built-in ones are served on loopback at their default ports.
-/// Services: echo (tcp and udp, port 60007).
+/// Services: echo (tcp and udp, port 60007), rpc (tcp and udp, port 62049: NFS procedure 0, and an echo program).
 #[derive(clap::Args)]
 #[command(after_help = after_help())]
 pub struct Arguments {
@@ -107,27 +108,38 @@ fn memory(mib: usize) -> Result<usize> {
 fn defaults() -> Vec<String> {
     let hosts = ["127.0.0.1", "[::1]"];
     let usable = |host: &&str| corelane::can_listen(&format!("udp://{host}:0"));
-    let places = |host: &str| [format!("echo=tcp://{host}:{DEFAULT_PORT}"), format!("echo=udp://{host}:{DEFAULT_PORT}")];
+    let place = |host, (service, port), transport| format!("{service}={transport}://{host}:{port}");
+    let places = |host| SERVICES.iter().flat_map(move |&service| ["tcp", "udp"].map(|transport| place(host, service, transport)));
     hosts.into_iter().filter(usable).flat_map(places).collect()
 }
 
+/// The built-in services and their default ports.
+const SERVICES: &[(&str, u16)] = &[("echo", corelane_echo::DEFAULT_PORT), ("rpc", corelane_rpc::DEFAULT_PORT)];
+
 fn add(lanes: Lanes, text: &str, reflect: bool) -> Result<Lanes> {
     let Some((service, url)) = text.split_once('=') else {
-        bail!("{text:?} is not SERVICE=URL: write for example echo=tcp://127.0.0.1:{DEFAULT_PORT}");
+        bail!("{text:?} is not SERVICE=URL: write for example echo=tcp://127.0.0.1:{}", corelane_echo::DEFAULT_PORT);
     };
-    if service != "echo" {
-        bail!("there is no service {service:?}: the built-in one is echo");
-    }
-    let url = Url::parse(url, DEFAULT_PORT)?;
+    let Some(&(_, port)) = SERVICES.iter().find(|(name, _)| *name == service) else {
+        bail!("there is no service {service:?}: the built-in ones are echo and rpc");
+    };
+    let url = Url::parse(url, port)?;
     let place = url.to_string();
-    let lanes = match url.transport() {
-        Transport::Tcp => lanes.serve(&place, |_lane| Echo)?,
-        Transport::Udp => {
+    let lanes = match (service, url.transport()) {
+        ("rpc", Transport::Tcp) => lanes.serve(&place, |_lane| Rpc::new(programs()))?,
+        ("rpc", Transport::Udp) => lanes.serve_datagrams(&place, |_lane| RpcDatagrams::new(programs()))?,
+        (_, Transport::Tcp) => lanes.serve(&place, |_lane| Echo)?,
+        (_, Transport::Udp) => {
             let answer = answer(&url, reflect)?;
             lanes.serve_datagrams(&place, move |_lane| EchoDatagrams::new(answer))?
         }
     };
     Ok(lanes.named(service))
+}
+
+/// What the RPC service serves.
+fn programs() -> (Null, corelane_rpc::Echo) {
+    (Null, corelane_rpc::Echo)
 }
 
 /// UDP echo beyond loopback must be asked for.

@@ -177,9 +177,9 @@ impl Busy {
         }
     }
 
-    /// Whether a record has begun to arrive and is not complete.
+    /// Whether a record has begun to arrive and is not complete; or is, and the service keeps it until there is room.
     pub(crate) fn in_record(&self) -> bool {
-        !self.input.chain.is_empty() || !self.raw.is_empty() || self.fill.is_some()
+        !self.input.chain.is_empty() || !self.raw.is_empty() || self.fill.is_some() || self.blocked
     }
 
     /// Whether the box can go back to the pool as it is.

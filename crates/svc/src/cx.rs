@@ -4,6 +4,7 @@ use crate::connection::{Connection, Phase};
 use crate::datagrams::DatagramSocket;
 use crate::error::Error;
 use crate::fence::fenced;
+use crate::limits::Limits;
 use crate::listeners::datagram_socket;
 use crate::output::Output;
 use crate::replies::Replies;
@@ -285,6 +286,16 @@ impl<'a> Cx<'a> {
     /// Counts `requests` answered or taken (`requests`): only the service knows what a request is.
     pub fn count_requests(&mut self, requests: usize) {
         self.table.count(self.service, ServiceCounter::Requests, requests);
+    }
+
+    /// Counts `by` in one of the service's own counters: what only the service can know, such as what it refused and why.
+    pub fn count(&mut self, counter: ServiceCounter, by: usize) {
+        self.table.count(self.service, counter, by);
+    }
+
+    /// The bounds of this service, for one that finds the ends of its records itself and refuses what is over a bound early.
+    pub fn limits(&self) -> &Limits {
+        self.table.limits(self.service)
     }
 
     /// Opens a file; ends as `Outcome::Opened` or `Failed` in [`completed`](crate::StreamService::completed), with `token`.

@@ -1,6 +1,7 @@
 //! What has arrived on a connection and was not taken yet.
 
 use corelane_seam::{Arena, Chain, Lease, Segment, Shared};
+use std::ops::Range;
 
 /// The bytes that have arrived, as a chain of leases. Taking them moves the leases; nothing is copied but what
 /// [`Input::contiguous`] must join.
@@ -50,6 +51,12 @@ impl Input {
     /// The bytes that lie together at the front; empty only if the input is.
     pub fn first(&self) -> &[u8] {
         self.chain.front().and_then(Segment::bytes).unwrap_or(&[])
+    }
+
+    /// A part of what [`Input::first`] shows, as a view to keep; it stays in the input. None if that does not show so much.
+    pub fn shared(&self, range: Range<usize>) -> Option<Shared> {
+        let Some(Segment::Shared(first)) = self.chain.front() else { return None };
+        (range.start <= range.end && range.end <= first.len()).then(|| first.slice(range))
     }
 
     /// The first `bytes` bytes in one piece; they stay in the input. Copies (and counts) only if they straddle.
@@ -138,6 +145,15 @@ mod tests {
         assert_eq!(&*input.take_shared(8).unwrap(), b"hello wo");
         assert_eq!(input.position(b'd'), Some(2));
         assert_eq!(input.position(b'x'), None);
+    }
+
+    #[test]
+    fn a_part_of_what_lies_together_can_be_kept() {
+        let mut input = input(&[b"hello ", b"world"]);
+        let kept = input.shared(1..4).unwrap();
+        assert!(input.shared(1..7).is_none());
+        input.skip(100);
+        assert_eq!((&*kept, input.shared(0..0).is_none()), (&b"ell"[..], true));
     }
 
     #[test]

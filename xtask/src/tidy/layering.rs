@@ -47,7 +47,11 @@ const TESTS_TOO: &[(&str, &[&str], &str)] = &[
     ("crates/lane", &["crates/sim", "crates/sys", "crates/rss"], "lanes are tested on drivers"),
     ("crates/svc", &["crates/sim", "crates/sys", "crates/rss"], "services are tested on drivers"),
     ("crates/steer", &["crates/sim"], "steering is tested on the simulated network"),
-    ("services/*", &["load"], "a service is tested under its own load"),
+    (
+        "services/*",
+        &["load", "crates/sim", "crates/svc", "crates/lane", "crates/seam", "crates/watch"],
+        "a service is tested under its own load, and on simulated lanes",
+    ),
     (
         "load",
         &["services/*", "crates/sim", "crates/svc", "crates/lane", "crates/seam", "crates/watch"],

@@ -1,0 +1,62 @@
+//! Programs over datagrams: each is one message, and what answers a batch leaves in one call.
+
+use crate::call::Source;
+use crate::desk::To;
+use crate::dispatch::{Core, Served};
+use crate::program::Programs;
+use corelane::watch::ServiceCounter;
+use corelane::{Cx, DatagramService, Datagrams, Outcome, Replies};
+use std::any::Any;
+
+/// Programs served over datagrams. Replies to one peer leave as trains.
+///
+/// What cannot be answered is dropped and counted: `protocol_errors` for what is no call, `requests_dropped` for what the
+/// lane has no memory for. Whoever sends in the name of another can have replies sent there, but no more bytes
+/// than it sends itself, unless a program answers with more than it is asked with; and a reply is never answered.
+pub struct RpcDatagrams<P> {
+    core: Core<P>,
+}
+
+impl<P: Programs> RpcDatagrams<P> {
+    /// Serves `programs`, a tuple of one to four.
+    pub fn new(programs: P) -> Self {
+        Self { core: Core::new(programs) }
+    }
+
+    /// Serves all messages of one arrival.
+    fn serve(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, index: usize, replies: &mut Replies) {
+        let arrival = &batch.arrivals()[index];
+        let (payload, size, socket) = (batch.payload(arrival), arrival.datagram_bytes.max(1) as usize, cx.socket());
+        for number in 0..arrival.datagrams() {
+            let message = &payload[number * size..payload.len().min((number + 1) * size)];
+            let to = To::Datagram { batch, arrival: index, socket, replies };
+            if self.core.serve(cx, message, Source::Datagram(batch, arrival), arrival.peer, to) == Served::Wait {
+                cx.count(ServiceCounter::RequestsDropped, 1);
+            }
+        }
+        cx.count_requests(arrival.datagrams());
+    }
+}
+
+impl<P: Programs> DatagramService for RpcDatagrams<P> {
+    fn started(&mut self, cx: &mut Cx<'_>) {
+        self.core.programs.started(cx);
+    }
+
+    fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies) {
+        self.core.desk.begin(batch.arrivals().iter().map(|arrival| arrival.bytes()).sum());
+        for index in 0..batch.arrivals().len() {
+            self.serve(cx, batch, index, replies);
+        }
+        let socket = cx.socket();
+        self.core.desk.seal(&mut To::Datagram { batch, arrival: 0, socket, replies });
+    }
+
+    fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome) {
+        self.core.programs.completed(cx, token, outcome);
+    }
+
+    fn lane_message(&mut self, cx: &mut Cx<'_>, from: usize, message: Box<dyn Any + Send>) {
+        self.core.programs.lane_message(cx, from, message);
+    }
+}

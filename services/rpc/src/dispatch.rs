@@ -1,0 +1,121 @@
+//! From a message to what is owed for it: the same over connections and datagrams.
+
+use crate::call::{Call, Source};
+use crate::desk::{Desk, To};
+use crate::duplicates::{Duplicates, Found, Key, Memo};
+use crate::error::Unanswered;
+use crate::held::Room;
+use crate::program::Programs;
+use corelane::Cx;
+use corelane::watch::ServiceCounter;
+use corelane_wire::rpc::{self, NULL, Owed, Refusal};
+use std::net::SocketAddr;
+
+/// What became of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Served {
+    /// It is answered, held, or dropped.
+    Done,
+    /// Nothing was done: there is no room. It is to be offered again.
+    Wait,
+    /// What follows it cannot be trusted.
+    Close,
+}
+
+/// The programs of a service, and what their calls need.
+pub(crate) struct Core<P> {
+    pub(crate) programs: P,
+    pub(crate) desk: Desk,
+    duplicates: Duplicates,
+    room: Room,
+}
+
+impl<P: Programs> Core<P> {
+    pub(crate) fn new(programs: P) -> Self {
+        Self { programs, desk: Desk::new(), duplicates: Duplicates::new(), room: Room::default() }
+    }
+
+    /// Serves one message of `peer`.
+    #[inline]
+    pub(crate) fn serve(
+        &mut self,
+        cx: &mut Cx<'_>,
+        message: &[u8],
+        source: Source<'_>,
+        peer: SocketAddr,
+        mut to: To<'_>,
+    ) -> Served {
+        if !self.desk.prepare(cx, &mut to) {
+            return Served::Wait;
+        }
+        match self.carry_out(cx, message, source, peer, &mut to) {
+            Ok(()) => Served::Done,
+            Err(Unanswered::Later) => Served::Wait,
+            Err(Unanswered::Refused(refusal)) => self.refuse(cx, &mut to, &refusal),
+        }
+    }
+
+    #[inline]
+    fn carry_out(
+        &mut self,
+        cx: &mut Cx<'_>,
+        message: &[u8],
+        source: Source<'_>,
+        peer: SocketAddr,
+        to: &mut To<'_>,
+    ) -> Result<(), Unanswered> {
+        let message = rpc::Call::parse(message)?;
+        let identity = message.identity()?;
+        self.programs.admit(&message)?;
+        if message.procedure == NULL {
+            self.desk.answer_null(cx, to, message.xid);
+            return Ok(());
+        }
+        let memo = match self.is_repeated(cx, &message, peer, to) {
+            Repeated::No(memo) => memo,
+            Repeated::Yes => return Ok(()),
+        };
+        let Self { programs, desk, room, .. } = self;
+        let call = Call { message, identity, peer, source, desk, to: to.reborrow(), memo, room };
+        programs.call(cx, call).map(drop)
+    }
+
+    /// Whether a call that must be carried out once was, and then does with it what is to be done.
+    fn is_repeated(&mut self, cx: &mut Cx<'_>, message: &rpc::Call<'_>, peer: SocketAddr, to: &mut To<'_>) -> Repeated {
+        if !self.programs.is_once_only(message) {
+            return Repeated::No(None);
+        }
+        match self.duplicates.look(Key::of(message, peer), cx.now()) {
+            Found::New(memo) => return Repeated::No(Some(memo)),
+            Found::Full => {
+                cx.count(ServiceCounter::DuplicatesMaxHits, 1);
+                return Repeated::No(None);
+            }
+            Found::InProgress => cx.count(ServiceCounter::RequestsDropped, 1),
+            Found::Answered(reply) => {
+                cx.count(ServiceCounter::DuplicatesFound, 1);
+                self.desk.repeat(cx, to, &reply);
+            }
+        }
+        Repeated::Yes
+    }
+
+    #[cold]
+    fn refuse(&mut self, cx: &mut Cx<'_>, to: &mut To<'_>, refusal: &Refusal) -> Served {
+        let (counter, served) = match &refusal.owed {
+            Owed::Answer(reply) => {
+                self.desk.reply(cx, to, reply);
+                (ServiceCounter::RequestsRefused, Served::Done)
+            }
+            Owed::Drop => (ServiceCounter::RequestsDropped, Served::Done),
+            Owed::Close => (ServiceCounter::ProtocolErrors, Served::Close),
+        };
+        cx.count(counter, 1);
+        served
+    }
+}
+
+enum Repeated {
+    No(Option<Memo>),
+    Yes,
+}

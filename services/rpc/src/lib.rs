@@ -1,0 +1,60 @@
+//! ONC RPC version 2 (RFC 5531): programs as a trait, served over connections with record marks and over datagrams.
+//!
+//! A program is one file: a type that implements [`Program`]. [`Rpc`] serves some of them over connections, [`RpcDatagrams`]
+//! over datagrams.
+//!
+//! ```
+//! use corelane::{Cx, Lanes};
+//! use corelane_rpc::{Answered, Call, Program, Rpc, Unanswered};
+//! use corelane_wire::rpc;
+//!
+//! struct Adder;
+//!
+//! impl Program for Adder {
+//!     const PROGRAM: rpc::Program = rpc::Program { number: 0x2000_0002, low: 1, high: 1 };
+//!
+//!     fn call(&mut self, cx: &mut Cx<'_>, call: Call<'_>) -> Result<Answered, Unanswered> {
+//!         match call.procedure() {
+//!             1 => {
+//!                 let (a, b): (u32, u32) = call.arguments()?;
+//!                 Ok(call.answer(cx, &a.wrapping_add(b)))
+//!             }
+//!             _ => Err(call.procedure_unavailable()),
+//!         }
+//!     }
+//! }
+//!
+//! let lanes = Lanes::per_core().serve("tcp://127.0.0.1:62049", |_lane| Rpc::new((Adder,)))?;
+//! # drop(lanes);
+//! # Ok::<(), corelane::Error>(())
+//! ```
+//!
+//! What is owed for a defect is decided in [`corelane_wire::rpc`], and carried out here: the refusal is sent, the message
+//! is dropped, or the connection closed. Credentials are looked into before a program is asked, for procedure 0 as well; and procedure 0,
+//! which every program has by convention (RFC 5531 section 12.1), is answered here.
+#![forbid(unsafe_code)]
+
+mod call;
+mod datagrams;
+mod desk;
+mod dispatch;
+mod duplicates;
+mod echo;
+mod error;
+mod held;
+mod null;
+mod program;
+mod stream;
+
+pub use call::{Answered, Call};
+pub use datagrams::RpcDatagrams;
+pub use duplicates::{DUPLICATE_BYTES_MAX, DUPLICATE_SECONDS, DUPLICATES_MAX};
+pub use echo::{ECHO, Echo, PAYLOAD_BYTES_MAX};
+pub use error::Unanswered;
+pub use held::{HELD_MAX, Held};
+pub use null::{NFS, Null};
+pub use program::{Program, Programs};
+pub use stream::{FRAGMENTS_MAX, Rpc};
+
+/// Where RPC is served unless said otherwise.
+pub const DEFAULT_PORT: u16 = 62049;

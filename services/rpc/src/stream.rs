@@ -1,0 +1,258 @@
+//! Programs over connections: records found, joined where they come in fragments, and served.
+
+use crate::call::Source;
+use crate::desk::To;
+use crate::dispatch::{Core, Served};
+use crate::program::Programs;
+use corelane::watch::ServiceCounter;
+use corelane::{Cx, Input, Lease, Next, Outcome, Output, Peer, Shared, StreamService};
+use corelane_wire::Error;
+use corelane_wire::rpc::{RecordLimits, Records, Step};
+use std::any::Any;
+use std::net::SocketAddr;
+
+/// Fragments of a record at most. More close the connection (`protocol_errors`): old clients send some 9,000 bytes a fragment.
+pub const FRAGMENTS_MAX: u32 = 512;
+
+/// A fragment of more bytes is received into a lease of its own, where it can be kept.
+const FILL_BYTES: usize = 16 << 10;
+/// How many times the bytes of a fragment that have come its lease may hold: what a peer has lent to it by naming a length.
+const FILL_FACTOR: usize = 16;
+/// The least that such a lease holds.
+const FILL_BYTES_MIN: usize = 4096;
+/// Bytes of a record mark.
+const MARK_BYTES: usize = 4;
+
+/// Programs served over connections. All calls that arrive together are answered in one send.
+///
+/// A record is bounded by the limit `record_max` (its mark included) and by [`FRAGMENTS_MAX`]; calls in flight by
+/// `requests_in_flight_max` for a connection and [`HELD_MAX`](crate::HELD_MAX) for the lane; replies that wait by `output_high`.
+pub struct Rpc<P> {
+    core: Core<P>,
+}
+
+/// What is kept for a connection.
+pub struct Session {
+    peer: SocketAddr,
+    records: Records,
+    /// A record of which some fragments have come.
+    joined: Option<Lease>,
+    /// A fragment, or the begin of one, with its mark, that is received into memory of its own.
+    front: Option<Lease>,
+    /// A whole record out of the input that could not be served yet.
+    whole: Option<Shared>,
+}
+
+/// What is to be done after a look at what has come.
+enum Look {
+    /// Look again.
+    Again,
+    /// Nothing more, for now.
+    Over(Next),
+}
+
+impl<P: Programs> Rpc<P> {
+    /// Serves `programs`, a tuple of one to four.
+    pub fn new(programs: P) -> Self {
+        Self { core: Core::new(programs) }
+    }
+
+    fn serve(&mut self, cx: &mut Cx<'_>, session: &mut Session, input: &mut Input, output: &mut Output) -> Next {
+        session.front = input.filled().or(session.front.take());
+        loop {
+            if let Some(whole) = session.whole.take() {
+                match self.core.serve(cx, &whole, Source::Own(&whole), session.peer, To::Stream(output)) {
+                    Served::Done => cx.count_requests(1),
+                    Served::Wait => {
+                        session.whole = Some(whole);
+                        return Next::Continue;
+                    }
+                    Served::Close => return Next::Close,
+                }
+            }
+            let look = match session.front.take() {
+                Some(front) => session.look_at_front(cx, input, front),
+                None => self.look_at_input(cx, session, input, output),
+            };
+            if let Look::Over(next) = look {
+                return next;
+            }
+        }
+    }
+
+    /// Serves the records that lie together at the front of the input, and takes them from it.
+    fn look_at_input(&mut self, cx: &mut Cx<'_>, session: &mut Session, input: &mut Input, output: &mut Output) -> Look {
+        let (mut taken, mut requests) = (0, 0);
+        let (before, step, served) = loop {
+            let (bytes, before) = (&input.first()[taken..], session.records);
+            let step = session.records.next(bytes);
+            let Ok(Step::Record(range)) = &step else { break (before, step, Served::Done) };
+            let served = self.core.serve(cx, &bytes[range.clone()], Source::Input(input), session.peer, To::Stream(output));
+            if served != Served::Done {
+                break (before, step, served);
+            }
+            (taken, requests) = (taken + range.end, requests + 1);
+        };
+        input.skip(taken);
+        cx.count_requests(requests);
+        match served {
+            Served::Wait => Look::Over(Next::Continue),
+            Served::Close => Look::Over(Next::Close),
+            Served::Done if input.is_empty() && session.joined.is_none() => Look::Over(Next::Continue),
+            // What follows may lie apart from what was served.
+            Served::Done if taken > 0 => {
+                session.records = before;
+                Look::Again
+            }
+            Served::Done => session.go_on(cx, input, before, step),
+        }
+    }
+}
+
+impl Session {
+    /// Goes on after `step`, which is no record in one piece.
+    fn go_on(&mut self, cx: &mut Cx<'_>, input: &mut Input, before: Records, step: Result<Step, Error>) -> Look {
+        match step {
+            Ok(Step::Join { fragment, is_last }) => {
+                if !self.join(cx, &input.first()[fragment.clone()], is_last) {
+                    self.records = before;
+                    return Look::Over(Next::Continue);
+                }
+                input.skip(fragment.end);
+                Look::Again
+            }
+            Ok(Step::More { missing, .. }) => self.want(cx, input, missing),
+            Ok(Step::Record(_)) => Look::Again,
+            Err(error) => Look::Over(refuse(cx, error)),
+        }
+    }
+
+    /// Asks for what is missing of a fragment, of which there is all that the input shows.
+    fn want(&mut self, cx: &mut Cx<'_>, input: &mut Input, missing: usize) -> Look {
+        let (there, total) = (input.len(), input.first().len() + missing);
+        if total <= there {
+            return if input.contiguous(total).is_some() { Look::Again } else { Look::Over(Next::Continue) };
+        }
+        if input.is_finished() {
+            return Look::Over(Next::Continue);
+        }
+        // Between fragments the input is empty: filling a lease tells the lane that a record is under way all the same.
+        if self.joined.is_none() && total <= FILL_BYTES {
+            return Look::Over(Next::Need(total - there));
+        }
+        let until = fill_bytes(there, total);
+        Look::Over(cx.lease(until).map_or(Next::Continue, |lease| Next::Fill { lease, until }))
+    }
+
+    /// Looks at a fragment that was received into memory of its own.
+    fn look_at_front(&mut self, cx: &mut Cx<'_>, input: &Input, front: Lease) -> Look {
+        let before = self.records;
+        match self.records.next(&front) {
+            Ok(Step::Record(range)) => {
+                let mut whole = front.share();
+                whole.skip(range.start);
+                self.whole = Some(whole);
+                Look::Again
+            }
+            Ok(Step::Join { fragment, is_last }) => {
+                if self.join(cx, &front[fragment], is_last) {
+                    return Look::Again;
+                }
+                (self.records, self.front) = (before, Some(front));
+                Look::Over(Next::Continue)
+            }
+            Ok(Step::More { .. }) if input.is_finished() => Look::Over(Next::Continue),
+            Ok(Step::More { missing, .. }) => self.fill(cx, front, missing),
+            Err(error) => Look::Over(refuse(cx, error)),
+        }
+    }
+
+    /// Goes on receiving into `front`, or into more memory than that.
+    fn fill(&mut self, cx: &mut Cx<'_>, front: Lease, missing: usize) -> Look {
+        let until = fill_bytes(front.len(), front.len() + missing);
+        match grown(cx, front, until) {
+            Ok(lease) => Look::Over(Next::Fill { lease, until }),
+            Err(front) => {
+                self.front = Some(front);
+                Look::Over(Next::Continue)
+            }
+        }
+    }
+
+    /// Adds a fragment to those before it; false, and nothing is done, if the lane's memory is used up.
+    fn join(&mut self, cx: &mut Cx<'_>, fragment: &[u8], is_last: bool) -> bool {
+        let Some(joined) = self.joined.take().or_else(|| cx.lease(fragment.len())) else { return false };
+        let needed = joined.len() + fragment.len();
+        let bytes = if needed > joined.capacity() { needed.max(2 * joined.len()) } else { needed };
+        let mut joined = match grown(cx, joined, bytes) {
+            Ok(joined) => joined,
+            Err(joined) => {
+                self.joined = Some(joined);
+                return false;
+            }
+        };
+        joined.append(fragment);
+        match is_last {
+            true => self.whole = Some(joined.share()),
+            false => self.joined = Some(joined),
+        }
+        true
+    }
+}
+
+/// How many bytes of a fragment to receive into a lease, of which some are there.
+fn fill_bytes(there: usize, total: usize) -> usize {
+    total.min(FILL_BYTES_MIN.max(there.saturating_mul(FILL_FACTOR)))
+}
+
+/// `lease`, or a copy with room for `bytes` in all.
+fn grown(cx: &mut Cx<'_>, lease: Lease, bytes: usize) -> Result<Lease, Lease> {
+    if bytes <= lease.capacity() {
+        return Ok(lease);
+    }
+    match cx.lease(bytes) {
+        Some(mut larger) => {
+            larger.append(&lease);
+            Ok(larger)
+        }
+        None => Err(lease),
+    }
+}
+
+fn refuse(cx: &mut Cx<'_>, error: Error) -> Next {
+    let counter = match error {
+        Error::RecordTooLong { .. } => ServiceCounter::RecordMaxHits,
+        _ => ServiceCounter::ProtocolErrors,
+    };
+    cx.count(counter, 1);
+    Next::Close
+}
+
+impl<P: Programs> StreamService for Rpc<P> {
+    type Session = Session;
+
+    fn started(&mut self, cx: &mut Cx<'_>) {
+        self.core.programs.started(cx);
+    }
+
+    fn open(&mut self, cx: &mut Cx<'_>, peer: &Peer) -> Session {
+        let bytes = u32::try_from(cx.limits().record_max.saturating_sub(MARK_BYTES)).unwrap_or(u32::MAX);
+        let records = Records::new(RecordLimits { bytes, fragments: FRAGMENTS_MAX });
+        Session { peer: peer.address, records, joined: None, front: None, whole: None }
+    }
+
+    fn receive(&mut self, cx: &mut Cx<'_>, session: &mut Session, input: &mut Input, output: &mut Output) -> Next {
+        self.core.desk.begin(input.len());
+        let next = self.serve(cx, session, input, output);
+        self.core.desk.seal(&mut To::Stream(output));
+        next
+    }
+
+    fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome) {
+        self.core.programs.completed(cx, token, outcome);
+    }
+
+    fn lane_message(&mut self, cx: &mut Cx<'_>, from: usize, message: Box<dyn Any + Send>) {
+        self.core.programs.lane_message(cx, from, message);
+    }
+}

@@ -1,0 +1,140 @@
+//! Clients with many calls of every kind, in fragments and pieces, under faults: each call is answered exactly once, or the
+//! connection's ending explains it.
+
+use crate::calls::{call, echo, messages, null, opaque, record, reply, split, success, xid};
+use crate::for_seeds;
+use crate::programs::{BY_ANOTHER_LANE, BY_HELPER, FAILS, SLOW, Slow, WITH_DATA};
+use crate::rig::{Plan, Rig, patient};
+use crate::talker::Talker;
+use corelane_lane::Order as Command;
+use corelane_rpc::{ECHO, Echo, Null, Rpc};
+use corelane_sim::{FaultCounts, FaultKind, Faults, Random, Report, World};
+use corelane_svc::Limits;
+use corelane_watch::{LaneCounter, ServiceCounter as C};
+use corelane_wire::rpc::Outcome;
+
+/// A call and the reply that is due.
+struct Question {
+    call: Vec<u8>,
+    reply: Vec<u8>,
+}
+
+fn pattern(seed: u64, bytes: usize) -> Vec<u8> {
+    (0..bytes as u64).map(|at| (seed.wrapping_mul(31).wrapping_add(at * 7) >> 3) as u8).collect()
+}
+
+fn question(random: &mut Random, xid: u32) -> Question {
+    let most = [200, 200, 200, 200, 20_000, 150_000][random.below(6) as usize];
+    let payload = pattern(u64::from(xid), random.below(most) as usize);
+    let (words, number) = (opaque(&payload), xid.to_be_bytes());
+    let slow = |procedure, arguments: &[u8]| call(xid, [SLOW.number, 2, procedure], arguments);
+    let (call, reply) = match random.below(11) {
+        0..=2 => (null(xid), success(xid, &[])),
+        3 => (echo(xid, &payload), success(xid, &words)),
+        4 => (slow(BY_HELPER, &number), success(xid, &number)),
+        5 => (slow(BY_ANOTHER_LANE, &number), success(xid, &number)),
+        6 => (slow(WITH_DATA, &words), success(xid, &words)),
+        7 => (slow(FAILS, &[]), reply(xid, Outcome::SystemError)),
+        8 => (call(xid, [ECHO.number, 1, 1], &[0, 0, 0, 9]), reply(xid, Outcome::GarbageArguments)),
+        9 => (call(xid, [100_003, 2, 0], &[]), reply(xid, Outcome::ProgramMismatch { low: 3, high: 4 })),
+        _ => (call(xid, [100_005, 3, 0], &words), reply(xid, Outcome::ProgramUnavailable)),
+    };
+    Question { call, reply }
+}
+
+/// One record, of one fragment or of some.
+fn framed(random: &mut Random, message: &[u8]) -> Vec<u8> {
+    if random.below(3) > 0 {
+        return record(message);
+    }
+    let mut cuts: Vec<usize> = (0..random.one_to(6)).map(|_| random.below(message.len() as u64 + 1) as usize).collect();
+    cuts.sort_unstable();
+    split(message, &cuts)
+}
+
+fn questions(seed: u64) -> (Vec<Question>, Vec<u8>) {
+    let mut random = Random::new(seed);
+    let questions: Vec<_> = (0..random.one_to(60) as u32).map(|xid| question(&mut random, xid)).collect();
+    let stream = questions.iter().flat_map(|question| framed(&mut random, &question.call)).collect();
+    (questions, stream)
+}
+
+fn judge(questions: &[Question], talker: &Talker) {
+    let (mut replies, rest) = messages(&talker.got);
+    replies.sort_unstable_by_key(|reply| xid(reply));
+    assert!(replies.windows(2).all(|pair| xid(pair[0]) < xid(pair[1])), "a call was answered twice");
+    for reply in &replies {
+        assert_eq!(&questions[xid(reply) as usize].reply, reply, "a wrong reply");
+    }
+    let all = replies.len() == questions.len() && rest.is_empty();
+    assert!(!talker.is_complete() || all, "{} of {} calls are answered", replies.len(), questions.len());
+}
+
+/// Bounds that a run meets often.
+fn tight(random: &mut Random) -> Limits {
+    Limits {
+        requests_in_flight_max: random.one_to(12) as u32,
+        output_high: random.one_to(300_000),
+        record_max: 160_000,
+        ..patient()
+    }
+}
+
+fn run(seed: u64, faults: Faults) -> Report {
+    let world = World::new(seed, faults);
+    let mut random = Random::new(seed);
+    let (lanes, limits) = (random.one_to(3), tight(&mut random));
+    let programs = |_| Rpc::new((Null, Echo, Slow::default()));
+    let mut rig = Rig::serving(&world, &Plan::lanes(lanes).memory(16 << 20), limits, programs);
+    let (questions, streams): (Vec<_>, Vec<_>) = (0..8).map(|number| questions(seed * 100 + number)).unzip();
+    let talker = |(number, stream)| {
+        let mut talker = Talker::new(rig.connect(number), seed, stream);
+        if seed.is_multiple_of(3) {
+            talker.read_most = 1 + seed as usize % 5_000;
+        }
+        talker
+    };
+    let mut talkers: Vec<Talker> = streams.into_iter().enumerate().map(talker).collect();
+    assert!(rig.play(&mut talkers), "clients wait for ever");
+    rig.control.give(Command::Drain);
+    rig.close(&mut talkers);
+    for (talker, questions) in talkers.iter().zip(&questions) {
+        judge(questions, talker);
+        assert!(talker.is_complete() || faults != Faults::none(), "{:?}", talker.end);
+    }
+    assert_eq!([C::TicketsDropped, C::Panics, C::ProtocolErrors, C::RecordMaxHits].map(|counter| rig.count(counter)), [0; 4]);
+    if faults == Faults::none() {
+        let calls = questions.iter().map(Vec::len).sum::<usize>() as u64;
+        assert_eq!((rig.count(C::Requests), rig.count(C::AnswersLate)), (calls, 0));
+        assert_eq!(rig.lane_count(LaneCounter::MemoryLimitHits), 0);
+    }
+    world.report()
+}
+
+#[test]
+fn every_call_is_answered_once() {
+    for_seeds(300, |seed| {
+        run(seed, Faults::none());
+    });
+}
+
+#[test]
+fn every_call_is_answered_once_or_the_ending_explains_it_under_every_fault() {
+    for_seeds(1_500, |seed| {
+        run(seed, Faults::all(seed));
+    });
+}
+
+#[test]
+fn faults_happen_and_the_same_seed_gives_the_same_run() {
+    let mut all = FaultCounts::default();
+    for seed in 0..20 {
+        let report = run(seed, Faults::all(seed));
+        assert_eq!(report, run(seed, Faults::all(seed)), "seed {seed}");
+        all.add(&report.faults);
+    }
+    let of_datagrams = |kind: &FaultKind| format!("{kind:?}").starts_with("Datagram");
+    let never: Vec<_> = FaultKind::ALL.into_iter().filter(|&kind| all.of(kind) == 0 && !of_datagrams(&kind)).collect();
+    println!("{all:?}, never {never:?}");
+    assert!(all.of(FaultKind::ALL[0]) > 0 || never.len() < FaultKind::ALL.len());
+}
