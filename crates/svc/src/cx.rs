@@ -338,7 +338,9 @@ impl<'a> Cx<'a> {
         let is_file = matches!(op, Op::Read { .. } | Op::Write { .. } | Op::Sync { .. });
         self.kit.row.add(LaneCounter::Offloads, is_offload.into());
         self.kit.row.add(LaneCounter::FileOperations, is_file.into());
-        let (index, generation) = self.table.requests.insert(Request { service: self.service, token, is_offload });
+        let is_poll = matches!(op, Op::Poll { .. });
+        self.table.requests_ending += usize::from(!is_poll);
+        let (index, generation) = self.table.requests.insert(Request { service: self.service, token, is_offload, is_poll });
         self.kit.submit(Handle::new(class::REQUEST, index, generation), op);
     }
 }

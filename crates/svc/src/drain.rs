@@ -64,7 +64,7 @@ impl Services {
             }
         }
         if is_over {
-            return self.drain_is_over(kit);
+            return self.end_drain(kit);
         }
         let open = self.table.listeners.iter().any(|listener| !listener.closing);
         let next = if open { now + LOOK } else { self.drain_deadline };
@@ -92,7 +92,8 @@ impl Services {
     }
 
     /// The time is up: whatever is still open is broken off.
-    fn drain_is_over(&mut self, kit: &mut Kit) {
+    fn end_drain(&mut self, kit: &mut Kit) {
+        self.drain_is_over = true;
         for index in self.table.connections.indices().collect::<Vec<_>>() {
             let Some(connection) = self.table.connections.at(index).filter(|connection| connection.phase != Phase::Ended) else {
                 continue;
@@ -116,5 +117,6 @@ impl Services {
             && self.table.connections.len() == 0
             && self.table.turned_away == 0
             && self.table.datagrams.len() == 0
+            && (self.table.requests_ending == 0 || self.drain_is_over)
     }
 }

@@ -22,6 +22,7 @@ pub struct Services {
     pub(crate) ready: Vec<u32>,
     pub(crate) dirty: Vec<u32>,
     pub(crate) drain_deadline: u64,
+    pub(crate) drain_is_over: bool,
     /// The services have been told that their lane turns.
     started: bool,
 }
@@ -35,6 +36,7 @@ impl Services {
             ready: Vec::new(),
             dirty: Vec::new(),
             drain_deadline: u64::MAX,
+            drain_is_over: false,
             started: false,
         }
     }
@@ -122,6 +124,7 @@ impl Services {
             return;
         };
         let (service, token) = (request.service, request.token);
+        self.table.requests_ending -= usize::from(!request.is_poll);
         let is_refused = matches!(completion.outcome, Outcome::Failed(Fault { reason: Reason::Busy, .. }));
         kit.row.add(LaneCounter::OffloadsRefused, (request.is_offload && is_refused).into());
         self.table.requests.remove(handle.index());

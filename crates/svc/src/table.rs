@@ -77,6 +77,8 @@ pub(crate) struct Request {
     pub(crate) service: u16,
     pub(crate) token: u64,
     pub(crate) is_offload: bool,
+    /// It may never end by itself: a drain does not wait for it.
+    pub(crate) is_poll: bool,
 }
 
 /// A timer that a service started.
@@ -94,6 +96,8 @@ pub(crate) struct Table {
     /// Those to look at when this turn is flushed.
     pub(crate) datagrams_dirty: Vec<SocketId>,
     pub(crate) requests: Slab<Request>,
+    /// Those of them that end by themselves.
+    pub(crate) requests_ending: usize,
     pub(crate) timers: Slab<ServiceTimer>,
     pub(crate) notices: VecDeque<(ConnectionId, Notice)>,
     pub(crate) lost: LostTickets,
@@ -130,6 +134,7 @@ impl Table {
             datagrams: Slab::new(),
             datagrams_dirty: Vec::new(),
             requests: Slab::new(),
+            requests_ending: 0,
             timers: Slab::new(),
             notices: VecDeque::new(),
             lost: LostTickets::default(),

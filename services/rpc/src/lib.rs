@@ -15,10 +15,7 @@
 //!
 //!     fn call(&mut self, cx: &mut Cx<'_>, call: Call<'_>) -> Result<Answered, Unanswered> {
 //!         match call.procedure() {
-//!             1 => {
-//!                 let (a, b): (u32, u32) = call.arguments()?;
-//!                 Ok(call.answer(cx, &a.wrapping_add(b)))
-//!             }
+//!             1 => call.serve(cx, |(a, b): (u32, u32)| a.wrapping_add(b)),
 //!             _ => Err(call.procedure_unavailable()),
 //!         }
 //!     }
