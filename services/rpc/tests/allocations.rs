@@ -80,7 +80,8 @@ fn a_call_allocates_and_copies_nothing() {
         let found = [1, 16, 128].map(|depth| on_streams(&streams, depth));
         assert_eq!(found, [0; 3], "allocations for {CALLS} calls over {}, at depth 1, 16 and 128", streams.driver());
         assert_eq!(count(&streams, ServiceCounter::BytesCopied), 0);
-        let datagrams = lanes().serve_datagrams("udp://127.0.0.1:0", |_| RpcDatagrams::new((Null, Echo))).unwrap().start().unwrap();
+        let datagrams =
+            lanes().serve_datagrams("udp://127.0.0.1:0", |_| RpcDatagrams::new((Null, Echo))).unwrap().start().unwrap();
         assert_eq!(on_datagrams(&datagrams), 0, "allocations for {CALLS} datagrams over {}", datagrams.driver());
     }
 }
