@@ -7,6 +7,7 @@ use crate::Late;
 use anyhow::{Result, bail};
 use corelane::{DriverChoice, InForce, Lanes, Limits, Running, Signals, SteeringSettings, Transport, Url};
 use corelane_echo::{Answer, Echo, EchoDatagrams};
+use corelane_rpc::registration::{Entry, Registration, RegistrationError};
 use corelane_rpc::{Null, Rpc, RpcDatagrams};
 use corelane_rss::{Buckets, HashTypes, Key};
 use std::io::{Read, Write};
@@ -42,6 +43,9 @@ pub struct Arguments {
     /// Answer UDP echo requests from other machines too: their senders can be forged
     #[arg(long)]
     reflect: bool,
+    /// Tell the rpcbind of this machine where the programs of rpc are, until the end
+    #[arg(long)]
+    register: bool,
     /// Let all lanes share one descriptor table, and so its limit, instead of one for each
     #[arg(long)]
     share_descriptors: bool,
@@ -85,8 +89,10 @@ pub fn run(arguments: Arguments) -> Result<()> {
         return print_plan(arguments);
     }
     let signals = Signals::block()?;
+    let register = arguments.register;
     let running = lanes(arguments)?.start()?;
-    announce(&running).map_err(|error| Late::of("writing to standard output", error))?;
+    let registration = register.then(|| Registration::register(&entries(&running)));
+    announce(&running, registration.as_ref()).map_err(|error| Late::of("writing to standard output", error))?;
     running.run_until_told(signals).map_err(|error| Late::of("serving", error))?;
     Ok(())
 }
@@ -219,8 +225,24 @@ fn answer(url: &Url, reflect: bool) -> Result<Answer> {
     }
 }
 
-/// Says what listens where, on what, and then that it is ready.
-fn announce(running: &Running) -> std::io::Result<()> {
+/// What rpcbind is told: every version of every program, wherever the RPC service listens.
+fn entries(running: &Running) -> Vec<Entry> {
+    let places = running.places().iter().filter(|place| place.service == "rpc");
+    let versions = || {
+        [corelane_rpc::NFS, corelane_rpc::ECHO]
+            .into_iter()
+            .flat_map(|program| (program.low..=program.high).map(move |version| (program.number, version)))
+    };
+    places
+        .flat_map(|place| {
+            let (transport, address) = (place.url.transport(), place.address());
+            versions().map(move |(program, version)| Entry { program, version, transport, address })
+        })
+        .collect()
+}
+
+/// Says what listens where, on what, and then that it is ready. Without rpcbind the service runs on: who knows its port needs none.
+fn announce(running: &Running, registration: Option<&Result<Registration, RegistrationError>>) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     for place in running.places() {
         writeln!(out, "{} {}", place.service, place.url)?;
@@ -244,6 +266,11 @@ fn announce(running: &Running) -> std::io::Result<()> {
     }
     for note in running.notes() {
         writeln!(out, "note: {note}")?;
+    }
+    match registration {
+        Some(Ok(registration)) => writeln!(out, "note: rpcbind knows of {} entries", registration.entries().len())?,
+        Some(Err(error)) => writeln!(out, "note: not registered: {error}")?,
+        None => {}
     }
     writeln!(out, "ready")?;
     out.flush()?;

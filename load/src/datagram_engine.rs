@@ -333,21 +333,19 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
     fn take_answers(&mut self, index: usize, batch: &Datagrams, now: u64) -> (usize, u64) {
         let place = &mut self.places[index];
         let Some(state) = place.state.as_mut() else { return (0, 0) };
-        let mut answers = Answers { flights: &mut place.flights, course: &mut self.course, now, taken: 0 };
-        // Answers to requests that follow on one another are taken together.
-        let (mut first, mut count, mut wrong) = (0, 0, 0);
+        let mut answers = Answers::new(&mut place.flights, &mut self.course, now);
+        let mut wrong = 0;
         for datagram in datagrams(batch) {
-            match self.workload.answer(state, datagram) {
-                Some(number) if count > 0 && number == first + count as u64 => count += 1,
-                Some(number) => {
-                    wrong += answers.numbered(first, count);
-                    (first, count) = (number, 1);
-                }
-                None => wrong += 1,
-            }
+            let taken = match self.workload.answer(state, datagram) {
+                Some(number) => answers.numbered(number),
+                None => match self.workload.refusal(state, datagram) {
+                    Some((number, kind)) => answers.refused(number, kind),
+                    None => Err(Kind::Mismatch),
+                },
+            };
+            wrong += u64::from(taken.is_err());
         }
-        wrong += answers.numbered(first, count);
-        (answers.taken, wrong as u64)
+        (answers.end(), wrong)
     }
 
     /// What came back of a flood, and what else is in the batch.

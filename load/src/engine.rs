@@ -349,12 +349,25 @@ impl<W: Workload> Engine<W> {
         let place = &mut self.places[index as usize];
         let Some(state) = place.state.as_mut().filter(|_| count > 0) else { return };
         let before = output.len();
-        if !self.workload.request(state, place.flights.next_number(), count, output) {
-            self.course.give_back(flight.intended, count);
-            return self.owing.push((index, flight.intended, count));
+        let written = self.workload.request(state, place.flights.next_number(), count, output);
+        if written < count {
+            self.course.give_back(flight.intended, count - written);
+            self.owing.push((index, flight.intended, count - written));
         }
-        (0..count).for_each(|_| place.flights.push(flight));
-        self.course.sent(flight, count as u64, (output.len() - before) as u64);
+        (0..written).for_each(|_| place.flights.push(flight));
+        self.course.sent(flight, written as u64, (output.len() - before) as u64);
+    }
+
+    /// What the workload holds back goes on.
+    fn go_on(&mut self, cx: &Cx<'_>, index: u32, output: &mut Output) {
+        let place = &mut self.places[index as usize];
+        let Some(state) = place.state.as_mut() else { return };
+        let before = output.len();
+        self.workload.go_on(state, output);
+        let bytes = (output.len() - before) as u64;
+        if bytes > 0 {
+            self.course.sent(Flight { intended: cx.now(), sent: cx.now() }, 0, bytes);
+        }
     }
 
     /// With a number of requests to make and nobody who answers, the run would never end by itself.
@@ -460,9 +473,9 @@ impl<W: Workload> StreamService for Engine<W> {
         if by_connection && before > 0 {
             place.first_byte.get_or_insert(now);
         }
-        let mut answers = Answers { flights: &mut place.flights, course: &mut self.course, now, taken: 0 };
+        let mut answers = Answers::new(&mut place.flights, &mut self.course, now);
         let result = self.workload.receive(state, input, &mut answers);
-        let taken = answers.taken;
+        let taken = answers.end();
         if taken > 0
             && let (Some(flight), Some(first_byte)) = (oldest, place.first_byte.take())
         {
@@ -473,7 +486,14 @@ impl<W: Workload> StreamService for Engine<W> {
             place.failing = Some(kind);
             return Next::Abort;
         }
+        self.go_on(cx, index, output);
         if taken > 0 { self.answered(cx, index, taken, output) } else { Next::Continue }
+    }
+
+    fn drained(&mut self, cx: &mut Cx<'_>, session: &mut u32, output: &mut Output) -> Next {
+        self.course.tick(cx.now());
+        self.go_on(cx, *session, output);
+        Next::Continue
     }
 
     fn closed(&mut self, cx: &mut Cx<'_>, session: u32, ending: Ending) {

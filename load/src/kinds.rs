@@ -35,12 +35,18 @@ pub enum Kind {
     Duplicate,
     /// A datagram that was answered after one that was sent later. It counts as answered, too.
     Reordered,
+    /// An RPC call whose program, version or procedure the server does not have (RFC 5531 section 9: PROG_UNAVAIL, PROG_MISMATCH, PROC_UNAVAIL).
+    RpcUnavailable,
+    /// An RPC call that the server did not accept: its version of RPC, or who calls (RFC 5531 section 9: MSG_DENIED).
+    RpcDenied,
+    /// An RPC call that the server could not read, or not carry out (RFC 5531 section 9: GARBAGE_ARGS, SYSTEM_ERR).
+    RpcFailed,
     /// Anything else.
     Other,
 }
 
 /// How many kinds there are.
-pub const KINDS: usize = 14;
+pub const KINDS: usize = 17;
 
 impl Kind {
     /// All kinds, in the order of the reports.
@@ -58,6 +64,9 @@ impl Kind {
         Kind::Lost,
         Kind::Duplicate,
         Kind::Reordered,
+        Kind::RpcUnavailable,
+        Kind::RpcDenied,
+        Kind::RpcFailed,
         Kind::Other,
     ];
 
@@ -77,6 +86,9 @@ impl Kind {
             Self::Lost => "lost",
             Self::Duplicate => "duplicate",
             Self::Reordered => "reordered",
+            Self::RpcUnavailable => "rpc_unavailable",
+            Self::RpcDenied => "rpc_denied",
+            Self::RpcFailed => "rpc_failed",
             Self::Other => "other",
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::arrivals::Arrivals;
 use crate::error::Error;
+use crate::workloads::rpc;
 use corelane::{DriverChoice, Transport};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -89,6 +90,8 @@ pub struct Plan {
     pub quantiles: Vec<f64>,
     /// Datagrams in trains, as one send, where the kernel can.
     pub trains: bool,
+    /// What calls are made, for the workload of that name.
+    pub rpc: rpc::Settings,
 }
 
 /// Connections from one source address to one target. The system has 28,232 ports for them by default, but connect(2) looks through those of even
@@ -129,6 +132,7 @@ impl Plan {
             seed: 1,
             quantiles: vec![50.0, 90.0, 99.0, 99.9],
             trains: true,
+            rpc: rpc::Settings::default(),
         }
     }
 

@@ -107,8 +107,11 @@ pub struct Settings {
     pub connections: u64,
     /// Most requests in flight on each.
     pub depth: u64,
-    /// Bytes of a request.
+    /// Bytes of a request; with `rpc` of its payload.
     pub size: u64,
+    /// What is called; only with `rpc`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub call: Option<String>,
     /// Requests (or connections) a second that were asked for.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub rate: Option<f64>,
@@ -207,6 +210,9 @@ pub struct Lane {
     pub errors: u64,
     /// From the window's begin to when its last request was answered or given up.
     pub seconds: f64,
+    /// The longest latency of its requests.
+    #[serde(default)]
+    pub longest_us: f64,
 }
 
 /// One second of a run.

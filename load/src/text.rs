@@ -102,6 +102,7 @@ fn settings(settings: &Settings) -> Vec<String> {
     parts.push(several(settings.connections, "connection"));
     parts.push(format!("depth {}", count(settings.depth)));
     parts.push(several(settings.size, "byte"));
+    parts.extend(settings.call.clone());
     parts.extend(settings.duration_s.map(|seconds| format!("{} s", trimmed(seconds))));
     parts.extend(settings.requests.map(|requests| several(requests, "request")));
     parts.push(format!("warm-up {} s", trimmed(settings.warm_up_s)));

@@ -13,10 +13,14 @@ pub trait Workload: Sized + 'static {
     /// A connection was opened, the `number`th place of all (the same number again when a lost one is opened anew).
     fn connection(&mut self, number: u64) -> Self::Connection;
 
-    /// Writes `count` requests, the first of which has the number `first` on this connection. Answers false if the lane's
-    /// memory did not suffice: then nothing may have been written.
+    /// Writes `count` requests, the first of which has the number `first` on this connection. Answers how many it has written: fewer
+    /// if the lane's memory did not suffice; the others are asked for again.
     #[must_use]
-    fn request(&mut self, connection: &mut Self::Connection, first: u64, count: usize, output: &mut Output) -> bool;
+    fn request(&mut self, connection: &mut Self::Connection, first: u64, count: usize, output: &mut Output) -> usize;
+
+    /// Writes what [`Workload::request`] has held back, if it does that: called when all output has left
+    /// ([`Output::notify_drained`]), and after bytes have arrived.
+    fn go_on(&mut self, _connection: &mut Self::Connection, _output: &mut Output) {}
 
     /// Takes what has arrived and reports every answer that is complete.
     ///
@@ -41,17 +45,34 @@ pub trait DatagramWorkload: Sized + 'static {
 
     /// The number of the request that `datagram` answers, if every byte of it is right.
     fn answer(&mut self, socket: &mut Self::Socket, datagram: &[u8]) -> Option<u64>;
+
+    /// The number of the request that failed, as `datagram`, which is no right answer, says; and how.
+    fn refusal(&mut self, _socket: &mut Self::Socket, _datagram: &[u8]) -> Option<(u64, Kind)> {
+        None
+    }
 }
 
 /// Where a workload reports answers.
 pub struct Answers<'a> {
-    pub(crate) flights: &'a mut Flights,
-    pub(crate) course: &'a mut Course,
-    pub(crate) now: u64,
-    pub(crate) taken: usize,
+    flights: &'a mut Flights,
+    course: &'a mut Course,
+    now: u64,
+    taken: usize,
+    /// Requests with numbers one behind the other that were reported and are not taken yet: the first one, and how many.
+    run: (u64, u64),
 }
 
-impl Answers<'_> {
+impl<'a> Answers<'a> {
+    pub(crate) fn new(flights: &'a mut Flights, course: &'a mut Course, now: u64) -> Self {
+        Self { flights, course, now, taken: 0, run: (0, 0) }
+    }
+
+    /// How many requests were answered.
+    pub(crate) fn end(mut self) -> usize {
+        self.take_run();
+        self.taken
+    }
+
     /// The `count` oldest requests are answered.
     ///
     /// # Errors
@@ -71,26 +92,63 @@ impl Answers<'_> {
         Ok(())
     }
 
-    /// The `count` requests from the number `first` on are answered. An answer to one that was answered before is counted as a duplicate, one
-    /// that comes after the answer to a later request as reordered. Answers how many of them were never made.
-    pub fn numbered(&mut self, first: u64, count: usize) -> usize {
-        let (mut number, end, mut unasked) = (first, first + count as u64, 0);
+    /// The request with this number is answered. An answer to one that was answered before is counted as a duplicate, one that comes after
+    /// the answer to a later request as reordered.
+    ///
+    /// # Errors
+    /// [`Kind::Mismatch`] if no such request was made.
+    pub fn numbered(&mut self, number: u64) -> Result<(), Kind> {
+        if number >= self.flights.next_number() {
+            return Err(Kind::Mismatch);
+        }
+        // What was sent together is mostly answered together, and then taken and recorded at once.
+        if number != self.run.0 + self.run.1 {
+            self.take_run();
+            self.run.0 = number;
+        }
+        self.run.1 += 1;
+        Ok(())
+    }
+
+    fn take_run(&mut self) {
+        let (mut number, count) = std::mem::take(&mut self.run);
+        let end = number + count;
         while number < end {
-            match self.flights.take(number) {
+            number += match self.flights.take(number) {
                 Known::Flight { flight, is_late } => {
                     let alike = 1 + self.flights.take_alike(number, flight, (end - number - 1) as usize);
                     if is_late {
                         self.course.note(Kind::Reordered, alike as u64, flight.intended, self.now);
                     }
                     self.answered(flight, alike);
-                    number += alike as u64 - 1;
+                    alike as u64
                 }
-                Known::Before => self.course.note(Kind::Duplicate, 1, self.now, self.now),
-                Known::Never => unasked += 1,
-            }
-            number += 1;
+                Known::Before | Known::Never => {
+                    self.course.note(Kind::Duplicate, 1, self.now, self.now);
+                    1
+                }
+            };
         }
-        unasked
+    }
+
+    /// The request with this number has failed, as its answer says. One that was answered before is counted as a duplicate.
+    ///
+    /// # Errors
+    /// [`Kind::Mismatch`] if no such request was made.
+    pub fn refused(&mut self, number: u64, kind: Kind) -> Result<(), Kind> {
+        self.take_run();
+        match self.flights.take(number) {
+            Known::Flight { flight, .. } => {
+                self.taken += 1;
+                self.course.failed(kind, flight, self.now);
+                Ok(())
+            }
+            Known::Before => {
+                self.course.note(Kind::Duplicate, 1, self.now, self.now);
+                Ok(())
+            }
+            Known::Never => Err(Kind::Mismatch),
+        }
     }
 
     fn answered(&mut self, flight: Flight, count: usize) {

@@ -3,6 +3,7 @@
 pub mod echo;
 pub mod flood;
 pub mod idle;
+pub mod rpc;
 pub mod udp;
 
 use crate::error::Error;
@@ -17,10 +18,12 @@ pub struct Entry {
     pub name: &'static str,
     /// What it does, in a line.
     pub about: &'static str,
-    /// How its requests travel.
-    pub transport: Transport,
+    /// How its requests can travel: by the first of these unless said otherwise.
+    pub transports: &'static [Transport],
     /// The port where none is named.
     pub default_port: u16,
+    /// Bytes of a request where no size is asked for.
+    pub default_size: usize,
     /// Whether a plan fits the protocol: sizes, modes.
     pub check: fn(&Plan) -> Result<(), Error>,
     /// Adds its client to the lanes of a run.
@@ -28,7 +31,7 @@ pub struct Entry {
 }
 
 /// All workloads.
-pub const ALL: &[Entry] = &[echo::ENTRY, idle::ENTRY, udp::ENTRY];
+pub const ALL: &[Entry] = &[echo::ENTRY, idle::ENTRY, rpc::ENTRY, udp::ENTRY];
 
 /// The workload of that name.
 pub fn find(name: &str) -> Option<&'static Entry> {

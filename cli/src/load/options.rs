@@ -4,6 +4,7 @@ use anyhow::{Result, anyhow, bail};
 use corelane::{Transport, Url};
 use corelane_load::arrivals::Arrivals;
 use corelane_load::plan::{Extent, Mode, Plan};
+use corelane_load::workloads::rpc::{self, Program, Split};
 use corelane_load::workloads::{self, Entry};
 use corelane_load::{Watched, curve};
 use std::fs::File;
@@ -28,7 +29,7 @@ pub struct Options {
     /// Most requests in flight on each connection
     #[arg(long, short = 'd', value_name = "N", default_value_t = 1, help_heading = "Load")]
     depth: u32,
-    /// Bytes of a request [default: 64]
+    /// Bytes of a request [default: 64]; for rpc of its payload, 0 calls the null procedure [default: 0]
     #[arg(long, short = 's', value_name = "BYTES", help_heading = "Load")]
     size: Option<usize>,
     /// Requests a second, each with its own time, whether answers come or not (an open loop)
@@ -47,6 +48,12 @@ pub struct Options {
     /// How often each connection is used, for idle [default: 10s]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, help_heading = "Load")]
     every: Option<Duration>,
+    /// What rpc calls [default: 100003:3, NFS; with --size 536870919:1, an echo program]
+    #[arg(long, value_name = "PROGRAM:VERSION", value_parser = program, help_heading = "Load")]
+    program: Option<Program>,
+    /// Send each rpc record in N fragments; or, with bytes or bytes=N, the stream of records in pieces of 1 or N bytes, each with a send of its own
+    #[arg(long, value_name = "N|bytes", value_parser = split, help_heading = "Load")]
+    split: Option<Split>,
     /// Send datagrams one by one even where several go to the same peer
     #[arg(long, help_heading = "Load")]
     singles: bool,
@@ -182,22 +189,25 @@ impl Options {
         if is_idle && (self.rate.is_some() || self.connection_rate.is_some() || self.depth != 1) {
             bail!("idle uses each connection once in a while: use --every instead of --rate, --connection-rate or --depth");
         }
-        if self.singles && entry.transport != Transport::Udp {
-            bail!("--singles is for datagrams: {} has connections", entry.name);
+        if (self.program.is_some() || self.split.is_some()) && entry.name != rpc::ENTRY.name {
+            bail!("--program and --split are for rpc: {} makes no calls", entry.name);
+        }
+        let default = Plan::new(entry.name, &url, target);
+        if self.singles && default.transport != Transport::Udp {
+            bail!("--singles is for datagrams: {url} has connections");
         }
         let connections = self.connections.unwrap_or(if is_idle { IDLE_CONNECTIONS } else { self.default_connections() });
         let mode = self.mode(is_idle, connections)?;
         if is_recording(&mode) && self.warmup.is_some() {
             bail!("--arrivals with a file is played once, and measured as a whole: leave out --warmup");
         }
-        let default = Plan::new(entry.name, &url, target);
         let plan = Plan {
             connections,
             depth: self.depth,
-            size: self.size.unwrap_or(default.size),
+            size: self.size.unwrap_or(entry.default_size),
             extent: self.extent(&mode, is_idle),
             warm_up: self.warm_up(&mode),
-            timeout: self.timeout.unwrap_or(Duration::from_secs(if entry.transport == Transport::Udp { 1 } else { 5 })),
+            timeout: self.timeout.unwrap_or(Duration::from_secs(if default.transport == Transport::Udp { 1 } else { 5 })),
             lanes: self.lanes()?,
             cpus: self.cpus.as_deref().map(corelane::parse_cpus).transpose().map_err(|why| anyhow!("--cpus: {why}"))?,
             driver: self.driver.parse()?,
@@ -206,6 +216,7 @@ impl Options {
             seed: self.seed,
             quantiles: curve::parse_quantiles(&self.quantiles).map_err(|why| anyhow!("--quantiles: {why}"))?,
             trains: !self.singles,
+            rpc: rpc::Settings { program: self.program, split: self.split.unwrap_or_default(), ..rpc::Settings::default() },
             mode,
             ..default
         };
@@ -286,13 +297,31 @@ fn recorded(path: &str) -> Result<Arrivals> {
     Arrivals::recorded(&text).map_err(|why| anyhow!("--arrivals: {path}: {why}"))
 }
 
+/// Reads `100003:3`.
+fn program(text: &str) -> Result<Program, String> {
+    let parts = text.split_once(':').and_then(|(number, version)| Some((number.parse().ok()?, version.parse().ok()?)));
+    let (number, version) = parts.ok_or_else(|| format!("{text:?} is not PROGRAM:VERSION: write for example 100003:3"))?;
+    Ok(Program { number, version })
+}
+
+/// Reads `3`, `bytes` or `bytes=100`.
+fn split(text: &str) -> Result<Split, String> {
+    let wrong = |_| format!("{text:?} is neither a number of fragments, nor bytes, nor bytes=N");
+    match text.strip_prefix("bytes") {
+        None => text.parse().map(Split::Fragments).map_err(wrong),
+        Some("") => Ok(Split::Bytes(1)),
+        Some(rest) => rest.strip_prefix('=').unwrap_or(text).parse().map(Split::Bytes).map_err(wrong),
+    }
+}
+
 /// The URL in full, and its first address.
 pub fn target(entry: &Entry, url: Option<&str>) -> Result<(String, std::net::SocketAddr)> {
-    let scheme = if entry.transport == Transport::Tcp { "tcp" } else { "udp" };
-    let default = format!("{scheme}://127.0.0.1");
+    let schemes: Vec<&str> =
+        entry.transports.iter().map(|&transport| if transport == Transport::Tcp { "tcp://" } else { "udp://" }).collect();
+    let default = format!("{}127.0.0.1", schemes[0]);
     let url = Url::parse(url.unwrap_or(&default), entry.default_port)?;
-    if url.transport() != entry.transport {
-        bail!("{url}: {} is asked for by {scheme}://", entry.name);
+    if !entry.transports.contains(&url.transport()) {
+        bail!("{url}: {} is asked for by {}", entry.name, schemes.join(" or "));
     }
     let Some(address) = url.resolve()?.first().copied() else { bail!("{url}: the name has no address") };
     Ok((url.to_string(), address))

@@ -129,6 +129,10 @@ impl Services {
             busy.output.wants_drained = false;
         }
         self.call(kit, index, Call::Drained);
+        // What was written in small pieces waits to be sent as well: else this would be called again before it has left.
+        if let Some(busy) = self.table.connections.at(index).and_then(|connection| connection.busy.as_mut()) {
+            busy.output.seal();
+        }
     }
 
     /// The peer finished in the middle of a record: what there is of it will never be answered.

@@ -1,7 +1,7 @@
 //! Bytes to meaning and back, without input or output.
 //!
 //! Each format is a module that reads views out of `&[u8]` and writes into a [`Writer`](xdr::Writer) over memory of the
-//! caller. Nothing here allocates, opaque data is never copied, and every length that a peer names is held against a bound
+//! caller. Nothing here allocates (but [`rpc::Calls`], once, when it is made), opaque data is never copied, and every length that a peer names is held against a bound
 //! before it is used. A value that exists is legal: what RFCs bound is bounded by the type.
 //!
 //! | module | format | source |

@@ -21,12 +21,15 @@
 
 mod auth;
 mod call;
+mod calls;
+mod due;
 mod record;
 mod refusal;
 mod reply;
 
 pub use auth::{Auth, AuthStatus, AuthSys, BODY_BYTES_MAX, Flavour, GIDS_MAX, Identity, MACHINE_NAME_BYTES_MAX};
 pub use call::{Call, CallHead};
+pub use calls::{CALLS_MAX, CallCounts, Calls, Overdue, Patience, Xids};
 pub use record::{FRAGMENT_BYTES_MAX, RecordLimits, Records, Step, mark, write_record, write_split};
 pub use refusal::{Owed, Program, Refusal};
 pub use reply::{Denial, Outcome, Reply, Verdict, success_head};

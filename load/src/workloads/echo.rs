@@ -43,14 +43,14 @@ impl Workload for Echo {
         Stream { base: number * STRIDE, sent: 0, received: 0 }
     }
 
-    fn request(&mut self, stream: &mut Stream, _first: u64, count: usize, output: &mut Output) -> bool {
+    fn request(&mut self, stream: &mut Stream, _first: u64, count: usize, output: &mut Output) -> usize {
         let end = stream.sent + count as u64 * self.size;
         while stream.sent < end {
             let piece = pattern::piece(stream.base + stream.sent, (end - stream.sent) as usize);
             output.push(piece);
             stream.sent += piece.len() as u64;
         }
-        true
+        count
     }
 
     fn receive(&mut self, stream: &mut Stream, input: &mut Input, answers: &mut Answers<'_>) -> Result<(), Kind> {
@@ -72,8 +72,9 @@ impl Workload for Echo {
 pub const ENTRY: Entry = Entry {
     name: "echo",
     about: "bytes over TCP that come back as they went",
-    transport: Transport::Tcp,
+    transports: &[Transport::Tcp],
     default_port: DEFAULT_PORT,
+    default_size: 64,
     check,
     client,
 };

@@ -11,8 +11,9 @@ use corelane::{DATAGRAM_BYTES_MAX, Transport};
 pub const ENTRY: Entry = Entry {
     name: "flood",
     about: "equal datagrams, as many as the system takes, whether they are answered or not",
-    transport: Transport::Udp,
+    transports: &[Transport::Udp],
     default_port: super::echo::DEFAULT_PORT,
+    default_size: 64,
     check,
     client: |lanes, ends| {
         lanes.client_datagrams(move |lane| DatagramEngine::new(ends.course(lane), Flood { size: ends.plan().size }))

@@ -22,8 +22,9 @@ const SOCKET_STRIDE: u64 = 1_013;
 pub const ENTRY: Entry = Entry {
     name: "udp",
     about: "datagrams that come back as they went, with loss, duplicates and order",
-    transport: Transport::Udp,
+    transports: &[Transport::Udp],
     default_port: super::echo::DEFAULT_PORT,
+    default_size: 64,
     check,
     client: |lanes, ends| lanes.client_datagrams(move |lane| DatagramEngine::new(ends.course(lane), Udp::new(ends.plan().size))),
 };

@@ -3,7 +3,7 @@
 
 use crate::figures::{Figures, Window};
 use crate::rig::{MS, Outcome};
-use crate::witness::{Desk, Entry, Note};
+use crate::witness::{Desk, Entry, Note, request_bytes};
 use corelane_load::arrivals::Schedule;
 use corelane_load::kinds::Kind;
 use corelane_load::plan::{Extent, Mode, Plan};
@@ -234,7 +234,7 @@ impl<'a> Books<'a> {
 
     fn sent(&mut self, place: u64, count: u64, bytes: u64, now: u64) {
         let each = bytes / count;
-        assert_eq!((each, bytes % count), (self.plan.size as u64, 0), "bytes of a request");
+        assert_eq!((each, bytes % count), (request_bytes(self.plan), 0), "bytes of a request");
         for _ in 0..count {
             let intended = self.intended(place, now);
             assert!(intended <= now, "sent before its time");

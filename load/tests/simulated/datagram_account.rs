@@ -4,7 +4,7 @@
 use crate::account::{LATEST, Room, arrivals, share_of};
 use crate::figures::{Figures, Window};
 use crate::rig::{MS, Outcome};
-use crate::witness::{Desk, Entry, Note};
+use crate::witness::{Desk, Entry, Note, request_bytes};
 use corelane_load::arrivals::Schedule;
 use corelane_load::kinds::Kind;
 use corelane_load::plan::{Mode, Plan};
@@ -118,7 +118,7 @@ impl<'a> Books<'a> {
         assert!(intended <= now, "sent before its time");
         if self.window.counts(intended, now) {
             self.figures.sent += 1;
-            self.figures.bytes_sent += self.plan.size as u64;
+            self.figures.bytes_sent += request_bytes(self.plan);
         }
         self.made += u64::from(intended >= self.window.from);
         assert!(self.made <= share_of(self.plan, self.lane), "more requests than were asked for");

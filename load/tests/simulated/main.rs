@@ -17,6 +17,8 @@ mod peers;
 mod plans;
 mod repeats;
 mod rig;
+mod rpc;
+mod rpc_server;
 mod streams;
 mod verdicts;
 mod witness;

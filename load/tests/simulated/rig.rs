@@ -1,6 +1,7 @@
 //! A run of the load engine in a simulated world: the generator's lanes, those of a server or peers played by hand, and the clock.
 
 use crate::witness::{Desk, DeskRef, Spy, Watched};
+use corelane::Transport;
 use corelane_lane::{Control, Kit, Lane, LaneSettings, Mesh, Order, Turn as LaneTurn};
 use corelane_load::course::Course;
 use corelane_load::datagram_engine::DatagramEngine;
@@ -8,6 +9,7 @@ use corelane_load::engine::Engine;
 use corelane_load::plan::{Extent, Plan};
 use corelane_load::report::Report;
 use corelane_load::workloads::echo::Echo;
+use corelane_load::workloads::rpc::{RpcDatagrams, RpcStream};
 use corelane_load::workloads::udp::Udp;
 use corelane_load::{judge, limits, report_of};
 use corelane_seam::{Arena, Tuning};
@@ -135,12 +137,17 @@ impl Rig {
         self.add_program(false, plan.lanes, memory_bytes, |lane, services, _, page| {
             let course = Course::new(plan.clone(), lane, events.clone(), stop.clone());
             let row = page.service(lane, 0).unwrap();
-            if plan.transport == corelane::Transport::Udp {
-                let spy = Spy::new(Udp::new(plan.size), &desk, lane, refusals);
-                services.add_datagrams(Watched::new(DatagramEngine::new(course, spy), &desk, lane), limits(&plan), row);
-            } else {
-                let spy = Spy::new(Echo::new(plan.size), &desk, lane, refusals);
-                services.add_stream(Watched::new(Engine::new(course, spy), &desk, lane), limits(&plan), row);
+            macro_rules! add {
+                ($add:ident, $engine:ident, $workload:expr) => {{
+                    let spy = Spy::new($workload, &desk, lane, refusals);
+                    services.$add(Watched::new($engine::new(course, spy), &desk, lane), limits(&plan), row);
+                }};
+            }
+            match (&*plan.workload, plan.transport) {
+                ("rpc", Transport::Udp) => add!(add_datagrams, DatagramEngine, RpcDatagrams::new(&plan)),
+                ("rpc", Transport::Tcp) => add!(add_stream, Engine, RpcStream::new(&plan)),
+                (_, Transport::Udp) => add!(add_datagrams, DatagramEngine, Udp::new(plan.size)),
+                (_, Transport::Tcp) => add!(add_stream, Engine, Echo::new(plan.size)),
             }
         });
         self

@@ -1,10 +1,12 @@
 //! What can be seen of a run from around the engine: its workload, the calls that its lane makes, and what it tells.
 
+use corelane::Transport;
 use corelane_load::collector::Collector;
 use corelane_load::course::Event;
 use corelane_load::kinds::Kind;
 use corelane_load::plan::Plan;
 use corelane_load::workload::{Answers, DatagramWorkload, Workload};
+use corelane_load::workloads::rpc::Split;
 use corelane_seam::{Datagrams, Fault};
 use corelane_sim::{Random, World};
 use corelane_svc::{Cx, DatagramService, Ending, Input, Next, Output, Peer, Replies, SocketId, StreamService};
@@ -14,6 +16,28 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
+
+/// Bytes of a request, as they are sent.
+pub fn request_bytes(plan: &Plan) -> u64 {
+    let payload = if plan.size == 0 { 0 } else { 4 + plan.size.next_multiple_of(4) as u64 };
+    match (&*plan.workload, plan.transport) {
+        ("rpc", Transport::Udp) => 40 + payload,
+        ("rpc", Transport::Tcp) => match plan.rpc.split {
+            Split::Fragments(count) => 4 * u64::from(count) + 40 + payload,
+            _ => 44 + payload,
+        },
+        _ => plan.size as u64,
+    }
+}
+
+/// Bytes of an answer over a connection.
+fn answer_bytes(plan: &Plan) -> u64 {
+    match &*plan.workload {
+        "rpc" if plan.size == 0 => 28,
+        "rpc" => 32 + plan.size.next_multiple_of(4) as u64,
+        _ => plan.size as u64,
+    }
+}
 
 /// Something that was seen. `place` is a connection's or socket's place among all of the run.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -182,6 +206,10 @@ impl<S: StreamService<Session = u32>> StreamService for Watched<S> {
         self.call(|inner| inner.receive(cx, session, input, output))
     }
 
+    fn drained(&mut self, cx: &mut Cx<'_>, session: &mut u32, output: &mut Output) -> Next {
+        self.call(|inner| inner.drained(cx, session, output))
+    }
+
     fn closed(&mut self, cx: &mut Cx<'_>, session: u32, ending: Ending) {
         self.note(Note::Closed { place: self.first + u64::from(session), ending, fault: cx.fault() });
         self.call(|inner| inner.closed(cx, session, ending));
@@ -247,7 +275,7 @@ pub struct Spy<W> {
 
 impl<W> Spy<W> {
     pub fn new(inner: W, desk: &DeskRef, lane: usize, refusals: u64) -> Self {
-        let size = desk.borrow().plan.size as u64;
+        let size = answer_bytes(&desk.borrow().plan);
         Self { inner, desk: desk.clone(), lane, size, chance: Random::new(lane as u64), refusals }
     }
 
@@ -272,18 +300,18 @@ impl<W: Workload> Workload for Spy<W> {
         Spied { inner: self.inner.connection(number), place: number, requests: 0, bytes: 0 }
     }
 
-    fn request(&mut self, spied: &mut Self::Connection, first: u64, count: usize, output: &mut Output) -> bool {
+    fn request(&mut self, spied: &mut Self::Connection, first: u64, count: usize, output: &mut Output) -> usize {
         assert_eq!(first, spied.requests, "the number of the next request");
         let (place, requests) = (spied.place, count as u64);
         if self.chance.below(1_000) < self.refusals {
             self.note(Note::Refused { place, count: requests });
-            return false;
+            return 0;
         }
         let before = output.len();
-        assert!(self.inner.request(&mut spied.inner, first, count, output));
+        assert_eq!(self.inner.request(&mut spied.inner, first, count, output), count);
         spied.requests += requests;
         self.note(Note::Sent { place, count: requests, bytes: (output.len() - before) as u64 });
-        true
+        count
     }
 
     fn receive(&mut self, spied: &mut Self::Connection, input: &mut Input, answers: &mut Answers<'_>) -> Result<(), Kind> {
@@ -295,6 +323,10 @@ impl<W: Workload> Workload for Spy<W> {
         let answers = if wrong { 0 } else { spied.bytes / self.size - before };
         self.note(Note::Got { place: spied.place, bytes, answers, wrong });
         result
+    }
+
+    fn go_on(&mut self, spied: &mut Self::Connection, output: &mut Output) {
+        self.inner.go_on(&mut spied.inner, output);
     }
 }
 
@@ -319,5 +351,9 @@ impl<W: DatagramWorkload> DatagramWorkload for Spy<W> {
         let number = self.inner.answer(&mut spied.inner, datagram);
         self.note(Note::Came { place: spied.place, number, bytes: datagram.len() as u64 });
         number
+    }
+
+    fn refusal(&mut self, spied: &mut Self::Socket, datagram: &[u8]) -> Option<(u64, Kind)> {
+        self.inner.refusal(&mut spied.inner, datagram)
     }
 }

@@ -3,6 +3,7 @@
 use crate::call::Source;
 use crate::desk::To;
 use crate::dispatch::{Dispatcher, Served};
+use crate::held::Room;
 use crate::program::Programs;
 use corelane::watch::ServiceCounter;
 use corelane::{Cx, DatagramService, Datagrams, Outcome, Replies};
@@ -21,6 +22,12 @@ impl<P: Programs> RpcDatagrams<P> {
     /// Serves `programs`, a tuple of one to four.
     pub fn new(programs: P) -> Self {
         Self { dispatcher: Dispatcher::new(programs) }
+    }
+
+    /// Has the service hold so many calls at most, instead of [`HELD_MAX`](crate::HELD_MAX).
+    pub fn held_max(mut self, calls: u32) -> Self {
+        self.dispatcher.room = Room::new(calls);
+        self
     }
 
     /// Serves all messages of one arrival.

@@ -4,7 +4,7 @@ use crate::call::{Call, Source};
 use crate::desk::{Desk, To};
 use crate::duplicates::{Duplicates, Found, Key, Memo};
 use crate::error::Unanswered;
-use crate::held::Room;
+use crate::held::{HELD_MAX, Room};
 use crate::program::Programs;
 use corelane::Cx;
 use corelane::watch::ServiceCounter;
@@ -27,12 +27,12 @@ pub(crate) struct Dispatcher<P> {
     pub(crate) programs: P,
     pub(crate) desk: Desk,
     duplicates: Duplicates,
-    room: Room,
+    pub(crate) room: Room,
 }
 
 impl<P: Programs> Dispatcher<P> {
     pub(crate) fn new(programs: P) -> Self {
-        Self { programs, desk: Desk::new(), duplicates: Duplicates::new(), room: Room::default() }
+        Self { programs, desk: Desk::new(), duplicates: Duplicates::new(), room: Room::new(HELD_MAX) }
     }
 
     /// Serves one message of `peer`.

@@ -3,6 +3,7 @@
 use crate::call::Source;
 use crate::desk::To;
 use crate::dispatch::{Dispatcher, Served};
+use crate::held::Room;
 use crate::program::Programs;
 use corelane::watch::ServiceCounter;
 use corelane::{Cx, Input, Lease, Next, Outcome, Output, Peer, Shared, StreamService};
@@ -55,6 +56,12 @@ impl<P: Programs> Rpc<P> {
     /// Serves `programs`, a tuple of one to four.
     pub fn new(programs: P) -> Self {
         Self { dispatcher: Dispatcher::new(programs) }
+    }
+
+    /// Has the service hold so many calls at most, instead of [`HELD_MAX`](crate::HELD_MAX).
+    pub fn held_max(mut self, calls: u32) -> Self {
+        self.dispatcher.room = Room::new(calls);
+        self
     }
 
     fn serve(&mut self, cx: &mut Cx<'_>, session: &mut Session, input: &mut Input, output: &mut Output) -> Next {

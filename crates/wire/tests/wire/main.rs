@@ -1,6 +1,7 @@
 //! Published bytes, round trips, hostile bytes, and another implementation of XDR.
 #![allow(clippy::unwrap_used)] // all of this is tests
 
+mod calls;
 mod differential;
 mod hostile;
 mod parsers;

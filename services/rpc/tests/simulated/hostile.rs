@@ -244,6 +244,23 @@ fn more_calls_in_flight_than_the_bound_wait() {
 }
 
 #[test]
+fn more_calls_than_the_lane_holds_are_refused() {
+    let world = World::new(1, Faults::none());
+    let mut rig = Rig::serving(&world, &Plan::lanes(1), patient(), |_| Rpc::new((Slow::default(),)).held_max(2));
+    let calls: Vec<u8> = (0..5).flat_map(|xid| record(&call(xid, [SLOW.number, 2, BY_HELPER], &[0, 0, 0, 1]))).collect();
+    let (got, _) = exchange(&mut rig, &calls);
+    let (mut replies, _) = messages(&got);
+    replies.sort_unstable();
+    let due: Vec<Vec<u8>> = (0..2).map(|xid| success(xid, &[0, 0, 0, 1])).collect();
+    let refused: Vec<Vec<u8>> = (2..5).map(|xid| reply(xid, Outcome::SystemError)).collect();
+    assert_eq!(replies, [due, refused].concat());
+    assert_eq!((rig.count(C::RequestsHeldMaxHits), rig.count(C::RequestsRefused)), (3, 3));
+    let (got, _) = exchange(&mut rig, &record(&call(9, [SLOW.number, 2, BY_HELPER], &[0, 0, 0, 1])));
+    assert_eq!(messages(&got).0, [&success(9, &[0, 0, 0, 1])[..]], "what was held has left its place");
+    rig.close(&mut Nobody);
+}
+
+#[test]
 fn a_panic_ends_its_connection_and_its_replies_go_to_nobody_else() {
     let mut rig = rig_with(patient());
     let stream = [record(&null(1)), record(&call(2, [SLOW.number, 2, PANIC], &[]))].concat();
