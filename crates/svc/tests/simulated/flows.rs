@@ -78,7 +78,7 @@ fn rig(world: &World, lanes: usize, wildcard: bool, seen: &Seen) -> Rig {
 fn tells_flows(seed: u64, lanes: usize) {
     let world = World::new(seed, Faults::none());
     let seen = Seen::default();
-    let mut rig = rig(&world, lanes, seed % 2 == 1, &seen);
+    let mut rig = rig(&world, lanes, seed % 2 == 0, &seen);
     let peers: Vec<_> = (0..100).map(|number| rig.connect(number)).collect();
     let shouters: Vec<_> =
         (0..100u16).map(|number| world.bind(SocketAddr::from(([192, 0, 2, 7], 3000 + number))).unwrap()).collect();
@@ -99,8 +99,8 @@ fn tells_flows(seed: u64, lanes: usize) {
 
 #[test]
 fn what_is_told_of_flows_is_what_the_software_has() {
-    for lanes in [2, 3, 16, 255, 256] {
-        for_seeds(4, |seed| tells_flows(seed, lanes));
+    for (lanes, seeds) in [(2, 8), (3, 8), (16, 4), (64, 2), (256, 1)] {
+        for_seeds(seeds, |seed| tells_flows(seed, lanes));
     }
 }
 
