@@ -78,7 +78,7 @@ fn rig(world: &World, lanes: usize, wildcard: bool, seen: &Seen) -> Rig {
 fn tells_flows(seed: u64, lanes: usize) {
     let world = World::new(seed, Faults::none());
     let seen = Seen::default();
-    let mut rig = rig(&world, lanes, seed % 2 == 0, &seen);
+    let mut rig = rig(&world, lanes, seed.is_multiple_of(2), &seen);
     let peers: Vec<_> = (0..100).map(|number| rig.connect(number)).collect();
     let shouters: Vec<_> =
         (0..100u16).map(|number| world.bind(SocketAddr::from(([192, 0, 2, 7], 3000 + number))).unwrap()).collect();
