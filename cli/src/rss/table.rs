@@ -40,6 +40,12 @@ struct Change {
     /// Share the buckets evenly, moving as few as possible
     #[arg(long)]
     even: bool,
+    /// Have a lane leave: its buckets go to the others, it accepts what waits and listens no more; its connections live on
+    #[arg(long, value_name = "LANE")]
+    leave: Option<usize>,
+    /// Have a lane that left come back and take its part of the buckets
+    #[arg(long, value_name = "LANE")]
+    enter: Option<usize>,
 }
 
 impl Change {
@@ -49,6 +55,8 @@ impl Change {
             Self { moved: Some(entries), .. } => Command::Move(entries),
             Self { weights: Some(weights), .. } => Command::Weights(weights),
             Self { even: true, .. } => Command::Even,
+            &Self { leave: Some(lane), .. } => Command::Leave(lane),
+            &Self { enter: Some(lane), .. } => Command::Enter(lane),
             _ => Command::Table,
         }
     }

@@ -241,18 +241,20 @@ fn a_hundred_clients_at_once_are_answered_one_after_the_other() {
 }
 
 #[test]
-fn lanes_leave_and_come_back_by_the_socket() {
+fn lanes_leave_and_come_back() {
     let server = served(&[]);
-    let socket = &sockets(&server.run)[0];
-    assert_eq!(answer(sent(socket, b"lane leave 1\n")), "ok 0:0 1:0 2:0 3:0 4:0 5:0 6:0 7:0\n");
-    refuses(&server.run, &["--move", "0:1"], 2, &["lane 1 has left"]);
-    assert_eq!(shown(&server.run, &["--even"]), "0:0 1:0 2:0 3:0 4:0 5:0 6:0 7:0");
+    let run = &server.run;
+    assert_eq!(shown(run, &["--leave", "1"]), "0:0 1:0 2:0 3:0 4:0 5:0 6:0 7:0");
+    refuses(run, &["--move", "0:1"], 2, &["lane 1 has left"]);
+    refuses(run, &["--leave", "1"], 2, &["lane 1 has left"]);
+    assert_eq!(shown(run, &["--even"]), "0:0 1:0 2:0 3:0 4:0 5:0 6:0 7:0");
     for _ in 0..10 {
         echo(&mut server.connect(), b"lane 0 serves all");
     }
     assert_eq!(accepts(&server), [10, 0]);
-    let entered = answer(sent(socket, b"lane enter 1\n"));
-    assert!(entered.starts_with("ok ") && entered.matches(":1").count() == 4, "{entered}");
-    assert!(answer(sent(socket, b"lane enter 1\n")).starts_with("error lane 1 is there"));
-    assert!(answer(sent(socket, b"lane leave 2\n")).starts_with("error there is no lane 2"));
+    assert_eq!(shown(run, &["--enter", "1"]).matches(":1").count(), 4);
+    refuses(run, &["--enter", "1"], 2, &["lane 1 is there"]);
+    refuses(run, &["--leave", "2"], 2, &["there is no lane 2"]);
+    let socket = &sockets(run)[0];
+    assert_eq!(answer(sent(socket, b"lane leave 1\n")), "ok 0:0 1:0 2:0 3:0 4:0 5:0 6:0 7:0\n");
 }
