@@ -48,10 +48,11 @@ impl<P: Programs> Dispatcher<P> {
         if !self.desk.prepare(cx, &mut to) {
             return Served::Wait;
         }
-        let served = rpc::Call::parse(message).map_err(Unanswered::from).and_then(|message| match message.procedure {
-            NULL => self.answer_null(&message, &mut to),
-            _ => self.carry_out(cx, message, source, peer, &mut to),
-        });
+        let served = match rpc::Call::parse(message) {
+            Ok(message) if message.procedure == NULL => self.answer_null(&message, &mut to),
+            Ok(message) => self.carry_out(cx, &message, source, peer, &mut to),
+            Err(refusal) => Err(refusal.into()),
+        };
         match served {
             Ok(()) => Served::Done,
             Err(Unanswered::Later) => Served::Wait,
@@ -73,19 +74,19 @@ impl<P: Programs> Dispatcher<P> {
     fn carry_out<'c>(
         &mut self,
         cx: &mut Cx<'_>,
-        message: rpc::Call<'c>,
+        message: &rpc::Call<'c>,
         source: Source<'c>,
         peer: SocketAddr,
         to: &mut To<'_>,
     ) -> Result<(), Unanswered> {
         let identity = message.identity()?;
-        self.programs.admit(&message)?;
-        let memo = match self.is_repeated(cx, &message, peer, to) {
+        self.programs.admit(message)?;
+        let memo = match self.is_repeated(cx, message, peer, to) {
             Repeated::No(memo) => memo,
             Repeated::Yes => return Ok(()),
         };
         let Self { programs, desk, room, .. } = self;
-        let call = Call { message, identity, peer, source, desk, to: to.reborrow(), memo, room };
+        let call = Call { message: *message, identity, peer, source, desk, to: to.reborrow(), memo, room };
         programs.call(cx, call).map(drop)
     }
 
