@@ -222,7 +222,7 @@ impl Server {
     /// Whether another line is to come before the server is ready.
     fn note_line(&mut self, line: &str) -> bool {
         match line.split_once(' ') {
-            Some(("echo", url)) => self.urls.push(url.to_owned()),
+            Some(("echo" | "rpc", url)) => self.urls.push(url.to_owned()),
             Some(("driver", rest)) => rest.clone_into(&mut self.driver_line),
             Some(("note:", note)) => self.notes.push(note.to_owned()),
             _ if line == "ready" => return false,

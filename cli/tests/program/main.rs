@@ -10,5 +10,6 @@ mod echo;
 mod faults;
 mod load;
 mod refusals;
+mod rpc_clients;
 mod start;
 mod stat;
