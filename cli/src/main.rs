@@ -1,9 +1,11 @@
-//! The `corelane` program: serves the built-in services, puts load on servers, and shows what running ones count.
+//! The `corelane` program: serves the built-in services, puts load on servers, shows what running ones count, and where flows go.
 #![forbid(unsafe_code)]
 
 mod load;
+mod rss;
 mod serve;
 mod stat;
+mod wrap;
 
 use clap::{Parser, Subcommand};
 use std::fmt;
@@ -21,6 +23,7 @@ struct Arguments {
 enum Command {
     Serve(serve::Arguments),
     Load(Box<load::Arguments>),
+    Rss(rss::Arguments),
     Stat(stat::Arguments),
 }
 
@@ -31,6 +34,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Serve(arguments) => serve::run(arguments).map(|()| ExitCode::SUCCESS),
         Command::Load(arguments) => load::run(*arguments),
+        Command::Rss(arguments) => rss::run(&arguments),
         Command::Stat(arguments) => stat::run(&arguments).map(|()| ExitCode::SUCCESS),
     };
     match result {

@@ -1,12 +1,16 @@
 //! `corelane serve`: starts the built-in services, one lane per core.
 #![expect(rustdoc::broken_intra_doc_links, reason = "these comments are the help text, where brackets are part of addresses")]
 
+mod plan;
+
 use crate::Late;
 use anyhow::{Result, bail};
-use corelane::{DriverChoice, Lanes, Limits, Running, Signals, Transport, Url};
+use corelane::{DriverChoice, InForce, Lanes, Limits, Running, Signals, SteeringSettings, Transport, Url};
 use corelane_echo::{Answer, Echo, EchoDatagrams};
+use corelane_rpc::registration::{Entry, Registration, RegistrationError};
 use corelane_rpc::{Null, Rpc, RpcDatagrams};
-use std::io::Write;
+use corelane_rss::{Buckets, HashTypes, Key};
+use std::io::{Read, Write};
 
 /// Serves, one lane per core, until SIGTERM or SIGINT: the first drains, a second one ends at once
 ///
@@ -39,15 +43,36 @@ pub struct Arguments {
     /// Answer UDP echo requests from other machines too: their senders can be forged
     #[arg(long)]
     reflect: bool,
+    /// Tell the rpcbind of this machine where the programs of rpc are, until the end
+    #[arg(long)]
+    register: bool,
     /// Let all lanes share one descriptor table, and so its limit, instead of one for each
     #[arg(long)]
     share_descriptors: bool,
+    /// What finds each flow its lane: auto, program (needs CAP_BPF), classic (needs nothing) or kernel (its own hash)
+    #[arg(long, value_name = "NAME", default_value = "auto")]
+    steering: String,
+    /// The key of the flows' hash: default, random, or its 40 or 52 bytes as 6d:5a:...
+    #[arg(long, value_name = "KEY", default_value = "default")]
+    key: String,
+    /// Hash UDP by 4, addresses and ports, or by 2, addresses only
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(2..=4))]
+    udp_hash: u8,
+    /// Buckets of the table that gives flows to lanes: a power of two up to 1024, at least as many as lanes
+    #[arg(long, value_name = "N", default_value_t = Buckets::DEFAULT.count())]
+    buckets: usize,
     /// MiB of memory for each lane
     #[arg(long, value_name = "MIB", default_value_t = 64)]
     memory: usize,
     /// Set a limit, such as idle_limit=30000; may be repeated
     #[arg(long = "limit", value_name = "NAME=VALUE")]
     limits: Vec<String>,
+    /// Only print which lanes there would be, on which CPUs, with which queues of the network card, and what stands in the way
+    #[arg(long)]
+    plan: bool,
+    /// The plan as JSON
+    #[arg(long, requires = "plan")]
+    json: bool,
 }
 
 fn after_help() -> String {
@@ -60,11 +85,26 @@ fn indented(text: &str) -> String {
 
 /// Serves until told to end.
 pub fn run(arguments: Arguments) -> Result<()> {
+    if arguments.plan {
+        return print_plan(arguments);
+    }
     let signals = Signals::block()?;
+    let register = arguments.register;
     let running = lanes(arguments)?.start()?;
-    announce(&running).map_err(|error| Late::of("writing to standard output", error))?;
+    let registration = register.then(|| Registration::register(&entries(&running)));
+    announce(&running, registration.as_ref()).map_err(|error| Late::of("writing to standard output", error))?;
     running.run_until_told(signals).map_err(|error| Late::of("serving", error))?;
     Ok(())
+}
+
+fn print_plan(arguments: Arguments) -> Result<()> {
+    let json = arguments.json;
+    let (topology, plan) = lanes(arguments)?.plan()?;
+    let words = if json { format!("{}\n", plan::object(&topology, &plan)) } else { plan::text(&topology, &plan) };
+    match std::io::stdout().write_all(words.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Late::of("writing to standard output", error).into()),
+        _ => Ok(()),
+    }
 }
 
 fn lanes(arguments: Arguments) -> Result<Lanes> {
@@ -78,6 +118,7 @@ fn lanes(arguments: Arguments) -> Result<Lanes> {
         .join(arguments.join)
         .v6_only(arguments.v6_only)
         .own_descriptors(!arguments.share_descriptors)
+        .steering(steering(&arguments)?)
         .memory_bytes(memory(arguments.memory)?)
         .spin_microseconds(arguments.spin)
         .limits(limits);
@@ -92,6 +133,33 @@ fn lanes(arguments: Arguments) -> Result<Lanes> {
         services = defaults();
     }
     services.iter().try_fold(lanes, |lanes, text| add(lanes, text, arguments.reflect))
+}
+
+fn steering(arguments: &Arguments) -> Result<SteeringSettings> {
+    let types = match arguments.udp_hash {
+        4 => HashTypes::ALL,
+        2 => HashTypes::DEFAULT,
+        other => bail!("--udp-hash: {other} is neither 4 nor 2"),
+    };
+    let buckets = Buckets::new(arguments.buckets).map_err(|error| anyhow::anyhow!("--buckets: {error}"))?;
+    Ok(SteeringSettings { steering: arguments.steering.parse()?, key: key(&arguments.key)?, types, buckets })
+}
+
+/// Bytes of a random key, as most devices have them.
+const KEY_BYTES: usize = 40;
+
+fn key(text: &str) -> Result<Key> {
+    let key = match text {
+        "default" => Ok(Key::MICROSOFT),
+        "random" => {
+            let mut entropy = std::fs::File::open("/dev/urandom")?;
+            let mut bytes = [0; size_of::<u64>()];
+            // A word that could not be read is as good as any: a key of such words is refused.
+            Key::random(KEY_BYTES, || entropy.read_exact(&mut bytes).map_or(0, |()| u64::from_ne_bytes(bytes)))
+        }
+        bytes => bytes.parse(),
+    };
+    key.map_err(|error| anyhow::anyhow!("--key: {error}"))
 }
 
 /// The least memory that a lane can work with.
@@ -157,8 +225,24 @@ fn answer(url: &Url, reflect: bool) -> Result<Answer> {
     }
 }
 
-/// Says what listens where, on what, and then that it is ready.
-fn announce(running: &Running) -> std::io::Result<()> {
+/// What rpcbind is told: every version of every program, wherever the RPC service listens.
+fn entries(running: &Running) -> Vec<Entry> {
+    let places = running.places().iter().filter(|place| place.service == "rpc");
+    let versions = || {
+        [corelane_rpc::NFS, corelane_rpc::ECHO]
+            .into_iter()
+            .flat_map(|program| (program.low..=program.high).map(move |version| (program.number, version)))
+    };
+    places
+        .flat_map(|place| {
+            let (transport, address) = (place.url.transport(), place.address());
+            versions().map(move |(program, version)| Entry { program, version, transport, address })
+        })
+        .collect()
+}
+
+/// Says what listens where, on what, and then that it is ready. Without rpcbind the service runs on: who knows its port needs none.
+fn announce(running: &Running, registration: Option<&Result<Registration, RegistrationError>>) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     for place in running.places() {
         writeln!(out, "{} {}", place.service, place.url)?;
@@ -172,8 +256,21 @@ fn announce(running: &Running) -> std::io::Result<()> {
         if lanes == 1 { "lane" } else { "lanes" },
         cpus.join(",")
     )?;
+    match running.steered().in_force() {
+        InForce::Nothing => writeln!(out, "steering none, one lane has all flows")?,
+        in_force => writeln!(out, "steering {in_force}, {} buckets", running.steered().table().buckets().count())?,
+    }
+    let (topology, plan) = running.plan();
+    if topology.interface.is_some() {
+        writeln!(out, "interface {}", plan::interface(topology, plan))?;
+    }
     for note in running.notes() {
         writeln!(out, "note: {note}")?;
+    }
+    match registration {
+        Some(Ok(registration)) => writeln!(out, "note: rpcbind knows of {} entries", registration.entries().len())?,
+        Some(Err(error)) => writeln!(out, "note: not registered: {error}")?,
+        None => {}
     }
     writeln!(out, "ready")?;
     out.flush()?;

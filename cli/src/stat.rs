@@ -59,7 +59,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
 }
 
-fn readers(pid: Option<u32>) -> Result<Vec<Reader>> {
+/// The pages of one process, running or not; or of all that run. What cannot be read is said on standard error.
+pub fn readers(pid: Option<u32>) -> Result<Vec<Reader>> {
     let mut readers = Vec::new();
     for directory in RunDirectory::existing() {
         let files = match directory {

@@ -32,6 +32,8 @@ pub(crate) struct LaneSum {
     pub(crate) connections: u32,
     pub(crate) early: Option<String>,
     pub(crate) peaks: Peaks,
+    /// The longest latency, in nanoseconds.
+    pub(crate) longest: u64,
     ended: u64,
     is_over: bool,
     has_nothing: bool,
@@ -108,8 +110,10 @@ impl Collector {
         pending.requests[lane] += interval.requests;
         pending.told[lane] = true;
         if index >= 0 {
-            self.lanes[lane].requests += interval.requests;
-            self.lanes[lane].errors += interval.errors.failures();
+            let (sum, longest) = (&mut self.lanes[lane], interval.latency.0.as_ref().map_or(0, |times| times.max()));
+            sum.requests += interval.requests;
+            sum.errors += interval.errors.failures();
+            sum.longest = sum.longest.max(longest);
         }
     }
 

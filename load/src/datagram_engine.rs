@@ -333,7 +333,7 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
     fn take_answers(&mut self, index: usize, batch: &Datagrams, now: u64) -> (usize, u64) {
         let place = &mut self.places[index];
         let Some(state) = place.state.as_mut() else { return (0, 0) };
-        let mut answers = Answers { flights: &mut place.flights, course: &mut self.course, now, taken: 0 };
+        let mut answers = Answers::new(&mut place.flights, &mut self.course, now);
         let mut wrong = 0;
         for datagram in datagrams(batch) {
             let taken = match self.workload.answer(state, datagram) {
@@ -345,7 +345,7 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
             };
             wrong += u64::from(taken.is_err());
         }
-        (answers.taken, wrong)
+        (answers.end(), wrong)
     }
 
     /// What came back of a flood, and what else is in the batch.

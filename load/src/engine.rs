@@ -473,9 +473,9 @@ impl<W: Workload> StreamService for Engine<W> {
         if by_connection && before > 0 {
             place.first_byte.get_or_insert(now);
         }
-        let mut answers = Answers { flights: &mut place.flights, course: &mut self.course, now, taken: 0 };
+        let mut answers = Answers::new(&mut place.flights, &mut self.course, now);
         let result = self.workload.receive(state, input, &mut answers);
-        let taken = answers.taken;
+        let taken = answers.end();
         if taken > 0
             && let (Some(flight), Some(first_byte)) = (oldest, place.first_byte.take())
         {

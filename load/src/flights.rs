@@ -99,6 +99,21 @@ impl Flights {
         Known::Flight { flight, is_late }
     }
 
+    /// Takes what follows on the one with the number `taken`, as long as it was sent at the same time and nothing older waits:
+    /// at the most `most` requests. Answers how many.
+    pub fn take_alike(&mut self, taken: u64, flight: Flight, most: usize) -> usize {
+        if self.first != taken + 1 {
+            return 0;
+        }
+        let alike = self.flights.iter().take(most).take_while(|&&next| next == flight).count();
+        self.flights.drain(..alike);
+        self.first += alike as u64;
+        self.waiting -= alike;
+        self.answered_to = self.answered_to.max(self.first);
+        self.drop_answered();
+        alike
+    }
+
     fn drop_answered(&mut self) {
         while self.flights.front() == Some(&ANSWERED) {
             self.flights.pop_front();
@@ -139,5 +154,19 @@ mod tests {
         assert_eq!((flights.len(), flights.oldest()), (1, Some(flight(3))));
         assert_eq!(flights.take(3), on_time(3));
         assert_eq!([flights.take(1), flights.take(4)], [Known::Before, Known::Never]);
+    }
+
+    #[test]
+    fn those_sent_together_are_taken_together_unless_something_older_waits() {
+        let mut flights = Flights::default();
+        (0..6).for_each(|number| flights.push(flight(number / 4)));
+        let on_time = |at| Known::Flight { flight: flight(at), is_late: false };
+        assert_eq!((flights.take(1), flights.take_alike(1, flight(0), 9)), (on_time(0), 0));
+        assert_eq!(flights.take(0), Known::Flight { flight: flight(0), is_late: true });
+        // What was answered before the one that held it up went with that one.
+        assert_eq!((flights.take(2), flights.take_alike(2, flight(0), 9)), (on_time(0), 1));
+        assert_eq!((flights.take(4), flights.take_alike(4, flight(1), 0), flights.len()), (on_time(1), 0, 1));
+        assert_eq!((flights.take_alike(4, flight(1), 1), flights.next_number()), (1, 6));
+        assert_eq!(flights.take(5), Known::Before);
     }
 }

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod arrivals;
+pub mod buckets;
 pub mod collector;
 pub mod course;
 pub mod curve;
@@ -30,5 +31,5 @@ pub mod workloads;
 
 pub use error::Error;
 pub use facts::{Watched, find_server};
-pub use run::{Beside, Ends, limits, report_of, run};
+pub use run::{Beside, Ends, limits, measure, report_of, run};
 pub use verdict::judge;

@@ -210,6 +210,9 @@ pub struct Lane {
     pub errors: u64,
     /// From the window's begin to when its last request was answered or given up.
     pub seconds: f64,
+    /// The longest latency of its requests.
+    #[serde(default)]
+    pub longest_us: f64,
 }
 
 /// One second of a run.

@@ -64,7 +64,10 @@ pub fn run(entry: &Entry, plan: Plan, beside: Beside<'_>) -> Result<Report, Erro
 }
 
 /// [`run`], with all that was measured in the window.
-pub(crate) fn measure(entry: &Entry, plan: Plan, beside: Beside<'_>) -> Result<(Report, Interval), Error> {
+///
+/// # Errors
+/// As for [`run`].
+pub fn measure(entry: &Entry, plan: Plan, beside: Beside<'_>) -> Result<(Report, Interval), Error> {
     let plan = Arc::new(plan.settled()?);
     let mut server = ServerWatch::open(beside.watched, &plan)?;
     let (events, told) = channel();
@@ -236,7 +239,7 @@ impl Conduct<'_> {
         let told = std::mem::replace(&mut report.generator, generator(self.running, self.own, first, last, done));
         for (lane, told) in report.generator.lanes.iter_mut().zip(told.lanes) {
             (lane.connections, lane.requests, lane.errors) = (told.connections, told.requests, told.errors);
-            lane.seconds = told.seconds;
+            (lane.seconds, lane.longest_us) = (told.seconds, told.longest_us);
         }
     }
 }
@@ -294,6 +297,7 @@ fn opened_of(collector: &Collector) -> Opened {
 
 fn lanes_of(collector: &Collector) -> Vec<Lane> {
     let told = |(lane, sum): (usize, &LaneSum)| Lane {
+        longest_us: sum.longest as f64 / 1e3,
         lane: lane as u64,
         connections: u64::from(sum.connections),
         requests: sum.requests,

@@ -54,13 +54,25 @@ pub trait DatagramWorkload: Sized + 'static {
 
 /// Where a workload reports answers.
 pub struct Answers<'a> {
-    pub(crate) flights: &'a mut Flights,
-    pub(crate) course: &'a mut Course,
-    pub(crate) now: u64,
-    pub(crate) taken: usize,
+    flights: &'a mut Flights,
+    course: &'a mut Course,
+    now: u64,
+    taken: usize,
+    /// Requests with numbers one behind the other that were reported and are not taken yet: the first one, and how many.
+    run: (u64, u64),
 }
 
-impl Answers<'_> {
+impl<'a> Answers<'a> {
+    pub(crate) fn new(flights: &'a mut Flights, course: &'a mut Course, now: u64) -> Self {
+        Self { flights, course, now, taken: 0, run: (0, 0) }
+    }
+
+    /// How many requests were answered.
+    pub(crate) fn end(mut self) -> usize {
+        self.take_run();
+        self.taken
+    }
+
     /// The `count` oldest requests are answered.
     ///
     /// # Errors
@@ -86,19 +98,36 @@ impl Answers<'_> {
     /// # Errors
     /// [`Kind::Mismatch`] if no such request was made.
     pub fn numbered(&mut self, number: u64) -> Result<(), Kind> {
-        match self.flights.take(number) {
-            Known::Flight { flight, is_late } => {
-                if is_late {
-                    self.course.note(Kind::Reordered, 1, flight.intended, self.now);
+        if number >= self.flights.next_number() {
+            return Err(Kind::Mismatch);
+        }
+        // What was sent together is mostly answered together, and then taken and recorded at once.
+        if number != self.run.0 + self.run.1 {
+            self.take_run();
+            self.run.0 = number;
+        }
+        self.run.1 += 1;
+        Ok(())
+    }
+
+    fn take_run(&mut self) {
+        let (mut number, count) = std::mem::take(&mut self.run);
+        let end = number + count;
+        while number < end {
+            number += match self.flights.take(number) {
+                Known::Flight { flight, is_late } => {
+                    let alike = 1 + self.flights.take_alike(number, flight, (end - number - 1) as usize);
+                    if is_late {
+                        self.course.note(Kind::Reordered, alike as u64, flight.intended, self.now);
+                    }
+                    self.answered(flight, alike);
+                    alike as u64
                 }
-                self.answered(flight, 1);
-                Ok(())
-            }
-            Known::Before => {
-                self.course.note(Kind::Duplicate, 1, self.now, self.now);
-                Ok(())
-            }
-            Known::Never => Err(Kind::Mismatch),
+                Known::Before | Known::Never => {
+                    self.course.note(Kind::Duplicate, 1, self.now, self.now);
+                    1
+                }
+            };
         }
     }
 
@@ -107,6 +136,7 @@ impl Answers<'_> {
     /// # Errors
     /// [`Kind::Mismatch`] if no such request was made.
     pub fn refused(&mut self, number: u64, kind: Kind) -> Result<(), Kind> {
+        self.take_run();
         match self.flights.take(number) {
             Known::Flight { flight, .. } => {
                 self.taken += 1;

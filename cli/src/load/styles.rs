@@ -2,6 +2,7 @@
 
 mod echotest;
 mod httperf;
+mod rpctest;
 mod udp_clt;
 
 use super::watch::Watcher;
@@ -28,7 +29,7 @@ pub struct Style {
 }
 
 /// All styles.
-pub const ALL: &[Style] = &[echotest::STYLE, httperf::STYLE, udp_clt::STYLE];
+pub const ALL: &[Style] = &[echotest::STYLE, httperf::STYLE, rpctest::STYLE, udp_clt::STYLE];
 
 /// Carries out `--style NAME WORDS...`.
 pub fn run(words: &[String]) -> Result<ExitCode> {

@@ -175,6 +175,10 @@ pub struct Server {
     pub urls: Vec<String>,
     /// The line about the driver, without its first word.
     pub driver_line: String,
+    /// What it says of steering.
+    pub steering: String,
+    /// The line about the interface, without its first word; empty if there is none.
+    pub interface_line: String,
     /// The notes it prints.
     pub notes: Vec<String>,
     pub run: Arc<Scratch>,
@@ -213,8 +217,10 @@ impl Server {
         let words = collect(child.stderr.take().expect("standard error is a pipe"));
         let lines = lines(child.stdout.take().expect("standard output is a pipe"));
         let (urls, notes, wrapper) = (Vec::new(), Vec::new(), plan.wrapper.iter().map(|&word| word.to_owned()).collect());
-        let (driver_line, program) = (String::new(), plan.program.to_owned());
-        let mut server = Self { child, urls, driver_line, notes, run: plan.run, wrapper, program, words };
+        let (driver_line, interface_line, steering, program) =
+            (String::new(), String::new(), String::new(), plan.program.to_owned());
+        let mut server =
+            Self { child, urls, driver_line, steering, interface_line, notes, run: plan.run, wrapper, program, words };
         while server.note_line(&lines.recv_timeout(PATIENCE).unwrap_or_default()) {}
         server
     }
@@ -224,6 +230,8 @@ impl Server {
         match line.split_once(' ') {
             Some(("echo" | "rpc", url)) => self.urls.push(url.to_owned()),
             Some(("driver", rest)) => rest.clone_into(&mut self.driver_line),
+            Some(("steering", rest)) => rest.clone_into(&mut self.steering),
+            Some(("interface", rest)) => rest.clone_into(&mut self.interface_line),
             Some(("note:", note)) => self.notes.push(note.to_owned()),
             _ if line == "ready" => return false,
             _ => panic!("the server says {line:?} instead of being ready; {}", self.words()),

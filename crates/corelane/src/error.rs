@@ -37,6 +37,16 @@ pub enum Error {
         /// Why.
         fault: Fault,
     },
+    /// Flows cannot be steered as asked.
+    Steering(
+        /// What is in the way, and the remedy.
+        corelane_steer::Error,
+    ),
+    /// A lane could not be started as asked.
+    Service(
+        /// What is in the way.
+        corelane_svc::Error,
+    ),
     /// The settings cannot be met.
     Setting {
         /// Which one.
@@ -87,6 +97,8 @@ impl fmt::Display for Error {
             Self::Host { host, why } => write!(f, "the host {host:?} is not known ({why}): check the name, or give an address"),
             Self::Transport { url, expected } => write!(f, "{url}: this service can only be served at {expected}://"),
             Self::Listen { url, fault } => write!(f, "cannot listen on {url}: {fault}{}", remedy(*fault)),
+            Self::Steering(error) => write!(f, "steering: {error}"),
+            Self::Service(error) => error.fmt(f),
             Self::Setting { name, why } => write!(f, "{name}: {why}"),
             Self::Driver(words) => write!(f, "no driver can be used here: {words}"),
             Self::Memory(error) => error.fmt(f),
@@ -122,6 +134,12 @@ impl std::error::Error for Error {}
 impl From<corelane_watch::Error> for Error {
     fn from(error: corelane_watch::Error) -> Self {
         Self::Page(error)
+    }
+}
+
+impl From<corelane_steer::Error> for Error {
+    fn from(error: corelane_steer::Error) -> Self {
+        Self::Steering(error)
     }
 }
 

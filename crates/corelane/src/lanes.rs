@@ -5,6 +5,7 @@ use crate::error::Error;
 use crate::run::{Running, start};
 use crate::url::Url;
 use corelane_lane::LaneSettings;
+use corelane_steer::Settings;
 use corelane_svc::{DatagramService, LANE_CONNECTIONS_MAX, Limits, Services, StreamService};
 use corelane_sys::claim::Transport;
 use corelane_sys::signals::Signals;
@@ -48,6 +49,7 @@ pub struct Lanes {
     pub(crate) join: bool,
     pub(crate) v6_only: bool,
     pub(crate) own_descriptors: bool,
+    pub(crate) steering: Settings,
     pub(crate) settings: LaneSettings,
     pub(crate) connections_max: u32,
     pub(crate) limits: Limits,
@@ -64,6 +66,7 @@ impl Lanes {
             join: false,
             v6_only: false,
             own_descriptors: true,
+            steering: Settings::default(),
             settings: LaneSettings::default(),
             connections_max: LANE_CONNECTIONS_MAX,
             limits: Limits::default(),
@@ -107,6 +110,12 @@ impl Lanes {
     /// nothing to a lane then.
     pub fn own_descriptors(mut self, own: bool) -> Self {
         self.own_descriptors = own;
+        self
+    }
+
+    /// How flows find their lanes: by which means, key, hash types, and how many buckets.
+    pub fn steering(mut self, steering: Settings) -> Self {
+        self.steering = steering;
         self
     }
 

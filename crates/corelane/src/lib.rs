@@ -4,10 +4,12 @@
 //! tasks, counters. Implement [`StreamService`] or [`DatagramService`], and hand it to [`Lanes`].
 #![forbid(unsafe_code)]
 
+pub mod control;
 mod driver;
 mod error;
 mod lanes;
 pub mod machine;
+mod plan;
 mod run;
 mod url;
 
@@ -16,9 +18,12 @@ pub use corelane_seam::{
     Arena, Arrival, Chain, DATAGRAM_BYTES_MAX, Datagrams, Error as ArenaError, Fault, File, FilePart, Interest, LEASE_BYTES_MAX,
     Lease, OpenOptions, Outcome, Reason, Segment, Shared, StreamOptions, TRAIN_DATAGRAMS_MAX,
 };
+pub use corelane_steer::{
+    Error as SteeringError, InForce, Plan, PlannedLane, Settings as SteeringSettings, Steered, Steering, Topology, Warning,
+};
 pub use corelane_svc::{
-    ConnectionId, Cx, DatagramService, Ending, Error as ServiceError, Input, LANE_CONNECTIONS_MAX, Limits, Next, Order, Output,
-    Peer, Replies, SECOND, SocketId, StreamService, Taken, Ticket, Transform, TransformError,
+    ConnectionId, Cx, DatagramService, Ending, Error as ServiceError, Flow, Input, LANE_CONNECTIONS_MAX, Limits, Next, Order,
+    Output, Peer, Replies, SECOND, SocketId, StreamService, Taken, Ticket, Transform, TransformError,
 };
 pub use corelane_sys::claim::Transport;
 pub use corelane_sys::cpus::parse_list as parse_cpus;
@@ -28,7 +33,8 @@ pub use corelane_watch as watch;
 pub use driver::{DriverChoice, DriverKind};
 pub use error::Error;
 pub use lanes::Lanes;
-pub use run::{Place, Running, can_listen, lanes_for_this_machine};
+pub use plan::lanes_for_this_machine;
+pub use run::{Place, Running, can_listen};
 pub use url::Url;
 
 /// What Corelane's calls return.

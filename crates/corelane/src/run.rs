@@ -1,16 +1,21 @@
 //! A program of lanes at work: a thread for each lane, and one that waits for the end.
 
+use crate::control;
 use crate::driver::{DriverKind, choose};
 use crate::error::Error;
 use crate::lanes::{Lanes, Served};
+use crate::plan;
 use crate::url::Url;
 use corelane_lane::{Control, Kit, Lane, LaneSettings, Mesh, Order};
+use corelane_rss::Protocol;
 use corelane_seam::{Arena, Driver, Tuning};
+use corelane_steer::{Server, Steered, Topology, Warning};
 use corelane_svc::{Services, Sharing};
 use corelane_sys::claim::{Transport, claim};
+use corelane_sys::control_socket::ControlSocket;
 use corelane_sys::runner::{Gate, LaneThread, own_descriptors, raise_descriptor_limit, spawn};
 use corelane_sys::signals::{Ringer, Signals, Wake};
-use corelane_sys::{EpollDriver, Probes, UringDriver, cpus};
+use corelane_sys::{EpollDriver, Probes, UringDriver};
 use corelane_watch::{Description, LaneName, LaneRow, Page, ProcessId, RunDirectory, ServiceName, ServiceRow};
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -35,13 +40,16 @@ pub struct Place {
 /// Lanes that run. Dropping it ends them at once.
 pub struct Running {
     places: Vec<Place>,
+    planned: (Topology, corelane_steer::Plan),
     cpus: Vec<Option<usize>>,
     driver: DriverKind,
+    steered: Arc<Steered>,
     notes: Vec<String>,
     page: Page,
     control: Arc<Control>,
     threads: Vec<LaneThread<()>>,
     ended: Ended,
+    socket: Option<ControlSocket>,
 }
 
 /// Whom the last lane to end tells.
@@ -62,7 +70,9 @@ impl Ended {
 /// Everything that one lane's thread is given.
 struct Plan {
     lane: usize,
+    cpu: Option<usize>,
     control: Arc<Control>,
+    steered: Arc<Steered>,
     mesh: Mesh,
     row: LaneRow,
     rows: Vec<ServiceRow>,
@@ -90,28 +100,30 @@ pub(crate) fn start(lanes: Lanes) -> Result<Running, Error> {
         return Err(Error::Setting { name: "services", why: "there is none to run: add one".to_string() });
     }
     raise_descriptor_limit();
-    let cpus = plan_cpus(&lanes)?;
+    plan::check(&lanes)?;
     let chosen = choose(lanes.driver)?;
     let places = claim_places(&lanes)?;
-    let mut notes: Vec<String> = chosen.note.into_iter().collect();
+    let planned = planned(&lanes, &places)?;
+    let cpus: Vec<Option<usize>> = planned.1.lanes.iter().map(|lane| Some(lane.cpu.number)).collect();
     let mut settings = lanes.settings;
-    if settings.spin_nanoseconds > 0 && has_more_lanes_than_cpus(&cpus) {
-        settings.spin_nanoseconds = 0;
-        notes.push("more lanes than CPUs: no lane spins; remedy: fewer lanes, or no spin time".to_string());
-    }
-    let page = make_page(&lanes, &cpus, chosen.kind, &places, &mut notes)?;
+    let mut notes: Vec<String> = chosen.note.into_iter().chain(notes_of(&planned.1, &mut settings)).collect();
     let control = Control::new(cpus.len());
+    let steered = Steered::new(&lanes.steering, &server(&lanes, &places, cpus.len()), control.clone())?;
+    notes.extend(steered.note().map(str::to_owned));
+    let page = make_page(&lanes, &cpus, (chosen.kind, &steered), &places, &mut notes)?;
     let gate = Arc::new(Gate::new(cpus.len() + 1));
     let report = Arc::new(Mutex::new(Vec::new()));
-    let ended = Ended::default();
     let rows: Vec<(LaneRow, Vec<ServiceRow>)> =
         (0..cpus.len()).map(|lane| rows_of(&page, lane, lanes.services.len())).collect::<Result<_, _>>()?;
-    let mut running = Running { places, cpus, driver: chosen.kind, notes, page, control, threads: Vec::new(), ended };
+    let (driver, threads, ended, socket) = (chosen.kind, Vec::new(), Ended::default(), None);
+    let mut running = Running { places, planned, cpus, driver, steered, notes, page, control, threads, ended, socket };
     for ((lane, mesh), (row, rows)) in
         Mesh::between(&running.control, settings.channel_messages).into_iter().enumerate().zip(rows)
     {
         let plan = Plan {
             lane,
+            cpu: running.cpus[lane],
+            steered: running.steered.clone(),
             control: running.control.clone(),
             mesh,
             row,
@@ -125,8 +137,7 @@ pub(crate) fn start(lanes: Lanes) -> Result<Running, Error> {
             gate: gate.clone(),
             report: report.clone(),
         };
-        let started = running.start_lane(plan);
-        started.inspect_err(|_| {
+        running.start_lane(plan).inspect_err(|_| {
             gate.abandon();
             running.page.withdraw();
         })?;
@@ -134,13 +145,12 @@ pub(crate) fn start(lanes: Lanes) -> Result<Running, Error> {
     gate.pass(); // every lane has its driver, or has failed
     gate.pass(); // every lane listens, or has failed
     // reason: lanes hold the lock only to push.
-    let failed = report.lock().expect("no panic under this lock").pop();
-    match failed {
+    match report.lock().expect("no panic under this lock").pop() {
         Some(error) => {
             running.page.withdraw();
             Err(error)
         }
-        None => Ok(running),
+        None => Ok(running.with_socket()),
     }
 }
 
@@ -167,6 +177,21 @@ impl Running {
         Ok(())
     }
 
+    /// Has the process answer at its control socket; where nothing is served there is nothing to be told.
+    fn with_socket(mut self) -> Self {
+        let steered = self.steered.clone();
+        let answer = move |request: &str| control::answer(&*steered, request);
+        match self.page.path().filter(|_| !self.places.is_empty()).map(|page| ControlSocket::open(page, answer)) {
+            Some(Err(error)) => {
+                let note = format!("nobody can change the table from outside: {error}");
+                self.page.note(&note);
+                self.notes.push(note);
+            }
+            opened => self.socket = opened.and_then(Result::ok),
+        }
+        self
+    }
+
     /// Where the services listen.
     pub fn places(&self) -> &[Place] {
         &self.places
@@ -185,6 +210,11 @@ impl Running {
         &self.cpus
     }
 
+    /// The machine as it was found, and the lanes on it.
+    pub fn plan(&self) -> (&Topology, &corelane_steer::Plan) {
+        (&self.planned.0, &self.planned.1)
+    }
+
     /// The thread of each lane, by the number that the system knows it by while it runs (gettid(2)).
     pub fn threads(&self) -> Vec<u32> {
         self.threads.iter().map(|thread| thread.id).collect()
@@ -193,6 +223,11 @@ impl Running {
     /// The driver in use.
     pub fn driver(&self) -> DriverKind {
         self.driver
+    }
+
+    /// What steers flows to the lanes: the table, and lanes that leave and come back. It outlives this, for other threads.
+    pub fn steered(&self) -> &Arc<Steered> {
+        &self.steered
     }
 
     /// What the program has to do without, why, and the remedy.
@@ -317,6 +352,7 @@ impl Plan {
             eprintln!("lane {}: no descriptor table of its own ({error}): it shares the limit with the others", self.lane);
         }
         let mut services = Services::new(self.connections_max);
+        self.steered.equip(&mut services, self.lane, self.cpu);
         for (served, row) in self.served.iter().zip(self.rows) {
             (served.add)(self.lane, &mut services, served.limits, row);
         }
@@ -326,9 +362,10 @@ impl Plan {
                 Transport::Tcp => services.listen(&mut driver, service, place.address, self.sharing),
                 Transport::Udp => services.bind(&mut driver, service, place.address, self.sharing),
             };
-            if let Err(corelane_svc::Error::Listen { fault, .. }) = listened {
-                return Err(Error::Listen { url: place.url.to_string(), fault });
-            }
+            listened.map_err(|error| match error {
+                corelane_svc::Error::Listen { fault, .. } => Error::Listen { url: place.url.to_string(), fault },
+                error => Error::Service(error),
+            })?;
         }
         let report = Box::new(|line: &str| eprintln!("{line}"));
         let kit = Kit::new(self.lane, &self.control, self.mesh, arena, self.row, &self.settings, report);
@@ -341,48 +378,20 @@ fn rows_of(page: &Page, lane: usize, services: usize) -> Result<(LaneRow, Vec<Se
     Ok((page.lane(lane)?, rows))
 }
 
-/// How many lanes [`Lanes::per_core`] makes: one for each CPU that affinity allows, no more than the control group pays for.
-///
-/// # Errors
-/// What the system says of the affinity.
-pub fn lanes_for_this_machine() -> Result<usize, Error> {
-    let allowed = cpus::allowed().map_err(|error| Error::System { what: "asking for the CPUs of this process", error })?;
-    Ok(allowed.len().min(cpus::group_limit().unwrap_or(usize::MAX)))
+fn planned(lanes: &Lanes, places: &[Place]) -> Result<(Topology, corelane_steer::Plan), Error> {
+    let served_at: Vec<_> = places.iter().map(|place| (place.transport, place.address)).collect();
+    plan::of(lanes, &served_at)
 }
 
-/// The CPU of each lane: those that were asked for, or that affinity allows, no more than the control group pays for.
-fn plan_cpus(lanes: &Lanes) -> Result<Vec<Option<usize>>, Error> {
-    let allowed = cpus::allowed().map_err(|error| Error::System { what: "asking for the CPUs of this process", error })?;
-    let usable = match &lanes.cpus {
-        None => allowed,
-        Some(asked) if asked.is_empty() => {
-            return Err(Error::Setting { name: "cpus", why: "the list is empty: name at least one".to_string() });
-        }
-        Some(asked) => match asked.iter().find(|cpu| !allowed.contains(cpu)) {
-            None => asked.clone(),
-            Some(cpu) => {
-                let why = format!(
-                    "CPU {cpu} is not among those that this process may use ({allowed:?}): name others, or widen its affinity"
-                );
-                return Err(Error::Setting { name: "cpus", why });
-            }
-        },
-    };
-    let paid = cpus::group_limit().unwrap_or(usize::MAX);
-    let count = lanes.lanes.unwrap_or(usable.len().min(paid));
-    if count == 0 || count > corelane_watch::LANES_MAX {
-        let why = format!("{count} is not a number of lanes: use 1 to {}", corelane_watch::LANES_MAX);
-        return Err(Error::Setting { name: "lanes", why });
+/// What the operator should know of a plan. Lanes that share a CPU do not spin.
+fn notes_of(plan: &corelane_steer::Plan, settings: &mut LaneSettings) -> Vec<String> {
+    let mut notes: Vec<String> = plan.warnings.iter().map(Warning::to_string).collect();
+    let shares_cpus = |warning: &Warning| matches!(warning, Warning::MoreLanesThanCpus { .. });
+    if settings.spin_nanoseconds > 0 && plan.warnings.iter().any(shares_cpus) {
+        settings.spin_nanoseconds = 0;
+        notes.push("more lanes than CPUs: no lane spins; remedy: fewer lanes, or no spin time".to_string());
     }
-    Ok((0..count).map(|lane| Some(usable[lane % usable.len()])).collect())
-}
-
-fn has_more_lanes_than_cpus(cpus: &[Option<usize>]) -> bool {
-    let paid = cpus::group_limit().unwrap_or(usize::MAX);
-    let mut distinct: Vec<_> = cpus.iter().flatten().collect();
-    distinct.sort_unstable();
-    distinct.dedup();
-    cpus.len() > distinct.len().min(paid)
+    notes
 }
 
 /// Every address of every service, found free before any lane listens.
@@ -401,6 +410,13 @@ fn claim_places(lanes: &Lanes) -> Result<Vec<Place>, Error> {
     Ok(places)
 }
 
+/// What is to be steered.
+fn server(lanes: &Lanes, places: &[Place], count: usize) -> Server {
+    let protocol = |place: &Place| if place.transport == Transport::Tcp { Protocol::TCP } else { Protocol::UDP };
+    let places = places.iter().map(|place| corelane_svc::Place { protocol: protocol(place), address: place.address });
+    Server { places: places.collect(), lanes: count, joins: lanes.join }
+}
+
 /// One address serves one service: the kernel would share it among two by chance.
 fn refuse_twice(places: &[Place], service: &str, transport: Transport, address: SocketAddr) -> Result<(), Error> {
     let same = |place: &&Place| place.address == address && place.transport == transport;
@@ -416,7 +432,7 @@ fn refuse_twice(places: &[Place], service: &str, transport: Transport, address: 
 fn make_page(
     lanes: &Lanes,
     cpus: &[Option<usize>],
-    driver: DriverKind,
+    (driver, steered): (DriverKind, &Steered),
     places: &[Place],
     notes: &mut Vec<String>,
 ) -> Result<Page, Error> {
@@ -426,7 +442,7 @@ fn make_page(
     let lane = |cpu: &Option<usize>| LaneName {
         cpu: cpu.map(|cpu| cpu as u32),
         driver: driver.to_string(),
-        steering: "kernel hash".to_string(),
+        steering: steered.in_force().to_string(),
     };
     let description = Description {
         program: format!("corelane {}", env!("CARGO_PKG_VERSION")),

@@ -1,8 +1,9 @@
-//! How a program tells its lanes to end: first to drain, then to stop at once.
+//! How a program tells its lanes what to do: all of them to end, first by draining, then at once; or one of them anything else.
 
 use corelane_seam::Bell;
-use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::any::Any;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// What the lanes have been told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,17 +36,44 @@ impl Bell for LaneBell {
     }
 }
 
-/// One program's order to all its lanes. Written when the program is told to end; lanes read it once a turn.
+/// What one lane is told from outside of the lanes, as its work understands it.
+pub type Word = Box<dyn Any + Send>;
+
+/// What a lane was told and has not heard yet.
+#[derive(Default)]
+struct Words {
+    /// Read once a turn; so lanes that are told nothing share nothing that is written.
+    waiting: AtomicBool,
+    words: Mutex<Told>,
+}
+
+#[derive(Default)]
+struct Told {
+    words: Vec<Word>,
+    /// The lane is gone and hears no more.
+    is_over: bool,
+}
+
+impl Words {
+    fn lock(&self) -> MutexGuard<'_, Told> {
+        // What a panic left behind is whole: nothing is changed in two steps.
+        self.words.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One program's order to all its lanes, written when the program is told to end, and words to single ones. Lanes look once a turn.
 pub struct Control {
     order: AtomicU8,
     bells: Vec<Arc<LaneBell>>,
+    words: Vec<Words>,
 }
 
 impl Control {
     /// For `lanes` lanes, all told to serve.
     pub fn new(lanes: usize) -> Arc<Self> {
         let bells = (0..lanes).map(|_| Arc::default()).collect();
-        Arc::new(Self { order: AtomicU8::new(Order::Serve as u8), bells })
+        let words = (0..lanes).map(|_| Words::default()).collect();
+        Arc::new(Self { order: AtomicU8::new(Order::Serve as u8), bells, words })
     }
 
     /// The order in force.
@@ -61,6 +89,38 @@ impl Control {
     pub fn give(&self, order: Order) {
         self.order.fetch_max(order as u8, Ordering::AcqRel);
         self.bells.iter().for_each(|bell| bell.ring());
+    }
+
+    /// Tells lane `lane` something, which its work hears in its next turn ([`Work::told`](crate::Work::told)). A word to a lane
+    /// that has ended, or that there is not, is dropped; what waits for an answer must notice that.
+    pub fn tell(&self, lane: usize, word: Word) {
+        let Some(words) = self.words.get(lane) else { return };
+        let mut told = words.lock();
+        if told.is_over {
+            return;
+        }
+        told.words.push(word);
+        drop(told);
+        words.waiting.swap(true, Ordering::AcqRel);
+        self.bells[lane].ring();
+    }
+
+    /// Whether lane `lane` was told something.
+    pub(crate) fn has_words(&self, lane: usize) -> bool {
+        self.words[lane].waiting.load(Ordering::Acquire)
+    }
+
+    /// All that lane `lane` was told, in order.
+    pub(crate) fn take_words(&self, lane: usize) -> Vec<Word> {
+        self.words[lane].waiting.swap(false, Ordering::AcqRel);
+        std::mem::take(&mut self.words[lane].lock().words)
+    }
+
+    /// Lane `lane` has ended: what it was told is dropped, now and later.
+    pub(crate) fn end_words(&self, lane: usize) {
+        let mut told = self.words[lane].lock();
+        told.is_over = true;
+        told.words.clear();
     }
 
     /// The doorbell of lane `lane`.
@@ -80,6 +140,21 @@ impl Control {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_are_heard_in_order_until_the_lane_has_ended() {
+        let control = Control::new(2);
+        (0..3).for_each(|number: i32| control.tell(1, Box::new(number)));
+        control.tell(2, Box::new(7));
+        assert!(control.has_words(1) && !control.has_words(0));
+        let heard: Vec<i32> = control.take_words(1).into_iter().map(|word| *word.downcast().unwrap()).collect();
+        assert_eq!((heard, control.has_words(1)), (vec![0, 1, 2], false));
+        let answer = Arc::new(());
+        control.tell(0, Box::new(answer.clone()));
+        control.end_words(0);
+        control.tell(0, Box::new(answer.clone()));
+        assert_eq!(Arc::strong_count(&answer), 1, "an ended lane keeps no word");
+    }
 
     #[test]
     fn an_order_is_never_taken_back() {

@@ -14,7 +14,7 @@ pub mod tasks;
 mod turn;
 pub mod wheel;
 
-pub use crate::control::{Control, LaneBell, Order};
+pub use crate::control::{Control, LaneBell, Order, Word};
 pub use crate::kit::{Kit, LaneSettings, TIMER_RESOLUTION};
 pub use crate::mesh::{Mesh, Message};
 pub use crate::turn::{Lane, Turn, Work};

@@ -1,6 +1,6 @@
 //! One turn of a lane, and the governor that decides between going on, spinning and sleeping.
 
-use crate::control::{Control, Order};
+use crate::control::{Control, Order, Word};
 use crate::kit::{Kit, LaneSettings};
 use crate::mesh::Message;
 use corelane_seam::{Completion, Driver, Handle, Wait};
@@ -18,6 +18,8 @@ pub trait Work {
     fn expired(&mut self, kit: &mut Kit, handle: Handle);
     /// A message from lane `from`.
     fn message(&mut self, kit: &mut Kit, from: usize, message: Message);
+    /// Somebody outside of the lanes says something ([`Control::tell`]).
+    fn told(&mut self, kit: &mut Kit, driver: &mut dyn Driver, word: Word);
     /// Submits what this turn made: at most one send a connection.
     fn flush(&mut self, kit: &mut Kit);
     /// Whether there is something to do in the next turn without another completion.
@@ -91,6 +93,7 @@ impl<D: Driver, W: Work> Lane<D, W> {
         if !self.obey() {
             return self.end();
         }
+        self.hear();
         let wait = self.govern();
         self.collect(wait);
         let mut done = self.completions.len();
@@ -129,6 +132,18 @@ impl<D: Driver, W: Work> Lane<D, W> {
         order != Order::Stop && !(self.draining && self.work.is_drained())
     }
 
+    /// Hands on what this lane was told.
+    fn hear(&mut self) {
+        if !self.control.has_words(self.kit.lane()) {
+            return;
+        }
+        self.kit.now = self.driver.now();
+        for word in self.control.take_words(self.kit.lane()) {
+            self.work.told(&mut self.kit, &mut self.driver, word);
+        }
+        self.kit.hand_over(&mut self.driver);
+    }
+
     fn end(&mut self) -> Turn {
         self.kit.row.set(LaneCounter::LaneState, LaneState::Ended as u64);
         self.note_gauges();
@@ -153,8 +168,8 @@ impl<D: Driver, W: Work> Lane<D, W> {
         self.announced_sleep = true;
         let quiet = self.kit.mesh.before_sleep() & self.kit.tasks.before_sleep();
         match next {
-            // Orders are given before bells are rung: one that came before the announcement is seen here.
-            _ if !quiet || self.order_is_new() => Wait::No,
+            // Orders and words are given before bells are rung: one that came before the announcement is seen here.
+            _ if !quiet || self.order_is_new() || self.control.has_words(self.kit.lane()) => Wait::No,
             u64::MAX => Wait::Forever,
             deadline => Wait::Until(deadline),
         }
@@ -260,5 +275,12 @@ impl<D: Driver, W: Work> Lane<D, W> {
         row.set(LaneCounter::ReceivesEmpty, counters.receives_empty);
         row.set(LaneCounter::EventsStale, counters.events_stale);
         row.set(LaneCounter::SendsCopiedAnyway, counters.sends_copied_anyway);
+    }
+}
+
+impl<D: Driver, W: Work> Drop for Lane<D, W> {
+    /// However it ended: who waits for an answer must not wait for ever.
+    fn drop(&mut self) {
+        self.control.end_words(self.kit.lane());
     }
 }

@@ -4,6 +4,7 @@ use crate::connection::{Connection, Phase};
 use crate::datagrams::DatagramSocket;
 use crate::error::Error;
 use crate::fence::fenced;
+use crate::flows::Flow;
 use crate::limits::Limits;
 use crate::listeners::datagram_socket;
 use crate::output::Output;
@@ -13,7 +14,7 @@ use crate::services::Sharing;
 use crate::table::{Notice, Request, ServiceTimer, Table, class};
 use crate::ticket::Ticket;
 use corelane_lane::{Kit, Message};
-use corelane_seam::{Arena, Chain, Fault, File, Handle, Interest, Lease, OffloadWork, Op, OpenOptions, Segment, Shared};
+use corelane_seam::{Arena, Arrival, Chain, Fault, File, Handle, Interest, Lease, OffloadWork, Op, OpenOptions, Segment, Shared};
 use corelane_watch::{LaneCounter, ServiceCounter};
 use std::any::{Any, TypeId};
 use std::future::Future;
@@ -81,6 +82,15 @@ impl<'a> Cx<'a> {
         Some(Peer { address: known.unwrap_or(connection.peer.address), ..connection.peer })
     }
 
+    /// The flow that an arrival of this call's batch came with. A few nanoseconds; nothing for a socket with a peer.
+    ///
+    /// # Panics
+    /// As for [`Cx::socket`].
+    pub fn flow(&mut self, arrival: &Arrival) -> Option<Flow> {
+        let id = self.socket();
+        self.table.arrival_flow(id, arrival)
+    }
+
     /// The lane's memory, for leases of the service's own.
     pub fn arena(&self) -> &Arena {
         &self.kit.arena
@@ -126,7 +136,8 @@ impl<'a> Cx<'a> {
         }
         let options = self.table.limits(self.service).stream;
         let local = SocketAddr::new([0, 0, 0, 0].into(), 0);
-        let mut connection = Connection::new(None, Peer { address: to, local }, self.service, Phase::Opening, self.kit.now());
+        let mut connection =
+            Connection::new(None, Peer { address: to, local, flow: None }, self.service, Phase::Opening, self.kit.now());
         connection.session_to_be = Some(Box::new(session));
         let deadline = self.kit.now().saturating_add(self.table.limits(self.service).connect_limit);
         let index = self.table.admit(connection);
@@ -174,7 +185,7 @@ impl<'a> Cx<'a> {
         }
         let peer = peer.map(destination);
         let bind = datagram_socket(local, peer, Sharing { share_port: false, v6_only: false });
-        let socket = self.table.admit_socket(DatagramSocket::new(None, self.service, peer, waiting_max));
+        let socket = self.table.admit_socket(DatagramSocket::new(self.service, peer, waiting_max));
         self.kit.submit(Handle::new(class::DATAGRAMS, socket.index, socket.generation), Op::Bind(bind));
         Ok(socket)
     }
@@ -338,7 +349,9 @@ impl<'a> Cx<'a> {
         let is_file = matches!(op, Op::Read { .. } | Op::Write { .. } | Op::Sync { .. });
         self.kit.row.add(LaneCounter::Offloads, is_offload.into());
         self.kit.row.add(LaneCounter::FileOperations, is_file.into());
-        let (index, generation) = self.table.requests.insert(Request { service: self.service, token, is_offload });
+        let is_poll = matches!(op, Op::Poll { .. });
+        self.table.requests_ending += usize::from(!is_poll);
+        let (index, generation) = self.table.requests.insert(Request { service: self.service, token, is_offload, is_poll });
         self.kit.submit(Handle::new(class::REQUEST, index, generation), op);
     }
 }

@@ -1,14 +1,19 @@
 //! Datagram sockets at work: opened, a batch in, trains out, what the network says of them, and closed.
 
 use crate::cx::Cx;
+use crate::error::Error;
 use crate::fence::fenced;
+use crate::flows::Flow;
+use crate::listeners::datagram_socket;
 use crate::port::{DatagramPort, Port};
 use crate::replies::{Gathered, Replies};
 use crate::service::SocketId;
 use crate::services::Services;
-use crate::table::{Table, class};
+use crate::steering::Place;
+use crate::table::{Bound, Table, class};
 use corelane_lane::Kit;
-use corelane_seam::{Completion, Datagrams, Fault, Handle, Op, Outcome, Reason, Socket, Trains};
+use corelane_rss::Protocol;
+use corelane_seam::{Arrival, Completion, Datagrams, Driver, Fault, Handle, Op, Outcome, Reason, Socket, Trains};
 use corelane_watch::{LaneCounter, ServiceCounter};
 use std::net::SocketAddr;
 
@@ -16,6 +21,13 @@ use std::net::SocketAddr;
 pub(crate) struct DatagramSocket {
     /// None until it is open.
     socket: Option<Socket>,
+    /// None until it is open.
+    local: Option<SocketAddr>,
+    peer: Option<SocketAddr>,
+    /// The flow of its peer.
+    flow: Option<Flow>,
+    /// The service is served here: what arrives was selected for this lane.
+    is_served: bool,
     pub(crate) service: u16,
     /// The storage for arrivals; away while a receive is under way.
     batch: Option<Datagrams>,
@@ -38,10 +50,14 @@ pub(crate) struct DatagramSocket {
 const DRAIN_ROUNDS: u32 = 64;
 
 impl DatagramSocket {
-    /// A socket of `service`, with the only `peer` if it has one; none is one that is being opened.
-    pub(crate) fn new(socket: Option<Socket>, service: u16, peer: Option<SocketAddr>, waiting_max: u32) -> Self {
+    /// A socket of `service` that is being opened, with the only `peer` if it has one.
+    pub(crate) fn new(service: u16, peer: Option<SocketAddr>, waiting_max: u32) -> Self {
         Self {
-            socket,
+            socket: None,
+            local: None,
+            peer,
+            flow: None,
+            is_served: false,
             service,
             batch: Some(Datagrams::new()),
             replies: Some(Replies::new(peer, waiting_max as usize)),
@@ -66,6 +82,20 @@ fn is_news(fault: &Fault) -> bool {
 }
 
 impl Services {
+    /// Makes the socket of a place that has none; answers its address.
+    pub(crate) fn open_bound(&mut self, driver: &mut dyn Driver, index: usize) -> Result<SocketAddr, Error> {
+        let Bound { address, service, sharing, .. } = self.table.bound[index];
+        let bind = datagram_socket(address, None, sharing);
+        let at = Place { protocol: Protocol::UDP, address };
+        let failed = |fault| Error::Listen { address, fault };
+        let socket = self.open_socket(driver, at, |driver| driver.bind(&bind).map_err(failed))?;
+        let local = driver.local_address(socket).map_err(failed)?;
+        let mut entry = DatagramSocket::new(service, None, self.table.limits(service).datagrams_waiting_max);
+        (entry.socket, entry.local, entry.is_served) = (Some(socket), Some(local), true);
+        self.table.bound[index].socket = Some(self.table.admit_socket(entry));
+        Ok(local)
+    }
+
     pub(crate) fn datagrams_completed(&mut self, kit: &mut Kit, completion: Completion) {
         let id = SocketId { index: completion.handle.index(), generation: completion.handle.generation() };
         if self.table.find_socket(id).is_none() {
@@ -79,7 +109,12 @@ impl Services {
             }
             Outcome::Bound { socket, local } => self.socket_opened(kit, id, Ok((socket, local))),
             Outcome::Failed(fault) => self.socket_opened(kit, id, Err(fault)),
-            Outcome::Closed => self.table.dismiss_socket(id),
+            Outcome::Closed => {
+                self.table.dismiss_socket(id);
+                if let Some(at) = self.table.unbind(id) {
+                    self.place_closed(at);
+                }
+            }
             _ => {}
         }
         self.table.mark_socket(id);
@@ -88,9 +123,10 @@ impl Services {
     /// Tells the service, unless it has closed the socket meanwhile.
     fn socket_opened(&mut self, kit: &mut Kit, id: SocketId, outcome: Result<(Socket, SocketAddr), Fault>) {
         let draining = self.table.draining;
+        let flow = self.table.peer_flow(id, outcome.ok().map(|(_, local)| local));
         let Some(entry) = self.table.find_socket(id) else { return };
-        entry.socket = outcome.ok().map(|(socket, _)| socket);
-        entry.draining = draining;
+        (entry.socket, entry.local) = outcome.ok().unzip();
+        (entry.flow, entry.draining) = (flow, draining);
         if !entry.closing {
             let outcome = outcome.map(|(_, local)| local);
             self.socket_call(kit, id, |port, cx| port.opened(cx, id, outcome));
@@ -120,7 +156,9 @@ impl Services {
 
     /// Hands a batch to the service, once, all of it together.
     fn serve_datagrams(&mut self, kit: &mut Kit, id: SocketId, batch: &Datagrams) {
-        self.table.count_arrivals(id, batch);
+        if self.table.count_arrivals(id, batch, kit.lane()) {
+            self.note_selection(kit);
+        }
         self.call_with_replies(kit, id, |port, cx, replies| port.receive(cx, batch, replies));
     }
 
@@ -204,11 +242,15 @@ impl Table {
         state.row.set(ServiceCounter::DatagramSocketsOpen, u64::from(state.sockets));
     }
 
-    fn count_arrivals(&mut self, id: SocketId, batch: &Datagrams) {
-        let Some(entry) = self.find_socket(id) else { return };
-        let service = entry.service;
-        let (mut datagrams, mut trains, mut bytes) = (0, 0, 0);
+    /// Counts a batch; answers whether it was selected for this lane.
+    fn count_arrivals(&mut self, id: SocketId, batch: &Datagrams, lane: usize) -> bool {
+        let Some(entry) = self.find_socket(id) else { return false };
+        let (service, is_served) = (entry.service, entry.is_served);
+        let (mut datagrams, mut trains, mut bytes, mut strays) = (0, 0, 0, 0);
         for arrival in batch.arrivals() {
+            if is_served && self.is_stray(self.arrival_flow(id, arrival), lane) {
+                strays += arrival.datagrams();
+            }
             datagrams += arrival.datagrams();
             trains += 1;
             bytes += arrival.bytes();
@@ -217,6 +259,36 @@ impl Table {
         self.count(service, ServiceCounter::DatagramsIn, datagrams);
         self.count(service, ServiceCounter::TrainsIn, trains);
         self.count(service, ServiceCounter::BytesIn, bytes);
+        self.count(service, ServiceCounter::Strays, strays);
+        is_served
+    }
+
+    /// The flow that an arrival at this socket came with.
+    pub(crate) fn arrival_flow(&self, id: SocketId, arrival: &Arrival) -> Option<Flow> {
+        let entry = self.datagrams.get(id.index, id.generation)?;
+        if entry.flow.is_some() {
+            return entry.flow;
+        }
+        let local = entry.local?;
+        let asked = SocketAddr::new(arrival.asked.unwrap_or(local.ip()), local.port());
+        self.flow(arrival.peer, asked, Protocol::UDP)
+    }
+
+    /// The flow of a socket's only peer.
+    fn peer_flow(&self, id: SocketId, local: Option<SocketAddr>) -> Option<Flow> {
+        let peer = self.datagrams.get(id.index, id.generation)?.peer?;
+        self.flow(peer, local?, Protocol::UDP)
+    }
+
+    pub(crate) fn socket_of(&self, id: SocketId) -> Option<Socket> {
+        self.datagrams.get(id.index, id.generation)?.socket
+    }
+
+    /// Takes a closed socket away from the place that it was bound at, if it was one of those.
+    fn unbind(&mut self, id: SocketId) -> Option<Place> {
+        let bound = self.bound.iter_mut().find(|bound| bound.socket == Some(id))?;
+        bound.socket = None;
+        Some(Place { protocol: Protocol::UDP, address: bound.address })
     }
 
     fn count_departure(&mut self, id: SocketId, datagrams: u32, refused: u32, calls: u32) {
@@ -297,7 +369,19 @@ impl Table {
     /// From now on each receive takes only what is there; the first that finds nothing is the last.
     pub(crate) fn drain_datagrams(&mut self, kit: &mut Kit) {
         for id in self.sockets() {
-            let Some(entry) = self.find_socket(id) else { continue };
+            self.drain_socket(kit, id);
+        }
+    }
+
+    /// The same, only for what the services are served at.
+    pub(crate) fn drain_served_datagrams(&mut self, kit: &mut Kit) {
+        for id in self.bound.iter().filter_map(|bound| bound.socket).collect::<Vec<_>>() {
+            self.drain_socket(kit, id);
+        }
+    }
+
+    fn drain_socket(&mut self, kit: &mut Kit, id: SocketId) {
+        if let Some(entry) = self.find_socket(id) {
             entry.draining = true;
             if let Some(socket) = entry.socket.filter(|_| entry.batch.is_none()) {
                 kit.submit(handle(id), Op::StopReceive { socket });

@@ -16,7 +16,7 @@ const SETTLE: u64 = SECOND / 20;
 /// refuse them (without CAP_NET_ADMIN it allows no filter on a listening socket).
 const NEWCOMERS: u64 = SECOND / 5;
 /// How often the listeners are looked at until then.
-const LOOK: u64 = SECOND / 100;
+pub(crate) const LOOK: u64 = SECOND / 100;
 
 impl Services {
     pub(crate) fn begin_drain(&mut self, kit: &mut Kit, driver: &mut dyn Driver) {
@@ -25,7 +25,7 @@ impl Services {
         let limit = self.table.services.iter().map(|state| state.limits.drain_limit).max().unwrap_or(0);
         self.drain_deadline = now.saturating_add(limit);
         for listener in &mut self.table.listeners {
-            (listener.accepted_at, listener.free_since, listener.starved) = (now, now, false);
+            listener.begin_to_settle(now);
             if let Some(socket) = listener.socket {
                 driver.refuse_new(socket);
             }
@@ -34,6 +34,7 @@ impl Services {
             self.drain_connection(kit, driver, index);
         }
         self.table.drain_datagrams(kit);
+        self.read_counts(kit);
         kit.start_timer(now + LOOK, Handle::new(class::DRAIN, 0, 0));
     }
 
@@ -58,17 +59,22 @@ impl Services {
     pub(crate) fn drain_timer(&mut self, kit: &mut Kit) {
         let now = kit.now();
         let is_over = now >= self.drain_deadline;
+        self.close_settled(kit, is_over);
+        if is_over {
+            return self.end_drain(kit);
+        }
+        let open = self.table.listeners.iter().any(|listener| listener.socket.is_some() && !listener.closing);
+        let next = if open { now + LOOK } else { self.drain_deadline };
+        kit.start_timer(next, Handle::new(class::DRAIN, 0, 0));
+    }
+
+    /// Closes the listeners for which nobody waits any more, or `all`.
+    pub(crate) fn close_settled(&mut self, kit: &mut Kit, all: bool) {
         for index in 0..self.table.listeners.len() {
-            if is_over || self.is_settled(index, now) {
+            if all || self.is_settled(index, kit.now()) {
                 self.close_listener(kit, index);
             }
         }
-        if is_over {
-            return self.drain_is_over(kit);
-        }
-        let open = self.table.listeners.iter().any(|listener| !listener.closing);
-        let next = if open { now + LOOK } else { self.drain_deadline };
-        kit.start_timer(next, Handle::new(class::DRAIN, 0, 0));
     }
 
     /// Whether nobody waits for this listener any more: it could accept, and for a while there was nobody.
@@ -92,7 +98,8 @@ impl Services {
     }
 
     /// The time is up: whatever is still open is broken off.
-    fn drain_is_over(&mut self, kit: &mut Kit) {
+    fn end_drain(&mut self, kit: &mut Kit) {
+        self.drain_is_over = true;
         for index in self.table.connections.indices().collect::<Vec<_>>() {
             let Some(connection) = self.table.connections.at(index).filter(|connection| connection.phase != Phase::Ended) else {
                 continue;
@@ -116,5 +123,6 @@ impl Services {
             && self.table.connections.len() == 0
             && self.table.turned_away == 0
             && self.table.datagrams.len() == 0
+            && (self.table.requests_ending == 0 || self.drain_is_over)
     }
 }

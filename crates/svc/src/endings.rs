@@ -7,6 +7,7 @@ use crate::service::{Ending, Peer};
 use crate::services::Services;
 use crate::table::class;
 use corelane_lane::Kit;
+use corelane_rss::Protocol;
 use corelane_seam::{Fault, Handle, Op, Socket};
 use corelane_watch::ServiceCounter;
 use std::net::SocketAddr;
@@ -98,7 +99,9 @@ impl Services {
             return kit.submit(handle, Op::Close { socket, reset: true });
         }
         let pair = connection.pair;
-        connection.peer = Peer { address: peer, local };
+        let flow = self.table.flow(peer, local, Protocol::TCP);
+        let Some(connection) = self.table.connections.at(index) else { return };
+        connection.peer = Peer { address: peer, local, flow };
         (connection.phase, connection.active_at) = (Phase::Open, now);
         let service = connection.service;
         self.table.count(service, ServiceCounter::Connects, 1);

@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::SocketAddr;
 
 /// What the service layer could not do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
     /// The system does not let us listen there.
@@ -14,6 +14,13 @@ pub enum Error {
         address: SocketAddr,
         /// Why.
         fault: Fault,
+    },
+    /// The socket of an address could not be registered with what selects the socket of a flow.
+    Steering {
+        /// The address.
+        address: SocketAddr,
+        /// Why, and the remedy.
+        why: Box<str>,
     },
     /// The service asked for a connection with a session of another type than its own.
     SessionType {
@@ -32,7 +39,7 @@ pub enum Error {
     },
     /// A service over connections asked for a datagram socket.
     NotOverDatagrams,
-    /// The lane drains: the service asked for a datagram socket too late.
+    /// The lane drains, or is leaving: a datagram socket, or a change of lanes, was asked for too late.
     Draining,
     /// The lane is at its bound of tasks.
     TasksFull,
@@ -42,6 +49,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Listen { address, fault } => write!(f, "cannot listen on {address}: {fault}"),
+            Self::Steering { address, why } => write!(f, "flows to {address} cannot be steered: {why}"),
             Self::SessionType { got } => write!(f, "the service connects with a session of type {got}, which is not its own"),
             Self::Full { connections } => {
                 write!(f, "the service has {connections} connections open, its bound (connections_max)")
@@ -52,7 +60,9 @@ impl fmt::Display for Error {
             Self::NotOverDatagrams => {
                 f.write_str("a service over connections has no datagram sockets: add a service over datagrams beside it")
             }
-            Self::Draining => f.write_str("the lane drains and opens no more datagram sockets: end, too"),
+            Self::Draining => {
+                f.write_str("the lane drains, or is leaving, and opens no more sockets: end, too, or ask again when it has left")
+            }
             Self::TasksFull => f.write_str("the lane has as many tasks as its bound (tasks_max) allows"),
         }
     }

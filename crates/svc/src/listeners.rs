@@ -1,34 +1,22 @@
 //! Where a lane's listening sockets come from, and how what they accept becomes a connection.
-//!
-//! [`open`] is the one function that steering will own: everything else only uses the socket that it makes.
 
 use crate::connection::{Connection, Draining, Phase};
 use crate::error::Error;
 use crate::fence::fenced;
-use crate::limits::{Limits, SECOND};
+use crate::limits::SECOND;
 use crate::port::StreamPort;
 use crate::service::{Ending, Peer};
 use crate::services::{Services, Sharing};
-use crate::table::{Arrived, class};
+use crate::steering::Place;
+use crate::table::{Arrived, Listener, class};
 use corelane_lane::Kit;
-use corelane_seam::{Bind, Completion, Driver, Handle, Listen, Op, Outcome, Reason, Socket};
+use corelane_rss::Protocol;
+use corelane_seam::{Bind, Completion, Driver, Handle, Listen, Op, Outcome, Reason};
 use corelane_watch::{LaneCounter, ServiceCounter};
 use std::net::SocketAddr;
 
 /// How soon accepting is tried again when the system had no descriptor and no connection has ended meanwhile.
 const ACCEPT_AGAIN: u64 = SECOND / 10;
-
-/// Makes a lane's listening socket.
-pub(crate) fn open(driver: &mut dyn Driver, address: SocketAddr, sharing: Sharing, limits: &Limits) -> Result<Socket, Error> {
-    let Sharing { share_port, v6_only } = sharing;
-    let listen = Listen { address, backlog: limits.backlog, share_port, v6_only, stream: limits.stream };
-    driver.listen(&listen).map_err(|fault| Error::Listen { address, fault })
-}
-
-/// Makes a lane's datagram socket.
-pub(crate) fn bind(driver: &mut dyn Driver, address: SocketAddr, sharing: Sharing) -> Result<Socket, Error> {
-    driver.bind(&datagram_socket(address, None, sharing)).map_err(|fault| Error::Listen { address, fault })
-}
 
 /// What a datagram socket is to be.
 pub(crate) fn datagram_socket(address: SocketAddr, peer: Option<SocketAddr>, sharing: Sharing) -> Bind {
@@ -39,6 +27,19 @@ pub(crate) fn datagram_socket(address: SocketAddr, peer: Option<SocketAddr>, sha
 }
 
 impl Services {
+    /// Makes the socket of a listener that has none.
+    pub(crate) fn open_listener(&mut self, driver: &mut dyn Driver, index: usize) -> Result<(), Error> {
+        let Listener { address, service, sharing: Sharing { share_port, v6_only }, .. } = self.table.listeners[index];
+        let limits = self.table.limits(service);
+        let listen = Listen { address, backlog: limits.backlog, share_port, v6_only, stream: limits.stream };
+        let at = Place { protocol: Protocol::TCP, address };
+        let socket =
+            self.open_socket(driver, at, |driver| driver.listen(&listen).map_err(|fault| Error::Listen { address, fault }))?;
+        let listener = &mut self.table.listeners[index];
+        (listener.socket, listener.accepting, listener.starved, listener.closing) = (Some(socket), false, false, false);
+        Ok(())
+    }
+
     /// Starts accepting on every listener that has room and is not accepting.
     pub(crate) fn start_listening(&mut self, kit: &mut Kit) {
         for index in 0..self.table.listeners.len() {
@@ -63,7 +64,11 @@ impl Services {
                 self.table.services[service as usize].waiting.push_back(Arrived { socket, peer, local });
                 self.admit_waiting(kit, service);
             }
-            Outcome::Closed => listener.socket = None,
+            Outcome::Closed => {
+                listener.socket = None;
+                let at = Place { protocol: Protocol::TCP, address: listener.address };
+                self.place_closed(at);
+            }
             Outcome::Failed(fault) if fault.reason != Reason::Cancelled => {
                 if matches!(fault.reason, Reason::NoDescriptor | Reason::NoMemory) {
                     self.table.count(service, ServiceCounter::AcceptsNoDescriptor, 1);
@@ -111,7 +116,10 @@ impl Services {
             return;
         }
         self.table.count(service, ServiceCounter::Accepts, 1);
-        let peer = Peer { address: arrived.peer, local: arrived.local };
+        let flow = self.table.flow(arrived.peer, arrived.local, Protocol::TCP);
+        let peer = Peer { address: arrived.peer, local: arrived.local, flow };
+        self.table.count(service, ServiceCounter::Strays, self.table.is_stray(flow, kit.lane()).into());
+        self.note_selection(kit);
         let mut connection = Connection::new(Some(arrived.socket), peer, service, Phase::Open, kit.now());
         if self.table.draining {
             connection.draining = Draining::First;

@@ -1,6 +1,7 @@
 //! What a user of Corelane writes: services, and the few types that their calls exchange with the lane.
 
 use crate::cx::Cx;
+use crate::flows::Flow;
 use crate::input::Input;
 use crate::output::Output;
 use crate::replies::Replies;
@@ -17,6 +18,9 @@ pub struct Peer {
     pub address: SocketAddr,
     /// This end: the address that was asked.
     pub local: SocketAddr,
+    /// The flow, as it arrives here: known before the first byte. None where flows are not told apart, and until a connection
+    /// that this side opens is open.
+    pub flow: Option<Flow>,
 }
 
 /// Names a connection of this lane; void once the connection has ended.

@@ -1,12 +1,12 @@
 //! A lane's services as the work of that lane: sorts what the driver brings, and keeps the order of a turn.
 
-use crate::datagrams::DatagramSocket;
 use crate::error::Error;
 use crate::limits::Limits;
 use crate::port::{DatagramPort, Port, Sessions};
 use crate::service::{DatagramService, StreamService};
-use crate::table::{Listener, Notice, ServiceState, Table, class};
-use corelane_lane::{Kit, Message, Work};
+use crate::steering::{Reply, Selection};
+use crate::table::{Bound, Listener, Notice, ServiceState, Table, class};
+use corelane_lane::{Kit, Message, Word, Work};
 use corelane_seam::{Completion, Driver, Fault, Handle, Outcome, Reason};
 use corelane_watch::{LaneCounter, ServiceRow};
 use std::any::TypeId;
@@ -22,6 +22,13 @@ pub struct Services {
     pub(crate) ready: Vec<u32>,
     pub(crate) dirty: Vec<u32>,
     pub(crate) drain_deadline: u64,
+    /// Where sockets are registered as they open; none where the kernel chooses by itself.
+    pub(crate) selection: Option<Box<dyn Selection>>,
+    /// The lane is leaving; whom that is told.
+    pub(crate) leaving: Option<Reply>,
+    /// A timer runs at whose end the counts of the selection are read.
+    pub(crate) counts_are_due: bool,
+    pub(crate) drain_is_over: bool,
     /// The services have been told that their lane turns.
     started: bool,
 }
@@ -35,6 +42,10 @@ impl Services {
             ready: Vec::new(),
             dirty: Vec::new(),
             drain_deadline: u64::MAX,
+            selection: None,
+            leaving: None,
+            counts_are_due: false,
+            drain_is_over: false,
             started: false,
         }
     }
@@ -77,18 +88,24 @@ impl Services {
         address: SocketAddr,
         sharing: Sharing,
     ) -> Result<SocketAddr, Error> {
-        let limits = self.table.limits(service);
-        let socket = crate::listeners::open(driver, address, sharing, limits)?;
+        let index = self.table.listeners.len();
         self.table.listeners.push(Listener {
-            socket: Some(socket),
+            socket: None,
             service,
+            address,
+            sharing,
             accepting: false,
             starved: false,
             accepted_at: 0,
             free_since: 0,
             closing: false,
         });
-        driver.local_address(socket).map_err(|fault| Error::Listen { address, fault })
+        self.open_listener(driver, index).inspect_err(|_| self.table.listeners.truncate(index))?;
+        let listener = &mut self.table.listeners[index];
+        // What was asked for may have left the port to the system.
+        let local = listener.socket.and_then(|socket| driver.local_address(socket).ok());
+        listener.address = local.unwrap_or(address);
+        Ok(listener.address)
     }
 
     /// Binds a datagram socket for the service; answers the address with the port that the system chose.
@@ -102,10 +119,11 @@ impl Services {
         address: SocketAddr,
         sharing: Sharing,
     ) -> Result<SocketAddr, Error> {
-        let socket = crate::listeners::bind(driver, address, sharing)?;
-        let waiting_max = self.table.limits(service).datagrams_waiting_max;
-        self.table.admit_socket(DatagramSocket::new(Some(socket), service, None, waiting_max));
-        driver.local_address(socket).map_err(|fault| Error::Listen { address, fault })
+        let index = self.table.bound.len();
+        self.table.bound.push(Bound { socket: None, service, address, sharing });
+        let local = self.open_bound(driver, index).inspect_err(|_| self.table.bound.truncate(index))?;
+        self.table.bound[index].address = local;
+        Ok(local)
     }
 
     /// Connections that are open, or being opened or closed.
@@ -122,6 +140,7 @@ impl Services {
             return;
         };
         let (service, token) = (request.service, request.token);
+        self.table.requests_ending -= usize::from(!request.is_poll);
         let is_refused = matches!(completion.outcome, Outcome::Failed(Fault { reason: Reason::Busy, .. }));
         kit.row.add(LaneCounter::OffloadsRefused, (request.is_offload && is_refused).into());
         self.table.requests.remove(handle.index());
@@ -214,6 +233,8 @@ impl Work for Services {
             class::TIMER => self.timer_expired(handle),
             class::ACCEPT_AGAIN => self.accept_again(kit),
             class::DRAIN => self.drain_timer(kit),
+            class::LEAVE => self.leave_timer(kit),
+            class::COUNTS => self.read_counts(kit),
             _ => {}
         }
     }
@@ -226,6 +247,10 @@ impl Work for Services {
             Port::Stream(port) => port.lane_message(cx, from, message.value),
             Port::Datagram(port) => port.lane_message(cx, from, message.value),
         });
+    }
+
+    fn told(&mut self, kit: &mut Kit, driver: &mut dyn Driver, word: Word) {
+        self.steer(kit, driver, word);
     }
 
     fn flush(&mut self, kit: &mut Kit) {

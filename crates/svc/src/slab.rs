@@ -38,6 +38,11 @@ impl<T> Slab<T> {
         if entry.generation == generation { entry.value.as_mut() } else { None }
     }
 
+    pub(crate) fn get(&self, index: u32, generation: u32) -> Option<&T> {
+        let entry = self.entries.get(index as usize)?;
+        if entry.generation == generation { entry.value.as_ref() } else { None }
+    }
+
     /// The value at an index, whatever its generation.
     pub(crate) fn at(&mut self, index: u32) -> Option<&mut T> {
         self.entries.get_mut(index as usize)?.value.as_mut()

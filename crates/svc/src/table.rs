@@ -2,11 +2,15 @@
 
 use crate::connection::{Busy, Connection, Phase};
 use crate::datagrams::DatagramSocket;
+use crate::flows::{Flow, Flows};
 use crate::limits::Limits;
 use crate::service::{ConnectionId, Order, SocketId};
+use crate::services::Sharing;
 use crate::slab::Slab;
+use crate::steering::Place;
 use crate::ticket::LostTickets;
 use corelane_lane::Kit;
+use corelane_rss::Protocol;
 use corelane_seam::{Arena, Chain, Fault, Handle, Op, Socket};
 use corelane_watch::{ServiceCounter, ServiceRow};
 use std::any::{Any, TypeId};
@@ -25,12 +29,19 @@ pub(crate) mod class {
     pub(crate) const DRAIN: u8 = 7;
     /// Sockets that are closed without ever having been a connection.
     pub(crate) const UNADMITTED: u8 = 8;
+    pub(crate) const LEAVE: u8 = 9;
+    pub(crate) const COUNTS: u8 = 10;
+    /// Sockets that are closed without ever having been served at. Nobody waits for that.
+    pub(crate) const DISCARDED: u8 = 11;
 }
 
-/// A listening socket of this lane.
+/// A place where this lane takes connections.
 pub(crate) struct Listener {
+    /// None while the lane is away.
     pub(crate) socket: Option<Socket>,
     pub(crate) service: u16,
+    pub(crate) address: SocketAddr,
+    pub(crate) sharing: Sharing,
     pub(crate) accepting: bool,
     /// Set when the system had no descriptor: accepting goes on when a connection ends or the timer comes.
     pub(crate) starved: bool,
@@ -39,6 +50,22 @@ pub(crate) struct Listener {
     /// Since when, in a drain, it could accept without a pause.
     pub(crate) free_since: u64,
     pub(crate) closing: bool,
+}
+
+impl Listener {
+    /// From `now` on it is to find out whether anybody still waits.
+    pub(crate) fn begin_to_settle(&mut self, now: u64) {
+        (self.accepted_at, self.free_since, self.starved) = (now, now, false);
+    }
+}
+
+/// A place where this lane takes datagrams.
+pub(crate) struct Bound {
+    /// None while the lane is away.
+    pub(crate) socket: Option<SocketId>,
+    pub(crate) service: u16,
+    pub(crate) address: SocketAddr,
+    pub(crate) sharing: Sharing,
 }
 
 /// An accepted socket for which there is no room yet.
@@ -77,6 +104,8 @@ pub(crate) struct Request {
     pub(crate) service: u16,
     pub(crate) token: u64,
     pub(crate) is_offload: bool,
+    /// It may never end by itself: a drain does not wait for it.
+    pub(crate) is_poll: bool,
 }
 
 /// A timer that a service started.
@@ -90,10 +119,15 @@ pub(crate) struct Table {
     pub(crate) connections: Slab<Connection>,
     pub(crate) services: Vec<ServiceState>,
     pub(crate) listeners: Vec<Listener>,
+    pub(crate) bound: Vec<Bound>,
+    /// None where flows are not told apart.
+    pub(crate) flows: Option<Flows>,
     pub(crate) datagrams: Slab<DatagramSocket>,
     /// Those to look at when this turn is flushed.
     pub(crate) datagrams_dirty: Vec<SocketId>,
     pub(crate) requests: Slab<Request>,
+    /// Those of them that end by themselves.
+    pub(crate) requests_ending: usize,
     pub(crate) timers: Slab<ServiceTimer>,
     pub(crate) notices: VecDeque<(ConnectionId, Notice)>,
     pub(crate) lost: LostTickets,
@@ -127,9 +161,12 @@ impl Table {
             connections: Slab::new(),
             services: Vec::new(),
             listeners: Vec::new(),
+            bound: Vec::new(),
+            flows: None,
             datagrams: Slab::new(),
             datagrams_dirty: Vec::new(),
             requests: Slab::new(),
+            requests_ending: 0,
             timers: Slab::new(),
             notices: VecDeque::new(),
             lost: LostTickets::default(),
@@ -269,6 +306,24 @@ impl Table {
 
     pub(crate) fn limits(&self, service: u16) -> &Limits {
         &self.services[service as usize].limits
+    }
+
+    /// The flow from `peer` to `local`, if flows are told apart.
+    pub(crate) fn flow(&self, peer: SocketAddr, local: SocketAddr, protocol: Protocol) -> Option<Flow> {
+        self.flows.as_ref()?.flow(peer, local, protocol)
+    }
+
+    /// Whether a flow that came to lane `lane` belongs to another.
+    pub(crate) fn is_stray(&self, flow: Option<Flow>, lane: usize) -> bool {
+        self.flows.as_ref().zip(flow).is_some_and(|(flows, flow)| flows.lane(flow) != lane)
+    }
+
+    /// Where this lane is served, and the sockets there.
+    pub(crate) fn open_places(&self) -> impl Iterator<Item = (Place, Socket)> {
+        let listeners = self.listeners.iter();
+        let listeners = listeners.filter_map(|listener| Some((listener.address, Protocol::TCP, listener.socket?)));
+        let bound = self.bound.iter().filter_map(|bound| Some((bound.address, Protocol::UDP, self.socket_of(bound.socket?)?)));
+        listeners.chain(bound).map(|(address, protocol, socket)| (Place { protocol, address }, socket))
     }
 
     /// Whether one more connection of the service may be open.

@@ -32,6 +32,15 @@ pub(crate) fn numbers(folder: &str) -> io::Result<Vec<u32>> {
     Ok(found)
 }
 
+/// The numbers of a folder's entries that are named `prefix` and a number, lowest first; none where there is no such folder.
+pub(crate) fn numbered(folder: &str, prefix: &str) -> Vec<usize> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut found: Vec<usize> = names.filter_map(|name| name.strip_prefix(prefix)?.parse().ok()).collect();
+    found.sort_unstable();
+    found
+}
+
 /// That a file does not hold what proc(5) says.
 pub(crate) fn lacking(path: &str, expected: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("{path}: expected {expected}: is this kernel's /proc mounted there?"))
@@ -71,6 +80,14 @@ mod tests {
         assert!(denied.to_string().contains("CAP_SYS_PTRACE"));
         let other = in_words("/proc/1/fd", &io::Error::from_raw_os_error(libc::EMFILE));
         assert!(other.to_string().starts_with("/proc/1/fd: "), "{other}");
+    }
+
+    #[test]
+    fn numbered_entries_are_found_in_order() {
+        let cpus = numbered("/sys/devices/system/cpu", "cpu");
+        assert!(cpus.is_sorted() && cpus.first() == Some(&0), "{cpus:?}");
+        assert!(numbered("/sys/devices/system/cpu", "no-such-thing").is_empty());
+        assert!(numbered("/no/such/folder", "").is_empty());
     }
 
     #[test]

@@ -7,14 +7,19 @@ pub mod bpf;
 pub mod claim;
 mod clock;
 mod control;
+pub mod control_socket;
 pub mod cpus;
 mod datagrams;
 mod epoll;
 mod errno;
 mod errors;
+pub mod ethtool;
 pub mod holders;
+pub mod interfaces;
+pub mod interrupts;
 mod kernel_files;
 pub mod machine;
+mod netlink;
 pub mod network;
 mod offload;
 pub mod page;
@@ -30,6 +35,7 @@ mod stream;
 mod table;
 #[cfg(test)]
 mod testing;
+pub mod topology;
 mod tuning;
 mod uring;
 

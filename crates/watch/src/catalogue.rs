@@ -153,6 +153,9 @@ catalogue! {
         OffloadsRefused "offloads_refused" Counter "calls" "Calls not handed to the helper threads because their queue was full.";
         FileOperations "file_operations" Counter "operations" "Reads, writes and syncs of files that were started.";
         ConnectionsCapHits "connections_cap_hits" Counter "hits" "Times a connection was put off at the lane's cap over all its services.";
+        Selections "selections" Counter "arrivals" "New connections and datagrams that were selected for this lane in the kernel, as of a second ago.";
+        SelectionsOffCpu "selections_off_cpu" Counter "arrivals" "Those of them that were received on another CPU than the lane's own.";
+        Migrations "migrations" Counter "connections" "Connections that moved to this lane in the kernel because the listener that had them closed.";
         LastTurnNanoseconds "last_turn_nanoseconds" Mark "nanoseconds" "The monotonic clock when the last turn began (CLOCK_MONOTONIC).";
         LaneState "lane_state" Mark "state" "What the lane does: 0 starting, 1 running, 2 spinning, 3 sleeping, 4 draining, 5 ended.";
     }
@@ -168,6 +171,7 @@ catalogue! {
     ServiceCounter, Service;
     counters {
         Accepts "accepts" Counter "connections" "Connections accepted.";
+        Strays "strays" Counter "arrivals" "Connections and datagrams that came to another lane than the table names for their flow.";
         AcceptsNoDescriptor "accepts_no_descriptor" Counter "accepts" "Accepts that failed because the process had no descriptor left.";
         AcceptsRefused "accepts_refused" Counter "connections" "Connections accepted and closed at once because a limit was reached.";
         Connects "connects" Counter "connections" "Outgoing connections opened.";

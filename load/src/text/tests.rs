@@ -70,6 +70,7 @@ fn lane(lane: u64, requests: u64) -> Lane {
         requests,
         errors: 0,
         seconds: 10.0,
+        longest_us: 900.0,
     }
 }
 

@@ -45,6 +45,7 @@ fn lanes(count: u64, requests: u64) -> Vec<Lane> {
         requests: requests / count + lane * requests / 50 / count,
         errors: 3 * lane,
         seconds: 60.0,
+        longest_us: 5_000.0,
     };
     (0..count).map(lane).collect()
 }

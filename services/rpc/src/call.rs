@@ -105,6 +105,19 @@ impl<'c> Call<'c> {
         self.source.keep(part)
     }
 
+    /// Carries out a procedure that answers at once: typed arguments in, typed results out, which may be views of the arguments.
+    ///
+    /// # Errors
+    /// `GARBAGE_ARGS` is owed, and the procedure was not called.
+    pub fn serve<A: Decode<'c>, R: Encode>(
+        self,
+        cx: &mut Cx<'_>,
+        procedure: impl FnOnce(A) -> R,
+    ) -> Result<Answered, Unanswered> {
+        let results = procedure(self.arguments()?);
+        Ok(self.answer(cx, &results))
+    }
+
     /// Answers with `results`. If they cannot be written, for their length or because the lane's memory is used up,
     /// `SYSTEM_ERR` is sent instead.
     pub fn answer(self, cx: &mut Cx<'_>, results: &impl Encode) -> Answered {

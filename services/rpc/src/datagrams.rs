@@ -2,7 +2,8 @@
 
 use crate::call::Source;
 use crate::desk::To;
-use crate::dispatch::{Core, Served};
+use crate::dispatch::{Dispatcher, Served};
+use crate::held::Room;
 use crate::program::Programs;
 use corelane::watch::ServiceCounter;
 use corelane::{Cx, DatagramService, Datagrams, Outcome, Replies};
@@ -14,13 +15,19 @@ use std::any::Any;
 /// lane has no memory for. Whoever sends in the name of another can have replies sent there, but no more bytes
 /// than it sends itself, unless a program answers with more than it is asked with; and a reply is never answered.
 pub struct RpcDatagrams<P> {
-    core: Core<P>,
+    dispatcher: Dispatcher<P>,
 }
 
 impl<P: Programs> RpcDatagrams<P> {
     /// Serves `programs`, a tuple of one to four.
     pub fn new(programs: P) -> Self {
-        Self { core: Core::new(programs) }
+        Self { dispatcher: Dispatcher::new(programs) }
+    }
+
+    /// Has the service hold so many calls at most, instead of [`HELD_MAX`](crate::HELD_MAX).
+    pub fn held_max(mut self, calls: u32) -> Self {
+        self.dispatcher.room = Room::new(calls);
+        self
     }
 
     /// Serves all messages of one arrival.
@@ -30,7 +37,7 @@ impl<P: Programs> RpcDatagrams<P> {
         for number in 0..arrival.datagrams() {
             let message = &payload[number * size..payload.len().min((number + 1) * size)];
             let to = To::Datagram { batch, arrival: index, socket, replies };
-            if self.core.serve(cx, message, Source::Datagram(batch, arrival), arrival.peer, to) == Served::Wait {
+            if self.dispatcher.serve(cx, message, Source::Datagram(batch, arrival), arrival.peer, to) == Served::Wait {
                 cx.count(ServiceCounter::RequestsDropped, 1);
             }
         }
@@ -40,23 +47,23 @@ impl<P: Programs> RpcDatagrams<P> {
 
 impl<P: Programs> DatagramService for RpcDatagrams<P> {
     fn started(&mut self, cx: &mut Cx<'_>) {
-        self.core.programs.started(cx);
+        self.dispatcher.programs.started(cx);
     }
 
     fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies) {
-        self.core.desk.begin(batch.arrivals().iter().map(|arrival| arrival.bytes()).sum());
+        self.dispatcher.desk.begin(batch.arrivals().iter().map(|arrival| arrival.bytes()).sum());
         for index in 0..batch.arrivals().len() {
             self.serve(cx, batch, index, replies);
         }
         let socket = cx.socket();
-        self.core.desk.seal(&mut To::Datagram { batch, arrival: 0, socket, replies });
+        self.dispatcher.desk.seal(&mut To::Datagram { batch, arrival: 0, socket, replies });
     }
 
     fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome) {
-        self.core.programs.completed(cx, token, outcome);
+        self.dispatcher.programs.completed(cx, token, outcome);
     }
 
     fn lane_message(&mut self, cx: &mut Cx<'_>, from: usize, message: Box<dyn Any + Send>) {
-        self.core.programs.lane_message(cx, from, message);
+        self.dispatcher.programs.lane_message(cx, from, message);
     }
 }

@@ -4,7 +4,7 @@ use crate::call::{Call, Source};
 use crate::desk::{Desk, To};
 use crate::duplicates::{Duplicates, Found, Key, Memo};
 use crate::error::Unanswered;
-use crate::held::Room;
+use crate::held::{HELD_MAX, Room};
 use crate::program::Programs;
 use corelane::Cx;
 use corelane::watch::ServiceCounter;
@@ -23,16 +23,16 @@ pub(crate) enum Served {
 }
 
 /// The programs of a service, and what their calls need.
-pub(crate) struct Core<P> {
+pub(crate) struct Dispatcher<P> {
     pub(crate) programs: P,
     pub(crate) desk: Desk,
     duplicates: Duplicates,
-    room: Room,
+    pub(crate) room: Room,
 }
 
-impl<P: Programs> Core<P> {
+impl<P: Programs> Dispatcher<P> {
     pub(crate) fn new(programs: P) -> Self {
-        Self { programs, desk: Desk::new(), duplicates: Duplicates::new(), room: Room::default() }
+        Self { programs, desk: Desk::new(), duplicates: Duplicates::new(), room: Room::new(HELD_MAX) }
     }
 
     /// Serves one message of `peer`.

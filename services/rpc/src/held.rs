@@ -10,30 +10,30 @@ use corelane_wire::xdr::{Encode, Writer, padding};
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Calls that one service of a lane holds at most, over all its connections. One more is refused with `SYSTEM_ERR` (counted:
+/// Calls that one service of a lane holds at most, over all its connections, unless set otherwise. One more is refused with `SYSTEM_ERR` (counted:
 /// `requests_held_max_hits`); a connection's own bound, `requests_in_flight_max`, is reached first and pushes back.
 pub const HELD_MAX: u32 = 65_536;
 
-/// How many calls are held.
-#[derive(Clone, Default)]
+/// How many calls may still be held.
 pub(crate) struct Room(Rc<Cell<u32>>);
 
 /// One of the calls that may be held.
-pub(crate) struct Seat(Room);
+pub(crate) struct Seat(Rc<Cell<u32>>);
 
 impl Room {
+    pub(crate) fn new(calls: u32) -> Self {
+        Self(Rc::new(Cell::new(calls)))
+    }
+
     pub(crate) fn take(&self) -> Option<Seat> {
-        let held = self.0.get();
-        (held < HELD_MAX).then(|| {
-            self.0.set(held + 1);
-            Seat(self.clone())
-        })
+        self.0.set(self.0.get().checked_sub(1)?);
+        Some(Seat(self.0.clone()))
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.0.0.set(self.0.0.get() - 1);
+        self.0.set(self.0.get() + 1);
     }
 }
 

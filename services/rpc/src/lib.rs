@@ -15,10 +15,7 @@
 //!
 //!     fn call(&mut self, cx: &mut Cx<'_>, call: Call<'_>) -> Result<Answered, Unanswered> {
 //!         match call.procedure() {
-//!             1 => {
-//!                 let (a, b): (u32, u32) = call.arguments()?;
-//!                 Ok(call.answer(cx, &a.wrapping_add(b)))
-//!             }
+//!             1 => call.serve(cx, |(a, b): (u32, u32)| a.wrapping_add(b)),
 //!             _ => Err(call.procedure_unavailable()),
 //!         }
 //!     }
@@ -29,21 +26,26 @@
 //! # Ok::<(), corelane::Error>(())
 //! ```
 //!
+//! [`client`] calls others' programs from a lane, [`registration`] tells rpcbind where one's own are.
+//!
 //! What is owed for a defect is decided in [`corelane_wire::rpc`], and carried out here: the refusal is sent, the message
 //! is dropped, or the connection closed. Credentials are looked into before a program is asked, for procedure 0 as well; and procedure 0,
 //! which every program has by convention (RFC 5531 section 12.1), is answered here.
 #![forbid(unsafe_code)]
 
 mod call;
+pub mod client;
 mod datagrams;
 mod desk;
 mod dispatch;
 mod duplicates;
 mod echo;
+mod errand;
 mod error;
 mod held;
 mod null;
 mod program;
+pub mod registration;
 mod stream;
 
 pub use call::{Answered, Call};

@@ -2,7 +2,8 @@
 
 use crate::call::Source;
 use crate::desk::To;
-use crate::dispatch::{Core, Served};
+use crate::dispatch::{Dispatcher, Served};
+use crate::held::Room;
 use crate::program::Programs;
 use corelane::watch::ServiceCounter;
 use corelane::{Cx, Input, Lease, Next, Outcome, Output, Peer, Shared, StreamService};
@@ -28,7 +29,7 @@ const MARK_BYTES: usize = 4;
 /// A record is bounded by the limit `record_max` (its mark included) and by [`FRAGMENTS_MAX`]; calls in flight by
 /// `requests_in_flight_max` for a connection and [`HELD_MAX`](crate::HELD_MAX) for the lane; replies that wait by `output_high`.
 pub struct Rpc<P> {
-    core: Core<P>,
+    dispatcher: Dispatcher<P>,
 }
 
 /// What is kept for a connection.
@@ -54,14 +55,20 @@ enum Look {
 impl<P: Programs> Rpc<P> {
     /// Serves `programs`, a tuple of one to four.
     pub fn new(programs: P) -> Self {
-        Self { core: Core::new(programs) }
+        Self { dispatcher: Dispatcher::new(programs) }
+    }
+
+    /// Has the service hold so many calls at most, instead of [`HELD_MAX`](crate::HELD_MAX).
+    pub fn held_max(mut self, calls: u32) -> Self {
+        self.dispatcher.room = Room::new(calls);
+        self
     }
 
     fn serve(&mut self, cx: &mut Cx<'_>, session: &mut Session, input: &mut Input, output: &mut Output) -> Next {
         session.front = input.filled().or(session.front.take());
         loop {
             if let Some(whole) = session.whole.take() {
-                match self.core.serve(cx, &whole, Source::Own(&whole), session.peer, To::Stream(output)) {
+                match self.dispatcher.serve(cx, &whole, Source::Own(&whole), session.peer, To::Stream(output)) {
                     Served::Done => cx.count_requests(1),
                     Served::Wait => {
                         session.whole = Some(whole);
@@ -87,7 +94,7 @@ impl<P: Programs> Rpc<P> {
             let (bytes, before) = (&input.first()[taken..], session.records);
             let step = session.records.next(bytes);
             let Ok(Step::Record(range)) = &step else { break (before, step, Served::Done) };
-            let served = self.core.serve(cx, &bytes[range.clone()], Source::Input(input), session.peer, To::Stream(output));
+            let served = self.dispatcher.serve(cx, &bytes[range.clone()], Source::Input(input), session.peer, To::Stream(output));
             if served != Served::Done {
                 break (before, step, served);
             }
@@ -232,7 +239,7 @@ impl<P: Programs> StreamService for Rpc<P> {
     type Session = Session;
 
     fn started(&mut self, cx: &mut Cx<'_>) {
-        self.core.programs.started(cx);
+        self.dispatcher.programs.started(cx);
     }
 
     fn open(&mut self, cx: &mut Cx<'_>, peer: &Peer) -> Session {
@@ -242,17 +249,17 @@ impl<P: Programs> StreamService for Rpc<P> {
     }
 
     fn receive(&mut self, cx: &mut Cx<'_>, session: &mut Session, input: &mut Input, output: &mut Output) -> Next {
-        self.core.desk.begin(input.len());
+        self.dispatcher.desk.begin(input.len());
         let next = self.serve(cx, session, input, output);
-        self.core.desk.seal(&mut To::Stream(output));
+        self.dispatcher.desk.seal(&mut To::Stream(output));
         next
     }
 
     fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome) {
-        self.core.programs.completed(cx, token, outcome);
+        self.dispatcher.programs.completed(cx, token, outcome);
     }
 
     fn lane_message(&mut self, cx: &mut Cx<'_>, from: usize, message: Box<dyn Any + Send>) {
-        self.core.programs.lane_message(cx, from, message);
+        self.dispatcher.programs.lane_message(cx, from, message);
     }
 }

@@ -235,6 +235,15 @@ pub const GENERATOR_CELLS: &[Cell] = &[
         stand_in: PLAIN_TRAINS,
         idle_cpu: false,
     },
+    // Trains as long as a datagram may be: what a train costs beside its bytes weighs less.
+    Cell {
+        name: "load-udp-510-long-trains",
+        load: Load { connections: 4, depth: 128, ..udp(Transport::UdpTrains) },
+        entrants: &[PLAIN_TRAINS],
+        bars: &[saturates(PLAIN_TRAINS), as_cheap(PLAIN_TRAINS)],
+        stand_in: PLAIN_TRAINS,
+        idle_cpu: false,
+    },
 ];
 
 /// Half the rate that the server of the first of [`GENERATOR_CELLS`] took, each request at its own time.

@@ -11,6 +11,7 @@ mod datagrams;
 mod drain;
 mod echo;
 mod endings;
+mod flows;
 mod http;
 mod limits;
 mod planted;

@@ -124,6 +124,19 @@ impl Selector {
         Ok(Some(Counts { lanes, left: LaneCounts::decode(&read(self.shared.lanes)?) }))
     }
 
+    /// The same for one lane: one system call.
+    ///
+    /// # Errors
+    /// [`Error::Refused`]; [`Error::LaneRange`].
+    pub fn lane_counts(&self, lane: usize) -> Result<Option<LaneCounts>, Error> {
+        if lane >= self.shared.lanes {
+            return Err(Error::LaneRange { got: lane, most: self.shared.lanes - 1 });
+        }
+        let Some(maps) = &self.shared.maps else { return Ok(None) };
+        let bytes = maps.counts.lookup(lane).map_err(refused("BPF_MAP_LOOKUP_ELEM"))?;
+        Ok(Some(LaneCounts::decode(&bytes)))
+    }
+
     /// The group of one address, whose sockets are still to come.
     ///
     /// # Errors
@@ -222,18 +235,6 @@ impl Group {
         }
     }
 
-    /// Takes the program away from the group of this socket: the kernel's own hash selects again. False if there was none.
-    ///
-    /// # Errors
-    /// [`Error::Refused`].
-    pub fn detach(&self, member: BorrowedFd) -> Result<bool, Error> {
-        match sockets::set_bytes(member, libc::SOL_SOCKET, libc::SO_DETACH_REUSEPORT_BPF, &[0; 4]) {
-            Ok(()) => Ok(true),
-            Err(Fault { number: libc::ENOENT, .. }) => Ok(false),
-            Err(fault) => Err(Error::Refused { call: "SO_DETACH_REUSEPORT_BPF", fault }),
-        }
-    }
-
     /// Sockets at the address of `member` that are not of this group: others take part in what arrives there, and may put
     /// a program of theirs in the place of ours. The kernel does not tell a group's program, but without sockets of
     /// others there can be none of theirs.
@@ -287,9 +288,22 @@ impl Entry<'_> {
     /// [`Error::GroupShared`] if somebody else's sockets are at its address; [`Error::SocketUnfit`];
     /// [`Error::ProgramLength`] with [`Means::Classic`]; [`Error::Refused`].
     pub fn register(&mut self, socket: BorrowedFd) -> Result<(), Error> {
+        self.join(socket, |entry| entry.alone(socket).and_then(|()| entry.admit(socket)))
+    }
+
+    /// [`Entry::register`] where others have sockets at the address, for good or until they end: their part is taken over, for our
+    /// program takes the place of theirs. Not with [`Means::Classic`], whose answers count the sockets of others too.
+    ///
+    /// # Errors
+    /// As for [`Entry::register`], without [`Error::GroupShared`].
+    pub fn register_beside(&mut self, socket: BorrowedFd) -> Result<(), Error> {
+        self.join(socket, |entry| entry.admit(socket))
+    }
+
+    fn join(&mut self, socket: BorrowedFd, enter: impl FnOnce(&Self) -> Result<(), Error>) -> Result<(), Error> {
         let cookie = sockets::cookie(socket).map_err(refused("SO_COOKIE"))?;
         self.members.push(Member { lane: self.lane, cookie });
-        let registered = self.alone(socket).and_then(|()| self.admit(socket));
+        let registered = enter(self);
         if registered.is_err() {
             self.members.pop();
         }
@@ -315,6 +329,19 @@ impl Entry<'_> {
         self.group.attach(socket, &self.members).inspect_err(|_| {
             let _ = self.group.program.as_ref().map(|program| program.sockets.delete(self.lane));
         })
+    }
+}
+
+/// Takes the program away from the group that this socket is in, whoever attached it: the kernel's own hash selects again, among
+/// all of them. False if there was none.
+///
+/// # Errors
+/// [`Error::Refused`].
+pub fn detach(member: BorrowedFd) -> Result<bool, Error> {
+    match sockets::set_bytes(member, libc::SOL_SOCKET, libc::SO_DETACH_REUSEPORT_BPF, &[0; 4]) {
+        Ok(()) => Ok(true),
+        Err(Fault { number: libc::ENOENT, .. }) => Ok(false),
+        Err(fault) => Err(Error::Refused { call: "SO_DETACH_REUSEPORT_BPF", fault }),
     }
 }
 

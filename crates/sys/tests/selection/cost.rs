@@ -7,7 +7,7 @@ use corelane_rss::HashTypes;
 use corelane_sys::bpf::assembly::{Alu, Assembler, Register};
 use corelane_sys::bpf::{Program, ProgramKind, RunStatistics};
 use corelane_sys::claim::Transport;
-use corelane_sys::select::{Means, Selector};
+use corelane_sys::select::{Means, Selector, detach};
 use std::io::Write;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -129,7 +129,7 @@ fn sample(address: SocketAddr, by: By) -> (f64, f64) {
     let selector = Selector::new(means, &hasher(HashTypes::ALL), &even(LANES), LANES).unwrap();
     let lanes = Lanes::open(&selector, Transport::Udp, address, LANES);
     match &by {
-        By::TheKernel => assert!(lanes.group.detach(lanes.any()).unwrap()),
+        By::TheKernel => assert!(detach(lanes.any()).unwrap()),
         By::AnEmptyProgram(program) => {
             let number = program.as_fd().as_raw_fd().to_ne_bytes();
             set(lanes.any(), libc::SOL_SOCKET, libc::SO_ATTACH_REUSEPORT_EBPF, &number);

@@ -78,7 +78,7 @@ pub struct CallCounts {
     pub answered: u64,
     /// Calls given up after their time.
     pub given_up: u64,
-    /// Calls taken back with [`Calls::drop_all`].
+    /// Calls taken back ([`Calls::take_back`], [`Calls::drop_all`]).
     pub dropped: u64,
     /// Replies to calls that were answered, given up or dropped before: duplicates, and what came too late.
     pub stale: u64,
@@ -195,10 +195,10 @@ impl<T> Calls<T> {
         Some(entry)
     }
 
-    /// The call under way with this number: to look at its reply before the call is taken.
+    /// The call under way with this number: to put its bytes there once the number is known.
     #[inline]
-    pub fn get(&self, xid: u32) -> Option<&T> {
-        self.find(xid).and_then(|place| self.places[place].as_ref()).map(|entry| &entry.call)
+    pub fn get_mut(&mut self, xid: u32) -> Option<&mut T> {
+        self.find(xid).and_then(|place| self.places[place].as_mut()).map(|entry| &mut entry.call)
     }
 
     /// Takes the call that a reply with this number answers. None if it answers none: that is counted, and the reply to be dropped.
@@ -234,6 +234,13 @@ impl<T> Calls<T> {
         self.due.change(place, entry.due);
         self.counts.again += 1;
         Some(Overdue::Again(self.xids.of(entry.count), &mut entry.call))
+    }
+
+    /// Takes a call back: it could not be sent, or nobody wants its reply. A reply to it is stale from now on.
+    pub fn take_back(&mut self, xid: u32) -> Option<T> {
+        let entry = self.find(xid).and_then(|place| self.take(place))?;
+        self.counts.dropped += 1;
+        Some(entry.call)
     }
 
     /// Takes all calls back, in no order: their connection is lost. Replies to them are stale from now on.

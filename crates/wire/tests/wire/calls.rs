@@ -137,7 +137,7 @@ fn every_call_has_one_end_and_every_reply_one_meaning() {
                 2 | 3 => {
                     let xid = any_xid(&mut random, &account, last);
                     let is_known = account.under_way.iter().any(|call| call.xid == xid);
-                    assert_eq!(calls.get(xid).is_some(), is_known);
+                    assert_eq!(calls.get_mut(xid).is_some(), is_known);
                     assert_eq!(calls.answered(xid), account.answered(xid), "{xid}");
                 }
                 _ => {
@@ -209,6 +209,15 @@ fn a_call_that_is_never_answered_stops_no_other() {
         assert_eq!(calls.answered(xid), Some(name));
     }
     assert_eq!(calls.answered(stuck), Some(0));
+}
+
+#[test]
+fn a_call_that_is_taken_back_is_gone() {
+    let mut calls = Calls::new(2, 0);
+    let (one, two) = (calls.begin(0, PATIENCE, 1).unwrap(), calls.begin(0, PATIENCE, 2).unwrap());
+    assert_eq!([calls.take_back(one), calls.take_back(one), calls.answered(one)], [Some(1), None, None]);
+    assert_eq!((calls.answered(two), calls.next_due()), (Some(2), None));
+    assert_eq!(calls.counts(), CallCounts { begun: 2, answered: 1, dropped: 1, stale: 1, ..CallCounts::default() });
 }
 
 #[test]

@@ -6,10 +6,11 @@ use corelane_wire::xdr::{Encode, Opaque, Writer};
 
 /// The bytes of a value.
 pub fn bytes(value: &impl Encode) -> Vec<u8> {
-    let mut memory = vec![0; 2 << 20];
-    let mut writer = Writer::new(&mut memory);
-    value.encode(&mut writer).unwrap();
-    writer.written().to_vec()
+    let encoded = |memory: &mut [u8]| {
+        let mut writer = Writer::new(memory);
+        value.encode(&mut writer).map(|()| writer.written().to_vec())
+    };
+    encoded(&mut [0; 1024]).or_else(|_| encoded(&mut vec![0; 2 << 20])).unwrap()
 }
 
 /// A call without credentials.

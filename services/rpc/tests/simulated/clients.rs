@@ -4,14 +4,15 @@
 use crate::calls::{call, echo, messages, null, opaque, record, reply, split, success, xid};
 use crate::for_seeds;
 use crate::programs::{BY_ANOTHER_LANE, BY_HELPER, FAILS, SLOW, Slow, WITH_DATA};
-use crate::rig::{Plan, Rig, patient};
+use crate::rig::{MS, Plan, Rig, patient};
 use crate::talker::Talker;
-use corelane_lane::Order as Command;
 use corelane_rpc::{ECHO, Echo, Null, Rpc};
 use corelane_sim::{FaultCounts, FaultKind, Faults, Random, Report, World};
 use corelane_svc::Limits;
 use corelane_watch::{LaneCounter, ServiceCounter as C};
 use corelane_wire::rpc::Outcome;
+
+const CLIENTS: u64 = 4;
 
 /// A call and the reply that is due.
 struct Question {
@@ -24,7 +25,7 @@ fn pattern(seed: u64, bytes: usize) -> Vec<u8> {
 }
 
 fn question(random: &mut Random, xid: u32) -> Question {
-    let most = [200, 200, 200, 200, 20_000, 150_000][random.below(6) as usize];
+    let most = [200, 200, 200, 200, 200, 200, 20_000, 150_000][random.below(8) as usize];
     let payload = pattern(u64::from(xid), random.below(most) as usize);
     let (words, number) = (opaque(&payload), xid.to_be_bytes());
     let slow = |procedure, arguments: &[u8]| call(xid, [SLOW.number, 2, procedure], arguments);
@@ -54,12 +55,13 @@ fn framed(random: &mut Random, message: &[u8]) -> Vec<u8> {
 
 fn questions(seed: u64) -> (Vec<Question>, Vec<u8>) {
     let mut random = Random::new(seed);
-    let questions: Vec<_> = (0..random.one_to(60) as u32).map(|xid| question(&mut random, xid)).collect();
+    let questions: Vec<_> = (0..random.one_to(40) as u32).map(|xid| question(&mut random, xid)).collect();
     let stream = questions.iter().flat_map(|question| framed(&mut random, &question.call)).collect();
     (questions, stream)
 }
 
-fn judge(questions: &[Question], talker: &Talker) {
+/// Every reply is right, and none comes twice; if all was heard to the end, none is missing.
+fn judge(questions: &[Question], talker: &Talker, is_whole: bool) {
     let (mut replies, rest) = messages(&talker.got);
     replies.sort_unstable_by_key(|reply| xid(reply));
     assert!(replies.windows(2).all(|pair| xid(pair[0]) < xid(pair[1])), "a call was answered twice");
@@ -67,7 +69,7 @@ fn judge(questions: &[Question], talker: &Talker) {
         assert_eq!(&questions[xid(reply) as usize].reply, reply, "a wrong reply");
     }
     let all = replies.len() == questions.len() && rest.is_empty();
-    assert!(!talker.is_complete() || all, "{} of {} calls are answered", replies.len(), questions.len());
+    assert!(all || !is_whole, "{} of {} calls are answered", replies.len(), questions.len());
 }
 
 /// Bounds that a run meets often.
@@ -86,7 +88,7 @@ fn run(seed: u64, faults: Faults) -> Report {
     let (lanes, limits) = (random.one_to(3), tight(&mut random));
     let programs = |_| Rpc::new((Null, Echo, Slow::default()));
     let mut rig = Rig::serving(&world, &Plan::lanes(lanes).memory(16 << 20), limits, programs);
-    let (questions, streams): (Vec<_>, Vec<_>) = (0..8).map(|number| questions(seed * 100 + number)).unzip();
+    let (questions, streams): (Vec<_>, Vec<_>) = (0..CLIENTS).map(|number| questions(seed * 100 + number)).unzip();
     let talker = |(number, stream)| {
         let mut talker = Talker::new(rig.connect(number), seed, stream);
         if seed.is_multiple_of(3) {
@@ -95,15 +97,18 @@ fn run(seed: u64, faults: Faults) -> Report {
         talker
     };
     let mut talkers: Vec<Talker> = streams.into_iter().enumerate().map(talker).collect();
-    assert!(rig.play(&mut talkers), "clients wait for ever");
-    rig.control.give(Command::Drain);
+    let drains_early = seed.is_multiple_of(5);
+    match drains_early {
+        true => rig.pass(random.below(20 * MS), &mut talkers),
+        false => assert!(rig.play(&mut talkers), "clients wait for ever"),
+    }
     rig.close(&mut talkers);
     for (talker, questions) in talkers.iter().zip(&questions) {
-        judge(questions, talker);
-        assert!(talker.is_complete() || faults != Faults::none(), "{:?}", talker.end);
+        judge(questions, talker, talker.is_complete() && !drains_early);
+        assert!(talker.is_complete() || faults != Faults::none() || drains_early, "{:?}", talker.end);
     }
     assert_eq!([C::TicketsDropped, C::Panics, C::ProtocolErrors, C::RecordMaxHits].map(|counter| rig.count(counter)), [0; 4]);
-    if faults == Faults::none() {
+    if faults == Faults::none() && !drains_early {
         let calls = questions.iter().map(Vec::len).sum::<usize>() as u64;
         assert_eq!((rig.count(C::Requests), rig.count(C::AnswersLate)), (calls, 0));
         assert_eq!(rig.lane_count(LaneCounter::MemoryLimitHits), 0);
@@ -120,21 +125,21 @@ fn every_call_is_answered_once() {
 
 #[test]
 fn every_call_is_answered_once_or_the_ending_explains_it_under_every_fault() {
-    for_seeds(1_500, |seed| {
+    for_seeds(2_000, |seed| {
         run(seed, Faults::all(seed));
     });
 }
 
 #[test]
-fn faults_happen_and_the_same_seed_gives_the_same_run() {
+fn every_fault_of_connections_happens_and_the_same_seed_gives_the_same_run() {
     let mut all = FaultCounts::default();
     for seed in 0..20 {
         let report = run(seed, Faults::all(seed));
         assert_eq!(report, run(seed, Faults::all(seed)), "seed {seed}");
-        all.add(&report.faults);
     }
-    let of_datagrams = |kind: &FaultKind| format!("{kind:?}").starts_with("Datagram");
-    let never: Vec<_> = FaultKind::ALL.into_iter().filter(|&kind| all.of(kind) == 0 && !of_datagrams(&kind)).collect();
-    println!("{all:?}, never {never:?}");
-    assert!(all.of(FaultKind::ALL[0]) > 0 || never.len() < FaultKind::ALL.len());
+    (0..300).for_each(|seed| all.add(&run(seed, Faults::all(seed)).faults));
+    let is_elsewhere = |name: &str| name.contains("datagram") || name.contains("file");
+    let never = FaultKind::ALL.into_iter().filter(|&kind| all.of(kind) == 0).map(FaultKind::name);
+    let never: Vec<_> = never.filter(|name| !is_elsewhere(name)).collect();
+    assert!(never.is_empty(), "{never:?} never happened");
 }

@@ -1,1 +1,104 @@
-//! x
+//! Calls that come twice: answered again with the same reply, or not at all while the first is in progress.
+
+use crate::calls::{call, success};
+use crate::datagrams::{Caller, Callers, rig};
+use crate::programs::{ADD, ADD_AT_LENGTH, ADD_LATER, Added, ONCE};
+use crate::rig::{MS, Rig, S};
+use corelane_rpc::{DUPLICATE_SECONDS, DUPLICATES_MAX};
+use corelane_sim::{Faults, World};
+use corelane_watch::ServiceCounter as C;
+
+struct Stage {
+    rig: Rig,
+    callers: Callers,
+    added: Added,
+}
+
+impl Stage {
+    fn new(callers: usize) -> Self {
+        let (world, added) = (World::new(1, Faults::none()), Added::default());
+        let callers = Callers((0..callers).map(|number| Caller::new(&world, number)).collect());
+        Self { rig: rig(&world, 1, &added), callers, added }
+    }
+
+    /// Sends a call, waits, and hands out what came.
+    fn ask(&mut self, caller: usize, call: &[u8]) -> Vec<Vec<u8>> {
+        self.callers.0[caller].peer.send(crate::rig::address(), call).unwrap();
+        self.rig.pass(5 * MS, &mut self.callers);
+        std::mem::take(&mut self.callers.0[caller].got)
+    }
+
+    fn times(&self, number: u32) -> u32 {
+        self.added.borrow().get(&number).copied().unwrap_or(0)
+    }
+}
+
+fn add(xid: u32, procedure: u32, number: u32) -> Vec<u8> {
+    call(xid, [ONCE.number, 1, procedure], &number.to_be_bytes())
+}
+
+fn added(xid: u32, number: u32, times: u32) -> Vec<Vec<u8>> {
+    vec![success(xid, &[number.to_be_bytes(), times.to_be_bytes()].concat())]
+}
+
+#[test]
+fn a_repeated_call_gets_the_same_reply() {
+    let mut stage = Stage::new(2);
+    for procedure in [ADD, ADD_LATER] {
+        let call = add(procedure, procedure, procedure);
+        for _ in 0..3 {
+            assert_eq!(stage.ask(0, &call), added(procedure, procedure, 1));
+        }
+        assert_eq!(stage.ask(1, &call), added(procedure, procedure, 2), "another peer's call is another one");
+    }
+    assert_eq!(stage.ask(0, &add(1, ADD, 9)), added(1, 9, 1), "other arguments make another call");
+    assert_eq!((stage.rig.count(C::DuplicatesFound), stage.rig.count(C::DuplicatesMaxHits)), (4, 0));
+    stage.rig.close(&mut stage.callers);
+}
+
+#[test]
+fn a_call_in_progress_is_not_begun_again() {
+    let mut stage = Stage::new(1);
+    let call = add(1, ADD_LATER, 5);
+    (0..3).for_each(|_| stage.callers.0[0].peer.send(crate::rig::address(), &call).unwrap());
+    let got = stage.ask(0, &call);
+    assert!(got.iter().all(|reply| *reply == added(1, 5, 1)[0]) && !got.is_empty());
+    assert_eq!((stage.times(5), got.len() as u64 + stage.rig.count(C::RequestsDropped)), (1, 4));
+    assert!(stage.rig.count(C::RequestsDropped) > 0);
+    stage.rig.close(&mut stage.callers);
+}
+
+#[test]
+fn a_reply_that_is_too_long_is_not_kept() {
+    let mut stage = Stage::new(1);
+    for times in 1..=2 {
+        assert_eq!(stage.ask(0, &add(1, ADD_AT_LENGTH, 5)).len(), 1);
+        assert_eq!((stage.times(5), stage.rig.count(C::DuplicatesMaxHits)), (times, u64::from(times)));
+    }
+    stage.rig.close(&mut stage.callers);
+}
+
+#[test]
+fn a_reply_is_kept_for_a_time() {
+    let mut stage = Stage::new(1);
+    assert_eq!(stage.ask(0, &add(1, ADD, 5)), added(1, 5, 1));
+    stage.rig.pass((DUPLICATE_SECONDS - 1) * S, &mut stage.callers);
+    assert_eq!(stage.ask(0, &add(1, ADD, 5)), added(1, 5, 1));
+    stage.rig.pass(2 * S, &mut stage.callers);
+    assert_eq!(stage.ask(0, &add(1, ADD, 5)), added(1, 5, 2));
+    stage.rig.close(&mut stage.callers);
+}
+
+#[test]
+fn what_is_kept_is_bounded_and_the_oldest_goes_first() {
+    let mut stage = Stage::new(1);
+    for number in 0..4 * DUPLICATES_MAX as u32 {
+        assert_eq!(stage.ask(0, &add(number, ADD, number)), added(number, number, 1));
+    }
+    let used = stage.rig.arenas[0].used();
+    assert!(used <= DUPLICATES_MAX * 256 + (2 << 20), "{used} bytes are kept");
+    let last = 4 * DUPLICATES_MAX as u32 - 1;
+    assert_eq!(stage.ask(0, &add(last, ADD, last)), added(last, last, 1));
+    assert_eq!(stage.ask(0, &add(0, ADD, 0)), added(0, 0, 2));
+    stage.rig.close(&mut stage.callers);
+}

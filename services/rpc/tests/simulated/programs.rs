@@ -154,7 +154,7 @@ impl Program for Once {
 
     fn call(&mut self, cx: &mut Cx<'_>, call: Call<'_>) -> Result<Answered, Unanswered> {
         let (procedure, number): (u32, u32) = (call.procedure(), call.arguments()?);
-        let mut add = || *self.added.borrow_mut().entry(number).and_modify(|times| *times += 1).or_insert(1);
+        let add = || *self.added.borrow_mut().entry(number).and_modify(|times| *times += 1).or_insert(1);
         match procedure {
             ADD => {
                 let times = add();

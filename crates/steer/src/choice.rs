@@ -1,0 +1,99 @@
+//! By which means flows are steered: what is asked for, and what comes of it.
+
+use crate::error::Error;
+use corelane_rss::{Buckets, HashTypes, Key};
+use corelane_sys::select::Means;
+use std::fmt;
+use std::str::FromStr;
+
+/// What the user asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Steering {
+    /// The first of the others that this process may use.
+    #[default]
+    Auto,
+    /// A program with maps: needs CAP_BPF. A new table is in force at once, and selections are counted.
+    Program,
+    /// A program of the classic kind: needs nothing, and counts nothing.
+    Classic,
+    /// The kernel's own hash chooses: what comes for another lane is only counted.
+    Kernel,
+}
+
+impl FromStr for Steering {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "program" => Ok(Self::Program),
+            "classic" => Ok(Self::Classic),
+            "kernel" => Ok(Self::Kernel),
+            _ => Err(Error::Name { got: text.chars().take(40).collect() }),
+        }
+    }
+}
+
+/// How flows are to be steered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// By which means. Default: the best one that there is.
+    pub steering: Steering,
+    /// The key of the hash. Default: Microsoft's, which everybody knows.
+    pub key: Key,
+    /// What is hashed. Default: all, so UDP by addresses and ports.
+    pub types: HashTypes,
+    /// Rows of the table, at least as many as lanes. Default 128.
+    pub buckets: Buckets,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { steering: Steering::Auto, key: Key::MICROSOFT, types: HashTypes::ALL, buckets: Buckets::DEFAULT }
+    }
+}
+
+/// What chooses the lane of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InForce {
+    /// Nothing: there is one lane, or nothing is served.
+    Nothing,
+    /// The table, by a program with maps.
+    Program,
+    /// The table, by a classic program.
+    Classic,
+    /// The kernel's own hash.
+    Kernel,
+}
+
+impl InForce {
+    pub(crate) fn of(means: Means) -> Self {
+        match means {
+            Means::Program => Self::Program,
+            Means::Classic => Self::Classic,
+        }
+    }
+}
+
+impl fmt::Display for InForce {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Nothing => "none",
+            Self::Program => "program",
+            Self::Classic => "classic program",
+            Self::Kernel => "kernel hash",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_means_has_one_name() {
+        let names = ["auto", "program", "classic", "kernel"].map(|name| name.parse::<Steering>().unwrap());
+        assert_eq!(names, [Steering::Auto, Steering::Program, Steering::Classic, Steering::Kernel]);
+        assert_eq!("Program".parse::<Steering>(), Err(Error::Name { got: "Program".into() }));
+    }
+}

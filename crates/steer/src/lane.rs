@@ -1,0 +1,63 @@
+//! A lane's part: its sockets enter the groups of their addresses.
+
+use crate::attach::Attached;
+use crate::steered::Steered;
+use corelane_seam::{Driver, Socket};
+use corelane_svc::{Error, MakeSocket, Place, Selected, Selection, discard};
+use corelane_sys::select::detach;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+/// One lane's access to what is attached.
+pub(crate) struct LaneSelection {
+    pub(crate) steered: Arc<Steered>,
+    pub(crate) lane: usize,
+    /// The CPU that the lane is bound to.
+    pub(crate) cpu: Option<usize>,
+}
+
+impl LaneSelection {
+    fn attached(&self) -> Option<&Attached> {
+        self.steered.attached.as_ref()
+    }
+}
+
+impl Selection for LaneSelection {
+    fn open(&mut self, at: Place, driver: &mut dyn Driver, make: &mut MakeSocket<'_>) -> Result<Socket, Error> {
+        let failed = |error: corelane_sys::Error| Error::Steering { address: at.address, why: error.to_string().into() };
+        let Some((attached, group)) = self.attached().and_then(|attached| Some((attached, attached.group(at)?))) else {
+            let socket = make(driver)?;
+            driver.descriptor(socket).map_or(Ok(false), detach).map_err(failed)?;
+            return Ok(socket);
+        };
+        let mut entry = group.entry(self.lane).map_err(failed)?;
+        let socket = make(driver)?;
+        let registered = match driver.descriptor(socket) {
+            Some(descriptor) if attached.takes_over => entry.register_beside(descriptor),
+            Some(descriptor) => entry.register(descriptor),
+            None => Ok(()),
+        };
+        registered.map_err(|error| {
+            discard(driver, socket);
+            failed(error)
+        })?;
+        Ok(socket)
+    }
+
+    fn refresh(&mut self, at: Place, socket: BorrowedFd<'_>) -> Result<(), Error> {
+        let Some(group) = self.attached().and_then(|attached| attached.group(at)) else { return Ok(()) };
+        group.refresh(socket).map_err(|error| Error::Steering { address: at.address, why: error.to_string().into() })
+    }
+
+    fn leave(&mut self, at: Place) {
+        if let Some(group) = self.attached().and_then(|attached| attached.group(at)) {
+            group.leave(self.lane);
+        }
+    }
+
+    fn counts(&self) -> Option<Selected> {
+        let counts = self.attached()?.selector.lane_counts(self.lane).ok()??;
+        let off_cpu = self.cpu.map_or(0, |cpu| counts.selected_off(cpu));
+        Some(Selected { selections: counts.selected(), off_cpu, migrations: counts.migrations })
+    }
+}

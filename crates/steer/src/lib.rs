@@ -1,0 +1,22 @@
+//! The control plane: which lanes there are, and every flow lands on the lane that its bucket names, by the best means that there are here.
+//!
+//! [`plan`] makes lanes of what a machine has. [`Steered::new`] attaches, before lanes take descriptor tables of their own;
+//! [`Steered::equip`] gives a lane its part. From then on any thread may rewrite the table, and have lanes leave and come back. Crate
+//! `sys` has the programs, crate `svc` the sockets; this decides.
+#![forbid(unsafe_code)]
+
+mod attach;
+mod choice;
+mod error;
+mod lane;
+mod plan;
+mod steered;
+mod topology;
+mod warning;
+
+pub use choice::{InForce, Settings, Steering};
+pub use error::Error;
+pub use plan::{Plan, PlannedLane, Wish, plan};
+pub use steered::{Server, Steered};
+pub use topology::Topology;
+pub use warning::Warning;

@@ -1,0 +1,203 @@
+//! Steering at work: the table that is in force, and the lanes that are there.
+
+use crate::attach::{Attached, Attachment};
+use crate::choice::{InForce, Settings};
+use crate::error::Error;
+use crate::lane::LaneSelection;
+use corelane_lane::Control;
+use corelane_rss::{FlowHasher, MOST_LANES, Table};
+use corelane_svc::{Command, Flows, Place, Services, Steer};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How long a lane may take to do what it is told. A turn takes far less, and a lane that leaves a quarter of a second.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What is to be steered.
+pub struct Server {
+    /// Where it is served, each with its port.
+    pub places: Vec<Place>,
+    /// How many lanes there are: 1 to 256, if anything is served.
+    pub lanes: usize,
+    /// Other processes may have sockets at the same places: what comes from now on is taken over from them.
+    pub joins: bool,
+}
+
+/// A program of lanes whose flows are told apart, and steered where the machine lets us. Made once, for all lanes; any thread may use
+/// it, but not a service on a lane: each change waits for all lanes. One is made at a time, and is in force when its call returns.
+pub struct Steered {
+    pub(crate) attached: Option<Attached>,
+    detaches: bool,
+    hasher: Arc<FlowHasher>,
+    control: Arc<Control>,
+    in_force: InForce,
+    note: Option<String>,
+    state: Mutex<State>,
+}
+
+struct State {
+    table: Table,
+    /// Of each lane, whether it is served.
+    present: Vec<bool>,
+}
+
+impl Steered {
+    /// Makes what `settings` ask for, with a table that is even over the lanes. To be called on the thread that makes the lanes, before
+    /// the first is made: what it opens must be in their descriptor tables.
+    ///
+    /// # Errors
+    /// [`Error::Table`] with more lanes than buckets; [`Error::Refused`] if a means that was asked for by name is refused.
+    pub fn new(settings: &Settings, server: &Server, control: Arc<Control>) -> Result<Arc<Self>, Error> {
+        // Clients have lanes without number, and nothing is to be chosen for them.
+        let lanes =
+            if server.places.is_empty() { server.lanes.min(settings.buckets.count()).min(MOST_LANES) } else { server.lanes };
+        let table = Table::even(settings.buckets, lanes)?;
+        let hasher = Arc::new(FlowHasher::new(&settings.key, settings.types));
+        let Attachment { in_force, attached, detaches, note } = Attachment::new(settings, server, &hasher, &table)?;
+        let state = Mutex::new(State { table, present: vec![true; server.lanes] });
+        Ok(Arc::new(Self { attached, detaches, hasher, control, in_force, note, state }))
+    }
+
+    /// Gives a lane its part: to be called on its own thread, before it listens. `cpu` is the one that it is bound to.
+    pub fn equip(self: &Arc<Self>, services: &mut Services, lane: usize, cpu: Option<usize>) {
+        services.set_flows(Flows::new(self.hasher.clone(), self.table()));
+        if self.attached.is_some() || self.detaches {
+            services.set_selection(Box::new(LaneSelection { steered: self.clone(), lane, cpu }));
+        }
+    }
+
+    /// What chooses the lanes.
+    pub fn in_force(&self) -> InForce {
+        self.in_force
+    }
+
+    /// What had to be done without, why, and the remedy.
+    pub fn note(&self) -> Option<&str> {
+        self.note.as_deref()
+    }
+
+    /// The hash of all flows.
+    pub fn hasher(&self) -> &FlowHasher {
+        &self.hasher
+    }
+
+    /// The table in force; where no table is, the one by which strays are told.
+    pub fn table(&self) -> Table {
+        self.lock().table.clone()
+    }
+
+    /// Of each lane, whether it is served: false once it has left, until it comes back.
+    pub fn present(&self) -> Vec<bool> {
+        self.lock().present.clone()
+    }
+
+    /// Puts a table into force: first in the kernel, for all that begins from then on, then in each lane's copy. Connections stay where
+    /// they are.
+    ///
+    /// # Errors
+    /// [`Error::NotSteered`]; [`Error::LaneAway`] for buckets of a lane that has left; [`Error::Refused`] for a table of another size,
+    /// or with lanes that there are not; [`Error::LaneSilent`] and [`Error::LaneEnded`], with the table in force in the kernel.
+    pub fn rewrite(&self, table: &Table) -> Result<(), Error> {
+        let mut state = self.lock();
+        match table.owners().find(|lane| state.present.get(*lane) == Some(&false)) {
+            Some(lane) => Err(Error::LaneAway { lane }),
+            None => self.put(&mut state, table),
+        }
+    }
+
+    /// Has a lane leave without losing a connection: its buckets go to the others, it accepts what waits for it, and closes what it is
+    /// served at. Its connections live on until they end. Returns when nothing more comes to it.
+    ///
+    /// With a classic program, a handshake that takes longer than 50 milliseconds may be lost, unless `net.ipv4.tcp_migrate_req` is 1.
+    ///
+    /// # Errors
+    /// [`Error::LaneAway`]; [`Error::Table`] for the last lane, and one that there is not; those of [`Steered::rewrite`].
+    pub fn leave(&self, lane: usize) -> Result<(), Error> {
+        let mut state = self.lock();
+        self.check_present(&state, lane, true)?;
+        let table = state.table.without(lane)?;
+        self.put(&mut state, &table)?;
+        state.present[lane] = false;
+        self.tell(&[lane], || Command::Leave)?;
+        // The kernel has moved another socket into the place of the one that closed.
+        self.refresh(&state)
+    }
+
+    /// Has a lane that left come back: it opens what it is served at, and gets its share of the buckets.
+    ///
+    /// # Errors
+    /// [`Error::LanePresent`]; [`Error::Lane`] if it cannot open its sockets, and then it stays away; those of [`Steered::rewrite`].
+    pub fn enter(&self, lane: usize) -> Result<(), Error> {
+        let mut state = self.lock();
+        self.check_present(&state, lane, false)?;
+        let table = state.table.with(lane)?;
+        if let Err(error) = self.tell(&[lane], || Command::Enter) {
+            // What it has opened is closed again; if it cannot even do that, the first reason says more.
+            let _ = self.tell(&[lane], || Command::Leave);
+            return Err(error);
+        }
+        state.present[lane] = true;
+        self.put(&mut state, &table)
+    }
+
+    fn check_present(&self, state: &State, lane: usize, expected: bool) -> Result<(), Error> {
+        if self.attached.is_none() {
+            return Err(Error::NotSteered { in_force: self.in_force });
+        }
+        match state.present.get(lane) {
+            None => {
+                let most = state.present.len() - 1;
+                Err(Error::Refused(corelane_sys::Error::LaneRange { got: lane, most }))
+            }
+            Some(false) if expected => Err(Error::LaneAway { lane }),
+            Some(true) if !expected => Err(Error::LanePresent { lane }),
+            Some(_) => Ok(()),
+        }
+    }
+
+    fn put(&self, state: &mut State, table: &Table) -> Result<(), Error> {
+        let Some(attached) = &self.attached else { return Err(Error::NotSteered { in_force: self.in_force }) };
+        let written = attached.selector.rewrite(table);
+        // A refusal may come after some buckets.
+        state.table = attached.selector.table();
+        written?;
+        self.refresh(state)?;
+        let all: Vec<usize> = (0..state.present.len()).collect();
+        self.tell(&all, || Command::Table(state.table.clone()))
+    }
+
+    /// Has one of the lanes that are there put the table into force where that takes a socket.
+    fn refresh(&self, state: &State) -> Result<(), Error> {
+        match state.present.iter().position(|present| *present) {
+            Some(lane) if self.in_force == InForce::Classic => self.tell(&[lane], || Command::Refresh),
+            _ => Ok(()),
+        }
+    }
+
+    /// Tells lanes the same, and waits until all of them have done it.
+    fn tell(&self, lanes: &[usize], command: impl Fn() -> Command) -> Result<(), Error> {
+        let ask = |lane: &usize| {
+            let (done, answer) = channel();
+            // Who gave up waiting hears nothing.
+            let reply = Box::new(move |result| drop(done.send(result)));
+            self.control.tell(*lane, Box::new(Steer { command: command(), reply }));
+            (*lane, answer)
+        };
+        let answers: Vec<_> = lanes.iter().map(ask).collect();
+        answers.into_iter().try_for_each(|(lane, answer)| heard(lane, &answer))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // What a panic left behind is whole: the table is replaced in one step.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn heard(lane: usize, answer: &Receiver<Result<(), corelane_svc::Error>>) -> Result<(), Error> {
+    match answer.recv_timeout(PATIENCE) {
+        Ok(done) => done.map_err(|error| Error::Lane { lane, error }),
+        Err(RecvTimeoutError::Timeout) => Err(Error::LaneSilent { lane }),
+        Err(RecvTimeoutError::Disconnected) => Err(Error::LaneEnded { lane }),
+    }
+}

@@ -1,0 +1,48 @@
+//! What is known of every flow that comes: flow id, hash type, bucket, and the lane that it belongs to.
+
+use corelane_rss::{Bucket, FlowHasher, FlowId, HashType, Protocol, Table, Tuple};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// What is known of the flow that something came with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Flow {
+    /// The hash of what the receiver sees, the remote end first.
+    pub id: FlowId,
+    /// Which fields it covers.
+    pub hash_type: HashType,
+    /// The row of the table that it names.
+    pub bucket: Bucket,
+}
+
+/// The program's hash, and this lane's copy of its table.
+#[derive(Clone, Debug)]
+pub struct Flows {
+    /// Never written, so that lanes may share it.
+    hasher: Arc<FlowHasher>,
+    table: Table,
+}
+
+impl Flows {
+    /// The flows that `hasher` tells apart and `table` gives to lanes.
+    pub fn new(hasher: Arc<FlowHasher>, table: Table) -> Self {
+        Self { hasher, table }
+    }
+
+    /// The flow from `peer` to `local`. None if hash types leave it out, or one end is IPv4 and the other IPv6.
+    pub fn flow(&self, peer: SocketAddr, local: SocketAddr, protocol: Protocol) -> Option<Flow> {
+        let hashed = self.hasher.tuple(&Tuple::new(peer, local, protocol).ok()?)?;
+        let bucket = self.table.buckets().place(hashed)?;
+        Some(Flow { id: hashed.flow, hash_type: hashed.hash_type, bucket })
+    }
+
+    /// The lane that the flow belongs to.
+    pub fn lane(&self, flow: Flow) -> usize {
+        self.table.lane(flow.bucket)
+    }
+
+    /// Takes another table.
+    pub(crate) fn set_table(&mut self, table: Table) {
+        self.table = table;
+    }
+}

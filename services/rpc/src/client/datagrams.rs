@@ -1,0 +1,124 @@
+//! Calls over datagrams.
+
+use super::{CallError, Scratch, encode, results};
+use corelane::{Cx, DATAGRAM_BYTES_MAX, Datagrams, Shared};
+use corelane_wire::rpc::{CallCounts, CallHead, Calls, Overdue, Patience};
+use corelane_wire::xdr::Encode;
+
+/// The calls under way from one socket, each with a `T` of the caller's. They are sent again, with the same bytes, until a reply comes.
+///
+/// Open the socket with a peer: then nothing else arrives, so a reply needs no more than its number to be known.
+pub struct DatagramClient<T> {
+    calls: Calls<Asked<T>>,
+    limit: u32,
+    scratch: Scratch,
+    unreadable: u64,
+}
+
+struct Asked<T> {
+    with: T,
+    /// None only until the call has its number.
+    datagram: Option<Shared>,
+}
+
+/// What is to be done about a call that is overdue.
+#[derive(Debug)]
+pub enum Step<T> {
+    /// Send this datagram to the peer again.
+    Again(Shared),
+    /// Nothing: no reply came in time, and the call is given up.
+    GivenUp(T),
+}
+
+impl<T> DatagramClient<T> {
+    /// A client with `limit` calls at once at the most ([`CALLS_MAX`](corelane_wire::rpc::CALLS_MAX)), which are numbered from `first` on.
+    pub fn new(limit: u32, first: u32) -> Self {
+        Self { calls: Calls::new(limit, first), limit, scratch: Scratch::new(DATAGRAM_BYTES_MAX), unreadable: 0 }
+    }
+
+    /// Begins a call: the datagram to send to the peer. Times are in nanoseconds. The number in `what` is not looked at.
+    ///
+    /// # Errors
+    /// [`CallError::Full`], [`CallError::NoMemory`] or [`CallError::Arguments`], with what came with the call.
+    pub fn call(
+        &mut self,
+        cx: &mut Cx<'_>,
+        what: &CallHead<'_>,
+        arguments: &impl Encode,
+        patience: Patience,
+        with: T,
+    ) -> Result<Shared, (CallError, T)> {
+        let xid = self.calls.begin(cx.now(), patience, Asked { with, datagram: None });
+        let xid = xid.map_err(|asked| (CallError::Full { limit: self.limit }, asked.with))?;
+        let message = self.scratch.write(|to| encode(to, xid, what, arguments));
+        let datagram = message.and_then(|message| {
+            let mut lease = cx.lease(message.len()).ok_or(CallError::NoMemory)?;
+            lease.append(message);
+            Ok(lease.share())
+        });
+        match (datagram, self.calls.get_mut(xid)) {
+            (Ok(datagram), Some(asked)) => Ok(asked.datagram.insert(datagram).clone()),
+            (datagram, _) => {
+                let error = datagram.err().unwrap_or(CallError::NoMemory);
+                // reason: it was begun above, and nobody has taken it since.
+                let asked = self.calls.take_back(xid).expect("the call is under way");
+                Err((error, asked.with))
+            }
+        }
+    }
+
+    /// Takes the replies in a batch, and hands the results of each to `each`, with what came with its call. What is no reply, or answers no call
+    /// that is under way, is counted and dropped.
+    pub fn receive(&mut self, batch: &Datagrams, mut each: impl FnMut(T, Result<&[u8], CallError>)) {
+        for arrival in batch.arrivals() {
+            for message in batch.payload(arrival).chunks(arrival.datagram_bytes.max(1) as usize) {
+                match results(message) {
+                    Ok((xid, results)) => {
+                        if let Some(asked) = self.calls.answered(xid) {
+                            each(asked.with, results);
+                        }
+                    }
+                    Err(_) => self.unreadable += 1,
+                }
+            }
+        }
+    }
+
+    /// When a call is overdue next: set the service's alarm for then.
+    pub fn next_due(&self) -> Option<u64> {
+        self.calls.next_due()
+    }
+
+    /// What is to be done about a call that is overdue at `now`; to be asked until there is nothing.
+    pub fn overdue(&mut self, now: u64) -> Option<Step<T>> {
+        Some(match self.calls.overdue(now)? {
+            Overdue::Again(_, asked) => Step::Again(asked.datagram.clone()?),
+            Overdue::GivenUp(_, asked) => Step::GivenUp(asked.with),
+        })
+    }
+
+    /// What came with all calls under way, which are given up.
+    pub fn lost(&mut self) -> impl Iterator<Item = T> + '_ {
+        self.calls.drop_all().map(|asked| asked.with)
+    }
+
+    /// Calls under way.
+    pub fn len(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+    }
+
+    /// What has become of all calls.
+    pub fn counts(&self) -> CallCounts {
+        self.calls.counts()
+    }
+
+    /// Datagrams that came and were no replies.
+    pub fn unreadable(&self) -> u64 {
+        self.unreadable
+    }
+}

@@ -1,0 +1,138 @@
+//! One call after the other to one program, from a lane of its own, for those who wait for the end of it.
+
+use crate::client::{CallError, DatagramClient, Step};
+use corelane::{Cx, DatagramService, Datagrams, Fault, Lanes, Reason, Replies, Shared, SocketId};
+use corelane_wire::rpc::{CallHead, Patience};
+use corelane_wire::xdr::Encode;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::mpsc::{Sender, channel};
+
+/// How long each call is waited for.
+const PATIENCE: Patience = Patience { timeout: 3_000_000_000, again: 250_000_000, again_max: 1_000_000_000 };
+
+/// Memory of the errand's lane.
+const MEMORY_BYTES: usize = 4 << 20;
+
+/// What is asked, and what becomes of it.
+pub(crate) trait Script: Clone + Send + Sync + 'static {
+    /// Arguments of its calls.
+    type Arguments: Encode;
+
+    /// What the next call is for, and its arguments; none at the end.
+    fn next(&self) -> Option<(CallHead<'static>, Self::Arguments)>;
+
+    /// The results of that call, or why there are none.
+    fn answer(&mut self, results: Result<&[u8], CallError>);
+}
+
+/// Carries a script out: its calls go to `peer` over UDP, each when the one before has ended. Waits for the end, which comes by itself.
+///
+/// # Errors
+/// What the system says of a lane.
+pub(crate) fn carry_out<S: Script>(script: S, peer: SocketAddr) -> Result<S, corelane::Error> {
+    let (sender, receiver) = channel();
+    let errand = move |_lane| Errand {
+        script: script.clone(),
+        peer,
+        socket: None,
+        client: DatagramClient::new(1, 0),
+        done: Some(sender.clone()),
+    };
+    let running = Lanes::per_core().lanes(1).memory_bytes(MEMORY_BYTES).client_datagrams(errand).named("rpcbind").start()?;
+    let script = receiver.recv().map_err(|_| corelane::Error::LanePanicked { lane: 0 });
+    drop(running);
+    script
+}
+
+struct Errand<S> {
+    script: S,
+    peer: SocketAddr,
+    socket: Option<SocketId>,
+    client: DatagramClient<()>,
+    done: Option<Sender<S>>,
+}
+
+impl<S: Script> Errand<S> {
+    fn send(&self, cx: &mut Cx<'_>, datagram: Shared, replies: Option<&mut Replies>) {
+        let output = match replies {
+            Some(replies) => Some(replies),
+            None => self.socket.and_then(|socket| cx.datagrams(socket)),
+        };
+        // What is refused here is sent again when it is due.
+        if let Some(output) = output {
+            output.send(self.peer, None, datagram);
+        }
+    }
+
+    /// Makes the next call, or says that all is done.
+    fn go_on(&mut self, cx: &mut Cx<'_>, mut replies: Option<&mut Replies>) {
+        while let Some((what, arguments)) = self.script.next() {
+            match self.client.call(cx, &what, &arguments, PATIENCE, ()) {
+                Ok(datagram) => {
+                    self.send(cx, datagram, replies.take());
+                    return cx.set_alarm(self.client.next_due().unwrap_or(u64::MAX));
+                }
+                Err((error, ())) => {
+                    self.script.answer(Err(error));
+                }
+            }
+        }
+        if let Some(done) = self.done.take() {
+            // Nobody waits any more: then nobody wants to know.
+            let _ = done.send(self.script.clone());
+        }
+    }
+
+    /// The call under way has failed.
+    fn fail(&mut self, cx: &mut Cx<'_>, error: CallError) {
+        if self.client.lost().count() > 0 {
+            self.script.answer(Err(error));
+            self.go_on(cx, None);
+        }
+    }
+}
+
+impl<S: Script> DatagramService for Errand<S> {
+    fn started(&mut self, cx: &mut Cx<'_>) {
+        let any: IpAddr = if self.peer.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        self.client = DatagramClient::new(1, cx.now() as u32);
+        self.socket = cx.open_datagrams(SocketAddr::new(any, 0), Some(self.peer)).ok();
+        // What is sent before the socket is open waits; where there is none, the calls end with their time.
+        self.go_on(cx, None);
+    }
+
+    fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies) {
+        let (script, mut answered) = (&mut self.script, false);
+        self.client.receive(batch, |(), results| {
+            script.answer(results);
+            answered = true;
+        });
+        if answered {
+            self.go_on(cx, Some(replies));
+        }
+    }
+
+    fn opened(&mut self, cx: &mut Cx<'_>, _socket: SocketId, outcome: Result<SocketAddr, Fault>) {
+        if outcome.is_err() {
+            self.fail(cx, CallError::Lost);
+        }
+    }
+
+    fn fault(&mut self, cx: &mut Cx<'_>, _socket: SocketId, fault: Fault) {
+        if fault.reason == Reason::Refused {
+            self.fail(cx, CallError::Refused);
+        }
+    }
+
+    fn alarm(&mut self, cx: &mut Cx<'_>) {
+        match self.client.overdue(cx.now()) {
+            Some(Step::Again(datagram)) => self.send(cx, datagram, None),
+            Some(Step::GivenUp(())) => {
+                self.script.answer(Err(CallError::TimedOut));
+                return self.go_on(cx, None);
+            }
+            None => {}
+        }
+        cx.set_alarm(self.client.next_due().unwrap_or(u64::MAX));
+    }
+}
