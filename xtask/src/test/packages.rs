@@ -18,6 +18,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("nc", "netcat-openbsd"),
     ("ncat", "ncat"),
     ("python3", "python3"),
+    ("rpcbind", "rpcbind"),
     ("rpcinfo", "rpcbind"),
     ("socat", "socat"),
 ];
