@@ -226,7 +226,7 @@ fn what_is_served_is_registered_until_the_end() {
     }
     expected.sort();
     assert_eq!(rpcbind.knows(), expected);
-    assert!(rpcbind.rpcinfo(&["-T", "udp", "127.0.0.1", "100003", "3"].as_slice()).status.success(), "who looks it up finds it");
+    assert!(rpcbind.rpcinfo(&["-T", "udp", "127.0.0.1", "100003", "3"]).status.success(), "who looks it up finds it");
     // What another serves is not taken from it.
     let other = Server::start_under(&wrapper, &["--register", "rpc=tcp://127.0.0.1:0"]);
     assert!(other.notes.iter().any(|note| note.contains("not registered") && note.contains("rpcinfo -d")), "{:?}", other.notes);
