@@ -6,6 +6,8 @@ mod datagrams;
 mod hostile;
 mod hosts;
 mod others;
+mod rpc;
+mod rpctest;
 mod scarce;
 mod sense;
 mod signals;

@@ -2,7 +2,7 @@
 //!
 //! A client is a value that a service of yours keeps: [`StreamClient`] in the session of a connection that it opened
 //! ([`Cx::connect`](corelane::Cx::connect)), [`DatagramClient`] beside a socket ([`Cx::open_datagrams`](corelane::Cx::open_datagrams)). It
-//! numbers calls, matches replies, and knows what is overdue; the service hands it what arrives and keeps an alarm for
+//! numbers calls, matches replies, and knows what is overdue; the service hands it what arrives and keeps a timer for
 //! what is due. With each call goes a value of yours, which comes back with the results, or with why there are none: exactly once.
 //!
 //! ```

@@ -6,7 +6,7 @@ use corelane_load::report::{Lane, Quantiles, SCHEMA, Second};
 /// Noted, but nothing failed.
 const NO_FAILURES: [&str; 2] = ["duplicate", "reordered"];
 
-const KINDS: [&str; 14] = [
+const KINDS: [&str; 17] = [
     "client_timeout",
     "closed",
     "duplicate",
@@ -18,6 +18,9 @@ const KINDS: [&str; 14] = [
     "refused",
     "reordered",
     "reset",
+    "rpc_denied",
+    "rpc_failed",
+    "rpc_unavailable",
     "socket_timeout",
     "table_full",
     "unreachable",

@@ -111,7 +111,7 @@ impl<T> StreamClient<T> {
         Ok(())
     }
 
-    /// When the next call is overdue: set the service's alarm for then.
+    /// When the next call is overdue: start a timer of the connection for then ([`Cx::start_timer`](corelane::Cx::start_timer)).
     pub fn next_due(&self) -> Option<u64> {
         self.calls.next_due()
     }

@@ -1,0 +1,310 @@
+//! The client, from a lane, against the server: each call ends exactly once, and with what the server has said, under faults.
+
+use crate::for_seeds;
+use crate::programs::{BY_HELPER, FAILS, NEVER, SLOW, Slow};
+use crate::rig::{MS, Nobody, Plan, Rig, S, at, patient};
+use corelane::{Cx, DatagramService, Datagrams, Ending, Fault, Input, Next, Output, Peer, Replies, SocketId, StreamService};
+use corelane_rpc::client::{CallError, DatagramClient, Found, Lookup, Step, StreamClient};
+use corelane_rpc::{ECHO, Echo, Rpc, RpcDatagrams};
+use corelane_sim::{Faults, World};
+use corelane_svc::Sharing;
+use corelane_wire::rpc::{Auth, CallHead, Patience};
+use corelane_wire::xdr::{Decode, Encode, Opaque, Reader, Writer};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+/// Calls of one caller, and how many it has under way at once.
+const CALLS: u64 = 80;
+const AT_ONCE: u32 = 6;
+const PATIENCE: Patience = Patience { timeout: 3 * S, again: 40 * MS, again_max: 300 * MS };
+
+/// What a call asks, by its name: one in eight of each kind but echo.
+fn kind(name: u64) -> u64 {
+    name.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 61
+}
+
+fn payload(name: u64) -> Vec<u8> {
+    let length = if kind(name) == 7 { 20_000 } else { name % 300 };
+    (0..length).map(|at| (name + at) as u8).collect()
+}
+
+fn head(name: u64) -> CallHead<'static> {
+    let (program, version, procedure) = match kind(name) {
+        0 => (SLOW.number, 2, BY_HELPER),
+        1 => (SLOW.number, 2, FAILS),
+        2 => (SLOW.number, 2, NEVER),
+        3 => (ECHO.number, 9, 1),
+        4 => (100_005, 3, 0),
+        _ => (ECHO.number, 1, 1),
+    };
+    CallHead { xid: 77, program, version, procedure, credential: Auth::NONE, verifier: Auth::NONE }
+}
+
+/// The arguments of a call: a number, or its payload.
+struct Arguments(u64);
+
+impl Encode for Arguments {
+    fn encode(&self, to: &mut Writer<'_>) -> Result<(), corelane_wire::Error> {
+        if kind(self.0) == 0 { to.u32(self.0 as u32) } else { to.opaque(&payload(self.0)) }
+    }
+}
+
+/// How calls have ended, by name.
+#[derive(Default)]
+struct Ledger {
+    begun: u64,
+    ends: BTreeMap<u64, &'static str>,
+}
+
+type LedgerRef = Rc<RefCell<Ledger>>;
+
+impl Ledger {
+    /// Notes the one end of a call, after a look at its results.
+    fn end(&mut self, name: u64, results: Result<&[u8], CallError>) {
+        let end = match (kind(name), results) {
+            (0, Ok(bytes)) => {
+                assert_eq!(bytes, (name as u32).to_be_bytes());
+                "answered"
+            }
+            (5.., Ok(bytes)) => {
+                assert_eq!(Opaque::<65_536>::decode(&mut Reader::new(bytes)).unwrap().bytes(), payload(name));
+                "answered"
+            }
+            (1, Err(CallError::SystemError)) | (4, Err(CallError::ProgramUnavailable)) => "answered",
+            (3, Err(CallError::ProgramMismatch { low: 1, high: 1 })) => "answered",
+            (_, Err(CallError::TimedOut)) => "timed out",
+            (_, Err(CallError::Lost)) => "lost",
+            (kind, other) => panic!("a call of kind {kind} ended with {other:?}"),
+        };
+        assert_eq!(self.ends.insert(name, end), None, "call {name} has ended before");
+    }
+
+    fn of(&self, end: &str) -> u64 {
+        self.ends.values().filter(|&&other| other == end).count() as u64
+    }
+}
+
+/// Calls over connections: a lost one is opened again, until all calls are made.
+struct StreamCaller {
+    ledger: LedgerRef,
+    to: SocketAddr,
+}
+
+type Client = StreamClient<u64>;
+
+impl StreamCaller {
+    fn client() -> Client {
+        StreamClient::new(AT_ONCE, 64 << 10, 5)
+    }
+
+    /// Makes calls until there is no room.
+    fn fill(&self, cx: &mut Cx<'_>, client: &mut Client, output: &mut Output) -> Next {
+        loop {
+            let name = self.ledger.borrow().begun;
+            if name == CALLS {
+                return if client.is_empty() { Next::Close } else { Next::Continue };
+            }
+            match client.call(cx.now(), output, &head(name), &Arguments(name), PATIENCE.timeout, name) {
+                Ok(_) => self.ledger.borrow_mut().begun += 1,
+                Err((CallError::Full { limit: AT_ONCE } | CallError::NoMemory, back)) => {
+                    assert_eq!(back, name);
+                    let due = client.next_due().unwrap_or(cx.now());
+                    cx.start_timer(due.saturating_sub(cx.now()), 0);
+                    return Next::Continue;
+                }
+                Err((error, _)) => panic!("{error}"),
+            }
+        }
+    }
+}
+
+impl StreamService for StreamCaller {
+    type Session = Client;
+
+    fn started(&mut self, cx: &mut Cx<'_>) {
+        cx.connect(self.to, Self::client()).unwrap();
+    }
+
+    fn open(&mut self, _: &mut Cx<'_>, _: &Peer) -> Client {
+        unreachable!("nobody connects to it")
+    }
+
+    fn connected(&mut self, cx: &mut Cx<'_>, client: &mut Client, output: &mut Output) -> Next {
+        self.fill(cx, client, output)
+    }
+
+    fn receive(&mut self, cx: &mut Cx<'_>, client: &mut Client, input: &mut Input, output: &mut Output) -> Next {
+        let next = client.receive(input, |name, results| self.ledger.borrow_mut().end(name, results)).unwrap();
+        match self.fill(cx, client, output) {
+            Next::Close => Next::Close,
+            _ => next,
+        }
+    }
+
+    fn timer(&mut self, cx: &mut Cx<'_>, client: &mut Client, output: &mut Output, _token: u64) -> Next {
+        while let Some(name) = client.overdue(cx.now()) {
+            self.ledger.borrow_mut().end(name, Err(CallError::TimedOut));
+        }
+        let due = client.next_due().unwrap_or(cx.now() + S);
+        cx.start_timer(due.saturating_sub(cx.now()), 0);
+        self.fill(cx, client, output)
+    }
+
+    fn closed(&mut self, cx: &mut Cx<'_>, mut client: Client, _ending: Ending) {
+        client.lost().for_each(|name| self.ledger.borrow_mut().end(name, Err(CallError::Lost)));
+        assert!(client.is_empty());
+        if self.ledger.borrow().begun < CALLS {
+            let _ = cx.connect(self.to, Self::client());
+        }
+    }
+}
+
+/// Calls over datagrams.
+struct DatagramCaller {
+    ledger: LedgerRef,
+    to: SocketAddr,
+    client: DatagramClient<u64>,
+    socket: Option<SocketId>,
+}
+
+impl DatagramCaller {
+    fn fill(&mut self, cx: &mut Cx<'_>, mut replies: Option<&mut Replies>) {
+        while self.ledger.borrow().begun < CALLS && self.client.len() < AT_ONCE as usize {
+            let name = self.ledger.borrow().begun;
+            let datagram = self.client.call(cx, &head(name), &Arguments(name), PATIENCE, name).unwrap();
+            self.ledger.borrow_mut().begun += 1;
+            match replies.as_deref_mut() {
+                Some(replies) => assert!(replies.send(self.to, None, datagram)),
+                None => assert!(cx.datagrams(self.socket.unwrap()).unwrap().send(self.to, None, datagram)),
+            }
+        }
+        cx.set_alarm(self.client.next_due().unwrap_or(u64::MAX));
+    }
+}
+
+impl DatagramService for DatagramCaller {
+    fn started(&mut self, cx: &mut Cx<'_>) {
+        self.socket = Some(cx.open_datagrams(([10, 0, 0, 1], 0).into(), Some(self.to)).unwrap());
+    }
+
+    fn opened(&mut self, cx: &mut Cx<'_>, _socket: SocketId, outcome: Result<SocketAddr, Fault>) {
+        outcome.unwrap();
+        self.fill(cx, None);
+    }
+
+    fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies) {
+        self.client.receive(batch, |name, results| self.ledger.borrow_mut().end(name, results));
+        self.fill(cx, Some(replies));
+    }
+
+    fn alarm(&mut self, cx: &mut Cx<'_>) {
+        while let Some(step) = self.client.overdue(cx.now()) {
+            match step {
+                Step::Again(datagram) => {
+                    cx.datagrams(self.socket.unwrap()).unwrap().send(self.to, None, datagram);
+                }
+                Step::GivenUp(name) => self.ledger.borrow_mut().end(name, Err(CallError::TimedOut)),
+            }
+        }
+        self.fill(cx, None);
+    }
+}
+
+const SHARING: Sharing = Sharing { share_port: true, v6_only: false };
+
+/// The programs at two ports, over connections and over datagrams, and a caller of each beside them.
+fn run(seed: u64, faults: Faults) -> [LedgerRef; 2] {
+    let world = World::new(seed, faults);
+    let ledgers: [LedgerRef; 2] = Default::default();
+    let [streams, datagrams] = ledgers.clone();
+    let plan = Plan { services: 4, ..Plan::lanes(1) };
+    let mut rig = Rig::new(&world, &plan, |lane, services, driver, page| {
+        let row = |service| page.service(lane, service).unwrap();
+        let rpc = services.add_stream(Rpc::new((Echo, Slow::default())), patient(), row(0));
+        services.listen(driver, rpc, at(7), SHARING).unwrap();
+        let rpc = services.add_datagrams(RpcDatagrams::new((Echo, Slow::default())), patient(), row(1));
+        services.bind(driver, rpc, at(7), SHARING).unwrap();
+        services.add_stream(StreamCaller { ledger: streams.clone(), to: at(7) }, patient(), row(2));
+        let client = DatagramClient::new(AT_ONCE, 9);
+        let caller = DatagramCaller { ledger: datagrams.clone(), to: at(7), client, socket: None };
+        services.add_datagrams(caller, patient(), row(3));
+    });
+    for _ in 0..200 {
+        if ledgers.iter().all(|ledger| ledger.borrow().ends.len() as u64 == CALLS) {
+            break;
+        }
+        rig.pass(S, &mut Nobody);
+    }
+    rig.close(&mut Nobody);
+    ledgers
+}
+
+/// Calls that are answered never, whatever the way does.
+fn never() -> u64 {
+    (0..CALLS).filter(|&name| kind(name) == 2).count() as u64
+}
+
+#[test]
+fn each_call_ends_once_and_with_what_the_server_said() {
+    for_seeds(20, |seed| {
+        let ledgers = run(seed, Faults::none());
+        for ledger in &ledgers {
+            let ledger = ledger.borrow();
+            assert_eq!((ledger.of("answered"), ledger.of("timed out")), (CALLS - never(), never()));
+        }
+    });
+}
+
+#[test]
+fn each_call_ends_once_under_every_fault() {
+    let (mut lost, mut late) = (0, 0);
+    for_seeds(150, |seed| {
+        let ledgers = run(seed, Faults::all(seed));
+        for ledger in &ledgers {
+            let ledger = ledger.borrow();
+            assert_eq!((ledger.begun, ledger.ends.len() as u64), (CALLS, CALLS), "seed {seed}");
+            lost += ledger.of("lost");
+            late += ledger.of("timed out");
+        }
+    });
+    assert!(lost > 0 && late > never(), "{lost} were lost and {late} timed out");
+}
+
+#[test]
+fn a_lookup_falls_back_to_older_versions_and_reads_every_answer() {
+    let tcp = corelane::Transport::Tcp;
+    let rpcbind: SocketAddr = "192.0.2.1:111".parse().unwrap();
+    let encoded = |value: &dyn Fn(&mut Writer<'_>) -> Result<(), corelane_wire::Error>| {
+        let mut memory = [0; 512];
+        let mut writer = Writer::new(&mut memory);
+        value(&mut writer).unwrap();
+        writer.written().to_vec()
+    };
+    let text = |text: &str| encoded(&|to| to.opaque(text.as_bytes()));
+    let at = |place: &str| Found::At(place.parse().unwrap());
+    let mut lookup = Lookup::new(100_003, 3, tcp, rpcbind);
+    let asks = |lookup: &Lookup| (lookup.call().0.version, encoded(&|to| lookup.call().1.encode(to)));
+    assert_eq!(asks(&lookup).0, 4);
+    assert_eq!(lookup.answer(Ok(&text("192.0.2.9.8.1"))), at("192.0.2.9:2049"));
+    assert_eq!(lookup.answer(Ok(&text("0.0.0.0.8.1"))), at("192.0.2.1:2049"));
+    assert_eq!(lookup.answer(Ok(&text(""))), Found::Nowhere);
+    assert!(matches!(lookup.answer(Ok(&text("nowhere"))), Found::Failed(CallError::Unreadable(_))));
+    assert!(matches!(lookup.answer(Ok(&[0, 0])), Found::Failed(CallError::Unreadable(_))));
+    assert_eq!(lookup.answer(Err(CallError::TimedOut)), Found::Failed(CallError::TimedOut));
+    assert_eq!(lookup.answer(Err(CallError::ProgramMismatch { low: 2, high: 2 })), Found::AskAgain);
+    assert_eq!(lookup.answer(Err(CallError::ProcedureUnavailable)), Found::AskAgain);
+    let (version, arguments) = asks(&lookup);
+    // RFC 1833 section 3: a mapping of program, version, protocol (6: TCP), and a port that is not looked at.
+    assert_eq!((version, arguments), (2, encoded(&|to| [100_003, 3, 6, 0].into_iter().try_for_each(|word| to.u32(word)))));
+    assert_eq!(lookup.answer(Ok(&2_049_u32.to_be_bytes())), at("192.0.2.1:2049"));
+    assert_eq!(lookup.answer(Ok(&[0; 4])), Found::Nowhere);
+    assert!(matches!(lookup.answer(Ok(&[0, 1, 0, 0])), Found::Failed(CallError::Unreadable(_))));
+    let mismatch = CallError::ProgramMismatch { low: 5, high: 5 };
+    assert_eq!(lookup.answer(Err(mismatch)), Found::Failed(mismatch));
+    // A port mapper knows nothing of IPv6.
+    let mut v6 = Lookup::new(100_003, 3, tcp, "[2001:db8::1]:111".parse().unwrap());
+    assert_eq!(v6.answer(Err(mismatch)), Found::AskAgain);
+    assert_eq!(v6.answer(Err(mismatch)), Found::Failed(mismatch));
+}
