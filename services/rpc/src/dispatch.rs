@@ -68,7 +68,7 @@ impl<P: Programs> Dispatcher<P> {
         let identity = message.identity()?;
         self.programs.admit(&message)?;
         if message.procedure == NULL {
-            self.desk.answer_null(cx, to, message.xid);
+            self.desk.answer_null(to, message.xid);
             return Ok(());
         }
         let memo = match self.is_repeated(cx, &message, peer, to) {
