@@ -103,11 +103,24 @@ impl Desk {
         }
     }
 
-    /// Writes a success without results.
+    /// Writes a success without results. Its length is known, and there is room: so it is one copy, not an encoding.
     #[inline]
-    pub(crate) fn answer_null(&mut self, cx: &mut Cx<'_>, to: &mut To<'_>, xid: u32) {
-        // Cannot fail: the call was prepared for.
-        let _ = self.write(cx, to, 0, |writer| writer.put(&success_head(xid)));
+    pub(crate) fn answer_null(&mut self, to: &mut To<'_>, xid: u32) {
+        let head = success_head(xid);
+        let Some(lease) = &mut self.lease else { return };
+        match to {
+            To::Stream(_) => {
+                let mut record = [0; MARK_BYTES + NULL_BYTES];
+                record[..MARK_BYTES].copy_from_slice(&NULL_MARK);
+                record[MARK_BYTES..].copy_from_slice(&head);
+                lease.append(&record);
+            }
+            To::Datagram { arrival, .. } => {
+                lease.append(&head);
+                let end = lease.len();
+                self.join(*arrival, end - NULL_BYTES..end);
+            }
+        }
     }
 
     /// Writes a reply whole. What cannot be written for want of memory is not sent; a refusal always can.
@@ -222,6 +235,9 @@ impl Desk {
 }
 
 const MARK_BYTES: usize = 4;
+/// Bytes of a success without results, and the mark of such a record.
+const NULL_BYTES: usize = success_head(0).len();
+const NULL_MARK: [u8; MARK_BYTES] = (1 << 31 | NULL_BYTES as u32).to_be_bytes();
 
 /// A failure of the service, as a reply.
 pub(crate) fn system_error(xid: u32) -> Reply<'static> {

@@ -37,6 +37,12 @@ pub struct Auth<'a> {
 impl Auth<'_> {
     /// AUTH_NONE, whose body is empty (RFC 5531 section 10.1).
     pub const NONE: Self = Self { flavour: Flavour::NONE, body: Opaque::EMPTY };
+
+    /// Whether it is [`Auth::NONE`].
+    #[inline]
+    pub(super) const fn is_none(&self) -> bool {
+        self.flavour.0 == Flavour::NONE.0 && self.body.bytes().is_empty()
+    }
 }
 
 impl<'a> Decode<'a> for Auth<'a> {
@@ -104,7 +110,7 @@ impl<'a> Identity<'a> {
             Flavour::SYS => Self::sys(credential).map_err(|_| denied(AuthStatus::BadCredential))?,
             _ => return Err(denied(AuthStatus::RejectedCredential)),
         };
-        match verifier == Auth::NONE {
+        match verifier.is_none() {
             true => Ok(identity),
             false => Err((verifier.flavour, AuthStatus::BadVerifier)),
         }

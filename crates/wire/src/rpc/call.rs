@@ -56,7 +56,11 @@ impl<'a> Call<'a> {
     ///
     /// # Errors
     /// The denial that is owed; RFC 5531 section 9, `AUTH_ERROR`.
+    #[inline]
     pub fn identity(&self) -> Result<Identity<'a>, Refusal> {
+        if self.credential.is_none() && self.verifier.is_none() {
+            return Ok(Identity::Anonymous);
+        }
         Identity::of(self.credential, self.verifier).map_err(|(flavour, status)| denied(self.xid, flavour, status))
     }
 

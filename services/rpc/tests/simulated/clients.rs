@@ -125,7 +125,7 @@ fn every_call_is_answered_once() {
 
 #[test]
 fn every_call_is_answered_once_or_the_ending_explains_it_under_every_fault() {
-    for_seeds(2_000, |seed| {
+    for_seeds(1_500, |seed| {
         run(seed, Faults::all(seed));
     });
 }
@@ -137,7 +137,7 @@ fn every_fault_of_connections_happens_and_the_same_seed_gives_the_same_run() {
         let report = run(seed, Faults::all(seed));
         assert_eq!(report, run(seed, Faults::all(seed)), "seed {seed}");
     }
-    (0..300).for_each(|seed| all.add(&run(seed, Faults::all(seed)).faults));
+    (0..200).for_each(|seed| all.add(&run(seed, Faults::all(seed)).faults));
     let is_elsewhere = |name: &str| name.contains("datagram") || name.contains("file");
     let never = FaultKind::ALL.into_iter().filter(|&kind| all.of(kind) == 0).map(FaultKind::name);
     let never: Vec<_> = never.filter(|name| !is_elsewhere(name)).collect();
