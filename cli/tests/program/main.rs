@@ -13,6 +13,7 @@ mod plan;
 mod refusals;
 mod rpc;
 mod rpc_clients;
+mod rpcbind;
 mod rss;
 mod rss_table;
 mod start;

@@ -1,7 +1,6 @@
-/* Calls through libtirpc, as its manual pages show them (rpc_clnt_create(3t), rpc_clnt_calls(3t), rpc_clnt_auth(3t), rpcbind(3t)).
+/* Calls through libtirpc, as its manual pages show them (rpc_clnt_create(3t), rpc_clnt_calls(3t), rpc_clnt_auth(3t)).
  *
  *   client calls tcp|udp ADDRESS PORT      every kind of call, at a port that is told
- *   client register PORT                   tells this machine's rpcbind of the programs, at PORT for TCP and UDP
  *   client found tcp|udp ADDRESS           one call, at the port that rpcbind tells
  */
 
@@ -11,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <rpc/pmap_clnt.h>
 #include <rpc/rpc.h>
 
 enum { NFS = 100003, NFS_VERSION = 3, ECHO = 0x20000007, ECHO_VERSION = 1, PAYLOAD = 1, NULL_CALLS = 100 };
@@ -123,15 +121,6 @@ static void calls(const char *protocol, const char *address, int port, int is_us
 	clnt_destroy(echoes);
 }
 
-static void announce(int port)
-{
-	static const int protocols[] = { IPPROTO_TCP, IPPROTO_UDP };
-	size_t i;
-
-	for (i = 0; i < 2; i++)
-		check(pmap_set(NFS, NFS_VERSION, protocols[i], (u_short)port), "rpcbind takes the program");
-}
-
 static void found(const char *protocol, const char *address)
 {
 	CLIENT *client = clnt_create(address, NFS, NFS_VERSION, protocol);
@@ -150,12 +139,10 @@ int main(int count, char **words)
 		calls(words[2], words[3], atoi(words[4]), 0);
 		calls(words[2], words[3], atoi(words[4]), 1);
 		refusals(words[2], words[3], atoi(words[4]));
-	} else if (count == 3 && strcmp(words[1], "register") == 0) {
-		announce(atoi(words[2]));
 	} else if (count == 4 && strcmp(words[1], "found") == 0) {
 		found(words[2], words[3]);
 	} else {
-		fprintf(stderr, "expected: calls tcp|udp ADDRESS PORT, register PORT, or found tcp|udp ADDRESS\n");
+		fprintf(stderr, "expected: calls tcp|udp ADDRESS PORT, or found tcp|udp ADDRESS\n");
 		return 2;
 	}
 	puts("all as expected");
