@@ -99,7 +99,7 @@ impl std::fmt::Display for Absence {
     }
 }
 
-/// Whether a folder of `PATH`, or of those where system programs lie, has this program.
+/// Whether a folder of `PATH` has this program.
 fn is_installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())

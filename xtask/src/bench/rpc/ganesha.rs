@@ -1,10 +1,10 @@
 //! nfs-ganesha with NFS version 3 and no export: its null procedure needs none. It does not start where it cannot register its
 //! programs, so a portmapper is started with it. Only for a network of its own, because it cannot be bound to one address of
-//! its choice there, and both ports of the portmapper are fixed.
+//! its choice, and the port of a portmapper is fixed.
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
@@ -13,7 +13,7 @@ use crate::bench::server::{self, Server};
 use crate::bench::stage::SERVER_CPU;
 
 /// Where a portmapper is asked (RFC 1833 section 3).
-const PORTMAPPER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 111);
+const PORTMAPPER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 111);
 
 /// What it needs around it, gone when dropped. To be dropped after it.
 pub struct Surroundings {
@@ -40,7 +40,7 @@ pub fn missing() -> Option<&'static str> {
 /// Starts it at the port of `address`, and waits until it accepts.
 ///
 /// # Errors
-/// When it, or the portmapper, does not start; with where its log was, which is kept then.
+/// When it, or the portmapper, does not start; with the last line of its log.
 pub fn start(address: SocketAddr) -> Result<(Server, Surroundings)> {
     let mut portmapper = server::on_cpu(SERVER_CPU, "rpcbind")?;
     portmapper.arg("-f");
@@ -56,7 +56,7 @@ pub fn start(address: SocketAddr) -> Result<(Server, Surroundings)> {
 }
 
 /// The end of its log.
-fn last_words(log: &std::path::Path) -> String {
+fn last_words(log: &Path) -> String {
     let text = fs::read_to_string(log).unwrap_or_default();
     text.lines().last().unwrap_or("it says nothing in its log").to_owned()
 }

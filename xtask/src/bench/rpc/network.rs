@@ -26,8 +26,6 @@ mod tests {
     use std::net::{Ipv4Addr, TcpListener};
     use std::thread;
 
-    use nix::unistd::geteuid;
-
     use super::*;
 
     #[test]
@@ -38,7 +36,8 @@ mod tests {
         let inside = thread::spawn(move || enter().map(|()| TcpListener::bind(address).is_ok()));
         match inside.join().expect("no panic") {
             Ok(is_free) => assert!(is_free && TcpListener::bind(address).is_err()),
-            Err(error) => assert!(!geteuid().is_root() || !error.to_string().is_empty(), "{error:#}"),
+            // Without the right, and nothing else but the program for it may be missing.
+            Err(error) => assert!(format!("{error:#}").contains("EPERM") || error.to_string().contains("iproute2"), "{error:#}"),
         }
     }
 }
