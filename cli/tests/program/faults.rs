@@ -45,9 +45,9 @@ fn clients_that_vanish_leave_nothing_behind(driver: Driver) {
         drop(stream);
         echo(&mut witness, &pattern(100, seed));
     }
-    server.wait_for("connections_open", |open| open == 1);
-    let ended = server.count("endings_error") + server.count("endings_end_of_stream");
-    assert_eq!((ended, server.count("endings_aborted"), server.count("panics")), (60, 0, 0));
+    // Some may still wait to be accepted, on the other lane.
+    until("all have ended", || server.count("endings_error") + server.count("endings_end_of_stream") == 60);
+    assert_eq!([server.count("connections_open"), server.count("endings_aborted"), server.count("panics")], [1, 0, 0]);
     assert!(server.count("endings_error") >= 20, "no reset was noticed");
     until("all memory is given back", || server.lane_count("memory_used") == 0);
     assert_eq!(server.words(), "");

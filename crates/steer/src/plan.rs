@@ -141,9 +141,10 @@ fn warnings(topology: &Topology, wish: &Wish, lanes: &[PlannedLane], paid: usize
 
 fn too_few_queues(interface: &Interface, lanes: usize) -> Option<Warning> {
     let queues = interface.rx_queues();
-    let queues_max = interface.channels.map_or(queues, |channels| channels.combined_max.max(channels.rx_max) as usize);
-    let name = interface.link.name.clone();
-    (queues < lanes).then_some(Warning::FewerQueuesThanLanes { interface: name, queues, queues_max, lanes })
+    let channels = interface.channels.unwrap_or_default();
+    let (setting, most) = if channels.combined_max > 0 { ("combined", channels.combined_max) } else { ("rx", channels.rx_max) };
+    let (name, queues_max) = (interface.link.name.clone(), queues.max(most as usize));
+    (queues < lanes).then_some(Warning::FewerQueuesThanLanes { interface: name, queues, queues_max, setting, lanes })
 }
 
 fn too_few_entries(interface: &Interface) -> Option<Warning> {

@@ -30,6 +30,8 @@ pub enum Warning {
         queues: usize,
         /// How many it can be given.
         queues_max: usize,
+        /// What its driver calls them: "combined" or "rx".
+        setting: &'static str,
         /// Lanes.
         lanes: usize,
     },
@@ -120,8 +122,8 @@ impl Warning {
         match self {
             Self::MoreLanesThanCpus { cpus, .. } => format!("--lanes {cpus}, or more CPUs for this process"),
             Self::MoreLanesThanBuckets { buckets, .. } => format!("--lanes {buckets}"),
-            Self::FewerQueuesThanLanes { interface, queues, queues_max, lanes } if queues_max > queues => {
-                format!("ethtool -L {interface} combined {} (or rx)", lanes.min(queues_max))
+            Self::FewerQueuesThanLanes { interface, queues, queues_max, setting, lanes } if queues_max > queues => {
+                format!("ethtool -L {interface} {setting} {}", lanes.min(queues_max))
             }
             Self::FewerQueuesThanLanes { queues, .. } => format!("an interface with more queues, or --lanes {queues}"),
             Self::FewerEntriesThanQueues { interface, entries, .. } => format!("ethtool -L {interface} combined {entries}"),

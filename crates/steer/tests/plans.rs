@@ -126,9 +126,18 @@ fn four_queues_for_eight_lanes() {
     let plan = plan(&with(flat(0..8), card), &WISH);
     assert_eq!(queues(&plan)[..5], [vec![0], vec![1], vec![2], vec![3], vec![]]);
     let [warning] = &plan.warnings[..] else { panic!("{:?}", plan.warnings) };
-    let expected = Warning::FewerQueuesThanLanes { interface: "eth0".to_owned(), queues: 4, queues_max: 6, lanes: 8 };
+    let expected =
+        Warning::FewerQueuesThanLanes { interface: "eth0".to_owned(), queues: 4, queues_max: 6, setting: "combined", lanes: 8 };
     assert_eq!(*warning, expected);
     assert!(warning.to_string().contains("ethtool -L eth0 combined 6"), "{warning}");
+}
+
+#[test]
+fn queues_that_only_receive_are_set_by_their_own_name() {
+    let mut card = card(None, &[0, 1]);
+    card.channels = Some(Channels { rx: 2, rx_max: 4, tx: 2, tx_max: 4, ..Channels::default() });
+    let plan = plan(&with(flat(0..3), card), &WISH);
+    assert_eq!(plan.warnings[0].remedy(), "ethtool -L eth0 rx 3");
 }
 
 #[test]
@@ -220,7 +229,7 @@ fn warnings_fit_into_the_counter_pages() {
     let all = [
         Warning::MoreLanesThanCpus { lanes: 1024, cpus: 1000 },
         Warning::MoreLanesThanBuckets { lanes: 1024, buckets: 128 },
-        Warning::FewerQueuesThanLanes { interface: interface(), queues: 100, queues_max: 128, lanes: 1024 },
+        Warning::FewerQueuesThanLanes { interface: interface(), queues: 100, queues_max: 128, setting: "combined", lanes: 1024 },
         Warning::FewerEntriesThanQueues { interface: interface(), entries: 128, queues: 1000 },
         Warning::PacketsSentOn { interface: interface(), queues: (100..110).collect(), cpus: (100..110).collect() },
         Warning::InterruptsElsewhere { interface: interface(), interrupts: vec![1000; 9], cpus: (100..200).collect() },

@@ -10,6 +10,7 @@
 use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
 use std::io::{self, ErrorKind, Read, Write};
+use std::net::Shutdown;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -118,15 +119,15 @@ impl std::error::Error for ControlError {
 pub struct ControlSocket {
     path: PathBuf,
     thread: Option<JoinHandle<()>>,
-    /// Closed to end the thread.
-    lifeline: Option<UnixStream>,
+    /// Shut down to end the thread.
+    lifeline: UnixStream,
 }
 
 impl ControlSocket {
     /// Opens the socket of the process whose page is at `page`, and has `answer` called with each request, on a thread of its own. A process
     /// that was killed leaves its socket behind; those in the page's directory are removed.
     ///
-    /// Open it after the lanes have taken descriptor tables of their own, or these hold the socket open.
+    /// Open it after the lanes have taken descriptor tables of their own: they have no use for it.
     ///
     /// # Errors
     /// [`ControlError::Socket`].
@@ -150,7 +151,7 @@ impl ControlSocket {
         let (lifeline, end) = UnixStream::pair()?;
         let mut server = Server { listener, end, clients: Vec::new(), accept_from: None, answer };
         let thread = Builder::new().name("control".to_string()).spawn(move || server.run())?;
-        Ok(Self { path, thread: Some(thread), lifeline: Some(lifeline) })
+        Ok(Self { path, thread: Some(thread), lifeline })
     }
 
     /// Where it is.
@@ -161,13 +162,15 @@ impl ControlSocket {
 
 impl Drop for ControlSocket {
     fn drop(&mut self) {
-        self.lifeline = None;
+        // First, so that nobody comes who would wait in vain. A drop cannot report; a socket left behind is found as dead.
+        let _ = fs::remove_file(&self.path);
+        // Closing it would not do: lanes that were started later have copies of it in their descriptor tables. On a pair of our own it
+        // does not fail.
+        let _ = self.lifeline.shutdown(Shutdown::Both);
         if let Some(thread) = self.thread.take() {
             // A panic of the thread has been reported on standard error.
             let _ = thread.join();
         }
-        // A drop cannot report; a socket left behind is found as dead.
-        let _ = fs::remove_file(&self.path);
     }
 }
 
@@ -306,21 +309,29 @@ enum Next {
 
 impl<A: FnMut(&str) -> Result<String, String>> Server<A> {
     fn run(&mut self) {
-        loop {
-            let now = Instant::now();
-            self.accept_from = self.accept_from.filter(|from| *from > now);
-            let mut polled = self.polled();
-            let wakes = self.clients.iter().map(|client| client.deadline).chain(self.accept_from);
-            poll(&mut polled, wakes.min().map(|wake| wake.saturating_duration_since(now)));
-            let ready: Vec<bool> = polled.iter().map(|fd| fd.revents != 0).collect();
-            if ready[0] {
-                return;
-            }
-            self.serve(&ready[2..]);
-            if ready[1] {
-                self.accept();
-            }
+        while self.turn() {}
+        // Who still waits is told so, because copies of the listener may keep their connections open.
+        while let Ok((stream, _)) = self.listener.accept() {
+            let _ = stream.shutdown(Shutdown::Both);
         }
+    }
+
+    /// Waits for clients and goes on with them; false when the socket is to be closed.
+    fn turn(&mut self) -> bool {
+        let now = Instant::now();
+        self.accept_from = self.accept_from.filter(|from| *from > now);
+        let mut polled = self.polled();
+        let wakes = self.clients.iter().map(|client| client.deadline).chain(self.accept_from);
+        poll(&mut polled, wakes.min().map(|wake| wake.saturating_duration_since(now)));
+        let ready: Vec<bool> = polled.iter().map(|fd| fd.revents != 0).collect();
+        if ready[0] {
+            return false;
+        }
+        self.serve(&ready[2..]);
+        if ready[1] {
+            self.accept();
+        }
+        true
     }
 
     /// The end, the listener, and the clients in order.
@@ -413,6 +424,13 @@ impl Client {
     }
 }
 
+impl Drop for Client {
+    fn drop(&mut self) {
+        // Lanes that were started meanwhile have copies of the descriptor. Who has gone needs no end of stream.
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
+}
+
 fn respond(line: &[u8], answer: &mut impl FnMut(&str) -> Result<String, String>) -> Result<String, String> {
     if line.len() > LINE_BYTES_MAX || (line.len() == LINE_BYTES_MAX && !line.ends_with(b"\n")) {
         return Err(format!("a request has at most {} bytes: ask for less at once", LINE_BYTES_MAX - 1));
@@ -462,7 +480,6 @@ fn poll(fds: &mut [libc::pollfd], time: Option<Duration>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::Shutdown;
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::sync::mpsc;
 
@@ -578,6 +595,31 @@ mod tests {
         for stream in stuck.into_iter().chain(more) {
             assert_eq!(answer(stream), "", "it is dropped without an answer");
         }
+    }
+
+    #[test]
+    fn copies_in_other_descriptor_tables_keep_nothing_open() {
+        let scratch = Scratch::new();
+        let (go, gone) = mpsc::channel::<()>();
+        let socket = ControlSocket::open(&scratch.page("1"), move |request| {
+            let _ = gone.recv();
+            echo(request)
+        });
+        let socket = socket.unwrap();
+        let (asked, stuck) = (sent(&socket, b"hello\n"), sent(&socket, b"half"));
+        let (copied, have_copied) = mpsc::channel();
+        let (end, ended) = mpsc::channel::<()>();
+        let copier = std::thread::spawn(move || {
+            copied.send(crate::runner::own_descriptors()).unwrap();
+            let _ = ended.recv();
+        });
+        have_copied.recv().unwrap().unwrap();
+        go.send(()).unwrap();
+        assert_eq!(answer(asked), "ok hello\n");
+        drop(socket);
+        assert_eq!(answer(stuck), "");
+        drop(end);
+        copier.join().unwrap();
     }
 
     #[test]

@@ -117,7 +117,7 @@ fn the_server_is_found_by_its_page() {
     let (server, _other) = (Server::start(&[TCP, UDP]), Server::start(&[TCP, UDP]));
     let (tcp, udp) = urls(&server);
     for arguments in [["echo", &tcp], ["udp", &udp]] {
-        let run = load_beside(&server, &[&arguments[..], &["--requests", "2000", "--depth", "8", "--server-page"]].concat());
+        let run = load_beside(&server, &[&arguments[..], &["--duration", "500ms", "--depth", "8", "--server-page"]].concat());
         let seen = run.report.server.as_ref().expect("the server was measured");
         assert_eq!(seen.pid, server.pid());
         assert!(seen.resident_bytes > 1 << 20 && seen.cpus_used >= 0.0, "{seen:?}");
