@@ -10,12 +10,13 @@ mod load;
 mod open_loop;
 mod report;
 mod rounds;
+mod rpc;
 mod server;
 mod stage;
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
@@ -47,6 +48,9 @@ enum Subject {
     /// The load generator itself: whether it saturates the fastest servers, what a request costs it beside them, and whether
     /// it keeps its times. Needs CPU 0 (server) and CPU 1 (generator).
     Load(Manner),
+    /// Calls of ONC RPC against libtirpc and nfs-ganesha, under `corelane load rpc`. Needs CPU 0 (server) and CPU 1
+    /// (generator); and root for nfs-ganesha, which gets a network of its own.
+    Rpc(rpc::Arguments),
     /// Becomes a program that is pinned to a CPU and ends with its starter.
     #[command(hide = true)]
     Start {
@@ -112,20 +116,23 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     match &arguments.subject {
         Subject::Start { cpu, words } => server::become_program(*cpu, words)?,
         Subject::Echo(echo) => echo.run()?,
+        Subject::Rpc(rpc) => rpc.run()?,
         Subject::Load(manner) => {
-            manner
-                .conduct("load", Driver::Auto, |stage, extent, interrupt| measure_generator(manner, stage, extent, interrupt))?;
+            manner.conduct("load", Driver::Auto, build_peers, |stage, extent, interrupt| {
+                measure_generator(manner, stage, extent, interrupt)
+            })?;
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
 impl Manner {
-    /// Builds and prepares, lets `measure` find out, and gives the results of `subject` out.
+    /// Builds, with the peers by `build_peers` from their folder, and prepares; lets `measure` find out, and gives the results of `subject` out.
     fn conduct(
         &self,
         subject: &str,
         driver: Driver,
+        build_peers: fn(&Path) -> Result<()>,
         measure: impl FnOnce(&mut Stage, Extent, &Interrupt) -> Result<Findings>,
     ) -> Result<()> {
         let extent = self.extent()?;
@@ -133,7 +140,10 @@ impl Manner {
         if cfg!(debug_assertions) {
             return become_optimised(&workspace);
         }
-        let mut stage = build(&workspace, driver)?;
+        let peers = workspace.root.join("bench/peers");
+        build_peers(&peers)?;
+        build_package(&workspace, "corelane-cli")?;
+        let mut stage = Stage::new(workspace.target.join("release/corelane"), peers, driver);
         // From here on no signal ends this process before its servers.
         let interrupt = Interrupt::block()?;
         server::pin(GENERATOR_CPU)?;
@@ -167,7 +177,7 @@ impl Manner {
 impl EchoArguments {
     fn run(&self) -> Result<()> {
         idle::raise_file_limit(self.idle_connections())?;
-        self.manner.conduct("echo", self.driver, |stage, extent, interrupt| self.measure(stage, extent, interrupt))
+        self.manner.conduct("echo", self.driver, build_peers, |stage, extent, interrupt| self.measure(stage, extent, interrupt))
     }
 
     fn measure(&self, stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Findings> {
@@ -182,7 +192,7 @@ impl EchoArguments {
         let idle = if self.wants(IDLE.name) { self.measure_idle(stage, interrupt)? } else { Vec::new() };
         let verdicts = cells.iter().flat_map(|outcome| outcome.verdicts.iter().cloned());
         let verdicts = verdicts.chain(idle.first().into_iter().flat_map(|first| idle::judge(&IDLE, first)));
-        Ok(Findings { verdicts: verdicts.collect(), cells, idle, open_loop: None })
+        Ok(Findings { verdicts: verdicts.collect(), cells, idle, ..Findings::default() })
     }
 
     /// The server that is judged, then the peers, to compare with.
@@ -210,7 +220,7 @@ impl EchoArguments {
     fn lineup(&self, cell: &Cell, stage: &Stage) -> Vec<Entrant> {
         let takes_part = |entrant: &Entrant| match entrant {
             Entrant::OtherDriver => stage.other.is_some(),
-            Entrant::Corelane | Entrant::Spinning(_) => !self.peers_only,
+            Entrant::Corelane | Entrant::Spinning(_) | Entrant::Echo => !self.peers_only,
             Entrant::Peer(_) => true,
         };
         cell.entrants.iter().copied().filter(takes_part).collect()
@@ -240,13 +250,11 @@ fn measure_cell(cell: &Cell, lineup: &[Entrant], stage: &mut Stage, extent: Exte
     Ok(outcome)
 }
 
-/// Builds the generator, which is the program under test too, and the peers.
-fn build(workspace: &Workspace, driver: Driver) -> Result<Stage> {
-    let peers = workspace.root.join("bench/peers");
-    let peers_target = peers.join("target");
-    run_cargo(cargo().args(BUILD).arg("--manifest-path").arg(peers.join("Cargo.toml")).arg("--target-dir").arg(&peers_target))?;
-    build_package(workspace, "corelane-cli")?;
-    Ok(Stage::new(workspace.target.join("release/corelane"), peers_target.join("release"), driver))
+/// Builds the peers that are written in Rust.
+fn build_peers(peers: &Path) -> Result<()> {
+    let mut command = cargo();
+    command.args(BUILD).arg("--manifest-path").arg(peers.join("Cargo.toml")).arg("--target-dir").arg(peers.join("target"));
+    run_cargo(&mut command)
 }
 
 /// With optimisation, which everything that takes part in a measurement needs.

@@ -12,6 +12,8 @@ mod load;
 mod plan;
 mod refusals;
 mod rpc;
+mod rpc_clients;
+mod rpcbind;
 mod rss;
 mod rss_table;
 mod start;

@@ -5,7 +5,7 @@ use std::fmt;
 use corelane_load::stats::Estimate;
 use serde::Serialize;
 
-use super::load::{Load, Transport};
+use super::load::{Asks, Load, Transport};
 
 /// A load that several servers are put under, and what is asked of the outcome.
 #[derive(Debug)]
@@ -33,11 +33,13 @@ pub enum Entrant {
     OtherDriver,
     /// Corelane that spins for so many microseconds before it sleeps.
     Spinning(u32),
+    /// Corelane's echo service with messages of [`ECHO_BYTES`], whatever the cell asks for.
+    Echo,
     /// One of `bench/peers`.
     Peer(Peer),
 }
 
-/// The servers of `bench/peers`.
+/// The servers of `bench/peers`, and those that come as packages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
     /// The plain epoll loop.
@@ -52,6 +54,10 @@ pub enum Peer {
     Compio,
     /// monoio.
     Monoio,
+    /// libtirpc's server loop.
+    Libtirpc,
+    /// nfs-ganesha.
+    Ganesha,
 }
 
 /// A figure or a ratio, and what it may be.
@@ -90,6 +96,10 @@ pub enum Figure {
     ServerLoad,
     /// CPU time per request of the generator, divided by the server's.
     GeneratorCost,
+    /// Calls that send, by request that the server counts; exact.
+    SendsPerRequest,
+    /// Answered requests per second.
+    Rate,
 }
 
 /// What a figure is divided by.
@@ -122,6 +132,9 @@ pub struct Idle {
     /// What CPU time the resting server may use.
     pub cpu_ms_per_s: Limit,
 }
+
+/// Bytes of a message of [`Entrant::Echo`].
+const ECHO_BYTES: usize = 64;
 
 /// How long a Corelane that spins does so before it sleeps, in microseconds.
 const SPIN_US: u32 = 50;
@@ -269,14 +282,15 @@ const fn as_cheap(server: Entrant) -> Bar {
 }
 
 const fn tcp(bytes: usize, connections: usize, depth: usize) -> Load {
-    Load { transport: Transport::Tcp, bytes, connections, depth, spin: false }
+    Load { asks: Asks::Echo, transport: Transport::Tcp, bytes, connections, depth, spin: false }
 }
 
 const fn udp(transport: Transport) -> Load {
-    Load { transport, bytes: 510, connections: 8, depth: 32, spin: false }
+    Load { asks: Asks::Echo, transport, bytes: 510, connections: 8, depth: 32, spin: false }
 }
 
-const fn cpu(by: Divisor, at_most: f64) -> Bar {
+/// Corelane's server CPU per request, and what it may be of another's.
+pub const fn cpu(by: Divisor, at_most: f64) -> Bar {
     Bar { figure: Figure::Cpu, of: Entrant::Corelane, by, limit: Limit::AtMost(at_most) }
 }
 
@@ -306,6 +320,16 @@ impl fmt::Display for Limit {
     }
 }
 
+impl Cell {
+    /// What `entrant` is loaded with.
+    pub fn load_of(&self, entrant: Entrant) -> Load {
+        match entrant {
+            Entrant::Echo => Load { asks: Asks::Echo, bytes: ECHO_BYTES, ..self.load },
+            _ => self.load,
+        }
+    }
+}
+
 impl Entrant {
     /// Whether it is the project's own server.
     pub fn is_corelane(self) -> bool {
@@ -323,14 +347,17 @@ impl Peer {
             Peer::Tokio => "peer-tokio",
             Peer::Compio => "peer-compio",
             Peer::Monoio => "peer-monoio",
+            Peer::Libtirpc => "peer-libtirpc",
+            Peer::Ganesha => "ganesha.nfsd",
         }
     }
 
     /// What it asks the operating system through.
     pub fn driver(self) -> &'static str {
         match self {
-            Peer::Epoll | Peer::Tokio => "epoll",
+            Peer::Epoll | Peer::Tokio | Peer::Ganesha => "epoll",
             Peer::Udp | Peer::UdpGro => "blocking",
+            Peer::Libtirpc => "poll",
             Peer::Compio | Peer::Monoio => "uring",
         }
     }
@@ -342,6 +369,8 @@ impl fmt::Display for Entrant {
             Entrant::Corelane => f.write_str("corelane"),
             Entrant::OtherDriver => f.write_str("corelane, other driver"),
             Entrant::Spinning(us) => write!(f, "corelane --spin {us}"),
+            Entrant::Echo => f.write_str("corelane echo"),
+            Entrant::Peer(Peer::Ganesha) => f.write_str("nfs-ganesha"),
             Entrant::Peer(peer) => f.write_str(peer.program().trim_start_matches("peer-")),
         }
     }
@@ -354,17 +383,20 @@ impl fmt::Display for Figure {
             Figure::MedianLatency => "p50 latency",
             Figure::ServerLoad => "share of its CPU used",
             Figure::GeneratorCost => "generator's CPU per request / its own",
+            Figure::SendsPerRequest => "sends per request",
+            Figure::Rate => "requests per second",
         })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::rpc::CELLS as RPC_CELLS;
     use super::*;
 
     #[test]
     fn every_bar_is_about_entrants_of_its_cell() {
-        for cell in CELLS.iter().chain(GENERATOR_CELLS) {
+        for cell in CELLS.iter().chain(GENERATOR_CELLS).chain(RPC_CELLS) {
             for bar in cell.bars {
                 assert!(cell.entrants.contains(&bar.of), "{}", cell.name);
                 match bar.by {
@@ -403,7 +435,7 @@ mod tests {
 
     #[test]
     fn names_are_unique() {
-        let cells = CELLS.iter().chain(GENERATOR_CELLS).map(|cell| cell.name);
+        let cells = CELLS.iter().chain(GENERATOR_CELLS).chain(RPC_CELLS).map(|cell| cell.name);
         let mut names: Vec<_> = cells.chain([IDLE.name, OPEN_LOOP.name]).collect();
         let count = names.len();
         names.sort_unstable();

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::cells::{Entrant, Idle};
 use super::interrupt::Interrupt;
-use super::load::{self, Timing, Transport, words};
+use super::load::{self, Asks, Timing, Transport, words};
 use super::rounds::Verdict;
 use super::stage::{Running, Stage};
 
@@ -71,7 +71,7 @@ pub fn raise_file_limit(connections: usize) -> Result<()> {
 /// # Errors
 /// When it does not start, does not echo, or when a signal asks for the end.
 pub fn run(entrant: Entrant, connections: usize, stage: &mut Stage, interrupt: &Interrupt) -> Result<IdleOutcome> {
-    let running = stage.start(entrant, Transport::Tcp)?;
+    let running = stage.start(entrant, Asks::Echo, Transport::Tcp)?;
     let hold = |every, warm_up| {
         interrupt.check()?;
         let timing = Timing { warm_up, window: WATCH };

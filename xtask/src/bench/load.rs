@@ -25,12 +25,14 @@ const TRIES: usize = 3;
 /// With these codes the generator prints a report: all is well, some requests failed, or there are doubts.
 const WITH_REPORT: [i32; 3] = [0, 3, 4];
 
-/// What a server is loaded with. Every request of `bytes` is answered by the same bytes.
+/// What a server is loaded with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Load {
+    /// What it is asked for.
+    pub asks: Asks,
     /// How the requests travel.
     pub transport: Transport,
-    /// Bytes of one request.
+    /// Bytes of one request as it travels.
     pub bytes: usize,
     /// Connections, or sockets for datagrams.
     pub connections: usize,
@@ -38,6 +40,28 @@ pub struct Load {
     pub depth: usize,
     /// Never sleep: then no answer waits for this side's CPU to wake.
     pub spin: bool,
+}
+
+/// What a server is asked for; the generator checks every answer in full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Asks {
+    /// To give back the bytes of the request.
+    Echo,
+    /// To answer procedure 0 of NFS version 3 (RFC 1813).
+    Null(Split),
+}
+
+/// How records of calls are taken apart on their way (RFC 5531 section 11).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Split {
+    /// Not at all.
+    Whole,
+    /// Each into so many fragments.
+    Fragments(usize),
+    /// The stream of records into bytes, each with a send of its own.
+    Bytes,
 }
 
 /// How requests travel.
@@ -102,13 +126,23 @@ pub struct Sample {
 impl Load {
     /// The name of the generator's workload.
     pub fn workload(&self) -> &'static str {
-        if self.transport == Transport::Tcp { "echo" } else { "udp" }
+        match (self.asks, self.transport) {
+            (Asks::Null(_), _) => "rpc",
+            (Asks::Echo, Transport::Tcp) => "echo",
+            (Asks::Echo, _) => "udp",
+        }
     }
 
     /// The generator's options for it.
     pub fn options(&self) -> Vec<String> {
         let [bytes, connections, depth] = [self.bytes, self.connections, self.depth].map(|number| number.to_string());
-        let mut options = words(["--size", &bytes, "--connections", &connections, "--depth", &depth]);
+        let mut options = match self.asks {
+            Asks::Echo => words(["--size", &bytes]),
+            Asks::Null(Split::Whole) => Vec::new(),
+            Asks::Null(Split::Fragments(count)) => words(["--split", &count.to_string()]),
+            Asks::Null(Split::Bytes) => words(["--split", "bytes"]),
+        };
+        options.extend(words(["--connections", &connections, "--depth", &depth]));
         if self.transport == Transport::UdpSingles {
             options.push("--singles".to_owned());
         }
@@ -116,6 +150,13 @@ impl Load {
             options.extend(words(["--spin", &SPIN_US.to_string()]));
         }
         options
+    }
+}
+
+impl Asks {
+    /// The service of Corelane that answers.
+    pub fn service(self) -> &'static str {
+        if self == Asks::Echo { "echo" } else { "rpc" }
     }
 }
 
@@ -318,11 +359,16 @@ mod tests {
 
     #[test]
     fn a_load_is_told_to_the_generator() {
-        let load = Load { transport: Transport::UdpSingles, bytes: 510, connections: 8, depth: 32, spin: true };
+        let load = Load { asks: Asks::Echo, transport: Transport::UdpSingles, bytes: 510, connections: 8, depth: 32, spin: true };
         let told = "--size 510 --connections 8 --depth 32 --singles --spin 1000000";
         assert_eq!((load.workload(), load.options().join(" ").as_str()), ("udp", told));
         let load = Load { transport: Transport::Tcp, spin: false, ..load };
         assert_eq!((load.workload(), load.options().join(" ").as_str()), ("echo", "--size 510 --connections 8 --depth 32"));
+        let told = |split| Load { asks: Asks::Null(split), ..load }.options().join(" ");
+        assert_eq!(told(Split::Whole), "--connections 8 --depth 32");
+        assert_eq!(told(Split::Fragments(3)), "--split 3 --connections 8 --depth 32");
+        assert_eq!(told(Split::Bytes), "--split bytes --connections 8 --depth 32");
+        assert_eq!(Load { asks: Asks::Null(Split::Whole), ..load }.workload(), "rpc");
         let timing = Timing { warm_up: Duration::from_millis(200), window: Duration::from_secs_f64(0.3) };
         assert_eq!(timing.options().join(" "), "--warmup 200000us --duration 300000us");
     }

@@ -56,7 +56,7 @@ pub fn run(
     interrupt: &Interrupt,
 ) -> Result<OpenOutcome> {
     interrupt.check()?;
-    let running = stage.start(cell.server, cell.load.transport)?;
+    let running = stage.start(cell.server, cell.load.asks, cell.load.transport)?;
     let rate = (saturation_per_s * cell.part).to_string();
     let options = [cell.load.options(), timing.options(), words(["--rate", &rate])].concat();
     let report = load::run(&stage.corelane, cell.load.workload(), &running, &options).context(cell.name)?;

@@ -43,6 +43,8 @@ pub struct Findings {
     pub cells: Vec<Outcome>,
     /// The idle cell.
     pub idle: Vec<IdleOutcome>,
+    /// Peers that did not take part, and why.
+    pub left_out: Vec<String>,
     /// The open loop.
     pub open_loop: Option<OpenOutcome>,
     /// Every verdict, those of the cells included.
@@ -143,8 +145,9 @@ pub fn summary(report: &Report) -> String {
     let met = verdicts.iter().filter(|verdict| verdict.met).count();
     let rows: Vec<_> = verdicts.iter().map(verdict_row).collect();
     let host = &report.host;
+    let left_out: String = report.findings.left_out.iter().map(|peer| format!("left out: {peer}\n")).collect();
     format!(
-        "{}\nservers on CPU {SERVER_CPU}; generator: corelane load, one lane on CPU {GENERATOR_CPU}, {}\n\
+        "{}\n{left_out}servers on CPU {SERVER_CPU}; generator: corelane load, one lane on CPU {GENERATOR_CPU}, {}\n\
         {met} of {} bars met; Linux {}, {} x {}, {}; {} ms stolen in {:.0} s\n",
         table(VERDICT_HEADS, &rows),
         report.generator_driver,
@@ -168,7 +171,8 @@ pub fn write(report: &Report, path: &Path) -> Result<()> {
 }
 
 fn row(outcome: &Outcome, index: usize) -> Vec<String> {
-    let (load, contender) = (&outcome.load, &outcome.contenders[index]);
+    let contender = &outcome.contenders[index];
+    let load = &contender.load;
     let parts: Vec<&Measured> = outcome.rounds.iter().map(|round| &round[index]).collect();
     let mut row = vec![
         contender.name.clone(),
@@ -272,7 +276,7 @@ mod tests {
     use std::time::Duration;
 
     use super::super::cells::Limit;
-    use super::super::load::{self, Sample, Timing, Transport};
+    use super::super::load::{self, Asks, Sample, Timing, Transport};
     use super::super::rounds::Contender;
     use super::*;
 
@@ -297,11 +301,11 @@ mod tests {
 
     fn outcome() -> Outcome {
         let counts = Counts { sends: Some(25.0), bytes_sent: Some(6_400.0), bytes_received: Some(6_400.0), ..Counts::default() };
-        let contender = |name: &str| Contender { name: name.to_owned(), driver: "epoll".to_owned(), idle_cpu_ms_per_s: None };
-        let transport = Transport::Tcp;
+        let load = Load { asks: Asks::Echo, transport: Transport::Tcp, bytes: 64, connections: 7, depth: 3, spin: false };
+        let contender =
+            |name: &str| Contender { name: name.to_owned(), driver: "epoll".to_owned(), load, idle_cpu_ms_per_s: None };
         Outcome {
             cell: "a-cell",
-            load: Load { transport, bytes: 64, connections: 7, depth: 3, spin: false },
             contenders: vec![contender("one"), contender("two")],
             rounds: vec![
                 vec![measured(3.0, 500.0, Some(counts)), measured(1.0, 1.0, None)],

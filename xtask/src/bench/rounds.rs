@@ -46,6 +46,8 @@ pub struct Contender {
     pub name: String,
     /// What it asks the operating system through.
     pub driver: String,
+    /// What it was loaded with.
+    pub load: Load,
     /// CPU milliseconds a second without traffic, where the cell asks for it.
     pub idle_cpu_ms_per_s: Option<f64>,
 }
@@ -55,8 +57,6 @@ pub struct Contender {
 pub struct Outcome {
     /// The cell's name.
     pub cell: &'static str,
-    /// Its load.
-    pub load: Load,
     /// Its servers.
     pub contenders: Vec<Contender>,
     /// By round, then in the order of the servers.
@@ -98,7 +98,10 @@ impl Verdict {
 /// # Errors
 /// When a server does not start or answers wrongly, or when a signal asks for the end.
 pub fn run(cell: &Cell, lineup: &[Entrant], stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Outcome> {
-    let start = |&entrant: &Entrant| stage.start(entrant, cell.load.transport);
+    let start = |&entrant: &Entrant| {
+        let load = cell.load_of(entrant);
+        stage.start(entrant, load.asks, load.transport)
+    };
     let running: Vec<Running> = lineup.iter().map(start).collect::<Result<_>>()?;
     let mut rounds = Vec::new();
     let mut verdicts = Vec::new();
@@ -107,7 +110,7 @@ pub fn run(cell: &Cell, lineup: &[Entrant], stage: &mut Stage, extent: Extent, i
         verdicts = judge_all(cell, lineup, &rounds);
     }
     let contenders = running.iter().map(|running| contender(cell, running, interrupt)).collect::<Result<_>>()?;
-    Ok(Outcome { cell: cell.name, load: cell.load, contenders, rounds, verdicts })
+    Ok(Outcome { cell: cell.name, contenders, rounds, verdicts })
 }
 
 /// Whether another round is to follow `done`.
@@ -131,7 +134,7 @@ fn round(
     let mut measured = Vec::with_capacity(running.len());
     for index in order {
         interrupt.check()?;
-        let part = measure(generator, cell.load, &running[index], timing)
+        let part = measure(generator, cell.load_of(running[index].entrant), &running[index], timing)
             .with_context(|| format!("{}, {}, round {}", cell.name, running[index].entrant, number + 1))?;
         measured.push((index, part));
     }
@@ -148,7 +151,12 @@ fn measure(generator: &Path, load: Load, running: &Running, timing: Timing) -> R
 
 fn contender(cell: &Cell, running: &Running, interrupt: &Interrupt) -> Result<Contender> {
     let idle = if cell.idle_cpu { Some(idle_cpu_ms_per_s(running, interrupt)?) } else { None };
-    Ok(Contender { name: running.entrant.to_string(), driver: running.driver.clone(), idle_cpu_ms_per_s: idle })
+    Ok(Contender {
+        name: running.entrant.to_string(),
+        driver: running.driver.clone(),
+        load: cell.load_of(running.entrant),
+        idle_cpu_ms_per_s: idle,
+    })
 }
 
 /// CPU milliseconds a second that a server uses while nothing is asked of it.
@@ -221,6 +229,9 @@ fn figure(figure: Figure, measured: &Measured) -> f64 {
         Figure::MedianLatency => measured.sample.p50_us,
         Figure::ServerLoad => measured.sample.server_load,
         Figure::GeneratorCost => measured.sample.generator_us_per_request / measured.sample.cpu_us_per_request,
+        // What cannot be read is no number, and keeps no limit.
+        Figure::SendsPerRequest => measured.counts.and_then(|counts| Some(counts.sends? / counts.requests?)).unwrap_or(f64::NAN),
+        Figure::Rate => measured.sample.requests_per_s,
     }
 }
 

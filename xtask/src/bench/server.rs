@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -49,6 +49,19 @@ impl Server {
         Ok(server)
     }
 
+    /// Starts `command`, whose words nobody reads, and waits until something accepts connections at `address`.
+    ///
+    /// # Errors
+    /// As [`Server::start`].
+    pub fn start_at(mut command: Command, address: SocketAddr) -> Result<Self> {
+        let shown = format!("{command:?}");
+        command.stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
+        let child = command.spawn().with_context(|| format!("starting {shown}"))?;
+        let mut server = Self { child };
+        server.await_accepting(address).with_context(|| format!("server {shown}"))?;
+        Ok(server)
+    }
+
     /// The number of its process.
     pub fn pid(&self) -> i32 {
         // reason: the kernel's pids are positive and fit i32 (PID_MAX_LIMIT is 2^22).
@@ -76,6 +89,20 @@ impl Server {
                 bail!("ended before it was ready: {status}; its own message is above")
             }
         }
+    }
+
+    fn await_accepting(&mut self, address: SocketAddr) -> Result<()> {
+        let deadline = Instant::now() + READY_WITHIN;
+        while TcpStream::connect(address).is_err() {
+            if let Some(status) = self.child.try_wait().context("waiting for it")? {
+                bail!("ended before it was ready: {status}");
+            }
+            if Instant::now() >= deadline {
+                bail!("nothing accepts at {address} within {} s", READY_WITHIN.as_secs());
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
     }
 
     fn ended_within(&mut self, limit: Duration) -> Option<ExitStatus> {
@@ -212,6 +239,16 @@ mod tests {
     fn a_program_that_does_not_exist_is_an_error() {
         let error = Server::start(Command::new("/nonexistent/server")).err().expect("no such program");
         assert!(format!("{error:#}").contains("/nonexistent/server"));
+    }
+
+    #[test]
+    fn a_server_that_does_not_speak_is_ready_when_it_accepts() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let address = listener.local_addr().expect("bound");
+        Server::start_at(shell("exec sleep 600"), address).expect("something accepts");
+        drop(listener);
+        let error = Server::start_at(shell("exit 3"), address).err().expect("it ended");
+        assert!(format!("{error:#}").contains("ended before it was ready"), "{error:#}");
     }
 
     #[test]

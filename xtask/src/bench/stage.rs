@@ -1,7 +1,7 @@
 //! Who is started how, and what is running.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
@@ -10,7 +10,8 @@ use serde::Serialize;
 
 use super::cells::{Entrant, Peer};
 use super::counts::{self, Counts};
-use super::load::Transport;
+use super::load::{Asks, Transport};
+use super::rpc::ganesha;
 use super::server::{self, Server};
 
 /// The CPU that servers run on; the generator has [`GENERATOR_CPU`] to itself.
@@ -35,7 +36,7 @@ pub enum Driver {
 pub struct Stage {
     /// The program under test.
     pub corelane: PathBuf,
-    /// The folder of the peers' programs.
+    /// The folder of the peers, their sources and what is built from them.
     pub peers: PathBuf,
     /// The driver that was asked for.
     pub driver: Driver,
@@ -58,6 +59,8 @@ pub struct Running {
     pub server: Server,
     /// The program that can read its counters.
     stat: Option<PathBuf>,
+    /// What must outlive it.
+    _surroundings: Option<ganesha::Surroundings>,
 }
 
 impl Stage {
@@ -69,36 +72,45 @@ impl Stage {
     /// Starts Corelane once to see which driver `auto` is, so that the other one is known.
     pub fn find_other_driver(&mut self) -> Result<()> {
         if self.driver == Driver::Auto {
-            let chosen = self.start(Entrant::Corelane, Transport::Tcp)?.driver;
+            let chosen = self.start(Entrant::Corelane, Asks::Echo, Transport::Tcp)?.driver;
             self.other = Some(if chosen == "epoll" { Driver::Uring } else { Driver::Epoll });
         }
         Ok(())
     }
 
     /// Starts one server and waits until it listens.
-    pub fn start(&mut self, entrant: Entrant, transport: Transport) -> Result<Running> {
+    pub fn start(&mut self, entrant: Entrant, asks: Asks, transport: Transport) -> Result<Running> {
         let address = server::free_address(&mut self.last_port)?;
-        let protocol = transport.protocol();
+        let place = format!("{}://{address}", transport.protocol());
+        if entrant == Entrant::Peer(Peer::Ganesha) {
+            return Self::ganesha(entrant, transport, address).with_context(|| remedy(entrant));
+        }
         let (command, driver) = match entrant {
-            Entrant::Peer(peer) => (self.peer(peer, protocol, address)?, peer.driver().to_owned()),
-            _ => self.corelane(entrant, protocol, address)?,
+            Entrant::Peer(peer) => (self.peer(peer, transport, address)?, peer.driver().to_owned()),
+            _ => self.corelane(entrant, asks, &place)?,
         };
         let server = Server::start(command).with_context(|| remedy(entrant))?;
         let stat = entrant.is_corelane().then(|| self.corelane.clone());
-        let mut running = Running { entrant, driver, address, transport, server, stat };
+        let mut running = Running { entrant, driver, address, transport, server, stat, _surroundings: None };
         if let Some(driver) = running.stat().as_ref().and_then(counts::driver) {
             running.driver = driver;
         }
         Ok(running)
     }
 
-    fn peer(&self, peer: Peer, protocol: &str, address: SocketAddr) -> Result<Command> {
-        let mut command = server::on_cpu(SERVER_CPU, self.peers.join(peer.program()))?;
-        command.arg(protocol).arg(address.to_string());
+    fn ganesha(entrant: Entrant, transport: Transport, address: SocketAddr) -> Result<Running> {
+        let (server, surroundings) = ganesha::start(address)?;
+        let driver = Peer::Ganesha.driver().to_owned();
+        Ok(Running { entrant, driver, address, transport, server, stat: None, _surroundings: Some(surroundings) })
+    }
+
+    fn peer(&self, peer: Peer, transport: Transport, address: SocketAddr) -> Result<Command> {
+        let mut command = server::on_cpu(SERVER_CPU, built(&self.peers, peer))?;
+        command.arg(transport.protocol()).arg(address.to_string());
         Ok(command)
     }
 
-    fn corelane(&self, entrant: Entrant, protocol: &str, address: SocketAddr) -> Result<(Command, String)> {
+    fn corelane(&self, entrant: Entrant, asks: Asks, place: &str) -> Result<(Command, String)> {
         let driver = match entrant {
             Entrant::OtherDriver => self.other.context("no other driver to compare with")?,
             _ => self.driver,
@@ -106,7 +118,7 @@ impl Stage {
         // reason: no variant of this enum is hidden from the command line.
         let driver = driver.to_possible_value().expect("every driver has a name").get_name().to_owned();
         let mut command = server::on_cpu(SERVER_CPU, &self.corelane)?;
-        command.args(["serve", &format!("echo={protocol}://{address}")]);
+        command.args(["serve", &format!("{}={place}", asks.service())]);
         command.args(["--lanes", "1", "--cpus", &SERVER_CPU.to_string(), "--driver", &driver]);
         if let Entrant::Spinning(us) = entrant {
             command.args(["--spin", &us.to_string()]);
@@ -132,9 +144,14 @@ impl Running {
     }
 }
 
+/// Where a peer of the folder `peers` is built.
+pub fn built(peers: &Path, peer: Peer) -> PathBuf {
+    peers.join("target/release").join(peer.program())
+}
+
 fn remedy(entrant: Entrant) -> String {
     if entrant.is_corelane() {
-        format!("{entrant} did not start; to measure the peers alone, say --peers-only")
+        format!("{entrant} did not start; `bench echo` measures the peers alone with --peers-only")
     } else {
         format!("peer {entrant} did not start")
     }

@@ -26,6 +26,9 @@ const PROGRAMS: &[(&str, &str)] = &[
 /// Module of Python's own library and the Debian package that holds it.
 const MODULES: &[(&str, &str)] = &[("ensurepip", "python3-venv")];
 
+/// File that no program stands for, and the Debian package that holds it.
+const FILES: &[(&str, &str)] = &[("/usr/include/tirpc/rpc/rpc.h", "libtirpc-dev")];
+
 /// Parts of the Rust toolchain, by the cargo command that each brings.
 const COMPONENTS: &[(&str, &str)] = &[("fmt", "rustfmt"), ("clippy", "clippy")];
 
@@ -41,6 +44,7 @@ pub fn prepare(install: bool, target: &Path) -> anyhow::Result<()> {
     let paths = std::env::var_os("PATH").unwrap_or_default();
     let folders: Vec<_> = std::env::split_paths(&paths).collect();
     let mut packages = missing(PROGRAMS, |program| folders.iter().any(|f| is_file(f, program)));
+    packages.extend(missing(FILES, |file| Path::new(file).is_file()));
     packages.extend(missing(MODULES, |module| python::imports(Path::new("python3"), module)));
     match (packages.is_empty(), install) {
         (true, _) => {}

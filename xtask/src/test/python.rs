@@ -11,7 +11,7 @@ use super::{Share, process};
 const ENVIRONMENT: &str = "python";
 
 /// Module and the package that holds it, with its version.
-const LIBRARIES: &[(&str, &str)] = &[("hdrh", "hdrhistogram==0.10.8")];
+const LIBRARIES: &[(&str, &str)] = &[("hdrh", "hdrhistogram==0.10.8"), ("pyvisa_py", "pyvisa-py==0.8.1")];
 
 /// Says which libraries are missing and how to get them, or installs them within `share`.
 ///
@@ -19,10 +19,11 @@ const LIBRARIES: &[(&str, &str)] = &[("hdrh", "hdrhistogram==0.10.8")];
 pub fn prepare(install: bool, target: &Path, share: &Share) -> anyhow::Result<()> {
     let environment = target.join(ENVIRONMENT);
     let interpreter = environment.join("bin/python");
-    let libraries = missing(LIBRARIES, |module| imports(&interpreter, module));
-    if libraries.is_empty() {
+    if missing(LIBRARIES, |module| imports(&interpreter, module)).is_empty() {
         return Ok(());
     }
+    // The environment is made anew, so all of them are wanted.
+    let libraries = missing(LIBRARIES, |_| false);
     if install {
         return self::install(&environment, &libraries, share);
     }

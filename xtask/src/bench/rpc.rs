@@ -1,0 +1,137 @@
+//! `cargo xtask bench rpc`: calls of the null procedure, which every server of a program has, against servers that others wrote.
+
+mod cells;
+pub mod ganesha;
+mod libtirpc;
+mod network;
+
+use anyhow::Result;
+use clap::Args;
+
+use super::cells::{Cell, Entrant, Peer};
+use super::interrupt::Interrupt;
+use super::report::Findings;
+use super::rounds::Extent;
+use super::stage::{Driver, Stage};
+use super::{Manner, measure_cell};
+
+pub use cells::CELLS;
+
+/// Rounds of a cell without a bar, which is shown and not judged.
+const SHOWN_ROUNDS: usize = 3;
+
+/// What to measure.
+#[derive(Args, Debug)]
+pub struct Arguments {
+    #[command(flatten)]
+    manner: Manner,
+    /// One cell alone; may be given again.
+    #[arg(long, value_name = "CELL", value_parser = cell_names())]
+    only: Vec<String>,
+    /// The driver that corelane is to use as a server; the generator's is always epoll.
+    #[arg(long, value_enum, default_value_t = Driver::Auto)]
+    driver: Driver,
+}
+
+/// A peer that cannot take part, and why.
+struct Absence {
+    peer: Peer,
+    why: String,
+}
+
+impl Arguments {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// When a program cannot be built or started, or answers wrongly. A peer that is not installed is left out.
+    pub fn run(&self) -> Result<()> {
+        self.manner
+            .conduct("rpc", self.driver, libtirpc::build, |stage, extent, interrupt| self.measure(stage, extent, interrupt))
+    }
+
+    fn measure(&self, stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Findings> {
+        let absences = absences();
+        absences.iter().for_each(|absence| eprintln!("left out: {absence}"));
+        stage.find_other_driver()?;
+        let mut cells = Vec::new();
+        for cell in CELLS.iter().filter(|cell| self.wants(cell.name)) {
+            let lineup = lineup(cell, &absences, stage.other.is_some());
+            cells.push(measure_cell(cell, &lineup, stage, extent_of(cell, extent), interrupt)?);
+        }
+        let verdicts = cells.iter().flat_map(|outcome| outcome.verdicts.iter().cloned()).collect();
+        let left_out = absences.iter().map(Absence::to_string).collect();
+        Ok(Findings { cells, verdicts, left_out, ..Findings::default() })
+    }
+
+    fn wants(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|only| only == name)
+    }
+}
+
+/// The peers that are not to be had here. From then on this program is in a network of its own, if it may be.
+fn absences() -> Vec<Absence> {
+    let own_network = network::enter().map_err(|error| format!("it needs a network of its own, and that is refused: {error:#}"));
+    let ganesha = ganesha::missing().map_or(own_network, |why| Err(why.to_owned()));
+    let whys = [(Peer::Libtirpc, libtirpc::missing().map(str::to_owned)), (Peer::Ganesha, ganesha.err())];
+    whys.into_iter().filter_map(|(peer, why)| Some(Absence { peer, why: why? })).collect()
+}
+
+fn lineup(cell: &Cell, absences: &[Absence], has_other_driver: bool) -> Vec<Entrant> {
+    let takes_part = |entrant: &Entrant| match entrant {
+        Entrant::Peer(peer) => absences.iter().all(|absence| absence.peer != *peer),
+        Entrant::OtherDriver => has_other_driver,
+        _ => true,
+    };
+    cell.entrants.iter().copied().filter(takes_part).collect()
+}
+
+fn extent_of(cell: &Cell, extent: Extent) -> Extent {
+    if cell.bars.is_empty() { Extent { rounds: extent.rounds.min(SHOWN_ROUNDS), ..extent } } else { extent }
+}
+
+fn cell_names() -> clap::builder::PossibleValuesParser {
+    CELLS.iter().map(|cell| cell.name).into()
+}
+
+impl std::fmt::Display for Absence {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", Entrant::Peer(self.peer), self.why)
+    }
+}
+
+/// Whether a folder of `PATH` has this program.
+fn is_installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::load::Timing;
+    use super::*;
+
+    #[test]
+    fn who_is_absent_does_not_stand_in_the_line() {
+        let absences = [Absence { peer: Peer::Libtirpc, why: "not installed".to_owned() }];
+        let expected = [Entrant::Corelane, Entrant::Peer(Peer::Ganesha)];
+        assert_eq!(lineup(&CELLS[0], &absences, false), expected);
+        assert_eq!(lineup(&CELLS[0], &[], true), CELLS[0].entrants);
+        assert_eq!(absences[0].to_string(), "libtirpc: not installed");
+    }
+
+    #[test]
+    fn what_is_only_shown_takes_few_rounds() {
+        let timing = Timing { warm_up: Duration::ZERO, window: Duration::ZERO };
+        let rounds = |cell: &Cell, rounds| extent_of(cell, Extent { timing, rounds, most_rounds: 40 }).rounds;
+        let shown = CELLS.iter().find(|cell| cell.bars.is_empty()).expect("there is one");
+        assert_eq!((rounds(shown, 15), rounds(shown, 2), rounds(&CELLS[0], 15)), (SHOWN_ROUNDS, 2, 15));
+    }
+
+    #[test]
+    fn programs_are_looked_for_by_name() {
+        assert!(is_installed("sh"));
+        assert!(!is_installed("no-such-program-here"));
+    }
+}
