@@ -8,4 +8,4 @@ pub use corelane_sys::network::{NetworkCounters, UdpErrors, local_ports, network
 pub use corelane_sys::processes::{Footprint, Process, ProcessTree, ThreadTimes, TreeTimes, thread_times};
 pub use corelane_sys::runner::thread_id;
 pub use corelane_sys::topology::Cpu;
-pub use corelane_sys::{sleep_until, wall_clock};
+pub use corelane_sys::{connect_from, sleep_until, wall_clock};
