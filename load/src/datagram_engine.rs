@@ -1,5 +1,6 @@
 //! The engine over datagrams: a client of a lane that opens sockets, paces requests, and knows what is lost, doubled and late.
 
+use crate::aim::{TAKEN_MAX, is_taken};
 use crate::course::{Course, Event, Phase, nanoseconds};
 use crate::flights::{Flight, Flights};
 use crate::kinds::Kind;
@@ -62,13 +63,15 @@ struct Place<S> {
     flights: Flights,
     /// A burst of a flood is on its way out.
     is_leaving: bool,
+    /// How often a socket was asked for.
+    attempts: u64,
 }
 
 impl<W: DatagramWorkload> DatagramEngine<W> {
     /// The client of the lane that `course` is for.
     pub fn new(course: Course, workload: W) -> Self {
         let plan = course.plan.clone();
-        let place = |_| Place { socket: None, state: None, flights: Flights::default(), is_leaving: false };
+        let place = |_| Place { socket: None, state: None, flights: Flights::default(), is_leaving: false, attempts: 0 };
         Self {
             workload,
             places: (0..plan.connections_of(course.lane)).map(place).collect(),
@@ -117,17 +120,20 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
     }
 
     fn open_sockets(&mut self, cx: &mut Cx<'_>) {
-        let plan = self.course.plan.clone();
-        for index in 0..self.places.len() {
-            let any: IpAddr = if plan.target.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-            let local = plan.source_of(self.first + index as u64).unwrap_or(SocketAddr::new(any, 0));
-            match cx.open_datagrams(local, Some(plan.target)) {
-                Ok(socket) => {
-                    self.places[index].socket = Some(socket);
-                    self.names.insert(socket, index);
-                }
-                Err(error) => self.unreachable(None, Kind::TableFull, error.to_string()),
+        (0..self.places.len()).for_each(|index| self.open_socket(cx, index));
+    }
+
+    fn open_socket(&mut self, cx: &mut Cx<'_>, index: usize) {
+        let (plan, place) = (&self.course.plan, &mut self.places[index]);
+        let any: IpAddr = if plan.target.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        let local = plan.source_of(self.first + index as u64, place.attempts).unwrap_or(SocketAddr::new(any, 0));
+        place.attempts += 1;
+        match cx.open_datagrams(local, Some(plan.target)) {
+            Ok(socket) => {
+                place.socket = Some(socket);
+                self.names.insert(socket, index);
             }
+            Err(error) => self.unreachable(None, Kind::TableFull, error.to_string()),
         }
     }
 
@@ -377,6 +383,11 @@ impl<W: DatagramWorkload> DatagramService for DatagramEngine<W> {
     fn opened(&mut self, cx: &mut Cx<'_>, socket: SocketId, outcome: Result<SocketAddr, Fault>) {
         let Some(&index) = self.names.get(&socket) else { return };
         if let Err(fault) = outcome {
+            let has_others = self.course.plan.aimed.is_some() && self.places[index].attempts <= u64::from(TAKEN_MAX);
+            if has_others && is_taken(fault) {
+                self.names.remove(&socket);
+                return self.open_socket(cx, index);
+            }
             return self.unreachable(None, Kind::of(fault), fault.to_string());
         }
         self.open += 1;

@@ -1,5 +1,6 @@
 //! The engine over connections: a client of a lane that opens them, paces requests, and gives every answer to the workload.
 
+use crate::aim::{TAKEN_MAX, is_taken};
 use crate::course::{Course, Event, Phase, nanoseconds};
 use crate::flights::{Flight, Flights};
 use crate::kinds::Kind;
@@ -65,6 +66,10 @@ struct Place<C> {
     /// Why it is being broken off.
     failing: Option<Kind>,
     is_open: bool,
+    /// How often a connection was asked for.
+    attempts: u64,
+    /// Ends that turned out to be taken, one after the other, where the run is aimed.
+    taken: u32,
     /// Requests that it still makes, where connections are made at a rate.
     left: u32,
     /// When the first byte of the answer came that is not complete, where connections are made at a rate.
@@ -81,6 +86,8 @@ impl<C> Default for Place<C> {
             intended: 0,
             failing: None,
             is_open: false,
+            attempts: 0,
+            taken: 0,
             left: 0,
             first_byte: None,
         }
@@ -176,9 +183,10 @@ impl<W: Workload> Engine<W> {
 
     fn open_place(&mut self, cx: &mut Cx<'_>, index: u32, intended: u64) {
         let plan = &self.course.plan;
-        let source = plan.source_of(self.first + u64::from(index));
-        let asked = cx.connect_from(source, plan.target, index);
         let place = &mut self.places[index as usize];
+        let source = plan.source_of(self.first + u64::from(index), place.attempts);
+        place.attempts += 1;
+        let asked = cx.connect_from(source, plan.target, index);
         (place.asked, place.intended, place.failing, place.first_byte) = (cx.now(), intended, None, None);
         match asked {
             Ok(id) => {
@@ -228,6 +236,7 @@ impl<W: Workload> Engine<W> {
         let number = self.first + u64::from(index);
         let place = &mut self.places[index as usize];
         (place.is_open, place.state, place.flights) = (true, Some(self.workload.connection(number)), Flights::default());
+        place.taken = 0;
         self.course.connected(place.intended, now);
         self.had_one = true;
         self.opening -= 1;
@@ -248,6 +257,14 @@ impl<W: Workload> Engine<W> {
         }
         // More places are to be opened, or the start has its time now.
         self.wake(cx);
+    }
+
+    /// Whether a connection failed only because its end is taken, and another end leads to the same lane.
+    fn may_move(&mut self, cx: &Cx<'_>, index: u32) -> bool {
+        let place = &mut self.places[index as usize];
+        let may = self.course.plan.aimed.is_some() && cx.fault().is_some_and(is_taken) && place.taken < TAKEN_MAX;
+        place.taken += u32::from(may);
+        may
     }
 
     // Running.
@@ -508,6 +525,9 @@ impl<W: Workload> StreamService for Engine<W> {
             true => self.open -= 1,
             false => {
                 self.opening -= 1;
+                if self.may_move(cx, session) {
+                    return self.open_place(cx, session, self.places[session as usize].intended);
+                }
                 return self.connection_failed(cx, session, kind.unwrap_or(Kind::Other));
             }
         }

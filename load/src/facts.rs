@@ -8,6 +8,7 @@ use corelane::watch::{LaneCounter, Liveness, Reader, RunDirectory, ServiceCounte
 use corelane::{Running, Transport, Url, monotonic_nanoseconds};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 /// Whose cost is measured beside the generator's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,10 +58,9 @@ impl ServerWatch {
     pub(crate) fn open(watched: Watched, plan: &Plan) -> Result<Option<Self>, Error> {
         let (pid, page) = match watched {
             Watched::Nobody => return Ok(None),
-            Watched::Tree(pid) => (pid, page_where(|page| page.description().process.pid == pid)),
+            Watched::Tree(pid) => (pid, page_where(|page| page.description().process.pid == pid).map(|(_, page)| page)),
             Watched::Page => {
-                let page = page_where(|page| serves(page, plan.transport, plan.target))
-                    .ok_or(Error::NoPage { url: plan.url.clone() })?;
+                let (_, page) = page_serving(plan.transport, plan.target).ok_or(Error::NoPage { url: plan.url.clone() })?;
                 (page.description().process.pid, Some(page))
             }
         };
@@ -167,19 +167,30 @@ fn datagrams_refused(own: Option<&Reader>) -> u64 {
     services.map(|service| service.values.get(ServiceCounter::DatagramsRefused)).sum()
 }
 
-/// The first page here that `is_it`.
-fn page_where(is_it: impl Fn(&Reader) -> bool) -> Option<Reader> {
-    let pages = list(&RunDirectory::choose().ok()?).ok()?;
-    pages.iter().filter_map(|page| Reader::open(&page.path).ok()).find(|page| page.liveness() == Liveness::Alive && is_it(page))
+/// The counter page of the process of Corelane on this machine that serves `target`, and its file.
+pub fn page_serving(transport: Transport, target: SocketAddr) -> Option<(PathBuf, Reader)> {
+    page_where(|page| services_at(page, transport, target).next().is_some())
 }
 
-/// Whether the page's process serves at `target`, by its own word: at this address, or at all of this port.
-fn serves(page: &Reader, transport: Transport, target: SocketAddr) -> bool {
-    let places = page.description().services.iter().flat_map(|service| service.url.split(' '));
-    let urls = places.filter_map(|place| Url::parse(place, 0).ok()).filter(|url| url.transport() == transport);
-    urls.filter_map(|url| url.resolve().ok()).flatten().any(|place| {
-        place.port() == target.port() && (place.ip().is_unspecified() || place.ip().to_canonical() == target.ip().to_canonical())
-    })
+/// The first page here that `is_it`.
+fn page_where(is_it: impl Fn(&Reader) -> bool) -> Option<(PathBuf, Reader)> {
+    let pages = list(&RunDirectory::choose().ok()?).ok()?;
+    let pages = pages.into_iter().filter_map(|file| Reader::open(&file.path).ok().map(|page| (file.path, page)));
+    pages.into_iter().find(|(_, page)| page.liveness() == Liveness::Alive && is_it(page))
+}
+
+/// The numbers of the services that the page's process serves at `target`, by its own word: at this address, or at all of this port.
+pub fn services_at(page: &Reader, transport: Transport, target: SocketAddr) -> impl Iterator<Item = usize> {
+    let is_there = move |place: SocketAddr| {
+        let is_address = place.ip().is_unspecified() || place.ip().to_canonical() == target.ip().to_canonical();
+        place.port() == target.port() && is_address
+    };
+    let serves = move |url: &str| {
+        let url = Url::parse(url, 0).ok().filter(|url| url.transport() == transport);
+        url.and_then(|url| url.resolve().ok()).is_some_and(|places| places.into_iter().any(is_there))
+    };
+    let services = page.description().services.iter().enumerate();
+    services.filter(move |(_, service)| service.url.split(' ').any(serves)).map(|(number, _)| number)
 }
 
 fn between(first: Option<&Snapshot>, last: Option<&Snapshot>) -> Option<Snapshot> {

@@ -1,6 +1,7 @@
 //! The load generator: one engine on Corelane's own lanes, and one small file a protocol.
 #![forbid(unsafe_code)]
 
+pub mod aim;
 pub mod arrivals;
 pub mod buckets;
 pub mod collector;
@@ -30,6 +31,6 @@ pub mod workload;
 pub mod workloads;
 
 pub use error::Error;
-pub use facts::{Watched, find_server};
+pub use facts::{Watched, find_server, page_serving, services_at};
 pub use run::{Beside, Ends, limits, measure, report_of, run};
 pub use verdict::judge;

@@ -1,10 +1,12 @@
 //! What a run is to do: checked once, then shared by all lanes.
 
+use crate::aim::{Aim, Aimed};
 use crate::arrivals::Arrivals;
 use crate::error::Error;
 use crate::workloads::rpc;
 use corelane::{DriverChoice, Transport};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What decides when the next request is sent.
@@ -92,6 +94,10 @@ pub struct Plan {
     pub trains: bool,
     /// What calls are made, for the workload of that name.
     pub rpc: rpc::Settings,
+    /// Which lanes of the target the connections lead to; none leaves it to chance.
+    pub aim: Option<Aim>,
+    /// The ends from which they do: follows from `aim` when the plan is settled.
+    pub aimed: Option<Arc<Aimed>>,
 }
 
 /// Connections from one source address to one target. The system has 28,232 ports for them by default, but connect(2) looks through those of even
@@ -133,6 +139,8 @@ impl Plan {
             quantiles: vec![50.0, 90.0, 99.0, 99.9],
             trains: true,
             rpc: rpc::Settings::default(),
+            aim: None,
+            aimed: None,
         }
     }
 
@@ -175,6 +183,7 @@ impl Plan {
         }
         self.lanes = self.lanes.clamp(1, self.connections as usize);
         self.add_loopback_sources();
+        self.aimed = self.aim.as_ref().map(|aim| Aimed::new(aim, &self)).transpose()?.map(Arc::new);
         Ok(self)
     }
 
@@ -210,8 +219,11 @@ impl Plan {
         share(u64::from(self.connections), lane, self.lanes) as u32
     }
 
-    /// The address that connection `number` of all comes from.
-    pub fn source_of(&self, number: u64) -> Option<SocketAddr> {
+    /// The address that connection `number` of all comes from, when it is opened for the `attempt`th time, from 0.
+    pub fn source_of(&self, number: u64, attempt: u64) -> Option<SocketAddr> {
+        if let Some(aimed) = &self.aimed {
+            return Some(aimed.end(number, attempt));
+        }
         let index = number.checked_rem(self.sources.len() as u64)?;
         Some(SocketAddr::new(self.sources[index as usize], 0))
     }
@@ -248,8 +260,8 @@ mod tests {
     fn many_connections_on_loopback_come_from_several_addresses() {
         let settled = Plan { connections: 70_000, ..plan() }.settled().unwrap();
         assert_eq!(settled.sources.len(), 7);
-        assert_eq!(settled.source_of(8).unwrap().to_string(), "127.0.0.2:0");
-        assert_eq!(plan().settled().unwrap().source_of(5), None);
+        assert_eq!(settled.source_of(8, 3).unwrap().to_string(), "127.0.0.2:0");
+        assert_eq!(plan().settled().unwrap().source_of(5, 0), None);
     }
 
     #[test]

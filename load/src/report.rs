@@ -77,6 +77,9 @@ pub struct Report {
     /// The server's side of the run.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub server: Option<Server>,
+    /// The lanes of the target that the connections were to lead to; only where they were aimed.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub target_lanes: Vec<TargetLane>,
     /// The generator's own health.
     pub generator: Generator,
     /// What set the rate: `server`, `generator`, `rate` (the one asked for), or `neither` (latency, or something between them).
@@ -136,6 +139,22 @@ pub struct Settings {
     pub driver: String,
     /// What random arrivals are made from.
     pub seed: u64,
+    /// How connections were spread over lanes of the target: `even`, `one:LANE`, or weights; only where they were.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub spread: Option<String>,
+}
+
+/// What one lane of the target gets of an aimed load.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TargetLane {
+    /// Its number.
+    pub lane: u64,
+    /// Buckets that are its own.
+    pub buckets: u64,
+    /// Connections, or sockets for datagrams, that lead there.
+    pub connections: u64,
+    /// The same as a part of all, 0 to 1.
+    pub share: f64,
 }
 
 /// How connections were opened that had times of their own.
@@ -338,8 +357,10 @@ mod tests {
                 arrivals: Some("fixed".to_owned()),
                 duration_s: Some(1.0),
                 requests: Some(1),
+                spread: Some("even".to_owned()),
                 ..Settings::default()
             },
+            target_lanes: vec![TargetLane::default()],
             series: vec![Second::default()],
             distribution: vec![Point::default()],
             service_distribution: vec![Point::default()],

@@ -277,6 +277,7 @@ pub fn report_of(plan: &Plan, collector: &Collector, driver: &str) -> Report {
         response_us: times(&total.response),
         transfer_us: times(&total.transfer),
         opened: matches!(plan.mode, Mode::Connections { .. }).then(|| opened_of(collector)),
+        target_lanes: plan.aimed.as_ref().map(|aimed| aimed.target_lanes()).unwrap_or_default(),
         generator: Generator { lanes: lanes_of(collector), ..Generator::default() },
         series: collector.series.clone(),
         distribution: total.latency.0.as_ref().map(|times| curve(times)).unwrap_or_default(),
@@ -355,5 +356,6 @@ fn settings(plan: &Plan, driver: &str) -> Settings {
         spin_us: u64::try_from(plan.spin.as_micros()).unwrap_or(u64::MAX),
         driver: driver.to_owned(),
         seed: plan.seed,
+        spread: plan.aim.as_ref().map(|aim| crate::aim::text(&aim.spread)),
     }
 }

@@ -5,7 +5,7 @@ pub(crate) mod layout;
 #[cfg(test)]
 mod tests;
 
-use crate::report::{Generator, Lane, Paired, Quantiles, Repeated, Report, Server, Settings, Spread};
+use crate::report::{Generator, Lane, Paired, Quantiles, Repeated, Report, Server, Settings, Spread, TargetLane};
 use figures::{UNKNOWN, bytes, count, number, percent, quantile, quantile_keys, rate, ratio, time, trimmed};
 use layout::Page;
 use std::collections::BTreeMap;
@@ -31,6 +31,7 @@ pub fn summary(report: &Report) -> String {
     generator(&mut page, &report.generator);
     page.gap();
     lanes(&mut page, &report.generator.lanes);
+    target_lanes(&mut page, &report.target_lanes);
     if let Some(repeated) = &report.repeated {
         page.gap();
         spreads(&mut page, repeated);
@@ -108,6 +109,7 @@ fn settings(settings: &Settings) -> Vec<String> {
     parts.push(format!("warm-up {} s", trimmed(settings.warm_up_s)));
     parts.push(format!("timeout {} s", trimmed(settings.timeout_s)));
     parts.push(format!("seed {}", settings.seed));
+    parts.extend(settings.spread.as_ref().map(|spread| format!("spread {spread}")));
     parts
 }
 
@@ -272,6 +274,17 @@ fn lanes(page: &mut Page, lanes: &[Lane]) {
         page.gap();
         page.list("balance", &[balance(lanes, all / lanes.len() as f64)]);
     }
+}
+
+/// What each lane of the target gets of an aimed load.
+fn target_lanes(page: &mut Page, lanes: &[TargetLane]) {
+    if lanes.is_empty() {
+        return;
+    }
+    let header = ["target's lane", "buckets", "connections", "share"].map(str::to_owned);
+    let rows = lanes.iter().map(|lane| vec![count(lane.lane), count(lane.buckets), count(lane.connections), percent(lane.share)]);
+    page.gap();
+    page.table(&std::iter::once(header.to_vec()).chain(rows).collect::<Vec<_>>());
 }
 
 fn balance(lanes: &[Lane], mean: f64) -> String {

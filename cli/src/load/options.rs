@@ -1,15 +1,18 @@
 //! The options of `corelane load`, and the job that they ask for.
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail};
+use corelane::control::{Command, ask};
 use corelane::{Transport, Url};
+use corelane_load::aim::{self, Aim};
 use corelane_load::arrivals::Arrivals;
 use corelane_load::plan::{Extent, Mode, Plan};
 use corelane_load::workloads::rpc::{self, Program, Split};
 use corelane_load::workloads::{self, Entry};
-use corelane_load::{Watched, curve};
+use corelane_load::{Watched, curve, page_serving};
+use corelane_rss::{Buckets, Table};
 use std::fs::File;
 use std::io::Read;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -95,6 +98,14 @@ pub struct Options {
     /// An address of this machine to connect from; may be repeated, they take turns
     #[arg(long = "source", value_name = "ADDRESS", help_heading = "Generator")]
     sources: Vec<IpAddr>,
+
+    /// Spread connections over the target's lanes: even, one (lane 0), one:LANE, or weights by lane such as 3,1; the target is asked
+    /// for its table, and hashes with the default key
+    #[arg(long, value_name = "HOW", help_heading = "Spread")]
+    spread: Option<String>,
+    /// Do not ask the target: 128 buckets are shared evenly among so many lanes
+    #[arg(long, value_name = "N", requires = "spread", help_heading = "Spread")]
+    spread_lanes: Option<usize>,
 
     /// Report the CPU time and memory of this process with its descendants: the server's
     #[arg(long, value_name = "PID", conflicts_with = "server_page", help_heading = "Server")]
@@ -201,6 +212,7 @@ impl Options {
         if is_recording(&mode) && self.warmup.is_some() {
             bail!("--arrivals with a file is played once, and measured as a whole: leave out --warmup");
         }
+        let aim = self.aim(default.transport, &url, target)?;
         let plan = Plan {
             connections,
             depth: self.depth,
@@ -212,7 +224,8 @@ impl Options {
             cpus: self.cpus.as_deref().map(corelane::parse_cpus).transpose().map_err(|why| anyhow!("--cpus: {why}"))?,
             driver: self.driver.parse()?,
             spin: Duration::from_micros(self.spin),
-            sources: self.sources.clone(),
+            sources: if aim.is_some() { self.named_sources(target)? } else { self.sources.clone() },
+            aim,
             seed: self.seed,
             quantiles: curve::parse_quantiles(&self.quantiles).map_err(|why| anyhow!("--quantiles: {why}"))?,
             trains: !self.singles,
@@ -222,6 +235,32 @@ impl Options {
         };
         let settled = plan.settled();
         settled.and_then(|plan| (entry.check)(&plan).map(|()| plan)).map_err(|error| anyhow!("{error}"))
+    }
+
+    /// Which lanes the connections are to lead to.
+    fn aim(&self, transport: Transport, url: &str, target: SocketAddr) -> Result<Option<Aim>> {
+        let Some(text) = &self.spread else { return Ok(None) };
+        let spread = aim::spread(text).map_err(|why| anyhow!("--spread: {why}"))?;
+        let table = match self.spread_lanes {
+            Some(lanes) => Table::even(Buckets::DEFAULT, lanes).context("--spread-lanes")?,
+            None => {
+                let Some((page, _)) = page_serving(transport, target) else {
+                    bail!("--spread: no corelane process of this user here serves {url}: say how many lanes it has with --spread-lanes");
+                };
+                ask(&page, Command::Table).map_err(|error| anyhow!("--spread: {error}"))?
+            }
+        };
+        Ok(Some(Aim { spread, table }))
+    }
+
+    /// The addresses to connect from; the one that the system would take, where that must be known and none is named.
+    fn named_sources(&self, target: SocketAddr) -> Result<Vec<IpAddr>> {
+        if !self.sources.is_empty() || target.ip().is_loopback() {
+            return Ok(self.sources.clone());
+        }
+        let any = if target.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+        let local = UdpSocket::bind(any).and_then(|socket| socket.connect(target).and_then(|()| socket.local_addr()));
+        Ok(vec![local.with_context(|| format!("--spread: {target} is reached from no address"))?.ip()])
     }
 
     fn warm_up(&self, mode: &Mode) -> Duration {

@@ -21,6 +21,7 @@ pub use corelane_seam::{
 pub use corelane_steer::{
     Error as SteeringError, InForce, Plan, PlannedLane, Settings as SteeringSettings, Steered, Steering, Topology, Warning,
 };
+pub use corelane_steer::verify;
 pub use corelane_svc::{
     ConnectionId, Cx, DatagramService, Ending, Error as ServiceError, Flow, Input, LANE_CONNECTIONS_MAX, Limits, Next, Order,
     Output, Peer, Replies, SECOND, SocketId, StreamService, Taken, Ticket, Transform, TransformError,

@@ -12,6 +12,7 @@ mod lane;
 mod plan;
 mod steered;
 mod topology;
+pub mod verify;
 mod warning;
 
 pub use choice::{InForce, Settings, Steering};

@@ -7,6 +7,7 @@ use crate::lane::LaneSelection;
 use corelane_lane::Control;
 use corelane_rss::{FlowHasher, MOST_LANES, Table};
 use corelane_svc::{Command, Flows, Place, Services, Steer};
+use corelane_sys::network::ports_to_choose;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -62,6 +63,9 @@ impl Steered {
     /// Gives a lane its part: to be called on its own thread, before it listens. `cpu` is the one that it is bound to.
     pub fn equip(self: &Arc<Self>, services: &mut Services, lane: usize, cpu: Option<usize>) {
         services.set_flows(Flows::new(self.hasher.clone(), self.table()));
+        if let (Some(_), Ok(ports)) = (&self.attached, ports_to_choose()) {
+            services.set_ports(ports);
+        }
         if self.attached.is_some() || self.detaches {
             services.set_selection(Box::new(LaneSelection { steered: self.clone(), lane, cpu }));
         }

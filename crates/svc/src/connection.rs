@@ -114,6 +114,8 @@ pub(crate) struct Connection {
     pub(crate) is_starved: bool,
     /// Counted among the connections of its peer's address.
     pub(crate) counted_by_peer: bool,
+    /// More ports to be tried while it is being opened from one that was chosen here; 0 if the system, or its service, chose it.
+    pub(crate) tries_left: u8,
 }
 
 impl Connection {
@@ -146,6 +148,7 @@ impl Connection {
             outgoing: phase == Phase::Opening,
             is_starved: false,
             counted_by_peer: false,
+            tries_left: 0,
         }
     }
 

@@ -7,6 +7,7 @@ use crate::fence::fenced;
 use crate::flows::Flow;
 use crate::limits::Limits;
 use crate::listeners::datagram_socket;
+use crate::outgoing::NOWHERE;
 use crate::output::Output;
 use crate::replies::Replies;
 use crate::service::{ConnectionId, Peer, SocketId};
@@ -110,13 +111,16 @@ impl<'a> Cx<'a> {
     /// Opens a connection to `to` for this service with `session`; [`StreamService::connected`](crate::StreamService::connected)
     /// is called when it is open, [`closed`](crate::StreamService::closed) with `Error` if it cannot be.
     ///
+    /// Where flows are steered to lanes, its port is chosen so that the answers belong to this lane; if no such port is to be had, the
+    /// system chooses, which is counted (`connects_home`, `connects_stray`).
+    ///
     /// # Errors
     /// [`Error::SessionType`] if the session is not of this service's type; [`Error::Full`] at the bound of connections.
     pub fn connect<T: 'static>(&mut self, to: SocketAddr, session: T) -> Result<ConnectionId, Error> {
         self.connect_from(None, to, session)
     }
 
-    /// [`Cx::connect`] from one of this machine's addresses; the system chooses the port if it is 0. One address has as many ports for
+    /// [`Cx::connect`] from one of this machine's addresses; the port is chosen as there if it is 0. One address has as many ports for
     /// one peer as `net.ipv4.ip_local_port_range` says (28,232 by default), so more connections need more addresses.
     ///
     /// # Errors
@@ -134,8 +138,7 @@ impl<'a> Cx<'a> {
         if !self.table.has_room(self.service) {
             return Err(Error::Full { connections: self.table.limits(self.service).connections_max });
         }
-        let options = self.table.limits(self.service).stream;
-        let local = SocketAddr::new([0, 0, 0, 0].into(), 0);
+        let local = from.unwrap_or(NOWHERE);
         let mut connection =
             Connection::new(None, Peer { address: to, local, flow: None }, self.service, Phase::Opening, self.kit.now());
         connection.session_to_be = Some(Box::new(session));
@@ -145,7 +148,7 @@ impl<'a> Cx<'a> {
         if let Some(connection) = self.table.connections.at(index) {
             (connection.timer, connection.timer_at) = (Some(timer), deadline);
         }
-        self.kit.submit(self.table.handle(class::CONNECTION, index), Op::Connect { to, from, options });
+        self.table.begin_connect(self.kit, index);
         Ok(self.table.id(index))
     }
 
@@ -357,7 +360,7 @@ impl<'a> Cx<'a> {
 }
 
 /// An address in one spelling: a mapped IPv4 address is IPv4, and what goes to the wildcard address goes to this machine (ip(7)).
-fn destination(mut peer: SocketAddr) -> SocketAddr {
+pub(crate) fn destination(mut peer: SocketAddr) -> SocketAddr {
     let ip = match peer.ip().to_canonical() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),

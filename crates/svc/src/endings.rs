@@ -105,6 +105,7 @@ impl Services {
         (connection.phase, connection.active_at) = (Phase::Open, now);
         let service = connection.service;
         self.table.count(service, ServiceCounter::Connects, 1);
+        self.table.count_home(service, flow, kit.lane());
         self.adopt_session(kit, index);
         self.call(kit, index, Call::Connected);
         self.table.mark_dirty(index);
@@ -115,6 +116,9 @@ impl Services {
 
     /// An outgoing connection could not be opened, or was given up before it was.
     pub(crate) fn opening_failed(&mut self, kit: &mut Kit, index: u32, fault: Fault) {
+        if self.table.try_another_port(kit, index, fault) {
+            return;
+        }
         let Some(connection) = self.table.connections.at(index) else { return };
         let service = connection.service;
         self.table.count(service, ServiceCounter::ConnectsFailed, 1);

@@ -1,7 +1,8 @@
 //! What is known of every flow that comes: flow id, hash type, bucket, and the lane that it belongs to.
 
-use corelane_rss::{Bucket, FlowHasher, FlowId, HashType, Protocol, Table, Tuple};
-use std::net::SocketAddr;
+use corelane_rss::{Bucket, FlowHasher, FlowId, HashType, Outgoing, Protocol, Table, Tuple, Way};
+use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// What is known of the flow that something came with.
@@ -39,6 +40,19 @@ impl Flows {
     /// The lane that the flow belongs to.
     pub fn lane(&self, flow: Flow) -> usize {
         self.table.lane(flow.bucket)
+    }
+
+    /// Whether it makes a difference to lane `lane` which of the flows to it are opened: some belong to it, and some do not.
+    pub(crate) fn divides(&self, lane: usize) -> bool {
+        let owned = self.table.owned(lane).count();
+        owned > 0 && owned < self.table.buckets().count()
+    }
+
+    /// The first port in `range` with which what `peer` sends to `local` belongs to lane `lane`.
+    pub(crate) fn home_port(&self, lane: usize, local: IpAddr, peer: SocketAddr, range: RangeInclusive<u16>) -> Option<u16> {
+        let flow = Outgoing { local, peer, protocol: Protocol::TCP, way: Way::Home };
+        let mut ports = flow.ports(&self.hasher, range, |flow| self.table.lane_of(flow) == lane).ok()?;
+        ports.next().map(|(port, _)| port)
     }
 
     /// Takes another table.

@@ -15,6 +15,7 @@ mod flush;
 mod input;
 mod limits;
 mod listeners;
+mod outgoing;
 mod output;
 mod port;
 mod replies;

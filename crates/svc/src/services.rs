@@ -212,6 +212,7 @@ impl Work for Services {
             class::LISTENER => self.listener_completed(kit, completion),
             class::DATAGRAMS => self.datagrams_completed(kit, completion),
             class::REQUEST => self.request_completed(kit, handle, completion),
+            class::ROUTE => self.route_completed(kit, completion),
             class::UNADMITTED => self.table.turned_away -= usize::from(matches!(completion.outcome, Outcome::Closed)),
             _ => {}
         }

@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::flows::Flows;
 use crate::limits::SECOND;
+use crate::outgoing::Outgoing;
 use crate::services::Services;
 use crate::table::class;
 use corelane_lane::{Kit, Word};
@@ -10,6 +11,7 @@ use corelane_rss::{Protocol, Table};
 use corelane_seam::{Driver, Handle, Op, Socket};
 use corelane_watch::LaneCounter;
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::os::fd::BorrowedFd;
 
 /// Where a lane's sockets are registered, so that its flows find them: the one thing that is known here of how that is done.
@@ -87,6 +89,12 @@ impl Services {
     /// Has flows told by `flows`: what comes for another lane is counted as a stray from then on.
     pub fn set_flows(&mut self, flows: Flows) {
         self.table.flows = Some(flows);
+    }
+
+    /// Has outgoing connections come home from now on: their ports are chosen among `ports`, which are in order, so that what comes back
+    /// belongs to this lane.
+    pub fn set_ports(&mut self, ports: Vec<RangeInclusive<u16>>) {
+        self.table.outgoing = Some(Outgoing::new(ports));
     }
 
     /// Has sockets registered with `selection` from now on: to be called before the first one is opened.

@@ -4,6 +4,7 @@ use crate::connection::{Busy, Connection, Phase};
 use crate::datagrams::DatagramSocket;
 use crate::flows::{Flow, Flows};
 use crate::limits::Limits;
+use crate::outgoing::Outgoing;
 use crate::service::{ConnectionId, Order, SocketId};
 use crate::services::Sharing;
 use crate::slab::Slab;
@@ -33,6 +34,8 @@ pub(crate) mod class {
     pub(crate) const COUNTS: u8 = 10;
     /// Sockets that are closed without ever having been served at. Nobody waits for that.
     pub(crate) const DISCARDED: u8 = 11;
+    /// Sockets that are opened to see from which address a peer is reached.
+    pub(crate) const ROUTE: u8 = 12;
 }
 
 /// A place where this lane takes connections.
@@ -122,6 +125,8 @@ pub(crate) struct Table {
     pub(crate) bound: Vec<Bound>,
     /// None where flows are not told apart.
     pub(crate) flows: Option<Flows>,
+    /// None where ports of outgoing connections are the system's to choose.
+    pub(crate) outgoing: Option<Outgoing>,
     pub(crate) datagrams: Slab<DatagramSocket>,
     /// Those to look at when this turn is flushed.
     pub(crate) datagrams_dirty: Vec<SocketId>,
@@ -163,6 +168,7 @@ impl Table {
             listeners: Vec::new(),
             bound: Vec::new(),
             flows: None,
+            outgoing: None,
             datagrams: Slab::new(),
             datagrams_dirty: Vec::new(),
             requests: Slab::new(),

@@ -3,6 +3,7 @@
 
 mod addresses;
 mod bell;
+mod caller;
 pub mod bpf;
 pub mod claim;
 mod clock;
@@ -39,6 +40,7 @@ pub mod topology;
 mod tuning;
 mod uring;
 
+pub use caller::connect_from;
 pub use clock::{now as monotonic_nanoseconds, sleep_until, wall_clock};
 pub use epoll::EpollDriver;
 pub use errors::Error;

@@ -9,6 +9,7 @@ const SNMP: &str = "/proc/thread-self/net/snmp";
 const SNMP6: &str = "/proc/thread-self/net/snmp6";
 const NETSTAT: &str = "/proc/thread-self/net/netstat";
 const LOCAL_PORTS: &str = "/proc/sys/net/ipv4/ip_local_port_range";
+const RESERVED_PORTS: &str = "/proc/sys/net/ipv4/ip_local_reserved_ports";
 
 /// Losses that a namespace has counted since it was made, of all its sockets (proc_net(5), the kernel's snmp_counter).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,6 +71,29 @@ fn ports(range: &str) -> Option<RangeInclusive<u16>> {
     let (first, last) = range.trim().split_once(char::is_whitespace)?;
     let ports = first.parse().ok()?..=last.trim().parse().ok()?;
     (!ports.is_empty()).then_some(ports)
+}
+
+/// The ports that may be chosen for connections: [`local_ports`] without those that the machine's owner keeps for other uses
+/// (`ip_local_reserved_ports`), in order. Where nobody can say which those are, none is kept.
+///
+/// # Errors
+/// As for [`local_ports`].
+pub fn ports_to_choose() -> io::Result<Vec<RangeInclusive<u16>>> {
+    let reserved = text(RESERVED_PORTS).unwrap_or_default();
+    Ok(without(local_ports()?, &reserved))
+}
+
+/// A range of ports without a list of ports and ranges such as `8080,9148-9150`, in which the kernel keeps the order.
+fn without(range: RangeInclusive<u16>, reserved: &str) -> Vec<RangeInclusive<u16>> {
+    let (mut free, mut from, last) = (Vec::new(), u32::from(*range.start()), u32::from(*range.end()));
+    for part in reserved.trim().split(',') {
+        let (first, end) = part.split_once('-').unwrap_or((part, part));
+        let (Ok(first), Ok(end)) = (first.parse::<u16>(), end.parse::<u16>()) else { continue };
+        free.push(from..=u32::from(first).saturating_sub(1).min(last));
+        from = from.max(u32::from(end) + 1);
+    }
+    free.push(from..=last);
+    free.into_iter().filter(|part| !part.is_empty()).map(|part| *part.start() as u16..=*part.end() as u16).collect()
 }
 
 fn udp4(snmp: &str) -> Option<UdpErrors> {
@@ -148,6 +172,18 @@ mod tests {
             assert_eq!(ports(garbage), None, "{garbage:?}");
         }
         assert!(local_ports().unwrap().contains(&UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()));
+    }
+
+    #[test]
+    fn reserved_ports_are_left_out() {
+        let free = |reserved| without(100..=200, reserved);
+        assert_eq!(free("\n"), [100..=200]);
+        assert_eq!(free("150\n"), [100..=149, 151..=200]);
+        assert_eq!(free("50,90-110,150-160,199-300,60000\n"), [111..=149, 161..=198]);
+        assert_eq!(free("1-65535"), []);
+        assert_eq!(without(1..=65_535, "0,65535"), [1..=65_534]);
+        let whole: usize = ports_to_choose().unwrap().into_iter().map(Iterator::count).sum();
+        assert!(whole > 0 && whole <= local_ports().unwrap().count());
     }
 
     #[test]

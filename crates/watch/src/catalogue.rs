@@ -176,6 +176,8 @@ catalogue! {
         AcceptsRefused "accepts_refused" Counter "connections" "Connections accepted and closed at once because a limit was reached.";
         Connects "connects" Counter "connections" "Outgoing connections opened.";
         ConnectsFailed "connects_failed" Counter "connections" "Outgoing connections that could not be opened.";
+        ConnectsHome "connects_home" Counter "connections" "Outgoing connections, of those for which ports are chosen, whose answers belong to this lane by the table.";
+        ConnectsStray "connects_stray" Counter "connections" "Those whose answers belong to another lane: no port that leads here was free.";
         ConnectionsOpen "connections_open" Gauge "connections" "Connections that are open now.";
         EndingsCompleted "endings_completed" Counter "connections" "Connections that the service closed and all of whose output left.";
         EndingsEndOfStream "endings_end_of_stream" Counter "connections" "Connections whose peer had finished and had been answered in full.";

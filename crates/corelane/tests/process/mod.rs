@@ -17,7 +17,8 @@ pub fn is_parent(test: &str) -> bool {
     }
     let folder = std::env::temp_dir().join(format!("corelane-process-{}-{test}", std::process::id()));
     let mut command = Command::new(std::env::current_exe().unwrap());
-    let output = command.args(["--exact", test]).env(CHILD, "1").env(RUN_DIRECTORY, &folder).output().unwrap();
+    let output =
+        command.args(["--exact", test, "--include-ignored"]).env(CHILD, "1").env(RUN_DIRECTORY, &folder).output().unwrap();
     let _ = std::fs::remove_dir_all(&folder);
     let words = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
     // A name that matches no test passes, too.
