@@ -19,7 +19,6 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("ncat", "ncat"),
     ("python3", "python3"),
     ("rpcbind", "rpcbind"),
-    ("rpcinfo", "rpcbind"),
     ("socat", "socat"),
 ];
 
