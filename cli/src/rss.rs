@@ -1,5 +1,6 @@
 //! `corelane rss`: where flows go, and why.
 
+mod check;
 mod hash;
 mod plan;
 mod show;
@@ -13,8 +14,8 @@ use std::io::{ErrorKind, Write};
 use std::net::IpAddr;
 use std::process::ExitCode;
 
-/// Computes where flows go, finds flows that go where they are wanted, and shows or rewrites the table of a running process, and
-/// shows what network cards have
+/// Computes where flows go, finds flows that go where they are wanted, shows or rewrites the table of a running process and checks
+/// that flows obey it, and shows what network cards have
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(subcommand)]
@@ -23,6 +24,7 @@ pub struct Arguments {
 
 #[derive(clap::Subcommand)]
 enum Command {
+    Check(check::Arguments),
     Hash(hash::Arguments),
     Plan(plan::Arguments),
     Show(show::Arguments),
@@ -32,6 +34,7 @@ enum Command {
 /// Does what was asked.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     match &arguments.command {
+        Command::Check(arguments) => return check::run(arguments),
         Command::Hash(arguments) => hash::run(arguments),
         Command::Plan(arguments) => plan::run(arguments),
         Command::Show(arguments) => show::run(arguments),

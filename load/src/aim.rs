@@ -56,7 +56,8 @@ impl Aimed {
             Some(lane) if lanes[lane].buckets == 0 => Err(wrong(format!("lane {lane} of the target has no buckets"))),
             Some(lane) => {
                 let (ends, wanted) = (lanes[lane].ends.len(), lanes[lane].places);
-                let why = format!("{ends} ports lead to lane {lane}, for {wanted} connections: name more addresses with --source");
+                let why =
+                    format!("{ends} ports lead to lane {lane}, for {wanted} connections: name more addresses with --source");
                 Err(wrong(why))
             }
             None => Ok(Self { places, lanes }),

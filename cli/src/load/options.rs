@@ -245,7 +245,9 @@ impl Options {
             Some(lanes) => Table::even(Buckets::DEFAULT, lanes).context("--spread-lanes")?,
             None => {
                 let Some((page, _)) = page_serving(transport, target) else {
-                    bail!("--spread: no corelane process of this user here serves {url}: say how many lanes it has with --spread-lanes");
+                    bail!(
+                        "--spread: no corelane process of this user here serves {url}: say how many lanes it has with --spread-lanes"
+                    );
                 };
                 ask(&page, Command::Table).map_err(|error| anyhow!("--spread: {error}"))?
             }

@@ -255,11 +255,12 @@ impl Table {
             trains += 1;
             bytes += arrival.bytes();
         }
+        // The strays first: who sees the arrivals in the page sees how many of them were strays.
+        self.count(service, ServiceCounter::Strays, strays);
         self.count(service, ServiceCounter::DatagramReceives, 1);
         self.count(service, ServiceCounter::DatagramsIn, datagrams);
         self.count(service, ServiceCounter::TrainsIn, trains);
         self.count(service, ServiceCounter::BytesIn, bytes);
-        self.count(service, ServiceCounter::Strays, strays);
         is_served
     }
 

@@ -115,10 +115,11 @@ impl Services {
             self.table.turn_away(kit, arrived.socket);
             return;
         }
-        self.table.count(service, ServiceCounter::Accepts, 1);
         let flow = self.table.flow(arrived.peer, arrived.local, Protocol::TCP);
         let peer = Peer { address: arrived.peer, local: arrived.local, flow };
+        // In this order: who sees the arrival in the page sees whether it was a stray.
         self.table.count(service, ServiceCounter::Strays, self.table.is_stray(flow, kit.lane()).into());
+        self.table.count(service, ServiceCounter::Accepts, 1);
         self.note_selection(kit);
         let mut connection = Connection::new(Some(arrived.socket), peer, service, Phase::Open, kit.now());
         if self.table.draining {

@@ -1,0 +1,345 @@
+//! `corelane rss check`: sends flows whose lanes are known, and sees on which lanes they arrive.
+
+use super::{Placing, print, table};
+use crate::Late;
+use anyhow::{Context, Result, anyhow, bail};
+use corelane::control::{Command, ask};
+use corelane::machine::{connect_from, ports_to_choose, wall_clock};
+use corelane::verify::{Batch, Verdict, read_log};
+use corelane::watch::{Reader, ServiceCounter};
+use corelane::{Transport, Url};
+use corelane_load::{page_serving, services_at};
+use corelane_rss::{Bucket, FlowHasher, HashTypes, Outgoing, Protocol, Table, Way};
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// Sends flows to a running process, and reports those that arrive on another lane than its table says
+///
+/// To each bucket go some new connections, or datagrams, and the lanes' counters tell where they arrived. It is no load, but who else
+/// uses the process disturbs the counts. Ends with 0 if every flow was on its lane, with 3 if one was not, or did not arrive.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// A place that the process serves, with its port: tcp://127.0.0.1:60007 or udp://127.0.0.1:60007
+    #[arg(required_unless_present = "log")]
+    url: Option<String>,
+    /// The process; by default the one of this user that serves the URL
+    #[arg(long, conflicts_with = "log")]
+    pid: Option<u32>,
+    /// Flows for each bucket
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=64))]
+    flows: u8,
+    /// The process hashes UDP by 4, addresses and ports, or by 2, addresses only
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(2..=4))]
+    udp_hash: u8,
+    /// Send nothing, and judge a log: in each line a flow id and the lane, or queue of a card, where it arrived, as in 0x21f7db62 3
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "flows", "udp_hash", "key"])]
+    log: Option<PathBuf>,
+    #[command(flatten)]
+    placing: Placing,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Flows were on wrong lanes, or did not arrive.
+const WRONG: u8 = 3;
+/// How long the flows of one bucket may take to be counted.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long between two looks at the counters.
+const LOOK: Duration = Duration::from_micros(200);
+/// Buckets with losses after which no more is sent: the process does not take what it is sent.
+const LOSSES_MAX: usize = 8;
+/// How often a bucket is tried while others use the process.
+const TRIES: usize = 3;
+/// Ends that are kept for each bucket; some may be taken.
+const ENDS_MAX: usize = 256;
+/// Addresses of loopback that are tried where only addresses are hashed, and the ports that are tried of each.
+const LOOPBACK_MAX: u32 = 4096;
+const PORTS_EACH: usize = 8;
+/// Lines about flows on wrong lanes.
+const SHOWN_MAX: usize = 16;
+
+/// Sends, counts and judges.
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let (about, verdict) = match (&arguments.log, &arguments.url) {
+        (Some(log), _) => of_log(log, &arguments.placing)?,
+        (None, Some(url)) => of_process(arguments, url)?,
+        (None, None) => bail!("there is nothing to check: name a URL that is served"),
+    };
+    match arguments.json {
+        true => print(object(&about, &verdict))?,
+        false => print(words(&about, &verdict)?.trim_end())?,
+    }
+    match (verdict.is_right(), verdict.disturbed.len()) {
+        (false, _) => Ok(ExitCode::from(WRONG)),
+        (true, 0) => Ok(ExitCode::SUCCESS),
+        (true, buckets) => {
+            Err(Late::of("checking", format!("others use the process, so {buckets} buckets could not be judged: try again"))
+                .into())
+        }
+    }
+}
+
+/// What was checked.
+struct About {
+    title: String,
+    pid: Option<u32>,
+    url: Option<String>,
+    steering: Option<String>,
+    buckets: usize,
+    /// Buckets to which no flow could be made.
+    unreached: usize,
+    /// Strays that the process itself has counted meanwhile.
+    strays_counted: Option<u64>,
+}
+
+fn of_log(log: &Path, placing: &Placing) -> Result<(About, Verdict)> {
+    let text = std::fs::read_to_string(log).with_context(|| format!("--log: {}", log.display()))?;
+    let table = placing.table(128, "--lanes")?;
+    let batches = read_log(&table, &text).with_context(|| format!("--log: {}", log.display()))?;
+    let title = format!("{}, {} buckets, {} lanes", log.display(), table.buckets().count(), table.owners().count());
+    let buckets = table.buckets().count();
+    let about = About { title, pid: None, url: None, steering: None, buckets, unreached: 0, strays_counted: None };
+    Ok((about, Verdict::of(&table, &batches)))
+}
+
+fn of_process(arguments: &Arguments, url: &str) -> Result<(About, Verdict)> {
+    if arguments.placing.lanes.is_some() {
+        bail!("--lanes is for --log: a process is asked for its table");
+    }
+    let types = match arguments.udp_hash {
+        4 => HashTypes::ALL,
+        2 => HashTypes::DEFAULT,
+        other => bail!("--udp-hash: {other} is neither 4 nor 2"),
+    };
+    let checked = Checked::find(url, arguments.pid)?;
+    let hasher = FlowHasher::new(&arguments.placing.key()?, types);
+    let before = checked.strays();
+    let mut ends = checked.ends(&hasher)?;
+    let unreached = ends.iter().filter(|ends| ends.is_empty()).count();
+    let batches = checked.send_all(&mut ends, arguments.flows.into())?;
+    let (pid, steering) = (checked.page.description().process.pid, checked.steering());
+    let buckets = checked.table.buckets().count();
+    let about = About {
+        title: format!("{url} of process {pid}, steering {steering}, {buckets} buckets"),
+        pid: Some(pid),
+        url: Some(url.to_owned()),
+        steering: Some(steering),
+        buckets,
+        unreached,
+        strays_counted: Some(checked.strays() - before),
+    };
+    Ok((about, Verdict::of(&checked.table, &batches)))
+}
+
+/// A process whose flows are checked, at one of its places.
+struct Checked {
+    page: Reader,
+    /// The services at the place.
+    services: Vec<usize>,
+    transport: Transport,
+    target: SocketAddr,
+    table: Table,
+}
+
+/// A flow that was sent: kept open until it is counted.
+enum Sent {
+    Connection(#[expect(dead_code, reason = "kept open")] TcpStream),
+    Datagram(#[expect(dead_code, reason = "kept open")] UdpSocket),
+    /// Nothing was answered.
+    Lost,
+}
+
+impl Checked {
+    fn find(url: &str, pid: Option<u32>) -> Result<Self> {
+        let url = Url::parse(url, 0)?;
+        let mut target = *url.resolve()?.first().ok_or_else(|| anyhow!("{url} has no address"))?;
+        if target.port() == 0 {
+            bail!("{url} names no port");
+        }
+        if target.ip().is_unspecified() {
+            target.set_ip(if target.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { std::net::Ipv6Addr::LOCALHOST.into() });
+        }
+        let (path, page) = match pid {
+            Some(pid) => {
+                let path = table::page(Some(pid))?.path;
+                let page = Reader::open(&path)?;
+                (path, page)
+            }
+            None => page_serving(url.transport(), target).ok_or_else(|| {
+                anyhow!("no corelane process of this user here serves {url}: `corelane stat` shows those that run")
+            })?,
+        };
+        let services: Vec<usize> = services_at(&page, url.transport(), target).collect();
+        if services.is_empty() {
+            bail!("process {} does not serve {url}: `corelane stat` shows what it serves", page.description().process.pid);
+        }
+        let table = ask(&path, Command::Table).map_err(|error| anyhow!("process {}: {error}", page.description().process.pid))?;
+        Ok(Self { page, services, transport: url.transport(), target, table })
+    }
+
+    fn steering(&self) -> String {
+        self.page.description().lanes.first().map(|lane| lane.steering.clone()).unwrap_or_default()
+    }
+
+    /// A counter of the services at the place, by lane.
+    fn counts(&self, counter: ServiceCounter) -> Vec<u64> {
+        let lanes = self.page.snapshot(corelane::monotonic_nanoseconds()).lanes;
+        lanes.iter().map(|lane| self.services.iter().map(|&service| lane.services[service].get(counter)).sum()).collect()
+    }
+
+    fn strays(&self) -> u64 {
+        self.counts(ServiceCounter::Strays).iter().sum()
+    }
+
+    /// What counts an arrival.
+    fn arrivals(&self) -> Vec<u64> {
+        self.counts(match self.transport {
+            Transport::Tcp => ServiceCounter::Accepts,
+            Transport::Udp => ServiceCounter::DatagramsIn,
+        })
+    }
+
+    /// By bucket, the ends from which flows lead there.
+    fn ends(&self, hasher: &FlowHasher) -> Result<Vec<Vec<SocketAddr>>> {
+        let mut ends = vec![Vec::new(); self.table.buckets().count()];
+        let protocol = if self.transport == Transport::Tcp { Protocol::TCP } else { Protocol::UDP };
+        let ports = ports_to_choose().map_err(|error| Late::of("reading the ports to choose from", error))?;
+        let sources = self.sources(hasher)?;
+        let ports_each = if sources.len() > 1 { PORTS_EACH } else { usize::MAX };
+        for local in sources {
+            let flow = Outgoing { local, peer: self.target, protocol, way: Way::There };
+            for range in &ports {
+                for (port, flow) in flow.ports(hasher, range.clone(), |_| true)?.take(ports_each) {
+                    ends[self.table.buckets().of(flow).index()].push(SocketAddr::new(local, port));
+                }
+            }
+        }
+        for ends in ends.iter_mut().filter(|ends| !ends.is_empty()) {
+            // The last check's ports may not be free again.
+            let first = wall_clock() / 1_000 % ends.len() as u64;
+            ends.rotate_left(first as usize);
+            ends.truncate(ENDS_MAX);
+        }
+        Ok(ends)
+    }
+
+    /// The addresses to send from: one, unless only addresses are hashed.
+    fn sources(&self, hasher: &FlowHasher) -> Result<Vec<IpAddr>> {
+        let any = if self.target.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+        let local = UdpSocket::bind(any).and_then(|socket| socket.connect(self.target).and_then(|()| socket.local_addr()));
+        let local = local.with_context(|| format!("{} is reached from no address", self.target))?.ip();
+        let with_ports = self.transport == Transport::Tcp || hasher.types() == HashTypes::ALL;
+        match local {
+            IpAddr::V4(address) if address.is_loopback() && !with_ports => {
+                let first = u32::from(address);
+                Ok((0..LOOPBACK_MAX).map(|host| Ipv4Addr::from(first + host).into()).collect())
+            }
+            local => Ok(vec![local]),
+        }
+    }
+
+    fn send_all(&self, ends: &mut [Vec<SocketAddr>], flows: usize) -> Result<Vec<Batch>> {
+        let (mut batches, mut losses): (Vec<Batch>, usize) = (Vec::new(), 0);
+        for (bucket, ends) in self.table.buckets().all().zip(ends) {
+            if ends.is_empty() || losses == LOSSES_MAX {
+                continue;
+            }
+            let batch = self.send_until_quiet(bucket, ends, flows)?;
+            losses += usize::from(batch.arrived.iter().sum::<u64>() < batch.sent);
+            batches.push(batch);
+        }
+        Ok(batches)
+    }
+
+    /// Sends again while others are counted, too.
+    fn send_until_quiet(&self, bucket: Bucket, ends: &mut Vec<SocketAddr>, flows: usize) -> Result<Batch> {
+        let mut batch = self.send(bucket, ends, flows)?;
+        for _ in 1..TRIES {
+            if batch.arrived.iter().sum::<u64>() <= batch.sent {
+                break;
+            }
+            batch = self.send(bucket, ends, flows)?;
+        }
+        Ok(batch)
+    }
+
+    fn send(&self, bucket: Bucket, ends: &mut Vec<SocketAddr>, flows: usize) -> Result<Batch> {
+        let before = self.arrivals();
+        let mut open = Vec::new();
+        while open.len() < flows
+            && let Some(end) = ends.pop()
+        {
+            open.extend(self.flow(end)?);
+        }
+        let sent = open.len() as u64;
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let arrived: Vec<u64> = self.arrivals().iter().zip(&before).map(|(now, before)| now - before).collect();
+            if arrived.iter().sum::<u64>() >= sent || Instant::now() > deadline {
+                return Ok(Batch { bucket, sent, arrived });
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Sends one flow; none if its end is taken.
+    fn flow(&self, from: SocketAddr) -> Result<Option<Sent>> {
+        let sent = match self.transport {
+            Transport::Tcp => connect_from(from, self.target, PATIENCE).map(Sent::Connection),
+            Transport::Udp => UdpSocket::bind(from)
+                .and_then(|socket| socket.send_to(b"corelane rss check", self.target).map(|_| Sent::Datagram(socket))),
+        };
+        match sent.map_err(|error| (error.kind(), error)) {
+            Ok(sent) => Ok(Some(sent)),
+            Err((ErrorKind::AddrInUse | ErrorKind::AddrNotAvailable, _)) => Ok(None),
+            Err((ErrorKind::TimedOut, _)) => Ok(Some(Sent::Lost)),
+            Err((_, error)) => Err(Late::of("sending", format!("{from} to {}: {error}", self.target)).into()),
+        }
+    }
+}
+
+fn object(about: &About, verdict: &Verdict) -> Value {
+    let lanes = verdict.lanes.iter().enumerate();
+    let lanes: Vec<Value> = lanes
+        .map(|(lane, sum)| json!({ "lane": lane, "sent": sum.sent, "arrived": sum.arrived, "strays": sum.strays }))
+        .collect();
+    let misplaced = verdict.misplaced.iter().map(
+        |one| json!({ "bucket": one.bucket.index(), "lane": one.belongs_to, "arrived_on": one.arrived_on, "flows": one.flows }),
+    );
+    let disturbed: Vec<usize> = verdict.disturbed.iter().map(|bucket| bucket.index()).collect();
+    json!({
+        "pid": about.pid, "url": about.url, "steering": about.steering, "buckets": about.buckets,
+        "right": verdict.is_right(), "sent": verdict.sent, "arrived": verdict.arrived, "lost": verdict.lost, "strays": verdict.strays,
+        "strays_counted": about.strays_counted, "lanes": lanes, "misplaced": misplaced.collect::<Vec<_>>(),
+        "disturbed": disturbed, "unreached": about.unreached,
+    })
+}
+
+fn words(about: &About, verdict: &Verdict) -> Result<String> {
+    let mut words = format!("{}\n", about.title);
+    writeln!(words, "lane    sent  arrived  strays")?;
+    for (lane, sum) in verdict.lanes.iter().enumerate() {
+        writeln!(words, "{lane:>4}  {:>6}  {:>7}  {:>6}", sum.sent, sum.arrived, sum.strays)?;
+    }
+    let Verdict { sent, arrived, lost, strays, .. } = verdict;
+    writeln!(words, "{sent} sent, {arrived} arrived, {lost} lost, {strays} strays")?;
+    for one in verdict.misplaced.iter().take(SHOWN_MAX) {
+        writeln!(words, "bucket {}: {} for lane {} arrived on lane {}", one.bucket, one.flows, one.belongs_to, one.arrived_on)?;
+    }
+    if verdict.misplaced.len() > SHOWN_MAX {
+        writeln!(words, "and {} more buckets", verdict.misplaced.len() - SHOWN_MAX)?;
+    }
+    if let Some(counted) = about.strays_counted.filter(|counted| *counted != *strays) {
+        writeln!(words, "the process itself has counted {counted} strays meanwhile: has it another key (--key, --udp-hash)?")?;
+    }
+    if about.unreached > 0 {
+        writeln!(words, "{} buckets are reached from no address here, and were not checked", about.unreached)?;
+    }
+    Ok(words)
+}
