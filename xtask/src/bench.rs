@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: figures that are published whole and judged in pairs.
 
 mod cells;
+mod contention;
 mod counts;
 mod doubts;
 mod host;
@@ -51,6 +52,9 @@ enum Subject {
     /// Calls of ONC RPC against libtirpc and nfs-ganesha, under `corelane load rpc`. Needs CPU 0 (server) and CPU 1
     /// (generator); and root for nfs-ganesha, which gets a network of its own.
     Rpc(rpc::Arguments),
+    /// Whether steering makes lanes wait for one another: waits for locks, counted by the kernel, with steering and without. Needs
+    /// CPU 0 and CPU 1, perf, and root.
+    Steer(Manner),
     /// Becomes a program that is pinned to a CPU and ends with its starter.
     #[command(hide = true)]
     Start {
@@ -122,6 +126,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
                 measure_generator(manner, stage, extent, interrupt)
             })?;
         }
+        Subject::Steer(manner) => {
+            manner.conduct("steer", Driver::Auto, |_| Ok(()), measure_contention)?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -146,7 +153,7 @@ impl Manner {
         let mut stage = Stage::new(workspace.target.join("release/corelane"), peers, driver);
         // From here on no signal ends this process before its servers.
         let interrupt = Interrupt::block()?;
-        server::pin(GENERATOR_CPU)?;
+        server::pin(&[GENERATOR_CPU])?;
         let (started, stolen_ms) = (Instant::now(), host::stolen_ms()?);
         let findings = measure(&mut stage, extent, &interrupt)?;
         let report = Report {
@@ -240,6 +247,14 @@ fn measure_generator(manner: &Manner, stage: &mut Stage, extent: Extent, interru
     let verdicts = cells.iter().flat_map(|cell| cell.verdicts.iter().cloned());
     let verdicts = verdicts.chain(open_loop::judge(&OPEN_LOOP, &outcome)).collect();
     Ok(Findings { cells, open_loop: Some(outcome), verdicts, ..Findings::default() })
+}
+
+/// Counts what lanes wait for one another.
+fn measure_contention(stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Findings> {
+    eprintln!("{} ...", contention::NAME);
+    let (rounds, verdict) = contention::run(extent, stage, interrupt)?;
+    println!("{}", contention::table(&rounds));
+    Ok(Findings { contentions: rounds, verdicts: vec![verdict], ..Findings::default() })
 }
 
 /// Measures one cell and prints its table.

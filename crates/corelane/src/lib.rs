@@ -18,10 +18,10 @@ pub use corelane_seam::{
     Arena, Arrival, Chain, DATAGRAM_BYTES_MAX, Datagrams, Error as ArenaError, Fault, File, FilePart, Interest, LEASE_BYTES_MAX,
     Lease, OpenOptions, Outcome, Reason, Segment, Shared, StreamOptions, TRAIN_DATAGRAMS_MAX,
 };
+pub use corelane_steer::verify;
 pub use corelane_steer::{
     Error as SteeringError, InForce, Plan, PlannedLane, Settings as SteeringSettings, Steered, Steering, Topology, Warning,
 };
-pub use corelane_steer::verify;
 pub use corelane_svc::{
     ConnectionId, Cx, DatagramService, Ending, Error as ServiceError, Flow, Input, LANE_CONNECTIONS_MAX, Limits, Next, Order,
     Output, Peer, Replies, SECOND, SocketId, StreamService, Taken, Ticket, Transform, TransformError,

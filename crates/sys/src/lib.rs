@@ -3,8 +3,8 @@
 
 mod addresses;
 mod bell;
-mod caller;
 pub mod bpf;
+mod caller;
 pub mod claim;
 mod clock;
 mod control;

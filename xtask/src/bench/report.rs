@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use corelane_load::stats::median;
 use serde::Serialize;
 
+use super::contention;
 use super::counts::Counts;
 use super::doubts;
 use super::host::Host;
@@ -47,6 +48,8 @@ pub struct Findings {
     pub left_out: Vec<String>,
     /// The open loop.
     pub open_loop: Option<OpenOutcome>,
+    /// Waits for locks, by round: with steering, and without.
+    pub contentions: Vec<[contention::Sample; 2]>,
     /// Every verdict, those of the cells included.
     pub verdicts: Vec<Verdict>,
 }

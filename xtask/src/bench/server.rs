@@ -158,19 +158,20 @@ pub fn become_program(cpu: usize, words: &[OsString]) -> Result<()> {
     let Some((program, arguments)) = words.split_first() else {
         bail!("no program named");
     };
-    pin(cpu)?;
+    pin(&[cpu])?;
     set_pdeathsig(Signal::SIGKILL).context("prctl(PR_SET_PDEATHSIG)")?;
     interrupt::unblock()?;
     let error = Command::new(program).args(arguments).exec();
     Err(error).with_context(|| program.display().to_string())
 }
 
-/// Pins the calling thread to `cpu`.
-pub fn pin(cpu: usize) -> Result<()> {
+/// Pins the calling thread to `cpus`.
+pub fn pin(cpus: &[usize]) -> Result<()> {
     let mut set = CpuSet::new();
-    set.set(cpu).and_then(|()| sched_setaffinity(Pid::from_raw(0), &set)).map_err(|error| match error {
+    let all = cpus.iter().try_for_each(|&cpu| set.set(cpu));
+    all.and_then(|()| sched_setaffinity(Pid::from_raw(0), &set)).map_err(|error| match error {
         Errno::EINVAL => {
-            anyhow::anyhow!("CPU {cpu} is not ours: the benchmark needs CPU 0 and CPU 1")
+            anyhow::anyhow!("CPUs {cpus:?} are not all ours: the benchmark needs CPU 0 and CPU 1")
         }
         other => anyhow::Error::new(other).context("sched_setaffinity"),
     })
@@ -253,8 +254,8 @@ mod tests {
 
     #[test]
     fn pinning_reaches_only_cpus_there_are() {
-        let error = pin(1_000).expect_err("no such CPU");
-        assert!(error.to_string().contains("CPU 1000"), "{error}");
+        let error = pin(&[1_000]).expect_err("no such CPU");
+        assert!(error.to_string().contains("CPUs [1000]"), "{error}");
     }
 
     #[test]
