@@ -58,7 +58,7 @@ fn over_datagrams(seed: u64) -> Plan {
 
 #[test]
 fn counts_and_times_are_exact_over_connections() {
-    for_seeds(250, |seed| {
+    for_seeds(150, |seed| {
         let plan = over_streams(seed);
         let by_number = matches!((&plan.mode, plan.extent), (Mode::Connections { .. }, Extent::Requests(_)));
         let faults = match seed % 3 {
@@ -84,7 +84,7 @@ fn counts_and_times_are_exact_over_connections() {
 
 #[test]
 fn counts_and_times_are_exact_over_datagrams() {
-    for_seeds(200, |seed| {
+    for_seeds(120, |seed| {
         let faults = if seed % 2 == 0 { Faults::none() } else { steady(seed) };
         let (outcome, seen) = run(seed, faults, over_datagrams(seed), Answers::Right);
         let figures = datagram_account::verify(&outcome);

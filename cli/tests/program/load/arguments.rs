@@ -142,7 +142,7 @@ fn places_that_cannot_be_loaded_are_named() {
         says(&[], &["echo", TARGET, "--against", url], REFUSED, words);
     }
     says(&[], &["udp", TARGET], REFUSED, &[TARGET, "udp is asked for by udp://"]);
-    says(&[], &["nonsense", TARGET], REFUSED, &["no workload \"nonsense\"", "echo, idle, udp"]);
+    says(&[], &["nonsense", TARGET], REFUSED, &["no workload \"nonsense\"", "echo, idle, rpc, udp"]);
 }
 
 #[test]
