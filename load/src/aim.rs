@@ -5,8 +5,9 @@ use crate::plan::Plan;
 use crate::report::TargetLane;
 use corelane::machine::{ports_to_choose, wall_clock};
 use corelane::{Fault, Reason, Transport};
-use corelane_rss::{FlowHasher, HashTypes, Key, Outgoing, Protocol, Shares, Spread, Table, Way};
+use corelane_rss::{FlowHasher, Outgoing, Protocol, Shares, Spread, Table, Way};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 
 /// Ends that one connection tries, one after the other, because they are taken.
 pub(crate) const TAKEN_MAX: u32 = 16;
@@ -16,13 +17,15 @@ pub(crate) fn is_taken(fault: Fault) -> bool {
     matches!(fault.reason, Reason::AddressInUse | Reason::AddressUnknown)
 }
 
-/// Which lanes of the target the connections lead to. The target hashes with Microsoft's key, over addresses and ports.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Which lanes of the target the connections lead to.
+#[derive(Clone, Debug)]
 pub struct Aim {
     /// How connections are shared out among lanes.
     pub spread: Spread,
     /// The target's table.
     pub table: Table,
+    /// How the target hashes flows.
+    pub hasher: Arc<FlowHasher>,
 }
 
 /// The ends of an aimed load.
@@ -45,7 +48,7 @@ impl Aimed {
     /// # Errors
     /// [`Error::Setting`]: the target has no such lanes, too few ports lead to one, or nobody says from which address.
     pub(crate) fn new(aim: &Aim, plan: &Plan) -> Result<Self, Error> {
-        let mut lanes = lanes(&aim.table, plan)?;
+        let mut lanes = lanes(aim, plan)?;
         let shares = shares(aim, lanes.len()).map_err(wrong)?;
         let mut places = Vec::new();
         for lane in shares.take(plan.connections as usize) {
@@ -102,17 +105,16 @@ fn shares(aim: &Aim, lanes: usize) -> Result<Shares, corelane_rss::Error> {
 }
 
 /// The lanes that the table names, each with the ends that lead there: from all addresses in turn.
-fn lanes(table: &Table, plan: &Plan) -> Result<Vec<AimedLane>, Error> {
+fn lanes(Aim { table, hasher, .. }: &Aim, plan: &Plan) -> Result<Vec<AimedLane>, Error> {
     let counts = table.counts();
     let last = table.owners().last().unwrap_or(0);
     let mut lanes: Vec<AimedLane> =
         counts[..=last].iter().map(|buckets| AimedLane { buckets: *buckets, ..AimedLane::default() }).collect();
-    let hasher = FlowHasher::new(&Key::MICROSOFT, HashTypes::ALL);
     let protocol = if plan.transport == Transport::Tcp { Protocol::TCP } else { Protocol::UDP };
     for ports in ports_to_choose().map_err(wrong)? {
         for local in sources(plan)? {
             let flow = Outgoing { local, peer: plan.target, protocol, way: Way::There };
-            for (port, flow) in flow.ports(&hasher, ports.clone(), |_| true).map_err(wrong)? {
+            for (port, flow) in flow.ports(hasher, ports.clone(), |_| true).map_err(wrong)? {
                 lanes[table.lane_of(flow)].ends.push(SocketAddr::new(local, port));
             }
         }
@@ -159,13 +161,17 @@ pub(crate) fn text(spread: &Spread) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corelane_rss::{Buckets, Tuple};
+    use corelane_rss::{Buckets, HashTypes, Key, Tuple};
     use std::collections::BTreeSet;
+
+    fn hasher() -> Arc<FlowHasher> {
+        Arc::new(FlowHasher::new(&Key::MICROSOFT, HashTypes::ALL))
+    }
 
     fn plan(spread: Spread, lanes: usize) -> Plan {
         let table = Table::even(Buckets::DEFAULT, lanes).unwrap();
         let plan = Plan::new("echo", "tcp://127.0.0.1:7", "127.0.0.1:7".parse().unwrap());
-        Plan { connections: 400, aim: Some(Aim { spread, table }), ..plan }
+        Plan { connections: 400, aim: Some(Aim { spread, table, hasher: hasher() }), ..plan }
     }
 
     fn connections(plan: &Plan) -> Vec<u64> {
@@ -174,7 +180,7 @@ mod tests {
 
     #[test]
     fn connections_lead_to_their_lanes_at_every_attempt() {
-        let hasher = FlowHasher::new(&Key::MICROSOFT, HashTypes::ALL);
+        let hasher = hasher();
         for target in ["127.0.0.1:7", "[::1]:7"] {
             let wanted = plan(Spread::Weights(vec![3, 0, 1]), 3);
             let plan = Plan { target: target.parse().unwrap(), ..wanted }.settled().unwrap();
@@ -198,7 +204,7 @@ mod tests {
     fn evenly_means_among_lanes_with_buckets() {
         let mut even = plan(Spread::Even, 4);
         let without = even.aim.as_ref().unwrap().table.without(1).unwrap();
-        even.aim = Some(Aim { spread: Spread::Even, table: without });
+        even.aim = Some(Aim { spread: Spread::Even, table: without, hasher: hasher() });
         let lanes = connections(&even.settled().unwrap());
         assert_eq!((lanes[1], lanes.iter().sum::<u64>()), (0, 400));
         assert!([0, 2, 3].iter().all(|lane| (133..=134).contains(&lanes[*lane])), "{lanes:?}");

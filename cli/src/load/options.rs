@@ -1,7 +1,7 @@
 //! The options of `corelane load`, and the job that they ask for.
 
 use anyhow::{Context, Result, anyhow, bail};
-use corelane::control::{Command, ask};
+use corelane::control::{Command, ask, ask_hasher};
 use corelane::{Transport, Url};
 use corelane_load::aim::{self, Aim};
 use corelane_load::arrivals::Arrivals;
@@ -9,11 +9,12 @@ use corelane_load::plan::{Extent, Mode, Plan};
 use corelane_load::workloads::rpc::{self, Program, Split};
 use corelane_load::workloads::{self, Entry};
 use corelane_load::{Watched, curve, page_serving};
-use corelane_rss::{Buckets, Table};
+use corelane_rss::{Buckets, FlowHasher, HashTypes, Key, Table};
 use std::fs::File;
 use std::io::Read;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The options, as data.
@@ -100,10 +101,10 @@ pub struct Options {
     sources: Vec<IpAddr>,
 
     /// Spread connections over the target's lanes: even, one (lane 0), one:LANE, or weights by lane such as 3,1; the target is asked
-    /// for its table, and hashes with the default key
+    /// for its table and its key
     #[arg(long, value_name = "HOW", help_heading = "Spread")]
     spread: Option<String>,
-    /// Do not ask the target: 128 buckets are shared evenly among so many lanes
+    /// Do not ask the target: it shares 128 buckets evenly among so many lanes, and hashes with the default key
     #[arg(long, value_name = "N", requires = "spread", help_heading = "Spread")]
     spread_lanes: Option<usize>,
 
@@ -241,18 +242,17 @@ impl Options {
     fn aim(&self, transport: Transport, url: &str, target: SocketAddr) -> Result<Option<Aim>> {
         let Some(text) = &self.spread else { return Ok(None) };
         let spread = aim::spread(text).map_err(|why| anyhow!("--spread: {why}"))?;
-        let table = match self.spread_lanes {
-            Some(lanes) => Table::even(Buckets::DEFAULT, lanes).context("--spread-lanes")?,
-            None => {
-                let Some((page, _)) = page_serving(transport, target) else {
-                    bail!(
-                        "--spread: no corelane process of this user here serves {url}: say how many lanes it has with --spread-lanes"
-                    );
-                };
-                ask(&page, Command::Table).map_err(|error| anyhow!("--spread: {error}"))?
-            }
+        let Some(lanes) = self.spread_lanes else {
+            let Some((page, _)) = page_serving(transport, target) else {
+                bail!("--spread: no corelane process of this user here serves {url}: say how many lanes it has with --spread-lanes");
+            };
+            let asked = ask(&page, Command::Table).and_then(|table| Ok((table, Arc::new(ask_hasher(&page)?))));
+            let (table, hasher) = asked.map_err(|error| anyhow!("--spread: {error}"))?;
+            return Ok(Some(Aim { spread, table, hasher }));
         };
-        Ok(Some(Aim { spread, table }))
+        let table = Table::even(Buckets::DEFAULT, lanes).context("--spread-lanes")?;
+        let hasher = Arc::new(FlowHasher::new(&Key::MICROSOFT, HashTypes::ALL));
+        Ok(Some(Aim { spread, table, hasher }))
     }
 
     /// The addresses to connect from; the one that the system would take, where that must be known and none is named.

@@ -3,7 +3,7 @@
 use super::{Placing, print, table};
 use crate::Late;
 use anyhow::{Context, Result, anyhow, bail};
-use corelane::control::{Command, ask};
+use corelane::control::{Command, ask, ask_hasher};
 use corelane::machine::{connect_from, ports_to_choose, wall_clock};
 use corelane::verify::{Batch, Verdict, read_log};
 use corelane::watch::{Reader, ServiceCounter};
@@ -33,11 +33,8 @@ pub struct Arguments {
     /// Flows for each bucket
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=64))]
     flows: u8,
-    /// The process hashes UDP by 4, addresses and ports, or by 2, addresses only
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(2..=4))]
-    udp_hash: u8,
     /// Send nothing, and judge a log: in each line a flow id and the lane, or queue of a card, where it arrived, as in 0x21f7db62 3
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "flows", "udp_hash", "key"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "flows", "key"])]
     log: Option<PathBuf>,
     #[command(flatten)]
     placing: Placing,
@@ -102,6 +99,9 @@ fn of_log(log: &Path, placing: &Placing) -> Result<(About, Verdict)> {
     let text = std::fs::read_to_string(log).with_context(|| format!("--log: {}", log.display()))?;
     let table = placing.table(128, "--lanes")?;
     let batches = read_log(&table, &text).with_context(|| format!("--log: {}", log.display()))?;
+    if batches.is_empty() {
+        bail!("--log: {} tells of no flow", log.display());
+    }
     let title = format!("{}, {} buckets, {} lanes", log.display(), table.buckets().count(), table.owners().count());
     let buckets = table.buckets().count();
     let about = About { title, pid: None, url: None, steering: None, buckets, unreached: 0, strays_counted: None };
@@ -112,15 +112,9 @@ fn of_process(arguments: &Arguments, url: &str) -> Result<(About, Verdict)> {
     if arguments.placing.lanes.is_some() {
         bail!("--lanes is for --log: a process is asked for its table");
     }
-    let types = match arguments.udp_hash {
-        4 => HashTypes::ALL,
-        2 => HashTypes::DEFAULT,
-        other => bail!("--udp-hash: {other} is neither 4 nor 2"),
-    };
     let checked = Checked::find(url, arguments.pid)?;
-    let hasher = FlowHasher::new(&arguments.placing.key()?, types);
     let before = checked.strays();
-    let mut ends = checked.ends(&hasher)?;
+    let mut ends = checked.ends()?;
     let unreached = ends.iter().filter(|ends| ends.is_empty()).count();
     let batches = checked.send_all(&mut ends, arguments.flows.into())?;
     let (pid, steering) = (checked.page.description().process.pid, checked.steering());
@@ -145,6 +139,7 @@ struct Checked {
     transport: Transport,
     target: SocketAddr,
     table: Table,
+    hasher: FlowHasher,
 }
 
 /// A flow that was sent: kept open until it is counted.
@@ -157,10 +152,11 @@ enum Sent {
 
 impl Checked {
     fn find(url: &str, pid: Option<u32>) -> Result<Self> {
-        let url = Url::parse(url, 0)?;
+        let text = url;
+        let url = Url::parse(text, 0)?;
         let mut target = *url.resolve()?.first().ok_or_else(|| anyhow!("{url} has no address"))?;
         if target.port() == 0 {
-            bail!("{url} names no port");
+            bail!("{text} names no port: write it as in {text}:60007");
         }
         if target.ip().is_unspecified() {
             target.set_ip(if target.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { std::net::Ipv6Addr::LOCALHOST.into() });
@@ -179,8 +175,10 @@ impl Checked {
         if services.is_empty() {
             bail!("process {} does not serve {url}: `corelane stat` shows what it serves", page.description().process.pid);
         }
-        let table = ask(&path, Command::Table).map_err(|error| anyhow!("process {}: {error}", page.description().process.pid))?;
-        Ok(Self { page, services, transport: url.transport(), target, table })
+        let pid = page.description().process.pid;
+        let table = ask(&path, Command::Table).map_err(|error| anyhow!("process {pid}: {error}"))?;
+        let hasher = ask_hasher(&path).map_err(|error| anyhow!("process {pid}: {error}"))?;
+        Ok(Self { page, services, transport: url.transport(), target, table, hasher })
     }
 
     fn steering(&self) -> String {
@@ -206,16 +204,16 @@ impl Checked {
     }
 
     /// By bucket, the ends from which flows lead there.
-    fn ends(&self, hasher: &FlowHasher) -> Result<Vec<Vec<SocketAddr>>> {
+    fn ends(&self) -> Result<Vec<Vec<SocketAddr>>> {
         let mut ends = vec![Vec::new(); self.table.buckets().count()];
         let protocol = if self.transport == Transport::Tcp { Protocol::TCP } else { Protocol::UDP };
         let ports = ports_to_choose().map_err(|error| Late::of("reading the ports to choose from", error))?;
-        let sources = self.sources(hasher)?;
+        let sources = self.sources()?;
         let ports_each = if sources.len() > 1 { PORTS_EACH } else { usize::MAX };
         for local in sources {
             let flow = Outgoing { local, peer: self.target, protocol, way: Way::There };
             for range in &ports {
-                for (port, flow) in flow.ports(hasher, range.clone(), |_| true)?.take(ports_each) {
+                for (port, flow) in flow.ports(&self.hasher, range.clone(), |_| true)?.take(ports_each) {
                     ends[self.table.buckets().of(flow).index()].push(SocketAddr::new(local, port));
                 }
             }
@@ -230,11 +228,11 @@ impl Checked {
     }
 
     /// The addresses to send from: one, unless only addresses are hashed.
-    fn sources(&self, hasher: &FlowHasher) -> Result<Vec<IpAddr>> {
+    fn sources(&self) -> Result<Vec<IpAddr>> {
         let any = if self.target.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
         let local = UdpSocket::bind(any).and_then(|socket| socket.connect(self.target).and_then(|()| socket.local_addr()));
         let local = local.with_context(|| format!("{} is reached from no address", self.target))?.ip();
-        let with_ports = self.transport == Transport::Tcp || hasher.types() == HashTypes::ALL;
+        let with_ports = self.transport == Transport::Tcp || self.hasher.types() == HashTypes::ALL;
         match local {
             IpAddr::V4(address) if address.is_loopback() && !with_ports => {
                 let first = u32::from(address);
@@ -336,7 +334,7 @@ fn words(about: &About, verdict: &Verdict) -> Result<String> {
         writeln!(words, "and {} more buckets", verdict.misplaced.len() - SHOWN_MAX)?;
     }
     if let Some(counted) = about.strays_counted.filter(|counted| *counted != *strays) {
-        writeln!(words, "the process itself has counted {counted} strays meanwhile: has it another key (--key, --udp-hash)?")?;
+        writeln!(words, "the process itself has counted {counted} strays meanwhile: others use it, or its table was changed")?;
     }
     if about.unreached > 0 {
         writeln!(words, "{} buckets are reached from no address here, and were not checked", about.unreached)?;

@@ -1,7 +1,7 @@
 //! What a running process of lanes is asked and told through its control socket: the commands, who carries them out, and how another
 //! process sends them.
 
-use corelane_rss::{Bucket, Buckets, Error, Table};
+use corelane_rss::{Bucket, Buckets, Error, FlowHasher, HashTypes, Key, Table};
 use corelane_steer::{Error as SteeringError, InForce, Steered};
 use corelane_sys::control_socket;
 use std::fmt;
@@ -61,7 +61,7 @@ impl<'a> Command<'a> {
             (Some("table"), Some("even"), None) => Ok(Self::Even),
             (Some("lane"), Some("leave"), Some(lane)) => Ok(Self::Leave(number(lane)?)),
             (Some("lane"), Some("enter"), Some(lane)) => Ok(Self::Enter(number(lane)?)),
-            _ => Err("there is no such command: write table, table set|move ENTRIES, table weights LIST, table even, \
+            _ => Err("there is no such command: write hasher, table, table set|move ENTRIES, table weights LIST, table even, \
                       lane leave|enter LANE"
                 .to_string()),
         }
@@ -80,6 +80,20 @@ pub fn ask(page: &Path, command: Command<'_>) -> Result<Table, ControlError> {
         .map_err(|_| ControlError::NoAnswer { path: page.with_extension(control_socket::SUFFIX), got_bytes: answer.len() })
 }
 
+/// Asks the process whose page is at `page` how it hashes flows: its key, which only its user and root are told, and its hash types.
+///
+/// # Errors
+/// As [`ask`].
+pub fn ask_hasher(page: &Path) -> Result<FlowHasher, ControlError> {
+    let answer = control_socket::ask(page, HASHER, PATIENCE)?;
+    let parts = answer.split_once(' ').and_then(|(key, types)| Some((key.parse::<Key>().ok()?, types.parse::<HashTypes>().ok()?)));
+    let no_answer = ControlError::NoAnswer { path: page.with_extension(control_socket::SUFFIX), got_bytes: answer.len() };
+    parts.map(|(key, types)| FlowHasher::new(&key, types)).ok_or(no_answer)
+}
+
+/// The request of [`ask_hasher`].
+const HASHER: &str = "hasher";
+
 /// Whether the process whose page is at `page` has a control socket; one that died leaves it behind.
 #[must_use]
 pub fn is_open(page: &Path) -> bool {
@@ -88,6 +102,8 @@ pub fn is_open(page: &Path) -> bool {
 
 /// What can be asked and told of lanes that run. Errors are for whoever asks: what is wrong, and the remedy.
 pub(crate) trait Control {
+    /// How flows are hashed.
+    fn hasher(&self) -> &FlowHasher;
     /// Of each lane, whether it can have buckets; a lane that has left cannot.
     fn present(&self) -> Vec<bool>;
     /// The table in force.
@@ -101,6 +117,10 @@ pub(crate) trait Control {
 }
 
 impl Control for Steered {
+    fn hasher(&self) -> &FlowHasher {
+        self.hasher()
+    }
+
     fn present(&self) -> Vec<bool> {
         self.present()
     }
@@ -126,9 +146,13 @@ impl Control for Steered {
     }
 }
 
-/// Carries out a request, and answers with the table as it is then.
+/// Carries out a request, and answers with the table as it is then; or says how flows are hashed.
 pub(crate) fn answer(control: &impl Control, request: &str) -> Result<String, String> {
     let table = control.table()?;
+    if request == HASHER {
+        let hasher = control.hasher();
+        return Ok(format!("{} {}", hasher.toeplitz().key(), hasher.types()));
+    }
     let wanted = match Command::read(request)? {
         Command::Table => return Ok(table.to_string()),
         Command::Leave(lane) => return control.leave(lane).and_then(|()| shown(control)),
@@ -232,6 +256,7 @@ mod tests {
 
     /// Lanes of which some have left, and their table.
     struct Double {
+        hasher: FlowHasher,
         table: RefCell<Table>,
         present: RefCell<Vec<bool>>,
     }
@@ -239,7 +264,8 @@ mod tests {
     impl Double {
         fn new(buckets: usize, lanes: usize) -> Self {
             let table = Table::even(Buckets::new(buckets).unwrap(), lanes).unwrap();
-            Self { table: RefCell::new(table), present: RefCell::new(vec![true; lanes]) }
+            let hasher = FlowHasher::new(&Key::MICROSOFT, HashTypes::DEFAULT);
+            Self { hasher, table: RefCell::new(table), present: RefCell::new(vec![true; lanes]) }
         }
 
         fn change(&self, lane: usize, is_there: bool, table: Result<Table, Error>) -> Result<(), String> {
@@ -249,6 +275,10 @@ mod tests {
     }
 
     impl Control for Double {
+        fn hasher(&self) -> &FlowHasher {
+            &self.hasher
+        }
+
         fn present(&self) -> Vec<bool> {
             self.present.borrow().clone()
         }
@@ -304,6 +334,7 @@ mod tests {
         let lanes = Double::new(4, 2);
         let ask = |request: &str| answer(&lanes, request).unwrap();
         assert_eq!(ask("table"), "0:0 1:1 2:0 3:1");
+        assert_eq!(ask("hasher"), format!("{} {}", Key::MICROSOFT, HashTypes::DEFAULT));
         assert_eq!(ask("table set 0-1:0 2,3:1"), "0:0 1:0 2:1 3:1");
         assert_eq!(ask("table move 0,3:1 1:1 2:0"), "0:1 1:1 2:0 3:1");
         assert_eq!(ask("table set 0-3:0"), "0:0 1:0 2:0 3:0");
@@ -347,7 +378,7 @@ mod tests {
             ("table weights 1,-1", "\"-1\" is no weight"),
             ("table weights 0,0", "no lane to serve"),
             ("lane leave one", "\"one\" is not the number of a lane"),
-            ("reboot", "there is no such command: write table,"),
+            ("reboot", "there is no such command: write hasher, table,"),
         ];
         let lanes = Double::new(4, 2);
         for (request, words) in cases {
