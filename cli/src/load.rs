@@ -59,7 +59,8 @@ fn after_help() -> String {
         1  the run could not be made: the target cannot be reached, or something failed on this side\n  \
         2  the arguments cannot be met\n  \
         3  some requests failed: see the errors by kind\n  \
-        4  the figures are not to be believed: the run fell behind, was cut short, or was disturbed\n"
+        4  the figures are not to be believed: the run fell behind, was cut short, or was disturbed; \
+        whether or not requests failed\n"
 }
 
 /// Makes the run, or runs.

@@ -100,11 +100,16 @@ fn lagged(report: &Report) -> Option<String> {
 
 fn generator_limit(report: &Report) -> Option<String> {
     let lane = report.generator.lanes.iter().find(|lane| is_full(lane))?;
+    let waiting = match lane.waiting_for_cpu {
+        waiting if waiting >= 0.005 => format!(" and waited {:.0} % for its CPU", waiting * 100.0),
+        _ => String::new(),
+    };
     (report.limit == "generator" && report.offered_per_second.is_none()).then(|| {
         format!(
-            "the generator was at its limit (lane {} was busy {:.0} % of the time): the server may do more; give the generator more lanes, or CPUs of its own",
+            "the generator was at its limit (lane {} was busy {:.0} % of the time{}): the server may do more; give the generator more lanes, or CPUs of its own",
             lane.lane,
-            lane.busy * 100.0
+            lane.busy * 100.0,
+            waiting
         )
     })
 }

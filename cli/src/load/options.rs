@@ -244,7 +244,9 @@ impl Options {
         let spread = aim::spread(text).map_err(|why| anyhow!("--spread: {why}"))?;
         let Some(lanes) = self.spread_lanes else {
             let Some((page, _)) = page_serving(transport, target) else {
-                bail!("--spread: no corelane process of this user here serves {url}: say how many lanes it has with --spread-lanes");
+                bail!(
+                    "--spread: no corelane process of this user here serves {url}: say how many lanes it has with --spread-lanes"
+                );
             };
             let asked = ask(&page, Command::Table).and_then(|table| Ok((table, Arc::new(ask_hasher(&page)?))));
             let (table, hasher) = asked.map_err(|error| anyhow!("--spread: {error}"))?;

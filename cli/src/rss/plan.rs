@@ -2,9 +2,9 @@
 #![expect(rustdoc::broken_intra_doc_links, reason = "these comments are the help text, where brackets are part of addresses")]
 
 use super::{End, Placing, end, print};
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 use corelane::control::bucket_list;
-use corelane_rss::{Bucket, Buckets, FlowHasher, HashTypes, Plan, Protocol, Tuple};
+use corelane_rss::{Bucket, Buckets, Error, FlowHasher, HashTypes, Plan, Protocol, Tuple};
 use serde_json::{Value, json};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -56,7 +56,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let hasher = FlowHasher::new(&arguments.placing.key()?, HashTypes::ALL);
     let candidates = candidates(&source, destination, &arguments.ports)?;
     let place = |tuple: &Tuple| Some(table.buckets().of(hasher.tuple(tuple)?.flow).index());
-    let plan = Plan::cover(wanted.iter().map(|bucket| bucket.index()), candidates, place).context("--buckets")?;
+    let plan = Plan::cover(wanted.iter().map(|bucket| bucket.index()), candidates, place).map_err(|error| match error {
+        Error::Uncovered { place, tried } => {
+            anyhow!("none of {tried} flows leads to bucket {place}: give a wider SOURCE, or more --ports")
+        }
+        error => anyhow!("--buckets: {error}"),
+    })?;
     let has_port = matches!(source, Source::At(_));
     let source_of = |tuple: &Tuple| if has_port { tuple.source().to_string() } else { tuple.source().ip().to_string() };
     let flow = |(bucket, (_, tuple)): (&Bucket, (usize, &Tuple))| (bucket.index(), table.lane(*bucket), source_of(tuple));

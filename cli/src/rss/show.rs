@@ -167,7 +167,10 @@ fn write_process(words: &mut String, process: &Description) -> Result<()> {
 fn steering(process: &Description) -> String {
     let mut modes: Vec<&str> = process.lanes.iter().map(|lane| lane.steering.as_str()).collect();
     modes.dedup();
-    format!("{} lanes, steered by {}", process.lanes.len(), modes.join(", "))
+    match process.lanes.len() {
+        1 => "1 lane, which has all flows".to_owned(),
+        lanes => format!("{lanes} lanes, steered by {}", modes.join(", ")),
+    }
 }
 
 fn process_object(process: &Description) -> Value {

@@ -174,8 +174,8 @@ fn what_is_wrong_with_a_plan_is_named() {
         (&["10.11.2.2", "10.11.2.1"], &["give the destination a port"]),
         (&["10.11.2.2:1000", "10.11.2.1:80"], &["the source port is to be found: leave it off"]),
         (&["10.11.2.2", "10.11.2.1:80", "--ports", "9-3"], &["--ports", "\"9-3\" is not a range of ports"]),
-        (&["10.11.2.2", "10.11.2.1:80", "--ports", "5"], &["--buckets", "none of 1 candidates"]),
-        (&["10.11.2.0/30", "10.11.2.1"], &["--buckets", "none of 1 candidates"]),
+        (&["10.11.2.2", "10.11.2.1:80", "--ports", "5"], &["none of 1 flows leads to bucket", "more --ports"]),
+        (&["10.11.2.0/30", "10.11.2.1"], &["none of 1 flows leads to bucket", "wider SOURCE"]),
     ];
     for (arguments, words) in cases {
         refuses(&[&["plan", "--buckets", "all"], *arguments].concat(), words);

@@ -86,7 +86,8 @@ pub fn ask(page: &Path, command: Command<'_>) -> Result<Table, ControlError> {
 /// As [`ask`].
 pub fn ask_hasher(page: &Path) -> Result<FlowHasher, ControlError> {
     let answer = control_socket::ask(page, HASHER, PATIENCE)?;
-    let parts = answer.split_once(' ').and_then(|(key, types)| Some((key.parse::<Key>().ok()?, types.parse::<HashTypes>().ok()?)));
+    let parts =
+        answer.split_once(' ').and_then(|(key, types)| Some((key.parse::<Key>().ok()?, types.parse::<HashTypes>().ok()?)));
     let no_answer = ControlError::NoAnswer { path: page.with_extension(control_socket::SUFFIX), got_bytes: answer.len() };
     parts.map(|(key, types)| FlowHasher::new(&key, types)).ok_or(no_answer)
 }

@@ -9,10 +9,13 @@ use corelane::{
     SteeringError, SteeringSettings, StreamService,
 };
 use corelane_rss::{Buckets, FlowHasher, Protocol, Table, Tuple};
+use nix::libc::{BPF_K, BPF_RET, sock_filter, sock_fprog};
+use nix::sys::socket::{AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, bind, listen, setsockopt, socket, sockopt};
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// New flows for each check, as in the project's promise.
 const FLOWS: usize = 400;
@@ -273,6 +276,43 @@ fn no_connection_is_lost_while_lanes_leave_and_come_back() {
 #[ignore = "long: ten thousand connections with each means"]
 fn no_connection_of_ten_thousand_is_lost() {
     means().into_iter().for_each(|(steering, _)| lanes_come_and_go(steering, 10_000));
+}
+
+/// Has another program choose at `at`: one that sends everything to the first socket.
+fn take_over(at: SocketAddr) -> OwnedFd {
+    let own = socket(AddressFamily::Inet, SockType::Stream, SockFlag::empty(), None).unwrap();
+    setsockopt(&own, sockopt::ReusePort, &true).unwrap();
+    bind(own.as_raw_fd(), &SockaddrStorage::from(at)).unwrap();
+    listen(&own, Backlog::new(1).unwrap()).unwrap();
+    let mut first = [sock_filter { code: (BPF_RET | BPF_K) as u16, jt: 0, jf: 0, k: 0 }];
+    let program = sock_fprog { len: 1, filter: first.as_mut_ptr() };
+    setsockopt(&own, sockopt::AttachReusePortCbpf, &program).unwrap();
+    own
+}
+
+#[test]
+fn what_others_took_over_is_taken_back_when_they_are_gone() {
+    if process::is_parent("what_others_took_over_is_taken_back_when_they_are_gone") {
+        return;
+    }
+    for (steering, _) in means() {
+        let running = serve(DriverChoice::Auto, settings(steering), &HOSTS[..1]);
+        let other = take_over(running.address());
+        (0..16).for_each(|_| asked(running.address()).unwrap());
+        assert!(strays(&running) > 0, "all went to one lane");
+        drop(other);
+        // A lane looks at its strays once a second.
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let before = strays(&running);
+            (0..64).for_each(|_| asked(running.address()).unwrap());
+            if strays(&running) == before {
+                break;
+            }
+            assert!(Instant::now() < deadline, "{steering:?}: flows still stray");
+        }
+        check_new(&running);
+    }
 }
 
 #[test]

@@ -196,7 +196,9 @@ impl Error {
             Self::MoreLanesThanBuckets { lanes, buckets } => {
                 write!(f, "{lanes} lanes do not share {buckets} buckets: take fewer lanes or more buckets")
             }
-            Self::LastLane { lane } => write!(f, "lane {lane} serves every bucket: add another lane before it goes"),
+            Self::LastLane { lane } => {
+                write!(f, "lane {lane} serves every bucket: let another lane come back, or give it some, before it goes")
+            }
             Self::TableText { bucket, got } => {
                 write!(
                     f,
@@ -224,7 +226,7 @@ impl Error {
             Self::WeightCount { got, lanes } => write!(f, "{got} weights for {lanes} lanes: give one a lane"),
             Self::SpreadText { got } => write!(f, "`{got}` is no spread: write even, one:LANE or weights:W,W,..., 256 at most"),
             Self::Uncovered { place, tried } => {
-                write!(f, "none of {tried} candidates leads to {place}, which is not covered: give more")
+                write!(f, "none of {tried} candidates leads to place {place}: give more candidates")
             }
             _ => Ok(()),
         }

@@ -67,7 +67,7 @@ impl fmt::Display for Error {
                 "no table chooses the lanes here ({in_force} does): start with two lanes or more, steered by program or classic"
             ),
             Self::LaneAway { lane } => write!(f, "lane {lane} has left: let it come back first"),
-            Self::LanePresent { lane } => write!(f, "lane {lane} is there: let it leave first"),
+            Self::LanePresent { lane } => write!(f, "lane {lane} is there already"),
             Self::LaneSilent { lane } => {
                 write!(
                     f,

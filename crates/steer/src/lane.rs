@@ -49,6 +49,17 @@ impl Selection for LaneSelection {
         group.refresh(socket).map_err(|error| Error::Steering { address: at.address, why: error.to_string().into() })
     }
 
+    fn strayed(&mut self) {
+        self.steered.mend(self.lane);
+    }
+
+    fn mend(&mut self, at: Place, socket: BorrowedFd<'_>) -> Result<(), Error> {
+        let Some(group) = self.attached().and_then(|attached| attached.group(at)) else { return Ok(()) };
+        let failed = |error: corelane_sys::Error| Error::Steering { address: at.address, why: error.to_string().into() };
+        // As long as others have sockets there, theirs may be the program that is to choose.
+        if group.strangers(socket).map_err(failed)?.is_empty() { group.refresh(socket).map_err(failed) } else { Ok(()) }
+    }
+
     fn leave(&mut self, at: Place) {
         if let Some(group) = self.attached().and_then(|attached| attached.group(at)) {
             group.leave(self.lane);

@@ -192,6 +192,14 @@ impl Steered {
         answers.into_iter().try_for_each(|(lane, answer)| heard(lane, &answer))
     }
 
+    /// Has a lane to which flows of others come look whether what was attached is still there. Waits for nothing: lanes call this.
+    pub(crate) fn mend(&self, lane: usize) {
+        if self.attached.is_some() {
+            // Where it cannot be mended, strays go on being counted.
+            self.control.tell(lane, Box::new(Steer { command: Command::Mend, reply: Box::new(drop) }));
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         // What a panic left behind is whole: the table is replaced in one step.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)

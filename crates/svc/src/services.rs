@@ -28,6 +28,8 @@ pub struct Services {
     pub(crate) leaving: Option<Reply>,
     /// A timer runs at whose end the counts of the selection are read.
     pub(crate) counts_are_due: bool,
+    /// Strays when the counts were last read.
+    pub(crate) strays_seen: u64,
     pub(crate) drain_is_over: bool,
     /// The services have been told that their lane turns.
     started: bool,
@@ -45,6 +47,7 @@ impl Services {
             selection: None,
             leaving: None,
             counts_are_due: false,
+            strays_seen: 0,
             drain_is_over: false,
             started: false,
         }

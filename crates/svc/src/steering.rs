@@ -9,7 +9,7 @@ use crate::table::class;
 use corelane_lane::{Kit, Word};
 use corelane_rss::{Protocol, Table};
 use corelane_seam::{Driver, Handle, Op, Socket};
-use corelane_watch::LaneCounter;
+use corelane_watch::{LaneCounter, ServiceCounter};
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::os::fd::BorrowedFd;
@@ -28,6 +28,16 @@ pub trait Selection {
     /// # Errors
     /// [`Error::Steering`].
     fn refresh(&mut self, at: Place, socket: BorrowedFd<'_>) -> Result<(), Error>;
+
+    /// Flows of other lanes came to this one since the last look at the counts. Whoever steers may then have the lane told to
+    /// [`Command::Mend`].
+    fn strayed(&mut self);
+
+    /// Puts the selection into force again where somebody else's took its place and is gone. `socket` is the lane's.
+    ///
+    /// # Errors
+    /// [`Error::Steering`].
+    fn mend(&mut self, at: Place, socket: BorrowedFd<'_>) -> Result<(), Error>;
 
     /// The lane's socket at the address is closed.
     fn leave(&mut self, at: Place);
@@ -73,6 +83,8 @@ pub enum Command {
     Table(Table),
     /// Put the kernel's present table into force ([`Selection::refresh`]).
     Refresh,
+    /// Put the selection into force again where somebody else's took its place and is gone ([`Selection::mend`]).
+    Mend,
     /// Accept or receive what waits, then close what the services are served at. Connections live on until they end.
     Leave,
     /// Serve at all addresses again.
@@ -112,7 +124,8 @@ impl Services {
                 }
                 reply(Ok(()));
             }
-            Command::Refresh => reply(self.refresh(driver)),
+            Command::Refresh => reply(self.at_each_place(driver, |selection, at, socket| selection.refresh(at, socket))),
+            Command::Mend => reply(self.at_each_place(driver, |selection, at, socket| selection.mend(at, socket))),
             Command::Leave => self.leave(kit, reply),
             Command::Enter => reply(self.enter(driver)),
         }
@@ -131,11 +144,15 @@ impl Services {
         }
     }
 
-    fn refresh(&mut self, driver: &mut dyn Driver) -> Result<(), Error> {
+    fn at_each_place(
+        &mut self,
+        driver: &mut dyn Driver,
+        mut call: impl FnMut(&mut dyn Selection, Place, BorrowedFd<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let open: Vec<_> = self.table.open_places().collect();
-        let Some(selection) = &mut self.selection else { return Ok(()) };
+        let Some(selection) = self.selection.as_deref_mut() else { return Ok(()) };
         open.into_iter().try_for_each(|(place, socket)| match driver.descriptor(socket) {
-            Some(descriptor) => selection.refresh(place, descriptor),
+            Some(descriptor) => call(selection, place, descriptor),
             None => Ok(()),
         })
     }
@@ -207,9 +224,19 @@ impl Services {
         }
     }
 
+    fn look_for_strays(&mut self) {
+        let strays = self.table.services.iter().map(|service| service.row.get(ServiceCounter::Strays)).sum();
+        if std::mem::replace(&mut self.strays_seen, strays) < strays
+            && let Some(selection) = &mut self.selection
+        {
+            selection.strayed();
+        }
+    }
+
     /// Copies to the page what the selection has counted.
     pub(crate) fn read_counts(&mut self, kit: &mut Kit) {
         self.counts_are_due = false;
+        self.look_for_strays();
         if let Some(counts) = self.selection.as_ref().and_then(|selection| selection.counts()) {
             kit.row.set(LaneCounter::Selections, counts.selections);
             kit.row.set(LaneCounter::SelectionsOffCpu, counts.off_cpu);

@@ -154,7 +154,7 @@ impl Error {
                 )
             }
             Self::LaneRange { got, most } => {
-                write!(f, "there is no lane {got}, the last one is {most}: name one of those, or make more")
+                write!(f, "there is no lane {got}, the last one is {most}: name one of those")
             }
             Self::BucketCount { got, expected } => {
                 write!(f, "a table of {got} buckets cannot replace one of {expected}: make one of {expected}")

@@ -71,7 +71,7 @@ impl Writer<'_> {
         self.heading("", &format!("lane {index}: {state}, {cpu}, driver {driver}, steering {steering}{turn}"));
         self.values(&lane.values);
         for (service, values) in self.snapshot.services.iter().zip(&lane.services) {
-            self.heading("  ", &format!("service {} on lane {index}", service.name.name));
+            self.heading("  ", &format!("service {} at {}, lane {index}", service.name.name, service.name.url));
             self.values(values);
         }
     }
@@ -214,11 +214,11 @@ service echo at tcp://[::]:7, all lanes
 
 lane 0: starting, CPU 3, driver sim, steering table
 
-  service echo on lane 0
+  service echo at tcp://[::]:7, lane 0
 
 lane 1: starting, no CPU, driver sim, steering table
 
-  service echo on lane 1
+  service echo at tcp://[::]:7, lane 1
 "
         );
         let all = text(&snapshot, Detail::All);
