@@ -34,7 +34,7 @@ pub struct Arguments {
     /// Microseconds that a lane goes on looking for work before it sleeps
     #[arg(long, value_name = "US", default_value_t = 0)]
     spin: u64,
-    /// Share ports with other processes of this user whose sockets allow it
+    /// Take ports that other processes of this user serve, whose sockets allow it: what is new comes here from then on, or to both without a program
     #[arg(long)]
     join: bool,
     /// Let [::] take IPv6 only
@@ -58,9 +58,9 @@ pub struct Arguments {
     /// Hash UDP by 4, addresses and ports, or by 2, addresses only
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(2..=4))]
     udp_hash: u8,
-    /// Buckets of the table that gives flows to lanes: a power of two up to 1024, at least as many as lanes
-    #[arg(long, value_name = "N", default_value_t = Buckets::DEFAULT.count())]
-    buckets: usize,
+    /// Buckets of the table that gives flows to lanes: a power of two up to 1024, at least as many as lanes [default: 128, or 256 for more lanes]
+    #[arg(long, value_name = "N")]
+    buckets: Option<usize>,
     /// MiB of memory for each lane
     #[arg(long, value_name = "MIB", default_value_t = 64)]
     memory: usize,
@@ -141,7 +141,7 @@ fn steering(arguments: &Arguments) -> Result<SteeringSettings> {
         2 => HashTypes::DEFAULT,
         other => bail!("--udp-hash: {other} is neither 4 nor 2"),
     };
-    let buckets = Buckets::new(arguments.buckets).map_err(|error| anyhow::anyhow!("--buckets: {error}"))?;
+    let buckets = arguments.buckets.map(Buckets::new).transpose().map_err(|error| anyhow::anyhow!("--buckets: {error}"))?;
     Ok(SteeringSettings { steering: arguments.steering.parse()?, key: key(&arguments.key)?, types, buckets })
 }
 

@@ -91,6 +91,8 @@ struct About {
     buckets: usize,
     /// Buckets to which no flow could be made.
     unreached: usize,
+    /// Buckets that were left out because nothing arrived before.
+    untried: usize,
     /// Strays that the process itself has counted meanwhile.
     strays_counted: Option<u64>,
 }
@@ -104,7 +106,7 @@ fn of_log(log: &Path, placing: &Placing) -> Result<(About, Verdict)> {
     }
     let title = format!("{}, {} buckets, {} lanes", log.display(), table.buckets().count(), table.owners().count());
     let buckets = table.buckets().count();
-    let about = About { title, pid: None, url: None, steering: None, buckets, unreached: 0, strays_counted: None };
+    let about = About { title, pid: None, url: None, steering: None, buckets, unreached: 0, untried: 0, strays_counted: None };
     Ok((about, Verdict::of(&table, &batches)))
 }
 
@@ -126,6 +128,7 @@ fn of_process(arguments: &Arguments, url: &str) -> Result<(About, Verdict)> {
         steering: Some(steering),
         buckets,
         unreached,
+        untried: buckets - unreached - batches.len(),
         strays_counted: Some(checked.strays() - before),
     };
     Ok((about, Verdict::of(&checked.table, &batches)))
@@ -315,7 +318,7 @@ fn object(about: &About, verdict: &Verdict) -> Value {
         "pid": about.pid, "url": about.url, "steering": about.steering, "buckets": about.buckets,
         "right": verdict.is_right(), "sent": verdict.sent, "arrived": verdict.arrived, "lost": verdict.lost, "strays": verdict.strays,
         "strays_counted": about.strays_counted, "lanes": lanes, "misplaced": misplaced.collect::<Vec<_>>(),
-        "disturbed": disturbed, "unreached": about.unreached,
+        "disturbed": disturbed, "unreached": about.unreached, "untried": about.untried,
     })
 }
 
@@ -335,6 +338,12 @@ fn words(about: &About, verdict: &Verdict) -> Result<String> {
     }
     if let Some(counted) = about.strays_counted.filter(|counted| *counted != *strays) {
         writeln!(words, "the process itself has counted {counted} strays meanwhile: others use it, or its table was changed")?;
+    }
+    if *lost > 0 {
+        writeln!(words, "what is lost was not taken by this process: does another one serve there, too (--join)?")?;
+    }
+    if about.untried > 0 {
+        writeln!(words, "{} more buckets were not tried after so many losses", about.untried)?;
     }
     if about.unreached > 0 {
         writeln!(words, "{} buckets are reached from no address here, and were not checked", about.unreached)?;

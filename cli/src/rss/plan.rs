@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
 
-/// Addresses of a prefix that are tried: what is not found among so many is not in it at all, as far as buckets go.
+/// Addresses that are tried at the most.
 const CANDIDATES_MAX: usize = 1 << 16;
 
 /// Finds flows that lead into given buckets, one for each

@@ -2,7 +2,6 @@
 
 use crate::error::Error;
 use crate::lanes::Lanes;
-use corelane_rss::Buckets;
 use corelane_steer::{Plan, Topology, Wish, plan};
 use corelane_sys::claim::Transport;
 use corelane_sys::cpus;
@@ -52,14 +51,11 @@ pub(crate) fn of(lanes: &Lanes, places: &[(Transport, SocketAddr)]) -> Result<(T
     let addresses: Vec<IpAddr> = places.iter().map(|(_, address)| address.ip()).collect();
     let topology = Topology::read(&addresses).map_err(affinity)?;
     let serves = |transport| places.iter().any(|(served, _)| *served == transport);
-    let wish = Wish {
-        lanes: lanes.lanes,
-        cpus: lanes.cpus.clone(),
-        buckets: Buckets::DEFAULT.count(),
-        tcp: serves(Transport::Tcp),
-        udp: serves(Transport::Udp),
-    };
+    let wish = Wish { lanes: lanes.lanes, cpus: lanes.cpus.clone(), tcp: serves(Transport::Tcp), udp: serves(Transport::Udp) };
     let plan = plan(&topology, &wish);
+    if !places.is_empty() {
+        lanes.steering.table(plan.lanes.len())?;
+    }
     Ok((topology, plan))
 }
 

@@ -102,7 +102,7 @@ fn open(driver: DriverChoice, steering: SteeringSettings, lanes: usize, connecti
     let opener = move |_| Opener { to: to.clone(), left: connections / lanes, tell: tell.clone() };
     let running = program.serve("tcp://127.0.0.1:0", |_| Served).unwrap().client(opener).start().unwrap();
     let hasher = FlowHasher::new(&steering.key, steering.types);
-    let table = Table::even(steering.buckets, lanes).unwrap();
+    let table = steering.table(lanes).unwrap();
     let (mut home, mut failed) = (0, 0);
     for _ in 0..connections / lanes * lanes {
         match told.recv_timeout(PATIENCE).unwrap() {

@@ -1,7 +1,7 @@
 //! By which means flows are steered: what is asked for, and what comes of it.
 
 use crate::error::Error;
-use corelane_rss::{Buckets, HashTypes, Key};
+use corelane_rss::{Buckets, HashTypes, Key, MOST_LANES, Table};
 use corelane_sys::select::Means;
 use std::fmt;
 use std::str::FromStr;
@@ -43,13 +43,27 @@ pub struct Settings {
     pub key: Key,
     /// What is hashed. Default: all, so UDP by addresses and ports.
     pub types: HashTypes,
-    /// Rows of the table, at least as many as lanes. Default 128.
-    pub buckets: Buckets,
+    /// Buckets of the table, at least as many as lanes. Default: 128, or 256 if that is what the lanes take.
+    pub buckets: Option<Buckets>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { steering: Steering::Auto, key: Key::MICROSOFT, types: HashTypes::ALL, buckets: Buckets::DEFAULT }
+        Self { steering: Steering::Auto, key: Key::MICROSOFT, types: HashTypes::ALL, buckets: None }
+    }
+}
+
+impl Settings {
+    /// The even table for so many lanes.
+    ///
+    /// # Errors
+    /// [`Error::Table`] with more lanes than buckets; [`Error::Lanes`].
+    pub fn table(&self, lanes: usize) -> Result<Table, Error> {
+        if lanes > MOST_LANES {
+            return Err(Error::Lanes { got: lanes });
+        }
+        let enough = if lanes > Buckets::DEFAULT.count() { Buckets::new(MOST_LANES)? } else { Buckets::DEFAULT };
+        Ok(Table::even(self.buckets.unwrap_or(enough), lanes)?)
     }
 }
 
@@ -89,6 +103,15 @@ impl fmt::Display for InForce {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_table_has_room_for_every_lane() {
+        let buckets = |lanes| Settings::default().table(lanes).map(|table| table.buckets().count());
+        assert_eq!([1, 128, 129, 256].map(buckets), [Ok(128), Ok(128), Ok(256), Ok(256)]);
+        assert_eq!(buckets(257), Err(Error::Lanes { got: 257 }));
+        let few = Settings { buckets: Some(Buckets::new(8).unwrap()), ..Settings::default() };
+        assert!(matches!(few.table(9), Err(Error::Table(_))));
+    }
 
     #[test]
     fn each_means_has_one_name() {

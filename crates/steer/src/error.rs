@@ -1,6 +1,7 @@
 //! What the control plane refuses, who is at fault, and the remedy.
 
 use crate::choice::InForce;
+use corelane_rss::MOST_LANES;
 use std::fmt;
 
 /// Why flows cannot be steered as asked.
@@ -17,6 +18,11 @@ pub enum Error {
         /// What is wrong with it.
         corelane_rss::Error,
     ),
+    /// The caller asked for more lanes than a table can name.
+    Lanes {
+        /// How many.
+        got: usize,
+    },
     /// The system does not let us, or the caller's table does not fit.
     Refused(
         /// What was refused, and the remedy.
@@ -61,6 +67,7 @@ impl fmt::Display for Error {
         match self {
             Self::Name { got } => write!(f, "{got:?} is no way to steer: use auto, program, classic or kernel"),
             Self::Table(error) => error.fmt(f),
+            Self::Lanes { got } => write!(f, "{got} lanes cannot be told apart by a table: take {MOST_LANES} at the most"),
             Self::Refused(error) => error.fmt(f),
             Self::NotSteered { in_force } => write!(
                 f,

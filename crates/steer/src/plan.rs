@@ -17,8 +17,6 @@ pub struct Wish {
     pub lanes: Option<usize>,
     /// Only these CPUs, lane by lane in this order. Those that the topology does not have are left out: refusing them is the caller's.
     pub cpus: Option<Vec<usize>>,
-    /// The buckets that lanes share.
-    pub buckets: usize,
     /// Whether connections are served.
     pub tcp: bool,
     /// Whether datagrams are.
@@ -125,9 +123,6 @@ fn warnings(topology: &Topology, wish: &Wish, lanes: &[PlannedLane], paid: usize
     let mut found = Vec::new();
     if count > able {
         found.push(Warning::MoreLanesThanCpus { lanes: count, cpus: able });
-    }
-    if count > wish.buckets {
-        found.push(Warning::MoreLanesThanBuckets { lanes: count, buckets: wish.buckets });
     }
     // An interface without a device and with a single queue takes packets in on the CPU of whoever sends them.
     if let Some(interface) = topology.interface.as_ref().filter(|interface| interface.device || interface.rx_queues() > 1) {

@@ -5,7 +5,7 @@ use crate::choice::{InForce, Settings};
 use crate::error::Error;
 use crate::lane::LaneSelection;
 use corelane_lane::Control;
-use corelane_rss::{FlowHasher, MOST_LANES, Table};
+use corelane_rss::{FlowHasher, Table};
 use corelane_svc::{Command, Flows, Place, Services, Steer};
 use corelane_sys::network::ports_to_choose;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -51,9 +51,7 @@ impl Steered {
     /// [`Error::Table`] with more lanes than buckets; [`Error::Refused`] if a means that was asked for by name is refused.
     pub fn new(settings: &Settings, server: &Server, control: Arc<Control>) -> Result<Arc<Self>, Error> {
         // Clients have lanes without number, and nothing is to be chosen for them.
-        let lanes =
-            if server.places.is_empty() { server.lanes.min(settings.buckets.count()).min(MOST_LANES) } else { server.lanes };
-        let table = Table::even(settings.buckets, lanes)?;
+        let table = settings.table(if server.places.is_empty() { 1 } else { server.lanes })?;
         let hasher = Arc::new(FlowHasher::new(&settings.key, settings.types));
         let Attachment { in_force, attached, detaches, note } = Attachment::new(settings, server, &hasher, &table)?;
         let state = Mutex::new(State { table, present: vec![true; server.lanes] });

@@ -15,13 +15,6 @@ pub enum Warning {
         /// CPUs that can be used, or are paid for.
         cpus: usize,
     },
-    /// Lanes above the number of buckets get no flow.
-    MoreLanesThanBuckets {
-        /// Lanes.
-        lanes: usize,
-        /// Buckets of the table that lanes are chosen by.
-        buckets: usize,
-    },
     /// Some lanes have no receive queue of their own.
     FewerQueuesThanLanes {
         /// The interface.
@@ -76,7 +69,6 @@ impl Warning {
     pub fn name(&self) -> &'static str {
         match self {
             Self::MoreLanesThanCpus { .. } => "more_lanes_than_cpus",
-            Self::MoreLanesThanBuckets { .. } => "more_lanes_than_buckets",
             Self::FewerQueuesThanLanes { .. } => "fewer_queues_than_lanes",
             Self::FewerEntriesThanQueues { .. } => "fewer_entries_than_queues",
             Self::AddressesOnly { .. } => "addresses_only",
@@ -90,9 +82,6 @@ impl Warning {
         match self {
             Self::MoreLanesThanCpus { lanes, cpus } => {
                 format!("{} for {}: some share one", count(*lanes, "lane"), count(*cpus, "CPU"))
-            }
-            Self::MoreLanesThanBuckets { lanes, buckets } => {
-                format!("{} for {}: some lanes get no flow", count(*lanes, "lane"), count(*buckets, "bucket"))
             }
             Self::FewerQueuesThanLanes { interface, queues, lanes, .. } => format!(
                 "{interface} has {} for {}: packets of some lanes come in on another's CPU",
@@ -121,7 +110,6 @@ impl Warning {
     pub fn remedy(&self) -> String {
         match self {
             Self::MoreLanesThanCpus { cpus, .. } => format!("--lanes {cpus}, or more CPUs for this process"),
-            Self::MoreLanesThanBuckets { buckets, .. } => format!("--lanes {buckets}"),
             Self::FewerQueuesThanLanes { interface, queues, queues_max, setting, lanes } if queues_max > queues => {
                 format!("ethtool -L {interface} {setting} {}", lanes.min(queues_max))
             }

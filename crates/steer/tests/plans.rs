@@ -7,7 +7,7 @@ use corelane_sys::interfaces::{Interface, Link};
 use corelane_sys::interrupts::{Interrupt, Queue};
 use corelane_sys::topology::Cpu;
 
-const WISH: Wish = Wish { lanes: None, cpus: None, buckets: 128, tcp: true, udp: true };
+const WISH: Wish = Wish { lanes: None, cpus: None, tcp: true, udp: true };
 
 /// CPUs of one thread each, all on one node.
 fn flat(cpus: impl IntoIterator<Item = usize>) -> Topology {
@@ -58,8 +58,7 @@ fn each_cpu_has_a_lane_whatever_their_number() {
     for count in [1, 2, 3, 8, 64, 127, 128, 256] {
         let plan = plan(&flat(0..count), &WISH);
         assert_eq!(cpus(&plan), (0..count).collect::<Vec<_>>());
-        let expected = (count > 128).then_some(Warning::MoreLanesThanBuckets { lanes: count, buckets: 128 });
-        assert_eq!(plan.warnings, Vec::from_iter(expected));
+        assert_eq!(plan.warnings, []);
     }
 }
 
@@ -228,7 +227,6 @@ fn warnings_fit_into_the_counter_pages() {
     let interface = || "fifteen-letters".to_owned();
     let all = [
         Warning::MoreLanesThanCpus { lanes: 1024, cpus: 1000 },
-        Warning::MoreLanesThanBuckets { lanes: 1024, buckets: 128 },
         Warning::FewerQueuesThanLanes { interface: interface(), queues: 100, queues_max: 128, setting: "combined", lanes: 1024 },
         Warning::FewerEntriesThanQueues { interface: interface(), entries: 128, queues: 1000 },
         Warning::PacketsSentOn { interface: interface(), queues: (100..110).collect(), cpus: (100..110).collect() },
