@@ -152,10 +152,12 @@ fn key(text: &str) -> Result<Key> {
     let key = match text {
         "default" => Ok(Key::MICROSOFT),
         "random" => {
-            let mut entropy = std::fs::File::open("/dev/urandom")?;
-            let mut bytes = [0; size_of::<u64>()];
-            // A word that could not be read is as good as any: a key of such words is refused.
-            Key::random(KEY_BYTES, || entropy.read_exact(&mut bytes).map_or(0, |()| u64::from_ne_bytes(bytes)))
+            let mut words = [0; 1 << 10];
+            let read = std::fs::File::open("/dev/urandom").and_then(|mut entropy| entropy.read_exact(&mut words));
+            read.map_err(|error| anyhow::anyhow!("--key: /dev/urandom: {error}"))?;
+            let mut words = words.chunks_exact(size_of::<u64>());
+            // More than all draws take; a key of zeros would be refused.
+            Key::random(KEY_BYTES, || words.next().and_then(|word| word.try_into().ok()).map_or(0, u64::from_ne_bytes))
         }
         bytes => bytes.parse(),
     };

@@ -74,12 +74,15 @@ impl ServerWatch {
         self.tree.footprint().map_or(0, |footprint| footprint.resident_bytes)
     }
 
-    /// The server's side between two readings.
-    pub(crate) fn report(&mut self, first: &Reading, last: &Reading, connections: u64) -> Server {
+    /// The server's side between two readings; none if its process has ended.
+    pub(crate) fn report(&mut self, first: &Reading, last: &Reading, connections: u64) -> Option<Server> {
         let span = last.at.saturating_sub(first.at).max(1) as f64;
         let resident_bytes = self.resident();
+        if resident_bytes == 0 {
+            return None;
+        }
         let grown = resident_bytes.saturating_sub(self.resident_before) as f64;
-        Server {
+        Some(Server {
             pid: self.pid,
             cpus_used: last.server_cpu.saturating_sub(first.server_cpu) as f64 / span,
             waiting_for_cpu: last.server_delay.saturating_sub(first.server_delay) as f64 / span,
@@ -88,7 +91,7 @@ impl ServerWatch {
             per_request: between(first.server_page.as_ref(), last.server_page.as_ref())
                 .map(|page| per_request(&page))
                 .unwrap_or_default(),
-        }
+        })
     }
 }
 

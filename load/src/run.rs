@@ -218,16 +218,18 @@ impl Conduct<'_> {
         report.started_unix_s = self.started_unix_s;
         let total = &self.collector.total;
         let done = if plan.mode == Mode::Flood { total.sent } else { total.in_window };
-        self.add_facts(&mut report, done);
-        verdict::judge(plan, &self.collector, &mut report);
+        let server_ended = self.add_facts(&mut report, done);
+        verdict::judge(plan, &self.collector, server_ended, &mut report);
         (report, self.collector.total)
     }
 
-    fn add_facts(&mut self, report: &mut Report, done: u64) {
-        let (Some(first), Some(last)) = (&self.first, &self.last) else { return };
-        if let Some(server) = &mut self.server {
-            let connections = if report.connection_us.is_none() { report.settings.connections } else { 0 };
-            let cost = server.report(first, last, connections);
+    /// Answers whether the server's process has ended meanwhile.
+    fn add_facts(&mut self, report: &mut Report, done: u64) -> bool {
+        let (Some(first), Some(last)) = (&self.first, &self.last) else { return false };
+        let connections = if report.connection_us.is_none() { report.settings.connections } else { 0 };
+        let cost = self.server.as_mut().map(|server| server.report(first, last, connections));
+        let server_ended = matches!(cost, Some(None));
+        if let Some(cost) = cost.flatten() {
             // By time, because the clocks are read a moment after the window's ends, under the same load.
             let per_request = match report.settings.requests {
                 None => cost.cpus_used * 1e6 / report.requests_per_second,
@@ -241,6 +243,7 @@ impl Conduct<'_> {
             (lane.connections, lane.requests, lane.errors) = (told.connections, told.requests, told.errors);
             (lane.seconds, lane.longest_us) = (told.seconds, told.longest_us);
         }
+        server_ended
     }
 }
 

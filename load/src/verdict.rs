@@ -23,7 +23,7 @@ const STOLEN: f64 = 0.1;
 const LAG_US: f64 = 1_000.0;
 
 /// Settles `limit`, `believable`, `doubts` and `notes` of a report that is otherwise complete.
-pub fn judge(plan: &Plan, collector: &Collector, report: &mut Report) {
+pub fn judge(plan: &Plan, collector: &Collector, server_ended: bool, report: &mut Report) {
     report.limit = limit(plan, report).to_owned();
     let early = collector.lanes.iter().filter_map(|lane| lane.early.clone());
     let mut doubts: Vec<String> = early.map(|why| format!("the run was given up: {why}")).take(1).collect();
@@ -33,6 +33,7 @@ pub fn judge(plan: &Plan, collector: &Collector, report: &mut Report) {
         doubts.extend([nothing_answered(report), generator_limit(report)].into_iter().flatten());
     }
     doubts.extend([waited(report), stolen(report)].into_iter().flatten());
+    doubts.extend(server_ended.then(|| "the server's process ended during the run".to_owned()));
     report.believable = doubts.is_empty();
     report.doubts = doubts;
     report.notes = notes(report);

@@ -52,7 +52,7 @@ const LOOK: Duration = Duration::from_micros(200);
 /// Buckets with losses after which no more is sent: the process does not take what it is sent.
 const LOSSES_MAX: usize = 8;
 /// How often a bucket is tried while others use the process.
-const TRIES: usize = 3;
+const TRIES: usize = 8;
 /// Ends that are kept for each bucket; some may be taken.
 const ENDS_MAX: usize = 256;
 /// Addresses of loopback that are tried where only addresses are hashed, and the ports that are tried of each.
@@ -258,11 +258,14 @@ impl Checked {
         Ok(batches)
     }
 
-    /// Sends again while others are counted, too.
+    /// Sends again while others are counted, too: too many arrive, or one on another lane though the process itself saw no stray.
     fn send_until_quiet(&self, bucket: Bucket, ends: &mut Vec<SocketAddr>, flows: usize) -> Result<Batch> {
+        let (lane, strays) = (self.table.lane(bucket), self.strays());
         let mut batch = self.send(bucket, ends, flows)?;
         for _ in 1..TRIES {
-            if batch.arrived.iter().sum::<u64>() <= batch.sent {
+            let arrived: u64 = batch.arrived.iter().sum();
+            let elsewhere = arrived - batch.arrived.get(lane).copied().unwrap_or(0);
+            if arrived <= batch.sent && (elsewhere == 0 || self.strays() > strays) {
                 break;
             }
             batch = self.send(bucket, ends, flows)?;
@@ -341,6 +344,9 @@ fn words(about: &About, verdict: &Verdict) -> Result<String> {
     }
     if *lost > 0 {
         writeln!(words, "what is lost was not taken by this process: does another one serve there, too (--join)?")?;
+    }
+    if !verdict.disturbed.is_empty() {
+        writeln!(words, "{} buckets could not be judged, because others use the process", verdict.disturbed.len())?;
     }
     if about.untried > 0 {
         writeln!(words, "{} more buckets were not tried after so many losses", about.untried)?;

@@ -8,7 +8,7 @@ use corelane::watch::{Reader, ServiceCounter};
 use corelane::{
     Cx, DriverChoice, Ending, InForce, Input, Lanes, Next, Output, Peer, Running, Steering, SteeringSettings, StreamService,
 };
-use corelane_rss::{FlowHasher, HashTypes, Key, Protocol, Table, Tuple};
+use corelane_rss::{FlowHasher, HashTypes, Key, Protocol, Tuple};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;

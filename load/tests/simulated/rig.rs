@@ -216,7 +216,7 @@ impl Rig {
         let report = {
             let desk = self.desk.borrow();
             let mut report = report_of(&self.plan, &desk.collector, "sim");
-            judge(&self.plan, &desk.collector, &mut report);
+            judge(&self.plan, &desk.collector, false, &mut report);
             report
         };
         Outcome { report, desk: self.desk, plan: self.plan, faults: self.world.report().faults }

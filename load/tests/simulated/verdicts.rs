@@ -32,7 +32,7 @@ fn played(plan: Plan, manner: impl FnMut(usize) -> Manner + 'static) -> Outcome 
 fn judged(outcome: &Outcome, change: impl FnOnce(&mut Report)) -> Report {
     let mut report = outcome.report.clone();
     change(&mut report);
-    judge(&outcome.plan, &outcome.desk.borrow().collector, &mut report);
+    judge(&outcome.plan, &outcome.desk.borrow().collector, false, &mut report);
     report
 }
 
