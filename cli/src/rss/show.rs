@@ -1,5 +1,4 @@
 //! `corelane rss show`: what a network card does with flows, and what running processes do.
-#![expect(rustdoc::broken_intra_doc_links, reason = "these comments are the help text")]
 
 use super::print;
 use crate::stat;

@@ -16,6 +16,7 @@ on_each_driver!(
     calls_that_come_together_leave_together,
     who_stops_reading_is_closed_and_others_are_served,
     bad_records_are_closed_and_counted,
+    begun_records_do_not_hold_the_memory_for_ever,
 );
 
 /// The published bytes with this name, record mark included.
@@ -191,6 +192,26 @@ fn who_stops_reading_is_closed_and_others_are_served(driver: Driver) {
     assert!(server.lane_count("memory_used") < 8 << 20);
     server.comes_to("send_limit_hits", 1);
     assert_eq!(exchange(&mut other, &null(), reply.len()), reply);
+}
+
+fn begun_records_do_not_hold_the_memory_for_ever(driver: Driver) {
+    let limits = ["--lanes", "1", "--memory", "4", "--limit", "read_limit=500"];
+    let test = "rpc::begun_records_do_not_hold_the_memory_for_ever";
+    let Some(server) = driver.start(test, &[&limits[..], &[RPC_TCP]].concat()) else { return };
+    let begun = [&(1_000_000_u32 | 1 << 31).to_be_bytes()[..], &null()[4..], &[0; 60_000]].concat();
+    let waiting: Vec<TcpStream> = (0..150)
+        .map(|_| {
+            let mut stream = server.connect();
+            stream.set_nonblocking(true).unwrap();
+            let _ = stream.write(&begun);
+            stream
+        })
+        .collect();
+    // Those that wait for memory are given up as well, so that the lane comes to all of them.
+    server.comes_to("read_limit_hits", 150);
+    drop(waiting);
+    let reply = published("reply success, void");
+    assert_eq!(exchange(&mut server.connect(), &null(), reply.len()), reply);
 }
 
 fn bad_records_are_closed_and_counted(driver: Driver) {

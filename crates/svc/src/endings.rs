@@ -228,9 +228,13 @@ impl Connection {
         if self.has_output() {
             return single(after(busy.progress_at, limits.send_limit, Limit::Send));
         }
+        let since = busy.record_since;
         if self.in_record() && !busy.blocked {
-            let since = busy.record_since;
             return [after(since, limits.read_limit, Limit::Read), rate_deadline(since, busy.record_bytes, limits)];
+        }
+        if self.is_starved {
+            // Begun records may hold all memory of the lane: then none of them ever gets the rest, unless some are given up.
+            return single(after(since, limits.read_limit, Limit::Read));
         }
         single(if busy.output.held > 0 { None } else { self.quiet_deadline(limits) })
     }

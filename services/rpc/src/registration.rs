@@ -72,7 +72,7 @@ pub struct Registration {
 }
 
 impl Registration {
-    /// Tells the rpcbind of this machine of all entries, or of none. Waits for its answers, some seconds at the most. An entry at [::] is
+    /// Tells the rpcbind of this machine of all entries, or of none. Waits for its answers, some seconds at the most. An entry at `[::]` is
     /// told for IPv4 too, because such sockets are reached by both.
     ///
     /// # Errors
