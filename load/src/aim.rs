@@ -119,6 +119,8 @@ fn lanes(Aim { table, hasher, .. }: &Aim, plan: &Plan) -> Result<Vec<AimedLane>,
             }
         }
     }
+    // Addresses take turns.
+    lanes.iter_mut().for_each(|lane| lane.ends.sort_by_key(SocketAddr::port));
     // Ports that were used a moment ago may not be free again: another run begins with others.
     lanes.iter_mut().filter(|lane| !lane.ends.is_empty()).for_each(|lane| {
         let first = wall_clock() / 1_000 % lane.ends.len() as u64;
@@ -198,6 +200,14 @@ mod tests {
             }
             assert_eq!(counts, [300, 0, 100]);
         }
+    }
+
+    #[test]
+    fn several_addresses_take_turns() {
+        let sources = ["127.0.0.2", "127.0.0.3"].map(|source| source.parse().unwrap());
+        let plan = Plan { sources: sources.to_vec(), ..plan(Spread::One(1), 2) }.settled().unwrap();
+        let first = (0..400).filter(|number| plan.source_of(*number, 0).unwrap().ip() == sources[0]).count();
+        assert!((150..=250).contains(&first), "{first} of 400");
     }
 
     #[test]
