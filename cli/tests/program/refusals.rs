@@ -98,7 +98,7 @@ fn a_port_that_others_serve_is_refused() {
     let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
     for url in [format!("tcp://{}", tcp.local_addr().unwrap()), format!("udp://{}", udp.local_addr().unwrap())] {
         let place = format!("echo={url}");
-        refuses(&[], &[&place], &[&url, "stop it, choose another port, or share it with --join"]);
+        refuses(&[], &[&place], &[&url, "stop it, choose another port, or use --join, if it is of the same user"]);
         // They do not share it, so that asking for it does not help.
         refuses(&[], &["--join", &place], &[&url]);
     }

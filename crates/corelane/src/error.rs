@@ -120,7 +120,9 @@ impl fmt::Debug for Error {
 
 fn remedy(fault: Fault) -> &'static str {
     match fault.reason {
-        Reason::AddressInUse => "; another process serves this port: stop it, choose another port, or share it with --join",
+        Reason::AddressInUse => {
+            "; another process serves this port: stop it, choose another port, or use --join, if it is of the same user and shares it"
+        }
         Reason::Permission => {
             "; ports below net.ipv4.ip_unprivileged_port_start (1024) need CAP_NET_BIND_SERVICE: choose a higher port"
         }
