@@ -141,7 +141,8 @@ fn rpctest_lists_what_took_too_long_for_the_original() {
     });
     let text = printed(&["-H", "-u", "-i", "1", "-c", "10", &post.address.to_string()], GOOD);
     let (_, list) = text.trim_end().split_once(" * ").unwrap_or_else(|| panic!("nothing took long: {text:?}"));
-    let longest: f64 = list.parse().unwrap();
+    // Others may take long as well where the machine is busy.
+    let longest = list.split_whitespace().map(|took| took.parse::<f64>().unwrap()).fold(0.0, f64::max);
     assert!(longest >= 300.0, "{text}");
 }
 
