@@ -1,17 +1,15 @@
 //! Who listens at an address: the kernel's list of sockets (sock_diag(7)).
 
 use crate::claim::Transport;
-use crate::errno::{self, checked, uninterrupted};
+use crate::errno;
+use crate::netlink::{Request, word};
 use corelane_seam::{Fault, Reason};
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// Bytes of one answer; the kernel fills no larger place (netlink(7)).
-const ANSWER_BYTES: usize = 32 << 10;
-/// Messages to and from netlink begin with a header and at multiples of 4 bytes.
-const HEADER_BYTES: usize = 16;
+/// `SOCK_DIAG_BY_FAMILY`.
+const BY_FAMILY: u16 = 20;
 /// `struct inet_diag_req_v2` begins with 8 bytes of what is asked, then comes the address.
-const REQUEST_BYTES: usize = HEADER_BYTES + 8 + ID_BYTES;
+const REQUEST_BYTES: usize = 8 + ID_BYTES;
 const ID_BYTES: usize = 48;
 /// Where things stand in `struct inet_diag_msg`.
 const ID: usize = 4;
@@ -38,20 +36,9 @@ pub struct Holder {
 /// # Errors
 /// `Unsupported` or `NotFound` where the kernel has no such list; what else the system says.
 pub fn holders(transport: Transport, address: SocketAddr) -> Result<Vec<Holder>, Fault> {
-    let socket = ask(&request(transport, address))?;
-    let mut holders = Vec::new();
-    let mut answer = vec![0; ANSWER_BYTES];
-    loop {
-        // SAFETY: the answer has so many writable bytes.
-        let received = uninterrupted(|| unsafe {
-            libc::recv(socket.as_raw_fd(), answer.as_mut_ptr().cast(), answer.len(), libc::MSG_TRUNC)
-        });
-        let bytes = received.map_err(errno::fault)?;
-        let messages = answer.get(..bytes).ok_or(Fault::of(Reason::TooLarge))?;
-        if read(messages, address, &mut holders)? {
-            return Ok(holders);
-        }
-    }
+    let answer = Request::list(BY_FAMILY, &request(transport, address)).ask(libc::NETLINK_SOCK_DIAG);
+    let bodies = answer.map_err(|error| errno::fault(errno::of(&error)))?;
+    Ok(bodies.iter().filter_map(|body| holder(body, address)).collect())
 }
 
 fn request(transport: Transport, address: SocketAddr) -> [u8; REQUEST_BYTES] {
@@ -62,39 +49,10 @@ fn request(transport: Transport, address: SocketAddr) -> [u8; REQUEST_BYTES] {
         Transport::Udp => (libc::IPPROTO_UDP, STATE_CLOSE),
     };
     let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
-    put(0, &(REQUEST_BYTES as u32).to_ne_bytes());
-    put(4, &20_u16.to_ne_bytes()); // SOCK_DIAG_BY_FAMILY
-    put(6, &((libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16).to_ne_bytes());
-    put(HEADER_BYTES, &[family as u8, protocol as u8]);
-    put(HEADER_BYTES + 4, &(1_u32 << state).to_ne_bytes());
-    put(HEADER_BYTES + 8, &address.port().to_be_bytes());
+    put(0, &[family as u8, protocol as u8]);
+    put(4, &(1_u32 << state).to_ne_bytes());
+    put(8, &address.port().to_be_bytes());
     request
-}
-
-fn ask(request: &[u8]) -> Result<OwnedFd, Fault> {
-    let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
-    // SAFETY: the call takes no memory.
-    let number = checked(unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_SOCK_DIAG) } as isize);
-    // SAFETY: the call has just made this descriptor, and nobody else knows it.
-    let socket = unsafe { OwnedFd::from_raw_fd(number.map_err(errno::fault)? as i32) };
-    // SAFETY: the request has so many readable bytes. Unbound, the socket sends to the kernel.
-    checked(unsafe { libc::send(socket.as_raw_fd(), request.as_ptr().cast(), request.len(), 0) }).map_err(errno::fault)?;
-    Ok(socket)
-}
-
-/// Reads the messages of one answer; true if the last one was among them.
-fn read(mut messages: &[u8], address: SocketAddr, holders: &mut Vec<Holder>) -> Result<bool, Fault> {
-    while let Some(length) = word(messages, 0) {
-        let length = (length as usize).max(HEADER_BYTES);
-        let body = messages.get(HEADER_BYTES..length).ok_or(Fault::of(Reason::Other))?;
-        match i32::from(messages[4]) | i32::from(messages[5]) << 8 {
-            kind if kind == libc::NLMSG_DONE => return Ok(true),
-            kind if kind == libc::NLMSG_ERROR => return Err(errno::fault(word(body, 0).unwrap_or(0).wrapping_neg() as i32)),
-            _ => holders.extend(holder(body, address)),
-        }
-        messages = messages.get(length.next_multiple_of(4)..).unwrap_or_default();
-    }
-    Ok(false)
 }
 
 /// The socket that a message tells of, if it is at that address.
@@ -107,10 +65,6 @@ fn holder(body: &[u8], address: SocketAddr) -> Option<Holder> {
     };
     let cookie = u64::from(word(body, COOKIE)?) | u64::from(word(body, COOKIE + 4)?) << 32;
     (here && port == address.port().to_be_bytes()).then_some(Holder { cookie, user: word(body, USER)? })
-}
-
-fn word(bytes: &[u8], at: usize) -> Option<u32> {
-    bytes.get(at..)?.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes))
 }
 
 /// Finds a socket of its own.
@@ -161,20 +115,15 @@ mod tests {
     }
 
     #[test]
-    fn answers_that_are_cut_are_read_as_far_as_they_go() {
+    fn answers_that_are_cut_tell_of_nobody() {
         let address = "127.0.0.1:80".parse().unwrap();
-        let mut message = [0_u8; HEADER_BYTES + SOCKET_BYTES];
-        message[0] = message.len() as u8;
-        message[4] = 20;
-        message[HEADER_BYTES + SOURCE..][..4].copy_from_slice(&[127, 0, 0, 1]);
-        message[HEADER_BYTES + ID + 1] = 80;
-        message[HEADER_BYTES + COOKIE] = 9;
-        let mut holders = Vec::new();
-        assert_eq!(read(&message, address, &mut holders), Ok(false));
-        assert_eq!(holders, [Holder { cookie: 9, user: 0 }]);
-        for end in 4..message.len() {
-            assert!(read(&message[..end], address, &mut holders).is_err(), "{end}");
+        let mut body = [0_u8; SOCKET_BYTES];
+        body[SOURCE..][..4].copy_from_slice(&[127, 0, 0, 1]);
+        body[ID + 1] = 80;
+        body[COOKIE] = 9;
+        assert_eq!(holder(&body, address), Some(Holder { cookie: 9, user: 0 }));
+        for end in 0..body.len() {
+            assert_eq!(holder(&body[..end], address), None, "{end}");
         }
-        assert_eq!(holders.len(), 1);
     }
 }
