@@ -21,7 +21,7 @@ pub struct Limits {
     pub output_high: usize,
     /// Bytes of memory in a connection's output that end it as aborted. Default 64 MiB.
     pub output_max: usize,
-    /// Bytes a second at which an incomplete record must grow, counted after five seconds; 0 asks for none. Default 16.
+    /// Bytes a second at which an incomplete record must grow, on average over every five seconds; 0 asks for none. Default 16.
     pub receive_rate_min: u64,
     /// Nanoseconds without any request after which a connection is closed; 0 for never. Default 10 minutes.
     pub idle_limit: u64,
@@ -69,5 +69,5 @@ impl Default for Limits {
     }
 }
 
-/// After how long the least receive rate is asked for, in nanoseconds.
+/// Over how long the least receive rate is counted, in nanoseconds.
 pub(crate) const RATE_GRACE: u64 = 5 * SECOND;
