@@ -1,8 +1,8 @@
 //! Batches of datagrams: what one receive call brought, and the trains that one send call takes away.
 
 use crate::chain::Segment;
-use crate::ledger::Payer;
 use crate::lease::Shared;
+use crate::ledger::Payer;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 

@@ -280,7 +280,10 @@ impl Services {
         self.table.memory.looked_at = kit.now();
         let mut holders = kit.arena.holders();
         holders.retain(|holder| {
-            self.table.connections.at(holder.tag).is_some_and(|connection| connection.phase != Phase::Ended && may_end(connection))
+            self.table
+                .connections
+                .at(holder.tag)
+                .is_some_and(|connection| connection.phase != Phase::Ended && may_end(connection))
         });
         holders.sort_unstable_by_key(|holder| std::cmp::Reverse((holder.peer_bytes, holder.bytes, holder.tag)));
         holders

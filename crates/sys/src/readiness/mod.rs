@@ -23,8 +23,8 @@ use crate::probes::Probes;
 use crate::table::{Key, Table};
 use crate::{errno, refuse, sockets, tuning};
 use corelane_seam::{
-    Arena, Bell, Bind, Chain, Completion, Datagrams, Driver, DriverCounters, Fault, Handle, Lease, Listen, Op, Outcome,
-    Reason, Socket, Tuning, Wait,
+    Arena, Bell, Bind, Chain, Completion, Datagrams, Driver, DriverCounters, Fault, Handle, Lease, Listen, Op, Outcome, Reason,
+    Socket, Tuning, Wait,
 };
 use endpoint::{Endpoint, Kind, List, Place, Receiving, Sending};
 use source::{BELL, Copies, Source};
