@@ -160,7 +160,7 @@ impl Services {
         let (service, peer, payer) = (connection.service, connection.peer.address, connection.payer);
         let port = self.ports[service as usize].stream()?;
         let before = kit.arena.pay_as(payer);
-        if self.table.memory.take_grant(id) {
+        if self.table.memory.is_granted(id) {
             kit.arena.grant();
         }
         let mut cx = crate::cx::Cx::new(kit, &mut self.table, service, Some(id));

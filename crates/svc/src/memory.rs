@@ -4,7 +4,7 @@
 //! itself keeps, and each peer with its connections. Whoever is refused waits in a queue with the bytes that were refused, and is
 //! called again when they would be lent. Two things keep that from being for ever:
 //!
-//! * **One of many who wait may hold more than it leaves** (a grant), so that whoever has begun something can end it.
+//! * **One of many who wait may hold more than it leaves** (a grant), so that a request that has begun to arrive can be served.
 //! * **Connections end**, the largest holders' first: any of them when the reserve itself is nearly gone or in pieces; and those that have stood
 //!   still for a second when somebody waits for a small part of what their peer holds.
 
@@ -73,12 +73,25 @@ struct Unsaid {
     largest: Option<(IpAddr, usize)>,
 }
 
+/// How far the one is that may hold more than it leaves.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Grant {
+    /// It was not served since it was chosen.
+    #[default]
+    New,
+    /// It was served, and has held nothing yet.
+    Used,
+    /// It has held memory: when it holds none any more, it has come to its end.
+    Held,
+}
+
 /// The queue for memory, and what was done for it.
 #[derive(Default)]
 pub(crate) struct Memory {
     waiting: VecDeque<Waiting>,
-    /// May hold more than it leaves in its next call.
-    granted: Option<ConnectionId>,
+    /// May hold more than it leaves, so that it can come to its end; the next one may when it has, or stands still.
+    grantee: Option<ConnectionId>,
+    grant: Grant,
     /// When the holders were looked at last.
     looked_at: u64,
     /// When the operator was told last.
@@ -109,11 +122,11 @@ impl Memory {
         !self.waiting.is_empty()
     }
 
-    /// Whether it is this connection's turn to hold more than it leaves. True once.
-    pub(crate) fn take_grant(&mut self, id: ConnectionId) -> bool {
-        let is_granted = self.granted == Some(id);
-        if is_granted {
-            self.granted = None;
+    /// Whether this connection, which is being served, may hold more than it leaves.
+    pub(crate) fn is_granted(&mut self, id: ConnectionId) -> bool {
+        let is_granted = self.grantee == Some(id);
+        if is_granted && self.grant == Grant::New {
+            self.grant = Grant::Used;
         }
         is_granted
     }
@@ -187,7 +200,7 @@ impl Table {
             }
         }
         if revived == 0 {
-            self.grant_one(main, now);
+            self.grant_one(arena, main, now);
         }
     }
 
@@ -203,15 +216,31 @@ impl Table {
     }
 
     /// Lets the one who has waited longest have what it needs of the `main` bytes that are free beside the reserve.
-    fn grant_one(&mut self, main: usize, now: u64) {
-        if self.memory.granted.is_some_and(|id| self.find(id).is_some()) {
+    fn grant_one(&mut self, arena: &Arena, main: usize, now: u64) {
+        if self.grantee_goes_on(arena, now) {
             return;
         }
-        let fits = self.memory.waiting.iter().position(|waiting| waiting.bytes <= main);
-        self.memory.granted = fits.and_then(|at| self.memory.waiting.remove(at)).map(|waiting| waiting.id);
-        if let Some(id) = self.memory.granted {
+        let chosen = (0..self.memory.waiting.len()).find(|&at| {
+            let Waiting { id, bytes } = self.memory.waiting[at];
+            // More memory for output that nobody takes would bring nothing to its end.
+            bytes <= main && self.find(id).is_some_and(|connection| !connection.has_output())
+        });
+        self.memory.grantee = chosen.and_then(|at| self.memory.waiting.remove(at)).map(|waiting| waiting.id);
+        self.memory.grant = Grant::New;
+        if let Some(id) = self.memory.grantee {
             self.revive(id, now);
         }
+    }
+
+    /// Whether the one that may hold more than it leaves still makes use of that.
+    fn grantee_goes_on(&mut self, arena: &Arena, now: u64) -> bool {
+        let grant = self.memory.grant;
+        let Some(connection) = self.memory.grantee.and_then(|id| self.find(id)) else { return false };
+        let (holds, moves) = (arena.held(connection.payer) > 0, connection.phase != Phase::Ended && !connection.stands_still(now));
+        if holds && grant == Grant::Used {
+            self.memory.grant = Grant::Held;
+        }
+        grant == Grant::New || (moves && (holds || grant == Grant::Used))
     }
 
     /// Whether what arrives next may be charged to the connection; else it waits for memory.
@@ -220,7 +249,7 @@ impl Table {
         let Some(connection) = self.connections.at(index) else { return false };
         // What is received into a lease of its own was lent already.
         let needs_none = connection.phase != Phase::Open || connection.busy.as_ref().is_some_and(|busy| busy.fill.is_some());
-        if needs_none || arena.would_lend(connection.payer, RECEIVE_BYTES_LEAST) || self.memory.take_grant(id) {
+        if needs_none || arena.would_lend(connection.payer, RECEIVE_BYTES_LEAST) || self.memory.is_granted(id) {
             return true;
         }
         self.mark_starved(index, RECEIVE_BYTES_LEAST);
