@@ -166,6 +166,11 @@ impl Arena {
             .is_some_and(|order| memory.ledger.lends(payer, UNIT << order, used, UNIT) && memory.buddy.has(order))
     }
 
+    /// [`Arena::lend_max`] of an arena that is made with `bytes`.
+    pub fn lend_max_of(bytes: usize) -> usize {
+        Ledger::new(bytes.max(1).next_multiple_of(LEASE_BYTES_MAX)).lend_max()
+    }
+
     /// The most bytes of one lease that any payer but the lane can ever be lent: the largest block, and no more than the arena has
     /// beside its reserve.
     pub fn lend_max(&self) -> usize {

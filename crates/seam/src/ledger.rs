@@ -9,6 +9,8 @@
 //! * **A reserve is kept for small requests**: the last quarter of the arena is lent only to who holds little after the lease.
 //! * The lane itself (its driver, for what arrives) takes what there is.
 
+use crate::lease::LEASE_BYTES_MAX;
+
 /// Names who pays for a block. The lane pays for what nobody else does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Payer(u32);
@@ -176,7 +178,7 @@ impl Ledger {
     /// The largest block that can ever be lent: what the arena has beside its reserve.
     pub(crate) fn lend_max(&self) -> usize {
         let most = self.limit - self.reserve();
-        crate::lease::LEASE_BYTES_MAX.min(most.next_power_of_two() >> usize::from(!most.is_power_of_two()))
+        LEASE_BYTES_MAX.min(most.next_power_of_two() >> usize::from(!most.is_power_of_two()))
     }
 
     /// Whether a block of `bytes` may be lent to `payer` while `used` bytes of the arena are in use.
@@ -230,5 +232,168 @@ impl Ledger {
 
     fn node(&self, payer: Payer) -> &Node {
         &self.nodes[payer.0 as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lease::{Arena, Lease};
+    use proptest::prelude::*;
+
+    const MIB: usize = 1 << 20;
+
+    fn peer_of(arena: &Arena) -> Payer {
+        arena.open_payer(arena.open_payer(Payer::LANE, Role::Sum), Role::Peer)
+    }
+
+    fn lent(arena: &Arena, payer: Payer, bytes: usize) -> Vec<Lease> {
+        let before = arena.pay_as(payer);
+        let leases = std::iter::from_fn(|| arena.lease(bytes)).collect();
+        arena.pay_as(before);
+        leases
+    }
+
+    #[test]
+    fn peers_take_half_of_what_is_left_and_leave_the_reserve() {
+        let arena = Arena::new(64 * MIB).unwrap();
+        let held: Vec<_> = (0..4).map(|_| lent(&arena, peer_of(&arena), MIB)).collect();
+        assert_eq!(held.iter().map(Vec::len).collect::<Vec<_>>(), [24, 12, 6, 3]);
+        let keeper = arena.open_payer(Payer::LANE, Role::Keeper);
+        let kept = lent(&arena, keeper, MIB);
+        assert_eq!(kept.len(), 3, "a service may have what is free but for the reserve");
+        let (free, small) = (arena.free(), arena.small());
+        assert_eq!((free, small), (arena.reserve(), arena.reserve() / 128));
+        assert_eq!(lent(&arena, peer_of(&arena), small).len(), 1, "a peer has its small part of the reserve");
+        assert_eq!(lent(&arena, peer_of(&arena), 2 * small).len(), 0);
+        assert!(arena.lease(MIB).is_some(), "the lane itself is not refused");
+    }
+
+    #[test]
+    fn a_connection_is_lent_what_its_peer_is() {
+        let arena = Arena::new(64 * MIB).unwrap();
+        let peer = peer_of(&arena);
+        let [one, two] = [7, 8].map(|tag| arena.open_payer(peer, Role::Connection(tag)));
+        let held = lent(&arena, one, MIB);
+        assert_eq!((held.len(), lent(&arena, two, MIB).len()), (24, 0));
+        assert_eq!(arena.holders(), [Holder { tag: 7, bytes: 24 * MIB, peer, peer_bytes: 24 * MIB }]);
+        arena.pay_as(two);
+        assert!(!arena.lends(MIB));
+        arena.grant();
+        assert!(arena.lends(MIB), "by a grant it may hold more than it leaves");
+        arena.pay_as(two);
+        assert!(!arena.lends(MIB), "which ends when somebody else pays");
+    }
+
+    #[test]
+    fn a_refusal_is_noted_with_what_was_missing_and_whether_it_ever_comes() {
+        let arena = Arena::new(4 * MIB).unwrap();
+        assert_eq!(arena.lend_max(), 2 * MIB, "a power of two, beside the reserve");
+        let peer = peer_of(&arena);
+        arena.pay_as(peer);
+        assert!(arena.lease(2 * MIB).is_none() && arena.lease(MIB + 1).is_none());
+        assert_eq!(arena.take_refusal(), Refusal { bytes: 2 * MIB, is_final: false });
+        assert!(arena.lease(2 * MIB + 1).is_none() && arena.lease(LEASE_BYTES_MAX + 1).is_none());
+        assert_eq!((arena.take_refusal(), arena.refused()), (Refusal { bytes: 0, is_final: true }, 4));
+        assert_eq!(arena.take_refusal(), Refusal::default());
+    }
+
+    #[test]
+    fn what_arrives_is_given_less_where_only_the_reserve_is_left() {
+        let arena = Arena::new(4 * MIB).unwrap();
+        let receive = || arena.lease_to_receive(64 << 10, 4 << 10).map(|lease| lease.capacity());
+        assert_eq!(receive(), Some(64 << 10));
+        let mut held = lent(&arena, Payer::LANE, 4 << 10);
+        assert_eq!((held.len(), receive()), (1024, None));
+        held.truncate(1023);
+        assert_eq!(receive(), Some(4 << 10), "only the reserve is left");
+        held.extend(lent(&arena, Payer::LANE, 4 << 10));
+        held.sort_by_key(|lease| lease.as_ptr());
+        let mut number = 0;
+        held.retain(|_| {
+            number += 1;
+            number % 2 == 0
+        });
+        assert_eq!((arena.free() > arena.reserve(), receive()), (true, Some(4 << 10)), "there is enough, in pieces");
+        held.clear();
+        assert_eq!(receive(), Some(64 << 10));
+    }
+
+    #[test]
+    fn an_account_lives_until_its_last_block() {
+        let arena = Arena::new(MIB).unwrap();
+        let service = arena.open_payer(Payer::LANE, Role::Sum);
+        let peer = arena.open_payer(service, Role::Peer);
+        let connection = arena.open_payer(peer, Role::Connection(1));
+        let block = arena.copy_of(b"kept").unwrap().share();
+        block.charge(connection);
+        arena.close_payer(connection);
+        arena.close_payer(peer);
+        assert_eq!((arena.held(service), arena.holders()), (256, vec![]), "who is gone can not be made to give back");
+        drop(block);
+        assert_eq!(arena.held(service), 0);
+        assert_eq!([arena.open_payer(service, Role::Peer), arena.open_payer(service, Role::Peer)].len(), 2);
+    }
+
+    #[test]
+    #[should_panic(expected = "a Connection(0) is not opened under a Sum")]
+    fn a_connection_belongs_to_a_peer() {
+        let _ = Arena::new(MIB).unwrap().open_payer(Payer::LANE, Role::Connection(0));
+    }
+
+    proptest! {
+        /// What each account shows is what the blocks say that are charged to it and to those below it.
+        #[test]
+        fn accounts_are_the_sums_of_their_blocks(steps in prop::collection::vec((0u8..5, any::<u8>(), any::<u8>()), 1..200)) {
+            let arena = Arena::new(8 * MIB).unwrap();
+            let service = arena.open_payer(Payer::LANE, Role::Sum);
+            let mut peers = vec![arena.open_payer(service, Role::Peer)];
+            let mut connections: Vec<(Payer, Payer, bool)> = Vec::new();
+            let mut blocks: Vec<(Lease, usize)> = Vec::new();
+            for (step, a, b) in steps {
+                let at = a as usize;
+                match step {
+                    0 if b < 40 => peers.push(arena.open_payer(service, Role::Peer)),
+                    0 => {
+                        let peer = peers[at % peers.len()];
+                        connections.push((arena.open_payer(peer, Role::Connection(0)), peer, true));
+                    }
+                    1 if !connections.is_empty() => {
+                        let number = at % connections.len();
+                        if connections[number].2 {
+                            arena.pay_as(connections[number].0);
+                            blocks.extend(arena.lease(1 << (b % 20)).map(|lease| (lease, number)));
+                            arena.pay_as(Payer::LANE);
+                        }
+                    }
+                    2 if !blocks.is_empty() => drop(blocks.swap_remove(at % blocks.len())),
+                    3 if !blocks.is_empty() => {
+                        let (block, number) = (at % blocks.len(), b as usize % connections.len());
+                        if connections[number].2 {
+                            blocks[block].0.charge(connections[number].0);
+                            blocks[block].1 = number;
+                        }
+                    }
+                    4 if !connections.is_empty() => {
+                        let number = at % connections.len();
+                        if std::mem::take(&mut connections[number].2) {
+                            arena.close_payer(connections[number].0);
+                        }
+                    }
+                    _ => {}
+                }
+                let sum = |of: &dyn Fn(usize) -> bool| -> usize {
+                    blocks.iter().filter(|(_, number)| of(*number)).map(|(lease, _)| lease.capacity()).sum()
+                };
+                for (number, &(payer, _, is_open)) in connections.iter().enumerate() {
+                    prop_assert!(!is_open || arena.held(payer) == sum(&|of| of == number));
+                }
+                for &peer in &peers {
+                    prop_assert_eq!(arena.held(peer), sum(&|of| connections[of].1 == peer));
+                }
+                prop_assert_eq!(arena.held(service), sum(&|_| true));
+                prop_assert_eq!(arena.used(), arena.held(Payer::LANE));
+            }
+        }
     }
 }

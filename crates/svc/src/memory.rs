@@ -236,7 +236,8 @@ impl Table {
     fn grantee_goes_on(&mut self, arena: &Arena, now: u64) -> bool {
         let grant = self.memory.grant;
         let Some(connection) = self.memory.grantee.and_then(|id| self.find(id)) else { return false };
-        let (holds, moves) = (arena.held(connection.payer) > 0, connection.phase != Phase::Ended && !connection.stands_still(now));
+        let (holds, moves) =
+            (arena.held(connection.payer) > 0, connection.phase != Phase::Ended && !connection.stands_still(now));
         if holds && grant == Grant::Used {
             self.memory.grant = Grant::Held;
         }

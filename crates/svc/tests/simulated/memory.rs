@@ -3,7 +3,7 @@
 use crate::rig::{MS, Nobody, Plan, Rig, S, address, patient};
 use corelane_seam::{Lease, Payer};
 use corelane_sim::{Faults, Peer, Status, World};
-use corelane_svc::{Cx, Input, Limits, Next, Output, Peer as Ends, Refused, StreamService};
+use corelane_svc::{Cx, Input, Limits, Next, Output, Peer as Ends, Refused, Sharing, StreamService};
 use corelane_watch::{LaneCounter, ServiceCounter as C};
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -199,4 +199,67 @@ fn a_rate_is_not_earned_in_advance() {
     stage.rig.wait(7 * S);
     assert_eq!(stage.rig.count(C::ReceiveRateMinHits), 1, "60,000 bytes at once are no hour of rest");
     stage.close();
+}
+
+#[test]
+fn a_network_of_ipv6_is_one_peer() {
+    let world = World::new(1, Faults::none());
+    let limits = Limits { connections_per_peer_max: 2, ..patient() };
+    let at: SocketAddr = "[fd00::1]:7".parse().unwrap();
+    let mut rig = Rig::new(&world, &Plan::lanes(1), |lane, services, driver, page| {
+        let service = services.add_stream(crate::echo::Echo, limits, page.service(lane, 0).unwrap());
+        services.listen(driver, service, at, Sharing { share_port: false, v6_only: false }).unwrap();
+    });
+    let from = ["[2001:db8:5::1]:0", "[2001:db8:5::2]:0", "[2001:db8:5:0:ffff::]:0", "[2001:db8:5:1::]:0"];
+    let peers = from.map(|from| {
+        let peer = world.connect(from.parse().unwrap(), at).unwrap();
+        rig.wait(MS);
+        peer
+    });
+    assert_eq!(peers.each_ref().map(|peer| peer.status() == Status::Open), [true, true, false, true]);
+    peers.iter().for_each(Peer::close);
+    rig.wait(5 * MS);
+    rig.close(&mut Nobody);
+}
+
+/// Produces nothing, and asks again and again to be told that all has left.
+struct Eager {
+    told: Rc<Cell<u64>>,
+}
+
+impl StreamService for Eager {
+    type Session = ();
+
+    fn open(&mut self, _cx: &mut Cx<'_>, _peer: &Ends) {}
+
+    fn receive(&mut self, _cx: &mut Cx<'_>, _session: &mut (), input: &mut Input, output: &mut Output) -> Next {
+        let wants_an_answer = input.first() == b"say";
+        input.skip(usize::MAX);
+        if wants_an_answer {
+            output.push(&b"said"[..]);
+        }
+        output.notify_drained();
+        Next::Continue
+    }
+
+    fn drained(&mut self, _cx: &mut Cx<'_>, _session: &mut (), output: &mut Output) -> Next {
+        self.told.set(self.told.get() + 1);
+        output.notify_drained();
+        Next::Continue
+    }
+}
+
+#[test]
+fn who_asks_again_with_nothing_written_is_told_when_something_has_left() {
+    let told: Rc<Cell<u64>> = Rc::default();
+    let world = World::new(1, Faults::none());
+    let mut rig = Rig::serving(&world, &Plan::lanes(1), patient(), |_| Eager { told: told.clone() });
+    let peer = rig.connect(1);
+    rig.wait(MS);
+    for (text, expected, times) in [("hm", "", 1), ("hm", "", 2), ("say", "said", 3), ("say", "said", 4)] {
+        assert_eq!((rig.ask(&peer, text).as_str(), told.get()), (expected, times));
+    }
+    peer.close();
+    rig.wait(5 * MS);
+    rig.close(&mut Nobody);
 }
