@@ -2,6 +2,7 @@
 
 use crate::channel::{Receiver, Sender, channel};
 use crate::control::Control;
+use crate::fence::Fenced;
 use std::any::Any;
 use std::sync::Arc;
 
@@ -15,8 +16,8 @@ pub struct Message {
 
 /// A lane's ends of its channels.
 pub struct Mesh {
-    to: Vec<Option<Sender<Message>>>,
-    from: Vec<Option<Receiver<Message>>>,
+    to: Vec<Option<Sender<Fenced<Message>>>>,
+    from: Vec<Option<Receiver<Fenced<Message>>>>,
     /// Lanes for which a message is queued and not visible yet.
     unpublished: Vec<usize>,
 }
@@ -45,7 +46,7 @@ impl Mesh {
     /// The message comes back if the channel is full, or there is no such other lane.
     pub fn send(&mut self, to: usize, message: Message) -> Result<(), Message> {
         let Some(sender) = self.to.get_mut(to).and_then(Option::as_mut) else { return Err(message) };
-        sender.send(message).map_err(|full| full.value)?;
+        sender.send(Fenced::new(message)).map_err(|full| full.value.into_inner())?;
         if !self.unpublished.contains(&to) {
             self.unpublished.push(to);
         }
@@ -67,7 +68,9 @@ impl Mesh {
     /// Takes up to `at_most` messages of each lane; answers how many.
     pub fn take(&mut self, at_most: usize, mut each: impl FnMut(usize, Message)) -> usize {
         let receivers = self.from.iter_mut().enumerate();
-        receivers.filter_map(|(from, receiver)| Some(receiver.as_mut()?.take(at_most, |message| each(from, message)))).sum()
+        receivers
+            .filter_map(|(from, receiver)| Some(receiver.as_mut()?.take(at_most, |message| each(from, message.into_inner()))))
+            .sum()
     }
 
     /// Announces sleep to all lanes; true if no message is waiting.

@@ -28,6 +28,8 @@ pub trait Work {
     fn drain(&mut self, kit: &mut Kit, driver: &mut dyn Driver);
     /// Whether a drain has come to its end.
     fn is_drained(&self) -> bool;
+    /// The lane ends, however it came to that: what users gave to it is dropped, fenced.
+    fn end(&mut self, kit: &mut Kit);
 }
 
 /// What a turn was.
@@ -145,6 +147,8 @@ impl<D: Driver, W: Work> Lane<D, W> {
     }
 
     fn end(&mut self) -> Turn {
+        self.work.end(&mut self.kit);
+        self.kit.row.add(LaneCounter::TasksPanicked, self.kit.tasks.end());
         self.kit.row.set(LaneCounter::LaneState, LaneState::Ended as u64);
         self.note_gauges();
         Turn::Ended

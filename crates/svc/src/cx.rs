@@ -12,10 +12,12 @@ use crate::output::Output;
 use crate::replies::Replies;
 use crate::service::{ConnectionId, Peer, SocketId};
 use crate::services::Sharing;
-use crate::table::{Notice, Request, ServiceTimer, Table, class};
+use crate::table::{Note, Notice, Request, ServiceTimer, Table, class};
 use crate::ticket::Ticket;
-use corelane_lane::{Kit, Message};
-use corelane_seam::{Arena, Arrival, Chain, Fault, File, Handle, Interest, Lease, OffloadWork, Op, OpenOptions, Segment, Shared};
+use corelane_lane::{Fenced, Kit, Message};
+use corelane_seam::{
+    Arena, Arrival, Chain, Fault, File, Handle, Interest, Lease, OffloadResult, OffloadWork, Op, OpenOptions, Segment, Shared,
+};
 use corelane_watch::{LaneCounter, ServiceCounter};
 use std::any::{Any, TypeId};
 use std::future::Future;
@@ -229,17 +231,17 @@ impl<'a> Cx<'a> {
 
     /// Has a connection of this lane closed once its output has left.
     pub fn close(&mut self, id: ConnectionId) {
-        self.table.notices.push_back((id, Notice::Close));
+        self.tell(id, Notice::Close);
     }
 
     /// Breaks a connection of this lane off, as [`Next::Abort`](crate::Next::Abort) does: what has not left is lost.
     pub fn abort(&mut self, id: ConnectionId) {
-        self.table.notices.push_back((id, Notice::Abort));
+        self.tell(id, Notice::Abort);
     }
 
     /// Has [`StreamService::message`](crate::StreamService::message) called for a connection of this lane; lost if that has ended.
     pub fn notify(&mut self, id: ConnectionId, message: Box<dyn Any>) {
-        self.table.notices.push_back((id, Notice::Message(message)));
+        self.tell(id, Notice::Message(message));
     }
 
     /// Answers a ticket of any connection of this lane. If the connection has ended, that is counted (`answers_late`).
@@ -253,7 +255,11 @@ impl<'a> Cx<'a> {
     pub fn answer_chain(&mut self, ticket: Ticket, answer: Chain) {
         let id = ticket.connection();
         let (number, order) = ticket.spend();
-        self.table.notices.push_back((id, Notice::Answer { service: self.service, number, order, answer }));
+        self.tell(id, Notice::Answer { number, order, answer });
+    }
+
+    fn tell(&mut self, to: ConnectionId, notice: Notice) {
+        self.table.notices.push_back(Note { to, from: self.service, notice });
     }
 
     /// Has [`StreamService::timer`](crate::StreamService::timer) called for this connection, after `nanoseconds` and up to a
@@ -339,7 +345,10 @@ impl<'a> Cx<'a> {
 
     /// Runs a call on a helper thread: `Outcome::Offloaded`, or `Failed` with `Busy` at the bound of the pool.
     pub fn offload<T: Any + Send>(&mut self, work: impl FnOnce() -> T + Send + 'static, token: u64) {
-        self.request(Op::Offload(OffloadWork(Box::new(move || Box::new(work())))), token);
+        // Whoever drops the call or its value unseen, the driver or one of its helpers, is not to end by that.
+        let work = Fenced::counted(work, &self.table.services[self.service as usize].bursts);
+        let call = move || -> Box<dyn Any + Send> { Box::new(Fenced::new(OffloadResult(Box::new(work.into_inner()())))) };
+        self.request(Op::Offload(OffloadWork(Box::new(call))), token);
     }
 
     /// Waits for a descriptor that the service owns: `Outcome::Ready`.

@@ -71,7 +71,8 @@ impl Services {
         let Some(connection) = self.table.connections.at(index) else { return };
         assert_eq!(connection.phase, Phase::Ended, "a socket was closed that nobody had asked to close");
         let service = connection.service;
-        self.table.dismiss(index);
+        let transform = self.table.dismiss(index);
+        self.discard(kit, service, transform);
         self.accept_again(kit);
         self.admit_waiting(kit, service);
         self.admit_others(kit, service);

@@ -33,6 +33,8 @@ pub(crate) trait StreamPort {
     fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome);
     fn lane_message(&mut self, cx: &mut Cx<'_>, from: usize, message: Box<dyn Any + Send>);
     fn transform(&mut self, peer: &Peer) -> Option<Box<dyn Transform>>;
+    /// All sessions, to be dropped.
+    fn take_sessions(&mut self) -> Vec<Box<dyn Any>>;
 }
 
 /// A datagram service, its type erased.
@@ -123,6 +125,10 @@ impl<S: StreamService> StreamPort for Sessions<S> {
 
     fn transform(&mut self, peer: &Peer) -> Option<Box<dyn Transform>> {
         self.service.transform(peer)
+    }
+
+    fn take_sessions(&mut self) -> Vec<Box<dyn Any>> {
+        self.sessions.take_all().map(|session| Box::new(session) as Box<dyn Any>).collect()
     }
 }
 

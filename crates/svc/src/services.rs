@@ -5,12 +5,13 @@ use crate::limits::Limits;
 use crate::port::{DatagramPort, Port, Sessions};
 use crate::service::{DatagramService, StreamService};
 use crate::steering::{Reply, Selection};
-use crate::table::{Bound, Listener, Notice, ServiceState, Table, class};
-use corelane_lane::{Kit, Message, Word, Work};
-use corelane_seam::{Completion, Driver, Fault, Handle, Outcome, Reason};
+use crate::table::{Bound, Listener, Note, Notice, ServiceState, Table, class};
+use corelane_lane::{Fenced, Kit, Message, Word, Work, fenced};
+use corelane_seam::{Completion, Driver, Fault, Handle, OffloadResult, Outcome, Reason};
 use corelane_watch::{LaneCounter, ServiceRow};
 use std::any::TypeId;
 use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
 
 /// Connections of all services that a lane has at once, unless set otherwise.
 pub const LANE_CONNECTIONS_MAX: u32 = 100_000;
@@ -76,6 +77,7 @@ impl Services {
             session_type,
             alarm: u64::MAX,
             peers: Default::default(),
+            bursts: Default::default(),
         });
         self.ports.len() as u16 - 1
     }
@@ -147,10 +149,23 @@ impl Services {
         let is_refused = matches!(completion.outcome, Outcome::Failed(Fault { reason: Reason::Busy, .. }));
         kit.row.add(LaneCounter::OffloadsRefused, (request.is_offload && is_refused).into());
         self.table.requests.remove(handle.index());
+        self.tell_bursts(kit, service);
+        let outcome = unfence(completion.outcome);
         self.service_call(kit, service, |port, cx| match port {
-            Port::Stream(port) => port.completed(cx, token, completion.outcome),
-            Port::Datagram(port) => port.completed(cx, token, completion.outcome),
+            Port::Stream(port) => port.completed(cx, token, outcome),
+            Port::Datagram(port) => port.completed(cx, token, outcome),
         });
+    }
+
+    /// Counts and reports what burst where the lane did not see it.
+    fn tell_bursts(&mut self, kit: &mut Kit, service: u16) {
+        let bursts = &self.table.services[service as usize].bursts;
+        if bursts.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        for _ in 0..bursts.swap(0, Ordering::Relaxed) {
+            self.report_panic(kit, service, None, "an offloaded call panicked as it was dropped");
+        }
     }
 
     /// In the lane's first turn: tells the services.
@@ -193,9 +208,17 @@ impl Services {
             return;
         }
         if let Some(timer) = self.table.timers.remove(handle.index()) {
-            self.table.notices.push_back((timer.connection, Notice::Timer(timer.token)));
+            let Some(from) = self.table.find(timer.connection).map(|connection| connection.service) else { return };
+            self.table.notices.push_back(Note { to: timer.connection, from, notice: Notice::Timer(timer.token) });
         }
     }
+}
+
+/// An offloaded call's value leaves the fence that [`Cx::offload`](crate::Cx::offload) put around it.
+fn unfence(outcome: Outcome) -> Outcome {
+    let Outcome::Offloaded(OffloadResult(value)) = outcome else { return outcome };
+    // reason: no other call is offloaded by this layer.
+    Outcome::Offloaded(value.downcast::<Fenced<OffloadResult>>().expect("an offloaded value comes fenced").into_inner())
 }
 
 /// Who else may have a listening or bound port.
@@ -245,6 +268,12 @@ impl Work for Services {
 
     fn message(&mut self, kit: &mut Kit, from: usize, message: Message) {
         if usize::from(message.service) >= self.ports.len() {
+            if let Err(words) = fenced(|| drop(message)) {
+                kit.report(&format!(
+                    "lane {}: a message from lane {from} to no service panicked as it was dropped: {words}",
+                    kit.lane()
+                ));
+            }
             return;
         }
         self.service_call(kit, message.service, |port, cx| match port {
@@ -274,5 +303,9 @@ impl Work for Services {
 
     fn is_drained(&self) -> bool {
         self.drain_is_done()
+    }
+
+    fn end(&mut self, kit: &mut Kit) {
+        self.discard_all(kit);
     }
 }

@@ -60,6 +60,12 @@ impl<T> Slab<T> {
         Some(value)
     }
 
+    /// All values, taken out.
+    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = T> {
+        let indices: Vec<u32> = self.indices().collect();
+        indices.into_iter().filter_map(|index| self.remove(index))
+    }
+
     /// The indices in use, lowest first.
     pub(crate) fn indices(&self) -> impl Iterator<Item = u32> + '_ {
         self.entries.iter().enumerate().filter(|(_, entry)| entry.value.is_some()).map(|(index, _)| index as u32)

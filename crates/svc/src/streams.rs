@@ -6,7 +6,7 @@ use crate::limits::Limits;
 use crate::port::{Call, Port};
 use crate::service::{Ending, Next, Order};
 use crate::services::Services;
-use crate::table::{Notice, Table};
+use crate::table::{Note, Notice, Table};
 use crate::transform::{Transform, TransformError};
 use corelane_lane::Kit;
 use corelane_seam::{Arena, Chain, Completion, Fault, Lease, Op, Outcome, Reason, Shared};
@@ -187,10 +187,10 @@ impl Services {
 
     /// Calls into the service with the connection's input and output, and does what it wants next.
     pub(crate) fn call(&mut self, kit: &mut Kit, index: u32, call: Call) {
+        let Some(connection) = self.table.connections.at(index) else { return };
+        let service = connection.service;
+        let Some(session) = connection.session else { return self.discard(kit, service, call) };
         let Some(mut busy) = self.table.take_busy(index, &kit.arena) else { return };
-        let Some(connection) = self.table.connections.at(index) else { return self.table.recycle(busy) };
-        let (service, session) = (connection.service, connection.session);
-        let Some(session) = session else { return self.table.put_busy(index, busy) };
         busy.offer(self.table.limits(service));
         self.table.memory_refused = false;
         let (before, receives) = (busy.input.len(), matches!(call, Call::Receive));
@@ -251,12 +251,13 @@ impl Services {
     /// Works off what connections were told by others, by timers, and by tickets.
     pub(crate) fn serve_notices(&mut self, kit: &mut Kit) {
         for _ in 0..NOTICES_PER_TURN.min(self.table.notices.len()) {
-            let Some((id, notice)) = self.table.notices.pop_front() else { return };
+            let Some(Note { to: id, from, notice }) = self.table.notices.pop_front() else { return };
             let open = self.table.find(id).is_some_and(|connection| connection.phase < Phase::Lingering);
             match notice {
-                Notice::Answer { number, order, answer, .. } if open => self.answered(id.index, number, order, answer),
-                Notice::Answer { service, .. } => self.table.count(service, ServiceCounter::AnswersLate, 1),
+                Notice::Answer { number, order, answer } if open => self.answered(id.index, number, order, answer),
+                Notice::Answer { .. } => self.table.count(from, ServiceCounter::AnswersLate, 1),
                 Notice::Message(message) if open => self.call(kit, id.index, Call::Message(message)),
+                Notice::Message(message) => self.discard(kit, from, message),
                 Notice::Timer(token) if open => self.call(kit, id.index, Call::Timer(token)),
                 Notice::Close if open => self.end(kit, id.index, Ending::Completed),
                 Notice::Abort if self.table.find(id).is_some() => self.end(kit, id.index, Ending::Aborted),

@@ -10,7 +10,8 @@ use crate::services::Sharing;
 use crate::slab::Slab;
 use crate::steering::Place;
 use crate::ticket::LostTickets;
-use corelane_lane::Kit;
+use crate::transform::Transform;
+use corelane_lane::{Bursts, Kit};
 use corelane_rss::Protocol;
 use corelane_seam::{Arena, Chain, Fault, Handle, Op, Socket};
 use corelane_watch::{ServiceCounter, ServiceRow};
@@ -89,14 +90,24 @@ pub(crate) struct ServiceState {
     pub(crate) session_type: Option<TypeId>,
     /// When the service wants to be called, in nanoseconds; `u64::MAX` if it does not.
     pub(crate) alarm: u64,
+    /// Drops of values of this service that panicked where the lane did not see it.
+    pub(crate) bursts: Bursts,
     /// Connections by address, for the bound; kept only while it is below the bound on all.
     pub(crate) peers: BTreeMap<IpAddr, u32>,
 }
 
 /// Something to be told to a connection after the call that is under way.
+pub(crate) struct Note {
+    pub(crate) to: ConnectionId,
+    /// The service that says it.
+    pub(crate) from: u16,
+    pub(crate) notice: Notice,
+}
+
+/// What it is.
 pub(crate) enum Notice {
     Message(Box<dyn Any>),
-    Answer { service: u16, number: u32, order: Order, answer: Chain },
+    Answer { number: u32, order: Order, answer: Chain },
     Timer(u64),
     Close,
     Abort,
@@ -134,7 +145,7 @@ pub(crate) struct Table {
     /// Those of them that end by themselves.
     pub(crate) requests_ending: usize,
     pub(crate) timers: Slab<ServiceTimer>,
-    pub(crate) notices: VecDeque<(ConnectionId, Notice)>,
+    pub(crate) notices: VecDeque<Note>,
     pub(crate) lost: LostTickets,
     pub(crate) connections_max: u32,
     pub(crate) draining: bool,
@@ -355,9 +366,11 @@ impl Table {
         index
     }
 
-    /// Removes a connection whose socket is closed.
-    pub(crate) fn dismiss(&mut self, index: u32) {
-        let Some(connection) = self.connections.remove(index) else { return };
+    /// Removes a connection whose socket is closed; answers what its user gave for it.
+    pub(crate) fn dismiss(&mut self, index: u32) -> Option<Box<dyn Transform>> {
+        let mut connection = self.connections.remove(index)?;
+        assert!(connection.session.is_none() && connection.session_to_be.is_none(), "a session outlives its connection");
+        let transform = connection.transform.take();
         let state = &mut self.services[connection.service as usize];
         state.open -= 1;
         state.row.set(ServiceCounter::ConnectionsOpen, u64::from(state.open));
@@ -373,6 +386,7 @@ impl Table {
         if let Some(busy) = connection.busy {
             self.recycle(busy);
         }
+        transform
     }
 
     /// Whether the peer's address is at its bound.

@@ -14,6 +14,7 @@ mod endings;
 mod flows;
 mod http;
 mod limits;
+mod mines;
 mod outgoing;
 mod planted;
 mod proxy;
