@@ -45,6 +45,7 @@ pub(crate) trait DatagramPort {
     fn opened(&mut self, cx: &mut Cx<'_>, socket: SocketId, outcome: Result<SocketAddr, Fault>);
     fn sent(&mut self, cx: &mut Cx<'_>, socket: SocketId, replies: &mut Replies);
     fn fault(&mut self, cx: &mut Cx<'_>, socket: SocketId, fault: Fault);
+    fn owes(&self) -> bool;
     fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome);
     fn lane_message(&mut self, cx: &mut Cx<'_>, from: usize, message: Box<dyn Any + Send>);
 }
@@ -155,6 +156,10 @@ impl<S: DatagramService> DatagramPort for S {
 
     fn fault(&mut self, cx: &mut Cx<'_>, socket: SocketId, fault: Fault) {
         DatagramService::fault(self, cx, socket, fault);
+    }
+
+    fn owes(&self) -> bool {
+        DatagramService::owes(self)
     }
 
     fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome) {

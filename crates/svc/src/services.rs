@@ -27,11 +27,14 @@ pub struct Services {
     pub(crate) selection: Option<Box<dyn Selection>>,
     /// The lane is leaving; whom that is told.
     pub(crate) leaving: Option<Reply>,
+    pub(crate) leaving_since: u64,
     /// A timer runs at whose end the counts of the selection are read.
     pub(crate) counts_are_due: bool,
     /// Strays when the counts were last read.
     pub(crate) strays_seen: u64,
     pub(crate) drain_is_over: bool,
+    /// In a drain: no lane of the program has anything left to do.
+    pub(crate) lanes_are_quiet: bool,
     /// The services have been told that their lane turns.
     started: bool,
 }
@@ -47,9 +50,11 @@ impl Services {
             drain_deadline: u64::MAX,
             selection: None,
             leaving: None,
+            leaving_since: 0,
             counts_are_due: false,
             strays_seen: 0,
             drain_is_over: false,
+            lanes_are_quiet: false,
             started: false,
         }
     }
@@ -303,6 +308,15 @@ impl Work for Services {
 
     fn is_drained(&self) -> bool {
         self.drain_is_done()
+    }
+
+    fn is_quiet(&mut self, kit: &mut Kit) -> bool {
+        self.is_at_rest(kit)
+    }
+
+    fn all_are_quiet(&mut self, _kit: &mut Kit) {
+        self.lanes_are_quiet = true;
+        self.table.close_all_datagrams();
     }
 
     fn end(&mut self, kit: &mut Kit) {

@@ -395,6 +395,11 @@ impl Table {
         state.peers.get(&peer).is_some_and(|&count| count >= state.limits.connections_per_peer_max)
     }
 
+    /// Whether operations of the service are under way that end by themselves.
+    pub(crate) fn has_requests(&self, service: u16) -> bool {
+        self.requests.values().any(|request| request.service == service && !request.is_poll)
+    }
+
     /// Closes a socket that never became a connection.
     pub(crate) fn turn_away(&mut self, kit: &mut Kit, socket: Socket) {
         self.turned_away += 1;

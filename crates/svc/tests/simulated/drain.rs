@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 const RESET: Status = Status::Failed(Fault { reason: Reason::Reset, number: 104 });
 /// Time after which all that a client sent, and a handshake's first half, has arrived.
-const ARRIVED: u64 = 110_000;
+pub const ARRIVED: u64 = 110_000;
 
 /// Answers each line with itself, some milliseconds later.
 #[derive(Default)]
@@ -132,10 +132,15 @@ impl Case {
 
 /// Lanes at work are told to drain. Whoever is open then has asked.
 pub fn run(seed: u64, case: Case) -> Report {
-    let Case { faults, connections_max, line, slowness } = case;
+    run_with(seed, case, 2, |_| Slow { slowness: case.slowness, ..Slow::default() })
+}
+
+/// [`run`] with lanes of a service of any kind that answers each line with itself.
+pub fn run_with<S: StreamService>(seed: u64, case: Case, lanes: usize, make: impl Fn(usize) -> S) -> Report {
+    let Case { faults, connections_max, line, .. } = case;
     let world = World::new(seed, faults);
     let limits = Limits { connections_max, ..patient() };
-    let mut rig = Rig::serving(&world, &Plan::lanes(2), limits, |_| Slow { slowness, ..Slow::default() });
+    let mut rig = Rig::serving(&world, &Plan::lanes(lanes), limits, make);
     let mut askers = Askers { list: Vec::new(), may_ask: true };
     askers.list.extend((0..12).map(|number| Asker::new(rig.connect(number), seed, line)));
     rig.pass(30 * MS + Random::new(seed).below(5 * MS), &mut askers);

@@ -23,6 +23,7 @@ mod rig;
 mod rpc;
 mod talker;
 mod tickets;
+mod together;
 mod transform;
 
 /// Seeds of one test, or the one that is asked for.
