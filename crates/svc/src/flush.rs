@@ -240,11 +240,18 @@ impl Connection {
         self.phase == Phase::Open && matches!(self.draining, Draining::Bytes(_) | Draining::Rest)
     }
 
+    /// Whether the service has filled the output without asking. Answers to requests that were held, and what was written while there
+    /// was room, were let in: however much that is, it ends nobody.
+    fn is_overflowing(&self, held: usize, limits: &Limits) -> bool {
+        let unasked = self.busy.as_ref().map_or(0, |busy| busy.output.unasked);
+        unasked > 0 && held.min(unasked.saturating_add(limits.output_high)) > limits.output_max
+    }
+
     fn step(&self, limits: &Limits) -> Step {
         let held = self.busy.as_deref().map_or(0, Busy::output_held);
         match self.phase {
             Phase::Opening | Phase::Ended => Step::Wait,
-            Phase::Open | Phase::Closing if held > limits.output_max => Step::Overflow(ServiceCounter::OutputMaxHits),
+            Phase::Open | Phase::Closing if self.is_overflowing(held, limits) => Step::Overflow(ServiceCounter::OutputMaxHits),
             Phase::Lingering if self.peer_finished => Step::End(self.ending.unwrap_or(Ending::Completed)),
             Phase::Lingering if self.receiving => Step::Wait,
             Phase::Lingering => Step::Receive,

@@ -30,6 +30,8 @@ pub struct Output {
     pub(crate) tickets_left: u32,
     /// Bytes of memory that may still be added before the output is full.
     pub(crate) room: usize,
+    /// Bytes of memory that were added when there was no room, since there last was some: nobody had asked.
+    pub(crate) unasked: usize,
     pub(crate) forwarded: usize,
     pub(crate) copied: usize,
     pub(crate) tickets_taken: u32,
@@ -52,6 +54,7 @@ impl Output {
             held: 0,
             tickets_left: 0,
             room: 0,
+            unasked: 0,
             forwarded: 0,
             copied: 0,
             tickets_taken: 0,
@@ -99,7 +102,7 @@ impl Output {
     /// Appends a segment without copying: a lease, bytes that live as long as the program, a part of a file.
     pub fn push(&mut self, segment: impl Into<Segment>) {
         let segment = segment.into();
-        self.charge(segment.charged().max(1));
+        self.add(segment.charged().max(1));
         self.seal();
         self.tail().push(segment);
     }
@@ -115,7 +118,7 @@ impl Output {
         let before = tail.len();
         taken.chain.move_to(taken.bytes, tail);
         let moved = tail.len() - before;
-        self.charge(moved);
+        self.add(moved);
     }
 
     /// Copies `bytes` into the output, gathered with other small writes. Answers false, and writes nothing, if the
@@ -135,7 +138,7 @@ impl Output {
         };
         lease.append(bytes);
         self.copied += bytes.len();
-        self.charge(bytes.len());
+        self.add(bytes.len());
         true
     }
 
@@ -224,6 +227,14 @@ impl Output {
     pub(crate) fn chains_mut(&mut self) -> impl Iterator<Item = &mut Chain> {
         let held = self.holes.iter_mut().flat_map(|hole| [&mut hole.reply, &mut hole.after]);
         std::iter::once(&mut self.chain).chain(held)
+    }
+
+    /// Charges what the service adds by itself. What goes over the room that there is was asked for; what comes after it was not.
+    fn add(&mut self, bytes: usize) {
+        if self.room == 0 {
+            self.unasked += bytes;
+        }
+        self.charge(bytes);
     }
 
     fn charge(&mut self, bytes: usize) {

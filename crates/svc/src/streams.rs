@@ -428,8 +428,10 @@ impl Busy {
 
     /// Tells the output how much it may take in this call.
     pub(crate) fn offer(&mut self, limits: &Limits) {
-        let used = self.output.charged() + self.sending_charged;
-        self.output.room = limits.output_high.saturating_sub(used);
+        self.output.room = limits.output_high.saturating_sub(self.output_held());
+        if self.output.room > 0 {
+            self.output.unasked = 0;
+        }
         self.output.tickets_left = limits.requests_in_flight_max.saturating_sub(self.output.held);
         (self.output.was_refused, self.output.is_starved, self.input.is_starved) = (false, false, false);
     }

@@ -205,6 +205,97 @@ fn output_over_the_bound_ends_a_connection_that_is_closing_too() {
 }
 
 #[test]
+fn output_behind_a_held_answer_is_bounded_too() {
+    let mut case = Case::new(Limits { output_high: 1 << 20, output_max: 2 << 20, ..Limits::default() });
+    let peer = case.connect(1);
+    case.ask(&peer, "hold never\nflood 3000000\n");
+    assert_eq!((peer.status(), case.stage.last_ending()), (RESET, Some(Ending::Aborted)));
+    assert_eq!((case.count(C::OutputMaxHits), bytes(&peer)), (1, 0));
+    case.close();
+}
+
+/// What is let in, in one call or in many, reaches a peer that reads in the end; what it weighs then ends nobody.
+fn is_let_in(text: &str, expected: usize) {
+    let mut case = Case::new(Limits { output_high: 64 << 10, output_max: 256 << 10, ..Limits::default() });
+    let peer = case.connect(1);
+    peer.send(text.as_bytes());
+    case.wait(S);
+    assert_eq!(peer.status(), Status::Open);
+    let mut got = 0;
+    while got < expected {
+        let piece = bytes(&peer);
+        assert!(piece > 0, "it stopped at {got} of {expected}");
+        got += piece;
+        case.wait(2 * MS);
+    }
+    assert_eq!((case.count(C::OutputMaxHits), got, peer.status()), (0, expected, Status::Open));
+    peer.close();
+    case.close();
+}
+
+#[test]
+fn what_was_let_in_ends_nobody() {
+    is_let_in(&"lump 1000000\n".repeat(4), 4_000_000);
+    for order in ["any", "hold"] {
+        let held: String = (0..100).map(|number| format!("{order} {number}\n")).collect();
+        let answers: String = (0..100).map(|number| format!("after 20 weigh {number} 60000\n")).collect();
+        is_let_in(&(held.clone() + &answers), 6_000_000);
+        is_let_in(&(held + &answers + "after 30 say on\n"), 6_000_003);
+    }
+}
+
+#[test]
+fn what_is_pushed_without_asking_ends_its_connection_whatever_was_let_in() {
+    let mut case = Case::new(Limits { output_high: 64 << 10, output_max: 256 << 10, ..Limits::default() });
+    let peer = case.connect(1);
+    case.ask(&peer, "any a\nafter 20 weigh a 1000000\nafter 40 lump 100000\nafter 200 lump 100000\n");
+    case.wait(100 * MS);
+    assert_eq!((case.count(C::OutputMaxHits), case.stage.last_ending()), (0, None));
+    case.wait(200 * MS);
+    assert_eq!((case.count(C::OutputMaxHits), case.stage.last_ending()), (1, Some(Ending::Aborted)));
+    case.close();
+}
+
+#[test]
+fn room_under_the_lanes_cap_serves_the_other_service() {
+    let world = World::new(1, Faults::none());
+    let plan = Plan { services: 2, connections_max: 1, ..Plan::lanes(1) };
+    let mut rig = Rig::new(&world, &plan, |lane, services, driver, page| {
+        for (number, port) in [(0, address()), (1, at(8))] {
+            let echo = services.add_stream(Echo, Limits::default(), page.service(lane, number).unwrap());
+            services.listen(driver, echo, port, Sharing { share_port: false, v6_only: false }).unwrap();
+        }
+    });
+    // Both wait, each accepted by its own listener, when the only place is given to one of them.
+    let [one, other] = [address(), at(8)].map(|to| world.connect(client(1), to).unwrap());
+    rig.wait(5 * MS);
+    assert_eq!(rig.connections(), 1);
+    [&one, &other].iter().for_each(|peer| assert_eq!(peer.send(b"hello"), 5));
+    rig.wait(5 * MS);
+    let (first, second) = if one.readable_bytes() > 0 { (one, other) } else { (other, one) };
+    assert_eq!((bytes(&first), bytes(&second)), (5, 0));
+    first.close();
+    rig.wait(5 * MS);
+    assert_eq!(bytes(&second), 5, "the place is the other's now");
+    second.close();
+    rig.close(&mut Nobody);
+}
+
+#[test]
+fn a_peer_that_talks_on_after_the_end_is_left_at_the_drain_limit() {
+    let mut case = Case::new(Limits { linger_limit: 2 * S, drain_limit: 5 * S, ..Limits::default() });
+    let peer = case.connect(1);
+    assert_eq!(case.ask(&peer, "say bye\nclose\n"), "bye\n");
+    for second in 0..8 {
+        assert_eq!(case.stage.last_ending(), (second >= 5).then_some(Ending::Completed), "after {second} seconds");
+        peer.send(b"and on it talks");
+        case.wait(S);
+    }
+    assert_eq!(case.count(C::LingerLimitHits), 1);
+    case.close();
+}
+
+#[test]
 fn a_request_that_trickles_in_too_slowly_ends_its_connection() {
     let limits = Limits { receive_rate_min: 100, read_limit: 0, ..Limits::default() };
     let mut case = Case::new(limits);

@@ -1,13 +1,13 @@
 //! A service that does what its clients tell it, line by line, and a book of what became of its sessions.
 //!
 //! Lines: `say TEXT`, `hold NAME` and `any NAME` (take a ticket, ordered or not), `answer NAME TEXT` (through the lane),
-//! `here NAME TEXT` (in this call), `drop NAME`, `flood BYTES` (of lane memory), `static BYTES`, `need BYTES`, `fill BYTES`,
+//! `here NAME TEXT` (in this call), `drop NAME`, `flood BYTES` (of lane memory), `lump BYTES` (in one piece), `weigh NAME BYTES` (as an answer), `static BYTES`, `need BYTES`, `fill BYTES`,
 //! `close`, `abort`, `panic`, `lane`, `peer`, `connect ADDRESS LINE`, `after MILLISECONDS LINE`, `tell LINE`, `drained LINE`,
 //! `closing` (panic when closed), `shut NAME` (close the connection of a ticket), `pair NAME` (with that connection), `hangup` (close what
 //! was connected last), `produce PIECES` (one whenever the output has drained), `pass LANE LINE`.
 
 use crate::rig::{Plan, Rig, endings};
-use corelane_seam::Chain;
+use corelane_seam::{Chain, Shared};
 use corelane_sim::{Faults, World};
 use corelane_svc::{ConnectionId, Cx, Ending, Input, Limits, Next, Order, Output, Peer, StreamService, Ticket, Transform};
 use corelane_watch::ServiceCounter;
@@ -70,6 +70,13 @@ fn chain_of(cx: &Cx<'_>, text: &str) -> Chain {
     chain
 }
 
+/// So many bytes of lane memory.
+fn memory(cx: &Cx<'_>, bytes: usize) -> Shared {
+    let mut lease = cx.arena().lease(bytes).unwrap();
+    lease.append(&vec![b'm'; bytes]);
+    lease.share()
+}
+
 fn split(line: &str) -> (&str, &str) {
     line.split_once(' ').unwrap_or((line, ""))
 }
@@ -100,6 +107,7 @@ impl Puppet {
                 output.answer(self.tickets.remove(name).unwrap(), answer).map_err(drop).unwrap();
             }
             "flood" => return flood(session, output, rest.parse().unwrap()),
+            "lump" => output.push(memory(cx, rest.parse().unwrap())),
             "static" => output.push(&[b's'; 1 << 20][..rest.parse().unwrap()]),
             "need" => return Some(Next::Need(rest.parse().unwrap())),
             "fill" => {
@@ -142,6 +150,10 @@ impl Puppet {
                 cx.answer_chain(self.tickets.remove(name).unwrap(), answer);
             }
             "drop" => drop(self.tickets.remove(name).unwrap()),
+            "weigh" => {
+                let answer = memory(cx, text.parse().unwrap());
+                cx.answer(self.tickets.remove(name).unwrap(), answer);
+            }
             "shut" => cx.close(self.tickets[name].connection()),
             "pass" => cx.send(name.parse().unwrap(), Box::new(text.to_string())).map_err(drop).unwrap(),
             "connect" => {

@@ -69,7 +69,7 @@ impl Walk {
             self.offloaded.insert(number, errand);
             return cx.offload(|| (), number);
         }
-        self.due.insert((cx.now() + self.random.below(20 * MS), number), errand);
+        self.due.insert((cx.now() + self.random.below(200 * MS), number), errand);
         cx.set_alarm(self.due.first_key_value().map_or(u64::MAX, |(&(at, _), _)| at));
     }
 
