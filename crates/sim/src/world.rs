@@ -239,6 +239,11 @@ impl World {
         self.0.borrow().files.get(path.as_ref()).map(<[u8]>::to_vec)
     }
 
+    /// Files that the lanes have open.
+    pub fn open_files(&self) -> usize {
+        self.0.borrow().lanes.iter().map(|lane| lane.files.len()).sum()
+    }
+
     /// The number of a new descriptor for [`Op::Poll`](corelane_seam::Op::Poll), ready for nothing.
     pub fn descriptor(&self) -> i32 {
         let state = &mut *self.0.borrow_mut();

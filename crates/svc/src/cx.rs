@@ -154,10 +154,10 @@ impl<'a> Cx<'a> {
         Ok(self.table.id(index))
     }
 
-    /// The output of another connection of this lane, of any service, as long as it is open. None for the connection
-    /// that this call is for: its output is an argument of the call.
+    /// The output of another connection of this lane, of any service, until all of its output has left after it was closed. None
+    /// for the connection that this call is for: its output is an argument of the call.
     pub fn connection(&mut self, id: ConnectionId) -> Option<&mut Output> {
-        let open = self.table.find(id).is_some_and(|connection| matches!(connection.phase, Phase::Opening | Phase::Open));
+        let open = self.table.find(id).is_some_and(|connection| connection.phase < Phase::Lingering);
         if !open || self.current == Some(id) {
             return None;
         }
@@ -318,29 +318,25 @@ impl<'a> Cx<'a> {
         self.table.limits(self.service)
     }
 
-    /// Opens a file; ends as `Outcome::Opened` or `Failed` in [`completed`](crate::StreamService::completed), with `token`.
+    /// Opens a file; ends as `Outcome::Opened` or `Failed` in [`completed`](crate::StreamService::completed), with `token`. The file closes when
+    /// the last clone of it is dropped, be it with the service, a session, a message, an operation, or an output that it is a part of.
     pub fn open_file(&mut self, path: PathBuf, options: OpenOptions, token: u64) {
         self.request(Op::Open { path, options }, token);
     }
 
     /// Reads a file at `offset` behind the data of `lease`, until that holds `until` bytes or the file ends: `Outcome::Filled`.
-    pub fn read_file(&mut self, file: File, offset: u64, lease: Lease, until: usize, token: u64) {
-        self.request(Op::Read { file, offset, lease, until }, token);
+    pub fn read_file(&mut self, file: &File, offset: u64, lease: Lease, until: usize, token: u64) {
+        self.request(Op::Read { file: file.clone(), offset, lease, until }, token);
     }
 
     /// Writes to a file at `offset`: `Outcome::Written`.
-    pub fn write_file(&mut self, file: File, offset: u64, bytes: Shared, token: u64) {
-        self.request(Op::Write { file, offset, bytes }, token);
+    pub fn write_file(&mut self, file: &File, offset: u64, bytes: Shared, token: u64) {
+        self.request(Op::Write { file: file.clone(), offset, bytes }, token);
     }
 
     /// Brings what was written to the disk: `Outcome::Done`.
-    pub fn sync_file(&mut self, file: File, token: u64) {
-        self.request(Op::Sync { file }, token);
-    }
-
-    /// Closes a file: `Outcome::Done`.
-    pub fn close_file(&mut self, file: File, token: u64) {
-        self.request(Op::CloseFile { file }, token);
+    pub fn sync_file(&mut self, file: &File, token: u64) {
+        self.request(Op::Sync { file: file.clone() }, token);
     }
 
     /// Runs a call on a helper thread: `Outcome::Offloaded`, or `Failed` with `Busy` at the bound of the pool.

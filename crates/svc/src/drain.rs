@@ -127,6 +127,7 @@ impl Services {
             && self.table.services.iter().all(|state| state.waiting.is_empty())
             && self.table.connections.len() == 0
             && self.table.turned_away == 0
+            && self.table.files_closing == 0
     }
 
     /// Whether a service over datagrams has answers to give, and there is time for them.

@@ -155,7 +155,10 @@ impl Services {
         kit.row.add(LaneCounter::OffloadsRefused, (request.is_offload && is_refused).into());
         self.table.requests.remove(handle.index());
         self.tell_bursts(kit, service);
-        let outcome = unfence(completion.outcome);
+        let outcome = match completion.outcome {
+            Outcome::Opened { file, length } => Outcome::Opened { file: file.held(&self.table.unheld), length },
+            outcome => unfence(outcome),
+        };
         self.service_call(kit, service, |port, cx| match port {
             Port::Stream(port) => port.completed(cx, token, outcome),
             Port::Datagram(port) => port.completed(cx, token, outcome),
@@ -244,6 +247,7 @@ impl Work for Services {
             class::DATAGRAMS => self.datagrams_completed(kit, completion),
             class::REQUEST => self.request_completed(kit, handle, completion),
             class::ROUTE => self.route_completed(kit, completion),
+            class::FILE => self.table.files_closing -= 1,
             class::UNADMITTED => self.table.turned_away -= usize::from(matches!(completion.outcome, Outcome::Closed)),
             _ => {}
         }
@@ -295,6 +299,7 @@ impl Work for Services {
         self.serve_notices(kit);
         self.flush_dirty(kit);
         self.table.flush_datagrams(kit);
+        self.table.close_unheld(kit);
         self.table.revive_starved(&kit.arena);
     }
 

@@ -13,7 +13,7 @@ use crate::ticket::LostTickets;
 use crate::transform::Transform;
 use corelane_lane::{Bursts, Kit};
 use corelane_rss::Protocol;
-use corelane_seam::{Arena, Chain, Fault, Handle, Op, Socket};
+use corelane_seam::{Arena, Chain, Fault, Handle, Op, Socket, Unheld};
 use corelane_watch::{ServiceCounter, ServiceRow};
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, VecDeque};
@@ -37,6 +37,8 @@ pub(crate) mod class {
     pub(crate) const DISCARDED: u8 = 11;
     /// Sockets that are opened to see from which address a peer is reached.
     pub(crate) const ROUTE: u8 = 12;
+    /// Files that are closed because nobody holds them any more.
+    pub(crate) const FILE: u8 = 13;
 }
 
 /// A place where this lane takes connections.
@@ -144,6 +146,8 @@ pub(crate) struct Table {
     pub(crate) requests: Slab<Request>,
     /// Those of them that end by themselves.
     pub(crate) requests_ending: usize,
+    pub(crate) unheld: Unheld,
+    pub(crate) files_closing: usize,
     pub(crate) timers: Slab<ServiceTimer>,
     pub(crate) notices: VecDeque<Note>,
     pub(crate) lost: LostTickets,
@@ -184,6 +188,8 @@ impl Table {
             datagrams_dirty: Vec::new(),
             requests: Slab::new(),
             requests_ending: 0,
+            unheld: Unheld::default(),
+            files_closing: 0,
             timers: Slab::new(),
             notices: VecDeque::new(),
             lost: LostTickets::default(),
@@ -265,7 +271,7 @@ impl Table {
 
     pub(crate) fn has_work(&self) -> bool {
         let connections = self.ready.is_empty() && self.dirty.is_empty() && self.notices.is_empty() && self.lost.is_empty();
-        !(connections && self.datagrams_dirty.is_empty())
+        !(connections && self.datagrams_dirty.is_empty() && self.unheld.is_empty())
     }
 
     /// The connection's box, from the pool if it has none yet.
@@ -393,6 +399,17 @@ impl Table {
     pub(crate) fn peer_is_full(&self, service: u16, peer: IpAddr) -> bool {
         let state = &self.services[service as usize];
         state.peers.get(&peer).is_some_and(|&count| count >= state.limits.connections_per_peer_max)
+    }
+
+    /// Closes the files that nobody holds any more.
+    pub(crate) fn close_unheld(&mut self, kit: &mut Kit) {
+        if self.unheld.is_empty() {
+            return;
+        }
+        for file in self.unheld.take() {
+            self.files_closing += 1;
+            kit.submit(Handle::new(class::FILE, 0, 0), Op::CloseFile { file });
+        }
     }
 
     /// Whether operations of the service are under way that end by themselves.

@@ -150,6 +150,10 @@ impl Puppet {
                 cx.answer_chain(self.tickets.remove(name).unwrap(), answer);
             }
             "drop" => drop(self.tickets.remove(name).unwrap()),
+            "write" => {
+                let to = self.tickets[name].connection();
+                assert!(cx.connection(to).unwrap().write(format!("{text}\n").as_bytes()));
+            }
             "weigh" => {
                 let answer = memory(cx, text.parse().unwrap());
                 cx.answer(self.tickets.remove(name).unwrap(), answer);
