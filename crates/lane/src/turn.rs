@@ -69,8 +69,9 @@ pub struct Lane<D: Driver, W: Work> {
 
 impl<D: Driver, W: Work> Lane<D, W> {
     /// Puts a lane together; its doorbell is connected here.
-    pub fn new(driver: D, work: W, kit: Kit, control: Arc<Control>, settings: LaneSettings) -> Self {
+    pub fn new(driver: D, work: W, mut kit: Kit, control: Arc<Control>, settings: LaneSettings) -> Self {
         control.bell(kit.lane()).set(driver.bell());
+        kit.offload_max = driver.offload_max();
         let productive_at = driver.now();
         kit.row.set(LaneCounter::LaneState, LaneState::Running as u64);
         Self {

@@ -177,6 +177,12 @@ impl World {
         world
     }
 
+    /// From now on the system cannot refuse those who come to a listener while it takes those who wait, as one without
+    /// CAP_NET_ADMIN cannot.
+    pub fn cannot_refuse_new(&self) {
+        self.0.borrow_mut().net.can_refuse_new = false;
+    }
+
     /// Adds a machine with these addresses beside its loopback ones; an address that another host has stays there.
     pub fn host(&self, addresses: &[IpAddr]) -> Host {
         Host(self.0.borrow_mut().net.add_host(addresses))

@@ -4,6 +4,7 @@ use crate::input::Input;
 use crate::output::Output;
 use crate::service::{ConnectionId, Ending, Peer};
 use crate::ticket::LostTickets;
+use crate::timers::TimerList;
 use crate::transform::Transform;
 use corelane_lane::TimerId;
 use corelane_seam::{Arena, Chain, Lease, Shared, Socket};
@@ -52,6 +53,8 @@ pub(crate) struct Busy {
     /// The service left input behind because the output was full or no ticket was left: it is called again without
     /// new bytes once that has changed.
     pub(crate) blocked: bool,
+    /// It did so because as many calls are with the helper threads as may be.
+    pub(crate) awaits_offload: bool,
     /// When the record at the front of the input began to arrive (nanoseconds), and how many bytes have since.
     pub(crate) record_since: u64,
     pub(crate) record_bytes: u64,
@@ -83,8 +86,11 @@ pub(crate) struct Connection {
     /// The session of a connection that is being opened, until its service can take it.
     pub(crate) session_to_be: Option<Box<dyn Any>>,
     pub(crate) timer: Option<TimerId>,
+    /// Those that its service started.
+    pub(crate) timers: TimerList,
     /// When the timer comes: it may be too early, never too late.
     pub(crate) timer_at: u64,
+    /// When the last request was taken, or its answer had left; when the last bytes came, once no more requests are taken.
     pub(crate) active_at: u64,
     /// When our side finished.
     pub(crate) finished_at: u64,
@@ -112,6 +118,10 @@ pub(crate) struct Connection {
     pub(crate) outgoing: bool,
     /// Its service wants to be called again once the lane has memory.
     pub(crate) is_starved: bool,
+    /// Its service waits in the list of those that want to offload a call.
+    pub(crate) awaits_offload: bool,
+    /// A request was taken whose answer may not have left.
+    pub(crate) owes_answer: bool,
     /// Counted among the connections of its peer's address.
     pub(crate) counted_by_peer: bool,
     /// More ports to be tried while it is being opened from one that was chosen here; 0 if the system, or its service, chose it.
@@ -127,6 +137,7 @@ impl Connection {
             transform: None,
             session_to_be: None,
             timer: None,
+            timers: TimerList::EMPTY,
             timer_at: u64::MAX,
             active_at: now,
             finished_at: now,
@@ -147,6 +158,8 @@ impl Connection {
             finished: false,
             outgoing: phase == Phase::Opening,
             is_starved: false,
+            awaits_offload: false,
+            owes_answer: false,
             counted_by_peer: false,
             tries_left: 0,
         }
@@ -173,6 +186,7 @@ impl Busy {
             fill: None,
             needed: 0,
             blocked: false,
+            awaits_offload: false,
             record_since: 0,
             record_bytes: 0,
             progress_at: 0,
@@ -202,7 +216,7 @@ impl Busy {
         self.fill = None;
         self.input.is_starved = false;
         (self.needed, self.record_since, self.record_bytes, self.sending_charged) = (0, 0, 0, 0);
-        self.blocked = false;
+        (self.blocked, self.awaits_offload) = (false, false);
     }
 
     /// Moves what arrived into the input, through the fill if one is wanted: its bytes are copied then.

@@ -53,6 +53,7 @@ impl Services {
         if let Some(session) = session {
             self.connection_call(kit, index, |port, cx| port.closed(cx, session, ending));
         }
+        self.table.end_timers(kit, index);
         if let Some(busy) = self.table.connections.at(index).and_then(|connection| connection.busy.take()) {
             self.table.recycle(busy);
         }
@@ -177,6 +178,10 @@ impl Services {
             Limit::Read => (ServiceCounter::ReadLimitHits, Ending::Aborted),
             Limit::Rate => (ServiceCounter::ReceiveRateMinHits, Ending::Aborted),
             Limit::Send => (ServiceCounter::SendLimitHits, Ending::Aborted),
+            Limit::Answer => {
+                self.tell_of_unanswered(kit, service);
+                (ServiceCounter::AnswerLimitHits, Ending::Aborted)
+            }
             Limit::Linger => (ServiceCounter::LingerLimitHits, connection.ending.unwrap_or(Ending::Completed)),
             Limit::Drain => (ServiceCounter::DrainDeadlineHits, Ending::Closing),
         };
@@ -186,6 +191,18 @@ impl Services {
             _ => self.end(kit, index, ending),
         }
         self.set_deadline(kit, index);
+    }
+
+    /// A service that never answers what it held is in error: said once.
+    fn tell_of_unanswered(&mut self, kit: &mut Kit, service: u16) {
+        let state = &mut self.table.services[service as usize];
+        if std::mem::replace(&mut state.told_of_unanswered, true) {
+            return;
+        }
+        let (lane, limit) = (kit.lane(), state.limits.answer_limit / 1_000_000);
+        kit.report(&format!(
+            "lane {lane}, service {service}: a held request had no answer within {limit} ms (answer_limit), and its connection is ended; others are counted in answer_limit_hits"
+        ));
     }
 
     /// The connect is cancelled; its completion, whichever it is, frees the entry.
@@ -210,14 +227,15 @@ pub(crate) enum Limit {
     Read,
     Rate,
     Send,
+    Answer,
     Linger,
     Drain,
 }
 
 impl Connection {
     /// The deadlines that are running.
-    fn deadlines(&self, limits: &Limits) -> [Option<(u64, Limit)>; 2] {
-        let single = |deadline| [deadline, None];
+    fn deadlines(&self, limits: &Limits) -> [Option<(u64, Limit)>; 3] {
+        let single = |deadline| [deadline, None, None];
         let Some(busy) = self.busy.as_deref().filter(|_| matches!(self.phase, Phase::Open | Phase::Closing)) else {
             return single(match self.phase {
                 Phase::Opening => after(self.active_at, limits.connect_limit, Limit::Connect),
@@ -226,18 +244,20 @@ impl Connection {
                 _ => self.quiet_deadline(limits),
             });
         };
+        let answer = busy.output.oldest_held().and_then(|since| after(since, limits.answer_limit, Limit::Answer));
+        let single = |deadline| [deadline, None, answer];
         if self.has_output() {
             return single(after(busy.progress_at, limits.send_limit, Limit::Send));
         }
         let since = busy.record_since;
         if self.in_record() && !busy.blocked {
-            return [after(since, limits.read_limit, Limit::Read), rate_deadline(since, busy.record_bytes, limits)];
+            return [after(since, limits.read_limit, Limit::Read), rate_deadline(since, busy.record_bytes, limits), answer];
         }
         if self.is_starved {
             // Begun records may hold all memory of the lane: then none of them ever gets the rest, unless some are given up.
             return single(after(since, limits.read_limit, Limit::Read));
         }
-        single(if busy.output.held > 0 { None } else { self.quiet_deadline(limits) })
+        single(if busy.output.held() > 0 || busy.awaits_offload { None } else { self.quiet_deadline(limits) })
     }
 
     /// While the peer still sends, it may still take what was sent to it; but not for ever.

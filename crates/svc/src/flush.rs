@@ -224,7 +224,7 @@ impl Services {
 impl Connection {
     /// Whether everything that was asked is answered, and all answers have left.
     pub(crate) fn is_answered(&self) -> bool {
-        !self.has_output() && self.busy.as_ref().is_none_or(|busy| busy.output.held == 0 && busy.output.is_empty())
+        !self.has_output() && self.busy.as_ref().is_none_or(|busy| busy.output.held() == 0 && busy.output.is_empty())
     }
 
     /// Whether nothing remains to be done after a send that went out whole: the usual case, in which the connection
@@ -298,8 +298,11 @@ impl Busy {
         if record > limits.record_max && !self.blocked && self.fill.is_none() {
             return Step::Overflow(ServiceCounter::RecordMaxHits);
         }
-        if self.output.held >= limits.requests_in_flight_max {
+        if self.output.held() >= limits.requests_in_flight_max {
             return Step::Pause(ServiceCounter::RequestsInFlightMaxHits);
+        }
+        if self.awaits_offload {
+            return Step::Pause(ServiceCounter::OffloadMaxHits);
         }
         if self.blocked || held >= limits.output_high {
             return Step::Pause(ServiceCounter::OutputHighHits);

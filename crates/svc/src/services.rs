@@ -83,6 +83,7 @@ impl Services {
             alarm: u64::MAX,
             peers: Default::default(),
             bursts: Default::default(),
+            told_of_unanswered: false,
         });
         self.ports.len() as u16 - 1
     }
@@ -151,6 +152,7 @@ impl Services {
         };
         let (service, token) = (request.service, request.token);
         self.table.requests_ending -= usize::from(!request.is_poll);
+        self.table.offloads -= usize::from(request.is_offload);
         let is_refused = matches!(completion.outcome, Outcome::Failed(Fault { reason: Reason::Busy, .. }));
         kit.row.add(LaneCounter::OffloadsRefused, (request.is_offload && is_refused).into());
         self.table.requests.remove(handle.index());
@@ -212,10 +214,7 @@ impl Services {
     }
 
     fn timer_expired(&mut self, handle: Handle) {
-        if self.table.timers.get_mut(handle.index(), handle.generation()).is_none() {
-            return;
-        }
-        if let Some(timer) = self.table.timers.remove(handle.index()) {
+        if let Some(timer) = self.table.timer_came(handle) {
             let Some(from) = self.table.find(timer.connection).map(|connection| connection.service) else { return };
             self.table.notices.push_back(Note { to: timer.connection, from, notice: Notice::Timer(timer.token) });
         }
@@ -300,6 +299,7 @@ impl Work for Services {
         self.flush_dirty(kit);
         self.table.flush_datagrams(kit);
         self.table.close_unheld(kit);
+        self.table.revive_offloading(kit);
         self.table.revive_starved(&kit.arena);
     }
 

@@ -50,7 +50,7 @@ impl Services {
             self.table.mark_dirty(index); // what comes after the end is discarded, and the next receive is armed
             return;
         }
-        connection.note_arrival(now, bytes);
+        connection.note_arrival(bytes);
         let is_raw = connection.transform.is_some();
         let Some(busy) = self.table.busy(index, &kit.arena) else { return };
         busy.note_record(now, bytes);
@@ -73,7 +73,7 @@ impl Services {
         let bytes = lease.len() - std::mem::take(&mut busy.input.filling_from);
         fill.lease = Some(lease);
         busy.note_record(now, bytes);
-        connection.note_arrival(now, bytes);
+        connection.note_arrival(bytes);
         connection.peer_finished |= bytes == 0 && fault.is_none();
         self.table.count(service, ServiceCounter::Receives, 1);
         self.table.count(service, ServiceCounter::BytesIn, bytes);
@@ -105,16 +105,16 @@ impl Services {
         self.table.keep_chain(unsent);
         match fault {
             Some(fault) if fault.reason != Reason::Cancelled => self.end_by_fault(kit, index, fault),
-            _ => self.output_left(kit, index),
+            _ => self.output_left(index),
         }
     }
 
     /// Some output has left: whoever waited for that goes on.
-    fn output_left(&mut self, kit: &mut Kit, index: u32) {
+    fn output_left(&mut self, index: u32) {
         let Table { connections, services, .. } = &mut self.table;
         let Some(connection) = connections.at(index) else { return };
         let idle_limit = services[connection.service as usize].limits.idle_limit;
-        let needs_no_timer = kit.now().saturating_add(idle_limit) >= connection.timer_at;
+        let needs_no_timer = connection.active_at.saturating_add(idle_limit) >= connection.timer_at;
         if needs_no_timer && connection.is_settled() {
             if let Some(busy) = connection.busy.take() {
                 self.table.keep(busy);
@@ -191,22 +191,30 @@ impl Services {
         let service = connection.service;
         let Some(session) = connection.session else { return self.discard(kit, service, call) };
         let Some(mut busy) = self.table.take_busy(index, &kit.arena) else { return };
-        busy.offer(self.table.limits(service));
-        self.table.memory_refused = false;
+        busy.offer(self.table.limits(service), kit.now());
+        (self.table.memory_refused, self.table.offload_refused, self.table.requests_counted) = (false, false, false);
         let (before, receives) = (busy.input.len(), matches!(call, Call::Receive));
         let (input, output) = (&mut busy.input, &mut busy.output);
         let next = self.connection_call(kit, index, |port, cx| port.call(cx, session, call, input, output));
         let starved = self.table.memory_refused || busy.output.is_starved || busy.input.is_starved;
         // What an earlier receive left behind for want of room stays due, whatever this call was.
         let left_behind = busy.blocked && !receives;
-        busy.blocked = busy.output.was_refused || starved || left_behind;
+        let offloading = self.table.offload_refused || left_behind && busy.awaits_offload;
+        busy.blocked = busy.output.was_refused || starved || offloading || left_behind;
+        busy.awaits_offload = offloading;
         busy.note_taken(before, kit.now());
         let is_served = receives && busy.input.len() < before && !busy.in_record();
         busy.count(&self.table.services[service as usize].row);
         self.table.put_busy(index, busy);
         self.table.mark_dirty(index);
+        if is_served || self.table.requests_counted {
+            self.request_taken(index, kit.now());
+        }
         if starved {
             self.table.mark_starved(index);
+        }
+        if offloading {
+            self.table.mark_offloading(index);
         }
         if left_behind {
             self.table.mark_ready(index);
@@ -218,6 +226,13 @@ impl Services {
             Some(Next::Continue) if !receives => {} // what a receive asked for stands
             Some(next) => self.obey(kit, index, next),
             None => self.end(kit, index, Ending::Aborted),
+        }
+    }
+
+    /// Requests were taken: from when they are answered, or from now on, the connection is idle.
+    fn request_taken(&mut self, index: u32, now: u64) {
+        if let Some(connection) = self.table.connections.at(index) {
+            (connection.active_at, connection.owes_answer) = (now, true);
         }
     }
 
@@ -252,23 +267,32 @@ impl Services {
     pub(crate) fn serve_notices(&mut self, kit: &mut Kit) {
         for _ in 0..NOTICES_PER_TURN.min(self.table.notices.len()) {
             let Some(Note { to: id, from, notice }) = self.table.notices.pop_front() else { return };
-            let open = self.table.find(id).is_some_and(|connection| connection.phase < Phase::Lingering);
+            let found = self.table.find(id).map(|connection| (connection.phase, connection.service));
+            let open = found.is_some_and(|(phase, _)| phase < Phase::Lingering);
+            // Who has a ticket may answer it; nothing else reaches the connections of other services.
+            let is_foreign = found.is_some_and(|(_, service)| service != from) && !matches!(notice, Notice::Answer { .. });
+            self.table.count(from, ServiceCounter::NoticesRefused, is_foreign.into());
             match notice {
-                Notice::Answer { number, order, answer } if open => self.answered(id.index, number, order, answer),
+                Notice::Answer { number, order, answer } if open => self.answered(kit.now(), id.index, number, order, answer),
                 Notice::Answer { .. } => self.table.count(from, ServiceCounter::AnswersLate, 1),
-                Notice::Message(message) if open => self.call(kit, id.index, Call::Message(message)),
-                Notice::Message(message) => self.discard(kit, from, message),
+                Notice::Message(message) if is_foreign || !open => {
+                    self.table.count(from, ServiceCounter::NoticesLate, (!is_foreign).into());
+                    self.discard(kit, from, message);
+                }
+                _ if is_foreign => {}
+                Notice::Message(message) => self.call(kit, id.index, Call::Message(message)),
                 Notice::Timer(token) if open => self.call(kit, id.index, Call::Timer(token)),
                 Notice::Close if open => self.end(kit, id.index, Ending::Completed),
-                Notice::Abort if self.table.find(id).is_some() => self.end(kit, id.index, Ending::Aborted),
+                Notice::Abort if found.is_some() => self.end(kit, id.index, Ending::Aborted),
                 _ => {}
             }
         }
     }
 
-    fn answered(&mut self, index: u32, number: u32, order: Order, answer: Chain) {
+    fn answered(&mut self, now: u64, index: u32, number: u32, order: Order, answer: Chain) {
         let Some(connection) = self.table.connections.at(index) else { return };
         let Some(busy) = connection.busy.as_mut() else { return };
+        (connection.active_at, connection.owes_answer) = (now, true);
         busy.output.settle(number, order, answer);
         if busy.blocked {
             self.table.mark_ready(index);
@@ -290,7 +314,7 @@ impl Services {
             self.table.count(service, ServiceCounter::TicketsDropped, 1);
             match order {
                 Order::Kept => self.end(kit, id.index, Ending::Aborted),
-                Order::Any => self.answered(id.index, number, order, Chain::new()),
+                Order::Any => self.answered(kit.now(), id.index, number, order, Chain::new()),
             }
         }
     }
@@ -356,7 +380,7 @@ impl Services {
 impl Connection {
     /// Puts back what a send did not take, in front of what was written meanwhile; answers a chain without bytes.
     fn take_back(&mut self, now: u64, bytes: usize, mut rest: Chain) -> Chain {
-        (self.sending, self.active_at) = (false, now);
+        self.sending = false;
         let Some(busy) = self.busy.as_mut().filter(|_| self.phase < Phase::Ended) else { return Chain::new() };
         busy.sending_charged = 0;
         if bytes > 0 {
@@ -369,12 +393,14 @@ impl Connection {
         if chain.is_empty() {
             std::mem::swap(chain, &mut rest);
         }
+        if self.owes_answer && self.is_answered() {
+            (self.active_at, self.owes_answer) = (now, false);
+        }
         rest
     }
 
-    /// Notes that bytes came: for the idle limit, and for a drain that waits for what was readable.
-    fn note_arrival(&mut self, now: u64, bytes: usize) {
-        self.active_at = now;
+    /// Notes that bytes came, for a drain that waits for what was readable.
+    fn note_arrival(&mut self, bytes: usize) {
         if let Draining::Bytes(left) = self.draining
             && !std::mem::take(&mut self.received_before)
         {
@@ -427,12 +453,13 @@ impl Busy {
     }
 
     /// Tells the output how much it may take in this call.
-    pub(crate) fn offer(&mut self, limits: &Limits) {
+    pub(crate) fn offer(&mut self, limits: &Limits, now: u64) {
+        self.output.now = now;
         self.output.room = limits.output_high.saturating_sub(self.output_held());
         if self.output.room > 0 {
             self.output.unasked = 0;
         }
-        self.output.tickets_left = limits.requests_in_flight_max.saturating_sub(self.output.held);
+        self.output.tickets_left = limits.requests_in_flight_max.saturating_sub(self.output.held());
         (self.output.was_refused, self.output.is_starved, self.input.is_starved) = (false, false, false);
     }
 }

@@ -10,6 +10,7 @@ use crate::services::Sharing;
 use crate::slab::Slab;
 use crate::steering::Place;
 use crate::ticket::LostTickets;
+use crate::timers::ServiceTimer;
 use crate::transform::Transform;
 use corelane_lane::{Bursts, Kit};
 use corelane_rss::Protocol;
@@ -94,6 +95,8 @@ pub(crate) struct ServiceState {
     pub(crate) alarm: u64,
     /// Drops of values of this service that panicked where the lane did not see it.
     pub(crate) bursts: Bursts,
+    /// The operator has been told that a held request was never answered.
+    pub(crate) told_of_unanswered: bool,
     /// Connections by address, for the bound; kept only while it is below the bound on all.
     pub(crate) peers: BTreeMap<IpAddr, u32>,
 }
@@ -124,12 +127,6 @@ pub(crate) struct Request {
     pub(crate) is_poll: bool,
 }
 
-/// A timer that a service started.
-pub(crate) struct ServiceTimer {
-    pub(crate) connection: ConnectionId,
-    pub(crate) token: u64,
-}
-
 /// Everything of the lane's services but their code.
 pub(crate) struct Table {
     pub(crate) connections: Slab<Connection>,
@@ -146,6 +143,14 @@ pub(crate) struct Table {
     pub(crate) requests: Slab<Request>,
     /// Those of them that end by themselves.
     pub(crate) requests_ending: usize,
+    /// Calls that are with the helper threads.
+    pub(crate) offloads: usize,
+    /// Connections whose services wait until one of those has ended.
+    offloading: VecDeque<ConnectionId>,
+    /// A service was told in the call under way that there are as many as may be.
+    pub(crate) offload_refused: bool,
+    /// A service has counted requests in the call under way.
+    pub(crate) requests_counted: bool,
     pub(crate) unheld: Unheld,
     pub(crate) files_closing: usize,
     pub(crate) timers: Slab<ServiceTimer>,
@@ -188,6 +193,10 @@ impl Table {
             datagrams_dirty: Vec::new(),
             requests: Slab::new(),
             requests_ending: 0,
+            offloads: 0,
+            offloading: VecDeque::new(),
+            offload_refused: false,
+            requests_counted: false,
             unheld: Unheld::default(),
             files_closing: 0,
             timers: Slab::new(),
@@ -251,6 +260,26 @@ impl Table {
         self.starved = starved;
     }
 
+    /// Has the connection's service called again once fewer calls are with the helper threads.
+    pub(crate) fn mark_offloading(&mut self, index: u32) {
+        let id = self.id(index);
+        if let Some(connection) = self.connections.at(index).filter(|connection| !connection.awaits_offload) {
+            connection.awaits_offload = true;
+            self.offloading.push_back(id);
+        }
+    }
+
+    /// Has as many called again, in turn, as there is room for calls.
+    pub(crate) fn revive_offloading(&mut self, kit: &Kit) {
+        for _ in self.offloads..kit.offload_max() {
+            let Some(id) = self.offloading.pop_front() else { return };
+            if let Some(connection) = self.find(id) {
+                connection.awaits_offload = false;
+                self.mark_ready(id.index);
+            }
+        }
+    }
+
     /// Has the connection looked at when this turn is flushed.
     pub(crate) fn mark_dirty(&mut self, index: u32) {
         if let Some(connection) = self.connections.at(index).filter(|connection| !connection.is_dirty) {
@@ -309,7 +338,7 @@ impl Table {
     /// Takes back a box in which nothing is left.
     pub(crate) fn keep(&mut self, mut busy: Box<Busy>) {
         assert!(busy.is_idle(), "a box comes back with something in it");
-        (busy.needed, busy.blocked, busy.record_bytes) = (0, false, 0);
+        (busy.needed, busy.blocked, busy.awaits_offload, busy.record_bytes) = (0, false, false, 0);
         if self.pool.len() < POOL_MAX {
             self.pool.push(busy);
         }
@@ -376,6 +405,7 @@ impl Table {
     pub(crate) fn dismiss(&mut self, index: u32) -> Option<Box<dyn Transform>> {
         let mut connection = self.connections.remove(index)?;
         assert!(connection.session.is_none() && connection.session_to_be.is_none(), "a session outlives its connection");
+        assert!(connection.timers.is_empty(), "a timer outlives its connection");
         let transform = connection.transform.take();
         let state = &mut self.services[connection.service as usize];
         state.open -= 1;

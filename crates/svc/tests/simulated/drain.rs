@@ -32,7 +32,7 @@ impl StreamService for Slow {
         while let Some(end) = input.position(b'\n') {
             let Some(ticket) = output.hold(Order::Kept) else { break };
             let Some(line) = input.take_shared(end + 1) else { break };
-            cx.start_timer((1 + self.next * 97 % self.slowness) * MS, self.next);
+            cx.start_timer((1 + self.next * 97 % self.slowness) * MS, self.next).unwrap();
             self.asked.insert(self.next, (ticket, line.to_vec()));
             self.next += 1;
         }
@@ -293,6 +293,60 @@ fn a_deadline_turns_away_those_who_still_wait() {
         assert_eq!(peer.status(), RESET);
     }
     stage.close();
+}
+
+/// Comes again and again, asks, and takes what it is given.
+struct Newcomers {
+    /// Those that have not asked yet.
+    silent: Vec<Peer>,
+    come: usize,
+    served: usize,
+}
+
+impl Newcomers {
+    /// One of them comes every millisecond, for so long.
+    fn come(&mut self, rig: &mut Rig, milliseconds: usize) {
+        for _ in 0..milliseconds {
+            self.silent.push(rig.connect(self.come));
+            self.come += 1;
+            rig.pass(MS, self);
+        }
+    }
+}
+
+impl Play for Newcomers {
+    fn news(&mut self, _: &World, turn: Turn) {
+        let Turn::Peer(peer) = turn else { return };
+        if let Some(place) = self.silent.iter().position(|silent| *silent == peer && peer.status() == Status::Open) {
+            self.silent.remove(place).send(b"new\n");
+        }
+        self.served += usize::from(peer.read(usize::MAX) == b"new\n");
+        if peer.status() == Status::Ended {
+            peer.close();
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn a_drain_ends_where_newcomers_cannot_be_refused() {
+    for_seeds(20, |seed| {
+        let world = World::new(seed, if seed % 2 == 0 { Faults::none() } else { mild(seed) });
+        world.cannot_refuse_new();
+        let mut rig = Rig::serving(&world, &Plan::lanes(2), patient(), |_| Slow { slowness: 5, ..Slow::default() });
+        let mut newcomers = Newcomers { silent: Vec::new(), come: 0, served: 0 };
+        newcomers.come(&mut rig, 20);
+        rig.control.give(Command::Drain);
+        newcomers.come(&mut rig, 150);
+        let served = newcomers.served;
+        assert!(served > 100, "only {served} of those who came could be told from those who came before");
+        newcomers.come(&mut rig, 450);
+        assert!(newcomers.served < 300, "whoever comes is served for ever");
+        rig.drain(&mut newcomers);
+    });
 }
 
 #[test]

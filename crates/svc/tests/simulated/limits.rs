@@ -257,6 +257,99 @@ fn what_is_pushed_without_asking_ends_its_connection_whatever_was_let_in() {
 }
 
 #[test]
+fn timers_end_with_their_connection() {
+    let mut case = Case::new(patient());
+    let [reset, closed] = [1, 2].map(|number| case.connect(number));
+    for peer in [&reset, &closed] {
+        peer.send("after 800 say x\n".repeat(200).as_bytes());
+    }
+    case.stage.rig.wait(100 * MS);
+    let before = case.stage.rig.lane_count(LaneCounter::TimersFired);
+    reset.reset();
+    closed.close();
+    case.stage.rig.wait(5 * S);
+    let fired = case.stage.rig.lane_count(LaneCounter::TimersFired) - before;
+    assert!(fired < 10, "{fired} timers of connections that have ended");
+    case.close();
+}
+
+#[test]
+fn timers_over_the_bound_are_refused_to_the_service() {
+    let mut case = Case::new(Limits { timers_per_connection_max: 5, ..Limits::default() });
+    let peer = case.connect(1);
+    for _ in 0..3 {
+        assert_eq!(case.ask(&peer, &"after 20 say tick\n".repeat(8)), "");
+        case.wait(30 * MS);
+        assert_eq!(bytes(&peer), 5 * 5);
+    }
+    assert_eq!(case.count(C::TimersMaxHits), 9);
+    assert_eq!(case.ask(&peer, &("after 20 say never\nstop\n".repeat(8) + &"after 2 say tick\n".repeat(5))).len(), 25);
+    case.wait(30 * MS);
+    assert_eq!((bytes(&peer), case.count(C::TimersMaxHits)), (0, 9));
+    peer.close();
+    case.close();
+}
+
+#[test]
+fn what_a_service_sends_unasked_does_not_keep_a_connection_open() {
+    let mut case = Case::new(Limits { idle_limit: 2 * S, ..Limits::default() });
+    let peer = case.connect(1);
+    let pushes: String = (1..10).map(|number| format!("after {} say x\n", number * 500)).collect();
+    peer.send(pushes.as_bytes());
+    case.wait(S);
+    assert_eq!((bytes(&peer), peer.status()), (4, Status::Open));
+    case.wait(2 * S);
+    bytes(&peer);
+    assert_eq!((peer.status(), case.count(C::IdleLimitHits)), (Status::Ended, 1));
+    peer.close();
+    case.wait(S);
+    assert_eq!(case.stage.last_ending(), Some(Ending::Closing));
+    case.close();
+}
+
+#[test]
+fn a_connection_is_idle_from_when_its_answer_has_left() {
+    for order in ["hold", "any"] {
+        let mut case = Case::new(Limits { idle_limit: 2 * S, ..Limits::default() });
+        let peer = case.connect(1);
+        peer.send(format!("{order} a\nafter 5000 answer a late\n").as_bytes());
+        case.wait(6500 * MS);
+        assert_eq!((bytes(&peer), peer.status()), (5, Status::Open));
+        case.wait(S);
+        assert_eq!((peer.status(), case.count(C::IdleLimitHits)), (Status::Ended, 1));
+        peer.close();
+        case.close();
+    }
+}
+
+#[test]
+fn a_request_that_is_held_for_too_long_ends_its_connection() {
+    let mut case = Case::new(Limits { answer_limit: 3 * S, ..Limits::default() });
+    let [stuck, busy, slow] = [1, 2, 3].map(|number| case.connect(number));
+    case.ask(&stuck, "hold stuck\n");
+    case.ask(&busy, "any lost\n");
+    for number in 0..7 {
+        assert_eq!((busy.status(), stuck.status()), (Status::Open, Status::Open), "after {number} half seconds");
+        busy.send(format!("any b{number}\nafter 10 answer b{number} x\nsay y\n").as_bytes());
+        slow.send(format!("hold s{number}\nafter 2900 answer s{number} x\n").as_bytes());
+        case.wait(if number == 5 { 400 * MS } else { 500 * MS });
+        if number == 5 {
+            break;
+        }
+    }
+    case.wait(200 * MS);
+    bytes(&busy);
+    assert_eq!((stuck.status(), busy.status(), slow.status()), (RESET, RESET, Status::Open));
+    assert_eq!((case.count(C::AnswerLimitHits), case.stage.last_ending()), (2, Some(Ending::Aborted)));
+    let reports = case.stage.rig.reports.borrow().clone();
+    assert!(reports.len() == 1 && reports[0].contains("answer_limit"), "it is said once: {reports:?}");
+    case.wait(4 * S);
+    assert_eq!((slow.status(), bytes(&slow)), (Status::Open, 12));
+    slow.close();
+    case.close();
+}
+
+#[test]
 fn room_under_the_lanes_cap_serves_the_other_service() {
     let world = World::new(1, Faults::none());
     let plan = Plan { services: 2, connections_max: 1, ..Plan::lanes(1) };

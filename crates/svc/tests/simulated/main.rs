@@ -15,6 +15,7 @@ mod flows;
 mod http;
 mod limits;
 mod mines;
+mod neighbours;
 mod outgoing;
 mod planted;
 mod proxy;
