@@ -61,11 +61,32 @@ impl Words {
     }
 }
 
+/// Messages that one lane has sent and taken since it began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) sent: u64,
+    pub(crate) taken: u64,
+}
+
+/// Where a lane stands in a drain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// It has work of its own, or has not begun to drain.
+    Busy,
+    /// It has nothing left to do but what others ask of it, and had exchanged so many messages then.
+    Quiet(Counts),
+    /// It is no more.
+    Gone,
+}
+
 /// One program's order to all its lanes, written when the program is told to end, and words to single ones. Lanes look once a turn.
 pub struct Control {
     order: AtomicU8,
     bells: Vec<Arc<LaneBell>>,
     words: Vec<Words>,
+    /// How the lanes agree on the end of a drain. Touched in a drain only.
+    standings: Mutex<Vec<Standing>>,
+    all_are_quiet: AtomicBool,
 }
 
 impl Control {
@@ -73,7 +94,9 @@ impl Control {
     pub fn new(lanes: usize) -> Arc<Self> {
         let bells = (0..lanes).map(|_| Arc::default()).collect();
         let words = (0..lanes).map(|_| Words::default()).collect();
-        Arc::new(Self { order: AtomicU8::new(Order::Serve as u8), bells, words })
+        let order = AtomicU8::new(Order::Serve as u8);
+        let standings = Mutex::new(vec![Standing::Busy; lanes]);
+        Arc::new(Self { order, bells, words, standings, all_are_quiet: AtomicBool::new(false) })
     }
 
     /// The order in force.
@@ -116,11 +139,36 @@ impl Control {
         std::mem::take(&mut self.words[lane].lock().words)
     }
 
-    /// Lane `lane` has ended: what it was told is dropped, now and later.
-    pub(crate) fn end_words(&self, lane: usize) {
+    /// Lane `lane` has ended: what it was told is dropped, now and later, and nobody waits for it in a drain.
+    pub(crate) fn lane_ended(&self, lane: usize) {
         let mut told = self.words[lane].lock();
         told.is_over = true;
         told.words.clear();
+        drop(told);
+        self.stand(lane, Standing::Gone);
+    }
+
+    /// In a drain, lane `lane` says whether it has nothing left of its own, before what it sends in this turn can be seen. Answers
+    /// whether no lane has, and no message is on its way: then none will ever have again, and all are told.
+    pub(crate) fn is_quiet(&self, lane: usize, quiet: Option<Counts>) -> bool {
+        self.stand(lane, quiet.map_or(Standing::Busy, Standing::Quiet));
+        self.all_are_quiet()
+    }
+
+    /// Whether the lanes have agreed that a drain is over.
+    pub(crate) fn all_are_quiet(&self) -> bool {
+        self.all_are_quiet.load(Ordering::Acquire)
+    }
+
+    fn stand(&self, lane: usize, standing: Standing) {
+        // What a panic left behind is whole: nothing is changed in two steps.
+        let mut standings = self.standings.lock().unwrap_or_else(PoisonError::into_inner);
+        standings[lane] = standing;
+        let over = are_quiet(&standings);
+        drop(standings);
+        if over && !self.all_are_quiet.swap(true, Ordering::AcqRel) {
+            self.bells.iter().for_each(|bell| bell.ring());
+        }
     }
 
     /// The doorbell of lane `lane`.
@@ -137,9 +185,48 @@ impl Control {
     }
 }
 
+/// Whether no lane has anything to do, and no message is on its way. A lane says anew how it stands before anybody can see what
+/// it sent; so counts that agree are those of one moment, in which all were quiet. What went to, or came from, a lane that
+/// is gone is in no count any more: then being quiet must do.
+fn are_quiet(standings: &[Standing]) -> bool {
+    let (mut sent, mut taken, mut gone) = (0, 0, false);
+    for standing in standings {
+        match standing {
+            Standing::Busy => return false,
+            Standing::Quiet(counts) => (sent, taken) = (sent + counts.sent, taken + counts.taken),
+            Standing::Gone => gone = true,
+        }
+    }
+    gone || sent == taken
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const fn counts(sent: u64, taken: u64) -> Option<Counts> {
+        Some(Counts { sent, taken })
+    }
+
+    #[test]
+    fn lanes_are_quiet_together_when_nothing_is_on_its_way() {
+        let control = Control::new(2);
+        assert!(!control.is_quiet(0, counts(1, 0)));
+        assert!(!control.is_quiet(1, counts(0, 0)), "a message is on its way");
+        assert!(!control.is_quiet(1, None), "it was taken");
+        assert!(!control.is_quiet(1, counts(1, 1)), "and answered");
+        assert!(!control.is_quiet(0, None));
+        assert!(control.is_quiet(0, counts(1, 1)) && control.all_are_quiet());
+    }
+
+    #[test]
+    fn a_lane_that_is_gone_is_not_waited_for() {
+        let control = Control::new(3);
+        assert!(!control.is_quiet(0, counts(5, 0)));
+        control.lane_ended(1);
+        assert!(!control.is_quiet(2, None));
+        assert!(control.is_quiet(2, counts(0, 0)));
+    }
 
     #[test]
     fn words_are_heard_in_order_until_the_lane_has_ended() {
@@ -151,7 +238,7 @@ mod tests {
         assert_eq!((heard, control.has_words(1)), (vec![0, 1, 2], false));
         let answer = Arc::new(());
         control.tell(0, Box::new(answer.clone()));
-        control.end_words(0);
+        control.lane_ended(0);
         control.tell(0, Box::new(answer.clone()));
         assert_eq!(Arc::strong_count(&answer), 1, "an ended lane keeps no word");
     }

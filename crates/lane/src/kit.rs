@@ -61,6 +61,7 @@ pub struct Kit {
     /// Storage for the messages of one turn.
     pub(crate) arrived: Vec<(usize, Message)>,
     report: Box<dyn FnMut(&str)>,
+    pub(crate) offload_max: usize,
     lane: usize,
     lanes: usize,
 }
@@ -89,6 +90,7 @@ impl Kit {
             finished: Vec::new(),
             arrived: Vec::new(),
             report,
+            offload_max: 0,
             lane,
             lanes: control.lanes(),
         }
@@ -107,6 +109,11 @@ impl Kit {
     /// The clock as this turn read it: nanoseconds of the driver's monotonic clock.
     pub fn now(&self) -> u64 {
         self.now
+    }
+
+    /// How many offloaded calls may be under way at once.
+    pub fn offload_max(&self) -> usize {
+        self.offload_max
     }
 
     /// Submits an operation at the end of this turn, together with all others.

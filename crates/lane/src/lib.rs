@@ -7,6 +7,7 @@
 
 pub mod channel;
 mod control;
+mod fence;
 mod kit;
 mod mesh;
 mod sync;
@@ -15,6 +16,7 @@ mod turn;
 pub mod wheel;
 
 pub use crate::control::{Control, LaneBell, Order, Word};
+pub use crate::fence::{Bursts, Fenced, fenced};
 pub use crate::kit::{Kit, LaneSettings, TIMER_RESOLUTION};
 pub use crate::mesh::{Mesh, Message};
 pub use crate::turn::{Lane, Turn, Work};

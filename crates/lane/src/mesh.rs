@@ -1,7 +1,8 @@
 //! The channels between all lanes of a program: one in each direction for each pair.
 
 use crate::channel::{Receiver, Sender, channel};
-use crate::control::Control;
+use crate::control::{Control, Counts};
+use crate::fence::Fenced;
 use std::any::Any;
 use std::sync::Arc;
 
@@ -15,18 +16,23 @@ pub struct Message {
 
 /// A lane's ends of its channels.
 pub struct Mesh {
-    to: Vec<Option<Sender<Message>>>,
-    from: Vec<Option<Receiver<Message>>>,
+    to: Vec<Option<Sender<Fenced<Message>>>>,
+    from: Vec<Option<Receiver<Fenced<Message>>>>,
     /// Lanes for which a message is queued and not visible yet.
     unpublished: Vec<usize>,
+    counts: Counts,
 }
 
 impl Mesh {
     /// The ends for each lane of `control`; each channel holds up to `capacity` messages.
     pub fn between(control: &Control, capacity: usize) -> Vec<Mesh> {
         let lanes = control.lanes();
-        let empty =
-            || Mesh { to: (0..lanes).map(|_| None).collect(), from: (0..lanes).map(|_| None).collect(), unpublished: Vec::new() };
+        let empty = || Mesh {
+            to: (0..lanes).map(|_| None).collect(),
+            from: (0..lanes).map(|_| None).collect(),
+            unpublished: Vec::new(),
+            counts: Counts::default(),
+        };
         let mut meshes: Vec<Mesh> = (0..lanes).map(|_| empty()).collect();
         for from in 0..lanes {
             for to in (0..lanes).filter(|&to| to != from) {
@@ -42,10 +48,13 @@ impl Mesh {
     /// Queues a message for lane `to`; it becomes visible with [`Mesh::publish`].
     ///
     /// # Errors
-    /// The message comes back if the channel is full, or there is no such other lane.
+    /// The message comes back if the channel is full, or there is no such other lane, or it has ended.
     pub fn send(&mut self, to: usize, message: Message) -> Result<(), Message> {
-        let Some(sender) = self.to.get_mut(to).and_then(Option::as_mut) else { return Err(message) };
-        sender.send(message).map_err(|full| full.value)?;
+        let Some(sender) = self.to.get_mut(to).and_then(Option::as_mut).filter(|sender| !sender.is_closed()) else {
+            return Err(message);
+        };
+        sender.send(Fenced::new(message)).map_err(|full| full.value.into_inner())?;
+        self.counts.sent += 1;
         if !self.unpublished.contains(&to) {
             self.unpublished.push(to);
         }
@@ -66,8 +75,18 @@ impl Mesh {
 
     /// Takes up to `at_most` messages of each lane; answers how many.
     pub fn take(&mut self, at_most: usize, mut each: impl FnMut(usize, Message)) -> usize {
-        let receivers = self.from.iter_mut().enumerate();
-        receivers.filter_map(|(from, receiver)| Some(receiver.as_mut()?.take(at_most, |message| each(from, message)))).sum()
+        let mut taken = 0;
+        for (from, receiver) in self.from.iter_mut().enumerate() {
+            let Some(receiver) = receiver else { continue };
+            taken += receiver.take(at_most, |message| each(from, message.into_inner()));
+        }
+        self.counts.taken += taken as u64;
+        taken
+    }
+
+    /// What was sent and taken since the beginning.
+    pub(crate) fn counts(&self) -> Counts {
+        self.counts
     }
 
     /// Announces sleep to all lanes; true if no message is waiting.

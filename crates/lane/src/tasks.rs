@@ -6,11 +6,10 @@
 mod cell;
 
 use crate::channel::Full;
+use crate::fence::fenced;
 use crate::sync::Arc;
 use cell::{TaskCell, Woken};
 use corelane_seam::Bell;
-use std::mem;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -117,6 +116,13 @@ impl Tasks {
         known
     }
 
+    /// Drops all tasks; answers how many panicked as they were dropped.
+    pub fn end(&mut self) -> u64 {
+        let panicked = (0..self.entries.len() as u32).filter(|&index| !self.remove(index)).count() as u64;
+        self.panics += panicked;
+        panicked
+    }
+
     /// Whether a call of [`Tasks::run`] would find something to do.
     pub fn has_woken(&self) -> bool {
         self.woken.has_cells()
@@ -154,12 +160,12 @@ impl Tasks {
         };
         let id = TaskId { index, generation: entry.generation };
         let waker = cell::waker(cell);
-        let outcome = guarded(|| task.future.as_mut().poll(&mut Context::from_waker(&waker)));
-        if matches!(outcome, Some(Poll::Pending)) {
+        let outcome = fenced(|| task.future.as_mut().poll(&mut Context::from_waker(&waker)));
+        if matches!(outcome, Ok(Poll::Pending)) {
             return true;
         }
         let dropped = self.remove(index);
-        if outcome.is_none() || !dropped {
+        if outcome.is_err() || !dropped {
             self.panics += 1;
             on_panic(id);
         }
@@ -180,11 +186,7 @@ impl Tasks {
 
 impl Drop for Tasks {
     fn drop(&mut self) {
-        for entry in &mut self.entries {
-            if let Some(task) = entry.task.take() {
-                task.end();
-            }
-        }
+        self.end();
     }
 }
 
@@ -192,21 +194,7 @@ impl Task {
     /// Drops the future; false when that panicked. Wakes are stale from here on, those by the drop itself included.
     fn end(self) -> bool {
         self.cell.end();
-        guarded(|| drop(self.future)).is_some()
-    }
-}
-
-/// Runs the code of a task; `None` when it panicked.
-fn guarded<R>(code: impl FnOnce() -> R) -> Option<R> {
-    match catch_unwind(AssertUnwindSafe(code)) {
-        Ok(value) => Some(value),
-        Err(payload) => {
-            // What was panicked with is the task's own, and its drop may panic again: then it is better leaked.
-            if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-                mem::forget(second);
-            }
-            None
-        }
+        fenced(|| drop(self.future)).is_ok()
     }
 }
 

@@ -1,6 +1,6 @@
 //! One turn of a lane, and the governor that decides between going on, spinning and sleeping.
 
-use crate::control::{Control, Order, Word};
+use crate::control::{Control, Counts, Order, Word};
 use crate::kit::{Kit, LaneSettings};
 use crate::mesh::Message;
 use corelane_seam::{Completion, Driver, Handle, Wait};
@@ -26,8 +26,14 @@ pub trait Work {
     fn has_work(&self) -> bool;
     /// Begins to drain.
     fn drain(&mut self, kit: &mut Kit, driver: &mut dyn Driver);
+    /// In a drain: whether nothing is left to do but what other lanes may still ask for.
+    fn is_quiet(&mut self, kit: &mut Kit) -> bool;
+    /// In a drain: no lane has anything left to do, so none will ask any more. Now what waited for that may end.
+    fn all_are_quiet(&mut self, kit: &mut Kit);
     /// Whether a drain has come to its end.
     fn is_drained(&self) -> bool;
+    /// The lane ends, however it came to that: what users gave to it is dropped, fenced.
+    fn end(&mut self, kit: &mut Kit);
 }
 
 /// What a turn was.
@@ -52,6 +58,9 @@ pub struct Lane<D: Driver, W: Work> {
     completions: Vec<Completion>,
     expired: Vec<Handle>,
     draining: bool,
+    /// What this lane last said of itself in the drain, and whether all have come to agree.
+    said: Option<Option<Counts>>,
+    agreed: bool,
     announced_sleep: bool,
     /// When the last productive turn ended: where spinning is counted from.
     productive_at: u64,
@@ -60,8 +69,9 @@ pub struct Lane<D: Driver, W: Work> {
 
 impl<D: Driver, W: Work> Lane<D, W> {
     /// Puts a lane together; its doorbell is connected here.
-    pub fn new(driver: D, work: W, kit: Kit, control: Arc<Control>, settings: LaneSettings) -> Self {
+    pub fn new(driver: D, work: W, mut kit: Kit, control: Arc<Control>, settings: LaneSettings) -> Self {
         control.bell(kit.lane()).set(driver.bell());
+        kit.offload_max = driver.offload_max();
         let productive_at = driver.now();
         kit.row.set(LaneCounter::LaneState, LaneState::Running as u64);
         Self {
@@ -73,6 +83,8 @@ impl<D: Driver, W: Work> Lane<D, W> {
             completions: Vec::with_capacity(settings.turn_completions),
             expired: Vec::with_capacity(settings.turn_other),
             draining: false,
+            said: None,
+            agreed: false,
             announced_sleep: false,
             productive_at,
             turns: 0,
@@ -104,6 +116,7 @@ impl<D: Driver, W: Work> Lane<D, W> {
         self.work.serve(&mut self.kit);
         done += self.timers() + self.tasks() + self.messages();
         self.work.flush(&mut self.kit);
+        self.agree();
         self.publish();
         let submitted = self.kit.hand_over(&mut self.driver);
         self.account(done > 0 || submitted)
@@ -132,6 +145,24 @@ impl<D: Driver, W: Work> Lane<D, W> {
         order != Order::Stop && !(self.draining && self.work.is_drained())
     }
 
+    /// In a drain, lanes end together: a lane with nothing left may still be asked by one that has.
+    fn agree(&mut self) {
+        if !self.draining || self.agreed {
+            return;
+        }
+        let quiet = self.work.is_quiet(&mut self.kit).then(|| self.kit.mesh.counts());
+        let over = if self.said == Some(quiet) {
+            self.control.all_are_quiet()
+        } else {
+            self.said = Some(quiet);
+            self.control.is_quiet(self.kit.lane(), quiet)
+        };
+        if over {
+            self.agreed = true;
+            self.work.all_are_quiet(&mut self.kit);
+        }
+    }
+
     /// Hands on what this lane was told.
     fn hear(&mut self) {
         if !self.control.has_words(self.kit.lane()) {
@@ -145,6 +176,8 @@ impl<D: Driver, W: Work> Lane<D, W> {
     }
 
     fn end(&mut self) -> Turn {
+        self.work.end(&mut self.kit);
+        self.kit.row.add(LaneCounter::TasksPanicked, self.kit.tasks.end());
         self.kit.row.set(LaneCounter::LaneState, LaneState::Ended as u64);
         self.note_gauges();
         Turn::Ended
@@ -282,6 +315,6 @@ impl<D: Driver, W: Work> Lane<D, W> {
 impl<D: Driver, W: Work> Drop for Lane<D, W> {
     /// However it ended: who waits for an answer must not wait for ever.
     fn drop(&mut self) {
-        self.control.end_words(self.kit.lane());
+        self.control.lane_ended(self.kit.lane());
     }
 }

@@ -5,7 +5,7 @@ use crate::lease::Shared;
 use std::collections::VecDeque;
 
 /// A part of a file, to be sent without passing through the lane's memory where the system can (sendfile(2)).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilePart {
     /// The open file.
     pub file: File,
@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn a_file_part_moves_its_offset() {
-        let file = File { index: 0, generation: 0 };
+        let file = File::new(0, 0);
         let mut chain = Chain::new();
         chain.push(Segment::File(FilePart { file, offset: 100, length: 50 }));
         let mut front = Chain::new();

@@ -121,6 +121,9 @@ pub trait Driver {
     /// Bytes that have arrived on a connection and were not received yet (SIOCINQ, tcp(7)); 0 if not known.
     fn readable_bytes(&self, socket: Socket) -> usize;
 
+    /// Offloaded calls that may wait or run at once ([`Tuning::offload_max`]).
+    fn offload_max(&self) -> usize;
+
     /// Submits an operation. It takes effect with the next [`Driver::collect`] at the latest; all submitted between two
     /// collects go in as few system calls as the driver can. Faults come as completions.
     fn push(&mut self, handle: Handle, op: Op);

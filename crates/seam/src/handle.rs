@@ -1,5 +1,9 @@
 //! Names for things that outlive a call: who asked (`Handle`), and what the driver made (`Socket`, `File`).
 
+use std::cell::RefCell;
+use std::fmt;
+use std::rc::Rc;
+
 /// Names who submitted an operation: a class of owner, an index in the owner's table, and the generation of that
 /// entry. A driver returns it unread; the owner drops (and counts) a completion whose generation has passed.
 ///
@@ -60,18 +64,88 @@ pub struct Socket {
     pub generation: u32,
 }
 
-/// A file that the driver owns; valid until it is closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// A file that the driver owns; valid until it is closed. One that is [held](File::held) closes with the last of its clones,
+/// wherever they are: with a service, in an operation, in a chain that is being sent.
+#[derive(Clone)]
 pub struct File {
     /// Index in the driver's table.
     pub index: u32,
     /// Generation of that entry.
     pub generation: u32,
+    #[expect(dead_code, reason = "kept for its drop")]
+    holder: Option<Rc<Holder>>,
+}
+
+/// What all clones of a held file share.
+struct Holder {
+    index: u32,
+    generation: u32,
+    unheld: Unheld,
+}
+
+/// Files whose last holder has gone: to be closed.
+#[derive(Clone, Default)]
+pub struct Unheld(Rc<RefCell<Vec<File>>>);
+
+impl File {
+    /// The file of that name, which nobody holds: it is closed by its name alone.
+    pub fn new(index: u32, generation: u32) -> Self {
+        Self { index, generation, holder: None }
+    }
+
+    /// The same file, which enters `unheld` when the last clone of this is dropped.
+    pub fn held(self, unheld: &Unheld) -> Self {
+        let Self { index, generation, .. } = self;
+        Self { holder: Some(Rc::new(Holder { index, generation, unheld: unheld.clone() })), ..self }
+    }
+}
+
+impl PartialEq for File {
+    fn eq(&self, other: &Self) -> bool {
+        (self.index, self.generation) == (other.index, other.generation)
+    }
+}
+
+impl Eq for File {}
+
+impl fmt::Debug for File {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "File {}.{}", self.index, self.generation)
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        self.unheld.0.borrow_mut().push(File::new(self.index, self.generation));
+    }
+}
+
+impl Unheld {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.borrow().is_empty()
+    }
+
+    /// All of them, to be closed now.
+    pub fn take(&self) -> Vec<File> {
+        std::mem::take(&mut self.0.borrow_mut())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_is_unheld_when_its_last_clone_has_gone() {
+        let unheld = Unheld::default();
+        let file = File::new(3, 1).held(&unheld);
+        let clone = file.clone();
+        drop(file);
+        assert!(unheld.is_empty());
+        drop(clone);
+        assert_eq!((unheld.take(), unheld.is_empty()), (vec![File::new(3, 1)], true));
+    }
 
     #[test]
     fn parts_survive_packing() {

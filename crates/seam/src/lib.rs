@@ -23,7 +23,7 @@ pub use chain::{Chain, FilePart, Segment};
 pub use datagram::{Arrival, BATCH_MAX, DATAGRAM_BYTES_MAX, Datagrams, TRAIN_DATAGRAMS_MAX, Train, Trains};
 pub use driver::{DATAGRAM_BLOCK_BYTES_LEAST, Driver, DriverCounters, RECEIVE_BYTES_LEAST, RECEIVES_PER_CYCLE, Tuning, Wait};
 pub use error::{Error, Fault, Reason};
-pub use handle::{File, Handle, Socket};
+pub use handle::{File, Handle, Socket, Unheld};
 pub use lease::{Arena, LEASE_BYTES_MAX, Lease, Shared};
 pub use ledger::{Holder, Payer, Refusal, Role};
 pub use operation::{

@@ -177,6 +177,12 @@ impl World {
         world
     }
 
+    /// From now on the system cannot refuse those who come to a listener while it takes those who wait, as one without
+    /// CAP_NET_ADMIN cannot.
+    pub fn cannot_refuse_new(&self) {
+        self.0.borrow_mut().net.can_refuse_new = false;
+    }
+
     /// Adds a machine with these addresses beside its loopback ones; an address that another host has stays there.
     pub fn host(&self, addresses: &[IpAddr]) -> Host {
         Host(self.0.borrow_mut().net.add_host(addresses))
@@ -237,6 +243,11 @@ impl World {
     /// What a file of the model file system holds; none if there is no such file.
     pub fn read_file(&self, path: impl AsRef<Path>) -> Option<Vec<u8>> {
         self.0.borrow().files.get(path.as_ref()).map(<[u8]>::to_vec)
+    }
+
+    /// Files that the lanes have open.
+    pub fn open_files(&self) -> usize {
+        self.0.borrow().lanes.iter().map(|lane| lane.files.len()).sum()
     }
 
     /// The number of a new descriptor for [`Op::Poll`](corelane_seam::Op::Poll), ready for nothing.

@@ -5,6 +5,7 @@ use crate::memory::PeerKey;
 use crate::output::Output;
 use crate::service::{ConnectionId, Ending, Peer};
 use crate::ticket::LostTickets;
+use crate::timers::TimerList;
 use crate::transform::Transform;
 use corelane_lane::TimerId;
 use corelane_seam::{Arena, Chain, Lease, Payer, Shared, Socket};
@@ -53,6 +54,8 @@ pub(crate) struct Busy {
     /// The service left input behind because the output was full or no ticket was left: it is called again without
     /// new bytes once that has changed.
     pub(crate) blocked: bool,
+    /// It did so because as many calls are with the helper threads as may be.
+    pub(crate) awaits_offload: bool,
     /// When the record at the front of the input began to arrive (nanoseconds), and how many bytes have since.
     pub(crate) record_since: u64,
     pub(crate) record_bytes: u64,
@@ -92,8 +95,11 @@ pub(crate) struct Connection {
     /// The session of a connection that is being opened, until its service can take it.
     pub(crate) session_to_be: Option<Box<dyn Any>>,
     pub(crate) timer: Option<TimerId>,
+    /// Those that its service started.
+    pub(crate) timers: TimerList,
     /// When the timer comes: it may be too early, never too late.
     pub(crate) timer_at: u64,
+    /// When the last request was taken, or its answer had left; when the last bytes came, once no more requests are taken.
     pub(crate) active_at: u64,
     /// When our side finished.
     pub(crate) finished_at: u64,
@@ -125,6 +131,10 @@ pub(crate) struct Connection {
     pub(crate) payer: Payer,
     /// Among whose connections it is counted.
     pub(crate) peer_key: PeerKey,
+    /// Its service waits in the list of those that want to offload a call.
+    pub(crate) awaits_offload: bool,
+    /// A request was taken whose answer may not have left.
+    pub(crate) owes_answer: bool,
     /// More ports to be tried while it is being opened from one that was chosen here; 0 if the system, or its service, chose it.
     pub(crate) tries_left: u8,
 }
@@ -138,6 +148,7 @@ impl Connection {
             transform: None,
             session_to_be: None,
             timer: None,
+            timers: TimerList::EMPTY,
             timer_at: u64::MAX,
             active_at: now,
             finished_at: now,
@@ -160,6 +171,8 @@ impl Connection {
             is_starved: false,
             payer: Payer::LANE,
             peer_key: PeerKey::of(peer.address.ip()),
+            awaits_offload: false,
+            owes_answer: false,
             tries_left: 0,
         }
     }
@@ -185,6 +198,7 @@ impl Busy {
             fill: None,
             needed: 0,
             blocked: false,
+            awaits_offload: false,
             record_since: 0,
             record_bytes: 0,
             rate_since: 0,
@@ -219,7 +233,7 @@ impl Busy {
         self.fill = None;
         self.input.is_too_long = false;
         (self.needed, self.record_since, self.record_bytes, self.sending_charged) = (0, 0, 0, 0);
-        self.blocked = false;
+        (self.blocked, self.awaits_offload) = (false, false);
         (self.moved_at, self.moved, self.told_drained) = (0, 0, false);
     }
 

@@ -12,10 +12,13 @@ use crate::output::Output;
 use crate::replies::Replies;
 use crate::service::{ConnectionId, Peer, SocketId};
 use crate::services::Sharing;
-use crate::table::{Notice, Request, ServiceTimer, Table, class};
+use crate::table::{Note, Notice, Request, Table, class};
 use crate::ticket::Ticket;
-use corelane_lane::{Kit, Message};
-use corelane_seam::{Arena, Arrival, Chain, Fault, File, Handle, Interest, Lease, OffloadWork, Op, OpenOptions, Segment, Shared};
+use crate::timers::Timer;
+use corelane_lane::{Fenced, Kit, Message};
+use corelane_seam::{
+    Arena, Arrival, Chain, Fault, File, Handle, Interest, Lease, OffloadResult, OffloadWork, Op, OpenOptions, Segment, Shared,
+};
 use corelane_watch::{LaneCounter, ServiceCounter};
 use std::any::{Any, TypeId};
 use std::future::Future;
@@ -161,16 +164,16 @@ impl<'a> Cx<'a> {
         Ok(self.table.id(index))
     }
 
-    /// The output of another connection of this lane, of any service, as long as it is open. None for the connection
-    /// that this call is for: its output is an argument of the call.
+    /// The output of another connection of this service, until all of its output has left after it was closed. None
+    /// for the connection that this call is for: its output is an argument of the call.
     pub fn connection(&mut self, id: ConnectionId) -> Option<&mut Output> {
-        let open = self.table.find(id).is_some_and(|connection| matches!(connection.phase, Phase::Opening | Phase::Open));
+        let open = self.is_own(id) && self.table.find(id).is_some_and(|connection| connection.phase < Phase::Lingering);
         if !open || self.current == Some(id) {
             return None;
         }
         let mut busy = self.table.take_busy(id.index, &self.kit.arena)?;
         let service = self.table.find(id)?.service;
-        busy.offer(self.table.limits(service));
+        busy.offer(self.table.limits(service), self.kit.now());
         self.table.put_busy(id.index, busy);
         self.table.mark_dirty(id.index);
         self.table.find(id)?.busy.as_mut().map(|busy| &mut busy.output)
@@ -218,15 +221,22 @@ impl<'a> Cx<'a> {
         }
     }
 
+    /// Whether a connection is there and of this service; one of another is counted.
+    fn is_own(&mut self, id: ConnectionId) -> bool {
+        let Some(service) = self.table.find(id).map(|connection| connection.service) else { return false };
+        self.table.count(self.service, ServiceCounter::NoticesRefused, (service != self.service).into());
+        service == self.service
+    }
+
     fn own_socket(&mut self, socket: SocketId) -> Option<&mut DatagramSocket> {
         let service = self.service;
         self.table.find_socket(socket).filter(|entry| entry.service == service && !entry.closing)
     }
 
-    /// Couples two connections of this lane: each is read only while the other's output has room, and the end of one's
+    /// Couples two connections of this service: each is read only while the other's output has room, and the end of one's
     /// stream is passed on to the other. When one ends for another reason the other is closed.
     pub fn pair(&mut self, a: ConnectionId, b: ConnectionId) {
-        if a == b || self.table.find(a).is_none() || self.table.find(b).is_none() {
+        if a == b || !(self.is_own(a) && self.is_own(b)) {
             return;
         }
         for (one, other) in [(a, b), (b, a)] {
@@ -236,19 +246,21 @@ impl<'a> Cx<'a> {
         }
     }
 
-    /// Has a connection of this lane closed once its output has left.
+    /// Has a connection of this service on this lane closed once its output has left. For a connection of another service this, and each
+    /// of the calls below, does nothing and is counted (`notices_refused`).
     pub fn close(&mut self, id: ConnectionId) {
-        self.table.notices.push_back((id, Notice::Close));
+        self.tell(id, Notice::Close);
     }
 
-    /// Breaks a connection of this lane off, as [`Next::Abort`](crate::Next::Abort) does: what has not left is lost.
+    /// Breaks a connection of this service off, as [`Next::Abort`](crate::Next::Abort) does: what has not left is lost.
     pub fn abort(&mut self, id: ConnectionId) {
-        self.table.notices.push_back((id, Notice::Abort));
+        self.tell(id, Notice::Abort);
     }
 
-    /// Has [`StreamService::message`](crate::StreamService::message) called for a connection of this lane; lost if that has ended.
+    /// Has [`StreamService::message`](crate::StreamService::message) called for a connection of this service; lost, and
+    /// counted (`notices_late`), if that has ended.
     pub fn notify(&mut self, id: ConnectionId, message: Box<dyn Any>) {
-        self.table.notices.push_back((id, Notice::Message(message)));
+        self.tell(id, Notice::Message(message));
     }
 
     /// Answers a ticket of any connection of this lane. If the connection has ended, that is counted (`answers_late`).
@@ -262,19 +274,29 @@ impl<'a> Cx<'a> {
     pub fn answer_chain(&mut self, ticket: Ticket, answer: Chain) {
         let id = ticket.connection();
         let (number, order) = ticket.spend();
-        self.table.notices.push_back((id, Notice::Answer { service: self.service, number, order, answer }));
+        self.tell(id, Notice::Answer { number, order, answer });
+    }
+
+    fn tell(&mut self, to: ConnectionId, notice: Notice) {
+        self.table.notices.push_back(Note { to, from: self.service, notice });
     }
 
     /// Has [`StreamService::timer`](crate::StreamService::timer) called for this connection, after `nanoseconds` and up to a
-    /// millisecond more; lost if it has ended by then.
+    /// millisecond more. It ends with its connection.
+    ///
+    /// # Errors
+    /// [`Error::TimersFull`] at the connection's bound of timers (`timers_per_connection_max`, counted in `timers_max_hits`).
     ///
     /// # Panics
     /// As for [`Cx::id`].
-    pub fn start_timer(&mut self, nanoseconds: u64, token: u64) {
-        let connection = self.id();
-        let (index, generation) = self.table.timers.insert(ServiceTimer { connection, token });
-        let deadline = self.kit.now().saturating_add(nanoseconds);
-        self.kit.start_timer(deadline, Handle::new(class::TIMER, index, generation));
+    pub fn start_timer(&mut self, nanoseconds: u64, token: u64) -> Result<Timer, Error> {
+        let (connection, deadline) = (self.id(), self.kit.now().saturating_add(nanoseconds));
+        self.table.start_timer(self.kit, connection, deadline, token)
+    }
+
+    /// Stops a timer of this service; one that has come is left alone.
+    pub fn stop_timer(&mut self, timer: Timer) {
+        self.table.stop_timer(self.kit, self.service, timer);
     }
 
     /// Has the service's `alarm` called in the first turn that begins at `at` or later (nanoseconds of [`Cx::now`]'s clock, to the
@@ -308,6 +330,7 @@ impl<'a> Cx<'a> {
 
     /// Counts `requests` answered or taken (`requests`): only the service knows what a request is.
     pub fn count_requests(&mut self, requests: usize) {
+        self.table.requests_counted |= requests > 0;
         self.table.count(self.service, ServiceCounter::Requests, requests);
     }
 
@@ -321,34 +344,41 @@ impl<'a> Cx<'a> {
         self.table.limits(self.service)
     }
 
-    /// Opens a file; ends as `Outcome::Opened` or `Failed` in [`completed`](crate::StreamService::completed), with `token`.
+    /// Opens a file; ends as `Outcome::Opened` or `Failed` in [`completed`](crate::StreamService::completed), with `token`. The file closes when
+    /// the last clone of it is dropped, be it with the service, a session, a message, an operation, or an output that it is a part of.
     pub fn open_file(&mut self, path: PathBuf, options: OpenOptions, token: u64) {
         self.request(Op::Open { path, options }, token);
     }
 
     /// Reads a file at `offset` behind the data of `lease`, until that holds `until` bytes or the file ends: `Outcome::Filled`.
-    pub fn read_file(&mut self, file: File, offset: u64, lease: Lease, until: usize, token: u64) {
-        self.request(Op::Read { file, offset, lease, until }, token);
+    pub fn read_file(&mut self, file: &File, offset: u64, lease: Lease, until: usize, token: u64) {
+        self.request(Op::Read { file: file.clone(), offset, lease, until }, token);
     }
 
     /// Writes to a file at `offset`: `Outcome::Written`.
-    pub fn write_file(&mut self, file: File, offset: u64, bytes: Shared, token: u64) {
-        self.request(Op::Write { file, offset, bytes }, token);
+    pub fn write_file(&mut self, file: &File, offset: u64, bytes: Shared, token: u64) {
+        self.request(Op::Write { file: file.clone(), offset, bytes }, token);
     }
 
     /// Brings what was written to the disk: `Outcome::Done`.
-    pub fn sync_file(&mut self, file: File, token: u64) {
-        self.request(Op::Sync { file }, token);
+    pub fn sync_file(&mut self, file: &File, token: u64) {
+        self.request(Op::Sync { file: file.clone() }, token);
     }
 
-    /// Closes a file: `Outcome::Done`.
-    pub fn close_file(&mut self, file: File, token: u64) {
-        self.request(Op::CloseFile { file }, token);
+    /// Whether as many calls are with the lane's helper threads as may be. Ask before [`Cx::offload`]: if it is, leave the request in the
+    /// input; the connection's service is called again when one has ended.
+    pub fn offload_is_full(&mut self) -> bool {
+        let full = self.table.offloads >= self.kit.offload_max();
+        self.table.offload_refused |= full;
+        full
     }
 
-    /// Runs a call on a helper thread: `Outcome::Offloaded`, or `Failed` with `Busy` at the bound of the pool.
+    /// Runs a call on a helper thread: `Outcome::Offloaded`, or `Failed` with `Busy` where [`Cx::offload_is_full`].
     pub fn offload<T: Any + Send>(&mut self, work: impl FnOnce() -> T + Send + 'static, token: u64) {
-        self.request(Op::Offload(OffloadWork(Box::new(move || Box::new(work())))), token);
+        // Whoever drops the call or its value unseen, the driver or one of its helpers, is not to end by that.
+        let work = Fenced::counted(work, &self.table.services[self.service as usize].bursts);
+        let call = move || -> Box<dyn Any + Send> { Box::new(Fenced::new(OffloadResult(Box::new(work.into_inner()())))) };
+        self.request(Op::Offload(OffloadWork(Box::new(call))), token);
     }
 
     /// Waits for a descriptor that the service owns: `Outcome::Ready`.
@@ -360,6 +390,7 @@ impl<'a> Cx<'a> {
         let is_offload = matches!(op, Op::Offload(_));
         let is_file = matches!(op, Op::Read { .. } | Op::Write { .. } | Op::Sync { .. });
         self.kit.row.add(LaneCounter::Offloads, is_offload.into());
+        self.table.offloads += usize::from(is_offload);
         self.kit.row.add(LaneCounter::FileOperations, is_file.into());
         let is_poll = matches!(op, Op::Poll { .. });
         self.table.requests_ending += usize::from(!is_poll);

@@ -37,6 +37,8 @@ pub(crate) struct DatagramSocket {
     spare: Option<Trains>,
     drain_rounds: u32,
     draining: bool,
+    /// In a drain: what was readable has been served. Answers may still leave.
+    settled: bool,
     /// The last receive was stopped although there was something: the next one waits for memory.
     waits_for_memory: bool,
     /// It is to be closed once what waits has left; its service hears no more of it.
@@ -64,6 +66,7 @@ impl DatagramSocket {
             spare: Some(Trains::new()),
             drain_rounds: 0,
             draining: false,
+            settled: false,
             waits_for_memory: false,
             closing: false,
             closed: false,
@@ -73,6 +76,16 @@ impl DatagramSocket {
 
     fn is_waiting(&self) -> bool {
         self.replies.as_ref().is_some_and(|replies| !replies.trains.is_empty())
+    }
+
+    /// In a drain: whether all that was readable is served, and all that was to be sent has left.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.closing || self.settled && !self.is_waiting() && self.spare.is_some()
+    }
+
+    /// Whether a drain still takes what has arrived, and nothing that comes later.
+    fn takes_what_is_there(&self) -> bool {
+        self.draining && !self.settled
     }
 }
 
@@ -142,7 +155,7 @@ impl Services {
         entry.waits_for_memory = fault.is_some_and(|fault| fault.reason == Reason::NoMemory);
         entry.drain_rounds += u32::from(entry.draining);
         let found_nothing = is_empty && fault == Some(Fault::CANCELLED);
-        let over = entry.draining && (found_nothing || entry.drain_rounds > DRAIN_ROUNDS);
+        let over = entry.takes_what_is_there() && (found_nothing || entry.drain_rounds > DRAIN_ROUNDS);
         if !is_empty && !entry.closing {
             self.serve_datagrams(kit, id, &batch);
         }
@@ -150,7 +163,7 @@ impl Services {
         batch.clear();
         if let Some(entry) = self.table.find_socket(id) {
             entry.batch = Some(batch);
-            entry.closing |= over;
+            entry.settled |= over;
         }
     }
 
@@ -351,9 +364,13 @@ impl Table {
             if entry.spare.is_some() {
                 self.close_socket(kit, id);
             }
-        } else if let Some(into) = entry.batch.take() {
+            return;
+        }
+        // The service's own peers may have the answer to what it is asked; who asks it anew comes too late.
+        let takes = !(entry.settled && entry.is_served);
+        if let Some(into) = entry.batch.take_if(|_| takes) {
             kit.submit(handle(id), Op::ReceiveDatagrams { socket, into });
-            if entry.draining && !entry.waits_for_memory {
+            if entry.takes_what_is_there() && !entry.waits_for_memory {
                 kit.submit(handle(id), Op::StopReceive { socket });
             }
         }
@@ -374,10 +391,33 @@ impl Table {
         self.datagrams.indices().map(id).collect()
     }
 
-    /// From now on each receive takes only what is there; the first that finds nothing is the last.
+    /// From now on each receive takes only what is there; with the first that finds nothing, all that was readable is served.
     pub(crate) fn drain_datagrams(&mut self, kit: &mut Kit) {
         for id in self.sockets() {
             self.drain_socket(kit, id);
+        }
+    }
+
+    /// Whether all sockets of a drain are quiet.
+    pub(crate) fn datagrams_are_quiet(&mut self) -> bool {
+        self.sockets().into_iter().all(|id| self.find_socket(id).is_none_or(|entry| entry.is_quiet()))
+    }
+
+    /// Nothing is owed to anybody: all sockets close.
+    pub(crate) fn close_all_datagrams(&mut self) {
+        for id in self.sockets() {
+            if let Some(entry) = self.find_socket(id) {
+                entry.closing = true;
+            }
+            self.mark_socket(id);
+        }
+    }
+
+    /// Closes a socket at which the lane was served, if it is quiet.
+    pub(crate) fn close_quiet(&mut self, id: SocketId) {
+        if let Some(entry) = self.find_socket(id).filter(|entry| entry.is_quiet()) {
+            entry.closing = true;
+            self.mark_socket(id);
         }
     }
 

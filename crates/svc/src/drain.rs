@@ -2,7 +2,7 @@
 
 use crate::connection::{Draining, Phase};
 use crate::limits::SECOND;
-use crate::port::Call;
+use crate::port::{Call, Port};
 use crate::service::Ending;
 use crate::services::Services;
 use crate::table::class;
@@ -116,13 +116,36 @@ impl Services {
         }
     }
 
-    pub(crate) fn drain_is_done(&self) -> bool {
-        self.table.draining
-            && self.table.listeners.iter().all(|listener| listener.socket.is_none())
+    /// Whether the lane has nothing left to do by itself: who asks it may be another lane.
+    pub(crate) fn is_at_rest(&mut self, kit: &mut Kit) -> bool {
+        let is_over = self.drain_is_over || self.table.requests_ending == 0 && self.table.datagrams_are_quiet();
+        self.has_no_connections() && is_over && !self.owes_any(kit)
+    }
+
+    fn has_no_connections(&self) -> bool {
+        self.table.listeners.iter().all(|listener| listener.socket.is_none())
             && self.table.services.iter().all(|state| state.waiting.is_empty())
             && self.table.connections.len() == 0
             && self.table.turned_away == 0
-            && self.table.datagrams.len() == 0
-            && (self.table.requests_ending == 0 || self.drain_is_over)
+            && self.table.files_closing == 0
+    }
+
+    /// Whether a service over datagrams has answers to give, and there is time for them.
+    fn owes_any(&mut self, kit: &mut Kit) -> bool {
+        !self.drain_is_over && (0..self.ports.len() as u16).any(|service| self.owes(kit, service))
+    }
+
+    /// Whether a service over datagrams has answers to give.
+    pub(crate) fn owes(&mut self, kit: &mut Kit, service: u16) -> bool {
+        let mut owes = false;
+        if let Port::Datagram(_) = &self.ports[service as usize] {
+            self.service_call(kit, service, |port, _| owes = matches!(port, Port::Datagram(port) if port.owes()));
+        }
+        owes
+    }
+
+    pub(crate) fn drain_is_done(&self) -> bool {
+        let is_over = self.drain_is_over || self.lanes_are_quiet && self.table.requests_ending == 0;
+        self.table.draining && self.has_no_connections() && self.table.datagrams.len() == 0 && is_over
     }
 }

@@ -53,6 +53,7 @@ impl Services {
         if let Some(session) = session {
             self.connection_call(kit, index, |port, cx| port.closed(cx, session, ending));
         }
+        self.table.end_timers(kit, index);
         if let Some(busy) = self.table.connections.at(index).and_then(|connection| connection.busy.take()) {
             self.table.recycle(busy);
         }
@@ -71,7 +72,8 @@ impl Services {
         let Some(connection) = self.table.connections.at(index) else { return };
         assert_eq!(connection.phase, Phase::Ended, "a socket was closed that nobody had asked to close");
         let service = connection.service;
-        self.table.dismiss(index, &kit.arena);
+        let transform = self.table.dismiss(index, &kit.arena);
+        self.discard(kit, service, transform);
         self.accept_again(kit);
         self.admit_waiting(kit, service);
         self.admit_others(kit, service);
@@ -181,6 +183,10 @@ impl Services {
             Limit::Read => (ServiceCounter::ReadLimitHits, Ending::Aborted),
             Limit::Rate => (ServiceCounter::ReceiveRateMinHits, Ending::Aborted),
             Limit::Send => (ServiceCounter::SendLimitHits, Ending::Aborted),
+            Limit::Answer => {
+                self.tell_of_unanswered(kit, service);
+                (ServiceCounter::AnswerLimitHits, Ending::Aborted)
+            }
             Limit::Linger => (ServiceCounter::LingerLimitHits, connection.ending.unwrap_or(Ending::Completed)),
             Limit::Drain => (ServiceCounter::DrainDeadlineHits, Ending::Closing),
         };
@@ -190,6 +196,18 @@ impl Services {
             _ => self.end(kit, index, ending),
         }
         self.set_deadline(kit, index);
+    }
+
+    /// A service that never answers what it held is in error: said once.
+    fn tell_of_unanswered(&mut self, kit: &mut Kit, service: u16) {
+        let state = &mut self.table.services[service as usize];
+        if std::mem::replace(&mut state.told_of_unanswered, true) {
+            return;
+        }
+        let (lane, limit) = (kit.lane(), state.limits.answer_limit / 1_000_000);
+        kit.report(&format!(
+            "lane {lane}, service {service}: a held request had no answer within {limit} ms (answer_limit), and its connection is ended; others are counted in answer_limit_hits"
+        ));
     }
 
     /// The connect is cancelled; its completion, whichever it is, frees the entry.
@@ -214,14 +232,15 @@ pub(crate) enum Limit {
     Read,
     Rate,
     Send,
+    Answer,
     Linger,
     Drain,
 }
 
 impl Connection {
     /// The deadlines that are running.
-    fn deadlines(&self, limits: &Limits) -> [Option<(u64, Limit)>; 2] {
-        let single = |deadline| [deadline, None];
+    fn deadlines(&self, limits: &Limits) -> [Option<(u64, Limit)>; 3] {
+        let single = |deadline| [deadline, None, None];
         let Some(busy) = self.busy.as_deref().filter(|_| matches!(self.phase, Phase::Open | Phase::Closing)) else {
             return single(match self.phase {
                 Phase::Opening => after(self.active_at, limits.connect_limit, Limit::Connect),
@@ -230,6 +249,8 @@ impl Connection {
                 _ => self.quiet_deadline(limits),
             });
         };
+        let answer = busy.output.oldest_held().and_then(|since| after(since, limits.answer_limit, Limit::Answer));
+        let single = |deadline| [deadline, None, answer];
         if self.has_output() {
             return single(after(busy.progress_at, limits.send_limit, Limit::Send));
         }
@@ -239,9 +260,10 @@ impl Connection {
             return single(read);
         }
         if self.in_record() && !busy.blocked {
-            return [read, (limits.receive_rate_min > 0).then_some((busy.rate_since.saturating_add(RATE_GRACE), Limit::Rate))];
+            let rate = (limits.receive_rate_min > 0).then(|| (busy.rate_since.saturating_add(RATE_GRACE), Limit::Rate));
+            return [read, rate, answer];
         }
-        single(if busy.output.held > 0 { None } else { self.quiet_deadline(limits) })
+        single(if busy.output.held() > 0 || busy.awaits_offload { None } else { self.quiet_deadline(limits) })
     }
 
     /// Whether the record has grown fast enough since its rate was looked at last. If so, it is looked at again later; what came

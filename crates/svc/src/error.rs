@@ -41,6 +41,11 @@ pub enum Error {
     NotOverDatagrams,
     /// The lane drains, or is leaving: a datagram socket, or a change of lanes, was asked for too late.
     Draining,
+    /// The connection is at its bound of timers.
+    TimersFull {
+        /// The bound; 0 for a connection that has ended.
+        timers: u32,
+    },
     /// The lane is at its bound of tasks.
     TasksFull,
 }
@@ -88,6 +93,9 @@ impl fmt::Display for Error {
             }
             Self::Draining => {
                 f.write_str("the lane drains, or is leaving, and opens no more sockets: end, too, or ask again when it has left")
+            }
+            Self::TimersFull { timers } => {
+                write!(f, "the connection has {timers} timers, its bound (timers_per_connection_max): stop some first")
             }
             Self::TasksFull => f.write_str("the lane has as many tasks as its bound (tasks_max) allows"),
         }

@@ -233,7 +233,7 @@ impl Services {
 impl Connection {
     /// Whether everything that was asked is answered, and all answers have left.
     pub(crate) fn is_answered(&self) -> bool {
-        !self.has_output() && self.busy.as_ref().is_none_or(|busy| busy.output.held == 0 && busy.output.is_empty())
+        !self.has_output() && self.busy.as_ref().is_none_or(|busy| busy.output.held() == 0 && busy.output.is_empty())
     }
 
     /// Whether nothing remains to be done after a send that went out whole: the usual case, in which the connection
@@ -249,11 +249,18 @@ impl Connection {
         self.phase == Phase::Open && matches!(self.draining, Draining::Bytes(_) | Draining::Rest)
     }
 
+    /// Whether the service has filled the output without asking. Answers to requests that were held, and what was written while there
+    /// was room, were let in: however much that is, it ends nobody.
+    fn is_overflowing(&self, held: usize, limits: &Limits) -> bool {
+        let unasked = self.busy.as_ref().map_or(0, |busy| busy.output.unasked);
+        unasked > 0 && held.min(unasked.saturating_add(limits.output_high)) > limits.output_max
+    }
+
     fn step(&self, limits: &Limits) -> Step {
         let held = self.busy.as_deref().map_or(0, Busy::output_held);
         match self.phase {
             Phase::Opening | Phase::Ended => Step::Wait,
-            Phase::Open | Phase::Closing if held > limits.output_max => Step::Overflow(ServiceCounter::OutputMaxHits),
+            Phase::Open | Phase::Closing if self.is_overflowing(held, limits) => Step::Overflow(ServiceCounter::OutputMaxHits),
             Phase::Lingering if self.peer_finished => Step::End(self.ending.unwrap_or(Ending::Completed)),
             Phase::Lingering if self.receiving => Step::Wait,
             Phase::Lingering => Step::Receive,
@@ -301,8 +308,11 @@ impl Busy {
         if record > limits.record_max && !self.blocked && self.fill.is_none() {
             return Step::Overflow(ServiceCounter::RecordMaxHits);
         }
-        if self.output.held >= limits.requests_in_flight_max {
+        if self.output.held() >= limits.requests_in_flight_max {
             return Step::Pause(ServiceCounter::RequestsInFlightMaxHits);
+        }
+        if self.awaits_offload {
+            return Step::Pause(ServiceCounter::OffloadMaxHits);
         }
         if self.blocked || held >= limits.output_high {
             return Step::Pause(ServiceCounter::OutputHighHits);

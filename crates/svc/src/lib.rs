@@ -28,6 +28,7 @@ mod steering;
 mod streams;
 mod table;
 mod ticket;
+mod timers;
 mod transform;
 
 pub use cx::Cx;
@@ -41,4 +42,5 @@ pub use service::{ConnectionId, DatagramService, Ending, Next, Order, Peer, Sock
 pub use services::{LANE_CONNECTIONS_MAX, Services, Sharing};
 pub use steering::{Command, MakeSocket, Place, Reply, Selected, Selection, Steer, discard};
 pub use ticket::Ticket;
+pub use timers::Timer;
 pub use transform::{Transform, TransformError};

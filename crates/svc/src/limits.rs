@@ -15,21 +15,27 @@ pub struct Limits {
     pub connections_per_peer_max: u32,
     /// Tickets out at once for one connection. At the bound its input waits. Default 1,024.
     pub requests_in_flight_max: u32,
+    /// Timers of its service that one connection has at once. One more is refused to the service. Default 1,024.
+    pub timers_per_connection_max: u32,
     /// Bytes of one record that is not complete. More than that ends the connection as aborted. At most what a lane lends at once
     /// ([`Limits::check`]): 4 MiB, or less with little memory. Default 1 MiB.
     pub record_max: usize,
     /// Bytes of memory in a connection's output at which its input waits. Default 256 KiB.
     pub output_high: usize,
-    /// Bytes of memory in a connection's output that end it as aborted. Default 64 MiB.
+    /// Bytes of memory in a connection's output that end it as aborted, if the service has put them there without asking
+    /// ([`Output::is_full`](crate::Output::is_full), [`Output::hold`](crate::Output::hold)): what was let in ends nobody. Default 64 MiB.
     pub output_max: usize,
     /// Bytes a second at which an incomplete record must grow, on average over every five seconds; 0 asks for none. Default 16.
     pub receive_rate_min: u64,
-    /// Nanoseconds without any request after which a connection is closed; 0 for never. Default 10 minutes.
+    /// Nanoseconds without any request after which a connection is closed, counted from when the last one was taken or its answer had
+    /// left; bytes that are no request do not count, nor does what the service sends unasked. 0 for never. Default 10 minutes.
     pub idle_limit: u64,
     /// Nanoseconds that one record may take to arrive; 0 for no limit. Default 30 seconds.
     pub read_limit: u64,
     /// Nanoseconds that output may wait without the peer taking any of it; 0 for no limit. Default 60 seconds.
     pub send_limit: u64,
+    /// Nanoseconds that a held request may wait for its answer; 0 for no limit. Then its connection is aborted. Default 5 minutes.
+    pub answer_limit: u64,
     /// Nanoseconds that a closed connection waits for the peer's end. Default 2 seconds.
     pub linger_limit: u64,
     /// Nanoseconds that opening an outgoing connection may take. Default 10 seconds.
@@ -79,6 +85,7 @@ impl Default for Limits {
             connections_max: 100_000,
             connections_per_peer_max: 100_000,
             requests_in_flight_max: 1024,
+            timers_per_connection_max: 1024,
             record_max: 1 << 20,
             output_high: 256 << 10,
             output_max: 64 << 20,
@@ -86,6 +93,7 @@ impl Default for Limits {
             idle_limit: 600 * SECOND,
             read_limit: 30 * SECOND,
             send_limit: 60 * SECOND,
+            answer_limit: 300 * SECOND,
             linger_limit: 2 * SECOND,
             connect_limit: 10 * SECOND,
             drain_limit: 10 * SECOND,

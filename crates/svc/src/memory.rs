@@ -380,7 +380,7 @@ impl Busy {
     /// Notes that `bytes` came or left, of a connection that holds `held` bytes of memory.
     pub(crate) fn note_moved(&mut self, now: u64, bytes: usize, held: usize) {
         self.moved = self.moved.saturating_add(bytes);
-        if self.moved.saturating_mul(MOVES_DIVISOR) >= held {
+        if self.moved_at == 0 || self.moved.saturating_mul(MOVES_DIVISOR) >= held {
             (self.moved_at, self.moved) = (now, 0);
         }
     }

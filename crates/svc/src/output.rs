@@ -26,12 +26,16 @@ pub struct Output {
     /// What small writes are gathered in; belongs to the end of whatever is written last.
     gather: Option<Lease>,
     holes: VecDeque<Hole>,
-    /// Tickets that were not answered yet, of both orders.
-    pub(crate) held: u32,
+    /// Tickets that were not answered yet, of both orders, in the order of their numbers; and when each was taken.
+    held: VecDeque<(u32, u64)>,
+    /// The time of the call under way.
+    pub(crate) now: u64,
     /// Tickets that the service may still take.
     pub(crate) tickets_left: u32,
     /// Bytes of memory that may still be added before the output is full.
     pub(crate) room: usize,
+    /// Bytes of memory that were added when there was no room, since there last was some: nobody had asked.
+    pub(crate) unasked: usize,
     pub(crate) forwarded: usize,
     pub(crate) copied: usize,
     pub(crate) tickets_taken: u32,
@@ -49,9 +53,11 @@ impl Output {
             chain: Chain::new(),
             gather: None,
             holes: VecDeque::new(),
-            held: 0,
+            held: VecDeque::new(),
+            now: 0,
             tickets_left: 0,
             room: 0,
+            unasked: 0,
             forwarded: 0,
             copied: 0,
             tickets_taken: 0,
@@ -83,7 +89,7 @@ impl Output {
 
     /// Whether nothing is written, held or wanted.
     pub(crate) fn is_idle(&self) -> bool {
-        self.chain.is_empty() && self.held == 0 && self.holes.is_empty() && self.gather.is_none() && !self.wants_drained
+        self.chain.is_empty() && self.held.is_empty() && self.holes.is_empty() && self.gather.is_none() && !self.wants_drained
     }
 
     /// Whether the service should stop producing: the output limit is reached, or the lane lends no memory now. It
@@ -97,7 +103,7 @@ impl Output {
     /// Appends a segment without copying: a lease, bytes that live as long as the program, a part of a file.
     pub fn push(&mut self, segment: impl Into<Segment>) {
         let segment = segment.into();
-        self.charge(segment.charged().max(1));
+        self.add(segment.charged().max(1));
         self.seal();
         self.tail().push(segment);
     }
@@ -113,7 +119,7 @@ impl Output {
         let before = tail.len();
         taken.chain.move_to(taken.bytes, tail);
         let moved = tail.len() - before;
-        self.charge(moved);
+        self.add(moved);
     }
 
     /// Copies `bytes` into the output, gathered with other small writes. Returns false, and writes nothing, if the
@@ -150,7 +156,7 @@ impl Output {
 
     fn note_copied(&mut self, bytes: usize) {
         self.copied += bytes;
-        self.charge(bytes);
+        self.add(bytes);
     }
 
     /// Takes the right, and the duty, to answer one request later. None at the limit of requests in flight: leave the
@@ -161,9 +167,9 @@ impl Output {
             return None;
         }
         self.tickets_left -= 1;
-        self.held += 1;
         self.tickets_taken += 1;
         let number = self.next_ticket;
+        self.held.push_back((number, self.now));
         self.next_ticket = self.next_ticket.wrapping_add(1);
         if order == Order::Kept {
             self.seal();
@@ -187,7 +193,7 @@ impl Output {
 
     /// Puts an answer in its place, and releases what waited behind it.
     pub(crate) fn settle(&mut self, number: u32, order: Order, mut answer: Chain) {
-        self.held -= 1;
+        self.release(number);
         self.charge(answer.charged().max(1));
         if order == Order::Any {
             self.seal();
@@ -203,6 +209,24 @@ impl Output {
             self.chain.append(&mut hole.reply);
             self.chain.append(&mut hole.after);
         }
+    }
+
+    /// How many tickets were not answered yet.
+    pub(crate) fn held(&self) -> u32 {
+        self.held.len() as u32
+    }
+
+    /// Since when a ticket waits that was not answered yet.
+    pub(crate) fn oldest_held(&self) -> Option<u64> {
+        self.held.front().map(|&(_, since)| since)
+    }
+
+    fn release(&mut self, number: u32) {
+        let first = self.held.front().map_or(0, |&(first, _)| first);
+        // Numbers wrap: they are compared by how far they are from the first.
+        let place = self.held.partition_point(|&(other, _)| other.wrapping_sub(first) < number.wrapping_sub(first));
+        let released = self.held.remove(place);
+        assert_eq!(released.map(|(number, _)| number), Some(number), "a ticket is answered once");
     }
 
     /// Asks for [`StreamService::drained`](crate::StreamService::drained) once all output has left.
@@ -231,13 +255,21 @@ impl Output {
         self.chain.clear();
         self.gather = None;
         self.holes.clear();
-        self.held = 0;
+        self.held.clear();
     }
 
     /// All chains, for compaction.
     pub(crate) fn chains_mut(&mut self) -> impl Iterator<Item = &mut Chain> {
         let held = self.holes.iter_mut().flat_map(|hole| [&mut hole.reply, &mut hole.after]);
         std::iter::once(&mut self.chain).chain(held)
+    }
+
+    /// Charges what the service adds by itself. What goes over the room that there is was asked for; what comes after it was not.
+    fn add(&mut self, bytes: usize) {
+        if self.room == 0 {
+            self.unasked += bytes;
+        }
+        self.charge(bytes);
     }
 
     fn charge(&mut self, bytes: usize) {
@@ -302,7 +334,7 @@ mod tests {
         let any = output.hold(Order::Any).unwrap();
         assert!(output.write(b"5"));
         output.answer(any, chain("6")).unwrap();
-        assert_eq!((text(&mut output).as_str(), output.held), ("123456", 0));
+        assert_eq!((text(&mut output).as_str(), output.held()), ("123456", 0));
     }
 
     #[test]

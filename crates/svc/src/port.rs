@@ -33,6 +33,8 @@ pub(crate) trait StreamPort {
     fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome);
     fn lane_message(&mut self, cx: &mut Cx<'_>, from: usize, message: Box<dyn Any + Send>);
     fn transform(&mut self, peer: &Peer) -> Option<Box<dyn Transform>>;
+    /// All sessions, to be dropped.
+    fn take_sessions(&mut self) -> Vec<Box<dyn Any>>;
 }
 
 /// A datagram service, its type erased.
@@ -43,6 +45,7 @@ pub(crate) trait DatagramPort {
     fn opened(&mut self, cx: &mut Cx<'_>, socket: SocketId, outcome: Result<SocketAddr, Fault>);
     fn sent(&mut self, cx: &mut Cx<'_>, socket: SocketId, replies: &mut Replies);
     fn fault(&mut self, cx: &mut Cx<'_>, socket: SocketId, fault: Fault);
+    fn owes(&self) -> bool;
     fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome);
     fn lane_message(&mut self, cx: &mut Cx<'_>, from: usize, message: Box<dyn Any + Send>);
 }
@@ -124,6 +127,10 @@ impl<S: StreamService> StreamPort for Sessions<S> {
     fn transform(&mut self, peer: &Peer) -> Option<Box<dyn Transform>> {
         self.service.transform(peer)
     }
+
+    fn take_sessions(&mut self) -> Vec<Box<dyn Any>> {
+        self.sessions.take_all().map(|session| Box::new(session) as Box<dyn Any>).collect()
+    }
 }
 
 impl<S: DatagramService> DatagramPort for S {
@@ -149,6 +156,10 @@ impl<S: DatagramService> DatagramPort for S {
 
     fn fault(&mut self, cx: &mut Cx<'_>, socket: SocketId, fault: Fault) {
         DatagramService::fault(self, cx, socket, fault);
+    }
+
+    fn owes(&self) -> bool {
+        DatagramService::owes(self)
     }
 
     fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome) {

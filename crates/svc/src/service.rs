@@ -176,6 +176,13 @@ pub trait DatagramService: Sized + 'static {
     /// did not arrive (`Refused`: nobody is bound there). The socket goes on.
     fn fault(&mut self, _cx: &mut Cx<'_>, _socket: SocketId, _fault: Fault) {}
 
+    /// Whether answers are still to be given to what was received. In a drain the sockets stay open until there are none, no operation
+    /// of the lane is under way, and no lane has anything left to ask another; until `drain_limit` at the longest. Only a service
+    /// that answers in an alarm or a task, or asks somebody else first, need say more than the default, which is no.
+    fn owes(&self) -> bool {
+        false
+    }
+
     /// As [`StreamService::completed`].
     fn completed(&mut self, _cx: &mut Cx<'_>, _token: u64, _outcome: Outcome) {}
 

@@ -6,12 +6,13 @@ use crate::memory::Payers;
 use crate::port::{DatagramPort, Port, Sessions};
 use crate::service::{DatagramService, StreamService};
 use crate::steering::{Reply, Selection};
-use crate::table::{Bound, Listener, Notice, ServiceState, Table, class};
-use corelane_lane::{Kit, Message, Word, Work};
-use corelane_seam::{Completion, Driver, Fault, Handle, Outcome, Reason};
+use crate::table::{Bound, Listener, Note, Notice, ServiceState, Table, class};
+use corelane_lane::{Fenced, Kit, Message, Word, Work, fenced};
+use corelane_seam::{Completion, Driver, Fault, Handle, OffloadResult, Outcome, Reason};
 use corelane_watch::{LaneCounter, ServiceRow};
 use std::any::TypeId;
 use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
 
 /// Connections of all services that a lane has at once, unless set otherwise.
 pub const LANE_CONNECTIONS_MAX: u32 = 100_000;
@@ -27,11 +28,14 @@ pub struct Services {
     pub(crate) selection: Option<Box<dyn Selection>>,
     /// The lane is leaving; whom that is told.
     pub(crate) leaving: Option<Reply>,
+    pub(crate) leaving_since: u64,
     /// A timer runs at whose end the counts of the selection are read.
     pub(crate) counts_are_due: bool,
     /// Strays when the counts were last read.
     pub(crate) strays_seen: u64,
     pub(crate) drain_is_over: bool,
+    /// In a drain: no lane of the program has anything left to do.
+    pub(crate) lanes_are_quiet: bool,
     /// The services have been told that their lane turns.
     started: bool,
 }
@@ -47,9 +51,11 @@ impl Services {
             drain_deadline: u64::MAX,
             selection: None,
             leaving: None,
+            leaving_since: 0,
             counts_are_due: false,
             strays_seen: 0,
             drain_is_over: false,
+            lanes_are_quiet: false,
             started: false,
         }
     }
@@ -78,6 +84,8 @@ impl Services {
             alarm: u64::MAX,
             peers: Default::default(),
             payers: Payers::NONE,
+            bursts: Default::default(),
+            told_of_unanswered: false,
         });
         self.ports.len() as u16 - 1
     }
@@ -146,13 +154,30 @@ impl Services {
         };
         let (service, token) = (request.service, request.token);
         self.table.requests_ending -= usize::from(!request.is_poll);
+        self.table.offloads -= usize::from(request.is_offload);
         let is_refused = matches!(completion.outcome, Outcome::Failed(Fault { reason: Reason::Busy, .. }));
         kit.row.add(LaneCounter::OffloadsRefused, (request.is_offload && is_refused).into());
         self.table.requests.remove(handle.index());
+        self.tell_bursts(kit, service);
+        let outcome = match completion.outcome {
+            Outcome::Opened { file, length } => Outcome::Opened { file: file.held(&self.table.unheld), length },
+            outcome => unfence(outcome),
+        };
         self.service_call(kit, service, |port, cx| match port {
-            Port::Stream(port) => port.completed(cx, token, completion.outcome),
-            Port::Datagram(port) => port.completed(cx, token, completion.outcome),
+            Port::Stream(port) => port.completed(cx, token, outcome),
+            Port::Datagram(port) => port.completed(cx, token, outcome),
         });
+    }
+
+    /// Counts and reports what burst where the lane did not see it.
+    fn tell_bursts(&mut self, kit: &mut Kit, service: u16) {
+        let bursts = &self.table.services[service as usize].bursts;
+        if bursts.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        for _ in 0..bursts.swap(0, Ordering::Relaxed) {
+            self.report_panic(kit, service, None, "an offloaded call panicked as it was dropped");
+        }
     }
 
     /// In the lane's first turn: tells the services.
@@ -192,13 +217,18 @@ impl Services {
     }
 
     fn timer_expired(&mut self, handle: Handle) {
-        if self.table.timers.get_mut(handle.index(), handle.generation()).is_none() {
-            return;
-        }
-        if let Some(timer) = self.table.timers.remove(handle.index()) {
-            self.table.notices.push_back((timer.connection, Notice::Timer(timer.token)));
+        if let Some(timer) = self.table.timer_came(handle) {
+            let Some(from) = self.table.find(timer.connection).map(|connection| connection.service) else { return };
+            self.table.notices.push_back(Note { to: timer.connection, from, notice: Notice::Timer(timer.token) });
         }
     }
+}
+
+/// An offloaded call's value leaves the fence that [`Cx::offload`](crate::Cx::offload) put around it.
+fn unfence(outcome: Outcome) -> Outcome {
+    let Outcome::Offloaded(OffloadResult(value)) = outcome else { return outcome };
+    // reason: no other call is offloaded by this layer.
+    Outcome::Offloaded(value.downcast::<Fenced<OffloadResult>>().expect("an offloaded value comes fenced").into_inner())
 }
 
 /// Who else may have a listening or bound port.
@@ -219,6 +249,7 @@ impl Work for Services {
             class::DATAGRAMS => self.datagrams_completed(kit, completion),
             class::REQUEST => self.request_completed(kit, handle, completion),
             class::ROUTE => self.route_completed(kit, completion),
+            class::FILE => self.table.files_closing -= 1,
             class::UNADMITTED => self.table.turned_away -= usize::from(matches!(completion.outcome, Outcome::Closed)),
             _ => {}
         }
@@ -249,6 +280,12 @@ impl Work for Services {
 
     fn message(&mut self, kit: &mut Kit, from: usize, message: Message) {
         if usize::from(message.service) >= self.ports.len() {
+            if let Err(words) = fenced(|| drop(message)) {
+                kit.report(&format!(
+                    "lane {}: a message from lane {from} to no service panicked as it was dropped: {words}",
+                    kit.lane()
+                ));
+            }
             return;
         }
         self.service_call(kit, message.service, |port, cx| match port {
@@ -265,6 +302,8 @@ impl Work for Services {
         self.serve_notices(kit);
         self.flush_dirty(kit);
         self.table.flush_datagrams(kit);
+        self.table.close_unheld(kit);
+        self.table.revive_offloading(kit);
         self.table.revive_starved(&kit.arena, kit.now());
         self.relieve(kit);
     }
@@ -279,5 +318,18 @@ impl Work for Services {
 
     fn is_drained(&self) -> bool {
         self.drain_is_done()
+    }
+
+    fn is_quiet(&mut self, kit: &mut Kit) -> bool {
+        self.is_at_rest(kit)
+    }
+
+    fn all_are_quiet(&mut self, _kit: &mut Kit) {
+        self.lanes_are_quiet = true;
+        self.table.close_all_datagrams();
+    }
+
+    fn end(&mut self, kit: &mut Kit) {
+        self.discard_all(kit);
     }
 }

@@ -34,6 +34,7 @@ settings! {
     connections_max connections_max as u32, 1, "connections", from 1;
     connections_per_peer_max connections_per_peer_max as u32, 1, "connections", from 1;
     requests_in_flight_max requests_in_flight_max as u32, 1, "requests", from 1;
+    timers_per_connection_max timers_per_connection_max as u32, 1, "timers", from 1;
     record_max record_max as usize, 1, "bytes", from 1;
     output_high output_high as usize, 1, "bytes", from 1;
     output_max output_max as usize, 1, "bytes", from 1;
@@ -41,6 +42,7 @@ settings! {
     idle_limit idle_limit as u64, MILLISECOND, "milliseconds", from 0;
     read_limit read_limit as u64, MILLISECOND, "milliseconds", from 0;
     send_limit send_limit as u64, MILLISECOND, "milliseconds", from 0;
+    answer_limit answer_limit as u64, MILLISECOND, "milliseconds", from 0;
     linger_limit linger_limit as u64, MILLISECOND, "milliseconds", from 1;
     connect_limit connect_limit as u64, MILLISECOND, "milliseconds", from 1;
     drain_limit drain_limit as u64, MILLISECOND, "milliseconds", from 1;

@@ -60,6 +60,17 @@ impl<T> Slab<T> {
         Some(value)
     }
 
+    /// All values, taken out.
+    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = T> {
+        let indices: Vec<u32> = self.indices().collect();
+        indices.into_iter().filter_map(|index| self.remove(index))
+    }
+
+    /// The values in use, lowest index first.
+    pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
+        self.entries.iter().filter_map(|entry| entry.value.as_ref())
+    }
+
     /// The indices in use, lowest first.
     pub(crate) fn indices(&self) -> impl Iterator<Item = u32> + '_ {
         self.entries.iter().enumerate().filter(|(_, entry)| entry.value.is_some()).map(|(index, _)| index as u32)

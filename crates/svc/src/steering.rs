@@ -162,7 +162,7 @@ impl Services {
         if self.leaving.is_some() || self.table.draining {
             return reply(Err(Error::Draining));
         }
-        self.leaving = Some(reply);
+        (self.leaving, self.leaving_since) = (Some(reply), kit.now());
         for listener in &mut self.table.listeners {
             listener.begin_to_settle(kit.now());
         }
@@ -175,9 +175,21 @@ impl Services {
             return self.note_left();
         }
         self.close_settled(kit, false);
+        self.close_owing_nothing(kit);
         self.note_left();
         if self.leaving.is_some() {
             kit.start_timer(kit.now() + crate::drain::LOOK, Handle::new(class::LEAVE, 0, 0));
+        }
+    }
+
+    /// Closes the datagram sockets that the lane was served at and from which nothing is to be answered; all, when its time is up.
+    fn close_owing_nothing(&mut self, kit: &mut Kit) {
+        let bound: Vec<_> = self.table.bound.iter().filter_map(|bound| Some((bound.service, bound.socket?))).collect();
+        for (service, socket) in bound {
+            let is_late = kit.now() >= self.leaving_since.saturating_add(self.table.limits(service).drain_limit);
+            if is_late || !(self.table.has_requests(service) || self.owes(kit, service)) {
+                self.table.close_quiet(socket);
+            }
         }
     }
 

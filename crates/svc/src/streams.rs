@@ -6,7 +6,7 @@ use crate::limits::Limits;
 use crate::port::{Call, Port};
 use crate::service::{Ending, Next, Order};
 use crate::services::Services;
-use crate::table::{Notice, Table};
+use crate::table::{Note, Notice, Table};
 use crate::transform::{Transform, TransformError};
 use corelane_lane::Kit;
 use corelane_seam::{Arena, Chain, Completion, Fault, Lease, Op, Outcome, Reason, Shared};
@@ -49,7 +49,7 @@ impl Services {
             self.table.mark_dirty(index); // what comes after the end is discarded, and the next receive is armed
             return;
         }
-        connection.note_arrival(now, bytes);
+        connection.note_arrival(bytes);
         let is_raw = connection.transform.is_some();
         let Some(busy) = self.table.busy(index, &kit.arena) else { return };
         busy.note_record(now, bytes);
@@ -74,7 +74,7 @@ impl Services {
         fill.lease = Some(lease);
         busy.note_record(now, bytes);
         busy.note_moved(now, bytes, kit.arena.held(connection.payer));
-        connection.note_arrival(now, bytes);
+        connection.note_arrival(bytes);
         connection.peer_finished |= bytes == 0 && fault.is_none();
         self.table.count(service, ServiceCounter::Receives, 1);
         self.table.count(service, ServiceCounter::BytesIn, bytes);
@@ -107,16 +107,16 @@ impl Services {
         self.table.keep_chain(unsent);
         match fault {
             Some(fault) if fault.reason != Reason::Cancelled => self.end_by_fault(kit, index, fault),
-            _ => self.output_left(kit, index),
+            _ => self.output_left(index),
         }
     }
 
     /// Some output has left: whoever waited for that goes on.
-    fn output_left(&mut self, kit: &mut Kit, index: u32) {
+    fn output_left(&mut self, index: u32) {
         let Table { connections, services, .. } = &mut self.table;
         let Some(connection) = connections.at(index) else { return };
         let idle_limit = services[connection.service as usize].limits.idle_limit;
-        let needs_no_timer = kit.now().saturating_add(idle_limit) >= connection.timer_at;
+        let needs_no_timer = connection.active_at.saturating_add(idle_limit) >= connection.timer_at;
         if needs_no_timer && connection.is_settled() {
             if let Some(busy) = connection.busy.take() {
                 self.table.keep(busy);
@@ -189,11 +189,12 @@ impl Services {
 
     /// Calls into the service with the connection's input and output, and does what it wants next.
     pub(crate) fn call(&mut self, kit: &mut Kit, index: u32, call: Call) {
+        let Some(connection) = self.table.connections.at(index) else { return };
+        let service = connection.service;
+        let Some(session) = connection.session else { return self.discard(kit, service, call) };
         let Some(mut busy) = self.table.take_busy(index, &kit.arena) else { return };
-        let Some(connection) = self.table.connections.at(index) else { return self.table.recycle(busy) };
-        let (service, session) = (connection.service, connection.session);
-        let Some(session) = session else { return self.table.put_busy(index, busy) };
-        busy.offer(self.table.limits(service));
+        busy.offer(self.table.limits(service), kit.now());
+        (self.table.offload_refused, self.table.requests_counted) = (false, false);
         kit.arena.take_refusal();
         let (before, receives) = (busy.input.len(), matches!(call, Call::Receive));
         let (input, output) = (&mut busy.input, &mut busy.output);
@@ -203,8 +204,11 @@ impl Services {
         let is_too_long = std::mem::take(&mut busy.input.is_too_long);
         // What an earlier receive left behind for want of room stays due, whatever this call was.
         let left_behind = busy.blocked && !receives;
-        let was_blocked = std::mem::replace(&mut busy.blocked, busy.output.was_refused || starved || left_behind);
-        if was_blocked && !busy.blocked {
+        let offloading = self.table.offload_refused || left_behind && busy.awaits_offload;
+        let blocked = busy.output.was_refused || starved || offloading || left_behind;
+        let was_blocked = std::mem::replace(&mut busy.blocked, blocked);
+        busy.awaits_offload = offloading;
+        if was_blocked && !blocked {
             busy.restart_rate(kit.now());
         }
         busy.note_taken(before, kit.now());
@@ -212,8 +216,14 @@ impl Services {
         busy.count(&self.table.services[service as usize].row);
         self.table.put_busy(index, busy);
         self.table.mark_dirty(index);
+        if is_served || self.table.requests_counted {
+            self.request_taken(index, kit.now());
+        }
         if starved {
             self.table.mark_starved(index, refused);
+        }
+        if offloading {
+            self.table.mark_offloading(index);
         }
         if left_behind {
             self.table.mark_ready(index);
@@ -235,6 +245,13 @@ impl Services {
             let service = connection.service;
             self.table.count(service, ServiceCounter::RecordMaxHits, 1);
             self.end(kit, index, Ending::Aborted);
+        }
+    }
+
+    /// Requests were taken: from when they are answered, or from now on, the connection is idle.
+    fn request_taken(&mut self, index: u32, now: u64) {
+        if let Some(connection) = self.table.connections.at(index) {
+            (connection.active_at, connection.owes_answer) = (now, true);
         }
     }
 
@@ -268,23 +285,33 @@ impl Services {
     /// Works off what connections were told by others, by timers, and by tickets.
     pub(crate) fn serve_notices(&mut self, kit: &mut Kit) {
         for _ in 0..NOTICES_PER_TURN.min(self.table.notices.len()) {
-            let Some((id, notice)) = self.table.notices.pop_front() else { return };
-            let open = self.table.find(id).is_some_and(|connection| connection.phase < Phase::Lingering);
+            let Some(Note { to: id, from, notice }) = self.table.notices.pop_front() else { return };
+            let found = self.table.find(id).map(|connection| (connection.phase, connection.service));
+            let open = found.is_some_and(|(phase, _)| phase < Phase::Lingering);
+            // Who has a ticket may answer it; nothing else reaches the connections of other services.
+            let is_foreign = found.is_some_and(|(_, service)| service != from) && !matches!(notice, Notice::Answer { .. });
+            self.table.count(from, ServiceCounter::NoticesRefused, is_foreign.into());
             match notice {
-                Notice::Answer { number, order, answer, .. } if open => self.answered(id.index, number, order, answer),
-                Notice::Answer { service, .. } => self.table.count(service, ServiceCounter::AnswersLate, 1),
-                Notice::Message(message) if open => self.call(kit, id.index, Call::Message(message)),
+                Notice::Answer { number, order, answer } if open => self.answered(kit.now(), id.index, number, order, answer),
+                Notice::Answer { .. } => self.table.count(from, ServiceCounter::AnswersLate, 1),
+                Notice::Message(message) if is_foreign || !open => {
+                    self.table.count(from, ServiceCounter::NoticesLate, (!is_foreign).into());
+                    self.discard(kit, from, message);
+                }
+                _ if is_foreign => {}
+                Notice::Message(message) => self.call(kit, id.index, Call::Message(message)),
                 Notice::Timer(token) if open => self.call(kit, id.index, Call::Timer(token)),
                 Notice::Close if open => self.end(kit, id.index, Ending::Completed),
-                Notice::Abort if self.table.find(id).is_some() => self.end(kit, id.index, Ending::Aborted),
+                Notice::Abort if found.is_some() => self.end(kit, id.index, Ending::Aborted),
                 _ => {}
             }
         }
     }
 
-    fn answered(&mut self, index: u32, number: u32, order: Order, answer: Chain) {
+    fn answered(&mut self, now: u64, index: u32, number: u32, order: Order, answer: Chain) {
         let Some(connection) = self.table.connections.at(index) else { return };
         let Some(busy) = connection.busy.as_mut() else { return };
+        (connection.active_at, connection.owes_answer) = (now, true);
         busy.output.settle(number, order, answer);
         if busy.blocked {
             self.table.mark_ready(index);
@@ -306,7 +333,7 @@ impl Services {
             self.table.count(service, ServiceCounter::TicketsDropped, 1);
             match order {
                 Order::Kept => self.end(kit, id.index, Ending::Aborted),
-                Order::Any => self.answered(id.index, number, order, Chain::new()),
+                Order::Any => self.answered(kit.now(), id.index, number, order, Chain::new()),
             }
         }
     }
@@ -378,7 +405,7 @@ impl Services {
 impl Connection {
     /// Puts back what a send did not take, in front of what was written meanwhile; answers a chain without bytes.
     fn take_back(&mut self, now: u64, bytes: usize, mut rest: Chain, held: usize) -> Chain {
-        (self.sending, self.active_at) = (false, now);
+        self.sending = false;
         let Some(busy) = self.busy.as_mut().filter(|_| self.phase < Phase::Ended) else { return Chain::new() };
         busy.sending_charged = 0;
         if bytes > 0 {
@@ -392,12 +419,14 @@ impl Connection {
         if chain.is_empty() {
             std::mem::swap(chain, &mut rest);
         }
+        if self.owes_answer && self.is_answered() {
+            (self.active_at, self.owes_answer) = (now, false);
+        }
         rest
     }
 
-    /// Notes that bytes came: for the idle limit, and for a drain that waits for what was readable.
-    fn note_arrival(&mut self, now: u64, bytes: usize) {
-        self.active_at = now;
+    /// Notes that bytes came, for a drain that waits for what was readable.
+    fn note_arrival(&mut self, bytes: usize) {
         if let Draining::Bytes(left) = self.draining
             && !std::mem::take(&mut self.received_before)
         {
@@ -457,10 +486,13 @@ impl Busy {
     }
 
     /// Tells the output how much it may take in this call.
-    pub(crate) fn offer(&mut self, limits: &Limits) {
-        let used = self.output.charged() + self.sending_charged;
-        self.output.room = limits.output_high.saturating_sub(used);
-        self.output.tickets_left = limits.requests_in_flight_max.saturating_sub(self.output.held);
+    pub(crate) fn offer(&mut self, limits: &Limits, now: u64) {
+        self.output.now = now;
+        self.output.room = limits.output_high.saturating_sub(self.output_held());
+        if self.output.room > 0 {
+            self.output.unasked = 0;
+        }
+        self.output.tickets_left = limits.requests_in_flight_max.saturating_sub(self.output.held());
         (self.output.was_refused, self.told_drained) = (false, false);
     }
 }

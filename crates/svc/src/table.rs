@@ -11,9 +11,11 @@ use crate::services::Sharing;
 use crate::slab::Slab;
 use crate::steering::Place;
 use crate::ticket::LostTickets;
-use corelane_lane::Kit;
+use crate::timers::ServiceTimer;
+use crate::transform::Transform;
+use corelane_lane::{Bursts, Kit};
 use corelane_rss::Protocol;
-use corelane_seam::{Arena, Chain, Fault, Handle, Op, Socket};
+use corelane_seam::{Arena, Chain, Fault, Handle, Op, Socket, Unheld};
 use corelane_watch::{ServiceCounter, ServiceRow};
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, VecDeque};
@@ -37,8 +39,10 @@ pub(crate) mod class {
     pub(crate) const DISCARDED: u8 = 11;
     /// Sockets that are opened to see from which address a peer is reached.
     pub(crate) const ROUTE: u8 = 12;
+    /// Files that are closed because nobody holds them any more.
+    pub(crate) const FILE: u8 = 13;
     /// The timer of those who wait for memory.
-    pub(crate) const MEMORY: u8 = 13;
+    pub(crate) const MEMORY: u8 = 14;
 }
 
 /// A place where this lane takes connections.
@@ -92,15 +96,27 @@ pub(crate) struct ServiceState {
     pub(crate) session_type: Option<TypeId>,
     /// When the service wants to be called, in nanoseconds; `u64::MAX` if it does not.
     pub(crate) alarm: u64,
+    /// Drops of values of this service that panicked where the lane did not see it.
+    pub(crate) bursts: Bursts,
+    /// The operator has been told that a held request was never answered.
+    pub(crate) told_of_unanswered: bool,
     /// Whoever has connections.
     pub(crate) peers: BTreeMap<PeerKey, PeerAccount>,
     pub(crate) payers: Payers,
 }
 
 /// Something to be told to a connection after the call that is under way.
+pub(crate) struct Note {
+    pub(crate) to: ConnectionId,
+    /// The service that says it.
+    pub(crate) from: u16,
+    pub(crate) notice: Notice,
+}
+
+/// What it is.
 pub(crate) enum Notice {
     Message(Box<dyn Any>),
-    Answer { service: u16, number: u32, order: Order, answer: Chain },
+    Answer { number: u32, order: Order, answer: Chain },
     Timer(u64),
     Close,
     Abort,
@@ -113,12 +129,6 @@ pub(crate) struct Request {
     pub(crate) is_offload: bool,
     /// It may never end by itself: a drain does not wait for it.
     pub(crate) is_poll: bool,
-}
-
-/// A timer that a service started.
-pub(crate) struct ServiceTimer {
-    pub(crate) connection: ConnectionId,
-    pub(crate) token: u64,
 }
 
 /// Everything of the lane's services but their code.
@@ -137,8 +147,18 @@ pub(crate) struct Table {
     pub(crate) requests: Slab<Request>,
     /// Those of them that end by themselves.
     pub(crate) requests_ending: usize,
+    /// Calls that are with the helper threads.
+    pub(crate) offloads: usize,
+    /// Connections whose services wait until one of those has ended.
+    offloading: VecDeque<ConnectionId>,
+    /// A service was told in the call under way that there are as many as may be.
+    pub(crate) offload_refused: bool,
+    /// A service has counted requests in the call under way.
+    pub(crate) requests_counted: bool,
+    pub(crate) unheld: Unheld,
+    pub(crate) files_closing: usize,
     pub(crate) timers: Slab<ServiceTimer>,
-    pub(crate) notices: VecDeque<(ConnectionId, Notice)>,
+    pub(crate) notices: VecDeque<Note>,
     pub(crate) lost: LostTickets,
     pub(crate) connections_max: u32,
     pub(crate) draining: bool,
@@ -171,6 +191,12 @@ impl Table {
             datagrams_dirty: Vec::new(),
             requests: Slab::new(),
             requests_ending: 0,
+            offloads: 0,
+            offloading: VecDeque::new(),
+            offload_refused: false,
+            requests_counted: false,
+            unheld: Unheld::default(),
+            files_closing: 0,
             timers: Slab::new(),
             notices: VecDeque::new(),
             lost: LostTickets::default(),
@@ -207,6 +233,26 @@ impl Table {
         }
     }
 
+    /// Has the connection's service called again once fewer calls are with the helper threads.
+    pub(crate) fn mark_offloading(&mut self, index: u32) {
+        let id = self.id(index);
+        if let Some(connection) = self.connections.at(index).filter(|connection| !connection.awaits_offload) {
+            connection.awaits_offload = true;
+            self.offloading.push_back(id);
+        }
+    }
+
+    /// Has as many called again, in turn, as there is room for calls.
+    pub(crate) fn revive_offloading(&mut self, kit: &Kit) {
+        for _ in self.offloads..kit.offload_max() {
+            let Some(id) = self.offloading.pop_front() else { return };
+            if let Some(connection) = self.find(id) {
+                connection.awaits_offload = false;
+                self.mark_ready(id.index);
+            }
+        }
+    }
+
     /// Has the connection looked at when this turn is flushed.
     pub(crate) fn mark_dirty(&mut self, index: u32) {
         if let Some(connection) = self.connections.at(index).filter(|connection| !connection.is_dirty) {
@@ -227,7 +273,7 @@ impl Table {
 
     pub(crate) fn has_work(&self) -> bool {
         let connections = self.ready.is_empty() && self.dirty.is_empty() && self.notices.is_empty() && self.lost.is_empty();
-        !(connections && self.datagrams_dirty.is_empty())
+        !(connections && self.datagrams_dirty.is_empty() && self.unheld.is_empty())
     }
 
     /// The connection's box, from the pool if it has none yet.
@@ -265,7 +311,7 @@ impl Table {
     /// Takes back a box in which nothing is left.
     pub(crate) fn keep(&mut self, mut busy: Box<Busy>) {
         assert!(busy.is_idle(), "a box comes back with something in it");
-        (busy.needed, busy.blocked, busy.record_bytes) = (0, false, 0);
+        (busy.needed, busy.blocked, busy.awaits_offload, busy.record_bytes) = (0, false, false, 0);
         (busy.moved_at, busy.moved, busy.told_drained) = (0, 0, false);
         if self.pool.len() < POOL_MAX {
             self.pool.push(busy);
@@ -323,9 +369,12 @@ impl Table {
         index
     }
 
-    /// Removes a connection whose socket is closed.
-    pub(crate) fn dismiss(&mut self, index: u32, arena: &Arena) {
-        let Some(mut connection) = self.connections.remove(index) else { return };
+    /// Removes a connection whose socket is closed; returns what its user gave for it.
+    pub(crate) fn dismiss(&mut self, index: u32, arena: &Arena) -> Option<Box<dyn Transform>> {
+        let mut connection = self.connections.remove(index)?;
+        assert!(connection.session.is_none() && connection.session_to_be.is_none(), "a session outlives its connection");
+        assert!(connection.timers.is_empty(), "a timer outlives its connection");
+        let transform = connection.transform.take();
         let state = &mut self.services[connection.service as usize];
         state.open -= 1;
         state.row.set(ServiceCounter::ConnectionsOpen, u64::from(state.open));
@@ -333,6 +382,7 @@ impl Table {
             self.recycle(busy);
         }
         self.close_account(&connection, arena);
+        transform
     }
 
     /// Whether the peer is at its bound.
@@ -340,6 +390,22 @@ impl Table {
         let state = &self.services[service as usize];
         let accepted = state.peers.get(&PeerKey::of(peer)).map_or(0, |account| account.accepted);
         accepted >= state.limits.connections_per_peer_max
+    }
+
+    /// Closes the files that nobody holds any more.
+    pub(crate) fn close_unheld(&mut self, kit: &mut Kit) {
+        if self.unheld.is_empty() {
+            return;
+        }
+        for file in self.unheld.take() {
+            self.files_closing += 1;
+            kit.submit(Handle::new(class::FILE, 0, 0), Op::CloseFile { file });
+        }
+    }
+
+    /// Whether operations of the service are under way that end by themselves.
+    pub(crate) fn has_requests(&self, service: u16) -> bool {
+        self.requests.values().any(|request| request.service == service && !request.is_poll)
     }
 
     /// Closes a socket that never became a connection.

@@ -446,9 +446,9 @@ mod tests {
     fn many_trains_take_several_calls_and_files_are_refused() {
         let ((from, _), (to, address)) = (bound("127.0.0.1:0", false), bound("127.0.0.1:0", false));
         let mut trains = Trains::new();
-        let file = corelane_seam::File { index: 0, generation: 0 };
+        let file = corelane_seam::File::new(0, 0);
         for number in 0..150u32 {
-            let part = FilePart { file, offset: 0, length: 71 };
+            let part = FilePart { file: file.clone(), offset: 0, length: 71 };
             let payload = if number == 70 { part.into() } else { Segment::Static(&[1; 200][..1 + number as usize]) };
             assert!(trains.add(address, None, 0, payload, 1000));
         }

@@ -58,11 +58,11 @@ pub(crate) struct Sent {
 /// Sends as much of the chain as the socket takes. `file` finds the descriptor of a file in the chain.
 ///
 /// sendfile(2) has no way to spare its thread the signal SIGPIPE; Rust programs start with that signal ignored.
-pub(crate) fn send<'f>(socket: BorrowedFd, chain: &mut Chain, file: impl Fn(File) -> Option<BorrowedFd<'f>>) -> Sent {
+pub(crate) fn send<'f>(socket: BorrowedFd, chain: &mut Chain, file: impl Fn(&File) -> Option<BorrowedFd<'f>>) -> Sent {
     let mut sent = Sent { bytes: 0, calls: 0, fault: None };
     while !chain.is_empty() {
         let (asked, answer) = match chain.front() {
-            Some(Segment::File(part)) => send_file(socket, part, file(part.file)),
+            Some(Segment::File(part)) => send_file(socket, part, file(&part.file)),
             _ => send_memory(socket, chain),
         };
         sent.calls += 1;
@@ -150,7 +150,7 @@ mod tests {
     use std::io::Write;
     use std::os::fd::AsFd;
 
-    fn no_file<'f>(_: File) -> Option<BorrowedFd<'f>> {
+    fn no_file<'f>(_: &File) -> Option<BorrowedFd<'f>> {
         None
     }
 
@@ -194,15 +194,15 @@ mod tests {
         file.write_all(b"0123456789").unwrap();
         let file = std::fs::File::open(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
-        let name = File { index: 7, generation: 1 };
+        let name = File::new(7, 1);
         let mut chain = Chain::new();
         chain.push(Segment::Static(b"<"));
-        chain.push(FilePart { file: name, offset: 2, length: 5 });
+        chain.push(FilePart { file: name.clone(), offset: 2, length: 5 });
         chain.push(Segment::Static(b">"));
-        let find = |asked| (asked == name).then(|| file.as_fd());
+        let find = |asked: &File| (*asked == name).then(|| file.as_fd());
         assert_eq!(send(server.as_fd(), &mut chain, find), Sent { bytes: 7, calls: 3, fault: None });
         assert_eq!(receive_all(client.as_fd(), &arena, 7), b"<23456>");
-        chain.push(FilePart { file: name, offset: 8, length: 5 });
+        chain.push(FilePart { file: name.clone(), offset: 8, length: 5 });
         let short = send(server.as_fd(), &mut chain, find);
         assert_eq!((short.bytes, chain.len()), (2, 3));
         let gone = send(server.as_fd(), &mut chain, find);

@@ -33,15 +33,15 @@ impl From<Key> for Socket {
     }
 }
 
-impl From<File> for Key {
-    fn from(file: File) -> Self {
+impl From<&File> for Key {
+    fn from(file: &File) -> Self {
         Self { index: file.index, generation: file.generation }
     }
 }
 
 impl From<Key> for File {
     fn from(key: Key) -> Self {
-        Self { index: key.index, generation: key.generation }
+        Self::new(key.index, key.generation)
     }
 }
 

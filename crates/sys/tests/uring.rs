@@ -171,7 +171,7 @@ fn the_end_of_a_driver_ends_operations_on_its_memory() {
     driver.push(handle(1), Op::Open { path: read.0.clone(), options });
     let Outcome::Opened { file, .. } = collect_until(&mut driver, 1).remove(0).outcome else { panic!("not opened") };
     let lease = arena.lease(4096).unwrap();
-    driver.push(handle(2), Op::Read { file, offset: 0, lease, until: 4096 });
+    driver.push(handle(2), Op::Read { file: file.clone(), offset: 0, lease, until: 4096 });
     // To make a file takes a worker, which then waits for a reader.
     let options = OpenOptions { write: true, create: true, ..OpenOptions::default() };
     driver.push(handle(3), Op::Open { path: blocked.0.clone(), options });

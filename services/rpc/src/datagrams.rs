@@ -59,6 +59,10 @@ impl<P: Programs> DatagramService for RpcDatagrams<P> {
         self.dispatcher.desk.seal(&mut To::Datagram { batch, arrival: 0, socket, replies });
     }
 
+    fn owes(&self) -> bool {
+        self.dispatcher.room.is_taken()
+    }
+
     fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome) {
         self.dispatcher.programs.completed(cx, token, outcome);
     }

@@ -15,19 +15,27 @@ use std::rc::Rc;
 pub const HELD_MAX: u32 = 65_536;
 
 /// How many calls may still be held.
-pub(crate) struct Room(Rc<Cell<u32>>);
+pub(crate) struct Room {
+    free: Rc<Cell<u32>>,
+    most: u32,
+}
 
 /// One of the calls that may be held.
 pub(crate) struct Seat(Rc<Cell<u32>>);
 
 impl Room {
     pub(crate) fn new(calls: u32) -> Self {
-        Self(Rc::new(Cell::new(calls)))
+        Self { free: Rc::new(Cell::new(calls)), most: calls }
     }
 
     pub(crate) fn take(&self) -> Option<Seat> {
-        self.0.set(self.0.get().checked_sub(1)?);
-        Some(Seat(self.0.clone()))
+        self.free.set(self.free.get().checked_sub(1)?);
+        Some(Seat(self.free.clone()))
+    }
+
+    /// Whether calls are held.
+    pub(crate) fn is_taken(&self) -> bool {
+        self.free.get() < self.most
     }
 }
 

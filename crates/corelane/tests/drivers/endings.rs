@@ -225,14 +225,14 @@ pub fn a_closed_socket_is_a_name_of_nothing<R: Rig>() {
 
 pub fn a_closed_file_is_a_name_of_nothing<R: Rig>() {
     let mut bench = Bench::<R>::new();
-    let file = File { index: 5, generation: 9 };
+    let file = File::new(5, 9);
     let lease = bench.rig.arena(Side::Server).copy_of(b"lease").unwrap();
     let bytes = bench.rig.arena(Side::Server).copy_of(b"bytes").unwrap().share();
     for op in [
-        Op::Read { file, offset: 0, lease, until: 9 },
-        Op::Write { file, offset: 0, bytes },
-        Op::Sync { file },
-        Op::CloseFile { file },
+        Op::Read { file: file.clone(), offset: 0, lease, until: 9 },
+        Op::Write { file: file.clone(), offset: 0, bytes },
+        Op::Sync { file: file.clone() },
+        Op::CloseFile { file: file.clone() },
     ] {
         assert_cancelled(&bench.run(Side::Server, op));
     }
@@ -289,8 +289,8 @@ pub fn a_driver_may_go_with_operations_under_way<R: Rig>() {
     }
     for number in 0..20 {
         let (lease, bytes) = (lease(&bench), lease(&bench).share());
-        bench.push(Side::Server, Op::Write { file, offset: number * 11, bytes });
-        bench.push(Side::Server, Op::Read { file, offset: 0, lease, until: 200 });
+        bench.push(Side::Server, Op::Write { file: file.clone(), offset: number * 11, bytes });
+        bench.push(Side::Server, Op::Read { file: file.clone(), offset: 0, lease, until: 200 });
     }
     bench.push(Side::Server, Op::Offload(OffloadWork(Box::new(|| Box::new(())))));
     bench.collect(Side::Server, Wait::No, 64);

@@ -15,16 +15,16 @@ fn open<R: Rig>(bench: &mut Bench<R>, options: OpenOptions) -> (File, u64) {
     }
 }
 
-fn write<R: Rig>(bench: &mut Bench<R>, file: File, offset: u64, bytes: &[u8]) {
+fn write<R: Rig>(bench: &mut Bench<R>, file: &File, offset: u64, bytes: &[u8]) {
     let bytes = bench.rig.arena(Side::Server).copy_of(bytes).unwrap().share();
     let asked = bytes.len();
-    let outcome = bench.run(Side::Server, Op::Write { file, offset, bytes });
+    let outcome = bench.run(Side::Server, Op::Write { file: file.clone(), offset, bytes });
     assert!(matches!(outcome, Outcome::Written { bytes } if bytes == asked), "{outcome:?}");
 }
 
-fn read<R: Rig>(bench: &mut Bench<R>, file: File, offset: u64, before: &[u8], until: usize) -> Vec<u8> {
+fn read<R: Rig>(bench: &mut Bench<R>, file: &File, offset: u64, before: &[u8], until: usize) -> Vec<u8> {
     let lease = bench.rig.arena(Side::Server).copy_of(before).unwrap();
-    match bench.run(Side::Server, Op::Read { file, offset, lease, until }) {
+    match bench.run(Side::Server, Op::Read { file: file.clone(), offset, lease, until }) {
         Outcome::Filled { lease, fault: None } => lease.to_vec(),
         other => panic!("{other:?}"),
     }
@@ -34,14 +34,14 @@ pub fn what_is_written_can_be_read<R: Rig>() {
     let mut bench = Bench::<R>::new();
     let (file, length) = open(&mut bench, WRITABLE);
     assert_eq!(length, 0);
-    write(&mut bench, file, 0, b"0123456789");
-    write(&mut bench, file, 8, b"abc");
-    assert!(matches!(bench.run(Side::Server, Op::Sync { file }), Outcome::Done));
-    assert_eq!(read(&mut bench, file, 3, b">", 6), b">34567");
-    assert_eq!(read(&mut bench, file, 0, b"", 200), b"01234567abc");
-    assert_eq!(read(&mut bench, file, 11, b"end:", 200), b"end:");
-    assert_eq!(read(&mut bench, file, 1 << 40, b"", 200), b"");
-    assert!(matches!(bench.run(Side::Server, Op::CloseFile { file }), Outcome::Done));
+    write(&mut bench, &file, 0, b"0123456789");
+    write(&mut bench, &file, 8, b"abc");
+    assert!(matches!(bench.run(Side::Server, Op::Sync { file: file.clone() }), Outcome::Done));
+    assert_eq!(read(&mut bench, &file, 3, b">", 6), b">34567");
+    assert_eq!(read(&mut bench, &file, 0, b"", 200), b"01234567abc");
+    assert_eq!(read(&mut bench, &file, 11, b"end:", 200), b"end:");
+    assert_eq!(read(&mut bench, &file, 1 << 40, b"", 200), b"");
+    assert!(matches!(bench.run(Side::Server, Op::CloseFile { file: file.clone() }), Outcome::Done));
     assert_eq!(open(&mut bench, OpenOptions { read: true, ..OpenOptions::default() }).1, 11);
     assert_eq!(open(&mut bench, OpenOptions { truncate: true, ..WRITABLE }).1, 0);
     bench.finish();
@@ -60,7 +60,7 @@ pub fn a_file_open_for_reading_cannot_be_written<R: Rig>() {
     open(&mut bench, WRITABLE);
     let (file, _) = open(&mut bench, OpenOptions { read: true, ..OpenOptions::default() });
     let bytes = bench.rig.arena(Side::Server).copy_of(b"no").unwrap().share();
-    let outcome = bench.run(Side::Server, Op::Write { file, offset: 0, bytes });
+    let outcome = bench.run(Side::Server, Op::Write { file: file.clone(), offset: 0, bytes });
     assert!(matches!(outcome, Outcome::Failed(_)), "{outcome:?}");
     bench.finish();
 }
@@ -73,7 +73,7 @@ pub fn file_operations_go_side_by_side<R: Rig>() {
     let writes: Vec<_> = (0..20u8)
         .map(|number| {
             let bytes = bench.rig.arena(Side::Server).copy_of(&[number; BLOCK]).unwrap().share();
-            bench.push(Side::Server, Op::Write { file, offset: u64::from(number) * BLOCK as u64, bytes })
+            bench.push(Side::Server, Op::Write { file: file.clone(), offset: u64::from(number) * BLOCK as u64, bytes })
         })
         .collect();
     for handle in writes {
@@ -82,7 +82,10 @@ pub fn file_operations_go_side_by_side<R: Rig>() {
     let reads: Vec<_> = (0..20u8)
         .map(|number| {
             let lease = bench.rig.arena(Side::Server).lease(BLOCK).unwrap();
-            bench.push(Side::Server, Op::Read { file, offset: u64::from(number) * BLOCK as u64, lease, until: BLOCK })
+            bench.push(
+                Side::Server,
+                Op::Read { file: file.clone(), offset: u64::from(number) * BLOCK as u64, lease, until: BLOCK },
+            )
         })
         .collect();
     for (number, handle) in reads.into_iter().enumerate() {

@@ -160,7 +160,10 @@ pub fn many_segments_of_all_kinds_leave_in_order<R: Rig>() {
     let Outcome::Opened { file, .. } = bench.run(Side::Server, Op::Open { path, options }) else { panic!("not opened") };
     let content = pattern(30_000);
     let bytes = bench.rig.arena(Side::Server).copy_of(&content).unwrap().share();
-    assert!(matches!(bench.run(Side::Server, Op::Write { file, offset: 0, bytes }), Outcome::Written { bytes: 30_000 }));
+    assert!(matches!(
+        bench.run(Side::Server, Op::Write { file: file.clone(), offset: 0, bytes }),
+        Outcome::Written { bytes: 30_000 }
+    ));
     let (mut chain, mut expected) = (Chain::new(), Vec::new());
     for number in 0..300usize {
         let part = pattern(1 + number % 97);
@@ -170,7 +173,7 @@ pub fn many_segments_of_all_kinds_leave_in_order<R: Rig>() {
             _ => chain.push(Segment::Static(leaked(part))),
         }
         if number % 100 == 50 {
-            chain.push(FilePart { file, offset: number as u64, length: 25_000 });
+            chain.push(FilePart { file: file.clone(), offset: number as u64, length: 25_000 });
             expected.extend_from_slice(&content[number..number + 25_000]);
         }
     }
@@ -184,7 +187,7 @@ pub fn many_segments_of_all_kinds_leave_in_order<R: Rig>() {
     let left = expected.len() - found.len();
     found.extend(bench.receive_all(Side::Client, pipe.client, left));
     assert!(found == expected);
-    assert!(matches!(bench.run(Side::Server, Op::CloseFile { file }), Outcome::Done));
+    assert!(matches!(bench.run(Side::Server, Op::CloseFile { file: file.clone() }), Outcome::Done));
     bench.finish();
 }
 

@@ -93,15 +93,20 @@ impl OpenFiles {
         }
         let entry = &mut self.0[index];
         *entry = (entry.0.wrapping_add(1), Some(file));
-        File { index: index as u32, generation: entry.0 }
+        File::new(index as u32, entry.0)
     }
 
-    pub(crate) fn get(&self, file: File) -> Option<OpenFile> {
+    pub(crate) fn get(&self, file: &File) -> Option<OpenFile> {
         let &(generation, open) = self.0.get(file.index as usize)?;
         open.filter(|_| generation == file.generation)
     }
 
-    pub(crate) fn remove(&mut self, file: File) {
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.0.iter().filter(|(_, file)| file.is_some()).count()
+    }
+
+    pub(crate) fn remove(&mut self, file: &File) {
         if self.get(file).is_some() {
             self.0[file.index as usize].1 = None;
         }
@@ -232,9 +237,9 @@ mod tests {
         let mut files = OpenFiles::default();
         let open = OpenFile { content: 7, read: true, write: false };
         let first = files.add(open);
-        files.remove(first);
+        files.remove(&first);
         let second = files.add(open);
-        files.remove(first);
-        assert!(files.get(first).is_none() && files.get(second).is_some());
+        files.remove(&first);
+        assert!(files.get(&first).is_none() && files.get(&second).is_some());
     }
 }

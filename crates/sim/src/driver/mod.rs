@@ -124,8 +124,15 @@ impl Driver for SimDriver {
         }
     }
 
+    fn offload_max(&self) -> usize {
+        self.world.0.borrow().lanes[self.lane].tuning.offload_max
+    }
+
     fn refuse_new(&mut self, listener: Socket) {
         let state = &mut *self.world.0.borrow_mut();
+        if !state.net.can_refuse_new {
+            return;
+        }
         if let Some(Body::Listener { port, .. }) = state.lanes[self.lane].sockets.open(listener)
             && let Some(listener) = state.net.listeners.get_mut(port)
         {

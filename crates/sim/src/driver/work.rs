@@ -16,7 +16,7 @@ impl State {
     pub(super) fn start_on_file(&mut self, lane: usize, asked: Asked, op: Op) {
         let open = match &op {
             Op::Read { file, .. } | Op::Write { file, .. } | Op::Sync { file } | Op::CloseFile { file } => {
-                self.lanes[lane].files.get(*file)
+                self.lanes[lane].files.get(file)
             }
             _ => None,
         };
@@ -24,7 +24,7 @@ impl State {
             (Op::Open { path, options }, _) => FileWork::Open { path, options },
             (op, None) => return self.complete(lane, asked, None, refused(op, Fault::CANCELLED)),
             (Op::CloseFile { file }, _) => {
-                self.lanes[lane].files.remove(file);
+                self.lanes[lane].files.remove(&file);
                 return self.complete(lane, asked, None, Outcome::Done);
             }
             (Op::Read { offset, lease, until, .. }, Some(OpenFile { content, read: true, .. })) => {

@@ -262,7 +262,7 @@ fn a_lane_that_ends_suddenly_resets_its_connections() {
     let options = OpenOptions { read: true, ..OpenOptions::default() };
     let Outcome::Opened { file, .. } = bench.run(0, Op::Open { path: "file".into(), options }) else { panic!("not opened") };
     let lease = bench.arena.lease(1).unwrap();
-    bench.push(0, Op::Read { file, offset: 0, lease, until: 1 });
+    bench.push(0, Op::Read { file: file.clone(), offset: 0, lease, until: 1 });
     bench.collect(0, Wait::No);
     bench.lanes.clear();
     assert_eq!(bench.arena.used(), 0);

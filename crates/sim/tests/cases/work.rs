@@ -21,9 +21,9 @@ fn with_file(faults: Faults) -> Bench {
     bench
 }
 
-fn read(bench: &mut Bench, file: File, offset: u64, until: usize) -> (Vec<u8>, Option<Fault>) {
+fn read(bench: &mut Bench, file: &File, offset: u64, until: usize) -> (Vec<u8>, Option<Fault>) {
     let lease = bench.arena.copy_of(b">").unwrap();
-    match bench.run(0, Op::Read { file, offset, lease, until }) {
+    match bench.run(0, Op::Read { file: file.clone(), offset, lease, until }) {
         Outcome::Filled { lease, fault } => (lease.to_vec(), fault),
         other => panic!("{other:?}"),
     }
@@ -33,18 +33,18 @@ fn read(bench: &mut Bench, file: File, offset: u64, until: usize) -> (Vec<u8>, O
 fn a_file_is_read_and_written_at_offsets() {
     let mut bench = with_file(Faults::none());
     let file = open(&mut bench, false);
-    assert_eq!(read(&mut bench, file, 8, 100), (b">89".to_vec(), None));
-    assert_eq!(read(&mut bench, file, 2, 4), (b">234".to_vec(), None));
-    assert_eq!(read(&mut bench, file, 10, 100), (b">".to_vec(), None));
+    assert_eq!(read(&mut bench, &file, 8, 100), (b">89".to_vec(), None));
+    assert_eq!(read(&mut bench, &file, 2, 4), (b">234".to_vec(), None));
+    assert_eq!(read(&mut bench, &file, 10, 100), (b">".to_vec(), None));
     let bytes = bench.arena.copy_of(b"XY").unwrap().share();
-    assert_eq!(reason(&bench.run(0, Op::Write { file, offset: 0, bytes })), Some(Reason::Other));
+    assert_eq!(reason(&bench.run(0, Op::Write { file: file.clone(), offset: 0, bytes })), Some(Reason::Other));
     let writer = open(&mut bench, true);
     let bytes = bench.arena.copy_of(b"XY").unwrap().share();
-    assert!(matches!(bench.run(0, Op::Write { file: writer, offset: 9, bytes }), Outcome::Written { bytes: 2 }));
-    assert!(matches!(bench.run(0, Op::Sync { file: writer }), Outcome::Done));
+    assert!(matches!(bench.run(0, Op::Write { file: writer.clone(), offset: 9, bytes }), Outcome::Written { bytes: 2 }));
+    assert!(matches!(bench.run(0, Op::Sync { file: writer.clone() }), Outcome::Done));
     assert_eq!(bench.world.read_file("file").unwrap(), b"012345678XY");
-    assert!(matches!(bench.run(0, Op::CloseFile { file }), Outcome::Done));
-    assert_eq!(read(&mut bench, file, 0, 9), (b">".to_vec(), Some(Fault::CANCELLED)));
+    assert!(matches!(bench.run(0, Op::CloseFile { file: file.clone() }), Outcome::Done));
+    assert_eq!(read(&mut bench, &file, 0, 9), (b">".to_vec(), Some(Fault::CANCELLED)));
     let missing = Op::Open { path: "missing".into(), options: OpenOptions { read: true, ..OpenOptions::default() } };
     assert_eq!(reason(&bench.run(0, missing)), Some(Reason::NotFound));
 }
@@ -53,7 +53,7 @@ fn a_file_is_read_and_written_at_offsets() {
 fn files_fail_and_read_short() {
     let mut bench = with_file(Faults { short_file_read: 1_000, ..Faults::none() });
     let file = open(&mut bench, false);
-    let (bytes, fault) = read(&mut bench, file, 0, 100);
+    let (bytes, fault) = read(&mut bench, &file, 0, 100);
     assert!((2..11).contains(&bytes.len()) && fault.is_none() && b">0123456789".starts_with(&bytes), "{bytes:?}");
     assert_eq!(bench.world.report().faults.of(FaultKind::ShortFileRead), 1);
     let mut bench = with_file(Faults { file_error: 1_000, ..Faults::none() });
@@ -68,9 +68,9 @@ fn parts_of_files_are_sent_and_a_short_file_is_a_fault() {
     let file = open(&mut bench, false);
     let mut chain = Chain::new();
     chain.push(&b"<"[..]);
-    chain.push(Segment::File(FilePart { file, offset: 3, length: 4 }));
+    chain.push(Segment::File(FilePart { file: file.clone(), offset: 3, length: 4 }));
     chain.push(bench.arena.copy_of(b">").unwrap().share());
-    chain.push(Segment::File(FilePart { file, offset: 8, length: 4 }));
+    chain.push(Segment::File(FilePart { file: file.clone(), offset: 8, length: 4 }));
     match bench.run(0, Op::Send { socket, chain }) {
         Outcome::Sent { bytes: 8, rest, fault: Some(_) } => assert_eq!(rest.len(), 2),
         other => panic!("{other:?}"),

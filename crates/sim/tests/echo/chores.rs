@@ -67,26 +67,26 @@ impl Chores {
     /// The file is opened, written, brought to the disk, read, and closed; a fault cuts that short.
     fn file_event(&mut self, driver: &mut SimDriver, arena: &Arena, outcome: Outcome) -> Found<()> {
         if let Outcome::Opened { file, .. } = outcome {
-            self.file = Some(file);
+            self.file = Some(file.clone());
             let bytes = arena.copy_of(CONTENT).ok_or("no memory")?.share();
             driver.push(handle(FILE), Op::Write { file, offset: 0, bytes });
             return Ok(());
         }
-        let Some(file) = self.file else {
+        let Some(file) = self.file.clone() else {
             self.left = self.left.checked_sub(1).ok_or("the opening failed twice")?;
             return Ok(());
         };
         let op = match outcome {
-            Outcome::Written { bytes } if bytes == CONTENT.len() => Op::Sync { file },
+            Outcome::Written { bytes } if bytes == CONTENT.len() => Op::Sync { file: file.clone() },
             Outcome::Done => {
                 let lease = arena.lease(CONTENT.len()).ok_or("no memory")?;
-                Op::Read { file, offset: 0, lease, until: CONTENT.len() }
+                Op::Read { file: file.clone(), offset: 0, lease, until: CONTENT.len() }
             }
             Outcome::Filled { lease, fault: None } if lease.is_empty() || !CONTENT.starts_with(&lease) => {
                 return Err(format!("the file reads as {:?}", &lease[..]));
             }
             Outcome::Filled { .. } | Outcome::Failed(_) => {
-                driver.push(handle(CLOSE_FILE), Op::CloseFile { file });
+                driver.push(handle(CLOSE_FILE), Op::CloseFile { file: file.clone() });
                 return Ok(());
             }
             other => return Err(format!("work on a file ended as {other:?}")),

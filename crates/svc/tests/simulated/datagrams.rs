@@ -10,7 +10,7 @@ use corelane_svc::{Cx, DatagramService, Limits, Replies, Sharing};
 use corelane_watch::ServiceCounter as C;
 use std::net::SocketAddr;
 
-const PORT: u16 = 9;
+pub const PORT: u16 = 9;
 const ARRIVED: u64 = 110_000;
 
 /// Sends everything back; what begins with `!` panics, `?` asks for more than a reply may hold, `+` for two.
@@ -42,35 +42,35 @@ fn rig(world: &World, lanes: usize, ip: [u8; 4]) -> Rig {
 }
 
 /// A client of the echo: what it sent, and what came back.
-struct Shouter {
-    peer: DatagramPeer,
-    sent: Vec<Vec<u8>>,
+pub struct Shouter {
+    pub peer: DatagramPeer,
+    pub sent: Vec<Vec<u8>>,
     got: Vec<(SocketAddr, Vec<u8>)>,
 }
 
 impl Shouter {
-    fn new(world: &World, number: usize) -> Self {
+    pub fn new(world: &World, number: usize) -> Self {
         let address = SocketAddr::from(([192, 0, 2, 1 + number as u8], 4000));
         Self { peer: world.bind(address).unwrap(), sent: Vec::new(), got: Vec::new() }
     }
 
-    fn send(&mut self, to: SocketAddr, bytes: Vec<u8>) {
+    pub fn send(&mut self, to: SocketAddr, bytes: Vec<u8>) {
         self.peer.send(to, &bytes).unwrap();
         self.sent.push(bytes);
     }
 
-    fn hear(&mut self) {
+    pub fn hear(&mut self) {
         let peer = self.peer.clone();
         self.got.extend(std::iter::from_fn(|| peer.receive()));
     }
 
     /// What came back, without the addresses.
-    fn answers(&self) -> Vec<Vec<u8>> {
+    pub fn answers(&self) -> Vec<Vec<u8>> {
         self.got.iter().map(|(_, bytes)| bytes.clone()).collect()
     }
 }
 
-struct Shouters(Vec<Shouter>);
+pub struct Shouters(pub Vec<Shouter>);
 
 impl Play for Shouters {
     fn news(&mut self, _: &World, turn: Turn) {
@@ -85,7 +85,7 @@ impl Play for Shouters {
     }
 }
 
-fn in_order(mut answers: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+pub fn in_order(mut answers: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     answers.sort();
     answers
 }

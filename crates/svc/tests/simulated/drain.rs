@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 const RESET: Status = Status::Failed(Fault { reason: Reason::Reset, number: 104 });
 /// Time after which all that a client sent, and a handshake's first half, has arrived.
-const ARRIVED: u64 = 110_000;
+pub const ARRIVED: u64 = 110_000;
 
 /// Answers each line with itself, some milliseconds later.
 #[derive(Default)]
@@ -32,7 +32,7 @@ impl StreamService for Slow {
         while let Some(end) = input.position(b'\n') {
             let Some(ticket) = output.hold(Order::Kept) else { break };
             let Some(line) = input.take_shared(end + 1) else { break };
-            cx.start_timer((1 + self.next * 97 % self.slowness) * MS, self.next);
+            cx.start_timer((1 + self.next * 97 % self.slowness) * MS, self.next).unwrap();
             self.asked.insert(self.next, (ticket, line.to_vec()));
             self.next += 1;
         }
@@ -132,10 +132,15 @@ impl Case {
 
 /// Lanes at work are told to drain. Whoever is open then has asked.
 pub fn run(seed: u64, case: Case) -> Report {
-    let Case { faults, connections_max, line, slowness } = case;
+    run_with(seed, case, 2, |_| Slow { slowness: case.slowness, ..Slow::default() })
+}
+
+/// [`run`] with lanes of a service of any kind that answers each line with itself.
+pub fn run_with<S: StreamService>(seed: u64, case: Case, lanes: usize, make: impl Fn(usize) -> S) -> Report {
+    let Case { faults, connections_max, line, .. } = case;
     let world = World::new(seed, faults);
     let limits = Limits { connections_max, ..patient() };
-    let mut rig = Rig::serving(&world, &Plan::lanes(2), limits, |_| Slow { slowness, ..Slow::default() });
+    let mut rig = Rig::serving(&world, &Plan::lanes(lanes), limits, make);
     let mut askers = Askers { list: Vec::new(), may_ask: true };
     askers.list.extend((0..12).map(|number| Asker::new(rig.connect(number), seed, line)));
     rig.pass(30 * MS + Random::new(seed).below(5 * MS), &mut askers);
@@ -288,6 +293,60 @@ fn a_deadline_turns_away_those_who_still_wait() {
         assert_eq!(peer.status(), RESET);
     }
     stage.close();
+}
+
+/// Comes again and again, asks, and takes what it is given.
+struct Newcomers {
+    /// Those that have not asked yet.
+    silent: Vec<Peer>,
+    come: usize,
+    served: usize,
+}
+
+impl Newcomers {
+    /// One of them comes every millisecond, for so long.
+    fn come(&mut self, rig: &mut Rig, milliseconds: usize) {
+        for _ in 0..milliseconds {
+            self.silent.push(rig.connect(self.come));
+            self.come += 1;
+            rig.pass(MS, self);
+        }
+    }
+}
+
+impl Play for Newcomers {
+    fn news(&mut self, _: &World, turn: Turn) {
+        let Turn::Peer(peer) = turn else { return };
+        if let Some(place) = self.silent.iter().position(|silent| *silent == peer && peer.status() == Status::Open) {
+            self.silent.remove(place).send(b"new\n");
+        }
+        self.served += usize::from(peer.read(usize::MAX) == b"new\n");
+        if peer.status() == Status::Ended {
+            peer.close();
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn a_drain_ends_where_newcomers_cannot_be_refused() {
+    for_seeds(20, |seed| {
+        let world = World::new(seed, if seed % 2 == 0 { Faults::none() } else { mild(seed) });
+        world.cannot_refuse_new();
+        let mut rig = Rig::serving(&world, &Plan::lanes(2), patient(), |_| Slow { slowness: 5, ..Slow::default() });
+        let mut newcomers = Newcomers { silent: Vec::new(), come: 0, served: 0 };
+        newcomers.come(&mut rig, 20);
+        rig.control.give(Command::Drain);
+        newcomers.come(&mut rig, 150);
+        let served = newcomers.served;
+        assert!(served > 100, "only {served} of those who came could be told from those who came before");
+        newcomers.come(&mut rig, 450);
+        assert!(newcomers.served < 300, "whoever comes is served for ever");
+        rig.drain(&mut newcomers);
+    });
 }
 
 #[test]

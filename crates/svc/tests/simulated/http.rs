@@ -2,11 +2,11 @@
 
 use crate::echo::pattern;
 use crate::for_seeds;
-use crate::rig::{Plan, Rig, patient};
+use crate::rig::{MS, Plan, Play, Rig, S, patient};
 use crate::talker::Talker;
 use corelane_seam::{Chain, File, FilePart, OpenOptions, Outcome};
 use corelane_sim::{Faults, Random, Report, World};
-use corelane_svc::{ConnectionId, Cx, Ending, Input, Next, Order, Output, Peer, StreamService, Ticket};
+use corelane_svc::{Cx, Input, Next, Order, Output, Peer, StreamService, Ticket};
 use corelane_watch::ServiceCounter as C;
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -19,8 +19,7 @@ const READ_BYTES: usize = 64 << 10;
 /// What is going on for one request: `GET` sends the file from the disk, `READ` reads it into memory first.
 enum Work {
     Opening { ticket: Ticket, reads: bool },
-    Reading { ticket: Ticket, connection: ConnectionId, file: File, length: usize, offset: usize, chain: Chain },
-    Closing,
+    Reading { ticket: Ticket, file: File, length: usize, offset: usize, chain: Chain },
 }
 
 #[derive(Default)]
@@ -29,7 +28,7 @@ struct Files {
     next: u64,
 }
 
-/// The files that a connection's answers are sent from; they are closed with it.
+/// The files that a connection's answers are sent from.
 type OpenFiles = Vec<File>;
 
 fn line(cx: &Cx<'_>, text: &str) -> Chain {
@@ -49,47 +48,37 @@ impl Files {
         let connection = ticket.connection();
         let mut chain = line(cx, &format!("OK {length}\n"));
         if reads && length > 0 {
-            return self.read(cx, Work::Reading { ticket, connection, file, length, offset: 0, chain });
+            return self.read(cx, Work::Reading { ticket, file, length, offset: 0, chain });
         }
-        chain.push(FilePart { file, offset: 0, length: length as u64 });
+        chain.push(FilePart { file: file.clone(), offset: 0, length: length as u64 });
         cx.answer_chain(ticket, chain);
-        // Lost if the connection has ended: then nothing is sent from the file any more.
-        match cx.peer(connection) {
-            Some(_) => cx.notify(connection, Box::new(file)),
-            None => self.close(cx, file),
-        }
-    }
-
-    fn close(&mut self, cx: &mut Cx<'_>, file: File) {
-        let token = self.token(Work::Closing);
-        cx.close_file(file, token);
+        cx.notify(connection, Box::new(file));
     }
 
     fn read(&mut self, cx: &mut Cx<'_>, work: Work) {
-        let Work::Reading { file, offset, length, .. } = work else { return };
+        let Work::Reading { ref file, offset, length, .. } = work else { return };
+        let file = file.clone();
         let until = READ_BYTES.min(length - offset);
         let lease = cx.lease(until).unwrap();
         let token = self.token(work);
-        cx.read_file(file, offset as u64, lease, until, token);
+        cx.read_file(&file, offset as u64, lease, until, token);
     }
 
     fn has_read(&mut self, cx: &mut Cx<'_>, work: Work, outcome: Outcome) {
-        let Work::Reading { ticket, connection, file, length, mut offset, mut chain } = work else { return };
+        let Work::Reading { ticket, file, length, mut offset, mut chain } = work else { return };
         match outcome {
             Outcome::Filled { lease, fault: None } => {
                 offset += lease.len();
                 chain.push(lease.share());
             }
             _ => {
-                cx.answer_chain(ticket, line(cx, "ERROR\n"));
-                return self.close(cx, file);
+                return cx.answer_chain(ticket, line(cx, "ERROR\n"));
             }
         }
         if offset < length {
-            return self.read(cx, Work::Reading { ticket, connection, file, length, offset, chain });
+            return self.read(cx, Work::Reading { ticket, file, length, offset, chain });
         }
         cx.answer_chain(ticket, chain);
-        self.close(cx, file);
     }
 }
 
@@ -122,10 +111,6 @@ impl StreamService for Files {
         Next::Continue
     }
 
-    fn closed(&mut self, cx: &mut Cx<'_>, session: OpenFiles, _ending: Ending) {
-        session.into_iter().for_each(|file| self.close(cx, file));
-    }
-
     fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome) {
         match (self.work.remove(&token).unwrap(), outcome) {
             (Work::Opening { ticket, reads }, Outcome::Opened { file, length }) => {
@@ -136,7 +121,7 @@ impl StreamService for Files {
                 cx.answer_chain(ticket, line(cx, if missing { "MISSING\n" } else { "ERROR\n" }));
             }
             (work @ Work::Reading { .. }, outcome) => self.has_read(cx, work, outcome),
-            _ => {}
+            (Work::Opening { .. }, outcome) => unreachable!("{outcome:?}"),
         }
     }
 }
@@ -175,6 +160,12 @@ fn judge(requests: &[(bool, usize)], mut got: &[u8], whole: bool, disk_fails: bo
     assert!(got.is_empty(), "more than was asked for");
 }
 
+/// Lets all operations end: then no file is open, however its connections ended.
+fn until_closed(rig: &mut Rig, cast: &mut impl Play) {
+    rig.pass(S, cast);
+    assert_eq!((rig.connections(), rig.world.open_files()), (0, 0));
+}
+
 pub fn run(seed: u64, faults: Faults) -> Report {
     let world = World::new(seed, faults);
     (0..LENGTHS.len()).for_each(|file| world.write_file(format!("/{file}"), &pattern(file as u64, LENGTHS[file])));
@@ -183,6 +174,7 @@ pub fn run(seed: u64, faults: Faults) -> Report {
     let talker = |number: usize| Talker::new(rig.connect(number), seed, text(&wishes[number]));
     let mut talkers: Vec<Talker> = (0..6).map(talker).collect();
     assert!(rig.play(&mut talkers), "clients wait for ever");
+    until_closed(&mut rig, &mut talkers);
     rig.close(&mut talkers);
     for (talker, requests) in talkers.iter().zip(&wishes) {
         judge(requests, &talker.got, talker.is_complete(), faults.file_error > 0);
@@ -206,5 +198,34 @@ fn files_are_served_in_order() {
 fn files_are_served_in_order_under_every_fault() {
     for_seeds(60, |seed| {
         run(seed, Faults::all(seed));
+    });
+}
+
+#[test]
+fn files_of_connections_that_break_off_are_closed() {
+    for_seeds(300, |seed| {
+        let faults = if seed % 3 == 0 { Faults::none() } else { Faults { clock_jump: 0, ..Faults::all(seed) } };
+        let world = World::new(seed, faults);
+        (0..LENGTHS.len()).for_each(|file| world.write_file(format!("/{file}"), &pattern(file as u64, LENGTHS[file])));
+        let mut rig = Rig::serving(&world, &Plan::lanes(2).memory(64 << 20), patient(), |_| Files::default());
+        let mut random = Random::new(seed);
+        let mut peers: Vec<_> = (0..8).map(|number| rig.connect(number)).collect();
+        rig.wait(MS);
+        for (number, peer) in peers.iter().enumerate() {
+            peer.send(&text(&requests(seed * 100 + number as u64)));
+        }
+        let mut opened = 0;
+        while let Some(peer) = peers.pop() {
+            rig.wait(random.below(300_000));
+            opened = opened.max(world.open_files());
+            match random.below(3) {
+                0 => peer.close(),
+                _ => peer.reset(),
+            }
+        }
+        assert!(opened > 0 || faults != Faults::none());
+        rig.wait(10 * S);
+        assert_eq!((rig.connections(), world.open_files()), (0, 0));
+        rig.close(&mut crate::rig::Nobody);
     });
 }

@@ -205,6 +205,190 @@ fn output_over_the_bound_ends_a_connection_that_is_closing_too() {
 }
 
 #[test]
+fn output_behind_a_held_answer_is_bounded_too() {
+    let mut case = Case::new(Limits { output_high: 1 << 20, output_max: 2 << 20, ..Limits::default() });
+    let peer = case.connect(1);
+    case.ask(&peer, "hold never\nflood 3000000\n");
+    assert_eq!((peer.status(), case.stage.last_ending()), (RESET, Some(Ending::Aborted)));
+    assert_eq!((case.count(C::OutputMaxHits), bytes(&peer)), (1, 0));
+    case.close();
+}
+
+/// What is let in, in one call or in many, reaches a peer that reads in the end; what it weighs then ends nobody.
+fn is_let_in(text: &str, expected: usize) {
+    let mut case = Case::new(Limits { output_high: 64 << 10, output_max: 256 << 10, ..Limits::default() });
+    let peer = case.connect(1);
+    peer.send(text.as_bytes());
+    case.wait(S);
+    assert_eq!(peer.status(), Status::Open);
+    let mut got = 0;
+    while got < expected {
+        let piece = bytes(&peer);
+        assert!(piece > 0, "it stopped at {got} of {expected}");
+        got += piece;
+        case.wait(2 * MS);
+    }
+    assert_eq!((case.count(C::OutputMaxHits), got, peer.status()), (0, expected, Status::Open));
+    peer.close();
+    case.close();
+}
+
+#[test]
+fn what_was_let_in_ends_nobody() {
+    is_let_in(&"lump 1000000\n".repeat(4), 4_000_000);
+    for order in ["any", "hold"] {
+        let held: String = (0..100).map(|number| format!("{order} {number}\n")).collect();
+        let answers: String = (0..100).map(|number| format!("after 20 weigh {number} 60000\n")).collect();
+        is_let_in(&(held.clone() + &answers), 6_000_000);
+        is_let_in(&(held + &answers + "after 30 say on\n"), 6_000_003);
+    }
+}
+
+#[test]
+fn what_is_pushed_without_asking_ends_its_connection_whatever_was_let_in() {
+    let mut case = Case::new(Limits { output_high: 64 << 10, output_max: 256 << 10, ..Limits::default() });
+    let peer = case.connect(1);
+    case.ask(&peer, "any a\nafter 20 weigh a 1000000\nafter 40 lump 100000\nafter 200 lump 100000\n");
+    case.wait(100 * MS);
+    assert_eq!((case.count(C::OutputMaxHits), case.stage.last_ending()), (0, None));
+    case.wait(200 * MS);
+    assert_eq!((case.count(C::OutputMaxHits), case.stage.last_ending()), (1, Some(Ending::Aborted)));
+    case.close();
+}
+
+#[test]
+fn timers_end_with_their_connection() {
+    let mut case = Case::new(patient());
+    let [reset, closed] = [1, 2].map(|number| case.connect(number));
+    for peer in [&reset, &closed] {
+        peer.send("after 800 say x\n".repeat(200).as_bytes());
+    }
+    case.stage.rig.wait(100 * MS);
+    let before = case.stage.rig.lane_count(LaneCounter::TimersFired);
+    reset.reset();
+    closed.close();
+    case.stage.rig.wait(5 * S);
+    let fired = case.stage.rig.lane_count(LaneCounter::TimersFired) - before;
+    assert!(fired < 10, "{fired} timers of connections that have ended");
+    case.close();
+}
+
+#[test]
+fn timers_over_the_bound_are_refused_to_the_service() {
+    let mut case = Case::new(Limits { timers_per_connection_max: 5, ..Limits::default() });
+    let peer = case.connect(1);
+    for _ in 0..3 {
+        assert_eq!(case.ask(&peer, &"after 20 say tick\n".repeat(8)), "");
+        case.wait(30 * MS);
+        assert_eq!(bytes(&peer), 5 * 5);
+    }
+    assert_eq!(case.count(C::TimersMaxHits), 9);
+    assert_eq!(case.ask(&peer, &("after 20 say never\nstop\n".repeat(8) + &"after 2 say tick\n".repeat(5))).len(), 25);
+    case.wait(30 * MS);
+    assert_eq!((bytes(&peer), case.count(C::TimersMaxHits)), (0, 9));
+    peer.close();
+    case.close();
+}
+
+#[test]
+fn what_a_service_sends_unasked_does_not_keep_a_connection_open() {
+    let mut case = Case::new(Limits { idle_limit: 2 * S, ..Limits::default() });
+    let peer = case.connect(1);
+    let pushes: String = (1..10).map(|number| format!("after {} say x\n", number * 500)).collect();
+    peer.send(pushes.as_bytes());
+    case.wait(S);
+    assert_eq!((bytes(&peer), peer.status()), (4, Status::Open));
+    case.wait(2 * S);
+    bytes(&peer);
+    assert_eq!((peer.status(), case.count(C::IdleLimitHits)), (Status::Ended, 1));
+    peer.close();
+    case.wait(S);
+    assert_eq!(case.stage.last_ending(), Some(Ending::Closing));
+    case.close();
+}
+
+#[test]
+fn a_connection_is_idle_from_when_its_answer_has_left() {
+    for order in ["hold", "any"] {
+        let mut case = Case::new(Limits { idle_limit: 2 * S, ..Limits::default() });
+        let peer = case.connect(1);
+        peer.send(format!("{order} a\nafter 5000 answer a late\n").as_bytes());
+        case.wait(6500 * MS);
+        assert_eq!((bytes(&peer), peer.status()), (5, Status::Open));
+        case.wait(S);
+        assert_eq!((peer.status(), case.count(C::IdleLimitHits)), (Status::Ended, 1));
+        peer.close();
+        case.close();
+    }
+}
+
+#[test]
+fn a_request_that_is_held_for_too_long_ends_its_connection() {
+    let mut case = Case::new(Limits { answer_limit: 3 * S, ..Limits::default() });
+    let [stuck, busy, slow] = [1, 2, 3].map(|number| case.connect(number));
+    case.ask(&stuck, "hold stuck\n");
+    case.ask(&busy, "any lost\n");
+    for number in 0..7 {
+        assert_eq!((busy.status(), stuck.status()), (Status::Open, Status::Open), "after {number} half seconds");
+        busy.send(format!("any b{number}\nafter 10 answer b{number} x\nsay y\n").as_bytes());
+        slow.send(format!("hold s{number}\nafter 2900 answer s{number} x\n").as_bytes());
+        case.wait(if number == 5 { 400 * MS } else { 500 * MS });
+        if number == 5 {
+            break;
+        }
+    }
+    case.wait(200 * MS);
+    bytes(&busy);
+    assert_eq!((stuck.status(), busy.status(), slow.status()), (RESET, RESET, Status::Open));
+    assert_eq!((case.count(C::AnswerLimitHits), case.stage.last_ending()), (2, Some(Ending::Aborted)));
+    let reports = case.stage.rig.reports.borrow().clone();
+    assert!(reports.len() == 1 && reports[0].contains("answer_limit"), "it is said once: {reports:?}");
+    case.wait(4 * S);
+    assert_eq!((slow.status(), bytes(&slow)), (Status::Open, 12));
+    slow.close();
+    case.close();
+}
+
+#[test]
+fn room_under_the_lanes_cap_serves_the_other_service() {
+    let world = World::new(1, Faults::none());
+    let plan = Plan { services: 2, connections_max: 1, ..Plan::lanes(1) };
+    let mut rig = Rig::new(&world, &plan, |lane, services, driver, page| {
+        for (number, port) in [(0, address()), (1, at(8))] {
+            let echo = services.add_stream(Echo, Limits::default(), page.service(lane, number).unwrap());
+            services.listen(driver, echo, port, Sharing { share_port: false, v6_only: false }).unwrap();
+        }
+    });
+    // Both wait, each accepted by its own listener, when the only place is given to one of them.
+    let [one, other] = [address(), at(8)].map(|to| world.connect(client(1), to).unwrap());
+    rig.wait(5 * MS);
+    assert_eq!(rig.connections(), 1);
+    [&one, &other].iter().for_each(|peer| assert_eq!(peer.send(b"hello"), 5));
+    rig.wait(5 * MS);
+    let (first, second) = if one.readable_bytes() > 0 { (one, other) } else { (other, one) };
+    assert_eq!((bytes(&first), bytes(&second)), (5, 0));
+    first.close();
+    rig.wait(5 * MS);
+    assert_eq!(bytes(&second), 5, "the place is the other's now");
+    second.close();
+    rig.close(&mut Nobody);
+}
+
+#[test]
+fn a_peer_that_talks_on_after_the_end_is_left_at_the_drain_limit() {
+    let mut case = Case::new(Limits { linger_limit: 2 * S, drain_limit: 5 * S, ..Limits::default() });
+    let peer = case.connect(1);
+    assert_eq!(case.ask(&peer, "say bye\nclose\n"), "bye\n");
+    for second in 0..8 {
+        assert_eq!(case.stage.last_ending(), (second >= 5).then_some(Ending::Completed), "after {second} seconds");
+        peer.send(b"and on it talks");
+        case.wait(S);
+    }
+    assert_eq!(case.count(C::LingerLimitHits), 1);
+    case.close();
+}
+
+#[test]
 fn a_request_that_trickles_in_too_slowly_ends_its_connection() {
     let limits = Limits { receive_rate_min: 100, read_limit: 0, ..Limits::default() };
     let mut case = Case::new(limits);

@@ -15,6 +15,8 @@ mod flows;
 mod http;
 mod limits;
 mod memory;
+mod mines;
+mod neighbours;
 mod outgoing;
 mod planted;
 mod proxy;
@@ -23,6 +25,7 @@ mod rig;
 mod rpc;
 mod talker;
 mod tickets;
+mod together;
 mod transform;
 
 /// Seeds of one test, or the one that is asked for.

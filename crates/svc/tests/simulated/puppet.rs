@@ -1,15 +1,15 @@
 //! A service that does what its clients tell it, line by line, and a book of what became of its sessions.
 //!
 //! Lines: `say TEXT`, `hold NAME` and `any NAME` (take a ticket, ordered or not), `answer NAME TEXT` (through the lane),
-//! `here NAME TEXT` (in this call), `drop NAME`, `flood BYTES` (of lane memory), `static BYTES`, `need BYTES`, `fill BYTES`,
+//! `here NAME TEXT` (in this call), `drop NAME`, `flood BYTES` (of lane memory), `lump BYTES` (in one piece), `weigh NAME BYTES` (as an answer), `static BYTES`, `need BYTES`, `fill BYTES`,
 //! `close`, `abort`, `panic`, `lane`, `peer`, `connect ADDRESS LINE`, `after MILLISECONDS LINE`, `tell LINE`, `drained LINE`,
-//! `closing` (panic when closed), `shut NAME` (close the connection of a ticket), `pair NAME` (with that connection), `hangup` (close what
+//! `stop` (the timer started last), `closing` (panic when closed), `shut NAME` (close the connection of a ticket), `pair NAME` (with that connection), `hangup` (close what
 //! was connected last), `produce PIECES` (one whenever the output has drained), `pass LANE LINE`.
 
 use crate::rig::{Plan, Rig, endings};
-use corelane_seam::Chain;
+use corelane_seam::{Chain, Shared};
 use corelane_sim::{Faults, World};
-use corelane_svc::{ConnectionId, Cx, Ending, Input, Limits, Next, Order, Output, Peer, StreamService, Ticket, Transform};
+use corelane_svc::{ConnectionId, Cx, Ending, Input, Limits, Next, Order, Output, Peer, StreamService, Ticket, Timer, Transform};
 use corelane_watch::ServiceCounter;
 use std::any::Any;
 use std::cell::RefCell;
@@ -50,6 +50,7 @@ pub struct Session {
     on_connected: String,
     on_drained: String,
     timers: Vec<String>,
+    last_timer: Option<Timer>,
     /// Bytes of a flood that have been written: it goes on where the memory was used up.
     flooded: usize,
     panics_when_closed: bool,
@@ -68,6 +69,13 @@ fn chain_of(cx: &Cx<'_>, text: &str) -> Chain {
     let mut chain = Chain::new();
     chain.push(cx.arena().copy_of(format!("{text}\n").as_bytes()).unwrap().share());
     chain
+}
+
+/// So many bytes of lane memory.
+fn memory(cx: &Cx<'_>, bytes: usize) -> Shared {
+    let mut lease = cx.arena().lease(bytes).unwrap();
+    lease.append(&vec![b'm'; bytes]);
+    lease.share()
 }
 
 fn split(line: &str) -> (&str, &str) {
@@ -100,6 +108,7 @@ impl Puppet {
                 output.answer(self.tickets.remove(name).unwrap(), answer).map_err(drop).unwrap();
             }
             "flood" => return flood(session, output, rest.parse().unwrap()),
+            "lump" => output.push(memory(cx, rest.parse().unwrap())),
             "static" => output.push(&[b's'; 1 << 20][..rest.parse().unwrap()]),
             "need" => return Some(Next::Need(rest.parse().unwrap())),
             "fill" => {
@@ -116,8 +125,12 @@ impl Puppet {
             "after" => {
                 let (milliseconds, line) = split(rest);
                 session.timers.push(line.to_string());
-                cx.start_timer(milliseconds.parse::<u64>().unwrap() * crate::rig::MS, session.timers.len() as u64 - 1);
+                let after = milliseconds.parse::<u64>().unwrap() * crate::rig::MS;
+                if let Ok(timer) = cx.start_timer(after, session.timers.len() as u64 - 1) {
+                    session.last_timer = Some(timer);
+                }
             }
+            "stop" => cx.stop_timer(session.last_timer.unwrap()),
             "produce" => produce(session, output, rest.parse().unwrap()),
             "pair" => cx.pair(cx.id(), self.tickets[rest].connection()),
             "closing" => session.panics_when_closed = true,
@@ -142,6 +155,14 @@ impl Puppet {
                 cx.answer_chain(self.tickets.remove(name).unwrap(), answer);
             }
             "drop" => drop(self.tickets.remove(name).unwrap()),
+            "write" => {
+                let to = self.tickets[name].connection();
+                assert!(cx.connection(to).unwrap().write(format!("{text}\n").as_bytes()));
+            }
+            "weigh" => {
+                let answer = memory(cx, text.parse().unwrap());
+                cx.answer(self.tickets.remove(name).unwrap(), answer);
+            }
             "shut" => cx.close(self.tickets[name].connection()),
             "pass" => cx.send(name.parse().unwrap(), Box::new(text.to_string())).map_err(drop).unwrap(),
             "connect" => {

@@ -37,7 +37,15 @@ pub fn client(number: usize) -> SocketAddr {
 /// Limits without any in time: for runs whose clock jumps.
 pub fn patient() -> Limits {
     let never = 1 << 60;
-    Limits { receive_rate_min: 0, idle_limit: 0, read_limit: 0, send_limit: 0, drain_limit: never, ..Limits::default() }
+    Limits {
+        receive_rate_min: 0,
+        idle_limit: 0,
+        read_limit: 0,
+        send_limit: 0,
+        answer_limit: 0,
+        drain_limit: never,
+        ..Limits::default()
+    }
 }
 
 /// Everybody in a world who is no lane.

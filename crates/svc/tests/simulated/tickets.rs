@@ -155,6 +155,17 @@ fn an_answer_after_the_end_is_counted_and_does_nothing() {
 }
 
 #[test]
+fn a_connection_that_is_closing_can_be_written_to_as_long_as_its_tickets_can_be_answered() {
+    let (mut stage, peer) = stage(1);
+    let other = stage.rig.connect(2);
+    stage.rig.wait(MS);
+    stage.rig.ask(&peer, "any a\nany b\nclose\n");
+    assert_eq!(stage.rig.ask(&other, "write a beside\nanswer a first\nwrite b between\nanswer b last\nsay on\n"), "on\n");
+    assert_eq!(stage.rig.hear(&peer), "beside\nbetween\nfirst\nlast\n");
+    end(stage, &[&other, &peer]);
+}
+
+#[test]
 fn a_ticket_names_its_connection_for_closing() {
     let (mut stage, peer) = stage(1);
     let other = stage.rig.connect(2);

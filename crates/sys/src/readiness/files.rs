@@ -30,17 +30,17 @@ impl<S: Source> ReadinessDriver<S> {
             Op::Open { path, options } => self.file_call(handle, Memory::None, FileCall::Open { path, options }),
             Op::Read { file, offset, lease, until } => self.read(handle, file, offset, lease, until),
             Op::Write { file, offset, bytes } => {
-                let Some(file) = self.file(file) else { return Some(Outcome::Failed(Fault::CANCELLED)) };
+                let Some(file) = self.file(&file) else { return Some(Outcome::Failed(Fault::CANCELLED)) };
                 // SAFETY: the call keeps `bytes` until the helper has answered, and nobody writes shared memory.
                 let place = unsafe { Place::to_read(&bytes) };
                 self.file_call(handle, Memory::Written(bytes), FileCall::Write { file, offset, place })
             }
             Op::Sync { file } => {
-                let Some(file) = self.file(file) else { return Some(Outcome::Failed(Fault::CANCELLED)) };
+                let Some(file) = self.file(&file) else { return Some(Outcome::Failed(Fault::CANCELLED)) };
                 self.file_call(handle, Memory::None, FileCall::Sync { file })
             }
             Op::CloseFile { file } => {
-                let Some(file) = self.files.remove(file.into()) else { return Some(Outcome::Failed(Fault::CANCELLED)) };
+                let Some(file) = self.files.remove((&file).into()) else { return Some(Outcome::Failed(Fault::CANCELLED)) };
                 self.file_call(handle, Memory::None, FileCall::Close { file })
             }
             _ => unreachable!("only file operations and offloaded calls are given to helpers"),
@@ -49,14 +49,14 @@ impl<S: Source> ReadinessDriver<S> {
 
     fn read(&mut self, handle: Handle, file: File, offset: u64, mut lease: Lease, until: usize) -> Option<Outcome> {
         assert!(until > lease.len() && until <= lease.capacity(), "a read needs room, within the lease");
-        let Some(file) = self.file(file) else { return Some(Outcome::Filled { lease, fault: Some(Fault::CANCELLED) }) };
+        let Some(file) = self.file(&file) else { return Some(Outcome::Filled { lease, fault: Some(Fault::CANCELLED) }) };
         let room = until - lease.len();
         // SAFETY: the call keeps the lease, which is exclusive, until the helper has answered.
         let place = unsafe { Place::to_write(&mut lease.spare()[..room]) };
         self.file_call(handle, Memory::Read(lease), FileCall::Read { file, offset, place })
     }
 
-    fn file(&self, file: File) -> Option<Arc<std::fs::File>> {
+    fn file(&self, file: &File) -> Option<Arc<std::fs::File>> {
         self.files.get(file.into()).cloned()
     }
 

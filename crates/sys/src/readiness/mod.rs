@@ -378,6 +378,10 @@ impl<S: Source> Driver for ReadinessDriver<S> {
         clock::now()
     }
 
+    fn offload_max(&self) -> usize {
+        self.tuning.offload_max
+    }
+
     fn listen(&mut self, listen: &Listen) -> Result<Socket, Fault> {
         let descriptor = sockets::listen(listen)?;
         self.adopt(descriptor, Kind::Listener).map(Socket::from)

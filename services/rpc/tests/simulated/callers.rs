@@ -111,7 +111,7 @@ impl StreamCaller {
                 Err((CallError::Full { limit: AT_ONCE } | CallError::NoMemory, back)) => {
                     assert_eq!(back, name);
                     let due = client.next_due().unwrap_or(cx.now());
-                    cx.start_timer(due.saturating_sub(cx.now()), 0);
+                    cx.start_timer(due.saturating_sub(cx.now()), 0).unwrap();
                     return Next::Continue;
                 }
                 Err((error, _)) => panic!("{error}"),
@@ -148,7 +148,7 @@ impl StreamService for StreamCaller {
             self.ledger.borrow_mut().end(name, Err(CallError::TimedOut));
         }
         let due = client.next_due().unwrap_or(cx.now() + S);
-        cx.start_timer(due.saturating_sub(cx.now()), 0);
+        cx.start_timer(due.saturating_sub(cx.now()), 0).unwrap();
         self.fill(cx, client, output)
     }
 

@@ -77,7 +77,7 @@ impl Files {
 
     fn read(&mut self, cx: &mut Cx<'_>, call: Call<'_>) -> Result<Answered, Unanswered> {
         let ReadArguments { offset, count, .. } = call.arguments()?;
-        let Some(file) = self.file else { return Ok(call.answer(cx, &none::<ReadHead, _>(AFTER))) };
+        let Some(file) = self.file.clone() else { return Ok(call.answer(cx, &none::<ReadHead, _>(AFTER))) };
         let head: nfs3::Outcome<_, Option<Attributes>> =
             nfs3::Outcome::Ok(ReadHead { attributes: AFTER, count, is_end: false, length: count });
         Ok(call.answer_with_data(cx, &head, FilePart { file, offset, length: u64::from(count) }))
@@ -85,11 +85,11 @@ impl Files {
 
     fn write(&mut self, cx: &mut Cx<'_>, call: Call<'_>) -> Result<Answered, Unanswered> {
         let WriteArguments { offset, data, .. } = call.arguments()?;
-        let Some((file, kept)) = self.file.zip(call.keep(data.bytes())) else { return Err(call.system_error()) };
+        let Some((file, kept)) = self.file.clone().zip(call.keep(data.bytes())) else { return Err(call.system_error()) };
         let (held, answered) = call.hold(cx)?;
         self.next += 1;
         self.writes.insert(self.next, (held, data.bytes().len() as u32));
-        cx.write_file(file, offset, kept, Self::token(self.next));
+        cx.write_file(&file, offset, kept, Self::token(self.next));
         Ok(answered)
     }
 }

@@ -1,0 +1,240 @@
+//! Values of users whose drop panics, wherever a lane has them: the lane lives, says so, and everybody else is served.
+
+use crate::for_seeds;
+use crate::rig::{MS, Nobody, Plan, Rig, S, address, at, patient};
+use corelane_lane::Order as Command;
+use corelane_seam::{Arena, Chain, Outcome, Tuning};
+use corelane_sim::{Faults, Peer, Random, Status, World};
+use corelane_svc::{
+    ConnectionId, Cx, Ending, Input, Limits, Next, Order, Output, Sharing, StreamService, Ticket, Transform, TransformError,
+};
+use corelane_watch::{LaneCounter, ServiceCounter as C};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How many have burst.
+type Field = Arc<AtomicU64>;
+
+/// A value whose drop panics.
+struct Mine(Field);
+
+impl Drop for Mine {
+    fn drop(&mut self) {
+        // A panic in a panic ends the process, whoever's it is.
+        if !std::thread::panicking() {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            panic!("a mine");
+        }
+    }
+}
+
+/// Passes bytes on as they are.
+struct Mined(#[expect(dead_code, reason = "dropped")] Mine);
+
+impl Transform for Mined {
+    fn inbound(&mut self, _: &Arena, from: &mut Chain, to: &mut Chain, _: &mut Chain) -> Result<(), TransformError> {
+        to.append(from);
+        Ok(())
+    }
+
+    fn outbound(&mut self, _: &Arena, from: &mut Chain, to: &mut Chain) -> Result<(), TransformError> {
+        to.append(from);
+        Ok(())
+    }
+}
+
+/// Does what the letters that it receives say; answers each with itself.
+struct Miner {
+    field: Field,
+    held: Vec<Ticket>,
+    /// Connections that have ended.
+    past: Vec<ConnectionId>,
+    #[expect(dead_code, reason = "dropped")]
+    own: Mine,
+}
+
+impl Miner {
+    fn mine(&self) -> Mine {
+        Mine(self.field.clone())
+    }
+
+    fn lay(&mut self, cx: &mut Cx<'_>, session: &mut Vec<Mine>, output: &mut Output, letter: u8) -> Next {
+        let mine = self.mine();
+        match letter {
+            b'm' => cx.notify(cx.id(), Box::new(mine)),
+            b'g' => cx.notify(self.past.last().copied().unwrap_or(cx.id()), Box::new(mine)),
+            b'h' => self.held.extend(output.hold(Order::Any)),
+            b's' => session.push(mine),
+            b'o' => cx.offload(move || drop(mine), 0),
+            b'r' => cx.offload(move || mine, 0),
+            b'l' => drop(cx.send(1 - cx.lane(), Box::new(mine))),
+            b't' => drop(cx.spawn(async move {
+                let _mine = mine;
+                std::future::pending::<()>().await;
+            })),
+            b'w' => drop(cx.spawn(async move { drop(mine) })),
+            b'c' => drop(cx.connect(at(99), vec![mine])),
+            b'n' => drop(cx.connect("203.0.113.1:1".parse().unwrap(), vec![mine])),
+            b'x' => {
+                std::mem::forget(mine);
+                return Next::Close;
+            }
+            _ => std::mem::forget(mine),
+        }
+        Next::Continue
+    }
+}
+
+impl StreamService for Miner {
+    type Session = Vec<Mine>;
+
+    fn open(&mut self, _cx: &mut Cx<'_>, _peer: &corelane_svc::Peer) -> Vec<Mine> {
+        Vec::new()
+    }
+
+    fn receive(&mut self, cx: &mut Cx<'_>, session: &mut Vec<Mine>, input: &mut Input, output: &mut Output) -> Next {
+        while let Some(&letter) = input.first().first() {
+            input.skip(1);
+            if !output.write(&[letter]) {
+                return Next::Abort;
+            }
+            match self.lay(cx, session, output, letter) {
+                Next::Continue => {}
+                next => return next,
+            }
+        }
+        Next::Continue
+    }
+
+    fn closed(&mut self, cx: &mut Cx<'_>, session: Vec<Mine>, _ending: Ending) {
+        self.past.push(cx.id());
+        drop(session);
+    }
+
+    fn completed(&mut self, _cx: &mut Cx<'_>, _token: u64, _outcome: Outcome) {}
+
+    fn transform(&mut self, _peer: &corelane_svc::Peer) -> Option<Box<dyn Transform>> {
+        Some(Box::new(Mined(self.mine())))
+    }
+}
+
+struct Stage {
+    rig: Rig,
+    field: Field,
+}
+
+impl Stage {
+    fn new(world: &World, limits: Limits) -> Self {
+        let field = Field::default();
+        let plan = Plan { tuning: Tuning { offload_max: 1, ..Tuning::default() }, ..Plan::lanes(2) };
+        let rig = Rig::serving(world, &plan, limits, |_| Miner {
+            field: field.clone(),
+            held: Vec::new(),
+            past: Vec::new(),
+            own: Mine(field.clone()),
+        });
+        Self { rig, field }
+    }
+
+    /// Panics of users' values that the lanes have counted.
+    fn counted(&self) -> u64 {
+        self.rig.count(C::Panics) + self.rig.lane_count(LaneCounter::TasksPanicked)
+    }
+
+    fn burst(&self) -> u64 {
+        self.field.load(Ordering::Relaxed)
+    }
+}
+
+#[test]
+fn each_drop_is_fenced_counted_and_reported() {
+    for letter in *b"mgsorltwcn" {
+        let world = World::new(1, Faults::none());
+        let mut stage = Stage::new(&world, Limits { connect_limit: S, ..patient() });
+        let (ghosts, layer, other) = ([3, 4].map(|number| stage.rig.connect(number)), stage.rig.connect(1), stage.rig.connect(2));
+        stage.rig.wait(MS);
+        ghosts.iter().for_each(Peer::close);
+        stage.rig.wait(MS);
+        let text = String::from_utf8(vec![letter; 2]).unwrap() + "x";
+        layer.send(text.as_bytes());
+        stage.rig.wait(5 * MS);
+        layer.close();
+        stage.rig.wait(3 * S);
+        let (name, burst) = (char::from(letter), stage.burst());
+        assert!(burst > 0, "{name}: nothing burst");
+        // A call on a helper thread has nobody to report a panic to but its outcome.
+        let told = if letter == b'o' { stage.counted() + 1 } else { stage.counted() };
+        assert_eq!(told, burst, "{name}");
+        assert!(letter == b't' || letter == b'w' || stage.rig.reports.borrow().len() as u64 == stage.counted(), "{name}");
+        assert_eq!(stage.rig.ask(&other, "still"), "still", "{name}");
+        other.close();
+        stage.rig.close(&mut Nobody);
+    }
+}
+
+#[test]
+fn what_a_stopped_lane_has_is_dropped_behind_the_fence() {
+    for letter in *b"mgsorltwcnh" {
+        let world = World::new(1, Faults::none());
+        let mut stage = Stage::new(&world, Limits { connect_limit: S, ..patient() });
+        let peers: Vec<Peer> = (0..4).map(|number| stage.rig.connect(number)).collect();
+        stage.rig.wait(MS);
+        peers.iter().for_each(|peer| assert_eq!(peer.send(&[letter]), 1));
+        world.pass(200_000);
+        stage.rig.control.give(Command::Stop);
+        stage.rig.until_ended(&mut Nobody);
+        assert!(stage.rig.has_ended() && stage.burst() >= 6, "four transforms and two services at the least");
+        stage.rig.wait(MS);
+        assert!(peers.iter().all(|peer| matches!(peer.status(), Status::Failed(_))));
+    }
+}
+
+/// Everything at once, under faults, until a drain or a stop.
+fn run(seed: u64, faults: Faults) {
+    let world = World::new(seed, faults);
+    let mut stage = Stage::new(&world, Limits { connect_limit: S, ..patient() });
+    let mut random = Random::new(seed);
+    let mut peers = Vec::new();
+    for number in 0..20 {
+        peers.push(stage.rig.connect(number));
+        stage.rig.wait(random.below(300_000));
+        for peer in &peers {
+            let letter = b"mgsorltwcnhx."[random.below(13) as usize];
+            peer.send(&[letter]);
+        }
+        if random.below(3) == 0 {
+            peers.remove(random.below(peers.len() as u64) as usize).reset();
+        }
+    }
+    let last = if random.below(2) == 0 { Command::Drain } else { Command::Stop };
+    stage.rig.control.give(if random.below(4) == 0 { Command::Serve } else { last });
+    stage.rig.wait(random.below(3 * MS));
+    stage.rig.control.give(Command::Stop);
+    stage.rig.until_ended(&mut Nobody);
+    assert!(stage.rig.has_ended());
+    assert!(stage.counted() <= stage.burst() && stage.counted() > 0);
+}
+
+#[test]
+fn lanes_live_through_any_mixture() {
+    for_seeds(300, |seed| run(seed, if seed % 3 == 0 { Faults::none() } else { Faults::all(seed) }));
+}
+
+#[test]
+fn a_message_to_no_service_is_dropped_behind_the_fence() {
+    let world = World::new(1, Faults::none());
+    let field = Field::default();
+    let mut rig = Rig::new(&world, &Plan { services: 2, ..Plan::lanes(2) }, |lane, services, driver, page| {
+        let miner = || Miner { field: field.clone(), held: Vec::new(), past: Vec::new(), own: Mine(field.clone()) };
+        for (number, port) in [(0, address()), (1, at(8))].into_iter().take(2 - lane) {
+            let service = services.add_stream(miner(), patient(), page.service(lane, number).unwrap());
+            services.listen(driver, service, port, Sharing { share_port: true, v6_only: false }).unwrap();
+        }
+    });
+    let peer = world.connect(crate::rig::client(1), at(8)).unwrap();
+    rig.wait(MS);
+    assert_eq!(rig.ask(&peer, "l"), "l");
+    assert_eq!((field.load(Ordering::Relaxed), rig.reports.borrow().len()), (1, 1));
+    peer.close();
+    rig.close(&mut Nobody);
+}

@@ -1,0 +1,172 @@
+//! Services side by side: none reaches the connections of another, and all share the helper threads in turn.
+
+use crate::for_seeds;
+use crate::rig::{MS, Nobody, Plan, Rig, at, client, patient};
+use crate::talker::Talker;
+use corelane_seam::{Chain, Outcome};
+use corelane_sim::{Faults, Peer, Status, World};
+use corelane_svc::{ConnectionId, Cx, Input, Next, Order, Output, Sharing, StreamService, Ticket};
+use corelane_watch::{LaneCounter, ServiceCounter as C};
+use std::any::Any;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+fn pair_of<S: StreamService>(world: &World, make: impl Fn(u16) -> S) -> Rig {
+    Rig::new(world, &Plan { services: 2, ..Plan::lanes(1) }, |lane, services, driver, page| {
+        for number in 0..2 {
+            let service = services.add_stream(make(number), patient(), page.service(lane, number.into()).unwrap());
+            services.listen(driver, service, at(8 + number), Sharing { share_port: false, v6_only: false }).unwrap();
+        }
+    })
+}
+
+/// Tries what its clients say on the connection of the other service that was opened first, and on its own.
+struct Meddler {
+    first: Rc<RefCell<Vec<ConnectionId>>>,
+}
+
+impl StreamService for Meddler {
+    type Session = ();
+
+    fn open(&mut self, cx: &mut Cx<'_>, _peer: &corelane_svc::Peer) {
+        self.first.borrow_mut().push(cx.id());
+    }
+
+    fn receive(&mut self, cx: &mut Cx<'_>, _session: &mut (), input: &mut Input, output: &mut Output) -> Next {
+        let other = self.first.borrow()[0];
+        let Some(word) = input.contiguous(input.len()).map(<[u8]>::to_vec) else { return Next::Continue };
+        input.skip(word.len());
+        match &word[..] {
+            b"close" => cx.close(other),
+            b"abort" => cx.abort(other),
+            b"tell" => cx.notify(other, Box::new(())),
+            b"pair" => cx.pair(cx.id(), other),
+            b"write" => assert_eq!(cx.connection(other).map(|output| output.write(b"here")), None),
+            _ => {}
+        }
+        assert!(output.write(&word));
+        Next::Continue
+    }
+
+    fn message(&mut self, _cx: &mut Cx<'_>, _session: &mut (), _output: &mut Output, _message: Box<dyn Any>) -> Next {
+        Next::Abort
+    }
+}
+
+#[test]
+fn no_service_reaches_the_connections_of_another() {
+    let world = World::new(1, Faults::none());
+    let first = Rc::default();
+    let mut rig = pair_of(&world, |_| Meddler { first: Rc::clone(&first) });
+    let [victim, meddler] = [at(8), at(9)].map(|to| {
+        let peer = world.connect(client(1), to).unwrap();
+        rig.wait(MS);
+        peer
+    });
+    for (number, word) in ["close", "abort", "tell", "pair", "write"].into_iter().enumerate() {
+        assert_eq!(rig.ask(&meddler, word), word);
+        assert_eq!(rig.ask(&victim, "well"), "well", "after {word:?}");
+        assert_eq!((rig.count_of(1, C::NoticesRefused), rig.count_of(0, C::NoticesRefused)), (number as u64 + 1, 0));
+    }
+    meddler.reset();
+    rig.wait(MS);
+    assert_eq!(rig.ask(&victim, "well"), "well", "it is no pair");
+    assert_eq!(rig.ask(&victim, "close"), "close");
+    assert_eq!((victim.status(), rig.count_of(0, C::NoticesRefused)), (Status::Ended, 0));
+    victim.close();
+    rig.close(&mut Nobody);
+}
+
+#[test]
+fn a_message_that_comes_too_late_is_counted() {
+    let world = World::new(1, Faults::none());
+    let first = Rc::default();
+    let mut rig = pair_of(&world, |_| Meddler { first: Rc::clone(&first) });
+    let [gone, other] = [1, 2].map(|number| {
+        let peer = world.connect(client(number), at(8)).unwrap();
+        rig.wait(MS);
+        peer
+    });
+    gone.close();
+    rig.wait(MS);
+    assert_eq!(rig.ask(&other, "tell"), "tell");
+    assert_eq!((rig.count(C::NoticesLate), rig.count(C::NoticesRefused)), (1, 0));
+    other.close();
+    rig.close(&mut Nobody);
+}
+
+/// Has helper threads answer each line.
+#[derive(Default)]
+struct Helped {
+    asked: BTreeMap<u64, Ticket>,
+    next: u64,
+}
+
+impl StreamService for Helped {
+    type Session = ();
+
+    fn open(&mut self, _cx: &mut Cx<'_>, _peer: &corelane_svc::Peer) {}
+
+    fn receive(&mut self, cx: &mut Cx<'_>, _session: &mut (), input: &mut Input, output: &mut Output) -> Next {
+        while let Some(end) = input.position(b'\n') {
+            if cx.offload_is_full() {
+                break;
+            }
+            let Some(ticket) = output.hold(Order::Kept) else { break };
+            let line = input.take_shared(end + 1).unwrap().to_vec();
+            self.asked.insert(self.next, ticket);
+            cx.offload(move || line, self.next);
+            cx.count_requests(1);
+            self.next += 1;
+        }
+        Next::Continue
+    }
+
+    fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome) {
+        let ticket = self.asked.remove(&token).unwrap();
+        let Outcome::Offloaded(line) = outcome else { panic!("{outcome:?}") };
+        let mut answer = Chain::new();
+        answer.push(cx.arena().copy_of(&line.0.downcast::<Vec<u8>>().unwrap()).unwrap().share());
+        cx.answer_chain(ticket, answer);
+    }
+}
+
+#[test]
+fn more_requests_than_helpers_take_are_all_carried_out() {
+    for_seeds(20, |seed| {
+        let world = World::new(seed, if seed % 2 == 0 { Faults::none() } else { Faults { reset: 0, ..Faults::all(seed) } });
+        let mut rig = pair_of(&world, |_| Helped::default());
+        let text: String = (0..2_000).map(|number| format!("{number}\n")).collect();
+        let talker = |number: usize| {
+            let peer = world.connect(client(number), at(8 + number as u16 % 2)).unwrap();
+            let lines = if number < 2 { text.len() } else { text.match_indices('\n').nth(20 * number).unwrap().0 + 1 };
+            Talker::new(peer, seed, text.as_bytes()[..lines].to_vec())
+        };
+        let mut talkers: Vec<Talker> = (0..8).map(talker).collect();
+        assert!(rig.play(&mut talkers), "clients wait for ever");
+        for talker in &talkers {
+            assert!(talker.is_complete() && talker.got == talker.to_send, "{} of {}", talker.got.len(), talker.to_send.len());
+        }
+        assert_eq!(rig.lane_count(LaneCounter::OffloadsRefused), 0);
+        assert!(rig.count_of(0, C::OffloadMaxHits) > 0 && rig.count_of(0, C::OutputHighHits) == 0);
+        rig.close(&mut talkers);
+    });
+}
+
+#[test]
+fn who_waits_for_a_helper_and_goes_away_holds_up_nobody() {
+    let world = World::new(1, Faults::none());
+    let mut rig = pair_of(&world, |_| Helped::default());
+    let text = "line\n".repeat(500);
+    let peers: Vec<Peer> = (0..10).map(|number| world.connect(client(number), at(8)).unwrap()).collect();
+    rig.wait(MS);
+    peers.iter().for_each(|peer| assert_eq!(peer.send(text.as_bytes()), text.len()));
+    world.pass(150_000);
+    rig.wait(50_000);
+    peers[..9].iter().for_each(Peer::reset);
+    rig.wait(2_000 * MS);
+    assert_eq!(peers[9].read(usize::MAX).len(), text.len());
+    peers[9].close();
+    rig.close(&mut Nobody);
+}

@@ -1,0 +1,298 @@
+//! Lanes end together: what one asks another in a drain is answered, over connections and over datagrams.
+
+use crate::datagrams::{PORT, Shouter, Shouters, in_order};
+use crate::drain::{ARRIVED, Case, mild, run_with};
+use crate::for_seeds;
+use crate::rig::{MS, Nobody, Plan, Rig, S, at, patient};
+use corelane_lane::Order as Command;
+use corelane_seam::{Datagrams, Outcome};
+use corelane_sim::{Faults, Random, World};
+use corelane_svc::{
+    Cx, DatagramService, Input, Limits, Next, Order, Output, Peer, Replies, Sharing, SocketId, StreamService, Ticket,
+};
+use corelane_watch::ServiceCounter as C;
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+/// Something to be answered, on its way through the lanes.
+struct Errand {
+    /// The lane that answers, and under which number it knows what for.
+    home: usize,
+    number: u64,
+    hops: u64,
+}
+
+/// Sends errands through the lanes, each of which takes its time for them.
+struct Walk {
+    random: Random,
+    due: BTreeMap<(u64, u64), Errand>,
+    offloaded: BTreeMap<u64, Errand>,
+    next: u64,
+    /// Whether errands may wait for an alarm, of which only the service knows.
+    alarms: bool,
+}
+
+impl Walk {
+    fn new(seed: u64, lane: usize, alarms: bool) -> Self {
+        let random = Random::new(seed.wrapping_mul(31) + lane as u64);
+        Self { random, due: BTreeMap::new(), offloaded: BTreeMap::new(), next: 0, alarms }
+    }
+
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    /// Begins one; answers its number.
+    fn begin(&mut self, cx: &mut Cx<'_>) -> u64 {
+        let (number, hops) = (self.number(), self.random.below(4));
+        self.go_on(cx, Errand { home: cx.lane(), number, hops });
+        number
+    }
+
+    /// Passes it on to any other lane, or home.
+    fn go_on(&mut self, cx: &mut Cx<'_>, mut errand: Errand) {
+        let others = cx.lanes() as u64 - 1;
+        let to = if errand.hops == 0 { errand.home } else { (cx.lane() + 1 + self.random.below(others) as usize) % cx.lanes() };
+        errand.hops = errand.hops.saturating_sub(1);
+        if to == cx.lane() {
+            return self.wait(cx, errand);
+        }
+        assert!(cx.send(to, Box::new(errand)).is_ok(), "lane {to} is there, and there is room");
+    }
+
+    /// Lets some time pass before it goes on.
+    fn wait(&mut self, cx: &mut Cx<'_>, errand: Errand) {
+        let number = self.number();
+        if !self.alarms || self.random.below(2) == 0 {
+            self.offloaded.insert(number, errand);
+            return cx.offload(|| (), number);
+        }
+        self.due.insert((cx.now() + self.random.below(200 * MS), number), errand);
+        cx.set_alarm(self.due.first_key_value().map_or(u64::MAX, |(&(at, _), _)| at));
+    }
+
+    /// Those whose time has come.
+    fn ring(&mut self, cx: &mut Cx<'_>) -> Vec<Errand> {
+        let mut come = Vec::new();
+        while let Some(entry) = self.due.first_entry().filter(|entry| entry.key().0 <= cx.now()) {
+            come.push(entry.remove());
+        }
+        cx.set_alarm(self.due.first_key_value().map_or(u64::MAX, |(&(at, _), _)| at));
+        come
+    }
+}
+
+/// What an errand is for comes back here.
+trait Home {
+    fn walk(&mut self) -> &mut Walk;
+    fn answer(&mut self, cx: &mut Cx<'_>, number: u64);
+
+    fn go_on(&mut self, cx: &mut Cx<'_>, errand: Errand) {
+        match errand.home == cx.lane() && errand.hops == 0 {
+            true => self.answer(cx, errand.number),
+            false => self.walk().go_on(cx, errand),
+        }
+    }
+
+    fn has_come(&mut self, cx: &mut Cx<'_>, message: Box<dyn Any + Send>) {
+        let errand = *message.downcast::<Errand>().unwrap();
+        self.walk().wait(cx, errand);
+    }
+
+    fn rings(&mut self, cx: &mut Cx<'_>) {
+        for errand in self.walk().ring(cx) {
+            self.go_on(cx, errand);
+        }
+    }
+
+    fn has_returned(&mut self, cx: &mut Cx<'_>, token: u64, outcome: &Outcome) {
+        let errand = self.walk().offloaded.remove(&token).unwrap();
+        if let Outcome::Failed(_) = outcome {
+            return self.walk().wait(cx, errand); // no helper was free
+        }
+        self.go_on(cx, errand);
+    }
+}
+
+/// Answers each line with itself when its errand has returned.
+struct Lines {
+    walk: Walk,
+    held: BTreeMap<u64, (Ticket, Vec<u8>)>,
+}
+
+impl Home for Lines {
+    fn walk(&mut self) -> &mut Walk {
+        &mut self.walk
+    }
+
+    fn answer(&mut self, cx: &mut Cx<'_>, number: u64) {
+        let (ticket, line) = self.held.remove(&number).unwrap();
+        let answer = cx.arena().copy_of(&line).unwrap().share();
+        cx.answer(ticket, answer);
+    }
+}
+
+impl StreamService for Lines {
+    type Session = ();
+
+    fn open(&mut self, _cx: &mut Cx<'_>, _peer: &Peer) {}
+
+    fn receive(&mut self, cx: &mut Cx<'_>, _session: &mut (), input: &mut Input, output: &mut Output) -> Next {
+        while let Some(end) = input.position(b'\n') {
+            let Some(ticket) = output.hold(Order::Kept) else { break };
+            let line = input.take_shared(end + 1).unwrap().to_vec();
+            let number = self.walk.begin(cx);
+            self.held.insert(number, (ticket, line));
+        }
+        Next::Continue
+    }
+
+    fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome) {
+        self.has_returned(cx, token, &outcome);
+    }
+
+    fn lane_message(&mut self, cx: &mut Cx<'_>, _from: usize, message: Box<dyn Any + Send>) {
+        self.has_come(cx, message);
+    }
+
+    fn alarm(&mut self, cx: &mut Cx<'_>) {
+        self.rings(cx);
+    }
+}
+
+/// Sends each datagram back when its errand has returned.
+struct Echo {
+    walk: Walk,
+    held: BTreeMap<u64, (SocketId, SocketAddr, Vec<u8>)>,
+    /// Says that it owes something, and never pays.
+    never_pays: bool,
+}
+
+impl Echo {
+    fn new(walk: Walk) -> Self {
+        Self { walk, held: BTreeMap::new(), never_pays: false }
+    }
+}
+
+impl Home for Echo {
+    fn walk(&mut self) -> &mut Walk {
+        &mut self.walk
+    }
+
+    fn answer(&mut self, cx: &mut Cx<'_>, number: u64) {
+        let (socket, peer, bytes) = self.held.remove(&number).unwrap();
+        let answer = cx.arena().copy_of(&bytes).unwrap().share();
+        if let Some(replies) = cx.datagrams(socket) {
+            replies.send(peer, None, answer);
+        }
+    }
+}
+
+impl DatagramService for Echo {
+    fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, _replies: &mut Replies) {
+        for arrival in batch.arrivals() {
+            let size = (arrival.datagram_bytes as usize).max(1);
+            for bytes in batch.payload(arrival).chunks(size) {
+                let number = self.walk.begin(cx);
+                self.held.insert(number, (cx.socket(), arrival.peer, bytes.to_vec()));
+            }
+        }
+    }
+
+    fn owes(&self) -> bool {
+        self.never_pays || self.walk.alarms && !self.held.is_empty()
+    }
+
+    fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome) {
+        self.has_returned(cx, token, &outcome);
+    }
+
+    fn lane_message(&mut self, cx: &mut Cx<'_>, _from: usize, message: Box<dyn Any + Send>) {
+        self.has_come(cx, message);
+    }
+
+    fn alarm(&mut self, cx: &mut Cx<'_>) {
+        self.rings(cx);
+    }
+}
+
+#[test]
+fn what_was_readable_is_answered_though_others_have_the_answer() {
+    for_seeds(400, |seed| {
+        let faults = if seed % 4 == 0 { Faults::none() } else { mild(seed) };
+        let lanes = 2 + (seed % 3) as usize;
+        run_with(seed, Case::new(faults), lanes, |lane| Lines { walk: Walk::new(seed, lane, true), held: BTreeMap::new() });
+    });
+}
+
+fn echo_rig(world: &World, lanes: usize, limits: Limits, make: impl Fn(usize) -> Echo) -> Rig {
+    Rig::new(world, &Plan::lanes(lanes), move |lane, services, driver, page| {
+        let echo = services.add_datagrams(make(lane), limits, page.service(lane, 0).unwrap());
+        services.bind(driver, echo, at(PORT), Sharing { share_port: true, v6_only: false }).unwrap();
+    })
+}
+
+/// Clients send some datagrams each; when all have arrived the lanes drain. `alarms` is what only the service can know of.
+fn run_echo(seed: u64, faults: Faults, alarms: bool) {
+    let world = World::new(seed, Faults { datagram_loss: 0, datagram_duplicate: 0, datagram_reorder: 0, ..faults });
+    let lanes = 1 + (seed % 3) as usize;
+    let make = |lane| Echo::new(Walk::new(seed, lane, alarms));
+    let mut rig = echo_rig(&world, lanes.max(2), patient(), make);
+    let mut shouters = Shouters((0..3).map(|number| Shouter::new(&world, number)).collect());
+    rig.pass(MS, &mut shouters);
+    let mut random = Random::new(seed);
+    for shouter in &mut shouters.0 {
+        (0..1 + random.below(20)).for_each(|number| shouter.send(at(PORT), vec![number as u8; 1 + number as usize]));
+    }
+    rig.pass(ARRIVED, &mut shouters);
+    rig.drain(&mut shouters);
+    rig.pass(ARRIVED, &mut shouters);
+    for shouter in &mut shouters.0 {
+        shouter.hear();
+        assert_eq!(in_order(shouter.answers()), in_order(shouter.sent.clone()), "every datagram has its answer");
+    }
+    assert_eq!(rig.count(C::DrainDeadlineHits), 0);
+    world.check().unwrap();
+}
+
+#[test]
+fn datagrams_are_answered_though_the_answer_is_late() {
+    for_seeds(400, |seed| run_echo(seed, if seed % 4 == 0 { Faults::none() } else { mild(seed) }, true));
+}
+
+#[test]
+fn what_the_lanes_do_for_a_service_over_datagrams_is_waited_for_without_its_word() {
+    for_seeds(400, |seed| run_echo(seed, if seed % 4 == 0 { Faults::none() } else { mild(seed) }, false));
+}
+
+#[test]
+fn who_never_pays_what_it_owes_is_not_waited_for_longer_than_the_limit() {
+    let world = World::new(1, Faults::none());
+    let limits = Limits { drain_limit: 2 * S, ..patient() };
+    let make = |lane| Echo { never_pays: true, ..Echo::new(Walk::new(1, lane, true)) };
+    let mut rig = echo_rig(&world, 2, limits, make);
+    rig.wait(MS);
+    let begun = world.now();
+    rig.close(&mut Nobody);
+    assert!((2 * S..2 * S + 100 * MS).contains(&(world.now() - begun)));
+    assert_eq!(rig.count(C::DrainDeadlineHits), 2, "a socket on each lane");
+}
+
+#[test]
+fn an_idle_lane_waits_for_the_others_but_not_beyond_its_own_limit() {
+    let world = World::new(1, Faults::none());
+    let limits = Limits { drain_limit: 2 * S, ..patient() };
+    let make = |lane| Lines { walk: Walk::new(1, lane, true), held: BTreeMap::new() };
+    let mut rig = Rig::serving(&world, &Plan::lanes(2), limits, make);
+    let peer = rig.connect(1);
+    rig.wait(MS);
+    rig.control.give(Command::Drain);
+    rig.wait(S);
+    assert!(!rig.has_ended(), "the peer has not finished");
+    let busy = rig.snapshot().lanes.iter().filter(|lane| lane.state() == Some(corelane_watch::LaneState::Ended)).count();
+    assert_eq!(busy, 0, "neither lane has ended before the other");
+    rig.drain(&mut Nobody);
+    drop(peer);
+}
