@@ -1,4 +1,4 @@
-//! `cargo xtask test`: every check and test, in sections that share 25 minutes on two cores.
+//! `cargo xtask test`: every check and test, in sections that share 35 minutes on two cores.
 //!
 //! The last line is `N passed, N failed, N skipped`, alone; the exit code is 1 if anything failed. A section without
 //! tests of its own (formatting, lints, documents) counts as one. How a test skips itself stands in `skips`.
@@ -152,12 +152,7 @@ fn check_rules() -> anyhow::Result<Verdict> {
     Ok(Verdict::one(findings.is_empty(), output))
 }
 
-fn run_cargo(
-    workspace: &Workspace,
-    arguments: &[&str],
-    variables: &[(&str, &str)],
-    share: &Share,
-) -> anyhow::Result<Outcome> {
+fn run_cargo(workspace: &Workspace, arguments: &[&str], variables: &[(&str, &str)], share: &Share) -> anyhow::Result<Outcome> {
     let mut command = cargo();
     command.args(arguments).envs(variables.iter().copied()).current_dir(&workspace.root);
     process::run(command, share.left())

@@ -8,8 +8,8 @@ use nix::unistd::geteuid;
 use super::{Share, process, python};
 use crate::workspace::cargo;
 
-/// Most seconds that installing may take, all of it.
-pub const SECONDS: u64 = 90;
+/// Most seconds that installing may take, all of it. DPDK comes in some 200 packages.
+pub const SECONDS: u64 = 300;
 
 /// Program and the Debian package that holds it.
 const PROGRAMS: &[(&str, &str)] = &[
