@@ -1,9 +1,11 @@
 //! `cargo xtask bench`: figures that are published whole and judged in pairs.
 
+mod bars;
 mod cells;
 mod contention;
 mod counts;
 mod doubts;
+mod entrants;
 mod host;
 mod idle;
 mod interrupt;
@@ -13,6 +15,7 @@ mod report;
 mod rounds;
 mod rpc;
 mod server;
+mod softirq;
 mod stage;
 
 use std::ffi::OsString;
@@ -25,14 +28,15 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, Subcommand};
 
 use crate::workspace::{Workspace, cargo};
-use cells::{CELLS, Cell, Entrant, GENERATOR_CELLS, IDLE, OPEN_LOOP, Peer};
+use cells::{CELLS, Cell, GENERATOR_CELLS, IDLE, OPEN_LOOP};
 use corelane_load::stats::median;
+use entrants::{Entrant, Peer};
 use host::Host;
 use interrupt::Interrupt;
 use load::Timing;
 use report::{Findings, Report};
 use rounds::{Extent, Outcome};
-use stage::{Driver, GENERATOR_CPU, Stage};
+use stage::{GENERATOR_CPU, Ours, Stage};
 
 /// What to measure.
 #[derive(Args, Debug)]
@@ -71,7 +75,7 @@ struct Manner {
     /// Length of one measurement in seconds, after 0.2 s that do not count.
     #[arg(long, value_name = "S", default_value_t = 0.8)]
     round_seconds: f64,
-    /// Rounds of each cell; up to 40 follow while an interval straddles its bar.
+    /// Rounds of each cell. They are neither more nor fewer, whatever they show.
     #[arg(long, value_name = "N", default_value_t = 15)]
     rounds: usize,
     /// Where the whole result goes; target/bench/SUBJECT.json if not given.
@@ -89,19 +93,15 @@ struct EchoArguments {
     /// One cell alone; may be given again.
     #[arg(long, value_name = "CELL", value_parser = cell_names())]
     only: Vec<String>,
-    /// The driver that corelane is to use as a server; the generator's is always epoll.
-    #[arg(long, value_enum, default_value_t = Driver::Auto)]
-    driver: Driver,
+    #[command(flatten)]
+    ours: Ours,
     /// Measure the peers alone; a plain loop is judged in corelane's place.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "beside")]
     peers_only: bool,
 }
 
 /// Nothing of a measurement counts before this.
 const WARM_UP: Duration = Duration::from_millis(200);
-
-/// Rounds after which a ratio is left open.
-const MOST_ROUNDS: usize = 40;
 
 /// Idle connections of a quick run.
 const QUICK_CONNECTIONS: usize = 1_000;
@@ -109,8 +109,7 @@ const QUICK_CONNECTIONS: usize = 1_000;
 /// The open loop of a quick run.
 const QUICK_OPEN: Timing = Timing { warm_up: WARM_UP, window: Duration::from_secs(1) };
 
-const QUICK: Extent =
-    Extent { timing: Timing { warm_up: WARM_UP, window: Duration::from_millis(300) }, rounds: 3, most_rounds: 3 };
+const QUICK: Extent = Extent { timing: Timing { warm_up: WARM_UP, window: Duration::from_millis(300) }, rounds: 3 };
 
 /// Runs the command.
 ///
@@ -122,12 +121,12 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         Subject::Echo(echo) => echo.run()?,
         Subject::Rpc(rpc) => rpc.run()?,
         Subject::Load(manner) => {
-            manner.conduct("load", Driver::Auto, build_peers, |stage, extent, interrupt| {
+            manner.conduct("load", &Ours::ALONE, build_peers, |stage, extent, interrupt| {
                 measure_generator(manner, stage, extent, interrupt)
             })?;
         }
         Subject::Steer(manner) => {
-            manner.conduct("steer", Driver::Auto, |_| Ok(()), measure_contention)?;
+            manner.conduct("steer", &Ours::ALONE, |_| Ok(()), measure_contention)?;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -138,11 +137,14 @@ impl Manner {
     fn conduct(
         &self,
         subject: &str,
-        driver: Driver,
+        ours: &Ours,
         build_peers: fn(&Path) -> Result<()>,
         measure: impl FnOnce(&mut Stage, Extent, &Interrupt) -> Result<Findings>,
     ) -> Result<()> {
         let extent = self.extent()?;
+        if let Some(program) = &ours.beside {
+            ensure!(program.is_file(), "--beside {}: expected a program", program.display());
+        }
         let workspace = Workspace::load()?;
         if cfg!(debug_assertions) {
             return become_optimised(&workspace);
@@ -150,7 +152,7 @@ impl Manner {
         let peers = workspace.root.join("bench/peers");
         build_peers(&peers)?;
         build_package(&workspace, "corelane-cli")?;
-        let mut stage = Stage::new(workspace.target.join("release/corelane"), peers, driver);
+        let mut stage = Stage::new(workspace.target.join("release/corelane"), peers, ours.clone());
         // From here on no signal ends this process before its servers.
         let interrupt = Interrupt::block()?;
         server::pin(&[GENERATOR_CPU])?;
@@ -160,7 +162,8 @@ impl Manner {
             host: Host::read(),
             stolen_ms: host::stolen_ms()? - stolen_ms,
             took_s: started.elapsed().as_secs_f64(),
-            driver,
+            driver: ours.driver,
+            beside: ours.beside.clone(),
             generator_driver: load::DRIVER,
             extent,
             findings,
@@ -177,14 +180,14 @@ impl Manner {
         ensure!(self.rounds > 0, "--rounds: expected at least 1");
         ensure!((0.1..=60.0).contains(&self.round_seconds), "--round-seconds: expected 0.1 to 60, got {}", self.round_seconds);
         let timing = Timing { warm_up: WARM_UP, window: Duration::from_secs_f64(self.round_seconds) };
-        Ok(Extent { timing, rounds: self.rounds, most_rounds: MOST_ROUNDS.max(self.rounds) })
+        Ok(Extent { timing, rounds: self.rounds })
     }
 }
 
 impl EchoArguments {
     fn run(&self) -> Result<()> {
         idle::raise_file_limit(self.idle_connections())?;
-        self.manner.conduct("echo", self.driver, build_peers, |stage, extent, interrupt| self.measure(stage, extent, interrupt))
+        self.manner.conduct("echo", &self.ours, build_peers, |stage, extent, interrupt| self.measure(stage, extent, interrupt))
     }
 
     fn measure(&self, stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Findings> {
@@ -225,12 +228,10 @@ impl EchoArguments {
     }
 
     fn lineup(&self, cell: &Cell, stage: &Stage) -> Vec<Entrant> {
-        let takes_part = |entrant: &Entrant| match entrant {
+        cell.lineup(stage.ours.beside.is_some(), |entrant| match entrant {
             Entrant::OtherDriver => stage.other.is_some(),
-            Entrant::Corelane | Entrant::Spinning(_) | Entrant::Echo => !self.peers_only,
-            Entrant::Peer(_) => true,
-        };
-        cell.entrants.iter().copied().filter(takes_part).collect()
+            entrant => !entrant.is_corelane() || !self.peers_only,
+        })
     }
 }
 
@@ -297,4 +298,41 @@ fn run_cargo(command: &mut Command) -> Result<()> {
 
 fn cell_names() -> clap::builder::PossibleValuesParser {
     CELLS.iter().map(|cell| cell.name).chain([IDLE.name]).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The `[profile.release]` of a manifest, from the root.
+    fn release_profile(manifest: &str) -> toml::Value {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(manifest);
+        let manifest: toml::Table = std::fs::read_to_string(path).expect("a manifest").parse().expect("TOML");
+        manifest["profile"]["release"].clone()
+    }
+
+    #[test]
+    fn peers_are_built_as_the_project_is() {
+        let ours = release_profile("Cargo.toml");
+        assert!(ours.get("lto").is_some() && ours.get("codegen-units").is_some(), "{ours:?}");
+        assert_eq!(release_profile("bench/peers/Cargo.toml"), ours);
+    }
+
+    #[test]
+    fn the_rounds_are_as_many_as_were_asked_for() {
+        let manner = |words: &[&str]| {
+            #[derive(clap::Parser)]
+            struct Words {
+                #[command(flatten)]
+                manner: Manner,
+            }
+            let words = [&["bench"][..], words].concat();
+            clap::Parser::try_parse_from(words).map(|Words { manner }| manner)
+        };
+        let rounds = |words: &[&str]| manner(words).expect("known words").extent().map(|extent| extent.rounds);
+        assert_eq!(rounds(&[]).expect("the default"), 15);
+        assert_eq!(rounds(&["--rounds", "2", "--round-seconds", "0.2"]).expect("few"), 2);
+        assert_eq!(rounds(&["--rounds", "60"]).expect("many"), 60);
+        assert!(rounds(&["--rounds", "0"]).is_err());
+    }
 }

@@ -1,7 +1,7 @@
-/* A server on libtirpc as its manual pages show it (rpc_svc_create(3t), svc_run in rpc_svc_calls(3t)): one thread, 16 KiB a
- * connection, procedure 0 of NFS version 3. libtirpc sets TCP_NODELAY itself. No rpcbind: clients are told the port.
+/* A server on libtirpc as its manual pages show it (rpc_svc_create(3t), svc_run in rpc_svc_calls(3t)): one thread, a buffer
+ * a connection, procedure 0 of NFS version 3. libtirpc sets TCP_NODELAY itself. No rpcbind: clients are told the port.
  *
- * server tcp|udp ADDRESS:PORT; prints `ready` when it listens. */
+ * server tcp|udp ADDRESS:PORT BYTES, of a buffer; prints `ready` when it listens. */
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -12,8 +12,8 @@
 
 #include <rpc/rpc.h>
 
-/* The queue is the one that the other peers ask for: what is dropped is not to be compared. */
-enum { PROGRAM = 100003, VERSION = 3, BUFFER = 16 * 1024, QUEUE = 4 * 1024 * 1024, BACKLOG = 1024 };
+/* The queues are those that the other peers ask for: what is dropped is not to be compared. */
+enum { PROGRAM = 100003, VERSION = 3, QUEUE = 4 * 1024 * 1024, BACKLOG = 1024 };
 
 static void fail(const char *what)
 {
@@ -45,7 +45,7 @@ static struct sockaddr_in address_of(char *text)
 	return address;
 }
 
-static SVCXPRT *listen_at(int type, struct sockaddr_in address)
+static SVCXPRT *listen_at(int type, struct sockaddr_in address, unsigned buffer)
 {
 	int one = 1, queue = QUEUE, s = socket(AF_INET, type, 0);
 
@@ -55,22 +55,25 @@ static SVCXPRT *listen_at(int type, struct sockaddr_in address)
 		fail("bind");
 	if (type == SOCK_DGRAM) {
 		setsockopt(s, SOL_SOCKET, SO_RCVBUF, &queue, sizeof queue);
-		return svc_dg_create(s, BUFFER, BUFFER);
+		setsockopt(s, SOL_SOCKET, SO_SNDBUF, &queue, sizeof queue);
+		return svc_dg_create(s, buffer, buffer);
 	}
 	if (listen(s, BACKLOG) < 0)
 		fail("listen");
-	return svc_vc_create(s, BUFFER, BUFFER);
+	return svc_vc_create(s, buffer, buffer);
 }
 
 int main(int count, char **words)
 {
 	SVCXPRT *transport;
+	int buffer = count == 4 ? atoi(words[3]) : 0;
 
-	if (count != 3 || (strcmp(words[1], "tcp") != 0 && strcmp(words[1], "udp") != 0)) {
-		fprintf(stderr, "expected: tcp|udp ADDRESS:PORT\n");
+	if (buffer <= 0 || (strcmp(words[1], "tcp") != 0 && strcmp(words[1], "udp") != 0)) {
+		fprintf(stderr, "expected: tcp|udp ADDRESS:PORT BYTES\n");
 		return 2;
 	}
-	transport = listen_at(strcmp(words[1], "udp") == 0 ? SOCK_DGRAM : SOCK_STREAM, address_of(words[2]));
+	transport = listen_at(strcmp(words[1], "udp") == 0 ? SOCK_DGRAM : SOCK_STREAM, address_of(words[2]),
+			      (unsigned)buffer);
 	if (transport == NULL || !svc_reg(transport, PROGRAM, VERSION, dispatch, NULL)) {
 		fprintf(stderr, "libtirpc does not take the socket\n");
 		return 1;

@@ -1,23 +1,20 @@
 //! What the peers share: their arguments and the sockets they serve on.
 //!
-//! Every peer is one thread, takes `tcp|udp ADDRESS`, prints the line `ready` once it listens, and runs until a signal
-//! ends it. They are meant to be fair: `TCP_NODELAY`, a buffer of [`BUFFER_BYTES`] per connection for the runtimes, one
-//! hot buffer of [`HOT_BUFFER_BYTES`] for the plain loops, and the same socket settings for all.
+//! Every peer is one thread, takes `tcp|udp ADDRESS BYTES`, prints the line `ready` once it listens, and runs until a signal
+//! ends it. They are meant to be fair: `TCP_NODELAY`, the same socket settings for all, and a buffer of as many bytes as they are
+//! told: one for each connection of a runtime, one hot buffer for a plain loop, one for each datagram of a batch.
 
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 
 use socket2::{Domain, Socket, Type};
 
-/// Bytes of the buffer that a runtime's connection owns.
-pub const BUFFER_BYTES: usize = 16 * 1024;
-
-/// Bytes of the one buffer of a plain loop, and the most that one UDP train can hold.
-pub const HOT_BUFFER_BYTES: usize = 64 * 1024;
-
-/// Bytes asked for a datagram socket's receive queue: the default of 208 KiB drops part of 256 datagrams in flight, and
-/// a comparison of what was dropped is not wanted.
+/// Bytes asked for each of a datagram socket's two queues, as the server under test asks: the default of 208 KiB drops part of
+/// 256 datagrams in flight, and a comparison of what was dropped is not wanted.
 const UDP_QUEUE_BYTES: usize = 4 * 1024 * 1024;
+
+/// The most that a buffer may be told to have.
+const BUFFER_BYTES_MAX: usize = 1024 * 1024;
 
 /// What a peer is asked to echo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,13 +25,24 @@ pub enum Protocol {
     Udp,
 }
 
-/// Reads `tcp|udp ADDRESS` from the command line.
+/// What a peer is told.
+#[derive(Clone, Copy, Debug)]
+pub struct Arguments {
+    /// What it is to echo.
+    pub protocol: Protocol,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Bytes of a buffer.
+    pub buffer_bytes: usize,
+}
+
+/// Reads `tcp|udp ADDRESS BYTES` from the command line.
 ///
 /// # Errors
 /// `InvalidInput` with the usage when the arguments are anything else.
-pub fn arguments() -> io::Result<(Protocol, SocketAddr)> {
+pub fn arguments() -> io::Result<Arguments> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let [protocol, address] = words.as_slice() else {
+    let [protocol, address, bytes] = words.as_slice() else {
         return Err(usage());
     };
     let protocol = match protocol.as_str() {
@@ -42,18 +50,25 @@ pub fn arguments() -> io::Result<(Protocol, SocketAddr)> {
         "udp" => Protocol::Udp,
         _ => return Err(usage()),
     };
-    Ok((protocol, address.parse().map_err(|_| usage())?))
+    let buffer_bytes = bytes.parse().ok().filter(|bytes| (1..=BUFFER_BYTES_MAX).contains(bytes));
+    Ok(Arguments { protocol, address: address.parse().map_err(|_| usage())?, buffer_bytes: buffer_bytes.ok_or_else(usage)? })
+}
+
+/// As [`arguments`], for a peer that speaks `protocol` alone.
+///
+/// # Errors
+/// As [`arguments`], and `Unsupported` when it is asked for the other one.
+pub fn arguments_for(protocol: Protocol) -> io::Result<Arguments> {
+    let arguments = arguments()?;
+    if arguments.protocol != protocol {
+        return Err(io::Error::new(io::ErrorKind::Unsupported, format!("this peer speaks {protocol:?} alone")));
+    }
+    Ok(arguments)
 }
 
 fn usage() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, "usage: tcp|udp IP:PORT")
-}
-
-/// The answer of a peer that was asked for the protocol it does not speak.
-#[must_use]
-pub fn not_spoken(protocol: Protocol) -> io::Error {
-    let text = format!("this peer does not speak {protocol:?}");
-    io::Error::new(io::ErrorKind::Unsupported, text)
+    let text = format!("usage: tcp|udp IP:PORT BYTES, of a buffer, up to {BUFFER_BYTES_MAX}");
+    io::Error::new(io::ErrorKind::InvalidInput, text)
 }
 
 /// A listening, blocking stream socket.
@@ -75,6 +90,7 @@ pub fn listener(address: SocketAddr) -> io::Result<TcpListener> {
 pub fn datagram_socket(address: SocketAddr) -> io::Result<UdpSocket> {
     let socket = Socket::new(Domain::for_address(address), Type::DGRAM, None)?;
     socket.set_recv_buffer_size(UDP_QUEUE_BYTES)?;
+    socket.set_send_buffer_size(UDP_QUEUE_BYTES)?;
     socket.bind(&address.into())?;
     Ok(socket.into())
 }

@@ -1,10 +1,7 @@
 //! What is measured, and the bars that the ratios are held against: this file is the whole list.
 
-use std::fmt;
-
-use corelane_load::stats::Estimate;
-use serde::Serialize;
-
+use super::bars::{BESIDE, Bar, Divisor, Figure, Limit, PARITY, cpu};
+use super::entrants::{Entrant, Peer};
 use super::load::{Asks, Load, Transport};
 
 /// A load that several servers are put under, and what is asked of the outcome.
@@ -23,98 +20,6 @@ pub struct Cell {
     /// Also measure what an idle server costs.
     pub idle_cpu: bool,
 }
-
-/// Who takes part in a cell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Entrant {
-    /// Corelane with the driver that was asked for.
-    Corelane,
-    /// Corelane with the driver that `auto` does not choose.
-    OtherDriver,
-    /// Corelane that spins for so many microseconds before it sleeps.
-    Spinning(u32),
-    /// Corelane's echo service with messages of [`ECHO_BYTES`], whatever the cell asks for.
-    Echo,
-    /// One of `bench/peers`.
-    Peer(Peer),
-}
-
-/// The servers of `bench/peers`, and those that come as packages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Peer {
-    /// The plain epoll loop.
-    Epoll,
-    /// recvfrom/sendto.
-    Udp,
-    /// UDP_GRO and UDP_SEGMENT.
-    UdpGro,
-    /// tokio, current_thread.
-    Tokio,
-    /// compio.
-    Compio,
-    /// monoio.
-    Monoio,
-    /// libtirpc's server loop.
-    Libtirpc,
-    /// nfs-ganesha.
-    Ganesha,
-}
-
-/// A figure or a ratio, and what it may be.
-#[derive(Clone, Copy, Debug)]
-pub struct Bar {
-    /// The figure.
-    pub figure: Figure,
-    /// Whose it is.
-    pub of: Entrant,
-    /// What it is divided by.
-    pub by: Divisor,
-    /// What the median of the rounds may be.
-    pub limit: Limit,
-}
-
-/// What a figure may be.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Limit {
-    /// This or less.
-    AtMost(f64),
-    /// Less than this.
-    Under(f64),
-    /// This or more.
-    AtLeast(f64),
-}
-
-/// What is compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Figure {
-    /// Server CPU microseconds per request.
-    Cpu,
-    /// Median latency.
-    MedianLatency,
-    /// Share of one CPU that the server uses.
-    ServerLoad,
-    /// CPU time per request of the generator, divided by the server's.
-    GeneratorCost,
-    /// Calls that send, by request that the server counts; exact.
-    SendsPerRequest,
-    /// Answered requests per second.
-    Rate,
-}
-
-/// What a figure is divided by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Divisor {
-    /// Nothing: it stands for itself.
-    Nothing,
-    /// The runtime with the lowest median CPU per request in this cell.
-    BestFramework,
-    /// One entrant.
-    One(Entrant),
-}
-
-/// The peers among which the best framework is looked for.
-pub const FRAMEWORKS: [Peer; 3] = [Peer::Tokio, Peer::Compio, Peer::Monoio];
 
 /// Connections of the idle cell, and its bars.
 pub const IDLE: Idle =
@@ -144,14 +49,26 @@ const TCP_ENTRANTS: &[Entrant] = &[
     Entrant::OtherDriver,
     Entrant::Peer(Peer::Epoll),
     Entrant::Peer(Peer::Tokio),
+    Entrant::WithOurBlock(Peer::Tokio),
     Entrant::Peer(Peer::Compio),
+    Entrant::WithOurBlock(Peer::Compio),
+    Entrant::Peer(Peer::Glommio),
+    Entrant::WithOurBlock(Peer::Glommio),
     Entrant::Peer(Peer::Monoio),
+    Entrant::WithOurBlock(Peer::Monoio),
 ];
 
-const UDP_ENTRANTS: &[Entrant] =
-    &[Entrant::Corelane, Entrant::OtherDriver, Entrant::Peer(Peer::Udp), Entrant::Peer(Peer::UdpGro), Entrant::Peer(Peer::Tokio)];
+const UDP_ENTRANTS: &[Entrant] = &[
+    Entrant::Corelane,
+    Entrant::OtherDriver,
+    Entrant::Peer(Peer::Udp),
+    Entrant::Peer(Peer::UdpEpoll),
+    Entrant::Peer(Peer::UdpBatch),
+    Entrant::Peer(Peer::UdpGro),
+    Entrant::Peer(Peer::Tokio),
+];
 
-const TO_FRAMEWORK: Bar = cpu(Divisor::BestFramework, 1.0);
+const TO_FRAMEWORK: Bar = cpu(Divisor::BestFramework, PARITY);
 
 const OTHER_DRIVER: Bar =
     Bar { figure: Figure::Cpu, of: Entrant::OtherDriver, by: Divisor::One(Entrant::Corelane), limit: Limit::AtMost(1.5) };
@@ -183,10 +100,39 @@ pub const CELLS: &[Cell] = &[
         idle_cpu: false,
     },
     Cell {
+        name: "tcp-4096-c1-d128",
+        load: tcp(4_096, 1, 128),
+        entrants: TCP_ENTRANTS,
+        bars: &[cpu(Divisor::BestFramework, 0.85), OTHER_DRIVER],
+        stand_in: Entrant::Peer(Peer::Epoll),
+        idle_cpu: false,
+    },
+    // Shown and not judged: with the cells above, the sizes and connections by which blocks are chosen.
+    Cell {
+        name: "tcp-16384-c8-d8",
+        load: tcp(16 << 10, 8, 8),
+        entrants: TCP_ENTRANTS,
+        bars: &[],
+        stand_in: Entrant::Peer(Peer::Epoll),
+        idle_cpu: false,
+    },
+    Cell {
+        name: "tcp-65536-c64-d4",
+        load: tcp(64 << 10, 64, 4),
+        entrants: TCP_ENTRANTS,
+        bars: &[],
+        stand_in: Entrant::Peer(Peer::Epoll),
+        idle_cpu: false,
+    },
+    Cell {
         name: "udp-510-trains",
         load: udp(Transport::UdpTrains),
         entrants: UDP_ENTRANTS,
-        bars: &[cpu(Divisor::One(Entrant::Peer(Peer::Tokio)), 0.07), OTHER_DRIVER],
+        bars: &[
+            cpu(Divisor::One(Entrant::Peer(Peer::Tokio)), 0.07),
+            cpu(Divisor::One(Entrant::Peer(Peer::UdpGro)), PARITY),
+            OTHER_DRIVER,
+        ],
         stand_in: Entrant::Peer(Peer::UdpGro),
         idle_cpu: false,
     },
@@ -196,6 +142,14 @@ pub const CELLS: &[Cell] = &[
         entrants: UDP_ENTRANTS,
         bars: &[cpu(Divisor::One(Entrant::Peer(Peer::Udp)), 0.85), OTHER_DRIVER],
         stand_in: Entrant::Peer(Peer::UdpGro),
+        idle_cpu: false,
+    },
+    Cell {
+        name: "udp-1-socket-d1",
+        load: Load { connections: 1, depth: 1, ..udp(Transport::UdpSingles) },
+        entrants: UDP_ENTRANTS,
+        bars: &[cpu(Divisor::One(Entrant::Peer(Peer::UdpEpoll)), PARITY), cpu(Divisor::BestLoop, 1.15), OTHER_DRIVER],
+        stand_in: Entrant::Peer(Peer::UdpEpoll),
         idle_cpu: false,
     },
     Cell {
@@ -289,37 +243,6 @@ const fn udp(transport: Transport) -> Load {
     Load { asks: Asks::Echo, transport, bytes: 510, connections: 8, depth: 32, spin: false }
 }
 
-/// Corelane's server CPU per request, and what it may be of another's.
-pub const fn cpu(by: Divisor, at_most: f64) -> Bar {
-    Bar { figure: Figure::Cpu, of: Entrant::Corelane, by, limit: Limit::AtMost(at_most) }
-}
-
-impl Limit {
-    /// Whether `value` keeps it.
-    pub fn is_met(self, value: f64) -> bool {
-        match self {
-            Limit::AtMost(bar) => value <= bar,
-            Limit::Under(bar) => value < bar,
-            Limit::AtLeast(bar) => value >= bar,
-        }
-    }
-
-    /// Whether one end of the interval keeps it and the other does not.
-    pub fn is_open(self, estimate: &Estimate) -> bool {
-        self.is_met(estimate.low) != self.is_met(estimate.high)
-    }
-}
-
-impl fmt::Display for Limit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Limit::AtMost(bar) => write!(f, "{bar}"),
-            Limit::Under(bar) => write!(f, "under {bar}"),
-            Limit::AtLeast(bar) => write!(f, "at least {bar}"),
-        }
-    }
-}
-
 impl Cell {
     /// What `entrant` is loaded with.
     pub fn load_of(&self, entrant: Entrant) -> Load {
@@ -328,69 +251,25 @@ impl Cell {
             _ => self.load,
         }
     }
-}
 
-impl Entrant {
-    /// Whether it is the project's own server.
-    pub fn is_corelane(self) -> bool {
-        !matches!(self, Entrant::Peer(_))
-    }
-}
-
-impl Peer {
-    /// The name of its program.
-    pub fn program(self) -> &'static str {
-        match self {
-            Peer::Epoll => "peer-epoll",
-            Peer::Udp => "peer-udp",
-            Peer::UdpGro => "peer-udp-gro",
-            Peer::Tokio => "peer-tokio",
-            Peer::Compio => "peer-compio",
-            Peer::Monoio => "peer-monoio",
-            Peer::Libtirpc => "peer-libtirpc",
-            Peer::Ganesha => "ganesha.nfsd",
+    /// Who takes part of those that are named here, and Corelane's other build behind it if there is one.
+    pub fn lineup(&self, has_beside: bool, takes_part: impl Fn(Entrant) -> bool) -> Vec<Entrant> {
+        let mut lineup: Vec<_> = self.entrants.iter().copied().filter(|&entrant| takes_part(entrant)).collect();
+        if let (true, Some(place)) = (has_beside, lineup.iter().position(|&entrant| entrant == Entrant::Corelane)) {
+            lineup.insert(place + 1, Entrant::Beside);
         }
+        lineup
     }
 
-    /// What it asks the operating system through.
-    pub fn driver(self) -> &'static str {
-        match self {
-            Peer::Epoll | Peer::Tokio | Peer::Ganesha => "epoll",
-            Peer::Udp | Peer::UdpGro => "blocking",
-            Peer::Libtirpc => "poll",
-            Peer::Compio | Peer::Monoio => "uring",
-        }
-    }
-}
-
-impl fmt::Display for Entrant {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Entrant::Corelane => f.write_str("corelane"),
-            Entrant::OtherDriver => f.write_str("corelane, other driver"),
-            Entrant::Spinning(us) => write!(f, "corelane --spin {us}"),
-            Entrant::Echo => f.write_str("corelane echo"),
-            Entrant::Peer(Peer::Ganesha) => f.write_str("nfs-ganesha"),
-            Entrant::Peer(peer) => f.write_str(peer.program().trim_start_matches("peer-")),
-        }
-    }
-}
-
-impl fmt::Display for Figure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Figure::Cpu => "CPU per request",
-            Figure::MedianLatency => "p50 latency",
-            Figure::ServerLoad => "share of its CPU used",
-            Figure::GeneratorCost => "generator's CPU per request / its own",
-            Figure::SendsPerRequest => "sends per request",
-            Figure::Rate => "requests per second",
-        })
+    /// What is judged: its own bars, and that a build beside is not cheaper.
+    pub fn all_bars(&self) -> impl Iterator<Item = Bar> {
+        self.bars.iter().copied().chain([BESIDE])
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::entrants::{FRAMEWORKS, LOOPS};
     use super::super::rpc::CELLS as RPC_CELLS;
     use super::*;
 
@@ -405,8 +284,12 @@ mod tests {
                         assert!(cell.entrants.contains(&entrant), "{}", cell.name)
                     }
                     Divisor::BestFramework => {
-                        let all = FRAMEWORKS.map(Entrant::Peer);
-                        assert!(all.iter().all(|peer| cell.entrants.contains(peer)), "{}", cell.name);
+                        let mut all = FRAMEWORKS.iter().flat_map(|&peer| [Entrant::Peer(peer), Entrant::WithOurBlock(peer)]);
+                        assert!(all.all(|entrant| cell.entrants.contains(&entrant)), "{}", cell.name);
+                    }
+                    Divisor::BestLoop => {
+                        let mut all = LOOPS.map(Entrant::Peer).into_iter();
+                        assert!(all.all(|entrant| cell.entrants.contains(&entrant)), "{}", cell.name);
                     }
                 }
             }
@@ -415,22 +298,21 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_is_kept_on_its_side_only() {
-        let met = |limit: Limit| [0.9, 1.0, 1.1].map(|value| limit.is_met(value));
-        assert_eq!(met(Limit::AtMost(1.0)), [true, true, false]);
-        assert_eq!(met(Limit::Under(1.0)), [true, false, false]);
-        assert_eq!(met(Limit::AtLeast(1.0)), [false, true, true]);
+    fn another_build_stands_beside_corelane_where_corelane_does() {
+        let all = |_: Entrant| true;
+        let (first, spinning) = (&CELLS[0], CELLS.last().expect("there are cells"));
+        assert_eq!(first.lineup(true, all)[..3], [Entrant::Corelane, Entrant::Beside, Entrant::OtherDriver]);
+        assert_eq!(first.lineup(false, all), first.entrants);
+        assert_eq!(first.lineup(true, |entrant| !entrant.is_corelane()), first.entrants[2..]);
+        assert_eq!(spinning.lineup(true, all), spinning.entrants);
+        assert!(CELLS.iter().all(|cell| cell.all_bars().any(|bar| bar.by == Divisor::One(Entrant::Beside))));
     }
 
     #[test]
-    fn an_interval_on_both_sides_of_its_bar_leaves_that_open() {
-        let open = |limit: Limit, low, high| limit.is_open(&Estimate { median: low, low, high });
-        for limit in [Limit::AtMost(1.0), Limit::Under(1.0), Limit::AtLeast(1.0)] {
-            assert!(open(limit, 0.9, 1.1), "{limit}");
-            assert!(!open(limit, 0.8, 0.9) && !open(limit, 1.1, 1.2), "{limit}");
-        }
-        assert!(!open(Limit::AtMost(1.0), 0.9, 1.0) && open(Limit::AtMost(1.0), 1.0, 1.1));
-        assert!(!open(Limit::AtLeast(1.0), 1.0, 1.1) && open(Limit::AtLeast(1.0), 0.9, 1.0));
+    fn bars_of_parity_leave_room_for_what_two_equal_servers_measure() {
+        let is_parity = |bar: &Bar| matches!(bar.limit, Limit::AtMost(limit) if (0.99..1.06).contains(&limit));
+        let bars: Vec<_> = CELLS.iter().chain(RPC_CELLS).flat_map(|cell| cell.bars).filter(|bar| is_parity(bar)).collect();
+        assert!(bars.len() >= 4 && bars.iter().all(|bar| bar.limit == Limit::AtMost(1.05)), "{bars:?}");
     }
 
     #[test]

@@ -7,10 +7,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use corelane_load::report::Report;
-use corelane_load::stats::Estimate;
 use serde::Serialize;
 
-use super::cells::Limit;
+use super::bars::Limit;
 use super::interrupt::Interrupt;
 use super::rounds::{Extent, Verdict};
 use super::server::{self, Server};
@@ -54,15 +53,13 @@ impl Sample {
 pub fn run(extent: Extent, stage: &Stage, interrupt: &Interrupt) -> Result<(Vec<[Sample; 2]>, Verdict)> {
     // Two CPUs are for both sides here.
     server::pin(&[SERVER_CPU, GENERATOR_CPU])?;
-    let (mut rounds, mut verdict) = (Vec::new(), None::<Verdict>);
-    while rounds.len() < extent.rounds
-        || (verdict.as_ref().is_some_and(|verdict| verdict.open) && rounds.len() < extent.most_rounds)
-    {
+    let mut rounds = Vec::new();
+    while rounds.len() < extent.rounds {
         interrupt.check()?;
         rounds.push(round(&stage.corelane, rounds.len(), extent)?);
-        verdict = Some(judge(&rounds)?);
     }
-    Ok((rounds, verdict.context("no round was measured")?))
+    let verdict = judge(&rounds)?;
+    Ok((rounds, verdict))
 }
 
 fn round(corelane: &Path, number: usize, extent: Extent) -> Result<[Sample; 2]> {
@@ -102,17 +99,8 @@ fn counted(words: &str) -> Result<u64> {
 
 fn judge(rounds: &[[Sample; 2]]) -> Result<Verdict> {
     let ratios: Vec<f64> = rounds.iter().map(|[with, without]| with.per_thousand() / without.per_thousand()).collect();
-    let estimate = Estimate::of(&ratios).context("a round without any contention")?;
-    Ok(Verdict {
-        cell: NAME,
-        what: format!("{} / {}, contentions per request", WAYS[0], WAYS[1]),
-        value: estimate.median,
-        interval: Some([estimate.low, estimate.high]),
-        rounds: rounds.len(),
-        bar: BAR,
-        met: BAR.is_met(estimate.median),
-        open: BAR.is_open(&estimate),
-    })
+    let what = format!("{} / {}, contentions per request", WAYS[0], WAYS[1]);
+    Verdict::of_rounds(NAME, what, &ratios, BAR).context("no round was measured")
 }
 
 /// Contentions per 1,000 requests, in the median over the rounds.
@@ -127,6 +115,7 @@ pub fn table(rounds: &[[Sample; 2]]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::bars::Word;
     use super::*;
 
     #[test]
@@ -140,7 +129,7 @@ mod tests {
         let sample = |requests, contentions| Sample { steering: "", requests, contentions };
         let rounds = [[sample(1_000, 10), sample(2_000, 10)]; 3];
         let verdict = judge(&rounds).unwrap();
-        assert_eq!((verdict.value, verdict.met, verdict.rounds), (2.0, false, 3));
+        assert_eq!((verdict.value, verdict.word, verdict.rounds), (2.0, Word::Missed, 3));
         assert!(table(&rounds).ends_with("program   10.000\nkernel    5.000\n"));
     }
 }

@@ -9,7 +9,8 @@ use corelane_load::report::Server;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use serde::Serialize;
 
-use super::cells::{Entrant, Idle};
+use super::cells::Idle;
+use super::entrants::Entrant;
 use super::interrupt::Interrupt;
 use super::load::{self, Asks, Timing, Transport, words};
 use super::rounds::Verdict;
@@ -136,6 +137,7 @@ fn await_quiet(running: &Running) -> Result<u64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::bars::Word;
     use super::super::cells::IDLE;
     use super::*;
 
@@ -154,7 +156,7 @@ mod tests {
 
     #[test]
     fn the_memory_bar_is_met_at_it_and_the_cpu_bar_only_under_it() {
-        let met = |bytes, cpu| judge(&IDLE, &outcome(bytes, cpu)).map(|verdict| verdict.met);
+        let met = |bytes, cpu| judge(&IDLE, &outcome(bytes, cpu)).map(|verdict| verdict.word == Word::Met);
         assert_eq!(met(600.0, 0.0), [true, true]);
         assert_eq!(met(600.1, 0.99), [false, true]);
         assert_eq!(met(0.0, 1.0), [true, false]);

@@ -96,6 +96,7 @@ pub fn judge(cell: &OpenLoop, outcome: &OpenOutcome) -> [Verdict; 2] {
 mod tests {
     use std::collections::BTreeMap;
 
+    use super::super::bars::Word;
     use super::super::cells::OPEN_LOOP;
     use super::*;
 
@@ -112,7 +113,7 @@ mod tests {
     fn a_rate_is_missed_on_either_side_and_a_lag_at_its_bar() {
         let met = |achieved, lag_us| {
             let outcome = outcome(&OPEN_LOOP, 2_000.0, &report(achieved, lag_us)).expect("an open loop");
-            judge(&OPEN_LOOP, &outcome).map(|verdict| verdict.met)
+            judge(&OPEN_LOOP, &outcome).map(|verdict| verdict.word == Word::Met)
         };
         assert_eq!(met(999.5, 49.9), [true, true]);
         assert_eq!(met(1_000.5, 0.0), [true, true]);

@@ -8,11 +8,12 @@ mod network;
 use anyhow::Result;
 use clap::Args;
 
-use super::cells::{Cell, Entrant, Peer};
+use super::cells::Cell;
+use super::entrants::{Entrant, Peer};
 use super::interrupt::Interrupt;
 use super::report::Findings;
 use super::rounds::Extent;
-use super::stage::{Driver, Stage};
+use super::stage::{Ours, Stage};
 use super::{Manner, measure_cell};
 
 pub use cells::CELLS;
@@ -28,9 +29,8 @@ pub struct Arguments {
     /// One cell alone; may be given again.
     #[arg(long, value_name = "CELL", value_parser = cell_names())]
     only: Vec<String>,
-    /// The driver that corelane is to use as a server; the generator's is always epoll.
-    #[arg(long, value_enum, default_value_t = Driver::Auto)]
-    driver: Driver,
+    #[command(flatten)]
+    ours: Ours,
 }
 
 /// A peer that cannot take part, and why.
@@ -45,8 +45,7 @@ impl Arguments {
     /// # Errors
     /// When a program cannot be built or started, or answers wrongly. A peer that is not installed is left out.
     pub fn run(&self) -> Result<()> {
-        self.manner
-            .conduct("rpc", self.driver, libtirpc::build, |stage, extent, interrupt| self.measure(stage, extent, interrupt))
+        self.manner.conduct("rpc", &self.ours, libtirpc::build, |stage, extent, interrupt| self.measure(stage, extent, interrupt))
     }
 
     fn measure(&self, stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Findings> {
@@ -55,7 +54,7 @@ impl Arguments {
         stage.find_other_driver()?;
         let mut cells = Vec::new();
         for cell in CELLS.iter().filter(|cell| self.wants(cell.name)) {
-            let lineup = lineup(cell, &absences, stage.other.is_some());
+            let lineup = lineup(cell, &absences, stage);
             cells.push(measure_cell(cell, &lineup, stage, extent_of(cell, extent), interrupt)?);
         }
         let verdicts = cells.iter().flat_map(|outcome| outcome.verdicts.iter().cloned()).collect();
@@ -76,13 +75,11 @@ fn absences() -> Vec<Absence> {
     whys.into_iter().filter_map(|(peer, why)| Some(Absence { peer, why: why? })).collect()
 }
 
-fn lineup(cell: &Cell, absences: &[Absence], has_other_driver: bool) -> Vec<Entrant> {
-    let takes_part = |entrant: &Entrant| match entrant {
-        Entrant::Peer(peer) => absences.iter().all(|absence| absence.peer != *peer),
-        Entrant::OtherDriver => has_other_driver,
-        _ => true,
-    };
-    cell.entrants.iter().copied().filter(takes_part).collect()
+fn lineup(cell: &Cell, absences: &[Absence], stage: &Stage) -> Vec<Entrant> {
+    cell.lineup(stage.ours.beside.is_some(), |entrant| match entrant.peer() {
+        Some(peer) => absences.iter().all(|absence| absence.peer != peer),
+        None => entrant != Entrant::OtherDriver || stage.other.is_some(),
+    })
 }
 
 fn extent_of(cell: &Cell, extent: Extent) -> Extent {
@@ -110,21 +107,26 @@ mod tests {
     use std::time::Duration;
 
     use super::super::load::Timing;
+    use super::super::stage::Driver;
     use super::*;
 
     #[test]
     fn who_is_absent_does_not_stand_in_the_line() {
         let absences = [Absence { peer: Peer::Libtirpc, why: "not installed".to_owned() }];
+        let mut stage = Stage::new("".into(), "".into(), Ours::ALONE);
         let expected = [Entrant::Corelane, Entrant::Peer(Peer::Ganesha)];
-        assert_eq!(lineup(&CELLS[0], &absences, false), expected);
-        assert_eq!(lineup(&CELLS[0], &[], true), CELLS[0].entrants);
+        assert_eq!(lineup(&CELLS[0], &absences, &stage), expected);
+        stage.other = Some(Driver::Epoll);
+        assert_eq!(lineup(&CELLS[0], &[], &stage), CELLS[0].entrants);
+        stage.ours.beside = Some("old/corelane".into());
+        assert_eq!(lineup(&CELLS[0], &[], &stage)[..2], [Entrant::Corelane, Entrant::Beside]);
         assert_eq!(absences[0].to_string(), "libtirpc: not installed");
     }
 
     #[test]
     fn what_is_only_shown_takes_few_rounds() {
         let timing = Timing { warm_up: Duration::ZERO, window: Duration::ZERO };
-        let rounds = |cell: &Cell, rounds| extent_of(cell, Extent { timing, rounds, most_rounds: 40 }).rounds;
+        let rounds = |cell: &Cell, rounds| extent_of(cell, Extent { timing, rounds }).rounds;
         let shown = CELLS.iter().find(|cell| cell.bars.is_empty()).expect("there is one");
         assert_eq!((rounds(shown, 15), rounds(shown, 2), rounds(&CELLS[0], 15)), (SHOWN_ROUNDS, 2, 15));
     }

@@ -5,14 +5,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
+use corelane_sys::processes::Process;
 use serde::Serialize;
 
-use super::cells::{Entrant, Peer};
 use super::counts::{self, Counts};
+use super::entrants::{Entrant, Peer};
 use super::load::{Asks, Transport};
 use super::rpc::ganesha;
 use super::server::{self, Server};
+use super::softirq;
 
 /// The CPU that servers run on; the generator has [`GENERATOR_CPU`] to itself.
 pub const SERVER_CPU: usize = 0;
@@ -32,16 +34,34 @@ pub enum Driver {
     Epoll,
 }
 
+/// Corelane as a server.
+#[derive(Args, Clone, Debug)]
+pub struct Ours {
+    /// The driver that corelane is to use as a server; the generator's is always epoll.
+    #[arg(long, value_enum, default_value_t = Driver::Auto)]
+    pub driver: Driver,
+    /// Another build of corelane, a server more in the same rounds: what it costs, and what this one costs of that.
+    #[arg(long, value_name = "PROGRAM")]
+    pub beside: Option<PathBuf>,
+}
+
+impl Ours {
+    /// As it comes, and alone.
+    pub const ALONE: Self = Self { driver: Driver::Auto, beside: None };
+}
+
 /// Starts servers.
 pub struct Stage {
     /// The program under test.
     pub corelane: PathBuf,
     /// The folder of the peers, their sources and what is built from them.
     pub peers: PathBuf,
-    /// The driver that was asked for.
-    pub driver: Driver,
-    /// The one to compare it with; `None` unless the one asked for is `auto`.
+    /// What was asked for of Corelane.
+    pub ours: Ours,
+    /// The driver to compare that one with; `None` unless the one asked for is `auto`.
     pub other: Option<Driver>,
+    /// The kernel's own thread of the servers' CPU.
+    softirq: Option<Process>,
     last_port: Option<u16>,
 }
 
@@ -65,13 +85,18 @@ pub struct Running {
 
 impl Stage {
     /// A stage on which only peers appear, until [`Stage::find_other_driver`] is called.
-    pub fn new(corelane: PathBuf, peers: PathBuf, driver: Driver) -> Self {
-        Self { corelane, peers, driver, other: None, last_port: None }
+    pub fn new(corelane: PathBuf, peers: PathBuf, ours: Ours) -> Self {
+        Self { corelane, peers, ours, other: None, softirq: softirq::thread_of(SERVER_CPU), last_port: None }
+    }
+
+    /// Processor time of the kernel's own thread of the servers' CPU, in nanoseconds; `None` where it cannot be seen.
+    pub fn softirq_ns(&self) -> Option<u64> {
+        self.softirq.as_ref()?.cpu_nanoseconds().ok()
     }
 
     /// Starts Corelane once to see which driver `auto` is, so that the other one is known.
     pub fn find_other_driver(&mut self) -> Result<()> {
-        if self.driver == Driver::Auto {
+        if self.ours.driver == Driver::Auto {
             let chosen = self.start(Entrant::Corelane, Asks::Echo, Transport::Tcp)?.driver;
             self.other = Some(if chosen == "epoll" { Driver::Uring } else { Driver::Epoll });
         }
@@ -86,11 +111,13 @@ impl Stage {
             return Self::ganesha(entrant, transport, address).with_context(|| remedy(entrant));
         }
         let (command, driver) = match entrant {
-            Entrant::Peer(peer) => (self.peer(peer, transport, address)?, peer.driver().to_owned()),
+            Entrant::Peer(peer) | Entrant::WithOurBlock(peer) => {
+                (self.peer(entrant, peer, transport, address)?, peer.driver().to_owned())
+            }
             _ => self.corelane(entrant, asks, &place)?,
         };
         let server = Server::start(command).with_context(|| remedy(entrant))?;
-        let stat = entrant.is_corelane().then(|| self.corelane.clone());
+        let stat = entrant.is_corelane().then(|| self.program(entrant).to_owned());
         let mut running = Running { entrant, driver, address, transport, server, stat, _surroundings: None };
         if let Some(driver) = running.stat().as_ref().and_then(counts::driver) {
             running.driver = driver;
@@ -104,20 +131,29 @@ impl Stage {
         Ok(Running { entrant, driver, address, transport, server, stat: None, _surroundings: Some(surroundings) })
     }
 
-    fn peer(&self, peer: Peer, transport: Transport, address: SocketAddr) -> Result<Command> {
+    fn peer(&self, entrant: Entrant, peer: Peer, transport: Transport, address: SocketAddr) -> Result<Command> {
         let mut command = server::on_cpu(SERVER_CPU, built(&self.peers, peer))?;
         command.arg(transport.protocol()).arg(address.to_string());
+        command.args(entrant.buffer_bytes(transport).map(|bytes| bytes.to_string()));
         Ok(command)
+    }
+
+    /// Which build of Corelane stands for `entrant`.
+    fn program(&self, entrant: Entrant) -> &Path {
+        match (entrant, &self.ours.beside) {
+            (Entrant::Beside, Some(program)) => program,
+            _ => &self.corelane,
+        }
     }
 
     fn corelane(&self, entrant: Entrant, asks: Asks, place: &str) -> Result<(Command, String)> {
         let driver = match entrant {
             Entrant::OtherDriver => self.other.context("no other driver to compare with")?,
-            _ => self.driver,
+            _ => self.ours.driver,
         };
         // reason: no variant of this enum is hidden from the command line.
         let driver = driver.to_possible_value().expect("every driver has a name").get_name().to_owned();
-        let mut command = server::on_cpu(SERVER_CPU, &self.corelane)?;
+        let mut command = server::on_cpu(SERVER_CPU, self.program(entrant))?;
         command.args(["serve", &format!("{}={place}", asks.service())]);
         command.args(["--lanes", "1", "--cpus", &SERVER_CPU.to_string(), "--driver", &driver]);
         if let Entrant::Spinning(us) = entrant {
@@ -150,7 +186,9 @@ pub fn built(peers: &Path, peer: Peer) -> PathBuf {
 }
 
 fn remedy(entrant: Entrant) -> String {
-    if entrant.is_corelane() {
+    if entrant == Entrant::Beside {
+        format!("{entrant} did not start: --beside takes a `corelane` that serves with --lanes, --cpus and --driver")
+    } else if entrant.is_corelane() {
         format!("{entrant} did not start; `bench echo` measures the peers alone with --peers-only")
     } else {
         format!("peer {entrant} did not start")

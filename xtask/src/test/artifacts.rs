@@ -20,6 +20,8 @@ pub const BUILD: &[&str] = &["test", "--workspace", "--no-run", "--message-forma
 #[derive(Debug)]
 pub struct Artifacts {
     programs: Vec<Program>,
+    /// What every test program is told beside what cargo would tell it.
+    variables: Vec<(&'static str, String)>,
 }
 
 #[derive(Debug)]
@@ -59,7 +61,13 @@ impl Artifacts {
             let message: Message = serde_json::from_str(line).context("cargo named its results in an unknown form")?;
             programs.extend(message.program(root));
         }
-        Ok(Self { programs })
+        Ok(Self { programs, variables: Vec::new() })
+    }
+
+    /// The same programs, whose environment says so too.
+    pub fn told(mut self, variable: &'static str, value: String) -> Self {
+        self.variables.push((variable, value));
+        self
     }
 
     /// The folders whose tests no section runs.
@@ -77,6 +85,10 @@ impl Artifacts {
     /// Runs the test programs of the crates that `folders` names, one after the other.
     pub fn run(&self, folders: &[&str], workspace: &Workspace, share: &Share) -> anyhow::Result<Verdict> {
         let mut sum = Verdict { tally: Tally::default(), output: String::new() };
+        for folder in self.without_tests(folders) {
+            sum.tally.failed += 1;
+            sum.output.push_str(&format!("no test program is in {folder}: mend xtask/src/test/sections.rs\n"));
+        }
         for test in self.tests().filter(|test| holds(folders, &test.folder)) {
             let verdict = self
                 .run_one(test, workspace, share)
@@ -85,6 +97,11 @@ impl Artifacts {
             sum.output.push_str(&verdict.output);
         }
         Ok(sum)
+    }
+
+    /// What of `folders` stands for no test program.
+    fn without_tests<'a>(&self, folders: &'a [&str]) -> impl Iterator<Item = &'a str> {
+        folders.iter().copied().filter(|folder| !self.tests().any(|test| holds(&[folder], &test.folder)))
     }
 
     fn tests(&self) -> impl Iterator<Item = &Program> {
@@ -96,16 +113,16 @@ impl Artifacts {
         let skips = Skips::new(&workspace.target)?;
         let folder = workspace.root.join(&test.folder);
         let mut command = Command::new(&test.path);
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command.env(VARIABLE, skips.path()).env("CARGO_MANIFEST_DIR", &folder).current_dir(folder);
         for program in self.programs.iter().filter(|p| !p.is_test && p.folder == test.folder) {
             command.env(format!("CARGO_BIN_EXE_{}", program.name), &program.path);
         }
         let outcome = process::run(command, share.left())?;
-        let mut tally = Tally::read(&outcome);
+        let Verdict { mut tally, output } = Verdict::counted(outcome);
         skips.apply(&mut tally)?;
-        let shown = outcome.shown_if_failed();
-        let title = if shown.is_empty() { String::new() } else { format!("{}:\n", test.title()) };
-        Ok(Verdict { tally, output: title + &shown })
+        let title = if output.is_empty() { String::new() } else { format!("{}:\n", test.title()) };
+        Ok(Verdict { tally, output: title + &output })
     }
 }
 
@@ -140,6 +157,7 @@ fn is_message(line: &str) -> bool {
 mod tests {
     use super::*;
     use crate::test::sections::SECTIONS;
+    use crate::test::seeds;
 
     const LIBRARY: &str = r#"{"reason":"compiler-artifact","manifest_path":"/w/crates/rss/Cargo.toml","target":{"name":"rss"},"profile":{"test":false},"executable":null}"#;
     const OTHER: &str = r#"{"reason":"build-finished","success":true}"#;
@@ -188,7 +206,7 @@ mod tests {
         assert!(install.unwrap().success());
         let tool = program("cli", "/t/tool").replace("\"test\":true", "\"test\":false");
         let other = program("load", "/no/such/program");
-        let found = artifacts(&[program("cli", &path.to_string_lossy()), tool, other]);
+        let found = artifacts(&[program("cli", &path.to_string_lossy()), tool, other]).told(seeds::VARIABLE, "7".to_owned());
         let workspace = Workspace { target: root.clone(), root, ..Workspace::default() };
         let verdict = found.run(&["cli"], &workspace, &Share::new(60)).unwrap();
         std::fs::remove_dir_all(workspace.root).unwrap();
@@ -197,8 +215,32 @@ mod tests {
 
     #[test]
     fn programs_run_where_cargo_would_run_them() {
-        let script = "test ${PWD##*/} = cli && test $CARGO_BIN_EXE_unit = /t/tool";
+        let script = "test ${PWD##*/} = cli && test $CARGO_BIN_EXE_unit = /t/tool && echo 'test result: ok. 1 passed; 0 failed'";
         assert_eq!(run("place", script).tally, Tally::passed(1));
+    }
+
+    #[test]
+    fn programs_are_told_where_new_seeds_begin() {
+        let script = "test \"$CORELANE_NEW_SEEDS\" = 7 && echo 'test result: ok. 1 passed; 0 failed'";
+        assert_eq!(run("seeds", script).tally, Tally::passed(1));
+    }
+
+    #[test]
+    fn a_program_that_a_test_has_ended_fails_by_name() {
+        let ended = run("ended", "echo 'running 3 tests'");
+        assert_eq!(ended.tally, Tally::failed(1));
+        assert!(ended.output.starts_with("unit (cli):\nrunning 3 tests\n"), "{}", ended.output);
+        assert!(ended.output.contains("without a closing line"), "{}", ended.output);
+    }
+
+    #[test]
+    fn a_folder_without_a_test_program_is_noticed() {
+        let found = artifacts(&[]);
+        let target = std::env::temp_dir().join("corelane-never-written");
+        let workspace = Workspace { target, ..Workspace::default() };
+        let verdict = found.run(&["crates/gone", "services/*"], &workspace, &Share::new(60)).unwrap();
+        assert_eq!(verdict.tally, Tally::failed(2));
+        assert!(verdict.output.contains("crates/gone") && verdict.output.contains("services/*"), "{}", verdict.output);
     }
 
     #[test]

@@ -8,8 +8,8 @@ use nix::unistd::geteuid;
 use super::{Share, process, python};
 use crate::workspace::cargo;
 
-/// Most seconds that installing may take, all of it.
-pub const SECONDS: u64 = 90;
+/// Most seconds that installing may take, all of it. DPDK comes in some 200 packages.
+pub const SECONDS: u64 = 300;
 
 /// Program and the Debian package that holds it.
 const PROGRAMS: &[(&str, &str)] = &[
@@ -26,31 +26,55 @@ const PROGRAMS: &[(&str, &str)] = &[
 const MODULES: &[(&str, &str)] = &[("ensurepip", "python3-venv")];
 
 /// File that no program stands for, and the Debian package that holds it.
-const FILES: &[(&str, &str)] = &[("/usr/include/tirpc/rpc/rpc.h", "libtirpc-dev")];
+const FILES: &[(&str, &str)] =
+    &[("/usr/include/dpdk/rte_thash.h", "libdpdk-dev"), ("/usr/include/tirpc/rpc/rpc.h", "libtirpc-dev")];
 
 /// Parts of the Rust toolchain, by the cargo command that each brings.
 const COMPONENTS: &[(&str, &str)] = &[("fmt", "rustfmt"), ("clippy", "clippy")];
 
 /// Says what is missing and how to get it; installs the packages if asked to, or as root where `CI=true`.
 ///
-/// What stays missing is no failure here: the tests that need it skip themselves by name.
-pub fn prepare(install: bool, target: &Path) -> anyhow::Result<()> {
+/// Returns what was to be installed and is not there afterwards. Where nothing was to be installed, what is missing is no
+/// failure: the tests that need it skip themselves by name.
+pub fn prepare(install: bool, target: &Path) -> anyhow::Result<Vec<&'static str>> {
     let (install, share) = (install || in_ci(), Share::new(SECONDS));
     let components: Vec<_> = COMPONENTS.iter().filter(|(command, _)| !answers(command)).collect();
     for (_, component) in components {
         println!("missing: {component}; get it with: rustup component add {component}");
     }
+    if !install {
+        let packages = absent();
+        if !packages.is_empty() {
+            advise(&packages);
+        }
+        return python::prepare(false, target, &share);
+    }
+    let mut lacking = installed(absent, |packages| self::install(packages, &share))?;
+    lacking.extend(python::prepare(true, target, &share)?);
+    Ok(lacking)
+}
+
+/// Lets `install` install what is `absent`; returns what still is.
+pub fn installed(
+    absent: impl Fn() -> Vec<&'static str>,
+    install: impl FnOnce(&[&str]) -> anyhow::Result<()>,
+) -> anyhow::Result<Vec<&'static str>> {
+    let packages = absent();
+    if packages.is_empty() {
+        return Ok(packages);
+    }
+    install(&packages)?;
+    Ok(absent())
+}
+
+/// The packages of what tests run and is not there.
+fn absent() -> Vec<&'static str> {
     let paths = std::env::var_os("PATH").unwrap_or_default();
     let folders: Vec<_> = std::env::split_paths(&paths).collect();
     let mut packages = missing(PROGRAMS, |program| folders.iter().any(|f| is_file(f, program)));
     packages.extend(missing(FILES, |file| Path::new(file).is_file()));
     packages.extend(missing(MODULES, |module| python::imports(Path::new("python3"), module)));
-    match (packages.is_empty(), install) {
-        (true, _) => {}
-        (false, true) => self::install(&packages, &share)?,
-        (false, false) => advise(&packages),
-    }
-    python::prepare(install, target, &share)
+    packages
 }
 
 fn answers(command: &str) -> bool {
@@ -99,6 +123,25 @@ mod tests {
     fn only_missing_programs_are_named() {
         assert_eq!(missing(PROGRAMS, |program| program != "nc"), ["netcat-openbsd"]);
         assert!(missing(PROGRAMS, |_| true).is_empty());
+    }
+
+    #[test]
+    fn what_an_installation_leaves_missing_is_named() {
+        let there = std::cell::Cell::new(false);
+        let absent = || if there.get() { Vec::new() } else { vec!["ncat"] };
+        assert_eq!(installed(absent, |_| Ok(())).unwrap(), ["ncat"]);
+        let put = |packages: &[&str]| {
+            there.set(packages == ["ncat"]);
+            Ok(())
+        };
+        assert!(installed(absent, put).unwrap().is_empty() && there.get());
+        let again = |_: &[&str]| panic!("nothing is missing");
+        assert!(installed(absent, again).unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_the_tests_of_the_hash_compare_with_is_on_the_list() {
+        assert_eq!(missing(FILES, |file| !file.contains("dpdk")), ["libdpdk-dev"]);
     }
 
     #[test]

@@ -28,13 +28,6 @@ pub struct Outcome {
     pub output: String,
 }
 
-impl Outcome {
-    /// The output if the program failed, else nothing.
-    pub fn shown_if_failed(self) -> String {
-        if self.success { String::new() } else { self.output }
-    }
-}
-
 /// Runs `command` in a process group of its own and kills what is left of the group at the end, or after `limit`.
 ///
 /// Fails if the program cannot be started. A program that ran out of time fails and says so in its output.
@@ -139,7 +132,7 @@ mod tests {
         assert_eq!(good.output, "out\nerr\n");
         let bad = shell("echo why; exit 3", LONG);
         assert!(!bad.success);
-        assert_eq!(bad.shown_if_failed(), "why\n");
+        assert_eq!(bad.output, "why\n");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::packages::missing;
+use super::packages::{installed, missing};
 use super::{Share, process};
 
 /// Folder of the environment in the target folder, where tests look for it.
@@ -15,20 +15,21 @@ const LIBRARIES: &[(&str, &str)] = &[("hdrh", "hdrhistogram==0.10.8"), ("pyvisa_
 
 /// Says which libraries are missing and how to get them, or installs them within `share`.
 ///
-/// What stays missing is no failure here: the tests that need it skip themselves by name.
-pub fn prepare(install: bool, target: &Path, share: &Share) -> anyhow::Result<()> {
+/// Returns what was to be installed and is not there afterwards. Where nothing was to be installed, what is missing is no
+/// failure: the tests that need it skip themselves by name.
+pub fn prepare(install: bool, target: &Path, share: &Share) -> anyhow::Result<Vec<&'static str>> {
     let environment = target.join(ENVIRONMENT);
     let interpreter = environment.join("bin/python");
-    if missing(LIBRARIES, |module| imports(&interpreter, module)).is_empty() {
-        return Ok(());
-    }
-    // The environment is made anew, so all of them are wanted.
-    let libraries = missing(LIBRARIES, |_| false);
+    let absent = || missing(LIBRARIES, |module| imports(&interpreter, module));
+    // The environment is made anew, so all of them are wanted where one is.
+    let all = missing(LIBRARIES, |_| false);
     if install {
-        return self::install(&environment, &libraries, share);
+        return installed(absent, |_| self::install(&environment, &all, share));
     }
-    advise(&environment, &libraries);
-    Ok(())
+    if !absent().is_empty() {
+        advise(&environment, &all);
+    }
+    Ok(Vec::new())
 }
 
 /// Whether `interpreter` is there and has `module`.
@@ -69,10 +70,11 @@ mod tests {
     }
 
     #[test]
-    fn an_installation_that_fails_leaves_the_tests_to_skip_themselves() {
+    fn an_installation_that_fails_says_what_is_missing() {
         let target = std::env::temp_dir().join(format!("corelane-python-{}", std::process::id()));
         std::fs::write(&target, "a file where the folder is to be").unwrap();
-        prepare(true, &target, &Share::new(60)).unwrap();
+        assert_eq!(prepare(true, &target, &Share::new(60)).unwrap(), missing(LIBRARIES, |_| false));
+        assert!(prepare(false, &target, &Share::new(60)).unwrap().is_empty(), "nothing was to be installed");
         assert!(!imports(&target.join(ENVIRONMENT).join("bin/python"), LIBRARIES[0].0));
         std::fs::remove_file(target).unwrap();
     }

@@ -37,25 +37,31 @@ impl Tally {
 
     /// Sums the closing lines of the test programs that `outcome` is of.
     ///
-    /// A run without any counts as one test, for it is a program with a harness of its own or one that died. A run
-    /// that failed although no closing line says so counts as one failure more.
+    /// A run that failed although no closing line says so counts as one failure more. So does one that ended well and in
+    /// which a program did not close: one of its tests has ended the process, and the others were never looked at.
     pub fn read(outcome: &Outcome) -> Self {
         let mut tally = Self::default();
-        let mut closing_lines = 0;
+        let (mut begun, mut closed) = (0, 0);
         for line in outcome.output.lines() {
+            begun += u64::from(is_opening(line));
             if let Some(counts) = closing(line) {
                 tally.add(counts);
-                closing_lines += 1;
+                closed += 1;
             }
             tally.skipped.extend(ignored(line));
         }
-        if !outcome.success && tally.failed == 0 {
+        let is_whole = outcome.success && closed > 0 && closed >= begun;
+        if !is_whole && tally.failed == 0 {
             tally.failed = 1;
-        } else if closing_lines == 0 {
-            tally.passed = 1;
         }
         tally
     }
+}
+
+/// Whether `line` is the `running 5 tests` that a program begins with.
+fn is_opening(line: &str) -> bool {
+    let count = line.strip_prefix("running ").and_then(|rest| rest.strip_suffix(" tests").or(rest.strip_suffix(" test")));
+    count.is_some_and(|count| count.parse::<u64>().is_ok())
 }
 
 /// The counts in `test result: ok. 5 passed; 0 failed; 1 ignored; ...`.
@@ -107,7 +113,18 @@ mod tests {
     }
 
     #[test]
-    fn a_program_with_its_own_harness_counts_once() {
-        assert_eq!(read(true, "all well\n"), Tally::passed(1));
+    fn a_program_that_ends_well_without_its_closing_line_has_failed() {
+        assert_eq!(read(true, ""), Tally::failed(1));
+        assert_eq!(read(true, "all well\n"), Tally::failed(1));
+        assert_eq!(read(true, "running 3 tests\ntest a ... ok\n"), Tally::failed(1));
+    }
+
+    #[test]
+    fn one_of_several_programs_that_does_not_close_is_noticed() {
+        let closing = "test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured\n";
+        let cut = format!("running 2 tests\n{closing}running 1 test\nrunning 2 tests\n{closing}");
+        assert_eq!(read(true, &cut), Tally { passed: 4, failed: 1, skipped: vec![] });
+        let whole = format!("running 2 tests\nrunning late\n{closing}running 0 tests\n{closing}");
+        assert_eq!(read(true, &whole), Tally::passed(4));
     }
 }

@@ -38,7 +38,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("services/*", USER),
     ("load", USER),
     ("cli", &["crates/*", "services/*", "load"]),
-    ("xtask", &["crates/sys", "load"]),
+    ("xtask", &["crates/seam", "crates/sys", "load"]),
 ];
 
 /// Folder, what its tests may depend on beyond [`LAYERS`], and why.

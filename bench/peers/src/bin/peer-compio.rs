@@ -7,31 +7,28 @@ use compio::buf::{IntoInner, IoBuf};
 use compio::io::{AsyncRead, AsyncWriteExt};
 use compio::net::{TcpListener, TcpStream};
 use compio::runtime::{Runtime, spawn};
-use corelane_peers::{BUFFER_BYTES, Protocol, arguments, listener, not_spoken, ready};
+use corelane_peers::{Protocol, arguments_for, listener, ready};
 
 fn main() -> io::Result<()> {
-    let (protocol, address) = arguments()?;
-    if protocol != Protocol::Tcp {
-        return Err(not_spoken(protocol));
-    }
+    let arguments = arguments_for(Protocol::Tcp)?;
     let runtime = Runtime::new()?;
     if !runtime.driver_type().is_iouring() {
         return Err(io::Error::new(io::ErrorKind::Unsupported, "io_uring is refused here"));
     }
     runtime.block_on(async {
-        let listener = TcpListener::from_std(listener(address)?)?;
+        let listener = TcpListener::from_std(listener(arguments.address)?)?;
         ready()?;
         loop {
             let (stream, _) = listener.accept().await?;
             stream.set_nodelay(true)?;
             // A connection that fails concerns nobody but its client.
-            spawn(async { drop(echo(stream).await) }).detach();
+            spawn(async move { drop(echo(stream, arguments.buffer_bytes).await) }).detach();
         }
     })
 }
 
-async fn echo(mut stream: TcpStream) -> io::Result<()> {
-    let mut buffer = Vec::with_capacity(BUFFER_BYTES);
+async fn echo(mut stream: TcpStream, buffer_bytes: usize) -> io::Result<()> {
+    let mut buffer = Vec::with_capacity(buffer_bytes);
     loop {
         buffer.clear();
         let BufResult(received, filled) = stream.read(buffer).await;

@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 
-use corelane_peers::{HOT_BUFFER_BYTES, Protocol, arguments, listener, not_spoken, ready};
+use corelane_peers::{Protocol, arguments_for, listener, ready};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 
 const EVENTS_PER_WAIT: usize = 256;
@@ -33,11 +33,8 @@ struct Server {
 }
 
 fn main() -> io::Result<()> {
-    let (protocol, address) = arguments()?;
-    if protocol != Protocol::Tcp {
-        return Err(not_spoken(protocol));
-    }
-    let mut server = Server::new(listener(address)?)?;
+    let arguments = arguments_for(Protocol::Tcp)?;
+    let mut server = Server::new(listener(arguments.address)?, arguments.buffer_bytes)?;
     ready()?;
     let mut events = [EpollEvent::empty(); EVENTS_PER_WAIT];
     loop {
@@ -49,12 +46,11 @@ fn main() -> io::Result<()> {
 }
 
 impl Server {
-    fn new(listener: TcpListener) -> io::Result<Self> {
+    fn new(listener: TcpListener, buffer_bytes: usize) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         epoll.add(&listener, interest(EpollFlags::EPOLLIN, listener.as_raw_fd()))?;
-        let buffer = vec![0; HOT_BUFFER_BYTES];
-        Ok(Self { epoll, listener, connections: Vec::new(), buffer })
+        Ok(Self { epoll, listener, connections: Vec::new(), buffer: vec![0; buffer_bytes] })
     }
 
     fn handle(&mut self, number: usize) -> io::Result<()> {

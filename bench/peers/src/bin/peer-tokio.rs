@@ -1,25 +1,24 @@
 //! tokio on its current-thread runtime: one task and one buffer a connection.
 
 use std::io;
-use std::net::SocketAddr;
 
-use corelane_peers::{BUFFER_BYTES, HOT_BUFFER_BYTES, Protocol, arguments, datagram_socket, listener, ready};
+use corelane_peers::{Arguments, Protocol, arguments, datagram_socket, listener, ready};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 
 fn main() -> io::Result<()> {
-    let (protocol, address) = arguments()?;
+    let arguments = arguments()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     runtime.block_on(async {
-        match protocol {
-            Protocol::Tcp => serve_streams(address).await,
-            Protocol::Udp => serve_datagrams(address).await,
+        match arguments.protocol {
+            Protocol::Tcp => serve_streams(arguments).await,
+            Protocol::Udp => serve_datagrams(arguments).await,
         }
     })
 }
 
-async fn serve_streams(address: SocketAddr) -> io::Result<()> {
-    let listener = listener(address)?;
+async fn serve_streams(arguments: Arguments) -> io::Result<()> {
+    let listener = listener(arguments.address)?;
     listener.set_nonblocking(true)?;
     let listener = TcpListener::from_std(listener)?;
     ready()?;
@@ -27,12 +26,12 @@ async fn serve_streams(address: SocketAddr) -> io::Result<()> {
         let (stream, _) = listener.accept().await?;
         stream.set_nodelay(true)?;
         // A connection that fails concerns nobody but its client.
-        tokio::spawn(async { drop(echo(stream).await) });
+        tokio::spawn(async move { drop(echo(stream, arguments.buffer_bytes).await) });
     }
 }
 
-async fn echo(mut stream: TcpStream) -> io::Result<()> {
-    let mut buffer = vec![0; BUFFER_BYTES];
+async fn echo(mut stream: TcpStream, buffer_bytes: usize) -> io::Result<()> {
+    let mut buffer = vec![0; buffer_bytes];
     loop {
         let received = stream.read(&mut buffer).await?;
         if received == 0 {
@@ -42,12 +41,12 @@ async fn echo(mut stream: TcpStream) -> io::Result<()> {
     }
 }
 
-async fn serve_datagrams(address: SocketAddr) -> io::Result<()> {
-    let socket = datagram_socket(address)?;
+async fn serve_datagrams(arguments: Arguments) -> io::Result<()> {
+    let socket = datagram_socket(arguments.address)?;
     socket.set_nonblocking(true)?;
     let socket = UdpSocket::from_std(socket)?;
     ready()?;
-    let mut buffer = vec![0; HOT_BUFFER_BYTES];
+    let mut buffer = vec![0; arguments.buffer_bytes];
     loop {
         let (length, peer) = match socket.recv_from(&mut buffer).await {
             Ok(datagram) => datagram,

@@ -4,7 +4,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 
-use corelane_peers::{HOT_BUFFER_BYTES, Protocol, arguments, datagram_socket, not_spoken, ready};
+use corelane_peers::{Protocol, arguments_for, datagram_socket, ready};
 use nix::cmsg_space;
 use nix::errno::Errno;
 use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, sendmsg, setsockopt, sockopt};
@@ -18,14 +18,11 @@ struct Train {
 }
 
 fn main() -> io::Result<()> {
-    let (protocol, address) = arguments()?;
-    if protocol != Protocol::Udp {
-        return Err(not_spoken(protocol));
-    }
-    let socket = datagram_socket(address)?;
+    let arguments = arguments_for(Protocol::Udp)?;
+    let socket = datagram_socket(arguments.address)?;
     setsockopt(&socket, sockopt::UdpGroSegment, &true)?;
     ready()?;
-    let mut buffer = vec![0; HOT_BUFFER_BYTES];
+    let mut buffer = vec![0; arguments.buffer_bytes];
     let mut control = cmsg_space!(i32);
     loop {
         match receive(&socket, &mut buffer, &mut control) {

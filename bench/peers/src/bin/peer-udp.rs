@@ -2,16 +2,13 @@
 
 use std::io::{self, ErrorKind};
 
-use corelane_peers::{HOT_BUFFER_BYTES, Protocol, arguments, datagram_socket, not_spoken, ready};
+use corelane_peers::{Protocol, arguments_for, datagram_socket, ready};
 
 fn main() -> io::Result<()> {
-    let (protocol, address) = arguments()?;
-    if protocol != Protocol::Udp {
-        return Err(not_spoken(protocol));
-    }
-    let socket = datagram_socket(address)?;
+    let arguments = arguments_for(Protocol::Udp)?;
+    let socket = datagram_socket(arguments.address)?;
     ready()?;
-    let mut buffer = vec![0; HOT_BUFFER_BYTES];
+    let mut buffer = vec![0; arguments.buffer_bytes];
     loop {
         let (length, peer) = match socket.recv_from(&mut buffer) {
             Ok(datagram) => datagram,

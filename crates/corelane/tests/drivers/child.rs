@@ -2,6 +2,8 @@
 
 use std::process::Command;
 
+use crate::skips::skip;
+
 /// Names the case that a process started by the suite itself is to run.
 const CHILD: &str = "CORELANE_DRIVERS_CHILD";
 
@@ -12,7 +14,7 @@ pub fn is_prepared(path: &str, prepare: &str, needs: &str) -> bool {
         return true;
     }
     if !shell(needs).output().unwrap().status.success() {
-        println!("skipped: {path}: this does not work here: {needs}");
+        skip(path, &format!("this does not work here: {needs}"));
         return false;
     }
     let test = std::env::current_exe().unwrap();

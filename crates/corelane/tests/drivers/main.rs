@@ -14,13 +14,15 @@ mod limits;
 mod linux;
 mod rig;
 mod sim;
+mod skips;
 mod streams;
 mod waiting;
 
-/// Runs a case, unless this kind of driver cannot.
-fn run<R: rig::Rig>(case: &str, body: impl FnOnce()) {
-    match R::CANNOT.iter().find(|(cannot, _)| *cannot == case) {
-        Some((_, reason)) => println!("skipped: {case}: {reason}"),
+/// Runs the case of this path, unless this kind of driver cannot.
+fn run<R: rig::Rig>(path: &str, body: impl FnOnce()) {
+    let case = path.rsplit("::").next();
+    match R::CANNOT.iter().find(|(cannot, _)| Some(*cannot) == case) {
+        Some((_, reason)) => skips::skip(path, reason),
         None => body(),
     }
 }
@@ -29,7 +31,7 @@ fn run<R: rig::Rig>(case: &str, body: impl FnOnce()) {
 macro_rules! suite {
     ($module:ident: $rig:ty) => {
         mod $module {
-            suite! { @cases $rig;
+            suite! { @cases stringify!($module), $rig;
                 streams:
                     both_ends_know_both_addresses,
                     a_connection_comes_from_the_address_that_was_chosen,
@@ -122,12 +124,12 @@ macro_rules! suite {
             }
         }
     };
-    (@cases $rig:ty; $($subject:ident: $($case:ident),+;)+) => {
+    (@cases $module:expr, $rig:ty; $($subject:ident: $($case:ident),+;)+) => {
         const CASES: &[&str] = &[$($(stringify!($case)),+),+];
         $($(
             #[test]
             fn $case() {
-                crate::run::<$rig>(stringify!($case), crate::$subject::$case::<$rig>);
+                crate::run::<$rig>(concat!($module, "::", stringify!($case)), crate::$subject::$case::<$rig>);
             }
         )+)+
     };
@@ -137,7 +139,7 @@ macro_rules! suite {
             #[test]
             fn $case() {
                 let path = concat!($module, "::", stringify!($case));
-                crate::run::<$rig>(stringify!($case), || crate::$subject::$case::<$rig>(path));
+                crate::run::<$rig>(path, || crate::$subject::$case::<$rig>(path));
             }
         )+)+
     };

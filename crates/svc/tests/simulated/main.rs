@@ -28,22 +28,4 @@ mod tickets;
 mod together;
 mod transform;
 
-/// Seeds of one test, or the one that is asked for.
-fn seeds(count: u64) -> Vec<u64> {
-    let number = |name| std::env::var(name).ok().and_then(|text: String| text.parse().ok());
-    match number("CORELANE_SEED") {
-        Some(seed) => vec![seed],
-        None => (0..number("CORELANE_SEEDS").unwrap_or(count)).collect(),
-    }
-}
-
-/// Runs `run` for each seed, and names the seed of one that fails.
-fn for_seeds(count: u64, mut run: impl FnMut(u64)) {
-    for seed in seeds(count) {
-        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(seed)));
-        if let Err(panic) = outcome {
-            eprintln!("CORELANE_SEED={seed} shows this again");
-            std::panic::resume_unwind(panic);
-        }
-    }
-}
+use corelane_sim::for_seeds;

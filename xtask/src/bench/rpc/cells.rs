@@ -1,6 +1,8 @@
 //! The cells of RPC and their bars.
 
-use crate::bench::cells::{Bar, Cell, Divisor, Entrant, Figure, Limit, Peer, cpu};
+use crate::bench::bars::{Bar, Divisor, Figure, Limit, cpu};
+use crate::bench::cells::Cell;
+use crate::bench::entrants::{Entrant, Peer};
 use crate::bench::load::{Asks, Load, Split, Transport};
 
 const LIBTIRPC: Entrant = Entrant::Peer(Peer::Libtirpc);
@@ -19,7 +21,10 @@ pub const CELLS: &[Cell] = &[
         bars: &[cpu(Divisor::One(LIBTIRPC), 0.08), cpu(Divisor::One(GANESHA), 0.02), sends_under(0.2)],
         ..cell("rpc-c64-d16", tcp(64, 16), &[Entrant::Corelane, Entrant::OtherDriver, LIBTIRPC, GANESHA])
     },
-    Cell { bars: &[cpu(Divisor::One(LIBTIRPC), 0.75)], ..cell("rpc-c64-d1", tcp(64, 1), BOTH) },
+    Cell {
+        bars: &[cpu(Divisor::One(LIBTIRPC), 0.75), OTHER_DRIVER],
+        ..cell("rpc-c64-d1", tcp(64, 1), &[Entrant::Corelane, Entrant::OtherDriver, LIBTIRPC])
+    },
     Cell {
         bars: &[cpu(Divisor::One(LIBTIRPC), 0.07), sends_under(0.05), NEARLY_ECHO],
         ..cell("rpc-c1-d128", tcp(1, 128), &[Entrant::Corelane, LIBTIRPC, Entrant::Echo])
@@ -31,6 +36,9 @@ pub const CELLS: &[Cell] = &[
 ];
 
 const BOTH: &[Entrant] = &[Entrant::Corelane, LIBTIRPC];
+
+/// One call at a time costs what the driver does: both are held to it.
+const OTHER_DRIVER: Bar = Bar { of: Entrant::OtherDriver, ..cpu(Divisor::One(LIBTIRPC), 0.75) };
 
 /// A call costs little more than an echo of about its size.
 const NEARLY_ECHO: Bar =

@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use super::is_installed;
-use crate::bench::cells::Peer;
+use crate::bench::entrants::Peer;
 use crate::bench::stage;
 
 /// Where Debian puts its headers.
