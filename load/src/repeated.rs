@@ -174,6 +174,7 @@ fn places(run: &mut Report) -> Vec<(String, Place<'_>)> {
         ("seconds", Some(Float(&mut run.seconds))),
         ("requests", Some(Count(&mut run.requests))),
         ("requests_per_second", Some(Float(&mut run.requests_per_second))),
+        ("answered_in_window", Some(Count(&mut run.answered_in_window))),
         ("offered_per_second", run.offered_per_second.as_mut().map(Float)),
         ("not_sent", run.not_sent.as_mut().map(Count)),
         ("sent", Some(Count(&mut run.sent))),

@@ -46,6 +46,7 @@ fn lanes(count: u64, requests: u64) -> Vec<Lane> {
         errors: 3 * lane,
         seconds: 60.0,
         longest_us: 5_000.0,
+        ..Lane::default()
     };
     (0..count).map(lane).collect()
 }

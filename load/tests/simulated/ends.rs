@@ -3,6 +3,7 @@
 use crate::account::verify;
 use crate::datagram_account;
 use crate::datagram_peers::DatagramServer;
+use crate::figures::requests_each;
 use crate::for_seeds;
 use crate::peers::{Manner, Peers};
 use crate::plans::{datagrams, streams};
@@ -130,7 +131,7 @@ fn a_run_that_is_told_to_end_is_as_long_as_it_was() {
             assert!((report.seconds - seconds).abs() < 0.12, "{} s, stopped after {seconds} s", report.seconds);
             assert!(report.doubts.iter().any(|doubt| doubt.contains("told to end")), "{:?}", report.doubts);
             if let Some(offered) = report.offered_per_second {
-                let rate = outcome.plan.rate().unwrap();
+                let rate = outcome.plan.rate().unwrap() * requests_each(&outcome.plan) as f64;
                 assert!((offered / rate - 1.0).abs() < 0.35, "{offered} offered of {rate}");
                 assert_eq!(report.not_sent, Some(0));
             }
