@@ -79,13 +79,13 @@ fn missing(plan: &Plan, collector: &Collector) -> Option<String> {
     (counts && open < wanted).then(|| format!("only {open} of {wanted} connections were open at the end"))
 }
 
-/// Requests that failed, where they are too many.
+/// Requests that failed, and connections that could not be had, where they are too many.
 fn failed(report: &Report) -> Option<String> {
     let is_failure = |name: &str| Kind::ALL.iter().any(|kind| kind.name() == name && kind.is_failure());
     let failed: u64 = report.errors.iter().filter(|(name, _)| is_failure(name)).map(|(_, count)| count).sum();
     let share = failed as f64 / (failed + report.requests).max(1) as f64;
     (share > FAILED).then(|| {
-        format!("{:.1} % of the requests failed: the rate, and the latency but for what was waited for in vain, are of the others", share * 100.0)
+        format!("{:.1} % of what was tried failed: the rate, and the latency but for what was waited for in vain, are of the rest", share * 100.0)
     })
 }
 

@@ -1,6 +1,7 @@
 //! Datagram sockets at work: opened, a batch in, trains out, what the network says of them, and closed.
 
 use crate::cx::Cx;
+use crate::drops::Dropped;
 use crate::error::Error;
 use crate::fence::fenced;
 use crate::flows::Flow;
@@ -44,6 +45,7 @@ pub(crate) struct DatagramSocket {
     /// Its close is under way.
     closed: bool,
     is_dirty: bool,
+    pub(crate) dropped: Dropped,
 }
 
 /// Batches that a drain still takes from one socket: what was readable when it began fits in the kernel's buffer.
@@ -68,6 +70,7 @@ impl DatagramSocket {
             closing: false,
             closed: false,
             is_dirty: false,
+            dropped: Dropped::default(),
         }
     }
 
@@ -159,6 +162,7 @@ impl Services {
         if self.table.count_arrivals(id, batch, kit.lane()) {
             self.note_selection(kit);
         }
+        self.heard(kit, id);
         self.call_with_replies(kit, id, |port, cx, replies| port.receive(cx, batch, replies));
     }
 
@@ -358,6 +362,7 @@ impl Table {
             && let Some(socket) = entry.socket
         {
             entry.closed = true;
+            self.ask_at_last(id);
             kit.submit(handle(id), Op::Close { socket, reset: false });
         }
     }

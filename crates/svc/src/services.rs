@@ -239,6 +239,7 @@ impl Work for Services {
             class::DRAIN => self.drain_timer(kit),
             class::LEAVE => self.leave_timer(kit),
             class::COUNTS => self.read_counts(kit),
+            class::DROPS => self.drops_are_due(),
             _ => {}
         }
     }
@@ -262,6 +263,10 @@ impl Work for Services {
         self.flush_dirty(kit);
         self.table.flush_datagrams(kit);
         self.table.revive_starved(&kit.arena);
+    }
+
+    fn look(&mut self, driver: &dyn Driver) {
+        self.table.count_drops(driver);
     }
 
     fn has_work(&self) -> bool {

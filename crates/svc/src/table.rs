@@ -2,6 +2,7 @@
 
 use crate::connection::{Busy, Connection, Phase};
 use crate::datagrams::DatagramSocket;
+use crate::drops::Drops;
 use crate::flows::{Flow, Flows};
 use crate::limits::Limits;
 use crate::outgoing::Outgoing;
@@ -36,6 +37,7 @@ pub(crate) mod class {
     pub(crate) const DISCARDED: u8 = 11;
     /// Sockets that are opened to see from which address a peer is reached.
     pub(crate) const ROUTE: u8 = 12;
+    pub(crate) const DROPS: u8 = 13;
 }
 
 /// A place where this lane takes connections.
@@ -130,6 +132,7 @@ pub(crate) struct Table {
     pub(crate) datagrams: Slab<DatagramSocket>,
     /// Those to look at when this turn is flushed.
     pub(crate) datagrams_dirty: Vec<SocketId>,
+    pub(crate) drops: Drops,
     pub(crate) requests: Slab<Request>,
     /// Those of them that end by themselves.
     pub(crate) requests_ending: usize,
@@ -171,6 +174,7 @@ impl Table {
             outgoing: None,
             datagrams: Slab::new(),
             datagrams_dirty: Vec::new(),
+            drops: Drops::default(),
             requests: Slab::new(),
             requests_ending: 0,
             timers: Slab::new(),

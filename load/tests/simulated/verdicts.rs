@@ -175,8 +175,8 @@ fn a_run_of_which_a_part_failed_is_doubted() {
         })
     };
     assert!(with(5).believable, "{:?}", with(5).doubts);
-    assert!(has_doubt(&with(150), "30.0 % of the requests failed"), "{:?}", with(150).doubts);
-    assert!(has_doubt(&with(6), "1.2 % of the requests failed"), "{:?}", with(6).doubts);
+    assert!(has_doubt(&with(150), "30.0 % of what was tried failed"), "{:?}", with(150).doubts);
+    assert!(has_doubt(&with(6), "1.2 % of what was tried failed"), "{:?}", with(6).doubts);
 }
 
 /// A lag is of what was sent, a latency of what was answered: the one is not said to be a part of the other where it is longer.

@@ -44,6 +44,9 @@ pub fn check(run: &Run) {
     times_are_in_order(report);
     rates_agree(report);
     if report.repeated.is_none() {
+        let too_many = failures as f64 / (failures + report.requests).max(1) as f64 > 0.01;
+        let is_doubted = report.doubts.iter().any(|doubt| doubt.contains(OF_FAILURES));
+        assert_eq!(is_doubted, too_many && report.requests > 0, "{failures} failures: {:?}", report.doubts);
         lanes_add_up(report, failures);
         seconds_add_up(report);
     }
@@ -90,7 +93,7 @@ fn rates_agree(report: &Report) {
     let Some(offered) = report.offered_per_second else { return };
     // What the warm-up left over is answered in the window, too.
     let has_warm_up = report.settings.warm_up_s > 0.0;
-    assert!(has_warm_up || report.settings.mode == "connections" || offered >= report.requests_per_second, "{offered} offered");
+    assert!(has_warm_up || offered >= report.requests_per_second, "{offered} offered");
 }
 
 fn lanes_add_up(report: &Report, failures: u64) {
