@@ -34,6 +34,8 @@ pub(crate) struct ServerWatch {
     pid: u32,
     tree: ProcessTree,
     page: Option<Reader>,
+    /// The services of the page that take the load's datagrams.
+    datagram_services: Vec<usize>,
     /// Resident bytes before the connections were opened.
     resident_before: u64,
 }
@@ -110,7 +112,17 @@ impl ServerWatch {
         let broken = |error: std::io::Error| Error::Server { pid, why: error.to_string() };
         let mut tree = ProcessTree::of(pid).map_err(broken)?;
         let resident_before = tree.footprint().map_err(broken)?.resident_bytes;
-        Ok(Some(Self { pid, tree, page, resident_before }))
+        let takes_datagrams = page.iter().filter(|_| plan.transport == Transport::Udp);
+        let datagram_services = takes_datagrams.flat_map(|page| services_at(page, Transport::Udp, plan.target)).collect();
+        Ok(Some(Self { pid, tree, page, datagram_services, resident_before }))
+    }
+
+    /// What was dropped at its sockets since a reading: up to now, because it counts that a second later.
+    fn trains_dropped(&self, first: &Reading) -> Option<u64> {
+        let now = self.page.as_ref()?.snapshot(monotonic_nanoseconds());
+        let since = between(first.server_page.as_ref(), Some(&now)).filter(|_| !self.datagram_services.is_empty())?;
+        let dropped = |&service: &usize| since.services[service].values.get(ServiceCounter::TrainsDropped);
+        Some(self.datagram_services.iter().map(dropped).sum())
     }
 
     fn resident(&mut self) -> u64 {
@@ -135,6 +147,7 @@ impl ServerWatch {
             waiting_for_cpu: spent.share_waited(),
             resident_bytes,
             bytes_per_connection: (connections > 0).then(|| grown / connections as f64),
+            trains_dropped: self.trains_dropped(first),
             per_request: between(first.server_page.as_ref(), last.server_page.as_ref())
                 .map(|page| per_request(&page, requests))
                 .unwrap_or_default(),
@@ -175,7 +188,12 @@ impl Reading {
 }
 
 /// The generator's own side between two readings; what the lanes counted themselves is added by the collector.
-pub(crate) fn generator(running: &Running, own: Option<&Reader>, (first, last): (&Reading, &Reading), requests: f64) -> Generator {
+pub(crate) fn generator(
+    running: &Running,
+    own: Option<&Reader>,
+    (first, last): (&Reading, &Reading),
+    requests: f64,
+) -> Generator {
     let page = between(first.own_page.as_ref(), last.own_page.as_ref());
     let cpu: u64 = last.lanes.iter().zip(&first.lanes).map(|(last, first)| last.since(*first).ran).sum();
     let machine_cpus = stolen_time().map_or(1, |time| time.cpus.len().max(1)) as f64;

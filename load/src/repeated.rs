@@ -212,6 +212,7 @@ fn server_places(server: &mut Server) -> Vec<(String, Place<'_>)> {
         ("server.cpus_used", Some(Float(&mut server.cpus_used))),
         ("server.waiting_for_cpu", Some(Float(&mut server.waiting_for_cpu))),
         ("server.resident_bytes", Some(Count(&mut server.resident_bytes))),
+        ("server.trains_dropped", server.trains_dropped.as_mut().map(Count)),
         ("server.bytes_per_connection", server.bytes_per_connection.as_mut().map(Float)),
     ]);
     all.extend(under("server.per_request", Some(&mut server.per_request)));

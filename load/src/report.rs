@@ -192,6 +192,10 @@ pub struct Server {
     /// Resident bytes by which it grew from before the connections to the end, per connection.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub bytes_per_connection: Option<f64>,
+    /// From its own counter page, if it has one, and only over datagrams: trains that the system dropped at its sockets, mostly for full
+    /// buffers, from the window's begin to the end of the run. A datagram alone is a train of one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub trains_dropped: Option<u64>,
     /// From its own counter page, if it has one: figures per request of the load (`receives`, `sends`, `sleeps`, `bytes_copied`, ...).
     pub per_request: BTreeMap<String, f64>,
 }
@@ -365,7 +369,7 @@ mod tests {
             transfer_us: times(),
             opened: Some(Opened::default()),
             server_us_per_request: Some(1.0),
-            server: Some(Server { bytes_per_connection: Some(1.0), ..Server::default() }),
+            server: Some(Server { bytes_per_connection: Some(1.0), trains_dropped: Some(1), ..Server::default() }),
             generator: Generator { lanes: vec![Lane { cpu: Some(0), ..Lane::default() }], ..Generator::default() },
             settings: Settings {
                 rate: Some(1.0),

@@ -359,7 +359,11 @@ fn settings(plan: &Plan, driver: &str) -> Settings {
         size: plan.size as u64,
         call: (plan.workload == rpc::ENTRY.name).then(|| plan.rpc.call(plan.size)),
         rate: plan.rate(),
-        requests_per_connection: if let Mode::Connections { requests, .. } = plan.mode { Some(u64::from(requests)) } else { None },
+        requests_per_connection: if let Mode::Connections { requests, .. } = plan.mode {
+            Some(u64::from(requests))
+        } else {
+            None
+        },
         arrivals: arrivals.map(|arrivals| arrivals.name().to_owned()),
         duration_s: if let Extent::For(length) = plan.extent { Some(length.as_secs_f64()) } else { None },
         requests: if let Extent::Requests(requests) = plan.extent { Some(requests) } else { None },

@@ -98,7 +98,11 @@ fn settings(settings: &Settings) -> Vec<String> {
         ("closed", _) => "closed loop".to_owned(),
         ("open", Some(wanted)) => format!("{} {}", rate(wanted), settings.arrivals.as_deref().unwrap_or_default()),
         ("connections", Some(wanted)) => {
-            format!("{} new connections, {} on each", rate(wanted), several(settings.requests_per_connection.unwrap_or(1), "request"))
+            format!(
+                "{} new connections, {} on each",
+                rate(wanted),
+                several(settings.requests_per_connection.unwrap_or(1), "request")
+            )
         }
         (mode, _) => mode.to_owned(),
     }];
@@ -239,6 +243,7 @@ fn usage(server: &Server) -> Vec<String> {
         format!("memory {}", bytes(server.resident_bytes as f64)),
     ];
     parts.extend(server.bytes_per_connection.map(|each| format!("{} more per connection", bytes(each))));
+    parts.extend(server.trains_dropped.map(|trains| format!("{} trains dropped at its sockets", count(trains))));
     parts.push(format!("process {} with its children", server.pid));
     parts
 }

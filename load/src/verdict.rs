@@ -4,6 +4,7 @@ use crate::collector::Collector;
 use crate::kinds::Kind;
 use crate::plan::{Mode, Plan};
 use crate::report::{Lane, Report};
+use corelane::Transport;
 
 /// A rate counts as achieved from this share of what was offered on.
 const ACHIEVED: f64 = 0.99;
@@ -38,7 +39,7 @@ pub fn judge(plan: &Plan, collector: &Collector, server_ended: bool, report: &mu
     doubts.extend([missing(plan, collector), fell_behind(report), lagged(report)].into_iter().flatten());
     if plan.mode != Mode::Flood {
         // A flood need not be answered, and is to use all that the generator has.
-        doubts.extend([nothing_answered(report).or_else(|| failed(report)), generator_limit(report)].into_iter().flatten());
+        doubts.extend([nothing_answered(report).or_else(|| failed(plan, report)), generator_limit(report)].into_iter().flatten());
     }
     doubts.extend([waited(report), was_away(report), stolen(report)].into_iter().flatten());
     doubts.extend(server_ended.then(|| "the server's process ended during the run".to_owned()));
@@ -80,12 +81,17 @@ fn missing(plan: &Plan, collector: &Collector) -> Option<String> {
 }
 
 /// Requests that failed, and connections that could not be had, where they are too many.
-fn failed(report: &Report) -> Option<String> {
-    let is_failure = |name: &str| Kind::ALL.iter().any(|kind| kind.name() == name && kind.is_failure());
+fn failed(plan: &Plan, report: &Report) -> Option<String> {
+    // A datagram that is no answer leaves the one that it is sent for to be lost.
+    let is_another = |kind: &Kind| plan.transport == Transport::Udp && *kind == Kind::Mismatch;
+    let is_failure = |name: &str| Kind::ALL.iter().any(|kind| kind.name() == name && kind.is_failure() && !is_another(kind));
     let failed: u64 = report.errors.iter().filter(|(name, _)| is_failure(name)).map(|(_, count)| count).sum();
     let share = failed as f64 / (failed + report.requests).max(1) as f64;
     (share > FAILED).then(|| {
-        format!("{:.1} % of what was tried failed: the rate, and the latency but for what was waited for in vain, are of the rest", share * 100.0)
+        format!(
+            "{:.1} % of what was tried failed: the rate, and the latency but for what was waited for in vain, are of the rest",
+            share * 100.0
+        )
     })
 }
 

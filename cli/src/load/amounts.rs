@@ -7,7 +7,8 @@ use std::time::Duration;
 /// # Errors
 /// What is wrong with it, and what to write.
 pub fn time(text: &str) -> Result<Duration, String> {
-    let wrong = |why: String| format!("{text:?} is no time: {why}; write seconds, such as 3 or 0.5, or units, such as 500ms or 10m");
+    let wrong =
+        |why: String| format!("{text:?} is no time: {why}; write seconds, such as 3 or 0.5, or units, such as 500ms or 10m");
     if !text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
         return humantime::parse_duration(text).map_err(|error| wrong(error.to_string()));
     }
@@ -26,9 +27,9 @@ pub fn rate(text: &str) -> Result<f64, String> {
         _ => (text, 1.0),
     };
     let number: Result<f64, _> = number.parse();
-    number.map(|number| number * times).map_err(|_| {
-        format!("{text:?} is no number a second: write one such as 10000, 10k (thousands) or 1.5M (millions)")
-    })
+    number
+        .map(|number| number * times)
+        .map_err(|_| format!("{text:?} is no number a second: write one such as 10000, 10k (thousands) or 1.5M (millions)"))
 }
 
 #[cfg(test)]
@@ -48,7 +49,9 @@ mod tests {
 
     #[test]
     fn rates_may_be_in_thousands_and_millions() {
-        for (text, number) in [("1", 1.0), ("0.5", 0.5), ("10k", 10_000.0), ("1.5M", 1_500_000.0), ("1e3", 1_000.0), ("-1k", -1_000.0)] {
+        for (text, number) in
+            [("1", 1.0), ("0.5", 0.5), ("10k", 10_000.0), ("1.5M", 1_500_000.0), ("1e3", 1_000.0), ("-1k", -1_000.0)]
+        {
             assert_eq!(rate(text), Ok(number), "{text}");
         }
         for text in ["", "k", "M", "10K", "10m", "1kk", "many", "10 k"] {

@@ -127,6 +127,7 @@ fn of_server(server: &Server) -> Markup {
         ("CPUs used", Some(number(server.cpus_used))),
         ("waited, of the time that it wanted a CPU", Some(percent(server.waiting_for_cpu))),
         ("memory at the end", Some(bytes(server.resident_bytes as f64))),
+        ("trains dropped at its sockets", server.trains_dropped.map(count)),
         ("memory per connection", server.bytes_per_connection.map(bytes)),
     ];
     let counters = server.per_request.iter().map(|(name, value)| (format!("{name} per request"), vec![number(*value)]));

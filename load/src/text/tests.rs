@@ -43,6 +43,7 @@ fn closed_loop() -> Report {
             waiting_for_cpu: 0.0021,
             resident_bytes: 12_345_678,
             bytes_per_connection: Some(512.0),
+            trains_dropped: None,
             per_request: [("receives", 1.0), ("sends", 0.98), ("bytes_copied", 0.0)].map(|(n, v)| (n.to_owned(), v)).into(),
         }),
         generator: Generator {

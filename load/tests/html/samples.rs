@@ -112,6 +112,7 @@ pub fn rich() -> Report {
         send_lag_us: Some(quantiles(1.8, 0.4)),
         server_us_per_request: Some(5.73),
         server: Some(Server {
+            trains_dropped: None,
             pid: 4711,
             cpus_used: 1.12,
             waiting_for_cpu: 0.031,

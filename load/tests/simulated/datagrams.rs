@@ -88,7 +88,11 @@ fn as_many_are_lost_as_were_sent_in_the_window_and_did_not_come_back() {
         }
         assert!(waiting.len() > 5, "{} of {}", waiting.len(), outcome.report.sent);
         assert_eq!(outcome.report.errors["lost"], waiting.len() as u64);
-        assert!(outcome.report.doubts.iter().any(|doubt| doubt.contains("of what was tried failed")), "{:?}", outcome.report.doubts);
+        assert!(
+            outcome.report.doubts.iter().any(|doubt| doubt.contains("of what was tried failed")),
+            "{:?}",
+            outcome.report.doubts
+        );
     });
 }
 

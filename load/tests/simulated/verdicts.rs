@@ -160,7 +160,12 @@ fn a_generator_that_was_away_in_the_warm_up_is_believed() {
     }
     rig.world.pass(S);
     let outcome = rig.run(&mut peers);
-    assert_eq!((outcome.report.generator.lanes[0].longest_gap_us, outcome.report.believable), (0.0, true), "{:?}", outcome.report.doubts);
+    assert_eq!(
+        (outcome.report.generator.lanes[0].longest_gap_us, outcome.report.believable),
+        (0.0, true),
+        "{:?}",
+        outcome.report.doubts
+    );
 }
 
 /// With failures among them, however few are too many, the figures are of the other requests.

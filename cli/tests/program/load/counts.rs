@@ -126,10 +126,29 @@ fn the_server_is_found_by_its_page() {
         // A request is one of the load's: of several that are received together each is one.
         assert!(seen.per_request["receives"] > 0.0 && seen.per_request["receives"] <= 1.1, "{:?}", seen.per_request);
         assert!((0.0..=1.0).contains(&seen.waiting_for_cpu), "{seen:?}");
+        assert_eq!(seen.trains_dropped.is_some(), arguments[0] == "udp", "{seen:?}");
     }
     let elsewhere = url("127.0.0.1:1");
     let output = output(&mut load_command(&[], &server.run, &["--quiet", "echo", &elsewhere, "--server-page"]));
     assert_eq!(output.status.code(), Some(REFUSED), "{output:?}");
+}
+
+/// More datagrams than the socket of a server that does nothing for a while has room for: what the system drops is told by the server's
+/// page, once it goes on.
+#[test]
+fn what_the_servers_sockets_had_no_room_for_is_counted() {
+    const SENT: u64 = 20_000;
+    let server = Server::start(&[UDP, "--lanes", "1"]);
+    let socket = datagrams_to(server.udp());
+    server.signal(Signal::SIGSTOP);
+    for _ in 0..SENT {
+        assert_eq!(socket.send(&[7; 1_000]).unwrap(), 1_000);
+    }
+    server.signal(Signal::SIGCONT);
+    until("all is accounted for", || server.count("trains_dropped") + server.count("datagrams_in") == SENT);
+    assert!(server.count("trains_dropped") > 0 && server.count("datagrams_in") > 0);
+    let said = String::from_utf8(server.stat(&[]).stdout).unwrap();
+    assert!(said.contains("trains_dropped"), "{said}");
 }
 
 /// A shell whose child serves, both ended when dropped.
@@ -225,7 +244,12 @@ fn offered_and_achieved_are_of_one_unit() {
     run.met(&[]).doubted(&[]);
     let report = &run.report;
     assert_eq!((report.offered_per_second, report.settings.rate), (Some(600.0), Some(200.0)));
-    assert!(report.requests_per_second <= 600.0 && report.requests == 600, "{} of {}", report.requests_per_second, report.requests);
+    assert!(
+        report.requests_per_second <= 600.0 && report.requests == 600,
+        "{} of {}",
+        report.requests_per_second,
+        report.requests
+    );
 }
 
 #[test]

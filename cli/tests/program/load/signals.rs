@@ -160,7 +160,11 @@ fn a_generator_that_was_stopped_is_doubted() {
         let run = Run::of(&loading.ended());
         assert_eq!(run.code, DOUBTS);
         let lane = &run.report.generator.lanes[0];
-        assert!(run.report.doubts.iter().any(|doubt| doubt.contains("lane 0 of the generator was away")), "{:?}", run.report.doubts);
+        assert!(
+            run.report.doubts.iter().any(|doubt| doubt.contains("lane 0 of the generator was away")),
+            "{:?}",
+            run.report.doubts
+        );
         // It looks around ten times a second, whatever comes.
         assert!(lane.longest_gap_us >= 600e3 && lane.gaps_us >= lane.longest_gap_us, "{lane:?}");
     }
