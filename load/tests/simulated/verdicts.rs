@@ -1,8 +1,9 @@
 //! Each doubt of a verdict comes from something that happens, and what set the rate is named.
 
 use crate::account::verify;
+use crate::datagram_peers::DatagramServer;
 use crate::peers::{Manner, Peers};
-use crate::plans::streams;
+use crate::plans::{datagrams, streams};
 use crate::rig::{MS, Outcome, Rig, S, target};
 use crate::streams::served;
 use corelane_load::arrivals::Arrivals;
@@ -129,7 +130,8 @@ fn a_closed_loop_at_the_generators_limit_is_doubted() {
 fn a_generator_that_was_away_is_doubted() {
     for mode in [Mode::Closed, open(100.0)] {
         let plan = Plan { connections: 1, ..for_a_second(mode) };
-        for away in [0, 10 * MS, 400 * MS] {
+        // Not noticed, too short, a part of the window that is too large, and long at once.
+        for away in [0, 10 * MS, 200 * MS, 400 * MS] {
             let mut rig = Rig::new(1, Faults::none(), plan.clone()).generate(0);
             let mut peers = Peers::new(&rig.world, |_| Manner::Echo);
             let stop_at = rig.world.now() + 300 * MS;
@@ -140,13 +142,30 @@ fn a_generator_that_was_away_is_doubted() {
             let outcome = rig.run(&mut peers);
             verify(&outcome, away == 0);
             let (report, lane) = (&outcome.report, &outcome.report.generator.lanes[0]);
-            assert_eq!(has_doubt(report, "lane 0 of the generator was away for up to"), away == 400 * MS, "{:?}", report.doubts);
+            assert_eq!(has_doubt(report, "lane 0 of the generator was away for up to"), away >= 200 * MS, "{:?}", report.doubts);
             // It had asked to be called a little after it was stopped.
-            let least = if away == 400 * MS { 290e3 } else { 0.0 };
+            let least = if away >= 200 * MS { away as f64 / 1e3 - 110e3 } else { 0.0 };
             assert!(lane.longest_gap_us >= least && lane.longest_gap_us * 1e3 <= away as f64, "{lane:?}");
             assert_eq!(lane.gaps_us, lane.longest_gap_us);
         }
     }
+}
+
+#[test]
+fn a_generator_of_datagrams_that_was_away_is_doubted() {
+    let plan = Plan { extent: Extent::For(Duration::from_secs(10)), ..datagrams(target(true)) };
+    let mut rig = Rig::new(1, Faults::none(), plan).generate(0);
+    let mut server = DatagramServer::new(&rig.world, 1, 0, 0);
+    let stop_at = rig.world.now() + 300 * MS;
+    while rig.world.now() < stop_at {
+        assert!(rig.step(&mut server));
+    }
+    rig.world.pass(380 * MS);
+    let outcome = rig.run(&mut server);
+    let (report, lane) = (&outcome.report, &outcome.report.generator.lanes[0]);
+    // Long at once, though it is a small part of the window.
+    assert!(has_doubt(report, "lane 0 of the generator was away for up to"), "{:?}", report.doubts);
+    assert!((270e3..=380e3).contains(&lane.gaps_us) && lane.gaps_us == lane.longest_gap_us, "{lane:?}");
 }
 
 /// Before the window a lane may be away as it likes.

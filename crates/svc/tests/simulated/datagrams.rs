@@ -283,11 +283,14 @@ fn what_a_socket_has_no_room_for_is_counted() {
             world.pass(10 * ARRIVED);
             sent
         };
-        let sent = burst(4_000 + 100 * seed);
-        rig.pass(3_000 * MS, &mut Nobody);
-        let dropped = rig.count(C::TrainsDropped);
-        assert!(dropped > 100, "{dropped} of {sent}");
-        assert_eq!(dropped + rig.count(C::DatagramsIn), sent);
+        let mut dropped = 0;
+        for _ in 0..2 {
+            let sent = burst(4_000 + 100 * seed);
+            rig.pass(3_000 * MS, &mut Nobody);
+            let before = std::mem::replace(&mut dropped, rig.count(C::TrainsDropped));
+            assert!(dropped > before + 100, "{dropped} of {sent}");
+            assert_eq!(dropped + rig.count(C::DatagramsIn), sent);
+        }
         let sent = burst(4_000);
         rig.drain(&mut Nobody);
         assert!(rig.count(C::TrainsDropped) > dropped + 100);
