@@ -96,6 +96,20 @@ fn as_many_are_lost_as_were_sent_in_the_window_and_did_not_come_back() {
     });
 }
 
+/// What fails in the warm-up is seen there, second by second, and counts nowhere.
+#[test]
+fn what_is_lost_in_the_warm_up_is_seen_in_its_seconds() {
+    let (extent, warm_up) = (Extent::For(Duration::from_millis(200)), Duration::from_millis(1_500));
+    let plan = Plan { extent, warm_up, depth: 3, ..datagrams(target(false)) };
+    let outcome = served(1, Faults { datagram_loss: 300, ..Faults::none() }, plan).generate(0).run(&mut ());
+    let lost = |is_asked: fn(f64) -> bool| {
+        let seconds = outcome.report.series.iter().filter(|second| is_asked(second.at_s));
+        seconds.filter_map(|second| second.errors.get("lost")).sum::<u64>()
+    };
+    assert!(lost(|at_s| at_s < 0.0) > 0, "{:?}", outcome.report.series);
+    assert!(lost(|at_s| at_s >= 0.0) <= outcome.report.errors["lost"], "{:?}", outcome.report.errors);
+}
+
 fn played(seed: u64, faults: Faults, plan: Plan, mischief: u64) -> (Outcome, Counts) {
     let rig = Rig::new(seed, faults, plan).generate(0);
     let mut server = DatagramServer::new(&rig.world, seed, mischief, 700 * MS);

@@ -203,6 +203,22 @@ fn a_run_of_which_a_part_failed_is_doubted() {
     assert!(has_doubt(&with(6), "1.2 % of what was tried failed"), "{:?}", with(6).doubts);
 }
 
+/// A datagram that is no answer and the request that it was sent for, which is lost, are one failure.
+#[test]
+fn a_wrong_datagram_is_no_second_failure() {
+    let rig = Rig::new(1, Faults::none(), Plan { mode: open(500.0), ..datagrams(target(true)) }).generate(0);
+    let mut server = DatagramServer::new(&rig.world, 1, 0, 0);
+    let outcome = rig.run(&mut server);
+    let with = |wrong: u64, lost: u64| {
+        judged(&outcome, |report| {
+            report.requests = 1_000 - lost;
+            report.errors.extend([("mismatch".to_owned(), wrong), ("lost".to_owned(), lost)]);
+        })
+    };
+    assert!(with(8, 8).believable, "{:?}", with(8, 8).doubts);
+    assert!(has_doubt(&with(0, 11), "1.1 % of what was tried failed"), "{:?}", with(0, 11).doubts);
+}
+
 /// A lag is of what was sent, a latency of what was answered: the one is not said to be a part of the other where it is longer.
 #[test]
 fn a_late_generator_is_doubted_with_what_is_true() {
