@@ -229,6 +229,7 @@ impl Table {
         state.sockets += 1;
         state.row.set(ServiceCounter::DatagramSocketsOpen, u64::from(state.sockets));
         let (index, generation) = self.datagrams.insert(entry);
+        self.drops.admit(self.datagrams.len());
         let id = SocketId { index, generation };
         self.mark_socket(id);
         id

@@ -28,6 +28,15 @@ pub(crate) struct Dropped {
     packets: u32,
 }
 
+impl Drops {
+    /// Makes room for one more socket, to be heard and to be asked, with nothing to be allocated later.
+    pub(crate) fn admit(&mut self, sockets: usize) {
+        self.heard.reserve(sockets.saturating_sub(self.heard.len()));
+        // One that was heard may be asked once more, because it closes.
+        self.due.reserve((2 * sockets).saturating_sub(self.due.len()));
+    }
+}
+
 impl Services {
     /// Something came at a socket: soon it is to be asked.
     pub(crate) fn heard(&mut self, kit: &mut Kit, id: SocketId) {
