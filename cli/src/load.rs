@@ -1,5 +1,6 @@
 //! `corelane load`: puts a load on a server and says what came of it, and whether that can be believed.
 
+mod amounts;
 mod options;
 mod output;
 mod rounds;
@@ -17,9 +18,9 @@ use std::process::ExitCode;
 pub mod exit {
     /// Every request was answered rightly, and the figures can be believed.
     pub const GOOD: u8 = 0;
-    /// Some requests failed; the report says how.
+    /// Requests failed, some or all; the report says how, and whether its figures can be believed all the same.
     pub const FAILURES: u8 = 3;
-    /// The figures are not to be believed: the run fell behind, was cut short, or was disturbed.
+    /// No request failed, but the figures are not to be believed: the run fell behind, was cut short, or was disturbed.
     pub const DOUBTS: u8 = 4;
 }
 
@@ -58,9 +59,8 @@ fn after_help() -> String {
         0  all requests were answered rightly, and the figures can be believed\n  \
         1  the run could not be made: the target cannot be reached, or something failed on this side\n  \
         2  the arguments cannot be met\n  \
-        3  some requests failed: see the errors by kind\n  \
-        4  the figures are not to be believed: the run fell behind, was cut short, or was disturbed; \
-        whether or not requests failed\n"
+        3  requests failed, some or all: see the errors by kind\n  \
+        4  no request failed, but the figures are not to be believed: the run fell behind, was cut short, or was disturbed\n"
 }
 
 /// Makes the run, or runs.

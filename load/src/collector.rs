@@ -1,6 +1,6 @@
 //! Puts together what the lanes tell: second by second, and in all.
 
-use crate::course::{Event, Peaks};
+use crate::course::{Event, Gaps, Peaks};
 use crate::curve::quantiles;
 use crate::interval::Interval;
 use crate::kinds::{Errors, Kind};
@@ -32,6 +32,7 @@ pub(crate) struct LaneSum {
     pub(crate) connections: u32,
     pub(crate) early: Option<String>,
     pub(crate) peaks: Peaks,
+    pub(crate) gaps: Gaps,
     /// The longest latency, in nanoseconds.
     pub(crate) longest: u64,
     ended: u64,
@@ -80,10 +81,10 @@ impl Collector {
             Event::Opened { lane, connections } => self.lanes[lane].connections = connections,
             Event::Started { from, until } => self.window = Some((from, until)),
             Event::Interval { lane, index, length, interval } => self.take_interval(lane, index, length, &interval),
-            Event::Over { lane, early, connections, ended, opening, peaks } => {
+            Event::Over { lane, early, connections, ended, opening, peaks, gaps } => {
                 let sum = &mut self.lanes[lane];
                 (sum.early, sum.connections, sum.ended, sum.is_over) = (early, connections, ended, true);
-                sum.peaks = peaks;
+                (sum.peaks, sum.gaps) = (peaks, gaps);
                 sum.errors += opening.failures();
                 self.opening.merge(&opening);
             }

@@ -26,6 +26,9 @@ const START_AFTER: u64 = SECOND / 100;
 /// How often a lane looks whether it is told to end early.
 const LOOK: u64 = SECOND / 10;
 
+/// A lane that comes so much later than it had asked to be called was away: what is shorter than that is the system's way of waking it.
+const GAP: u64 = SECOND / 50;
+
 /// Where a lane is in the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
@@ -78,6 +81,8 @@ pub enum Event {
         opening: Errors,
         /// How it came to its connections.
         peaks: Peaks,
+        /// When it was not there.
+        gaps: Gaps,
     },
     /// The target cannot be had.
     Unreachable {
@@ -97,6 +102,16 @@ pub struct Peaks {
     pub at_once: u64,
     /// Asked for in one turn, one right after the other.
     pub burst: u64,
+}
+
+/// Times between two turns of a lane that it did not choose by sleeping: it was stopped, or had no CPU, or its turn took so long. Only those
+/// from the window's begin on, and none under 20 ms.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gaps {
+    /// The longest, in nanoseconds.
+    pub longest: u64,
+    /// All of them, in nanoseconds.
+    pub together: u64,
 }
 
 /// What lanes say to one another.
@@ -124,6 +139,11 @@ pub struct Course {
     current_from: u64,
     current_index: i64,
     next_look: u64,
+    /// When the lane has asked to be called, at the latest.
+    due: u64,
+    /// When it was called last.
+    called: u64,
+    gaps: Gaps,
     /// It was ended from outside.
     is_cut: bool,
     /// What failed before the start.
@@ -159,6 +179,9 @@ impl Course {
             current_from: 0,
             current_index: 0,
             next_look: 0,
+            due: u64::MAX,
+            called: 0,
+            gaps: Gaps::default(),
             is_cut: false,
             opening: Errors::default(),
             peaks: Peaks::default(),
@@ -219,6 +242,7 @@ impl Course {
 
     /// Moves on with the clock: closes intervals, begins and ends the run. To be called before anything is counted in a turn.
     pub(crate) fn tick(&mut self, now: u64) {
+        self.note_gap(now);
         while self.phase != Phase::Over && now >= self.interval_end() {
             self.close_interval(self.interval_end());
         }
@@ -233,6 +257,22 @@ impl Course {
             if self.stop.load(Ordering::Relaxed) && !self.is_cut && self.phase < Phase::Over {
                 self.cut(now);
             }
+        }
+    }
+
+    /// The lane asks to be called again at `at` at the latest.
+    pub(crate) fn call_at(&mut self, at: u64) {
+        self.due = at;
+    }
+
+    /// Notes whether the lane comes late. A lane that sleeps is called when it asked to be, whether or not anything has happened meanwhile.
+    fn note_gap(&mut self, now: u64) {
+        let since = self.due.max(self.called).max(self.from);
+        self.called = now;
+        let gap = now.saturating_sub(since);
+        if gap >= GAP && self.phase < Phase::Over {
+            self.gaps.longest = self.gaps.longest.max(gap);
+            self.gaps.together += gap;
         }
     }
 
@@ -301,8 +341,8 @@ impl Course {
         let early = early.or_else(|| self.is_cut.then(|| "it was told to end".to_owned()));
         // Where somebody ended it, silence before that is part of the window.
         let ended = if self.is_cut && self.until != u64::MAX { self.until } else { self.ended.min(self.until) };
-        let (lane, opening, peaks) = (self.lane, self.opening, self.peaks);
-        self.tell(Event::Over { lane, early, connections, ended, opening, peaks });
+        let (lane, opening, peaks, gaps) = (self.lane, self.opening, self.peaks, self.gaps);
+        self.tell(Event::Over { lane, early, connections, ended, opening, peaks, gaps });
     }
 
     /// How many of `wanted` requests with this intended start may be sent; takes them off what is left to do.
@@ -400,11 +440,12 @@ impl Course {
         }
     }
 
-    /// Counts a request as failed; one that waited in vain stays in the histogram with the time that it waited.
+    /// Counts a request as failed; one that waited in vain stays in the histogram with the time that it waited. Those count that were to
+    /// start in the window, whenever it is known that they failed: by the time of their end, what is waited for in vain would be counted
+    /// over a window that is longer by the waiting.
     pub(crate) fn failed(&mut self, kind: Kind, flight: Flight, now: u64) {
         self.in_flight -= 1;
-        // What was sent in the window and failed after it has failed all the same.
-        if self.is_recorded(flight.intended, now) || self.in_window(flight.intended) {
+        if now < self.from || self.in_window(flight.intended) {
             self.ended = now;
             self.current.errors.add(kind, 1);
             if matches!(kind, Kind::ClientTimeout | Kind::Lost) {

@@ -105,8 +105,7 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
         if self.course.phase == Phase::Ending {
             self.wind_up(cx);
         }
-        self.alarm_at = self.next_alarm(now);
-        cx.set_alarm(self.alarm_at);
+        self.set_alarm(cx, self.next_alarm(now));
     }
 
     fn next_alarm(&self, now: u64) -> u64 {
@@ -187,9 +186,14 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
     /// Has [`DatagramEngine::work`] called no later than at `at`.
     fn wake_at(&mut self, cx: &mut Cx<'_>, at: u64) {
         if at < self.alarm_at {
-            self.alarm_at = at;
-            cx.set_alarm(at);
+            self.set_alarm(cx, at);
         }
+    }
+
+    fn set_alarm(&mut self, cx: &mut Cx<'_>, at: u64) {
+        self.alarm_at = at;
+        self.course.call_at(at);
+        cx.set_alarm(at);
     }
 
     fn request_on(&mut self, cx: &mut Cx<'_>, index: usize, intended: u64, count: usize) {

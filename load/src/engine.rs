@@ -142,8 +142,7 @@ impl<W: Workload> Engine<W> {
         }
         self.open_again(cx);
         self.scan(cx);
-        self.alarm_at = self.next_alarm(now);
-        cx.set_alarm(self.alarm_at);
+        self.set_alarm(cx, self.next_alarm(now));
     }
 
     fn next_alarm(&self, now: u64) -> u64 {
@@ -441,9 +440,14 @@ impl<W: Workload> Engine<W> {
     /// Has [`Engine::work`] called no later than at `at`.
     fn wake_at(&mut self, cx: &mut Cx<'_>, at: u64) {
         if at < self.alarm_at {
-            self.alarm_at = at;
-            cx.set_alarm(at);
+            self.set_alarm(cx, at);
         }
+    }
+
+    fn set_alarm(&mut self, cx: &mut Cx<'_>, at: u64) {
+        self.alarm_at = at;
+        self.course.call_at(at);
+        cx.set_alarm(at);
     }
 }
 

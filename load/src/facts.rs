@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::plan::Plan;
 use crate::report::{Generator, Lane, Server};
-use corelane::machine::{NetworkCounters, Process, ProcessTree, network_counters, stolen_time, thread_times};
+use corelane::machine::{NetworkCounters, Process, ProcessTree, ThreadTimes, network_counters, stolen_time, thread_times};
 use corelane::watch::{LaneCounter, Liveness, Reader, RunDirectory, ServiceCounter, Snapshot, list};
 use corelane::{Running, Transport, Url, monotonic_nanoseconds};
 use std::collections::BTreeMap;
@@ -34,6 +34,8 @@ pub(crate) struct ServerWatch {
     pid: u32,
     tree: ProcessTree,
     page: Option<Reader>,
+    /// The services of the page that take the load's datagrams.
+    datagram_services: Vec<usize>,
     /// Resident bytes before the connections were opened.
     resident_before: u64,
 }
@@ -44,10 +46,53 @@ pub(crate) struct Reading {
     server_cpu: u64,
     server_delay: u64,
     server_page: Option<Snapshot>,
-    lanes: Vec<(u64, u64)>,
+    lanes: Vec<LaneReading>,
     own_page: Option<Snapshot>,
     stolen: u64,
     network: NetworkCounters,
+}
+
+/// What the system had counted of the thread of a lane.
+#[derive(Clone, Copy)]
+struct LaneReading {
+    at: u64,
+    times: ThreadTimes,
+}
+
+/// What became of a span of time, in nanoseconds, of a thread or of several.
+#[derive(Clone, Copy)]
+struct Spent {
+    ran: u64,
+    /// Ready to run, with the CPU given to something else.
+    waited: u64,
+}
+
+impl Spent {
+    /// Of the time in which it wanted a CPU, the share in which it had none.
+    fn share_waited(self) -> f64 {
+        self.waited as f64 / (self.ran + self.waited).max(1) as f64
+    }
+
+    /// The shares of `elapsed` in which one thread ran, and waited. The system counts a wait when it ends, also the part of it that was
+    /// before the first reading: where ran and waited are more than elapsed, they are the time that was counted.
+    fn shares_of(self, elapsed: u64) -> (f64, f64) {
+        let counted = elapsed.max(self.ran + self.waited).max(1) as f64;
+        (self.ran as f64 / counted, self.waited as f64 / counted)
+    }
+}
+
+impl LaneReading {
+    fn take(thread: u32) -> Self {
+        let times = thread_times(thread).unwrap_or_default();
+        Self { at: monotonic_nanoseconds(), times }
+    }
+
+    fn since(self, earlier: Self) -> Spent {
+        Spent {
+            ran: self.times.cpu_nanoseconds.saturating_sub(earlier.times.cpu_nanoseconds),
+            waited: self.times.run_delay_nanoseconds.saturating_sub(earlier.times.run_delay_nanoseconds),
+        }
+    }
 }
 
 impl ServerWatch {
@@ -67,7 +112,17 @@ impl ServerWatch {
         let broken = |error: std::io::Error| Error::Server { pid, why: error.to_string() };
         let mut tree = ProcessTree::of(pid).map_err(broken)?;
         let resident_before = tree.footprint().map_err(broken)?.resident_bytes;
-        Ok(Some(Self { pid, tree, page, resident_before }))
+        let takes_datagrams = page.iter().filter(|_| plan.transport == Transport::Udp);
+        let datagram_services = takes_datagrams.flat_map(|page| services_at(page, Transport::Udp, plan.target)).collect();
+        Ok(Some(Self { pid, tree, page, datagram_services, resident_before }))
+    }
+
+    /// What was dropped at its sockets since a reading: up to now, because it counts that a second later.
+    fn trains_dropped(&self, first: &Reading) -> Option<u64> {
+        let now = self.page.as_ref()?.snapshot(monotonic_nanoseconds());
+        let since = between(first.server_page.as_ref(), Some(&now)).filter(|_| !self.datagram_services.is_empty())?;
+        let dropped = |&service: &usize| since.services[service].values.get(ServiceCounter::TrainsDropped);
+        Some(self.datagram_services.iter().map(dropped).sum())
     }
 
     fn resident(&mut self) -> u64 {
@@ -75,21 +130,26 @@ impl ServerWatch {
     }
 
     /// The server's side between two readings; none if its process has ended.
-    pub(crate) fn report(&mut self, first: &Reading, last: &Reading, connections: u64) -> Option<Server> {
-        let span = last.at.saturating_sub(first.at).max(1) as f64;
+    pub(crate) fn report(&mut self, (first, last): (&Reading, &Reading), requests: f64, connections: u64) -> Option<Server> {
+        let span = last.since(first).max(1.0);
         let resident_bytes = self.resident();
         if resident_bytes == 0 {
             return None;
         }
         let grown = resident_bytes.saturating_sub(self.resident_before) as f64;
+        let spent = Spent {
+            ran: last.server_cpu.saturating_sub(first.server_cpu),
+            waited: last.server_delay.saturating_sub(first.server_delay),
+        };
         Some(Server {
             pid: self.pid,
-            cpus_used: last.server_cpu.saturating_sub(first.server_cpu) as f64 / span,
-            waiting_for_cpu: last.server_delay.saturating_sub(first.server_delay) as f64 / span,
+            cpus_used: spent.ran as f64 / span,
+            waiting_for_cpu: spent.share_waited(),
             resident_bytes,
             bytes_per_connection: (connections > 0).then(|| grown / connections as f64),
+            trains_dropped: self.trains_dropped(first),
             per_request: between(first.server_page.as_ref(), last.server_page.as_ref())
-                .map(|page| per_request(&page))
+                .map(|page| per_request(&page, requests))
                 .unwrap_or_default(),
         })
     }
@@ -114,13 +174,12 @@ impl Reading {
             server_page = server.page.as_ref().map(|page| page.snapshot(monotonic_nanoseconds()));
         }
         let at = monotonic_nanoseconds();
-        let times = running.threads().into_iter().map(|thread| thread_times(thread).unwrap_or_default());
         Self {
             at,
             server_cpu,
             server_delay,
             server_page,
-            lanes: times.map(|times| (times.cpu_nanoseconds, times.run_delay_nanoseconds)).collect(),
+            lanes: running.threads().into_iter().map(LaneReading::take).collect(),
             own_page: own.map(|page| page.snapshot(at)),
             stolen: stolen_time().map_or(0, |time| time.nanoseconds),
             network: network_counters().unwrap_or_default(),
@@ -129,38 +188,49 @@ impl Reading {
 }
 
 /// The generator's own side between two readings; what the lanes counted themselves is added by the collector.
-pub(crate) fn generator(running: &Running, own: Option<&Reader>, first: &Reading, last: &Reading, requests: u64) -> Generator {
-    let span = last.at.saturating_sub(first.at).max(1) as f64;
+pub(crate) fn generator(
+    running: &Running,
+    own: Option<&Reader>,
+    (first, last): (&Reading, &Reading),
+    requests: f64,
+) -> Generator {
     let page = between(first.own_page.as_ref(), last.own_page.as_ref());
-    let cpu: u64 = last.lanes.iter().zip(&first.lanes).map(|(last, first)| last.0.saturating_sub(first.0)).sum();
+    let cpu: u64 = last.lanes.iter().zip(&first.lanes).map(|(last, first)| last.since(*first).ran).sum();
     let machine_cpus = stolen_time().map_or(1, |time| time.cpus.len().max(1)) as f64;
-    let network = &last.network;
-    let drops = |counters: &NetworkCounters| {
-        [&counters.udp4, &counters.udp6].iter().map(|udp| udp.receive_buffer_errors + udp.send_buffer_errors).sum::<u64>()
-    };
+    let spun = |lane: usize| page.as_ref().map(|page| page.lanes[lane].values.get(LaneCounter::SpinNanoseconds));
     Generator {
-        us_per_request: if requests > 0 { cpu as f64 / 1e3 / requests as f64 } else { 0.0 },
+        us_per_request: if requests > 0.0 { cpu as f64 / 1e3 / requests } else { 0.0 },
         resident_bytes: Process::find(std::process::id())
             .and_then(|process| process.footprint())
             .map_or(0, |footprint| footprint.resident_bytes),
-        stolen: last.stolen.saturating_sub(first.stolen) as f64 / span / machine_cpus,
-        socket_buffer_drops: drops(network).saturating_sub(drops(&first.network)),
+        stolen: last.stolen.saturating_sub(first.stolen) as f64 / last.since(first).max(1.0) / machine_cpus,
+        socket_buffer_drops: drops(&last.network).saturating_sub(drops(&first.network)),
         datagrams_refused: datagrams_refused(own),
-        retransmissions: network.tcp_retransmitted_segments.saturating_sub(first.network.tcp_retransmitted_segments),
+        retransmissions: last.network.tcp_retransmitted_segments.saturating_sub(first.network.tcp_retransmitted_segments),
         lanes: (0..last.lanes.len())
             .map(|lane| Lane {
                 lane: lane as u64,
                 cpu: running.cpus()[lane].map(|cpu| cpu as u64),
-                cpu_used: last.lanes[lane].0.saturating_sub(first.lanes[lane].0) as f64 / span,
-                busy: page.as_ref().map_or(0.0, |page| {
-                    let spun = page.lanes[lane].values.get(LaneCounter::SpinNanoseconds);
-                    (last.lanes[lane].0.saturating_sub(first.lanes[lane].0).saturating_sub(spun)) as f64 / span
-                }),
-                waiting_for_cpu: last.lanes[lane].1.saturating_sub(first.lanes[lane].1) as f64 / span,
-                ..Lane::default()
+                ..usage(first.lanes[lane], last.lanes[lane], spun(lane))
             })
             .collect(),
     }
+}
+
+/// What a lane's thread did between two readings, of which it `spun` for so long; none says that nobody knows.
+fn usage(first: LaneReading, last: LaneReading, spun: Option<u64>) -> Lane {
+    let (elapsed, spent) = (last.at.saturating_sub(first.at), last.since(first));
+    let (cpu_used, waiting_for_cpu) = spent.shares_of(elapsed);
+    let busy = spun.map_or(0.0, |spun| {
+        let worked = spent.ran.saturating_sub(spun);
+        worked as f64 / spent.ran.max(1) as f64 * cpu_used
+    });
+    Lane { cpu_used, busy, waiting_for_cpu, ..Lane::default() }
+}
+
+/// What was dropped in this network namespace for full buffers of sockets.
+fn drops(counters: &NetworkCounters) -> u64 {
+    [&counters.udp4, &counters.udp6].iter().map(|udp| udp.receive_buffer_errors + udp.send_buffer_errors).sum()
 }
 
 /// Datagrams that the system has refused since the process began.
@@ -200,13 +270,13 @@ fn between(first: Option<&Snapshot>, last: Option<&Snapshot>) -> Option<Snapshot
     last?.since(first?).ok()
 }
 
-/// What a server on Corelane counts, per request that it counted.
-fn per_request(page: &Snapshot) -> BTreeMap<String, f64> {
-    let sum = |counter: ServiceCounter| page.services.iter().map(|service| service.values.get(counter)).sum::<u64>();
-    let requests = sum(ServiceCounter::Requests) as f64;
-    if requests == 0.0 {
+/// What a server on Corelane counted, for each of the load's `requests` in the same time. What its services call a request is their own matter:
+/// one that takes a stream as it comes counts a receive.
+fn per_request(page: &Snapshot, requests: f64) -> BTreeMap<String, f64> {
+    if requests <= 0.0 {
         return BTreeMap::new();
     }
+    let sum = |counter: ServiceCounter| page.services.iter().map(|service| service.values.get(counter)).sum::<u64>();
     let counters = [
         ("receives", sum(ServiceCounter::Receives) + sum(ServiceCounter::DatagramReceives)),
         ("sends", sum(ServiceCounter::Sends) + sum(ServiceCounter::DatagramSends)),
@@ -216,4 +286,35 @@ fn per_request(page: &Snapshot) -> BTreeMap<String, f64> {
         ("turns_productive", page.total.get(LaneCounter::TurnsProductive)),
     ];
     counters.into_iter().map(|(name, count)| (name.to_owned(), count as f64 / requests)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reading(at: u64, cpu_nanoseconds: u64, run_delay_nanoseconds: u64) -> LaneReading {
+        LaneReading { at, times: ThreadTimes { cpu_nanoseconds, run_delay_nanoseconds } }
+    }
+
+    #[test]
+    fn a_lane_runs_waits_and_sleeps_for_all_of_the_time() {
+        let lane = usage(reading(1_000, 50, 70), reading(3_000, 550, 270), Some(100));
+        assert_eq!((lane.cpu_used, lane.waiting_for_cpu), (0.25, 0.1));
+        assert!((lane.busy - 0.2).abs() < 1e-12, "{}", lane.busy);
+        assert_eq!(usage(reading(5, 5, 5), reading(5, 5, 5), None), Lane::default());
+    }
+
+    /// A wait that began before the first reading is counted with its end, after it.
+    #[test]
+    fn a_wait_that_began_before_is_no_more_than_all_of_the_time() {
+        let lane = usage(reading(1_000, 0, 0), reading(2_000, 100, 1_130), Some(0));
+        assert!(lane.waiting_for_cpu > 0.9 && lane.waiting_for_cpu + lane.cpu_used <= 1.0, "{lane:?}");
+    }
+
+    #[test]
+    fn several_threads_wait_for_a_part_of_the_time_that_they_want() {
+        let spent = Spent { ran: 1_000, waited: 7_190 };
+        assert!((spent.share_waited() - 0.878).abs() < 1e-3, "{}", spent.share_waited());
+        assert_eq!((Spent { ran: 0, waited: 0 }).share_waited(), 0.0);
+    }
 }

@@ -174,6 +174,7 @@ fn places(run: &mut Report) -> Vec<(String, Place<'_>)> {
         ("seconds", Some(Float(&mut run.seconds))),
         ("requests", Some(Count(&mut run.requests))),
         ("requests_per_second", Some(Float(&mut run.requests_per_second))),
+        ("answered_in_window", Some(Count(&mut run.answered_in_window))),
         ("offered_per_second", run.offered_per_second.as_mut().map(Float)),
         ("not_sent", run.not_sent.as_mut().map(Count)),
         ("sent", Some(Count(&mut run.sent))),
@@ -211,6 +212,7 @@ fn server_places(server: &mut Server) -> Vec<(String, Place<'_>)> {
         ("server.cpus_used", Some(Float(&mut server.cpus_used))),
         ("server.waiting_for_cpu", Some(Float(&mut server.waiting_for_cpu))),
         ("server.resident_bytes", Some(Count(&mut server.resident_bytes))),
+        ("server.trains_dropped", server.trains_dropped.as_mut().map(Count)),
         ("server.bytes_per_connection", server.bytes_per_connection.as_mut().map(Float)),
     ]);
     all.extend(under("server.per_request", Some(&mut server.per_request)));

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Version of the document; raised when a field changes its meaning or goes.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// A distribution of times in microseconds by quantile in percent (`"50"`, `"99.9"`), with `min`, `mean`, `stddev`, `max`.
 pub type Quantiles = BTreeMap<String, f64>;
@@ -32,10 +32,15 @@ pub struct Report {
     pub requests: u64,
     /// Requests answered within the window, per second.
     pub requests_per_second: f64,
-    /// Requests whose intended start lies in the window, per second; only with a rate.
+    /// Requests answered within the window, whenever they were to start: what the rate is made of.
+    #[serde(default)]
+    pub answered_in_window: u64,
+    /// Requests whose intended start lies in the window, per second; only with a rate. With `--connection-rate` those of the connections that
+    /// were to be opened in it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub offered_per_second: Option<f64>,
-    /// Requests that should have been sent in the window and were not; only with a rate.
+    /// Requests that should have been sent in the window and were not; only with a rate. With `--connection-rate` those of the connections that
+    /// were not asked for.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub not_sent: Option<u64>,
     /// Requests sent that count.
@@ -118,6 +123,9 @@ pub struct Settings {
     /// Requests (or connections) a second that were asked for.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub rate: Option<f64>,
+    /// Requests on each connection; only with `--connection-rate`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub requests_per_connection: Option<u64>,
     /// `fixed`, `poisson` or `recorded`; only with a rate.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub arrivals: Option<String>,
@@ -177,14 +185,18 @@ pub struct Server {
     pub pid: u32,
     /// CPU time of the process with its descendants per second: 1 is one CPU fully used.
     pub cpus_used: f64,
-    /// Its threads waited for a CPU for so many seconds per second.
+    /// Of the time in which its threads wanted a CPU, the share in which they had none, 0 to 1.
     pub waiting_for_cpu: f64,
     /// Resident bytes at the end.
     pub resident_bytes: u64,
     /// Resident bytes by which it grew from before the connections to the end, per connection.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub bytes_per_connection: Option<f64>,
-    /// From its own counter page, if it has one: figures per request (`receives`, `sends`, `sleeps`, `bytes_copied`, ...).
+    /// From its own counter page, if it has one, and only over datagrams: trains that the system dropped at its sockets, mostly for full
+    /// buffers, from the window's begin to the end of the run. A datagram alone is a train of one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub trains_dropped: Option<u64>,
+    /// From its own counter page, if it has one: figures per request of the load (`receives`, `sends`, `sleeps`, `bytes_copied`, ...).
     pub per_request: BTreeMap<String, f64>,
 }
 
@@ -197,7 +209,8 @@ pub struct Generator {
     pub resident_bytes: u64,
     /// Share of all CPU time that the host took from this machine in the window, 0 to 1.
     pub stolen: f64,
-    /// Datagrams that this network namespace dropped in the window because a socket's buffer was full.
+    /// Packets that this network namespace dropped in the window because a socket's buffer was full. A train of datagrams is one packet
+    /// to the system, which counts it once however many it held.
     pub socket_buffer_drops: u64,
     /// Segments that this network namespace sent again in the window.
     pub retransmissions: u64,
@@ -232,6 +245,12 @@ pub struct Lane {
     /// The longest latency of its requests.
     #[serde(default)]
     pub longest_us: f64,
+    /// Time from the window's begin on in which it was not there, though it had asked to be called: the sum of what was 20 ms or more at once.
+    #[serde(default)]
+    pub gaps_us: f64,
+    /// The longest such time.
+    #[serde(default)]
+    pub longest_gap_us: f64,
 }
 
 /// One second of a run.
@@ -350,11 +369,12 @@ mod tests {
             transfer_us: times(),
             opened: Some(Opened::default()),
             server_us_per_request: Some(1.0),
-            server: Some(Server { bytes_per_connection: Some(1.0), ..Server::default() }),
+            server: Some(Server { bytes_per_connection: Some(1.0), trains_dropped: Some(1), ..Server::default() }),
             generator: Generator { lanes: vec![Lane { cpu: Some(0), ..Lane::default() }], ..Generator::default() },
             settings: Settings {
                 rate: Some(1.0),
                 arrivals: Some("fixed".to_owned()),
+                requests_per_connection: Some(1),
                 duration_s: Some(1.0),
                 requests: Some(1),
                 spread: Some("even".to_owned()),

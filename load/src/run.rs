@@ -227,21 +227,23 @@ impl Conduct<'_> {
     fn add_facts(&mut self, report: &mut Report, done: u64) -> bool {
         let (Some(first), Some(last)) = (&self.first, &self.last) else { return false };
         let connections = if report.connection_us.is_none() { report.settings.connections } else { 0 };
-        let cost = self.server.as_mut().map(|server| server.report(first, last, connections));
+        // By time, because the clocks are read a moment after the window's ends, under the same load.
+        let requests = match report.settings.requests {
+            None if report.seconds > 0.0 => done as f64 * last.since(first) / 1e9 / report.seconds,
+            None => 0.0,
+            Some(_) => done as f64,
+        };
+        let cost = self.server.as_mut().map(|server| server.report((first, last), requests, connections));
         let server_ended = matches!(cost, Some(None));
         if let Some(cost) = cost.flatten() {
-            // By time, because the clocks are read a moment after the window's ends, under the same load.
-            let per_request = match report.settings.requests {
-                None => cost.cpus_used * 1e6 / report.requests_per_second,
-                Some(_) => cost.cpus_used * last.since(first) / 1e3 / done as f64,
-            };
+            let per_request = cost.cpus_used * last.since(first) / 1e3 / requests;
             report.server_us_per_request = Some(per_request).filter(|us| us.is_finite());
             report.server = Some(cost);
         }
-        let told = std::mem::replace(&mut report.generator, generator(self.running, self.own, first, last, done));
+        let told = std::mem::replace(&mut report.generator, generator(self.running, self.own, (first, last), requests));
         for (lane, told) in report.generator.lanes.iter_mut().zip(told.lanes) {
-            (lane.connections, lane.requests, lane.errors) = (told.connections, told.requests, told.errors);
-            (lane.seconds, lane.longest_us) = (told.seconds, told.longest_us);
+            let Lane { cpu, cpu_used, busy, waiting_for_cpu, .. } = *lane;
+            *lane = Lane { cpu, cpu_used, busy, waiting_for_cpu, ..told };
         }
         server_ended
     }
@@ -253,7 +255,11 @@ pub fn report_of(plan: &Plan, collector: &Collector, driver: &str) -> Report {
     let (total, seconds) = (&collector.total, collector.seconds());
     let errors = collector.errors();
     let per_second = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
-    let went = if matches!(plan.mode, Mode::Connections { .. }) { total.asked } else { total.sent };
+    // What is offered is connections where these have the times of their own, and each stands for its requests.
+    let (each, went) = match plan.mode {
+        Mode::Connections { requests, .. } => (u64::from(requests), total.asked),
+        _ => (1, total.sent),
+    };
     let has_rate = plan.mode.has_times();
     let times = |times: &Times| times.0.as_ref().map(|times| quantiles(times, &plan.quantiles));
     Report {
@@ -265,8 +271,9 @@ pub fn report_of(plan: &Plan, collector: &Collector, driver: &str) -> Report {
         seconds,
         requests: total.requests,
         requests_per_second: per_second(total.in_window),
-        offered_per_second: has_rate.then(|| per_second(total.offered)),
-        not_sent: has_rate.then(|| total.offered.saturating_sub(went)),
+        answered_in_window: total.in_window,
+        offered_per_second: has_rate.then(|| per_second(total.offered * each)),
+        not_sent: has_rate.then(|| total.offered.saturating_sub(went) * each),
         sent: total.sent,
         bytes_sent: total.bytes_sent,
         bytes_received: total.bytes_received,
@@ -302,6 +309,8 @@ fn opened_of(collector: &Collector) -> Opened {
 fn lanes_of(collector: &Collector) -> Vec<Lane> {
     let told = |(lane, sum): (usize, &LaneSum)| Lane {
         longest_us: sum.longest as f64 / 1e3,
+        gaps_us: sum.gaps.together as f64 / 1e3,
+        longest_gap_us: sum.gaps.longest as f64 / 1e3,
         lane: lane as u64,
         connections: u64::from(sum.connections),
         requests: sum.requests,
@@ -350,6 +359,11 @@ fn settings(plan: &Plan, driver: &str) -> Settings {
         size: plan.size as u64,
         call: (plan.workload == rpc::ENTRY.name).then(|| plan.rpc.call(plan.size)),
         rate: plan.rate(),
+        requests_per_connection: if let Mode::Connections { requests, .. } = plan.mode {
+            Some(u64::from(requests))
+        } else {
+            None
+        },
         arrivals: arrivals.map(|arrivals| arrivals.name().to_owned()),
         duration_s: if let Extent::For(length) = plan.extent { Some(length.as_secs_f64()) } else { None },
         requests: if let Extent::Requests(requests) = plan.extent { Some(requests) } else { None },

@@ -97,7 +97,13 @@ fn settings(settings: &Settings) -> Vec<String> {
     let mut parts = vec![match (&*settings.mode, settings.rate) {
         ("closed", _) => "closed loop".to_owned(),
         ("open", Some(wanted)) => format!("{} {}", rate(wanted), settings.arrivals.as_deref().unwrap_or_default()),
-        ("connections", Some(wanted)) => format!("{} new connections", rate(wanted)),
+        ("connections", Some(wanted)) => {
+            format!(
+                "{} new connections, {} on each",
+                rate(wanted),
+                several(settings.requests_per_connection.unwrap_or(1), "request")
+            )
+        }
         (mode, _) => mode.to_owned(),
     }];
     parts.push(several(settings.connections, "connection"));
@@ -150,16 +156,18 @@ fn limit(side: &str, report: &Report) -> Vec<String> {
 fn rates(page: &mut Page, report: &Report) {
     let offered = report.offered_per_second.map(|offered| format!("{} offered", rate(offered)));
     let achieved = Some(format!("{} achieved", rate(report.requests_per_second)));
+    let unit = report.opened.is_some().then(|| "counted in requests".to_owned());
     let not_sent = report.not_sent.map(|requests| format!("{} not sent", count(requests)));
-    page.list("rate", &[offered, achieved, not_sent].into_iter().flatten().collect::<Vec<_>>());
+    page.list("rate", &[offered, achieved, not_sent, unit].into_iter().flatten().collect::<Vec<_>>());
     let sent = report.bytes_sent as f64;
     let received = report.bytes_received as f64;
     let each_second = |total: f64| bytes(if report.seconds > 0.0 { total / report.seconds } else { f64::NAN });
-    let parts = [
-        format!("{} answered in {} s", count(report.requests), number(report.seconds)),
-        format!("{} sent ({}/s)", bytes(sent), each_second(sent)),
-        format!("{} received ({}/s)", bytes(received), each_second(received)),
-    ];
+    let mut parts = vec![format!("{} answered in {} s", count(report.answered_in_window), number(report.seconds))];
+    if report.requests != report.answered_in_window {
+        parts.push(format!("{} answered of those that were to start then", count(report.requests)));
+    }
+    parts.push(format!("{} sent ({}/s)", bytes(sent), each_second(sent)));
+    parts.push(format!("{} received ({}/s)", bytes(received), each_second(received)));
     page.list("requests", &parts);
 }
 
@@ -231,10 +239,11 @@ fn server(page: &mut Page, report: &Report) {
 fn usage(server: &Server) -> Vec<String> {
     let mut parts = vec![
         format!("{} CPUs used", number(server.cpus_used)),
-        format!("{} of the time waiting for a CPU", percent(server.waiting_for_cpu)),
+        format!("waited in {} of the time it wanted a CPU", percent(server.waiting_for_cpu)),
         format!("memory {}", bytes(server.resident_bytes as f64)),
     ];
     parts.extend(server.bytes_per_connection.map(|each| format!("{} more per connection", bytes(each))));
+    parts.extend(server.trains_dropped.map(|trains| format!("{} trains dropped at its sockets", count(trains))));
     parts.push(format!("process {} with its children", server.pid));
     parts
 }
@@ -244,7 +253,7 @@ fn generator(page: &mut Page, generator: &Generator) {
         format!("CPU {} per request", time(generator.us_per_request)),
         format!("memory {}", bytes(generator.resident_bytes as f64)),
         format!("{} of the machine's CPU stolen", percent(generator.stolen)),
-        format!("{} datagrams dropped for full buffers", count(generator.socket_buffer_drops)),
+        format!("{} packets dropped for full buffers", count(generator.socket_buffer_drops)),
         format!("{} segments sent again", count(generator.retransmissions)),
     ];
     page.list("generator", &parts);

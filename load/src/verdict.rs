@@ -1,8 +1,10 @@
 //! Whether a run can be believed, and what set its rate.
 
 use crate::collector::Collector;
+use crate::kinds::Kind;
 use crate::plan::{Mode, Plan};
 use crate::report::{Lane, Report};
+use corelane::Transport;
 
 /// A rate counts as achieved from this share of what was offered on.
 const ACHIEVED: f64 = 0.99;
@@ -22,17 +24,24 @@ const STOLEN: f64 = 0.1;
 /// The send lag at 99 % may be this long, whatever the latency, in microseconds.
 const LAG_US: f64 = 1_000.0;
 
+/// More failures than this share of what was answered or failed cast doubt: the figures are of the others.
+const FAILED: f64 = 0.01;
+
+/// A lane of the generator may be away for this share of the window, and for so long at once, in microseconds.
+const AWAY: f64 = 0.05;
+const AWAY_US: f64 = 250_000.0;
+
 /// Settles `limit`, `believable`, `doubts` and `notes` of a report that is otherwise complete.
 pub fn judge(plan: &Plan, collector: &Collector, server_ended: bool, report: &mut Report) {
-    report.limit = limit(plan, report).to_owned();
+    report.limit = limit(report).to_owned();
     let early = collector.lanes.iter().filter_map(|lane| lane.early.clone());
     let mut doubts: Vec<String> = early.map(|why| format!("the run was given up: {why}")).take(1).collect();
-    doubts.extend([missing(plan, collector), fell_behind(plan, report), lagged(report)].into_iter().flatten());
+    doubts.extend([missing(plan, collector), fell_behind(report), lagged(report)].into_iter().flatten());
     if plan.mode != Mode::Flood {
         // A flood need not be answered, and is to use all that the generator has.
-        doubts.extend([nothing_answered(report), generator_limit(report)].into_iter().flatten());
+        doubts.extend([nothing_answered(report).or_else(|| failed(plan, report)), generator_limit(report)].into_iter().flatten());
     }
-    doubts.extend([waited(report), stolen(report)].into_iter().flatten());
+    doubts.extend([waited(report), was_away(report), stolen(report)].into_iter().flatten());
     doubts.extend(server_ended.then(|| "the server's process ended during the run".to_owned()));
     report.believable = doubts.is_empty();
     report.doubts = doubts;
@@ -40,8 +49,8 @@ pub fn judge(plan: &Plan, collector: &Collector, server_ended: bool, report: &mu
 }
 
 /// What set the rate.
-fn limit(plan: &Plan, report: &Report) -> &'static str {
-    let keeps_up = report.offered_per_second.is_some_and(|offered| achieved(plan, report) >= offered * ACHIEVED);
+fn limit(report: &Report) -> &'static str {
+    let keeps_up = report.offered_per_second.is_some_and(|offered| report.requests_per_second >= offered * ACHIEVED);
     if keeps_up {
         return "rate";
     }
@@ -71,32 +80,43 @@ fn missing(plan: &Plan, collector: &Collector) -> Option<String> {
     (counts && open < wanted).then(|| format!("only {open} of {wanted} connections were open at the end"))
 }
 
-/// What was answered a second, in what is offered: connections where these have the times of their own.
-fn achieved(plan: &Plan, report: &Report) -> f64 {
-    match plan.mode {
-        Mode::Connections { requests, .. } => report.requests_per_second / f64::from(requests.max(1)),
-        _ => report.requests_per_second,
-    }
+/// Requests that failed, and connections that could not be had, where they are too many.
+fn failed(plan: &Plan, report: &Report) -> Option<String> {
+    // A datagram that is no answer leaves the one that it is sent for to be lost.
+    let is_another = |kind: &Kind| plan.transport == Transport::Udp && *kind == Kind::Mismatch;
+    let is_failure = |name: &str| Kind::ALL.iter().any(|kind| kind.name() == name && kind.is_failure() && !is_another(kind));
+    let failed: u64 = report.errors.iter().filter(|(name, _)| is_failure(name)).map(|(_, count)| count).sum();
+    let share = failed as f64 / (failed + report.requests).max(1) as f64;
+    (share > FAILED).then(|| {
+        format!(
+            "{:.1} % of what was tried failed: the rate, and the latency but for what was waited for in vain, are of the rest",
+            share * 100.0
+        )
+    })
 }
 
-fn fell_behind(plan: &Plan, report: &Report) -> Option<String> {
-    let (offered, achieved) = (report.offered_per_second?, achieved(plan, report));
-    let what = if matches!(plan.mode, Mode::Connections { .. }) { "connections" } else { "requests" };
+fn fell_behind(report: &Report) -> Option<String> {
+    let (offered, achieved) = (report.offered_per_second?, report.requests_per_second);
     let whose = match report.limit.as_str() {
         "server" => "the server was at its limit",
         "generator" => "the generator was at its limit: give it more lanes, or CPUs of its own",
         _ => "every connection had as many requests in flight as it may: more connections, or more depth, would show more",
     };
     (achieved < offered * ACHIEVED)
-        .then(|| format!("the run fell behind: {achieved:.1} {what}/s were answered of {offered:.1} offered; {whose}"))
+        .then(|| format!("the run fell behind: {achieved:.1} requests/s were answered of {offered:.1} offered; {whose}"))
 }
 
 fn lagged(report: &Report) -> Option<String> {
     let lag = *report.send_lag_us.as_ref()?.get("99")?;
-    let latency = report.latency_us.get("99").copied().unwrap_or(0.0);
-    (lag > LAG_US && lag > latency / 10.0).then(|| {
-        format!("the generator sent late: 1 % of the requests by more than {lag:.0} us, of a latency of {latency:.0} us; let it spin, or give it more lanes")
-    })
+    let latency = report.latency_us.get("99").copied();
+    // The lag is of all that were sent at times of their own, the latency of all that were answered: either may be the longer one.
+    let beside = match latency {
+        Some(latency) if lag < latency => format!("which is a part of the latency at 99 %, {latency:.0} us"),
+        Some(latency) => format!("as long as the latency at 99 %, {latency:.0} us, or longer: that is the generator's own"),
+        None => "and no latency was measured".to_owned(),
+    };
+    (lag > LAG_US && latency.is_none_or(|latency| lag > latency / 10.0))
+        .then(|| format!("the generator sent late: 1 % of what had its own time by more than {lag:.0} us, {beside}; let it spin, or give it more lanes"))
 }
 
 fn generator_limit(report: &Report) -> Option<String> {
@@ -124,6 +144,18 @@ fn waited(report: &Report) -> Option<String> {
     ))
 }
 
+fn was_away(report: &Report) -> Option<String> {
+    let lane = report.generator.lanes.iter().max_by(|a, b| a.longest_gap_us.total_cmp(&b.longest_gap_us))?;
+    let most = report.generator.lanes.iter().map(|lane| lane.gaps_us).fold(0.0, f64::max);
+    (lane.longest_gap_us > AWAY_US || most > report.seconds * 1e6 * AWAY).then(|| {
+        format!(
+            "lane {} of the generator was away for up to {:.0} ms, though it had something to do: it was stopped, or had no CPU, or its turn took so long",
+            lane.lane,
+            lane.longest_gap_us / 1e3
+        )
+    })
+}
+
 fn stolen(report: &Report) -> Option<String> {
     let stolen = report.generator.stolen;
     (stolen > STOLEN).then(|| format!("the host took {:.0} % of this machine's CPU time", stolen * 100.0))
@@ -134,7 +166,7 @@ fn notes(report: &Report) -> Vec<String> {
     let generator = &report.generator;
     if generator.socket_buffer_drops > 0 {
         let drops = generator.socket_buffer_drops;
-        notes.push(format!("{drops} datagrams were dropped in this network namespace because a socket's buffer was full"));
+        notes.push(format!("{drops} packets were dropped in this network namespace because a socket's buffer was full (a train of datagrams is one)"));
     }
     if report.seconds < 1.0 && report.requests > 0 {
         notes.push(format!("the run was short: {:.3} s", report.seconds));

@@ -1,5 +1,6 @@
 //! The options of `corelane load`, and the job that they ask for.
 
+use super::amounts;
 use anyhow::{Context, Result, anyhow, bail};
 use corelane::control::{Command, ask, ask_hasher};
 use corelane::{Transport, Url};
@@ -20,7 +21,7 @@ use std::time::Duration;
 /// The options, as data.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Options {
-    /// What to ask for: one of the workloads below
+    /// What to ask for: one of the workloads below; may be left out before a URL: echo over tcp://, udp over udp://
     #[arg(value_name = "WORKLOAD", default_value = "echo")]
     workload: String,
     /// Where: tcp://HOST:PORT or udp://HOST:PORT; by default the workload's port on 127.0.0.1
@@ -36,21 +37,21 @@ pub struct Options {
     /// Bytes of a request [default: 64]; for rpc of its payload, 0 calls the null procedure [default: 0]
     #[arg(long, short = 's', value_name = "BYTES", help_heading = "Load")]
     size: Option<usize>,
-    /// Requests a second, each with its own time, whether answers come or not (an open loop)
-    #[arg(long, short = 'r', value_name = "R", conflicts_with = "connection_rate", help_heading = "Load")]
+    /// Requests a second, such as 5000, 10k or 1.5M, each with its own time, whether answers come or not (an open loop)
+    #[arg(long, short = 'r', value_name = "R", value_parser = amounts::rate, conflicts_with = "connection_rate", help_heading = "Load")]
     rate: Option<f64>,
     /// How they follow one another: fixed, poisson, or a file with one time in seconds a line
     #[arg(long, value_name = "HOW", help_heading = "Load")]
     arrivals: Option<String>,
-    /// Connections a second, each with requests of its own, closed after the last one
-    #[arg(long, value_name = "R", help_heading = "Load")]
+    /// Connections a second, such as 500 or 1k, each with requests of its own, closed after the last one
+    #[arg(long, value_name = "R", value_parser = amounts::rate, help_heading = "Load")]
     connection_rate: Option<f64>,
     /// Requests on each of these connections, one after the other
     #[arg(long, value_name = "N", default_value_t = 1, requires = "connection_rate",
         value_parser = clap::value_parser!(u32).range(1..), help_heading = "Load")]
     requests_per_connection: u32,
     /// How often each connection is used, for idle [default: 10s]
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, help_heading = "Load")]
+    #[arg(long, value_name = "TIME", value_parser = amounts::time, help_heading = "Load")]
     every: Option<Duration>,
     /// What rpc calls [default: 100003:3, NFS; with --size 536870919:1, an echo program]
     #[arg(long, value_name = "PROGRAM:VERSION", value_parser = program, help_heading = "Load")]
@@ -65,17 +66,17 @@ pub struct Options {
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Load")]
     seed: u64,
 
-    /// How long to measure, such as 3s, 500ms, 10m [default: 3s; 10s for idle]
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, conflicts_with = "requests", help_heading = "Extent")]
+    /// How long to measure: seconds, or with a unit, such as 3, 500ms, 10m [default: 3s; 10s for idle]
+    #[arg(long, value_name = "TIME", value_parser = amounts::time, conflicts_with = "requests", help_heading = "Extent")]
     duration: Option<Duration>,
     /// How many requests to make instead (connections, with --connection-rate)
     #[arg(long, short = 'n', value_name = "N", help_heading = "Extent")]
     requests: Option<u64>,
     /// How long to load the server before measuring begins [default: 1s; none with --requests or a file of arrivals]
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, help_heading = "Extent")]
+    #[arg(long, value_name = "TIME", value_parser = amounts::time, help_heading = "Extent")]
     warmup: Option<Duration>,
     /// How long an answer, or a connection, is waited for [default: 5s; 1s for datagrams]
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, help_heading = "Extent")]
+    #[arg(long, value_name = "TIME", value_parser = amounts::time, help_heading = "Extent")]
     timeout: Option<Duration>,
     /// Make so many runs and report medians and spread; with --against so many rounds [default: 1; 15 to 40 rounds]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "Extent")]
@@ -157,11 +158,8 @@ const IDLE_EVERY: Duration = Duration::from_secs(10);
 impl Options {
     /// Checks the whole.
     pub fn job(&self) -> Result<Job> {
-        let names: Vec<&str> = workloads::ALL.iter().map(|entry| entry.name).collect();
-        let Some(entry) = workloads::find(&self.workload) else {
-            bail!("there is no workload {:?}: use one of {}", self.workload, names.join(", "));
-        };
-        let plan = self.plan(entry, self.url.as_deref())?;
+        let (entry, url) = self.what()?;
+        let plan = self.plan(entry, url)?;
         let against = self.against.as_deref().map(|url| self.plan(entry, Some(url))).transpose()?;
         let watched = match (self.server_pid, self.server_page) {
             (Some(pid), _) => Watched::Tree(pid),
@@ -187,6 +185,20 @@ impl Options {
             hdr: self.hdr.clone(),
             quiet: self.quiet,
         })
+    }
+
+    /// The workload and the URL. A URL alone is loaded with the first workload that travels so.
+    fn what(&self) -> Result<(&'static Entry, Option<&str>)> {
+        let (first, second) = (self.workload.as_str(), self.url.as_deref());
+        let found = match second {
+            None if first.contains("://") => {
+                let transport = Url::parse(first, 0)?.transport();
+                workloads::ALL.iter().find(|entry| entry.transports[0] == transport).map(|entry| (entry, Some(first)))
+            }
+            _ => workloads::find(first).map(|entry| (entry, second)),
+        };
+        let names: Vec<&str> = workloads::ALL.iter().map(|entry| entry.name).collect();
+        found.ok_or_else(|| anyhow!("there is no workload {first:?}: use one of {}", names.join(", ")))
     }
 
     fn plan(&self, entry: &Entry, url: Option<&str>) -> Result<Plan> {

@@ -28,10 +28,10 @@ impl Outcome {
             Self::One(report) => (report.believable, vec![report.as_ref()]),
             Self::Two(paired) => (paired.believable, vec![&paired.a, &paired.b]),
         };
-        match (believable, reports.iter().any(|report| has_failures(report))) {
-            (false, _) => exit::DOUBTS,
-            (true, true) => exit::FAILURES,
-            (true, false) => exit::GOOD,
+        match (reports.iter().any(|report| has_failures(report)), believable) {
+            (true, _) => exit::FAILURES,
+            (false, false) => exit::DOUBTS,
+            (false, true) => exit::GOOD,
         }
     }
 }

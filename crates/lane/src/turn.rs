@@ -22,6 +22,8 @@ pub trait Work {
     fn told(&mut self, kit: &mut Kit, driver: &mut dyn Driver, word: Word);
     /// Submits what this turn made: at most one send a connection.
     fn flush(&mut self, kit: &mut Kit);
+    /// Looks at what the driver alone knows, before what was submitted is carried out.
+    fn look(&mut self, driver: &dyn Driver);
     /// Whether there is something to do in the next turn without another completion.
     fn has_work(&self) -> bool;
     /// Begins to drain.
@@ -118,7 +120,7 @@ impl<D: Driver, W: Work> Lane<D, W> {
         self.work.flush(&mut self.kit);
         self.agree();
         self.publish();
-        let submitted = self.kit.hand_over(&mut self.driver);
+        let submitted = self.hand_over();
         self.account(done > 0 || submitted)
     }
 
@@ -140,7 +142,7 @@ impl<D: Driver, W: Work> Lane<D, W> {
             self.kit.now = self.driver.now();
             self.kit.row.set(LaneCounter::LaneState, LaneState::Draining as u64);
             self.work.drain(&mut self.kit, &mut self.driver);
-            self.kit.hand_over(&mut self.driver);
+            self.hand_over();
         }
         order != Order::Stop && !(self.draining && self.work.is_drained())
     }
@@ -172,7 +174,13 @@ impl<D: Driver, W: Work> Lane<D, W> {
         for word in self.control.take_words(self.kit.lane()) {
             self.work.told(&mut self.kit, &mut self.driver, word);
         }
-        self.kit.hand_over(&mut self.driver);
+        self.hand_over();
+    }
+
+    /// Submits what was made; answers whether that was anything.
+    fn hand_over(&mut self) -> bool {
+        self.work.look(&self.driver);
+        self.kit.hand_over(&mut self.driver)
     }
 
     fn end(&mut self) -> Turn {

@@ -124,6 +124,11 @@ pub trait Driver {
     /// Offloaded calls that may wait or run at once ([`Tuning::offload_max`]).
     fn offload_max(&self) -> usize;
 
+    /// Packets that the system has dropped at a datagram socket since it was made, mostly because its receive buffer was full, modulo 2^32
+    /// (`drops` of SO_MEMINFO, socket(7)). A train is one packet where it is received as one. None for a void name, and where the system
+    /// does not tell. Costs a system call.
+    fn dropped(&self, socket: Socket) -> Option<u32>;
+
     /// Submits an operation. It takes effect with the next [`Driver::collect`] at the latest; all submitted between two
     /// collects go in as few system calls as the driver can. Faults come as completions.
     fn push(&mut self, handle: Handle, op: Op);

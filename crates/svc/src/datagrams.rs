@@ -1,6 +1,7 @@
 //! Datagram sockets at work: opened, a batch in, trains out, what the network says of them, and closed.
 
 use crate::cx::Cx;
+use crate::drops::Dropped;
 use crate::error::Error;
 use crate::fence::fenced;
 use crate::flows::Flow;
@@ -46,6 +47,7 @@ pub(crate) struct DatagramSocket {
     /// Its close is under way.
     closed: bool,
     is_dirty: bool,
+    pub(crate) dropped: Dropped,
 }
 
 /// Batches that a drain still takes from one socket: what was readable when it began fits in the kernel's buffer.
@@ -71,6 +73,7 @@ impl DatagramSocket {
             closing: false,
             closed: false,
             is_dirty: false,
+            dropped: Dropped::default(),
         }
     }
 
@@ -176,6 +179,7 @@ impl Services {
         if self.table.count_arrivals(id, batch, kit.lane()) {
             self.note_selection(kit);
         }
+        self.heard(kit, id);
         self.call_with_replies(kit, id, |port, cx, replies| port.receive(cx, batch, replies));
     }
 
@@ -245,6 +249,7 @@ impl Table {
         state.sockets += 1;
         state.row.set(ServiceCounter::DatagramSocketsOpen, u64::from(state.sockets));
         let (index, generation) = self.datagrams.insert(entry);
+        self.drops.admit(self.datagrams.len());
         let id = SocketId { index, generation };
         self.mark_socket(id);
         id
@@ -382,6 +387,7 @@ impl Table {
             && let Some(socket) = entry.socket
         {
             entry.closed = true;
+            self.ask_at_last(id);
             kit.submit(handle(id), Op::Close { socket, reset: false });
         }
     }

@@ -7,6 +7,7 @@ mod connection;
 mod cx;
 mod datagrams;
 mod drain;
+mod drops;
 mod endings;
 mod error;
 mod fence;

@@ -274,6 +274,7 @@ impl Work for Services {
             class::LEAVE => self.leave_timer(kit),
             class::COUNTS => self.read_counts(kit),
             class::MEMORY => self.memory_timer(),
+            class::DROPS => self.drops_are_due(),
             _ => {}
         }
     }
@@ -306,6 +307,10 @@ impl Work for Services {
         self.table.revive_offloading(kit);
         self.table.revive_starved(&kit.arena, kit.now());
         self.relieve(kit);
+    }
+
+    fn look(&mut self, driver: &dyn Driver) {
+        self.table.count_drops(driver);
     }
 
     fn has_work(&self) -> bool {

@@ -2,6 +2,7 @@
 
 use crate::connection::{Busy, Connection};
 use crate::datagrams::DatagramSocket;
+use crate::drops::Drops;
 use crate::flows::{Flow, Flows};
 use crate::limits::Limits;
 use crate::memory::{Memory, Payers, PeerAccount, PeerKey};
@@ -43,6 +44,8 @@ pub(crate) mod class {
     pub(crate) const FILE: u8 = 13;
     /// The timer of those who wait for memory.
     pub(crate) const MEMORY: u8 = 14;
+    /// The timer at whose end the drops of datagram sockets are read.
+    pub(crate) const DROPS: u8 = 15;
 }
 
 /// A place where this lane takes connections.
@@ -144,6 +147,7 @@ pub(crate) struct Table {
     pub(crate) datagrams: Slab<DatagramSocket>,
     /// Those to look at when this turn is flushed.
     pub(crate) datagrams_dirty: Vec<SocketId>,
+    pub(crate) drops: Drops,
     pub(crate) requests: Slab<Request>,
     /// Those of them that end by themselves.
     pub(crate) requests_ending: usize,
@@ -189,6 +193,7 @@ impl Table {
             outgoing: None,
             datagrams: Slab::new(),
             datagrams_dirty: Vec::new(),
+            drops: Drops::default(),
             requests: Slab::new(),
             requests_ending: 0,
             offloads: 0,

@@ -143,6 +143,22 @@ pub(crate) fn readable_bytes(socket: BorrowedFd) -> usize {
     }
 }
 
+/// Packets dropped at a socket since it was made: the word `drops` of what it says of its memory (SO_MEMINFO, Linux 4.12). None where the
+/// system does not tell.
+pub(crate) fn dropped(socket: BorrowedFd) -> Option<u32> {
+    const SO_MEMINFO: i32 = 55;
+    const DROPS: usize = 8;
+    let mut words = [0_u32; DROPS + 1];
+    let mut length = size_of_val(&words) as libc::socklen_t;
+    // SAFETY: `words` has `length` writable bytes, and `length` is writable itself; the call writes no more than that.
+    let answer = unsafe {
+        let value = words.as_mut_ptr().cast();
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, SO_MEMINFO, value, &mut length)
+    };
+    let is_whole = answer == 0 && length as usize == size_of_val(&words);
+    is_whole.then_some(words[DROPS])
+}
+
 /// Ends this side (shutdown(2)). On a connection that is broken already there is nothing left to end.
 pub(crate) fn finish(socket: BorrowedFd) {
     // SAFETY: the call takes no memory.

@@ -194,7 +194,7 @@ catalogue! {
         DuplicatesMaxHits "duplicates_max_hits" Counter "hits" "Answers not kept for repetitions of their request: too long, or all places taken by requests in progress.";
         BytesIn "bytes_in" Counter "bytes" "Bytes received.";
         BytesOut "bytes_out" Counter "bytes" "Bytes sent.";
-        BytesForwarded "bytes_forwarded" Counter "bytes" "Bytes that left in the lease they came in.";
+        BytesForwarded "bytes_forwarded" Counter "bytes" "Bytes put into output in the lease they came in.";
         BytesCopied "bytes_copied" Counter "bytes" "Bytes copied on their way: records that straddled leases, and output written from other memory.";
         BytesCompacted "bytes_compacted" Counter "bytes" "Bytes moved to fitting memory: a lease outlived its turn using under a quarter of its buffer.";
         Receives "receives" Counter "receives" "Receives from connections that brought bytes.";
@@ -205,6 +205,7 @@ catalogue! {
         DatagramsRefused "datagrams_refused" Counter "datagrams" "Datagrams not sent because the kernel or a limit refused them.";
         TrainsIn "trains_in" Counter "trains" "Trains received (GRO); a datagram alone is a train of one.";
         TrainsOut "trains_out" Counter "trains" "Trains sent (GSO); a datagram alone is a train of one.";
+        TrainsDropped "trains_dropped" Counter "trains" "Trains that the system dropped at the service's sockets, mostly because a receive buffer was full, as of a second ago; a datagram alone is a train of one.";
         DatagramReceives "datagram_receives" Counter "receives" "Receives that brought datagrams, of which one can bring many.";
         DatagramSends "datagram_sends" Counter "sends" "Sends of datagrams, of which one can take many.";
         DatagramSocketsOpen "datagram_sockets_open" Gauge "sockets" "Datagram sockets that are open now.";
@@ -244,7 +245,7 @@ catalogue! {
         "datagrams_per_send" DatagramsOut / DatagramSends, "Datagrams for each send of datagrams.";
         "datagrams_per_train_in" DatagramsIn / TrainsIn, "Datagrams for each train received.";
         "datagrams_per_train_out" DatagramsOut / TrainsOut, "Datagrams for each train sent.";
-        "forwarded_share" BytesForwarded / BytesOut, "Share of the bytes sent that left in the lease they came in.";
+        "forwarded_share" BytesForwarded / BytesForwarded BytesCopied, "Of the bytes that were forwarded or copied, the share that was forwarded.";
     }
 }
 

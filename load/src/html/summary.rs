@@ -97,7 +97,7 @@ fn keys(report: &Report) -> Vec<Key> {
 }
 
 fn achieved(report: &Report) -> Key {
-    let answered = format!("{} requests in {} s", count(report.requests), trimmed(report.seconds));
+    let answered = format!("{} requests in {} s", count(report.answered_in_window), trimmed(report.seconds));
     let remark = report.offered_per_second.map_or_else(
         || answered.clone(),
         |offered| {
@@ -122,7 +122,7 @@ fn server(report: &Report) -> Key {
     let used = |server: &Server| {
         let waited = percent(server.waiting_for_cpu);
         let memory = bytes(server.resident_bytes as f64);
-        format!("{} CPUs used, waited for a CPU {waited} of the time, {memory}", number(server.cpus_used))
+        format!("{} CPUs used, waited for {waited} of the time that it wanted one, {memory}", number(server.cpus_used))
     };
     let remark = report.server.as_ref().map_or_else(|| "the server's process is not known".to_owned(), used);
     Key { name: "Server CPU", value: per_request(report.server_us_per_request), remark }
@@ -148,7 +148,7 @@ fn host(generator: &Generator) -> Key {
 }
 
 fn lost(generator: &Generator) -> Key {
-    let again = format!("datagrams, socket buffer full; {} segments sent again", count(generator.retransmissions));
+    let again = format!("packets, socket buffer full; {} segments sent again", count(generator.retransmissions));
     Key { name: "Drops", value: count(generator.socket_buffer_drops), remark: again }
 }
 

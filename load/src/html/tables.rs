@@ -105,6 +105,7 @@ fn counts(report: &Report) -> Markup {
     let generator = &report.generator;
     let rows = [
         ("requests answered", Some(count(report.requests))),
+        ("answered in the window", Some(count(report.answered_in_window))),
         ("window", Some(seconds(report.seconds))),
         ("requests per second", Some(number(report.requests_per_second))),
         ("offered per second", report.offered_per_second.map(number)),
@@ -114,7 +115,7 @@ fn counts(report: &Report) -> Markup {
         ("CPU of the generator", Some(format!("{} µs per request", number(generator.us_per_request)))),
         ("memory of the generator", Some(bytes(generator.resident_bytes as f64))),
         ("CPU time stolen by the host", Some(percent(generator.stolen))),
-        ("datagrams dropped, buffer full", Some(count(generator.socket_buffer_drops))),
+        ("packets dropped, buffer full", Some(count(generator.socket_buffer_drops))),
         ("segments sent again", Some(count(generator.retransmissions))),
     ];
     table("Counts", &["what", "value"], named(rows))
@@ -124,8 +125,9 @@ fn of_server(server: &Server) -> Markup {
     let fixed = [
         ("process, with its descendants", Some(server.pid.to_string())),
         ("CPUs used", Some(number(server.cpus_used))),
-        ("seconds waited for a CPU, per second", Some(number(server.waiting_for_cpu))),
+        ("waited, of the time that it wanted a CPU", Some(percent(server.waiting_for_cpu))),
         ("memory at the end", Some(bytes(server.resident_bytes as f64))),
+        ("trains dropped at its sockets", server.trains_dropped.map(count)),
         ("memory per connection", server.bytes_per_connection.map(bytes)),
     ];
     let counters = server.per_request.iter().map(|(name, value)| (format!("{name} per request"), vec![number(*value)]));

@@ -1,7 +1,7 @@
 //! The tables as people read them, for several runs.
 
 use super::*;
-use crate::report::{Second, Spread};
+use crate::report::{Opened, SCHEMA, Second, Spread};
 
 fn quantiles(scale: f64) -> Quantiles {
     let times = [("min", 0.4), ("50", 1.0), ("90", 2.5), ("99", 12.0), ("99.9", 95.0), ("max", 1_500.0), ("mean", 1.31)];
@@ -30,6 +30,7 @@ fn closed_loop() -> Report {
         seconds: 10.0,
         requests: 1_012_340,
         requests_per_second: 101_234.0,
+        answered_in_window: 1_012_340,
         bytes_sent: 64_789_760,
         bytes_received: 64_789_760,
         errors: crate::kinds::Errors::default().by_name(),
@@ -42,6 +43,7 @@ fn closed_loop() -> Report {
             waiting_for_cpu: 0.0021,
             resident_bytes: 12_345_678,
             bytes_per_connection: Some(512.0),
+            trains_dropped: None,
             per_request: [("receives", 1.0), ("sends", 0.98), ("bytes_copied", 0.0)].map(|(n, v)| (n.to_owned(), v)).into(),
         }),
         generator: Generator {
@@ -71,6 +73,7 @@ fn lane(lane: u64, requests: u64) -> Lane {
         errors: 0,
         seconds: 10.0,
         longest_us: 900.0,
+        ..Lane::default()
     }
 }
 
@@ -135,7 +138,7 @@ fn pair() -> Paired {
     let ratios =
         [("requests_per_second", 1.0123), ("latency_us.50", 0.9512), ("latency_us.99", 0.8), ("server_us_per_request", 0.5)];
     let ratios = ratios.map(|(name, ratio)| (name.to_owned(), spread(ratio))).into();
-    Paired { schema: 1, a: repeated(), b, ratios, rounds: 15, believable: false }
+    Paired { schema: SCHEMA, a: repeated(), b, ratios, rounds: 15, believable: false }
 }
 
 /// A report in which every number is the worst and every text is hostile.
@@ -154,6 +157,7 @@ fn extreme(number: f64, text: &str) -> Report {
     report.settings = Settings { mode: text.to_owned(), rate: Some(number), seed: u64::MAX, ..report.settings };
     report.started_unix_s = number;
     (report.seconds, report.requests, report.requests_per_second) = (number, u64::MAX, number);
+    report.answered_in_window = 7;
     (report.not_sent, report.offered_per_second) = (Some(u64::MAX), Some(number));
     (report.bytes_sent, report.bytes_received) = (u64::MAX, u64::MAX);
     report.errors.extend([(text.to_owned(), u64::MAX), ("lost".to_owned(), u64::MAX)]);
@@ -230,10 +234,15 @@ fn one_lane_has_no_balance() {
 fn new_connections_at_a_rate() {
     let mut report = open_loop();
     report.settings.mode = "connections".to_owned();
+    report.settings.requests_per_connection = Some(3);
+    (report.requests, report.opened) = (1_012_000, Some(Opened::default()));
     (report.connect_us, report.connection_us) = (Some(quantiles(100.0)), Some(quantiles(300.0)));
     let text = summary(&report);
     assert_readable(&text);
-    assert!(text.contains("200,000/s new connections"), "{text}");
+    assert!(text.contains("200,000/s new connections, 3 requests on each"), "{text}");
+    assert!(text.contains("counted in requests"), "one unit for offered, achieved and not sent:\n{text}");
+    // What was answered in the window, divided by its length, is the rate; what was answered later is told beside it.
+    assert!(text.contains("1,012,340 answered in 10.0 s,") && text.contains("1,012,000 answered of those that were"), "{text}");
     assert!(text.contains("times           connection\nbegin at            asking\n"), "the fifth column stands alone:\n{text}");
 }
 

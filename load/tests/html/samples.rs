@@ -46,6 +46,7 @@ fn lanes(count: u64, requests: u64) -> Vec<Lane> {
         errors: 3 * lane,
         seconds: 60.0,
         longest_us: 5_000.0,
+        ..Lane::default()
     };
     (0..count).map(lane).collect()
 }
@@ -111,6 +112,7 @@ pub fn rich() -> Report {
         send_lag_us: Some(quantiles(1.8, 0.4)),
         server_us_per_request: Some(5.73),
         server: Some(Server {
+            trains_dropped: None,
             pid: 4711,
             cpus_used: 1.12,
             waiting_for_cpu: 0.031,

@@ -1,7 +1,7 @@
 //! The account of a run over connections, drawn up from the journal alone: when requests were to start follows from the plan, what
 //! became of them from what was seen at the workload and from how connections ended.
 
-use crate::figures::{Figures, Window};
+use crate::figures::{Figures, Window, requests_each};
 use crate::rig::{MS, Outcome};
 use crate::witness::{Desk, Entry, Note, request_bytes};
 use corelane_load::arrivals::Schedule;
@@ -120,7 +120,7 @@ pub fn account(outcome: &Outcome, is_steady: bool) -> Figures {
 pub fn verify(outcome: &Outcome, is_steady: bool) -> Figures {
     let mut figures = account(outcome, is_steady);
     if !outcome.desk.borrow().early.is_empty() {
-        let not_sent = outcome.report.not_sent.unwrap_or(0);
+        let not_sent = outcome.report.not_sent.unwrap_or(0) / requests_each(&outcome.plan);
         let asked: u64 = (0..outcome.plan.lanes).map(|lane| share_of(&outcome.plan, lane)).sum();
         assert!(figures.offered + not_sent <= asked, "more was due than was asked for");
         (figures.not_sent, figures.offered) = (figures.not_sent + not_sent, figures.offered + not_sent);
@@ -370,7 +370,7 @@ impl<'a> Books<'a> {
     }
 
     fn failed(&mut self, kind: Kind, (intended, sent): (u64, u64), now: u64) {
-        if !self.window.counts(intended, now) && !self.window.has(intended) {
+        if !self.window.has(intended) {
             return;
         }
         self.figures.error(kind, 1);

@@ -166,7 +166,7 @@ impl<'a> Books<'a> {
         let socket = &mut self.sockets[index];
         if let Some((number, flight)) = socket.flights.pop_first() {
             socket.done_to = socket.done_to.max(number + 1);
-            if self.window.counts(flight.0, now) || self.window.has(flight.0) {
+            if self.window.has(flight.0) {
                 self.figures.error(Kind::Refused, 1);
                 self.figures.failed += 1;
                 self.figures.ended = self.figures.ended.max(now);
@@ -185,7 +185,7 @@ impl<'a> Books<'a> {
             socket.flights.remove(&number);
             socket.done_to = socket.done_to.max(number + 1);
             self.has_lost = true;
-            if self.window.counts(intended, sent + timeout) || self.window.has(intended) {
+            if self.window.has(intended) {
                 self.figures.error(Kind::Lost, 1);
                 self.figures.failed += 1;
                 let waited = sent - intended;

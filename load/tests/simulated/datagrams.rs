@@ -11,13 +11,12 @@ use corelane_load::kinds::Kind;
 use corelane_load::plan::{Extent, Mode, Plan};
 use corelane_sim::Faults;
 use corelane_svc::Sharing;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Any plan over datagrams. In a closed loop that ends by time nothing may be given up across the window's begin, so it has no warm-up.
+/// Any plan over datagrams.
 fn plan(seed: u64, is_played: bool) -> Plan {
-    let plan = drawn(seed, datagrams(target(is_played)));
-    let by_time = plan.mode == Mode::Closed && matches!(plan.extent, Extent::For(_));
-    Plan { warm_up: if by_time { Duration::ZERO } else { plan.warm_up }, ..plan }
+    drawn(seed, datagrams(target(is_played)))
 }
 
 fn served(seed: u64, faults: Faults, plan: Plan) -> Rig {
@@ -67,6 +66,48 @@ fn every_datagram_is_answered_or_lost_whatever_the_clock_does() {
             assert_eq!((report.sent, until), (asked, u64::MAX));
         }
     });
+}
+
+/// A datagram is waited for as long as the window is, so that many are given up in it that were sent before, and many after it. Lost are
+/// those that were sent in it and did not come back.
+#[test]
+fn as_many_are_lost_as_were_sent_in_the_window_and_did_not_come_back() {
+    for_seeds(20, |seed| {
+        let length = Duration::from_millis(400);
+        let plan = Plan { connections: 3, depth: 4, extent: Extent::For(length), warm_up: length, ..datagrams(target(false)) };
+        let outcome = served(seed, Faults { datagram_loss: 300, ..Faults::none() }, plan).generate(0).run(&mut ());
+        let desk = outcome.desk.borrow();
+        let (from, until) = desk.window.unwrap();
+        let mut waiting = BTreeSet::new();
+        for entry in &desk.journal {
+            match entry.note {
+                Note::Wrote { place, number } if (from..until).contains(&entry.at) => assert!(waiting.insert((place, number))),
+                Note::Came { place, number: Some(number), .. } => drop(waiting.remove(&(place, number))),
+                _ => {}
+            }
+        }
+        assert!(waiting.len() > 5, "{} of {}", waiting.len(), outcome.report.sent);
+        assert_eq!(outcome.report.errors["lost"], waiting.len() as u64);
+        assert!(
+            outcome.report.doubts.iter().any(|doubt| doubt.contains("of what was tried failed")),
+            "{:?}",
+            outcome.report.doubts
+        );
+    });
+}
+
+/// What fails in the warm-up is seen there, second by second, and counts nowhere.
+#[test]
+fn what_is_lost_in_the_warm_up_is_seen_in_its_seconds() {
+    let (extent, warm_up) = (Extent::For(Duration::from_millis(200)), Duration::from_millis(1_500));
+    let plan = Plan { extent, warm_up, depth: 3, ..datagrams(target(false)) };
+    let outcome = served(1, Faults { datagram_loss: 300, ..Faults::none() }, plan).generate(0).run(&mut ());
+    let lost = |is_asked: fn(f64) -> bool| {
+        let seconds = outcome.report.series.iter().filter(|second| is_asked(second.at_s));
+        seconds.filter_map(|second| second.errors.get("lost")).sum::<u64>()
+    };
+    assert!(lost(|at_s| at_s < 0.0) > 0, "{:?}", outcome.report.series);
+    assert!(lost(|at_s| at_s >= 0.0) <= outcome.report.errors["lost"], "{:?}", outcome.report.errors);
 }
 
 fn played(seed: u64, faults: Faults, plan: Plan, mischief: u64) -> (Outcome, Counts) {

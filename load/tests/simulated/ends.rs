@@ -3,6 +3,7 @@
 use crate::account::verify;
 use crate::datagram_account;
 use crate::datagram_peers::DatagramServer;
+use crate::figures::requests_each;
 use crate::for_seeds;
 use crate::peers::{Manner, Peers};
 use crate::plans::{datagrams, streams};
@@ -108,6 +109,33 @@ fn a_lane_that_waits_for_its_last_answer_sleeps() {
     assert!(over > end + 3 * S && turns < 200, "{turns} turns in {} ns", over - end);
 }
 
+/// The time in which nothing was answered any more, before somebody ended the run, is time of the run: its rate is no better for it.
+#[test]
+fn silence_before_a_run_is_told_to_end_is_part_of_it() {
+    for_seeds(10, |seed| {
+        for extent in [Extent::For(Duration::from_secs(3_600)), Extent::Requests(1_000_000)] {
+            let plan = Plan { connections: 2, lanes: 2, extent, timeout: Duration::from_secs(60), ..streams(target(true)) };
+            let mut rig = Rig::new(seed, Faults::none(), plan).generate(0);
+            let mut peers = Peers::new(&rig.world, |_| Manner::SilentAfter(100 * 64));
+            let stop_at = rig.world.now() + 3 * S;
+            while rig.world.now() < stop_at {
+                assert!(rig.step(&mut peers));
+            }
+            rig.stop();
+            let outcome = rig.run(&mut peers);
+            let report = &outcome.report;
+            let seconds = (stop_at - outcome.desk.borrow().window.unwrap().0) as f64 / 1e9;
+            assert!((report.seconds - seconds).abs() < 0.12, "{} s, stopped after {seconds} s", report.seconds);
+            assert_eq!((report.requests, report.answered_in_window), (200, 200));
+            assert!(
+                (report.requests_per_second - 200.0 / report.seconds).abs() < 1e-6,
+                "{} a second",
+                report.requests_per_second
+            );
+        }
+    });
+}
+
 /// Told to end, a run ends soon, and its rates are those of the time that it had.
 #[test]
 fn a_run_that_is_told_to_end_is_as_long_as_it_was() {
@@ -130,7 +158,7 @@ fn a_run_that_is_told_to_end_is_as_long_as_it_was() {
             assert!((report.seconds - seconds).abs() < 0.12, "{} s, stopped after {seconds} s", report.seconds);
             assert!(report.doubts.iter().any(|doubt| doubt.contains("told to end")), "{:?}", report.doubts);
             if let Some(offered) = report.offered_per_second {
-                let rate = outcome.plan.rate().unwrap();
+                let rate = outcome.plan.rate().unwrap() * requests_each(&outcome.plan) as f64;
                 assert!((offered / rate - 1.0).abs() < 0.35, "{offered} offered of {rate}");
                 assert_eq!(report.not_sent, Some(0));
             }

@@ -70,6 +70,11 @@ impl Spans {
     }
 }
 
+/// Requests that what has a time of its own stands for: a connection for those on it.
+pub fn requests_each(plan: &Plan) -> u64 {
+    if let Mode::Connections { requests, .. } = plan.mode { u64::from(requests) } else { 1 }
+}
+
 /// All that an account can say of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
@@ -135,7 +140,7 @@ impl Figures {
         assert_eq!(report.bytes_sent, self.bytes_sent, "bytes sent");
         assert_eq!(report.bytes_received, self.bytes_received, "bytes received");
         let has_rate = plan.mode != Mode::Closed;
-        assert_eq!(report.not_sent, has_rate.then_some(self.not_sent), "not sent");
+        assert_eq!(report.not_sent, has_rate.then_some(self.not_sent * requests_each(plan)), "not sent");
         self.compare_rates(plan, window, report);
         self.compare_times(plan, report);
         self.compare_opened(report);
@@ -156,9 +161,12 @@ impl Figures {
         let longer = report.seconds - seconds;
         assert!(longer > -1e-9 && longer <= more + 1e-9, "the window: {} s, not {seconds}", report.seconds);
         let count = |rate: f64| (rate * report.seconds).round() as u64;
-        assert_eq!(count(report.requests_per_second), if seconds > 0.0 { self.seconds.values().sum() } else { 0 }, "the rate");
+        let answered: u64 = self.seconds.values().sum();
+        assert_eq!(count(report.requests_per_second), if seconds > 0.0 { answered } else { 0 }, "the rate");
+        assert_eq!(report.answered_in_window, answered, "what the rate is made of");
         if let Some(offered) = report.offered_per_second {
-            assert_eq!(count(offered), if seconds > 0.0 { self.offered } else { 0 }, "what was offered");
+            let due = self.offered * requests_each(plan);
+            assert_eq!(count(offered), if seconds > 0.0 { due } else { 0 }, "what was offered");
         }
         for second in report.series.iter().filter(|second| second.at_s >= 0.0) {
             let expected = self.seconds.get(&(second.at_s as u64)).copied().unwrap_or(0);

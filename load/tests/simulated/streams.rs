@@ -1,6 +1,7 @@
 //! Over connections against the echo service: what the report says is what happened.
 
 use crate::account::verify;
+use crate::figures::requests_each;
 use crate::for_seeds;
 use crate::plans::{drawn, is_steady, steady, streams};
 use crate::rig::{Outcome, Rig, patient, target};
@@ -78,10 +79,9 @@ fn counts_and_times_are_exact_without_faults() {
         let figures = verify(&outcome, true);
         let (plan, report) = (&outcome.plan, &outcome.report);
         assert_eq!(figures.errors.values().sum::<u64>(), 0, "nothing fails: {:?}", report.errors);
-        assert_eq!(report.not_sent.unwrap_or(0), figures.not_sent);
+        assert_eq!(report.not_sent.unwrap_or(0), figures.not_sent * requests_each(plan));
         if let (Extent::Requests(asked), true) = (plan.extent, plan.warm_up.is_zero()) {
-            let each = if let Mode::Connections { requests, .. } = plan.mode { u64::from(requests) } else { 1 };
-            let asked = asked.min(recorded(plan));
+            let (each, asked) = (requests_each(plan), asked.min(recorded(plan)));
             assert_eq!((report.requests, report.not_sent.unwrap_or(0)), (asked * each, 0));
             // All that was sent counts, so the server has seen as much.
             assert_eq!(served.bytes.get(), report.bytes_sent, "bytes at the server");

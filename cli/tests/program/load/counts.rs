@@ -123,11 +123,32 @@ fn the_server_is_found_by_its_page() {
         assert!(seen.resident_bytes > 1 << 20 && seen.cpus_used >= 0.0, "{seen:?}");
         let names: Vec<&str> = seen.per_request.keys().map(String::as_str).collect();
         assert_eq!(names, ["bytes_copied", "receives", "sends", "sleeps", "turns_empty", "turns_productive"]);
+        // A request is one of the load's: of several that are received together each is one.
         assert!(seen.per_request["receives"] > 0.0 && seen.per_request["receives"] <= 1.1, "{:?}", seen.per_request);
+        assert!((0.0..=1.0).contains(&seen.waiting_for_cpu), "{seen:?}");
+        assert_eq!(seen.trains_dropped.is_some(), arguments[0] == "udp", "{seen:?}");
     }
     let elsewhere = url("127.0.0.1:1");
     let output = output(&mut load_command(&[], &server.run, &["--quiet", "echo", &elsewhere, "--server-page"]));
     assert_eq!(output.status.code(), Some(REFUSED), "{output:?}");
+}
+
+/// More datagrams than the socket of a server that does nothing for a while has room for: what the system drops is told by the server's
+/// page, once it goes on.
+#[test]
+fn what_the_servers_sockets_had_no_room_for_is_counted() {
+    const SENT: u64 = 20_000;
+    let server = Server::start(&[UDP, "--lanes", "1"]);
+    let socket = datagrams_to(server.udp());
+    server.signal(Signal::SIGSTOP);
+    for _ in 0..SENT {
+        assert_eq!(socket.send(&[7; 1_000]).unwrap(), 1_000);
+    }
+    server.signal(Signal::SIGCONT);
+    until("all is accounted for", || server.count("trains_dropped") + server.count("datagrams_in") == SENT);
+    assert!(server.count("trains_dropped") > 0 && server.count("datagrams_in") > 0);
+    let said = String::from_utf8(server.stat(&[]).stdout).unwrap();
+    assert!(said.contains("trains_dropped"), "{said}");
 }
 
 /// A shell whose child serves, both ended when dropped.
@@ -145,9 +166,11 @@ impl Wrapped {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
         let mut shell = command.spawn().unwrap();
         let lines = lines(shell.stdout.take().unwrap());
-        let line = lines.recv_timeout(PATIENCE).unwrap();
-        let url = line.strip_prefix("echo ").unwrap_or_else(|| panic!("{line:?} names no place")).to_owned();
-        Self { shell, url, _folder: folder }
+        let said = std::iter::from_fn(|| Some(lines.recv_timeout(PATIENCE).unwrap()).filter(|line| line != "ready"));
+        // All of them: who reads no further is where the server is not yet.
+        let said: Vec<String> = said.collect();
+        let url = said.iter().find_map(|line| line.strip_prefix("echo ")).unwrap_or_else(|| panic!("{said:?} name no place"));
+        Self { shell, url: url.to_owned(), _folder: folder }
     }
 }
 
@@ -169,6 +192,64 @@ fn the_cost_of_a_process_is_that_of_its_children_too() {
     assert!(seen.cpus_used > 0.0 && run.report.server_us_per_request.is_some_and(|us| us > 0.0), "{seen:?}");
     // A shell alone needs less.
     assert!(seen.resident_bytes > 4 << 20 && seen.bytes_per_connection.is_some(), "{seen:?}");
+}
+
+/// Sixteen requests go together and are received together: a request costs a part of a receive.
+#[test]
+fn what_the_server_counts_is_divided_by_the_requests_of_the_load() {
+    let server = Server::start(&[TCP, UDP]);
+    let url = urls(&server).0;
+    for extent in [&["--requests", "32000"][..], &["--duration", "500ms", "--warmup", "100ms"]] {
+        let run = load_beside(&server, &[&["echo", &url, "--depth", "16", "--server-page"], extent].concat());
+        run.met(&[]).doubted(&[]);
+        let seen = run.report.server.as_ref().expect("the server was measured");
+        assert!(seen.per_request["receives"] < 0.5, "{:?}", seen.per_request);
+        assert!(seen.per_request["sleeps"] < 0.5, "{:?}", seen.per_request);
+    }
+}
+
+/// A shell with more children that never rest than there are CPUs, ended with them when dropped.
+struct Crowd(Child);
+
+impl Drop for Crowd {
+    fn drop(&mut self) {
+        let _ = killpg(Pid::from_raw(self.0.id() as i32), Signal::SIGKILL);
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_process_waits_for_no_more_than_all_of_the_time() {
+    let server = Server::start(&[TCP, UDP]);
+    let cpus = std::thread::available_parallelism().unwrap().get();
+    let script = format!("i=0; while [ $i -lt {} ]; do (while :; do :; done) & i=$((i+1)); done; wait", 3 * cpus);
+    let mut command = Command::new("sh");
+    command.args(["-c", &script]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+    let crowd = Crowd(command.spawn().unwrap());
+    let pid = crowd.0.id().to_string();
+    let run = load(&["echo", &urls(&server).0, "--duration", "700ms", "--warmup", "300ms", "--server-pid", &pid]);
+    let seen = run.report.server.as_ref().expect("the crowd was measured");
+    // Each of them has a third of a CPU, and waits for it for the rest of the time.
+    assert!((0.1..=1.0).contains(&seen.waiting_for_cpu), "{seen:?}");
+}
+
+#[test]
+fn offered_and_achieved_are_of_one_unit() {
+    let server = Server::start(&[TCP, UDP]);
+    let url = urls(&server).0;
+    let run = load_beside(
+        &server,
+        &["echo", &url, "--connection-rate", "200", "--requests-per-connection", "3", "--duration", "1s", "--warmup", "0s"],
+    );
+    run.met(&[]).doubted(&[]);
+    let report = &run.report;
+    assert_eq!((report.offered_per_second, report.settings.rate), (Some(600.0), Some(200.0)));
+    assert!(
+        report.requests_per_second <= 600.0 && report.requests == 600,
+        "{} of {}",
+        report.requests_per_second,
+        report.requests
+    );
 }
 
 #[test]

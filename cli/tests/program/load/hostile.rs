@@ -43,7 +43,7 @@ const SHORT: [&str; 4] = ["--duration", "400ms", "--connections", "4"];
 fn who_closes_at_once_is_counted(driver: Driver) {
     let host = Host::start(drop);
     let run = run(driver, &host, &SHORT);
-    assert_eq!((run.code, run.report.requests), (DOUBTS, 0));
+    assert_eq!((run.code, run.report.requests, run.report.believable), (FAILURES, 0, false));
     let errors = run.errors();
     assert!(errors.keys().all(|kind| ["closed", "reset"].contains(kind)) && !errors.is_empty(), "{errors:?}");
     assert!(host.accepted() > 4, "each place gets another connection");
@@ -82,7 +82,7 @@ fn who_resets_is_counted(driver: Driver) {
     });
     let run = run(driver, &host, &SHORT);
     run.met(&["reset"]);
-    assert_eq!((run.code, run.report.requests), (DOUBTS, 0));
+    assert_eq!((run.code, run.report.requests, run.report.believable), (FAILURES, 0, false));
 }
 
 /// Answers each piece that arrives with what `make` makes of it.
@@ -101,7 +101,7 @@ fn who_answers_something_else_is_counted(driver: Driver) {
     let host = answering(|bytes| vec![b'x'; bytes.len()]);
     let run = run(driver, &host, &SHORT);
     run.met(&["mismatch"]);
-    assert_eq!((run.code, run.report.requests), (DOUBTS, 0));
+    assert_eq!((run.code, run.report.requests, run.report.believable), (FAILURES, 0, false));
 }
 
 fn who_answers_twice_as_much_is_counted(driver: Driver) {
@@ -120,7 +120,7 @@ fn who_answers_late_is_given_up(driver: Driver) {
     run.met(&["client_timeout"]);
     // Who waited in vain is in the times with what it waited.
     assert!(run.report.latency_us["min"] >= 300_000.0, "{:?}", run.report.latency_us);
-    assert_eq!((run.code, run.report.requests), (DOUBTS, 0));
+    assert_eq!((run.code, run.report.requests, run.report.believable), (FAILURES, 0, false));
 }
 
 fn who_never_answers_is_given_up(driver: Driver) {

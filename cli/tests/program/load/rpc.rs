@@ -85,7 +85,7 @@ fn who_answers_something_else_is_counted(driver: Driver) {
     for make in makes {
         let run = of(driver, &answering(make).url(), &SHORT);
         run.met(&["mismatch"]);
-        assert_eq!((run.code, run.report.requests), (DOUBTS, 0));
+        assert_eq!((run.code, run.report.requests, run.report.believable), (FAILURES, 0, false));
         let post = Post::start(move |_, call| vec![make(call)]);
         let run = of(driver, &post.url(), &SHORT);
         run.met(&["lost", "mismatch"]);

@@ -9,6 +9,7 @@ use std::net::TcpStream;
 use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 /// A run under way, killed when dropped.
 struct Loading {
@@ -127,6 +128,45 @@ fn told_to_end_while_it_waits_for_answers() {
         let run = ends_early(Signal::SIGINT, &arguments, || echoed.load(Ordering::Relaxed) >= 5);
         run.met(&[]).doubted(&[TOLD]);
         assert_eq!(run.report.requests, 5);
+    }
+}
+
+/// The state of a process, as /proc/PID/stat has it behind the name.
+fn state_of(pid: u32) -> char {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    stat.rsplit(") ").next().and_then(|rest| rest.chars().next()).unwrap()
+}
+
+/// With one request in flight nothing is ever late to be sent; all the same the time in which nobody was there to send is no time of
+/// the server's.
+#[test]
+fn a_generator_that_was_stopped_is_doubted() {
+    let (host, echoed) = echoing(u64::MAX);
+    let url = host.url();
+    for more in [&["--depth", "1"][..], &["--rate", "500"]] {
+        let start = ["echo", &url, "--lanes", "1", "--warmup", "0s", "--duration", FOR_EVER];
+        let mut loading = Loading::start(&[&start[..], more].concat());
+        let before = echoed.load(Ordering::Relaxed);
+        until("it measures", || echoed.load(Ordering::Relaxed) >= before + 50);
+        let pid = loading.child.as_ref().unwrap().id();
+        loading.signal(Signal::SIGSTOP);
+        until("it is stopped", || state_of(pid) == 'T');
+        let stopped = Instant::now();
+        until("it was stopped for a while", || stopped.elapsed() > Duration::from_millis(700));
+        let before = echoed.load(Ordering::Relaxed);
+        loading.signal(Signal::SIGCONT);
+        until("it goes on", || echoed.load(Ordering::Relaxed) >= before + 50);
+        loading.signal(Signal::SIGINT);
+        let run = Run::of(&loading.ended());
+        assert_eq!(run.code, DOUBTS);
+        let lane = &run.report.generator.lanes[0];
+        assert!(
+            run.report.doubts.iter().any(|doubt| doubt.contains("lane 0 of the generator was away")),
+            "{:?}",
+            run.report.doubts
+        );
+        // It looks around ten times a second, whatever comes.
+        assert!(lane.longest_gap_us >= 600e3 && lane.gaps_us >= lane.longest_gap_us, "{lane:?}");
     }
 }
 

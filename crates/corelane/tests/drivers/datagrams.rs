@@ -113,6 +113,34 @@ pub fn many_datagrams_come_in_batches<R: Rig>() {
     bench.finish();
 }
 
+/// What a full socket drops it counts, and all else can be received.
+pub fn what_a_socket_had_no_room_for_is_told<R: Rig>() {
+    let mut bench = Bench::<R>::new();
+    let (server, to) = bench.bind(Side::Server, bench.rig.address(Side::Server));
+    let (client, _) = bench.bind(Side::Client, bench.rig.address(Side::Client));
+    assert_eq!(bench.rig.driver(Side::Server).dropped(server), Some(0));
+    let (mut sent, mut size) = (0, 1_000);
+    // Nobody receives meanwhile. The default buffer of a system may be large, but never is as large as this.
+    while bench.rig.driver(Side::Server).dropped(server) == Some(0) {
+        let mut trains = Trains::new();
+        for _ in 0..50 {
+            size = if size < 1_300 { size + 1 } else { 1_000 };
+            assert!(trains.add(to, None, 0, Segment::Static(&[0; 1_300][..size]), size));
+        }
+        sent += bench.send_trains(Side::Client, client, trains).0 as usize;
+        bench.settle();
+        assert!(sent < 1_000_000, "so many fit");
+    }
+    let dropped = bench.rig.driver(Side::Server).dropped(server).unwrap() as usize;
+    assert!((1..sent).contains(&dropped), "{dropped} of {sent}");
+    bench.receive_datagrams(Side::Server, server, sent - dropped);
+    assert_eq!(bench.rig.driver(Side::Server).dropped(server), Some(dropped as u32));
+    assert_eq!(bench.rig.driver(Side::Client).dropped(client), Some(0));
+    bench.close(Side::Server, server);
+    assert_eq!(bench.rig.driver(Side::Server).dropped(server), None);
+    bench.finish();
+}
+
 /// What goes to a closed port is gone, and what may come back about it stops nothing.
 pub fn a_datagram_to_nobody_stops_nothing<R: Rig>() {
     let mut bench = Bench::<R>::new();

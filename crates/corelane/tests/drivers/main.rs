@@ -72,6 +72,7 @@ macro_rules! suite {
                     empty_and_largest_datagrams_come_as_they_are,
                     an_answer_comes_from_the_address_that_was_asked,
                     many_datagrams_come_in_batches,
+                    what_a_socket_had_no_room_for_is_told,
                     a_datagram_to_nobody_stops_nothing,
                     a_refused_train_is_counted,
                     a_large_batch_leaves_whole,

@@ -128,6 +128,14 @@ impl Driver for SimDriver {
         self.world.0.borrow().lanes[self.lane].tuning.offload_max
     }
 
+    fn dropped(&self, socket: Socket) -> Option<u32> {
+        let state = self.world.0.borrow();
+        match state.lanes[self.lane].sockets.peek(socket)? {
+            Body::Datagram { port, .. } => Some(state.net.ports[port].dropped),
+            _ => None,
+        }
+    }
+
     fn refuse_new(&mut self, listener: Socket) {
         let state = &mut *self.world.0.borrow_mut();
         if !state.net.can_refuse_new {

@@ -30,6 +30,8 @@ pub(crate) struct DatagramPort {
     pub(crate) owner: Owner,
     /// What the network said of something sent to its peer.
     pub(crate) fault: Option<Fault>,
+    /// Datagrams for which there was no room.
+    pub(crate) dropped: u32,
     limit: usize,
     queued_bytes: usize,
     queue: VecDeque<Packet>,
@@ -40,7 +42,7 @@ impl DatagramPort {
     pub(crate) fn new(place: Place, peer: Option<SocketAddr>, owner: Owner, receive_buffer_bytes: u32) -> Self {
         let wish = receive_buffer_bytes as usize;
         let limit = if wish == 0 { QUEUE_BYTES } else { wish.max(QUEUE_BYTES_MIN) };
-        Self { place, peer, owner, fault: None, limit, queued_bytes: 0, queue: VecDeque::new(), last_arrival: 0 }
+        Self { place, peer, owner, fault: None, dropped: 0, limit, queued_bytes: 0, queue: VecDeque::new(), last_arrival: 0 }
     }
 
     pub(crate) fn is_readable(&self) -> bool {
@@ -70,6 +72,8 @@ impl DatagramPort {
         if fits {
             self.queued_bytes += bytes;
             self.queue.push_back(packet);
+        } else {
+            self.dropped += 1;
         }
         fits
     }

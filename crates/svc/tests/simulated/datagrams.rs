@@ -266,3 +266,34 @@ fn a_drain_ends_though_datagrams_keep_coming() {
     }
     rig.close(&mut Nobody);
 }
+
+/// More than a socket has room for is dropped there, and counted: a second after something came, and before the socket closes.
+#[test]
+fn what_a_socket_has_no_room_for_is_counted() {
+    for_seeds(20, |seed| {
+        let world = World::new(seed, Faults::none());
+        let mut rig = rig(&world, 1, [10, 0, 0, 1]);
+        let mut shouters = Shouters(vec![Shouter::new(&world, 0)]);
+        rig.pass(MS, &mut shouters);
+        let mut sent = 0;
+        let mut burst = |count: u64| {
+            (0..count).for_each(|_| shouters.0[0].send(at(PORT), vec![b'd'; 1_000]));
+            sent += count;
+            // All of it arrives before the lane has a turn.
+            world.pass(10 * ARRIVED);
+            sent
+        };
+        let mut dropped = 0;
+        for _ in 0..2 {
+            let sent = burst(4_000 + 100 * seed);
+            rig.pass(3_000 * MS, &mut Nobody);
+            let before = std::mem::replace(&mut dropped, rig.count(C::TrainsDropped));
+            assert!(dropped > before + 100, "{dropped} of {sent}");
+            assert_eq!(dropped + rig.count(C::DatagramsIn), sent);
+        }
+        let sent = burst(4_000);
+        rig.drain(&mut Nobody);
+        assert!(rig.count(C::TrainsDropped) > dropped + 100);
+        assert_eq!(rig.count(C::TrainsDropped) + rig.count(C::DatagramsIn), sent);
+    });
+}

@@ -1,0 +1,62 @@
+//! Amounts as people write them: times and rates.
+
+use std::time::Duration;
+
+/// Reads a time: a number of seconds, or numbers with units such as `500ms` and `1m 30s`.
+///
+/// # Errors
+/// What is wrong with it, and what to write.
+pub fn time(text: &str) -> Result<Duration, String> {
+    let wrong =
+        |why: String| format!("{text:?} is no time: {why}; write seconds, such as 3 or 0.5, or units, such as 500ms or 10m");
+    if !text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
+        return humantime::parse_duration(text).map_err(|error| wrong(error.to_string()));
+    }
+    let seconds: f64 = text.parse().map_err(|_| wrong("it is no number".to_owned()))?;
+    Duration::try_from_secs_f64(seconds).map_err(|error| wrong(error.to_string()))
+}
+
+/// Reads a number a second: `10000`, `10k`, `1.5M`.
+///
+/// # Errors
+/// That it is none, and what to write.
+pub fn rate(text: &str) -> Result<f64, String> {
+    let (number, times) = match text.char_indices().last() {
+        Some((end, 'k')) => (&text[..end], 1e3),
+        Some((end, 'M')) => (&text[..end], 1e6),
+        _ => (text, 1.0),
+    };
+    let number: Result<f64, _> = number.parse();
+    number
+        .map(|number| number * times)
+        .map_err(|_| format!("{text:?} is no number a second: write one such as 10000, 10k (thousands) or 1.5M (millions)"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_seconds_or_have_units() {
+        for (text, milliseconds) in [("3", 3_000), ("0.5", 500), ("0", 0), ("500ms", 500), ("10m", 600_000), ("1m 30s", 90_000)] {
+            assert_eq!(time(text), Ok(Duration::from_millis(milliseconds)), "{text}");
+        }
+        for text in ["", ".", "1.2.3", "soon", "-1", "1e3", "3 apples", "99999999999999999999999", "NaN", "inf"] {
+            let error = time(text).expect_err(text);
+            assert!(error.contains(&format!("{text:?} is no time")) && error.contains("such as 3 or 0.5"), "{error}");
+        }
+    }
+
+    #[test]
+    fn rates_may_be_in_thousands_and_millions() {
+        for (text, number) in
+            [("1", 1.0), ("0.5", 0.5), ("10k", 10_000.0), ("1.5M", 1_500_000.0), ("1e3", 1_000.0), ("-1k", -1_000.0)]
+        {
+            assert_eq!(rate(text), Ok(number), "{text}");
+        }
+        for text in ["", "k", "M", "10K", "10m", "1kk", "many", "10 k"] {
+            let error = rate(text).expect_err(text);
+            assert!(error.contains(&format!("{text:?} is no number a second")) && error.contains("10k"), "{error}");
+        }
+    }
+}
