@@ -245,7 +245,7 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
     /// The next `count` requests of a place, one behind the other. None if the lane's memory is used up.
     fn write(&mut self, cx: &mut Cx<'_>, index: usize, count: usize) -> Option<Shared> {
         let size = self.workload.request_bytes();
-        let mut lease = cx.lease(count * size)?;
+        let mut lease = cx.lease(count * size).ok()?;
         let place = &mut self.places[index];
         let (state, first) = (place.state.as_mut()?, place.flights.next_number());
         for (number, request) in (first..).zip(lease.spare()[..count * size].chunks_exact_mut(size)) {

@@ -79,6 +79,14 @@ fn a_limit_without_a_value_is_refused_with_the_form() {
 }
 
 #[test]
+fn limits_that_cannot_be_kept_are_refused() {
+    let never = ["can never be received", "remedy: record_max=4194304 or less"];
+    refuses(&[], &["--limit", "record_max=5000000", TCP], &never);
+    refuses(&[], &["--memory", "4", "--limit", "record_max=4000000", TCP], &["4 MiB of memory", "or more memory (--memory)"]);
+    refuses(&[], &["--limit", "output_max=1000", TCP], &["output_max=1000", "output_high=262144"]);
+}
+
+#[test]
 fn less_memory_than_a_lane_can_work_with_is_refused() {
     refuses(&[], &["--memory", "3", TCP], &["--memory", "3 MiB", "use 4 or more"]);
 }

@@ -25,6 +25,9 @@ pub(crate) fn check(lanes: &Lanes) -> Result<(), Error> {
     if let Some(asked) = &lanes.cpus {
         check_cpus(asked, &cpus::allowed().map_err(affinity)?)?;
     }
+    for served in &lanes.services {
+        served.limits.check(lanes.settings.memory_bytes).map_err(|why| Error::Setting { name: "limits", why })?;
+    }
     let most = corelane_watch::LANES_MAX;
     match lanes.lanes {
         Some(count) if !(1..=most).contains(&count) => {

@@ -302,6 +302,7 @@ impl<D: Driver, W: Work> Lane<D, W> {
         let (row, counters) = (&self.kit.row, self.driver.counters());
         row.set(LaneCounter::MemoryUsed, self.kit.arena.used() as u64);
         row.set(LaneCounter::MemoryPeak, self.kit.arena.peak() as u64);
+        row.set(LaneCounter::MemoryLimitHits, self.kit.arena.refused());
         row.set(LaneCounter::SystemCallsSubmit, counters.calls_work);
         row.set(LaneCounter::SystemCallsWait, counters.calls_wait);
         row.set(LaneCounter::ReceivesStarved, counters.receives_starved);

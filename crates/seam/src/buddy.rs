@@ -4,6 +4,8 @@
 //! size, so that the next request of that size gets the memory that is still in the cache. Merging happens when a
 //! request would fail otherwise. (Knuth, The Art of Computer Programming 1, section 2.5.)
 
+use crate::ledger::Payer;
+
 /// Bytes of the smallest block.
 pub(crate) const UNIT: usize = 256;
 /// Number of block sizes: 256 B, 512 B, ... 4 MiB.
@@ -16,6 +18,7 @@ const FREE: u32 = 1 << 31;
 /// What is known of a unit that begins a block.
 #[derive(Clone, Copy)]
 enum Field {
+    /// The next free block of this order; of a block that is taken, who pays for it.
     Next,
     Previous,
     References,
@@ -105,6 +108,16 @@ impl Buddy {
         let references = self.get(unit, Field::References);
         assert!(references > 0 && references < u32::MAX);
         self.set(unit, Field::References, references + 1);
+    }
+
+    /// Notes who pays for the block at `unit`, which is taken.
+    pub(crate) fn set_payer(&mut self, unit: u32, payer: Payer) {
+        assert!(self.references(unit) > 0, "nobody pays for a free block");
+        self.set(unit, Field::Next, payer.number());
+    }
+
+    pub(crate) fn payer(&self, unit: u32) -> Payer {
+        Payer::numbered(self.get(unit, Field::Next))
     }
 
     /// How many references the block at `unit` has.

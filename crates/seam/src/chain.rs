@@ -1,7 +1,7 @@
 //! A chain of segments: the bytes of an input, an output, or one send, without copying them together.
 
 use crate::handle::File;
-use crate::lease::{Arena, Shared};
+use crate::lease::Shared;
 use std::collections::VecDeque;
 
 /// A part of a file, to be sent without passing through the lane's memory where the system can (sendfile(2)).
@@ -214,17 +214,17 @@ impl Chain {
     }
 
     /// Copies views that use under a quarter of their block to fitting memory, so that a chain which waits does not keep
-    /// large blocks; as far as the arena has memory. Answers how many bytes were copied.
-    pub fn compact(&mut self, arena: &Arena) -> usize {
+    /// large blocks; as far as the arena has memory. Returns how many bytes were copied.
+    pub fn compact(&mut self) -> usize {
         let mut copied = 0;
         for segment in &mut self.segments {
             let Segment::Shared(shared) = segment else { continue };
             if !shared.is_sparse() {
                 continue;
             }
-            if let Some(lease) = arena.copy_of(shared) {
-                copied += lease.len();
-                *shared = lease.share();
+            if let Some(fitted) = shared.fitted() {
+                copied += fitted.len();
+                *shared = fitted;
             }
         }
         copied
@@ -248,6 +248,7 @@ impl Chain {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lease::Arena;
     use proptest::prelude::*;
 
     fn chain_of(arena: &Arena, parts: &[Vec<u8>]) -> Chain {

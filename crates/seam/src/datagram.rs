@@ -2,6 +2,7 @@
 
 use crate::chain::Segment;
 use crate::lease::Shared;
+use crate::ledger::Payer;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
@@ -55,6 +56,13 @@ impl Datagrams {
     pub fn clear(&mut self) {
         self.arrivals.clear();
         self.memory = None;
+    }
+
+    /// Has `payer` pay for the memory that the batch lies in.
+    pub fn charge(&self, payer: Payer) {
+        if let Some(memory) = &self.memory {
+            memory.charge(payer);
+        }
     }
 
     /// Begins to fill: the driver's part. `memory` holds all that [`Datagrams::add`] will name.

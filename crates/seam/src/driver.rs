@@ -22,6 +22,13 @@ pub enum Wait {
 /// Receives that one [`Driver::collect`] hands out at the most, however little each brings.
 pub const RECEIVES_PER_CYCLE: usize = 16;
 
+/// Bytes of the block that a receive from a connection is given where only the arena's reserve is left, or only pieces:
+/// see [`Arena::lease_to_receive`](crate::Arena::lease_to_receive).
+pub const RECEIVE_BYTES_LEAST: usize = 4 << 10;
+
+/// The same for datagrams: room for one of any size, or one train.
+pub const DATAGRAM_BLOCK_BYTES_LEAST: usize = 64 << 10;
+
 /// How a driver uses the lane's memory and descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuning {

@@ -5,6 +5,7 @@
 
 use crate::buddy::{Buddy, ORDERS, UNIT};
 use crate::error::Error;
+use crate::ledger::{Holder, Ledger, Payer, Refusal, Role};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut, Range};
@@ -29,7 +30,37 @@ struct Inner {
     /// What the region lies in, as it was allocated.
     allocation: NonNull<u8>,
     layout: Layout,
-    buddy: RefCell<Buddy>,
+    memory: RefCell<Memory>,
+}
+
+/// Which parts of the region are free, and who pays for the others.
+struct Memory {
+    buddy: Buddy,
+    ledger: Ledger,
+}
+
+impl Memory {
+    /// Takes a block of `order`, charged to `payer`.
+    fn take(&mut self, order: usize, payer: Payer) -> Option<u32> {
+        let unit = self.buddy.take(order)?;
+        self.buddy.set_payer(unit, payer);
+        self.ledger.charge(payer, 1 << order);
+        Some(unit)
+    }
+
+    /// Whether the current payer may have a block of `order`, by the rule and by what is free; a refusal is noted.
+    fn may_take(&mut self, order: usize) -> bool {
+        let bytes = UNIT << order;
+        if bytes > self.ledger.lend_max() && self.ledger.current() != Payer::LANE {
+            self.ledger.note_final();
+            return false;
+        }
+        let lends = self.ledger.lends(self.ledger.current(), bytes, self.buddy.bytes_used(), UNIT) && self.buddy.has(order);
+        if !lends {
+            self.ledger.note_refusal(bytes);
+        }
+        lends
+    }
 }
 
 impl Drop for Inner {
@@ -59,27 +90,158 @@ impl Arena {
         assert!(skip < ALIGNMENT, "an aligned address lies within the alignment");
         // SAFETY: the allocation is longer than the region by the alignment.
         let base = unsafe { allocation.add(skip) };
-        Ok(Self(Rc::new(Inner { base, bytes, allocation, layout, buddy: RefCell::new(Buddy::new(units)) })))
+        let memory = Memory { buddy: Buddy::new(units), ledger: Ledger::new(bytes) };
+        Ok(Self(Rc::new(Inner { base, bytes, allocation, layout, memory: RefCell::new(memory) })))
     }
 
-    /// An empty lease with room for at least `capacity` bytes (the next power of two from 256 B); none when the
-    /// arena is used up or `capacity` is over [`LEASE_BYTES_MAX`].
+    /// An empty lease with room for at least `capacity` bytes (the next power of two from 256 B), charged to the current payer
+    /// ([`Arena::pay_as`]). None when the arena does not lend it that now, or never ([`Arena::lend_max`]): see
+    /// [`Arena::take_refusal`].
     pub fn lease(&self, capacity: usize) -> Option<Lease> {
-        let order = Buddy::order_of(capacity)?;
-        let unit = self.0.buddy.borrow_mut().take(order)?;
+        let mut memory = self.0.memory.borrow_mut();
+        let Some(order) = Buddy::order_of(capacity) else {
+            memory.ledger.note_final();
+            return None;
+        };
+        if !memory.may_take(order) {
+            return None;
+        }
+        let payer = memory.ledger.current();
+        let unit = memory.take(order, payer)?;
         Some(Lease { block: Block { arena: self.clone(), unit, order: order as u8 }, length: 0 })
     }
 
-    /// A lease that holds a copy of `bytes`, under the limits of [`Arena::lease`].
+    /// [`Arena::lease`] of `most` bytes, or of less if the arena does not lend so much now, and at least of `least`.
+    pub fn lease_upto(&self, most: usize, least: usize) -> Option<Lease> {
+        let mut bytes = most;
+        while bytes / 2 >= least && !self.would_lend(self.payer(), bytes) {
+            bytes /= 2;
+        }
+        self.lease(bytes)
+    }
+
+    /// A lease of the lane's own, for what has arrived from nobody knows whom yet: of `most` bytes while there is plenty, of less where
+    /// only the reserve is left or the arena is in pieces, and at least `least`. None when not even that is free.
+    pub fn lease_to_receive(&self, most: usize, least: usize) -> Option<Lease> {
+        let mut memory = self.0.memory.borrow_mut();
+        let free = self.0.bytes - memory.buddy.bytes_used();
+        let mut order = Buddy::order_of(if free > memory.ledger.reserve() { most } else { least.min(most) })?;
+        let least = Buddy::order_of(least.min(most))?;
+        while order > least && !memory.buddy.has(order) {
+            order -= 1;
+        }
+        let unit = memory.take(order, Payer::LANE)?;
+        Some(Lease { block: Block { arena: self.clone(), unit, order: order as u8 }, length: 0 })
+    }
+
+    /// A lease that holds a copy of `bytes`, under the rules of [`Arena::lease`].
     pub fn copy_of(&self, bytes: &[u8]) -> Option<Lease> {
         let mut lease = self.lease(bytes.len())?;
         lease.append(bytes);
         Some(lease)
     }
 
-    /// Whether [`Arena::lease`] of `capacity` would succeed now.
+    /// Whether a block for `capacity` bytes is free now, whoever asks.
     pub fn has(&self, capacity: usize) -> bool {
-        Buddy::order_of(capacity).is_some_and(|order| self.0.buddy.borrow_mut().has(order))
+        Buddy::order_of(capacity).is_some_and(|order| self.0.memory.borrow_mut().buddy.has(order))
+    }
+
+    /// Whether [`Arena::lease`] of `capacity` would succeed now; if not, that is noted as a refusal is.
+    pub fn lends(&self, capacity: usize) -> bool {
+        let mut memory = self.0.memory.borrow_mut();
+        match Buddy::order_of(capacity) {
+            Some(order) => memory.may_take(order),
+            None => {
+                memory.ledger.note_final();
+                false
+            }
+        }
+    }
+
+    /// Whether `payer` could be lent `capacity` bytes now. Nothing is noted.
+    pub fn would_lend(&self, payer: Payer, capacity: usize) -> bool {
+        let mut memory = self.0.memory.borrow_mut();
+        let used = memory.buddy.bytes_used();
+        Buddy::order_of(capacity)
+            .is_some_and(|order| memory.ledger.lends(payer, UNIT << order, used, UNIT) && memory.buddy.has(order))
+    }
+
+    /// [`Arena::lend_max`] of an arena that is made with `bytes`.
+    pub fn lend_max_of(bytes: usize) -> usize {
+        Ledger::new(bytes.max(1).next_multiple_of(LEASE_BYTES_MAX)).lend_max()
+    }
+
+    /// The most bytes of one lease that any payer but the lane can ever be lent: the largest block, and no more than the arena has
+    /// beside its reserve.
+    pub fn lend_max(&self) -> usize {
+        self.0.memory.borrow().ledger.lend_max()
+    }
+
+    /// Opens an account under another one: a service under the lane, a peer under its service, a connection under its peer.
+    ///
+    /// # Panics
+    /// If they do not stand in this order.
+    pub fn open_payer(&self, under: Payer, role: Role) -> Payer {
+        self.0.memory.borrow_mut().ledger.open(under, role)
+    }
+
+    /// Closes an account: its name is void with the last block charged to it, which stays charged to those above it.
+    ///
+    /// # Panics
+    /// If it was closed before, or is the current one.
+    pub fn close_payer(&self, payer: Payer) {
+        self.0.memory.borrow_mut().ledger.close(payer);
+    }
+
+    /// Has `payer` pay for the leases that are taken from now on; returns who did so far.
+    pub fn pay_as(&self, payer: Payer) -> Payer {
+        self.0.memory.borrow_mut().ledger.pay_as(payer)
+    }
+
+    /// Who pays now.
+    pub fn payer(&self) -> Payer {
+        self.0.memory.borrow().ledger.current()
+    }
+
+    /// Lets the current payer hold more than it leaves, until another one pays: so that of many who wait for the rest of what they
+    /// have begun, one can come to its end.
+    pub fn grant(&self) {
+        self.0.memory.borrow_mut().ledger.grant();
+    }
+
+    /// Bytes that a payer holds, with all below it.
+    pub fn held(&self, payer: Payer) -> usize {
+        self.0.memory.borrow().ledger.units(payer) as usize * UNIT
+    }
+
+    /// The connections that hold memory, in no order.
+    pub fn holders(&self) -> Vec<Holder> {
+        self.0.memory.borrow().ledger.holders(UNIT).collect()
+    }
+
+    /// What was refused since the last call of this.
+    pub fn take_refusal(&self) -> Refusal {
+        self.0.memory.borrow_mut().ledger.take_refusal()
+    }
+
+    /// How often a lease was refused.
+    pub fn refused(&self) -> u64 {
+        self.0.memory.borrow().ledger.refused()
+    }
+
+    /// Bytes that are free.
+    pub fn free(&self) -> usize {
+        self.0.bytes - self.used()
+    }
+
+    /// Bytes that are kept for small requests: a quarter of the arena.
+    pub fn reserve(&self) -> usize {
+        self.0.memory.borrow().ledger.reserve()
+    }
+
+    /// Bytes that a peer may hold however little is free: a 128th of the reserve, and at least 32 KiB.
+    pub fn small(&self) -> usize {
+        self.0.memory.borrow().ledger.small()
     }
 
     /// Bytes of the whole region: the limit of the lane's memory.
@@ -89,12 +251,12 @@ impl Arena {
 
     /// Bytes in leases now, counted by their blocks.
     pub fn used(&self) -> usize {
-        self.0.buddy.borrow().bytes_used()
+        self.0.memory.borrow().buddy.bytes_used()
     }
 
     /// The most bytes that were in leases at once.
     pub fn peak(&self) -> usize {
-        self.0.buddy.borrow().bytes_peak()
+        self.0.memory.borrow().buddy.bytes_peak()
     }
 
     /// The region as address and length, for a driver that registers it with the kernel.
@@ -121,6 +283,21 @@ impl Block {
         UNIT << self.order
     }
 
+    fn payer(&self) -> Payer {
+        self.arena.0.memory.borrow().buddy.payer(self.unit)
+    }
+
+    /// Charges the block to `payer`, whoever paid so far.
+    fn charge(&self, payer: Payer) {
+        let mut memory = self.arena.0.memory.borrow_mut();
+        let before = memory.buddy.payer(self.unit);
+        if before != payer {
+            memory.ledger.charge(payer, 1 << self.order);
+            memory.ledger.discharge(before, 1 << self.order);
+            memory.buddy.set_payer(self.unit, payer);
+        }
+    }
+
     fn start(&self) -> NonNull<u8> {
         // SAFETY: the buddy gave `unit` from within the region, so the offset stays inside the allocation.
         unsafe { self.arena.0.base.add(self.unit as usize * UNIT) }
@@ -129,14 +306,19 @@ impl Block {
 
 impl Clone for Block {
     fn clone(&self) -> Self {
-        self.arena.0.buddy.borrow_mut().retain(self.unit);
+        self.arena.0.memory.borrow_mut().buddy.retain(self.unit);
         Self { arena: self.arena.clone(), unit: self.unit, order: self.order }
     }
 }
 
 impl Drop for Block {
     fn drop(&mut self) {
-        self.arena.0.buddy.borrow_mut().release(self.unit);
+        let mut memory = self.arena.0.memory.borrow_mut();
+        if memory.buddy.references(self.unit) == 1 {
+            let payer = memory.buddy.payer(self.unit);
+            memory.ledger.discharge(payer, 1 << self.order);
+        }
+        memory.buddy.release(self.unit);
     }
 }
 
@@ -188,6 +370,11 @@ impl Lease {
         self.length = self.length.min(length);
     }
 
+    /// Has `payer` pay for the whole block from now on, whether the arena would lend it to them or not.
+    pub fn charge(&self, payer: Payer) {
+        self.block.charge(payer);
+    }
+
     /// Gives up the right to write and makes the data shareable within the lane.
     pub fn share(self) -> Shared {
         let length = self.length as u32;
@@ -228,6 +415,22 @@ impl Shared {
     /// Bytes of the block that this view keeps from being used: what limits are charged.
     pub fn charged(&self) -> usize {
         self.block.capacity()
+    }
+
+    /// As [`Lease::charge`].
+    pub fn charge(&self, payer: Payer) {
+        self.block.charge(payer);
+    }
+
+    /// A copy of the data in fitting memory, at the same payer's cost; none if there is no such block.
+    pub fn fitted(&self) -> Option<Shared> {
+        let arena = &self.block.arena;
+        let order = Buddy::order_of(self.len())?;
+        let payer = self.block.payer();
+        let unit = arena.0.memory.borrow_mut().take(order, payer)?;
+        let mut lease = Lease { block: Block { arena: arena.clone(), unit, order: order as u8 }, length: 0 };
+        lease.append(self);
+        Some(lease.share())
     }
 
     /// A view of a part.
@@ -273,7 +476,7 @@ impl Shared {
 
     /// Whether this is the only view of its block.
     pub fn is_only(&self) -> bool {
-        self.block.arena.0.buddy.borrow().references(self.block.unit) == 1
+        self.block.arena.0.memory.borrow().buddy.references(self.block.unit) == 1
     }
 
     /// The arena that the bytes lie in.

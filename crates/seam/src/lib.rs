@@ -15,15 +15,17 @@ mod driver;
 mod error;
 mod handle;
 mod lease;
+mod ledger;
 mod operation;
 
 pub use bell::Bell;
 pub use chain::{Chain, FilePart, Segment};
 pub use datagram::{Arrival, BATCH_MAX, DATAGRAM_BYTES_MAX, Datagrams, TRAIN_DATAGRAMS_MAX, Train, Trains};
-pub use driver::{Driver, DriverCounters, RECEIVES_PER_CYCLE, Tuning, Wait};
+pub use driver::{DATAGRAM_BLOCK_BYTES_LEAST, Driver, DriverCounters, RECEIVE_BYTES_LEAST, RECEIVES_PER_CYCLE, Tuning, Wait};
 pub use error::{Error, Fault, Reason};
 pub use handle::{File, Handle, Socket, Unheld};
 pub use lease::{Arena, LEASE_BYTES_MAX, Lease, Shared};
+pub use ledger::{Holder, Payer, Refusal, Role};
 pub use operation::{
     Bind, Completion, Interest, Listen, OffloadResult, OffloadWork, Offloaded, Op, OpenOptions, Outcome, StreamOptions, Work,
 };

@@ -1,13 +1,14 @@
 //! A connection's entry in the lane's table, and the box that it has only while it has something to do.
 
 use crate::input::Input;
+use crate::memory::PeerKey;
 use crate::output::Output;
 use crate::service::{ConnectionId, Ending, Peer};
 use crate::ticket::LostTickets;
 use crate::timers::TimerList;
 use crate::transform::Transform;
 use corelane_lane::TimerId;
-use corelane_seam::{Arena, Chain, Lease, Shared, Socket};
+use corelane_seam::{Arena, Chain, Lease, Payer, Shared, Socket};
 use std::any::Any;
 
 /// Where a connection is in its life. Only forwards.
@@ -58,10 +59,18 @@ pub(crate) struct Busy {
     /// When the record at the front of the input began to arrive (nanoseconds), and how many bytes have since.
     pub(crate) record_since: u64,
     pub(crate) record_bytes: u64,
+    /// When the rate was looked at last, and how many bytes of the record had come by then.
+    pub(crate) rate_since: u64,
+    pub(crate) rate_bytes: u64,
     /// When the peer last took some of the output.
     pub(crate) progress_at: u64,
+    /// The service was told that all output has left, and has written nothing since.
+    pub(crate) told_drained: bool,
     /// Bytes of memory in the chain that is being sent.
     pub(crate) sending_charged: usize,
+    /// When it last moved a good part of what it holds (0 for not yet), and bytes that moved since.
+    pub(crate) moved_at: u64,
+    pub(crate) moved: usize,
 }
 
 /// Where a drain stands for one connection.
@@ -122,8 +131,10 @@ pub(crate) struct Connection {
     pub(crate) awaits_offload: bool,
     /// A request was taken whose answer may not have left.
     pub(crate) owes_answer: bool,
-    /// Counted among the connections of its peer's address.
-    pub(crate) counted_by_peer: bool,
+    /// Who pays for its memory.
+    pub(crate) payer: Payer,
+    /// Among whose connections it is counted.
+    pub(crate) peer_key: PeerKey,
     /// More ports to be tried while it is being opened from one that was chosen here; 0 if the system, or its service, chose it.
     pub(crate) tries_left: u8,
 }
@@ -160,7 +171,8 @@ impl Connection {
             is_starved: false,
             awaits_offload: false,
             owes_answer: false,
-            counted_by_peer: false,
+            payer: Payer::LANE,
+            peer_key: PeerKey::of(peer.address.ip()),
             tries_left: 0,
         }
     }
@@ -189,8 +201,13 @@ impl Busy {
             awaits_offload: false,
             record_since: 0,
             record_bytes: 0,
+            rate_since: 0,
+            rate_bytes: 0,
             progress_at: 0,
+            told_drained: false,
             sending_charged: 0,
+            moved_at: 0,
+            moved: 0,
         }
     }
 
@@ -214,9 +231,10 @@ impl Busy {
         self.raw.clear();
         self.wire.clear();
         self.fill = None;
-        self.input.is_starved = false;
+        self.input.is_too_long = false;
         (self.needed, self.record_since, self.record_bytes, self.sending_charged) = (0, 0, 0, 0);
         (self.blocked, self.awaits_offload) = (false, false);
+        (self.moved_at, self.moved, self.told_drained) = (0, 0, false);
     }
 
     /// Moves what arrived into the input, through the fill if one is wanted: its bytes are copied then.

@@ -2,7 +2,7 @@
 
 use crate::connection::{Connection, Phase};
 use crate::datagrams::DatagramSocket;
-use crate::error::Error;
+use crate::error::{Error, Refused};
 use crate::fence::fenced;
 use crate::flows::Flow;
 use crate::limits::Limits;
@@ -100,15 +100,24 @@ impl<'a> Cx<'a> {
         &self.kit.arena
     }
 
-    /// An empty lease of at least `capacity` bytes; none if the lane's memory is used up. A connection whose service was
-    /// refused is called again when there is some: leave the request in the input.
-    pub fn lease(&mut self, capacity: usize) -> Option<Lease> {
-        let lease = self.kit.arena.lease(capacity);
-        if lease.is_none() {
-            self.kit.row.add(LaneCounter::MemoryLimitHits, 1);
-            self.table.memory_refused = true;
-        }
-        lease
+    /// An empty lease of at least `capacity` bytes. Its memory is charged to the connection that this call is for, else to the service.
+    ///
+    /// # Errors
+    /// [`Refused::Memory`] if the lane does not lend so much now. A connection whose service was refused is called again when it
+    /// does: leave the request in the input. [`Refused::TooLarge`] if it never will: refuse the request.
+    pub fn lease(&mut self, capacity: usize) -> Result<Lease, Refused> {
+        let most = self.kit.arena.lend_max();
+        self.kit.arena.lease(capacity).ok_or(if capacity > most { Refused::TooLarge { most } } else { Refused::Memory })
+    }
+
+    /// [`Cx::lease`] of `most` bytes, or of less where the lane does not lend so much now, and at least of `least`.
+    ///
+    /// # Errors
+    /// As for [`Cx::lease`], about `least` bytes.
+    pub fn lease_upto(&mut self, most: usize, least: usize) -> Result<Lease, Refused> {
+        let most_ever = self.kit.arena.lend_max();
+        let lease = self.kit.arena.lease_upto(most.min(most_ever.max(least)), least);
+        lease.ok_or(if least > most_ever { Refused::TooLarge { most: most_ever } } else { Refused::Memory })
     }
 
     /// Opens a connection to `to` for this service with `session`; [`StreamService::connected`](crate::StreamService::connected)
@@ -146,7 +155,7 @@ impl<'a> Cx<'a> {
             Connection::new(None, Peer { address: to, local, flow: None }, self.service, Phase::Opening, self.kit.now());
         connection.session_to_be = Some(Box::new(session));
         let deadline = self.kit.now().saturating_add(self.table.limits(self.service).connect_limit);
-        let index = self.table.admit(connection);
+        let index = self.table.admit(connection, &self.kit.arena);
         let timer = self.kit.start_timer(deadline, self.table.handle(class::DEADLINE, index));
         if let Some(connection) = self.table.connections.at(index) {
             (connection.timer, connection.timer_at) = (Some(timer), deadline);

@@ -169,6 +169,10 @@ impl Services {
 
     /// Hands a batch to the service, once, all of it together.
     fn serve_datagrams(&mut self, kit: &mut Kit, id: SocketId, batch: &Datagrams) {
+        if let Some(entry) = self.table.find_socket(id) {
+            let service = entry.service;
+            batch.charge(self.table.services[service as usize].payers.own);
+        }
         if self.table.count_arrivals(id, batch, kit.lane()) {
             self.note_selection(kit);
         }
@@ -212,8 +216,11 @@ impl Services {
         let Some(entry) = self.table.find_socket(id) else { return };
         let service = entry.service;
         let Port::Datagram(port) = &mut self.ports[service as usize] else { return };
+        let before = kit.arena.pay_as(self.table.services[service as usize].payers.own);
         let mut cx = Cx::new(kit, &mut self.table, service, None).for_socket(id);
-        if let Err(words) = fenced(|| call(port.as_mut(), &mut cx)) {
+        let called = fenced(|| call(port.as_mut(), &mut cx));
+        kit.arena.pay_as(before);
+        if let Err(words) = called {
             self.report_panic(kit, service, None, &words);
         }
     }

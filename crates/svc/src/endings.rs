@@ -5,7 +5,7 @@ use crate::limits::{Limits, RATE_GRACE, SECOND};
 use crate::port::Call;
 use crate::service::{Ending, Peer};
 use crate::services::Services;
-use crate::table::class;
+use crate::table::{Table, class};
 use corelane_lane::Kit;
 use corelane_rss::Protocol;
 use corelane_seam::{Fault, Handle, Op, Socket};
@@ -72,7 +72,7 @@ impl Services {
         let Some(connection) = self.table.connections.at(index) else { return };
         assert_eq!(connection.phase, Phase::Ended, "a socket was closed that nobody had asked to close");
         let service = connection.service;
-        let transform = self.table.dismiss(index);
+        let transform = self.table.dismiss(index, &kit.arena);
         self.discard(kit, service, transform);
         self.accept_again(kit);
         self.admit_waiting(kit, service);
@@ -170,8 +170,13 @@ impl Services {
     }
 
     fn limit_passed(&mut self, kit: &mut Kit, index: u32, limit: Limit) {
-        let Some(connection) = self.table.connections.at(index) else { return };
+        let Table { connections, services, .. } = &mut self.table;
+        let Some(connection) = connections.at(index) else { return };
         let service = connection.service;
+        let rate = services[service as usize].limits.receive_rate_min;
+        if limit == Limit::Rate && connection.keeps_its_rate(kit.now(), rate) {
+            return self.set_deadline(kit, index);
+        }
         let (counter, ending) = match limit {
             Limit::Connect => return self.opening_timed_out(kit, index),
             Limit::Idle => (ServiceCounter::IdleLimitHits, Ending::Closing),
@@ -249,15 +254,28 @@ impl Connection {
         if self.has_output() {
             return single(after(busy.progress_at, limits.send_limit, Limit::Send));
         }
-        let since = busy.record_since;
-        if self.in_record() && !busy.blocked {
-            return [after(since, limits.read_limit, Limit::Read), rate_deadline(since, busy.record_bytes, limits), answer];
-        }
-        if self.is_starved {
+        let read = after(busy.record_since, limits.read_limit, Limit::Read);
+        if self.in_record() && self.is_starved {
             // Begun records may hold all memory of the lane: then none of them ever gets the rest, unless some are given up.
-            return single(after(since, limits.read_limit, Limit::Read));
+            return single(read);
+        }
+        if self.in_record() && !busy.blocked {
+            let rate = (limits.receive_rate_min > 0).then_some((busy.rate_since.saturating_add(RATE_GRACE), Limit::Rate));
+            return [read, rate, answer];
         }
         single(if busy.output.held() > 0 || busy.awaits_offload { None } else { self.quiet_deadline(limits) })
+    }
+
+    /// Whether the record has grown fast enough since its rate was looked at last. If so, it is looked at again later; what came
+    /// before counts for nothing then, so that nobody earns a rest.
+    fn keeps_its_rate(&mut self, now: u64, bytes_per_second: u64) -> bool {
+        let Some(busy) = self.busy.as_mut() else { return false };
+        let least = bytes_per_second.saturating_mul(RATE_GRACE / SECOND);
+        let keeps = busy.record_bytes.saturating_sub(busy.rate_bytes) >= least;
+        if keeps {
+            busy.restart_rate(now);
+        }
+        keeps
     }
 
     /// While the peer still sends, it may still take what was sent to it; but not for ever.
@@ -281,12 +299,6 @@ const FIRST_REQUEST: u64 = SECOND;
 
 fn after(since: u64, nanoseconds: u64, limit: Limit) -> Option<(u64, Limit)> {
     (nanoseconds > 0).then(|| (since.saturating_add(nanoseconds), limit))
-}
-
-/// When a record of `bytes` so far will have come too slowly.
-fn rate_deadline(since: u64, bytes: u64, limits: &Limits) -> Option<(u64, Limit)> {
-    let earned = bytes.saturating_mul(SECOND).checked_div(limits.receive_rate_min)?;
-    after(since, earned.max(RATE_GRACE), Limit::Rate)
 }
 
 fn counter_of(ending: Ending) -> ServiceCounter {

@@ -50,6 +50,32 @@ pub enum Error {
     TasksFull,
 }
 
+/// Why a lane does not lend memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refused {
+    /// Not now: too little is free, or who would pay for it holds more than its share. Later it may.
+    Memory,
+    /// Never: it is more than a lane of this size lends at once.
+    TooLarge {
+        /// The most bytes that it lends at once.
+        most: usize,
+    },
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Memory => f.write_str("the lane has no memory to lend now: ask again when called again"),
+            Self::TooLarge { most } => {
+                write!(f, "a lane with this memory lends at most {most} bytes at once: ask for less, or give it more memory")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Refused {}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -8,7 +8,7 @@ use crate::services::Services;
 use crate::streams::receive_op;
 use crate::table::{Table, class};
 use corelane_lane::Kit;
-use corelane_seam::Op;
+use corelane_seam::{Chain, Op};
 use corelane_watch::ServiceCounter;
 
 /// What a connection's state asks for, after its output was submitted.
@@ -62,7 +62,7 @@ impl Services {
             self.send(kit, index);
         }
         while self.take_step(kit, index) {}
-        self.put_away(kit, index);
+        self.put_away(index);
         self.set_deadline(kit, index);
     }
 
@@ -78,6 +78,7 @@ impl Services {
         }
         busy.sending_charged = chain.charged().max(1);
         busy.progress_at = kit.now();
+        busy.told_drained = false;
         connection.sending = true;
         let chain = std::mem::replace(chain, chains.pop().unwrap_or_default());
         kit.submit(handle, Op::Send { socket, chain });
@@ -90,6 +91,9 @@ impl Services {
         let mut step = connection.step(&self.table.services[service as usize].limits);
         if step == Step::Receive && pair.is_some_and(|pair| self.has_no_room(pair)) {
             step = Step::Pause(ServiceCounter::OutputHighHits);
+        }
+        if step == Step::Receive && !self.table.may_receive(index, &kit.arena) {
+            step = Step::Pause(ServiceCounter::MemoryHits);
         }
         let Some(connection) = self.table.connections.at(index) else { return false };
         let was_paused = std::mem::replace(&mut connection.is_paused, matches!(step, Step::Pause(_)));
@@ -129,9 +133,14 @@ impl Services {
             busy.output.wants_drained = false;
         }
         self.call(kit, index, Call::Drained);
-        // What was written in small pieces waits to be sent as well: else this would be called again before it has left.
-        if let Some(busy) = self.table.connections.at(index).and_then(|connection| connection.busy.as_mut()) {
+        let Some(connection) = self.table.connections.at(index) else { return };
+        let is_starved = connection.is_starved;
+        if let Some(busy) = connection.busy.as_mut() {
+            // What was written in small pieces waits to be sent as well: else this would be called again before it has left.
             busy.output.seal();
+            // A service that had no memory to go on is asked again when it is called for that.
+            busy.output.wants_drained |= is_starved && busy.output.is_empty();
+            busy.told_drained = !is_starved;
         }
     }
 
@@ -189,7 +198,7 @@ impl Services {
     }
 
     /// Gives the box back if nothing is in it; else moves what uses little of its memory to fitting memory.
-    fn put_away(&mut self, kit: &mut Kit, index: u32) {
+    fn put_away(&mut self, index: u32) {
         let Some(connection) = self.table.connections.at(index) else { return };
         let service = connection.service;
         let Some(busy) = connection.busy.as_mut() else { return };
@@ -203,7 +212,7 @@ impl Services {
             return;
         }
         if busy.holds_bytes() {
-            let moved = busy.compact(kit);
+            let moved = busy.compact();
             self.table.count(service, ServiceCounter::BytesCompacted, moved);
         }
     }
@@ -263,7 +272,8 @@ impl Connection {
 
     fn step_open(&self, held: usize, limits: &Limits) -> Step {
         let Some(busy) = self.busy.as_deref() else { return self.end_or(Step::Receive) };
-        if busy.output.wants_drained && !self.has_output() {
+        // Asked for again with nothing written, it would be told so for ever: then it waits for what leaves next.
+        if busy.output.wants_drained && !busy.told_drained && !self.is_starved && !self.has_output() {
             return Step::CallDrained;
         }
         let next = busy.step_in(held, limits);
@@ -321,9 +331,9 @@ impl Busy {
     }
 
     /// Moves views that use under a quarter of their block to fitting memory; answers how many bytes were copied.
-    fn compact(&mut self, kit: &Kit) -> usize {
+    fn compact(&mut self) -> usize {
         let Busy { input, output, raw, wire, .. } = self;
         let chains = [&mut input.chain, raw, wire].into_iter().chain(output.chains_mut());
-        chains.map(|chain| chain.compact(&kit.arena)).sum()
+        chains.map(Chain::compact).sum()
     }
 }

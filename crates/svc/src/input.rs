@@ -12,8 +12,8 @@ pub struct Input {
     pub(crate) copied: usize,
     /// Bytes that the lease being filled held when the driver was given it.
     pub(crate) filling_from: usize,
-    /// Bytes could not be joined because the lane's memory is used up.
-    pub(crate) is_starved: bool,
+    /// More bytes were to be joined than any lease can hold.
+    pub(crate) is_too_long: bool,
     arena: Arena,
 }
 
@@ -25,7 +25,7 @@ pub struct Taken<'a> {
 
 impl Input {
     pub(crate) fn new(arena: Arena) -> Self {
-        Self { chain: Chain::new(), filled: None, finished: false, copied: 0, filling_from: 0, is_starved: false, arena }
+        Self { chain: Chain::new(), filled: None, finished: false, copied: 0, filling_from: 0, is_too_long: false, arena }
     }
 
     /// Bytes that are there.
@@ -60,7 +60,8 @@ impl Input {
     }
 
     /// The first `bytes` bytes in one piece; they stay in the input. Copies (and counts) only if they straddle.
-    /// None if so many are not there yet, or the lane's memory is used up: then the service is called again when it is not.
+    /// None if so many are not there yet, or the lane does not lend so much now: then the service is called again when it does. More
+    /// than it can ever lend ([`LEASE_BYTES_MAX`](corelane_seam::LEASE_BYTES_MAX) at the most) ends the connection as aborted.
     pub fn contiguous(&mut self, bytes: usize) -> Option<&[u8]> {
         if bytes > self.chain.len() {
             return None;
@@ -72,10 +73,8 @@ impl Input {
     }
 
     fn join(&mut self, bytes: usize) -> Option<()> {
-        let Some(mut lease) = self.arena.lease(bytes) else {
-            self.is_starved = true;
-            return None;
-        };
+        self.is_too_long |= bytes > self.arena.lend_max();
+        let mut lease = self.arena.lease(bytes)?;
         let copied = self.chain.copy_to(&mut lease.spare()[..bytes]);
         assert_eq!(copied, bytes, "an input holds bytes in memory only");
         lease.advance(bytes);

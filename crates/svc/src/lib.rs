@@ -15,6 +15,7 @@ mod flush;
 mod input;
 mod limits;
 mod listeners;
+mod memory;
 mod outgoing;
 mod output;
 mod port;
@@ -31,7 +32,7 @@ mod timers;
 mod transform;
 
 pub use cx::Cx;
-pub use error::Error;
+pub use error::{Error, Refused};
 pub use flows::{Flow, Flows};
 pub use input::{Input, Taken};
 pub use limits::{Limits, SECOND};

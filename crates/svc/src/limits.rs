@@ -1,6 +1,6 @@
 //! The bounds of a service, each with its default and, where something happens at it, a counter in the page.
 
-use corelane_seam::StreamOptions;
+use corelane_seam::{Arena, LEASE_BYTES_MAX, StreamOptions};
 
 /// One second, in nanoseconds: the unit of the time limits.
 pub const SECOND: u64 = 1_000_000_000;
@@ -11,20 +11,21 @@ pub const SECOND: u64 = 1_000_000_000;
 pub struct Limits {
     /// Connections open at once. At the bound no more are accepted: they wait in the backlog. Default 100,000.
     pub connections_max: u32,
-    /// Connections open at once from one address. One more is reset. Default 100,000.
+    /// Connections open at once from one peer: an IPv4 address, or an IPv6 /64. One more is reset. Default 100,000.
     pub connections_per_peer_max: u32,
     /// Tickets out at once for one connection. At the bound its input waits. Default 1,024.
     pub requests_in_flight_max: u32,
     /// Timers of its service that one connection has at once. One more is refused to the service. Default 1,024.
     pub timers_per_connection_max: u32,
-    /// Bytes of one record that is not complete. More than that ends the connection as aborted. Default 1 MiB.
+    /// Bytes of one record that is not complete. More than that ends the connection as aborted. At most what a lane lends at once
+    /// ([`Limits::check`]): 4 MiB, or less with little memory. Default 1 MiB.
     pub record_max: usize,
     /// Bytes of memory in a connection's output at which its input waits. Default 256 KiB.
     pub output_high: usize,
     /// Bytes of memory in a connection's output that end it as aborted, if the service has put them there without asking
     /// ([`Output::is_full`](crate::Output::is_full), [`Output::hold`](crate::Output::hold)): what was let in ends nobody. Default 64 MiB.
     pub output_max: usize,
-    /// Bytes a second at which an incomplete record must grow, counted after five seconds; 0 asks for none. Default 16.
+    /// Bytes a second at which an incomplete record must grow, on average over every five seconds; 0 asks for none. Default 16.
     pub receive_rate_min: u64,
     /// Nanoseconds without any request after which a connection is closed, counted from when the last one was taken or its answer had
     /// left; bytes that are no request do not count, nor does what the service sends unasked. 0 for never. Default 10 minutes.
@@ -49,6 +50,33 @@ pub struct Limits {
     pub datagrams_waiting_max: u32,
     /// Settings of the sockets.
     pub stream: StreamOptions,
+}
+
+impl Limits {
+    /// Refuses what a lane with `memory_bytes` of memory cannot keep, or what contradicts itself.
+    ///
+    /// # Errors
+    /// Which limit, why, and the remedy.
+    pub fn check(&self, memory_bytes: usize) -> Result<(), String> {
+        let most = Arena::lend_max_of(memory_bytes);
+        if self.record_max > most {
+            return Err(format!(
+                "record_max={}: a lane with {} MiB of memory lends at most {most} bytes at once, so a longer record can never be \
+                 received; remedy: record_max={most} or less{}",
+                self.record_max,
+                memory_bytes.next_multiple_of(LEASE_BYTES_MAX) >> 20,
+                if most < LEASE_BYTES_MAX { ", or more memory (--memory)" } else { "" },
+            ));
+        }
+        if self.output_max < self.output_high {
+            return Err(format!(
+                "output_max={}: a connection would be ended before its input waits, at output_high={}; remedy: output_max at \
+                 least as high",
+                self.output_max, self.output_high,
+            ));
+        }
+        Ok(())
+    }
 }
 
 impl Default for Limits {
@@ -77,5 +105,5 @@ impl Default for Limits {
     }
 }
 
-/// After how long the least receive rate is asked for, in nanoseconds.
+/// Over how long the least receive rate is counted, in nanoseconds.
 pub(crate) const RATE_GRACE: u64 = 5 * SECOND;

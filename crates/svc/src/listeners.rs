@@ -125,7 +125,7 @@ impl Services {
         if self.table.draining {
             connection.draining = Draining::First;
         }
-        let index = self.table.admit(connection);
+        let index = self.table.admit(connection, &kit.arena);
         self.table.mark_dirty(index);
         self.open_session(kit, index, peer);
     }
@@ -157,10 +157,15 @@ impl Services {
     ) -> Option<R> {
         let id = self.table.id(index);
         let connection = self.table.connections.at(index)?;
-        let (service, peer) = (connection.service, connection.peer.address);
+        let (service, peer, payer) = (connection.service, connection.peer.address, connection.payer);
         let port = self.ports[service as usize].stream()?;
+        let before = kit.arena.pay_as(payer);
+        if self.table.memory.is_granted(id) {
+            kit.arena.grant();
+        }
         let mut cx = crate::cx::Cx::new(kit, &mut self.table, service, Some(id));
         let result = fenced(|| call(port, &mut cx));
+        kit.arena.pay_as(before);
         result.map_err(|words| self.report_panic(kit, service, Some(peer), &words)).ok()
     }
 

@@ -8,6 +8,8 @@ use std::collections::VecDeque;
 
 /// Bytes of the lease into which small writes are gathered.
 const GATHER_BYTES: usize = 16 << 10;
+/// Bytes of one write that are copied into one lease.
+const PIECE_BYTES: usize = 64 << 10;
 
 /// An answer's place: what was written after it waits behind it.
 struct Hole {
@@ -38,8 +40,6 @@ pub struct Output {
     pub(crate) copied: usize,
     pub(crate) tickets_taken: u32,
     pub(crate) was_refused: bool,
-    /// It was refused because the lane's memory is used up.
-    pub(crate) is_starved: bool,
     pub(crate) wants_drained: bool,
     next_ticket: u32,
     owner: ConnectionId,
@@ -62,7 +62,6 @@ impl Output {
             copied: 0,
             tickets_taken: 0,
             was_refused: false,
-            is_starved: false,
             wants_drained: false,
             next_ticket: 0,
             owner: ConnectionId { index: u32::MAX, generation: 0 },
@@ -93,11 +92,10 @@ impl Output {
         self.chain.is_empty() && self.held.is_empty() && self.holes.is_empty() && self.gather.is_none() && !self.wants_drained
     }
 
-    /// Whether the service should stop producing: the output limit is reached, or the lane's memory is used up. It
+    /// Whether the service should stop producing: the output limit is reached, or the lane lends no memory now. It
     /// then leaves its input and is called again when there is room.
     pub fn is_full(&mut self) -> bool {
-        self.is_starved |= !self.arena.has(GATHER_BYTES);
-        let full = self.room == 0 || self.is_starved;
+        let full = self.room == 0 || !self.arena.lends(GATHER_BYTES);
         self.was_refused |= full;
         full
     }
@@ -124,25 +122,41 @@ impl Output {
         self.add(moved);
     }
 
-    /// Copies `bytes` into the output, gathered with other small writes. Answers false, and writes nothing, if the
-    /// lane's memory is used up: leave the request in the input, it will be offered again.
+    /// Copies `bytes` into the output, gathered with other small writes. Returns false, and writes nothing, if the
+    /// lane does not lend the memory now: leave the request in the input, it will be offered again.
     #[must_use]
     pub fn write(&mut self, bytes: &[u8]) -> bool {
-        if bytes.is_empty() {
-            return true;
+        match &mut self.gather {
+            Some(lease) if lease.room() >= bytes.len() => lease.append(bytes),
+            _ => return bytes.is_empty() || self.write_anew(bytes),
         }
-        if self.gather.as_ref().is_none_or(|lease| lease.room() < bytes.len()) {
-            self.seal();
-            self.gather = self.arena.lease(bytes.len().max(GATHER_BYTES));
-        }
-        let Some(lease) = &mut self.gather else {
-            (self.was_refused, self.is_starved) = (true, true);
-            return false;
-        };
-        lease.append(bytes);
-        self.copied += bytes.len();
-        self.add(bytes.len());
+        self.note_copied(bytes.len());
         true
+    }
+
+    /// Copies `bytes` into leases of their own, the last of which gathers what follows; all or nothing.
+    fn write_anew(&mut self, bytes: &[u8]) -> bool {
+        let (mut full, mut last) = (Chain::new(), None);
+        for piece in bytes.chunks(PIECE_BYTES) {
+            let Some(mut lease) = self.arena.lease_upto(piece.len().max(GATHER_BYTES), piece.len()) else {
+                self.was_refused = true;
+                return false;
+            };
+            lease.append(piece);
+            if let Some(lease) = last.replace(lease) {
+                full.push(lease.share());
+            }
+        }
+        self.seal();
+        self.tail().append(&mut full);
+        self.gather = last;
+        self.note_copied(bytes.len());
+        true
+    }
+
+    fn note_copied(&mut self, bytes: usize) {
+        self.copied += bytes;
+        self.add(bytes);
     }
 
     /// Takes the right, and the duty, to answer one request later. None at the limit of requests in flight: leave the

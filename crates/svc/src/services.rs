@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::limits::Limits;
+use crate::memory::Payers;
 use crate::port::{DatagramPort, Port, Sessions};
 use crate::service::{DatagramService, StreamService};
 use crate::steering::{Reply, Selection};
@@ -84,6 +85,7 @@ impl Services {
             peers: Default::default(),
             bursts: Default::default(),
             told_of_unanswered: false,
+            payers: Payers::NONE,
         });
         self.ports.len() as u16 - 1
     }
@@ -183,6 +185,7 @@ impl Services {
         if std::mem::replace(&mut self.started, true) {
             return;
         }
+        self.table.open_payers(&kit.arena);
         for service in 0..self.ports.len() as u16 {
             self.service_call(kit, service, |port, cx| match port {
                 Port::Stream(port) => port.started(cx),
@@ -255,7 +258,7 @@ impl Work for Services {
     fn serve(&mut self, kit: &mut Kit) {
         self.start(kit);
         self.start_listening(kit);
-        self.table.revive_starved(&kit.arena);
+        self.table.revive_starved(&kit.arena, kit.now());
         self.serve_ready(kit);
         self.settle_lost_tickets(kit);
         self.serve_notices(kit);
@@ -270,6 +273,7 @@ impl Work for Services {
             class::DRAIN => self.drain_timer(kit),
             class::LEAVE => self.leave_timer(kit),
             class::COUNTS => self.read_counts(kit),
+            class::MEMORY => self.memory_timer(),
             _ => {}
         }
     }
@@ -300,7 +304,8 @@ impl Work for Services {
         self.table.flush_datagrams(kit);
         self.table.close_unheld(kit);
         self.table.revive_offloading(kit);
-        self.table.revive_starved(&kit.arena);
+        self.table.revive_starved(&kit.arena, kit.now());
+        self.relieve(kit);
     }
 
     fn has_work(&self) -> bool {

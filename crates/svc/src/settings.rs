@@ -107,6 +107,18 @@ mod tests {
     }
 
     #[test]
+    fn what_a_lane_cannot_keep_is_refused_with_a_remedy() {
+        let limits = Limits::default();
+        assert_eq!(limits.check(1), Ok(()), "the defaults fit in the least memory that a lane can have");
+        let record = |record_max, memory| Limits { record_max, ..limits }.check(memory);
+        assert_eq!((record(4 << 20, 64 << 20), record(2 << 20, 4 << 20)), (Ok(()), Ok(())));
+        assert!(record((4 << 20) + 1, 1 << 30).unwrap_err().contains("remedy: record_max=4194304 or less"));
+        assert!(record((2 << 20) + 1, 4 << 20).unwrap_err().ends_with("or more memory (--memory)"));
+        let contradictory = Limits { output_high: 2, output_max: 1, ..limits };
+        assert!(contradictory.check(64 << 20).unwrap_err().starts_with("output_max=1: "));
+    }
+
+    #[test]
     fn bad_texts_are_refused_with_the_names_that_exist() {
         let mut limits = Limits::default();
         assert!(limits.set("idle=1").unwrap_err().contains("idle_limit"));

@@ -12,9 +12,6 @@ use corelane_lane::Kit;
 use corelane_seam::{Arena, Chain, Completion, Fault, Lease, Op, Outcome, Reason, Shared};
 use corelane_watch::{LaneCounter, ServiceCounter, ServiceRow};
 
-/// Bytes that must be free for a transform's silence to mean that it has no whole piece.
-const TRANSFORM_BYTES: usize = 64 << 10;
-
 /// Notices worked off in one turn: what they cause themselves waits for the next one.
 const NOTICES_PER_TURN: usize = 4096;
 
@@ -44,6 +41,8 @@ impl Services {
         let row = &services[connection.service as usize].row;
         row.add(ServiceCounter::Receives, 1);
         row.add(ServiceCounter::BytesIn, bytes as u64);
+        shared.charge(connection.payer);
+        let held = kit.arena.held(connection.payer);
         connection.receiving = false;
         if connection.phase != Phase::Open {
             connection.active_at = now;
@@ -54,6 +53,7 @@ impl Services {
         let is_raw = connection.transform.is_some();
         let Some(busy) = self.table.busy(index, &kit.arena) else { return };
         busy.note_record(now, bytes);
+        busy.note_moved(now, bytes, held);
         match is_raw {
             true => busy.raw.push(shared),
             false => busy.take_in(shared),
@@ -73,6 +73,7 @@ impl Services {
         let bytes = lease.len() - std::mem::take(&mut busy.input.filling_from);
         fill.lease = Some(lease);
         busy.note_record(now, bytes);
+        busy.note_moved(now, bytes, kit.arena.held(connection.payer));
         connection.note_arrival(bytes);
         connection.peer_finished |= bytes == 0 && fault.is_none();
         self.table.count(service, ServiceCounter::Receives, 1);
@@ -101,7 +102,8 @@ impl Services {
         if !rest.is_empty() {
             row.add(ServiceCounter::SendsShort, 1);
         }
-        let unsent = connection.take_back(kit.now(), bytes, rest);
+        let held = kit.arena.held(connection.payer);
+        let unsent = connection.take_back(kit.now(), bytes, rest, held);
         self.table.keep_chain(unsent);
         match fault {
             Some(fault) if fault.reason != Reason::Cancelled => self.end_by_fault(kit, index, fault),
@@ -192,16 +194,23 @@ impl Services {
         let Some(session) = connection.session else { return self.discard(kit, service, call) };
         let Some(mut busy) = self.table.take_busy(index, &kit.arena) else { return };
         busy.offer(self.table.limits(service), kit.now());
-        (self.table.memory_refused, self.table.offload_refused, self.table.requests_counted) = (false, false, false);
+        (self.table.offload_refused, self.table.requests_counted) = (false, false);
+        kit.arena.take_refusal();
         let (before, receives) = (busy.input.len(), matches!(call, Call::Receive));
         let (input, output) = (&mut busy.input, &mut busy.output);
         let next = self.connection_call(kit, index, |port, cx| port.call(cx, session, call, input, output));
-        let starved = self.table.memory_refused || busy.output.is_starved || busy.input.is_starved;
+        let refused = kit.arena.take_refusal().bytes;
+        let starved = refused > 0;
+        let is_too_long = std::mem::take(&mut busy.input.is_too_long);
         // What an earlier receive left behind for want of room stays due, whatever this call was.
         let left_behind = busy.blocked && !receives;
         let offloading = self.table.offload_refused || left_behind && busy.awaits_offload;
-        busy.blocked = busy.output.was_refused || starved || offloading || left_behind;
+        let blocked = busy.output.was_refused || starved || offloading || left_behind;
+        let was_blocked = std::mem::replace(&mut busy.blocked, blocked);
         busy.awaits_offload = offloading;
+        if was_blocked && !blocked {
+            busy.restart_rate(kit.now());
+        }
         busy.note_taken(before, kit.now());
         let is_served = receives && busy.input.len() < before && !busy.in_record();
         busy.count(&self.table.services[service as usize].row);
@@ -211,7 +220,7 @@ impl Services {
             self.request_taken(index, kit.now());
         }
         if starved {
-            self.table.mark_starved(index);
+            self.table.mark_starved(index, refused);
         }
         if offloading {
             self.table.mark_offloading(index);
@@ -223,6 +232,7 @@ impl Services {
             self.first_is_served(index);
         }
         match next {
+            Some(_) if is_too_long => self.break_off_record(kit, index),
             Some(Next::Continue) if !receives => {} // what a receive asked for stands
             Some(next) => self.obey(kit, index, next),
             None => self.end(kit, index, Ending::Aborted),
@@ -233,6 +243,15 @@ impl Services {
     fn request_taken(&mut self, index: u32, now: u64) {
         if let Some(connection) = self.table.connections.at(index) {
             (connection.active_at, connection.owes_answer) = (now, true);
+        }
+    }
+
+    /// A record is longer than any memory that the lane could join it in.
+    fn break_off_record(&mut self, kit: &mut Kit, index: u32) {
+        if let Some(connection) = self.table.connections.at(index) {
+            let service = connection.service;
+            self.table.count(service, ServiceCounter::RecordMaxHits, 1);
+            self.end(kit, index, Ending::Aborted);
         }
     }
 
@@ -322,8 +341,11 @@ impl Services {
     /// Calls into a service that is not about a connection, fenced.
     pub(crate) fn service_call(&mut self, kit: &mut Kit, service: u16, call: impl FnOnce(&mut Port, &mut crate::cx::Cx<'_>)) {
         let port = &mut self.ports[service as usize];
+        let before = kit.arena.pay_as(self.table.services[service as usize].payers.own);
         let mut cx = crate::cx::Cx::new(kit, &mut self.table, service, None);
-        if let Err(words) = fenced(|| call(port, &mut cx)) {
+        let called = fenced(|| call(port, &mut cx));
+        kit.arena.pay_as(before);
+        if let Err(words) = called {
             self.report_panic(kit, service, None, &words);
         }
     }
@@ -337,11 +359,11 @@ impl Services {
             busy.feed_fill();
             Ok(())
         });
-        let has_memory = kit.arena.has(TRANSFORM_BYTES);
         let Some(connection) = self.table.connections.at(index).filter(|_| passed) else { return false };
-        if let Some(busy) = connection.busy.as_mut().filter(|busy| !busy.raw.is_empty() && !has_memory) {
+        let refused = kit.arena.take_refusal().bytes;
+        if let Some(busy) = connection.busy.as_mut().filter(|busy| !busy.raw.is_empty() && refused > 0) {
             busy.blocked = true;
-            self.table.mark_starved(index);
+            self.table.mark_starved(index, refused);
         }
         true
     }
@@ -363,9 +385,12 @@ impl Services {
     ) -> bool {
         let Some(mut busy) = self.table.take_busy(index, &kit.arena) else { return false };
         let Some(connection) = self.table.connections.at(index) else { return false };
-        let (service, peer) = (connection.service, connection.peer.address);
+        let (service, peer, payer) = (connection.service, connection.peer.address, connection.payer);
         let Some(transform) = connection.transform.as_mut() else { return false };
+        kit.arena.take_refusal();
+        let before = kit.arena.pay_as(payer);
         let done = fenced(|| call(transform.as_mut(), &kit.arena, &mut busy));
+        kit.arena.pay_as(before);
         self.table.put_busy(index, busy);
         match done {
             Ok(Ok(())) => return true,
@@ -379,12 +404,13 @@ impl Services {
 
 impl Connection {
     /// Puts back what a send did not take, in front of what was written meanwhile; answers a chain without bytes.
-    fn take_back(&mut self, now: u64, bytes: usize, mut rest: Chain) -> Chain {
+    fn take_back(&mut self, now: u64, bytes: usize, mut rest: Chain, held: usize) -> Chain {
         self.sending = false;
         let Some(busy) = self.busy.as_mut().filter(|_| self.phase < Phase::Ended) else { return Chain::new() };
         busy.sending_charged = 0;
         if bytes > 0 {
             busy.progress_at = now;
+            busy.note_moved(now, bytes, held);
         }
         let chain = if self.transform.is_some() { &mut busy.wire } else { &mut busy.output.chain };
         if !rest.is_empty() {
@@ -426,14 +452,21 @@ impl Busy {
     fn note_record(&mut self, now: u64, bytes: usize) {
         if self.record_bytes == 0 {
             self.record_since = now;
+            self.restart_rate(now);
         }
         self.record_bytes += bytes as u64;
+    }
+
+    /// Counts the rate from now on.
+    pub(crate) fn restart_rate(&mut self, now: u64) {
+        (self.rate_since, self.rate_bytes) = (now, self.record_bytes);
     }
 
     /// Notes what a call took of the input that held `before` bytes: what is left begins another record.
     fn note_taken(&mut self, before: usize, now: u64) {
         if self.input.len() < before {
             (self.record_since, self.record_bytes) = (now, self.input.len() as u64);
+            self.restart_rate(now);
         }
     }
 
@@ -460,7 +493,7 @@ impl Busy {
             self.output.unasked = 0;
         }
         self.output.tickets_left = limits.requests_in_flight_max.saturating_sub(self.output.held());
-        (self.output.was_refused, self.output.is_starved, self.input.is_starved) = (false, false, false);
+        (self.output.was_refused, self.told_drained) = (false, false);
     }
 }
 

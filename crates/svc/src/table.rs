@@ -1,9 +1,10 @@
 //! What all services of a lane share: the connections, what is to be done with them this turn, and the bounds.
 
-use crate::connection::{Busy, Connection, Phase};
+use crate::connection::{Busy, Connection};
 use crate::datagrams::DatagramSocket;
 use crate::flows::{Flow, Flows};
 use crate::limits::Limits;
+use crate::memory::{Memory, Payers, PeerAccount, PeerKey};
 use crate::outgoing::Outgoing;
 use crate::service::{ConnectionId, Order, SocketId};
 use crate::services::Sharing;
@@ -38,8 +39,10 @@ pub(crate) mod class {
     pub(crate) const DISCARDED: u8 = 11;
     /// Sockets that are opened to see from which address a peer is reached.
     pub(crate) const ROUTE: u8 = 12;
+    /// The timer of those who wait for memory.
+    pub(crate) const MEMORY: u8 = 13;
     /// Files that are closed because nobody holds them any more.
-    pub(crate) const FILE: u8 = 13;
+    pub(crate) const FILE: u8 = 14;
 }
 
 /// A place where this lane takes connections.
@@ -97,8 +100,9 @@ pub(crate) struct ServiceState {
     pub(crate) bursts: Bursts,
     /// The operator has been told that a held request was never answered.
     pub(crate) told_of_unanswered: bool,
-    /// Connections by address, for the bound; kept only while it is below the bound on all.
-    pub(crate) peers: BTreeMap<IpAddr, u32>,
+    /// Whoever has connections.
+    pub(crate) peers: BTreeMap<PeerKey, PeerAccount>,
+    pub(crate) payers: Payers,
 }
 
 /// Something to be told to a connection after the call that is under way.
@@ -160,12 +164,9 @@ pub(crate) struct Table {
     pub(crate) draining: bool,
     /// Sockets that are being closed without having been a connection.
     pub(crate) turned_away: usize,
-    /// A service was refused memory in the call under way.
-    pub(crate) memory_refused: bool,
     /// Why the connection that is ending failed.
     pub(crate) fault: Option<Fault>,
-    /// Connections whose services were refused memory.
-    pub(crate) starved: Vec<ConnectionId>,
+    pub(crate) memory: Memory,
     ready: Vec<u32>,
     dirty: Vec<u32>,
     #[expect(clippy::vec_box, reason = "a box goes to its connection and comes back without being moved")]
@@ -173,9 +174,6 @@ pub(crate) struct Table {
     /// Empty chains with storage, for the next sends.
     pub(crate) chains: Vec<Chain>,
 }
-
-/// Bytes that must be free before a service that was refused memory is called again.
-const REVIVE_BYTES: usize = 64 << 10;
 
 /// Boxes and chains kept for reuse; more than a turn can use at once are given back to the system.
 const POOL_MAX: usize = 256;
@@ -205,9 +203,8 @@ impl Table {
             connections_max,
             draining: false,
             turned_away: 0,
-            memory_refused: false,
             fault: None,
-            starved: Vec::new(),
+            memory: Memory::default(),
             ready: Vec::new(),
             dirty: Vec::new(),
             pool: Vec::new(),
@@ -234,30 +231,6 @@ impl Table {
             connection.is_ready = true;
             self.ready.push(index);
         }
-    }
-
-    /// Has the connection's service called again once the lane has memory.
-    pub(crate) fn mark_starved(&mut self, index: u32) {
-        let id = self.id(index);
-        if let Some(connection) = self.connections.at(index).filter(|connection| !connection.is_starved) {
-            connection.is_starved = true;
-            self.starved.push(id);
-        }
-    }
-
-    /// Has those called again that were refused memory, if there is some now.
-    pub(crate) fn revive_starved(&mut self, arena: &Arena) {
-        if self.starved.is_empty() || !arena.has(REVIVE_BYTES) {
-            return;
-        }
-        let mut starved = std::mem::take(&mut self.starved);
-        for id in starved.drain(..) {
-            if let Some(connection) = self.find(id) {
-                connection.is_starved = false;
-                self.mark_ready(id.index);
-            }
-        }
-        self.starved = starved;
     }
 
     /// Has the connection's service called again once fewer calls are with the helper threads.
@@ -339,6 +312,7 @@ impl Table {
     pub(crate) fn keep(&mut self, mut busy: Box<Busy>) {
         assert!(busy.is_idle(), "a box comes back with something in it");
         (busy.needed, busy.blocked, busy.awaits_offload, busy.record_bytes) = (0, false, false, 0);
+        (busy.moved_at, busy.moved, busy.told_drained) = (0, 0, false);
         if self.pool.len() < POOL_MAX {
             self.pool.push(busy);
         }
@@ -385,50 +359,36 @@ impl Table {
     }
 
     /// Adds a connection to the table and to the counts.
-    pub(crate) fn admit(&mut self, connection: Connection) -> u32 {
-        let (service, peer) = (connection.service, connection.peer.address.ip());
-        let accepted = connection.phase != Phase::Opening;
+    pub(crate) fn admit(&mut self, connection: Connection, arena: &Arena) -> u32 {
+        let service = connection.service;
         let (index, _) = self.connections.insert(connection);
         let state = &mut self.services[service as usize];
         state.open += 1;
         state.row.set(ServiceCounter::ConnectionsOpen, u64::from(state.open));
-        if accepted && state.limits.connections_per_peer_max < state.limits.connections_max {
-            *state.peers.entry(peer).or_default() += 1;
-            if let Some(connection) = self.connections.at(index) {
-                connection.counted_by_peer = true;
-            }
-        }
+        self.open_account(index, arena);
         index
     }
 
     /// Removes a connection whose socket is closed; answers what its user gave for it.
-    pub(crate) fn dismiss(&mut self, index: u32) -> Option<Box<dyn Transform>> {
+    pub(crate) fn dismiss(&mut self, index: u32, arena: &Arena) -> Option<Box<dyn Transform>> {
         let mut connection = self.connections.remove(index)?;
         assert!(connection.session.is_none() && connection.session_to_be.is_none(), "a session outlives its connection");
         assert!(connection.timers.is_empty(), "a timer outlives its connection");
-        let transform = connection.transform.take();
         let state = &mut self.services[connection.service as usize];
         state.open -= 1;
         state.row.set(ServiceCounter::ConnectionsOpen, u64::from(state.open));
-        if connection.counted_by_peer {
-            let peer = connection.peer.address.ip();
-            if let Some(count) = state.peers.get_mut(&peer) {
-                *count -= 1;
-                if *count == 0 {
-                    state.peers.remove(&peer);
-                }
-            }
-        }
-        if let Some(busy) = connection.busy {
+        if let Some(busy) = connection.busy.take() {
             self.recycle(busy);
         }
-        transform
+        self.close_account(&connection, arena);
+        connection.transform.take()
     }
 
-    /// Whether the peer's address is at its bound.
+    /// Whether the peer is at its bound.
     pub(crate) fn peer_is_full(&self, service: u16, peer: IpAddr) -> bool {
         let state = &self.services[service as usize];
-        state.peers.get(&peer).is_some_and(|&count| count >= state.limits.connections_per_peer_max)
+        let accepted = state.peers.get(&PeerKey::of(peer)).map_or(0, |account| account.accepted);
+        accepted >= state.limits.connections_per_peer_max
     }
 
     /// Closes the files that nobody holds any more.

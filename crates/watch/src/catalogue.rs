@@ -140,7 +140,7 @@ catalogue! {
         SendsCopiedAnyway "sends_copied_anyway" Counter "sends" "Sends asked to go without copying that the kernel copied anyway.";
         MemoryUsed "memory_used" Gauge "bytes" "Lane memory that is leased now.";
         MemoryPeak "memory_peak" Gauge "bytes" "The most lane memory that was leased at one time.";
-        MemoryLimitHits "memory_limit_hits" Counter "hits" "Leases refused because the lane's memory was used up.";
+        MemoryLimitHits "memory_limit_hits" Counter "hits" "Times memory was asked for and not lent: too little was free, or a peer held its share already.";
         TimersFired "timers_fired" Counter "timers" "Timers that came due and ran.";
         TasksPolled "tasks_polled" Counter "polls" "Polls of the lane's tasks.";
         TasksPanicked "tasks_panicked" Counter "tasks" "Tasks ended by a panic.";
@@ -217,6 +217,8 @@ catalogue! {
         RecordMaxHits "record_max_hits" Counter "hits" "Connections closed because a record was longer than the record limit.";
         OutputHighHits "output_high_hits" Counter "hits" "Times reading paused because the peer was slow to take its output.";
         OutputMaxHits "output_max_hits" Counter "hits" "Connections aborted because their output grew beyond the output limit.";
+        MemoryHits "memory_hits" Counter "hits" "Times reading paused because the peer held its share of the lane's memory.";
+        MemoryEndings "memory_endings" Counter "connections" "Connections aborted because memory was short and they held the most of it.";
         ReceiveRateMinHits "receive_rate_min_hits" Counter "hits" "Connections closed because a request came below the minimum rate.";
         IdleLimitHits "idle_limit_hits" Counter "hits" "Connections closed because they were idle for the idle limit.";
         ReadLimitHits "read_limit_hits" Counter "hits" "Connections closed because a request was not complete within the read limit.";

@@ -85,7 +85,7 @@ impl Desk {
         {
             return false;
         }
-        self.lease = cx.lease(self.lease_bytes);
+        self.lease = cx.lease_upto(self.lease_bytes, LEASE_BYTES.start).ok();
         self.lease.is_some()
     }
 
@@ -278,7 +278,7 @@ pub(crate) fn compose(
 ) -> Result<(Lease, usize), Error> {
     let mut capacity = LEASE_BYTES.end;
     loop {
-        let mut lease = cx.lease(capacity).ok_or(Error::Service)?;
+        let mut lease = cx.lease(capacity).map_err(|_| Error::Service)?;
         match write_into(&mut lease, is_stream, following, content) {
             Ok(bytes) => return Ok((lease, bytes)),
             Err(Error::NoRoom { .. }) if capacity < LEASE_BYTES_MAX => capacity *= 4,

@@ -6,7 +6,7 @@ use crate::dispatch::{Dispatcher, Served};
 use crate::held::Room;
 use crate::program::Programs;
 use corelane::watch::ServiceCounter;
-use corelane::{Cx, Input, Lease, Next, Outcome, Output, Peer, Shared, StreamService};
+use corelane::{Cx, Input, Lease, Next, Outcome, Output, Peer, Refused, Shared, StreamService};
 use corelane_wire::Error;
 use corelane_wire::rpc::{RecordLimits, Records, Step};
 use std::any::Any;
@@ -17,8 +17,10 @@ pub const FRAGMENTS_MAX: u32 = 512;
 
 /// A fragment of more bytes is received into a lease of its own, where it can be kept.
 const FILL_BYTES: usize = 16 << 10;
-/// How many times the bytes of a fragment that have come its lease may hold: what a peer has lent to it by naming a length.
+/// How many times the bytes of a fragment that have come its lease may hold, at most and where memory is short: what a peer has lent to
+/// it by naming a length.
 const FILL_FACTOR: usize = 16;
+const FILL_FACTOR_MIN: usize = 2;
 /// The least that such a lease holds.
 const FILL_BYTES_MIN: usize = 4096;
 /// Bytes of a record mark.
@@ -147,8 +149,10 @@ impl Session {
         if self.joined.is_none() && total <= FILL_BYTES {
             return Look::Over(Next::Need(total - there));
         }
-        let until = fill_bytes(there, total);
-        Look::Over(cx.lease(until).map_or(Next::Continue, |lease| Next::Fill { lease, until }))
+        Look::Over(match lease_to_fill(cx, there, total) {
+            Ok(lease) => Next::Fill { until: total.min(lease.capacity()), lease },
+            Err(refused) => wait_or_close(cx, refused),
+        })
     }
 
     /// Looks at a fragment that was received into memory of its own.
@@ -176,22 +180,27 @@ impl Session {
 
     /// Goes on receiving into `front`, or into more memory than that.
     fn fill(&mut self, cx: &mut Cx<'_>, front: Lease, missing: usize) -> Look {
-        let until = fill_bytes(front.len(), front.len() + missing);
-        match grown(cx, front, until) {
-            Ok(lease) => Look::Over(Next::Fill { lease, until }),
-            Err(front) => {
-                self.front = Some(front);
-                Look::Over(Next::Continue)
-            }
+        let (there, total) = (front.len(), front.len() + missing);
+        if there < front.capacity() {
+            return Look::Over(Next::Fill { until: total.min(front.capacity()), lease: front });
         }
+        Look::Over(match lease_to_fill(cx, there, total) {
+            Ok(mut lease) => {
+                lease.append(&front);
+                Next::Fill { until: total.min(lease.capacity()), lease }
+            }
+            Err(refused) => {
+                self.front = Some(front);
+                wait_or_close(cx, refused)
+            }
+        })
     }
 
     /// Adds a fragment to those before it; false, and nothing is done, if the lane's memory is used up.
     fn join(&mut self, cx: &mut Cx<'_>, fragment: &[u8], is_last: bool) -> bool {
-        let Some(joined) = self.joined.take().or_else(|| cx.lease(fragment.len())) else { return false };
+        let Some(joined) = self.joined.take().or_else(|| cx.lease(fragment.len()).ok()) else { return false };
         let needed = joined.len() + fragment.len();
-        let bytes = if needed > joined.capacity() { needed.max(2 * joined.len()) } else { needed };
-        let mut joined = match grown(cx, joined, bytes) {
+        let mut joined = match grown(cx, joined, needed) {
             Ok(joined) => joined,
             Err(joined) => {
                 self.joined = Some(joined);
@@ -207,22 +216,34 @@ impl Session {
     }
 }
 
-/// How many bytes of a fragment to receive into a lease, of which some are there.
-fn fill_bytes(there: usize, total: usize) -> usize {
-    total.min(FILL_BYTES_MIN.max(there.saturating_mul(FILL_FACTOR)))
+/// A lease for a fragment of `total` bytes, `there` of which have come: it holds a multiple of these, the smaller the shorter memory is.
+fn lease_to_fill(cx: &mut Cx<'_>, there: usize, total: usize) -> Result<Lease, Refused> {
+    let bytes = |factor| total.min(FILL_BYTES_MIN.max(there.saturating_mul(factor)));
+    cx.lease_upto(bytes(FILL_FACTOR), bytes(FILL_FACTOR_MIN))
 }
 
-/// `lease`, or a copy with room for `bytes` in all.
-fn grown(cx: &mut Cx<'_>, lease: Lease, bytes: usize) -> Result<Lease, Lease> {
-    if bytes <= lease.capacity() {
+/// What can be had later is waited for; what can never be ends the connection.
+fn wait_or_close(cx: &mut Cx<'_>, refused: Refused) -> Next {
+    match refused {
+        Refused::TooLarge { .. } => {
+            cx.count(ServiceCounter::RecordMaxHits, 1);
+            Next::Close
+        }
+        _ => Next::Continue,
+    }
+}
+
+/// `lease`, or a copy with room for `needed` bytes, and for as much again if the lane lends it.
+fn grown(cx: &mut Cx<'_>, lease: Lease, needed: usize) -> Result<Lease, Lease> {
+    if needed <= lease.capacity() {
         return Ok(lease);
     }
-    match cx.lease(bytes) {
-        Some(mut larger) => {
+    match cx.lease_upto(needed.max(2 * lease.len()), needed) {
+        Ok(mut larger) => {
             larger.append(&lease);
             Ok(larger)
         }
-        None => Err(lease),
+        Err(_) => Err(lease),
     }
 }
 

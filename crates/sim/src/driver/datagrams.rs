@@ -5,7 +5,9 @@ use super::sockets::Body;
 use crate::net::INVALID;
 use crate::net::datagrams::Packet;
 use crate::world::State;
-use corelane_seam::{BATCH_MAX, Datagrams, Fault, Lease, Outcome, Socket, TRAIN_DATAGRAMS_MAX, Train, Trains};
+use corelane_seam::{
+    BATCH_MAX, DATAGRAM_BLOCK_BYTES_LEAST, Datagrams, Fault, Lease, Outcome, Socket, TRAIN_DATAGRAMS_MAX, Train, Trains,
+};
 use std::net::SocketAddr;
 use std::ops::Range;
 
@@ -44,7 +46,8 @@ impl State {
             }
             return 0;
         }
-        let Some(mut lease) = self.receive_lease(lane, socket, self.lanes[lane].tuning.datagram_bytes) else { return 0 };
+        let bytes = self.lanes[lane].tuning.datagram_bytes;
+        let Some(mut lease) = self.receive_lease(lane, socket, bytes, DATAGRAM_BLOCK_BYTES_LEAST) else { return 0 };
         let Some(Body::Datagram { receive, .. }) = self.lanes[lane].sockets.open(socket) else { return 0 };
         let Some((asked, mut batch)) = receive.take() else { return 0 };
         let used = lease.capacity();

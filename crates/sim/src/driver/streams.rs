@@ -8,7 +8,7 @@ use crate::faults::{FaultKind, Planted};
 use crate::net::Owner;
 use crate::net::streams::Incoming;
 use crate::world::{Event, State};
-use corelane_seam::{Chain, Completion, Fault, Lease, Outcome, Reason, Segment, Socket};
+use corelane_seam::{Chain, Completion, Fault, Lease, Outcome, RECEIVE_BYTES_LEAST, Reason, Segment, Socket};
 
 const NO_DESCRIPTOR: Fault = Fault { reason: Reason::NoDescriptor, number: 24 };
 /// A file is shorter than the part of it that was to be sent (EIO).
@@ -82,7 +82,7 @@ impl State {
         let asked = receiving.asked;
         let (mut lease, until) = match receiving.into {
             Some(into) => into,
-            None => match self.receive_lease(lane, socket, self.lanes[lane].tuning.receive_bytes) {
+            None => match self.receive_lease(lane, socket, self.lanes[lane].tuning.receive_bytes, RECEIVE_BYTES_LEAST) {
                 Some(lease) => (lease, usize::MAX),
                 None => {
                     self.put_back(lane, socket, Receiving { asked, into: None });
@@ -106,11 +106,11 @@ impl State {
     }
 
     /// Memory for a receive; without any the socket waits.
-    pub(super) fn receive_lease(&mut self, lane: usize, socket: Socket, bytes: usize) -> Option<Lease> {
+    pub(super) fn receive_lease(&mut self, lane: usize, socket: Socket, bytes: usize, least: usize) -> Option<Lease> {
         if self.strikes(FaultKind::NoMemory) {
             let delay = self.random.delay();
             self.clock.after(delay, Event::Memory { lane, socket });
-        } else if let Some(lease) = self.lanes[lane].arena.lease(bytes) {
+        } else if let Some(lease) = self.lanes[lane].arena.lease_to_receive(bytes, least) {
             return Some(lease);
         } else {
             self.lanes[lane].starving.push(socket);

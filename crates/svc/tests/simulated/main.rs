@@ -14,6 +14,7 @@ mod endings;
 mod flows;
 mod http;
 mod limits;
+mod memory;
 mod mines;
 mod neighbours;
 mod outgoing;

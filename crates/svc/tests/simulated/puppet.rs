@@ -113,7 +113,7 @@ impl Puppet {
             "need" => return Some(Next::Need(rest.parse().unwrap())),
             "fill" => {
                 let until = rest.parse().unwrap();
-                return Some(Next::Fill { lease: cx.lease(until)?, until });
+                return Some(Next::Fill { lease: cx.lease(until).ok()?, until });
             }
             "close" => return Some(Next::Close),
             "abort" => return Some(Next::Abort),

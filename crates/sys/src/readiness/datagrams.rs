@@ -5,7 +5,7 @@ use super::source::Source;
 use super::{Budget, Held, ReadinessDriver};
 use crate::datagrams::{DatagramCalls, Departure};
 use crate::table::Key;
-use corelane_seam::{Bind, Completion, Datagrams, Driver, Fault, Handle, Lease, Outcome, Trains};
+use corelane_seam::{Bind, Completion, DATAGRAM_BLOCK_BYTES_LEAST, Datagrams, Driver, Fault, Handle, Lease, Outcome, Trains};
 use std::os::fd::AsFd;
 
 impl<S: Source> ReadinessDriver<S> {
@@ -32,8 +32,9 @@ impl<S: Source> ReadinessDriver<S> {
     /// Receives a batch. The endpoint is on no list.
     pub(super) fn receive_datagrams(&mut self, key: Key, held: u32, budget: &mut Budget, completions: &mut Vec<Completion>) {
         let bytes = self.tuning.datagram_bytes;
-        let Some(lease) = self.arena.lease(bytes) else { return self.starve(key) };
-        assert!(lease.capacity() >= bytes);
+        let Some(lease) = self.arena.lease_to_receive(bytes, DATAGRAM_BLOCK_BYTES_LEAST) else {
+            return self.starve(key, DATAGRAM_BLOCK_BYTES_LEAST);
+        };
         let mut batch = self.held_batch(held);
         assert!(batch.is_empty());
         let fault = match self.receive_batch(key, lease, &mut batch) {

@@ -72,6 +72,8 @@ pub struct ReadinessDriver<S: Source> {
     held: Table<Held>,
     ready: List,
     starved: List,
+    /// The largest block that one of them needs at the least.
+    starved_bytes: usize,
     /// Connects and polls under way, to be cancelled by handle.
     cancellable: BTreeMap<Handle, Key>,
     datagram_calls: Option<Box<DatagramCalls>>,
@@ -106,6 +108,7 @@ impl<S: Source> ReadinessDriver<S> {
             held: Table::new(),
             ready: List::new(Place::Ready),
             starved: List::new(Place::Starved),
+            starved_bytes: 0,
             cancellable: BTreeMap::new(),
             datagram_calls: None,
             files: Table::new(),
@@ -226,7 +229,7 @@ impl<S: Source> ReadinessDriver<S> {
         if self.starved.is_empty() {
             return;
         }
-        if !self.arena.has(self.tuning.receive_bytes) {
+        if !self.arena.has(self.starved_bytes) {
             self.counters.receives_starved += 1;
             return;
         }
@@ -234,12 +237,15 @@ impl<S: Source> ReadinessDriver<S> {
             assert!(self.endpoints.at(key.index).receiving != Receiving::Nothing, "who starves has a receive under way");
             self.ready.push(&mut self.endpoints, key);
         }
+        self.starved_bytes = 0;
     }
 
-    fn starve(&mut self, key: Key) {
+    /// Has an endpoint wait until the arena has a block of `bytes`.
+    fn starve(&mut self, key: Key, bytes: usize) {
         if self.starved.is_empty() {
             self.counters.receives_starved += 1;
         }
+        self.starved_bytes = self.starved_bytes.max(bytes);
         self.starved.push(&mut self.endpoints, key);
     }
 

@@ -6,7 +6,7 @@ use super::{Budget, Held, ReadinessDriver};
 use crate::sockets;
 use crate::stream::{self, Received};
 use crate::table::Key;
-use corelane_seam::{Chain, Completion, Fault, Handle, Lease, Outcome, RECEIVES_PER_CYCLE, StreamOptions};
+use corelane_seam::{Chain, Completion, Fault, Handle, Lease, Outcome, RECEIVE_BYTES_LEAST, RECEIVES_PER_CYCLE, StreamOptions};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -98,9 +98,11 @@ impl<S: Source> ReadinessDriver<S> {
     /// Receives into a new block. The endpoint is on no list.
     pub(super) fn receive(&mut self, key: Key, budget: &mut Budget, completions: &mut Vec<Completion>) {
         let bytes = self.tuning.receive_bytes;
-        let Some(mut lease) = self.arena.lease(bytes) else { return self.starve(key) };
-        assert!(lease.is_empty() && lease.capacity() >= bytes);
-        let received = self.receive_once(key, &mut lease, bytes);
+        let least = bytes.min(RECEIVE_BYTES_LEAST);
+        let Some(mut lease) = self.arena.lease_to_receive(bytes, least) else { return self.starve(key, least) };
+        assert!(lease.is_empty() && lease.capacity() >= least);
+        let until = bytes.min(lease.capacity());
+        let received = self.receive_once(key, &mut lease, until);
         let outcome = match received {
             Received::Nothing => return,
             Received::Bytes(arrived) => {

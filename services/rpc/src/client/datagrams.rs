@@ -52,7 +52,7 @@ impl<T> DatagramClient<T> {
         let xid = xid.map_err(|asked| (CallError::Full { limit: self.limit }, asked.with))?;
         let message = self.scratch.write(|to| encode(to, xid, what, arguments));
         let datagram = message.and_then(|message| {
-            let mut lease = cx.lease(message.len()).ok_or(CallError::NoMemory)?;
+            let mut lease = cx.lease(message.len()).map_err(|_| CallError::NoMemory)?;
             lease.append(message);
             Ok(lease.share())
         });

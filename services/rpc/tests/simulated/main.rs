@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used)]
 
+mod attack;
 mod callers;
 mod calls;
 mod clients;

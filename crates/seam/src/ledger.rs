@@ -1,0 +1,399 @@
+//! Who pays for the blocks of an arena, and to whom the arena still lends.
+//!
+//! Payers form a tree: the lane, its services, their peers, the peers' connections. A block is charged to one payer and to all
+//! above it, by the bytes of the whole block. The rule is one of peers, because a peer can have as many connections as it likes:
+//!
+//! * **A peer never holds more than it leaves.** What it holds after a lease is at most what is free for everybody then (a dynamic
+//!   threshold, Choudhury and Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches", 1998). So one peer alone may
+//!   hold half, and many that hold as much as they can leave room for the next one.
+//! * **A reserve is kept for small requests**: the last quarter of the arena is lent only to who holds little after the lease.
+//! * The lane itself (its driver, for what arrives) takes what there is.
+
+use crate::lease::LEASE_BYTES_MAX;
+
+/// Names who pays for a block. The lane pays for what nobody else does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Payer(u32);
+
+impl Payer {
+    /// The lane itself: it may take all there is.
+    pub const LANE: Self = Self(0);
+
+    pub(crate) fn number(self) -> u32 {
+        self.0
+    }
+
+    pub(crate) fn numbered(number: u32) -> Self {
+        Self(number)
+    }
+}
+
+/// What a payer is, which decides by what rule the arena lends to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// A sum of others: the lane, or a service. Whatever is lent to it directly is lent without asking.
+    Sum,
+    /// A service itself, with what it keeps beside its connections: it may hold what is free but for the reserve.
+    Keeper,
+    /// A peer: all its connections together hold no more than they leave.
+    Peer,
+    /// A connection: the rule of its peer is its own. The number is its owner's, to find it again ([`Holder::tag`]).
+    Connection(u32),
+}
+
+/// A connection that holds memory, as [`Arena::holders`](crate::Arena::holders) lists it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// The number that it was opened with.
+    pub tag: u32,
+    /// Bytes that it holds.
+    pub bytes: usize,
+    /// Who its peer is.
+    pub peer: Payer,
+    /// Bytes that all connections of its peer hold.
+    pub peer_bytes: usize,
+}
+
+/// What was asked of the ledger and refused since somebody last looked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Refusal {
+    /// The largest block that would have been lent at another time, in bytes; 0 if none was refused.
+    pub bytes: usize,
+    /// More was asked for than can ever be lent.
+    pub is_final: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Node {
+    units: u32,
+    parent: u32,
+    role: Role,
+    /// Its owner is gone: it is free with its last block.
+    closed: bool,
+}
+
+const NOBODY: u32 = u32::MAX;
+/// The part of an arena that is kept for small requests: a quarter.
+const RESERVE_DIVISOR: usize = 4;
+/// Peers that the reserve is enough for at the same time: 64 who take all they can, and as many others.
+const RESERVE_PEERS: usize = 128;
+/// The least that a peer may hold of the reserve: what one turn needs to serve a request of some kilobytes.
+const SMALL_BYTES_MIN: usize = 32 << 10;
+
+pub(crate) struct Ledger {
+    nodes: Vec<Node>,
+    free: Vec<u32>,
+    limit: usize,
+    current: Payer,
+    /// The current payer may hold more than it leaves, once.
+    granted: bool,
+    refusal: Refusal,
+    refused: u64,
+}
+
+impl Ledger {
+    /// A ledger for an arena of `limit` bytes.
+    pub(crate) fn new(limit: usize) -> Self {
+        let lane = Node { units: 0, parent: NOBODY, role: Role::Sum, closed: false };
+        let (current, refusal) = (Payer::LANE, Refusal::default());
+        Self { nodes: vec![lane], free: Vec::new(), limit, current, granted: false, refusal, refused: 0 }
+    }
+
+    pub(crate) fn reserve(&self) -> usize {
+        self.limit / RESERVE_DIVISOR
+    }
+
+    /// What a peer may hold however little is free.
+    pub(crate) fn small(&self) -> usize {
+        (self.reserve() / RESERVE_PEERS).max(SMALL_BYTES_MIN)
+    }
+
+    pub(crate) fn current(&self) -> Payer {
+        self.current
+    }
+
+    pub(crate) fn pay_as(&mut self, payer: Payer) -> Payer {
+        assert!(!self.node(payer).closed, "nobody pays for who is gone");
+        self.granted = false;
+        std::mem::replace(&mut self.current, payer)
+    }
+
+    pub(crate) fn grant(&mut self) {
+        self.granted = true;
+    }
+
+    pub(crate) fn open(&mut self, under: Payer, role: Role) -> Payer {
+        let parent = self.node(under);
+        let fits = match role {
+            Role::Sum | Role::Keeper | Role::Peer => parent.role == Role::Sum,
+            Role::Connection(_) => parent.role == Role::Peer,
+        };
+        assert!(fits && !parent.closed, "a {role:?} is not opened under a {:?}", parent.role);
+        let node = Node { units: 0, parent: under.0, role, closed: false };
+        if let Some(index) = self.free.pop() {
+            self.nodes[index as usize] = node;
+            return Payer(index);
+        }
+        self.nodes.push(node);
+        Payer(self.nodes.len() as u32 - 1)
+    }
+
+    /// The payer's owner is gone. What it still holds goes on being counted above it.
+    pub(crate) fn close(&mut self, payer: Payer) {
+        assert!(payer != Payer::LANE && payer != self.current, "a payer is closed by others");
+        let node = &mut self.nodes[payer.0 as usize];
+        assert!(!node.closed, "a payer is closed once");
+        node.closed = true;
+        if node.units == 0 {
+            self.free.push(payer.0);
+        }
+    }
+
+    pub(crate) fn charge(&mut self, payer: Payer, units: u32) {
+        let mut at = payer.0;
+        while at != NOBODY {
+            let node = &mut self.nodes[at as usize];
+            node.units += units;
+            at = node.parent;
+        }
+    }
+
+    pub(crate) fn discharge(&mut self, payer: Payer, units: u32) {
+        let mut at = payer.0;
+        while at != NOBODY {
+            let node = &mut self.nodes[at as usize];
+            assert!(node.units >= units, "no more is given back than was taken");
+            node.units -= units;
+            if node.closed && node.units == 0 {
+                self.free.push(at);
+            }
+            at = node.parent;
+        }
+    }
+
+    pub(crate) fn units(&self, payer: Payer) -> u32 {
+        self.node(payer).units
+    }
+
+    /// The largest block that can ever be lent: what the arena has beside its reserve.
+    pub(crate) fn lend_max(&self) -> usize {
+        let most = self.limit - self.reserve();
+        LEASE_BYTES_MAX.min(most.next_power_of_two() >> usize::from(!most.is_power_of_two()))
+    }
+
+    /// Whether a block of `bytes` may be lent to `payer` while `used` bytes of the arena are in use.
+    pub(crate) fn lends(&self, payer: Payer, bytes: usize, used: usize, unit: usize) -> bool {
+        let node = self.node(payer);
+        let (role, units) = match node.role {
+            Role::Connection(_) => (Role::Peer, self.nodes[node.parent as usize].units),
+            role => (role, node.units),
+        };
+        let after = units as usize * unit + bytes;
+        let left = (self.limit - self.reserve()).saturating_sub(used).checked_sub(bytes);
+        match (role, left) {
+            (Role::Sum, _) => true,
+            _ if after <= self.small() => true,
+            (_, None) => false,
+            (Role::Keeper, Some(_)) => true,
+            (_, Some(left)) => after <= left || (self.granted && payer == self.current),
+        }
+    }
+
+    /// Notes that the current payer was refused a block of `bytes`.
+    pub(crate) fn note_refusal(&mut self, bytes: usize) {
+        self.refused += 1;
+        self.refusal.bytes = self.refusal.bytes.max(bytes);
+    }
+
+    /// Notes that more was asked for than can ever be lent.
+    pub(crate) fn note_final(&mut self) {
+        self.refused += 1;
+        self.refusal.is_final = true;
+    }
+
+    pub(crate) fn take_refusal(&mut self) -> Refusal {
+        std::mem::take(&mut self.refusal)
+    }
+
+    /// How often somebody was refused.
+    pub(crate) fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// Who holds memory, of the connections.
+    pub(crate) fn holders(&self, unit: usize) -> impl Iterator<Item = Holder> {
+        self.nodes.iter().filter_map(move |node| {
+            let Role::Connection(tag) = node.role else { return None };
+            let peer_bytes = self.nodes[node.parent as usize].units as usize * unit;
+            let holder = Holder { tag, bytes: node.units as usize * unit, peer: Payer(node.parent), peer_bytes };
+            (node.units > 0 && !node.closed).then_some(holder)
+        })
+    }
+
+    fn node(&self, payer: Payer) -> &Node {
+        &self.nodes[payer.0 as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lease::{Arena, Lease};
+    use proptest::prelude::*;
+
+    const MIB: usize = 1 << 20;
+
+    fn peer_of(arena: &Arena) -> Payer {
+        arena.open_payer(arena.open_payer(Payer::LANE, Role::Sum), Role::Peer)
+    }
+
+    fn lent(arena: &Arena, payer: Payer, bytes: usize) -> Vec<Lease> {
+        let before = arena.pay_as(payer);
+        let leases = std::iter::from_fn(|| arena.lease(bytes)).collect();
+        arena.pay_as(before);
+        leases
+    }
+
+    #[test]
+    fn peers_take_half_of_what_is_left_and_leave_the_reserve() {
+        let arena = Arena::new(64 * MIB).unwrap();
+        let held: Vec<_> = (0..4).map(|_| lent(&arena, peer_of(&arena), MIB)).collect();
+        assert_eq!(held.iter().map(Vec::len).collect::<Vec<_>>(), [24, 12, 6, 3]);
+        let keeper = arena.open_payer(Payer::LANE, Role::Keeper);
+        let kept = lent(&arena, keeper, MIB);
+        assert_eq!(kept.len(), 3, "a service may have what is free but for the reserve");
+        let (free, small) = (arena.free(), arena.small());
+        assert_eq!((free, small), (arena.reserve(), arena.reserve() / 128));
+        assert_eq!(lent(&arena, peer_of(&arena), small).len(), 1, "a peer has its small part of the reserve");
+        assert_eq!(lent(&arena, peer_of(&arena), 2 * small).len(), 0);
+        assert!(arena.lease(MIB).is_some(), "the lane itself is not refused");
+    }
+
+    #[test]
+    fn a_connection_is_lent_what_its_peer_is() {
+        let arena = Arena::new(64 * MIB).unwrap();
+        let peer = peer_of(&arena);
+        let [one, two] = [7, 8].map(|tag| arena.open_payer(peer, Role::Connection(tag)));
+        let held = lent(&arena, one, MIB);
+        assert_eq!((held.len(), lent(&arena, two, MIB).len()), (24, 0));
+        assert_eq!(arena.holders(), [Holder { tag: 7, bytes: 24 * MIB, peer, peer_bytes: 24 * MIB }]);
+        arena.pay_as(two);
+        assert!(!arena.lends(MIB));
+        arena.grant();
+        assert!(arena.lends(MIB), "by a grant it may hold more than it leaves");
+        arena.pay_as(two);
+        assert!(!arena.lends(MIB), "which ends when somebody else pays");
+    }
+
+    #[test]
+    fn a_refusal_is_noted_with_what_was_missing_and_whether_it_ever_comes() {
+        let arena = Arena::new(4 * MIB).unwrap();
+        assert_eq!(arena.lend_max(), 2 * MIB, "a power of two, beside the reserve");
+        let peer = peer_of(&arena);
+        arena.pay_as(peer);
+        assert!(arena.lease(2 * MIB).is_none() && arena.lease(MIB + 1).is_none());
+        assert_eq!(arena.take_refusal(), Refusal { bytes: 2 * MIB, is_final: false });
+        assert!(arena.lease(2 * MIB + 1).is_none() && arena.lease(LEASE_BYTES_MAX + 1).is_none());
+        assert_eq!((arena.take_refusal(), arena.refused()), (Refusal { bytes: 0, is_final: true }, 4));
+        assert_eq!(arena.take_refusal(), Refusal::default());
+    }
+
+    #[test]
+    fn what_arrives_is_given_less_where_only_the_reserve_is_left() {
+        let arena = Arena::new(4 * MIB).unwrap();
+        let receive = || arena.lease_to_receive(64 << 10, 4 << 10).map(|lease| lease.capacity());
+        assert_eq!(receive(), Some(64 << 10));
+        let mut held = lent(&arena, Payer::LANE, 4 << 10);
+        assert_eq!((held.len(), receive()), (1024, None));
+        held.truncate(1023);
+        assert_eq!(receive(), Some(4 << 10), "only the reserve is left");
+        held.extend(lent(&arena, Payer::LANE, 4 << 10));
+        held.sort_by_key(|lease| lease.as_ptr());
+        let mut number = 0;
+        held.retain(|_| {
+            number += 1;
+            number % 2 == 0
+        });
+        assert_eq!((arena.free() > arena.reserve(), receive()), (true, Some(4 << 10)), "there is enough, in pieces");
+        held.clear();
+        assert_eq!(receive(), Some(64 << 10));
+    }
+
+    #[test]
+    fn an_account_lives_until_its_last_block() {
+        let arena = Arena::new(MIB).unwrap();
+        let service = arena.open_payer(Payer::LANE, Role::Sum);
+        let peer = arena.open_payer(service, Role::Peer);
+        let connection = arena.open_payer(peer, Role::Connection(1));
+        let block = arena.copy_of(b"kept").unwrap().share();
+        block.charge(connection);
+        arena.close_payer(connection);
+        arena.close_payer(peer);
+        assert_eq!((arena.held(service), arena.holders()), (256, vec![]), "who is gone can not be made to give back");
+        drop(block);
+        assert_eq!(arena.held(service), 0);
+        assert_eq!([arena.open_payer(service, Role::Peer), arena.open_payer(service, Role::Peer)].len(), 2);
+    }
+
+    #[test]
+    #[should_panic(expected = "a Connection(0) is not opened under a Sum")]
+    fn a_connection_belongs_to_a_peer() {
+        let _ = Arena::new(MIB).unwrap().open_payer(Payer::LANE, Role::Connection(0));
+    }
+
+    proptest! {
+        /// What each account shows is what the blocks say that are charged to it and to those below it.
+        #[test]
+        fn accounts_are_the_sums_of_their_blocks(steps in prop::collection::vec((0u8..5, any::<u8>(), any::<u8>()), 1..200)) {
+            let arena = Arena::new(8 * MIB).unwrap();
+            let service = arena.open_payer(Payer::LANE, Role::Sum);
+            let mut peers = vec![arena.open_payer(service, Role::Peer)];
+            let mut connections: Vec<(Payer, Payer, bool)> = Vec::new();
+            let mut blocks: Vec<(Lease, usize)> = Vec::new();
+            for (step, a, b) in steps {
+                let at = a as usize;
+                match step {
+                    0 if b < 40 => peers.push(arena.open_payer(service, Role::Peer)),
+                    0 => {
+                        let peer = peers[at % peers.len()];
+                        connections.push((arena.open_payer(peer, Role::Connection(0)), peer, true));
+                    }
+                    1 if !connections.is_empty() => {
+                        let number = at % connections.len();
+                        if connections[number].2 {
+                            arena.pay_as(connections[number].0);
+                            blocks.extend(arena.lease(1 << (b % 20)).map(|lease| (lease, number)));
+                            arena.pay_as(Payer::LANE);
+                        }
+                    }
+                    2 if !blocks.is_empty() => drop(blocks.swap_remove(at % blocks.len())),
+                    3 if !blocks.is_empty() => {
+                        let (block, number) = (at % blocks.len(), b as usize % connections.len());
+                        if connections[number].2 {
+                            blocks[block].0.charge(connections[number].0);
+                            blocks[block].1 = number;
+                        }
+                    }
+                    4 if !connections.is_empty() => {
+                        let number = at % connections.len();
+                        if std::mem::take(&mut connections[number].2) {
+                            arena.close_payer(connections[number].0);
+                        }
+                    }
+                    _ => {}
+                }
+                let sum = |of: &dyn Fn(usize) -> bool| -> usize {
+                    blocks.iter().filter(|(_, number)| of(*number)).map(|(lease, _)| lease.capacity()).sum()
+                };
+                for (number, &(payer, _, is_open)) in connections.iter().enumerate() {
+                    prop_assert!(!is_open || arena.held(payer) == sum(&|of| of == number));
+                }
+                for &peer in &peers {
+                    prop_assert_eq!(arena.held(peer), sum(&|of| connections[of].1 == peer));
+                }
+                prop_assert_eq!(arena.held(service), sum(&|_| true));
+                prop_assert_eq!(arena.used(), arena.held(Payer::LANE));
+            }
+        }
+    }
+}

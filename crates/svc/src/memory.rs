@@ -1,0 +1,387 @@
+//! Who pays for a lane's memory, who waits for it, and who ends so that others get what is theirs.
+//!
+//! The rule by which the arena lends stands in `seam` (`ledger`). Here it gets its payers: each service, under it what the service
+//! itself keeps, and each peer with its connections. Whoever is refused waits in a queue with the bytes that were refused, and is
+//! called again when they would be lent. Two things keep that from being for ever:
+//!
+//! * **One of many who wait may hold more than it leaves** (a grant), so that a request that has begun to arrive can be served.
+//! * **Connections end**, the largest holders' first: any of them when the reserve itself is nearly gone or in pieces; and those that have stood
+//!   still for a second when somebody waits for a small part of what their peer holds.
+
+use crate::connection::{Busy, Connection, Phase};
+use crate::limits::SECOND;
+use crate::service::{ConnectionId, Ending};
+use crate::services::Services;
+use crate::table::{Table, class};
+use corelane_lane::Kit;
+use corelane_seam::{Arena, DATAGRAM_BLOCK_BYTES_LEAST, Handle, Holder, Payer, RECEIVE_BYTES_LEAST, Role};
+use corelane_watch::ServiceCounter;
+use std::collections::VecDeque;
+use std::net::IpAddr;
+
+/// Who is one peer to limits and to memory: an IPv4 address, or the IPv6 addresses of one /64, which is what one host is given
+/// (RFC 6177, section 2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum PeerKey {
+    V4(u32),
+    V6(u64),
+}
+
+impl PeerKey {
+    pub(crate) fn of(address: IpAddr) -> Self {
+        match address.to_canonical() {
+            IpAddr::V4(address) => Self::V4(address.to_bits()),
+            IpAddr::V6(address) => Self::V6((address.to_bits() >> 64) as u64),
+        }
+    }
+}
+
+/// What a lane keeps of a peer, as long as it has connections to a service.
+pub(crate) struct PeerAccount {
+    payer: Payer,
+    connections: u32,
+    /// Those of them that it opened itself.
+    pub(crate) accepted: u32,
+}
+
+/// Who pays for a service.
+#[derive(Clone, Copy)]
+pub(crate) struct Payers {
+    /// The sum of all below.
+    pub(crate) service: Payer,
+    /// What the service keeps itself, and its datagrams, whose senders prove nothing.
+    pub(crate) own: Payer,
+}
+
+impl Payers {
+    /// Before the lane has turned nothing is charged to a service.
+    pub(crate) const NONE: Self = Self { service: Payer::LANE, own: Payer::LANE };
+}
+
+/// A connection that waits for memory.
+struct Waiting {
+    id: ConnectionId,
+    bytes: usize,
+}
+
+/// What the operator was not told yet of connections that were ended for their memory.
+#[derive(Default)]
+struct Unsaid {
+    connections: u32,
+    bytes: usize,
+    /// Whose peer held the most, and how much.
+    largest: Option<(IpAddr, usize)>,
+}
+
+/// How far the one is that may hold more than it leaves.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Grant {
+    /// It was not served since it was chosen.
+    #[default]
+    New,
+    /// It was served, and has held nothing yet.
+    Used,
+    /// It has held memory: when it holds none any more, it has come to its end.
+    Held,
+}
+
+/// The queue for memory, and what was done for it.
+#[derive(Default)]
+pub(crate) struct Memory {
+    waiting: VecDeque<Waiting>,
+    /// May hold more than it leaves, so that it can come to its end; the next one may when it has, or stands still.
+    grantee: Option<ConnectionId>,
+    grant: Grant,
+    /// When the holders were looked at last.
+    looked_at: u64,
+    /// When the operator was told last.
+    said_at: u64,
+    unsaid: Unsaid,
+    timer_runs: bool,
+}
+
+/// Those who wait that one pass looks at.
+const LOOKS: usize = 256;
+/// How often the holders are looked at while somebody waits, and those who wait are looked at if nothing else happens.
+const LOOK_AGAIN: u64 = SECOND / 50;
+/// The same when the reserve is nearly gone.
+const LOOK_SOON: u64 = SECOND / 1000;
+/// How long a holder may stand still while others wait for a part of what it holds.
+const STANDSTILL: u64 = SECOND;
+/// The part of what it holds that a connection must move to be said to move.
+const MOVES_DIVISOR: usize = 8;
+/// A peer must hold so many times what another one would, for its connections to be ended in favour of that one.
+const TIMES_AS_MUCH: usize = 4;
+/// The reserve is nearly gone when less than this part of it is free; then connections end until twice as much is.
+const NEARLY_GONE_DIVISOR: usize = 4;
+/// How often the operator is told.
+const SAY_AGAIN: u64 = SECOND;
+
+impl Memory {
+    fn waits(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Whether this connection, which is being served, may hold more than it leaves.
+    pub(crate) fn is_granted(&mut self, id: ConnectionId) -> bool {
+        let is_granted = self.grantee == Some(id);
+        if is_granted && self.grant == Grant::New {
+            self.grant = Grant::Used;
+        }
+        is_granted
+    }
+}
+
+impl Table {
+    /// Opens the accounts of all services.
+    pub(crate) fn open_payers(&mut self, arena: &Arena) {
+        for state in &mut self.services {
+            let service = arena.open_payer(Payer::LANE, Role::Sum);
+            state.payers = Payers { service, own: arena.open_payer(service, Role::Keeper) };
+        }
+    }
+
+    /// Opens the account of a connection that was just added.
+    pub(crate) fn open_account(&mut self, index: u32, arena: &Arena) {
+        let connection = self.connections.at(index).expect("a connection that was just added is there");
+        let state = &mut self.services[connection.service as usize];
+        let service = state.payers.service;
+        let account = state.peers.entry(PeerKey::of(connection.peer.address.ip())).or_insert_with(|| PeerAccount {
+            payer: arena.open_payer(service, Role::Peer),
+            connections: 0,
+            accepted: 0,
+        });
+        account.connections += 1;
+        account.accepted += u32::from(!connection.outgoing);
+        connection.payer = arena.open_payer(account.payer, Role::Connection(index));
+        connection.peer_key = PeerKey::of(connection.peer.address.ip());
+    }
+
+    /// Closes the account of a connection that is gone, and its peer's with the last one.
+    pub(crate) fn close_account(&mut self, connection: &Connection, arena: &Arena) {
+        let state = &mut self.services[connection.service as usize];
+        let account = state.peers.get_mut(&connection.peer_key).expect("a peer has an account as long as it has connections");
+        account.connections -= 1;
+        account.accepted -= u32::from(!connection.outgoing);
+        let (payer, is_last) = (account.payer, account.connections == 0);
+        arena.close_payer(connection.payer);
+        if is_last {
+            state.peers.remove(&connection.peer_key);
+            arena.close_payer(payer);
+        }
+    }
+
+    /// Has the connection's service called again once the lane would lend it so many bytes.
+    pub(crate) fn mark_starved(&mut self, index: u32, bytes: usize) {
+        let id = self.id(index);
+        if let Some(connection) = self.connections.at(index).filter(|connection| !connection.is_starved) {
+            connection.is_starved = true;
+            self.memory.waiting.push_back(Waiting { id, bytes });
+        }
+    }
+
+    /// Has those called again whom the lane would lend now what they were refused.
+    pub(crate) fn revive_starved(&mut self, arena: &Arena, now: u64) {
+        if !self.memory.waits() {
+            return;
+        }
+        let (free, small) = (arena.free(), arena.small());
+        let main = free.saturating_sub(arena.reserve());
+        let (mut promised, mut revived) = (0, 0);
+        for _ in 0..self.memory.waiting.len().min(LOOKS) {
+            let Some(waiting) = self.memory.waiting.pop_front() else { break };
+            let Some(connection) = self.find(waiting.id) else { continue };
+            let room = if waiting.bytes <= small { free } else { main };
+            if promised + waiting.bytes <= room && arena.would_lend(connection.payer, waiting.bytes) {
+                (promised, revived) = (promised + waiting.bytes, revived + 1);
+                self.revive(waiting.id, now);
+            } else {
+                self.memory.waiting.push_back(waiting);
+            }
+        }
+        if revived == 0 {
+            self.grant_one(arena, main, now);
+        }
+    }
+
+    fn revive(&mut self, id: ConnectionId, now: u64) {
+        if let Some(connection) = self.find(id) {
+            connection.is_starved = false;
+            // It could not send while it waited.
+            if let Some(busy) = connection.busy.as_mut() {
+                busy.restart_rate(now);
+            }
+            self.mark_ready(id.index);
+        }
+    }
+
+    /// Lets the one who has waited longest have what it needs of the `main` bytes that are free beside the reserve.
+    fn grant_one(&mut self, arena: &Arena, main: usize, now: u64) {
+        if self.grantee_goes_on(arena, now) {
+            return;
+        }
+        let chosen = (0..self.memory.waiting.len()).find(|&at| {
+            let Waiting { id, bytes } = self.memory.waiting[at];
+            // More memory for output that nobody takes would bring nothing to its end.
+            bytes <= main && self.find(id).is_some_and(|connection| !connection.has_output())
+        });
+        self.memory.grantee = chosen.and_then(|at| self.memory.waiting.remove(at)).map(|waiting| waiting.id);
+        self.memory.grant = Grant::New;
+        if let Some(id) = self.memory.grantee {
+            self.revive(id, now);
+        }
+    }
+
+    /// Whether the one that may hold more than it leaves still makes use of that.
+    fn grantee_goes_on(&mut self, arena: &Arena, now: u64) -> bool {
+        let grant = self.memory.grant;
+        let Some(connection) = self.memory.grantee.and_then(|id| self.find(id)) else { return false };
+        let (holds, moves) =
+            (arena.held(connection.payer) > 0, connection.phase != Phase::Ended && !connection.stands_still(now));
+        if holds && grant == Grant::Used {
+            self.memory.grant = Grant::Held;
+        }
+        grant == Grant::New || (moves && (holds || grant == Grant::Used))
+    }
+
+    /// Whether what arrives next may be charged to the connection; else it waits for memory.
+    pub(crate) fn may_receive(&mut self, index: u32, arena: &Arena) -> bool {
+        let id = self.id(index);
+        let Some(connection) = self.connections.at(index) else { return false };
+        // What is received into a lease of its own was lent already.
+        let needs_none = connection.phase != Phase::Open || connection.busy.as_ref().is_some_and(|busy| busy.fill.is_some());
+        if needs_none || arena.would_lend(connection.payer, RECEIVE_BYTES_LEAST) || self.memory.is_granted(id) {
+            return true;
+        }
+        self.mark_starved(index, RECEIVE_BYTES_LEAST);
+        false
+    }
+}
+
+impl Services {
+    /// Ends connections if the reserve is nearly gone, or if somebody waits for little and others hold much and stand still.
+    pub(crate) fn relieve(&mut self, kit: &mut Kit) {
+        let (free, reserve) = (kit.arena.free(), kit.arena.reserve());
+        let since_look = kit.now().saturating_sub(self.table.memory.looked_at);
+        let nearly_gone = reserve / NEARLY_GONE_DIVISOR;
+        let is_in_pieces = !kit.arena.has(DATAGRAM_BLOCK_BYTES_LEAST);
+        if (free < nearly_gone || is_in_pieces) && since_look >= LOOK_SOON {
+            let holders = self.holders(kit, |_| true);
+            self.end_holders(kit, holders, (2 * nearly_gone).saturating_sub(free).max(DATAGRAM_BLOCK_BYTES_LEAST));
+        } else if self.table.memory.waits() && since_look >= LOOK_AGAIN {
+            self.relieve_one(kit);
+        }
+        self.say_who_ended(kit);
+        let memory = &mut self.table.memory;
+        if (memory.waits() || memory.unsaid.connections > 0) && !memory.timer_runs {
+            memory.timer_runs = true;
+            kit.start_timer(kit.now() + LOOK_AGAIN, Handle::new(class::MEMORY, 0, 0));
+        }
+    }
+
+    /// What is to be done is done in every turn; the timer only sees to it that there is one.
+    pub(crate) fn memory_timer(&mut self) {
+        self.table.memory.timer_runs = false;
+    }
+
+    /// For the first who waits and would hold far less than others do: ends of these who stand still.
+    fn relieve_one(&mut self, kit: &mut Kit) {
+        let now = kit.now();
+        let holders = self.holders(kit, |connection| connection.stands_still(now));
+        let most = holders.iter().map(|holder| holder.peer_bytes).max().unwrap_or(0);
+        let held_by_peer = |table: &mut Table, id| {
+            let connection = table.find(id)?;
+            let key = connection.peer_key;
+            let service = connection.service as usize;
+            table.services[service].peers.get(&key).map(|account| kit.arena.held(account.payer))
+        };
+        let needs = (0..self.table.memory.waiting.len()).find_map(|at| {
+            let Waiting { id, bytes } = self.table.memory.waiting[at];
+            let would_hold = held_by_peer(&mut self.table, id)? + bytes;
+            (would_hold.saturating_mul(TIMES_AS_MUCH) <= most).then_some((bytes, would_hold))
+        });
+        let Some((bytes, would_hold)) = needs else { return };
+        let much = |holder: &Holder| holder.peer_bytes >= would_hold.saturating_mul(TIMES_AS_MUCH);
+        self.end_holders(kit, holders.into_iter().filter(much).collect(), bytes);
+    }
+
+    /// The connections that hold memory and may end, the largest peers' largest first.
+    fn holders(&mut self, kit: &Kit, may_end: impl Fn(&Connection) -> bool) -> Vec<Holder> {
+        self.table.memory.looked_at = kit.now();
+        let mut holders = kit.arena.holders();
+        holders.retain(|holder| {
+            self.table
+                .connections
+                .at(holder.tag)
+                .is_some_and(|connection| connection.phase != Phase::Ended && may_end(connection))
+        });
+        holders.sort_unstable_by_key(|holder| std::cmp::Reverse((holder.peer_bytes, holder.bytes, holder.tag)));
+        holders
+    }
+
+    /// Ends of `holders` as many as hold `bytes`.
+    fn end_holders(&mut self, kit: &mut Kit, holders: Vec<Holder>, bytes: usize) {
+        let mut freed = 0;
+        for holder in holders {
+            if freed >= bytes {
+                return;
+            }
+            freed += holder.bytes;
+            self.end_holder(kit, &holder);
+        }
+    }
+
+    fn end_holder(&mut self, kit: &mut Kit, holder: &Holder) {
+        let Some(connection) = self.table.connections.at(holder.tag) else { return };
+        let (service, peer) = (connection.service, connection.peer.address.ip());
+        let unsaid = &mut self.table.memory.unsaid;
+        unsaid.connections += 1;
+        unsaid.bytes += holder.bytes;
+        if unsaid.largest.is_none_or(|(_, bytes)| bytes < holder.peer_bytes) {
+            unsaid.largest = Some((peer, holder.peer_bytes));
+        }
+        self.table.count(service, ServiceCounter::MemoryEndings, 1);
+        self.end(kit, holder.tag, Ending::Aborted);
+    }
+
+    /// Tells the operator, once a second.
+    fn say_who_ended(&mut self, kit: &mut Kit) {
+        let memory = &mut self.table.memory;
+        let is_first = memory.said_at == 0;
+        if memory.unsaid.connections == 0 || (!is_first && kit.now() < memory.said_at + SAY_AGAIN) {
+            return;
+        }
+        memory.said_at = kit.now();
+        let Unsaid { connections, bytes, largest } = std::mem::take(&mut memory.unsaid);
+        let largest = largest.map_or(String::new(), |(peer, bytes)| format!("; {peer} held the most, {}", kibibytes(bytes)));
+        let lane = kit.lane();
+        kit.report(&format!(
+            "lane {lane}: memory is short: {connections} connections were ended that held {} of it{largest}; \
+             remedy: more memory for a lane (--memory), or lower limits output_high and record_max",
+            kibibytes(bytes)
+        ));
+    }
+}
+
+fn kibibytes(bytes: usize) -> String {
+    format!("{} KiB", bytes.div_ceil(1024))
+}
+
+impl Connection {
+    /// Whether it has moved little of what it holds for a while.
+    fn stands_still(&self, now: u64) -> bool {
+        let moved_at = self.busy.as_ref().map_or(0, |busy| busy.moved_at);
+        let since = if moved_at == 0 { self.active_at } else { moved_at };
+        now.saturating_sub(since) >= STANDSTILL
+    }
+}
+
+impl Busy {
+    /// Notes that `bytes` came or left, of a connection that holds `held` bytes of memory.
+    pub(crate) fn note_moved(&mut self, now: u64, bytes: usize, held: usize) {
+        self.moved = self.moved.saturating_add(bytes);
+        if self.moved.saturating_mul(MOVES_DIVISOR) >= held {
+            (self.moved_at, self.moved) = (now, 0);
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Who gets a lane's memory, who waits for it, and who ends for it.
+
+use crate::rig::{MS, Nobody, Plan, Rig, S, address, patient};
+use corelane_seam::{Lease, Payer};
+use corelane_sim::{Faults, Peer, Status, World};
+use corelane_svc::{Cx, Input, Limits, Next, Output, Peer as Ends, Refused, Sharing, StreamService};
+use corelane_watch::{LaneCounter, ServiceCounter as C};
+use std::cell::Cell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+const MIB: usize = 1 << 20;
+/// Bytes of the lane, of which a quarter is the reserve and a 128th of that what a peer may hold of it.
+const MEMORY: usize = 16 * MIB;
+const MAIN: usize = MEMORY / 4 * 3;
+const SMALL: usize = MEMORY / 4 / 128;
+
+/// Keeps for each connection as much memory as it asks for, in four bytes; answers `ok`, or `never`.
+struct Lender {
+    /// How often it was called.
+    calls: Rc<Cell<u64>>,
+}
+
+impl StreamService for Lender {
+    type Session = Vec<Lease>;
+
+    fn open(&mut self, _cx: &mut Cx<'_>, _peer: &Ends) -> Vec<Lease> {
+        Vec::new()
+    }
+
+    fn receive(&mut self, cx: &mut Cx<'_>, kept: &mut Vec<Lease>, input: &mut Input, output: &mut Output) -> Next {
+        self.calls.set(self.calls.get() + 1);
+        while let Some(wish) = input.contiguous(4) {
+            let answer: &'static [u8] = match cx.lease(u32::from_be_bytes(wish.try_into().unwrap()) as usize) {
+                Ok(lease) => {
+                    kept.push(lease);
+                    b"ok"
+                }
+                Err(Refused::TooLarge { .. }) => b"never",
+                Err(_) => break,
+            };
+            input.skip(4);
+            output.push(answer);
+        }
+        Next::Continue
+    }
+}
+
+struct Case {
+    rig: Rig,
+    calls: Rc<Cell<u64>>,
+}
+
+impl Case {
+    fn new() -> Self {
+        let calls: Rc<Cell<u64>> = Rc::default();
+        let world = World::new(1, Faults::none());
+        let plan = Plan::lanes(1).memory(MEMORY);
+        let rig = Rig::serving(&world, &plan, patient(), |_| Lender { calls: calls.clone() });
+        Self { rig, calls }
+    }
+
+    /// A connection of client `number` that has asked for `bytes`.
+    fn ask(&mut self, number: usize, bytes: usize) -> Peer {
+        let peer = self.rig.connect(number);
+        self.rig.wait(MS);
+        assert_eq!(peer.send(&(bytes as u32).to_be_bytes()), 4);
+        self.rig.wait(MS);
+        peer
+    }
+
+    /// Connections of client 0, 1 and so on, who hold so much each, in pieces of a mebibyte.
+    fn fill(&mut self, each: &[usize]) -> Vec<Peer> {
+        let pieces = each.iter().enumerate().flat_map(|(number, &bytes)| vec![(number, bytes.min(MIB)); bytes.div_ceil(MIB)]);
+        let peers: Vec<Peer> = pieces.map(|(number, bytes)| self.ask(number, bytes)).collect();
+        assert!(peers.iter().all(is_lent));
+        peers
+    }
+
+    fn held(&self) -> usize {
+        self.rig.arenas[0].held(Payer::LANE)
+    }
+
+    fn close(mut self, peers: &[Peer]) {
+        peers.iter().for_each(Peer::close);
+        self.rig.wait(5 * MS);
+        assert_eq!(self.held(), 0, "whoever is gone holds nothing");
+        self.rig.close(&mut Nobody);
+    }
+}
+
+fn is_lent(peer: &Peer) -> bool {
+    peer.read(usize::MAX) == b"ok"
+}
+
+#[test]
+fn a_peer_holds_no_more_than_it_leaves_and_one_more_may_come_to_its_end() {
+    let mut case = Case::new();
+    let peers: Vec<Peer> = (0..12).map(|_| case.ask(1, MIB)).collect();
+    case.rig.wait(100 * MS);
+    let lent = peers.iter().filter(|peer| is_lent(peer)).count();
+    assert_eq!(lent, MAIN / MIB / 2, "half of what is there: one less, for the block of its request, and one more by the grant");
+    let other = case.ask(2, MIB);
+    assert!(is_lent(&other), "another peer is lent as much as that one left");
+    peers[0].close();
+    case.rig.wait(50 * MS);
+    case.close(&[&peers[..], &[other]].concat());
+}
+
+#[test]
+fn who_waits_costs_nothing_and_is_called_again_when_its_part_is_free() {
+    let mut case = Case::new();
+    let hogs = case.fill(&[3 * MIB, 3 * MIB, 2 * MIB, MIB, MIB, MIB / 2, MIB / 2, MIB / 4]);
+    let waiting = case.ask(9, MIB);
+    case.rig.wait(S / 2);
+    assert!(!is_lent(&waiting));
+    let (calls, turns) = (case.calls.get(), case.turns());
+    for _ in 0..5 {
+        case.rig.wait(S);
+    }
+    assert_eq!(case.calls.get(), calls, "who cannot be lent anything is not asked what it wants");
+    assert!(case.turns() - turns < 5 * 200, "{} turns in 5 s", case.turns() - turns);
+    hogs.iter().for_each(Peer::close);
+    case.rig.wait(50 * MS);
+    assert!(is_lent(&waiting));
+    case.close(&[waiting]);
+}
+
+impl Case {
+    fn turns(&self) -> u64 {
+        self.rig.lane_count(LaneCounter::TurnsProductive) + self.rig.lane_count(LaneCounter::TurnsEmpty)
+    }
+}
+
+#[test]
+fn what_can_never_be_lent_is_told_at_once() {
+    let mut case = Case::new();
+    let peer = case.ask(1, 5 * MIB);
+    assert_eq!(peer.read(usize::MAX), b"never");
+    case.rig.wait(S);
+    assert_eq!((case.calls.get(), peer.status()), (1, Status::Open));
+    case.close(&[peer]);
+}
+
+#[test]
+fn those_who_hold_much_and_stand_still_end_for_one_who_needs_little() {
+    let mut case = Case::new();
+    let hogs = case.fill(&[5 * MIB, 3 * MIB, MIB, MIB, MIB / 2, MIB / 2, MIB / 4, MIB / 4]);
+    let poor = case.ask(9, MIB);
+    case.rig.wait(S / 2);
+    assert!(!is_lent(&poor) && case.rig.count(C::MemoryEndings) == 0, "everybody has had their memory for less than a second");
+    case.rig.wait(S);
+    assert!(is_lent(&poor));
+    let ended: Vec<usize> = (0..hogs.len()).filter(|&at| hogs[at].status() != Status::Open).collect();
+    assert_eq!((ended.len() as u64, case.rig.count(C::MemoryEndings), case.rig.count(C::EndingsAborted)), (1, 1, 1));
+    assert!(ended[0] < 5, "of the peer that held the most");
+    let reports = case.rig.reports.borrow().clone();
+    assert_eq!(reports.len(), 1);
+    let says = ["lane 0: memory is short: 1 connections were ended that held 1024 KiB", "192.0.2.1 held the most", "--memory"];
+    assert!(says.iter().all(|part| reports[0].contains(part)), "{}", reports[0]);
+    case.close(&[&hogs[..], &[poor]].concat());
+}
+
+#[test]
+fn when_the_reserve_is_nearly_gone_the_largest_end_at_once() {
+    let mut case = Case::new();
+    let hogs = case.fill(&[5 * MIB]);
+    let small: Vec<Peer> = (0..660).map(|number| case.far(number, SMALL / 2)).collect();
+    assert!(small.iter().all(is_lent), "a peer is lent a small part however little there is");
+    let ended = |peers: &[Peer]| peers.iter().filter(|peer| peer.status() != Status::Open).count();
+    assert_eq!((ended(&hogs), ended(&small)), (2, 0), "the largest end, not those who hold little");
+    assert_eq!((case.rig.count(C::MemoryEndings), case.rig.reports.borrow().len()), (2, 1));
+    case.close(&[hogs, small].concat());
+}
+
+impl Case {
+    /// As [`Case::ask`], from more addresses than the rig's clients have.
+    fn far(&mut self, number: usize, bytes: usize) -> Peer {
+        let from = SocketAddr::from(([198, 18, (number / 250) as u8, 1 + (number % 250) as u8], 0));
+        let peer = self.rig.world.connect(from, address()).unwrap();
+        self.rig.wait(MS);
+        assert_eq!(peer.send(&(bytes as u32).to_be_bytes()), 4);
+        self.rig.wait(MS);
+        peer
+    }
+}
+
+#[test]
+fn a_rate_is_not_earned_in_advance() {
+    let world = World::new(1, Faults::none());
+    let limits = Limits { receive_rate_min: 16, read_limit: 0, ..Limits::default() };
+    let mut stage = crate::puppet::Stage::with(&world, &Plan::lanes(1), limits, |_| None);
+    let peer = stage.rig.connect(1);
+    stage.rig.wait(MS);
+    stage.rig.ask(&peer, "fill 100000\n");
+    peer.send(&[b'x'; 60_000]);
+    stage.rig.wait(4 * S);
+    assert_eq!(peer.status(), Status::Open);
+    stage.rig.wait(7 * S);
+    assert_eq!(stage.rig.count(C::ReceiveRateMinHits), 1, "60,000 bytes at once are no hour of rest");
+    stage.close();
+}
+
+#[test]
+fn a_network_of_ipv6_is_one_peer() {
+    let world = World::new(1, Faults::none());
+    let limits = Limits { connections_per_peer_max: 2, ..patient() };
+    let at: SocketAddr = "[fd00::1]:7".parse().unwrap();
+    let mut rig = Rig::new(&world, &Plan::lanes(1), |lane, services, driver, page| {
+        let service = services.add_stream(crate::echo::Echo, limits, page.service(lane, 0).unwrap());
+        services.listen(driver, service, at, Sharing { share_port: false, v6_only: false }).unwrap();
+    });
+    let from = ["[2001:db8:5::1]:0", "[2001:db8:5::2]:0", "[2001:db8:5:0:ffff::]:0", "[2001:db8:5:1::]:0"];
+    let peers = from.map(|from| {
+        let peer = world.connect(from.parse().unwrap(), at).unwrap();
+        rig.wait(MS);
+        peer
+    });
+    assert_eq!(peers.each_ref().map(|peer| peer.status() == Status::Open), [true, true, false, true]);
+    peers.iter().for_each(Peer::close);
+    rig.wait(5 * MS);
+    rig.close(&mut Nobody);
+}
+
+/// Produces nothing, and asks again and again to be told that all has left.
+struct Eager {
+    told: Rc<Cell<u64>>,
+}
+
+impl StreamService for Eager {
+    type Session = ();
+
+    fn open(&mut self, _cx: &mut Cx<'_>, _peer: &Ends) {}
+
+    fn receive(&mut self, _cx: &mut Cx<'_>, _session: &mut (), input: &mut Input, output: &mut Output) -> Next {
+        let wants_an_answer = input.first() == b"say";
+        input.skip(usize::MAX);
+        if wants_an_answer {
+            output.push(&b"said"[..]);
+        }
+        output.notify_drained();
+        Next::Continue
+    }
+
+    fn drained(&mut self, _cx: &mut Cx<'_>, _session: &mut (), output: &mut Output) -> Next {
+        self.told.set(self.told.get() + 1);
+        output.notify_drained();
+        Next::Continue
+    }
+}
+
+#[test]
+fn who_asks_again_with_nothing_written_is_told_when_something_has_left() {
+    let told: Rc<Cell<u64>> = Rc::default();
+    let world = World::new(1, Faults::none());
+    let mut rig = Rig::serving(&world, &Plan::lanes(1), patient(), |_| Eager { told: told.clone() });
+    let peer = rig.connect(1);
+    rig.wait(MS);
+    for (text, expected, times) in [("hm", "", 1), ("hm", "", 2), ("say", "said", 3), ("say", "said", 4)] {
+        assert_eq!((rig.ask(&peer, text).as_str(), told.get()), (expected, times));
+    }
+    peer.close();
+    rig.wait(5 * MS);
+    rig.close(&mut Nobody);
+}
