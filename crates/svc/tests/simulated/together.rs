@@ -286,6 +286,22 @@ fn who_never_pays_what_it_owes_is_not_waited_for_longer_than_the_limit() {
 }
 
 #[test]
+fn who_asks_after_the_order_has_no_answer_though_the_socket_is_open() {
+    let world = World::new(1, Faults::none());
+    let make = |lane| Echo { never_pays: true, ..Echo::new(Walk::new(1, lane, true)) };
+    let mut rig = echo_rig(&world, 1, Limits { drain_limit: 2 * S, ..patient() }, make);
+    let mut shouters = Shouters(vec![Shouter::new(&world, 0)]);
+    shouters.0[0].send(at(PORT), b"early".to_vec());
+    rig.pass(5 * MS, &mut shouters);
+    rig.control.give(Command::Drain);
+    rig.pass(100 * MS, &mut shouters);
+    shouters.0[0].send(at(PORT), b"late".to_vec());
+    rig.pass(S, &mut shouters);
+    assert_eq!((shouters.0[0].answers(), rig.count(C::DatagramsIn)), (vec![b"early".to_vec()], 1));
+    rig.drain(&mut shouters);
+}
+
+#[test]
 fn an_idle_lane_waits_for_the_others_but_not_beyond_its_own_limit() {
     let world = World::new(1, Faults::none());
     let limits = Limits { drain_limit: 2 * S, ..patient() };
