@@ -24,7 +24,7 @@ pub use corelane_steer::{
 };
 pub use corelane_svc::{
     ConnectionId, Cx, DatagramService, Ending, Error as ServiceError, Flow, Input, LANE_CONNECTIONS_MAX, Limits, Next, Order,
-    Output, Peer, Refused, Replies, SECOND, SocketId, StreamService, Taken, Ticket, Transform, TransformError,
+    Output, Peer, Refused, Replies, SECOND, SocketId, StreamService, Taken, Ticket, Timer, Transform, TransformError,
 };
 pub use corelane_sys::claim::Transport;
 pub use corelane_sys::cpus::parse_list as parse_cpus;

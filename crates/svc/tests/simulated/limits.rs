@@ -330,7 +330,7 @@ fn a_request_that_is_held_for_too_long_ends_its_connection() {
     case.ask(&busy, "any lost\n");
     for number in 0..7 {
         assert_eq!((busy.status(), stuck.status()), (Status::Open, Status::Open), "after {number} half seconds");
-        busy.send(format!("any b{number}\nafter 10 answer b{number} x\nsay y\n").as_bytes());
+        busy.send(format!("any b{number}\nafter 900 answer b{number} x\nsay y\n").as_bytes());
         slow.send(format!("hold s{number}\nafter 2900 answer s{number} x\n").as_bytes());
         case.wait(if number == 5 { 400 * MS } else { 500 * MS });
         if number == 5 {

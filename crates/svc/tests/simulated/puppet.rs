@@ -42,6 +42,8 @@ pub struct Puppet {
     tickets: BTreeMap<String, Ticket>,
     transform: MakeTransform,
     connected: Option<ConnectionId>,
+    /// Lane memory that is sent again and again, by its length.
+    values: BTreeMap<usize, Shared>,
 }
 
 #[derive(Default)]
@@ -71,20 +73,23 @@ fn chain_of(cx: &Cx<'_>, text: &str) -> Chain {
     chain
 }
 
-/// So many bytes of lane memory.
-fn memory(cx: &Cx<'_>, bytes: usize) -> Shared {
-    let mut lease = cx.arena().lease(bytes).unwrap();
-    lease.append(&vec![b'm'; bytes]);
-    lease.share()
-}
-
 fn split(line: &str) -> (&str, &str) {
     line.split_once(' ').unwrap_or((line, ""))
 }
 
 impl Puppet {
     pub fn new(book: &Rc<RefCell<Book>>, transform: MakeTransform) -> Self {
-        Self { book: book.clone(), tickets: BTreeMap::new(), transform, connected: None }
+        Self { book: book.clone(), tickets: BTreeMap::new(), transform, connected: None, values: BTreeMap::new() }
+    }
+
+    /// So many bytes of lane memory; the same for all who want so many.
+    fn value(&mut self, cx: &Cx<'_>, bytes: usize) -> Shared {
+        let make = || {
+            let mut lease = cx.arena().lease(bytes).unwrap();
+            lease.append(&vec![b'm'; bytes]);
+            lease.share()
+        };
+        self.values.entry(bytes).or_insert_with(make).clone()
     }
 
     fn number(&self, session: &mut Session) -> usize {
@@ -108,7 +113,7 @@ impl Puppet {
                 output.answer(self.tickets.remove(name).unwrap(), answer).map_err(drop).unwrap();
             }
             "flood" => return flood(session, output, rest.parse().unwrap()),
-            "lump" => output.push(memory(cx, rest.parse().unwrap())),
+            "lump" => output.push(self.value(cx, rest.parse().unwrap())),
             "static" => output.push(&[b's'; 1 << 20][..rest.parse().unwrap()]),
             "need" => return Some(Next::Need(rest.parse().unwrap())),
             "fill" => {
@@ -160,7 +165,7 @@ impl Puppet {
                 assert!(cx.connection(to).unwrap().write(format!("{text}\n").as_bytes()));
             }
             "weigh" => {
-                let answer = memory(cx, text.parse().unwrap());
+                let answer = self.value(cx, text.parse().unwrap());
                 cx.answer(self.tickets.remove(name).unwrap(), answer);
             }
             "shut" => cx.close(self.tickets[name].connection()),

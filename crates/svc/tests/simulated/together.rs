@@ -7,13 +7,16 @@ use crate::rig::{MS, Nobody, Plan, Rig, S, at, patient};
 use corelane_lane::Order as Command;
 use corelane_seam::{Datagrams, Outcome};
 use corelane_sim::{Faults, Random, World};
+use corelane_svc::Command as Steering;
 use corelane_svc::{
-    Cx, DatagramService, Input, Limits, Next, Order, Output, Peer, Replies, Sharing, SocketId, StreamService, Ticket,
+    Cx, DatagramService, Error, Input, Limits, Next, Order, Output, Peer, Replies, Sharing, SocketId, Steer, StreamService,
+    Ticket,
 };
 use corelane_watch::ServiceCounter as C;
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
 /// Something to be answered, on its way through the lanes.
 struct Errand {
@@ -168,11 +171,13 @@ struct Echo {
     held: BTreeMap<u64, (SocketId, SocketAddr, Vec<u8>)>,
     /// Says that it owes something, and never pays.
     never_pays: bool,
+    /// Says so whenever it owes something, whatever it waits for.
+    all_is_known: bool,
 }
 
 impl Echo {
     fn new(walk: Walk) -> Self {
-        Self { walk, held: BTreeMap::new(), never_pays: false }
+        Self { walk, held: BTreeMap::new(), never_pays: false, all_is_known: false }
     }
 }
 
@@ -202,7 +207,7 @@ impl DatagramService for Echo {
     }
 
     fn owes(&self) -> bool {
-        self.never_pays || self.walk.alarms && !self.held.is_empty()
+        self.never_pays || (self.walk.alarms || self.all_is_known) && !self.held.is_empty()
     }
 
     fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome) {
@@ -281,6 +286,22 @@ fn who_never_pays_what_it_owes_is_not_waited_for_longer_than_the_limit() {
 }
 
 #[test]
+fn who_asks_after_the_order_has_no_answer_though_the_socket_is_open() {
+    let world = World::new(1, Faults::none());
+    let make = |lane| Echo { never_pays: true, ..Echo::new(Walk::new(1, lane, true)) };
+    let mut rig = echo_rig(&world, 1, Limits { drain_limit: 2 * S, ..patient() }, make);
+    let mut shouters = Shouters(vec![Shouter::new(&world, 0)]);
+    shouters.0[0].send(at(PORT), b"early".to_vec());
+    rig.pass(5 * MS, &mut shouters);
+    rig.control.give(Command::Drain);
+    rig.pass(100 * MS, &mut shouters);
+    shouters.0[0].send(at(PORT), b"late".to_vec());
+    rig.pass(S, &mut shouters);
+    assert_eq!((shouters.0[0].answers(), rig.count(C::DatagramsIn)), (vec![b"early".to_vec()], 1));
+    rig.drain(&mut shouters);
+}
+
+#[test]
 fn an_idle_lane_waits_for_the_others_but_not_beyond_its_own_limit() {
     let world = World::new(1, Faults::none());
     let limits = Limits { drain_limit: 2 * S, ..patient() };
@@ -295,4 +316,52 @@ fn an_idle_lane_waits_for_the_others_but_not_beyond_its_own_limit() {
     assert_eq!(busy, 0, "neither lane has ended before the other");
     rig.drain(&mut Nobody);
     drop(peer);
+}
+
+/// Has a lane leave; the answer comes when it has left.
+fn leave(rig: &Rig, lane: usize) -> Receiver<Result<(), Error>> {
+    let (done, answer) = channel();
+    let reply = Box::new(move |result| done.send(result).unwrap());
+    rig.control.tell(lane, Box::new(Steer { command: Steering::Leave, reply }));
+    answer
+}
+
+#[test]
+fn a_lane_that_leaves_gives_its_late_answers_first() {
+    for_seeds(200, |seed| {
+        let world = World::new(seed, Faults::none());
+        let alarms = seed % 2 == 0;
+        // What goes through other lanes only the service can know of.
+        let make = |lane| Echo { all_is_known: true, ..Echo::new(Walk::new(seed, lane, alarms)) };
+        let mut rig = echo_rig(&world, 2, patient(), make);
+        let mut shouters = Shouters((0..3).map(|number| Shouter::new(&world, number)).collect());
+        rig.pass(MS, &mut shouters);
+        for shouter in &mut shouters.0 {
+            (0..10).for_each(|number| shouter.send(at(PORT), vec![number; 1 + usize::from(number)]));
+        }
+        rig.pass(ARRIVED, &mut shouters);
+        let left = [0, 1].map(|lane| leave(&rig, lane));
+        rig.pass(5 * S, &mut shouters);
+        assert!(left.iter().all(|answer| answer.try_recv() == Ok(Ok(()))));
+        for shouter in &mut shouters.0 {
+            shouter.hear();
+            assert_eq!(in_order(shouter.answers()), in_order(shouter.sent.clone()), "every datagram has its answer");
+        }
+        rig.close(&mut shouters);
+    });
+}
+
+#[test]
+fn a_lane_leaves_in_the_end_whatever_is_owed() {
+    let world = World::new(1, Faults::none());
+    let limits = Limits { drain_limit: 2 * S, ..patient() };
+    let make = |lane| Echo { never_pays: true, ..Echo::new(Walk::new(1, lane, true)) };
+    let mut rig = echo_rig(&world, 1, limits, make);
+    rig.wait(MS);
+    let left = leave(&rig, 0);
+    rig.wait(S);
+    assert_eq!(left.try_recv(), Err(TryRecvError::Empty));
+    rig.wait(2 * S);
+    assert_eq!(left.try_recv(), Ok(Ok(())));
+    rig.close(&mut Nobody);
 }
