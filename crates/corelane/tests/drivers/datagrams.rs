@@ -52,6 +52,53 @@ pub fn a_train_of_parts_comes_as_its_datagrams<R: Rig>() {
     bench.finish();
 }
 
+/// What arrives can be sent back as it came, however many datagrams arrived together.
+pub fn the_longest_trains_go_there_and_back<R: Rig>() {
+    let mut bench = Bench::<R>::new();
+    for home in [bench.rig.address(Side::Server), bench.rig.address_v6(Side::Server)] {
+        let (server, to) = bench.bind(Side::Server, home);
+        let (client, from) = bench.bind(Side::Client, home);
+        for count in [64, 65, 100, 127, 128] {
+            let bytes = leaked(pattern(count * 511 - 200));
+            assert_eq!(bench.send_trains(Side::Client, client, train(to, bytes, 511)), (count as u32, 0));
+            echo(&mut bench, server, from, count);
+            let found = bench.receive_datagrams(Side::Client, client, count);
+            assert!(found.len() == count && found.iter().all(|(peer, _)| *peer == to));
+            assert!(found.into_iter().flat_map(|(_, bytes)| bytes).eq(bytes.iter().copied()), "{count} datagrams");
+        }
+    }
+    bench.finish();
+}
+
+/// Sends back `count` datagrams of `peer`, each arrival as it came.
+fn echo<R: Rig>(bench: &mut Bench<R>, server: Socket, peer: SocketAddr, count: usize) {
+    let mut left = count;
+    while left > 0 {
+        let batch = bench.receive_batch(Side::Server, server);
+        let mut answer = Trains::new();
+        for arrival in batch.arrivals() {
+            assert_eq!(arrival.peer, peer);
+            left -= arrival.datagrams();
+            assert!(answer.add(peer, None, 0, batch.share(arrival), arrival.datagram_bytes as usize), "{arrival:?}");
+        }
+        drop(batch);
+        assert_eq!(bench.send_trains(Side::Server, server, answer).1, 0);
+    }
+}
+
+pub fn over_ipv6_the_largest_goes_there_and_back<R: Rig>() {
+    let mut bench = Bench::<R>::new();
+    let (server, to) = bench.bind(Side::Server, bench.rig.address_v6(Side::Server));
+    let (client, from) = bench.bind(Side::Client, bench.rig.address_v6(Side::Client));
+    for bytes in [65_507, 65_508, 65_527] {
+        let payload = leaked(pattern(bytes));
+        assert_eq!(bench.send_trains(Side::Client, client, train(to, payload, bytes)), (1, 0));
+        echo(&mut bench, server, from, 1);
+        assert!(bench.receive_datagrams(Side::Client, client, 1)[0].1 == payload, "{bytes} bytes");
+    }
+    bench.finish();
+}
+
 pub fn empty_and_largest_datagrams_come_as_they_are<R: Rig>() {
     let mut bench = Bench::<R>::new();
     let (server, to) = bench.bind(Side::Server, bench.rig.address(Side::Server));

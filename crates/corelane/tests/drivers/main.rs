@@ -67,7 +67,9 @@ macro_rules! suite {
                 datagrams:
                     a_datagram_comes_and_its_answer_goes_back,
                     a_train_of_parts_comes_as_its_datagrams,
+                    the_longest_trains_go_there_and_back,
                     empty_and_largest_datagrams_come_as_they_are,
+                    over_ipv6_the_largest_goes_there_and_back,
                     an_answer_comes_from_the_address_that_was_asked,
                     many_datagrams_come_in_batches,
                     a_datagram_to_nobody_stops_nothing,
@@ -146,10 +148,12 @@ macro_rules! suite {
 suite!(on_epoll: crate::linux::LinuxRig<corelane_sys::EpollDriver, 0>);
 suite!(on_epoll_without_gro: crate::linux::LinuxRig<corelane_sys::EpollDriver, { crate::linux::NO_GRO }>);
 suite!(on_epoll_without_segment: crate::linux::LinuxRig<corelane_sys::EpollDriver, { crate::linux::NO_SEGMENT }>);
+suite!(on_epoll_without_long_trains: crate::linux::LinuxRig<corelane_sys::EpollDriver, { crate::linux::NO_LONG_TRAINS }>);
 suite!(on_epoll_without_pwait2: crate::linux::LinuxRig<corelane_sys::EpollDriver, { crate::linux::NO_PWAIT2 }>);
 suite!(on_uring: crate::linux::LinuxRig<corelane_sys::UringDriver, 0>);
 suite!(on_uring_without_gro: crate::linux::LinuxRig<corelane_sys::UringDriver, { crate::linux::NO_GRO }>);
 suite!(on_uring_without_segment: crate::linux::LinuxRig<corelane_sys::UringDriver, { crate::linux::NO_SEGMENT }>);
+suite!(on_uring_without_long_trains: crate::linux::LinuxRig<corelane_sys::UringDriver, { crate::linux::NO_LONG_TRAINS }>);
 suite!(on_uring_without_no_iowait: crate::linux::LinuxRig<corelane_sys::UringDriver, { crate::linux::NO_NO_IOWAIT }>);
 suite!(on_sim: crate::sim::SimRig<false>);
 suite!(on_sim_when_late: crate::sim::SimRig<true>);

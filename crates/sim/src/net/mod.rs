@@ -23,6 +23,7 @@ const EPHEMERAL: std::ops::RangeInclusive<u16> = 32_768..=60_999;
 pub(crate) const INVALID: Fault = Fault { reason: Reason::Other, number: 22 };
 const IN_USE: Fault = Fault { reason: Reason::AddressInUse, number: 98 };
 const UNKNOWN: Fault = Fault { reason: Reason::AddressUnknown, number: 99 };
+pub(crate) const TOO_LARGE: Fault = Fault { reason: Reason::TooLarge, number: 90 };
 pub(crate) const UNREACHABLE: Fault = Fault { reason: Reason::Unreachable, number: 101 };
 pub(crate) const RESET: Fault = Fault { reason: Reason::Reset, number: 104 };
 pub(crate) const BROKEN_PIPE: Fault = Fault { reason: Reason::Reset, number: 32 };

@@ -102,7 +102,7 @@ impl<S: Source> ReadinessDriver<S> {
         let before = departure.calls();
         let socket = self.endpoints.at(key.index).descriptor.as_fd();
         let calls = datagram_calls(&mut self.datagram_calls);
-        let done = calls.send(socket, departure, self.probes.udp_segment);
+        let done = calls.send(socket, departure, self.probes.together());
         assert!(departure.calls() >= before);
         self.counters.calls_work += u64::from(departure.calls() - before);
         done
