@@ -25,12 +25,14 @@ pub const RECEIVES_PER_CYCLE: usize = 16;
 /// How a driver uses the lane's memory and descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuning {
-    /// Bytes of the block that one receive is given. Default 64 KiB.
+    /// Bytes that one receive brings at the most. Default 60 KiB: what is passed on as it came then leaves in one segment (the
+    /// loopback interface's hold 65,483 bytes), where 64 KiB would leave in a full one and a tiny one.
     pub receive_bytes: usize,
     /// Bytes received by one [`Driver::collect`], where each receive counts for at least a 16th: the set that cycles, so it
     /// should fit in the CPU's second-level cache. Default 256 KiB.
     pub receive_cycle_bytes: usize,
-    /// Bytes of the block for one receive of datagrams; shared by up to [`BATCH_MAX`](crate::BATCH_MAX) of them. Default 1 MiB.
+    /// Most bytes of the block for one receive of datagrams; shared by up to [`BATCH_MAX`](crate::BATCH_MAX) of them. Where few
+    /// arrive at once, or memory lies in pieces, the block is smaller. Default 1 MiB.
     pub datagram_bytes: usize,
     /// Connections that one [`Driver::collect`] accepts from one listener. Default 64.
     pub accept_batch: usize,
@@ -41,7 +43,7 @@ pub struct Tuning {
 impl Default for Tuning {
     fn default() -> Self {
         Self {
-            receive_bytes: 64 << 10,
+            receive_bytes: 60 << 10,
             receive_cycle_bytes: 256 << 10,
             datagram_bytes: 1 << 20,
             accept_batch: 64,
@@ -128,6 +130,10 @@ pub trait Driver {
     /// Carries out what was submitted, then adds up to about `at_most` completions to `completions`, waiting for the
     /// first if none is there and `wait` allows. May return without any (bell, signal, or a clock that woke early).
     fn collect(&mut self, wait: Wait, at_most: usize, completions: &mut Vec<Completion>);
+
+    /// Offloaded calls that may wait or run at once ([`Tuning::offload_max`]): whoever counts those under way needs none to be
+    /// refused.
+    fn offload_max(&self) -> usize;
 
     /// The doorbell that ends this driver's waiting; may be rung from any thread.
     fn bell(&self) -> Arc<dyn Bell>;

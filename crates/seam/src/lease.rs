@@ -70,6 +70,12 @@ impl Arena {
         Some(Lease { block: Block { arena: self.clone(), unit, order: order as u8 }, length: 0 })
     }
 
+    /// As [`Arena::lease`] of `most`, or, where no such block is free, of half of that, and so on down to `least`.
+    pub fn lease_between(&self, least: usize, most: usize) -> Option<Lease> {
+        let smaller = |&bytes: &usize| (bytes > least).then_some((bytes / 2).max(least));
+        std::iter::successors(Some(most.max(least)), smaller).find_map(|bytes| self.lease(bytes))
+    }
+
     /// A lease that holds a copy of `bytes`, under the limits of [`Arena::lease`].
     pub fn copy_of(&self, bytes: &[u8]) -> Option<Lease> {
         let mut lease = self.lease(bytes.len())?;

@@ -48,6 +48,8 @@ macro_rules! suite {
                     one_collect_hands_out_a_bounded_cycle,
                     a_busy_connection_starves_nobody,
                     all_that_wait_are_accepted_batch_by_batch,
+                    what_one_receive_brings_leaves_in_one_segment,
+                    a_question_on_a_connection_takes_one_wait_one_receive_and_one_send,
                     received_bytes_travel_on;
                 endings:
                     a_stopped_receive_is_cancelled_when_nothing_has_come,
@@ -77,6 +79,8 @@ macro_rules! suite {
                     a_large_batch_leaves_whole,
                     a_stopped_receive_of_datagrams_ends,
                     a_batch_is_used_again,
+                    one_collect_hands_out_few_batches,
+                    a_question_takes_one_wait_one_receive_and_one_send,
                     a_socket_is_bound_by_an_operation,
                     what_cannot_be_bound_says_why,
                     a_socket_with_a_peer_has_that_peer_alone,
@@ -94,10 +98,12 @@ macro_rules! suite {
                     what_is_written_can_be_read,
                     a_file_that_is_not_there_is_not_found,
                     a_file_open_for_reading_cannot_be_written,
+                    what_is_no_file_is_refused_at_once,
                     file_operations_go_side_by_side,
                     an_offloaded_call_brings_its_value,
                     a_panic_in_an_offloaded_call_is_a_fault,
-                    offloaded_calls_are_bounded;
+                    offloaded_calls_are_bounded,
+                    who_counts_offloaded_calls_needs_none_refused;
                 waiting:
                     without_waiting_a_collect_returns,
                     a_wait_lasts_until_its_time,
@@ -108,6 +114,8 @@ macro_rules! suite {
                 limits:
                     without_memory_receives_wait_and_the_driver_sleeps,
                     a_starved_receive_can_end,
+                    datagrams_come_though_memory_lies_in_pieces,
+                    a_driver_sleeps_though_there_is_memory_for_others,
                     refusing_new_connections_keeps_those_that_wait;
             }
             suite! { @cases_with_a_process stringify!($module), $rig;

@@ -2,8 +2,9 @@
 
 use super::Asked;
 use super::sockets::Body;
+use crate::faults::FaultKind;
 use crate::net::datagrams::Packet;
-use crate::net::{INVALID, TOO_LARGE};
+use crate::net::{INVALID, NO_BUFFERS, TOO_LARGE, UNREACHABLE};
 use crate::world::State;
 use corelane_seam::{
     BATCH_MAX, Datagrams, Fault, Lease, Outcome, Socket, TRAIN_DATAGRAMS_MAX, Train, Trains, datagram_bytes_max,
@@ -13,6 +14,9 @@ use std::ops::Range;
 
 /// The interface that every datagram comes in by.
 const INTERFACE: u32 = 1;
+
+/// The least memory of a receive: a piece that any datagram or train fits into.
+const PIECE_BYTES: usize = 64 << 10;
 
 /// Datagrams of one peer and size that are handed over together.
 struct Run {
@@ -49,7 +53,13 @@ impl State {
             }
             return 0;
         }
-        let Some(mut lease) = self.receive_lease(lane, socket, self.lanes[lane].tuning.datagram_bytes) else { return 0 };
+        if self.strikes(FaultKind::DatagramError) {
+            let fault = if self.random.below(2) == 0 { NO_BUFFERS } else { UNREACHABLE };
+            self.end_on_socket(lane, socket, fault);
+            return 0;
+        }
+        let most = self.lanes[lane].tuning.datagram_bytes;
+        let Some(mut lease) = self.receive_lease(lane, socket, PIECE_BYTES.min(most), most) else { return 0 };
         let Some(Body::Datagram { receive, .. }) = self.lanes[lane].sockets.open(socket) else { return 0 };
         let Some((asked, mut batch)) = receive.take() else { return 0 };
         let used = lease.capacity();
@@ -108,6 +118,9 @@ impl State {
         let from = SocketAddr::new(source, bound.port());
         if train.datagram_bytes as usize > datagram_bytes_max(to.ip()) {
             return Err(TOO_LARGE);
+        }
+        if self.strikes(FaultKind::DatagramRefused) {
+            return Err(NO_BUFFERS);
         }
         let payload = self.gather(lane, trains.segments(train));
         if payload.len() != train.bytes as usize || to.port() == 0 {

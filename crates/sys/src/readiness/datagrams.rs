@@ -3,7 +3,7 @@
 use super::endpoint::{Kind, Receiving, Sending};
 use super::source::Source;
 use super::{Budget, Held, ReadinessDriver};
-use crate::datagrams::{DatagramCalls, Departure};
+use crate::datagrams::{DatagramCalls, Departure, PIECE_BYTES};
 use crate::table::Key;
 use corelane_seam::{Bind, Completion, Datagrams, Driver, Fault, Handle, Lease, Outcome, Trains};
 use std::os::fd::AsFd;
@@ -31,9 +31,11 @@ impl<S: Source> ReadinessDriver<S> {
 
     /// Receives a batch. The endpoint is on no list.
     pub(super) fn receive_datagrams(&mut self, key: Key, held: u32, budget: &mut Budget, completions: &mut Vec<Completion>) {
-        let bytes = self.tuning.datagram_bytes;
-        let Some(lease) = self.arena.lease(bytes) else { return self.starve(key) };
-        assert!(lease.capacity() >= bytes);
+        let expected = self.endpoints.at(key.index).arrivals_expected() * PIECE_BYTES;
+        let most = expected.min(self.tuning.datagram_bytes);
+        // Memory that lies in pieces is no reason to receive nothing.
+        let Some(lease) = self.arena.lease_between(PIECE_BYTES, most) else { return self.starve(key) };
+        let bytes = lease.capacity();
         let mut batch = self.held_batch(held);
         assert!(batch.is_empty());
         let fault = match self.receive_batch(key, lease, &mut batch) {
@@ -66,6 +68,7 @@ impl<S: Source> ReadinessDriver<S> {
             _ if !all_used => endpoint.was_short(),
             _ => {}
         }
+        endpoint.brought(found);
         Ok(found)
     }
 
@@ -76,6 +79,9 @@ impl<S: Source> ReadinessDriver<S> {
         assert!(endpoint.sending == Sending::Nothing, "a socket has at most one send under way");
         let mut departure = Departure::new(trains, connected);
         if self.depart(key, &mut departure) {
+            return Some(departure.end());
+        }
+        if self.await_room(key).is_err() {
             return Some(departure.end());
         }
         let held = self.hold(Held::Departure(departure));
