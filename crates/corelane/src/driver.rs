@@ -80,6 +80,10 @@ fn ring_is_favoured() -> bool {
 }
 
 fn attempt(kind: DriverKind) -> Result<(), corelane_sys::Error> {
+    corelane_sys::apart(move || make(kind))
+}
+
+fn make(kind: DriverKind) -> Result<(), corelane_sys::Error> {
     let refused = |_| corelane_sys::Error::Refused { call: "mmap", fault: Fault::of(Reason::NoMemory) };
     let arena = Arena::new(corelane_seam::LEASE_BYTES_MAX).map_err(refused)?;
     match kind {

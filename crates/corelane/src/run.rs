@@ -15,7 +15,7 @@ use corelane_sys::claim::{Transport, claim};
 use corelane_sys::control_socket::ControlSocket;
 use corelane_sys::runner::{Gate, LaneThread, own_descriptors, raise_descriptor_limit, spawn};
 use corelane_sys::signals::{Ringer, Signals, Wake};
-use corelane_sys::{EpollDriver, Probes, UringDriver};
+use corelane_sys::{EpollDriver, EventBell, Probes, UringDriver};
 use corelane_watch::{Description, LaneName, LaneRow, Page, ProcessId, RunDirectory, ServiceName, ServiceRow};
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -48,6 +48,8 @@ pub struct Running {
     page: Page,
     control: Arc<Control>,
     threads: Vec<LaneThread<()>>,
+    /// The lanes' doorbells, kept so that they are closed in the descriptor table in which they were opened.
+    bells: Vec<Arc<EventBell>>,
     ended: Ended,
     socket: Option<ControlSocket>,
 }
@@ -82,6 +84,7 @@ struct Plan {
     connections_max: u32,
     sharing: Sharing,
     own_descriptors: bool,
+    bell: Arc<EventBell>,
     gate: Arc<Gate>,
     report: Arc<Mutex<Vec<Error>>>,
 }
@@ -116,7 +119,8 @@ pub(crate) fn start(lanes: Lanes) -> Result<Running, Error> {
     let rows: Vec<(LaneRow, Vec<ServiceRow>)> =
         (0..cpus.len()).map(|lane| rows_of(&page, lane, lanes.services.len())).collect::<Result<_, _>>()?;
     let (driver, threads, ended, socket) = (chosen.kind, Vec::new(), Ended::default(), None);
-    let mut running = Running { places, planned, cpus, driver, steered, notes, page, control, threads, ended, socket };
+    let bells = make_bells(cpus.len())?;
+    let mut running = Running { places, planned, cpus, driver, steered, notes, page, control, threads, bells, ended, socket };
     for ((lane, mesh), (row, rows)) in
         Mesh::between(&running.control, settings.channel_messages).into_iter().enumerate().zip(rows)
     {
@@ -134,6 +138,7 @@ pub(crate) fn start(lanes: Lanes) -> Result<Running, Error> {
             connections_max: lanes.connections_max,
             sharing: Sharing { share_port: running.cpus.len() > 1 || lanes.join, v6_only: lanes.v6_only },
             own_descriptors: lanes.own_descriptors,
+            bell: running.bells[lane].clone(),
             gate: gate.clone(),
             report: report.clone(),
         };
@@ -168,8 +173,8 @@ impl Running {
         let body = move |pinned: std::io::Result<()>| {
             let _tell = TellEnded(ended);
             match kind {
-                DriverKind::Epoll => plan.run(pinned, |arena| EpollDriver::new(arena, Tuning::default(), Probes::default())),
-                DriverKind::Uring => plan.run(pinned, |arena| UringDriver::new(arena, Tuning::default(), Probes::default())),
+                DriverKind::Epoll => plan.run(pinned, EpollDriver::with_bell),
+                DriverKind::Uring => plan.run(pinned, UringDriver::with_bell),
             }
         };
         let thread = spawn(lane, cpu, body).map_err(|error| Error::System { what: "starting a lane's thread", error })?;
@@ -303,6 +308,9 @@ impl Drop for Running {
     }
 }
 
+/// Makes a lane's driver on its thread, in its descriptor table.
+type MakeDriver<D> = fn(Arena, Tuning, Probes, Arc<EventBell>) -> Result<D, corelane_sys::Error>;
+
 /// Tells that a lane has ended, however it did.
 struct TellEnded(Ended);
 
@@ -314,7 +322,7 @@ impl Drop for TellEnded {
 
 impl Plan {
     /// The life of a lane's thread.
-    fn run<D: Driver>(self, pinned: std::io::Result<()>, make: impl FnOnce(Arena) -> Result<D, corelane_sys::Error>) {
+    fn run<D: Driver>(self, pinned: std::io::Result<()>, make: MakeDriver<D>) {
         let (gate, report) = (self.gate.clone(), self.report.clone());
         let made = self.make_driver(pinned, make);
         if !gate.pass() {
@@ -334,23 +342,20 @@ impl Plan {
         }
     }
 
-    fn make_driver<D: Driver>(
-        &self,
-        pinned: std::io::Result<()>,
-        make: impl FnOnce(Arena) -> Result<D, corelane_sys::Error>,
-    ) -> Result<(D, Arena), Error> {
+    fn make_driver<D: Driver>(&self, pinned: std::io::Result<()>, make: MakeDriver<D>) -> Result<(D, Arena), Error> {
         pinned.map_err(|error| Error::System { what: "binding a lane to its CPU", error })?;
-        let arena = Arena::new(self.settings.memory_bytes)?;
-        let driver = make(arena.clone()).map_err(|error| Error::Driver(error.to_string()))?;
-        Ok((driver, arena))
-    }
-
-    fn into_lane<D: Driver>(self, mut driver: D, arena: Arena) -> Result<Lane<D, Services>, Error> {
         if self.own_descriptors
             && let Err(error) = own_descriptors()
         {
             eprintln!("lane {}: no descriptor table of its own ({error}): it shares the limit with the others", self.lane);
         }
+        let arena = Arena::new(self.settings.memory_bytes)?;
+        let made = make(arena.clone(), Tuning::default(), Probes::default(), self.bell.clone());
+        let driver = made.map_err(|error| Error::Driver(error.to_string()))?;
+        Ok((driver, arena))
+    }
+
+    fn into_lane<D: Driver>(self, mut driver: D, arena: Arena) -> Result<Lane<D, Services>, Error> {
         let mut services = Services::new(self.connections_max);
         self.steered.equip(&mut services, self.lane, self.cpu);
         for (served, row) in self.served.iter().zip(self.rows) {
@@ -371,6 +376,11 @@ impl Plan {
         let kit = Kit::new(self.lane, &self.control, self.mesh, arena, self.row, &self.settings, report);
         Ok(Lane::new(driver, services, kit, self.control, self.settings))
     }
+}
+
+/// The lanes' doorbells, before any lane takes a descriptor table of its own: the others ring them by number.
+fn make_bells(lanes: usize) -> Result<Vec<Arc<EventBell>>, Error> {
+    (0..lanes).map(|_| EventBell::shared().map_err(|error| Error::Driver(error.to_string()))).collect()
 }
 
 fn rows_of(page: &Page, lane: usize, services: usize) -> Result<(LaneRow, Vec<ServiceRow>), Error> {

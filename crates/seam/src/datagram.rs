@@ -6,12 +6,21 @@ use crate::ledger::Payer;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
-/// The most payload bytes of one UDP datagram over IPv4: 65,535 less the two headers (RFC 768, RFC 791).
+/// The most payload bytes of one UDP datagram over IPv4: 65,535 less the two headers (RFC 768, RFC 791). So much can be sent
+/// to everybody.
 pub const DATAGRAM_BYTES_MAX: usize = 65_507;
-/// The most datagrams of one train (`UDP_MAX_SEGMENTS` of Linux, udp(7)).
-pub const TRAIN_DATAGRAMS_MAX: usize = 64;
+/// The most payload bytes of one UDP datagram over IPv6, whose length does not count its own header (RFC 8200 section 3).
+pub const DATAGRAM_V6_BYTES_MAX: usize = 65_527;
+/// The most datagrams of one train: `UDP_MAX_SEGMENTS` of Linux from 6.9. Where the system takes fewer at once, the driver
+/// sends a train in pieces.
+pub const TRAIN_DATAGRAMS_MAX: usize = 128;
 /// The most datagrams or trains of one batch.
 pub const BATCH_MAX: usize = 64;
+
+/// The most payload bytes of one UDP datagram, and of all that one call sends together, to `peer`.
+pub fn datagram_bytes_max(peer: IpAddr) -> usize {
+    if peer.to_canonical().is_ipv4() { DATAGRAM_BYTES_MAX } else { DATAGRAM_V6_BYTES_MAX }
+}
 
 /// One datagram, or one train of equal datagrams from one peer that arrived together (UDP_GRO).
 #[derive(Clone, Debug)]
@@ -188,7 +197,7 @@ impl Trains {
     /// Adds `payload` for `peer`: datagrams of `datagram_bytes`, the last perhaps shorter. It joins the peer's last
     /// train of this batch where their order and sizes allow it, and begins a new train otherwise.
     ///
-    /// Answers false, and adds nothing, if a datagram would be over [`DATAGRAM_BYTES_MAX`] or the payload has more
+    /// Answers false, and adds nothing, if a datagram would be over [`datagram_bytes_max`] or the payload has more
     /// than [`TRAIN_DATAGRAMS_MAX`] datagrams.
     pub fn add(
         &mut self,
@@ -200,7 +209,7 @@ impl Trains {
     ) -> bool {
         let bytes = payload.len();
         let size = datagram_bytes.min(bytes);
-        if size > DATAGRAM_BYTES_MAX || bytes > size.max(1) * TRAIN_DATAGRAMS_MAX {
+        if size > datagram_bytes_max(peer.ip()) || bytes > size.max(1) * TRAIN_DATAGRAMS_MAX {
             return false;
         }
         let found = self.trains.iter_mut().rfind(|train| train.peer == peer);
@@ -220,10 +229,10 @@ impl Trains {
 
     /// Adds `payload` as one datagram that leaves by itself, in no train, though in the same call as the others.
     ///
-    /// Answers false, and adds nothing, if it is over [`DATAGRAM_BYTES_MAX`].
+    /// Answers false, and adds nothing, if it is over [`datagram_bytes_max`].
     pub fn add_single(&mut self, peer: SocketAddr, source: Option<IpAddr>, interface: u32, payload: Segment) -> bool {
         let size = payload.len();
-        if size > DATAGRAM_BYTES_MAX {
+        if size > datagram_bytes_max(peer.ip()) {
             return false;
         }
         self.begin(peer, source, interface, payload, size, true);
@@ -249,7 +258,7 @@ fn takes(train: &Train, bytes: usize, size: usize) -> bool {
         && whole > 0
         && alike
         && (train.bytes as usize).is_multiple_of(whole)
-        && all <= DATAGRAM_BYTES_MAX
+        && all <= datagram_bytes_max(train.peer.ip())
         && all.div_ceil(whole) <= TRAIN_DATAGRAMS_MAX
 }
 
@@ -290,13 +299,26 @@ mod tests {
     #[test]
     fn a_train_stays_within_the_limits_of_one_call() {
         let mut trains = Trains::new();
-        (0..65).for_each(|_| assert!(trains.add(peer(1), None, 0, payload(10), 10)));
+        (0..129).for_each(|_| assert!(trains.add(peer(1), None, 0, payload(10), 10)));
         (0..3).for_each(|_| assert!(trains.add(peer(2), None, 0, payload(30_000), 30_000)));
         let shape: Vec<_> = trains.trains().iter().map(Train::datagrams).collect();
-        assert_eq!(shape, [64, 1, 2, 1]);
+        assert_eq!(shape, [128, 1, 2, 1]);
         assert!(!trains.add(peer(3), None, 0, payload(65_508), 65_508));
-        assert!(!trains.add(peer(3), None, 0, payload(650), 10));
+        assert!(!trains.add(peer(3), None, 0, payload(1290), 10));
         assert!(trains.add(peer(3), None, 0, payload(65_507), 65_507));
+        assert!(trains.add(peer(4), None, 0, payload(1280), 10));
+    }
+
+    #[test]
+    fn over_ipv6_a_datagram_may_be_longer() {
+        let mut trains = Trains::new();
+        let at = |ip: &str| SocketAddr::new(ip.parse().unwrap(), 9);
+        assert!(trains.add(at("::1"), None, 0, payload(65_527), 65_527));
+        assert!(trains.add_single(at("::1"), None, 0, payload(65_527)));
+        assert!(!trains.add(at("::1"), None, 0, payload(65_528), 65_528));
+        assert!(!trains.add_single(at("::1"), None, 0, payload(65_528)));
+        // A mapped address is IPv4 on the wire.
+        assert!(!trains.add(at("::ffff:127.0.0.1"), None, 0, payload(65_508), 65_508));
     }
 
     #[test]

@@ -32,12 +32,14 @@ pub const DATAGRAM_BLOCK_BYTES_LEAST: usize = 64 << 10;
 /// How a driver uses the lane's memory and descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuning {
-    /// Bytes of the block that one receive is given. Default 64 KiB.
+    /// Bytes that one receive brings at the most. Default 60 KiB: what is passed on as it came then leaves in one segment (the
+    /// loopback interface's hold 65,483 bytes), where 64 KiB would leave in a full one and a tiny one.
     pub receive_bytes: usize,
     /// Bytes received by one [`Driver::collect`], where each receive counts for at least a 16th: the set that cycles, so it
     /// should fit in the CPU's second-level cache. Default 256 KiB.
     pub receive_cycle_bytes: usize,
-    /// Bytes of the block for one receive of datagrams; shared by up to [`BATCH_MAX`](crate::BATCH_MAX) of them. Default 1 MiB.
+    /// Most bytes of the block for one receive of datagrams; shared by up to [`BATCH_MAX`](crate::BATCH_MAX) of them. Where few
+    /// arrive at once, or memory lies in pieces, the block is smaller. Default 1 MiB.
     pub datagram_bytes: usize,
     /// Connections that one [`Driver::collect`] accepts from one listener. Default 64.
     pub accept_batch: usize,
@@ -48,7 +50,7 @@ pub struct Tuning {
 impl Default for Tuning {
     fn default() -> Self {
         Self {
-            receive_bytes: 64 << 10,
+            receive_bytes: 60 << 10,
             receive_cycle_bytes: 256 << 10,
             datagram_bytes: 1 << 20,
             accept_batch: 64,
@@ -121,9 +123,6 @@ pub trait Driver {
     /// Bytes that have arrived on a connection and were not received yet (SIOCINQ, tcp(7)); 0 if not known.
     fn readable_bytes(&self, socket: Socket) -> usize;
 
-    /// Offloaded calls that may wait or run at once ([`Tuning::offload_max`]).
-    fn offload_max(&self) -> usize;
-
     /// Packets that the system has dropped at a datagram socket since it was made, mostly because its receive buffer was full, modulo 2^32
     /// (`drops` of SO_MEMINFO, socket(7)). A train is one packet where it is received as one. None for a void name, and where the system
     /// does not tell. Costs a system call.
@@ -143,6 +142,10 @@ pub trait Driver {
     /// Carries out what was submitted, then adds up to about `at_most` completions to `completions`, waiting for the
     /// first if none is there and `wait` allows. May return without any (bell, signal, or a clock that woke early).
     fn collect(&mut self, wait: Wait, at_most: usize, completions: &mut Vec<Completion>);
+
+    /// Offloaded calls that may wait or run at once ([`Tuning::offload_max`]): whoever counts those under way needs none to be
+    /// refused.
+    fn offload_max(&self) -> usize;
 
     /// The doorbell that ends this driver's waiting; may be rung from any thread.
     fn bell(&self) -> Arc<dyn Bell>;

@@ -66,6 +66,8 @@ pub enum Reason {
     TooLarge,
     /// The name is not there (ENOENT).
     NotFound,
+    /// What was to be opened as a file is none: a directory, a pipe, a device or a socket, which could make its reader wait.
+    NotAFile,
     /// The driver, or this kernel, has no such operation (ENOSYS, EOPNOTSUPP).
     Unsupported,
     /// The bound of the named queue was reached; ask again later.
@@ -108,6 +110,7 @@ impl fmt::Display for Fault {
             Reason::Unreachable => "no route to the peer",
             Reason::TooLarge => "datagram too large",
             Reason::NotFound => "not found",
+            Reason::NotAFile => "not a file: a directory, a pipe, a device or a socket",
             Reason::Unsupported => "not supported by this driver or kernel",
             Reason::Busy => "queue full",
             Reason::Other => "system error",

@@ -20,7 +20,10 @@ mod operation;
 
 pub use bell::Bell;
 pub use chain::{Chain, FilePart, Segment};
-pub use datagram::{Arrival, BATCH_MAX, DATAGRAM_BYTES_MAX, Datagrams, TRAIN_DATAGRAMS_MAX, Train, Trains};
+pub use datagram::{
+    Arrival, BATCH_MAX, DATAGRAM_BYTES_MAX, DATAGRAM_V6_BYTES_MAX, Datagrams, TRAIN_DATAGRAMS_MAX, Train, Trains,
+    datagram_bytes_max,
+};
 pub use driver::{DATAGRAM_BLOCK_BYTES_LEAST, Driver, DriverCounters, RECEIVE_BYTES_LEAST, RECEIVES_PER_CYCLE, Tuning, Wait};
 pub use error::{Error, Fault, Reason};
 pub use handle::{File, Handle, Socket, Unheld};

@@ -184,7 +184,8 @@ pub enum Op {
         /// For what.
         interest: Interest,
     },
-    /// Open a file: [`Outcome::Opened`].
+    /// Open a file: [`Outcome::Opened`]. What is no regular file is refused with [`Reason::NotAFile`](crate::Reason::NotAFile),
+    /// and waited for in no case.
     Open {
         /// Its path.
         path: PathBuf,
@@ -221,7 +222,8 @@ pub enum Op {
         /// An open file.
         file: File,
     },
-    /// Run a call on a helper thread: [`Outcome::Offloaded`]. At the bound of the pool it fails with `Busy`.
+    /// Run a call on a helper thread: [`Outcome::Offloaded`]. It waits for a helper where all are busy; over
+    /// [`Driver::offload_max`](crate::Driver::offload_max) it fails with `Busy`.
     Offload(
         /// The call. A panic in it is a fault of reason `Other`.
         OffloadWork,

@@ -55,6 +55,14 @@ faults! {
     reset: Reset,
     /// Accepting ends with [`NoDescriptor`](corelane_seam::Reason::NoDescriptor).
     refused_accept: RefusedAccept,
+    /// A connection that waited is gone when it is accepted: accepting ends with ECONNABORTED.
+    aborted_accept: AbortedAccept,
+    /// Accepting ends with [`NoMemory`](corelane_seam::Reason::NoMemory) (ENOBUFS); who waits goes on waiting.
+    accept_without_memory: AcceptWithoutMemory,
+    /// A connection is accepted, and lost because the system does not report on it (ENOSPC of epoll_ctl(2)): accepting ends.
+    lost_accept: LostAccept,
+    /// A listener that is to refuse newcomers goes on taking them: the system lets this process attach no filter.
+    unfiltered_listener: UnfilteredListener,
     /// A stop or cancel takes effect late, or bytes arrive just before a close: counted if that lets the operation end by
     /// itself.
     cancel_race: CancelRace,
@@ -70,6 +78,14 @@ faults! {
     datagram_duplicate: DatagramDuplicate,
     /// A datagram arrives behind later ones.
     datagram_reorder: DatagramReorder,
+    /// Receiving datagrams fails, with ENOBUFS or with what the network says of something sent earlier; what has arrived comes
+    /// with the next receive.
+    datagram_error: DatagramError,
+    /// The system takes no more datagrams for the moment (ENOBUFS): a train is lost.
+    datagram_refused: DatagramRefused,
+    /// A lane's memory lies in pieces for some time: no block is to be had that is larger than one receive needs. Drawn when
+    /// the lane's driver is made.
+    fragmented_arena: FragmentedArena,
     /// A sleeping lane wakes for no reason; drawn at each step.
     spurious_wake: SpuriousWake,
     /// A doorbell wakes its lane late; it is never lost.

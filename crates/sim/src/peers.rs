@@ -4,9 +4,9 @@ use crate::log::{Detail, Place as Where};
 use crate::net::connect::{ListenerPort, Opener};
 use crate::net::datagrams::{DatagramPort, Packet};
 use crate::net::streams::Incoming;
-use crate::net::{OUTSIDE, Owner, Place, canonical};
+use crate::net::{OUTSIDE, Owner, Place, TOO_LARGE, canonical};
 use crate::world::{Notice, State, Turn, World};
-use corelane_seam::{DATAGRAM_BYTES_MAX, Fault, Reason, StreamOptions};
+use corelane_seam::{Fault, StreamOptions, datagram_bytes_max};
 use std::net::SocketAddr;
 
 /// How far a peer's connection is.
@@ -204,10 +204,10 @@ impl DatagramPeer {
     /// Sends one datagram.
     ///
     /// # Errors
-    /// `TooLarge` over [`DATAGRAM_BYTES_MAX`].
+    /// `TooLarge` over [`datagram_bytes_max`].
     pub fn send(&self, to: SocketAddr, bytes: &[u8]) -> Result<(), Fault> {
-        if bytes.len() > DATAGRAM_BYTES_MAX {
-            return Err(Fault { reason: Reason::TooLarge, number: 90 });
+        if bytes.len() > datagram_bytes_max(to.ip()) {
+            return Err(TOO_LARGE);
         }
         let packet = Packet { from: self.local(), to, bytes: bytes.to_vec() };
         self.world.0.borrow_mut().emit(self.port, packet);

@@ -62,6 +62,10 @@ pub(crate) enum Event {
         lane: usize,
         socket: Socket,
     },
+    /// A fragmented arena is whole again.
+    Mended {
+        lane: usize,
+    },
     /// A late stop or cancel takes effect.
     Stop {
         lane: usize,
@@ -188,6 +192,11 @@ impl World {
         Host(self.0.borrow_mut().net.add_host(addresses))
     }
 
+    /// Gives the first host other addresses: sockets that are open stay as they are, new ones find the new addresses.
+    pub fn renumber(&self, addresses: &[IpAddr]) {
+        self.0.borrow_mut().net.renumber(0, addresses);
+    }
+
     /// The driver of a new lane on the first host. `arena` is the lane's memory.
     pub fn driver(&self, arena: Arena, tuning: Tuning) -> SimDriver {
         self.driver_on(Host(0), arena, tuning)
@@ -197,7 +206,11 @@ impl World {
     pub fn driver_on(&self, host: Host, arena: Arena, tuning: Tuning) -> SimDriver {
         let state = &mut *self.0.borrow_mut();
         state.lanes.push(Lane::new(host.0, arena, tuning));
-        SimDriver::new(self.clone(), state.lanes.len() - 1)
+        let lane = state.lanes.len() - 1;
+        if state.strikes(FaultKind::FragmentedArena) {
+            state.fragment(lane);
+        }
+        SimDriver::new(self.clone(), lane)
     }
 
     /// Nanoseconds of the clock that all lanes share.
@@ -416,6 +429,7 @@ impl State {
             Event::Due => {}
             Event::Bell { lane } => self.hear_late(lane),
             Event::Memory { lane, socket } => self.wake_socket(lane, socket),
+            Event::Mended { lane } => self.mend(lane),
             Event::Stop { lane, stop } => self.stop_late(lane, stop),
             Event::Release { lane, number } => self.release(lane, number),
             Event::File { lane, asked, work } => self.work_on_file(lane, asked, work),

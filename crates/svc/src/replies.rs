@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 /// What a datagram service sends from one socket. Replies to one peer leave as trains, even when the requests came singly.
 ///
-/// What cannot be sent is refused and counted (`datagrams_refused`): more than 64 datagrams at once, one of over 65,507 bytes,
+/// What cannot be sent is refused and counted (`datagrams_refused`): more than 128 datagrams at once, one of over 65,507 bytes (65,527 over IPv6),
 /// more than may wait (`datagrams_waiting_max`), and, from a socket with a peer, what is for somebody else.
 pub struct Replies {
     pub(crate) trains: Trains,

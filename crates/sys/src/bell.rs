@@ -1,8 +1,10 @@
 //! The doorbell of a driver: an eventfd(2) that is written to only while the driver sleeps.
 
 use crate::errno;
+use crate::errors::Error;
 use corelane_seam::{Bell, Fault};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU8, Ordering};
@@ -48,13 +50,22 @@ impl Latch {
 /// The bell of one driver.
 ///
 /// Whoever rings uses the number of the eventfd: a lane that takes a descriptor table of its own
-/// (`unshare(CLONE_FILES)`, unshare(2)) may do so only after the drivers of all lanes have been made.
-pub(crate) struct EventBell {
+/// (`unshare(CLONE_FILES)`, unshare(2)) may do so only after the bells of all lanes have been made; whoever made them keeps
+/// them until the lanes have ended, so that they are closed where they were opened.
+pub struct EventBell {
     latch: Latch,
     descriptor: OwnedFd,
 }
 
 impl EventBell {
+    /// A bell for [`EpollDriver::with_bell`](crate::EpollDriver::with_bell) and its like.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if the system gives no descriptor (eventfd(2)).
+    pub fn shared() -> Result<Arc<Self>, Error> {
+        Self::new().map(Arc::new).map_err(|fault| Error::Refused { call: "eventfd", fault })
+    }
+
     pub(crate) fn new() -> Result<Self, Fault> {
         // SAFETY: the call takes no memory.
         let answer = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };

@@ -4,7 +4,8 @@ use crate::addresses::RawAddress;
 use crate::control::Control;
 use crate::errno::{self, uninterrupted};
 use corelane_seam::{
-    BATCH_MAX, DATAGRAM_BYTES_MAX, Datagrams, Fault, Lease, Outcome, Reason, TRAIN_DATAGRAMS_MAX, Train, Trains,
+    BATCH_MAX, DATAGRAM_V6_BYTES_MAX, Datagrams, Fault, Lease, Outcome, Reason, TRAIN_DATAGRAMS_MAX, Train, Trains,
+    datagram_bytes_max,
 };
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -13,6 +14,8 @@ pub(crate) const PIECE_BYTES: usize = 64 << 10;
 /// Datagrams from which a train is left to the kernel to take apart (UDP_SEGMENT). Shorter ones go singly in the same call: taking
 /// them apart again for a receiver that wants them singly cost more than it saved (trains of three, loopback: 6 % of an echo).
 pub(crate) const SEGMENT_MIN: usize = 6;
+/// Datagrams that every kernel with UDP_SEGMENT takes in one message; from 6.9 it takes [`TRAIN_DATAGRAMS_MAX`].
+pub(crate) const SEGMENTS_OLD_MAX: usize = 64;
 /// Parts of datagrams that one call sends at the most.
 const VECTORS_MAX: usize = 1024;
 /// How many errors of earlier datagrams one receive passes over.
@@ -114,22 +117,18 @@ impl DatagramCalls {
         batch.add(start..start + bytes, peer, beside.asked, beside.size.unwrap_or(bytes).min(bytes));
     }
 
-    /// Sends on from where `departure` stands; false if the socket is full and must be waited for. `segment` allows
-    /// trains to go as one message (UDP_SEGMENT).
-    pub(crate) fn send(&mut self, socket: BorrowedFd, departure: &mut Departure, segment: bool) -> bool {
+    /// Sends on from where `departure` stands; false if the socket is full and must be waited for. Up to `together` datagrams
+    /// of a train go as one message (UDP_SEGMENT).
+    pub(crate) fn send(&mut self, socket: BorrowedFd, departure: &mut Departure, together: usize) -> bool {
+        assert!((1..=TRAIN_DATAGRAMS_MAX).contains(&together));
         loop {
-            self.name_messages(departure, segment);
+            self.name_messages(departure, together);
             if self.messages.is_empty() {
                 assert!(departure.is_done());
                 return true;
             }
             departure.calls += 1;
-            let (headers, count) = (self.headers.as_mut_ptr(), self.messages.len() as u32);
-            // SAFETY: each of the `count` headers names vectors of memory that the trains keep, and a name and control of
-            // the same number; all of them outlive the call, which only reads them.
-            let answer =
-                uninterrupted(|| unsafe { libc::sendmmsg(socket.as_raw_fd(), headers, count, libc::MSG_NOSIGNAL) as isize });
-            match answer {
+            match self.send_messages(socket) {
                 Ok(taken) if taken == 0 || taken > self.messages.len() => {
                     unreachable!("sendmmsg takes some messages, or fails")
                 }
@@ -140,49 +139,62 @@ impl DatagramCalls {
         }
     }
 
+    /// One call; answers how many messages it took.
+    fn send_messages(&mut self, socket: BorrowedFd) -> Result<usize, i32> {
+        let first = &self.headers[0].msg_hdr;
+        if let ([_], [part]) = (&self.messages[..], &self.vectors[..])
+            && first.msg_controllen == 0
+        {
+            return send_one(socket, part, (first.msg_name, first.msg_namelen));
+        }
+        let (headers, count) = (self.headers.as_mut_ptr(), self.messages.len() as u32);
+        // SAFETY: each of the `count` headers names vectors of memory that the trains keep, and a name and control of
+        // the same number; all of them outlive the call, which only reads them.
+        uninterrupted(|| unsafe { libc::sendmmsg(socket.as_raw_fd(), headers, count, libc::MSG_NOSIGNAL) as isize })
+    }
+
     /// Names the messages that come next.
-    fn name_messages(&mut self, departure: &mut Departure, segment: bool) {
+    fn name_messages(&mut self, departure: &mut Departure, together: usize) {
         self.messages.clear();
         self.vectors.clear();
         departure.refuse_files();
         let Departure { trains, at, connected, .. } = departure;
         for (index, train) in trains.trains().iter().enumerate().skip(at.train) {
             let here = if index == at.train { *at } else { Position::default() };
-            let whole = segment && train.datagrams() >= SEGMENT_MIN && !here.singly && train.bytes as usize <= DATAGRAM_BYTES_MAX;
-            if has_file(trains, train) || !self.name_train(trains, train, here.datagram, whole) {
+            let together = if here.singly { 1 } else { together_of(train, together) };
+            if has_file(trains, train) || !self.name_train(trains, train, here.datagram, together) {
                 break;
             }
         }
         self.point_headers(*connected);
     }
 
-    /// Names the messages of one train from `datagram` on; false when the call is full.
-    fn name_train(&mut self, trains: &Trains, train: &Train, datagram: usize, whole: bool) -> bool {
+    /// Names the messages of one train from `datagram` on, with up to `together` datagrams each; false when the call is full.
+    fn name_train(&mut self, trains: &Trains, train: &Train, datagram: usize, together: usize) -> bool {
         assert!(train.parts() <= TRAIN_DATAGRAMS_MAX && datagram < train.datagrams());
-        let size = if whole { train.bytes } else { train.datagram_bytes } as usize;
-        let messages = if whole { 1 } else { train.datagrams() - datagram };
+        let size = train.datagram_bytes as usize;
         let mut parts = Parts { rest: trains.segments(train).filter_map(|segment| segment.bytes()), part: &[] };
-        parts.skip(datagram * train.datagram_bytes as usize);
-        for _ in 0..messages {
+        parts.skip(datagram * size);
+        for at in (datagram..train.datagrams()).step_by(together) {
             if self.messages.len() == BATCH_MAX || self.vectors.len() + train.parts() > VECTORS_MAX {
                 return false;
             }
             let first = self.vectors.len();
-            let mut left = size;
+            let datagrams = together.min(train.datagrams() - at);
+            let mut left = datagrams * size;
             while let Some(piece) = parts.take(left) {
                 self.vectors.push(libc::iovec { iov_base: piece.as_ptr().cast_mut().cast(), iov_len: piece.len() });
                 left -= piece.len();
             }
-            self.name_message(train, whole, first);
+            self.name_message(train, datagrams, first);
         }
         true
     }
 
-    fn name_message(&mut self, train: &Train, whole: bool, first_vector: usize) {
+    fn name_message(&mut self, train: &Train, datagrams: usize, first_vector: usize) {
         let index = self.messages.len();
-        let datagrams = if whole { train.datagrams() } else { 1 };
         assert!(index < BATCH_MAX && datagrams <= TRAIN_DATAGRAMS_MAX);
-        assert!(train.datagram_bytes as usize <= DATAGRAM_BYTES_MAX, "a train has datagrams that fit");
+        assert!(train.datagram_bytes as usize <= DATAGRAM_V6_BYTES_MAX, "a train has datagrams that fit");
         let size = if datagrams > 1 { train.datagram_bytes as u16 } else { 0 };
         let (name, name_bytes) = RawAddress::of(train.peer);
         self.names[index] = name;
@@ -216,6 +228,16 @@ impl DatagramCalls {
     }
 }
 
+/// Sends one message of one part: the kernel takes it at less cost without headers. The bare system call, as for streams.
+fn send_one(socket: BorrowedFd, part: &libc::iovec, (name, name_bytes): (*mut libc::c_void, u32)) -> Result<usize, i32> {
+    // SAFETY: `part` names memory that the train keeps, and `name`, if it is not null, so many bytes; the call only reads them.
+    let call = || unsafe {
+        let (number, flags) = (socket.as_raw_fd(), libc::MSG_NOSIGNAL);
+        libc::syscall(libc::SYS_sendto, number, part.iov_base, part.iov_len, flags, name, name_bytes) as isize
+    };
+    uninterrupted(call).map(|_| 1)
+}
+
 /// Walks over the parts of a train.
 struct Parts<'a, I> {
     rest: I,
@@ -239,6 +261,13 @@ impl<'a, I: Iterator<Item = &'a [u8]>> Parts<'a, I> {
             left -= piece.len();
         }
     }
+}
+
+/// Datagrams of a train that one message carries, if the kernel takes up to `most`.
+fn together_of(train: &Train, most: usize) -> usize {
+    let fit = datagram_bytes_max(train.peer.ip()) / train.datagram_bytes.max(1) as usize;
+    let together = most.min(fit).min(train.datagrams());
+    if together < SEGMENT_MIN { 1 } else { together }
 }
 
 fn has_file(trains: &Trains, train: &Train) -> bool {
@@ -354,6 +383,8 @@ mod tests {
     use std::net::{IpAddr, SocketAddr};
     use std::os::fd::{AsFd, OwnedFd};
 
+    const ALL: usize = TRAIN_DATAGRAMS_MAX;
+
     fn bound(address: &str, trains: bool) -> (OwnedFd, SocketAddr) {
         let address = address.parse().unwrap();
         let bytes = 4 << 20;
@@ -370,9 +401,9 @@ mod tests {
         (socket, local)
     }
 
-    fn depart(from: BorrowedFd, trains: Trains, segment: bool) -> (u32, u32, u32) {
+    fn depart(from: BorrowedFd, trains: Trains, together: usize) -> (u32, u32, u32) {
         let mut departure = Departure::new(trains, false);
-        while !DatagramCalls::new().send(from, &mut departure, segment) {
+        while !DatagramCalls::new().send(from, &mut departure, together) {
             wait_for(from, libc::POLLOUT);
         }
         match departure.end() {
@@ -419,7 +450,7 @@ mod tests {
         for (segment, together) in [(true, true), (true, false), (false, true), (false, false)] {
             let ((from, _), (to, address)) = (bound("127.0.0.1:0", false), bound("127.0.0.1:0", together));
             let (trains, expected) = train_to(address);
-            assert_eq!(depart(from.as_fd(), trains, segment), (11, 0, 1));
+            assert_eq!(depart(from.as_fd(), trains, if segment { ALL } else { 1 }), (11, 0, 1));
             let (found, arrivals) = arrive(to.as_fd(), 11);
             assert_eq!(found, expected);
             assert_eq!(arrivals == 1, segment && together, "{segment} {together}");
@@ -432,14 +463,41 @@ mod tests {
         let mut trains = Trains::new();
         // Three datagrams, but more bytes than one message may have.
         assert!(trains.add(address, None, 0, Segment::Static(&[3; 90_000]), 30_000));
-        assert_eq!(depart(from.as_fd(), trains, true), (3, 0, 1));
+        assert_eq!(depart(from.as_fd(), trains, ALL), (3, 0, 1));
         assert!(arrive(to.as_fd(), 3).0.iter().all(|datagram| datagram.len() == 30_000));
         // Without checksums the kernel splits no train, and says so with EINVAL.
         let ((from, _), (to, address)) = (bound("127.0.0.1:0", false), bound("127.0.0.1:0", true));
         crate::testing::set(&from, libc::SOL_SOCKET, libc::SO_NO_CHECK, 1);
         let (trains, expected) = train_to(address);
-        assert_eq!(depart(from.as_fd(), trains, true), (11, 0, 2));
+        assert_eq!(depart(from.as_fd(), trains, ALL), (11, 0, 2));
         assert_eq!(arrive(to.as_fd(), 11).0, expected);
+    }
+
+    /// Where the kernel takes fewer datagrams at once, or fewer bytes, a train leaves in pieces.
+    #[test]
+    fn a_long_train_leaves_in_pieces() {
+        let ((from, _), (to, address)) = (bound("127.0.0.1:0", false), bound("127.0.0.1:0", true));
+        for (count, size, together, pieces) in
+            [(128, 100, ALL, 1), (128, 100, 64, 2), (65, 100, 64, 2), (100, 1000, ALL, 2), (20, 12_000, ALL, 20)]
+        {
+            let bytes: &'static [u8] = Box::leak((0..=255).cycle().take(count * size).collect::<Vec<u8>>().into_boxed_slice());
+            let mut trains = Trains::new();
+            assert!(trains.add(address, None, 0, Segment::Static(bytes), size));
+            assert_eq!(depart(from.as_fd(), trains, together), (count as u32, 0, 1));
+            let (found, arrivals) = arrive(to.as_fd(), count);
+            assert_eq!((found.concat() == bytes, arrivals), (true, pieces), "{count} of {size}");
+        }
+    }
+
+    /// What was refused as one is not offered as one again, however many calls its datagrams take; the next train is.
+    #[test]
+    fn a_refused_train_stays_apart() {
+        let ((from, _), (to, address)) = (bound("127.0.0.1:0", false), bound("127.0.0.1:0", false));
+        crate::testing::set(&from, libc::SOL_SOCKET, libc::SO_NO_CHECK, 1);
+        let mut trains = Trains::new();
+        assert!(trains.add(address, None, 0, Segment::Static(&[1; 12_800]), 100));
+        assert_eq!(depart(from.as_fd(), trains, ALL), (128, 0, 3));
+        assert_eq!(arrive(to.as_fd(), 128).0.concat(), [1; 12_800]);
     }
 
     #[test]
@@ -453,7 +511,7 @@ mod tests {
             assert!(trains.add(address, None, 0, payload, 1000));
         }
         assert_eq!(trains.trains().len(), 150);
-        let (taken, refused, _) = depart(from.as_fd(), trains, true);
+        let (taken, refused, _) = depart(from.as_fd(), trains, ALL);
         assert_eq!((taken, refused), (149, 1));
         let mut sizes: Vec<_> = arrive(to.as_fd(), 149).0.iter().map(Vec::len).collect();
         sizes.dedup();
@@ -471,20 +529,22 @@ mod tests {
             assert!(trains.add(address, None, interface as u32, Segment::Static(half), 100));
         }
         assert_eq!(trains.trains().len(), 2);
-        assert_eq!(depart(from.as_fd(), trains, false), (80, 0, 2));
+        assert_eq!(depart(from.as_fd(), trains, 1), (80, 0, 2));
         assert_eq!(arrive(to.as_fd(), 80).0.concat(), bytes);
     }
 
     #[test]
     fn empty_and_largest_datagrams_pass() {
-        let ((from, _), (to, address)) = (bound("127.0.0.1:0", false), bound("127.0.0.1:0", true));
-        let mut trains = Trains::new();
-        for bytes in [0, 65_507, 0] {
-            assert!(trains.add(address, None, 0, Segment::Static(&[9; 65_507][..bytes]), bytes));
+        for (home, largest) in [("127.0.0.1:0", 65_507), ("[::1]:0", 65_527)] {
+            let ((from, _), (to, address)) = (bound(home, false), bound(home, true));
+            let mut trains = Trains::new();
+            for bytes in [0, largest, 0] {
+                assert!(trains.add(address, None, 0, Segment::Static(&[9; 65_527][..bytes]), bytes));
+            }
+            assert_eq!(depart(from.as_fd(), trains, ALL), (3, 0, 1));
+            let sizes: Vec<_> = arrive(to.as_fd(), 3).0.iter().map(Vec::len).collect();
+            assert_eq!(sizes, [0, largest, 0]);
         }
-        assert_eq!(depart(from.as_fd(), trains, true), (3, 0, 1));
-        let sizes: Vec<_> = arrive(to.as_fd(), 3).0.iter().map(Vec::len).collect();
-        assert_eq!(sizes, [0, 65_507, 0]);
     }
 
     #[test]
@@ -497,7 +557,7 @@ mod tests {
             let to = SocketAddr::new(asked, local.port());
             let mut trains = Trains::new();
             assert!(trains.add(to, None, 0, Segment::Static(b"ask"), 3));
-            depart(client.as_fd(), trains, true);
+            depart(client.as_fd(), trains, ALL);
             wait_for(server.as_fd(), libc::POLLIN);
             let (arena, mut batch) = (Arena::new(1).unwrap(), Datagrams::new());
             let lease = arena.lease(PIECE_BYTES).unwrap();
@@ -507,7 +567,7 @@ mod tests {
             assert!(arrival.interface > 0);
             let mut answer = Trains::new();
             assert!(answer.add(arrival.peer, arrival.asked, 0, batch.share(&arrival), 3));
-            depart(server.as_fd(), answer, true);
+            depart(server.as_fd(), answer, ALL);
             wait_for(client.as_fd(), libc::POLLIN);
             let lease = arena.lease(PIECE_BYTES).unwrap();
             DatagramCalls::new().receive(client.as_fd(), false, lease, &mut batch).unwrap();
@@ -525,7 +585,7 @@ mod tests {
         let send = |from: &OwnedFd, to| {
             let mut trains = Trains::new();
             assert!(trains.add(to, None, 0, Segment::Static(b"x"), 1));
-            depart(from.as_fd(), trains, true)
+            depart(from.as_fd(), trains, ALL)
         };
         assert_eq!(send(&client, nobody), (1, 0, 1));
         wait_for(client.as_fd(), libc::POLLERR);

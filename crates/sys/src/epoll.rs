@@ -1,5 +1,6 @@
 //! The driver on epoll(7).
 
+use crate::bell::EventBell;
 use crate::clock;
 use crate::errno::{checked, fault};
 use crate::errors::Error;
@@ -8,6 +9,7 @@ use crate::readiness::ReadinessDriver;
 use crate::readiness::source::{Copies, Pause, Source};
 use corelane_seam::{Arena, Fault, Tuning};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
 
 /// Events that one look takes from the kernel at the most.
 const EVENTS_MAX: usize = 256;
@@ -16,14 +18,23 @@ const EVENTS_MAX: usize = 256;
 pub type EpollDriver = ReadinessDriver<Poller>;
 
 impl EpollDriver {
-    /// A driver that receives into `arena` and uses what `probes` allows and the kernel has.
+    /// A driver that receives into `arena` and uses what `probes` allows and the kernel has, with a bell of its own.
     ///
     /// # Errors
     /// [`Error::Tuning`] for a setting out of range, [`Error::Refused`] if the system gives no descriptor.
     pub fn new(arena: Arena, tuning: Tuning, probes: Probes) -> Result<Self, Error> {
+        Self::with_bell(arena, tuning, probes, EventBell::shared()?)
+    }
+
+    /// The same with a bell that was made before: where the lane takes a descriptor table of its own first, this driver's
+    /// descriptors are in no other table.
+    ///
+    /// # Errors
+    /// As for [`EpollDriver::new`].
+    pub fn with_bell(arena: Arena, tuning: Tuning, probes: Probes, bell: Arc<EventBell>) -> Result<Self, Error> {
         let probes = Probes { uring_no_iowait: false, ..probes }.perform();
         let poller = Poller::new(probes.epoll_pwait2).map_err(|fault| Error::Refused { call: "epoll_create1", fault })?;
-        Self::on(poller, arena, tuning, probes)
+        Self::on(poller, arena, tuning, probes, bell)
     }
 }
 
@@ -42,6 +53,14 @@ impl Poller {
         // SAFETY: the call has just made this descriptor, and nobody else knows it.
         let descriptor = unsafe { OwnedFd::from_raw_fd(number as i32) };
         Ok(Self { descriptor, events: Vec::with_capacity(EVENTS_MAX), precise })
+    }
+
+    fn control(&self, how: i32, descriptor: BorrowedFd, events: i32, data: u64) -> Result<(), Fault> {
+        assert!(events != 0, "watched for something");
+        let mut event = libc::epoll_event { events: events as u32, u64: data };
+        // SAFETY: `event` is readable.
+        let answer = unsafe { libc::epoll_ctl(self.descriptor.as_raw_fd(), how, descriptor.as_raw_fd(), &mut event) };
+        checked(answer as isize).map(drop).map_err(fault)
     }
 
     /// Ends watching a descriptor of which there are copies: only with the last of them would it end by itself.
@@ -91,12 +110,11 @@ impl Source for Poller {
     const NAME: &'static str = "epoll";
 
     fn watch(&mut self, descriptor: BorrowedFd, events: i32, data: u64) -> Result<(), Fault> {
-        assert!(events != 0, "watched for something");
-        let mut event = libc::epoll_event { events: events as u32, u64: data };
-        // SAFETY: `event` is readable.
-        let answer =
-            unsafe { libc::epoll_ctl(self.descriptor.as_raw_fd(), libc::EPOLL_CTL_ADD, descriptor.as_raw_fd(), &mut event) };
-        checked(answer as isize).map(drop).map_err(fault)
+        self.control(libc::EPOLL_CTL_ADD, descriptor, events, data)
+    }
+
+    fn change(&mut self, descriptor: BorrowedFd, events: i32, data: u64) -> Result<(), Fault> {
+        self.control(libc::EPOLL_CTL_MOD, descriptor, events, data)
     }
 
     fn close(&mut self, _data: u64, descriptor: OwnedFd, copies: Copies) {
@@ -126,7 +144,6 @@ impl Source for Poller {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bell::EventBell;
     use corelane_seam::Bell;
 
     #[test]

@@ -40,9 +40,10 @@ pub mod topology;
 mod tuning;
 mod uring;
 
+pub use bell::EventBell;
 pub use caller::connect_from;
 pub use clock::{now as monotonic_nanoseconds, sleep_until, wall_clock};
 pub use epoll::EpollDriver;
 pub use errors::Error;
 pub use probes::Probes;
-pub use uring::{UringDriver, probe_uring};
+pub use uring::{UringDriver, apart, probe_uring};

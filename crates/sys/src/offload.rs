@@ -7,6 +7,7 @@ use crate::errno;
 use corelane_seam::{Bell, Fault, Offloaded, OpenOptions, Reason, Work};
 use std::collections::VecDeque;
 use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -301,9 +302,13 @@ impl FileCall {
             Self::Open { path, options } => {
                 let OpenOptions { read, write, create, truncate } = options;
                 let mut open = std::fs::OpenOptions::new();
-                let file = open.read(read).write(write).create(create).truncate(truncate).mode(0o600).open(path)?;
-                let length = file.metadata()?.len();
-                Ok(Answer::Opened { file, length })
+                open.read(read).write(write).create(create).truncate(truncate).mode(0o600);
+                // A pipe is not waited for until it has another end.
+                match open.custom_flags(libc::O_NONBLOCK).open(path) {
+                    Ok(file) => opened(file),
+                    Err(error) if no_file(errno::of(&error)) => Ok(NOT_A_FILE),
+                    Err(error) => Err(error),
+                }
             }
             Self::Read { file, offset, place } => {
                 assert!(!place.start.is_null());
@@ -323,6 +328,26 @@ impl FileCall {
             }
         }
     }
+}
+
+const NOT_A_FILE: Answer = Answer::Failed(Fault::of(Reason::NotAFile));
+
+/// Whether open(2) fails so because there is something else than a file: a pipe without a reader, a device that is not there, a
+/// socket; a directory that is to be written.
+pub(crate) fn no_file(number: i32) -> bool {
+    matches!(number, libc::ENXIO | libc::ENODEV | libc::EISDIR)
+}
+
+/// What was opened without waiting, if it is a file. From now on its calls wait: for a file that is the disk alone.
+pub(crate) fn opened(file: File) -> std::io::Result<Answer> {
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Ok(NOT_A_FILE);
+    }
+    // SAFETY: the call takes no memory.
+    errno::checked(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, 0) } as isize)
+        .map_err(std::io::Error::from_raw_os_error)?;
+    Ok(Answer::Opened { file, length: metadata.len() })
 }
 
 fn moved(mut call: impl FnMut() -> std::io::Result<usize>) -> std::io::Result<Answer> {
@@ -390,9 +415,9 @@ mod tests {
         let full = helpers.work(9, Box::new(|| Box::new(()))).unwrap_err();
         assert_eq!(full.reason, Reason::Busy);
         let options = OpenOptions { read: true, ..OpenOptions::default() };
-        helpers.file(7, FileCall::Open { path: "/dev/null".into(), options }).unwrap();
+        helpers.file(7, FileCall::Open { path: std::env::current_exe().unwrap(), options }).unwrap();
         let opened = wait_for(&mut helpers, &rung, 1);
-        assert!(matches!(opened[0].answer, Answer::Opened { length: 0, .. }) && opened[0].token == 7);
+        assert!(matches!(opened[0].answer, Answer::Opened { length: 1.., .. }) && opened[0].token == 7);
         assert!(begun.try_recv().is_err(), "one helper is kept for files");
         (0..HELPERS_MAX).for_each(|_| release.send(()).unwrap());
         assert_eq!(wait_for(&mut helpers, &rung, HELPERS_MAX).len(), HELPERS_MAX);

@@ -40,8 +40,9 @@ pub fn spawn<R: Send + 'static>(
 }
 
 /// Gives the calling thread a descriptor table of its own, a copy of the shared one (unshare(2) with CLONE_FILES): so its
-/// limit (RLIMIT_NOFILE) counts for it alone, and opening and closing takes no lock of others. What other
-/// threads open afterwards has no meaning here, so make doorbells and rings before.
+/// limit (RLIMIT_NOFILE) counts for it alone, and opening and closing takes no lock of others. What other threads open
+/// afterwards has no meaning here, so make doorbells before. What this thread opened before stays open in the other table when
+/// it is closed here, so make drivers afterwards.
 ///
 /// # Errors
 /// What the system says.

@@ -1,12 +1,10 @@
 //! The driver on io_uring where the system refuses it, or gives it little; and its end while much is under way.
 #![allow(clippy::unwrap_used, unsafe_code)] // all of this is tests; restricting a process takes raw calls
 
-use corelane_seam::{Arena, Completion, Driver, Handle, Interest, Listen, Op, OpenOptions, Outcome, StreamOptions, Tuning, Wait};
+use corelane_seam::{Arena, Completion, Driver, Handle, Listen, Op, StreamOptions, Tuning, Wait};
 use corelane_sys::{EpollDriver, Error, Probes, UringDriver, probe_uring};
-use std::io::{Read, Write};
+use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsRawFd;
-use std::os::unix::net::UnixStream;
 use std::process::Command;
 
 fn arena() -> Arena {
@@ -138,56 +136,6 @@ fn collect_until(driver: &mut UringDriver, count: usize) -> Vec<Completion> {
 
 fn handle(number: u32) -> Handle {
     Handle::new(1, number, 0)
-}
-
-/// A pipe with a name, removed at the end.
-struct NamedPipe(std::path::PathBuf);
-
-impl NamedPipe {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("corelane-uring-{name}-{}", std::process::id()));
-        let text = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
-        // SAFETY: the path ends with a zero byte.
-        assert_eq!(unsafe { libc::mkfifo(text.as_ptr(), 0o600) }, 0);
-        Self(path)
-    }
-}
-
-impl Drop for NamedPipe {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
-
-/// A read waits for bytes that never come, and an open for somebody at the other end: the end of the driver ends both,
-/// and what comes later stays in the pipe, since nobody reads it into memory that is free again.
-#[test]
-fn the_end_of_a_driver_ends_operations_on_its_memory() {
-    let (read, blocked) = (NamedPipe::new("read"), NamedPipe::new("open"));
-    let arena = arena();
-    let mut driver = UringDriver::new(arena.clone(), Tuning::default(), Probes::default()).unwrap();
-    // A pipe that is open both ways at once waits for nobody.
-    let options = OpenOptions { read: true, write: true, ..OpenOptions::default() };
-    driver.push(handle(1), Op::Open { path: read.0.clone(), options });
-    let Outcome::Opened { file, .. } = collect_until(&mut driver, 1).remove(0).outcome else { panic!("not opened") };
-    let lease = arena.lease(4096).unwrap();
-    driver.push(handle(2), Op::Read { file: file.clone(), offset: 0, lease, until: 4096 });
-    // To make a file takes a worker, which then waits for a reader.
-    let options = OpenOptions { write: true, create: true, ..OpenOptions::default() };
-    driver.push(handle(3), Op::Open { path: blocked.0.clone(), options });
-    let (near, _far) = UnixStream::pair().unwrap();
-    let interest = Interest { read: true, write: false };
-    driver.push(handle(4), Op::Poll { descriptor: near.as_raw_fd(), interest });
-    let mut completions = Vec::new();
-    driver.collect(Wait::No, 64, &mut completions);
-    assert!(completions.is_empty() && arena.used() > 0, "{completions:?}");
-    let mut pipe = std::fs::File::options().read(true).write(true).open(&read.0).unwrap();
-    drop(driver);
-    assert_eq!(arena.used(), 0);
-    pipe.write_all(b"late").unwrap();
-    let mut late = [0; 4];
-    pipe.read_exact(&mut late).unwrap();
-    assert_eq!(late, *b"late");
 }
 
 /// Sockets are closed when the driver has ended, and not a moment later: the address can be taken at once, and the peer

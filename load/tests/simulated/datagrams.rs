@@ -3,7 +3,7 @@
 use crate::datagram_account::verify;
 use crate::datagram_peers::{Counts, DatagramServer};
 use crate::for_seeds;
-use crate::plans::{datagrams, drawn, steady};
+use crate::plans::{datagrams, drawn, followed, steady};
 use crate::rig::{MS, Outcome, Rig, patient, target};
 use crate::witness::Note;
 use corelane_echo::{Answer, EchoDatagrams};
@@ -52,7 +52,7 @@ fn counts_and_times_are_exact_under_every_fault_of_the_way() {
 #[test]
 fn every_datagram_is_answered_or_lost_whatever_the_clock_does() {
     for_seeds(250, |seed| {
-        let outcome = run(seed, Faults::all(seed));
+        let outcome = run(seed, followed(seed));
         let (plan, report, desk) = (&outcome.plan, &outcome.report, outcome.desk.borrow());
         if plan.mode == Mode::Closed && matches!(plan.extent, Extent::For(_)) {
             return;

@@ -3,7 +3,7 @@
 use crate::account::verify;
 use crate::for_seeds;
 use crate::peers::{Manner, Peers, any};
-use crate::plans::{drawn, is_steady, steady, streams};
+use crate::plans::{drawn, followed, is_steady, steady, streams};
 use crate::rig::{Outcome, Rig, target};
 use corelane_load::kinds::Kind;
 use corelane_load::plan::{Extent, Mode, Plan};
@@ -31,7 +31,7 @@ fn whatever_the_peers_do_the_counts_are_exact() {
             0 => Faults::none(),
             _ if by_number => Faults { reset: 0, ..steady(seed) },
             1 => steady(seed),
-            _ => Faults::all(seed),
+            _ => followed(seed),
         };
         let kind_at_first = plan.connections as usize;
         let manner = move |number| if number < kind_at_first { Manner::Echo } else { any(&mut random, size) };

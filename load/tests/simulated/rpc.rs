@@ -1,6 +1,6 @@
 //! RPC calls, over connections and datagrams: counts are exact, whatever the server answers and the way does.
 
-use crate::plans::{datagrams, drawn, is_steady, steady, streams};
+use crate::plans::{datagrams, drawn, followed, is_steady, steady, streams};
 use crate::rig::{Outcome, Rig, patient, target};
 use crate::rpc_server::{Answers, Seen, Server};
 use crate::{account, datagram_account, for_seeds};
@@ -64,7 +64,7 @@ fn counts_and_times_are_exact_over_connections() {
         let faults = match seed % 3 {
             0 => Faults::none(),
             1 => steady(seed),
-            _ => Faults::all(seed),
+            _ => followed(seed),
         };
         let faults = if by_number { Faults { reset: 0, ..faults } } else { faults };
         let answers = if seed % 4 == 0 { Answers::InFragments } else { Answers::Right };

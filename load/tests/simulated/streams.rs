@@ -3,7 +3,7 @@
 use crate::account::verify;
 use crate::figures::requests_each;
 use crate::for_seeds;
-use crate::plans::{drawn, is_steady, steady, streams};
+use crate::plans::{drawn, followed, is_steady, steady, streams};
 use crate::rig::{Outcome, Rig, patient, target};
 use corelane_echo::Echo;
 use corelane_load::arrivals::Arrivals;
@@ -95,7 +95,7 @@ fn counts_and_times_are_exact_without_faults() {
 #[test]
 fn counts_and_times_are_exact_under_every_fault() {
     for_seeds(500, |seed| {
-        let faults = if seed % 2 == 0 { Faults::all(seed) } else { steady(seed) };
+        let faults = if seed % 2 == 0 { followed(seed) } else { steady(seed) };
         // Without resets it is clear which connection was the last one of a number.
         let faults_of = |plan: &Plan| match (&plan.mode, plan.extent) {
             (Mode::Connections { .. }, Extent::Requests(_)) => Faults { reset: 0, ..faults },

@@ -3,8 +3,8 @@
 use crate::bench::{Bench, assert_cancelled, bind_at, leaked, pattern};
 use crate::child;
 use crate::rig::{Rig, Side};
-use corelane_seam::{Datagrams, Handle, Op, Outcome, Reason, Segment, Socket, Trains, Wait};
-use std::net::SocketAddr;
+use corelane_seam::{Datagrams, Handle, Op, Outcome, Reason, Segment, Socket, Trains, Tuning, Wait};
+use std::net::{SocketAddr, UdpSocket};
 
 /// One train, or one datagram if `size` is that of the payload.
 fn train(to: SocketAddr, payload: &'static [u8], size: usize) -> Trains {
@@ -49,6 +49,53 @@ pub fn a_train_of_parts_comes_as_its_datagrams<R: Rig>() {
     let found = bench.receive_datagrams(Side::Server, server, 21);
     let expected: Vec<_> = bytes.chunks(500).map(|datagram| (from, datagram.to_vec())).collect();
     assert!(found == expected);
+    bench.finish();
+}
+
+/// What arrives can be sent back as it came, however many datagrams arrived together.
+pub fn the_longest_trains_go_there_and_back<R: Rig>() {
+    let mut bench = Bench::<R>::new();
+    for home in [bench.rig.address(Side::Server), bench.rig.address_v6(Side::Server)] {
+        let (server, to) = bench.bind(Side::Server, home);
+        let (client, from) = bench.bind(Side::Client, home);
+        for count in [64, 65, 100, 127, 128] {
+            let bytes = leaked(pattern(count * 511 - 200));
+            assert_eq!(bench.send_trains(Side::Client, client, train(to, bytes, 511)), (count as u32, 0));
+            echo(&mut bench, server, from, count);
+            let found = bench.receive_datagrams(Side::Client, client, count);
+            assert!(found.len() == count && found.iter().all(|(peer, _)| *peer == to));
+            assert!(found.into_iter().flat_map(|(_, bytes)| bytes).eq(bytes.iter().copied()), "{count} datagrams");
+        }
+    }
+    bench.finish();
+}
+
+/// Sends back `count` datagrams of `peer`, each arrival as it came.
+fn echo<R: Rig>(bench: &mut Bench<R>, server: Socket, peer: SocketAddr, count: usize) {
+    let mut left = count;
+    while left > 0 {
+        let batch = bench.receive_batch(Side::Server, server);
+        let mut answer = Trains::new();
+        for arrival in batch.arrivals() {
+            assert_eq!(arrival.peer, peer);
+            left -= arrival.datagrams();
+            assert!(answer.add(peer, None, 0, batch.share(arrival), arrival.datagram_bytes as usize), "{arrival:?}");
+        }
+        drop(batch);
+        assert_eq!(bench.send_trains(Side::Server, server, answer).1, 0);
+    }
+}
+
+pub fn over_ipv6_the_largest_goes_there_and_back<R: Rig>() {
+    let mut bench = Bench::<R>::new();
+    let (server, to) = bench.bind(Side::Server, bench.rig.address_v6(Side::Server));
+    let (client, from) = bench.bind(Side::Client, bench.rig.address_v6(Side::Client));
+    for bytes in [65_507, 65_508, 65_527] {
+        let payload = leaked(pattern(bytes));
+        assert_eq!(bench.send_trains(Side::Client, client, train(to, payload, bytes)), (1, 0));
+        echo(&mut bench, server, from, 1);
+        assert!(bench.receive_datagrams(Side::Client, client, 1)[0].1 == payload, "{bytes} bytes");
+    }
     bench.finish();
 }
 
@@ -270,6 +317,75 @@ pub fn a_batch_is_used_again<R: Rig>() {
         assert_eq!(batch.payload(&batch.arrivals()[0]), text);
     }
     drop(batch);
+    bench.finish();
+}
+
+/// The memory that one collect hands out, and its completions, are bounded for datagrams as for connections; nobody is forgotten.
+pub fn one_collect_hands_out_few_batches<R: Rig>() {
+    const SOCKETS: usize = 20;
+    const PIECE: usize = 64 << 10;
+    let least = Tuning { datagram_bytes: PIECE, ..Tuning::default() };
+    let by_memory = (Tuning { receive_cycle_bytes: 2 * PIECE, ..least }, 64, 2);
+    let by_number = (Tuning { receive_cycle_bytes: usize::MAX, ..least }, 3, 3);
+    for (tuning, at_most, bound) in [by_memory, by_number] {
+        let mut bench = Bench::<R>::with(tuning, crate::bench::MEMORY);
+        let (client, _) = bench.bind(Side::Client, bench.rig.address(Side::Client));
+        let servers: Vec<_> = (0..SOCKETS).map(|_| bench.bind(Side::Server, bench.rig.address(Side::Server))).collect();
+        for &(_, to) in &servers {
+            assert_eq!(bench.send_trains(Side::Client, client, train(to, b"here", 4)), (1, 0));
+        }
+        bench.settle();
+        let receive = |&(socket, _): &(Socket, _)| Op::ReceiveDatagrams { socket, into: Datagrams::new() };
+        let receives: Vec<_> = servers.iter().map(|server| bench.push(Side::Server, receive(server))).collect();
+        let mut most = 0;
+        while receives.iter().any(|&receive| !bench.has_ended(Side::Server, receive)) {
+            most = most.max(bench.collect(Side::Server, Wait::No, at_most));
+            bench.rig.pass();
+        }
+        assert!((1..=bound).contains(&most), "{most} at once");
+        for receive in receives {
+            let outcome = bench.end(Side::Server, receive);
+            assert!(matches!(&outcome, Outcome::Arrived { batch, fault: None } if batch.arrivals().len() == 1), "{outcome:?}");
+        }
+        bench.finish();
+    }
+}
+
+/// What an answer costs beside its own calls counts twice where questions come singly: room in the socket, which there always
+/// is, wakes nobody, and nothing is received twice to find that there is no more.
+pub fn a_question_takes_one_wait_one_receive_and_one_send<R: Rig>() {
+    const QUESTIONS: u64 = 300;
+    let mut bench = Bench::<R>::new();
+    let (server, to) = bench.bind(Side::Server, bench.rig.address(Side::Server));
+    let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+    client.connect(to).unwrap();
+    let asker = std::thread::spawn(move || {
+        for number in 0..=QUESTIONS {
+            client.send(&number.to_ne_bytes()).unwrap();
+            let mut answer = [0; 8];
+            assert_eq!((client.recv(&mut answer).unwrap(), u64::from_ne_bytes(answer)), (8, number));
+        }
+    });
+    let mut before = None;
+    for _ in 0..=QUESTIONS {
+        let receive = bench.push(Side::Server, Op::ReceiveDatagrams { socket: server, into: Datagrams::new() });
+        while !bench.has_ended(Side::Server, receive) {
+            bench.collect(Side::Server, Wait::Forever, 64);
+        }
+        let Outcome::Arrived { batch, fault: None } = bench.end(Side::Server, receive) else { panic!("not arrived") };
+        let mut trains = Trains::new();
+        let arrival = &batch.arrivals()[0];
+        assert!(trains.add(arrival.peer, None, 0, batch.share(arrival), 8));
+        let send = bench.push(Side::Server, Op::SendDatagrams { socket: server, trains });
+        bench.collect(Side::Server, Wait::Forever, 64);
+        assert!(bench.has_ended(Side::Server, send));
+        bench.end(Side::Server, send);
+        before.get_or_insert(bench.driver(Side::Server).counters());
+    }
+    asker.join().unwrap();
+    let (before, after) = (before.unwrap(), bench.driver(Side::Server).counters());
+    assert_eq!((after.calls_wait - before.calls_wait, after.calls_work - before.calls_work), (QUESTIONS, 2 * QUESTIONS));
+    assert_eq!(after.receives_empty, before.receives_empty);
     bench.finish();
 }
 

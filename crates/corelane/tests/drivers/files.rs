@@ -3,7 +3,10 @@
 use crate::bench::Bench;
 use crate::rig::{Rig, Side};
 use corelane_seam::{Fault, File, OffloadWork, Op, OpenOptions, Outcome, Reason, Tuning};
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
 use std::any::Any;
+use std::os::unix::net::UnixListener;
 
 const WRITABLE: OpenOptions = OpenOptions { read: true, write: true, create: true, truncate: false };
 
@@ -62,6 +65,37 @@ pub fn a_file_open_for_reading_cannot_be_written<R: Rig>() {
     let bytes = bench.rig.arena(Side::Server).copy_of(b"no").unwrap().share();
     let outcome = bench.run(Side::Server, Op::Write { file: file.clone(), offset: 0, bytes });
     assert!(matches!(outcome, Outcome::Failed(_)), "{outcome:?}");
+    bench.finish();
+}
+
+/// Pipes, sockets, devices and directories could make their reader wait, or have no bytes at an offset. None of them is
+/// waited for: the helpers are free for files afterwards.
+pub fn what_is_no_file_is_refused_at_once<R: Rig>() {
+    let mut bench = Bench::<R>::new();
+    let [pipe, socket, directory] = ["pipe", "socket", "."].map(|name| bench.rig.path(name));
+    mkfifo(&pipe, Mode::S_IRWXU).unwrap();
+    let _listener = UnixListener::bind(&socket).unwrap();
+    let reading = OpenOptions { read: true, ..OpenOptions::default() };
+    let writing = OpenOptions { write: true, ..OpenOptions::default() };
+    let both = OpenOptions { read: true, write: true, ..OpenOptions::default() };
+    // More at once than there are helpers.
+    let opens = [
+        (pipe.clone(), reading),
+        (pipe.clone(), writing),
+        (pipe, both),
+        (socket, reading),
+        (directory.clone(), reading),
+        (directory, writing),
+        ("/dev/zero".into(), reading),
+    ]
+    .map(|(path, options)| bench.push(Side::Server, Op::Open { path, options }));
+    for (number, open) in opens.into_iter().enumerate() {
+        let outcome = bench.end(Side::Server, open);
+        assert!(matches!(outcome, Outcome::Failed(Fault { reason: Reason::NotAFile, .. })), "{number}: {outcome:?}");
+    }
+    let (file, _) = open(&mut bench, WRITABLE);
+    write(&mut bench, &file, 0, b"0123456789");
+    assert_eq!(read(&mut bench, &file, 2, b"", 5), b"23456");
     bench.finish();
 }
 
@@ -132,5 +166,25 @@ pub fn offloaded_calls_are_bounded<R: Rig>() {
         }
     }
     assert!(matches!(bench.run(Side::Server, work(|| Box::new(()))), Outcome::Offloaded(_)));
+    bench.finish();
+}
+
+/// A driver says how many it takes: whoever has no more under way is never refused, however many there are in all.
+pub fn who_counts_offloaded_calls_needs_none_refused<R: Rig>() {
+    let tuning = Tuning { offload_max: 7, ..Tuning::default() };
+    let mut bench = Bench::<R>::with(tuning, crate::bench::MEMORY);
+    let room = bench.driver(Side::Server).offload_max();
+    assert_eq!(room, 7);
+    let mut under_way = std::collections::VecDeque::new();
+    for number in 0..200 {
+        if under_way.len() == room {
+            let (call, expected): (_, i32) = under_way.pop_front().unwrap();
+            match bench.end(Side::Server, call) {
+                Outcome::Offloaded(value) => assert_eq!(value.0.downcast_ref(), Some(&expected)),
+                other => panic!("{other:?}"),
+            }
+        }
+        under_way.push_back((bench.push(Side::Server, work(move || Box::new(number))), number));
+    }
     bench.finish();
 }

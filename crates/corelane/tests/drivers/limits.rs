@@ -83,6 +83,51 @@ pub fn a_starved_receive_can_end<R: Rig>() {
     bench.finish();
 }
 
+/// Where memory lies in pieces of which each holds one datagram, all arrive.
+pub fn datagrams_come_though_memory_lies_in_pieces<R: Rig>() {
+    let mut bench = Bench::<R>::with(Tuning::default(), 1);
+    let (server, to) = bench.bind(Side::Server, bench.rig.address(Side::Server));
+    let (client, _) = bench.bind(Side::Client, bench.rig.address(Side::Client));
+    let blocks: Vec<_> = std::iter::from_fn(|| bench.rig.arena(Side::Server).lease(64 << 10)).collect();
+    let _pieces: Vec<_> = blocks.into_iter().step_by(2).collect();
+    assert!(!bench.rig.arena(Side::Server).has(128 << 10));
+    let mut trains = Trains::new();
+    (0..20).for_each(|_| assert!(trains.add(to, None, 0, Segment::Static(&[7; 30_000]), 10_000)));
+    assert_eq!(bench.send_trains(Side::Client, client, trains), (60, 0));
+    let found = bench.receive_datagrams(Side::Server, server, 60);
+    assert!(found.iter().all(|(_, bytes)| *bytes == [7; 10_000]));
+    drop((found, _pieces));
+    bench.finish();
+}
+
+/// Memory that is enough for a receive of bytes is none for one of datagrams: whoever waits for it is not tried time after time.
+pub fn a_driver_sleeps_though_there_is_memory_for_others<R: Rig>() {
+    let mut bench = Bench::<R>::with(Tuning { receive_bytes: 4 << 10, ..Tuning::default() }, 1);
+    let (server, to) = bench.bind(Side::Server, bench.rig.address(Side::Server));
+    let (client, _) = bench.bind(Side::Client, bench.rig.address(Side::Client));
+    let mut all = take_all(&bench, Side::Server);
+    all.pop();
+    drop(bench.rig.arena(Side::Server).copy_of(b"there is a little"));
+    let blocks: Vec<_> = std::iter::from_fn(|| bench.rig.arena(Side::Server).lease(4 << 10)).collect();
+    let _most: Vec<_> = blocks.into_iter().step_by(2).collect();
+    assert!(bench.rig.arena(Side::Server).has(4 << 10) && !bench.rig.arena(Side::Server).has(64 << 10));
+    let mut trains = Trains::new();
+    assert!(trains.add(to, None, 0, Segment::Static(b"waits"), 5));
+    bench.send_trains(Side::Client, client, trains);
+    let receive = bench.push(Side::Server, Op::ReceiveDatagrams { socket: server, into: Datagrams::new() });
+    bench.settle();
+    let (before, until) = (bench.driver(Side::Server).counters(), bench.driver(Side::Server).now() + 2_000_000);
+    while bench.driver(Side::Server).now() < until {
+        assert_eq!(bench.collect(Side::Server, Wait::Until(until), 64), 0);
+        bench.rig.pass();
+    }
+    let after = bench.driver(Side::Server).counters();
+    assert!(after.calls_wait - before.calls_wait < 10, "it does not spin");
+    drop((all, _most));
+    assert!(matches!(bench.end(Side::Server, receive), Outcome::Arrived { batch, fault: None } if !batch.is_empty()));
+    bench.finish();
+}
+
 /// Connections under way and in the queue are accepted; none begins.
 pub fn refusing_new_connections_keeps_those_that_wait<R: Rig>() {
     let mut bench = Bench::<R>::new();

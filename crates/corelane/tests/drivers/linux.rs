@@ -10,6 +10,7 @@ pub const NO_GRO: u8 = 1;
 pub const NO_SEGMENT: u8 = 2;
 pub const NO_PWAIT2: u8 = 4;
 pub const NO_NO_IOWAIT: u8 = 8;
+pub const NO_LONG_TRAINS: u8 = 16;
 
 /// A kind of driver, which uses the probed features that it has a use for.
 pub trait Kind: Driver + Sized {
@@ -49,6 +50,7 @@ fn probes(off: u8) -> Probes {
     Probes {
         udp_gro: off & NO_GRO == 0,
         udp_segment: off & NO_SEGMENT == 0,
+        udp_segment_long: off & NO_LONG_TRAINS == 0,
         epoll_pwait2: off & NO_PWAIT2 == 0,
         uring_no_iowait: off & NO_NO_IOWAIT == 0,
     }

@@ -50,6 +50,8 @@ macro_rules! suite {
                     one_collect_hands_out_a_bounded_cycle,
                     a_busy_connection_starves_nobody,
                     all_that_wait_are_accepted_batch_by_batch,
+                    what_one_receive_brings_leaves_in_one_segment,
+                    a_question_on_a_connection_takes_one_wait_one_receive_and_one_send,
                     received_bytes_travel_on;
                 endings:
                     a_stopped_receive_is_cancelled_when_nothing_has_come,
@@ -69,7 +71,9 @@ macro_rules! suite {
                 datagrams:
                     a_datagram_comes_and_its_answer_goes_back,
                     a_train_of_parts_comes_as_its_datagrams,
+                    the_longest_trains_go_there_and_back,
                     empty_and_largest_datagrams_come_as_they_are,
+                    over_ipv6_the_largest_goes_there_and_back,
                     an_answer_comes_from_the_address_that_was_asked,
                     many_datagrams_come_in_batches,
                     what_a_socket_had_no_room_for_is_told,
@@ -78,6 +82,8 @@ macro_rules! suite {
                     a_large_batch_leaves_whole,
                     a_stopped_receive_of_datagrams_ends,
                     a_batch_is_used_again,
+                    one_collect_hands_out_few_batches,
+                    a_question_takes_one_wait_one_receive_and_one_send,
                     a_socket_is_bound_by_an_operation,
                     what_cannot_be_bound_says_why,
                     a_socket_with_a_peer_has_that_peer_alone,
@@ -95,10 +101,12 @@ macro_rules! suite {
                     what_is_written_can_be_read,
                     a_file_that_is_not_there_is_not_found,
                     a_file_open_for_reading_cannot_be_written,
+                    what_is_no_file_is_refused_at_once,
                     file_operations_go_side_by_side,
                     an_offloaded_call_brings_its_value,
                     a_panic_in_an_offloaded_call_is_a_fault,
-                    offloaded_calls_are_bounded;
+                    offloaded_calls_are_bounded,
+                    who_counts_offloaded_calls_needs_none_refused;
                 waiting:
                     without_waiting_a_collect_returns,
                     a_wait_lasts_until_its_time,
@@ -109,6 +117,8 @@ macro_rules! suite {
                 limits:
                     without_memory_receives_wait_and_the_driver_sleeps,
                     a_starved_receive_can_end,
+                    datagrams_come_though_memory_lies_in_pieces,
+                    a_driver_sleeps_though_there_is_memory_for_others,
                     refusing_new_connections_keeps_those_that_wait;
             }
             suite! { @cases_with_a_process stringify!($module), $rig;
@@ -149,10 +159,12 @@ macro_rules! suite {
 suite!(on_epoll: crate::linux::LinuxRig<corelane_sys::EpollDriver, 0>);
 suite!(on_epoll_without_gro: crate::linux::LinuxRig<corelane_sys::EpollDriver, { crate::linux::NO_GRO }>);
 suite!(on_epoll_without_segment: crate::linux::LinuxRig<corelane_sys::EpollDriver, { crate::linux::NO_SEGMENT }>);
+suite!(on_epoll_without_long_trains: crate::linux::LinuxRig<corelane_sys::EpollDriver, { crate::linux::NO_LONG_TRAINS }>);
 suite!(on_epoll_without_pwait2: crate::linux::LinuxRig<corelane_sys::EpollDriver, { crate::linux::NO_PWAIT2 }>);
 suite!(on_uring: crate::linux::LinuxRig<corelane_sys::UringDriver, 0>);
 suite!(on_uring_without_gro: crate::linux::LinuxRig<corelane_sys::UringDriver, { crate::linux::NO_GRO }>);
 suite!(on_uring_without_segment: crate::linux::LinuxRig<corelane_sys::UringDriver, { crate::linux::NO_SEGMENT }>);
+suite!(on_uring_without_long_trains: crate::linux::LinuxRig<corelane_sys::UringDriver, { crate::linux::NO_LONG_TRAINS }>);
 suite!(on_uring_without_no_iowait: crate::linux::LinuxRig<corelane_sys::UringDriver, { crate::linux::NO_NO_IOWAIT }>);
 suite!(on_sim: crate::sim::SimRig<false>);
 suite!(on_sim_when_late: crate::sim::SimRig<true>);

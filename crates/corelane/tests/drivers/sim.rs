@@ -10,19 +10,23 @@ const REAL: &str = "it polls descriptors that its world made";
 const NO_BLOCK: &str = "it never blocks: the world gives no turn until the time";
 
 /// Of the cases below, those that hold for a late driver as well as for a prompt one.
-const ALWAYS: usize = 9;
-const CANNOT: [(&str, &str); ALWAYS + 2] = [
+const ALWAYS: usize = 12;
+const CANNOT: [(&str, &str); ALWAYS + 3] = [
     ("a_sockets_descriptor_can_be_told", "it has no descriptors"),
     ("a_descriptor_becomes_readable_and_writable", REAL),
     ("the_end_of_a_descriptor_is_readable", REAL),
     ("a_poll_can_be_cancelled", REAL),
     ("urgent_data_hides_nothing", "its peers are drivers"),
+    ("a_question_takes_one_wait_one_receive_and_one_send", "it makes no system calls"),
+    ("a_question_on_a_connection_takes_one_wait_one_receive_and_one_send", "it makes no system calls"),
+    ("what_is_no_file_is_refused_at_once", "its model of a file system has files only"),
     ("a_departure_waits_for_room", "it has no links with a rate"),
     ("a_wait_lasts_until_its_time", NO_BLOCK),
     ("a_wait_ends_with_a_completion_only", NO_BLOCK),
     ("at_the_limit_of_descriptors_accepting_stops_and_goes_on", "it has no descriptors; a fault of its own refuses accepts"),
     ("echoes_cycle_through_little_memory", "memory that is released late adds to the cycle"),
     ("a_slow_reader_gets_every_byte", "the case reads only while sends are prompt"),
+    ("one_collect_hands_out_few_batches", "completions that come late come together"),
 ];
 
 /// With `LATE`, completions and releases come late and out of order, as far as the contract allows.

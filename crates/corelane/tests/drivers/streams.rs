@@ -6,7 +6,8 @@ use corelane_seam::{
     Chain, Fault, FilePart, Listen, Op, OpenOptions, Outcome, RECEIVES_PER_CYCLE, Reason, Segment, Shared, StreamOptions, Tuning,
     Wait,
 };
-use std::net::SocketAddr;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 
 pub fn both_ends_know_both_addresses<R: Rig>() {
     let mut bench = Bench::<R>::new();
@@ -320,7 +321,7 @@ pub fn one_collect_hands_out_a_bounded_cycle<R: Rig>() {
         let before = bench.rig.arena(Side::Server).used();
         let found = bench.collect(Side::Server, Wait::No, usize::MAX);
         let taken = bench.rig.arena(Side::Server).used() - before;
-        assert!(taken <= RECEIVES_PER_CYCLE * tuning.receive_bytes, "{taken}");
+        assert!(taken <= RECEIVES_PER_CYCLE * tuning.receive_bytes.next_power_of_two(), "{taken}");
         idle = if found == 0 { idle + 1 } else { 0 };
         assert!(idle < 1000, "30 receives have something to receive");
         if found == 0 {
@@ -378,6 +379,59 @@ pub fn all_that_wait_are_accepted_batch_by_batch<R: Rig>() {
     for _ in 0..7 {
         assert!(matches!(bench.next(Side::Server, accept), Outcome::Accepted { .. }));
     }
+    bench.finish();
+}
+
+/// What is echoed as it came leaves in one segment: 65,483 bytes on the loopback interface.
+pub fn what_one_receive_brings_leaves_in_one_segment<R: Rig>() {
+    const BYTES: usize = 1 << 20;
+    let mut bench = Bench::<R>::new();
+    let pipe = bench.pipe();
+    let send = bench.push(Side::Client, Op::Send { socket: pipe.client, chain: chain_of(leaked(pattern(BYTES))) });
+    bench.settle();
+    let mut most = 0;
+    for _ in 0..3 {
+        most = most.max(bench.receive(Side::Server, pipe.server).len());
+    }
+    assert_eq!(most, 61_440, "as much as it may be");
+    assert!(bench.has_ended(Side::Client, send));
+    bench.finish();
+}
+
+pub fn a_question_on_a_connection_takes_one_wait_one_receive_and_one_send<R: Rig>() {
+    const QUESTIONS: u64 = 300;
+    let mut bench = Bench::<R>::new();
+    let (listener, to) = bench.listen(Side::Server, bench.rig.address(Side::Server));
+    let accept = bench.push(Side::Server, Op::Accept { listener });
+    let asker = std::thread::spawn(move || {
+        let mut client = TcpStream::connect(to).unwrap();
+        client.set_nodelay(true).unwrap();
+        for number in 0..=QUESTIONS {
+            client.write_all(&number.to_ne_bytes()).unwrap();
+            let mut answer = [0; 8];
+            client.read_exact(&mut answer).unwrap();
+            assert_eq!(u64::from_ne_bytes(answer), number);
+        }
+        client
+    });
+    let Outcome::Accepted { socket, .. } = bench.next(Side::Server, accept) else { panic!("not accepted") };
+    let mut before = None;
+    for _ in 0..=QUESTIONS {
+        let receive = bench.push(Side::Server, Op::Receive { socket });
+        while !bench.has_ended(Side::Server, receive) {
+            bench.collect(Side::Server, Wait::Forever, 64);
+        }
+        let Outcome::Received(bytes) = bench.end(Side::Server, receive) else { panic!("not received") };
+        let mut chain = Chain::new();
+        chain.push(bytes);
+        let send = bench.push(Side::Server, Op::Send { socket, chain });
+        bench.collect(Side::Server, Wait::Forever, 64);
+        assert!(matches!(bench.end(Side::Server, send), Outcome::Sent { bytes: 8, fault: None, .. }));
+        before.get_or_insert(bench.driver(Side::Server).counters());
+    }
+    let _client = asker.join().unwrap();
+    let (before, after) = (before.unwrap(), bench.driver(Side::Server).counters());
+    assert_eq!((after.calls_wait - before.calls_wait, after.calls_work - before.calls_work), (QUESTIONS, 2 * QUESTIONS));
     bench.finish();
 }
 

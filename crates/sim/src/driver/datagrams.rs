@@ -2,11 +2,13 @@
 
 use super::Asked;
 use super::sockets::Body;
-use crate::net::INVALID;
+use crate::faults::FaultKind;
 use crate::net::datagrams::Packet;
+use crate::net::{INVALID, NO_BUFFERS, TOO_LARGE, UNREACHABLE};
 use crate::world::State;
 use corelane_seam::{
     BATCH_MAX, DATAGRAM_BLOCK_BYTES_LEAST, Datagrams, Fault, Lease, Outcome, Socket, TRAIN_DATAGRAMS_MAX, Train, Trains,
+    datagram_bytes_max,
 };
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -20,6 +22,8 @@ struct Run {
     to: SocketAddr,
     size: usize,
     range: Range<usize>,
+    /// The most datagrams that it shall have.
+    most: usize,
 }
 
 impl Run {
@@ -30,7 +34,8 @@ impl Run {
             && bytes > 0
             && bytes <= self.size
             && self.range.len().is_multiple_of(self.size)
-            && self.range.len() / self.size < TRAIN_DATAGRAMS_MAX
+            && self.range.len() / self.size < self.most
+            && self.range.len() + bytes <= datagram_bytes_max(self.from.ip())
     }
 }
 
@@ -46,8 +51,13 @@ impl State {
             }
             return 0;
         }
-        let bytes = self.lanes[lane].tuning.datagram_bytes;
-        let Some(mut lease) = self.receive_lease(lane, socket, bytes, DATAGRAM_BLOCK_BYTES_LEAST) else { return 0 };
+        if self.strikes(FaultKind::DatagramError) {
+            let fault = if self.random.below(2) == 0 { NO_BUFFERS } else { UNREACHABLE };
+            self.end_on_socket(lane, socket, fault);
+            return 0;
+        }
+        let most = self.lanes[lane].tuning.datagram_bytes;
+        let Some(mut lease) = self.receive_lease(lane, socket, most, DATAGRAM_BLOCK_BYTES_LEAST) else { return 0 };
         let Some(Body::Datagram { receive, .. }) = self.lanes[lane].sockets.open(socket) else { return 0 };
         let Some((asked, mut batch)) = receive.take() else { return 0 };
         let used = lease.capacity();
@@ -58,12 +68,13 @@ impl State {
         used
     }
 
-    /// Moves waiting datagrams into `lease`, as long as they fit; some join into trains, as in the kernel.
+    /// Moves waiting datagrams into `lease`, as long as they fit; some join into trains, as in the kernel: into short ones, and
+    /// now and then into the longest that there are.
     fn unload(&mut self, name: u64, lease: &mut Lease) -> Vec<Run> {
         let mut runs: Vec<Run> = Vec::new();
         let Some(port) = self.net.ports.get_mut(&name) else { return runs };
         while let Some(packet) = port.front() {
-            let joins = runs.last().is_some_and(|run| run.takes(packet)) && self.random.below(4) > 0;
+            let joins = runs.last().is_some_and(|run| run.takes(packet));
             if !runs.is_empty() && (packet.bytes.len() > lease.room() || (!joins && runs.len() == BATCH_MAX)) {
                 break;
             }
@@ -73,7 +84,10 @@ impl State {
             lease.append(&bytes);
             match runs.last_mut().filter(|_| joins) {
                 Some(run) => run.range.end = lease.len(),
-                None => runs.push(Run { from, to, size: bytes.len(), range: start..lease.len() }),
+                None => {
+                    let most = if self.random.below(4) == 0 { TRAIN_DATAGRAMS_MAX } else { self.random.one_to(8) };
+                    runs.push(Run { from, to, size: bytes.len(), range: start..lease.len(), most });
+                }
             }
         }
         runs
@@ -100,6 +114,12 @@ impl State {
         let (bound, to) = (at.place.address, at.peer.unwrap_or(train.peer));
         let source = self.net.own_end(self.lanes[lane].host, bound.ip(), train.source, to.ip().to_canonical())?;
         let from = SocketAddr::new(source, bound.port());
+        if train.datagram_bytes as usize > datagram_bytes_max(to.ip()) {
+            return Err(TOO_LARGE);
+        }
+        if self.strikes(FaultKind::DatagramRefused) {
+            return Err(NO_BUFFERS);
+        }
         let payload = self.gather(lane, trains.segments(train));
         if payload.len() != train.bytes as usize || to.port() == 0 {
             return Err(INVALID);
@@ -115,7 +135,7 @@ impl State {
 
 fn fill(batch: &mut Datagrams, lease: Lease, runs: Vec<Run>, is_wildcard: bool) {
     batch.fill(lease.share());
-    for Run { from, to, size, range } in runs {
+    for Run { from, to, size, range, .. } in runs {
         batch.add(range, from, is_wildcard.then_some((to.ip(), INTERFACE)), size);
     }
 }

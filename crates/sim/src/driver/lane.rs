@@ -138,6 +138,8 @@ pub(crate) struct Lane {
     pub(crate) files: OpenFiles,
     /// Offloaded calls that wait or run.
     pub(crate) offloaded: usize,
+    /// What is taken out of the lane's memory for some time.
+    pub(crate) taken_out: Vec<Lease>,
     /// What a planted bug never gives back.
     pub(crate) leaked: Vec<Shared>,
 }
@@ -163,6 +165,7 @@ impl Lane {
             polls: Vec::new(),
             files: OpenFiles::default(),
             offloaded: 0,
+            taken_out: Vec::new(),
             leaked: Vec::new(),
         }
     }
@@ -208,7 +211,7 @@ impl Lane {
         if !self.bell.is_rung() && !self.bell_rang && self.bells_late == 0 && self.bell.rings() > self.rings_seen {
             return Err(Violation::DoorbellLost { lane });
         }
-        match self.arena.used() {
+        match self.arena.used() - self.taken_out.iter().map(Lease::capacity).sum::<usize>() {
             0 => Ok(()),
             bytes => Err(Violation::MemoryLeaked { lane, bytes }),
         }

@@ -22,6 +22,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+/// The least size of the blocks that a fragmented arena has.
+const FRAGMENT_BYTES: usize = 64 << 10;
+/// The longest time that an arena is fragmented, in nanoseconds.
+const FRAGMENTED_MAX: u64 = 1_000_000_000;
+
 /// The fault of an operation on a void name (EBADF).
 const BAD_DESCRIPTOR: Fault = Fault { reason: Reason::Other, number: 9 };
 
@@ -124,10 +129,6 @@ impl Driver for SimDriver {
         }
     }
 
-    fn offload_max(&self) -> usize {
-        self.world.0.borrow().lanes[self.lane].tuning.offload_max
-    }
-
     fn dropped(&self, socket: Socket) -> Option<u32> {
         let state = self.world.0.borrow();
         match state.lanes[self.lane].sockets.peek(socket)? {
@@ -138,13 +139,12 @@ impl Driver for SimDriver {
 
     fn refuse_new(&mut self, listener: Socket) {
         let state = &mut *self.world.0.borrow_mut();
-        if !state.net.can_refuse_new {
-            return;
-        }
-        if let Some(Body::Listener { port, .. }) = state.lanes[self.lane].sockets.open(listener)
-            && let Some(listener) = state.net.listeners.get_mut(port)
-        {
-            listener.refuses_new = true;
+        if let Some(Body::Listener { port, .. }) = state.lanes[self.lane].sockets.open(listener) {
+            let port = *port;
+            let refuses = state.net.can_refuse_new && !state.strikes(FaultKind::UnfilteredListener);
+            if let Some(listener) = state.net.listeners.get_mut(&port) {
+                listener.refuses_new = refuses;
+            }
         }
     }
 
@@ -174,6 +174,10 @@ impl Driver for SimDriver {
 
     fn collect(&mut self, wait: Wait, at_most: usize, completions: &mut Vec<Completion>) {
         self.world.0.borrow_mut().collect(self.lane, wait, at_most, completions);
+    }
+
+    fn offload_max(&self) -> usize {
+        self.world.0.borrow().lanes[self.lane].tuning.offload_max
     }
 
     fn bell(&self) -> Arc<dyn Bell> {
@@ -281,6 +285,23 @@ impl State {
             own.bells_late -= 1;
             own.bell_rang = true;
         }
+    }
+
+    /// Takes pieces out of a lane's memory for some time, so that what is free lies in blocks of a receive's size.
+    pub(crate) fn fragment(&mut self, lane: usize) {
+        let own = &mut self.lanes[lane];
+        let block = own.tuning.receive_bytes.max(FRAGMENT_BYTES);
+        let blocks: Vec<_> = std::iter::from_fn(|| own.arena.lease(block)).collect();
+        own.taken_out = blocks.into_iter().step_by(2).collect();
+        let delay = self.random.below(FRAGMENTED_MAX);
+        self.clock.after(delay, Event::Mended { lane });
+    }
+
+    /// A lane's memory is whole again.
+    pub(crate) fn mend(&mut self, lane: usize) {
+        let own = &mut self.lanes[lane];
+        own.taken_out.clear();
+        own.bell_rang |= !own.is_gone();
     }
 
     /// The sudden end of a lane.

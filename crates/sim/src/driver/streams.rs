@@ -5,12 +5,22 @@ use super::hand_over::entry;
 use super::lane::{Entry, Held};
 use super::sockets::{Body, Receiving, StreamSocket};
 use crate::faults::{FaultKind, Planted};
-use crate::net::Owner;
 use crate::net::streams::Incoming;
+use crate::net::{NO_BUFFERS, Owner};
 use crate::world::{Event, State};
 use corelane_seam::{Chain, Completion, Fault, Lease, Outcome, RECEIVE_BYTES_LEAST, Reason, Segment, Socket};
 
 const NO_DESCRIPTOR: Fault = Fault { reason: Reason::NoDescriptor, number: 24 };
+const ABORTED: Fault = Fault { reason: Reason::Reset, number: 103 };
+/// No more descriptors can be watched (ENOSPC of epoll_ctl(2)).
+const NOT_WATCHED: Fault = Fault { reason: Reason::Other, number: 28 };
+/// How accepting may end: the fault, and whether the connection that was to be accepted is lost.
+const ACCEPT_FAULTS: [(FaultKind, Fault, bool); 4] = [
+    (FaultKind::RefusedAccept, NO_DESCRIPTOR, false),
+    (FaultKind::AcceptWithoutMemory, NO_BUFFERS, false),
+    (FaultKind::AbortedAccept, ABORTED, true),
+    (FaultKind::LostAccept, NOT_WATCHED, true),
+];
 /// A file is shorter than the part of it that was to be sent (EIO).
 const SHORT_FILE: Fault = Fault { reason: Reason::Other, number: 5 };
 
@@ -30,14 +40,16 @@ impl State {
         for _ in 0..self.lanes[lane].tuning.accept_batch.max(1) {
             let Some(queue) = self.net.listeners.get_mut(&port).map(|listener| &mut listener.queue) else { return };
             let Some(&stream) = queue.front() else { return };
-            if self.strikes(FaultKind::RefusedAccept) {
-                if let Some(Body::Listener { accept, .. }) = self.lanes[lane].sockets.open(listener) {
-                    *accept = None;
-                }
-                return self.complete(lane, asked, Some(listener), Outcome::Failed(NO_DESCRIPTOR));
-            }
-            if let Some(listener) = self.net.listeners.get_mut(&port) {
+            let failed = ACCEPT_FAULTS.into_iter().find(|&(kind, ..)| self.strikes(kind));
+            let stays = failed.is_some_and(|(_, _, is_lost)| !is_lost);
+            if let Some(listener) = self.net.listeners.get_mut(&port).filter(|_| !stays) {
                 listener.queue.pop_front();
+            }
+            if let Some((_, fault, is_lost)) = failed {
+                if is_lost {
+                    self.leave(stream, 1, true);
+                }
+                return self.end_on_socket(lane, listener, fault);
             }
             let socket = self.take_stream(lane, stream, 1);
             let [peer, local] = self.net.streams[&stream].addresses;
@@ -80,10 +92,11 @@ impl State {
 
     fn receive_bytes(&mut self, lane: usize, socket: Socket, receiving: Receiving, readable: usize) -> usize {
         let asked = receiving.asked;
+        let is_own = receiving.into.is_none();
         let (mut lease, until) = match receiving.into {
             Some(into) => into,
-            None => match self.receive_lease(lane, socket, self.lanes[lane].tuning.receive_bytes, RECEIVE_BYTES_LEAST) {
-                Some(lease) => (lease, usize::MAX),
+            None => match self.receive_block(lane, socket) {
+                Some(lease) => (lease, self.lanes[lane].tuning.receive_bytes),
                 None => {
                     self.put_back(lane, socket, Receiving { asked, into: None });
                     return 0;
@@ -91,7 +104,7 @@ impl State {
             },
         };
         let added = self.fill(lane, socket, &mut lease, until, readable);
-        if until == usize::MAX {
+        if is_own {
             let used = lease.capacity();
             let bytes = lease.share();
             if self.plants(Planted::LeakedLease) {
@@ -105,12 +118,16 @@ impl State {
         0
     }
 
-    /// Memory for a receive; without any the socket waits.
-    pub(super) fn receive_lease(&mut self, lane: usize, socket: Socket, bytes: usize, least: usize) -> Option<Lease> {
+    fn receive_block(&mut self, lane: usize, socket: Socket) -> Option<Lease> {
+        self.receive_lease(lane, socket, self.lanes[lane].tuning.receive_bytes, RECEIVE_BYTES_LEAST)
+    }
+
+    /// Memory for a receive, of `most` bytes or down to `least`; without any the socket waits.
+    pub(super) fn receive_lease(&mut self, lane: usize, socket: Socket, most: usize, least: usize) -> Option<Lease> {
         if self.strikes(FaultKind::NoMemory) {
             let delay = self.random.delay();
             self.clock.after(delay, Event::Memory { lane, socket });
-        } else if let Some(lease) = self.lanes[lane].arena.lease_to_receive(bytes, least) {
+        } else if let Some(lease) = self.lanes[lane].arena.lease_to_receive(most, least) {
             return Some(lease);
         } else {
             self.lanes[lane].starving.push(socket);

@@ -217,7 +217,7 @@ impl State {
         self.end_on_socket(lane, socket, Fault::CANCELLED);
     }
 
-    fn end_on_socket(&mut self, lane: usize, socket: Socket, fault: Fault) {
+    pub(super) fn end_on_socket(&mut self, lane: usize, socket: Socket, fault: Fault) {
         let Some(slot) = self.lanes[lane].sockets.get(socket) else { return };
         let ended = match &mut slot.body {
             Body::Listener { accept, .. } => accept.take().map(|asked| (asked, Outcome::Failed(fault))),

@@ -23,6 +23,9 @@ const EPHEMERAL: std::ops::RangeInclusive<u16> = 32_768..=60_999;
 pub(crate) const INVALID: Fault = Fault { reason: Reason::Other, number: 22 };
 const IN_USE: Fault = Fault { reason: Reason::AddressInUse, number: 98 };
 const UNKNOWN: Fault = Fault { reason: Reason::AddressUnknown, number: 99 };
+pub(crate) const TOO_LARGE: Fault = Fault { reason: Reason::TooLarge, number: 90 };
+/// The system has no memory for it now (ENOBUFS).
+pub(crate) const NO_BUFFERS: Fault = Fault { reason: Reason::NoMemory, number: 105 };
 pub(crate) const UNREACHABLE: Fault = Fault { reason: Reason::Unreachable, number: 101 };
 pub(crate) const RESET: Fault = Fault { reason: Reason::Reset, number: 104 };
 pub(crate) const BROKEN_PIPE: Fault = Fault { reason: Reason::Reset, number: 32 };
@@ -110,6 +113,10 @@ impl Network {
     pub(crate) fn add_host(&mut self, addresses: &[IpAddr]) -> usize {
         self.hosts.push(addresses.iter().map(IpAddr::to_canonical).collect());
         self.hosts.len() - 1
+    }
+
+    pub(crate) fn renumber(&mut self, host: usize, addresses: &[IpAddr]) {
+        self.hosts[host] = addresses.iter().map(IpAddr::to_canonical).collect();
     }
 
     /// The host that has `address`, seen from `from`: loopback is the own host, or the first one for peers.

@@ -24,7 +24,10 @@ impl Bench {
     }
 
     pub fn with(faults: Faults, tuning: Tuning) -> Self {
-        let world = World::new(7, faults);
+        Self::in_world(World::new(7, faults), tuning)
+    }
+
+    pub fn in_world(world: World, tuning: Tuning) -> Self {
         let arena = Arena::new(4 << 20).unwrap();
         let lanes = vec![world.driver(arena.clone(), tuning)];
         Self { world, lanes, arena, completions: Vec::new(), incoming: Vec::new(), next: 0 }

@@ -1,8 +1,11 @@
 //! Datagrams: trains, addresses, and what gets lost.
 
 use crate::bench::{Bench, at};
-use corelane_seam::{Bind, DATAGRAM_BYTES_MAX, Datagrams, Driver, Op, Outcome, Reason, Segment, Socket, Trains};
-use corelane_sim::{DatagramPeer, FaultKind, Faults};
+use corelane_seam::{
+    Bind, DATAGRAM_BYTES_MAX, DATAGRAM_V6_BYTES_MAX, Datagrams, Driver, Op, Outcome, Reason, Segment, Socket,
+    TRAIN_DATAGRAMS_MAX, Trains, Tuning,
+};
+use corelane_sim::{DatagramPeer, FaultKind, Faults, World};
 use std::net::IpAddr;
 
 const PLACE: &str = "10.0.0.1:9";
@@ -101,6 +104,43 @@ fn sizes_up_to_the_largest_pass_and_more_is_refused() {
         sizes.extend(batch.arrivals().iter().map(|arrival| (arrival.bytes(), arrival.datagrams())));
     }
     assert_eq!(sizes, [(DATAGRAM_BYTES_MAX, 1), (0, 1)]);
+}
+
+#[test]
+fn over_ipv6_the_largest_is_longer() {
+    let mut bench = Bench::new(Faults::none());
+    let socket = bound(&mut bench, "[fd00::1]:5", 0);
+    let peer = bench.world.bind(at("[2001:db8::1]:5000")).unwrap();
+    peer.send(at("[fd00::1]:5"), &vec![7; DATAGRAM_V6_BYTES_MAX]).unwrap();
+    assert_eq!(peer.send(at("[fd00::1]:5"), &vec![7; DATAGRAM_V6_BYTES_MAX + 1]).unwrap_err().reason, Reason::TooLarge);
+    let Outcome::Arrived { batch, .. } = bench.run(0, Op::ReceiveDatagrams { socket, into: Datagrams::new() }) else { panic!() };
+    assert_eq!(batch.arrivals()[0].bytes(), DATAGRAM_V6_BYTES_MAX);
+}
+
+/// As a kernel does, it hands over up to 128 datagrams as one arrival, and what all of them take together is bounded.
+#[test]
+fn arrivals_are_as_long_as_trains_may_be() {
+    let mut longest = (0, 0);
+    for seed in 0..20 {
+        let tuning = Tuning { datagram_bytes: 256 << 10, ..Tuning::default() };
+        let mut bench = Bench::in_world(World::new(seed, Faults::none()), tuning);
+        let socket = bound(&mut bench, PLACE, 1 << 20);
+        let peer = bench.world.bind(at("192.0.2.1:5000")).unwrap();
+        for bytes in [10, 1_000] {
+            (0..150).for_each(|_| peer.send(at(PLACE), &vec![7; bytes]).unwrap());
+        }
+        bench.settle();
+        let mut left = 300;
+        while left > 0 {
+            let receive = Op::ReceiveDatagrams { socket, into: Datagrams::new() };
+            let Outcome::Arrived { batch, .. } = bench.run(0, receive) else { panic!("nothing arrived") };
+            for arrival in batch.arrivals() {
+                left -= arrival.datagrams();
+                longest = (longest.0.max(arrival.datagrams()), longest.1.max(arrival.bytes()));
+            }
+        }
+    }
+    assert_eq!(longest, (TRAIN_DATAGRAMS_MAX, 65_000));
 }
 
 #[test]

@@ -130,6 +130,9 @@ impl EchoLane {
     }
 
     fn stop_all(&mut self) {
+        if let Some(listener) = self.listener {
+            self.driver.refuse_new(listener);
+        }
         for socket in [self.listener, self.port].into_iter().flatten() {
             let op = if self.random.below(2) == 0 { Op::StopAccept { listener: socket } } else { Op::StopReceive { socket } };
             self.driver.push(Handle::new(CLOSE_OTHER, 9, 0), op);
@@ -145,6 +148,10 @@ impl EchoLane {
         match (handle.class(), completion.outcome) {
             (_, Outcome::Released) => Ok(()),
             (ACCEPT, outcome) => self.accepted(outcome),
+            (ARRIVE, Outcome::Arrived { fault: Some(fault), .. }) if fault.reason != Reason::Cancelled => {
+                self.datagrams_left();
+                Ok(())
+            }
             (ARRIVE, Outcome::Arrived { batch, fault }) => self.answer_datagrams(batch, fault.is_some()),
             (DEPART, Outcome::Departed { .. }) => {
                 self.datagrams_left();

@@ -180,7 +180,7 @@ pub fn run(seed: u64, faults: Faults) -> Report {
             }
             Event::Opened(_, outcome) => assert!(outcome.is_ok(), "{outcome:?}"),
             Event::Sent(_) => {}
-            Event::Fault(_, fault) => panic!("{fault:?}"),
+            Event::Fault(_, fault) => assert!(faults.datagram_error + faults.datagram_refused > 0, "{fault:?}"),
         })
     });
     let is_done = || askers.borrow().values().all(|asker| asker.answered == NUMBERS) && !askers.borrow().is_empty();

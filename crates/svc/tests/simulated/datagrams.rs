@@ -22,7 +22,7 @@ impl DatagramService for Echo {
             cx.count_requests(arrival.datagrams());
             match batch.payload(arrival).first() {
                 Some(b'!') => panic!("told to"),
-                Some(b'?') => replies.reply(arrival, &[b'?'; 1000][..], 10),
+                Some(b'?') => replies.reply(arrival, &[b'?'; 2000][..], 10),
                 Some(b'+') => {
                     replies.echo(batch, arrival);
                     replies.send(arrival.peer, arrival.asked, &b"more"[..]);
@@ -114,13 +114,14 @@ pub fn run(seed: u64, faults: Faults) -> Report {
     rig.pass(10 * ARRIVED, &mut shouters);
     shouters.0.iter_mut().for_each(Shouter::hear);
     world.check().unwrap();
-    let loses = faults.datagram_loss + faults.datagram_duplicate + faults.datagram_reorder > 0;
+    let loses = faults.datagram_loss + faults.datagram_duplicate + faults.datagram_reorder + faults.datagram_refused > 0;
     for shouter in &shouters.0 {
         assert!(shouter.got.iter().all(|(from, bytes)| *from == at(PORT) && shouter.sent.contains(bytes)));
         assert!(loses || in_order(shouter.answers()) == in_order(shouter.sent.clone()), "every datagram has its answer");
         assert!(faults != Faults::none() || shouter.answers() == shouter.sent, "answers keep their order");
     }
-    assert_eq!(rig.count(C::DatagramsIn), rig.count(C::DatagramsOut));
+    assert_eq!(rig.count(C::DatagramsIn), rig.count(C::DatagramsOut) + rig.count(C::DatagramsRefused));
+    assert!(faults.datagram_refused > 0 || rig.count(C::DatagramsRefused) == 0);
     assert_eq!((rig.count(C::BytesIn), rig.count(C::Requests)), (rig.count(C::BytesOut), rig.count(C::DatagramsIn)));
     world.report()
 }
@@ -208,7 +209,7 @@ fn what_no_call_can_send_is_refused_and_counted() {
     shouters.0[0].send(at(PORT), Vec::new());
     rig.pass(5 * MS, &mut shouters);
     assert_eq!(shouters.0[0].answers(), [vec![b'l'; DATAGRAM_BYTES_MAX], Vec::new()]);
-    assert_eq!(rig.count(C::DatagramsRefused), 100, "as many as the reply would have been");
+    assert_eq!(rig.count(C::DatagramsRefused), 200, "as many as the reply would have been");
     rig.close(&mut shouters);
 }
 
@@ -229,7 +230,8 @@ fn a_panic_is_counted_and_the_socket_lives_on() {
 #[test]
 fn a_drain_answers_what_was_readable() {
     for_seeds(150, |seed| {
-        let quiet = Faults { datagram_loss: 0, datagram_duplicate: 0, datagram_reorder: 0, ..Faults::all(seed) };
+        let quiet =
+            Faults { datagram_loss: 0, datagram_duplicate: 0, datagram_reorder: 0, datagram_refused: 0, ..Faults::all(seed) };
         let world = World::new(seed, if seed % 3 == 0 { Faults::none() } else { quiet });
         let mut rig = rig(&world, 2, [10, 0, 0, 1]);
         let mut shouters = Shouters((0..4).map(|number| Shouter::new(&world, number)).collect());

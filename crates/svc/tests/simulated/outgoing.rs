@@ -191,3 +191,52 @@ fn those_that_are_given_up_end_once() {
         rig.close(&mut crate::rig::Nobody);
     });
 }
+
+/// Our address towards a peer is remembered for a second. When it is ours no more, it is looked for again at once, so that the
+/// connection still comes home.
+#[test]
+fn an_address_that_is_ours_no_more_is_forgotten() {
+    struct Twice(Rc<RefCell<Vec<(usize, SocketAddr, SocketAddr)>>>);
+    impl StreamService for Twice {
+        type Session = ();
+        fn started(&mut self, cx: &mut Cx<'_>) {
+            self.alarm(cx);
+        }
+        fn alarm(&mut self, cx: &mut Cx<'_>) {
+            cx.connect(upstreams()[0], ()).unwrap();
+        }
+        fn open(&mut self, _: &mut Cx<'_>, _: &corelane_svc::Peer) {}
+        fn connected(&mut self, cx: &mut Cx<'_>, _: &mut (), _: &mut Output) -> Next {
+            let peer = cx.peer(cx.id()).unwrap();
+            self.0.borrow_mut().push((cx.lane(), peer.address, peer.local));
+            if self.0.borrow().len() <= LANES {
+                cx.set_alarm(cx.now() + 100 * crate::rig::MS);
+            }
+            Next::Continue
+        }
+        fn receive(&mut self, _: &mut Cx<'_>, _: &mut (), _: &mut Input, _: &mut Output) -> Next {
+            Next::Continue
+        }
+    }
+    for_seeds(20, |seed| {
+        let world = World::new(seed, Faults::none());
+        world.listen(upstreams()[0]).unwrap();
+        let (hasher, seen) = (Arc::new(FlowHasher::new(&Key::MICROSOFT, HashTypes::ALL)), Seen::default());
+        let mut rig = Rig::new(&world, &Plan::lanes(LANES), |lane, services, _, page| {
+            services.set_flows(Flows::new(hasher.clone(), Table::even(Buckets::DEFAULT, LANES).unwrap()));
+            services.set_ports(vec![32_768..=60_999]);
+            services.add_stream(Twice(seen.clone()), patient(), page.service(lane, 0).unwrap());
+        });
+        let mut upstreams = Upstreams { wanted: LANES, seen: seen.clone(), peers: Vec::new() };
+        assert!(rig.play(&mut upstreams));
+        let moved_at = world.now();
+        world.renumber(&["10.0.0.77".parse().unwrap()]);
+        upstreams.wanted = 2 * LANES;
+        assert!(rig.play(&mut upstreams));
+        assert!(world.now() < moved_at + crate::rig::S / 2, "what was remembered is still believed");
+        let moved = seen.borrow().iter().filter(|(_, _, local)| local.ip() == SocketAddr::from(([10, 0, 0, 77], 0)).ip()).count();
+        assert_eq!((moved, rig.count(C::ConnectsHome), rig.count(C::ConnectsStray)), (LANES, 2 * LANES as u64, 0));
+        upstreams.peers.iter().for_each(Peer::close);
+        rig.close(&mut upstreams);
+    });
+}

@@ -3,7 +3,7 @@
 use super::endpoint::{Kind, Receiving, Sending};
 use super::source::Source;
 use super::{Budget, Held, ReadinessDriver};
-use crate::datagrams::{DatagramCalls, Departure};
+use crate::datagrams::{DatagramCalls, Departure, PIECE_BYTES};
 use crate::table::Key;
 use corelane_seam::{Bind, Completion, DATAGRAM_BLOCK_BYTES_LEAST, Datagrams, Driver, Fault, Handle, Lease, Outcome, Trains};
 use std::os::fd::AsFd;
@@ -31,10 +31,12 @@ impl<S: Source> ReadinessDriver<S> {
 
     /// Receives a batch. The endpoint is on no list.
     pub(super) fn receive_datagrams(&mut self, key: Key, held: u32, budget: &mut Budget, completions: &mut Vec<Completion>) {
-        let bytes = self.tuning.datagram_bytes;
-        let Some(lease) = self.arena.lease_to_receive(bytes, DATAGRAM_BLOCK_BYTES_LEAST) else {
+        let expected = self.endpoints.at(key.index).arrivals_expected() * PIECE_BYTES;
+        let most = expected.min(self.tuning.datagram_bytes);
+        let Some(lease) = self.arena.lease_to_receive(most, DATAGRAM_BLOCK_BYTES_LEAST) else {
             return self.starve(key, DATAGRAM_BLOCK_BYTES_LEAST);
         };
+        let bytes = lease.capacity();
         let mut batch = self.held_batch(held);
         assert!(batch.is_empty());
         let fault = match self.receive_batch(key, lease, &mut batch) {
@@ -67,6 +69,7 @@ impl<S: Source> ReadinessDriver<S> {
             _ if !all_used => endpoint.was_short(),
             _ => {}
         }
+        endpoint.brought(found);
         Ok(found)
     }
 
@@ -77,6 +80,9 @@ impl<S: Source> ReadinessDriver<S> {
         assert!(endpoint.sending == Sending::Nothing, "a socket has at most one send under way");
         let mut departure = Departure::new(trains, connected);
         if self.depart(key, &mut departure) {
+            return Some(departure.end());
+        }
+        if self.await_room(key).is_err() {
             return Some(departure.end());
         }
         let held = self.hold(Held::Departure(departure));
@@ -103,7 +109,7 @@ impl<S: Source> ReadinessDriver<S> {
         let before = departure.calls();
         let socket = self.endpoints.at(key.index).descriptor.as_fd();
         let calls = datagram_calls(&mut self.datagram_calls);
-        let done = calls.send(socket, departure, self.probes.udp_segment);
+        let done = calls.send(socket, departure, self.probes.together());
         assert!(departure.calls() >= before);
         self.counters.calls_work += u64::from(departure.calls() - before);
         done

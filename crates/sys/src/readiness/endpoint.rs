@@ -1,7 +1,7 @@
 //! What the driver knows of one descriptor, and the lists of those that have something to receive.
 
 use crate::table::{Key, Table};
-use corelane_seam::{Handle, Interest};
+use corelane_seam::{BATCH_MAX, Handle, Interest};
 use std::os::fd::OwnedFd;
 
 /// What a descriptor is.
@@ -61,6 +61,10 @@ pub(super) struct Endpoint {
     pub(super) readable: bool,
     /// An edge told of an end, an error or urgent data: a short receive does not show that the socket is empty.
     pub(super) exhaust: bool,
+    /// Of a datagram socket: it is watched for room as well, because a send found it full.
+    pub(super) awaits_room: bool,
+    /// Of a datagram socket: about how many arrivals a receive brings.
+    arrivals: u8,
     pub(super) place: Place,
     pub(super) receiving: Receiving,
     pub(super) sending: Sending,
@@ -78,6 +82,8 @@ impl Endpoint {
             kind,
             readable: false,
             exhaust: false,
+            awaits_room: false,
+            arrivals: 1,
             place: Place::Nowhere,
             receiving: Receiving::Nothing,
             sending: Sending::Nothing,
@@ -92,6 +98,18 @@ impl Endpoint {
     pub(super) fn is_empty_now(&mut self) {
         self.readable = false;
         self.exhaust = false;
+    }
+
+    /// Notes how many arrivals a receive brought. What is expected grows at once and shrinks slowly.
+    pub(super) fn brought(&mut self, arrivals: usize) {
+        let fewer = self.arrivals - self.arrivals / 4 - u8::from(self.arrivals > 1);
+        self.arrivals = fewer.max(arrivals.min(BATCH_MAX) as u8);
+        assert!(self.arrivals >= 1 && self.arrivals as usize <= BATCH_MAX);
+    }
+
+    /// For how many arrivals the next receive is to have room: one that is not filled shows that the socket is empty.
+    pub(super) fn arrivals_expected(&self) -> usize {
+        2 * self.arrivals as usize
     }
 
     /// Notes that a receive brought less than it had room for.
@@ -190,6 +208,19 @@ mod tests {
         let order: Vec<_> = std::iter::from_fn(|| list.pop(&mut table)).collect();
         assert_eq!(order, [keys[1], keys[3], keys[2]]);
         assert!(list.is_empty());
+    }
+
+    #[test]
+    fn what_is_expected_grows_at_once_and_shrinks_slowly() {
+        let (mut table, keys) = endpoints(1);
+        let endpoint = table.at(keys[0].index);
+        let mut expected = |arrivals| {
+            endpoint.brought(arrivals);
+            endpoint.arrivals_expected()
+        };
+        assert_eq!([1, 2, 4, 8].map(&mut expected), [2, 4, 8, 16]);
+        assert_eq!([1, 1, 1, 1, 1, 1, 1].map(&mut expected), [10, 6, 4, 2, 2, 2, 2]);
+        assert_eq!(expected(1000), 128);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Asking the kernel for events, and what follows from each; descriptors that the driver does not own.
 
-use super::endpoint::{Kind, Sending};
+use super::endpoint::{Endpoint, Kind, Sending};
 use super::source::{BELL, Copies, Pause, Source, UNWATCHED};
 use super::{LOOK_EVERY, ReadinessDriver};
 use crate::clock;
@@ -18,11 +18,13 @@ const BROKEN: i32 = libc::EPOLLERR | libc::EPOLLHUP;
 /// (tcp(7)) makes no edge of its own.
 const EXHAUST: i32 = BROKEN | libc::EPOLLRDHUP | libc::EPOLLPRI;
 
-/// What an endpoint of this kind is registered for, once.
-pub(super) fn edges(kind: Kind) -> i32 {
-    match kind {
+/// What an endpoint is registered for. A datagram socket is watched for room only after a send found it full: the kernel tells
+/// of room after everything that has left, which would wake the lane once more for each answer.
+pub(super) fn edges(endpoint: &Endpoint) -> i32 {
+    match endpoint.kind {
         Kind::Listener => IN | libc::EPOLLET,
-        Kind::Datagrams { .. } => IN | OUT | libc::EPOLLET,
+        Kind::Datagrams { .. } if endpoint.awaits_room => IN | OUT | libc::EPOLLET,
+        Kind::Datagrams { .. } => IN | libc::EPOLLET,
         Kind::Connecting | Kind::Stream => IN | OUT | libc::EPOLLRDHUP | libc::EPOLLPRI | libc::EPOLLET,
         Kind::Polled(interest) => {
             let read = if interest.read { IN | libc::EPOLLRDHUP } else { 0 };
@@ -71,7 +73,7 @@ impl<S: Source> ReadinessDriver<S> {
     fn watch_again(&mut self, data: u64) {
         let watched = match (data, self.endpoints.get(Key::from_bits(data))) {
             (BELL, _) => self.source.watch(self.bell.as_fd(), BELL_EDGES, BELL),
-            (_, Some(endpoint)) => self.source.watch(endpoint.descriptor.as_fd(), edges(endpoint.kind), data),
+            (_, Some(endpoint)) => self.source.watch(endpoint.descriptor.as_fd(), edges(endpoint), data),
             (_, None) => Ok(()),
         };
         assert!(watched.is_ok(), "a source that ends watching can take it up again");
@@ -104,9 +106,33 @@ impl<S: Source> ReadinessDriver<S> {
 
     fn resume(&mut self, key: Key, completions: &mut Vec<Completion>) {
         match self.endpoints.at(key.index).sending {
-            Sending::Nothing => {}
+            Sending::Nothing => self.await_no_room(key),
             Sending::Bytes(held) => self.resume_send(key, held, completions),
             Sending::Datagrams(held) => self.resume_datagrams(key, held, completions),
+        }
+    }
+
+    /// Has a full socket's room reported.
+    ///
+    /// # Errors
+    /// Why the system does not report it.
+    pub(super) fn await_room(&mut self, key: Key) -> Result<(), Fault> {
+        let endpoint = self.endpoints.at(key.index);
+        if std::mem::replace(&mut endpoint.awaits_room, true) {
+            return Ok(());
+        }
+        self.counters.calls_work += 1;
+        self.source.change(endpoint.descriptor.as_fd(), edges(endpoint), key.bits())
+    }
+
+    /// Takes back [`ReadinessDriver::await_room`], with the first report that nobody waited for: whoever fills a socket
+    /// time after time is not to pay for each.
+    fn await_no_room(&mut self, key: Key) {
+        let endpoint = self.endpoints.at(key.index);
+        if std::mem::replace(&mut endpoint.awaits_room, false) {
+            self.counters.calls_work += 1;
+            // Where this fails, there are reports that mean nothing.
+            let _ = self.source.change(endpoint.descriptor.as_fd(), edges(endpoint), key.bits());
         }
     }
 

@@ -81,6 +81,8 @@ pub struct ReadinessDriver<S: Source> {
     helpers: Helpers,
     calls: Table<files::Call>,
     ended: Vec<Ended>,
+    /// Sockets whose close was submitted: their data at the source, and whom to tell once they are closed.
+    closing: Vec<(u64, Handle)>,
     pushed: Vec<(Handle, Op)>,
     /// Completions since the kernel was last asked for events.
     since_look: usize,
@@ -88,15 +90,14 @@ pub struct ReadinessDriver<S: Source> {
 }
 
 impl<S: Source> ReadinessDriver<S> {
-    /// A driver on `source` that receives into `arena`. `probes` says what works.
+    /// A driver on `source` that receives into `arena` and is woken by `bell`. `probes` says what works.
     ///
     /// # Errors
-    /// [`Error::Tuning`] for a setting out of range, [`Error::Refused`] if the system gives no descriptor.
-    pub(crate) fn on(mut source: S, arena: Arena, tuning: Tuning, probes: Probes) -> Result<Self, Error> {
+    /// [`Error::Tuning`] for a setting out of range, [`Error::Refused`] if the system does not watch the bell.
+    pub(crate) fn on(mut source: S, arena: Arena, tuning: Tuning, probes: Probes, bell: Arc<EventBell>) -> Result<Self, Error> {
         tuning::check(&tuning)?;
-        let refused = |call| move |fault| Error::Refused { call, fault };
-        let bell = Arc::new(EventBell::new().map_err(refused("eventfd"))?);
-        source.watch(bell.as_fd(), events::BELL_EDGES, BELL).map_err(refused("epoll_ctl"))?;
+        let refused = |fault| Error::Refused { call: "epoll_ctl", fault };
+        source.watch(bell.as_fd(), events::BELL_EDGES, BELL).map_err(refused)?;
         Ok(Self {
             arena,
             tuning,
@@ -114,6 +115,7 @@ impl<S: Source> ReadinessDriver<S> {
             files: Table::new(),
             calls: Table::new(),
             ended: Vec::new(),
+            closing: Vec::new(),
             pushed: Vec::new(),
             since_look: 0,
             counters: DriverCounters::default(),
@@ -129,7 +131,7 @@ impl<S: Source> ReadinessDriver<S> {
     fn adopt(&mut self, descriptor: OwnedFd, kind: Kind) -> Result<Key, Fault> {
         let key = self.endpoints.insert(Endpoint::new(descriptor, kind));
         let endpoint = self.endpoints.at(key.index);
-        match self.source.watch(endpoint.descriptor.as_fd(), events::edges(kind), key.bits()) {
+        match self.source.watch(endpoint.descriptor.as_fd(), events::edges(endpoint), key.bits()) {
             Ok(()) => Ok(key),
             Err(fault) => {
                 self.endpoints.remove(key);
@@ -189,6 +191,7 @@ impl<S: Source> ReadinessDriver<S> {
             assert!(wait == Wait::No || self.ready.is_empty(), "no wait while there is something to serve");
             let over = self.look(wait, at_most, completions);
             self.take_ended(completions);
+            self.end_closes(completions);
             self.serve_ready(budget, completions);
             assert!(self.ready.is_empty() || budget.is_spent(), "who is ready is served as long as the budget lasts");
             // Who finds no memory ends the wait once, so that the lane can say so before it sleeps.
@@ -318,7 +321,21 @@ impl<S: Source> ReadinessDriver<S> {
             self.counters.calls_work += 1;
             self.source.close(key.bits(), endpoint.descriptor, Copies::None);
         }
-        completions.push(Completion::last(handle, Outcome::Closed));
+        self.closing.push((key.bits(), handle));
+    }
+
+    /// Hands over what the kernel was not told yet, and tells of the sockets that are closed now: whoever hears it may count
+    /// on it that the system knows nothing of the socket any more.
+    fn end_closes(&mut self, completions: &mut Vec<Completion>) {
+        self.counters.calls_work += self.source.flush();
+        let source = &self.source;
+        self.closing.retain(|&(data, handle)| {
+            let is_open = source.is_closing(data);
+            if !is_open {
+                completions.push(Completion::last(handle, Outcome::Closed));
+            }
+            is_open
+        });
     }
 
     fn cancel_send(&mut self, key: Key, completions: &mut Vec<Completion>) {
@@ -376,10 +393,6 @@ impl<S: Source> Driver for ReadinessDriver<S> {
 
     fn now(&self) -> u64 {
         clock::now()
-    }
-
-    fn offload_max(&self) -> usize {
-        self.tuning.offload_max
     }
 
     fn listen(&mut self, listen: &Listen) -> Result<Socket, Fault> {
@@ -445,6 +458,9 @@ impl<S: Source> Driver for ReadinessDriver<S> {
         let left = at_most.saturating_sub(completions.len() - first).max(1);
         let mut budget = Budget { completions: left, cycle_bytes: self.tuning.receive_cycle_bytes };
         self.serve_ready(&mut budget, completions);
+        if completions.len() == first && !self.closing.is_empty() {
+            self.end_closes(completions);
+        }
         let produced = completions.len() - first;
         self.since_look += produced;
         if produced == 0 {
@@ -452,7 +468,11 @@ impl<S: Source> Driver for ReadinessDriver<S> {
         } else if self.since_look >= LOOK_EVERY {
             self.look_and_serve(Wait::No, at_most, &mut budget, completions);
         }
-        self.counters.calls_work += self.source.flush();
+        self.end_closes(completions);
+    }
+
+    fn offload_max(&self) -> usize {
+        self.tuning.offload_max
     }
 
     fn bell(&self) -> Arc<dyn Bell> {
@@ -474,5 +494,91 @@ impl<S: Source> Drop for ReadinessDriver<S> {
             // Somebody may still write to this memory: it must never be used again.
             std::mem::forget(std::mem::replace(&mut self.calls, Table::new()));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::epoll::Poller;
+    use source::Pause;
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    /// A source whose descriptors stay open for some flushes after their close, as on a ring whose kernel is busy.
+    struct Slow {
+        poller: Poller,
+        flushes: Rc<Cell<usize>>,
+        closing: Vec<(u64, OwnedFd, usize)>,
+    }
+
+    impl Source for Slow {
+        const NAME: &'static str = "slow";
+
+        fn watch(&mut self, descriptor: BorrowedFd, events: i32, data: u64) -> Result<(), Fault> {
+            self.poller.watch(descriptor, events, data)
+        }
+
+        fn change(&mut self, descriptor: BorrowedFd, events: i32, data: u64) -> Result<(), Fault> {
+            self.poller.change(descriptor, events, data)
+        }
+
+        fn close(&mut self, data: u64, descriptor: OwnedFd, _copies: Copies) {
+            self.closing.push((data, descriptor, self.flushes.get() + 10));
+        }
+
+        fn is_closing(&self, data: u64) -> bool {
+            self.closing.iter().any(|entry| entry.0 == data)
+        }
+
+        fn look(&mut self, _pause: Pause, most: usize) -> Result<usize, i32> {
+            // What would end the wait is not there, so it does not wait.
+            self.poller.look(Pause::Nanoseconds(0), most)
+        }
+
+        fn event(&self, index: usize) -> (u64, i32) {
+            self.poller.event(index)
+        }
+
+        fn flush(&mut self) -> u64 {
+            self.flushes.set(self.flushes.get() + 1);
+            self.closing.retain(|entry| entry.2 > self.flushes.get());
+            0
+        }
+    }
+
+    /// Whoever hears of a close may count on it that the system knows nothing of the socket any more.
+    #[test]
+    fn a_close_is_told_once_the_descriptor_is_closed_and_not_before() {
+        let flushes = Rc::new(Cell::new(0));
+        let slow = Slow { poller: Poller::new(true).unwrap(), flushes: flushes.clone(), closing: Vec::new() };
+        let (arena, bell) = (Arena::new(1).unwrap(), EventBell::shared().unwrap());
+        let mut driver = ReadinessDriver::on(slow, arena, Tuning::default(), Probes::default(), bell).unwrap();
+        let address = "127.0.0.1:0".parse().unwrap();
+        let listen = Listen { address, backlog: 8, share_port: false, v6_only: false, stream: Default::default() };
+        let sockets = [(); 2].map(|()| driver.listen(&listen).unwrap());
+        let places = sockets.map(|socket| driver.local_address(socket).unwrap());
+        let is_free = |place| sockets::listen(&Listen { address: place, ..listen }).is_ok();
+        let handle = |index| Handle::new(1, index, 0);
+        let (mut told, mut rounds) = (Vec::new(), 0);
+        driver.push(handle(0), Op::Close { socket: sockets[0], reset: false });
+        while told.len() < 2 {
+            let mut completions = Vec::new();
+            driver.collect(Wait::Until(0), 64, &mut completions);
+            for Completion { handle, outcome, .. } in completions {
+                assert!(matches!(outcome, Outcome::Closed), "{outcome:?}");
+                assert!(is_free(places[handle.index() as usize]), "closed, but there is a listener");
+                told.push(handle);
+            }
+            rounds += 1;
+            if rounds == 1 {
+                assert!(told.is_empty() && !is_free(places[0]), "the case is there");
+                driver.push(handle(1), Op::Close { socket: sockets[1], reset: false });
+            }
+        }
+        assert_eq!(told, [handle(0), handle(1)]);
+        let mut more = Vec::new();
+        driver.collect(Wait::No, 64, &mut more);
+        assert!(more.is_empty(), "told once");
     }
 }

@@ -41,8 +41,20 @@ pub trait Source {
     /// Why the system does not watch it.
     fn watch(&mut self, descriptor: BorrowedFd, events: i32, data: u64) -> Result<(), Fault>;
 
-    /// Ends watching and closes the descriptor, at the latest with the next [`Source::flush`].
+    /// Reports other `events` of a descriptor that is watched; what is so already is reported again. It may come as
+    /// [`UNWATCHED`], to be taken up again with those events.
+    ///
+    /// # Errors
+    /// Why the system does not watch for them.
+    fn change(&mut self, descriptor: BorrowedFd, events: i32, data: u64) -> Result<(), Fault>;
+
+    /// Ends watching and closes the descriptor, with the next [`Source::flush`] or, where the system takes longer, after it.
     fn close(&mut self, data: u64, descriptor: OwnedFd, copies: Copies);
+
+    /// Whether a descriptor that was given to [`Source::close`] is still open.
+    fn is_closing(&self, _data: u64) -> bool {
+        false
+    }
 
     /// Looks for about `most` events; answers how many there are, for [`Source::event`].
     ///

@@ -2,8 +2,8 @@
 
 use super::ring::Ring;
 use crate::errno;
-use crate::offload::{Answer, FileCall};
-use corelane_seam::{Fault, OpenOptions};
+use crate::offload::{Answer, FileCall, no_file, opened};
+use corelane_seam::{Fault, OpenOptions, Reason};
 use io_uring::{opcode, squeue, types};
 use std::collections::BTreeMap;
 use std::ffi::CString;
@@ -66,11 +66,16 @@ impl Files {
     pub(super) fn end(&mut self, token: u32, result: i32) -> Answer {
         let operation = self.operations.remove(&token);
         assert!(operation.is_some(), "an operation ends once");
+        if let Some(Operation::Open(_)) = operation
+            && no_file(-result)
+        {
+            return Answer::Failed(Fault::of(Reason::NotAFile));
+        }
         if result < 0 {
             return Answer::Failed(errno::fault(-result));
         }
         match operation {
-            Some(Operation::Open(_)) => opened(result),
+            Some(Operation::Open(_)) => open_answer(result),
             Some(Operation::Move(_)) => Answer::Moved { bytes: result as usize },
             _ => Answer::Done,
         }
@@ -108,16 +113,14 @@ fn flags(options: OpenOptions) -> Result<i32, Fault> {
     };
     let create = if create { libc::O_CREAT } else { 0 };
     let truncate = if truncate { libc::O_TRUNC } else { 0 };
-    Ok(access | create | truncate | libc::O_CLOEXEC)
+    // A pipe is not waited for until it has another end.
+    Ok(access | create | truncate | libc::O_CLOEXEC | libc::O_NONBLOCK)
 }
 
-fn opened(descriptor: i32) -> Answer {
+fn open_answer(descriptor: i32) -> Answer {
     // SAFETY: the operation has just made this descriptor, and nobody else knows it.
     let file = unsafe { File::from_raw_fd(descriptor) };
-    match file.metadata() {
-        Ok(metadata) => Answer::Opened { length: metadata.len(), file },
-        Err(error) => Answer::Failed(errno::fault(errno::of(&error))),
-    }
+    opened(file).unwrap_or_else(|error| Answer::Failed(errno::fault(errno::of(&error))))
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ mod ring;
 
 use crate::bell::EventBell;
 use crate::clock;
+use crate::errno;
 use crate::errors::Error;
 use crate::offload::{Ended, FileCall, Helpers};
 use crate::probes::Probes;
@@ -23,6 +24,7 @@ use io_uring::{opcode, types};
 use ring::Ring;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use ring::no_iowait;
@@ -31,15 +33,24 @@ pub(crate) use ring::no_iowait;
 pub type UringDriver = ReadinessDriver<Uring>;
 
 impl UringDriver {
-    /// A driver that receives into `arena` and uses what `probes` allows and the kernel has.
+    /// A driver that receives into `arena` and uses what `probes` allows and the kernel has, with a bell of its own.
     ///
     /// # Errors
     /// [`Error::Tuning`] for a setting out of range; `Error::Uring...` where the system refuses io_uring, which leaves
     /// [`EpollDriver`](crate::EpollDriver); [`Error::Refused`] if the system gives no descriptor.
     pub fn new(arena: Arena, tuning: Tuning, probes: Probes) -> Result<Self, Error> {
+        Self::with_bell(arena, tuning, probes, EventBell::shared()?)
+    }
+
+    /// The same with a bell that was made before: where the lane takes a descriptor table of its own first, this driver's
+    /// descriptors are in no other table.
+    ///
+    /// # Errors
+    /// As for [`UringDriver::new`].
+    pub fn with_bell(arena: Arena, tuning: Tuning, probes: Probes, bell: Arc<EventBell>) -> Result<Self, Error> {
         let probes = Probes { epoll_pwait2: false, ..probes }.perform();
         let source = Uring::new(probes.uring_no_iowait)?;
-        Self::on(source, arena, tuning, probes)
+        Self::on(source, arena, tuning, probes, bell)
     }
 }
 
@@ -48,6 +59,26 @@ impl UringDriver {
 /// # Errors
 /// Why not, with the remedy.
 pub fn probe_uring() -> Result<(), Error> {
+    apart(try_uring)
+}
+
+/// Tries something that may make a ring on a thread of its own. The kernel ends a ring some time after it was dropped, and
+/// interrupts the thread that made it: calls of that thread that wait would fail with EINTR though no signal came.
+///
+/// # Errors
+/// Those of `probe`; [`Error::Refused`] if the system gives no thread.
+///
+/// # Panics
+/// If `probe` does.
+pub fn apart(probe: impl FnOnce() -> Result<(), Error> + Send) -> Result<(), Error> {
+    let refused = |error: std::io::Error| Error::Refused { call: "clone", fault: errno::fault(errno::of(&error)) };
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("corelane-probe".into()).spawn_scoped(scope, probe).map_err(refused)?;
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn try_uring() -> Result<(), Error> {
     let refused = |number| refusal::of("io_uring_enter", number);
     let bell = EventBell::new().map_err(|fault| Error::Refused { call: "eventfd", fault })?;
     let mut source = Uring::new(false)?;
@@ -135,6 +166,8 @@ const NOT_LOOKED: i32 = libc::EPOLLRDBAND;
 /// The events of a completion.
 fn told(result: i32, last: bool) -> i32 {
     let events = match result {
+        // What was ended to be taken up again tells nothing.
+        result if result == -libc::ECANCELED => 0,
         // An entry that failed tells nothing: let whoever uses the descriptor find out.
         ..0 => libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLERR,
         events if events & NOT_LOOKED != 0 => events & !(NOT_LOOKED | libc::EPOLLPRI),
@@ -156,6 +189,18 @@ impl Source for Uring {
         Ok(())
     }
 
+    /// The watching that is under way ends; whoever takes it up again does so with the new events.
+    fn change(&mut self, _descriptor: BorrowedFd, _events: i32, data: u64) -> Result<(), Fault> {
+        assert!(data & KIND == 0, "only what stands in the table is changed");
+        // SAFETY: the entry names no memory.
+        unsafe { self.ring.push(opcode::AsyncCancel::new(data).build().user_data(data | ENDING)) };
+        Ok(())
+    }
+
+    fn is_closing(&self, data: u64) -> bool {
+        self.closing.contains_key(&data)
+    }
+
     fn close(&mut self, data: u64, descriptor: OwnedFd, _copies: Copies) {
         let other = self.closing.insert(data, descriptor);
         assert!(other.is_none(), "a descriptor is closed once");
@@ -165,11 +210,12 @@ impl Source for Uring {
 
     fn look(&mut self, pause: Pause, _most: usize) -> Result<usize, i32> {
         self.events.drain(..std::mem::take(&mut self.handed_out));
-        let begin = clock::now();
+        let (begin, closing) = (clock::now(), self.closing.len());
         let mut left = if self.events.is_empty() { pause } else { Pause::Nanoseconds(0) };
         loop {
             let (_, taken) = self.enter(left)?;
-            if taken == 0 || !self.events.is_empty() || !self.ended.is_empty() {
+            let has_closed = self.closing.len() < closing;
+            if taken == 0 || has_closed || !self.events.is_empty() || !self.ended.is_empty() {
                 break;
             }
             // What was taken is of no interest outside, such as the end of watching.
@@ -234,6 +280,7 @@ impl Source for Uring {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::offload::Place;
     use crate::table::Key;
     use std::collections::BTreeSet;
     use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
@@ -328,6 +375,28 @@ mod tests {
         assert_eq!(source.ring.under_way(), 0);
         drop(_write);
         assert_eq!(read.read(&mut [0]).unwrap(), 0);
+    }
+
+    /// A read waits for bytes that never come: the end ends it, and what comes later stays in the pipe, since nobody reads it into
+    /// memory that is free again.
+    #[test]
+    fn the_end_ends_operations_on_memory() {
+        let (read, mut write) = pipe().unwrap();
+        let mut reader = read.try_clone().unwrap();
+        let mut memory = [0; 4096];
+        // SAFETY: the memory stays until the source has ended.
+        let place = unsafe { Place::to_write(&mut memory) };
+        let file = Arc::new(std::fs::File::from(OwnedFd::from(read)));
+        let mut helpers = Helpers::new(EventBell::shared().unwrap(), 1);
+        let mut source = Uring::new(false).unwrap();
+        source.begin_file(1, FileCall::Read { file, offset: 0, place }, &mut helpers).unwrap();
+        source.flush();
+        assert!(source.ring.under_way() == 1 && !source.files.is_empty());
+        assert!(source.end(Duration::from_secs(10)));
+        write.write_all(b"late").unwrap();
+        let mut late = [0; 4];
+        reader.read_exact(&mut late).unwrap();
+        assert_eq!((late, memory[0]), (*b"late", 0));
     }
 
     #[test]
