@@ -3,9 +3,9 @@
 
 mod plan;
 
-use crate::Late;
+use crate::{Late, exit};
 use anyhow::{Result, bail};
-use corelane::{DriverChoice, InForce, Lanes, Limits, Running, Signals, SteeringSettings, Transport, Url};
+use corelane::{DriverChoice, Error, InForce, Lanes, Limits, Running, Signals, SteeringSettings, Transport, Url};
 use corelane_echo::{Answer, Echo, EchoDatagrams};
 use corelane_rpc::registration::{Entry, Registration, RegistrationError};
 use corelane_rpc::{Null, Rpc, RpcDatagrams};
@@ -88,13 +88,19 @@ pub fn run(arguments: Arguments) -> Result<()> {
     if arguments.plan {
         return print_plan(arguments);
     }
+    corelane::report_panics();
     let signals = Signals::block()?;
     let register = arguments.register;
     let running = lanes(arguments)?.start()?;
     let registration = register.then(|| Registration::register(&entries(&running)));
     announce(&running, registration.as_ref()).map_err(|error| Late::of("writing to standard output", error))?;
-    running.run_until_told(signals).map_err(|error| Late::of("serving", error))?;
+    running.run_until_told(signals).map_err(ended)?;
     Ok(())
+}
+
+fn ended(error: Error) -> Late {
+    let code = if matches!(error, Error::LanePanicked { .. }) { exit::BROKEN } else { exit::LATE };
+    Late { code, ..Late::of("serving", error) }
 }
 
 fn print_plan(arguments: Arguments) -> Result<()> {

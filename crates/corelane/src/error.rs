@@ -85,6 +85,10 @@ pub enum Error {
     LanePanicked {
         /// Which lane.
         lane: usize,
+        /// The panic's words, and where it was if [`report_panics`](crate::report_panics) was called before.
+        words: String,
+        /// Lanes that did not end when they were stopped after that: a service of theirs does not return.
+        left_behind: usize,
     },
 }
 
@@ -105,8 +109,12 @@ impl fmt::Display for Error {
             Self::Page(error) => error.fmt(f),
             Self::System { what, error } => write!(f, "{what}: {error}"),
             Self::Build { lane } => write!(f, "building the services of lane {lane} panicked: see the message above"),
-            Self::LanePanicked { lane } => {
-                write!(f, "lane {lane} ended with a panic; this is an error in Corelane, please report it")
+            Self::LanePanicked { lane, words, left_behind } => {
+                let others = match left_behind {
+                    0 => "the others were ended".to_owned(),
+                    _ => format!("{left_behind} of the others did not end when they were stopped"),
+                };
+                write!(f, "lane {lane} panicked {words}; {others}; this is an error in Corelane, please report it")
             }
         }
     }

@@ -213,7 +213,8 @@ impl Lanes {
         self
     }
 
-    /// Starts the lanes, and returns when all of them listen.
+    /// Starts the lanes, and returns when all of them listen. What lanes report goes to standard error by way of a thread, and waits for nobody;
+    /// the words of a panic do not, unless [`report_panics`](crate::report_panics) was called.
     ///
     /// # Errors
     /// Whatever stops them from starting; nothing is left running then.
@@ -221,11 +222,13 @@ impl Lanes {
         start(self)
     }
 
-    /// Starts the lanes and serves until the program is told to end: SIGTERM or SIGINT drains, a second one ends at once.
+    /// Starts the lanes and serves until the program is told to end: SIGTERM or SIGINT drains, a second one ends at once. Panics are told as
+    /// [`report_panics`](crate::report_panics) has it.
     ///
     /// # Errors
-    /// As [`Lanes::start`].
+    /// As [`Lanes::start`] and [`Running::run_until_told`].
     pub fn run(self) -> Result<(), Error> {
+        crate::report_panics();
         // The signals must be blocked before the first thread is there.
         let signals = Signals::block().map_err(|error| Error::System { what: "waiting for signals", error })?;
         self.start()?.run_until_told(signals)

@@ -6,6 +6,7 @@
 
 pub mod control;
 mod driver;
+mod ending;
 mod error;
 mod lanes;
 pub mod machine;
@@ -29,6 +30,8 @@ pub use corelane_svc::{
 pub use corelane_sys::claim::Transport;
 pub use corelane_sys::cpus::parse_list as parse_cpus;
 pub use corelane_sys::monotonic_nanoseconds;
+pub use corelane_sys::report::set_panic_hook as report_panics;
+pub use corelane_sys::report::{PATIENCE as REPORT_PATIENCE, flush as flush_reports, line as report, start as start_reports};
 pub use corelane_sys::signals::Signals;
 pub use corelane_watch as watch;
 pub use driver::{DriverChoice, DriverKind};

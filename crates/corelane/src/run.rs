@@ -2,19 +2,21 @@
 
 use crate::control;
 use crate::driver::{DriverKind, choose};
+use crate::ending::{Ends, unbroken};
 use crate::error::Error;
 use crate::lanes::{Lanes, Served};
 use crate::plan;
 use crate::url::Url;
-use corelane_lane::{Control, Kit, Lane, LaneSettings, Mesh, Order};
+use corelane_lane::{Control, Kit, Lane, LaneSettings, Mesh, Order, Report};
 use corelane_rss::Protocol;
 use corelane_seam::{Arena, Driver, Tuning};
 use corelane_steer::{Server, Steered, Topology, Warning};
 use corelane_svc::{Services, Sharing};
 use corelane_sys::claim::{Transport, claim};
 use corelane_sys::control_socket::ControlSocket;
+use corelane_sys::report;
 use corelane_sys::runner::{Gate, LaneThread, own_descriptors, raise_descriptor_limit, spawn};
-use corelane_sys::signals::{Ringer, Signals, Wake};
+use corelane_sys::signals::Signals;
 use corelane_sys::{EpollDriver, Probes, UringDriver};
 use corelane_watch::{Description, LaneName, LaneRow, Page, ProcessId, RunDirectory, ServiceName, ServiceRow};
 use std::net::SocketAddr;
@@ -48,23 +50,8 @@ pub struct Running {
     page: Page,
     control: Arc<Control>,
     threads: Vec<LaneThread<()>>,
-    ended: Ended,
+    ends: Ends,
     socket: Option<ControlSocket>,
-}
-
-/// Whom the last lane to end tells.
-#[derive(Clone, Default)]
-struct Ended(Arc<Mutex<(usize, Option<Ringer>)>>);
-
-impl Ended {
-    fn lane_ended(&self) {
-        // reason: the lock is held for a few instructions that cannot panic.
-        let mut state = self.0.lock().expect("no panic under this lock");
-        state.0 += 1;
-        if let Some(ringer) = &state.1 {
-            ringer.ring();
-        }
-    }
 }
 
 /// Everything that one lane's thread is given.
@@ -115,8 +102,11 @@ pub(crate) fn start(lanes: Lanes) -> Result<Running, Error> {
     let report = Arc::new(Mutex::new(Vec::new()));
     let rows: Vec<(LaneRow, Vec<ServiceRow>)> =
         (0..cpus.len()).map(|lane| rows_of(&page, lane, lanes.services.len())).collect::<Result<_, _>>()?;
-    let (driver, threads, ended, socket) = (chosen.kind, Vec::new(), Ended::default(), None);
-    let mut running = Running { places, planned, cpus, driver, steered, notes, page, control, threads, ended, socket };
+    let system = |what| move |error| Error::System { what, error };
+    report::start().map_err(system("starting the thread that writes reports"))?;
+    let ends = Ends::new().map_err(system("a doorbell for the end of the lanes"))?;
+    let (driver, threads, socket) = (chosen.kind, Vec::new(), None);
+    let mut running = Running { places, planned, cpus, driver, steered, notes, page, control, threads, ends, socket };
     for ((lane, mesh), (row, rows)) in
         Mesh::between(&running.control, settings.channel_messages).into_iter().enumerate().zip(rows)
     {
@@ -163,14 +153,14 @@ impl Place {
 
 impl Running {
     fn start_lane(&mut self, plan: Plan) -> Result<(), Error> {
-        let (cpu, kind, ended) = (self.cpus[plan.lane], self.driver, self.ended.clone());
+        let (cpu, kind, ends) = (self.cpus[plan.lane], self.driver, self.ends.clone());
         let lane = plan.lane;
         let body = move |pinned: std::io::Result<()>| {
-            let _tell = TellEnded(ended);
-            match kind {
+            report::count_lost();
+            ends.live(lane, || match kind {
                 DriverKind::Epoll => plan.run(pinned, |arena| EpollDriver::new(arena, Tuning::default(), Probes::default())),
                 DriverKind::Uring => plan.run(pinned, |arena| UringDriver::new(arena, Tuning::default(), Probes::default())),
-            }
+            });
         };
         let thread = spawn(lane, cpu, body).map_err(|error| Error::System { what: "starting a lane's thread", error })?;
         self.threads.push(thread);
@@ -255,70 +245,61 @@ impl Running {
         self.control.give(Order::Stop);
     }
 
-    /// Waits until all lanes have ended.
-    ///
-    /// # Errors
-    /// [`Error::LanePanicked`].
-    pub fn wait(mut self) -> Result<(), Error> {
-        self.join()
-    }
-
-    /// Serves until a signal: the first drains, the second ends at once.
+    /// Waits until all lanes have ended. If one breaks, the others are drained and stopped within seconds.
     ///
     /// # Errors
     /// [`Error::LanePanicked`], or what the system says of waiting.
-    pub fn run_until_told(mut self, signals: Signals) -> Result<(), Error> {
-        let threads = self.threads.len();
-        // reason: the lock is held for a few instructions that cannot panic.
-        self.ended.0.lock().expect("no panic under this lock").1 = Some(signals.ringer());
-        let mut order = Order::Drain;
-        // reason: as above.
-        while self.ended.0.lock().expect("no panic under this lock").0 < threads {
-            match signals.wait().map_err(|error| Error::System { what: "waiting for signals", error })? {
-                Wake::Signal(_) => {
-                    self.control.give(order);
-                    order = Order::Stop;
-                }
-                Wake::Rung => {}
-            }
-        }
-        self.join()
+    pub fn wait(mut self) -> Result<(), Error> {
+        self.end(None)
     }
 
-    fn join(&mut self) -> Result<(), Error> {
-        let mut panicked = None;
-        for (lane, thread) in self.threads.drain(..).enumerate() {
-            if thread.handle.join().is_err() {
-                panicked = panicked.or(Some(lane));
-            }
+    /// Serves until a signal: the first SIGTERM or SIGINT drains, the second ends at once. At SIGHUP a line says that there is nothing to
+    /// read again, and serving goes on. If a lane breaks, the others are drained and stopped within seconds.
+    ///
+    /// # Errors
+    /// As [`Running::wait`].
+    pub fn run_until_told(mut self, signals: Signals) -> Result<(), Error> {
+        self.end(Some(&signals))
+    }
+
+    /// Waits for the end of the lanes, and has what they said last come out.
+    fn end(&mut self, signals: Option<&Signals>) -> Result<(), Error> {
+        let ended = self.ends.wait(self.threads.len(), &self.control, signals);
+        match ended {
+            // They may never end.
+            Err(Error::LanePanicked { left_behind: 1.., .. }) => self.threads.clear(),
+            _ => self.join(),
         }
-        panicked.map_or(Ok(()), |lane| Err(Error::LanePanicked { lane }))
+        report::flush(report::PATIENCE);
+        ended
+    }
+
+    fn join(&mut self) {
+        for thread in self.threads.drain(..) {
+            // It has told of its end itself.
+            let _ = thread.handle.join();
+        }
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
         self.stop();
-        let _ = self.join();
-    }
-}
-
-/// Tells that a lane has ended, however it did.
-struct TellEnded(Ended);
-
-impl Drop for TellEnded {
-    fn drop(&mut self) {
-        self.0.lane_ended();
+        self.join();
     }
 }
 
 impl Plan {
-    /// The life of a lane's thread.
-    fn run<D: Driver>(self, pinned: std::io::Result<()>, make: impl FnOnce(Arena) -> Result<D, corelane_sys::Error>) {
+    /// The life of a lane's thread. The error is the panic that ended it.
+    fn run<D: Driver>(
+        self,
+        pinned: std::io::Result<()>,
+        make: impl FnOnce(Arena) -> Result<D, corelane_sys::Error>,
+    ) -> Result<(), String> {
         let (gate, report) = (self.gate.clone(), self.report.clone());
         let made = self.make_driver(pinned, make);
         if !gate.pass() {
-            return;
+            return Ok(());
         }
         let number = self.lane;
         // The user's own code builds the services; its panic must not leave the others waiting.
@@ -329,9 +310,11 @@ impl Plan {
             // reason: lanes hold the lock only to push.
             report.lock().expect("no panic under this lock").push(error);
         });
-        if let (true, Ok(mut lane)) = (gate.pass(), lane) {
-            lane.run();
-        }
+        let (true, Ok(mut lane)) = (gate.pass(), lane) else { return Ok(()) };
+        let lived = unbroken(|| lane.run());
+        // By itself: a panic while another unwinds would end the process without a word.
+        let ended = unbroken(|| drop(lane));
+        lived.and(ended)
     }
 
     fn make_driver<D: Driver>(
@@ -349,7 +332,8 @@ impl Plan {
         if self.own_descriptors
             && let Err(error) = own_descriptors()
         {
-            eprintln!("lane {}: no descriptor table of its own ({error}): it shares the limit with the others", self.lane);
+            let lane = self.lane;
+            report::line(&format!("lane {lane}: no descriptor table of its own ({error}): it shares the limit with the others"));
         }
         let mut services = Services::new(self.connections_max);
         self.steered.equip(&mut services, self.lane, self.cpu);
@@ -367,9 +351,21 @@ impl Plan {
                 error => Error::Service(error),
             })?;
         }
-        let report = Box::new(|line: &str| eprintln!("{line}"));
-        let kit = Kit::new(self.lane, &self.control, self.mesh, arena, self.row, &self.settings, report);
+        let kit = Kit::new(self.lane, &self.control, self.mesh, arena, self.row, &self.settings, Box::new(StandardError));
         Ok(Lane::new(driver, services, kit, self.control, self.settings))
+    }
+}
+
+/// The lane's lines on standard error, which wait for nobody.
+struct StandardError;
+
+impl Report for StandardError {
+    fn line(&mut self, line: &str) {
+        report::line(line);
+    }
+
+    fn dropped(&self) -> u64 {
+        report::lost()
     }
 }
 

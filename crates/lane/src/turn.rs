@@ -104,6 +104,7 @@ impl<D: Driver, W: Work> Lane<D, W> {
         self.work.serve(&mut self.kit);
         done += self.timers() + self.tasks() + self.messages();
         self.work.flush(&mut self.kit);
+        self.kit.tell_left_out(self.kit.now);
         self.publish();
         let submitted = self.kit.hand_over(&mut self.driver);
         self.account(done > 0 || submitted)
@@ -145,6 +146,7 @@ impl<D: Driver, W: Work> Lane<D, W> {
     }
 
     fn end(&mut self) -> Turn {
+        self.kit.tell_left_out(u64::MAX);
         self.kit.row.set(LaneCounter::LaneState, LaneState::Ended as u64);
         self.note_gauges();
         Turn::Ended
@@ -158,7 +160,7 @@ impl<D: Driver, W: Work> Lane<D, W> {
             return Wait::No;
         }
         let now = self.kit.now;
-        let next = self.kit.wheel.next().unwrap_or(u64::MAX).min(self.kit.alarm);
+        let next = self.kit.wheel.next().unwrap_or(u64::MAX).min(self.kit.alarm).min(self.kit.left_out_due());
         if next <= now {
             return Wait::No;
         }
@@ -268,6 +270,7 @@ impl<D: Driver, W: Work> Lane<D, W> {
     fn note_gauges(&self) {
         let (row, counters) = (&self.kit.row, self.driver.counters());
         row.set(LaneCounter::MemoryUsed, self.kit.arena.used() as u64);
+        row.set(LaneCounter::ReportLinesDropped, self.kit.lines_dropped());
         row.set(LaneCounter::MemoryPeak, self.kit.arena.peak() as u64);
         row.set(LaneCounter::SystemCallsSubmit, counters.calls_work);
         row.set(LaneCounter::SystemCallsWait, counters.calls_wait);

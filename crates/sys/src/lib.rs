@@ -28,6 +28,7 @@ mod probes;
 pub mod processes;
 mod readiness;
 mod refuse;
+pub mod report;
 pub mod runner;
 pub mod select;
 pub mod signals;
