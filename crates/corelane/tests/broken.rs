@@ -6,7 +6,7 @@ use corelane::watch::{LaneCounter, Reader, ServiceCounter};
 use corelane::{Cx, DriverChoice, Error, Input, Lanes, Next, Output, Peer, Running, StreamService};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::RawFd;
+use std::os::fd::{IntoRawFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ impl StreamService for Fragile {
         input.skip(1);
         match order {
             b'p' => panic!("{}", "as it was told to ".repeat(500)),
-            b'b' => epolls().into_iter().for_each(|number| nix::unistd::close(number).unwrap()),
+            b'b' => epolls().into_iter().for_each(replace),
             _ => assert!(output.write(&[self.0])),
         }
         Next::Continue
@@ -40,6 +40,12 @@ fn epolls() -> Vec<RawFd> {
     let files = std::fs::read_dir("/proc/thread-self/fd").unwrap().map(Result::unwrap);
     let is_epoll = |path: &std::path::Path| std::fs::read_link(path).is_ok_and(|link| link.as_os_str() == "anon_inode:[eventpoll]");
     files.filter(|file| is_epoll(&file.path())).map(|file| file.file_name().to_str().unwrap().parse().unwrap()).collect()
+}
+
+/// Puts a file in the place of a descriptor: what is opened takes the lowest number that is free.
+fn replace(number: RawFd) {
+    nix::unistd::close(number).unwrap();
+    assert_eq!(std::fs::File::open("/dev/null").unwrap().into_raw_fd(), number);
 }
 
 fn start() -> Running {

@@ -365,6 +365,7 @@ mod tests {
             "events",
             "faults",
             "hits",
+            "lines",
             "messages",
             "nanoseconds",
             "operations",
