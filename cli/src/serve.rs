@@ -14,6 +14,10 @@ use std::io::{Read, Write};
 
 /// Serves, one lane per core, until SIGTERM or SIGINT: the first drains, a second one ends at once
 ///
+/// At its end it prints how many connections ended in order and how many were cut. SIGHUP changes nothing: there is nothing to read again.
+/// Exit codes: 0 it served until it was told to end; 1 something failed later; 2 it could not start as asked; 70 a lane broke, which is an
+/// error of this program: the message says which lane, what and where.
+///
 /// Without a SERVICE, all built-in ones are served on loopback at their default ports.
 /// Services: echo (tcp and udp, port 60007), rpc (tcp and udp, port 62049: NFS procedure 0, and an echo program).
 #[derive(clap::Args)]
@@ -94,7 +98,9 @@ pub fn run(arguments: Arguments) -> Result<()> {
     let running = lanes(arguments)?.start()?;
     let registration = register.then(|| Registration::register(&entries(&running)));
     announce(&running, registration.as_ref()).map_err(|error| Late::of("writing to standard output", error))?;
-    running.run_until_told(signals).map_err(ended)?;
+    let drained = running.run_until_told(signals).map_err(ended)?;
+    corelane::say(&format!("drained: {drained}"));
+    corelane::flush_reports(corelane::REPORT_PATIENCE);
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! How lanes end: told to, or broken; and who waits for it.
 
 use crate::error::Error;
-use corelane_lane::{Control, Order};
+use corelane_lane::Order;
 use corelane_sys::report::{self, last_panic, panic_words};
 use corelane_sys::signals::{Ringer, SIGHUP, Signals, Wake, wait};
 use std::io;
@@ -51,25 +51,27 @@ impl Ends {
         self.ringer.ring();
     }
 
-    /// Waits until `lanes` lanes have ended. Signals drain them, and then stop them; so does a lane that breaks, each with its bound.
+    /// Waits until `lanes` lanes have ended. Signals drain them, and then stop them, by `give`; so does a lane that breaks, each with its bound.
     ///
     /// # Errors
     /// [`Error::LanePanicked`], or what the system says of waiting.
-    pub(crate) fn wait(&self, lanes: usize, control: &Control, signals: Option<&Signals>) -> Result<(), Error> {
-        let mut order = Order::Drain;
+    pub(crate) fn wait(&self, lanes: usize, mut give: impl FnMut(Order), signals: Option<&Signals>) -> Result<(), Error> {
+        let mut next = Order::Drain;
         let mut deadline = None;
+        let mut advance = || give(std::mem::replace(&mut next, Order::Stop));
         while self.lock().ended < lanes {
             if deadline.is_none() && self.lock().broken.is_some() {
-                deadline = Some(Instant::now() + DRAIN_AFTER_BREAK);
-                control.give(std::mem::replace(&mut order, Order::Stop));
+                deadline = Some((Instant::now() + DRAIN_AFTER_BREAK, Order::Drain));
+                advance();
             }
-            match wait(signals, &self.ringer, deadline).map_err(|error| Error::System { what: "waiting for signals", error })? {
+            let until = deadline.map(|(until, _)| until);
+            match wait(signals, &self.ringer, until).map_err(|error| Error::System { what: "waiting for signals", error })? {
                 Wake::Signal(SIGHUP) => report::line("corelane: SIGHUP: there is nothing to read again; serving goes on"),
-                Wake::Signal(_) => control.give(std::mem::replace(&mut order, Order::Stop)),
-                Wake::Late if control.order() == Order::Stop => break,
+                Wake::Signal(_) => advance(),
+                Wake::Late if deadline.is_some_and(|(_, order)| order == Order::Stop) => break,
                 Wake::Late => {
-                    deadline = Some(Instant::now() + STOP_AFTER_BREAK);
-                    control.give(Order::Stop);
+                    deadline = Some((Instant::now() + STOP_AFTER_BREAK, Order::Stop));
+                    advance();
                 }
                 Wake::Rung => {}
             }
@@ -101,7 +103,7 @@ pub(crate) fn unbroken<R>(part: impl FnOnce() -> R) -> Result<R, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corelane_lane::Order;
+    use corelane_lane::Control;
     use std::thread;
 
     /// A lane that ends when it is told `order`.
@@ -127,7 +129,7 @@ mod tests {
             Box::new(move || until(&control, Order::Drain)) as Box<dyn FnOnce() + Send>
         });
         lives(&ends, vec![first, Box::new(|| panic!("in pieces")), second]);
-        let Err(Error::LanePanicked { lane, words, left_behind }) = ends.wait(3, &control, None) else {
+        let Err(Error::LanePanicked { lane, words, left_behind }) = ends.wait(3, |order| control.give(order), None) else {
             panic!("nobody notices")
         };
         assert_eq!((lane, words.as_str(), left_behind), (1, "in pieces", 0));
@@ -147,7 +149,7 @@ mod tests {
                 Box::new(|| panic!("{}", "in pieces")),
             ],
         );
-        let Err(Error::LanePanicked { lane: 2, left_behind: 1, .. }) = ends.wait(3, &control, None) else {
+        let Err(Error::LanePanicked { lane: 2, left_behind: 1, .. }) = ends.wait(3, |order| control.give(order), None) else {
             panic!("nobody notices")
         };
         assert_eq!(control.order(), Order::Stop);
@@ -160,6 +162,6 @@ mod tests {
         lives(&ends, vec![Box::new(|| {}), Box::new(move || until(&others, Order::Stop))]);
         let ender = control.clone();
         thread::spawn(move || ender.give(Order::Stop));
-        ends.wait(2, &control, None).unwrap();
+        ends.wait(2, |order| control.give(order), None).unwrap();
     }
 }

@@ -54,9 +54,9 @@ pub enum Error {
         /// What is wrong with it, and the remedy.
         why: String,
     },
-    /// No driver can be used: neither of the two works here.
+    /// The driver that was asked for cannot be used, or none can.
     Driver(
-        /// What each said.
+        /// What each said, and the remedy.
         String,
     ),
     /// The memory of a lane was refused.
@@ -104,7 +104,7 @@ impl fmt::Display for Error {
             Self::Steering(error) => write!(f, "steering: {error}"),
             Self::Service(error) => error.fmt(f),
             Self::Setting { name, why } => write!(f, "{name}: {why}"),
-            Self::Driver(words) => write!(f, "no driver can be used here: {words}"),
+            Self::Driver(words) => write!(f, "driver: {words}"),
             Self::Memory(error) => error.fmt(f),
             Self::Page(error) => error.fmt(f),
             Self::System { what, error } => write!(f, "{what}: {error}"),

@@ -231,7 +231,7 @@ impl Lanes {
         crate::report_panics();
         // The signals must be blocked before the first thread is there.
         let signals = Signals::block().map_err(|error| Error::System { what: "waiting for signals", error })?;
-        self.start()?.run_until_told(signals)
+        self.start()?.run_until_told(signals).map(drop)
     }
 }
 

@@ -1,6 +1,7 @@
 //! A program of lanes at work: a thread for each lane, and one that waits for the end.
 
 use crate::control;
+use crate::drained::Drained;
 use crate::driver::{DriverKind, choose};
 use crate::ending::{Ends, unbroken};
 use crate::error::Error;
@@ -18,7 +19,8 @@ use corelane_sys::report;
 use corelane_sys::runner::{Gate, LaneThread, own_descriptors, raise_descriptor_limit, spawn};
 use corelane_sys::signals::Signals;
 use corelane_sys::{EpollDriver, Probes, UringDriver};
-use corelane_watch::{Description, LaneName, LaneRow, Page, ProcessId, RunDirectory, ServiceName, ServiceRow};
+use corelane_watch::{Description, LaneName, LaneRow, Page, ProcessId, Reader, RunDirectory, ServiceName, ServiceRow};
+use std::cell::Cell;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -250,21 +252,30 @@ impl Running {
     /// # Errors
     /// [`Error::LanePanicked`], or what the system says of waiting.
     pub fn wait(mut self) -> Result<(), Error> {
-        self.end(None)
+        self.end(None, || {})
     }
 
     /// Serves until a signal: the first SIGTERM or SIGINT drains, the second ends at once. At SIGHUP a line says that there is nothing to
-    /// read again, and serving goes on. If a lane breaks, the others are drained and stopped within seconds.
+    /// read again, and serving goes on. If a lane breaks, the others are drained and stopped within seconds. Answers how connections ended
+    /// from the first signal on.
     ///
     /// # Errors
     /// As [`Running::wait`].
-    pub fn run_until_told(mut self, signals: Signals) -> Result<(), Error> {
-        self.end(Some(&signals))
+    pub fn run_until_told(mut self, signals: Signals) -> Result<Drained, Error> {
+        let before = Cell::new(None);
+        let reader = Reader::of(&self.page)?;
+        self.end(Some(&signals), || before.set(before.take().or_else(|| Some(reader.snapshot(0)))))?;
+        Ok(before.take().map_or(Drained::default(), |before| Drained::between(&before, &reader.snapshot(0))))
     }
 
-    /// Waits for the end of the lanes, and has what they said last come out.
-    fn end(&mut self, signals: Option<&Signals>) -> Result<(), Error> {
-        let ended = self.ends.wait(self.threads.len(), &self.control, signals);
+    /// Waits for the end of the lanes, and has what they said last come out. `note` is called before each order.
+    fn end(&mut self, signals: Option<&Signals>, note: impl Fn()) -> Result<(), Error> {
+        let control = self.control.clone();
+        let give = |order| {
+            note();
+            control.give(order);
+        };
+        let ended = self.ends.wait(self.threads.len(), give, signals);
         match ended {
             // They may never end.
             Err(Error::LanePanicked { left_behind: 1.., .. }) => self.threads.clear(),

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::mem::ManuallyDrop;
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::panic::{self, PanicHookInfo};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError};
@@ -33,8 +33,10 @@ pub const PATIENCE: Duration = Duration::from_secs(1);
 /// A thread's panics are told this far apart at the least.
 const PANICS_APART: Duration = Duration::from_secs(1);
 
-/// The queue of the process.
+/// The queue of the process for standard error.
 static REPORT: Report = Report::new();
+/// And the one for standard output.
+static OUTPUT: Report = Report::new();
 
 thread_local! {
     /// The lines of this lane that were lost; none on other threads.
@@ -51,12 +53,14 @@ thread_local! {
 /// # Errors
 /// What the system says of the thread.
 pub fn start() -> io::Result<()> {
-    let mut state = REPORT.lock();
-    if !state.is_served {
-        Builder::new().name("report".to_owned()).spawn(|| REPORT.serve(&mut StandardError))?;
-        state.is_served = true;
+    REPORT.start("report", libc::STDERR_FILENO)
+}
+
+/// Has a line written on standard output in the same way, as far as the system lets us.
+pub fn say(words: &str) {
+    if OUTPUT.start("output", libc::STDOUT_FILENO).is_ok() {
+        OUTPUT.push(words, None);
     }
-    Ok(())
 }
 
 /// Has what the calling thread loses counted by itself: it is a lane's.
@@ -83,7 +87,8 @@ pub fn line(words: &str) {
 
 /// Waits until all lines are written or lost, but no longer than `patience`; answers whether they are.
 pub fn flush(patience: Duration) -> bool {
-    REPORT.flush(patience)
+    let deadline = Instant::now() + patience;
+    [&OUTPUT, &REPORT].into_iter().all(|report| report.flush(deadline.saturating_duration_since(Instant::now())))
 }
 
 /// Has panics of all threads go the same way, one a second for each thread; replaces the hook of the process, once
@@ -152,6 +157,15 @@ impl Report {
     const fn new() -> Self {
         let state = State { entries: VecDeque::new(), bytes: 0, is_writing: false, is_served: false };
         Self { state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    fn start(&'static self, name: &str, descriptor: RawFd) -> io::Result<()> {
+        let mut state = self.lock();
+        if !state.is_served {
+            Builder::new().name(name.to_owned()).spawn(move || self.serve(&mut Standard(descriptor)))?;
+            state.is_served = true;
+        }
+        Ok(())
     }
 
     /// The lock is held for a few instructions by whoever takes it, and never while something is written.
@@ -230,13 +244,13 @@ fn write_entry(out: &mut impl Write, entry: Entry, lost: &mut u64) {
     }
 }
 
-/// Standard error without the lock and the buffer of the standard library. Whoever shares it may have made it non-blocking.
-struct StandardError;
+/// Standard error, or output, without the lock and the buffer of the standard library. Whoever shares it may have made it non-blocking.
+struct Standard(RawFd);
 
-impl Write for StandardError {
+impl Write for Standard {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         // SAFETY: the descriptor is only used for the call; where it is closed, the call fails.
-        let mut file = ManuallyDrop::new(unsafe { File::from_raw_fd(libc::STDERR_FILENO) });
+        let mut file = ManuallyDrop::new(unsafe { File::from_raw_fd(self.0) });
         loop {
             match file.write(bytes) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => writable(&file),
