@@ -18,7 +18,9 @@ pub struct Drained {
 impl Drained {
     pub(crate) fn between(before: &Snapshot, after: &Snapshot) -> Self {
         let sum = |snapshot: &Snapshot, counters: &[ServiceCounter]| -> u64 {
-            let of = |service: &corelane_watch::ServiceSnapshot| counters.iter().map(|counter| service.values.get(*counter)).sum::<u64>();
+            let of = |service: &corelane_watch::ServiceSnapshot| {
+                counters.iter().map(|counter| service.values.get(*counter)).sum::<u64>()
+            };
             snapshot.services.iter().map(of).sum()
         };
         let since = |counters: &[ServiceCounter]| sum(after, counters).saturating_sub(sum(before, counters));

@@ -32,7 +32,9 @@ pub use corelane_sys::claim::Transport;
 pub use corelane_sys::cpus::parse_list as parse_cpus;
 pub use corelane_sys::monotonic_nanoseconds;
 pub use corelane_sys::report::set_panic_hook as report_panics;
-pub use corelane_sys::report::{PATIENCE as REPORT_PATIENCE, flush as flush_reports, line as report, say, start as start_reports};
+pub use corelane_sys::report::{
+    PATIENCE as REPORT_PATIENCE, flush as flush_reports, line as report, say, start as start_reports,
+};
 pub use corelane_sys::signals::Signals;
 pub use corelane_watch as watch;
 pub use drained::Drained;

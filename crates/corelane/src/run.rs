@@ -463,7 +463,7 @@ fn make_page(
             .collect(),
         lanes: cpus.iter().map(lane).collect(),
     };
-    let page = RunDirectory::choose().map_err(corelane_watch::Error::from).and_then(|directory| {
+    let page = RunDirectory::choose(notes).map_err(corelane_watch::Error::from).and_then(|directory| {
         let _ = corelane_watch::remove_stale(&directory, STALE_PAGES);
         Page::create(&directory, &description)
     });

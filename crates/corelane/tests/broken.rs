@@ -38,7 +38,8 @@ impl StreamService for Fragile {
 /// The descriptors of this thread through which epoll is asked.
 fn epolls() -> Vec<RawFd> {
     let files = std::fs::read_dir("/proc/thread-self/fd").unwrap().map(Result::unwrap);
-    let is_epoll = |path: &std::path::Path| std::fs::read_link(path).is_ok_and(|link| link.as_os_str() == "anon_inode:[eventpoll]");
+    let is_epoll =
+        |path: &std::path::Path| std::fs::read_link(path).is_ok_and(|link| link.as_os_str() == "anon_inode:[eventpoll]");
     files.filter(|file| is_epoll(&file.path())).map(|file| file.file_name().to_str().unwrap().parse().unwrap()).collect()
 }
 
@@ -166,7 +167,6 @@ fn fill_standard_error() {
     let pipe = std::fs::OpenOptions::new().write(true).custom_flags(nix::libc::O_NONBLOCK).open("/proc/self/fd/2").unwrap();
     while (&pipe).write(&[b'.'; 1]).is_ok() {}
 }
-
 
 /// All that comes; the pipe is read to its end.
 fn read(mut stderr: ChildStderr) -> String {

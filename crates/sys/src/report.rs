@@ -232,7 +232,8 @@ fn write_entry(out: &mut impl Write, entry: Entry, lost: &mut u64) {
     if let Entry::Lost(count) = entry {
         *lost += count;
     }
-    let told = *lost == 0 || out.write_all(format!("corelane: {lost} lines were lost here: nobody took them\n").as_bytes()).is_ok();
+    let told =
+        *lost == 0 || out.write_all(format!("corelane: {lost} lines were lost here: nobody took them\n").as_bytes()).is_ok();
     if told {
         *lost = 0;
     }

@@ -42,10 +42,10 @@ pub(crate) fn carry_out<S: Script>(script: S, peer: SocketAddr) -> Result<S, cor
     match receiver.recv() {
         Ok(script) => Ok(script),
         // Its lane has ended without an answer: it says why.
-        Err(gone) => Err(running.wait().err().unwrap_or(corelane::Error::System {
-            what: "carrying an errand out",
-            error: std::io::Error::other(gone),
-        })),
+        Err(gone) => Err(running
+            .wait()
+            .err()
+            .unwrap_or(corelane::Error::System { what: "carrying an errand out", error: std::io::Error::other(gone) })),
     }
 }
 
