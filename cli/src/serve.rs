@@ -65,9 +65,9 @@ pub struct Arguments {
     /// Buckets of the table that gives flows to lanes: a power of two up to 1024, at least as many as lanes [default: 128, or 256 for more lanes]
     #[arg(long, value_name = "N")]
     buckets: Option<usize>,
-    /// MiB of memory for each lane
-    #[arg(long, value_name = "MIB", default_value_t = 64)]
-    memory: usize,
+    /// MiB of memory for each lane [default: 64, or what fits for all lanes into a half of what the control group allows]
+    #[arg(long, value_name = "MIB")]
+    memory: Option<usize>,
     /// Set a limit, such as idle_limit=30000; may be repeated
     #[arg(long = "limit", value_name = "NAME=VALUE")]
     limits: Vec<String>,
@@ -80,8 +80,16 @@ pub struct Arguments {
 }
 
 fn after_help() -> String {
-    format!("Limits and their defaults, for each service on each lane:\n{}", indented(&Limits::default().describe()))
+    let limits = indented(&Limits::default().describe());
+    format!("Limits and their defaults, for each service on each lane:\n{limits}\n{RUN_DIRECTORY}")
 }
+
+/// Where pages and control sockets are.
+const RUN_DIRECTORY: &str = "\
+Environment:
+  CORELANE_RUN_DIR  The folder for the counter page and the control socket, made if it is not there; it must be yours alone, and in memory.
+                    By default the first that works of $XDG_RUNTIME_DIR/corelane, /run/user/UID/corelane, for root /run/corelane if /run is in
+                    memory, and /dev/shm/corelane-UID, or that name with a number if somebody else has taken it. stat and rss look there, too.";
 
 fn indented(text: &str) -> String {
     text.lines().map(|line| format!("  {line}\n")).collect()
@@ -131,11 +139,13 @@ fn lanes(arguments: Arguments) -> Result<Lanes> {
         .v6_only(arguments.v6_only)
         .own_descriptors(!arguments.share_descriptors)
         .steering(steering(&arguments)?)
-        .memory_bytes(memory(arguments.memory)?)
         .spin_microseconds(arguments.spin)
         .limits(limits);
     if let Some(count) = arguments.lanes {
         lanes = lanes.lanes(count);
+    }
+    if let Some(mib) = arguments.memory {
+        lanes = lanes.memory_bytes(memory(mib)?);
     }
     if let Some(list) = &arguments.cpus {
         lanes = lanes.cpus(corelane::parse_cpus(list).map_err(|why| anyhow::anyhow!("--cpus: {why}"))?);

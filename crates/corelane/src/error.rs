@@ -100,14 +100,14 @@ impl fmt::Display for Error {
             }
             Self::Host { host, why } => write!(f, "the host {host:?} is not known ({why}): check the name, or give an address"),
             Self::Transport { url, expected } => write!(f, "{url}: this service can only be served at {expected}://"),
-            Self::Listen { url, fault } => write!(f, "cannot listen on {url}: {fault}{}", remedy(*fault)),
+            Self::Listen { url, fault } => write!(f, "cannot listen on {url}: {fault}{}", remedy(*fault, url)),
             Self::Steering(error) => write!(f, "steering: {error}"),
             Self::Service(error) => error.fmt(f),
             Self::Setting { name, why } => write!(f, "{name}: {why}"),
             Self::Driver(words) => write!(f, "driver: {words}"),
             Self::Memory(error) => error.fmt(f),
             Self::Page(error) => error.fmt(f),
-            Self::System { what, error } => write!(f, "{what}: {error}"),
+            Self::System { what, error } => write!(f, "{what}: {error}{}", remedy_of_system(error)),
             Self::Build { lane } => write!(f, "building the services of lane {lane} panicked: see the message above"),
             Self::LanePanicked { lane, words, left_behind } => {
                 let others = match left_behind {
@@ -126,10 +126,29 @@ impl fmt::Debug for Error {
     }
 }
 
-fn remedy(fault: Fault) -> &'static str {
+fn remedy_of_system(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported => {
+            "; let the container's seccomp profile, or what else guards the process, allow this call"
+        }
+        io::ErrorKind::InvalidInput => "; has the process's affinity changed meanwhile? Start it again",
+        _ => "",
+    }
+}
+
+/// Whether the URL's port is one that needs a right of its own, as far as its number tells.
+fn has_low_port(url: &str) -> bool {
+    let port = url.rsplit(':').next().and_then(|port| port.parse::<u16>().ok());
+    port.is_some_and(|port| (1..1024).contains(&port))
+}
+
+fn remedy(fault: Fault, url: &str) -> &'static str {
     match fault.reason {
         Reason::AddressInUse => {
             "; another process serves this port: stop it, choose another port, or use --join, if it is of the same user and shares it"
+        }
+        Reason::Permission if !has_low_port(url) => {
+            "; let the container's seccomp profile, or what else guards the process, allow socket, setsockopt, bind and listen"
         }
         Reason::Permission => {
             "; ports below net.ipv4.ip_unprivileged_port_start (1024) need CAP_NET_BIND_SERVICE: choose a higher port"

@@ -96,6 +96,8 @@ pub(crate) fn start(lanes: Lanes) -> Result<Running, Error> {
     let cpus: Vec<Option<usize>> = planned.1.lanes.iter().map(|lane| Some(lane.cpu.number)).collect();
     let mut settings = lanes.settings;
     let mut notes: Vec<String> = chosen.note.into_iter().chain(notes_of(&planned.1, &mut settings)).collect();
+    let limit = corelane_sys::memory::group_limit();
+    notes.extend(plan::fit_memory(lanes.memory_is_asked, cpus.len(), &mut settings.memory_bytes, limit));
     let control = Control::new(cpus.len());
     let steered = Steered::new(&lanes.steering, &server(&lanes, &places, cpus.len()), control.clone())?;
     notes.extend(steered.note().map(str::to_owned));
@@ -106,7 +108,7 @@ pub(crate) fn start(lanes: Lanes) -> Result<Running, Error> {
         (0..cpus.len()).map(|lane| rows_of(&page, lane, lanes.services.len())).collect::<Result<_, _>>()?;
     let system = |what| move |error| Error::System { what, error };
     report::start().map_err(system("starting the thread that writes reports"))?;
-    let ends = Ends::new().map_err(system("a doorbell for the end of the lanes"))?;
+    let ends = Ends::new().map_err(system("making a doorbell (eventfd2)"))?;
     let (driver, threads, socket) = (chosen.kind, Vec::new(), None);
     let mut running = Running { places, planned, cpus, driver, steered, notes, page, control, threads, ends, socket };
     for ((lane, mesh), (row, rows)) in
@@ -333,7 +335,7 @@ impl Plan {
         pinned: std::io::Result<()>,
         make: impl FnOnce(Arena) -> Result<D, corelane_sys::Error>,
     ) -> Result<(D, Arena), Error> {
-        pinned.map_err(|error| Error::System { what: "binding a lane to its CPU", error })?;
+        pinned.map_err(|error| Error::System { what: "binding a lane to its CPU (sched_setaffinity)", error })?;
         let arena = Arena::new(self.settings.memory_bytes)?;
         let driver = make(arena.clone()).map_err(|error| Error::Driver(error.to_string()))?;
         Ok((driver, arena))

@@ -20,6 +20,7 @@ pub mod interfaces;
 pub mod interrupts;
 mod kernel_files;
 pub mod machine;
+pub mod memory;
 mod netlink;
 pub mod network;
 mod offload;

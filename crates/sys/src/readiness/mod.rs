@@ -93,7 +93,7 @@ impl<S: Source> ReadinessDriver<S> {
     pub(crate) fn on(mut source: S, arena: Arena, tuning: Tuning, probes: Probes) -> Result<Self, Error> {
         tuning::check(&tuning)?;
         let refused = |call| move |fault| Error::Refused { call, fault };
-        let bell = Arc::new(EventBell::new().map_err(refused("eventfd"))?);
+        let bell = Arc::new(EventBell::new().map_err(refused("eventfd2"))?);
         source.watch(bell.as_fd(), events::BELL_EDGES, BELL).map_err(refused("epoll_ctl"))?;
         Ok(Self {
             arena,
