@@ -3,11 +3,11 @@
 use crate::error::Error;
 use corelane_lane::Order;
 use corelane_sys::report::{self, last_panic, panic_words};
-use corelane_sys::signals::{Ringer, SIGHUP, Signals, Wake, wait};
+use corelane_sys::signals::{Deadline, Ringer, SIGHUP, Signals, Wake, wait};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long the other lanes may drain when one has broken.
 const DRAIN_AFTER_BREAK: Duration = Duration::from_secs(5);
@@ -61,7 +61,7 @@ impl Ends {
         let mut advance = || give(std::mem::replace(&mut next, Order::Stop));
         while self.lock().ended < lanes {
             if deadline.is_none() && self.lock().broken.is_some() {
-                deadline = Some((Instant::now() + DRAIN_AFTER_BREAK, Order::Drain));
+                deadline = Some((Deadline::after(DRAIN_AFTER_BREAK), Order::Drain));
                 advance();
             }
             let until = deadline.map(|(until, _)| until);
@@ -70,7 +70,7 @@ impl Ends {
                 Wake::Signal(_) => advance(),
                 Wake::Late if deadline.is_some_and(|(_, order)| order == Order::Stop) => break,
                 Wake::Late => {
-                    deadline = Some((Instant::now() + STOP_AFTER_BREAK, Order::Stop));
+                    deadline = Some((Deadline::after(STOP_AFTER_BREAK), Order::Stop));
                     advance();
                 }
                 Wake::Rung => {}
@@ -117,7 +117,11 @@ mod tests {
     fn lives(ends: &Ends, lives: Vec<Box<dyn FnOnce() + Send>>) {
         for (lane, life) in lives.into_iter().enumerate() {
             let ends = ends.clone();
-            thread::spawn(move || ends.live(lane, || Ok(life())));
+            let life = || {
+                life();
+                Ok(())
+            };
+            thread::spawn(move || ends.live(lane, life));
         }
     }
 

@@ -95,9 +95,8 @@ pub(crate) fn start(lanes: Lanes) -> Result<Running, Error> {
     let planned = planned(&lanes, &places)?;
     let cpus: Vec<Option<usize>> = planned.1.lanes.iter().map(|lane| Some(lane.cpu.number)).collect();
     let mut settings = lanes.settings;
-    let mut notes: Vec<String> = chosen.note.into_iter().chain(notes_of(&planned.1, &mut settings)).collect();
-    let limit = corelane_sys::memory::group_limit();
-    notes.extend(plan::fit_memory(lanes.memory_is_asked, cpus.len(), &mut settings.memory_bytes, limit));
+    let mut notes: Vec<String> =
+        chosen.note.into_iter().chain(notes_of(&planned.1, lanes.memory_is_asked, &mut settings)).collect();
     let control = Control::new(cpus.len());
     let steered = Steered::new(&lanes.steering, &server(&lanes, &places, cpus.len()), control.clone())?;
     notes.extend(steered.note().map(str::to_owned));
@@ -106,9 +105,7 @@ pub(crate) fn start(lanes: Lanes) -> Result<Running, Error> {
     let report = Arc::new(Mutex::new(Vec::new()));
     let rows: Vec<(LaneRow, Vec<ServiceRow>)> =
         (0..cpus.len()).map(|lane| rows_of(&page, lane, lanes.services.len())).collect::<Result<_, _>>()?;
-    let system = |what| move |error| Error::System { what, error };
-    report::start().map_err(system("starting the thread that writes reports"))?;
-    let ends = Ends::new().map_err(system("making a doorbell (eventfd2)"))?;
+    let ends = ends()?;
     let (driver, threads, socket) = (chosen.kind, Vec::new(), None);
     let mut running = Running { places, planned, cpus, driver, steered, notes, page, control, threads, ends, socket };
     for ((lane, mesh), (row, rows)) in
@@ -393,14 +390,23 @@ fn planned(lanes: &Lanes, places: &[Place]) -> Result<(Topology, corelane_steer:
 }
 
 /// What the operator should know of a plan. Lanes that share a CPU do not spin.
-fn notes_of(plan: &corelane_steer::Plan, settings: &mut LaneSettings) -> Vec<String> {
+/// Together they take no more memory than the control group allows.
+fn notes_of(plan: &corelane_steer::Plan, memory_is_asked: bool, settings: &mut LaneSettings) -> Vec<String> {
     let mut notes: Vec<String> = plan.warnings.iter().map(Warning::to_string).collect();
     let shares_cpus = |warning: &Warning| matches!(warning, Warning::MoreLanesThanCpus { .. });
     if settings.spin_nanoseconds > 0 && plan.warnings.iter().any(shares_cpus) {
         settings.spin_nanoseconds = 0;
         notes.push("more lanes than CPUs: no lane spins; remedy: fewer lanes, or no spin time".to_string());
     }
+    let limit = corelane_sys::memory::group_limit();
+    notes.extend(plan::fit_memory(memory_is_asked, plan.lanes.len(), &mut settings.memory_bytes, limit));
     notes
+}
+
+/// What the lanes tell of their ends, and who writes what they report: both from before their threads on.
+fn ends() -> Result<Ends, Error> {
+    report::start().map_err(|error| Error::System { what: "starting the thread that writes reports", error })?;
+    Ends::new().map_err(|error| Error::System { what: "making a doorbell (eventfd2)", error })
 }
 
 /// Every address of every service, found free before any lane listens.

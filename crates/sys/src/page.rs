@@ -523,8 +523,8 @@ mod tests {
     fn environment_decides_the_place() {
         let shm = PathBuf::from("/dev/shm/corelane-7");
         let places = |runtimes: [Option<&str>; 3]| places_from(runtimes.map(|path| path.map(PathBuf::from)), 7);
-        assert_eq!(places([None; 3]), [shm.clone()]);
-        assert_eq!(places([Some("relative"), None, None]), [shm.clone()]);
+        assert_eq!(places([None; 3]), std::slice::from_ref(&shm));
+        assert_eq!(places([Some("relative"), None, None]), std::slice::from_ref(&shm));
         let (own, root) = (PathBuf::from("/run/user/7/corelane"), PathBuf::from("/run/corelane"));
         assert_eq!(places([Some("/run/user/7"), Some("/run/user/7"), None]), [own.clone(), shm.clone()]);
         assert_eq!(places([None, Some("/run/user/7"), Some("/run")]), [own, root, shm]);

@@ -20,6 +20,17 @@ pub enum Wake {
     Late,
 }
 
+/// When a wait is over at the latest.
+#[derive(Clone, Copy, Debug)]
+pub struct Deadline(Instant);
+
+impl Deadline {
+    /// So long after now.
+    pub fn after(time: Duration) -> Self {
+        Self(Instant::now() + time)
+    }
+}
+
 /// SIGTERM, SIGINT and SIGHUP, blocked in the calling thread and all that it starts later.
 pub struct Signals(OwnedFd);
 
@@ -92,12 +103,12 @@ impl Signals {
 ///
 /// # Errors
 /// What the system says.
-pub fn wait(signals: Option<&Signals>, ringer: &Ringer, deadline: Option<Instant>) -> io::Result<Wake> {
+pub fn wait(signals: Option<&Signals>, ringer: &Ringer, deadline: Option<Deadline>) -> io::Result<Wake> {
     // A negative descriptor is passed over.
     let poll = |fd: i32| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     let mut fds = [poll(signals.map_or(-1, |signals| signals.0.as_raw_fd())), poll(ringer.0.as_raw_fd())];
     let ready = uninterrupted(|| {
-        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let left = deadline.map(|deadline| deadline.0.saturating_duration_since(Instant::now()));
         // SAFETY: the array is valid for the two entries named.
         unsafe { libc::poll(fds.as_mut_ptr(), 2, left.map_or(-1, milliseconds)) as isize }
     });
@@ -156,7 +167,7 @@ mod tests {
     #[test]
     fn rings_are_told_once() {
         let ringer = Ringer::new().unwrap();
-        let at_once = || wait(None, &ringer, Some(Instant::now())).unwrap();
+        let at_once = || wait(None, &ringer, Some(Deadline::after(Duration::ZERO))).unwrap();
         assert_eq!(at_once(), Wake::Late);
         (0..3).for_each(|_| ringer.ring());
         assert_eq!((at_once(), at_once()), (Wake::Rung, Wake::Late));
