@@ -27,8 +27,15 @@ enum Command {
     Stat(stat::Arguments),
 }
 
-/// What could not be done as asked: the user's arguments, or what stands in their way. 1 is for what fails later.
-const USAGE: u8 = 2;
+/// Exit codes that all commands share; 0 is for what was done as asked.
+mod exit {
+    /// What fails later, after all was as asked.
+    pub const LATE: u8 = 1;
+    /// What could not be done as asked: the user's arguments, or what stands in their way.
+    pub const USAGE: u8 = 2;
+    /// A lane broke: an error of this program (`EX_SOFTWARE` of sysexits.h).
+    pub const BROKEN: u8 = 70;
+}
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
@@ -40,30 +47,37 @@ fn main() -> ExitCode {
     match result {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("corelane: {error:#}");
-            if error.is::<Late>() { ExitCode::FAILURE } else { ExitCode::from(USAGE) }
+            // Nobody may be there to read it.
+            if corelane::start_reports().is_ok() {
+                corelane::report(&format!("corelane: {error:#}"));
+                corelane::flush_reports(corelane::REPORT_PATIENCE);
+            }
+            ExitCode::from(error.downcast_ref::<Late>().map_or(exit::USAGE, |late| late.code))
         }
     }
 }
 
 /// What went wrong after all was as asked.
-struct Late(String);
+struct Late {
+    words: String,
+    code: u8,
+}
 
 impl Late {
     fn of(what: &str, error: impl fmt::Display) -> Self {
-        Self(format!("{what}: {error}"))
+        Self { words: format!("{what}: {error}"), code: exit::LATE }
     }
 }
 
 impl fmt::Debug for Late {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.words)
     }
 }
 
 impl fmt::Display for Late {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.words)
     }
 }
 

@@ -3,9 +3,9 @@
 
 mod plan;
 
-use crate::Late;
+use crate::{Late, exit};
 use anyhow::{Result, bail};
-use corelane::{DriverChoice, InForce, Lanes, Limits, Running, Signals, SteeringSettings, Transport, Url};
+use corelane::{DriverChoice, Error, InForce, Lanes, Limits, Running, Signals, SteeringSettings, Transport, Url};
 use corelane_echo::{Answer, Echo, EchoDatagrams};
 use corelane_rpc::registration::{Entry, Registration, RegistrationError};
 use corelane_rpc::{Null, Rpc, RpcDatagrams};
@@ -13,6 +13,10 @@ use corelane_rss::{Buckets, HashTypes, Key};
 use std::io::{Read, Write};
 
 /// Serves, one lane per core, until SIGTERM or SIGINT: the first drains, a second one ends at once
+///
+/// At its end it prints how many connections ended in order and how many were cut. SIGHUP changes nothing: there is nothing to read again.
+/// Exit codes: 0 it served until it was told to end; 1 something failed later; 2 it could not start as asked; 70 a lane broke, which is an
+/// error of this program: the message says which lane, what and where.
 ///
 /// Without a SERVICE, all built-in ones are served on loopback at their default ports.
 /// Services: echo (tcp and udp, port 60007), rpc (tcp and udp, port 62049: NFS procedure 0, and an echo program).
@@ -61,9 +65,9 @@ pub struct Arguments {
     /// Buckets of the table that gives flows to lanes: a power of two up to 1024, at least as many as lanes [default: 128, or 256 for more lanes]
     #[arg(long, value_name = "N")]
     buckets: Option<usize>,
-    /// MiB of memory for each lane
-    #[arg(long, value_name = "MIB", default_value_t = 64)]
-    memory: usize,
+    /// MiB of memory for each lane [default: 64, or what fits for all lanes into a half of what the control group allows]
+    #[arg(long, value_name = "MIB")]
+    memory: Option<usize>,
     /// Set a limit, such as idle_limit=30000; may be repeated
     #[arg(long = "limit", value_name = "NAME=VALUE")]
     limits: Vec<String>,
@@ -76,8 +80,16 @@ pub struct Arguments {
 }
 
 fn after_help() -> String {
-    format!("Limits and their defaults, for each service on each lane:\n{}", indented(&Limits::default().describe()))
+    let limits = indented(&Limits::default().describe());
+    format!("Limits and their defaults, for each service on each lane:\n{limits}\n{RUN_DIRECTORY}")
 }
+
+/// Where pages and control sockets are.
+const RUN_DIRECTORY: &str = "\
+Environment:
+  CORELANE_RUN_DIR  The folder for the counter page and the control socket, made if it is not there; it must be yours alone, and in memory.
+                    By default the first that works of $XDG_RUNTIME_DIR/corelane, /run/user/UID/corelane, for root /run/corelane if /run is in
+                    memory, and /dev/shm/corelane-UID, or that name with a number if somebody else has taken it. stat and rss look there, too.";
 
 fn indented(text: &str) -> String {
     text.lines().map(|line| format!("  {line}\n")).collect()
@@ -88,13 +100,21 @@ pub fn run(arguments: Arguments) -> Result<()> {
     if arguments.plan {
         return print_plan(arguments);
     }
+    corelane::report_panics();
     let signals = Signals::block()?;
     let register = arguments.register;
     let running = lanes(arguments)?.start()?;
     let registration = register.then(|| Registration::register(&entries(&running)));
     announce(&running, registration.as_ref()).map_err(|error| Late::of("writing to standard output", error))?;
-    running.run_until_told(signals).map_err(|error| Late::of("serving", error))?;
+    let drained = running.run_until_told(signals).map_err(ended)?;
+    corelane::say(&format!("drained: {drained}"));
+    corelane::flush_reports(corelane::REPORT_PATIENCE);
     Ok(())
+}
+
+fn ended(error: Error) -> Late {
+    let code = if matches!(error, Error::LanePanicked { .. }) { exit::BROKEN } else { exit::LATE };
+    Late { code, ..Late::of("serving", error) }
 }
 
 fn print_plan(arguments: Arguments) -> Result<()> {
@@ -119,11 +139,13 @@ fn lanes(arguments: Arguments) -> Result<Lanes> {
         .v6_only(arguments.v6_only)
         .own_descriptors(!arguments.share_descriptors)
         .steering(steering(&arguments)?)
-        .memory_bytes(memory(arguments.memory)?)
         .spin_microseconds(arguments.spin)
         .limits(limits);
     if let Some(count) = arguments.lanes {
         lanes = lanes.lanes(count);
+    }
+    if let Some(mib) = arguments.memory {
+        lanes = lanes.memory_bytes(memory(mib)?);
     }
     if let Some(list) = &arguments.cpus {
         lanes = lanes.cpus(corelane::parse_cpus(list).map_err(|why| anyhow::anyhow!("--cpus: {why}"))?);

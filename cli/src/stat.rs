@@ -8,7 +8,8 @@ use std::time::Duration;
 
 /// Prints what running processes count, lane by lane
 ///
-/// The counters are read from shared memory: nothing is asked of the lanes, so this works while they hang, and after they died.
+/// The counters are read from shared memory: nothing is asked of the lanes, so this works while they hang, and after they died. Pages are looked
+/// for in CORELANE_RUN_DIR, if that is set, else in every place where `serve` may put them (`serve --help`).
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Only this process, running or not; by default all that run

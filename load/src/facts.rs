@@ -247,7 +247,7 @@ pub fn page_serving(transport: Transport, target: SocketAddr) -> Option<(PathBuf
 
 /// The first page here that `is_it`.
 fn page_where(is_it: impl Fn(&Reader) -> bool) -> Option<(PathBuf, Reader)> {
-    let pages = list(&RunDirectory::choose().ok()?).ok()?;
+    let pages = list(&RunDirectory::choose(&mut Vec::new()).ok()?).ok()?;
     let pages = pages.into_iter().filter_map(|file| Reader::open(&file.path).ok().map(|page| (file.path, page)));
     pages.into_iter().find(|(_, page)| page.liveness() == Liveness::Alive && is_it(page))
 }

@@ -5,12 +5,12 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -60,13 +60,27 @@ impl Driver {
 
     /// As [`Driver::start`], with the program run by `wrapper`, which must exec it.
     pub fn start_under(self, test: &str, wrapper: &[&str], arguments: &[&str]) -> Option<Server> {
-        let server = Server::start_under(wrapper, &[&["--driver", self.name()], arguments].concat());
-        if server.driver() == self.name() {
-            return Some(server);
+        if let Some(why) = self.refusal() {
+            skip(&self.case(test), why);
+            return None;
         }
-        let why = format!("{} is refused here: {}", self.name(), server.notes.join("; "));
-        skip(&self.case(test), &why);
-        None
+        Some(Server::start_under(wrapper, &[&["--driver", self.name()], arguments].concat()))
+    }
+
+    /// What the program says where it is refused the driver: found out once.
+    fn refusal(self) -> Option<&'static str> {
+        static URING: OnceLock<Option<String>> = OnceLock::new();
+        if self == Self::Epoll {
+            return None;
+        }
+        // A port that is served refuses the start, but the driver is chosen before.
+        let port = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let place = format!("echo=tcp://{}", port.local_addr().expect("it is bound"));
+        let ask = || {
+            String::from_utf8_lossy(&output(Command::new(PROGRAM).args(["serve", "--driver", "uring", &place])).stderr)
+                .into_owned()
+        };
+        URING.get_or_init(|| Some(ask()).filter(|words| !words.contains("cannot listen"))).as_deref()
     }
 }
 
@@ -185,6 +199,8 @@ pub struct Server {
     wrapper: Vec<String>,
     program: String,
     words: Arc<Mutex<String>>,
+    /// What it prints after it is ready.
+    pub lines: mpsc::Receiver<String>,
 }
 
 /// What a server is made of before it runs.
@@ -220,8 +236,8 @@ impl Server {
         let (driver_line, interface_line, steering, program) =
             (String::new(), String::new(), String::new(), plan.program.to_owned());
         let mut server =
-            Self { child, urls, driver_line, steering, interface_line, notes, run: plan.run, wrapper, program, words };
-        while server.note_line(&lines.recv_timeout(PATIENCE).unwrap_or_default()) {}
+            Self { child, urls, driver_line, steering, interface_line, notes, run: plan.run, wrapper, program, words, lines };
+        while server.note_line(&server.lines.recv_timeout(PATIENCE).unwrap_or_default()) {}
         server
     }
 

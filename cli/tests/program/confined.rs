@@ -1,8 +1,13 @@
 //! Little is allowed: no root, hardly any locked memory, few descriptors, no io_uring.
 
 use crate::common::*;
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, apply_filter,
+};
 use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
 use std::sync::Arc;
 use std::thread;
 
@@ -26,28 +31,30 @@ const AS_ORDINARY_USER: [&str; 6] =
     ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"];
 
 /// A server of an ordinary user, run by `wrapper`; none, and the test is skipped by name, where that cannot be.
-fn of_an_ordinary_user(driver: Driver, test: &str, wrapper: &[&str]) -> Option<Server> {
+fn of_an_ordinary_user(driver: Driver, choice: &str, test: &str, wrapper: &[&str]) -> Option<Server> {
     if !is_root(&driver.case(test)) || !have(&driver.case(test), &["setpriv", "prlimit"]) {
         return None;
     }
     let folder = Arc::new(Scratch::new());
     let program = copy_for_all(&folder);
     let wrapper = [wrapper, &AS_ORDINARY_USER].concat();
-    let arguments = ["--driver", driver.name(), TCP, UDP];
+    let arguments = ["--driver", choice, TCP, UDP];
     let server = Server::start_as(Plan { wrapper: &wrapper, program: &program, arguments: &arguments, run: folder });
     assert_eq!(server.status("Uid"), u64::from(ORDINARY_USER));
     Some(server)
 }
 
 fn an_ordinary_user_can_serve(driver: Driver) {
-    let Some(server) = of_an_ordinary_user(driver, "confined::an_ordinary_user_can_serve", &[]) else { return };
+    let Some(server) = of_an_ordinary_user(driver, driver.name(), "confined::an_ordinary_user_can_serve", &[]) else { return };
     serves(&server);
     server.comes_to("datagrams_out", 20);
 }
 
 fn little_locked_memory_is_enough(driver: Driver) {
     let limit = ["prlimit", "--memlock=65536"]; // root would be above it
-    let Some(server) = of_an_ordinary_user(driver, "confined::little_locked_memory_is_enough", &limit) else { return };
+    // By name a driver is used or refused.
+    let choice = if driver == Driver::Uring { "auto" } else { driver.name() };
+    let Some(server) = of_an_ordinary_user(driver, choice, "confined::little_locked_memory_is_enough", &limit) else { return };
     let of_driver = server.notes.iter().filter(|note| note.contains("refused")).count();
     assert!(server.driver() == driver.name() || of_driver == 1, "{:?}", server.notes);
     serves(&server);
@@ -90,26 +97,118 @@ fn without_own_descriptors_all_lanes_share_the_limit(driver: Driver) {
     drop(streams);
 }
 
-/// A filter as a container's run time has it: io_uring_setup(2) is not permitted, all else is.
-fn without_io_uring() -> BpfProgram {
-    let rules = BTreeMap::from([(nix::libc::SYS_io_uring_setup, Vec::new())]);
+/// A filter as a container's run time has it: these calls are not permitted, all else is.
+fn without(calls: &[(i64, Vec<SeccompRule>)]) -> BpfProgram {
     let refuse = SeccompAction::Errno(nix::libc::EPERM as u32);
     let architecture = std::env::consts::ARCH.try_into().unwrap();
+    let rules = BTreeMap::from_iter(calls.iter().cloned());
     SeccompFilter::new(rules, SeccompAction::Allow, refuse, architecture).unwrap().try_into().unwrap()
 }
 
-/// Starts a server below the filter. A thread passes its filter on to the processes that it starts (seccomp(2)).
+/// Does something below a filter. A thread passes its filter on to the processes that it starts (seccomp(2)).
+fn below<T: Send>(filter: &BpfProgram, what: impl FnOnce() -> T + Send) -> T {
+    thread::scope(|scope| {
+        let filtered = scope.spawn(|| {
+            apply_filter(filter).unwrap();
+            what()
+        });
+        filtered.join().unwrap()
+    })
+}
+
 fn start_without_io_uring(arguments: &'static [&'static str]) -> Server {
-    let filtered = thread::spawn(move || {
-        apply_filter(&without_io_uring()).unwrap();
-        Server::start(arguments)
-    });
-    filtered.join().unwrap()
+    below(&without(&[(nix::libc::SYS_io_uring_setup, Vec::new())]), || Server::start(arguments))
+}
+
+/// What `corelane serve` says when it refuses to start below the filter.
+fn refused_below(filter: &BpfProgram, arguments: &[&str]) -> String {
+    let run = Scratch::new();
+    let mut command = Command::new(PROGRAM);
+    command.arg("serve").args(arguments).env("CORELANE_RUN_DIR", run.path());
+    let output = below(filter, || output(&mut command));
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn io_uring_asked_for_by_name_and_refused_is_an_error() {
+    let words = refused_below(&without(&[(nix::libc::SYS_io_uring_setup, Vec::new())]), &["--driver", "uring", TCP]);
+    for part in ["uring was asked for by name and is refused", "io_uring_setup is forbidden", "let auto choose"] {
+        assert!(words.contains(part), "{words}");
+    }
+}
+
+#[test]
+fn calls_that_are_not_permitted_are_named_with_the_remedy() {
+    let cases = [
+        (nix::libc::SYS_eventfd2, "eventfd2"),
+        (nix::libc::SYS_sched_setaffinity, "sched_setaffinity"),
+        (nix::libc::SYS_setsockopt, "setsockopt"),
+    ];
+    for (call, name) in cases {
+        let words = refused_below(&without(&[(call, Vec::new())]), &["--driver", "epoll", TCP]);
+        assert!(words.contains(name) && words.contains("seccomp profile") && !words.contains("ports below"), "{name}: {words}");
+    }
+}
+
+#[test]
+fn a_lane_that_breaks_ends_the_program_with_a_code_of_its_own() {
+    // To wait without an end is not permitted: what no lane can live with.
+    let endless = SeccompCondition::new(3, SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, 0).unwrap();
+    let filter = without(&[(nix::libc::SYS_epoll_pwait2, vec![SeccompRule::new(vec![endless]).unwrap()])]);
+    let arguments = ["--driver", "epoll", "--steering", "kernel", TCP];
+    let mut server = below(&filter, || Server::start(&arguments));
+    assert_eq!(server.ended().code(), Some(70));
+    until("its words have come", || server.words().contains("please report it"));
+    let words = server.words();
+    let report = words.lines().find(|line| line.starts_with("corelane: ")).unwrap_or_default();
+    for part in ["serving: lane ", "panicked at crates/sys/src/readiness/events.rs:", "looking for events"] {
+        assert!(report.contains(part), "{part:?}: {words}");
+    }
+}
+
+/// A control group with this much memory; none where this process may not make one. It is removed when dropped.
+struct Group(PathBuf);
+
+impl Group {
+    fn new(memory_bytes: u64) -> Option<Self> {
+        let root = PathBuf::from("/sys/fs/cgroup");
+        fs::read_to_string(root.join("cgroup.subtree_control")).ok().filter(|names| names.contains("memory"))?;
+        let path = root.join(format!("corelane-{}", std::process::id()));
+        fs::create_dir(&path).ok()?;
+        let group = Self(path);
+        fs::write(group.0.join("memory.max"), memory_bytes.to_string()).ok().map(|()| group)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // Those who were in it leave it a moment after they have ended.
+        until("the group is empty", || fs::remove_dir(&self.0).is_ok());
+    }
+}
+
+#[test]
+fn lanes_fit_into_the_memory_of_the_control_group() {
+    let Some(group) = Group::new(200 << 20) else {
+        return skip(
+            "confined::lanes_fit_into_the_memory_of_the_control_group",
+            "it needs a control group with a limit of memory",
+        );
+    };
+    let enter = format!("echo $$ > {}/cgroup.procs && exec \"$0\" \"$@\"", group.0.display());
+    let wrapper = ["sh", "-c", &enter];
+    for (memory, words) in [(&[][..], "each lane takes 50 MiB"), (&["--memory", "64"], "kept, because it was asked for")] {
+        let server = Server::start_under(&wrapper, &[&["--lanes", "2"], memory, &[TCP, UDP]].concat());
+        let told = |note: &&String| note.contains("2 x 64 MiB are more than a half of the 200 MiB") && note.contains(words);
+        assert_eq!(server.notes.iter().filter(told).count(), 1, "{:?}", server.notes);
+        serves(&server);
+    }
 }
 
 #[test]
 fn where_io_uring_is_refused_epoll_serves_and_says_so_once() {
-    let server = start_without_io_uring(&["--driver", "uring", TCP, UDP]);
+    let server = start_without_io_uring(&["--driver", "auto", TCP, UDP]);
     assert_eq!(server.driver(), "epoll");
     assert!(
         matches!(&server.notes[..], [note] if note.contains("uring refused") && note.contains("epoll")),

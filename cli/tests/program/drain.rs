@@ -17,6 +17,8 @@ on_each_driver!(
     datagrams_that_wait_are_answered,
     a_second_signal_ends_at_once,
     afterwards_connections_are_refused,
+    the_end_says_how_connections_ended,
+    a_hangup_ends_nothing,
 );
 
 /// Limits under which a drain goes on for as long as a client likes.
@@ -199,4 +201,42 @@ fn afterwards_connections_are_refused(driver: Driver) {
     stream.shutdown(Shutdown::Write).unwrap();
     assert_eq!(stream.read(&mut [0; 1]).unwrap(), 0);
     ends_well(&mut server);
+}
+
+/// What it says at its end.
+fn last_line(server: &Server) -> String {
+    server.lines.recv_timeout(PATIENCE).unwrap()
+}
+
+fn the_end_says_how_connections_ended(driver: Driver) {
+    let test = "drain::the_end_says_how_connections_ended";
+    let Some(mut server) = driver.start(test, &["--lanes", "1", TCP]) else { return };
+    let mut streams: Vec<_> = (0..5).map(|_| server.connect()).collect();
+    streams.iter_mut().for_each(|stream| echo(stream, b"before"));
+    drop(streams.remove(0)); // before the signal: it is not counted
+    server.wait_for("connections_open", |open| open == 4);
+    server.signal(Signal::SIGTERM);
+    streams.iter_mut().for_each(|stream| got_all(stream, b""));
+    drop(streams);
+    ends_well(&mut server);
+    assert_eq!(last_line(&server), "drained: connections that ended in order 4, cut 0, broken off by peers 0");
+    let Some((mut server, stream)) = held(driver, test) else { return };
+    server.signal(Signal::SIGTERM);
+    assert_eq!(server.ended().code(), Some(0));
+    drop(stream);
+    assert_eq!(last_line(&server), "drained: connections that ended in order 0, cut 1, broken off by peers 0");
+}
+
+fn a_hangup_ends_nothing(driver: Driver) {
+    let Some(mut server) = driver.start("drain::a_hangup_ends_nothing", &[TCP]) else { return };
+    let mut stream = server.connect();
+    echo(&mut stream, b"before");
+    server.signal(Signal::SIGHUP);
+    until("it says so", || server.words().contains("there is nothing to read again"));
+    echo(&mut stream, b"after");
+    echo(&mut server.connect(), b"another");
+    drop(stream);
+    server.signal(Signal::SIGTERM);
+    assert_eq!(server.ended().code(), Some(0));
+    assert_eq!(server.words().lines().count(), 1, "{}", server.words());
 }

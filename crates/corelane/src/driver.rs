@@ -12,9 +12,9 @@ pub enum DriverChoice {
     /// The one that our measurements favour where it is available, else the other.
     #[default]
     Auto,
-    /// `io_uring`, or `epoll` if that is refused.
+    /// `io_uring`, and nothing else.
     Uring,
-    /// `epoll`.
+    /// `epoll`, and nothing else.
     Epoll,
 }
 
@@ -54,22 +54,24 @@ pub(crate) struct Chosen {
 
 /// Makes the choice by making a driver of the kind.
 pub(crate) fn choose(choice: DriverChoice) -> Result<Chosen, Error> {
-    let order = match choice {
-        DriverChoice::Uring => [DriverKind::Uring, DriverKind::Epoll],
-        DriverChoice::Auto if ring_is_favoured() => [DriverKind::Uring, DriverKind::Epoll],
-        DriverChoice::Auto | DriverChoice::Epoll => [DriverKind::Epoll, DriverKind::Uring],
+    let (first, second) = match choice {
+        DriverChoice::Uring => return only(DriverKind::Uring),
+        DriverChoice::Epoll => return only(DriverKind::Epoll),
+        DriverChoice::Auto if ring_is_favoured() => (DriverKind::Uring, DriverKind::Epoll),
+        DriverChoice::Auto => (DriverKind::Epoll, DriverKind::Uring),
     };
-    let first = match attempt(order[0]) {
-        Ok(()) => return Ok(Chosen { kind: order[0], note: None }),
-        Err(error) => error,
-    };
-    match attempt(order[1]) {
-        Ok(()) if choice != DriverChoice::Epoll => {
-            let note = format!("{} refused: {first}; serving with {}", order[0], order[1]);
-            Ok(Chosen { kind: order[1], note: Some(note) })
-        }
-        Ok(()) => Err(Error::Driver(first.to_string())),
-        Err(second) => Err(Error::Driver(format!("{}: {first}; {}: {second}", order[0], order[1]))),
+    let Err(why) = attempt(first) else { return Ok(Chosen { kind: first, note: None }) };
+    match attempt(second) {
+        Ok(()) => Ok(Chosen { kind: second, note: Some(format!("{first} refused: {why}; serving with {second}")) }),
+        Err(error) => Err(Error::Driver(format!("none can be used here: {first}: {why}; {second}: {error}"))),
+    }
+}
+
+/// The driver that was asked for by name.
+fn only(kind: DriverKind) -> Result<Chosen, Error> {
+    match attempt(kind) {
+        Ok(()) => Ok(Chosen { kind, note: None }),
+        Err(why) => Err(Error::Driver(format!("{kind} was asked for by name and is refused: {why}, or let auto choose"))),
     }
 }
 

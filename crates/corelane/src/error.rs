@@ -54,9 +54,9 @@ pub enum Error {
         /// What is wrong with it, and the remedy.
         why: String,
     },
-    /// No driver can be used: neither of the two works here.
+    /// The driver that was asked for cannot be used, or none can.
     Driver(
-        /// What each said.
+        /// What each said, and the remedy.
         String,
     ),
     /// The memory of a lane was refused.
@@ -85,6 +85,10 @@ pub enum Error {
     LanePanicked {
         /// Which lane.
         lane: usize,
+        /// The panic's words, and where it was if [`report_panics`](crate::report_panics) was called before.
+        words: String,
+        /// Lanes that did not end when they were stopped after that: a service of theirs does not return.
+        left_behind: usize,
     },
 }
 
@@ -96,17 +100,21 @@ impl fmt::Display for Error {
             }
             Self::Host { host, why } => write!(f, "the host {host:?} is not known ({why}): check the name, or give an address"),
             Self::Transport { url, expected } => write!(f, "{url}: this service can only be served at {expected}://"),
-            Self::Listen { url, fault } => write!(f, "cannot listen on {url}: {fault}{}", remedy(*fault)),
+            Self::Listen { url, fault } => write!(f, "cannot listen on {url}: {fault}{}", remedy(*fault, url)),
             Self::Steering(error) => write!(f, "steering: {error}"),
             Self::Service(error) => error.fmt(f),
             Self::Setting { name, why } => write!(f, "{name}: {why}"),
-            Self::Driver(words) => write!(f, "no driver can be used here: {words}"),
+            Self::Driver(words) => write!(f, "driver: {words}"),
             Self::Memory(error) => error.fmt(f),
             Self::Page(error) => error.fmt(f),
-            Self::System { what, error } => write!(f, "{what}: {error}"),
+            Self::System { what, error } => write!(f, "{what}: {error}{}", remedy_of_system(error)),
             Self::Build { lane } => write!(f, "building the services of lane {lane} panicked: see the message above"),
-            Self::LanePanicked { lane } => {
-                write!(f, "lane {lane} ended with a panic; this is an error in Corelane, please report it")
+            Self::LanePanicked { lane, words, left_behind } => {
+                let others = match left_behind {
+                    0 => "the others were ended".to_owned(),
+                    _ => format!("{left_behind} of the others did not end when they were stopped"),
+                };
+                write!(f, "lane {lane} panicked {words}; {others}; this is an error in Corelane, please report it")
             }
         }
     }
@@ -118,10 +126,29 @@ impl fmt::Debug for Error {
     }
 }
 
-fn remedy(fault: Fault) -> &'static str {
+fn remedy_of_system(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported => {
+            "; let the container's seccomp profile, or what else guards the process, allow this call"
+        }
+        io::ErrorKind::InvalidInput => "; has the process's affinity changed meanwhile? Start it again",
+        _ => "",
+    }
+}
+
+/// Whether the URL's port is one that needs a right of its own, as far as its number tells.
+fn has_low_port(url: &str) -> bool {
+    let port = url.rsplit(':').next().and_then(|port| port.parse::<u16>().ok());
+    port.is_some_and(|port| (1..1024).contains(&port))
+}
+
+fn remedy(fault: Fault, url: &str) -> &'static str {
     match fault.reason {
         Reason::AddressInUse => {
             "; another process serves this port: stop it, choose another port, or use --join, if it is of the same user and shares it"
+        }
+        Reason::Permission if !has_low_port(url) => {
+            "; let the container's seccomp profile, or what else guards the process, allow socket, setsockopt, bind and listen"
         }
         Reason::Permission => {
             "; ports below net.ipv4.ip_unprivileged_port_start (1024) need CAP_NET_BIND_SERVICE: choose a higher port"

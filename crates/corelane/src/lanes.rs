@@ -51,6 +51,8 @@ pub struct Lanes {
     pub(crate) own_descriptors: bool,
     pub(crate) steering: Settings,
     pub(crate) settings: LaneSettings,
+    /// Somebody has said how much memory lanes are to have.
+    pub(crate) memory_is_asked: bool,
     pub(crate) connections_max: u32,
     pub(crate) limits: Limits,
     pub(crate) services: Vec<Served>,
@@ -68,6 +70,7 @@ impl Lanes {
             own_descriptors: true,
             steering: Settings::default(),
             settings: LaneSettings::default(),
+            memory_is_asked: false,
             connections_max: LANE_CONNECTIONS_MAX,
             limits: Limits::default(),
             services: Vec::new(),
@@ -125,15 +128,18 @@ impl Lanes {
         self
     }
 
-    /// Bytes of each lane's memory; reserved, and committed as it is used.
+    /// Bytes of each lane's memory; reserved, and committed as it is used. By default 64 MiB, or what fits for all lanes into a half of what
+    /// the control group allows, but at least 4 MiB.
     pub fn memory_bytes(mut self, bytes: usize) -> Self {
         self.settings.memory_bytes = bytes;
+        self.memory_is_asked = true;
         self
     }
 
     /// Budgets, memory, spin time and bounds of each lane, all at once: what was set singly before is replaced.
     pub fn lane_settings(mut self, settings: LaneSettings) -> Self {
         self.settings = settings;
+        self.memory_is_asked = true;
         self
     }
 
@@ -213,7 +219,8 @@ impl Lanes {
         self
     }
 
-    /// Starts the lanes, and returns when all of them listen.
+    /// Starts the lanes, and returns when all of them listen. What lanes report goes to standard error by way of a thread, and waits for nobody;
+    /// the words of a panic do not, unless [`report_panics`](crate::report_panics) was called.
     ///
     /// # Errors
     /// Whatever stops them from starting; nothing is left running then.
@@ -221,14 +228,16 @@ impl Lanes {
         start(self)
     }
 
-    /// Starts the lanes and serves until the program is told to end: SIGTERM or SIGINT drains, a second one ends at once.
+    /// Starts the lanes and serves until the program is told to end: SIGTERM or SIGINT drains, a second one ends at once. Panics are told as
+    /// [`report_panics`](crate::report_panics) has it.
     ///
     /// # Errors
-    /// As [`Lanes::start`].
+    /// As [`Lanes::start`] and [`Running::run_until_told`].
     pub fn run(self) -> Result<(), Error> {
+        crate::report_panics();
         // The signals must be blocked before the first thread is there.
         let signals = Signals::block().map_err(|error| Error::System { what: "waiting for signals", error })?;
-        self.start()?.run_until_told(signals)
+        self.start()?.run_until_told(signals).map(drop)
     }
 }
 

@@ -5,7 +5,9 @@
 #![forbid(unsafe_code)]
 
 pub mod control;
+mod drained;
 mod driver;
+mod ending;
 mod error;
 mod lanes;
 pub mod machine;
@@ -29,8 +31,13 @@ pub use corelane_svc::{
 pub use corelane_sys::claim::Transport;
 pub use corelane_sys::cpus::parse_list as parse_cpus;
 pub use corelane_sys::monotonic_nanoseconds;
+pub use corelane_sys::report::set_panic_hook as report_panics;
+pub use corelane_sys::report::{
+    PATIENCE as REPORT_PATIENCE, flush as flush_reports, line as report, say, start as start_reports,
+};
 pub use corelane_sys::signals::Signals;
 pub use corelane_watch as watch;
+pub use drained::Drained;
 pub use driver::{DriverChoice, DriverKind};
 pub use error::Error;
 pub use lanes::Lanes;

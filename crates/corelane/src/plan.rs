@@ -1,7 +1,7 @@
 //! Which lanes a program has, and on which CPUs: what was set, the machine, and a plan of both.
 
 use crate::error::Error;
-use crate::lanes::Lanes;
+use crate::lanes::{Lanes, Served};
 use corelane_steer::{Plan, Topology, Wish, plan};
 use corelane_sys::claim::Transport;
 use corelane_sys::cpus;
@@ -25,9 +25,7 @@ pub(crate) fn check(lanes: &Lanes) -> Result<(), Error> {
     if let Some(asked) = &lanes.cpus {
         check_cpus(asked, &cpus::allowed().map_err(affinity)?)?;
     }
-    for served in &lanes.services {
-        served.limits.check(lanes.settings.memory_bytes).map_err(|why| Error::Setting { name: "limits", why })?;
-    }
+    check_limits(lanes, lanes.settings.memory_bytes)?;
     let most = corelane_watch::LANES_MAX;
     match lanes.lanes {
         Some(count) if !(1..=most).contains(&count) => {
@@ -36,6 +34,12 @@ pub(crate) fn check(lanes: &Lanes) -> Result<(), Error> {
         }
         _ => Ok(()),
     }
+}
+
+/// Refuses limits that lanes with so much memory each cannot keep.
+pub(crate) fn check_limits(lanes: &Lanes, memory_bytes: usize) -> Result<(), Error> {
+    let check = |served: &Served| served.limits.check(memory_bytes).map_err(|why| Error::Setting { name: "limits", why });
+    lanes.services.iter().try_for_each(check)
 }
 
 fn check_cpus(asked: &[usize], allowed: &[usize]) -> Result<(), Error> {
@@ -62,6 +66,37 @@ pub(crate) fn of(lanes: &Lanes, places: &[(Transport, SocketAddr)]) -> Result<(T
     Ok((topology, plan))
 }
 
+/// The least memory that a lane is given because the control group allows little.
+const LANE_MEMORY_MIN: usize = 4 << 20;
+
+/// Bytes to which a lane's memory is rounded down.
+const LANE_MEMORY_STEP: usize = 1 << 20;
+
+/// Makes the memory of `lanes` lanes fit in a half of what the control group allows, unless it was `asked` for; the rest is for the process itself
+/// and for the kernel's buffers. Answers what the operator should know.
+pub(crate) fn fit_memory(asked: bool, lanes: usize, memory_bytes: &mut usize, limit: Option<u64>) -> Option<String> {
+    let half = usize::try_from(limit? / 2).unwrap_or(usize::MAX);
+    if memory_bytes.checked_mul(lanes).is_some_and(|all| all <= half) {
+        return None;
+    }
+    let mib = |bytes: usize| bytes >> 20;
+    let fitting = (half / lanes / LANE_MEMORY_STEP * LANE_MEMORY_STEP).max(LANE_MEMORY_MIN);
+    let what = format!(
+        "memory: {lanes} x {} MiB are more than a half of the {} MiB of the control group",
+        mib(*memory_bytes),
+        mib(half) * 2
+    );
+    let done = match (asked, fitting * lanes <= half) {
+        (true, _) => "kept, because it was asked for: the kernel may end the process".to_owned(),
+        (false, true) => format!("each lane takes {} MiB", mib(fitting)),
+        (false, false) => format!("each lane takes the least, {} MiB: the kernel may end the process", mib(fitting)),
+    };
+    if !asked {
+        *memory_bytes = fitting.min(*memory_bytes);
+    }
+    Some(format!("{what}: {done}; remedy: a higher memory.max, fewer lanes, or --memory"))
+}
+
 impl Lanes {
     /// What [`Lanes::start`] would do: the machine as it was found, and the lanes on it. Nothing is started or taken.
     ///
@@ -74,5 +109,39 @@ impl Lanes {
             places.extend(url.resolve()?.into_iter().map(|address| (url.transport(), address)));
         }
         of(self, &places)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The memory of a lane in MiB, and the words, of so many lanes of 64 MiB in a group with so many MiB.
+    fn fitted(asked: bool, lanes: usize, limit: Option<u64>) -> (usize, String) {
+        let mut bytes = 64 << 20;
+        let words = fit_memory(asked, lanes, &mut bytes, limit.map(|mib| mib << 20)).unwrap_or_default();
+        assert_eq!(bytes % LANE_MEMORY_STEP, 0);
+        (bytes >> 20, words)
+    }
+
+    #[test]
+    fn lanes_take_a_half_of_what_the_group_allows() {
+        for (lanes, limit) in [(9, None), (4, Some(512)), (1, Some(128))] {
+            assert_eq!(fitted(false, lanes, limit), (64, String::new()));
+        }
+        let (mib, words) = fitted(false, 4, Some(511));
+        assert!(
+            mib == 63 && words.contains("4 x 64 MiB") && words.contains("each lane takes 63 MiB; remedy: "),
+            "{mib}: {words}"
+        );
+        let (mib, words) = fitted(false, 8, Some(20));
+        assert!(mib == 4 && words.contains("takes the least, 4 MiB: the kernel may end"), "{mib}: {words}");
+    }
+
+    #[test]
+    fn what_was_asked_for_is_kept_with_a_warning() {
+        let (mib, words) = fitted(true, 4, Some(511));
+        assert!(mib == 64 && words.contains("kept, because it was asked for") && words.contains("--memory"), "{mib}: {words}");
+        assert_eq!(fit_memory(true, 2, &mut (usize::MAX / 2 + 1), Some(u64::MAX / 4)).map(|words| words.is_empty()), Some(false));
     }
 }

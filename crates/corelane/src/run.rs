@@ -1,22 +1,26 @@
 //! A program of lanes at work: a thread for each lane, and one that waits for the end.
 
 use crate::control;
+use crate::drained::Drained;
 use crate::driver::{DriverKind, choose};
+use crate::ending::{Ends, unbroken};
 use crate::error::Error;
 use crate::lanes::{Lanes, Served};
 use crate::plan;
 use crate::url::Url;
-use corelane_lane::{Control, Kit, Lane, LaneSettings, Mesh, Order};
+use corelane_lane::{Control, Kit, Lane, LaneSettings, Mesh, Order, Report};
 use corelane_rss::Protocol;
 use corelane_seam::{Arena, Driver, Tuning};
 use corelane_steer::{Server, Steered, Topology, Warning};
 use corelane_svc::{Services, Sharing};
 use corelane_sys::claim::{Transport, claim};
 use corelane_sys::control_socket::ControlSocket;
+use corelane_sys::report;
 use corelane_sys::runner::{Gate, LaneThread, own_descriptors, raise_descriptor_limit, spawn};
-use corelane_sys::signals::{Ringer, Signals, Wake};
+use corelane_sys::signals::Signals;
 use corelane_sys::{EpollDriver, EventBell, Probes, UringDriver};
-use corelane_watch::{Description, LaneName, LaneRow, Page, ProcessId, RunDirectory, ServiceName, ServiceRow};
+use corelane_watch::{Description, LaneName, LaneRow, Page, ProcessId, Reader, RunDirectory, ServiceName, ServiceRow};
+use std::cell::Cell;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -50,23 +54,8 @@ pub struct Running {
     threads: Vec<LaneThread<()>>,
     /// The lanes' doorbells, kept so that they are closed in the descriptor table in which they were opened.
     bells: Vec<Arc<EventBell>>,
-    ended: Ended,
+    ends: Ends,
     socket: Option<ControlSocket>,
-}
-
-/// Whom the last lane to end tells.
-#[derive(Clone, Default)]
-struct Ended(Arc<Mutex<(usize, Option<Ringer>)>>);
-
-impl Ended {
-    fn lane_ended(&self) {
-        // reason: the lock is held for a few instructions that cannot panic.
-        let mut state = self.0.lock().expect("no panic under this lock");
-        state.0 += 1;
-        if let Some(ringer) = &state.1 {
-            ringer.ring();
-        }
-    }
 }
 
 /// Everything that one lane's thread is given.
@@ -109,7 +98,9 @@ pub(crate) fn start(lanes: Lanes) -> Result<Running, Error> {
     let planned = planned(&lanes, &places)?;
     let cpus: Vec<Option<usize>> = planned.1.lanes.iter().map(|lane| Some(lane.cpu.number)).collect();
     let mut settings = lanes.settings;
-    let mut notes: Vec<String> = chosen.note.into_iter().chain(notes_of(&planned.1, &mut settings)).collect();
+    let mut notes: Vec<String> =
+        chosen.note.into_iter().chain(notes_of(&planned.1, lanes.memory_is_asked, &mut settings)).collect();
+    plan::check_limits(&lanes, settings.memory_bytes)?;
     let control = Control::new(cpus.len());
     let steered = Steered::new(&lanes.steering, &server(&lanes, &places, cpus.len()), control.clone())?;
     notes.extend(steered.note().map(str::to_owned));
@@ -118,9 +109,10 @@ pub(crate) fn start(lanes: Lanes) -> Result<Running, Error> {
     let report = Arc::new(Mutex::new(Vec::new()));
     let rows: Vec<(LaneRow, Vec<ServiceRow>)> =
         (0..cpus.len()).map(|lane| rows_of(&page, lane, lanes.services.len())).collect::<Result<_, _>>()?;
-    let (driver, threads, ended, socket) = (chosen.kind, Vec::new(), Ended::default(), None);
     let bells = make_bells(cpus.len())?;
-    let mut running = Running { places, planned, cpus, driver, steered, notes, page, control, threads, bells, ended, socket };
+    let ends = ends()?;
+    let (driver, threads, socket) = (chosen.kind, Vec::new(), None);
+    let mut running = Running { places, planned, cpus, driver, steered, notes, page, control, threads, bells, ends, socket };
     for ((lane, mesh), (row, rows)) in
         Mesh::between(&running.control, settings.channel_messages).into_iter().enumerate().zip(rows)
     {
@@ -168,14 +160,14 @@ impl Place {
 
 impl Running {
     fn start_lane(&mut self, plan: Plan) -> Result<(), Error> {
-        let (cpu, kind, ended) = (self.cpus[plan.lane], self.driver, self.ended.clone());
+        let (cpu, kind, ends) = (self.cpus[plan.lane], self.driver, self.ends.clone());
         let lane = plan.lane;
         let body = move |pinned: std::io::Result<()>| {
-            let _tell = TellEnded(ended);
-            match kind {
+            report::count_lost();
+            ends.live(lane, || match kind {
                 DriverKind::Epoll => plan.run(pinned, EpollDriver::with_bell),
                 DriverKind::Uring => plan.run(pinned, UringDriver::with_bell),
-            }
+            });
         };
         let thread = spawn(lane, cpu, body).map_err(|error| Error::System { what: "starting a lane's thread", error })?;
         self.threads.push(thread);
@@ -260,73 +252,69 @@ impl Running {
         self.control.give(Order::Stop);
     }
 
-    /// Waits until all lanes have ended.
-    ///
-    /// # Errors
-    /// [`Error::LanePanicked`].
-    pub fn wait(mut self) -> Result<(), Error> {
-        self.join()
-    }
-
-    /// Serves until a signal: the first drains, the second ends at once.
+    /// Waits until all lanes have ended. If one breaks, the others are drained and stopped within seconds.
     ///
     /// # Errors
     /// [`Error::LanePanicked`], or what the system says of waiting.
-    pub fn run_until_told(mut self, signals: Signals) -> Result<(), Error> {
-        let threads = self.threads.len();
-        // reason: the lock is held for a few instructions that cannot panic.
-        self.ended.0.lock().expect("no panic under this lock").1 = Some(signals.ringer());
-        let mut order = Order::Drain;
-        // reason: as above.
-        while self.ended.0.lock().expect("no panic under this lock").0 < threads {
-            match signals.wait().map_err(|error| Error::System { what: "waiting for signals", error })? {
-                Wake::Signal(_) => {
-                    self.control.give(order);
-                    order = Order::Stop;
-                }
-                Wake::Rung => {}
-            }
-        }
-        self.join()
+    pub fn wait(mut self) -> Result<(), Error> {
+        self.end(None, || {})
     }
 
-    fn join(&mut self) -> Result<(), Error> {
-        let mut panicked = None;
-        for (lane, thread) in self.threads.drain(..).enumerate() {
-            if thread.handle.join().is_err() {
-                panicked = panicked.or(Some(lane));
-            }
+    /// Serves until a signal: the first SIGTERM or SIGINT drains, the second ends at once. At SIGHUP a line says that there is nothing to
+    /// read again, and serving goes on. If a lane breaks, the others are drained and stopped within seconds. Answers how connections ended
+    /// from the first signal on.
+    ///
+    /// # Errors
+    /// As [`Running::wait`].
+    pub fn run_until_told(mut self, signals: Signals) -> Result<Drained, Error> {
+        let before = Cell::new(None);
+        let reader = Reader::of(&self.page)?;
+        self.end(Some(&signals), || before.set(before.take().or_else(|| Some(reader.snapshot(0)))))?;
+        Ok(before.take().map_or(Drained::default(), |before| Drained::between(&before, &reader.snapshot(0))))
+    }
+
+    /// Waits for the end of the lanes, and has what they said last come out. `note` is called before each order.
+    fn end(&mut self, signals: Option<&Signals>, note: impl Fn()) -> Result<(), Error> {
+        let control = self.control.clone();
+        let give = |order| {
+            note();
+            control.give(order);
+        };
+        let ended = self.ends.wait(self.threads.len(), give, signals);
+        match ended {
+            // They may never end.
+            Err(Error::LanePanicked { left_behind: 1.., .. }) => self.threads.clear(),
+            _ => self.join(),
         }
-        panicked.map_or(Ok(()), |lane| Err(Error::LanePanicked { lane }))
+        report::flush(report::PATIENCE);
+        ended
+    }
+
+    fn join(&mut self) {
+        for thread in self.threads.drain(..) {
+            // It has told of its end itself.
+            let _ = thread.handle.join();
+        }
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
         self.stop();
-        let _ = self.join();
+        self.join();
     }
 }
 
 /// Makes a lane's driver on its thread, in its descriptor table.
 type MakeDriver<D> = fn(Arena, Tuning, Probes, Arc<EventBell>) -> Result<D, corelane_sys::Error>;
 
-/// Tells that a lane has ended, however it did.
-struct TellEnded(Ended);
-
-impl Drop for TellEnded {
-    fn drop(&mut self) {
-        self.0.lane_ended();
-    }
-}
-
 impl Plan {
-    /// The life of a lane's thread.
-    fn run<D: Driver>(self, pinned: std::io::Result<()>, make: MakeDriver<D>) {
+    /// The life of a lane's thread. The error is the panic that ended it.
+    fn run<D: Driver>(self, pinned: std::io::Result<()>, make: MakeDriver<D>) -> Result<(), String> {
         let (gate, report) = (self.gate.clone(), self.report.clone());
         let made = self.make_driver(pinned, make);
         if !gate.pass() {
-            return;
+            return Ok(());
         }
         let number = self.lane;
         // The user's own code builds the services; its panic must not leave the others waiting.
@@ -337,17 +325,20 @@ impl Plan {
             // reason: lanes hold the lock only to push.
             report.lock().expect("no panic under this lock").push(error);
         });
-        if let (true, Ok(mut lane)) = (gate.pass(), lane) {
-            lane.run();
-        }
+        let (true, Ok(mut lane)) = (gate.pass(), lane) else { return Ok(()) };
+        let lived = unbroken(|| lane.run());
+        // By itself: a panic while another unwinds would end the process without a word.
+        let ended = unbroken(|| drop(lane));
+        lived.and(ended)
     }
 
     fn make_driver<D: Driver>(&self, pinned: std::io::Result<()>, make: MakeDriver<D>) -> Result<(D, Arena), Error> {
-        pinned.map_err(|error| Error::System { what: "binding a lane to its CPU", error })?;
+        pinned.map_err(|error| Error::System { what: "binding a lane to its CPU (sched_setaffinity)", error })?;
         if self.own_descriptors
             && let Err(error) = own_descriptors()
         {
-            eprintln!("lane {}: no descriptor table of its own ({error}): it shares the limit with the others", self.lane);
+            let lane = self.lane;
+            report::line(&format!("lane {lane}: no descriptor table of its own ({error}): it shares the limit with the others"));
         }
         let arena = Arena::new(self.settings.memory_bytes)?;
         let made = make(arena.clone(), Tuning::default(), Probes::default(), self.bell.clone());
@@ -372,8 +363,7 @@ impl Plan {
                 error => Error::Service(error),
             })?;
         }
-        let report = Box::new(|line: &str| eprintln!("{line}"));
-        let kit = Kit::new(self.lane, &self.control, self.mesh, arena, self.row, &self.settings, report);
+        let kit = Kit::new(self.lane, &self.control, self.mesh, arena, self.row, &self.settings, Box::new(StandardError));
         Ok(Lane::new(driver, services, kit, self.control, self.settings))
     }
 }
@@ -381,6 +371,19 @@ impl Plan {
 /// The lanes' doorbells, before any lane takes a descriptor table of its own: the others ring them by number.
 fn make_bells(lanes: usize) -> Result<Vec<Arc<EventBell>>, Error> {
     (0..lanes).map(|_| EventBell::shared().map_err(|error| Error::Driver(error.to_string()))).collect()
+}
+
+/// The lane's lines on standard error, which wait for nobody.
+struct StandardError;
+
+impl Report for StandardError {
+    fn line(&mut self, line: &str) {
+        report::line(line);
+    }
+
+    fn dropped(&self) -> u64 {
+        report::lost()
+    }
 }
 
 fn rows_of(page: &Page, lane: usize, services: usize) -> Result<(LaneRow, Vec<ServiceRow>), Error> {
@@ -394,14 +397,23 @@ fn planned(lanes: &Lanes, places: &[Place]) -> Result<(Topology, corelane_steer:
 }
 
 /// What the operator should know of a plan. Lanes that share a CPU do not spin.
-fn notes_of(plan: &corelane_steer::Plan, settings: &mut LaneSettings) -> Vec<String> {
+/// Together they take no more memory than the control group allows.
+fn notes_of(plan: &corelane_steer::Plan, memory_is_asked: bool, settings: &mut LaneSettings) -> Vec<String> {
     let mut notes: Vec<String> = plan.warnings.iter().map(Warning::to_string).collect();
     let shares_cpus = |warning: &Warning| matches!(warning, Warning::MoreLanesThanCpus { .. });
     if settings.spin_nanoseconds > 0 && plan.warnings.iter().any(shares_cpus) {
         settings.spin_nanoseconds = 0;
         notes.push("more lanes than CPUs: no lane spins; remedy: fewer lanes, or no spin time".to_string());
     }
+    let limit = corelane_sys::memory::group_limit();
+    notes.extend(plan::fit_memory(memory_is_asked, plan.lanes.len(), &mut settings.memory_bytes, limit));
     notes
+}
+
+/// What the lanes tell of their ends, and who writes what they report: both from before their threads on.
+fn ends() -> Result<Ends, Error> {
+    report::start().map_err(|error| Error::System { what: "starting the thread that writes reports", error })?;
+    Ends::new().map_err(|error| Error::System { what: "making a doorbell (eventfd2)", error })
 }
 
 /// Every address of every service, found free before any lane listens.
@@ -466,7 +478,7 @@ fn make_page(
             .collect(),
         lanes: cpus.iter().map(lane).collect(),
     };
-    let page = RunDirectory::choose().map_err(corelane_watch::Error::from).and_then(|directory| {
+    let page = RunDirectory::choose(notes).map_err(corelane_watch::Error::from).and_then(|directory| {
         let _ = corelane_watch::remove_stale(&directory, STALE_PAGES);
         Page::create(&directory, &description)
     });

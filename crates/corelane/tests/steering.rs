@@ -273,6 +273,23 @@ fn no_connection_is_lost_while_lanes_leave_and_come_back() {
 }
 
 #[test]
+fn flows_are_right_as_soon_as_a_lane_has_left_and_as_soon_as_it_is_back() {
+    if process::is_parent("flows_are_right_as_soon_as_a_lane_has_left_and_as_soon_as_it_is_back") {
+        return;
+    }
+    for (steering, in_force) in means() {
+        let running = serve(DriverChoice::Auto, settings(steering), &HOSTS[..1]);
+        for lane in 0..LANES {
+            running.steered().leave(lane).unwrap();
+            check_new(&running);
+            running.steered().enter(lane).unwrap();
+            check_new(&running);
+        }
+        assert_eq!(strays(&running), 0, "{in_force}");
+    }
+}
+
+#[test]
 #[ignore = "long: ten thousand connections with each means"]
 fn no_connection_of_ten_thousand_is_lost() {
     means().into_iter().for_each(|(steering, _)| lanes_come_and_go(steering, 10_000));

@@ -2,6 +2,7 @@
 
 use crate::control::Control;
 use crate::mesh::{Mesh, Message};
+use crate::report::{Report, Throttle};
 use crate::tasks::Tasks;
 use crate::wheel::{TimerId, Wheel};
 use corelane_seam::{Arena, Driver, Handle, Op, Socket};
@@ -60,14 +61,15 @@ pub struct Kit {
     finished: Vec<Socket>,
     /// Storage for the messages of one turn.
     pub(crate) arrived: Vec<(usize, Message)>,
-    report: Box<dyn FnMut(&str)>,
+    report: Box<dyn Report>,
+    throttle: Throttle,
     pub(crate) offload_max: usize,
     lane: usize,
     lanes: usize,
 }
 
 impl Kit {
-    /// The kit of lane `lane`. `report` is given each line that an operator should see.
+    /// The kit of lane `lane`. `report` takes each line that an operator should see.
     pub fn new(
         lane: usize,
         control: &Arc<Control>,
@@ -75,7 +77,7 @@ impl Kit {
         arena: Arena,
         row: LaneRow,
         settings: &LaneSettings,
-        report: Box<dyn FnMut(&str)>,
+        report: Box<dyn Report>,
     ) -> Self {
         let bell = control.bell(lane).clone();
         Self {
@@ -90,6 +92,7 @@ impl Kit {
             finished: Vec::new(),
             arrived: Vec::new(),
             report,
+            throttle: Throttle::default(),
             offload_max: 0,
             lane,
             lanes: control.lanes(),
@@ -149,7 +152,32 @@ impl Kit {
 
     /// Tells the operator something, as one line.
     pub fn report(&mut self, line: &str) {
-        (self.report)(line);
+        self.report.line(line);
+    }
+
+    /// Tells the operator what others may cause as often as they like: a line of each kind at most once a second, with how many were
+    /// left out. There are few kinds, each with a name in the source.
+    pub fn report_kind(&mut self, kind: &'static str, line: &str) {
+        if self.throttle.passes(kind, self.now) {
+            self.report.line(line);
+        }
+    }
+
+    /// When something that was left out is to be told; `u64::MAX` if nothing was.
+    pub(crate) fn left_out_due(&self) -> u64 {
+        self.throttle.due()
+    }
+
+    /// Tells how much was left out, of the kinds whose second is over.
+    pub(crate) fn tell_left_out(&mut self, now: u64) {
+        while let Some((kind, count)) = self.throttle.take(now) {
+            self.report.line(&format!("lane {}: {count} more lines on {kind} were left out", self.lane));
+        }
+    }
+
+    /// Lines that were not told after all.
+    pub(crate) fn lines_dropped(&self) -> u64 {
+        self.report.dropped()
     }
 
     /// Hands the outbox to the driver; answers whether there was anything.

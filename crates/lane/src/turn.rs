@@ -119,6 +119,7 @@ impl<D: Driver, W: Work> Lane<D, W> {
         done += self.timers() + self.tasks() + self.messages();
         self.work.flush(&mut self.kit);
         self.agree();
+        self.kit.tell_left_out(self.kit.now);
         self.publish();
         let submitted = self.hand_over();
         self.account(done > 0 || submitted)
@@ -186,6 +187,7 @@ impl<D: Driver, W: Work> Lane<D, W> {
     fn end(&mut self) -> Turn {
         self.work.end(&mut self.kit);
         self.kit.row.add(LaneCounter::TasksPanicked, self.kit.tasks.end());
+        self.kit.tell_left_out(u64::MAX);
         self.kit.row.set(LaneCounter::LaneState, LaneState::Ended as u64);
         self.note_gauges();
         Turn::Ended
@@ -199,7 +201,7 @@ impl<D: Driver, W: Work> Lane<D, W> {
             return Wait::No;
         }
         let now = self.kit.now;
-        let next = self.kit.wheel.next().unwrap_or(u64::MAX).min(self.kit.alarm);
+        let next = self.kit.wheel.next().unwrap_or(u64::MAX).min(self.kit.alarm).min(self.kit.left_out_due());
         if next <= now {
             return Wait::No;
         }
@@ -309,6 +311,7 @@ impl<D: Driver, W: Work> Lane<D, W> {
     fn note_gauges(&self) {
         let (row, counters) = (&self.kit.row, self.driver.counters());
         row.set(LaneCounter::MemoryUsed, self.kit.arena.used() as u64);
+        row.set(LaneCounter::ReportLinesDropped, self.kit.lines_dropped());
         row.set(LaneCounter::MemoryPeak, self.kit.arena.peak() as u64);
         row.set(LaneCounter::MemoryLimitHits, self.kit.arena.refused());
         row.set(LaneCounter::SystemCallsSubmit, counters.calls_work);

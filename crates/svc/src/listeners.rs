@@ -174,6 +174,6 @@ impl Services {
         self.table.count(service, ServiceCounter::Panics, 1);
         let lane = kit.lane();
         let whose = peer.map_or(String::new(), |peer| format!(", connection of {peer}"));
-        kit.report(&format!("lane {lane}, service {service}{whose}: a session panicked and was ended: {words}"));
+        kit.report_kind("panics", &format!("lane {lane}, service {service}{whose}: a session panicked and was ended: {words}"));
     }
 }

@@ -143,6 +143,7 @@ impl Table {
 
     /// Opens the account of a connection that was just added.
     pub(crate) fn open_account(&mut self, index: u32, arena: &Arena) {
+        // reason: its entry was made by the caller.
         let connection = self.connections.at(index).expect("a connection that was just added is there");
         let state = &mut self.services[connection.service as usize];
         let service = state.payers.service;
@@ -160,6 +161,7 @@ impl Table {
     /// Closes the account of a connection that is gone, and its peer's with the last one.
     pub(crate) fn close_account(&mut self, connection: &Connection, arena: &Arena) {
         let state = &mut self.services[connection.service as usize];
+        // reason: opened with the first of its connections, closed with the last.
         let account = state.peers.get_mut(&connection.peer_key).expect("a peer has an account as long as it has connections");
         account.connections -= 1;
         account.accepted -= u32::from(!connection.outgoing);

@@ -394,7 +394,9 @@ impl Services {
         self.table.put_busy(index, busy);
         match done {
             Ok(Ok(())) => return true,
-            Ok(Err(error)) => kit.report(&format!("lane {}: the bytes of {peer} were refused: {error}", kit.lane())),
+            Ok(Err(error)) => {
+                kit.report_kind("refused bytes", &format!("lane {}: the bytes of {peer} were refused: {error}", kit.lane()));
+            }
             Err(words) => self.report_panic(kit, service, Some(peer), &words),
         }
         self.end(kit, index, Ending::Aborted);

@@ -63,7 +63,7 @@ impl EventBell {
     /// # Errors
     /// [`Error::Refused`] if the system gives no descriptor (eventfd(2)).
     pub fn shared() -> Result<Arc<Self>, Error> {
-        Self::new().map(Arc::new).map_err(|fault| Error::Refused { call: "eventfd", fault })
+        Self::new().map(Arc::new).map_err(|fault| Error::Refused { call: "eventfd2", fault })
     }
 
     pub(crate) fn new() -> Result<Self, Fault> {

@@ -2,7 +2,8 @@
 //!
 //! One connection carries one request and its answer, a line each: the answer begins with `ok ` or `error `. Only the user who runs the
 //! process, and root, are heard (SO_PEERCRED). The thread of the socket reads all connections side by side and answers one
-//! request at a time, so a client that stops in the middle holds nobody up, and is dropped after [`PATIENCE`].
+//! request at a time, so a client that stops in the middle holds nobody up: it is dropped after [`PATIENCE`], and before that if so many
+//! others come that there is no room for it.
 //!
 //! Sources: unix(7), poll(2).
 #![allow(unsafe_code)]
@@ -29,7 +30,7 @@ pub const LINE_BYTES_MAX: usize = 16 << 10;
 /// How long a client may take to send its request, and again to take the answer.
 pub const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Clients that are read side by side; more wait in the socket's queue.
+/// Clients that are read side by side. One more takes the place of the one that has been silent for longest.
 const CLIENTS_MAX: usize = 64;
 
 /// How long nobody is accepted where the system has no descriptor for one.
@@ -338,8 +339,7 @@ impl<A: FnMut(&str) -> Result<String, String>> Server<A> {
     fn polled(&self) -> Vec<libc::pollfd> {
         let one = |fd: i32, events| libc::pollfd { fd, events, revents: 0 };
         // A negative descriptor is passed over.
-        let is_open = self.clients.len() < CLIENTS_MAX && self.accept_from.is_none();
-        let listener = if is_open { self.listener.as_raw_fd() } else { -1 };
+        let listener = if self.accept_from.is_none() { self.listener.as_raw_fd() } else { -1 };
         let clients = self.clients.iter().map(|client| {
             let events = if client.answer.is_none() { libc::POLLIN } else { libc::POLLOUT };
             one(client.stream.as_raw_fd(), events)
@@ -351,20 +351,17 @@ impl<A: FnMut(&str) -> Result<String, String>> Server<A> {
     fn serve(&mut self, ready: &[bool]) {
         let mut ready = ready.iter();
         let answer = &mut self.answer;
-        // Only who is not ready is late: an answer to another may have taken long.
-        self.clients.retain_mut(|client| match ready.next() {
-            Some(true) => client.go_on(answer) == Next::Wait,
-            _ => client.deadline > Instant::now(),
+        // What has come is looked at first: an answer to another may have taken long.
+        self.clients.retain_mut(|client| {
+            let waits = ready.next() != Some(&true) || client.go_on(answer) == Next::Wait;
+            waits && client.deadline > Instant::now()
         });
     }
 
     fn accept(&mut self) {
-        while self.clients.len() < CLIENTS_MAX {
+        for _ in 0..CLIENTS_MAX {
             match self.listener.accept() {
-                Ok((stream, _)) if is_heard(&stream) && stream.set_nonblocking(true).is_ok() => {
-                    let deadline = Instant::now() + PATIENCE;
-                    self.clients.push(Client { stream, request: Vec::new(), answer: None, deadline });
-                }
+                Ok((stream, _)) if is_heard(&stream) && stream.set_nonblocking(true).is_ok() => self.begin(stream),
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionAborted) => {}
@@ -374,6 +371,21 @@ impl<A: FnMut(&str) -> Result<String, String>> Server<A> {
                 }
             }
         }
+    }
+}
+
+impl<A: FnMut(&str) -> Result<String, String>> Server<A> {
+    /// Begins with a client, whose request is mostly there already: then it needs no place among those who wait.
+    fn begin(&mut self, stream: UnixStream) {
+        let mut client = Client { stream, request: Vec::new(), answer: None, deadline: Instant::now() + PATIENCE };
+        if client.go_on(&mut self.answer) == Next::Close {
+            return;
+        }
+        if self.clients.len() == CLIENTS_MAX {
+            let silent = self.clients.iter().position(|client| client.answer.is_none());
+            self.clients.remove(silent.unwrap_or(0));
+        }
+        self.clients.push(client);
     }
 }
 
@@ -595,6 +607,44 @@ mod tests {
         for stream in stuck.into_iter().chain(more) {
             assert_eq!(answer(stream), "", "it is dropped without an answer");
         }
+    }
+
+    #[test]
+    fn many_silent_clients_keep_nobody_waiting() {
+        let scratch = Scratch::new();
+        let page = scratch.page("1");
+        let socket = ControlSocket::open(&page, echo).unwrap();
+        let silent: Vec<UnixStream> = (0..200).map(|_| sent(&socket, b"")).collect();
+        assert_eq!(ask(&page, "through", LONG).unwrap(), "through");
+        // It did not wait for their time to be over: the last of them are still heard.
+        for mut stream in silent.into_iter().skip(200 - CLIENTS_MAX) {
+            stream.write_all(b"me, too\n").unwrap();
+            assert_eq!(answer(stream), "ok me, too\n");
+        }
+    }
+
+    #[test]
+    fn who_always_has_a_byte_ready_is_late_all_the_same() {
+        let scratch = Scratch::new();
+        let page = scratch.page("1");
+        let listener = listen(&page, &page.with_extension(SUFFIX)).unwrap();
+        let (_lifeline, end) = UnixStream::pair().unwrap();
+        let mut server = Server { listener, end, clients: Vec::new(), accept_from: None, answer: echo };
+        let past = Instant::now();
+        let clients: Vec<UnixStream> = [&b"a"[..], b"whole\n"]
+            .into_iter()
+            .map(|bytes| {
+                let (mut client, stream) = UnixStream::pair().unwrap();
+                stream.set_nonblocking(true).unwrap();
+                client.write_all(bytes).unwrap();
+                server.clients.push(Client { stream, request: Vec::new(), answer: None, deadline: past });
+                client
+            })
+            .collect();
+        assert!(server.turn());
+        assert!(server.clients.is_empty());
+        let answers: Vec<String> = clients.into_iter().map(answer).collect();
+        assert_eq!(answers, ["", "ok whole\n"]);
     }
 
     #[test]

@@ -45,18 +45,21 @@ pub fn group_limit() -> Option<usize> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     groups
         .lines()
-        .filter_map(|line| group_of(line, Path::new("/sys/fs/cgroup")))
+        .filter_map(|line| group_of(line, "cpu", Path::new(GROUPS)))
         .filter_map(|(root, group)| limit_within(&root, &group))
         .min()
 }
 
-/// The mount point and the folder of one line of /proc/self/cgroup, if it is about CPU time.
-fn group_of(line: &str, mount: &Path) -> Option<(PathBuf, PathBuf)> {
+/// Where control groups are mounted.
+pub(crate) const GROUPS: &str = "/sys/fs/cgroup";
+
+/// The mount point and the folder of one line of /proc/self/cgroup, if it is about this controller.
+pub(crate) fn group_of(line: &str, controller: &str, mount: &Path) -> Option<(PathBuf, PathBuf)> {
     let mut fields = line.splitn(3, ':');
     let (_, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
     let root = match controllers {
         "" => mount.to_path_buf(),
-        _ if controllers.split(',').any(|name| name == "cpu") => mount.join("cpu"),
+        _ if controllers.split(',').any(|name| name == controller) => mount.join(controller),
         _ => return None,
     };
     let folder = root.join(path.trim_start_matches('/'));
@@ -132,9 +135,9 @@ mod tests {
         fs::create_dir_all(&folder).unwrap();
         fs::write(root.join("a/cpu.max"), "250000 100000").unwrap();
         fs::write(folder.join("cpu.max"), "max 100000").unwrap();
-        let (mount, found) = group_of("0::/a/b", &root).unwrap();
+        let (mount, found) = group_of("0::/a/b", "cpu", &root).unwrap();
         assert_eq!(limit_within(&mount, &found), Some(3));
-        assert!(group_of("4:memory:/x", &root).is_none());
+        assert!(group_of("4:memory:/x", "cpu", &root).is_none());
         fs::remove_dir_all(&root).unwrap();
     }
 

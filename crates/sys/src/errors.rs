@@ -1,6 +1,6 @@
 //! Why a driver could not be made, or a program not be attached.
 
-use corelane_seam::Fault;
+use corelane_seam::{Fault, Reason};
 use std::fmt;
 use std::net::SocketAddr;
 
@@ -109,7 +109,16 @@ impl fmt::Display for Error {
             Self::Tuning { field, got, least, most } => {
                 write!(f, "the setting {field} must be {least} to {most}, not {got}: change it")
             }
-            Self::Refused { call, fault } => write!(f, "the system refused {call}: {fault}"),
+            Self::Refused { call, fault } => {
+                let remedy = match fault.reason {
+                    Reason::Permission | Reason::Unsupported => {
+                        ": let the container's seccomp profile, or what else guards the process, allow it"
+                    }
+                    Reason::NoMemory => ": give the process, or its container, more memory",
+                    _ => "",
+                };
+                write!(f, "the system refused {call}: {fault}{remedy}")
+            }
             Self::UringAbsent => f.write_str(
                 "no io_uring here: use epoll, or let the container's seccomp profile allow io_uring_setup, io_uring_enter and \
                  io_uring_register, on a kernel with CONFIG_IO_URING",

@@ -9,9 +9,10 @@
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
-use std::ffi::OsString;
+use std::ffi::CString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read};
+use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -135,28 +136,34 @@ pub struct RunDirectory {
 
 impl RunDirectory {
     /// The directory for this process's pages, made if it is not there: the first that works of $CORELANE_RUN_DIR
-    /// (and then no other), $XDG_RUNTIME_DIR/corelane, /dev/shm/corelane-UID.
+    /// (and then no other), $XDG_RUNTIME_DIR/corelane, /run/user/UID/corelane, for root /run/corelane if /run is in memory, and
+    /// /dev/shm/corelane-UID. Where somebody else has made the last, one with a number behind that name. `notes` is given what an operator
+    /// should know of the choice.
     ///
     /// # Errors
     /// What [`RunDirectory::at`] says of the first of them.
-    pub fn choose() -> Result<Self, PageError> {
-        let mut failed = None;
-        for place in places() {
-            match Self::at(place) {
-                Ok(directory) => return Ok(directory),
-                Err(error) => failed = failed.or(Some(error)),
-            }
+    pub fn choose(notes: &mut Vec<String>) -> Result<Self, PageError> {
+        let user = effective_user();
+        let Some(path) = run_directory() else {
+            let chosen = first_of(&places(user), notes);
+            return chosen.or_else(|error| numbered(Path::new(SHARED_MEMORY), user, notes).ok_or(error));
+        };
+        if !path.exists() {
+            notes.push(format!("CORELANE_RUN_DIR: there is no {}: it is made", path.display()));
         }
-        let none = || PageError::Directory { path: PathBuf::new(), source: io::ErrorKind::NotFound.into() };
-        Err(failed.unwrap_or_else(none))
+        Self::at(path)
     }
 
     /// All places where [`RunDirectory::choose`] can have put a page of this user, whatever the environment of the
     /// process that wrote it was. A place that does not exist is left out; for one that is not safe the error says why
     /// ([`RunDirectory::at`]), and does not hide the others: anybody can make a directory in /dev/shm.
     pub fn existing() -> Vec<Result<Self, PageError>> {
-        let existing = places().into_iter().filter(|place| place.exists());
-        existing.map(Self::at).collect()
+        let user = effective_user();
+        let found = match run_directory() {
+            Some(path) => vec![path],
+            None => places(user).into_iter().chain(own_numbered(Path::new(SHARED_MEMORY), user)).collect(),
+        };
+        found.into_iter().filter(|place| place.exists()).map(Self::at).collect()
     }
 
     /// The directory at `path`, made with mode 0700 if it is not there. Its parent must exist. It should lie on a
@@ -194,22 +201,90 @@ impl RunDirectory {
     }
 }
 
-fn places() -> Vec<PathBuf> {
-    let user = effective_user();
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|path| {
-        // After `sudo` or `su` the variable may still name the directory of somebody else.
-        fs::metadata(path).is_ok_and(|found| found.uid() == user)
-    });
-    places_from(std::env::var_os("CORELANE_RUN_DIR"), runtime, user)
+/// The place that the environment names.
+fn run_directory() -> Option<PathBuf> {
+    std::env::var_os("CORELANE_RUN_DIR").filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
-fn places_from(run_directory: Option<OsString>, runtime: Option<OsString>, user: u32) -> Vec<PathBuf> {
-    if let Some(path) = run_directory.filter(|path| !path.is_empty()) {
-        return vec![path.into()];
-    }
+/// Where every user may make a directory in memory.
+const SHARED_MEMORY: &str = "/dev/shm";
+
+/// Entries of it that are looked at to find directories of this user: anybody can make more.
+const ENTRIES_MAX: usize = 65_536;
+
+/// The places for pages, the best first.
+fn places(user: u32) -> Vec<PathBuf> {
+    // After `sudo` or `su` the variable may still name the directory of somebody else.
+    let is_own = |path: &PathBuf| fs::metadata(path).is_ok_and(|found| found.uid() == user);
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(is_own);
+    let of_user = Some(PathBuf::from(format!("/run/user/{user}"))).filter(is_own);
+    let of_root = Some(PathBuf::from("/run")).filter(|run| user == 0 && is_in_memory(run));
+    places_from([runtime, of_user, of_root], user)
+}
+
+fn places_from(runtimes: [Option<PathBuf>; 3], user: u32) -> Vec<PathBuf> {
     // The XDG specification has relative paths ignored.
-    let runtime = runtime.map(PathBuf::from).filter(|path| path.is_absolute()).map(|path| path.join("corelane"));
-    runtime.into_iter().chain([format!("/dev/shm/corelane-{user}").into()]).collect()
+    let runtimes = runtimes.into_iter().flatten().filter(|path| path.is_absolute()).map(|path| path.join("corelane"));
+    let mut places: Vec<PathBuf> = runtimes.chain([named_after(Path::new(SHARED_MEMORY), user)]).collect();
+    places.dedup();
+    places
+}
+
+fn named_after(shared: &Path, user: u32) -> PathBuf {
+    shared.join(format!("corelane-{user}"))
+}
+
+/// Whether a path lies on a tmpfs (statfs(2)).
+fn is_in_memory(path: &Path) -> bool {
+    let Ok(name) = CString::new(path.as_os_str().as_encoded_bytes()) else { return false };
+    let mut found = MaybeUninit::<libc::statfs>::zeroed();
+    // SAFETY: the name ends with a zero, and `found` is writable.
+    let answer = unsafe { libc::statfs(name.as_ptr(), found.as_mut_ptr()) };
+    // SAFETY: zeroed, or written by the kernel.
+    answer == 0 && unsafe { found.assume_init() }.f_type == libc::TMPFS_MAGIC
+}
+
+/// The first of the places that works. One that belongs to somebody else, or is open to others, is told.
+fn first_of(places: &[PathBuf], notes: &mut Vec<String>) -> Result<RunDirectory, PageError> {
+    let mut failed = None;
+    for place in places {
+        match RunDirectory::at(place) {
+            Ok(directory) => {
+                notes.extend(failed.as_ref().and_then(|error| passed_over(&directory, error)));
+                return Ok(directory);
+            }
+            Err(error) => failed = failed.or(Some(error)),
+        }
+    }
+    let none = || PageError::Directory { path: PathBuf::new(), source: io::ErrorKind::NotFound.into() };
+    Err(failed.unwrap_or_else(none))
+}
+
+fn passed_over(directory: &RunDirectory, error: &PageError) -> Option<String> {
+    let path = directory.path.display();
+    (!matches!(error, PageError::Directory { .. })).then(|| format!("page and control socket are in {path}, because: {error}"))
+}
+
+/// The directories of this user with a number behind their name.
+fn own_numbered(shared: &Path, user: u32) -> Vec<PathBuf> {
+    let prefix = format!("corelane-{user}-");
+    let entries = fs::read_dir(shared).into_iter().flatten().take(ENTRIES_MAX).filter_map(Result::ok);
+    let named = entries.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(prefix.as_bytes()));
+    let own = named.filter(|entry| entry.metadata().is_ok_and(|found| found.is_dir() && found.uid() == user));
+    let mut found: Vec<PathBuf> = own.map(|entry| entry.path()).collect();
+    found.sort();
+    found
+}
+
+/// A directory of this user under a number, for want of the one with its name: an old one, or a new one, whose number nobody can have
+/// foreseen.
+fn numbered(shared: &Path, user: u32, notes: &mut Vec<String>) -> Option<RunDirectory> {
+    let new = shared.join(format!("corelane-{user}-{}", crate::wall_clock()));
+    let chosen = own_numbered(shared, user).into_iter().chain([new]).find_map(|path| RunDirectory::at(path).ok())?;
+    if let Err(error) = RunDirectory::at(named_after(shared, user)) {
+        notes.extend(passed_over(&chosen, &error));
+    }
+    Some(chosen)
 }
 
 fn effective_user() -> u32 {
@@ -446,11 +521,37 @@ mod tests {
 
     #[test]
     fn environment_decides_the_place() {
-        let shm = "/dev/shm/corelane-7";
-        assert_eq!(places_from(None, None, 7), [PathBuf::from(shm)]);
-        assert_eq!(places_from(Some("".into()), Some("relative".into()), 7), [PathBuf::from(shm)]);
-        assert_eq!(places_from(None, Some("/run/user/7".into()), 7), [PathBuf::from("/run/user/7/corelane"), PathBuf::from(shm)]);
-        assert_eq!(places_from(Some("/here".into()), Some("/run/user/7".into()), 7), [PathBuf::from("/here")]);
+        let shm = PathBuf::from("/dev/shm/corelane-7");
+        let places = |runtimes: [Option<&str>; 3]| places_from(runtimes.map(|path| path.map(PathBuf::from)), 7);
+        assert_eq!(places([None; 3]), std::slice::from_ref(&shm));
+        assert_eq!(places([Some("relative"), None, None]), std::slice::from_ref(&shm));
+        let (own, root) = (PathBuf::from("/run/user/7/corelane"), PathBuf::from("/run/corelane"));
+        assert_eq!(places([Some("/run/user/7"), Some("/run/user/7"), None]), [own.clone(), shm.clone()]);
+        assert_eq!(places([None, Some("/run/user/7"), Some("/run")]), [own, root, shm]);
+    }
+
+    #[test]
+    fn a_place_that_another_user_took_is_left_to_them_and_one_with_a_number_made() {
+        let directory = scratch("taken");
+        let (shared, user) = (directory.path(), effective_user());
+        let (taken, mut notes) = (named_after(shared, user), Vec::new());
+        fs::create_dir(&taken).unwrap();
+        // As good as another user's: others may write there.
+        fs::set_permissions(&taken, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+        assert!(first_of(std::slice::from_ref(&taken), &mut notes).is_err() && notes.is_empty());
+        // Another's with a number is no more ours.
+        fs::write(shared.join(format!("corelane-{user}-0")), "no directory").unwrap();
+        let chosen = numbered(shared, user, &mut notes).unwrap();
+        assert!(chosen.path() != taken && chosen.path().starts_with(shared));
+        assert!(
+            matches!(&notes[..], [note] if note.contains(&*chosen.path().to_string_lossy()) && note.contains("mode")),
+            "{notes:?}"
+        );
+        assert_eq!(own_numbered(shared, user), [chosen.path()], "readers find it");
+        assert_eq!(numbered(shared, user, &mut Vec::new()).unwrap(), chosen, "and the next process takes it, too");
+        let next = first_of(&[taken, shared.join("next")], &mut notes).unwrap();
+        assert!(next.path().ends_with("next") && notes[1].contains("next"), "{notes:?}");
+        fs::remove_dir_all(shared).unwrap();
     }
 
     #[test]

@@ -153,6 +153,7 @@ catalogue! {
         OffloadsRefused "offloads_refused" Counter "calls" "Calls not handed to the helper threads because their queue was full.";
         FileOperations "file_operations" Counter "operations" "Reads, writes and syncs of files that were started.";
         ConnectionsCapHits "connections_cap_hits" Counter "hits" "Times a connection was put off at the lane's cap over all its services.";
+        ReportLinesDropped "report_lines_dropped" Counter "lines" "Lines for the operator that were lost because nobody took them from standard error.";
         Selections "selections" Counter "arrivals" "New connections and datagrams that were selected for this lane in the kernel, as of a second ago.";
         SelectionsOffCpu "selections_off_cpu" Counter "arrivals" "Those of them that were received on another CPU than the lane's own.";
         Migrations "migrations" Counter "connections" "Connections that moved to this lane in the kernel because the listener that had them closed.";
@@ -372,6 +373,7 @@ mod tests {
             "events",
             "faults",
             "hits",
+            "lines",
             "messages",
             "nanoseconds",
             "operations",

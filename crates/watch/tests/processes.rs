@@ -74,7 +74,7 @@ const CHILD: &str = "CORELANE_TEST_CHILD";
 
 /// The process that is watched: counts, hangs when it is told to, and never ends by itself.
 fn child() {
-    let directory = RunDirectory::choose().unwrap();
+    let directory = RunDirectory::choose(&mut Vec::new()).unwrap();
     let existing: Vec<RunDirectory> = RunDirectory::existing().into_iter().map(Result::unwrap).collect();
     assert_eq!(existing, std::slice::from_ref(&directory), "readers look where the writer writes");
     let mut page = Page::create(&directory, &description(2, 1)).unwrap();

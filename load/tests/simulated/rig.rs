@@ -113,7 +113,8 @@ impl Rig {
             };
             let mut services = Services::new(u32::MAX);
             add(number, &mut services, &mut driver, &page);
-            let kit = Kit::new(number, &control, mesh, arena.clone(), page.lane(number).unwrap(), &settings, Box::new(|_| {}));
+            let kit =
+                Kit::new(number, &control, mesh, arena.clone(), page.lane(number).unwrap(), &settings, Box::new(|_: &str| {}));
             self.lanes.push(Some(Lane::new(driver, services, kit, control.clone(), settings)));
             self.arenas.push(arena);
         }

@@ -39,7 +39,7 @@ impl To<'_> {
         }
     }
 
-    fn is_stream(&self) -> bool {
+    pub(crate) fn is_stream(&self) -> bool {
         matches!(self, Self::Stream(_))
     }
 }

@@ -1,14 +1,15 @@
 //! From a message to what is owed for it: the same over connections and datagrams.
 
 use crate::call::{Call, Source};
-use crate::desk::{Desk, To};
-use crate::duplicates::{Duplicates, Found, Key, Memo};
+use crate::desk::{Desk, RESERVE_BYTES, To};
+use crate::duplicates::{DUPLICATES_MAX, Duplicates, Found, Key, Memo};
 use crate::error::Unanswered;
 use crate::held::{HELD_MAX, Room};
 use crate::program::Programs;
 use corelane::Cx;
 use corelane::watch::ServiceCounter;
-use corelane_wire::rpc::{self, NULL, Owed, Refusal};
+use corelane_wire::rpc::{self, NULL, Owed, Refusal, Reply};
+use corelane_wire::xdr::{Encode, Writer};
 use std::net::SocketAddr;
 
 /// What became of a message.
@@ -26,13 +27,13 @@ pub(crate) enum Served {
 pub(crate) struct Dispatcher<P> {
     pub(crate) programs: P,
     pub(crate) desk: Desk,
-    duplicates: Duplicates,
+    pub(crate) duplicates: Duplicates,
     pub(crate) room: Room,
 }
 
 impl<P: Programs> Dispatcher<P> {
     pub(crate) fn new(programs: P) -> Self {
-        Self { programs, desk: Desk::new(), duplicates: Duplicates::new(), room: Room::new(HELD_MAX) }
+        Self { programs, desk: Desk::new(), duplicates: Duplicates::new(DUPLICATES_MAX), room: Room::new(HELD_MAX) }
     }
 
     /// Serves one message of `peer`.
@@ -56,7 +57,7 @@ impl<P: Programs> Dispatcher<P> {
         match served {
             Ok(()) => Served::Done,
             Err(Unanswered::Later) => Served::Wait,
-            Err(Unanswered::Refused(refusal)) => self.refuse(cx, &mut to, &refusal),
+            Err(Unanswered::Refused(refusal)) => self.refuse(cx, &mut to, &refusal, message.len()),
         }
     }
 
@@ -111,8 +112,12 @@ impl<P: Programs> Dispatcher<P> {
     }
 
     #[cold]
-    fn refuse(&mut self, cx: &mut Cx<'_>, to: &mut To<'_>, refusal: &Refusal) -> Served {
+    fn refuse(&mut self, cx: &mut Cx<'_>, to: &mut To<'_>, refusal: &Refusal, asked_bytes: usize) -> Served {
         let (counter, served) = match &refusal.owed {
+            // Its sender may be forged: nobody is sent more than was sent in its name.
+            Owed::Answer(reply) if !to.is_stream() && encoded_bytes(reply) > asked_bytes => {
+                (ServiceCounter::RequestsDropped, Served::Done)
+            }
             Owed::Answer(reply) => {
                 self.desk.reply(cx, to, reply);
                 (ServiceCounter::RequestsRefused, Served::Done)
@@ -128,4 +133,11 @@ impl<P: Programs> Dispatcher<P> {
 enum Repeated {
     No(Option<Memo>),
     Yes,
+}
+
+/// Bytes of a refusal, which is short.
+fn encoded_bytes(reply: &Reply<'_>) -> usize {
+    let mut memory = [0; RESERVE_BYTES];
+    let mut writer = Writer::new(&mut memory);
+    reply.encode(&mut writer).map_or(usize::MAX, |()| writer.len())
 }

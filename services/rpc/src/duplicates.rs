@@ -1,83 +1,60 @@
 //! Replies that are kept for calls that come twice, because a caller repeats what it has no answer to.
 
-use corelane::{Cx, SECOND, Shared};
+use corelane::watch::ServiceCounter;
+use corelane::{Cx, SECOND};
 use corelane_wire::rpc;
 use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-/// Calls that a lane remembers for one service at most. The oldest answered one makes room for another.
-pub const DUPLICATES_MAX: usize = SETS * WAYS;
+/// Once-only calls that a lane remembers for one service at most, unless set otherwise: the last of them, so at 16,384 calls a second those of
+/// one second. The oldest answered one makes room for another.
+pub const DUPLICATES_MAX: usize = 16_384;
+/// Bytes of all replies that are kept for one service of a lane: of the oldest if replies are long.
+pub const DUPLICATES_BYTES_MAX: usize = 4 << 20;
 /// Bytes of a reply that is kept at most. A longer one is not, and its call is carried out again.
 pub const DUPLICATE_BYTES_MAX: usize = 1024;
-/// Seconds for which a reply is kept: by then callers have given up, and their numbers begin anew.
+/// Seconds for which a reply is kept at most: by then callers have given up, and their numbers begin anew.
 pub const DUPLICATE_SECONDS: u64 = 120;
 
-const SETS: usize = 128;
-/// Places that a call may take: few enough to be looked through.
-const WAYS: usize = 8;
-/// Bytes of the arguments that the checksum reads: enough to tell calls apart that have the same number by chance.
-const CHECKED_BYTES: usize = 256;
+/// Replies that have become too old and are given back with each call that is looked up: more than a call can add.
+const EXPIRED_AT_ONCE: usize = 4;
 
 /// What makes two calls one and the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
+    /// Of credential and arguments, all of them.
+    checksum: u64,
     xid: u32,
     peer: SocketAddr,
     program: u32,
     version: u32,
     procedure: u32,
     length: usize,
-    checksum: u64,
 }
 
 impl Key {
     pub(crate) fn of(call: &rpc::Call<'_>, peer: SocketAddr) -> Self {
-        let rpc::Call { xid, program, version, procedure, arguments, .. } = *call;
-        let checked = &arguments[..arguments.len().min(CHECKED_BYTES)];
-        Self { xid, peer, program, version, procedure, length: arguments.len(), checksum: checksum(checked) }
-    }
-
-    fn set(&self) -> usize {
-        let word = u64::from(self.xid) ^ (u64::from(self.peer.port()) << 32) ^ self.checksum;
-        (word.wrapping_mul(MULTIPLIER) >> (64 - SETS.ilog2())) as usize
+        let rpc::Call { xid, program, version, procedure, arguments, credential, .. } = *call;
+        let who = checksum(u64::from(credential.flavour.0), credential.body.bytes());
+        Self { checksum: checksum(who, arguments), xid, peer, program, version, procedure, length: arguments.len() }
     }
 }
 
 /// An odd number with its bits spread.
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
-fn checksum(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0, |sum: u64, &byte| (sum ^ u64::from(byte)).wrapping_mul(MULTIPLIER).rotate_left(29))
+fn checksum(seed: u64, bytes: &[u8]) -> u64 {
+    let mix = |sum: u64, word: u64| (sum ^ word).wrapping_mul(MULTIPLIER).rotate_left(29);
+    let (words, rest) = bytes.as_chunks::<8>();
+    let sum = words.iter().fold(mix(seed, bytes.len() as u64), |sum, word| mix(sum, u64::from_le_bytes(*word)));
+    rest.iter().fold(sum, |sum, &byte| mix(sum, u64::from(byte)))
 }
 
 enum Place {
-    Free,
-    InProgress(Key),
-    Answered { key: Key, reply: Shared, at: u64 },
-}
-
-impl Place {
-    fn holds(&self, key: &Key, now: u64) -> bool {
-        match self {
-            Self::Free => false,
-            Self::InProgress(held) => held == key,
-            Self::Answered { key: held, .. } => held == key && !self.is_old(now),
-        }
-    }
-
-    fn is_old(&self, now: u64) -> bool {
-        matches!(self, Self::Answered { at, .. } if now.saturating_sub(*at) > DUPLICATE_SECONDS * SECOND)
-    }
-
-    /// When it may be taken for another call: the least first. None if never.
-    fn age(&self) -> Option<u64> {
-        match self {
-            Self::Free => Some(0),
-            Self::InProgress(_) => None,
-            Self::Answered { at, .. } => Some(*at + 1),
-        }
-    }
+    InProgress,
+    Answered { reply: Rc<[u8]>, at: u64 },
 }
 
 /// What is known of a call.
@@ -87,64 +64,184 @@ pub(crate) enum Found {
     /// It is being carried out.
     InProgress,
     /// It was answered with this message.
-    Answered(Shared),
-    /// It is new, and there is no place for it.
+    Answered(Rc<[u8]>),
+    /// It is new, and there is no place for it: all are taken by calls in progress.
     Full,
+}
+
+struct Table {
+    places: BTreeMap<Key, Place>,
+    /// The answered calls by age, the oldest first, with those that were answered again since.
+    ages: VecDeque<(u64, Key)>,
+    /// Of the replies.
+    bytes: usize,
+    most: usize,
+}
+
+impl Table {
+    fn remove(&mut self, key: &Key) {
+        if let Some(Place::Answered { reply, .. }) = self.places.remove(key) {
+            self.bytes -= reply.len();
+        }
+    }
+
+    /// Forgets the call that was answered first; false if there is none.
+    fn forget_oldest(&mut self) -> bool {
+        while let Some((at, key)) = self.ages.pop_front() {
+            if self.forget(at, &key) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Forgets a call, unless it was answered again since; answers whether it did.
+    fn forget(&mut self, at: u64, key: &Key) -> bool {
+        let is_it = matches!(self.places.get(key), Some(Place::Answered { at: held, .. }) if *held == at);
+        if is_it {
+            self.remove(key);
+        }
+        is_it
+    }
+
+    fn expire(&mut self, now: u64) {
+        for _ in 0..EXPIRED_AT_ONCE {
+            let Some((at, key)) = self.ages.pop_front_if(|(at, _)| is_old(*at, now)) else { return };
+            self.forget(at, &key);
+        }
+    }
+
+    fn keep(&mut self, key: Key, reply: &[u8], now: u64) {
+        while self.bytes + reply.len() > DUPLICATES_BYTES_MAX && self.forget_oldest() {}
+        if let Some(place @ Place::InProgress) = self.places.get_mut(&key) {
+            *place = Place::Answered { reply: reply.into(), at: now };
+            self.bytes += reply.len();
+            self.ages.push_back((now, key));
+        }
+    }
+}
+
+fn is_old(at: u64, now: u64) -> bool {
+    now.saturating_sub(at) > DUPLICATE_SECONDS * SECOND
 }
 
 /// The calls of a lane that must not be carried out twice.
 #[derive(Clone)]
-pub(crate) struct Duplicates(Rc<RefCell<Vec<Place>>>);
+pub(crate) struct Duplicates(Rc<RefCell<Table>>);
 
 impl Duplicates {
-    /// Remembers nothing; the memory comes with the first call that asks for it.
-    pub(crate) fn new() -> Self {
-        Self(Rc::default())
+    /// Remembers nothing yet, and at most `most` calls.
+    pub(crate) fn new(most: usize) -> Self {
+        Self(Rc::new(RefCell::new(Table { places: BTreeMap::new(), ages: VecDeque::new(), bytes: 0, most })))
     }
 
     /// Looks a call up, and takes it down as in progress if it is new.
     pub(crate) fn look(&self, key: Key, now: u64) -> Found {
-        let mut places = self.0.borrow_mut();
-        if places.is_empty() {
-            places.resize_with(DUPLICATES_MAX, || Place::Free);
-        }
-        let first = key.set() * WAYS;
-        let set = &mut places[first..first + WAYS];
-        match set.iter().find(|place| place.holds(&key, now)) {
-            Some(Place::Answered { reply, .. }) => return Found::Answered(reply.clone()),
-            Some(_) => return Found::InProgress,
+        let mut table = self.0.borrow_mut();
+        table.expire(now);
+        match table.places.get(&key) {
+            Some(Place::InProgress) => return Found::InProgress,
+            Some(Place::Answered { reply, at }) if !is_old(*at, now) => return Found::Answered(reply.clone()),
+            Some(_) => table.remove(&key),
             None => {}
         }
-        let oldest = (0..WAYS).filter_map(|way| set[way].age().map(|age| (age, way))).min();
-        let Some((_, way)) = oldest else { return Found::Full };
-        set[way] = Place::InProgress(key);
-        Found::New(Memo { places: self.0.clone(), place: first + way })
+        if table.places.len() >= table.most && !table.forget_oldest() {
+            return Found::Full;
+        }
+        table.places.insert(key, Place::InProgress);
+        Found::New(Memo { table: self.0.clone(), key })
     }
 }
 
 /// A call in progress: to be kept with its reply, or else forgotten, so that it is carried out when it comes again.
 pub(crate) struct Memo {
-    places: Rc<RefCell<Vec<Place>>>,
-    place: usize,
+    table: Rc<RefCell<Table>>,
+    key: Key,
 }
 
 impl Memo {
-    /// Keeps `reply`, which has no mark; if it is too long, or the lane's memory is used up, the call is forgotten.
+    /// Keeps `reply`, which has no mark; if it is too long, the call is forgotten.
     pub(crate) fn keep(self, cx: &mut Cx<'_>, reply: &[u8]) {
-        let copy = if reply.len() <= DUPLICATE_BYTES_MAX { cx.arena().copy_of(reply) } else { None };
-        let Some(copy) = copy else { return cx.count(corelane::watch::ServiceCounter::DuplicatesMaxHits, 1) };
-        let mut places = self.places.borrow_mut();
-        if let Place::InProgress(key) = places[self.place] {
-            places[self.place] = Place::Answered { key, reply: copy.share(), at: cx.now() };
+        if reply.len() > DUPLICATE_BYTES_MAX {
+            return cx.count(ServiceCounter::DuplicatesMaxHits, 1);
         }
+        self.table.borrow_mut().keep(self.key, reply, cx.now());
     }
 }
 
 impl Drop for Memo {
     fn drop(&mut self) {
-        let mut places = self.places.borrow_mut();
-        if matches!(places[self.place], Place::InProgress(_)) {
-            places[self.place] = Place::Free;
+        let mut table = self.table.borrow_mut();
+        if matches!(table.places.get(&self.key), Some(Place::InProgress)) {
+            table.remove(&self.key);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corelane_wire::rpc::{Auth, Flavour};
+    use corelane_wire::xdr::Opaque;
+
+    fn call(xid: u32, credential: &[u8], arguments: &[u8]) -> Key {
+        let credential = Auth { flavour: Flavour::SYS, body: Opaque::new(credential).unwrap() };
+        let call = rpc::Call { xid, program: 1, version: 1, procedure: 1, credential, verifier: Auth::NONE, arguments };
+        Key::of(&call, "127.0.0.1:7".parse().unwrap())
+    }
+
+    fn key(xid: u32) -> Key {
+        call(xid, &[], &[])
+    }
+
+    /// Answers a call that is new.
+    fn answer(duplicates: &Duplicates, key: Key, reply: &[u8], now: u64) {
+        let Found::New(memo) = duplicates.look(key, now) else { panic!("it is known") };
+        memo.table.borrow_mut().keep(key, reply, now);
+    }
+
+    fn is_known(duplicates: &Duplicates, key: Key, now: u64) -> bool {
+        matches!(duplicates.look(key, now), Found::Answered(_))
+    }
+
+    #[test]
+    fn the_key_is_of_all_that_was_sent() {
+        let long = [7; 3000];
+        let first = call(1, b"user", &long);
+        for place in [0, 255, 256, 257, 2998, 2999] {
+            let mut other = long;
+            other[place] = 8;
+            assert_ne!(call(1, b"user", &other), first, "byte {place}");
+        }
+        assert_ne!(call(1, b"root", &long), first);
+        assert_ne!(call(1, b"userx", &long[1..]), call(1, b"user", &long), "what moves from one to the other");
+        assert_eq!(call(1, b"user", &[7; 3000]), first);
+    }
+
+    #[test]
+    fn the_oldest_answered_call_makes_room_and_one_in_progress_never() {
+        let duplicates = Duplicates::new(3);
+        let Found::New(progress) = duplicates.look(key(0), 0) else { panic!("nothing is known") };
+        (1..=4).for_each(|xid| answer(&duplicates, key(xid), b"reply", u64::from(xid)));
+        assert!(matches!(duplicates.look(key(0), 5), Found::InProgress), "it is never forgotten");
+        assert!(is_known(&duplicates, key(3), 5) && is_known(&duplicates, key(4), 5));
+        let Found::New(second) = duplicates.look(key(1), 6) else { panic!("it was the oldest") };
+        let Found::New(third) = duplicates.look(key(2), 6) else { panic!("it was the next") };
+        assert!(matches!(duplicates.look(key(3), 6), Found::Full), "all places are taken by calls in progress");
+        drop((progress, second, third));
+        assert!(matches!(duplicates.look(key(0), 7), Found::New(_)), "a call that was dropped is carried out again");
+    }
+
+    #[test]
+    fn replies_are_bounded_in_bytes_and_age() {
+        let duplicates = Duplicates::new(usize::MAX);
+        let fit = (DUPLICATES_BYTES_MAX / DUPLICATE_BYTES_MAX) as u32;
+        (0..fit + 10).for_each(|xid| answer(&duplicates, key(xid), &[7; DUPLICATE_BYTES_MAX], 1));
+        assert_eq!(duplicates.0.borrow().bytes, DUPLICATES_BYTES_MAX);
+        assert!(!is_known(&duplicates, key(9), 1) && is_known(&duplicates, key(10), 1));
+        let late = 2 + DUPLICATE_SECONDS * SECOND;
+        (0..fit).for_each(|xid| assert!(!is_known(&duplicates, key(xid), late)));
+        let table = duplicates.0.borrow();
+        assert_eq!((table.bytes, table.ages.len(), table.places.len()), (0, 0, 0));
     }
 }

@@ -39,9 +39,14 @@ pub(crate) fn carry_out<S: Script>(script: S, peer: SocketAddr) -> Result<S, cor
         done: Some(sender.clone()),
     };
     let running = Lanes::per_core().lanes(1).memory_bytes(MEMORY_BYTES).client_datagrams(errand).named("rpcbind").start()?;
-    let script = receiver.recv().map_err(|_| corelane::Error::LanePanicked { lane: 0 });
-    drop(running);
-    script
+    match receiver.recv() {
+        Ok(script) => Ok(script),
+        // Its lane has ended without an answer: it says why.
+        Err(gone) => Err(running
+            .wait()
+            .err()
+            .unwrap_or(corelane::Error::System { what: "carrying an errand out", error: std::io::Error::other(gone) })),
+    }
 }
 
 struct Errand<S> {

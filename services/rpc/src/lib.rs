@@ -50,7 +50,7 @@ mod stream;
 
 pub use call::{Answered, Call};
 pub use datagrams::RpcDatagrams;
-pub use duplicates::{DUPLICATE_BYTES_MAX, DUPLICATE_SECONDS, DUPLICATES_MAX};
+pub use duplicates::{DUPLICATE_BYTES_MAX, DUPLICATE_SECONDS, DUPLICATES_BYTES_MAX, DUPLICATES_MAX};
 pub use echo::{ECHO, Echo, PAYLOAD_BYTES_MAX};
 pub use error::Unanswered;
 pub use held::{HELD_MAX, Held};

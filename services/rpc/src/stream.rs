@@ -3,6 +3,7 @@
 use crate::call::Source;
 use crate::desk::To;
 use crate::dispatch::{Dispatcher, Served};
+use crate::duplicates::Duplicates;
 use crate::held::Room;
 use crate::program::Programs;
 use corelane::watch::ServiceCounter;
@@ -63,6 +64,12 @@ impl<P: Programs> Rpc<P> {
     /// Has the service hold so many calls at most, instead of [`HELD_MAX`](crate::HELD_MAX).
     pub fn held_max(mut self, calls: u32) -> Self {
         self.dispatcher.room = Room::new(calls);
+        self
+    }
+
+    /// Has the service remember so many once-only calls at most, instead of [`DUPLICATES_MAX`](crate::DUPLICATES_MAX). At least 1.
+    pub fn duplicates_max(mut self, calls: usize) -> Self {
+        self.dispatcher.duplicates = Duplicates::new(calls.max(1));
         self
     }
 

@@ -80,7 +80,7 @@ pub fn apart(probe: impl FnOnce() -> Result<(), Error> + Send) -> Result<(), Err
 
 fn try_uring() -> Result<(), Error> {
     let refused = |number| refusal::of("io_uring_enter", number);
-    let bell = EventBell::new().map_err(|fault| Error::Refused { call: "eventfd", fault })?;
+    let bell = EventBell::new().map_err(|fault| Error::Refused { call: "eventfd2", fault })?;
     let mut source = Uring::new(false)?;
     assert!(bell.before_sleep(), "nobody has rung");
     bell.ring();

@@ -5,10 +5,9 @@
 use crate::calls::{echo, messages, null, record};
 use crate::for_seeds;
 use crate::rig::{MS, Plan, Play, Rig, S, at};
-use corelane_echo::Echo;
 use corelane_rpc::{Echo as EchoProgram, Null, Rpc};
 use corelane_sim::{Faults, Peer, Random, Status, Turn, World};
-use corelane_svc::{Limits, Sharing};
+use corelane_svc::{Cx, Input, Limits, Next, Output, Peer as Ends, Sharing, StreamService};
 use corelane_watch::{LaneCounter, ServiceCounter as C};
 use std::net::SocketAddr;
 
@@ -22,6 +21,20 @@ const ECHO_PORT: u16 = 7;
 /// How long the attack goes on.
 const SPAN: u64 = 2 * S;
 const BOUND: u64 = 100 * MS;
+
+/// Sends back what it gets.
+struct Echo;
+
+impl StreamService for Echo {
+    type Session = ();
+
+    fn open(&mut self, _cx: &mut Cx<'_>, _peer: &Ends) {}
+
+    fn receive(&mut self, _cx: &mut Cx<'_>, _session: &mut (), input: &mut Input, output: &mut Output) -> Next {
+        output.forward(input.take_all());
+        Next::Continue
+    }
+}
 
 /// What an attacker does with a connection.
 #[derive(Clone, Copy, Debug, PartialEq)]

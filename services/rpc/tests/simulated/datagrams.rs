@@ -16,11 +16,18 @@ const CLIENTS: usize = 4;
 /// After how long a call is repeated.
 const AGAIN: u64 = 50 * MS;
 
+/// Once-only calls that are remembered.
+pub const DUPLICATES_MAX: usize = 1024;
+
 pub fn rig(world: &World, lanes: usize, added: &Added) -> Rig {
     let added = added.clone();
     Rig::new(world, &Plan::lanes(lanes), move |lane, services, driver, page| {
         let programs = (Null, Echo, Slow::default(), Once::new(&added));
-        let rpc = services.add_datagrams(RpcDatagrams::new(programs), Limits::default(), page.service(lane, 0).unwrap());
+        let rpc = services.add_datagrams(
+            RpcDatagrams::new(programs).duplicates_max(DUPLICATES_MAX),
+            Limits::default(),
+            page.service(lane, 0).unwrap(),
+        );
         services.bind(driver, rpc, address(), Sharing { share_port: true, v6_only: false }).unwrap();
     })
 }
@@ -172,6 +179,26 @@ fn what_is_no_call_is_dropped_and_counted() {
     rig.pass(AGAIN, &mut callers);
     assert_eq!(callers.0[0].got, [success(2, &[])]);
     assert_eq!((rig.count(C::ProtocolErrors), rig.count(C::RequestsDropped), rig.count(C::Requests)), (4, 1, 6));
+    rig.close(&mut callers);
+}
+
+#[test]
+fn nobody_is_sent_more_than_was_sent_in_its_name() {
+    let world = World::new(1, Faults::none());
+    let mut rig = rig(&world, 1, &Added::default());
+    let mut callers = Callers(vec![Caller::new(&world, 0)]);
+    let mut other = null(7);
+    other[11] = 3; // a version of RPC that there is not: 12 bytes are enough to be refused with 24
+    let mut refused = 0;
+    for length in 1..=other.len() {
+        callers.0[0].peer.send(address(), &other[..length]).unwrap();
+        rig.pass(AGAIN, &mut callers);
+        for reply in std::mem::take(&mut callers.0[0].got) {
+            assert!(reply.len() <= length, "{length} bytes are answered with {}", reply.len());
+            refused += 1;
+        }
+    }
+    assert_eq!((refused, rig.count(C::RequestsRefused), rig.count(C::RequestsDropped)), (17, 17, 12));
     rig.close(&mut callers);
 }
 

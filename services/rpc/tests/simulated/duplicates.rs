@@ -1,12 +1,15 @@
 //! Calls that come twice: answered again with the same reply, or not at all while the first is in progress.
 
-use crate::calls::{call, success};
+use crate::calls::{call, record, success};
 use crate::datagrams::{Caller, Callers, rig};
-use crate::programs::{ADD, ADD_AT_LENGTH, ADD_LATER, Added, ONCE};
-use crate::rig::{MS, Rig, S};
-use corelane_rpc::{DUPLICATE_SECONDS, DUPLICATES_MAX};
+use crate::programs::{ADD, ADD_AT_LENGTH, ADD_LATER, Added, ONCE, Once};
+use crate::rig::{MS, Nobody, Plan, Rig, S, patient};
+use corelane_rpc::{DUPLICATE_SECONDS, Rpc};
 use corelane_sim::{Faults, World};
 use corelane_watch::ServiceCounter as C;
+
+/// Calls that are remembered here.
+const DUPLICATES_MAX: usize = crate::datagrams::DUPLICATES_MAX;
 
 struct Stage {
     rig: Rig,
@@ -54,6 +57,40 @@ fn a_repeated_call_gets_the_same_reply() {
     assert_eq!(stage.ask(0, &add(1, ADD, 9)), added(1, 9, 1), "other arguments make another call");
     assert_eq!((stage.rig.count(C::DuplicatesFound), stage.rig.count(C::DuplicatesMaxHits)), (4, 0));
     stage.rig.close(&mut stage.callers);
+}
+
+#[test]
+fn another_credential_and_the_last_of_long_arguments_make_another_call() {
+    let mut stage = Stage::new(1);
+    let padded = |last: u8| call(1, [ONCE.number, 1, ADD], &[&5_u32.to_be_bytes()[..], &[0; 600], &[last]].concat());
+    assert_eq!(stage.ask(0, &padded(1)), added(1, 5, 1));
+    assert_eq!(stage.ask(0, &padded(2)), added(1, 5, 2), "beyond what a short checksum reads");
+    let mut other = padded(1);
+    // AUTH_SYS with an empty machine name, user and group 0: 20 bytes.
+    let credential: Vec<u8> = [1_u32, 20, 7, 0, 0, 0, 0].iter().flat_map(|word| word.to_be_bytes()).collect();
+    other.splice(24..32, credential);
+    assert_eq!(stage.ask(0, &other), added(1, 5, 3));
+    assert_eq!(stage.ask(0, &padded(1)), added(1, 5, 1));
+    stage.rig.close(&mut stage.callers);
+}
+
+#[test]
+fn over_a_connection_a_kept_reply_comes_with_its_mark() {
+    for procedure in [ADD, ADD_LATER] {
+        let (world, added) = (World::new(1, Faults::none()), Added::default());
+        let kept = added.clone();
+        let mut rig = Rig::serving(&world, &Plan::lanes(1), patient(), move |_| Rpc::new((Once::new(&kept),)));
+        let (peer, call) = (rig.connect(0), record(&add(7, procedure, 5)));
+        rig.wait(5 * MS);
+        for _ in 0..3 {
+            assert_eq!(peer.send(&call), call.len());
+            rig.wait(5 * MS);
+            let reply = success(7, &[5_u32.to_be_bytes(), 1_u32.to_be_bytes()].concat());
+            assert_eq!(peer.read(usize::MAX), record(&reply), "procedure {procedure}");
+        }
+        assert_eq!((added.borrow()[&5], rig.count(C::DuplicatesFound)), (1, 2));
+        rig.close(&mut Nobody);
+    }
 }
 
 #[test]

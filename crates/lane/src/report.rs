@@ -1,0 +1,86 @@
+//! What a lane tells the operator, and how often.
+
+/// Nanoseconds between two lines of a kind.
+const SECOND: u64 = 1_000_000_000;
+
+/// Where a lane's lines go. It must not wait: the lane would.
+pub trait Report {
+    /// Takes a line.
+    fn line(&mut self, line: &str);
+
+    /// How many lines it had to drop until now.
+    fn dropped(&self) -> u64 {
+        0
+    }
+}
+
+impl<F: FnMut(&str)> Report for F {
+    fn line(&mut self, line: &str) {
+        self(line);
+    }
+}
+
+/// Lets a line of each kind pass once a second.
+#[derive(Default)]
+pub(crate) struct Throttle(Vec<Kind>);
+
+struct Kind {
+    name: &'static str,
+    /// When a line of it passes again.
+    from: u64,
+    left_out: u64,
+}
+
+impl Throttle {
+    /// Whether a line of the kind may be told now; else it is counted.
+    pub(crate) fn passes(&mut self, name: &'static str, now: u64) -> bool {
+        let from = now.saturating_add(SECOND);
+        match self.0.iter_mut().find(|kind| kind.name == name) {
+            None => self.0.push(Kind { name, from, left_out: 0 }),
+            Some(kind) if now >= kind.from => kind.from = from,
+            Some(kind) => {
+                kind.left_out += 1;
+                return false;
+            }
+        }
+        true
+    }
+
+    /// When [`Throttle::take`] has something; `u64::MAX` if nothing was left out.
+    pub(crate) fn due(&self) -> u64 {
+        self.0.iter().filter(|kind| kind.left_out > 0).map(|kind| kind.from).min().unwrap_or(u64::MAX)
+    }
+
+    /// A kind of which lines were left out in a second that is over, and how many; the next second begins.
+    pub(crate) fn take(&mut self, now: u64) -> Option<(&'static str, u64)> {
+        let kind = self.0.iter_mut().find(|kind| kind.left_out > 0 && now >= kind.from)?;
+        kind.from = now.saturating_add(SECOND);
+        Some((kind.name, std::mem::take(&mut kind.left_out)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_passes_once_a_second_and_what_was_left_out_is_told() {
+        let mut throttle = Throttle::default();
+        assert!(throttle.passes("a", 5) && throttle.passes("b", 6));
+        assert_eq!(throttle.due(), u64::MAX);
+        assert!(!throttle.passes("a", 6) && !throttle.passes("a", SECOND + 4) && !throttle.passes("b", 7));
+        assert_eq!(throttle.due(), SECOND + 5);
+        assert_eq!(throttle.take(SECOND + 4), None);
+        assert_eq!((throttle.take(SECOND + 5), throttle.take(SECOND + 5)), (Some(("a", 2)), None));
+        assert!(!throttle.passes("a", SECOND + 6), "telling of others was a line, too");
+        assert_eq!(throttle.take(u64::MAX), Some(("a", 1)));
+        assert_eq!((throttle.take(u64::MAX), throttle.take(u64::MAX)), (Some(("b", 1)), None));
+    }
+
+    #[test]
+    fn without_others_each_second_has_a_line() {
+        let mut throttle = Throttle::default();
+        assert!((0..9).all(|second| throttle.passes("a", second * SECOND)));
+        assert_eq!(throttle.due(), u64::MAX);
+    }
+}
