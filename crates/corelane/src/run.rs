@@ -142,13 +142,8 @@ pub(crate) fn start(lanes: Lanes) -> Result<Running, Error> {
     gate.pass(); // every lane has its driver, or has failed
     gate.pass(); // every lane listens, or has failed
     // reason: lanes hold the lock only to push.
-    match report.lock().expect("no panic under this lock").pop() {
-        Some(error) => {
-            running.page.withdraw();
-            Err(error)
-        }
-        None => Ok(running.with_socket()),
-    }
+    let failed = report.lock().expect("no panic under this lock").pop();
+    running.unless(failed)
 }
 
 impl Place {
@@ -172,6 +167,13 @@ impl Running {
         let thread = spawn(lane, cpu, body).map_err(|error| Error::System { what: "starting a lane's thread", error })?;
         self.threads.push(thread);
         Ok(())
+    }
+
+    /// With its control socket, if every lane has started; else nothing is left of it.
+    fn unless(self, failed: Option<Error>) -> Result<Self, Error> {
+        let Some(error) = failed else { return Ok(self.with_socket()) };
+        self.page.withdraw();
+        Err(error)
     }
 
     /// Has the process answer at its control socket; where nothing is served there is nothing to be told.
