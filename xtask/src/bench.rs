@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: figures that are published whole and judged in pairs.
 
+mod attack;
 mod bars;
 mod cells;
 mod contention;
@@ -59,6 +60,9 @@ enum Subject {
     /// Whether steering makes lanes wait for one another: waits for locks, counted by the kernel, with steering and without. Needs
     /// CPU 0 and CPU 1, perf, and root.
     Steer(Manner),
+    /// Whether honest clients are answered while 3,900 connections from 64 addresses hold what memory they are lent, on both drivers. Needs
+    /// CPU 0 (server) and CPU 1 (everybody else).
+    Attack(Manner),
     /// Becomes a program that is pinned to a CPU and ends with its starter.
     #[command(hide = true)]
     Start {
@@ -127,6 +131,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         }
         Subject::Steer(manner) => {
             manner.conduct("steer", &Ours::ALONE, |_| Ok(()), measure_contention)?;
+        }
+        Subject::Attack(manner) => {
+            manner.conduct("attack", &Ours::ALONE, |_| Ok(()), measure_attack)?;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -256,6 +263,15 @@ fn measure_contention(stage: &mut Stage, extent: Extent, interrupt: &Interrupt) 
     let (rounds, verdict) = contention::run(extent, stage, interrupt)?;
     println!("{}", contention::table(&rounds));
     Ok(Findings { contentions: rounds, verdicts: vec![verdict], ..Findings::default() })
+}
+
+/// Attacks for as long as all rounds together.
+fn measure_attack(stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Findings> {
+    eprintln!("{} ...", attack::NAME);
+    let window = extent.timing.window * u32::try_from(extent.rounds).unwrap_or(u32::MAX);
+    let (attacks, verdicts) = attack::run(&stage.corelane, window, interrupt)?;
+    println!("{}", attack::table(&attacks));
+    Ok(Findings { attacks, verdicts, ..Findings::default() })
 }
 
 /// Measures one cell and prints its table.

@@ -14,6 +14,8 @@ use std::rc::Rc;
 
 /// Bytes of the largest lease: 4 MiB.
 pub const LEASE_BYTES_MAX: usize = UNIT << (ORDERS - 1);
+/// Bytes of the largest arena: 64 GiB.
+const ARENA_BYTES_MAX: usize = 64 << 30;
 /// The alignment of an arena, in bytes: that of a huge page.
 const ALIGNMENT: usize = 2 << 20;
 
@@ -76,7 +78,7 @@ impl Arena {
     /// # Errors
     /// [`Error::ArenaSize`] outside those limits, [`Error::ArenaRefused`] if the system does not give the memory.
     pub fn new(bytes: usize) -> Result<Self, Error> {
-        let most = 64 << 30;
+        let most = ARENA_BYTES_MAX;
         if bytes == 0 || bytes > most {
             return Err(Error::ArenaSize { got: bytes, most });
         }
@@ -168,7 +170,7 @@ impl Arena {
 
     /// [`Arena::lend_max`] of an arena that is made with `bytes`.
     pub fn lend_max_of(bytes: usize) -> usize {
-        Ledger::new(bytes.max(1).next_multiple_of(LEASE_BYTES_MAX)).lend_max()
+        Ledger::new(bytes.clamp(1, ARENA_BYTES_MAX).next_multiple_of(LEASE_BYTES_MAX)).lend_max()
     }
 
     /// The most bytes of one lease that any payer but the lane can ever be lent: the largest block, and no more than the arena has

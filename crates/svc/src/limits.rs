@@ -64,7 +64,7 @@ impl Limits {
                 "record_max={}: a lane with {} MiB of memory lends at most {most} bytes at once, so a longer record can never be \
                  received; remedy: record_max={most} or less{}",
                 self.record_max,
-                memory_bytes.next_multiple_of(LEASE_BYTES_MAX) >> 20,
+                memory_bytes.div_ceil(LEASE_BYTES_MAX) * (LEASE_BYTES_MAX >> 20),
                 if most < LEASE_BYTES_MAX { ", or more memory (--memory)" } else { "" },
             ));
         }

@@ -109,6 +109,7 @@ mod tests {
     #[test]
     fn what_a_lane_cannot_keep_is_refused_with_a_remedy() {
         let limits = Limits::default();
+        assert_eq!(limits.check(usize::MAX), Ok(()), "too much memory is refused elsewhere");
         assert_eq!(limits.check(1), Ok(()), "the defaults fit in the least memory that a lane can have");
         let record = |record_max, memory| Limits { record_max, ..limits }.check(memory);
         assert_eq!((record(4 << 20, 64 << 20), record(2 << 20, 4 << 20)), (Ok(()), Ok(())));

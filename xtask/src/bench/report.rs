@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use corelane_load::stats::median;
 use serde::Serialize;
 
+use super::attack;
 use super::bars::Word;
 use super::contention;
 use super::counts::Counts;
@@ -53,6 +54,8 @@ pub struct Findings {
     pub open_loop: Option<OpenOutcome>,
     /// Waits for locks, by round: with steering, and without.
     pub contentions: Vec<[contention::Sample; 2]>,
+    /// What honest clients met under attack.
+    pub attacks: Vec<attack::Sample>,
     /// Every verdict, those of the cells included.
     pub verdicts: Vec<Verdict>,
 }
