@@ -207,8 +207,11 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
         self.owing.push((index, intended, count));
     }
 
-    /// Sends `count` requests of a place: into `replies` if this call is for its socket.
+    /// Sends `count` requests of a place, behind those that it owes: into `replies` if this call is for its socket.
     fn send(&mut self, cx: &mut Cx<'_>, index: usize, flight: Flight, count: usize, replies: Option<&mut Replies>) {
+        if count > 0 && self.owing.iter().any(|owed| owed.0 == index) {
+            return self.owe(index, flight.intended, count);
+        }
         let size = self.workload.request_bytes();
         let longest = (DATAGRAM_BYTES_MAX / size).clamp(1, TRAIN_DATAGRAMS_MAX);
         let (mut left, mut replies) = (count, replies);
@@ -302,7 +305,8 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
             Mode::Flood if self.course.phase == Phase::Running => return,
             _ => self.has_room(cx, index),
         }
-        if self.course.in_flight == 0 || self.course.all_started() {
+        // What is done with has left memory for what is owed.
+        if self.course.in_flight == 0 || self.course.all_started() || !self.owing.is_empty() {
             self.wake_at(cx, cx.now());
         }
     }

@@ -269,10 +269,7 @@ impl<W: Workload> Engine<W> {
     // Running.
 
     fn run(&mut self, cx: &mut Cx<'_>) {
-        if !std::mem::replace(&mut self.begun, true) {
-            self.pacer.start(self.course.start);
-            (0..self.places.len() as u32).for_each(|index| self.begin(cx, index));
-        }
+        self.begin(cx);
         for (index, intended, count) in std::mem::take(&mut self.owing) {
             self.request_on(cx, index, intended, count);
             self.has_room(cx, index);
@@ -284,10 +281,17 @@ impl<W: Workload> Engine<W> {
         self.despair(cx);
     }
 
+    /// Begins on all places that are open when the run does.
+    fn begin(&mut self, cx: &mut Cx<'_>) {
+        if !std::mem::replace(&mut self.begun, true) {
+            self.pacer.start(self.course.start);
+            (0..self.places.len() as u32).for_each(|index| self.begin_on(cx, index));
+        }
+    }
+
     /// The first requests of an open place.
-    fn begin(&mut self, cx: &mut Cx<'_>, index: u32) {
+    fn begin_on(&mut self, cx: &mut Cx<'_>, index: u32) {
         match self.course.plan.mode {
-            // One that was opened in this turn has begun already.
             Mode::Closed => self.request_on(cx, index, cx.now(), self.depth() - self.load_of(index)),
             // It had room from the start on, however late the lane is.
             Mode::Open { .. } if self.places[index as usize].is_open => self.pacer.has_room(index, self.course.start),
@@ -467,6 +471,10 @@ impl<W: Workload> StreamService for Engine<W> {
     fn connected(&mut self, cx: &mut Cx<'_>, session: &mut u32, output: &mut Output) -> Next {
         let (index, now) = (*session, cx.now());
         self.course.tick(now);
+        if self.course.phase == Phase::Running {
+            // Those that were open before had room from the start on, and this one has it only now.
+            self.begin(cx);
+        }
         self.connection_open(cx, index);
         if self.course.phase == Phase::Running {
             match self.course.plan.mode {

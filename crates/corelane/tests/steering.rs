@@ -9,7 +9,10 @@ use corelane::{
     SteeringError, SteeringSettings, StreamService,
 };
 use corelane_rss::{Buckets, FlowHasher, Protocol, Table, Tuple};
+use corelane_sys::claim::Transport;
+use corelane_sys::holders::holders;
 use nix::libc::{BPF_K, BPF_RET, sock_filter, sock_fprog};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::socket::{AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, bind, listen, setsockopt, socket, sockopt};
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
@@ -328,6 +331,63 @@ fn what_others_took_over_is_taken_back_when_they_are_gone() {
             }
             assert!(Instant::now() < deadline, "{steering:?}: flows still stray");
         }
+        check_new(&running);
+    }
+}
+
+/// While somebody else really serves at an address, what they have attached stays, however much strays.
+#[test]
+fn nobody_is_fought_who_still_serves_at_the_address() {
+    if process::is_parent("nobody_is_fought_who_still_serves_at_the_address") {
+        return;
+    }
+    for (steering, _) in means() {
+        let running = serve(DriverChoice::Auto, settings(steering), &HOSTS[..1]);
+        let _other = take_over(running.address());
+        // A lane looks at its strays once a second: this is long enough for some looks.
+        let until = Instant::now() + 4 * Duration::from_secs(1);
+        while Instant::now() < until {
+            let before = strays(&running);
+            (0..64).for_each(|_| asked(running.address()).unwrap());
+            assert!(strays(&running) > before, "{steering:?}: what others have attached was taken away");
+        }
+    }
+}
+
+/// Sockets at each place of the lanes.
+fn sockets(running: &Running) -> Vec<usize> {
+    let transport = |url: String| if url.starts_with("tcp") { Transport::Tcp } else { Transport::Udp };
+    let places = running.places().iter();
+    places.map(|place| holders(transport(place.url.to_string()), place.address()).unwrap().len()).collect()
+}
+
+/// A lane that comes back and cannot open all of its places has none of them: with one descriptor too few, two too few, and so on.
+#[test]
+fn a_lane_that_cannot_come_back_leaves_no_socket() {
+    if process::is_parent("a_lane_that_cannot_come_back_leaves_no_socket") {
+        return;
+    }
+    for (steering, _) in means() {
+        let running = serve(DriverChoice::Auto, settings(steering), &HOSTS[..2]);
+        assert_eq!(sockets(&running), [LANES; 4]);
+        running.steered().leave(1).unwrap();
+        let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+        let enter = |descriptors: u64| {
+            setrlimit(Resource::RLIMIT_NOFILE, descriptors, hard).unwrap();
+            let entered = running.steered().enter(1);
+            setrlimit(Resource::RLIMIT_NOFILE, soft, hard).unwrap();
+            entered
+        };
+        let mut reasons: Vec<String> = Vec::new();
+        for descriptors in 3.. {
+            let Err(error) = enter(descriptors) else { break };
+            reasons.push(error.to_string());
+            assert_eq!(sockets(&running), [LANES - 1; 4], "{steering:?}, {descriptors} descriptors: {error}");
+            assert_eq!(running.steered().present(), [true, false, true]);
+        }
+        reasons.dedup();
+        assert!(reasons.len() >= 3, "{steering:?}: each place fails once: {reasons:?}");
+        assert_eq!(sockets(&running), [LANES; 4]);
         check_new(&running);
     }
 }

@@ -70,6 +70,9 @@ fn what_is_sent_arrives_or_is_lost() {
     assert_eq!(verdict.lanes.iter().map(|lane| lane.arrived).sum::<u64>(), verdict.arrived);
     assert_eq!(verdict.lanes.iter().map(|lane| lane.sent).sum::<u64>(), verdict.sent);
     assert_eq!(verdict.lanes.iter().map(|lane| lane.strays).sum::<u64>(), verdict.strays);
+    // A stray is the lane's on which it arrived.
+    let lanes = [(4, 5, 1), (4, 2, 0), (0, 0, 0), (4, 0, 0)];
+    assert_eq!(verdict.lanes, lanes.map(|(sent, arrived, strays)| LaneSum { sent, arrived, strays }));
     assert!(!Verdict::of(&four(), &batches[3..]).is_right(), "what is lost is not right");
     assert!(Verdict::of(&four(), &[]).is_right());
 }

@@ -9,13 +9,15 @@ use corelane_load::arrivals::Schedule;
 use corelane_load::kinds::Kind;
 use corelane_load::plan::{Mode, Plan};
 use corelane_seam::Reason;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 #[derive(Default)]
 struct Socket {
     /// Requests in flight by number: intended start, and when sent.
     flights: BTreeMap<u64, (u64, u64)>,
     next: u64,
+    /// In a closed loop, when the next requests are to start: when those before them were done with. Without memory they go later.
+    due: VecDeque<u64>,
     /// One more than the highest number that was answered or given up.
     done_to: u64,
 }
@@ -31,6 +33,8 @@ struct Books<'a> {
     room: Room,
     /// Something is given up, or may be: since then it is not known when there was room.
     has_lost: bool,
+    /// The first request was sent.
+    begun: bool,
     over: bool,
     figures: &'a mut Figures,
 }
@@ -59,6 +63,7 @@ impl<'a> Books<'a> {
             made: 0,
             room: Room::default(),
             has_lost: false,
+            begun: false,
             over: false,
             figures,
         }
@@ -113,7 +118,7 @@ impl<'a> Books<'a> {
     fn sent(&mut self, index: usize, number: u64, now: u64) {
         let intended = match self.plan.mode {
             Mode::Open { .. } => self.offered(now),
-            _ => now,
+            _ => self.due(index, now),
         };
         assert!(intended <= now, "sent before its time");
         if self.window.counts(intended, now) {
@@ -128,6 +133,16 @@ impl<'a> Books<'a> {
         socket.flights.insert(number, (intended, now));
         let young = socket.flights.values().filter(|flight| now - flight.1 < timeout).count();
         assert!(young <= depth, "{young} in flight of {depth}");
+    }
+
+    /// When the request of a closed loop that is just sent was to start; the first of all goes when the lane begins. What follows on one
+    /// that was given up is taken to have gone at once: these tests do not let memory run short where anything is lost.
+    fn due(&mut self, index: usize, now: u64) -> u64 {
+        if !std::mem::replace(&mut self.begun, true) {
+            let depth = self.plan.depth as usize;
+            self.sockets.iter_mut().for_each(|socket| socket.due = VecDeque::from(vec![now; depth]));
+        }
+        self.sockets[index].due.pop_front().unwrap_or(now)
     }
 
     fn offered(&mut self, now: u64) -> u64 {
@@ -150,6 +165,7 @@ impl<'a> Books<'a> {
         assert!(now - flight.1 < timeout, "an answer that may have been given up: choose other times");
         let is_late = number < socket.done_to;
         socket.done_to = socket.done_to.max(number + 1);
+        socket.due.push_back(now);
         if is_late {
             self.note(Kind::Reordered, flight.0, now);
         }
@@ -166,6 +182,7 @@ impl<'a> Books<'a> {
         let socket = &mut self.sockets[index];
         if let Some((number, flight)) = socket.flights.pop_first() {
             socket.done_to = socket.done_to.max(number + 1);
+            socket.due.push_back(now);
             if self.window.has(flight.0) {
                 self.figures.error(Kind::Refused, 1);
                 self.figures.failed += 1;

@@ -170,3 +170,48 @@ fn who_waits_for_a_helper_and_goes_away_holds_up_nobody() {
     peers[9].close();
     rig.close(&mut Nobody);
 }
+
+/// Sends so many messages to the other lane, and notes when such messages come.
+struct Chatter {
+    messages: usize,
+    heard: Rc<RefCell<Vec<u64>>>,
+}
+
+impl StreamService for Chatter {
+    type Session = ();
+
+    fn started(&mut self, cx: &mut Cx<'_>) {
+        let other = (cx.lane() + 1) % cx.lanes();
+        (0..self.messages).for_each(|_| assert!(cx.send(other, Box::new(())).is_ok()));
+    }
+
+    fn open(&mut self, _cx: &mut Cx<'_>, _peer: &corelane_svc::Peer) {}
+
+    fn receive(&mut self, _cx: &mut Cx<'_>, _session: &mut (), _input: &mut Input, _output: &mut Output) -> Next {
+        Next::Close
+    }
+
+    fn lane_message(&mut self, cx: &mut Cx<'_>, _from: usize, _message: Box<dyn Any + Send>) {
+        self.heard.borrow_mut().push(cx.now());
+    }
+}
+
+/// However many messages another lane has sent, one turn takes so many at the most, and the others come all the same.
+#[test]
+fn a_turn_takes_a_bounded_number_of_messages() {
+    const AT_MOST: usize = 8;
+    const MESSAGES: usize = 100;
+    let world = World::new(1, Faults::none());
+    let mut plan = Plan::lanes(2);
+    (plan.settings.turn_other, plan.settings.channel_messages) = (AT_MOST, 128);
+    let heard = [Rc::default(), Rc::default()];
+    let mut rig = Rig::new(&world, &plan, |lane, services, _, page| {
+        let chatter = Chatter { messages: [MESSAGES, 0][lane], heard: Rc::clone(&heard[lane]) };
+        services.add_stream(chatter, patient(), page.service(lane, 0).unwrap());
+    });
+    rig.wait(MS);
+    let turns: Vec<usize> = heard[1].borrow().chunk_by(|one, next| one == next).map(<[u64]>::len).collect();
+    assert_eq!(turns, [vec![AT_MOST; MESSAGES / AT_MOST], vec![MESSAGES % AT_MOST]].concat());
+    assert!(heard[0].borrow().is_empty());
+    rig.close(&mut Nobody);
+}
