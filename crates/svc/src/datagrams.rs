@@ -172,15 +172,17 @@ impl Services {
 
     /// Hands a batch to the service, once, all of it together.
     fn serve_datagrams(&mut self, kit: &mut Kit, id: SocketId, batch: &Datagrams) {
-        if let Some(entry) = self.table.find_socket(id) {
-            let service = entry.service;
-            batch.charge(self.table.services[service as usize].payers.own);
-        }
         if self.table.count_arrivals(id, batch, kit.lane()) {
             self.note_selection(kit);
         }
         self.heard(kit, id);
         self.call_with_replies(kit, id, |port, cx, replies| port.receive(cx, batch, replies));
+        // While it is served a batch is still the lane's: its block is as large as what a service may hold of the reserve, and larger,
+        // and nothing would be left of that for answers. What the service keeps of it is the service's own.
+        if let Some(entry) = self.table.find_socket(id) {
+            let service = entry.service;
+            batch.charge(self.table.services[service as usize].payers.own);
+        }
     }
 
     fn departed(&mut self, kit: &mut Kit, id: SocketId, trains: Trains, fault: Option<Fault>) {

@@ -2,11 +2,11 @@
 //!
 //! What is promised: at most 1 in 100 requests of an honest client, small ones, takes 100 ms or more; none is lost.
 
-use crate::calls::{echo, messages, null, record};
+use crate::calls::{echo, messages, null, opaque, record, success};
 use crate::for_seeds;
 use crate::rig::{MS, Plan, Play, Rig, S, at};
-use corelane_rpc::{Echo as EchoProgram, Null, Rpc};
-use corelane_sim::{Faults, Peer, Random, Status, Turn, World};
+use corelane_rpc::{Echo as EchoProgram, Null, Rpc, RpcDatagrams};
+use corelane_sim::{DatagramPeer, Faults, Peer, Random, Status, Turn, World};
 use corelane_svc::{Cx, Input, Limits, Next, Output, Peer as Ends, Sharing, StreamService};
 use corelane_watch::{LaneCounter, ServiceCounter as C};
 use std::net::SocketAddr;
@@ -21,6 +21,8 @@ const ECHO_PORT: u16 = 7;
 /// How long the attack goes on.
 const SPAN: u64 = 2 * S;
 const BOUND: u64 = 100 * MS;
+/// The alarm of the one who calls by datagrams.
+const CALLER: u64 = 1 << 32;
 
 /// Sends back what it gets.
 struct Echo;
@@ -175,9 +177,42 @@ impl Honest {
     }
 }
 
+/// A client with one call at a time, each in a datagram.
+struct Caller {
+    peer: DatagramPeer,
+    number: u32,
+    /// When the call was made that has no answer yet.
+    asked_at: Option<u64>,
+    took: Vec<u64>,
+}
+
+impl Caller {
+    fn new(world: &World) -> Self {
+        let peer = world.bind(SocketAddr::from(([192, 0, 2, 9], 4_000))).unwrap();
+        Self { peer, number: 0, asked_at: None, took: Vec::new() }
+    }
+
+    /// Makes the next call, if the last one is answered.
+    fn ask(&mut self, now: u64) {
+        if self.asked_at.is_none() {
+            self.number += 1;
+            self.asked_at = Some(now);
+            self.peer.send(at(RPC_PORT), &echo(self.number, &[7; 400])).unwrap();
+        }
+    }
+
+    fn hear(&mut self, now: u64) {
+        while let Some((_, message)) = self.peer.receive() {
+            assert_eq!(message, success(self.number, &opaque(&[7; 400])));
+            self.took.extend(self.asked_at.take().map(|asked_at| now - asked_at));
+        }
+    }
+}
+
 struct Cast {
     attackers: Vec<Attacker>,
     honest: Vec<Honest>,
+    caller: Caller,
     random: Random,
 }
 
@@ -206,6 +241,11 @@ impl Play for Cast {
                     }
                 }
             },
+            Turn::Datagrams(_) => self.caller.hear(world.now()),
+            Turn::Alarm(CALLER) => {
+                self.caller.ask(world.now());
+                world.alarm(world.now() + 10 * MS, CALLER);
+            }
             Turn::Alarm(number) if (number as usize) < self.honest.len() => {
                 let Self { honest, random, .. } = self;
                 match honest[number as usize].peer.status() {
@@ -227,46 +267,63 @@ impl Play for Cast {
 }
 
 fn rig(world: &World) -> Rig {
-    let plan = Plan { services: 2, ..Plan::lanes(1).memory(MEMORY) };
+    let plan = Plan { services: 3, ..Plan::lanes(1).memory(MEMORY) };
     Rig::new(world, &plan, |lane, services, driver, page| {
         let alone = Sharing { share_port: false, v6_only: false };
         let rpc = services.add_stream(Rpc::new((Null, EchoProgram)), Limits::default(), page.service(lane, 0).unwrap());
         services.listen(driver, rpc, at(RPC_PORT), alone).unwrap();
         let echo = services.add_stream(Echo, Limits::default(), page.service(lane, 1).unwrap());
         services.listen(driver, echo, at(ECHO_PORT), alone).unwrap();
+        let calls = RpcDatagrams::new((Null, EchoProgram));
+        let calls = services.add_datagrams(calls, Limits::default(), page.service(lane, 2).unwrap());
+        services.bind(driver, calls, at(RPC_PORT), alone).unwrap();
     })
 }
 
-/// An attack of one seed: how long the honest requests took, sorted, and how many connections were ended for their memory.
-fn attack(seed: u64) -> (Vec<u64>, u64) {
+/// An attack of one seed: how long the honest requests took over connections and over datagrams, sorted, and how many connections were ended for their memory.
+fn attack(seed: u64) -> (Vec<u64>, Vec<u64>, u64) {
     let world = World::new(seed, Faults::none());
     let mut rig = rig(&world);
     let mut random = Random::new(seed);
     let honest: Vec<Honest> = (0..8).map(|number| Honest::new(&world, number)).collect();
     let attackers = (0..ATTACKERS).map(|number| Attacker::new(&world, number, &mut random)).collect();
-    let mut cast = Cast { attackers, honest, random };
+    let mut cast = Cast { attackers, honest, caller: Caller::new(&world), random };
+    world.alarm(world.now() + MS, CALLER);
     for number in 0..cast.honest.len() + ATTACKERS {
         cast.set_alarm(&world, number);
     }
     rig.pass(SPAN, &mut cast);
+    let unanswered = cast.caller.asked_at.map(|asked_at| SPAN - asked_at.min(SPAN));
+    let of_caller = cast.caller.took.into_iter().chain(unanswered);
     let mut took: Vec<u64> = cast.honest.iter().flat_map(|honest| honest.took.iter().copied()).collect();
     let waiting = cast.honest.iter().filter(|honest| !honest.request.is_empty()).map(|honest| SPAN - honest.asked_at.min(SPAN));
     took.extend(waiting);
-    took.sort_unstable();
+    let took = sorted(took);
     let ended = rig.count_of(0, C::MemoryEndings) + rig.count_of(1, C::MemoryEndings);
     assert!(rig.lane_count(LaneCounter::MemoryLimitHits) > 0, "the attack wants more than there is");
-    (took, ended)
+    (took, sorted(of_caller.collect()), ended)
+}
+
+fn sorted(mut took: Vec<u64>) -> Vec<u64> {
+    took.sort_unstable();
+    took
+}
+
+/// Asserts that there were so many requests at least, of which at most 1 in 100 took too long.
+fn assert_in_time(took: &[u64], least: usize) {
+    let longest = took.last().map_or(0, |took| took / MS);
+    assert!(took.len() > least, "{} requests, the longest took {longest} ms", took.len());
+    let late = took.iter().filter(|&&took| took >= BOUND).count();
+    assert!(late * 100 <= took.len(), "{late} of {} requests took 100 ms and more, the longest {longest} ms", took.len());
 }
 
 #[test]
 fn honest_clients_are_answered_whatever_others_hold() {
     let mut ended = 0;
     for_seeds(20, |seed| {
-        let (took, of_run) = attack(seed);
-        let late = took.iter().filter(|&&took| took >= BOUND).count();
-        assert!(took.len() > 300, "{} requests", took.len());
-        let longest = took[took.len() - 1] / MS;
-        assert!(late * 100 <= took.len(), "{late} of {} requests took 100 ms and more, the longest {longest} ms", took.len());
+        let (took, of_caller, of_run) = attack(seed);
+        assert_in_time(&took, 300);
+        assert_in_time(&of_caller, 100);
         ended += of_run;
     });
     println!("{ended} connections were ended for their memory");
