@@ -241,7 +241,9 @@ fn echo_rig(world: &World, lanes: usize, limits: Limits, make: impl Fn(usize) ->
 
 /// Clients send some datagrams each; when all have arrived the lanes drain. `alarms` is what only the service can know of.
 fn run_echo(seed: u64, faults: Faults, alarms: bool) {
-    let world = World::new(seed, Faults { datagram_loss: 0, datagram_duplicate: 0, datagram_reorder: 0, ..faults });
+    // What is lost, refused or told instead of a datagram has no answer.
+    let lossless = Faults { datagram_loss: 0, datagram_duplicate: 0, datagram_reorder: 0, ..faults };
+    let world = World::new(seed, Faults { datagram_error: 0, datagram_refused: 0, ..lossless });
     let lanes = 1 + (seed % 3) as usize;
     let make = |lane| Echo::new(Walk::new(seed, lane, alarms));
     let mut rig = echo_rig(&world, lanes.max(2), patient(), make);
