@@ -339,6 +339,8 @@ mod tests {
         let mut next = [arena.open_payer(service, Role::Peer), arena.open_payer(service, Role::Peer)];
         next.sort_unstable();
         assert_eq!(next, [peer, connection], "the places of who is gone are used again");
+        arena.close_payer(next[0]);
+        assert_eq!(arena.open_payer(service, Role::Peer), next[0], "and of who never held anything");
     }
 
     #[test]
