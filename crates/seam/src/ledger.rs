@@ -296,6 +296,10 @@ mod tests {
         assert!(arena.lease(2 * MIB + 1).is_none() && arena.lease(LEASE_BYTES_MAX + 1).is_none());
         assert_eq!((arena.take_refusal(), arena.refused()), (Refusal { bytes: 0, is_final: true }, 4));
         assert_eq!(arena.take_refusal(), Refusal::default());
+        let held = arena.lease(MIB).unwrap();
+        assert!(arena.lease(2 * MIB).is_none() && arena.lease(MIB).is_none());
+        assert_eq!(arena.take_refusal(), Refusal { bytes: 2 * MIB, is_final: false }, "the largest of those that were refused");
+        drop(held);
     }
 
     #[test]
@@ -332,7 +336,11 @@ mod tests {
         assert_eq!((arena.held(service), arena.holders()), (256, vec![]), "who is gone can not be made to give back");
         drop(block);
         assert_eq!(arena.held(service), 0);
-        assert_eq!([arena.open_payer(service, Role::Peer), arena.open_payer(service, Role::Peer)].len(), 2);
+        let mut next = [arena.open_payer(service, Role::Peer), arena.open_payer(service, Role::Peer)];
+        next.sort_unstable();
+        assert_eq!(next, [peer, connection], "the places of who is gone are used again");
+        arena.close_payer(next[0]);
+        assert_eq!(arena.open_payer(service, Role::Peer), next[0], "and of who never held anything");
     }
 
     #[test]

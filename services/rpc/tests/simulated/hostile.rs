@@ -5,6 +5,7 @@ use crate::for_seeds;
 use crate::programs::{BY_HELPER, DENIES, NEVER, PANIC, SLOW, Slow};
 use crate::rig::{MS, Nobody, Plan, Rig, S, patient};
 use corelane_rpc::{ECHO, Echo, FRAGMENTS_MAX, Null, Rpc};
+use corelane_seam::{Arena, Lease};
 use corelane_sim::{Faults, Peer, Status, World};
 use corelane_svc::Limits;
 use corelane_watch::ServiceCounter as C;
@@ -285,4 +286,47 @@ fn auth_sys_is_served() {
     let auth: Vec<u32> = [1, 28].into_iter().chain(words).chain([0, 0]).collect();
     is_answered(&record(&with_auth(&auth)), &[success(7, &[])], false, None);
     assert_eq!(Auth::NONE.body.bytes().len(), 0);
+}
+
+/// All but `left` bytes of a lane's memory, in whole blocks from one end.
+fn all_but(arena: &Arena, left: usize) -> Vec<Lease> {
+    let mut bytes = arena.limit() / 2;
+    let mut taken = Vec::new();
+    while arena.free() > left {
+        match arena.free() - bytes.min(arena.free()) >= left {
+            true => taken.push(arena.lease(bytes).unwrap()),
+            false => bytes /= 2,
+        }
+    }
+    taken
+}
+
+/// Calls that come together and are held: a peer may hold as much as it leaves, so there is memory for none at first, or only for some.
+#[test]
+fn calls_for_which_there_is_no_memory_now_are_answered_later() {
+    const CALLS: u32 = 600;
+    let refused_at_first = |more| {
+        let world = World::new(1, Faults::none());
+        let mut rig = Rig::serving(&world, &Plan::lanes(1).memory(4 << 20), patient(), |_| Rpc::new((Slow::default(),)));
+        let peer = open(&mut rig, 0);
+        let arena = rig.arenas[0].clone();
+        let taken = all_but(&arena, arena.reserve() + more);
+        let slow = |xid: u32| record(&call(xid, [SLOW.number, 2, BY_HELPER], &xid.to_be_bytes()));
+        send(&peer, &(0..CALLS).flat_map(slow).collect::<Vec<u8>>());
+        rig.wait(20 * MS);
+        let got = peer.read(usize::MAX);
+        let mut replies: Vec<&[u8]> = messages(&got).0;
+        replies.sort_unstable();
+        assert_eq!(replies.len(), CALLS as usize, "with {more} bytes");
+        assert!(
+            (0..CALLS).zip(&replies).all(|(xid, reply)| **reply == success(xid, &xid.to_be_bytes())[..]),
+            "with {more} bytes"
+        );
+        assert_eq!(rig.count(C::RequestsRefused) + rig.count(C::RequestsDropped), 0, "with {more} bytes");
+        drop(taken);
+        rig.close(&mut Nobody);
+        arena.refused() > 0
+    };
+    let refused: Vec<bool> = (0..9).map(|part| refused_at_first(part * (96 << 10))).collect();
+    assert!(refused[0] && refused[2] && !refused[8], "{refused:?}");
 }
