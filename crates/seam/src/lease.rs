@@ -226,6 +226,11 @@ impl Arena {
         self.0.memory.borrow_mut().ledger.take_refusal()
     }
 
+    /// How often a block was given back, or charged to another payer: as long as that stays the same, who was refused would be again.
+    pub fn given_back(&self) -> u64 {
+        self.0.memory.borrow().ledger.given_back()
+    }
+
     /// How often a lease was refused.
     pub fn refused(&self) -> u64 {
         self.0.memory.borrow().ledger.refused()

@@ -89,6 +89,8 @@ pub(crate) struct Ledger {
     granted: bool,
     refusal: Refusal,
     refused: u64,
+    /// Blocks given back so far.
+    given_back: u64,
 }
 
 impl Ledger {
@@ -96,7 +98,7 @@ impl Ledger {
     pub(crate) fn new(limit: usize) -> Self {
         let lane = Node { units: 0, parent: NOBODY, role: Role::Sum, closed: false };
         let (current, refusal) = (Payer::LANE, Refusal::default());
-        Self { nodes: vec![lane], free: Vec::new(), limit, current, granted: false, refusal, refused: 0 }
+        Self { nodes: vec![lane], free: Vec::new(), limit, current, granted: false, refusal, refused: 0, given_back: 0 }
     }
 
     pub(crate) fn reserve(&self) -> usize {
@@ -159,6 +161,7 @@ impl Ledger {
     }
 
     pub(crate) fn discharge(&mut self, payer: Payer, units: u32) {
+        self.given_back += 1;
         let mut at = payer.0;
         while at != NOBODY {
             let node = &mut self.nodes[at as usize];
@@ -213,6 +216,11 @@ impl Ledger {
 
     pub(crate) fn take_refusal(&mut self) -> Refusal {
         std::mem::take(&mut self.refusal)
+    }
+
+    /// How often somebody gave something back: as long as it stays the same, who was refused would be again.
+    pub(crate) fn given_back(&self) -> u64 {
+        self.given_back
     }
 
     /// How often somebody was refused.

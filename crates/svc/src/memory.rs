@@ -13,7 +13,7 @@ use crate::limits::SECOND;
 use crate::service::{ConnectionId, Ending};
 use crate::services::Services;
 use crate::table::{Table, class};
-use corelane_lane::Kit;
+use corelane_lane::{Kit, TimerId};
 use corelane_seam::{Arena, DATAGRAM_BLOCK_BYTES_LEAST, Handle, Holder, Payer, RECEIVE_BYTES_LEAST, Role};
 use corelane_watch::ServiceCounter;
 use std::collections::VecDeque;
@@ -92,19 +92,26 @@ pub(crate) struct Memory {
     /// May hold more than it leaves, so that it can come to its end; the next one may when it has, or stands still.
     grantee: Option<ConnectionId>,
     grant: Grant,
+    /// How many of those who wait are still to be looked at, for something has changed since they were.
+    to_look_at: usize,
+    /// Blocks given back when that was noticed last.
+    given_back: u64,
+    /// When some of them were looked at last.
+    passed_at: u64,
     /// When the holders were looked at last.
     looked_at: u64,
     /// When the operator was told last.
     said_at: u64,
     unsaid: Unsaid,
-    timer_runs: bool,
+    /// The timer that sees to a turn, and when it comes.
+    timer: Option<(u64, TimerId)>,
 }
 
 /// Those who wait that one pass looks at.
 const LOOKS: usize = 256;
-/// How often the holders are looked at while somebody waits, and those who wait are looked at if nothing else happens.
-const LOOK_AGAIN: u64 = SECOND / 50;
-/// The same when the reserve is nearly gone.
+/// How often the holders are looked at while somebody waits, and all who wait though nothing was given back: by then others may stand still.
+const LOOK_AGAIN: u64 = SECOND / 4;
+/// How often those who wait are looked at while blocks are given back, and the holders when the reserve is nearly gone.
 const LOOK_SOON: u64 = SECOND / 1000;
 /// How long a holder may stand still while others wait for a part of what it holds.
 const STANDSTILL: u64 = SECOND;
@@ -120,6 +127,25 @@ const SAY_AGAIN: u64 = SECOND;
 impl Memory {
     fn waits(&self) -> bool {
         !self.waiting.is_empty()
+    }
+
+    /// Whether those who wait are to be looked at now: something was given back, or it is long ago.
+    fn is_to_look(&mut self, given_back: u64, now: u64) -> bool {
+        let since_pass = now.saturating_sub(self.passed_at);
+        if given_back != self.given_back || since_pass >= LOOK_AGAIN {
+            (self.given_back, self.to_look_at) = (given_back, self.waiting.len());
+        }
+        if self.to_look_at == 0 || since_pass < LOOK_SOON {
+            return false;
+        }
+        self.passed_at = now;
+        self.to_look_at = self.to_look_at.min(self.waiting.len()).saturating_sub(LOOKS);
+        self.waits()
+    }
+
+    /// When there must be a turn though nothing happens.
+    fn next_look(&self, now: u64) -> u64 {
+        now + if self.to_look_at > 0 { LOOK_SOON } else { LOOK_AGAIN }
     }
 
     /// Whether this connection, which is being served, may hold more than it leaves.
@@ -179,12 +205,13 @@ impl Table {
         if let Some(connection) = self.connections.at(index).filter(|connection| !connection.is_starved) {
             connection.is_starved = true;
             self.memory.waiting.push_back(Waiting { id, bytes });
+            self.memory.to_look_at += 1;
         }
     }
 
     /// Has those called again whom the lane would lend now what they were refused.
     pub(crate) fn revive_starved(&mut self, arena: &Arena, now: u64) {
-        if !self.memory.waits() {
+        if !self.memory.is_to_look(arena.given_back(), now) {
             return;
         }
         let (free, small) = (arena.free(), arena.small());
@@ -274,16 +301,26 @@ impl Services {
             self.relieve_one(kit);
         }
         self.say_who_ended(kit);
+        self.set_memory_timer(kit);
+    }
+
+    /// Sees to a turn when those who wait are to be looked at again.
+    fn set_memory_timer(&mut self, kit: &mut Kit) {
         let memory = &mut self.table.memory;
-        if (memory.waits() || memory.unsaid.connections > 0) && !memory.timer_runs {
-            memory.timer_runs = true;
-            kit.start_timer(kit.now() + LOOK_AGAIN, Handle::new(class::MEMORY, 0, 0));
+        let next = memory.next_look(kit.now());
+        let is_early = memory.timer.is_some_and(|(at, _)| at <= next);
+        if is_early || (!memory.waits() && memory.unsaid.connections == 0) {
+            return;
         }
+        if let Some((_, late)) = memory.timer.take() {
+            kit.stop_timer(late);
+        }
+        memory.timer = Some((next, kit.start_timer(next, Handle::new(class::MEMORY, 0, 0))));
     }
 
     /// What is to be done is done in every turn; the timer only sees to it that there is one.
     pub(crate) fn memory_timer(&mut self) {
-        self.table.memory.timer_runs = false;
+        self.table.memory.timer = None;
     }
 
     /// For the first who waits and would hold far less than others do: ends of these who stand still.

@@ -72,7 +72,10 @@ impl Limits {
         let value: u64 = value.parse().map_err(|_| format!("{name}: {value:?} is not a number of {}", setting.unit))?;
         match value >= setting.least && (setting.set)(self, value) {
             true => Ok(()),
-            false => Err(format!("{name}: {value} {} is out of range, which begins at {}", setting.unit, setting.least)),
+            false if value < setting.least => {
+                Err(format!("{name}: {value} {} is too little: {} or more", setting.unit, setting.least))
+            }
+            false => Err(format!("{name}: {value} {} is more than a limit can be", setting.unit)),
         }
     }
 
