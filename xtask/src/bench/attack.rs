@@ -144,7 +144,9 @@ impl Attack {
         let mut attackers = (0..ATTACKERS).map(|number| Attacker::new(number, echo, rpc)).collect::<Result<Vec<_>>>()?;
         let (over, thrown_out) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (is_over, count) = (over.clone(), thrown_out.clone());
-        attackers.iter_mut().for_each(|attacker| drop(attacker.harm()));
+        for attacker in &mut attackers {
+            attacker.harm();
+        }
         let thread = thread::spawn(move || {
             while !is_over.load(Ordering::Relaxed) {
                 for attacker in &mut attackers {
