@@ -133,11 +133,20 @@ impl ControlSocket {
     /// # Errors
     /// [`ControlError::Socket`].
     pub fn open(page: &Path, answer: impl FnMut(&str) -> Result<String, String> + Send + 'static) -> Result<Self, ControlError> {
+        Self::open_for(page, PATIENCE, answer)
+    }
+
+    /// [`ControlSocket::open`] that has `patience` with each client.
+    fn open_for(
+        page: &Path,
+        patience: Duration,
+        answer: impl FnMut(&str) -> Result<String, String> + Send + 'static,
+    ) -> Result<Self, ControlError> {
         let path = page.with_extension(SUFFIX);
         let failed = |source| ControlError::Socket { path: path.clone(), source };
         remove_dead(page);
         let listener = listen(page, &path).map_err(failed)?;
-        let socket = Self::start(path.clone(), listener, answer);
+        let socket = Self::start(path.clone(), listener, patience, answer);
         socket.map_err(|source| {
             let _ = fs::remove_file(&path);
             failed(source)
@@ -147,10 +156,11 @@ impl ControlSocket {
     fn start(
         path: PathBuf,
         listener: UnixListener,
+        patience: Duration,
         answer: impl FnMut(&str) -> Result<String, String> + Send + 'static,
     ) -> io::Result<Self> {
         let (lifeline, end) = UnixStream::pair()?;
-        let mut server = Server { listener, end, clients: Vec::new(), accept_from: None, answer };
+        let mut server = Server { listener, end, clients: Vec::new(), accept_from: None, patience, answer };
         let thread = Builder::new().name("control".to_string()).spawn(move || server.run())?;
         Ok(Self { path, thread: Some(thread), lifeline })
     }
@@ -289,6 +299,8 @@ struct Server<A> {
     clients: Vec<Client>,
     /// When to accept again, after the system could not.
     accept_from: Option<Instant>,
+    /// How long a client may take to ask, and then to take its answer.
+    patience: Duration,
     answer: A,
 }
 
@@ -350,10 +362,10 @@ impl<A: FnMut(&str) -> Result<String, String>> Server<A> {
     /// Goes on with the clients that are ready, and drops those whose time is over.
     fn serve(&mut self, ready: &[bool]) {
         let mut ready = ready.iter();
-        let answer = &mut self.answer;
+        let (answer, patience) = (&mut self.answer, self.patience);
         // What has come is looked at first: an answer to another may have taken long.
         self.clients.retain_mut(|client| {
-            let waits = ready.next() != Some(&true) || client.go_on(answer) == Next::Wait;
+            let waits = ready.next() != Some(&true) || client.go_on(answer, patience) == Next::Wait;
             waits && client.deadline > Instant::now()
         });
     }
@@ -377,8 +389,8 @@ impl<A: FnMut(&str) -> Result<String, String>> Server<A> {
 impl<A: FnMut(&str) -> Result<String, String>> Server<A> {
     /// Begins with a client, whose request is mostly there already: then it needs no place among those who wait.
     fn begin(&mut self, stream: UnixStream) {
-        let mut client = Client { stream, request: Vec::new(), answer: None, deadline: Instant::now() + PATIENCE };
-        if client.go_on(&mut self.answer) == Next::Close {
+        let mut client = Client { stream, request: Vec::new(), answer: None, deadline: Instant::now() + self.patience };
+        if client.go_on(&mut self.answer, self.patience) == Next::Close {
             return;
         }
         if self.clients.len() == CLIENTS_MAX {
@@ -390,14 +402,14 @@ impl<A: FnMut(&str) -> Result<String, String>> Server<A> {
 }
 
 impl Client {
-    fn go_on(&mut self, answer: &mut impl FnMut(&str) -> Result<String, String>) -> Next {
+    fn go_on(&mut self, answer: &mut impl FnMut(&str) -> Result<String, String>, patience: Duration) -> Next {
         if self.answer.is_none() {
             match self.read() {
                 Ok(None) => return Next::Wait,
                 Ok(Some(line)) => self.answer = Some(written(respond(&line, answer))),
                 Err(_) => return Next::Close,
             }
-            self.deadline = Instant::now() + PATIENCE;
+            self.deadline = Instant::now() + patience;
         }
         self.write()
     }
@@ -613,11 +625,11 @@ mod tests {
     fn many_silent_clients_keep_nobody_waiting() {
         let scratch = Scratch::new();
         let page = scratch.page("1");
-        let socket = ControlSocket::open(&page, echo).unwrap();
+        let socket = ControlSocket::open_for(&page, LONG, echo).unwrap();
         let silent: Vec<UnixStream> = (0..200).map(|_| sent(&socket, b"")).collect();
         assert_eq!(ask(&page, "through", LONG).unwrap(), "through");
-        // It did not wait for their time to be over: the last of them are still heard.
-        for mut stream in silent.into_iter().skip(200 - CLIENTS_MAX) {
+        // Nobody waited for their time to be over: all are still heard but those who made room.
+        for mut stream in silent.into_iter().skip(200 - CLIENTS_MAX + 1) {
             stream.write_all(b"me, too\n").unwrap();
             assert_eq!(answer(stream), "ok me, too\n");
         }
@@ -629,7 +641,7 @@ mod tests {
         let page = scratch.page("1");
         let listener = listen(&page, &page.with_extension(SUFFIX)).unwrap();
         let (_lifeline, end) = UnixStream::pair().unwrap();
-        let mut server = Server { listener, end, clients: Vec::new(), accept_from: None, answer: echo };
+        let mut server = Server { listener, end, clients: Vec::new(), accept_from: None, patience: PATIENCE, answer: echo };
         let past = Instant::now();
         let clients: Vec<UnixStream> = [&b"a"[..], b"whole\n"]
             .into_iter()

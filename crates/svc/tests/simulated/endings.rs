@@ -5,7 +5,7 @@ use crate::rig::{MS, S, at, client};
 use corelane_seam::{Fault, Reason};
 use corelane_sim::Status;
 use corelane_svc::{Ending, Limits};
-use corelane_watch::ServiceCounter as C;
+use corelane_watch::{LaneCounter, ServiceCounter as C};
 
 const RESET: Status = Status::Failed(Fault { reason: Reason::Reset, number: 104 });
 
@@ -300,6 +300,26 @@ fn a_timer_does_not_disturb_what_the_service_waits_for() {
     assert_eq!(stage.rig.ask(&peer, "say"), "", "fewer bytes than it needs");
     assert_eq!(stage.rig.ask(&peer, " 2\n"), "1\n2\n");
     peer.close();
+    stage.rig.wait(MS);
+    stage.close();
+}
+
+#[test]
+fn a_lane_lives_on_when_nobody_reads_what_it_reports() {
+    let mut stage = Stage::new(Limits::default());
+    let witness = stage.rig.connect(50);
+    stage.rig.wait(MS);
+    stage.rig.operator_is_gone.set(true);
+    for number in 0..3 {
+        let peer = stage.rig.connect(number);
+        stage.rig.wait(MS);
+        stage.rig.ask(&peer, "panic\n");
+        stage.rig.wait(2 * S);
+        assert_eq!(stage.rig.ask(&witness, "say here\n"), "here\n");
+    }
+    assert!(stage.rig.reports.borrow().is_empty());
+    assert_eq!(stage.rig.lane_count(LaneCounter::ReportLinesDropped), 3);
+    witness.close();
     stage.rig.wait(MS);
     stage.close();
 }

@@ -1,11 +1,11 @@
 //! Lanes with services in a simulated world, and how a test lets them run.
 
-use corelane_lane::{Control, Kit, Lane, LaneSettings, Mesh, Order, Turn as LaneTurn};
+use corelane_lane::{Control, Kit, Lane, LaneSettings, Mesh, Order, Report, Turn as LaneTurn};
 use corelane_seam::{Arena, Tuning};
 use corelane_sim::{Peer, SimDriver, Turn, World};
 use corelane_svc::{LANE_CONNECTIONS_MAX, Limits, Services, Sharing, StreamService};
 use corelane_watch::{Description, LaneCounter, LaneName, Page, Reader, ServiceCounter, ServiceName, Snapshot};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -90,6 +90,26 @@ impl Plan {
     }
 }
 
+/// Whom the lanes tell what an operator should see, as long as somebody reads it.
+struct Operator {
+    reports: Rc<RefCell<Vec<String>>>,
+    is_gone: Rc<Cell<bool>>,
+    dropped: u64,
+}
+
+impl Report for Operator {
+    fn line(&mut self, line: &str) {
+        match self.is_gone.get() {
+            true => self.dropped += 1,
+            false => self.reports.borrow_mut().push(line.to_string()),
+        }
+    }
+
+    fn dropped(&self) -> u64 {
+        self.dropped
+    }
+}
+
 /// Lanes of one program in a world.
 pub struct Rig {
     pub world: World,
@@ -97,6 +117,8 @@ pub struct Rig {
     pub page: Page,
     /// What the lanes told their operator.
     pub reports: Rc<RefCell<Vec<String>>>,
+    /// Nobody reads what they tell: lines are dropped.
+    pub operator_is_gone: Rc<Cell<bool>>,
     pub arenas: Vec<Arena>,
     lanes: Vec<Option<Lane<SimDriver, Services>>>,
 }
@@ -119,7 +141,9 @@ impl Rig {
             ..Description::default()
         });
         let (page, control) = (page.unwrap(), Control::new(plan.lanes));
-        let mut rig = Self { world: world.clone(), control, page, reports: Rc::default(), arenas: Vec::new(), lanes: Vec::new() };
+        let (reports, operator_is_gone) = Default::default();
+        let mut rig =
+            Self { world: world.clone(), control, page, reports, operator_is_gone, arenas: Vec::new(), lanes: Vec::new() };
         for (number, mesh) in Mesh::between(&rig.control, plan.settings.channel_messages).into_iter().enumerate() {
             rig.add_lane(number, mesh, plan, &add);
         }
@@ -131,8 +155,8 @@ impl Rig {
         let mut driver = self.world.driver(arena.clone(), plan.tuning);
         let mut services = Services::new(plan.connections_max);
         add(number, &mut services, &mut driver, &self.page);
-        let (row, reports) = (self.page.lane(number).unwrap(), self.reports.clone());
-        let report = Box::new(move |line: &str| reports.borrow_mut().push(line.to_string()));
+        let row = self.page.lane(number).unwrap();
+        let report = Box::new(Operator { reports: self.reports.clone(), is_gone: self.operator_is_gone.clone(), dropped: 0 });
         let kit = Kit::new(number, &self.control, mesh, arena.clone(), row, &plan.settings, report);
         self.lanes.push(Some(Lane::new(driver, services, kit, self.control.clone(), plan.settings)));
         self.arenas.push(arena);
