@@ -1,4 +1,4 @@
-//! `cargo xtask test`: every check and test, in sections that share 35 minutes on two cores.
+//! `cargo xtask test`: every check and test, in sections that share 40 minutes on two cores.
 //!
 //! The last line is `N passed, N failed, N skipped`, alone; the exit code is 1 if anything failed. A section without
 //! tests of its own (formatting, lints, documents) counts as one. How a test skips itself stands in `skips`.
