@@ -58,7 +58,7 @@ pub struct EventBell {
 }
 
 impl EventBell {
-    /// A bell for [`EpollDriver::with_bell`](crate::EpollDriver::with_bell) and its like.
+    /// A bell for a driver that is made later (`with_bell`).
     ///
     /// # Errors
     /// [`Error::Refused`] if the system gives no descriptor (eventfd(2)).
