@@ -220,7 +220,7 @@ impl Trains {
                 train.last = new;
                 train.parts += 1;
                 train.bytes += bytes as u32;
-                self.parts.push(Part { segment: payload, next: NO_PART });
+                push(&mut self.parts, Part { segment: payload, next: NO_PART });
             }
             None => self.begin(peer, source, interface, payload, size, false),
         }
@@ -241,10 +241,23 @@ impl Trains {
 
     fn begin(&mut self, peer: SocketAddr, source: Option<IpAddr>, interface: u32, payload: Segment, size: usize, single: bool) {
         let (part, bytes) = (self.parts.len() as u32, payload.len() as u32);
-        self.parts.push(Part { segment: payload, next: NO_PART });
+        push(&mut self.parts, Part { segment: payload, next: NO_PART });
         let datagram_bytes = size as u32;
-        self.trains.push(Train { peer, source, interface, datagram_bytes, bytes, first: part, last: part, parts: 1, single });
+        let train = Train { peer, source, interface, datagram_bytes, bytes, first: part, last: part, parts: 1, single };
+        push(&mut self.trains, train);
     }
+}
+
+/// Most sockets send few at once; one that sends more has its storage for whatever one receive may ask for, so that it grows once and
+/// not with each batch that is larger than all before.
+fn push<T>(storage: &mut Vec<T>, value: T) {
+    const FEW: usize = 4;
+    match storage.len() {
+        0 if storage.capacity() == 0 => storage.reserve_exact(FEW),
+        FEW if storage.capacity() == FEW => storage.reserve_exact(BATCH_MAX - FEW),
+        _ => {}
+    }
+    storage.push(value);
 }
 
 /// Whether `bytes` more, in datagrams of `size`, may follow in `train`: all before must be full, sizes fit, and the

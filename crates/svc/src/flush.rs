@@ -69,7 +69,7 @@ impl Services {
     /// Submits everything that may leave, unless the last send is still under way.
     fn send(&mut self, kit: &mut Kit, index: u32) {
         let handle = self.table.handle(class::CONNECTION, index);
-        let Table { connections, chains, .. } = &mut self.table;
+        let Table { connections, services, chains, memory, .. } = &mut self.table;
         let Some(connection) = connections.at(index) else { return };
         let Some((busy, socket)) = connection.busy.as_mut().zip(connection.socket) else { return };
         let chain = if connection.transform.is_some() { &mut busy.wire } else { &mut busy.output.chain };
@@ -79,9 +79,13 @@ impl Services {
         busy.sending_charged = chain.charged().max(1);
         busy.progress_at = kit.now();
         busy.told_drained = false;
-        connection.sending = true;
         let chain = std::mem::replace(chain, chains.pop().unwrap_or_default());
-        kit.submit(handle, Op::Send { socket, chain });
+        let quiet = !memory.waits() && connection.waits_for_no_send(&services[connection.service as usize].limits, kit.now());
+        connection.sending = true;
+        if quiet && connection.owes_answer {
+            connection.active_at = kit.now();
+        }
+        kit.submit(handle, Op::Send { socket, chain, quiet });
     }
 
     /// Does what the connection's state asks for; true if it must be asked again.
@@ -243,6 +247,14 @@ impl Connection {
         plain && !self.is_ready && self.busy.as_ref().is_none_or(|busy| busy.is_idle())
     }
 
+    /// Whether nothing has to be done when all that was just submitted has left: then that need not wake the lane. Whatever else the
+    /// connection is told, it is told of that first.
+    fn waits_for_no_send(&self, limits: &Limits, now: u64) -> bool {
+        let plain = self.phase == Phase::Open && self.draining == Draining::No && self.pair.is_none() && !self.peer_finished;
+        let timed = now.saturating_add(limits.idle_limit) >= self.timer_at;
+        plain && timed && self.busy.as_deref().is_some_and(|busy| busy.waits_for_no_send(limits))
+    }
+
     /// Whether a drain takes no more from the peer than is there: each receive is stopped at once, and the first that finds
     /// nothing is the last.
     pub(crate) fn takes_what_is_there(&self) -> bool {
@@ -302,6 +314,12 @@ impl Connection {
 }
 
 impl Busy {
+    /// The same, as far as it shows here: nobody waits for room, and nothing is left that could follow.
+    fn waits_for_no_send(&self, limits: &Limits) -> bool {
+        let left = self.output.is_empty() && self.wire.is_empty();
+        left && !self.blocked && !self.output.wants_drained && self.output_held() < limits.output_high
+    }
+
     /// Whether to receive, or which limit says no.
     fn step_in(&self, held: usize, limits: &Limits) -> Step {
         let record = self.input.len().max(self.needed.saturating_sub(1)).saturating_add(self.raw.len());

@@ -125,7 +125,8 @@ const NEARLY_GONE_DIVISOR: usize = 4;
 const SAY_AGAIN: u64 = SECOND;
 
 impl Memory {
-    fn waits(&self) -> bool {
+    /// Whether somebody waits for memory.
+    pub(crate) fn waits(&self) -> bool {
         !self.waiting.is_empty()
     }
 

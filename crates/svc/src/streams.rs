@@ -12,6 +12,14 @@ use corelane_lane::Kit;
 use corelane_seam::{Arena, Chain, Completion, Fault, Lease, Op, Outcome, Reason, Shared};
 use corelane_watch::{LaneCounter, ServiceCounter, ServiceRow};
 
+/// How a send ended ([`Outcome::Sent`]).
+struct Sent {
+    bytes: usize,
+    rest: Chain,
+    fault: Option<Fault>,
+    quiet: bool,
+}
+
 /// Notices worked off in one turn: what they cause themselves waits for the next one.
 const NOTICES_PER_TURN: usize = 4096;
 
@@ -24,7 +32,7 @@ impl Services {
         }
         match completion.outcome {
             Outcome::Received(shared) => self.received(kit, index, shared),
-            Outcome::Sent { bytes, rest, fault } => self.sent(kit, index, bytes, rest, fault),
+            Outcome::Sent { bytes, rest, fault, quiet } => self.sent(kit, index, Sent { bytes, rest, fault, quiet }),
             Outcome::EndOfStream => self.peer_finished(index),
             Outcome::Filled { lease, fault } => self.fill_received(kit, index, lease, fault),
             Outcome::Connected { socket, peer, local } => self.opened(kit, index, socket, peer, local),
@@ -93,7 +101,8 @@ impl Services {
         }
     }
 
-    fn sent(&mut self, kit: &mut Kit, index: u32, bytes: usize, rest: Chain, fault: Option<Fault>) {
+    fn sent(&mut self, kit: &mut Kit, index: u32, sent: Sent) {
+        let Sent { bytes, rest, fault, quiet } = sent;
         let Table { connections, services, .. } = &mut self.table;
         let Some(connection) = connections.at(index) else { return };
         let row = &services[connection.service as usize].row;
@@ -103,7 +112,7 @@ impl Services {
             row.add(ServiceCounter::SendsShort, 1);
         }
         let held = kit.arena.held(connection.payer);
-        let unsent = connection.take_back(kit.now(), bytes, rest, held);
+        let unsent = connection.take_back(kit.now(), bytes, rest, held, quiet);
         self.table.keep_chain(unsent);
         match fault {
             Some(fault) if fault.reason != Reason::Cancelled => self.end_by_fault(kit, index, fault),
@@ -406,8 +415,8 @@ impl Services {
 
 impl Connection {
     /// Puts back what a send did not take, in front of what was written meanwhile; answers a chain without bytes.
-    fn take_back(&mut self, now: u64, bytes: usize, mut rest: Chain, held: usize) -> Chain {
-        self.sending = false;
+    fn take_back(&mut self, now: u64, bytes: usize, mut rest: Chain, held: usize, quiet: bool) -> Chain {
+        assert!(std::mem::take(&mut self.sending), "a send ends that was begun");
         let Some(busy) = self.busy.as_mut().filter(|_| self.phase < Phase::Ended) else { return Chain::new() };
         busy.sending_charged = 0;
         if bytes > 0 {
@@ -422,7 +431,11 @@ impl Connection {
             std::mem::swap(chain, &mut rest);
         }
         if self.owes_answer && self.is_answered() {
-            (self.active_at, self.owes_answer) = (now, false);
+            self.owes_answer = false;
+            // Of one that is told late the time was noted as it was submitted.
+            if !quiet {
+                self.active_at = now;
+            }
         }
         rest
     }

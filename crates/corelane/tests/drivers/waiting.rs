@@ -40,7 +40,7 @@ pub fn a_wait_ends_with_a_completion_only<R: Rig>() {
     assert!(bench.driver(Side::Server).now() >= until);
     bench.push(Side::Server, Op::Receive { socket: pipe.server });
     assert_eq!(bench.collect(Side::Server, Wait::Forever, 64), 1);
-    bench.push(Side::Server, Op::Send { socket: pipe.server, chain: chain_of(b"y") });
+    bench.push(Side::Server, Op::Send { socket: pipe.server, chain: chain_of(b"y"), quiet: false });
     assert_eq!(bench.collect(Side::Server, Wait::Forever, 64), 1);
     bench.finish();
 }

@@ -171,7 +171,7 @@ impl State {
             }
             Ok(room) => self.send_bytes(lane, socket, asked, chain, room),
             Err(fault) => {
-                let outcome = Outcome::Sent { bytes: 0, rest: chain, fault: Some(fault) };
+                let outcome = Outcome::Sent { bytes: 0, rest: chain, fault: Some(fault), quiet: false };
                 self.complete(lane, asked, Some(socket), outcome);
             }
         }
@@ -190,7 +190,7 @@ impl State {
         rest.skip(meant.len());
         rest.append(&mut chain);
         let bytes = self.put_on_wire(lane, socket, &meant, &mut rest);
-        let mut completion = Completion::last(asked.handle, Outcome::Sent { bytes, rest, fault });
+        let mut completion = Completion::last(asked.handle, Outcome::Sent { bytes, rest, fault, quiet: false });
         if self.strikes(FaultKind::LateRelease) {
             completion.released = false;
             self.hold(lane, Held::new(asked, socket, sent));

@@ -94,7 +94,7 @@ fn a_peer_that_breaks_off_shows_once_behind_what_it_sent() {
     assert!(matches!(bench.receive(socket), Outcome::EndOfStream));
     let mut chain = Chain::new();
     chain.push(&b"x"[..]);
-    let sent = bench.run(0, Op::Send { socket, chain });
+    let sent = bench.run(0, Op::Send { socket, chain, quiet: false });
     assert_eq!(reason(&sent), Some(Reason::Reset));
 }
 
@@ -110,7 +110,7 @@ fn each_direction_ends_by_itself() {
     assert!(matches!(bench.receive(socket), Outcome::EndOfStream));
     let mut chain = Chain::new();
     chain.push(&b"answer"[..]);
-    assert!(matches!(bench.run(0, Op::Send { socket, chain }), Outcome::Sent { bytes: 6, fault: None, .. }));
+    assert!(matches!(bench.run(0, Op::Send { socket, chain, quiet: false }), Outcome::Sent { bytes: 6, fault: None, .. }));
     bench.lanes[0].finish(socket);
     bench.settle();
     assert_eq!((peer.status(), peer.read(3), peer.read(9)), (Status::Open, b"ans".to_vec(), b"wer".to_vec()));
@@ -202,7 +202,7 @@ fn memory_of_a_late_release_stays_in_use_until_then_and_the_close_waits_for_it()
     let (socket, peer) = bench.pipe();
     let mut chain = Chain::new();
     chain.push(bench.arena.copy_of(b"held").unwrap().share());
-    let send = bench.push(0, Op::Send { socket, chain });
+    let send = bench.push(0, Op::Send { socket, chain, quiet: false });
     let close = bench.push(0, Op::Close { socket, reset: false });
     bench.until(|bench| bench.completions.iter().any(|(_, completion)| completion.handle == send));
     let completion = bench.take(send).unwrap();

@@ -86,6 +86,8 @@ pub struct ReadinessDriver<S: Source> {
     pushed: Vec<(Handle, Op)>,
     /// Completions since the kernel was last asked for events.
     since_look: usize,
+    /// Sends of this collect that went whole and end no wait.
+    sent_quietly: usize,
     counters: DriverCounters,
 }
 
@@ -118,6 +120,7 @@ impl<S: Source> ReadinessDriver<S> {
             closing: Vec::new(),
             pushed: Vec::new(),
             since_look: 0,
+            sent_quietly: 0,
             counters: DriverCounters::default(),
         })
     }
@@ -151,7 +154,7 @@ impl<S: Source> ReadinessDriver<S> {
 
     fn perform(&mut self, handle: Handle, op: Op, completions: &mut Vec<Completion>) {
         let outcome = match op {
-            Op::Send { socket, chain } => self.send(handle, socket.into(), chain),
+            Op::Send { socket, chain, quiet } => self.send(handle, socket.into(), chain, quiet),
             Op::Receive { socket } => self.begin_receive(handle, socket.into(), Receiving::Bytes),
             Op::ReceiveInto { socket, lease, until } => self.begin_receive_into(handle, socket.into(), lease, until),
             Op::ReceiveDatagrams { socket, into } => self.begin_datagrams(handle, socket.into(), into),
@@ -343,7 +346,7 @@ impl<S: Source> ReadinessDriver<S> {
         let handle = endpoint.send_handle;
         let outcome = match std::mem::replace(&mut endpoint.sending, Sending::Nothing) {
             Sending::Nothing => return,
-            Sending::Bytes(held) => Outcome::Sent { bytes: 0, rest: self.held_chain(held), fault: Some(Fault::CANCELLED) },
+            Sending::Bytes(held) => Outcome::Sent { bytes: 0, rest: self.held_chain(held), fault: Some(Fault::CANCELLED), quiet: false },
             Sending::Datagrams(held) => self.held_departure(held).end(),
         };
         completions.push(Completion::last(handle, outcome));
@@ -451,6 +454,7 @@ impl<S: Source> Driver for ReadinessDriver<S> {
     fn collect(&mut self, wait: Wait, at_most: usize, completions: &mut Vec<Completion>) {
         let first = completions.len();
         self.carry_out(completions);
+        let first = first + std::mem::take(&mut self.sent_quietly);
         self.take_ended(completions);
         self.revive_starved();
         // Sends that were carried out count, but never leave receives without a place.
@@ -461,6 +465,7 @@ impl<S: Source> Driver for ReadinessDriver<S> {
         if completions.len() == first && !self.closing.is_empty() {
             self.end_closes(completions);
         }
+        // Quiet sends are told with what is found now.
         let produced = completions.len() - first;
         self.since_look += produced;
         if produced == 0 {

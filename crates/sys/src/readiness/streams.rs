@@ -165,16 +165,18 @@ impl<S: Source> ReadinessDriver<S> {
         completions.push(Completion::last(endpoint.receive_handle, outcome));
     }
 
-    pub(super) fn send(&mut self, handle: Handle, key: Key, mut chain: Chain) -> Option<Outcome> {
+    pub(super) fn send(&mut self, handle: Handle, key: Key, mut chain: Chain, quiet: bool) -> Option<Outcome> {
         assert!(!chain.is_empty(), "nothing to send");
         let Some(endpoint) = self.endpoints.get(key) else {
-            return Some(Outcome::Sent { bytes: 0, rest: chain, fault: Some(Fault::CANCELLED) });
+            return Some(Outcome::Sent { bytes: 0, rest: chain, fault: Some(Fault::CANCELLED), quiet: false });
         };
         assert!(endpoint.kind == Kind::Stream, "a chain is sent to a connection");
         assert!(endpoint.sending == Sending::Nothing, "a socket has at most one send under way");
         let ended = self.send_once(key, &mut chain);
         if let Some((bytes, fault)) = ended {
-            return Some(Outcome::Sent { bytes, rest: chain, fault });
+            let quiet = quiet && chain.is_empty() && fault.is_none();
+            self.sent_quietly += usize::from(quiet);
+            return Some(Outcome::Sent { bytes, rest: chain, fault, quiet });
         }
         let held = self.hold(Held::Chain(chain));
         let endpoint = self.endpoints.at(key.index);
@@ -194,7 +196,7 @@ impl<S: Source> ReadinessDriver<S> {
         };
         let endpoint = self.endpoints.at(key.index);
         endpoint.sending = Sending::Nothing;
-        completions.push(Completion::last(endpoint.send_handle, Outcome::Sent { bytes, rest: chain, fault }));
+        completions.push(Completion::last(endpoint.send_handle, Outcome::Sent { bytes, rest: chain, fault, quiet: false }));
     }
 
     /// Sends what goes; none if nothing does.
