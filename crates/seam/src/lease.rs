@@ -195,9 +195,24 @@ impl Arena {
         self.0.memory.borrow_mut().ledger.close(payer);
     }
 
-    /// Has `payer` pay for the leases that are taken from now on; returns who did so far.
+    /// Has `payer` pay for the leases that are taken from now on, and forgets what was refused before; returns who paid so far.
     pub fn pay_as(&self, payer: Payer) -> Payer {
         self.0.memory.borrow_mut().ledger.pay_as(payer)
+    }
+
+    /// Ends what [`Arena::pay_as`] began: `before` pays again. Returns what was refused meanwhile.
+    pub fn pay_no_longer(&self, before: Payer) -> Refusal {
+        let mut memory = self.0.memory.borrow_mut();
+        let refusal = memory.ledger.take_refusal();
+        memory.ledger.pay_as(before);
+        refusal
+    }
+
+    /// Whether less is free than the reserve, or no block of `bytes`.
+    pub fn is_short(&self, bytes: usize) -> bool {
+        let mut memory = self.0.memory.borrow_mut();
+        let free = self.0.bytes - memory.buddy.bytes_used();
+        free < memory.ledger.reserve() || !Buddy::order_of(bytes).is_some_and(|order| memory.buddy.has(order))
     }
 
     /// Who pays now.
@@ -294,15 +309,15 @@ impl Block {
         self.arena.0.memory.borrow().buddy.payer(self.unit)
     }
 
-    /// Charges the block to `payer`, whoever paid so far.
-    fn charge(&self, payer: Payer) {
+    /// Charges the block to `payer`, whoever paid so far; returns the bytes that it holds then.
+    fn charge(&self, payer: Payer) -> usize {
         let mut memory = self.arena.0.memory.borrow_mut();
         let before = memory.buddy.payer(self.unit);
         if before != payer {
-            memory.ledger.charge(payer, 1 << self.order);
-            memory.ledger.discharge(before, 1 << self.order);
+            memory.ledger.transfer(before, payer, 1 << self.order);
             memory.buddy.set_payer(self.unit, payer);
         }
+        memory.ledger.units(payer) as usize * UNIT
     }
 
     fn start(&self) -> NonNull<u8> {
@@ -377,9 +392,10 @@ impl Lease {
         self.length = self.length.min(length);
     }
 
-    /// Has `payer` pay for the whole block from now on, whether the arena would lend it to them or not.
-    pub fn charge(&self, payer: Payer) {
-        self.block.charge(payer);
+    /// Has `payer` pay for the whole block from now on, whether the arena would lend it to them or not; returns the bytes that it holds
+    /// then.
+    pub fn charge(&self, payer: Payer) -> usize {
+        self.block.charge(payer)
     }
 
     /// Gives up the right to write and makes the data shareable within the lane.
@@ -425,8 +441,8 @@ impl Shared {
     }
 
     /// As [`Lease::charge`].
-    pub fn charge(&self, payer: Payer) {
-        self.block.charge(payer);
+    pub fn charge(&self, payer: Payer) -> usize {
+        self.block.charge(payer)
     }
 
     /// A copy of the data in fitting memory, at the same payer's cost; none if there is no such block.

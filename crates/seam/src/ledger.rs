@@ -117,6 +117,7 @@ impl Ledger {
     pub(crate) fn pay_as(&mut self, payer: Payer) -> Payer {
         assert!(!self.node(payer).closed, "nobody pays for who is gone");
         self.granted = false;
+        self.refusal = Refusal::default();
         std::mem::replace(&mut self.current, payer)
     }
 
@@ -171,6 +172,20 @@ impl Ledger {
                 self.free.push(at);
             }
             at = node.parent;
+        }
+    }
+
+    /// A block changes hands. What the lane held itself is not given back by that: the lane is above everybody.
+    pub(crate) fn transfer(&mut self, from: Payer, to: Payer, units: u32) {
+        if from != Payer::LANE {
+            self.charge(to, units);
+            return self.discharge(from, units);
+        }
+        let mut at = to;
+        while at != Payer::LANE {
+            let node = &mut self.nodes[at.0 as usize];
+            node.units += units;
+            at = Payer(node.parent);
         }
     }
 

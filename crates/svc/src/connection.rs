@@ -1,30 +1,17 @@
 //! A connection's entry in the lane's table, and the box that it has only while it has something to do.
 
 use crate::input::Input;
+use crate::limits::Limits;
+use crate::machine::{Facts, Machine, Pause};
 use crate::memory::PeerKey;
 use crate::output::Output;
-use crate::service::{ConnectionId, Ending, Peer};
+use crate::service::{ConnectionId, Peer};
 use crate::ticket::LostTickets;
 use crate::timers::TimerList;
 use crate::transform::Transform;
 use corelane_lane::TimerId;
 use corelane_seam::{Arena, Chain, Lease, Payer, Shared, Socket};
 use std::any::Any;
-
-/// Where a connection is in its life. Only forwards.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Phase {
-    /// Being opened from our side.
-    Opening,
-    /// Input goes to the service.
-    Open,
-    /// No more input to the service; held answers and output still leave.
-    Closing,
-    /// Our side has finished; what arrives is discarded until the peer has finished too.
-    Lingering,
-    /// The close was submitted; the entry is free once it has completed.
-    Ended,
-}
 
 /// A lease that the service wants filled.
 pub(crate) struct Fill {
@@ -73,19 +60,6 @@ pub(crate) struct Busy {
     pub(crate) moved: usize,
 }
 
-/// Where a drain stands for one connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Draining {
-    /// No drain.
-    No,
-    /// So many bytes were readable when the drain began, and are still to be served; none are left of them at 0.
-    Bytes(usize),
-    /// Accepted during the drain: its first request is served.
-    First,
-    /// Its first request was served, and now what else is readable is: until a receive finds nothing.
-    Rest,
-}
-
 /// One connection. Small: ten thousand idle ones must not weigh.
 pub(crate) struct Connection {
     pub(crate) socket: Option<Socket>,
@@ -107,24 +81,11 @@ pub(crate) struct Connection {
     /// The session's place in its service's table; none before opening and after closing.
     pub(crate) session: Option<u32>,
     pub(crate) service: u16,
-    pub(crate) phase: Phase,
-    pub(crate) ending: Option<Ending>,
-    pub(crate) draining: Draining,
-    /// The receive under way began before the drain: its bytes are none of those that were readable then.
-    pub(crate) received_before: bool,
-    pub(crate) receiving: bool,
-    pub(crate) sending: bool,
-    pub(crate) peer_finished: bool,
-    /// The service has seen the end of the stream.
-    pub(crate) told_finished: bool,
+    pub(crate) machine: Machine,
     pub(crate) is_ready: bool,
     pub(crate) is_dirty: bool,
     /// Reading waits for room in the output (counted once for each episode).
     pub(crate) is_paused: bool,
-    /// Our side has finished towards the peer.
-    pub(crate) finished: bool,
-    /// Opened from our side: a drain leaves its end to the service or the pair.
-    pub(crate) outgoing: bool,
     /// Its service wants to be called again once the lane has memory.
     pub(crate) is_starved: bool,
     /// Who pays for its memory.
@@ -140,7 +101,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(socket: Option<Socket>, peer: Peer, service: u16, phase: Phase, now: u64) -> Self {
+    pub(crate) fn new(socket: Option<Socket>, peer: Peer, service: u16, machine: Machine, now: u64) -> Self {
         Self {
             socket,
             peer,
@@ -155,19 +116,10 @@ impl Connection {
             pair: None,
             session: None,
             service,
-            phase,
-            ending: None,
-            draining: Draining::No,
-            received_before: false,
-            receiving: false,
-            sending: false,
-            peer_finished: false,
-            told_finished: false,
+            machine,
             is_ready: false,
             is_dirty: false,
             is_paused: false,
-            finished: false,
-            outgoing: phase == Phase::Opening,
             is_starved: false,
             payer: Payer::LANE,
             peer_key: PeerKey::of(peer.address.ip()),
@@ -179,12 +131,50 @@ impl Connection {
 
     /// Whether anything waits to be sent, or is being sent.
     pub(crate) fn has_output(&self) -> bool {
-        self.sending || self.busy.as_ref().is_some_and(|busy| !busy.wire.is_empty() || !busy.output.chain.is_empty())
+        self.machine.is_sending() || self.busy.as_ref().is_some_and(|busy| !busy.wire.is_empty() || !busy.output.chain.is_empty())
     }
 
     /// Whether a record has begun to arrive and is not complete.
     pub(crate) fn in_record(&self) -> bool {
         self.busy.as_ref().is_some_and(|busy| busy.in_record())
+    }
+
+    /// What its memory says of its life.
+    pub(crate) fn facts(&self, limits: &Limits) -> Facts {
+        let is_paired = self.pair.is_some();
+        let Some(busy) = self.busy.as_deref() else { return Facts { is_paired, ..Facts::default() } };
+        let held = busy.output_held();
+        Facts {
+            has_output: !(busy.wire.is_empty() && busy.output.chain.is_empty()),
+            holds_answer: busy.output.held() > 0 || !busy.output.is_empty(),
+            in_record: busy.in_record(),
+            is_due: self.is_ready || busy.blocked,
+            wants_drained: busy.output.wants_drained && !busy.told_drained && !self.is_starved,
+            is_paired,
+            overflows: busy.overflows(held, limits),
+            is_too_long: busy.is_too_long(limits),
+            pause: busy.pause(held, limits),
+        }
+    }
+
+    /// Whether everything that was asked is answered, and all answers have left.
+    pub(crate) fn is_answered(&self) -> bool {
+        !self.has_output() && self.busy.as_ref().is_none_or(|busy| busy.output.held() == 0 && busy.output.is_empty())
+    }
+
+    /// Whether nothing remains to be done after a send that went out whole: the usual case, in which the connection
+    /// need not be flushed again.
+    pub(crate) fn is_settled(&self) -> bool {
+        let at_rest = self.machine.is_at_rest() && self.pair.is_none() && !self.is_ready;
+        at_rest && self.busy.as_ref().is_none_or(|busy| busy.is_idle())
+    }
+
+    /// Whether nothing has to be done when all that was just submitted has left: then that need not wake the lane. Whatever else the
+    /// connection is told, it is told of that first.
+    pub(crate) fn waits_for_no_send(&self, limits: &Limits, now: u64) -> bool {
+        let timed = now.saturating_add(limits.idle_limit) >= self.timer_at;
+        let nothing_follows = self.machine.waits_for_no_send() && self.pair.is_none() && timed;
+        nothing_follows && self.busy.as_deref().is_some_and(|busy| busy.waits_for_no_send(limits))
     }
 }
 
@@ -214,6 +204,53 @@ impl Busy {
     /// Whether a record has begun to arrive and is not complete; or is, and the service keeps it until there is room.
     pub(crate) fn in_record(&self) -> bool {
         !self.input.chain.is_empty() || !self.raw.is_empty() || self.fill.is_some() || self.blocked
+    }
+
+    /// Bytes of memory in the output, wherever they wait.
+    pub(crate) fn output_held(&self) -> usize {
+        self.output.charged() + self.wire.charged() + self.sending_charged
+    }
+
+    /// Whether the service has filled the output without asking. Answers to requests that were held, and what was written while there
+    /// was room, were let in: however much that is, it ends nobody.
+    fn overflows(&self, held: usize, limits: &Limits) -> bool {
+        let unasked = self.output.unasked;
+        unasked > 0 && held.min(unasked.saturating_add(limits.output_high)) > limits.output_max
+    }
+
+    /// Whether the record at the front of the input is longer than one may be.
+    fn is_too_long(&self, limits: &Limits) -> bool {
+        let record = self.input.len().max(self.needed.saturating_sub(1)).saturating_add(self.raw.len());
+        record > limits.record_max && !self.blocked && self.fill.is_none()
+    }
+
+    /// The limit at which the input waits, if there is one.
+    fn pause(&self, held: usize, limits: &Limits) -> Option<Pause> {
+        if self.output.held() >= limits.requests_in_flight_max {
+            return Some(Pause::Requests);
+        }
+        if self.awaits_offload {
+            return Some(Pause::Offload);
+        }
+        (self.blocked || held >= limits.output_high).then_some(Pause::Output)
+    }
+
+    /// Whether nobody waits for room in the output, and nothing is left that could follow it.
+    fn waits_for_no_send(&self, limits: &Limits) -> bool {
+        let left = self.output.is_empty() && self.wire.is_empty();
+        left && !self.blocked && !self.output.wants_drained && self.output_held() < limits.output_high
+    }
+
+    /// Whether a chain of this box holds bytes over the end of the turn.
+    pub(crate) fn holds_bytes(&self) -> bool {
+        !(self.input.is_empty() && self.raw.is_empty() && self.wire.is_empty() && self.output.is_empty())
+    }
+
+    /// Moves views that use under a quarter of their block to fitting memory; returns how many bytes were copied.
+    pub(crate) fn compact(&mut self) -> usize {
+        let Busy { input, output, raw, wire, .. } = self;
+        let chains = [&mut input.chain, raw, wire].into_iter().chain(output.chains_mut());
+        chains.map(Chain::compact).sum()
     }
 
     /// Whether the box can go back to the pool as it is.

@@ -1,12 +1,13 @@
 //! The lane as a service sees it.
 
-use crate::connection::{Connection, Phase};
+use crate::connection::Connection;
 use crate::datagrams::DatagramSocket;
 use crate::error::{Error, Refused};
 use crate::fence::fenced;
 use crate::flows::Flow;
 use crate::limits::Limits;
 use crate::listeners::datagram_socket;
+use crate::machine::Machine;
 use crate::outgoing::NOWHERE;
 use crate::output::Output;
 use crate::replies::Replies;
@@ -152,7 +153,7 @@ impl<'a> Cx<'a> {
         }
         let local = from.unwrap_or(NOWHERE);
         let mut connection =
-            Connection::new(None, Peer { address: to, local, flow: None }, self.service, Phase::Opening, self.kit.now());
+            Connection::new(None, Peer { address: to, local, flow: None }, self.service, Machine::opening(), self.kit.now());
         connection.session_to_be = Some(Box::new(session));
         let deadline = self.kit.now().saturating_add(self.table.limits(self.service).connect_limit);
         let index = self.table.admit(connection, &self.kit.arena);
@@ -167,16 +168,16 @@ impl<'a> Cx<'a> {
     /// The output of another connection of this service, until all of its output has left after it was closed. None
     /// for the connection that this call is for: its output is an argument of the call.
     pub fn connection(&mut self, id: ConnectionId) -> Option<&mut Output> {
-        let open = self.is_own(id) && self.table.find(id).is_some_and(|connection| connection.phase < Phase::Lingering);
-        if !open || self.current == Some(id) {
+        if !self.is_own(id) || self.current == Some(id) {
             return None;
         }
-        let mut busy = self.table.take_busy(id.index, &self.kit.arena)?;
-        let service = self.table.find(id)?.service;
-        busy.offer(self.table.limits(service), self.kit.now());
-        self.table.put_busy(id.index, busy);
-        self.table.mark_dirty(id.index);
-        self.table.find(id)?.busy.as_mut().map(|busy| &mut busy.output)
+        let mut found = self.table.found(id).filter(|found| found.connection.machine.takes_notices())?;
+        found.mark_dirty();
+        let (limits, now) = (&found.state.limits, self.kit.now());
+        let mut busy = found.take_busy(&self.kit.arena);
+        busy.offer(limits, now);
+        let busy = found.connection.busy.insert(busy);
+        Some(&mut busy.output)
     }
 
     /// Opens a datagram socket for this service, at `local` (port 0 lets the system choose). With a `peer` nothing else arrives,

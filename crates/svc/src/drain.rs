@@ -1,6 +1,5 @@
 //! Draining: refuse new connections, serve those that wait, answer what was readable, let the peers have it, end.
 
-use crate::connection::{Draining, Phase};
 use crate::limits::SECOND;
 use crate::port::{Call, Port};
 use crate::service::Ending;
@@ -40,20 +39,21 @@ impl Services {
 
     /// What is readable now is still served; nothing that comes later is.
     fn drain_connection(&mut self, kit: &mut Kit, driver: &mut dyn Driver, index: u32) {
-        let handle = self.table.handle(class::CONNECTION, index);
-        let Some(connection) = self.table.connections.at(index).filter(|connection| connection.phase == Phase::Open) else {
+        let found = self.table.there(index);
+        if !found.connection.machine.is_open() {
             return;
-        };
-        if let Some(socket) = connection.socket.filter(|_| !connection.outgoing) {
-            connection.draining = Draining::Bytes(driver.readable_bytes(socket));
-            connection.received_before = connection.receiving;
-            if connection.receiving {
+        }
+        let handle = found.handle();
+        let machine = &mut found.connection.machine;
+        if let Some(socket) = found.connection.socket.filter(|_| !machine.is_outgoing()) {
+            machine.drain(driver.readable_bytes(socket));
+            if machine.is_receiving() {
                 // The driver may have taken bytes already that are not counted as readable any more.
                 kit.submit(handle, Op::StopReceive { socket });
             }
         }
         self.call(kit, index, Call::Draining);
-        self.table.mark_dirty(index);
+        self.table.there(index).mark_dirty();
     }
 
     pub(crate) fn drain_timer(&mut self, kit: &mut Kit) {
@@ -101,11 +101,9 @@ impl Services {
     fn end_drain(&mut self, kit: &mut Kit) {
         self.drain_is_over = true;
         for index in self.table.connections.indices().collect::<Vec<_>>() {
-            let Some(connection) = self.table.connections.at(index).filter(|connection| connection.phase != Phase::Ended) else {
-                continue;
-            };
-            let service = connection.service;
-            self.table.count(service, ServiceCounter::DrainDeadlineHits, 1);
+            // One of a pair may have ended with the other.
+            let Some(found) = self.table.at(index).filter(|found| !found.connection.machine.has_ended()) else { continue };
+            found.count(ServiceCounter::DrainDeadlineHits, 1);
             self.end(kit, index, Ending::Aborted);
         }
         self.table.abandon_datagrams(kit);

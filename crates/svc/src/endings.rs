@@ -1,11 +1,13 @@
 //! How connections end: exactly once, with the one ending that was decided first or overruled it.
 
-use crate::connection::{Connection, Draining, Phase};
+use crate::connection::Connection;
+use crate::found::Found;
 use crate::limits::{Limits, RATE_GRACE, SECOND};
+use crate::machine::{Draining, Phase};
 use crate::port::Call;
-use crate::service::{Ending, Peer};
+use crate::service::{ConnectionId, Ending, Peer};
 use crate::services::Services;
-use crate::table::{Table, class};
+use crate::table::class;
 use corelane_lane::Kit;
 use corelane_rss::Protocol;
 use corelane_seam::{Fault, Handle, Op, Socket};
@@ -15,36 +17,37 @@ use std::net::SocketAddr;
 impl Services {
     /// Ends a connection. `Completed` and `Closing` let the output leave first; the others end it now.
     pub(crate) fn end(&mut self, kit: &mut Kit, index: u32, ending: Ending) {
-        let Some(connection) = self.table.connections.at(index) else { return };
+        let mut found = self.table.there(index);
         let gentle = matches!(ending, Ending::Completed | Ending::Closing);
-        match connection.phase {
-            Phase::Ended => return,
-            Phase::Open if gentle => {
-                (connection.phase, connection.ending) = (Phase::Closing, Some(ending));
-                return self.table.mark_dirty(index);
-            }
-            Phase::Closing | Phase::Lingering if gentle => return,
+        match found.connection.machine.phase() {
+            Phase::Ended => {}
             // Its service has the session only now, to be told of the end.
-            Phase::Opening => self.adopt_session(kit, index),
-            _ => {}
+            Phase::Opening => {
+                self.adopt_session(kit, index);
+                self.close_now(kit, index, ending);
+            }
+            _ if gentle => {
+                found.connection.machine.close(ending);
+                found.mark_dirty();
+            }
+            _ => self.close_now(kit, index, ending),
         }
-        self.close_now(kit, index, ending);
     }
 
-    /// Tells the service, and submits the close; the entry is free when that has completed.
+    /// Tells the service, and submits the close; the entry is free when that has completed. Nothing if it has ended.
     pub(crate) fn close_now(&mut self, kit: &mut Kit, index: u32, ending: Ending) {
-        let handle = self.table.handle(class::CONNECTION, index);
-        let Some(connection) = self.table.connections.at(index) else { return };
-        if connection.phase == Phase::Ended {
+        let found = self.table.there(index);
+        if found.connection.machine.has_ended() {
             return;
         }
-        let (service, socket) = (connection.service, connection.socket);
-        (connection.phase, connection.ending) = (Phase::Ended, Some(ending));
+        found.connection.machine.end(ending);
+        let (handle, socket) = (found.handle(), found.connection.socket);
+        let connection = &mut *found.connection;
         let (session, timer, pair) = (connection.session.take(), connection.timer.take(), connection.pair.take());
+        found.count(counter_of(ending), 1);
         if let Some(timer) = timer {
             kit.stop_timer(timer);
         }
-        self.table.count(service, counter_of(ending), 1);
         match socket {
             Some(socket) => kit.submit(handle, Op::Close { socket, reset: ending == Ending::Aborted }),
             // After the end of the connect, cancelling it does nothing.
@@ -54,23 +57,28 @@ impl Services {
             self.connection_call(kit, index, |port, cx| port.closed(cx, session, ending));
         }
         self.table.end_timers(kit, index);
-        if let Some(busy) = self.table.connections.at(index).and_then(|connection| connection.busy.take()) {
-            self.table.recycle(busy);
+        let found = self.table.there(index);
+        if let Some(busy) = found.connection.busy.take() {
+            found.desk.recycle(busy);
         }
-        if let Some(other) = pair.and_then(|pair| self.table.find(pair).map(|other| (pair, other))) {
-            let (pair, other) = other;
-            other.pair = None;
-            let over = if ending == Ending::EndOfStream { Ending::EndOfStream } else { Ending::Closing };
-            if over == Ending::Closing {
-                self.end(kit, pair.index, over);
-            }
+        if let Some(pair) = pair {
+            self.leave_pair(kit, pair, ending);
+        }
+    }
+
+    /// One of a pair has ended: the other one ends with it, or goes on alone behind the end of its stream.
+    fn leave_pair(&mut self, kit: &mut Kit, pair: ConnectionId, ending: Ending) {
+        let Some(other) = self.table.find(pair) else { return };
+        other.pair = None;
+        if ending != Ending::EndOfStream {
+            self.end(kit, pair.index, Ending::Closing);
         }
     }
 
     /// The socket is closed: the entry is free, and others may take its place.
     pub(crate) fn socket_closed(&mut self, kit: &mut Kit, index: u32) {
-        let Some(connection) = self.table.connections.at(index) else { return };
-        assert_eq!(connection.phase, Phase::Ended, "a socket was closed that nobody had asked to close");
+        let connection = self.table.there(index).connection;
+        assert!(connection.machine.has_ended(), "a socket was closed that nobody had asked to close");
         let service = connection.service;
         let transform = self.table.dismiss(index, &kit.arena);
         self.discard(kit, service, transform);
@@ -90,29 +98,26 @@ impl Services {
 
     /// An outgoing connection is open.
     pub(crate) fn opened(&mut self, kit: &mut Kit, index: u32, socket: Socket, peer: SocketAddr, local: SocketAddr) {
-        let now = kit.now();
-        let Some(connection) = self.table.connections.at(index) else { return };
-        connection.socket = Some(socket);
-        if connection.phase == Phase::Ended {
+        let found = self.table.there(index);
+        found.connection.socket = Some(socket);
+        if found.connection.machine.has_ended() {
             // It was given up before it was open; now there is a socket to close.
-            let service = connection.service;
-            self.table.count(service, ServiceCounter::ConnectsFailed, 1);
-            let handle = self.table.handle(class::CONNECTION, index);
-            return kit.submit(handle, Op::Close { socket, reset: true });
+            found.count(ServiceCounter::ConnectsFailed, 1);
+            return kit.submit(found.handle(), Op::Close { socket, reset: true });
         }
-        let pair = connection.pair;
         let flow = self.table.flow(peer, local, Protocol::TCP);
-        let Some(connection) = self.table.connections.at(index) else { return };
-        connection.peer = Peer { address: peer, local, flow };
-        (connection.phase, connection.active_at) = (Phase::Open, now);
-        let service = connection.service;
-        self.table.count(service, ServiceCounter::Connects, 1);
+        let found = self.table.there(index);
+        found.connection.peer = Peer { address: peer, local, flow };
+        found.connection.active_at = kit.now();
+        found.connection.machine.opened();
+        found.count(ServiceCounter::Connects, 1);
+        let (service, pair) = (found.connection.service, found.connection.pair);
         self.table.count_home(service, flow, kit.lane());
         self.adopt_session(kit, index);
         self.call(kit, index, Call::Connected);
-        self.table.mark_dirty(index);
-        if let Some(pair) = pair.filter(|&pair| self.table.find(pair).is_some()) {
-            self.table.mark_dirty(pair.index);
+        self.table.there(index).mark_dirty();
+        if let Some(mut other) = pair.and_then(|pair| self.table.found(pair)) {
+            other.mark_dirty();
         }
     }
 
@@ -121,9 +126,7 @@ impl Services {
         if self.table.try_another_port(kit, index, fault) {
             return;
         }
-        let Some(connection) = self.table.connections.at(index) else { return };
-        let service = connection.service;
-        self.table.count(service, ServiceCounter::ConnectsFailed, 1);
+        self.table.there(index).count(ServiceCounter::ConnectsFailed, 1);
         self.end_by_fault(kit, index, fault);
         self.socket_closed(kit, index);
     }
@@ -136,46 +139,30 @@ impl Services {
     }
 
     fn adopt_session(&mut self, kit: &mut Kit, index: u32) {
-        let Some(connection) = self.table.connections.at(index) else { return };
-        let Some(session) = connection.session_to_be.take() else { return };
+        let connection = self.table.there(index).connection;
         let peer = connection.peer;
+        // A panic of its service may have ended it, and dropped that, before.
+        let Some(session) = connection.session_to_be.take() else { return };
         let session = self.connection_call(kit, index, |port, _| port.adopt(session)).flatten();
         self.begin_session(kit, index, peer, session);
     }
 
-    /// Starts or moves the connection's timer so that it does not come after the next deadline.
-    pub(crate) fn set_deadline(&mut self, kit: &mut Kit, index: u32) {
-        let handle = self.table.handle(class::DEADLINE, index);
-        let Some((deadline, _)) = self.deadline(index) else { return };
-        let Some(connection) = self.table.connections.at(index) else { return };
-        if deadline >= connection.timer_at {
-            return;
-        }
-        if let Some(timer) = connection.timer.take() {
-            kit.stop_timer(timer);
-        }
-        connection.timer_at = deadline;
-        connection.timer = Some(kit.start_timer(deadline, handle));
-    }
-
     /// A connection's timer has come: perhaps too early, because it is only ever moved forwards in time here.
     pub(crate) fn deadline_came(&mut self, kit: &mut Kit, handle: Handle) {
-        let index = handle.index();
-        let Some(connection) = self.table.connections.get_mut(index, handle.generation()) else { return };
-        (connection.timer, connection.timer_at) = (None, u64::MAX);
-        match self.deadline(index) {
-            Some((deadline, limit)) if deadline <= kit.now() => self.limit_passed(kit, index, limit),
-            _ => self.set_deadline(kit, index),
+        let id = ConnectionId { index: handle.index(), generation: handle.generation() };
+        let Some(mut found) = self.table.found(id) else { return };
+        (found.connection.timer, found.connection.timer_at) = (None, u64::MAX);
+        match found.deadline() {
+            Some((deadline, limit)) if deadline <= kit.now() => self.limit_passed(kit, id.index, limit),
+            _ => found.set_deadline(kit),
         }
     }
 
     fn limit_passed(&mut self, kit: &mut Kit, index: u32, limit: Limit) {
-        let Table { connections, services, .. } = &mut self.table;
-        let Some(connection) = connections.at(index) else { return };
-        let service = connection.service;
-        let rate = services[service as usize].limits.receive_rate_min;
-        if limit == Limit::Rate && connection.keeps_its_rate(kit.now(), rate) {
-            return self.set_deadline(kit, index);
+        let mut found = self.table.there(index);
+        let rate = found.limits().receive_rate_min;
+        if limit == Limit::Rate && found.connection.keeps_its_rate(kit.now(), rate) {
+            return found.set_deadline(kit);
         }
         let (counter, ending) = match limit {
             Limit::Connect => return self.opening_timed_out(kit, index),
@@ -183,19 +170,20 @@ impl Services {
             Limit::Read => (ServiceCounter::ReadLimitHits, Ending::Aborted),
             Limit::Rate => (ServiceCounter::ReceiveRateMinHits, Ending::Aborted),
             Limit::Send => (ServiceCounter::SendLimitHits, Ending::Aborted),
-            Limit::Answer => {
-                self.tell_of_unanswered(kit, service);
-                (ServiceCounter::AnswerLimitHits, Ending::Aborted)
-            }
-            Limit::Linger => (ServiceCounter::LingerLimitHits, connection.ending.unwrap_or(Ending::Completed)),
+            Limit::Answer => (ServiceCounter::AnswerLimitHits, Ending::Aborted),
+            Limit::Linger => (ServiceCounter::LingerLimitHits, found.connection.machine.ending().unwrap_or(Ending::Completed)),
             Limit::Drain => (ServiceCounter::DrainDeadlineHits, Ending::Closing),
         };
-        self.table.count(service, counter, 1);
+        found.count(counter, 1);
+        let service = found.connection.service;
         match limit {
             Limit::Linger => self.close_now(kit, index, ending),
             _ => self.end(kit, index, ending),
         }
-        self.set_deadline(kit, index);
+        if limit == Limit::Answer {
+            self.tell_of_unanswered(kit, service);
+        }
+        self.table.there(index).set_deadline(kit);
     }
 
     /// A service that never answers what it held is in error: said once.
@@ -215,12 +203,26 @@ impl Services {
         let target = self.table.handle(class::CONNECTION, index);
         kit.submit(target, Op::Cancel { target });
     }
+}
+
+impl Found<'_> {
+    /// Starts or moves the connection's timer so that it does not come after the next deadline.
+    pub(crate) fn set_deadline(&mut self, kit: &mut Kit) {
+        let Some((deadline, _)) = self.deadline() else { return };
+        if deadline >= self.connection.timer_at {
+            return;
+        }
+        if let Some(timer) = self.connection.timer.take() {
+            kit.stop_timer(timer);
+        }
+        self.connection.timer_at = deadline;
+        let handle = Handle::new(class::DEADLINE, self.id.index, self.id.generation);
+        self.connection.timer = Some(kit.start_timer(deadline, handle));
+    }
 
     /// The next deadline of the connection, and which limit it belongs to.
-    fn deadline(&mut self, index: u32) -> Option<(u64, Limit)> {
-        let connection = self.table.connections.at(index)?;
-        let limits = &self.table.services[connection.service as usize].limits;
-        connection.deadlines(limits).into_iter().flatten().min_by_key(|&(deadline, _)| deadline)
+    fn deadline(&self) -> Option<(u64, Limit)> {
+        self.connection.deadlines(self.limits()).into_iter().flatten().min_by_key(|&(deadline, _)| deadline)
     }
 }
 
@@ -241,8 +243,9 @@ impl Connection {
     /// The deadlines that are running.
     fn deadlines(&self, limits: &Limits) -> [Option<(u64, Limit)>; 3] {
         let single = |deadline| [deadline, None, None];
-        let Some(busy) = self.busy.as_deref().filter(|_| matches!(self.phase, Phase::Open | Phase::Closing)) else {
-            return single(match self.phase {
+        let phase = self.machine.phase();
+        let Some(busy) = self.busy.as_deref().filter(|_| matches!(phase, Phase::Open | Phase::Closing)) else {
+            return single(match phase {
                 Phase::Opening => after(self.active_at, limits.connect_limit, Limit::Connect),
                 Phase::Lingering => self.linger_deadline(limits),
                 Phase::Ended => None,
@@ -287,7 +290,7 @@ impl Connection {
 
     /// The deadline of a connection that nothing is asked of.
     fn quiet_deadline(&self, limits: &Limits) -> Option<(u64, Limit)> {
-        match self.draining {
+        match self.machine.draining() {
             Draining::First => after(self.active_at, FIRST_REQUEST, Limit::Drain),
             _ => after(self.active_at, limits.idle_limit, Limit::Idle),
         }

@@ -1,17 +1,20 @@
 //! Where a lane's listening sockets come from, and how what they accept becomes a connection.
 
-use crate::connection::{Connection, Draining, Phase};
+use crate::connection::Connection;
+use crate::cx::Cx;
 use crate::error::Error;
 use crate::fence::fenced;
+use crate::found::Found;
 use crate::limits::SECOND;
+use crate::machine::Machine;
 use crate::port::StreamPort;
-use crate::service::{Ending, Peer};
+use crate::service::{ConnectionId, Ending, Peer};
 use crate::services::{Services, Sharing};
 use crate::steering::Place;
 use crate::table::{Arrived, Listener, class};
 use corelane_lane::Kit;
 use corelane_rss::Protocol;
-use corelane_seam::{Bind, Completion, Driver, Handle, Listen, Op, Outcome, Reason};
+use corelane_seam::{Bind, Completion, Driver, Handle, Listen, Op, Outcome, Payer, Reason};
 use corelane_watch::{LaneCounter, ServiceCounter};
 use std::net::SocketAddr;
 
@@ -121,12 +124,10 @@ impl Services {
         self.table.count(service, ServiceCounter::Strays, self.table.is_stray(flow, kit.lane()).into());
         self.table.count(service, ServiceCounter::Accepts, 1);
         self.note_selection(kit);
-        let mut connection = Connection::new(Some(arrived.socket), peer, service, Phase::Open, kit.now());
-        if self.table.draining {
-            connection.draining = Draining::First;
-        }
+        let machine = Machine::accepted(self.table.draining);
+        let connection = Connection::new(Some(arrived.socket), peer, service, machine, kit.now());
         let index = self.table.admit(connection, &kit.arena);
-        self.table.mark_dirty(index);
+        self.table.there(index).mark_dirty();
         self.open_session(kit, index, peer);
     }
 
@@ -138,13 +139,10 @@ impl Services {
     /// Gives a connection its session and what its service wants between it and the socket. Without a session, or after a
     /// panic, it ends.
     pub(crate) fn begin_session(&mut self, kit: &mut Kit, index: u32, peer: Peer, session: Option<u32>) {
-        if let Some(connection) = self.table.connections.at(index) {
-            connection.session = session;
-        }
-        let transform = session.and_then(|_| self.connection_call(kit, index, |port, _| port.transform(&peer)));
-        match (transform, self.table.connections.at(index)) {
-            (Some(transform), Some(connection)) => connection.transform = transform,
-            _ => self.end(kit, index, Ending::Aborted),
+        self.table.there(index).connection.session = session;
+        match session.and_then(|_| self.connection_call(kit, index, |port, _| port.transform(&peer))) {
+            Some(transform) => self.table.there(index).connection.transform = transform,
+            None => self.end(kit, index, Ending::Aborted),
         }
     }
 
@@ -153,20 +151,29 @@ impl Services {
         &mut self,
         kit: &mut Kit,
         index: u32,
-        call: impl FnOnce(&mut dyn StreamPort, &mut crate::cx::Cx<'_>) -> R,
+        call: impl FnOnce(&mut dyn StreamPort, &mut Cx<'_>) -> R,
     ) -> Option<R> {
-        let id = self.table.id(index);
-        let connection = self.table.connections.at(index)?;
-        let (service, peer, payer) = (connection.service, connection.peer.address, connection.payer);
-        let port = self.ports[service as usize].stream()?;
-        let before = kit.arena.pay_as(payer);
-        if self.table.memory.is_granted(id) {
+        let about = self.table.there(index).about();
+        self.fenced_call(kit, &about, call).0
+    }
+
+    /// The same for a connection that was looked up; returns as well how much memory was refused to the service.
+    pub(crate) fn fenced_call<R>(
+        &mut self,
+        kit: &mut Kit,
+        about: &About,
+        call: impl FnOnce(&mut dyn StreamPort, &mut Cx<'_>) -> R,
+    ) -> (Option<R>, usize) {
+        // reason: only a service over connections has any.
+        let port = self.ports[about.service as usize].stream().expect("a connection belongs to a service over connections");
+        let before = kit.arena.pay_as(about.payer);
+        if about.is_granted {
             kit.arena.grant();
         }
-        let mut cx = crate::cx::Cx::new(kit, &mut self.table, service, Some(id));
+        let mut cx = Cx::new(kit, &mut self.table, about.service, Some(about.id));
         let result = fenced(|| call(port, &mut cx));
-        kit.arena.pay_as(before);
-        result.map_err(|words| self.report_panic(kit, service, Some(peer), &words)).ok()
+        let refused = kit.arena.pay_no_longer(before).bytes;
+        (result.map_err(|words| self.report_panic(kit, about.service, Some(about.peer), &words)).ok(), refused)
     }
 
     /// Counts a panic and tells the operator whose it was.
@@ -175,5 +182,22 @@ impl Services {
         let lane = kit.lane();
         let whose = peer.map_or(String::new(), |peer| format!(", connection of {peer}"));
         kit.report_kind("panics", &format!("lane {lane}, service {service}{whose}: a session panicked and was ended: {words}"));
+    }
+}
+
+/// For whom a call into a service is, and who pays for what it takes.
+pub(crate) struct About {
+    id: ConnectionId,
+    service: u16,
+    peer: SocketAddr,
+    payer: Payer,
+    is_granted: bool,
+}
+
+impl Found<'_> {
+    pub(crate) fn about(&mut self) -> About {
+        let is_granted = self.desk.memory.is_granted(self.id);
+        let Connection { service, peer, payer, .. } = *self.connection;
+        About { id: self.id, service, peer: peer.address, payer, is_granted }
     }
 }

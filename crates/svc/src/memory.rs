@@ -8,7 +8,8 @@
 //! * **Connections end**, the largest holders' first: any of them when the reserve itself is nearly gone or in pieces; and those that have stood
 //!   still for a second when somebody waits for a small part of what their peer holds.
 
-use crate::connection::{Busy, Connection, Phase};
+use crate::connection::{Busy, Connection};
+use crate::found::Found;
 use crate::limits::SECOND;
 use crate::service::{ConnectionId, Ending};
 use crate::services::Services;
@@ -144,9 +145,20 @@ impl Memory {
         self.waits()
     }
 
+    /// Has a connection wait for so many bytes.
+    pub(crate) fn wait(&mut self, id: ConnectionId, bytes: usize) {
+        self.waiting.push_back(Waiting { id, bytes });
+        self.to_look_at += 1;
+    }
+
     /// When there must be a turn though nothing happens.
     fn next_look(&self, now: u64) -> u64 {
         now + if self.to_look_at > 0 { LOOK_SOON } else { LOOK_AGAIN }
+    }
+
+    /// Whether nobody waits, and the operator has been told all.
+    fn is_at_rest(&self) -> bool {
+        !self.waits() && self.unsaid.connections == 0
     }
 
     /// Whether this connection, which is being served, may hold more than it leaves.
@@ -180,7 +192,7 @@ impl Table {
             accepted: 0,
         });
         account.connections += 1;
-        account.accepted += u32::from(!connection.outgoing);
+        account.accepted += u32::from(!connection.machine.is_outgoing());
         connection.payer = arena.open_payer(account.payer, Role::Connection(index));
         connection.peer_key = PeerKey::of(connection.peer.address.ip());
     }
@@ -191,7 +203,7 @@ impl Table {
         // reason: opened with the first of its connections, closed with the last.
         let account = state.peers.get_mut(&connection.peer_key).expect("a peer has an account as long as it has connections");
         account.connections -= 1;
-        account.accepted -= u32::from(!connection.outgoing);
+        account.accepted -= u32::from(!connection.machine.is_outgoing());
         let (payer, is_last) = (account.payer, account.connections == 0);
         arena.close_payer(connection.payer);
         if is_last {
@@ -200,33 +212,23 @@ impl Table {
         }
     }
 
-    /// Has the connection's service called again once the lane would lend it so many bytes.
-    pub(crate) fn mark_starved(&mut self, index: u32, bytes: usize) {
-        let id = self.id(index);
-        if let Some(connection) = self.connections.at(index).filter(|connection| !connection.is_starved) {
-            connection.is_starved = true;
-            self.memory.waiting.push_back(Waiting { id, bytes });
-            self.memory.to_look_at += 1;
-        }
-    }
-
     /// Has those called again whom the lane would lend now what they were refused.
     pub(crate) fn revive_starved(&mut self, arena: &Arena, now: u64) {
-        if !self.memory.is_to_look(arena.given_back(), now) {
+        if !self.desk.memory.waits() || !self.desk.memory.is_to_look(arena.given_back(), now) {
             return;
         }
         let (free, small) = (arena.free(), arena.small());
         let main = free.saturating_sub(arena.reserve());
         let (mut promised, mut revived) = (0, 0);
-        for _ in 0..self.memory.waiting.len().min(LOOKS) {
-            let Some(waiting) = self.memory.waiting.pop_front() else { break };
+        for _ in 0..self.desk.memory.waiting.len().min(LOOKS) {
+            let Some(waiting) = self.desk.memory.waiting.pop_front() else { break };
             let Some(connection) = self.find(waiting.id) else { continue };
             let room = if waiting.bytes <= small { free } else { main };
             if promised + waiting.bytes <= room && arena.would_lend(connection.payer, waiting.bytes) {
                 (promised, revived) = (promised + waiting.bytes, revived + 1);
                 self.revive(waiting.id, now);
             } else {
-                self.memory.waiting.push_back(waiting);
+                self.desk.memory.waiting.push_back(waiting);
             }
         }
         if revived == 0 {
@@ -235,13 +237,13 @@ impl Table {
     }
 
     fn revive(&mut self, id: ConnectionId, now: u64) {
-        if let Some(connection) = self.find(id) {
-            connection.is_starved = false;
+        if let Some(mut found) = self.found(id) {
+            found.connection.is_starved = false;
             // It could not send while it waited.
-            if let Some(busy) = connection.busy.as_mut() {
+            if let Some(busy) = found.connection.busy.as_mut() {
                 busy.restart_rate(now);
             }
-            self.mark_ready(id.index);
+            found.mark_ready();
         }
     }
 
@@ -250,40 +252,43 @@ impl Table {
         if self.grantee_goes_on(arena, now) {
             return;
         }
-        let chosen = (0..self.memory.waiting.len()).find(|&at| {
-            let Waiting { id, bytes } = self.memory.waiting[at];
+        let chosen = (0..self.desk.memory.waiting.len()).find(|&at| {
+            let Waiting { id, bytes } = self.desk.memory.waiting[at];
             // More memory for output that nobody takes would bring nothing to its end.
             bytes <= main && self.find(id).is_some_and(|connection| !connection.has_output())
         });
-        self.memory.grantee = chosen.and_then(|at| self.memory.waiting.remove(at)).map(|waiting| waiting.id);
-        self.memory.grant = Grant::New;
-        if let Some(id) = self.memory.grantee {
+        self.desk.memory.grantee = chosen.and_then(|at| self.desk.memory.waiting.remove(at)).map(|waiting| waiting.id);
+        self.desk.memory.grant = Grant::New;
+        if let Some(id) = self.desk.memory.grantee {
             self.revive(id, now);
         }
     }
 
     /// Whether the one that may hold more than it leaves still makes use of that.
     fn grantee_goes_on(&mut self, arena: &Arena, now: u64) -> bool {
-        let grant = self.memory.grant;
-        let Some(connection) = self.memory.grantee.and_then(|id| self.find(id)) else { return false };
-        let (holds, moves) =
-            (arena.held(connection.payer) > 0, connection.phase != Phase::Ended && !connection.stands_still(now));
+        let grant = self.desk.memory.grant;
+        let Some(connection) = self.desk.memory.grantee.and_then(|id| self.find(id)) else { return false };
+        let (holds, moves) = (arena.held(connection.payer) > 0, !connection.machine.has_ended() && !connection.stands_still(now));
         if holds && grant == Grant::Used {
-            self.memory.grant = Grant::Held;
+            self.desk.memory.grant = Grant::Held;
         }
         grant == Grant::New || (moves && (holds || grant == Grant::Used))
     }
+}
 
+impl Found<'_> {
     /// Whether what arrives next may be charged to the connection; else it waits for memory.
-    pub(crate) fn may_receive(&mut self, index: u32, arena: &Arena) -> bool {
-        let id = self.id(index);
-        let Some(connection) = self.connections.at(index) else { return false };
+    pub(crate) fn may_receive(&mut self, kit: &Kit) -> bool {
         // What is received into a lease of its own was lent already.
-        let needs_none = connection.phase != Phase::Open || connection.busy.as_ref().is_some_and(|busy| busy.fill.is_some());
-        if needs_none || arena.would_lend(connection.payer, RECEIVE_BYTES_LEAST) || self.memory.is_granted(id) {
+        let fills = self.connection.busy.as_ref().is_some_and(|busy| busy.fill.is_some());
+        let needs_none = fills || !self.connection.machine.serves_input();
+        if needs_none || kit.arena.would_lend(self.connection.payer, RECEIVE_BYTES_LEAST) {
             return true;
         }
-        self.mark_starved(index, RECEIVE_BYTES_LEAST);
+        if self.desk.memory.is_granted(self.id) {
+            return true;
+        }
+        self.mark_starved(RECEIVE_BYTES_LEAST);
         false
     }
 }
@@ -291,14 +296,18 @@ impl Table {
 impl Services {
     /// Ends connections if the reserve is nearly gone, or if somebody waits for little and others hold much and stand still.
     pub(crate) fn relieve(&mut self, kit: &mut Kit) {
+        let is_short = kit.arena.is_short(DATAGRAM_BLOCK_BYTES_LEAST);
+        if !is_short && self.table.desk.memory.is_at_rest() {
+            return;
+        }
         let (free, reserve) = (kit.arena.free(), kit.arena.reserve());
-        let since_look = kit.now().saturating_sub(self.table.memory.looked_at);
+        let since_look = kit.now().saturating_sub(self.table.desk.memory.looked_at);
         let nearly_gone = reserve / NEARLY_GONE_DIVISOR;
         let is_in_pieces = !kit.arena.has(DATAGRAM_BLOCK_BYTES_LEAST);
         if (free < nearly_gone || is_in_pieces) && since_look >= LOOK_SOON {
             let holders = self.holders(kit, |_| true);
             self.end_holders(kit, holders, (2 * nearly_gone).saturating_sub(free).max(DATAGRAM_BLOCK_BYTES_LEAST));
-        } else if self.table.memory.waits() && since_look >= LOOK_AGAIN {
+        } else if self.table.desk.memory.waits() && since_look >= LOOK_AGAIN {
             self.relieve_one(kit);
         }
         self.say_who_ended(kit);
@@ -307,7 +316,7 @@ impl Services {
 
     /// Sees to a turn when those who wait are to be looked at again.
     fn set_memory_timer(&mut self, kit: &mut Kit) {
-        let memory = &mut self.table.memory;
+        let memory = &mut self.table.desk.memory;
         let next = memory.next_look(kit.now());
         let is_early = memory.timer.is_some_and(|(at, _)| at <= next);
         if is_early || (!memory.waits() && memory.unsaid.connections == 0) {
@@ -321,7 +330,7 @@ impl Services {
 
     /// What is to be done is done in every turn; the timer only sees to it that there is one.
     pub(crate) fn memory_timer(&mut self) {
-        self.table.memory.timer = None;
+        self.table.desk.memory.timer = None;
     }
 
     /// For the first who waits and would hold far less than others do: ends of these who stand still.
@@ -335,8 +344,8 @@ impl Services {
             let service = connection.service as usize;
             table.services[service].peers.get(&key).map(|account| kit.arena.held(account.payer))
         };
-        let needs = (0..self.table.memory.waiting.len()).find_map(|at| {
-            let Waiting { id, bytes } = self.table.memory.waiting[at];
+        let needs = (0..self.table.desk.memory.waiting.len()).find_map(|at| {
+            let Waiting { id, bytes } = self.table.desk.memory.waiting[at];
             let would_hold = held_by_peer(&mut self.table, id)? + bytes;
             (would_hold.saturating_mul(TIMES_AS_MUCH) <= most).then_some((bytes, would_hold))
         });
@@ -347,13 +356,10 @@ impl Services {
 
     /// The connections that hold memory and may end, the largest peers' largest first.
     fn holders(&mut self, kit: &Kit, may_end: impl Fn(&Connection) -> bool) -> Vec<Holder> {
-        self.table.memory.looked_at = kit.now();
+        self.table.desk.memory.looked_at = kit.now();
         let mut holders = kit.arena.holders();
         holders.retain(|holder| {
-            self.table
-                .connections
-                .at(holder.tag)
-                .is_some_and(|connection| connection.phase != Phase::Ended && may_end(connection))
+            self.table.connections.at(holder.tag).is_some_and(|connection| !connection.machine.has_ended() && may_end(connection))
         });
         holders.sort_unstable_by_key(|holder| std::cmp::Reverse((holder.peer_bytes, holder.bytes, holder.tag)));
         holders
@@ -372,9 +378,10 @@ impl Services {
     }
 
     fn end_holder(&mut self, kit: &mut Kit, holder: &Holder) {
-        let Some(connection) = self.table.connections.at(holder.tag) else { return };
+        // reason: its account is open as long as it is.
+        let connection = self.table.connections.at(holder.tag).expect("who holds memory is there");
         let (service, peer) = (connection.service, connection.peer.address.ip());
-        let unsaid = &mut self.table.memory.unsaid;
+        let unsaid = &mut self.table.desk.memory.unsaid;
         unsaid.connections += 1;
         unsaid.bytes += holder.bytes;
         if unsaid.largest.is_none_or(|(_, bytes)| bytes < holder.peer_bytes) {
@@ -386,7 +393,7 @@ impl Services {
 
     /// Tells the operator, once a second.
     fn say_who_ended(&mut self, kit: &mut Kit) {
-        let memory = &mut self.table.memory;
+        let memory = &mut self.table.desk.memory;
         let is_first = memory.said_at == 0;
         if memory.unsaid.connections == 0 || (!is_first && kit.now() < memory.said_at + SAY_AGAIN) {
             return;
@@ -418,9 +425,9 @@ impl Connection {
 
 impl Busy {
     /// Notes that `bytes` came or left, of a connection that holds `held` bytes of memory.
-    pub(crate) fn note_moved(&mut self, now: u64, bytes: usize, held: usize) {
+    pub(crate) fn note_moved(&mut self, now: u64, bytes: usize, held: impl FnOnce() -> usize) {
         self.moved = self.moved.saturating_add(bytes);
-        if self.moved_at == 0 || self.moved.saturating_mul(MOVES_DIVISOR) >= held {
+        if self.moved_at == 0 || self.moved.saturating_mul(MOVES_DIVISOR) >= held() {
             (self.moved_at, self.moved) = (now, 0);
         }
     }

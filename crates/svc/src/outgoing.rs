@@ -3,10 +3,11 @@
 //! The flow that comes back has our address in it. Where the service names none, a datagram socket towards the peer tells which one the
 //! system takes, and that is remembered for a while; meanwhile the connections to that peer wait, for a turn.
 
-use crate::connection::{Connection, Phase};
+use crate::connection::Connection;
 use crate::cx::destination;
 use crate::flows::{Flow, Flows};
 use crate::limits::SECOND;
+use crate::machine::Phase;
 use crate::service::ConnectionId;
 use crate::services::Services;
 use crate::slab::Slab;
@@ -222,6 +223,6 @@ impl Services {
 impl Connection {
     /// Whether nobody has given up opening it: neither its service nor its limit.
     fn is_being_opened(&self) -> bool {
-        self.phase == Phase::Opening && self.timer.is_some()
+        self.machine.phase() == Phase::Opening && self.timer.is_some()
     }
 }

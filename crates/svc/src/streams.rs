@@ -1,163 +1,81 @@
 //! Connections at work: what the driver brings, the calls into the service, and what is submitted afterwards.
 
-use crate::connection::{Busy, Connection, Draining, Fill, Phase};
+use crate::connection::{Busy, Connection, Fill};
+use crate::cx::Cx;
 use crate::fence::fenced;
+use crate::found::Found;
 use crate::limits::Limits;
+use crate::listeners::About;
 use crate::port::{Call, Port};
-use crate::service::{Ending, Next, Order};
+use crate::service::{ConnectionId, Ending, Next, Order};
 use crate::services::Services;
-use crate::table::{Note, Notice, Table};
+use crate::table::{Note, Notice};
 use crate::transform::{Transform, TransformError};
 use corelane_lane::Kit;
 use corelane_seam::{Arena, Chain, Completion, Fault, Lease, Op, Outcome, Reason, Shared};
 use corelane_watch::{LaneCounter, ServiceCounter, ServiceRow};
-
-/// How a send ended ([`Outcome::Sent`]).
-struct Sent {
-    bytes: usize,
-    rest: Chain,
-    fault: Option<Fault>,
-    quiet: bool,
-}
 
 /// Notices worked off in one turn: what they cause themselves waits for the next one.
 const NOTICES_PER_TURN: usize = 4096;
 
 impl Services {
     pub(crate) fn connection_completed(&mut self, kit: &mut Kit, completion: Completion) {
-        let (index, generation) = (completion.handle.index(), completion.handle.generation());
-        if self.table.connections.get_mut(index, generation).is_none() {
-            kit.row.add(LaneCounter::CompletionsStale, 1);
-            return;
-        }
-        match completion.outcome {
-            Outcome::Received(shared) => self.received(kit, index, shared),
-            Outcome::Sent { bytes, rest, fault, quiet } => self.sent(kit, index, Sent { bytes, rest, fault, quiet }),
-            Outcome::EndOfStream => self.peer_finished(index),
-            Outcome::Filled { lease, fault } => self.fill_received(kit, index, lease, fault),
-            Outcome::Connected { socket, peer, local } => self.opened(kit, index, socket, peer, local),
-            Outcome::Failed(fault) => self.operation_failed(kit, index, fault),
-            Outcome::Closed => self.socket_closed(kit, index),
-            _ => {}
-        }
-    }
-
-    fn received(&mut self, kit: &mut Kit, index: u32, shared: Shared) {
-        let (now, bytes) = (kit.now(), shared.len());
-        let Table { connections, services, .. } = &mut self.table;
-        let Some(connection) = connections.at(index) else { return };
-        let row = &services[connection.service as usize].row;
-        row.add(ServiceCounter::Receives, 1);
-        row.add(ServiceCounter::BytesIn, bytes as u64);
-        shared.charge(connection.payer);
-        let held = kit.arena.held(connection.payer);
-        connection.receiving = false;
-        if connection.phase != Phase::Open {
-            connection.active_at = now;
-            self.table.mark_dirty(index); // what comes after the end is discarded, and the next receive is armed
-            return;
-        }
-        connection.note_arrival(bytes);
-        let is_raw = connection.transform.is_some();
-        let Some(busy) = self.table.busy(index, &kit.arena) else { return };
-        busy.note_record(now, bytes);
-        busy.note_moved(now, bytes, held);
-        match is_raw {
-            true => busy.raw.push(shared),
-            false => busy.take_in(shared),
-        }
-        self.table.mark_ready(index);
-    }
-
-    fn fill_received(&mut self, kit: &mut Kit, index: u32, lease: Lease, fault: Option<Fault>) {
-        let now = kit.now();
-        let Some(connection) = self.table.connections.at(index) else { return };
-        connection.receiving = false;
-        let service = connection.service;
-        let Some(busy) = connection.busy.as_mut().filter(|_| connection.phase == Phase::Open) else {
-            return self.table.mark_dirty(index);
+        let id = ConnectionId { index: completion.handle.index(), generation: completion.handle.generation() };
+        let Some(mut found) = self.table.found(id) else {
+            return kit.row.add(LaneCounter::CompletionsStale, 1);
         };
-        let Some(fill) = busy.fill.as_mut() else { return };
-        let bytes = lease.len() - std::mem::take(&mut busy.input.filling_from);
-        fill.lease = Some(lease);
-        busy.note_record(now, bytes);
-        busy.note_moved(now, bytes, kit.arena.held(connection.payer));
-        connection.note_arrival(bytes);
-        connection.peer_finished |= bytes == 0 && fault.is_none();
-        self.table.count(service, ServiceCounter::Receives, 1);
-        self.table.count(service, ServiceCounter::BytesIn, bytes);
-        self.table.mark_ready(index);
-        if let Some(fault) = fault {
-            self.operation_failed(kit, index, fault);
-        }
-    }
-
-    fn peer_finished(&mut self, index: u32) {
-        let Some(connection) = self.table.connections.at(index) else { return };
-        (connection.receiving, connection.peer_finished) = (false, true);
-        match connection.phase {
-            Phase::Open => self.table.mark_ready(index),
-            _ => self.table.mark_dirty(index),
-        }
-    }
-
-    fn sent(&mut self, kit: &mut Kit, index: u32, sent: Sent) {
-        let Sent { bytes, rest, fault, quiet } = sent;
-        let Table { connections, services, .. } = &mut self.table;
-        let Some(connection) = connections.at(index) else { return };
-        let row = &services[connection.service as usize].row;
-        row.add(ServiceCounter::Sends, 1);
-        row.add(ServiceCounter::BytesOut, bytes as u64);
-        if !rest.is_empty() {
-            row.add(ServiceCounter::SendsShort, 1);
-        }
-        let held = kit.arena.held(connection.payer);
-        let unsent = connection.take_back(kit.now(), bytes, rest, held, quiet);
-        self.table.keep_chain(unsent);
-        match fault {
-            Some(fault) if fault.reason != Reason::Cancelled => self.end_by_fault(kit, index, fault),
-            _ => self.output_left(index),
+        match completion.outcome {
+            Outcome::Received(shared) => found.received(kit, shared),
+            Outcome::EndOfStream => found.peer_finished(),
+            Outcome::Filled { lease, fault } => {
+                found.fill_received(kit, lease, fault);
+                if let Some(fault) = fault.filter(|_| found.connection.machine.serves_input()) {
+                    self.receive_failed(kit, id.index, fault);
+                }
+            }
+            Outcome::Sent { bytes, rest, fault, quiet } => {
+                found.sent(kit, bytes, rest, quiet);
+                match fault {
+                    Some(fault) if fault.reason != Reason::Cancelled => self.end_by_fault(kit, id.index, fault),
+                    _ => self.output_left(id.index),
+                }
+            }
+            Outcome::Failed(fault) if found.connection.socket.is_none() => self.opening_failed(kit, id.index, fault),
+            Outcome::Failed(fault) => {
+                found.connection.machine.receive_stopped(fault.reason == Reason::Cancelled);
+                self.receive_failed(kit, id.index, fault);
+            }
+            Outcome::Connected { socket, peer, local } => self.opened(kit, id.index, socket, peer, local),
+            Outcome::Closed => self.socket_closed(kit, id.index),
+            _ => {}
         }
     }
 
     /// Some output has left: whoever waited for that goes on.
     fn output_left(&mut self, index: u32) {
-        let Table { connections, services, .. } = &mut self.table;
-        let Some(connection) = connections.at(index) else { return };
-        let idle_limit = services[connection.service as usize].limits.idle_limit;
-        let needs_no_timer = connection.active_at.saturating_add(idle_limit) >= connection.timer_at;
-        if needs_no_timer && connection.is_settled() {
-            if let Some(busy) = connection.busy.take() {
-                self.table.keep(busy);
+        let mut found = self.table.there(index);
+        let needs_no_timer = found.connection.active_at.saturating_add(found.limits().idle_limit) >= found.connection.timer_at;
+        if needs_no_timer && found.connection.is_settled() {
+            if let Some(busy) = found.connection.busy.take() {
+                found.desk.keep(busy);
             }
             return;
         }
-        let blocked = connection.phase == Phase::Open && connection.busy.as_ref().is_some_and(|busy| busy.blocked);
-        let pair = connection.pair;
-        self.table.mark_dirty(index);
-        if blocked {
-            self.table.mark_ready(index);
+        found.mark_dirty();
+        if found.connection.machine.serves_input() && found.connection.busy.as_ref().is_some_and(|busy| busy.blocked) {
+            found.mark_ready();
         }
-        if let Some(pair) = pair.filter(|&pair| self.table.find(pair).is_some()) {
-            self.table.mark_dirty(pair.index);
+        let pair = found.connection.pair;
+        if let Some(mut other) = pair.and_then(|pair| self.table.found(pair)) {
+            other.mark_dirty();
         }
     }
 
-    fn operation_failed(&mut self, kit: &mut Kit, index: u32, fault: Fault) {
-        let Some(connection) = self.table.connections.at(index) else { return };
-        if connection.socket.is_none() {
-            return self.opening_failed(kit, index, fault);
-        }
-        (connection.receiving, connection.received_before) = (false, false);
+    /// A receive has ended with a fault, which the machine knows of.
+    fn receive_failed(&mut self, kit: &mut Kit, index: u32, fault: Fault) {
         match fault.reason {
-            Reason::Cancelled => {
-                if connection.takes_what_is_there() {
-                    connection.draining = Draining::Bytes(0);
-                }
-                self.table.mark_dirty(index);
-            }
-            // Stopped for want of memory: what is there is still to be received.
-            Reason::NoMemory => self.table.mark_dirty(index),
+            // Stopped, or for want of memory: then what is there is still to be received.
+            Reason::Cancelled | Reason::NoMemory => self.table.there(index).mark_dirty(),
             _ => self.end_by_fault(kit, index, fault),
         }
     }
@@ -165,143 +83,89 @@ impl Services {
     /// Calls the service for every connection that has something for it.
     pub(crate) fn serve_ready(&mut self, kit: &mut Kit) {
         let mut ready = std::mem::take(&mut self.ready);
-        self.table.take_ready(&mut ready);
+        self.table.desk.take_ready(&mut ready);
         for index in ready.drain(..) {
-            if let Some(connection) = self.table.connections.at(index) {
-                connection.is_ready = false;
-                self.table.mark_dirty(index);
-                self.serve_one(kit, index);
-            }
+            self.serve_one(kit, index);
         }
         self.ready = ready;
     }
 
     fn serve_one(&mut self, kit: &mut Kit, index: u32) {
-        let Some(connection) = self.table.connections.at(index) else { return };
-        if connection.phase != Phase::Open || (connection.told_finished && !connection.in_record()) {
+        // It may have gone since it was marked.
+        let Some(mut found) = self.table.at(index) else { return };
+        found.connection.is_ready = false;
+        found.mark_dirty();
+        let machine = &found.connection.machine;
+        if !machine.serves_input() || (machine.was_told_of_end() && !found.connection.in_record()) {
             return;
         }
-        if connection.transform.is_some() && !self.transform_input(kit, index) {
-            return;
+        if found.connection.transform.is_some() {
+            if !self.transform_input(kit, index) {
+                return;
+            }
+            found = self.table.there(index);
         }
-        let Some(connection) = self.table.connections.at(index) else { return };
-        let finished = connection.peer_finished;
-        let Some(busy) = self.table.busy(index, &kit.arena) else { return };
+        let finished = found.connection.machine.peer_has_finished();
+        let busy = found.busy(&kit.arena);
         busy.input.finished = finished;
         if busy.is_due(finished) {
-            if let Some(connection) = self.table.connections.at(index) {
-                connection.told_finished |= finished;
+            if finished {
+                found.connection.machine.tell_of_end();
             }
-            self.call(kit, index, Call::Receive);
+            let calling = found.begin_call(kit);
+            self.call_service(kit, calling, Call::Receive);
         }
     }
 
     /// Calls into the service with the connection's input and output, and does what it wants next.
     pub(crate) fn call(&mut self, kit: &mut Kit, index: u32, call: Call) {
-        let Some(connection) = self.table.connections.at(index) else { return };
-        let service = connection.service;
-        let Some(session) = connection.session else { return self.discard(kit, service, call) };
-        let Some(mut busy) = self.table.take_busy(index, &kit.arena) else { return };
-        busy.offer(self.table.limits(service), kit.now());
+        let calling = self.table.there(index).begin_call(kit);
+        self.call_service(kit, calling, call);
+    }
+
+    fn call_service(&mut self, kit: &mut Kit, calling: Option<Calling>, call: Call) {
+        let Some(Calling { id, service, session, about, mut busy }) = calling else { return };
+        let Some(session) = session else {
+            self.table.there(id.index).connection.busy = Some(busy);
+            return self.discard(kit, service, call);
+        };
         (self.table.offload_refused, self.table.requests_counted) = (false, false);
-        kit.arena.take_refusal();
         let (before, receives) = (busy.input.len(), matches!(call, Call::Receive));
         let (input, output) = (&mut busy.input, &mut busy.output);
-        let next = self.connection_call(kit, index, |port, cx| port.call(cx, session, call, input, output));
-        let refused = kit.arena.take_refusal().bytes;
-        let starved = refused > 0;
+        let (next, refused) = self.fenced_call(kit, &about, |port, cx| port.call(cx, session, call, input, output));
         let is_too_long = std::mem::take(&mut busy.input.is_too_long);
-        // What an earlier receive left behind for want of room stays due, whatever this call was.
-        let left_behind = busy.blocked && !receives;
-        let offloading = self.table.offload_refused || left_behind && busy.awaits_offload;
-        let blocked = busy.output.was_refused || starved || offloading || left_behind;
-        let was_blocked = std::mem::replace(&mut busy.blocked, blocked);
-        busy.awaits_offload = offloading;
-        if was_blocked && !blocked {
-            busy.restart_rate(kit.now());
-        }
-        busy.note_taken(before, kit.now());
-        let is_served = receives && busy.input.len() < before && !busy.in_record();
-        busy.count(&self.table.services[service as usize].row);
-        self.table.put_busy(index, busy);
-        self.table.mark_dirty(index);
-        if is_served || self.table.requests_counted {
-            self.request_taken(index, kit.now());
-        }
-        if starved {
-            self.table.mark_starved(index, refused);
-        }
-        if offloading {
-            self.table.mark_offloading(index);
-        }
-        if left_behind {
-            self.table.mark_ready(index);
-        }
-        if is_served {
-            self.first_is_served(index);
-        }
+        let called =
+            Called { receives, before, refused, offload: self.table.offload_refused, counted: self.table.requests_counted };
+        let mut found = self.table.there(id.index);
+        found.end_call(kit, busy, &called);
         match next {
-            Some(_) if is_too_long => self.break_off_record(kit, index),
+            Some(_) if is_too_long => self.break_off_record(kit, id.index),
+            Some(Next::Close) => self.end(kit, id.index, Ending::Completed),
+            Some(Next::Abort) | None => self.end(kit, id.index, Ending::Aborted),
             Some(Next::Continue) if !receives => {} // what a receive asked for stands
-            Some(next) => self.obey(kit, index, next),
-            None => self.end(kit, index, Ending::Aborted),
+            Some(next) => found.obey(next),
         }
     }
 
     /// A record is longer than any memory that the lane could join it in.
     fn break_off_record(&mut self, kit: &mut Kit, index: u32) {
-        if let Some(connection) = self.table.connections.at(index) {
-            let service = connection.service;
-            self.table.count(service, ServiceCounter::RecordMaxHits, 1);
-            self.end(kit, index, Ending::Aborted);
-        }
-    }
-
-    /// Requests were taken: from when they are answered, or from now on, the connection is idle.
-    fn request_taken(&mut self, index: u32, now: u64) {
-        if let Some(connection) = self.table.connections.at(index) {
-            (connection.active_at, connection.owes_answer) = (now, true);
-        }
-    }
-
-    /// A connection that was accepted during a drain has had its first request served.
-    fn first_is_served(&mut self, index: u32) {
-        if let Some(connection) = self.table.connections.at(index).filter(|connection| connection.draining == Draining::First) {
-            connection.draining = Draining::Rest;
-        }
-    }
-
-    /// Does what a service wants after a call.
-    pub(crate) fn obey(&mut self, kit: &mut Kit, index: u32, next: Next) {
-        let Some(connection) = self.table.connections.at(index) else { return };
-        let Some(busy) = connection.busy.as_mut() else { return };
-        match next {
-            Next::Continue => busy.needed = busy.input.len() + 1,
-            Next::Need(bytes) => busy.needed = busy.input.len().saturating_add(bytes.max(1)),
-            Next::Fill { lease, until } => {
-                let until = until.min(lease.capacity());
-                busy.fill = Some(Fill { lease: Some(lease), until });
-                busy.feed_fill();
-                if busy.fill.as_ref().is_some_and(Fill::is_full) {
-                    self.table.mark_ready(index);
-                }
-            }
-            Next::Close => self.end(kit, index, Ending::Completed),
-            Next::Abort => self.end(kit, index, Ending::Aborted),
-        }
+        self.table.there(index).count(ServiceCounter::RecordMaxHits, 1);
+        self.end(kit, index, Ending::Aborted);
     }
 
     /// Works off what connections were told by others, by timers, and by tickets.
     pub(crate) fn serve_notices(&mut self, kit: &mut Kit) {
         for _ in 0..NOTICES_PER_TURN.min(self.table.notices.len()) {
             let Some(Note { to: id, from, notice }) = self.table.notices.pop_front() else { return };
-            let found = self.table.find(id).map(|connection| (connection.phase, connection.service));
-            let open = found.is_some_and(|(phase, _)| phase < Phase::Lingering);
+            let found = self.table.find(id).map(|connection| (connection.machine.takes_notices(), connection.service));
+            let open = found.is_some_and(|(open, _)| open);
             // Who has a ticket may answer it; nothing else reaches the connections of other services.
             let is_foreign = found.is_some_and(|(_, service)| service != from) && !matches!(notice, Notice::Answer { .. });
             self.table.count(from, ServiceCounter::NoticesRefused, is_foreign.into());
             match notice {
-                Notice::Answer { number, order, answer } if open => self.answered(kit.now(), id.index, number, order, answer),
+                Notice::Answer { number, order, answer } if open => {
+                    self.table.there(id.index).answered(kit.now(), number, order, answer);
+                }
                 Notice::Answer { .. } => self.table.count(from, ServiceCounter::AnswersLate, 1),
                 Notice::Message(message) if is_foreign || !open => {
                     self.table.count(from, ServiceCounter::NoticesLate, (!is_foreign).into());
@@ -317,41 +181,26 @@ impl Services {
         }
     }
 
-    fn answered(&mut self, now: u64, index: u32, number: u32, order: Order, answer: Chain) {
-        let Some(connection) = self.table.connections.at(index) else { return };
-        let Some(busy) = connection.busy.as_mut() else { return };
-        (connection.active_at, connection.owes_answer) = (now, true);
-        busy.output.settle(number, order, answer);
-        if busy.blocked {
-            self.table.mark_ready(index);
-        }
-        self.table.mark_dirty(index);
-    }
-
     /// Counts tickets that were dropped, and ends connections that would wait for them for ever.
     pub(crate) fn settle_lost_tickets(&mut self, kit: &mut Kit) {
-        if self.table.lost.is_empty() {
+        if self.table.desk.lost.is_empty() {
             return;
         }
-        for (id, number, order) in self.table.lost.take() {
-            let Some(connection) = self.table.find(id) else { continue };
-            let service = connection.service;
-            if connection.phase == Phase::Ended {
-                continue;
-            }
-            self.table.count(service, ServiceCounter::TicketsDropped, 1);
+        for (id, number, order) in self.table.desk.lost.take() {
+            let Some(mut found) = self.table.found(id).filter(|found| !found.connection.machine.has_ended()) else { continue };
+            found.count(ServiceCounter::TicketsDropped, 1);
             match order {
                 Order::Kept => self.end(kit, id.index, Ending::Aborted),
-                Order::Any => self.answered(kit.now(), id.index, number, order, Chain::new()),
+                Order::Any => found.answered(kit.now(), number, order, Chain::new()),
             }
         }
     }
 
     /// Calls into a service that is not about a connection, fenced.
-    pub(crate) fn service_call(&mut self, kit: &mut Kit, service: u16, call: impl FnOnce(&mut Port, &mut crate::cx::Cx<'_>)) {
+    pub(crate) fn service_call(&mut self, kit: &mut Kit, service: u16, call: impl FnOnce(&mut Port, &mut Cx<'_>)) {
         let port = &mut self.ports[service as usize];
         let before = kit.arena.pay_as(self.table.services[service as usize].payers.own);
-        let mut cx = crate::cx::Cx::new(kit, &mut self.table, service, None);
+        let mut cx = Cx::new(kit, &mut self.table, service, None);
         let called = fenced(|| call(port, &mut cx));
         kit.arena.pay_as(before);
         if let Err(words) = called {
@@ -368,60 +217,226 @@ impl Services {
             busy.feed_fill();
             Ok(())
         });
-        let Some(connection) = self.table.connections.at(index).filter(|_| passed) else { return false };
-        let refused = kit.arena.take_refusal().bytes;
-        if let Some(busy) = connection.busy.as_mut().filter(|busy| !busy.raw.is_empty() && refused > 0) {
+        let Some(refused) = passed else { return false };
+        let mut found = self.table.there(index);
+        if let Some(busy) = found.connection.busy.as_mut().filter(|busy| !busy.raw.is_empty() && refused > 0) {
             busy.blocked = true;
-            self.table.mark_starved(index, refused);
+            found.mark_starved(refused);
         }
         true
     }
 
-    /// Passes the output through the connection's transform.
+    /// Passes the output through the connection's transform; false if that ended the connection.
     pub(crate) fn transform_output(&mut self, kit: &mut Kit, index: u32) -> bool {
-        self.pass(kit, index, |transform, arena, busy| {
+        let passed = self.pass(kit, index, |transform, arena, busy| {
             let Busy { output, wire, .. } = busy;
             transform.outbound(arena, &mut output.chain, wire)
-        })
+        });
+        passed.is_some()
     }
 
-    /// Calls the connection's transform, fenced; false if it refused or panicked, which ends the connection.
+    /// Calls the connection's transform, fenced; returns how much memory was refused to it. None if it refused or panicked, which ends
+    /// the connection.
     fn pass(
         &mut self,
         kit: &mut Kit,
         index: u32,
         call: impl FnOnce(&mut dyn Transform, &Arena, &mut Busy) -> Result<(), TransformError>,
-    ) -> bool {
-        let Some(mut busy) = self.table.take_busy(index, &kit.arena) else { return false };
-        let Some(connection) = self.table.connections.at(index) else { return false };
+    ) -> Option<usize> {
+        let mut found = self.table.there(index);
+        let mut busy = found.take_busy(&kit.arena);
+        let connection = &mut *found.connection;
         let (service, peer, payer) = (connection.service, connection.peer.address, connection.payer);
-        let Some(transform) = connection.transform.as_mut() else { return false };
-        kit.arena.take_refusal();
+        // reason: asked for by the callers.
+        let transform = connection.transform.as_mut().expect("only a connection with a transform passes through it");
         let before = kit.arena.pay_as(payer);
         let done = fenced(|| call(transform.as_mut(), &kit.arena, &mut busy));
-        kit.arena.pay_as(before);
-        self.table.put_busy(index, busy);
+        let refused = kit.arena.pay_no_longer(before).bytes;
+        connection.busy = Some(busy);
         match done {
-            Ok(Ok(())) => return true,
+            Ok(Ok(())) => return Some(refused),
             Ok(Err(error)) => {
                 kit.report_kind("refused bytes", &format!("lane {}: the bytes of {peer} were refused: {error}", kit.lane()));
             }
             Err(words) => self.report_panic(kit, service, Some(peer), &words),
         }
         self.end(kit, index, Ending::Aborted);
-        false
+        None
+    }
+}
+
+/// A call into a service that is about to begin: what was looked up for it.
+pub(crate) struct Calling {
+    id: ConnectionId,
+    service: u16,
+    session: Option<u32>,
+    about: About,
+    busy: Box<Busy>,
+}
+
+/// What a call has done, beside what the service wants next.
+struct Called {
+    /// It was for input.
+    receives: bool,
+    /// Bytes of input before it.
+    before: usize,
+    /// Bytes of memory that were refused to the service.
+    refused: usize,
+    /// It was told that no more calls may be with the helper threads.
+    offload: bool,
+    /// It has counted requests.
+    counted: bool,
+}
+
+impl Found<'_> {
+    fn received(&mut self, kit: &Kit, shared: Shared) {
+        let (now, bytes) = (kit.now(), shared.len());
+        self.count(ServiceCounter::Receives, 1);
+        self.count(ServiceCounter::BytesIn, bytes);
+        let held = shared.charge(self.connection.payer);
+        self.connection.machine.received(bytes);
+        if !self.connection.machine.serves_input() {
+            self.connection.active_at = now;
+            return self.mark_dirty(); // what comes after the end is discarded, and the next receive is armed
+        }
+        let is_raw = self.connection.transform.is_some();
+        let busy = self.busy(&kit.arena);
+        busy.note_record(now, bytes);
+        busy.note_moved(now, bytes, || held);
+        match is_raw {
+            true => busy.raw.push(shared),
+            false => busy.take_in(shared),
+        }
+        self.mark_ready();
+    }
+
+    fn fill_received(&mut self, kit: &Kit, lease: Lease, fault: Option<Fault>) {
+        let now = kit.now();
+        let Connection { machine, busy, payer, .. } = &mut *self.connection;
+        let serves = machine.serves_input();
+        let Some(busy) = busy.as_mut().filter(|_| serves) else {
+            machine.received(0);
+            return self.mark_dirty();
+        };
+        // reason: who submits a receive into a lease keeps its place, until the connection ends.
+        let fill = busy.fill.as_mut().expect("a lease that was filled was to be filled");
+        let bytes = lease.len() - std::mem::take(&mut busy.input.filling_from);
+        fill.lease = Some(lease);
+        busy.note_record(now, bytes);
+        busy.note_moved(now, bytes, || kit.arena.held(*payer));
+        match fault {
+            None if bytes == 0 => machine.end_of_stream(),
+            None => machine.received(bytes),
+            Some(fault) => machine.received_and_stopped(bytes, fault.reason == Reason::Cancelled),
+        }
+        self.count(ServiceCounter::Receives, 1);
+        self.count(ServiceCounter::BytesIn, bytes);
+        self.mark_ready();
+    }
+
+    fn peer_finished(&mut self) {
+        self.connection.machine.end_of_stream();
+        match self.connection.machine.serves_input() {
+            true => self.mark_ready(),
+            false => self.mark_dirty(),
+        }
+    }
+
+    fn sent(&mut self, kit: &Kit, bytes: usize, rest: Chain, quiet: bool) {
+        self.count(ServiceCounter::Sends, 1);
+        self.count(ServiceCounter::BytesOut, bytes);
+        self.count(ServiceCounter::SendsShort, (!rest.is_empty()).into());
+        self.connection.machine.sent();
+        let unsent = self.connection.take_back(kit, bytes, rest, quiet);
+        self.desk.keep_chain(unsent);
+    }
+
+    /// An answer to a request that was held.
+    fn answered(&mut self, now: u64, number: u32, order: Order, answer: Chain) {
+        // reason: a request is held in the box, which stays as long as it is.
+        let busy = self.connection.busy.as_mut().expect("a held request has its place");
+        busy.output.settle(number, order, answer);
+        let blocked = busy.blocked;
+        (self.connection.active_at, self.connection.owes_answer) = (now, true);
+        if blocked {
+            self.mark_ready();
+        }
+        self.mark_dirty();
+    }
+
+    /// Takes out what a call into the service needs; none for a connection that is not open yet.
+    fn begin_call(&mut self, kit: &Kit) -> Option<Calling> {
+        let mut busy = self.take_busy(&kit.arena);
+        busy.offer(self.limits(), kit.now());
+        let about = self.about();
+        let Connection { service, session, .. } = *self.connection;
+        Some(Calling { id: self.id, service, session, about, busy })
+    }
+
+    /// Puts it back, with what the call has done.
+    fn end_call(&mut self, kit: &Kit, mut busy: Box<Busy>, called: &Called) {
+        let starved = called.refused > 0;
+        // What an earlier receive left behind for want of room stays due, whatever this call was.
+        let left_behind = busy.blocked && !called.receives;
+        let offloading = called.offload || left_behind && busy.awaits_offload;
+        let blocked = busy.output.was_refused || starved || offloading || left_behind;
+        let was_blocked = std::mem::replace(&mut busy.blocked, blocked);
+        busy.awaits_offload = offloading;
+        if was_blocked && !blocked {
+            busy.restart_rate(kit.now());
+        }
+        busy.note_taken(called.before, kit.now());
+        let is_served = called.receives && busy.input.len() < called.before && !busy.in_record();
+        busy.count(&self.state.row);
+        let before = self.connection.busy.replace(busy);
+        assert!(before.is_none(), "a box that was taken out is put back");
+        self.mark_dirty();
+        if is_served || called.counted {
+            // From when they are answered, or from now on, the connection is idle.
+            (self.connection.active_at, self.connection.owes_answer) = (kit.now(), true);
+        }
+        if is_served {
+            self.connection.machine.served();
+        }
+        if starved {
+            self.mark_starved(called.refused);
+        }
+        if offloading {
+            self.mark_offloading();
+        }
+        if left_behind {
+            self.mark_ready();
+        }
+    }
+
+    /// Does what a service wants after a call that goes on.
+    fn obey(&mut self, next: Next) {
+        // reason: put back after the call.
+        let busy = self.connection.busy.as_mut().expect("a box is there after a call");
+        match next {
+            Next::Need(bytes) => busy.needed = busy.input.len().saturating_add(bytes.max(1)),
+            Next::Fill { lease, until } => {
+                let until = until.min(lease.capacity());
+                busy.fill = Some(Fill { lease: Some(lease), until });
+                busy.feed_fill();
+                if busy.fill.as_ref().is_some_and(Fill::is_full) {
+                    self.mark_ready();
+                }
+            }
+            _ => busy.needed = busy.input.len() + 1,
+        }
     }
 }
 
 impl Connection {
-    /// Puts back what a send did not take, in front of what was written meanwhile; answers a chain without bytes.
-    fn take_back(&mut self, now: u64, bytes: usize, mut rest: Chain, held: usize, quiet: bool) -> Chain {
-        assert!(std::mem::take(&mut self.sending), "a send ends that was begun");
-        let Some(busy) = self.busy.as_mut().filter(|_| self.phase < Phase::Ended) else { return Chain::new() };
+    /// Puts back what a send did not take, in front of what was written meanwhile; returns a chain without bytes.
+    fn take_back(&mut self, kit: &Kit, bytes: usize, mut rest: Chain, quiet: bool) -> Chain {
+        let now = kit.now();
+        let Some(busy) = self.busy.as_mut().filter(|_| !self.machine.has_ended()) else { return Chain::new() };
         busy.sending_charged = 0;
         if bytes > 0 {
             busy.progress_at = now;
-            busy.note_moved(now, bytes, held);
+            busy.note_moved(now, bytes, || kit.arena.held(self.payer));
         }
         let chain = if self.transform.is_some() { &mut busy.wire } else { &mut busy.output.chain };
         if !rest.is_empty() {
@@ -438,15 +453,6 @@ impl Connection {
             }
         }
         rest
-    }
-
-    /// Notes that bytes came, for a drain that waits for what was readable.
-    fn note_arrival(&mut self, bytes: usize) {
-        if let Draining::Bytes(left) = self.draining
-            && !std::mem::take(&mut self.received_before)
-        {
-            self.draining = Draining::Bytes(left.saturating_sub(bytes));
-        }
     }
 }
 
@@ -512,15 +518,13 @@ impl Busy {
     }
 }
 
-/// The receive that a connection in its phase should have under way.
+/// The receive that a connection in its phase should have under way; none while the lease to be filled is away.
 pub(crate) fn receive_op(connection: &mut Connection) -> Option<Op> {
     let socket = connection.socket?;
-    let Some(busy) = connection.busy.as_mut().filter(|_| connection.transform.is_none() && connection.phase == Phase::Open)
-    else {
-        return Some(Op::Receive { socket });
-    };
-    let Some(fill) = busy.fill.as_mut() else { return Some(Op::Receive { socket }) };
+    let serves = connection.transform.is_none() && connection.machine.serves_input();
+    let fill = connection.busy.as_mut().filter(|_| serves).and_then(|busy| Some((busy.fill.as_mut()?, &mut busy.input)));
+    let Some((fill, input)) = fill else { return Some(Op::Receive { socket }) };
     let (until, lease) = (fill.until, fill.lease.take()?);
-    busy.input.filling_from = lease.len();
+    input.filling_from = lease.len();
     Some(Op::ReceiveInto { socket, lease, until })
 }

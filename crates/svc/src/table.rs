@@ -1,17 +1,17 @@
 //! What all services of a lane share: the connections, what is to be done with them this turn, and the bounds.
 
-use crate::connection::{Busy, Connection};
+use crate::connection::Connection;
 use crate::datagrams::DatagramSocket;
 use crate::drops::Drops;
 use crate::flows::{Flow, Flows};
+use crate::found::{Desk, Found};
 use crate::limits::Limits;
-use crate::memory::{Memory, Payers, PeerAccount, PeerKey};
+use crate::memory::{Payers, PeerAccount, PeerKey};
 use crate::outgoing::Outgoing;
 use crate::service::{ConnectionId, Order, SocketId};
 use crate::services::Sharing;
 use crate::slab::Slab;
 use crate::steering::Place;
-use crate::ticket::LostTickets;
 use crate::timers::ServiceTimer;
 use crate::transform::Transform;
 use corelane_lane::{Bursts, Kit};
@@ -137,6 +137,7 @@ pub(crate) struct Request {
 /// Everything of the lane's services but their code.
 pub(crate) struct Table {
     pub(crate) connections: Slab<Connection>,
+    pub(crate) desk: Desk,
     pub(crate) services: Vec<ServiceState>,
     pub(crate) listeners: Vec<Listener>,
     pub(crate) bound: Vec<Bound>,
@@ -153,8 +154,6 @@ pub(crate) struct Table {
     pub(crate) requests_ending: usize,
     /// Calls that are with the helper threads.
     pub(crate) offloads: usize,
-    /// Connections whose services wait until one of those has ended.
-    offloading: VecDeque<ConnectionId>,
     /// A service was told in the call under way that there are as many as may be.
     pub(crate) offload_refused: bool,
     /// A service has counted requests in the call under way.
@@ -163,29 +162,19 @@ pub(crate) struct Table {
     pub(crate) files_closing: usize,
     pub(crate) timers: Slab<ServiceTimer>,
     pub(crate) notices: VecDeque<Note>,
-    pub(crate) lost: LostTickets,
     pub(crate) connections_max: u32,
     pub(crate) draining: bool,
     /// Sockets that are being closed without having been a connection.
     pub(crate) turned_away: usize,
     /// Why the connection that is ending failed.
     pub(crate) fault: Option<Fault>,
-    pub(crate) memory: Memory,
-    ready: Vec<u32>,
-    dirty: Vec<u32>,
-    #[expect(clippy::vec_box, reason = "a box goes to its connection and comes back without being moved")]
-    pool: Vec<Box<Busy>>,
-    /// Empty chains with storage, for the next sends.
-    pub(crate) chains: Vec<Chain>,
 }
-
-/// Boxes and chains kept for reuse; more than a turn can use at once are given back to the system.
-const POOL_MAX: usize = 256;
 
 impl Table {
     pub(crate) fn new(connections_max: u32) -> Self {
         Self {
             connections: Slab::new(),
+            desk: Desk::default(),
             services: Vec::new(),
             listeners: Vec::new(),
             bound: Vec::new(),
@@ -197,23 +186,16 @@ impl Table {
             requests: Slab::new(),
             requests_ending: 0,
             offloads: 0,
-            offloading: VecDeque::new(),
             offload_refused: false,
             requests_counted: false,
             unheld: Unheld::default(),
             files_closing: 0,
             timers: Slab::new(),
             notices: VecDeque::new(),
-            lost: LostTickets::default(),
             connections_max,
             draining: false,
             turned_away: 0,
             fault: None,
-            memory: Memory::default(),
-            ready: Vec::new(),
-            dirty: Vec::new(),
-            pool: Vec::new(),
-            chains: Vec::new(),
         }
     }
 
@@ -230,105 +212,40 @@ impl Table {
         self.connections.get_mut(id.index, id.generation)
     }
 
-    /// Has the connection's input worked off this turn, or in the next one.
-    pub(crate) fn mark_ready(&mut self, index: u32) {
-        if let Some(connection) = self.connections.at(index).filter(|connection| !connection.is_ready) {
-            connection.is_ready = true;
-            self.ready.push(index);
-        }
+    /// The connection at an index, with what it needs of its lane.
+    pub(crate) fn at(&mut self, index: u32) -> Option<Found<'_>> {
+        let generation = self.connections.generation(index);
+        self.found(ConnectionId { index, generation })
     }
 
-    /// Has the connection's service called again once fewer calls are with the helper threads.
-    pub(crate) fn mark_offloading(&mut self, index: u32) {
-        let id = self.id(index);
-        if let Some(connection) = self.connections.at(index).filter(|connection| !connection.awaits_offload) {
-            connection.awaits_offload = true;
-            self.offloading.push_back(id);
-        }
+    /// The connection of that name, with what it needs of its lane, if it is still there.
+    pub(crate) fn found(&mut self, id: ConnectionId) -> Option<Found<'_>> {
+        let Table { connections, services, desk, .. } = self;
+        let connection = connections.get_mut(id.index, id.generation)?;
+        let state = &services[connection.service as usize];
+        Some(Found { id, connection, state, desk })
+    }
+
+    /// The connection at an index of which the caller knows that it is there.
+    pub(crate) fn there(&mut self, index: u32) -> Found<'_> {
+        // reason: an entry lives from its admission until its socket is closed; who calls this has seen that it does.
+        self.at(index).expect("a connection is there until its socket is closed")
     }
 
     /// Has as many called again, in turn, as there is room for calls.
     pub(crate) fn revive_offloading(&mut self, kit: &Kit) {
         for _ in self.offloads..kit.offload_max() {
-            let Some(id) = self.offloading.pop_front() else { return };
-            if let Some(connection) = self.find(id) {
-                connection.awaits_offload = false;
-                self.mark_ready(id.index);
+            let Some(id) = self.desk.offloading.pop_front() else { return };
+            if let Some(mut found) = self.found(id) {
+                found.connection.awaits_offload = false;
+                found.mark_ready();
             }
         }
     }
 
-    /// Has the connection looked at when this turn is flushed.
-    pub(crate) fn mark_dirty(&mut self, index: u32) {
-        if let Some(connection) = self.connections.at(index).filter(|connection| !connection.is_dirty) {
-            connection.is_dirty = true;
-            self.dirty.push(index);
-        }
-    }
-
-    /// Moves the list of ready connections into `list`, which is empty.
-    pub(crate) fn take_ready(&mut self, list: &mut Vec<u32>) {
-        std::mem::swap(&mut self.ready, list);
-    }
-
-    /// Moves the list of connections to flush into `list`, which is empty.
-    pub(crate) fn take_dirty(&mut self, list: &mut Vec<u32>) {
-        std::mem::swap(&mut self.dirty, list);
-    }
-
     pub(crate) fn has_work(&self) -> bool {
-        let connections = self.ready.is_empty() && self.dirty.is_empty() && self.notices.is_empty() && self.lost.is_empty();
-        !(connections && self.datagrams_dirty.is_empty() && self.unheld.is_empty())
-    }
-
-    /// The connection's box, from the pool if it has none yet.
-    pub(crate) fn busy(&mut self, index: u32, arena: &Arena) -> Option<&mut Busy> {
-        let generation = self.connections.generation(index);
-        let Table { connections, pool, lost, .. } = self;
-        let connection = connections.at(index)?;
-        let busy = connection.busy.get_or_insert_with(|| {
-            let mut busy = pool.pop().unwrap_or_else(|| Box::new(Busy::new(arena, lost)));
-            busy.output.belong_to(ConnectionId { index, generation });
-            busy
-        });
-        Some(busy)
-    }
-
-    /// The same, taken out for a call into the service; to be put back with [`Table::put_busy`].
-    pub(crate) fn take_busy(&mut self, index: u32, arena: &Arena) -> Option<Box<Busy>> {
-        self.busy(index, arena)?;
-        self.connections.at(index)?.busy.take()
-    }
-
-    pub(crate) fn put_busy(&mut self, index: u32, busy: Box<Busy>) {
-        match self.connections.at(index) {
-            Some(connection) => connection.busy = Some(busy),
-            None => self.recycle(busy),
-        }
-    }
-
-    /// Takes back a box with something left in it.
-    pub(crate) fn recycle(&mut self, mut busy: Box<Busy>) {
-        busy.reset();
-        self.keep(busy);
-    }
-
-    /// Takes back a box in which nothing is left.
-    pub(crate) fn keep(&mut self, mut busy: Box<Busy>) {
-        assert!(busy.is_idle(), "a box comes back with something in it");
-        (busy.needed, busy.blocked, busy.awaits_offload, busy.record_bytes) = (0, false, false, 0);
-        (busy.moved_at, busy.moved, busy.told_drained) = (0, 0, false);
-        if self.pool.len() < POOL_MAX {
-            self.pool.push(busy);
-        }
-    }
-
-    /// Keeps an empty chain's storage.
-    pub(crate) fn keep_chain(&mut self, chain: Chain) {
-        assert!(chain.is_empty(), "a chain to be kept for reuse holds bytes");
-        if self.chains.len() < POOL_MAX {
-            self.chains.push(chain);
-        }
+        let quiet = self.notices.is_empty() && self.datagrams_dirty.is_empty() && self.unheld.is_empty();
+        self.desk.has_work() || !quiet
     }
 
     pub(crate) fn count(&self, service: u16, counter: ServiceCounter, by: usize) {
@@ -384,7 +301,7 @@ impl Table {
         state.open -= 1;
         state.row.set(ServiceCounter::ConnectionsOpen, u64::from(state.open));
         if let Some(busy) = connection.busy.take() {
-            self.recycle(busy);
+            self.desk.recycle(busy);
         }
         self.close_account(&connection, arena);
         transform

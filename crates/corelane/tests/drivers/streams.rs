@@ -248,7 +248,8 @@ pub fn both_ways_flow_at_once<R: Rig>() {
     let pipe = bench.pipe();
     let expected = leaked(pattern(BYTES));
     let sides = [Side::Server, Side::Client];
-    let mut sends = sides.map(|side| Some(bench.push(side, Op::Send { socket: pipe.of(side), chain: chain_of(expected), quiet: false })));
+    let mut sends =
+        sides.map(|side| Some(bench.push(side, Op::Send { socket: pipe.of(side), chain: chain_of(expected), quiet: false })));
     let mut receives = sides.map(|side| bench.push(side, Op::Receive { socket: pipe.of(side) }));
     let (mut left, mut found) = ([BYTES; 2], [Vec::new(), Vec::new()]);
     while left != [0; 2] || found.iter().any(|found| found.len() < BYTES) {
@@ -256,7 +257,8 @@ pub fn both_ways_flow_at_once<R: Rig>() {
         for (index, side) in sides.into_iter().enumerate() {
             if let Some(send) = sends[index].filter(|&send| bench.has_ended(side, send)) {
                 let chain = sent(bench.end(side, send), &mut left[index]);
-                sends[index] = (left[index] > 0).then(|| bench.push(side, Op::Send { socket: pipe.of(side), chain, quiet: false }));
+                sends[index] =
+                    (left[index] > 0).then(|| bench.push(side, Op::Send { socket: pipe.of(side), chain, quiet: false }));
             }
             if found[index].len() < BYTES && bench.has_ended(side, receives[index]) {
                 let Outcome::Received(bytes) = bench.end(side, receives[index]) else { panic!("not received") };

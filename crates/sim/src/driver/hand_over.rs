@@ -129,7 +129,15 @@ fn twin(entry: &Entry) -> Entry {
         _ => Outcome::Failed(Fault::CANCELLED),
     };
     let completion = Completion::last(entry.completion.handle, outcome);
-    Entry { number: entry.number, socket: entry.socket, is_barrier: entry.is_barrier, due: 0, added: 0, is_quiet: false, completion }
+    Entry {
+        number: entry.number,
+        socket: entry.socket,
+        is_barrier: entry.is_barrier,
+        due: 0,
+        added: 0,
+        is_quiet: false,
+        completion,
+    }
 }
 
 fn previous(handle: Handle) -> Handle {

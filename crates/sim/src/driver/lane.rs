@@ -186,10 +186,7 @@ impl Lane {
             Sleep::Awake => true,
             Sleep::Gone => false,
             Sleep::Asleep(until) => {
-                until.is_some_and(|until| until <= now)
-                    || self.bell_rang
-                    || !self.ready.is_empty()
-                    || self.has_news(now)
+                until.is_some_and(|until| until <= now) || self.bell_rang || !self.ready.is_empty() || self.has_news(now)
             }
         }
     }

@@ -246,11 +246,12 @@ impl State {
         self.carry_out(lane);
         self.attempt_ready(lane, at_most);
         let now = self.clock.now();
-        let waits = !bell_rang && match wait {
-            Wait::No => false,
-            Wait::Until(time) => time > now,
-            Wait::Forever => true,
-        };
+        let waits = !bell_rang
+            && match wait {
+                Wait::No => false,
+                Wait::Until(time) => time > now,
+                Wait::Forever => true,
+            };
         if !waits || self.lanes[lane].has_news(now) {
             self.hand_over(lane, at_most, completions);
         }

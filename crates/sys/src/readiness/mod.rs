@@ -346,7 +346,9 @@ impl<S: Source> ReadinessDriver<S> {
         let handle = endpoint.send_handle;
         let outcome = match std::mem::replace(&mut endpoint.sending, Sending::Nothing) {
             Sending::Nothing => return,
-            Sending::Bytes(held) => Outcome::Sent { bytes: 0, rest: self.held_chain(held), fault: Some(Fault::CANCELLED), quiet: false },
+            Sending::Bytes(held) => {
+                Outcome::Sent { bytes: 0, rest: self.held_chain(held), fault: Some(Fault::CANCELLED), quiet: false }
+            }
             Sending::Datagrams(held) => self.held_departure(held).end(),
         };
         completions.push(Completion::last(handle, outcome));

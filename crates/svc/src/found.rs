@@ -1,0 +1,145 @@
+//! One connection as it was looked up, with what it needs of its lane: handed on through all that one event, call or flush does to it,
+//! so that it is looked up once for each.
+
+use crate::connection::{Busy, Connection};
+use crate::limits::Limits;
+use crate::memory::Memory;
+use crate::service::ConnectionId;
+use crate::table::{ServiceState, class};
+use crate::ticket::LostTickets;
+use corelane_seam::{Arena, Chain, Handle};
+use corelane_watch::ServiceCounter;
+use std::collections::VecDeque;
+
+/// Boxes and chains kept for reuse; more than a turn can use at once are given back to the system.
+const POOL_MAX: usize = 256;
+
+/// What the connections of a lane share: who is to be looked at, storage for reuse, and who waits for what.
+#[derive(Default)]
+pub(crate) struct Desk {
+    /// Those whose input is to be worked off.
+    ready: Vec<u32>,
+    /// Those to be looked at when this turn is flushed.
+    dirty: Vec<u32>,
+    #[expect(clippy::vec_box, reason = "a box goes to its connection and comes back without being moved")]
+    pool: Vec<Box<Busy>>,
+    /// Empty chains with storage, for the next sends.
+    chains: Vec<Chain>,
+    pub(crate) lost: LostTickets,
+    pub(crate) memory: Memory,
+    /// Connections whose services wait until a call has come back from the helper threads.
+    pub(crate) offloading: VecDeque<ConnectionId>,
+}
+
+impl Desk {
+    /// Moves the list of ready connections into `list`, which is empty.
+    pub(crate) fn take_ready(&mut self, list: &mut Vec<u32>) {
+        std::mem::swap(&mut self.ready, list);
+    }
+
+    /// Moves the list of connections to flush into `list`, which is empty.
+    pub(crate) fn take_dirty(&mut self, list: &mut Vec<u32>) {
+        std::mem::swap(&mut self.dirty, list);
+    }
+
+    /// Whether a connection is to be looked at without another completion.
+    pub(crate) fn has_work(&self) -> bool {
+        !(self.ready.is_empty() && self.dirty.is_empty() && self.lost.is_empty())
+    }
+
+    /// Storage for a chain.
+    pub(crate) fn chain(&mut self) -> Chain {
+        self.chains.pop().unwrap_or_default()
+    }
+
+    /// Keeps an empty chain's storage.
+    pub(crate) fn keep_chain(&mut self, chain: Chain) {
+        assert!(chain.is_empty(), "a chain to be kept for reuse holds bytes");
+        if self.chains.len() < POOL_MAX {
+            self.chains.push(chain);
+        }
+    }
+
+    /// Takes back a box with something left in it.
+    pub(crate) fn recycle(&mut self, mut busy: Box<Busy>) {
+        busy.reset();
+        self.keep(busy);
+    }
+
+    /// Takes back a box in which nothing is left.
+    pub(crate) fn keep(&mut self, mut busy: Box<Busy>) {
+        assert!(busy.is_idle(), "a box comes back with something in it");
+        (busy.needed, busy.blocked, busy.awaits_offload, busy.record_bytes) = (0, false, false, 0);
+        (busy.moved_at, busy.moved, busy.told_drained) = (0, 0, false);
+        if self.pool.len() < POOL_MAX {
+            self.pool.push(busy);
+        }
+    }
+
+    fn busy(&mut self, id: ConnectionId, arena: &Arena) -> Box<Busy> {
+        let mut busy = self.pool.pop().unwrap_or_else(|| Box::new(Busy::new(arena, &self.lost)));
+        busy.output.belong_to(id);
+        busy
+    }
+}
+
+/// A connection that is there.
+pub(crate) struct Found<'a> {
+    pub(crate) id: ConnectionId,
+    pub(crate) connection: &'a mut Connection,
+    pub(crate) state: &'a ServiceState,
+    pub(crate) desk: &'a mut Desk,
+}
+
+impl Found<'_> {
+    pub(crate) fn handle(&self) -> Handle {
+        Handle::new(class::CONNECTION, self.id.index, self.id.generation)
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.state.limits
+    }
+
+    pub(crate) fn count(&self, counter: ServiceCounter, by: usize) {
+        self.state.row.add(counter, by as u64);
+    }
+
+    /// Has its input worked off this turn, or in the next one.
+    pub(crate) fn mark_ready(&mut self) {
+        if !std::mem::replace(&mut self.connection.is_ready, true) {
+            self.desk.ready.push(self.id.index);
+        }
+    }
+
+    /// Has it looked at when this turn is flushed.
+    pub(crate) fn mark_dirty(&mut self) {
+        if !std::mem::replace(&mut self.connection.is_dirty, true) {
+            self.desk.dirty.push(self.id.index);
+        }
+    }
+
+    /// Has its service called again once fewer calls are with the helper threads.
+    pub(crate) fn mark_offloading(&mut self) {
+        if !std::mem::replace(&mut self.connection.awaits_offload, true) {
+            self.desk.offloading.push_back(self.id);
+        }
+    }
+
+    /// Has its service called again once the lane would lend it so many bytes.
+    pub(crate) fn mark_starved(&mut self, bytes: usize) {
+        if !std::mem::replace(&mut self.connection.is_starved, true) {
+            self.desk.memory.wait(self.id, bytes);
+        }
+    }
+
+    /// Its box, from the pool if it has none.
+    pub(crate) fn busy(&mut self, arena: &Arena) -> &mut Busy {
+        let Self { id, connection, desk, .. } = self;
+        connection.busy.get_or_insert_with(|| desk.busy(*id, arena))
+    }
+
+    /// The same, taken out for a call; to be put back.
+    pub(crate) fn take_busy(&mut self, arena: &Arena) -> Box<Busy> {
+        self.connection.busy.take().unwrap_or_else(|| self.desk.busy(self.id, arena))
+    }
+}

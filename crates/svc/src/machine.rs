@@ -1,0 +1,386 @@
+//! The life of one connection: events in, steps out.
+//!
+//! Nothing here touches memory, sockets or services: what the state alone does not know comes as [`Facts`], and what is to be done goes
+//! as a [`Step`]. Each event asserts what may come before it, so that who brings one at the wrong time is found at once.
+//!
+//! ```text
+//! Opening --opened--> Open --close--> Closing --finish--> Lingering --end--> Ended
+//!                       \________________________________________end________/
+//! ```
+
+use crate::service::Ending;
+use corelane_watch::ServiceCounter;
+
+/// Where a connection is in its life. Only forwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Phase {
+    /// Being opened from our side.
+    Opening,
+    /// Input goes to the service.
+    Open,
+    /// No more input to the service; held answers and output still leave.
+    Closing,
+    /// Our side has finished; what arrives is discarded until the peer has finished too.
+    Lingering,
+    /// The close was submitted; the entry is free once it has completed.
+    Ended,
+}
+
+/// Where a drain stands for one connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Draining {
+    /// No drain.
+    No,
+    /// So many bytes were readable when the drain began, and are still to be served; none are left of them at 0.
+    Bytes(usize),
+    /// Accepted during the drain: its first request is served.
+    First,
+    /// Its first request was served, and now what else is readable is: until a receive finds nothing.
+    Rest,
+}
+
+/// What the state of a connection's memory says, as far as its life depends on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Facts {
+    /// Bytes wait to be sent.
+    pub(crate) has_output: bool,
+    /// A request is held, or a part of its answer waits for another one.
+    pub(crate) holds_answer: bool,
+    /// A record has begun to arrive and is not complete, or is kept until there is room.
+    pub(crate) in_record: bool,
+    /// The service is called with its input, now or when what it waits for is there.
+    pub(crate) is_due: bool,
+    /// The service wants to be told that all output has left, and was not yet.
+    pub(crate) wants_drained: bool,
+    /// It is one of a pair.
+    pub(crate) is_paired: bool,
+    /// The output is beyond its bound, and nobody had asked for it.
+    pub(crate) overflows: bool,
+    /// The record is longer than one may be.
+    pub(crate) is_too_long: bool,
+    /// A limit at which the input waits.
+    pub(crate) pause: Option<Pause>,
+}
+
+/// A limit at which the input of a connection waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Pause {
+    /// Requests in flight.
+    Requests,
+    /// Calls that are with the helper threads.
+    Offload,
+    /// Bytes in the output, its own or that of the other of a pair.
+    Output,
+    /// Memory.
+    Memory,
+}
+
+impl Pause {
+    /// What counts it.
+    pub(crate) fn counter(self) -> ServiceCounter {
+        match self {
+            Self::Requests => ServiceCounter::RequestsInFlightMaxHits,
+            Self::Offload => ServiceCounter::OffloadMaxHits,
+            Self::Output => ServiceCounter::OutputHighHits,
+            Self::Memory => ServiceCounter::MemoryHits,
+        }
+    }
+}
+
+/// What a connection's state asks for, after its output was submitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Nothing until something completes.
+    Wait,
+    /// The next receive.
+    Receive,
+    /// Nothing until there is room, or a ticket: the limit that was reached.
+    Pause(Pause),
+    /// To be broken off over the bound of its output.
+    OutputOverflow,
+    /// To be broken off over the bound of a record.
+    RecordOverflow,
+    /// The service wants to produce more.
+    CallDrained,
+    /// The peer finished within a record.
+    DropRecord,
+    /// Its stream has ended, and it is one of a pair.
+    SettlePair,
+    /// Its time has come: it is closed behind its output.
+    Close(Ending),
+    /// Its time has come: it ends now.
+    End(Ending),
+    /// All is said: our side finishes.
+    Finish,
+}
+
+/// The state of a connection's life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Machine {
+    phase: Phase,
+    ending: Option<Ending>,
+    draining: Draining,
+    /// The receive under way began before the drain: its bytes are none of those that were readable then.
+    received_before: bool,
+    receiving: bool,
+    sending: bool,
+    peer_finished: bool,
+    /// The service has seen the end of the stream.
+    told_finished: bool,
+    /// Our side has finished towards the peer.
+    finished: bool,
+    /// Opened from our side: a drain leaves its end to the service or the pair.
+    outgoing: bool,
+}
+
+impl Machine {
+    /// A connection that was accepted, perhaps during a drain.
+    pub(crate) fn accepted(in_drain: bool) -> Self {
+        let draining = if in_drain { Draining::First } else { Draining::No };
+        Self { phase: Phase::Open, draining, outgoing: false, ..Self::opening() }
+    }
+
+    /// A connection that is being opened.
+    pub(crate) fn opening() -> Self {
+        Self {
+            phase: Phase::Opening,
+            ending: None,
+            draining: Draining::No,
+            received_before: false,
+            receiving: false,
+            sending: false,
+            peer_finished: false,
+            told_finished: false,
+            finished: false,
+            outgoing: true,
+        }
+    }
+
+    pub(crate) fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.phase == Phase::Open
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.phase == Phase::Ended
+    }
+
+    /// How it ends, once that is decided.
+    pub(crate) fn ending(&self) -> Option<Ending> {
+        self.ending
+    }
+
+    pub(crate) fn draining(&self) -> Draining {
+        self.draining
+    }
+
+    pub(crate) fn is_receiving(&self) -> bool {
+        self.receiving
+    }
+
+    pub(crate) fn is_sending(&self) -> bool {
+        self.sending
+    }
+
+    pub(crate) fn peer_has_finished(&self) -> bool {
+        self.peer_finished
+    }
+
+    pub(crate) fn was_told_of_end(&self) -> bool {
+        self.told_finished
+    }
+
+    pub(crate) fn is_outgoing(&self) -> bool {
+        self.outgoing
+    }
+
+    /// Whether tickets are answered, messages and timers told: until our side has finished.
+    pub(crate) fn takes_notices(&self) -> bool {
+        self.phase < Phase::Lingering
+    }
+
+    /// Whether a drain takes no more from the peer than is there: each receive is stopped at once, and the first that finds
+    /// nothing is the last.
+    pub(crate) fn takes_what_is_there(&self) -> bool {
+        self.phase == Phase::Open && matches!(self.draining, Draining::Bytes(_) | Draining::Rest)
+    }
+
+    /// Whether what arrives goes to the service.
+    pub(crate) fn serves_input(&self) -> bool {
+        self.phase == Phase::Open
+    }
+
+    /// Whether nothing but what its peer does next is waited for.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.phase == Phase::Open && self.receiving && self.draining == Draining::No && !self.peer_finished
+    }
+
+    /// Whether nothing follows from the end of its output by itself.
+    pub(crate) fn waits_for_no_send(&self) -> bool {
+        self.phase == Phase::Open && self.draining == Draining::No && !self.peer_finished
+    }
+
+    /// An outgoing connection is open.
+    pub(crate) fn opened(&mut self) {
+        assert!(self.phase == Phase::Opening && self.outgoing, "only what is being opened opens: {self:?}");
+        self.phase = Phase::Open;
+    }
+
+    /// A receive is submitted.
+    pub(crate) fn begin_receive(&mut self) {
+        assert!(matches!(self.phase, Phase::Open | Phase::Lingering), "nobody receives before or after: {self:?}");
+        assert!(!self.receiving && !self.peer_finished, "one receive at a time, and none behind the end: {self:?}");
+        self.receiving = true;
+    }
+
+    /// Bytes came.
+    pub(crate) fn received(&mut self, bytes: usize) {
+        self.end_receive();
+        if let Draining::Bytes(left) = self.draining
+            && !std::mem::take(&mut self.received_before)
+        {
+            self.draining = Draining::Bytes(left.saturating_sub(bytes));
+        }
+    }
+
+    /// The peer has finished.
+    pub(crate) fn end_of_stream(&mut self) {
+        self.end_receive();
+        self.peer_finished = true;
+    }
+
+    /// A receive ended without anything, because it was stopped or there was no memory for what is there; `found_nothing` if it was
+    /// stopped and nothing was there.
+    pub(crate) fn receive_stopped(&mut self, found_nothing: bool) {
+        self.end_receive();
+        self.received_before = false;
+        if found_nothing && self.takes_what_is_there() {
+            self.draining = Draining::Bytes(0);
+        }
+    }
+
+    /// A receive into a lease ended with bytes, or none, and a fault.
+    pub(crate) fn received_and_stopped(&mut self, bytes: usize, found_nothing: bool) {
+        self.received(bytes);
+        self.receiving = true;
+        self.receive_stopped(found_nothing);
+    }
+
+    fn end_receive(&mut self) {
+        assert!(self.receiving && self.phase != Phase::Opening, "a receive ends that was begun: {self:?}");
+        self.receiving = false;
+    }
+
+    /// A send is submitted.
+    pub(crate) fn begin_send(&mut self) {
+        assert!(matches!(self.phase, Phase::Open | Phase::Closing), "nobody sends before or after: {self:?}");
+        assert!(!self.sending, "one send at a time: {self:?}");
+        self.sending = true;
+    }
+
+    /// A send has ended.
+    pub(crate) fn sent(&mut self) {
+        assert!(self.sending && self.phase != Phase::Opening, "a send ends that was begun: {self:?}");
+        self.sending = false;
+    }
+
+    /// The service is told of the end of the stream.
+    pub(crate) fn tell_of_end(&mut self) {
+        assert!(self.peer_finished && self.phase == Phase::Open, "an end is told that came: {self:?}");
+        self.told_finished = true;
+    }
+
+    /// A drain begins: so many bytes are readable.
+    pub(crate) fn drain(&mut self, readable: usize) {
+        assert!(self.phase == Phase::Open && self.draining == Draining::No && !self.outgoing, "drained once: {self:?}");
+        (self.draining, self.received_before) = (Draining::Bytes(readable), self.receiving);
+    }
+
+    /// A request was served whole: the first one of a connection that was accepted during a drain.
+    pub(crate) fn served(&mut self) {
+        if self.draining == Draining::First {
+            self.draining = Draining::Rest;
+        }
+    }
+
+    /// Closes it behind its output; nothing if that, or its end, is decided already.
+    pub(crate) fn close(&mut self, ending: Ending) {
+        assert!(matches!(ending, Ending::Completed | Ending::Closing), "{ending:?} does not wait for output");
+        if self.phase == Phase::Open {
+            (self.phase, self.ending) = (Phase::Closing, Some(ending));
+        }
+    }
+
+    /// Our side has said all; whether the peer is still to be told.
+    pub(crate) fn finish(&mut self) -> bool {
+        assert!(self.phase == Phase::Closing && !self.sending, "our side finishes behind its output: {self:?}");
+        self.phase = Phase::Lingering;
+        !std::mem::replace(&mut self.finished, true)
+    }
+
+    /// Our side of a pair has said all, and still listens; whether the peer is to be told.
+    pub(crate) fn finish_half(&mut self) -> bool {
+        assert!(!self.sending, "our side finishes behind its output: {self:?}");
+        self.phase == Phase::Open && !std::mem::replace(&mut self.finished, true)
+    }
+
+    /// Ends it; what was decided before is overruled.
+    pub(crate) fn end(&mut self, ending: Ending) {
+        assert!(self.phase != Phase::Ended, "a connection ends once: {self:?}");
+        (self.phase, self.ending) = (Phase::Ended, Some(ending));
+    }
+
+    /// Whether everything that was asked is answered, and all answers have left.
+    pub(crate) fn is_answered(&self, facts: &Facts) -> bool {
+        !(self.sending || facts.has_output || facts.holds_answer)
+    }
+
+    /// What is to be done next.
+    pub(crate) fn step(&self, facts: &Facts) -> Step {
+        match self.phase {
+            Phase::Opening | Phase::Ended => Step::Wait,
+            Phase::Open | Phase::Closing if facts.overflows => Step::OutputOverflow,
+            Phase::Open => self.step_open(facts),
+            Phase::Closing if self.is_answered(facts) => Step::Finish,
+            Phase::Closing => Step::Wait,
+            Phase::Lingering if self.peer_finished => Step::End(self.ending.unwrap_or(Ending::Completed)),
+            Phase::Lingering if self.receiving => Step::Wait,
+            Phase::Lingering => Step::Receive,
+        }
+    }
+
+    fn step_open(&self, facts: &Facts) -> Step {
+        // Asked for again with nothing written, it would be told so for ever: then it waits for what leaves next.
+        if facts.wants_drained && !facts.has_output && !self.sending {
+            return Step::CallDrained;
+        }
+        if facts.is_due {
+            return match facts.pause {
+                _ if facts.is_too_long => Step::RecordOverflow,
+                Some(pause) => Step::Pause(pause),
+                None => Step::Wait,
+            };
+        }
+        if self.told_finished {
+            return match facts.is_paired {
+                _ if facts.in_record => Step::DropRecord,
+                true => Step::SettlePair,
+                false if self.is_answered(facts) => Step::End(Ending::EndOfStream),
+                false => Step::Wait,
+            };
+        }
+        if self.draining == Draining::Bytes(0) {
+            // A receive under way may have bytes already: it was stopped, and says so.
+            return if self.receiving { Step::Wait } else { Step::Close(Ending::Closing) };
+        }
+        match facts.pause {
+            _ if facts.is_too_long => Step::RecordOverflow,
+            Some(pause) => Step::Pause(pause),
+            None if self.receiving || self.peer_finished => Step::Wait,
+            None => Step::Receive,
+        }
+    }
+}
