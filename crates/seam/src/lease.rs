@@ -179,7 +179,8 @@ impl Arena {
         self.0.memory.borrow().ledger.lend_max()
     }
 
-    /// Opens an account under another one: a service under the lane, a peer under its service, a connection under its peer.
+    /// Opens an account under another one: a service or a peer under the lane, what a service keeps under the service, a connection
+    /// under its peer.
     ///
     /// # Panics
     /// If they do not stand in this order.

@@ -314,10 +314,10 @@ fn attack(seed: u64) -> (Vec<u64>, Vec<u64>, u64) {
         cast.set_alarm(&world, number);
     }
     rig.pass(SPAN, &mut cast);
-    let unanswered = cast.caller.asked_at.map(|asked_at| SPAN - asked_at.min(SPAN));
+    let unanswered = cast.caller.asked_at.map(|asked_at| world.now() - asked_at);
     let of_caller = cast.caller.took.into_iter().chain(unanswered);
     let mut took: Vec<u64> = cast.honest.iter().flat_map(|honest| honest.took.iter().copied()).collect();
-    let waiting = cast.honest.iter().filter(|honest| !honest.request.is_empty()).map(|honest| SPAN - honest.asked_at.min(SPAN));
+    let waiting = cast.honest.iter().filter(|honest| !honest.request.is_empty()).map(|honest| world.now() - honest.asked_at);
     took.extend(waiting);
     let took = sorted(took);
     let ended = rig.count_of(0, C::MemoryEndings) + rig.count_of(1, C::MemoryEndings);
