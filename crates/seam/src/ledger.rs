@@ -8,7 +8,7 @@
 //!   threshold, Choudhury and Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches", 1998). So one peer alone may
 //!   hold half, and many that hold as much as they can leave room for the next one.
 //! * **A reserve is kept for small requests**: the last quarter of the arena is lent only to who holds little after the lease.
-//! * The lane itself (its driver, for what arrives) takes what there is.
+//! * The lane itself takes what there is; its driver, for what arrives, all but what is kept for answers.
 
 use crate::lease::LEASE_BYTES_MAX;
 
@@ -83,6 +83,9 @@ const NOBODY: u32 = u32::MAX;
 const RESERVE_DIVISOR: usize = 4;
 /// Peers that the reserve is enough for at the same time: 64 who take all they can, and as many others.
 const RESERVE_PEERS: usize = 128;
+/// The part of the reserve that is not given to what arrives: an eighth. A receive may have been asked for by each of thousands of
+/// connections before any of them held memory, and what was received must be answered.
+const ANSWERS_DIVISOR: usize = 8;
 /// The least that a peer may hold of the reserve: what one turn needs to serve a request of some kilobytes.
 const SMALL_BYTES_MIN: usize = 32 << 10;
 
@@ -109,6 +112,11 @@ impl Ledger {
 
     pub(crate) fn reserve(&self) -> usize {
         self.limit / RESERVE_DIVISOR
+    }
+
+    /// What is kept for answers when all else is given to what arrives.
+    pub(crate) fn answers(&self) -> usize {
+        self.reserve() / ANSWERS_DIVISOR
     }
 
     /// What a peer may hold however little is free.
@@ -333,7 +341,9 @@ mod tests {
         assert_eq!(receive(), Some(64 << 10));
         let mut held = lent(&arena, Payer::LANE, 4 << 10);
         assert_eq!((held.len(), receive()), (1024, None));
-        held.truncate(1023);
+        held.truncate(1024 - 32);
+        assert_eq!(receive(), None, "what is left is kept for answers: an eighth of the reserve");
+        held.truncate(1024 - 33);
         assert_eq!(receive(), Some(4 << 10), "only the reserve is left");
         held.extend(lent(&arena, Payer::LANE, 4 << 10));
         held.sort_by_key(|lease| lease.as_ptr());
