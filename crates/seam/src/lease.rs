@@ -123,14 +123,19 @@ impl Arena {
     }
 
     /// A lease of the lane's own, for what has arrived from nobody knows whom yet: of `most` bytes while there is plenty, of less where
-    /// only the reserve is left or the arena is in pieces, and at least `least`. None when not even that is free.
+    /// only the reserve is left or the arena is in pieces, and at least `least`. None when not even that is free beside what is kept for
+    /// answers, an eighth of the reserve.
     pub fn lease_to_receive(&self, most: usize, least: usize) -> Option<Lease> {
         let mut memory = self.0.memory.borrow_mut();
         let free = self.0.bytes - memory.buddy.bytes_used();
         let mut order = Buddy::order_of(if free > memory.ledger.reserve() { most } else { least.min(most) })?;
         let least = Buddy::order_of(least.min(most))?;
-        while order > least && !memory.buddy.has(order) {
+        let for_receives = free.saturating_sub(memory.ledger.answers());
+        while order > least && ((UNIT << order) > for_receives || !memory.buddy.has(order)) {
             order -= 1;
+        }
+        if (UNIT << order) > for_receives {
+            return None;
         }
         let unit = memory.take(order, Payer::LANE)?;
         Some(Lease { block: Block { arena: self.clone(), unit, order: order as u8 }, length: 0 })
@@ -179,7 +184,8 @@ impl Arena {
         self.0.memory.borrow().ledger.lend_max()
     }
 
-    /// Opens an account under another one: a service under the lane, a peer under its service, a connection under its peer.
+    /// Opens an account under another one: a service or a peer under the lane, what a service keeps under the service, a connection
+    /// under its peer.
     ///
     /// # Panics
     /// If they do not stand in this order.

@@ -1,13 +1,14 @@
 //! Who pays for the blocks of an arena, and to whom the arena still lends.
 //!
-//! Payers form a tree: the lane, its services, their peers, the peers' connections. A block is charged to one payer and to all
-//! above it, by the bytes of the whole block. The rule is one of peers, because a peer can have as many connections as it likes:
+//! Payers form a tree: the lane, its peers, the peers' connections, and beside the peers the services with what they keep themselves.
+//! A block is charged to one payer and to all above it, by the bytes of the whole block; what a connection holds is counted in its
+//! service's sum, too. The rule is one of peers, because a peer can have as many connections as it likes, and to as many services:
 //!
 //! * **A peer never holds more than it leaves.** What it holds after a lease is at most what is free for everybody then (a dynamic
 //!   threshold, Choudhury and Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches", 1998). So one peer alone may
 //!   hold half, and many that hold as much as they can leave room for the next one.
 //! * **A reserve is kept for small requests**: the last quarter of the arena is lent only to who holds little after the lease.
-//! * The lane itself (its driver, for what arrives) takes what there is.
+//! * The lane itself takes what there is; its driver, for what arrives, all but what is kept for answers.
 
 use crate::lease::LEASE_BYTES_MAX;
 
@@ -35,10 +36,15 @@ pub enum Role {
     Sum,
     /// A service itself, with what it keeps beside its connections: it may hold what is free but for the reserve.
     Keeper,
-    /// A peer: all its connections together hold no more than they leave.
+    /// A peer: all its connections together, to whichever services, hold no more than they leave.
     Peer,
-    /// A connection: the rule of its peer is its own. The number is its owner's, to find it again ([`Holder::tag`]).
-    Connection(u32),
+    /// A connection: the rule of its peer is its own.
+    Connection {
+        /// Its owner's number for it, to find it again ([`Holder::tag`]).
+        tag: u32,
+        /// The sum that it counts in beside its peer's.
+        service: Payer,
+    },
 }
 
 /// A connection that holds memory, as [`Arena::holders`](crate::Arena::holders) lists it.
@@ -77,6 +83,9 @@ const NOBODY: u32 = u32::MAX;
 const RESERVE_DIVISOR: usize = 4;
 /// Peers that the reserve is enough for at the same time: 64 who take all they can, and as many others.
 const RESERVE_PEERS: usize = 128;
+/// The part of the reserve that is not given to what arrives: an eighth. A receive may have been asked for by each of thousands of
+/// connections before any of them held memory, and what was received must be answered.
+const ANSWERS_DIVISOR: usize = 8;
 /// The least that a peer may hold of the reserve: what one turn needs to serve a request of some kilobytes.
 const SMALL_BYTES_MIN: usize = 32 << 10;
 
@@ -105,6 +114,11 @@ impl Ledger {
         self.limit / RESERVE_DIVISOR
     }
 
+    /// What is kept for answers when all else is given to what arrives.
+    pub(crate) fn answers(&self) -> usize {
+        self.reserve() / ANSWERS_DIVISOR
+    }
+
     /// What a peer may hold however little is free.
     pub(crate) fn small(&self) -> usize {
         (self.reserve() / RESERVE_PEERS).max(SMALL_BYTES_MIN)
@@ -128,8 +142,11 @@ impl Ledger {
     pub(crate) fn open(&mut self, under: Payer, role: Role) -> Payer {
         let parent = self.node(under);
         let fits = match role {
-            Role::Sum | Role::Keeper | Role::Peer => parent.role == Role::Sum,
-            Role::Connection(_) => parent.role == Role::Peer,
+            Role::Sum | Role::Peer => under == Payer::LANE,
+            Role::Keeper => parent.role == Role::Sum,
+            Role::Connection { service, .. } => {
+                parent.role == Role::Peer && service != Payer::LANE && self.node(service).role == Role::Sum
+            }
         };
         assert!(fits && !parent.closed, "a {role:?} is not opened under a {:?}", parent.role);
         let node = Node { units: 0, parent: under.0, role, closed: false };
@@ -153,6 +170,9 @@ impl Ledger {
     }
 
     pub(crate) fn charge(&mut self, payer: Payer, units: u32) {
+        if let Role::Connection { service, .. } = self.node(payer).role {
+            self.nodes[service.0 as usize].units += units;
+        }
         let mut at = payer.0;
         while at != NOBODY {
             let node = &mut self.nodes[at as usize];
@@ -163,6 +183,9 @@ impl Ledger {
 
     pub(crate) fn discharge(&mut self, payer: Payer, units: u32) {
         self.given_back += 1;
+        if let Role::Connection { service, .. } = self.node(payer).role {
+            self.nodes[service.0 as usize].units -= units;
+        }
         let mut at = payer.0;
         while at != NOBODY {
             let node = &mut self.nodes[at as usize];
@@ -177,15 +200,10 @@ impl Ledger {
 
     /// A block changes hands. What the lane held itself is not given back by that: the lane is above everybody.
     pub(crate) fn transfer(&mut self, from: Payer, to: Payer, units: u32) {
-        if from != Payer::LANE {
-            self.charge(to, units);
-            return self.discharge(from, units);
-        }
-        let mut at = to;
-        while at != Payer::LANE {
-            let node = &mut self.nodes[at.0 as usize];
-            node.units += units;
-            at = Payer(node.parent);
+        self.charge(to, units);
+        match from {
+            Payer::LANE => self.nodes[Payer::LANE.0 as usize].units -= units,
+            _ => self.discharge(from, units),
         }
     }
 
@@ -203,7 +221,7 @@ impl Ledger {
     pub(crate) fn lends(&self, payer: Payer, bytes: usize, used: usize, unit: usize) -> bool {
         let node = self.node(payer);
         let (role, units) = match node.role {
-            Role::Connection(_) => (Role::Peer, self.nodes[node.parent as usize].units),
+            Role::Connection { .. } => (Role::Peer, self.nodes[node.parent as usize].units),
             role => (role, node.units),
         };
         let after = units as usize * unit + bytes;
@@ -246,7 +264,7 @@ impl Ledger {
     /// Who holds memory, of the connections.
     pub(crate) fn holders(&self, unit: usize) -> impl Iterator<Item = Holder> {
         self.nodes.iter().filter_map(move |node| {
-            let Role::Connection(tag) = node.role else { return None };
+            let Role::Connection { tag, .. } = node.role else { return None };
             let peer_bytes = self.nodes[node.parent as usize].units as usize * unit;
             let holder = Holder { tag, bytes: node.units as usize * unit, peer: Payer(node.parent), peer_bytes };
             (node.units > 0 && !node.closed).then_some(holder)
@@ -267,7 +285,7 @@ mod tests {
     const MIB: usize = 1 << 20;
 
     fn peer_of(arena: &Arena) -> Payer {
-        arena.open_payer(arena.open_payer(Payer::LANE, Role::Sum), Role::Peer)
+        arena.open_payer(Payer::LANE, Role::Peer)
     }
 
     fn lent(arena: &Arena, payer: Payer, bytes: usize) -> Vec<Lease> {
@@ -296,7 +314,8 @@ mod tests {
     fn a_connection_is_lent_what_its_peer_is() {
         let arena = Arena::new(64 * MIB).unwrap();
         let peer = peer_of(&arena);
-        let [one, two] = [7, 8].map(|tag| arena.open_payer(peer, Role::Connection(tag)));
+        let service = arena.open_payer(Payer::LANE, Role::Sum);
+        let [one, two] = [7, 8].map(|tag| arena.open_payer(peer, Role::Connection { tag, service }));
         let held = lent(&arena, one, MIB);
         assert_eq!((held.len(), lent(&arena, two, MIB).len()), (24, 0));
         assert_eq!(arena.holders(), [Holder { tag: 7, bytes: 24 * MIB, peer, peer_bytes: 24 * MIB }]);
@@ -332,7 +351,9 @@ mod tests {
         assert_eq!(receive(), Some(64 << 10));
         let mut held = lent(&arena, Payer::LANE, 4 << 10);
         assert_eq!((held.len(), receive()), (1024, None));
-        held.truncate(1023);
+        held.truncate(1024 - 32);
+        assert_eq!(receive(), None, "what is left is kept for answers: an eighth of the reserve");
+        held.truncate(1024 - 33);
         assert_eq!(receive(), Some(4 << 10), "only the reserve is left");
         held.extend(lent(&arena, Payer::LANE, 4 << 10));
         held.sort_by_key(|lease| lease.as_ptr());
@@ -350,8 +371,8 @@ mod tests {
     fn an_account_lives_until_its_last_block() {
         let arena = Arena::new(MIB).unwrap();
         let service = arena.open_payer(Payer::LANE, Role::Sum);
-        let peer = arena.open_payer(service, Role::Peer);
-        let connection = arena.open_payer(peer, Role::Connection(1));
+        let peer = arena.open_payer(Payer::LANE, Role::Peer);
+        let connection = arena.open_payer(peer, Role::Connection { tag: 1, service });
         let block = arena.copy_of(b"kept").unwrap().share();
         block.charge(connection);
         arena.close_payer(connection);
@@ -359,17 +380,26 @@ mod tests {
         assert_eq!((arena.held(service), arena.holders()), (256, vec![]), "who is gone can not be made to give back");
         drop(block);
         assert_eq!(arena.held(service), 0);
-        let mut next = [arena.open_payer(service, Role::Peer), arena.open_payer(service, Role::Peer)];
+        let mut next = [0, 1].map(|_| arena.open_payer(Payer::LANE, Role::Peer));
         next.sort_unstable();
         assert_eq!(next, [peer, connection], "the places of who is gone are used again");
         arena.close_payer(next[0]);
-        assert_eq!(arena.open_payer(service, Role::Peer), next[0], "and of who never held anything");
+        assert_eq!(arena.open_payer(Payer::LANE, Role::Peer), next[0], "and of who never held anything");
     }
 
     #[test]
-    #[should_panic(expected = "a Connection(0) is not opened under a Sum")]
+    #[should_panic(expected = "is not opened under a Sum")]
     fn a_connection_belongs_to_a_peer() {
-        let _ = Arena::new(MIB).unwrap().open_payer(Payer::LANE, Role::Connection(0));
+        let arena = Arena::new(MIB).unwrap();
+        let service = arena.open_payer(Payer::LANE, Role::Sum);
+        let _ = arena.open_payer(service, Role::Connection { tag: 0, service });
+    }
+
+    #[test]
+    #[should_panic(expected = "is not opened under a Peer")]
+    fn a_connection_is_not_counted_twice_in_the_lane() {
+        let arena = Arena::new(MIB).unwrap();
+        let _ = arena.open_payer(peer_of(&arena), Role::Connection { tag: 0, service: Payer::LANE });
     }
 
     proptest! {
@@ -378,16 +408,16 @@ mod tests {
         fn accounts_are_the_sums_of_their_blocks(steps in prop::collection::vec((0u8..5, any::<u8>(), any::<u8>()), 1..200)) {
             let arena = Arena::new(8 * MIB).unwrap();
             let service = arena.open_payer(Payer::LANE, Role::Sum);
-            let mut peers = vec![arena.open_payer(service, Role::Peer)];
+            let mut peers = vec![arena.open_payer(Payer::LANE, Role::Peer)];
             let mut connections: Vec<(Payer, Payer, bool)> = Vec::new();
             let mut blocks: Vec<(Lease, usize)> = Vec::new();
             for (step, a, b) in steps {
                 let at = a as usize;
                 match step {
-                    0 if b < 40 => peers.push(arena.open_payer(service, Role::Peer)),
+                    0 if b < 40 => peers.push(arena.open_payer(Payer::LANE, Role::Peer)),
                     0 => {
                         let peer = peers[at % peers.len()];
-                        connections.push((arena.open_payer(peer, Role::Connection(0)), peer, true));
+                        connections.push((arena.open_payer(peer, Role::Connection { tag: 0, service }), peer, true));
                     }
                     1 if !connections.is_empty() => {
                         let number = at % connections.len();

@@ -384,3 +384,6 @@ impl Machine {
         }
     }
 }
+
+#[cfg(test)]
+mod model;

@@ -1,7 +1,7 @@
 //! Who pays for a lane's memory, who waits for it, and who ends so that others get what is theirs.
 //!
-//! The rule by which the arena lends stands in `seam` (`ledger`). Here it gets its payers: each service, under it what the service
-//! itself keeps, and each peer with its connections. Whoever is refused waits in a queue with the bytes that were refused, and is
+//! The rule by which the arena lends stands in `seam` (`ledger`). Here it gets its payers: each peer with its connections, and each
+//! service with what it keeps itself. A peer is one to all services, or it would have its part of the reserve several times. Whoever is refused waits in a queue with the bytes that were refused, and is
 //! called again when they would be lent. Two things keep that from being for ever:
 //!
 //! * **One of many who wait may hold more than it leaves** (a grant), so that a request that has begun to arrive can be served.
@@ -17,7 +17,7 @@ use crate::table::{Table, class};
 use corelane_lane::{Kit, TimerId};
 use corelane_seam::{Arena, DATAGRAM_BLOCK_BYTES_LEAST, Handle, Holder, Payer, RECEIVE_BYTES_LEAST, Role};
 use corelane_watch::ServiceCounter;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 
 /// Who is one peer to limits and to memory: an IPv4 address, or the IPv6 addresses of one /64, which is what one host is given
@@ -37,18 +37,16 @@ impl PeerKey {
     }
 }
 
-/// What a lane keeps of a peer, as long as it has connections to a service.
-pub(crate) struct PeerAccount {
+/// What a lane keeps of a peer, as long as it has connections.
+struct PeerAccount {
     payer: Payer,
     connections: u32,
-    /// Those of them that it opened itself.
-    pub(crate) accepted: u32,
 }
 
 /// Who pays for a service.
 #[derive(Clone, Copy)]
 pub(crate) struct Payers {
-    /// The sum of all below.
+    /// The sum of what its connections hold and of its own.
     pub(crate) service: Payer,
     /// What the service keeps itself, and its datagrams, whose senders prove nothing.
     pub(crate) own: Payer,
@@ -89,6 +87,7 @@ enum Grant {
 /// The queue for memory, and what was done for it.
 #[derive(Default)]
 pub(crate) struct Memory {
+    peers: BTreeMap<PeerKey, PeerAccount>,
     waiting: VecDeque<Waiting>,
     /// May hold more than it leaves, so that it can come to its end; the next one may when it has, or stands still.
     grantee: Option<ConnectionId>,
@@ -185,30 +184,30 @@ impl Table {
         // reason: its entry was made by the caller.
         let connection = self.connections.at(index).expect("a connection that was just added is there");
         let state = &mut self.services[connection.service as usize];
-        let service = state.payers.service;
-        let account = state.peers.entry(PeerKey::of(connection.peer.address.ip())).or_insert_with(|| PeerAccount {
-            payer: arena.open_payer(service, Role::Peer),
-            connections: 0,
-            accepted: 0,
-        });
+        let key = PeerKey::of(connection.peer.address.ip());
+        if !connection.machine.is_outgoing() {
+            *state.accepted.entry(key).or_default() += 1;
+        }
+        let open = || PeerAccount { payer: arena.open_payer(Payer::LANE, Role::Peer), connections: 0 };
+        let account = self.desk.memory.peers.entry(key).or_insert_with(open);
         account.connections += 1;
-        account.accepted += u32::from(!connection.machine.is_outgoing());
-        connection.payer = arena.open_payer(account.payer, Role::Connection(index));
-        connection.peer_key = PeerKey::of(connection.peer.address.ip());
+        connection.payer = arena.open_payer(account.payer, Role::Connection { tag: index, service: state.payers.service });
+        connection.peer_key = key;
     }
 
     /// Closes the account of a connection that is gone, and its peer's with the last one.
     pub(crate) fn close_account(&mut self, connection: &Connection, arena: &Arena) {
-        let state = &mut self.services[connection.service as usize];
-        // reason: opened with the first of its connections, closed with the last.
-        let account = state.peers.get_mut(&connection.peer_key).expect("a peer has an account as long as it has connections");
-        account.connections -= 1;
-        account.accepted -= u32::from(!connection.machine.is_outgoing());
-        let (payer, is_last) = (account.payer, account.connections == 0);
+        let key = connection.peer_key;
+        if !connection.machine.is_outgoing() {
+            uncount(&mut self.services[connection.service as usize].accepted, key);
+        }
         arena.close_payer(connection.payer);
-        if is_last {
-            state.peers.remove(&connection.peer_key);
-            arena.close_payer(payer);
+        // reason: opened with the first of its connections, closed with the last.
+        let account = self.desk.memory.peers.get_mut(&key).expect("a peer has an account as long as it has connections");
+        account.connections -= 1;
+        if account.connections == 0 {
+            arena.close_payer(account.payer);
+            self.desk.memory.peers.remove(&key);
         }
     }
 
@@ -339,10 +338,8 @@ impl Services {
         let holders = self.holders(kit, |connection| connection.stands_still(now));
         let most = holders.iter().map(|holder| holder.peer_bytes).max().unwrap_or(0);
         let held_by_peer = |table: &mut Table, id| {
-            let connection = table.find(id)?;
-            let key = connection.peer_key;
-            let service = connection.service as usize;
-            table.services[service].peers.get(&key).map(|account| kit.arena.held(account.payer))
+            let key = table.find(id)?.peer_key;
+            table.desk.memory.peers.get(&key).map(|account| kit.arena.held(account.payer))
         };
         let needs = (0..self.table.desk.memory.waiting.len()).find_map(|at| {
             let Waiting { id, bytes } = self.table.desk.memory.waiting[at];
@@ -407,6 +404,16 @@ impl Services {
              remedy: more memory for a lane (--memory), or lower limits output_high and record_max",
             kibibytes(bytes)
         ));
+    }
+}
+
+/// Counts one less of `key`; who has none is forgotten.
+fn uncount(counts: &mut BTreeMap<PeerKey, u32>, key: PeerKey) {
+    // reason: counted when it was accepted.
+    let count = counts.get_mut(&key).expect("an accepted connection was counted");
+    *count -= 1;
+    if *count == 0 {
+        counts.remove(&key);
     }
 }
 

@@ -82,7 +82,7 @@ impl Services {
             waiting: Default::default(),
             session_type,
             alarm: u64::MAX,
-            peers: Default::default(),
+            accepted: Default::default(),
             payers: Payers::NONE,
             bursts: Default::default(),
             told_of_unanswered: false,

@@ -6,7 +6,7 @@ use crate::drops::Drops;
 use crate::flows::{Flow, Flows};
 use crate::found::{Desk, Found};
 use crate::limits::Limits;
-use crate::memory::{Payers, PeerAccount, PeerKey};
+use crate::memory::{Payers, PeerKey};
 use crate::outgoing::Outgoing;
 use crate::service::{ConnectionId, Order, SocketId};
 use crate::services::Sharing;
@@ -103,8 +103,8 @@ pub(crate) struct ServiceState {
     pub(crate) bursts: Bursts,
     /// The operator has been told that a held request was never answered.
     pub(crate) told_of_unanswered: bool,
-    /// Whoever has connections.
-    pub(crate) peers: BTreeMap<PeerKey, PeerAccount>,
+    /// How many connections each peer has opened.
+    pub(crate) accepted: BTreeMap<PeerKey, u32>,
     pub(crate) payers: Payers,
 }
 
@@ -310,7 +310,7 @@ impl Table {
     /// Whether the peer is at its bound.
     pub(crate) fn peer_is_full(&self, service: u16, peer: IpAddr) -> bool {
         let state = &self.services[service as usize];
-        let accepted = state.peers.get(&PeerKey::of(peer)).map_or(0, |account| account.accepted);
+        let accepted = state.accepted.get(&PeerKey::of(peer)).copied().unwrap_or(0);
         accepted >= state.limits.connections_per_peer_max
     }
 

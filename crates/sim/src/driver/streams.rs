@@ -202,15 +202,11 @@ impl State {
     fn put_on_wire(&mut self, lane: usize, socket: Socket, meant: &[u8], rest: &mut Chain) -> usize {
         let Some(at) = self.lanes[lane].sockets.stream(socket) else { return 0 };
         let (name, side) = (at.stream, at.side);
-        let mut left = meant.to_vec();
-        if !left.is_empty() && self.plants(Planted::LostByte) {
-            left.pop();
-        }
-        if self.plants(Planted::EarlyRelease) {
-            left.fill(0xa5);
-        }
+        let is_cut = !meant.is_empty() && self.plants(Planted::LostByte);
+        let left = &meant[..meant.len() - usize::from(is_cut)];
+        let overwritten = self.plants(Planted::EarlyRelease).then(|| vec![0xa5; left.len()]);
         if let Some(stream) = self.net.streams.get_mut(&name) {
-            stream.pipes[side].put(meant, &left);
+            stream.pipes[side].put(meant, overwritten.as_deref().unwrap_or(left));
         }
         self.pump(name, side);
         if self.strikes(FaultKind::Reset) {

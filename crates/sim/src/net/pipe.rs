@@ -11,9 +11,10 @@ const BUFFER_BYTES_MIN: usize = 2 << 10;
 const PIECE_BYTES: usize = 16 << 10;
 
 /// What travels.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
-    Bytes(Vec<u8>),
+    /// So many bytes, the next of those on the way.
+    Bytes(usize),
     Finish,
     Reset,
 }
@@ -28,10 +29,12 @@ pub(crate) enum Finish {
 }
 
 pub(crate) struct Pipe {
-    unsent: VecDeque<u8>,
-    flight: VecDeque<Piece>,
+    /// All that was taken and is not received yet, in order: what has arrived, what is on the way, what has not left. They are
+    /// not moved from one to the other, for millions of bytes pass through here.
+    bytes: VecDeque<u8>,
+    arrived: usize,
     flight_bytes: usize,
-    arrived: VecDeque<u8>,
+    flight: VecDeque<Piece>,
     send_limit: usize,
     receive_limit: usize,
     pub(crate) finish: Finish,
@@ -51,10 +54,10 @@ pub(crate) fn buffer_bytes(wish: u32) -> usize {
 impl Pipe {
     pub(crate) fn new(send_limit: usize, receive_limit: usize) -> Self {
         Self {
-            unsent: VecDeque::new(),
-            flight: VecDeque::new(),
+            bytes: VecDeque::new(),
+            arrived: 0,
             flight_bytes: 0,
-            arrived: VecDeque::new(),
+            flight: VecDeque::new(),
             send_limit,
             receive_limit,
             finish: Finish::No,
@@ -67,7 +70,12 @@ impl Pipe {
 
     /// Bytes that the sender's buffer takes now. What is on the way stays in it.
     pub(crate) fn room(&self) -> usize {
-        self.send_limit.saturating_sub(self.unsent.len() + self.flight_bytes)
+        self.send_limit.saturating_sub(self.bytes.len() - self.arrived)
+    }
+
+    /// Bytes that have not left the sender's buffer.
+    fn unsent(&self) -> usize {
+        self.bytes.len() - self.arrived - self.flight_bytes
     }
 
     /// Whether a sender that found no room should try again: Linux waits for a third, so as not to wake for crumbs.
@@ -77,18 +85,22 @@ impl Pipe {
 
     /// Bytes that can be received now.
     pub(crate) fn readable(&self) -> usize {
-        self.arrived.len()
+        self.arrived
     }
 
     /// Takes `bytes` from the sender, who meant `meant` (a planted bug makes the difference).
     pub(crate) fn put(&mut self, meant: &[u8], bytes: &[u8]) {
         self.taken.add(meant);
-        self.unsent.extend(bytes);
+        if bytes.len() >= PIECE_BYTES && self.bytes.capacity() - self.bytes.len() < bytes.len() {
+            // Who sends so much at once goes on, and growing would copy all that is there again and again.
+            self.bytes.reserve_exact(self.send_limit.max(bytes.len()));
+        }
+        self.bytes.extend(bytes);
     }
 
     /// The next piece to put on the way; its bytes are none if the window is shut.
-    pub(crate) fn depart(&mut self) -> Option<&Piece> {
-        let piece = if self.unsent.is_empty() {
+    pub(crate) fn depart(&mut self) -> Option<Piece> {
+        let piece = if self.unsent() == 0 {
             if self.finish != Finish::Asked {
                 return None;
             }
@@ -97,17 +109,17 @@ impl Pipe {
         } else {
             let bytes = self.departing_bytes()?;
             self.flight_bytes += bytes;
-            Piece::Bytes(self.unsent.drain(..bytes).collect())
+            Piece::Bytes(bytes)
         };
         self.flight.push_back(piece);
-        self.flight.back()
+        Some(piece)
     }
 
     /// How many bytes may go now; small windows wait to grow (RFC 9293, section 3.8.6.2).
     fn departing_bytes(&self) -> Option<usize> {
-        let window = self.receive_limit.saturating_sub(self.arrived.len() + self.flight_bytes);
-        let bytes = self.unsent.len().min(window).min(PIECE_BYTES);
-        let worth_it = bytes == self.unsent.len() || bytes >= PIECE_BYTES.min(self.receive_limit / 2);
+        let window = self.receive_limit.saturating_sub(self.arrived + self.flight_bytes);
+        let bytes = self.unsent().min(window).min(PIECE_BYTES);
+        let worth_it = bytes == self.unsent() || bytes >= PIECE_BYTES.min(self.receive_limit / 2);
         (bytes > 0 && worth_it).then_some(bytes)
     }
 
@@ -118,62 +130,63 @@ impl Pipe {
 
     /// Puts a reset on the way, behind what is there, and forgets what is not.
     pub(crate) fn depart_reset(&mut self) {
-        self.discarded += self.unsent.len() as u64;
-        self.unsent.clear();
+        self.discarded += self.unsent() as u64;
+        self.bytes.truncate(self.arrived + self.flight_bytes);
         self.flight.push_back(Piece::Reset);
     }
 
-    /// Lets the first piece arrive; its bytes are not yet in the receiver's buffer.
+    /// Lets the first piece arrive; its bytes are to be kept or refused.
     pub(crate) fn arrive(&mut self) -> Option<Piece> {
-        let piece = self.flight.pop_front()?;
-        if let Piece::Bytes(bytes) = &piece {
-            self.flight_bytes -= bytes.len();
-        }
-        Some(piece)
+        self.flight.pop_front()
     }
 
-    /// Puts bytes into the receiver's buffer.
-    pub(crate) fn keep(&mut self, bytes: &[u8]) {
-        self.arrived.extend(bytes);
+    /// Puts the bytes of a piece that arrived into the receiver's buffer.
+    pub(crate) fn keep(&mut self, bytes: usize) {
+        self.flight_bytes -= bytes;
+        self.arrived += bytes;
     }
 
-    /// Counts bytes that arrived where nobody receives.
+    /// Forgets the bytes of a piece that arrived where nobody receives.
     pub(crate) fn refuse(&mut self, bytes: usize) {
+        self.flight_bytes -= bytes;
+        self.bytes.drain(self.arrived..self.arrived + bytes);
         self.discarded += bytes as u64;
     }
 
     /// Receives into `to`, which must not be longer than what has arrived.
     pub(crate) fn read(&mut self, to: &mut [u8]) {
-        assert!(to.len() <= self.arrived.len());
-        let (front, back) = self.arrived.as_slices();
+        assert!(to.len() <= self.arrived);
+        let (front, back) = self.bytes.as_slices();
         let first = front.len().min(to.len());
         let second = to.len() - first;
         to[..first].copy_from_slice(&front[..first]);
         to[first..].copy_from_slice(&back[..second]);
-        self.arrived.drain(..to.len());
+        self.bytes.drain(..to.len());
+        self.arrived -= to.len();
         self.read.add(to);
     }
 
     /// Forgets what the receiver has not received: it is gone.
     pub(crate) fn discard_arrived(&mut self) {
-        self.discarded += self.arrived.len() as u64;
-        self.arrived.clear();
+        self.discarded += self.arrived as u64;
+        self.bytes.drain(..self.arrived);
+        self.arrived = 0;
     }
 
     /// Forgets what has not arrived: the connection is broken.
     pub(crate) fn discard_unarrived(&mut self) {
-        self.discarded += (self.unsent.len() + self.flight_bytes) as u64;
-        self.unsent.clear();
+        self.discarded += (self.bytes.len() - self.arrived) as u64;
+        self.bytes.truncate(self.arrived);
         self.flight.clear();
         self.flight_bytes = 0;
     }
 
     /// What should have left the pipe, and what has, if the two differ.
     pub(crate) fn imbalance(&self) -> Option<(u64, u64)> {
-        let inside = (self.unsent.len() + self.flight_bytes + self.arrived.len()) as u64;
-        let got = self.read.bytes + self.discarded + inside;
-        let differs = got != self.taken.bytes || (self.read.bytes == self.taken.bytes && self.read != self.taken);
-        differs.then_some((self.taken.bytes, got))
+        let (read, taken) = (self.read.bytes, self.taken.bytes);
+        let got = read + self.discarded + self.bytes.len() as u64;
+        let differs = got != taken || (read == taken && self.read != self.taken);
+        differs.then_some((taken, got))
     }
 }
 
@@ -185,7 +198,7 @@ mod tests {
     fn land(pipe: &mut Pipe) {
         while let Some(piece) = pipe.arrive() {
             if let Piece::Bytes(bytes) = piece {
-                pipe.keep(&bytes);
+                pipe.keep(bytes);
             }
         }
     }
@@ -195,8 +208,8 @@ mod tests {
         let mut pipe = Pipe::new(4096, 4096);
         pipe.put(b"abc", b"abc");
         pipe.finish = Finish::Asked;
-        assert_eq!(pipe.depart(), Some(&Piece::Bytes(b"abc".to_vec())));
-        assert_eq!(pipe.depart(), Some(&Piece::Finish));
+        assert_eq!(pipe.depart(), Some(Piece::Bytes(3)));
+        assert_eq!(pipe.depart(), Some(Piece::Finish));
         assert_eq!(pipe.depart(), None);
     }
 
@@ -223,7 +236,7 @@ mod tests {
         pipe.read(&mut [0; 100]);
         assert_eq!(pipe.depart(), None);
         pipe.read(&mut [0; 2000]);
-        assert!(matches!(pipe.depart(), Some(Piece::Bytes(bytes)) if bytes.len() == 2100));
+        assert!(pipe.depart() == Some(Piece::Bytes(2100)));
         assert_eq!(pipe.imbalance(), None);
     }
 
@@ -241,7 +254,7 @@ mod tests {
                         sent.extend(part);
                     }
                     1 => drop(pipe.depart()),
-                    2 => if let Some(Piece::Bytes(bytes)) = pipe.arrive() { pipe.keep(&bytes) },
+                    2 => if let Some(Piece::Bytes(bytes)) = pipe.arrive() { pipe.keep(bytes) },
                     _ => {
                         let mut part = vec![0; bytes.min(pipe.readable())];
                         pipe.read(&mut part);

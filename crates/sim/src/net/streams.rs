@@ -113,13 +113,13 @@ impl State {
         let mut note = |event, detail| self.log.note(now, Place::Stream(name, 1 - side), event, detail);
         match piece {
             Piece::Bytes(bytes) if receiver.owner == Owner::Gone || receiver.dead => {
-                note("refuses", Detail::Amount(bytes.len() as u64));
-                pipe.refuse(bytes.len());
+                note("refuses", Detail::Amount(bytes as u64));
+                pipe.refuse(bytes);
                 self.send_reset(name, 1 - side);
             }
             Piece::Bytes(bytes) => {
-                note("gets", Detail::Amount(bytes.len() as u64));
-                pipe.keep(&bytes);
+                note("gets", Detail::Amount(bytes as u64));
+                pipe.keep(bytes);
                 self.wake_end(name, 1 - side);
                 self.wake_sender(name, side);
             }

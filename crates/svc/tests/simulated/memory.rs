@@ -176,6 +176,32 @@ fn when_the_reserve_is_nearly_gone_the_largest_end_at_once() {
 }
 
 #[test]
+fn a_peer_of_several_services_is_one_peer() {
+    let world = World::new(1, Faults::none());
+    let plan = Plan { services: 2, ..Plan::lanes(1).memory(MEMORY) };
+    let places = [address(), SocketAddr::new(address().ip(), address().port() + 1)];
+    let rig = Rig::new(&world, &plan, |lane, services, driver, page| {
+        for (number, &at) in places.iter().enumerate() {
+            let lender = Lender { calls: Rc::default() };
+            let service = services.add_stream(lender, patient(), page.service(lane, number).unwrap());
+            services.listen(driver, service, at, Sharing { share_port: false, v6_only: false }).unwrap();
+        }
+    });
+    let mut case = Case { rig, calls: Rc::default() };
+    let arena = case.rig.arenas[0].clone();
+    let taken: Vec<Lease> =
+        std::iter::from_fn(|| (arena.free() > arena.reserve()).then(|| arena.lease(SMALL)).flatten()).collect();
+    let at_first = case.ask_at(places[0], 100, SMALL / 2);
+    let at_second = case.ask_at(places[1], 100, SMALL / 2);
+    let other = case.ask_at(places[1], 101, SMALL / 2);
+    let lent = [&at_first, &at_second, &other].map(is_lent);
+    assert_eq!(lent, [true, false, true], "its part of the reserve is one part, however many services it goes to");
+    assert_eq!(case.rig.count(C::MemoryEndings), 0);
+    drop(taken);
+    case.close(&[at_first, at_second, other]);
+}
+
+#[test]
 fn when_memory_lies_in_pieces_the_largest_end() {
     let mut case = Case::new();
     let hogs = case.fill(&[2 * MIB, MIB]);
@@ -200,8 +226,13 @@ fn when_memory_lies_in_pieces_the_largest_end() {
 impl Case {
     /// As [`Case::ask`], from more addresses than the rig's clients have.
     fn far(&mut self, number: usize, bytes: usize) -> Peer {
+        self.ask_at(address(), number, bytes)
+    }
+
+    /// The same at the service that is found there.
+    fn ask_at(&mut self, to: SocketAddr, number: usize, bytes: usize) -> Peer {
         let from = SocketAddr::from(([198, 18, (number / 250) as u8, 1 + (number % 250) as u8], 0));
-        let peer = self.rig.world.connect(from, address()).unwrap();
+        let peer = self.rig.world.connect(from, to).unwrap();
         self.rig.wait(MS);
         assert_eq!(peer.send(&(bytes as u32).to_be_bytes()), 4);
         self.rig.wait(MS);

@@ -9,7 +9,9 @@ use corelane_rpc::{Echo as EchoProgram, Null, Rpc, RpcDatagrams};
 use corelane_sim::{DatagramPeer, Faults, Peer, Random, Status, Turn, World};
 use corelane_svc::{Cx, Input, Limits, Next, Output, Peer as Ends, Sharing, StreamService};
 use corelane_watch::{LaneCounter, ServiceCounter as C};
+use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::sync::LazyLock;
 
 /// A lane of a quarter of the usual memory, and a quarter of ten times the connections that once silenced a usual one:
 /// 900 begun records and 3,000 readers that do not read.
@@ -18,8 +20,6 @@ const ATTACKERS: usize = 975;
 const ATTACKER_ADDRESSES: usize = 64;
 const RPC_PORT: u16 = 111;
 const ECHO_PORT: u16 = 7;
-/// How long the attack goes on.
-const SPAN: u64 = 2 * S;
 const BOUND: u64 = 100 * MS;
 /// The alarm of the one who calls by datagrams.
 const CALLER: u64 = 1 << 32;
@@ -56,8 +56,8 @@ enum Kind {
 impl Kind {
     fn drawn(random: &mut Random) -> Self {
         match random.below(6) {
-            0 => Self::BegunRecord(random.one_to(300_000)),
-            1 => Self::BegunFragments(random.one_to(300_000)),
+            0 => Self::BegunRecord(random.one_to(BEGUN_BYTES_MAX)),
+            1 => Self::BegunFragments(random.one_to(BEGUN_BYTES_MAX)),
             2 | 3 => Self::NeverReads,
             4 => Self::NeverReadsReplies,
             _ => Self::Drips,
@@ -68,46 +68,54 @@ impl Kind {
         if self == Self::NeverReads { ECHO_PORT } else { RPC_PORT }
     }
 
-    /// What it sends at first: a head, then so many bytes of a piece again and again.
-    fn script(self) -> (Vec<u8>, &'static [u8], usize) {
-        let mark = |last: bool, bytes: u32| (u32::from(last) << 31 | bytes).to_be_bytes();
-        let begun = mark(true, (1 << 20) - 4).to_vec();
+    /// What it sends at first: a head, then so many bytes of [`FILLER`].
+    fn script(self) -> (&'static [u8], usize) {
         match self {
-            Self::BegunRecord(bytes) => (begun, &FILLER, bytes),
-            Self::BegunFragments(bytes) => {
-                ([&mark(false, 9_000)[..], &[7; 9_000]].concat().repeat(1 + bytes / 9_000), &FILLER, 0)
-            }
-            Self::NeverReads => (Vec::new(), &FILLER, 512 << 10),
-            Self::NeverReadsReplies => (record(&echo(1, &[7; 60_000])).repeat(8), &FILLER, 0),
-            Self::Drips => (begun, &FILLER, 5_000),
+            Self::BegunRecord(bytes) => (&BEGUN, bytes),
+            Self::BegunFragments(bytes) => (&FRAGMENTS[..(1 + bytes / FRAGMENT_BYTES) * (4 + FRAGMENT_BYTES)], 0),
+            Self::NeverReads => (&[], 512 << 10),
+            Self::NeverReadsReplies => (&CALLS, 0),
+            Self::Drips => (&BEGUN, 5_000),
         }
     }
 }
 
 static FILLER: [u8; 16 << 10] = [7; 16 << 10];
+/// The mark of a record of 1 MiB.
+static BEGUN: [u8; 4] = (1 << 31 | ((1 << 20) - 4_u32)).to_be_bytes();
+const FRAGMENT_BYTES: usize = 9_000;
+const BEGUN_BYTES_MAX: usize = 300_000;
+/// The beginning of a record in many fragments.
+static FRAGMENTS: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let fragment = [&(FRAGMENT_BYTES as u32).to_be_bytes()[..], &[7; FRAGMENT_BYTES]].concat();
+    fragment.repeat(1 + BEGUN_BYTES_MAX / FRAGMENT_BYTES)
+});
+/// Calls for large replies.
+static CALLS: LazyLock<Vec<u8>> = LazyLock::new(|| record(&echo(1, &[7; 60_000])).repeat(8));
 
 struct Attacker {
     peer: Peer,
     from: SocketAddr,
     kind: Kind,
-    head: Vec<u8>,
-    piece: &'static [u8],
+    head: &'static [u8],
     total: usize,
     sent: usize,
+    /// When it begins to send.
+    begins_at: u64,
 }
 
 impl Attacker {
-    fn new(world: &World, number: usize, random: &mut Random) -> Self {
+    fn new(world: &World, number: usize, kind: Kind, begins_at: u64) -> Self {
         let from = SocketAddr::from(([198, 51, 100, 1 + (number % ATTACKER_ADDRESSES) as u8], 0));
-        let kind = Kind::drawn(random);
-        let (head, piece, more) = kind.script();
+        let (head, more) = kind.script();
         let total = head.len() + more;
-        Self { peer: world.connect(from, at(kind.port())).unwrap(), from, kind, head, piece, total, sent: 0 }
+        Self { peer: world.connect(from, at(kind.port())).unwrap(), from, kind, head, total, sent: 0, begins_at }
     }
 
     fn work(&mut self, world: &World) {
         match self.peer.status() {
             Status::Opening => {}
+            Status::Open if world.now() < self.begins_at => {}
             Status::Open if self.kind == Kind::Drips && self.sent == self.total => self.total += 1,
             Status::Open => while self.send() {},
             // Thrown out, it comes again.
@@ -122,7 +130,7 @@ impl Attacker {
 impl Attacker {
     /// Sends a piece; false if there is no more, or no room.
     fn send(&mut self) -> bool {
-        let piece = self.head.get(self.sent..).filter(|rest| !rest.is_empty()).unwrap_or(self.piece);
+        let piece = self.head.get(self.sent..).filter(|rest| !rest.is_empty()).unwrap_or(&FILLER);
         let piece = &piece[..piece.len().min(self.total - self.sent)];
         let sent = self.peer.send(piece);
         self.sent += sent;
@@ -181,15 +189,16 @@ impl Honest {
 struct Caller {
     peer: DatagramPeer,
     number: u32,
+    pause: u64,
     /// When the call was made that has no answer yet.
     asked_at: Option<u64>,
     took: Vec<u64>,
 }
 
 impl Caller {
-    fn new(world: &World) -> Self {
+    fn new(world: &World, pause: u64) -> Self {
         let peer = world.bind(SocketAddr::from(([192, 0, 2, 9], 4_000))).unwrap();
-        Self { peer, number: 0, asked_at: None, took: Vec::new() }
+        Self { peer, number: 0, pause, asked_at: None, took: Vec::new() }
     }
 
     /// Makes the next call, if the last one is answered.
@@ -211,12 +220,24 @@ impl Caller {
 
 struct Cast {
     attackers: Vec<Attacker>,
+    /// Which of them a peer's number is, as long as it has no other peer.
+    attacker_of: HashMap<usize, usize>,
     honest: Vec<Honest>,
     caller: Caller,
     random: Random,
 }
 
 impl Cast {
+    fn work(&mut self, world: &World, at: usize) {
+        let before = self.attackers[at].peer.id();
+        self.attackers[at].work(world);
+        let after = self.attackers[at].peer.id();
+        if after != before {
+            self.attacker_of.remove(&before);
+            self.attacker_of.insert(after, at);
+        }
+    }
+
     /// Whose turn an alarm is.
     fn set_alarm(&mut self, world: &World, number: usize) {
         let pause = if number < self.honest.len() { 20 * MS } else { 200 * MS };
@@ -236,15 +257,15 @@ impl Play for Cast {
                     }
                 }
                 None => {
-                    if let Some(attacker) = self.attackers.iter_mut().find(|attacker| attacker.peer == peer) {
-                        attacker.work(world);
+                    if let Some(&at) = self.attacker_of.get(&peer.id()) {
+                        self.work(world, at);
                     }
                 }
             },
             Turn::Datagrams(_) => self.caller.hear(world.now()),
             Turn::Alarm(CALLER) => {
                 self.caller.ask(world.now());
-                world.alarm(world.now() + 10 * MS, CALLER);
+                world.alarm(world.now() + self.caller.pause, CALLER);
             }
             Turn::Alarm(number) if (number as usize) < self.honest.len() => {
                 let Self { honest, random, .. } = self;
@@ -254,7 +275,7 @@ impl Play for Cast {
                 }
             }
             Turn::Alarm(number) => {
-                self.attackers[number as usize - self.honest.len()].work(world);
+                self.work(world, number as usize - self.honest.len());
                 self.set_alarm(world, number as usize);
             }
             _ => {}
@@ -280,31 +301,65 @@ fn rig(world: &World) -> Rig {
     })
 }
 
-/// An attack of one seed: how long the honest requests took over connections and over datagrams, sorted, and how many connections were ended for their memory.
-fn attack(seed: u64) -> (Vec<u64>, Vec<u64>, u64) {
-    let world = World::new(seed, Faults::none());
-    let mut rig = rig(&world);
-    let mut random = Random::new(seed);
-    let honest: Vec<Honest> = (0..8).map(|number| Honest::new(&world, number)).collect();
-    let attackers = (0..ATTACKERS).map(|number| Attacker::new(&world, number, &mut random)).collect();
-    let mut cast = Cast { attackers, honest, caller: Caller::new(&world), random };
-    world.alarm(world.now() + MS, CALLER);
-    for number in 0..cast.honest.len() + ATTACKERS {
-        cast.set_alarm(&world, number);
-    }
-    rig.pass(SPAN, &mut cast);
-    let unanswered = cast.caller.asked_at.map(|asked_at| SPAN - asked_at.min(SPAN));
-    let of_caller = cast.caller.took.into_iter().chain(unanswered);
-    let mut took: Vec<u64> = cast.honest.iter().flat_map(|honest| honest.took.iter().copied()).collect();
-    let waiting = cast.honest.iter().filter(|honest| !honest.request.is_empty()).map(|honest| SPAN - honest.asked_at.min(SPAN));
-    took.extend(waiting);
-    let took = sorted(took);
-    let ended = rig.count_of(0, C::MemoryEndings) + rig.count_of(1, C::MemoryEndings);
-    assert!(rig.lane_count(LaneCounter::MemoryLimitHits) > 0, "the attack wants more than there is");
-    (took, sorted(of_caller.collect()), ended)
+/// Who attacks, and how.
+struct Attack {
+    attackers: usize,
+    kind: fn(&mut Random) -> Kind,
+    /// For how long they are connected before they all begin at once.
+    waits: u64,
+    /// How long it goes on.
+    span: u64,
+    /// How often the one calls who calls by datagrams.
+    caller_pause: u64,
 }
 
-fn sorted(mut took: Vec<u64>) -> Vec<u64> {
+/// What came of it: how long the honest requests took over connections and over datagrams, sorted, and how many connections were
+/// ended for their memory.
+struct Outcome {
+    took: Vec<u64>,
+    of_caller: Vec<u64>,
+    ended: u64,
+}
+
+impl Attack {
+    fn cast(&self, world: &World, seed: u64) -> Cast {
+        let (begins_at, mut random) = (world.now() + self.waits, Random::new(seed));
+        let honest: Vec<Honest> = (0..8).map(|number| Honest::new(world, number)).collect();
+        let attacker = |number| Attacker::new(world, number, (self.kind)(&mut random), begins_at);
+        let attackers: Vec<_> = (0..self.attackers).map(attacker).collect();
+        let attacker_of = attackers.iter().enumerate().map(|(at, attacker)| (attacker.peer.id(), at)).collect();
+        let caller = Caller::new(world, self.caller_pause);
+        let mut cast = Cast { attackers, attacker_of, honest, caller, random };
+        world.alarm(world.now() + MS, CALLER);
+        let honest = cast.honest.len();
+        for number in 0..honest + self.attackers {
+            match number >= honest && self.waits > 0 {
+                true => world.alarm(begins_at, number as u64),
+                false => cast.set_alarm(world, number),
+            }
+        }
+        cast
+    }
+
+    fn play(&self, seed: u64) -> Outcome {
+        let world = World::new(seed, Faults::none());
+        let mut rig = rig(&world);
+        let mut cast = self.cast(&world, seed);
+        rig.pass(self.span, &mut cast);
+        let now = world.now();
+        let unanswered = cast.caller.asked_at.map(|asked_at| now - asked_at);
+        let of_caller = sorted(cast.caller.took.into_iter().chain(unanswered));
+        let waiting = cast.honest.iter().filter(|honest| !honest.request.is_empty()).map(|honest| now - honest.asked_at);
+        let took = sorted(cast.honest.iter().flat_map(|honest| honest.took.iter().copied()).chain(waiting));
+        assert!(rig.lane_count(LaneCounter::MemoryLimitHits) > 0, "the attack wants more than there is");
+        let dropped: u64 = (0..3).map(|service| rig.count_of(service, C::RequestsDropped)).sum();
+        assert_eq!(dropped, 0, "a call was dropped because there was no memory for its answer");
+        Outcome { took, of_caller, ended: rig.count_of(0, C::MemoryEndings) + rig.count_of(1, C::MemoryEndings) }
+    }
+}
+
+fn sorted(took: impl Iterator<Item = u64>) -> Vec<u64> {
+    let mut took: Vec<u64> = took.collect();
     took.sort_unstable();
     took
 }
@@ -319,12 +374,58 @@ fn assert_in_time(took: &[u64], least: usize) {
 
 #[test]
 fn honest_clients_are_answered_whatever_others_hold() {
+    let attack = Attack { attackers: ATTACKERS, kind: Kind::drawn, waits: 0, span: 2 * S, caller_pause: 10 * MS };
     let mut ended = 0;
-    for_seeds(20, |seed| {
-        let (took, of_caller, of_run) = attack(seed);
+    for_seeds(200, |seed| {
+        let Outcome { took, of_caller, ended: of_run } = attack.play(seed);
         assert_in_time(&took, 300);
         assert_in_time(&of_caller, 100);
         ended += of_run;
     });
     println!("{ended} connections were ended for their memory");
+}
+
+#[test]
+fn honest_clients_are_answered_though_all_others_begin_at_once() {
+    // Each of them has a receive under way before any holds memory: together for more than there is.
+    let attack = Attack {
+        attackers: 6 * ATTACKERS,
+        kind: |_| Kind::BegunRecord(3_000),
+        waits: 100 * MS,
+        span: 400 * MS,
+        caller_pause: MS / 10,
+    };
+    for_seeds(5, |seed| {
+        let Outcome { took, of_caller, .. } = attack.play(seed);
+        assert_in_time(&took, 100);
+        assert_in_time(&of_caller, 100);
+    });
+}
+
+#[test]
+fn what_is_received_can_be_answered() {
+    let world = World::new(1, Faults::none());
+    let mut rig = rig(&world);
+    let arena = rig.arenas[0].clone();
+    let mut taken: Vec<_> = std::iter::from_fn(|| arena.lease(64 << 10)).collect();
+    taken.pop();
+    let mut cast = Cast {
+        attackers: Vec::new(),
+        attacker_of: HashMap::new(),
+        honest: Vec::new(),
+        caller: Caller::new(&world, MS),
+        random: Random::new(1),
+    };
+    world.alarm(world.now() + MS, CALLER);
+    rig.pass(10 * MS, &mut cast);
+    assert_eq!(
+        rig.count_of(2, C::RequestsDropped),
+        0,
+        "the last block was taken to receive the call, and none was left to answer it"
+    );
+    drop(taken);
+    let wakes_the_lane = Honest::new(&world, 0);
+    rig.pass(10 * MS, &mut cast);
+    assert!(!cast.caller.took.is_empty(), "it waits where it arrived");
+    wakes_the_lane.peer.close();
 }

@@ -1,0 +1,307 @@
+//! Every state that a connection's machine can reach, visited, and held against what a connection's history alone says of it.
+
+use super::*;
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+
+/// What has happened to a connection: enough to say what may come next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct History {
+    is_open: bool,
+    /// Our side has decided on an ending that waits for the output.
+    closes: Option<Ending>,
+    /// Our side has said all and waits for the peer.
+    lingers: bool,
+    ended: Option<Ending>,
+    receives: bool,
+    sends: bool,
+    /// The end of the peer's stream has come, and the service knows.
+    peer_ended: bool,
+    service_knows: bool,
+    /// In a drain nothing is left that was there as it began.
+    is_used_up: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct State {
+    machine: Machine,
+    history: History,
+}
+
+/// What can happen to a connection from outside.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Opened,
+    Received(usize),
+    EndOfStream,
+    Stopped {
+        found_nothing: bool,
+    },
+    ReceivedAndStopped,
+    Sent,
+    ToldOfEnd,
+    Drain(usize),
+    Served,
+    Close(Ending),
+    End(Ending),
+    BeginSend,
+    /// The other of its pair has come to its end.
+    FinishHalf,
+}
+
+const EVENTS: [Event; 19] = [
+    Event::Opened,
+    Event::Received(0),
+    Event::Received(1),
+    Event::Received(9),
+    Event::EndOfStream,
+    Event::Stopped { found_nothing: true },
+    Event::Stopped { found_nothing: false },
+    Event::ReceivedAndStopped,
+    Event::Sent,
+    Event::ToldOfEnd,
+    Event::Drain(0),
+    Event::Drain(2),
+    Event::Served,
+    Event::Close(Ending::Completed),
+    Event::Close(Ending::Closing),
+    Event::End(Ending::Error),
+    Event::End(Ending::Aborted),
+    Event::BeginSend,
+    Event::FinishHalf,
+];
+
+impl History {
+    fn new(is_open: bool) -> Self {
+        Self {
+            is_open,
+            closes: None,
+            lingers: false,
+            ended: None,
+            receives: false,
+            sends: false,
+            peer_ended: false,
+            service_knows: false,
+            is_used_up: false,
+        }
+    }
+
+    fn is_served(&self) -> bool {
+        self.is_open && self.closes.is_none() && self.ended.is_none()
+    }
+
+    /// Whether it can happen now.
+    fn admits(&self, event: Event, machine: &Machine) -> bool {
+        match event {
+            Event::Opened => !self.is_open && self.ended.is_none(),
+            Event::Received(_) | Event::EndOfStream | Event::Stopped { .. } | Event::ReceivedAndStopped => self.receives,
+            Event::Sent => self.sends,
+            Event::ToldOfEnd => self.is_served() && self.peer_ended && !self.service_knows,
+            Event::Drain(_) => self.is_served() && machine.draining() == Draining::No && !machine.is_outgoing(),
+            Event::Served | Event::Close(_) => self.is_served(),
+            Event::End(_) => self.ended.is_none(),
+            Event::BeginSend => self.is_open && self.ended.is_none() && !self.lingers && !self.sends,
+            Event::FinishHalf => self.is_served() && !self.sends,
+        }
+    }
+}
+
+impl State {
+    fn happen(mut self, event: Event) -> Self {
+        let Self { machine, history } = &mut self;
+        match event {
+            Event::Opened => machine.opened(),
+            Event::Received(bytes) => machine.received(bytes),
+            Event::EndOfStream => machine.end_of_stream(),
+            Event::Stopped { found_nothing } => machine.receive_stopped(found_nothing),
+            Event::ReceivedAndStopped => machine.received_and_stopped(1, true),
+            Event::Sent => machine.sent(),
+            Event::ToldOfEnd => machine.tell_of_end(),
+            Event::Drain(bytes) => machine.drain(bytes),
+            Event::Served => machine.served(),
+            Event::Close(ending) => machine.close(ending),
+            Event::End(ending) => machine.end(ending),
+            Event::BeginSend => machine.begin_send(),
+            Event::FinishHalf => drop(machine.finish_half()),
+        }
+        match event {
+            Event::Opened => history.is_open = true,
+            Event::Received(_) | Event::Stopped { .. } | Event::ReceivedAndStopped => history.receives = false,
+            Event::EndOfStream => (history.receives, history.peer_ended) = (false, true),
+            Event::Sent => history.sends = false,
+            Event::ToldOfEnd => history.service_knows = true,
+            Event::Close(ending) => history.closes = Some(ending),
+            Event::End(ending) => history.ended = Some(ending),
+            Event::BeginSend => history.sends = true,
+            Event::Drain(_) | Event::Served | Event::FinishHalf => {}
+        }
+        history.is_used_up = machine.draining() == Draining::Bytes(0);
+        self
+    }
+
+    /// Takes a step as the connection would.
+    fn take(mut self, step: Step) -> Self {
+        let Self { machine, history } = &mut self;
+        match step {
+            Step::Receive => {
+                machine.begin_receive();
+                history.receives = true;
+            }
+            Step::OutputOverflow | Step::RecordOverflow => return self.happen(Event::End(Ending::Aborted)),
+            Step::Close(ending) => return self.happen(Event::Close(ending)),
+            Step::End(ending) => return self.happen(Event::End(ending)),
+            Step::Finish => {
+                machine.finish();
+                history.lingers = true;
+            }
+            Step::Wait | Step::Pause(_) | Step::CallDrained | Step::DropRecord | Step::SettlePair => {}
+        }
+        self
+    }
+
+    /// What shows of the machine is what has happened.
+    fn agrees(&self) {
+        let Self { machine, history } = self;
+        let phase = match history {
+            History { ended: Some(_), .. } => Phase::Ended,
+            History { lingers: true, .. } => Phase::Lingering,
+            History { closes: Some(_), .. } => Phase::Closing,
+            History { is_open: true, .. } => Phase::Open,
+            _ => Phase::Opening,
+        };
+        assert_eq!(machine.phase(), phase, "{self:?}");
+        assert_eq!(machine.ending(), history.ended.or(history.closes), "{self:?}");
+        let shown = (machine.is_receiving(), machine.is_sending(), machine.peer_has_finished(), machine.was_told_of_end());
+        assert_eq!(shown, (history.receives, history.sends, history.peer_ended, history.service_knows), "{self:?}");
+        assert_eq!((machine.is_open(), machine.serves_input()), (history.is_served(), history.is_served()), "{self:?}");
+        assert_eq!(machine.takes_notices(), history.ended.is_none() && !history.lingers, "{self:?}");
+    }
+
+    /// Whether the step is one that what has happened allows, and, where it is none, something is still to come.
+    fn allows(&self, step: Step, facts: &Facts) {
+        let History { receives, sends, peer_ended, service_knows, lingers, .. } = self.history;
+        let is_served = self.history.is_served();
+        let closes = self.history.closes.is_some() && !lingers && self.history.ended.is_none();
+        let answered = !(sends || facts.has_output || facts.holds_answer);
+        let is_right = match step {
+            Step::Receive => {
+                let at_work = is_served && !service_knows && !facts.is_due && facts.pause.is_none() && !self.history.is_used_up;
+                !receives && !peer_ended && (at_work || lingers)
+            }
+            Step::Pause(pause) => is_served && facts.pause == Some(pause),
+            Step::OutputOverflow => facts.overflows && (is_served || closes),
+            Step::RecordOverflow => is_served && facts.is_too_long,
+            Step::CallDrained => is_served && facts.wants_drained && !facts.has_output && !sends,
+            Step::DropRecord => is_served && service_knows && facts.in_record,
+            Step::SettlePair => is_served && service_knows && facts.is_paired && !facts.in_record,
+            Step::Close(ending) => is_served && ending == Ending::Closing && self.history.is_used_up && !receives,
+            Step::End(Ending::EndOfStream) => is_served && service_knows && answered && !facts.is_paired,
+            Step::End(ending) => lingers && peer_ended && self.history.closes == Some(ending),
+            Step::Finish => closes && answered,
+            Step::Wait => {
+                let others = receives || sends || facts.has_output || facts.holds_answer || facts.is_due;
+                let is_over = self.history.ended.is_some() || !self.history.is_open;
+                is_over || others || (is_served && peer_ended && !service_knows)
+            }
+        };
+        assert!(is_right, "{step:?} in {self:?} with {facts:?}");
+    }
+
+    /// A peer that finishes and a service that has nothing to say bring every connection to its end.
+    fn comes_to_its_end(mut self) {
+        for _ in 0..12 {
+            for event in [Event::Opened, Event::Sent, Event::EndOfStream, Event::ToldOfEnd] {
+                if self.history.admits(event, &self.machine) {
+                    self = self.happen(event);
+                }
+            }
+            self = self.take(self.machine.step(&Facts::default()));
+        }
+        assert!(self.machine.has_ended() && !self.history.receives && !self.history.sends, "it never ends: {self:?}");
+    }
+}
+
+/// All that memory can say.
+fn all_facts() -> Vec<Facts> {
+    let with = |bits: u32| {
+        let bit = |number: u32| bits & (1 << number) != 0;
+        Facts {
+            has_output: bit(0),
+            holds_answer: bit(1),
+            in_record: bit(2),
+            is_due: bit(3),
+            wants_drained: bit(4),
+            is_paired: bit(5),
+            overflows: bit(6),
+            is_too_long: bit(7),
+            pause: [None, Some(Pause::Requests), Some(Pause::Offload), Some(Pause::Output)][(bits >> 8) as usize],
+        }
+    };
+    (0..1 << 10).map(with).collect()
+}
+
+/// What must still come before a state that was reached is left.
+fn reached() -> HashSet<State> {
+    let starts = [Machine::accepted(false), Machine::accepted(true), Machine::opening()];
+    let mut found: HashSet<State> = HashSet::new();
+    let mut next: VecDeque<State> =
+        starts.into_iter().map(|machine| State { machine, history: History::new(!machine.is_outgoing()) }).collect();
+    let facts = all_facts();
+    while let Some(state) = next.pop_front() {
+        if !found.insert(state) {
+            continue;
+        }
+        state.agrees();
+        let events = EVENTS.into_iter().filter(|&event| state.history.admits(event, &state.machine));
+        next.extend(events.map(|event| state.happen(event)));
+        let steps: HashMap<String, Step> =
+            facts.iter().map(|facts| state.machine.step(facts)).map(|step| (format!("{step:?}"), step)).collect();
+        next.extend(steps.into_values().map(|step| state.take(step)));
+    }
+    found
+}
+
+#[test]
+fn in_every_state_the_next_step_is_one_that_its_history_allows() {
+    let facts = all_facts();
+    let mut taken = BTreeSet::new();
+    let states = reached();
+    for state in &states {
+        for facts in &facts {
+            let step = state.machine.step(facts);
+            state.allows(step, facts);
+            taken.insert(format!("{step:?}"));
+        }
+    }
+    println!("{} states, {} steps: {taken:?}", states.len(), taken.len());
+    assert!(states.len() > 500 && taken.len() >= 15, "{} states, {taken:?}", states.len());
+}
+
+#[test]
+fn every_state_leads_to_the_end() {
+    reached().into_iter().for_each(State::comes_to_its_end);
+}
+
+#[test]
+fn what_cannot_come_is_noticed() {
+    let refused: [fn(&mut Machine); 9] = [
+        |machine| machine.received(1),
+        |machine| machine.end_of_stream(),
+        |machine| machine.sent(),
+        |machine| machine.tell_of_end(),
+        |machine| machine.opened(),
+        |machine| drop(machine.finish()),
+        |machine| machine.close(Ending::Error),
+        |machine| {
+            machine.begin_receive();
+            machine.begin_receive();
+        },
+        |machine| {
+            machine.end(Ending::Error);
+            machine.end(Ending::Error);
+        },
+    ];
+    for (number, event) in refused.into_iter().enumerate() {
+        let panicked = std::panic::catch_unwind(|| event(&mut Machine::accepted(false))).is_err();
+        assert!(panicked, "event {number} came at the wrong time, and nobody noticed");
+    }
+}
