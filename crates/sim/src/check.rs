@@ -60,6 +60,13 @@ pub enum Violation {
         /// The socket.
         socket: Socket,
     },
+    /// A lane left descriptors open: sockets, files, or what the test opened in its table.
+    DescriptorsLeft {
+        /// The lane.
+        lane: usize,
+        /// How many.
+        open: usize,
+    },
     /// The driver promised a release that did not come, or the run ended too early.
     NeverReleased {
         /// The lane.
@@ -134,6 +141,9 @@ impl fmt::Display for Violation {
             }
             Self::NeverClosed { lane, socket } => {
                 write!(f, "lane {lane}: the lane left socket {}.{} open: push Close", socket.index, socket.generation)
+            }
+            Self::DescriptorsLeft { lane, open } => {
+                write!(f, "lane {lane}: {open} descriptors are still open, expected 0: push Close or CloseFile")
             }
             Self::NeverReleased { lane, handle } => {
                 write!(f, "lane {lane}: the driver never released the memory of {handle:?}, or the run stopped too early")

@@ -1,5 +1,6 @@
 //! What the world keeps for each lane: its sockets, its operations, and whether it sleeps.
 
+use super::descriptors::Descriptors;
 use super::sockets::Sockets;
 use super::{Asked, SimBell};
 use crate::check::{Tally, Violation};
@@ -79,6 +80,8 @@ pub(crate) struct OpenFile {
     pub(crate) content: usize,
     pub(crate) read: bool,
     pub(crate) write: bool,
+    /// Its number in the lane's descriptor table.
+    pub(crate) descriptor: i32,
 }
 
 /// The open files of a lane.
@@ -106,10 +109,14 @@ impl OpenFiles {
         self.0.iter().filter(|(_, file)| file.is_some()).count()
     }
 
-    pub(crate) fn remove(&mut self, file: &File) {
-        if self.get(file).is_some() {
-            self.0[file.index as usize].1 = None;
-        }
+    /// The descriptors of all.
+    pub(crate) fn descriptors(&self) -> impl Iterator<Item = i32> {
+        self.0.iter().filter_map(|(_, file)| file.map(|file| file.descriptor))
+    }
+
+    pub(crate) fn remove(&mut self, file: &File) -> Option<OpenFile> {
+        self.get(file)?;
+        self.0[file.index as usize].1.take()
     }
 }
 
@@ -136,6 +143,9 @@ pub(crate) struct Lane {
     pub(crate) held: BTreeMap<u64, Held>,
     pub(crate) polls: Vec<(Asked, i32, Interest)>,
     pub(crate) files: OpenFiles,
+    pub(crate) descriptors: Descriptors,
+    /// What the descriptors of others in this table are ready for.
+    pub(crate) foreign: BTreeMap<i32, Interest>,
     /// Offloaded calls that wait or run.
     pub(crate) offloaded: usize,
     /// What is taken out of the lane's memory for some time.
@@ -164,6 +174,8 @@ impl Lane {
             held: BTreeMap::new(),
             polls: Vec::new(),
             files: OpenFiles::default(),
+            descriptors: Descriptors::default(),
+            foreign: BTreeMap::new(),
             offloaded: 0,
             taken_out: Vec::new(),
             leaked: Vec::new(),
@@ -211,6 +223,9 @@ impl Lane {
         if !self.bell.is_rung() && !self.bell_rang && self.bells_late == 0 && self.bell.rings() > self.rings_seen {
             return Err(Violation::DoorbellLost { lane });
         }
+        if self.descriptors.count() > 0 {
+            return Err(Violation::DescriptorsLeft { lane, open: self.descriptors.count() });
+        }
         match self.arena.used() - self.taken_out.iter().map(Lease::capacity).sum::<usize>() {
             0 => Ok(()),
             bytes => Err(Violation::MemoryLeaked { lane, bytes }),
@@ -238,7 +253,7 @@ mod tests {
     #[test]
     fn a_closed_file_is_not_the_next_one() {
         let mut files = OpenFiles::default();
-        let open = OpenFile { content: 7, read: true, write: false };
+        let open = OpenFile { content: 7, read: true, write: false, descriptor: 3 };
         let first = files.add(open);
         files.remove(&first);
         let second = files.add(open);
