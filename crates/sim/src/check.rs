@@ -403,11 +403,15 @@ impl Ledger {
         }
     }
 
-    /// The operations of a lane that is gone end with it, and that is a breach unless there were none.
-    pub(crate) fn abandon(&mut self, lane: usize) {
+    /// The operations of a lane that is gone, and had so many descriptors open, end with it. That is a breach unless there were none, or
+    /// the lane could not help it.
+    pub(crate) fn abandon(&mut self, lane: usize, open: usize, is_excused: bool) {
         let left = self.underway.values().find(|underway| underway.lane == lane);
-        if let Some(&Underway { handle, kind, .. }) = left {
+        if let Some(&Underway { handle, kind, .. }) = left.filter(|_| !is_excused) {
             self.blame(Violation::NeverEnded { lane, handle, operation: kind.name() });
+        }
+        if open > 0 && !is_excused {
+            self.blame(Violation::DescriptorsLeft { lane, open });
         }
         self.underway.retain(|_, underway| underway.lane != lane);
         self.unreleased.retain(|_, underway| underway.lane != lane);

@@ -3,7 +3,7 @@
 use crate::DatagramPeer;
 use crate::check::{Ledger, Violation};
 use crate::clock::Clock;
-use crate::driver::lane::{FileWork, Lane};
+use crate::driver::lane::{FileWork, Lane, Trouble};
 use crate::driver::submit::Stop;
 use crate::driver::{Asked, SimDriver};
 use crate::faults::{FaultCounts, FaultKind, Faults, Planted};
@@ -204,6 +204,19 @@ impl World {
             state.fragment(lane);
         }
         SimDriver::new(self.clone(), lane)
+    }
+
+    /// From now on the driver of lane `lane` panics when it is asked for completions, as a real one does whose descriptor was taken away.
+    /// What it has open then is closed by the system, and no breach.
+    pub fn break_driver(&self, lane: usize) {
+        let own = &mut self.0.borrow_mut().lanes[lane];
+        own.trouble = Some(Trouble::Broken);
+        own.bell_rang = true;
+    }
+
+    /// From now on lane `lane` makes no turn, as one whose service does not return.
+    pub fn hold_up(&self, lane: usize) {
+        self.0.borrow_mut().lanes[lane].trouble = Some(Trouble::Stuck);
     }
 
     /// Nanoseconds of the clock that all lanes share.

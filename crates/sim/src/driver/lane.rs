@@ -22,6 +22,15 @@ pub(crate) enum Sleep {
     Gone,
 }
 
+/// What a lane cannot go on with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// Its driver panics.
+    Broken,
+    /// It never comes back from its turn.
+    Stuck,
+}
+
 /// A completion that waits to be handed over.
 pub(crate) struct Entry {
     pub(crate) number: u64,
@@ -126,6 +135,7 @@ pub(crate) struct Lane {
     pub(crate) tuning: Tuning,
     pub(crate) counters: DriverCounters,
     pub(crate) sleep: Sleep,
+    pub(crate) trouble: Option<Trouble>,
     pub(crate) bell: Arc<SimBell>,
     /// Whether a ring is to be noticed.
     pub(crate) bell_rang: bool,
@@ -162,6 +172,7 @@ impl Lane {
             tuning,
             counters: DriverCounters::default(),
             sleep: Sleep::Awake,
+            trouble: None,
             bell: Arc::default(),
             bell_rang: false,
             bells_late: 0,
@@ -187,12 +198,13 @@ impl Lane {
     }
 
     pub(crate) fn is_asleep(&self) -> bool {
-        matches!(self.sleep, Sleep::Asleep(_))
+        matches!(self.sleep, Sleep::Asleep(_)) && self.trouble != Some(Trouble::Stuck)
     }
 
     /// Whether it has a reason to run.
     pub(crate) fn is_runnable(&self, now: u64) -> bool {
         match self.sleep {
+            _ if self.trouble == Some(Trouble::Stuck) => false,
             Sleep::Awake => true,
             Sleep::Gone => false,
             Sleep::Asleep(until) => {
@@ -206,7 +218,7 @@ impl Lane {
 
     /// When it wants to wake in any case.
     pub(crate) fn wake_up(&self) -> Option<u64> {
-        if let Sleep::Asleep(until) = self.sleep { until } else { None }
+        if let Sleep::Asleep(until) = self.sleep { until.filter(|_| self.trouble != Some(Trouble::Stuck)) } else { None }
     }
 
     /// Whether the completion at `index` may be handed over.

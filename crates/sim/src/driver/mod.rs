@@ -9,7 +9,6 @@ mod streams;
 pub(crate) mod submit;
 mod work;
 
-use crate::check::Violation;
 use crate::faults::{FaultKind, Planted};
 use crate::log::{Detail, Place as Where};
 use crate::net::connect::{ListenerPort, Opener};
@@ -17,10 +16,11 @@ use crate::net::datagrams::DatagramPort;
 use crate::net::{Owner, Place, destination};
 use crate::world::{Event, State, World};
 use corelane_seam::{Bell, Bind, Completion, Driver, DriverCounters, Fault, Handle, Listen, Op, Outcome, Reason, Socket, Wait};
-use lane::Sleep;
+use lane::{Sleep, Trouble};
 use sockets::{Body, StreamSocket};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -181,6 +181,11 @@ impl Driver for SimDriver {
     }
 
     fn collect(&mut self, wait: Wait, at_most: usize, completions: &mut Vec<Completion>) {
+        let trouble = self.world.0.borrow().lanes[self.lane].trouble;
+        if trouble == Some(Trouble::Broken) {
+            // Without the panic hook's words: a thousand runs would bury what went wrong in one.
+            resume_unwind(Box::new("looking for events: EBADF".to_string()));
+        }
         self.world.0.borrow_mut().collect(self.lane, wait, at_most, completions);
     }
 
@@ -315,11 +320,8 @@ impl State {
 
     /// The sudden end of a lane: the system closes what is open in its table.
     fn end_lane(&mut self, lane: usize) {
-        self.ledger.abandon(lane);
-        let open = self.lanes[lane].descriptors.count();
-        if open > 0 {
-            self.ledger.blame(Violation::DescriptorsLeft { lane, open });
-        }
+        let own = &self.lanes[lane];
+        self.ledger.abandon(lane, own.descriptors.count(), own.trouble == Some(Trouble::Broken));
         // Work that nobody waits for any more holds memory.
         let is_mine =
             |event: &Event| matches!(event, Event::File { lane: of, .. } | Event::Offload { lane: of, .. } if *of == lane);
