@@ -199,7 +199,7 @@ impl Services {
         let (before, receives) = (busy.input.len(), matches!(call, Call::Receive));
         let (input, output) = (&mut busy.input, &mut busy.output);
         let next = self.connection_call(kit, index, |port, cx| port.call(cx, session, call, input, output));
-        let refused = kit.arena.take_refusal().bytes;
+        let refused = kit.arena.take_refusal();
         let starved = refused > 0;
         let is_too_long = std::mem::take(&mut busy.input.is_too_long);
         // What an earlier receive left behind for want of room stays due, whatever this call was.
@@ -360,7 +360,7 @@ impl Services {
             Ok(())
         });
         let Some(connection) = self.table.connections.at(index).filter(|_| passed) else { return false };
-        let refused = kit.arena.take_refusal().bytes;
+        let refused = kit.arena.take_refusal();
         if let Some(busy) = connection.busy.as_mut().filter(|busy| !busy.raw.is_empty() && refused > 0) {
             busy.blocked = true;
             self.table.mark_starved(index, refused);
