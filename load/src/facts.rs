@@ -34,8 +34,9 @@ pub(crate) struct ServerWatch {
     pid: u32,
     tree: ProcessTree,
     page: Option<Reader>,
-    /// The services of the page that take the load's datagrams.
-    datagram_services: Vec<usize>,
+    /// The services of the page that serve the target.
+    services: Vec<usize>,
+    takes_datagrams: bool,
     /// Resident bytes before the connections were opened.
     resident_before: u64,
 }
@@ -112,17 +113,17 @@ impl ServerWatch {
         let broken = |error: std::io::Error| Error::Server { pid, why: error.to_string() };
         let mut tree = ProcessTree::of(pid).map_err(broken)?;
         let resident_before = tree.footprint().map_err(broken)?.resident_bytes;
-        let takes_datagrams = page.iter().filter(|_| plan.transport == Transport::Udp);
-        let datagram_services = takes_datagrams.flat_map(|page| services_at(page, Transport::Udp, plan.target)).collect();
-        Ok(Some(Self { pid, tree, page, datagram_services, resident_before }))
+        let services = page.iter().flat_map(|page| services_at(page, plan.transport, plan.target)).collect();
+        let takes_datagrams = plan.transport == Transport::Udp;
+        Ok(Some(Self { pid, tree, page, services, takes_datagrams, resident_before }))
     }
 
     /// What was dropped at its sockets since a reading: up to now, because it counts that a second later.
     fn trains_dropped(&self, first: &Reading) -> Option<u64> {
         let now = self.page.as_ref()?.snapshot(monotonic_nanoseconds());
-        let since = between(first.server_page.as_ref(), Some(&now)).filter(|_| !self.datagram_services.is_empty())?;
-        let dropped = |&service: &usize| since.services[service].values.get(ServiceCounter::TrainsDropped);
-        Some(self.datagram_services.iter().map(dropped).sum())
+        let since =
+            between(first.server_page.as_ref(), Some(&now)).filter(|_| self.takes_datagrams && !self.services.is_empty())?;
+        Some(sum(&since, &self.services, ServiceCounter::TrainsDropped))
     }
 
     fn resident(&mut self) -> u64 {
@@ -149,7 +150,7 @@ impl ServerWatch {
             bytes_per_connection: (connections > 0).then(|| grown / connections as f64),
             trains_dropped: self.trains_dropped(first),
             per_request: between(first.server_page.as_ref(), last.server_page.as_ref())
-                .map(|page| per_request(&page, requests))
+                .map(|page| per_request(&page, &self.services, requests))
                 .unwrap_or_default(),
         })
     }
@@ -270,27 +271,36 @@ fn between(first: Option<&Snapshot>, last: Option<&Snapshot>) -> Option<Snapshot
     last?.since(first?).ok()
 }
 
-/// What a server on Corelane counted, for each of the load's `requests` in the same time. What its services call a request is their own matter:
-/// one that takes a stream as it comes counts a receive.
-fn per_request(page: &Snapshot, requests: f64) -> BTreeMap<String, f64> {
+/// A counter of these services of a page.
+fn sum(page: &Snapshot, services: &[usize], counter: ServiceCounter) -> u64 {
+    services.iter().map(|&service| page.services[service].values.get(counter)).sum()
+}
+
+/// What a server on Corelane counted, for each of the load's `requests` in the same time: for the services at the target, if there are any by
+/// the page's word, and for its lanes. What services call a request is their own matter: one that takes a stream as it comes counts a receive.
+fn per_request(page: &Snapshot, services: &[usize], requests: f64) -> BTreeMap<String, f64> {
     if requests <= 0.0 {
         return BTreeMap::new();
     }
-    let sum = |counter: ServiceCounter| page.services.iter().map(|service| service.values.get(counter)).sum::<u64>();
-    let counters = [
+    let sum = |counter| sum(page, services, counter);
+    let of_services = [
         ("receives", sum(ServiceCounter::Receives) + sum(ServiceCounter::DatagramReceives)),
         ("sends", sum(ServiceCounter::Sends) + sum(ServiceCounter::DatagramSends)),
         ("bytes_copied", sum(ServiceCounter::BytesCopied)),
+    ];
+    let of_lanes = [
         ("sleeps", page.total.get(LaneCounter::Sleeps)),
         ("turns_empty", page.total.get(LaneCounter::TurnsEmpty)),
         ("turns_productive", page.total.get(LaneCounter::TurnsProductive)),
     ];
-    counters.into_iter().map(|(name, count)| (name.to_owned(), count as f64 / requests)).collect()
+    let counters = of_services.into_iter().filter(|_| !services.is_empty()).chain(of_lanes);
+    counters.map(|(name, count)| (name.to_owned(), count as f64 / requests)).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use corelane::watch::{Description, LaneName, Page, ServiceName};
 
     fn reading(at: u64, cpu_nanoseconds: u64, run_delay_nanoseconds: u64) -> LaneReading {
         LaneReading { at, times: ThreadTimes { cpu_nanoseconds, run_delay_nanoseconds } }
@@ -309,6 +319,33 @@ mod tests {
     fn a_wait_that_began_before_is_no_more_than_all_of_the_time() {
         let lane = usage(reading(1_000, 0, 0), reading(2_000, 100, 1_130), Some(0));
         assert!(lane.waiting_for_cpu > 0.9 && lane.waiting_for_cpu + lane.cpu_used <= 1.0, "{lane:?}");
+    }
+
+    #[test]
+    fn what_is_counted_for_a_request_is_of_the_service_that_is_loaded() {
+        let service = |url: &str| ServiceName { name: "echo".into(), url: url.into() };
+        let description = Description {
+            services: vec![service("tcp://0.0.0.0:7"), service("udp://127.0.0.1:7"), service("tcp://127.0.0.1:9")],
+            lanes: vec![LaneName::default()],
+            ..Description::default()
+        };
+        let page = Page::heap(&description).unwrap();
+        for (number, receives) in [100, 7, 5_000].into_iter().enumerate() {
+            page.service(0, number).unwrap().add(ServiceCounter::Receives, receives);
+            page.service(0, number).unwrap().add(ServiceCounter::Sends, 2 * receives);
+        }
+        page.lane(0).unwrap().add(LaneCounter::Sleeps, 30);
+        let reader = Reader::of(&page).unwrap();
+        let at = |transport, port: u16| {
+            let services: Vec<usize> = services_at(&reader, transport, SocketAddr::from(([127, 0, 0, 1], port))).collect();
+            per_request(&reader.snapshot(0), &services, 10.0)
+        };
+        let tcp = at(Transport::Tcp, 7);
+        assert_eq!((tcp["receives"], tcp["sends"], tcp["sleeps"]), (10.0, 20.0, 3.0));
+        assert_eq!(at(Transport::Udp, 7)["receives"], 0.7);
+        assert_eq!(at(Transport::Tcp, 9)["receives"], 500.0);
+        let unknown = at(Transport::Tcp, 10);
+        assert!(!unknown.contains_key("receives") && unknown["sleeps"] == 3.0, "{unknown:?}");
     }
 
     #[test]

@@ -1,92 +1,150 @@
-//! How lanes end: told to, or broken; and who waits for it.
+//! How lanes start and end, and who waits for it: what lanes tell of their lives, and the thread that hears it and does what
+//! [`Program`] decides.
 
 use crate::error::Error;
-use corelane_lane::Order;
+use corelane_lane::Control;
+use corelane_lane::program::{End, Event, Program, Step};
+use corelane_sys::monotonic_nanoseconds;
 use corelane_sys::report::{self, last_panic, panic_words};
-use corelane_sys::signals::{Deadline, Ringer, SIGHUP, Signals, Wake, wait};
+use corelane_sys::runner::Gate;
+use corelane_sys::signals::{Ringer, SIGHUP, Signals, Wake, wait};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// How long the other lanes may drain when one has broken.
-const DRAIN_AFTER_BREAK: Duration = Duration::from_secs(5);
-
-/// How long they may take to stop after that. Who does not is left behind: its service does not return.
-const STOP_AFTER_BREAK: Duration = Duration::from_secs(1);
-
-/// What lanes tell of their ends. Made before their threads, which may have descriptor tables of their own.
+/// What lanes tell of their lives. Made before their threads, which may have descriptor tables of their own.
 #[derive(Clone)]
-pub(crate) struct Ends {
-    state: Arc<Mutex<State>>,
+pub(crate) struct Lives {
+    /// What nobody has heard yet: of each lane its gates, its failure and its end at the most.
+    told: Arc<Mutex<Vec<Event<Error>>>>,
     ringer: Ringer,
+    gate: Arc<Gate>,
 }
 
-#[derive(Default)]
-struct State {
-    ended: usize,
-    /// The first lane that broke, and its panic.
-    broken: Option<(usize, String)>,
-}
-
-impl Ends {
-    pub(crate) fn new() -> io::Result<Self> {
-        Ok(Self { state: Arc::default(), ringer: Ringer::new()? })
+impl Lives {
+    fn new() -> io::Result<Self> {
+        Ok(Self { told: Arc::default(), ringer: Ringer::new()?, gate: Arc::default() })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn tell(&self, event: Event<Error>) {
         // Nothing is changed in two steps.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Lives the life of a lane, and tells of its end, however that is.
-    pub(crate) fn live(&self, lane: usize, life: impl FnOnce() -> Result<(), String>) {
-        let lived = unbroken(life).flatten();
-        let mut state = self.lock();
-        state.ended += 1;
-        if let Err(words) = lived {
-            state.broken.get_or_insert((lane, words));
-        }
-        drop(state);
+        self.told.lock().unwrap_or_else(PoisonError::into_inner).push(event);
         self.ringer.ring();
     }
 
-    /// Waits until `lanes` lanes have ended. Signals drain them, and then stop them, by `give`; so does a lane that breaks, each with its bound.
+    fn take(&self) -> Vec<Event<Error>> {
+        std::mem::take(&mut *self.told.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Lives the life of a lane, and tells of its end, however that is.
+    pub(crate) fn live(&self, lane: usize, control: &Control, life: impl FnOnce() -> Result<(), String>) {
+        let how = unbroken(life).flatten();
+        self.tell(Event::Ended { lane, how, order: control.order() });
+    }
+
+    /// With what it has made a lane comes to a gate, waits there for all the others, and passes. None if the start is in vain.
+    pub(crate) fn at_gate<T>(&self, lane: usize, number: usize, made: Result<T, Error>) -> Option<T> {
+        match made {
+            Ok(made) => {
+                self.tell(Event::Ready { lane });
+                self.gate.pass(number).then_some(made)
+            }
+            Err(error) => {
+                self.tell(Event::CannotStart { error });
+                None
+            }
+        }
+    }
+}
+
+/// Who starts the lanes of a program and waits for their end.
+pub(crate) struct Waiter {
+    program: Program<Error>,
+    lives: Lives,
+    control: Arc<Control>,
+}
+
+impl Waiter {
+    /// For the lanes of `control`.
+    ///
+    /// # Errors
+    /// What the system says of a doorbell.
+    pub(crate) fn new(control: Arc<Control>) -> io::Result<Self> {
+        Ok(Self { program: Program::new(control.lanes()), lives: Lives::new()?, control })
+    }
+
+    /// What lane `lane`, whose thread runs `begin`, tells of its life; it has begun if that succeeds.
+    pub(crate) fn begin<T>(&mut self, lane: usize, begin: impl FnOnce(Lives) -> Result<T, Error>) -> Result<T, Error> {
+        let begun = begin(self.lives.clone())?;
+        self.program.begins(lane);
+        Ok(begun)
+    }
+
+    /// Waits until all lanes serve. `begun` says whether all have begun.
+    ///
+    /// # Errors
+    /// Why they do not; all that had begun have ended then.
+    pub(crate) fn start(&mut self, begun: Result<(), Error>) -> Result<(), Error> {
+        if let Err(error) = begun {
+            self.hear(Event::CannotStart { error }, &|| {});
+        }
+        while !self.program.has_started() {
+            if let Some(end) = self.program.end() {
+                return outcome(end);
+            }
+            if let Err(error) = self.turn(None, &|| {}) {
+                self.hear(Event::CannotStart { error }, &|| {});
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until all lanes have ended. Signals drain them, and then stop them; so does a lane that breaks, each with its bound. `note`
+    /// is called before each order.
     ///
     /// # Errors
     /// [`Error::LanePanicked`], or what the system says of waiting.
-    pub(crate) fn wait(&self, lanes: usize, mut give: impl FnMut(Order), signals: Option<&Signals>) -> Result<(), Error> {
-        let mut next = Order::Drain;
-        let mut deadline = None;
-        let mut advance = || give(std::mem::replace(&mut next, Order::Stop));
-        while self.lock().ended < lanes {
-            if deadline.is_none() && self.lock().broken.is_some() {
-                deadline = Some((Deadline::after(DRAIN_AFTER_BREAK), Order::Drain));
-                advance();
-            }
-            let until = deadline.map(|(until, _)| until);
-            match wait(signals, &self.ringer, until).map_err(|error| Error::System { what: "waiting for signals", error })? {
-                Wake::Signal(SIGHUP) => report::line("corelane: SIGHUP: there is nothing to read again; serving goes on"),
-                Wake::Signal(_) => advance(),
-                Wake::Late if deadline.is_some_and(|(_, order)| order == Order::Stop) => break,
-                Wake::Late => {
-                    deadline = Some((Deadline::after(STOP_AFTER_BREAK), Order::Stop));
-                    advance();
-                }
-                Wake::Rung => {}
+    pub(crate) fn wait(&mut self, signals: Option<&Signals>, note: impl Fn()) -> Result<(), Error> {
+        loop {
+            match self.program.end() {
+                Some(end) => return outcome(end),
+                None => self.turn(signals, &note)?,
             }
         }
-        self.outcome(lanes)
     }
 
-    fn outcome(&self, lanes: usize) -> Result<(), Error> {
-        let state = self.lock();
-        match &state.broken {
-            None => Ok(()),
-            Some((lane, words)) => {
-                Err(Error::LanePanicked { lane: *lane, words: words.clone(), left_behind: lanes - state.ended })
+    /// Waits for what happens next.
+    fn turn(&mut self, signals: Option<&Signals>, note: &impl Fn()) -> Result<(), Error> {
+        let wake = wait(signals, &self.lives.ringer, self.program.deadline());
+        match wake.map_err(|error| Error::System { what: "waiting for signals", error })? {
+            Wake::Signal(SIGHUP) => self.hear(Event::HangUp, note),
+            Wake::Signal(_) => self.hear(Event::Told, note),
+            Wake::Late => self.hear(Event::Late, note),
+            Wake::Rung => self.lives.take().into_iter().for_each(|event| self.hear(event, note)),
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, event: Event<Error>, note: &impl Fn()) {
+        for step in self.program.hear(monotonic_nanoseconds(), event) {
+            match step {
+                Step::Open => self.lives.gate.open(),
+                Step::Abandon => self.lives.gate.abandon(),
+                Step::Say(line) => report::line(line),
+                Step::Give(order) => {
+                    note();
+                    self.control.give(order);
+                }
             }
         }
+    }
+}
+
+fn outcome(end: End<Error>) -> Result<(), Error> {
+    match end {
+        End::InOrder => Ok(()),
+        End::CannotStart(error) => Err(error),
+        End::Broken { lane, words, left_behind } => Err(Error::LanePanicked { lane, words, left_behind }),
     }
 }
 
@@ -103,7 +161,7 @@ pub(crate) fn unbroken<R>(part: impl FnOnce() -> R) -> Result<R, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corelane_lane::Control;
+    use corelane_lane::Order;
     use std::thread;
 
     /// A lane that ends when it is told `order`.
@@ -113,59 +171,99 @@ mod tests {
         }
     }
 
-    /// Lives these lives, each on a thread.
-    fn lives(ends: &Ends, lives: Vec<Box<dyn FnOnce() + Send>>) {
+    type Life = Box<dyn FnOnce(&Control) + Send>;
+
+    /// Lives these lives behind both gates, each on a thread.
+    fn serving(lives: Vec<Life>) -> (Waiter, Arc<Control>) {
+        let control = Control::new(lives.len());
+        let mut waiter = Waiter::new(control.clone()).unwrap();
         for (lane, life) in lives.into_iter().enumerate() {
-            let ends = ends.clone();
-            let life = || {
-                life();
+            let control = control.clone();
+            let body = |told: Lives| {
+                thread::spawn(move || {
+                    told.live(lane, &control, || {
+                        let passes = (1..=2).all(|gate| told.at_gate(lane, gate, Ok(())).is_some());
+                        assert!(passes);
+                        life(&control);
+                        Ok(())
+                    });
+                });
                 Ok(())
             };
-            thread::spawn(move || ends.live(lane, life));
+            waiter.begin(lane, body).unwrap();
         }
+        waiter.start(Ok(())).unwrap();
+        (waiter, control)
+    }
+
+    fn ends_at(order: Order) -> Life {
+        Box::new(move |control| until(control, order))
     }
 
     #[test]
     fn a_lane_that_breaks_ends_the_others_in_order() {
-        let (ends, control) = (Ends::new().unwrap(), Control::new(3));
-        let [first, second] = [(); 2].map(|()| {
-            let control = control.clone();
-            Box::new(move || until(&control, Order::Drain)) as Box<dyn FnOnce() + Send>
-        });
-        lives(&ends, vec![first, Box::new(|| panic!("in pieces")), second]);
-        let Err(Error::LanePanicked { lane, words, left_behind }) = ends.wait(3, |order| control.give(order), None) else {
-            panic!("nobody notices")
-        };
+        let breaks: Life = Box::new(|_| panic!("in pieces"));
+        let (mut waiter, control) = serving(vec![ends_at(Order::Drain), breaks, ends_at(Order::Drain)]);
+        let Err(Error::LanePanicked { lane, words, left_behind }) = waiter.wait(None, || {}) else { panic!("nobody notices") };
         assert_eq!((lane, words.as_str(), left_behind), (1, "in pieces", 0));
         assert_eq!(control.order(), Order::Drain, "who drains is not stopped");
     }
 
     #[test]
     fn who_does_not_drain_is_stopped_and_who_does_not_stop_is_left_behind() {
-        let (ends, control) = (Ends::new().unwrap(), Control::new(3));
-        let stops = control.clone();
         let (_keep, never) = std::sync::mpsc::channel::<()>();
-        lives(
-            &ends,
-            vec![
-                Box::new(move || until(&stops, Order::Stop)),
-                Box::new(move || assert!(never.recv().is_err())),
-                Box::new(|| panic!("{}", "in pieces")),
-            ],
-        );
-        let Err(Error::LanePanicked { lane: 2, left_behind: 1, .. }) = ends.wait(3, |order| control.give(order), None) else {
-            panic!("nobody notices")
-        };
+        let stays: Life = Box::new(move |_| assert!(never.recv().is_err()));
+        let (mut waiter, control) = serving(vec![ends_at(Order::Stop), stays, Box::new(|_| panic!("{}", "in pieces"))]);
+        let Err(Error::LanePanicked { lane: 2, left_behind: 1, .. }) = waiter.wait(None, || {}) else { panic!("nobody notices") };
         assert_eq!(control.order(), Order::Stop);
     }
 
     #[test]
     fn lanes_that_were_told_to_end_are_waited_for() {
-        let (ends, control) = (Ends::new().unwrap(), Control::new(2));
-        let others = control.clone();
-        lives(&ends, vec![Box::new(|| {}), Box::new(move || until(&others, Order::Stop))]);
-        let ender = control.clone();
-        thread::spawn(move || ender.give(Order::Stop));
-        ends.wait(2, |order| control.give(order), None).unwrap();
+        let (mut waiter, control) = serving(vec![ends_at(Order::Drain), ends_at(Order::Stop)]);
+        control.give(Order::Drain);
+        thread::spawn(move || control.give(Order::Stop));
+        waiter.wait(None, || {}).unwrap();
+    }
+
+    #[test]
+    fn a_lane_that_breaks_before_its_gate_ends_the_start() {
+        let control = Control::new(2);
+        let mut waiter = Waiter::new(control.clone()).unwrap();
+        let lane = |lane: usize, breaks: bool| {
+            let control = control.clone();
+            move |told: Lives| {
+                let thread = thread::spawn(move || {
+                    told.live(lane, &control, || {
+                        assert!(!breaks, "in pieces");
+                        assert!(told.at_gate(lane, 1, Ok(())).is_none(), "it is in vain");
+                        Ok(())
+                    });
+                });
+                Ok(thread)
+            }
+        };
+        let threads = [waiter.begin(0, lane(0, false)).unwrap(), waiter.begin(1, lane(1, true)).unwrap()];
+        let Err(Error::LanePanicked { lane: 1, left_behind: 0, .. }) = waiter.start(Ok(())) else { panic!("nobody notices") };
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+    }
+
+    #[test]
+    fn a_thread_that_cannot_be_started_ends_those_that_were() {
+        let mut waiter = Waiter::new(Control::new(2)).unwrap();
+        let begin = |told: Lives| {
+            let control = Control::new(1);
+            let thread = thread::spawn(move || {
+                told.live(0, &control, || {
+                    assert!(told.at_gate(0, 1, Ok(())).is_none(), "it is in vain");
+                    Ok(())
+                });
+            });
+            Ok(thread)
+        };
+        let thread = waiter.begin(0, begin).unwrap();
+        let refused = waiter.begin(1, |_| Err::<(), _>(Error::Build { lane: 1 })).map(drop);
+        assert!(matches!(waiter.start(refused), Err(Error::Build { lane: 1 })));
+        thread.join().unwrap();
     }
 }

@@ -3,7 +3,7 @@
 use crate::control;
 use crate::drained::Drained;
 use crate::driver::{DriverKind, choose};
-use crate::ending::{Ends, unbroken};
+use crate::ending::{Lives, Waiter, unbroken};
 use crate::error::Error;
 use crate::lanes::{Lanes, Served};
 use crate::plan;
@@ -16,15 +16,14 @@ use corelane_svc::{Services, Sharing};
 use corelane_sys::claim::{Transport, claim};
 use corelane_sys::control_socket::ControlSocket;
 use corelane_sys::report;
-use corelane_sys::runner::{Gate, LaneThread, own_descriptors, raise_descriptor_limit, spawn};
+use corelane_sys::runner::{LaneThread, own_descriptors, raise_descriptor_limit, spawn};
 use corelane_sys::signals::Signals;
 use corelane_sys::{EpollDriver, EventBell, Probes, UringDriver};
 use corelane_watch::{Description, LaneName, LaneRow, Page, ProcessId, Reader, RunDirectory, ServiceName, ServiceRow};
 use std::cell::Cell;
 use std::net::SocketAddr;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// Pages of ended processes that are kept to be looked at.
 const STALE_PAGES: usize = 8;
@@ -54,7 +53,7 @@ pub struct Running {
     threads: Vec<LaneThread<()>>,
     /// The lanes' doorbells, kept so that they are closed in the descriptor table in which they were opened.
     bells: Vec<Arc<EventBell>>,
-    ends: Ends,
+    waiter: Waiter,
     socket: Option<ControlSocket>,
 }
 
@@ -74,8 +73,6 @@ struct Plan {
     sharing: Sharing,
     own_descriptors: bool,
     bell: Arc<EventBell>,
-    gate: Arc<Gate>,
-    report: Arc<Mutex<Vec<Error>>>,
 }
 
 /// Whether the URL's first address can be listened on now.
@@ -105,14 +102,13 @@ pub(crate) fn start(lanes: Lanes) -> Result<Running, Error> {
     let steered = Steered::new(&lanes.steering, &server(&lanes, &places, cpus.len()), control.clone())?;
     notes.extend(steered.note().map(str::to_owned));
     let page = make_page(&lanes, &cpus, (chosen.kind, &steered), &places, &mut notes)?;
-    let gate = Arc::new(Gate::new(cpus.len() + 1));
-    let report = Arc::new(Mutex::new(Vec::new()));
     let rows: Vec<(LaneRow, Vec<ServiceRow>)> =
         (0..cpus.len()).map(|lane| rows_of(&page, lane, lanes.services.len())).collect::<Result<_, _>>()?;
     let bells = make_bells(cpus.len())?;
-    let ends = ends()?;
+    let waiter = waiter(&control)?;
     let (driver, threads, socket) = (chosen.kind, Vec::new(), None);
-    let mut running = Running { places, planned, cpus, driver, steered, notes, page, control, threads, bells, ends, socket };
+    let mut running = Running { places, planned, cpus, driver, steered, notes, page, control, threads, bells, waiter, socket };
+    let mut begun = Ok(());
     for ((lane, mesh), (row, rows)) in
         Mesh::between(&running.control, settings.channel_messages).into_iter().enumerate().zip(rows)
     {
@@ -131,19 +127,14 @@ pub(crate) fn start(lanes: Lanes) -> Result<Running, Error> {
             sharing: Sharing { share_port: running.cpus.len() > 1 || lanes.join, v6_only: lanes.v6_only },
             own_descriptors: lanes.own_descriptors,
             bell: running.bells[lane].clone(),
-            gate: gate.clone(),
-            report: report.clone(),
         };
-        running.start_lane(plan).inspect_err(|_| {
-            gate.abandon();
-            running.page.withdraw();
-        })?;
+        begun = running.start_lane(plan);
+        if begun.is_err() {
+            break;
+        }
     }
-    gate.pass(); // every lane has its driver, or has failed
-    gate.pass(); // every lane listens, or has failed
-    // reason: lanes hold the lock only to push.
-    let failed = report.lock().expect("no panic under this lock").pop();
-    running.unless(failed)
+    running.waiter.start(begun).inspect_err(|_| running.page.withdraw())?;
+    Ok(running.with_socket())
 }
 
 impl Place {
@@ -155,25 +146,19 @@ impl Place {
 
 impl Running {
     fn start_lane(&mut self, plan: Plan) -> Result<(), Error> {
-        let (cpu, kind, ends) = (self.cpus[plan.lane], self.driver, self.ends.clone());
-        let lane = plan.lane;
-        let body = move |pinned: std::io::Result<()>| {
-            report::count_lost();
-            ends.live(lane, || match kind {
-                DriverKind::Epoll => plan.run(pinned, EpollDriver::with_bell),
-                DriverKind::Uring => plan.run(pinned, UringDriver::with_bell),
-            });
+        let (lane, cpu, kind, control) = (plan.lane, self.cpus[plan.lane], self.driver, self.control.clone());
+        let begin = |lives: Lives| {
+            let body = move |pinned: std::io::Result<()>| {
+                report::count_lost();
+                lives.live(lane, &control, || match kind {
+                    DriverKind::Epoll => plan.run(&lives, pinned, EpollDriver::with_bell),
+                    DriverKind::Uring => plan.run(&lives, pinned, UringDriver::with_bell),
+                });
+            };
+            spawn(lane, cpu, body).map_err(|error| Error::System { what: "starting a lane's thread", error })
         };
-        let thread = spawn(lane, cpu, body).map_err(|error| Error::System { what: "starting a lane's thread", error })?;
-        self.threads.push(thread);
+        self.threads.push(self.waiter.begin(lane, begin)?);
         Ok(())
-    }
-
-    /// With its control socket, if every lane has started; else nothing is left of it.
-    fn unless(self, failed: Option<Error>) -> Result<Self, Error> {
-        let Some(error) = failed else { return Ok(self.with_socket()) };
-        self.page.withdraw();
-        Err(error)
     }
 
     /// Has the process answer at its control socket; where nothing is served there is nothing to be told.
@@ -277,12 +262,7 @@ impl Running {
 
     /// Waits for the end of the lanes, and has what they said last come out. `note` is called before each order.
     fn end(&mut self, signals: Option<&Signals>, note: impl Fn()) -> Result<(), Error> {
-        let control = self.control.clone();
-        let give = |order| {
-            note();
-            control.give(order);
-        };
-        let ended = self.ends.wait(self.threads.len(), give, signals);
+        let ended = self.waiter.wait(signals, note);
         match ended {
             // They may never end.
             Err(Error::LanePanicked { left_behind: 1.., .. }) => self.threads.clear(),
@@ -312,22 +292,13 @@ type MakeDriver<D> = fn(Arena, Tuning, Probes, Arc<EventBell>) -> Result<D, core
 
 impl Plan {
     /// The life of a lane's thread. The error is the panic that ended it.
-    fn run<D: Driver>(self, pinned: std::io::Result<()>, make: MakeDriver<D>) -> Result<(), String> {
-        let (gate, report) = (self.gate.clone(), self.report.clone());
-        let made = self.make_driver(pinned, make);
-        if !gate.pass() {
-            return Ok(());
-        }
+    fn run<D: Driver>(self, lives: &Lives, pinned: std::io::Result<()>, make: MakeDriver<D>) -> Result<(), String> {
         let number = self.lane;
-        // The user's own code builds the services; its panic must not leave the others waiting.
-        let lane = made.and_then(|(driver, arena)| {
-            catch_unwind(AssertUnwindSafe(|| self.into_lane(driver, arena))).unwrap_or(Err(Error::Build { lane: number }))
-        });
-        let lane = lane.map_err(|error| {
-            // reason: lanes hold the lock only to push.
-            report.lock().expect("no panic under this lock").push(error);
-        });
-        let (true, Ok(mut lane)) = (gate.pass(), lane) else { return Ok(()) };
+        // Every lane has its descriptor table before any listens: a table is a copy of another.
+        let Some((driver, arena)) = lives.at_gate(number, 1, self.make_driver(pinned, make)) else { return Ok(()) };
+        // The user's own code builds the services; its panic is the user's.
+        let built = unbroken(|| self.into_lane(driver, arena)).unwrap_or(Err(Error::Build { lane: number }));
+        let Some(mut lane) = lives.at_gate(number, 2, built) else { return Ok(()) };
         let lived = unbroken(|| lane.run());
         // By itself: a panic while another unwinds would end the process without a word.
         let ended = unbroken(|| drop(lane));
@@ -412,10 +383,10 @@ fn notes_of(plan: &corelane_steer::Plan, memory_is_asked: bool, settings: &mut L
     notes
 }
 
-/// What the lanes tell of their ends, and who writes what they report: both from before their threads on.
-fn ends() -> Result<Ends, Error> {
+/// Who waits for the lanes, and who writes what they report: both from before their threads on.
+fn waiter(control: &Arc<Control>) -> Result<Waiter, Error> {
     report::start().map_err(|error| Error::System { what: "starting the thread that writes reports", error })?;
-    Ends::new().map_err(|error| Error::System { what: "making a doorbell (eventfd2)", error })
+    Waiter::new(control.clone()).map_err(|error| Error::System { what: "making a doorbell (eventfd2)", error })
 }
 
 /// Every address of every service, found free before any lane listens.

@@ -115,9 +115,12 @@ impl Control {
     }
 
     /// Tells lane `lane` something, which its work hears in its next turn ([`Work::told`](crate::Work::told)). A word to a lane
-    /// that has ended, or that there is not, is dropped; what waits for an answer must notice that.
+    /// that has ended is dropped; what waits for an answer must notice that.
+    ///
+    /// # Panics
+    /// If there is no such lane.
     pub fn tell(&self, lane: usize, word: Word) {
-        let Some(words) = self.words.get(lane) else { return };
+        let words = &self.words[lane];
         let mut told = words.lock();
         if told.is_over {
             return;
@@ -232,7 +235,6 @@ mod tests {
     fn words_are_heard_in_order_until_the_lane_has_ended() {
         let control = Control::new(2);
         (0..3).for_each(|number: i32| control.tell(1, Box::new(number)));
-        control.tell(2, Box::new(7));
         assert!(control.has_words(1) && !control.has_words(0));
         let heard: Vec<i32> = control.take_words(1).into_iter().map(|word| *word.downcast().unwrap()).collect();
         assert_eq!((heard, control.has_words(1)), (vec![0, 1, 2], false));
@@ -241,6 +243,12 @@ mod tests {
         control.lane_ended(0);
         control.tell(0, Box::new(answer.clone()));
         assert_eq!(Arc::strong_count(&answer), 1, "an ended lane keeps no word");
+    }
+
+    #[test]
+    #[should_panic(expected = "index out of bounds")]
+    fn a_lane_that_there_is_not_is_told_nothing() {
+        Control::new(2).tell(2, Box::new(7));
     }
 
     #[test]

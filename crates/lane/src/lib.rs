@@ -10,6 +10,7 @@ mod control;
 mod fence;
 mod kit;
 mod mesh;
+pub mod program;
 mod report;
 mod sync;
 pub mod tasks;

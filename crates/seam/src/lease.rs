@@ -5,7 +5,7 @@
 
 use crate::buddy::{Buddy, ORDERS, UNIT};
 use crate::error::Error;
-use crate::ledger::{Holder, Ledger, Payer, Refusal, Role};
+use crate::ledger::{Holder, Ledger, Payer, Role};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut, Range};
@@ -15,7 +15,7 @@ use std::rc::Rc;
 /// Bytes of the largest lease: 4 MiB.
 pub const LEASE_BYTES_MAX: usize = UNIT << (ORDERS - 1);
 /// Bytes of the largest arena: 64 GiB.
-const ARENA_BYTES_MAX: usize = 64 << 30;
+pub const ARENA_BYTES_MAX: usize = 64 << 30;
 /// The alignment of an arena, in bytes: that of a huge page.
 const ALIGNMENT: usize = 2 << 20;
 
@@ -207,7 +207,7 @@ impl Arena {
     }
 
     /// Ends what [`Arena::pay_as`] began: `before` pays again. Returns what was refused meanwhile.
-    pub fn pay_no_longer(&self, before: Payer) -> Refusal {
+    pub fn pay_no_longer(&self, before: Payer) -> usize {
         let mut memory = self.0.memory.borrow_mut();
         let refusal = memory.ledger.take_refusal();
         memory.ledger.pay_as(before);
@@ -242,8 +242,8 @@ impl Arena {
         self.0.memory.borrow().ledger.holders(UNIT).collect()
     }
 
-    /// What was refused since the last call of this.
-    pub fn take_refusal(&self) -> Refusal {
+    /// Bytes of the largest block that was refused for now since the last call of this; 0 if none was. What can never be lent is not told.
+    pub fn take_refusal(&self) -> usize {
         self.0.memory.borrow_mut().ledger.take_refusal()
     }
 

@@ -60,15 +60,6 @@ pub struct Holder {
     pub peer_bytes: usize,
 }
 
-/// What was asked of the ledger and refused since somebody last looked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Refusal {
-    /// The largest block that would have been lent at another time, in bytes; 0 if none was refused.
-    pub bytes: usize,
-    /// More was asked for than can ever be lent.
-    pub is_final: bool,
-}
-
 #[derive(Clone, Copy)]
 struct Node {
     units: u32,
@@ -96,7 +87,8 @@ pub(crate) struct Ledger {
     current: Payer,
     /// The current payer may hold more than it leaves, once.
     granted: bool,
-    refusal: Refusal,
+    /// The largest block that was refused for now since somebody last looked, in bytes.
+    largest_refused: usize,
     refused: u64,
     /// Blocks given back so far.
     given_back: u64,
@@ -106,8 +98,8 @@ impl Ledger {
     /// A ledger for an arena of `limit` bytes.
     pub(crate) fn new(limit: usize) -> Self {
         let lane = Node { units: 0, parent: NOBODY, role: Role::Sum, closed: false };
-        let (current, refusal) = (Payer::LANE, Refusal::default());
-        Self { nodes: vec![lane], free: Vec::new(), limit, current, granted: false, refusal, refused: 0, given_back: 0 }
+        let (current, largest_refused) = (Payer::LANE, 0);
+        Self { nodes: vec![lane], free: Vec::new(), limit, current, granted: false, largest_refused, refused: 0, given_back: 0 }
     }
 
     pub(crate) fn reserve(&self) -> usize {
@@ -131,7 +123,7 @@ impl Ledger {
     pub(crate) fn pay_as(&mut self, payer: Payer) -> Payer {
         assert!(!self.node(payer).closed, "nobody pays for who is gone");
         self.granted = false;
-        self.refusal = Refusal::default();
+        self.largest_refused = 0;
         std::mem::replace(&mut self.current, payer)
     }
 
@@ -238,17 +230,16 @@ impl Ledger {
     /// Notes that the current payer was refused a block of `bytes`.
     pub(crate) fn note_refusal(&mut self, bytes: usize) {
         self.refused += 1;
-        self.refusal.bytes = self.refusal.bytes.max(bytes);
+        self.largest_refused = self.largest_refused.max(bytes);
     }
 
     /// Notes that more was asked for than can ever be lent.
     pub(crate) fn note_final(&mut self) {
         self.refused += 1;
-        self.refusal.is_final = true;
     }
 
-    pub(crate) fn take_refusal(&mut self) -> Refusal {
-        std::mem::take(&mut self.refusal)
+    pub(crate) fn take_refusal(&mut self) -> usize {
+        std::mem::take(&mut self.largest_refused)
     }
 
     /// How often somebody gave something back: as long as it stays the same, who was refused would be again.
@@ -328,19 +319,18 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_noted_with_what_was_missing_and_whether_it_ever_comes() {
+    fn a_refusal_is_noted_with_what_was_missing_unless_it_never_comes() {
         let arena = Arena::new(4 * MIB).unwrap();
         assert_eq!(arena.lend_max(), 2 * MIB, "a power of two, beside the reserve");
         let peer = peer_of(&arena);
         arena.pay_as(peer);
         assert!(arena.lease(2 * MIB).is_none() && arena.lease(MIB + 1).is_none());
-        assert_eq!(arena.take_refusal(), Refusal { bytes: 2 * MIB, is_final: false });
+        assert_eq!(arena.take_refusal(), 2 * MIB);
         assert!(arena.lease(2 * MIB + 1).is_none() && arena.lease(LEASE_BYTES_MAX + 1).is_none());
-        assert_eq!((arena.take_refusal(), arena.refused()), (Refusal { bytes: 0, is_final: true }, 4));
-        assert_eq!(arena.take_refusal(), Refusal::default());
+        assert_eq!((arena.take_refusal(), arena.refused()), (0, 4));
         let held = arena.lease(MIB).unwrap();
         assert!(arena.lease(2 * MIB).is_none() && arena.lease(MIB).is_none());
-        assert_eq!(arena.take_refusal(), Refusal { bytes: 2 * MIB, is_final: false }, "the largest of those that were refused");
+        assert_eq!(arena.take_refusal(), 2 * MIB, "the largest of those that were refused");
         drop(held);
     }
 

@@ -27,8 +27,8 @@ pub use datagram::{
 pub use driver::{DATAGRAM_BLOCK_BYTES_LEAST, Driver, DriverCounters, RECEIVE_BYTES_LEAST, RECEIVES_PER_CYCLE, Tuning, Wait};
 pub use error::{Error, Fault, Reason};
 pub use handle::{File, Handle, Socket, Unheld};
-pub use lease::{Arena, LEASE_BYTES_MAX, Lease, Shared};
-pub use ledger::{Holder, Payer, Refusal, Role};
+pub use lease::{ARENA_BYTES_MAX, Arena, LEASE_BYTES_MAX, Lease, Shared};
+pub use ledger::{Holder, Payer, Role};
 pub use operation::{
     Bind, Completion, Interest, Listen, OffloadResult, OffloadWork, Offloaded, Op, OpenOptions, Outcome, StreamOptions, Work,
 };

@@ -60,6 +60,13 @@ pub enum Violation {
         /// The socket.
         socket: Socket,
     },
+    /// A lane left descriptors open: sockets, files, or what the test opened in its table.
+    DescriptorsLeft {
+        /// The lane.
+        lane: usize,
+        /// How many.
+        open: usize,
+    },
     /// The driver promised a release that did not come, or the run ended too early.
     NeverReleased {
         /// The lane.
@@ -134,6 +141,9 @@ impl fmt::Display for Violation {
             }
             Self::NeverClosed { lane, socket } => {
                 write!(f, "lane {lane}: the lane left socket {}.{} open: push Close", socket.index, socket.generation)
+            }
+            Self::DescriptorsLeft { lane, open } => {
+                write!(f, "lane {lane}: {open} descriptors are still open, expected 0: push Close or CloseFile")
             }
             Self::NeverReleased { lane, handle } => {
                 write!(f, "lane {lane}: the driver never released the memory of {handle:?}, or the run stopped too early")
@@ -393,11 +403,15 @@ impl Ledger {
         }
     }
 
-    /// The operations of a lane that is gone end with it, and that is a breach unless there were none.
-    pub(crate) fn abandon(&mut self, lane: usize) {
+    /// The operations of a lane that is gone, and had so many descriptors open, end with it. That is a breach unless there were none, or
+    /// the lane could not help it.
+    pub(crate) fn abandon(&mut self, lane: usize, open: usize, is_excused: bool) {
         let left = self.underway.values().find(|underway| underway.lane == lane);
-        if let Some(&Underway { handle, kind, .. }) = left {
+        if let Some(&Underway { handle, kind, .. }) = left.filter(|_| !is_excused) {
             self.blame(Violation::NeverEnded { lane, handle, operation: kind.name() });
+        }
+        if open > 0 && !is_excused {
+            self.blame(Violation::DescriptorsLeft { lane, open });
         }
         self.underway.retain(|_, underway| underway.lane != lane);
         self.unreleased.retain(|_, underway| underway.lane != lane);

@@ -55,6 +55,9 @@ faults! {
     reset: Reset,
     /// Accepting ends with [`NoDescriptor`](corelane_seam::Reason::NoDescriptor).
     refused_accept: RefusedAccept,
+    /// Others fill a lane's descriptor table for some time: whatever it opens then ends with
+    /// [`NoDescriptor`](corelane_seam::Reason::NoDescriptor). Drawn at each opening of a lane that runs.
+    filled_table: FilledTable,
     /// A connection that waited is gone when it is accepted: accepting ends with ECONNABORTED.
     aborted_accept: AbortedAccept,
     /// Accepting ends with [`NoMemory`](corelane_seam::Reason::NoMemory) (ENOBUFS); who waits goes on waiting.
@@ -159,11 +162,13 @@ pub enum Planted {
     RepeatedByte,
     /// Received memory stays in use for ever.
     LeakedLease,
+    /// A socket is reported closed, and its descriptor stays open.
+    LeakedDescriptor,
 }
 
 impl Planted {
     /// Every planted bug.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::EarlyRelease,
         Self::LostRelease,
         Self::LostCompletion,
@@ -177,6 +182,7 @@ impl Planted {
         Self::LostByte,
         Self::RepeatedByte,
         Self::LeakedLease,
+        Self::LeakedDescriptor,
     ];
 }
 

@@ -3,7 +3,7 @@
 use crate::DatagramPeer;
 use crate::check::{Ledger, Violation};
 use crate::clock::Clock;
-use crate::driver::lane::{FileWork, Lane};
+use crate::driver::lane::{FileWork, Lane, Trouble};
 use crate::driver::submit::Stop;
 use crate::driver::{Asked, SimDriver};
 use crate::faults::{FaultCounts, FaultKind, Faults, Planted};
@@ -16,15 +16,12 @@ use crate::peers::{Peer, PeerState};
 use crate::random::Random;
 use corelane_seam::{Arena, Fault, Interest, OffloadWork, Socket, Tuning};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::rc::Rc;
 
 /// The most nanoseconds that the clock jumps forward.
 const JUMP_MAX: u64 = 2_000_000_000;
-/// Descriptors of the test begin here, clear of the small numbers that real ones have.
-const FIRST_DESCRIPTOR: i32 = 1_000;
 
 /// What happens at a time.
 pub(crate) enum Event {
@@ -61,6 +58,10 @@ pub(crate) enum Event {
     Memory {
         lane: usize,
         socket: Socket,
+    },
+    /// A lane's descriptor table is filled by others no more.
+    TableHasRoom {
+        lane: usize,
     },
     /// A fragmented arena is whole again.
     Mended {
@@ -152,7 +153,6 @@ pub(crate) struct State {
     pub(crate) lanes: Vec<Lane>,
     pub(crate) peers: Vec<PeerState>,
     pub(crate) notices: Vec<Notice>,
-    pub(crate) descriptors: BTreeMap<i32, Interest>,
     turns: u64,
 }
 
@@ -173,18 +173,11 @@ impl World {
             lanes: Vec::new(),
             peers: Vec::new(),
             notices: Vec::new(),
-            descriptors: BTreeMap::new(),
             turns: 0,
         };
         let world = Self(Rc::new(RefCell::new(state)));
         world.host(&[IpAddr::from([10, 0, 0, 1]), IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, 1])]);
         world
-    }
-
-    /// From now on the system cannot refuse those who come to a listener while it takes those who wait, as one without
-    /// CAP_NET_ADMIN cannot.
-    pub fn cannot_refuse_new(&self) {
-        self.0.borrow_mut().net.can_refuse_new = false;
     }
 
     /// Adds a machine with these addresses beside its loopback ones; an address that another host has stays there.
@@ -211,6 +204,19 @@ impl World {
             state.fragment(lane);
         }
         SimDriver::new(self.clone(), lane)
+    }
+
+    /// From now on the driver of lane `lane` panics when it is asked for completions, as a real one does whose descriptor was taken away.
+    /// What it has open then is closed by the system, and no breach.
+    pub fn break_driver(&self, lane: usize) {
+        let own = &mut self.0.borrow_mut().lanes[lane];
+        own.trouble = Some(Trouble::Broken);
+        own.bell_rang = true;
+    }
+
+    /// From now on lane `lane` makes no turn, as one whose service does not return.
+    pub fn hold_up(&self, lane: usize) {
+        self.0.borrow_mut().lanes[lane].trouble = Some(Trouble::Stuck);
     }
 
     /// Nanoseconds of the clock that all lanes share.
@@ -263,17 +269,45 @@ impl World {
         self.0.borrow().lanes.iter().map(|lane| lane.files.len()).sum()
     }
 
-    /// The number of a new descriptor for [`Op::Poll`](corelane_seam::Op::Poll), ready for nothing.
-    pub fn descriptor(&self) -> i32 {
-        let state = &mut *self.0.borrow_mut();
-        let number = FIRST_DESCRIPTOR + state.descriptors.len() as i32;
-        state.descriptors.insert(number, Interest::default());
-        number
+    /// From now on lane `lane` has at most `most` descriptors open (RLIMIT_NOFILE); what is open above that stays. Without a call there
+    /// is no limit.
+    pub fn limit_descriptors(&self, lane: usize, most: usize) {
+        self.0.borrow_mut().lanes[lane].descriptors.limit(most);
     }
 
-    /// Makes a descriptor ready, and only for this.
-    pub fn set_ready(&self, descriptor: i32, ready: Interest) {
-        self.0.borrow_mut().make_ready(descriptor, ready);
+    /// How many descriptors lane `lane` has open: sockets, connections it is opening, files, and those of the test.
+    pub fn open_descriptors(&self, lane: usize) -> usize {
+        self.0.borrow().lanes[lane].descriptors.count()
+    }
+
+    /// Opens a descriptor of somebody else in the table of lane `lane`, for [`Op::Poll`](corelane_seam::Op::Poll), ready for nothing. To
+    /// other lanes its number means nothing, or something else.
+    ///
+    /// # Errors
+    /// [`NoDescriptor`](corelane_seam::Reason::NoDescriptor) at the table's limit.
+    pub fn open_foreign(&self, lane: usize) -> Result<i32, Fault> {
+        let own = &mut self.0.borrow_mut().lanes[lane];
+        let number = own.descriptors.open()?;
+        own.foreign.insert(number, Interest::default());
+        Ok(number)
+    }
+
+    /// Makes a descriptor that [`World::open_foreign`] opened in the table of lane `lane` ready, and only for this.
+    ///
+    /// # Panics
+    /// If it is not open there.
+    pub fn set_ready(&self, lane: usize, descriptor: i32, ready: Interest) {
+        self.0.borrow_mut().make_ready(lane, descriptor, ready);
+    }
+
+    /// Closes what [`World::open_foreign`] opened.
+    ///
+    /// # Panics
+    /// If it is not open there.
+    pub fn close_foreign(&self, lane: usize, descriptor: i32) {
+        let own = &mut self.0.borrow_mut().lanes[lane];
+        assert!(own.foreign.remove(&descriptor).is_some(), "descriptor {descriptor} is not open in the table of lane {lane}");
+        own.descriptors.close(descriptor);
     }
 
     /// Plants a bug in every driver of this world.
@@ -429,6 +463,7 @@ impl State {
             Event::Due => {}
             Event::Bell { lane } => self.hear_late(lane),
             Event::Memory { lane, socket } => self.wake_socket(lane, socket),
+            Event::TableHasRoom { lane } => self.lanes[lane].descriptors.is_filled = false,
             Event::Mended { lane } => self.mend(lane),
             Event::Stop { lane, stop } => self.stop_late(lane, stop),
             Event::Release { lane, number } => self.release(lane, number),

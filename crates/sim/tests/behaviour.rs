@@ -5,6 +5,7 @@ mod bench;
 mod cases {
     mod connections;
     mod datagrams;
+    mod descriptors;
     mod faults;
     mod time;
     mod work;

@@ -84,8 +84,11 @@ impl Attached {
         Ok(Self { selector, groups, takes_over })
     }
 
-    pub(crate) fn group(&self, at: Place) -> Option<&Group> {
-        self.groups.iter().find(|(place, _)| *place == at).map(|(_, group)| group)
+    /// The sockets of a place, which is one that the server named.
+    pub(crate) fn group(&self, at: Place) -> &Group {
+        let found = self.groups.iter().find(|(place, _)| *place == at);
+        // reason: lanes listen at the places that the server named, and at no other.
+        &found.expect("a lane's place is one of the server's").1
     }
 }
 

@@ -25,12 +25,12 @@ impl LaneSelection {
 impl Selection for LaneSelection {
     fn open(&mut self, at: Place, driver: &mut dyn Driver, make: &mut MakeSocket<'_>) -> Result<Socket, Error> {
         let failed = |error: corelane_sys::Error| Error::Steering { address: at.address, why: error.to_string().into() };
-        let Some((attached, group)) = self.attached().and_then(|attached| Some((attached, attached.group(at)?))) else {
+        let Some(attached) = self.attached() else {
             let socket = make(driver)?;
             driver.descriptor(socket).map_or(Ok(false), detach).map_err(failed)?;
             return Ok(socket);
         };
-        let mut entry = group.entry(self.lane).map_err(failed)?;
+        let mut entry = attached.group(at).entry(self.lane).map_err(failed)?;
         let socket = make(driver)?;
         let registered = match driver.descriptor(socket) {
             Some(descriptor) if attached.takes_over => entry.register_beside(descriptor),
@@ -45,8 +45,8 @@ impl Selection for LaneSelection {
     }
 
     fn refresh(&mut self, at: Place, socket: BorrowedFd<'_>) -> Result<(), Error> {
-        let Some(group) = self.attached().and_then(|attached| attached.group(at)) else { return Ok(()) };
-        group.refresh(socket).map_err(|error| Error::Steering { address: at.address, why: error.to_string().into() })
+        let Some(attached) = self.attached() else { return Ok(()) };
+        attached.group(at).refresh(socket).map_err(|error| Error::Steering { address: at.address, why: error.to_string().into() })
     }
 
     fn strayed(&mut self) {
@@ -54,15 +54,15 @@ impl Selection for LaneSelection {
     }
 
     fn mend(&mut self, at: Place, socket: BorrowedFd<'_>) -> Result<(), Error> {
-        let Some(group) = self.attached().and_then(|attached| attached.group(at)) else { return Ok(()) };
+        let Some(group) = self.attached().map(|attached| attached.group(at)) else { return Ok(()) };
         let failed = |error: corelane_sys::Error| Error::Steering { address: at.address, why: error.to_string().into() };
         // As long as others have sockets there, theirs may be the program that is to choose.
         if group.strangers(socket).map_err(failed)?.is_empty() { group.refresh(socket).map_err(failed) } else { Ok(()) }
     }
 
     fn leave(&mut self, at: Place) {
-        if let Some(group) = self.attached().and_then(|attached| attached.group(at)) {
-            group.leave(self.lane);
+        if let Some(attached) = self.attached() {
+            attached.group(at).leave(self.lane);
         }
     }
 

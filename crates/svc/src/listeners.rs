@@ -172,7 +172,7 @@ impl Services {
         }
         let mut cx = Cx::new(kit, &mut self.table, about.service, Some(about.id));
         let result = fenced(|| call(port, &mut cx));
-        let refused = kit.arena.pay_no_longer(before).bytes;
+        let refused = kit.arena.pay_no_longer(before);
         (result.map_err(|words| self.report_panic(kit, about.service, Some(about.peer), &words)).ok(), refused)
     }
 

@@ -123,8 +123,8 @@ impl Services {
         self.call_service(kit, calling, call);
     }
 
-    fn call_service(&mut self, kit: &mut Kit, calling: Option<Calling>, call: Call) {
-        let Some(Calling { id, service, session, about, mut busy }) = calling else { return };
+    fn call_service(&mut self, kit: &mut Kit, calling: Calling, call: Call) {
+        let Calling { id, service, session, about, mut busy } = calling;
         let Some(session) = session else {
             self.table.there(id.index).connection.busy = Some(busy);
             return self.discard(kit, service, call);
@@ -251,7 +251,7 @@ impl Services {
         let transform = connection.transform.as_mut().expect("only a connection with a transform passes through it");
         let before = kit.arena.pay_as(payer);
         let done = fenced(|| call(transform.as_mut(), &kit.arena, &mut busy));
-        let refused = kit.arena.pay_no_longer(before).bytes;
+        let refused = kit.arena.pay_no_longer(before);
         connection.busy = Some(busy);
         match done {
             Ok(Ok(())) => return Some(refused),
@@ -364,13 +364,13 @@ impl Found<'_> {
         self.mark_dirty();
     }
 
-    /// Takes out what a call into the service needs; none for a connection that is not open yet.
-    fn begin_call(&mut self, kit: &Kit) -> Option<Calling> {
+    /// Takes out what a call into the service needs.
+    fn begin_call(&mut self, kit: &Kit) -> Calling {
         let mut busy = self.take_busy(&kit.arena);
         busy.offer(self.limits(), kit.now());
         let about = self.about();
         let Connection { service, session, .. } = *self.connection;
-        Some(Calling { id: self.id, service, session, about, busy })
+        Calling { id: self.id, service, session, about, busy }
     }
 
     /// Puts it back, with what the call has done.

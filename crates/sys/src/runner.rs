@@ -2,7 +2,7 @@
 
 use crate::{clock, cpus};
 use std::io;
-use std::sync::{Condvar, Mutex, mpsc};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::{Builder, JoinHandle};
 
 /// A lane's thread.
@@ -64,47 +64,41 @@ pub fn raise_descriptor_limit() -> u64 {
     }
 }
 
-/// A point that all lanes, and whoever starts them, pass together.
+/// Points at which lanes wait, one behind the other, until whoever starts them opens the next.
+#[derive(Default)]
 pub struct Gate {
-    parties: usize,
     state: Mutex<GateState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
 struct GateState {
-    waiting: usize,
-    passed: usize,
+    open: usize,
     abandoned: bool,
 }
 
 impl Gate {
-    /// For `parties` threads.
-    pub fn new(parties: usize) -> Self {
-        Self { parties, state: Mutex::default(), changed: Condvar::new() }
+    /// Waits until so many have been opened; false if the gate was abandoned, because nobody will open it.
+    pub fn pass(&self, number: usize) -> bool {
+        let waited = self.changed.wait_while(self.lock(), |state| state.open < number && !state.abandoned);
+        !waited.unwrap_or_else(PoisonError::into_inner).abandoned
     }
 
-    /// Waits for all others; false if the gate was abandoned, because somebody will never come.
-    pub fn pass(&self) -> bool {
-        // reason: nothing under this lock can panic.
-        let mut state = self.state.lock().expect("no panic under this lock");
-        state.waiting += 1;
-        if state.waiting == self.parties {
-            (state.waiting, state.passed) = (0, state.passed + 1);
-            self.changed.notify_all();
-            return !state.abandoned;
-        }
-        let turn = state.passed;
-        let waited = self.changed.wait_while(state, |state| state.passed == turn && !state.abandoned);
-        // reason: as above.
-        !waited.expect("no panic under this lock").abandoned
+    /// Opens the next.
+    pub fn open(&self) {
+        self.lock().open += 1;
+        self.changed.notify_all();
     }
 
     /// Lets everybody pass, now and later, and tells them that it is in vain.
     pub fn abandon(&self) {
-        // reason: as above.
-        self.state.lock().expect("no panic under this lock").abandoned = true;
+        self.lock().abandoned = true;
         self.changed.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, GateState> {
+        // Nothing is changed in two steps.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -114,25 +108,19 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn all_pass_together_or_are_told_that_nobody_comes() {
-        let gate = Arc::new(Gate::new(3));
-        let threads = |count| {
-            (0..count)
-                .map(|_| {
-                    std::thread::spawn({
-                        let gate = gate.clone();
-                        move || gate.pass()
-                    })
-                })
-                .collect::<Vec<_>>()
+    fn who_waits_passes_when_it_is_opened_or_is_told_that_nobody_will() {
+        let gate = Arc::new(Gate::default());
+        let waits_for = |number| {
+            let gate = gate.clone();
+            std::thread::spawn(move || gate.pass(number))
         };
-        let two = threads(2);
-        assert!(gate.pass());
-        two.into_iter().for_each(|thread| assert!(thread.join().unwrap()));
-        let one = threads(1);
+        let [first, second] = [waits_for(1), waits_for(2)];
+        gate.open();
+        assert!(first.join().unwrap() && gate.pass(1));
+        assert!(!second.is_finished(), "it waits for the next");
         gate.abandon();
-        one.into_iter().for_each(|thread| assert!(!thread.join().unwrap()));
-        assert!(!gate.pass());
+        assert!(!second.join().unwrap());
+        assert!(!gate.pass(1));
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! Termination signals as something to wait for, instead of something that interrupts.
 
+use crate::clock;
 use crate::errno::uninterrupted;
 use std::io;
 use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 pub use libc::SIGHUP;
 
@@ -18,17 +18,6 @@ pub enum Wake {
     Rung,
     /// The time is over.
     Late,
-}
-
-/// When a wait is over at the latest.
-#[derive(Clone, Copy, Debug)]
-pub struct Deadline(Instant);
-
-impl Deadline {
-    /// So long after now.
-    pub fn after(time: Duration) -> Self {
-        Self(Instant::now() + time)
-    }
 }
 
 /// SIGTERM, SIGINT and SIGHUP, blocked in the calling thread and all that it starts later.
@@ -99,16 +88,16 @@ impl Signals {
     }
 }
 
-/// Waits for a signal, if there are some to wait for, for the bell, or for the end of the time, in this order.
+/// Waits for a signal, if there are some to wait for, for the bell, or until the monotonic clock shows `until`, in this order.
 ///
 /// # Errors
 /// What the system says.
-pub fn wait(signals: Option<&Signals>, ringer: &Ringer, deadline: Option<Deadline>) -> io::Result<Wake> {
+pub fn wait(signals: Option<&Signals>, ringer: &Ringer, until: Option<u64>) -> io::Result<Wake> {
     // A negative descriptor is passed over.
     let poll = |fd: i32| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     let mut fds = [poll(signals.map_or(-1, |signals| signals.0.as_raw_fd())), poll(ringer.0.as_raw_fd())];
     let ready = uninterrupted(|| {
-        let left = deadline.map(|deadline| deadline.0.saturating_duration_since(Instant::now()));
+        let left = until.map(|until| until.saturating_sub(clock::now()));
         // SAFETY: the array is valid for the two entries named.
         unsafe { libc::poll(fds.as_mut_ptr(), 2, left.map_or(-1, milliseconds)) as isize }
     });
@@ -124,8 +113,8 @@ pub fn wait(signals: Option<&Signals>, ringer: &Ringer, deadline: Option<Deadlin
 }
 
 /// Rounded up: waking early would only wait again.
-fn milliseconds(time: Duration) -> i32 {
-    i32::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
+fn milliseconds(nanoseconds: u64) -> i32 {
+    i32::try_from(nanoseconds.div_ceil(1_000_000)).unwrap_or(i32::MAX)
 }
 
 fn owned(number: i32) -> io::Result<OwnedFd> {
@@ -167,7 +156,7 @@ mod tests {
     #[test]
     fn rings_are_told_once() {
         let ringer = Ringer::new().unwrap();
-        let at_once = || wait(None, &ringer, Some(Deadline::after(Duration::ZERO))).unwrap();
+        let at_once = || wait(None, &ringer, Some(0)).unwrap();
         assert_eq!(at_once(), Wake::Late);
         (0..3).for_each(|_| ringer.ring());
         assert_eq!((at_once(), at_once()), (Wake::Rung, Wake::Late));

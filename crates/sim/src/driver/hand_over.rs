@@ -91,6 +91,7 @@ impl State {
 
     /// The lane knows that the socket is closed: its name is void.
     fn remove_socket(&mut self, lane: usize, socket: Socket) {
+        self.close_descriptor_of(lane, socket);
         let Some(slot) = self.lanes[lane].sockets.remove(socket) else { return };
         let Body::Stream(StreamSocket { claimed, given, moved: Some((taken, read)), .. }) = slot.body else { return };
         let pairs = [(taken, claimed, taken != claimed), (read.bytes, given.bytes, read != given)];

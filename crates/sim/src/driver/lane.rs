@@ -1,5 +1,6 @@
 //! What the world keeps for each lane: its sockets, its operations, and whether it sleeps.
 
+use super::descriptors::Descriptors;
 use super::sockets::Sockets;
 use super::{Asked, SimBell};
 use crate::check::{Tally, Violation};
@@ -19,6 +20,15 @@ pub(crate) enum Sleep {
     Asleep(Option<u64>),
     /// Its driver was dropped.
     Gone,
+}
+
+/// What a lane cannot go on with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// Its driver panics.
+    Broken,
+    /// It never comes back from its turn.
+    Stuck,
 }
 
 /// A completion that waits to be handed over.
@@ -81,6 +91,8 @@ pub(crate) struct OpenFile {
     pub(crate) content: usize,
     pub(crate) read: bool,
     pub(crate) write: bool,
+    /// Its number in the lane's descriptor table.
+    pub(crate) descriptor: i32,
 }
 
 /// The open files of a lane.
@@ -108,10 +120,14 @@ impl OpenFiles {
         self.0.iter().filter(|(_, file)| file.is_some()).count()
     }
 
-    pub(crate) fn remove(&mut self, file: &File) {
-        if self.get(file).is_some() {
-            self.0[file.index as usize].1 = None;
-        }
+    /// The descriptors of all.
+    pub(crate) fn descriptors(&self) -> impl Iterator<Item = i32> {
+        self.0.iter().filter_map(|(_, file)| file.map(|file| file.descriptor))
+    }
+
+    pub(crate) fn remove(&mut self, file: &File) -> Option<OpenFile> {
+        self.get(file)?;
+        self.0[file.index as usize].1.take()
     }
 }
 
@@ -121,6 +137,7 @@ pub(crate) struct Lane {
     pub(crate) tuning: Tuning,
     pub(crate) counters: DriverCounters,
     pub(crate) sleep: Sleep,
+    pub(crate) trouble: Option<Trouble>,
     pub(crate) bell: Arc<SimBell>,
     /// Whether a ring is to be noticed.
     pub(crate) bell_rang: bool,
@@ -138,6 +155,9 @@ pub(crate) struct Lane {
     pub(crate) held: BTreeMap<u64, Held>,
     pub(crate) polls: Vec<(Asked, i32, Interest)>,
     pub(crate) files: OpenFiles,
+    pub(crate) descriptors: Descriptors,
+    /// What the descriptors of others in this table are ready for.
+    pub(crate) foreign: BTreeMap<i32, Interest>,
     /// Offloaded calls that wait or run.
     pub(crate) offloaded: usize,
     /// What is taken out of the lane's memory for some time.
@@ -154,6 +174,7 @@ impl Lane {
             tuning,
             counters: DriverCounters::default(),
             sleep: Sleep::Awake,
+            trouble: None,
             bell: Arc::default(),
             bell_rang: false,
             bells_late: 0,
@@ -166,6 +187,8 @@ impl Lane {
             held: BTreeMap::new(),
             polls: Vec::new(),
             files: OpenFiles::default(),
+            descriptors: Descriptors::default(),
+            foreign: BTreeMap::new(),
             offloaded: 0,
             taken_out: Vec::new(),
             leaked: Vec::new(),
@@ -177,12 +200,13 @@ impl Lane {
     }
 
     pub(crate) fn is_asleep(&self) -> bool {
-        matches!(self.sleep, Sleep::Asleep(_))
+        matches!(self.sleep, Sleep::Asleep(_)) && self.trouble != Some(Trouble::Stuck)
     }
 
     /// Whether it has a reason to run.
     pub(crate) fn is_runnable(&self, now: u64) -> bool {
         match self.sleep {
+            _ if self.trouble == Some(Trouble::Stuck) => false,
             Sleep::Awake => true,
             Sleep::Gone => false,
             Sleep::Asleep(until) => {
@@ -198,7 +222,7 @@ impl Lane {
 
     /// When it wants to wake in any case.
     pub(crate) fn wake_up(&self) -> Option<u64> {
-        if let Sleep::Asleep(until) = self.sleep { until } else { None }
+        if let Sleep::Asleep(until) = self.sleep { until.filter(|_| self.trouble != Some(Trouble::Stuck)) } else { None }
     }
 
     /// Whether the completion at `index` may be handed over.
@@ -214,6 +238,9 @@ impl Lane {
         }
         if !self.bell.is_rung() && !self.bell_rang && self.bells_late == 0 && self.bell.rings() > self.rings_seen {
             return Err(Violation::DoorbellLost { lane });
+        }
+        if self.descriptors.count() > 0 {
+            return Err(Violation::DescriptorsLeft { lane, open: self.descriptors.count() });
         }
         match self.arena.used() - self.taken_out.iter().map(Lease::capacity).sum::<usize>() {
             0 => Ok(()),
@@ -242,7 +269,7 @@ mod tests {
     #[test]
     fn a_closed_file_is_not_the_next_one() {
         let mut files = OpenFiles::default();
-        let open = OpenFile { content: 7, read: true, write: false };
+        let open = OpenFile { content: 7, read: true, write: false, descriptor: 3 };
         let first = files.add(open);
         files.remove(&first);
         let second = files.add(open);

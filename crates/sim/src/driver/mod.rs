@@ -1,6 +1,7 @@
 //! The driver of a simulated lane.
 
 mod datagrams;
+pub(crate) mod descriptors;
 mod hand_over;
 pub(crate) mod lane;
 mod sockets;
@@ -15,10 +16,11 @@ use crate::net::datagrams::DatagramPort;
 use crate::net::{Owner, Place, destination};
 use crate::world::{Event, State, World};
 use corelane_seam::{Bell, Bind, Completion, Driver, DriverCounters, Fault, Handle, Listen, Op, Outcome, Reason, Socket, Wait};
-use lane::Sleep;
+use lane::{Sleep, Trouble};
 use sockets::{Body, StreamSocket};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -112,11 +114,17 @@ impl Driver for SimDriver {
     }
 
     fn listen(&mut self, listen: &Listen) -> Result<Socket, Fault> {
-        self.world.0.borrow_mut().listen(self.lane, listen)
+        let state = &mut *self.world.0.borrow_mut();
+        let descriptor = state.lanes[self.lane].descriptors.open();
+        state.with_descriptor(self.lane, descriptor, |state, descriptor| state.listen(self.lane, listen, descriptor))
     }
 
     fn bind(&mut self, bind: &Bind) -> Result<Socket, Fault> {
-        self.world.0.borrow_mut().bind(self.lane, bind).map(|bound| bound.0)
+        let state = &mut *self.world.0.borrow_mut();
+        let descriptor = state.lanes[self.lane].descriptors.open();
+        state
+            .with_descriptor(self.lane, descriptor, |state, descriptor| state.bind(self.lane, bind, descriptor))
+            .map(|bound| bound.0)
     }
 
     fn local_address(&self, socket: Socket) -> Result<SocketAddr, Fault> {
@@ -141,7 +149,7 @@ impl Driver for SimDriver {
         let state = &mut *self.world.0.borrow_mut();
         if let Some(Body::Listener { port, .. }) = state.lanes[self.lane].sockets.open(listener) {
             let port = *port;
-            let refuses = state.net.can_refuse_new && !state.strikes(FaultKind::UnfilteredListener);
+            let refuses = !state.strikes(FaultKind::UnfilteredListener);
             if let Some(listener) = state.net.listeners.get_mut(&port) {
                 listener.refuses_new = refuses;
             }
@@ -173,6 +181,11 @@ impl Driver for SimDriver {
     }
 
     fn collect(&mut self, wait: Wait, at_most: usize, completions: &mut Vec<Completion>) {
+        let trouble = self.world.0.borrow().lanes[self.lane].trouble;
+        if trouble == Some(Trouble::Broken) {
+            // Without the panic hook's words: a thousand runs would bury what went wrong in one.
+            resume_unwind(Box::new("looking for events: EBADF".to_string()));
+        }
         self.world.0.borrow_mut().collect(self.lane, wait, at_most, completions);
     }
 
@@ -190,13 +203,13 @@ impl Driver for SimDriver {
 }
 
 impl State {
-    fn listen(&mut self, lane: usize, listen: &Listen) -> Result<Socket, Fault> {
+    fn listen(&mut self, lane: usize, listen: &Listen, descriptor: i32) -> Result<Socket, Fault> {
         let host = self.lanes[lane].host;
         let place = Place { host, address: listen.address, share: listen.share_port, v6_only: listen.v6_only };
         let taken = self.net.listeners.values().map(|listener| &listener.place);
         let address = self.net.settle_place(place, taken)?;
         let port = self.net.name();
-        let socket = self.lanes[lane].sockets.add(Body::Listener { port, accept: None });
+        let socket = self.lanes[lane].sockets.add(Body::Listener { port, accept: None }, descriptor);
         let listener = ListenerPort {
             place: Place { address, ..place },
             owner: Owner::Lane(lane, socket),
@@ -209,7 +222,7 @@ impl State {
         Ok(socket)
     }
 
-    fn bind(&mut self, lane: usize, bind: &Bind) -> Result<(Socket, SocketAddr), Fault> {
+    fn bind(&mut self, lane: usize, bind: &Bind, descriptor: i32) -> Result<(Socket, SocketAddr), Fault> {
         let host = self.lanes[lane].host;
         let place = Place { host, address: bind.address, share: bind.share_port, v6_only: bind.v6_only };
         let taken = self.net.ports.values().map(|port| &port.place);
@@ -219,7 +232,7 @@ impl State {
             address.set_ip(self.net.own_end(host, address.ip(), None, peer.ip())?);
         }
         let port = self.net.name();
-        let socket = self.lanes[lane].sockets.add(Body::Datagram { port, receive: None });
+        let socket = self.lanes[lane].sockets.add(Body::Datagram { port, receive: None }, descriptor);
         let owner = Owner::Lane(lane, socket);
         self.net.ports.insert(port, DatagramPort::new(Place { address, ..place }, peer, owner, bind.receive_buffer_bytes));
         Ok((socket, address))
@@ -227,7 +240,8 @@ impl State {
 
     /// Makes a socket that a running lane asked for.
     fn bind_later(&mut self, lane: usize, asked: Asked, bind: &Bind) {
-        let outcome = match self.bind(lane, bind) {
+        let descriptor = self.open_descriptor(lane);
+        let outcome = match self.with_descriptor(lane, descriptor, |state, descriptor| state.bind(lane, bind, descriptor)) {
             Ok((socket, local)) => Outcome::Bound { socket, local },
             Err(fault) => Outcome::Failed(fault),
         };
@@ -313,25 +327,33 @@ impl State {
         own.bell_rang |= !own.is_gone();
     }
 
-    /// The sudden end of a lane.
+    /// The sudden end of a lane: the system closes what is open in its table.
     fn end_lane(&mut self, lane: usize) {
-        self.ledger.abandon(lane);
+        let own = &self.lanes[lane];
+        self.ledger.abandon(lane, own.descriptors.count(), own.trouble == Some(Trouble::Broken));
         // Work that nobody waits for any more holds memory.
         let is_mine =
             |event: &Event| matches!(event, Event::File { lane: of, .. } | Event::Offload { lane: of, .. } if *of == lane);
         self.clock.strike_out(is_mine);
+        self.drop_attempts(lane);
         let (host, arena, tuning) = (self.lanes[lane].host, self.lanes[lane].arena.clone(), self.lanes[lane].tuning);
         let mut ended = std::mem::replace(&mut self.lanes[lane], lane::Lane::new(host, arena, tuning));
         self.lanes[lane].sleep = Sleep::Gone;
         self.lanes[lane].leaked = std::mem::take(&mut ended.leaked);
+        ended.files.descriptors().chain(ended.foreign.keys().copied()).for_each(|number| ended.descriptors.close(number));
         while let Some(slot) = ended.sockets.first().and_then(|socket| ended.sockets.remove(socket)) {
+            slot.descriptor.into_iter().for_each(|number| ended.descriptors.close(number));
             match slot.body {
                 Body::Listener { port, .. } => self.close_listener(port),
                 Body::Stream(at) => self.leave(at.stream, at.side, true),
                 Body::Datagram { port, .. } => drop(self.net.ports.remove(&port)),
             }
         }
-        let mine = |opener| matches!(opener, Opener::Lane(of, _) if of == lane);
+        assert_eq!(ended.descriptors.count(), 0, "each descriptor of lane {lane} belongs to something");
+    }
+
+    fn drop_attempts(&mut self, lane: usize) {
+        let mine = |opener| matches!(opener, Opener::Lane(of, ..) if of == lane);
         let attempts: Vec<_> =
             self.net.attempts.iter().filter(|(_, attempt)| mine(attempt.opener)).map(|(&name, _)| name).collect();
         for name in attempts {

@@ -33,6 +33,8 @@ pub(crate) enum Body {
 pub(crate) struct Place {
     generation: u32,
     pub(crate) body: Body,
+    /// Its number in the lane's descriptor table, until that is closed.
+    pub(crate) descriptor: Option<i32>,
     /// Its close operation, once that has begun.
     pub(crate) closing: Option<Asked>,
     /// Sends whose memory is not released yet.
@@ -49,13 +51,14 @@ pub(crate) struct Sockets {
 }
 
 impl Sockets {
-    pub(crate) fn add(&mut self, body: Body) -> Socket {
+    pub(crate) fn add(&mut self, body: Body, descriptor: i32) -> Socket {
         let index = self.free.pop().unwrap_or(self.slots.len() as u32);
         if index as usize == self.slots.len() {
             self.slots.push(None);
         }
         self.generation = self.generation.wrapping_add(1);
-        let slot = Place { generation: self.generation, body, closing: None, holds: 0, is_ready: false };
+        let descriptor = Some(descriptor);
+        let slot = Place { generation: self.generation, body, descriptor, closing: None, holds: 0, is_ready: false };
         self.slots[index as usize] = Some(slot);
         Socket { index, generation: self.generation }
     }
@@ -102,9 +105,9 @@ mod tests {
     fn a_name_is_void_once_its_socket_is_gone() {
         let mut sockets = Sockets::default();
         let body = |port| Body::Listener { port, accept: None };
-        let first = sockets.add(body(1));
+        let first = sockets.add(body(1), 3);
         assert!(sockets.remove(first).is_some() && sockets.remove(first).is_none());
-        let second = sockets.add(body(2));
+        let second = sockets.add(body(2), 3);
         assert_eq!(second.index, first.index);
         assert!(sockets.get(first).is_none() && sockets.peek(second).is_some());
         assert_eq!(sockets.first(), Some(second));
@@ -113,7 +116,7 @@ mod tests {
     #[test]
     fn a_closing_socket_takes_no_operation() {
         let mut sockets = Sockets::default();
-        let socket = sockets.add(Body::Listener { port: 1, accept: None });
+        let socket = sockets.add(Body::Listener { port: 1, accept: None }, 3);
         sockets.get(socket).unwrap().closing = Some(Asked { number: 1, handle: corelane_seam::Handle::new(0, 0, 0) });
         assert!(sockets.open(socket).is_none() && sockets.peek(socket).is_none() && sockets.get(socket).is_some());
     }

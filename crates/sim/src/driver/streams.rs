@@ -1,6 +1,7 @@
 //! Accepting, receiving and sending on connections.
 
 use super::Asked;
+use super::descriptors::NO_DESCRIPTOR;
 use super::hand_over::entry;
 use super::lane::{Entry, Held};
 use super::sockets::{Body, Receiving, StreamSocket};
@@ -10,7 +11,6 @@ use crate::net::{NO_BUFFERS, Owner};
 use crate::world::{Event, State};
 use corelane_seam::{Chain, Completion, Fault, Lease, Outcome, RECEIVE_BYTES_LEAST, Reason, Segment, Socket};
 
-const NO_DESCRIPTOR: Fault = Fault { reason: Reason::NoDescriptor, number: 24 };
 const ABORTED: Fault = Fault { reason: Reason::Reset, number: 103 };
 /// No more descriptors can be watched (ENOSPC of epoll_ctl(2)).
 const NOT_WATCHED: Fault = Fault { reason: Reason::Other, number: 28 };
@@ -25,10 +25,10 @@ const ACCEPT_FAULTS: [(FaultKind, Fault, bool); 4] = [
 const SHORT_FILE: Fault = Fault { reason: Reason::Other, number: 5 };
 
 impl State {
-    /// Makes the lane's socket for its end of a connection.
-    pub(crate) fn take_stream(&mut self, lane: usize, stream: u64, side: usize) -> Socket {
+    /// Makes the lane's socket for its end of a connection, at an open descriptor.
+    pub(crate) fn take_stream(&mut self, lane: usize, stream: u64, side: usize, descriptor: i32) -> Socket {
         let at = StreamSocket { stream, side, receive: None, send: None, claimed: 0, given: Default::default(), moved: None };
-        let socket = self.lanes[lane].sockets.add(Body::Stream(at));
+        let socket = self.lanes[lane].sockets.add(Body::Stream(at), descriptor);
         if let Some(entry) = self.net.streams.get_mut(&stream) {
             entry.ends[side].owner = Owner::Lane(lane, socket);
         }
@@ -40,6 +40,10 @@ impl State {
         for _ in 0..self.lanes[lane].tuning.accept_batch.max(1) {
             let Some(queue) = self.net.listeners.get_mut(&port).map(|listener| &mut listener.queue) else { return };
             let Some(&stream) = queue.front() else { return };
+            let descriptor = match self.open_descriptor(lane) {
+                Ok(descriptor) => descriptor,
+                Err(fault) => return self.end_on_socket(lane, listener, fault),
+            };
             let failed = ACCEPT_FAULTS.into_iter().find(|&(kind, ..)| self.strikes(kind));
             let stays = failed.is_some_and(|(_, _, is_lost)| !is_lost);
             if let Some(listener) = self.net.listeners.get_mut(&port).filter(|_| !stays) {
@@ -49,9 +53,10 @@ impl State {
                 if is_lost {
                     self.leave(stream, 1, true);
                 }
+                self.lanes[lane].descriptors.close(descriptor);
                 return self.end_on_socket(lane, listener, fault);
             }
-            let socket = self.take_stream(lane, stream, 1);
+            let socket = self.take_stream(lane, stream, 1, descriptor);
             let [peer, local] = self.net.streams[&stream].addresses;
             let mut accepted = entry(asked, Some(listener), Outcome::Accepted { socket, peer, local });
             accepted.completion.more = true;

@@ -28,7 +28,11 @@ impl State {
             Op::Close { socket, reset } => self.close(lane, asked, socket, reset),
             Op::Connect { to, from, options } => {
                 let host = self.lanes[lane].host;
-                if let Err(fault) = self.start_attempt(Opener::Lane(lane, asked), host, from, to, options) {
+                let descriptor = self.open_descriptor(lane);
+                let started = self.with_descriptor(lane, descriptor, |state, descriptor| {
+                    state.start_attempt(Opener::Lane(lane, asked, descriptor), host, from, to, options)
+                });
+                if let Err(fault) = started {
                     self.complete(lane, asked, None, Outcome::Failed(fault));
                 }
             }
@@ -138,7 +142,7 @@ impl State {
 
     fn cancel(&mut self, lane: usize, target: Handle) {
         let connects = self.net.attempts.values().filter_map(|attempt| match attempt.opener {
-            Opener::Lane(of, asked) if of == lane => Some(asked),
+            Opener::Lane(of, asked, _) if of == lane => Some(asked),
             _ => None,
         });
         let polls = self.lanes[lane].polls.iter().map(|poll| poll.0);
@@ -197,7 +201,7 @@ impl State {
     }
 
     fn stop_connect(&mut self, lane: usize, number: u64) -> bool {
-        let mine = |opener: Opener| matches!(opener, Opener::Lane(of, asked) if of == lane && asked.number == number);
+        let mine = |opener: Opener| matches!(opener, Opener::Lane(of, asked, _) if of == lane && asked.number == number);
         let found = self.net.attempts.iter().find(|(_, attempt)| mine(attempt.opener)).map(|(&name, _)| name);
         let Some(name) = found else { return false };
         if self.plants(Planted::LeakedCancel) {
@@ -304,6 +308,7 @@ impl State {
     pub(super) fn complete_close(&mut self, lane: usize, socket: Socket) {
         let Some(slot) = self.lanes[lane].sockets.get(socket) else { return };
         if let (Some(asked), 0) = (slot.closing, slot.holds) {
+            self.close_descriptor_of(lane, socket);
             self.complete(lane, asked, Some(socket), Outcome::Closed);
         }
     }

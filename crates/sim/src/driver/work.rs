@@ -5,8 +5,9 @@ use super::submit::refused;
 use super::{Asked, BAD_DESCRIPTOR};
 use crate::faults::FaultKind;
 use crate::world::{Event, State};
-use corelane_seam::{Fault, Interest, Lease, OffloadResult, OffloadWork, Op, Outcome, Reason};
+use corelane_seam::{Fault, File, Interest, Lease, OffloadResult, OffloadWork, Op, OpenOptions, Outcome, Reason};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 
 /// The disk failed (EIO).
 const DISK: Fault = Fault { reason: Reason::Other, number: 5 };
@@ -24,7 +25,7 @@ impl State {
             (Op::Open { path, options }, _) => FileWork::Open { path, options },
             (op, None) => return self.complete(lane, asked, None, refused(op, Fault::CANCELLED)),
             (Op::CloseFile { file }, _) => {
-                self.lanes[lane].files.remove(&file);
+                self.close_file(lane, &file);
                 return self.complete(lane, asked, None, Outcome::Done);
             }
             (Op::Read { offset, lease, until, .. }, Some(OpenFile { content, read: true, .. })) => {
@@ -47,13 +48,7 @@ impl State {
             FileWork::Read { lease, .. } if fails => Outcome::Filled { lease, fault: Some(DISK) },
             _ if fails => Outcome::Failed(DISK),
             FileWork::Read { content, offset, lease, until } => self.read_file(content, offset, lease, until),
-            FileWork::Open { path, options } => match self.files.open(path, options) {
-                Ok(content) => {
-                    let open = OpenFile { content, read: options.read, write: options.write };
-                    Outcome::Opened { file: self.lanes[lane].files.add(open), length: self.files.length(content) }
-                }
-                Err(fault) => Outcome::Failed(fault),
-            },
+            FileWork::Open { path, options } => self.open_file(lane, path, options).unwrap_or_else(Outcome::Failed),
             FileWork::Write { content, offset, bytes } => match self.files.write(content, offset, &bytes) {
                 Ok(()) => Outcome::Written { bytes: bytes.len() },
                 Err(fault) => Outcome::Failed(fault),
@@ -61,6 +56,22 @@ impl State {
             FileWork::Sync => Outcome::Done,
         };
         self.complete(lane, asked, None, outcome);
+    }
+
+    fn open_file(&mut self, lane: usize, path: PathBuf, options: OpenOptions) -> Result<Outcome, Fault> {
+        let descriptor = self.open_descriptor(lane);
+        self.with_descriptor(lane, descriptor, |state, descriptor| {
+            let content = state.files.open(path, options)?;
+            let open = OpenFile { content, read: options.read, write: options.write, descriptor };
+            Ok(Outcome::Opened { file: state.lanes[lane].files.add(open), length: state.files.length(content) })
+        })
+    }
+
+    fn close_file(&mut self, lane: usize, file: &File) {
+        let own = &mut self.lanes[lane];
+        if let Some(closed) = own.files.remove(file) {
+            own.descriptors.close(closed.descriptor);
+        }
     }
 
     fn read_file(&mut self, content: usize, offset: u64, mut lease: Lease, until: usize) -> Outcome {
@@ -95,7 +106,7 @@ impl State {
     }
 
     pub(super) fn poll(&mut self, lane: usize, asked: Asked, descriptor: i32, interest: Interest) {
-        let Some(&ready) = self.descriptors.get(&descriptor) else {
+        let Some(&ready) = self.lanes[lane].foreign.get(&descriptor) else {
             return self.complete(lane, asked, None, Outcome::Failed(BAD_DESCRIPTOR));
         };
         match common(ready, interest) {
@@ -105,15 +116,14 @@ impl State {
     }
 
     /// Changes what a descriptor is ready for, and ends the polls that waited for it.
-    pub(crate) fn make_ready(&mut self, descriptor: i32, ready: Interest) {
-        self.descriptors.insert(descriptor, ready);
-        for lane in 0..self.lanes.len() {
-            let polls = std::mem::take(&mut self.lanes[lane].polls);
-            for (asked, of, interest) in polls {
-                match common(ready, interest).filter(|_| of == descriptor) {
-                    Some(interest) => self.complete(lane, asked, None, Outcome::Ready { interest }),
-                    None => self.lanes[lane].polls.push((asked, of, interest)),
-                }
+    pub(crate) fn make_ready(&mut self, lane: usize, descriptor: i32, ready: Interest) {
+        let known = self.lanes[lane].foreign.insert(descriptor, ready);
+        assert!(known.is_some(), "descriptor {descriptor} is not open in the table of lane {lane}");
+        let polls = std::mem::take(&mut self.lanes[lane].polls);
+        for (asked, of, interest) in polls {
+            match common(ready, interest).filter(|_| of == descriptor) {
+                Some(interest) => self.complete(lane, asked, None, Outcome::Ready { interest }),
+                None => self.lanes[lane].polls.push((asked, of, interest)),
             }
         }
     }

@@ -17,7 +17,8 @@ const SECOND: u64 = 1_000_000_000;
 /// Who opens a connection.
 #[derive(Clone, Copy)]
 pub(crate) enum Opener {
-    Lane(usize, Asked),
+    /// A lane's operation, with its descriptor.
+    Lane(usize, Asked, i32),
     Peer(usize),
 }
 
@@ -131,8 +132,8 @@ impl State {
                 self.peers[id].open(stream, 0);
                 self.notify(id);
             }
-            Opener::Lane(lane, asked) => {
-                let socket = self.take_stream(lane, stream, 0);
+            Opener::Lane(lane, asked, descriptor) => {
+                let socket = self.take_stream(lane, stream, 0, descriptor);
                 self.complete(lane, asked, None, Outcome::Connected { socket, peer, local });
             }
         }
@@ -145,6 +146,9 @@ impl State {
             Some(stream) => self.leave(stream, 0, true),
             None => self.net.give_back(attempt.local, attempt.to),
         }
+        if let Opener::Lane(lane, _, descriptor) = attempt.opener {
+            self.lanes[lane].descriptors.close(descriptor);
+        }
         Some(attempt.opener)
     }
 
@@ -155,7 +159,7 @@ impl State {
                 self.peers[id].fail(fault);
                 self.notify(id);
             }
-            Opener::Lane(lane, asked) => self.complete(lane, asked, None, Outcome::Failed(fault)),
+            Opener::Lane(lane, asked, _) => self.complete(lane, asked, None, Outcome::Failed(fault)),
         }
     }
 

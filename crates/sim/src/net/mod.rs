@@ -84,7 +84,6 @@ pub(crate) struct Network {
     pub(crate) attempts: BTreeMap<u64, Attempt>,
     /// Local and remote address of each connection, open or opening, as its opener sees it.
     tuples: BTreeSet<(SocketAddr, SocketAddr)>,
-    pub(crate) can_refuse_new: bool,
     named: u64,
     next_port: Cell<u16>,
 }
@@ -98,7 +97,6 @@ impl Network {
             ports: BTreeMap::new(),
             attempts: BTreeMap::new(),
             tuples: BTreeSet::new(),
-            can_refuse_new: true,
             named: 0,
             next_port: Cell::new(*EPHEMERAL.start()),
         }

@@ -94,15 +94,15 @@ fn offloaded_calls_are_bounded_and_may_panic() {
 #[test]
 fn polls_end_when_their_descriptor_is_ready() {
     let mut bench = Bench::new(Faults::none());
-    let descriptor = bench.world.descriptor();
+    let descriptor = bench.world.open_foreign(0).unwrap();
     let reader = bench.push(0, Op::Poll { descriptor, interest: READ });
     let writer = bench.push(0, Op::Poll { descriptor, interest: WRITE });
     bench.settle();
     assert!(bench.completions.is_empty());
-    bench.world.set_ready(descriptor, READ);
+    bench.world.set_ready(0, descriptor, READ);
     assert!(matches!(bench.end(reader), Outcome::Ready { interest: READ }));
     bench.push(0, Op::Cancel { target: writer });
     assert_eq!(reason(&bench.end(writer)), Some(Reason::Cancelled));
     assert!(matches!(bench.run(0, Op::Poll { descriptor, interest: READ }), Outcome::Ready { interest: READ }));
-    assert_eq!(reason(&bench.run(0, Op::Poll { descriptor: 3, interest: READ })), Some(Reason::Other));
+    assert_eq!(reason(&bench.run(0, Op::Poll { descriptor: descriptor + 1, interest: READ })), Some(Reason::Other));
 }

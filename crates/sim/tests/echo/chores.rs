@@ -14,6 +14,9 @@ const CANCELLED_CONNECT: u32 = 5;
 const CLOSE_SOCKET: u32 = 6;
 
 pub struct Chores {
+    world: World,
+    /// Descriptors that are polled, until all is done.
+    polled: Vec<i32>,
     file: Option<File>,
     left: u32,
 }
@@ -22,8 +25,9 @@ impl Chores {
     pub fn new(world: &World, driver: &mut SimDriver, arena: &Arena) -> Self {
         assert!(arena.has(CONTENT.len()));
         let read = Interest { read: true, write: false };
-        let (ready, idle) = (world.descriptor(), world.descriptor());
-        world.set_ready(ready, read);
+        let lane = driver.lane();
+        let polled @ [ready, idle] = [(); 2].map(|()| world.open_foreign(lane).unwrap());
+        world.set_ready(lane, ready, read);
         let path = format!("lane-{}", driver.lane()).into();
         let options = OpenOptions { read: true, write: true, create: true, truncate: true };
         let to = "127.0.0.1:7".parse().unwrap();
@@ -39,7 +43,7 @@ impl Chores {
         for index in [CANCELLED_POLL, CANCELLED_CONNECT] {
             driver.push(handle(15), Op::Cancel { target: handle(index) });
         }
-        Self { file: None, left }
+        Self { world: world.clone(), polled: polled.to_vec(), file: None, left }
     }
 
     pub fn are_done(&self) -> bool {
@@ -60,7 +64,14 @@ impl Chores {
             (CLOSE_SOCKET, Outcome::Closed) | (CLOSE_FILE, Outcome::Done) => {}
             (index, outcome) => return Err(format!("chore {index} ended as {outcome:?}")),
         }
-        self.left = self.left.checked_sub(1).ok_or("a chore ended twice")?;
+        self.done(driver.lane(), "a chore ended twice")
+    }
+
+    fn done(&mut self, lane: usize, twice: &str) -> Found<()> {
+        self.left = self.left.checked_sub(1).ok_or(twice)?;
+        if self.left == 0 {
+            self.polled.drain(..).for_each(|descriptor| self.world.close_foreign(lane, descriptor));
+        }
         Ok(())
     }
 
@@ -73,8 +84,7 @@ impl Chores {
             return Ok(());
         }
         let Some(file) = self.file.clone() else {
-            self.left = self.left.checked_sub(1).ok_or("the opening failed twice")?;
-            return Ok(());
+            return self.done(driver.lane(), "the opening failed twice");
         };
         let op = match outcome {
             Outcome::Written { bytes } if bytes == CONTENT.len() => Op::Sync { file: file.clone() },

@@ -151,6 +151,11 @@ impl Asker {
     }
 }
 
+/// One more socket that asks the echo.
+fn open(cx: &mut Cx<'_>, askers: &mut BTreeMap<SocketId, Asker>) {
+    askers.insert(cx.open_datagrams(any(), Some(at(ECHO))).unwrap(), Asker::default());
+}
+
 /// Some sockets ask an echo for numbers, and again for those that were lost, until all have come back.
 pub fn run(seed: u64, faults: Faults) -> Report {
     let world = World::new(seed, faults);
@@ -162,9 +167,7 @@ pub fn run(seed: u64, faults: Faults) -> Report {
         let askers = shared.clone();
         Box::new(move |cx: &mut Cx<'_>, event, replies: Option<&mut Replies>| match event {
             Event::Started => {
-                for _ in 0..sockets {
-                    askers.borrow_mut().insert(cx.open_datagrams(any(), Some(at(ECHO))).unwrap(), Asker::default());
-                }
+                (0..sockets).for_each(|_| open(cx, &mut askers.borrow_mut()));
                 cx.set_alarm(cx.now() + AGAIN);
             }
             Event::Received(socket, from, bytes) => {
@@ -178,7 +181,12 @@ pub fn run(seed: u64, faults: Faults) -> Report {
                 askers.borrow_mut().iter_mut().for_each(|(&socket, asker)| asker.ask(cx, socket, None, window));
                 cx.set_alarm(cx.now() + AGAIN);
             }
-            Event::Opened(_, outcome) => assert!(outcome.is_ok(), "{outcome:?}"),
+            Event::Opened(_, Ok(_)) => {}
+            Event::Opened(socket, Err(fault)) => {
+                assert!(faults.filled_table > 0 && fault.reason == Reason::NoDescriptor, "{fault:?}");
+                assert!(askers.borrow_mut().remove(&socket).is_some());
+                open(cx, &mut askers.borrow_mut());
+            }
             Event::Sent(_) => {}
             Event::Fault(_, fault) => assert!(faults.datagram_error + faults.datagram_refused > 0, "{fault:?}"),
         })

@@ -19,6 +19,7 @@ mod mines;
 mod neighbours;
 mod outgoing;
 mod planted;
+mod program;
 mod proxy;
 mod puppet;
 mod rig;

@@ -239,6 +239,24 @@ fn echo_rig(world: &World, lanes: usize, limits: Limits, make: impl Fn(usize) ->
     })
 }
 
+/// Clients whose datagrams, `count` of each, have arrived.
+fn arrived(rig: &mut Rig, mut count: impl FnMut() -> u64) -> Shouters {
+    let mut shouters = Shouters((0..3).map(|number| Shouter::new(&rig.world, number)).collect());
+    rig.pass(MS, &mut shouters);
+    for shouter in &mut shouters.0 {
+        (0..count()).for_each(|number| shouter.send(at(PORT), vec![number as u8; 1 + number as usize]));
+    }
+    rig.pass(ARRIVED, &mut shouters);
+    shouters
+}
+
+fn assert_all_answered(shouters: &mut Shouters) {
+    for shouter in &mut shouters.0 {
+        shouter.hear();
+        assert_eq!(in_order(shouter.answers()), in_order(shouter.sent.clone()), "every datagram has its answer");
+    }
+}
+
 /// Clients send some datagrams each; when all have arrived the lanes drain. `alarms` is what only the service can know of.
 fn run_echo(seed: u64, faults: Faults, alarms: bool) {
     // What is lost, refused or told instead of a datagram has no answer.
@@ -247,19 +265,11 @@ fn run_echo(seed: u64, faults: Faults, alarms: bool) {
     let lanes = 1 + (seed % 3) as usize;
     let make = |lane| Echo::new(Walk::new(seed, lane, alarms));
     let mut rig = echo_rig(&world, lanes.max(2), patient(), make);
-    let mut shouters = Shouters((0..3).map(|number| Shouter::new(&world, number)).collect());
-    rig.pass(MS, &mut shouters);
     let mut random = Random::new(seed);
-    for shouter in &mut shouters.0 {
-        (0..1 + random.below(20)).for_each(|number| shouter.send(at(PORT), vec![number as u8; 1 + number as usize]));
-    }
-    rig.pass(ARRIVED, &mut shouters);
+    let mut shouters = arrived(&mut rig, || 1 + random.below(20));
     rig.drain(&mut shouters);
     rig.pass(ARRIVED, &mut shouters);
-    for shouter in &mut shouters.0 {
-        shouter.hear();
-        assert_eq!(in_order(shouter.answers()), in_order(shouter.sent.clone()), "every datagram has its answer");
-    }
+    assert_all_answered(&mut shouters);
     assert_eq!(rig.count(C::DrainDeadlineHits), 0);
     world.check().unwrap();
 }
@@ -336,19 +346,11 @@ fn a_lane_that_leaves_gives_its_late_answers_first() {
         // What goes through other lanes only the service can know of.
         let make = |lane| Echo { all_is_known: true, ..Echo::new(Walk::new(seed, lane, alarms)) };
         let mut rig = echo_rig(&world, 2, patient(), make);
-        let mut shouters = Shouters((0..3).map(|number| Shouter::new(&world, number)).collect());
-        rig.pass(MS, &mut shouters);
-        for shouter in &mut shouters.0 {
-            (0..10).for_each(|number| shouter.send(at(PORT), vec![number; 1 + usize::from(number)]));
-        }
-        rig.pass(ARRIVED, &mut shouters);
+        let mut shouters = arrived(&mut rig, || 10);
         let left = [0, 1].map(|lane| leave(&rig, lane));
         rig.pass(5 * S, &mut shouters);
         assert!(left.iter().all(|answer| answer.try_recv() == Ok(Ok(()))));
-        for shouter in &mut shouters.0 {
-            shouter.hear();
-            assert_eq!(in_order(shouter.answers()), in_order(shouter.sent.clone()), "every datagram has its answer");
-        }
+        assert_all_answered(&mut shouters);
         rig.close(&mut shouters);
     });
 }
