@@ -19,6 +19,8 @@ struct History {
     service_knows: bool,
     /// In a drain nothing is left that was there as it began.
     is_used_up: bool,
+    /// The peer was told that our side has finished.
+    told_peer: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -82,6 +84,7 @@ impl History {
             peer_ended: false,
             service_knows: false,
             is_used_up: false,
+            told_peer: false,
         }
     }
 
@@ -121,7 +124,10 @@ impl State {
             Event::Close(ending) => machine.close(ending),
             Event::End(ending) => machine.end(ending),
             Event::BeginSend => machine.begin_send(),
-            Event::FinishHalf => drop(machine.finish_half()),
+            Event::FinishHalf => {
+                assert!(machine.finish_half() != history.told_peer, "the peer is told once: {machine:?}");
+                history.told_peer = true;
+            }
         }
         match event {
             Event::Opened => history.is_open = true,
@@ -150,8 +156,8 @@ impl State {
             Step::Close(ending) => return self.happen(Event::Close(ending)),
             Step::End(ending) => return self.happen(Event::End(ending)),
             Step::Finish => {
-                machine.finish();
-                history.lingers = true;
+                assert!(machine.finish() != history.told_peer, "the peer is told once: {machine:?}");
+                (history.lingers, history.told_peer) = (true, true);
             }
             Step::Wait | Step::Pause(_) | Step::CallDrained | Step::DropRecord | Step::SettlePair => {}
         }
@@ -289,7 +295,7 @@ fn what_cannot_come_is_noticed() {
         |machine| machine.sent(),
         |machine| machine.tell_of_end(),
         |machine| machine.opened(),
-        |machine| drop(machine.finish()),
+        |machine| assert!(machine.finish()),
         |machine| machine.close(Ending::Error),
         |machine| {
             machine.begin_receive();
