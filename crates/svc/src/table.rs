@@ -165,6 +165,8 @@ pub(crate) struct Table {
     pub(crate) notices: VecDeque<Note>,
     pub(crate) lost: LostTickets,
     pub(crate) connections_max: u32,
+    /// Those of one peer to all services that have no bound of their own for it.
+    pub(crate) connections_of_peer_max: u32,
     pub(crate) draining: bool,
     /// Sockets that are being closed without having been a connection.
     pub(crate) turned_away: usize,
@@ -181,6 +183,11 @@ pub(crate) struct Table {
 
 /// Boxes and chains kept for reuse; more than a turn can use at once are given back to the system.
 const POOL_MAX: usize = 256;
+
+/// What one peer may have of so many.
+pub(crate) fn half(connections: u32) -> u32 {
+    (connections / 2).max(1)
+}
 
 impl Table {
     pub(crate) fn new(connections_max: u32) -> Self {
@@ -206,6 +213,7 @@ impl Table {
             notices: VecDeque::new(),
             lost: LostTickets::default(),
             connections_max,
+            connections_of_peer_max: half(connections_max),
             draining: false,
             turned_away: 0,
             fault: None,
@@ -392,9 +400,11 @@ impl Table {
 
     /// Whether the peer is at its bound.
     pub(crate) fn peer_is_full(&self, service: u16, peer: IpAddr) -> bool {
-        let state = &self.services[service as usize];
-        let accepted = state.accepted.get(&PeerKey::of(peer)).copied().unwrap_or(0);
-        accepted >= state.limits.connections_per_peer_max
+        let (state, key) = (&self.services[service as usize], PeerKey::of(peer));
+        match state.limits.connections_per_peer_max {
+            0 => self.memory.accepted(key) >= self.connections_of_peer_max,
+            most => state.accepted.get(&key).copied().unwrap_or(0) >= most,
+        }
     }
 
     /// Closes the files that nobody holds any more.

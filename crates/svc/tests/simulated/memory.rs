@@ -277,6 +277,43 @@ fn a_network_of_ipv6_is_one_peer() {
     rig.close(&mut Nobody);
 }
 
+#[test]
+fn a_peer_has_half_of_the_connections_over_all_services() {
+    let world = World::new(1, Faults::none());
+    let places = [address(), SocketAddr::new(address().ip(), address().port() + 1)];
+    let own = SocketAddr::new(address().ip(), address().port() + 2);
+    let plan = Plan { services: 3, connections_max: 20, ..Plan::lanes(1) };
+    let mut rig = Rig::new(&world, &plan, |lane, services, driver, page| {
+        services.descriptors(8);
+        let of_its_own = Limits { connections_per_peer_max: 5, ..patient() };
+        for (number, (at, limits)) in [(places[0], patient()), (places[1], patient()), (own, of_its_own)].into_iter().enumerate()
+        {
+            let service = services.add_stream(crate::echo::Echo, limits, page.service(lane, number).unwrap());
+            services.listen(driver, service, at, Sharing { share_port: false, v6_only: false }).unwrap();
+        }
+    });
+    let connect = |rig: &mut Rig, from: u8, to| {
+        let peer = world.connect(SocketAddr::from(([192, 0, 2, from], 0)), to).unwrap();
+        rig.wait(MS);
+        peer
+    };
+    let is_open = |peer: &Peer| peer.status() == Status::Open;
+    let hog: Vec<Peer> = (0..6).map(|number| connect(&mut rig, 1, places[number % 2])).collect();
+    assert_eq!(hog.iter().map(is_open).collect::<Vec<_>>(), [true, true, true, true, false, false], "half of 8 descriptors");
+    let honest = [connect(&mut rig, 2, places[0]), connect(&mut rig, 2, places[1])];
+    assert!(honest.iter().all(is_open));
+    hog[0].close();
+    rig.wait(5 * MS);
+    let again = [connect(&mut rig, 1, places[1]), connect(&mut rig, 1, places[1])];
+    assert_eq!(again.each_ref().map(is_open), [true, false], "one has gone");
+    let at_own: Vec<Peer> = (0..6).map(|_| connect(&mut rig, 3, own)).collect();
+    assert_eq!(at_own.iter().filter(|peer| is_open(peer)).count(), 5, "a limit that is set is kept");
+    assert_eq!((0..3).map(|service| rig.count_of(service, C::ConnectionsPerPeerMaxHits)).collect::<Vec<_>>(), [1, 2, 1]);
+    [&hog[..], &honest, &again, &at_own].concat().iter().for_each(Peer::close);
+    rig.wait(5 * MS);
+    rig.close(&mut Nobody);
+}
+
 /// Produces nothing, and asks again and again to be told that all has left.
 struct Eager {
     told: Rc<Cell<u64>>,
