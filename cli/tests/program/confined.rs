@@ -106,14 +106,13 @@ fn one_address_does_not_take_all_descriptors(driver: Driver) {
     for (more, lanes) in [(&["--lanes", "1"][..], 1), (&["--lanes", "2", "--share-descriptors"], 2)] {
         let arguments = [more, &[TCP]].concat();
         let Some(server) = driver.start_under(test, &["prlimit", "--nofile=320"], &arguments) else { return };
-        let taken: Vec<_> = (0..400).map(|_| server.connect()).collect();
+        let taken: Vec<_> = (0..400).map(|_| begin_from(Ipv4Addr::LOCALHOST, server.tcp())).collect();
         server.wait_for("connections_per_peer_max_hits", |hits| hits > 0);
         server.wait_for("accepts", |accepts| accepts >= 100);
         for seed in 0..20 {
             echo(&mut begin_from(Ipv4Addr::new(127, 0, 0, 2), server.tcp()), &pattern(1000, seed));
         }
         assert!(server.count("accepts") <= 160 + 20, "{} on {lanes} lanes", server.count("accepts"));
-        assert_eq!(server.count("accepts_no_descriptor"), 0);
         drop(taken);
     }
 }
