@@ -1,11 +1,13 @@
 //! Little is allowed: no root, hardly any locked memory, few descriptors, no io_uring.
 
 use crate::common::*;
+use crate::faults::begin_from;
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, apply_filter,
 };
 use std::collections::BTreeMap;
 use std::fs;
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
@@ -16,6 +18,7 @@ on_each_driver!(
     little_locked_memory_is_enough,
     own_descriptors_give_each_lane_the_limit,
     without_own_descriptors_all_lanes_share_the_limit,
+    one_address_does_not_take_all_descriptors,
 );
 
 /// Serves a little of everything.
@@ -76,7 +79,7 @@ fn own_descriptors_give_each_lane_the_limit(driver: Driver) {
     if !have(&driver.case(test), &["prlimit"]) {
         return;
     }
-    let arguments = ["--lanes", "2", TCP];
+    let arguments = ["--lanes", "2", "--limit", "connections_per_peer_max=1000", TCP];
     let Some(server) = driver.start_under(test, &["prlimit", "--nofile=320"], &arguments) else { return };
     has_five_hundred(&server);
 }
@@ -86,15 +89,32 @@ fn without_own_descriptors_all_lanes_share_the_limit(driver: Driver) {
     if !have(&driver.case(test), &["prlimit"]) {
         return;
     }
-    let Some(server) = driver.start_under(test, &["prlimit", "--nofile=320"], &["--lanes", "2", "--share-descriptors", TCP])
-    else {
-        return;
-    };
+    let arguments = ["--lanes", "2", "--share-descriptors", "--limit", "connections_per_peer_max=1000", TCP];
+    let Some(server) = driver.start_under(test, &["prlimit", "--nofile=320"], &arguments) else { return };
     let streams: Vec<_> = (0..500).map(|_| server.connect()).collect();
     server.wait_for("accepts_no_descriptor", |accepts| accepts > 0);
     let accepts = server.count("accepts");
     assert!((200..320).contains(&accepts), "{accepts} connections with 320 descriptors");
     drop(streams);
+}
+
+fn one_address_does_not_take_all_descriptors(driver: Driver) {
+    let test = "confined::one_address_does_not_take_all_descriptors";
+    if !have(&driver.case(test), &["prlimit"]) {
+        return;
+    }
+    for (more, lanes) in [(&["--lanes", "1"][..], 1), (&["--lanes", "2", "--share-descriptors"], 2)] {
+        let arguments = [more, &[TCP]].concat();
+        let Some(server) = driver.start_under(test, &["prlimit", "--nofile=320"], &arguments) else { return };
+        let taken: Vec<_> = (0..400).map(|_| begin_from(Ipv4Addr::LOCALHOST, server.tcp())).collect();
+        server.wait_for("connections_per_peer_max_hits", |hits| hits > 0);
+        server.wait_for("accepts", |accepts| accepts >= 100);
+        for seed in 0..20 {
+            echo(&mut begin_from(Ipv4Addr::new(127, 0, 0, 2), server.tcp()), &pattern(1000, seed));
+        }
+        assert!(server.count("accepts") <= 160 + 20, "{} on {lanes} lanes", server.count("accepts"));
+        drop(taken);
+    }
 }
 
 /// A filter as a container's run time has it: these calls are not permitted, all else is.

@@ -133,7 +133,7 @@ fn crowd(test: &str) -> Option<MutexGuard<'static, ()>> {
 }
 
 /// Begins a connection from `source` and does not wait for it.
-fn begin_from(source: Ipv4Addr, to: SocketAddr) -> TcpStream {
+pub fn begin_from(source: Ipv4Addr, to: SocketAddr) -> TcpStream {
     let SocketAddr::V4(to) = to else { panic!("an IPv4 address is needed") };
     let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
     let made = socket(AddressFamily::Inet, SockType::Stream, flags, None).unwrap();

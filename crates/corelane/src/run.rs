@@ -70,6 +70,8 @@ struct Plan {
     places: Vec<Place>,
     settings: LaneSettings,
     connections_max: u32,
+    /// Descriptors that the process may have open, in each table.
+    descriptors: u64,
     sharing: Sharing,
     own_descriptors: bool,
     bell: Arc<EventBell>,
@@ -88,7 +90,7 @@ pub(crate) fn start(lanes: Lanes) -> Result<Running, Error> {
     if lanes.services.is_empty() {
         return Err(Error::Setting { name: "services", why: "there is none to run: add one".to_string() });
     }
-    raise_descriptor_limit();
+    let descriptors = raise_descriptor_limit();
     plan::check(&lanes)?;
     let chosen = choose(lanes.driver)?;
     let places = claim_places(&lanes)?;
@@ -124,6 +126,7 @@ pub(crate) fn start(lanes: Lanes) -> Result<Running, Error> {
             places: running.places.clone(),
             settings,
             connections_max: lanes.connections_max,
+            descriptors,
             sharing: Sharing { share_port: running.cpus.len() > 1 || lanes.join, v6_only: lanes.v6_only },
             own_descriptors: lanes.own_descriptors,
             bell: running.bells[lane].clone(),
@@ -292,7 +295,7 @@ type MakeDriver<D> = fn(Arena, Tuning, Probes, Arc<EventBell>) -> Result<D, core
 
 impl Plan {
     /// The life of a lane's thread. The error is the panic that ended it.
-    fn run<D: Driver>(self, lives: &Lives, pinned: std::io::Result<()>, make: MakeDriver<D>) -> Result<(), String> {
+    fn run<D: Driver>(mut self, lives: &Lives, pinned: std::io::Result<()>, make: MakeDriver<D>) -> Result<(), String> {
         let number = self.lane;
         // Every lane has its descriptor table before any listens: a table is a copy of another.
         let Some((driver, arena)) = lives.at_gate(number, 1, self.make_driver(pinned, make)) else { return Ok(()) };
@@ -305,13 +308,17 @@ impl Plan {
         lived.and(ended)
     }
 
-    fn make_driver<D: Driver>(&self, pinned: std::io::Result<()>, make: MakeDriver<D>) -> Result<(D, Arena), Error> {
+    fn make_driver<D: Driver>(&mut self, pinned: std::io::Result<()>, make: MakeDriver<D>) -> Result<(D, Arena), Error> {
         pinned.map_err(|error| Error::System { what: "binding a lane to its CPU (sched_setaffinity)", error })?;
         if self.own_descriptors
             && let Err(error) = own_descriptors()
         {
             let lane = self.lane;
             report::line(&format!("lane {lane}: no descriptor table of its own ({error}): it shares the limit with the others"));
+            self.own_descriptors = false;
+        }
+        if !self.own_descriptors {
+            self.descriptors /= self.control.lanes() as u64;
         }
         let arena = Arena::new(self.settings.memory_bytes)?;
         let made = make(arena.clone(), Tuning::default(), Probes::default(), self.bell.clone());
@@ -321,6 +328,7 @@ impl Plan {
 
     fn into_lane<D: Driver>(self, mut driver: D, arena: Arena) -> Result<Lane<D, Services>, Error> {
         let mut services = Services::new(self.connections_max);
+        services.descriptors(self.descriptors);
         self.steered.equip(&mut services, self.lane, self.cpu);
         for (served, row) in self.served.iter().zip(self.rows) {
             (served.add)(self.lane, &mut services, served.limits, row);

@@ -314,6 +314,7 @@ mod tests {
         assert!(!arena.lends(MIB));
         arena.grant();
         assert!(arena.lends(MIB), "by a grant it may hold more than it leaves");
+        assert!(!arena.would_lend(one, MIB), "and nobody else");
         arena.pay_as(two);
         assert!(!arena.lends(MIB), "which ends when somebody else pays");
     }

@@ -11,7 +11,9 @@ pub const SECOND: u64 = 1_000_000_000;
 pub struct Limits {
     /// Connections open at once. At the bound no more are accepted: they wait in the backlog. Default 100,000.
     pub connections_max: u32,
-    /// Connections open at once from one peer: an IPv4 address, or an IPv6 /64. One more is reset. Default 100,000.
+    /// Connections open at once from one peer: an IPv4 address, or an IPv6 /64. One more is reset. 0, the default, for a half of those
+    /// that the lane can have, counted over all such services ([`Services::descriptors`](crate::Services::descriptors)): so that no
+    /// address takes all descriptors.
     pub connections_per_peer_max: u32,
     /// Tickets out at once for one connection. At the bound its input waits. Default 1,024.
     pub requests_in_flight_max: u32,
@@ -83,7 +85,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections_max: 100_000,
-            connections_per_peer_max: 100_000,
+            connections_per_peer_max: 0,
             requests_in_flight_max: 1024,
             timers_per_connection_max: 1024,
             record_max: 1 << 20,

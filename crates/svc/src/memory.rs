@@ -41,6 +41,8 @@ impl PeerKey {
 struct PeerAccount {
     payer: Payer,
     connections: u32,
+    /// Those of them that it opened itself.
+    accepted: u32,
 }
 
 /// Who pays for a service.
@@ -125,6 +127,11 @@ const NEARLY_GONE_DIVISOR: usize = 4;
 const SAY_AGAIN: u64 = SECOND;
 
 impl Memory {
+    /// Connections that a peer has opened to all services.
+    pub(crate) fn accepted(&self, peer: PeerKey) -> u32 {
+        self.peers.get(&peer).map_or(0, |account| account.accepted)
+    }
+
     /// Whether somebody waits for memory.
     pub(crate) fn waits(&self) -> bool {
         !self.waiting.is_empty()
@@ -185,12 +192,14 @@ impl Table {
         let connection = self.connections.at(index).expect("a connection that was just added is there");
         let state = &mut self.services[connection.service as usize];
         let key = PeerKey::of(connection.peer.address.ip());
-        if !connection.machine.is_outgoing() {
+        let is_accepted = !connection.machine.is_outgoing();
+        if is_accepted {
             *state.accepted.entry(key).or_default() += 1;
         }
-        let open = || PeerAccount { payer: arena.open_payer(Payer::LANE, Role::Peer), connections: 0 };
+        let open = || PeerAccount { payer: arena.open_payer(Payer::LANE, Role::Peer), connections: 0, accepted: 0 };
         let account = self.desk.memory.peers.entry(key).or_insert_with(open);
         account.connections += 1;
+        account.accepted += u32::from(is_accepted);
         connection.payer = arena.open_payer(account.payer, Role::Connection { tag: index, service: state.payers.service });
         connection.peer_key = key;
     }
@@ -205,6 +214,7 @@ impl Table {
         // reason: opened with the first of its connections, closed with the last.
         let account = self.desk.memory.peers.get_mut(&key).expect("a peer has an account as long as it has connections");
         account.connections -= 1;
+        account.accepted -= u32::from(!connection.machine.is_outgoing());
         if account.connections == 0 {
             arena.close_payer(account.payer);
             self.desk.memory.peers.remove(&key);

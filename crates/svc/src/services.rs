@@ -6,7 +6,7 @@ use crate::memory::Payers;
 use crate::port::{DatagramPort, Port, Sessions};
 use crate::service::{DatagramService, StreamService};
 use crate::steering::{Reply, Selection};
-use crate::table::{Bound, Listener, Note, Notice, ServiceState, Table, class};
+use crate::table::{Bound, Listener, Note, Notice, ServiceState, Table, class, half};
 use corelane_lane::{Fenced, Kit, Message, Word, Work, fenced};
 use corelane_seam::{Completion, Driver, Fault, Handle, OffloadResult, Outcome, Reason};
 use corelane_watch::{LaneCounter, ServiceRow};
@@ -58,6 +58,14 @@ impl Services {
             lanes_are_quiet: false,
             started: false,
         }
+    }
+
+    /// Tells the lane how many descriptors it can have open; until then they are as many as connections. One peer may have a half of the
+    /// connections for which there is room, if no limit says otherwise
+    /// ([`Limits::connections_per_peer_max`](crate::Limits::connections_per_peer_max)).
+    pub fn descriptors(&mut self, descriptors: u64) {
+        let most = u32::try_from(descriptors).unwrap_or(u32::MAX).min(self.table.connections_max);
+        self.table.connections_of_peer_max = half(most);
     }
 
     /// Adds a service over connections; answers its number, for [`Services::listen`].

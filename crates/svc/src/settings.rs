@@ -32,7 +32,7 @@ const MILLISECOND: u64 = 1_000_000;
 
 settings! {
     connections_max connections_max as u32, 1, "connections", from 1;
-    connections_per_peer_max connections_per_peer_max as u32, 1, "connections", from 1;
+    connections_per_peer_max connections_per_peer_max as u32, 1, "connections", from 0;
     requests_in_flight_max requests_in_flight_max as u32, 1, "requests", from 1;
     timers_per_connection_max timers_per_connection_max as u32, 1, "timers", from 1;
     record_max record_max as usize, 1, "bytes", from 1;

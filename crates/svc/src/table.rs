@@ -163,11 +163,18 @@ pub(crate) struct Table {
     pub(crate) timers: Slab<ServiceTimer>,
     pub(crate) notices: VecDeque<Note>,
     pub(crate) connections_max: u32,
+    /// Those of one peer to all services that have no bound of their own for it.
+    pub(crate) connections_of_peer_max: u32,
     pub(crate) draining: bool,
     /// Sockets that are being closed without having been a connection.
     pub(crate) turned_away: usize,
     /// Why the connection that is ending failed.
     pub(crate) fault: Option<Fault>,
+}
+
+/// What one peer may have of so many.
+pub(crate) fn half(connections: u32) -> u32 {
+    (connections / 2).max(1)
 }
 
 impl Table {
@@ -193,6 +200,7 @@ impl Table {
             timers: Slab::new(),
             notices: VecDeque::new(),
             connections_max,
+            connections_of_peer_max: half(connections_max),
             draining: false,
             turned_away: 0,
             fault: None,
@@ -309,9 +317,11 @@ impl Table {
 
     /// Whether the peer is at its bound.
     pub(crate) fn peer_is_full(&self, service: u16, peer: IpAddr) -> bool {
-        let state = &self.services[service as usize];
-        let accepted = state.accepted.get(&PeerKey::of(peer)).copied().unwrap_or(0);
-        accepted >= state.limits.connections_per_peer_max
+        let (state, key) = (&self.services[service as usize], PeerKey::of(peer));
+        match state.limits.connections_per_peer_max {
+            0 => self.desk.memory.accepted(key) >= self.connections_of_peer_max,
+            most => state.accepted.get(&key).copied().unwrap_or(0) >= most,
+        }
     }
 
     /// Closes the files that nobody holds any more.

@@ -85,7 +85,9 @@ fn ways_that_lead_nowhere_are_said_in_a_line() {
 
 /// What a crowd of idle connections came to, on a server and on a generator of so many lanes in a network of their own.
 fn crowd(connections: u64, lanes: &str, every: &str) {
-    let server = Server::start_under(&IN_OWN_NETWORK, &["--lanes", lanes, TCP, UDP]);
+    // All come from one address.
+    let limit = ["--limit", "connections_per_peer_max=100000"];
+    let server = Server::start_under(&IN_OWN_NETWORK, &[&["--lanes", lanes][..], &limit, &[TCP, UDP]].concat());
     let (wrapper, url, count) = (beside(&server), url(server.tcp()), connections.to_string());
     let pid = server.pid().to_string();
     let arguments = ["idle", &url, "--connections", &count, "--every", every, "--requests", &count];

@@ -169,8 +169,7 @@ fn when_the_reserve_is_nearly_gone_the_largest_end_at_once() {
     let hogs = case.fill(&[5 * MIB]);
     let small: Vec<Peer> = (0..660).map(|number| case.far(number, SMALL / 2)).collect();
     assert!(small.iter().all(is_lent), "a peer is lent a small part however little there is");
-    let ended = |peers: &[Peer]| peers.iter().filter(|peer| peer.status() != Status::Open).count();
-    assert_eq!((ended(&hogs), ended(&small)), (2, 0), "the largest end, not those who hold little");
+    assert_eq!((hogs.len() - open(&hogs), small.len() - open(&small)), (2, 0), "the largest end, not those who hold little");
     assert_eq!((case.rig.count(C::MemoryEndings), case.rig.reports.borrow().len()), (2, 1));
     case.close(&[hogs, small].concat());
 }
@@ -241,6 +240,85 @@ impl Case {
 }
 
 #[test]
+fn who_moves_a_byte_now_and_then_stands_still() {
+    let mut case = Case::new();
+    let hogs = case.fill(&[5 * MIB, 3 * MIB, MIB, MIB, MIB / 2, MIB / 2, MIB / 4, MIB / 4]);
+    let poor = case.ask(9, MIB);
+    for _ in 0..3 {
+        case.rig.wait(400 * MS);
+        // Three bytes of four: nothing comes of them.
+        hogs.iter().for_each(|peer| assert_eq!(peer.send(&[0]), 1));
+    }
+    case.rig.wait(800 * MS);
+    assert!(is_lent(&poor), "a byte of a mebibyte is no move");
+    assert_eq!(case.rig.count(C::MemoryEndings), 1);
+    case.close(&[&hogs[..], &[poor]].concat());
+}
+
+impl Case {
+    /// Takes all memory but a part of the reserve away for a moment, in which client 9 asks for a little.
+    fn squeeze(&mut self) {
+        let arena = self.rig.arenas[0].clone();
+        let is_plenty = || arena.free() >= arena.reserve() / 4;
+        let taken: Vec<Lease> = std::iter::from_fn(|| is_plenty().then(|| arena.lease(SMALL)).flatten()).collect();
+        let asks = self.ask(9, 100);
+        drop(taken);
+        asks.close();
+        self.rig.wait(5 * MS);
+    }
+}
+
+fn open(peers: &[Peer]) -> usize {
+    peers.iter().filter(|peer| peer.status() == Status::Open).count()
+}
+
+#[test]
+fn the_operator_is_told_once_a_second_and_then_of_all_since() {
+    let mut case = Case::new();
+    let hogs = case.fill(&[4 * MIB, 3 * MIB]);
+    case.squeeze();
+    assert_eq!((open(&hogs), case.rig.reports.borrow().len()), (5, 1));
+    case.squeeze();
+    case.squeeze();
+    assert_eq!((open(&hogs), case.rig.reports.borrow().len()), (1, 1), "not every time");
+    case.rig.wait(S + S / 2);
+    let reports = case.rig.reports.borrow().clone();
+    assert_eq!(reports.len(), 2, "though nothing has happened since");
+    let says = ["4 connections were ended that held 4096 KiB", "192.0.2.2 held the most, 3072 KiB"];
+    assert!(says.iter().all(|part| reports[1].contains(part)), "{}", reports[1]);
+    case.close(&hogs);
+}
+
+#[test]
+fn the_largest_peers_end_and_not_the_largest_connections() {
+    let mut case = Case::new();
+    let hogs = case.fill(&[4 * MIB]);
+    let large = case.ask(1, 2 * MIB);
+    case.squeeze();
+    assert_eq!((open(&hogs), large.status()), (2, Status::Open));
+    case.close(&[&hogs[..], &[large]].concat());
+}
+
+#[test]
+fn no_more_are_called_again_than_can_be_lent_what_they_need() {
+    let mut case = Case::new();
+    let arena = case.rig.arenas[0].clone();
+    let mut taken: Vec<Lease> = (0..MAIN / MIB).map(|_| arena.lease(MIB).unwrap()).collect();
+    let waiting: Vec<Peer> = (0..40).map(|number| case.far(number, MIB)).collect();
+    case.rig.wait(S / 2);
+    let calls = case.calls.get();
+    taken.truncate(MAIN / MIB - 3);
+    case.rig.wait(S / 2);
+    let lent = waiting.iter().filter(|peer| is_lent(peer)).count();
+    assert!((1..=3).contains(&lent), "{lent}");
+    assert!(case.calls.get() - calls <= 12, "{} calls for {lent} leases", case.calls.get() - calls);
+    drop(taken);
+    waiting.iter().for_each(Peer::close);
+    case.rig.wait(S);
+    case.close(&[]);
+}
+
+#[test]
 fn a_rate_is_not_earned_in_advance() {
     let world = World::new(1, Faults::none());
     let limits = Limits { receive_rate_min: 16, read_limit: 0, ..Limits::default() };
@@ -273,6 +351,43 @@ fn a_network_of_ipv6_is_one_peer() {
     });
     assert_eq!(peers.each_ref().map(|peer| peer.status() == Status::Open), [true, true, false, true]);
     peers.iter().for_each(Peer::close);
+    rig.wait(5 * MS);
+    rig.close(&mut Nobody);
+}
+
+#[test]
+fn a_peer_has_half_of_the_connections_over_all_services() {
+    let world = World::new(1, Faults::none());
+    let places = [address(), SocketAddr::new(address().ip(), address().port() + 1)];
+    let own = SocketAddr::new(address().ip(), address().port() + 2);
+    let plan = Plan { services: 3, connections_max: 20, ..Plan::lanes(1) };
+    let mut rig = Rig::new(&world, &plan, |lane, services, driver, page| {
+        services.descriptors(8);
+        let of_its_own = Limits { connections_per_peer_max: 5, ..patient() };
+        for (number, (at, limits)) in [(places[0], patient()), (places[1], patient()), (own, of_its_own)].into_iter().enumerate()
+        {
+            let service = services.add_stream(crate::echo::Echo, limits, page.service(lane, number).unwrap());
+            services.listen(driver, service, at, Sharing { share_port: false, v6_only: false }).unwrap();
+        }
+    });
+    let connect = |rig: &mut Rig, from: u8, to| {
+        let peer = world.connect(SocketAddr::from(([192, 0, 2, from], 0)), to).unwrap();
+        rig.wait(MS);
+        peer
+    };
+    let is_open = |peer: &Peer| peer.status() == Status::Open;
+    let hog: Vec<Peer> = (0..6).map(|number| connect(&mut rig, 1, places[number % 2])).collect();
+    assert_eq!(hog.iter().map(is_open).collect::<Vec<_>>(), [true, true, true, true, false, false], "half of 8 descriptors");
+    let honest = [connect(&mut rig, 2, places[0]), connect(&mut rig, 2, places[1])];
+    assert!(honest.iter().all(is_open));
+    hog[0].close();
+    rig.wait(5 * MS);
+    let again = [connect(&mut rig, 1, places[1]), connect(&mut rig, 1, places[1])];
+    assert_eq!(again.each_ref().map(is_open), [true, false], "one has gone");
+    let at_own: Vec<Peer> = (0..6).map(|_| connect(&mut rig, 3, own)).collect();
+    assert_eq!(at_own.iter().filter(|peer| is_open(peer)).count(), 5, "a limit that is set is kept");
+    assert_eq!((0..3).map(|service| rig.count_of(service, C::ConnectionsPerPeerMaxHits)).collect::<Vec<_>>(), [1, 2, 1]);
+    [&hog[..], &honest, &again, &at_own].concat().iter().for_each(Peer::close);
     rig.wait(5 * MS);
     rig.close(&mut Nobody);
 }
