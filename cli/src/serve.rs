@@ -5,7 +5,9 @@ mod plan;
 
 use crate::{Late, exit};
 use anyhow::{Result, bail};
-use corelane::{DriverChoice, Error, InForce, Lanes, Limits, Running, Signals, SteeringSettings, Transport, Url};
+use corelane::{
+    ARENA_BYTES_MAX, DriverChoice, Error, InForce, Lanes, Limits, Running, Signals, SteeringSettings, Transport, Url,
+};
 use corelane_echo::{Answer, Echo, EchoDatagrams};
 use corelane_rpc::registration::{Entry, Registration, RegistrationError};
 use corelane_rpc::{Null, Rpc, RpcDatagrams};
@@ -35,7 +37,7 @@ pub struct Arguments {
     /// What to ask the operating system through: auto, uring or epoll
     #[arg(long, value_name = "NAME", default_value = "auto")]
     driver: String,
-    /// Microseconds that a lane goes on looking for work before it sleeps
+    /// Microseconds that a lane goes on looking for work before it sleeps, up to 1000000
     #[arg(long, value_name = "US", default_value_t = 0)]
     spin: u64,
     /// Take ports that other processes of this user serve, whose sockets allow it: what is new comes here from then on, or to both without a program
@@ -65,7 +67,7 @@ pub struct Arguments {
     /// Buckets of the table that gives flows to lanes: a power of two up to 1024, at least as many as lanes [default: 128, or 256 for more lanes]
     #[arg(long, value_name = "N")]
     buckets: Option<usize>,
-    /// MiB of memory for each lane [default: 64, or what fits for all lanes into a half of what the control group allows]
+    /// MiB of memory for each lane, 4 to 65536 [default: 64, or what fits for all lanes into a half of what the control group allows]
     #[arg(long, value_name = "MIB")]
     memory: Option<usize>,
     /// Set a limit, such as idle_limit=30000; may be repeated
@@ -191,8 +193,8 @@ const MEMORY_MIB_MIN: usize = 4;
 
 fn memory(mib: usize) -> Result<usize> {
     match mib.checked_mul(1 << 20) {
-        Some(bytes) if mib >= MEMORY_MIB_MIN => Ok(bytes),
-        _ => bail!("--memory: a lane cannot work with {mib} MiB: use {MEMORY_MIB_MIN} or more"),
+        Some(bytes) if mib >= MEMORY_MIB_MIN && bytes <= ARENA_BYTES_MAX => Ok(bytes),
+        _ => bail!("--memory: a lane cannot work with {mib} MiB: use {MEMORY_MIB_MIN} to {}", ARENA_BYTES_MAX >> 20),
     }
 }
 

@@ -104,3 +104,21 @@ pub fn ready() -> io::Result<()> {
     writeln!(out, "ready")?;
     out.flush()
 }
+
+/// Defines `echo`, which echoes on a connection of this type with a buffer of so many bytes until its peer ends. The traits that read and
+/// write, of the same names in each runtime, are those where it stands.
+#[macro_export]
+macro_rules! echo {
+    ($stream:ty) => {
+        async fn echo(mut stream: $stream, buffer_bytes: usize) -> std::io::Result<()> {
+            let mut buffer = vec![0; buffer_bytes];
+            loop {
+                let received = stream.read(&mut buffer).await?;
+                if received == 0 {
+                    return Ok(());
+                }
+                stream.write_all(&buffer[..received]).await?;
+            }
+        }
+    };
+}

@@ -94,7 +94,7 @@ pub struct Options {
     /// What to ask the operating system through: auto, uring or epoll
     #[arg(long, value_name = "NAME", default_value = "auto", help_heading = "Generator")]
     driver: String,
-    /// Microseconds that a lane goes on looking for work before it sleeps
+    /// Microseconds that a lane goes on looking for work before it sleeps, up to 1000000
     #[arg(long, value_name = "US", default_value_t = 0, help_heading = "Generator")]
     spin: u64,
     /// An address of this machine to connect from; may be repeated, they take turns

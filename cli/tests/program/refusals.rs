@@ -55,8 +55,9 @@ fn bad_places_are_named() {
 #[test]
 fn bad_settings_are_named() {
     let cases: &[(&[&str], &[&str])] = &[
-        (&["--lanes", "0"], &["lanes", "0 is not a number of lanes", "use 1 to"]),
-        (&["--lanes", "1000000"], &["lanes", "1000000 is not a number of lanes", "use 1 to"]),
+        (&["--lanes", "0"], &["lanes", "0 is not a number of lanes", "use 1 to 256"]),
+        (&["--lanes", "257"], &["lanes", "257 is not a number of lanes", "use 1 to 256"]),
+        (&["--lanes", "1000000"], &["lanes", "1000000 is not a number of lanes", "use 1 to 256"]),
         (&["--cpus", "99"], &["cpus", "CPU 99", "name others, or widen its affinity"]),
         (&["--cpus", "zero"], &["--cpus", "\"zero\" is not a CPU number", "like 0-3"]),
         (&["--cpus", "3-1"], &["--cpus", "\"3-1\"", "like 0-3"]),
@@ -65,8 +66,10 @@ fn bad_settings_are_named() {
         (&["--limit", "nonsense=1"], &["--limit", "no limit \"nonsense\"", "idle_limit", "no_delay"]),
         (&["--limit", "idle_limit=soon"], &["--limit", "idle_limit", "\"soon\" is not a number of milliseconds"]),
         (&["--limit", "no_delay=1"], &["--limit", "\"1\" is neither true nor false"]),
-        (&["--memory", "0"], &["--memory", "0 MiB", "use 4 or more"]),
-        (&["--memory", "99999999999"], &["memory", "change the memory setting"]),
+        (&["--memory", "0"], &["--memory", " 0 MiB", "use 4 to 65536"]),
+        (&["--memory", "65537"], &["--memory", "65537 MiB", "use 4 to 65536"]),
+        (&["--memory", "99999999999"], &["--memory", "99999999999 MiB", "use 4 to 65536"]),
+        (&["--spin", "1000001"], &["spin", "1000001 microseconds are too long", "use 0 to 1000000"]),
     ];
     for (settings, words) in cases {
         refuses(&[], &[settings, [TCP].as_slice()].concat(), words);
@@ -88,7 +91,7 @@ fn limits_that_cannot_be_kept_are_refused() {
 
 #[test]
 fn less_memory_than_a_lane_can_work_with_is_refused() {
-    refuses(&[], &["--memory", "3", TCP], &["--memory", "3 MiB", "use 4 or more"]);
+    refuses(&[], &["--memory", "3", TCP], &["--memory", "3 MiB", "use 4 to 65536"]);
 }
 
 #[test]

@@ -77,7 +77,7 @@ impl Lanes {
         }
     }
 
-    /// So many lanes; more than there are CPUs is allowed, then none of them spins. At least 1.
+    /// So many lanes; more than there are CPUs is allowed, then none of them spins. 1 to 256, and to 1024 where nothing is served.
     pub fn lanes(mut self, lanes: usize) -> Self {
         self.lanes = Some(lanes);
         self
@@ -122,7 +122,7 @@ impl Lanes {
         self
     }
 
-    /// Microseconds that a lane goes on looking for work before it sleeps. 0, the default, costs no idle CPU.
+    /// Microseconds that a lane goes on looking for work before it sleeps, up to a second. 0, the default, costs no idle CPU.
     pub fn spin_microseconds(mut self, microseconds: u64) -> Self {
         self.settings.spin_nanoseconds = microseconds.saturating_mul(1000);
         self

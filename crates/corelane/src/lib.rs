@@ -17,8 +17,9 @@ mod url;
 
 pub use corelane_lane::LaneSettings;
 pub use corelane_seam::{
-    Arena, Arrival, Chain, DATAGRAM_BYTES_MAX, DATAGRAM_V6_BYTES_MAX, Datagrams, Error as ArenaError, Fault, File, FilePart,
-    Interest, LEASE_BYTES_MAX, Lease, OpenOptions, Outcome, Reason, Segment, Shared, StreamOptions, TRAIN_DATAGRAMS_MAX,
+    ARENA_BYTES_MAX, Arena, Arrival, Chain, DATAGRAM_BYTES_MAX, DATAGRAM_V6_BYTES_MAX, Datagrams, Error as ArenaError, Fault,
+    File, FilePart, Interest, LEASE_BYTES_MAX, Lease, OpenOptions, Outcome, Reason, Segment, Shared, StreamOptions,
+    TRAIN_DATAGRAMS_MAX,
 };
 pub use corelane_steer::verify;
 pub use corelane_steer::{

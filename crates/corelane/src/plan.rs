@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::lanes::{Lanes, Served};
+use corelane_rss::MOST_LANES;
 use corelane_steer::{Plan, Topology, Wish, plan};
 use corelane_sys::claim::Transport;
 use corelane_sys::cpus;
@@ -26,7 +27,10 @@ pub(crate) fn check(lanes: &Lanes) -> Result<(), Error> {
         check_cpus(asked, &cpus::allowed().map_err(affinity)?)?;
     }
     check_limits(lanes, lanes.settings.memory_bytes)?;
-    let most = corelane_watch::LANES_MAX;
+    check_spin(lanes.settings.spin_nanoseconds)?;
+    let serves = lanes.services.iter().any(|service| service.url.is_some());
+    // Flows are given to lanes by a table, which names so many; clients need a row each on the page.
+    let most = if serves { MOST_LANES } else { corelane_watch::LANES_MAX };
     match lanes.lanes {
         Some(count) if !(1..=most).contains(&count) => {
             let why = format!("{count} is not a number of lanes: use 1 to {most}");
@@ -34,6 +38,18 @@ pub(crate) fn check(lanes: &Lanes) -> Result<(), Error> {
         }
         _ => Ok(()),
     }
+}
+
+/// The longest time that a lane may be told to spin, in microseconds: whoever has less to do than once a second has no use for a CPU of its own.
+const SPIN_MICROSECONDS_MAX: u64 = 1_000_000;
+
+fn check_spin(nanoseconds: u64) -> Result<(), Error> {
+    let microseconds = nanoseconds.div_ceil(1000);
+    if microseconds <= SPIN_MICROSECONDS_MAX {
+        return Ok(());
+    }
+    let why = format!("{microseconds} microseconds are too long: use 0 to {SPIN_MICROSECONDS_MAX}");
+    Err(Error::Setting { name: "spin", why })
 }
 
 /// Refuses limits that lanes with so much memory each cannot keep.
@@ -115,6 +131,19 @@ impl Lanes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Cx, Input, Next, Output, Peer, StreamService};
+
+    struct Nothing;
+
+    impl StreamService for Nothing {
+        type Session = ();
+
+        fn open(&mut self, _: &mut Cx<'_>, _: &Peer) {}
+
+        fn receive(&mut self, _: &mut Cx<'_>, _: &mut (), _: &mut Input, _: &mut Output) -> Next {
+            Next::Close
+        }
+    }
 
     /// The memory of a lane in MiB, and the words, of so many lanes of 64 MiB in a group with so many MiB.
     fn fitted(asked: bool, lanes: usize, limit: Option<u64>) -> (usize, String) {
@@ -136,6 +165,25 @@ mod tests {
         );
         let (mib, words) = fitted(false, 8, Some(20));
         assert!(mib == 4 && words.contains("takes the least, 4 MiB: the kernel may end"), "{mib}: {words}");
+    }
+
+    #[test]
+    fn what_is_out_of_range_is_refused_with_the_range_that_holds() {
+        let refused = |lanes: Lanes| match check(&lanes) {
+            Err(Error::Setting { name, why }) => format!("{name}: {why}"),
+            other => format!("{other:?}"),
+        };
+        let serving = |count| Lanes::per_core().lanes(count).serve("tcp://127.0.0.1:0", |_| Nothing).unwrap();
+        let client = |count| Lanes::per_core().lanes(count).client(|_| Nothing);
+        for count in [0, MOST_LANES + 1] {
+            assert_eq!(refused(serving(count)), format!("lanes: {count} is not a number of lanes: use 1 to 256"));
+        }
+        assert_eq!((refused(serving(MOST_LANES)), refused(client(1024))), ("Ok(())".into(), "Ok(())".into()));
+        assert_eq!(refused(client(1025)), "lanes: 1025 is not a number of lanes: use 1 to 1024");
+        assert_eq!(refused(serving(1).spin_microseconds(1_000_000)), "Ok(())");
+        let too_long = refused(serving(1).spin_microseconds(1_000_001));
+        assert_eq!(too_long, "spin: 1000001 microseconds are too long: use 0 to 1000000");
+        assert!(refused(serving(1).spin_microseconds(u64::MAX)).starts_with("spin: "));
     }
 
     #[test]

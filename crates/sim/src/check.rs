@@ -60,7 +60,7 @@ pub enum Violation {
         /// The socket.
         socket: Socket,
     },
-    /// A lane left descriptors open: sockets, files, or what the test opened in its table.
+    /// A lane left descriptors open: sockets, what the test opened in its table, or files, which close with the driver at the latest.
     DescriptorsLeft {
         /// The lane.
         lane: usize,

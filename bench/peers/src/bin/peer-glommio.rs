@@ -28,13 +28,4 @@ async fn serve(arguments: Arguments) -> io::Result<()> {
     }
 }
 
-async fn echo(mut stream: TcpStream, buffer_bytes: usize) -> io::Result<()> {
-    let mut buffer = vec![0; buffer_bytes];
-    loop {
-        let received = stream.read(&mut buffer).await?;
-        if received == 0 {
-            return Ok(());
-        }
-        stream.write_all(&buffer[..received]).await?;
-    }
-}
+corelane_peers::echo!(TcpStream);

@@ -30,16 +30,7 @@ async fn serve_streams(arguments: Arguments) -> io::Result<()> {
     }
 }
 
-async fn echo(mut stream: TcpStream, buffer_bytes: usize) -> io::Result<()> {
-    let mut buffer = vec![0; buffer_bytes];
-    loop {
-        let received = stream.read(&mut buffer).await?;
-        if received == 0 {
-            return Ok(());
-        }
-        stream.write_all(&buffer[..received]).await?;
-    }
-}
+corelane_peers::echo!(TcpStream);
 
 async fn serve_datagrams(arguments: Arguments) -> io::Result<()> {
     let socket = datagram_socket(arguments.address)?;

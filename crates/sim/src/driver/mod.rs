@@ -330,7 +330,9 @@ impl State {
     /// The sudden end of a lane: the system closes what is open in its table.
     fn end_lane(&mut self, lane: usize) {
         let own = &self.lanes[lane];
-        self.ledger.abandon(lane, own.descriptors.count(), own.trouble == Some(Trouble::Broken));
+        // A file that a service has kept for its life closes with the driver.
+        let open = own.descriptors.count() - own.files.len();
+        self.ledger.abandon(lane, open, own.trouble == Some(Trouble::Broken));
         // Work that nobody waits for any more holds memory.
         let is_mine =
             |event: &Event| matches!(event, Event::File { lane: of, .. } | Event::Offload { lane: of, .. } if *of == lane);

@@ -3,7 +3,9 @@
 use crate::for_seeds;
 use crate::programs::{BY_HELPER, FAILS, NEVER, SLOW, Slow};
 use crate::rig::{MS, Nobody, Plan, Rig, S, at, patient};
-use corelane::{Cx, DatagramService, Datagrams, Ending, Fault, Input, Next, Output, Peer, Replies, SocketId, StreamService};
+use corelane::{
+    Cx, DatagramService, Datagrams, Ending, Fault, Input, Next, Output, Peer, Reason, Replies, SocketId, StreamService,
+};
 use corelane_rpc::client::{CallError, DatagramClient, Found, Lookup, Step, StreamClient};
 use corelane_rpc::{ECHO, Echo, Rpc, RpcDatagrams};
 use corelane_sim::{Faults, World};
@@ -190,8 +192,13 @@ impl DatagramService for DatagramCaller {
     }
 
     fn opened(&mut self, cx: &mut Cx<'_>, _socket: SocketId, outcome: Result<SocketAddr, Fault>) {
-        outcome.unwrap();
-        self.fill(cx, None);
+        match outcome {
+            Ok(_) => self.fill(cx, None),
+            Err(fault) => {
+                assert_eq!(fault.reason, Reason::NoDescriptor);
+                self.started(cx);
+            }
+        }
     }
 
     fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies) {
