@@ -99,6 +99,28 @@ fn a_peer_that_breaks_off_shows_once_behind_what_it_sent() {
 }
 
 #[test]
+fn a_quiet_send_wakes_no_lane_and_is_told_with_what_does() {
+    let mut bench = Bench::new(Faults::none());
+    let (socket, peer) = bench.pipe();
+    let receive = bench.push(0, Op::Receive { socket });
+    let mut chain = Chain::new();
+    chain.push(&b"answer"[..]);
+    let send = bench.push(0, Op::Send { socket, chain, quiet: true });
+    bench.settle();
+    assert!(*peer.read(64) == *b"answer" && bench.completions.is_empty(), "it has left, and nobody was told");
+    peer.send(b"question");
+    bench.settle();
+    let told = bench.take(send).map(|completion| completion.outcome);
+    assert!(matches!(told, Some(Outcome::Sent { bytes: 6, fault: None, quiet: true, .. })), "{told:?}");
+    assert!(bench.take(receive).is_some());
+    let mut chain = Chain::new();
+    chain.push(&b"more"[..]);
+    let send = bench.push(0, Op::Send { socket, chain, quiet: true });
+    bench.collect(0, Wait::Until(bench.world.now()));
+    assert!(bench.take(send).is_some(), "told when the wait is over");
+}
+
+#[test]
 fn each_direction_ends_by_itself() {
     let mut bench = Bench::new(Faults::none());
     let (socket, peer) = bench.pipe();
