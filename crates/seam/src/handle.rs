@@ -13,7 +13,9 @@ use std::rc::Rc;
 pub struct Handle(u64);
 
 impl Handle {
-    /// Works that a lane may have; their numbers are 1 to this one. 0 is nobody: what ends with it is waited for by none.
+    /// Names nobody: what ends with it is waited for by none.
+    pub const NOBODY: Self = Self(0);
+    /// Works that a lane may have; their numbers are 1 to this one, and 0 is nobody's.
     pub const WORKS_MAX: u8 = (1 << Self::WORK_BITS) - 1;
     /// Classes that a work may have, from 0.
     pub const CLASSES: u8 = 1 << Self::CLASS_BITS;
@@ -84,7 +86,10 @@ const _: () = assert!(Handle::WORK_SHIFT + Handle::WORK_BITS == u64::BITS, "the 
 
 impl std::fmt::Debug for Handle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}/{}:{}.{}", self.work(), self.class(), self.index(), self.generation())
+        if self.work() != Self::NOBODY.work() {
+            write!(f, "{}/", self.work())?;
+        }
+        write!(f, "{}:{}.{}", self.class(), self.index(), self.generation())
     }
 }
 

@@ -179,7 +179,7 @@ impl Arena {
         self.0.memory.borrow().ledger.lend_max()
     }
 
-    /// Opens an account under another one: a service under the lane, a peer under its service, a connection under its peer.
+    /// Opens an account under another one: a work under the lane, a service under its work, a peer under its service, a connection under its peer.
     ///
     /// # Panics
     /// If they do not stand in this order.
@@ -193,6 +193,15 @@ impl Arena {
     /// If it was closed before, or is the current one.
     pub fn close_payer(&self, payer: Payer) {
         self.0.memory.borrow_mut().ledger.close(payer);
+    }
+
+    /// Closes an account and all below it, of which the caller knows none any more: a work that broke. What they still hold goes on
+    /// being counted above.
+    ///
+    /// # Panics
+    /// If the current payer is one of them, or the lane is meant.
+    pub fn abandon_payer(&self, payer: Payer) {
+        self.0.memory.borrow_mut().ledger.abandon(payer);
     }
 
     /// Has `payer` pay for the leases that are taken from now on; returns who did so far.
@@ -299,8 +308,7 @@ impl Block {
         let mut memory = self.arena.0.memory.borrow_mut();
         let before = memory.buddy.payer(self.unit);
         if before != payer {
-            memory.ledger.charge(payer, 1 << self.order);
-            memory.ledger.discharge(before, 1 << self.order);
+            memory.ledger.recharge(before, payer, 1 << self.order);
             memory.buddy.set_payer(self.unit, payer);
         }
     }

@@ -159,10 +159,10 @@ impl Memory {
 }
 
 impl Table {
-    /// Opens the accounts of all services.
-    pub(crate) fn open_payers(&mut self, arena: &Arena) {
+    /// Opens the accounts of all services, under that of the work that they are.
+    pub(crate) fn open_payers(&mut self, arena: &Arena, work: Payer) {
         for state in &mut self.services {
-            let service = arena.open_payer(Payer::LANE, Role::Sum);
+            let service = arena.open_payer(work, Role::Sum);
             state.payers = Payers { service, own: arena.open_payer(service, Role::Keeper) };
         }
     }

@@ -8,13 +8,13 @@ use crate::limits::Limits;
 use crate::memory::{Memory, Payers, PeerAccount, PeerKey};
 use crate::outgoing::Outgoing;
 use crate::service::{ConnectionId, Order, SocketId};
-use crate::services::Sharing;
+use crate::services::{Message, Sharing};
 use crate::slab::Slab;
 use crate::steering::Place;
 use crate::ticket::LostTickets;
 use crate::timers::ServiceTimer;
 use crate::transform::Transform;
-use corelane_lane::{Bursts, Kit};
+use corelane_lane::{Bursts, Kit, Mesh};
 use corelane_rss::Protocol;
 use corelane_seam::{Arena, Chain, Fault, Handle, Op, Socket, Unheld};
 use corelane_watch::{ServiceCounter, ServiceRow};
@@ -163,6 +163,8 @@ pub(crate) struct Table {
     pub(crate) files_closing: usize,
     pub(crate) timers: Slab<ServiceTimer>,
     pub(crate) notices: VecDeque<Note>,
+    /// None where there are no other lanes.
+    pub(crate) mesh: Option<Mesh<Message>>,
     pub(crate) lost: LostTickets,
     pub(crate) connections_max: u32,
     pub(crate) draining: bool,
@@ -204,6 +206,7 @@ impl Table {
             files_closing: 0,
             timers: Slab::new(),
             notices: VecDeque::new(),
+            mesh: None,
             lost: LostTickets::default(),
             connections_max,
             draining: false,

@@ -116,7 +116,7 @@ impl Driver for SimDriver {
     }
 
     fn bind(&mut self, bind: &Bind) -> Result<Socket, Fault> {
-        self.world.0.borrow_mut().bind(self.lane, bind).map(|bound| bound.0)
+        self.world.0.borrow_mut().bind(self.lane, 0, bind).map(|bound| bound.0)
     }
 
     fn local_address(&self, socket: Socket) -> Result<SocketAddr, Fault> {
@@ -172,6 +172,13 @@ impl Driver for SimDriver {
         own.sleep = Sleep::Awake;
     }
 
+    fn abandon(&mut self, work: u8) {
+        assert!(work > 0, "nobody has nothing to leave");
+        let own = &mut self.world.0.borrow_mut().lanes[self.lane];
+        own.abandoned |= 1 << work;
+        own.sleep = Sleep::Awake;
+    }
+
     fn collect(&mut self, wait: Wait, at_most: usize, completions: &mut Vec<Completion>) {
         self.world.0.borrow_mut().collect(self.lane, wait, at_most, completions);
     }
@@ -196,7 +203,7 @@ impl State {
         let taken = self.net.listeners.values().map(|listener| &listener.place);
         let address = self.net.settle_place(place, taken)?;
         let port = self.net.name();
-        let socket = self.lanes[lane].sockets.add(Body::Listener { port, accept: None });
+        let socket = self.lanes[lane].sockets.add(0, Body::Listener { port, accept: None });
         let listener = ListenerPort {
             place: Place { address, ..place },
             owner: Owner::Lane(lane, socket),
@@ -209,7 +216,8 @@ impl State {
         Ok(socket)
     }
 
-    fn bind(&mut self, lane: usize, bind: &Bind) -> Result<(Socket, SocketAddr), Fault> {
+    /// Makes a datagram socket of a lane, for the work of this number.
+    fn bind(&mut self, lane: usize, work: u8, bind: &Bind) -> Result<(Socket, SocketAddr), Fault> {
         let host = self.lanes[lane].host;
         let place = Place { host, address: bind.address, share: bind.share_port, v6_only: bind.v6_only };
         let taken = self.net.ports.values().map(|port| &port.place);
@@ -219,7 +227,7 @@ impl State {
             address.set_ip(self.net.own_end(host, address.ip(), None, peer.ip())?);
         }
         let port = self.net.name();
-        let socket = self.lanes[lane].sockets.add(Body::Datagram { port, receive: None });
+        let socket = self.lanes[lane].sockets.add(work, Body::Datagram { port, receive: None });
         let owner = Owner::Lane(lane, socket);
         self.net.ports.insert(port, DatagramPort::new(Place { address, ..place }, peer, owner, bind.receive_buffer_bytes));
         Ok((socket, address))
@@ -227,7 +235,7 @@ impl State {
 
     /// Makes a socket that a running lane asked for.
     fn bind_later(&mut self, lane: usize, asked: Asked, bind: &Bind) {
-        let outcome = match self.bind(lane, bind) {
+        let outcome = match self.bind(lane, asked.handle.work(), bind) {
             Ok((socket, local)) => Outcome::Bound { socket, local },
             Err(fault) => Outcome::Failed(fault),
         };
@@ -244,6 +252,7 @@ impl State {
         own.sleep = Sleep::Awake;
         own.ready.append(&mut own.starving);
         self.carry_out(lane);
+        self.end_abandoned(lane);
         self.attempt_ready(lane, at_most);
         self.hand_over(lane, at_most, completions);
         if completions.len() == before && !bell_rang {

@@ -25,10 +25,10 @@ const ACCEPT_FAULTS: [(FaultKind, Fault, bool); 4] = [
 const SHORT_FILE: Fault = Fault { reason: Reason::Other, number: 5 };
 
 impl State {
-    /// Makes the lane's socket for its end of a connection.
-    pub(crate) fn take_stream(&mut self, lane: usize, stream: u64, side: usize) -> Socket {
+    /// Makes the lane's socket for its end of a connection, which the work of this number has.
+    pub(crate) fn take_stream(&mut self, lane: usize, work: u8, stream: u64, side: usize) -> Socket {
         let at = StreamSocket { stream, side, receive: None, send: None, claimed: 0, given: Default::default(), moved: None };
-        let socket = self.lanes[lane].sockets.add(Body::Stream(at));
+        let socket = self.lanes[lane].sockets.add(work, Body::Stream(at));
         if let Some(entry) = self.net.streams.get_mut(&stream) {
             entry.ends[side].owner = Owner::Lane(lane, socket);
         }
@@ -51,7 +51,7 @@ impl State {
                 }
                 return self.end_on_socket(lane, listener, fault);
             }
-            let socket = self.take_stream(lane, stream, 1);
+            let socket = self.take_stream(lane, asked.handle.work(), stream, 1);
             let [peer, local] = self.net.streams[&stream].addresses;
             let mut accepted = entry(asked, Some(listener), Outcome::Accepted { socket, peer, local });
             accepted.completion.more = true;

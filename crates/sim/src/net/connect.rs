@@ -132,7 +132,7 @@ impl State {
                 self.notify(id);
             }
             Opener::Lane(lane, asked) => {
-                let socket = self.take_stream(lane, stream, 0);
+                let socket = self.take_stream(lane, asked.handle.work(), stream, 0);
                 self.complete(lane, asked, None, Outcome::Connected { socket, peer, local });
             }
         }
