@@ -181,9 +181,9 @@ impl Kit {
     }
 
     /// Takes up the next work of the lane, with an account of its own.
-    pub(crate) fn add_work(&mut self, budget: Option<Budget>) {
+    pub(crate) fn add_work(&mut self, budget: Budget) {
         let payer = self.arena.open_payer(Payer::LANE, Role::Sum);
-        let own = Own { alarm: u64::MAX, budget: budget.unwrap_or(self.budget), payer };
+        let own = Own { alarm: u64::MAX, budget, payer };
         self.owns.push(own);
         if self.owns.len() == 1 {
             self.begin(own);

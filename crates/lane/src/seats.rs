@@ -2,7 +2,7 @@
 
 use crate::control::Counts;
 use crate::kit::Kit;
-use crate::work::{Said, Worker};
+use crate::work::{Budget, Said, Worker};
 use corelane_seam::{Completion, Handle};
 
 /// The seat of one work.
@@ -21,9 +21,10 @@ pub(crate) struct Seat {
 }
 
 impl Seat {
-    pub(crate) fn new(mut worker: Box<dyn Worker>) -> Self {
+    pub(crate) fn new(mut worker: Box<dyn Worker>, budget: Budget) -> Self {
         let (talks, keeps_lane) = (worker.talks(), worker.keeps_lane());
-        Self { worker: Some(worker), inbox: Vec::new(), due: Vec::new(), said: Said::default(), talks, keeps_lane }
+        let (inbox, due) = (Vec::with_capacity(budget.completions), Vec::with_capacity(budget.other));
+        Self { worker: Some(worker), inbox, due, said: Said::default(), talks, keeps_lane }
     }
 
     /// Whether the lane must turn again for it at once.
@@ -42,8 +43,8 @@ pub(crate) struct Seats {
 }
 
 impl Seats {
-    pub(crate) fn new(workers: impl Iterator<Item = Box<dyn Worker>>) -> Self {
-        let seats: Vec<Seat> = workers.map(Seat::new).collect();
+    pub(crate) fn new(workers: impl Iterator<Item = (Box<dyn Worker>, Budget)>) -> Self {
+        let seats: Vec<Seat> = workers.map(|(worker, budget)| Seat::new(worker, budget)).collect();
         assert!(seats.len() <= Handle::WORKS_MAX as usize, "a lane has at most {} works", Handle::WORKS_MAX);
         assert!(seats.iter().any(|seat| seat.keeps_lane), "a lane has a work that it lives for");
         Self { present: seats.len(), seats, gone: Counts::default() }

@@ -4,7 +4,7 @@ use crate::control::{Control, Counts, Order};
 use crate::fence::fenced;
 use crate::kit::{Kit, LaneSettings};
 use crate::seats::{Seat, Seats};
-use crate::work::{Said, Work, Worker, Works};
+use crate::work::{Budget, Said, Work, Worker, Works};
 use corelane_seam::{Completion, Driver, Handle, Op, Outcome, Payer, Wait};
 use corelane_watch::{LaneCounter, LaneState};
 use std::panic::resume_unwind;
@@ -52,8 +52,9 @@ impl<D: Driver> Lane<D> {
         let productive_at = driver.now();
         kit.row.set(LaneCounter::LaneState, LaneState::Running as u64);
         let works = Seats::new(works.0.into_iter().map(|(worker, budget)| {
+            let budget = budget.unwrap_or(Budget::of(&settings));
             kit.add_work(budget);
-            worker
+            (worker, budget)
         }));
         Self {
             driver,

@@ -1,0 +1,12 @@
+//! Lanes that run several works, in the simulator: toys of different kinds, which assert from inside what a lane guarantees them.
+#![cfg(not(loom))]
+#![allow(clippy::unwrap_used)]
+
+mod administration;
+mod alone;
+mod events;
+mod guard;
+mod packets;
+mod rig;
+mod streams;
+mod together;
