@@ -8,5 +8,7 @@ mod events;
 mod guard;
 mod packets;
 mod rig;
+mod script;
 mod streams;
 mod together;
+mod waiting;

@@ -160,6 +160,11 @@ fn run(seed: u64, faults: Faults, lanes: usize, plot: Option<Plot>) -> Seen {
     let broken = stage.rig.count(LaneCounter::WorksBroken);
     assert_eq!(broken, u64::from(plot.is_some()), "a mine is stepped on long before the end");
     check_report(&stage, plot);
+    if plot.is_none() {
+        let account = stage.account.clone();
+        // Messages arrive, and not only in a drain.
+        stage.rig.until(|| account.borrow().sent == account.borrow().received);
+    }
     if faults == Faults::none() {
         check_talkers(&talkers, plot);
     }
