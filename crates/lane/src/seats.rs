@@ -2,13 +2,13 @@
 
 use crate::control::Counts;
 use crate::kit::Kit;
-use crate::work::{Budget, Said, Worker};
+use crate::work::{Budget, Said, Seated};
 use corelane_seam::{Completion, Handle};
 
 /// The seat of one work.
 pub(crate) struct Seat {
     /// None once the work has left.
-    pub(crate) worker: Option<Box<dyn Worker>>,
+    pub(crate) work: Option<Box<dyn Seated>>,
     /// Completions for it, in order.
     pub(crate) inbox: Vec<Completion>,
     /// Timers of its that have come, in order.
@@ -21,10 +21,10 @@ pub(crate) struct Seat {
 }
 
 impl Seat {
-    pub(crate) fn new(mut worker: Box<dyn Worker>, budget: Budget) -> Self {
-        let (talks, keeps_lane) = (worker.talks(), worker.keeps_lane());
+    pub(crate) fn new(mut work: Box<dyn Seated>, budget: Budget) -> Self {
+        let (talks, keeps_lane) = (work.talks(), work.keeps_lane());
         let (inbox, due) = (Vec::with_capacity(budget.completions), Vec::with_capacity(budget.other));
-        Self { worker: Some(worker), inbox, due, said: Said::default(), talks, keeps_lane }
+        Self { work: Some(work), inbox, due, said: Said::default(), talks, keeps_lane }
     }
 
     /// Whether the lane must turn again for it at once.
@@ -43,8 +43,8 @@ pub(crate) struct Seats {
 }
 
 impl Seats {
-    pub(crate) fn new(workers: impl Iterator<Item = (Box<dyn Worker>, Budget)>) -> Self {
-        let seats: Vec<Seat> = workers.map(|(worker, budget)| Seat::new(worker, budget)).collect();
+    pub(crate) fn new(works: impl Iterator<Item = (Box<dyn Seated>, Budget)>) -> Self {
+        let seats: Vec<Seat> = works.map(|(work, budget)| Seat::new(work, budget)).collect();
         assert!(seats.len() <= Handle::WORKS_MAX as usize, "a lane has at most {} works", Handle::WORKS_MAX);
         assert!(seats.iter().any(|seat| seat.keeps_lane), "a lane has a work that it lives for");
         Self { present: seats.len(), seats, gone: Counts::default() }
@@ -58,7 +58,7 @@ impl Seats {
     /// The seat of the work that a handle names, if it is still there.
     fn of(&mut self, handle: Handle) -> Option<&mut Seat> {
         let place = usize::from(handle.work()).checked_sub(1)?;
-        self.seats.get_mut(place).filter(|seat| seat.worker.is_some())
+        self.seats.get_mut(place).filter(|seat| seat.work.is_some())
     }
 
     /// Whether more than one work shares the lane.
@@ -68,7 +68,7 @@ impl Seats {
 
     /// Whether a work is there that the lane lives for.
     pub(crate) fn keep_lane(&self) -> bool {
-        self.seats.iter().any(|seat| seat.keeps_lane && seat.worker.is_some())
+        self.seats.iter().any(|seat| seat.keeps_lane && seat.work.is_some())
     }
 
     pub(crate) fn have_more(&self) -> bool {
@@ -77,13 +77,13 @@ impl Seats {
 
     /// How many completions may be collected now: with those that wait, as many as all budgets together.
     pub(crate) fn room(&self, kit: &Kit) -> usize {
-        let there = self.seats.iter().enumerate().filter(|(_, seat)| seat.worker.is_some());
+        let there = self.seats.iter().enumerate().filter(|(_, seat)| seat.work.is_some());
         there.map(|(place, _)| kit.budget_of(place).completions).sum::<usize>().saturating_sub(self.waiting())
     }
 
     /// How many timers may come now, by the same rule.
     pub(crate) fn room_for_timers(&self, kit: &Kit) -> usize {
-        let there = self.seats.iter().enumerate().filter(|(_, seat)| seat.worker.is_some());
+        let there = self.seats.iter().enumerate().filter(|(_, seat)| seat.work.is_some());
         let due: usize = self.seats.iter().map(|seat| seat.due.len()).sum();
         there.map(|(place, _)| kit.budget_of(place).other).sum::<usize>().saturating_sub(due)
     }
@@ -124,18 +124,18 @@ impl Seats {
     }
 
     /// Those that could hear from other lanes.
-    fn talking(&mut self) -> impl Iterator<Item = &mut Box<dyn Worker>> {
-        self.seats.iter_mut().filter(|seat| seat.talks).filter_map(|seat| seat.worker.as_mut())
+    fn talking(&mut self) -> impl Iterator<Item = &mut Box<dyn Seated>> {
+        self.seats.iter_mut().filter(|seat| seat.talks).filter_map(|seat| seat.work.as_mut())
     }
 
     /// Announces sleep to all lanes; true if no message is waiting.
     pub(crate) fn before_sleep(&mut self) -> bool {
         // All of them are told.
-        self.talking().fold(true, |quiet, worker| worker.before_sleep() & quiet)
+        self.talking().fold(true, |quiet, work| work.before_sleep() & quiet)
     }
 
     pub(crate) fn awake(&mut self) {
-        self.talking().for_each(|worker| worker.awake());
+        self.talking().for_each(|work| work.awake());
     }
 
     /// Makes visible what was sent; returns how many bells were rung, and how many were not needed.
@@ -143,7 +143,7 @@ impl Seats {
         let sent = self.seats.iter_mut().filter(|seat| seat.said.sent || all && seat.talks);
         let published = sent.filter_map(|seat| {
             seat.said.sent = false;
-            seat.worker.as_mut().map(|worker| worker.publish())
+            seat.work.as_mut().map(|work| work.publish())
         });
         published.fold((0, 0), |(rung, spared), (more, fewer)| (rung + more, spared + fewer))
     }
@@ -151,19 +151,19 @@ impl Seats {
     /// Messages sent and taken by all works since the lane began.
     pub(crate) fn counts(&mut self) -> Counts {
         let gone = self.gone;
-        self.talking().fold(gone, |counts, worker| counts.and(worker.counts()))
+        self.talking().fold(gone, |counts, work| counts.and(work.counts()))
     }
 
     /// Takes a work from its seat; the seat stays empty.
-    pub(crate) fn vacate(&mut self, place: usize) -> (Box<dyn Worker>, Vec<Completion>, Vec<Handle>) {
+    pub(crate) fn vacate(&mut self, place: usize) -> (Box<dyn Seated>, Vec<Completion>, Vec<Handle>) {
         let seat = &mut self.seats[place];
         // reason: callers have seen it there.
-        let mut worker = seat.worker.take().expect("a work leaves once");
-        let mut counts = worker.counts();
+        let mut work = seat.work.take().expect("a work leaves once");
+        let mut counts = work.counts();
         counts.has_gaps = seat.talks;
         self.gone = self.gone.and(counts);
         self.present -= 1;
         seat.said = Said::default();
-        (worker, std::mem::take(&mut seat.inbox), std::mem::take(&mut seat.due))
+        (work, std::mem::take(&mut seat.inbox), std::mem::take(&mut seat.due))
     }
 }

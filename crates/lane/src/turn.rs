@@ -4,7 +4,7 @@ use crate::control::{Control, Counts, Order};
 use crate::fence::fenced;
 use crate::kit::{Kit, LaneSettings};
 use crate::seats::{Seat, Seats};
-use crate::work::{Budget, Said, Work, Worker, Works};
+use crate::work::{Budget, Said, Seated, Work, Works};
 use corelane_seam::{Completion, Driver, Handle, Op, Outcome, Payer, Wait};
 use corelane_watch::{LaneCounter, LaneState};
 use std::panic::resume_unwind;
@@ -51,10 +51,10 @@ impl<D: Driver> Lane<D> {
         kit.offload_max = driver.offload_max();
         let productive_at = driver.now();
         kit.row.set(LaneCounter::LaneState, LaneState::Running as u64);
-        let works = Seats::new(works.0.into_iter().map(|(worker, budget)| {
+        let works = Seats::new(works.0.into_iter().map(|(work, budget)| {
             let budget = budget.unwrap_or(Budget::of(&settings));
             kit.add_work(budget);
-            (worker, budget)
+            (work, budget)
         }));
         Self {
             driver,
@@ -104,7 +104,7 @@ impl<D: Driver> Lane<D> {
 
     /// The first work of a type, to look at it from a test or a runner; none if there is none, or it has left.
     pub fn work<W: Work>(&self) -> Option<&W> {
-        self.works.seats.iter().find_map(|seat| seat.worker.as_ref()?.work().downcast_ref())
+        self.works.seats.iter().find_map(|seat| seat.work.as_ref()?.any().downcast_ref())
     }
 
     /// The lane's kit, for what must be set up before the first turn.
@@ -114,9 +114,9 @@ impl<D: Driver> Lane<D> {
 
     /// Calls the work at a place, if it is there, behind a fence; one that panics leaves.
     fn call<R: Default>(&mut self, place: usize, call: impl FnOnce(&mut Caller<'_, D>) -> R) -> R {
-        let Seat { worker: Some(worker), inbox, due, .. } = &mut self.works.seats[place] else { return R::default() };
+        let Seat { work: Some(work), inbox, due, .. } = &mut self.works.seats[place] else { return R::default() };
         self.kit.turn_to(place);
-        let mut caller = Caller { worker: worker.as_mut(), inbox, due, kit: &mut self.kit, driver: &mut self.driver };
+        let mut caller = Caller { work: work.as_mut(), inbox, due, kit: &mut self.kit, driver: &mut self.driver };
         match fenced(|| call(&mut caller)) {
             Ok(said) => said,
             Err(words) => {
@@ -150,10 +150,10 @@ impl<D: Driver> Lane<D> {
 
     /// Has a work leave: its sockets close, and what it had under way, or waited for, ends unseen.
     fn leave(&mut self, place: usize) -> &'static str {
-        let (worker, inbox, due) = self.works.vacate(place);
-        let name = worker.name();
+        let (work, inbox, due) = self.works.vacate(place);
+        let name = work.name();
         // Whoever broke may break again as it is dropped; it has been told of.
-        let _ = fenced(|| drop(worker));
+        let _ = fenced(|| drop(work));
         self.kit.hand_over(&mut self.driver);
         self.driver.abandon(place as u8 + 1);
         self.kit.row.add(LaneCounter::CompletionsForeign, due.len() as u64);
@@ -169,12 +169,12 @@ impl<D: Driver> Lane<D> {
             self.draining = true;
             self.kit.now = self.driver.now();
             self.kit.row.set(LaneCounter::LaneState, LaneState::Draining as u64);
-            self.call_each(|work| work.worker.drain(work.kit, work.driver));
+            self.call_each(|seat| seat.work.drain(seat.kit, seat.driver));
             self.kit.hand_over(&mut self.driver);
         }
         for place in self.works.places() {
             if self.works.seats[place].said.ended {
-                self.call(place, |work| work.worker.end(work.kit));
+                self.call(place, |seat| seat.work.end(seat.kit));
                 self.leave_in_order(place);
             }
         }
@@ -183,7 +183,7 @@ impl<D: Driver> Lane<D> {
 
     fn leave_in_order(&mut self, place: usize) {
         // It may have broken as it ended.
-        if self.works.seats[place].worker.is_some() {
+        if self.works.seats[place].work.is_some() {
             self.leave(place);
         }
     }
@@ -202,15 +202,15 @@ impl<D: Driver> Lane<D> {
         };
         if over {
             self.agreed = true;
-            self.call_each(|work| work.worker.all_are_quiet(work.kit));
+            self.call_each(|seat| seat.work.all_are_quiet(seat.kit));
         }
     }
 
     /// Whether none of the works that the lane lives for has anything left to do of its own.
     fn is_quiet(&mut self) -> bool {
         self.works.places().all(|place| {
-            let Seat { worker: Some(_), keeps_lane: true, .. } = self.works.seats[place] else { return true };
-            self.call(place, |work| work.worker.is_quiet(work.kit))
+            let Seat { work: Some(_), keeps_lane: true, .. } = self.works.seats[place] else { return true };
+            self.call(place, |seat| seat.work.is_quiet(seat.kit))
         })
     }
 
@@ -221,13 +221,13 @@ impl<D: Driver> Lane<D> {
         }
         self.kit.now = self.driver.now();
         self.control.hear(self.kit.lane());
-        self.call_each(|work| work.worker.hear(work.kit, work.driver));
+        self.call_each(|seat| seat.work.hear(seat.kit, seat.driver));
         self.kit.hand_over(&mut self.driver);
     }
 
     fn end(&mut self) -> Turn {
         for place in self.works.places() {
-            self.call(place, |work| work.worker.end(work.kit));
+            self.call(place, |seat| seat.work.end(seat.kit));
         }
         self.kit.row.add(LaneCounter::TasksPanicked, self.kit.tasks.end());
         self.kit.tell_left_out(u64::MAX);
@@ -300,15 +300,15 @@ impl<D: Driver> Lane<D> {
     fn serve(&mut self) {
         for place in self.works.places() {
             let at_most = self.shared(self.kit.budget_of(place).completions);
-            self.call(place, |work| work.worker.serve(work.kit, work.inbox, at_most));
+            self.call(place, |seat| seat.work.serve(seat.kit, seat.inbox, at_most));
         }
     }
 
     /// Hands over what came otherwise, and has each work flush; returns how many messages were taken.
     fn finish(&mut self) -> usize {
-        let taken = self.call_each(|work| {
-            let at_most = work.kit.budget.other;
-            work.worker.finish(work.kit, work.driver, work.due, at_most)
+        let taken = self.call_each(|seat| {
+            let at_most = seat.kit.budget.other;
+            seat.work.finish(seat.kit, seat.driver, seat.due, at_most)
         });
         self.kit.row.add(LaneCounter::MessagesReceived, taken as u64);
         taken
@@ -394,7 +394,7 @@ impl<D: Driver> Lane<D> {
 
 /// What a call of a work is made with.
 struct Caller<'a, D> {
-    worker: &'a mut dyn Worker,
+    work: &'a mut dyn Seated,
     inbox: &'a mut Vec<Completion>,
     due: &'a mut Vec<Handle>,
     kit: &'a mut Kit,

@@ -96,7 +96,7 @@ pub trait Work: 'static {
 
 /// The works of one lane, in the order in which they have their turns.
 #[derive(Default)]
-pub struct Works(pub(crate) Vec<(Box<dyn Worker>, Option<Budget>)>);
+pub struct Works(pub(crate) Vec<(Box<dyn Seated>, Option<Budget>)>);
 
 impl Works {
     /// One work alone.
@@ -130,7 +130,7 @@ pub(crate) struct Said {
 }
 
 /// A work, its type erased: called once a phase, however much there is.
-pub(crate) trait Worker {
+pub(crate) trait Seated {
     fn name(&self) -> &'static str;
     fn keeps_lane(&self) -> bool;
     /// Whether there are other lanes that it could hear from.
@@ -148,7 +148,7 @@ pub(crate) trait Worker {
     fn publish(&mut self) -> (u64, u64);
     fn before_sleep(&mut self) -> bool;
     fn awake(&mut self);
-    fn work(&self) -> &dyn Any;
+    fn any(&self) -> &dyn Any;
 }
 
 /// A work, and storage for the messages of one turn.
@@ -174,7 +174,7 @@ impl<W: Work> Desk<W> {
     }
 }
 
-impl<W: Work> Worker for Desk<W> {
+impl<W: Work> Seated for Desk<W> {
     fn name(&self) -> &'static str {
         self.work.name()
     }
@@ -249,7 +249,7 @@ impl<W: Work> Worker for Desk<W> {
         }
     }
 
-    fn work(&self) -> &dyn Any {
+    fn any(&self) -> &dyn Any {
         &self.work
     }
 }
