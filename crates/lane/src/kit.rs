@@ -138,11 +138,10 @@ impl Kit {
     /// Submits an operation at the end of this turn, together with all others. Its handle, and that of what it cancels, become the
     /// work's.
     #[inline]
-    pub fn submit(&mut self, handle: Handle, op: Op) {
-        let op = match op {
-            Op::Cancel { target } => Op::Cancel { target: self.own(target) },
-            op => op,
-        };
+    pub fn submit(&mut self, handle: Handle, mut op: Op) {
+        if let Op::Cancel { target } = &mut op {
+            *target = self.own(*target);
+        }
         self.outbox.push((self.own(handle), op));
     }
 
@@ -212,6 +211,9 @@ impl Kit {
 
     /// When the first work wants a turn.
     pub(crate) fn first_alarm(&self) -> u64 {
+        if self.owns.len() == 1 {
+            return self.alarm;
+        }
         let others = self.owns.iter().enumerate().filter(|(place, _)| *place != self.at);
         others.map(|(_, own)| own.alarm).fold(self.alarm, u64::min)
     }

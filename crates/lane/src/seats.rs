@@ -26,11 +26,6 @@ impl Seat {
         let (inbox, due) = (Vec::with_capacity(budget.completions), Vec::with_capacity(budget.other));
         Self { work: Some(work), inbox, due, said: Said::default(), talks, keeps_lane }
     }
-
-    /// Whether the lane must turn again for it at once.
-    fn has_more(&self) -> bool {
-        self.said.more || self.said.ended || !self.inbox.is_empty() || !self.due.is_empty()
-    }
 }
 
 /// The seats of all works; a work's number in handles is its place here and one.
@@ -71,8 +66,15 @@ impl Seats {
         self.seats.iter().any(|seat| seat.keeps_lane && seat.work.is_some())
     }
 
-    pub(crate) fn have_more(&self) -> bool {
-        self.seats.iter().any(Seat::has_more)
+    /// The place of the work that is alone on its lane; none if there are others, or none at all.
+    pub(crate) fn sole(&self) -> Option<usize> {
+        if self.present == 1 { self.seats.iter().position(|seat| seat.work.is_some()) } else { None }
+    }
+
+    /// Whether something waits that is over the budget of its work.
+    pub(crate) fn have_waiting(&self) -> bool {
+        // A work that was always alone is handed all at once.
+        self.seats.len() > 1 && self.seats.iter().any(|seat| !(seat.inbox.is_empty() && seat.due.is_empty()))
     }
 
     /// How many completions may be collected now: with those that wait, as many as all budgets together.

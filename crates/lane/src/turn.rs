@@ -36,6 +36,8 @@ pub struct Lane<D: Driver> {
     said: Option<Option<Counts>>,
     agreed: bool,
     announced_sleep: bool,
+    /// What all works said when they were called last.
+    heard: Said,
     /// When the last productive turn ended: where spinning is counted from.
     productive_at: u64,
     turns: u64,
@@ -68,6 +70,7 @@ impl<D: Driver> Lane<D> {
             said: None,
             agreed: false,
             announced_sleep: false,
+            heard: Said::default(),
             productive_at,
             turns: 0,
         }
@@ -126,15 +129,15 @@ impl<D: Driver> Lane<D> {
         }
     }
 
-    /// Calls each work, and notes what it says of itself. Returns the messages that they took.
-    fn call_each(&mut self, mut call: impl FnMut(&mut Caller<'_, D>) -> Said) -> usize {
-        let mut taken = 0;
+    /// Calls each work, and notes what it says of itself.
+    fn call_each(&mut self, mut call: impl FnMut(&mut Caller<'_, D>) -> Said) {
+        let mut heard = Said::default();
         for place in self.works.places() {
             let said = self.call(place, &mut call);
-            taken += said.taken;
             self.works.seats[place].said = said;
+            heard = heard.and(said);
         }
-        taken
+        self.heard = heard;
     }
 
     /// A work has panicked: it leaves, and the others go on. If the lane does not live for any of them, it is broken itself.
@@ -159,6 +162,9 @@ impl<D: Driver> Lane<D> {
         self.kit.row.add(LaneCounter::CompletionsForeign, due.len() as u64);
         inbox.into_iter().for_each(|completion| end_foreign(&self.kit, &mut self.driver, completion));
         self.kit.end_work(place);
+        if let Some(sole) = self.works.sole() {
+            self.kit.turn_to(sole);
+        }
         name
     }
 
@@ -172,19 +178,22 @@ impl<D: Driver> Lane<D> {
             self.call_each(|seat| seat.work.drain(seat.kit, seat.driver));
             self.kit.hand_over(&mut self.driver);
         }
-        for place in self.works.places() {
-            if self.works.seats[place].said.ended {
-                self.call(place, |seat| seat.work.end(seat.kit));
-                self.leave_in_order(place);
-            }
+        if self.heard.ended {
+            self.leave_in_order();
         }
         order != Order::Stop && self.works.keep_lane()
     }
 
-    fn leave_in_order(&mut self, place: usize) {
-        // It may have broken as it ended.
-        if self.works.seats[place].work.is_some() {
-            self.leave(place);
+    /// Has those leave that have come to their end.
+    fn leave_in_order(&mut self) {
+        for place in self.works.places() {
+            if self.works.seats[place].said.ended {
+                self.call(place, |seat| seat.work.end(seat.kit));
+                // It may have broken as it ended.
+                if self.works.seats[place].work.is_some() {
+                    self.leave(place);
+                }
+            }
         }
     }
 
@@ -240,7 +249,7 @@ impl<D: Driver> Lane<D> {
     /// the next timer or alarm, after sleep was announced to those who could ring.
     fn govern(&mut self) -> Wait {
         // Before its first turn a lane has submitted nothing that could wake it.
-        if self.turns == 0 || self.works.have_more() || self.kit.tasks.has_woken() {
+        if self.turns == 0 || self.have_more() || self.kit.tasks.has_woken() {
             return Wait::No;
         }
         let now = self.kit.now;
@@ -261,6 +270,11 @@ impl<D: Driver> Lane<D> {
         }
     }
 
+    /// Whether the works have something to do without news.
+    fn have_more(&self) -> bool {
+        self.heard.more || self.heard.ended || self.works.have_waiting()
+    }
+
     fn order_is_new(&self) -> bool {
         match self.control.order() {
             Order::Serve => false,
@@ -277,7 +291,8 @@ impl<D: Driver> Lane<D> {
             self.note_gauges();
             self.kit.row.set(LaneCounter::LaneState, LaneState::Sleeping as u64);
         }
-        self.driver.collect(wait, self.works.room(&self.kit), &mut self.completions);
+        let room = if self.works.are_shared() { self.works.room(&self.kit) } else { self.kit.budget.completions };
+        self.driver.collect(wait, room, &mut self.completions);
         self.kit.now = self.driver.now().max(before);
         if wait != Wait::No {
             self.kit.row.set(LaneCounter::LaneState, self.awake_state() as u64);
@@ -285,33 +300,33 @@ impl<D: Driver> Lane<D> {
             self.kit.row.add(LaneCounter::SleepNanoseconds, self.kit.now - before);
         }
         let collected = self.completions.len();
-        self.kit.row.add(LaneCounter::Completions, collected as u64);
-        let Self { works, kit, driver, completions, .. } = self;
-        works.route(completions, |completion| end_foreign(kit, driver, completion));
+        if collected > 0 {
+            self.kit.row.add(LaneCounter::Completions, collected as u64);
+            let Self { works, kit, driver, completions, .. } = self;
+            works.route(completions, |completion| end_foreign(kit, driver, completion));
+        }
         collected
-    }
-
-    /// What one turn may hand to a work: all, if it is alone.
-    fn shared(&self, budget: usize) -> usize {
-        if self.works.are_shared() { budget } else { usize::MAX }
     }
 
     /// Hands over what was collected, and has each work serve.
     fn serve(&mut self) {
+        let is_shared = self.works.are_shared();
         for place in self.works.places() {
-            let at_most = self.shared(self.kit.budget_of(place).completions);
-            self.call(place, |seat| seat.work.serve(seat.kit, seat.inbox, at_most));
+            self.call(place, |seat| {
+                // Who is alone is handed all there is.
+                let at_most = if is_shared { seat.kit.budget.completions } else { usize::MAX };
+                seat.work.serve(seat.kit, seat.inbox, at_most);
+            });
         }
     }
 
     /// Hands over what came otherwise, and has each work flush; returns how many messages were taken.
     fn finish(&mut self) -> usize {
-        let taken = self.call_each(|seat| {
+        self.call_each(|seat| {
             let at_most = seat.kit.budget.other;
             seat.work.finish(seat.kit, seat.driver, seat.due, at_most)
         });
-        self.kit.row.add(LaneCounter::MessagesReceived, taken as u64);
-        taken
+        self.heard.taken as usize
     }
 
     fn awake_state(&self) -> LaneState {
@@ -319,7 +334,7 @@ impl<D: Driver> Lane<D> {
     }
 
     fn timers(&mut self) -> usize {
-        let room = self.works.room_for_timers(&self.kit);
+        let room = if self.works.are_shared() { self.works.room_for_timers(&self.kit) } else { self.kit.budget.other };
         self.kit.wheel.expire(self.kit.now, room, &mut self.expired);
         let fired = self.expired.len();
         if fired > 0 {
@@ -347,6 +362,9 @@ impl<D: Driver> Lane<D> {
     }
 
     fn publish(&mut self) {
+        if !(self.heard.sent || self.draining) {
+            return;
+        }
         let (rung, spared) = self.works.publish(self.draining);
         if rung + spared > 0 {
             self.kit.row.add(LaneCounter::DoorbellsRung, rung);

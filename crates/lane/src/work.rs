@@ -5,6 +5,7 @@ use crate::kit::{Kit, LaneSettings};
 use crate::mesh::Mesh;
 use crate::words::Ear;
 use corelane_seam::{Completion, Driver, Handle};
+use corelane_watch::LaneCounter;
 use std::any::Any;
 
 /// What one work of several may take of a turn. What is more waits for the next one.
@@ -118,7 +119,7 @@ impl Works {
 }
 
 /// What a work says of itself when it has been called.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Said {
     /// It has something to do in the next turn in any case.
     pub(crate) more: bool,
@@ -126,7 +127,19 @@ pub(crate) struct Said {
     pub(crate) sent: bool,
     pub(crate) ended: bool,
     /// Messages that it took.
-    pub(crate) taken: usize,
+    pub(crate) taken: u32,
+}
+
+impl Said {
+    /// What two works say together.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self {
+            more: self.more || other.more,
+            sent: self.sent || other.sent,
+            ended: self.ended || other.ended,
+            taken: self.taken + other.taken,
+        }
+    }
 }
 
 /// A work, its type erased: called once a phase, however much there is.
@@ -158,19 +171,22 @@ struct Desk<W: Work> {
 }
 
 impl<W: Work> Desk<W> {
-    fn said(&mut self, taken: usize) -> Said {
+    fn said(&mut self, taken: u32) -> Said {
         let sent = self.work.mesh().is_some_and(|mesh| mesh.has_unpublished());
         Said { more: self.work.has_work(), ended: self.work.has_ended(), sent, taken }
     }
 
-    fn take_messages(&mut self, kit: &mut Kit, at_most: usize) -> usize {
+    fn take_messages(&mut self, kit: &mut Kit, at_most: usize) -> u32 {
         let Self { work, arrived } = self;
         // They are moved out so that the work may send while it takes.
         let taken = work.mesh().map_or(0, |mesh| mesh.take(at_most, |from, message| arrived.push((from, message))));
-        for (from, message) in arrived.drain(..) {
-            work.message(kit, from, message);
+        if taken > 0 {
+            kit.row.add(LaneCounter::MessagesReceived, taken as u64);
+            for (from, message) in arrived.drain(..) {
+                work.message(kit, from, message);
+            }
         }
-        taken
+        taken as u32
     }
 }
 
@@ -188,15 +204,19 @@ impl<W: Work> Seated for Desk<W> {
     }
 
     fn serve(&mut self, kit: &mut Kit, inbox: &mut Vec<Completion>, at_most: usize) {
-        for completion in inbox.drain(..at_most.min(inbox.len())) {
-            self.work.complete(kit, completion);
+        if !inbox.is_empty() {
+            for completion in inbox.drain(..at_most.min(inbox.len())) {
+                self.work.complete(kit, completion);
+            }
         }
         self.work.serve(kit);
     }
 
     fn finish(&mut self, kit: &mut Kit, driver: &dyn Driver, due: &mut Vec<Handle>, at_most: usize) -> Said {
-        for handle in due.drain(..at_most.min(due.len())) {
-            self.work.expired(kit, handle);
+        if !due.is_empty() {
+            for handle in due.drain(..at_most.min(due.len())) {
+                self.work.expired(kit, handle);
+            }
         }
         let taken = self.take_messages(kit, at_most);
         self.work.flush(kit);
