@@ -65,6 +65,8 @@ pub struct Kit {
     /// What the work may take of a turn. It may change it; from the next turn on that is in force.
     pub budget: Budget,
     pub(crate) wheel: Wheel<Handle>,
+    /// Before this no timer comes, so that a turn need not ask the wheel.
+    pub(crate) timers_from: u64,
     pub(crate) now: u64,
     /// The work that is at it, by its place; its number is one more.
     at: usize,
@@ -97,6 +99,7 @@ impl Kit {
             alarm: u64::MAX,
             budget: Budget::of(settings),
             wheel: Wheel::new(TIMER_RESOLUTION, 0),
+            timers_from: u64::MAX,
             now: 0,
             at: 0,
             owns: Vec::new(),
@@ -158,6 +161,7 @@ impl Kit {
 
     /// Starts a timer that comes back as `handle` at `deadline` (nanoseconds) or up to a millisecond after it.
     pub fn start_timer(&mut self, deadline: u64, handle: Handle) -> TimerId {
+        self.timers_from = self.timers_from.min(deadline);
         self.wheel.insert(self.now, deadline, self.own(handle))
     }
 

@@ -334,8 +334,12 @@ impl<D: Driver> Lane<D> {
     }
 
     fn timers(&mut self) -> usize {
+        if self.kit.now < self.kit.timers_from {
+            return 0;
+        }
         let room = if self.works.are_shared() { self.works.room_for_timers(&self.kit) } else { self.kit.budget.other };
         self.kit.wheel.expire(self.kit.now, room, &mut self.expired);
+        self.kit.timers_from = self.kit.wheel.next().unwrap_or(u64::MAX);
         let fired = self.expired.len();
         if fired > 0 {
             let foreign = self.works.route_timers(&mut self.expired);
