@@ -210,7 +210,9 @@ fn without_descriptors_connections_wait(driver: Driver) {
     if !have(&driver.case(test), &["prlimit"]) {
         return;
     }
-    let Some(server) = driver.start_under(test, &["prlimit", "--nofile=64"], &["--lanes", "1", TCP]) else { return };
+    // All come from one address.
+    let arguments = ["--lanes", "1", "--limit", "connections_per_peer_max=1000", TCP];
+    let Some(server) = driver.start_under(test, &["prlimit", "--nofile=64"], &arguments) else { return };
     let mut streams: Vec<_> = (0..100).map(|_| server.connect()).collect();
     streams.iter_mut().for_each(|stream| stream.write_all(b"?").unwrap());
     let starved = || server.count("accepts_no_descriptor");

@@ -8,11 +8,11 @@ use crate::error::Error;
 use crate::lanes::{Lanes, Served};
 use crate::plan;
 use crate::url::Url;
-use corelane_lane::{Control, Kit, Lane, LaneSettings, Mesh, Order, Report};
+use corelane_lane::{Control, Ear, Kit, Lane, LaneSettings, Mesh, Order, Report, Works};
 use corelane_rss::Protocol;
 use corelane_seam::{Arena, Driver, Tuning};
 use corelane_steer::{Server, Steered, Topology, Warning};
-use corelane_svc::{Services, Sharing};
+use corelane_svc::{Message, Services, Sharing, Steer};
 use corelane_sys::claim::{Transport, claim};
 use corelane_sys::control_socket::ControlSocket;
 use corelane_sys::report;
@@ -63,7 +63,8 @@ struct Plan {
     cpu: Option<usize>,
     control: Arc<Control>,
     steered: Arc<Steered>,
-    mesh: Mesh,
+    mesh: Mesh<Message>,
+    ear: Ear<Steer>,
     row: LaneRow,
     rows: Vec<ServiceRow>,
     served: Vec<Served>,
@@ -101,7 +102,8 @@ pub(crate) fn start(lanes: Lanes) -> Result<Running, Error> {
         chosen.note.into_iter().chain(notes_of(&planned.1, lanes.memory_is_asked, &mut settings)).collect();
     plan::check_limits(&lanes, settings.memory_bytes)?;
     let control = Control::new(cpus.len());
-    let steered = Steered::new(&lanes.steering, &server(&lanes, &places, cpus.len()), control.clone())?;
+    let (tell, ears) = control.words();
+    let steered = Steered::new(&lanes.steering, &server(&lanes, &places, cpus.len()), tell)?;
     notes.extend(steered.note().map(str::to_owned));
     let page = make_page(&lanes, &cpus, (chosen.kind, &steered), &places, &mut notes)?;
     let rows: Vec<(LaneRow, Vec<ServiceRow>)> =
@@ -111,15 +113,15 @@ pub(crate) fn start(lanes: Lanes) -> Result<Running, Error> {
     let (driver, threads, socket) = (chosen.kind, Vec::new(), None);
     let mut running = Running { places, planned, cpus, driver, steered, notes, page, control, threads, bells, waiter, socket };
     let mut begun = Ok(());
-    for ((lane, mesh), (row, rows)) in
-        Mesh::between(&running.control, settings.channel_messages).into_iter().enumerate().zip(rows)
-    {
+    let meshes = Mesh::between(&running.control, settings.channel_messages);
+    for (lane, ((mesh, ear), (row, rows))) in meshes.into_iter().zip(ears).zip(rows).enumerate() {
         let plan = Plan {
             lane,
             cpu: running.cpus[lane],
             steered: running.steered.clone(),
             control: running.control.clone(),
             mesh,
+            ear,
             row,
             rows,
             served: lanes.services.clone(),
@@ -326,9 +328,11 @@ impl Plan {
         Ok((driver, arena))
     }
 
-    fn into_lane<D: Driver>(self, mut driver: D, arena: Arena) -> Result<Lane<D, Services>, Error> {
+    fn into_lane<D: Driver>(self, mut driver: D, arena: Arena) -> Result<Lane<D>, Error> {
         let mut services = Services::new(self.connections_max);
         services.descriptors(self.descriptors);
+        services.set_mesh(self.mesh);
+        services.set_ear(self.ear);
         self.steered.equip(&mut services, self.lane, self.cpu);
         for (served, row) in self.served.iter().zip(self.rows) {
             (served.add)(self.lane, &mut services, served.limits, row);
@@ -344,8 +348,8 @@ impl Plan {
                 error => Error::Service(error),
             })?;
         }
-        let kit = Kit::new(self.lane, &self.control, self.mesh, arena, self.row, &self.settings, Box::new(StandardError));
-        Ok(Lane::new(driver, services, kit, self.control, self.settings))
+        let kit = Kit::new(self.lane, &self.control, arena, self.row, &self.settings, Box::new(StandardError));
+        Ok(Lane::new(driver, Works::of(services), kit, self.control, self.settings))
     }
 }
 

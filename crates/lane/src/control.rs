@@ -1,9 +1,8 @@
-//! How a program tells its lanes what to do: all of them to end, first by draining, then at once; or one of them anything else.
+//! How a program tells its lanes what to do: all of them to end, first by draining, then at once; and that a lane was told something else.
 
 use corelane_seam::Bell;
-use std::any::Any;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// What the lanes have been told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,36 +35,28 @@ impl Bell for LaneBell {
     }
 }
 
-/// What one lane is told from outside of the lanes, as its work understands it.
-pub type Word = Box<dyn Any + Send>;
-
-/// What a lane was told and has not heard yet.
+/// Whether the works of a lane were told something, and how often nobody was there to be told.
 #[derive(Default)]
-struct Words {
+struct Spoken {
     /// Read once a turn; so lanes that are told nothing share nothing that is written.
     waiting: AtomicBool,
-    words: Mutex<Told>,
+    refused: AtomicU64,
 }
 
-#[derive(Default)]
-struct Told {
-    words: Vec<Word>,
-    /// The lane is gone and hears no more.
-    is_over: bool,
-}
-
-impl Words {
-    fn lock(&self) -> MutexGuard<'_, Told> {
-        // What a panic left behind is whole: nothing is changed in two steps.
-        self.words.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Messages that one lane has sent and taken since it began.
+/// Messages that a work, or all works of a lane, have sent and taken since they began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) sent: u64,
     pub(crate) taken: u64,
+    /// A work has left the lane, and what was sent to it since is in no count.
+    pub(crate) has_gaps: bool,
+}
+
+impl Counts {
+    pub(crate) fn and(self, other: Self) -> Self {
+        let has_gaps = self.has_gaps || other.has_gaps;
+        Self { sent: self.sent + other.sent, taken: self.taken + other.taken, has_gaps }
+    }
 }
 
 /// Where a lane stands in a drain.
@@ -79,11 +70,11 @@ enum Standing {
     Gone,
 }
 
-/// One program's order to all its lanes, written when the program is told to end, and words to single ones. Lanes look once a turn.
+/// One program's order to all its lanes, written when the program is told to end, and whether words wait. Lanes look once a turn.
 pub struct Control {
     order: AtomicU8,
     bells: Vec<Arc<LaneBell>>,
-    words: Vec<Words>,
+    spoken: Vec<Spoken>,
     /// How the lanes agree on the end of a drain. Touched in a drain only.
     standings: Mutex<Vec<Standing>>,
     all_are_quiet: AtomicBool,
@@ -93,10 +84,10 @@ impl Control {
     /// For `lanes` lanes, all told to serve.
     pub fn new(lanes: usize) -> Arc<Self> {
         let bells = (0..lanes).map(|_| Arc::default()).collect();
-        let words = (0..lanes).map(|_| Words::default()).collect();
+        let spoken = (0..lanes).map(|_| Spoken::default()).collect();
         let order = AtomicU8::new(Order::Serve as u8);
         let standings = Mutex::new(vec![Standing::Busy; lanes]);
-        Arc::new(Self { order, bells, words, standings, all_are_quiet: AtomicBool::new(false) })
+        Arc::new(Self { order, bells, spoken, standings, all_are_quiet: AtomicBool::new(false) })
     }
 
     /// The order in force.
@@ -114,40 +105,34 @@ impl Control {
         self.bells.iter().for_each(|bell| bell.ring());
     }
 
-    /// Tells lane `lane` something, which its work hears in its next turn ([`Work::told`](crate::Work::told)). A word to a lane
-    /// that has ended is dropped; what waits for an answer must notice that.
-    ///
-    /// # Panics
-    /// If there is no such lane.
-    pub fn tell(&self, lane: usize, word: Word) {
-        let words = &self.words[lane];
-        let mut told = words.lock();
-        if told.is_over {
-            return;
-        }
-        told.words.push(word);
-        drop(told);
-        words.waiting.swap(true, Ordering::AcqRel);
+    /// A work of lane `lane` was told something: wakes the lane.
+    pub(crate) fn speak(&self, lane: usize) {
+        self.spoken[lane].waiting.swap(true, Ordering::AcqRel);
         self.bells[lane].ring();
     }
 
-    /// Whether lane `lane` was told something.
+    /// A word to lane `lane` was not taken.
+    pub(crate) fn refuse_word(&self, lane: usize) {
+        self.spoken[lane].refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many were not.
+    pub(crate) fn words_refused(&self, lane: usize) -> u64 {
+        self.spoken[lane].refused.load(Ordering::Relaxed)
+    }
+
+    /// Whether a work of lane `lane` was told something.
     pub(crate) fn has_words(&self, lane: usize) -> bool {
-        self.words[lane].waiting.load(Ordering::Acquire)
+        self.spoken[lane].waiting.load(Ordering::Acquire)
     }
 
-    /// All that lane `lane` was told, in order.
-    pub(crate) fn take_words(&self, lane: usize) -> Vec<Word> {
-        self.words[lane].waiting.swap(false, Ordering::AcqRel);
-        std::mem::take(&mut self.words[lane].lock().words)
+    /// Lane `lane` hears all that it was told until now.
+    pub(crate) fn hear(&self, lane: usize) {
+        self.spoken[lane].waiting.swap(false, Ordering::AcqRel);
     }
 
-    /// Lane `lane` has ended: what it was told is dropped, now and later, and nobody waits for it in a drain.
+    /// Lane `lane` has ended: nobody waits for it in a drain.
     pub(crate) fn lane_ended(&self, lane: usize) {
-        let mut told = self.words[lane].lock();
-        told.is_over = true;
-        told.words.clear();
-        drop(told);
         self.stand(lane, Standing::Gone);
     }
 
@@ -189,14 +174,16 @@ impl Control {
 }
 
 /// Whether no lane has anything to do, and no message is on its way. A lane says anew how it stands before anybody can see what
-/// it sent; so counts that agree are those of one moment, in which all were quiet. What went to, or came from, a lane that
-/// is gone is in no count any more: then being quiet must do.
+/// it sent; so counts that agree are those of one moment, in which all were quiet. What went to, or came from, a lane or a
+/// work that is gone is in no count any more: then being quiet must do.
 fn are_quiet(standings: &[Standing]) -> bool {
     let (mut sent, mut taken, mut gone) = (0, 0, false);
     for standing in standings {
         match standing {
             Standing::Busy => return false,
-            Standing::Quiet(counts) => (sent, taken) = (sent + counts.sent, taken + counts.taken),
+            Standing::Quiet(counts) => {
+                (sent, taken, gone) = (sent + counts.sent, taken + counts.taken, gone || counts.has_gaps);
+            }
             Standing::Gone => gone = true,
         }
     }
@@ -208,7 +195,7 @@ mod tests {
     use super::*;
 
     const fn counts(sent: u64, taken: u64) -> Option<Counts> {
-        Some(Counts { sent, taken })
+        Some(Counts { sent, taken, has_gaps: false })
     }
 
     #[test]
@@ -232,23 +219,11 @@ mod tests {
     }
 
     #[test]
-    fn words_are_heard_in_order_until_the_lane_has_ended() {
+    fn what_was_sent_to_a_work_that_is_gone_is_not_waited_for() {
         let control = Control::new(2);
-        (0..3).for_each(|number: i32| control.tell(1, Box::new(number)));
-        assert!(control.has_words(1) && !control.has_words(0));
-        let heard: Vec<i32> = control.take_words(1).into_iter().map(|word| *word.downcast().unwrap()).collect();
-        assert_eq!((heard, control.has_words(1)), (vec![0, 1, 2], false));
-        let answer = Arc::new(());
-        control.tell(0, Box::new(answer.clone()));
-        control.lane_ended(0);
-        control.tell(0, Box::new(answer.clone()));
-        assert_eq!(Arc::strong_count(&answer), 1, "an ended lane keeps no word");
-    }
-
-    #[test]
-    #[should_panic(expected = "index out of bounds")]
-    fn a_lane_that_there_is_not_is_told_nothing() {
-        Control::new(2).tell(2, Box::new(7));
+        assert!(!control.is_quiet(0, counts(5, 0)));
+        assert!(!control.is_quiet(1, counts(0, 4)));
+        assert!(control.is_quiet(1, Some(Counts { sent: 0, taken: 4, has_gaps: true })));
     }
 
     #[test]

@@ -1,20 +1,20 @@
-//! The lane's kit: what its work may use, and where it leaves what it wants done.
+//! The lane's kit: what its works may use, and where they leave what they want done.
 
 use crate::control::Control;
-use crate::mesh::{Mesh, Message};
 use crate::report::{Report, Throttle};
 use crate::tasks::Tasks;
 use crate::wheel::{TimerId, Wheel};
-use corelane_seam::{Arena, Driver, Handle, Op, Socket};
-use corelane_watch::{LaneCounter, LaneRow};
+use crate::work::Budget;
+use corelane_seam::{Arena, Driver, Handle, Op, Payer, Role, Socket};
+use corelane_watch::LaneRow;
 use std::sync::Arc;
 
 /// A lane's settings. Each bound has a counter of the same name's root in the lane's page row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaneSettings {
-    /// Completions that one turn takes at the most: the budget. Default 256.
+    /// Completions that one turn takes at the most, for each work that has no budget of its own. Default 256.
     pub turn_completions: usize,
-    /// Timers, tasks, and messages of each other lane that one turn works off. Default 256.
+    /// Timers, tasks, and messages of each other lane that one turn works off, as above. Default 256.
     pub turn_other: usize,
     /// Nanoseconds that a lane goes on looking for work before it sleeps. Default 0.
     pub spin_nanoseconds: u64,
@@ -42,7 +42,16 @@ impl Default for LaneSettings {
 /// Timers fire at multiples of this, in nanoseconds.
 pub const TIMER_RESOLUTION: u64 = 1_000_000;
 
-/// What the work of a lane may use: memory, clock, timers, tasks, messages, and the outbox for operations.
+/// What is each work's own, kept while another is at it.
+#[derive(Clone, Copy)]
+struct Own {
+    alarm: u64,
+    budget: Budget,
+    payer: Payer,
+}
+
+/// What the works of a lane may use: memory, clock, timers, tasks, and the outbox for operations. In a call of a work, what is each
+/// work's own is that work's: the alarm, the budget, the payer, and the number in handles.
 pub struct Kit {
     /// The lane's memory.
     pub arena: Arena,
@@ -53,14 +62,18 @@ pub struct Kit {
     /// The time, in nanoseconds, at which the work wants a turn even if nothing happens until then; `u64::MAX` if it does not. To the
     /// clock's own resolution, unlike timers.
     pub alarm: u64,
+    /// What the work may take of a turn. It may change it; from the next turn on that is in force.
+    pub budget: Budget,
     pub(crate) wheel: Wheel<Handle>,
-    pub(crate) mesh: Mesh,
+    /// Before this no timer comes, so that a turn need not ask the wheel.
+    pub(crate) timers_from: u64,
     pub(crate) now: u64,
+    /// The work that is at it, by its place; its number is one more.
+    at: usize,
+    owns: Vec<Own>,
     outbox: Vec<(Handle, Op)>,
     /// Connections whose side is to be finished behind the outbox.
     finished: Vec<Socket>,
-    /// Storage for the messages of one turn.
-    pub(crate) arrived: Vec<(usize, Message)>,
     report: Box<dyn Report>,
     throttle: Throttle,
     pub(crate) offload_max: usize,
@@ -73,7 +86,6 @@ impl Kit {
     pub fn new(
         lane: usize,
         control: &Arc<Control>,
-        mesh: Mesh,
         arena: Arena,
         row: LaneRow,
         settings: &LaneSettings,
@@ -85,12 +97,14 @@ impl Kit {
             tasks: Tasks::new(settings.tasks_max, bell),
             row,
             alarm: u64::MAX,
+            budget: Budget::of(settings),
             wheel: Wheel::new(TIMER_RESOLUTION, 0),
-            mesh,
+            timers_from: u64::MAX,
             now: 0,
+            at: 0,
+            owns: Vec::new(),
             outbox: Vec::with_capacity(settings.turn_completions),
             finished: Vec::new(),
-            arrived: Vec::new(),
             report,
             throttle: Throttle::default(),
             offload_max: 0,
@@ -119,9 +133,25 @@ impl Kit {
         self.offload_max
     }
 
-    /// Submits an operation at the end of this turn, together with all others.
-    pub fn submit(&mut self, handle: Handle, op: Op) {
-        self.outbox.push((handle, op));
+    /// Who pays for what the work leases, unless it says otherwise: an account of its own, under which it may open others.
+    pub fn payer(&self) -> Payer {
+        self.owns[self.at].payer
+    }
+
+    /// Submits an operation at the end of this turn, together with all others. Its handle, and that of what it cancels, become the
+    /// work's.
+    #[inline]
+    pub fn submit(&mut self, handle: Handle, mut op: Op) {
+        if let Op::Cancel { target } = &mut op {
+            *target = self.own(*target);
+        }
+        self.outbox.push((self.own(handle), op));
+    }
+
+    /// The handle as the work's that is at it.
+    #[inline]
+    fn own(&self, handle: Handle) -> Handle {
+        handle.of(self.at as u8 + 1)
     }
 
     /// Ends our side of a connection at the end of this turn, after the operations submitted before.
@@ -131,23 +161,13 @@ impl Kit {
 
     /// Starts a timer that comes back as `handle` at `deadline` (nanoseconds) or up to a millisecond after it.
     pub fn start_timer(&mut self, deadline: u64, handle: Handle) -> TimerId {
-        self.wheel.insert(self.now, deadline, handle)
+        self.timers_from = self.timers_from.min(deadline);
+        self.wheel.insert(self.now, deadline, self.own(handle))
     }
 
     /// Stops a timer; one that has fired already is left alone.
     pub fn stop_timer(&mut self, timer: TimerId) {
         self.wheel.cancel(timer);
-    }
-
-    /// Sends a message to another lane; it arrives in that lane's next turn.
-    ///
-    /// # Errors
-    /// The message comes back, and is counted, if the channel is full or there is no such lane.
-    pub fn send(&mut self, to: usize, message: Message) -> Result<(), Message> {
-        let sent = self.mesh.send(to, message);
-        let counter = if sent.is_ok() { LaneCounter::MessagesSent } else { LaneCounter::MessagesRefused };
-        self.row.add(counter, 1);
-        sent
     }
 
     /// Tells the operator something, as one line.
@@ -161,6 +181,54 @@ impl Kit {
         if self.throttle.passes(kind, self.now) {
             self.report.line(line);
         }
+    }
+
+    /// Takes up the next work of the lane, with an account of its own.
+    pub(crate) fn add_work(&mut self, budget: Budget) {
+        let payer = self.arena.open_payer(Payer::LANE, Role::Sum);
+        let own = Own { alarm: u64::MAX, budget, payer };
+        self.owns.push(own);
+        if self.owns.len() == 1 {
+            self.begin(own);
+        }
+    }
+
+    /// From now on the work at this place is at it.
+    #[inline]
+    pub(crate) fn turn_to(&mut self, place: usize) {
+        if self.at != place {
+            self.owns[self.at] = Own { alarm: self.alarm, budget: self.budget, ..self.owns[self.at] };
+            self.at = place;
+            self.begin(self.owns[place]);
+        }
+    }
+
+    fn begin(&mut self, own: Own) {
+        (self.alarm, self.budget) = (own.alarm, own.budget);
+        self.arena.pay_as(own.payer);
+    }
+
+    /// The budget of the work at this place.
+    pub(crate) fn budget_of(&self, place: usize) -> Budget {
+        if place == self.at { self.budget } else { self.owns[place].budget }
+    }
+
+    /// When the first work wants a turn.
+    pub(crate) fn first_alarm(&self) -> u64 {
+        if self.owns.len() == 1 {
+            return self.alarm;
+        }
+        let others = self.owns.iter().enumerate().filter(|(place, _)| *place != self.at);
+        others.map(|(_, own)| own.alarm).fold(self.alarm, u64::min)
+    }
+
+    /// The work at this place has left: it wants nothing any more, and who paid for it is gone.
+    pub(crate) fn end_work(&mut self, place: usize) {
+        self.turn_to(place);
+        self.alarm = u64::MAX;
+        self.arena.pay_as(Payer::LANE);
+        self.arena.abandon_payer(self.owns[place].payer);
+        self.owns[place].payer = Payer::LANE;
     }
 
     /// When something that was left out is to be told; `u64::MAX` if nothing was.
@@ -180,7 +248,7 @@ impl Kit {
         self.report.dropped()
     }
 
-    /// Hands the outbox to the driver; answers whether there was anything.
+    /// Hands the outbox to the driver; returns whether there was anything.
     pub(crate) fn hand_over(&mut self, driver: &mut impl Driver) -> bool {
         let any = !(self.outbox.is_empty() && self.finished.is_empty());
         driver.push_all(&mut self.outbox);

@@ -1,7 +1,7 @@
 //! The lane: everything that one core needs to serve its share of the traffic, as a value with a turn.
 //!
-//! A [`Lane`] owns a driver and a [`Kit`], and runs some [`Work`] (the services of crate `svc`). Lanes share nothing; they
-//! meet in the channels of a [`Mesh`], and obey the [`Control`] of their program. A runner gives each a thread; the
+//! A [`Lane`] owns a driver and a [`Kit`], and runs some [`Works`] (the services of crate `svc` are one). Lanes share nothing;
+//! each work meets itself on other lanes in the channels of a [`Mesh`], and lanes obey the [`Control`] of their program. A runner gives each a thread; the
 //! simulator steps many in one.
 #![deny(unsafe_code)]
 
@@ -12,15 +12,20 @@ mod kit;
 mod mesh;
 pub mod program;
 mod report;
+mod seats;
 mod sync;
 pub mod tasks;
 mod turn;
 pub mod wheel;
+mod words;
+mod work;
 
-pub use crate::control::{Control, LaneBell, Order, Word};
+pub use crate::control::{Control, LaneBell, Order};
 pub use crate::fence::{Bursts, Fenced, fenced};
 pub use crate::kit::{Kit, LaneSettings, TIMER_RESOLUTION};
-pub use crate::mesh::{Mesh, Message};
+pub use crate::mesh::Mesh;
 pub use crate::report::Report;
-pub use crate::turn::{Lane, Turn, Work};
+pub use crate::turn::{Lane, Turn};
 pub use crate::wheel::TimerId;
+pub use crate::words::{Ear, Silence, Tell, Unheard, WORDS_MAX};
+pub use crate::work::{Budget, Work, Works};

@@ -1,42 +1,14 @@
 //! One turn of a lane, and the governor that decides between going on, spinning and sleeping.
 
-use crate::control::{Control, Counts, Order, Word};
+use crate::control::{Control, Counts, Order};
+use crate::fence::fenced;
 use crate::kit::{Kit, LaneSettings};
-use crate::mesh::Message;
-use corelane_seam::{Completion, Driver, Handle, Wait};
+use crate::seats::{Seat, Seats};
+use crate::work::{Budget, Said, Seated, Work, Works};
+use corelane_seam::{Completion, Driver, Handle, Op, Outcome, Payer, Wait};
 use corelane_watch::{LaneCounter, LaneState};
+use std::panic::resume_unwind;
 use std::sync::Arc;
-
-/// What a lane runs: sorts completions, serves, and leaves operations in the kit's outbox. It never sees the type of
-/// the driver.
-pub trait Work {
-    /// Takes note of one completion; what it means for a service is worked off by [`Work::serve`].
-    fn complete(&mut self, kit: &mut Kit, completion: Completion);
-    /// Hands each connection's bytes to its service, once.
-    fn serve(&mut self, kit: &mut Kit);
-    /// A timer started with `handle` has come.
-    fn expired(&mut self, kit: &mut Kit, handle: Handle);
-    /// A message from lane `from`.
-    fn message(&mut self, kit: &mut Kit, from: usize, message: Message);
-    /// Somebody outside of the lanes says something ([`Control::tell`]).
-    fn told(&mut self, kit: &mut Kit, driver: &mut dyn Driver, word: Word);
-    /// Submits what this turn made: at most one send a connection.
-    fn flush(&mut self, kit: &mut Kit);
-    /// Looks at what the driver alone knows, before what was submitted is carried out.
-    fn look(&mut self, driver: &dyn Driver);
-    /// Whether there is something to do in the next turn without another completion.
-    fn has_work(&self) -> bool;
-    /// Begins to drain.
-    fn drain(&mut self, kit: &mut Kit, driver: &mut dyn Driver);
-    /// In a drain: whether nothing is left to do but what other lanes may still ask for.
-    fn is_quiet(&mut self, kit: &mut Kit) -> bool;
-    /// In a drain: no lane has anything left to do, so none will ask any more. Now what waited for that may end.
-    fn all_are_quiet(&mut self, kit: &mut Kit);
-    /// Whether a drain has come to its end.
-    fn is_drained(&self) -> bool;
-    /// The lane ends, however it came to that: what users gave to it is dropped, fenced.
-    fn end(&mut self, kit: &mut Kit);
-}
 
 /// What a turn was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,15 +17,15 @@ pub enum Turn {
     Productive,
     /// Nothing was there.
     Empty,
-    /// The lane has drained, or was told to stop: no more turns.
+    /// The lane has drained, or was told to stop, or the works that it lives for have left: no more turns.
     Ended,
 }
 
-/// A lane: its driver, its kit, and the work it does. A value with a [`turn`](Lane::turn); a runner gives it a thread.
-pub struct Lane<D: Driver, W: Work> {
-    // Order matters: the driver ends first (nothing is in the kernel then), then the work's leases, then the arena.
+/// A lane: its driver, its kit, and the works that it runs. A value with a [`turn`](Lane::turn); a runner gives it a thread.
+pub struct Lane<D: Driver> {
+    // Order matters: the driver ends first (nothing is in the kernel then), then the works' leases, then the arena.
     driver: D,
-    work: W,
+    works: Seats,
     kit: Kit,
     control: Arc<Control>,
     settings: LaneSettings,
@@ -64,21 +36,31 @@ pub struct Lane<D: Driver, W: Work> {
     said: Option<Option<Counts>>,
     agreed: bool,
     announced_sleep: bool,
+    /// What all works said when they were called last.
+    heard: Said,
     /// When the last productive turn ended: where spinning is counted from.
     productive_at: u64,
     turns: u64,
 }
 
-impl<D: Driver, W: Work> Lane<D, W> {
+impl<D: Driver> Lane<D> {
     /// Puts a lane together; its doorbell is connected here.
-    pub fn new(driver: D, work: W, mut kit: Kit, control: Arc<Control>, settings: LaneSettings) -> Self {
+    ///
+    /// # Panics
+    /// With more works than [`Handle::WORKS_MAX`], or none that the lane lives for.
+    pub fn new(driver: D, works: Works, mut kit: Kit, control: Arc<Control>, settings: LaneSettings) -> Self {
         control.bell(kit.lane()).set(driver.bell());
         kit.offload_max = driver.offload_max();
         let productive_at = driver.now();
         kit.row.set(LaneCounter::LaneState, LaneState::Running as u64);
+        let works = Seats::new(works.0.into_iter().map(|(work, budget)| {
+            let budget = budget.unwrap_or(Budget::of(&settings));
+            kit.add_work(budget);
+            (work, budget)
+        }));
         Self {
             driver,
-            work,
+            works,
             kit,
             control,
             settings,
@@ -88,6 +70,7 @@ impl<D: Driver, W: Work> Lane<D, W> {
             said: None,
             agreed: false,
             announced_sleep: false,
+            heard: Said::default(),
             productive_at,
             turns: 0,
         }
@@ -98,10 +81,13 @@ impl<D: Driver, W: Work> Lane<D, W> {
         while self.turn() != Turn::Ended {}
     }
 
-    /// One pass: collect, serve, timers, tasks, messages, flush. Waits in the driver if there is nothing to do.
+    /// One pass: collect, serve, tasks, timers, messages, flush. Waits in the driver if there is nothing to do.
+    ///
+    /// # Panics
+    /// With the panic of the last work that the lane lives for, if that broke.
     pub fn turn(&mut self) -> Turn {
         if std::mem::take(&mut self.announced_sleep) {
-            self.kit.mesh.awake();
+            self.works.awake();
             self.kit.tasks.awake();
         }
         if !self.obey() {
@@ -109,30 +95,77 @@ impl<D: Driver, W: Work> Lane<D, W> {
         }
         self.hear();
         let wait = self.govern();
-        self.collect(wait);
-        let mut done = self.completions.len();
-        self.kit.row.add(LaneCounter::Completions, done as u64);
-        for completion in self.completions.drain(..) {
-            self.work.complete(&mut self.kit, completion);
-        }
-        self.work.serve(&mut self.kit);
-        done += self.timers() + self.tasks() + self.messages();
-        self.work.flush(&mut self.kit);
+        let mut done = self.collect(wait);
+        self.serve();
+        done += self.tasks() + self.timers() + self.finish();
         self.agree();
         self.kit.tell_left_out(self.kit.now);
         self.publish();
-        let submitted = self.hand_over();
+        let submitted = self.kit.hand_over(&mut self.driver);
         self.account(done > 0 || submitted)
     }
 
-    /// The work, to look at it from a test or a runner.
-    pub fn work(&self) -> &W {
-        &self.work
+    /// The first work of a type, to look at it from a test or a runner; none if there is none, or it has left.
+    pub fn work<W: Work>(&self) -> Option<&W> {
+        self.works.seats.iter().find_map(|seat| seat.work.as_ref()?.any().downcast_ref())
     }
 
     /// The lane's kit, for what must be set up before the first turn.
     pub fn kit(&mut self) -> &mut Kit {
         &mut self.kit
+    }
+
+    /// Calls the work at a place, if it is there, behind a fence; one that panics leaves.
+    fn call<R: Default>(&mut self, place: usize, call: impl FnOnce(&mut Caller<'_, D>) -> R) -> R {
+        let Seat { work: Some(work), inbox, due, .. } = &mut self.works.seats[place] else { return R::default() };
+        self.kit.turn_to(place);
+        let mut caller = Caller { work: work.as_mut(), inbox, due, kit: &mut self.kit, driver: &mut self.driver };
+        match fenced(|| call(&mut caller)) {
+            Ok(said) => said,
+            Err(words) => {
+                self.broke(place, words);
+                R::default()
+            }
+        }
+    }
+
+    /// Calls each work, and notes what it says of itself.
+    fn call_each(&mut self, mut call: impl FnMut(&mut Caller<'_, D>) -> Said) {
+        let mut heard = Said::default();
+        for place in self.works.places() {
+            let said = self.call(place, &mut call);
+            self.works.seats[place].said = said;
+            heard = heard.and(said);
+        }
+        self.heard = heard;
+    }
+
+    /// A work has panicked: it leaves, and the others go on. If the lane does not live for any of them, it is broken itself.
+    fn broke(&mut self, place: usize, words: String) {
+        self.kit.row.add(LaneCounter::WorksBroken, 1);
+        let name = self.leave(place);
+        if !self.works.keep_lane() {
+            resume_unwind(Box::new(words));
+        }
+        let lane = self.kit.lane();
+        self.kit.report(&format!("lane {lane}: its work {name:?} broke and has left; the others go on: {words}"));
+    }
+
+    /// Has a work leave: its sockets close, and what it had under way, or waited for, ends unseen.
+    fn leave(&mut self, place: usize) -> &'static str {
+        let (work, inbox, due) = self.works.vacate(place);
+        let name = work.name();
+        // Whoever broke may break again as it is dropped; it has been told of.
+        let _ = fenced(|| drop(work));
+        self.kit.hand_over(&mut self.driver);
+        self.driver.abandon(place as u8 + 1);
+        self.kit.row.add(LaneCounter::CompletionsForeign, due.len() as u64);
+        inbox.into_iter().for_each(|completion| end_foreign(&self.kit, &mut self.driver, completion));
+        self.kit.end_work(place);
+        if let Some(sole) = self.works.sole() {
+            self.kit.turn_to(sole);
+        }
+        name
     }
 
     /// Carries out the program's order; false if the lane is to end.
@@ -142,10 +175,26 @@ impl<D: Driver, W: Work> Lane<D, W> {
             self.draining = true;
             self.kit.now = self.driver.now();
             self.kit.row.set(LaneCounter::LaneState, LaneState::Draining as u64);
-            self.work.drain(&mut self.kit, &mut self.driver);
-            self.hand_over();
+            self.call_each(|seat| seat.work.drain(seat.kit, seat.driver));
+            self.kit.hand_over(&mut self.driver);
         }
-        order != Order::Stop && !(self.draining && self.work.is_drained())
+        if self.heard.ended {
+            self.leave_in_order();
+        }
+        order != Order::Stop && self.works.keep_lane()
+    }
+
+    /// Has those leave that have come to their end.
+    fn leave_in_order(&mut self) {
+        for place in self.works.places() {
+            if self.works.seats[place].said.ended {
+                self.call(place, |seat| seat.work.end(seat.kit));
+                // It may have broken as it ended.
+                if self.works.seats[place].work.is_some() {
+                    self.leave(place);
+                }
+            }
+        }
     }
 
     /// In a drain, lanes end together: a lane with nothing left may still be asked by one that has.
@@ -153,7 +202,7 @@ impl<D: Driver, W: Work> Lane<D, W> {
         if !self.draining || self.agreed {
             return;
         }
-        let quiet = self.work.is_quiet(&mut self.kit).then(|| self.kit.mesh.counts());
+        let quiet = self.is_quiet().then(|| self.works.counts());
         let over = if self.said == Some(quiet) {
             self.control.all_are_quiet()
         } else {
@@ -162,30 +211,33 @@ impl<D: Driver, W: Work> Lane<D, W> {
         };
         if over {
             self.agreed = true;
-            self.work.all_are_quiet(&mut self.kit);
+            self.call_each(|seat| seat.work.all_are_quiet(seat.kit));
         }
     }
 
-    /// Hands on what this lane was told.
+    /// Whether none of the works that the lane lives for has anything left to do of its own.
+    fn is_quiet(&mut self) -> bool {
+        self.works.places().all(|place| {
+            let Seat { work: Some(_), keeps_lane: true, .. } = self.works.seats[place] else { return true };
+            self.call(place, |seat| seat.work.is_quiet(seat.kit))
+        })
+    }
+
+    /// Has the works hear what they were told.
     fn hear(&mut self) {
         if !self.control.has_words(self.kit.lane()) {
             return;
         }
         self.kit.now = self.driver.now();
-        for word in self.control.take_words(self.kit.lane()) {
-            self.work.told(&mut self.kit, &mut self.driver, word);
-        }
-        self.hand_over();
-    }
-
-    /// Submits what was made; answers whether that was anything.
-    fn hand_over(&mut self) -> bool {
-        self.work.look(&self.driver);
-        self.kit.hand_over(&mut self.driver)
+        self.control.hear(self.kit.lane());
+        self.call_each(|seat| seat.work.hear(seat.kit, seat.driver));
+        self.kit.hand_over(&mut self.driver);
     }
 
     fn end(&mut self) -> Turn {
-        self.work.end(&mut self.kit);
+        for place in self.works.places() {
+            self.call(place, |seat| seat.work.end(seat.kit));
+        }
         self.kit.row.add(LaneCounter::TasksPanicked, self.kit.tasks.end());
         self.kit.tell_left_out(u64::MAX);
         self.kit.row.set(LaneCounter::LaneState, LaneState::Ended as u64);
@@ -197,11 +249,11 @@ impl<D: Driver, W: Work> Lane<D, W> {
     /// the next timer or alarm, after sleep was announced to those who could ring.
     fn govern(&mut self) -> Wait {
         // Before its first turn a lane has submitted nothing that could wake it.
-        if self.turns == 0 || self.work.has_work() || self.kit.tasks.has_woken() {
+        if self.turns == 0 || self.have_more() || self.kit.tasks.has_woken() {
             return Wait::No;
         }
         let now = self.kit.now;
-        let next = self.kit.wheel.next().unwrap_or(u64::MAX).min(self.kit.alarm).min(self.kit.left_out_due());
+        let next = self.kit.wheel.next().unwrap_or(u64::MAX).min(self.kit.first_alarm()).min(self.kit.left_out_due());
         if next <= now {
             return Wait::No;
         }
@@ -209,13 +261,18 @@ impl<D: Driver, W: Work> Lane<D, W> {
             return Wait::No;
         }
         self.announced_sleep = true;
-        let quiet = self.kit.mesh.before_sleep() & self.kit.tasks.before_sleep();
+        let quiet = self.works.before_sleep() & self.kit.tasks.before_sleep();
         match next {
             // Orders and words are given before bells are rung: one that came before the announcement is seen here.
             _ if !quiet || self.order_is_new() || self.control.has_words(self.kit.lane()) => Wait::No,
             u64::MAX => Wait::Forever,
             deadline => Wait::Until(deadline),
         }
+    }
+
+    /// Whether the works have something to do without news.
+    fn have_more(&self) -> bool {
+        self.heard.more || self.heard.ended || self.works.have_waiting()
     }
 
     fn order_is_new(&self) -> bool {
@@ -226,20 +283,50 @@ impl<D: Driver, W: Work> Lane<D, W> {
         }
     }
 
-    fn collect(&mut self, wait: Wait) {
+    /// Collects completions, and gives them to their works; returns how many.
+    fn collect(&mut self, wait: Wait) -> usize {
         let mut before = self.kit.now;
         if wait != Wait::No {
             before = self.driver.now();
             self.note_gauges();
             self.kit.row.set(LaneCounter::LaneState, LaneState::Sleeping as u64);
         }
-        self.driver.collect(wait, self.settings.turn_completions, &mut self.completions);
+        let room = if self.works.are_shared() { self.works.room(&self.kit) } else { self.kit.budget.completions };
+        self.driver.collect(wait, room, &mut self.completions);
         self.kit.now = self.driver.now().max(before);
         if wait != Wait::No {
             self.kit.row.set(LaneCounter::LaneState, self.awake_state() as u64);
             self.kit.row.add(LaneCounter::Sleeps, 1);
             self.kit.row.add(LaneCounter::SleepNanoseconds, self.kit.now - before);
         }
+        let collected = self.completions.len();
+        if collected > 0 {
+            self.kit.row.add(LaneCounter::Completions, collected as u64);
+            let Self { works, kit, driver, completions, .. } = self;
+            works.route(completions, |completion| end_foreign(kit, driver, completion));
+        }
+        collected
+    }
+
+    /// Hands over what was collected, and has each work serve.
+    fn serve(&mut self) {
+        let is_shared = self.works.are_shared();
+        for place in self.works.places() {
+            self.call(place, |seat| {
+                // Who is alone is handed all there is.
+                let at_most = if is_shared { seat.kit.budget.completions } else { usize::MAX };
+                seat.work.serve(seat.kit, seat.inbox, at_most);
+            });
+        }
+    }
+
+    /// Hands over what came otherwise, and has each work flush; returns how many messages were taken.
+    fn finish(&mut self) -> usize {
+        self.call_each(|seat| {
+            let at_most = seat.kit.budget.other;
+            seat.work.finish(seat.kit, seat.driver, seat.due, at_most)
+        });
+        self.heard.taken as usize
     }
 
     fn awake_state(&self) -> LaneState {
@@ -247,18 +334,30 @@ impl<D: Driver, W: Work> Lane<D, W> {
     }
 
     fn timers(&mut self) -> usize {
-        self.kit.wheel.expire(self.kit.now, self.settings.turn_other, &mut self.expired);
-        let fired = self.expired.len();
-        for handle in self.expired.drain(..) {
-            self.work.expired(&mut self.kit, handle);
+        if self.kit.now < self.kit.timers_from {
+            return 0;
         }
-        self.kit.row.add(LaneCounter::TimersFired, fired as u64);
+        let room = if self.works.are_shared() { self.works.room_for_timers(&self.kit) } else { self.kit.budget.other };
+        self.kit.wheel.expire(self.kit.now, room, &mut self.expired);
+        self.kit.timers_from = self.kit.wheel.next().unwrap_or(u64::MAX);
+        let fired = self.expired.len();
+        if fired > 0 {
+            let foreign = self.works.route_timers(&mut self.expired);
+            self.kit.row.add(LaneCounter::TimersFired, (fired - foreign) as u64);
+            self.kit.row.add(LaneCounter::CompletionsForeign, foreign as u64);
+        }
         fired
     }
 
     fn tasks(&mut self) -> usize {
+        if !self.kit.tasks.has_woken() {
+            return 0;
+        }
         let mut panicked = 0;
+        // They are the lane's, whoever spawned them.
+        let before = self.kit.arena.pay_as(Payer::LANE);
         let polled = self.kit.tasks.run(self.settings.turn_other, &mut |_| panicked += 1);
+        self.kit.arena.pay_as(before);
         if polled > 0 {
             self.kit.row.add(LaneCounter::TasksPolled, polled as u64);
             self.kit.row.add(LaneCounter::TasksPanicked, panicked);
@@ -266,20 +365,11 @@ impl<D: Driver, W: Work> Lane<D, W> {
         polled
     }
 
-    fn messages(&mut self) -> usize {
-        // The mesh is moved out so that the work may send while it takes.
-        let mut arrived = std::mem::take(&mut self.kit.arrived);
-        let taken = self.kit.mesh.take(self.settings.turn_other, |from, message| arrived.push((from, message)));
-        for (from, message) in arrived.drain(..) {
-            self.work.message(&mut self.kit, from, message);
-        }
-        self.kit.arrived = arrived;
-        self.kit.row.add(LaneCounter::MessagesReceived, taken as u64);
-        taken
-    }
-
     fn publish(&mut self) {
-        let (rung, spared) = self.kit.mesh.publish();
+        if !(self.heard.sent || self.draining) {
+            return;
+        }
+        let (rung, spared) = self.works.publish(self.draining);
         if rung + spared > 0 {
             self.kit.row.add(LaneCounter::DoorbellsRung, rung);
             self.kit.row.add(LaneCounter::DoorbellsSpared, spared);
@@ -310,6 +400,7 @@ impl<D: Driver, W: Work> Lane<D, W> {
     /// Copies to the page what is counted elsewhere.
     fn note_gauges(&self) {
         let (row, counters) = (&self.kit.row, self.driver.counters());
+        row.set(LaneCounter::WordsRefused, self.control.words_refused(self.kit.lane()));
         row.set(LaneCounter::MemoryUsed, self.kit.arena.used() as u64);
         row.set(LaneCounter::ReportLinesDropped, self.kit.lines_dropped());
         row.set(LaneCounter::MemoryPeak, self.kit.arena.peak() as u64);
@@ -323,7 +414,31 @@ impl<D: Driver, W: Work> Lane<D, W> {
     }
 }
 
-impl<D: Driver, W: Work> Drop for Lane<D, W> {
+/// What a call of a work is made with.
+struct Caller<'a, D> {
+    work: &'a mut dyn Seated,
+    inbox: &'a mut Vec<Completion>,
+    due: &'a mut Vec<Handle>,
+    kit: &'a mut Kit,
+    driver: &'a mut D,
+}
+
+/// Ends what completed for nobody, or for a work that has left: what it opened closes, and its memory goes home.
+fn end_foreign(kit: &Kit, driver: &mut impl Driver, completion: Completion) {
+    let Completion { handle, outcome, .. } = completion;
+    kit.row.add(LaneCounter::CompletionsForeign, (handle.work() != Handle::NOBODY.work()).into());
+    match &outcome {
+        Outcome::Accepted { socket, .. } | Outcome::Connected { socket, .. } | Outcome::Bound { socket, .. } => {
+            driver.push(Handle::NOBODY, Op::Close { socket: *socket, reset: true });
+        }
+        Outcome::Opened { file, .. } => driver.push(Handle::NOBODY, Op::CloseFile { file: file.clone() }),
+        _ => {}
+    }
+    // A value that an offloaded call brought is the user's.
+    let _ = fenced(|| drop(outcome));
+}
+
+impl<D: Driver> Drop for Lane<D> {
     /// However it ended: who waits for an answer must not wait for ever.
     fn drop(&mut self) {
         self.control.lane_ended(self.kit.lane());

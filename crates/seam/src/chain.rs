@@ -245,6 +245,13 @@ impl Chain {
     }
 }
 
+/// Lets a file part's segment be named where a chain is built.
+impl From<FilePart> for Segment {
+    fn from(part: FilePart) -> Self {
+        Segment::File(part)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -139,6 +139,11 @@ pub trait Driver {
         }
     }
 
+    /// Closes the sockets of a work that has left its lane, and ends its connects and polls, as if it had said so itself: those that were
+    /// accepted, opened, or last received from, with a handle of `work`. Operations under way end, and what comes of them is told
+    /// with their handles.
+    fn abandon(&mut self, work: u8);
+
     /// Carries out what was submitted, then adds up to about `at_most` completions to `completions`, waiting for the
     /// first if none is there and `wait` allows. May return without any (bell, signal, or a clock that woke early).
     fn collect(&mut self, wait: Wait, at_most: usize, completions: &mut Vec<Completion>);

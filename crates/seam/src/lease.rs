@@ -184,8 +184,8 @@ impl Arena {
         self.0.memory.borrow().ledger.lend_max()
     }
 
-    /// Opens an account under another one: a service or a peer under the lane, what a service keeps under the service, a connection
-    /// under its peer.
+    /// Opens an account under another one: a work under the lane, a service or a peer under its work, what a service keeps under the
+    /// service, a connection under its peer.
     ///
     /// # Panics
     /// If they do not stand in this order.
@@ -199,6 +199,15 @@ impl Arena {
     /// If it was closed before, or is the current one.
     pub fn close_payer(&self, payer: Payer) {
         self.0.memory.borrow_mut().ledger.close(payer);
+    }
+
+    /// Closes an account and all below it, of which the caller knows none any more: a work that broke. What they still hold goes on
+    /// being counted above.
+    ///
+    /// # Panics
+    /// If the current payer is one of them, or the lane is meant.
+    pub fn abandon_payer(&self, payer: Payer) {
+        self.0.memory.borrow_mut().ledger.abandon(payer);
     }
 
     /// Has `payer` pay for the leases that are taken from now on, and forgets what was refused before; returns who paid so far.
@@ -320,7 +329,7 @@ impl Block {
         let mut memory = self.arena.0.memory.borrow_mut();
         let before = memory.buddy.payer(self.unit);
         if before != payer {
-            memory.ledger.transfer(before, payer, 1 << self.order);
+            memory.ledger.recharge(before, payer, 1 << self.order);
             memory.buddy.set_payer(self.unit, payer);
         }
         memory.ledger.units(payer) as usize * UNIT

@@ -1,8 +1,8 @@
 //! Who pays for the blocks of an arena, and to whom the arena still lends.
 //!
-//! Payers form a tree: the lane, its peers, the peers' connections, and beside the peers the services with what they keep themselves.
-//! A block is charged to one payer and to all above it, by the bytes of the whole block; what a connection holds is counted in its
-//! service's sum, too. The rule is one of peers, because a peer can have as many connections as it likes, and to as many services:
+//! Payers form a tree: the lane, its works, their peers, the peers' connections, and beside the peers the services with what they keep
+//! themselves. A block is charged to one payer and to all above it, by the bytes of the whole block; what a connection holds is counted in
+//! its service's sum, too. The rule is one of peers, because a peer can have as many connections as it likes, and to as many services:
 //!
 //! * **A peer never holds more than it leaves.** What it holds after a lease is at most what is free for everybody then (a dynamic
 //!   threshold, Choudhury and Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches", 1998). So one peer alone may
@@ -32,7 +32,7 @@ impl Payer {
 /// What a payer is, which decides by what rule the arena lends to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// A sum of others: the lane, or a service. Whatever is lent to it directly is lent without asking.
+    /// A sum of others: the lane, a work, or a service. Whatever is lent to it directly is lent without asking.
     Sum,
     /// A service itself, with what it keeps beside its connections: it may hold what is free but for the reserve.
     Keeper,
@@ -161,12 +161,46 @@ impl Ledger {
         }
     }
 
+    /// The owner of the payer is gone, and knew all below it.
+    pub(crate) fn abandon(&mut self, payer: Payer) {
+        assert!(!self.node(payer).closed, "a payer is closed once");
+        for at in 0..self.nodes.len() as u32 {
+            if !self.nodes[at as usize].closed && self.is_below(at, payer) {
+                self.close(Payer(at));
+            }
+        }
+    }
+
+    /// Whether the account at `at` is `payer`'s, or below it.
+    fn is_below(&self, mut at: u32, payer: Payer) -> bool {
+        while at != payer.0 && at != NOBODY {
+            at = self.nodes[at as usize].parent;
+        }
+        at == payer.0
+    }
+
+    /// Charges to `to` what `from` has paid for. What the two have above them in common stays as it is: where the lane has paid, that is
+    /// the lane itself.
+    pub(crate) fn recharge(&mut self, from: Payer, to: Payer, units: u32) {
+        assert!(from != to, "a block is charged to another payer than before");
+        if from != Payer::LANE {
+            self.charge(to, units);
+            return self.discharge(from, units);
+        }
+        self.charge_below(Payer::LANE.0, to, units);
+    }
+
     pub(crate) fn charge(&mut self, payer: Payer, units: u32) {
+        self.charge_below(NOBODY, payer, units);
+    }
+
+    /// Charges `units` to a payer and all above it, up to the one that stands below `top`.
+    fn charge_below(&mut self, top: u32, payer: Payer, units: u32) {
         if let Role::Connection { service, .. } = self.node(payer).role {
             self.nodes[service.0 as usize].units += units;
         }
         let mut at = payer.0;
-        while at != NOBODY {
+        while at != top {
             let node = &mut self.nodes[at as usize];
             node.units += units;
             at = node.parent;
@@ -176,7 +210,11 @@ impl Ledger {
     pub(crate) fn discharge(&mut self, payer: Payer, units: u32) {
         self.given_back += 1;
         if let Role::Connection { service, .. } = self.node(payer).role {
-            self.nodes[service.0 as usize].units -= units;
+            let node = &mut self.nodes[service.0 as usize];
+            node.units -= units;
+            if node.closed && node.units == 0 {
+                self.free.push(service.0);
+            }
         }
         let mut at = payer.0;
         while at != NOBODY {
@@ -187,15 +225,6 @@ impl Ledger {
                 self.free.push(at);
             }
             at = node.parent;
-        }
-    }
-
-    /// A block changes hands. What the lane held itself is not given back by that: the lane is above everybody.
-    pub(crate) fn transfer(&mut self, from: Payer, to: Payer, units: u32) {
-        self.charge(to, units);
-        match from {
-            Payer::LANE => self.nodes[Payer::LANE.0 as usize].units -= units,
-            _ => self.discharge(from, units),
         }
     }
 
@@ -376,6 +405,30 @@ mod tests {
         assert_eq!(next, [peer, connection], "the places of who is gone are used again");
         arena.close_payer(next[0]);
         assert_eq!(arena.open_payer(Payer::LANE, Role::Peer), next[0], "and of who never held anything");
+    }
+
+    #[test]
+    fn all_accounts_of_a_work_are_abandoned_with_it() {
+        let arena = Arena::new(MIB).unwrap();
+        let [work, other] = [(); 2].map(|()| arena.open_payer(Payer::LANE, Role::Sum));
+        let service = arena.open_payer(work, Role::Sum);
+        let peer = arena.open_payer(work, Role::Peer);
+        let [one, two] = [1, 2].map(|tag| arena.open_payer(peer, Role::Connection { tag, service }));
+        let kept = arena.open_payer(other, Role::Peer);
+        let [block, others] = [one, kept].map(|payer| {
+            let block = arena.copy_of(b"held").unwrap().share();
+            block.charge(payer);
+            block
+        });
+        arena.close_payer(two);
+        arena.abandon_payer(work);
+        assert_eq!((arena.holders(), arena.held(work), arena.held(Payer::LANE)), (vec![], 256, 512));
+        drop(block);
+        let next: std::collections::BTreeSet<Payer> = (0..5).map(|_| arena.open_payer(other, Role::Peer)).collect();
+        assert!([work, service, peer, one, two].iter().all(|gone| next.contains(gone)), "their places are used again");
+        assert_eq!((arena.held(other), arena.held(Payer::LANE)), (256, 256));
+        drop(others);
+        assert_eq!(arena.held(Payer::LANE), 0);
     }
 
     #[test]

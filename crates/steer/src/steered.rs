@@ -4,7 +4,7 @@ use crate::attach::{Attached, Attachment};
 use crate::choice::{InForce, Settings};
 use crate::error::Error;
 use crate::lane::LaneSelection;
-use corelane_lane::Control;
+use corelane_lane::Tell;
 use corelane_rss::{FlowHasher, Table};
 use corelane_svc::{Command, Flows, Place, Services, Steer};
 use corelane_sys::network::ports_to_choose;
@@ -31,7 +31,7 @@ pub struct Steered {
     pub(crate) attached: Option<Attached>,
     detaches: bool,
     hasher: Arc<FlowHasher>,
-    control: Arc<Control>,
+    tell: Tell<Steer>,
     in_force: InForce,
     note: Option<String>,
     state: Mutex<State>,
@@ -49,13 +49,13 @@ impl Steered {
     ///
     /// # Errors
     /// [`Error::Table`] with more lanes than buckets; [`Error::Refused`] if a means that was asked for by name is refused.
-    pub fn new(settings: &Settings, server: &Server, control: Arc<Control>) -> Result<Arc<Self>, Error> {
+    pub fn new(settings: &Settings, server: &Server, tell: Tell<Steer>) -> Result<Arc<Self>, Error> {
         // Clients have lanes without number, and nothing is to be chosen for them.
         let table = settings.table(if server.places.is_empty() { 1 } else { server.lanes })?;
         let hasher = Arc::new(FlowHasher::new(&settings.key, settings.types));
         let Attachment { in_force, attached, detaches, note } = Attachment::new(settings, server, &hasher, &table)?;
         let state = Mutex::new(State { table, present: vec![true; server.lanes] });
-        Ok(Arc::new(Self { attached, detaches, hasher, control, in_force, note, state }))
+        Ok(Arc::new(Self { attached, detaches, hasher, tell, in_force, note, state }))
     }
 
     /// Gives a lane its part: to be called on its own thread, before it listens. `cpu` is the one that it is bound to.
@@ -183,7 +183,8 @@ impl Steered {
             let (done, answer) = channel();
             // Who gave up waiting hears nothing.
             let reply = Box::new(move |result| drop(done.send(result)));
-            self.control.tell(*lane, Box::new(Steer { command: command(), reply }));
+            // A word that comes back is dropped, and with it who would answer: that is heard below.
+            let _ = self.tell.tell(*lane, Steer { command: command(), reply });
             (*lane, answer)
         };
         let answers: Vec<_> = lanes.iter().map(ask).collect();
@@ -194,7 +195,7 @@ impl Steered {
     pub(crate) fn mend(&self, lane: usize) {
         if self.attached.is_some() {
             // Where it cannot be mended, strays go on being counted.
-            self.control.tell(lane, Box::new(Steer { command: Command::Mend, reply: Box::new(drop) }));
+            let _ = self.tell.tell(lane, Steer { command: Command::Mend, reply: Box::new(drop) });
         }
     }
 

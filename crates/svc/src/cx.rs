@@ -12,11 +12,11 @@ use crate::outgoing::NOWHERE;
 use crate::output::Output;
 use crate::replies::Replies;
 use crate::service::{ConnectionId, Peer, SocketId};
-use crate::services::Sharing;
+use crate::services::{Message, Sharing};
 use crate::table::{Note, Notice, Request, Table, class};
 use crate::ticket::Ticket;
 use crate::timers::Timer;
-use corelane_lane::{Fenced, Kit, Message};
+use corelane_lane::{Fenced, Kit};
 use corelane_seam::{
     Arena, Arrival, Chain, Fault, File, Handle, Interest, Lease, OffloadResult, OffloadWork, Op, OpenOptions, Segment, Shared,
 };
@@ -318,7 +318,14 @@ impl<'a> Cx<'a> {
     /// # Errors
     /// The value comes back, and is counted (`messages_refused`), if the channel is full, or there is no such *other* lane.
     pub fn send(&mut self, lane: usize, value: Box<dyn Any + Send>) -> Result<(), Box<dyn Any + Send>> {
-        self.kit.send(lane, Message { service: self.service, value }).map_err(|message| message.value)
+        let message = Message { service: self.service, value };
+        match &mut self.table.mesh {
+            Some(mesh) => mesh.send(self.kit, lane, message).map_err(|message| message.value),
+            None => {
+                self.kit.row.add(LaneCounter::MessagesRefused, 1);
+                Err(message.value)
+            }
+        }
     }
 
     /// Runs a future on this lane until it is done. Its panic is counted (`tasks_panicked`); the lane lives on.

@@ -42,7 +42,7 @@ pub use limits::{Limits, SECOND};
 pub use output::Output;
 pub use replies::Replies;
 pub use service::{ConnectionId, DatagramService, Ending, Next, Order, Peer, SocketId, StreamService};
-pub use services::{LANE_CONNECTIONS_MAX, Services, Sharing};
+pub use services::{LANE_CONNECTIONS_MAX, Message, Services, Sharing};
 pub use steering::{Command, MakeSocket, Place, Reply, Selected, Selection, Steer, discard};
 pub use ticket::Ticket;
 pub use timers::Timer;

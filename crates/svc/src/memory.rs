@@ -178,10 +178,11 @@ impl Memory {
 }
 
 impl Table {
-    /// Opens the accounts of all services.
-    pub(crate) fn open_payers(&mut self, arena: &Arena) {
+    /// Opens the accounts of all services, under that of the work that they are.
+    pub(crate) fn open_payers(&mut self, arena: &Arena, work: Payer) {
+        self.payer = work;
         for state in &mut self.services {
-            let service = arena.open_payer(Payer::LANE, Role::Sum);
+            let service = arena.open_payer(work, Role::Sum);
             state.payers = Payers { service, own: arena.open_payer(service, Role::Keeper) };
         }
     }
@@ -196,7 +197,7 @@ impl Table {
         if is_accepted {
             *state.accepted.entry(key).or_default() += 1;
         }
-        let open = || PeerAccount { payer: arena.open_payer(Payer::LANE, Role::Peer), connections: 0, accepted: 0 };
+        let open = || PeerAccount { payer: arena.open_payer(self.payer, Role::Peer), connections: 0, accepted: 0 };
         let account = self.desk.memory.peers.entry(key).or_insert_with(open);
         account.connections += 1;
         account.accepted += u32::from(is_accepted);

@@ -5,12 +5,12 @@ use crate::limits::Limits;
 use crate::memory::Payers;
 use crate::port::{DatagramPort, Port, Sessions};
 use crate::service::{DatagramService, StreamService};
-use crate::steering::{Reply, Selection};
+use crate::steering::{Reply, Selection, Steer};
 use crate::table::{Bound, Listener, Note, Notice, ServiceState, Table, class, half};
-use corelane_lane::{Fenced, Kit, Message, Word, Work, fenced};
+use corelane_lane::{Ear, Fenced, Kit, Mesh, Work, fenced};
 use corelane_seam::{Completion, Driver, Fault, Handle, OffloadResult, Outcome, Reason};
 use corelane_watch::{LaneCounter, ServiceRow};
-use std::any::TypeId;
+use std::any::{Any, TypeId};
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
@@ -26,6 +26,8 @@ pub struct Services {
     pub(crate) drain_deadline: u64,
     /// Where sockets are registered as they open; none where the kernel chooses by itself.
     pub(crate) selection: Option<Box<dyn Selection>>,
+    /// Where whoever steers is heard; none where nobody does.
+    ear: Option<Ear<Steer>>,
     /// The lane is leaving; whom that is told.
     pub(crate) leaving: Option<Reply>,
     pub(crate) leaving_since: u64,
@@ -50,6 +52,7 @@ impl Services {
             dirty: Vec::new(),
             drain_deadline: u64::MAX,
             selection: None,
+            ear: None,
             leaving: None,
             leaving_since: 0,
             counts_are_due: false,
@@ -66,6 +69,16 @@ impl Services {
     pub fn descriptors(&mut self, descriptors: u64) {
         let most = u32::try_from(descriptors).unwrap_or(u32::MAX).min(self.table.connections_max);
         self.table.connections_of_peer_max = half(most);
+    }
+
+    /// Has services send messages to themselves on other lanes: by these channels, made for all lanes together.
+    pub fn set_mesh(&mut self, mesh: Mesh<Message>) {
+        self.table.mesh = Some(mesh);
+    }
+
+    /// Has the lane do what it is told by whoever steers.
+    pub fn set_ear(&mut self, ear: Ear<Steer>) {
+        self.ear = Some(ear);
     }
 
     /// Adds a service over connections; answers its number, for [`Services::listen`].
@@ -193,7 +206,7 @@ impl Services {
         if std::mem::replace(&mut self.started, true) {
             return;
         }
-        self.table.open_payers(&kit.arena);
+        self.table.open_payers(&kit.arena, kit.payer());
         for service in 0..self.ports.len() as u16 {
             self.service_call(kit, service, |port, cx| match port {
                 Port::Stream(port) => port.started(cx),
@@ -248,7 +261,41 @@ pub struct Sharing {
     pub v6_only: bool,
 }
 
+/// Drops a message for a service that this lane has not, and says so.
+fn foreign(kit: &mut Kit, from: usize, message: Message) {
+    let (lane, service) = (kit.lane(), message.service);
+    let panic = fenced(|| drop(message)).err().map_or(String::new(), |words| format!("; it panicked as it was dropped: {words}"));
+    kit.report_kind(
+        "messages to no service",
+        &format!(
+            "lane {lane}: a message from lane {from} was for service {service}, which is not here: give all lanes the same{panic}"
+        ),
+    );
+}
+
+/// What a service says to itself on another lane.
+pub struct Message {
+    /// The service: its number, in the order in which services were added.
+    pub(crate) service: u16,
+    pub(crate) value: Box<dyn Any + Send>,
+}
+
 impl Work for Services {
+    type Message = Message;
+    type Word = Steer;
+
+    fn name(&self) -> &'static str {
+        "services"
+    }
+
+    fn mesh(&mut self) -> Option<&mut Mesh<Message>> {
+        self.table.mesh.as_mut()
+    }
+
+    fn ear(&mut self) -> Option<&mut Ear<Steer>> {
+        self.ear.as_mut()
+    }
+
     fn complete(&mut self, kit: &mut Kit, completion: Completion) {
         let handle = completion.handle;
         match handle.class() {
@@ -289,13 +336,7 @@ impl Work for Services {
 
     fn message(&mut self, kit: &mut Kit, from: usize, message: Message) {
         if usize::from(message.service) >= self.ports.len() {
-            if let Err(words) = fenced(|| drop(message)) {
-                kit.report(&format!(
-                    "lane {}: a message from lane {from} to no service panicked as it was dropped: {words}",
-                    kit.lane()
-                ));
-            }
-            return;
+            return foreign(kit, from, message);
         }
         self.service_call(kit, message.service, |port, cx| match port {
             Port::Stream(port) => port.lane_message(cx, from, message.value),
@@ -303,7 +344,7 @@ impl Work for Services {
         });
     }
 
-    fn told(&mut self, kit: &mut Kit, driver: &mut dyn Driver, word: Word) {
+    fn told(&mut self, kit: &mut Kit, driver: &mut dyn Driver, word: Steer) {
         self.steer(kit, driver, word);
     }
 
@@ -329,7 +370,7 @@ impl Work for Services {
         self.begin_drain(kit, driver);
     }
 
-    fn is_drained(&self) -> bool {
+    fn has_ended(&self) -> bool {
         self.drain_is_done()
     }
 

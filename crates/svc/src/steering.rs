@@ -6,7 +6,7 @@ use crate::limits::SECOND;
 use crate::outgoing::Outgoing;
 use crate::services::Services;
 use crate::table::class;
-use corelane_lane::{Kit, Word};
+use corelane_lane::Kit;
 use corelane_rss::{Protocol, Table};
 use corelane_seam::{Driver, Handle, Op, Socket};
 use corelane_watch::{LaneCounter, ServiceCounter};
@@ -69,7 +69,7 @@ pub struct Selected {
     pub migrations: u64,
 }
 
-/// What a lane is told by whoever steers ([`Control::tell`](corelane_lane::Control::tell)).
+/// What a lane is told by whoever steers ([`Tell::tell`](corelane_lane::Tell::tell)).
 pub struct Steer {
     /// What it is to do.
     pub command: Command,
@@ -114,9 +114,7 @@ impl Services {
         self.selection = Some(selection);
     }
 
-    pub(crate) fn steer(&mut self, kit: &mut Kit, driver: &mut dyn Driver, word: Word) {
-        let Ok(steer) = word.downcast::<Steer>() else { return };
-        let Steer { command, reply } = *steer;
+    pub(crate) fn steer(&mut self, kit: &mut Kit, driver: &mut dyn Driver, Steer { command, reply }: Steer) {
         match command {
             Command::Table(table) => {
                 if let Some(flows) = &mut self.table.flows {
@@ -259,5 +257,5 @@ impl Services {
 
 /// Closes a socket that could not be registered.
 pub fn discard(driver: &mut dyn Driver, socket: Socket) {
-    driver.push(Handle::new(class::DISCARDED, 0, 0), Op::Close { socket, reset: false });
+    driver.push(Handle::NOBODY, Op::Close { socket, reset: false });
 }

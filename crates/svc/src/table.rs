@@ -9,14 +9,14 @@ use crate::limits::Limits;
 use crate::memory::{Payers, PeerKey};
 use crate::outgoing::Outgoing;
 use crate::service::{ConnectionId, Order, SocketId};
-use crate::services::Sharing;
+use crate::services::{Message, Sharing};
 use crate::slab::Slab;
 use crate::steering::Place;
 use crate::timers::ServiceTimer;
 use crate::transform::Transform;
-use corelane_lane::{Bursts, Kit};
+use corelane_lane::{Bursts, Kit, Mesh};
 use corelane_rss::Protocol;
-use corelane_seam::{Arena, Chain, Fault, Handle, Op, Socket, Unheld};
+use corelane_seam::{Arena, Chain, Fault, Handle, Op, Payer, Socket, Unheld};
 use corelane_watch::{ServiceCounter, ServiceRow};
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, VecDeque};
@@ -162,6 +162,10 @@ pub(crate) struct Table {
     pub(crate) files_closing: usize,
     pub(crate) timers: Slab<ServiceTimer>,
     pub(crate) notices: VecDeque<Note>,
+    /// Who pays for all services together.
+    pub(crate) payer: Payer,
+    /// None where there are no other lanes.
+    pub(crate) mesh: Option<Mesh<Message>>,
     pub(crate) connections_max: u32,
     /// Those of one peer to all services that have no bound of their own for it.
     pub(crate) connections_of_peer_max: u32,
@@ -199,6 +203,8 @@ impl Table {
             files_closing: 0,
             timers: Slab::new(),
             notices: VecDeque::new(),
+            payer: Payer::LANE,
+            mesh: None,
             connections_max,
             connections_of_peer_max: half(connections_max),
             draining: false,

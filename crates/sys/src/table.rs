@@ -134,6 +134,12 @@ impl<T> Table<T> {
         }
     }
 
+    /// The names of all entries in use of which `wanted` is true.
+    pub(crate) fn keys(&self, wanted: impl Fn(&T) -> bool) -> Vec<Key> {
+        let keys = self.slots.iter().enumerate().map(|(index, slot)| Key { index: index as u32, generation: slot.generation });
+        keys.filter(|&key| self.get(key).is_some_and(&wanted)).collect()
+    }
+
     /// Frees all entries.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = (Key, T)> {
         (0..self.slots.len()).filter_map(|index| {

@@ -132,6 +132,8 @@ catalogue! {
         Sleeps "sleeps" Counter "sleeps" "Times the lane went to sleep in the driver.";
         Completions "completions" Counter "completions" "Completions collected from the driver.";
         CompletionsStale "completions_stale" Counter "completions" "Completions dropped because the generation of their handle had passed.";
+        CompletionsForeign "completions_foreign" Counter "completions" "Completions and timers dropped because the work that they were for had left the lane.";
+        WorksBroken "works_broken" Counter "works" "Works that left the lane by a panic of their own.";
         EventsStale "events_stale" Counter "events" "Kernel events for sockets that had been closed meanwhile.";
         SystemCallsSubmit "system_calls_submit" Counter "calls" "System calls that handed work to the kernel.";
         SystemCallsWait "system_calls_wait" Counter "calls" "System calls that waited or looked for events.";
@@ -146,7 +148,8 @@ catalogue! {
         TasksPanicked "tasks_panicked" Counter "tasks" "Tasks ended by a panic.";
         MessagesSent "messages_sent" Counter "messages" "Messages put into channels to other lanes.";
         MessagesReceived "messages_received" Counter "messages" "Messages taken from channels of other lanes.";
-        MessagesRefused "messages_refused" Counter "messages" "Messages not sent because the channel was full.";
+        MessagesRefused "messages_refused" Counter "messages" "Messages that came back: the channel was full, or nobody was at its other end.";
+        WordsRefused "words_refused" Counter "words" "Words from outside of the lanes that came back: the work that they were for had left the lane, or did not listen.";
         DoorbellsRung "doorbells_rung" Counter "doorbells" "Doorbells rung to wake another lane.";
         DoorbellsSpared "doorbells_spared" Counter "doorbells" "Doorbells not rung because the other lane was awake.";
         Offloads "offloads" Counter "calls" "Calls handed to the helper threads.";
@@ -391,6 +394,8 @@ mod tests {
             "timers",
             "trains",
             "turns",
+            "words",
+            "works",
         ];
         let mut names = HashSet::new();
         for (index, counter) in C::ALL.iter().enumerate() {

@@ -2,7 +2,7 @@
 
 use crate::witness::{Desk, DeskRef, Spy, Watched};
 use corelane::Transport;
-use corelane_lane::{Control, Kit, Lane, LaneSettings, Mesh, Order, Turn as LaneTurn};
+use corelane_lane::{Control, Kit, Lane, LaneSettings, Mesh, Order, Turn as LaneTurn, Works};
 use corelane_load::course::Course;
 use corelane_load::datagram_engine::DatagramEngine;
 use corelane_load::engine::Engine;
@@ -64,7 +64,7 @@ pub struct Rig {
     pub desk: DeskRef,
     /// Ends the run early.
     pub stop: Arc<AtomicBool>,
-    lanes: Vec<Option<Lane<SimDriver, Services>>>,
+    lanes: Vec<Option<Lane<SimDriver>>>,
     arenas: Vec<Arena>,
     programs: Vec<Program>,
     events: std::sync::mpsc::Sender<corelane_load::course::Event>,
@@ -112,10 +112,10 @@ impl Rig {
                 false => self.world.driver(arena.clone(), tuning),
             };
             let mut services = Services::new(u32::MAX);
+            services.set_mesh(mesh);
             add(number, &mut services, &mut driver, &page);
-            let kit =
-                Kit::new(number, &control, mesh, arena.clone(), page.lane(number).unwrap(), &settings, Box::new(|_: &str| {}));
-            self.lanes.push(Some(Lane::new(driver, services, kit, control.clone(), settings)));
+            let kit = Kit::new(number, &control, arena.clone(), page.lane(number).unwrap(), &settings, Box::new(|_: &str| {}));
+            self.lanes.push(Some(Lane::new(driver, Works::of(services), kit, control.clone(), settings)));
             self.arenas.push(arena);
         }
         self.programs.push(Program { control, lanes: first..self.lanes.len() });

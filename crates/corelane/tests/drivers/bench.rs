@@ -29,6 +29,8 @@ pub struct Bench<R: Rig> {
     sockets: Vec<(Side, Socket)>,
     next: u32,
     idle_rounds: u32,
+    /// The work in whose name operations are pushed; 0 for nobody's.
+    pub work: u8,
 }
 
 /// A connection from the client to the server.
@@ -55,7 +57,7 @@ impl<R: Rig> Bench<R> {
 
     pub fn with(tuning: Tuning, memory: usize) -> Self {
         let rig = R::new(tuning, memory);
-        Self { rig, operations: BTreeMap::new(), sockets: Vec::new(), next: 0, idle_rounds: 0 }
+        Self { rig, operations: BTreeMap::new(), sockets: Vec::new(), next: 0, idle_rounds: 0, work: 0 }
     }
 
     pub fn driver(&mut self, side: Side) -> &mut dyn Driver {
@@ -65,7 +67,7 @@ impl<R: Rig> Bench<R> {
     /// Pushes an operation under a handle that no other has.
     pub fn push(&mut self, side: Side, op: Op) -> Handle {
         self.next += 1;
-        let handle = Handle::new(3, self.next, 7 * self.next);
+        let handle = Handle::new(3, self.next, 7 * self.next).of(self.work);
         let silent = matches!(op, Op::StopAccept { .. } | Op::StopReceive { .. } | Op::Cancel { .. });
         if !silent {
             self.operations.insert((side, handle), Operation::default());
@@ -156,6 +158,10 @@ impl<R: Rig> Bench<R> {
         match outcome {
             Outcome::Accepted { socket, .. } | Outcome::Connected { socket, .. } => self.sockets.push((side, socket)),
             _ => {}
+        }
+        if handle == Handle::NOBODY {
+            assert!(matches!(outcome, Outcome::Closed), "what a driver closes by itself is closed: {outcome:?}");
+            return;
         }
         let operation = self.operations.get_mut(&(side, handle)).unwrap_or_else(|| panic!("{side:?} made {handle:?} up"));
         if matches!(outcome, Outcome::Released) {

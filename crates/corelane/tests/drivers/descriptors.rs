@@ -60,6 +60,20 @@ pub fn the_end_of_a_descriptor_is_readable<R: Rig>() {
     bench.finish();
 }
 
+pub fn the_polls_of_a_work_that_left_end<R: Rig>() {
+    let mut bench = Bench::<R>::new();
+    let (near, mut far) = UnixStream::pair().unwrap();
+    let [left, stays] = [2, 3].map(|work| {
+        bench.work = work;
+        bench.push(Side::Server, poll(&near, READ))
+    });
+    bench.driver(Side::Server).abandon(2);
+    assert_cancelled(&bench.end(Side::Server, left));
+    far.write_all(b"!").unwrap();
+    assert!(matches!(bench.end(Side::Server, stays), Outcome::Ready { interest: READ }));
+    bench.finish();
+}
+
 pub fn a_poll_can_be_cancelled<R: Rig>() {
     let mut bench = Bench::<R>::new();
     let (near, mut far) = UnixStream::pair().unwrap();

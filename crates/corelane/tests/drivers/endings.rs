@@ -1,6 +1,6 @@
 //! Ends: stopping, cancelling, closing, breaking off, and names that name nothing any more.
 
-use crate::bench::{Bench, assert_cancelled, chain_of, leaked, pattern};
+use crate::bench::{Bench, assert_cancelled, bind_at, chain_of, leaked, pattern};
 use crate::rig::{Rig, Side};
 use corelane_seam::{
     Chain, Datagrams, Fault, File, OffloadWork, Op, OpenOptions, Outcome, Reason, Segment, StreamOptions, Trains, Wait,
@@ -257,6 +257,35 @@ pub fn a_connect_can_be_cancelled<R: Rig>() {
     assert!(matches!(bench.end(Side::Client, late), Outcome::Connected { .. }));
     assert!(matches!(bench.next(Side::Server, accept), Outcome::Accepted { .. }));
     bench.settle();
+    bench.finish();
+}
+
+/// Everything that a work had ends with it: what accepts, waits, or is idle. Other works do not notice.
+pub fn what_a_work_had_ends_when_it_leaves<R: Rig>() {
+    let mut bench = Bench::<R>::new();
+    bench.work = 3;
+    let other = bench.pipe();
+    let waits = bench.push(Side::Server, Op::Receive { socket: other.server });
+    bench.work = 2;
+    let (left, at) = (bench.pipe(), bench.rig.address(Side::Server));
+    let Outcome::Bound { socket, .. } = bench.run(Side::Server, Op::Bind(bind_at(at, None))) else { panic!("not bound") };
+    let (datagrams, _) = bench.bind(Side::Server, at);
+    let batch = bench.push(Side::Server, Op::ReceiveDatagrams { socket: datagrams, into: Datagrams::new() });
+    bench.settle();
+    bench.driver(Side::Server).abandon(2);
+    assert_cancelled(&bench.end(Side::Server, left.accept));
+    assert_cancelled(&bench.end(Side::Server, batch));
+    let seen = bench.run(Side::Client, Op::Receive { socket: left.client });
+    assert!(matches!(seen, Outcome::Failed(Fault { reason: Reason::Reset, .. })), "its peer sees {seen:?}");
+    for socket in [left.listener, left.server, socket, datagrams] {
+        assert!(bench.driver(Side::Server).local_address(socket).is_err(), "{socket:?} is a name of nothing");
+        assert_cancelled(&bench.run(Side::Server, Op::Close { socket, reset: false }));
+        bench.forget(Side::Server, socket);
+    }
+    bench.send_bytes(Side::Client, other.client, b"undisturbed");
+    let outcome = bench.end(Side::Server, waits);
+    assert!(matches!(&outcome, Outcome::Received(bytes) if **bytes == *b"undisturbed"), "{outcome:?}");
+    drop(outcome);
     bench.finish();
 }
 

@@ -67,6 +67,7 @@ macro_rules! suite {
                     a_closed_socket_is_a_name_of_nothing,
                     a_closed_file_is_a_name_of_nothing,
                     a_connect_can_be_cancelled,
+                    what_a_work_had_ends_when_it_leaves,
                     a_driver_may_go_with_operations_under_way;
                 datagrams:
                     a_datagram_comes_and_its_answer_goes_back,
@@ -95,6 +96,7 @@ macro_rules! suite {
                     a_descriptor_becomes_readable_and_writable,
                     the_end_of_a_descriptor_is_readable,
                     a_poll_can_be_cancelled,
+                    the_polls_of_a_work_that_left_end,
                     a_number_that_is_not_open_is_a_fault,
                     urgent_data_hides_nothing;
                 files:

@@ -142,5 +142,5 @@ fn twin(entry: &Entry) -> Entry {
 }
 
 fn previous(handle: Handle) -> Handle {
-    Handle::new(handle.class(), handle.index(), handle.generation().wrapping_sub(1))
+    Handle::new(handle.class(), handle.index(), handle.generation().wrapping_sub(1)).of(handle.work())
 }

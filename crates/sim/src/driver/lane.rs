@@ -146,6 +146,8 @@ pub(crate) struct Lane {
     /// Rings before the last collect: the lane has seen what they announced.
     pub(crate) rings_seen: u64,
     pub(crate) submitted: Vec<(Asked, Op)>,
+    /// Works that have left since the last collect, a bit each.
+    pub(crate) abandoned: u16,
     pub(crate) sockets: Sockets,
     /// Sockets on which something can go on.
     pub(crate) ready: Vec<Socket>,
@@ -180,6 +182,7 @@ impl Lane {
             bells_late: 0,
             rings_seen: 0,
             submitted: Vec::new(),
+            abandoned: 0,
             sockets: Sockets::default(),
             ready: Vec::new(),
             starving: Vec::new(),

@@ -123,7 +123,7 @@ impl Driver for SimDriver {
         let state = &mut *self.world.0.borrow_mut();
         let descriptor = state.lanes[self.lane].descriptors.open();
         state
-            .with_descriptor(self.lane, descriptor, |state, descriptor| state.bind(self.lane, bind, descriptor))
+            .with_descriptor(self.lane, descriptor, |state, descriptor| state.bind(self.lane, 0, bind, descriptor))
             .map(|bound| bound.0)
     }
 
@@ -180,6 +180,13 @@ impl Driver for SimDriver {
         own.sleep = Sleep::Awake;
     }
 
+    fn abandon(&mut self, work: u8) {
+        assert!(work > 0, "nobody has nothing to leave");
+        let own = &mut self.world.0.borrow_mut().lanes[self.lane];
+        own.abandoned |= 1 << work;
+        own.sleep = Sleep::Awake;
+    }
+
     fn collect(&mut self, wait: Wait, at_most: usize, completions: &mut Vec<Completion>) {
         let trouble = self.world.0.borrow().lanes[self.lane].trouble;
         if trouble == Some(Trouble::Broken) {
@@ -209,7 +216,7 @@ impl State {
         let taken = self.net.listeners.values().map(|listener| &listener.place);
         let address = self.net.settle_place(place, taken)?;
         let port = self.net.name();
-        let socket = self.lanes[lane].sockets.add(Body::Listener { port, accept: None }, descriptor);
+        let socket = self.lanes[lane].sockets.add(0, Body::Listener { port, accept: None }, descriptor);
         let listener = ListenerPort {
             place: Place { address, ..place },
             owner: Owner::Lane(lane, socket),
@@ -222,7 +229,8 @@ impl State {
         Ok(socket)
     }
 
-    fn bind(&mut self, lane: usize, bind: &Bind, descriptor: i32) -> Result<(Socket, SocketAddr), Fault> {
+    /// Makes a datagram socket of a lane, for the work of this number.
+    fn bind(&mut self, lane: usize, work: u8, bind: &Bind, descriptor: i32) -> Result<(Socket, SocketAddr), Fault> {
         let host = self.lanes[lane].host;
         let place = Place { host, address: bind.address, share: bind.share_port, v6_only: bind.v6_only };
         let taken = self.net.ports.values().map(|port| &port.place);
@@ -232,7 +240,7 @@ impl State {
             address.set_ip(self.net.own_end(host, address.ip(), None, peer.ip())?);
         }
         let port = self.net.name();
-        let socket = self.lanes[lane].sockets.add(Body::Datagram { port, receive: None }, descriptor);
+        let socket = self.lanes[lane].sockets.add(work, Body::Datagram { port, receive: None }, descriptor);
         let owner = Owner::Lane(lane, socket);
         self.net.ports.insert(port, DatagramPort::new(Place { address, ..place }, peer, owner, bind.receive_buffer_bytes));
         Ok((socket, address))
@@ -240,8 +248,8 @@ impl State {
 
     /// Makes a socket that a running lane asked for.
     fn bind_later(&mut self, lane: usize, asked: Asked, bind: &Bind) {
-        let descriptor = self.open_descriptor(lane);
-        let outcome = match self.with_descriptor(lane, descriptor, |state, descriptor| state.bind(lane, bind, descriptor)) {
+        let (work, descriptor) = (asked.handle.work(), self.open_descriptor(lane));
+        let outcome = match self.with_descriptor(lane, descriptor, |state, descriptor| state.bind(lane, work, bind, descriptor)) {
             Ok((socket, local)) => Outcome::Bound { socket, local },
             Err(fault) => Outcome::Failed(fault),
         };
@@ -258,6 +266,7 @@ impl State {
         own.sleep = Sleep::Awake;
         own.ready.append(&mut own.starving);
         self.carry_out(lane);
+        self.end_abandoned(lane);
         self.attempt_ready(lane, at_most);
         let now = self.clock.now();
         let waits = !bell_rang

@@ -35,6 +35,8 @@ pub(crate) struct Place {
     pub(crate) body: Body,
     /// Its number in the lane's descriptor table, until that is closed.
     pub(crate) descriptor: Option<i32>,
+    /// The work of the lane that has it; 0 for nobody.
+    pub(crate) work: u8,
     /// Its close operation, once that has begun.
     pub(crate) closing: Option<Asked>,
     /// Sends whose memory is not released yet.
@@ -51,14 +53,15 @@ pub(crate) struct Sockets {
 }
 
 impl Sockets {
-    pub(crate) fn add(&mut self, body: Body, descriptor: i32) -> Socket {
+    /// Adds a socket of the work of this number.
+    pub(crate) fn add(&mut self, work: u8, body: Body, descriptor: i32) -> Socket {
         let index = self.free.pop().unwrap_or(self.slots.len() as u32);
         if index as usize == self.slots.len() {
             self.slots.push(None);
         }
         self.generation = self.generation.wrapping_add(1);
         let descriptor = Some(descriptor);
-        let slot = Place { generation: self.generation, body, descriptor, closing: None, holds: 0, is_ready: false };
+        let slot = Place { generation: self.generation, body, descriptor, work, closing: None, holds: 0, is_ready: false };
         self.slots[index as usize] = Some(slot);
         Socket { index, generation: self.generation }
     }
@@ -90,6 +93,13 @@ impl Sockets {
         self.slots[socket.index as usize].take()
     }
 
+    /// The sockets of works that `wanted` names, which are not being closed.
+    pub(crate) fn of_works(&self, wanted: impl Fn(u8) -> bool) -> Vec<Socket> {
+        let slots = self.slots.iter().enumerate().filter_map(|(index, slot)| Some((index as u32, slot.as_ref()?)));
+        let open = slots.filter(|(_, slot)| slot.closing.is_none() && wanted(slot.work));
+        open.map(|(index, slot)| Socket { index, generation: slot.generation }).collect()
+    }
+
     /// Any socket that there is.
     pub(crate) fn first(&self) -> Option<Socket> {
         let (index, slot) = self.slots.iter().enumerate().find_map(|(index, slot)| Some((index, slot.as_ref()?)))?;
@@ -105,9 +115,9 @@ mod tests {
     fn a_name_is_void_once_its_socket_is_gone() {
         let mut sockets = Sockets::default();
         let body = |port| Body::Listener { port, accept: None };
-        let first = sockets.add(body(1), 3);
+        let first = sockets.add(0, body(1), 3);
         assert!(sockets.remove(first).is_some() && sockets.remove(first).is_none());
-        let second = sockets.add(body(2), 3);
+        let second = sockets.add(0, body(2), 3);
         assert_eq!(second.index, first.index);
         assert!(sockets.get(first).is_none() && sockets.peek(second).is_some());
         assert_eq!(sockets.first(), Some(second));
@@ -116,7 +126,7 @@ mod tests {
     #[test]
     fn a_closing_socket_takes_no_operation() {
         let mut sockets = Sockets::default();
-        let socket = sockets.add(Body::Listener { port: 1, accept: None }, 3);
+        let socket = sockets.add(0, Body::Listener { port: 1, accept: None }, 3);
         sockets.get(socket).unwrap().closing = Some(Asked { number: 1, handle: corelane_seam::Handle::new(0, 0, 0) });
         assert!(sockets.open(socket).is_none() && sockets.peek(socket).is_none() && sockets.get(socket).is_some());
     }

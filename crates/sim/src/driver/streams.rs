@@ -25,10 +25,10 @@ const ACCEPT_FAULTS: [(FaultKind, Fault, bool); 4] = [
 const SHORT_FILE: Fault = Fault { reason: Reason::Other, number: 5 };
 
 impl State {
-    /// Makes the lane's socket for its end of a connection, at an open descriptor.
-    pub(crate) fn take_stream(&mut self, lane: usize, stream: u64, side: usize, descriptor: i32) -> Socket {
+    /// Makes the lane's socket for its end of a connection, at an open descriptor; the work of this number has it.
+    pub(crate) fn take_stream(&mut self, lane: usize, work: u8, (stream, side): (u64, usize), descriptor: i32) -> Socket {
         let at = StreamSocket { stream, side, receive: None, send: None, claimed: 0, given: Default::default(), moved: None };
-        let socket = self.lanes[lane].sockets.add(Body::Stream(at), descriptor);
+        let socket = self.lanes[lane].sockets.add(work, Body::Stream(at), descriptor);
         if let Some(entry) = self.net.streams.get_mut(&stream) {
             entry.ends[side].owner = Owner::Lane(lane, socket);
         }
@@ -56,7 +56,7 @@ impl State {
                 self.lanes[lane].descriptors.close(descriptor);
                 return self.end_on_socket(lane, listener, fault);
             }
-            let socket = self.take_stream(lane, stream, 1, descriptor);
+            let socket = self.take_stream(lane, asked.handle.work(), (stream, 1), descriptor);
             let [peer, local] = self.net.streams[&stream].addresses;
             let mut accepted = entry(asked, Some(listener), Outcome::Accepted { socket, peer, local });
             accepted.completion.more = true;

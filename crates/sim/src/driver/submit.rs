@@ -46,6 +46,27 @@ impl State {
         }
     }
 
+    /// Ends what works that have left the lane still have here.
+    pub(super) fn end_abandoned(&mut self, lane: usize) {
+        let works = std::mem::take(&mut self.lanes[lane].abandoned);
+        if works == 0 {
+            return;
+        }
+        let is_gone = |work: u8| works >> work & 1 == 1;
+        let connects = self.net.attempts.values().filter_map(|attempt| match attempt.opener {
+            Opener::Lane(of, asked, _) if of == lane => Some(asked.handle),
+            _ => None,
+        });
+        let polls = self.lanes[lane].polls.iter().map(|poll| poll.0.handle);
+        let cancels = connects.chain(polls).filter(|handle| is_gone(handle.work())).map(|target| Op::Cancel { target });
+        let sockets = self.lanes[lane].sockets.of_works(is_gone);
+        let closes = sockets.into_iter().map(|socket| Op::Close { socket, reset: true });
+        for op in cancels.chain(closes).collect::<Vec<_>>() {
+            let number = self.ledger.enter(lane, Handle::NOBODY, &op);
+            self.start(lane, Asked { number, handle: Handle::NOBODY }, op);
+        }
+    }
+
     fn start_on_socket(&mut self, lane: usize, asked: Asked, op: Op) {
         let socket = match &op {
             Op::Accept { listener: socket }
@@ -56,6 +77,9 @@ impl State {
             | Op::SendDatagrams { socket, .. } => *socket,
             _ => return self.complete(lane, asked, None, refused(op, Fault::of(Reason::Unsupported))),
         };
+        if let Some(slot) = self.lanes[lane].sockets.get(socket) {
+            slot.work = asked.handle.work();
+        }
         match (self.lanes[lane].sockets.open(socket), op) {
             (Some(Body::Listener { accept: accept @ None, .. }), Op::Accept { .. }) => *accept = Some(asked),
             (Some(Body::Stream(StreamSocket { receive: receive @ None, .. })), Op::Receive { .. }) => {

@@ -133,7 +133,7 @@ impl State {
                 self.notify(id);
             }
             Opener::Lane(lane, asked, descriptor) => {
-                let socket = self.take_stream(lane, stream, 0, descriptor);
+                let socket = self.take_stream(lane, asked.handle.work(), (stream, 0), descriptor);
                 self.complete(lane, asked, None, Outcome::Connected { socket, peer, local });
             }
         }

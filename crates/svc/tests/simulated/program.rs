@@ -5,10 +5,10 @@ use crate::drain::mild;
 use crate::for_seeds;
 use crate::rig::{MS, Plan, S, address, client, patient};
 use corelane_lane::program::{DRAIN_AFTER_BREAK, End, Event, GATES, Program, STOP_AFTER_BREAK, Step};
-use corelane_lane::{Control, Kit, Lane, Mesh, Order, Report, Turn as LaneTurn};
+use corelane_lane::{Control, Ear, Kit, Lane, Mesh, Order, Report, Tell, Turn as LaneTurn, Works};
 use corelane_seam::Arena;
 use corelane_sim::{Faults, Peer, Random, SimDriver, Status, Turn, World};
-use corelane_svc::{Cx, Input, LANE_CONNECTIONS_MAX, Next, Output, Services, Sharing, Steer, StreamService, Ticket};
+use corelane_svc::{Cx, Input, LANE_CONNECTIONS_MAX, Message, Next, Output, Services, Sharing, Steer, StreamService, Ticket};
 use corelane_watch::{Description, LaneName, Page, ServiceName};
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -130,14 +130,14 @@ enum Thread {
     /// It makes what is needed to come to this gate.
     Before(usize, Option<SimDriver>),
     Waits(usize, Waiting),
-    Runs(Box<Lane<SimDriver, Services>>),
+    Runs(Box<Lane<SimDriver>>),
     Ended,
 }
 
 /// With what a thread waits at its gate.
 enum Waiting {
     Driver(SimDriver),
-    Lane(Box<Lane<SimDriver, Services>>),
+    Lane(Box<Lane<SimDriver>>),
 }
 
 /// A client that asks one letter after the other, and waits for each answer.
@@ -159,7 +159,9 @@ struct Process {
     told: VecDeque<Event<String>>,
     control: Arc<Control>,
     page: Page,
-    meshes: Vec<Option<Mesh>>,
+    /// With what each lane sends messages, and hears what it is told.
+    ends: Vec<Option<(Mesh<Message>, Ear<Steer>)>>,
+    tell: Tell<Steer>,
     threads: Vec<Thread>,
     /// The lane of each driver of the world.
     numbers: Vec<usize>,
@@ -186,13 +188,16 @@ impl Process {
             ..Description::default()
         });
         let control = Control::new(case.lanes);
+        let (tell, ears) = control.words();
+        let ends = Mesh::between(&control, 64).into_iter().zip(ears).map(Some).collect();
         Self {
             case,
             world: World::new(seed, faults),
             random: Random::new(!seed),
             program: Program::new(case.lanes),
             told: VecDeque::new(),
-            meshes: Mesh::between(&control, 64).into_iter().map(Some).collect(),
+            ends,
+            tell,
             control,
             page: page.unwrap(),
             threads: (0..case.lanes).map(|_| Thread::None).collect(),
@@ -355,7 +360,7 @@ impl Process {
         driver
     }
 
-    fn make_lane(&mut self, lane: usize, mut driver: SimDriver) -> Lane<SimDriver, Services> {
+    fn make_lane(&mut self, lane: usize, mut driver: SimDriver) -> Lane<SimDriver> {
         assert!(self.arenas.len() == self.case.lanes, "a lane listens before all have their tables");
         let settings = Plan::lanes(1).memory(1 << 20).settings;
         let arena = self.arenas[driver.lane()].clone();
@@ -363,9 +368,11 @@ impl Process {
         let named = Named { lane: lane as u8, held: Vec::new() };
         let service = services.add_stream(named, patient(), self.page.service(lane, 0).unwrap());
         services.listen(&mut driver, service, address(), Sharing { share_port: true, v6_only: false }).unwrap();
-        let mesh = self.meshes[lane].take().unwrap();
-        let kit = Kit::new(lane, &self.control, mesh, arena, self.page.lane(lane).unwrap(), &settings, Box::new(Silent));
-        Lane::new(driver, services, kit, self.control.clone(), settings)
+        let (mesh, ear) = self.ends[lane].take().unwrap();
+        services.set_mesh(mesh);
+        services.set_ear(ear);
+        let kit = Kit::new(lane, &self.control, arena, self.page.lane(lane).unwrap(), &settings, Box::new(Silent));
+        Lane::new(driver, Works::of(services), kit, self.control.clone(), settings)
     }
 
     fn tell_end(&mut self, lane: usize, how: Result<(), String>) {
@@ -439,7 +446,8 @@ impl Process {
         let (done, answer) = channel();
         let lane = self.random.below(self.case.lanes as u64) as usize;
         let command = if self.random.below(2) == 0 { corelane_svc::Command::Leave } else { corelane_svc::Command::Enter };
-        self.control.tell(lane, Box::new(Steer { command, reply: Box::new(move |result| done.send(result).unwrap()) }));
+        // What a lane that has ended hears no more is dropped, with its reply.
+        let _ = self.tell.tell(lane, Steer { command, reply: Box::new(move |result| done.send(result).unwrap()) });
         self.words.push((lane, answer));
     }
 

@@ -1,9 +1,9 @@
 //! Lanes with services in a simulated world, and how a test lets them run.
 
-use corelane_lane::{Control, Kit, Lane, LaneSettings, Mesh, Order, Report, Turn as LaneTurn};
+use corelane_lane::{Control, Ear, Kit, Lane, LaneSettings, Mesh, Order, Report, Tell, Turn as LaneTurn, Works};
 use corelane_seam::{Arena, Tuning};
 use corelane_sim::{Peer, SimDriver, Turn, World};
-use corelane_svc::{LANE_CONNECTIONS_MAX, Limits, Services, Sharing, StreamService};
+use corelane_svc::{LANE_CONNECTIONS_MAX, Limits, Message, Services, Sharing, Steer, StreamService};
 use corelane_watch::{Description, LaneCounter, LaneName, Page, Reader, ServiceCounter, ServiceName, Snapshot};
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -114,13 +114,15 @@ impl Report for Operator {
 pub struct Rig {
     pub world: World,
     pub control: Arc<Control>,
+    /// Speaks to the services of each lane.
+    pub tell: Tell<Steer>,
     pub page: Page,
     /// What the lanes told their operator.
     pub reports: Rc<RefCell<Vec<String>>>,
     /// Nobody reads what they tell: lines are dropped.
     pub operator_is_gone: Rc<Cell<bool>>,
     pub arenas: Vec<Arena>,
-    lanes: Vec<Option<Lane<SimDriver, Services>>>,
+    lanes: Vec<Option<Lane<SimDriver>>>,
 }
 
 /// What a step of the world was.
@@ -142,23 +144,31 @@ impl Rig {
         });
         let (page, control) = (page.unwrap(), Control::new(plan.lanes));
         let (reports, operator_is_gone) = Default::default();
-        let mut rig =
-            Self { world: world.clone(), control, page, reports, operator_is_gone, arenas: Vec::new(), lanes: Vec::new() };
-        for (number, mesh) in Mesh::between(&rig.control, plan.settings.channel_messages).into_iter().enumerate() {
-            rig.add_lane(number, mesh, plan, &add);
+        let ((tell, ears), world) = (control.words(), world.clone());
+        let mut rig = Self { world, control, tell, page, reports, operator_is_gone, arenas: Vec::new(), lanes: Vec::new() };
+        for ends in Mesh::between(&rig.control, plan.settings.channel_messages).into_iter().zip(ears) {
+            rig.add_lane(ends, plan, &add);
         }
         rig
     }
 
-    fn add_lane(&mut self, number: usize, mesh: Mesh, plan: &Plan, add: impl Fn(usize, &mut Services, &mut SimDriver, &Page)) {
+    fn add_lane(
+        &mut self,
+        (mesh, ear): (Mesh<Message>, Ear<Steer>),
+        plan: &Plan,
+        add: impl Fn(usize, &mut Services, &mut SimDriver, &Page),
+    ) {
+        let number = self.lanes.len();
         let arena = Arena::new(plan.settings.memory_bytes).unwrap();
         let mut driver = self.world.driver(arena.clone(), plan.tuning);
         let mut services = Services::new(plan.connections_max);
+        services.set_mesh(mesh);
+        services.set_ear(ear);
         add(number, &mut services, &mut driver, &self.page);
         let row = self.page.lane(number).unwrap();
         let report = Box::new(Operator { reports: self.reports.clone(), is_gone: self.operator_is_gone.clone(), dropped: 0 });
-        let kit = Kit::new(number, &self.control, mesh, arena.clone(), row, &plan.settings, report);
-        self.lanes.push(Some(Lane::new(driver, services, kit, self.control.clone(), plan.settings)));
+        let kit = Kit::new(number, &self.control, arena.clone(), row, &plan.settings, report);
+        self.lanes.push(Some(Lane::new(driver, Works::of(services), kit, self.control.clone(), plan.settings)));
         self.arenas.push(arena);
     }
 
@@ -184,7 +194,7 @@ impl Rig {
 
     /// The connections of all lanes.
     pub fn connections(&self) -> usize {
-        self.lanes.iter().flatten().map(|lane| lane.work().connections()).sum()
+        self.lanes.iter().flatten().map(|lane| lane.work::<Services>().unwrap().connections()).sum()
     }
 
     pub fn snapshot(&self) -> Snapshot {

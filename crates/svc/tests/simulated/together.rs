@@ -334,7 +334,7 @@ fn an_idle_lane_waits_for_the_others_but_not_beyond_its_own_limit() {
 fn leave(rig: &Rig, lane: usize) -> Receiver<Result<(), Error>> {
     let (done, answer) = channel();
     let reply = Box::new(move |result| done.send(result).unwrap());
-    rig.control.tell(lane, Box::new(Steer { command: Steering::Leave, reply }));
+    rig.tell.tell(lane, Steer { command: Steering::Leave, reply }).unwrap();
     answer
 }
 

@@ -10,11 +10,14 @@ use std::os::fd::AsFd;
 
 impl<S: Source> ReadinessDriver<S> {
     /// Makes a socket that a running lane asked for.
-    pub(super) fn bind_later(&mut self, bind: &Bind) -> Outcome {
+    pub(super) fn bind_later(&mut self, handle: Handle, bind: &Bind) -> Outcome {
         self.counters.calls_work += 1;
         let bound = self.bind(bind).and_then(|socket| Ok((socket, self.local_address(socket)?)));
         match bound {
-            Ok((socket, local)) => Outcome::Bound { socket, local },
+            Ok((socket, local)) => {
+                self.endpoints.at(socket.index).receive_handle = handle;
+                Outcome::Bound { socket, local }
+            }
             Err(fault) => Outcome::Failed(fault),
         }
     }

@@ -68,6 +68,7 @@ pub(super) struct Endpoint {
     pub(super) place: Place,
     pub(super) receiving: Receiving,
     pub(super) sending: Sending,
+    /// Of the receive under way; else of the last one, or of what made the socket: so it names the work that has it.
     pub(super) receive_handle: Handle,
     pub(super) send_handle: Handle,
     previous: u32,
@@ -76,7 +77,6 @@ pub(super) struct Endpoint {
 
 impl Endpoint {
     pub(super) fn new(descriptor: OwnedFd, kind: Kind) -> Self {
-        let nobody = Handle::new(0, 0, 0);
         Self {
             descriptor,
             kind,
@@ -87,8 +87,8 @@ impl Endpoint {
             place: Place::Nowhere,
             receiving: Receiving::Nothing,
             sending: Sending::Nothing,
-            receive_handle: nobody,
-            send_handle: nobody,
+            receive_handle: Handle::NOBODY,
+            send_handle: Handle::NOBODY,
             previous: NONE,
             next: NONE,
         }

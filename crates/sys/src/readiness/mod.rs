@@ -84,6 +84,8 @@ pub struct ReadinessDriver<S: Source> {
     /// Sockets whose close was submitted: their data at the source, and whom to tell once they are closed.
     closing: Vec<(u64, Handle)>,
     pushed: Vec<(Handle, Op)>,
+    /// Works that have left the lane since the last collect, a bit each.
+    abandoned: u16,
     /// Completions since the kernel was last asked for events.
     since_look: usize,
     /// Sends of this collect that went whole and end no wait.
@@ -119,6 +121,7 @@ impl<S: Source> ReadinessDriver<S> {
             ended: Vec::new(),
             closing: Vec::new(),
             pushed: Vec::new(),
+            abandoned: 0,
             since_look: 0,
             sent_quietly: 0,
             counters: DriverCounters::default(),
@@ -161,7 +164,7 @@ impl<S: Source> ReadinessDriver<S> {
             Op::SendDatagrams { socket, trains } => self.send_datagrams(handle, socket.into(), trains),
             Op::Accept { listener } => self.begin_receive(handle, listener.into(), Receiving::Connections),
             Op::Connect { to, from, options } => self.connect(handle, to, from, &options),
-            Op::Bind(bind) => Some(self.bind_later(&bind)),
+            Op::Bind(bind) => Some(self.bind_later(handle, &bind)),
             Op::Poll { descriptor, interest } => self.poll(handle, descriptor, interest),
             Op::StopReceive { socket } => return self.stop_receive(socket.into(), completions),
             Op::StopAccept { listener } => return self.cancel_receive(listener.into(), completions),
@@ -305,6 +308,21 @@ impl<S: Source> ReadinessDriver<S> {
         assert!(completions.len() <= before + 1, "a receive ends once");
         let starved = self.endpoints.at(key.index).place == Place::Starved;
         self.end_receive_with(key, if starved { Fault::of(Reason::NoMemory) } else { Fault::CANCELLED }, completions);
+    }
+
+    /// Ends what works that have left the lane still have here.
+    fn end_abandoned(&mut self, completions: &mut Vec<Completion>) {
+        let abandoned = std::mem::take(&mut self.abandoned);
+        for key in self.endpoints.keys(|endpoint| abandoned >> endpoint.receive_handle.work() & 1 == 1) {
+            let endpoint = self.endpoints.at(key.index);
+            match endpoint.kind {
+                Kind::Connecting | Kind::Polled(_) => {
+                    let target = endpoint.receive_handle;
+                    self.cancel(target, completions);
+                }
+                Kind::Listener | Kind::Stream | Kind::Datagrams { .. } => self.close(Handle::NOBODY, key, true, completions),
+            }
+        }
     }
 
     fn close(&mut self, handle: Handle, key: Key, reset: bool, completions: &mut Vec<Completion>) {
@@ -453,10 +471,18 @@ impl<S: Source> Driver for ReadinessDriver<S> {
         }
     }
 
+    fn abandon(&mut self, work: u8) {
+        assert!(work > 0, "nobody has nothing to leave");
+        self.abandoned |= 1 << work;
+    }
+
     fn collect(&mut self, wait: Wait, at_most: usize, completions: &mut Vec<Completion>) {
         let first = completions.len();
         self.carry_out(completions);
         let first = first + std::mem::take(&mut self.sent_quietly);
+        if self.abandoned != 0 {
+            self.end_abandoned(completions);
+        }
         self.take_ended(completions);
         self.revive_starved();
         // Sends that were carried out count, but never leave receives without a place.

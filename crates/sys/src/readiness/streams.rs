@@ -20,7 +20,7 @@ impl<S: Source> ReadinessDriver<S> {
             let listener = self.endpoints.at(key.index);
             self.counters.calls_work += 1;
             let adopted = match sockets::accept(listener.descriptor.as_fd()) {
-                Ok(Some((socket, peer))) => self.accepted(socket, peer),
+                Ok(Some((socket, peer))) => self.accepted(handle, socket, peer),
                 Ok(None) => return listener.is_empty_now(),
                 Err(fault) => Err(fault),
             };
@@ -36,10 +36,11 @@ impl<S: Source> ReadinessDriver<S> {
         self.queue(key);
     }
 
-    fn accepted(&mut self, socket: OwnedFd, peer: SocketAddr) -> Result<Outcome, Fault> {
+    fn accepted(&mut self, handle: Handle, socket: OwnedFd, peer: SocketAddr) -> Result<Outcome, Fault> {
         let local = sockets::local_address(socket.as_fd())?;
-        let socket = self.adopt(socket, Kind::Stream)?.into();
-        Ok(Outcome::Accepted { socket, peer, local })
+        let key = self.adopt(socket, Kind::Stream)?;
+        self.endpoints.at(key.index).receive_handle = handle;
+        Ok(Outcome::Accepted { socket: key.into(), peer, local })
     }
 
     pub(super) fn connect(

@@ -1,101 +1,24 @@
-//! What a lane asks of a driver, and what it gets back.
+//! What a lane asks of a driver, and what it gets back; what each kind of operation is made with has a file of its own.
 
-use crate::chain::{Chain, Segment};
+mod calls;
+mod datagrams;
+mod descriptors;
+mod files;
+mod streams;
+
+pub use calls::{OffloadResult, OffloadWork, Offloaded, Work};
+pub use datagrams::Bind;
+pub use descriptors::Interest;
+pub use files::OpenOptions;
+pub use streams::{Listen, StreamOptions};
+
+use crate::chain::Chain;
 use crate::datagram::{Datagrams, Trains};
 use crate::error::Fault;
 use crate::handle::{File, Handle, Socket};
 use crate::lease::{Lease, Shared};
-use std::any::Any;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-
-/// What an offloaded call brings back.
-pub type Offloaded = Box<dyn Any + Send>;
-/// A call for a helper thread.
-pub type Work = Box<dyn FnOnce() -> Offloaded + Send>;
-
-/// Settings of a connection's socket, applied when it is accepted or opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StreamOptions {
-    /// Send at once instead of collecting small segments (TCP_NODELAY, tcp(7)). Default true: outputs are gathered here.
-    pub no_delay: bool,
-    /// Seconds of silence before the peer is probed (SO_KEEPALIVE with TCP_KEEPIDLE); 0 never probes. Default 60.
-    pub keep_alive_seconds: u32,
-    /// Milliseconds that sent data may stay unacknowledged, or unsent because the peer takes none (TCP_USER_TIMEOUT); 0 leaves
-    /// it to the kernel. Default 90,000: longer than a service's own limit for slow readers.
-    pub user_timeout_milliseconds: u32,
-    /// Bytes of the kernel's send buffer (SO_SNDBUF); 0 leaves it to the kernel's own tuning, the default.
-    pub send_buffer_bytes: u32,
-    /// Bytes of the kernel's receive buffer (SO_RCVBUF); 0 leaves it to the kernel's own tuning, the default.
-    pub receive_buffer_bytes: u32,
-}
-
-impl Default for StreamOptions {
-    fn default() -> Self {
-        Self {
-            no_delay: true,
-            keep_alive_seconds: 60,
-            user_timeout_milliseconds: 90_000,
-            send_buffer_bytes: 0,
-            receive_buffer_bytes: 0,
-        }
-    }
-}
-
-/// A listening stream socket to be made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Listen {
-    /// Address and port; port 0 lets the system choose.
-    pub address: SocketAddr,
-    /// Connections that may wait to be accepted (listen(2)); the system may lower it (net.core.somaxconn).
-    pub backlog: u32,
-    /// Whether other sockets may listen on the same port (SO_REUSEPORT, socket(7)): needed for one per lane.
-    pub share_port: bool,
-    /// Whether `[::]` takes IPv6 only (IPV6_V6ONLY, ipv6(7)).
-    pub v6_only: bool,
-    /// Settings for accepted connections.
-    pub stream: StreamOptions,
-}
-
-/// A datagram socket to be made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bind {
-    /// Address and port; port 0 lets the system choose.
-    pub address: SocketAddr,
-    /// The only peer, if there is one (connect(2), udp(7)): nobody else's datagrams arrive, all that is sent goes there,
-    /// whatever the trains name, and what the network says of it is reported: `Refused` where nobody is bound.
-    pub peer: Option<SocketAddr>,
-    /// As in [`Listen`].
-    pub share_port: bool,
-    /// As in [`Listen`].
-    pub v6_only: bool,
-    /// Bytes of the kernel's receive buffer; 0 leaves the default (net.core.rmem_default).
-    pub receive_buffer_bytes: u32,
-    /// Bytes of the kernel's send buffer; 0 leaves the default (net.core.wmem_default).
-    pub send_buffer_bytes: u32,
-}
-
-/// How a file is opened (open(2)); always close-on-exec.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OpenOptions {
-    /// Allow reading.
-    pub read: bool,
-    /// Allow writing.
-    pub write: bool,
-    /// Create it (mode 0600) if it is not there.
-    pub create: bool,
-    /// Empty it first.
-    pub truncate: bool,
-}
-
-/// What a polled descriptor is waited for (poll(2)).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Interest {
-    /// Readable, or at its end.
-    pub read: bool,
-    /// Writable, or broken.
-    pub write: bool,
-}
 
 /// One operation. Each pushed operation ends in exactly one completion without `more`; only [`Op::Accept`] has
 /// completions with `more` before it. A socket has at most one operation of each of these kinds under way:
@@ -238,18 +161,6 @@ pub enum Op {
     },
 }
 
-/// A [`Work`] that can be printed.
-pub struct OffloadWork(
-    /// The call.
-    pub Work,
-);
-
-impl std::fmt::Debug for OffloadWork {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("OffloadWork")
-    }
-}
-
 /// How an operation went.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -354,18 +265,6 @@ pub enum Outcome {
     Failed(Fault),
 }
 
-/// An [`Offloaded`] that can be printed.
-pub struct OffloadResult(
-    /// The value.
-    pub Offloaded,
-);
-
-impl std::fmt::Debug for OffloadResult {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("OffloadResult")
-    }
-}
-
 /// The driver's word on an operation.
 #[derive(Debug)]
 pub struct Completion {
@@ -388,12 +287,5 @@ impl Completion {
     /// A failed operation.
     pub fn failed(handle: Handle, fault: Fault) -> Self {
         Self::last(handle, Outcome::Failed(fault))
-    }
-}
-
-/// Lets a file part's segment be named where a chain is built.
-impl From<crate::chain::FilePart> for Segment {
-    fn from(part: crate::chain::FilePart) -> Self {
-        Segment::File(part)
     }
 }

@@ -1,0 +1,171 @@
+//! The seats of a lane's works: what waits for each, and what each said of itself last.
+
+use crate::control::Counts;
+use crate::kit::Kit;
+use crate::work::{Budget, Said, Seated};
+use corelane_seam::{Completion, Handle};
+
+/// The seat of one work.
+pub(crate) struct Seat {
+    /// None once the work has left.
+    pub(crate) work: Option<Box<dyn Seated>>,
+    /// Completions for it, in order.
+    pub(crate) inbox: Vec<Completion>,
+    /// Timers of its that have come, in order.
+    pub(crate) due: Vec<Handle>,
+    pub(crate) said: Said,
+    /// Whether there are lanes that it could hear from.
+    pub(crate) talks: bool,
+    /// Whether the lane lives for it.
+    pub(crate) keeps_lane: bool,
+}
+
+impl Seat {
+    pub(crate) fn new(mut work: Box<dyn Seated>, budget: Budget) -> Self {
+        let (talks, keeps_lane) = (work.talks(), work.keeps_lane());
+        let (inbox, due) = (Vec::with_capacity(budget.completions), Vec::with_capacity(budget.other));
+        Self { work: Some(work), inbox, due, said: Said::default(), talks, keeps_lane }
+    }
+}
+
+/// The seats of all works; a work's number in handles is its place here and one.
+pub(crate) struct Seats {
+    pub(crate) seats: Vec<Seat>,
+    /// Works that are still there.
+    present: usize,
+    /// Messages of those that have left.
+    gone: Counts,
+}
+
+impl Seats {
+    pub(crate) fn new(works: impl Iterator<Item = (Box<dyn Seated>, Budget)>) -> Self {
+        let seats: Vec<Seat> = works.map(|(work, budget)| Seat::new(work, budget)).collect();
+        assert!(seats.len() <= Handle::WORKS_MAX as usize, "a lane has at most {} works", Handle::WORKS_MAX);
+        assert!(seats.iter().any(|seat| seat.keeps_lane), "a lane has a work that it lives for");
+        Self { present: seats.len(), seats, gone: Counts::default() }
+    }
+
+    /// The places of those that are there; one may leave meanwhile.
+    pub(crate) fn places(&self) -> std::ops::Range<usize> {
+        0..self.seats.len()
+    }
+
+    /// The seat of the work that a handle names, if it is still there.
+    fn of(&mut self, handle: Handle) -> Option<&mut Seat> {
+        let place = usize::from(handle.work()).checked_sub(1)?;
+        self.seats.get_mut(place).filter(|seat| seat.work.is_some())
+    }
+
+    /// Whether more than one work shares the lane.
+    pub(crate) fn are_shared(&self) -> bool {
+        self.present > 1
+    }
+
+    /// Whether a work is there that the lane lives for.
+    pub(crate) fn keep_lane(&self) -> bool {
+        self.seats.iter().any(|seat| seat.keeps_lane && seat.work.is_some())
+    }
+
+    /// The place of the work that is alone on its lane; none if there are others, or none at all.
+    pub(crate) fn sole(&self) -> Option<usize> {
+        if self.present == 1 { self.seats.iter().position(|seat| seat.work.is_some()) } else { None }
+    }
+
+    /// Whether something waits that is over the budget of its work.
+    pub(crate) fn have_waiting(&self) -> bool {
+        // A work that was always alone is handed all at once.
+        self.seats.len() > 1 && self.seats.iter().any(|seat| !(seat.inbox.is_empty() && seat.due.is_empty()))
+    }
+
+    /// How many completions may be collected now: with those that wait, as many as all budgets together.
+    pub(crate) fn room(&self, kit: &Kit) -> usize {
+        let there = self.seats.iter().enumerate().filter(|(_, seat)| seat.work.is_some());
+        there.map(|(place, _)| kit.budget_of(place).completions).sum::<usize>().saturating_sub(self.waiting())
+    }
+
+    /// How many timers may come now, by the same rule.
+    pub(crate) fn room_for_timers(&self, kit: &Kit) -> usize {
+        let there = self.seats.iter().enumerate().filter(|(_, seat)| seat.work.is_some());
+        let due: usize = self.seats.iter().map(|seat| seat.due.len()).sum();
+        there.map(|(place, _)| kit.budget_of(place).other).sum::<usize>().saturating_sub(due)
+    }
+
+    fn waiting(&self) -> usize {
+        self.seats.iter().map(|seat| seat.inbox.len()).sum()
+    }
+
+    /// Gives each completion to its work; `foreign` gets those whose work is not there.
+    pub(crate) fn route(&mut self, completions: &mut Vec<Completion>, mut foreign: impl FnMut(Completion)) {
+        let Some(work) = completions.first().map(|first| first.handle.work()) else { return };
+        let is_of_one = completions.iter().all(|completion| completion.handle.work() == work);
+        // What is all one work's is not moved.
+        if is_of_one
+            && let Some(seat) = self.of(completions[0].handle)
+            && seat.inbox.is_empty()
+        {
+            return std::mem::swap(&mut seat.inbox, completions);
+        }
+        for completion in completions.drain(..) {
+            match self.of(completion.handle) {
+                Some(seat) => seat.inbox.push(completion),
+                None => foreign(completion),
+            }
+        }
+    }
+
+    /// Gives each timer to its work; returns how many belong to none.
+    pub(crate) fn route_timers(&mut self, expired: &mut Vec<Handle>) -> usize {
+        let mut foreign = 0;
+        for handle in expired.drain(..) {
+            match self.of(handle) {
+                Some(seat) => seat.due.push(handle),
+                None => foreign += 1,
+            }
+        }
+        foreign
+    }
+
+    /// Those that could hear from other lanes.
+    fn talking(&mut self) -> impl Iterator<Item = &mut Box<dyn Seated>> {
+        self.seats.iter_mut().filter(|seat| seat.talks).filter_map(|seat| seat.work.as_mut())
+    }
+
+    /// Announces sleep to all lanes; true if no message is waiting.
+    pub(crate) fn before_sleep(&mut self) -> bool {
+        // All of them are told.
+        self.talking().fold(true, |quiet, work| work.before_sleep() & quiet)
+    }
+
+    pub(crate) fn awake(&mut self) {
+        self.talking().for_each(|work| work.awake());
+    }
+
+    /// Makes visible what was sent; returns how many bells were rung, and how many were not needed.
+    pub(crate) fn publish(&mut self, all: bool) -> (u64, u64) {
+        let sent = self.seats.iter_mut().filter(|seat| seat.said.sent || all && seat.talks);
+        let published = sent.filter_map(|seat| {
+            seat.said.sent = false;
+            seat.work.as_mut().map(|work| work.publish())
+        });
+        published.fold((0, 0), |(rung, spared), (more, fewer)| (rung + more, spared + fewer))
+    }
+
+    /// Messages sent and taken by all works since the lane began.
+    pub(crate) fn counts(&mut self) -> Counts {
+        let gone = self.gone;
+        self.talking().fold(gone, |counts, work| counts.and(work.counts()))
+    }
+
+    /// Takes a work from its seat; the seat stays empty.
+    pub(crate) fn vacate(&mut self, place: usize) -> (Box<dyn Seated>, Vec<Completion>, Vec<Handle>) {
+        let seat = &mut self.seats[place];
+        // reason: callers have seen it there.
+        let mut work = seat.work.take().expect("a work leaves once");
+        let mut counts = work.counts();
+        counts.has_gaps = seat.talks;
+        self.gone = self.gone.and(counts);
+        self.present -= 1;
+        seat.said = Said::default();
+        (work, std::mem::take(&mut seat.inbox), std::mem::take(&mut seat.due))
+    }
+}

@@ -1,0 +1,275 @@
+//! What a lane runs: its works, each with a place of its own on the lane.
+
+use crate::control::Counts;
+use crate::kit::{Kit, LaneSettings};
+use crate::mesh::Mesh;
+use crate::words::Ear;
+use corelane_seam::{Completion, Driver, Handle};
+use corelane_watch::LaneCounter;
+use std::any::Any;
+
+/// What one work of several may take of a turn. What is more waits for the next one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// Completions.
+    pub completions: usize,
+    /// Timers, and messages of each other lane.
+    pub other: usize,
+}
+
+impl Budget {
+    /// What a work has that was given none of its own.
+    pub(crate) fn of(settings: &LaneSettings) -> Self {
+        Self { completions: settings.turn_completions, other: settings.turn_other }
+    }
+}
+
+/// What a lane runs, beside others: sorts completions, serves, and leaves operations in the kit's outbox. It never sees the type of
+/// the driver.
+///
+/// A panic in one of these calls ends this work on this lane and no other: it is dropped, its sockets close, what was under way
+/// for it ends unseen. The lane ends with the last of the works that it lives for ([`Work::keeps_lane`]).
+pub trait Work: 'static {
+    /// What this work says to itself on other lanes.
+    type Message: Send + 'static;
+    /// What it is told from outside of the lanes.
+    type Word: Send + 'static;
+
+    /// Its name, for reports.
+    fn name(&self) -> &'static str;
+
+    /// Whether the lane lives for it. One that only looks after others, such as control, ends with the lane instead.
+    fn keeps_lane(&self) -> bool {
+        true
+    }
+
+    /// Its ends of the channels to itself on other lanes, if it has any: the same ones in each call.
+    fn mesh(&mut self) -> Option<&mut Mesh<Self::Message>> {
+        None
+    }
+
+    /// Where it hears what it is told from outside of the lanes, if anywhere: the same in each call.
+    fn ear(&mut self) -> Option<&mut Ear<Self::Word>> {
+        None
+    }
+
+    /// Takes note of one completion; what it means for a service is worked off by [`Work::serve`].
+    fn complete(&mut self, kit: &mut Kit, completion: Completion);
+
+    /// Works off what the completions brought: hands each connection's bytes to its service, once. Called in each turn.
+    fn serve(&mut self, kit: &mut Kit);
+
+    /// A timer started with `handle` has come. It may have been stopped in this turn: whoever stops timers tells by the generation.
+    fn expired(&mut self, _kit: &mut Kit, _handle: Handle) {}
+
+    /// A message from lane `from`.
+    fn message(&mut self, _kit: &mut Kit, _from: usize, _message: Self::Message) {}
+
+    /// Somebody outside of the lanes says something ([`Tell::tell`](crate::Tell::tell)).
+    fn told(&mut self, _kit: &mut Kit, _driver: &mut dyn Driver, _word: Self::Word) {}
+
+    /// Submits what this turn made: at most one send a connection.
+    fn flush(&mut self, kit: &mut Kit);
+
+    /// Looks at what the driver alone knows, before what was submitted is carried out.
+    fn look(&mut self, _driver: &dyn Driver) {}
+
+    /// Whether there is something to do in the next turn without another completion.
+    fn has_work(&self) -> bool;
+
+    /// Whether it has come to its end, by itself or in a drain: then it leaves the lane.
+    fn has_ended(&self) -> bool;
+
+    /// Begins to drain.
+    fn drain(&mut self, kit: &mut Kit, driver: &mut dyn Driver);
+
+    /// In a drain: whether nothing is left to do but what other lanes may still ask for.
+    fn is_quiet(&mut self, _kit: &mut Kit) -> bool {
+        !self.has_work()
+    }
+
+    /// In a drain: no lane has anything left to do, so none will ask any more. Now what waited for that may end.
+    fn all_are_quiet(&mut self, _kit: &mut Kit) {}
+
+    /// It leaves the lane, however it came to that, unless by a panic: what users gave to it is dropped, fenced.
+    fn end(&mut self, _kit: &mut Kit) {}
+}
+
+/// The works of one lane, in the order in which they have their turns.
+#[derive(Default)]
+pub struct Works(pub(crate) Vec<(Box<dyn Seated>, Option<Budget>)>);
+
+impl Works {
+    /// One work alone.
+    pub fn of(work: impl Work) -> Self {
+        Self::default().and(work)
+    }
+
+    /// One more, with the lane's own settings as its budget.
+    pub fn and(mut self, work: impl Work) -> Self {
+        self.0.push((Box::new(Desk { work, arrived: Vec::new() }), None));
+        self
+    }
+
+    /// One more, with a budget of its own. As long as a work is alone on its lane it is handed all there is.
+    pub fn and_within(mut self, budget: Budget, work: impl Work) -> Self {
+        self.0.push((Box::new(Desk { work, arrived: Vec::new() }), Some(budget)));
+        self
+    }
+}
+
+/// What a work says of itself when it has been called.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Said {
+    /// It has something to do in the next turn in any case.
+    pub(crate) more: bool,
+    /// It has sent what is not visible yet.
+    pub(crate) sent: bool,
+    pub(crate) ended: bool,
+    /// Messages that it took.
+    pub(crate) taken: u32,
+}
+
+impl Said {
+    /// What two works say together.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self {
+            more: self.more || other.more,
+            sent: self.sent || other.sent,
+            ended: self.ended || other.ended,
+            taken: self.taken + other.taken,
+        }
+    }
+}
+
+/// A work, its type erased: called once a phase, however much there is.
+pub(crate) trait Seated {
+    fn name(&self) -> &'static str;
+    fn keeps_lane(&self) -> bool;
+    /// Whether there are other lanes that it could hear from.
+    fn talks(&mut self) -> bool;
+    /// Hands over the first `at_most` of `inbox`, and has it serve.
+    fn serve(&mut self, kit: &mut Kit, inbox: &mut Vec<Completion>, at_most: usize);
+    /// Hands over the first `at_most` of the timers in `due`, and as many messages of each lane, and flushes.
+    fn finish(&mut self, kit: &mut Kit, driver: &dyn Driver, due: &mut Vec<Handle>, at_most: usize) -> Said;
+    fn hear(&mut self, kit: &mut Kit, driver: &mut dyn Driver) -> Said;
+    fn drain(&mut self, kit: &mut Kit, driver: &mut dyn Driver) -> Said;
+    fn is_quiet(&mut self, kit: &mut Kit) -> bool;
+    fn all_are_quiet(&mut self, kit: &mut Kit) -> Said;
+    fn end(&mut self, kit: &mut Kit);
+    fn counts(&mut self) -> Counts;
+    fn publish(&mut self) -> (u64, u64);
+    fn before_sleep(&mut self) -> bool;
+    fn awake(&mut self);
+    fn any(&self) -> &dyn Any;
+}
+
+/// A work, and storage for the messages of one turn.
+struct Desk<W: Work> {
+    work: W,
+    arrived: Vec<(usize, W::Message)>,
+}
+
+impl<W: Work> Desk<W> {
+    fn said(&mut self, taken: u32) -> Said {
+        let sent = self.work.mesh().is_some_and(|mesh| mesh.has_unpublished());
+        Said { more: self.work.has_work(), ended: self.work.has_ended(), sent, taken }
+    }
+
+    fn take_messages(&mut self, kit: &mut Kit, at_most: usize) -> u32 {
+        let Self { work, arrived } = self;
+        // They are moved out so that the work may send while it takes.
+        let taken = work.mesh().map_or(0, |mesh| mesh.take(at_most, |from, message| arrived.push((from, message))));
+        if taken > 0 {
+            kit.row.add(LaneCounter::MessagesReceived, taken as u64);
+            for (from, message) in arrived.drain(..) {
+                work.message(kit, from, message);
+            }
+        }
+        taken as u32
+    }
+}
+
+impl<W: Work> Seated for Desk<W> {
+    fn name(&self) -> &'static str {
+        self.work.name()
+    }
+
+    fn keeps_lane(&self) -> bool {
+        self.work.keeps_lane()
+    }
+
+    fn talks(&mut self) -> bool {
+        self.work.mesh().is_some_and(|mesh| mesh.has_others())
+    }
+
+    fn serve(&mut self, kit: &mut Kit, inbox: &mut Vec<Completion>, at_most: usize) {
+        if !inbox.is_empty() {
+            for completion in inbox.drain(..at_most.min(inbox.len())) {
+                self.work.complete(kit, completion);
+            }
+        }
+        self.work.serve(kit);
+    }
+
+    fn finish(&mut self, kit: &mut Kit, driver: &dyn Driver, due: &mut Vec<Handle>, at_most: usize) -> Said {
+        if !due.is_empty() {
+            for handle in due.drain(..at_most.min(due.len())) {
+                self.work.expired(kit, handle);
+            }
+        }
+        let taken = self.take_messages(kit, at_most);
+        self.work.flush(kit);
+        self.work.look(driver);
+        self.said(taken)
+    }
+
+    fn hear(&mut self, kit: &mut Kit, driver: &mut dyn Driver) -> Said {
+        for word in self.work.ear().map_or(Vec::new(), Ear::take) {
+            self.work.told(kit, driver, word);
+        }
+        self.work.look(driver);
+        self.said(0)
+    }
+
+    fn drain(&mut self, kit: &mut Kit, driver: &mut dyn Driver) -> Said {
+        self.work.drain(kit, driver);
+        self.work.look(driver);
+        self.said(0)
+    }
+
+    fn is_quiet(&mut self, kit: &mut Kit) -> bool {
+        self.work.is_quiet(kit)
+    }
+
+    fn all_are_quiet(&mut self, kit: &mut Kit) -> Said {
+        self.work.all_are_quiet(kit);
+        self.said(0)
+    }
+
+    fn end(&mut self, kit: &mut Kit) {
+        self.work.end(kit);
+    }
+
+    fn counts(&mut self) -> Counts {
+        self.work.mesh().map_or(Counts::default(), |mesh| mesh.counts())
+    }
+
+    fn publish(&mut self) -> (u64, u64) {
+        self.work.mesh().map_or((0, 0), Mesh::publish)
+    }
+
+    fn before_sleep(&mut self) -> bool {
+        self.work.mesh().is_none_or(Mesh::before_sleep)
+    }
+
+    fn awake(&mut self) {
+        if let Some(mesh) = self.work.mesh() {
+            mesh.awake();
+        }
+    }
+
+    fn any(&self) -> &dyn Any {
+        &self.work
+    }
+}

@@ -1,0 +1,14 @@
+//! Lanes that run several works, in the simulator: toys of different kinds, which assert from inside what a lane guarantees them.
+#![cfg(not(loom))]
+#![allow(clippy::unwrap_used)]
+
+mod administration;
+mod alone;
+mod events;
+mod guard;
+mod packets;
+mod rig;
+mod script;
+mod streams;
+mod together;
+mod waiting;

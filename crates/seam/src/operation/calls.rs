@@ -1,0 +1,32 @@
+//! Calls that helper threads make.
+
+use std::any::Any;
+
+/// What an offloaded call brings back.
+pub type Offloaded = Box<dyn Any + Send>;
+/// A call for a helper thread.
+pub type Work = Box<dyn FnOnce() -> Offloaded + Send>;
+
+/// A [`Work`] that can be printed.
+pub struct OffloadWork(
+    /// The call.
+    pub Work,
+);
+
+impl std::fmt::Debug for OffloadWork {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("OffloadWork")
+    }
+}
+
+/// An [`Offloaded`] that can be printed.
+pub struct OffloadResult(
+    /// The value.
+    pub Offloaded,
+);
+
+impl std::fmt::Debug for OffloadResult {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("OffloadResult")
+    }
+}
