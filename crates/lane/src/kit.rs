@@ -65,7 +65,7 @@ pub struct Kit {
     /// What the work may take of a turn. It may change it; from the next turn on that is in force.
     pub budget: Budget,
     pub(crate) wheel: Wheel<Handle>,
-    /// Before this no timer comes, so that a turn need not ask the wheel.
+    /// Before this the wheel need not be asked: no timer comes.
     pub(crate) timers_from: u64,
     pub(crate) now: u64,
     /// The work that is at it, by its place; its number is one more.

@@ -253,7 +253,9 @@ impl<D: Driver> Lane<D> {
             return Wait::No;
         }
         let now = self.kit.now;
-        let next = self.kit.wheel.next().unwrap_or(u64::MAX).min(self.kit.first_alarm()).min(self.kit.left_out_due());
+        // The wheel may want to be asked before a timer comes.
+        self.kit.timers_from = self.kit.wheel.next().unwrap_or(u64::MAX);
+        let next = self.kit.timers_from.min(self.kit.first_alarm()).min(self.kit.left_out_due());
         if next <= now {
             return Wait::No;
         }

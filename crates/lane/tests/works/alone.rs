@@ -4,7 +4,7 @@ use crate::administration::{Administration, Question};
 use crate::guard::{Guard, Mine};
 use crate::rig::{MS, Rig, at, client, settings};
 use crate::streams::Streams;
-use corelane_lane::{Budget, Control, Ear, Kit, Order, Silence, Work, Works};
+use corelane_lane::{Budget, Control, Kit, Order, Silence, Work, Works};
 use corelane_seam::{Completion, Driver, Lease};
 use corelane_sim::{Faults, World};
 use corelane_watch::LaneCounter;
@@ -12,7 +12,7 @@ use std::cell::Cell;
 use std::convert::Infallible;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{TryRecvError, channel};
 
 /// A work that turns so many times, then ends, or panics, and holds memory meanwhile.
 struct Short {
@@ -133,60 +133,25 @@ fn the_last_work_takes_the_lane_with_its_panic() {
     assert!(rig.reports.borrow().is_empty(), "it is the panic that tells");
 }
 
-/// Control that does not bear any word.
-struct Thin(Ear<u8>);
-
-impl Work for Thin {
-    type Message = Infallible;
-    type Word = u8;
-
-    fn name(&self) -> &'static str {
-        "thin"
-    }
-
-    fn keeps_lane(&self) -> bool {
-        false
-    }
-
-    fn ear(&mut self) -> Option<&mut Ear<u8>> {
-        Some(&mut self.0)
-    }
-
-    fn complete(&mut self, _: &mut Kit, _: Completion) {}
-
-    fn serve(&mut self, _: &mut Kit) {}
-
-    fn told(&mut self, _: &mut Kit, _: &mut dyn Driver, word: u8) {
-        panic!("a word: {word}");
-    }
-
-    fn flush(&mut self, _: &mut Kit) {}
-
-    fn has_work(&self) -> bool {
-        false
-    }
-
-    fn has_ended(&self) -> bool {
-        false
-    }
-
-    fn drain(&mut self, _: &mut Kit, _: &mut dyn Driver) {}
-}
-
 #[test]
 fn a_word_for_a_work_that_has_gone_comes_back_and_is_counted() {
     let control = Control::new(1);
     let (tell, mut ears) = control.words();
     let mut rig = Rig::new(World::new(1, Faults::none()), control, settings(), |_, driver| {
-        Works::of(Streams::new(guard(false), driver, at(7))).and(Thin(ears.remove(0)))
+        Works::of(Streams::new(guard(false), driver, at(7))).and(Administration::new(ears.remove(0)))
     });
     let peer = rig.world.connect(client(1), at(7)).unwrap();
-    tell.tell(0, 7).unwrap();
-    tell.tell(0, 8).unwrap();
+    let (asker, answer) = channel();
+    // It does not bear that nobody listens.
+    tell.tell(0, Question(channel().0)).unwrap();
+    tell.tell(0, Question(asker.clone())).unwrap();
     rig.pass(5 * MS);
-    assert_eq!(*rig.reports.borrow(), ["lane 0: its work \"thin\" broke and has left; the others go on: a word: 7"]);
-    let unheard = tell.tell(0, 9).unwrap_err();
-    assert_eq!((unheard.word, unheard.why), (9, Silence::Gone));
+    let beginning = "lane 0: its work \"administration\" broke and has left; the others go on: ";
+    assert!(matches!(&rig.reports.borrow()[..], [line] if line.starts_with(beginning)));
+    let unheard = tell.tell(0, Question(asker)).unwrap_err();
+    assert_eq!((unheard.why, answer.try_recv()), (Silence::Gone, Err(TryRecvError::Empty)));
+    drop(unheard);
+    assert_eq!(answer.try_recv(), Err(TryRecvError::Disconnected), "the word that waited is dropped, and its asker knows");
     assert_eq!(peer.send(b"undisturbed"), 11);
     rig.pass(5 * MS);
     assert_eq!(peer.read(99), b"undisturbed");

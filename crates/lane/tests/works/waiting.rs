@@ -78,6 +78,26 @@ fn timers_over_the_budget_come_without_anything_else() {
 }
 
 #[test]
+fn a_lane_sleeps_until_its_timer_comes_however_far_that_is() {
+    let seen = Seen::default();
+    let mut rig = Rig::one(|_, _| {
+        let (counts, mut begun) = (seen.clone(), false);
+        Works::of(Script::new(move |scene, call| match call {
+            Call::Serve if !std::mem::replace(&mut begun, true) => {
+                let deadline = scene.kit.now() + 5_000 * MS;
+                scene.kit.start_timer(deadline, Handle::new(2, 0, 0));
+            }
+            Call::Expired(_) => note(&counts),
+            _ => {}
+        }))
+    });
+    rig.pass(6_000 * MS);
+    let turns = rig.count(LaneCounter::TurnsProductive) + rig.count(LaneCounter::TurnsEmpty);
+    assert!(seen.get() == 1 && turns < 20, "{turns} turns");
+    rig.until_ended(Order::Drain);
+}
+
+#[test]
 fn an_alarm_wakes_the_lane_whosever_it_is() {
     let (rung, world): ([Seen; 2], _) = (Default::default(), World::new(1, Faults::none()));
     let times = [5, 3].map(|after| world.now() + after * MS);
