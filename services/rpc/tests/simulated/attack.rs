@@ -5,10 +5,10 @@
 use crate::calls::{echo, messages, null, opaque, record, success};
 use crate::for_seeds;
 use crate::rig::{MS, Plan, Play, Rig, S, at};
-use corelane_rpc::{Echo as EchoProgram, Null, Rpc, RpcDatagrams};
+use corelane_rpc::{Echo as EchoProgram, Null, Rpc, RpcCounter, RpcDatagrams};
 use corelane_sim::{DatagramPeer, Faults, Peer, Random, Status, Turn, World};
 use corelane_svc::{Cx, Input, Limits, Next, Output, Peer as Ends, Sharing, StreamService};
-use corelane_watch::{LaneCounter, ServiceCounter as C};
+use corelane_watch::{LaneCounter, OwnCounter, ServiceCounter as C};
 use std::net::SocketAddr;
 
 /// A lane of a quarter of the usual memory, and a quarter of ten times the connections that once silenced a usual one:
@@ -267,7 +267,7 @@ impl Play for Cast {
 }
 
 fn rig(world: &World) -> Rig {
-    let plan = Plan { services: 3, ..Plan::lanes(1).memory(MEMORY) };
+    let plan = Plan { services: 3, counters: RpcCounter::DECLARED, ..Plan::lanes(1).memory(MEMORY) };
     Rig::new(world, &plan, |lane, services, driver, page| {
         let alone = Sharing { share_port: false, v6_only: false };
         let rpc = services.add_stream(Rpc::new((Null, EchoProgram)), Limits::default(), page.service(lane, 0).unwrap());
