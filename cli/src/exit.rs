@@ -26,8 +26,7 @@ pub enum Exit {
 
 impl Exit {
     /// All, in the order of their codes.
-    pub const ALL: [Self; 7] =
-        [Self::Done, Self::Late, Self::Usage, Self::Wrong, Self::Doubts, Self::Broken, Self::Interrupted];
+    pub const ALL: [Self; 7] = [Self::Done, Self::Late, Self::Usage, Self::Wrong, Self::Doubts, Self::Broken, Self::Interrupted];
 
     /// The number that the system is given.
     pub const fn code(self) -> u8 {
@@ -38,19 +37,25 @@ impl Exit {
     const fn meaning(self) -> &'static str {
         match self {
             Self::Done => "all was done as asked; load: every request was answered rightly, and the figures can be believed",
-            Self::Late => "something failed later: a target that cannot be reached, output that cannot be written, buckets that could not be judged",
+            Self::Late => {
+                "something failed later: a target that cannot be reached, output that cannot be written, buckets that could not be judged"
+            }
             Self::Usage => "it could not be done as asked: the arguments, or what stands in their way",
-            Self::Wrong => "load: requests failed, some or all, see the errors by kind; rss check: flows were on other lanes, or did not arrive",
-            Self::Doubts => "load: no request failed, but the figures are not to be believed: the run fell behind, was cut short, or was disturbed",
+            Self::Wrong => {
+                "load: requests failed, some or all, see the errors by kind; rss check: flows were on other lanes, or did not arrive"
+            }
+            Self::Doubts => {
+                "load: no request failed, but the figures are not to be believed: the run fell behind, was cut short, or was disturbed"
+            }
             Self::Broken => "a lane broke, which is an error of this program: the message says which lane, what and where",
             Self::Interrupted => "a second SIGINT or SIGTERM ended a load at once, without a report",
         }
     }
 
-    /// All codes with their meanings, as lines of help.
-    pub fn help() -> String {
+    /// These codes with their meanings, as lines of help.
+    pub fn help(of: &[Self]) -> String {
         let mut help = String::from("Exit codes:\n");
-        for exit in Self::ALL {
+        for exit in of {
             // Writing to a string does not fail.
             let _ = writeln!(help, "  {:>3}  {}", exit.code(), exit.meaning());
         }
@@ -80,7 +85,7 @@ mod tests {
 
     #[test]
     fn every_code_is_in_help_once_and_in_order() {
-        let help = Exit::help();
+        let help = Exit::help(&Exit::ALL);
         let shown: Vec<u8> = help.lines().skip(1).map(|line| line.split_whitespace().next().unwrap().parse().unwrap()).collect();
         assert_eq!(shown, Exit::ALL.map(Exit::code));
         assert!(shown.is_sorted());

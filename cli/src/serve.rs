@@ -3,7 +3,8 @@
 
 mod plan;
 
-use crate::{Late, exit};
+use crate::Late;
+use crate::exit::Exit;
 use anyhow::{Result, anyhow, bail};
 use corelane::entry::find;
 use corelane::{DriverChoice, Error, InForce, Lanes, Limits, Running, Signals, SteeringSettings};
@@ -14,8 +15,6 @@ use std::io::{Read, Write};
 /// Serves, one lane per core, until SIGTERM or SIGINT: the first drains, a second one ends at once
 ///
 /// At its end it prints how many connections ended in order and how many were cut. SIGHUP changes nothing: there is nothing to read again.
-/// Exit codes: 0 it served until it was told to end; 1 something failed later; 2 it could not start as asked; 70 a lane broke, which is an
-/// error of this program: the message says which lane, what and where.
 ///
 /// Without a SERVICE, all built-in ones are served on loopback at their default ports.
 #[derive(clap::Args)]
@@ -74,8 +73,10 @@ pub struct Arguments {
 fn after_help() -> String {
     let services: String = services::ALL.iter().map(|entry| entry.describe()).collect();
     let limits = indented(&Limits::default().describe());
+    let codes = Exit::help(&[Exit::Done, Exit::Late, Exit::Usage, Exit::Broken]);
     format!(
-        "Services, and their options, which stand behind the URL as ?name=value&name=value:\n{services}\nLimits and their defaults, for each service on each lane:\n{limits}\n{RUN_DIRECTORY}"
+        "Services, and their options, which stand behind the URL as ?name=value&name=value:\n{services}\n\
+         Limits and their defaults, for each service on each lane:\n{limits}\n{RUN_DIRECTORY}\n\n{codes}"
     )
 }
 
@@ -91,7 +92,7 @@ fn indented(text: &str) -> String {
 }
 
 /// Serves until told to end.
-pub fn run(arguments: Arguments) -> Result<()> {
+pub fn run(arguments: Arguments) -> Result<Exit> {
     if arguments.plan {
         return print_plan(arguments);
     }
@@ -102,21 +103,21 @@ pub fn run(arguments: Arguments) -> Result<()> {
     let drained = running.run_until_told(signals).map_err(ended)?;
     corelane::say(&format!("drained: {drained}"));
     corelane::flush_reports(corelane::REPORT_PATIENCE);
-    Ok(())
+    Ok(Exit::Done)
 }
 
 fn ended(error: Error) -> Late {
-    let code = if matches!(error, Error::LanePanicked { .. }) { exit::BROKEN } else { exit::LATE };
-    Late { code, ..Late::of("serving", error) }
+    let exit = if matches!(error, Error::LanePanicked { .. }) { Exit::Broken } else { Exit::Late };
+    Late { exit, ..Late::of("serving", error) }
 }
 
-fn print_plan(arguments: Arguments) -> Result<()> {
+fn print_plan(arguments: Arguments) -> Result<Exit> {
     let json = arguments.json;
     let (topology, plan) = lanes(arguments)?.plan()?;
     let words = if json { format!("{}\n", plan::object(&topology, &plan)) } else { plan::text(&topology, &plan) };
     match std::io::stdout().write_all(words.as_bytes()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Late::of("writing to standard output", error).into()),
-        _ => Ok(()),
+        _ => Ok(Exit::Done),
     }
 }
 
