@@ -153,7 +153,8 @@ fn steering(arguments: &Arguments) -> Result<SteeringSettings> {
         other => bail!("--udp-hash: {other} is neither 4 nor 2"),
     };
     let buckets = arguments.buckets.map(Buckets::new).transpose().map_err(|error| anyhow!("--buckets: {error}"))?;
-    Ok(SteeringSettings { steering: arguments.steering.parse()?, key: key(&arguments.key)?, types, buckets })
+    let settings = SteeringSettings::default().by(arguments.steering.parse()?).key(key(&arguments.key)?).types(types);
+    Ok(buckets.map_or(settings, |buckets| settings.buckets(buckets)))
 }
 
 /// Bytes of a random key, as most devices have them.

@@ -14,9 +14,8 @@ counters! {
     }
 }
 
-const PRICE: Number = Number { name: "price", unit: "cents", least: 1, most: 1_000, default: 25, help: "what an apple costs" };
-const STOCK: Number =
-    Number { name: "stock", unit: "apples", least: 0, most: 1 << 40, default: 1_000, help: "how many each lane has to sell" };
+const PRICE: Number = Number::new("price", "cents", "what an apple costs").between(1, 1_000, 25);
+const STOCK: Number = Number::new("stock", "apples", "how many each lane has to sell").between(0, 1 << 40, 1_000);
 
 /// The shop's entry.
 pub static SHOP: Entry = Entry::new("shop", "sells apples", &[Scheme::connections::<Shop>("tcp", 7007, open)])

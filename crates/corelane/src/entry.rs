@@ -36,7 +36,7 @@ use std::any::Any;
 /// #     fn open(&mut self, _: &mut Cx, _: &Peer) {}
 /// #     fn receive(&mut self, _: &mut Cx, _: &mut (), _: &mut Input, _: &mut Output) -> Next { Next::Continue }
 /// # }
-/// const PRICE: Number = Number { name: "price", unit: "cents", least: 1, most: 1_000, default: 25, help: "what an apple costs" };
+/// const PRICE: Number = Number::new("price", "cents", "what an apple costs").between(1, 1_000, 25);
 ///
 /// static SHOP: Entry = Entry::new("shop", "sells apples", &[Scheme::connections::<Shop>("tcp", 7007, |lanes, asked| {
 ///     let price = asked.chosen().number(&PRICE);
@@ -79,6 +79,7 @@ pub struct Asked {
 
 /// One place where a service of an entry listens, when all do.
 #[derive(Clone, Copy)]
+#[non_exhaustive]
 pub struct Opened<'a> {
     /// The place.
     pub place: &'a Place,
@@ -89,10 +90,22 @@ pub struct Opened<'a> {
 /// What a service has outside of the lanes while they run.
 #[derive(Default)]
 pub struct Beside {
-    /// What the operator is to know, as [`Running::notes`](crate::Running::notes).
-    pub notes: Vec<String>,
-    /// Is dropped after the lanes have ended.
-    pub kept: Option<Box<dyn Any + Send>>,
+    pub(crate) notes: Vec<String>,
+    pub(crate) kept: Vec<Box<dyn Any + Send>>,
+}
+
+impl Beside {
+    /// With a note for the operator ([`Running::notes`](crate::Running::notes)).
+    pub fn note(mut self, note: impl Into<String>) -> Self {
+        self.notes.push(note.into());
+        self
+    }
+
+    /// With something that is dropped after the lanes have ended.
+    pub fn keep(mut self, kept: impl Any + Send) -> Self {
+        self.kept.push(Box::new(kept));
+        self
+    }
 }
 
 impl Scheme {

@@ -103,7 +103,7 @@ fn what_it_has_outside_of_the_lanes_is_made_once_and_goes_with_them() {
     .once_started(|opened| {
         KEPT.fetch_add(1, Ordering::SeqCst);
         let ports: Vec<bool> = opened.iter().map(|opened| opened.place.address().port() > 0).collect();
-        Beside { notes: vec![format!("opened {ports:?}")], kept: Some(Box::new(Kept)) }
+        Beside::default().note(format!("opened {ports:?}")).keep(Kept)
     });
     let lanes = Lanes::per_core().lanes(1).serve_entry(&SHOP, "tcp://127.0.0.1:0").unwrap();
     let lanes = lanes.serve_entry(&NOISY, "tcp://127.0.0.1:0").unwrap().serve_entry(&NOISY, "tcp://127.0.0.1:0").unwrap();

@@ -279,9 +279,9 @@ mod tests {
             prop_assert!(end <= layout.words());
             for lane in 0..lanes {
                 prop_assert_eq!(layout.lane_row(lane) % LINE_WORDS, 0);
-                for service in 0..own.len() {
+                for (service, &own) in own.iter().enumerate() {
                     prop_assert_eq!(layout.service_row(lane, service) % LINE_WORDS, 0);
-                    prop_assert_eq!(layout.own(service), own[service]);
+                    prop_assert_eq!(layout.own(service), own);
                 }
             }
         }

@@ -9,8 +9,7 @@ use std::net::IpAddr;
 /// Where echo is served unless said otherwise.
 pub const DEFAULT_PORT: u16 = 60007;
 
-const REFLECT: Flag =
-    Flag { name: "reflect", help: "answer datagrams of other machines too, though their senders can be forged" };
+const REFLECT: Flag = Flag::new("reflect", "answer datagrams of other machines too, though their senders can be forged");
 
 /// Echo over TCP and UDP.
 pub static ENTRY: Entry = Entry::new(

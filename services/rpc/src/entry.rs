@@ -12,7 +12,7 @@ pub const DEFAULT_PORT: u16 = 62049;
 /// What is served: procedure 0 of NFS, and the echo program.
 type Programs = (Null, Echo);
 
-const REGISTER: Flag = Flag { name: "register", help: "tell the rpcbind of this machine where the programs are, until the end" };
+const REGISTER: Flag = Flag::new("register", "tell the rpcbind of this machine where the programs are, until the end");
 
 /// ONC RPC over TCP and UDP.
 pub static ENTRY: Entry = Entry::new(
@@ -44,11 +44,8 @@ fn register(opened: &[Opened<'_>]) -> Beside {
         return Beside::default();
     }
     match Registration::register(&entries) {
-        Ok(known) => {
-            let notes = vec![format!("rpcbind knows of {} entries", known.entries().len())];
-            Beside { notes, kept: Some(Box::new(known)) }
-        }
-        Err(error) => Beside { notes: vec![format!("not registered: {error}")], kept: None },
+        Ok(known) => Beside::default().note(format!("rpcbind knows of {} entries", known.entries().len())).keep(known),
+        Err(error) => Beside::default().note(format!("not registered: {error}")),
     }
 }
 

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 /// An option that is on or off: `reflect`, or `reflect=true`. Off unless it is chosen.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Flag {
     /// Its name, in small letters, digits and hyphens.
     pub name: &'static str,
@@ -13,6 +14,7 @@ pub struct Flag {
 
 /// An option that is a whole number.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Number {
     /// Its name, as [`Flag::name`].
     pub name: &'static str,
@@ -30,6 +32,7 @@ pub struct Number {
 
 /// An option that is a text: a folder, an address, some of them with commas between.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Text {
     /// Its name, as [`Flag::name`].
     pub name: &'static str,
@@ -41,8 +44,39 @@ pub struct Text {
     pub help: &'static str,
 }
 
+impl Flag {
+    /// A flag with its help.
+    pub const fn new(name: &'static str, help: &'static str) -> Self {
+        Self { name, help }
+    }
+}
+
+impl Number {
+    /// So many of `unit`: from 0 up, 0 by default.
+    pub const fn new(name: &'static str, unit: &'static str, help: &'static str) -> Self {
+        Self { name, unit, least: 0, most: u64::MAX, default: 0, help }
+    }
+
+    /// From `least` to `most`, which has `default` between them.
+    ///
+    /// # Panics
+    /// If it has not: in a constant, that is an error of the compiler.
+    pub const fn between(self, least: u64, most: u64, default: u64) -> Self {
+        assert!(least <= default && default <= most, "the default is out of the range");
+        Self { least, most, default, ..self }
+    }
+}
+
+impl Text {
+    /// A text for which `value` stands in help. `check` says what is wrong with one, and how a right one is written.
+    pub const fn new(name: &'static str, value: &'static str, check: fn(&str) -> Result<(), String>, help: &'static str) -> Self {
+        Self { name, value, check, help }
+    }
+}
+
 /// An option as it is declared.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub enum Choice {
     /// On or off.
     Flag(Flag),
@@ -229,14 +263,13 @@ fn decoded(text: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    const FLAG: Flag = Flag { name: "loud", help: "say everything" };
-    const NUMBER: Number = Number { name: "size", unit: "bytes", least: 1, most: 99, default: 7, help: "how much" };
-    const TEXT: Text = Text {
-        name: "root",
-        value: "DIR",
-        check: |text| if text.starts_with('/') { Ok(()) } else { Err(format!("{text:?} does not begin with /")) },
-        help: "where it is",
-    };
+    const FLAG: Flag = Flag::new("loud", "say everything");
+    const NUMBER: Number = Number::new("size", "bytes", "how much").between(1, 99, 7);
+    const TEXT: Text = Text::new("root", "DIR", absolute, "where it is");
+    fn absolute(text: &str) -> Result<(), String> {
+        if text.starts_with('/') { Ok(()) } else { Err(format!("{text:?} does not begin with /")) }
+    }
+
     const ALL: &[Choice] = &[Choice::Flag(FLAG), Choice::Number(NUMBER), Choice::Text(TEXT)];
 
     #[test]

@@ -8,12 +8,12 @@ use std::time::Duration;
 /// How often each connection is used unless it is said.
 const DEFAULT: Duration = Duration::from_secs(10);
 
-const EVERY: Text = Text {
-    name: "every",
-    value: "TIME",
-    check: |text| every(text).map(drop),
-    help: "how often each connection is used; to give others their times, use --rate [default: 10s]",
-};
+const EVERY: Text = Text::new(
+    "every",
+    "TIME",
+    |text| every(text).map(drop),
+    "how often each connection is used; to give others their times, use --rate [default: 10s]",
+);
 
 /// Idle connections over TCP.
 pub const ENTRY: Entry = Entry {

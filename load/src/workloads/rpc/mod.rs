@@ -140,19 +140,19 @@ pub const FAILED: Kind = Kind::Own(&OwnKind {
     meaning: "the server could not read the call, or not carry it out (GARBAGE_ARGS, SYSTEM_ERR)",
 });
 
-const PROGRAM: Text = Text {
-    name: "program",
-    value: "PROGRAM:VERSION",
-    check: |text| program(text).map(drop),
-    help: "what is called [default: 100003:3, NFS; with --size 536870919:1, an echo program]",
-};
+const PROGRAM: Text = Text::new(
+    "program",
+    "PROGRAM:VERSION",
+    |text| program(text).map(drop),
+    "what is called [default: 100003:3, NFS; with --size 536870919:1, an echo program]",
+);
 
-const SPLIT: Text = Text {
-    name: "split",
-    value: "N|bytes",
-    check: |text| split(text).map(drop),
-    help: "send each record in N fragments; or, with bytes or bytes=N, the stream of records in pieces of 1 or N bytes, each with a send of its own",
-};
+const SPLIT: Text = Text::new(
+    "split",
+    "N|bytes",
+    |text| split(text).map(drop),
+    "send each record in N fragments; or, with bytes or bytes=N, the stream of records in pieces of 1 or N bytes, each with a send of its own",
+);
 
 /// Calls over TCP and UDP.
 pub const ENTRY: Entry = Entry {

@@ -6,7 +6,6 @@ use crate::programs::{ADD, ADD_AT_LENGTH, ADD_LATER, Added, ONCE, Once};
 use crate::rig::{MS, Nobody, Plan, Rig, S, patient};
 use corelane_rpc::{DUPLICATE_SECONDS, Rpc};
 use corelane_sim::{Faults, World};
-use corelane_watch::ServiceCounter as C;
 
 /// Calls that are remembered here.
 const DUPLICATES_MAX: usize = crate::datagrams::DUPLICATES_MAX;
