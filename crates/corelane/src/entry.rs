@@ -188,7 +188,14 @@ impl Entry {
         let schemes: Vec<String> =
             self.schemes.iter().map(|scheme| format!("{}:// at port {}", scheme.name, scheme.port)).collect();
         let options = choice::describe(self.options, "    ");
-        format!("  {}: {}; {}\n{options}", self.name, self.about, schemes.join(", "))
+        format!("  {}: {}; {}\n{options}{}", self.name, self.about, schemes.join(", "), self.describe_limits())
+    }
+
+    /// The limits that differ from those of others.
+    fn describe_limits(&self) -> String {
+        let (own, usual) = (self.default_limits().describe(), Limits::default().describe());
+        let differs = own.lines().zip(usual.lines()).filter(|(own, usual)| own != usual);
+        differs.map(|(own, _)| format!("    limit {own}\n")).collect()
     }
 
     /// Reads a place: a URL, and options behind a question mark.

@@ -51,6 +51,7 @@ fn its_options_are_read_as_they_are_declared() {
     let help = SHOP.describe();
     assert!(
         help.starts_with("  shop: sells apples; tcp:// at port 7007\n")
+            && help.ends_with("    limit record_max=64 bytes\n")
             && help.contains("what an apple costs; 1 to 1000 cents [default: 25]")
     );
     assert_eq!(bought(&opened(&SHOP, "tcp://127.0.0.1:0"), &["2"]), ["50"]);

@@ -46,14 +46,22 @@ pub struct Text {
 
 impl Flag {
     /// A flag with its help.
+    ///
+    /// # Panics
+    /// If the name has anything but small letters, digits and hyphens: in a constant, that is an error of the compiler.
     pub const fn new(name: &'static str, help: &'static str) -> Self {
+        check_name(name);
         Self { name, help }
     }
 }
 
 impl Number {
     /// So many of `unit`: from 0 up, 0 by default.
+    ///
+    /// # Panics
+    /// As [`Flag::new`].
     pub const fn new(name: &'static str, unit: &'static str, help: &'static str) -> Self {
+        check_name(name);
         Self { name, unit, least: 0, most: u64::MAX, default: 0, help }
     }
 
@@ -69,8 +77,22 @@ impl Number {
 
 impl Text {
     /// A text for which `value` stands in help. `check` says what is wrong with one, and how a right one is written.
+    ///
+    /// # Panics
+    /// As [`Flag::new`].
     pub const fn new(name: &'static str, value: &'static str, check: fn(&str) -> Result<(), String>, help: &'static str) -> Self {
+        check_name(name);
         Self { name, value, check, help }
+    }
+}
+
+const fn check_name(name: &str) {
+    let bytes = name.as_bytes();
+    assert!(!bytes.is_empty(), "an option has a name");
+    let mut i = 0;
+    while i < bytes.len() {
+        assert!(matches!(bytes[i], b'a'..=b'z' | b'0'..=b'9' | b'-'), "an option is named in small letters, digits and hyphens");
+        i += 1;
     }
 }
 
@@ -212,11 +234,6 @@ impl Chosen {
         }
     }
 
-    /// Whether anything was chosen of this option.
-    pub fn has(&self, name: &str) -> bool {
-        self.value(name).is_some()
-    }
-
     fn value(&self, name: &str) -> Option<&Value> {
         self.values.iter().find(|(of, _)| *of == name).map(|(_, value)| value)
     }
@@ -278,7 +295,6 @@ mod tests {
         assert_eq!((chosen.flag(&FLAG), chosen.number(&NUMBER), chosen.text(&TEXT)), (true, 99, Some("/a b&c")));
         let chosen = Chosen::read(ALL, "loud=false").unwrap();
         assert_eq!((chosen.flag(&FLAG), chosen.number(&NUMBER), chosen.text(&TEXT)), (false, 7, None));
-        assert!(chosen.has("loud") && !chosen.has("size"));
     }
 
     #[test]
