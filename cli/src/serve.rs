@@ -20,8 +20,7 @@ use std::io::{Read, Write};
 #[derive(clap::Args)]
 #[command(after_help = after_help())]
 pub struct Arguments {
-    /// What to serve where, with which options: echo=tcp://127.0.0.1:60007, echo=udp://[::1], 'echo=udp://[::]?reflect'; HOST may be a name, port 0 takes a free port
-    #[arg(value_name = "SERVICE=URL")]
+    #[arg(value_name = "SERVICE=URL", help = places())]
     services: Vec<String>,
     /// How many lanes; by default one for each CPU that affinity and control group allow
     #[arg(long, value_name = "N")]
@@ -68,6 +67,16 @@ pub struct Arguments {
     /// The plan as JSON
     #[arg(long, requires = "plan")]
     json: bool,
+}
+
+/// How a place is written, by the example of the first service.
+fn places() -> String {
+    let first = services::ALL[0];
+    let examples: Vec<String> = first.default_urls("127.0.0.1").iter().map(|url| format!("{}={url}", first.name())).collect();
+    format!(
+        "What to serve where, such as {}; HOST may be a name, port 0 takes a free port, and options stand behind the URL as ?name=value",
+        examples.join(" or ")
+    )
 }
 
 fn after_help() -> String {
