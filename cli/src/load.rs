@@ -1,28 +1,19 @@
 //! `corelane load`: puts a load on a server and says what came of it, and whether that can be believed.
 
-mod amounts;
 mod options;
 mod output;
+mod own;
 mod rounds;
 mod screen;
 mod self_test;
 mod styles;
 mod watch;
 
+use crate::exit::Exit;
 use anyhow::Result;
-use corelane_load::workloads;
+use corelane_load::kinds::Kind;
+use corelane_load::workloads::{self, Entry};
 use options::Options;
-use std::process::ExitCode;
-
-/// The exit codes of a load that ran: what scripts act on.
-pub mod exit {
-    /// Every request was answered rightly, and the figures can be believed.
-    pub const GOOD: u8 = 0;
-    /// Requests failed, some or all; the report says how, and whether its figures can be believed all the same.
-    pub const FAILURES: u8 = 3;
-    /// No request failed, but the figures are not to be believed: the run fell behind, was cut short, or was disturbed.
-    pub const DOUBTS: u8 = 4;
-}
 
 /// Puts a load on a server, and says what came of it and whether that can be believed
 ///
@@ -49,22 +40,34 @@ enum Special {
 fn after_help() -> String {
     let mut help = String::from("Workloads:\n");
     for entry in workloads::ALL {
-        help += &format!("  {:8} {} (port {} unless the URL names another)\n", entry.name, entry.about, entry.default_port);
+        help += &about(entry);
     }
     help += "\nStyles:\n";
     for style in styles::ALL {
         help += &format!("  {:8} {}\n", style.name, style.about);
     }
-    help + "\nExit codes:\n  \
-        0  all requests were answered rightly, and the figures can be believed\n  \
-        1  the run could not be made: the target cannot be reached, or something failed on this side\n  \
-        2  the arguments cannot be met\n  \
-        3  requests failed, some or all: see the errors by kind\n  \
-        4  no request failed, but the figures are not to be believed: the run fell behind, was cut short, or was disturbed\n"
+    help + "\n" + &Exit::help(&[Exit::Done, Exit::Late, Exit::Usage, Exit::Wrong, Exit::Doubts, Exit::Interrupted])
+}
+
+/// A workload, with what holds for it unless something else is said, and with how only its requests can fail.
+fn about(entry: &Entry) -> String {
+    let Entry { name, about, default_port, default_size, default_connections, default_duration, .. } = entry;
+    let duration = default_duration.as_secs();
+    let mut help = format!("  {name:8} {about}\n");
+    help += &format!(
+        "{:11}port {default_port}, --connections {default_connections}, --size {default_size}, --duration {duration}\n",
+        ""
+    );
+    for kind in entry.kinds {
+        if let Kind::Own(own) = kind {
+            help += &format!("{:11}{}: {}\n", "", own.name, own.meaning);
+        }
+    }
+    help
 }
 
 /// Makes the run, or runs.
-pub fn run(arguments: Arguments) -> Result<ExitCode> {
+pub fn run(arguments: Arguments) -> Result<Exit> {
     if let Some(Special::SelfTest(arguments)) = &arguments.special {
         return self_test::run(arguments);
     }
@@ -75,5 +78,5 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
     let mut files = output::Files::create(&job)?;
     let result = rounds::carry_out(&job, files.hdr())?;
     files.write(&job, &result)?;
-    Ok(ExitCode::from(result.exit_code()))
+    Ok(result.verdict().into())
 }

@@ -1,6 +1,7 @@
 //! The `corelane` program: serves the built-in services, puts load on servers, shows what running ones count, and where flows go.
 #![forbid(unsafe_code)]
 
+mod exit;
 mod load;
 mod rss;
 mod serve;
@@ -8,12 +9,13 @@ mod stat;
 mod wrap;
 
 use clap::{Parser, Subcommand};
+use exit::Exit;
 use std::fmt;
 use std::process::ExitCode;
 
 /// Per-core network services: one lane per core.
 #[derive(Parser)]
-#[command(name = "corelane", version, about, max_term_width = 100)]
+#[command(name = "corelane", version, about, max_term_width = 100, after_help = Exit::help(&Exit::ALL))]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -27,32 +29,22 @@ enum Command {
     Stat(stat::Arguments),
 }
 
-/// Exit codes that all commands share; 0 is for what was done as asked.
-mod exit {
-    /// What fails later, after all was as asked.
-    pub const LATE: u8 = 1;
-    /// What could not be done as asked: the user's arguments, or what stands in their way.
-    pub const USAGE: u8 = 2;
-    /// A lane broke: an error of this program (`EX_SOFTWARE` of sysexits.h).
-    pub const BROKEN: u8 = 70;
-}
-
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
-        Command::Serve(arguments) => serve::run(arguments).map(|()| ExitCode::SUCCESS),
+        Command::Serve(arguments) => serve::run(arguments),
         Command::Load(arguments) => load::run(*arguments),
         Command::Rss(arguments) => rss::run(&arguments),
-        Command::Stat(arguments) => stat::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Command::Stat(arguments) => stat::run(&arguments),
     };
     match result {
-        Ok(code) => code,
+        Ok(exit) => exit.into(),
         Err(error) => {
             // Nobody may be there to read it.
             if corelane::start_reports().is_ok() {
                 corelane::report(&format!("corelane: {error:#}"));
                 corelane::flush_reports(corelane::REPORT_PATIENCE);
             }
-            ExitCode::from(error.downcast_ref::<Late>().map_or(exit::USAGE, |late| late.code))
+            error.downcast_ref::<Late>().map_or(Exit::Usage, |late| late.exit).into()
         }
     }
 }
@@ -60,12 +52,12 @@ fn main() -> ExitCode {
 /// What went wrong after all was as asked.
 struct Late {
     words: String,
-    code: u8,
+    exit: Exit,
 }
 
 impl Late {
     fn of(what: &str, error: impl fmt::Display) -> Self {
-        Self { words: format!("{what}: {error}"), code: exit::LATE }
+        Self { words: format!("{what}: {error}"), exit: Exit::Late }
     }
 }
 

@@ -7,12 +7,12 @@ mod show;
 mod table;
 
 use crate::Late;
+use crate::exit::Exit;
 use anyhow::{Context, Result, anyhow};
 use corelane_rss::{Buckets, Key, Table};
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};
 use std::net::IpAddr;
-use std::process::ExitCode;
 
 /// Computes where flows go, finds flows that go where they are wanted, shows or rewrites the table of a running process and checks
 /// that flows obey it, and shows what network cards have
@@ -32,7 +32,7 @@ enum Command {
 }
 
 /// Does what was asked.
-pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+pub fn run(arguments: &Arguments) -> Result<Exit> {
     match &arguments.command {
         Command::Check(arguments) => return check::run(arguments),
         Command::Hash(arguments) => hash::run(arguments),
@@ -40,7 +40,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         Command::Show(arguments) => show::run(arguments),
         Command::Table(arguments) => table::run(arguments),
     }?;
-    Ok(ExitCode::SUCCESS)
+    Ok(Exit::Done)
 }
 
 /// What decides about a flow where no process is asked.

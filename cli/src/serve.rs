@@ -3,30 +3,24 @@
 
 mod plan;
 
-use crate::{Late, exit};
-use anyhow::{Result, bail};
-use corelane::{
-    ARENA_BYTES_MAX, DriverChoice, Error, InForce, Lanes, Limits, Running, Signals, SteeringSettings, Transport, Url,
-};
-use corelane_echo::{Answer, Echo, EchoDatagrams};
-use corelane_rpc::registration::{Entry, Registration, RegistrationError};
-use corelane_rpc::{Null, Rpc, RpcDatagrams};
+use crate::Late;
+use crate::exit::Exit;
+use anyhow::{Result, anyhow, bail};
+use corelane::entry::find;
+use corelane::{ARENA_BYTES_MAX, DriverChoice, Error, InForce, Lanes, Limits, Running, Signals, SteeringSettings};
 use corelane_rss::{Buckets, HashTypes, Key};
+use corelane_services as services;
 use std::io::{Read, Write};
 
 /// Serves, one lane per core, until SIGTERM or SIGINT: the first drains, a second one ends at once
 ///
 /// At its end it prints how many connections ended in order and how many were cut. SIGHUP changes nothing: there is nothing to read again.
-/// Exit codes: 0 it served until it was told to end; 1 something failed later; 2 it could not start as asked; 70 a lane broke, which is an
-/// error of this program: the message says which lane, what and where.
 ///
 /// Without a SERVICE, all built-in ones are served on loopback at their default ports.
-/// Services: echo (tcp and udp, port 60007), rpc (tcp and udp, port 62049: NFS procedure 0, and an echo program).
 #[derive(clap::Args)]
 #[command(after_help = after_help())]
 pub struct Arguments {
-    /// What to serve where: echo=tcp://127.0.0.1:60007, echo=udp://[::1]; HOST may be a name, port 0 takes a free port
-    #[arg(value_name = "SERVICE=URL")]
+    #[arg(value_name = "SERVICE=URL", help = places())]
     services: Vec<String>,
     /// How many lanes; by default one for each CPU that affinity and control group allow
     #[arg(long, value_name = "N")]
@@ -46,12 +40,6 @@ pub struct Arguments {
     /// Let [::] take IPv6 only
     #[arg(long)]
     v6_only: bool,
-    /// Answer UDP echo requests from other machines too: their senders can be forged
-    #[arg(long)]
-    reflect: bool,
-    /// Tell the rpcbind of this machine where the programs of rpc are, until the end
-    #[arg(long)]
-    register: bool,
     /// Let all lanes share one descriptor table, and so its limit, instead of one for each
     #[arg(long)]
     share_descriptors: bool,
@@ -81,9 +69,24 @@ pub struct Arguments {
     json: bool,
 }
 
+/// How a place is written, by the example of the first service.
+fn places() -> String {
+    let first = services::ALL[0];
+    let examples: Vec<String> = first.default_urls("127.0.0.1").iter().map(|url| format!("{}={url}", first.name())).collect();
+    format!(
+        "What to serve where, such as {}; HOST may be a name, port 0 takes a free port, and options stand behind the URL as ?name=value",
+        examples.join(" or ")
+    )
+}
+
 fn after_help() -> String {
+    let services: String = services::ALL.iter().map(|entry| entry.describe()).collect();
     let limits = indented(&Limits::default().describe());
-    format!("Limits and their defaults, for each service on each lane:\n{limits}\n{RUN_DIRECTORY}")
+    let codes = Exit::help(&[Exit::Done, Exit::Late, Exit::Usage, Exit::Broken]);
+    format!(
+        "Services, and their options, which stand behind the URL as ?name=value&name=value:\n{services}\n\
+         Limits and their defaults, for each service on each lane:\n{limits}\n{RUN_DIRECTORY}\n\n{codes}"
+    )
 }
 
 /// Where pages and control sockets are.
@@ -98,42 +101,36 @@ fn indented(text: &str) -> String {
 }
 
 /// Serves until told to end.
-pub fn run(arguments: Arguments) -> Result<()> {
+pub fn run(arguments: Arguments) -> Result<Exit> {
     if arguments.plan {
         return print_plan(arguments);
     }
     corelane::report_panics();
     let signals = Signals::block()?;
-    let register = arguments.register;
     let running = lanes(arguments)?.start()?;
-    let registration = register.then(|| Registration::register(&entries(&running)));
-    announce(&running, registration.as_ref()).map_err(|error| Late::of("writing to standard output", error))?;
+    announce(&running).map_err(|error| Late::of("writing to standard output", error))?;
     let drained = running.run_until_told(signals).map_err(ended)?;
     corelane::say(&format!("drained: {drained}"));
     corelane::flush_reports(corelane::REPORT_PATIENCE);
-    Ok(())
+    Ok(Exit::Done)
 }
 
 fn ended(error: Error) -> Late {
-    let code = if matches!(error, Error::LanePanicked { .. }) { exit::BROKEN } else { exit::LATE };
-    Late { code, ..Late::of("serving", error) }
+    let exit = if matches!(error, Error::LanePanicked { .. }) { Exit::Broken } else { Exit::Late };
+    Late { exit, ..Late::of("serving", error) }
 }
 
-fn print_plan(arguments: Arguments) -> Result<()> {
+fn print_plan(arguments: Arguments) -> Result<Exit> {
     let json = arguments.json;
     let (topology, plan) = lanes(arguments)?.plan()?;
     let words = if json { format!("{}\n", plan::object(&topology, &plan)) } else { plan::text(&topology, &plan) };
     match std::io::stdout().write_all(words.as_bytes()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Late::of("writing to standard output", error).into()),
-        _ => Ok(()),
+        _ => Ok(Exit::Done),
     }
 }
 
 fn lanes(arguments: Arguments) -> Result<Lanes> {
-    let mut limits = Limits::default();
-    for text in &arguments.limits {
-        limits.set(text).map_err(|why| anyhow::anyhow!("--limit: {why}"))?;
-    }
     let driver: DriverChoice = arguments.driver.parse()?;
     let mut lanes = Lanes::per_core()
         .driver(driver)
@@ -141,8 +138,7 @@ fn lanes(arguments: Arguments) -> Result<Lanes> {
         .v6_only(arguments.v6_only)
         .own_descriptors(!arguments.share_descriptors)
         .steering(steering(&arguments)?)
-        .spin_microseconds(arguments.spin)
-        .limits(limits);
+        .spin_microseconds(arguments.spin);
     if let Some(count) = arguments.lanes {
         lanes = lanes.lanes(count);
     }
@@ -150,13 +146,13 @@ fn lanes(arguments: Arguments) -> Result<Lanes> {
         lanes = lanes.memory_bytes(memory(mib)?);
     }
     if let Some(list) = &arguments.cpus {
-        lanes = lanes.cpus(corelane::parse_cpus(list).map_err(|why| anyhow::anyhow!("--cpus: {why}"))?);
+        lanes = lanes.cpus(corelane::parse_cpus(list).map_err(|why| anyhow!("--cpus: {why}"))?);
     }
     let mut services = arguments.services;
     if services.is_empty() {
         services = defaults();
     }
-    services.iter().try_fold(lanes, |lanes, text| add(lanes, text, arguments.reflect))
+    services.iter().try_fold(lanes, |lanes, text| add(lanes, text, &arguments.limits))
 }
 
 fn steering(arguments: &Arguments) -> Result<SteeringSettings> {
@@ -165,8 +161,9 @@ fn steering(arguments: &Arguments) -> Result<SteeringSettings> {
         2 => HashTypes::DEFAULT,
         other => bail!("--udp-hash: {other} is neither 4 nor 2"),
     };
-    let buckets = arguments.buckets.map(Buckets::new).transpose().map_err(|error| anyhow::anyhow!("--buckets: {error}"))?;
-    Ok(SteeringSettings { steering: arguments.steering.parse()?, key: key(&arguments.key)?, types, buckets })
+    let buckets = arguments.buckets.map(Buckets::new).transpose().map_err(|error| anyhow!("--buckets: {error}"))?;
+    let settings = SteeringSettings::default().by(arguments.steering.parse()?).key(key(&arguments.key)?).types(types);
+    Ok(buckets.map_or(settings, |buckets| settings.buckets(buckets)))
 }
 
 /// Bytes of a random key, as most devices have them.
@@ -178,14 +175,14 @@ fn key(text: &str) -> Result<Key> {
         "random" => {
             let mut words = [0; 1 << 10];
             let read = std::fs::File::open("/dev/urandom").and_then(|mut entropy| entropy.read_exact(&mut words));
-            read.map_err(|error| anyhow::anyhow!("--key: /dev/urandom: {error}"))?;
+            read.map_err(|error| anyhow!("--key: /dev/urandom: {error}"))?;
             let mut words = words.chunks_exact(size_of::<u64>());
             // More than all draws take; a key of zeros would be refused.
             Key::random(KEY_BYTES, || words.next().and_then(|word| word.try_into().ok()).map_or(0, u64::from_ne_bytes))
         }
         bytes => bytes.parse(),
     };
-    key.map_err(|error| anyhow::anyhow!("--key: {error}"))
+    key.map_err(|error| anyhow!("--key: {error}"))
 }
 
 /// The least memory that a lane can work with.
@@ -198,77 +195,30 @@ fn memory(mib: usize) -> Result<usize> {
     }
 }
 
-/// All built-in services on loopback; IPv6 only where the machine has it.
+/// The services that are served by default on loopback; IPv6 only where the machine has it.
 fn defaults() -> Vec<String> {
     let hosts = ["127.0.0.1", "[::1]"];
     let usable = |host: &&str| corelane::can_listen(&format!("udp://{host}:0"));
-    let place = |host, (service, port), transport| format!("{service}={transport}://{host}:{port}");
-    let places = |host| SERVICES.iter().flat_map(move |&service| ["tcp", "udp"].map(|transport| place(host, service, transport)));
+    let places = |host: &'static str| {
+        services::ALL
+            .iter()
+            .flat_map(move |entry| entry.default_urls(host).into_iter().map(|url| format!("{}={url}", entry.name())))
+    };
     hosts.into_iter().filter(usable).flat_map(places).collect()
 }
 
-/// The built-in services and their default ports.
-const SERVICES: &[(&str, u16)] = &[("echo", corelane_echo::DEFAULT_PORT), ("rpc", corelane_rpc::DEFAULT_PORT)];
-
-fn add(lanes: Lanes, text: &str, reflect: bool) -> Result<Lanes> {
-    let Some((service, url)) = text.split_once('=') else {
-        bail!("{text:?} is not SERVICE=URL: write for example echo=tcp://127.0.0.1:{}", corelane_echo::DEFAULT_PORT);
-    };
-    let Some(&(_, port)) = SERVICES.iter().find(|(name, _)| *name == service) else {
-        bail!("there is no service {service:?}: the built-in ones are echo and rpc");
-    };
-    let url = Url::parse(url, port)?;
-    let place = url.to_string();
-    let lanes = match (service, url.transport()) {
-        ("rpc", Transport::Tcp) => lanes.serve(&place, |_lane| Rpc::new(programs()))?,
-        ("rpc", Transport::Udp) => lanes.serve_datagrams(&place, |_lane| RpcDatagrams::new(programs()))?,
-        (_, Transport::Tcp) => lanes.serve(&place, |_lane| Echo)?,
-        (_, Transport::Udp) => {
-            let answer = answer(&url, reflect)?;
-            lanes.serve_datagrams(&place, move |_lane| EchoDatagrams::new(answer))?
-        }
-    };
-    Ok(lanes.named(service))
-}
-
-/// What the RPC service serves.
-fn programs() -> (Null, corelane_rpc::Echo) {
-    (Null, corelane_rpc::Echo)
-}
-
-/// UDP echo beyond loopback must be asked for.
-fn answer(url: &Url, reflect: bool) -> Result<Answer> {
-    if reflect {
-        return Ok(Answer::Everybody);
+/// Adds what `SERVICE=URL` asks for.
+fn add(lanes: Lanes, text: &str, limits: &[String]) -> Result<Lanes> {
+    let (entry, place) = find(services::ALL, text)?;
+    let mut set = entry.default_limits();
+    for limit in limits {
+        set.set(limit).map_err(|why| anyhow!("--limit: {why}"))?;
     }
-    match url.resolve()?.iter().find(|address| !address.ip().to_canonical().is_loopback()) {
-        None => Ok(Answer::Loopback),
-        Some(address) => bail!(
-            "{url}: {} can be reached from other machines, and a UDP echo would send to whomever a forged datagram names; \
-             listen on 127.0.0.1 or [::1], or ask for it with --reflect",
-            address.ip()
-        ),
-    }
+    Ok(lanes.limits(set).serve_entry(entry, place)?)
 }
 
-/// What rpcbind is told: every version of every program, wherever the RPC service listens.
-fn entries(running: &Running) -> Vec<Entry> {
-    let places = running.places().iter().filter(|place| place.service == "rpc");
-    let versions = || {
-        [corelane_rpc::NFS, corelane_rpc::ECHO]
-            .into_iter()
-            .flat_map(|program| (program.low..=program.high).map(move |version| (program.number, version)))
-    };
-    places
-        .flat_map(|place| {
-            let (transport, address) = (place.url.transport(), place.address());
-            versions().map(move |(program, version)| Entry { program, version, transport, address })
-        })
-        .collect()
-}
-
-/// Says what listens where, on what, and then that it is ready. Without rpcbind the service runs on: who knows its port needs none.
-fn announce(running: &Running, registration: Option<&Result<Registration, RegistrationError>>) -> std::io::Result<()> {
+/// Says what listens where, on what, and then that it is ready.
+fn announce(running: &Running) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     for place in running.places() {
         writeln!(out, "{} {}", place.service, place.url)?;
@@ -292,11 +242,6 @@ fn announce(running: &Running, registration: Option<&Result<Registration, Regist
     }
     for note in running.notes() {
         writeln!(out, "note: {note}")?;
-    }
-    match registration {
-        Some(Ok(registration)) => writeln!(out, "note: rpcbind knows of {} entries", registration.entries().len())?,
-        Some(Err(error)) => writeln!(out, "note: not registered: {error}")?,
-        None => {}
     }
     writeln!(out, "ready")?;
     out.flush()?;

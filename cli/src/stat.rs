@@ -1,9 +1,11 @@
 //! `corelane stat`: what the lanes of running processes count, read from their pages.
 
 use crate::Late;
+use crate::exit::Exit;
 use anyhow::{Result, bail};
 use corelane::watch::{Detail, Liveness, PageFile, Reader, RunDirectory, Snapshot, json, list, text};
 use std::io::Write;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 /// Prints what running processes count, lane by lane
@@ -27,7 +29,7 @@ pub struct Arguments {
 }
 
 /// Prints the pages that were asked for.
-pub fn run(arguments: &Arguments) -> Result<()> {
+pub fn run(arguments: &Arguments) -> Result<Exit> {
     let pause = match arguments.every {
         Some(seconds) if !(0.01..=86_400.0).contains(&seconds) => {
             bail!("--every: {seconds} is not a number of seconds from 0.01 to 86400")
@@ -50,12 +52,14 @@ pub fn run(arguments: &Arguments) -> Result<()> {
                 Some(before) => now.since(before)?,
                 None => now.clone(),
             };
-            print(&shown, arguments)?;
+            if print(&shown, arguments)?.is_break() {
+                return Ok(Exit::Done);
+            }
             *before = Some(now);
         }
         match pause.filter(|_| readers.iter().any(|reader| reader.liveness() != Liveness::Dead)) {
             Some(pause) => std::thread::sleep(pause),
-            None => return Ok(()),
+            None => return Ok(Exit::Done),
         }
     }
 }
@@ -88,12 +92,12 @@ fn is_wanted(file: &PageFile, pid: Option<u32>) -> bool {
     }
 }
 
-/// Prints one snapshot; a reader that has gone away (a closed pipe) ends the program quietly.
-fn print(snapshot: &Snapshot, arguments: &Arguments) -> Result<()> {
+/// Prints one snapshot; breaks where the reader has gone away (a closed pipe), which ends the program quietly.
+fn print(snapshot: &Snapshot, arguments: &Arguments) -> Result<ControlFlow<()>> {
     let detail = if arguments.all { Detail::All } else { Detail::NonZero };
     let words = if arguments.json { json(snapshot) } else { text(snapshot, detail) };
     match writeln!(std::io::stdout(), "{}", words.trim_end()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
-        other => other.map_err(|error| Late::of("writing to standard output", error).into()),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(ControlFlow::Break(())),
+        other => other.map(ControlFlow::Continue).map_err(|error| Late::of("writing to standard output", error).into()),
     }
 }

@@ -152,7 +152,7 @@ impl Collector {
 
     fn second(&self, at_s: f64, length_s: f64, pending: &Pending) -> Second {
         let interval = &pending.interval;
-        let mut errors = interval.errors.by_name();
+        let mut errors = interval.errors.by_name(self.plan.kinds());
         errors.retain(|_, &mut count| count > 0);
         let answered = if at_s < 0.0 { interval.requests } else { interval.in_window };
         Second {
@@ -232,7 +232,7 @@ impl Collector {
             series: self.series.clone(),
             requests: self.total.requests,
             latency_us: self.total.latency.0.as_ref().map(|times| quantiles(times, &self.plan.quantiles)).unwrap_or_default(),
-            errors: self.errors().by_name(),
+            errors: self.errors().by_name(self.plan.kinds()),
             lag_us: self.total.lag.0.as_ref().map(|times| times.value_at_quantile(0.5) as f64 / 1e3),
             run: (1, 1),
         }

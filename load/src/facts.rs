@@ -323,7 +323,7 @@ mod tests {
 
     #[test]
     fn what_is_counted_for_a_request_is_of_the_service_that_is_loaded() {
-        let service = |url: &str| ServiceName { name: "echo".into(), url: url.into() };
+        let service = |url: &str| ServiceName { name: "echo".into(), url: url.into(), counters: Vec::new() };
         let description = Description {
             services: vec![service("tcp://0.0.0.0:7"), service("udp://127.0.0.1:7"), service("tcp://127.0.0.1:9")],
             lanes: vec![LaneName::default()],

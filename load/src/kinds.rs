@@ -1,13 +1,11 @@
 //! What can become of a request that is not answered rightly.
 
 use corelane::{Fault, Reason};
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
 /// Why a request failed, or a connection could not be had. The names are those of the reports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
     /// The generator waited as long as it was told to, and gave up.
     ClientTimeout,
@@ -35,21 +33,31 @@ pub enum Kind {
     Duplicate,
     /// A datagram that was answered after one that was sent later. It counts as answered, too.
     Reordered,
-    /// An RPC call whose program, version or procedure the server does not have (RFC 5531 section 9: PROG_UNAVAIL, PROG_MISMATCH, PROC_UNAVAIL).
-    RpcUnavailable,
-    /// An RPC call that the server did not accept: its version of RPC, or who calls (RFC 5531 section 9: MSG_DENIED).
-    RpcDenied,
-    /// An RPC call that the server could not read, or not carry out (RFC 5531 section 9: GARBAGE_ARGS, SYSTEM_ERR).
-    RpcFailed,
     /// Anything else.
     Other,
+    /// What only the workload can tell.
+    Own(&'static OwnKind),
 }
 
-/// How many kinds there are.
-pub const KINDS: usize = 17;
+/// A kind that one workload declares in its entry: a request that failed as its answer says.
+#[derive(Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct OwnKind {
+    /// Its place among the workload's.
+    pub place: usize,
+    /// The name in reports.
+    pub name: &'static str,
+    /// What happened, as the end of a line of help.
+    pub meaning: &'static str,
+}
+
+/// How many kinds all workloads have.
+pub const KINDS: usize = 14;
+
+/// Most kinds of a workload's own.
+pub const OWN_KINDS_MAX: usize = 16;
 
 impl Kind {
-    /// All kinds, in the order of the reports.
+    /// The kinds that all workloads have, in the order of the reports.
     pub const ALL: [Kind; KINDS] = [
         Kind::ClientTimeout,
         Kind::SocketTimeout,
@@ -64,9 +72,6 @@ impl Kind {
         Kind::Lost,
         Kind::Duplicate,
         Kind::Reordered,
-        Kind::RpcUnavailable,
-        Kind::RpcDenied,
-        Kind::RpcFailed,
         Kind::Other,
     ];
 
@@ -86,10 +91,16 @@ impl Kind {
             Self::Lost => "lost",
             Self::Duplicate => "duplicate",
             Self::Reordered => "reordered",
-            Self::RpcUnavailable => "rpc_unavailable",
-            Self::RpcDenied => "rpc_denied",
-            Self::RpcFailed => "rpc_failed",
             Self::Other => "other",
+            Self::Own(own) => own.name,
+        }
+    }
+
+    fn index(self) -> usize {
+        match self {
+            Self::Own(own) => KINDS + own.place,
+            // reason: each_kind_has_its_own_count_and_name compares the list with the kinds.
+            other => Self::ALL.iter().position(|&kind| kind == other).expect("it is in the list"),
         }
     }
 
@@ -113,6 +124,11 @@ impl Kind {
     }
 }
 
+/// Whether an error of this kind, by its name in reports, left a request without its answer. Duplicates and changes of order did not.
+pub fn is_failure(kind: &str) -> bool {
+    Kind::ALL.iter().find(|known| known.name() == kind).is_none_or(|known| known.is_failure())
+}
+
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
@@ -121,17 +137,17 @@ impl fmt::Display for Kind {
 
 /// How often each kind was met.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Errors([u64; KINDS]);
+pub struct Errors([u64; KINDS + OWN_KINDS_MAX]);
 
 impl Errors {
     /// Counts `count` more of a kind.
     pub fn add(&mut self, kind: Kind, count: u64) {
-        self.0[kind as usize] += count;
+        self.0[kind.index()] += count;
     }
 
     /// How many of a kind.
     pub fn of(&self, kind: Kind) -> u64 {
-        self.0[kind as usize]
+        self.0[kind.index()]
     }
 
     /// Counts all that another has counted.
@@ -141,12 +157,13 @@ impl Errors {
 
     /// All that failed.
     pub fn failures(&self) -> u64 {
-        Kind::ALL.iter().filter(|kind| kind.is_failure()).map(|&kind| self.of(kind)).sum()
+        let known: u64 = Kind::ALL.iter().filter(|kind| kind.is_failure()).map(|&kind| self.of(kind)).sum();
+        known + self.0[KINDS..].iter().sum::<u64>()
     }
 
-    /// By name, every kind present.
-    pub fn by_name(&self) -> BTreeMap<String, u64> {
-        Kind::ALL.iter().map(|&kind| (kind.name().to_owned(), self.of(kind))).collect()
+    /// By name, every kind present: those that all workloads have, and `own`.
+    pub fn by_name(&self, own: &[Kind]) -> BTreeMap<String, u64> {
+        Kind::ALL.iter().chain(own).map(|&kind| (kind.name().to_owned(), self.of(kind))).collect()
     }
 }
 
@@ -156,15 +173,18 @@ mod tests {
 
     #[test]
     fn each_kind_has_its_own_count_and_name() {
+        const OWN: [Kind; 2] =
+            [Kind::Own(&OwnKind { place: 0, name: "a", meaning: "" }), Kind::Own(&OwnKind { place: 1, name: "b", meaning: "" })];
         let mut errors = Errors::default();
-        for (count, &kind) in Kind::ALL.iter().enumerate() {
-            assert_eq!(kind as usize, count);
+        for (count, &kind) in Kind::ALL.iter().chain(&OWN).enumerate() {
+            assert_eq!(kind.index(), count);
             errors.add(kind, count as u64 + 1);
         }
-        let names = errors.by_name();
-        assert_eq!(names.len(), KINDS);
-        assert_eq!(names["client_timeout"], 1);
+        let names = errors.by_name(&OWN);
+        assert_eq!(names.len(), KINDS + OWN.len());
+        assert_eq!((names["client_timeout"], names["b"]), (1, 16));
         let all: u64 = names.values().sum();
         assert_eq!(errors.failures(), all - errors.of(Kind::Duplicate) - errors.of(Kind::Reordered));
+        assert_eq!(errors.by_name(&[]).len(), KINDS);
     }
 }

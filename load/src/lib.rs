@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod aim;
+pub mod amounts;
 pub mod arrivals;
 pub mod buckets;
 pub mod collector;
@@ -33,4 +34,4 @@ pub mod workloads;
 pub use error::Error;
 pub use facts::{Watched, find_server, page_serving, services_at};
 pub use run::{Beside, Ends, limits, measure, report_of, run};
-pub use verdict::judge;
+pub use verdict::{Verdict, judge};

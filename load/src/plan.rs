@@ -3,7 +3,8 @@
 use crate::aim::{Aim, Aimed};
 use crate::arrivals::Arrivals;
 use crate::error::Error;
-use crate::workloads::rpc;
+use crate::kinds::Kind;
+use crate::workloads::{self, Particulars};
 use corelane::{DriverChoice, Transport};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -92,8 +93,8 @@ pub struct Plan {
     pub quantiles: Vec<f64>,
     /// Datagrams in trains, as one send, where the kernel can.
     pub trains: bool,
-    /// What calls are made, for the workload of that name.
-    pub rpc: rpc::Settings,
+    /// What only the workload understands.
+    pub particulars: Particulars,
     /// Which lanes of the target the connections lead to; none leaves it to chance.
     pub aim: Option<Aim>,
     /// The ends from which they do: follows from `aim` when the plan is settled.
@@ -138,7 +139,7 @@ impl Plan {
             seed: 1,
             quantiles: vec![50.0, 90.0, 99.0, 99.9],
             trains: true,
-            rpc: rpc::Settings::default(),
+            particulars: Particulars::default(),
             aim: None,
             aimed: None,
         }
@@ -212,6 +213,11 @@ impl Plan {
             }
             Mode::Open { rate, .. } | Mode::Connections { rate, .. } => Some(*rate),
         }
+    }
+
+    /// The kinds of errors that only its workload has.
+    pub fn kinds(&self) -> &'static [Kind] {
+        workloads::find(&self.workload).map_or(&[], |entry| entry.kinds)
     }
 
     /// Connections of lane `lane`: as even as can be.

@@ -10,7 +10,7 @@ use crate::interval::{Interval, Times};
 use crate::plan::{Extent, Mode, Plan};
 use crate::report::{Generator, Lane, Opened, Progress, Report, SCHEMA, Settings};
 use crate::verdict;
-use crate::workloads::{Entry, rpc};
+use crate::workloads::{self, Entry};
 use corelane::machine::wall_clock;
 use corelane::watch::Reader;
 use corelane::{LaneSettings, Lanes, Limits, Running, StreamOptions, monotonic_nanoseconds};
@@ -277,7 +277,7 @@ pub fn report_of(plan: &Plan, collector: &Collector, driver: &str) -> Report {
         sent: total.sent,
         bytes_sent: total.bytes_sent,
         bytes_received: total.bytes_received,
-        errors: errors.by_name(),
+        errors: errors.by_name(plan.kinds()),
         latency_from: if has_rate { "intended start" } else { "send" }.to_owned(),
         latency_us: times(&total.latency).unwrap_or_default(),
         service_us: times(&total.service),
@@ -357,7 +357,7 @@ fn settings(plan: &Plan, driver: &str) -> Settings {
         connections: u64::from(plan.connections),
         depth: u64::from(plan.depth),
         size: plan.size as u64,
-        call: (plan.workload == rpc::ENTRY.name).then(|| plan.rpc.call(plan.size)),
+        call: workloads::find(&plan.workload).and_then(|entry| (entry.call)(plan)),
         rate: plan.rate(),
         requests_per_connection: if let Mode::Connections { requests, .. } = plan.mode {
             Some(u64::from(requests))

@@ -1,10 +1,53 @@
 //! Whether a run can be believed, and what set its rate.
 
 use crate::collector::Collector;
-use crate::kinds::Kind;
+use crate::kinds::{Kind, is_failure};
 use crate::plan::{Mode, Plan};
-use crate::report::{Lane, Report};
+use crate::report::{Lane, Paired, Report};
 use corelane::Transport;
+
+/// What came of a load, as its program ends: what scripts act on. The numbers are its exit codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Verdict {
+    /// Every request was answered rightly, and the figures can be believed.
+    Good = 0,
+    /// Requests failed, some or all; the report says how, and whether its figures can be believed all the same.
+    Failures = 3,
+    /// No request failed, but the figures are not to be believed: the run fell behind, was cut short, or was disturbed.
+    Doubts = 4,
+}
+
+impl Verdict {
+    /// All.
+    pub const ALL: [Self; 3] = [Self::Good, Self::Failures, Self::Doubts];
+
+    fn of(has_failures: bool, is_believable: bool) -> Self {
+        match (has_failures, is_believable) {
+            (true, _) => Self::Failures,
+            (false, false) => Self::Doubts,
+            (false, true) => Self::Good,
+        }
+    }
+}
+
+impl Report {
+    /// What came of the run, or runs.
+    pub fn verdict(&self) -> Verdict {
+        Verdict::of(self.has_failures(), self.believable)
+    }
+
+    fn has_failures(&self) -> bool {
+        self.errors.iter().any(|(kind, &count)| count > 0 && is_failure(kind))
+    }
+}
+
+impl Paired {
+    /// What came of all rounds.
+    pub fn verdict(&self) -> Verdict {
+        Verdict::of(self.a.has_failures() || self.b.has_failures(), self.believable)
+    }
+}
 
 /// A rate counts as achieved from this share of what was offered on.
 const ACHIEVED: f64 = 0.99;

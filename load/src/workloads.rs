@@ -1,4 +1,4 @@
-//! The protocols: one file each, and one line each in [`ALL`].
+//! The protocols: a folder each, and a line each in [`ALL`]. What a workload needs of the rest of the program is in its entry.
 
 pub mod echo;
 pub mod flood;
@@ -7,12 +7,18 @@ pub mod rpc;
 pub mod udp;
 
 use crate::error::Error;
+use crate::kinds::Kind;
 use crate::plan::Plan;
 use crate::run::Ends;
+use corelane::entry::choice::{Choice, Chosen};
 use corelane::{Lanes, Transport};
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// A workload as `corelane load` knows it.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Entry {
     /// Its name on the command line and in reports.
     pub name: &'static str,
@@ -24,10 +30,73 @@ pub struct Entry {
     pub default_port: u16,
     /// Bytes of a request where no size is asked for.
     pub default_size: usize,
+    /// Connections where no number is asked for.
+    pub default_connections: u32,
+    /// How long it is measured where nothing is said.
+    pub default_duration: Duration,
+    /// Its options, each a word of the command line.
+    pub options: &'static [Choice],
+    /// How a request of it can fail beside what [all](Kind::ALL) can, each at its place.
+    pub kinds: &'static [Kind],
+    /// Requests a second, by its options, of so many connections; none for a workload whose times the user gives.
+    pub rate: Option<fn(&Chosen, u32) -> f64>,
+    /// What its options come to, for [`Plan::particulars`].
+    pub particulars: fn(&Chosen) -> Particulars,
+    /// What is called how, for a report.
+    pub call: fn(&Plan) -> Option<String>,
     /// Whether a plan fits the protocol: sizes, modes.
     pub check: fn(&Plan) -> Result<(), Error>,
     /// Adds its client to the lanes of a run.
     pub client: fn(Lanes, Ends) -> Lanes,
+}
+
+impl Entry {
+    /// A workload without options: one connection with requests of 64 bytes for three seconds, unless said otherwise.
+    pub(crate) const fn plain(
+        (name, about): (&'static str, &'static str),
+        transports: &'static [Transport],
+        check: fn(&Plan) -> Result<(), Error>,
+        client: fn(Lanes, Ends) -> Lanes,
+    ) -> Self {
+        Self {
+            name,
+            about,
+            transports,
+            default_port: echo::DEFAULT_PORT,
+            default_size: 64,
+            default_connections: 1,
+            default_duration: Duration::from_secs(3),
+            options: &[],
+            kinds: &[],
+            rate: None,
+            particulars: |_| Particulars::default(),
+            call: |_| None,
+            check,
+            client,
+        }
+    }
+}
+
+/// What a plan says that only its workload understands: a value of a type of the workload's.
+#[derive(Clone, Default)]
+pub struct Particulars(Option<Arc<dyn Any + Send + Sync>>);
+
+impl Particulars {
+    /// Of this value.
+    pub fn of<T: Any + Send + Sync>(value: T) -> Self {
+        Self(Some(Arc::new(value)))
+    }
+
+    /// The value; its default if nothing was said.
+    pub fn get<T: Any + Clone + Default>(&self) -> T {
+        self.0.as_ref().and_then(|value| value.downcast_ref::<T>()).cloned().unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for Particulars {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Particulars" } else { "no Particulars" })
+    }
 }
 
 /// All workloads.
@@ -36,4 +105,29 @@ pub const ALL: &[Entry] = &[echo::ENTRY, idle::ENTRY, rpc::ENTRY, udp::ENTRY];
 /// The workload of that name.
 pub fn find(name: &str) -> Option<&'static Entry> {
     ALL.iter().find(|entry| entry.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kinds::OWN_KINDS_MAX;
+    use std::collections::HashSet;
+
+    #[test]
+    fn entries_agree_with_themselves_and_each_other() {
+        let mut names: HashSet<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
+        let mut options = HashSet::new();
+        for entry in ALL {
+            assert_eq!(find(entry.name).map(|found| found.about), Some(entry.about));
+            assert!(
+                entry.options.iter().all(|option| options.insert(option.name())),
+                "{}: two workloads have one option",
+                entry.name
+            );
+            assert!(entry.kinds.len() <= OWN_KINDS_MAX);
+            for (place, kind) in entry.kinds.iter().enumerate() {
+                assert!(matches!(kind, Kind::Own(own) if own.place == place) && names.insert(kind.name()), "{kind}");
+            }
+        }
+    }
 }

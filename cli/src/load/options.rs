@@ -1,13 +1,13 @@
 //! The options of `corelane load`, and the job that they ask for.
 
-use super::amounts;
+use super::own::Own;
 use anyhow::{Context, Result, anyhow, bail};
 use corelane::control::{Command, ask, ask_hasher};
 use corelane::{Transport, Url};
 use corelane_load::aim::{self, Aim};
+use corelane_load::amounts;
 use corelane_load::arrivals::Arrivals;
 use corelane_load::plan::{Extent, Mode, Plan};
-use corelane_load::workloads::rpc::{self, Program, Split};
 use corelane_load::workloads::{self, Entry};
 use corelane_load::{Watched, curve, page_serving};
 use corelane_rss::{Buckets, FlowHasher, HashTypes, Key, Table};
@@ -21,20 +21,20 @@ use std::time::Duration;
 /// The options, as data.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Options {
-    /// What to ask for: one of the workloads below; may be left out before a URL: echo over tcp://, udp over udp://
-    #[arg(value_name = "WORKLOAD", default_value = "echo")]
+    /// What to ask for: one of the workloads below; may be left out before a URL, for the first that travels so
+    #[arg(value_name = "WORKLOAD", default_value = workloads::ALL[0].name)]
     workload: String,
     /// Where: tcp://HOST:PORT or udp://HOST:PORT; by default the workload's port on 127.0.0.1
     #[arg(value_name = "URL")]
     url: Option<String>,
 
-    /// Connections, or sockets for datagrams; with --connection-rate the most at once [default: 1; 10000 for idle, 1000 with --connection-rate]
+    /// Connections, or sockets for datagrams; with --connection-rate the most at once [default: as the workload says below; 1000 with --connection-rate]
     #[arg(long, short = 'c', value_name = "N", help_heading = "Load")]
     connections: Option<u32>,
     /// Most requests in flight on each connection
     #[arg(long, short = 'd', value_name = "N", default_value_t = 1, help_heading = "Load")]
     depth: u32,
-    /// Bytes of a request [default: 64]; for rpc of its payload, 0 calls the null procedure [default: 0]
+    /// Bytes of a request, or of its payload [default: as the workload says below]
     #[arg(long, short = 's', value_name = "BYTES", help_heading = "Load")]
     size: Option<usize>,
     /// Requests a second, such as 5000, 10k or 1.5M, each with its own time, whether answers come or not (an open loop)
@@ -50,15 +50,8 @@ pub struct Options {
     #[arg(long, value_name = "N", default_value_t = 1, requires = "connection_rate",
         value_parser = clap::value_parser!(u32).range(1..), help_heading = "Load")]
     requests_per_connection: u32,
-    /// How often each connection is used, for idle [default: 10s]
-    #[arg(long, value_name = "TIME", value_parser = amounts::time, help_heading = "Load")]
-    every: Option<Duration>,
-    /// What rpc calls [default: 100003:3, NFS; with --size 536870919:1, an echo program]
-    #[arg(long, value_name = "PROGRAM:VERSION", value_parser = program, help_heading = "Load")]
-    program: Option<Program>,
-    /// Send each rpc record in N fragments; or, with bytes or bytes=N, the stream of records in pieces of 1 or N bytes, each with a send of its own
-    #[arg(long, value_name = "N|bytes", value_parser = split, help_heading = "Load")]
-    split: Option<Split>,
+    #[command(flatten)]
+    own: Own,
     /// Send datagrams one by one even where several go to the same peer
     #[arg(long, help_heading = "Load")]
     singles: bool,
@@ -66,7 +59,7 @@ pub struct Options {
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Load")]
     seed: u64,
 
-    /// How long to measure: seconds, or with a unit, such as 3, 500ms, 10m [default: 3s; 10s for idle]
+    /// How long to measure: seconds, or with a unit, such as 3, 500ms, 10m [default: as the workload says below]
     #[arg(long, value_name = "TIME", value_parser = amounts::time, conflicts_with = "requests", help_heading = "Extent")]
     duration: Option<Duration>,
     /// How many requests to make instead (connections, with --connection-rate)
@@ -151,10 +144,6 @@ pub struct Job {
     pub quiet: bool,
 }
 
-/// Connections that `idle` holds unless told otherwise, and how often it uses each.
-const IDLE_CONNECTIONS: u32 = 10_000;
-const IDLE_EVERY: Duration = Duration::from_secs(10);
-
 impl Options {
     /// Checks the whole.
     pub fn job(&self) -> Result<Job> {
@@ -203,25 +192,19 @@ impl Options {
 
     fn plan(&self, entry: &Entry, url: Option<&str>) -> Result<Plan> {
         let (url, target) = target(entry, url)?;
-        let is_idle = entry.name == "idle";
-        if self.every.is_some() && !is_idle {
-            bail!("--every is for idle: use --rate to give {} its times", entry.name);
-        }
-        if self.every.is_some_and(|every| every.is_zero()) {
-            bail!("--every: each connection is used once in a time that is more than nothing");
-        }
-        if is_idle && (self.rate.is_some() || self.connection_rate.is_some() || self.depth != 1) {
-            bail!("idle uses each connection once in a while: use --every instead of --rate, --connection-rate or --depth");
-        }
-        if (self.program.is_some() || self.split.is_some()) && entry.name != rpc::ENTRY.name {
-            bail!("--program and --split are for rpc: {} makes no calls", entry.name);
+        let chosen = self.own.chosen(entry)?;
+        if entry.rate.is_some() && (self.rate.is_some() || self.connection_rate.is_some() || self.depth != 1) {
+            bail!(
+                "{} has times of its own, and one request at a time on each connection: leave out --rate, --connection-rate and --depth",
+                entry.name
+            );
         }
         let default = Plan::new(entry.name, &url, target);
         if self.singles && default.transport != Transport::Udp {
             bail!("--singles is for datagrams: {url} has connections");
         }
-        let connections = self.connections.unwrap_or(if is_idle { IDLE_CONNECTIONS } else { self.default_connections() });
-        let mode = self.mode(is_idle, connections)?;
+        let connections = self.connections.unwrap_or(self.default_connections(entry));
+        let mode = self.mode(entry.rate.map(|rate| rate(&chosen, connections)).or(self.rate))?;
         if is_recording(&mode) && self.warmup.is_some() {
             bail!("--arrivals with a file is played once, and measured as a whole: leave out --warmup");
         }
@@ -230,7 +213,7 @@ impl Options {
             connections,
             depth: self.depth,
             size: self.size.unwrap_or(entry.default_size),
-            extent: self.extent(&mode, is_idle),
+            extent: self.extent(&mode, entry),
             warm_up: self.warm_up(&mode),
             timeout: self.timeout.unwrap_or(Duration::from_secs(if default.transport == Transport::Udp { 1 } else { 5 })),
             lanes: self.lanes()?,
@@ -242,7 +225,7 @@ impl Options {
             seed: self.seed,
             quantiles: curve::parse_quantiles(&self.quantiles).map_err(|why| anyhow!("--quantiles: {why}"))?,
             trains: !self.singles,
-            rpc: rpc::Settings { program: self.program, split: self.split.unwrap_or_default(), ..rpc::Settings::default() },
+            particulars: (entry.particulars)(&chosen),
             mode,
             ..default
         };
@@ -284,9 +267,9 @@ impl Options {
         self.warmup.unwrap_or(default)
     }
 
-    /// One connection unless it is said otherwise; where these have a rate, as many as a patient server may need.
-    fn default_connections(&self) -> u32 {
-        if self.connection_rate.is_some() { 1_000 } else { 1 }
+    /// As many as the workload has unless it is said otherwise; where these have a rate, as many as a patient server may need.
+    fn default_connections(&self, entry: &Entry) -> u32 {
+        if self.connection_rate.is_some() { 1_000 } else { entry.default_connections }
     }
 
     fn lanes(&self) -> Result<usize> {
@@ -300,9 +283,7 @@ impl Options {
         }
     }
 
-    fn mode(&self, is_idle: bool, connections: u32) -> Result<Mode> {
-        let every = self.every.unwrap_or(IDLE_EVERY).as_secs_f64();
-        let rate = if is_idle { Some(f64::from(connections) / every) } else { self.rate };
+    fn mode(&self, rate: Option<f64>) -> Result<Mode> {
         let arrivals = match self.arrivals.as_deref() {
             None | Some("fixed") => Arrivals::Fixed,
             Some("poisson") => Arrivals::Poisson,
@@ -319,7 +300,7 @@ impl Options {
         })
     }
 
-    fn extent(&self, mode: &Mode, is_idle: bool) -> Extent {
+    fn extent(&self, mode: &Mode, entry: &Entry) -> Extent {
         let recording = match mode {
             Mode::Open { arrivals: Arrivals::Recorded(times), .. } => times.last().map(|&last| Duration::from_nanos(last + 1)),
             _ => None,
@@ -327,7 +308,7 @@ impl Options {
         match (self.requests, self.duration) {
             (Some(requests), _) => Extent::Requests(requests),
             (_, Some(duration)) => Extent::For(duration),
-            _ => Extent::For(recording.unwrap_or(Duration::from_secs(if is_idle { 10 } else { 3 }))),
+            _ => Extent::For(recording.unwrap_or(entry.default_duration)),
         }
     }
 }
@@ -350,23 +331,6 @@ fn recorded(path: &str) -> Result<Arrivals> {
         bail!("--arrivals: {path} has more than {RECORDING_MAX} bytes: play a part of it");
     }
     Arrivals::recorded(&text).map_err(|why| anyhow!("--arrivals: {path}: {why}"))
-}
-
-/// Reads `100003:3`.
-fn program(text: &str) -> Result<Program, String> {
-    let parts = text.split_once(':').and_then(|(number, version)| Some((number.parse().ok()?, version.parse().ok()?)));
-    let (number, version) = parts.ok_or_else(|| format!("{text:?} is not PROGRAM:VERSION: write for example 100003:3"))?;
-    Ok(Program { number, version })
-}
-
-/// Reads `3`, `bytes` or `bytes=100`.
-fn split(text: &str) -> Result<Split, String> {
-    let wrong = |_| format!("{text:?} is neither a number of fragments, nor bytes, nor bytes=N");
-    match text.strip_prefix("bytes") {
-        None => text.parse().map(Split::Fragments).map_err(wrong),
-        Some("") => Ok(Split::Bytes(1)),
-        Some(rest) => rest.strip_prefix('=').unwrap_or(text).parse().map(Split::Bytes).map_err(wrong),
-    }
 }
 
 /// The URL in full, and its first address.

@@ -1,13 +1,12 @@
 //! Carries out a job: one run, several, or paired rounds.
 
-use super::exit;
 use super::options::Job;
 use super::watch::Watcher;
 use crate::Late;
 use anyhow::Result;
 use corelane_load::plan::Plan;
 use corelane_load::report::{Paired, Progress, Report};
-use corelane_load::{Beside, Error, Watched, find_server, repeated, run};
+use corelane_load::{Beside, Error, Verdict, Watched, find_server, repeated, run};
 use std::io::Write;
 
 /// Rounds of a comparison: at least so many, and at most while its answer is open.
@@ -23,26 +22,12 @@ pub enum Outcome {
 
 impl Outcome {
     /// What the program ends with.
-    pub fn exit_code(&self) -> u8 {
-        let (believable, reports) = match self {
-            Self::One(report) => (report.believable, vec![report.as_ref()]),
-            Self::Two(paired) => (paired.believable, vec![&paired.a, &paired.b]),
-        };
-        match (reports.iter().any(|report| has_failures(report)), believable) {
-            (true, _) => exit::FAILURES,
-            (false, false) => exit::DOUBTS,
-            (false, true) => exit::GOOD,
+    pub fn verdict(&self) -> Verdict {
+        match self {
+            Self::One(report) => report.verdict(),
+            Self::Two(paired) => paired.verdict(),
         }
     }
-}
-
-fn has_failures(report: &Report) -> bool {
-    report.errors.iter().any(|(kind, &count)| count > 0 && is_failure(kind))
-}
-
-/// Whether an error of this kind left a request without its answer.
-pub fn is_failure(kind: &str) -> bool {
-    kind != "duplicate" && kind != "reordered"
 }
 
 /// A run that could not be made: for what was asked, or for what came later.

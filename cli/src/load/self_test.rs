@@ -2,9 +2,9 @@
 
 use super::rounds;
 use crate::Late;
+use crate::exit::Exit;
 use anyhow::Result;
 use std::io::Write;
-use std::process::ExitCode;
 
 /// Shows what each way of counting makes of a server that stands still for a second (coordinated omission)
 ///
@@ -14,9 +14,9 @@ use std::process::ExitCode;
 pub struct Arguments {}
 
 /// Makes the runs, and prints the table.
-pub fn run(_arguments: &Arguments) -> Result<ExitCode> {
+pub fn run(_arguments: &Arguments) -> Result<Exit> {
     let outcome = corelane_load::self_test::run().map_err(rounds::failed)?;
     let mut out = std::io::stdout().lock();
     write!(out, "{}", outcome.text()).map_err(|error| Late::of("writing to standard output", error))?;
-    Ok(if outcome.saw_the_stall { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if outcome.saw_the_stall { Exit::Done } else { Exit::Late })
 }

@@ -5,18 +5,19 @@ mod httperf;
 mod rpctest;
 mod udp_clt;
 
+use super::rounds;
 use super::watch::Watcher;
-use super::{exit, rounds};
 use crate::Late;
+use crate::exit::Exit;
 use anyhow::{Result, anyhow, bail};
 use clap::Parser;
+use corelane_load::kinds::is_failure;
 use corelane_load::plan::Plan;
 use corelane_load::report::Report;
 use corelane_load::text::figures;
 use corelane_load::workloads::Entry;
 use corelane_load::{Beside, Watched};
 use std::io::Write;
-use std::process::ExitCode;
 
 /// A style as `--style` knows it.
 pub struct Style {
@@ -25,20 +26,26 @@ pub struct Style {
     /// What it does, in a line.
     pub about: &'static str,
     /// Does it, with the words behind its name.
-    run: fn(&[String]) -> Result<ExitCode>,
+    run: fn(&[String]) -> Result<Exit>,
 }
 
 /// All styles.
 pub const ALL: &[Style] = &[echotest::STYLE, httperf::STYLE, rpctest::STYLE, udp_clt::STYLE];
 
 /// Carries out `--style NAME WORDS...`.
-pub fn run(words: &[String]) -> Result<ExitCode> {
+pub fn run(words: &[String]) -> Result<Exit> {
     let names: Vec<&str> = ALL.iter().map(|style| style.name).collect();
     let (name, rest) = words.split_first().map_or(("", words), |(name, rest)| (name, rest));
     match ALL.iter().find(|style| style.name == name) {
         Some(style) => (style.run)(rest),
         None => bail!("--style: there is no style {name:?}: use one of {}", names.join(", ")),
     }
+}
+
+/// What stands behind a style's help, and the codes it ends with: failures show, doubts do not, because the older programs had none.
+fn with_codes(help: &str) -> String {
+    let codes = Exit::help(&[Exit::Done, Exit::Late, Exit::Usage, Exit::Wrong, Exit::Interrupted]);
+    format!("{help}\n{codes}")
 }
 
 /// Reads a style's words, or ends the program with its help (0) or with what is wrong (2).
@@ -68,14 +75,14 @@ fn print(text: &str) -> Result<()> {
 
 /// What failed, by kind: `lost 3, reset 1`. None if nothing did.
 fn failures(report: &Report) -> Option<String> {
-    let met = figures::errors(&report.errors).into_iter().filter(|&(kind, _)| rounds::is_failure(kind));
+    let met = figures::errors(&report.errors).into_iter().filter(|&(kind, _)| is_failure(kind));
     let parts: Vec<String> = met.map(|(kind, count)| format!("{kind} {}", figures::count(count))).collect();
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-/// What the program ends with: failures show, doubts do not, because the older programs had none.
-fn exit_code(has_failures: bool) -> ExitCode {
-    ExitCode::from(if has_failures { exit::FAILURES } else { exit::GOOD })
+/// What the program ends with.
+fn exit_of(has_failures: bool) -> Exit {
+    if has_failures { Exit::Wrong } else { Exit::Done }
 }
 
 /// Reads a whole number with a suffix: of `K M G T` in powers of 1000, of `k m g t` in powers of 1024.

@@ -1,15 +1,13 @@
 //! Shows a run while it lasts, and hears whether somebody wants its end.
 
 use super::screen::{Lines, Screen, give_back};
+use crate::exit::Exit;
 use anyhow::Result;
 use corelane::Signals;
 use corelane_load::report::Progress;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-
-/// What shells show of a program that SIGINT ended.
-const INTERRUPTED: i32 = 130;
 
 /// The one who watches.
 pub struct Watcher {
@@ -33,7 +31,7 @@ impl Watcher {
             while signals.wait().is_ok() {
                 if heard.swap(true, Ordering::Relaxed) {
                     give_back();
-                    std::process::exit(INTERRUPTED);
+                    std::process::exit(Exit::Interrupted.code().into());
                 }
             }
         });

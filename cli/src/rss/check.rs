@@ -2,6 +2,7 @@
 
 use super::{Placing, print, table};
 use crate::Late;
+use crate::exit::Exit;
 use anyhow::{Context, Result, anyhow, bail};
 use corelane::control::{Command, ask, ask_hasher};
 use corelane::machine::{connect_from, ports_to_choose, wall_clock};
@@ -15,14 +16,14 @@ use std::fmt::Write;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 /// Sends flows to a running process, and reports those that arrive on another lane than its table says
 ///
 /// To each bucket go some new connections, or datagrams, and the lanes' counters tell where they arrived. It is no load, but who else
-/// uses the process disturbs the counts. Ends with 0 if every flow was on its lane, with 3 if one was not, or did not arrive.
+/// uses the process disturbs the counts.
 #[derive(clap::Args)]
+#[command(after_help = Exit::help(&[Exit::Done, Exit::Late, Exit::Usage, Exit::Wrong]))]
 pub struct Arguments {
     /// A place that the process serves, with its port: tcp://127.0.0.1:60007 or udp://127.0.0.1:60007
     #[arg(required_unless_present = "log")]
@@ -43,8 +44,6 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Flows were on wrong lanes, or did not arrive.
-const WRONG: u8 = 3;
 /// How long the flows of one bucket may take to be counted.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long between two looks at the counters.
@@ -62,7 +61,7 @@ const PORTS_EACH: usize = 8;
 const SHOWN_MAX: usize = 16;
 
 /// Sends, counts and judges.
-pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+pub fn run(arguments: &Arguments) -> Result<Exit> {
     let (about, verdict) = match (&arguments.log, &arguments.url) {
         (Some(log), _) => of_log(log, &arguments.placing)?,
         (None, Some(url)) => of_process(arguments, url)?,
@@ -73,8 +72,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         false => print(words(&about, &verdict)?.trim_end())?,
     }
     match (verdict.is_right(), verdict.disturbed.len()) {
-        (false, _) => Ok(ExitCode::from(WRONG)),
-        (true, 0) => Ok(ExitCode::SUCCESS),
+        (false, _) => Ok(Exit::Wrong),
+        (true, 0) => Ok(Exit::Done),
         (true, buckets) => {
             Err(Late::of("checking", format!("others use the process, so {buckets} buckets could not be judged: try again"))
                 .into())

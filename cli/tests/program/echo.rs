@@ -137,7 +137,7 @@ fn datagrams_of_any_size_come_back(driver: Driver) {
 fn datagrams_are_answered_from_the_address_that_was_asked(driver: Driver) {
     let test = "echo::datagrams_are_answered_from_the_address_that_was_asked";
     for wildcard in ["echo=udp://0.0.0.0:0", "echo=udp://[::]:0"] {
-        let Some(server) = driver.start(test, &["--reflect", wildcard]) else { return };
+        let Some(server) = driver.start(test, &[&format!("{wildcard}?reflect")]) else { return };
         // Not connected: it would take an answer from anywhere, and so sees where this one came from.
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();

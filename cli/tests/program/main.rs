@@ -9,6 +9,7 @@ mod drain;
 mod echo;
 mod faults;
 mod load;
+mod outside;
 mod plan;
 mod refusals;
 mod rpc;

@@ -29,9 +29,13 @@ fn bad_places_are_named() {
     let cases: &[(&str, &[&str])] = &[
         ("echo", &["\"echo\" is not SERVICE=URL", "write for example echo=tcp://"]),
         ("tcp://127.0.0.1:0", &["\"tcp://127.0.0.1:0\" is not SERVICE=URL"]),
+        ("udp://127.0.0.1:0?reflect=true", &["is not SERVICE=URL"]),
         ("echo=", &["\"\"", "there is no ://", form]),
         ("echo=127.0.0.1:0", &["\"127.0.0.1:0\"", "there is no ://", form]),
-        ("echo=http://127.0.0.1:0", &["http://127.0.0.1:0", "must be tcp or udp", form]),
+        ("echo=http://127.0.0.1:0", &["http://127.0.0.1:0", "only be served at tcp:// or udp://"]),
+        ("echo=udp://127.0.0.1:0?reflekt", &["echo", "\"reflekt\"", "no such option", "there are reflect"]),
+        ("echo=udp://127.0.0.1:0?reflect=2", &["\"reflect\"", "\"2\" is neither true nor false"]),
+        ("rpc=tcp://127.0.0.1:0?reflect", &["rpc", "\"reflect\"", "there are register"]),
         ("echo=tcp://", &["\"tcp://\"", "HOST:PORT", form]),
         ("echo=tcp://::1:0", &["tcp://::1:0", "brackets", form]),
         ("echo=tcp://[::1:0", &["tcp://[::1:0", "brackets", form]),
@@ -42,9 +46,9 @@ fn bad_places_are_named() {
         ("daytime=tcp://127.0.0.1:0", &["no service \"daytime\"", "echo"]),
         ("echo=tcp://no-such-host.invalid:0", &["no-such-host.invalid", "check the name, or give an address"]),
         ("echo=tcp://192.0.2.7:0", &["tcp://192.0.2.7:0", "not an address of this machine", "ip address"]),
-        ("echo=udp://192.0.2.7:0", &["udp://192.0.2.7:0", "--reflect"]),
-        ("echo=udp://0.0.0.0:0", &["udp://0.0.0.0:0", "forged", "127.0.0.1", "--reflect"]),
-        ("echo=udp://[::]:0", &["udp://[::]:0", "--reflect"]),
+        ("echo=udp://192.0.2.7:0", &["udp://192.0.2.7:0", "\"reflect\"", "udp://192.0.2.7:0?reflect"]),
+        ("echo=udp://0.0.0.0:0", &["udp://0.0.0.0:0", "forged", "127.0.0.1", "?reflect"]),
+        ("echo=udp://[::]:0", &["udp://[::]:0", "?reflect"]),
     ];
     for (place, words) in cases {
         refuses(&[], &[place], words);

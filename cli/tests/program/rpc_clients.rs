@@ -93,8 +93,8 @@ fn pyvisa_makes_its_calls(driver: Driver) {
 /// A server whose programs an rpcbind of its own knows; none, and the test is skipped by name, where that cannot be had.
 fn registered(driver: Driver, test: &str) -> Option<(Server, Rpcbind)> {
     let rpcbind = Rpcbind::start(&driver.case(test))?;
-    let served = [&["--register"][..], &RPC].concat();
-    let server = driver.start_under(test, &words(&rpcbind.wrapper()), &served)?;
+    let served = RPC.map(|place| format!("{place}?register"));
+    let server = driver.start_under(test, &words(&rpcbind.wrapper()), &served.each_ref().map(String::as_str))?;
     assert!(server.notes.iter().any(|note| note.starts_with("rpcbind knows")), "{:?}", server.notes);
     Some((server, rpcbind))
 }

@@ -66,7 +66,7 @@ fn each_family_is_served_where_it_was_asked_for() {
 
 #[test]
 fn the_ipv6_wildcard_takes_ipv4_too() {
-    let server = Server::start(&["--reflect", "echo=tcp://[::]:0", "echo=udp://[::]:0"]);
+    let server = Server::start(&["echo=tcp://[::]:0", "echo=udp://[::]:0?reflect"]);
     for ip in [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()] {
         echo(&mut connect(SocketAddr::new(ip, server.tcp().port())), b"both");
         echo_datagram(&datagrams_to(SocketAddr::new(ip, server.udp().port())), b"both");
@@ -75,7 +75,7 @@ fn the_ipv6_wildcard_takes_ipv4_too() {
 
 #[test]
 fn the_ipv6_wildcard_takes_ipv6_only_if_told_so() {
-    let server = Server::start(&["--v6-only", "--reflect", "echo=tcp://[::]:0", "echo=udp://[::]:0"]);
+    let server = Server::start(&["--v6-only", "echo=tcp://[::]:0", "echo=udp://[::]:0?reflect"]);
     echo(&mut connect(at(Ipv6Addr::LOCALHOST, server.tcp().port())), b"six");
     echo_datagram(&datagrams_to(at(Ipv6Addr::LOCALHOST, server.udp().port())), b"six");
     let refused = TcpStream::connect(at(Ipv4Addr::LOCALHOST, server.tcp().port())).unwrap_err();

@@ -27,8 +27,26 @@ pub enum Error {
     Transport {
         /// The URL.
         url: String,
-        /// The scheme that this service can be served with.
-        expected: &'static str,
+        /// The schemes that this service can be served with, with `://`.
+        expected: String,
+    },
+    /// An option of a service is not declared, or cannot be as it was chosen.
+    Option {
+        /// The service.
+        service: &'static str,
+        /// The option.
+        option: String,
+        /// What is wrong with it, and the remedy.
+        why: String,
+    },
+    /// No service has this name.
+    NoService {
+        /// What was written.
+        text: String,
+        /// The names that there are.
+        names: String,
+        /// How it is written.
+        example: String,
     },
     /// The system does not let us listen there.
     Listen {
@@ -99,7 +117,12 @@ impl fmt::Display for Error {
                 write!(f, "{text:?} is not the URL of a service: {why}; write tcp://HOST:PORT or udp://HOST:PORT")
             }
             Self::Host { host, why } => write!(f, "the host {host:?} is not known ({why}): check the name, or give an address"),
-            Self::Transport { url, expected } => write!(f, "{url}: this service can only be served at {expected}://"),
+            Self::Transport { url, expected } => write!(f, "{url}: this service can only be served at {expected}"),
+            Self::Option { service, option, why } => write!(f, "{service}: option {option:?}: {why}"),
+            Self::NoService { text, names, example } => match text.split_once('=').filter(|(name, _)| !name.contains("://")) {
+                Some((name, _)) => write!(f, "there is no service {name:?}: there are {names}"),
+                None => write!(f, "{text:?} is not SERVICE=URL: write for example {example}"),
+            },
             Self::Listen { url, fault } => write!(f, "cannot listen on {url}: {fault}{}", remedy(*fault, url)),
             Self::Steering(error) => write!(f, "steering: {error}"),
             Self::Service(error) => error.fmt(f),

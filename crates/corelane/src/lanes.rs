@@ -1,6 +1,8 @@
 //! What a program of lanes is to be: services, places, CPUs, driver, bounds.
 
 use crate::driver::DriverChoice;
+use crate::entry::Entry;
+use crate::entry::choice::Chosen;
 use crate::error::Error;
 use crate::run::{Running, start};
 use crate::url::Url;
@@ -9,7 +11,7 @@ use corelane_steer::Settings;
 use corelane_svc::{DatagramService, LANE_CONNECTIONS_MAX, Limits, Services, StreamService};
 use corelane_sys::claim::Transport;
 use corelane_sys::signals::Signals;
-use corelane_watch::ServiceRow;
+use corelane_watch::{Declaration, ServiceRow};
 use std::sync::Arc;
 
 /// Builds a service on its lane and adds it to the lane's services.
@@ -22,6 +24,10 @@ pub(crate) struct Served {
     /// None for a client: it listens nowhere.
     pub(crate) url: Option<Url>,
     pub(crate) limits: Limits,
+    /// What it counts of its own.
+    pub(crate) counters: &'static [Declaration],
+    /// What it was declared as, and what was chosen of its options.
+    pub(crate) entry: Option<(&'static Entry, Chosen)>,
     pub(crate) add: Adder,
 }
 
@@ -54,7 +60,8 @@ pub struct Lanes {
     /// Somebody has said how much memory lanes are to have.
     pub(crate) memory_is_asked: bool,
     pub(crate) connections_max: u32,
-    pub(crate) limits: Limits,
+    /// None until somebody sets some.
+    pub(crate) limits: Option<Limits>,
     pub(crate) services: Vec<Served>,
 }
 
@@ -72,7 +79,7 @@ impl Lanes {
             settings: LaneSettings::default(),
             memory_is_asked: false,
             connections_max: LANE_CONNECTIONS_MAX,
-            limits: Limits::default(),
+            limits: None,
             services: Vec::new(),
         }
     }
@@ -151,7 +158,7 @@ impl Lanes {
 
     /// The bounds of the services that are added after this call.
     pub fn limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
+        self.limits = Some(limits);
         self
     }
 
@@ -163,7 +170,7 @@ impl Lanes {
         self.add(
             url,
             "tcp",
-            name_of::<S>(),
+            (name_of::<S>(), S::COUNTERS),
             Arc::new(move |lane, services, limits, row| services.add_stream(build(lane), limits, row)),
         )
     }
@@ -180,34 +187,44 @@ impl Lanes {
         self.add(
             url,
             "udp",
-            name_of::<S>(),
+            (name_of::<S>(), S::COUNTERS),
             Arc::new(move |lane, services, limits, row| services.add_datagrams(build(lane), limits, row)),
         )
     }
 
-    fn add(mut self, url: &str, expected: &'static str, name: String, add: Adder) -> Result<Self, Error> {
+    fn add(
+        mut self,
+        url: &str,
+        expected: &'static str,
+        (name, counters): (String, &'static [Declaration]),
+        add: Adder,
+    ) -> Result<Self, Error> {
         let url: Url = url.parse()?;
         let scheme = if url.transport() == Transport::Tcp { "tcp" } else { "udp" };
         if scheme != expected {
-            return Err(Error::Transport { url: url.to_string(), expected });
+            return Err(Error::Transport { url: url.to_string(), expected: format!("{expected}://") });
         }
-        self.services.push(Served { name, url: Some(url), limits: self.limits, add });
+        self.services.push(Served { name, url: Some(url), limits: self.limits.unwrap_or_default(), counters, entry: None, add });
         Ok(self)
     }
 
     /// Runs a service that listens nowhere and opens its connections itself, from [`StreamService::started`] on: a client. `build` makes it on
     /// each lane, given the lane's number.
-    pub fn client<S: StreamService>(mut self, build: impl Fn(usize) -> S + Send + Sync + 'static) -> Self {
+    pub fn client<S: StreamService>(self, build: impl Fn(usize) -> S + Send + Sync + 'static) -> Self {
         let add: Adder = Arc::new(move |lane, services, limits, row| services.add_stream(build(lane), limits, row));
-        self.services.push(Served { name: name_of::<S>(), url: None, limits: self.limits, add });
-        self
+        self.add_client(name_of::<S>(), S::COUNTERS, add)
     }
 
     /// Runs a service over datagrams that is served nowhere and opens its sockets itself, from [`DatagramService::started`] on
     /// ([`Cx::open_datagrams`](crate::Cx::open_datagrams)): a client. `build` makes it on each lane, given the lane's number.
-    pub fn client_datagrams<S: DatagramService>(mut self, build: impl Fn(usize) -> S + Send + Sync + 'static) -> Self {
+    pub fn client_datagrams<S: DatagramService>(self, build: impl Fn(usize) -> S + Send + Sync + 'static) -> Self {
         let add: Adder = Arc::new(move |lane, services, limits, row| services.add_datagrams(build(lane), limits, row));
-        self.services.push(Served { name: name_of::<S>(), url: None, limits: self.limits, add });
+        self.add_client(name_of::<S>(), S::COUNTERS, add)
+    }
+
+    fn add_client(mut self, name: String, counters: &'static [Declaration], add: Adder) -> Self {
+        let limits = self.limits.unwrap_or_default();
+        self.services.push(Served { name, url: None, limits, counters, entry: None, add });
         self
     }
 

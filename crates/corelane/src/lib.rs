@@ -8,6 +8,7 @@ pub mod control;
 mod drained;
 mod driver;
 mod ending;
+pub mod entry;
 mod error;
 mod lanes;
 pub mod machine;
@@ -38,6 +39,7 @@ pub use corelane_sys::report::{
 };
 pub use corelane_sys::signals::Signals;
 pub use corelane_watch as watch;
+pub use corelane_watch::counters;
 pub use drained::Drained;
 pub use driver::{DriverChoice, DriverKind};
 pub use error::Error;

@@ -4,6 +4,7 @@ use crate::control;
 use crate::drained::Drained;
 use crate::driver::{DriverKind, choose};
 use crate::ending::{Lives, Waiter, unbroken};
+use crate::entry::{Beside, Entry, Opened};
 use crate::error::Error;
 use crate::lanes::{Lanes, Served};
 use crate::plan;
@@ -19,7 +20,10 @@ use corelane_sys::report;
 use corelane_sys::runner::{LaneThread, own_descriptors, raise_descriptor_limit, spawn};
 use corelane_sys::signals::Signals;
 use corelane_sys::{EpollDriver, EventBell, Probes, UringDriver};
-use corelane_watch::{Description, LaneName, LaneRow, Page, ProcessId, Reader, RunDirectory, ServiceName, ServiceRow};
+use corelane_watch::{
+    CounterName, Description, LaneName, LaneRow, Page, ProcessId, Reader, RunDirectory, ServiceName, ServiceRow,
+};
+use std::any::Any;
 use std::cell::Cell;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -55,6 +59,8 @@ pub struct Running {
     bells: Vec<Arc<EventBell>>,
     waiter: Waiter,
     socket: Option<ControlSocket>,
+    /// What services have outside of the lanes: dropped after these have ended.
+    beside: Vec<Box<dyn Any + Send>>,
 }
 
 /// Everything that one lane's thread is given.
@@ -110,8 +116,9 @@ pub(crate) fn start(lanes: Lanes) -> Result<Running, Error> {
         (0..cpus.len()).map(|lane| rows_of(&page, lane, lanes.services.len())).collect::<Result<_, _>>()?;
     let bells = make_bells(cpus.len())?;
     let waiter = waiter(&control)?;
-    let (driver, threads, socket) = (chosen.kind, Vec::new(), None);
-    let mut running = Running { places, planned, cpus, driver, steered, notes, page, control, threads, bells, waiter, socket };
+    let (driver, threads, socket, beside) = (chosen.kind, Vec::new(), None, Vec::new());
+    let mut running =
+        Running { places, planned, cpus, driver, steered, notes, page, control, threads, bells, waiter, socket, beside };
     let mut begun = Ok(());
     let meshes = Mesh::between(&running.control, settings.channel_messages);
     for (lane, ((mesh, ear), (row, rows))) in meshes.into_iter().zip(ears).zip(rows).enumerate() {
@@ -139,7 +146,7 @@ pub(crate) fn start(lanes: Lanes) -> Result<Running, Error> {
         }
     }
     running.waiter.start(begun).inspect_err(|_| running.page.withdraw())?;
-    Ok(running.with_socket())
+    Ok(running.with_socket().with_beside(&lanes))
 }
 
 impl Place {
@@ -177,6 +184,24 @@ impl Running {
                 self.notes.push(note);
             }
             opened => self.socket = opened.and_then(Result::ok),
+        }
+        self
+    }
+
+    /// Calls what the entries have to be called once all lanes listen.
+    fn with_beside(mut self, lanes: &Lanes) -> Self {
+        let mut entries: Vec<&'static Entry> = Vec::new();
+        for (entry, _) in lanes.services.iter().filter_map(|served| served.entry.as_ref()) {
+            if !entries.iter().any(|known| known.name() == entry.name()) {
+                entries.push(entry);
+            }
+        }
+        for entry in entries {
+            let opened: Vec<Opened<'_>> = self.places.iter().filter_map(|place| opened(lanes, entry, place)).collect();
+            let Some(Beside { notes, kept }) = entry.started(&opened) else { continue };
+            notes.iter().for_each(|note| self.page.note(note));
+            self.notes.extend(notes);
+            self.beside.extend(kept);
         }
         self
     }
@@ -290,6 +315,12 @@ impl Drop for Running {
         self.stop();
         self.join();
     }
+}
+
+/// The place, if a service of this entry listens there.
+fn opened<'a>(lanes: &'a Lanes, entry: &Entry, place: &'a Place) -> Option<Opened<'a>> {
+    let (of, chosen) = lanes.services[place.served].entry.as_ref()?;
+    (of.name() == entry.name()).then_some(Opened { place, chosen })
 }
 
 /// Makes a lane's driver on its thread, in its descriptor table.
@@ -459,7 +490,11 @@ fn make_page(
             .services
             .iter()
             .enumerate()
-            .map(|(index, served)| ServiceName { name: served.name.clone(), url: urls(index).join(" ") })
+            .map(|(index, served)| ServiceName {
+                name: served.name.clone(),
+                url: urls(index).join(" "),
+                counters: CounterName::all(served.counters),
+            })
             .collect(),
         lanes: cpus.iter().map(lane).collect(),
     };

@@ -27,6 +27,12 @@ impl Url {
             "udp" => Transport::Udp,
             _ => return Err(wrong("the part before :// must be tcp or udp")),
         };
+        Self::of(transport, text, rest, default_port)
+    }
+
+    /// Reads `rest`, which is what follows the :// of `text`.
+    pub(crate) fn of(transport: Transport, text: &str, rest: &str, default_port: u16) -> Result<Self, Error> {
+        let wrong = |why| Error::Url { text: text.to_string(), why };
         let (host, port) = split(rest).ok_or_else(|| wrong("an IPv6 address must stand in brackets"))?;
         let is_odd = |byte: char| byte.is_control() || byte.is_whitespace() || "/?#@[]".contains(byte);
         if host.is_empty() || host.contains(is_odd) {

@@ -141,7 +141,7 @@ fn connections_come_home() {
         state ^ state >> 29
     };
     let key = Key::random(40, random).unwrap();
-    come_home(300, SteeringSettings { steering: Steering::Classic, key, types: HashTypes::ALL, ..SteeringSettings::default() });
+    come_home(300, SteeringSettings::default().by(Steering::Classic).key(key).types(HashTypes::ALL));
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn where_no_table_steers_nothing_is_chosen() {
     if process::is_parent("where_no_table_steers_nothing_is_chosen") {
         return;
     }
-    let kernel = SteeringSettings { steering: Steering::Kernel, ..SteeringSettings::default() };
+    let kernel = SteeringSettings::default().by(Steering::Kernel);
     for (settings, lanes, in_force) in [(kernel, LANES, InForce::Kernel), (SteeringSettings::default(), 1, InForce::Nothing)] {
         let Outcome { failed, running, .. } = open(DriverChoice::Auto, settings, lanes, 30);
         assert_eq!((failed, running.steered().in_force()), (0, in_force));

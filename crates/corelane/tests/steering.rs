@@ -63,7 +63,7 @@ impl DatagramService for Where {
 }
 
 fn settings(steering: Steering) -> SteeringSettings {
-    SteeringSettings { steering, ..SteeringSettings::default() }
+    SteeringSettings::default().by(steering)
 }
 
 fn serve(driver: DriverChoice, settings: SteeringSettings, hosts: &[&str]) -> Running {

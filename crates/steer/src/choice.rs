@@ -36,6 +36,7 @@ impl FromStr for Steering {
 
 /// How flows are to be steered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Settings {
     /// By which means. Default: the best one that there is.
     pub steering: Steering,
@@ -54,6 +55,26 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// By this means.
+    pub fn by(self, steering: Steering) -> Self {
+        Self { steering, ..self }
+    }
+
+    /// With this key.
+    pub fn key(self, key: Key) -> Self {
+        Self { key, ..self }
+    }
+
+    /// Hashing these fields.
+    pub fn types(self, types: HashTypes) -> Self {
+        Self { types, ..self }
+    }
+
+    /// With so many buckets.
+    pub fn buckets(self, buckets: Buckets) -> Self {
+        Self { buckets: Some(buckets), ..self }
+    }
+
     /// The even table for so many lanes.
     ///
     /// # Errors

@@ -20,7 +20,7 @@ use corelane_lane::{Fenced, Kit};
 use corelane_seam::{
     Arena, Arrival, Chain, Fault, File, Handle, Interest, Lease, OffloadResult, OffloadWork, Op, OpenOptions, Segment, Shared,
 };
-use corelane_watch::{LaneCounter, ServiceCounter};
+use corelane_watch::{Counted, LaneCounter, ServiceCounter};
 use std::any::{Any, TypeId};
 use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -342,9 +342,15 @@ impl<'a> Cx<'a> {
         self.table.count(self.service, ServiceCounter::Requests, requests);
     }
 
-    /// Counts `by` in one of the service's own counters: what only the service can know, such as what it refused and why.
-    pub fn count(&mut self, counter: ServiceCounter, by: usize) {
-        self.table.count(self.service, counter, by);
+    /// Counts `by` more: in one of the counters that the service declares ([`StreamService::COUNTERS`](crate::StreamService::COUNTERS)), or in one that all
+    /// services have, where the service itself meets what that counts.
+    pub fn count(&mut self, counter: impl Counted, by: usize) {
+        counter.add(&self.table.services[self.service as usize].row, by as u64);
+    }
+
+    /// Sets a gauge that the service declares.
+    pub fn set_gauge(&mut self, gauge: impl Counted, value: u64) {
+        gauge.set(&self.table.services[self.service as usize].row, value);
     }
 
     /// The bounds of this service, for one that finds the ends of its records itself and refuses what is over a bound early.

@@ -7,6 +7,7 @@ use crate::output::Output;
 use crate::replies::Replies;
 use crate::transform::Transform;
 use corelane_seam::{Datagrams, Fault, Lease, Outcome};
+use corelane_watch::Declaration;
 use std::any::Any;
 use std::fmt;
 use std::net::SocketAddr;
@@ -101,6 +102,10 @@ pub trait StreamService: Sized + 'static {
     /// What the service keeps for each connection.
     type Session: 'static;
 
+    /// What the service counts beside what all services have: `DECLARED` of an enum that [`counters!`](corelane_watch::counters) makes, to count
+    /// with by [`Cx::count`].
+    const COUNTERS: &'static [Declaration] = &[];
+
     /// The lane turns for the first time: the place to set an [alarm](Cx::set_alarm), or to open connections.
     fn started(&mut self, _cx: &mut Cx<'_>) {}
 
@@ -157,6 +162,9 @@ pub trait StreamService: Sized + 'static {
 ///
 /// A panic in any of these calls is counted, and what the call added before it is still sent.
 pub trait DatagramService: Sized + 'static {
+    /// As [`StreamService::COUNTERS`].
+    const COUNTERS: &'static [Declaration] = &[];
+
     /// As [`StreamService::started`].
     fn started(&mut self, _cx: &mut Cx<'_>) {}
 

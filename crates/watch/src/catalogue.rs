@@ -1,4 +1,5 @@
-//! Every counter, declared once. A new one is one line here (and `UPDATE_DOCS=1` for the table in COUNTERS.md).
+//! Every counter of lanes, and every one that all services have, declared once. A new one is one line here; what only one service counts is
+//! declared with that service ([`counters!`](crate::counters)). `UPDATE_DOCS=1` brings the table in COUNTERS.md up to date.
 
 use std::fmt::Write;
 
@@ -22,6 +23,20 @@ impl Kind {
             Self::Mark => "mark",
         }
     }
+
+    /// How a page says it of a service's own counter.
+    pub(crate) fn word(self) -> u64 {
+        match self {
+            Self::Counter => 0,
+            Self::Gauge => 1,
+            Self::Mark => 2,
+        }
+    }
+
+    /// What is not known to grow only is shown as it is.
+    pub(crate) fn of_word(word: u64) -> Self {
+        if word == Self::Counter.word() { Self::Counter } else { Self::Gauge }
+    }
 }
 
 /// What a row of counters belongs to.
@@ -43,9 +58,9 @@ impl Scope {
     }
 }
 
-/// What the catalogue says of one counter.
+/// What is said of one counter where it is declared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct Declaration {
     /// The name in text and JSON, in snake case.
     pub name: &'static str,
     /// How it changes.
@@ -76,7 +91,7 @@ pub trait Counter: Copy + 'static {
     /// All, in the order of their words in a row.
     const ALL: &'static [Self];
     /// What the catalogue says of each, in the same order.
-    const ENTRIES: &'static [Entry];
+    const DECLARED: &'static [Declaration];
     /// The figures derived from them.
     const RATIOS: &'static [Ratio<Self>];
 
@@ -84,8 +99,8 @@ pub trait Counter: Copy + 'static {
     fn index(self) -> usize;
 
     /// What the catalogue says of it.
-    fn entry(self) -> &'static Entry {
-        &Self::ENTRIES[self.index()]
+    fn declaration(self) -> &'static Declaration {
+        &Self::DECLARED[self.index()]
     }
 }
 
@@ -104,8 +119,8 @@ macro_rules! catalogue {
         impl Counter for $name {
             const SCOPE: Scope = Scope::$scope;
             const ALL: &'static [Self] = &[$(Self::$variant),*];
-            const ENTRIES: &'static [Entry] =
-                &[$(Entry { name: $text, kind: Kind::$kind, unit: $unit, meaning: $meaning }),*];
+            const DECLARED: &'static [Declaration] =
+                &[$(Declaration { name: $text, kind: Kind::$kind, unit: $unit, meaning: $meaning }),*];
             const RATIOS: &'static [Ratio<Self>] = &[$(Ratio {
                 name: $ratio,
                 numerator: Self::$numerator,
@@ -171,7 +186,7 @@ catalogue! {
 }
 
 catalogue! {
-    /// What each service counts on each lane.
+    /// What every service counts on each lane, beside its own.
     ServiceCounter, Service;
     counters {
         Accepts "accepts" Counter "connections" "Connections accepted.";
@@ -190,12 +205,6 @@ catalogue! {
         EndingsAborted "endings_aborted" Counter "connections" "Connections ended by a panic, a deadline or the output limit.";
         Panics "panics" Counter "panics" "Panics in the service, each of which closed its connection.";
         Requests "requests" Counter "requests" "Requests that the service took.";
-        RequestsRefused "requests_refused" Counter "requests" "Requests answered with a refusal of their protocol, such as an unknown procedure.";
-        RequestsDropped "requests_dropped" Counter "requests" "Requests left without an answer: answers where requests belong, repetitions of one in progress, and datagrams at a bound.";
-        RequestsHeldMaxHits "requests_held_max_hits" Counter "hits" "Requests refused because the service had too many to answer later.";
-        ProtocolErrors "protocol_errors" Counter "hits" "Connections closed, and datagrams dropped, because they brought what is no request.";
-        DuplicatesFound "duplicates_found" Counter "requests" "Repetitions of a request that were given its answer again.";
-        DuplicatesMaxHits "duplicates_max_hits" Counter "hits" "Answers not kept for repetitions of their request: too long, or all places taken by requests in progress.";
         BytesIn "bytes_in" Counter "bytes" "Bytes received.";
         BytesOut "bytes_out" Counter "bytes" "Bytes sent.";
         BytesForwarded "bytes_forwarded" Counter "bytes" "Bytes put into output in the lease they came in.";
@@ -294,17 +303,17 @@ impl LaneState {
 
 /// Tells catalogues apart by what a reader must agree on: scopes, names, kinds, units and their order. FNV-1a.
 pub(crate) const CATALOGUE_HASH: u64 = {
-    let hash = hash_entries(0xcbf2_9ce4_8422_2325, LaneCounter::SCOPE, LaneCounter::ENTRIES);
-    hash_entries(hash, ServiceCounter::SCOPE, ServiceCounter::ENTRIES)
+    let hash = hash_declared(0xcbf2_9ce4_8422_2325, LaneCounter::SCOPE, LaneCounter::DECLARED);
+    hash_declared(hash, ServiceCounter::SCOPE, ServiceCounter::DECLARED)
 };
 
-const fn hash_entries(mut hash: u64, scope: Scope, entries: &[Entry]) -> u64 {
+const fn hash_declared(mut hash: u64, scope: Scope, declared: &[Declaration]) -> u64 {
     let mut i = 0;
-    while i < entries.len() {
+    while i < declared.len() {
         hash = hash_text(hash, scope.name());
-        hash = hash_text(hash, entries[i].name);
-        hash = hash_text(hash, entries[i].kind.name());
-        hash = hash_text(hash, entries[i].unit);
+        hash = hash_text(hash, declared[i].name);
+        hash = hash_text(hash, declared[i].kind.name());
+        hash = hash_text(hash, declared[i].unit);
         i += 1;
     }
     hash
@@ -322,27 +331,36 @@ const fn hash_text(mut hash: u64, text: &str) -> u64 {
     hash
 }
 
-/// The catalogue as Markdown: the content of COUNTERS.md.
-pub fn documentation() -> String {
-    let mut out = String::from("# Counters\n\nMade from the catalogue in `src/catalogue.rs`; do not edit.\n");
+/// The catalogue, and what each service counts of its own, as Markdown: the content of COUNTERS.md.
+pub fn documentation(services: &[(&str, &[Declaration])]) -> String {
+    let mut out = String::from(
+        "# Counters\n\nMade from the catalogue in `src/catalogue.rs` and the entries of the services; do not edit.\n",
+    );
     out.push_str(
         "\nA *counter* only grows. A *gauge* goes up and down. A *mark* is a state or a clock reading and has no sum.\n",
     );
     document::<LaneCounter>(&mut out, "For each lane");
     document::<ServiceCounter>(&mut out, "For each service on each lane");
+    for (name, declared) in services.iter().filter(|(_, declared)| !declared.is_empty()) {
+        table(&mut out, &format!("For the service `{name}` on each lane, too"), declared);
+    }
     out
 }
 
-fn document<C: Counter>(out: &mut String, title: &str) {
+fn table(out: &mut String, title: &str, declared: &[Declaration]) {
     let _ = writeln!(out, "\n## {title}\n\n| name | kind | unit | meaning |\n| --- | --- | --- | --- |");
-    for Entry { name, kind, unit, meaning } in C::ENTRIES {
+    for Declaration { name, kind, unit, meaning } in declared {
         let _ = writeln!(out, "| `{name}` | {} | {unit} | {meaning} |", kind.name());
     }
+}
+
+fn document<C: Counter>(out: &mut String, title: &str) {
+    table(out, title, C::DECLARED);
     out.push_str("\nDerived from them:\n\n| name | is | meaning |\n| --- | --- | --- |\n");
     for ratio in C::RATIOS {
-        let of: Vec<&str> = ratio.denominator.iter().map(|counter| counter.entry().name).collect();
+        let of: Vec<&str> = ratio.denominator.iter().map(|counter| counter.declaration().name).collect();
         let of = if of.len() > 1 { format!("({})", of.join(" + ")) } else { of.concat() };
-        let _ = writeln!(out, "| `{}` | {} / {of} | {} |", ratio.name, ratio.numerator.entry().name, ratio.meaning);
+        let _ = writeln!(out, "| `{}` | {} / {of} | {} |", ratio.name, ratio.numerator.declaration().name, ratio.meaning);
     }
 }
 
@@ -399,7 +417,7 @@ mod tests {
         ];
         let mut names = HashSet::new();
         for (index, counter) in C::ALL.iter().enumerate() {
-            let entry = counter.entry();
+            let entry = counter.declaration();
             assert_eq!(counter.index(), index);
             assert_eq!(entry.name, snake(&format!("{counter:?}")));
             assert!(names.insert(entry.name), "{} is declared twice", entry.name);
@@ -419,24 +437,24 @@ mod tests {
 
     #[test]
     fn the_hash_sees_every_part_but_the_meaning() {
-        let entry = Entry { name: "ab", kind: Kind::Counter, unit: "c", meaning: "" };
-        let hash = |scope, entry| hash_entries(0, scope, &[entry]);
+        let entry = Declaration { name: "ab", kind: Kind::Counter, unit: "c", meaning: "" };
+        let hash = |scope, entry| hash_declared(0, scope, &[entry]);
         let all = [
             hash(Scope::Lane, entry),
             hash(Scope::Service, entry),
-            hash(Scope::Lane, Entry { name: "a", unit: "bc", ..entry }),
-            hash(Scope::Lane, Entry { kind: Kind::Gauge, ..entry }),
-            hash(Scope::Lane, Entry { unit: "d", ..entry }),
+            hash(Scope::Lane, Declaration { name: "a", unit: "bc", ..entry }),
+            hash(Scope::Lane, Declaration { kind: Kind::Gauge, ..entry }),
+            hash(Scope::Lane, Declaration { unit: "d", ..entry }),
         ];
         assert_eq!(HashSet::from(all).len(), all.len());
-        assert_eq!(all[0], hash(Scope::Lane, Entry { meaning: "another", ..entry }));
+        assert_eq!(all[0], hash(Scope::Lane, Declaration { meaning: "another", ..entry }));
     }
 
     #[test]
     fn states_survive_their_words() {
         for state in LaneState::ALL {
             assert_eq!(LaneState::from_word(state as u64), Some(state));
-            assert!(LaneCounter::LaneState.entry().meaning.contains(&format!("{} {}", state as u64, state.name())));
+            assert!(LaneCounter::LaneState.declaration().meaning.contains(&format!("{} {}", state as u64, state.name())));
         }
         assert_eq!(LaneState::from_word(6), None);
     }

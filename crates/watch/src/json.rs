@@ -4,7 +4,7 @@ use crate::catalogue::{Counter, LaneState};
 use crate::snapshot::{LaneSnapshot, Snapshot, Values};
 use std::fmt::{Display, Write};
 
-/// The snapshot as one JSON object. Every counter is there, zero or not, under its name in the catalogue; a derived figure
+/// The snapshot as one JSON object. Every counter is there, zero or not, under its name; a derived figure
 /// that would be a division by zero is null.
 pub fn json(snapshot: &Snapshot) -> String {
     let mut writer = Writer { out: String::new(), first: true };
@@ -57,7 +57,7 @@ fn lane(w: &mut Writer, snapshot: &Snapshot, lane: &LaneSnapshot) {
 
 fn values<C: Counter>(w: &mut Writer, values: &Values<C>) {
     w.field("counters", |w| {
-        w.object(|w| values.iter().for_each(|(counter, value)| w.field(counter.entry().name, |w| w.plain(value))));
+        w.object(|w| values.all().for_each(|one| w.field(one.name, |w| w.plain(one.value))));
     });
     w.field("ratios", |w| {
         w.object(|w| C::RATIOS.iter().for_each(|ratio| w.field(ratio.name, |w| w.plain_or_null(values.ratio(ratio)))));
@@ -145,7 +145,7 @@ mod tests {
 
     fn page(name: &str, note: &str) -> Page {
         let lane = |cpu| LaneName { cpu, driver: "sim".into(), steering: "table".into() };
-        let service = |name: &str| ServiceName { name: name.into(), url: "udp://[::]:7".into() };
+        let service = |name: &str| ServiceName { name: name.into(), url: "udp://[::]:7".into(), counters: Vec::new() };
         let mut page = Page::heap(&Description {
             program: "example 1.0".into(),
             services: vec![service("echo"), service(name)],
@@ -190,7 +190,7 @@ mod tests {
     fn check<C: Counter>(found: &Value, values: &Values<C>) {
         assert_eq!(found["counters"].as_object().unwrap().len(), C::ALL.len());
         for (counter, value) in values.iter() {
-            assert_eq!(found["counters"][counter.entry().name], value);
+            assert_eq!(found["counters"][counter.declaration().name], value);
         }
         for ratio in C::RATIOS {
             // The parser rounds its last digit otherwise.

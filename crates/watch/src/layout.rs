@@ -1,7 +1,8 @@
 //! Where everything stands in a page, in 64-bit words of the machine's byte order.
 //!
-//! header | service names | lane names | notes | lane rows | service rows (lane by lane). Each part, and each row,
-//! begins at a multiple of [`LINE_WORDS`], so rows of two lanes share no cache line.
+//! header | service names | names of the services' own counters | lane names | notes | lane rows | service rows (lane by lane; in
+//! each the counters that all services have, then its own). Each part, and each row, begins at a multiple of [`LINE_WORDS`], so rows
+//! of two lanes share no cache line.
 
 use crate::catalogue::{Counter, LaneCounter, ServiceCounter};
 use crate::error::Error;
@@ -17,12 +18,19 @@ pub const NOTES_MAX: usize = 32;
 /// The longest note, in bytes of UTF-8; a longer one is cut.
 pub const NOTE_BYTES_MAX: usize = 240;
 
+/// The most counters that a service has of its own.
+pub const OWN_COUNTERS_MAX: usize = 128;
+/// The longest name and unit of a service's own counter, in bytes: a line of text has room for no more.
+pub const COUNTER_NAME_BYTES_MAX: usize = 32;
+/// The longest unit of a service's own counter, in bytes, as [`COUNTER_NAME_BYTES_MAX`].
+pub const COUNTER_UNIT_BYTES_MAX: usize = 11;
+
 pub(crate) const LINE_WORDS: usize = LINE_BYTES / size_of::<u64>();
 
 /// The words "CORELANE" in the file, whatever the byte order; a page of the other byte order differs in its version.
 pub(crate) const MAGIC: u64 = u64::from_ne_bytes(*b"CORELANE");
 /// Changed with this file. The words up to `SERVICES` stay where they are in every version.
-pub(crate) const LAYOUT_VERSION: u64 = 1;
+pub(crate) const LAYOUT_VERSION: u64 = 2;
 
 /// The words of the header.
 pub(crate) mod header {
@@ -42,10 +50,12 @@ pub(crate) mod header {
 pub(crate) const NO_CPU: u64 = u64::MAX;
 
 const HEADER_WORDS: usize = lines(header::PROGRAM + Text::words(PROGRAM_BYTES_MAX));
-const SERVICE_NAME_WORDS: usize = lines(Text::words(NAME_BYTES_MAX) + Text::words(URL_BYTES_MAX));
+const SERVICE_NAME_WORDS: usize = lines(Text::words(NAME_BYTES_MAX) + Text::words(URL_BYTES_MAX) + 1);
+const COUNTER_NAME_WORDS: usize = lines(Text::words(COUNTER_NAME_BYTES_MAX) + Text::words(COUNTER_UNIT_BYTES_MAX) + 1);
 const LANE_NAME_WORDS: usize = lines(1 + Text::words(DRIVER_BYTES_MAX) + Text::words(STEERING_BYTES_MAX));
 const NOTE_WORDS: usize = lines(Text::words(NOTE_BYTES_MAX));
 pub(crate) const LANE_ROW_WORDS: usize = lines(LaneCounter::ALL.len());
+/// What all services have of a service's row; its own counters follow.
 pub(crate) const SERVICE_ROW_WORDS: usize = lines(ServiceCounter::ALL.len());
 
 const PROGRAM_BYTES_MAX: usize = 64;
@@ -58,74 +68,120 @@ const fn lines(words: usize) -> usize {
     words.div_ceil(LINE_WORDS) * LINE_WORDS
 }
 
-/// Where the parts of a page with so many lanes and services begin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Where the parts of a page with so many lanes, and services with so many counters of their own, begin.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub lanes: usize,
-    pub services: usize,
+    /// How many own counters the services before each have, and at the end how many all have.
+    own_before: Vec<usize>,
+    /// The words of their rows on one lane, in the same way.
+    row_before: Vec<usize>,
 }
 
 impl Layout {
-    pub fn new(lanes: usize, services: usize) -> Result<Self, Error> {
+    /// `own` are the services, each as the number of its own counters.
+    pub fn new(lanes: usize, own: impl ExactSizeIterator<Item = usize>) -> Result<Self, Error> {
         if !(1..=LANES_MAX).contains(&lanes) {
             return Err(Error::Shape { what: "lanes", most: LANES_MAX, got: lanes });
         }
-        if services > SERVICES_MAX {
-            return Err(Error::Shape { what: "services", most: SERVICES_MAX, got: services });
+        if own.len() > SERVICES_MAX {
+            return Err(Error::Shape { what: "services", most: SERVICES_MAX, got: own.len() });
         }
-        Ok(Self { lanes, services })
+        let (mut own_before, mut row_before) = (vec![0], vec![0]);
+        for (service, own) in own.enumerate() {
+            if own > OWN_COUNTERS_MAX {
+                return Err(Error::Shape { what: "counters of a service's own", most: OWN_COUNTERS_MAX, got: own });
+            }
+            own_before.push(own_before[service] + own);
+            row_before.push(row_before[service] + SERVICE_ROW_WORDS + lines(own));
+        }
+        Ok(Self { lanes, own_before, row_before })
+    }
+
+    pub fn services(&self) -> usize {
+        self.own_before.len() - 1
+    }
+
+    /// How many counters of its own a service has.
+    pub fn own(&self, service: usize) -> usize {
+        self.own_before[service + 1] - self.own_before[service]
     }
 
     pub fn program() -> Text {
         Text { at: header::PROGRAM, bytes_max: PROGRAM_BYTES_MAX }
     }
 
-    pub fn service_name(self, service: usize) -> Text {
+    pub fn service_name(service: usize) -> Text {
         Text { at: HEADER_WORDS + service * SERVICE_NAME_WORDS, bytes_max: NAME_BYTES_MAX }
     }
 
-    pub fn service_url(self, service: usize) -> Text {
-        let at = self.service_name(service).at + Text::words(NAME_BYTES_MAX);
+    pub fn service_url(service: usize) -> Text {
+        let at = Self::service_name(service).at + Text::words(NAME_BYTES_MAX);
         Text { at, bytes_max: URL_BYTES_MAX }
     }
 
-    pub fn lane_cpu(self, lane: usize) -> usize {
-        HEADER_WORDS + self.services * SERVICE_NAME_WORDS + lane * LANE_NAME_WORDS
+    /// How many counters of its own a service says it has.
+    pub fn own_count(service: usize) -> usize {
+        Self::service_url(service).at + Text::words(URL_BYTES_MAX)
     }
 
-    pub fn lane_driver(self, lane: usize) -> Text {
+    /// The name of one of a service's own counters.
+    pub fn own_name(&self, service: usize, own: usize) -> Text {
+        let at = HEADER_WORDS + self.services() * SERVICE_NAME_WORDS + (self.own_before[service] + own) * COUNTER_NAME_WORDS;
+        Text { at, bytes_max: COUNTER_NAME_BYTES_MAX }
+    }
+
+    pub fn own_unit(&self, service: usize, own: usize) -> Text {
+        let at = self.own_name(service, own).at + Text::words(COUNTER_NAME_BYTES_MAX);
+        Text { at, bytes_max: COUNTER_UNIT_BYTES_MAX }
+    }
+
+    pub fn own_kind(&self, service: usize, own: usize) -> usize {
+        self.own_unit(service, own).at + Text::words(COUNTER_UNIT_BYTES_MAX)
+    }
+
+    pub fn lane_cpu(&self, lane: usize) -> usize {
+        self.own_name(self.services(), 0).at + lane * LANE_NAME_WORDS
+    }
+
+    pub fn lane_driver(&self, lane: usize) -> Text {
         Text { at: self.lane_cpu(lane) + 1, bytes_max: DRIVER_BYTES_MAX }
     }
 
-    pub fn lane_steering(self, lane: usize) -> Text {
+    pub fn lane_steering(&self, lane: usize) -> Text {
         let at = self.lane_driver(lane).at + Text::words(DRIVER_BYTES_MAX);
         Text { at, bytes_max: STEERING_BYTES_MAX }
     }
 
     /// How many notes there are.
-    pub fn notes_count(self) -> usize {
+    pub fn notes_count(&self) -> usize {
         self.lane_cpu(self.lanes)
     }
 
     /// How many notes there was no room for.
-    pub fn notes_refused(self) -> usize {
+    pub fn notes_refused(&self) -> usize {
         self.notes_count() + 1
     }
 
-    pub fn note(self, note: usize) -> Text {
+    pub fn note(&self, note: usize) -> Text {
         Text { at: self.notes_count() + LINE_WORDS + note * NOTE_WORDS, bytes_max: NOTE_BYTES_MAX }
     }
 
-    pub fn lane_row(self, lane: usize) -> usize {
+    pub fn lane_row(&self, lane: usize) -> usize {
         self.note(NOTES_MAX).at + lane * LANE_ROW_WORDS
     }
 
-    pub fn service_row(self, lane: usize, service: usize) -> usize {
-        self.lane_row(self.lanes) + (lane * self.services + service) * SERVICE_ROW_WORDS
+    pub fn service_row(&self, lane: usize, service: usize) -> usize {
+        self.lane_row(self.lanes) + lane * self.row_before[self.services()] + self.row_before[service]
+    }
+
+    /// Where a service's own counters stand in its row.
+    pub fn own_row(&self, lane: usize, service: usize) -> usize {
+        self.service_row(lane, service) + SERVICE_ROW_WORDS
     }
 
     /// The words of the whole page.
-    pub fn words(self) -> usize {
+    pub fn words(&self) -> usize {
         self.service_row(self.lanes, 0)
     }
 }
@@ -181,11 +237,19 @@ mod tests {
     use proptest::prelude::*;
 
     /// Every part of a page as a range of words, in order.
-    fn parts(layout: Layout) -> Vec<(usize, usize)> {
+    fn parts(layout: &Layout) -> Vec<(usize, usize)> {
         let text = |text: Text| (text.at, Text::words(text.bytes_max));
         let mut parts = vec![(0, header::PROGRAM), text(Layout::program())];
-        for service in 0..layout.services {
-            parts.extend([text(layout.service_name(service)), text(layout.service_url(service))]);
+        for service in 0..layout.services() {
+            parts.extend([
+                text(Layout::service_name(service)),
+                text(Layout::service_url(service)),
+                (Layout::own_count(service), 1),
+            ]);
+        }
+        for (service, own) in (0..layout.services()).flat_map(|service| (0..layout.own(service)).map(move |own| (service, own))) {
+            parts.extend([text(layout.own_name(service, own)), text(layout.own_unit(service, own))]);
+            parts.push((layout.own_kind(service, own), 1));
         }
         for lane in 0..layout.lanes {
             parts.push((layout.lane_cpu(lane), 1));
@@ -194,26 +258,30 @@ mod tests {
         parts.extend([(layout.notes_count(), 1), (layout.notes_refused(), 1)]);
         parts.extend((0..NOTES_MAX).map(|note| text(layout.note(note))));
         parts.extend((0..layout.lanes).map(|lane| (layout.lane_row(lane), LANE_ROW_WORDS)));
-        for lane in 0..layout.lanes {
-            parts.extend((0..layout.services).map(|service| (layout.service_row(lane, service), SERVICE_ROW_WORDS)));
+        for (lane, service) in (0..layout.lanes).flat_map(|lane| (0..layout.services()).map(move |service| (lane, service))) {
+            parts.push((layout.service_row(lane, service), SERVICE_ROW_WORDS));
+            parts.push((layout.own_row(lane, service), layout.own(service)));
         }
         parts
     }
 
     proptest! {
         #[test]
-        fn parts_do_not_overlap_and_rows_are_aligned(lanes in 1..70_usize, services in 0..9_usize) {
-            let layout = Layout::new(lanes, services).unwrap();
+        fn parts_do_not_overlap_and_rows_are_aligned(
+            lanes in 1..70_usize, own in proptest::collection::vec(0..OWN_COUNTERS_MAX + 1, 0..9),
+        ) {
+            let layout = Layout::new(lanes, own.iter().copied()).unwrap();
             let mut end = 0;
-            for (at, words) in parts(layout) {
+            for (at, words) in parts(&layout) {
                 prop_assert!(at >= end, "a part begins at {at}, before {end}");
                 end = at + words;
             }
             prop_assert!(end <= layout.words());
             for lane in 0..lanes {
                 prop_assert_eq!(layout.lane_row(lane) % LINE_WORDS, 0);
-                for service in 0..services {
+                for (service, &own) in own.iter().enumerate() {
                     prop_assert_eq!(layout.service_row(lane, service) % LINE_WORDS, 0);
+                    prop_assert_eq!(layout.own(service), own);
                 }
             }
         }
@@ -239,10 +307,14 @@ mod tests {
 
     #[test]
     fn the_largest_page_fits_its_memory() {
-        let layout = Layout::new(LANES_MAX, SERVICES_MAX).unwrap();
+        let none = |services| std::iter::repeat_n(0, services);
+        let layout = Layout::new(LANES_MAX, none(SERVICES_MAX)).unwrap();
+        assert!(layout.words() <= corelane_sys::page::WORDS_MAX);
+        let layout = Layout::new(LANES_MAX, [OWN_COUNTERS_MAX; 8].into_iter()).unwrap();
         assert!(layout.words() <= corelane_sys::page::WORDS_MAX);
         for (lanes, services) in [(0, 1), (LANES_MAX + 1, 1), (1, SERVICES_MAX + 1)] {
-            assert!(matches!(Layout::new(lanes, services), Err(Error::Shape { .. })));
+            assert!(matches!(Layout::new(lanes, none(services)), Err(Error::Shape { .. })));
         }
+        assert!(matches!(Layout::new(1, [OWN_COUNTERS_MAX + 1].into_iter()), Err(Error::Shape { .. })));
     }
 }

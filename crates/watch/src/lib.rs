@@ -4,7 +4,8 @@
 //! A process has one page: a header, the names of its services and lanes, notes on what it had to do without, and
 //! rows of 64-bit words, one for each lane and one for each service on each lane. A row has one writer, its lane, which
 //! loads and stores without any read-modify-write; rows share no cache line. The [catalogue] declares each counter
-//! once, and the layout, [`text`], [`json`] and [`documentation`] follow from it.
+//! of lanes and of all services once, and a service what only it counts ([`counters!`]); the layout, [`text`], [`json`] and [`documentation`] follow
+//! from both. The names of a service's own counters stand in the page: a reader of another build reads them as well.
 //!
 //! ```
 //! use corelane_watch::{Description, Detail, LaneCounter, LaneName, Page, ProcessId, Reader, text};
@@ -30,20 +31,26 @@ mod files;
 mod json;
 mod layout;
 mod memory;
+mod own;
 mod page;
 mod process;
 mod reader;
 mod snapshot;
 mod text;
 
-pub use catalogue::{Counter, Entry, Kind, LaneCounter, LaneState, Ratio, Scope, ServiceCounter, documentation};
+pub use catalogue::{Counter, Declaration, Kind, LaneCounter, LaneState, Ratio, Scope, ServiceCounter, documentation};
 pub use corelane_sys::page::{PageError, RunDirectory};
 pub use error::Error;
 pub use files::{PageFile, list, remove_stale};
 pub use json::json;
-pub use layout::{LANES_MAX, NOTE_BYTES_MAX, NOTES_MAX, SERVICES_MAX};
-pub use page::{Description, LaneName, LaneRow, Page, Row, ServiceName, ServiceRow};
+pub use layout::{
+    COUNTER_NAME_BYTES_MAX, COUNTER_UNIT_BYTES_MAX, LANES_MAX, NOTE_BYTES_MAX, NOTES_MAX, OWN_COUNTERS_MAX, SERVICES_MAX,
+};
+#[doc(hidden)]
+pub use own::check_declared;
+pub use own::{Counted, OwnCounter};
+pub use page::{CounterName, Description, LaneName, LaneRow, Page, Row, ServiceName, ServiceRow};
 pub use process::{Liveness, ProcessId};
 pub use reader::Reader;
-pub use snapshot::{LaneSnapshot, ServiceSnapshot, Snapshot, Values};
+pub use snapshot::{LaneSnapshot, ServiceSnapshot, Snapshot, Value, Values};
 pub use text::{Detail, text};

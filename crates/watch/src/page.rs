@@ -1,12 +1,13 @@
 //! The writer's side: a process makes one page, its lanes write their rows, and it adds notes.
 
-use crate::catalogue::{CATALOGUE_HASH, Counter, Kind, LaneCounter, ServiceCounter};
+use crate::catalogue::{CATALOGUE_HASH, Counter, Declaration, Kind, LaneCounter, ServiceCounter};
 use crate::error::Error;
 use crate::files::stem;
 use crate::layout::{
     LANE_ROW_WORDS, LAYOUT_VERSION, Layout, MAGIC, NO_CPU, NOTE_BYTES_MAX, NOTES_MAX, SERVICE_ROW_WORDS, fit, header,
 };
 use crate::memory::{AtomicU64, Ordering, PageMemory};
+use crate::own::OwnCounter;
 use crate::process::ProcessId;
 use corelane_sys::page::RunDirectory;
 use std::cell::Cell;
@@ -36,6 +37,26 @@ pub struct ServiceName {
     pub name: String,
     /// Where it listens; 256 bytes.
     pub url: String,
+    /// What it counts beside what all services have; at most [`OWN_COUNTERS_MAX`](crate::OWN_COUNTERS_MAX).
+    pub counters: Vec<CounterName>,
+}
+
+/// What a page says of one of a service's own counters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CounterName {
+    /// Its name; 32 bytes.
+    pub name: String,
+    /// Whether it is a counter or a gauge.
+    pub kind: Kind,
+    /// What it counts; 11 bytes.
+    pub unit: String,
+}
+
+impl CounterName {
+    /// What the page says of each counter that is declared.
+    pub fn all(declared: &[Declaration]) -> Vec<Self> {
+        declared.iter().map(|one| Self { name: one.name.to_owned(), kind: one.kind, unit: one.unit.to_owned() }).collect()
+    }
 }
 
 /// What a page says of a lane.
@@ -63,9 +84,9 @@ impl Page {
     /// # Errors
     /// [`Error::Shape`], [`Error::Memory`]. A service that cannot have this page can count on with [`Page::heap`].
     pub fn create(directory: &RunDirectory, description: &Description) -> Result<Self, Error> {
-        let layout = Layout::new(description.lanes.len(), description.services.len())?;
+        let layout = layout(description)?;
         let mut memory = PageMemory::create(directory, &stem(description.process), layout.words())?;
-        describe(&memory, layout, description);
+        describe(&memory, &layout, description);
         memory.publish()?;
         Ok(Self { memory: Arc::new(memory), layout, notes: Vec::new() })
     }
@@ -75,9 +96,9 @@ impl Page {
     /// # Errors
     /// [`Error::Shape`], [`Error::Memory`].
     pub fn heap(description: &Description) -> Result<Self, Error> {
-        let layout = Layout::new(description.lanes.len(), description.services.len())?;
+        let layout = layout(description)?;
         let memory = PageMemory::heap(layout.words())?;
-        describe(&memory, layout, description);
+        describe(&memory, &layout, description);
         Ok(Self { memory: Arc::new(memory), layout, notes: Vec::new() })
     }
 
@@ -92,7 +113,7 @@ impl Page {
     /// [`Error::Row`].
     pub fn lane(&self, lane: usize) -> Result<LaneRow, Error> {
         check_row("lane", self.layout.lanes, lane)?;
-        Ok(Row::new(&self.memory, self.layout.lane_row(lane)))
+        Ok(Row::new(&self.memory, self.layout.lane_row(lane), 0))
     }
 
     /// The row of a service on a lane, for that lane alone, as [`Page::lane`].
@@ -101,8 +122,8 @@ impl Page {
     /// [`Error::Row`].
     pub fn service(&self, lane: usize, service: usize) -> Result<ServiceRow, Error> {
         check_row("lane", self.layout.lanes, lane)?;
-        check_row("service", self.layout.services, service)?;
-        Ok(Row::new(&self.memory, self.layout.service_row(lane, service)))
+        check_row("service", self.layout.services(), service)?;
+        Ok(Row::new(&self.memory, self.layout.service_row(lane, service), self.layout.own(service)))
     }
 
     /// Removes the page's file: for a process that did not come to serve. What has it open can still read it.
@@ -141,7 +162,11 @@ fn check_row(what: &'static str, count: usize, got: usize) -> Result<(), Error> 
     if got < count { Ok(()) } else { Err(Error::Row { what, count, got }) }
 }
 
-fn describe(memory: &PageMemory, layout: Layout, description: &Description) {
+fn layout(description: &Description) -> Result<Layout, Error> {
+    Layout::new(description.lanes.len(), description.services.iter().map(|service| service.counters.len()))
+}
+
+fn describe(memory: &PageMemory, layout: &Layout, description: &Description) {
     let words = memory.words();
     let Description { program, process, started_unix_nanoseconds, services, lanes } = description;
     for (index, value) in [
@@ -149,7 +174,7 @@ fn describe(memory: &PageMemory, layout: Layout, description: &Description) {
         (header::LAYOUT_VERSION, LAYOUT_VERSION),
         (header::CATALOGUE_HASH, CATALOGUE_HASH),
         (header::LANES, layout.lanes as u64),
-        (header::SERVICES, layout.services as u64),
+        (header::SERVICES, layout.services() as u64),
         (header::PID, u64::from(process.pid)),
         (header::START_TICKS, process.start_ticks),
         (header::PID_NAMESPACE, process.pid_namespace),
@@ -159,8 +184,14 @@ fn describe(memory: &PageMemory, layout: Layout, description: &Description) {
     }
     Layout::program().write(words, program);
     for (index, service) in services.iter().enumerate() {
-        layout.service_name(index).write(words, &service.name);
-        layout.service_url(index).write(words, &service.url);
+        Layout::service_name(index).write(words, &service.name);
+        Layout::service_url(index).write(words, &service.url);
+        words[Layout::own_count(index)].store(service.counters.len() as u64, Ordering::Relaxed);
+        for (own, CounterName { name, kind, unit }) in service.counters.iter().enumerate() {
+            layout.own_name(index, own).write(words, name);
+            layout.own_unit(index, own).write(words, unit);
+            words[layout.own_kind(index, own)].store(kind.word(), Ordering::Relaxed);
+        }
     }
     for (index, lane) in lanes.iter().enumerate() {
         words[layout.lane_cpu(index)].store(lane.cpu.map_or(NO_CPU, u64::from), Ordering::Relaxed);
@@ -184,6 +215,8 @@ fn describe(memory: &PageMemory, layout: Layout, description: &Description) {
 pub struct Row<C, const WORDS: usize> {
     memory: Arc<PageMemory>,
     first: usize,
+    /// How many words follow those of `C`: a service's own counters.
+    own: usize,
     single_writer: PhantomData<(C, Cell<()>)>,
 }
 
@@ -193,17 +226,16 @@ pub type LaneRow = Row<LaneCounter, LANE_ROW_WORDS>;
 pub type ServiceRow = Row<ServiceCounter, SERVICE_ROW_WORDS>;
 
 impl<C: Counter, const WORDS: usize> Row<C, WORDS> {
-    fn new(memory: &Arc<PageMemory>, first: usize) -> Self {
-        assert!(first + WORDS <= memory.words().len());
-        Self { memory: Arc::clone(memory), first, single_writer: PhantomData }
+    fn new(memory: &Arc<PageMemory>, first: usize, own: usize) -> Self {
+        assert!(first + WORDS + own <= memory.words().len());
+        Self { memory: Arc::clone(memory), first, own, single_writer: PhantomData }
     }
 
     /// Counts `n` more. A build with debug assertions panics if the catalogue does not call it a counter.
     #[inline]
     pub fn add(&self, counter: C, n: u64) {
-        debug_assert_eq!(counter.entry().kind, Kind::Counter, "{} is set, not added to", counter.entry().name);
-        let word = self.word(counter);
-        word.store(word.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+        debug_assert_eq!(counter.declaration().kind, Kind::Counter, "{} is set, not added to", counter.declaration().name);
+        add(self.word(counter), n);
     }
 
     /// Sets a gauge or mark, or a counter to a count that is kept elsewhere (by a driver).
@@ -215,7 +247,7 @@ impl<C: Counter, const WORDS: usize> Row<C, WORDS> {
     /// Raises a gauge to `value` if it is lower: for the highest value seen. Gauges only, as in [`Row::add`].
     #[inline]
     pub fn raise(&self, gauge: C, value: u64) {
-        debug_assert_eq!(gauge.entry().kind, Kind::Gauge, "{} has no highest value", gauge.entry().name);
+        debug_assert_eq!(gauge.declaration().kind, Kind::Gauge, "{} has no highest value", gauge.declaration().name);
         let word = self.word(gauge);
         if value > word.load(Ordering::Relaxed) {
             word.store(value, Ordering::Relaxed);
@@ -232,4 +264,48 @@ impl<C: Counter, const WORDS: usize> Row<C, WORDS> {
     fn word(&self, counter: C) -> &AtomicU64 {
         &self.memory.words()[self.first..self.first + WORDS][counter.index()]
     }
+}
+
+/// One writer: a load and a store, and no read-modify-write.
+#[inline(always)]
+fn add(word: &AtomicU64, n: u64) {
+    word.store(word.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+}
+
+impl ServiceRow {
+    /// Counts `n` more of the service's own, as [`Row::add`].
+    ///
+    /// # Panics
+    /// If the page was made for a service with fewer counters of its own: it was made from another declaration.
+    #[inline]
+    pub(crate) fn add_own<C: OwnCounter>(&self, counter: C, n: u64) {
+        debug_assert_eq!(
+            C::DECLARED[counter.index()].kind,
+            Kind::Counter,
+            "{} is set, not added to",
+            C::DECLARED[counter.index()].name
+        );
+        add(self.own_word(counter), n);
+    }
+
+    /// Sets one of the service's own, as [`Row::set`] and [`ServiceRow::add_own`].
+    #[inline]
+    pub(crate) fn set_own<C: OwnCounter>(&self, counter: C, value: u64) {
+        self.own_word(counter).store(value, Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    fn own_word<C: OwnCounter>(&self, counter: C) -> &AtomicU64 {
+        let own = self.first + SERVICE_ROW_WORDS;
+        match self.memory.words()[own..own + self.own].get(counter.index()) {
+            Some(word) => word,
+            None => undeclared(C::DECLARED[counter.index()].name),
+        }
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn undeclared(name: &str) -> ! {
+    panic!("{name} is counted by a service whose COUNTERS do not declare it");
 }

@@ -1,11 +1,11 @@
 //! The reader's side: another process, or the same one, looks at a page. Nothing in the page is trusted: the file says
 //! how many lanes and services it has, and that must fit into the words it really has.
 
-use crate::catalogue::CATALOGUE_HASH;
+use crate::catalogue::{CATALOGUE_HASH, Kind};
 use crate::error::Error;
-use crate::layout::{LAYOUT_VERSION, Layout, MAGIC, NO_CPU, NOTES_MAX, header};
+use crate::layout::{LAYOUT_VERSION, Layout, MAGIC, NO_CPU, NOTES_MAX, SERVICES_MAX, header};
 use crate::memory::{Ordering, PageMemory, fence};
-use crate::page::{Description, LaneName, Page, ServiceName};
+use crate::page::{CounterName, Description, LaneName, Page, ServiceName};
 use crate::process::{Liveness, ProcessId};
 use crate::snapshot::{LaneSnapshot, ServiceSnapshot, Snapshot, Values};
 use corelane_sys::page::PageView;
@@ -18,6 +18,8 @@ pub struct Reader {
     source: Source,
     layout: Layout,
     description: Description,
+    /// What each service counts of its own.
+    own: Vec<Arc<[CounterName]>>,
 }
 
 #[derive(Debug)]
@@ -66,8 +68,9 @@ impl Reader {
 
     fn new(source: Source) -> Result<Self, Error> {
         let layout = check(&source)?;
-        let description = description(&source, layout);
-        Ok(Self { source, layout, description })
+        let description = description(&source, &layout);
+        let own = description.services.iter().map(|service| service.counters.as_slice().into()).collect();
+        Ok(Self { source, layout, description, own })
     }
 
     /// What the page says of its process.
@@ -108,11 +111,14 @@ impl Reader {
     }
 
     fn lane(&self, lane: usize, name: &LaneName) -> LaneSnapshot {
-        let service = |service| Values::from_words(|i| self.source.load(self.layout.service_row(lane, service) + i));
+        let service = |service: usize| {
+            let values = Values::from_words(|i| self.source.load(self.layout.service_row(lane, service) + i));
+            values.with_own(&self.own[service], |i| self.source.load(self.layout.own_row(lane, service) + i))
+        };
         LaneSnapshot {
             name: name.clone(),
             values: Values::from_words(|i| self.source.load(self.layout.lane_row(lane) + i)),
-            services: (0..self.layout.services).map(service).collect(),
+            services: (0..self.layout.services()).map(service).collect(),
         }
     }
 
@@ -141,17 +147,29 @@ fn check(source: &Source) -> Result<Layout, Error> {
         return Err(Error::Catalogue { expected: CATALOGUE_HASH, got: hash, program });
     }
     let count = |index| usize::try_from(source.load(index)).unwrap_or(usize::MAX);
-    let layout = Layout::new(count(header::LANES), count(header::SERVICES))?;
+    let services = count(header::SERVICES);
+    if services > SERVICES_MAX {
+        return Err(Error::Shape { what: "services", most: SERVICES_MAX, got: services });
+    }
+    let layout = Layout::new(count(header::LANES), (0..services).map(|service| count(Layout::own_count(service))))?;
     if layout.words() > source.count() {
         return Err(Error::Truncated { expected: layout.words(), got: source.count() });
     }
     Ok(layout)
 }
 
-fn description(source: &Source, layout: Layout) -> Description {
+fn description(source: &Source, layout: &Layout) -> Description {
     let load = |i| source.load(i);
-    let service =
-        |service| ServiceName { name: layout.service_name(service).read(load), url: layout.service_url(service).read(load) };
+    let counter = |service, own| CounterName {
+        name: layout.own_name(service, own).read(load),
+        kind: Kind::of_word(load(layout.own_kind(service, own))),
+        unit: layout.own_unit(service, own).read(load),
+    };
+    let service = |service| ServiceName {
+        name: Layout::service_name(service).read(load),
+        url: Layout::service_url(service).read(load),
+        counters: (0..layout.own(service)).map(|own| counter(service, own)).collect(),
+    };
     let lane = |lane| LaneName {
         cpu: Some(load(layout.lane_cpu(lane))).filter(|&cpu| cpu != NO_CPU).map(|cpu| cpu as u32),
         driver: layout.lane_driver(lane).read(load),
@@ -165,7 +183,7 @@ fn description(source: &Source, layout: Layout) -> Description {
             pid_namespace: load(header::PID_NAMESPACE),
         },
         started_unix_nanoseconds: load(header::STARTED_UNIX_NANOSECONDS),
-        services: (0..layout.services).map(service).collect(),
+        services: (0..layout.services()).map(service).collect(),
         lanes: (0..layout.lanes).map(lane).collect(),
     }
 }

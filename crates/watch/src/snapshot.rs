@@ -2,14 +2,17 @@
 
 use crate::catalogue::{Counter, Kind, LaneCounter, LaneState, Ratio, ServiceCounter};
 use crate::error::Error;
-use crate::page::{LaneName, ServiceName};
+use crate::page::{CounterName, LaneName, ServiceName};
 use crate::process::{Liveness, ProcessId};
 use std::marker::PhantomData;
+use std::sync::Arc;
 
-/// One value for each counter of a scope.
+/// One value for each counter of a scope, and for each of a service's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Values<C> {
     words: Vec<u64>,
+    own: Vec<u64>,
+    declared: Arc<[CounterName]>,
     scope: PhantomData<C>,
 }
 
@@ -21,7 +24,12 @@ impl<C: Counter> Default for Values<C> {
 
 impl<C: Counter> Values<C> {
     pub(crate) fn from_words(word: impl Fn(usize) -> u64) -> Self {
-        Self { words: (0..C::ALL.len()).map(word).collect(), scope: PhantomData }
+        let words = (0..C::ALL.len()).map(word).collect();
+        Self { words, own: Vec::new(), declared: Arc::new([]), scope: PhantomData }
+    }
+
+    pub(crate) fn with_own(self, declared: &Arc<[CounterName]>, word: impl Fn(usize) -> u64) -> Self {
+        Self { own: (0..declared.len()).map(word).collect(), declared: Arc::clone(declared), ..self }
     }
 
     /// The value of one counter.
@@ -34,6 +42,19 @@ impl<C: Counter> Values<C> {
         C::ALL.iter().map(|&counter| (counter, self.get(counter)))
     }
 
+    /// The value of one of the service's own counters; none if it has none of this name.
+    pub fn own(&self, name: &str) -> Option<u64> {
+        self.all().skip(C::ALL.len()).find(|value| value.name == name).map(|value| value.value)
+    }
+
+    /// All counters with their values: those of the catalogue in its order, then the service's own.
+    pub fn all(&self) -> impl Iterator<Item = Value<'_>> {
+        let known = C::DECLARED.iter().zip(&self.words);
+        let known = known.map(|(one, &value)| Value { name: one.name, kind: one.kind, unit: one.unit, value });
+        let own = self.declared.iter().zip(&self.own);
+        known.chain(own.map(|(one, &value)| Value { name: &one.name, kind: one.kind, unit: &one.unit, value }))
+    }
+
     /// A derived figure; none where it would be a division by zero.
     pub fn ratio(&self, ratio: &Ratio<C>) -> Option<f64> {
         let denominator: u128 = ratio.denominator.iter().map(|&counter| u128::from(self.get(counter))).sum();
@@ -44,7 +65,14 @@ impl<C: Counter> Values<C> {
     pub fn sum<'a>(rows: impl IntoIterator<Item = &'a Self>) -> Self {
         let mut sum = Self::default();
         for row in rows {
-            for (counter, value) in row.iter().filter(|(counter, _)| counter.entry().kind != Kind::Mark) {
+            if sum.own.is_empty() {
+                sum = sum.with_own(&row.declared, |_| 0);
+            }
+            // All are of one service: what it declares is the same on every lane.
+            for (word, value) in sum.own.iter_mut().zip(&row.own) {
+                *word = word.saturating_add(*value);
+            }
+            for (counter, value) in row.iter().filter(|(counter, _)| counter.declaration().kind != Kind::Mark) {
                 let word = &mut sum.words[counter.index()];
                 *word = word.saturating_add(value);
             }
@@ -54,12 +82,29 @@ impl<C: Counter> Values<C> {
 
     /// By how much the counters have grown since `earlier`; gauges and marks as they are now.
     pub fn since(&self, earlier: &Self) -> Self {
-        let word = |counter: C| match counter.entry().kind {
+        let word = |counter: C| match counter.declaration().kind {
             Kind::Counter => self.get(counter).saturating_sub(earlier.get(counter)),
             Kind::Gauge | Kind::Mark => self.get(counter),
         };
-        Self::from_words(|index| word(C::ALL[index]))
+        let own = |i: usize| match self.declared[i].kind {
+            Kind::Counter => self.own[i].saturating_sub(earlier.own.get(i).copied().unwrap_or(0)),
+            Kind::Gauge | Kind::Mark => self.own[i],
+        };
+        Self::from_words(|index| word(C::ALL[index])).with_own(&self.declared, own)
     }
+}
+
+/// A counter by name, for those who show all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Value<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// How it changes.
+    pub kind: Kind,
+    /// What it counts.
+    pub unit: &'a str,
+    /// What it was.
+    pub value: u64,
 }
 
 /// A page at one moment. Each value is whole; they are read one after another while the lanes go on.

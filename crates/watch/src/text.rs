@@ -1,7 +1,7 @@
 //! A snapshot as text for people, 80 columns wide.
 
 use crate::catalogue::{Counter, Kind, LaneCounter};
-use crate::snapshot::{LaneSnapshot, Snapshot, Values};
+use crate::snapshot::{LaneSnapshot, Snapshot, Value, Values};
 use std::fmt::Write;
 
 const COLUMNS: usize = 80;
@@ -83,17 +83,16 @@ impl Writer<'_> {
     }
 
     fn values<C: Counter>(&mut self, values: &Values<C>) {
-        for (counter, value) in values.iter() {
-            let entry = counter.entry();
+        for Value { name, kind, unit, value } in values.all() {
             // A mark means something for one lane only, and stands in its heading.
-            if entry.kind == Kind::Mark || (value == 0 && self.detail == Detail::NonZero) {
+            if kind == Kind::Mark || (value == 0 && self.detail == Detail::NonZero) {
                 continue;
             }
-            let rate = Some(value).filter(|_| entry.kind == Kind::Counter).and_then(|n| self.snapshot.per_second(n));
+            let rate = Some(value).filter(|_| kind == Kind::Counter).and_then(|n| self.snapshot.per_second(n));
             let rate = rate.map(|rate| if rate < 1e12 { format!("{rate:.0}") } else { format!("{rate:.2e}") });
             let rate = rate.map(|rate| format!("{rate:>RATE_COLUMNS$}/s"));
-            let _ = write!(self.out, "  {:<NAME_COLUMNS$}{value:>VALUE_COLUMNS$} ", entry.name);
-            let _ = writeln!(self.out, "{:<11}{}", entry.unit, rate.unwrap_or_default());
+            let _ = write!(self.out, "  {:<NAME_COLUMNS$}{value:>VALUE_COLUMNS$} ", name);
+            let _ = writeln!(self.out, "{:<11}{}", unit, rate.unwrap_or_default());
         }
         for ratio in C::RATIOS {
             if let Some(value) = values.ratio(ratio) {
@@ -179,7 +178,7 @@ mod tests {
         let lane = |cpu| LaneName { cpu, driver: "sim".into(), steering: "table".into() };
         let mut page = Page::heap(&Description {
             program: "example 1.0".into(),
-            services: vec![ServiceName { name: "echo".into(), url: url.into() }],
+            services: vec![ServiceName { name: "echo".into(), url: url.into(), counters: Vec::new() }],
             lanes: vec![lane(Some(3)), lane(None)],
             started_unix_nanoseconds: 1_774_096_496_123_456_789,
             ..Description::default()
@@ -222,7 +221,7 @@ lane 1: starting, no CPU, driver sim, steering table
 "
         );
         let all = text(&snapshot, Detail::All);
-        for entry in LaneCounter::ENTRIES.iter().chain(ServiceCounter::ENTRIES).filter(|entry| entry.kind != Kind::Mark) {
+        for entry in LaneCounter::DECLARED.iter().chain(ServiceCounter::DECLARED).filter(|entry| entry.kind != Kind::Mark) {
             assert_eq!(all.matches(&format!("  {} ", entry.name)).count(), 3, "{}", entry.name);
         }
     }

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Scratch, description};
-use corelane_watch::{Detail, Error, Page, PageError, Reader, ServiceCounter, json, text};
+use corelane_watch::{CounterName, Detail, Error, Kind, Page, PageError, Reader, ServiceCounter, json, text};
 use proptest::prelude::*;
 use std::cell::Cell;
 use std::fs;
@@ -19,7 +19,10 @@ struct Bench {
 impl Bench {
     fn new(name: &str) -> Self {
         let scratch = Scratch::new(name);
-        let mut page = Page::create(&scratch, &description(3, 2)).unwrap();
+        let mut description = description(3, 2);
+        let counter = |number| CounterName { name: format!("counter_{number}"), kind: Kind::Counter, unit: "hits".into() };
+        description.services[1].counters = (0..9).map(counter).collect();
+        let mut page = Page::create(&scratch, &description).unwrap();
         page.note("a note");
         page.service(1, 1).unwrap().add(ServiceCounter::Requests, 41);
         let good = fs::read(page.path().unwrap()).unwrap();
@@ -56,7 +59,7 @@ fn what_differs_is_said() {
     let bench = Bench::new("differs");
     let error = |words: &[(usize, u64)]| bench.open(&bench.changed(words)).unwrap_err();
     assert!(matches!(error(&[(0, 1)]), Error::Magic { got: 1, .. }));
-    assert!(matches!(error(&[(1, 2)]), Error::LayoutVersion { expected: 1, got: 2 }));
+    assert!(matches!(error(&[(1, 1)]), Error::LayoutVersion { expected: 2, got: 1 }));
     let other = error(&[(2, 0xabc)]);
     assert!(matches!(&other, Error::Catalogue { got: 0xabc, program, .. } if program == "test 1.0"));
     assert!(other.to_string().contains("use the `corelane` that belongs to the service"), "{other}");

@@ -5,10 +5,9 @@ mod common;
 
 use common::{Scratch, description};
 use corelane_watch::{
-    Counter, Description, Error, Kind, LaneCounter, LaneName, NOTE_BYTES_MAX, NOTES_MAX, Page, Reader, ServiceCounter, Snapshot,
-    Values,
+    Counted, Counter, CounterName, Description, Detail, Error, Kind, LaneCounter, LaneName, NOTE_BYTES_MAX, NOTES_MAX,
+    OWN_COUNTERS_MAX, OwnCounter, Page, Reader, ServiceCounter, Snapshot, Values, json, text,
 };
-use std::path::Path;
 
 fn file_and_heap(scratch: &Scratch, description: &Description) -> [Page; 2] {
     [Page::create(scratch, description).unwrap(), Page::heap(description).unwrap()]
@@ -41,7 +40,7 @@ fn texts_that_are_too_long_are_cut_with_a_mark() {
 /// Every value of a snapshot that is not zero.
 fn non_zero(snapshot: &Snapshot) -> Vec<(usize, Option<usize>, &'static str, u64)> {
     fn of<C: Counter>(values: &Values<C>) -> impl Iterator<Item = (&'static str, u64)> {
-        values.iter().map(|(counter, value)| (counter.entry().name, value)).filter(|(_, value)| *value > 0)
+        values.iter().map(|(counter, value)| (counter.declaration().name, value)).filter(|(_, value)| *value > 0)
     }
     let mut found = Vec::new();
     for (index, lane) in snapshot.lanes.iter().enumerate() {
@@ -62,14 +61,14 @@ fn each_counter_has_a_word_of_its_own() {
             let row = page.lane(lane).unwrap();
             for &counter in LaneCounter::ALL {
                 row.set(counter, 9);
-                assert_eq!(non_zero(&reader.snapshot(0)), [(lane, None, counter.entry().name, 9)]);
+                assert_eq!(non_zero(&reader.snapshot(0)), [(lane, None, counter.declaration().name, 9)]);
                 row.set(counter, 0);
             }
             for service in 0..2 {
                 let row = page.service(lane, service).unwrap();
                 for &counter in ServiceCounter::ALL {
                     row.set(counter, 9);
-                    assert_eq!(non_zero(&reader.snapshot(0)), [(lane, Some(service), counter.entry().name, 9)]);
+                    assert_eq!(non_zero(&reader.snapshot(0)), [(lane, Some(service), counter.declaration().name, 9)]);
                     row.set(counter, 0);
                 }
             }
@@ -112,7 +111,7 @@ fn totals_are_sums_and_marks_have_none() {
     }
     let snapshot = Reader::of(&page).unwrap().snapshot(0);
     for (counter, value) in snapshot.total.iter() {
-        assert_eq!(value, if counter.entry().kind == Kind::Mark { 0 } else { 21 }, "{}", counter.entry().name);
+        assert_eq!(value, if counter.declaration().kind == Kind::Mark { 0 } else { 21 }, "{}", counter.declaration().name);
     }
     assert!(snapshot.services[0].values.iter().all(|(_, value)| value == 41));
 }
@@ -180,13 +179,76 @@ fn what_a_terminal_would_act_on_is_taken_out() {
     assert_eq!(Reader::of(&page).unwrap().notes(), ["a\u{fffd}[2Jb\u{fffd}"]);
 }
 
-#[test]
-fn the_committed_table_is_the_catalogue() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("COUNTERS.md");
-    let made = corelane_watch::documentation();
-    if std::env::var_os("UPDATE_DOCS").is_some_and(|value| value == "1") {
-        std::fs::write(&path, &made).unwrap();
+corelane_watch::counters! {
+    /// What a service of these tests counts.
+    enum Own {
+        Apples "apples" Counter "apples" "Apples.";
+        Baskets "baskets" Gauge "baskets" "Baskets.";
     }
-    let committed = std::fs::read_to_string(&path).unwrap();
-    assert!(committed == made, "COUNTERS.md is not what the catalogue says: run this test with UPDATE_DOCS=1");
+}
+
+/// A page of services of which every second one counts apples and baskets.
+fn with_own(lanes: u32, services: usize) -> Description {
+    let mut description = description(lanes, services);
+    description.services.iter_mut().step_by(2).for_each(|service| service.counters = CounterName::all(Own::DECLARED));
+    description
+}
+
+#[test]
+fn a_services_own_counters_are_named_in_the_page_and_counted_beside_the_others() {
+    let scratch = Scratch::new("own");
+    let written = with_own(2, 3);
+    for page in file_and_heap(&scratch, &written) {
+        let reader = reader(&page);
+        assert_eq!(*reader.description(), written, "who does not know the service reads its counters from the page");
+        let rows = [0, 1].map(|lane| [0, 1, 2].map(|service| page.service(lane, service).unwrap()));
+        for (lane, service) in [(0, 0), (0, 2), (1, 0), (1, 2)] {
+            let row = &rows[lane][service];
+            ServiceCounter::ALL.iter().for_each(|&counter| row.set(counter, u64::MAX));
+            Own::Apples.add(row, 3 + service as u64);
+            Own::Apples.add(row, 1);
+            Own::Baskets.set(row, 7);
+        }
+        let before = reader.snapshot(0);
+        let of = |values: &Values<ServiceCounter>| [values.own("apples"), values.own("baskets"), values.own("requests")];
+        for lane in &before.lanes {
+            assert_eq!(
+                [0, 1, 2].map(|service| of(&lane.services[service])),
+                [[Some(4), Some(7), None], [None; 3], [Some(6), Some(7), None]]
+            );
+        }
+        assert_eq!(of(&before.services[2].values), [Some(12), Some(14), None]);
+        assert_eq!(non_zero(&before).len(), 4 * ServiceCounter::ALL.len(), "they are no words of the others");
+        Own::Apples.add(&rows[1][2], 5);
+        Own::Baskets.set(&rows[1][2], 2);
+        let since = reader.snapshot(1_000_000_000).since(&before).unwrap();
+        assert_eq!(
+            [of(&since.lanes[1].services[2]), of(&since.services[2].values)],
+            [[Some(5), Some(2), None], [Some(5), Some(9), None]]
+        );
+        let text = text(&since, Detail::NonZero);
+        assert!(text.contains(&format!("  {:<32}{:>20} {:<11}{:>12}/s\n", "apples", 5, "apples", 5)), "{text}");
+        let json: serde_json::Value = serde_json::from_str(&json(&since)).unwrap();
+        assert_eq!(
+            (&json["services"][2]["counters"]["apples"], &json["services"][1]["counters"]["apples"]),
+            (&5.into(), &serde_json::Value::Null)
+        );
+    }
+}
+
+#[test]
+#[should_panic(expected = "apples is counted by a service whose COUNTERS do not declare it")]
+fn a_counter_that_was_not_declared_is_no_other_services_word() {
+    let page = Page::heap(&with_own(1, 3)).unwrap();
+    Own::Apples.add(&page.service(0, 1).unwrap(), 1);
+}
+
+#[test]
+fn too_many_counters_are_refused() {
+    let mut description = description(1, 1);
+    let counter = CounterName { name: "one".into(), kind: Kind::Counter, unit: "hits".into() };
+    description.services[0].counters = vec![counter.clone(); OWN_COUNTERS_MAX];
+    assert!(Page::heap(&description).is_ok());
+    description.services[0].counters.push(counter);
+    assert!(matches!(Page::heap(&description), Err(Error::Shape { what: "counters of a service's own", .. })));
 }

@@ -2,7 +2,7 @@
 
 use super::number::measured;
 use super::tables::{self, Row, table};
-use crate::kinds::Kind;
+use crate::kinds::is_failure;
 use crate::report::{Generator, Quantiles, Report, Server, Settings};
 use crate::text::figures::{self, UNKNOWN, bytes, count, moment, number, percent, quantile, rate, trimmed};
 use maud::{Markup, html};
@@ -110,7 +110,6 @@ fn achieved(report: &Report) -> Key {
 }
 
 fn failed(errors: &BTreeMap<String, u64>) -> Key {
-    let is_failure = |name: &str| Kind::ALL.iter().find(|kind| kind.name() == name).is_none_or(|kind| kind.is_failure());
     let met = figures::errors(errors);
     let failed = met.iter().filter(|(name, _)| is_failure(name)).fold(0u64, |sum, (_, times)| sum.saturating_add(*times));
     let remarks: Vec<_> = met.iter().map(|(name, times)| format!("{name} {}", count(*times))).collect();

@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn only_errors_that_were_met_are_named() {
-        let mut counts = crate::kinds::Errors::default().by_name();
+        let mut counts = crate::kinds::Errors::default().by_name(&[]);
         assert!(errors(&counts).is_empty());
         counts.extend([("reset".to_owned(), 2), ("client_timeout".to_owned(), 1), ("added later".to_owned(), 3)]);
         assert_eq!(errors(&counts), [("client_timeout", 1), ("reset", 2), ("added later", 3)]);

@@ -33,7 +33,7 @@ fn closed_loop() -> Report {
         answered_in_window: 1_012_340,
         bytes_sent: 64_789_760,
         bytes_received: 64_789_760,
-        errors: crate::kinds::Errors::default().by_name(),
+        errors: crate::kinds::Errors::default().by_name(&[]),
         latency_from: "send".to_owned(),
         latency_us: quantiles(48.2),
         server_us_per_request: Some(5.913),

@@ -88,7 +88,7 @@ fn seconds(from: i32, to: i32, rate: f64, median: f64, is_stalled: impl Fn(i32) 
 
 /// An open loop with two stalls, and all that can be measured.
 pub fn rich() -> Report {
-    let mut errors = Errors::default().by_name();
+    let mut errors = Errors::default().by_name(&[]);
     errors.insert("client_timeout".into(), 360);
     errors.insert("reset".into(), 2);
     Report {
@@ -154,7 +154,7 @@ pub fn closed() -> Report {
         requests_per_second: 1_041_152.2,
         offered_per_second: None,
         not_sent: None,
-        errors: Errors::default().by_name(),
+        errors: Errors::default().by_name(&[]),
         latency_from: "send".into(),
         service_us: None,
         send_lag_us: None,

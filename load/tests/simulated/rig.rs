@@ -98,7 +98,7 @@ impl Rig {
     ) {
         let page = Page::heap(&Description {
             program: "simulation".into(),
-            services: vec![ServiceName { name: "0".into(), url: String::new() }],
+            services: vec![ServiceName { name: "0".into(), url: String::new(), counters: Vec::new() }],
             lanes: (0..count).map(|_| LaneName::default()).collect(),
             ..Description::default()
         });

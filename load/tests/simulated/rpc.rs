@@ -7,7 +7,8 @@ use crate::{account, datagram_account, for_seeds};
 use corelane::Transport;
 use corelane_load::kinds::Kind;
 use corelane_load::plan::{Extent, Mode, Plan};
-use corelane_load::workloads::rpc::{Caller, Settings, Split};
+use corelane_load::workloads::Particulars;
+use corelane_load::workloads::rpc::{Caller, DENIED, FAILED, Settings, Split, UNAVAILABLE};
 use corelane_sim::{Faults, Random};
 use corelane_svc::Sharing;
 use std::rc::Rc;
@@ -42,7 +43,7 @@ fn calls(seed: u64, plan: Plan) -> Plan {
         _ => Split::Whole,
     };
     let size = if random.below(2) == 0 { 0 } else { plan.size };
-    Plan { workload: "rpc".into(), size, rpc: Settings { split, ..Settings::default() }, ..plan }
+    Plan { workload: "rpc".into(), size, particulars: Particulars::of(Settings { split, ..Settings::default() }), ..plan }
 }
 
 fn over_streams(seed: u64) -> Plan {
@@ -76,7 +77,7 @@ fn counts_and_times_are_exact_over_connections() {
         if outcome.desk.borrow().collector.unreachable().is_none() && is_followed {
             account::verify(&outcome, is_steady(faults));
         }
-        for kind in [Kind::Mismatch, Kind::Duplicate, Kind::RpcUnavailable, Kind::RpcDenied, Kind::RpcFailed] {
+        for kind in [Kind::Mismatch, Kind::Duplicate, UNAVAILABLE, DENIED, FAILED] {
             assert_eq!(outcome.report.errors[kind.name()], 0, "{kind}");
         }
     });
@@ -115,13 +116,13 @@ const MANNERS: [(Answers, Option<Kind>, Option<Kind>); 18] = [
     (Answers::Twice, None, None),
     (Answers::WrongNumber, Some(Kind::Mismatch), Some(Kind::Lost)),
     (Answers::Call, Some(Kind::Mismatch), Some(Kind::Lost)),
-    (Answers::ProgramUnavailable, Some(Kind::RpcUnavailable), Some(Kind::RpcUnavailable)),
-    (Answers::OtherVersions, Some(Kind::RpcUnavailable), Some(Kind::RpcUnavailable)),
-    (Answers::ProcedureUnavailable, Some(Kind::RpcUnavailable), Some(Kind::RpcUnavailable)),
-    (Answers::GarbageArguments, Some(Kind::RpcFailed), Some(Kind::RpcFailed)),
-    (Answers::SystemError, Some(Kind::RpcFailed), Some(Kind::RpcFailed)),
-    (Answers::OtherRpcVersion, Some(Kind::RpcDenied), Some(Kind::RpcDenied)),
-    (Answers::NotAuthenticated, Some(Kind::RpcDenied), Some(Kind::RpcDenied)),
+    (Answers::ProgramUnavailable, Some(UNAVAILABLE), Some(UNAVAILABLE)),
+    (Answers::OtherVersions, Some(UNAVAILABLE), Some(UNAVAILABLE)),
+    (Answers::ProcedureUnavailable, Some(UNAVAILABLE), Some(UNAVAILABLE)),
+    (Answers::GarbageArguments, Some(FAILED), Some(FAILED)),
+    (Answers::SystemError, Some(FAILED), Some(FAILED)),
+    (Answers::OtherRpcVersion, Some(DENIED), Some(DENIED)),
+    (Answers::NotAuthenticated, Some(DENIED), Some(DENIED)),
     (Answers::Sealed, Some(Kind::Mismatch), Some(Kind::Lost)),
     (Answers::Cut, Some(Kind::Mismatch), Some(Kind::Lost)),
     (Answers::Changed, Some(Kind::Mismatch), Some(Kind::Lost)),
@@ -189,7 +190,8 @@ fn a_stream_in_pieces_is_made_whole_again() {
         let (piece, size) = (random.one_to(50) as u32, [0, random.one_to(200)][random.below(2) as usize]);
         let rpc = Settings { split: Split::Bytes(piece), ..Settings::default() };
         let faults = if seed % 2 == 0 { Faults::none() } else { Faults { reset: 0, ..steady(seed) } };
-        let plan = Plan { rpc, timeout: Duration::from_secs(20), ..closed_loop(Transport::Tcp, size) };
+        let plan =
+            Plan { particulars: Particulars::of(rpc), timeout: Duration::from_secs(20), ..closed_loop(Transport::Tcp, size) };
         let (outcome, seen) = run(seed, faults, plan, Answers::Right);
         let report = &outcome.report;
         assert_eq!((report.requests, seen.calls.get()), (REQUESTS, REQUESTS), "{:?}", report.errors);
@@ -204,7 +206,8 @@ fn a_stream_in_pieces_is_made_whole_again() {
 #[test]
 fn records_in_fragments_are_joined_by_the_server() {
     let rpc = Settings { split: Split::Fragments(3), ..Settings::default() };
-    let (outcome, seen) = run(3, Faults::none(), Plan { rpc, ..closed_loop(Transport::Tcp, 0) }, Answers::Right);
+    let (outcome, seen) =
+        run(3, Faults::none(), Plan { particulars: Particulars::of(rpc), ..closed_loop(Transport::Tcp, 0) }, Answers::Right);
     assert_eq!((outcome.report.requests, seen.records_joined.get()), (REQUESTS, REQUESTS));
     assert_eq!(outcome.report.bytes_sent, REQUESTS * (40 + 3 * 4));
 }
@@ -214,7 +217,8 @@ fn who_calls_is_said() {
     let caller = Caller::User { machine: "m".repeat(300), uid: 5, gid: 6 };
     for transport in [Transport::Tcp, Transport::Udp] {
         let rpc = Settings { caller: caller.clone(), ..Settings::default() };
-        let (outcome, _) = run(3, Faults::none(), Plan { rpc, ..closed_loop(transport, 9) }, Answers::Right);
+        let (outcome, _) =
+            run(3, Faults::none(), Plan { particulars: Particulars::of(rpc), ..closed_loop(transport, 9) }, Answers::Right);
         assert_eq!(outcome.report.requests, REQUESTS);
         let mark = if transport == Transport::Tcp { 4 } else { 0 };
         // AUTH_SYS: stamp, a name of 255 bytes, uid, gid, no groups.

@@ -6,7 +6,7 @@ use corelane_load::course::Event;
 use corelane_load::kinds::Kind;
 use corelane_load::plan::Plan;
 use corelane_load::workload::{Answers, DatagramWorkload, Workload};
-use corelane_load::workloads::rpc::Split;
+use corelane_load::workloads::rpc::{Settings, Split};
 use corelane_seam::{Datagrams, Fault};
 use corelane_sim::{Random, World};
 use corelane_svc::{Cx, DatagramService, Ending, Input, Next, Output, Peer, Replies, SocketId, StreamService};
@@ -22,7 +22,7 @@ pub fn request_bytes(plan: &Plan) -> u64 {
     let payload = if plan.size == 0 { 0 } else { 4 + plan.size.next_multiple_of(4) as u64 };
     match (&*plan.workload, plan.transport) {
         ("rpc", Transport::Udp) => 40 + payload,
-        ("rpc", Transport::Tcp) => match plan.rpc.split {
+        ("rpc", Transport::Tcp) => match Settings::in_plan(plan).split {
             Split::Fragments(count) => 4 * u64::from(count) + 40 + payload,
             _ => 44 + payload,
         },

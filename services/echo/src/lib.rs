@@ -1,11 +1,51 @@
 //! Echo: sends back what it gets, byte for byte (RFC 862), without copying it.
 #![forbid(unsafe_code)]
 
-use corelane::{Cx, DatagramService, Datagrams, Input, Next, Output, Peer, Replies, StreamService};
+use corelane::entry::choice::{Choice, Flag};
+use corelane::entry::{Asked, Entry, Scheme};
+use corelane::{Cx, DatagramService, Datagrams, Input, Lanes, Next, Output, Peer, Replies, Result, StreamService};
 use std::net::IpAddr;
 
 /// Where echo is served unless said otherwise.
 pub const DEFAULT_PORT: u16 = 60007;
+
+const REFLECT: Flag = Flag::new("reflect", "answer datagrams of other machines too, though their senders can be forged");
+
+/// Echo over TCP and UDP.
+pub static ENTRY: Entry = Entry::new(
+    "echo",
+    "sends back what it gets",
+    &[
+        Scheme::connections::<Echo>("tcp", DEFAULT_PORT, |lanes, asked| lanes.serve(&asked.url().to_string(), |_lane| Echo)),
+        Scheme::datagrams::<EchoDatagrams>("udp", DEFAULT_PORT, datagrams),
+    ],
+)
+.options(&[Choice::Flag(REFLECT)])
+.by_default();
+
+fn datagrams(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
+    let answer = answer(asked)?;
+    lanes.serve_datagrams(&asked.url().to_string(), move |_lane| EchoDatagrams::new(answer))
+}
+
+/// UDP echo beyond loopback must be asked for.
+fn answer(asked: &Asked) -> Result<Answer> {
+    if asked.chosen().flag(&REFLECT) {
+        return Ok(Answer::Everybody);
+    }
+    let url = asked.url();
+    match url.resolve()?.iter().find(|address| !address.ip().to_canonical().is_loopback()) {
+        None => Ok(Answer::Loopback),
+        Some(address) => Err(asked.refuse(
+            REFLECT.name,
+            format!(
+                "{url}: {} can be reached from other machines, and a UDP echo would send to whomever a forged datagram names; \
+                 listen on 127.0.0.1 or [::1], or ask for it with {url}?reflect",
+                address.ip()
+            ),
+        )),
+    }
+}
 
 /// Echo over connections. The leases that bytes arrive in are the ones they leave in.
 pub struct Echo;

@@ -1,10 +1,10 @@
 //! One call, as a program sees it.
 
+use crate::counters::RpcCounter;
 use crate::desk::{Desk, To};
 use crate::duplicates::Memo;
 use crate::error::Unanswered;
 use crate::held::{Held, Room};
-use corelane::watch::ServiceCounter;
 use corelane::{Arrival, Cx, Datagrams, Input, Segment, Shared};
 use corelane_wire::rpc::{self, Identity, Refusal};
 use corelane_wire::xdr::{Decode, Encode};
@@ -142,7 +142,7 @@ impl<'c> Call<'c> {
     /// anything is done for it. `SYSTEM_ERR` is owed at the bound of the lane, [`HELD_MAX`](crate::HELD_MAX).
     pub fn hold(self, cx: &mut Cx<'_>) -> Result<(Held, Answered), Unanswered> {
         let Some(seat) = self.room.take() else {
-            cx.count(ServiceCounter::RequestsHeldMaxHits, 1);
+            cx.count(RpcCounter::RequestsHeldMaxHits, 1);
             return Err(self.message.system_error().into());
         };
         let held = Held::new(cx, self.message.xid, self.to, self.memo, seat)?;

@@ -1,12 +1,13 @@
 //! Programs over datagrams: each is one message, and what answers a batch leaves in one call.
 
 use crate::call::Source;
+use crate::counters::RpcCounter;
 use crate::desk::To;
 use crate::dispatch::{Dispatcher, Served};
 use crate::duplicates::Duplicates;
 use crate::held::Room;
 use crate::program::Programs;
-use corelane::watch::ServiceCounter;
+use corelane::watch::{Declaration, OwnCounter};
 use corelane::{Cx, DatagramService, Datagrams, Outcome, Replies};
 use std::any::Any;
 
@@ -45,7 +46,7 @@ impl<P: Programs> RpcDatagrams<P> {
             let message = &payload[number * size..payload.len().min((number + 1) * size)];
             let to = To::Datagram { batch, arrival: index, socket, replies };
             if self.dispatcher.serve(cx, message, Source::Datagram(batch, arrival), arrival.peer, to) == Served::Wait {
-                cx.count(ServiceCounter::RequestsDropped, 1);
+                cx.count(RpcCounter::RequestsDropped, 1);
             }
         }
         cx.count_requests(arrival.datagrams());
@@ -53,6 +54,8 @@ impl<P: Programs> RpcDatagrams<P> {
 }
 
 impl<P: Programs> DatagramService for RpcDatagrams<P> {
+    const COUNTERS: &'static [Declaration] = RpcCounter::DECLARED;
+
     fn started(&mut self, cx: &mut Cx<'_>) {
         self.dispatcher.programs.started(cx);
     }

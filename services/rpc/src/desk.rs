@@ -1,7 +1,7 @@
 //! Where replies are written: one lease for all that is answered together, head and results right into it.
 
+use crate::counters::RpcCounter;
 use crate::duplicates::Memo;
-use corelane::watch::ServiceCounter;
 use corelane::{
     Cx, DATAGRAM_BYTES_MAX, Datagrams, LEASE_BYTES_MAX, Lease, Output, Replies, Segment, SocketId, TRAIN_DATAGRAMS_MAX,
 };
@@ -174,7 +174,7 @@ impl Desk {
     }
 
     fn fail(&mut self, cx: &mut Cx<'_>, to: &mut To<'_>, xid: u32) {
-        cx.count(ServiceCounter::RequestsRefused, 1);
+        cx.count(RpcCounter::RequestsRefused, 1);
         self.reply(cx, to, &system_error(xid));
     }
 

@@ -1,13 +1,13 @@
 //! From a message to what is owed for it: the same over connections and datagrams.
 
 use crate::call::{Call, Source};
+use crate::counters::RpcCounter;
 use crate::desk::{Desk, RESERVE_BYTES, To};
 use crate::duplicates::{DUPLICATES_MAX, Duplicates, Found, Key, Memo};
 use crate::error::Unanswered;
 use crate::held::{HELD_MAX, Room};
 use crate::program::Programs;
 use corelane::Cx;
-use corelane::watch::ServiceCounter;
 use corelane_wire::rpc::{self, NULL, Owed, Refusal, Reply};
 use corelane_wire::xdr::{Encode, Writer};
 use std::net::SocketAddr;
@@ -99,12 +99,12 @@ impl<P: Programs> Dispatcher<P> {
         match self.duplicates.look(Key::of(message, peer), cx.now()) {
             Found::New(memo) => return Repeated::No(Some(memo)),
             Found::Full => {
-                cx.count(ServiceCounter::DuplicatesMaxHits, 1);
+                cx.count(RpcCounter::DuplicatesMaxHits, 1);
                 return Repeated::No(None);
             }
-            Found::InProgress => cx.count(ServiceCounter::RequestsDropped, 1),
+            Found::InProgress => cx.count(RpcCounter::RequestsDropped, 1),
             Found::Answered(reply) => {
-                cx.count(ServiceCounter::DuplicatesFound, 1);
+                cx.count(RpcCounter::DuplicatesFound, 1);
                 self.desk.repeat(cx, to, &reply);
             }
         }
@@ -116,14 +116,14 @@ impl<P: Programs> Dispatcher<P> {
         let (counter, served) = match &refusal.owed {
             // Its sender may be forged: nobody is sent more than was sent in its name.
             Owed::Answer(reply) if !to.is_stream() && encoded_bytes(reply) > asked_bytes => {
-                (ServiceCounter::RequestsDropped, Served::Done)
+                (RpcCounter::RequestsDropped, Served::Done)
             }
             Owed::Answer(reply) => {
                 self.desk.reply(cx, to, reply);
-                (ServiceCounter::RequestsRefused, Served::Done)
+                (RpcCounter::RequestsRefused, Served::Done)
             }
-            Owed::Drop => (ServiceCounter::RequestsDropped, Served::Done),
-            Owed::Close => (ServiceCounter::ProtocolErrors, Served::Close),
+            Owed::Drop => (RpcCounter::RequestsDropped, Served::Done),
+            Owed::Close => (RpcCounter::ProtocolErrors, Served::Close),
         };
         cx.count(counter, 1);
         served

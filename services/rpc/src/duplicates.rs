@@ -1,6 +1,6 @@
 //! Replies that are kept for calls that come twice, because a caller repeats what it has no answer to.
 
-use corelane::watch::ServiceCounter;
+use crate::counters::RpcCounter;
 use corelane::{Cx, SECOND};
 use corelane_wire::rpc;
 use std::cell::RefCell;
@@ -163,7 +163,7 @@ impl Memo {
     /// Keeps `reply`, which has no mark; if it is too long, the call is forgotten.
     pub(crate) fn keep(self, cx: &mut Cx<'_>, reply: &[u8]) {
         if reply.len() > DUPLICATE_BYTES_MAX {
-            return cx.count(ServiceCounter::DuplicatesMaxHits, 1);
+            return cx.count(RpcCounter::DuplicatesMaxHits, 1);
         }
         self.table.borrow_mut().keep(self.key, reply, cx.now());
     }

@@ -1,9 +1,9 @@
 //! Calls that are answered later.
 
+use crate::counters::RpcCounter;
 use crate::desk::{RESERVE_BYTES, To, compose, success, system_error, write_into};
 use crate::duplicates::Memo;
 use crate::error::Unanswered;
-use corelane::watch::ServiceCounter;
 use corelane::{Arrival, Chain, Cx, DATAGRAM_BYTES_MAX, Lease, Order, Segment, SocketId, Ticket};
 use corelane_wire::Error;
 use corelane_wire::xdr::{Encode, Writer, padding};
@@ -94,7 +94,7 @@ impl Held {
 
     /// Answers with `SYSTEM_ERR`: the call could not be carried out.
     pub fn fail(self, cx: &mut Cx<'_>) {
-        cx.count(ServiceCounter::RequestsRefused, 1);
+        cx.count(RpcCounter::RequestsRefused, 1);
         let reply = system_error(self.xid);
         self.finish(cx, None, |writer| reply.encode(writer));
     }

@@ -35,11 +35,13 @@
 
 mod call;
 pub mod client;
+mod counters;
 mod datagrams;
 mod desk;
 mod dispatch;
 mod duplicates;
 mod echo;
+mod entry;
 mod errand;
 mod error;
 mod held;
@@ -49,14 +51,13 @@ pub mod registration;
 mod stream;
 
 pub use call::{Answered, Call};
+pub use counters::RpcCounter;
 pub use datagrams::RpcDatagrams;
 pub use duplicates::{DUPLICATE_BYTES_MAX, DUPLICATE_SECONDS, DUPLICATES_BYTES_MAX, DUPLICATES_MAX};
 pub use echo::{ECHO, Echo, PAYLOAD_BYTES_MAX};
+pub use entry::{DEFAULT_PORT, ENTRY};
 pub use error::Unanswered;
 pub use held::{HELD_MAX, Held};
 pub use null::{NFS, Null};
 pub use program::{Program, Programs};
 pub use stream::{FRAGMENTS_MAX, Rpc};
-
-/// Where RPC is served unless said otherwise.
-pub const DEFAULT_PORT: u16 = 62049;

@@ -1,12 +1,13 @@
 //! Programs over connections: records found, joined where they come in fragments, and served.
 
 use crate::call::Source;
+use crate::counters::RpcCounter;
 use crate::desk::To;
 use crate::dispatch::{Dispatcher, Served};
 use crate::duplicates::Duplicates;
 use crate::held::Room;
 use crate::program::Programs;
-use corelane::watch::ServiceCounter;
+use corelane::watch::{Declaration, OwnCounter, ServiceCounter};
 use corelane::{Cx, Input, Lease, Next, Outcome, Output, Peer, Refused, Shared, StreamService};
 use corelane_wire::Error;
 use corelane_wire::rpc::{RecordLimits, Records, Step};
@@ -255,16 +256,17 @@ fn grown(cx: &mut Cx<'_>, lease: Lease, needed: usize) -> Result<Lease, Lease> {
 }
 
 fn refuse(cx: &mut Cx<'_>, error: Error) -> Next {
-    let counter = match error {
-        Error::RecordTooLong { .. } => ServiceCounter::RecordMaxHits,
-        _ => ServiceCounter::ProtocolErrors,
-    };
-    cx.count(counter, 1);
+    match error {
+        Error::RecordTooLong { .. } => cx.count(ServiceCounter::RecordMaxHits, 1),
+        _ => cx.count(RpcCounter::ProtocolErrors, 1),
+    }
     Next::Close
 }
 
 impl<P: Programs> StreamService for Rpc<P> {
     type Session = Session;
+
+    const COUNTERS: &'static [Declaration] = RpcCounter::DECLARED;
 
     fn started(&mut self, cx: &mut Cx<'_>) {
         self.dispatcher.programs.started(cx);

@@ -5,6 +5,7 @@ use std::process::{Output, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use corelane_load::Verdict;
 use corelane_load::kinds::Kind;
 use corelane_load::report::Report;
 use serde::{Serialize, Serializer};
@@ -22,8 +23,10 @@ pub const SPIN_US: u64 = 1_000_000;
 /// short window; that is not the server's fault.
 const TRIES: usize = 3;
 
-/// With these codes the generator prints a report: all is well, some requests failed, or there are doubts.
-const WITH_REPORT: [i32; 3] = [0, 3, 4];
+/// Whether the generator prints a report when it ends with this code.
+fn has_report(code: i32) -> bool {
+    Verdict::ALL.iter().any(|&verdict| verdict as i32 == code)
+}
 
 /// What a server is loaded with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -209,7 +212,7 @@ pub fn run(generator: &Path, workload: &str, running: &Running, options: &[Strin
 }
 
 fn read(output: &Output) -> Result<Report> {
-    if !output.status.code().is_some_and(|code| WITH_REPORT.contains(&code)) {
+    if !output.status.code().is_some_and(has_report) {
         bail!("it failed: {}; its own message is above", output.status);
     }
     let report = serde_json::from_slice(&output.stdout).context("reading its report")?;
@@ -334,7 +337,7 @@ mod tests {
             // A status as wait(2) gives it: the code is in the second byte.
             read(&Output { status: ExitStatus::from_raw(code << 8), stdout: stdout.to_vec(), stderr: Vec::new() })
         };
-        for code in WITH_REPORT {
+        for code in Verdict::ALL.map(|verdict| verdict as i32) {
             assert_eq!(ended(code, &text).expect("a report"), report());
         }
         for code in [1, 2] {

@@ -35,9 +35,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("crates/svc", &["crates/lane", "crates/seam", "crates/watch", "crates/rss"]),
     ("crates/steer", &["crates/svc", "crates/lane", "crates/sys", "crates/rss", "crates/seam"]),
     ("crates/corelane", BELOW_FACADE),
+    ("services/all", &["crates/corelane", "services/*"]),
     ("services/*", USER),
     ("load", USER),
-    ("cli", &["crates/*", "services/*", "load"]),
+    ("cli", &["crates/corelane", "crates/rss", "services/all", "load"]),
     ("xtask", &["crates/seam", "crates/sys", "load"]),
 ];
 
@@ -159,10 +160,12 @@ mod tests {
     fn dependencies_point_down() {
         assert_eq!(fault("crates/lane", inner("crates/seam", false)), None);
         assert_eq!(fault("services/echo", inner("crates/corelane", false)), None);
-        assert_eq!(fault("cli", inner("services/echo", false)), None);
+        assert_eq!(fault("cli", inner("services/all", false)), None);
+        assert_eq!(fault("services/all", inner("services/echo", false)), None);
         let up = fault("crates/lane", inner("crates/svc", false));
         assert_eq!(up.unwrap(), "crates/lane may not use crates/svc");
         assert!(fault("services/echo", inner("crates/sys", false)).is_some());
+        assert!(fault("cli", inner("services/echo", false)).is_some(), "it knows no service by name");
         assert!(fault("services/echo", inner("services/http", false)).is_some());
     }
 

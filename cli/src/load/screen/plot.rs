@@ -2,7 +2,7 @@
 
 use super::facts::tail;
 use super::flow::{Field, flow};
-use corelane_load::kinds::Kind;
+use corelane_load::kinds::is_failure;
 use corelane_load::report::{Progress, Second};
 use corelane_load::text::figures::{count, quantile, rate, time};
 use ratatui::buffer::Buffer;
@@ -102,8 +102,7 @@ fn column(seconds: &[Second], key: &str) -> Column {
 }
 
 fn failed(second: &Second) -> bool {
-    let harmless = |name: &str| Kind::ALL.iter().any(|kind| kind.name() == name && !kind.is_failure());
-    second.errors.iter().any(|(name, &count)| count > 0 && !harmless(name))
+    second.errors.iter().any(|(name, &count)| count > 0 && is_failure(name))
 }
 
 /// The greatest value outside the warm-up, which would otherwise press the rest flat; of the warm-up if there is nothing else.

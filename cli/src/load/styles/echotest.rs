@@ -1,6 +1,7 @@
 //! `echotest`: messages that come back, a line of totals for each run.
 
-use super::{Style, checked, exit_code, failures, measure, options, print, suffixed};
+use super::{Style, checked, exit_of, failures, measure, options, print, suffixed, with_codes};
+use crate::exit::Exit;
 use crate::load::options::target;
 use crate::load::watch::Watcher;
 use anyhow::{Context, Result, bail};
@@ -9,7 +10,6 @@ use corelane::watch::LANES_MAX;
 use corelane_load::plan::{Extent, Plan};
 use corelane_load::report::Report;
 use corelane_load::workloads::{Entry, echo, udp};
-use std::process::ExitCode;
 
 pub const STYLE: Style = Style { name: "echotest", about: "messages that come back, a line of totals for each run", run };
 
@@ -21,7 +21,7 @@ const IN_FLIGHT_MAX: u64 = 1_024;
 /// Understands the options of the echotest program. Numbers may end in K, M, G, T (1000 each) or k, m, g, t (1024 each).
 /// Each thread is a lane with a connection of its own. SIGINT ends it with the line of the run that is under way.
 #[derive(Parser, Debug)]
-#[command(name = "corelane load --style echotest", no_binary_name = true, version, max_term_width = 100, after_help = AFTER_HELP)]
+#[command(name = "corelane load --style echotest", no_binary_name = true, version, max_term_width = 100, after_help = with_codes(AFTER_HELP))]
 struct Options {
     /// The server; the user is not used
     #[arg(value_name = "[USER@]HOST[:PORT]")]
@@ -62,15 +62,9 @@ const AFTER_HELP: &str = "Columns:
   avglat    microseconds from sending a message to its answer, the mean over all of them
   Mbps      payload in one direction, in 10^6 bits a second
   cpu/msg   microseconds of CPU time of all threads together, for each message
-
-Exit codes:
-  0  all messages came back
-  1  the server cannot be reached, or something failed on this side
-  2  the arguments cannot be met
-  3  some messages did not come back: standard error says which way
 ";
 
-fn run(words: &[String]) -> Result<ExitCode> {
+fn run(words: &[String]) -> Result<Exit> {
     let options: Options = options(words);
     let plan = options.plan()?;
     let watcher = Watcher::open(true)?;
@@ -86,7 +80,7 @@ fn run(words: &[String]) -> Result<ExitCode> {
             break;
         }
     }
-    Ok(exit_code(has_failures))
+    Ok(exit_of(has_failures))
 }
 
 impl Options {

@@ -1,7 +1,8 @@
 //! `httperf`: connections at a rate, with some requests on each, and a page of figures. The requests are echoes.
 
-use super::{Style, checked, exit_code, measure, options, print};
+use super::{Style, checked, exit_of, measure, options, print, with_codes};
 use crate::Late;
+use crate::exit::Exit;
 use crate::load::options::target;
 use crate::load::watch::Watcher;
 use anyhow::{Result, anyhow};
@@ -10,7 +11,6 @@ use corelane_load::arrivals::Arrivals;
 use corelane_load::plan::{Extent, Mode, Plan};
 use corelane_load::report::{Opened, Quantiles, Report};
 use corelane_load::workloads::echo;
-use std::process::ExitCode;
 use std::time::Duration;
 
 pub const STYLE: Style = Style { name: "httperf", about: "connections at a rate, and a page of figures", run };
@@ -26,7 +26,7 @@ const SAMPLE_SECONDS: usize = 5;
 /// Understands some options of the httperf program, and prints its figures. The calls are echoes, so there are no headers and no
 /// status. One lane works, and up to 10000 connections are open at once.
 #[derive(Parser, Debug)]
-#[command(name = "corelane load --style httperf", no_binary_name = true, max_term_width = 100, after_help = AFTER_HELP)]
+#[command(name = "corelane load --style httperf", no_binary_name = true, max_term_width = 100, after_help = with_codes(AFTER_HELP))]
 struct Options {
     /// The server
     #[arg(long, value_name = "HOST", default_value = "localhost")]
@@ -52,15 +52,9 @@ struct Options {
 }
 
 const AFTER_HELP: &str = "Times of connections begin when they were due. The CPU time is that of this process, in steps of 10 ms.
-
-Exit codes:
-  0  all calls were answered rightly
-  1  the server cannot be reached, or something failed on this side
-  2  the arguments cannot be met
-  3  some calls failed: see the errors
 ";
 
-fn run(words: &[String]) -> Result<ExitCode> {
+fn run(words: &[String]) -> Result<Exit> {
     let options: Options = options(words);
     let plan = options.plan()?;
     let watcher = Watcher::open(true)?;
@@ -68,7 +62,7 @@ fn run(words: &[String]) -> Result<ExitCode> {
     let report = measure(&echo::ENTRY, plan, &watcher)?;
     let after = cpu_times()?;
     print(&page(&report, (after.0 - before.0, after.1 - before.1)))?;
-    Ok(exit_code(Faults::of(&report).total() > 0))
+    Ok(exit_of(Faults::of(&report).total() > 0))
 }
 
 impl Options {

@@ -3,7 +3,8 @@
 mod columns;
 mod files;
 
-use super::{Style, checked, exit_code, failures, options, print, suffixed};
+use super::{Style, checked, exit_of, failures, options, print, suffixed, with_codes};
+use crate::exit::Exit;
 use crate::load::options::target;
 use crate::load::rounds;
 use crate::load::watch::Watcher;
@@ -13,10 +14,10 @@ use columns::{Columns, History, Run, headings};
 use corelane::watch::LANES_MAX;
 use corelane_load::plan::{Extent, Plan};
 use corelane_load::report::Report;
+use corelane_load::workloads::Particulars;
 use corelane_load::workloads::rpc::{self, Caller, Settings, Split};
 use corelane_load::{Beside, Watched, buckets, curve, measure};
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 pub const STYLE: Style = Style { name: "rpctest", about: "null calls of ONC RPC, medians over runs and quantiles", run };
 
@@ -41,7 +42,7 @@ enum Authentication {
 /// Understands the options of the rpctest program. Numbers may end in K, M, G, T (1000 each) or k, m, g, t (1024 each).
 /// Each thread is a lane with a connection of its own. SIGINT ends it with the line of the run that is under way.
 #[derive(Parser, Debug)]
-#[command(name = "corelane load --style rpctest", no_binary_name = true, version, max_term_width = 100, after_help = AFTER_HELP)]
+#[command(name = "corelane load --style rpctest", no_binary_name = true, version, max_term_width = 100, after_help = with_codes(AFTER_HELP))]
 struct Options {
     /// The server; the user is not used
     #[arg(value_name = "[USER@]HOST[:PORT]")]
@@ -101,15 +102,9 @@ With -x also, of this run alone:
   MinTime, MedTime, MaxTime   seconds that the fastest, the median and the slowest thread took
   MinRPC, MedRPC, MaxRPC      TotalRPC by each of these, so that MinRPC is the highest rate
 A time is the upper end of its bucket of the histogram that -d writes, from which all columns can be computed.
-
-Exit codes:
-  0  all calls were answered
-  1  the server cannot be reached, or something failed on this side
-  2  the arguments cannot be met
-  3  some calls were not answered: standard error says which way
 ";
 
-fn run(words: &[String]) -> Result<ExitCode> {
+fn run(words: &[String]) -> Result<Exit> {
     let options: Options = options(words);
     let plan = options.plan()?;
     let folder = options.folder.as_deref().map(files::Folder::create).transpose()?;
@@ -133,7 +128,7 @@ fn run(words: &[String]) -> Result<ExitCode> {
             break;
         }
     }
-    Ok(exit_code(has_failures))
+    Ok(exit_of(has_failures))
 }
 
 impl Options {
@@ -159,7 +154,7 @@ impl Options {
             size: 0,
             extent: Extent::Requests(all),
             quantiles,
-            rpc: self.settings(),
+            particulars: Particulars::of(self.settings()),
             ..Plan::new(rpc::ENTRY.name, &url, target)
         };
         checked(&rpc::ENTRY, plan)
@@ -211,7 +206,8 @@ mod tests {
         assert_eq!((plan.connections, plan.lanes, plan.depth, plan.size), (1, 1, 1, 0));
         assert_eq!((plan.extent, plan.quantiles.len()), (Extent::Requests(1_000_000), 7));
         assert_eq!(plan.target, "127.0.0.1:62049".parse().unwrap());
-        assert_eq!((plan.rpc.split, &plan.rpc.caller), (Split::Whole, &Caller::Nobody));
+        let settings = Settings::in_plan(&plan);
+        assert_eq!((settings.split, &settings.caller), (Split::Whole, &Caller::Nobody));
         assert_eq!(parsed("127.0.0.1").runs, 99);
     }
 
@@ -220,8 +216,9 @@ mod tests {
         let plan = plan("-A unix -a 8 -c 2k -f -j 3 -q 1,99 nobody@[::1]:2049");
         assert_eq!((plan.connections, plan.lanes, plan.depth), (3, 3, 8));
         assert_eq!((plan.extent, &plan.quantiles[..]), (Extent::Requests(3 * 2_048), &[1.0, 99.0][..]));
-        assert_eq!((plan.rpc.split, plan.target), (Split::Fragments(3), "[::1]:2049".parse().unwrap()));
-        assert!(matches!(plan.rpc.caller, Caller::User { .. }));
+        let settings = Settings::in_plan(&plan);
+        assert_eq!((settings.split, plan.target), (Split::Fragments(3), "[::1]:2049".parse().unwrap()));
+        assert!(matches!(settings.caller, Caller::User { .. }));
         assert_eq!(parsed("-A sys h").authentication, parsed("-A unix h").authentication);
         let options = parsed("-H -v -x -m -i 5 -d there 127.0.0.1");
         assert!(options.no_headings && options.verbose && options.extended && options.average && options.runs == 5);

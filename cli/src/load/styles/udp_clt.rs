@@ -1,6 +1,7 @@
 //! `udp-clt`: a flood of equal datagrams, and what came of it.
 
 use super::{Style, checked, failures, measure, options, print};
+use crate::exit::Exit;
 use crate::load::watch::Watcher;
 use anyhow::{Result, bail};
 use clap::Parser;
@@ -9,7 +10,6 @@ use corelane_load::report::Report;
 use corelane_load::text::figures::{bytes, count, percent, rate, time};
 use corelane_load::workloads::flood::ENTRY;
 use std::net::{IpAddr, SocketAddr};
-use std::process::ExitCode;
 use std::time::Duration;
 
 pub const STYLE: Style = Style { name: "udp-clt", about: "equal datagrams, as fast as the system takes them", run };
@@ -47,14 +47,14 @@ struct Options {
     duration: Option<Duration>,
 }
 
-fn run(words: &[String]) -> Result<ExitCode> {
+fn run(words: &[String]) -> Result<Exit> {
     let options: Options = options(words);
     let plan = options.plan()?;
     let watcher = Watcher::open(true)?;
     print(&options.settings())?;
     let report = measure(&ENTRY, plan, &watcher)?;
     print(&statistics(&report))?;
-    Ok(ExitCode::SUCCESS)
+    Ok(Exit::Done)
 }
 
 impl Options {

@@ -171,7 +171,7 @@ fn what_is_served_is_registered_until_the_end() {
     let wrapper = rpcbind.wrapper();
     let wrapper: Vec<&str> = wrapper.iter().map(String::as_str).collect();
     assert_eq!(rpcbind.knows(), [""; 0]);
-    let mut server = Server::start_under(&wrapper, &["--register", "rpc=tcp://127.0.0.1:0", "rpc=udp://[::]:0"]);
+    let mut server = Server::start_under(&wrapper, &["rpc=tcp://127.0.0.1:0?register", "rpc=udp://[::]:0?register"]);
     let (tcp, udp) = (server.tcp().port(), server.udp().port());
     let mut expected = Vec::new();
     for (transport, port) in [("tcp", tcp), ("udp", udp)] {
@@ -181,7 +181,7 @@ fn what_is_served_is_registered_until_the_end() {
     assert_eq!(rpcbind.knows(), expected);
     assert!(rpcbind.rpcinfo(&["-T", "udp", "127.0.0.1", "100003", "3"]).status.success(), "who looks it up finds it");
     // What another serves is not taken from it.
-    let other = Server::start_under(&wrapper, &["--register", "rpc=tcp://127.0.0.1:0"]);
+    let other = Server::start_under(&wrapper, &["rpc=tcp://127.0.0.1:0?register"]);
     assert!(other.notes.iter().any(|note| note.contains("not registered") && note.contains("rpcinfo -d")), "{:?}", other.notes);
     assert_eq!(rpcbind.knows(), expected);
     drop(other);
@@ -196,6 +196,6 @@ fn without_rpcbind_the_service_runs_and_says_so() {
     if !is_root(test) || !have(test, &["unshare", "ip"]) {
         return;
     }
-    let server = Server::start_under(&IN_OWN_NETWORK, &["--register", "rpc=tcp://127.0.0.1:0"]);
+    let server = Server::start_under(&IN_OWN_NETWORK, &["rpc=tcp://127.0.0.1:0?register"]);
     assert!(server.notes.iter().any(|note| note.contains("rpcbind does not run at 127.0.0.1:111")), "{:?}", server.notes);
 }

@@ -18,6 +18,7 @@ mod memory;
 mod mines;
 mod neighbours;
 mod outgoing;
+mod own;
 mod planted;
 mod program;
 mod proxy;

@@ -183,7 +183,7 @@ impl Process {
     fn new(seed: u64, case: Case, faults: Faults) -> Self {
         let page = Page::heap(&Description {
             program: "simulation".into(),
-            services: vec![ServiceName { name: "0".into(), url: String::new() }],
+            services: vec![ServiceName { name: "0".into(), url: String::new(), counters: Vec::new() }],
             lanes: (0..case.lanes).map(|_| LaneName::default()).collect(),
             ..Description::default()
         });

@@ -4,7 +4,9 @@ use corelane_lane::{Control, Ear, Kit, Lane, LaneSettings, Mesh, Order, Report, 
 use corelane_seam::{Arena, Tuning};
 use corelane_sim::{Peer, SimDriver, Turn, World};
 use corelane_svc::{LANE_CONNECTIONS_MAX, Limits, Message, Services, Sharing, Steer, StreamService};
-use corelane_watch::{Description, LaneCounter, LaneName, Page, Reader, ServiceCounter, ServiceName, Snapshot};
+use corelane_watch::{
+    CounterName, Declaration, Description, LaneCounter, LaneName, Page, Reader, ServiceCounter, ServiceName, Snapshot,
+};
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -76,13 +78,15 @@ pub struct Plan {
     /// The cap of a lane over all its services.
     pub connections_max: u32,
     pub services: usize,
+    /// What each of them counts of its own.
+    pub counters: &'static [Declaration],
 }
 
 impl Plan {
     /// Lanes with one service and 16 MiB each.
     pub fn lanes(lanes: usize) -> Self {
         let settings = LaneSettings { memory_bytes: 16 << 20, ..LaneSettings::default() };
-        Self { lanes, settings, tuning: Tuning::default(), connections_max: LANE_CONNECTIONS_MAX, services: 1 }
+        Self { lanes, settings, tuning: Tuning::default(), connections_max: LANE_CONNECTIONS_MAX, services: 1, counters: &[] }
     }
 
     pub fn memory(self, memory_bytes: usize) -> Self {
@@ -136,9 +140,11 @@ enum Step {
 impl Rig {
     /// Lanes after `plan`; `add` gives each its services and listens.
     pub fn new(world: &World, plan: &Plan, add: impl Fn(usize, &mut Services, &mut SimDriver, &Page)) -> Self {
+        let counters = CounterName::all(plan.counters);
+        let name = |number: usize| ServiceName { name: number.to_string(), url: String::new(), counters: counters.clone() };
         let page = Page::heap(&Description {
             program: "simulation".into(),
-            services: (0..plan.services).map(|number| ServiceName { name: number.to_string(), url: String::new() }).collect(),
+            services: (0..plan.services).map(name).collect(),
             lanes: (0..plan.lanes).map(|_| LaneName::default()).collect(),
             ..Description::default()
         });
@@ -174,7 +180,8 @@ impl Rig {
 
     /// Lanes with one service over connections that listens at [`address`].
     pub fn serving<S: StreamService>(world: &World, plan: &Plan, limits: Limits, make: impl Fn(usize) -> S) -> Self {
-        Self::new(world, plan, |lane, services, driver, page| {
+        let plan = Plan { counters: S::COUNTERS, ..plan.clone() };
+        Self::new(world, &plan, |lane, services, driver, page| {
             let service = services.add_stream(make(lane), limits, page.service(lane, 0).unwrap());
             services.listen(driver, service, address(), Sharing { share_port: true, v6_only: false }).unwrap();
         })
@@ -208,6 +215,16 @@ impl Rig {
 
     pub fn count_of(&self, service: usize, counter: ServiceCounter) -> u64 {
         self.snapshot().services[service].values.get(counter)
+    }
+
+    /// A counter of the first service by its name, be it one that all have or one of its own, over all lanes.
+    pub fn named(&self, name: &str) -> u64 {
+        self.named_of(0, name)
+    }
+
+    pub fn named_of(&self, service: usize, name: &str) -> u64 {
+        let snapshot = self.snapshot();
+        snapshot.services[service].values.all().find(|value| value.name == name).expect("it is declared").value
     }
 
     /// A counter of the lanes, in sum.

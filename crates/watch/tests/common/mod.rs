@@ -30,7 +30,7 @@ impl Drop for Scratch {
 
 pub fn description(lanes: u32, services: usize) -> Description {
     let lane = |cpu| LaneName { cpu: Some(cpu), driver: "epoll".into(), steering: "cbpf".into() };
-    let service = |i| ServiceName { name: format!("service {i}"), url: format!("tcp://[::]:{i}") };
+    let service = |i| ServiceName { name: format!("service {i}"), url: format!("tcp://[::]:{i}"), counters: Vec::new() };
     Description {
         program: "test 1.0".into(),
         process: ProcessId::this().unwrap(),

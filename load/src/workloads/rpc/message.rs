@@ -1,6 +1,6 @@
 //! One call as bytes, and what a reply says of it.
 
-use super::{Caller, Numbers};
+use super::{Caller, DENIED, FAILED, Numbers, Settings, UNAVAILABLE};
 use crate::kinds::Kind;
 use crate::pattern;
 use crate::plan::Plan;
@@ -46,13 +46,14 @@ impl Message {
     pub fn new(plan: &Plan) -> Self {
         let mut body = [0; BODY_BYTES_MAX as usize];
         let mut memory = [0; Self::FRAME_MAX];
-        let program = plan.rpc.program(plan.size);
+        let settings = Settings::in_plan(plan);
+        let program = settings.program(plan.size);
         let head = CallHead {
             xid: 0,
             program: program.number,
             version: program.version,
             procedure: procedure(plan.size),
-            credential: credential(&plan.rpc.caller, &mut body),
+            credential: credential(&settings.caller, &mut body),
             verifier: Auth::NONE,
         };
         let mut writer = Writer::new(&mut memory);
@@ -110,15 +111,15 @@ impl Message {
         let Ok(reply) = Reply::parse(message) else { return Said::Nonsense };
         let Some(number) = numbers.xids.call(reply.xid, numbers.made) else { return Said::Nonsense };
         let outcome = match reply.verdict {
-            Verdict::Denied(_) => return Said::Failed(number, Kind::RpcDenied),
+            Verdict::Denied(_) => return Said::Failed(number, DENIED),
             Verdict::Accepted { verifier, .. } if verifier != Auth::NONE => return Said::Nonsense,
             Verdict::Accepted { outcome, .. } => outcome,
         };
         match outcome {
             Outcome::Success(results) if self.is_right(position(numbers, number), results) => Said::Answered(number),
             Outcome::Success(_) => Said::Nonsense,
-            Outcome::GarbageArguments | Outcome::SystemError => Said::Failed(number, Kind::RpcFailed),
-            _ => Said::Failed(number, Kind::RpcUnavailable),
+            Outcome::GarbageArguments | Outcome::SystemError => Said::Failed(number, FAILED),
+            _ => Said::Failed(number, UNAVAILABLE),
         }
     }
 

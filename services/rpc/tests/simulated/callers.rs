@@ -7,9 +7,10 @@ use corelane::{
     Cx, DatagramService, Datagrams, Ending, Fault, Input, Next, Output, Peer, Reason, Replies, SocketId, StreamService,
 };
 use corelane_rpc::client::{CallError, DatagramClient, Found, Lookup, Step, StreamClient};
-use corelane_rpc::{ECHO, Echo, Rpc, RpcDatagrams};
+use corelane_rpc::{ECHO, Echo, Rpc, RpcCounter, RpcDatagrams};
 use corelane_sim::{Faults, World};
 use corelane_svc::Sharing;
+use corelane_watch::OwnCounter;
 use corelane_wire::rpc::{Auth, CallHead, Patience};
 use corelane_wire::xdr::{Decode, Encode, Opaque, Reader, Writer};
 use std::cell::RefCell;
@@ -226,7 +227,7 @@ fn run(seed: u64, faults: Faults) -> [LedgerRef; 2] {
     let world = World::new(seed, faults);
     let ledgers: [LedgerRef; 2] = Default::default();
     let [streams, datagrams] = ledgers.clone();
-    let plan = Plan { services: 4, ..Plan::lanes(1) };
+    let plan = Plan { services: 4, counters: RpcCounter::DECLARED, ..Plan::lanes(1) };
     let mut rig = Rig::new(&world, &plan, |lane, services, driver, page| {
         let row = |service| page.service(lane, service).unwrap();
         let rpc = services.add_stream(Rpc::new((Echo, Slow::default())), patient(), row(0));

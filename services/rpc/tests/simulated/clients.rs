@@ -107,7 +107,7 @@ fn run(seed: u64, faults: Faults) -> Report {
         judge(questions, talker, talker.is_complete() && !drains_early);
         assert!(talker.is_complete() || faults != Faults::none() || drains_early, "{:?}", talker.end);
     }
-    assert_eq!([C::TicketsDropped, C::Panics, C::ProtocolErrors, C::RecordMaxHits].map(|counter| rig.count(counter)), [0; 4]);
+    assert_eq!(["tickets_dropped", "panics", "protocol_errors", "record_max_hits"].map(|counter| rig.named(counter)), [0; 4]);
     if faults == Faults::none() && !drains_early {
         let calls = questions.iter().map(Vec::len).sum::<usize>() as u64;
         assert_eq!((rig.count(C::Requests), rig.count(C::AnswersLate)), (calls, 0));

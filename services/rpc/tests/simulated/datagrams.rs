@@ -4,10 +4,10 @@ use crate::calls::{call, echo, null, opaque, reply, success, xid};
 use crate::for_seeds;
 use crate::programs::{ADD, ADD_AT_LENGTH, ADD_LATER, Added, BY_HELPER, ONCE, Once, SLOW, Slow, WITH_DATA};
 use crate::rig::{MS, Plan, Play, Rig, address};
-use corelane_rpc::{Echo, Null, RpcDatagrams};
+use corelane_rpc::{Echo, Null, RpcCounter, RpcDatagrams};
 use corelane_sim::{DatagramPeer, FaultCounts, FaultKind, Faults, Random, Report, Turn, World};
 use corelane_svc::{Limits, Sharing};
-use corelane_watch::ServiceCounter as C;
+use corelane_watch::{OwnCounter, ServiceCounter as C};
 use corelane_wire::rpc::Outcome;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -21,7 +21,8 @@ pub const DUPLICATES_MAX: usize = 1024;
 
 pub fn rig(world: &World, lanes: usize, added: &Added) -> Rig {
     let added = added.clone();
-    Rig::new(world, &Plan::lanes(lanes), move |lane, services, driver, page| {
+    let plan = Plan { counters: RpcCounter::DECLARED, ..Plan::lanes(lanes) };
+    Rig::new(world, &plan, move |lane, services, driver, page| {
         let programs = (Null, Echo, Slow::default(), Once::new(&added));
         let rpc = services.add_datagrams(
             RpcDatagrams::new(programs).duplicates_max(DUPLICATES_MAX),
@@ -129,7 +130,7 @@ fn run(seed: u64, faults: Faults) -> Report {
         assert_eq!(&due[&xid(message)], message);
     }
     assert!(added.borrow().values().all(|&times| times == 1), "a call was carried out twice: {added:?}");
-    assert_eq!((rig.count(C::ProtocolErrors), rig.count(C::Panics)), (0, 0));
+    assert_eq!((rig.named("protocol_errors"), rig.count(C::Panics)), (0, 0));
     world.report()
 }
 
@@ -178,7 +179,7 @@ fn what_is_no_call_is_dropped_and_counted() {
     callers.0[0].peer.send(address(), &null(2)).unwrap();
     rig.pass(AGAIN, &mut callers);
     assert_eq!(callers.0[0].got, [success(2, &[])]);
-    assert_eq!((rig.count(C::ProtocolErrors), rig.count(C::RequestsDropped), rig.count(C::Requests)), (4, 1, 6));
+    assert_eq!((rig.named("protocol_errors"), rig.named("requests_dropped"), rig.count(C::Requests)), (4, 1, 6));
     rig.close(&mut callers);
 }
 
@@ -198,7 +199,7 @@ fn nobody_is_sent_more_than_was_sent_in_its_name() {
             refused += 1;
         }
     }
-    assert_eq!((refused, rig.count(C::RequestsRefused), rig.count(C::RequestsDropped)), (17, 17, 12));
+    assert_eq!((refused, rig.named("requests_refused"), rig.named("requests_dropped")), (17, 17, 12));
     rig.close(&mut callers);
 }
 

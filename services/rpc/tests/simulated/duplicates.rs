@@ -6,7 +6,6 @@ use crate::programs::{ADD, ADD_AT_LENGTH, ADD_LATER, Added, ONCE, Once};
 use crate::rig::{MS, Nobody, Plan, Rig, S, patient};
 use corelane_rpc::{DUPLICATE_SECONDS, Rpc};
 use corelane_sim::{Faults, World};
-use corelane_watch::ServiceCounter as C;
 
 /// Calls that are remembered here.
 const DUPLICATES_MAX: usize = crate::datagrams::DUPLICATES_MAX;
@@ -55,7 +54,7 @@ fn a_repeated_call_gets_the_same_reply() {
         assert_eq!(stage.ask(1, &call), added(procedure, procedure, 2), "another peer's call is another one");
     }
     assert_eq!(stage.ask(0, &add(1, ADD, 9)), added(1, 9, 1), "other arguments make another call");
-    assert_eq!((stage.rig.count(C::DuplicatesFound), stage.rig.count(C::DuplicatesMaxHits)), (4, 0));
+    assert_eq!((stage.rig.named("duplicates_found"), stage.rig.named("duplicates_max_hits")), (4, 0));
     stage.rig.close(&mut stage.callers);
 }
 
@@ -88,7 +87,7 @@ fn over_a_connection_a_kept_reply_comes_with_its_mark() {
             let reply = success(7, &[5_u32.to_be_bytes(), 1_u32.to_be_bytes()].concat());
             assert_eq!(peer.read(usize::MAX), record(&reply), "procedure {procedure}");
         }
-        assert_eq!((added.borrow()[&5], rig.count(C::DuplicatesFound)), (1, 2));
+        assert_eq!((added.borrow()[&5], rig.named("duplicates_found")), (1, 2));
         rig.close(&mut Nobody);
     }
 }
@@ -100,8 +99,8 @@ fn a_call_in_progress_is_not_begun_again() {
     (0..3).for_each(|_| stage.callers.0[0].peer.send(crate::rig::address(), &call).unwrap());
     let got = stage.ask(0, &call);
     assert!(got.iter().all(|reply| *reply == added(1, 5, 1)[0]) && !got.is_empty());
-    assert_eq!((stage.times(5), got.len() as u64 + stage.rig.count(C::RequestsDropped)), (1, 4));
-    assert!(stage.rig.count(C::RequestsDropped) > 0);
+    assert_eq!((stage.times(5), got.len() as u64 + stage.rig.named("requests_dropped")), (1, 4));
+    assert!(stage.rig.named("requests_dropped") > 0);
     stage.rig.close(&mut stage.callers);
 }
 
@@ -110,7 +109,7 @@ fn a_reply_that_is_too_long_is_not_kept() {
     let mut stage = Stage::new(1);
     for times in 1..=2 {
         assert_eq!(stage.ask(0, &add(1, ADD_AT_LENGTH, 5)).len(), 1);
-        assert_eq!((stage.times(5), stage.rig.count(C::DuplicatesMaxHits)), (times, u64::from(times)));
+        assert_eq!((stage.times(5), stage.rig.named("duplicates_max_hits")), (times, u64::from(times)));
     }
     stage.rig.close(&mut stage.callers);
 }

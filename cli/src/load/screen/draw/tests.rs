@@ -43,7 +43,7 @@ fn seconds(count: u32) -> Vec<Second> {
 }
 
 fn measuring() -> Progress {
-    let mut errors = Errors::default().by_name();
+    let mut errors = Errors::default().by_name(&[]);
     errors.insert("reset".to_owned(), 3);
     Progress {
         phase: "measuring".to_owned(),

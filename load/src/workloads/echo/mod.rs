@@ -69,15 +69,7 @@ impl Workload for Echo {
 }
 
 /// Echo over TCP.
-pub const ENTRY: Entry = Entry {
-    name: "echo",
-    about: "bytes over TCP that come back as they went",
-    transports: &[Transport::Tcp],
-    default_port: DEFAULT_PORT,
-    default_size: 64,
-    check,
-    client,
-};
+pub const ENTRY: Entry = Entry::plain(("echo", "bytes over TCP that come back as they went"), &[Transport::Tcp], check, client);
 
 /// The longest request.
 const SIZE_MAX: usize = 64 << 20;

@@ -19,15 +19,12 @@ const STRIDE: u64 = 17;
 const SOCKET_STRIDE: u64 = 1_013;
 
 /// Echo over UDP.
-pub const ENTRY: Entry = Entry {
-    name: "udp",
-    about: "datagrams that come back as they went, with loss, duplicates and order",
-    transports: &[Transport::Udp],
-    default_port: super::echo::DEFAULT_PORT,
-    default_size: 64,
+pub const ENTRY: Entry = Entry::plain(
+    ("udp", "datagrams that come back as they went, with loss, duplicates and order"),
+    &[Transport::Udp],
     check,
-    client: |lanes, ends| lanes.client_datagrams(move |lane| DatagramEngine::new(ends.course(lane), Udp::new(ends.plan().size))),
-};
+    |lanes, ends| lanes.client_datagrams(move |lane| DatagramEngine::new(ends.course(lane), Udp::new(ends.plan().size))),
+);
 
 fn check(plan: &Plan) -> Result<(), Error> {
     if !(1..=DATAGRAM_BYTES_MAX).contains(&plan.size) {

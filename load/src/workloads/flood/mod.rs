@@ -8,17 +8,12 @@ use crate::workload::DatagramWorkload;
 use corelane::{DATAGRAM_BYTES_MAX, Transport};
 
 /// A flood over UDP. It is not among [`ALL`](super::ALL), because only [`Mode::Flood`] makes one.
-pub const ENTRY: Entry = Entry {
-    name: "flood",
-    about: "equal datagrams, as many as the system takes, whether they are answered or not",
-    transports: &[Transport::Udp],
-    default_port: super::echo::DEFAULT_PORT,
-    default_size: 64,
+pub const ENTRY: Entry = Entry::plain(
+    ("flood", "equal datagrams, as many as the system takes, whether they are answered or not"),
+    &[Transport::Udp],
     check,
-    client: |lanes, ends| {
-        lanes.client_datagrams(move |lane| DatagramEngine::new(ends.course(lane), Flood { size: ends.plan().size }))
-    },
-};
+    |lanes, ends| lanes.client_datagrams(move |lane| DatagramEngine::new(ends.course(lane), Flood { size: ends.plan().size })),
+);
 
 fn check(plan: &Plan) -> Result<(), Error> {
     if !(1..=DATAGRAM_BYTES_MAX).contains(&plan.size) {

@@ -7,14 +7,15 @@
 mod message;
 mod stream;
 
-use super::Entry;
+use super::{Entry, Particulars};
 use crate::datagram_engine::DatagramEngine;
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::kinds::Kind;
+use crate::kinds::{Kind, OwnKind};
 use crate::plan::{Mode, Plan};
 use crate::run::Ends;
 use crate::workload::DatagramWorkload;
+use corelane::entry::choice::{Choice, Chosen, Text};
 use corelane::{DATAGRAM_BYTES_MAX, LEASE_BYTES_MAX, Lanes, Transport};
 use corelane_wire::rpc::Xids;
 use message::{Message, Said};
@@ -86,13 +87,26 @@ pub struct Settings {
 }
 
 impl Settings {
+    fn of(chosen: &Chosen) -> Self {
+        Self {
+            program: chosen.text(&PROGRAM).and_then(|text| program(text).ok()),
+            caller: Caller::Nobody,
+            split: chosen.text(&SPLIT).and_then(|text| split(text).ok()).unwrap_or_default(),
+        }
+    }
+
+    /// What a plan says.
+    pub fn in_plan(plan: &Plan) -> Self {
+        plan.particulars.get()
+    }
+
     /// What is called with payloads of `size` bytes.
     pub fn program(&self, size: usize) -> Program {
         self.program.unwrap_or(if size == 0 { NULL_PROGRAM } else { ECHO_PROGRAM })
     }
 
     /// What is called how, for a report.
-    pub(crate) fn call(&self, size: usize) -> String {
+    fn call(&self, size: usize) -> String {
         let Program { number, version } = self.program(size);
         let procedure = message::procedure(size);
         let split = match self.split {
@@ -105,16 +119,73 @@ impl Settings {
     }
 }
 
+/// The server does not have what is called.
+pub const UNAVAILABLE: Kind = Kind::Own(&OwnKind {
+    place: 0,
+    name: "rpc_unavailable",
+    meaning: "the server does not have the program, version or procedure (RFC 5531 section 9: PROG_UNAVAIL, PROG_MISMATCH, PROC_UNAVAIL)",
+});
+
+/// The server did not accept the call.
+pub const DENIED: Kind = Kind::Own(&OwnKind {
+    place: 1,
+    name: "rpc_denied",
+    meaning: "the server did not accept the call: its version of RPC, or who calls (MSG_DENIED)",
+});
+
+/// The server did not carry the call out.
+pub const FAILED: Kind = Kind::Own(&OwnKind {
+    place: 2,
+    name: "rpc_failed",
+    meaning: "the server could not read the call, or not carry it out (GARBAGE_ARGS, SYSTEM_ERR)",
+});
+
+const PROGRAM: Text = Text::new(
+    "program",
+    "PROGRAM:VERSION",
+    |text| program(text).map(drop),
+    "what is called [default: 100003:3, NFS; with --size 536870919:1, an echo program]",
+);
+
+const SPLIT: Text = Text::new(
+    "split",
+    "N|bytes",
+    |text| split(text).map(drop),
+    "send each record in N fragments; or, with bytes or bytes=N, the stream of records in pieces of 1 or N bytes, each with a send of its own",
+);
+
 /// Calls over TCP and UDP.
 pub const ENTRY: Entry = Entry {
-    name: "rpc",
-    about: "ONC RPC calls over TCP or UDP: of the null procedure, or with --size of one that gives back its bytes",
-    transports: &[Transport::Tcp, Transport::Udp],
     default_port: DEFAULT_PORT,
     default_size: 0,
-    check,
-    client,
+    options: &[Choice::Text(PROGRAM), Choice::Text(SPLIT)],
+    kinds: &[UNAVAILABLE, DENIED, FAILED],
+    particulars: |chosen| Particulars::of(Settings::of(chosen)),
+    call: |plan| Some(Settings::in_plan(plan).call(plan.size)),
+    ..Entry::plain(
+        ("rpc", "ONC RPC calls over TCP or UDP: of the null procedure, or with --size of one that gives back its bytes"),
+        &[Transport::Tcp, Transport::Udp],
+        check,
+        client,
+    )
 };
+
+/// Reads `100003:3`.
+fn program(text: &str) -> Result<Program, String> {
+    let parts = text.split_once(':').and_then(|(number, version)| Some((number.parse().ok()?, version.parse().ok()?)));
+    let (number, version) = parts.ok_or_else(|| format!("{text:?} is not PROGRAM:VERSION: write for example 100003:3"))?;
+    Ok(Program { number, version })
+}
+
+/// Reads `3`, `bytes` or `bytes=100`.
+fn split(text: &str) -> Result<Split, String> {
+    let wrong = |_| format!("{text:?} is neither a number of fragments, nor bytes, nor bytes=N");
+    match text.strip_prefix("bytes") {
+        None => text.parse().map(Split::Fragments).map_err(wrong),
+        Some("") => Ok(Split::Bytes(1)),
+        Some(rest) => rest.strip_prefix('=').unwrap_or(text).parse().map(Split::Bytes).map_err(wrong),
+    }
+}
 
 fn check(plan: &Plan) -> Result<(), Error> {
     let bytes = plan.size.saturating_add(Message::FRAME_MAX);
@@ -132,7 +203,7 @@ fn check(plan: &Plan) -> Result<(), Error> {
 
 fn check_split(plan: &Plan) -> Result<(), Error> {
     let wrong = |why: String| Err(Error::Setting { name: "split", why });
-    match plan.rpc.split {
+    match Settings::in_plan(plan).split {
         Split::Whole => Ok(()),
         _ if plan.transport == Transport::Udp => wrong("a datagram holds one call, which cannot be split: use tcp://".to_owned()),
         Split::Fragments(count) | Split::Bytes(count) if !(1..=SPLIT_MAX).contains(&count) => {

@@ -1,0 +1,69 @@
+//! The options that only one workload has, from their declarations: words of the command line, read when the workload is known.
+
+use anyhow::{Result, anyhow};
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use corelane::entry::choice::{Choice, Chosen, Wrong};
+use corelane_load::workloads::{self, Entry};
+
+/// What was written of them, option by option.
+#[derive(Clone, Debug, Default)]
+pub struct Own(Vec<(&'static str, Option<String>)>);
+
+impl Own {
+    /// What was chosen for a workload.
+    pub fn chosen(&self, entry: &Entry) -> Result<Chosen> {
+        let mut chosen = Chosen::default();
+        for (name, value) in &self.0 {
+            if !entry.options.iter().any(|option| option.name() == *name) {
+                return Err(of_another(name, entry));
+            }
+            chosen.choose(entry.options, name, value.as_deref()).map_err(|Wrong { option, why }| anyhow!("--{option}: {why}"))?;
+        }
+        Ok(chosen)
+    }
+}
+
+fn declared() -> impl Iterator<Item = (&'static Entry, &'static Choice)> {
+    workloads::ALL.iter().flat_map(|entry| entry.options.iter().map(move |option| (entry, option)))
+}
+
+fn of_another(name: &str, entry: &Entry) -> anyhow::Error {
+    let known = declared().find(|(_, option)| option.name() == name);
+    let (owner, help) = known.map_or(("another workload", String::new()), |(owner, option)| (owner.name, option.help()));
+    anyhow!("--{name} is for {owner}: {help}; {} has no such option", entry.name)
+}
+
+impl clap::Args for Own {
+    fn augment_args(command: Command) -> Command {
+        declared().fold(command, |command, (entry, option)| {
+            let arg = Arg::new(option.name()).long(option.name()).help_heading("Load").help(format!(
+                "For {}: {}",
+                entry.name,
+                option.help()
+            ));
+            command.arg(match option.value() {
+                Some(value) => arg.value_name(value),
+                None => arg.action(ArgAction::SetTrue),
+            })
+        })
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl clap::FromArgMatches for Own {
+    fn from_arg_matches(matches: &ArgMatches) -> std::result::Result<Self, clap::Error> {
+        let written = |option: &Choice| match option.value() {
+            Some(_) => matches.get_one::<String>(option.name()).map(|value| Some(value.clone())),
+            None => matches.get_flag(option.name()).then_some(None),
+        };
+        Ok(Self(declared().filter_map(|(_, option)| Some((option.name(), written(option)?))).collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> std::result::Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}

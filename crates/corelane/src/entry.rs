@@ -1,0 +1,275 @@
+//! A service as it declares itself: its name, where it is served, its options, limits and counters. Help, errors, configuration and the counter
+//! page follow from it, so that a program with a list of entries knows nothing of any one of them.
+//!
+//! How what comes next declares itself, which is what decided the shape:
+//!
+//! ```text
+//! http     Scheme::connections::<Http>("http", 80, ..), the same with "https", 443: the scheme's function equips the transform;
+//!          options root=DIR, index, reply=N, host=NAME:DIR,.., cert=FILE, key=FILE; not served unless it is named, for it needs a root;
+//!          once_started: the thread that writes the access log and reloads certificates, kept as long as the lanes run
+//! cache    connections and datagrams at one port; options memory=N, items=N; limits: a record is a value; gauges set by Cx::set_gauge
+//! proxy    to=HOST:PORT,.. is a text that the entry checks; what it lacks is refused by the scheme's function (Asked::refuse)
+//! gateway  is at no URL: a kind of place beside Scheme, CONFIG.toml, whose words are names of options (Chosen::choose takes them one by one)
+//! ```
+
+pub mod choice;
+
+use crate::error::Error;
+use crate::lanes::Lanes;
+use crate::run::Place;
+use crate::url::Url;
+use choice::{Choice, Chosen};
+use corelane_svc::{DatagramService, Limits, StreamService};
+use corelane_sys::claim::Transport;
+use corelane_watch::Declaration;
+use std::any::Any;
+
+/// A service, declared once. A list of them is all that a program needs to know of its services.
+///
+/// ```
+/// use corelane::{Cx, Input, Next, Output, Peer, StreamService};
+/// use corelane::entry::choice::{Choice, Number};
+/// use corelane::entry::{Asked, Entry, Scheme};
+/// # struct Shop { price: u64 }
+/// # impl StreamService for Shop {
+/// #     type Session = ();
+/// #     fn open(&mut self, _: &mut Cx, _: &Peer) {}
+/// #     fn receive(&mut self, _: &mut Cx, _: &mut (), _: &mut Input, _: &mut Output) -> Next { Next::Continue }
+/// # }
+/// const PRICE: Number = Number::new("price", "cents", "what an apple costs").between(1, 1_000, 25);
+///
+/// static SHOP: Entry = Entry::new("shop", "sells apples", &[Scheme::connections::<Shop>("tcp", 7007, |lanes, asked| {
+///     let price = asked.chosen().number(&PRICE);
+///     lanes.serve(&asked.url().to_string(), move |_lane| Shop { price })
+/// })])
+/// .options(&[Choice::Number(PRICE)]);
+///
+/// let lanes = corelane::Lanes::per_core().serve_entry(&SHOP, "tcp://127.0.0.1?price=30")?;
+/// # drop(lanes); Ok::<(), corelane::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Entry {
+    name: &'static str,
+    about: &'static str,
+    schemes: &'static [Scheme],
+    options: &'static [Choice],
+    limits: fn(&mut Limits),
+    once_started: Option<fn(&[Opened<'_>]) -> Beside>,
+    is_default: bool,
+}
+
+/// Where a service can be served: what stands before `://`, and how that is done.
+#[derive(Clone, Copy, Debug)]
+pub struct Scheme {
+    name: &'static str,
+    transport: Transport,
+    port: u16,
+    counters: &'static [Declaration],
+    add: fn(Lanes, &Asked) -> Result<Lanes, Error>,
+}
+
+/// What somebody asks of a service: where it is to be served, with what options.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    service: &'static str,
+    url: Url,
+    chosen: Chosen,
+}
+
+/// One place where a service of an entry listens, when all do.
+#[derive(Clone, Copy)]
+#[non_exhaustive]
+pub struct Opened<'a> {
+    /// The place.
+    pub place: &'a Place,
+    /// What was chosen for it.
+    pub chosen: &'a Chosen,
+}
+
+/// What a service has outside of the lanes while they run.
+#[derive(Default)]
+pub struct Beside {
+    pub(crate) notes: Vec<String>,
+    pub(crate) kept: Vec<Box<dyn Any + Send>>,
+}
+
+impl Beside {
+    /// With a note for the operator ([`Running::notes`](crate::Running::notes)).
+    pub fn note(mut self, note: impl Into<String>) -> Self {
+        self.notes.push(note.into());
+        self
+    }
+
+    /// With something that is dropped after the lanes have ended.
+    pub fn keep(mut self, kept: impl Any + Send) -> Self {
+        self.kept.push(Box::new(kept));
+        self
+    }
+}
+
+impl Scheme {
+    /// Connections by TCP, at URLs that begin with `name://`, by default at `port`. `add` builds the service (with [`Lanes::serve`]) as it is asked for.
+    pub const fn connections<S: StreamService>(
+        name: &'static str,
+        port: u16,
+        add: fn(Lanes, &Asked) -> Result<Lanes, Error>,
+    ) -> Self {
+        Self { name, transport: Transport::Tcp, port, counters: S::COUNTERS, add }
+    }
+
+    /// Datagrams by UDP, as [`Scheme::connections`] (with [`Lanes::serve_datagrams`]).
+    pub const fn datagrams<S: DatagramService>(
+        name: &'static str,
+        port: u16,
+        add: fn(Lanes, &Asked) -> Result<Lanes, Error>,
+    ) -> Self {
+        Self { name, transport: Transport::Udp, port, counters: S::COUNTERS, add }
+    }
+}
+
+impl Entry {
+    /// A service with a name, what it does as the end of a line of help, and where it can be served.
+    pub const fn new(name: &'static str, about: &'static str, schemes: &'static [Scheme]) -> Self {
+        Self { name, about, schemes, options: &[], limits: |_| {}, once_started: None, is_default: false }
+    }
+
+    /// Its options, written behind a URL as `?name=value&name=value`.
+    pub const fn options(self, options: &'static [Choice]) -> Self {
+        Self { options, ..self }
+    }
+
+    /// Changes the limits that it has unless others are set.
+    pub const fn limits(self, limits: fn(&mut Limits)) -> Self {
+        Self { limits, ..self }
+    }
+
+    /// Calls this once, outside of the lanes, when all of them listen: with every place where the service does.
+    pub const fn once_started(self, call: fn(&[Opened<'_>]) -> Beside) -> Self {
+        Self { once_started: Some(call), ..self }
+    }
+
+    /// Has it served where no service is named, too: at its schemes' ports, on loopback, without options.
+    pub const fn by_default(self) -> Self {
+        Self { is_default: true, ..self }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The limits that it has unless others are set.
+    pub fn default_limits(&self) -> Limits {
+        let mut limits = Limits::default();
+        (self.limits)(&mut limits);
+        limits
+    }
+
+    /// What it counts beside what all services do, each once.
+    pub fn counters(&self) -> Vec<Declaration> {
+        let mut all: Vec<Declaration> = Vec::new();
+        for counter in self.schemes.iter().flat_map(|scheme| scheme.counters) {
+            if !all.contains(counter) {
+                all.push(*counter);
+            }
+        }
+        all
+    }
+
+    /// Where it is served if no service is named: on `host`, at the ports of its schemes.
+    pub fn default_urls(&self, host: &str) -> Vec<String> {
+        let schemes = self.schemes.iter().filter(|_| self.is_default);
+        schemes.map(|scheme| format!("{}://{host}:{}", scheme.name, scheme.port)).collect()
+    }
+
+    /// What a user can write of it, as lines of help.
+    pub fn describe(&self) -> String {
+        let schemes: Vec<String> =
+            self.schemes.iter().map(|scheme| format!("{}:// at port {}", scheme.name, scheme.port)).collect();
+        let options = choice::describe(self.options, "    ");
+        format!("  {}: {}; {}\n{options}{}", self.name, self.about, schemes.join(", "), self.describe_limits())
+    }
+
+    /// The limits that differ from those of others.
+    fn describe_limits(&self) -> String {
+        let (own, usual) = (self.default_limits().describe(), Limits::default().describe());
+        let differs = own.lines().zip(usual.lines()).filter(|(own, usual)| own != usual);
+        differs.map(|(own, _)| format!("    limit {own}\n")).collect()
+    }
+
+    /// Reads a place: a URL, and options behind a question mark.
+    fn read(&self, place: &str) -> Result<(&'static Scheme, Asked), Error> {
+        let (text, query) = place.split_once('?').map_or((place, None), |(url, query)| (url, Some(query)));
+        let wrong = |why| Error::Url { text: text.to_string(), why };
+        let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong("there is no ://"))?;
+        let found = self.schemes.iter().find(|known| known.name == scheme);
+        let found = found.ok_or_else(|| Error::Transport { url: text.to_string(), expected: self.scheme_names() })?;
+        let url = Url::of(found.transport, text, rest, found.port)?;
+        let chosen = query.map_or(Ok(Chosen::default()), |query| Chosen::read(self.options, query));
+        let chosen = chosen.map_err(|choice::Wrong { option, why }| Error::Option { service: self.name, option, why })?;
+        Ok((found, Asked { service: self.name, url, chosen }))
+    }
+
+    fn scheme_names(&self) -> String {
+        self.schemes.iter().map(|scheme| format!("{}://", scheme.name)).collect::<Vec<_>>().join(" or ")
+    }
+
+    /// Calls what was to be called when all lanes listen.
+    pub(crate) fn started(&self, opened: &[Opened<'_>]) -> Option<Beside> {
+        self.once_started.map(|call| call(opened))
+    }
+}
+
+impl Asked {
+    /// Where it is to be served.
+    pub fn url(&self) -> &Url {
+        &self.url
+    }
+
+    /// What was chosen of the entry's options.
+    pub fn chosen(&self) -> &Chosen {
+        &self.chosen
+    }
+
+    /// The error of a choice that cannot be met, or is missing.
+    pub fn refuse(&self, option: &str, why: impl Into<String>) -> Error {
+        Error::Option { service: self.service, option: option.to_owned(), why: why.into() }
+    }
+}
+
+/// Finds what `SERVICE=URL` names in a list of entries, and answers it with the URL.
+///
+/// # Errors
+/// [`Error::NoService`] for a name that none has, and for a text without a name.
+pub fn find<'t>(entries: &[&'static Entry], text: &'t str) -> Result<(&'static Entry, &'t str), Error> {
+    let unknown = || {
+        let names = entries.iter().map(|entry| entry.name).collect::<Vec<_>>().join(", ");
+        let example =
+            entries.iter().find_map(|entry| Some(format!("{}={}", entry.name, entry.default_urls("127.0.0.1").first()?)));
+        Error::NoService { text: text.to_owned(), names, example: example.unwrap_or_default() }
+    };
+    // An equals sign behind a URL is one of its options.
+    let (name, place) = text.split_once('=').filter(|(name, _)| !name.contains("://")).ok_or_else(unknown)?;
+    let entry = entries.iter().find(|entry| entry.name == name).ok_or_else(unknown)?;
+    Ok((entry, place))
+}
+
+impl Lanes {
+    /// Serves what an entry declares, at a place such as `tcp://HOST:PORT?name=value`. Its limits are the entry's own unless some were set.
+    ///
+    /// # Errors
+    /// [`Error::Url`], [`Error::Transport`], [`Error::Option`], and those of the entry itself.
+    pub fn serve_entry(mut self, entry: &'static Entry, place: &str) -> Result<Self, Error> {
+        let (scheme, asked) = entry.read(place)?;
+        let (limits, before) = (self.limits, self.services.len());
+        self.limits = Some(limits.unwrap_or_else(|| entry.default_limits()));
+        let mut lanes = (scheme.add)(self, &asked)?;
+        lanes.limits = limits;
+        for served in &mut lanes.services[before..] {
+            served.name = entry.name.to_owned();
+            served.entry = Some((entry, asked.chosen.clone()));
+        }
+        Ok(lanes)
+    }
+}

@@ -1,0 +1,329 @@
+//! Options that a service or a workload declares, and what somebody chose of them: one declaration for reading, help and errors.
+
+use std::fmt::Write;
+
+/// An option that is on or off: `reflect`, or `reflect=true`. Off unless it is chosen.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Flag {
+    /// Its name, in small letters, digits and hyphens.
+    pub name: &'static str,
+    /// What it does, as the end of a line of help.
+    pub help: &'static str,
+}
+
+/// An option that is a whole number.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Number {
+    /// Its name, as [`Flag::name`].
+    pub name: &'static str,
+    /// What it counts, such as `bytes`.
+    pub unit: &'static str,
+    /// The least that makes sense.
+    pub least: u64,
+    /// The most that makes sense.
+    pub most: u64,
+    /// What it is unless something is chosen.
+    pub default: u64,
+    /// What it sets, as the end of a line of help.
+    pub help: &'static str,
+}
+
+/// An option that is a text: a folder, an address, some of them with commas between.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Text {
+    /// Its name, as [`Flag::name`].
+    pub name: &'static str,
+    /// What stands for the value in help, such as `DIR`.
+    pub value: &'static str,
+    /// Says what is wrong with a value, and how a right one is written.
+    pub check: fn(&str) -> Result<(), String>,
+    /// What it sets, as the end of a line of help.
+    pub help: &'static str,
+}
+
+impl Flag {
+    /// A flag with its help.
+    ///
+    /// # Panics
+    /// If the name has anything but small letters, digits and hyphens: in a constant, that is an error of the compiler.
+    pub const fn new(name: &'static str, help: &'static str) -> Self {
+        check_name(name);
+        Self { name, help }
+    }
+}
+
+impl Number {
+    /// So many of `unit`: from 0 up, 0 by default.
+    ///
+    /// # Panics
+    /// As [`Flag::new`].
+    pub const fn new(name: &'static str, unit: &'static str, help: &'static str) -> Self {
+        check_name(name);
+        Self { name, unit, least: 0, most: u64::MAX, default: 0, help }
+    }
+
+    /// From `least` to `most`, which has `default` between them.
+    ///
+    /// # Panics
+    /// If it has not: in a constant, that is an error of the compiler.
+    pub const fn between(self, least: u64, most: u64, default: u64) -> Self {
+        assert!(least <= default && default <= most, "the default is out of the range");
+        Self { least, most, default, ..self }
+    }
+}
+
+impl Text {
+    /// A text for which `value` stands in help. `check` says what is wrong with one, and how a right one is written.
+    ///
+    /// # Panics
+    /// As [`Flag::new`].
+    pub const fn new(name: &'static str, value: &'static str, check: fn(&str) -> Result<(), String>, help: &'static str) -> Self {
+        check_name(name);
+        Self { name, value, check, help }
+    }
+}
+
+const fn check_name(name: &str) {
+    let bytes = name.as_bytes();
+    assert!(!bytes.is_empty(), "an option has a name");
+    let mut i = 0;
+    while i < bytes.len() {
+        assert!(matches!(bytes[i], b'a'..=b'z' | b'0'..=b'9' | b'-'), "an option is named in small letters, digits and hyphens");
+        i += 1;
+    }
+}
+
+/// An option as it is declared.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Choice {
+    /// On or off.
+    Flag(Flag),
+    /// A whole number.
+    Number(Number),
+    /// A text.
+    Text(Text),
+}
+
+impl Choice {
+    /// Its name.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Flag(flag) => flag.name,
+            Self::Number(number) => number.name,
+            Self::Text(text) => text.name,
+        }
+    }
+
+    /// What stands for its value in help; none for a flag.
+    pub const fn value(&self) -> Option<&'static str> {
+        match self {
+            Self::Flag(_) => None,
+            Self::Number(_) => Some("N"),
+            Self::Text(text) => Some(text.value),
+        }
+    }
+
+    /// What it does, with unit, range and default.
+    pub fn help(&self) -> String {
+        match self {
+            Self::Flag(flag) => flag.help.to_owned(),
+            Self::Text(text) => text.help.to_owned(),
+            Self::Number(Number { unit, least, most, default, help, .. }) => {
+                format!("{help}; {least} to {most} {unit} [default: {default}]")
+            }
+        }
+    }
+
+    /// Reads a value; none is one that was not written.
+    fn read(&self, value: Option<&str>) -> Result<Value, String> {
+        let value = match (self, value) {
+            (Self::Flag(_), None) => return Ok(Value::Flag(true)),
+            (_, None | Some("")) => {
+                return Err(format!("has no value: write {}={}", self.name(), self.value().unwrap_or("true")));
+            }
+            (_, Some(value)) => value,
+        };
+        match self {
+            Self::Flag(_) => value.parse().map(Value::Flag).map_err(|_| format!("{value:?} is neither true nor false")),
+            Self::Text(text) => (text.check)(value).map(|()| Value::Text(value.to_owned())),
+            Self::Number(Number { unit, least, most, .. }) => match value.parse() {
+                Ok(number) if (*least..=*most).contains(&number) => Ok(Value::Number(number)),
+                _ => Err(format!("{value:?} is not a number of {unit} from {least} to {most}")),
+            },
+        }
+    }
+}
+
+/// What was chosen of an option.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Value {
+    Flag(bool),
+    Number(u64),
+    Text(String),
+}
+
+/// What somebody chose of the options that are declared.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Chosen {
+    values: Vec<(&'static str, Value)>,
+}
+
+/// What is wrong with a choice: with which option, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wrong {
+    /// The option, as it was written.
+    pub option: String,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+impl Chosen {
+    /// Reads `name=value&name=value` as it stands behind the question mark of a URL: `%2f` and the like are bytes (RFC 3986 section 2.1), a
+    /// value that is left out turns a flag on, and no option may be named twice.
+    ///
+    /// # Errors
+    /// The option that is not declared, is named twice, or has a value that it cannot have.
+    pub fn read(declared: &[Choice], query: &str) -> Result<Self, Wrong> {
+        let mut chosen = Self::default();
+        for pair in query.split('&') {
+            let (name, value) = pair.split_once('=').map_or((pair, None), |(name, value)| (name, Some(value)));
+            let value = value.map(|value| decoded(value).ok_or_else(|| wrong(name, "its value is no text"))).transpose()?;
+            chosen.choose(declared, name, value.as_deref())?;
+        }
+        Ok(chosen)
+    }
+
+    /// Chooses one more.
+    ///
+    /// # Errors
+    /// As for [`Chosen::read`].
+    pub fn choose(&mut self, declared: &[Choice], name: &str, value: Option<&str>) -> Result<(), Wrong> {
+        let Some(choice) = declared.iter().find(|choice| choice.name() == name) else {
+            return Err(wrong(name, there_are(declared)));
+        };
+        if self.value(choice.name()).is_some() {
+            return Err(wrong(name, "it is named twice"));
+        }
+        let value = choice.read(value).map_err(|why| wrong(name, why))?;
+        self.values.push((choice.name(), value));
+        Ok(())
+    }
+
+    /// Whether the flag is on.
+    pub fn flag(&self, flag: &Flag) -> bool {
+        matches!(self.value(flag.name), Some(Value::Flag(true)))
+    }
+
+    /// The number, or its default.
+    pub fn number(&self, number: &Number) -> u64 {
+        match self.value(number.name) {
+            Some(Value::Number(chosen)) => *chosen,
+            _ => number.default,
+        }
+    }
+
+    /// The text, if one was chosen.
+    pub fn text(&self, text: &Text) -> Option<&str> {
+        match self.value(text.name) {
+            Some(Value::Text(chosen)) => Some(chosen),
+            _ => None,
+        }
+    }
+
+    fn value(&self, name: &str) -> Option<&Value> {
+        self.values.iter().find(|(of, _)| *of == name).map(|(_, value)| value)
+    }
+}
+
+fn wrong(option: &str, why: impl Into<String>) -> Wrong {
+    Wrong { option: option.to_owned(), why: why.into() }
+}
+
+fn there_are(declared: &[Choice]) -> String {
+    let names: Vec<&str> = declared.iter().map(Choice::name).collect();
+    match names.is_empty() {
+        true => "there is no such option, nor any other".to_owned(),
+        false => format!("there is no such option; there are {}", names.join(", ")),
+    }
+}
+
+/// The options as lines of help, each indented by `indent`.
+pub fn describe(declared: &[Choice], indent: &str) -> String {
+    let mut out = String::new();
+    for choice in declared {
+        let name = choice.value().map_or(choice.name().to_owned(), |value| format!("{}={value}", choice.name()));
+        // Writing to a string does not fail.
+        let _ = writeln!(out, "{indent}{name:<16} {}", choice.help());
+    }
+    out
+}
+
+/// The text with its percent signs taken as RFC 3986 has them; none if what comes out is no UTF-8, or a percent sign stands for nothing.
+fn decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut parts = text.split('%');
+    bytes.extend_from_slice(parts.next()?.as_bytes());
+    for part in parts {
+        let (digits, rest) =
+            part.split_at_checked(2).filter(|(digits, _)| digits.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
+        bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        bytes.extend_from_slice(rest.as_bytes());
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FLAG: Flag = Flag::new("loud", "say everything");
+    const NUMBER: Number = Number::new("size", "bytes", "how much").between(1, 99, 7);
+    const TEXT: Text = Text::new("root", "DIR", absolute, "where it is");
+    fn absolute(text: &str) -> Result<(), String> {
+        if text.starts_with('/') { Ok(()) } else { Err(format!("{text:?} does not begin with /")) }
+    }
+
+    const ALL: &[Choice] = &[Choice::Flag(FLAG), Choice::Number(NUMBER), Choice::Text(TEXT)];
+
+    #[test]
+    fn what_is_chosen_is_read_and_the_rest_has_its_default() {
+        let chosen = Chosen::read(ALL, "loud&size=99&root=/a%20b%26c").unwrap();
+        assert_eq!((chosen.flag(&FLAG), chosen.number(&NUMBER), chosen.text(&TEXT)), (true, 99, Some("/a b&c")));
+        let chosen = Chosen::read(ALL, "loud=false").unwrap();
+        assert_eq!((chosen.flag(&FLAG), chosen.number(&NUMBER), chosen.text(&TEXT)), (false, 7, None));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_the_option() {
+        for (query, option, why) in [
+            ("", "", "there is no such option; there are loud, size, root"),
+            ("Loud", "Loud", "there is no such option; there are loud, size, root"),
+            ("loud=yes", "loud", "\"yes\" is neither true nor false"),
+            ("loud&loud", "loud", "it is named twice"),
+            ("size", "size", "has no value: write size=N"),
+            ("size=", "size", "has no value: write size=N"),
+            ("size=0", "size", "\"0\" is not a number of bytes from 1 to 99"),
+            ("size=99999999999999999999", "size", "\"99999999999999999999\" is not a number of bytes from 1 to 99"),
+            ("root=a", "root", "\"a\" does not begin with /"),
+            ("root=/%2", "root", "its value is no text"),
+            ("root=/%+5", "root", "its value is no text"),
+            ("root=/%ff", "root", "its value is no text"),
+            ("root=/%ä", "root", "its value is no text"),
+        ] {
+            assert_eq!(Chosen::read(ALL, query), Err(Wrong { option: option.to_owned(), why: why.to_owned() }), "{query}");
+        }
+        assert_eq!(Chosen::read(&[], "a").unwrap_err().why, "there is no such option, nor any other");
+    }
+
+    #[test]
+    fn help_names_value_unit_range_and_default() {
+        assert_eq!(
+            describe(ALL, "  "),
+            "  loud             say everything\n  size=N           how much; 1 to 99 bytes [default: 7]\n  root=DIR         where it is\n"
+        );
+    }
+}

@@ -1,0 +1,59 @@
+//! What a service counts of its own.
+
+use crate::rig::{MS, Nobody, Plan, Rig, patient};
+use corelane_sim::{Faults, Status, World};
+use corelane_svc::{Cx, Input, Next, Output, Peer, StreamService};
+use corelane_watch::{Declaration, OwnCounter, ServiceCounter as C};
+
+corelane_watch::counters! {
+    /// What a letter box counts.
+    enum Post {
+        Letters "letters" Counter "letters" "Letters that were put in.";
+        Fullness "fullness" Gauge "letters" "Letters that lie in it.";
+    }
+}
+
+/// Counts bytes as letters, and says in its declaration that it does, or does not.
+struct LetterBox<const DECLARES: bool>(u64);
+
+impl<const DECLARES: bool> StreamService for LetterBox<DECLARES> {
+    type Session = ();
+
+    const COUNTERS: &'static [Declaration] = if DECLARES { Post::DECLARED } else { &[] };
+
+    fn open(&mut self, _cx: &mut Cx<'_>, _peer: &Peer) {}
+
+    fn receive(&mut self, cx: &mut Cx<'_>, _session: &mut (), input: &mut Input, _output: &mut Output) -> Next {
+        self.0 += input.len() as u64;
+        cx.count(Post::Letters, input.len());
+        cx.set_gauge(Post::Fullness, self.0);
+        cx.count(C::RecordsTruncated, 1);
+        input.skip(input.len());
+        Next::Continue
+    }
+}
+
+fn after_five_letters<const DECLARES: bool>() -> (Rig, Status) {
+    let world = World::new(1, Faults::none());
+    let mut rig = Rig::serving(&world, &Plan::lanes(1), patient(), |_| LetterBox::<DECLARES>(0));
+    let peer = rig.connect(0);
+    rig.pass(MS, &mut Nobody);
+    assert_eq!(peer.send(b"five!"), 5);
+    rig.pass(MS, &mut Nobody);
+    let status = peer.status();
+    (rig, status)
+}
+
+#[test]
+fn it_counts_beside_what_all_services_do() {
+    let (rig, status) = after_five_letters::<true>();
+    assert_eq!((rig.named("letters"), rig.named("fullness"), rig.count(C::RecordsTruncated)), (5, 5, 1));
+    assert_eq!((rig.count(C::BytesIn), status), (5, Status::Open));
+}
+
+#[test]
+fn what_is_not_declared_is_nobody_elses_word() {
+    let (rig, status) = after_five_letters::<false>();
+    assert_eq!((rig.count(C::Panics), rig.count(C::EndingsAborted), status != Status::Open), (1, 1, true));
+    assert_eq!(rig.count(C::RecordsTruncated), 0);
+}

@@ -1,0 +1,142 @@
+//! What only one service counts: declared once, with that service, and named in the page, so that readers which do not know the service
+//! read it too.
+
+use crate::catalogue::{Counter, Declaration, Kind, ServiceCounter};
+use crate::layout::{COUNTER_NAME_BYTES_MAX, COUNTER_UNIT_BYTES_MAX, OWN_COUNTERS_MAX};
+use crate::page::ServiceRow;
+
+/// A counter of a service's own: an enum that [`counters!`](crate::counters) makes.
+pub trait OwnCounter: Copy + 'static {
+    /// What is said of each, in the order of their words in a row.
+    const DECLARED: &'static [Declaration];
+
+    /// Which one this is.
+    fn index(self) -> usize;
+}
+
+/// What a service counts: a [counter that all services have](ServiceCounter), or [one of its own](OwnCounter).
+pub trait Counted: Copy {
+    /// Counts `n` more.
+    fn add(self, row: &ServiceRow, n: u64);
+
+    /// Sets a gauge.
+    fn set(self, row: &ServiceRow, value: u64);
+}
+
+impl Counted for ServiceCounter {
+    #[inline]
+    fn add(self, row: &ServiceRow, n: u64) {
+        row.add(self, n);
+    }
+
+    #[inline]
+    fn set(self, row: &ServiceRow, value: u64) {
+        row.set(self, value);
+    }
+}
+
+impl<C: OwnCounter> Counted for C {
+    #[inline]
+    fn add(self, row: &ServiceRow, n: u64) {
+        row.add_own(self, n);
+    }
+
+    #[inline]
+    fn set(self, row: &ServiceRow, value: u64) {
+        row.set_own(self, value);
+    }
+}
+
+/// Declares what a service counts beside what all services have: an enum to count with, whose names, kinds (`Counter` or `Gauge`), units and
+/// meanings stand in the page, in `corelane stat` and in COUNTERS.md. Names are in snake case, of at most 32 bytes, and none that another counter
+/// has; units have at most 11 bytes; meanings are one sentence. What is not so is an error when it is compiled.
+///
+/// ```
+/// corelane_watch::counters! {
+///     /// What the shop counts.
+///     pub enum Sold {
+///         Apples "apples_sold" Counter "apples" "Apples that were paid for.";
+///         Baskets "baskets_open" Gauge "baskets" "Baskets that nobody has paid for yet.";
+///     }
+/// }
+/// use corelane_watch::OwnCounter;
+/// assert_eq!(Sold::DECLARED[Sold::Baskets.index()].name, "baskets_open");
+/// ```
+/// ```compile_fail,E0080
+/// corelane_watch::counters! {
+///     /// A name that all services have already.
+///     pub enum Twice {
+///         Accepts "accepts" Counter "connections" "Connections accepted.";
+///     }
+/// }
+/// ```
+#[macro_export]
+macro_rules! counters {
+    (
+        $(#[$doc:meta])* $visibility:vis enum $name:ident {
+            $($variant:ident $text:literal $kind:ident $unit:literal $meaning:literal;)*
+        }
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        $visibility enum $name {
+            $(#[doc = $meaning] $variant,)*
+        }
+
+        impl $crate::OwnCounter for $name {
+            const DECLARED: &'static [$crate::Declaration] =
+                &[$($crate::Declaration { name: $text, kind: $crate::Kind::$kind, unit: $unit, meaning: $meaning }),*];
+
+            #[inline(always)]
+            fn index(self) -> usize {
+                self as usize
+            }
+        }
+
+        const _: () = $crate::check_declared(<$name as $crate::OwnCounter>::DECLARED);
+    };
+}
+
+/// Panics, which is an error of the compiler in a constant, at what [`counters!`](crate::counters) does not allow.
+#[doc(hidden)]
+pub const fn check_declared(declared: &[Declaration]) {
+    assert!(declared.len() <= OWN_COUNTERS_MAX, "a service has too many counters of its own");
+    let mut i = 0;
+    while i < declared.len() {
+        check_one(&declared[i]);
+        assert!(!has(ServiceCounter::DECLARED, declared[i].name), "all services have a counter of this name");
+        assert!(!has(declared.split_at(i).0, declared[i].name), "two counters have one name");
+        i += 1;
+    }
+}
+
+const fn check_one(declaration: &Declaration) {
+    let (name, unit) = (declaration.name.as_bytes(), declaration.unit.as_bytes());
+    assert!(!name.is_empty() && name.len() <= COUNTER_NAME_BYTES_MAX, "the name of a counter is too long, or there is none");
+    assert!(!unit.is_empty() && unit.len() <= COUNTER_UNIT_BYTES_MAX, "the unit of a counter is too long, or there is none");
+    assert!(!matches!(declaration.kind, Kind::Mark), "marks are of lanes: use Counter or Gauge");
+    let mut i = 0;
+    while i < name.len() {
+        assert!(matches!(name[i], b'a'..=b'z' | b'0'..=b'9' | b'_'), "the name of a counter is not in snake case");
+        i += 1;
+    }
+}
+
+const fn has(declared: &[Declaration], name: &str) -> bool {
+    let mut i = 0;
+    while i < declared.len() {
+        if is_same(declared[i].name.as_bytes(), name.as_bytes()) {
+            return true;
+        }
+        i += 1;
+    }
+    false
+}
+
+const fn is_same(a: &[u8], b: &[u8]) -> bool {
+    let mut i = 0;
+    while i < a.len() && i < b.len() && a[i] == b[i] {
+        i += 1;
+    }
+    i == a.len() && i == b.len()
+}

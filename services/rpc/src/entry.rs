@@ -1,0 +1,56 @@
+//! The service as `serve` knows it: the programs, where they are served, and what rpcbind is told of them.
+
+use crate::registration::{Entry as Registered, Registration};
+use crate::{ECHO, Echo, NFS, Null, Rpc, RpcDatagrams};
+use corelane::entry::choice::{Choice, Flag};
+use corelane::entry::{Asked, Beside, Entry, Opened, Scheme};
+use corelane::{Lanes, Result};
+
+/// Where RPC is served unless said otherwise.
+pub const DEFAULT_PORT: u16 = 62049;
+
+/// What is served: procedure 0 of NFS, and the echo program.
+type Programs = (Null, Echo);
+
+const REGISTER: Flag = Flag::new("register", "tell the rpcbind of this machine where the programs are, until the end");
+
+/// ONC RPC over TCP and UDP.
+pub static ENTRY: Entry = Entry::new(
+    "rpc",
+    "ONC RPC, procedure 0 of NFS and an echo program",
+    &[
+        Scheme::connections::<Rpc<Programs>>("tcp", DEFAULT_PORT, connections),
+        Scheme::datagrams::<RpcDatagrams<Programs>>("udp", DEFAULT_PORT, datagrams),
+    ],
+)
+.options(&[Choice::Flag(REGISTER)])
+.once_started(register)
+.by_default();
+
+fn connections(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
+    lanes.serve(&asked.url().to_string(), |_lane| Rpc::new((Null, Echo)))
+}
+
+fn datagrams(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
+    lanes.serve_datagrams(&asked.url().to_string(), |_lane| RpcDatagrams::new((Null, Echo)))
+}
+
+/// Tells rpcbind of every version of every program, at each place for which that was chosen. Without rpcbind the service runs on: who
+/// knows its port needs none.
+fn register(opened: &[Opened<'_>]) -> Beside {
+    let chosen = opened.iter().filter(|opened| opened.chosen.flag(&REGISTER));
+    let entries: Vec<Registered> = chosen.flat_map(|opened| all_versions(*opened)).collect();
+    if entries.is_empty() {
+        return Beside::default();
+    }
+    match Registration::register(&entries) {
+        Ok(known) => Beside::default().note(format!("rpcbind knows of {} entries", known.entries().len())).keep(known),
+        Err(error) => Beside::default().note(format!("not registered: {error}")),
+    }
+}
+
+fn all_versions(opened: Opened<'_>) -> impl Iterator<Item = Registered> {
+    let (transport, address) = (opened.place.url.transport(), opened.place.address());
+    let versions = [NFS, ECHO].into_iter().flat_map(|of| (of.low..=of.high).map(move |version| (of.number, version)));
+    versions.map(move |(program, version)| Registered { program, version, transport, address })
+}
