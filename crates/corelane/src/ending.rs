@@ -2,8 +2,8 @@
 
 use crate::error::Error;
 use corelane_lane::Order;
-use corelane_sys::report::{self, last_panic, panic_words};
-use corelane_sys::signals::{Deadline, Ringer, SIGHUP, Signals, Wake, wait};
+use corelane_os::report::{self, last_panic, panic_words};
+use corelane_os::signals::{Deadline, Ringer, SIGHUP, Signals, Wake, wait};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

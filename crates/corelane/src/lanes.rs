@@ -5,10 +5,10 @@ use crate::error::Error;
 use crate::run::{Running, start};
 use crate::url::Url;
 use corelane_lane::LaneSettings;
+use corelane_os::claim::Transport;
+use corelane_os::signals::Signals;
 use corelane_steer::Settings;
 use corelane_svc::{DatagramService, LANE_CONNECTIONS_MAX, Limits, Services, StreamService};
-use corelane_sys::claim::Transport;
-use corelane_sys::signals::Signals;
 use corelane_watch::ServiceRow;
 use std::sync::Arc;
 

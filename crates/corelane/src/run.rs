@@ -8,17 +8,17 @@ use crate::error::Error;
 use crate::lanes::{Lanes, Served};
 use crate::plan;
 use crate::url::Url;
+use corelane_drivers::{EpollDriver, EventBell, Probes, UringDriver};
 use corelane_lane::{Control, Kit, Lane, LaneSettings, Mesh, Order, Report};
+use corelane_os::claim::{Transport, claim};
+use corelane_os::control_socket::ControlSocket;
+use corelane_os::report;
+use corelane_os::runner::{Gate, LaneThread, own_descriptors, raise_descriptor_limit, spawn};
+use corelane_os::signals::Signals;
 use corelane_rss::Protocol;
 use corelane_seam::{Arena, Driver, Tuning};
 use corelane_steer::{Server, Steered, Topology, Warning};
 use corelane_svc::{Services, Sharing};
-use corelane_sys::claim::{Transport, claim};
-use corelane_sys::control_socket::ControlSocket;
-use corelane_sys::report;
-use corelane_sys::runner::{Gate, LaneThread, own_descriptors, raise_descriptor_limit, spawn};
-use corelane_sys::signals::Signals;
-use corelane_sys::{EpollDriver, EventBell, Probes, UringDriver};
 use corelane_watch::{Description, LaneName, LaneRow, Page, ProcessId, Reader, RunDirectory, ServiceName, ServiceRow};
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -308,7 +308,7 @@ impl Drop for Running {
 }
 
 /// Makes a lane's driver on its thread, in its descriptor table.
-type MakeDriver<D> = fn(Arena, Tuning, Probes, Arc<EventBell>) -> Result<D, corelane_sys::Error>;
+type MakeDriver<D> = fn(Arena, Tuning, Probes, Arc<EventBell>) -> Result<D, corelane_drivers::Error>;
 
 impl Plan {
     /// The life of a lane's thread. The error is the panic that ended it.
@@ -407,7 +407,7 @@ fn notes_of(plan: &corelane_steer::Plan, memory_is_asked: bool, settings: &mut L
         settings.spin_nanoseconds = 0;
         notes.push("more lanes than CPUs: no lane spins; remedy: fewer lanes, or no spin time".to_string());
     }
-    let limit = corelane_sys::memory::group_limit();
+    let limit = corelane_os::memory::group_limit();
     notes.extend(plan::fit_memory(memory_is_asked, plan.lanes.len(), &mut settings.memory_bytes, limit));
     notes
 }
@@ -471,7 +471,7 @@ fn make_page(
     let description = Description {
         program: format!("corelane {}", env!("CARGO_PKG_VERSION")),
         process: ProcessId::this()?,
-        started_unix_nanoseconds: corelane_sys::wall_clock(),
+        started_unix_nanoseconds: corelane_os::clock::wall_clock(),
         services: lanes
             .services
             .iter()

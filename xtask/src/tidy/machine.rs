@@ -24,7 +24,7 @@ const ABOVE: &[&str] = &[
 
 /// Path and what to use in its place. What begins with it is meant too.
 const BANNED: &[(&str, &str)] = &[
-    ("std::thread", "the runner in crates/sys makes the threads"),
+    ("std::thread", "the runner in crates/os makes the threads"),
     ("std::time::Instant", "ask the driver's clock"),
     ("std::time::SystemTime", "ask the driver's clock"),
     ("std::time::UNIX_EPOCH", "ask the driver's clock"),
@@ -36,7 +36,7 @@ const BANNED: &[(&str, &str)] = &[
     ("std::hash::RandomState", "use an ordered map or a hasher with a fixed seed"),
     ("std::collections::hash_map::RandomState", "use an ordered map or a hasher with a fixed seed"),
     ("rand", "take randomness from the lane's seed"),
-    ("libc", "put the system call into crates/sys"),
+    ("libc", "put the system call into crates/os"),
 ];
 
 /// Modules that hold some of [`BANNED`] and are therefore not imported whole.
@@ -248,7 +248,7 @@ mod tests {
     #[test]
     fn the_system_side_and_tests_may() {
         let text = "use std::thread;";
-        for path in ["crates/sys/src/a.rs", "cli/src/a.rs", "crates/svc/benches/a.rs"] {
+        for path in ["crates/os/src/a.rs", "cli/src/a.rs", "crates/svc/benches/a.rs"] {
             assert!(found(check, &[(path, text)]).is_empty(), "{path}");
         }
     }

@@ -1,8 +1,8 @@
 //! The rigs of the drivers on Linux, with features of the kernel forced off.
 
 use crate::rig::{Rig, Side};
+use corelane_drivers::{EpollDriver, Probes, UringDriver};
 use corelane_seam::{Arena, Driver, Tuning};
-use corelane_sys::{EpollDriver, Probes, UringDriver};
 use std::net::{Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 

@@ -1,0 +1,175 @@
+//! The driver on epoll(7).
+
+use crate::bell::EventBell;
+use crate::errors::Error;
+use crate::probes::Probes;
+use crate::readiness::ReadinessDriver;
+use crate::readiness::source::{Copies, Pause, Source};
+use corelane_os::clock;
+use corelane_os::errno::{checked, fault};
+use corelane_seam::{Arena, Fault, Tuning};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
+
+/// Events that one look takes from the kernel at the most.
+const EVENTS_MAX: usize = 256;
+
+/// The driver on epoll(7): runs on every Linux and in every container. Files are worked on by helper threads.
+pub type EpollDriver = ReadinessDriver<Poller>;
+
+impl EpollDriver {
+    /// A driver that receives into `arena` and uses what `probes` allows and the kernel has, with a bell of its own.
+    ///
+    /// # Errors
+    /// [`Error::Tuning`] for a setting out of range, [`Error::Refused`] if the system gives no descriptor.
+    pub fn new(arena: Arena, tuning: Tuning, probes: Probes) -> Result<Self, Error> {
+        Self::with_bell(arena, tuning, probes, EventBell::shared()?)
+    }
+
+    /// The same with a bell that was made before: where the lane takes a descriptor table of its own first, this driver's
+    /// descriptors are in no other table.
+    ///
+    /// # Errors
+    /// As for [`EpollDriver::new`].
+    pub fn with_bell(arena: Arena, tuning: Tuning, probes: Probes, bell: Arc<EventBell>) -> Result<Self, Error> {
+        let probes = Probes { uring_no_iowait: false, ..probes }.perform();
+        let poller = Poller::new(probes.epoll_pwait2).map_err(|fault| Error::Refused { call: "epoll_create1", fault })?;
+        Self::on(poller, arena, tuning, probes, bell)
+    }
+}
+
+/// An epoll instance with the events of its last look.
+pub struct Poller {
+    descriptor: OwnedFd,
+    events: Vec<libc::epoll_event>,
+    /// Whether the kernel waits for nanoseconds (epoll_pwait2) or for whole milliseconds.
+    precise: bool,
+}
+
+impl Poller {
+    pub(crate) fn new(precise: bool) -> Result<Self, Fault> {
+        // SAFETY: the call takes no memory.
+        let number = checked(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) } as isize).map_err(fault)?;
+        // SAFETY: the call has just made this descriptor, and nobody else knows it.
+        let descriptor = unsafe { OwnedFd::from_raw_fd(number as i32) };
+        Ok(Self { descriptor, events: Vec::with_capacity(EVENTS_MAX), precise })
+    }
+
+    fn control(&self, how: i32, descriptor: BorrowedFd, events: i32, data: u64) -> Result<(), Fault> {
+        assert!(events != 0, "watched for something");
+        let mut event = libc::epoll_event { events: events as u32, u64: data };
+        // SAFETY: `event` is readable.
+        let answer = unsafe { libc::epoll_ctl(self.descriptor.as_raw_fd(), how, descriptor.as_raw_fd(), &mut event) };
+        checked(answer as isize).map(drop).map_err(fault)
+    }
+
+    /// Ends watching a descriptor of which there are copies: only with the last of them would it end by itself.
+    fn delete(&self, descriptor: BorrowedFd) {
+        let number = descriptor.as_raw_fd();
+        // SAFETY: this operation reads no event. It fails only if nothing was added, and then nothing is reported.
+        unsafe { libc::epoll_ctl(self.descriptor.as_raw_fd(), libc::EPOLL_CTL_DEL, number, std::ptr::null_mut()) };
+    }
+
+    fn wait_precise(&mut self, pause: Pause, most: usize) -> Result<usize, i32> {
+        let time = match pause {
+            Pause::Endless => None,
+            Pause::Nanoseconds(nanoseconds) => Some(clock::timespec(nanoseconds)),
+        };
+        let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+        self.events.clear();
+        // SAFETY: there is room for `most` events; the time is readable or null; no signal mask is given.
+        checked(unsafe {
+            libc::syscall(
+                libc::SYS_epoll_pwait2,
+                self.descriptor.as_raw_fd(),
+                self.events.as_mut_ptr(),
+                most,
+                time,
+                std::ptr::null::<libc::sigset_t>(),
+                0usize,
+            ) as isize
+        })
+    }
+
+    /// Rounds up: waking late is what the caller must expect anyway, waking early would be a turn for nothing.
+    fn wait_coarse(&mut self, pause: Pause, most: usize) -> Result<usize, i32> {
+        let milliseconds = match pause {
+            Pause::Endless => -1,
+            Pause::Nanoseconds(nanoseconds) => i32::try_from(nanoseconds.div_ceil(1_000_000)).unwrap_or(i32::MAX),
+        };
+        self.events.clear();
+        // SAFETY: there is room for `most` events.
+        checked(unsafe {
+            let events = self.events.as_mut_ptr();
+            libc::epoll_wait(self.descriptor.as_raw_fd(), events, most as i32, milliseconds) as isize
+        })
+    }
+}
+
+impl Source for Poller {
+    const NAME: &'static str = "epoll";
+
+    fn watch(&mut self, descriptor: BorrowedFd, events: i32, data: u64) -> Result<(), Fault> {
+        self.control(libc::EPOLL_CTL_ADD, descriptor, events, data)
+    }
+
+    fn change(&mut self, descriptor: BorrowedFd, events: i32, data: u64) -> Result<(), Fault> {
+        self.control(libc::EPOLL_CTL_MOD, descriptor, events, data)
+    }
+
+    fn close(&mut self, _data: u64, descriptor: OwnedFd, copies: Copies) {
+        if copies == Copies::Others {
+            self.delete(descriptor.as_fd());
+        }
+    }
+
+    fn look(&mut self, pause: Pause, most: usize) -> Result<usize, i32> {
+        let most = most.clamp(1, EVENTS_MAX);
+        let count = match self.precise {
+            true => self.wait_precise(pause, most),
+            false => self.wait_coarse(pause, most),
+        }?;
+        assert!(count <= most);
+        // SAFETY: the kernel has written `count` events, within the capacity.
+        unsafe { self.events.set_len(count) };
+        Ok(count)
+    }
+
+    fn event(&self, index: usize) -> (u64, i32) {
+        let event = self.events[index];
+        (event.u64, event.events as i32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corelane_seam::Bell;
+
+    #[test]
+    fn each_ring_is_an_event_though_nobody_reads() {
+        for precise in [true, false] {
+            let mut poller = Poller::new(precise).unwrap();
+            let bell = EventBell::new().unwrap();
+            poller.watch(bell.as_fd(), libc::EPOLLIN | libc::EPOLLET, 77).unwrap();
+            for _ in 0..3 {
+                assert!(bell.before_sleep());
+                bell.ring();
+                assert_eq!(poller.look(Pause::Endless, 8), Ok(1));
+                assert_eq!(poller.event(0), (77, libc::EPOLLIN));
+                assert!(bell.awake());
+                assert_eq!(poller.look(Pause::Nanoseconds(0), 8), Ok(0));
+            }
+        }
+    }
+
+    #[test]
+    fn a_pause_is_never_shorter_than_asked() {
+        for precise in [true, false] {
+            let mut poller = Poller::new(precise).unwrap();
+            let begin = clock::now();
+            assert_eq!(poller.look(Pause::Nanoseconds(1_100_000), 8), Ok(0));
+            assert!(clock::now() - begin >= 1_100_000);
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Asking the kernel for events, and what follows from each; descriptors that the driver does not own.
+
+use super::endpoint::{Endpoint, Kind, Sending};
+use super::source::{BELL, Copies, Pause, Source, UNWATCHED};
+use super::{LOOK_EVERY, ReadinessDriver};
+use crate::table::Key;
+use corelane_os::clock;
+use corelane_os::errno::{self, checked};
+use corelane_seam::{Completion, Fault, Handle, Interest, Outcome, Wait};
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+
+pub(super) const BELL_EDGES: i32 = IN | libc::EPOLLET;
+
+const IN: i32 = libc::EPOLLIN;
+const OUT: i32 = libc::EPOLLOUT;
+const BROKEN: i32 = libc::EPOLLERR | libc::EPOLLHUP;
+/// After these a short receive does not show that a socket is empty: the end, an error, or what lies behind urgent data
+/// (tcp(7)) makes no edge of its own.
+const EXHAUST: i32 = BROKEN | libc::EPOLLRDHUP | libc::EPOLLPRI;
+
+/// What an endpoint is registered for. A datagram socket is watched for room only after a send found it full: the kernel tells
+/// of room after everything that has left, which would wake the lane once more for each answer.
+pub(super) fn edges(endpoint: &Endpoint) -> i32 {
+    match endpoint.kind {
+        Kind::Listener => IN | libc::EPOLLET,
+        Kind::Datagrams { .. } if endpoint.awaits_room => IN | OUT | libc::EPOLLET,
+        Kind::Datagrams { .. } => IN | libc::EPOLLET,
+        Kind::Connecting | Kind::Stream => IN | OUT | libc::EPOLLRDHUP | libc::EPOLLPRI | libc::EPOLLET,
+        Kind::Polled(interest) => {
+            let read = if interest.read { IN | libc::EPOLLRDHUP } else { 0 };
+            read | if interest.write { OUT } else { 0 }
+        }
+    }
+}
+
+impl<S: Source> ReadinessDriver<S> {
+    /// Asks the kernel once, and notes what has happened; answers whether the wait is over.
+    pub(super) fn look(&mut self, wait: Wait, at_most: usize, completions: &mut Vec<Completion>) -> bool {
+        let mut pause = match wait {
+            Wait::No => Pause::Nanoseconds(0),
+            Wait::Until(time) => Pause::Nanoseconds(time.saturating_sub(clock::now())),
+            Wait::Forever => Pause::Endless,
+        };
+        let sleeps = pause != Pause::Nanoseconds(0);
+        let mut rung = sleeps && !self.bell.before_sleep();
+        if rung {
+            pause = Pause::Nanoseconds(0);
+        }
+        self.counters.calls_wait += 1;
+        // Few events are completions, so a small bound of those must not make many looks.
+        let found = self.source.look(pause, at_most.max(LOOK_EVERY));
+        rung |= self.bell.awake();
+        let count = match found {
+            Ok(count) => count,
+            Err(number) => {
+                assert!(number == libc::EINTR, "looking for events: {}", errno::fault(number));
+                return true;
+            }
+        };
+        for index in 0..count {
+            let (data, events) = self.source.event(index);
+            assert!(events != 0, "an event tells of something");
+            if events & UNWATCHED != 0 {
+                self.watch_again(data);
+            }
+            if data != BELL {
+                self.note(Key::from_bits(data), events, completions);
+            }
+        }
+        rung || count == 0 || !sleeps
+    }
+
+    fn watch_again(&mut self, data: u64) {
+        let watched = match (data, self.endpoints.get(Key::from_bits(data))) {
+            (BELL, _) => self.source.watch(self.bell.as_fd(), BELL_EDGES, BELL),
+            (_, Some(endpoint)) => self.source.watch(endpoint.descriptor.as_fd(), edges(endpoint), data),
+            (_, None) => Ok(()),
+        };
+        assert!(watched.is_ok(), "a source that ends watching can take it up again");
+    }
+
+    fn note(&mut self, key: Key, events: i32, completions: &mut Vec<Completion>) {
+        let Some(endpoint) = self.endpoints.get_mut(key) else {
+            self.counters.events_stale += 1;
+            return;
+        };
+        if let Kind::Polled(interest) = endpoint.kind {
+            return self.end_poll(key, interest, events, completions);
+        }
+        if endpoint.kind == Kind::Connecting {
+            if events & (OUT | BROKEN) == 0 {
+                return;
+            }
+            self.end_connect(key, completions);
+        }
+        let Some(endpoint) = self.endpoints.get_mut(key) else { return };
+        if events & (IN | EXHAUST) != 0 {
+            endpoint.readable = true;
+            endpoint.exhaust |= events & EXHAUST != 0;
+            self.queue(key);
+        }
+        if events & (OUT | BROKEN) != 0 {
+            self.resume(key, completions);
+        }
+    }
+
+    fn resume(&mut self, key: Key, completions: &mut Vec<Completion>) {
+        match self.endpoints.at(key.index).sending {
+            Sending::Nothing => self.await_no_room(key),
+            Sending::Bytes(held) => self.resume_send(key, held, completions),
+            Sending::Datagrams(held) => self.resume_datagrams(key, held, completions),
+        }
+    }
+
+    /// Has a full socket's room reported.
+    ///
+    /// # Errors
+    /// Why the system does not report it.
+    pub(super) fn await_room(&mut self, key: Key) -> Result<(), Fault> {
+        let endpoint = self.endpoints.at(key.index);
+        if std::mem::replace(&mut endpoint.awaits_room, true) {
+            return Ok(());
+        }
+        self.counters.calls_work += 1;
+        self.source.change(endpoint.descriptor.as_fd(), edges(endpoint), key.bits())
+    }
+
+    /// Takes back [`ReadinessDriver::await_room`], with the first report that nobody waited for: whoever fills a socket
+    /// time after time is not to pay for each.
+    fn await_no_room(&mut self, key: Key) {
+        let endpoint = self.endpoints.at(key.index);
+        if std::mem::replace(&mut endpoint.awaits_room, false) {
+            self.counters.calls_work += 1;
+            // Where this fails, there are reports that mean nothing.
+            let _ = self.source.change(endpoint.descriptor.as_fd(), edges(endpoint), key.bits());
+        }
+    }
+
+    /// Waits for a descriptor that the driver does not own. It is copied, so that it can be waited for twice, and
+    /// stays what it is if its owner closes it.
+    pub(super) fn poll(&mut self, handle: Handle, descriptor: i32, interest: Interest) -> Option<Outcome> {
+        assert!(interest.read || interest.write, "a poll waits for something");
+        match self.begin_poll(handle, descriptor, interest) {
+            Ok(()) => None,
+            // What cannot be waited for, such as a file, is always ready (poll(2)).
+            Err(libc::EPERM) => Some(Outcome::Ready { interest }),
+            Err(number) => Some(Outcome::Failed(errno::fault(number))),
+        }
+    }
+
+    fn begin_poll(&mut self, handle: Handle, descriptor: i32, interest: Interest) -> Result<(), i32> {
+        // SAFETY: the call takes no memory.
+        let copy = checked(unsafe { libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, 0) } as isize)?;
+        // SAFETY: the call has just made this descriptor, and nobody else knows it.
+        let copy = unsafe { OwnedFd::from_raw_fd(copy as i32) };
+        let key = self.adopt(copy, Kind::Polled(interest)).map_err(|fault| fault.number)?;
+        self.endpoints.at(key.index).receive_handle = handle;
+        self.make_cancellable(handle, key);
+        Ok(())
+    }
+
+    fn end_poll(&mut self, key: Key, interest: Interest, events: i32, completions: &mut Vec<Completion>) {
+        let read = interest.read && events & (IN | libc::EPOLLRDHUP | BROKEN) != 0;
+        let write = interest.write && events & (OUT | BROKEN) != 0;
+        if !read && !write {
+            // io_uring reports a peer's end (RDHUP) even to those who wait to write.
+            return;
+        }
+        let handle = self.forget(key);
+        completions.push(Completion::last(handle, Outcome::Ready { interest: Interest { read, write } }));
+    }
+
+    pub(super) fn make_cancellable(&mut self, handle: Handle, key: Key) {
+        let other = self.cancellable.insert(handle, key);
+        assert!(other.is_none(), "one handle names one connect or poll at a time");
+    }
+
+    /// Ends a connect or poll that is still under way.
+    pub(super) fn cancel(&mut self, target: Handle, completions: &mut Vec<Completion>) {
+        if let Some(&key) = self.cancellable.get(&target) {
+            let handle = self.forget(key);
+            assert!(handle == target);
+            completions.push(Completion::failed(handle, Fault::CANCELLED));
+        }
+    }
+
+    /// Gives up a connect's socket or a poll's copy; answers its handle.
+    fn forget(&mut self, key: Key) -> Handle {
+        let endpoint = self.endpoints.remove_at(key.index);
+        let copies = match endpoint.kind {
+            Kind::Polled(_) => Copies::Others,
+            kind => {
+                assert!(kind == Kind::Connecting);
+                Copies::None
+            }
+        };
+        self.source.close(key.bits(), endpoint.descriptor, copies);
+        let known = self.cancellable.remove(&endpoint.receive_handle);
+        assert!(known == Some(key), "a connect or poll can be cancelled as long as it is under way");
+        endpoint.receive_handle
+    }
+}

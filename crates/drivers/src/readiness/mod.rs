@@ -1,0 +1,585 @@
+//! What the drivers on epoll(7) and io_uring(7) have in common: readiness, and plain calls that move as much as they can.
+//!
+//! They differ in their [`Source`]: where they learn what is ready, and who works on their files. Each socket is watched
+//! from its beginning to its end, for edges (`EPOLLET`), and nothing is changed on the request path. An edge makes a
+//! socket `readable`; together with a receive under way that puts it on the ready list. A collect first carries out what
+//! was pushed: a completed send drops its chain, so that the blocks just read by the kernel lie on top of the arena's free
+//! list when the receives that follow take theirs. Then it serves the ready list, up to a bound of memory handed out. The
+//! kernel is asked for events when the list is used up, and now and then before, so that nothing starves.
+
+mod datagrams;
+mod endpoint;
+mod events;
+mod files;
+pub(crate) mod source;
+mod streams;
+
+use crate::bell::EventBell;
+use crate::datagrams::{DatagramCalls, Departure};
+use crate::errors::Error;
+use crate::offload::{Ended, Helpers};
+use crate::probes::Probes;
+use crate::table::{Key, Table};
+use crate::{refuse, tuning};
+use corelane_os::clock;
+use corelane_os::{errno, sockets};
+use corelane_seam::{
+    Arena, Bell, Bind, Chain, Completion, Datagrams, Driver, DriverCounters, Fault, Handle, Lease, Listen, Op, Outcome, Reason,
+    Socket, Tuning, Wait,
+};
+use endpoint::{Endpoint, Kind, List, Place, Receiving, Sending};
+use source::{BELL, Copies, Source};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Completions after which the kernel is asked for events although there is still work: what arrives meanwhile (other
+/// connections, the end of a blocked send) waits that long at the most.
+const LOOK_EVERY: usize = 64;
+/// How long the end of a driver waits for those who still use lane memory.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a receive or a send that waits holds on to.
+enum Held {
+    Lease { lease: Lease, until: usize },
+    Batch(Datagrams),
+    Chain(Chain),
+    Departure(Departure),
+}
+
+/// What one collect may still hand out.
+struct Budget {
+    completions: usize,
+    /// Bytes of receive blocks.
+    cycle_bytes: usize,
+}
+
+impl Budget {
+    fn is_spent(&self) -> bool {
+        self.completions == 0 || self.cycle_bytes == 0
+    }
+}
+
+/// A driver that waits until its descriptors are ready and then uses them. Lives on its lane's thread.
+pub struct ReadinessDriver<S: Source> {
+    arena: Arena,
+    tuning: Tuning,
+    probes: Probes,
+    source: S,
+    bell: Arc<EventBell>,
+    endpoints: Table<Endpoint>,
+    held: Table<Held>,
+    ready: List,
+    starved: List,
+    /// The largest block that one of them needs at the least.
+    starved_bytes: usize,
+    /// Connects and polls under way, to be cancelled by handle.
+    cancellable: BTreeMap<Handle, Key>,
+    datagram_calls: Option<Box<DatagramCalls>>,
+    files: Table<Arc<std::fs::File>>,
+    helpers: Helpers,
+    calls: Table<files::Call>,
+    ended: Vec<Ended>,
+    /// Sockets whose close was submitted: their data at the source, and whom to tell once they are closed.
+    closing: Vec<(u64, Handle)>,
+    pushed: Vec<(Handle, Op)>,
+    /// Completions since the kernel was last asked for events.
+    since_look: usize,
+    counters: DriverCounters,
+}
+
+impl<S: Source> ReadinessDriver<S> {
+    /// A driver on `source` that receives into `arena` and is woken by `bell`. `probes` says what works.
+    ///
+    /// # Errors
+    /// [`Error::Tuning`] for a setting out of range, [`Error::Refused`] if the system does not watch the bell.
+    pub(crate) fn on(mut source: S, arena: Arena, tuning: Tuning, probes: Probes, bell: Arc<EventBell>) -> Result<Self, Error> {
+        tuning::check(&tuning)?;
+        let refused = |fault| Error::Refused { call: "epoll_ctl", fault };
+        source.watch(bell.as_fd(), events::BELL_EDGES, BELL).map_err(refused)?;
+        Ok(Self {
+            arena,
+            tuning,
+            probes,
+            source,
+            helpers: Helpers::new(bell.clone(), tuning.offload_max),
+            bell,
+            endpoints: Table::new(),
+            held: Table::new(),
+            ready: List::new(Place::Ready),
+            starved: List::new(Place::Starved),
+            starved_bytes: 0,
+            cancellable: BTreeMap::new(),
+            datagram_calls: None,
+            files: Table::new(),
+            calls: Table::new(),
+            ended: Vec::new(),
+            closing: Vec::new(),
+            pushed: Vec::new(),
+            since_look: 0,
+            counters: DriverCounters::default(),
+        })
+    }
+
+    /// What this driver uses of the kernel.
+    pub fn probes(&self) -> Probes {
+        self.probes
+    }
+
+    /// Takes a descriptor into the table and has its edges reported.
+    fn adopt(&mut self, descriptor: OwnedFd, kind: Kind) -> Result<Key, Fault> {
+        let key = self.endpoints.insert(Endpoint::new(descriptor, kind));
+        let endpoint = self.endpoints.at(key.index);
+        match self.source.watch(endpoint.descriptor.as_fd(), events::edges(endpoint), key.bits()) {
+            Ok(()) => Ok(key),
+            Err(fault) => {
+                self.endpoints.remove(key);
+                Err(fault)
+            }
+        }
+    }
+
+    fn carry_out(&mut self, completions: &mut Vec<Completion>) {
+        let mut pushed = std::mem::take(&mut self.pushed);
+        for (handle, op) in pushed.drain(..) {
+            self.perform(handle, op, completions);
+        }
+        assert!(self.pushed.is_empty(), "nothing is pushed while the pushed is carried out");
+        self.pushed = pushed;
+    }
+
+    fn perform(&mut self, handle: Handle, op: Op, completions: &mut Vec<Completion>) {
+        let outcome = match op {
+            Op::Send { socket, chain } => self.send(handle, socket.into(), chain),
+            Op::Receive { socket } => self.begin_receive(handle, socket.into(), Receiving::Bytes),
+            Op::ReceiveInto { socket, lease, until } => self.begin_receive_into(handle, socket.into(), lease, until),
+            Op::ReceiveDatagrams { socket, into } => self.begin_datagrams(handle, socket.into(), into),
+            Op::SendDatagrams { socket, trains } => self.send_datagrams(handle, socket.into(), trains),
+            Op::Accept { listener } => self.begin_receive(handle, listener.into(), Receiving::Connections),
+            Op::Connect { to, from, options } => self.connect(handle, to, from, &options),
+            Op::Bind(bind) => Some(self.bind_later(&bind)),
+            Op::Poll { descriptor, interest } => self.poll(handle, descriptor, interest),
+            Op::StopReceive { socket } => return self.stop_receive(socket.into(), completions),
+            Op::StopAccept { listener } => return self.cancel_receive(listener.into(), completions),
+            Op::Cancel { target } => return self.cancel(target, completions),
+            Op::Close { socket, reset } => return self.close(handle, socket.into(), reset, completions),
+            Op::Open { .. } | Op::Read { .. } | Op::Write { .. } | Op::Sync { .. } | Op::CloseFile { .. } | Op::Offload(_) => {
+                self.begin_call(handle, op)
+            }
+            _ => Some(Outcome::Failed(errno::fault(libc::ENOSYS))),
+        };
+        completions.extend(outcome.map(|outcome| Completion::last(handle, outcome)));
+    }
+
+    /// Serves endpoints that have something to receive, the one that has waited longest first.
+    fn serve_ready(&mut self, budget: &mut Budget, completions: &mut Vec<Completion>) {
+        while !budget.is_spent() {
+            let Some(key) = self.ready.pop(&mut self.endpoints) else { break };
+            assert!(self.endpoints.at(key.index).readable, "an endpoint on the ready list has something to receive");
+            let before = completions.len();
+            self.serve(key, budget, completions);
+            budget.completions = budget.completions.saturating_sub(completions.len() - before);
+        }
+    }
+
+    /// Asks the kernel for events and serves what they make ready, until something has completed or the wait is over.
+    fn look_and_serve(&mut self, wait: Wait, at_most: usize, budget: &mut Budget, completions: &mut Vec<Completion>) {
+        let (first, starved) = (completions.len(), self.counters.receives_starved);
+        self.since_look = 0;
+        loop {
+            assert!(wait == Wait::No || self.ready.is_empty(), "no wait while there is something to serve");
+            let over = self.look(wait, at_most, completions);
+            self.take_ended(completions);
+            self.end_closes(completions);
+            self.serve_ready(budget, completions);
+            assert!(self.ready.is_empty() || budget.is_spent(), "who is ready is served as long as the budget lasts");
+            // Who finds no memory ends the wait once, so that the lane can say so before it sleeps.
+            if over || completions.len() > first || self.counters.receives_starved > starved {
+                break;
+            }
+        }
+    }
+
+    fn serve(&mut self, key: Key, budget: &mut Budget, completions: &mut Vec<Completion>) {
+        match self.endpoints.at(key.index).receiving {
+            Receiving::Connections => self.accept(key, budget.completions, completions),
+            Receiving::Bytes => self.receive(key, budget, completions),
+            Receiving::BytesInto(held) => self.receive_into(key, held, completions),
+            Receiving::Datagrams(held) => self.receive_datagrams(key, held, budget, completions),
+            Receiving::Nothing => unreachable!("an endpoint on the ready list has a receive under way"),
+        }
+    }
+
+    /// Puts an endpoint on the ready list if it has a receive under way and something to receive.
+    fn queue(&mut self, key: Key) {
+        let endpoint = self.endpoints.at(key.index);
+        if endpoint.readable && endpoint.receiving != Receiving::Nothing && endpoint.place == Place::Nowhere {
+            self.ready.push(&mut self.endpoints, key);
+        }
+    }
+
+    fn leave_list(&mut self, key: Key) {
+        match self.endpoints.at(key.index).place {
+            Place::Nowhere => {}
+            Place::Ready => self.ready.remove(&mut self.endpoints, key),
+            Place::Starved => self.starved.remove(&mut self.endpoints, key),
+        }
+    }
+
+    /// Lets those that found no memory try again, if there is some now.
+    fn revive_starved(&mut self) {
+        if self.starved.is_empty() {
+            return;
+        }
+        if !self.arena.has(self.starved_bytes) {
+            self.counters.receives_starved += 1;
+            return;
+        }
+        while let Some(key) = self.starved.pop(&mut self.endpoints) {
+            assert!(self.endpoints.at(key.index).receiving != Receiving::Nothing, "who starves has a receive under way");
+            self.ready.push(&mut self.endpoints, key);
+        }
+        self.starved_bytes = 0;
+    }
+
+    /// Has an endpoint wait until the arena has a block of `bytes`.
+    fn starve(&mut self, key: Key, bytes: usize) {
+        if self.starved.is_empty() {
+            self.counters.receives_starved += 1;
+        }
+        self.starved_bytes = self.starved_bytes.max(bytes);
+        self.starved.push(&mut self.endpoints, key);
+    }
+
+    fn begin_receive(&mut self, handle: Handle, key: Key, receiving: Receiving) -> Option<Outcome> {
+        let Some(endpoint) = self.endpoints.get_mut(key) else { return Some(Outcome::Failed(Fault::CANCELLED)) };
+        let fits = match receiving {
+            Receiving::Connections => endpoint.kind == Kind::Listener,
+            Receiving::Bytes | Receiving::BytesInto(_) => endpoint.kind == Kind::Stream,
+            Receiving::Datagrams(_) => matches!(endpoint.kind, Kind::Datagrams { .. }),
+            Receiving::Nothing => false,
+        };
+        assert!(fits, "{receiving:?} cannot be received from a {:?}", endpoint.kind);
+        assert!(endpoint.receiving == Receiving::Nothing, "a socket has at most one receive under way");
+        endpoint.receiving = receiving;
+        endpoint.receive_handle = handle;
+        self.queue(key);
+        None
+    }
+
+    /// Ends the receive under way, if there is one, as cancelled.
+    fn cancel_receive(&mut self, key: Key, completions: &mut Vec<Completion>) {
+        self.end_receive_with(key, Fault::CANCELLED, completions);
+    }
+
+    /// Ends the receive under way, if there is one, for this reason.
+    fn end_receive_with(&mut self, key: Key, fault: Fault, completions: &mut Vec<Completion>) {
+        let Some(endpoint) = self.endpoints.get_mut(key) else { return };
+        let receiving = std::mem::replace(&mut endpoint.receiving, Receiving::Nothing);
+        let handle = endpoint.receive_handle;
+        let outcome = match receiving {
+            Receiving::Nothing => return,
+            Receiving::Connections | Receiving::Bytes => Outcome::Failed(fault),
+            Receiving::BytesInto(held) => Outcome::Filled { lease: self.held_lease(held).0, fault: Some(fault) },
+            Receiving::Datagrams(held) => Outcome::Arrived { batch: self.held_batch(held), fault: Some(fault) },
+        };
+        self.leave_list(key);
+        assert!(self.endpoints.at(key.index).place == Place::Nowhere);
+        completions.push(Completion::last(handle, outcome));
+    }
+
+    /// Ends receiving; what has arrived is still delivered, whether its edge was seen or not.
+    fn stop_receive(&mut self, key: Key, completions: &mut Vec<Completion>) {
+        match self.endpoints.get(key).map(|endpoint| endpoint.receiving) {
+            None | Some(Receiving::Nothing) => return,
+            Some(receiving) => assert!(receiving != Receiving::Connections, "accepting is stopped by its own operation"),
+        }
+        self.leave_list(key);
+        let mut budget = Budget { completions: 1, cycle_bytes: usize::MAX };
+        let before = completions.len();
+        self.serve(key, &mut budget, completions);
+        assert!(completions.len() <= before + 1, "a receive ends once");
+        let starved = self.endpoints.at(key.index).place == Place::Starved;
+        self.end_receive_with(key, if starved { Fault::of(Reason::NoMemory) } else { Fault::CANCELLED }, completions);
+    }
+
+    fn close(&mut self, handle: Handle, key: Key, reset: bool, completions: &mut Vec<Completion>) {
+        if self.endpoints.get(key).is_none() {
+            return completions.push(Completion::failed(handle, Fault::CANCELLED));
+        }
+        self.cancel_receive(key, completions);
+        self.cancel_send(key, completions);
+        if let Some(endpoint) = self.endpoints.remove(key) {
+            assert!(endpoint.place == Place::Nowhere, "a closed endpoint stands in no list");
+            assert!(endpoint.receiving == Receiving::Nothing && endpoint.sending == Sending::Nothing);
+            assert!(matches!(endpoint.kind, Kind::Listener | Kind::Stream | Kind::Datagrams { .. }), "sockets only have names");
+            if reset {
+                // A connection that is broken already cannot be broken off.
+                let _ = sockets::reset_on_close(endpoint.descriptor.as_fd());
+            }
+            self.counters.calls_work += 1;
+            self.source.close(key.bits(), endpoint.descriptor, Copies::None);
+        }
+        self.closing.push((key.bits(), handle));
+    }
+
+    /// Hands over what the kernel was not told yet, and tells of the sockets that are closed now: whoever hears it may count
+    /// on it that the system knows nothing of the socket any more.
+    fn end_closes(&mut self, completions: &mut Vec<Completion>) {
+        self.counters.calls_work += self.source.flush();
+        let source = &self.source;
+        self.closing.retain(|&(data, handle)| {
+            let is_open = source.is_closing(data);
+            if !is_open {
+                completions.push(Completion::last(handle, Outcome::Closed));
+            }
+            is_open
+        });
+    }
+
+    fn cancel_send(&mut self, key: Key, completions: &mut Vec<Completion>) {
+        let endpoint = self.endpoints.at(key.index);
+        let handle = endpoint.send_handle;
+        let outcome = match std::mem::replace(&mut endpoint.sending, Sending::Nothing) {
+            Sending::Nothing => return,
+            Sending::Bytes(held) => Outcome::Sent { bytes: 0, rest: self.held_chain(held), fault: Some(Fault::CANCELLED) },
+            Sending::Datagrams(held) => self.held_departure(held).end(),
+        };
+        completions.push(Completion::last(handle, outcome));
+    }
+
+    fn hold(&mut self, held: Held) -> u32 {
+        self.held.insert(held).index
+    }
+
+    fn held_lease(&mut self, index: u32) -> (Lease, usize) {
+        match self.held.remove_at(index) {
+            Held::Lease { lease, until } => (lease, until),
+            _ => unreachable!("a receive into a lease holds one"),
+        }
+    }
+
+    fn held_batch(&mut self, index: u32) -> Datagrams {
+        match self.held.remove_at(index) {
+            Held::Batch(batch) => batch,
+            _ => unreachable!("a receive of datagrams holds a batch"),
+        }
+    }
+
+    fn held_chain(&mut self, index: u32) -> Chain {
+        match self.held.remove_at(index) {
+            Held::Chain(chain) => chain,
+            _ => unreachable!("a send that waits holds a chain"),
+        }
+    }
+
+    fn held_departure(&mut self, index: u32) -> Departure {
+        match self.held.remove_at(index) {
+            Held::Departure(departure) => departure,
+            _ => unreachable!("a send of datagrams that waits holds a departure"),
+        }
+    }
+
+    fn socket(&self, socket: Socket) -> Option<&Endpoint> {
+        self.endpoints.get(socket.into())
+    }
+}
+
+impl<S: Source> Driver for ReadinessDriver<S> {
+    fn name(&self) -> &'static str {
+        S::NAME
+    }
+
+    fn now(&self) -> u64 {
+        clock::now()
+    }
+
+    fn listen(&mut self, listen: &Listen) -> Result<Socket, Fault> {
+        let descriptor = sockets::listen(listen)?;
+        self.adopt(descriptor, Kind::Listener).map(Socket::from)
+    }
+
+    fn bind(&mut self, bind: &Bind) -> Result<Socket, Fault> {
+        let descriptor = sockets::bind(bind, self.probes.udp_gro)?;
+        self.datagram_calls.get_or_insert_with(|| Box::new(DatagramCalls::new()));
+        self.adopt(descriptor, Kind::Datagrams { connected: bind.peer.is_some() }).map(Socket::from)
+    }
+
+    fn local_address(&self, socket: Socket) -> Result<SocketAddr, Fault> {
+        let endpoint = self.socket(socket).ok_or(Fault::CANCELLED)?;
+        sockets::local_address(endpoint.descriptor.as_fd())
+    }
+
+    fn descriptor(&self, socket: Socket) -> Option<BorrowedFd<'_>> {
+        self.socket(socket).map(|endpoint| endpoint.descriptor.as_fd())
+    }
+
+    fn refuse_new(&mut self, listener: Socket) {
+        if let Some(endpoint) = self.socket(listener) {
+            assert!(endpoint.kind == Kind::Listener, "only a listener can refuse");
+            // Without the filter new connections go on being queued, as the contract allows.
+            let _ = refuse::refuse_new(endpoint.descriptor.as_fd());
+        }
+    }
+
+    fn finish(&mut self, socket: Socket) {
+        if let Some(endpoint) = self.socket(socket) {
+            sockets::finish(endpoint.descriptor.as_fd());
+        }
+    }
+
+    fn readable_bytes(&self, socket: Socket) -> usize {
+        self.socket(socket).map_or(0, |endpoint| sockets::readable_bytes(endpoint.descriptor.as_fd()))
+    }
+
+    fn dropped(&self, socket: Socket) -> Option<u32> {
+        sockets::dropped(self.socket(socket)?.descriptor.as_fd())
+    }
+
+    fn push(&mut self, handle: Handle, op: Op) {
+        self.pushed.push((handle, op));
+    }
+
+    fn push_all(&mut self, ops: &mut Vec<(Handle, Op)>) {
+        match self.pushed.is_empty() {
+            true => std::mem::swap(&mut self.pushed, ops),
+            false => self.pushed.append(ops),
+        }
+    }
+
+    fn collect(&mut self, wait: Wait, at_most: usize, completions: &mut Vec<Completion>) {
+        let first = completions.len();
+        self.carry_out(completions);
+        self.take_ended(completions);
+        self.revive_starved();
+        // Sends that were carried out count, but never leave receives without a place.
+        assert!(completions.len() >= first, "completions are only added");
+        let left = at_most.saturating_sub(completions.len() - first).max(1);
+        let mut budget = Budget { completions: left, cycle_bytes: self.tuning.receive_cycle_bytes };
+        self.serve_ready(&mut budget, completions);
+        if completions.len() == first && !self.closing.is_empty() {
+            self.end_closes(completions);
+        }
+        let produced = completions.len() - first;
+        self.since_look += produced;
+        if produced == 0 {
+            self.look_and_serve(wait, at_most, &mut budget, completions);
+        } else if self.since_look >= LOOK_EVERY {
+            self.look_and_serve(Wait::No, at_most, &mut budget, completions);
+        }
+        self.end_closes(completions);
+    }
+
+    fn offload_max(&self) -> usize {
+        self.tuning.offload_max
+    }
+
+    fn bell(&self) -> Arc<dyn Bell> {
+        self.bell.clone()
+    }
+
+    fn counters(&self) -> DriverCounters {
+        self.counters
+    }
+}
+
+impl<S: Source> Drop for ReadinessDriver<S> {
+    fn drop(&mut self) {
+        for (key, endpoint) in self.endpoints.drain() {
+            self.source.close(key.bits(), endpoint.descriptor, Copies::None);
+        }
+        let helpers_ended = self.helpers.close(PATIENCE);
+        if !self.source.end(PATIENCE) || !helpers_ended {
+            // Somebody may still write to this memory: it must never be used again.
+            std::mem::forget(std::mem::replace(&mut self.calls, Table::new()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::epoll::Poller;
+    use source::Pause;
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    /// A source whose descriptors stay open for some flushes after their close, as on a ring whose kernel is busy.
+    struct Slow {
+        poller: Poller,
+        flushes: Rc<Cell<usize>>,
+        closing: Vec<(u64, OwnedFd, usize)>,
+    }
+
+    impl Source for Slow {
+        const NAME: &'static str = "slow";
+
+        fn watch(&mut self, descriptor: BorrowedFd, events: i32, data: u64) -> Result<(), Fault> {
+            self.poller.watch(descriptor, events, data)
+        }
+
+        fn change(&mut self, descriptor: BorrowedFd, events: i32, data: u64) -> Result<(), Fault> {
+            self.poller.change(descriptor, events, data)
+        }
+
+        fn close(&mut self, data: u64, descriptor: OwnedFd, _copies: Copies) {
+            self.closing.push((data, descriptor, self.flushes.get() + 10));
+        }
+
+        fn is_closing(&self, data: u64) -> bool {
+            self.closing.iter().any(|entry| entry.0 == data)
+        }
+
+        fn look(&mut self, _pause: Pause, most: usize) -> Result<usize, i32> {
+            // What would end the wait is not there, so it does not wait.
+            self.poller.look(Pause::Nanoseconds(0), most)
+        }
+
+        fn event(&self, index: usize) -> (u64, i32) {
+            self.poller.event(index)
+        }
+
+        fn flush(&mut self) -> u64 {
+            self.flushes.set(self.flushes.get() + 1);
+            self.closing.retain(|entry| entry.2 > self.flushes.get());
+            0
+        }
+    }
+
+    /// Whoever hears of a close may count on it that the system knows nothing of the socket any more.
+    #[test]
+    fn a_close_is_told_once_the_descriptor_is_closed_and_not_before() {
+        let flushes = Rc::new(Cell::new(0));
+        let slow = Slow { poller: Poller::new(true).unwrap(), flushes: flushes.clone(), closing: Vec::new() };
+        let (arena, bell) = (Arena::new(1).unwrap(), EventBell::shared().unwrap());
+        let mut driver = ReadinessDriver::on(slow, arena, Tuning::default(), Probes::default(), bell).unwrap();
+        let address = "127.0.0.1:0".parse().unwrap();
+        let listen = Listen { address, backlog: 8, share_port: false, v6_only: false, stream: Default::default() };
+        let sockets = [(); 2].map(|()| driver.listen(&listen).unwrap());
+        let places = sockets.map(|socket| driver.local_address(socket).unwrap());
+        let is_free = |place| sockets::listen(&Listen { address: place, ..listen }).is_ok();
+        let handle = |index| Handle::new(1, index, 0);
+        let (mut told, mut rounds) = (Vec::new(), 0);
+        driver.push(handle(0), Op::Close { socket: sockets[0], reset: false });
+        while told.len() < 2 {
+            let mut completions = Vec::new();
+            driver.collect(Wait::Until(0), 64, &mut completions);
+            for Completion { handle, outcome, .. } in completions {
+                assert!(matches!(outcome, Outcome::Closed), "{outcome:?}");
+                assert!(is_free(places[handle.index() as usize]), "closed, but there is a listener");
+                told.push(handle);
+            }
+            rounds += 1;
+            if rounds == 1 {
+                assert!(told.is_empty() && !is_free(places[0]), "the case is there");
+                driver.push(handle(1), Op::Close { socket: sockets[1], reset: false });
+            }
+        }
+        assert_eq!(told, [handle(0), handle(1)]);
+        let mut more = Vec::new();
+        driver.collect(Wait::No, 64, &mut more);
+        assert!(more.is_empty(), "told once");
+    }
+}
