@@ -78,7 +78,7 @@ fn only(kind: DriverKind) -> Result<Chosen, Error> {
 /// The ring costs a little less (BENCHMARKS.md). Only where it works, and yet the kernel would show its waiting as one for
 /// disks (before 6.15), is it left alone; where it is refused, that is to be found out and said.
 fn ring_is_favoured() -> bool {
-    attempt(DriverKind::Uring).is_err() || Probes::default().perform().uring_no_iowait
+    attempt(DriverKind::Uring).is_err() || corelane_drivers::tried(Probes::default()).uring_no_iowait
 }
 
 fn attempt(kind: DriverKind) -> Result<(), corelane_drivers::Error> {

@@ -32,10 +32,17 @@ impl EpollDriver {
     /// # Errors
     /// As for [`EpollDriver::new`].
     pub fn with_bell(arena: Arena, tuning: Tuning, probes: Probes, bell: Arc<EventBell>) -> Result<Self, Error> {
-        let probes = Probes { uring_no_iowait: false, ..probes }.perform();
+        let probes = tried(probes);
         let poller = Poller::new(probes.epoll_pwait2).map_err(|fault| Error::Refused { call: "epoll_create1", fault })?;
         Self::on(poller, arena, tuning, probes, bell)
     }
+}
+
+/// Tries what is allowed of this driver; returns what works.
+pub(crate) fn tried(probes: Probes) -> Probes {
+    let precise = || Poller::new(true)?.look(Pause::Nanoseconds(0), 1).map_err(fault);
+    let epoll_pwait2 = probes.epoll_pwait2 && precise().is_ok();
+    Probes { epoll_pwait2, uring_no_iowait: false, ..probes.with_datagrams_tried() }
 }
 
 /// An epoll instance with the events of its last look.
@@ -144,7 +151,10 @@ impl Source for Poller {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corelane_seam::Bell;
+    use corelane_os::sockets;
+    use corelane_seam::{Bell, Completion, Driver, Handle, Listen, Op, Outcome, Wait};
+    use std::cell::Cell;
+    use std::rc::Rc;
 
     #[test]
     fn each_ring_is_an_event_though_nobody_reads() {
@@ -171,5 +181,82 @@ mod tests {
             assert_eq!(poller.look(Pause::Nanoseconds(1_100_000), 8), Ok(0));
             assert!(clock::now() - begin >= 1_100_000);
         }
+    }
+
+    /// A source whose descriptors stay open for some flushes after their close, as on a ring whose kernel is busy.
+    struct Slow {
+        poller: Poller,
+        flushes: Rc<Cell<usize>>,
+        closing: Vec<(u64, OwnedFd, usize)>,
+    }
+
+    impl Source for Slow {
+        const NAME: &'static str = "slow";
+
+        fn watch(&mut self, descriptor: BorrowedFd, events: i32, data: u64) -> Result<(), Fault> {
+            self.poller.watch(descriptor, events, data)
+        }
+
+        fn change(&mut self, descriptor: BorrowedFd, events: i32, data: u64) -> Result<(), Fault> {
+            self.poller.change(descriptor, events, data)
+        }
+
+        fn close(&mut self, data: u64, descriptor: OwnedFd, _copies: Copies) {
+            self.closing.push((data, descriptor, self.flushes.get() + 10));
+        }
+
+        fn is_closing(&self, data: u64) -> bool {
+            self.closing.iter().any(|entry| entry.0 == data)
+        }
+
+        fn look(&mut self, _pause: Pause, most: usize) -> Result<usize, i32> {
+            // What would end the wait is not there, so it does not wait.
+            self.poller.look(Pause::Nanoseconds(0), most)
+        }
+
+        fn event(&self, index: usize) -> (u64, i32) {
+            self.poller.event(index)
+        }
+
+        fn flush(&mut self) -> u64 {
+            self.flushes.set(self.flushes.get() + 1);
+            self.closing.retain(|entry| entry.2 > self.flushes.get());
+            0
+        }
+    }
+
+    /// Whoever hears of a close may count on it that the system knows nothing of the socket any more.
+    #[test]
+    fn a_close_is_told_once_the_descriptor_is_closed_and_not_before() {
+        let flushes = Rc::new(Cell::new(0));
+        let slow = Slow { poller: Poller::new(true).unwrap(), flushes: flushes.clone(), closing: Vec::new() };
+        let (arena, bell) = (Arena::new(1).unwrap(), EventBell::shared().unwrap());
+        let mut driver = ReadinessDriver::on(slow, arena, Tuning::default(), Probes::default(), bell).unwrap();
+        let address = "127.0.0.1:0".parse().unwrap();
+        let listen = Listen { address, backlog: 8, share_port: false, v6_only: false, stream: Default::default() };
+        let sockets = [(); 2].map(|()| driver.listen(&listen).unwrap());
+        let places = sockets.map(|socket| driver.local_address(socket).unwrap());
+        let is_free = |place| sockets::listen(&Listen { address: place, ..listen }).is_ok();
+        let handle = |index| Handle::new(1, index, 0);
+        let (mut told, mut rounds) = (Vec::new(), 0);
+        driver.push(handle(0), Op::Close { socket: sockets[0], reset: false });
+        while told.len() < 2 {
+            let mut completions = Vec::new();
+            driver.collect(Wait::Until(0), 64, &mut completions);
+            for Completion { handle, outcome, .. } in completions {
+                assert!(matches!(outcome, Outcome::Closed), "{outcome:?}");
+                assert!(is_free(places[handle.index() as usize]), "closed, but there is a listener");
+                told.push(handle);
+            }
+            rounds += 1;
+            if rounds == 1 {
+                assert!(told.is_empty() && !is_free(places[0]), "the case is there");
+                driver.push(handle(1), Op::Close { socket: sockets[1], reset: false });
+            }
+        }
+        assert_eq!(told, [handle(0), handle(1)]);
+        let mut more = Vec::new();
+        driver.collect(Wait::No, 64, &mut more);
+        assert!(more.is_empty(), "told once");
     }
 }

@@ -1,10 +1,6 @@
 //! Which features of the kernel a driver may use: each one is tried out, not looked up.
 
 use crate::datagrams::{DatagramCalls, Departure, PIECE_BYTES, SEGMENT_MIN, SEGMENTS_OLD_MAX};
-use crate::epoll::Poller;
-use crate::readiness::source::{Pause, Source};
-use crate::uring;
-use corelane_os::errno;
 use corelane_os::sockets::{self, readable};
 use corelane_seam::{Arena, Bind, Datagrams, Fault, Outcome, Reason, Segment, TRAIN_DATAGRAMS_MAX, Trains};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -35,19 +31,16 @@ impl Default for Probes {
 }
 
 impl Probes {
-    /// Tries what is allowed; answers what works.
-    pub fn perform(self) -> Self {
+    /// Tries what is allowed of datagrams; what a driver has for itself stays as it is.
+    pub(crate) fn with_datagrams_tried(self) -> Self {
         Self {
             udp_gro: self.udp_gro && udp_gro().is_ok(),
             udp_segment: self.udp_segment && udp_segment().is_ok(),
             udp_segment_long: self.udp_segment && self.udp_segment_long && udp_segment_long().is_ok(),
-            epoll_pwait2: self.epoll_pwait2 && epoll_pwait2().is_ok(),
-            uring_no_iowait: self.uring_no_iowait && uring::apart(uring::no_iowait).is_ok(),
+            ..self
         }
     }
-}
 
-impl Probes {
     /// Datagrams of a train that one message may carry.
     pub(crate) fn together(&self) -> usize {
         match self.udp_segment {
@@ -62,7 +55,7 @@ impl Probes {
 ///
 /// # Errors
 /// Why it does not work; `Unsupported` if the train came in pieces.
-pub fn udp_gro() -> Result<(), Fault> {
+fn udp_gro() -> Result<(), Fault> {
     match exchange(SEGMENT_MIN, true)?.arrivals {
         1 => Ok(()),
         _ => Err(Fault::of(Reason::Unsupported)),
@@ -73,7 +66,7 @@ pub fn udp_gro() -> Result<(), Fault> {
 ///
 /// # Errors
 /// Why it does not work; `Unsupported` if the kernel refused the train.
-pub fn udp_segment() -> Result<(), Fault> {
+fn udp_segment() -> Result<(), Fault> {
     match exchange(SEGMENT_MIN, false)? {
         Exchange { calls: 1, arrivals: SEGMENT_MIN } => Ok(()),
         _ => Err(Fault::of(Reason::Unsupported)),
@@ -84,20 +77,11 @@ pub fn udp_segment() -> Result<(), Fault> {
 ///
 /// # Errors
 /// Why it does not work; `Unsupported` if the kernel refused the train.
-pub fn udp_segment_long() -> Result<(), Fault> {
+fn udp_segment_long() -> Result<(), Fault> {
     match exchange(TRAIN_DATAGRAMS_MAX, false)? {
         Exchange { calls: 1, .. } => Ok(()),
         _ => Err(Fault::of(Reason::Unsupported)),
     }
-}
-
-/// Waits for no time at all.
-///
-/// # Errors
-/// Why it does not work.
-pub fn epoll_pwait2() -> Result<(), Fault> {
-    let mut poller = Poller::new(true)?;
-    poller.look(Pause::Nanoseconds(0), 1).map(drop).map_err(errno::fault)
 }
 
 struct Exchange {
@@ -148,26 +132,15 @@ mod tests {
 
     #[test]
     fn this_kernel_has_all() {
-        assert_eq!([udp_gro(), udp_segment(), udp_segment_long(), epoll_pwait2()], [Ok(()); 4]);
-    }
-
-    /// The kernel ends a ring a while after it was dropped, and interrupts the thread that made it.
-    #[test]
-    fn who_probes_is_not_interrupted_afterwards() {
-        let mut poller = Poller::new(true).unwrap();
-        for _ in 0..20 {
-            Probes::default().perform();
-            crate::uring::probe_uring().unwrap();
-            assert_eq!(poller.look(Pause::Nanoseconds(30_000_000), 1), Ok(0));
-        }
+        assert_eq!([udp_gro(), udp_segment(), udp_segment_long()], [Ok(()); 3]);
     }
 
     #[test]
     fn what_is_not_allowed_is_not_found() {
         let none =
             Probes { udp_gro: false, udp_segment: false, udp_segment_long: false, epoll_pwait2: false, uring_no_iowait: false };
-        assert_eq!((none.perform(), none.together()), (none, 1));
+        assert_eq!((none.with_datagrams_tried(), none.together()), (none, 1));
         let old = Probes { udp_segment: true, ..none };
-        assert_eq!((old.perform().together(), Probes { udp_segment_long: true, ..old }.together()), (64, 128));
+        assert_eq!((old.with_datagrams_tried().together(), Probes { udp_segment_long: true, ..old }.together()), (64, 128));
     }
 }

@@ -2,17 +2,25 @@
 
 use super::endpoint::{Kind, Receiving, Sending};
 use super::source::Source;
-use super::{Budget, Held, ReadinessDriver};
+use super::state::{Budget, Held, ReadinessDriver};
 use crate::datagrams::{DatagramCalls, Departure, PIECE_BYTES};
 use crate::table::Key;
-use corelane_seam::{Bind, Completion, DATAGRAM_BLOCK_BYTES_LEAST, Datagrams, Driver, Fault, Handle, Lease, Outcome, Trains};
+use corelane_os::sockets;
+use corelane_seam::{Bind, Completion, DATAGRAM_BLOCK_BYTES_LEAST, Datagrams, Fault, Handle, Lease, Outcome, Socket, Trains};
 use std::os::fd::AsFd;
 
 impl<S: Source> ReadinessDriver<S> {
+    /// Makes a socket, and the place for the calls of all such sockets with the first.
+    pub(super) fn open_bound(&mut self, bind: &Bind) -> Result<Socket, Fault> {
+        let descriptor = sockets::bind(bind, self.probes.udp_gro)?;
+        self.datagram_calls.get_or_insert_with(|| Box::new(DatagramCalls::new()));
+        self.adopt(descriptor, Kind::Datagrams { connected: bind.peer.is_some() }).map(Socket::from)
+    }
+
     /// Makes a socket that a running lane asked for.
     pub(super) fn bind_later(&mut self, bind: &Bind) -> Outcome {
         self.counters.calls_work += 1;
-        let bound = self.bind(bind).and_then(|socket| Ok((socket, self.local_address(socket)?)));
+        let bound = self.open_bound(bind).and_then(|socket| Ok((socket, self.address_of(socket)?)));
         match bound {
             Ok((socket, local)) => Outcome::Bound { socket, local },
             Err(fault) => Outcome::Failed(fault),
@@ -63,10 +71,10 @@ impl<S: Source> ReadinessDriver<S> {
         assert!(batch.arrivals().len() <= found && (found > 0 || !all_used));
         match found {
             0 => {
-                endpoint.is_empty_now();
+                endpoint.mark_empty();
                 self.counters.receives_empty += 1;
             }
-            _ if !all_used => endpoint.was_short(),
+            _ if !all_used => endpoint.mark_short(),
             _ => {}
         }
         endpoint.brought(found);

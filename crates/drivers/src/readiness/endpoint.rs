@@ -51,6 +51,30 @@ pub(super) enum Place {
     Starved,
 }
 
+pub(super) const BELL_EDGES: i32 = IN | libc::EPOLLET;
+
+pub(super) const IN: i32 = libc::EPOLLIN;
+pub(super) const OUT: i32 = libc::EPOLLOUT;
+pub(super) const BROKEN: i32 = libc::EPOLLERR | libc::EPOLLHUP;
+/// After these a short receive does not show that a socket is empty: the end, an error, or what lies behind urgent data
+/// (tcp(7)) makes no edge of its own.
+pub(super) const EXHAUST: i32 = BROKEN | libc::EPOLLRDHUP | libc::EPOLLPRI;
+
+/// What an endpoint is registered for. A datagram socket is watched for room only after a send found it full: the kernel tells
+/// of room after everything that has left, which would wake the lane once more for each answer.
+pub(super) fn edges(endpoint: &Endpoint) -> i32 {
+    match endpoint.kind {
+        Kind::Listener => IN | libc::EPOLLET,
+        Kind::Datagrams { .. } if endpoint.awaits_room => IN | OUT | libc::EPOLLET,
+        Kind::Datagrams { .. } => IN | libc::EPOLLET,
+        Kind::Connecting | Kind::Stream => IN | OUT | libc::EPOLLRDHUP | libc::EPOLLPRI | libc::EPOLLET,
+        Kind::Polled(interest) => {
+            let read = if interest.read { IN | libc::EPOLLRDHUP } else { 0 };
+            read | if interest.write { OUT } else { 0 }
+        }
+    }
+}
+
 const NONE: u32 = u32::MAX;
 
 /// A descriptor. There is one for each idle connection, so it must stay small: see the test.
@@ -95,7 +119,7 @@ impl Endpoint {
     }
 
     /// Notes that the socket was found empty.
-    pub(super) fn is_empty_now(&mut self) {
+    pub(super) fn mark_empty(&mut self) {
         self.readable = false;
         self.exhaust = false;
     }
@@ -113,7 +137,7 @@ impl Endpoint {
     }
 
     /// Notes that a receive brought less than it had room for.
-    pub(super) fn was_short(&mut self) {
+    pub(super) fn mark_short(&mut self) {
         self.readable = self.exhaust;
     }
 }
@@ -229,10 +253,10 @@ mod tests {
         let endpoint = table.at(keys[0].index);
         for (exhaust, left) in [(false, false), (true, true)] {
             (endpoint.readable, endpoint.exhaust) = (true, exhaust);
-            endpoint.was_short();
+            endpoint.mark_short();
             assert_eq!(endpoint.readable, left);
         }
-        endpoint.is_empty_now();
+        endpoint.mark_empty();
         assert!(!endpoint.readable && !endpoint.exhaust);
     }
 }

@@ -1,37 +1,13 @@
 //! Asking the kernel for events, and what follows from each; descriptors that the driver does not own.
 
-use super::endpoint::{Endpoint, Kind, Sending};
+use super::endpoint::{BELL_EDGES, BROKEN, EXHAUST, IN, Kind, OUT, Sending, edges};
 use super::source::{BELL, Copies, Pause, Source, UNWATCHED};
-use super::{LOOK_EVERY, ReadinessDriver};
+use super::state::{LOOK_EVERY, ReadinessDriver};
 use crate::table::Key;
 use corelane_os::clock;
 use corelane_os::errno::{self, checked};
 use corelane_seam::{Completion, Fault, Handle, Interest, Outcome, Wait};
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
-
-pub(super) const BELL_EDGES: i32 = IN | libc::EPOLLET;
-
-const IN: i32 = libc::EPOLLIN;
-const OUT: i32 = libc::EPOLLOUT;
-const BROKEN: i32 = libc::EPOLLERR | libc::EPOLLHUP;
-/// After these a short receive does not show that a socket is empty: the end, an error, or what lies behind urgent data
-/// (tcp(7)) makes no edge of its own.
-const EXHAUST: i32 = BROKEN | libc::EPOLLRDHUP | libc::EPOLLPRI;
-
-/// What an endpoint is registered for. A datagram socket is watched for room only after a send found it full: the kernel tells
-/// of room after everything that has left, which would wake the lane once more for each answer.
-pub(super) fn edges(endpoint: &Endpoint) -> i32 {
-    match endpoint.kind {
-        Kind::Listener => IN | libc::EPOLLET,
-        Kind::Datagrams { .. } if endpoint.awaits_room => IN | OUT | libc::EPOLLET,
-        Kind::Datagrams { .. } => IN | libc::EPOLLET,
-        Kind::Connecting | Kind::Stream => IN | OUT | libc::EPOLLRDHUP | libc::EPOLLPRI | libc::EPOLLET,
-        Kind::Polled(interest) => {
-            let read = if interest.read { IN | libc::EPOLLRDHUP } else { 0 };
-            read | if interest.write { OUT } else { 0 }
-        }
-    }
-}
 
 impl<S: Source> ReadinessDriver<S> {
     /// Asks the kernel once, and notes what has happened; answers whether the wait is over.
@@ -112,19 +88,6 @@ impl<S: Source> ReadinessDriver<S> {
         }
     }
 
-    /// Has a full socket's room reported.
-    ///
-    /// # Errors
-    /// Why the system does not report it.
-    pub(super) fn await_room(&mut self, key: Key) -> Result<(), Fault> {
-        let endpoint = self.endpoints.at(key.index);
-        if std::mem::replace(&mut endpoint.awaits_room, true) {
-            return Ok(());
-        }
-        self.counters.calls_work += 1;
-        self.source.change(endpoint.descriptor.as_fd(), edges(endpoint), key.bits())
-    }
-
     /// Takes back [`ReadinessDriver::await_room`], with the first report that nobody waited for: whoever fills a socket
     /// time after time is not to pay for each.
     fn await_no_room(&mut self, key: Key) {
@@ -168,11 +131,6 @@ impl<S: Source> ReadinessDriver<S> {
         }
         let handle = self.forget(key);
         completions.push(Completion::last(handle, Outcome::Ready { interest: Interest { read, write } }));
-    }
-
-    pub(super) fn make_cancellable(&mut self, handle: Handle, key: Key) {
-        let other = self.cancellable.insert(handle, key);
-        assert!(other.is_none(), "one handle names one connect or poll at a time");
     }
 
     /// Ends a connect or poll that is still under way.

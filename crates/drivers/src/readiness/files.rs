@@ -1,23 +1,10 @@
 //! Files and offloaded calls: helper threads or the kernel carry them out, while the driver keeps the memory.
 
-use super::ReadinessDriver;
 use super::source::Source;
+use super::state::{Call, Memory, ReadinessDriver};
 use crate::offload::{Answer, Ended, FileCall, Place};
-use corelane_seam::{Completion, Fault, File, Handle, Lease, OffloadResult, Op, Outcome, Shared};
+use corelane_seam::{Completion, Fault, File, Handle, Lease, OffloadResult, Op, Outcome};
 use std::sync::Arc;
-
-/// A call under way.
-pub(super) struct Call {
-    handle: Handle,
-    memory: Memory,
-}
-
-/// The memory that is used meanwhile. It stays here until the call has ended.
-enum Memory {
-    None,
-    Read(Lease),
-    Written(Shared),
-}
 
 impl<S: Source> ReadinessDriver<S> {
     /// Gives an operation to the helpers.

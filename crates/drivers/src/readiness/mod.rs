@@ -12,135 +12,27 @@ mod endpoint;
 mod events;
 mod files;
 pub(crate) mod source;
+mod state;
 mod streams;
 
-use crate::bell::EventBell;
-use crate::datagrams::{DatagramCalls, Departure};
-use crate::errors::Error;
-use crate::offload::{Ended, Helpers};
-use crate::probes::Probes;
+pub use state::ReadinessDriver;
+
+use crate::refuse;
 use crate::table::{Key, Table};
-use crate::{refuse, tuning};
-use corelane_os::clock;
-use corelane_os::{errno, sockets};
-use corelane_seam::{
-    Arena, Bell, Bind, Chain, Completion, Datagrams, Driver, DriverCounters, Fault, Handle, Lease, Listen, Op, Outcome, Reason,
-    Socket, Tuning, Wait,
-};
-use endpoint::{Endpoint, Kind, List, Place, Receiving, Sending};
-use source::{BELL, Copies, Source};
-use std::collections::BTreeMap;
+use corelane_os::{clock, errno, sockets};
+use corelane_seam::{Bell, Bind, Completion, Driver, DriverCounters, Fault, Handle, Listen, Op, Outcome, Reason, Socket, Wait};
+use endpoint::{Kind, Place, Receiving, Sending};
+use source::{Copies, Source};
+use state::{Budget, LOOK_EVERY};
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Completions after which the kernel is asked for events although there is still work: what arrives meanwhile (other
-/// connections, the end of a blocked send) waits that long at the most.
-const LOOK_EVERY: usize = 64;
 /// How long the end of a driver waits for those who still use lane memory.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a receive or a send that waits holds on to.
-enum Held {
-    Lease { lease: Lease, until: usize },
-    Batch(Datagrams),
-    Chain(Chain),
-    Departure(Departure),
-}
-
-/// What one collect may still hand out.
-struct Budget {
-    completions: usize,
-    /// Bytes of receive blocks.
-    cycle_bytes: usize,
-}
-
-impl Budget {
-    fn is_spent(&self) -> bool {
-        self.completions == 0 || self.cycle_bytes == 0
-    }
-}
-
-/// A driver that waits until its descriptors are ready and then uses them. Lives on its lane's thread.
-pub struct ReadinessDriver<S: Source> {
-    arena: Arena,
-    tuning: Tuning,
-    probes: Probes,
-    source: S,
-    bell: Arc<EventBell>,
-    endpoints: Table<Endpoint>,
-    held: Table<Held>,
-    ready: List,
-    starved: List,
-    /// The largest block that one of them needs at the least.
-    starved_bytes: usize,
-    /// Connects and polls under way, to be cancelled by handle.
-    cancellable: BTreeMap<Handle, Key>,
-    datagram_calls: Option<Box<DatagramCalls>>,
-    files: Table<Arc<std::fs::File>>,
-    helpers: Helpers,
-    calls: Table<files::Call>,
-    ended: Vec<Ended>,
-    /// Sockets whose close was submitted: their data at the source, and whom to tell once they are closed.
-    closing: Vec<(u64, Handle)>,
-    pushed: Vec<(Handle, Op)>,
-    /// Completions since the kernel was last asked for events.
-    since_look: usize,
-    counters: DriverCounters,
-}
-
 impl<S: Source> ReadinessDriver<S> {
-    /// A driver on `source` that receives into `arena` and is woken by `bell`. `probes` says what works.
-    ///
-    /// # Errors
-    /// [`Error::Tuning`] for a setting out of range, [`Error::Refused`] if the system does not watch the bell.
-    pub(crate) fn on(mut source: S, arena: Arena, tuning: Tuning, probes: Probes, bell: Arc<EventBell>) -> Result<Self, Error> {
-        tuning::check(&tuning)?;
-        let refused = |fault| Error::Refused { call: "epoll_ctl", fault };
-        source.watch(bell.as_fd(), events::BELL_EDGES, BELL).map_err(refused)?;
-        Ok(Self {
-            arena,
-            tuning,
-            probes,
-            source,
-            helpers: Helpers::new(bell.clone(), tuning.offload_max),
-            bell,
-            endpoints: Table::new(),
-            held: Table::new(),
-            ready: List::new(Place::Ready),
-            starved: List::new(Place::Starved),
-            starved_bytes: 0,
-            cancellable: BTreeMap::new(),
-            datagram_calls: None,
-            files: Table::new(),
-            calls: Table::new(),
-            ended: Vec::new(),
-            closing: Vec::new(),
-            pushed: Vec::new(),
-            since_look: 0,
-            counters: DriverCounters::default(),
-        })
-    }
-
-    /// What this driver uses of the kernel.
-    pub fn probes(&self) -> Probes {
-        self.probes
-    }
-
-    /// Takes a descriptor into the table and has its edges reported.
-    fn adopt(&mut self, descriptor: OwnedFd, kind: Kind) -> Result<Key, Fault> {
-        let key = self.endpoints.insert(Endpoint::new(descriptor, kind));
-        let endpoint = self.endpoints.at(key.index);
-        match self.source.watch(endpoint.descriptor.as_fd(), events::edges(endpoint), key.bits()) {
-            Ok(()) => Ok(key),
-            Err(fault) => {
-                self.endpoints.remove(key);
-                Err(fault)
-            }
-        }
-    }
-
     fn carry_out(&mut self, completions: &mut Vec<Completion>) {
         let mut pushed = std::mem::take(&mut self.pushed);
         for (handle, op) in pushed.drain(..) {
@@ -212,22 +104,6 @@ impl<S: Source> ReadinessDriver<S> {
         }
     }
 
-    /// Puts an endpoint on the ready list if it has a receive under way and something to receive.
-    fn queue(&mut self, key: Key) {
-        let endpoint = self.endpoints.at(key.index);
-        if endpoint.readable && endpoint.receiving != Receiving::Nothing && endpoint.place == Place::Nowhere {
-            self.ready.push(&mut self.endpoints, key);
-        }
-    }
-
-    fn leave_list(&mut self, key: Key) {
-        match self.endpoints.at(key.index).place {
-            Place::Nowhere => {}
-            Place::Ready => self.ready.remove(&mut self.endpoints, key),
-            Place::Starved => self.starved.remove(&mut self.endpoints, key),
-        }
-    }
-
     /// Lets those that found no memory try again, if there is some now.
     fn revive_starved(&mut self) {
         if self.starved.is_empty() {
@@ -242,31 +118,6 @@ impl<S: Source> ReadinessDriver<S> {
             self.ready.push(&mut self.endpoints, key);
         }
         self.starved_bytes = 0;
-    }
-
-    /// Has an endpoint wait until the arena has a block of `bytes`.
-    fn starve(&mut self, key: Key, bytes: usize) {
-        if self.starved.is_empty() {
-            self.counters.receives_starved += 1;
-        }
-        self.starved_bytes = self.starved_bytes.max(bytes);
-        self.starved.push(&mut self.endpoints, key);
-    }
-
-    fn begin_receive(&mut self, handle: Handle, key: Key, receiving: Receiving) -> Option<Outcome> {
-        let Some(endpoint) = self.endpoints.get_mut(key) else { return Some(Outcome::Failed(Fault::CANCELLED)) };
-        let fits = match receiving {
-            Receiving::Connections => endpoint.kind == Kind::Listener,
-            Receiving::Bytes | Receiving::BytesInto(_) => endpoint.kind == Kind::Stream,
-            Receiving::Datagrams(_) => matches!(endpoint.kind, Kind::Datagrams { .. }),
-            Receiving::Nothing => false,
-        };
-        assert!(fits, "{receiving:?} cannot be received from a {:?}", endpoint.kind);
-        assert!(endpoint.receiving == Receiving::Nothing, "a socket has at most one receive under way");
-        endpoint.receiving = receiving;
-        endpoint.receive_handle = handle;
-        self.queue(key);
-        None
     }
 
     /// Ends the receive under way, if there is one, as cancelled.
@@ -349,42 +200,6 @@ impl<S: Source> ReadinessDriver<S> {
         };
         completions.push(Completion::last(handle, outcome));
     }
-
-    fn hold(&mut self, held: Held) -> u32 {
-        self.held.insert(held).index
-    }
-
-    fn held_lease(&mut self, index: u32) -> (Lease, usize) {
-        match self.held.remove_at(index) {
-            Held::Lease { lease, until } => (lease, until),
-            _ => unreachable!("a receive into a lease holds one"),
-        }
-    }
-
-    fn held_batch(&mut self, index: u32) -> Datagrams {
-        match self.held.remove_at(index) {
-            Held::Batch(batch) => batch,
-            _ => unreachable!("a receive of datagrams holds a batch"),
-        }
-    }
-
-    fn held_chain(&mut self, index: u32) -> Chain {
-        match self.held.remove_at(index) {
-            Held::Chain(chain) => chain,
-            _ => unreachable!("a send that waits holds a chain"),
-        }
-    }
-
-    fn held_departure(&mut self, index: u32) -> Departure {
-        match self.held.remove_at(index) {
-            Held::Departure(departure) => departure,
-            _ => unreachable!("a send of datagrams that waits holds a departure"),
-        }
-    }
-
-    fn socket(&self, socket: Socket) -> Option<&Endpoint> {
-        self.endpoints.get(socket.into())
-    }
 }
 
 impl<S: Source> Driver for ReadinessDriver<S> {
@@ -402,14 +217,11 @@ impl<S: Source> Driver for ReadinessDriver<S> {
     }
 
     fn bind(&mut self, bind: &Bind) -> Result<Socket, Fault> {
-        let descriptor = sockets::bind(bind, self.probes.udp_gro)?;
-        self.datagram_calls.get_or_insert_with(|| Box::new(DatagramCalls::new()));
-        self.adopt(descriptor, Kind::Datagrams { connected: bind.peer.is_some() }).map(Socket::from)
+        self.open_bound(bind)
     }
 
     fn local_address(&self, socket: Socket) -> Result<SocketAddr, Fault> {
-        let endpoint = self.socket(socket).ok_or(Fault::CANCELLED)?;
-        sockets::local_address(endpoint.descriptor.as_fd())
+        self.address_of(socket)
     }
 
     fn descriptor(&self, socket: Socket) -> Option<BorrowedFd<'_>> {
@@ -495,91 +307,5 @@ impl<S: Source> Drop for ReadinessDriver<S> {
             // Somebody may still write to this memory: it must never be used again.
             std::mem::forget(std::mem::replace(&mut self.calls, Table::new()));
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::epoll::Poller;
-    use source::Pause;
-    use std::cell::Cell;
-    use std::rc::Rc;
-
-    /// A source whose descriptors stay open for some flushes after their close, as on a ring whose kernel is busy.
-    struct Slow {
-        poller: Poller,
-        flushes: Rc<Cell<usize>>,
-        closing: Vec<(u64, OwnedFd, usize)>,
-    }
-
-    impl Source for Slow {
-        const NAME: &'static str = "slow";
-
-        fn watch(&mut self, descriptor: BorrowedFd, events: i32, data: u64) -> Result<(), Fault> {
-            self.poller.watch(descriptor, events, data)
-        }
-
-        fn change(&mut self, descriptor: BorrowedFd, events: i32, data: u64) -> Result<(), Fault> {
-            self.poller.change(descriptor, events, data)
-        }
-
-        fn close(&mut self, data: u64, descriptor: OwnedFd, _copies: Copies) {
-            self.closing.push((data, descriptor, self.flushes.get() + 10));
-        }
-
-        fn is_closing(&self, data: u64) -> bool {
-            self.closing.iter().any(|entry| entry.0 == data)
-        }
-
-        fn look(&mut self, _pause: Pause, most: usize) -> Result<usize, i32> {
-            // What would end the wait is not there, so it does not wait.
-            self.poller.look(Pause::Nanoseconds(0), most)
-        }
-
-        fn event(&self, index: usize) -> (u64, i32) {
-            self.poller.event(index)
-        }
-
-        fn flush(&mut self) -> u64 {
-            self.flushes.set(self.flushes.get() + 1);
-            self.closing.retain(|entry| entry.2 > self.flushes.get());
-            0
-        }
-    }
-
-    /// Whoever hears of a close may count on it that the system knows nothing of the socket any more.
-    #[test]
-    fn a_close_is_told_once_the_descriptor_is_closed_and_not_before() {
-        let flushes = Rc::new(Cell::new(0));
-        let slow = Slow { poller: Poller::new(true).unwrap(), flushes: flushes.clone(), closing: Vec::new() };
-        let (arena, bell) = (Arena::new(1).unwrap(), EventBell::shared().unwrap());
-        let mut driver = ReadinessDriver::on(slow, arena, Tuning::default(), Probes::default(), bell).unwrap();
-        let address = "127.0.0.1:0".parse().unwrap();
-        let listen = Listen { address, backlog: 8, share_port: false, v6_only: false, stream: Default::default() };
-        let sockets = [(); 2].map(|()| driver.listen(&listen).unwrap());
-        let places = sockets.map(|socket| driver.local_address(socket).unwrap());
-        let is_free = |place| sockets::listen(&Listen { address: place, ..listen }).is_ok();
-        let handle = |index| Handle::new(1, index, 0);
-        let (mut told, mut rounds) = (Vec::new(), 0);
-        driver.push(handle(0), Op::Close { socket: sockets[0], reset: false });
-        while told.len() < 2 {
-            let mut completions = Vec::new();
-            driver.collect(Wait::Until(0), 64, &mut completions);
-            for Completion { handle, outcome, .. } in completions {
-                assert!(matches!(outcome, Outcome::Closed), "{outcome:?}");
-                assert!(is_free(places[handle.index() as usize]), "closed, but there is a listener");
-                told.push(handle);
-            }
-            rounds += 1;
-            if rounds == 1 {
-                assert!(told.is_empty() && !is_free(places[0]), "the case is there");
-                driver.push(handle(1), Op::Close { socket: sockets[1], reset: false });
-            }
-        }
-        assert_eq!(told, [handle(0), handle(1)]);
-        let mut more = Vec::new();
-        driver.collect(Wait::No, 64, &mut more);
-        assert!(more.is_empty(), "told once");
     }
 }

@@ -1,8 +1,8 @@
 //! Connections: accepting, opening, receiving and sending.
 
-use super::endpoint::{Kind, Place, Receiving, Sending};
+use super::endpoint::{Kind, Receiving, Sending};
 use super::source::{Copies, Source};
-use super::{Budget, Held, ReadinessDriver};
+use super::state::{Budget, Held, ReadinessDriver};
 use crate::stream::{self, Received};
 use crate::table::Key;
 use corelane_os::sockets;
@@ -21,7 +21,7 @@ impl<S: Source> ReadinessDriver<S> {
             self.counters.calls_work += 1;
             let adopted = match sockets::accept(listener.descriptor.as_fd()) {
                 Ok(Some((socket, peer))) => self.accepted(socket, peer),
-                Ok(None) => return listener.is_empty_now(),
+                Ok(None) => return listener.mark_empty(),
                 Err(fault) => Err(fault),
             };
             match adopted {
@@ -147,22 +147,14 @@ impl<S: Source> ReadinessDriver<S> {
         let received = stream::receive(endpoint.descriptor.as_fd(), lease, until);
         assert!(lease.len() <= until, "a receive stays within its bound");
         match received {
-            Received::Bytes(bytes) if bytes < room => endpoint.was_short(),
+            Received::Bytes(bytes) if bytes < room => endpoint.mark_short(),
             Received::Nothing => {
-                endpoint.is_empty_now();
+                endpoint.mark_empty();
                 self.counters.receives_empty += 1;
             }
             _ => {}
         }
         received
-    }
-
-    pub(super) fn end_receive(&mut self, key: Key, outcome: Outcome, completions: &mut Vec<Completion>) {
-        let endpoint = self.endpoints.at(key.index);
-        assert!(endpoint.receiving != Receiving::Nothing, "a receive ends once");
-        assert!(endpoint.place == Place::Nowhere, "whoever is served stands in no list");
-        endpoint.receiving = Receiving::Nothing;
-        completions.push(Completion::last(endpoint.receive_handle, outcome));
     }
 
     pub(super) fn send(&mut self, handle: Handle, key: Key, mut chain: Chain) -> Option<Outcome> {

@@ -27,8 +27,6 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) use ring::no_iowait;
-
 /// The driver on io_uring(7), from kernel 6.1. Must be made on its lane's thread.
 pub type UringDriver = ReadinessDriver<Uring>;
 
@@ -48,10 +46,16 @@ impl UringDriver {
     /// # Errors
     /// As for [`UringDriver::new`].
     pub fn with_bell(arena: Arena, tuning: Tuning, probes: Probes, bell: Arc<EventBell>) -> Result<Self, Error> {
-        let probes = Probes { epoll_pwait2: false, ..probes }.perform();
+        let probes = tried(probes);
         let source = Uring::new(probes.uring_no_iowait)?;
         Self::on(source, arena, tuning, probes, bell)
     }
+}
+
+/// Tries what is allowed of this driver; returns what works.
+pub(crate) fn tried(probes: Probes) -> Probes {
+    let uring_no_iowait = probes.uring_no_iowait && apart(ring::no_iowait).is_ok();
+    Probes { uring_no_iowait, epoll_pwait2: false, ..probes.with_datagrams_tried() }
 }
 
 /// Tries whether this system lets a driver use io_uring: has a ring report that a descriptor is readable.

@@ -155,7 +155,7 @@ impl Ring {
 ///
 /// # Errors
 /// Why it does not work.
-pub(crate) fn no_iowait() -> Result<(), Error> {
+pub(super) fn no_iowait() -> Result<(), Error> {
     Ring::with_queues(1, 2, true).map(drop)
 }
 
