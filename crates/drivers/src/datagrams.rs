@@ -1,7 +1,7 @@
 //! Moving batches of datagrams: recvmmsg(2) into pieces of one lease, sendmmsg(2) of trains.
 
+use crate::addresses::RawAddress;
 use crate::control::Control;
-use corelane_os::addresses::RawAddress;
 use corelane_os::errno::{self, uninterrupted};
 use corelane_seam::{
     BATCH_MAX, DATAGRAM_V6_BYTES_MAX, Datagrams, Fault, Lease, Outcome, Reason, TRAIN_DATAGRAMS_MAX, Train, Trains,

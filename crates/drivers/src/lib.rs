@@ -1,6 +1,7 @@
 //! The drivers of a lane on Linux, and what they are made of, one file a kernel feature.
 #![allow(unsafe_code)]
 
+mod addresses;
 mod bell;
 mod control;
 mod datagrams;

@@ -2,9 +2,10 @@
 //! no message for something, `SIOCETHTOOL` of netdevice(7)).
 
 use corelane_os::netlink::{Attributes, Request, half, word};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use std::fmt;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 
 /// `struct genlmsghdr`: command, version, reserved.
 const HEAD_BYTES: usize = 4;
@@ -337,13 +338,7 @@ fn name_of(interface: &str) -> io::Result<Vec<u8>> {
 /// `SIOCETHTOOL` with a structure of 32-bit words, the first of which is the command.
 fn call(interface: &str, words: &mut [u32]) -> io::Result<()> {
     let name = name_of(interface)?;
-    // SAFETY: the call takes no memory.
-    let number = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
-    if number < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the call has just made this descriptor, and nobody else knows it.
-    let socket = unsafe { OwnedFd::from_raw_fd(number) };
+    let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
     // SAFETY: all members are plain numbers and pointers, for which zeroes are values.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     for (to, from) in request.ifr_name.iter_mut().zip(name) {

@@ -72,6 +72,11 @@ pub fn fault(number: i32) -> Fault {
     Fault { reason, number }
 }
 
+/// What an error of a library's call means.
+pub fn fault_of(error: rustix::io::Errno) -> Fault {
+    fault(error.raw_os_error())
+}
+
 /// That the system refused `call`, in words, with the remedy where there is one.
 pub fn refusal(call: &str, fault: Fault) -> String {
     let remedy = match fault.reason {

@@ -3,7 +3,6 @@
 //! and `machine`.
 #![allow(unsafe_code)]
 
-pub mod addresses;
 pub mod caller;
 pub mod claim;
 pub mod clock;

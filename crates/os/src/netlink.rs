@@ -1,8 +1,10 @@
 //! Questions to the kernel and its answers over netlink(7): headers, attributes, ends.
 
-use crate::errno::uninterrupted;
+use rustix::io::retry_on_intr;
+use rustix::net::{self, AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::num::NonZeroU32;
+use std::os::fd::OwnedFd;
 
 /// Bytes of one answer; the kernel fills no larger place when it lists, and a single message is smaller.
 const ANSWER_BYTES: usize = 64 << 10;
@@ -66,32 +68,23 @@ impl Request {
         let length = self.0.len() as u32;
         self.0[..4].copy_from_slice(&length.to_ne_bytes());
         let socket = open(protocol)?;
-        // SAFETY: the request has so many readable bytes. Unbound, the socket sends to the kernel.
-        uninterrupted(|| unsafe { libc::send(socket.as_raw_fd(), self.0.as_ptr().cast(), self.0.len(), 0) })
-            .map_err(io::Error::from_raw_os_error)?;
+        // Unbound, the socket sends to the kernel.
+        retry_on_intr(|| net::send(&socket, &self.0, SendFlags::empty()))?;
         receive(&socket)
     }
 }
 
 fn open(protocol: i32) -> io::Result<OwnedFd> {
-    // SAFETY: the call takes no memory.
-    let number = unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, protocol) };
-    if number < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the call has just made this descriptor, and nobody else knows it.
-    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+    // The number 0 is that of rtnetlink(7), and what no protocol at all stands for.
+    let protocol = NonZeroU32::new(protocol.cast_unsigned()).map(Protocol::from_raw);
+    Ok(net::socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, protocol)?)
 }
 
 fn receive(socket: &OwnedFd) -> io::Result<Vec<Vec<u8>>> {
     let (mut bodies, mut total) = (Vec::new(), 0);
     let mut answer = vec![0; ANSWER_BYTES];
     loop {
-        // SAFETY: the answer has so many writable bytes.
-        let received = uninterrupted(|| unsafe {
-            libc::recv(socket.as_raw_fd(), answer.as_mut_ptr().cast(), answer.len(), libc::MSG_TRUNC)
-        });
-        let bytes = received.map_err(io::Error::from_raw_os_error)?;
+        let (_, bytes) = retry_on_intr(|| net::recv(socket, answer.as_mut_slice(), RecvFlags::TRUNC))?;
         total += bytes;
         let messages = answer.get(..bytes).filter(|_| total <= ANSWERS_BYTES_MAX).ok_or_else(malformed)?;
         if read(messages, &mut bodies)? {

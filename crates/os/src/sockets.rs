@@ -1,48 +1,58 @@
 //! Making sockets, and the few calls on them that move no data (socket(7), tcp(7), ip(7), ipv6(7), udp(7)).
 
-use crate::addresses::RawAddress;
-use crate::errno::{self, checked, fault, uninterrupted};
+use crate::errno::{self, fault, fault_of};
 use corelane_seam::{Bind, Fault, Listen, Reason, StreamOptions};
-use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::{Errno, retry_on_intr};
+use rustix::net::{AddressFamily, SendFlags, Shutdown, SocketAddrAny, SocketFlags, SocketType, sockopt};
+use std::net::{SocketAddr, SocketAddrV4};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
-const FLAGS: libc::c_int = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+const FLAGS: SocketFlags = SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC);
 /// The longest silence that TCP_KEEPIDLE takes, in seconds (`MAX_TCP_KEEPIDLE` of Linux).
-const KEEP_IDLE_MAX: u32 = 32_767;
+const KEEP_IDLE_SECONDS_MAX: u32 = 32_767;
 /// How many connections that broke before they were accepted are skipped by one call.
 const BROKEN_MAX: usize = 64;
 
 /// Makes a listening socket. Accepted sockets inherit the settings of `listen.stream` from it, which saves the calls
 /// that would set them on each.
+///
+/// # Errors
+/// What the system says (bind(2), listen(2)).
 pub fn listen(listen: &Listen) -> Result<OwnedFd, Fault> {
-    let socket = new(listen.address, libc::SOCK_STREAM, listen.v6_only)?;
-    set(&socket, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
-    share_port(&socket, listen.share_port)?;
-    stream_options(&socket, &listen.stream)?;
-    name(&socket, listen.address)?;
-    let backlog = clamped(listen.backlog);
-    // SAFETY: the call takes no memory.
-    checked(unsafe { libc::listen(socket.as_raw_fd(), backlog) } as isize).map_err(fault)?;
+    let socket = new(listen.address, SocketType::STREAM, listen.v6_only)?;
+    let prepared = || {
+        sockopt::set_socket_reuseaddr(&socket, true)?;
+        share_port(&socket, listen.share_port)?;
+        stream_options(&socket, &listen.stream)?;
+        rustix::net::bind(&socket, &listen.address)?;
+        rustix::net::listen(&socket, clamped(listen.backlog))
+    };
+    prepared().map_err(fault_of)?;
     Ok(socket)
 }
 
 /// Makes a datagram socket. One that is bound to the wildcard address tells the address that each datagram was sent to,
 /// so that answers can come from there; with one peer there is one address. `trains` asks for arrivals in trains (UDP_GRO).
+///
+/// # Errors
+/// What the system says (bind(2), connect(2)).
 pub fn bind(bind: &Bind, trains: bool) -> Result<OwnedFd, Fault> {
-    let socket = new(bind.address, libc::SOCK_DGRAM, bind.v6_only)?;
-    share_port(&socket, bind.share_port)?;
-    buffers(&socket, bind.send_buffer_bytes, bind.receive_buffer_bytes)?;
+    let socket = new(bind.address, SocketType::DGRAM, bind.v6_only)?;
+    share_port(&socket, bind.share_port).map_err(fault_of)?;
+    buffers(&socket, bind.send_buffer_bytes, bind.receive_buffer_bytes).map_err(fault_of)?;
     if bind.address.ip().is_unspecified() && bind.peer.is_none() {
         match bind.address {
-            SocketAddr::V4(_) => set(&socket, libc::IPPROTO_IP, libc::IP_PKTINFO, 1)?,
+            SocketAddr::V4(_) => switch_on(&socket, libc::IPPROTO_IP, libc::IP_PKTINFO)?,
             // Mapped IPv4 addresses come this way, too.
-            SocketAddr::V6(_) => set(&socket, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1)?,
+            SocketAddr::V6(_) => switch_on(&socket, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO)?,
         }
     }
     if trains {
-        set(&socket, libc::SOL_UDP, libc::UDP_GRO, 1)?;
+        switch_on(&socket, libc::SOL_UDP, libc::UDP_GRO)?;
     }
-    name(&socket, bind.address)?;
+    rustix::net::bind(&socket, &bind.address).map_err(fault_of)?;
     if let Some(peer) = bind.peer {
         connect(socket.as_fd(), peer)?;
     }
@@ -50,59 +60,60 @@ pub fn bind(bind: &Bind, trains: bool) -> Result<OwnedFd, Fault> {
 }
 
 /// Makes a stream socket that can be connected to `to`.
+///
+/// # Errors
+/// What the system says (bind(2)).
 pub fn connecting(to: SocketAddr, from: Option<SocketAddr>, options: &StreamOptions) -> Result<OwnedFd, Fault> {
-    let socket = new(to, libc::SOCK_STREAM, false)?;
-    stream_options(&socket, options)?;
+    let socket = new(to, SocketType::STREAM, false)?;
+    stream_options(&socket, options).map_err(fault_of)?;
     if let Some(from) = from {
         if from.port() == 0 {
             // The port is chosen at connect(2), where it must be free for that peer only.
-            set(&socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)?;
+            switch_on(&socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT)?;
         } else {
-            set(&socket, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
+            sockopt::set_socket_reuseaddr(&socket, true).map_err(fault_of)?;
         }
-        name(&socket, from)?;
+        rustix::net::bind(&socket, &from).map_err(fault_of)?;
     }
     Ok(socket)
 }
 
 /// Begins to connect; true if it is done, false if the socket becomes writable at the end (connect(2)).
+///
+/// # Errors
+/// What the system says.
 pub fn connect(socket: BorrowedFd, to: SocketAddr) -> Result<bool, Fault> {
-    let (raw, bytes) = RawAddress::of(to);
-    // SAFETY: `raw` has `bytes` readable bytes.
-    match checked(unsafe { libc::connect(socket.as_raw_fd(), raw.as_ptr(), bytes) } as isize) {
-        Ok(_) => Ok(true),
+    match rustix::net::connect(socket, &to) {
+        Ok(()) => Ok(true),
         // Interrupted, it goes on by itself (connect(2)).
-        Err(libc::EINPROGRESS | libc::EINTR) => Ok(false),
-        Err(number) => Err(fault(number)),
+        Err(Errno::INPROGRESS | Errno::INTR) => Ok(false),
+        Err(error) => Err(fault_of(error)),
     }
 }
 
 /// How a connect ended, or what else broke the socket (SO_ERROR); asking clears it.
+///
+/// # Errors
+/// What broke it.
 pub fn pending_error(socket: BorrowedFd) -> Result<(), Fault> {
-    match get(socket, libc::SOL_SOCKET, libc::SO_ERROR)? {
-        0 => Ok(()),
-        number => Err(fault(number)),
-    }
+    sockopt::socket_error(socket).and_then(|ended| ended).map_err(fault_of)
 }
 
 /// Accepts one connection; none when no more wait. Connections that broke while they waited are skipped.
+///
+/// # Errors
+/// What the system says of the listener (accept(2)).
 pub fn accept(listener: BorrowedFd) -> Result<Option<(OwnedFd, SocketAddr)>, Fault> {
     for _ in 0..BROKEN_MAX {
-        let mut raw = RawAddress::empty();
-        let mut bytes = RawAddress::BYTES;
-        // SAFETY: `raw` has `bytes` writable bytes, and `bytes` is writable itself.
-        let answer = unsafe { libc::accept4(listener.as_raw_fd(), raw.as_mut_ptr(), &mut bytes, FLAGS) };
-        match checked(answer as isize) {
-            Ok(number) => {
-                // SAFETY: the call has just made this descriptor, and nobody else knows it.
-                let socket = unsafe { OwnedFd::from_raw_fd(number as i32) };
+        match rustix::net::acceptfrom_with(listener, FLAGS) {
+            Ok((socket, peer)) => {
                 // A connection without an address is one that is gone again.
-                if let Some(peer) = raw.decode(bytes) {
+                if let Some(peer) = peer.and_then(plain) {
                     return Ok(Some((socket, peer)));
                 }
             }
-            Err(number) if errno::would_block(number) => return Ok(None),
-            Err(number) if !is_of_one_connection(number) => return Err(fault(number)),
+            Err(Errno::AGAIN) => return Ok(None),
+            Err(error) if !is_of_one_connection(error.raw_os_error()) => return Err(fault_of(error)),
             Err(_) => {}
         }
     }
@@ -110,37 +121,47 @@ pub fn accept(listener: BorrowedFd) -> Result<Option<(OwnedFd, SocketAddr)>, Fau
 }
 
 /// Whether an error of accept4 concerns the connection that was to be accepted, and not the listener (accept(2)).
-pub fn is_of_one_connection(number: i32) -> bool {
+fn is_of_one_connection(number: i32) -> bool {
     errno::is_from_network(number) || matches!(number, libc::ECONNABORTED | libc::EINTR | libc::EPERM | libc::ETIMEDOUT)
 }
 
 /// The socket's own address.
+///
+/// # Errors
+/// What the system says; `Unsupported` for an address of another family.
 pub fn local_address(socket: BorrowedFd) -> Result<SocketAddr, Fault> {
-    let mut raw = RawAddress::empty();
-    let mut bytes = RawAddress::BYTES;
-    // SAFETY: `raw` has `bytes` writable bytes, and `bytes` is writable itself.
-    checked(unsafe { libc::getsockname(socket.as_raw_fd(), raw.as_mut_ptr(), &mut bytes) } as isize).map_err(fault)?;
-    raw.decode(bytes).ok_or(fault(libc::EAFNOSUPPORT))
+    let any = rustix::net::getsockname(socket).map_err(fault_of)?;
+    plain(any).ok_or(fault(libc::EAFNOSUPPORT))
 }
 
 /// The address of the other end.
+///
+/// # Errors
+/// As of [`local_address`].
 pub fn peer_address(socket: BorrowedFd) -> Result<SocketAddr, Fault> {
-    let mut raw = RawAddress::empty();
-    let mut bytes = RawAddress::BYTES;
-    // SAFETY: `raw` has `bytes` writable bytes, and `bytes` is writable itself.
-    checked(unsafe { libc::getpeername(socket.as_raw_fd(), raw.as_mut_ptr(), &mut bytes) } as isize).map_err(fault)?;
-    raw.decode(bytes).ok_or(fault(libc::EAFNOSUPPORT))
+    let any = rustix::net::getpeername(socket).map_err(fault_of)?;
+    any.and_then(plain).ok_or(fault(libc::EAFNOSUPPORT))
+}
+
+/// None for another family.
+fn plain(any: SocketAddrAny) -> Option<SocketAddr> {
+    SocketAddr::try_from(any).ok().map(unmapped)
+}
+
+/// An IPv4 address that an IPv6 socket shows mapped (`::ffff:1.2.3.4`, RFC 4291 section 2.5.5.2) comes out as IPv4: one peer has one
+/// address, whatever the listener.
+pub fn unmapped(address: SocketAddr) -> SocketAddr {
+    let mapped = match address {
+        SocketAddr::V4(_) => None,
+        SocketAddr::V6(address) => address.ip().to_ipv4_mapped(),
+    };
+    mapped.map_or(address, |mapped| SocketAddrV4::new(mapped, address.port()).into())
 }
 
 /// Bytes that have arrived and were not received yet (SIOCINQ, tcp(7)); 0 if not known.
 pub fn readable_bytes(socket: BorrowedFd) -> usize {
-    let mut bytes: libc::c_int = 0;
     // SIOCINQ is another name of the same request.
-    // SAFETY: the request writes one int, and `bytes` is one.
-    match checked(unsafe { libc::ioctl(socket.as_raw_fd(), libc::FIONREAD, &mut bytes) } as isize) {
-        Ok(_) => usize::try_from(bytes).unwrap_or(0),
-        Err(_) => 0,
-    }
+    rustix::io::ioctl_fionread(socket).map_or(0, |bytes| bytes as usize)
 }
 
 /// Packets dropped at a socket since it was made: the word `drops` of what it says of its memory (SO_MEMINFO, Linux 4.12). None where the
@@ -161,105 +182,96 @@ pub fn dropped(socket: BorrowedFd) -> Option<u32> {
 
 /// Ends this side (shutdown(2)). On a connection that is broken already there is nothing left to end.
 pub fn finish(socket: BorrowedFd) {
-    // SAFETY: the call takes no memory.
-    unsafe { libc::shutdown(socket.as_raw_fd(), libc::SHUT_WR) };
+    let _ = rustix::net::shutdown(socket, Shutdown::Write);
 }
 
 /// Makes the coming close break the connection off (SO_LINGER with zero seconds, socket(7)).
+///
+/// # Errors
+/// What the system says.
 pub fn reset_on_close(socket: BorrowedFd) -> Result<(), Fault> {
-    let [on, seconds] = [1i32, 0i32].map(i32::to_ne_bytes);
-    let mut linger = [0; 8];
-    linger[..4].copy_from_slice(&on);
-    linger[4..].copy_from_slice(&seconds);
-    set_bytes(socket, libc::SOL_SOCKET, libc::SO_LINGER, &linger)
+    sockopt::set_socket_linger(socket, Some(Duration::ZERO)).map_err(fault_of)
 }
 
-fn new(address: SocketAddr, kind: libc::c_int, v6_only: bool) -> Result<OwnedFd, Fault> {
-    let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
-    // SAFETY: the call takes no memory.
-    let number = checked(unsafe { libc::socket(family, kind | FLAGS, 0) } as isize).map_err(fault)?;
-    // SAFETY: the call has just made this descriptor, and nobody else knows it.
-    let socket = unsafe { OwnedFd::from_raw_fd(number as i32) };
+fn new(address: SocketAddr, kind: SocketType, v6_only: bool) -> Result<OwnedFd, Fault> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = rustix::net::socket_with(family, kind, FLAGS, None).map_err(fault_of)?;
     if address.is_ipv6() {
         // Said either way: the default is a setting of the machine (net.ipv6.bindv6only).
-        set(&socket, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, i32::from(v6_only))?;
+        sockopt::set_ipv6_v6only(&socket, v6_only).map_err(fault_of)?;
     }
     Ok(socket)
 }
 
-fn name(socket: &OwnedFd, address: SocketAddr) -> Result<(), Fault> {
-    let (raw, bytes) = RawAddress::of(address);
-    // SAFETY: `raw` has `bytes` readable bytes.
-    checked(unsafe { libc::bind(socket.as_raw_fd(), raw.as_ptr(), bytes) } as isize).map_err(fault)?;
-    Ok(())
+fn share_port(socket: &OwnedFd, share: bool) -> Result<(), Errno> {
+    if share { sockopt::set_socket_reuseport(socket, true) } else { Ok(()) }
 }
 
-fn share_port(socket: &OwnedFd, share: bool) -> Result<(), Fault> {
-    if share { set(socket, libc::SOL_SOCKET, libc::SO_REUSEPORT, 1) } else { Ok(()) }
-}
-
-fn stream_options(socket: &OwnedFd, options: &StreamOptions) -> Result<(), Fault> {
-    set(socket, libc::IPPROTO_TCP, libc::TCP_NODELAY, i32::from(options.no_delay))?;
+fn stream_options(socket: &OwnedFd, options: &StreamOptions) -> Result<(), Errno> {
+    sockopt::set_tcp_nodelay(socket, options.no_delay)?;
     if options.keep_alive_seconds > 0 {
-        let seconds = clamped(options.keep_alive_seconds.min(KEEP_IDLE_MAX));
-        set(socket, libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1)?;
-        set(socket, libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, seconds)?;
+        let seconds = options.keep_alive_seconds.min(KEEP_IDLE_SECONDS_MAX);
+        sockopt::set_socket_keepalive(socket, true)?;
+        sockopt::set_tcp_keepidle(socket, Duration::from_secs(seconds.into()))?;
     }
     if options.user_timeout_milliseconds > 0 {
-        set(socket, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, clamped(options.user_timeout_milliseconds))?;
+        sockopt::set_tcp_user_timeout(socket, clamped(options.user_timeout_milliseconds).unsigned_abs())?;
     }
     buffers(socket, options.send_buffer_bytes, options.receive_buffer_bytes)
 }
 
-fn buffers(socket: &OwnedFd, send: u32, receive: u32) -> Result<(), Fault> {
-    for (option, bytes) in [(libc::SO_SNDBUF, send), (libc::SO_RCVBUF, receive)] {
-        if bytes > 0 {
-            set(socket, libc::SOL_SOCKET, option, clamped(bytes))?;
-        }
+fn buffers(socket: &OwnedFd, send: u32, receive: u32) -> Result<(), Errno> {
+    if send > 0 {
+        sockopt::set_socket_send_buffer_size(socket, clamped(send) as usize)?;
+    }
+    if receive > 0 {
+        sockopt::set_socket_recv_buffer_size(socket, clamped(receive) as usize)?;
     }
     Ok(())
 }
 
+/// The kernel takes these as numbers with a sign.
 fn clamped(value: u32) -> i32 {
     i32::try_from(value).unwrap_or(i32::MAX)
 }
 
-fn set(socket: &OwnedFd, level: i32, option: i32, value: i32) -> Result<(), Fault> {
-    set_bytes(socket.as_fd(), level, option, &value.to_ne_bytes())
+/// Sets an option that the library has no name for.
+fn switch_on(socket: &OwnedFd, level: i32, option: i32) -> Result<(), Fault> {
+    set_bytes(socket.as_fd(), level, option, &1_i32.to_ne_bytes())
 }
 
 /// The number that no other socket has, as long as the machine runs (SO_COOKIE, socket(7)).
+///
+/// # Errors
+/// What the system says.
 pub fn cookie(socket: BorrowedFd) -> Result<u64, Fault> {
-    let mut cookie: u64 = 0;
-    let mut length = size_of::<u64>() as libc::socklen_t;
-    // SAFETY: `cookie` has `length` writable bytes, and `length` is writable itself.
-    let answer = unsafe {
-        let value = std::ptr::from_mut(&mut cookie).cast();
-        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_COOKIE, value, &mut length)
-    };
-    checked(answer as isize).map_err(fault).map(|_| cookie)
+    sockopt::socket_cookie(socket).map_err(fault_of)
 }
 
 /// Sends one byte to the peer (send(2)).
+///
+/// # Errors
+/// What the system says.
 pub fn send_byte(socket: BorrowedFd) -> Result<(), Fault> {
-    let byte = 0_u8;
-    // SAFETY: one readable byte is given.
-    let answer = uninterrupted(|| unsafe { libc::send(socket.as_raw_fd(), std::ptr::from_ref(&byte).cast(), 1, 0) });
-    answer.map(drop).map_err(fault)
+    retry_on_intr(|| rustix::net::send(socket, &[0], SendFlags::empty())).map(drop).map_err(fault_of)
 }
 
 /// Waits a moment until the socket is readable (poll(2)).
+///
+/// # Errors
+/// `TimedOut`; what the system says.
 pub fn readable(socket: BorrowedFd) -> Result<(), Fault> {
-    const MILLISECONDS: i32 = 200;
-    let mut poll = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    // SAFETY: one entry is given.
-    match checked(unsafe { libc::poll(&mut poll, 1, MILLISECONDS) } as isize).map_err(fault)? {
+    const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+    match rustix::event::poll(&mut [PollFd::from_borrowed_fd(socket, PollFlags::IN)], Some(&PATIENCE)).map_err(fault_of)? {
         0 => Err(fault(libc::ETIMEDOUT)),
         _ => Ok(()),
     }
 }
 
 /// Attaches a classic program (SO_ATTACH_FILTER, SO_ATTACH_REUSEPORT_CBPF, socket(7)), of at most 4,096 instructions.
+///
+/// # Errors
+/// `TooLarge` for a longer one; what the system says.
 pub fn attach_filter(socket: BorrowedFd, option: i32, program: &mut [libc::sock_filter]) -> Result<(), Fault> {
     let length = u16::try_from(program.len()).map_err(|_| Fault::of(Reason::TooLarge))?;
     let filter = libc::sock_fprog { len: length, filter: program.as_mut_ptr() };
@@ -268,25 +280,18 @@ pub fn attach_filter(socket: BorrowedFd, option: i32, program: &mut [libc::sock_
         let bytes = size_of::<libc::sock_fprog>() as libc::socklen_t;
         libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, option, std::ptr::from_ref(&filter).cast(), bytes)
     };
-    checked(answer as isize).map(drop).map_err(fault)
+    errno::checked(answer as isize).map(drop).map_err(fault)
 }
 
-/// Sets an option of a socket, as the bytes that it is given by (setsockopt(2)).
+/// Sets an option of a socket that the library has no name for, as the bytes that it is given by (setsockopt(2)).
+///
+/// # Errors
+/// What the system says.
 pub fn set_bytes(socket: BorrowedFd, level: i32, option: i32, value: &[u8]) -> Result<(), Fault> {
     let length = value.len() as libc::socklen_t;
     // SAFETY: `value` has `length` readable bytes.
     let answer = unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, value.as_ptr().cast(), length) };
-    checked(answer as isize).map(drop).map_err(fault)
-}
-
-fn get(socket: BorrowedFd, level: i32, option: i32) -> Result<i32, Fault> {
-    let mut value: i32 = 0;
-    let mut length = size_of::<i32>() as libc::socklen_t;
-    // SAFETY: `value` has `length` writable bytes, and `length` is writable itself.
-    let answer = uninterrupted(|| unsafe {
-        libc::getsockopt(socket.as_raw_fd(), level, option, std::ptr::from_mut(&mut value).cast(), &mut length) as isize
-    });
-    answer.map_err(fault).map(|_| value)
+    errno::checked(answer as isize).map(drop).map_err(fault)
 }
 
 #[cfg(test)]
@@ -307,15 +312,13 @@ mod tests {
         let _client = connected(address);
         wait_for(listener.as_fd(), libc::POLLIN);
         let (socket, peer) = accept(listener.as_fd()).unwrap().unwrap();
-        let option = |level, option| get(socket.as_fd(), level, option).unwrap();
-        assert_eq!(option(libc::IPPROTO_TCP, libc::TCP_NODELAY), 1);
-        assert_eq!(option(libc::SOL_SOCKET, libc::SO_KEEPALIVE), 1);
-        assert_eq!(option(libc::IPPROTO_TCP, libc::TCP_KEEPIDLE), 77);
-        assert_eq!(option(libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT), 1234);
+        assert_eq!(sockopt::tcp_nodelay(&socket), Ok(true));
+        assert_eq!(sockopt::socket_keepalive(&socket), Ok(true));
+        assert_eq!(sockopt::tcp_keepidle(&socket), Ok(Duration::from_secs(77)));
+        assert_eq!(sockopt::tcp_user_timeout(&socket), Ok(1234));
         assert_eq!(peer.ip(), address.ip());
-        // SAFETY: the call takes no memory.
-        let flags = unsafe { (libc::fcntl(socket.as_raw_fd(), libc::F_GETFL), libc::fcntl(socket.as_raw_fd(), libc::F_GETFD)) };
-        assert_eq!((flags.0 & libc::O_NONBLOCK, flags.1 & libc::FD_CLOEXEC), (libc::O_NONBLOCK, libc::FD_CLOEXEC));
+        assert!(rustix::fs::fcntl_getfl(&socket).unwrap().contains(rustix::fs::OFlags::NONBLOCK));
+        assert!(rustix::io::fcntl_getfd(&socket).unwrap().contains(rustix::io::FdFlags::CLOEXEC));
         assert!(accept(listener.as_fd()).unwrap().is_none());
     }
 
@@ -390,5 +393,15 @@ mod tests {
         wait_for(socket.as_fd(), libc::POLLERR);
         assert_eq!(pending_error(socket.as_fd()).map_err(|fault| fault.reason), Err(Reason::Reset));
         assert_eq!(readable_bytes(socket.as_fd()), 0);
+    }
+
+    #[test]
+    fn a_mapped_address_is_shown_as_what_it_is() {
+        let (listener, address) = listening("[::]:0");
+        let client = connected(SocketAddr::from(([127, 0, 0, 1], address.port())));
+        wait_for(listener.as_fd(), libc::POLLIN);
+        let (socket, peer) = accept(listener.as_fd()).unwrap().unwrap();
+        assert_eq!(Ok(peer), local_address(client.as_fd()));
+        assert_eq!(local_address(socket.as_fd()), peer_address(client.as_fd()));
     }
 }

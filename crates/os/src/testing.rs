@@ -3,14 +3,15 @@
 
 use crate::sockets;
 use corelane_seam::{Listen, StreamOptions};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Waits for `events` with poll(2).
 pub fn wait_for(socket: BorrowedFd, events: i16) {
-    let mut poll = libc::pollfd { fd: socket.as_raw_fd(), events, revents: 0 };
-    // SAFETY: one entry is given.
-    assert_eq!(unsafe { libc::poll(&mut poll, 1, 10_000) }, 1);
+    const PATIENCE: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
+    let events = PollFlags::from_bits_retain(events.cast_unsigned());
+    assert_eq!(poll(&mut [PollFd::from_borrowed_fd(socket, events)], Some(&PATIENCE)), Ok(1));
 }
 
 /// A listener that shares its port, and its address.
@@ -42,10 +43,7 @@ pub fn pair() -> (OwnedFd, OwnedFd) {
 
 /// Sets an option that the crate itself never does.
 pub fn set(socket: &OwnedFd, level: i32, option: i32, value: i32) {
-    let bytes = size_of::<i32>() as libc::socklen_t;
-    // SAFETY: `value` has so many readable bytes.
-    let answer = unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, std::ptr::from_ref(&value).cast(), bytes) };
-    assert_eq!(answer, 0);
+    sockets::set_bytes(socket.as_fd(), level, option, &value.to_ne_bytes()).unwrap();
 }
 
 /// Notes that this machine cannot run a test.

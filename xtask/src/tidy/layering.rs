@@ -67,7 +67,7 @@ const TESTS_TOO: &[(&str, &[&str], &str)] = &[
 ];
 
 /// Crates through which the system could be called past [`SYSTEM`].
-const RAW: &[&str] = &["libc", "io-uring", "nix"];
+const RAW: &[&str] = &["libc", "io-uring", "nix", "rustix"];
 
 /// The crates that call the system.
 pub const SYSTEM: [&str; 4] = ["crates/os", "crates/drivers", "crates/select", "crates/machine"];

@@ -1,11 +1,12 @@
 //! Socket addresses as the kernel writes them (ip(7), ipv6(7)).
 
+use corelane_os::sockets::unmapped;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 /// An address in the kernel's form, large enough for both families.
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub union RawAddress {
+pub(crate) union RawAddress {
     any: libc::sockaddr,
     v4: libc::sockaddr_in,
     v6: libc::sockaddr_in6,
@@ -17,16 +18,16 @@ const BYTES_V6: usize = size_of::<libc::sockaddr_in6>();
 
 impl RawAddress {
     /// Bytes of the whole place.
-    pub const BYTES: libc::socklen_t = size_of::<Self>() as libc::socklen_t;
+    pub(crate) const BYTES: libc::socklen_t = size_of::<Self>() as libc::socklen_t;
 
     /// A place for the kernel to write to.
-    pub fn empty() -> Self {
+    pub(crate) fn empty() -> Self {
         // SAFETY: all three members are plain integers, for which zeroes are values.
         unsafe { std::mem::zeroed() }
     }
 
     /// The kernel's form of `address`, and how many bytes of it count.
-    pub fn of(address: SocketAddr) -> (Self, libc::socklen_t) {
+    pub(crate) fn of(address: SocketAddr) -> (Self, libc::socklen_t) {
         let mut raw = Self::empty();
         match address {
             SocketAddr::V4(address) => {
@@ -51,10 +52,8 @@ impl RawAddress {
         }
     }
 
-    /// The address that the kernel wrote, `bytes` long. An IPv4 address that an IPv6 socket shows mapped
-    /// (`::ffff:1.2.3.4`, RFC 4291 section 2.5.5.2) comes out as IPv4: one peer has one address, whatever the listener.
-    /// None for another family.
-    pub fn decode(&self, bytes: libc::socklen_t) -> Option<SocketAddr> {
+    /// The address that the kernel wrote, `bytes` long, as [`unmapped`] shows it; none for another family.
+    pub(crate) fn decode(&self, bytes: libc::socklen_t) -> Option<SocketAddr> {
         let bytes = bytes as usize;
         // SAFETY: the union is always fully initialised, and the family lies at the same place in all members.
         let family = unsafe { self.any.sa_family };
@@ -70,22 +69,14 @@ impl RawAddress {
                 let raw = unsafe { self.v6 };
                 let address = Ipv6Addr::from(raw.sin6_addr.s6_addr);
                 let port = u16::from_be(raw.sin6_port);
-                match address.to_ipv4_mapped() {
-                    Some(mapped) => Some(SocketAddrV4::new(mapped, port).into()),
-                    None => Some(SocketAddrV6::new(address, port, raw.sin6_flowinfo, raw.sin6_scope_id).into()),
-                }
+                Some(unmapped(SocketAddrV6::new(address, port, raw.sin6_flowinfo, raw.sin6_scope_id).into()))
             }
             _ => None,
         }
     }
 
-    /// For calls that read an address.
-    pub fn as_ptr(&self) -> *const libc::sockaddr {
-        std::ptr::from_ref(self).cast()
-    }
-
     /// For calls that write an address of up to [`RawAddress::BYTES`].
-    pub fn as_mut_ptr(&mut self) -> *mut libc::sockaddr {
+    pub(crate) fn as_mut_ptr(&mut self) -> *mut libc::sockaddr {
         std::ptr::from_mut(self).cast()
     }
 }
