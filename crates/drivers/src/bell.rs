@@ -1,9 +1,10 @@
 //! The doorbell of a driver: an eventfd(2) that is written to only while the driver sleeps.
 
 use crate::errors::Error;
-use corelane_os::errno;
+use corelane_os::errno::fault_of;
 use corelane_seam::{Bell, Fault};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use rustix::event::{EventfdFlags, eventfd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 #[cfg(loom)]
@@ -67,11 +68,7 @@ impl EventBell {
     }
 
     pub(crate) fn new() -> Result<Self, Fault> {
-        // SAFETY: the call takes no memory.
-        let answer = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-        let number = errno::checked(answer as isize).map_err(errno::fault)?;
-        // SAFETY: the call has just made this descriptor, and nobody else knows it.
-        let descriptor = unsafe { OwnedFd::from_raw_fd(number as i32) };
+        let descriptor = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(fault_of)?;
         Ok(Self { latch: Latch::new(), descriptor })
     }
 
@@ -97,9 +94,8 @@ impl AsFd for EventBell {
 impl Bell for EventBell {
     fn ring(&self) {
         if self.latch.ring() {
-            let one = 1u64.to_ne_bytes();
-            // SAFETY: `one` is 8 readable bytes. The only failure, a full count, leaves the descriptor readable.
-            unsafe { libc::write(self.descriptor.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+            // The only failure, a full count, leaves the descriptor readable.
+            let _ = rustix::io::write(&self.descriptor, &1_u64.to_ne_bytes());
         }
     }
 }
@@ -110,9 +106,7 @@ mod tests {
 
     fn count(bell: &EventBell) -> u64 {
         let mut count = [0; 8];
-        // SAFETY: `count` is 8 writable bytes.
-        let answer = unsafe { libc::read(bell.as_fd().as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
-        if answer == 8 { u64::from_ne_bytes(count) } else { 0 }
+        rustix::io::read(bell, &mut count).map_or(0, |_| u64::from_ne_bytes(count))
     }
 
     #[test]

@@ -6,13 +6,19 @@ use crate::probes::Probes;
 use crate::readiness::ReadinessDriver;
 use crate::readiness::source::{Copies, Pause, Source};
 use corelane_os::clock;
-use corelane_os::errno::{checked, fault};
+use corelane_os::errno::{checked, fault, fault_of};
 use corelane_seam::{Arena, Fault, Tuning};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, Event, EventData, EventFlags};
+use rustix::io::Errno;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 /// Events that one look takes from the kernel at the most.
 const EVENTS_MAX: usize = 256;
+
+/// The longest wait in whole milliseconds (epoll_wait(2)); who waits for longer looks again.
+const COARSE_NANOSECONDS_MAX: u64 = i32::MAX as u64 * 1_000_000;
 
 /// The driver on epoll(7): runs on every Linux and in every container. Files are worked on by helper threads.
 pub type EpollDriver = ReadinessDriver<Poller>;
@@ -48,43 +54,22 @@ pub(crate) fn tried(probes: Probes) -> Probes {
 /// An epoll instance with the events of its last look.
 pub struct Poller {
     descriptor: OwnedFd,
-    events: Vec<libc::epoll_event>,
+    events: Vec<Event>,
     /// Whether the kernel waits for nanoseconds (epoll_pwait2) or for whole milliseconds.
     precise: bool,
 }
 
 impl Poller {
     pub(crate) fn new(precise: bool) -> Result<Self, Fault> {
-        // SAFETY: the call takes no memory.
-        let number = checked(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) } as isize).map_err(fault)?;
-        // SAFETY: the call has just made this descriptor, and nobody else knows it.
-        let descriptor = unsafe { OwnedFd::from_raw_fd(number as i32) };
+        let descriptor = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(fault_of)?;
         Ok(Self { descriptor, events: Vec::with_capacity(EVENTS_MAX), precise })
     }
 
-    fn control(&self, how: i32, descriptor: BorrowedFd, events: i32, data: u64) -> Result<(), Fault> {
-        assert!(events != 0, "watched for something");
-        let mut event = libc::epoll_event { events: events as u32, u64: data };
-        // SAFETY: `event` is readable.
-        let answer = unsafe { libc::epoll_ctl(self.descriptor.as_raw_fd(), how, descriptor.as_raw_fd(), &mut event) };
-        checked(answer as isize).map(drop).map_err(fault)
-    }
-
-    /// Ends watching a descriptor of which there are copies: only with the last of them would it end by itself.
-    fn delete(&self, descriptor: BorrowedFd) {
-        let number = descriptor.as_raw_fd();
-        // SAFETY: this operation reads no event. It fails only if nothing was added, and then nothing is reported.
-        unsafe { libc::epoll_ctl(self.descriptor.as_raw_fd(), libc::EPOLL_CTL_DEL, number, std::ptr::null_mut()) };
-    }
-
-    fn wait_precise(&mut self, pause: Pause, most: usize) -> Result<usize, i32> {
-        let time = match pause {
-            Pause::Endless => None,
-            Pause::Nanoseconds(nanoseconds) => Some(clock::timespec(nanoseconds)),
-        };
+    /// The library waits for nanoseconds only where it is built without the other call.
+    fn wait_precise(&mut self, time: Option<Timespec>, most: usize) -> Result<usize, i32> {
+        const { assert!(size_of::<Event>() == size_of::<libc::epoll_event>()) };
         let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-        self.events.clear();
-        // SAFETY: there is room for `most` events; the time is readable or null; no signal mask is given.
+        // SAFETY: there is room for `most` events, which are the kernel's own; the time is readable or null; no signal mask is given.
         checked(unsafe {
             libc::syscall(
                 libc::SYS_epoll_pwait2,
@@ -97,45 +82,44 @@ impl Poller {
             ) as isize
         })
     }
-
-    /// Rounds up: waking late is what the caller must expect anyway, waking early would be a turn for nothing.
-    fn wait_coarse(&mut self, pause: Pause, most: usize) -> Result<usize, i32> {
-        let milliseconds = match pause {
-            Pause::Endless => -1,
-            Pause::Nanoseconds(nanoseconds) => i32::try_from(nanoseconds.div_ceil(1_000_000)).unwrap_or(i32::MAX),
-        };
-        self.events.clear();
-        // SAFETY: there is room for `most` events.
-        checked(unsafe {
-            let events = self.events.as_mut_ptr();
-            libc::epoll_wait(self.descriptor.as_raw_fd(), events, most as i32, milliseconds) as isize
-        })
-    }
 }
 
 impl Source for Poller {
     const NAME: &'static str = "epoll";
 
     fn watch(&mut self, descriptor: BorrowedFd, events: i32, data: u64) -> Result<(), Fault> {
-        self.control(libc::EPOLL_CTL_ADD, descriptor, events, data)
+        epoll::add(&self.descriptor, descriptor, EventData::new_u64(data), flags(events)).map_err(fault_of)
     }
 
     fn change(&mut self, descriptor: BorrowedFd, events: i32, data: u64) -> Result<(), Fault> {
-        self.control(libc::EPOLL_CTL_MOD, descriptor, events, data)
+        epoll::modify(&self.descriptor, descriptor, EventData::new_u64(data), flags(events)).map_err(fault_of)
     }
 
+    /// Of a descriptor without copies watching ends by itself; with others it would only with the last of them.
     fn close(&mut self, _data: u64, descriptor: OwnedFd, copies: Copies) {
         if copies == Copies::Others {
-            self.delete(descriptor.as_fd());
+            // It fails only if nothing was added, and then nothing is reported.
+            let _ = epoll::delete(&self.descriptor, descriptor);
         }
     }
 
     fn look(&mut self, pause: Pause, most: usize) -> Result<usize, i32> {
         let most = most.clamp(1, EVENTS_MAX);
-        let count = match self.precise {
-            true => self.wait_precise(pause, most),
-            false => self.wait_coarse(pause, most),
-        }?;
+        let time = match pause {
+            Pause::Endless => None,
+            Pause::Nanoseconds(nanoseconds) if self.precise => Some(clock::timespec(nanoseconds)),
+            Pause::Nanoseconds(nanoseconds) => Some(clock::timespec(nanoseconds.min(COARSE_NANOSECONDS_MAX))),
+        };
+        self.events.clear();
+        let found = match self.precise {
+            true => self.wait_precise(time, most),
+            false => {
+                let place = &mut self.events.spare_capacity_mut()[..most];
+                // Rounded up to milliseconds: waking late is what the caller must expect anyway, waking early would be a turn for nothing.
+                epoll::wait(&self.descriptor, place, time.as_ref()).map(|(found, _)| found.len()).map_err(Errno::raw_os_error)
+            }
+        };
+        let count = found?;
         assert!(count <= most);
         // SAFETY: the kernel has written `count` events, within the capacity.
         unsafe { self.events.set_len(count) };
@@ -143,9 +127,14 @@ impl Source for Poller {
     }
 
     fn event(&self, index: usize) -> (u64, i32) {
-        let event = self.events[index];
-        (event.u64, event.events as i32)
+        let Event { flags, data } = self.events[index];
+        (data.u64(), flags.bits().cast_signed())
     }
+}
+
+fn flags(events: i32) -> EventFlags {
+    assert!(events != 0, "watched for something");
+    EventFlags::from_bits_retain(events.cast_unsigned())
 }
 
 #[cfg(test)]
@@ -154,6 +143,7 @@ mod tests {
     use corelane_os::sockets;
     use corelane_seam::{Bell, Completion, Driver, Handle, Listen, Op, Outcome, Wait};
     use std::cell::Cell;
+    use std::os::fd::AsFd;
     use std::rc::Rc;
 
     #[test]

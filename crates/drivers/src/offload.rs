@@ -5,9 +5,11 @@
 
 use corelane_os::errno;
 use corelane_seam::{Bell, Fault, Offloaded, OpenOptions, Reason, Work};
+use rustix::fs::OFlags;
+use rustix::process::getpid;
+use rustix::thread::{sched_getaffinity, sched_setaffinity};
 use std::collections::VecDeque;
 use std::fs::File;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -270,14 +272,7 @@ fn start(common: Arc<Common>) -> Result<(), i32> {
 /// A thread inherits the CPU of the one that starts it, which is the lane's own. A helper runs wherever the process's
 /// first thread may (sched_setaffinity(2)); where that cannot be told, it stays.
 fn leave_the_lanes_cpu() {
-    // SAFETY: the calls write and read one set of the size that is given.
-    unsafe {
-        let mut cpus: libc::cpu_set_t = std::mem::zeroed();
-        let bytes = size_of::<libc::cpu_set_t>();
-        if libc::sched_getaffinity(libc::getpid(), bytes, &mut cpus) == 0 {
-            libc::sched_setaffinity(0, bytes, &cpus);
-        }
-    }
+    let _ = sched_getaffinity(Some(getpid())).and_then(|cpus| sched_setaffinity(None, &cpus));
 }
 
 impl Job {
@@ -344,9 +339,7 @@ pub(crate) fn opened(file: File) -> std::io::Result<Answer> {
     if !metadata.is_file() {
         return Ok(NOT_A_FILE);
     }
-    // SAFETY: the call takes no memory.
-    errno::checked(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, 0) } as isize)
-        .map_err(std::io::Error::from_raw_os_error)?;
+    rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
     Ok(Answer::Opened { file, length: metadata.len() })
 }
 

@@ -1,11 +1,20 @@
 //! The clocks: the monotonic one, with a wait on it, the wall clock, and the processor time of threads and processes.
 
-use std::io;
+use rustix::io::retry_on_intr;
+use rustix::param::clock_ticks_per_second;
+use rustix::thread::{clock_nanosleep_absolute, current_timer_slack, set_current_timer_slack};
+use rustix::time::{ClockId, Timespec, clock_gettime};
+use std::num::NonZeroU64;
 
 /// Nanoseconds of CLOCK_MONOTONIC (clock_gettime(2)).
 pub fn now() -> u64 {
-    // reason: CLOCK_MONOTONIC is always there (time(7)).
-    read_clock(libc::CLOCK_MONOTONIC).expect("there is a monotonic clock")
+    let time = clock_gettime(ClockId::Monotonic);
+    nanoseconds(time.tv_sec, time.tv_nsec)
+}
+
+fn nanoseconds(seconds: i64, nanoseconds: i64) -> u64 {
+    assert!(seconds >= 0 && (0..1_000_000_000).contains(&nanoseconds));
+    seconds as u64 * 1_000_000_000 + nanoseconds as u64
 }
 
 /// Nanoseconds since 1970 by the wall clock (CLOCK_REALTIME), for people to read.
@@ -20,30 +29,20 @@ pub fn wall_clock() -> u64 {
 /// slack (prctl(2), `PR_SET_TIMERSLACK`; 50 us by default) is the least that there is. A signal does not end the wait.
 pub fn sleep_until(nanoseconds: u64) {
     let until = timespec(nanoseconds);
-    let slack = timer_slack();
-    set_timer_slack(1);
-    loop {
-        // SAFETY: `until` is readable; no rest is asked for.
-        let answer =
-            unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &raw const until, std::ptr::null_mut()) };
-        if answer != libc::EINTR {
-            assert_eq!(answer, 0, "the monotonic clock can be waited on");
-            break;
-        }
+    // reason: asking and setting cannot fail for the calling thread (prctl(2)).
+    let slack = current_timer_slack().expect("a thread has a timer slack");
+    set_timer_slack(NonZeroU64::MIN);
+    let waited = retry_on_intr(|| clock_nanosleep_absolute(ClockId::Monotonic, &until));
+    assert_eq!(waited, Ok(()), "the monotonic clock can be waited on");
+    if let Some(slack) = NonZeroU64::new(slack) {
+        set_timer_slack(slack);
     }
-    set_timer_slack(slack);
 }
 
-/// By how much the kernel may delay this thread's timers, in nanoseconds.
-fn timer_slack() -> libc::c_ulong {
-    // SAFETY: takes no pointers. It cannot fail; what is out of range would be put back as the default.
-    unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) as libc::c_ulong }
-}
-
-/// Lets the kernel delay the calling thread's timers by at most so much.
-pub fn set_timer_slack(nanoseconds: libc::c_ulong) {
-    // SAFETY: takes no pointers. A refusal leaves timers as late as they were.
-    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, nanoseconds) };
+/// Lets the kernel delay the calling thread's timers by at most so many nanoseconds (prctl(2), `PR_SET_TIMERSLACK`).
+pub(crate) fn set_timer_slack(nanoseconds: NonZeroU64) {
+    // A refusal leaves timers as late as they were.
+    let _ = set_current_timer_slack(Some(nanoseconds));
 }
 
 /// Processor time of a process in nanoseconds; none if no process has this number (a thread's number is none).
@@ -62,30 +61,23 @@ fn cpu_clock(id: u32, per_thread: i32) -> Option<u64> {
     const RUN_TIME: i32 = 2;
     // Zero would be the caller, and the number shares its word with three bits.
     let id = i32::try_from(id).ok().filter(|id| (1..1 << 28).contains(id))?;
-    read_clock((!id << 3) | per_thread | RUN_TIME).ok()
-}
-
-fn read_clock(clock: libc::clockid_t) -> io::Result<u64> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // The library knows no clock of another process or thread.
     // SAFETY: `time` is a valid place for the answer.
-    if unsafe { libc::clock_gettime(clock, &mut time) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    assert!(time.tv_sec >= 0 && (0..1_000_000_000).contains(&time.tv_nsec));
-    Ok(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+    let answer = unsafe { libc::clock_gettime((!id << 3) | per_thread | RUN_TIME, &mut time) };
+    (answer == 0).then(|| nanoseconds(time.tv_sec, time.tv_nsec))
 }
 
 /// A length of time as the kernel wants it.
-pub fn timespec(nanoseconds: u64) -> libc::timespec {
-    libc::timespec { tv_sec: (nanoseconds / 1_000_000_000) as i64, tv_nsec: (nanoseconds % 1_000_000_000) as i64 }
+pub fn timespec(nanoseconds: u64) -> Timespec {
+    Timespec { tv_sec: (nanoseconds / 1_000_000_000) as i64, tv_nsec: (nanoseconds % 1_000_000_000) as i64 }
 }
 
 /// Nanoseconds of so many clock ticks, the unit of times in /proc (sysconf(3), `_SC_CLK_TCK`).
 pub fn nanoseconds_of_ticks(ticks: u64) -> u64 {
-    // SAFETY: takes no pointers.
-    let a_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+    let a_second = clock_ticks_per_second();
     assert!((1..=1_000_000_000).contains(&a_second), "clock ticks have a rate");
-    ticks.saturating_mul(1_000_000_000 / a_second as u64)
+    ticks.saturating_mul(1_000_000_000 / a_second)
 }
 
 #[cfg(test)]
@@ -100,17 +92,17 @@ mod tests {
 
     #[test]
     fn a_wait_is_never_short_and_leaves_the_thread_as_it_was() {
-        let slack = timer_slack();
+        let slack = current_timer_slack();
         let until = now() + 3_000_000;
         sleep_until(until);
         assert!(now() >= until);
-        assert_eq!(timer_slack(), slack);
+        assert_eq!(current_timer_slack(), slack);
         sleep_until(0);
     }
 
     #[test]
     fn processor_time_is_that_of_one_thread_or_of_all() {
-        let this = crate::runner::thread_id();
+        let this = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
         let start = cpu_of_thread(this).unwrap();
         while cpu_of_thread(this).unwrap() < start + 5_000_000 {}
         assert!(cpu_of_process(std::process::id()).unwrap() >= start + 5_000_000);

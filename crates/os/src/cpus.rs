@@ -1,8 +1,8 @@
 //! Which CPUs this process may use, and how many of them its control group pays for.
 
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::fs;
 use std::io;
-use std::mem::{MaybeUninit, size_of};
 use std::path::{Path, PathBuf};
 
 /// The CPUs that the calling thread may run on, lowest first (sched_getaffinity(2)).
@@ -10,16 +10,8 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// What the system says.
 pub fn allowed() -> io::Result<Vec<usize>> {
-    let mut set = MaybeUninit::<libc::cpu_set_t>::zeroed();
-    // SAFETY: the set is valid for writes of its size; the kernel writes at most that much.
-    let result = unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), set.as_mut_ptr()) };
-    if result != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: zeroed, then written by the kernel: every bit pattern is a set.
-    let set = unsafe { set.assume_init() };
-    // SAFETY: the index is below CPU_SETSIZE.
-    Ok((0..libc::CPU_SETSIZE as usize).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) }).collect())
+    let set = sched_getaffinity(None)?;
+    Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect())
 }
 
 /// Binds the calling thread to one CPU (sched_setaffinity(2)).
@@ -27,16 +19,12 @@ pub fn allowed() -> io::Result<Vec<usize>> {
 /// # Errors
 /// `InvalidInput` if there is no such CPU or it is not allowed to this process.
 pub fn pin(cpu: usize) -> io::Result<()> {
-    if cpu >= libc::CPU_SETSIZE as usize {
+    if cpu >= CpuSet::MAX_CPU {
         return Err(io::Error::from(io::ErrorKind::InvalidInput));
     }
-    let mut set = MaybeUninit::<libc::cpu_set_t>::zeroed();
-    // SAFETY: an all-zero set is an empty set, and the index is below CPU_SETSIZE.
-    let result = unsafe {
-        libc::CPU_SET(cpu, set.assume_init_mut());
-        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), set.as_ptr())
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    Ok(sched_setaffinity(None, &set)?)
 }
 
 /// How many CPUs' worth of time the process's control groups allow (cgroups(7), `cpu.max` of version 2 and
@@ -97,9 +85,9 @@ pub fn parse_list(text: &str) -> Result<Vec<usize>, String> {
     for part in text.split(',').map(str::trim) {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let bounds = first.trim().parse::<usize>().ok().zip(last.trim().parse::<usize>().ok());
-        match bounds.filter(|&(first, last)| first <= last && last < libc::CPU_SETSIZE as usize) {
+        match bounds.filter(|&(first, last)| first <= last && last < CpuSet::MAX_CPU) {
             Some((first, last)) => cpus.extend(first..=last),
-            None => return Err(format!("{part:?} is not a CPU number below {} or a range of them like 0-3", libc::CPU_SETSIZE)),
+            None => return Err(format!("{part:?} is not a CPU number below {} or a range of them like 0-3", CpuSet::MAX_CPU)),
         }
     }
     cpus.sort_unstable();

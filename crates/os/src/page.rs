@@ -9,10 +9,8 @@
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
-use std::ffi::CString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read};
-use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -236,12 +234,7 @@ fn named_after(shared: &Path, user: u32) -> PathBuf {
 
 /// Whether a path lies on a tmpfs (statfs(2)).
 fn is_in_memory(path: &Path) -> bool {
-    let Ok(name) = CString::new(path.as_os_str().as_encoded_bytes()) else { return false };
-    let mut found = MaybeUninit::<libc::statfs>::zeroed();
-    // SAFETY: the name ends with a zero, and `found` is writable.
-    let answer = unsafe { libc::statfs(name.as_ptr(), found.as_mut_ptr()) };
-    // SAFETY: zeroed, or written by the kernel.
-    answer == 0 && unsafe { found.assume_init() }.f_type == libc::TMPFS_MAGIC
+    rustix::fs::statfs(path).is_ok_and(|found| found.f_type == libc::TMPFS_MAGIC)
 }
 
 /// The first of the places that works. One that belongs to somebody else, or is open to others, is told.
@@ -288,8 +281,7 @@ fn numbered(shared: &Path, user: u32, notes: &mut Vec<String>) -> Option<RunDire
 }
 
 fn effective_user() -> u32 {
-    // SAFETY: geteuid(2) has no arguments and cannot fail.
-    unsafe { libc::geteuid() }
+    rustix::process::geteuid().as_raw()
 }
 
 /// The words of a page that this process writes. Zero at first; unmapped or freed on drop, and the file, once

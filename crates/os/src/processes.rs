@@ -429,6 +429,8 @@ fn bytes_after(text: &str, name: &str) -> Option<u64> {
 mod tests {
     use super::*;
     use crate::runner::own_descriptors;
+    use rustix::process::{Pid, Signal, Uid};
+    use rustix::thread::set_thread_res_uid;
     use std::fs::File;
     use std::io::{BufRead, BufReader, ErrorKind, Write};
     use std::os::unix::process::CommandExt;
@@ -470,8 +472,8 @@ mod tests {
 
     impl Drop for Program {
         fn drop(&mut self) {
-            // SAFETY: takes no pointers. The child leads this group; it was not waited for, or the group still has its number.
-            unsafe { libc::kill(-(self.child.id() as i32), libc::SIGKILL) };
+            // The child leads this group; it was not waited for, or the group still has its number.
+            let _ = rustix::process::kill_process_group(Pid::from_child(&self.child), Signal::KILL);
             let _ = self.child.wait();
         }
     }
@@ -669,8 +671,7 @@ mod tests {
 
     #[test]
     fn what_is_not_for_this_user_is_none() {
-        // SAFETY: takes no pointers.
-        if unsafe { libc::geteuid() } != 0 {
+        if !rustix::process::geteuid().is_root() {
             return eprintln!("not tried: only root can become another user");
         }
         let mut program = Program::start("exec cat");
@@ -678,8 +679,8 @@ mod tests {
         program.line();
         let id = program.child.id();
         std::thread::spawn(move || {
-            // SAFETY: takes no pointers. The call itself, unlike the C library's function, is about this thread alone.
-            assert_eq!(unsafe { libc::syscall(libc::SYS_setresuid, 65_534, 65_534, 65_534) }, 0);
+            let nobody = Uid::from_raw(65_534);
+            set_thread_res_uid(nobody, nobody, nobody).unwrap();
             let mut tree = ProcessTree::of(id).unwrap();
             assert!(tree.times().unwrap().cpu_nanoseconds > 0);
             let footprint = tree.footprint().unwrap();

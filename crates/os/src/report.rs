@@ -5,21 +5,21 @@
 //! standard library writes them itself, and waits for as long as a full pipe is not read.
 //!
 //! Sources: pipe(7), write(2), poll(2).
-#![allow(unsafe_code)]
 
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::stdio::{stderr, stdout};
+use std::any::Any;
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
-use std::fs::File;
-use std::io::{self, ErrorKind, Write};
-use std::mem::ManuallyDrop;
-use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use std::io::{self, Write};
+use std::os::fd::BorrowedFd;
 use std::panic::{self, PanicHookInfo};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError};
 use std::thread::{self, Builder};
 use std::time::{Duration, Instant};
-use std::{any::Any, ptr};
 
 /// Bytes of lines that wait to be written; a line more is lost.
 pub const QUEUE_BYTES_MAX: usize = 256 << 10;
@@ -53,12 +53,12 @@ thread_local! {
 /// # Errors
 /// What the system says of the thread.
 pub fn start() -> io::Result<()> {
-    REPORT.start("report", libc::STDERR_FILENO)
+    REPORT.start("report", stderr())
 }
 
 /// Has a line written on standard output in the same way, as far as the system lets us.
 pub fn say(words: &str) {
-    if OUTPUT.start("output", libc::STDOUT_FILENO).is_ok() {
+    if OUTPUT.start("output", stdout()).is_ok() {
         OUTPUT.push(words, None);
     }
 }
@@ -159,7 +159,7 @@ impl Report {
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    fn start(&'static self, name: &str, descriptor: RawFd) -> io::Result<()> {
+    fn start(&'static self, name: &str, descriptor: BorrowedFd<'static>) -> io::Result<()> {
         let mut state = self.lock();
         if !state.is_served {
             Builder::new().name(name.to_owned()).spawn(move || self.serve(&mut Standard(descriptor)))?;
@@ -246,16 +246,14 @@ fn write_entry(out: &mut impl Write, entry: Entry, lost: &mut u64) {
 }
 
 /// Standard error, or output, without the lock and the buffer of the standard library. Whoever shares it may have made it non-blocking.
-struct Standard(RawFd);
+struct Standard(BorrowedFd<'static>);
 
 impl Write for Standard {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // SAFETY: the descriptor is only used for the call; where it is closed, the call fails.
-        let mut file = ManuallyDrop::new(unsafe { File::from_raw_fd(self.0) });
         loop {
-            match file.write(bytes) {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => writable(&file),
-                other => return other,
+            match rustix::io::write(self.0, bytes) {
+                Err(Errno::AGAIN) => writable(self.0),
+                other => return Ok(other?),
             }
         }
     }
@@ -265,15 +263,15 @@ impl Write for Standard {
     }
 }
 
-fn writable(file: &File) {
-    let mut poll = libc::pollfd { fd: file.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
-    // SAFETY: one entry is given.
-    unsafe { libc::poll(ptr::from_mut(&mut poll), 1, -1) };
+/// Waits until it takes something, or a signal comes.
+fn writable(out: BorrowedFd) {
+    let _ = poll(&mut [PollFd::from_borrowed_fd(out, PollFlags::OUT)], None);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::ErrorKind;
     use std::sync::mpsc::{Receiver, Sender, channel};
 
     /// Takes a write when it is told what to answer, and tells what it was given.

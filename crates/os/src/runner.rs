@@ -1,7 +1,10 @@
 //! Threads for lanes: named, pinned, with a descriptor table of their own where that is wanted.
 
 use crate::{clock, cpus};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::thread::{UnshareFlags, gettid, unshare_unsafe};
 use std::io;
+use std::num::NonZeroU64;
 use std::sync::{Condvar, Mutex, mpsc};
 use std::thread::{Builder, JoinHandle};
 
@@ -15,8 +18,7 @@ pub struct LaneThread<R> {
 
 /// The number by which the system knows the calling thread while it runs (gettid(2)).
 pub fn thread_id() -> u32 {
-    // SAFETY: takes no pointers. It always succeeds, and numbers of threads are positive.
-    unsafe { libc::gettid() }.cast_unsigned()
+    gettid().as_raw_nonzero().get().cast_unsigned()
 }
 
 /// Starts a thread for a lane, bound to `cpu` if there is one; returns when it runs.
@@ -33,7 +35,7 @@ pub fn spawn<R: Send + 'static>(
         // It cannot fail: there is room for one, and the other end waits.
         let _ = tell.send(thread_id());
         // An alarm is to come when it was set for; the kernel's default lets it be 50 us late (prctl(2), PR_SET_TIMERSLACK).
-        clock::set_timer_slack(1);
+        clock::set_timer_slack(NonZeroU64::MIN);
         body(cpu.map_or(Ok(()), cpus::pin))
     })?;
     Ok(LaneThread { handle, id: told.recv().map_err(io::Error::other)? })
@@ -47,21 +49,19 @@ pub fn spawn<R: Send + 'static>(
 /// # Errors
 /// What the system says.
 pub fn own_descriptors() -> io::Result<()> {
-    // SAFETY: takes no pointers; CLONE_FILES changes nothing but the descriptor table.
-    if unsafe { libc::unshare(libc::CLONE_FILES) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    // SAFETY: the table is a copy: what this thread has open stays open under its number, and nothing else changes.
+    Ok(unsafe { unshare_unsafe(UnshareFlags::FILES) }?)
 }
 
 /// Raises this process's limit of descriptors as far as it may without privilege; answers the limit then in force.
 pub fn raise_descriptor_limit() -> u64 {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is valid for reads and writes in both calls.
-    unsafe {
-        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) != 0 {
-            return 0;
-        }
-        let raised = libc::rlimit { rlim_cur: limit.rlim_max, ..limit };
-        if libc::setrlimit(libc::RLIMIT_NOFILE, &raised) == 0 { raised.rlim_cur } else { limit.rlim_cur }
-    }
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let in_force = match setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
+        Ok(()) => maximum,
+        Err(_) => current,
+    };
+    // There may be none, which the kernel writes as the largest number.
+    in_force.unwrap_or(u64::MAX)
 }
 
 /// A point that all lanes, and whoever starts them, pass together.

@@ -1,9 +1,10 @@
 //! Termination signals as something to wait for, instead of something that interrupts.
 
-use crate::errno::uninterrupted;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::io::retry_on_intr;
 use std::io;
-use std::mem::{MaybeUninit, size_of};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -29,6 +30,11 @@ impl Deadline {
     pub fn after(time: Duration) -> Self {
         Self(Instant::now() + time)
     }
+
+    fn left(self) -> Timespec {
+        let left = self.0.saturating_duration_since(Instant::now());
+        Timespec { tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX), tv_nsec: left.subsec_nanos().into() }
+    }
 }
 
 /// SIGTERM, SIGINT and SIGHUP, blocked in the calling thread and all that it starts later.
@@ -44,22 +50,19 @@ impl Ringer {
     /// # Errors
     /// What the system says.
     pub fn new() -> io::Result<Self> {
-        // SAFETY: takes no pointers.
-        owned(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) }).map(|bell| Self(Arc::new(bell)))
+        Ok(Self(Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)))
     }
 
     /// Has [`wait`] return.
     pub fn ring(&self) {
-        let one = 1u64;
-        // SAFETY: eight bytes are readable at `one`. The counter cannot overflow in practice; if it is full it is ringing.
-        unsafe { libc::write(self.0.as_raw_fd(), (&raw const one).cast(), size_of::<u64>()) };
+        // The counter cannot overflow in practice; if it is full it is ringing.
+        let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }
 
     /// Takes note of all rings so far; one that is not taken note of would end every later wait at once.
     fn hear(&self) {
-        let mut count = 0u64;
-        // SAFETY: eight bytes are writable at `count`. Without a ring it fails, and there is nothing to hear.
-        unsafe { libc::read(self.0.as_raw_fd(), (&raw mut count).cast(), size_of::<u64>()) };
+        // Without a ring it fails, and there is nothing to hear.
+        let _ = rustix::io::read(&self.0, &mut [0; size_of::<u64>()]);
     }
 }
 
@@ -79,7 +82,11 @@ impl Signals {
             libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut());
             libc::signalfd(-1, set.as_ptr(), libc::SFD_CLOEXEC)
         };
-        owned(number).map(Self)
+        if number < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the call that gave the number has just opened it for us alone.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(number) }))
     }
 
     /// Waits for a signal; answers which.
@@ -87,15 +94,12 @@ impl Signals {
     /// # Errors
     /// What the system says.
     pub fn wait(&self) -> io::Result<i32> {
-        let mut info = MaybeUninit::<libc::signalfd_siginfo>::zeroed();
-        let size = size_of::<libc::signalfd_siginfo>();
-        // SAFETY: `size` bytes are writable at `info`.
-        let got = uninterrupted(|| unsafe { libc::read(self.0.as_raw_fd(), info.as_mut_ptr().cast(), size) });
-        if got != Ok(size) {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the kernel wrote the whole structure, as the length says.
-        Ok(unsafe { info.assume_init() }.ssi_signo as i32)
+        let mut info = [0; size_of::<libc::signalfd_siginfo>()];
+        let bytes = retry_on_intr(|| rustix::io::read(&self.0, &mut info))?;
+        assert_eq!(bytes, info.len(), "the kernel tells of whole signals");
+        let [a, b, c, d, ..] = info;
+        // The number is the first member (signalfd(2)).
+        Ok(i32::from_ne_bytes([a, b, c, d]))
     }
 }
 
@@ -104,36 +108,19 @@ impl Signals {
 /// # Errors
 /// What the system says.
 pub fn wait(signals: Option<&Signals>, ringer: &Ringer, deadline: Option<Deadline>) -> io::Result<Wake> {
-    // A negative descriptor is passed over.
-    let poll = |fd: i32| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-    let mut fds = [poll(signals.map_or(-1, |signals| signals.0.as_raw_fd())), poll(ringer.0.as_raw_fd())];
-    let ready = uninterrupted(|| {
-        let left = deadline.map(|deadline| deadline.0.saturating_duration_since(Instant::now()));
-        // SAFETY: the array is valid for the two entries named.
-        unsafe { libc::poll(fds.as_mut_ptr(), 2, left.map_or(-1, milliseconds)) as isize }
-    });
-    ready.map_err(io::Error::from_raw_os_error)?;
-    match signals.filter(|_| fds[0].revents != 0) {
+    let poll_in = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
+    let bell = ringer.0.as_fd();
+    let mut fds = [poll_in(bell), poll_in(signals.map_or(bell, |signals| signals.0.as_fd()))];
+    retry_on_intr(|| poll(&mut fds, deadline.map(Deadline::left).as_ref()))?;
+    let [rung, signalled] = fds.map(|fd| !fd.revents().is_empty());
+    match signals.filter(|_| signalled) {
         Some(signals) => signals.wait().map(Wake::Signal),
-        None if fds[1].revents != 0 => {
+        None if rung => {
             ringer.hear();
             Ok(Wake::Rung)
         }
         None => Ok(Wake::Late),
     }
-}
-
-/// Rounded up: waking early would only wait again.
-fn milliseconds(time: Duration) -> i32 {
-    i32::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
-}
-
-fn owned(number: i32) -> io::Result<OwnedFd> {
-    if number < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the call that gave the number has just opened it for us alone.
-    Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
 #[cfg(test)]

@@ -5,9 +5,10 @@ use super::source::{BELL, Copies, Pause, Source, UNWATCHED};
 use super::state::{LOOK_EVERY, ReadinessDriver};
 use crate::table::Key;
 use corelane_os::clock;
-use corelane_os::errno::{self, checked};
+use corelane_os::errno;
 use corelane_seam::{Completion, Fault, Handle, Interest, Outcome, Wait};
-use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
+use std::os::fd::{AsFd, BorrowedFd};
 
 impl<S: Source> ReadinessDriver<S> {
     /// Asks the kernel once, and notes what has happened; answers whether the wait is over.
@@ -112,10 +113,12 @@ impl<S: Source> ReadinessDriver<S> {
     }
 
     fn begin_poll(&mut self, handle: Handle, descriptor: i32, interest: Interest) -> Result<(), i32> {
-        // SAFETY: the call takes no memory.
-        let copy = checked(unsafe { libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, 0) } as isize)?;
-        // SAFETY: the call has just made this descriptor, and nobody else knows it.
-        let copy = unsafe { OwnedFd::from_raw_fd(copy as i32) };
+        if descriptor < 0 {
+            return Err(libc::EBADF);
+        }
+        // SAFETY: the number is only used for the call, which fails where it names nothing; it is not the one that a borrow cannot have.
+        let lent = unsafe { BorrowedFd::borrow_raw(descriptor) };
+        let copy = fcntl_dupfd_cloexec(lent, 0).map_err(Errno::raw_os_error)?;
         let key = self.adopt(copy, Kind::Polled(interest)).map_err(|fault| fault.number)?;
         self.endpoints.at(key.index).receive_handle = handle;
         self.make_cancellable(handle, key);
