@@ -5,6 +5,8 @@
 #![forbid(unsafe_code)]
 
 pub mod control;
+mod control_client;
+mod control_socket;
 mod drained;
 mod driver;
 mod ending;

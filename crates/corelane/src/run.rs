@@ -1,6 +1,7 @@
 //! A program of lanes at work: a thread for each lane, and one that waits for the end.
 
 use crate::control;
+use crate::control_socket::ControlSocket;
 use crate::drained::Drained;
 use crate::driver::{DriverKind, choose};
 use crate::ending::{Ends, unbroken};
@@ -11,7 +12,6 @@ use crate::url::Url;
 use corelane_drivers::{EpollDriver, EventBell, Probes, UringDriver};
 use corelane_lane::{Control, Kit, Lane, LaneSettings, Mesh, Order, Report};
 use corelane_os::claim::{Transport, claim};
-use corelane_os::control_socket::ControlSocket;
 use corelane_os::report;
 use corelane_os::runner::{Gate, LaneThread, own_descriptors, raise_descriptor_limit, spawn};
 use corelane_os::signals::Signals;

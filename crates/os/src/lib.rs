@@ -6,10 +6,10 @@
 pub mod caller;
 pub mod claim;
 pub mod clock;
-pub mod control_socket;
 pub mod cpus;
 pub mod errno;
 pub mod kernel_files;
+pub mod local;
 pub mod memory;
 pub mod netlink;
 pub mod page;
