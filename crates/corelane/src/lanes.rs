@@ -1,6 +1,7 @@
 //! What a program of lanes is to be: services, places, CPUs, driver, bounds.
 
 use crate::driver::DriverChoice;
+use crate::driver_settings::DriverSettings;
 use crate::error::Error;
 use crate::run::{Running, start};
 use crate::url::Url;
@@ -46,6 +47,7 @@ pub struct Lanes {
     pub(crate) lanes: Option<usize>,
     pub(crate) cpus: Option<Vec<usize>>,
     pub(crate) driver: DriverChoice,
+    pub(crate) driver_settings: DriverSettings,
     pub(crate) join: bool,
     pub(crate) v6_only: bool,
     pub(crate) own_descriptors: bool,
@@ -65,6 +67,7 @@ impl Lanes {
             lanes: None,
             cpus: None,
             driver: DriverChoice::Auto,
+            driver_settings: DriverSettings::default(),
             join: false,
             v6_only: false,
             own_descriptors: true,
@@ -92,6 +95,12 @@ impl Lanes {
     /// What the lanes ask the operating system through.
     pub fn driver(mut self, driver: DriverChoice) -> Self {
         self.driver = driver;
+        self
+    }
+
+    /// How each lane's driver uses the lane's memory and its helper threads.
+    pub fn driver_settings(mut self, settings: DriverSettings) -> Self {
+        self.driver_settings = settings;
         self
     }
 

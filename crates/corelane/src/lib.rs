@@ -9,6 +9,7 @@ mod control_client;
 mod control_socket;
 mod drained;
 mod driver;
+mod driver_settings;
 mod ending;
 mod error;
 mod lanes;
@@ -39,6 +40,7 @@ pub use corelane_svc::{
 pub use corelane_watch as watch;
 pub use drained::Drained;
 pub use driver::{DriverChoice, DriverKind};
+pub use driver_settings::DriverSettings;
 pub use error::Error;
 pub use lanes::Lanes;
 pub use plan::lanes_for_this_machine;

@@ -70,6 +70,7 @@ struct Plan {
     served: Vec<Served>,
     places: Vec<Place>,
     settings: LaneSettings,
+    tuning: Tuning,
     connections_max: u32,
     sharing: Sharing,
     own_descriptors: bool,
@@ -93,6 +94,7 @@ pub(crate) fn start(lanes: Lanes) -> Result<Running, Error> {
     }
     raise_descriptor_limit();
     plan::check(&lanes)?;
+    let tuning = lanes.driver_settings.tuning()?;
     let chosen = choose(lanes.driver)?;
     let places = claim_places(&lanes)?;
     let planned = planned(&lanes, &places)?;
@@ -127,6 +129,7 @@ pub(crate) fn start(lanes: Lanes) -> Result<Running, Error> {
             served: lanes.services.clone(),
             places: running.places.clone(),
             settings,
+            tuning,
             connections_max: lanes.connections_max,
             sharing: Sharing { share_port: running.cpus.len() > 1 || lanes.join, v6_only: lanes.v6_only },
             own_descriptors: lanes.own_descriptors,
@@ -343,7 +346,7 @@ impl Plan {
             report::line(&format!("lane {lane}: no descriptor table of its own ({error}): it shares the limit with the others"));
         }
         let arena = Arena::new(self.settings.memory_bytes)?;
-        let made = make(arena.clone(), Tuning::default(), Probes::default(), self.bell.clone());
+        let made = make(arena.clone(), self.tuning, Probes::default(), self.bell.clone());
         let driver = made.map_err(|error| Error::Driver(error.to_string()))?;
         Ok((driver, arena))
     }

@@ -5,6 +5,7 @@ use crate::errors::Error;
 use crate::probes::Probes;
 use crate::readiness::ReadinessDriver;
 use crate::readiness::source::{Copies, Pause, Source};
+use crate::tuning;
 use corelane_os::clock;
 use corelane_os::errno::{checked, fault, fault_of};
 use corelane_seam::{Arena, Fault, Tuning};
@@ -38,6 +39,7 @@ impl EpollDriver {
     /// # Errors
     /// As for [`EpollDriver::new`].
     pub fn with_bell(arena: Arena, tuning: Tuning, probes: Probes, bell: Arc<EventBell>) -> Result<Self, Error> {
+        tuning::check(&tuning)?;
         let probes = tried(probes);
         let poller = Poller::new(probes.epoll_pwait2).map_err(|fault| Error::Refused { call: "epoll_create1", fault })?;
         Self::on(poller, arena, tuning, probes, bell)

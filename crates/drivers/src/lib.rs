@@ -22,4 +22,5 @@ pub use epoll::EpollDriver;
 pub use errors::Error;
 pub use probes::Probes;
 pub use probing::tried;
+pub use tuning::check;
 pub use uring::{UringDriver, apart, probe_uring};

@@ -16,9 +16,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Helpers of one driver. One is kept for files, so that calls which last long never stop them.
-pub(crate) const HELPERS_MAX: usize = 4;
-
 /// Lane memory that a helper reads or writes while the driver keeps it.
 pub struct Place {
     start: *mut u8,
@@ -100,6 +97,8 @@ struct Common {
     /// Rung when a file operation has ended.
     file_ended: Condvar,
     bell: Arc<dyn Bell>,
+    /// One of them is kept for files, so that calls which last long never stop those.
+    threads_max: usize,
 }
 
 enum Job {
@@ -120,13 +119,13 @@ struct Queue {
 }
 
 impl Queue {
-    fn next(&mut self) -> Option<(u32, Job)> {
-        assert!(self.works_running < HELPERS_MAX && self.files_running + self.works_running < HELPERS_MAX);
+    fn next(&mut self, threads_max: usize) -> Option<(u32, Job)> {
+        assert!(self.works_running < threads_max && self.files_running + self.works_running < threads_max);
         if let Some((token, call)) = self.files.pop_front() {
             self.files_running += 1;
             return Some((token, Job::File(call)));
         }
-        if self.works_running + 1 >= HELPERS_MAX {
+        if self.works_running + 1 >= threads_max {
             return None;
         }
         let (token, work) = self.works.pop_front()?;
@@ -155,7 +154,7 @@ impl Common {
         leave_the_lanes_cpu();
         let mut queue = self.lock();
         while !queue.closed {
-            let Some((token, job)) = queue.next() else {
+            let Some((token, job)) = queue.next(self.threads_max) else {
                 queue.idle += 1;
                 queue = self.work.wait(queue).unwrap_or_else(PoisonError::into_inner);
                 queue.idle -= 1;
@@ -176,9 +175,10 @@ impl Common {
 }
 
 impl Helpers {
-    /// Helpers that ring `bell`; at most `works_max` offloaded calls wait or run at once. Starts no thread yet.
-    pub(crate) fn new(bell: Arc<dyn Bell>, works_max: usize) -> Self {
-        let common = Common { queue: Mutex::default(), work: Condvar::new(), file_ended: Condvar::new(), bell };
+    /// At most `threads_max` helpers that ring `bell`; at most `works_max` offloaded calls wait or run at once. Starts no thread yet.
+    pub(crate) fn new(bell: Arc<dyn Bell>, works_max: usize, threads_max: usize) -> Self {
+        assert!(threads_max >= 2, "one for files, and one for calls");
+        let common = Common { queue: Mutex::default(), work: Condvar::new(), file_ended: Condvar::new(), bell, threads_max };
         Self { common: Arc::new(common), works: 0, files: 0, works_max }
     }
 
@@ -241,9 +241,10 @@ impl Helpers {
     fn begin(&self, add: impl FnOnce(&mut Queue)) -> Result<(), Fault> {
         let mut queue = self.common.lock();
         assert!(!queue.closed, "a call after the end");
-        assert!(queue.threads <= HELPERS_MAX && queue.idle <= queue.threads);
+        let threads_max = self.common.threads_max;
+        assert!(queue.threads <= threads_max && queue.idle <= queue.threads);
         let waiting = queue.files.len() + queue.works.len();
-        if queue.idle <= waiting && queue.threads < HELPERS_MAX {
+        if queue.idle <= waiting && queue.threads < threads_max {
             match start(self.common.clone()) {
                 Ok(()) => queue.threads += 1,
                 Err(number) if queue.threads == 0 => return Err(errno::fault(number)),
@@ -365,9 +366,9 @@ mod tests {
         }
     }
 
-    fn helpers(works_max: usize) -> (Helpers, mpsc::Receiver<()>) {
+    fn helpers(works_max: usize, threads_max: usize) -> (Helpers, mpsc::Receiver<()>) {
         let (sender, rung) = mpsc::channel();
-        (Helpers::new(Arc::new(Counting(sender)), works_max), rung)
+        (Helpers::new(Arc::new(Counting(sender)), works_max, threads_max), rung)
     }
 
     fn wait_for(helpers: &mut Helpers, rung: &mpsc::Receiver<()>, count: usize) -> Vec<Ended> {
@@ -381,7 +382,7 @@ mod tests {
 
     #[test]
     fn a_value_comes_back_and_a_panic_is_a_fault() {
-        let (mut helpers, rung) = helpers(8);
+        let (mut helpers, rung) = helpers(8, 2);
         helpers.work(1, Box::new(|| Box::new(42u8))).unwrap();
         helpers.work(2, Box::new(|| panic!("meant"))).unwrap();
         let mut ended = wait_for(&mut helpers, &rung, 2);
@@ -392,11 +393,17 @@ mod tests {
 
     #[test]
     fn calls_are_bounded_and_never_stop_files() {
-        let (mut helpers, rung) = helpers(HELPERS_MAX);
+        for threads_max in [2, 4, 7] {
+            check_bounds(threads_max);
+        }
+    }
+
+    fn check_bounds(threads_max: usize) {
+        let (mut helpers, rung) = helpers(threads_max, threads_max);
         let (release, gate) = mpsc::channel::<()>();
         let (begin, begun) = mpsc::channel::<()>();
         let gate = Arc::new(Mutex::new(gate));
-        for token in 0..HELPERS_MAX as u32 {
+        for token in 0..threads_max as u32 {
             let (gate, begin) = (gate.clone(), begin.clone());
             let work = move || -> Offloaded {
                 begin.send(()).unwrap();
@@ -404,7 +411,7 @@ mod tests {
             };
             helpers.work(token, Box::new(work)).unwrap();
         }
-        (1..HELPERS_MAX).for_each(|_| begun.recv().unwrap());
+        (1..threads_max).for_each(|_| begun.recv().unwrap());
         let full = helpers.work(9, Box::new(|| Box::new(()))).unwrap_err();
         assert_eq!(full.reason, Reason::Busy);
         let options = OpenOptions { read: true, ..OpenOptions::default() };
@@ -412,14 +419,14 @@ mod tests {
         let opened = wait_for(&mut helpers, &rung, 1);
         assert!(matches!(opened[0].answer, Answer::Opened { length: 1.., .. }) && opened[0].token == 7);
         assert!(begun.try_recv().is_err(), "one helper is kept for files");
-        (0..HELPERS_MAX).for_each(|_| release.send(()).unwrap());
-        assert_eq!(wait_for(&mut helpers, &rung, HELPERS_MAX).len(), HELPERS_MAX);
+        (0..threads_max).for_each(|_| release.send(()).unwrap());
+        assert_eq!(wait_for(&mut helpers, &rung, threads_max).len(), threads_max);
         assert!(helpers.work(9, Box::new(|| Box::new(()))).is_ok());
     }
 
     #[test]
     fn helpers_end_with_their_driver() {
-        let (mut helpers, rung) = helpers(2);
+        let (mut helpers, rung) = helpers(2, 2);
         helpers.work(1, Box::new(|| Box::new(()))).unwrap();
         wait_for(&mut helpers, &rung, 1);
         assert!(helpers.close(Duration::from_secs(10)));

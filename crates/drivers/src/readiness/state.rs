@@ -9,7 +9,6 @@ use crate::errors::Error;
 use crate::offload::{Ended, Helpers};
 use crate::probes::Probes;
 use crate::table::{Key, Table};
-use crate::tuning;
 use corelane_os::sockets;
 use corelane_seam::{
     Arena, Chain, Completion, Datagrams, DriverCounters, Fault, Handle, Lease, Op, Outcome, Shared, Socket, Tuning,
@@ -86,12 +85,11 @@ pub struct ReadinessDriver<S: Source> {
 }
 
 impl<S: Source> ReadinessDriver<S> {
-    /// A driver on `source` that receives into `arena` and is woken by `bell`. `probes` says what works.
+    /// A driver on `source` that receives into `arena` and is woken by `bell`. `probes` says what works; the tuning was checked.
     ///
     /// # Errors
-    /// [`Error::Tuning`] for a setting out of range, [`Error::Refused`] if the system does not watch the bell.
+    /// [`Error::Refused`] if the system does not watch the bell.
     pub(crate) fn on(mut source: S, arena: Arena, tuning: Tuning, probes: Probes, bell: Arc<EventBell>) -> Result<Self, Error> {
-        tuning::check(&tuning)?;
         let refused = |fault| Error::Refused { call: "epoll_ctl", fault };
         source.watch(bell.as_fd(), BELL_EDGES, BELL).map_err(refused)?;
         Ok(Self {
@@ -99,7 +97,7 @@ impl<S: Source> ReadinessDriver<S> {
             tuning,
             probes,
             source,
-            helpers: Helpers::new(bell.clone(), tuning.offload_max),
+            helpers: Helpers::new(bell.clone(), tuning.offload_max, tuning.offload_threads),
             bell,
             endpoints: Table::new(),
             held: Table::new(),

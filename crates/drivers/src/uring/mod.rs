@@ -16,6 +16,7 @@ use crate::offload::{Ended, FileCall, Helpers};
 use crate::probes::Probes;
 use crate::readiness::ReadinessDriver;
 use crate::readiness::source::{BELL, Copies, Pause, Source, UNWATCHED};
+use crate::tuning;
 use corelane_os::clock;
 use corelane_os::errno;
 use corelane_seam::{Arena, Bell, Fault, Tuning};
@@ -46,8 +47,9 @@ impl UringDriver {
     /// # Errors
     /// As for [`UringDriver::new`].
     pub fn with_bell(arena: Arena, tuning: Tuning, probes: Probes, bell: Arc<EventBell>) -> Result<Self, Error> {
+        tuning::check(&tuning)?;
         let probes = tried(probes);
-        let source = Uring::new(probes.uring_no_iowait)?;
+        let source = Uring::new(probes.uring_no_iowait, tuning.offload_threads)?;
         Self::on(source, arena, tuning, probes, bell)
     }
 }
@@ -85,7 +87,7 @@ pub fn apart(probe: impl FnOnce() -> Result<(), Error> + Send) -> Result<(), Err
 fn try_uring() -> Result<(), Error> {
     let refused = |number| refusal::of("io_uring_enter", number);
     let bell = EventBell::new().map_err(|fault| Error::Refused { call: "eventfd2", fault })?;
-    let mut source = Uring::new(false)?;
+    let mut source = Uring::new(false, 2)?;
     assert!(bell.before_sleep(), "nobody has rung");
     bell.ring();
     source.watch(bell.as_fd(), libc::EPOLLIN, BELL).map_err(|fault| refused(fault.number))?;
@@ -119,9 +121,9 @@ pub struct Uring {
 }
 
 impl Uring {
-    fn new(no_iowait: bool) -> Result<Self, Error> {
+    fn new(no_iowait: bool, threads: usize) -> Result<Self, Error> {
         Ok(Self {
-            ring: Ring::new(no_iowait)?,
+            ring: Ring::new(no_iowait, threads)?,
             events: Vec::new(),
             handed_out: 0,
             closing: BTreeMap::new(),
@@ -292,7 +294,7 @@ mod tests {
     const IN: i32 = libc::EPOLLIN;
 
     fn source_of(submissions: u32, completions: u32) -> Uring {
-        Uring { ring: Ring::with_queues(submissions, completions, false).unwrap(), ..Uring::new(false).unwrap() }
+        Uring { ring: Ring::with_queues(submissions, completions, 2, false).unwrap(), ..Uring::new(false, 2).unwrap() }
     }
 
     fn data(index: u32) -> u64 {
@@ -338,7 +340,7 @@ mod tests {
     /// The ring holds a descriptor open as long as it watches it.
     #[test]
     fn a_descriptor_is_closed_with_the_flush() {
-        let mut source = Uring::new(false).unwrap();
+        let mut source = Uring::new(false, 2).unwrap();
         for flushed_before in [true, false] {
             let (read, mut write) = pipe().unwrap();
             source.watch(read.as_fd(), IN, data(1)).unwrap();
@@ -372,7 +374,7 @@ mod tests {
     #[test]
     fn the_end_waits_for_what_is_under_way_or_says_that_it_did_not() {
         let (mut read, _write) = pipe().unwrap();
-        let mut source = Uring::new(false).unwrap();
+        let mut source = Uring::new(false, 2).unwrap();
         source.watch(read.as_fd(), IN, data(1)).unwrap();
         assert!(!source.end(Duration::ZERO));
         assert!(source.end(Duration::from_secs(10)));
@@ -391,8 +393,8 @@ mod tests {
         // SAFETY: the memory stays until the source has ended.
         let place = unsafe { Place::to_write(&mut memory) };
         let file = Arc::new(std::fs::File::from(OwnedFd::from(read)));
-        let mut helpers = Helpers::new(EventBell::shared().unwrap(), 1);
-        let mut source = Uring::new(false).unwrap();
+        let mut helpers = Helpers::new(EventBell::shared().unwrap(), 1, 2);
+        let mut source = Uring::new(false, 2).unwrap();
         source.begin_file(1, FileCall::Read { file, offset: 0, place }, &mut helpers).unwrap();
         source.flush();
         assert!(source.ring.under_way() == 1 && !source.files.is_empty());

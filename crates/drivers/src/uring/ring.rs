@@ -2,7 +2,6 @@
 
 use super::refusal;
 use crate::errors::Error;
-use crate::offload::HELPERS_MAX;
 use crate::readiness::source::Pause;
 use corelane_os::errno;
 use io_uring::{EnterFlags, IoUring, cqueue, squeue, types};
@@ -16,8 +15,6 @@ const SUBMISSIONS: u32 = 128;
 /// finds what is to be ended its full size: with a quarter of it, to close one of 10,000 connections took 10 us more.
 /// Together the queues take about 136 KiB.
 const COMPLETIONS: u32 = 8192;
-/// Threads of the kernel that do what would have to wait, of each of its two kinds; as many as the other driver has helpers.
-const THREADS_MAX: u32 = HELPERS_MAX as u32;
 
 /// A ring. Lives on the thread that made it.
 pub(super) struct Ring {
@@ -31,18 +28,19 @@ pub(super) struct Ring {
 
 impl Ring {
     /// Makes a ring, and enters it once: a filter may allow the one and not the other. `no_iowait` has the kernel not
-    /// show the wait as one for a disk (6.15, see [`no_iowait`]).
+    /// show the wait as one for a disk (6.15, see [`no_iowait`]). What would have to wait is done by `threads` of
+    /// the kernel at the most, of each of its two kinds.
     ///
     /// # Errors
     /// Why the system refuses it.
-    pub(super) fn new(no_iowait: bool) -> Result<Self, Error> {
-        Self::with_queues(SUBMISSIONS, COMPLETIONS, no_iowait)
+    pub(super) fn new(no_iowait: bool, threads: usize) -> Result<Self, Error> {
+        Self::with_queues(SUBMISSIONS, COMPLETIONS, threads, no_iowait)
     }
 
     /// The flags are those of kernel 6.1 that pay: completions are made on this thread, when it asks for them. Without
     /// them, an echo costs twice as much; registered files and ring descriptors, or a queue without its array, changed
     /// nothing that could be measured.
-    pub(super) fn with_queues(submissions: u32, completions: u32, no_iowait: bool) -> Result<Self, Error> {
+    pub(super) fn with_queues(submissions: u32, completions: u32, threads: usize, no_iowait: bool) -> Result<Self, Error> {
         let ring = IoUring::builder()
             .setup_cqsize(completions)
             .setup_submit_all()
@@ -50,10 +48,10 @@ impl Ring {
             .setup_defer_taskrun()
             .build(submissions)
             .map_err(|error| refusal::of("io_uring_setup", errno::of(&error)))?;
-        ring.submitter()
-            // tidy: allow(worker) the name that the kernel gives its threads
-            .register_iowq_max_workers(&mut [THREADS_MAX; 2])
-            .map_err(|error| refusal::of("io_uring_register", errno::of(&error)))?;
+        let threads = u32::try_from(threads).unwrap_or(u32::MAX);
+        // tidy: allow(worker) the name that the kernel gives its threads
+        let bounded = ring.submitter().register_iowq_max_workers(&mut [threads; 2]);
+        bounded.map_err(|error| refusal::of("io_uring_register", errno::of(&error)))?;
         let flags = if no_iowait { EnterFlags::GETEVENTS | EnterFlags::NO_IOWAIT } else { EnterFlags::GETEVENTS };
         let mut ring = Self { ring, waiting: VecDeque::new(), under_way: 0, flags };
         ring.call(Pause::Nanoseconds(0)).map_err(|number| refusal::of("io_uring_enter", number))?;
@@ -156,7 +154,7 @@ impl Ring {
 /// # Errors
 /// Why it does not work.
 pub(super) fn no_iowait() -> Result<(), Error> {
-    Ring::with_queues(1, 2, true).map(drop)
+    Ring::with_queues(1, 2, 2, true).map(drop)
 }
 
 #[cfg(test)]
@@ -172,7 +170,7 @@ mod tests {
     /// More entries than either queue holds all come back, each once, and none is forgotten in the kernel.
     #[test]
     fn queues_that_are_full_lose_nothing() {
-        let mut ring = Ring::with_queues(2, 4, false).unwrap();
+        let mut ring = Ring::with_queues(2, 4, 2, false).unwrap();
         for data in 0..100 {
             // SAFETY: the entry names no memory.
             unsafe { ring.push(no_operation(data)) };
@@ -194,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_pause_ends_with_a_completion_or_at_its_time_and_not_before() {
-        let mut ring = Ring::new(no_iowait().is_ok()).unwrap();
+        let mut ring = Ring::new(no_iowait().is_ok(), 2).unwrap();
         let begin = corelane_os::clock::now();
         assert_eq!(ring.enter(Pause::Nanoseconds(1_100_000)), Ok(1));
         assert!(corelane_os::clock::now() - begin >= 1_100_000);
@@ -207,7 +205,7 @@ mod tests {
     #[test]
     fn an_entry_may_have_several_completions_and_one_last() {
         let (read, write) = std::io::pipe().unwrap();
-        let mut ring = Ring::new(false).unwrap();
+        let mut ring = Ring::new(false, 2).unwrap();
         let poll = opcode::PollAdd::new(types::Fd(read.as_raw_fd()), libc::POLLIN as u32).multi(true).build().user_data(1);
         // SAFETY: the entry names no memory.
         unsafe { ring.push(poll) };
