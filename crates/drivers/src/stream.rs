@@ -1,11 +1,15 @@
 //! Moving bytes of streams: recv(2) into a lease, sendmsg(2) and sendfile(2) from a chain.
 
-use corelane_os::errno::{self, fault, uninterrupted};
+use corelane_os::errno::fault_of;
 use corelane_seam::{Chain, Fault, File, FilePart, Lease, Segment};
-use std::os::fd::{AsRawFd, BorrowedFd};
+use rustix::fs::sendfile;
+use rustix::io::{Errno, retry_on_intr};
+use rustix::net::{self, RecvFlags, SendAncillaryBuffer, SendFlags};
+use std::io::IoSlice;
+use std::os::fd::BorrowedFd;
 
 /// Segments that one call sends; a longer chain takes several.
-pub(crate) const GATHER_MAX: usize = 64;
+const GATHER_MAX: usize = 64;
 /// Bytes of a file that one call sends at the most: a multiple of a page under the kernel's own limit (sendfile(2)).
 const FILE_BYTES_MAX: u64 = 0x7fff_0000;
 
@@ -26,21 +30,15 @@ pub(crate) fn receive(socket: BorrowedFd, lease: &mut Lease, until: usize) -> Re
     let room = until.min(lease.capacity()) - lease.len();
     assert!(room > 0, "a receive without room would look like the end of the stream");
     let place = &mut lease.spare()[..room];
-    // SAFETY: `place` is exclusively ours and `room` bytes long.
-    let call = || unsafe {
-        // The bare system call, as for `send_one`.
-        let (nowhere, none) = (std::ptr::null_mut::<libc::sockaddr>(), std::ptr::null_mut::<libc::socklen_t>());
-        libc::syscall(libc::SYS_recvfrom, socket.as_raw_fd(), place.as_mut_ptr(), room, 0, nowhere, none) as isize
-    };
-    match uninterrupted(call) {
-        Ok(0) => Received::End,
-        Ok(bytes) => {
+    match retry_on_intr(|| net::recv(socket, &mut *place, RecvFlags::empty())) {
+        Ok((0, _)) => Received::End,
+        Ok((bytes, _)) => {
             assert!(bytes <= room, "the kernel writes within the room");
             lease.advance(bytes);
             Received::Bytes(bytes)
         }
-        Err(number) if errno::would_block(number) => Received::Nothing,
-        Err(number) => Received::Failed(fault(number)),
+        Err(Errno::AGAIN) => Received::Nothing,
+        Err(error) => Received::Failed(fault_of(error)),
     }
 }
 
@@ -76,9 +74,9 @@ pub(crate) fn send<'f>(socket: BorrowedFd, chain: &mut Chain, file: impl Fn(&Fil
                     break;
                 }
             }
-            Err(number) if errno::would_block(number) => break,
-            Err(number) => {
-                sent.fault = Some(fault(number));
+            Err(Errno::AGAIN) => break,
+            Err(error) => {
+                sent.fault = Some(fault_of(error));
                 break;
             }
         }
@@ -88,58 +86,38 @@ pub(crate) fn send<'f>(socket: BorrowedFd, chain: &mut Chain, file: impl Fn(&Fil
 
 /// Sends segments of memory from the front; answers how many bytes were asked for, too. The usual chain has one, which
 /// the kernel takes at less cost without a list of them.
-fn send_memory(socket: BorrowedFd, chain: &Chain) -> (usize, Result<usize, i32>) {
+fn send_memory(socket: BorrowedFd, chain: &Chain) -> (usize, Result<usize, Errno>) {
     match chain.front().and_then(Segment::bytes) {
-        Some(bytes) if bytes.len() == chain.len() => send_one(socket, bytes),
+        Some(bytes) if bytes.len() == chain.len() => {
+            (bytes.len(), retry_on_intr(|| net::send(socket, bytes, SendFlags::NOSIGNAL)))
+        }
         _ => send_many(socket, chain),
     }
 }
 
-/// The bare system call: the library's function would make the thread cancellable around it, which nobody wants here.
-fn send_one(socket: BorrowedFd, bytes: &[u8]) -> (usize, Result<usize, i32>) {
-    // SAFETY: the call only reads `bytes`.
-    let call = || unsafe {
-        let nobody = std::ptr::null::<libc::sockaddr>();
-        let sent =
-            libc::syscall(libc::SYS_sendto, socket.as_raw_fd(), bytes.as_ptr(), bytes.len(), libc::MSG_NOSIGNAL, nobody, 0);
-        sent as isize
-    };
-    (bytes.len(), uninterrupted(call))
-}
-
-fn send_many(socket: BorrowedFd, chain: &Chain) -> (usize, Result<usize, i32>) {
-    let mut vectors = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; GATHER_MAX];
-    let (count, asked) = gather(chain, &mut vectors);
-    assert!(count > 0, "the first segment is memory, and segments are never empty");
-    let more = if asked < chain.len() { libc::MSG_MORE } else { 0 };
-    // SAFETY: a zeroed header is one without address and control data.
-    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
-    header.msg_iov = vectors.as_mut_ptr();
-    header.msg_iovlen = count;
-    // SAFETY: the vectors name memory that the chain keeps; the call only reads it.
-    let answer = uninterrupted(|| unsafe { libc::sendmsg(socket.as_raw_fd(), &header, libc::MSG_NOSIGNAL | more) });
-    (asked, answer)
-}
-
-/// Names the chain's first segments, as far as they lie in memory and fit; answers how many, and their bytes.
-pub(crate) fn gather(chain: &Chain, vectors: &mut [libc::iovec]) -> (usize, usize) {
-    let (mut count, mut bytes) = (0, 0);
-    for (part, vector) in chain.segments().map_while(Segment::bytes).zip(vectors) {
-        *vector = libc::iovec { iov_base: part.as_ptr().cast_mut().cast(), iov_len: part.len() };
+fn send_many(socket: BorrowedFd, chain: &Chain) -> (usize, Result<usize, Errno>) {
+    let mut slices = [IoSlice::new(&[]); GATHER_MAX];
+    let (mut count, mut asked) = (0, 0);
+    for (part, slice) in chain.segments().map_while(Segment::bytes).zip(&mut slices) {
+        *slice = IoSlice::new(part);
         count += 1;
-        bytes += part.len();
+        asked += part.len();
     }
-    (count, bytes)
+    assert!(count > 0, "the first segment is memory, and segments are never empty");
+    let more = if asked < chain.len() { SendFlags::MORE } else { SendFlags::empty() };
+    let mut nothing_beside = SendAncillaryBuffer::default();
+    let call = || net::sendmsg(socket, &slices[..count], &mut nothing_beside, SendFlags::NOSIGNAL | more);
+    (asked, retry_on_intr(call))
 }
 
 /// Sends a part of a file; answers how many bytes were asked for, too.
-fn send_file(socket: BorrowedFd, part: &FilePart, file: Option<BorrowedFd>) -> (usize, Result<usize, i32>) {
+fn send_file(socket: BorrowedFd, part: &FilePart, file: Option<BorrowedFd>) -> (usize, Result<usize, Errno>) {
     let asked = part.length.min(FILE_BYTES_MAX) as usize;
-    let (Some(file), Ok(mut offset)) = (file, i64::try_from(part.offset)) else { return (asked, Err(libc::EBADF)) };
-    // SAFETY: `offset` is a valid place for the new offset.
-    let answer = uninterrupted(|| unsafe { libc::sendfile(socket.as_raw_fd(), file.as_raw_fd(), &mut offset, asked) });
+    let mut offset = part.offset;
+    let Some(file) = file.filter(|_| i64::try_from(offset).is_ok()) else { return (asked, Err(Errno::BADF)) };
+    let answer = retry_on_intr(|| sendfile(socket, file, Some(&mut offset), asked));
     // Without a byte, the file has become shorter than what was promised to the peer.
-    (asked, answer.and_then(|bytes| if bytes == 0 { Err(libc::ENODATA) } else { Ok(bytes) }))
+    (asked, answer.and_then(|bytes| if bytes == 0 { Err(Errno::NODATA) } else { Ok(bytes) }))
 }
 
 #[cfg(test)]
