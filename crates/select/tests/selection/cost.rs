@@ -1,9 +1,10 @@
 //! What selection costs, and that what is established does not pay.
 
 use crate::group::{FLOWS, Lanes, TRANSPORTS, even, hasher};
-use crate::network::{SERVER_V4, SERVER_V6, on_network, skip};
+use crate::network::{SERVER_V4, SERVER_V6, on_network};
 use crate::sockets::{begin, client, send, set, with_address};
 use corelane_os::claim::Transport;
+use corelane_os::testing::skip;
 use corelane_rss::HashTypes;
 use corelane_select::bpf::assembly::{Alu, Assembler, Register};
 use corelane_select::bpf::{Program, ProgramKind, RunStatistics};

@@ -3,6 +3,7 @@
 //! The kernel gives each thread its own network namespace and credentials, if it asks for them itself. So a test runs on a
 //! thread of its own, and all that it made is gone when that ends and its sockets are closed.
 
+use corelane_os::testing::skip;
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsRawFd;
@@ -21,14 +22,6 @@ pub enum Rights {
 
 const NOBODY: libc::c_long = 65_534;
 const CAP_BPF: u32 = 39;
-
-/// Notes that this machine cannot run a test.
-pub fn skip(name: &str, reason: &str) {
-    println!("skipped: {name}: {reason}");
-    let Some(list) = std::env::var_os("CORELANE_SKIPS") else { return };
-    let file = std::fs::OpenOptions::new().append(true).create(true).open(list);
-    file.and_then(|mut file| file.write_all(format!("{name}\t{reason}\n").as_bytes())).unwrap();
-}
 
 /// Two namespaces and a wire between them. The thread is in the server's.
 pub struct Network {

@@ -1,9 +1,10 @@
 //! Who may enter a group, what is counted, and what stays behind.
 
 use crate::group::{FLOWS, Lanes, TRANSPORTS, even, hasher, other};
-use crate::network::{SERVER_V4, alone, on_network, skip};
+use crate::network::{SERVER_V4, alone, on_network};
 use crate::sockets::{PATIENCE, Shared, begin, client, send, set, socket, with_address};
 use corelane_os::claim::{Transport, claim};
+use corelane_os::testing::skip;
 use corelane_os::{cpus, runner};
 use corelane_rss::{Buckets, HashTypes, Table};
 use corelane_select::Error;
