@@ -176,6 +176,29 @@ mod tests {
         assert!(fault("services/echo", inner("services/http", false)).is_some());
     }
 
+    /// Everything that a crate may reach.
+    fn reached(from: &str) -> Vec<&'static str> {
+        let mut found: Vec<&str> =
+            LAYERS.iter().filter(|(folder, _)| *folder == from).flat_map(|(_, to)| to.iter().copied()).collect();
+        for index in 0.. {
+            let Some(&next) = found.get(index) else { break };
+            let more = LAYERS.iter().filter(|(folder, _)| *folder == next).flat_map(|(_, to)| to.iter().copied());
+            let more: Vec<&str> = more.filter(|folder| !found.contains(folder)).collect();
+            found.extend(more);
+        }
+        found
+    }
+
+    #[test]
+    fn a_lane_in_a_simulation_links_no_program_and_no_ring() {
+        for folder in ["crates/sim", "crates/lane", "crates/svc", "crates/watch"] {
+            let reached = reached(folder);
+            assert!(reached.contains(&"crates/seam"), "{folder}: {reached:?}");
+            assert!(["crates/drivers", "crates/select"].iter().all(|real| !reached.contains(real)), "{folder}: {reached:?}");
+        }
+        assert!(reached("crates/corelane").contains(&"crates/drivers"), "the facade picks one");
+    }
+
     #[test]
     fn tests_may_use_what_the_table_names() {
         assert_eq!(fault("crates/lane", inner("crates/sim", true)), None);
