@@ -182,7 +182,7 @@ fn a_lane_that_breaks_ends_the_program_with_a_code_of_its_own() {
     until("its words have come", || server.words().contains("please report it"));
     let words = server.words();
     let report = words.lines().find(|line| line.starts_with("corelane: ")).unwrap_or_default();
-    for part in ["serving: lane ", "panicked at crates/sys/src/readiness/events.rs:", "looking for events"] {
+    for part in ["serving: lane ", "panicked at crates/drivers/src/readiness/events.rs:", "looking for events"] {
         assert!(report.contains(part), "{part:?}: {words}");
     }
 }

@@ -1,14 +1,14 @@
 //! What a running process of lanes is asked and told through its control socket: the commands, who carries them out, and how another
 //! process sends them.
 
+use crate::control_client;
 use corelane_rss::{Bucket, Buckets, Error, FlowHasher, HashTypes, Key, Table};
 use corelane_steer::{Error as SteeringError, InForce, Steered};
-use corelane_sys::control_socket;
 use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
-pub use corelane_sys::control_socket::ControlError;
+pub use crate::control_client::ControlError;
 
 /// How long the table is waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -74,10 +74,10 @@ impl<'a> Command<'a> {
 /// Every [`ControlError`]; [`ControlError::Refused`] has the words of the process.
 pub fn ask(page: &Path, command: Command<'_>) -> Result<Table, ControlError> {
     let patience = if command == Command::Table { PATIENCE } else { PATIENCE_TO_CHANGE };
-    let answer = control_socket::ask(page, &command.to_string(), patience)?;
+    let answer = control_client::ask(page, &command.to_string(), patience)?;
     answer
         .parse()
-        .map_err(|_| ControlError::NoAnswer { path: page.with_extension(control_socket::SUFFIX), got_bytes: answer.len() })
+        .map_err(|_| ControlError::NoAnswer { path: page.with_extension(control_client::SUFFIX), got_bytes: answer.len() })
 }
 
 /// Asks the process whose page is at `page` how it hashes flows: its key, which only its user and root are told, and its hash types.
@@ -85,10 +85,10 @@ pub fn ask(page: &Path, command: Command<'_>) -> Result<Table, ControlError> {
 /// # Errors
 /// As [`ask`].
 pub fn ask_hasher(page: &Path) -> Result<FlowHasher, ControlError> {
-    let answer = control_socket::ask(page, HASHER, PATIENCE)?;
+    let answer = control_client::ask(page, HASHER, PATIENCE)?;
     let parts =
         answer.split_once(' ').and_then(|(key, types)| Some((key.parse::<Key>().ok()?, types.parse::<HashTypes>().ok()?)));
-    let no_answer = ControlError::NoAnswer { path: page.with_extension(control_socket::SUFFIX), got_bytes: answer.len() };
+    let no_answer = ControlError::NoAnswer { path: page.with_extension(control_client::SUFFIX), got_bytes: answer.len() };
     parts.map(|(key, types)| FlowHasher::new(&key, types)).ok_or(no_answer)
 }
 
@@ -98,7 +98,7 @@ const HASHER: &str = "hasher";
 /// Whether the process whose page is at `page` has a control socket; one that died leaves it behind.
 #[must_use]
 pub fn is_open(page: &Path) -> bool {
-    page.with_extension(control_socket::SUFFIX).exists()
+    page.with_extension(control_client::SUFFIX).exists()
 }
 
 /// What can be asked and told of lanes that run. Errors are for whoever asks: what is wrong, and the remedy.

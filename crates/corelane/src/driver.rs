@@ -1,8 +1,8 @@
 //! Which driver the lanes use: chosen once, for all of them.
 
 use crate::error::Error;
+use corelane_drivers::{EpollDriver, Probes, UringDriver};
 use corelane_seam::{Arena, Fault, Reason, Tuning};
-use corelane_sys::{EpollDriver, Probes, UringDriver};
 use std::fmt;
 use std::str::FromStr;
 
@@ -34,9 +34,9 @@ impl FromStr for DriverChoice {
 /// What is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DriverKind {
-    /// See `corelane_sys::UringDriver`.
+    /// See `corelane_drivers::UringDriver`.
     Uring,
-    /// See `corelane_sys::EpollDriver`.
+    /// See `corelane_drivers::EpollDriver`.
     Epoll,
 }
 
@@ -78,15 +78,15 @@ fn only(kind: DriverKind) -> Result<Chosen, Error> {
 /// The ring costs a little less (BENCHMARKS.md). Only where it works, and yet the kernel would show its waiting as one for
 /// disks (before 6.15), is it left alone; where it is refused, that is to be found out and said.
 fn ring_is_favoured() -> bool {
-    attempt(DriverKind::Uring).is_err() || Probes::default().perform().uring_no_iowait
+    attempt(DriverKind::Uring).is_err() || corelane_drivers::tried(Probes::default()).uring_no_iowait
 }
 
-fn attempt(kind: DriverKind) -> Result<(), corelane_sys::Error> {
-    corelane_sys::apart(move || make(kind))
+fn attempt(kind: DriverKind) -> Result<(), corelane_drivers::Error> {
+    corelane_drivers::apart(move || make(kind))
 }
 
-fn make(kind: DriverKind) -> Result<(), corelane_sys::Error> {
-    let refused = |_| corelane_sys::Error::Refused { call: "mmap", fault: Fault::of(Reason::NoMemory) };
+fn make(kind: DriverKind) -> Result<(), corelane_drivers::Error> {
+    let refused = |_| corelane_drivers::Error::Refused { call: "mmap", fault: Fault::of(Reason::NoMemory) };
     let arena = Arena::new(corelane_seam::LEASE_BYTES_MAX).map_err(refused)?;
     match kind {
         DriverKind::Uring => UringDriver::new(arena, Tuning::default(), Probes::default()).map(drop),

@@ -4,10 +4,10 @@
 use crate::error::Error;
 use corelane_lane::Control;
 use corelane_lane::program::{End, Event, Program, Step};
-use corelane_sys::monotonic_nanoseconds;
-use corelane_sys::report::{self, last_panic, panic_words};
-use corelane_sys::runner::Gate;
-use corelane_sys::signals::{Ringer, SIGHUP, Signals, Wake, wait};
+use corelane_os::clock;
+use corelane_os::report::{self, last_panic, panic_words};
+use corelane_os::runner::Gate;
+use corelane_os::signals::{Ringer, SIGHUP, Signals, Wake, wait};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -126,7 +126,7 @@ impl Waiter {
     }
 
     fn hear(&mut self, event: Event<Error>, note: &impl Fn()) {
-        for step in self.program.hear(monotonic_nanoseconds(), event) {
+        for step in self.program.hear(clock::now(), event) {
             match step {
                 Step::Open => self.lives.gate.open(),
                 Step::Abandon => self.lives.gate.abandon(),

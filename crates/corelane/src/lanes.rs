@@ -1,16 +1,17 @@
 //! What a program of lanes is to be: services, places, CPUs, driver, bounds.
 
 use crate::driver::DriverChoice;
+use crate::driver_settings::DriverSettings;
 use crate::entry::Entry;
 use crate::entry::choice::Chosen;
 use crate::error::Error;
 use crate::run::{Running, start};
 use crate::url::Url;
 use corelane_lane::LaneSettings;
+use corelane_os::claim::Transport;
+use corelane_os::signals::Signals;
 use corelane_steer::Settings;
 use corelane_svc::{DatagramService, LANE_CONNECTIONS_MAX, Limits, Services, StreamService};
-use corelane_sys::claim::Transport;
-use corelane_sys::signals::Signals;
 use corelane_watch::{Declaration, ServiceRow};
 use std::sync::Arc;
 
@@ -52,6 +53,7 @@ pub struct Lanes {
     pub(crate) lanes: Option<usize>,
     pub(crate) cpus: Option<Vec<usize>>,
     pub(crate) driver: DriverChoice,
+    pub(crate) driver_settings: DriverSettings,
     pub(crate) join: bool,
     pub(crate) v6_only: bool,
     pub(crate) own_descriptors: bool,
@@ -72,6 +74,7 @@ impl Lanes {
             lanes: None,
             cpus: None,
             driver: DriverChoice::Auto,
+            driver_settings: DriverSettings::default(),
             join: false,
             v6_only: false,
             own_descriptors: true,
@@ -99,6 +102,12 @@ impl Lanes {
     /// What the lanes ask the operating system through.
     pub fn driver(mut self, driver: DriverChoice) -> Self {
         self.driver = driver;
+        self
+    }
+
+    /// How each lane's driver uses the lane's memory and its helper threads.
+    pub fn driver_settings(mut self, settings: DriverSettings) -> Self {
+        self.driver_settings = settings;
         self
     }
 

@@ -5,8 +5,11 @@
 #![forbid(unsafe_code)]
 
 pub mod control;
+mod control_client;
+mod control_socket;
 mod drained;
 mod driver;
+mod driver_settings;
 mod ending;
 pub mod entry;
 mod error;
@@ -17,6 +20,12 @@ mod run;
 mod url;
 
 pub use corelane_lane::LaneSettings;
+pub use corelane_os::claim::Transport;
+pub use corelane_os::clock::now as monotonic_nanoseconds;
+pub use corelane_os::cpus::parse_list as parse_cpus;
+pub use corelane_os::report::set_panic_hook as report_panics;
+pub use corelane_os::report::{PATIENCE as REPORT_PATIENCE, flush as flush_reports, line as report, say, start as start_reports};
+pub use corelane_os::signals::Signals;
 pub use corelane_seam::{
     ARENA_BYTES_MAX, Arena, Arrival, Chain, DATAGRAM_BYTES_MAX, DATAGRAM_V6_BYTES_MAX, Datagrams, Error as ArenaError, Fault,
     File, FilePart, Interest, LEASE_BYTES_MAX, Lease, OpenOptions, Outcome, Reason, Segment, Shared, StreamOptions,
@@ -30,18 +39,11 @@ pub use corelane_svc::{
     ConnectionId, Cx, DatagramService, Ending, Error as ServiceError, Flow, Input, LANE_CONNECTIONS_MAX, Limits, Next, Order,
     Output, Peer, Refused, Replies, SECOND, SocketId, StreamService, Taken, Ticket, Timer, Transform, TransformError,
 };
-pub use corelane_sys::claim::Transport;
-pub use corelane_sys::cpus::parse_list as parse_cpus;
-pub use corelane_sys::monotonic_nanoseconds;
-pub use corelane_sys::report::set_panic_hook as report_panics;
-pub use corelane_sys::report::{
-    PATIENCE as REPORT_PATIENCE, flush as flush_reports, line as report, say, start as start_reports,
-};
-pub use corelane_sys::signals::Signals;
 pub use corelane_watch as watch;
 pub use corelane_watch::counters;
 pub use drained::Drained;
 pub use driver::{DriverChoice, DriverKind};
+pub use driver_settings::DriverSettings;
 pub use error::Error;
 pub use lanes::Lanes;
 pub use plan::lanes_for_this_machine;

@@ -2,10 +2,10 @@
 
 use crate::error::Error;
 use crate::lanes::{Lanes, Served};
+use corelane_os::claim::Transport;
+use corelane_os::cpus;
 use corelane_rss::MOST_LANES;
 use corelane_steer::{Plan, Topology, Wish, plan};
-use corelane_sys::claim::Transport;
-use corelane_sys::cpus;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 

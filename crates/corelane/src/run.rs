@@ -1,6 +1,7 @@
 //! A program of lanes at work: a thread for each lane, and one that waits for the end.
 
 use crate::control;
+use crate::control_socket::ControlSocket;
 use crate::drained::Drained;
 use crate::driver::{DriverKind, choose};
 use crate::ending::{Lives, Waiter, unbroken};
@@ -9,17 +10,16 @@ use crate::error::Error;
 use crate::lanes::{Lanes, Served};
 use crate::plan;
 use crate::url::Url;
+use corelane_drivers::{EpollDriver, EventBell, Probes, UringDriver};
 use corelane_lane::{Control, Ear, Kit, Lane, LaneSettings, Mesh, Order, Report, Works};
+use corelane_os::claim::{Transport, claim};
+use corelane_os::report;
+use corelane_os::runner::{LaneThread, own_descriptors, raise_descriptor_limit, spawn};
+use corelane_os::signals::Signals;
 use corelane_rss::Protocol;
 use corelane_seam::{Arena, Driver, Tuning};
 use corelane_steer::{Server, Steered, Topology, Warning};
 use corelane_svc::{Message, Services, Sharing, Steer};
-use corelane_sys::claim::{Transport, claim};
-use corelane_sys::control_socket::ControlSocket;
-use corelane_sys::report;
-use corelane_sys::runner::{LaneThread, own_descriptors, raise_descriptor_limit, spawn};
-use corelane_sys::signals::Signals;
-use corelane_sys::{EpollDriver, EventBell, Probes, UringDriver};
 use corelane_watch::{
     CounterName, Description, LaneName, LaneRow, Page, ProcessId, Reader, RunDirectory, ServiceName, ServiceRow,
 };
@@ -76,6 +76,7 @@ struct Plan {
     served: Vec<Served>,
     places: Vec<Place>,
     settings: LaneSettings,
+    tuning: Tuning,
     connections_max: u32,
     /// Descriptors that the process may have open, in each table.
     descriptors: u64,
@@ -99,6 +100,7 @@ pub(crate) fn start(lanes: Lanes) -> Result<Running, Error> {
     }
     let descriptors = raise_descriptor_limit();
     plan::check(&lanes)?;
+    let tuning = lanes.driver_settings.tuning()?;
     let chosen = choose(lanes.driver)?;
     let places = claim_places(&lanes)?;
     let planned = planned(&lanes, &places)?;
@@ -134,6 +136,7 @@ pub(crate) fn start(lanes: Lanes) -> Result<Running, Error> {
             served: lanes.services.clone(),
             places: running.places.clone(),
             settings,
+            tuning,
             connections_max: lanes.connections_max,
             descriptors,
             sharing: Sharing { share_port: running.cpus.len() > 1 || lanes.join, v6_only: lanes.v6_only },
@@ -324,7 +327,7 @@ fn opened<'a>(lanes: &'a Lanes, entry: &Entry, place: &'a Place) -> Option<Opene
 }
 
 /// Makes a lane's driver on its thread, in its descriptor table.
-type MakeDriver<D> = fn(Arena, Tuning, Probes, Arc<EventBell>) -> Result<D, corelane_sys::Error>;
+type MakeDriver<D> = fn(Arena, Tuning, Probes, Arc<EventBell>) -> Result<D, corelane_drivers::Error>;
 
 impl Plan {
     /// The life of a lane's thread. The error is the panic that ended it.
@@ -354,7 +357,7 @@ impl Plan {
             self.descriptors /= self.control.lanes() as u64;
         }
         let arena = Arena::new(self.settings.memory_bytes)?;
-        let made = make(arena.clone(), Tuning::default(), Probes::default(), self.bell.clone());
+        let made = make(arena.clone(), self.tuning, Probes::default(), self.bell.clone());
         let driver = made.map_err(|error| Error::Driver(error.to_string()))?;
         Ok((driver, arena))
     }
@@ -421,7 +424,7 @@ fn notes_of(plan: &corelane_steer::Plan, memory_is_asked: bool, settings: &mut L
         settings.spin_nanoseconds = 0;
         notes.push("more lanes than CPUs: no lane spins; remedy: fewer lanes, or no spin time".to_string());
     }
-    let limit = corelane_sys::memory::group_limit();
+    let limit = corelane_os::memory::group_limit();
     notes.extend(plan::fit_memory(memory_is_asked, plan.lanes.len(), &mut settings.memory_bytes, limit));
     notes
 }
@@ -485,7 +488,7 @@ fn make_page(
     let description = Description {
         program: format!("corelane {}", env!("CARGO_PKG_VERSION")),
         process: ProcessId::this()?,
-        started_unix_nanoseconds: corelane_sys::wall_clock(),
+        started_unix_nanoseconds: corelane_os::clock::wall_clock(),
         services: lanes
             .services
             .iter()

@@ -5,9 +5,11 @@
 mod process;
 
 use corelane::machine::thread_times;
-use corelane::{Cx, DriverChoice, Error, Input, Lanes, Next, Output, Peer, Running, StreamService};
+use corelane::{Cx, DriverChoice, DriverSettings, Error, Input, Lanes, Next, Output, Peer, Running, StreamService};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 
 /// Answers what it gets with the number of its lane program.
 struct Named(u8);
@@ -140,4 +142,62 @@ fn what_cannot_start_says_so_and_leaves_nothing_running() {
         std::thread::yield_now();
     }
     assert_eq!(ask(taken.address()).1, 4);
+}
+
+/// Offloads a call for each byte, which tells that it has begun and waits for its end, and answers whether there is room for one more.
+struct Offloading {
+    begin: Sender<()>,
+    ended: Arc<Mutex<Receiver<()>>>,
+}
+
+impl StreamService for Offloading {
+    type Session = ();
+    fn open(&mut self, _: &mut Cx<'_>, _: &Peer) {}
+    fn receive(&mut self, cx: &mut Cx<'_>, _: &mut (), input: &mut Input, output: &mut Output) -> Next {
+        let calls = input.len();
+        input.take_all();
+        for _ in 0..calls {
+            let (begin, ended) = (self.begin.clone(), self.ended.clone());
+            let call = move || {
+                begin.send(()).unwrap();
+                // Whoever has the lock waits for all.
+                let _ = ended.lock().unwrap().recv();
+            };
+            cx.offload(call, 0);
+            assert!(output.write(&[u8::from(cx.offload_is_full())]));
+        }
+        Next::Continue
+    }
+}
+
+#[test]
+fn driver_settings_reach_the_drivers() {
+    if process::is_parent("driver_settings_reach_the_drivers") {
+        return;
+    }
+    // One more than by default begin at once, with a thread kept for files.
+    const CALLS: usize = 4;
+    let settings = DriverSettings::default().offload_threads(CALLS + 1).offload_max(CALLS);
+    for driver in [DriverChoice::Epoll, DriverChoice::Uring] {
+        let ((begin, begun), (end, ended)) = (channel(), channel());
+        let ended = Arc::new(Mutex::new(ended));
+        let lanes = Lanes::per_core().lanes(1).driver(driver).driver_settings(settings);
+        let build = move |_| Offloading { begin: begin.clone(), ended: ended.clone() };
+        let running = lanes.serve("tcp://127.0.0.1:0", build).unwrap().start().unwrap();
+        let mut stream = TcpStream::connect(running.address()).unwrap();
+        stream.write_all(&[0; CALLS]).unwrap();
+        let mut full = [9; CALLS];
+        stream.read_exact(&mut full).unwrap();
+        assert_eq!(full, [0, 0, 0, 1]);
+        (0..CALLS).for_each(|_| begun.recv().unwrap());
+        drop(end);
+    }
+}
+
+#[test]
+fn driver_settings_out_of_range_are_refused_at_the_start() {
+    let lanes = Lanes::per_core().driver_settings(DriverSettings::default().offload_threads(1));
+    let refused = lanes.serve("tcp://127.0.0.1:0", |_| Named(0)).unwrap().start().map(drop);
+    let words = refused.unwrap_err().to_string();
+    assert!(words.contains("offload_threads must be 2 to 256, not 1: change it"), "{words}");
 }

@@ -45,6 +45,9 @@ pub struct Tuning {
     pub accept_batch: usize,
     /// Offloaded calls that may wait or run at once, for one lane. Default 64.
     pub offload_max: usize,
+    /// Threads of one lane that carry out what would have to wait, at least 2. With helper threads of our own one is kept for files, and
+    /// the others have offloaded calls as well; a ring has as many threads of the kernel, of each of its two kinds, for files. Default 4.
+    pub offload_threads: usize,
 }
 
 impl Default for Tuning {
@@ -55,6 +58,7 @@ impl Default for Tuning {
             datagram_bytes: 1 << 20,
             accept_batch: 64,
             offload_max: 64,
+            offload_threads: 4,
         }
     }
 }

@@ -4,7 +4,7 @@
 //! carries memory owns it: an exclusive [`Lease`], or a [`Chain`] of shared segments, all of the lane's own [`Arena`]. So the
 //! kernel never holds memory that a user's value owns, and dropping any value is always sound.
 //!
-//! `epoll` and `uring` (crate `sys`) implement the contract with Linux, `sim` with a simulated network and clock.
+//! `epoll` and `uring` (crate `drivers`) implement the contract with Linux, `sim` with a simulated network and clock.
 #![deny(unsafe_code)]
 
 mod bell;

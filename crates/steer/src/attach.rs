@@ -3,11 +3,11 @@
 use crate::choice::{InForce, Settings, Steering};
 use crate::error::Error;
 use crate::steered::Server;
+use corelane_os::claim::Transport;
 use corelane_rss::{FlowHasher, Protocol, Table};
+use corelane_select::holders::holders;
+use corelane_select::{Group, Means, Selector, probe};
 use corelane_svc::Place;
-use corelane_sys::claim::Transport;
-use corelane_sys::holders::holders;
-use corelane_sys::select::{Group, Means, Selector, probe};
 
 /// What steers, and what had to be done without.
 pub(crate) struct Attachment {
@@ -74,7 +74,7 @@ impl Attached {
             // Its answers count from the first socket of the address, and others' are before ours.
             if let Some(place) = server.places.iter().find(|place| takes_over && is_held(place)) {
                 let user = holders(transport(place), place.address).unwrap_or_default().first().map_or(0, |holder| holder.user);
-                return Err(Error::Refused(corelane_sys::Error::GroupShared { address: place.address, user }));
+                return Err(Error::Refused(corelane_select::Error::GroupShared { address: place.address, user }));
             }
             probe(means)?;
         }

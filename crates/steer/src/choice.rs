@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use corelane_rss::{Buckets, HashTypes, Key, MOST_LANES, Table};
-use corelane_sys::select::Means;
+use corelane_select::Means;
 use std::fmt;
 use std::str::FromStr;
 

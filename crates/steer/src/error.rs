@@ -26,7 +26,7 @@ pub enum Error {
     /// The system does not let us, or the caller's table does not fit.
     Refused(
         /// What was refused, and the remedy.
-        corelane_sys::Error,
+        corelane_select::Error,
     ),
     /// The caller wants something that only a table in force can do.
     NotSteered {
@@ -95,8 +95,8 @@ impl From<corelane_rss::Error> for Error {
     }
 }
 
-impl From<corelane_sys::Error> for Error {
-    fn from(error: corelane_sys::Error) -> Self {
+impl From<corelane_select::Error> for Error {
+    fn from(error: corelane_select::Error) -> Self {
         Self::Refused(error)
     }
 }

@@ -3,8 +3,8 @@
 use crate::attach::Attached;
 use crate::steered::Steered;
 use corelane_seam::{Driver, Socket};
+use corelane_select::detach;
 use corelane_svc::{Error, MakeSocket, Place, Selected, Selection, discard};
-use corelane_sys::select::detach;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ impl LaneSelection {
 
 impl Selection for LaneSelection {
     fn open(&mut self, at: Place, driver: &mut dyn Driver, make: &mut MakeSocket<'_>) -> Result<Socket, Error> {
-        let failed = |error: corelane_sys::Error| Error::Steering { address: at.address, why: error.to_string().into() };
+        let failed = |error: corelane_select::Error| Error::Steering { address: at.address, why: error.to_string().into() };
         let Some(attached) = self.attached() else {
             let socket = make(driver)?;
             driver.descriptor(socket).map_or(Ok(false), detach).map_err(failed)?;
@@ -55,7 +55,7 @@ impl Selection for LaneSelection {
 
     fn mend(&mut self, at: Place, socket: BorrowedFd<'_>) -> Result<(), Error> {
         let Some(group) = self.attached().map(|attached| attached.group(at)) else { return Ok(()) };
-        let failed = |error: corelane_sys::Error| Error::Steering { address: at.address, why: error.to_string().into() };
+        let failed = |error: corelane_select::Error| Error::Steering { address: at.address, why: error.to_string().into() };
         // As long as others have sockets there, theirs may be the program that is to choose.
         if group.strangers(socket).map_err(failed)?.is_empty() { group.refresh(socket).map_err(failed) } else { Ok(()) }
     }

@@ -5,10 +5,10 @@
 
 use crate::topology::Topology;
 use crate::warning::Warning;
-use corelane_sys::ethtool::FlowKind;
-use corelane_sys::interfaces::Interface;
-use corelane_sys::interrupts::Interrupt;
-use corelane_sys::topology::Cpu;
+use corelane_machine::ethtool::FlowKind;
+use corelane_machine::interfaces::Interface;
+use corelane_machine::interrupts::Interrupt;
+use corelane_machine::topology::Cpu;
 
 /// What the user of a plan asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,9 +5,9 @@ use crate::choice::{InForce, Settings};
 use crate::error::Error;
 use crate::lane::LaneSelection;
 use corelane_lane::Tell;
+use corelane_machine::network::ports_to_choose;
 use corelane_rss::{FlowHasher, Table};
 use corelane_svc::{Command, Flows, Place, Services, Steer};
-use corelane_sys::network::ports_to_choose;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -150,7 +150,7 @@ impl Steered {
         match state.present.get(lane) {
             None => {
                 let most = state.present.len() - 1;
-                Err(Error::Refused(corelane_sys::Error::LaneRange { got: lane, most }))
+                Err(Error::Refused(corelane_select::Error::LaneRange { got: lane, most }))
             }
             Some(false) if expected => Err(Error::LaneAway { lane }),
             Some(true) if !expected => Err(Error::LanePresent { lane }),

@@ -1,9 +1,9 @@
 //! What a plan of lanes has to reckon with: the CPUs that the process may use, and the interface that serves its addresses.
 
-use corelane_sys::cpus;
-use corelane_sys::ethtool::Ethtool;
-use corelane_sys::interfaces::{Interface, Link, list};
-use corelane_sys::topology::{self, Cpu};
+use corelane_machine::ethtool::Ethtool;
+use corelane_machine::interfaces::{Interface, Link, list};
+use corelane_machine::topology::{self, Cpu};
+use corelane_os::cpus;
 use std::io;
 use std::net::IpAddr;
 

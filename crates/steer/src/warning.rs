@@ -1,7 +1,7 @@
 //! What stands in the way of lanes that share nothing, and the remedy.
 
-use corelane_sys::ethtool::FlowKind;
-use corelane_sys::interfaces::cpu_list;
+use corelane_machine::ethtool::FlowKind;
+use corelane_machine::interfaces::cpu_list;
 use std::fmt;
 
 /// Something about a plan that its user should know. The service runs all the same.

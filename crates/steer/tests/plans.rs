@@ -1,11 +1,11 @@
 //! Plans for invented machines.
 #![allow(clippy::unwrap_used)]
 
+use corelane_machine::ethtool::{Channels, Fields, FlowKind, HashFunction, Rss};
+use corelane_machine::interfaces::{Interface, Link};
+use corelane_machine::interrupts::{Interrupt, Queue};
+use corelane_machine::topology::Cpu;
 use corelane_steer::{Plan, Topology, Warning, Wish, plan};
-use corelane_sys::ethtool::{Channels, Fields, FlowKind, HashFunction, Rss};
-use corelane_sys::interfaces::{Interface, Link};
-use corelane_sys::interrupts::{Interrupt, Queue};
-use corelane_sys::topology::Cpu;
 
 const WISH: Wish = Wish { lanes: None, cpus: None, tcp: true, udp: true };
 

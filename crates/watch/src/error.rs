@@ -1,7 +1,7 @@
 //! Why a page could not be made or read, and who is at fault.
 
 use crate::process::ProcessId;
-use corelane_sys::page::PageError;
+use corelane_os::page::PageError;
 use std::path::PathBuf;
 use std::{fmt, io};
 

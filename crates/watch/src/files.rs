@@ -3,7 +3,7 @@
 
 use crate::error::Error;
 use crate::process::{Liveness, ProcessId};
-use corelane_sys::page::{RunDirectory, SUFFIX_PUBLISHED, SUFFIX_UNPUBLISHED};
+use corelane_os::page::{RunDirectory, SUFFIX_PUBLISHED, SUFFIX_UNPUBLISHED};
 use std::cmp::Reverse;
 use std::ffi::OsStr;
 use std::fs::{self, Metadata};

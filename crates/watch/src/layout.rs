@@ -7,7 +7,7 @@
 use crate::catalogue::{Counter, LaneCounter, ServiceCounter};
 use crate::error::Error;
 use crate::memory::{AtomicU64, Ordering};
-use corelane_sys::page::LINE_BYTES;
+use corelane_os::page::LINE_BYTES;
 
 /// The most lanes a page has rows for.
 pub const LANES_MAX: usize = 1024;
@@ -309,9 +309,9 @@ mod tests {
     fn the_largest_page_fits_its_memory() {
         let none = |services| std::iter::repeat_n(0, services);
         let layout = Layout::new(LANES_MAX, none(SERVICES_MAX)).unwrap();
-        assert!(layout.words() <= corelane_sys::page::WORDS_MAX);
+        assert!(layout.words() <= corelane_os::page::WORDS_MAX);
         let layout = Layout::new(LANES_MAX, [OWN_COUNTERS_MAX; 8].into_iter()).unwrap();
-        assert!(layout.words() <= corelane_sys::page::WORDS_MAX);
+        assert!(layout.words() <= corelane_os::page::WORDS_MAX);
         for (lanes, services) in [(0, 1), (LANES_MAX + 1, 1), (1, SERVICES_MAX + 1)] {
             assert!(matches!(Layout::new(lanes, none(services)), Err(Error::Shape { .. })));
         }

@@ -39,7 +39,7 @@ mod snapshot;
 mod text;
 
 pub use catalogue::{Counter, Declaration, Kind, LaneCounter, LaneState, Ratio, Scope, ServiceCounter, documentation};
-pub use corelane_sys::page::{PageError, RunDirectory};
+pub use corelane_os::page::{PageError, RunDirectory};
 pub use error::Error;
 pub use files::{PageFile, list, remove_stale};
 pub use json::json;

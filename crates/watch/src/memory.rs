@@ -2,7 +2,7 @@
 //! the code above as it is shipped.
 
 #[cfg(not(loom))]
-pub(crate) use corelane_sys::page::PageMemory;
+pub(crate) use corelane_os::page::PageMemory;
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -15,15 +15,15 @@ pub(crate) struct PageMemory(Box<[AtomicU64]>);
 
 #[cfg(loom)]
 impl PageMemory {
-    pub fn heap(words: usize) -> Result<Self, corelane_sys::page::PageError> {
+    pub fn heap(words: usize) -> Result<Self, corelane_os::page::PageError> {
         Ok(Self((0..words).map(|_| AtomicU64::new(0)).collect()))
     }
 
-    pub fn create(_: &corelane_sys::page::RunDirectory, _: &str, words: usize) -> Result<Self, corelane_sys::page::PageError> {
+    pub fn create(_: &corelane_os::page::RunDirectory, _: &str, words: usize) -> Result<Self, corelane_os::page::PageError> {
         Self::heap(words)
     }
 
-    pub fn publish(&mut self) -> Result<(), corelane_sys::page::PageError> {
+    pub fn publish(&mut self) -> Result<(), corelane_os::page::PageError> {
         Ok(())
     }
 

@@ -9,7 +9,7 @@ use crate::layout::{
 use crate::memory::{AtomicU64, Ordering, PageMemory};
 use crate::own::OwnCounter;
 use crate::process::ProcessId;
-use corelane_sys::page::RunDirectory;
+use corelane_os::page::RunDirectory;
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::path::Path;

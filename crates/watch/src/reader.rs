@@ -8,7 +8,7 @@ use crate::memory::{Ordering, PageMemory, fence};
 use crate::page::{CounterName, Description, LaneName, Page, ServiceName};
 use crate::process::{Liveness, ProcessId};
 use crate::snapshot::{LaneSnapshot, ServiceSnapshot, Snapshot, Values};
-use corelane_sys::page::PageView;
+use corelane_os::page::PageView;
 use std::path::Path;
 use std::sync::Arc;
 

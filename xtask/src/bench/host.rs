@@ -3,7 +3,7 @@
 use std::fs;
 
 use anyhow::Result;
-use corelane_sys::machine::{Machine, stolen_time};
+use corelane_machine::{Machine, stolen_time};
 use serde::Serialize;
 
 /// Milliseconds that the host took from this machine's CPUs since it started ("steal").

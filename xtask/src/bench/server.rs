@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use corelane_sys::processes::Process;
+use corelane_os::processes::Process;
 use nix::errno::Errno;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::prctl::set_pdeathsig;

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use corelane_sys::processes::Process;
+use corelane_os::processes::Process;
 
 /// The thread of `cpu`; `None` where it cannot be seen, as in a container.
 pub fn thread_of(cpu: usize) -> Option<Process> {

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use corelane_sys::processes::Process;
+use corelane_os::processes::Process;
 use serde::Serialize;
 
 use super::counts::{self, Counts};

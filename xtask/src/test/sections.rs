@@ -61,7 +61,11 @@ pub const SECTIONS: &[Section] = &[
         seconds: 300,
         work: Work::Programs(&["crates/sim", "crates/lane", "crates/svc", "crates/corelane"]),
     },
-    Section { name: "drivers", seconds: 80, work: Work::Programs(&["crates/sys", "crates/watch", "crates/steer"]) },
+    Section {
+        name: "drivers",
+        seconds: 80,
+        work: Work::Programs(&["crates/os", "crates/machine", "crates/select", "crates/drivers", "crates/watch", "crates/steer"]),
+    },
     Section { name: "services", seconds: 320, work: Work::Programs(&["services/*", "load"]) },
     Section { name: "program", seconds: 200, work: Work::Programs(&["cli"]) },
     Section { name: "examples", seconds: 40, work: Work::Counted(&["test", "--workspace", "--doc"], &[]) },
@@ -74,7 +78,7 @@ pub const SECTIONS: &[Section] = &[
         name: "loom",
         seconds: 200,
         work: Work::Counted(
-            &["test", "-p", "corelane-lane", "-p", "corelane-watch", "-p", "corelane-sys", "--release", "--lib", "loom"],
+            &["test", "-p", "corelane-lane", "-p", "corelane-watch", "-p", "corelane-drivers", "--release", "--lib", "loom"],
             &[
                 ("RUSTFLAGS", "--cfg loom"),
                 ("CARGO_TARGET_DIR", "target/loom"),

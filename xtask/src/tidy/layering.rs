@@ -13,8 +13,11 @@ const BELOW_FACADE: &[&str] = &[
     "crates/svc",
     "crates/lane",
     "crates/watch",
-    "crates/sys",
     "crates/sim",
+    "crates/drivers",
+    "crates/select",
+    "crates/machine",
+    "crates/os",
     "crates/seam",
     "crates/wire",
     "crates/rss",
@@ -28,25 +31,29 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("crates/rss", &[]),
     ("crates/wire", &[]),
     ("crates/seam", &[]),
-    ("crates/sys", &["crates/seam", "crates/rss"]),
+    ("crates/os", &["crates/seam"]),
+    ("crates/machine", &["crates/os"]),
+    ("crates/select", &["crates/os", "crates/seam", "crates/rss"]),
+    ("crates/drivers", &["crates/os", "crates/seam"]),
     ("crates/sim", &["crates/seam", "crates/rss"]),
-    ("crates/watch", &["crates/sys"]),
+    ("crates/watch", &["crates/os"]),
     ("crates/lane", &["crates/seam", "crates/watch"]),
     ("crates/svc", &["crates/lane", "crates/seam", "crates/watch", "crates/rss"]),
-    ("crates/steer", &["crates/svc", "crates/lane", "crates/sys", "crates/rss", "crates/seam"]),
+    ("crates/steer", &["crates/svc", "crates/lane", "crates/select", "crates/machine", "crates/os", "crates/rss", "crates/seam"]),
     ("crates/corelane", BELOW_FACADE),
     ("services/all", &["crates/corelane", "services/*"]),
     ("services/*", USER),
     ("load", USER),
     ("cli", &["crates/corelane", "crates/rss", "services/all", "load"]),
-    ("xtask", &["crates/seam", "crates/sys", "load"]),
+    ("xtask", &["crates/seam", "crates/machine", "crates/os", "load"]),
 ];
 
 /// Folder, what its tests may depend on beyond [`LAYERS`], and why.
 const TESTS_TOO: &[(&str, &[&str], &str)] = &[
-    ("crates/sys", &["crates/sim"], "one behaviour suite runs on every driver"),
-    ("crates/lane", &["crates/sim", "crates/sys", "crates/rss"], "lanes are tested on drivers"),
-    ("crates/svc", &["crates/sim", "crates/sys", "crates/rss"], "services are tested on drivers"),
+    ("crates/machine", &["crates/seam"], "what is read is compared with sockets that a test makes"),
+    ("crates/select", &["crates/drivers"], "flows find the sockets of every driver"),
+    ("crates/lane", &["crates/sim", "crates/rss"], "lanes are tested on the simulated driver"),
+    ("crates/svc", &["crates/sim", "crates/rss"], "services are tested on the simulated driver"),
     ("crates/steer", &["crates/sim"], "steering is tested on the simulated network"),
     (
         "services/*",
@@ -60,11 +67,14 @@ const TESTS_TOO: &[(&str, &[&str], &str)] = &[
     ),
 ];
 
-/// Crates through which the system could be called past `crates/sys`.
-const RAW: &[&str] = &["libc", "io-uring", "nix"];
+/// Crates through which the system could be called past [`SYSTEM`].
+const RAW: &[&str] = &["libc", "io-uring", "nix", "rustix"];
 
-/// Who may depend on [`RAW`]: the one place of system calls, and the scripts, which no user runs.
-const MAY_USE_RAW: &[&str] = &["crates/sys", "xtask"];
+/// The crates that call the system.
+pub const SYSTEM: [&str; 4] = ["crates/os", "crates/drivers", "crates/select", "crates/machine"];
+
+/// Who may depend on [`RAW`] beside [`SYSTEM`]: the scripts, which no user runs.
+const SCRIPTS: &str = "xtask";
 
 /// The data path: nothing on it comes from elsewhere.
 const DATA_PATH: &[&str] =
@@ -115,8 +125,8 @@ fn outer_fault(from: &str, dependency: &Dependency) -> Option<(String, String)> 
     let any = |patterns: &[&str]| patterns.iter().any(|pattern| matches(pattern, from));
     if dependency.dev {
         None
-    } else if RAW.contains(&name) && !any(MAY_USE_RAW) {
-        let remedy = "put the system call into crates/sys and use that";
+    } else if RAW.contains(&name) && from != SCRIPTS && !SYSTEM.contains(&from) {
+        let remedy = "put the system call into crates/os and use that";
         Some((format!("{from} may not use {name}"), remedy.to_owned()))
     } else if any(DATA_PATH) && !is_loom(dependency) {
         let remedy = "the data path uses nothing from elsewhere, except in tests";
@@ -164,9 +174,32 @@ mod tests {
         assert_eq!(fault("services/all", inner("services/echo", false)), None);
         let up = fault("crates/lane", inner("crates/svc", false));
         assert_eq!(up.unwrap(), "crates/lane may not use crates/svc");
-        assert!(fault("services/echo", inner("crates/sys", false)).is_some());
+        assert!(fault("services/echo", inner("crates/drivers", false)).is_some());
         assert!(fault("cli", inner("services/echo", false)).is_some(), "it knows no service by name");
         assert!(fault("services/echo", inner("services/http", false)).is_some());
+    }
+
+    /// Everything that a crate may reach.
+    fn reached(from: &str) -> Vec<&'static str> {
+        let mut found: Vec<&str> =
+            LAYERS.iter().filter(|(folder, _)| *folder == from).flat_map(|(_, to)| to.iter().copied()).collect();
+        for index in 0.. {
+            let Some(&next) = found.get(index) else { break };
+            let more = LAYERS.iter().filter(|(folder, _)| *folder == next).flat_map(|(_, to)| to.iter().copied());
+            let more: Vec<&str> = more.filter(|folder| !found.contains(folder)).collect();
+            found.extend(more);
+        }
+        found
+    }
+
+    #[test]
+    fn a_lane_in_a_simulation_links_no_program_and_no_ring() {
+        for folder in ["crates/sim", "crates/lane", "crates/svc", "crates/watch"] {
+            let reached = reached(folder);
+            assert!(reached.contains(&"crates/seam"), "{folder}: {reached:?}");
+            assert!(["crates/drivers", "crates/select"].iter().all(|real| !reached.contains(real)), "{folder}: {reached:?}");
+        }
+        assert!(reached("crates/corelane").contains(&"crates/drivers"), "the facade picks one");
     }
 
     #[test]
@@ -178,8 +211,10 @@ mod tests {
     }
 
     #[test]
-    fn only_sys_calls_the_system() {
-        assert_eq!(fault("crates/sys", outer("libc", false, None)), None);
+    fn only_the_crates_below_call_the_system() {
+        for folder in SYSTEM {
+            assert_eq!(fault(folder, outer("libc", false, None)), None);
+        }
         assert_eq!(fault("crates/steer", outer("libc", true, None)), None);
         assert!(fault("crates/steer", outer("libc", false, None)).is_some());
         assert!(fault("cli", outer("nix", false, None)).is_some());

@@ -172,7 +172,8 @@ impl Source {
         }
     }
 
-    /// Whether the attribute that opens at `open` is `[test]` or a `cfg` that only test builds satisfy.
+    /// Whether the attribute that opens at `open` is `[test]` or a `cfg` that only test builds satisfy. A feature beside `test` is
+    /// what the tests of other crates ask for.
     fn is_test_attribute(&self, open: usize) -> bool {
         let mut within = Vec::new();
         for index in open + 1..self.closing(open) {
@@ -180,6 +181,9 @@ impl Source {
                 "(" => within.push(self.word(index - 1)),
                 ")" => drop(within.pop()),
                 "test" if within.is_empty() => return self.has(index - 1, &["[", "test", "]"]),
+                "test" if self.has(index - 2, &["any", "(", "test", ",", "feature", "=", "\"", "\"", ")"]) => {
+                    return within == ["cfg", "any"];
+                }
                 "test" => return within[0] == "cfg" && within[1..].iter().all(|w| *w == "all"),
                 _ => {}
             }
@@ -243,12 +247,14 @@ mod tests {
         assert_eq!(test_lines("#[test]\n#[ignore]\nfn a() {\n}\nfn b() {}"), [1, 2, 3, 4]);
         assert_eq!(test_lines("#[cfg(all(test, not(loom)))]\nmod tests {}\nfn b() {}"), [1, 2]);
         assert_eq!(test_lines("#![cfg(all(test, loom))]\nfn b() {}"), [1, 2]);
+        assert_eq!(test_lines("#[cfg(any(test, feature = \"testing\"))]\nmod a;\nfn b() {}"), [1, 2]);
     }
 
     #[test]
     fn other_conditions_are_product_code() {
         assert!(test_lines("#[cfg(not(test))]\nfn a() {}").is_empty());
         assert!(test_lines("#[cfg(any(test, loom))]\nfn a() {}").is_empty());
+        assert!(test_lines("#[cfg(any(test, feature = \"a\", loom))]\nfn a() {}").is_empty());
         assert!(test_lines("#[cfg_attr(test, derive(Debug))]\nstruct A;").is_empty());
         assert!(test_lines("#[path = \"test\"]\nmod a;").is_empty());
     }
@@ -269,7 +275,7 @@ mod tests {
 
     #[test]
     fn folders_decide_too() {
-        assert!(Source::new("crates/sys/tests/suite.rs", "fn f() {}").in_test(1));
+        assert!(Source::new("crates/os/tests/suite.rs", "fn f() {}").in_test(1));
         let example = Source::new("crates/corelane/examples/echo.rs", "fn f() {}");
         assert!(example.beside_product(1) && !example.in_test(1));
         assert!(!Source::new("xtask/src/test/tests.rs", "fn f() {}").beside_product(1));

@@ -1,11 +1,11 @@
-//! Where `unsafe` may stand: in `crates/sys`, and in marked cells of `seam`, `lane` and `watch`.
+//! Where `unsafe` may stand: in the crates that call the system, and in marked cells of `seam`, `lane` and `watch`.
 
+use super::layering::SYSTEM;
 use super::source::Source;
 use super::tree::Tree;
 use super::{Finding, Rule};
 
 const RULE: Rule = "unsafe";
-const FREE: &str = "crates/sys";
 const CELLS: [&str; 3] = ["crates/seam", "crates/lane", "crates/watch"];
 /// What the header of a file with `unsafe` says, before its reason.
 const MARK: &str = "//! Holds a marked cell: ";
@@ -28,13 +28,13 @@ pub fn check(tree: &Tree, findings: &mut Vec<Finding>) {
 fn check_words(source: &Source, text: &str, findings: &mut Vec<Finding>) {
     let within = |folder: &str| source.path.starts_with(&format!("{folder}/"));
     let cell = CELLS.iter().any(|folder| within(folder));
-    if within(FREE) || cell && is_marked(text) {
+    if SYSTEM.iter().any(|folder| within(folder)) || cell && is_marked(text) {
         return;
     }
     let remedy = if cell {
         "begin the file with `//! Holds a marked cell: ` and the reason, or do without"
     } else {
-        "put it into crates/sys or into a marked cell of seam, lane or watch"
+        "put it into one of the crates that call the system, or into a marked cell of seam, lane or watch"
     };
     for index in (0..source.tokens()).filter(|&index| source.word(index) == "unsafe") {
         let what = "`unsafe` may not stand here".to_owned();
@@ -53,7 +53,7 @@ fn check_root(source: &Source, folder: &str, findings: &mut Vec<Finding>) {
         (0..source.tokens()).any(|index| source.has(index, &attribute))
     };
     let may_deny = CELLS.contains(&folder);
-    if folder == FREE || is_empty(source) || sets("forbid") || may_deny && sets("deny") {
+    if SYSTEM.contains(&folder) || is_empty(source) || sets("forbid") || may_deny && sets("deny") {
         return;
     }
     let what = "the crate does not rule out `unsafe`".to_owned();
@@ -86,14 +86,16 @@ mod tests {
     }
 
     #[test]
-    fn only_sys_and_marked_cells_hold_unsafe() {
+    fn only_the_crates_below_and_marked_cells_hold_unsafe() {
         let marked = format!("//! A ring.\n//! Holds a marked cell: one writer.\n{BLOCK}");
-        assert!(found(check, &[("crates/sys/src/a.rs", BLOCK)]).is_empty());
+        for folder in SYSTEM {
+            assert!(found(check, &[(&format!("{folder}/src/a.rs"), BLOCK)]).is_empty());
+        }
         assert!(found(check, &[("crates/lane/src/a.rs", &marked)]).is_empty());
         let expected = ["crates/lane/src/a.rs:2 `unsafe` may not stand here"];
         assert_eq!(found(check, &[("crates/lane/src/a.rs", BLOCK)]), expected);
         assert_eq!(found(check, &[("crates/svc/src/a.rs", &marked)]).len(), 1);
-        assert_eq!(found(check, &[("crates/sysx/src/a.rs", BLOCK)]).len(), 1);
+        assert_eq!(found(check, &[("crates/osx/src/a.rs", BLOCK)]).len(), 1);
     }
 
     #[test]
@@ -115,7 +117,7 @@ mod tests {
         assert_eq!(root_faults("crates/svc", forbid), 0);
         assert_eq!(root_faults("crates/lane", forbid), 0);
         assert_eq!(root_faults("crates/lane", deny), 0);
-        assert_eq!(root_faults("crates/sys", "fn f() {}"), 0);
+        assert_eq!(root_faults("crates/os", "fn f() {}"), 0);
         assert_eq!(root_faults("crates/svc", deny), 1);
         assert_eq!(root_faults("crates/lane", "fn f() {}"), 1);
         assert_eq!(root_faults("crates/svc", "//! Nothing yet.\nfn main() {}"), 0);

@@ -160,15 +160,15 @@ macro_rules! suite {
     };
 }
 
-suite!(on_epoll: crate::linux::LinuxRig<corelane_sys::EpollDriver, 0>);
-suite!(on_epoll_without_gro: crate::linux::LinuxRig<corelane_sys::EpollDriver, { crate::linux::NO_GRO }>);
-suite!(on_epoll_without_segment: crate::linux::LinuxRig<corelane_sys::EpollDriver, { crate::linux::NO_SEGMENT }>);
-suite!(on_epoll_without_long_trains: crate::linux::LinuxRig<corelane_sys::EpollDriver, { crate::linux::NO_LONG_TRAINS }>);
-suite!(on_epoll_without_pwait2: crate::linux::LinuxRig<corelane_sys::EpollDriver, { crate::linux::NO_PWAIT2 }>);
-suite!(on_uring: crate::linux::LinuxRig<corelane_sys::UringDriver, 0>);
-suite!(on_uring_without_gro: crate::linux::LinuxRig<corelane_sys::UringDriver, { crate::linux::NO_GRO }>);
-suite!(on_uring_without_segment: crate::linux::LinuxRig<corelane_sys::UringDriver, { crate::linux::NO_SEGMENT }>);
-suite!(on_uring_without_long_trains: crate::linux::LinuxRig<corelane_sys::UringDriver, { crate::linux::NO_LONG_TRAINS }>);
-suite!(on_uring_without_no_iowait: crate::linux::LinuxRig<corelane_sys::UringDriver, { crate::linux::NO_NO_IOWAIT }>);
+suite!(on_epoll: crate::linux::LinuxRig<corelane_drivers::EpollDriver, 0>);
+suite!(on_epoll_without_gro: crate::linux::LinuxRig<corelane_drivers::EpollDriver, { crate::linux::NO_GRO }>);
+suite!(on_epoll_without_segment: crate::linux::LinuxRig<corelane_drivers::EpollDriver, { crate::linux::NO_SEGMENT }>);
+suite!(on_epoll_without_long_trains: crate::linux::LinuxRig<corelane_drivers::EpollDriver, { crate::linux::NO_LONG_TRAINS }>);
+suite!(on_epoll_without_pwait2: crate::linux::LinuxRig<corelane_drivers::EpollDriver, { crate::linux::NO_PWAIT2 }>);
+suite!(on_uring: crate::linux::LinuxRig<corelane_drivers::UringDriver, 0>);
+suite!(on_uring_without_gro: crate::linux::LinuxRig<corelane_drivers::UringDriver, { crate::linux::NO_GRO }>);
+suite!(on_uring_without_segment: crate::linux::LinuxRig<corelane_drivers::UringDriver, { crate::linux::NO_SEGMENT }>);
+suite!(on_uring_without_long_trains: crate::linux::LinuxRig<corelane_drivers::UringDriver, { crate::linux::NO_LONG_TRAINS }>);
+suite!(on_uring_without_no_iowait: crate::linux::LinuxRig<corelane_drivers::UringDriver, { crate::linux::NO_NO_IOWAIT }>);
 suite!(on_sim: crate::sim::SimRig<false>);
 suite!(on_sim_when_late: crate::sim::SimRig<true>);

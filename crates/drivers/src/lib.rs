@@ -1,0 +1,26 @@
+//! The drivers of a lane on Linux, and what they are made of, one file a kernel feature.
+#![allow(unsafe_code)]
+
+mod addresses;
+mod bell;
+mod control;
+mod datagrams;
+mod epoll;
+mod errors;
+mod offload;
+mod probes;
+mod probing;
+mod readiness;
+mod refuse;
+mod stream;
+mod table;
+mod tuning;
+mod uring;
+
+pub use bell::EventBell;
+pub use epoll::EpollDriver;
+pub use errors::Error;
+pub use probes::Probes;
+pub use probing::tried;
+pub use tuning::check;
+pub use uring::{UringDriver, apart, probe_uring};

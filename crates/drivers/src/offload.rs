@@ -1,0 +1,437 @@
+//! Helper threads: what has no asynchronous form runs there, and a bell tells when it is done.
+//!
+//! Each driver that needs helpers has its own, few, and started with the first call: they share the descriptor table of
+//! the lane that started them, and no lock with other lanes.
+
+use corelane_os::errno;
+use corelane_seam::{Bell, Fault, Offloaded, OpenOptions, Reason, Work};
+use rustix::fs::OFlags;
+use rustix::process::getpid;
+use rustix::thread::{sched_getaffinity, sched_setaffinity};
+use std::collections::VecDeque;
+use std::fs::File;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Lane memory that a helper reads or writes while the driver keeps it.
+pub struct Place {
+    start: *mut u8,
+    bytes: usize,
+}
+
+// SAFETY: a place is made by `Place::to_write` or `Place::to_read`, whose callers keep the memory until the answer comes.
+unsafe impl Send for Place {}
+
+impl Place {
+    /// A place to be written.
+    ///
+    /// # Safety
+    /// The memory must stay, and nobody else may touch it, until the answer has come.
+    pub(crate) unsafe fn to_write(memory: &mut [u8]) -> Self {
+        Self { start: memory.as_mut_ptr(), bytes: memory.len() }
+    }
+
+    /// A place to be read.
+    ///
+    /// # Safety
+    /// The memory must stay, and nobody may write it, until the answer has come.
+    pub(crate) unsafe fn to_read(memory: &[u8]) -> Self {
+        Self { start: memory.as_ptr().cast_mut(), bytes: memory.len() }
+    }
+
+    /// Where it begins, and how many bytes it has.
+    pub(crate) fn parts(&self) -> (*mut u8, usize) {
+        (self.start, self.bytes)
+    }
+}
+
+/// A file operation.
+pub enum FileCall {
+    Open { path: PathBuf, options: OpenOptions },
+    Read { file: Arc<File>, offset: u64, place: Place },
+    Write { file: Arc<File>, offset: u64, place: Place },
+    Sync { file: Arc<File> },
+    Close { file: Arc<File> },
+}
+
+/// What came of a call.
+pub enum Answer {
+    Opened { file: File, length: u64 },
+    Moved { bytes: usize },
+    Done,
+    Returned(Offloaded),
+    Failed(Fault),
+}
+
+/// The end of a call.
+pub struct Ended {
+    /// As given with the call.
+    pub(crate) token: u32,
+    pub(crate) answer: Answer,
+    of_work: bool,
+}
+
+impl Ended {
+    /// The end of a file operation that no helper had.
+    pub(crate) fn of_file(token: u32, answer: Answer) -> Self {
+        Self { token, answer, of_work: false }
+    }
+}
+
+/// One end of the queue to the helpers; the other is in each of their threads.
+pub struct Helpers {
+    common: Arc<Common>,
+    /// Offloaded calls, and file operations, whose answers were not taken yet.
+    works: usize,
+    files: usize,
+    works_max: usize,
+}
+
+struct Common {
+    queue: Mutex<Queue>,
+    /// Rung when there is something to do, or the end has come.
+    work: Condvar,
+    /// Rung when a file operation has ended.
+    file_ended: Condvar,
+    bell: Arc<dyn Bell>,
+    /// One of them is kept for files, so that calls which last long never stop those.
+    threads_max: usize,
+}
+
+enum Job {
+    File(FileCall),
+    Work(Work),
+}
+
+#[derive(Default)]
+struct Queue {
+    files: VecDeque<(u32, FileCall)>,
+    works: VecDeque<(u32, Work)>,
+    ended: Vec<Ended>,
+    threads: usize,
+    idle: usize,
+    files_running: usize,
+    works_running: usize,
+    closed: bool,
+}
+
+impl Queue {
+    fn next(&mut self, threads_max: usize) -> Option<(u32, Job)> {
+        assert!(self.works_running < threads_max && self.files_running + self.works_running < threads_max);
+        if let Some((token, call)) = self.files.pop_front() {
+            self.files_running += 1;
+            return Some((token, Job::File(call)));
+        }
+        if self.works_running + 1 >= threads_max {
+            return None;
+        }
+        let (token, work) = self.works.pop_front()?;
+        self.works_running += 1;
+        Some((token, Job::Work(work)))
+    }
+
+    fn end(&mut self, ended: Ended) {
+        let running = if ended.of_work { &mut self.works_running } else { &mut self.files_running };
+        assert!(*running > 0, "a call ended that did not run");
+        *running -= 1;
+        if !self.closed {
+            self.ended.push(ended);
+        }
+    }
+}
+
+impl Common {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        // Nothing that can panic runs under the lock.
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a helper does all its life.
+    fn help(&self) {
+        leave_the_lanes_cpu();
+        let mut queue = self.lock();
+        while !queue.closed {
+            let Some((token, job)) = queue.next(self.threads_max) else {
+                queue.idle += 1;
+                queue = self.work.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                queue.idle -= 1;
+                continue;
+            };
+            drop(queue);
+            let of_work = matches!(job, Job::Work(_));
+            let answer = job.run();
+            queue = self.lock();
+            queue.end(Ended { token, answer, of_work });
+            drop(queue);
+            self.file_ended.notify_all();
+            self.bell.ring();
+            queue = self.lock();
+        }
+        queue.threads -= 1;
+    }
+}
+
+impl Helpers {
+    /// At most `threads_max` helpers that ring `bell`; at most `works_max` offloaded calls wait or run at once. Starts no thread yet.
+    pub(crate) fn new(bell: Arc<dyn Bell>, works_max: usize, threads_max: usize) -> Self {
+        assert!(threads_max >= 2, "one for files, and one for calls");
+        let common = Common { queue: Mutex::default(), work: Condvar::new(), file_ended: Condvar::new(), bell, threads_max };
+        Self { common: Arc::new(common), works: 0, files: 0, works_max }
+    }
+
+    /// Gives an offloaded call to the helpers; its end comes with `token`.
+    ///
+    /// # Errors
+    /// `Busy` at the bound, or the system's reason for not giving the first thread.
+    pub(crate) fn work(&mut self, token: u32, work: Work) -> Result<(), Fault> {
+        if self.works >= self.works_max {
+            return Err(Fault::of(Reason::Busy));
+        }
+        self.begin(|queue| queue.works.push_back((token, work)))?;
+        self.works += 1;
+        Ok(())
+    }
+
+    /// Gives a file operation to the helpers; its end comes with `token`. How many may wait is the lane's to bound:
+    /// each one carries the lane's memory.
+    ///
+    /// # Errors
+    /// The system's reason for not giving the first thread.
+    pub(crate) fn file(&mut self, token: u32, call: FileCall) -> Result<(), Fault> {
+        self.begin(|queue| queue.files.push_back((token, call)))?;
+        self.files += 1;
+        Ok(())
+    }
+
+    /// Adds the calls that have ended to `ended`. Touches no lock while none is under way.
+    pub(crate) fn take_ended(&mut self, ended: &mut Vec<Ended>) {
+        if self.works + self.files == 0 {
+            return;
+        }
+        let first = ended.len();
+        ended.append(&mut self.common.lock().ended);
+        assert!(ended.len() - first <= self.works + self.files, "more calls ended than were begun");
+        let works = ended[first..].iter().filter(|ended| ended.of_work).count();
+        let files = ended.len() - first - works;
+        assert!(works <= self.works && files <= self.files);
+        self.works -= works;
+        self.files -= files;
+    }
+
+    /// Ends the helpers; what has not begun never will. Waits until no file operation uses lane memory any more, but no
+    /// longer than `patience`: if the answer is false, that memory must stay for ever.
+    pub(crate) fn close(&mut self, patience: Duration) -> bool {
+        let mut queue = self.common.lock();
+        queue.closed = true;
+        let waiting = (std::mem::take(&mut queue.files), std::mem::take(&mut queue.works));
+        self.common.work.notify_all();
+        let (queue, answer) = self
+            .common
+            .file_ended
+            .wait_timeout_while(queue, patience, |queue| queue.files_running > 0)
+            .unwrap_or_else(PoisonError::into_inner);
+        drop(queue);
+        drop(waiting);
+        !answer.timed_out()
+    }
+
+    fn begin(&self, add: impl FnOnce(&mut Queue)) -> Result<(), Fault> {
+        let mut queue = self.common.lock();
+        assert!(!queue.closed, "a call after the end");
+        let threads_max = self.common.threads_max;
+        assert!(queue.threads <= threads_max && queue.idle <= queue.threads);
+        let waiting = queue.files.len() + queue.works.len();
+        if queue.idle <= waiting && queue.threads < threads_max {
+            match start(self.common.clone()) {
+                Ok(()) => queue.threads += 1,
+                Err(number) if queue.threads == 0 => return Err(errno::fault(number)),
+                // Those that run will come to it.
+                Err(_) => {}
+            }
+        }
+        add(&mut queue);
+        drop(queue);
+        self.common.work.notify_one();
+        Ok(())
+    }
+}
+
+impl Drop for Helpers {
+    fn drop(&mut self) {
+        self.close(Duration::ZERO);
+    }
+}
+
+fn start(common: Arc<Common>) -> Result<(), i32> {
+    let builder = std::thread::Builder::new().name("corelane-helper".into());
+    builder.spawn(move || common.help()).map(drop).map_err(|error| errno::of(&error))
+}
+
+/// A thread inherits the CPU of the one that starts it, which is the lane's own. A helper runs wherever the process's
+/// first thread may (sched_setaffinity(2)); where that cannot be told, it stays.
+fn leave_the_lanes_cpu() {
+    let _ = sched_getaffinity(Some(getpid())).and_then(|cpus| sched_setaffinity(None, &cpus));
+}
+
+impl Job {
+    fn run(self) -> Answer {
+        match self {
+            Self::File(call) => call.run().unwrap_or_else(|error| Answer::Failed(errno::fault(errno::of(&error)))),
+            Self::Work(work) => match catch_unwind(AssertUnwindSafe(work)) {
+                Ok(value) => Answer::Returned(value),
+                Err(panic) => {
+                    // What was thrown may throw again when it is dropped.
+                    let _ = catch_unwind(AssertUnwindSafe(|| drop(panic)));
+                    Answer::Failed(Fault::of(Reason::Other))
+                }
+            },
+        }
+    }
+}
+
+impl FileCall {
+    fn run(self) -> std::io::Result<Answer> {
+        match self {
+            Self::Open { path, options } => {
+                let OpenOptions { read, write, create, truncate } = options;
+                let mut open = std::fs::OpenOptions::new();
+                open.read(read).write(write).create(create).truncate(truncate).mode(0o600);
+                // A pipe is not waited for until it has another end.
+                match open.custom_flags(libc::O_NONBLOCK).open(path) {
+                    Ok(file) => opened(file),
+                    Err(error) if no_file(errno::of(&error)) => Ok(NOT_A_FILE),
+                    Err(error) => Err(error),
+                }
+            }
+            Self::Read { file, offset, place } => {
+                assert!(!place.start.is_null());
+                // SAFETY: the place's maker keeps the memory, and nobody else touches it, until the answer has come.
+                let memory = unsafe { std::slice::from_raw_parts_mut(place.start, place.bytes) };
+                moved(|| file.read_at(memory, offset))
+            }
+            Self::Write { file, offset, place } => {
+                // SAFETY: the place's maker keeps the memory, and nobody writes it, until the answer has come.
+                let memory = unsafe { std::slice::from_raw_parts(place.start.cast_const(), place.bytes) };
+                moved(|| file.write_at(memory, offset))
+            }
+            Self::Sync { file } => file.sync_all().map(|()| Answer::Done),
+            Self::Close { file } => {
+                drop(file);
+                Ok(Answer::Done)
+            }
+        }
+    }
+}
+
+const NOT_A_FILE: Answer = Answer::Failed(Fault::of(Reason::NotAFile));
+
+/// Whether open(2) fails so because there is something else than a file: a pipe without a reader, a device that is not there, a
+/// socket; a directory that is to be written.
+pub(crate) fn no_file(number: i32) -> bool {
+    matches!(number, libc::ENXIO | libc::ENODEV | libc::EISDIR)
+}
+
+/// What was opened without waiting, if it is a file. From now on its calls wait: for a file that is the disk alone.
+pub(crate) fn opened(file: File) -> std::io::Result<Answer> {
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Ok(NOT_A_FILE);
+    }
+    rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
+    Ok(Answer::Opened { file, length: metadata.len() })
+}
+
+fn moved(mut call: impl FnMut() -> std::io::Result<usize>) -> std::io::Result<Answer> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            answer => return answer.map(|bytes| Answer::Moved { bytes }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    struct Counting(mpsc::Sender<()>);
+
+    impl Bell for Counting {
+        fn ring(&self) {
+            let _ = self.0.send(());
+        }
+    }
+
+    fn helpers(works_max: usize, threads_max: usize) -> (Helpers, mpsc::Receiver<()>) {
+        let (sender, rung) = mpsc::channel();
+        (Helpers::new(Arc::new(Counting(sender)), works_max, threads_max), rung)
+    }
+
+    fn wait_for(helpers: &mut Helpers, rung: &mpsc::Receiver<()>, count: usize) -> Vec<Ended> {
+        let mut ended = Vec::new();
+        while ended.len() < count {
+            rung.recv().unwrap();
+            helpers.take_ended(&mut ended);
+        }
+        ended
+    }
+
+    #[test]
+    fn a_value_comes_back_and_a_panic_is_a_fault() {
+        let (mut helpers, rung) = helpers(8, 2);
+        helpers.work(1, Box::new(|| Box::new(42u8))).unwrap();
+        helpers.work(2, Box::new(|| panic!("meant"))).unwrap();
+        let mut ended = wait_for(&mut helpers, &rung, 2);
+        ended.sort_by_key(|ended| ended.token);
+        assert!(matches!(&ended[0].answer, Answer::Returned(value) if value.downcast_ref() == Some(&42u8)));
+        assert!(matches!(ended[1].answer, Answer::Failed(Fault { reason: Reason::Other, .. })));
+    }
+
+    #[test]
+    fn calls_are_bounded_and_never_stop_files() {
+        for threads_max in [2, 4, 7] {
+            check_bounds(threads_max);
+        }
+    }
+
+    fn check_bounds(threads_max: usize) {
+        let (mut helpers, rung) = helpers(threads_max, threads_max);
+        let (release, gate) = mpsc::channel::<()>();
+        let (begin, begun) = mpsc::channel::<()>();
+        let gate = Arc::new(Mutex::new(gate));
+        for token in 0..threads_max as u32 {
+            let (gate, begin) = (gate.clone(), begin.clone());
+            let work = move || -> Offloaded {
+                begin.send(()).unwrap();
+                Box::new(gate.lock().unwrap().recv().is_ok())
+            };
+            helpers.work(token, Box::new(work)).unwrap();
+        }
+        (1..threads_max).for_each(|_| begun.recv().unwrap());
+        let full = helpers.work(9, Box::new(|| Box::new(()))).unwrap_err();
+        assert_eq!(full.reason, Reason::Busy);
+        let options = OpenOptions { read: true, ..OpenOptions::default() };
+        helpers.file(7, FileCall::Open { path: std::env::current_exe().unwrap(), options }).unwrap();
+        let opened = wait_for(&mut helpers, &rung, 1);
+        assert!(matches!(opened[0].answer, Answer::Opened { length: 1.., .. }) && opened[0].token == 7);
+        assert!(begun.try_recv().is_err(), "one helper is kept for files");
+        (0..threads_max).for_each(|_| release.send(()).unwrap());
+        assert_eq!(wait_for(&mut helpers, &rung, threads_max).len(), threads_max);
+        assert!(helpers.work(9, Box::new(|| Box::new(()))).is_ok());
+    }
+
+    #[test]
+    fn helpers_end_with_their_driver() {
+        let (mut helpers, rung) = helpers(2, 2);
+        helpers.work(1, Box::new(|| Box::new(()))).unwrap();
+        wait_for(&mut helpers, &rung, 1);
+        assert!(helpers.close(Duration::from_secs(10)));
+        drop(helpers);
+        // The threads hold the bell, so this ends when they have ended.
+        while rung.recv().is_ok() {}
+    }
+}

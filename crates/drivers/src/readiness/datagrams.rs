@@ -1,0 +1,133 @@
+//! Batches of datagrams.
+
+use super::endpoint::{Kind, Receiving, Sending};
+use super::source::Source;
+use super::state::{Budget, Held, ReadinessDriver};
+use crate::datagrams::{DatagramCalls, Departure, PIECE_BYTES};
+use crate::table::Key;
+use corelane_os::sockets;
+use corelane_seam::{Bind, Completion, DATAGRAM_BLOCK_BYTES_LEAST, Datagrams, Fault, Handle, Lease, Outcome, Socket, Trains};
+use std::os::fd::AsFd;
+
+impl<S: Source> ReadinessDriver<S> {
+    /// Makes a socket, and the place for the calls of all such sockets with the first.
+    pub(super) fn open_bound(&mut self, bind: &Bind) -> Result<Socket, Fault> {
+        let descriptor = sockets::bind(bind, self.probes.udp_gro)?;
+        self.datagram_calls.get_or_insert_with(|| Box::new(DatagramCalls::new()));
+        self.adopt(descriptor, Kind::Datagrams { connected: bind.peer.is_some() }).map(Socket::from)
+    }
+
+    /// Makes a socket that a running lane asked for.
+    pub(super) fn bind_later(&mut self, handle: Handle, bind: &Bind) -> Outcome {
+        self.counters.calls_work += 1;
+        let bound = self.open_bound(bind).and_then(|socket| Ok((socket, self.address_of(socket)?)));
+        match bound {
+            Ok((socket, local)) => {
+                self.endpoints.at(socket.index).receive_handle = handle;
+                Outcome::Bound { socket, local }
+            }
+            Err(fault) => Outcome::Failed(fault),
+        }
+    }
+
+    pub(super) fn begin_datagrams(&mut self, handle: Handle, key: Key, mut batch: Datagrams) -> Option<Outcome> {
+        // What it brought before must not be held while it waits.
+        batch.clear();
+        if self.endpoints.get(key).is_none() {
+            return Some(Outcome::Arrived { batch, fault: Some(Fault::CANCELLED) });
+        }
+        let held = self.hold(Held::Batch(batch));
+        self.begin_receive(handle, key, Receiving::Datagrams(held))
+    }
+
+    /// Receives a batch. The endpoint is on no list.
+    pub(super) fn receive_datagrams(&mut self, key: Key, held: u32, budget: &mut Budget, completions: &mut Vec<Completion>) {
+        let expected = self.endpoints.at(key.index).arrivals_expected() * PIECE_BYTES;
+        let most = expected.min(self.tuning.datagram_bytes);
+        let Some(lease) = self.arena.lease_to_receive(most, DATAGRAM_BLOCK_BYTES_LEAST) else {
+            return self.starve(key, DATAGRAM_BLOCK_BYTES_LEAST);
+        };
+        let bytes = lease.capacity();
+        let mut batch = self.held_batch(held);
+        assert!(batch.is_empty());
+        let fault = match self.receive_batch(key, lease, &mut batch) {
+            Ok(0) => {
+                let held = self.hold(Held::Batch(batch));
+                self.endpoints.at(key.index).receiving = Receiving::Datagrams(held);
+                return;
+            }
+            Ok(_) => {
+                budget.cycle_bytes = budget.cycle_bytes.saturating_sub(bytes);
+                None
+            }
+            Err(fault) => Some(fault),
+        };
+        self.end_receive(key, Outcome::Arrived { batch, fault }, completions);
+    }
+
+    fn receive_batch(&mut self, key: Key, lease: Lease, batch: &mut Datagrams) -> Result<usize, Fault> {
+        let endpoint = self.endpoints.at(key.index);
+        self.counters.calls_work += 1;
+        let calls = datagram_calls(&mut self.datagram_calls);
+        let connected = endpoint.kind == Kind::Datagrams { connected: true };
+        let (found, all_used) = calls.receive(endpoint.descriptor.as_fd(), connected, lease, batch)?;
+        assert!(batch.arrivals().len() <= found && (found > 0 || !all_used));
+        match found {
+            0 => {
+                endpoint.mark_empty();
+                self.counters.receives_empty += 1;
+            }
+            _ if !all_used => endpoint.mark_short(),
+            _ => {}
+        }
+        endpoint.brought(found);
+        Ok(found)
+    }
+
+    pub(super) fn send_datagrams(&mut self, handle: Handle, key: Key, trains: Trains) -> Option<Outcome> {
+        assert!(!trains.is_empty(), "nothing to send");
+        let Some(endpoint) = self.endpoints.get(key) else { return Some(Departure::new(trains, false).end()) };
+        let Kind::Datagrams { connected } = endpoint.kind else { unreachable!("trains are sent from a datagram socket") };
+        assert!(endpoint.sending == Sending::Nothing, "a socket has at most one send under way");
+        let mut departure = Departure::new(trains, connected);
+        if self.depart(key, &mut departure) {
+            return Some(departure.end());
+        }
+        if self.await_room(key).is_err() {
+            return Some(departure.end());
+        }
+        let held = self.hold(Held::Departure(departure));
+        let endpoint = self.endpoints.at(key.index);
+        (endpoint.sending, endpoint.send_handle) = (Sending::Datagrams(held), handle);
+        None
+    }
+
+    /// Goes on with a departure that found the socket full.
+    pub(super) fn resume_datagrams(&mut self, key: Key, held: u32, completions: &mut Vec<Completion>) {
+        assert!(self.endpoints.at(key.index).sending == Sending::Datagrams(held));
+        let mut departure = self.held_departure(held);
+        if !self.depart(key, &mut departure) {
+            let held = self.hold(Held::Departure(departure));
+            self.endpoints.at(key.index).sending = Sending::Datagrams(held);
+            return;
+        }
+        let endpoint = self.endpoints.at(key.index);
+        endpoint.sending = Sending::Nothing;
+        completions.push(Completion::last(endpoint.send_handle, departure.end()));
+    }
+
+    fn depart(&mut self, key: Key, departure: &mut Departure) -> bool {
+        let before = departure.calls();
+        let socket = self.endpoints.at(key.index).descriptor.as_fd();
+        let calls = datagram_calls(&mut self.datagram_calls);
+        let done = calls.send(socket, departure, self.probes.together());
+        assert!(departure.calls() >= before);
+        self.counters.calls_work += u64::from(departure.calls() - before);
+        done
+    }
+}
+
+/// The place for calls came with the first datagram socket.
+fn datagram_calls(calls: &mut Option<Box<DatagramCalls>>) -> &mut DatagramCalls {
+    calls.get_or_insert_with(|| Box::new(DatagramCalls::new()))
+}

@@ -1,0 +1,262 @@
+//! What the driver knows of one descriptor, and the lists of those that have something to receive.
+
+use crate::table::{Key, Table};
+use corelane_seam::{BATCH_MAX, Handle, Interest};
+use std::os::fd::OwnedFd;
+
+/// What a descriptor is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Listener,
+    /// A stream socket whose connect is under way, with the handle of `Endpoint::receive_handle`.
+    Connecting,
+    Stream,
+    Datagrams {
+        /// It has one peer (connect(2)).
+        connected: bool,
+    },
+    /// A copy of a descriptor that the driver does not own, waited for with the handle of `Endpoint::receive_handle`.
+    Polled(Interest),
+}
+
+/// The receive under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Receiving {
+    Nothing,
+    Connections,
+    Bytes,
+    /// Into the lease at this index of the driver's table.
+    BytesInto(u32),
+    /// Into the batch at this index of the driver's table.
+    Datagrams(u32),
+}
+
+/// The send under way: one that found the socket full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sending {
+    Nothing,
+    /// The chain at this index of the driver's table.
+    Bytes(u32),
+    /// The departure at this index of the driver's table.
+    Datagrams(u32),
+}
+
+/// In which list an endpoint stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    Nowhere,
+    /// It has a receive under way and something to receive.
+    Ready,
+    /// The same, but there was no memory.
+    Starved,
+}
+
+pub(super) const BELL_EDGES: i32 = IN | libc::EPOLLET;
+
+pub(super) const IN: i32 = libc::EPOLLIN;
+pub(super) const OUT: i32 = libc::EPOLLOUT;
+pub(super) const BROKEN: i32 = libc::EPOLLERR | libc::EPOLLHUP;
+/// After these a short receive does not show that a socket is empty: the end, an error, or what lies behind urgent data
+/// (tcp(7)) makes no edge of its own.
+pub(super) const EXHAUST: i32 = BROKEN | libc::EPOLLRDHUP | libc::EPOLLPRI;
+
+/// What an endpoint is registered for. A datagram socket is watched for room only after a send found it full: the kernel tells
+/// of room after everything that has left, which would wake the lane once more for each answer.
+pub(super) fn edges(endpoint: &Endpoint) -> i32 {
+    match endpoint.kind {
+        Kind::Listener => IN | libc::EPOLLET,
+        Kind::Datagrams { .. } if endpoint.awaits_room => IN | OUT | libc::EPOLLET,
+        Kind::Datagrams { .. } => IN | libc::EPOLLET,
+        Kind::Connecting | Kind::Stream => IN | OUT | libc::EPOLLRDHUP | libc::EPOLLPRI | libc::EPOLLET,
+        Kind::Polled(interest) => {
+            let read = if interest.read { IN | libc::EPOLLRDHUP } else { 0 };
+            read | if interest.write { OUT } else { 0 }
+        }
+    }
+}
+
+const NONE: u32 = u32::MAX;
+
+/// A descriptor. There is one for each idle connection, so it must stay small: see the test.
+pub(super) struct Endpoint {
+    pub(super) descriptor: OwnedFd,
+    pub(super) kind: Kind,
+    /// The kernel may have something to receive: an edge was seen, and the socket not found empty since.
+    pub(super) readable: bool,
+    /// An edge told of an end, an error or urgent data: a short receive does not show that the socket is empty.
+    pub(super) exhaust: bool,
+    /// Of a datagram socket: it is watched for room as well, because a send found it full.
+    pub(super) awaits_room: bool,
+    /// Of a datagram socket: about how many arrivals a receive brings.
+    arrivals: u8,
+    pub(super) place: Place,
+    pub(super) receiving: Receiving,
+    pub(super) sending: Sending,
+    /// Of the receive under way; else of the last one, or of what made the socket: so it names the work that has it.
+    pub(super) receive_handle: Handle,
+    pub(super) send_handle: Handle,
+    previous: u32,
+    next: u32,
+}
+
+impl Endpoint {
+    pub(super) fn new(descriptor: OwnedFd, kind: Kind) -> Self {
+        Self {
+            descriptor,
+            kind,
+            readable: false,
+            exhaust: false,
+            awaits_room: false,
+            arrivals: 1,
+            place: Place::Nowhere,
+            receiving: Receiving::Nothing,
+            sending: Sending::Nothing,
+            receive_handle: Handle::NOBODY,
+            send_handle: Handle::NOBODY,
+            previous: NONE,
+            next: NONE,
+        }
+    }
+
+    /// Notes that the socket was found empty.
+    pub(super) fn mark_empty(&mut self) {
+        self.readable = false;
+        self.exhaust = false;
+    }
+
+    /// Notes how many arrivals a receive brought. What is expected grows at once and shrinks slowly.
+    pub(super) fn brought(&mut self, arrivals: usize) {
+        let fewer = self.arrivals - self.arrivals / 4 - u8::from(self.arrivals > 1);
+        self.arrivals = fewer.max(arrivals.min(BATCH_MAX) as u8);
+        assert!(self.arrivals >= 1 && self.arrivals as usize <= BATCH_MAX);
+    }
+
+    /// For how many arrivals the next receive is to have room: one that is not filled shows that the socket is empty.
+    pub(super) fn arrivals_expected(&self) -> usize {
+        2 * self.arrivals as usize
+    }
+
+    /// Notes that a receive brought less than it had room for.
+    pub(super) fn mark_short(&mut self) {
+        self.readable = self.exhaust;
+    }
+}
+
+/// A list of endpoints, first in, first out, linked through their table.
+pub(super) struct List {
+    place: Place,
+    first: u32,
+    last: u32,
+}
+
+impl List {
+    pub(super) fn new(place: Place) -> Self {
+        assert!(place != Place::Nowhere);
+        Self { place, first: NONE, last: NONE }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.first == NONE
+    }
+
+    pub(super) fn push(&mut self, endpoints: &mut Table<Endpoint>, key: Key) {
+        let last = self.last;
+        let endpoint = endpoints.at(key.index);
+        assert!(endpoint.place == Place::Nowhere, "an endpoint stands in one list at most");
+        endpoint.place = self.place;
+        (endpoint.previous, endpoint.next) = (last, NONE);
+        match last {
+            NONE => self.first = key.index,
+            last => {
+                let before = endpoints.at(last);
+                assert!(before.next == NONE && before.place == self.place, "the last of a list has nobody behind it");
+                before.next = key.index;
+            }
+        }
+        self.last = key.index;
+    }
+
+    pub(super) fn pop(&mut self, endpoints: &mut Table<Endpoint>) -> Option<Key> {
+        if self.is_empty() {
+            return None;
+        }
+        let key = endpoints.key_at(self.first);
+        self.remove(endpoints, key);
+        Some(key)
+    }
+
+    pub(super) fn remove(&mut self, endpoints: &mut Table<Endpoint>, key: Key) {
+        let endpoint = endpoints.at(key.index);
+        assert!(endpoint.place == self.place, "an endpoint is removed from the list in which it stands");
+        endpoint.place = Place::Nowhere;
+        let (previous, next) = (endpoint.previous, endpoint.next);
+        assert!((previous == NONE) == (self.first == key.index), "only the first of a list has nobody before it");
+        assert!((next == NONE) == (self.last == key.index), "only the last of a list has nobody behind it");
+        match previous {
+            NONE => self.first = next,
+            previous => endpoints.at(previous).next = next,
+        }
+        match next {
+            NONE => self.last = previous,
+            next => endpoints.at(next).previous = previous,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn endpoints(count: usize) -> (Table<Endpoint>, Vec<Key>) {
+        let mut endpoints = Table::new();
+        let null = std::fs::File::open("/dev/null").unwrap();
+        let keys = (0..count).map(|_| endpoints.insert(Endpoint::new(null.try_clone().unwrap().into(), Kind::Stream))).collect();
+        (endpoints, keys)
+    }
+
+    #[test]
+    fn an_idle_connection_costs_at_most_64_bytes() {
+        const { assert!(Table::<Endpoint>::ENTRY_BYTES <= 64) };
+    }
+
+    #[test]
+    fn lists_keep_their_order_when_members_leave() {
+        let (mut table, keys) = endpoints(4);
+        let mut list = List::new(Place::Ready);
+        keys.iter().for_each(|&key| list.push(&mut table, key));
+        list.remove(&mut table, keys[0]);
+        list.remove(&mut table, keys[2]);
+        list.push(&mut table, keys[0]);
+        list.remove(&mut table, keys[0]);
+        list.push(&mut table, keys[2]);
+        let order: Vec<_> = std::iter::from_fn(|| list.pop(&mut table)).collect();
+        assert_eq!(order, [keys[1], keys[3], keys[2]]);
+        assert!(list.is_empty());
+    }
+
+    #[test]
+    fn what_is_expected_grows_at_once_and_shrinks_slowly() {
+        let (mut table, keys) = endpoints(1);
+        let endpoint = table.at(keys[0].index);
+        let mut expected = |arrivals| {
+            endpoint.brought(arrivals);
+            endpoint.arrivals_expected()
+        };
+        assert_eq!([1, 2, 4, 8].map(&mut expected), [2, 4, 8, 16]);
+        assert_eq!([1, 1, 1, 1, 1, 1, 1].map(&mut expected), [10, 6, 4, 2, 2, 2, 2]);
+        assert_eq!(expected(1000), 128);
+    }
+
+    #[test]
+    fn a_short_receive_means_empty_unless_an_end_was_seen() {
+        let (mut table, keys) = endpoints(1);
+        let endpoint = table.at(keys[0].index);
+        for (exhaust, left) in [(false, false), (true, true)] {
+            (endpoint.readable, endpoint.exhaust) = (true, exhaust);
+            endpoint.mark_short();
+            assert_eq!(endpoint.readable, left);
+        }
+        endpoint.mark_empty();
+        assert!(!endpoint.readable && !endpoint.exhaust);
+    }
+}

@@ -1,0 +1,338 @@
+//! What the drivers on epoll(7) and io_uring(7) have in common: readiness, and plain calls that move as much as they can.
+//!
+//! They differ in their [`Source`]: where they learn what is ready, and who works on their files. Each socket is watched
+//! from its beginning to its end, for edges (`EPOLLET`), and nothing is changed on the request path. An edge makes a
+//! socket `readable`; together with a receive under way that puts it on the ready list. A collect first carries out what
+//! was pushed: a completed send drops its chain, so that the blocks just read by the kernel lie on top of the arena's free
+//! list when the receives that follow take theirs. Then it serves the ready list, up to a bound of memory handed out. The
+//! kernel is asked for events when the list is used up, and now and then before, so that nothing starves.
+
+mod datagrams;
+mod endpoint;
+mod events;
+mod files;
+pub(crate) mod source;
+mod state;
+mod streams;
+
+pub use state::ReadinessDriver;
+
+use crate::refuse;
+use crate::table::{Key, Table};
+use corelane_os::{clock, errno, sockets};
+use corelane_seam::{Bell, Bind, Completion, Driver, DriverCounters, Fault, Handle, Listen, Op, Outcome, Reason, Socket, Wait};
+use endpoint::{Kind, Place, Receiving, Sending};
+use source::{Copies, Source};
+use state::{Budget, LOOK_EVERY};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long the end of a driver waits for those who still use lane memory.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+impl<S: Source> ReadinessDriver<S> {
+    fn carry_out(&mut self, completions: &mut Vec<Completion>) {
+        let mut pushed = std::mem::take(&mut self.pushed);
+        for (handle, op) in pushed.drain(..) {
+            self.perform(handle, op, completions);
+        }
+        assert!(self.pushed.is_empty(), "nothing is pushed while the pushed is carried out");
+        self.pushed = pushed;
+    }
+
+    fn perform(&mut self, handle: Handle, op: Op, completions: &mut Vec<Completion>) {
+        let outcome = match op {
+            Op::Send { socket, chain, quiet } => self.send(handle, socket.into(), chain, quiet),
+            Op::Receive { socket } => self.begin_receive(handle, socket.into(), Receiving::Bytes),
+            Op::ReceiveInto { socket, lease, until } => self.begin_receive_into(handle, socket.into(), lease, until),
+            Op::ReceiveDatagrams { socket, into } => self.begin_datagrams(handle, socket.into(), into),
+            Op::SendDatagrams { socket, trains } => self.send_datagrams(handle, socket.into(), trains),
+            Op::Accept { listener } => self.begin_receive(handle, listener.into(), Receiving::Connections),
+            Op::Connect { to, from, options } => self.connect(handle, to, from, &options),
+            Op::Bind(bind) => Some(self.bind_later(handle, &bind)),
+            Op::Poll { descriptor, interest } => self.poll(handle, descriptor, interest),
+            Op::StopReceive { socket } => return self.stop_receive(socket.into(), completions),
+            Op::StopAccept { listener } => return self.cancel_receive(listener.into(), completions),
+            Op::Cancel { target } => return self.cancel(target, completions),
+            Op::Close { socket, reset } => return self.close(handle, socket.into(), reset, completions),
+            Op::Open { .. } | Op::Read { .. } | Op::Write { .. } | Op::Sync { .. } | Op::CloseFile { .. } | Op::Offload(_) => {
+                self.begin_call(handle, op)
+            }
+            _ => Some(Outcome::Failed(errno::fault(libc::ENOSYS))),
+        };
+        completions.extend(outcome.map(|outcome| Completion::last(handle, outcome)));
+    }
+
+    /// Serves endpoints that have something to receive, the one that has waited longest first.
+    fn serve_ready(&mut self, budget: &mut Budget, completions: &mut Vec<Completion>) {
+        while !budget.is_spent() {
+            let Some(key) = self.ready.pop(&mut self.endpoints) else { break };
+            assert!(self.endpoints.at(key.index).readable, "an endpoint on the ready list has something to receive");
+            let before = completions.len();
+            self.serve(key, budget, completions);
+            budget.completions = budget.completions.saturating_sub(completions.len() - before);
+        }
+    }
+
+    /// Asks the kernel for events and serves what they make ready, until something has completed or the wait is over.
+    fn look_and_serve(&mut self, wait: Wait, at_most: usize, budget: &mut Budget, completions: &mut Vec<Completion>) {
+        let (first, starved) = (completions.len(), self.counters.receives_starved);
+        self.since_look = 0;
+        loop {
+            assert!(wait == Wait::No || self.ready.is_empty(), "no wait while there is something to serve");
+            let over = self.look(wait, at_most, completions);
+            self.take_ended(completions);
+            self.end_closes(completions);
+            self.serve_ready(budget, completions);
+            assert!(self.ready.is_empty() || budget.is_spent(), "who is ready is served as long as the budget lasts");
+            // Who finds no memory ends the wait once, so that the lane can say so before it sleeps.
+            if over || completions.len() > first || self.counters.receives_starved > starved {
+                break;
+            }
+        }
+    }
+
+    fn serve(&mut self, key: Key, budget: &mut Budget, completions: &mut Vec<Completion>) {
+        match self.endpoints.at(key.index).receiving {
+            Receiving::Connections => self.accept(key, budget.completions, completions),
+            Receiving::Bytes => self.receive(key, budget, completions),
+            Receiving::BytesInto(held) => self.receive_into(key, held, completions),
+            Receiving::Datagrams(held) => self.receive_datagrams(key, held, budget, completions),
+            Receiving::Nothing => unreachable!("an endpoint on the ready list has a receive under way"),
+        }
+    }
+
+    /// Lets those that found no memory try again, if there is some now.
+    fn revive_starved(&mut self) {
+        if self.starved.is_empty() {
+            return;
+        }
+        if !self.arena.has(self.starved_bytes) {
+            self.counters.receives_starved += 1;
+            return;
+        }
+        while let Some(key) = self.starved.pop(&mut self.endpoints) {
+            assert!(self.endpoints.at(key.index).receiving != Receiving::Nothing, "who starves has a receive under way");
+            self.ready.push(&mut self.endpoints, key);
+        }
+        self.starved_bytes = 0;
+    }
+
+    /// Ends the receive under way, if there is one, as cancelled.
+    fn cancel_receive(&mut self, key: Key, completions: &mut Vec<Completion>) {
+        self.end_receive_with(key, Fault::CANCELLED, completions);
+    }
+
+    /// Ends the receive under way, if there is one, for this reason.
+    fn end_receive_with(&mut self, key: Key, fault: Fault, completions: &mut Vec<Completion>) {
+        let Some(endpoint) = self.endpoints.get_mut(key) else { return };
+        let receiving = std::mem::replace(&mut endpoint.receiving, Receiving::Nothing);
+        let handle = endpoint.receive_handle;
+        let outcome = match receiving {
+            Receiving::Nothing => return,
+            Receiving::Connections | Receiving::Bytes => Outcome::Failed(fault),
+            Receiving::BytesInto(held) => Outcome::Filled { lease: self.held_lease(held).0, fault: Some(fault) },
+            Receiving::Datagrams(held) => Outcome::Arrived { batch: self.held_batch(held), fault: Some(fault) },
+        };
+        self.leave_list(key);
+        assert!(self.endpoints.at(key.index).place == Place::Nowhere);
+        completions.push(Completion::last(handle, outcome));
+    }
+
+    /// Ends receiving; what has arrived is still delivered, whether its edge was seen or not.
+    fn stop_receive(&mut self, key: Key, completions: &mut Vec<Completion>) {
+        match self.endpoints.get(key).map(|endpoint| endpoint.receiving) {
+            None | Some(Receiving::Nothing) => return,
+            Some(receiving) => assert!(receiving != Receiving::Connections, "accepting is stopped by its own operation"),
+        }
+        self.leave_list(key);
+        let mut budget = Budget { completions: 1, cycle_bytes: usize::MAX };
+        let before = completions.len();
+        self.serve(key, &mut budget, completions);
+        assert!(completions.len() <= before + 1, "a receive ends once");
+        let starved = self.endpoints.at(key.index).place == Place::Starved;
+        self.end_receive_with(key, if starved { Fault::of(Reason::NoMemory) } else { Fault::CANCELLED }, completions);
+    }
+
+    /// Ends what works that have left the lane still have here.
+    fn end_abandoned(&mut self, completions: &mut Vec<Completion>) {
+        let abandoned = std::mem::take(&mut self.abandoned);
+        for key in self.endpoints.keys(|endpoint| abandoned >> endpoint.receive_handle.work() & 1 == 1) {
+            let endpoint = self.endpoints.at(key.index);
+            match endpoint.kind {
+                Kind::Connecting | Kind::Polled(_) => {
+                    let target = endpoint.receive_handle;
+                    self.cancel(target, completions);
+                }
+                Kind::Listener | Kind::Stream | Kind::Datagrams { .. } => self.close(Handle::NOBODY, key, true, completions),
+            }
+        }
+    }
+
+    fn close(&mut self, handle: Handle, key: Key, reset: bool, completions: &mut Vec<Completion>) {
+        if self.endpoints.get(key).is_none() {
+            return completions.push(Completion::failed(handle, Fault::CANCELLED));
+        }
+        self.cancel_receive(key, completions);
+        self.cancel_send(key, completions);
+        if let Some(endpoint) = self.endpoints.remove(key) {
+            assert!(endpoint.place == Place::Nowhere, "a closed endpoint stands in no list");
+            assert!(endpoint.receiving == Receiving::Nothing && endpoint.sending == Sending::Nothing);
+            assert!(matches!(endpoint.kind, Kind::Listener | Kind::Stream | Kind::Datagrams { .. }), "sockets only have names");
+            if reset {
+                // A connection that is broken already cannot be broken off.
+                let _ = sockets::reset_on_close(endpoint.descriptor.as_fd());
+            }
+            self.counters.calls_work += 1;
+            self.source.close(key.bits(), endpoint.descriptor, Copies::None);
+        }
+        self.closing.push((key.bits(), handle));
+    }
+
+    /// Hands over what the kernel was not told yet, and tells of the sockets that are closed now: whoever hears it may count
+    /// on it that the system knows nothing of the socket any more.
+    fn end_closes(&mut self, completions: &mut Vec<Completion>) {
+        self.counters.calls_work += self.source.flush();
+        let source = &self.source;
+        self.closing.retain(|&(data, handle)| {
+            let is_open = source.is_closing(data);
+            if !is_open {
+                completions.push(Completion::last(handle, Outcome::Closed));
+            }
+            is_open
+        });
+    }
+
+    fn cancel_send(&mut self, key: Key, completions: &mut Vec<Completion>) {
+        let endpoint = self.endpoints.at(key.index);
+        let handle = endpoint.send_handle;
+        let outcome = match std::mem::replace(&mut endpoint.sending, Sending::Nothing) {
+            Sending::Nothing => return,
+            Sending::Bytes(held) => {
+                Outcome::Sent { bytes: 0, rest: self.held_chain(held), fault: Some(Fault::CANCELLED), quiet: false }
+            }
+            Sending::Datagrams(held) => self.held_departure(held).end(),
+        };
+        completions.push(Completion::last(handle, outcome));
+    }
+}
+
+impl<S: Source> Driver for ReadinessDriver<S> {
+    fn name(&self) -> &'static str {
+        S::NAME
+    }
+
+    fn now(&self) -> u64 {
+        clock::now()
+    }
+
+    fn listen(&mut self, listen: &Listen) -> Result<Socket, Fault> {
+        let descriptor = sockets::listen(listen)?;
+        self.adopt(descriptor, Kind::Listener).map(Socket::from)
+    }
+
+    fn bind(&mut self, bind: &Bind) -> Result<Socket, Fault> {
+        self.open_bound(bind)
+    }
+
+    fn local_address(&self, socket: Socket) -> Result<SocketAddr, Fault> {
+        self.address_of(socket)
+    }
+
+    fn descriptor(&self, socket: Socket) -> Option<BorrowedFd<'_>> {
+        self.socket(socket).map(|endpoint| endpoint.descriptor.as_fd())
+    }
+
+    fn refuse_new(&mut self, listener: Socket) {
+        if let Some(endpoint) = self.socket(listener) {
+            assert!(endpoint.kind == Kind::Listener, "only a listener can refuse");
+            // Without the filter new connections go on being queued, as the contract allows.
+            let _ = refuse::refuse_new(endpoint.descriptor.as_fd());
+        }
+    }
+
+    fn finish(&mut self, socket: Socket) {
+        if let Some(endpoint) = self.socket(socket) {
+            sockets::finish(endpoint.descriptor.as_fd());
+        }
+    }
+
+    fn readable_bytes(&self, socket: Socket) -> usize {
+        self.socket(socket).map_or(0, |endpoint| sockets::readable_bytes(endpoint.descriptor.as_fd()))
+    }
+
+    fn dropped(&self, socket: Socket) -> Option<u32> {
+        sockets::dropped(self.socket(socket)?.descriptor.as_fd())
+    }
+
+    fn push(&mut self, handle: Handle, op: Op) {
+        self.pushed.push((handle, op));
+    }
+
+    fn push_all(&mut self, ops: &mut Vec<(Handle, Op)>) {
+        match self.pushed.is_empty() {
+            true => std::mem::swap(&mut self.pushed, ops),
+            false => self.pushed.append(ops),
+        }
+    }
+
+    fn abandon(&mut self, work: u8) {
+        assert!(work > 0, "nobody has nothing to leave");
+        self.abandoned |= 1 << work;
+    }
+
+    fn collect(&mut self, wait: Wait, at_most: usize, completions: &mut Vec<Completion>) {
+        let first = completions.len();
+        self.carry_out(completions);
+        let first = first + std::mem::take(&mut self.sent_quietly);
+        if self.abandoned != 0 {
+            self.end_abandoned(completions);
+        }
+        self.take_ended(completions);
+        self.revive_starved();
+        // Sends that were carried out count, but never leave receives without a place.
+        assert!(completions.len() >= first, "completions are only added");
+        let left = at_most.saturating_sub(completions.len() - first).max(1);
+        let mut budget = Budget { completions: left, cycle_bytes: self.tuning.receive_cycle_bytes };
+        self.serve_ready(&mut budget, completions);
+        if completions.len() == first && !self.closing.is_empty() {
+            self.end_closes(completions);
+        }
+        // Quiet sends are told with what is found now.
+        let produced = completions.len() - first;
+        self.since_look += produced;
+        if produced == 0 {
+            self.look_and_serve(wait, at_most, &mut budget, completions);
+        } else if self.since_look >= LOOK_EVERY {
+            self.look_and_serve(Wait::No, at_most, &mut budget, completions);
+        }
+        self.end_closes(completions);
+    }
+
+    fn offload_max(&self) -> usize {
+        self.tuning.offload_max
+    }
+
+    fn bell(&self) -> Arc<dyn Bell> {
+        self.bell.clone()
+    }
+
+    fn counters(&self) -> DriverCounters {
+        self.counters
+    }
+}
+
+impl<S: Source> Drop for ReadinessDriver<S> {
+    fn drop(&mut self) {
+        for (key, endpoint) in self.endpoints.drain() {
+            self.source.close(key.bits(), endpoint.descriptor, Copies::None);
+        }
+        let helpers_ended = self.helpers.close(PATIENCE);
+        if !self.source.end(PATIENCE) || !helpers_ended {
+            // Somebody may still write to this memory: it must never be used again.
+            std::mem::forget(std::mem::replace(&mut self.calls, Table::new()));
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! What a driver knows, and what each kind of operation does with it: its descriptors, what it holds for them, and the lists in which
+//! they wait.
+
+use super::endpoint::{BELL_EDGES, Endpoint, Kind, List, Place, Receiving, edges};
+use super::source::{BELL, Source};
+use crate::bell::EventBell;
+use crate::datagrams::{DatagramCalls, Departure};
+use crate::errors::Error;
+use crate::offload::{Ended, Helpers};
+use crate::probes::Probes;
+use crate::table::{Key, Table};
+use corelane_os::sockets;
+use corelane_seam::{
+    Arena, Chain, Completion, Datagrams, DriverCounters, Fault, Handle, Lease, Op, Outcome, Shared, Socket, Tuning,
+};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+/// Completions after which the kernel is asked for events although there is still work: what arrives meanwhile (other
+/// connections, the end of a blocked send) waits that long at the most.
+pub(super) const LOOK_EVERY: usize = 64;
+
+/// A call under way.
+pub(super) struct Call {
+    pub(super) handle: Handle,
+    pub(super) memory: Memory,
+}
+
+/// The memory that is used meanwhile. It stays here until the call has ended.
+pub(super) enum Memory {
+    None,
+    Read(Lease),
+    Written(Shared),
+}
+
+/// What a receive or a send that waits holds on to.
+pub(super) enum Held {
+    Lease { lease: Lease, until: usize },
+    Batch(Datagrams),
+    Chain(Chain),
+    Departure(Departure),
+}
+
+/// What one collect may still hand out.
+pub(super) struct Budget {
+    pub(super) completions: usize,
+    /// Bytes of receive blocks.
+    pub(super) cycle_bytes: usize,
+}
+
+impl Budget {
+    pub(super) fn is_spent(&self) -> bool {
+        self.completions == 0 || self.cycle_bytes == 0
+    }
+}
+
+/// A driver that waits until its descriptors are ready and then uses them. Lives on its lane's thread.
+pub struct ReadinessDriver<S: Source> {
+    pub(super) arena: Arena,
+    pub(super) tuning: Tuning,
+    pub(super) probes: Probes,
+    pub(super) source: S,
+    pub(super) bell: Arc<EventBell>,
+    pub(super) endpoints: Table<Endpoint>,
+    pub(super) held: Table<Held>,
+    pub(super) ready: List,
+    pub(super) starved: List,
+    /// The largest block that one of them needs at the least.
+    pub(super) starved_bytes: usize,
+    /// Connects and polls under way, to be cancelled by handle.
+    pub(super) cancellable: BTreeMap<Handle, Key>,
+    pub(super) datagram_calls: Option<Box<DatagramCalls>>,
+    pub(super) files: Table<Arc<std::fs::File>>,
+    pub(super) helpers: Helpers,
+    pub(super) calls: Table<Call>,
+    pub(super) ended: Vec<Ended>,
+    /// Sockets whose close was submitted: their data at the source, and whom to tell once they are closed.
+    pub(super) closing: Vec<(u64, Handle)>,
+    pub(super) pushed: Vec<(Handle, Op)>,
+    /// Works that have left the lane since the last collect, a bit each.
+    pub(super) abandoned: u16,
+    /// Sends of this collect that went whole and end no wait.
+    pub(super) sent_quietly: usize,
+    /// Completions since the kernel was last asked for events.
+    pub(super) since_look: usize,
+    pub(super) counters: DriverCounters,
+}
+
+impl<S: Source> ReadinessDriver<S> {
+    /// A driver on `source` that receives into `arena` and is woken by `bell`. `probes` says what works; the tuning was checked.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if the system does not watch the bell.
+    pub(crate) fn on(mut source: S, arena: Arena, tuning: Tuning, probes: Probes, bell: Arc<EventBell>) -> Result<Self, Error> {
+        let refused = |fault| Error::Refused { call: "epoll_ctl", fault };
+        source.watch(bell.as_fd(), BELL_EDGES, BELL).map_err(refused)?;
+        Ok(Self {
+            arena,
+            tuning,
+            probes,
+            source,
+            helpers: Helpers::new(bell.clone(), tuning.offload_max, tuning.offload_threads),
+            bell,
+            endpoints: Table::new(),
+            held: Table::new(),
+            ready: List::new(Place::Ready),
+            starved: List::new(Place::Starved),
+            starved_bytes: 0,
+            cancellable: BTreeMap::new(),
+            datagram_calls: None,
+            files: Table::new(),
+            calls: Table::new(),
+            ended: Vec::new(),
+            closing: Vec::new(),
+            pushed: Vec::new(),
+            abandoned: 0,
+            sent_quietly: 0,
+            since_look: 0,
+            counters: DriverCounters::default(),
+        })
+    }
+
+    /// What this driver uses of the kernel.
+    pub fn probes(&self) -> Probes {
+        self.probes
+    }
+
+    /// Takes a descriptor into the table and has its edges reported.
+    pub(super) fn adopt(&mut self, descriptor: OwnedFd, kind: Kind) -> Result<Key, Fault> {
+        let key = self.endpoints.insert(Endpoint::new(descriptor, kind));
+        let endpoint = self.endpoints.at(key.index);
+        match self.source.watch(endpoint.descriptor.as_fd(), edges(endpoint), key.bits()) {
+            Ok(()) => Ok(key),
+            Err(fault) => {
+                self.endpoints.remove(key);
+                Err(fault)
+            }
+        }
+    }
+
+    /// Puts an endpoint on the ready list if it has a receive under way and something to receive.
+    pub(super) fn queue(&mut self, key: Key) {
+        let endpoint = self.endpoints.at(key.index);
+        if endpoint.readable && endpoint.receiving != Receiving::Nothing && endpoint.place == Place::Nowhere {
+            self.ready.push(&mut self.endpoints, key);
+        }
+    }
+
+    pub(super) fn leave_list(&mut self, key: Key) {
+        match self.endpoints.at(key.index).place {
+            Place::Nowhere => {}
+            Place::Ready => self.ready.remove(&mut self.endpoints, key),
+            Place::Starved => self.starved.remove(&mut self.endpoints, key),
+        }
+    }
+
+    /// Has an endpoint wait until the arena has a block of `bytes`.
+    pub(super) fn starve(&mut self, key: Key, bytes: usize) {
+        if self.starved.is_empty() {
+            self.counters.receives_starved += 1;
+        }
+        self.starved_bytes = self.starved_bytes.max(bytes);
+        self.starved.push(&mut self.endpoints, key);
+    }
+
+    pub(super) fn begin_receive(&mut self, handle: Handle, key: Key, receiving: Receiving) -> Option<Outcome> {
+        let Some(endpoint) = self.endpoints.get_mut(key) else { return Some(Outcome::Failed(Fault::CANCELLED)) };
+        let fits = match receiving {
+            Receiving::Connections => endpoint.kind == Kind::Listener,
+            Receiving::Bytes | Receiving::BytesInto(_) => endpoint.kind == Kind::Stream,
+            Receiving::Datagrams(_) => matches!(endpoint.kind, Kind::Datagrams { .. }),
+            Receiving::Nothing => false,
+        };
+        assert!(fits, "{receiving:?} cannot be received from a {:?}", endpoint.kind);
+        assert!(endpoint.receiving == Receiving::Nothing, "a socket has at most one receive under way");
+        endpoint.receiving = receiving;
+        endpoint.receive_handle = handle;
+        self.queue(key);
+        None
+    }
+
+    pub(super) fn end_receive(&mut self, key: Key, outcome: Outcome, completions: &mut Vec<Completion>) {
+        let endpoint = self.endpoints.at(key.index);
+        assert!(endpoint.receiving != Receiving::Nothing, "a receive ends once");
+        assert!(endpoint.place == Place::Nowhere, "whoever is served stands in no list");
+        endpoint.receiving = Receiving::Nothing;
+        completions.push(Completion::last(endpoint.receive_handle, outcome));
+    }
+
+    /// Has a full socket's room reported.
+    ///
+    /// # Errors
+    /// Why the system does not report it.
+    pub(super) fn await_room(&mut self, key: Key) -> Result<(), Fault> {
+        let endpoint = self.endpoints.at(key.index);
+        if std::mem::replace(&mut endpoint.awaits_room, true) {
+            return Ok(());
+        }
+        self.counters.calls_work += 1;
+        self.source.change(endpoint.descriptor.as_fd(), edges(endpoint), key.bits())
+    }
+
+    pub(super) fn make_cancellable(&mut self, handle: Handle, key: Key) {
+        let other = self.cancellable.insert(handle, key);
+        assert!(other.is_none(), "one handle names one connect or poll at a time");
+    }
+
+    pub(super) fn hold(&mut self, held: Held) -> u32 {
+        self.held.insert(held).index
+    }
+
+    pub(super) fn held_lease(&mut self, index: u32) -> (Lease, usize) {
+        match self.held.remove_at(index) {
+            Held::Lease { lease, until } => (lease, until),
+            _ => unreachable!("a receive into a lease holds one"),
+        }
+    }
+
+    pub(super) fn held_batch(&mut self, index: u32) -> Datagrams {
+        match self.held.remove_at(index) {
+            Held::Batch(batch) => batch,
+            _ => unreachable!("a receive of datagrams holds a batch"),
+        }
+    }
+
+    pub(super) fn held_chain(&mut self, index: u32) -> Chain {
+        match self.held.remove_at(index) {
+            Held::Chain(chain) => chain,
+            _ => unreachable!("a send that waits holds a chain"),
+        }
+    }
+
+    pub(super) fn held_departure(&mut self, index: u32) -> Departure {
+        match self.held.remove_at(index) {
+            Held::Departure(departure) => departure,
+            _ => unreachable!("a send of datagrams that waits holds a departure"),
+        }
+    }
+
+    pub(super) fn socket(&self, socket: Socket) -> Option<&Endpoint> {
+        self.endpoints.get(socket.into())
+    }
+
+    pub(super) fn address_of(&self, socket: Socket) -> Result<SocketAddr, Fault> {
+        let endpoint = self.socket(socket).ok_or(Fault::CANCELLED)?;
+        sockets::local_address(endpoint.descriptor.as_fd())
+    }
+}

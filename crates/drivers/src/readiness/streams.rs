@@ -1,0 +1,205 @@
+//! Connections: accepting, opening, receiving and sending.
+
+use super::endpoint::{Kind, Receiving, Sending};
+use super::source::{Copies, Source};
+use super::state::{Budget, Held, ReadinessDriver};
+use crate::stream::{self, Received};
+use crate::table::Key;
+use corelane_os::sockets;
+use corelane_seam::{Chain, Completion, Fault, Handle, Lease, Outcome, RECEIVE_BYTES_LEAST, RECEIVES_PER_CYCLE, StreamOptions};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+
+impl<S: Source> ReadinessDriver<S> {
+    /// Accepts what waits, up to a batch.
+    pub(super) fn accept(&mut self, key: Key, at_most: usize, completions: &mut Vec<Completion>) {
+        let listener = self.endpoints.at(key.index);
+        assert!(listener.receiving == Receiving::Connections && at_most > 0);
+        let handle = listener.receive_handle;
+        for _ in 0..self.tuning.accept_batch.min(at_most) {
+            let listener = self.endpoints.at(key.index);
+            self.counters.calls_work += 1;
+            let adopted = match sockets::accept(listener.descriptor.as_fd()) {
+                Ok(Some((socket, peer))) => self.accepted(handle, socket, peer),
+                Ok(None) => return listener.mark_empty(),
+                Err(fault) => Err(fault),
+            };
+            match adopted {
+                Ok(outcome) => completions.push(Completion { handle, outcome, more: true, released: true }),
+                Err(fault) => {
+                    // The listener stays readable: accepting goes on where it stopped when it is asked for again.
+                    self.endpoints.at(key.index).receiving = Receiving::Nothing;
+                    return completions.push(Completion::failed(handle, fault));
+                }
+            }
+        }
+        self.queue(key);
+    }
+
+    fn accepted(&mut self, handle: Handle, socket: OwnedFd, peer: SocketAddr) -> Result<Outcome, Fault> {
+        let local = sockets::local_address(socket.as_fd())?;
+        let key = self.adopt(socket, Kind::Stream)?;
+        self.endpoints.at(key.index).receive_handle = handle;
+        Ok(Outcome::Accepted { socket: key.into(), peer, local })
+    }
+
+    pub(super) fn connect(
+        &mut self,
+        handle: Handle,
+        to: SocketAddr,
+        from: Option<SocketAddr>,
+        options: &StreamOptions,
+    ) -> Option<Outcome> {
+        self.counters.calls_work += 1;
+        match self.begin_connect(handle, to, from, options) {
+            Ok(_) => None,
+            Err(fault) => Some(Outcome::Failed(fault)),
+        }
+    }
+
+    /// Whether the connect is done already or not, the first event shows its end.
+    fn begin_connect(
+        &mut self,
+        handle: Handle,
+        to: SocketAddr,
+        from: Option<SocketAddr>,
+        options: &StreamOptions,
+    ) -> Result<(), Fault> {
+        let socket = sockets::connecting(to, from, options)?;
+        sockets::connect(socket.as_fd(), to)?;
+        let key = self.adopt(socket, Kind::Connecting)?;
+        self.endpoints.at(key.index).receive_handle = handle;
+        self.make_cancellable(handle, key);
+        Ok(())
+    }
+
+    /// Ends a connect whose socket has become writable, or broken.
+    pub(super) fn end_connect(&mut self, key: Key, completions: &mut Vec<Completion>) {
+        let endpoint = self.endpoints.at(key.index);
+        assert!(endpoint.kind == Kind::Connecting);
+        let handle = endpoint.receive_handle;
+        endpoint.kind = Kind::Stream;
+        let known = self.cancellable.remove(&handle);
+        assert!(known == Some(key), "a connect can be cancelled as long as it is under way");
+        let outcome = self.connected(key).unwrap_or_else(|fault| {
+            let endpoint = self.endpoints.remove_at(key.index);
+            self.source.close(key.bits(), endpoint.descriptor, Copies::None);
+            Outcome::Failed(fault)
+        });
+        completions.push(Completion::last(handle, outcome));
+    }
+
+    fn connected(&mut self, key: Key) -> Result<Outcome, Fault> {
+        let socket = self.endpoints.at(key.index).descriptor.as_fd();
+        sockets::pending_error(socket)?;
+        let (peer, local) = (sockets::peer_address(socket)?, sockets::local_address(socket)?);
+        Ok(Outcome::Connected { socket: key.into(), peer, local })
+    }
+
+    /// Receives into a new block. The endpoint is on no list.
+    pub(super) fn receive(&mut self, key: Key, budget: &mut Budget, completions: &mut Vec<Completion>) {
+        let bytes = self.tuning.receive_bytes;
+        let least = bytes.min(RECEIVE_BYTES_LEAST);
+        let Some(mut lease) = self.arena.lease_to_receive(bytes, least) else { return self.starve(key, least) };
+        assert!(lease.is_empty() && lease.capacity() >= least);
+        let until = bytes.min(lease.capacity());
+        let received = self.receive_once(key, &mut lease, until);
+        let outcome = match received {
+            Received::Nothing => return,
+            Received::Bytes(arrived) => {
+                let least = self.tuning.receive_cycle_bytes / RECEIVES_PER_CYCLE;
+                budget.cycle_bytes = budget.cycle_bytes.saturating_sub(arrived.max(least));
+                Outcome::Received(lease.share())
+            }
+            Received::End => Outcome::EndOfStream,
+            Received::Failed(fault) => Outcome::Failed(fault),
+        };
+        self.end_receive(key, outcome, completions);
+    }
+
+    pub(super) fn begin_receive_into(&mut self, handle: Handle, key: Key, lease: Lease, until: usize) -> Option<Outcome> {
+        assert!(until > lease.len() && until <= lease.capacity(), "a receive needs room, within the lease");
+        if self.endpoints.get(key).is_none() {
+            return Some(Outcome::Filled { lease, fault: Some(Fault::CANCELLED) });
+        }
+        let held = self.hold(Held::Lease { lease, until });
+        self.begin_receive(handle, key, Receiving::BytesInto(held))
+    }
+
+    /// Receives into the lease that the operation brought. The endpoint is on no list.
+    pub(super) fn receive_into(&mut self, key: Key, held: u32, completions: &mut Vec<Completion>) {
+        let (mut lease, until) = self.held_lease(held);
+        let fault = match self.receive_once(key, &mut lease, until) {
+            Received::Nothing => {
+                let held = self.hold(Held::Lease { lease, until });
+                self.endpoints.at(key.index).receiving = Receiving::BytesInto(held);
+                return;
+            }
+            Received::Bytes(_) | Received::End => None,
+            Received::Failed(fault) => Some(fault),
+        };
+        self.end_receive(key, Outcome::Filled { lease, fault }, completions);
+    }
+
+    fn receive_once(&mut self, key: Key, lease: &mut Lease, until: usize) -> Received {
+        let endpoint = self.endpoints.at(key.index);
+        let room = until - lease.len();
+        self.counters.calls_work += 1;
+        let received = stream::receive(endpoint.descriptor.as_fd(), lease, until);
+        assert!(lease.len() <= until, "a receive stays within its bound");
+        match received {
+            Received::Bytes(bytes) if bytes < room => endpoint.mark_short(),
+            Received::Nothing => {
+                endpoint.mark_empty();
+                self.counters.receives_empty += 1;
+            }
+            _ => {}
+        }
+        received
+    }
+
+    pub(super) fn send(&mut self, handle: Handle, key: Key, mut chain: Chain, quiet: bool) -> Option<Outcome> {
+        assert!(!chain.is_empty(), "nothing to send");
+        let Some(endpoint) = self.endpoints.get(key) else {
+            return Some(Outcome::Sent { bytes: 0, rest: chain, fault: Some(Fault::CANCELLED), quiet: false });
+        };
+        assert!(endpoint.kind == Kind::Stream, "a chain is sent to a connection");
+        assert!(endpoint.sending == Sending::Nothing, "a socket has at most one send under way");
+        let ended = self.send_once(key, &mut chain);
+        if let Some((bytes, fault)) = ended {
+            let quiet = quiet && chain.is_empty() && fault.is_none();
+            self.sent_quietly += usize::from(quiet);
+            return Some(Outcome::Sent { bytes, rest: chain, fault, quiet });
+        }
+        let held = self.hold(Held::Chain(chain));
+        let endpoint = self.endpoints.at(key.index);
+        (endpoint.sending, endpoint.send_handle) = (Sending::Bytes(held), handle);
+        None
+    }
+
+    /// Goes on with a send that found the socket full.
+    pub(super) fn resume_send(&mut self, key: Key, held: u32, completions: &mut Vec<Completion>) {
+        assert!(self.endpoints.at(key.index).sending == Sending::Bytes(held));
+        let mut chain = self.held_chain(held);
+        let ended = self.send_once(key, &mut chain);
+        let Some((bytes, fault)) = ended else {
+            let held = self.hold(Held::Chain(chain));
+            self.endpoints.at(key.index).sending = Sending::Bytes(held);
+            return;
+        };
+        let endpoint = self.endpoints.at(key.index);
+        endpoint.sending = Sending::Nothing;
+        completions.push(Completion::last(endpoint.send_handle, Outcome::Sent { bytes, rest: chain, fault, quiet: false }));
+    }
+
+    /// Sends what goes; none if nothing does.
+    fn send_once(&mut self, key: Key, chain: &mut Chain) -> Option<(usize, Option<Fault>)> {
+        let asked = chain.len();
+        let files = &self.files;
+        let socket = self.endpoints.at(key.index).descriptor.as_fd();
+        let sent = stream::send(socket, chain, |file| files.get(file.into()).map(|file| file.as_fd()));
+        assert!(sent.bytes + chain.len() == asked, "no byte is lost or sent twice");
+        self.counters.calls_work += sent.calls;
+        (sent.bytes > 0 || sent.fault.is_some()).then_some((sent.bytes, sent.fault))
+    }
+}

@@ -1,0 +1,227 @@
+//! Moving bytes of streams: recv(2) into a lease, sendmsg(2) and sendfile(2) from a chain.
+
+use corelane_os::errno::fault_of;
+use corelane_seam::{Chain, Fault, File, FilePart, Lease, Segment};
+use rustix::fs::sendfile;
+use rustix::io::{Errno, retry_on_intr};
+use rustix::net::{self, RecvFlags, SendAncillaryBuffer, SendFlags};
+use std::io::IoSlice;
+use std::os::fd::BorrowedFd;
+
+/// Segments that one call sends; a longer chain takes several.
+const GATHER_MAX: usize = 64;
+/// Bytes of a file that one call sends at the most: a multiple of a page under the kernel's own limit (sendfile(2)).
+const FILE_BYTES_MAX: u64 = 0x7fff_0000;
+
+/// What a receive brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Received {
+    /// So many bytes, at least one; the lease holds them.
+    Bytes(usize),
+    /// The peer has finished sending.
+    End,
+    /// Nothing is there.
+    Nothing,
+    Failed(Fault),
+}
+
+/// Receives once into `lease`, behind its data, until it holds `until` bytes at the most.
+pub(crate) fn receive(socket: BorrowedFd, lease: &mut Lease, until: usize) -> Received {
+    let room = until.min(lease.capacity()) - lease.len();
+    assert!(room > 0, "a receive without room would look like the end of the stream");
+    let place = &mut lease.spare()[..room];
+    match retry_on_intr(|| net::recv(socket, &mut *place, RecvFlags::empty())) {
+        Ok((0, _)) => Received::End,
+        Ok((bytes, _)) => {
+            assert!(bytes <= room, "the kernel writes within the room");
+            lease.advance(bytes);
+            Received::Bytes(bytes)
+        }
+        Err(Errno::AGAIN) => Received::Nothing,
+        Err(error) => Received::Failed(fault_of(error)),
+    }
+}
+
+/// How far a send came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sent {
+    /// Bytes that the system took; they are gone from the chain.
+    pub(crate) bytes: usize,
+    /// System calls used.
+    pub(crate) calls: u64,
+    /// Why the connection is broken, if it is. Without a fault, what is left did not fit.
+    pub(crate) fault: Option<Fault>,
+}
+
+/// Sends as much of the chain as the socket takes. `file` finds the descriptor of a file in the chain.
+///
+/// sendfile(2) has no way to spare its thread the signal SIGPIPE; Rust programs start with that signal ignored.
+pub(crate) fn send<'f>(socket: BorrowedFd, chain: &mut Chain, file: impl Fn(&File) -> Option<BorrowedFd<'f>>) -> Sent {
+    let mut sent = Sent { bytes: 0, calls: 0, fault: None };
+    while !chain.is_empty() {
+        let (asked, answer) = match chain.front() {
+            Some(Segment::File(part)) => send_file(socket, part, file(&part.file)),
+            _ => send_memory(socket, chain),
+        };
+        sent.calls += 1;
+        match answer {
+            Ok(bytes) => {
+                assert!(bytes > 0 && bytes <= asked && asked <= chain.len(), "the system takes what it was given");
+                chain.skip(bytes);
+                sent.bytes += bytes;
+                // A call that took less than it was given has found the socket full.
+                if bytes < asked {
+                    break;
+                }
+            }
+            Err(Errno::AGAIN) => break,
+            Err(error) => {
+                sent.fault = Some(fault_of(error));
+                break;
+            }
+        }
+    }
+    sent
+}
+
+/// Sends segments of memory from the front; answers how many bytes were asked for, too. The usual chain has one, which
+/// the kernel takes at less cost without a list of them.
+fn send_memory(socket: BorrowedFd, chain: &Chain) -> (usize, Result<usize, Errno>) {
+    match chain.front().and_then(Segment::bytes) {
+        Some(bytes) if bytes.len() == chain.len() => {
+            (bytes.len(), retry_on_intr(|| net::send(socket, bytes, SendFlags::NOSIGNAL)))
+        }
+        _ => send_many(socket, chain),
+    }
+}
+
+fn send_many(socket: BorrowedFd, chain: &Chain) -> (usize, Result<usize, Errno>) {
+    let mut slices = [IoSlice::new(&[]); GATHER_MAX];
+    let (mut count, mut asked) = (0, 0);
+    for (part, slice) in chain.segments().map_while(Segment::bytes).zip(&mut slices) {
+        *slice = IoSlice::new(part);
+        count += 1;
+        asked += part.len();
+    }
+    assert!(count > 0, "the first segment is memory, and segments are never empty");
+    let more = if asked < chain.len() { SendFlags::MORE } else { SendFlags::empty() };
+    let mut nothing_beside = SendAncillaryBuffer::default();
+    let call = || net::sendmsg(socket, &slices[..count], &mut nothing_beside, SendFlags::NOSIGNAL | more);
+    (asked, retry_on_intr(call))
+}
+
+/// Sends a part of a file; answers how many bytes were asked for, too.
+fn send_file(socket: BorrowedFd, part: &FilePart, file: Option<BorrowedFd>) -> (usize, Result<usize, Errno>) {
+    let asked = part.length.min(FILE_BYTES_MAX) as usize;
+    let mut offset = part.offset;
+    let Some(file) = file.filter(|_| i64::try_from(offset).is_ok()) else { return (asked, Err(Errno::BADF)) };
+    let answer = retry_on_intr(|| sendfile(socket, file, Some(&mut offset), asked));
+    // Without a byte, the file has become shorter than what was promised to the peer.
+    (asked, answer.and_then(|bytes| if bytes == 0 { Err(Errno::NODATA) } else { Ok(bytes) }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corelane_os::testing::{pair, wait_for};
+    use corelane_seam::{Arena, Reason};
+    use std::io::Write;
+    use std::os::fd::AsFd;
+
+    fn no_file<'f>(_: &File) -> Option<BorrowedFd<'f>> {
+        None
+    }
+
+    /// Receives until `bytes` have come.
+    fn receive_all(socket: BorrowedFd, arena: &Arena, bytes: usize) -> Vec<u8> {
+        let mut all = Vec::new();
+        while all.len() < bytes {
+            wait_for(socket, libc::POLLIN);
+            let mut lease = arena.lease(64 << 10).unwrap();
+            assert!(matches!(receive(socket, &mut lease, usize::MAX), Received::Bytes(_)));
+            all.extend_from_slice(&lease);
+        }
+        all
+    }
+
+    #[test]
+    fn a_chain_of_many_segments_arrives_in_order() {
+        let (server, client) = pair();
+        let arena = Arena::new(1).unwrap();
+        let (mut chain, mut expected) = (Chain::new(), Vec::new());
+        for number in 0..3 * GATHER_MAX {
+            let part = vec![number as u8; 1 + number % 7];
+            expected.extend_from_slice(&part);
+            match number % 2 {
+                0 => chain.push(arena.copy_of(&part).unwrap().share()),
+                _ => chain.push(Segment::Static(Box::leak(part.into_boxed_slice()))),
+            }
+        }
+        let sent = send(server.as_fd(), &mut chain, no_file);
+        assert_eq!(sent, Sent { bytes: expected.len(), calls: 3, fault: None });
+        assert!(chain.is_empty() && arena.used() == 0);
+        assert_eq!(receive_all(client.as_fd(), &arena, expected.len()), expected);
+    }
+
+    #[test]
+    fn memory_and_files_alternate() {
+        let (server, client) = pair();
+        let arena = Arena::new(1).unwrap();
+        let path = std::env::temp_dir().join(format!("corelane-stream-{}", std::process::id()));
+        let mut file = std::fs::File::create_new(&path).unwrap();
+        file.write_all(b"0123456789").unwrap();
+        let file = std::fs::File::open(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let name = File::new(7, 1);
+        let mut chain = Chain::new();
+        chain.push(Segment::Static(b"<"));
+        chain.push(FilePart { file: name.clone(), offset: 2, length: 5 });
+        chain.push(Segment::Static(b">"));
+        let find = |asked: &File| (*asked == name).then(|| file.as_fd());
+        assert_eq!(send(server.as_fd(), &mut chain, find), Sent { bytes: 7, calls: 3, fault: None });
+        assert_eq!(receive_all(client.as_fd(), &arena, 7), b"<23456>");
+        chain.push(FilePart { file: name.clone(), offset: 8, length: 5 });
+        let short = send(server.as_fd(), &mut chain, find);
+        assert_eq!((short.bytes, chain.len()), (2, 3));
+        let gone = send(server.as_fd(), &mut chain, find);
+        assert_eq!((gone.bytes, gone.fault.map(|fault| fault.number)), (0, Some(libc::ENODATA)));
+        assert_eq!(send(server.as_fd(), &mut chain, no_file).fault.map(|fault| fault.number), Some(libc::EBADF));
+    }
+
+    #[test]
+    fn a_full_socket_and_a_broken_one_are_told_apart() {
+        let (server, client) = pair();
+        static BYTES: [u8; 1 << 20] = [1; 1 << 20];
+        let fill = || {
+            let mut chain = Chain::new();
+            (0..64).for_each(|_| chain.push(Segment::Static(&BYTES)));
+            (send(server.as_fd(), &mut chain, no_file), chain.len())
+        };
+        let (sent, left) = fill();
+        assert!(sent.fault.is_none() && left > 0 && sent.bytes + left == 64 << 20);
+        while fill().0.bytes > 0 {}
+        drop(client);
+        wait_for(server.as_fd(), libc::POLLERR);
+        assert!(matches!(fill().0, Sent { bytes: 0, fault: Some(Fault { reason: Reason::Reset, .. }), .. }));
+        let mut lease = Arena::new(1).unwrap().lease(1).unwrap();
+        assert_eq!(receive(server.as_fd(), &mut lease, 256), Received::End);
+    }
+
+    #[test]
+    fn receiving_stays_within_its_bound() {
+        let (server, client) = pair();
+        let arena = Arena::new(1).unwrap();
+        let mut lease = arena.copy_of(b"kept").unwrap();
+        assert_eq!(receive(server.as_fd(), &mut lease, 8), Received::Nothing);
+        let mut chain = Chain::new();
+        chain.push(Segment::Static(b"abcdef"));
+        send(client.as_fd(), &mut chain, no_file);
+        wait_for(server.as_fd(), libc::POLLIN);
+        assert_eq!(receive(server.as_fd(), &mut lease, 8), Received::Bytes(4));
+        assert_eq!(receive(server.as_fd(), &mut lease, 256), Received::Bytes(2));
+        assert_eq!(&*lease, b"keptabcdef");
+        drop(client);
+        wait_for(server.as_fd(), libc::POLLIN);
+        assert_eq!(receive(server.as_fd(), &mut lease, 256), Received::End);
+    }
+}

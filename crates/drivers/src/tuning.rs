@@ -1,0 +1,48 @@
+//! Which settings a driver can work with.
+
+use crate::datagrams::PIECE_BYTES;
+use crate::errors::Error;
+use corelane_seam::{LEASE_BYTES_MAX, Tuning};
+
+/// Threads that one lane may have for what would have to wait.
+const OFFLOAD_THREADS_MAX: usize = 256;
+/// Offloaded calls that may wait or run at once: each has its place in a queue.
+const OFFLOAD_MAX_MOST: usize = 1 << 20;
+
+/// Refuses settings that would leave a driver without memory to receive into, without progress, or without bounds.
+///
+/// # Errors
+/// [`Error::Tuning`].
+pub fn check(tuning: &Tuning) -> Result<(), Error> {
+    let fields = [
+        ("receive_bytes", tuning.receive_bytes, 1, LEASE_BYTES_MAX),
+        ("receive_cycle_bytes", tuning.receive_cycle_bytes, 1, usize::MAX),
+        ("datagram_bytes", tuning.datagram_bytes, PIECE_BYTES, LEASE_BYTES_MAX),
+        ("accept_batch", tuning.accept_batch, 1, usize::MAX),
+        ("offload_max", tuning.offload_max, 1, OFFLOAD_MAX_MOST),
+        // One is kept for files, so that calls which last long never stop them.
+        ("offload_threads", tuning.offload_threads, 2, OFFLOAD_THREADS_MAX),
+    ];
+    match fields.into_iter().find(|&(_, got, least, most)| got < least || got > most) {
+        Some((field, got, least, most)) => Err(Error::Tuning { field, got, least, most }),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_out_of_range_is_named() {
+        assert_eq!(check(&Tuning::default()), Ok(()));
+        let tuning = Tuning { datagram_bytes: 1000, ..Tuning::default() };
+        let error = check(&tuning).unwrap_err();
+        assert!(matches!(error, Error::Tuning { field: "datagram_bytes", got: 1000, .. }));
+        assert!(error.to_string().contains("65536 to 4194304, not 1000"));
+        for offload_threads in [0, 1, 257] {
+            let error = check(&Tuning { offload_threads, ..Tuning::default() }).unwrap_err();
+            assert!(matches!(error, Error::Tuning { field: "offload_threads", least: 2, most: 256, .. }), "{error}");
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! File operations that the kernel carries out itself, on threads of its own where it has to.
+
+use super::ring::Ring;
+use crate::offload::{Answer, FileCall, no_file, opened};
+use corelane_os::errno;
+use corelane_seam::{Fault, OpenOptions, Reason};
+use io_uring::{opcode, squeue, types};
+use std::collections::BTreeMap;
+use std::ffi::CString;
+use std::fs::File;
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd};
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The mode of a file that is made (open(2)).
+const MODE: libc::mode_t = 0o600;
+
+/// An operation under way, with what the kernel uses meanwhile. Its lease or bytes stay with whoever asked.
+enum Operation {
+    Open(#[expect(dead_code, reason = "kept, not used")] CString),
+    Move(#[expect(dead_code, reason = "kept, not used")] Arc<File>),
+    Sync(#[expect(dead_code, reason = "kept, not used")] Arc<File>),
+    Close,
+}
+
+/// Operations under way, by their tokens.
+#[derive(Default)]
+pub(super) struct Files {
+    operations: BTreeMap<u32, Operation>,
+}
+
+impl Files {
+    /// Begins an operation; its completion shall carry `data`. Answers at once what needs no kernel.
+    ///
+    /// # Errors
+    /// `EINVAL` for a path or an offset that no file can have.
+    pub(super) fn begin(&mut self, ring: &mut Ring, token: u32, data: u64, call: FileCall) -> Result<Option<Answer>, Fault> {
+        let (entry, operation) = match call {
+            FileCall::Open { path, options } => open(path, options)?,
+            FileCall::Read { file, offset, place } => {
+                let (start, bytes) = place.parts();
+                let read = opcode::Read::new(descriptor(&file), start, bytes as u32).offset(checked(offset)?).build();
+                (read, Operation::Move(file))
+            }
+            FileCall::Write { file, offset, place } => {
+                let (start, bytes) = place.parts();
+                let write = opcode::Write::new(descriptor(&file), start, bytes as u32).offset(checked(offset)?).build();
+                (write, Operation::Move(file))
+            }
+            FileCall::Sync { file } => (opcode::Fsync::new(descriptor(&file)).build(), Operation::Sync(file)),
+            FileCall::Close { file } => match Arc::try_unwrap(file) {
+                Ok(file) => (opcode::Close::new(types::Fd(file.into_raw_fd())).build(), Operation::Close),
+                // The last operation that is under way on it closes it.
+                Err(_) => return Ok(Some(Answer::Done)),
+            },
+        };
+        // SAFETY: the path stays in `operation`; the memory of a read or write stays as the maker of the place promised.
+        unsafe { ring.push(entry.user_data(data)) };
+        let other = self.operations.insert(token, operation);
+        assert!(other.is_none(), "a token names one operation");
+        Ok(None)
+    }
+
+    /// Ends the operation of `token`.
+    pub(super) fn end(&mut self, token: u32, result: i32) -> Answer {
+        let operation = self.operations.remove(&token);
+        assert!(operation.is_some(), "an operation ends once");
+        if let Some(Operation::Open(_)) = operation
+            && no_file(-result)
+        {
+            return Answer::Failed(Fault::of(Reason::NotAFile));
+        }
+        if result < 0 {
+            return Answer::Failed(errno::fault(-result));
+        }
+        match operation {
+            Some(Operation::Open(_)) => open_answer(result),
+            Some(Operation::Move(_)) => Answer::Moved { bytes: result as usize },
+            _ => Answer::Done,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.operations.is_empty()
+    }
+}
+
+/// The ring takes an offset beyond a file's range for the file's own position.
+fn checked(offset: u64) -> Result<u64, Fault> {
+    i64::try_from(offset).map(|_| offset).map_err(|_| errno::fault(libc::EINVAL))
+}
+
+fn descriptor(file: &Arc<File>) -> types::Fd {
+    types::Fd(file.as_raw_fd())
+}
+
+fn open(path: PathBuf, options: OpenOptions) -> Result<(squeue::Entry, Operation), Fault> {
+    let path = CString::new(path.into_os_string().into_vec()).map_err(|_| errno::fault(libc::EINVAL))?;
+    let flags = flags(options)?;
+    let entry = opcode::OpenAt::new(types::Fd(libc::AT_FDCWD), path.as_ptr()).flags(flags).mode(MODE).build();
+    Ok((entry, Operation::Open(path)))
+}
+
+/// As the standard library has it: to make or empty a file, one must be allowed to write.
+fn flags(options: OpenOptions) -> Result<i32, Fault> {
+    let OpenOptions { read, write, create, truncate } = options;
+    let access = match (read, write) {
+        (true, true) => libc::O_RDWR,
+        (true, false) if !create && !truncate => libc::O_RDONLY,
+        (false, true) => libc::O_WRONLY,
+        _ => return Err(errno::fault(libc::EINVAL)),
+    };
+    let create = if create { libc::O_CREAT } else { 0 };
+    let truncate = if truncate { libc::O_TRUNC } else { 0 };
+    // A pipe is not waited for until it has another end.
+    Ok(access | create | truncate | libc::O_CLOEXEC | libc::O_NONBLOCK)
+}
+
+fn open_answer(descriptor: i32) -> Answer {
+    // SAFETY: the operation has just made this descriptor, and nobody else knows it.
+    let file = unsafe { File::from_raw_fd(descriptor) };
+    opened(file).unwrap_or_else(|error| Answer::Failed(errno::fault(errno::of(&error))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_file_can_have_is_refused() {
+        assert_eq!(checked(u64::MAX), Err(errno::fault(libc::EINVAL)));
+        assert_eq!(checked(1 << 62), Ok(1 << 62));
+        assert!(open("a\0b".into(), OpenOptions { read: true, ..OpenOptions::default() }).is_err());
+        assert!(flags(OpenOptions { read: true, truncate: true, ..OpenOptions::default() }).is_err());
+        assert!(flags(OpenOptions::default()).is_err());
+    }
+}

@@ -1,0 +1,22 @@
+//! Safe system calls and what stands on them alone, one file a subject of the system: sockets, clocks, threads and processes,
+//! signals, netlink, shared memory, the operator's lines. What is made of them for a lane stands in the crates `drivers`, `select`
+//! and `machine`.
+#![allow(unsafe_code)]
+
+pub mod caller;
+pub mod claim;
+pub mod clock;
+pub mod cpus;
+pub mod errno;
+pub mod kernel_files;
+pub mod local;
+pub mod memory;
+pub mod netlink;
+pub mod page;
+pub mod processes;
+pub mod report;
+pub mod runner;
+pub mod signals;
+pub mod sockets;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;

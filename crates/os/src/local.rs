@@ -1,0 +1,34 @@
+//! Sockets of this machine (unix(7)), for threads that may wait.
+
+use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
+use rustix::net::{self, AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::process::geteuid;
+use std::io;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::time::Duration;
+
+/// Connects to the socket at `path`, of at most 107 bytes; waits at most `patience` where its queue is full, and gives up a write after
+/// as long.
+///
+/// # Errors
+/// `InvalidFilename` for a longer path; what the system says (connect(2)).
+pub fn connect(path: &Path, patience: Duration) -> io::Result<UnixStream> {
+    let address = SocketAddrUnix::new(path)?;
+    let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    set_socket_timeout(&socket, Timeout::Send, Some(patience))?;
+    net::connect(&socket, &address)?;
+    Ok(socket.into())
+}
+
+/// Ends listening, whatever copies of the descriptor there are in other tables: nobody connects any more, and who accepts gets those that
+/// wait, and then `InvalidInput`.
+pub fn end_listening(listener: &UnixListener) {
+    // It cannot fail: the socket listens.
+    let _ = net::shutdown(listener, Shutdown::Both);
+}
+
+/// Whether the other end was connected by this user, or by root (SO_PEERCRED).
+pub fn is_ours(stream: &UnixStream) -> bool {
+    socket_peercred(stream).is_ok_and(|peer| peer.uid == geteuid() || peer.uid.is_root())
+}

@@ -1,0 +1,233 @@
+//! Questions to the kernel and its answers over netlink(7): headers, attributes, ends.
+
+use rustix::io::retry_on_intr;
+use rustix::net::{self, AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType};
+use std::io;
+use std::num::NonZeroU32;
+use std::os::fd::OwnedFd;
+
+/// Bytes of one answer; the kernel fills no larger place when it lists, and a single message is smaller.
+const ANSWER_BYTES: usize = 64 << 10;
+/// Bytes of all answers to one question: ten thousand interfaces take a third of it.
+const ANSWERS_BYTES_MAX: usize = 64 << 20;
+/// `struct nlmsghdr`.
+const HEADER_BYTES: usize = 16;
+/// `struct nlattr`.
+const ATTRIBUTE_BYTES: usize = 4;
+/// The upper two bits of an attribute's kind are flags.
+const KIND_MASK: u16 = 0x3fff;
+const NESTED: u16 = 0x8000;
+
+/// A question: one message.
+pub struct Request(Vec<u8>);
+
+impl Request {
+    /// One that is answered by one message. `head` is the fixed part that its kind has.
+    pub fn one(kind: u16, head: &[u8]) -> Self {
+        Self::new(kind, libc::NLM_F_ACK, head)
+    }
+
+    /// One that is answered by a list.
+    pub fn list(kind: u16, head: &[u8]) -> Self {
+        Self::new(kind, libc::NLM_F_DUMP, head)
+    }
+
+    fn new(kind: u16, flags: i32, head: &[u8]) -> Self {
+        let mut bytes = vec![0; HEADER_BYTES];
+        bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
+        bytes[6..8].copy_from_slice(&((libc::NLM_F_REQUEST | flags) as u16).to_ne_bytes());
+        bytes.extend_from_slice(head);
+        Self(bytes).padded()
+    }
+
+    /// With one attribute more, of less than 64 KiB.
+    pub fn attribute(mut self, kind: u16, value: &[u8]) -> Self {
+        let length = u16::try_from(ATTRIBUTE_BYTES + value.len()).unwrap_or(u16::MAX);
+        self.0.extend_from_slice(&length.to_ne_bytes());
+        self.0.extend_from_slice(&kind.to_ne_bytes());
+        self.0.extend_from_slice(value);
+        self.padded()
+    }
+
+    /// With an attribute that has one attribute in it.
+    pub fn nested(self, outer: u16, kind: u16, value: &[u8]) -> Self {
+        let inner = Self(Vec::new()).attribute(kind, value);
+        self.attribute(outer | NESTED, &inner.0)
+    }
+
+    fn padded(mut self) -> Self {
+        self.0.resize(self.0.len().next_multiple_of(4), 0);
+        self
+    }
+
+    /// Asks the kernel: the bodies of all messages that answer, without their headers.
+    ///
+    /// # Errors
+    /// The kernel's answer, if it is an error; `InvalidData` if it is no answer at all.
+    pub fn ask(mut self, protocol: i32) -> io::Result<Vec<Vec<u8>>> {
+        let length = self.0.len() as u32;
+        self.0[..4].copy_from_slice(&length.to_ne_bytes());
+        let socket = open(protocol)?;
+        // Unbound, the socket sends to the kernel.
+        retry_on_intr(|| net::send(&socket, &self.0, SendFlags::empty()))?;
+        receive(&socket)
+    }
+}
+
+fn open(protocol: i32) -> io::Result<OwnedFd> {
+    // The number 0 is that of rtnetlink(7), and what no protocol at all stands for.
+    let protocol = NonZeroU32::new(protocol.cast_unsigned()).map(Protocol::from_raw);
+    Ok(net::socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, protocol)?)
+}
+
+fn receive(socket: &OwnedFd) -> io::Result<Vec<Vec<u8>>> {
+    let (mut bodies, mut total) = (Vec::new(), 0);
+    let mut answer = vec![0; ANSWER_BYTES];
+    loop {
+        let (_, bytes) = retry_on_intr(|| net::recv(socket, answer.as_mut_slice(), RecvFlags::TRUNC))?;
+        total += bytes;
+        let messages = answer.get(..bytes).filter(|_| total <= ANSWERS_BYTES_MAX).ok_or_else(malformed)?;
+        if read(messages, &mut bodies)? {
+            return Ok(bodies);
+        }
+    }
+}
+
+/// Takes the messages of one answer apart; true if the last one was among them.
+fn read(mut messages: &[u8], bodies: &mut Vec<Vec<u8>>) -> io::Result<bool> {
+    while !messages.is_empty() {
+        let length = word(messages, 0).ok_or_else(malformed)? as usize;
+        let body = messages.get(HEADER_BYTES..length).ok_or_else(malformed)?;
+        match i32::from(half(messages, 4).ok_or_else(malformed)?) {
+            libc::NLMSG_DONE | libc::NLMSG_ERROR => return ended(word(body, 0).ok_or_else(malformed)? as i32),
+            _ => bodies.push(body.to_vec()),
+        }
+        messages = messages.get(length.next_multiple_of(4)..).unwrap_or_default();
+    }
+    Ok(false)
+}
+
+/// Errors are negative; 0 says that all has been said.
+fn ended(error: i32) -> io::Result<bool> {
+    if error >= 0 { Ok(true) } else { Err(io::Error::from_raw_os_error(error.wrapping_neg())) }
+}
+
+fn malformed() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "netlink: an answer of the kernel is no netlink message")
+}
+
+/// The attributes of a message, or of another attribute.
+pub struct Attributes<'a>(Vec<(u16, &'a [u8])>);
+
+impl<'a> Attributes<'a> {
+    /// Reads all of them.
+    ///
+    /// # Errors
+    /// `InvalidData` if one is longer than what holds it.
+    pub fn of(mut bytes: &'a [u8]) -> io::Result<Self> {
+        let mut found = Vec::new();
+        while bytes.len() >= ATTRIBUTE_BYTES {
+            let length = usize::from(half(bytes, 0).ok_or_else(malformed)?);
+            let kind = half(bytes, 2).ok_or_else(malformed)? & KIND_MASK;
+            found.push((kind, bytes.get(ATTRIBUTE_BYTES..length).ok_or_else(malformed)?));
+            bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
+        }
+        Ok(Self(found))
+    }
+
+    /// Those behind the fixed part of a message.
+    ///
+    /// # Errors
+    /// As [`Attributes::of`].
+    pub fn behind(body: &'a [u8], head_bytes: usize) -> io::Result<Self> {
+        Self::of(body.get(head_bytes..).ok_or_else(malformed)?)
+    }
+
+    /// The value of the first of its kind.
+    pub fn get(&self, kind: u16) -> Option<&'a [u8]> {
+        self.0.iter().find(|(found, _)| *found == kind).map(|(_, value)| *value)
+    }
+
+    /// A number of 32 bits.
+    pub fn number(&self, kind: u16) -> Option<u32> {
+        word(self.get(kind)?, 0)
+    }
+
+    /// A text that ends with a zero byte.
+    pub fn text(&self, kind: u16) -> Option<String> {
+        let bytes = self.get(kind)?.split(|&byte| byte == 0).next()?;
+        Some(String::from_utf8_lossy(bytes).into_owned())
+    }
+}
+
+/// 32 bits in the machine's order.
+pub fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..)?.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes))
+}
+
+/// 16 bits in the machine's order.
+pub fn half(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..)?.first_chunk().map(|bytes| u16::from_ne_bytes(*bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(kind: u16, body: &[u8]) -> Vec<u8> {
+        let mut request = Request::one(kind, body);
+        let length = (HEADER_BYTES + body.len()) as u32;
+        request.0[..4].copy_from_slice(&length.to_ne_bytes());
+        request.0
+    }
+
+    #[test]
+    fn what_is_asked_can_be_read_back() {
+        let request = Request::one(7, &[1, 2]).attribute(3, b"abcde\0").nested(4, 2, b"x\0").attribute(5, &9_u32.to_ne_bytes());
+        assert_eq!(request.0.len() % 4, 0);
+        let attributes = Attributes::behind(&request.0, HEADER_BYTES + 4).unwrap();
+        assert_eq!(attributes.text(3).as_deref(), Some("abcde"));
+        assert_eq!(attributes.number(5), Some(9));
+        assert_eq!(attributes.0.len(), 3);
+        let inner = Attributes::of(attributes.get(4).unwrap()).unwrap();
+        assert_eq!(inner.text(2).as_deref(), Some("x"));
+        assert_eq!((attributes.number(3), attributes.number(8), inner.number(2)), (word(b"abcd", 0), None, None));
+    }
+
+    #[test]
+    fn messages_are_taken_apart_up_to_the_last() {
+        let mut bytes = [message(20, &[1, 2, 3]), message(21, &[])].concat();
+        let mut bodies = Vec::new();
+        assert!(!read(&bytes, &mut bodies).unwrap());
+        assert_eq!(bodies, [vec![1, 2, 3], vec![]]);
+        bytes.extend(message(libc::NLMSG_DONE as u16, &[0; 4]));
+        assert!(read(&bytes, &mut bodies).unwrap());
+        assert!(read(&message(libc::NLMSG_ERROR as u16, &[0; 20]), &mut bodies).unwrap(), "all has been said");
+        let refused = message(libc::NLMSG_ERROR as u16, &(-libc::EOPNOTSUPP).to_ne_bytes());
+        assert_eq!(read(&refused, &mut bodies).unwrap_err().raw_os_error(), Some(libc::EOPNOTSUPP));
+        assert_eq!(bodies.len(), 4);
+    }
+
+    #[test]
+    fn messages_and_attributes_that_are_cut_are_refused() {
+        let whole = message(20, &[7; 24]);
+        for end in 1..whole.len() {
+            assert!(read(&whole[..end], &mut Vec::new()).is_err(), "{end}");
+        }
+        let empty_header = [0_u8; HEADER_BYTES];
+        assert!(read(&empty_header, &mut Vec::new()).is_err(), "a length of 0 would go on for ever");
+        let attribute = Request(Vec::new()).attribute(1, &[7; 8]).0;
+        for end in ATTRIBUTE_BYTES..attribute.len() {
+            assert!(Attributes::of(&attribute[..end]).is_err(), "{end}");
+        }
+        assert!(Attributes::of(&[0; 4]).is_err(), "a length of 0 would go on for ever");
+        assert!(Attributes::behind(&[0; 3], 4).is_err());
+    }
+
+    #[test]
+    fn the_kernel_answers_and_refuses() {
+        assert!(!Request::list(libc::RTM_GETLINK, &[0; 16]).ask(libc::NETLINK_ROUTE).unwrap().is_empty());
+        assert!(Request::one(libc::RTM_GETLINK, &[0xff; 16]).ask(libc::NETLINK_ROUTE).is_err());
+        assert!(Request::list(libc::RTM_GETLINK, &[0; 16]).ask(9999).is_err());
+    }
+}

@@ -1,0 +1,350 @@
+//! Lines for the operator on standard error, from threads that must not wait for whoever reads them.
+//!
+//! A line is put into a bounded queue, and a thread writes it. What finds no room, or cannot be written, is lost: counted for the lane it came
+//! from, and told as soon as something can be written again. The panics of all threads can go the same way ([`set_panic_hook`]); the
+//! standard library writes them itself, and waits for as long as a full pipe is not read.
+//!
+//! Sources: pipe(7), write(2), poll(2).
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::stdio::{stderr, stdout};
+use std::any::Any;
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::os::fd::BorrowedFd;
+use std::panic::{self, PanicHookInfo};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError};
+use std::thread::{self, Builder};
+use std::time::{Duration, Instant};
+
+/// Bytes of lines that wait to be written; a line more is lost.
+pub const QUEUE_BYTES_MAX: usize = 256 << 10;
+
+/// Bytes of one line, or of a panic with its backtrace; the rest is cut off.
+pub const LINE_BYTES_MAX: usize = 16 << 10;
+
+/// How long a program that ends waits for its last lines to be read.
+pub const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A thread's panics are told this far apart at the least.
+const PANICS_APART: Duration = Duration::from_secs(1);
+
+/// The queue of the process for standard error.
+static REPORT: Report = Report::new();
+/// And the one for standard output.
+static OUTPUT: Report = Report::new();
+
+thread_local! {
+    /// The lines of this lane that were lost; none on other threads.
+    static LOST: OnceCell<Arc<AtomicU64>> = const { OnceCell::new() };
+    /// When a panic of this thread was told, and how many were not since.
+    static TOLD: Cell<(Option<Instant>, u64)> = const { Cell::new((None, 0)) };
+    /// The place and the words of this thread's last panic.
+    static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Starts the thread that writes, if it does not run yet. To be called before the threads that will have lines: it keeps their CPU and
+/// descriptors out of its own.
+///
+/// # Errors
+/// What the system says of the thread.
+pub fn start() -> io::Result<()> {
+    REPORT.start("report", stderr())
+}
+
+/// Has a line written on standard output in the same way, as far as the system lets us.
+pub fn say(words: &str) {
+    if OUTPUT.start("output", stdout()).is_ok() {
+        OUTPUT.push(words, None);
+    }
+}
+
+/// Has what the calling thread loses counted by itself: it is a lane's.
+pub fn count_lost() {
+    LOST.with(|lost| {
+        lost.get_or_init(Arc::default);
+    });
+}
+
+/// Lines of the calling thread that were lost since [`count_lost`].
+pub fn lost() -> u64 {
+    counter().map_or(0, |lost| lost.load(Ordering::Relaxed))
+}
+
+/// The calling thread's; none if it is no lane's, or so far gone that it has nothing of its own any more.
+fn counter() -> Option<Arc<AtomicU64>> {
+    LOST.try_with(|lost| lost.get().cloned()).ok().flatten()
+}
+
+/// Has a line written. Waits for nobody.
+pub fn line(words: &str) {
+    REPORT.push(words, counter());
+}
+
+/// Waits until all lines are written or lost, but no longer than `patience`; answers whether they are.
+pub fn flush(patience: Duration) -> bool {
+    let deadline = Instant::now() + patience;
+    [&OUTPUT, &REPORT].into_iter().all(|report| report.flush(deadline.saturating_duration_since(Instant::now())))
+}
+
+/// Has panics of all threads go the same way, one a second for each thread; replaces the hook of the process, once
+/// ([`std::panic::set_hook`]). A thread that is no lane waits for its line for up to [`PATIENCE`]: the process may end with it.
+pub fn set_panic_hook() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| panic::set_hook(Box::new(tell_panic)));
+}
+
+/// Where the calling thread last panicked, and its words, if [`set_panic_hook`] was called before.
+pub fn last_panic() -> Option<String> {
+    PANIC.with_borrow_mut(Option::take)
+}
+
+/// The words of a panic, as far as it has some.
+pub fn panic_words(payload: &(dyn Any + Send)) -> &str {
+    let text = payload.downcast_ref::<&str>().copied();
+    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no words")
+}
+
+fn tell_panic(info: &PanicHookInfo<'_>) {
+    let place = info.location().map_or(String::new(), |place| format!("at {place}: "));
+    let what = format!("{place}{}", panic_words(info.payload()));
+    let (told, left_out) = TOLD.get();
+    let now = Instant::now();
+    let is_told = told.is_none_or(|told| now.duration_since(told) >= PANICS_APART);
+    if is_told {
+        let more = if left_out > 0 { format!(" ({left_out} panics before it were left out)") } else { String::new() };
+        let thread = thread::current();
+        line(&format!("thread {} panicked {what}{more}{}", thread.name().unwrap_or("without name"), backtrace()));
+    }
+    TOLD.set(if is_told { (Some(now), 0) } else { (told, left_out + 1) });
+    let _ = PANIC.try_with(|panic| panic.replace(Some(what)));
+    if counter().is_none() {
+        flush(PATIENCE);
+    }
+}
+
+/// Where the panic came from, if it was asked for (RUST_BACKTRACE).
+fn backtrace() -> String {
+    let trace = Backtrace::capture();
+    if trace.status() == BacktraceStatus::Captured { format!("\n{trace}") } else { String::new() }
+}
+
+/// What is to be written, in order.
+enum Entry {
+    Line(String, Option<Arc<AtomicU64>>),
+    /// So many found no room here.
+    Lost(u64),
+}
+
+/// A queue of lines, and the thread that writes them.
+struct Report {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    entries: VecDeque<Entry>,
+    bytes: usize,
+    is_writing: bool,
+    is_served: bool,
+}
+
+impl Report {
+    const fn new() -> Self {
+        let state = State { entries: VecDeque::new(), bytes: 0, is_writing: false, is_served: false };
+        Self { state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    fn start(&'static self, name: &str, descriptor: BorrowedFd<'static>) -> io::Result<()> {
+        let mut state = self.lock();
+        if !state.is_served {
+            Builder::new().name(name.to_owned()).spawn(move || self.serve(&mut Standard(descriptor)))?;
+            state.is_served = true;
+        }
+        Ok(())
+    }
+
+    /// The lock is held for a few instructions by whoever takes it, and never while something is written.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, words: &str, lost: Option<Arc<AtomicU64>>) {
+        let words = &words[..words.floor_char_boundary(LINE_BYTES_MAX)];
+        let line = format!("{words}\n");
+        let mut state = self.lock();
+        if state.bytes + line.len() <= QUEUE_BYTES_MAX {
+            state.bytes += line.len();
+            state.entries.push_back(Entry::Line(line, lost));
+        } else {
+            lost.inspect(count_one);
+            match state.entries.back_mut() {
+                Some(Entry::Lost(count)) => *count += 1,
+                _ => state.entries.push_back(Entry::Lost(1)),
+            }
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    fn flush(&self, patience: Duration) -> bool {
+        let waits = |state: &mut State| state.is_writing || !state.entries.is_empty();
+        let waited = self.changed.wait_timeout_while(self.lock(), patience, waits);
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    }
+
+    /// Writes what comes, for ever.
+    fn serve(&self, out: &mut impl Write) {
+        let mut lost = 0;
+        loop {
+            let entry = self.next();
+            write_entry(out, entry, &mut lost);
+            self.lock().is_writing = false;
+            self.changed.notify_all();
+        }
+    }
+
+    fn next(&self) -> Entry {
+        let mut state = self.lock();
+        loop {
+            if let Some(entry) = state.entries.pop_front() {
+                state.is_writing = true;
+                if let Entry::Line(line, _) = &entry {
+                    state.bytes -= line.len();
+                }
+                return entry;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+fn count_one(lost: &Arc<AtomicU64>) {
+    lost.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Writes an entry; first how many were `lost` before it, which is tried again with the next one if it fails.
+fn write_entry(out: &mut impl Write, entry: Entry, lost: &mut u64) {
+    if let Entry::Lost(count) = entry {
+        *lost += count;
+    }
+    let told =
+        *lost == 0 || out.write_all(format!("corelane: {lost} lines were lost here: nobody took them\n").as_bytes()).is_ok();
+    if told {
+        *lost = 0;
+    }
+    if let Entry::Line(line, counter) = entry
+        && !(told && out.write_all(line.as_bytes()).is_ok())
+    {
+        *lost += 1;
+        counter.inspect(count_one);
+    }
+}
+
+/// Standard error, or output, without the lock and the buffer of the standard library. Whoever shares it may have made it non-blocking.
+struct Standard(BorrowedFd<'static>);
+
+impl Write for Standard {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        loop {
+            match rustix::io::write(self.0, bytes) {
+                Err(Errno::AGAIN) => writable(self.0),
+                other => return Ok(other?),
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Waits until it takes something, or a signal comes.
+fn writable(out: BorrowedFd) {
+    let _ = poll(&mut [PollFd::from_borrowed_fd(out, PollFlags::OUT)], None);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::ErrorKind;
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    /// Takes a write when it is told what to answer, and tells what it was given.
+    struct Slow {
+        answers: Receiver<bool>,
+        took: Sender<String>,
+    }
+
+    impl Write for Slow {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.took.send(String::from_utf8(bytes.to_vec()).unwrap()).unwrap();
+            match self.answers.recv() {
+                Ok(true) => Ok(bytes.len()),
+                _ => Err(ErrorKind::BrokenPipe.into()),
+            }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// A queue of its own that is served, who says how a write goes, and what was written.
+    fn served() -> (&'static Report, Sender<bool>, Receiver<String>) {
+        let report: &'static Report = Box::leak(Box::new(Report::new()));
+        let (go, answers) = channel();
+        let (took, written) = channel();
+        thread::spawn(move || report.serve(&mut Slow { answers, took }));
+        (report, go, written)
+    }
+
+    #[test]
+    fn lines_beyond_the_queue_are_lost_counted_and_told_in_their_place() {
+        let (report, go, written) = served();
+        let lost = Arc::new(AtomicU64::new(0));
+        let long = "x".repeat(LINE_BYTES_MAX - 1);
+        report.push("first", None);
+        assert_eq!(written.recv().unwrap(), "first\n"); // and nobody takes it yet
+        let fit = QUEUE_BYTES_MAX / LINE_BYTES_MAX;
+        (0..fit + 5).for_each(|_| report.push(&long, Some(lost.clone())));
+        assert_eq!(lost.load(Ordering::Relaxed), 5);
+        assert!(!report.flush(Duration::ZERO), "nothing was taken");
+        (0..=fit).for_each(|_| go.send(true).unwrap());
+        (0..fit).for_each(|_| assert_eq!(written.recv().unwrap().len(), LINE_BYTES_MAX));
+        assert_eq!(written.recv().unwrap(), "corelane: 5 lines were lost here: nobody took them\n");
+        report.push("after", None);
+        (0..2).for_each(|_| go.send(true).unwrap());
+        assert_eq!(written.recv().unwrap(), "after\n");
+        assert!(report.flush(Duration::from_secs(60)));
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_lost_and_told_when_it_can() {
+        let (report, go, written) = served();
+        let lost = Arc::new(AtomicU64::new(0));
+        // The second one fails at telling of the first.
+        (0..2).for_each(|_| go.send(false).unwrap());
+        (0..2).for_each(|_| report.push("gone", Some(lost.clone())));
+        assert!(report.flush(Duration::from_secs(60)), "it does not wait for ever");
+        assert_eq!(lost.load(Ordering::Relaxed), 2);
+        (0..2).for_each(|_| go.send(true).unwrap());
+        report.push("here", Some(lost.clone()));
+        let words: Vec<_> = (0..4).map(|_| written.recv().unwrap()).collect();
+        let told = |count| format!("corelane: {count} lines were lost here: nobody took them\n");
+        assert_eq!(words, ["gone\n".to_owned(), told(1), told(2), "here\n".to_owned()]);
+        assert_eq!(lost.load(Ordering::Relaxed), 2);
+    }
+
+    #[test]
+    fn a_line_is_cut_at_a_character() {
+        let (report, go, written) = served();
+        go.send(true).unwrap();
+        report.push(&format!("x{}", "é".repeat(LINE_BYTES_MAX)), None);
+        assert_eq!(written.recv().unwrap().len(), LINE_BYTES_MAX);
+    }
+}

@@ -1,0 +1,147 @@
+//! Threads for lanes: named, pinned, with a descriptor table of their own where that is wanted.
+
+use crate::{clock, cpus};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::thread::{UnshareFlags, gettid, unshare_unsafe};
+use std::io;
+use std::num::NonZeroU64;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread::{Builder, JoinHandle};
+
+/// A lane's thread.
+pub struct LaneThread<R> {
+    /// Waits for its end.
+    pub handle: JoinHandle<R>,
+    /// The number by which the system knows it while it runs (gettid(2)).
+    pub id: u32,
+}
+
+/// The number by which the system knows the calling thread while it runs (gettid(2)).
+pub fn thread_id() -> u32 {
+    gettid().as_raw_nonzero().get().cast_unsigned()
+}
+
+/// Starts a thread for a lane, bound to `cpu` if there is one; returns when it runs.
+///
+/// # Errors
+/// What the system says. That the CPU cannot be used is found by the thread, and passed to `body`.
+pub fn spawn<R: Send + 'static>(
+    lane: usize,
+    cpu: Option<usize>,
+    body: impl FnOnce(io::Result<()>) -> R + Send + 'static,
+) -> io::Result<LaneThread<R>> {
+    let (tell, told) = mpsc::sync_channel(1);
+    let handle = Builder::new().name(format!("lane-{lane}")).spawn(move || {
+        // It cannot fail: there is room for one, and the other end waits.
+        let _ = tell.send(thread_id());
+        // An alarm is to come when it was set for; the kernel's default lets it be 50 us late (prctl(2), PR_SET_TIMERSLACK).
+        clock::set_timer_slack(NonZeroU64::MIN);
+        body(cpu.map_or(Ok(()), cpus::pin))
+    })?;
+    Ok(LaneThread { handle, id: told.recv().map_err(io::Error::other)? })
+}
+
+/// Gives the calling thread a descriptor table of its own, a copy of the shared one (unshare(2) with CLONE_FILES): so its
+/// limit (RLIMIT_NOFILE) counts for it alone, and opening and closing takes no lock of others. What other threads open
+/// afterwards has no meaning here, so make doorbells before. What this thread opened before stays open in the other table when
+/// it is closed here, so make drivers afterwards.
+///
+/// # Errors
+/// What the system says.
+pub fn own_descriptors() -> io::Result<()> {
+    // SAFETY: the table is a copy: what this thread has open stays open under its number, and nothing else changes.
+    Ok(unsafe { unshare_unsafe(UnshareFlags::FILES) }?)
+}
+
+/// Raises this process's limit of descriptors as far as it may without privilege; answers the limit then in force.
+pub fn raise_descriptor_limit() -> u64 {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let in_force = match setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
+        Ok(()) => maximum,
+        Err(_) => current,
+    };
+    // There may be none, which the kernel writes as the largest number.
+    in_force.unwrap_or(u64::MAX)
+}
+
+/// Points at which lanes wait, one behind the other, until whoever starts them opens the next.
+#[derive(Default)]
+pub struct Gate {
+    state: Mutex<GateState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct GateState {
+    open: usize,
+    abandoned: bool,
+}
+
+impl Gate {
+    /// Waits until so many have been opened; false if the gate was abandoned, because nobody will open it.
+    pub fn pass(&self, number: usize) -> bool {
+        let waited = self.changed.wait_while(self.lock(), |state| state.open < number && !state.abandoned);
+        !waited.unwrap_or_else(PoisonError::into_inner).abandoned
+    }
+
+    /// Opens the next.
+    pub fn open(&self) {
+        self.lock().open += 1;
+        self.changed.notify_all();
+    }
+
+    /// Lets everybody pass, now and later, and tells them that it is in vain.
+    pub fn abandon(&self) {
+        self.lock().abandoned = true;
+        self.changed.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, GateState> {
+        // Nothing is changed in two steps.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn who_waits_passes_when_it_is_opened_or_is_told_that_nobody_will() {
+        let gate = Arc::new(Gate::default());
+        let waits_for = |number| {
+            let gate = gate.clone();
+            std::thread::spawn(move || gate.pass(number))
+        };
+        let [first, second] = [waits_for(1), waits_for(2)];
+        gate.open();
+        assert!(first.join().unwrap() && gate.pass(1));
+        assert!(!second.is_finished(), "it waits for the next");
+        gate.abandon();
+        assert!(!second.join().unwrap());
+        assert!(!gate.pass(1));
+    }
+
+    #[test]
+    fn a_thread_is_known_by_its_number() {
+        let (end, ended) = mpsc::channel::<()>();
+        let thread = spawn(7, None, move |_| (thread_id(), ended.recv().is_err())).unwrap();
+        let name = std::fs::read_to_string(format!("/proc/self/task/{}/comm", thread.id)).unwrap();
+        assert_eq!(name, "lane-7\n");
+        assert_ne!(thread.id, thread_id());
+        drop(end);
+        assert_eq!(thread.handle.join().unwrap(), (thread.id, true));
+    }
+
+    #[test]
+    fn a_thread_can_have_descriptors_of_its_own() {
+        std::thread::spawn(|| {
+            own_descriptors().unwrap();
+            assert!(std::fs::File::open("/dev/null").is_ok());
+        })
+        .join()
+        .unwrap();
+        assert!(raise_descriptor_limit() > 0);
+    }
+}

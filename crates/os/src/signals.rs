@@ -1,0 +1,153 @@
+//! Termination signals as something to wait for, instead of something that interrupts.
+
+use crate::clock;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::io::retry_on_intr;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
+
+pub use libc::SIGHUP;
+
+/// What a program waits for while its lanes run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// SIGTERM, SIGINT or SIGHUP has come.
+    Signal(i32),
+    /// Somebody rang, once or more since this was last told.
+    Rung,
+    /// The time is over.
+    Late,
+}
+
+/// From now until the clock shows `until`, in nanoseconds; nothing if that is over.
+fn left(until: u64) -> Timespec {
+    let left = until.saturating_sub(clock::now());
+    let (seconds, nanoseconds) = (left / 1_000_000_000, left % 1_000_000_000);
+    Timespec { tv_sec: i64::try_from(seconds).unwrap_or(i64::MAX), tv_nsec: nanoseconds as i64 }
+}
+
+/// SIGTERM, SIGINT and SIGHUP, blocked in the calling thread and all that it starts later.
+pub struct Signals(OwnedFd);
+
+/// A bell that any thread rings. A thread with a descriptor table of its own must have taken it after this was made.
+#[derive(Clone)]
+pub struct Ringer(Arc<OwnedFd>);
+
+impl Ringer {
+    /// Nobody has rung (eventfd(2)).
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self(Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)))
+    }
+
+    /// Has [`wait`] return.
+    pub fn ring(&self) {
+        // The counter cannot overflow in practice; if it is full it is ringing.
+        let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
+    }
+
+    /// Takes note of all rings so far; one that is not taken note of would end every later wait at once.
+    fn hear(&self) {
+        // Without a ring it fails, and there is nothing to hear.
+        let _ = rustix::io::read(&self.0, &mut [0; size_of::<u64>()]);
+    }
+}
+
+impl Signals {
+    /// Blocks the signals and makes them readable (signalfd(2)). Call it before the first thread is started.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn block() -> io::Result<Self> {
+        let mut set = MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: the set is initialised by sigemptyset before it is used; the signal numbers are valid.
+        let number = unsafe {
+            libc::sigemptyset(set.as_mut_ptr());
+            for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
+                libc::sigaddset(set.as_mut_ptr(), signal);
+            }
+            libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut());
+            libc::signalfd(-1, set.as_ptr(), libc::SFD_CLOEXEC)
+        };
+        if number < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the call that gave the number has just opened it for us alone.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(number) }))
+    }
+
+    /// Waits for a signal; answers which.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn wait(&self) -> io::Result<i32> {
+        let mut info = [0; size_of::<libc::signalfd_siginfo>()];
+        let bytes = retry_on_intr(|| rustix::io::read(&self.0, &mut info))?;
+        assert_eq!(bytes, info.len(), "the kernel tells of whole signals");
+        let [a, b, c, d, ..] = info;
+        // The number is the first member (signalfd(2)).
+        Ok(i32::from_ne_bytes([a, b, c, d]))
+    }
+}
+
+/// Waits for a signal, if there are some to wait for, for the bell, or until the monotonic clock shows `until`, in this order.
+///
+/// # Errors
+/// What the system says.
+pub fn wait(signals: Option<&Signals>, ringer: &Ringer, until: Option<u64>) -> io::Result<Wake> {
+    let poll_in = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
+    let bell = ringer.0.as_fd();
+    let mut fds = [poll_in(bell), poll_in(signals.map_or(bell, |signals| signals.0.as_fd()))];
+    retry_on_intr(|| poll(&mut fds, until.map(left).as_ref()))?;
+    let [rung, signalled] = fds.map(|fd| !fd.revents().is_empty());
+    match signals.filter(|_| signalled) {
+        Some(signals) => signals.wait().map(Wake::Signal),
+        None if rung => {
+            ringer.hear();
+            Ok(Wake::Rung)
+        }
+        None => Ok(Wake::Late),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sends the calling thread a signal that it blocks.
+    fn raise(signal: i32) {
+        // SAFETY: the thread is this one, and the signal is blocked.
+        unsafe { libc::pthread_kill(libc::pthread_self(), signal) };
+    }
+
+    #[test]
+    fn signals_and_the_bell_are_waited_for() {
+        std::thread::spawn(|| {
+            let (signals, ringer) = (Signals::block().unwrap(), Ringer::new().unwrap());
+            for signal in [libc::SIGTERM, libc::SIGINT, SIGHUP] {
+                raise(signal);
+                assert_eq!(wait(Some(&signals), &ringer, None).unwrap(), Wake::Signal(signal));
+            }
+            let other = ringer.clone();
+            std::thread::spawn(move || other.ring());
+            assert_eq!(wait(Some(&signals), &ringer, None).unwrap(), Wake::Rung);
+            raise(libc::SIGTERM);
+            assert_eq!(signals.wait().unwrap(), libc::SIGTERM);
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn rings_are_told_once() {
+        let ringer = Ringer::new().unwrap();
+        let at_once = || wait(None, &ringer, Some(0)).unwrap();
+        assert_eq!(at_once(), Wake::Late);
+        (0..3).for_each(|_| ringer.ring());
+        assert_eq!((at_once(), at_once()), (Wake::Rung, Wake::Late));
+    }
+}

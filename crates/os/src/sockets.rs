@@ -1,0 +1,407 @@
+//! Making sockets, and the few calls on them that move no data (socket(7), tcp(7), ip(7), ipv6(7), udp(7)).
+
+use crate::errno::{self, fault, fault_of};
+use corelane_seam::{Bind, Fault, Listen, Reason, StreamOptions};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::{Errno, retry_on_intr};
+use rustix::net::{AddressFamily, SendFlags, Shutdown, SocketAddrAny, SocketFlags, SocketType, sockopt};
+use std::net::{SocketAddr, SocketAddrV4};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+const FLAGS: SocketFlags = SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC);
+/// The longest silence that TCP_KEEPIDLE takes, in seconds (`MAX_TCP_KEEPIDLE` of Linux).
+const KEEP_IDLE_SECONDS_MAX: u32 = 32_767;
+/// How many connections that broke before they were accepted are skipped by one call.
+const BROKEN_MAX: usize = 64;
+
+/// Makes a listening socket. Accepted sockets inherit the settings of `listen.stream` from it, which saves the calls
+/// that would set them on each.
+///
+/// # Errors
+/// What the system says (bind(2), listen(2)).
+pub fn listen(listen: &Listen) -> Result<OwnedFd, Fault> {
+    let socket = new(listen.address, SocketType::STREAM, listen.v6_only)?;
+    let prepared = || {
+        sockopt::set_socket_reuseaddr(&socket, true)?;
+        share_port(&socket, listen.share_port)?;
+        stream_options(&socket, &listen.stream)?;
+        rustix::net::bind(&socket, &listen.address)?;
+        rustix::net::listen(&socket, clamped(listen.backlog))
+    };
+    prepared().map_err(fault_of)?;
+    Ok(socket)
+}
+
+/// Makes a datagram socket. One that is bound to the wildcard address tells the address that each datagram was sent to,
+/// so that answers can come from there; with one peer there is one address. `trains` asks for arrivals in trains (UDP_GRO).
+///
+/// # Errors
+/// What the system says (bind(2), connect(2)).
+pub fn bind(bind: &Bind, trains: bool) -> Result<OwnedFd, Fault> {
+    let socket = new(bind.address, SocketType::DGRAM, bind.v6_only)?;
+    share_port(&socket, bind.share_port).map_err(fault_of)?;
+    buffers(&socket, bind.send_buffer_bytes, bind.receive_buffer_bytes).map_err(fault_of)?;
+    if bind.address.ip().is_unspecified() && bind.peer.is_none() {
+        match bind.address {
+            SocketAddr::V4(_) => switch_on(&socket, libc::IPPROTO_IP, libc::IP_PKTINFO)?,
+            // Mapped IPv4 addresses come this way, too.
+            SocketAddr::V6(_) => switch_on(&socket, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO)?,
+        }
+    }
+    if trains {
+        switch_on(&socket, libc::SOL_UDP, libc::UDP_GRO)?;
+    }
+    rustix::net::bind(&socket, &bind.address).map_err(fault_of)?;
+    if let Some(peer) = bind.peer {
+        connect(socket.as_fd(), peer)?;
+    }
+    Ok(socket)
+}
+
+/// Makes a stream socket that can be connected to `to`.
+///
+/// # Errors
+/// What the system says (bind(2)).
+pub fn connecting(to: SocketAddr, from: Option<SocketAddr>, options: &StreamOptions) -> Result<OwnedFd, Fault> {
+    let socket = new(to, SocketType::STREAM, false)?;
+    stream_options(&socket, options).map_err(fault_of)?;
+    if let Some(from) = from {
+        if from.port() == 0 {
+            // The port is chosen at connect(2), where it must be free for that peer only.
+            switch_on(&socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT)?;
+        } else {
+            sockopt::set_socket_reuseaddr(&socket, true).map_err(fault_of)?;
+        }
+        rustix::net::bind(&socket, &from).map_err(fault_of)?;
+    }
+    Ok(socket)
+}
+
+/// Begins to connect; true if it is done, false if the socket becomes writable at the end (connect(2)).
+///
+/// # Errors
+/// What the system says.
+pub fn connect(socket: BorrowedFd, to: SocketAddr) -> Result<bool, Fault> {
+    match rustix::net::connect(socket, &to) {
+        Ok(()) => Ok(true),
+        // Interrupted, it goes on by itself (connect(2)).
+        Err(Errno::INPROGRESS | Errno::INTR) => Ok(false),
+        Err(error) => Err(fault_of(error)),
+    }
+}
+
+/// How a connect ended, or what else broke the socket (SO_ERROR); asking clears it.
+///
+/// # Errors
+/// What broke it.
+pub fn pending_error(socket: BorrowedFd) -> Result<(), Fault> {
+    sockopt::socket_error(socket).and_then(|ended| ended).map_err(fault_of)
+}
+
+/// Accepts one connection; none when no more wait. Connections that broke while they waited are skipped.
+///
+/// # Errors
+/// What the system says of the listener (accept(2)).
+pub fn accept(listener: BorrowedFd) -> Result<Option<(OwnedFd, SocketAddr)>, Fault> {
+    for _ in 0..BROKEN_MAX {
+        match rustix::net::acceptfrom_with(listener, FLAGS) {
+            Ok((socket, peer)) => {
+                // A connection without an address is one that is gone again.
+                if let Some(peer) = peer.and_then(plain) {
+                    return Ok(Some((socket, peer)));
+                }
+            }
+            Err(Errno::AGAIN) => return Ok(None),
+            Err(error) if !is_of_one_connection(error.raw_os_error()) => return Err(fault_of(error)),
+            Err(_) => {}
+        }
+    }
+    Err(fault(libc::ECONNABORTED))
+}
+
+/// Whether an error of accept4 concerns the connection that was to be accepted, and not the listener (accept(2)).
+fn is_of_one_connection(number: i32) -> bool {
+    errno::is_from_network(number) || matches!(number, libc::ECONNABORTED | libc::EINTR | libc::EPERM | libc::ETIMEDOUT)
+}
+
+/// The socket's own address.
+///
+/// # Errors
+/// What the system says; `Unsupported` for an address of another family.
+pub fn local_address(socket: BorrowedFd) -> Result<SocketAddr, Fault> {
+    let any = rustix::net::getsockname(socket).map_err(fault_of)?;
+    plain(any).ok_or(fault(libc::EAFNOSUPPORT))
+}
+
+/// The address of the other end.
+///
+/// # Errors
+/// As of [`local_address`].
+pub fn peer_address(socket: BorrowedFd) -> Result<SocketAddr, Fault> {
+    let any = rustix::net::getpeername(socket).map_err(fault_of)?;
+    any.and_then(plain).ok_or(fault(libc::EAFNOSUPPORT))
+}
+
+/// None for another family.
+fn plain(any: SocketAddrAny) -> Option<SocketAddr> {
+    SocketAddr::try_from(any).ok().map(unmapped)
+}
+
+/// An IPv4 address that an IPv6 socket shows mapped (`::ffff:1.2.3.4`, RFC 4291 section 2.5.5.2) comes out as IPv4: one peer has one
+/// address, whatever the listener.
+pub fn unmapped(address: SocketAddr) -> SocketAddr {
+    let mapped = match address {
+        SocketAddr::V4(_) => None,
+        SocketAddr::V6(address) => address.ip().to_ipv4_mapped(),
+    };
+    mapped.map_or(address, |mapped| SocketAddrV4::new(mapped, address.port()).into())
+}
+
+/// Bytes that have arrived and were not received yet (SIOCINQ, tcp(7)); 0 if not known.
+pub fn readable_bytes(socket: BorrowedFd) -> usize {
+    // SIOCINQ is another name of the same request.
+    rustix::io::ioctl_fionread(socket).map_or(0, |bytes| bytes as usize)
+}
+
+/// Packets dropped at a socket since it was made: the word `drops` of what it says of its memory (SO_MEMINFO, Linux 4.12). None where the
+/// system does not tell.
+pub fn dropped(socket: BorrowedFd) -> Option<u32> {
+    const SO_MEMINFO: i32 = 55;
+    const DROPS: usize = 8;
+    let mut words = [0_u32; DROPS + 1];
+    let mut length = size_of_val(&words) as libc::socklen_t;
+    // SAFETY: `words` has `length` writable bytes, and `length` is writable itself; the call writes no more than that.
+    let answer = unsafe {
+        let value = words.as_mut_ptr().cast();
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, SO_MEMINFO, value, &mut length)
+    };
+    let is_whole = answer == 0 && length as usize == size_of_val(&words);
+    is_whole.then_some(words[DROPS])
+}
+
+/// Ends this side (shutdown(2)). On a connection that is broken already there is nothing left to end.
+pub fn finish(socket: BorrowedFd) {
+    let _ = rustix::net::shutdown(socket, Shutdown::Write);
+}
+
+/// Makes the coming close break the connection off (SO_LINGER with zero seconds, socket(7)).
+///
+/// # Errors
+/// What the system says.
+pub fn reset_on_close(socket: BorrowedFd) -> Result<(), Fault> {
+    sockopt::set_socket_linger(socket, Some(Duration::ZERO)).map_err(fault_of)
+}
+
+fn new(address: SocketAddr, kind: SocketType, v6_only: bool) -> Result<OwnedFd, Fault> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = rustix::net::socket_with(family, kind, FLAGS, None).map_err(fault_of)?;
+    if address.is_ipv6() {
+        // Said either way: the default is a setting of the machine (net.ipv6.bindv6only).
+        sockopt::set_ipv6_v6only(&socket, v6_only).map_err(fault_of)?;
+    }
+    Ok(socket)
+}
+
+fn share_port(socket: &OwnedFd, share: bool) -> Result<(), Errno> {
+    if share { sockopt::set_socket_reuseport(socket, true) } else { Ok(()) }
+}
+
+fn stream_options(socket: &OwnedFd, options: &StreamOptions) -> Result<(), Errno> {
+    sockopt::set_tcp_nodelay(socket, options.no_delay)?;
+    if options.keep_alive_seconds > 0 {
+        let seconds = options.keep_alive_seconds.min(KEEP_IDLE_SECONDS_MAX);
+        sockopt::set_socket_keepalive(socket, true)?;
+        sockopt::set_tcp_keepidle(socket, Duration::from_secs(seconds.into()))?;
+    }
+    if options.user_timeout_milliseconds > 0 {
+        sockopt::set_tcp_user_timeout(socket, clamped(options.user_timeout_milliseconds).unsigned_abs())?;
+    }
+    buffers(socket, options.send_buffer_bytes, options.receive_buffer_bytes)
+}
+
+fn buffers(socket: &OwnedFd, send: u32, receive: u32) -> Result<(), Errno> {
+    if send > 0 {
+        sockopt::set_socket_send_buffer_size(socket, clamped(send) as usize)?;
+    }
+    if receive > 0 {
+        sockopt::set_socket_recv_buffer_size(socket, clamped(receive) as usize)?;
+    }
+    Ok(())
+}
+
+/// The kernel takes these as numbers with a sign.
+fn clamped(value: u32) -> i32 {
+    i32::try_from(value).unwrap_or(i32::MAX)
+}
+
+/// Sets an option that the library has no name for.
+fn switch_on(socket: &OwnedFd, level: i32, option: i32) -> Result<(), Fault> {
+    set_bytes(socket.as_fd(), level, option, &1_i32.to_ne_bytes())
+}
+
+/// The number that no other socket has, as long as the machine runs (SO_COOKIE, socket(7)).
+///
+/// # Errors
+/// What the system says.
+pub fn cookie(socket: BorrowedFd) -> Result<u64, Fault> {
+    sockopt::socket_cookie(socket).map_err(fault_of)
+}
+
+/// Sends one byte to the peer (send(2)).
+///
+/// # Errors
+/// What the system says.
+pub fn send_byte(socket: BorrowedFd) -> Result<(), Fault> {
+    retry_on_intr(|| rustix::net::send(socket, &[0], SendFlags::empty())).map(drop).map_err(fault_of)
+}
+
+/// Waits a moment until the socket is readable (poll(2)).
+///
+/// # Errors
+/// `TimedOut`; what the system says.
+pub fn readable(socket: BorrowedFd) -> Result<(), Fault> {
+    const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+    match rustix::event::poll(&mut [PollFd::from_borrowed_fd(socket, PollFlags::IN)], Some(&PATIENCE)).map_err(fault_of)? {
+        0 => Err(fault(libc::ETIMEDOUT)),
+        _ => Ok(()),
+    }
+}
+
+/// Attaches a classic program (SO_ATTACH_FILTER, SO_ATTACH_REUSEPORT_CBPF, socket(7)), of at most 4,096 instructions.
+///
+/// # Errors
+/// `TooLarge` for a longer one; what the system says.
+pub fn attach_filter(socket: BorrowedFd, option: i32, program: &mut [libc::sock_filter]) -> Result<(), Fault> {
+    let length = u16::try_from(program.len()).map_err(|_| Fault::of(Reason::TooLarge))?;
+    let filter = libc::sock_fprog { len: length, filter: program.as_mut_ptr() };
+    // SAFETY: `filter` names the instructions of `program`, and both outlive the call, which copies them.
+    let answer = unsafe {
+        let bytes = size_of::<libc::sock_fprog>() as libc::socklen_t;
+        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, option, std::ptr::from_ref(&filter).cast(), bytes)
+    };
+    errno::checked(answer as isize).map(drop).map_err(fault)
+}
+
+/// Sets an option of a socket that the library has no name for, as the bytes that it is given by (setsockopt(2)).
+///
+/// # Errors
+/// What the system says.
+pub fn set_bytes(socket: BorrowedFd, level: i32, option: i32, value: &[u8]) -> Result<(), Fault> {
+    let length = value.len() as libc::socklen_t;
+    // SAFETY: `value` has `length` readable bytes.
+    let answer = unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, value.as_ptr().cast(), length) };
+    errno::checked(answer as isize).map(drop).map_err(fault)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{self, connected, wait_for};
+
+    fn listening(address: &str) -> (OwnedFd, SocketAddr) {
+        testing::listening(
+            address,
+            StreamOptions { keep_alive_seconds: 77, user_timeout_milliseconds: 1234, ..StreamOptions::default() },
+        )
+    }
+
+    #[test]
+    fn accepted_sockets_inherit_the_listeners_settings() {
+        let (listener, address) = listening("127.0.0.1:0");
+        let _client = connected(address);
+        wait_for(listener.as_fd(), libc::POLLIN);
+        let (socket, peer) = accept(listener.as_fd()).unwrap().unwrap();
+        assert_eq!(sockopt::tcp_nodelay(&socket), Ok(true));
+        assert_eq!(sockopt::socket_keepalive(&socket), Ok(true));
+        assert_eq!(sockopt::tcp_keepidle(&socket), Ok(Duration::from_secs(77)));
+        assert_eq!(sockopt::tcp_user_timeout(&socket), Ok(1234));
+        assert_eq!(peer.ip(), address.ip());
+        assert!(rustix::fs::fcntl_getfl(&socket).unwrap().contains(rustix::fs::OFlags::NONBLOCK));
+        assert!(rustix::io::fcntl_getfd(&socket).unwrap().contains(rustix::io::FdFlags::CLOEXEC));
+        assert!(accept(listener.as_fd()).unwrap().is_none());
+    }
+
+    #[test]
+    fn the_wildcard_takes_both_families_or_one() {
+        for (v6_only, refused) in [(false, false), (true, true)] {
+            let address = "[::]:0".parse().unwrap();
+            let stream = StreamOptions::default();
+            let listener = listen(&Listen { address, backlog: 8, share_port: false, v6_only, stream }).unwrap();
+            let port = local_address(listener.as_fd()).unwrap().port();
+            let to = SocketAddr::from(([127, 0, 0, 1], port));
+            let socket = connecting(to, None, &stream).unwrap();
+            let answer = connect(socket.as_fd(), to).and_then(|done| {
+                if !done {
+                    wait_for(socket.as_fd(), libc::POLLOUT);
+                }
+                pending_error(socket.as_fd())
+            });
+            assert_eq!(answer.is_err_and(|fault| fault.reason == Reason::Refused), refused);
+        }
+    }
+
+    #[test]
+    fn ports_are_shared_on_request_only() {
+        let (_first, address) = listening("127.0.0.1:0");
+        let mut wanted = Listen { address, backlog: 8, share_port: true, v6_only: false, stream: StreamOptions::default() };
+        assert!(listen(&wanted).is_ok());
+        wanted.share_port = false;
+        assert_eq!(listen(&wanted).map(drop).map_err(|fault| fault.reason), Err(Reason::AddressInUse));
+    }
+
+    #[test]
+    fn an_address_of_another_machine_is_named() {
+        let options = StreamOptions::default();
+        let to = "127.0.0.1:9".parse().unwrap();
+        let foreign = Some("192.0.2.1:0".parse().unwrap());
+        let answer = connecting(to, foreign, &options).map(drop).map_err(|fault| fault.reason);
+        assert_eq!(answer, Err(Reason::AddressUnknown));
+    }
+
+    /// The connection that used the port before still waits for stray segments (TIME-WAIT, RFC 9293 section 3.6.1).
+    #[test]
+    fn a_chosen_port_can_be_used_again_at_once() {
+        let options = StreamOptions::default();
+        // An address that no other test uses, so that nobody else takes the port.
+        let (_, from) = testing::listening("127.0.0.9:0", options);
+        for _ in 0..2 {
+            let (listener, to) = testing::listening("127.0.0.1:0", options);
+            let socket = connecting(to, Some(from), &options).unwrap();
+            if !connect(socket.as_fd(), to).unwrap() {
+                wait_for(socket.as_fd(), libc::POLLOUT);
+            }
+            pending_error(socket.as_fd()).unwrap();
+            wait_for(listener.as_fd(), libc::POLLIN);
+            let (accepted, peer) = accept(listener.as_fd()).unwrap().unwrap();
+            assert_eq!(peer, from);
+            finish(socket.as_fd());
+            wait_for(accepted.as_fd(), libc::POLLRDHUP);
+            drop(accepted);
+            wait_for(socket.as_fd(), libc::POLLHUP);
+        }
+    }
+
+    #[test]
+    fn a_reset_reaches_the_peer() {
+        let (listener, address) = listening("[::1]:0");
+        let client = connected(address);
+        wait_for(listener.as_fd(), libc::POLLIN);
+        let (socket, _) = accept(listener.as_fd()).unwrap().unwrap();
+        reset_on_close(client.as_fd()).unwrap();
+        drop(client);
+        wait_for(socket.as_fd(), libc::POLLERR);
+        assert_eq!(pending_error(socket.as_fd()).map_err(|fault| fault.reason), Err(Reason::Reset));
+        assert_eq!(readable_bytes(socket.as_fd()), 0);
+    }
+
+    #[test]
+    fn a_mapped_address_is_shown_as_what_it_is() {
+        let (listener, address) = listening("[::]:0");
+        let client = connected(SocketAddr::from(([127, 0, 0, 1], address.port())));
+        wait_for(listener.as_fd(), libc::POLLIN);
+        let (socket, peer) = accept(listener.as_fd()).unwrap().unwrap();
+        assert_eq!(Ok(peer), local_address(client.as_fd()));
+        assert_eq!(local_address(socket.as_fd()), peer_address(client.as_fd()));
+    }
+}

@@ -1,0 +1,56 @@
+//! What the tests of several files and crates need: sockets that are connected to each other.
+#![allow(clippy::unwrap_used)] // all of this is tests
+
+use crate::sockets;
+use corelane_seam::{Listen, StreamOptions};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// Waits for `events` with poll(2).
+pub fn wait_for(socket: BorrowedFd, events: i16) {
+    const PATIENCE: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
+    let events = PollFlags::from_bits_retain(events.cast_unsigned());
+    assert_eq!(poll(&mut [PollFd::from_borrowed_fd(socket, events)], Some(&PATIENCE)), Ok(1));
+}
+
+/// A listener that shares its port, and its address.
+pub fn listening(address: &str, stream: StreamOptions) -> (OwnedFd, SocketAddr) {
+    let address = address.parse().unwrap();
+    let socket = sockets::listen(&Listen { address, backlog: 8, share_port: true, v6_only: false, stream }).unwrap();
+    let local = sockets::local_address(socket.as_fd()).unwrap();
+    (socket, local)
+}
+
+/// A connected socket, whether accepted or not.
+pub fn connected(to: SocketAddr) -> OwnedFd {
+    let socket = sockets::connecting(to, None, &StreamOptions::default()).unwrap();
+    if !sockets::connect(socket.as_fd(), to).unwrap() {
+        wait_for(socket.as_fd(), libc::POLLOUT);
+    }
+    sockets::pending_error(socket.as_fd()).unwrap();
+    socket
+}
+
+/// Both ends of a connection.
+pub fn pair() -> (OwnedFd, OwnedFd) {
+    let (listener, address) = listening("127.0.0.1:0", StreamOptions::default());
+    let client = connected(address);
+    wait_for(listener.as_fd(), libc::POLLIN);
+    let (server, _) = sockets::accept(listener.as_fd()).unwrap().unwrap();
+    (server, client)
+}
+
+/// Sets an option that the crate itself never does.
+pub fn set(socket: &OwnedFd, level: i32, option: i32, value: i32) {
+    sockets::set_bytes(socket.as_fd(), level, option, &value.to_ne_bytes()).unwrap();
+}
+
+/// Notes that this machine cannot run a test.
+pub fn skip(name: &str, reason: &str) {
+    use std::io::Write;
+    println!("skipped: {name}: {reason}");
+    let Some(list) = std::env::var_os("CORELANE_SKIPS") else { return };
+    let file = std::fs::OpenOptions::new().append(true).create(true).open(list);
+    file.and_then(|mut file| file.write_all(format!("{name}\t{reason}\n").as_bytes())).unwrap();
+}

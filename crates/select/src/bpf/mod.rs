@@ -1,0 +1,433 @@
+//! The kernel's virtual machine: its maps and programs (bpf(2)).
+//!
+//! A descriptor of a map or program is closed on exec, and means something in the descriptor table only in which it was made
+//! or that was copied from it: make maps before lanes take tables of their own ([`corelane_os::runner::own_descriptors`]).
+
+pub mod assembly;
+
+use crate::errors::Error;
+use assembly::Instruction;
+use corelane_os::cpus;
+use corelane_os::errno::{self, checked};
+use corelane_os::kernel_files::text;
+use corelane_seam::{Fault, Reason};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// Commands of bpf(2).
+#[derive(Clone, Copy)]
+#[repr(i32)]
+enum Command {
+    MapCreate = 0,
+    MapLookup = 1,
+    MapUpdate = 2,
+    MapDelete = 3,
+    ProgramLoad = 5,
+    ObjectInfo = 15,
+    EnableStats = 32,
+}
+
+/// Bytes of the verifier's words that are kept: its last ones (kernel 6.4), or its first.
+const LOG_BYTES: usize = 64 << 10;
+/// How often a program is loaded again after an interruption.
+const INTERRUPTED_MAX: usize = 16;
+/// Bytes of a name, with the zero at its end.
+const NAME_BYTES: usize = 16;
+const CPUS_POSSIBLE: &str = "/sys/devices/system/cpu/possible";
+
+/// A kind of map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum MapKind {
+    /// Values by number.
+    Array = 2,
+    /// Values by number and CPU.
+    PerCpuArray = 6,
+    /// Sockets of one group by number (SO_REUSEPORT, socket(7)). A lookup brings the socket's cookie (SO_COOKIE).
+    SocketArray = 20,
+}
+
+/// An array in the kernel, whose keys are the numbers from 0.
+#[derive(Debug)]
+pub struct Map {
+    descriptor: OwnedFd,
+    kind: MapKind,
+    value_bytes: usize,
+}
+
+#[derive(Default)]
+#[repr(C)]
+struct CreateMap {
+    kind: u32,
+    key_bytes: u32,
+    value_bytes: u32,
+    most_entries: u32,
+    flags: u32,
+    inner_map: u32,
+    numa_node: u32,
+    name: [u8; NAME_BYTES],
+}
+
+#[repr(C)]
+struct Element {
+    map: u32,
+    key: u64,
+    value: u64,
+    flags: u64,
+}
+
+impl Map {
+    /// An array of `entries` values of so many bytes, all zero. The name, of at most 15 letters, digits, `_` and `.`, is for
+    /// those who look (`bpftool map`).
+    ///
+    /// # Errors
+    /// [`Error::BpfForbidden`], [`Error::BpfAbsent`], [`Error::Refused`].
+    ///
+    /// # Panics
+    /// If the name is longer.
+    pub fn new(kind: MapKind, value_bytes: usize, entries: usize, name: &str) -> Result<Self, Error> {
+        let attribute = CreateMap {
+            kind: kind as u32,
+            key_bytes: size_of::<u32>() as u32,
+            value_bytes: value_bytes as u32,
+            most_entries: entries as u32,
+            name: named(name),
+            ..CreateMap::default()
+        };
+        // SAFETY: the attribute is that of the command, and holds no pointers.
+        let number = unsafe { call(Command::MapCreate, &attribute) }.map_err(|number| refused("BPF_MAP_CREATE", number))?;
+        // SAFETY: the call has just made this descriptor, and nobody else knows it.
+        Ok(Self { descriptor: unsafe { OwnedFd::from_raw_fd(number as i32) }, kind, value_bytes })
+    }
+
+    /// Writes one value.
+    ///
+    /// # Errors
+    /// What the system says; `Other` with E2BIG for a key outside.
+    ///
+    /// # Panics
+    /// If the value has not the map's size, or the map has values by CPU.
+    pub fn update(&self, key: usize, value: &[u8]) -> Result<(), Fault> {
+        assert!(value.len() == self.value_bytes && self.kind != MapKind::PerCpuArray);
+        self.element(Command::MapUpdate, key, value.as_ptr().expose_provenance() as u64)
+    }
+
+    /// Reads one value; with values by CPU those of all possible CPUs, each filled up to 8 bytes.
+    ///
+    /// # Errors
+    /// What the system says; `NotFound` for a key outside, or without a socket.
+    pub fn lookup(&self, key: usize) -> Result<Vec<u8>, Fault> {
+        let bytes = match self.kind {
+            MapKind::PerCpuArray => self.value_bytes.next_multiple_of(8) * cpus_possible().len(),
+            _ => self.value_bytes,
+        };
+        let mut value = vec![0; bytes];
+        self.element(Command::MapLookup, key, value.as_mut_ptr().expose_provenance() as u64)?;
+        Ok(value)
+    }
+
+    /// Takes one value out; arrays of plain values refuse.
+    ///
+    /// # Errors
+    /// What the system says; `NotFound` where there is none.
+    pub fn delete(&self, key: usize) -> Result<(), Fault> {
+        self.element(Command::MapDelete, key, 0)
+    }
+
+    fn element(&self, command: Command, key: usize, value: u64) -> Result<(), Fault> {
+        let key = u32::try_from(key).map_err(|_| Fault::of(Reason::NotFound))?;
+        let map = self.descriptor.as_raw_fd().unsigned_abs();
+        let attribute = Element { map, key: std::ptr::from_ref(&key).expose_provenance() as u64, value, flags: 0 };
+        // SAFETY: the attribute is that of the command; the key is 4 readable bytes, and the value, where the command has one,
+        // memory of the caller as large as the map's values, writable for a lookup.
+        unsafe { call(command, &attribute) }.map(drop).map_err(errno::fault)
+    }
+}
+
+impl AsFd for Map {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+/// The CPUs that this machine may ever have, lowest first: the order of values by CPU (the kernel's cputopology).
+#[must_use]
+pub fn cpus_possible() -> Vec<usize> {
+    // A kernel that can load programs tells; were it not so, the lookup would not be believed.
+    text(CPUS_POSSIBLE).ok().and_then(|list| cpus::parse_list(list.trim()).ok()).unwrap_or_else(|| (0..8_192).collect())
+}
+
+/// A kind of program and where it is attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProgramKind {
+    /// Chooses the socket of a group for a packet, and for a connection whose socket closes (`BPF_PROG_TYPE_SK_REUSEPORT`
+    /// with `BPF_SK_REUSEPORT_SELECT_OR_MIGRATE`, kernel 5.14).
+    SelectSocket,
+}
+
+impl ProgramKind {
+    fn numbers(self) -> (u32, u32) {
+        match self {
+            Self::SelectSocket => (21, 40),
+        }
+    }
+}
+
+/// A program in the kernel, checked and translated.
+#[derive(Debug)]
+pub struct Program {
+    descriptor: OwnedFd,
+}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct LoadProgram {
+    kind: u32,
+    count: u32,
+    instructions: u64,
+    licence: u64,
+    log_level: u32,
+    log_bytes: u32,
+    log: u64,
+    kernel_version: u32,
+    flags: u32,
+    name: [u8; NAME_BYTES],
+    interface: u32,
+    attach_to: u32,
+}
+
+/// What a program has cost, counted while somebody has [`RunStatistics`] on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Runs {
+    /// How often it ran.
+    pub count: u64,
+    /// Nanoseconds in all, the two readings of the clock around each run included.
+    pub nanoseconds: u64,
+}
+
+/// The head of `struct bpf_prog_info`, as far as it is of use.
+#[derive(Default)]
+#[repr(C)]
+struct Info {
+    kind: u32,
+    id: u32,
+    unused: [u64; 23],
+    run_nanoseconds: u64,
+    run_count: u64,
+}
+
+#[repr(C)]
+struct ObjectInfo {
+    descriptor: u32,
+    bytes: u32,
+    info: u64,
+}
+
+impl Program {
+    /// Loads a program. It calls no function that the kernel keeps for programs under the GPL. The name is as in [`Map::new`].
+    ///
+    /// # Errors
+    /// [`Error::BpfForbidden`], [`Error::BpfAbsent`]; [`Error::BpfVerifier`] with the verifier's words.
+    ///
+    /// # Panics
+    /// If the name is too long.
+    pub fn load(kind: ProgramKind, instructions: &[Instruction], name: &str) -> Result<Self, Error> {
+        let (number, attach_to) = kind.numbers();
+        let attribute = LoadProgram {
+            kind: number,
+            count: instructions.len() as u32,
+            instructions: instructions.as_ptr().expose_provenance() as u64,
+            licence: c"MIT".as_ptr().expose_provenance() as u64,
+            log_level: 0,
+            log_bytes: 0,
+            log: 0,
+            kernel_version: 0,
+            flags: 0,
+            name: named(name),
+            interface: 0,
+            attach_to,
+        };
+        let loaded = Self::load_once(&attribute);
+        loaded.or_else(|number| Self::load_aloud(attribute, number))
+    }
+
+    /// The verifier gives way to whatever the kernel has to do on this thread (EAGAIN), a signal or the end of a ring.
+    fn load_once(attribute: &LoadProgram) -> Result<Self, i32> {
+        for _ in 0..INTERRUPTED_MAX {
+            // SAFETY: the attribute is that of the command, and names so many instructions, a string, and so many writable bytes
+            // for a log, if one is asked for.
+            match unsafe { call(Command::ProgramLoad, attribute) } {
+                // SAFETY: the call has just made this descriptor, and nobody else knows it.
+                Ok(number) => return Ok(Self { descriptor: unsafe { OwnedFd::from_raw_fd(number as i32) } }),
+                Err(libc::EAGAIN) => {}
+                Err(number) => return Err(number),
+            }
+        }
+        Err(libc::EAGAIN)
+    }
+
+    /// Asks the verifier again, for its words. Without any it never came to look.
+    fn load_aloud(mut attribute: LoadProgram, number: i32) -> Result<Self, Error> {
+        let mut log = vec![0_u8; LOG_BYTES];
+        (attribute.log_level, attribute.log_bytes) = (1, LOG_BYTES as u32);
+        attribute.log = log.as_mut_ptr().expose_provenance() as u64;
+        Self::load_once(&attribute).map_err(|_| {
+            let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
+            let log = String::from_utf8_lossy(&log[..end]).trim().to_owned();
+            if log.is_empty() { refused("BPF_PROG_LOAD", number) } else { Error::BpfVerifier { number, log: log.into() } }
+        })
+    }
+
+    /// The number by which the kernel knows it (`bpftool prog`).
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn id(&self) -> Result<u32, Fault> {
+        self.info().map(|info| info.id)
+    }
+
+    /// How often it ran and how long.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn runs(&self) -> Result<Runs, Fault> {
+        self.info().map(|info| Runs { count: info.run_count, nanoseconds: info.run_nanoseconds })
+    }
+
+    fn info(&self) -> Result<Info, Fault> {
+        let mut info = Info::default();
+        let attribute = ObjectInfo {
+            descriptor: self.descriptor.as_raw_fd().unsigned_abs(),
+            bytes: size_of::<Info>() as u32,
+            info: std::ptr::from_mut(&mut info).expose_provenance() as u64,
+        };
+        // SAFETY: the attribute is that of the command, and names so many writable bytes, of which any values are good.
+        unsafe { call(Command::ObjectInfo, &attribute) }.map_err(errno::fault)?;
+        Ok(info)
+    }
+}
+
+impl AsFd for Program {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+/// Keeps the counting of runs switched on, for all programs of the machine, as long as it lives (`BPF_ENABLE_STATS`, kernel
+/// 5.8). Needs CAP_SYS_ADMIN. A program then takes two readings of the clock longer.
+#[derive(Debug)]
+pub struct RunStatistics {
+    _descriptor: OwnedFd,
+}
+
+impl RunStatistics {
+    /// Switches it on.
+    ///
+    /// # Errors
+    /// `Permission` without CAP_SYS_ADMIN.
+    pub fn enable() -> Result<Self, Fault> {
+        const RUN_TIME: u32 = 0;
+        // SAFETY: the attribute is that of the command: the kind of statistics.
+        let number = unsafe { call(Command::EnableStats, &RUN_TIME) }.map_err(errno::fault)?;
+        // SAFETY: the call has just made this descriptor, and nobody else knows it.
+        Ok(Self { _descriptor: unsafe { OwnedFd::from_raw_fd(number as i32) } })
+    }
+}
+
+/// Makes an array, writes to it and reads it back.
+///
+/// # Errors
+/// Why that does not work: see [`Map::new`].
+pub fn probe() -> Result<(), Error> {
+    let map = Map::new(MapKind::Array, 4, 2, "corelane_probe")?;
+    let written = map.update(1, b"lane").and_then(|()| map.lookup(1));
+    match written.map_err(|fault| Error::Refused { call: "BPF_MAP_UPDATE_ELEM", fault })?.as_slice() {
+        b"lane" => Ok(()),
+        _ => Err(Error::Refused { call: "BPF_MAP_LOOKUP_ELEM", fault: Fault::of(Reason::Other) }),
+    }
+}
+
+/// # Safety
+/// `attribute` is what `command` takes, and the memory that it names is there.
+unsafe fn call<T>(command: Command, attribute: &T) -> Result<usize, i32> {
+    let bytes = size_of::<T>();
+    // SAFETY: the attribute has so many readable bytes; for the rest the caller answers.
+    checked(unsafe { libc::syscall(libc::SYS_bpf, command as i32, std::ptr::from_ref(attribute), bytes) } as isize)
+}
+
+fn named(name: &str) -> [u8; NAME_BYTES] {
+    assert!(name.len() < NAME_BYTES, "a zero follows the name");
+    let mut bytes = [0; NAME_BYTES];
+    bytes[..name.len()].copy_from_slice(name.as_bytes());
+    bytes
+}
+
+/// What a failed command means.
+fn refused(call: &'static str, number: i32) -> Error {
+    match number {
+        libc::EPERM | libc::EACCES => Error::BpfForbidden { call },
+        libc::ENOSYS | libc::EINVAL => Error::BpfAbsent { call },
+        number => Error::Refused { call, fault: errno::fault(number) },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use assembly::{Alu, Assembler, Register};
+
+    /// False, and says so, where this process may not use bpf(2).
+    fn may(test: &str) -> bool {
+        match probe() {
+            Ok(()) => true,
+            Err(error) => {
+                corelane_os::testing::skip(test, &error.to_string());
+                false
+            }
+        }
+    }
+
+    #[test]
+    fn values_are_kept_and_keys_are_checked() {
+        if !may("values_are_kept_and_keys_are_checked") {
+            return;
+        }
+        let map = Map::new(MapKind::Array, 4, 3, "corelane_test").unwrap();
+        map.update(2, &7_u32.to_ne_bytes()).unwrap();
+        assert_eq!(map.lookup(2).unwrap(), 7_u32.to_ne_bytes());
+        assert_eq!(map.lookup(0).unwrap(), [0; 4]);
+        assert_eq!(map.update(3, &[0; 4]).unwrap_err().number, libc::E2BIG);
+        assert_eq!(map.lookup(3).unwrap_err().reason, Reason::NotFound);
+        assert_eq!(map.lookup(usize::MAX).unwrap_err().reason, Reason::NotFound);
+        let by_cpu = Map::new(MapKind::PerCpuArray, 12, 1, "corelane_test").unwrap();
+        assert_eq!(by_cpu.lookup(0).unwrap().len(), 16 * cpus_possible().len());
+        // SAFETY: the call takes no memory.
+        let flags = unsafe { libc::fcntl(map.as_fd().as_raw_fd(), libc::F_GETFD) };
+        assert_eq!(flags, libc::FD_CLOEXEC);
+    }
+
+    #[test]
+    fn a_program_that_the_verifier_refuses_brings_its_words() {
+        if !may("a_program_that_the_verifier_refuses_brings_its_words") {
+            return;
+        }
+        let mut broken = Assembler::new();
+        broken.load(assembly::Width::Four, Register::R0, Register::R7, 0);
+        broken.exit();
+        let error = Program::load(ProgramKind::SelectSocket, &broken.finish(), "corelane_broken").unwrap_err();
+        assert!(matches!(error, Error::BpfVerifier { number: libc::EACCES, .. }), "{error:?}");
+        assert!(error.to_string().contains("R7 !read_ok"), "{error}");
+    }
+
+    #[test]
+    fn a_program_has_a_number_and_runs_that_are_counted() {
+        if !may("a_program_has_a_number_and_runs_that_are_counted") {
+            return;
+        }
+        let mut empty = Assembler::new();
+        empty.alu(Alu::Move, Register::R0, 1);
+        empty.exit();
+        let program = Program::load(ProgramKind::SelectSocket, &empty.finish(), "corelane_empty").unwrap();
+        assert_ne!(program.id().unwrap(), 0);
+        assert_eq!(program.runs().unwrap(), Runs::default());
+    }
+}
