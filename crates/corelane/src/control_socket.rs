@@ -472,12 +472,18 @@ mod tests {
         let drippers: Vec<_> = (0..CLIENTS_MAX)
             .map(|_| {
                 let mut stream = sent(&socket, b"");
-                std::thread::spawn(move || while stream.write_all(b"a").is_ok() {})
+                std::thread::spawn(move || {
+                    // Slower than a whole request in the time that a client has, and never silent for as long.
+                    while stream.write_all(b"a").is_ok() {
+                        sleep(Duration::from_millis(1));
+                    }
+                    answer(stream)
+                })
             })
             .collect();
         assert_eq!(ask(&page, "through", LONG).unwrap(), "through");
         for dripper in drippers {
-            dripper.join().unwrap();
+            assert_eq!(dripper.join().unwrap(), "", "it is dropped for its time, not for its length");
         }
     }
 
