@@ -17,7 +17,7 @@ use corelane_os::report;
 use corelane_os::runner::{LaneThread, own_descriptors, raise_descriptor_limit, spawn};
 use corelane_os::signals::Signals;
 use corelane_rss::Protocol;
-use corelane_seam::{Arena, Driver, Tuning};
+use corelane_seam::{Arena, Driver, Reason, Tuning};
 use corelane_steer::{Server, Steered, Topology, Warning};
 use corelane_svc::{Message, Services, Sharing, Steer};
 use corelane_watch::{
@@ -94,26 +94,45 @@ pub fn can_listen(url: &str) -> bool {
         .is_some_and(|(transport, address)| claim(transport, address, false, false).is_ok())
 }
 
+/// How often another port is asked for, where the system chooses it and somebody else has taken it before the lanes could.
+const PORTS_TRIED: usize = 3;
+
 pub(crate) fn start(lanes: Lanes) -> Result<Running, Error> {
+    for _ in 1..PORTS_TRIED {
+        match begin(&lanes) {
+            Err(Error::Listen { fault, .. }) if fault.reason == Reason::AddressInUse && leaves_a_port_open(&lanes) => {}
+            begun => return begun,
+        }
+    }
+    begin(&lanes)
+}
+
+/// Whether the system is to choose a port.
+fn leaves_a_port_open(lanes: &Lanes) -> bool {
+    let mut urls = lanes.services.iter().filter_map(|service| service.url.as_ref());
+    urls.any(|url| url.resolve().is_ok_and(|addresses| addresses.iter().any(|address| address.port() == 0)))
+}
+
+fn begin(lanes: &Lanes) -> Result<Running, Error> {
     if lanes.services.is_empty() {
         return Err(Error::Setting { name: "services", why: "there is none to run: add one".to_string() });
     }
     let descriptors = raise_descriptor_limit();
-    plan::check(&lanes)?;
+    plan::check(lanes)?;
     let tuning = lanes.driver_settings.tuning()?;
     let chosen = choose(lanes.driver)?;
-    let places = claim_places(&lanes)?;
-    let planned = planned(&lanes, &places)?;
+    let places = claim_places(lanes)?;
+    let planned = planned(lanes, &places)?;
     let cpus: Vec<Option<usize>> = planned.1.lanes.iter().map(|lane| Some(lane.cpu.number)).collect();
     let mut settings = lanes.settings;
     let mut notes: Vec<String> =
         chosen.note.into_iter().chain(notes_of(&planned.1, lanes.memory_is_asked, &mut settings)).collect();
-    plan::check_limits(&lanes, settings.memory_bytes)?;
+    plan::check_limits(lanes, settings.memory_bytes)?;
     let control = Control::new(cpus.len());
     let (tell, ears) = control.words();
-    let steered = Steered::new(&lanes.steering, &server(&lanes, &places, cpus.len()), tell)?;
+    let steered = Steered::new(&lanes.steering, &server(lanes, &places, cpus.len()), tell)?;
     notes.extend(steered.note().map(str::to_owned));
-    let page = make_page(&lanes, &cpus, (chosen.kind, &steered), &places, &mut notes)?;
+    let page = make_page(lanes, &cpus, (chosen.kind, &steered), &places, &mut notes)?;
     let rows: Vec<(LaneRow, Vec<ServiceRow>)> =
         (0..cpus.len()).map(|lane| rows_of(&page, lane, lanes.services.len())).collect::<Result<_, _>>()?;
     let bells = make_bells(cpus.len())?;
@@ -149,7 +168,7 @@ pub(crate) fn start(lanes: Lanes) -> Result<Running, Error> {
         }
     }
     running.waiter.start(begun).inspect_err(|_| running.page.withdraw())?;
-    Ok(running.with_socket().with_beside(&lanes))
+    Ok(running.with_socket().with_beside(lanes))
 }
 
 impl Place {

@@ -8,6 +8,7 @@ use corelane::machine::thread_times;
 use corelane::{Cx, DriverChoice, DriverSettings, Error, Input, Lanes, Next, Output, Peer, Running, StreamService};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::fd::IntoRawFd;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
@@ -200,4 +201,46 @@ fn driver_settings_out_of_range_are_refused_at_the_start() {
     let refused = lanes.serve("tcp://127.0.0.1:0", |_| Named(0)).unwrap().start().map(drop);
     let words = refused.unwrap_err().to_string();
     assert!(words.contains("offload_threads must be 2 to 256, not 1: change it"), "{words}");
+}
+
+/// The port in the URL of the only page in this process's run directory.
+fn chosen_port() -> u16 {
+    let mut folders = vec![std::path::PathBuf::from(std::env::var_os("CORELANE_RUN_DIR").unwrap())];
+    let mut bytes = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
+            match entry.file_type().unwrap().is_dir() {
+                true => folders.push(entry.path()),
+                false => bytes.extend(std::fs::read(entry.path()).unwrap()),
+            }
+        }
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    let port = text.split("tcp://127.0.0.1:").nth(1).unwrap();
+    port.split(|letter: char| !letter.is_ascii_digit()).next().unwrap().parse().unwrap()
+}
+
+/// The lanes cannot hold a port while they share it out: where the system chooses, another one does as well.
+#[test]
+fn a_chosen_port_that_somebody_takes_meanwhile_is_chosen_again() {
+    if process::is_parent("a_chosen_port_that_somebody_takes_meanwhile_is_chosen_again") {
+        return;
+    }
+    let thefts = Arc::new(Mutex::new(0));
+    let counts = thefts.clone();
+    let lanes = Lanes::per_core().lanes(2).driver(DriverChoice::Epoll);
+    let build = move |_| {
+        let mut thefts = counts.lock().unwrap();
+        if *thefts == 0 {
+            *thefts += 1;
+            // Of this lane's descriptor table: it is closed with that.
+            let _ = std::net::TcpListener::bind(("127.0.0.1", chosen_port())).unwrap().into_raw_fd();
+        }
+        Named(1)
+    };
+    let running = lanes.serve("tcp://127.0.0.1:0", build).unwrap().start().unwrap();
+    assert_eq!(*thefts.lock().unwrap(), 1);
+    assert_eq!(ask(running.address()).1, 1);
+    running.drain();
+    running.wait().unwrap();
 }

@@ -134,10 +134,10 @@ impl Ledger {
     pub(crate) fn open(&mut self, under: Payer, role: Role) -> Payer {
         let parent = self.node(under);
         let fits = match role {
-            Role::Sum | Role::Peer => under == Payer::LANE,
-            Role::Keeper => parent.role == Role::Sum,
+            Role::Sum | Role::Peer | Role::Keeper => parent.role == Role::Sum,
+            // What the service's sum is above already is counted there.
             Role::Connection { service, .. } => {
-                parent.role == Role::Peer && service != Payer::LANE && self.node(service).role == Role::Sum
+                parent.role == Role::Peer && self.node(service).role == Role::Sum && !self.is_below(under.0, service)
             }
         };
         assert!(fits && !parent.closed, "a {role:?} is not opened under a {:?}", parent.role);
