@@ -248,6 +248,13 @@ impl Kit {
         self.report.dropped()
     }
 
+    /// Whether nothing was submitted in this turn, and no alarm, timer or task is due.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        let is_submitted = !(self.outbox.is_empty() && self.finished.is_empty());
+        let next = self.timers_from.min(self.first_alarm());
+        !is_submitted && self.now < next && !self.tasks.has_woken()
+    }
+
     /// Hands the outbox to the driver; returns whether there was anything.
     pub(crate) fn hand_over(&mut self, driver: &mut impl Driver) -> bool {
         let any = !(self.outbox.is_empty() && self.finished.is_empty());

@@ -96,7 +96,9 @@ impl<D: Driver> Lane<D> {
         self.hear();
         let wait = self.govern();
         let mut done = self.collect(wait);
-        self.serve();
+        if self.serve() {
+            return self.account(true);
+        }
         done += self.tasks() + self.timers() + self.finish();
         self.agree();
         self.kit.tell_left_out(self.kit.now);
@@ -310,16 +312,20 @@ impl<D: Driver> Lane<D> {
         collected
     }
 
-    /// Hands over what was collected, and has each work serve.
-    fn serve(&mut self) {
+    /// Hands over what was collected, and has each work serve; true if nothing came of it for the work that is alone on its lane, so that
+    /// the turn is over.
+    fn serve(&mut self) -> bool {
         let is_shared = self.works.are_shared();
+        let may_skip = !(is_shared || self.draining);
+        let mut is_over = false;
         for place in self.works.places() {
-            self.call(place, |seat| {
+            is_over = self.call(place, |seat| {
                 // Who is alone is handed all there is.
                 let at_most = if is_shared { seat.kit.budget.completions } else { usize::MAX };
-                seat.work.serve(seat.kit, seat.inbox, at_most);
+                seat.work.serve(seat.kit, seat.inbox, at_most, may_skip)
             });
         }
+        may_skip && is_over
     }
 
     /// Hands over what came otherwise, and has each work flush; returns how many messages were taken.

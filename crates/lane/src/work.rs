@@ -77,6 +77,12 @@ pub trait Work: 'static {
     /// Whether there is something to do in the next turn without another completion.
     fn has_work(&self) -> bool;
 
+    /// Whether the completions just handed over left something to [serve](Work::serve) or [flush](Work::flush), now or in this turn. A
+    /// turn ends at once in which nothing else is to be done; so a work that is served in each turn for other reasons says so here.
+    fn has_news(&self) -> bool {
+        true
+    }
+
     /// Whether it has come to its end, by itself or in a drain: then it leaves the lane.
     fn has_ended(&self) -> bool;
 
@@ -148,8 +154,9 @@ pub(crate) trait Seated {
     fn keeps_lane(&self) -> bool;
     /// Whether there are other lanes that it could hear from.
     fn talks(&mut self) -> bool;
-    /// Hands over the first `at_most` of `inbox`, and has it serve.
-    fn serve(&mut self, kit: &mut Kit, inbox: &mut Vec<Completion>, at_most: usize);
+    /// Hands over the first `at_most` of `inbox`, and has it serve; unless something was handed over of which nothing came, and it
+    /// `may_skip` that: then it returns true.
+    fn serve(&mut self, kit: &mut Kit, inbox: &mut Vec<Completion>, at_most: usize, may_skip: bool) -> bool;
     /// Hands over the first `at_most` of the timers in `due`, and as many messages of each lane, and flushes.
     fn finish(&mut self, kit: &mut Kit, driver: &dyn Driver, due: &mut Vec<Handle>, at_most: usize) -> Said;
     fn hear(&mut self, kit: &mut Kit, driver: &mut dyn Driver) -> Said;
@@ -203,13 +210,18 @@ impl<W: Work> Seated for Desk<W> {
         self.work.mesh().is_some_and(|mesh| mesh.has_others())
     }
 
-    fn serve(&mut self, kit: &mut Kit, inbox: &mut Vec<Completion>, at_most: usize) {
+    fn serve(&mut self, kit: &mut Kit, inbox: &mut Vec<Completion>, at_most: usize, may_skip: bool) -> bool {
         if !inbox.is_empty() {
             for completion in inbox.drain(..at_most.min(inbox.len())) {
                 self.work.complete(kit, completion);
             }
+            let has_sent = self.work.mesh().is_some_and(|mesh| mesh.has_unpublished());
+            if may_skip && !has_sent && !self.work.has_news() && kit.is_at_rest() {
+                return true;
+            }
         }
         self.work.serve(kit);
+        false
     }
 
     fn finish(&mut self, kit: &mut Kit, driver: &dyn Driver, due: &mut Vec<Handle>, at_most: usize) -> Said {

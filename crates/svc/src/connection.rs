@@ -168,14 +168,6 @@ impl Connection {
         let at_rest = self.machine.is_at_rest() && self.pair.is_none() && !self.is_ready;
         at_rest && self.busy.as_ref().is_none_or(|busy| busy.is_idle())
     }
-
-    /// Whether nothing has to be done when all that was just submitted has left: then that need not wake the lane. Whatever else the
-    /// connection is told, it is told of that first.
-    pub(crate) fn waits_for_no_send(&self, limits: &Limits, now: u64) -> bool {
-        let timed = now.saturating_add(limits.idle_limit) >= self.timer_at;
-        let nothing_follows = self.machine.waits_for_no_send() && self.pair.is_none() && timed;
-        nothing_follows && self.busy.as_deref().is_some_and(|busy| busy.waits_for_no_send(limits))
-    }
 }
 
 impl Busy {
@@ -233,12 +225,6 @@ impl Busy {
             return Some(Pause::Offload);
         }
         (self.blocked || held >= limits.output_high).then_some(Pause::Output)
-    }
-
-    /// Whether nobody waits for room in the output, and nothing is left that could follow it.
-    fn waits_for_no_send(&self, limits: &Limits) -> bool {
-        let left = self.output.is_empty() && self.wire.is_empty();
-        left && !self.blocked && !self.output.wants_drained && self.output_held() < limits.output_high
     }
 
     /// Whether a chain of this box holds bytes over the end of the turn.

@@ -86,6 +86,11 @@ impl DatagramSocket {
         self.closing || self.settled && !self.is_waiting() && self.spare.is_some()
     }
 
+    /// Whether nothing is to be done before something arrives: the usual case after a departure.
+    fn is_at_rest(&self) -> bool {
+        self.batch.is_none() && !(self.is_waiting() || self.closing || self.draining)
+    }
+
     /// Whether a drain still takes what has arrived, and nothing that comes later.
     fn takes_what_is_there(&self) -> bool {
         self.draining && !self.settled
@@ -122,6 +127,10 @@ impl Services {
             Outcome::Departed { trains, datagrams, refused, calls, fault } => {
                 self.table.count_departure(id, datagrams, refused, calls);
                 self.departed(kit, id, trains, fault);
+                if self.table.find_socket(id).is_some_and(|entry| !entry.is_at_rest()) {
+                    self.table.mark_socket(id);
+                }
+                return;
             }
             Outcome::Bound { socket, local } => self.socket_opened(kit, id, Ok((socket, local))),
             Outcome::Failed(fault) => self.socket_opened(kit, id, Err(fault)),

@@ -156,7 +156,7 @@ impl Found<'_> {
     /// Submits everything that may leave, unless the last send is still under way.
     fn send(&mut self, kit: &mut Kit) {
         let handle = self.handle();
-        let Self { connection, state, desk, .. } = self;
+        let Self { connection, desk, .. } = self;
         let Some((busy, socket)) = connection.busy.as_mut().zip(connection.socket) else { return };
         let chain = if connection.transform.is_some() { &mut busy.wire } else { &mut busy.output.chain };
         if connection.machine.is_sending() || chain.is_empty() {
@@ -166,12 +166,8 @@ impl Found<'_> {
         busy.progress_at = kit.now();
         busy.told_drained = false;
         let chain = std::mem::replace(chain, desk.chain());
-        let quiet = !desk.memory.waits() && connection.waits_for_no_send(&state.limits, kit.now());
         connection.machine.begin_send();
-        if quiet && connection.owes_answer {
-            connection.active_at = kit.now();
-        }
-        kit.submit(handle, Op::Send { socket, chain, quiet });
+        kit.submit(handle, Op::Send { socket, chain });
     }
 
     fn step(&self) -> Step {

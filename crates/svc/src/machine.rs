@@ -218,11 +218,6 @@ impl Machine {
         self.phase == Phase::Open && self.receiving && self.draining == Draining::No && !self.peer_finished
     }
 
-    /// Whether nothing follows from the end of its output by itself.
-    pub(crate) fn waits_for_no_send(&self) -> bool {
-        self.phase == Phase::Open && self.draining == Draining::No && !self.peer_finished
-    }
-
     /// An outgoing connection is open.
     pub(crate) fn opened(&mut self) {
         assert!(self.phase == Phase::Opening && self.outgoing, "only what is being opened opens: {self:?}");

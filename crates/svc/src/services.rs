@@ -38,6 +38,8 @@ pub struct Services {
     pub(crate) drain_is_over: bool,
     /// In a drain: no lane of the program has anything left to do.
     pub(crate) lanes_are_quiet: bool,
+    /// Something has completed since they were served that may concern more than what is marked.
+    has_news: bool,
     /// The services have been told that their lane turns.
     started: bool,
 }
@@ -59,6 +61,7 @@ impl Services {
             strays_seen: 0,
             drain_is_over: false,
             lanes_are_quiet: false,
+            has_news: true,
             started: false,
         }
     }
@@ -298,6 +301,8 @@ impl Work for Services {
 
     fn complete(&mut self, kit: &mut Kit, completion: Completion) {
         let handle = completion.handle;
+        // Of what has left, nothing follows but for connections and sockets that are marked.
+        self.has_news |= !matches!(completion.outcome, Outcome::Sent { .. } | Outcome::Departed { .. });
         match handle.class() {
             class::CONNECTION => self.connection_completed(kit, completion),
             class::LISTENER => self.listener_completed(kit, completion),
@@ -311,6 +316,7 @@ impl Work for Services {
     }
 
     fn serve(&mut self, kit: &mut Kit) {
+        self.has_news = false;
         self.start(kit);
         self.start_listening(kit);
         self.table.revive_starved(&kit.arena, kit.now());
@@ -364,6 +370,11 @@ impl Work for Services {
 
     fn has_work(&self) -> bool {
         self.table.has_work()
+    }
+
+    fn has_news(&self) -> bool {
+        // Who waits for memory may have it now.
+        self.has_news || self.table.has_work() || self.table.desk.memory.waits()
     }
 
     fn drain(&mut self, kit: &mut Kit, driver: &mut dyn Driver) {

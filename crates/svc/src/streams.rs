@@ -33,8 +33,8 @@ impl Services {
                     self.receive_failed(kit, id.index, fault);
                 }
             }
-            Outcome::Sent { bytes, rest, fault, quiet } => {
-                found.sent(kit, bytes, rest, quiet);
+            Outcome::Sent { bytes, rest, fault } => {
+                found.sent(kit, bytes, rest);
                 match fault {
                     Some(fault) if fault.reason != Reason::Cancelled => self.end_by_fault(kit, id.index, fault),
                     _ => self.output_left(id.index),
@@ -342,12 +342,12 @@ impl Found<'_> {
         }
     }
 
-    fn sent(&mut self, kit: &Kit, bytes: usize, rest: Chain, quiet: bool) {
+    fn sent(&mut self, kit: &Kit, bytes: usize, rest: Chain) {
         self.count(ServiceCounter::Sends, 1);
         self.count(ServiceCounter::BytesOut, bytes);
         self.count(ServiceCounter::SendsShort, (!rest.is_empty()).into());
         self.connection.machine.sent();
-        let unsent = self.connection.take_back(kit, bytes, rest, quiet);
+        let unsent = self.connection.take_back(kit, bytes, rest);
         self.desk.keep_chain(unsent);
     }
 
@@ -430,7 +430,7 @@ impl Found<'_> {
 
 impl Connection {
     /// Puts back what a send did not take, in front of what was written meanwhile; returns a chain without bytes.
-    fn take_back(&mut self, kit: &Kit, bytes: usize, mut rest: Chain, quiet: bool) -> Chain {
+    fn take_back(&mut self, kit: &Kit, bytes: usize, mut rest: Chain) -> Chain {
         let now = kit.now();
         let Some(busy) = self.busy.as_mut().filter(|_| !self.machine.has_ended()) else { return Chain::new() };
         busy.sending_charged = 0;
@@ -446,11 +446,7 @@ impl Connection {
             std::mem::swap(chain, &mut rest);
         }
         if self.owes_answer && self.is_answered() {
-            self.owes_answer = false;
-            // Of one that is told late the time was noted as it was submitted.
-            if !quiet {
-                self.active_at = now;
-            }
+            (self.active_at, self.owes_answer) = (now, false);
         }
         rest
     }

@@ -233,7 +233,7 @@ impl<R: Rig> Bench<R> {
         while !left.is_empty() {
             operations += 1;
             let asked = left.len();
-            match self.run(side, Op::Send { socket, chain: left, quiet: false }) {
+            match self.run(side, Op::Send { socket, chain: left }) {
                 Outcome::Sent { bytes, rest, fault: None, .. } => {
                     assert_eq!(bytes + rest.len(), asked);
                     left = rest;

@@ -72,7 +72,7 @@ pub fn a_close_ends_what_is_under_way<R: Rig>() {
     let mut chain = chain_of(block);
     chain.push(bench.rig.arena(Side::Server).copy_of(b"memory").unwrap().share());
     let send = loop {
-        let send = bench.push(Side::Server, Op::Send { socket: pipe.server, chain, quiet: false });
+        let send = bench.push(Side::Server, Op::Send { socket: pipe.server, chain });
         bench.settle();
         if !bench.has_ended(Side::Server, send) {
             break send;
@@ -114,7 +114,7 @@ pub fn a_close_in_the_same_breath_ends_each_once<R: Rig>() {
     let mut bench = Bench::<R>::new();
     let pipe = bench.pipe();
     let receive = bench.push(Side::Server, Op::Receive { socket: pipe.server });
-    let send = bench.push(Side::Server, Op::Send { socket: pipe.server, chain: chain_of(b"bye"), quiet: false });
+    let send = bench.push(Side::Server, Op::Send { socket: pipe.server, chain: chain_of(b"bye") });
     bench.push(Side::Server, Op::StopReceive { socket: pipe.server });
     let close = bench.push(Side::Server, Op::Close { socket: pipe.server, reset: false });
     bench.forget(Side::Server, pipe.server);
@@ -143,7 +143,7 @@ pub fn the_peer_sees_a_reset_as_one<R: Rig>() {
     bench.forget(Side::Server, pipe.server);
     let outcome = bench.end(Side::Client, receive);
     assert!(matches!(outcome, Outcome::Failed(Fault { reason: Reason::Reset, .. })), "{outcome:?}");
-    match bench.run(Side::Client, Op::Send { socket: pipe.client, chain: chain_of(b"to nobody"), quiet: false }) {
+    match bench.run(Side::Client, Op::Send { socket: pipe.client, chain: chain_of(b"to nobody") }) {
         Outcome::Sent { bytes: 0, rest, fault: Some(fault), .. } => {
             assert_eq!((rest.len(), fault.reason), (9, Reason::Reset));
         }
@@ -159,7 +159,7 @@ pub fn a_reset_ends_a_blocked_send<R: Rig>() {
     let mut chain = Chain::new();
     (0..16).for_each(|_| chain.push(Segment::Static(leaked(pattern(1 << 20)))));
     let send = loop {
-        let send = bench.push(Side::Server, Op::Send { socket: pipe.server, chain, quiet: false });
+        let send = bench.push(Side::Server, Op::Send { socket: pipe.server, chain });
         bench.settle();
         if !bench.has_ended(Side::Server, send) {
             break send;
@@ -197,7 +197,7 @@ pub fn a_closed_socket_is_a_name_of_nothing<R: Rig>() {
     for op in [
         Op::Receive { socket },
         Op::ReceiveInto { socket, lease, until: 9 },
-        Op::Send { socket, chain, quiet: false },
+        Op::Send { socket, chain },
         Op::ReceiveDatagrams { socket: datagrams, into: Datagrams::new() },
         Op::Accept { listener: socket },
         Op::Close { socket, reset: true },
@@ -309,11 +309,11 @@ pub fn a_driver_may_go_with_operations_under_way<R: Rig>() {
     bench.push(Side::Server, into);
     bench.push(Side::Server, Op::ReceiveDatagrams { socket: datagrams, into: Datagrams::new() });
     let large = chain(&bench);
-    let mut send = bench.push(Side::Server, Op::Send { socket: first.server, chain: large, quiet: false });
+    let mut send = bench.push(Side::Server, Op::Send { socket: first.server, chain: large });
     bench.settle();
     while bench.has_ended(Side::Server, send) {
         let Outcome::Sent { rest, .. } = bench.end(Side::Server, send) else { panic!("not sent") };
-        send = bench.push(Side::Server, Op::Send { socket: first.server, chain: rest, quiet: false });
+        send = bench.push(Side::Server, Op::Send { socket: first.server, chain: rest });
         bench.settle();
     }
     for number in 0..20 {
@@ -323,7 +323,7 @@ pub fn a_driver_may_go_with_operations_under_way<R: Rig>() {
     }
     bench.push(Side::Server, Op::Offload(OffloadWork(Box::new(|| Box::new(())))));
     bench.collect(Side::Server, Wait::No, 64);
-    let unseen = Op::Send { socket: second.server, chain: chain(&bench), quiet: false };
+    let unseen = Op::Send { socket: second.server, chain: chain(&bench) };
     bench.push(Side::Server, unseen);
     let arenas = bench.abandon();
     assert_eq!(arenas.map(|arena| arena.used()), [0, 0]);

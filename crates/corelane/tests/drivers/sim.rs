@@ -10,8 +10,8 @@ const REAL: &str = "it polls descriptors that its world made";
 const NO_BLOCK: &str = "it never blocks: the world gives no turn until the time";
 
 /// Of the cases below, those that hold for a late driver as well as for a prompt one.
-const ALWAYS: usize = 14;
-const CANNOT: [(&str, &str); ALWAYS + 4] = [
+const ALWAYS: usize = 13;
+const CANNOT: [(&str, &str); ALWAYS + 3] = [
     ("a_sockets_descriptor_can_be_told", "it has no descriptors"),
     ("a_descriptor_becomes_readable_and_writable", REAL),
     ("the_end_of_a_descriptor_is_readable", REAL),
@@ -24,13 +24,11 @@ const CANNOT: [(&str, &str); ALWAYS + 4] = [
     ("a_departure_waits_for_room", "it has no links with a rate"),
     ("a_wait_lasts_until_its_time", NO_BLOCK),
     ("a_wait_ends_with_a_completion_only", NO_BLOCK),
-    ("a_quiet_send_ends_no_wait", NO_BLOCK),
     (
         "at_the_limit_of_descriptors_accepting_stops_and_goes_on",
         "its lanes have tables of their own: cases of the simulator fill them",
     ),
     ("echoes_cycle_through_little_memory", "memory that is released late adds to the cycle"),
-    ("a_quiet_send_that_goes_in_part_ends_the_wait", "one collect may find nothing that is late"),
     ("a_slow_reader_gets_every_byte", "the case reads only while sends are prompt"),
     ("one_collect_hands_out_few_batches", "completions that come late come together"),
 ];

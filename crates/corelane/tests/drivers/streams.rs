@@ -178,7 +178,7 @@ pub fn many_segments_of_all_kinds_leave_in_order<R: Rig>() {
             expected.extend_from_slice(&content[number..number + 25_000]);
         }
     }
-    let send = bench.push(Side::Server, Op::Send { socket: pipe.server, chain, quiet: false });
+    let send = bench.push(Side::Server, Op::Send { socket: pipe.server, chain });
     let mut found = bench.receive_all(Side::Client, pipe.client, 1);
     let rest = match bench.end(Side::Server, send) {
         Outcome::Sent { rest, fault: None, .. } => rest,
@@ -201,7 +201,7 @@ pub fn a_slow_reader_gets_every_byte<R: Rig>() {
     let mut chain = Chain::new();
     expected.chunks(100_000).for_each(|part| chain.push(Segment::Static(part)));
     let (mut found, mut operations) = (Vec::new(), 0);
-    let mut send = bench.push(Side::Server, Op::Send { socket: pipe.server, chain, quiet: false });
+    let mut send = bench.push(Side::Server, Op::Send { socket: pipe.server, chain });
     let mut left = BYTES;
     // Until the system takes no more.
     loop {
@@ -212,7 +212,7 @@ pub fn a_slow_reader_gets_every_byte<R: Rig>() {
         let rest = sent(bench.end(Side::Server, send), &mut left);
         operations += 1;
         assert!(left > 0, "nobody reads, so this cannot fit");
-        send = bench.push(Side::Server, Op::Send { socket: pipe.server, chain: rest, quiet: false });
+        send = bench.push(Side::Server, Op::Send { socket: pipe.server, chain: rest });
     }
     while found.len() < BYTES {
         found.extend_from_slice(&bench.receive(Side::Client, pipe.client));
@@ -220,7 +220,7 @@ pub fn a_slow_reader_gets_every_byte<R: Rig>() {
             let rest = sent(bench.end(Side::Server, send), &mut left);
             operations += 1;
             if left > 0 {
-                send = bench.push(Side::Server, Op::Send { socket: pipe.server, chain: rest, quiet: false });
+                send = bench.push(Side::Server, Op::Send { socket: pipe.server, chain: rest });
             }
         }
     }
@@ -248,8 +248,7 @@ pub fn both_ways_flow_at_once<R: Rig>() {
     let pipe = bench.pipe();
     let expected = leaked(pattern(BYTES));
     let sides = [Side::Server, Side::Client];
-    let mut sends =
-        sides.map(|side| Some(bench.push(side, Op::Send { socket: pipe.of(side), chain: chain_of(expected), quiet: false })));
+    let mut sends = sides.map(|side| Some(bench.push(side, Op::Send { socket: pipe.of(side), chain: chain_of(expected) })));
     let mut receives = sides.map(|side| bench.push(side, Op::Receive { socket: pipe.of(side) }));
     let (mut left, mut found) = ([BYTES; 2], [Vec::new(), Vec::new()]);
     while left != [0; 2] || found.iter().any(|found| found.len() < BYTES) {
@@ -257,8 +256,7 @@ pub fn both_ways_flow_at_once<R: Rig>() {
         for (index, side) in sides.into_iter().enumerate() {
             if let Some(send) = sends[index].filter(|&send| bench.has_ended(side, send)) {
                 let chain = sent(bench.end(side, send), &mut left[index]);
-                sends[index] =
-                    (left[index] > 0).then(|| bench.push(side, Op::Send { socket: pipe.of(side), chain, quiet: false }));
+                sends[index] = (left[index] > 0).then(|| bench.push(side, Op::Send { socket: pipe.of(side), chain }));
             }
             if found[index].len() < BYTES && bench.has_ended(side, receives[index]) {
                 let Outcome::Received(bytes) = bench.end(side, receives[index]) else { panic!("not received") };
@@ -284,7 +282,7 @@ pub fn echoes_cycle_through_little_memory<R: Rig>() {
     let pipes: Vec<_> = (0..CONNECTIONS).map(|_| bench.join(accept, address)).collect();
     let expected: Vec<_> = (0..CONNECTIONS).map(|number| leaked(pattern(REQUESTS * (50 + number)))).collect();
     for (&(_, client), bytes) in pipes.iter().zip(&expected) {
-        bench.push(Side::Client, Op::Send { socket: client, chain: chain_of(bytes), quiet: false });
+        bench.push(Side::Client, Op::Send { socket: client, chain: chain_of(bytes) });
     }
     let mut receives: Vec<_> = pipes.iter().map(|&(socket, _)| bench.push(Side::Server, Op::Receive { socket })).collect();
     let mut echoed = [0; CONNECTIONS];
@@ -296,7 +294,7 @@ pub fn echoes_cycle_through_little_memory<R: Rig>() {
                 echoed[number] += bytes.len();
                 let mut chain = Chain::new();
                 chain.push(bytes);
-                bench.push(Side::Server, Op::Send { socket, chain, quiet: false });
+                bench.push(Side::Server, Op::Send { socket, chain });
                 receives[number] = bench.push(Side::Server, Op::Receive { socket });
             }
         }
@@ -389,7 +387,7 @@ pub fn what_one_receive_brings_leaves_in_one_segment<R: Rig>() {
     const BYTES: usize = 1 << 20;
     let mut bench = Bench::<R>::new();
     let pipe = bench.pipe();
-    let send = bench.push(Side::Client, Op::Send { socket: pipe.client, chain: chain_of(leaked(pattern(BYTES))), quiet: false });
+    let send = bench.push(Side::Client, Op::Send { socket: pipe.client, chain: chain_of(leaked(pattern(BYTES))) });
     bench.settle();
     let mut most = 0;
     for _ in 0..3 {
@@ -426,7 +424,7 @@ pub fn a_question_on_a_connection_takes_one_wait_one_receive_and_one_send<R: Rig
         let Outcome::Received(bytes) = bench.end(Side::Server, receive) else { panic!("not received") };
         let mut chain = Chain::new();
         chain.push(bytes);
-        let send = bench.push(Side::Server, Op::Send { socket, chain, quiet: false });
+        let send = bench.push(Side::Server, Op::Send { socket, chain });
         bench.collect(Side::Server, Wait::Forever, 64);
         assert!(matches!(bench.end(Side::Server, send), Outcome::Sent { bytes: 8, fault: None, .. }));
         before.get_or_insert(bench.driver(Side::Server).counters());

@@ -2,7 +2,7 @@
 
 use crate::bench::{Bench, chain_of};
 use crate::rig::{Rig, Side};
-use corelane_seam::{Op, Outcome, Wait};
+use corelane_seam::{Op, Wait};
 use std::sync::mpsc;
 
 pub fn without_waiting_a_collect_returns<R: Rig>() {
@@ -40,7 +40,7 @@ pub fn a_wait_ends_with_a_completion_only<R: Rig>() {
     assert!(bench.driver(Side::Server).now() >= until);
     bench.push(Side::Server, Op::Receive { socket: pipe.server });
     assert_eq!(bench.collect(Side::Server, Wait::Forever, 64), 1);
-    bench.push(Side::Server, Op::Send { socket: pipe.server, chain: chain_of(b"y"), quiet: false });
+    bench.push(Side::Server, Op::Send { socket: pipe.server, chain: chain_of(b"y") });
     assert_eq!(bench.collect(Side::Server, Wait::Forever, 64), 1);
     bench.finish();
 }
@@ -93,49 +93,4 @@ pub fn a_bell_outlives_its_driver<R: Rig>() {
     let bell = bench.driver(Side::Server).bell();
     bench.finish();
     bell.ring();
-}
-
-/// A quiet send that goes whole is told when the wait is over, or with what ended it.
-pub fn a_quiet_send_ends_no_wait<R: Rig>() {
-    let mut bench = Bench::<R>::new();
-    let pipe = bench.pipe();
-    bench.settle();
-    let quiet =
-        |bench: &mut Bench<R>| bench.push(Side::Server, Op::Send { socket: pipe.server, chain: chain_of(b"y"), quiet: true });
-    let told = |bench: &mut Bench<R>, send| {
-        let outcome = bench.end(Side::Server, send);
-        assert!(matches!(outcome, Outcome::Sent { bytes: 1, fault: None, quiet: true, .. }), "{outcome:?}");
-    };
-    let send = quiet(&mut bench);
-    let until = bench.driver(Side::Server).now() + 2_000_000;
-    assert_eq!(bench.collect(Side::Server, Wait::Until(until), 64), 1);
-    assert!(bench.driver(Side::Server).now() >= until);
-    told(&mut bench, send);
-    bench.send_bytes(Side::Client, pipe.client, b"a question");
-    bench.push(Side::Server, Op::Receive { socket: pipe.server });
-    let send = quiet(&mut bench);
-    assert_eq!(bench.collect(Side::Server, Wait::Forever, 64), 2);
-    told(&mut bench, send);
-    bench.driver(Side::Server).bell().ring();
-    let send = quiet(&mut bench);
-    assert_eq!(bench.collect(Side::Server, Wait::Forever, 64), 1);
-    told(&mut bench, send);
-    let send = quiet(&mut bench);
-    assert_eq!(bench.collect(Side::Server, Wait::No, 64), 1);
-    told(&mut bench, send);
-    bench.finish();
-}
-
-/// One of which a part is left is told like any other.
-pub fn a_quiet_send_that_goes_in_part_ends_the_wait<R: Rig>() {
-    let mut bench = Bench::<R>::new();
-    let pipe = bench.pipe();
-    let bytes: &'static [u8] = Box::leak(vec![7; 32 << 20].into_boxed_slice());
-    let send = bench.push(Side::Server, Op::Send { socket: pipe.server, chain: chain_of(bytes), quiet: true });
-    assert_eq!(bench.collect(Side::Server, Wait::Forever, 64), 1);
-    match bench.end(Side::Server, send) {
-        Outcome::Sent { bytes, rest, fault: None, quiet: false } => assert!(bytes > 0 && !rest.is_empty()),
-        other => panic!("{other:?}"),
-    }
-    bench.finish();
 }

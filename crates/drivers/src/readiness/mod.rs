@@ -44,7 +44,7 @@ impl<S: Source> ReadinessDriver<S> {
 
     fn perform(&mut self, handle: Handle, op: Op, completions: &mut Vec<Completion>) {
         let outcome = match op {
-            Op::Send { socket, chain, quiet } => self.send(handle, socket.into(), chain, quiet),
+            Op::Send { socket, chain } => self.send(handle, socket.into(), chain),
             Op::Receive { socket } => self.begin_receive(handle, socket.into(), Receiving::Bytes),
             Op::ReceiveInto { socket, lease, until } => self.begin_receive_into(handle, socket.into(), lease, until),
             Op::ReceiveDatagrams { socket, into } => self.begin_datagrams(handle, socket.into(), into),
@@ -210,9 +210,7 @@ impl<S: Source> ReadinessDriver<S> {
         let handle = endpoint.send_handle;
         let outcome = match std::mem::replace(&mut endpoint.sending, Sending::Nothing) {
             Sending::Nothing => return,
-            Sending::Bytes(held) => {
-                Outcome::Sent { bytes: 0, rest: self.held_chain(held), fault: Some(Fault::CANCELLED), quiet: false }
-            }
+            Sending::Bytes(held) => Outcome::Sent { bytes: 0, rest: self.held_chain(held), fault: Some(Fault::CANCELLED) },
             Sending::Datagrams(held) => self.held_departure(held).end(),
         };
         completions.push(Completion::last(handle, outcome));
@@ -286,7 +284,6 @@ impl<S: Source> Driver for ReadinessDriver<S> {
     fn collect(&mut self, wait: Wait, at_most: usize, completions: &mut Vec<Completion>) {
         let first = completions.len();
         self.carry_out(completions);
-        let first = first + std::mem::take(&mut self.sent_quietly);
         if self.abandoned != 0 {
             self.end_abandoned(completions);
         }
@@ -300,7 +297,6 @@ impl<S: Source> Driver for ReadinessDriver<S> {
         if completions.len() == first && !self.closing.is_empty() {
             self.end_closes(completions);
         }
-        // Quiet sends are told with what is found now.
         let produced = completions.len() - first;
         self.since_look += produced;
         if produced == 0 {

@@ -81,8 +81,6 @@ pub struct ReadinessDriver<S: Source> {
     pub(super) pushed: Vec<(Handle, Op)>,
     /// Works that have left the lane since the last collect, a bit each.
     pub(super) abandoned: u16,
-    /// Sends of this collect that went whole and end no wait.
-    pub(super) sent_quietly: usize,
     /// Completions since the kernel was last asked for events.
     pub(super) since_look: usize,
     pub(super) counters: DriverCounters,
@@ -116,7 +114,6 @@ impl<S: Source> ReadinessDriver<S> {
             closing: Vec::new(),
             pushed: Vec::new(),
             abandoned: 0,
-            sent_quietly: 0,
             since_look: 0,
             counters: DriverCounters::default(),
         })

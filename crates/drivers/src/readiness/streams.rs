@@ -158,18 +158,16 @@ impl<S: Source> ReadinessDriver<S> {
         received
     }
 
-    pub(super) fn send(&mut self, handle: Handle, key: Key, mut chain: Chain, quiet: bool) -> Option<Outcome> {
+    pub(super) fn send(&mut self, handle: Handle, key: Key, mut chain: Chain) -> Option<Outcome> {
         assert!(!chain.is_empty(), "nothing to send");
         let Some(endpoint) = self.endpoints.get(key) else {
-            return Some(Outcome::Sent { bytes: 0, rest: chain, fault: Some(Fault::CANCELLED), quiet: false });
+            return Some(Outcome::Sent { bytes: 0, rest: chain, fault: Some(Fault::CANCELLED) });
         };
         assert!(endpoint.kind == Kind::Stream, "a chain is sent to a connection");
         assert!(endpoint.sending == Sending::Nothing, "a socket has at most one send under way");
         let ended = self.send_once(key, &mut chain);
         if let Some((bytes, fault)) = ended {
-            let quiet = quiet && chain.is_empty() && fault.is_none();
-            self.sent_quietly += usize::from(quiet);
-            return Some(Outcome::Sent { bytes, rest: chain, fault, quiet });
+            return Some(Outcome::Sent { bytes, rest: chain, fault });
         }
         let held = self.hold(Held::Chain(chain));
         let endpoint = self.endpoints.at(key.index);
@@ -189,7 +187,7 @@ impl<S: Source> ReadinessDriver<S> {
         };
         let endpoint = self.endpoints.at(key.index);
         endpoint.sending = Sending::Nothing;
-        completions.push(Completion::last(endpoint.send_handle, Outcome::Sent { bytes, rest: chain, fault, quiet: false }));
+        completions.push(Completion::last(endpoint.send_handle, Outcome::Sent { bytes, rest: chain, fault }));
     }
 
     /// Sends what goes; none if nothing does.

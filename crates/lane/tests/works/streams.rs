@@ -73,10 +73,10 @@ impl Streams {
                 bytes.charge(kit.payer());
                 let mut chain = Chain::new();
                 chain.push(bytes);
-                self.submit(kit, index, Op::Send { socket, chain, quiet: false });
+                self.submit(kit, index, Op::Send { socket, chain });
             }
             Outcome::Sent { rest, fault: None, .. } if !closing => {
-                let op = if rest.is_empty() { Op::Receive { socket } } else { Op::Send { socket, chain: rest, quiet: false } };
+                let op = if rest.is_empty() { Op::Receive { socket } } else { Op::Send { socket, chain: rest } };
                 self.submit(kit, index, op);
             }
             Outcome::Closed => {

@@ -78,9 +78,6 @@ pub enum Op {
         socket: Socket,
         /// What to send; never empty.
         chain: Chain,
-        /// Nothing waits for its end: if all of it goes at once, a collect goes on waiting, and tells that with whatever it tells next,
-        /// or when the wait is over. The memory is given back before.
-        quiet: bool,
     },
     /// Receive a batch: [`Outcome::Arrived`].
     ReceiveDatagrams {
@@ -209,8 +206,6 @@ pub enum Outcome {
         rest: Chain,
         /// Why, if the connection is broken.
         fault: Option<Fault>,
-        /// It was to be [quiet](Op::Send::quiet), and all went at once, when the operation was carried out: that may have been a while ago.
-        quiet: bool,
     },
     /// Datagrams arrived, or none and a fault.
     Arrived {

@@ -48,16 +48,6 @@ impl State {
         self.lanes[lane].completed.insert(place, entry);
     }
 
-    /// A send that was just carried out ends no wait, if all of it went.
-    pub(super) fn hush(&mut self, lane: usize, number: u64) {
-        let sent = self.lanes[lane].completed.iter_mut().find(|entry| entry.number == number);
-        let Some(Entry { is_quiet, completion, .. }) = sent else { return };
-        if let (true, Outcome::Sent { rest, fault: None, quiet, .. }) = (completion.released, &mut completion.outcome) {
-            *quiet = rest.is_empty();
-            *is_quiet = *quiet;
-        }
-    }
-
     /// Hands over what is due, at most `at_most`.
     pub(super) fn hand_over(&mut self, lane: usize, at_most: usize, completions: &mut Vec<Completion>) {
         let (mut index, mut left) = (0, at_most.max(1));
@@ -115,7 +105,7 @@ fn credit(stream: &mut StreamSocket, entry: &Entry) {
 pub(super) fn entry(asked: Asked, socket: Option<Socket>, outcome: Outcome) -> Entry {
     let is_barrier = matches!(outcome, Outcome::Closed);
     let completion = Completion::last(asked.handle, outcome);
-    Entry { number: asked.number, socket, is_barrier, due: 0, added: 0, is_quiet: false, completion }
+    Entry { number: asked.number, socket, is_barrier, due: 0, added: 0, completion }
 }
 
 /// The completion once more, as far as it can be copied.
@@ -123,22 +113,14 @@ fn twin(entry: &Entry) -> Entry {
     let outcome = match &entry.completion.outcome {
         Outcome::Received(bytes) => Outcome::Received(bytes.clone()),
         Outcome::EndOfStream => Outcome::EndOfStream,
-        Outcome::Sent { .. } => Outcome::Sent { bytes: 0, rest: Chain::new(), fault: None, quiet: false },
+        Outcome::Sent { .. } => Outcome::Sent { bytes: 0, rest: Chain::new(), fault: None },
         Outcome::Closed => Outcome::Closed,
         Outcome::Released => Outcome::Released,
         Outcome::Done => Outcome::Done,
         _ => Outcome::Failed(Fault::CANCELLED),
     };
     let completion = Completion::last(entry.completion.handle, outcome);
-    Entry {
-        number: entry.number,
-        socket: entry.socket,
-        is_barrier: entry.is_barrier,
-        due: 0,
-        added: 0,
-        is_quiet: false,
-        completion,
-    }
+    Entry { number: entry.number, socket: entry.socket, is_barrier: entry.is_barrier, due: 0, added: 0, completion }
 }
 
 fn previous(handle: Handle) -> Handle {

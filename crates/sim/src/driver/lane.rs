@@ -41,8 +41,6 @@ pub(crate) struct Entry {
     pub(crate) due: u64,
     /// Bytes that a receive into a lease added.
     pub(crate) added: usize,
-    /// It ends no wait.
-    pub(crate) is_quiet: bool,
     pub(crate) completion: Completion,
 }
 
@@ -213,14 +211,12 @@ impl Lane {
             Sleep::Awake => true,
             Sleep::Gone => false,
             Sleep::Asleep(until) => {
-                until.is_some_and(|until| until <= now) || self.bell_rang || !self.ready.is_empty() || self.has_news(now)
+                until.is_some_and(|until| until <= now)
+                    || self.bell_rang
+                    || !self.ready.is_empty()
+                    || (0..self.completed.len()).any(|index| self.is_due(index, now))
             }
         }
-    }
-
-    /// Whether a completion may be handed over that ends a wait.
-    pub(crate) fn has_news(&self, now: u64) -> bool {
-        (0..self.completed.len()).any(|index| !self.completed[index].is_quiet && self.is_due(index, now))
     }
 
     /// When it wants to wake in any case.

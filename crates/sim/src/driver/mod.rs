@@ -268,16 +268,7 @@ impl State {
         self.carry_out(lane);
         self.end_abandoned(lane);
         self.attempt_ready(lane, at_most);
-        let now = self.clock.now();
-        let waits = !bell_rang
-            && match wait {
-                Wait::No => false,
-                Wait::Until(time) => time > now,
-                Wait::Forever => true,
-            };
-        if !waits || self.lanes[lane].has_news(now) {
-            self.hand_over(lane, at_most, completions);
-        }
+        self.hand_over(lane, at_most, completions);
         if completions.len() == before && !bell_rang {
             self.sleep(lane, wait);
         }

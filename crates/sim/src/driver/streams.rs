@@ -176,7 +176,7 @@ impl State {
             }
             Ok(room) => self.send_bytes(lane, socket, asked, chain, room),
             Err(fault) => {
-                let outcome = Outcome::Sent { bytes: 0, rest: chain, fault: Some(fault), quiet: false };
+                let outcome = Outcome::Sent { bytes: 0, rest: chain, fault: Some(fault) };
                 self.complete(lane, asked, Some(socket), outcome);
             }
         }
@@ -195,7 +195,7 @@ impl State {
         rest.skip(meant.len());
         rest.append(&mut chain);
         let bytes = self.put_on_wire(lane, socket, &meant, &mut rest);
-        let mut completion = Completion::last(asked.handle, Outcome::Sent { bytes, rest, fault, quiet: false });
+        let mut completion = Completion::last(asked.handle, Outcome::Sent { bytes, rest, fault });
         if self.strikes(FaultKind::LateRelease) {
             completion.released = false;
             self.hold(lane, Held::new(asked, socket, sent));

@@ -88,13 +88,9 @@ impl State {
             (Some(Body::Stream(StreamSocket { receive: receive @ None, .. })), Op::ReceiveInto { lease, until, .. }) => {
                 *receive = Some(Receiving { asked, into: Some((lease, until)) });
             }
-            (Some(Body::Stream(StreamSocket { send: send @ None, .. })), Op::Send { chain, quiet, .. }) => {
+            (Some(Body::Stream(StreamSocket { send: send @ None, .. })), Op::Send { chain, .. }) => {
                 *send = Some((asked, chain));
-                self.attempt_send(lane, socket);
-                if quiet {
-                    self.hush(lane, asked.number);
-                }
-                return;
+                return self.attempt_send(lane, socket);
             }
             (Some(Body::Datagram { receive: receive @ None, .. }), Op::ReceiveDatagrams { mut into, .. }) => {
                 into.clear();
@@ -323,7 +319,7 @@ impl State {
     fn cancel_send(&mut self, lane: usize, socket: Socket) {
         let Some(at) = self.lanes[lane].sockets.stream(socket) else { return };
         if let Some((asked, rest)) = at.send.take() {
-            let outcome = Outcome::Sent { bytes: 0, rest, fault: Some(Fault::CANCELLED), quiet: false };
+            let outcome = Outcome::Sent { bytes: 0, rest, fault: Some(Fault::CANCELLED) };
             self.complete_cancelled(lane, asked, Some(socket), outcome);
         }
     }
@@ -360,7 +356,7 @@ impl Receiving {
 pub(super) fn refused(op: Op, fault: Fault) -> Outcome {
     match op {
         Op::ReceiveInto { lease, .. } | Op::Read { lease, .. } => Outcome::Filled { lease, fault: Some(fault) },
-        Op::Send { chain, .. } => Outcome::Sent { bytes: 0, rest: chain, fault: Some(fault), quiet: false },
+        Op::Send { chain, .. } => Outcome::Sent { bytes: 0, rest: chain, fault: Some(fault) },
         Op::ReceiveDatagrams { mut into, .. } => {
             into.clear();
             Outcome::Arrived { batch: into, fault: Some(fault) }

@@ -94,30 +94,8 @@ fn a_peer_that_breaks_off_shows_once_behind_what_it_sent() {
     assert!(matches!(bench.receive(socket), Outcome::EndOfStream));
     let mut chain = Chain::new();
     chain.push(&b"x"[..]);
-    let sent = bench.run(0, Op::Send { socket, chain, quiet: false });
+    let sent = bench.run(0, Op::Send { socket, chain });
     assert_eq!(reason(&sent), Some(Reason::Reset));
-}
-
-#[test]
-fn a_quiet_send_wakes_no_lane_and_is_told_with_what_does() {
-    let mut bench = Bench::new(Faults::none());
-    let (socket, peer) = bench.pipe();
-    let receive = bench.push(0, Op::Receive { socket });
-    let mut chain = Chain::new();
-    chain.push(&b"answer"[..]);
-    let send = bench.push(0, Op::Send { socket, chain, quiet: true });
-    bench.settle();
-    assert!(*peer.read(64) == *b"answer" && bench.completions.is_empty(), "it has left, and nobody was told");
-    peer.send(b"question");
-    bench.settle();
-    let told = bench.take(send).map(|completion| completion.outcome);
-    assert!(matches!(told, Some(Outcome::Sent { bytes: 6, fault: None, quiet: true, .. })), "{told:?}");
-    assert!(bench.take(receive).is_some());
-    let mut chain = Chain::new();
-    chain.push(&b"more"[..]);
-    let send = bench.push(0, Op::Send { socket, chain, quiet: true });
-    bench.collect(0, Wait::Until(bench.world.now()));
-    assert!(bench.take(send).is_some(), "told when the wait is over");
 }
 
 #[test]
@@ -132,7 +110,7 @@ fn each_direction_ends_by_itself() {
     assert!(matches!(bench.receive(socket), Outcome::EndOfStream));
     let mut chain = Chain::new();
     chain.push(&b"answer"[..]);
-    assert!(matches!(bench.run(0, Op::Send { socket, chain, quiet: false }), Outcome::Sent { bytes: 6, fault: None, .. }));
+    assert!(matches!(bench.run(0, Op::Send { socket, chain }), Outcome::Sent { bytes: 6, fault: None, .. }));
     bench.lanes[0].finish(socket);
     bench.settle();
     assert_eq!((peer.status(), peer.read(3), peer.read(9)), (Status::Open, b"ans".to_vec(), b"wer".to_vec()));
@@ -224,7 +202,7 @@ fn memory_of_a_late_release_stays_in_use_until_then_and_the_close_waits_for_it()
     let (socket, peer) = bench.pipe();
     let mut chain = Chain::new();
     chain.push(bench.arena.copy_of(b"held").unwrap().share());
-    let send = bench.push(0, Op::Send { socket, chain, quiet: false });
+    let send = bench.push(0, Op::Send { socket, chain });
     let close = bench.push(0, Op::Close { socket, reset: false });
     bench.until(|bench| bench.completions.iter().any(|(_, completion)| completion.handle == send));
     let completion = bench.take(send).unwrap();

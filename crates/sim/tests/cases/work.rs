@@ -71,7 +71,7 @@ fn parts_of_files_are_sent_and_a_short_file_is_a_fault() {
     chain.push(Segment::File(FilePart { file: file.clone(), offset: 3, length: 4 }));
     chain.push(bench.arena.copy_of(b">").unwrap().share());
     chain.push(Segment::File(FilePart { file: file.clone(), offset: 8, length: 4 }));
-    match bench.run(0, Op::Send { socket, chain, quiet: false }) {
+    match bench.run(0, Op::Send { socket, chain }) {
         Outcome::Sent { bytes: 8, rest, fault: Some(_), .. } => assert_eq!(rest.len(), 2),
         other => panic!("{other:?}"),
     }

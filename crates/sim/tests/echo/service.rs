@@ -259,7 +259,7 @@ impl EchoLane {
         }
         if !connection.sending && !connection.output.is_empty() {
             connection.sending = true;
-            self.driver.push(handle(SEND), Op::Send { socket, chain: std::mem::take(&mut connection.output), quiet: false });
+            self.driver.push(handle(SEND), Op::Send { socket, chain: std::mem::take(&mut connection.output) });
         }
         if connection.expects == Some(0) && !connection.sending && !connection.is_finished {
             connection.is_finished = true;
