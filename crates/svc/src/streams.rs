@@ -37,7 +37,12 @@ impl Services {
                 found.sent(kit, bytes, rest);
                 match fault {
                     Some(fault) if fault.reason != Reason::Cancelled => self.end_by_fault(kit, id.index, fault),
-                    _ => self.output_left(id.index),
+                    _ => {
+                        let waits = found.output_left();
+                        if let Some(mut other) = waits.and_then(|pair| self.table.found(pair)) {
+                            other.mark_dirty();
+                        }
+                    }
                 }
             }
             Outcome::Failed(fault) if found.connection.socket.is_none() => self.opening_failed(kit, id.index, fault),
@@ -48,26 +53,6 @@ impl Services {
             Outcome::Connected { socket, peer, local } => self.opened(kit, id.index, socket, peer, local),
             Outcome::Closed => self.socket_closed(kit, id.index),
             _ => {}
-        }
-    }
-
-    /// Some output has left: whoever waited for that goes on.
-    fn output_left(&mut self, index: u32) {
-        let mut found = self.table.there(index);
-        let needs_no_timer = found.connection.active_at.saturating_add(found.limits().idle_limit) >= found.connection.timer_at;
-        if needs_no_timer && found.connection.is_settled() {
-            if let Some(busy) = found.connection.busy.take() {
-                found.desk.keep(busy);
-            }
-            return;
-        }
-        found.mark_dirty();
-        if found.connection.machine.serves_input() && found.connection.busy.as_ref().is_some_and(|busy| busy.blocked) {
-            found.mark_ready();
-        }
-        let pair = found.connection.pair;
-        if let Some(mut other) = pair.and_then(|pair| self.table.found(pair)) {
-            other.mark_dirty();
         }
     }
 
@@ -349,6 +334,22 @@ impl Found<'_> {
         self.connection.machine.sent();
         let unsent = self.connection.take_back(kit, bytes, rest);
         self.desk.keep_chain(unsent);
+    }
+
+    /// Some output has left: whoever waited for that goes on. Returns the other of its pair, which may have.
+    fn output_left(&mut self) -> Option<ConnectionId> {
+        let needs_no_timer = self.connection.active_at.saturating_add(self.limits().idle_limit) >= self.connection.timer_at;
+        if needs_no_timer && self.connection.is_settled() {
+            if let Some(busy) = self.connection.busy.take() {
+                self.desk.keep(busy);
+            }
+            return None;
+        }
+        self.mark_dirty();
+        if self.connection.machine.serves_input() && self.connection.busy.as_ref().is_some_and(|busy| busy.blocked) {
+            self.mark_ready();
+        }
+        self.connection.pair
     }
 
     /// An answer to a request that was held.

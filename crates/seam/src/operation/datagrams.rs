@@ -10,9 +10,9 @@ pub struct Bind {
     /// The only peer, if there is one (connect(2), udp(7)): nobody else's datagrams arrive, all that is sent goes there,
     /// whatever the trains name, and what the network says of it is reported: `Refused` where nobody is bound.
     pub peer: Option<SocketAddr>,
-    /// As in [`Listen`].
+    /// As in [`Listen`](super::Listen).
     pub share_port: bool,
-    /// As in [`Listen`].
+    /// As in [`Listen`](super::Listen).
     pub v6_only: bool,
     /// Bytes of the kernel's receive buffer; 0 leaves the default (net.core.rmem_default).
     pub receive_buffer_bytes: u32,
