@@ -67,7 +67,7 @@ pub const SECTIONS: &[Section] = &[
         work: Work::Programs(&["crates/os", "crates/machine", "crates/select", "crates/drivers", "crates/watch", "crates/steer"]),
     },
     Section { name: "services", seconds: 320, work: Work::Programs(&["services/*", "load"]) },
-    Section { name: "program", seconds: 200, work: Work::Programs(&["cli"]) },
+    Section { name: "program", seconds: 400, work: Work::Programs(&["cli"]) },
     Section { name: "examples", seconds: 40, work: Work::Counted(&["test", "--workspace", "--doc"], &[]) },
     Section {
         name: "documents",
