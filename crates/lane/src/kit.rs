@@ -72,6 +72,8 @@ pub struct Kit {
     at: usize,
     owns: Vec<Own>,
     outbox: Vec<(Handle, Op)>,
+    /// Something was submitted to be sent since the lane last looked.
+    pub(crate) has_sent: bool,
     /// Connections whose side is to be finished behind the outbox.
     finished: Vec<Socket>,
     report: Box<dyn Report>,
@@ -104,6 +106,7 @@ impl Kit {
             at: 0,
             owns: Vec::new(),
             outbox: Vec::with_capacity(settings.turn_completions),
+            has_sent: false,
             finished: Vec::new(),
             report,
             throttle: Throttle::default(),
@@ -142,8 +145,10 @@ impl Kit {
     /// work's.
     #[inline]
     pub fn submit(&mut self, handle: Handle, mut op: Op) {
-        if let Op::Cancel { target } = &mut op {
-            *target = self.own(*target);
+        match &mut op {
+            Op::Cancel { target } => *target = self.own(*target),
+            Op::Send { .. } | Op::SendDatagrams { .. } => self.has_sent = true,
+            _ => {}
         }
         self.outbox.push((self.own(handle), op));
     }

@@ -250,8 +250,10 @@ impl<D: Driver> Lane<D> {
     /// Whether, and how long, the driver may wait: not while there is work; not within the spin budget; else until
     /// the next timer or alarm, after sleep was announced to those who could ring.
     fn govern(&mut self) -> Wait {
+        // What is sent has mostly left at once: before a sleep is announced, that is to be known.
+        let has_sent = std::mem::take(&mut self.kit.has_sent);
         // Before its first turn a lane has submitted nothing that could wake it.
-        if self.turns == 0 || self.have_more() || self.kit.tasks.has_woken() {
+        if self.turns == 0 || has_sent || self.have_more() || self.kit.tasks.has_woken() {
             return Wait::No;
         }
         let now = self.kit.now;

@@ -58,7 +58,7 @@ pub const SECTIONS: &[Section] = &[
     Section { name: "pure", seconds: 20, work: Work::Programs(&["crates/rss", "crates/wire", "crates/seam", "xtask"]) },
     Section {
         name: "simulation",
-        seconds: 300,
+        seconds: 260,
         work: Work::Programs(&["crates/sim", "crates/lane", "crates/svc", "crates/corelane"]),
     },
     Section {
@@ -66,8 +66,8 @@ pub const SECTIONS: &[Section] = &[
         seconds: 80,
         work: Work::Programs(&["crates/os", "crates/machine", "crates/select", "crates/drivers", "crates/watch", "crates/steer"]),
     },
-    Section { name: "services", seconds: 320, work: Work::Programs(&["services/*", "load"]) },
-    Section { name: "program", seconds: 400, work: Work::Programs(&["cli"]) },
+    Section { name: "services", seconds: 240, work: Work::Programs(&["services/*", "load"]) },
+    Section { name: "program", seconds: 320, work: Work::Programs(&["cli"]) },
     Section { name: "examples", seconds: 40, work: Work::Counted(&["test", "--workspace", "--doc"], &[]) },
     Section {
         name: "documents",

@@ -62,9 +62,12 @@ impl<S: Source> ReadinessDriver<S> {
     /// Completes the calls that helpers have ended.
     pub(super) fn take_ended(&mut self, completions: &mut Vec<Completion>) {
         assert!(self.ended.is_empty());
+        self.helpers.take_ended(&mut self.ended);
+        self.source.take_ended(&mut self.ended);
+        if self.ended.is_empty() {
+            return;
+        }
         let mut ended = std::mem::take(&mut self.ended);
-        self.helpers.take_ended(&mut ended);
-        self.source.take_ended(&mut ended);
         for Ended { token, answer, .. } in ended.drain(..) {
             let Call { handle, memory } = self.calls.remove_at(token);
             let outcome = self.outcome(memory, answer);
