@@ -40,7 +40,7 @@ impl Services {
     /// What is readable now is still served; nothing that comes later is.
     fn drain_connection(&mut self, kit: &mut Kit, driver: &mut dyn Driver, index: u32) {
         let found = self.table.there(index);
-        if !found.connection.machine.is_open() {
+        if !found.connection.machine.serves_input() {
             return;
         }
         let handle = found.handle();

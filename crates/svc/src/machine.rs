@@ -160,10 +160,6 @@ impl Machine {
         self.phase
     }
 
-    pub(crate) fn is_open(&self) -> bool {
-        self.phase == Phase::Open
-    }
-
     pub(crate) fn has_ended(&self) -> bool {
         self.phase == Phase::Ended
     }
