@@ -2,6 +2,7 @@
 //!
 //! A lane is everything that one core needs to serve its share of the traffic: listener, connections, memory, timers,
 //! tasks, counters. Implement [`StreamService`] or [`DatagramService`], and hand it to [`Lanes`].
+#![doc = include_str!("../DESIGN.md")]
 #![forbid(unsafe_code)]
 
 pub mod control;

@@ -5,6 +5,7 @@
 //! kernel never holds memory that a user's value owns, and dropping any value is always sound.
 //!
 //! `epoll` and `uring` (crate `drivers`) implement the contract with Linux, `sim` with a simulated network and clock.
+#![doc = include_str!("../DESIGN.md")]
 #![deny(unsafe_code)]
 
 mod bell;

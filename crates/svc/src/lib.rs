@@ -1,6 +1,7 @@
 //! Services on a lane: listeners, connections, gathered output, tickets, back-pressure, limits, endings, drain.
 //!
 //! A user implements [`StreamService`] or [`DatagramService`]; [`Services`] runs any number of them as the work of one lane.
+#![doc = include_str!("../DESIGN.md")]
 #![forbid(unsafe_code)]
 
 mod connection;
