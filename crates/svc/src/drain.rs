@@ -1,8 +1,8 @@
 //! Draining: refuse new connections, serve those that wait, answer what was readable, let the peers have it, end.
 
 use crate::limits::SECOND;
+use crate::names::Ending;
 use crate::port::{Call, Port};
-use crate::service::Ending;
 use crate::services::Services;
 use crate::table::class;
 use corelane_lane::Kit;

@@ -3,7 +3,7 @@
 //! nothing is dropped, and nobody asks.
 
 use crate::limits::SECOND;
-use crate::service::SocketId;
+use crate::names::SocketId;
 use crate::services::Services;
 use crate::table::{Table, class};
 use corelane_lane::Kit;

@@ -4,7 +4,7 @@
 use crate::connection::{Busy, Connection};
 use crate::limits::Limits;
 use crate::memory::Memory;
-use crate::service::ConnectionId;
+use crate::names::ConnectionId;
 use crate::table::{ServiceState, class};
 use crate::ticket::LostTickets;
 use corelane_seam::{Arena, Chain, Handle};

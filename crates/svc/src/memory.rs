@@ -11,7 +11,7 @@
 use crate::connection::{Busy, Connection};
 use crate::found::Found;
 use crate::limits::SECOND;
-use crate::service::{ConnectionId, Ending};
+use crate::names::{ConnectionId, Ending};
 use crate::services::Services;
 use crate::table::{Table, class};
 use corelane_lane::{Kit, TimerId};

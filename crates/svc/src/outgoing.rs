@@ -8,7 +8,7 @@ use crate::cx::destination;
 use crate::flows::{Flow, Flows};
 use crate::limits::SECOND;
 use crate::machine::Phase;
-use crate::service::ConnectionId;
+use crate::names::ConnectionId;
 use crate::services::Services;
 use crate::slab::Slab;
 use crate::table::{Table, class};

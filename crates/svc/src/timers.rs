@@ -1,7 +1,7 @@
 //! The timers of services: each belongs to a connection, which has a bounded number of them and takes them with it.
 
 use crate::error::Error;
-use crate::service::ConnectionId;
+use crate::names::ConnectionId;
 use crate::table::{Table, class};
 use corelane_lane::{Kit, TimerId};
 use corelane_seam::Handle;
