@@ -1,5 +1,6 @@
 //! The lane as a service sees it.
 
+use crate::class;
 use crate::connection::Connection;
 use crate::datagrams::DatagramSocket;
 use crate::error::{Error, Refused};
@@ -8,12 +9,14 @@ use crate::flows::Flow;
 use crate::limits::Limits;
 use crate::listeners::datagram_socket;
 use crate::machine::Machine;
+use crate::messages::Message;
 use crate::names::{ConnectionId, Peer, SocketId};
+use crate::notices::{Note, Notice};
 use crate::outgoing::NOWHERE;
 use crate::output::Output;
+use crate::places::Sharing;
 use crate::replies::Replies;
-use crate::services::{Message, Sharing};
-use crate::table::{Note, Notice, Request, Table, class};
+use crate::table::{Request, Table};
 use crate::ticket::Ticket;
 use crate::timers::Timer;
 use corelane_lane::{Fenced, Kit};

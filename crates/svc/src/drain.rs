@@ -1,10 +1,10 @@
 //! Draining: refuse new connections, serve those that wait, answer what was readable, let the peers have it, end.
 
+use crate::class;
 use crate::limits::SECOND;
 use crate::names::Ending;
 use crate::port::{Call, Port};
 use crate::services::Services;
-use crate::table::class;
 use corelane_lane::Kit;
 use corelane_seam::{Driver, Handle, Op};
 use corelane_watch::ServiceCounter;

@@ -1,5 +1,6 @@
 //! How connections end: exactly once, with the one ending that was decided first or overruled it.
 
+use crate::class;
 use crate::connection::Connection;
 use crate::found::Found;
 use crate::limits::{Limits, RATE_GRACE, SECOND};
@@ -7,7 +8,6 @@ use crate::machine::{Draining, Phase};
 use crate::names::{ConnectionId, Ending, Peer};
 use crate::port::Call;
 use crate::services::Services;
-use crate::table::class;
 use corelane_lane::Kit;
 use corelane_rss::Protocol;
 use corelane_seam::{Fault, Handle, Op, Socket};

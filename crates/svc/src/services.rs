@@ -1,16 +1,22 @@
 //! A lane's services as the work of that lane: sorts what the driver brings, and keeps the order of a turn.
 
+use crate::class;
 use crate::error::Error;
 use crate::limits::Limits;
 use crate::memory::Payers;
+use crate::messages::{Message, foreign};
+use crate::notices::{Note, Notice};
+use crate::places::Sharing;
+use crate::places::{Bound, Listener};
 use crate::port::{DatagramPort, Port, Sessions};
 use crate::service::{DatagramService, StreamService};
+use crate::state::{ServiceState, half};
 use crate::steering::{Reply, Selection, Steer};
-use crate::table::{Bound, Listener, Note, Notice, ServiceState, Table, class, half};
-use corelane_lane::{Ear, Fenced, Kit, Mesh, Work, fenced};
+use crate::table::Table;
+use corelane_lane::{Ear, Fenced, Kit, Mesh, Work};
 use corelane_seam::{Completion, Driver, Fault, Handle, OffloadResult, Outcome, Reason};
 use corelane_watch::{LaneCounter, ServiceRow};
-use std::any::{Any, TypeId};
+use std::any::TypeId;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
@@ -253,34 +259,6 @@ fn unfence(outcome: Outcome) -> Outcome {
     let Outcome::Offloaded(OffloadResult(value)) = outcome else { return outcome };
     // reason: no other call is offloaded by this layer.
     Outcome::Offloaded(value.downcast::<Fenced<OffloadResult>>().expect("an offloaded value comes fenced").into_inner())
-}
-
-/// Who else may have a listening or bound port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sharing {
-    /// Other sockets may have the same port: needed with more lanes than one, or to join another process.
-    pub share_port: bool,
-    /// `[::]` takes IPv6 only.
-    pub v6_only: bool,
-}
-
-/// Drops a message for a service that this lane has not, and says so.
-fn foreign(kit: &mut Kit, from: usize, message: Message) {
-    let (lane, service) = (kit.lane(), message.service);
-    let panic = fenced(|| drop(message)).err().map_or(String::new(), |words| format!("; it panicked as it was dropped: {words}"));
-    kit.report_kind(
-        "messages to no service",
-        &format!(
-            "lane {lane}: a message from lane {from} was for service {service}, which is not here: give all lanes the same{panic}"
-        ),
-    );
-}
-
-/// What a service says to itself on another lane.
-pub struct Message {
-    /// The service: its number, in the order in which services were added.
-    pub(crate) service: u16,
-    pub(crate) value: Box<dyn Any + Send>,
 }
 
 impl Work for Services {

@@ -1,8 +1,9 @@
 //! The timers of services: each belongs to a connection, which has a bounded number of them and takes them with it.
 
+use crate::class;
 use crate::error::Error;
 use crate::names::ConnectionId;
-use crate::table::{Table, class};
+use crate::table::Table;
 use corelane_lane::{Kit, TimerId};
 use corelane_seam::Handle;
 use corelane_watch::ServiceCounter;
