@@ -16,7 +16,7 @@ use crate::outgoing::NOWHERE;
 use crate::output::Output;
 use crate::places::Sharing;
 use crate::replies::Replies;
-use crate::table::{Request, Table};
+use crate::table::Table;
 use crate::ticket::Ticket;
 use crate::timers::Timer;
 use corelane_lane::{Fenced, Kit};
@@ -385,7 +385,7 @@ impl<'a> Cx<'a> {
     /// Whether as many calls are with the lane's helper threads as may be. Ask before [`Cx::offload`]: if it is, leave the request in the
     /// input; the connection's service is called again when one has ended.
     pub fn offload_is_full(&mut self) -> bool {
-        let full = self.table.offloads >= self.kit.offload_max();
+        let full = self.table.requests.offload_room(self.kit) == 0;
         self.table.offload_refused |= full;
         full
     }
@@ -404,15 +404,7 @@ impl<'a> Cx<'a> {
     }
 
     fn request(&mut self, op: Op, token: u64) {
-        let is_offload = matches!(op, Op::Offload(_));
-        let is_file = matches!(op, Op::Read { .. } | Op::Write { .. } | Op::Sync { .. });
-        self.kit.row.add(LaneCounter::Offloads, is_offload.into());
-        self.table.offloads += usize::from(is_offload);
-        self.kit.row.add(LaneCounter::FileOperations, is_file.into());
-        let is_poll = matches!(op, Op::Poll { .. });
-        self.table.requests_ending += usize::from(!is_poll);
-        let (index, generation) = self.table.requests.insert(Request { service: self.service, token, is_offload, is_poll });
-        self.kit.submit(Handle::new(class::REQUEST, index, generation), op);
+        self.table.requests.begin(self.kit, self.service, op, token);
     }
 }
 

@@ -28,6 +28,7 @@ mod output;
 mod places;
 mod port;
 mod replies;
+mod requests;
 mod service;
 mod services;
 mod settings;

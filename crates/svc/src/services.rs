@@ -9,12 +9,13 @@ use crate::notices::{Note, Notice};
 use crate::places::Sharing;
 use crate::places::{Bound, Listener};
 use crate::port::{DatagramPort, Port, Sessions};
+use crate::requests::Ended;
 use crate::service::{DatagramService, StreamService};
 use crate::state::{ServiceState, half};
 use crate::steering::{Reply, Selection, Steer};
 use crate::table::Table;
 use corelane_lane::{Ear, Fenced, Kit, Mesh, Work};
-use corelane_seam::{Completion, Driver, Fault, Handle, OffloadResult, Outcome, Reason};
+use corelane_seam::{Completion, Driver, Handle, OffloadResult, Outcome};
 use corelane_watch::{LaneCounter, ServiceRow};
 use std::any::TypeId;
 use std::net::SocketAddr;
@@ -178,21 +179,11 @@ impl Services {
         if !completion.more && matches!(completion.outcome, Outcome::Released) {
             return;
         }
-        let Some(request) = self.table.requests.get_mut(handle.index(), handle.generation()) else {
-            kit.row.add(LaneCounter::CompletionsStale, 1);
-            return;
+        let Some(Ended { service, token, outcome }) = self.table.requests.end(kit, handle, completion.outcome) else {
+            return kit.row.add(LaneCounter::CompletionsStale, 1);
         };
-        let (service, token) = (request.service, request.token);
-        self.table.requests_ending -= usize::from(!request.is_poll);
-        self.table.offloads -= usize::from(request.is_offload);
-        let is_refused = matches!(completion.outcome, Outcome::Failed(Fault { reason: Reason::Busy, .. }));
-        kit.row.add(LaneCounter::OffloadsRefused, (request.is_offload && is_refused).into());
-        self.table.requests.remove(handle.index());
         self.tell_bursts(kit, service);
-        let outcome = match completion.outcome {
-            Outcome::Opened { file, length } => Outcome::Opened { file: file.held(&self.table.unheld), length },
-            outcome => unfence(outcome),
-        };
+        let outcome = unfence(outcome);
         self.service_call(kit, service, |port, cx| match port {
             Port::Stream(port) => port.completed(cx, token, outcome),
             Port::Datagram(port) => port.completed(cx, token, outcome),
@@ -287,7 +278,7 @@ impl Work for Services {
             class::DATAGRAMS => self.datagrams_completed(kit, completion),
             class::REQUEST => self.request_completed(kit, handle, completion),
             class::ROUTE => self.route_completed(kit, completion),
-            class::FILE => self.table.files_closing -= 1,
+            class::FILE => self.table.requests.file_closed(),
             class::UNADMITTED => self.table.turned_away -= usize::from(matches!(completion.outcome, Outcome::Closed)),
             _ => {}
         }
@@ -336,7 +327,7 @@ impl Work for Services {
         self.serve_notices(kit);
         self.flush_dirty(kit);
         self.table.flush_datagrams(kit);
-        self.table.close_unheld(kit);
+        self.table.requests.close_unheld(kit);
         self.table.revive_offloading(kit);
         self.table.revive_starved(&kit.arena, kit.now());
         self.relieve(kit);

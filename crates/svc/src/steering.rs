@@ -176,7 +176,7 @@ impl Services {
         let bound: Vec<_> = self.table.bound.iter().filter_map(|bound| Some((bound.service, bound.socket?))).collect();
         for (service, socket) in bound {
             let is_late = kit.now() >= self.leaving_since.saturating_add(self.table.limits(service).drain_limit);
-            if is_late || !(self.table.has_requests(service) || self.owes(kit, service)) {
+            if is_late || !(self.table.requests.are_due_to(service) || self.owes(kit, service)) {
                 self.table.close_quiet(socket);
             }
         }

@@ -13,25 +13,17 @@ use crate::names::{ConnectionId, SocketId};
 use crate::notices::Note;
 use crate::outgoing::Outgoing;
 use crate::places::{Bound, Listener, Place};
+use crate::requests::Requests;
 use crate::slab::Slab;
 use crate::state::{ServiceState, half};
 use crate::timers::ServiceTimer;
 use crate::transform::Transform;
 use corelane_lane::{Kit, Mesh};
 use corelane_rss::Protocol;
-use corelane_seam::{Arena, Fault, Handle, Op, Payer, Socket, Unheld};
+use corelane_seam::{Arena, Fault, Handle, Op, Payer, Socket};
 use corelane_watch::ServiceCounter;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
-
-/// An operation that a service started itself.
-pub(crate) struct Request {
-    pub(crate) service: u16,
-    pub(crate) token: u64,
-    pub(crate) is_offload: bool,
-    /// It may never end by itself: a drain does not wait for it.
-    pub(crate) is_poll: bool,
-}
 
 /// Everything of the lane's services but their code.
 pub(crate) struct Table {
@@ -48,17 +40,11 @@ pub(crate) struct Table {
     /// Those to look at when this turn is flushed.
     pub(crate) datagrams_dirty: Vec<SocketId>,
     pub(crate) drops: Drops,
-    pub(crate) requests: Slab<Request>,
-    /// Those of them that end by themselves.
-    pub(crate) requests_ending: usize,
-    /// Calls that are with the helper threads.
-    pub(crate) offloads: usize,
+    pub(crate) requests: Requests,
     /// A service was told in the call under way that there are as many as may be.
     pub(crate) offload_refused: bool,
     /// A service has counted requests in the call under way.
     pub(crate) requests_counted: bool,
-    pub(crate) unheld: Unheld,
-    pub(crate) files_closing: usize,
     pub(crate) timers: Slab<ServiceTimer>,
     pub(crate) notices: VecDeque<Note>,
     /// Who pays for all services together.
@@ -88,13 +74,9 @@ impl Table {
             datagrams: Slab::new(),
             datagrams_dirty: Vec::new(),
             drops: Drops::default(),
-            requests: Slab::new(),
-            requests_ending: 0,
-            offloads: 0,
+            requests: Requests::new(),
             offload_refused: false,
             requests_counted: false,
-            unheld: Unheld::default(),
-            files_closing: 0,
             timers: Slab::new(),
             notices: VecDeque::new(),
             payer: Payer::LANE,
@@ -142,7 +124,7 @@ impl Table {
 
     /// Has as many called again, in turn, as there is room for calls.
     pub(crate) fn revive_offloading(&mut self, kit: &Kit) {
-        for _ in self.offloads..kit.offload_max() {
+        for _ in 0..self.requests.offload_room(kit) {
             let Some(id) = self.desk.offloading.pop_front() else { return };
             if let Some(mut found) = self.found(id) {
                 found.connection.awaits_offload = false;
@@ -152,7 +134,7 @@ impl Table {
     }
 
     pub(crate) fn has_work(&self) -> bool {
-        let quiet = self.notices.is_empty() && self.datagrams_dirty.is_empty() && self.unheld.is_empty();
+        let quiet = self.notices.is_empty() && self.datagrams_dirty.is_empty() && !self.requests.has_unheld();
         self.desk.has_work() || !quiet
     }
 
@@ -222,22 +204,6 @@ impl Table {
             0 => self.desk.memory.accepted(key) >= self.connections_of_peer_max,
             most => state.accepted.get(&key).copied().unwrap_or(0) >= most,
         }
-    }
-
-    /// Closes the files that nobody holds any more.
-    pub(crate) fn close_unheld(&mut self, kit: &mut Kit) {
-        if self.unheld.is_empty() {
-            return;
-        }
-        for file in self.unheld.take() {
-            self.files_closing += 1;
-            kit.submit(Handle::new(class::FILE, 0, 0), Op::CloseFile { file });
-        }
-    }
-
-    /// Whether operations of the service are under way that end by themselves.
-    pub(crate) fn has_requests(&self, service: u16) -> bool {
-        self.requests.values().any(|request| request.service == service && !request.is_poll)
     }
 
     /// Closes a socket that never became a connection.
