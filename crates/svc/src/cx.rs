@@ -294,13 +294,28 @@ impl<'a> Cx<'a> {
     /// # Panics
     /// As for [`Cx::id`].
     pub fn start_timer(&mut self, nanoseconds: u64, token: u64) -> Result<Timer, Error> {
-        let (connection, deadline) = (self.id(), self.kit.now().saturating_add(nanoseconds));
-        self.table.start_timer(self.kit, connection, deadline, token)
+        let (id, deadline) = (self.id(), self.kit.now().saturating_add(nanoseconds));
+        let Table { connections, services, timers, .. } = &mut *self.table;
+        let Some(connection) = connections.get_mut(id.index, id.generation) else {
+            return Err(Error::TimersFull { timers: 0 });
+        };
+        let state = &services[connection.service as usize];
+        let most = state.limits.timers_per_connection_max;
+        if connection.timers.len() >= most {
+            state.row.add(ServiceCounter::TimersMaxHits, 1);
+            return Err(Error::TimersFull { timers: most });
+        }
+        Ok(timers.start(self.kit, (id, &mut connection.timers), deadline, token))
     }
 
     /// Stops a timer of this service; one that has come is left alone.
     pub fn stop_timer(&mut self, timer: Timer) {
-        self.table.stop_timer(self.kit, self.service, timer);
+        let Table { connections, timers, .. } = &mut *self.table;
+        let Some(owner) = timers.owner(timer) else { return };
+        let connection = connections.get_mut(owner.index, owner.generation).expect("a connection takes its timers with it");
+        if connection.service == self.service {
+            timers.stop(self.kit, timer, &mut connection.timers);
+        }
     }
 
     /// Has the service's `alarm` called in the first turn that begins at `at` or later (nanoseconds of [`Cx::now`]'s clock, to the

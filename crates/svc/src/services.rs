@@ -14,6 +14,7 @@ use crate::service::{DatagramService, StreamService};
 use crate::state::{ServiceState, half};
 use crate::steering::{Reply, Selection, Steer};
 use crate::table::Table;
+use crate::timers::Timer;
 use corelane_lane::{Ear, Fenced, Kit, Mesh, Work};
 use corelane_seam::{Completion, Driver, Handle, OffloadResult, Outcome};
 use corelane_watch::{LaneCounter, ServiceRow};
@@ -238,10 +239,13 @@ impl Services {
     }
 
     fn timer_expired(&mut self, handle: Handle) {
-        if let Some(timer) = self.table.timer_came(handle) {
-            let Some(from) = self.table.find(timer.connection).map(|connection| connection.service) else { return };
-            self.table.notices.push_back(Note { to: timer.connection, from, notice: Notice::Timer(timer.token) });
-        }
+        let timer = Timer::of(handle);
+        let Table { connections, timers, notices, .. } = &mut self.table;
+        // It may have been stopped since it came.
+        let Some(to) = timers.owner(timer) else { return };
+        let connection = connections.get_mut(to.index, to.generation).expect("a connection takes its timers with it");
+        let token = timers.come(timer, &mut connection.timers);
+        notices.push_back(Note { to, from: connection.service, notice: Notice::Timer(token) });
     }
 }
 

@@ -16,7 +16,7 @@ use crate::places::{Bound, Listener, Place};
 use crate::requests::Requests;
 use crate::slab::Slab;
 use crate::state::{ServiceState, half};
-use crate::timers::ServiceTimer;
+use crate::timers::Timers;
 use crate::transform::Transform;
 use corelane_lane::{Kit, Mesh};
 use corelane_rss::Protocol;
@@ -45,7 +45,7 @@ pub(crate) struct Table {
     pub(crate) offload_refused: bool,
     /// A service has counted requests in the call under way.
     pub(crate) requests_counted: bool,
-    pub(crate) timers: Slab<ServiceTimer>,
+    pub(crate) timers: Timers,
     pub(crate) notices: VecDeque<Note>,
     /// Who pays for all services together.
     pub(crate) payer: Payer,
@@ -77,7 +77,7 @@ impl Table {
             requests: Requests::new(),
             offload_refused: false,
             requests_counted: false,
-            timers: Slab::new(),
+            timers: Timers::new(),
             notices: VecDeque::new(),
             payer: Payer::LANE,
             mesh: None,
