@@ -1,5 +1,6 @@
 //! The lane as a service sees it.
 
+use crate::class;
 use crate::connection::Connection;
 use crate::datagrams::DatagramSocket;
 use crate::error::{Error, Refused};
@@ -8,12 +9,14 @@ use crate::flows::Flow;
 use crate::limits::Limits;
 use crate::listeners::datagram_socket;
 use crate::machine::Machine;
+use crate::messages::Message;
+use crate::names::{ConnectionId, Peer, SocketId};
+use crate::notices::{Note, Notice};
 use crate::outgoing::NOWHERE;
 use crate::output::Output;
+use crate::places::Sharing;
 use crate::replies::Replies;
-use crate::service::{ConnectionId, Peer, SocketId};
-use crate::services::{Message, Sharing};
-use crate::table::{Note, Notice, Request, Table, class};
+use crate::table::Table;
 use crate::ticket::Ticket;
 use crate::timers::Timer;
 use corelane_lane::{Fenced, Kit};
@@ -291,13 +294,28 @@ impl<'a> Cx<'a> {
     /// # Panics
     /// As for [`Cx::id`].
     pub fn start_timer(&mut self, nanoseconds: u64, token: u64) -> Result<Timer, Error> {
-        let (connection, deadline) = (self.id(), self.kit.now().saturating_add(nanoseconds));
-        self.table.start_timer(self.kit, connection, deadline, token)
+        let (id, deadline) = (self.id(), self.kit.now().saturating_add(nanoseconds));
+        let Table { connections, services, timers, .. } = &mut *self.table;
+        let Some(connection) = connections.get_mut(id.index, id.generation) else {
+            return Err(Error::TimersFull { timers: 0 });
+        };
+        let state = &services[connection.service as usize];
+        let most = state.limits.timers_per_connection_max;
+        if connection.timers.len() >= most {
+            state.row.add(ServiceCounter::TimersMaxHits, 1);
+            return Err(Error::TimersFull { timers: most });
+        }
+        Ok(timers.start(self.kit, (id, &mut connection.timers), deadline, token))
     }
 
     /// Stops a timer of this service; one that has come is left alone.
     pub fn stop_timer(&mut self, timer: Timer) {
-        self.table.stop_timer(self.kit, self.service, timer);
+        let Table { connections, timers, .. } = &mut *self.table;
+        let Some(owner) = timers.owner(timer) else { return };
+        let connection = connections.get_mut(owner.index, owner.generation).expect("a connection takes its timers with it");
+        if connection.service == self.service {
+            timers.stop(self.kit, timer, &mut connection.timers);
+        }
     }
 
     /// Has the service's `alarm` called in the first turn that begins at `at` or later (nanoseconds of [`Cx::now`]'s clock, to the
@@ -382,7 +400,7 @@ impl<'a> Cx<'a> {
     /// Whether as many calls are with the lane's helper threads as may be. Ask before [`Cx::offload`]: if it is, leave the request in the
     /// input; the connection's service is called again when one has ended.
     pub fn offload_is_full(&mut self) -> bool {
-        let full = self.table.offloads >= self.kit.offload_max();
+        let full = self.table.requests.offload_room(self.kit) == 0;
         self.table.offload_refused |= full;
         full
     }
@@ -401,15 +419,7 @@ impl<'a> Cx<'a> {
     }
 
     fn request(&mut self, op: Op, token: u64) {
-        let is_offload = matches!(op, Op::Offload(_));
-        let is_file = matches!(op, Op::Read { .. } | Op::Write { .. } | Op::Sync { .. });
-        self.kit.row.add(LaneCounter::Offloads, is_offload.into());
-        self.table.offloads += usize::from(is_offload);
-        self.kit.row.add(LaneCounter::FileOperations, is_file.into());
-        let is_poll = matches!(op, Op::Poll { .. });
-        self.table.requests_ending += usize::from(!is_poll);
-        let (index, generation) = self.table.requests.insert(Request { service: self.service, token, is_offload, is_poll });
-        self.kit.submit(Handle::new(class::REQUEST, index, generation), op);
+        self.table.requests.begin(self.kit, self.service, op, token);
     }
 }
 

@@ -1,17 +1,19 @@
 //! Datagram sockets at work: opened, a batch in, trains out, what the network says of them, and closed.
 
+use crate::class;
 use crate::cx::Cx;
 use crate::drops::Dropped;
 use crate::error::Error;
 use crate::fence::fenced;
 use crate::flows::Flow;
 use crate::listeners::datagram_socket;
+use crate::names::SocketId;
+use crate::places::Bound;
+use crate::places::Place;
 use crate::port::{DatagramPort, Port};
 use crate::replies::{Gathered, Replies};
-use crate::service::SocketId;
 use crate::services::Services;
-use crate::steering::Place;
-use crate::table::{Bound, Table, class};
+use crate::table::Table;
 use corelane_lane::Kit;
 use corelane_rss::Protocol;
 use corelane_seam::{Arrival, Completion, Datagrams, Driver, Fault, Handle, Op, Outcome, Reason, Socket, Trains};

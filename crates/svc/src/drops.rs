@@ -2,10 +2,11 @@
 //! system call a socket: those at which something came are asked a second later, and each once more before it closes. Where nothing comes,
 //! nothing is dropped, and nobody asks.
 
+use crate::class;
 use crate::limits::SECOND;
-use crate::service::SocketId;
+use crate::names::SocketId;
 use crate::services::Services;
-use crate::table::{Table, class};
+use crate::table::Table;
 use corelane_lane::Kit;
 use corelane_seam::{Driver, Handle};
 use corelane_watch::ServiceCounter;

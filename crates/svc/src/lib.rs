@@ -4,6 +4,7 @@
 #![doc = include_str!("../DESIGN.md")]
 #![forbid(unsafe_code)]
 
+mod class;
 mod connection;
 mod cx;
 mod datagrams;
@@ -20,14 +21,20 @@ mod limits;
 mod listeners;
 mod machine;
 mod memory;
+mod messages;
+mod names;
+mod notices;
 mod outgoing;
 mod output;
+mod places;
 mod port;
 mod replies;
+mod requests;
 mod service;
 mod services;
 mod settings;
 mod slab;
+mod state;
 mod steering;
 mod streams;
 mod table;
@@ -40,11 +47,14 @@ pub use error::{Error, Refused};
 pub use flows::{Flow, Flows};
 pub use input::{Input, Taken};
 pub use limits::{Limits, SECOND};
+pub use messages::Message;
+pub use names::{ConnectionId, Ending, Next, Order, Peer, SocketId};
 pub use output::Output;
+pub use places::{Place, Sharing};
 pub use replies::Replies;
-pub use service::{ConnectionId, DatagramService, Ending, Next, Order, Peer, SocketId, StreamService};
-pub use services::{LANE_CONNECTIONS_MAX, Message, Services, Sharing};
-pub use steering::{Command, MakeSocket, Place, Reply, Selected, Selection, Steer, discard};
+pub use service::{DatagramService, StreamService};
+pub use services::{LANE_CONNECTIONS_MAX, Services};
+pub use steering::{Command, MakeSocket, Reply, Selected, Selection, Steer, discard};
 pub use ticket::Ticket;
 pub use timers::Timer;
 pub use transform::{Transform, TransformError};

@@ -1,16 +1,16 @@
 //! A lane under steering: its sockets are registered as they open, it takes new tables, and it leaves its addresses and comes back.
 
+use crate::class;
 use crate::error::Error;
 use crate::flows::Flows;
 use crate::limits::SECOND;
 use crate::outgoing::Outgoing;
+use crate::places::Place;
 use crate::services::Services;
-use crate::table::class;
 use corelane_lane::Kit;
-use corelane_rss::{Protocol, Table};
+use corelane_rss::Table;
 use corelane_seam::{Driver, Handle, Op, Socket};
 use corelane_watch::{LaneCounter, ServiceCounter};
-use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::os::fd::BorrowedFd;
 
@@ -48,15 +48,6 @@ pub trait Selection {
 
 /// Makes a socket.
 pub type MakeSocket<'a> = dyn FnMut(&mut dyn Driver) -> Result<Socket, Error> + 'a;
-
-/// An address and how it is spoken to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// TCP or UDP.
-    pub protocol: Protocol,
-    /// The address, with its port.
-    pub address: SocketAddr,
-}
 
 /// What was selected for a lane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -185,7 +176,7 @@ impl Services {
         let bound: Vec<_> = self.table.bound.iter().filter_map(|bound| Some((bound.service, bound.socket?))).collect();
         for (service, socket) in bound {
             let is_late = kit.now() >= self.leaving_since.saturating_add(self.table.limits(service).drain_limit);
-            if is_late || !(self.table.has_requests(service) || self.owes(kit, service)) {
+            if is_late || !(self.table.requests.are_due_to(service) || self.owes(kit, service)) {
                 self.table.close_quiet(socket);
             }
         }
