@@ -18,6 +18,7 @@ mod handle;
 mod lease;
 mod ledger;
 mod operation;
+pub mod slab;
 
 pub use bell::Bell;
 pub use chain::{Chain, FilePart, Segment};
