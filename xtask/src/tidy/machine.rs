@@ -52,7 +52,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
 ];
 
 /// The two ends of the control socket, which run beside lanes and may wait.
-const CONTROL: &str = "crates/corelane/src/control_";
+const CONTROL: &str = "crates/corelane/src/admin/control_";
 
 pub fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     let above = |source: &&Source| ABOVE.iter().any(|folder| source.path.starts_with(folder));
