@@ -17,6 +17,7 @@ const ABOVE: &[&str] = &[
     "crates/svc/",
     "crates/steer/",
     "crates/sim/",
+    "crates/testing/",
     "crates/corelane/",
     "services/",
     "load/",
