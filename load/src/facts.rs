@@ -3,9 +3,11 @@
 use crate::error::Error;
 use crate::plan::Plan;
 use crate::report::{Generator, Lane, Server};
-use corelane::machine::{NetworkCounters, Process, ProcessTree, ThreadTimes, network_counters, stolen_time, thread_times};
-use corelane::watch::{LaneCounter, Liveness, Reader, RunDirectory, ServiceCounter, Snapshot, list};
-use corelane::{Running, Transport, Url, monotonic_nanoseconds};
+use corelane::admin::machine::{
+    NetworkCounters, Process, ProcessTree, ThreadTimes, monotonic_nanoseconds, network_counters, stolen_time, thread_times,
+};
+use corelane::admin::watch::{LaneCounter, Liveness, Reader, RunDirectory, ServiceCounter, Snapshot, list};
+use corelane::lanes::{Running, Transport, Url};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -300,7 +302,7 @@ fn per_request(page: &Snapshot, services: &[usize], requests: f64) -> BTreeMap<S
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corelane::watch::{Description, LaneName, Page, ServiceName};
+    use corelane::admin::watch::{Description, LaneName, Page, ServiceName};
 
     fn reading(at: u64, cpu_nanoseconds: u64, run_delay_nanoseconds: u64) -> LaneReading {
         LaneReading { at, times: ThreadTimes { cpu_nanoseconds, run_delay_nanoseconds } }
