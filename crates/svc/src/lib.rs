@@ -33,6 +33,7 @@ mod service;
 mod services;
 mod settings;
 mod slab;
+mod sockets;
 mod state;
 mod steering;
 mod streams;
