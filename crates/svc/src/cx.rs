@@ -2,7 +2,6 @@
 
 use crate::class;
 use crate::connection::Connection;
-use crate::datagrams::DatagramSocket;
 use crate::error::{Error, Refused};
 use crate::fence::fenced;
 use crate::flows::Flow;
@@ -16,6 +15,7 @@ use crate::outgoing::NOWHERE;
 use crate::output::Output;
 use crate::places::Sharing;
 use crate::replies::Replies;
+use crate::sockets::DatagramSocket;
 use crate::table::Table;
 use crate::ticket::Ticket;
 use crate::timers::Timer;
@@ -96,7 +96,7 @@ impl<'a> Cx<'a> {
     /// As for [`Cx::socket`].
     pub fn flow(&mut self, arrival: &Arrival) -> Option<Flow> {
         let id = self.socket();
-        self.table.arrival_flow(id, arrival)
+        self.table.sockets.arrival_flow(self.table.flows.as_ref(), id, arrival)
     }
 
     /// The lane's memory, for leases of the service's own.
@@ -204,7 +204,7 @@ impl<'a> Cx<'a> {
         }
         let peer = peer.map(destination);
         let bind = datagram_socket(local, peer, Sharing { share_port: false, v6_only: false });
-        let socket = self.table.admit_socket(DatagramSocket::new(self.service, peer, waiting_max));
+        let socket = self.table.sockets.admit(&mut self.table.services, DatagramSocket::new(self.service, peer, waiting_max));
         self.kit.submit(Handle::new(class::DATAGRAMS, socket.index, socket.generation), Op::Bind(bind));
         Ok(socket)
     }
@@ -212,16 +212,13 @@ impl<'a> Cx<'a> {
     /// What is sent from a datagram socket of this service, whether it is open already or not. None for the one whose output is
     /// an argument of this call (`receive`, `sent`), and for one that is closed or void.
     pub fn datagrams(&mut self, socket: SocketId) -> Option<&mut Replies> {
-        self.own_socket(socket)?;
-        self.table.mark_socket(socket);
-        self.own_socket(socket)?.replies.as_mut()
+        self.table.sockets.replies(&self.table.services, socket, self.service)
     }
 
     /// Closes a datagram socket of this service once what waits there has left; no more calls come for it.
     pub fn close_datagrams(&mut self, socket: SocketId) {
-        if let Some(entry) = self.own_socket(socket) {
-            entry.closing = true;
-            self.table.mark_socket(socket);
+        if let Some(mut found) = self.table.sockets.own(&self.table.services, socket, self.service) {
+            found.close_behind();
         }
     }
 
@@ -230,11 +227,6 @@ impl<'a> Cx<'a> {
         let Some(service) = self.table.find(id).map(|connection| connection.service) else { return false };
         self.table.count(self.service, ServiceCounter::NoticesRefused, (service != self.service).into());
         service == self.service
-    }
-
-    fn own_socket(&mut self, socket: SocketId) -> Option<&mut DatagramSocket> {
-        let service = self.service;
-        self.table.find_socket(socket).filter(|entry| entry.service == service && !entry.closing)
     }
 
     /// Couples two connections of this service: each is read only while the other's output has room, and the end of one's
@@ -312,6 +304,7 @@ impl<'a> Cx<'a> {
     pub fn stop_timer(&mut self, timer: Timer) {
         let Table { connections, timers, .. } = &mut *self.table;
         let Some(owner) = timers.owner(timer) else { return };
+        // reason: its timers end with it.
         let connection = connections.get_mut(owner.index, owner.generation).expect("a connection takes its timers with it");
         if connection.service == self.service {
             timers.stop(self.kit, timer, &mut connection.timers);

@@ -34,6 +34,7 @@ mod service;
 mod services;
 mod settings;
 mod slab;
+mod sockets;
 mod state;
 mod steering;
 mod streams;

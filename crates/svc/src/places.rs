@@ -1,6 +1,5 @@
 //! Where a lane is served: addresses, and its sockets there.
 
-use crate::names::SocketId;
 use corelane_rss::Protocol;
 use corelane_seam::Socket;
 use std::net::SocketAddr;
@@ -45,13 +44,4 @@ impl Listener {
     pub(crate) fn begin_to_settle(&mut self, now: u64) {
         (self.accepted_at, self.free_since, self.starved) = (now, now, false);
     }
-}
-
-/// A place where this lane takes datagrams.
-pub(crate) struct Bound {
-    /// None while the lane is away.
-    pub(crate) socket: Option<SocketId>,
-    pub(crate) service: u16,
-    pub(crate) address: SocketAddr,
-    pub(crate) sharing: Sharing,
 }

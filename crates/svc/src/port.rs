@@ -64,6 +64,13 @@ impl Port {
             Self::Datagram(_) => None,
         }
     }
+
+    pub(crate) fn datagrams(&mut self) -> Option<&mut dyn DatagramPort> {
+        match self {
+            Self::Stream(_) => None,
+            Self::Datagram(port) => Some(port.as_mut()),
+        }
+    }
 }
 
 pub(crate) struct Sessions<S: StreamService> {

@@ -6,11 +6,12 @@ use crate::limits::Limits;
 use crate::memory::Payers;
 use crate::messages::{Message, foreign};
 use crate::notices::{Note, Notice};
+use crate::places::Listener;
 use crate::places::Sharing;
-use crate::places::{Bound, Listener};
 use crate::port::{DatagramPort, Port, Sessions};
 use crate::requests::Ended;
 use crate::service::{DatagramService, StreamService};
+use crate::sockets::Bound;
 use crate::state::{ServiceState, half};
 use crate::steering::{Reply, Selection, Steer};
 use crate::table::Table;
@@ -164,10 +165,11 @@ impl Services {
         address: SocketAddr,
         sharing: Sharing,
     ) -> Result<SocketAddr, Error> {
-        let index = self.table.bound.len();
-        self.table.bound.push(Bound { socket: None, service, address, sharing });
-        let local = self.open_bound(driver, index).inspect_err(|_| self.table.bound.truncate(index))?;
-        self.table.bound[index].address = local;
+        let bound = self.table.sockets.bound();
+        let index = bound.len();
+        bound.push(Bound { socket: None, service, address, sharing });
+        let local = self.open_bound(driver, index).inspect_err(|_| self.table.sockets.bound().truncate(index))?;
+        self.table.sockets.bound()[index].address = local;
         Ok(local)
     }
 
@@ -243,6 +245,7 @@ impl Services {
         let Table { connections, timers, notices, .. } = &mut self.table;
         // It may have been stopped since it came.
         let Some(to) = timers.owner(timer) else { return };
+        // reason: its timers end with it.
         let connection = connections.get_mut(to.index, to.generation).expect("a connection takes its timers with it");
         let token = timers.come(timer, &mut connection.timers);
         notices.push_back(Note { to, from: connection.service, notice: Notice::Timer(token) });
@@ -308,7 +311,7 @@ impl Work for Services {
             class::LEAVE => self.leave_timer(kit),
             class::COUNTS => self.read_counts(kit),
             class::MEMORY => self.memory_timer(),
-            class::DROPS => self.drops_are_due(),
+            class::DROPS => self.table.sockets.drops_are_due(),
             _ => {}
         }
     }
@@ -330,7 +333,7 @@ impl Work for Services {
     fn flush(&mut self, kit: &mut Kit) {
         self.serve_notices(kit);
         self.flush_dirty(kit);
-        self.table.flush_datagrams(kit);
+        self.table.sockets.flush(&self.table.services, kit);
         self.table.requests.close_unheld(kit);
         self.table.revive_offloading(kit);
         self.table.revive_starved(&kit.arena, kit.now());
@@ -338,7 +341,7 @@ impl Work for Services {
     }
 
     fn look(&mut self, driver: &dyn Driver) {
-        self.table.count_drops(driver);
+        self.table.sockets.count_drops(&self.table.services, driver);
     }
 
     fn has_work(&self) -> bool {
@@ -364,7 +367,7 @@ impl Work for Services {
 
     fn all_are_quiet(&mut self, _kit: &mut Kit) {
         self.lanes_are_quiet = true;
-        self.table.close_all_datagrams();
+        self.table.sockets.close_all(&self.table.services);
     }
 
     fn end(&mut self, kit: &mut Kit) {

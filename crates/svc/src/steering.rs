@@ -155,7 +155,7 @@ impl Services {
         for listener in &mut self.table.listeners {
             listener.begin_to_settle(kit.now());
         }
-        self.table.drain_served_datagrams(kit);
+        self.table.sockets.drain_served(&self.table.services, kit);
         self.leave_timer(kit);
     }
 
@@ -173,11 +173,10 @@ impl Services {
 
     /// Closes the datagram sockets that the lane was served at and from which nothing is to be answered; all, when its time is up.
     fn close_owing_nothing(&mut self, kit: &mut Kit) {
-        let bound: Vec<_> = self.table.bound.iter().filter_map(|bound| Some((bound.service, bound.socket?))).collect();
-        for (service, socket) in bound {
+        for (service, socket) in self.table.sockets.served() {
             let is_late = kit.now() >= self.leaving_since.saturating_add(self.table.limits(service).drain_limit);
             if is_late || !(self.table.requests.are_due_to(service) || self.owes(kit, service)) {
-                self.table.close_quiet(socket);
+                self.table.sockets.close_quiet(&self.table.services, socket);
             }
         }
     }
@@ -209,8 +208,8 @@ impl Services {
                 self.open_listener(driver, index)?;
             }
         }
-        for index in 0..self.table.bound.len() {
-            if self.table.bound[index].socket.is_none() {
+        for index in 0..self.table.sockets.bound().len() {
+            if self.table.sockets.bound()[index].socket.is_none() {
                 self.open_bound(driver, index)?;
             }
         }

@@ -2,8 +2,6 @@
 
 use crate::class;
 use crate::connection::Connection;
-use crate::datagrams::DatagramSocket;
-use crate::drops::Drops;
 use crate::flows::{Flow, Flows};
 use crate::found::{Desk, Found};
 use crate::limits::Limits;
@@ -12,9 +10,10 @@ use crate::messages::Message;
 use crate::names::{ConnectionId, SocketId};
 use crate::notices::Note;
 use crate::outgoing::Outgoing;
-use crate::places::{Bound, Listener, Place};
+use crate::places::{Listener, Place};
 use crate::requests::Requests;
 use crate::slab::Slab;
+use crate::sockets::{FoundSocket, Sockets};
 use crate::state::{ServiceState, half};
 use crate::timers::Timers;
 use crate::transform::Transform;
@@ -31,15 +30,11 @@ pub(crate) struct Table {
     pub(crate) desk: Desk,
     pub(crate) services: Vec<ServiceState>,
     pub(crate) listeners: Vec<Listener>,
-    pub(crate) bound: Vec<Bound>,
     /// None where flows are not told apart.
     pub(crate) flows: Option<Flows>,
     /// None where ports of outgoing connections are the system's to choose.
     pub(crate) outgoing: Option<Outgoing>,
-    pub(crate) datagrams: Slab<DatagramSocket>,
-    /// Those to look at when this turn is flushed.
-    pub(crate) datagrams_dirty: Vec<SocketId>,
-    pub(crate) drops: Drops,
+    pub(crate) sockets: Sockets,
     pub(crate) requests: Requests,
     /// A service was told in the call under way that there are as many as may be.
     pub(crate) offload_refused: bool,
@@ -68,12 +63,9 @@ impl Table {
             desk: Desk::default(),
             services: Vec::new(),
             listeners: Vec::new(),
-            bound: Vec::new(),
             flows: None,
             outgoing: None,
-            datagrams: Slab::new(),
-            datagrams_dirty: Vec::new(),
-            drops: Drops::default(),
+            sockets: Sockets::default(),
             requests: Requests::new(),
             offload_refused: false,
             requests_counted: false,
@@ -134,7 +126,7 @@ impl Table {
     }
 
     pub(crate) fn has_work(&self) -> bool {
-        let quiet = self.notices.is_empty() && self.datagrams_dirty.is_empty() && !self.requests.has_unheld();
+        let quiet = self.notices.is_empty() && !self.sockets.has_work() && !self.requests.has_unheld();
         self.desk.has_work() || !quiet
     }
 
@@ -153,15 +145,19 @@ impl Table {
 
     /// Whether a flow that came to lane `lane` belongs to another.
     pub(crate) fn is_stray(&self, flow: Option<Flow>, lane: usize) -> bool {
-        self.flows.as_ref().zip(flow).is_some_and(|(flows, flow)| flows.lane(flow) != lane)
+        self.flows.as_ref().is_some_and(|flows| flows.is_stray(flow, lane))
+    }
+
+    /// The datagram socket of that name, of which the caller knows that it is there.
+    pub(crate) fn socket(&mut self, id: SocketId) -> FoundSocket<'_> {
+        self.sockets.there(&self.services, id)
     }
 
     /// Where this lane is served, and the sockets there.
     pub(crate) fn open_places(&self) -> impl Iterator<Item = (Place, Socket)> {
-        let listeners = self.listeners.iter();
-        let listeners = listeners.filter_map(|listener| Some((listener.address, Protocol::TCP, listener.socket?)));
-        let bound = self.bound.iter().filter_map(|bound| Some((bound.address, Protocol::UDP, self.socket_of(bound.socket?)?)));
-        listeners.chain(bound).map(|(address, protocol, socket)| (Place { protocol, address }, socket))
+        let place = |listener: &Listener| Place { protocol: Protocol::TCP, address: listener.address };
+        let listening = self.listeners.iter().filter_map(move |listener| Some((place(listener), listener.socket?)));
+        listening.chain(self.sockets.open_places())
     }
 
     /// Whether one more connection of the service may be open.
