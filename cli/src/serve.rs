@@ -11,6 +11,7 @@ use corelane::{ARENA_BYTES_MAX, DriverChoice, Error, InForce, Lanes, Limits, Run
 use corelane_rss::{Buckets, HashTypes, Key};
 use corelane_services as services;
 use std::io::{Read, Write};
+use std::time::Duration;
 
 /// Serves, one lane per core, until SIGTERM or SIGINT: the first drains, a second one ends at once
 ///
@@ -138,7 +139,7 @@ fn lanes(arguments: Arguments) -> Result<Lanes> {
         .v6_only(arguments.v6_only)
         .own_descriptors(!arguments.share_descriptors)
         .steering(steering(&arguments)?)
-        .spin_microseconds(arguments.spin);
+        .spin(Duration::from_micros(arguments.spin));
     if let Some(count) = arguments.lanes {
         lanes = lanes.lanes(count);
     }

@@ -21,14 +21,13 @@ mod url;
 
 pub use corelane_lane::LaneSettings;
 pub use corelane_os::claim::Transport;
-pub use corelane_os::clock::now as monotonic_nanoseconds;
 pub use corelane_os::cpus::parse_list as parse_cpus;
 pub use corelane_os::report::set_panic_hook as report_panics;
 pub use corelane_os::report::{PATIENCE as REPORT_PATIENCE, flush as flush_reports, line as report, say, start as start_reports};
 pub use corelane_os::signals::Signals;
 pub use corelane_seam::{
     ARENA_BYTES_MAX, Arena, Arrival, Chain, DATAGRAM_BYTES_MAX, DATAGRAM_V6_BYTES_MAX, Datagrams, Error as ArenaError, Fault,
-    File, FilePart, Interest, LEASE_BYTES_MAX, Lease, OpenOptions, Outcome, Reason, Segment, Shared, StreamOptions,
+    File, FilePart, Instant, Interest, LEASE_BYTES_MAX, Lease, OpenOptions, Outcome, Reason, Segment, Shared, StreamOptions,
     TRAIN_DATAGRAMS_MAX,
 };
 pub use corelane_steer::verify;
@@ -37,7 +36,7 @@ pub use corelane_steer::{
 };
 pub use corelane_svc::{
     ConnectionId, Cx, DatagramService, Ending, Error as ServiceError, Flow, Input, LANE_CONNECTIONS_MAX, Limits, Next, Order,
-    Output, Peer, Refused, Replies, SECOND, SocketId, StreamService, Taken, Ticket, Timer, Transform, TransformError,
+    Output, Peer, Refused, Replies, SocketId, StreamService, Taken, Ticket, Timer, Transform, TransformError,
 };
 pub use corelane_watch as watch;
 pub use corelane_watch::counters;
@@ -49,6 +48,11 @@ pub use lanes::Lanes;
 pub use plan::lanes_for_this_machine;
 pub use run::{Place, Running, can_listen};
 pub use url::Url;
+
+/// The time now, by the clock of all lanes of this machine: for programs beside the lanes. On a lane ask [`Cx::now`].
+pub fn now() -> Instant {
+    Instant::from_nanoseconds(corelane_os::clock::now())
+}
 
 /// What Corelane's calls return.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -38,7 +38,7 @@ pub use cx::Cx;
 pub use error::{Error, Refused};
 pub use flows::{Flow, Flows};
 pub use input::{Input, Taken};
-pub use limits::{Limits, SECOND};
+pub use limits::Limits;
 pub use output::Output;
 pub use replies::Replies;
 pub use service::{ConnectionId, DatagramService, Ending, Next, Order, Peer, SocketId, StreamService};

@@ -8,7 +8,7 @@ use crate::services::Services;
 use crate::table::class;
 use corelane_lane::Kit;
 use corelane_rss::{Protocol, Table};
-use corelane_seam::{Driver, Handle, Op, Socket};
+use corelane_seam::{Driver, Handle, Op, Socket, nanoseconds};
 use corelane_watch::{LaneCounter, ServiceCounter};
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
@@ -184,7 +184,7 @@ impl Services {
     fn close_owing_nothing(&mut self, kit: &mut Kit) {
         let bound: Vec<_> = self.table.bound.iter().filter_map(|bound| Some((bound.service, bound.socket?))).collect();
         for (service, socket) in bound {
-            let is_late = kit.now() >= self.leaving_since.saturating_add(self.table.limits(service).drain_limit);
+            let is_late = kit.now() >= self.leaving_since.saturating_add(nanoseconds(self.table.limits(service).drain_limit));
             if is_late || !(self.table.has_requests(service) || self.owes(kit, service)) {
                 self.table.close_quiet(socket);
             }
