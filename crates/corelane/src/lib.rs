@@ -18,10 +18,16 @@ mod error;
 pub mod lanes;
 pub mod service;
 
+pub use corelane_seam::Instant;
 pub use corelane_watch::counters;
 pub use error::Error;
 pub use lanes::Lanes;
 pub use service::{Cx, DatagramService, Datagrams, Input, Next, Output, Peer, Replies, StreamService};
+
+/// The time now, by the clock of all lanes of this machine: for programs beside the lanes. On a lane ask [`Cx::now`].
+pub fn now() -> Instant {
+    Instant::from_nanoseconds(corelane_os::clock::now())
+}
 
 /// What Corelane's calls return.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -47,7 +47,7 @@ pub use cx::Cx;
 pub use error::{Error, Refused};
 pub use flows::{Flow, Flows};
 pub use input::{Input, Taken};
-pub use limits::{Limits, SECOND};
+pub use limits::Limits;
 pub use messages::Message;
 pub use names::{ConnectionId, Ending, Next, Order, Peer, SocketId};
 pub use output::Output;

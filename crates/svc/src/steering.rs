@@ -9,7 +9,7 @@ use crate::places::Place;
 use crate::services::Services;
 use corelane_lane::Kit;
 use corelane_rss::Table;
-use corelane_seam::{Driver, Handle, Op, Socket};
+use corelane_seam::{Driver, Handle, Op, Socket, nanoseconds};
 use corelane_watch::{LaneCounter, ServiceCounter};
 use std::ops::RangeInclusive;
 use std::os::fd::BorrowedFd;
@@ -174,7 +174,7 @@ impl Services {
     /// Closes the datagram sockets that the lane was served at and from which nothing is to be answered; all, when its time is up.
     fn close_owing_nothing(&mut self, kit: &mut Kit) {
         for (service, socket) in self.table.sockets.served() {
-            let is_late = kit.now() >= self.leaving_since.saturating_add(self.table.limits(service).drain_limit);
+            let is_late = kit.now() >= self.leaving_since.saturating_add(nanoseconds(self.table.limits(service).drain_limit));
             if is_late || !(self.table.requests.are_due_to(service) || self.owes(kit, service)) {
                 self.table.sockets.close_quiet(&self.table.services, socket);
             }

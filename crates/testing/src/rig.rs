@@ -11,6 +11,7 @@ use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A millisecond, in nanoseconds.
 pub const MS: u64 = 1_000_000;
@@ -39,15 +40,13 @@ pub fn client(number: usize) -> SocketAddr {
 /// Limits without any in time: for runs whose clock jumps.
 pub fn patient() -> Limits {
     let never = 1 << 60;
-    Limits {
-        receive_rate_min: 0,
-        idle_limit: 0,
-        read_limit: 0,
-        send_limit: 0,
-        answer_limit: 0,
-        drain_limit: never,
-        ..Limits::default()
-    }
+    Limits::new()
+        .receive_rate_min(0)
+        .idle_limit(Duration::ZERO)
+        .read_limit(Duration::ZERO)
+        .send_limit(Duration::ZERO)
+        .answer_limit(Duration::ZERO)
+        .drain_limit(Duration::from_nanos(never))
 }
 
 /// Everybody in a world who is no lane.
@@ -89,13 +88,13 @@ pub struct Plan {
 impl Plan {
     /// Lanes with one service and 16 MiB each.
     pub fn lanes(lanes: usize) -> Self {
-        let settings = LaneSettings { memory_bytes: 16 << 20, ..LaneSettings::default() };
+        let settings = LaneSettings::new().memory_bytes(16 << 20);
         Self { lanes, settings, tuning: Tuning::default(), connections_max: LANE_CONNECTIONS_MAX, services: 1, counters: &[] }
     }
 
     /// Lanes with so much memory each.
     pub fn memory(self, memory_bytes: usize) -> Self {
-        Self { settings: LaneSettings { memory_bytes, ..self.settings }, ..self }
+        Self { settings: self.settings.memory_bytes(memory_bytes), ..self }
     }
 }
 
