@@ -19,7 +19,7 @@ use crate::lanes::Lanes;
 use crate::run::Place;
 use crate::url::Url;
 use choice::{Choice, Chosen};
-use corelane_os::claim::Transport;
+use corelane_rss::Transport;
 use corelane_svc::{DatagramService, Limits, StreamService};
 use corelane_watch::Declaration;
 use std::any::Any;

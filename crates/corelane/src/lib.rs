@@ -21,12 +21,12 @@ mod run;
 mod url;
 
 pub use corelane_lane::LaneSettings;
-pub use corelane_os::claim::Transport;
 pub use corelane_os::clock::now as monotonic_nanoseconds;
 pub use corelane_os::cpus::parse_list as parse_cpus;
 pub use corelane_os::report::set_panic_hook as report_panics;
 pub use corelane_os::report::{PATIENCE as REPORT_PATIENCE, flush as flush_reports, line as report, say, start as start_reports};
 pub use corelane_os::signals::Signals;
+pub use corelane_rss::Transport;
 pub use corelane_seam::{
     ARENA_BYTES_MAX, Arena, Arrival, Chain, DATAGRAM_BYTES_MAX, DATAGRAM_V6_BYTES_MAX, Datagrams, Error as ArenaError, Fault,
     File, FilePart, Interest, LEASE_BYTES_MAX, Lease, OpenOptions, Outcome, Reason, Segment, Shared, StreamOptions,

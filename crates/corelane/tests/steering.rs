@@ -8,8 +8,7 @@ use corelane::{
     Cx, DatagramService, Datagrams, DriverChoice, Flow, InForce, Input, Lanes, Next, Output, Peer, Replies, Running, Steering,
     SteeringError, SteeringSettings, StreamService,
 };
-use corelane_os::claim::Transport;
-use corelane_rss::{Buckets, FlowHasher, Protocol, Table, Tuple};
+use corelane_rss::{Buckets, FlowHasher, Protocol, Table, Transport, Tuple};
 use corelane_select::holders::holders;
 use nix::libc::{BPF_K, BPF_RET, sock_filter, sock_fprog};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};

@@ -13,7 +13,7 @@ use crate::services::Services;
 use crate::steering::Place;
 use crate::table::{Bound, Table, class};
 use corelane_lane::Kit;
-use corelane_rss::Protocol;
+use corelane_rss::{Protocol, Transport};
 use corelane_seam::{Arrival, Completion, Datagrams, Driver, Fault, Handle, Op, Outcome, Reason, Socket, Trains};
 use corelane_watch::{LaneCounter, ServiceCounter};
 use std::net::SocketAddr;
@@ -107,7 +107,7 @@ impl Services {
     pub(crate) fn open_bound(&mut self, driver: &mut dyn Driver, index: usize) -> Result<SocketAddr, Error> {
         let Bound { address, service, sharing, .. } = self.table.bound[index];
         let bind = datagram_socket(address, None, sharing);
-        let at = Place { protocol: Protocol::UDP, address };
+        let at = Place { transport: Transport::Udp, address };
         let failed = |fault| Error::Listen { address, fault };
         let socket = self.open_socket(driver, at, |driver| driver.bind(&bind).map_err(failed))?;
         let local = driver.local_address(socket).map_err(failed)?;
@@ -325,7 +325,7 @@ impl Table {
     fn unbind(&mut self, id: SocketId) -> Option<Place> {
         let bound = self.bound.iter_mut().find(|bound| bound.socket == Some(id))?;
         bound.socket = None;
-        Some(Place { protocol: Protocol::UDP, address: bound.address })
+        Some(Place { transport: Transport::Udp, address: bound.address })
     }
 
     fn count_departure(&mut self, id: SocketId, datagrams: u32, refused: u32, calls: u32) {

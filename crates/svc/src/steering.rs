@@ -7,7 +7,7 @@ use crate::outgoing::Outgoing;
 use crate::services::Services;
 use crate::table::class;
 use corelane_lane::Kit;
-use corelane_rss::{Protocol, Table};
+use corelane_rss::{Table, Transport};
 use corelane_seam::{Driver, Handle, Op, Socket};
 use corelane_watch::{LaneCounter, ServiceCounter};
 use std::net::SocketAddr;
@@ -53,7 +53,7 @@ pub type MakeSocket<'a> = dyn FnMut(&mut dyn Driver) -> Result<Socket, Error> + 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// TCP or UDP.
-    pub protocol: Protocol,
+    pub transport: Transport,
     /// The address, with its port.
     pub address: SocketAddr,
 }

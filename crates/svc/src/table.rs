@@ -15,7 +15,7 @@ use crate::steering::Place;
 use crate::timers::ServiceTimer;
 use crate::transform::Transform;
 use corelane_lane::{Bursts, Kit, Mesh};
-use corelane_rss::Protocol;
+use corelane_rss::{Protocol, Transport};
 use corelane_seam::{Arena, Chain, Fault, Handle, Op, Payer, Socket, Unheld};
 use corelane_watch::{ServiceCounter, ServiceRow};
 use std::any::{Any, TypeId};
@@ -283,9 +283,9 @@ impl Table {
     /// Where this lane is served, and the sockets there.
     pub(crate) fn open_places(&self) -> impl Iterator<Item = (Place, Socket)> {
         let listeners = self.listeners.iter();
-        let listeners = listeners.filter_map(|listener| Some((listener.address, Protocol::TCP, listener.socket?)));
-        let bound = self.bound.iter().filter_map(|bound| Some((bound.address, Protocol::UDP, self.socket_of(bound.socket?)?)));
-        listeners.chain(bound).map(|(address, protocol, socket)| (Place { protocol, address }, socket))
+        let listeners = listeners.filter_map(|listener| Some((listener.address, Transport::Tcp, listener.socket?)));
+        let bound = self.bound.iter().filter_map(|bound| Some((bound.address, Transport::Udp, self.socket_of(bound.socket?)?)));
+        listeners.chain(bound).map(|(address, transport, socket)| (Place { transport, address }, socket))
     }
 
     /// Whether one more connection of the service may be open.
