@@ -16,7 +16,7 @@ use crate::port::StreamPort;
 use crate::services::Services;
 use crate::state::Arrived;
 use corelane_lane::Kit;
-use corelane_rss::Protocol;
+use corelane_rss::{Protocol, Transport};
 use corelane_seam::{Bind, Completion, Driver, Handle, Listen, Op, Outcome, Payer, Reason};
 use corelane_watch::{LaneCounter, ServiceCounter};
 use std::net::SocketAddr;
@@ -38,7 +38,7 @@ impl Services {
         let Listener { address, service, sharing: Sharing { share_port, v6_only }, .. } = self.table.listeners[index];
         let limits = self.table.limits(service);
         let listen = Listen { address, backlog: limits.backlog, share_port, v6_only, stream: limits.stream };
-        let at = Place { protocol: Protocol::TCP, address };
+        let at = Place { transport: Transport::Tcp, address };
         let socket =
             self.open_socket(driver, at, |driver| driver.listen(&listen).map_err(|fault| Error::Listen { address, fault }))?;
         let listener = &mut self.table.listeners[index];
@@ -72,7 +72,7 @@ impl Services {
             }
             Outcome::Closed => {
                 listener.socket = None;
-                let at = Place { protocol: Protocol::TCP, address: listener.address };
+                let at = Place { transport: Transport::Tcp, address: listener.address };
                 self.place_closed(at);
             }
             Outcome::Failed(fault) if fault.reason != Reason::Cancelled => {

@@ -1,6 +1,6 @@
 //! Where a lane is served: addresses, and its sockets there.
 
-use corelane_rss::Protocol;
+use corelane_rss::Transport;
 use corelane_seam::Socket;
 use std::net::SocketAddr;
 
@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// TCP or UDP.
-    pub protocol: Protocol,
+    pub transport: Transport,
     /// The address, with its port.
     pub address: SocketAddr,
 }

@@ -18,7 +18,7 @@ use crate::state::{ServiceState, half};
 use crate::timers::Timers;
 use crate::transform::Transform;
 use corelane_lane::{Kit, Mesh};
-use corelane_rss::Protocol;
+use corelane_rss::{Protocol, Transport};
 use corelane_seam::{Arena, Fault, Handle, Op, Payer, Socket};
 use corelane_watch::ServiceCounter;
 use std::collections::VecDeque;
@@ -155,7 +155,7 @@ impl Table {
 
     /// Where this lane is served, and the sockets there.
     pub(crate) fn open_places(&self) -> impl Iterator<Item = (Place, Socket)> {
-        let place = |listener: &Listener| Place { protocol: Protocol::TCP, address: listener.address };
+        let place = |listener: &Listener| Place { transport: Transport::Tcp, address: listener.address };
         let listening = self.listeners.iter().filter_map(move |listener| Some((place(listener), listener.socket?)));
         listening.chain(self.sockets.open_places())
     }
