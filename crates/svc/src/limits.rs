@@ -15,6 +15,9 @@ pub struct Limits {
     /// that the lane can have, counted over all such services ([`Services::descriptors`](crate::Services::descriptors)): so that no
     /// address takes all descriptors.
     pub connections_per_peer_max: u32,
+    /// Handshakes of transforms under way at once, on connections that were accepted or that the service opened. At the bound no more are accepted: they wait in
+    /// the backlog. Default 1,024.
+    pub handshakes_max: u32,
     /// Tickets out at once for one connection. At the bound its input waits. Default 1,024.
     pub requests_in_flight_max: u32,
     /// Timers of its service that one connection has at once. One more is refused to the service. Default 1,024.
@@ -42,6 +45,8 @@ pub struct Limits {
     pub linger_limit: u64,
     /// Nanoseconds that opening an outgoing connection may take. Default 10 seconds.
     pub connect_limit: u64,
+    /// Nanoseconds that the handshake of a transform may take; then its connection is aborted. Default 10 seconds.
+    pub handshake_limit: u64,
     /// Nanoseconds that a drain may take in all; then what is open is aborted. Default 10 seconds.
     pub drain_limit: u64,
     /// Connections that may wait to be accepted (listen(2)). Default 4,096.
@@ -86,6 +91,7 @@ impl Default for Limits {
         Self {
             connections_max: 100_000,
             connections_per_peer_max: 0,
+            handshakes_max: 1024,
             requests_in_flight_max: 1024,
             timers_per_connection_max: 1024,
             record_max: 1 << 20,
@@ -98,6 +104,7 @@ impl Default for Limits {
             answer_limit: 300 * SECOND,
             linger_limit: 2 * SECOND,
             connect_limit: 10 * SECOND,
+            handshake_limit: 10 * SECOND,
             drain_limit: 10 * SECOND,
             backlog: 4096,
             datagram_sockets_max: 1024,

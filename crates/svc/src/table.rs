@@ -19,6 +19,7 @@ use corelane_rss::Protocol;
 use corelane_seam::{Arena, Chain, Fault, Handle, Op, Payer, Socket, Unheld};
 use corelane_watch::{ServiceCounter, ServiceRow};
 use std::any::{Any, TypeId};
+use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
@@ -93,6 +94,8 @@ pub(crate) struct ServiceState {
     pub(crate) limits: Limits,
     pub(crate) row: ServiceRow,
     pub(crate) open: u32,
+    /// Connections that are in their handshakes.
+    pub(crate) handshakes: Cell<u32>,
     /// Datagram sockets.
     pub(crate) sockets: u32,
     pub(crate) waiting: VecDeque<Arrived>,
@@ -292,6 +295,12 @@ impl Table {
     pub(crate) fn has_room(&self, service: u16) -> bool {
         let state = &self.services[service as usize];
         state.open < state.limits.connections_max && self.connections.len() < self.connections_max as usize
+    }
+
+    /// Whether one more connection of the service may be accepted: its handshakes under way are bounded, too.
+    pub(crate) fn may_accept(&self, service: u16) -> bool {
+        let state = &self.services[service as usize];
+        state.handshakes.get() < state.limits.handshakes_max && self.has_room(service)
     }
 
     /// Adds a connection to the table and to the counts.
