@@ -15,7 +15,7 @@
 //!                               \______________________\______refuse____\--> Refusing --finish----/
 //! ```
 
-use crate::service::Ending;
+use crate::names::Ending;
 use corelane_watch::ServiceCounter;
 
 /// Where a connection is in its life. Only forwards.

@@ -3,8 +3,8 @@
 use crate::connection::Busy;
 use crate::found::Found;
 use crate::machine::Machine;
+use crate::names::Ending;
 use crate::port::Call;
-use crate::service::Ending;
 use crate::services::Services;
 use crate::transform::{Passage, Progress, Side, Transform};
 use corelane_lane::{Kit, fenced};

@@ -47,7 +47,7 @@
 //! a transform that calls another with chains of its own. TLS by the kernel comes later: a transform then hands its keys over from
 //! `pass`, when `wire` and `received` are empty, and is called for what is no data (alerts, new keys) only.
 
-use crate::service::Peer;
+use crate::names::Peer;
 use corelane_seam::{Arena, Chain};
 
 /// About the most bytes that one call of [`Transform::pass`] should move each way, so that other connections get their turn: more is left for the next call.
@@ -125,18 +125,6 @@ impl Passage<'_> {
     pub fn end_input(&mut self) {
         self.ends_input = true;
     }
-}
-
-/// What a transform has learned of the other end.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Learned {
-    /// By which name the server was asked for (RFC 6066, section 3).
-    pub server_name: Option<String>,
-    /// The protocol that both have agreed on (RFC 7301), as its registered bytes.
-    pub protocol: Option<Vec<u8>>,
-    /// What the peer has proved to be: its certificates as DER, its own first. Empty if it was not asked, or showed none.
-    pub certificates: Vec<Vec<u8>>,
 }
 
 /// Why a transform refused: the peer is at fault.
