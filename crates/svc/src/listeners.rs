@@ -52,7 +52,7 @@ impl Services {
             let listener = &self.table.listeners[index];
             let (service, idle) = (listener.service, !(listener.accepting || listener.starved || listener.closing));
             let Some(socket) = listener.socket.filter(|_| idle) else { continue };
-            if self.table.services[service as usize].waiting.is_empty() && self.table.has_room(service) {
+            if self.table.services[service as usize].waiting.is_empty() && self.table.may_accept(service) {
                 self.table.listeners[index].accepting = true;
                 kit.submit(Handle::new(class::LISTENER, index as u32, 0), Op::Accept { listener: socket });
             }
@@ -94,12 +94,13 @@ impl Services {
 
     /// Makes connections of accepted sockets as long as there is room; stops accepting when there is none.
     pub(crate) fn admit_waiting(&mut self, kit: &mut Kit, service: u16) {
-        while self.table.has_room(service) {
+        while self.table.may_accept(service) {
             let Some(arrived) = self.table.services[service as usize].waiting.pop_front() else { return };
             self.admit(kit, service, arrived);
         }
         let state = &self.table.services[service as usize];
         let at_lane_bound = state.open < state.limits.connections_max;
+        let is_for_handshakes = self.table.has_room(service);
         let mut stopped = false;
         for listener in self.table.listeners.iter_mut().filter(|listener| listener.service == service && listener.accepting) {
             if let Some(socket) = listener.socket {
@@ -107,7 +108,9 @@ impl Services {
                 stopped = true;
             }
         }
-        if stopped && at_lane_bound {
+        if stopped && is_for_handshakes {
+            self.table.count(service, ServiceCounter::HandshakesMaxHits, 1);
+        } else if stopped && at_lane_bound {
             kit.row.add(LaneCounter::ConnectionsCapHits, 1);
         } else if stopped {
             self.table.count(service, ServiceCounter::ConnectionsMaxHits, 1);
@@ -122,7 +125,7 @@ impl Services {
             return;
         }
         let flow = self.table.flow(arrived.peer, arrived.local, Protocol::TCP);
-        let peer = Peer { address: arrived.peer, local: arrived.local, flow };
+        let peer = Peer { address: arrived.peer, local: arrived.local, flow, learned: None };
         // In this order: who sees the arrival in the page sees whether it was a stray.
         self.table.count(service, ServiceCounter::Strays, self.table.is_stray(flow, kit.lane()).into());
         self.table.count(service, ServiceCounter::Accepts, 1);
@@ -131,21 +134,31 @@ impl Services {
         let connection = Connection::new(Some(arrived.socket), peer, service, machine, kit.now());
         let index = self.table.admit(connection, &kit.arena);
         self.table.there(index).mark_dirty();
-        self.open_session(kit, index, peer);
+        self.begin(kit, index);
     }
 
-    fn open_session(&mut self, kit: &mut Kit, index: u32, peer: Peer) {
+    /// Where handshakes have ended there may be room for others.
+    pub(crate) fn admit_after_handshakes(&mut self, kit: &mut Kit) {
+        if !std::mem::take(&mut self.table.desk.handshakes_ended) {
+            return;
+        }
+        for service in 0..self.table.services.len() as u16 {
+            self.admit_waiting(kit, service);
+        }
+        self.start_listening(kit);
+    }
+
+    pub(crate) fn open_session(&mut self, kit: &mut Kit, index: u32) {
+        let peer = self.table.there(index).connection.peer.clone();
         let session = self.connection_call(kit, index, |port: &mut dyn StreamPort, cx| port.open(cx, &peer));
-        self.begin_session(kit, index, peer, session);
+        self.begin_session(kit, index, session);
     }
 
-    /// Gives a connection its session and what its service wants between it and the socket. Without a session, or after a
-    /// panic, it ends.
-    pub(crate) fn begin_session(&mut self, kit: &mut Kit, index: u32, peer: Peer, session: Option<u32>) {
+    /// Gives a connection its session; without one, or after a panic, it ends.
+    pub(crate) fn begin_session(&mut self, kit: &mut Kit, index: u32, session: Option<u32>) {
         self.table.there(index).connection.session = session;
-        match session.and_then(|_| self.connection_call(kit, index, |port, _| port.transform(&peer))) {
-            Some(transform) => self.table.there(index).connection.transform = transform,
-            None => self.end(kit, index, Ending::Aborted),
+        if session.is_none() {
+            self.end(kit, index, Ending::Aborted);
         }
     }
 
@@ -169,10 +182,7 @@ impl Services {
     ) -> (Option<R>, usize) {
         // reason: only a service over connections has any.
         let port = self.ports[about.service as usize].stream().expect("a connection belongs to a service over connections");
-        let before = kit.arena.pay_as(about.payer);
-        if about.is_granted {
-            kit.arena.grant();
-        }
+        let before = about.begin_to_pay(kit);
         let mut cx = Cx::new(kit, &mut self.table, about.service, Some(about.id));
         let result = fenced(|| call(port, &mut cx));
         let refused = kit.arena.pay_no_longer(before);
@@ -191,16 +201,27 @@ impl Services {
 /// For whom a call into a service is, and who pays for what it takes.
 pub(crate) struct About {
     id: ConnectionId,
-    service: u16,
-    peer: SocketAddr,
+    pub(crate) service: u16,
+    pub(crate) peer: SocketAddr,
     payer: Payer,
     is_granted: bool,
+}
+
+impl About {
+    /// Has the connection pay for what is leased from now on; returns who paid before.
+    pub(crate) fn begin_to_pay(&self, kit: &Kit) -> Payer {
+        let before = kit.arena.pay_as(self.payer);
+        if self.is_granted {
+            kit.arena.grant();
+        }
+        before
+    }
 }
 
 impl Found<'_> {
     pub(crate) fn about(&mut self) -> About {
         let is_granted = self.desk.memory.is_granted(self.id);
-        let Connection { service, peer, payer, .. } = *self.connection;
+        let Connection { service, ref peer, payer, .. } = *self.connection;
         About { id: self.id, service, peer: peer.address, payer, is_granted }
     }
 }

@@ -166,6 +166,12 @@ impl Table {
         state.open < state.limits.connections_max && self.connections.len() < self.connections_max as usize
     }
 
+    /// Whether one more connection of the service may be accepted: its handshakes under way are bounded, too.
+    pub(crate) fn may_accept(&self, service: u16) -> bool {
+        let state = &self.services[service as usize];
+        state.handshakes.get() < state.limits.handshakes_max && self.has_room(service)
+    }
+
     /// Adds a connection to the table and to the counts.
     pub(crate) fn admit(&mut self, connection: Connection, arena: &Arena) -> u32 {
         let service = connection.service;
