@@ -1,9 +1,10 @@
 //! Echo: sends back what it gets, byte for byte (RFC 862), without copying it.
 #![forbid(unsafe_code)]
 
-use corelane::entry::choice::{Choice, Flag};
-use corelane::entry::{Asked, Entry, Scheme};
-use corelane::{Address, Cx, DatagramService, Datagrams, Input, Lanes, Next, Output, Peer, Replies, Result, StreamService};
+use corelane::service::entry::choice::{Choice, Flag};
+use corelane::service::entry::{Asked, Entry, Scheme};
+use corelane::{Cx, DatagramService, Datagrams, Input, Lanes, Next, Output, Peer, Replies, Result, StreamService};
+use std::net::IpAddr;
 
 /// Where echo is served unless said otherwise.
 pub const DEFAULT_PORT: u16 = 60007;

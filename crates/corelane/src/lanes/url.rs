@@ -1,8 +1,7 @@
 //! Where a service is served: `tcp://HOST:PORT` or `udp://HOST:PORT`.
 
 use crate::error::Error;
-use corelane_os::claim::Transport;
-use corelane_seam::Address;
+use corelane_rss::Transport;
 use std::fmt;
 use std::net::ToSocketAddrs;
 use std::str::FromStr;
