@@ -7,10 +7,8 @@ use crate::kinds::Kind;
 use crate::pacer::Pacer;
 use crate::plan::Mode;
 use crate::workload::{Answers, DatagramWorkload};
-use corelane::{
-    Arrival, Cx, DATAGRAM_BYTES_MAX, DatagramService, Datagrams, Fault, Instant, Reason, Replies, Shared, SocketId,
-    TRAIN_DATAGRAMS_MAX,
-};
+use corelane::service::{Arrival, DATAGRAM_BYTES_MAX, Fault, Instant, Reason, Shared, SocketId, TRAIN_DATAGRAMS_MAX};
+use corelane::{Cx, DatagramService, Datagrams, Replies};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

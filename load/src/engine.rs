@@ -7,7 +7,8 @@ use crate::kinds::Kind;
 use crate::pacer::Pacer;
 use crate::plan::Mode;
 use crate::workload::{Answers, Workload};
-use corelane::{ConnectionId, Cx, Ending, Input, Instant, Next, Output, Peer, ServiceError, StreamService};
+use corelane::service::{ConnectionId, Ending, Instant, ServiceError};
+use corelane::{Cx, Input, Next, Output, Peer, StreamService};
 use std::any::Any;
 use std::collections::VecDeque;
 

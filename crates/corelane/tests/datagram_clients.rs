@@ -4,7 +4,9 @@
 
 mod process;
 
-use corelane::{Cx, DatagramService, Datagrams, DriverChoice, Fault, Lanes, Reason, Replies, Running, SocketId};
+use corelane::lanes::{DriverChoice, Running};
+use corelane::service::{Fault, Reason, SocketId};
+use corelane::{Cx, DatagramService, Datagrams, Lanes, Replies};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;

@@ -5,6 +5,7 @@
 //! kernel never holds memory that a user's value owns, and dropping any value is always sound.
 //!
 //! `epoll` and `uring` (crate `drivers`) implement the contract with Linux, `sim` with a simulated network and clock.
+#![doc = include_str!("../DESIGN.md")]
 #![deny(unsafe_code)]
 
 mod bell;
@@ -19,6 +20,7 @@ mod instant;
 mod lease;
 mod ledger;
 mod operation;
+pub mod slab;
 
 pub use bell::Bell;
 pub use chain::{Chain, FilePart, Segment};

@@ -1,13 +1,14 @@
 //! How connections end: exactly once, with the one ending that was decided first or overruled it.
 
+use crate::class;
 use crate::connection::Connection;
 use crate::found::Found;
 use crate::limits::{Limits, RATE_GRACE, SECOND};
 use crate::machine::{Draining, Phase};
+use crate::names::{ConnectionId, Ending, Peer};
 use crate::port::Call;
-use crate::service::{ConnectionId, Ending, Peer};
 use crate::services::Services;
-use crate::table::class;
+use crate::table::Table;
 use corelane_lane::Kit;
 use corelane_rss::Protocol;
 use corelane_seam::{Fault, Handle, Op, Socket, nanoseconds};
@@ -57,7 +58,10 @@ impl Services {
         if let Some(session) = session {
             self.connection_call(kit, index, |port, cx| port.closed(cx, session, ending));
         }
-        self.table.end_timers(kit, index);
+        let Table { connections, timers, .. } = &mut self.table;
+        if let Some(connection) = connections.at(index) {
+            timers.end_all(kit, &mut connection.timers);
+        }
         let found = self.table.there(index);
         if let Some(busy) = found.connection.busy.take() {
             found.desk.recycle(busy);

@@ -1,7 +1,7 @@
 //! A run of the load engine in a simulated world: the generator's lanes, those of a server or peers played by hand, and the clock.
 
 use crate::witness::{Desk, DeskRef, Spy, Watched};
-use corelane::Transport;
+use corelane::lanes::Transport;
 use corelane_lane::{Control, Kit, Lane, LaneSettings, Mesh, Order, Turn as LaneTurn, Works};
 use corelane_load::course::Course;
 use corelane_load::datagram_engine::DatagramEngine;

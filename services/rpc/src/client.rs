@@ -6,7 +6,8 @@
 //! what is due. With each call goes a value of yours, which comes back with the results, or with why there are none: exactly once.
 //!
 //! ```
-//! use corelane::{Cx, Ending, Input, Next, Output, Peer, StreamService};
+//! use corelane::service::Ending;
+//! use corelane::{Cx, Input, Next, Output, Peer, StreamService};
 //! use corelane_rpc::client::{CallError, StreamClient};
 //! use corelane_wire::rpc::{Auth, CallHead, NULL};
 //! use std::time::Duration;

@@ -1,7 +1,8 @@
 //! Replies that are kept for calls that come twice, because a caller repeats what it has no answer to.
 
 use crate::counters::RpcCounter;
-use corelane::{Cx, Instant};
+use corelane::Cx;
+use corelane::service::Instant;
 use corelane_wire::rpc;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};

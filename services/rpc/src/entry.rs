@@ -2,8 +2,8 @@
 
 use crate::registration::{Registered, Registration};
 use crate::{ECHO, Echo, NFS, Null, Rpc, RpcDatagrams};
-use corelane::entry::choice::{Choice, Flag};
-use corelane::entry::{Asked, Beside, Entry, Opened, Scheme};
+use corelane::service::entry::choice::{Choice, Flag};
+use corelane::service::entry::{Asked, Beside, Entry, Opened, Scheme};
 use corelane::{Lanes, Result};
 
 /// Where RPC is served unless said otherwise.

@@ -1,7 +1,8 @@
 //! One call after the other to one program, from a lane of its own, for those who wait for the end of it.
 
 use crate::client::{CallError, DatagramClient, Step};
-use corelane::{Cx, DatagramService, Datagrams, Fault, Instant, Lanes, Reason, Replies, Shared, SocketId};
+use corelane::service::{Fault, Instant, Reason, Shared, SocketId};
+use corelane::{Cx, DatagramService, Datagrams, Lanes, Replies};
 use corelane_wire::rpc::{CallHead, Patience};
 use corelane_wire::xdr::Encode;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -31,6 +31,7 @@
 //! What is owed for a defect is decided in [`corelane_wire::rpc`], and carried out here: the refusal is sent, the message
 //! is dropped, or the connection closed. Credentials are looked into before a program is asked, for procedure 0 as well; and procedure 0,
 //! which every program has by convention (RFC 5531 section 12.1), is answered here.
+#![doc = include_str!("../DESIGN.md")]
 #![forbid(unsafe_code)]
 
 mod call;

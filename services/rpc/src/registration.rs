@@ -5,7 +5,7 @@
 
 use crate::client::CallError;
 use crate::errand::{Script, carry_out};
-use corelane::Transport;
+use corelane::lanes::Transport;
 use corelane_wire::rpc::CallHead;
 use corelane_wire::rpcbind::{Mapping, Owner, PORT, PortRequest, Service, ServiceRequest, address};
 use corelane_wire::xdr::{Decode, Encode, Reader, Writer};

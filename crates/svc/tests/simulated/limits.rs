@@ -3,8 +3,8 @@
 use crate::echo::{Echo, pattern};
 use crate::for_seeds;
 use crate::puppet::{Book, Puppet, Stage};
+use crate::rig::Talker;
 use crate::rig::{MS, Nobody, Plan, Rig, S, address, at, client, endings, patient};
-use crate::talker::Talker;
 use corelane_seam::{Fault, Reason};
 use corelane_sim::{Faults, Peer, Report, Status, World};
 use corelane_svc::{Ending, Limits, Sharing};

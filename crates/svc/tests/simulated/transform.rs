@@ -82,8 +82,8 @@ pub mod tests {
     use crate::echo::pattern;
     use crate::for_seeds;
     use crate::puppet::Stage;
+    use crate::rig::Talker;
     use crate::rig::{MS, Nobody, Plan, Rig, patient};
-    use crate::talker::Talker;
     use corelane_seam::{Fault, Reason};
     use corelane_sim::{Faults, Report, Status, World};
     use corelane_svc::{Cx, Ending, Input, Limits, Next, Output, Peer, StreamService};

@@ -3,9 +3,8 @@
 use crate::for_seeds;
 use crate::programs::{BY_HELPER, FAILS, NEVER, SLOW, Slow};
 use crate::rig::{Nobody, Plan, Rig, S, at, patient};
-use corelane::{
-    Cx, DatagramService, Datagrams, Ending, Fault, Input, Instant, Next, Output, Peer, Reason, Replies, SocketId, StreamService,
-};
+use corelane::service::{Ending, Fault, Instant, Reason, SocketId};
+use corelane::{Cx, DatagramService, Datagrams, Input, Next, Output, Peer, Replies, StreamService};
 use corelane_rpc::client::{CallError, DatagramClient, Found, Lookup, Step, StreamClient};
 use corelane_rpc::{ECHO, Echo, Rpc, RpcCounter, RpcDatagrams};
 use corelane_sim::{Faults, World};
@@ -285,7 +284,7 @@ fn each_call_ends_once_under_every_fault() {
 
 #[test]
 fn a_lookup_falls_back_to_older_versions_and_reads_every_answer() {
-    let tcp = corelane::Transport::Tcp;
+    let tcp = corelane::lanes::Transport::Tcp;
     let rpcbind: SocketAddr = "192.0.2.1:111".parse().unwrap();
     let encoded = |value: &dyn Fn(&mut Writer<'_>) -> Result<(), corelane_wire::Error>| {
         let mut memory = [0; 512];

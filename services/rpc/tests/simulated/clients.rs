@@ -4,8 +4,8 @@
 use crate::calls::{call, echo, messages, null, opaque, record, reply, split, success, xid};
 use crate::for_seeds;
 use crate::programs::{BY_ANOTHER_LANE, BY_HELPER, FAILS, SLOW, Slow, WITH_DATA};
+use crate::rig::Talker;
 use crate::rig::{MS, Plan, Rig, patient};
-use crate::talker::Talker;
 use corelane_rpc::{ECHO, Echo, Null, Rpc};
 use corelane_sim::{FaultCounts, FaultKind, Faults, Random, Report, World};
 use corelane_svc::Limits;

@@ -3,7 +3,8 @@
 
 use crate::calls::{bytes, call, messages, record};
 use crate::rig::{MS, Nobody, Plan, Rig, patient};
-use corelane::{Cx, File, FilePart, OpenOptions, Outcome};
+use corelane::Cx;
+use corelane::service::{File, FilePart, OpenOptions, Outcome};
 use corelane_rpc::{Answered, Call, Held, Program, Rpc, Unanswered};
 use corelane_sim::{Faults, World};
 use corelane_watch::ServiceCounter as C;

@@ -1,15 +1,15 @@
 //! A program of lanes at work: a thread for each lane, and one that waits for the end.
 
-use crate::control;
-use crate::control_socket::ControlSocket;
-use crate::drained::Drained;
-use crate::driver::{DriverKind, choose};
-use crate::ending::{Lives, Waiter, unbroken};
-use crate::entry::{Beside, Entry, Opened};
+use crate::admin::control;
+use crate::admin::control_socket::ControlSocket;
 use crate::error::Error;
+use crate::lanes::drained::Drained;
+use crate::lanes::driver::{DriverKind, choose};
+use crate::lanes::ending::{Lives, Waiter, unbroken};
+use crate::lanes::plan;
+use crate::lanes::url::Url;
 use crate::lanes::{Lanes, Served};
-use crate::plan;
-use crate::url::Url;
+use crate::service::entry::{Beside, Entry, Opened};
 use corelane_drivers::{EpollDriver, EventBell, Probes, UringDriver};
 use corelane_lane::{Control, Ear, Kit, Lane, LaneSettings, Mesh, Order, Report, Works};
 use corelane_os::claim::{Transport, claim};

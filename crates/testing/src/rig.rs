@@ -71,11 +71,15 @@ impl Play for Nobody {
 /// How the lanes of a rig are made.
 #[derive(Clone)]
 pub struct Plan {
+    /// How many.
     pub lanes: usize,
+    /// What each is set to.
     pub settings: LaneSettings,
+    /// What its driver is set to.
     pub tuning: Tuning,
     /// The cap of a lane over all its services.
     pub connections_max: u32,
+    /// How many services each has.
     pub services: usize,
     /// What each of them counts of its own.
     pub counters: &'static [Declaration],
@@ -88,6 +92,7 @@ impl Plan {
         Self { lanes, settings, tuning: Tuning::default(), connections_max: LANE_CONNECTIONS_MAX, services: 1, counters: &[] }
     }
 
+    /// Lanes with so much memory each.
     pub fn memory(self, memory_bytes: usize) -> Self {
         Self { settings: self.settings.memory_bytes(memory_bytes), ..self }
     }
@@ -115,15 +120,19 @@ impl Report for Operator {
 
 /// Lanes of one program in a world.
 pub struct Rig {
+    /// Where they are.
     pub world: World,
+    /// Gives them orders.
     pub control: Arc<Control>,
     /// Speaks to the services of each lane.
     pub tell: Tell<Steer>,
+    /// What they count.
     pub page: Page,
     /// What the lanes told their operator.
     pub reports: Rc<RefCell<Vec<String>>>,
     /// Nobody reads what they tell: lines are dropped.
     pub operator_is_gone: Rc<Cell<bool>>,
+    /// Each lane's memory.
     pub arenas: Vec<Arena>,
     lanes: Vec<Option<Lane<SimDriver>>>,
 }
@@ -194,6 +203,7 @@ impl Rig {
         }
     }
 
+    /// Whether all lanes have ended.
     pub fn has_ended(&self) -> bool {
         self.lanes.iter().all(Option::is_none)
     }
@@ -203,6 +213,7 @@ impl Rig {
         self.lanes.iter().flatten().map(|lane| lane.work::<Services>().unwrap().connections()).sum()
     }
 
+    /// What the page shows now.
     pub fn snapshot(&self) -> Snapshot {
         Reader::of(&self.page).unwrap().snapshot(0)
     }
@@ -212,6 +223,7 @@ impl Rig {
         self.count_of(0, counter)
     }
 
+    /// A counter of this service, over all lanes.
     pub fn count_of(&self, service: usize, counter: ServiceCounter) -> u64 {
         self.snapshot().services[service].values.get(counter)
     }
@@ -221,6 +233,7 @@ impl Rig {
         self.named_of(0, name)
     }
 
+    /// [`Rig::named`] of this service.
     pub fn named_of(&self, service: usize, name: &str) -> u64 {
         let snapshot = self.snapshot();
         snapshot.services[service].values.all().find(|value| value.name == name).expect("it is declared").value

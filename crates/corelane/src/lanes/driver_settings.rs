@@ -7,7 +7,7 @@ use corelane_seam::Tuning;
 /// your own says so. Given to [`Lanes::driver_settings`](crate::Lanes::driver_settings), which refuses what is out of range at the start.
 ///
 /// ```
-/// let settings = corelane::DriverSettings::new().offload_threads(8).offload_max(256);
+/// let settings = corelane::lanes::DriverSettings::new().offload_threads(8).offload_max(256);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
