@@ -7,7 +7,7 @@ use crate::kinds::Kind;
 use crate::pacer::Pacer;
 use crate::plan::Mode;
 use crate::workload::{Answers, Workload};
-use corelane::{ConnectionId, Cx, Ending, Input, Next, Output, Peer, ServiceError, StreamService};
+use corelane::{Address, ConnectionId, Cx, Ending, Input, Next, Output, Peer, ServiceError, StreamService};
 use std::any::Any;
 use std::collections::VecDeque;
 
@@ -185,7 +185,7 @@ impl<W: Workload> Engine<W> {
         let place = &mut self.places[index as usize];
         let source = plan.source_of(self.first + u64::from(index), place.attempts);
         place.attempts += 1;
-        let asked = cx.connect_from(source, plan.target, index);
+        let asked = cx.connect_from(source.map(Address::Ip), &plan.target, index);
         (place.asked, place.intended, place.failing, place.first_byte) = (cx.now(), intended, None, None);
         match asked {
             Ok(id) => {

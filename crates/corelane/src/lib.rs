@@ -27,9 +27,9 @@ pub use corelane_os::report::set_panic_hook as report_panics;
 pub use corelane_os::report::{PATIENCE as REPORT_PATIENCE, flush as flush_reports, line as report, say, start as start_reports};
 pub use corelane_os::signals::Signals;
 pub use corelane_seam::{
-    ARENA_BYTES_MAX, Arena, Arrival, Chain, DATAGRAM_BYTES_MAX, DATAGRAM_V6_BYTES_MAX, Datagrams, Error as ArenaError, Fault,
-    File, FilePart, Interest, LEASE_BYTES_MAX, Lease, OpenOptions, Outcome, Reason, Segment, Shared, StreamOptions,
-    TRAIN_DATAGRAMS_MAX,
+    ARENA_BYTES_MAX, Address, AddressError, Arena, Arrival, Chain, DATAGRAM_BYTES_MAX, DATAGRAM_V6_BYTES_MAX, Datagrams,
+    Error as ArenaError, Fault, File, FilePart, Interest, LEASE_BYTES_MAX, Lease, Link, OpenOptions, Outcome, Reason, Segment,
+    Shared, StreamOptions, TRAIN_DATAGRAMS_MAX, Unix,
 };
 pub use corelane_steer::verify;
 pub use corelane_steer::{

@@ -104,7 +104,6 @@ impl Connection {
     pub(crate) fn new(socket: Option<Socket>, peer: Peer, service: u16, machine: Machine, now: u64) -> Self {
         Self {
             socket,
-            peer,
             busy: None,
             transform: None,
             session_to_be: None,
@@ -122,7 +121,8 @@ impl Connection {
             is_paused: false,
             is_starved: false,
             payer: Payer::LANE,
-            peer_key: PeerKey::of(peer.address.ip()),
+            peer_key: PeerKey::of(&peer.address),
+            peer,
             awaits_offload: false,
             owes_answer: false,
             tries_left: 0,

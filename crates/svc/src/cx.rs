@@ -18,12 +18,13 @@ use crate::ticket::Ticket;
 use crate::timers::Timer;
 use corelane_lane::{Fenced, Kit};
 use corelane_seam::{
-    Arena, Arrival, Chain, Fault, File, Handle, Interest, Lease, OffloadResult, OffloadWork, Op, OpenOptions, Segment, Shared,
+    Address, Arena, Arrival, Chain, Fault, File, Handle, Interest, Lease, OffloadResult, OffloadWork, Op, OpenOptions, Segment,
+    Shared,
 };
 use corelane_watch::{Counted, LaneCounter, ServiceCounter};
 use std::any::{Any, TypeId};
 use std::future::Future;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
 /// What a call into a service may use of its lane: clock, timers, connections, messages, files, tasks, counters.
@@ -84,7 +85,8 @@ impl<'a> Cx<'a> {
         let transform = connection.transform.as_ref();
         // A transform that panics here says nothing; it ends its connection when bytes pass through it.
         let known = transform.and_then(|transform| fenced(|| transform.peer()).ok().flatten());
-        Some(Peer { address: known.unwrap_or(connection.peer.address), ..connection.peer })
+        let Peer { address, local, flow } = connection.peer.clone();
+        Some(Peer { address: known.unwrap_or(address), local, flow })
     }
 
     /// The flow that an arrival of this call's batch came with. A few nanoseconds; nothing for a socket with a peer.
@@ -129,7 +131,7 @@ impl<'a> Cx<'a> {
     ///
     /// # Errors
     /// [`Error::SessionType`] if the session is not of this service's type; [`Error::Full`] at the bound of connections.
-    pub fn connect<T: 'static>(&mut self, to: SocketAddr, session: T) -> Result<ConnectionId, Error> {
+    pub fn connect<T: 'static>(&mut self, to: impl Into<Address>, session: T) -> Result<ConnectionId, Error> {
         self.connect_from(None, to, session)
     }
 
@@ -140,8 +142,8 @@ impl<'a> Cx<'a> {
     /// As for [`Cx::connect`].
     pub fn connect_from<T: 'static>(
         &mut self,
-        from: Option<SocketAddr>,
-        to: SocketAddr,
+        from: Option<Address>,
+        to: impl Into<Address>,
         session: T,
     ) -> Result<ConnectionId, Error> {
         let state = &self.table.services[self.service as usize];
@@ -152,8 +154,13 @@ impl<'a> Cx<'a> {
             return Err(Error::Full { connections: self.table.limits(self.service).connections_max });
         }
         let local = from.unwrap_or(NOWHERE);
-        let mut connection =
-            Connection::new(None, Peer { address: to, local, flow: None }, self.service, Machine::opening(), self.kit.now());
+        let mut connection = Connection::new(
+            None,
+            Peer { address: to.into(), local, flow: None },
+            self.service,
+            Machine::opening(),
+            self.kit.now(),
+        );
         connection.session_to_be = Some(Box::new(session));
         let deadline = self.kit.now().saturating_add(self.table.limits(self.service).connect_limit);
         let index = self.table.admit(connection, &self.kit.arena);
@@ -186,7 +193,7 @@ impl<'a> Cx<'a> {
     ///
     /// # Errors
     /// [`Error::SocketsFull`] at the bound of sockets, [`Error::NotOverDatagrams`], [`Error::Draining`].
-    pub fn open_datagrams(&mut self, local: SocketAddr, peer: Option<SocketAddr>) -> Result<SocketId, Error> {
+    pub fn open_datagrams(&mut self, local: impl Into<Address>, peer: Option<Address>) -> Result<SocketId, Error> {
         let state = &self.table.services[self.service as usize];
         if state.session_type.is_some() {
             return Err(Error::NotOverDatagrams);
@@ -200,7 +207,7 @@ impl<'a> Cx<'a> {
             return Err(Error::SocketsFull { sockets });
         }
         let peer = peer.map(destination);
-        let bind = datagram_socket(local, peer, Sharing { share_port: false, v6_only: false });
+        let bind = datagram_socket(local.into(), peer.clone(), Sharing { share_port: false, v6_only: false });
         let socket = self.table.admit_socket(DatagramSocket::new(self.service, peer, waiting_max));
         self.kit.submit(Handle::new(class::DATAGRAMS, socket.index, socket.generation), Op::Bind(bind));
         Ok(socket)
@@ -414,13 +421,14 @@ impl<'a> Cx<'a> {
 }
 
 /// An address in one spelling: a mapped IPv4 address is IPv4, and what goes to the wildcard address goes to this machine (ip(7)).
-pub(crate) fn destination(mut peer: SocketAddr) -> SocketAddr {
-    let ip = match peer.ip().to_canonical() {
+pub(crate) fn destination(mut peer: Address) -> Address {
+    let Address::Ip(inet) = &mut peer else { return peer };
+    let ip = match inet.ip().to_canonical() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
         ip => ip,
     };
     // Keeps the scope of a link-local address.
-    peer.set_ip(ip);
+    inet.set_ip(ip);
     peer
 }

@@ -14,7 +14,7 @@ use crate::steering::Place;
 use crate::table::{Bound, Table, class};
 use corelane_lane::Kit;
 use corelane_rss::Protocol;
-use corelane_seam::{Arrival, Completion, Datagrams, Driver, Fault, Handle, Op, Outcome, Reason, Socket, Trains};
+use corelane_seam::{Address, Arrival, Completion, Datagrams, Driver, Fault, Handle, Op, Outcome, Reason, Socket, Trains};
 use corelane_watch::{LaneCounter, ServiceCounter};
 use std::net::SocketAddr;
 
@@ -23,8 +23,8 @@ pub(crate) struct DatagramSocket {
     /// None until it is open.
     socket: Option<Socket>,
     /// None until it is open.
-    local: Option<SocketAddr>,
-    peer: Option<SocketAddr>,
+    local: Option<Address>,
+    peer: Option<Address>,
     /// The flow of its peer.
     flow: Option<Flow>,
     /// The service is served here: what arrives was selected for this lane.
@@ -55,11 +55,11 @@ const DRAIN_ROUNDS: u32 = 64;
 
 impl DatagramSocket {
     /// A socket of `service` that is being opened, with the only `peer` if it has one.
-    pub(crate) fn new(service: u16, peer: Option<SocketAddr>, waiting_max: u32) -> Self {
+    pub(crate) fn new(service: u16, peer: Option<Address>, waiting_max: u32) -> Self {
         Self {
             socket: None,
             local: None,
-            peer,
+            peer: peer.clone(),
             flow: None,
             is_served: false,
             service,
@@ -104,15 +104,15 @@ fn is_news(fault: &Fault) -> bool {
 
 impl Services {
     /// Makes the socket of a place that has none; answers its address.
-    pub(crate) fn open_bound(&mut self, driver: &mut dyn Driver, index: usize) -> Result<SocketAddr, Error> {
-        let Bound { address, service, sharing, .. } = self.table.bound[index];
-        let bind = datagram_socket(address, None, sharing);
-        let at = Place { protocol: Protocol::UDP, address };
-        let failed = |fault| Error::Listen { address, fault };
+    pub(crate) fn open_bound(&mut self, driver: &mut dyn Driver, index: usize) -> Result<Address, Error> {
+        let Bound { ref address, service, sharing, .. } = self.table.bound[index];
+        let bind = datagram_socket(address.clone(), None, sharing);
+        let at = Place::of(Protocol::UDP, address);
+        let failed = |fault| Error::Listen { address: bind.address.clone(), fault };
         let socket = self.open_socket(driver, at, |driver| driver.bind(&bind).map_err(failed))?;
         let local = driver.local_address(socket).map_err(failed)?;
         let mut entry = DatagramSocket::new(service, None, self.table.limits(service).datagrams_waiting_max);
-        (entry.socket, entry.local, entry.is_served) = (Some(socket), Some(local), true);
+        (entry.socket, entry.local, entry.is_served) = (Some(socket), Some(local.clone()), true);
         self.table.bound[index].socket = Some(self.table.admit_socket(entry));
         Ok(local)
     }
@@ -136,8 +136,8 @@ impl Services {
             Outcome::Failed(fault) => self.socket_opened(kit, id, Err(fault)),
             Outcome::Closed => {
                 self.table.dismiss_socket(id);
-                if let Some(at) = self.table.unbind(id) {
-                    self.place_closed(at);
+                if let Some(address) = self.table.unbind(id) {
+                    self.place_closed(Place::of(Protocol::UDP, &address));
                 }
             }
             _ => {}
@@ -146,17 +146,18 @@ impl Services {
     }
 
     /// Tells the service, unless it has closed the socket meanwhile.
-    fn socket_opened(&mut self, kit: &mut Kit, id: SocketId, outcome: Result<(Socket, SocketAddr), Fault>) {
+    fn socket_opened(&mut self, kit: &mut Kit, id: SocketId, outcome: Result<(Socket, Address), Fault>) {
         let draining = self.table.draining;
-        let flow = self.table.peer_flow(id, outcome.ok().map(|(_, local)| local));
+        let flow = self.table.peer_flow(id, outcome.as_ref().ok().map(|(_, local)| local));
         let Some(entry) = self.table.find_socket(id) else { return };
-        (entry.socket, entry.local) = outcome.ok().unzip();
+        (entry.socket, entry.local) = outcome.clone().ok().unzip();
         (entry.flow, entry.draining) = (flow, draining);
+        let has_failed = outcome.is_err();
         if !entry.closing {
             let outcome = outcome.map(|(_, local)| local);
             self.socket_call(kit, id, |port, cx| port.opened(cx, id, outcome));
         }
-        if outcome.is_err() {
+        if has_failed {
             self.table.dismiss_socket(id);
         }
     }
@@ -306,14 +307,14 @@ impl Table {
         if entry.flow.is_some() {
             return entry.flow;
         }
-        let local = entry.local?;
+        let local = entry.local.as_ref()?.inet()?;
         let asked = SocketAddr::new(arrival.asked.unwrap_or(local.ip()), local.port());
-        self.flow(arrival.peer, asked, Protocol::UDP)
+        self.flow(&arrival.peer, &asked.into(), Protocol::UDP)
     }
 
     /// The flow of a socket's only peer.
-    fn peer_flow(&self, id: SocketId, local: Option<SocketAddr>) -> Option<Flow> {
-        let peer = self.datagrams.get(id.index, id.generation)?.peer?;
+    fn peer_flow(&self, id: SocketId, local: Option<&Address>) -> Option<Flow> {
+        let peer = self.datagrams.get(id.index, id.generation)?.peer.as_ref()?;
         self.flow(peer, local?, Protocol::UDP)
     }
 
@@ -321,11 +322,11 @@ impl Table {
         self.datagrams.get(id.index, id.generation)?.socket
     }
 
-    /// Takes a closed socket away from the place that it was bound at, if it was one of those.
-    fn unbind(&mut self, id: SocketId) -> Option<Place> {
+    /// Takes a closed socket away from the place that it was bound at, if it was one of those; returns where.
+    fn unbind(&mut self, id: SocketId) -> Option<Address> {
         let bound = self.bound.iter_mut().find(|bound| bound.socket == Some(id))?;
         bound.socket = None;
-        Some(Place { protocol: Protocol::UDP, address: bound.address })
+        Some(bound.address.clone())
     }
 
     fn count_departure(&mut self, id: SocketId, datagrams: u32, refused: u32, calls: u32) {

@@ -6,19 +6,18 @@ use crate::input::Input;
 use crate::output::Output;
 use crate::replies::Replies;
 use crate::transform::Transform;
-use corelane_seam::{Datagrams, Fault, Lease, Outcome};
+use corelane_seam::{Address, Datagrams, Fault, Lease, Outcome};
 use corelane_watch::Declaration;
 use std::any::Any;
 use std::fmt;
-use std::net::SocketAddr;
 
 /// The two ends of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// The other end.
-    pub address: SocketAddr,
+    pub address: Address,
     /// This end: the address that was asked.
-    pub local: SocketAddr,
+    pub local: Address,
     /// The flow, as it arrives here: known before the first byte. None where flows are not told apart, and until a connection
     /// that this side opens is open.
     pub flow: Option<Flow>,
@@ -175,7 +174,7 @@ pub trait DatagramService: Sized + 'static {
     fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies);
 
     /// A socket asked for with [`Cx::open_datagrams`] is open, at this address; or it could not be opened, and its name is void.
-    fn opened(&mut self, _cx: &mut Cx<'_>, _socket: SocketId, _outcome: Result<SocketAddr, Fault>) {}
+    fn opened(&mut self, _cx: &mut Cx<'_>, _socket: SocketId, _outcome: Result<Address, Fault>) {}
 
     /// All that was sent from a socket has left, and nothing waits there: the place to go on sending, which ends with a drain.
     fn sent(&mut self, _cx: &mut Cx<'_>, _socket: SocketId, _replies: &mut Replies) {}

@@ -8,10 +8,9 @@ use crate::service::{DatagramService, StreamService};
 use crate::steering::{Reply, Selection, Steer};
 use crate::table::{Bound, Listener, Note, Notice, ServiceState, Table, class, half};
 use corelane_lane::{Ear, Fenced, Kit, Mesh, Work, fenced};
-use corelane_seam::{Completion, Driver, Fault, Handle, OffloadResult, Outcome, Reason};
+use corelane_seam::{Address, Completion, Driver, Fault, Handle, OffloadResult, Outcome, Reason};
 use corelane_watch::{LaneCounter, ServiceRow};
 use std::any::{Any, TypeId};
-use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
 /// Connections of all services that a lane has at once, unless set otherwise.
@@ -122,14 +121,15 @@ impl Services {
         &mut self,
         driver: &mut dyn Driver,
         service: u16,
-        address: SocketAddr,
+        address: impl Into<Address>,
         sharing: Sharing,
-    ) -> Result<SocketAddr, Error> {
+    ) -> Result<Address, Error> {
+        let address = address.into();
         let index = self.table.listeners.len();
         self.table.listeners.push(Listener {
             socket: None,
             service,
-            address,
+            address: address.clone(),
             sharing,
             accepting: false,
             starved: false,
@@ -142,7 +142,7 @@ impl Services {
         // What was asked for may have left the port to the system.
         let local = listener.socket.and_then(|socket| driver.local_address(socket).ok());
         listener.address = local.unwrap_or(address);
-        Ok(listener.address)
+        Ok(listener.address.clone())
     }
 
     /// Binds a datagram socket for the service; answers the address with the port that the system chose.
@@ -153,13 +153,14 @@ impl Services {
         &mut self,
         driver: &mut dyn Driver,
         service: u16,
-        address: SocketAddr,
+        address: impl Into<Address>,
         sharing: Sharing,
-    ) -> Result<SocketAddr, Error> {
+    ) -> Result<Address, Error> {
+        let address = address.into();
         let index = self.table.bound.len();
         self.table.bound.push(Bound { socket: None, service, address, sharing });
         let local = self.open_bound(driver, index).inspect_err(|_| self.table.bound.truncate(index))?;
-        self.table.bound[index].address = local;
+        self.table.bound[index].address = local.clone();
         Ok(local)
     }
 

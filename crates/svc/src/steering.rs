@@ -8,7 +8,7 @@ use crate::services::Services;
 use crate::table::class;
 use corelane_lane::Kit;
 use corelane_rss::{Protocol, Table};
-use corelane_seam::{Driver, Handle, Op, Socket};
+use corelane_seam::{Address, Driver, Handle, Op, Socket};
 use corelane_watch::{LaneCounter, ServiceCounter};
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
@@ -56,6 +56,13 @@ pub struct Place {
     pub protocol: Protocol,
     /// The address, with its port.
     pub address: SocketAddr,
+}
+
+impl Place {
+    /// None for an address at which no flows come, because it is no IP address.
+    pub(crate) fn of(protocol: Protocol, address: &Address) -> Option<Self> {
+        Some(Self { protocol, address: address.inet()? })
+    }
 }
 
 /// What was selected for a lane.
@@ -133,11 +140,11 @@ impl Services {
     pub(crate) fn open_socket(
         &mut self,
         driver: &mut dyn Driver,
-        at: Place,
+        at: Option<Place>,
         mut make: impl FnMut(&mut dyn Driver) -> Result<Socket, Error>,
     ) -> Result<Socket, Error> {
-        match &mut self.selection {
-            Some(selection) => selection.open(at, driver, &mut make),
+        match self.selection.as_mut().zip(at) {
+            Some((selection, at)) => selection.open(at, driver, &mut make),
             None => make(driver),
         }
     }
@@ -202,8 +209,8 @@ impl Services {
     }
 
     /// A socket that the lane was served at is closed.
-    pub(crate) fn place_closed(&mut self, at: Place) {
-        if let Some(selection) = &mut self.selection {
+    pub(crate) fn place_closed(&mut self, at: Option<Place>) {
+        if let Some((selection, at)) = self.selection.as_mut().zip(at) {
             selection.leave(at);
         }
         self.note_left();

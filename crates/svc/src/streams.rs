@@ -231,7 +231,7 @@ impl Services {
         let mut found = self.table.there(index);
         let mut busy = found.take_busy(&kit.arena);
         let connection = &mut *found.connection;
-        let (service, peer, payer) = (connection.service, connection.peer.address, connection.payer);
+        let (service, payer) = (connection.service, connection.payer);
         // reason: asked for by the callers.
         let transform = connection.transform.as_mut().expect("only a connection with a transform passes through it");
         let before = kit.arena.pay_as(payer);
@@ -241,9 +241,13 @@ impl Services {
         match done {
             Ok(Ok(())) => return Some(refused),
             Ok(Err(error)) => {
+                let peer = &self.table.there(index).connection.peer.address;
                 kit.report_kind("refused bytes", &format!("lane {}: the bytes of {peer} were refused: {error}", kit.lane()));
             }
-            Err(words) => self.report_panic(kit, service, Some(peer), &words),
+            Err(words) => {
+                let peer = self.table.there(index).connection.peer.address.clone();
+                self.report_panic(kit, service, Some(&peer), &words);
+            }
         }
         self.end(kit, index, Ending::Aborted);
         None

@@ -16,11 +16,10 @@ use crate::timers::ServiceTimer;
 use crate::transform::Transform;
 use corelane_lane::{Bursts, Kit, Mesh};
 use corelane_rss::Protocol;
-use corelane_seam::{Arena, Chain, Fault, Handle, Op, Payer, Socket, Unheld};
+use corelane_seam::{Address, Arena, Chain, Fault, Handle, Op, Payer, Socket, Unheld};
 use corelane_watch::{ServiceCounter, ServiceRow};
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, VecDeque};
-use std::net::{IpAddr, SocketAddr};
 
 /// The classes of handles that services use.
 pub(crate) mod class {
@@ -53,7 +52,7 @@ pub(crate) struct Listener {
     /// None while the lane is away.
     pub(crate) socket: Option<Socket>,
     pub(crate) service: u16,
-    pub(crate) address: SocketAddr,
+    pub(crate) address: Address,
     pub(crate) sharing: Sharing,
     pub(crate) accepting: bool,
     /// Set when the system had no descriptor: accepting goes on when a connection ends or the timer comes.
@@ -77,15 +76,15 @@ pub(crate) struct Bound {
     /// None while the lane is away.
     pub(crate) socket: Option<SocketId>,
     pub(crate) service: u16,
-    pub(crate) address: SocketAddr,
+    pub(crate) address: Address,
     pub(crate) sharing: Sharing,
 }
 
 /// An accepted socket for which there is no room yet.
 pub(crate) struct Arrived {
     pub(crate) socket: Socket,
-    pub(crate) peer: SocketAddr,
-    pub(crate) local: SocketAddr,
+    pub(crate) peer: Address,
+    pub(crate) local: Address,
 }
 
 /// What the lane knows of a service besides its code.
@@ -270,9 +269,9 @@ impl Table {
         &self.services[service as usize].limits
     }
 
-    /// The flow from `peer` to `local`, if flows are told apart.
-    pub(crate) fn flow(&self, peer: SocketAddr, local: SocketAddr, protocol: Protocol) -> Option<Flow> {
-        self.flows.as_ref()?.flow(peer, local, protocol)
+    /// The flow from `peer` to `local`, if flows are told apart and these have one.
+    pub(crate) fn flow(&self, peer: &Address, local: &Address, protocol: Protocol) -> Option<Flow> {
+        self.flows.as_ref()?.flow(peer.inet()?, local.inet()?, protocol)
     }
 
     /// Whether a flow that came to lane `lane` belongs to another.
@@ -280,11 +279,12 @@ impl Table {
         self.flows.as_ref().zip(flow).is_some_and(|(flows, flow)| flows.lane(flow) != lane)
     }
 
-    /// Where this lane is served, and the sockets there.
+    /// Where this lane is served and flows come, and the sockets there.
     pub(crate) fn open_places(&self) -> impl Iterator<Item = (Place, Socket)> {
         let listeners = self.listeners.iter();
-        let listeners = listeners.filter_map(|listener| Some((listener.address, Protocol::TCP, listener.socket?)));
-        let bound = self.bound.iter().filter_map(|bound| Some((bound.address, Protocol::UDP, self.socket_of(bound.socket?)?)));
+        let listeners = listeners.filter_map(|listener| Some((listener.address.inet()?, Protocol::TCP, listener.socket?)));
+        let bound =
+            self.bound.iter().filter_map(|bound| Some((bound.address.inet()?, Protocol::UDP, self.socket_of(bound.socket?)?)));
         listeners.chain(bound).map(|(address, protocol, socket)| (Place { protocol, address }, socket))
     }
 
@@ -322,7 +322,7 @@ impl Table {
     }
 
     /// Whether the peer is at its bound.
-    pub(crate) fn peer_is_full(&self, service: u16, peer: IpAddr) -> bool {
+    pub(crate) fn peer_is_full(&self, service: u16, peer: &Address) -> bool {
         let (state, key) = (&self.services[service as usize], PeerKey::of(peer));
         match state.limits.connections_per_peer_max {
             0 => self.desk.memory.accepted(key) >= self.connections_of_peer_max,

@@ -1,7 +1,6 @@
 //! What may stand between a socket and a connection's input and output.
 
-use corelane_seam::{Arena, Chain};
-use std::net::SocketAddr;
+use corelane_seam::{Address, Arena, Chain};
 
 /// Changes the bytes of one connection in both directions: TLS, a PROXY header in front, compression.
 ///
@@ -22,7 +21,7 @@ pub trait Transform {
     fn outbound(&mut self, arena: &Arena, from: &mut Chain, to: &mut Chain) -> Result<(), TransformError>;
 
     /// The peer that the transform knows better than the socket does (a PROXY header names it).
-    fn peer(&self) -> Option<SocketAddr> {
+    fn peer(&self) -> Option<Address> {
         None
     }
 }

@@ -72,8 +72,8 @@ impl Transform for ProxyHeader {
         Ok(())
     }
 
-    fn peer(&self) -> Option<SocketAddr> {
-        self.0
+    fn peer(&self) -> Option<corelane_seam::Address> {
+        self.0.map(Into::into)
     }
 }
 
