@@ -23,7 +23,7 @@
 //! # Ok(())
 //! # }
 //! ```
-
+#![doc = include_str!("../DESIGN.md")]
 #![forbid(unsafe_code)]
 
 mod batch;
@@ -55,4 +55,4 @@ pub use shares::Shares;
 pub use spread::Spread;
 pub use table::{MOST_LANES, Table};
 pub use toeplitz::{FlowId, ROWS, Toeplitz, bitwise};
-pub use tuple::{Protocol, Tuple};
+pub use tuple::{Protocol, Transport, Tuple};

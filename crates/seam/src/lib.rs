@@ -17,19 +17,23 @@
 //! same type, and so a port needs none of its own.
 //!
 //! `epoll` and `uring` (crate `drivers`) implement the contract with Linux, `sim` with a simulated network and clock.
+#![doc = include_str!("../DESIGN.md")]
 #![deny(unsafe_code)]
 
 mod address;
 mod bell;
 mod buddy;
+mod builders;
 mod chain;
 mod datagram;
 mod driver;
 mod error;
 mod handle;
+mod instant;
 mod lease;
 mod ledger;
 mod operation;
+pub mod slab;
 
 pub use address::{Address, AddressError, Link, UNIX_NAME_BYTES_MAX, Unix};
 pub use bell::Bell;
@@ -41,6 +45,7 @@ pub use datagram::{
 pub use driver::{DATAGRAM_BLOCK_BYTES_LEAST, Driver, DriverCounters, RECEIVE_BYTES_LEAST, RECEIVES_PER_CYCLE, Tuning, Wait};
 pub use error::{Error, Fault, Reason};
 pub use handle::{File, Handle, Socket, Unheld};
+pub use instant::{Instant, nanoseconds};
 pub use lease::{ARENA_BYTES_MAX, Arena, LEASE_BYTES_MAX, Lease, Shared};
 pub use ledger::{Holder, Payer, Role};
 pub use operation::{

@@ -1,11 +1,12 @@
 //! One connection as it was looked up, with what it needs of its lane: handed on through all that one event, call or flush does to it,
 //! so that it is looked up once for each.
 
+use crate::class;
 use crate::connection::{Busy, Connection};
 use crate::limits::Limits;
 use crate::memory::Memory;
-use crate::service::ConnectionId;
-use crate::table::{ServiceState, class};
+use crate::names::ConnectionId;
+use crate::state::ServiceState;
 use crate::ticket::LostTickets;
 use corelane_seam::{Arena, Chain, Handle};
 use corelane_watch::ServiceCounter;
@@ -29,6 +30,8 @@ pub(crate) struct Desk {
     pub(crate) memory: Memory,
     /// Connections whose services wait until a call has come back from the helper threads.
     pub(crate) offloading: VecDeque<ConnectionId>,
+    /// Handshakes have ended: there may be room for others.
+    pub(crate) handshakes_ended: bool,
 }
 
 impl Desk {
@@ -44,7 +47,7 @@ impl Desk {
 
     /// Whether a connection is to be looked at without another completion.
     pub(crate) fn has_work(&self) -> bool {
-        !(self.ready.is_empty() && self.dirty.is_empty() && self.lost.is_empty())
+        !(self.ready.is_empty() && self.dirty.is_empty() && self.lost.is_empty()) || self.handshakes_ended
     }
 
     /// Storage for a chain.
@@ -70,7 +73,7 @@ impl Desk {
     pub(crate) fn keep(&mut self, mut busy: Box<Busy>) {
         assert!(busy.is_idle(), "a box comes back with something in it");
         (busy.needed, busy.blocked, busy.awaits_offload, busy.record_bytes) = (0, false, false, 0);
-        (busy.moved_at, busy.moved, busy.told_drained) = (0, 0, false);
+        (busy.moved_at, busy.moved, busy.told_drained, busy.progress_at) = (0, 0, false, u64::MAX);
         if self.pool.len() < POOL_MAX {
             self.pool.push(busy);
         }

@@ -1,16 +1,27 @@
 //! A lane's services as the work of that lane: sorts what the driver brings, and keeps the order of a turn.
 
+use crate::class;
 use crate::error::Error;
 use crate::limits::Limits;
 use crate::memory::Payers;
+use crate::messages::{Message, foreign};
+use crate::notices::{Note, Notice};
+use crate::places::Listener;
+use crate::places::Sharing;
 use crate::port::{DatagramPort, Port, Sessions};
+use crate::requests::Ended;
 use crate::service::{DatagramService, StreamService};
+use crate::sockets::Bound;
+use crate::state::{ServiceState, half};
 use crate::steering::{Reply, Selection, Steer};
-use crate::table::{Bound, Listener, Note, Notice, ServiceState, Table, class, half};
-use corelane_lane::{Ear, Fenced, Kit, Mesh, Work, fenced};
-use corelane_seam::{Address, Completion, Driver, Fault, Handle, OffloadResult, Outcome, Reason};
+use crate::table::Table;
+use crate::timers::Timer;
+use crate::transform::MakeTransform;
+use corelane_lane::{Ear, Fenced, Kit, Mesh, Work};
+use corelane_seam::{Address, Completion, Driver, Handle, OffloadResult, Outcome};
 use corelane_watch::{LaneCounter, ServiceRow};
-use std::any::{Any, TypeId};
+use std::any::TypeId;
+use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
 /// Connections of all services that a lane has at once, unless set otherwise.
@@ -22,6 +33,8 @@ pub struct Services {
     pub(crate) table: Table,
     pub(crate) ready: Vec<u32>,
     pub(crate) dirty: Vec<u32>,
+    /// Steps of handshakes that were taken, or put off, in this turn.
+    pub(crate) handshake_steps: u32,
     pub(crate) drain_deadline: u64,
     /// Where sockets are registered as they open; none where the kernel chooses by itself.
     pub(crate) selection: Option<Box<dyn Selection>>,
@@ -51,6 +64,7 @@ impl Services {
             table: Table::new(connections_max),
             ready: Vec::new(),
             dirty: Vec::new(),
+            handshake_steps: 0,
             drain_deadline: u64::MAX,
             selection: None,
             ear: None,
@@ -89,6 +103,16 @@ impl Services {
         self.add(Port::Stream(Box::new(Sessions::new(service))), limits, row, Some(session))
     }
 
+    /// Has a function make the transforms of a service over connections, for those that are accepted and those that it opens: from the next one on.
+    ///
+    /// # Panics
+    /// If the number is not that of a service over connections of this lane.
+    pub fn transform(&mut self, service: u16, make: MakeTransform) {
+        let port = self.ports.get_mut(usize::from(service)).and_then(Port::stream);
+        // reason: documented.
+        port.expect("only a service over connections has transforms").set_transform(make);
+    }
+
     /// Adds a service over datagrams; answers its number, for [`Services::bind`].
     pub fn add_datagrams<S: DatagramService>(&mut self, service: S, limits: Limits, row: ServiceRow) -> u16 {
         let port: Box<dyn DatagramPort> = Box::new(service);
@@ -101,6 +125,7 @@ impl Services {
             limits,
             row,
             open: 0,
+            handshakes: Cell::new(0),
             sockets: 0,
             waiting: Default::default(),
             session_type,
@@ -157,10 +182,11 @@ impl Services {
         sharing: Sharing,
     ) -> Result<Address, Error> {
         let address = address.into();
-        let index = self.table.bound.len();
-        self.table.bound.push(Bound { socket: None, service, address, sharing });
-        let local = self.open_bound(driver, index).inspect_err(|_| self.table.bound.truncate(index))?;
-        self.table.bound[index].address = local.clone();
+        let bound = self.table.sockets.bound();
+        let index = bound.len();
+        bound.push(Bound { socket: None, service, address, sharing });
+        let local = self.open_bound(driver, index).inspect_err(|_| self.table.sockets.bound().truncate(index))?;
+        self.table.sockets.bound()[index].address = local.clone();
         Ok(local)
     }
 
@@ -173,21 +199,11 @@ impl Services {
         if !completion.more && matches!(completion.outcome, Outcome::Released) {
             return;
         }
-        let Some(request) = self.table.requests.get_mut(handle.index(), handle.generation()) else {
-            kit.row.add(LaneCounter::CompletionsStale, 1);
-            return;
+        let Some(Ended { service, token, outcome }) = self.table.requests.end(kit, handle, completion.outcome) else {
+            return kit.row.add(LaneCounter::CompletionsStale, 1);
         };
-        let (service, token) = (request.service, request.token);
-        self.table.requests_ending -= usize::from(!request.is_poll);
-        self.table.offloads -= usize::from(request.is_offload);
-        let is_refused = matches!(completion.outcome, Outcome::Failed(Fault { reason: Reason::Busy, .. }));
-        kit.row.add(LaneCounter::OffloadsRefused, (request.is_offload && is_refused).into());
-        self.table.requests.remove(handle.index());
         self.tell_bursts(kit, service);
-        let outcome = match completion.outcome {
-            Outcome::Opened { file, length } => Outcome::Opened { file: file.held(&self.table.unheld), length },
-            outcome => unfence(outcome),
-        };
+        let outcome = unfence(outcome);
         self.service_call(kit, service, |port, cx| match port {
             Port::Stream(port) => port.completed(cx, token, outcome),
             Port::Datagram(port) => port.completed(cx, token, outcome),
@@ -242,10 +258,14 @@ impl Services {
     }
 
     fn timer_expired(&mut self, handle: Handle) {
-        if let Some(timer) = self.table.timer_came(handle) {
-            let Some(from) = self.table.find(timer.connection).map(|connection| connection.service) else { return };
-            self.table.notices.push_back(Note { to: timer.connection, from, notice: Notice::Timer(timer.token) });
-        }
+        let timer = Timer::of(handle);
+        let Table { connections, timers, notices, .. } = &mut self.table;
+        // It may have been stopped since it came.
+        let Some(to) = timers.owner(timer) else { return };
+        // reason: its timers end with it.
+        let connection = connections.get_mut(to.index, to.generation).expect("a connection takes its timers with it");
+        let token = timers.come(timer, &mut connection.timers);
+        notices.push_back(Note { to, from: connection.service, notice: Notice::Timer(token) });
     }
 }
 
@@ -254,34 +274,6 @@ fn unfence(outcome: Outcome) -> Outcome {
     let Outcome::Offloaded(OffloadResult(value)) = outcome else { return outcome };
     // reason: no other call is offloaded by this layer.
     Outcome::Offloaded(value.downcast::<Fenced<OffloadResult>>().expect("an offloaded value comes fenced").into_inner())
-}
-
-/// Who else may have a listening or bound port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sharing {
-    /// Other sockets may have the same port: needed with more lanes than one, or to join another process.
-    pub share_port: bool,
-    /// `[::]` takes IPv6 only.
-    pub v6_only: bool,
-}
-
-/// Drops a message for a service that this lane has not, and says so.
-fn foreign(kit: &mut Kit, from: usize, message: Message) {
-    let (lane, service) = (kit.lane(), message.service);
-    let panic = fenced(|| drop(message)).err().map_or(String::new(), |words| format!("; it panicked as it was dropped: {words}"));
-    kit.report_kind(
-        "messages to no service",
-        &format!(
-            "lane {lane}: a message from lane {from} was for service {service}, which is not here: give all lanes the same{panic}"
-        ),
-    );
-}
-
-/// What a service says to itself on another lane.
-pub struct Message {
-    /// The service: its number, in the order in which services were added.
-    pub(crate) service: u16,
-    pub(crate) value: Box<dyn Any + Send>,
 }
 
 impl Work for Services {
@@ -310,7 +302,7 @@ impl Work for Services {
             class::DATAGRAMS => self.datagrams_completed(kit, completion),
             class::REQUEST => self.request_completed(kit, handle, completion),
             class::ROUTE => self.route_completed(kit, completion),
-            class::FILE => self.table.files_closing -= 1,
+            class::FILE => self.table.requests.file_closed(),
             class::UNADMITTED => self.table.turned_away -= usize::from(matches!(completion.outcome, Outcome::Closed)),
             _ => {}
         }
@@ -321,9 +313,11 @@ impl Work for Services {
         self.start(kit);
         self.start_listening(kit);
         self.table.revive_starved(&kit.arena, kit.now());
+        self.handshake_steps = 0;
         self.serve_ready(kit);
         self.settle_lost_tickets(kit);
         self.serve_notices(kit);
+        self.admit_after_handshakes(kit);
         self.ring_alarms(kit);
     }
 
@@ -336,7 +330,7 @@ impl Work for Services {
             class::LEAVE => self.leave_timer(kit),
             class::COUNTS => self.read_counts(kit),
             class::MEMORY => self.memory_timer(),
-            class::DROPS => self.drops_are_due(),
+            class::DROPS => self.table.sockets.drops_are_due(),
             _ => {}
         }
     }
@@ -358,15 +352,15 @@ impl Work for Services {
     fn flush(&mut self, kit: &mut Kit) {
         self.serve_notices(kit);
         self.flush_dirty(kit);
-        self.table.flush_datagrams(kit);
-        self.table.close_unheld(kit);
+        self.table.sockets.flush(&self.table.services, kit);
+        self.table.requests.close_unheld(kit);
         self.table.revive_offloading(kit);
         self.table.revive_starved(&kit.arena, kit.now());
         self.relieve(kit);
     }
 
     fn look(&mut self, driver: &dyn Driver) {
-        self.table.count_drops(driver);
+        self.table.sockets.count_drops(&self.table.services, driver);
     }
 
     fn has_work(&self) -> bool {
@@ -392,7 +386,7 @@ impl Work for Services {
 
     fn all_are_quiet(&mut self, _kit: &mut Kit) {
         self.lanes_are_quiet = true;
-        self.table.close_all_datagrams();
+        self.table.sockets.close_all(&self.table.services);
     }
 
     fn end(&mut self, kit: &mut Kit) {

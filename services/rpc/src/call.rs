@@ -5,7 +5,8 @@ use crate::desk::{Desk, To};
 use crate::duplicates::Memo;
 use crate::error::Unanswered;
 use crate::held::{Held, Room};
-use corelane::{Address, Arrival, Cx, Datagrams, Input, Segment, Shared};
+use corelane::service::{Arrival, Segment, Shared};
+use corelane::{Address, Cx, Datagrams, Input};
 use corelane_wire::rpc::{self, Identity, Refusal};
 use corelane_wire::xdr::{Decode, Encode};
 

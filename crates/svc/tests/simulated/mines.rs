@@ -3,14 +3,16 @@
 use crate::for_seeds;
 use crate::rig::{MS, Nobody, Plan, Rig, S, address, at, patient};
 use corelane_lane::Order as Command;
-use corelane_seam::{Arena, Chain, Outcome, Tuning};
+use corelane_seam::{Outcome, Tuning};
 use corelane_sim::{Faults, Peer, Random, Status, World};
 use corelane_svc::{
-    ConnectionId, Cx, Ending, Input, Limits, Next, Order, Output, Sharing, StreamService, Ticket, Transform, TransformError,
+    ConnectionId, Cx, Ending, Input, Limits, Next, Order, Output, Passage, Progress, Sharing, StreamService, Ticket, Transform,
+    TransformError,
 };
 use corelane_watch::{LaneCounter, ServiceCounter as C};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// How many have burst.
 type Field = Arc<AtomicU64>;
@@ -32,14 +34,14 @@ impl Drop for Mine {
 struct Mined(#[expect(dead_code, reason = "dropped")] Mine);
 
 impl Transform for Mined {
-    fn inbound(&mut self, _: &Arena, from: &mut Chain, to: &mut Chain, _: &mut Chain) -> Result<(), TransformError> {
-        to.append(from);
-        Ok(())
-    }
-
-    fn outbound(&mut self, _: &Arena, from: &mut Chain, to: &mut Chain) -> Result<(), TransformError> {
-        to.append(from);
-        Ok(())
+    fn pass(&mut self, passage: &mut Passage<'_>) -> Result<Progress, TransformError> {
+        passage.open();
+        passage.input.append(passage.received);
+        passage.wire.append(passage.output);
+        if passage.peer_finished {
+            passage.end_input();
+        }
+        Ok(Progress::Idle)
     }
 }
 
@@ -112,10 +114,6 @@ impl StreamService for Miner {
     }
 
     fn completed(&mut self, _cx: &mut Cx<'_>, _token: u64, _outcome: Outcome) {}
-
-    fn transform(&mut self, _peer: &corelane_svc::Peer) -> Option<Box<dyn Transform>> {
-        Some(Box::new(Mined(self.mine())))
-    }
 }
 
 struct Stage {
@@ -127,11 +125,10 @@ impl Stage {
     fn new(world: &World, limits: Limits) -> Self {
         let field = Field::default();
         let plan = Plan { tuning: Tuning { offload_max: 1, ..Tuning::default() }, ..Plan::lanes(2) };
-        let rig = Rig::serving(world, &plan, limits, |_| Miner {
-            field: field.clone(),
-            held: Vec::new(),
-            past: Vec::new(),
-            own: Mine(field.clone()),
+        let miner = |_| Miner { field: field.clone(), held: Vec::new(), past: Vec::new(), own: Mine(field.clone()) };
+        let of_transforms = field.clone();
+        let rig = Rig::behind(world, &plan, limits, miner, move |_, _: &_| {
+            Some(Box::new(Mined(Mine(of_transforms.clone()))) as Box<dyn Transform>)
         });
         Self { rig, field }
     }
@@ -157,7 +154,7 @@ impl Stage {
 fn each_drop_is_fenced_counted_and_reported() {
     for letter in *b"mgsorltwcn" {
         let world = World::new(1, Faults::none());
-        let mut stage = Stage::new(&world, Limits { connect_limit: S, ..patient() });
+        let mut stage = Stage::new(&world, patient().connect_limit(Duration::from_secs(1)));
         let (ghosts, layer, other) = ([3, 4].map(|number| stage.rig.connect(number)), stage.rig.connect(1), stage.rig.connect(2));
         stage.rig.wait(MS);
         ghosts.iter().for_each(Peer::close);
@@ -183,7 +180,7 @@ fn each_drop_is_fenced_counted_and_reported() {
 fn what_a_stopped_lane_has_is_dropped_behind_the_fence() {
     for letter in *b"mgsorltwcnh" {
         let world = World::new(1, Faults::none());
-        let mut stage = Stage::new(&world, Limits { connect_limit: S, ..patient() });
+        let mut stage = Stage::new(&world, patient().connect_limit(Duration::from_secs(1)));
         let peers: Vec<Peer> = (0..4).map(|number| stage.rig.connect(number)).collect();
         stage.rig.wait(MS);
         peers.iter().for_each(|peer| assert_eq!(peer.send(&[letter]), 1));
@@ -199,7 +196,7 @@ fn what_a_stopped_lane_has_is_dropped_behind_the_fence() {
 /// Everything at once, under faults, until a drain or a stop.
 fn run(seed: u64, faults: Faults) {
     let world = World::new(seed, faults);
-    let mut stage = Stage::new(&world, Limits { connect_limit: S, ..patient() });
+    let mut stage = Stage::new(&world, patient().connect_limit(Duration::from_secs(1)));
     let mut random = Random::new(seed);
     let mut peers = Vec::new();
     for number in 0..20 {

@@ -1,22 +1,22 @@
 //! A program of lanes at work: a thread for each lane, and one that waits for the end.
 
-use crate::control;
-use crate::control_socket::ControlSocket;
-use crate::drained::Drained;
-use crate::driver::{DriverKind, choose};
-use crate::ending::{Lives, Waiter, unbroken};
-use crate::entry::{Beside, Entry, Opened};
+use crate::admin::control;
+use crate::admin::control_socket::ControlSocket;
 use crate::error::Error;
+use crate::lanes::drained::Drained;
+use crate::lanes::driver::{DriverKind, choose};
+use crate::lanes::ending::{Lives, Waiter, unbroken};
+use crate::lanes::plan;
+use crate::lanes::url::Url;
 use crate::lanes::{Lanes, Served};
-use crate::plan;
-use crate::url::Url;
+use crate::service::entry::{Beside, Entry, Opened};
 use corelane_drivers::{EpollDriver, EventBell, Probes, UringDriver};
 use corelane_lane::{Control, Ear, Kit, Lane, LaneSettings, Mesh, Order, Report, Works};
-use corelane_os::claim::{Transport, claim};
+use corelane_os::claim::claim;
 use corelane_os::report;
 use corelane_os::runner::{LaneThread, own_descriptors, raise_descriptor_limit, spawn};
 use corelane_os::signals::Signals;
-use corelane_rss::Protocol;
+use corelane_rss::Transport;
 use corelane_seam::{Address, Arena, Driver, Reason, Tuning};
 use corelane_steer::{Server, Steered, Topology, Warning};
 use corelane_svc::{Message, Services, Sharing, Steer};
@@ -27,6 +27,7 @@ use std::any::Any;
 use std::cell::Cell;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Pages of ended processes that are kept to be looked at.
 const STALE_PAGES: usize = 8;
@@ -438,8 +439,8 @@ fn planned(lanes: &Lanes, places: &[Place]) -> Result<(Topology, corelane_steer:
 fn notes_of(plan: &corelane_steer::Plan, memory_is_asked: bool, settings: &mut LaneSettings) -> Vec<String> {
     let mut notes: Vec<String> = plan.warnings.iter().map(Warning::to_string).collect();
     let shares_cpus = |warning: &Warning| matches!(warning, Warning::MoreLanesThanCpus { .. });
-    if settings.spin_nanoseconds > 0 && plan.warnings.iter().any(shares_cpus) {
-        settings.spin_nanoseconds = 0;
+    if !settings.spin.is_zero() && plan.warnings.iter().any(shares_cpus) {
+        settings.spin = Duration::ZERO;
         notes.push("more lanes than CPUs: no lane spins; remedy: fewer lanes, or no spin time".to_string());
     }
     let limit = corelane_os::memory::group_limit();
@@ -471,9 +472,8 @@ fn claim_places(lanes: &Lanes) -> Result<Vec<Place>, Error> {
 
 /// What is to be steered.
 fn server(lanes: &Lanes, places: &[Place], count: usize) -> Server {
-    let protocol = |place: &Place| if place.transport == Transport::Tcp { Protocol::TCP } else { Protocol::UDP };
-    let places =
-        places.iter().filter_map(|place| Some(corelane_svc::Place { protocol: protocol(place), address: place.address.inet()? }));
+    let flows_to = |place: &Place| Some(corelane_svc::Place { transport: place.transport, address: place.address.inet()? });
+    let places = places.iter().filter_map(flows_to);
     Server { places: places.collect(), lanes: count, joins: lanes.join }
 }
 
