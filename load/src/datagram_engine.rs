@@ -9,7 +9,7 @@ use crate::plan::Mode;
 use crate::workload::{Answers, DatagramWorkload};
 use corelane::Instant;
 use corelane::service::{Arrival, DATAGRAM_BYTES_MAX, Fault, Reason, Shared, SocketId, TRAIN_DATAGRAMS_MAX};
-use corelane::{Cx, DatagramService, Datagrams, Replies};
+use corelane::{Address, Cx, DatagramService, Datagrams, Replies};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

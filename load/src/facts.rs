@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::plan::Plan;
 use crate::report::{Generator, Lane, Server};
+use corelane::Address;
 use corelane::admin::machine::{NetworkCounters, Process, ProcessTree, ThreadTimes, network_counters, stolen_time, thread_times};
 use corelane::admin::watch::{LaneCounter, Liveness, Reader, RunDirectory, ServiceCounter, Snapshot, list};
 use corelane::lanes::{Running, Transport, Url};
@@ -303,6 +304,7 @@ fn per_request(page: &Snapshot, services: &[usize], requests: f64) -> BTreeMap<S
 mod tests {
     use super::*;
     use corelane::admin::watch::{Description, LaneName, Page, ServiceName};
+    use std::net::SocketAddr;
 
     fn reading(at: u64, cpu_nanoseconds: u64, run_delay_nanoseconds: u64) -> LaneReading {
         LaneReading { at, times: ThreadTimes { cpu_nanoseconds, run_delay_nanoseconds } }

@@ -2,6 +2,7 @@
 
 use super::own::Own;
 use anyhow::{Context, Result, anyhow, bail};
+use corelane::Address;
 use corelane::admin::control::{Command, ask, ask_hasher};
 use corelane::admin::rss::{Buckets, FlowHasher, HashTypes, Key, Table};
 use corelane::lanes::{Transport, Url};

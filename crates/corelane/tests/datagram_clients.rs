@@ -6,7 +6,7 @@ mod process;
 
 use corelane::lanes::{DriverChoice, Running};
 use corelane::service::{Fault, Reason, SocketId};
-use corelane::{Cx, DatagramService, Datagrams, Lanes, Replies};
+use corelane::{Address, Cx, DatagramService, Datagrams, Lanes, Replies};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;

@@ -6,7 +6,7 @@ mod process;
 
 use corelane::admin::machine::thread_times;
 use corelane::lanes::{DriverChoice, DriverSettings, Running};
-use corelane::{Cx, Error, Input, Lanes, Next, Output, Peer, StreamService};
+use corelane::{Address, Cx, Error, Input, Lanes, Next, Output, Peer, StreamService};
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::IntoRawFd;

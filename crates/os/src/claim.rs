@@ -5,8 +5,7 @@
 
 use crate::sockets;
 use corelane_rss::Transport;
-use corelane_seam::{Bind, Fault, Listen, Reason, StreamOptions};
-use std::net::SocketAddr;
+use corelane_seam::{Address, Bind, Fault, Listen, Reason, StreamOptions};
 use std::os::fd::AsFd;
 use std::thread::sleep;
 use std::time::{Duration, Instant};

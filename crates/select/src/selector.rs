@@ -8,7 +8,7 @@ use crate::holders::{Holder, holders};
 use crate::program::{self, COUNTS_BYTES, Maps};
 use corelane_os::sockets;
 use corelane_rss::{Bucket, Buckets, FlowHasher, HashTypes, Key, MOST_LANES, Table, Transport};
-use corelane_seam::{Bind, Fault, Reason};
+use corelane_seam::{Address, Bind, Fault, Reason};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

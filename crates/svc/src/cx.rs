@@ -20,8 +20,8 @@ use crate::ticket::Ticket;
 use crate::timers::Timer;
 use corelane_lane::{Fenced, Kit};
 use corelane_seam::{
-    Arena, Arrival, Chain, Fault, File, Handle, Instant, Interest, Lease, OffloadResult, OffloadWork, Op, OpenOptions, Segment,
-    Shared, nanoseconds,
+    Address, Arena, Arrival, Chain, Fault, File, Handle, Instant, Interest, Lease, OffloadResult, OffloadWork, Op, OpenOptions,
+    Segment, Shared, nanoseconds,
 };
 use corelane_watch::{Counted, LaneCounter, ServiceCounter};
 use std::any::{Any, TypeId};
@@ -154,7 +154,7 @@ impl<'a> Cx<'a> {
         let local = from.unwrap_or(NOWHERE);
         let mut connection = Connection::new(
             None,
-            Peer { address: to, local, flow: None, learned: None },
+            Peer { address: to.into(), local, flow: None, learned: None },
             self.service,
             Machine::opening(),
             self.kit.now(),
@@ -205,7 +205,7 @@ impl<'a> Cx<'a> {
             return Err(Error::SocketsFull { sockets });
         }
         let peer = peer.map(destination);
-        let bind = datagram_socket(local, peer, Sharing { share_port: false, v6_only: false });
+        let bind = datagram_socket(local.into(), peer.clone(), Sharing { share_port: false, v6_only: false });
         let socket = self.table.sockets.admit(&mut self.table.services, DatagramSocket::new(self.service, peer, waiting_max));
         self.kit.submit(Handle::new(class::DATAGRAMS, socket.index, socket.generation), Op::Bind(bind));
         Ok(socket)

@@ -10,9 +10,8 @@ use crate::services::Services;
 use crate::table::Table;
 use corelane_lane::Kit;
 use corelane_rss::Protocol;
-use corelane_seam::{Fault, Handle, Op, Socket, nanoseconds};
+use corelane_seam::{Address, Fault, Handle, Op, Socket, nanoseconds};
 use corelane_watch::ServiceCounter;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 impl Services {

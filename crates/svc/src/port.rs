@@ -8,7 +8,7 @@ use crate::replies::Replies;
 use crate::service::{DatagramService, StreamService};
 use crate::slab::Slab;
 use crate::transform::{MakeTransform, Side, Transform};
-use corelane_seam::{Datagrams, Fault, Outcome};
+use corelane_seam::{Address, Datagrams, Fault, Outcome};
 use std::any::Any;
 
 /// Which of a stream service's calls is meant.

@@ -5,10 +5,9 @@ use crate::input::Input;
 use crate::names::{Ending, Next, Peer, SocketId};
 use crate::output::Output;
 use crate::replies::Replies;
-use corelane_seam::{Datagrams, Fault, Outcome};
+use corelane_seam::{Address, Datagrams, Fault, Outcome};
 use corelane_watch::Declaration;
 use std::any::Any;
-use std::net::SocketAddr;
 
 /// A service over connections. One is built for each lane: its state is the lane's own, needs no `Send` and no lock.
 ///

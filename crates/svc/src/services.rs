@@ -18,11 +18,10 @@ use crate::table::Table;
 use crate::timers::Timer;
 use crate::transform::MakeTransform;
 use corelane_lane::{Ear, Fenced, Kit, Mesh, Work};
-use corelane_seam::{Completion, Driver, Handle, OffloadResult, Outcome};
+use corelane_seam::{Address, Completion, Driver, Handle, OffloadResult, Outcome};
 use corelane_watch::{LaneCounter, ServiceRow};
 use std::any::TypeId;
 use std::cell::Cell;
-use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
 /// Connections of all services that a lane has at once, unless set otherwise.
@@ -181,12 +180,13 @@ impl Services {
         service: u16,
         address: impl Into<Address>,
         sharing: Sharing,
-    ) -> Result<SocketAddr, Error> {
+    ) -> Result<Address, Error> {
+        let address = address.into();
         let bound = self.table.sockets.bound();
         let index = bound.len();
         bound.push(Bound { socket: None, service, address, sharing });
         let local = self.open_bound(driver, index).inspect_err(|_| self.table.sockets.bound().truncate(index))?;
-        self.table.sockets.bound()[index].address = local;
+        self.table.sockets.bound()[index].address = local.clone();
         Ok(local)
     }
 

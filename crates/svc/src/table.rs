@@ -19,10 +19,9 @@ use crate::timers::Timers;
 use crate::transform::Transform;
 use corelane_lane::{Kit, Mesh};
 use corelane_rss::{Protocol, Transport};
-use corelane_seam::{Arena, Fault, Handle, Op, Payer, Socket};
+use corelane_seam::{Address, Arena, Fault, Handle, Op, Payer, Socket};
 use corelane_watch::ServiceCounter;
 use std::collections::VecDeque;
-use std::net::{IpAddr, SocketAddr};
 
 /// Everything of the lane's services but their code.
 pub(crate) struct Table {
@@ -155,8 +154,8 @@ impl Table {
 
     /// Where this lane is served and flows come, and the sockets there.
     pub(crate) fn open_places(&self) -> impl Iterator<Item = (Place, Socket)> {
-        let place = |listener: &Listener| Place { transport: Transport::Tcp, address: listener.address };
-        let listening = self.listeners.iter().filter_map(move |listener| Some((place(listener), listener.socket?)));
+        let place = |listener: &Listener| Place::of(Transport::Tcp, &listener.address);
+        let listening = self.listeners.iter().filter_map(move |listener| Some((place(listener)?, listener.socket?)));
         listening.chain(self.sockets.open_places())
     }
 

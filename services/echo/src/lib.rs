@@ -3,8 +3,7 @@
 
 use corelane::service::entry::choice::{Choice, Flag};
 use corelane::service::entry::{Asked, Entry, Scheme};
-use corelane::{Cx, DatagramService, Datagrams, Input, Lanes, Next, Output, Peer, Replies, Result, StreamService};
-use std::net::IpAddr;
+use corelane::{Address, Cx, DatagramService, Datagrams, Input, Lanes, Next, Output, Peer, Replies, Result, StreamService};
 
 /// Where echo is served unless said otherwise.
 pub const DEFAULT_PORT: u16 = 60007;

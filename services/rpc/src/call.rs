@@ -6,7 +6,7 @@ use crate::duplicates::Memo;
 use crate::error::Unanswered;
 use crate::held::{Held, Room};
 use corelane::service::{Arrival, Segment, Shared};
-use corelane::{Cx, Datagrams, Input};
+use corelane::{Address, Cx, Datagrams, Input};
 use corelane_wire::rpc::{self, Identity, Refusal};
 use corelane_wire::xdr::{Decode, Encode};
 

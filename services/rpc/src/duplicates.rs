@@ -1,6 +1,7 @@
 //! Replies that are kept for calls that come twice, because a caller repeats what it has no answer to.
 
 use crate::counters::RpcCounter;
+use corelane::Address;
 use corelane::Cx;
 use corelane::Instant;
 use corelane_wire::rpc;
@@ -201,7 +202,7 @@ mod tests {
 
     /// Answers a call that is new.
     fn answer(duplicates: &Duplicates, key: Key, reply: &[u8], now: u64) {
-        let Found::New(memo) = duplicates.look(key, at(now)) else { panic!("it is known") };
+        let Found::New(memo) = duplicates.look(key.clone(), at(now)) else { panic!("it is known") };
         memo.table.borrow_mut().keep(key, reply, at(now));
     }
 

@@ -8,7 +8,7 @@ use crate::duplicates::Duplicates;
 use crate::held::Room;
 use crate::program::Programs;
 use corelane::service::{Declaration, Lease, Outcome, OwnCounter, Refused, ServiceCounter, Shared};
-use corelane::{Cx, Input, Next, Output, Peer, StreamService};
+use corelane::{Address, Cx, Input, Next, Output, Peer, StreamService};
 use corelane_wire::Error;
 use corelane_wire::rpc::{RecordLimits, Records, Step};
 use std::any::Any;

@@ -5,9 +5,10 @@ use crate::lanes::{Lanes, Served};
 use corelane_os::cpus;
 use corelane_rss::MOST_LANES;
 use corelane_rss::Transport;
+use corelane_seam::Address;
 use corelane_steer::{Plan, Topology, Wish, plan};
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// How many lanes [`Lanes::per_core`] makes: one for each CPU that affinity allows, no more than the control group pays for.

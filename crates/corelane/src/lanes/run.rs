@@ -17,7 +17,7 @@ use corelane_os::report;
 use corelane_os::runner::{LaneThread, own_descriptors, raise_descriptor_limit, spawn};
 use corelane_os::signals::Signals;
 use corelane_rss::Transport;
-use corelane_seam::{Arena, Driver, Reason, Tuning};
+use corelane_seam::{Address, Arena, Driver, Reason, Tuning};
 use corelane_steer::{Server, Steered, Topology, Warning};
 use corelane_svc::{Message, Services, Sharing, Steer};
 use corelane_watch::{
@@ -472,7 +472,8 @@ fn claim_places(lanes: &Lanes) -> Result<Vec<Place>, Error> {
 
 /// What is to be steered.
 fn server(lanes: &Lanes, places: &[Place], count: usize) -> Server {
-    let places = places.iter().map(|place| corelane_svc::Place { transport: place.transport, address: place.address });
+    let flows_to = |place: &Place| Some(corelane_svc::Place { transport: place.transport, address: place.address.inet()? });
+    let places = places.iter().filter_map(flows_to);
     Server { places: places.collect(), lanes: count, joins: lanes.join }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use corelane_rss::Transport;
+use corelane_seam::Address;
 use std::fmt;
 use std::net::ToSocketAddrs;
 use std::str::FromStr;
@@ -152,7 +153,7 @@ mod tests {
     #[test]
     fn an_address_resolves_to_itself() {
         let url: Url = "tcp://[::1]:9".parse().unwrap();
-        assert_eq!(url.resolve().unwrap(), vec!["[::1]:9".parse::<corelane_seam::Address>().unwrap()]);
+        assert_eq!(url.resolve().unwrap(), vec!["[::1]:9".parse::<Address>().unwrap()]);
         assert_eq!(url.at(&"[::1]:10".parse().unwrap()).to_string(), "tcp://[::1]:10");
     }
 }

@@ -20,7 +20,9 @@ pub use state::ReadinessDriver;
 use crate::refuse;
 use corelane_os::{clock, errno, sockets};
 use corelane_seam::slab::{Key, Slab};
-use corelane_seam::{Bell, Bind, Completion, Driver, DriverCounters, Fault, Handle, Listen, Op, Outcome, Reason, Socket, Wait};
+use corelane_seam::{
+    Address, Bell, Bind, Completion, Driver, DriverCounters, Fault, Handle, Listen, Op, Outcome, Reason, Socket, Wait,
+};
 use endpoint::{Kind, Place, Receiving, Sending};
 use source::{Copies, Source};
 use state::{Budget, LOOK_EVERY};

@@ -6,8 +6,9 @@ use super::state::{Budget, Held, ReadinessDriver};
 use crate::stream::{self, Received};
 use corelane_os::sockets;
 use corelane_seam::slab::Key;
-use corelane_seam::{Chain, Completion, Fault, Handle, Lease, Outcome, RECEIVE_BYTES_LEAST, RECEIVES_PER_CYCLE, StreamOptions};
-use std::net::SocketAddr;
+use corelane_seam::{
+    Address, Chain, Completion, Fault, Handle, Lease, Outcome, RECEIVE_BYTES_LEAST, RECEIVES_PER_CYCLE, StreamOptions,
+};
 use std::os::fd::{AsFd, OwnedFd};
 
 impl<S: Source> ReadinessDriver<S> {

@@ -1,7 +1,7 @@
 //! What connections are made with.
 
+use crate::address::Address;
 use crate::builders;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Settings of a connection's socket, applied when it is accepted or opened.

@@ -438,7 +438,7 @@ fn a_panic_in_any_call_is_counted_and_the_socket_lives_on() {
         let mut socket = None;
         move |cx, event, _| match event {
             Event::Started => {
-                socket = cx.open_datagrams(any(), Some(at(77))).ok();
+                socket = cx.open_datagrams(any(), Some(at(77).into())).ok();
                 cx.set_alarm(cx.now() + Duration::from_millis(1));
             }
             Event::Alarm => {
