@@ -1,136 +1,126 @@
 //! A snapshot as JSON (RFC 8259) for programs. All numbers but the derived figures are whole and below 2^64.
 
-use crate::catalogue::{Counter, LaneState};
+use crate::catalogue::{Counter, LaneCounter, LaneState, ServiceCounter};
 use crate::snapshot::{LaneSnapshot, Snapshot, Values};
-use std::fmt::{Display, Write};
+use serde::{Serialize, Serializer};
 
 /// The snapshot as one JSON object. Every counter is there, zero or not, under its name; a derived figure
 /// that would be a division by zero is null.
 pub fn json(snapshot: &Snapshot) -> String {
-    let mut writer = Writer { out: String::new(), first: true };
-    writer.object(|w| {
-        w.field("process", |w| w.object(|w| process(w, snapshot)));
-        w.field("at_nanoseconds", |w| w.plain(snapshot.at_nanoseconds));
-        w.field("span_nanoseconds", |w| w.plain_or_null(snapshot.span_nanoseconds));
-        w.field("notes", |w| w.array(&snapshot.notes, |w, note| w.string(note)));
-        w.field("notes_refused", |w| w.plain(snapshot.notes_refused));
-        w.field("total", |w| w.object(|w| values(w, &snapshot.total)));
-        w.field("services", |w| {
-            w.array(&snapshot.services, |w, service| {
-                w.object(|w| {
-                    w.field("name", |w| w.string(&service.name.name));
-                    w.field("url", |w| w.string(&service.name.url));
-                    values(w, &service.values);
-                });
-            });
+    // reason: all keys are strings, and writing to a string does not fail.
+    serde_json::to_string(&Whole::of(snapshot)).expect("a snapshot can be written")
+}
+
+#[derive(Serialize)]
+struct Whole<'a> {
+    process: Process<'a>,
+    at_nanoseconds: u64,
+    span_nanoseconds: Option<u64>,
+    notes: &'a [String],
+    notes_refused: u64,
+    total: Row<'a, LaneCounter>,
+    services: Vec<Service<'a>>,
+    lanes: Vec<Lane<'a>>,
+}
+
+impl<'a> Whole<'a> {
+    fn of(snapshot: &'a Snapshot) -> Self {
+        let services = snapshot.services.iter().map(|service| {
+            let row = Row::of(&service.values);
+            Service { name: &service.name.name, url: Some(&service.name.url), row }
         });
-        w.field("lanes", |w| w.array(&snapshot.lanes, |w, row| w.object(|w| lane(w, snapshot, row))));
-    });
-    writer.out
-}
-
-fn process(w: &mut Writer, snapshot: &Snapshot) {
-    w.field("pid", |w| w.plain(snapshot.process.pid));
-    w.field("start_ticks", |w| w.plain(snapshot.process.start_ticks));
-    w.field("pid_namespace", |w| w.plain(snapshot.process.pid_namespace));
-    w.field("liveness", |w| w.string(snapshot.liveness.name()));
-    w.field("program", |w| w.string(&snapshot.program));
-    w.field("started_unix_nanoseconds", |w| w.plain(snapshot.started_unix_nanoseconds));
-}
-
-fn lane(w: &mut Writer, snapshot: &Snapshot, lane: &LaneSnapshot) {
-    w.field("cpu", |w| w.plain_or_null(lane.name.cpu));
-    w.field("driver", |w| w.string(&lane.name.driver));
-    w.field("steering", |w| w.string(&lane.name.steering));
-    w.field("state", |w| w.string(lane.state().map_or("unknown", LaneState::name)));
-    values(w, &lane.values);
-    let services: Vec<_> = snapshot.services.iter().zip(&lane.services).collect();
-    w.field("services", |w| {
-        w.array(&services, |w, (service, row)| {
-            w.object(|w| {
-                w.field("name", |w| w.string(&service.name.name));
-                values(w, row);
-            });
-        });
-    });
-}
-
-fn values<C: Counter>(w: &mut Writer, values: &Values<C>) {
-    w.field("counters", |w| {
-        w.object(|w| values.all().for_each(|one| w.field(one.name, |w| w.plain(one.value))));
-    });
-    w.field("ratios", |w| {
-        w.object(|w| C::RATIOS.iter().for_each(|ratio| w.field(ratio.name, |w| w.plain_or_null(values.ratio(ratio)))));
-    });
-}
-
-struct Writer {
-    out: String,
-    /// Nothing stands yet in the object or array that is open.
-    first: bool,
-}
-
-impl Writer {
-    fn object(&mut self, content: impl FnOnce(&mut Self)) {
-        self.nested('{', '}', content);
-    }
-
-    fn array<T>(&mut self, items: &[T], mut item: impl FnMut(&mut Self, &T)) {
-        self.nested('[', ']', |w| {
-            for each in items {
-                w.comma();
-                item(w, each);
-            }
-        });
-    }
-
-    fn field(&mut self, name: &str, value: impl FnOnce(&mut Self)) {
-        self.comma();
-        self.string(name);
-        self.out.push(':');
-        value(self);
-    }
-
-    fn nested(&mut self, open: char, close: char, content: impl FnOnce(&mut Self)) {
-        self.out.push(open);
-        self.first = true;
-        content(self);
-        self.out.push(close);
-        self.first = false;
-    }
-
-    fn comma(&mut self) {
-        if !self.first {
-            self.out.push(',');
-        }
-        self.first = false;
-    }
-
-    /// A whole number, or a finite one that is not: both are written as JSON has them.
-    fn plain(&mut self, number: impl Display) {
-        let _ = write!(self.out, "{number}");
-    }
-
-    fn plain_or_null(&mut self, number: Option<impl Display>) {
-        match number {
-            Some(number) => self.plain(number),
-            None => self.out.push_str("null"),
+        Self {
+            process: Process::of(snapshot),
+            at_nanoseconds: snapshot.at_nanoseconds,
+            span_nanoseconds: snapshot.span_nanoseconds,
+            notes: &snapshot.notes,
+            notes_refused: snapshot.notes_refused,
+            total: Row::of(&snapshot.total),
+            services: services.collect(),
+            lanes: snapshot.lanes.iter().map(|lane| Lane::of(snapshot, lane)).collect(),
         }
     }
+}
 
-    fn string(&mut self, text: &str) {
-        self.out.push('"');
-        for c in text.chars() {
-            match c {
-                '"' | '\\' => self.out.extend(['\\', c]),
-                '\0'..='\x1f' => {
-                    let _ = write!(self.out, "\\u{:04x}", u32::from(c));
-                }
-                _ => self.out.push(c),
-            }
+#[derive(Serialize)]
+struct Process<'a> {
+    pid: u32,
+    start_ticks: u64,
+    pid_namespace: u64,
+    liveness: &'static str,
+    program: &'a str,
+    started_unix_nanoseconds: u64,
+}
+
+impl<'a> Process<'a> {
+    fn of(snapshot: &'a Snapshot) -> Self {
+        Self {
+            pid: snapshot.process.pid,
+            start_ticks: snapshot.process.start_ticks,
+            pid_namespace: snapshot.process.pid_namespace,
+            liveness: snapshot.liveness.name(),
+            program: &snapshot.program,
+            started_unix_nanoseconds: snapshot.started_unix_nanoseconds,
         }
-        self.out.push('"');
     }
+}
+
+#[derive(Serialize)]
+struct Lane<'a> {
+    cpu: Option<u32>,
+    driver: &'a str,
+    steering: &'a str,
+    state: &'static str,
+    #[serde(flatten)]
+    row: Row<'a, LaneCounter>,
+    services: Vec<Service<'a>>,
+}
+
+impl<'a> Lane<'a> {
+    fn of(snapshot: &'a Snapshot, lane: &'a LaneSnapshot) -> Self {
+        let rows = snapshot.services.iter().zip(&lane.services);
+        let services = rows.map(|(service, row)| Service { name: &service.name.name, url: None, row: Row::of(row) });
+        Self {
+            cpu: lane.name.cpu,
+            driver: &lane.name.driver,
+            steering: &lane.name.steering,
+            state: lane.state().map_or("unknown", LaneState::name),
+            row: Row::of(&lane.values),
+            services: services.collect(),
+        }
+    }
+}
+
+/// A service on all lanes, or on one, where its address is not told again.
+#[derive(Serialize)]
+struct Service<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    url: Option<&'a str>,
+    #[serde(flatten)]
+    row: Row<'a, ServiceCounter>,
+}
+
+#[derive(Serialize)]
+struct Row<'a, C: Counter> {
+    #[serde(serialize_with = "counters")]
+    counters: &'a Values<C>,
+    #[serde(serialize_with = "ratios")]
+    ratios: &'a Values<C>,
+}
+
+impl<'a, C: Counter> Row<'a, C> {
+    fn of(values: &'a Values<C>) -> Self {
+        Self { counters: values, ratios: values }
+    }
+}
+
+fn counters<C: Counter, S: Serializer>(values: &Values<C>, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_map(values.all().map(|one| (one.name, one.value)))
+}
+
+fn ratios<C: Counter, S: Serializer>(values: &Values<C>, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_map(C::RATIOS.iter().map(|ratio| (ratio.name, values.ratio(ratio))))
 }
 
 #[cfg(test)]
@@ -204,10 +194,10 @@ mod tests {
 
     #[test]
     fn strings_of_any_character_survive() {
-        for text in ["\"", "\\", "\u{0}\u{1f}\u{7f}", "a\"b\\c\n", "ä€😀", ""] {
-            let mut writer = Writer { out: String::new(), first: true };
-            writer.string(text);
-            assert_eq!(serde_json::from_str::<String>(&writer.out).unwrap(), text);
+        for text in ["\"", "\\", "\u{1}\u{1f}\u{7f}", "a\"b\\c\n", "ä€😀"] {
+            let snapshot = Reader::of(&page("cache", text)).unwrap().snapshot(0);
+            let value: Value = serde_json::from_str(&json(&snapshot)).unwrap();
+            assert_eq!(value["notes"][0], snapshot.notes[0]);
         }
     }
 
