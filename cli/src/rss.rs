@@ -8,7 +8,7 @@ mod table;
 
 use crate::exit::Exit;
 use anyhow::{Context, Result, anyhow};
-use corelane_rss::{Buckets, Key, Table};
+use corelane::admin::rss::{Buckets, Key, Table};
 use std::net::IpAddr;
 
 /// Computes where flows go, finds flows that go where they are wanted, shows or rewrites the table of a running process and checks
@@ -65,7 +65,7 @@ impl Placing {
         let lanes = match self.lanes {
             Some(lanes) => lanes,
             // Who only wants buckets need not know how many CPUs there are.
-            None => corelane::lanes_for_this_machine()?.min(buckets.count()),
+            None => corelane::lanes::lanes_for_this_machine()?.min(buckets.count()),
         };
         Table::even(buckets, lanes).context("--lanes")
     }

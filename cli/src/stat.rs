@@ -1,9 +1,11 @@
 //! `corelane stat`: what the lanes of running processes count, read from their pages.
 
+mod json;
+
 use crate::exit::Exit;
 use crate::print::print_some;
 use anyhow::{Result, bail};
-use corelane::watch::{Detail, Liveness, PageFile, Reader, RunDirectory, Snapshot, json, list, text};
+use corelane::admin::watch::{Detail, Liveness, PageFile, Reader, RunDirectory, Snapshot, list, text};
 use std::time::Duration;
 
 /// Prints what running processes count, lane by lane
@@ -45,13 +47,13 @@ pub fn run(arguments: &Arguments) -> Result<Exit> {
     let mut earlier: Vec<Option<Snapshot>> = vec![None; readers.len()];
     loop {
         for (reader, before) in readers.iter().zip(&mut earlier) {
-            let now = reader.snapshot(corelane::monotonic_nanoseconds());
+            let now = reader.snapshot(corelane::now().nanoseconds());
             let shown = match before {
                 Some(before) => now.since(before)?,
                 None => now.clone(),
             };
             let detail = if arguments.all { Detail::All } else { Detail::NonZero };
-            if print_some(if arguments.json { json(&shown) } else { text(&shown, detail) })?.is_break() {
+            if print_some(if arguments.json { json::json(&shown) } else { text(&shown, detail) })?.is_break() {
                 return Ok(Exit::Done);
             }
             *before = Some(now);
