@@ -4,8 +4,10 @@
 #![forbid(unsafe_code)]
 
 mod rig;
+mod roster;
 mod talker;
 
 pub use corelane_sim::{for_seeds, seeds};
-pub use rig::{MS, Nobody, Plan, Play, Rig, S, address, at, client, endings, patient};
+pub use rig::{MS, Nobody, Play, Rig, S, address, at, client, endings, patient};
+pub use roster::{Plan, Roster};
 pub use talker::Talker;
