@@ -14,6 +14,7 @@ use corelane::service::{ARENA_BYTES_MAX, Limits};
 use corelane::{Error, Lanes};
 use corelane_services as services;
 use std::io::{Read, Write};
+use std::time::Duration;
 
 /// Serves, one lane per core, until SIGTERM or SIGINT: the first drains, a second one ends at once
 ///
@@ -141,7 +142,7 @@ fn lanes(arguments: Arguments) -> Result<Lanes> {
         .v6_only(arguments.v6_only)
         .own_descriptors(!arguments.share_descriptors)
         .steering(steering(&arguments)?)
-        .spin_microseconds(arguments.spin);
+        .spin(Duration::from_micros(arguments.spin));
     if let Some(count) = arguments.lanes {
         lanes = lanes.lanes(count);
     }

@@ -47,7 +47,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit> {
     let mut earlier: Vec<Option<Snapshot>> = vec![None; readers.len()];
     loop {
         for (reader, before) in readers.iter().zip(&mut earlier) {
-            let now = reader.snapshot(corelane::admin::machine::monotonic_nanoseconds());
+            let now = reader.snapshot(corelane::now().nanoseconds());
             let shown = match before {
                 Some(before) => now.since(before)?,
                 None => now.clone(),

@@ -189,7 +189,7 @@ impl Checked {
 
     /// A counter of the services at the place, by lane.
     fn counts(&self, counter: ServiceCounter) -> Vec<u64> {
-        let lanes = self.page.snapshot(corelane::admin::machine::monotonic_nanoseconds()).lanes;
+        let lanes = self.page.snapshot(corelane::now().nanoseconds()).lanes;
         lanes.iter().map(|lane| self.services.iter().map(|&service| lane.services[service].get(counter)).sum()).collect()
     }
 

@@ -27,6 +27,7 @@ use corelane_svc::{DatagramService, LANE_CONNECTIONS_MAX, Limits, Services, Stre
 use corelane_watch::{Declaration, ServiceRow};
 use run::start;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Builds a service on its lane and adds it to the lane's services.
 pub(crate) type Adder = Arc<dyn Fn(usize, &mut Services, Limits, ServiceRow) -> u16 + Send + Sync>;
@@ -151,9 +152,9 @@ impl Lanes {
         self
     }
 
-    /// Microseconds that a lane goes on looking for work before it sleeps, up to a second. 0, the default, costs no idle CPU.
-    pub fn spin_microseconds(mut self, microseconds: u64) -> Self {
-        self.settings.spin_nanoseconds = microseconds.saturating_mul(1000);
+    /// How long a lane goes on looking for work before it sleeps, up to a second. Zero, the default, costs no idle CPU.
+    pub fn spin(mut self, spin: Duration) -> Self {
+        self.settings.spin = spin;
         self
     }
 

@@ -10,6 +10,6 @@ pub use corelane_seam::{
 };
 pub use corelane_svc::{
     ConnectionId, Cx, DatagramService, Ending, Error as ServiceError, Flow, Input, LANE_CONNECTIONS_MAX, Limits, Next, Order,
-    Output, Peer, Refused, Replies, SECOND, SocketId, StreamService, Taken, Ticket, Timer, Transform, TransformError,
+    Output, Peer, Refused, Replies, SocketId, StreamService, Taken, Ticket, Timer, Transform, TransformError,
 };
 pub use corelane_watch::{Counted, Declaration, Kind, OwnCounter, ServiceCounter};

@@ -144,7 +144,7 @@ impl DatagramService for Hopeful {
         let socket = self.socket.unwrap();
         if let Some(replies) = cx.datagrams(socket) {
             replies.send(self.to, None, &b"anybody?"[..]);
-            cx.set_alarm(cx.now() + 1_000_000);
+            cx.set_alarm(cx.now() + Duration::from_millis(1));
         }
     }
 

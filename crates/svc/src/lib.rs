@@ -1,8 +1,10 @@
 //! Services on a lane: listeners, connections, gathered output, tickets, back-pressure, limits, endings, drain.
 //!
 //! A user implements [`StreamService`] or [`DatagramService`]; [`Services`] runs any number of them as the work of one lane.
+#![doc = include_str!("../DESIGN.md")]
 #![forbid(unsafe_code)]
 
+mod class;
 mod connection;
 mod cx;
 mod datagrams;
@@ -19,14 +21,21 @@ mod limits;
 mod listeners;
 mod machine;
 mod memory;
+mod messages;
+mod names;
+mod notices;
 mod outgoing;
 mod output;
+mod places;
 mod port;
 mod replies;
+mod requests;
 mod service;
 mod services;
 mod settings;
 mod slab;
+mod sockets;
+mod state;
 mod steering;
 mod streams;
 mod table;
@@ -38,12 +47,15 @@ pub use cx::Cx;
 pub use error::{Error, Refused};
 pub use flows::{Flow, Flows};
 pub use input::{Input, Taken};
-pub use limits::{Limits, SECOND};
+pub use limits::Limits;
+pub use messages::Message;
+pub use names::{ConnectionId, Ending, Next, Order, Peer, SocketId};
 pub use output::Output;
+pub use places::{Place, Sharing};
 pub use replies::Replies;
-pub use service::{ConnectionId, DatagramService, Ending, Next, Order, Peer, SocketId, StreamService};
-pub use services::{LANE_CONNECTIONS_MAX, Message, Services, Sharing};
-pub use steering::{Command, MakeSocket, Place, Reply, Selected, Selection, Steer, discard};
+pub use service::{DatagramService, StreamService};
+pub use services::{LANE_CONNECTIONS_MAX, Services};
+pub use steering::{Command, MakeSocket, Reply, Selected, Selection, Steer, discard};
 pub use ticket::Ticket;
 pub use timers::Timer;
 pub use transform::{Transform, TransformError};

@@ -10,6 +10,7 @@ use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A millisecond, in nanoseconds.
 pub const MS: u64 = 1_000_000;
@@ -38,15 +39,13 @@ pub fn client(number: usize) -> SocketAddr {
 /// Limits without any in time: for runs whose clock jumps.
 pub fn patient() -> Limits {
     let never = 1 << 60;
-    Limits {
-        receive_rate_min: 0,
-        idle_limit: 0,
-        read_limit: 0,
-        send_limit: 0,
-        answer_limit: 0,
-        drain_limit: never,
-        ..Limits::default()
-    }
+    Limits::new()
+        .receive_rate_min(0)
+        .idle_limit(Duration::ZERO)
+        .read_limit(Duration::ZERO)
+        .send_limit(Duration::ZERO)
+        .answer_limit(Duration::ZERO)
+        .drain_limit(Duration::from_nanos(never))
 }
 
 /// Everybody in a world who is no lane.

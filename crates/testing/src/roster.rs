@@ -26,14 +26,14 @@ pub struct Plan {
 impl Plan {
     /// So many lanes with 16 MiB each.
     pub fn lanes(lanes: usize) -> Self {
-        let settings = LaneSettings { memory_bytes: 16 << 20, ..LaneSettings::default() };
+        let settings = LaneSettings::new().memory_bytes(16 << 20);
         Self { lanes, settings, tuning: Tuning::default(), connections_max: LANE_CONNECTIONS_MAX, host: None }
     }
 
     /// The same with so much memory for each lane.
     #[must_use]
     pub fn memory(self, memory_bytes: usize) -> Self {
-        Self { settings: LaneSettings { memory_bytes, ..self.settings }, ..self }
+        Self { settings: self.settings.memory_bytes(memory_bytes), ..self }
     }
 }
 

@@ -28,6 +28,7 @@ use std::cell::Cell;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Pages of ended processes that are kept to be looked at.
 const STALE_PAGES: usize = 8;
@@ -439,8 +440,8 @@ fn planned(lanes: &Lanes, places: &[Place]) -> Result<(Topology, corelane_steer:
 fn notes_of(plan: &corelane_steer::Plan, memory_is_asked: bool, settings: &mut LaneSettings) -> Vec<String> {
     let mut notes: Vec<String> = plan.warnings.iter().map(Warning::to_string).collect();
     let shares_cpus = |warning: &Warning| matches!(warning, Warning::MoreLanesThanCpus { .. });
-    if settings.spin_nanoseconds > 0 && plan.warnings.iter().any(shares_cpus) {
-        settings.spin_nanoseconds = 0;
+    if !settings.spin.is_zero() && plan.warnings.iter().any(shares_cpus) {
+        settings.spin = Duration::ZERO;
         notes.push("more lanes than CPUs: no lane spins; remedy: fewer lanes, or no spin time".to_string());
     }
     let limit = corelane_os::memory::group_limit();

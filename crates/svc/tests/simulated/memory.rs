@@ -8,6 +8,7 @@ use corelane_watch::{LaneCounter, ServiceCounter as C};
 use std::cell::Cell;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::time::Duration;
 
 const MIB: usize = 1 << 20;
 /// Bytes of the lane, of which a quarter is the reserve and a 128th of that what a peer may hold of it.
@@ -320,7 +321,7 @@ fn no_more_are_called_again_than_can_be_lent_what_they_need() {
 #[test]
 fn a_rate_is_not_earned_in_advance() {
     let world = World::new(1, Faults::none());
-    let limits = Limits { receive_rate_min: 16, read_limit: 0, ..Limits::default() };
+    let limits = Limits::new().receive_rate_min(16).read_limit(Duration::ZERO);
     let mut stage = crate::puppet::Stage::with(&world, &Plan::lanes(1), limits, |_| None);
     let peer = stage.rig.connect(1);
     stage.rig.wait(MS);
@@ -336,7 +337,7 @@ fn a_rate_is_not_earned_in_advance() {
 #[test]
 fn a_network_of_ipv6_is_one_peer() {
     let world = World::new(1, Faults::none());
-    let limits = Limits { connections_per_peer_max: 2, ..patient() };
+    let limits = patient().connections_per_peer_max(2);
     let at: SocketAddr = "[fd00::1]:7".parse().unwrap();
     let mut rig = Rig::new(&world, &Plan::lanes(1), |roster| {
         roster.serve(at, limits, crate::echo::Echo);
@@ -361,7 +362,7 @@ fn a_peer_has_half_of_the_connections_over_all_services() {
     let plan = Plan { connections_max: 20, ..Plan::lanes(1) };
     let mut rig = Rig::new(&world, &plan, |roster| {
         roster.tune(|services| services.descriptors(8));
-        let of_its_own = Limits { connections_per_peer_max: 5, ..patient() };
+        let of_its_own = patient().connections_per_peer_max(5);
         for (at, limits) in [(places[0], patient()), (places[1], patient()), (own, of_its_own)] {
             roster.serve(at, limits, crate::echo::Echo);
         }

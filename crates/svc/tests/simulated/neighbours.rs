@@ -196,7 +196,7 @@ impl StreamService for Chatter {
     }
 
     fn lane_message(&mut self, cx: &mut Cx<'_>, _from: usize, _message: Box<dyn Any + Send>) {
-        self.heard.borrow_mut().push(cx.now());
+        self.heard.borrow_mut().push(cx.now().nanoseconds());
     }
 }
 

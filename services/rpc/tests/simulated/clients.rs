@@ -74,12 +74,7 @@ fn judge(questions: &[Question], talker: &Talker, is_whole: bool) {
 
 /// Bounds that a run meets often.
 fn tight(random: &mut Random) -> Limits {
-    Limits {
-        requests_in_flight_max: random.one_to(12) as u32,
-        output_high: random.one_to(300_000),
-        record_max: 160_000,
-        ..patient()
-    }
+    patient().requests_in_flight_max(random.one_to(12) as u32).output_high(random.one_to(300_000)).record_max(160_000)
 }
 
 fn run(seed: u64, faults: Faults) -> Report {
