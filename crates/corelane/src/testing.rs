@@ -21,10 +21,14 @@
 //!     fn open(&mut self, _cx: &mut Cx, _peer: &Peer) {}
 //!
 //!     fn receive(&mut self, _cx: &mut Cx, _session: &mut (), input: &mut Input, output: &mut Output) -> Next {
-//!         let text = input.take_all().to_vec();
+//!         let bytes = input.len();
+//!         let Some(text) = input.contiguous(bytes) else { return Next::Continue };
 //!         for line in text.split_inclusive(|&byte| byte == b'\n') {
-//!             output.write(format!("{}\n", line.len()).as_bytes());
+//!             if !output.write(format!("{}\n", line.len()).as_bytes()) {
+//!                 return Next::Abort;
+//!             }
 //!         }
+//!         input.skip(bytes);
 //!         Next::Continue
 //!     }
 //! }
@@ -41,10 +45,27 @@
 //! Over a network a line may come in pieces. This is printed:
 //!
 //! ```text
+//! seed 1: client 3 heard "2\n2\n4\n2\n" where "4\n6\n" was due
+//! it takes client 3 alone and these faults in 1,000 opportunities: short_read 75
+//! before it, at 1000320061 ns and after 13 turns:
+//!     1000243924 lane 1 sent 1/0:0.0
+//!     1000243924 lane 1 received 1/0:0.0
+//!     1000243924 lane 1 pushes 1/0:0.0
+//!     1000243924 lane 1 pushes 1/0:0.0
+//!     1000243924 lane 1 turns
+//!     1000245423 lane 1 sent 1/0:0.0
+//!     1000245423 lane 1 turns
+//!     1000245976 lane 1 sleeps
+//!     1000320061 stream 4.0 gets 2
+//!     1000320061 stream 4.0 gets 4
+//!     1000320061 stream 4.0 gets 2
+//!     1000320061 peer 0 reads 8
+//! CORELANE_SEED=1 shows this again
 //! ```
 //!
-//! The first line says what was wrong. The run has then been played again with fewer faults and one client, and still fails. The events are the last
-//! before it did: time in nanoseconds, where, what. `examples/lengths.rs` has the mended service; it takes a line when its end has come.
+//! The first line says what was wrong. The run has then been played again with fewer clients and faults, as long as it failed: the second line has what
+//! is needed. The events are the last before it: time in nanoseconds, where, what. `examples/lengths.rs` has the mended service, which takes a line when
+//! its end has come.
 //!
 //! # What a scene can have
 //!

@@ -20,7 +20,7 @@ type Check = Box<dyn FnOnce(&Rig) -> Result<(), String>>;
 
 /// What one run is to be: which services the lanes serve, and what clients do. It is set up anew for each seed.
 ///
-/// Unless something else is said there are two lanes with 16 MiB each, and services have no limits in time.
+/// Unless something else is said there are two lanes with 4 MiB each, and services have no limits in time.
 pub struct Scene {
     seed: u64,
     random: Random,
@@ -38,7 +38,7 @@ impl Scene {
     pub(crate) fn new(seed: u64, faults: Faults) -> Self {
         let (world, random) = (World::new(seed, faults), Random::new(!seed));
         let (seats, scripts, questions, checks) = Default::default();
-        let (plan, limits) = (Plan::lanes(2), patient());
+        let (plan, limits) = (Plan::lanes(2).memory(4 << 20), patient());
         Self { seed, random, world, plan, limits, seats, scripts, questions, drain_after: None, checks }
     }
 

@@ -154,7 +154,11 @@ impl Speaker {
             return Ok(());
         }
         let due = if due.is_empty() { "nothing more".to_owned() } else { shown(due, right) };
-        Err(format!("heard {} where {due} was due, after {} bytes that were right", shown(&bytes, right), self.heard + right))
+        let after = match self.heard + right {
+            0 => String::new(),
+            right => format!(", after {right} bytes that were right"),
+        };
+        Err(format!("heard {} where {due} was due{after}", shown(&bytes, right)))
     }
 
     /// Carries out the next deed; whether to go on at once.

@@ -37,11 +37,11 @@ pub struct Failure {
     pub wrong: String,
     /// The faults without which it does not fail, with their chances in 1,000; those that it can do without are left out.
     pub faults: Vec<(FaultKind, u16)>,
-    /// Whether it fails with one client alone, the one that saw it.
-    pub alone: bool,
-    /// The turns of lanes before it failed, and the nanoseconds.
+    /// The client that saw it, if it fails with that one alone.
+    pub alone: Option<usize>,
+    /// Turns of lanes before it failed.
     pub turns: u64,
-    /// The nanoseconds before it failed.
+    /// What the clock of the world showed, in nanoseconds.
     pub time: u64,
     /// What lanes told their operator, and the last events before it failed.
     pub story: Vec<String>,
@@ -49,12 +49,12 @@ pub struct Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let alone = if self.alone { ", also when it is alone" } else { "" };
-        writeln!(f, "seed {}: {}{alone}", self.seed, self.wrong)?;
-        let with = if self.faults.is_empty() { "without any fault" } else { "with these faults, so often in 1,000:" };
-        write!(f, "It fails {with}")?;
+        writeln!(f, "seed {}: {}", self.seed, self.wrong)?;
+        let clients = self.alone.map_or("all clients".to_owned(), |client| format!("client {client} alone"));
+        let faults = if self.faults.is_empty() { "no fault" } else { "these faults in 1,000 opportunities:" };
+        write!(f, "it takes {clients} and {faults}")?;
         self.faults.iter().try_for_each(|(kind, chance)| write!(f, " {} {chance}", kind.name()))?;
-        writeln!(f, "; after {} turns of lanes and {} ns. Before it:", self.turns, self.time)?;
+        writeln!(f, "\nbefore it, at {} ns and after {} turns:", self.time, self.turns)?;
         self.story.iter().try_for_each(|line| writeln!(f, "    {line}"))?;
         write!(f, "CORELANE_SEED={} shows this again", self.seed)
     }
@@ -144,7 +144,7 @@ fn told(run: Run, played: &Played) -> Failure {
         seed: run.seed,
         wrong: played.wrong.clone().unwrap_or_default(),
         faults: needed.into_iter().filter(|(_, chance)| *chance > 0).collect(),
-        alone: run.only.is_some(),
+        alone: run.only,
         turns: report.turns,
         time: report.now,
         story,
