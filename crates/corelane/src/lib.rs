@@ -29,7 +29,7 @@ pub use corelane_os::report::{PATIENCE as REPORT_PATIENCE, flush as flush_report
 pub use corelane_os::signals::Signals;
 pub use corelane_seam::{
     ARENA_BYTES_MAX, Arena, Arrival, Chain, DATAGRAM_BYTES_MAX, DATAGRAM_V6_BYTES_MAX, Datagrams, Error as ArenaError, Fault,
-    File, FilePart, Interest, LEASE_BYTES_MAX, Lease, OpenOptions, Outcome, Reason, Segment, Shared, StreamOptions,
+    File, FileOutcome, FilePart, Interest, LEASE_BYTES_MAX, Lease, OpenOptions, Outcome, Reason, Segment, Shared, StreamOptions,
     TRAIN_DATAGRAMS_MAX,
 };
 pub use corelane_steer::verify;

@@ -31,5 +31,6 @@ pub use handle::{File, Handle, Socket, Unheld};
 pub use lease::{ARENA_BYTES_MAX, Arena, LEASE_BYTES_MAX, Lease, Shared};
 pub use ledger::{Holder, Payer, Role};
 pub use operation::{
-    Bind, Completion, Interest, Listen, OffloadResult, OffloadWork, Offloaded, Op, OpenOptions, Outcome, StreamOptions, Work,
+    Bind, Completion, DatagramOp, DatagramOutcome, FileOp, FileOutcome, Interest, Listen, OffloadResult, OffloadWork, Offloaded,
+    Op, OpenOptions, Outcome, StreamOp, StreamOptions, StreamOutcome, Work,
 };

@@ -14,7 +14,9 @@ use crate::steering::Place;
 use crate::table::{Bound, Table, class};
 use corelane_lane::Kit;
 use corelane_rss::Protocol;
-use corelane_seam::{Arrival, Completion, Datagrams, Driver, Fault, Handle, Op, Outcome, Reason, Socket, Trains};
+use corelane_seam::{
+    Arrival, Completion, DatagramOp, DatagramOutcome, Datagrams, Driver, Fault, Handle, Op, Outcome, Reason, Socket, Trains,
+};
 use corelane_watch::{LaneCounter, ServiceCounter};
 use std::net::SocketAddr;
 
@@ -123,8 +125,8 @@ impl Services {
             return kit.row.add(LaneCounter::CompletionsStale, 1);
         }
         match completion.outcome {
-            Outcome::Arrived { batch, fault } => self.arrived(kit, id, batch, fault),
-            Outcome::Departed { trains, datagrams, refused, calls, fault } => {
+            Outcome::Datagram(DatagramOutcome::Arrived { batch, fault }) => self.arrived(kit, id, batch, fault),
+            Outcome::Datagram(DatagramOutcome::Departed { trains, datagrams, refused, calls, fault }) => {
                 self.table.count_departure(id, datagrams, refused, calls);
                 self.departed(kit, id, trains, fault);
                 if self.table.find_socket(id).is_some_and(|entry| !entry.is_at_rest()) {
@@ -132,7 +134,7 @@ impl Services {
                 }
                 return;
             }
-            Outcome::Bound { socket, local } => self.socket_opened(kit, id, Ok((socket, local))),
+            Outcome::Datagram(DatagramOutcome::Bound { socket, local }) => self.socket_opened(kit, id, Ok((socket, local))),
             Outcome::Failed(fault) => self.socket_opened(kit, id, Err(fault)),
             Outcome::Closed => {
                 self.table.dismiss_socket(id);
@@ -363,7 +365,7 @@ impl Table {
             self.count(service, ServiceCounter::TrainsOut, trains.trains().len());
             self.count(service, ServiceCounter::BytesOut, bytes);
             self.count(service, ServiceCounter::BytesForwarded, forwarded);
-            kit.submit(handle(id), Op::SendDatagrams { socket, trains });
+            kit.submit(handle(id), DatagramOp::Send { socket, trains });
         }
         if refused > 0 {
             self.count(service, ServiceCounter::DatagramsRefused, refused);
@@ -385,7 +387,7 @@ impl Table {
         // The service's own peers may have the answer to what it is asked; who asks it anew comes too late.
         let takes = !(entry.settled && entry.is_served);
         if let Some(into) = entry.batch.take_if(|_| takes) {
-            kit.submit(handle(id), Op::ReceiveDatagrams { socket, into });
+            kit.submit(handle(id), DatagramOp::Receive { socket, into });
             if entry.takes_what_is_there() && !entry.waits_for_memory {
                 kit.submit(handle(id), Op::StopReceive { socket });
             }

@@ -8,7 +8,9 @@ use crate::service::{DatagramService, StreamService};
 use crate::steering::{Reply, Selection, Steer};
 use crate::table::{Bound, Listener, Note, Notice, ServiceState, Table, class, half};
 use corelane_lane::{Ear, Fenced, Kit, Mesh, Work, fenced};
-use corelane_seam::{Completion, Driver, Fault, Handle, OffloadResult, Outcome, Reason};
+use corelane_seam::{
+    Completion, DatagramOutcome, Driver, Fault, FileOutcome, Handle, OffloadResult, Outcome, Reason, StreamOutcome,
+};
 use corelane_watch::{LaneCounter, ServiceRow};
 use std::any::{Any, TypeId};
 use std::net::SocketAddr;
@@ -184,7 +186,9 @@ impl Services {
         self.table.requests.remove(handle.index());
         self.tell_bursts(kit, service);
         let outcome = match completion.outcome {
-            Outcome::Opened { file, length } => Outcome::Opened { file: file.held(&self.table.unheld), length },
+            Outcome::File(FileOutcome::Opened { file, length }) => {
+                Outcome::File(FileOutcome::Opened { file: file.held(&self.table.unheld), length })
+            }
             outcome => unfence(outcome),
         };
         self.service_call(kit, service, |port, cx| match port {
@@ -302,7 +306,10 @@ impl Work for Services {
     fn complete(&mut self, kit: &mut Kit, completion: Completion) {
         let handle = completion.handle;
         // Of what has left, nothing follows but for connections and sockets that are marked.
-        self.has_news |= !matches!(completion.outcome, Outcome::Sent { .. } | Outcome::Departed { .. });
+        self.has_news |= !matches!(
+            completion.outcome,
+            Outcome::Stream(StreamOutcome::Sent { .. }) | Outcome::Datagram(DatagramOutcome::Departed { .. })
+        );
         match handle.class() {
             class::CONNECTION => self.connection_completed(kit, completion),
             class::LISTENER => self.listener_completed(kit, completion),

@@ -16,7 +16,7 @@ use crate::timers::ServiceTimer;
 use crate::transform::Transform;
 use corelane_lane::{Bursts, Kit, Mesh};
 use corelane_rss::Protocol;
-use corelane_seam::{Arena, Chain, Fault, Handle, Op, Payer, Socket, Unheld};
+use corelane_seam::{Arena, Chain, Fault, FileOp, Handle, Op, Payer, Socket, Unheld};
 use corelane_watch::{ServiceCounter, ServiceRow};
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, VecDeque};
@@ -337,7 +337,7 @@ impl Table {
         }
         for file in self.unheld.take() {
             self.files_closing += 1;
-            kit.submit(Handle::new(class::FILE, 0, 0), Op::CloseFile { file });
+            kit.submit(Handle::new(class::FILE, 0, 0), FileOp::Close { file });
         }
     }
 

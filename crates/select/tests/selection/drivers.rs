@@ -8,7 +8,8 @@ use corelane_os::claim::Transport;
 use corelane_os::testing::skip;
 use corelane_rss::{HashTypes, Protocol, Tuple};
 use corelane_seam::{
-    Arena, Bind, Completion, Datagrams, Driver, Handle, Listen, Op, Outcome, Socket, StreamOptions, Tuning, Wait,
+    Arena, Bind, Completion, DatagramOp, DatagramOutcome, Datagrams, Driver, Handle, Listen, Op, Outcome, Socket, StreamOp,
+    StreamOptions, StreamOutcome, Tuning, Wait,
 };
 use corelane_select::{Group, Means, Selector};
 use std::net::SocketAddr;
@@ -34,8 +35,8 @@ impl Lane {
         let socket = socket.unwrap();
         entry.register(driver.descriptor(socket).unwrap()).unwrap();
         let op = match transport {
-            Transport::Tcp => Op::Accept { listener: socket },
-            Transport::Udp => Op::ReceiveDatagrams { socket, into: Datagrams::new() },
+            Transport::Tcp => Op::Stream(StreamOp::Accept { listener: socket }),
+            Transport::Udp => Op::Datagram(DatagramOp::Receive { socket, into: Datagrams::new() }),
         };
         driver.push(HANDLE, op);
         let address = driver.local_address(socket).unwrap();
@@ -51,11 +52,11 @@ impl Lane {
 
     fn flows(&mut self, completion: Completion) -> Vec<Tuple> {
         match completion.outcome {
-            Outcome::Accepted { peer, local, .. } => vec![Tuple::new(peer, local, Protocol::TCP).unwrap()],
-            Outcome::Arrived { batch, .. } => {
+            Outcome::Stream(StreamOutcome::Accepted { peer, local, .. }) => vec![Tuple::new(peer, local, Protocol::TCP).unwrap()],
+            Outcome::Datagram(DatagramOutcome::Arrived { batch, .. }) => {
                 let tuple = |peer| Tuple::new(peer, self.address, Protocol::UDP).unwrap();
                 let flows = batch.arrivals().iter().map(|arrival| tuple(arrival.peer)).collect();
-                self.driver.push(HANDLE, Op::ReceiveDatagrams { socket: self.socket, into: batch });
+                self.driver.push(HANDLE, Op::Datagram(DatagramOp::Receive { socket: self.socket, into: batch }));
                 flows
             }
             other => panic!("{other:?}"),

@@ -15,7 +15,9 @@ use crate::net::connect::{ListenerPort, Opener};
 use crate::net::datagrams::DatagramPort;
 use crate::net::{Owner, Place, destination};
 use crate::world::{Event, State, World};
-use corelane_seam::{Bell, Bind, Completion, Driver, DriverCounters, Fault, Handle, Listen, Op, Outcome, Reason, Socket, Wait};
+use corelane_seam::{
+    Bell, Bind, Completion, DatagramOutcome, Driver, DriverCounters, Fault, Handle, Listen, Op, Outcome, Reason, Socket, Wait,
+};
 use lane::{Sleep, Trouble};
 use sockets::{Body, StreamSocket};
 use std::collections::VecDeque;
@@ -250,7 +252,7 @@ impl State {
     fn bind_later(&mut self, lane: usize, asked: Asked, bind: &Bind) {
         let (work, descriptor) = (asked.handle.work(), self.open_descriptor(lane));
         let outcome = match self.with_descriptor(lane, descriptor, |state, descriptor| state.bind(lane, work, bind, descriptor)) {
-            Ok((socket, local)) => Outcome::Bound { socket, local },
+            Ok((socket, local)) => Outcome::Datagram(DatagramOutcome::Bound { socket, local }),
             Err(fault) => Outcome::Failed(fault),
         };
         self.complete(lane, asked, None, outcome);
