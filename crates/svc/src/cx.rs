@@ -1,31 +1,35 @@
 //! The lane as a service sees it.
 
+use crate::class;
 use crate::connection::Connection;
-use crate::datagrams::DatagramSocket;
 use crate::error::{Error, Refused};
 use crate::fence::fenced;
 use crate::flows::Flow;
 use crate::limits::Limits;
 use crate::listeners::datagram_socket;
 use crate::machine::Machine;
+use crate::messages::Message;
+use crate::names::{ConnectionId, Peer, SocketId};
+use crate::notices::{Note, Notice};
 use crate::outgoing::NOWHERE;
 use crate::output::Output;
+use crate::places::Sharing;
 use crate::replies::Replies;
-use crate::service::{ConnectionId, Peer, SocketId};
-use crate::services::{Message, Sharing};
-use crate::table::{Note, Notice, Request, Table, class};
+use crate::sockets::DatagramSocket;
+use crate::table::Table;
 use crate::ticket::Ticket;
 use crate::timers::Timer;
 use corelane_lane::{Fenced, Kit};
 use corelane_seam::{
-    Arena, Arrival, Chain, DatagramOp, Fault, File, FileOp, Handle, Interest, Lease, OffloadResult, OffloadWork, Op, OpenOptions,
-    Segment, Shared,
+    Arena, Arrival, Chain, DatagramOp, Fault, File, FileOp, Handle, Instant, Interest, Lease, OffloadResult, OffloadWork, Op,
+    OpenOptions, Segment, Shared, nanoseconds,
 };
 use corelane_watch::{Counted, LaneCounter, ServiceCounter};
 use std::any::{Any, TypeId};
 use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// What a call into a service may use of its lane: clock, timers, connections, messages, files, tasks, counters.
 pub struct Cx<'a> {
@@ -46,9 +50,9 @@ impl<'a> Cx<'a> {
         Self { socket: Some(socket), ..self }
     }
 
-    /// This turn's time: nanoseconds of the monotonic clock. Does not change during a call.
-    pub fn now(&self) -> u64 {
-        self.kit.now()
+    /// This turn's time. Does not change during a call.
+    pub fn now(&self) -> Instant {
+        Instant::from_nanoseconds(self.kit.now())
     }
 
     /// The number of this lane, from 0.
@@ -94,7 +98,7 @@ impl<'a> Cx<'a> {
     /// As for [`Cx::socket`].
     pub fn flow(&mut self, arrival: &Arrival) -> Option<Flow> {
         let id = self.socket();
-        self.table.arrival_flow(id, arrival)
+        self.table.sockets.arrival_flow(self.table.flows.as_ref(), id, arrival)
     }
 
     /// The lane's memory, for leases of the service's own.
@@ -156,7 +160,7 @@ impl<'a> Cx<'a> {
         let mut connection =
             Connection::new(None, Peer { address: to, local, flow: None }, self.service, Machine::opening(), self.kit.now());
         connection.session_to_be = Some(Box::new(session));
-        let deadline = self.kit.now().saturating_add(self.table.limits(self.service).connect_limit);
+        let deadline = self.kit.now().saturating_add(nanoseconds(self.table.limits(self.service).connect_limit));
         let index = self.table.admit(connection, &self.kit.arena);
         let timer = self.kit.start_timer(deadline, self.table.handle(class::DEADLINE, index));
         if let Some(connection) = self.table.connections.at(index) {
@@ -202,7 +206,7 @@ impl<'a> Cx<'a> {
         }
         let peer = peer.map(destination);
         let bind = datagram_socket(local, peer, Sharing { share_port: false, v6_only: false });
-        let socket = self.table.admit_socket(DatagramSocket::new(self.service, peer, waiting_max));
+        let socket = self.table.sockets.admit(&mut self.table.services, DatagramSocket::new(self.service, peer, waiting_max));
         self.kit.submit(Handle::new(class::DATAGRAMS, socket.index, socket.generation), DatagramOp::Bind(bind));
         Ok(socket)
     }
@@ -210,16 +214,13 @@ impl<'a> Cx<'a> {
     /// What is sent from a datagram socket of this service, whether it is open already or not. None for the one whose output is
     /// an argument of this call (`receive`, `sent`), and for one that is closed or void.
     pub fn datagrams(&mut self, socket: SocketId) -> Option<&mut Replies> {
-        self.own_socket(socket)?;
-        self.table.mark_socket(socket);
-        self.own_socket(socket)?.replies.as_mut()
+        self.table.sockets.replies(&self.table.services, socket, self.service)
     }
 
     /// Closes a datagram socket of this service once what waits there has left; no more calls come for it.
     pub fn close_datagrams(&mut self, socket: SocketId) {
-        if let Some(entry) = self.own_socket(socket) {
-            entry.closing = true;
-            self.table.mark_socket(socket);
+        if let Some(mut found) = self.table.sockets.own(&self.table.services, socket, self.service) {
+            found.close_behind();
         }
     }
 
@@ -228,11 +229,6 @@ impl<'a> Cx<'a> {
         let Some(service) = self.table.find(id).map(|connection| connection.service) else { return false };
         self.table.count(self.service, ServiceCounter::NoticesRefused, (service != self.service).into());
         service == self.service
-    }
-
-    fn own_socket(&mut self, socket: SocketId) -> Option<&mut DatagramSocket> {
-        let service = self.service;
-        self.table.find_socket(socket).filter(|entry| entry.service == service && !entry.closing)
     }
 
     /// Couples two connections of this service: each is read only while the other's output has room, and the end of one's
@@ -283,7 +279,7 @@ impl<'a> Cx<'a> {
         self.table.notices.push_back(Note { to, from: self.service, notice });
     }
 
-    /// Has [`StreamService::timer`](crate::StreamService::timer) called for this connection, after `nanoseconds` and up to a
+    /// Has [`StreamService::timer`](crate::StreamService::timer) called for this connection, `after` so long and up to a
     /// millisecond more. It ends with its connection.
     ///
     /// # Errors
@@ -291,19 +287,36 @@ impl<'a> Cx<'a> {
     ///
     /// # Panics
     /// As for [`Cx::id`].
-    pub fn start_timer(&mut self, nanoseconds: u64, token: u64) -> Result<Timer, Error> {
-        let (connection, deadline) = (self.id(), self.kit.now().saturating_add(nanoseconds));
-        self.table.start_timer(self.kit, connection, deadline, token)
+    pub fn start_timer(&mut self, after: Duration, token: u64) -> Result<Timer, Error> {
+        let (id, deadline) = (self.id(), self.kit.now().saturating_add(nanoseconds(after)));
+        let Table { connections, services, timers, .. } = &mut *self.table;
+        let Some(connection) = connections.get_mut(id.index, id.generation) else {
+            return Err(Error::TimersFull { timers: 0 });
+        };
+        let state = &services[connection.service as usize];
+        let most = state.limits.timers_per_connection_max;
+        if connection.timers.len() >= most {
+            state.row.add(ServiceCounter::TimersMaxHits, 1);
+            return Err(Error::TimersFull { timers: most });
+        }
+        Ok(timers.start(self.kit, (id, &mut connection.timers), deadline, token))
     }
 
     /// Stops a timer of this service; one that has come is left alone.
     pub fn stop_timer(&mut self, timer: Timer) {
-        self.table.stop_timer(self.kit, self.service, timer);
+        let Table { connections, timers, .. } = &mut *self.table;
+        let Some(owner) = timers.owner(timer) else { return };
+        // reason: its timers end with it.
+        let connection = connections.get_mut(owner.index, owner.generation).expect("a connection takes its timers with it");
+        if connection.service == self.service {
+            timers.stop(self.kit, timer, &mut connection.timers);
+        }
     }
 
-    /// Has the service's `alarm` called in the first turn that begins at `at` or later (nanoseconds of [`Cx::now`]'s clock, to the
-    /// resolution of that clock; `u64::MAX` for never). A service has one alarm: this replaces it, and a call of `alarm` ends it.
-    pub fn set_alarm(&mut self, at: u64) {
+    /// Has the service's `alarm` called in the first turn that begins at `at` or later ([`Cx::now`]'s clock, to the
+    /// resolution of that clock; [`Instant::NEVER`] for never). A service has one alarm: this replaces it, and a call of `alarm` ends it.
+    pub fn set_alarm(&mut self, at: Instant) {
+        let at = at.nanoseconds();
         self.table.services[self.service as usize].alarm = at;
         self.kit.alarm = self.kit.alarm.min(at);
     }
@@ -383,7 +396,7 @@ impl<'a> Cx<'a> {
     /// Whether as many calls are with the lane's helper threads as may be. Ask before [`Cx::offload`]: if it is, leave the request in the
     /// input; the connection's service is called again when one has ended.
     pub fn offload_is_full(&mut self) -> bool {
-        let full = self.table.offloads >= self.kit.offload_max();
+        let full = self.table.requests.offload_room(self.kit) == 0;
         self.table.offload_refused |= full;
         full
     }
@@ -403,15 +416,7 @@ impl<'a> Cx<'a> {
 
     fn request(&mut self, op: impl Into<Op>, token: u64) {
         let op = op.into();
-        let is_offload = matches!(op, Op::Offload(_));
-        let is_file = matches!(op, Op::File(FileOp::Read { .. } | FileOp::Write { .. } | FileOp::Sync { .. }));
-        self.kit.row.add(LaneCounter::Offloads, is_offload.into());
-        self.table.offloads += usize::from(is_offload);
-        self.kit.row.add(LaneCounter::FileOperations, is_file.into());
-        let is_poll = matches!(op, Op::Poll { .. });
-        self.table.requests_ending += usize::from(!is_poll);
-        let (index, generation) = self.table.requests.insert(Request { service: self.service, token, is_offload, is_poll });
-        self.kit.submit(Handle::new(class::REQUEST, index, generation), op);
+        self.table.requests.begin(self.kit, self.service, op, token);
     }
 }
 

@@ -1,12 +1,12 @@
 //! Draining: refuse new connections, serve those that wait, answer what was readable, let the peers have it, end.
 
+use crate::class;
 use crate::limits::SECOND;
+use crate::names::Ending;
 use crate::port::{Call, Port};
-use crate::service::Ending;
 use crate::services::Services;
-use crate::table::class;
 use corelane_lane::Kit;
-use corelane_seam::{Driver, Handle, Op};
+use corelane_seam::{Driver, Handle, Op, nanoseconds};
 use corelane_watch::ServiceCounter;
 
 /// How long a listener is kept after the last connection was accepted from it: handshakes under way end within.
@@ -21,7 +21,7 @@ impl Services {
     pub(crate) fn begin_drain(&mut self, kit: &mut Kit, driver: &mut dyn Driver) {
         self.table.draining = true;
         let now = kit.now();
-        let limit = self.table.services.iter().map(|state| state.limits.drain_limit).max().unwrap_or(0);
+        let limit = self.table.services.iter().map(|state| nanoseconds(state.limits.drain_limit)).max().unwrap_or(0);
         self.drain_deadline = now.saturating_add(limit);
         for listener in &mut self.table.listeners {
             listener.begin_to_settle(now);
@@ -32,7 +32,7 @@ impl Services {
         for index in self.table.connections.indices().collect::<Vec<_>>() {
             self.drain_connection(kit, driver, index);
         }
-        self.table.drain_datagrams(kit);
+        self.table.sockets.drain(&self.table.services, kit);
         self.read_counts(kit);
         kit.start_timer(now + LOOK, Handle::new(class::DRAIN, 0, 0));
     }
@@ -106,7 +106,7 @@ impl Services {
             found.count(ServiceCounter::DrainDeadlineHits, 1);
             self.end(kit, index, Ending::Aborted);
         }
-        self.table.abandon_datagrams(kit);
+        self.table.sockets.abandon(&self.table.services, kit);
         for service in 0..self.table.services.len() {
             while let Some(arrived) = self.table.services[service].waiting.pop_front() {
                 self.table.turn_away(kit, arrived.socket);
@@ -116,7 +116,7 @@ impl Services {
 
     /// Whether the lane has nothing left to do by itself: who asks it may be another lane.
     pub(crate) fn is_at_rest(&mut self, kit: &mut Kit) -> bool {
-        let is_over = self.drain_is_over || self.table.requests_ending == 0 && self.table.datagrams_are_quiet();
+        let is_over = self.drain_is_over || self.table.requests.have_ended() && self.table.sockets.are_quiet();
         self.has_no_connections() && is_over && !self.owes_any(kit)
     }
 
@@ -125,7 +125,7 @@ impl Services {
             && self.table.services.iter().all(|state| state.waiting.is_empty())
             && self.table.connections.len() == 0
             && self.table.turned_away == 0
-            && self.table.files_closing == 0
+            && !self.table.requests.are_closing_files()
     }
 
     /// Whether a service over datagrams has answers to give, and there is time for them.
@@ -143,7 +143,7 @@ impl Services {
     }
 
     pub(crate) fn drain_is_done(&self) -> bool {
-        let is_over = self.drain_is_over || self.lanes_are_quiet && self.table.requests_ending == 0;
-        self.table.draining && self.has_no_connections() && self.table.datagrams.len() == 0 && is_over
+        let is_over = self.drain_is_over || self.lanes_are_quiet && self.table.requests.have_ended();
+        self.table.draining && self.has_no_connections() && self.table.sockets.len() == 0 && is_over
     }
 }

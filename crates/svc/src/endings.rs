@@ -1,18 +1,20 @@
 //! How connections end: exactly once, with the one ending that was decided first or overruled it.
 
+use crate::class;
 use crate::connection::Connection;
 use crate::found::Found;
 use crate::limits::{Limits, RATE_GRACE, SECOND};
 use crate::machine::{Draining, Phase};
+use crate::names::{ConnectionId, Ending, Peer};
 use crate::port::Call;
-use crate::service::{ConnectionId, Ending, Peer};
 use crate::services::Services;
-use crate::table::class;
+use crate::table::Table;
 use corelane_lane::Kit;
 use corelane_rss::Protocol;
-use corelane_seam::{Fault, Handle, Op, Socket};
+use corelane_seam::{Fault, Handle, Op, Socket, nanoseconds};
 use corelane_watch::ServiceCounter;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 impl Services {
     /// Ends a connection. `Completed` and `Closing` let the output leave first; the others end it now.
@@ -56,7 +58,10 @@ impl Services {
         if let Some(session) = session {
             self.connection_call(kit, index, |port, cx| port.closed(cx, session, ending));
         }
-        self.table.end_timers(kit, index);
+        let Table { connections, timers, .. } = &mut self.table;
+        if let Some(connection) = connections.at(index) {
+            timers.end_all(kit, &mut connection.timers);
+        }
         let found = self.table.there(index);
         if let Some(busy) = found.connection.busy.take() {
             found.desk.recycle(busy);
@@ -192,7 +197,7 @@ impl Services {
         if std::mem::replace(&mut state.told_of_unanswered, true) {
             return;
         }
-        let (lane, limit) = (kit.lane(), state.limits.answer_limit / 1_000_000);
+        let (lane, limit) = (kit.lane(), state.limits.answer_limit.as_millis());
         kit.report(&format!(
             "lane {lane}, service {service}: a held request had no answer within {limit} ms (answer_limit), and its connection is ended; others are counted in answer_limit_hits"
         ));
@@ -283,15 +288,15 @@ impl Connection {
 
     /// While the peer still sends, it may still take what was sent to it; but not for ever.
     fn linger_deadline(&self, limits: &Limits) -> Option<(u64, Limit)> {
-        let (quiet, whole) =
-            (after(self.active_at, limits.linger_limit, Limit::Linger)?, self.finished_at.saturating_add(limits.drain_limit));
-        Some((quiet.0.min(whole.max(self.finished_at.saturating_add(limits.linger_limit))), quiet.1))
+        let (quiet, limit) = after(self.active_at, limits.linger_limit, Limit::Linger)?;
+        let whole = self.finished_at.saturating_add(nanoseconds(limits.drain_limit.max(limits.linger_limit)));
+        Some((quiet.min(whole), limit))
     }
 
     /// The deadline of a connection that nothing is asked of.
     fn quiet_deadline(&self, limits: &Limits) -> Option<(u64, Limit)> {
         match self.machine.draining() {
-            Draining::First => after(self.active_at, FIRST_REQUEST, Limit::Drain),
+            Draining::First => Some((self.active_at.saturating_add(FIRST_REQUEST), Limit::Drain)),
             _ => after(self.active_at, limits.idle_limit, Limit::Idle),
         }
     }
@@ -300,8 +305,8 @@ impl Connection {
 /// How long a connection that was accepted during a drain may take to send its first request.
 const FIRST_REQUEST: u64 = SECOND;
 
-fn after(since: u64, nanoseconds: u64, limit: Limit) -> Option<(u64, Limit)> {
-    (nanoseconds > 0).then(|| (since.saturating_add(nanoseconds), limit))
+fn after(since: u64, patience: Duration, limit: Limit) -> Option<(u64, Limit)> {
+    (!patience.is_zero()).then(|| (since.saturating_add(nanoseconds(patience)), limit))
 }
 
 fn counter_of(ending: Ending) -> ServiceCounter {

@@ -1,9 +1,9 @@
 //! The fence around every call into a service, and around the end of every value that its users gave: a panic ends the connection
 //! it was for, never the lane.
 
+use crate::notices::Notice;
 use crate::port::Port;
 use crate::services::Services;
-use crate::table::Notice;
 use corelane_lane::Kit;
 pub(crate) use corelane_lane::fenced;
 use std::any::Any;

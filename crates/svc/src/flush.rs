@@ -2,8 +2,8 @@
 
 use crate::found::Found;
 use crate::machine::{Pause, Phase, Step};
+use crate::names::{ConnectionId, Ending};
 use crate::port::Call;
-use crate::service::{ConnectionId, Ending};
 use crate::services::Services;
 use crate::streams::receive_op;
 use corelane_lane::Kit;

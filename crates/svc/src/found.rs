@@ -1,11 +1,12 @@
 //! One connection as it was looked up, with what it needs of its lane: handed on through all that one event, call or flush does to it,
 //! so that it is looked up once for each.
 
+use crate::class;
 use crate::connection::{Busy, Connection};
 use crate::limits::Limits;
 use crate::memory::Memory;
-use crate::service::ConnectionId;
-use crate::table::{ServiceState, class};
+use crate::names::ConnectionId;
+use crate::state::ServiceState;
 use crate::ticket::LostTickets;
 use corelane_seam::{Arena, Chain, Handle};
 use corelane_watch::ServiceCounter;

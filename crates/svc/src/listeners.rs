@@ -1,5 +1,6 @@
 //! Where a lane's listening sockets come from, and how what they accept becomes a connection.
 
+use crate::class;
 use crate::connection::Connection;
 use crate::cx::Cx;
 use crate::error::Error;
@@ -7,11 +8,13 @@ use crate::fence::fenced;
 use crate::found::Found;
 use crate::limits::SECOND;
 use crate::machine::Machine;
+use crate::names::{ConnectionId, Ending, Peer};
+use crate::places::Listener;
+use crate::places::Place;
+use crate::places::Sharing;
 use crate::port::StreamPort;
-use crate::service::{ConnectionId, Ending, Peer};
-use crate::services::{Services, Sharing};
-use crate::steering::Place;
-use crate::table::{Arrived, Listener, class};
+use crate::services::Services;
+use crate::state::Arrived;
 use corelane_lane::Kit;
 use corelane_rss::Protocol;
 use corelane_seam::{Bind, Completion, Driver, Handle, Listen, Outcome, Payer, Reason, StreamOp, StreamOutcome};

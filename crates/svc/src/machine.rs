@@ -8,7 +8,7 @@
 //!                       \________________________________________end________/
 //! ```
 
-use crate::service::Ending;
+use crate::names::Ending;
 use corelane_watch::ServiceCounter;
 
 /// Where a connection is in its life. Only forwards.

@@ -8,12 +8,13 @@
 //! * **Connections end**, the largest holders' first: any of them when the reserve itself is nearly gone or in pieces; and those that have stood
 //!   still for a second when somebody waits for a small part of what their peer holds.
 
+use crate::class;
 use crate::connection::{Busy, Connection};
 use crate::found::Found;
 use crate::limits::SECOND;
-use crate::service::{ConnectionId, Ending};
+use crate::names::{ConnectionId, Ending};
 use crate::services::Services;
-use crate::table::{Table, class};
+use crate::table::Table;
 use corelane_lane::{Kit, TimerId};
 use corelane_seam::{Arena, DATAGRAM_BLOCK_BYTES_LEAST, Handle, Holder, Payer, RECEIVE_BYTES_LEAST, Role};
 use corelane_watch::ServiceCounter;

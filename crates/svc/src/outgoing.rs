@@ -3,15 +3,16 @@
 //! The flow that comes back has our address in it. Where the service names none, a datagram socket towards the peer tells which one the
 //! system takes, and that is remembered for a while; meanwhile the connections to that peer wait, for a turn.
 
+use crate::class;
 use crate::connection::Connection;
 use crate::cx::destination;
 use crate::flows::{Flow, Flows};
 use crate::limits::SECOND;
 use crate::machine::Phase;
-use crate::service::ConnectionId;
+use crate::names::ConnectionId;
 use crate::services::Services;
 use crate::slab::Slab;
-use crate::table::{Table, class};
+use crate::table::Table;
 use corelane_lane::Kit;
 use corelane_seam::{Bind, Completion, DatagramOp, DatagramOutcome, Fault, Handle, Op, Outcome, Reason, StreamOp};
 use corelane_watch::ServiceCounter;

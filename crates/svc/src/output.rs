@@ -1,7 +1,7 @@
 //! What a connection is to send: gathered during a turn, with places held for answers that come later.
 
 use crate::input::Taken;
-use crate::service::{ConnectionId, Order};
+use crate::names::{ConnectionId, Order};
 use crate::ticket::{LostTickets, Ticket};
 use corelane_seam::{Arena, Chain, Lease, Segment};
 use std::collections::VecDeque;

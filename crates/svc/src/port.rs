@@ -2,9 +2,10 @@
 
 use crate::cx::Cx;
 use crate::input::Input;
+use crate::names::{Ending, Next, Peer, SocketId};
 use crate::output::Output;
 use crate::replies::Replies;
-use crate::service::{DatagramService, Ending, Next, Peer, SocketId, StreamService};
+use crate::service::{DatagramService, StreamService};
 use crate::slab::Slab;
 use crate::transform::Transform;
 use corelane_seam::{Datagrams, Fault, Outcome};
@@ -61,6 +62,13 @@ impl Port {
         match self {
             Self::Stream(port) => Some(port.as_mut()),
             Self::Datagram(_) => None,
+        }
+    }
+
+    pub(crate) fn datagrams(&mut self) -> Option<&mut dyn DatagramPort> {
+        match self {
+            Self::Stream(_) => None,
+            Self::Datagram(port) => Some(port.as_mut()),
         }
     }
 }

@@ -1,99 +1,15 @@
-//! What a user of Corelane writes: services, and the few types that their calls exchange with the lane.
+//! What a user of Corelane writes: services.
 
 use crate::cx::Cx;
-use crate::flows::Flow;
 use crate::input::Input;
+use crate::names::{Ending, Next, Peer, SocketId};
 use crate::output::Output;
 use crate::replies::Replies;
 use crate::transform::Transform;
-use corelane_seam::{Datagrams, Fault, Lease, Outcome};
+use corelane_seam::{Datagrams, Fault, Outcome};
 use corelane_watch::Declaration;
 use std::any::Any;
-use std::fmt;
 use std::net::SocketAddr;
-
-/// The two ends of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Peer {
-    /// The other end.
-    pub address: SocketAddr,
-    /// This end: the address that was asked.
-    pub local: SocketAddr,
-    /// The flow, as it arrives here: known before the first byte. None where flows are not told apart, and until a connection
-    /// that this side opens is open.
-    pub flow: Option<Flow>,
-}
-
-/// Names a connection of this lane; void once the connection has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ConnectionId {
-    pub(crate) index: u32,
-    pub(crate) generation: u32,
-}
-
-/// Names a datagram socket of this lane; void once it is closed, or could not be opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct SocketId {
-    pub(crate) index: u32,
-    pub(crate) generation: u32,
-}
-
-/// What a service wants of the connection after a call.
-#[derive(Debug)]
-pub enum Next {
-    /// Call again when there are more bytes. What was left of the input stays.
-    Continue,
-    /// Call again when at least so many bytes more than now are there, or the stream has ended.
-    Need(usize),
-    /// Put the next bytes straight into this lease until it holds `until` bytes, then call again with
-    /// [`Input::filled`]. Bytes that have arrived already are copied; the others are received in place.
-    Fill {
-        /// Where the bytes go, behind what it holds.
-        lease: Lease,
-        /// How many bytes it shall hold: more than it holds now (else the call comes again at once), and cut to its capacity.
-        until: usize,
-    },
-    /// Close once all output has left: the connection ends as [`Ending::Completed`].
-    Close,
-    /// Break the connection off: it ends as [`Ending::Aborted`].
-    Abort,
-}
-
-/// Why a connection ended. Each has exactly one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Ending {
-    /// The service closed it, and all output left.
-    Completed,
-    /// The peer finished, and all was answered.
-    EndOfStream,
-    /// The lane drains, or the connection was idle for too long.
-    Closing,
-    /// The socket failed, the peer reset it, or the connection could not be opened.
-    Error,
-    /// The session panicked, a deadline or a limit was passed, or the service broke it off.
-    Aborted,
-}
-
-impl fmt::Display for Ending {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Completed => "completed",
-            Self::EndOfStream => "end of stream",
-            Self::Closing => "closing",
-            Self::Error => "error",
-            Self::Aborted => "aborted",
-        })
-    }
-}
-
-/// Whether an answer must keep its place among the connection's answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// What is written after the ticket was taken leaves after its answer (HTTP, a cache).
-    Kept,
-    /// The answer leaves when it is given (RPC).
-    Any,
-}
 
 /// A service over connections. One is built for each lane: its state is the lane's own, needs no `Send` and no lock.
 ///

@@ -1,18 +1,25 @@
 //! A lane's services as the work of that lane: sorts what the driver brings, and keeps the order of a turn.
 
+use crate::class;
 use crate::error::Error;
 use crate::limits::Limits;
 use crate::memory::Payers;
+use crate::messages::{Message, foreign};
+use crate::notices::{Note, Notice};
+use crate::places::Listener;
+use crate::places::Sharing;
 use crate::port::{DatagramPort, Port, Sessions};
+use crate::requests::Ended;
 use crate::service::{DatagramService, StreamService};
+use crate::sockets::Bound;
+use crate::state::{ServiceState, half};
 use crate::steering::{Reply, Selection, Steer};
-use crate::table::{Bound, Listener, Note, Notice, ServiceState, Table, class, half};
-use corelane_lane::{Ear, Fenced, Kit, Mesh, Work, fenced};
-use corelane_seam::{
-    Completion, DatagramOutcome, Driver, Fault, FileOutcome, Handle, OffloadResult, Outcome, Reason, StreamOutcome,
-};
+use crate::table::Table;
+use crate::timers::Timer;
+use corelane_lane::{Ear, Fenced, Kit, Mesh, Work};
+use corelane_seam::{Completion, DatagramOutcome, Driver, Handle, OffloadResult, Outcome, StreamOutcome};
 use corelane_watch::{LaneCounter, ServiceRow};
-use std::any::{Any, TypeId};
+use std::any::TypeId;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
@@ -158,10 +165,11 @@ impl Services {
         address: SocketAddr,
         sharing: Sharing,
     ) -> Result<SocketAddr, Error> {
-        let index = self.table.bound.len();
-        self.table.bound.push(Bound { socket: None, service, address, sharing });
-        let local = self.open_bound(driver, index).inspect_err(|_| self.table.bound.truncate(index))?;
-        self.table.bound[index].address = local;
+        let bound = self.table.sockets.bound();
+        let index = bound.len();
+        bound.push(Bound { socket: None, service, address, sharing });
+        let local = self.open_bound(driver, index).inspect_err(|_| self.table.sockets.bound().truncate(index))?;
+        self.table.sockets.bound()[index].address = local;
         Ok(local)
     }
 
@@ -174,23 +182,11 @@ impl Services {
         if !completion.more && matches!(completion.outcome, Outcome::Released) {
             return;
         }
-        let Some(request) = self.table.requests.get_mut(handle.index(), handle.generation()) else {
-            kit.row.add(LaneCounter::CompletionsStale, 1);
-            return;
+        let Some(Ended { service, token, outcome }) = self.table.requests.end(kit, handle, completion.outcome) else {
+            return kit.row.add(LaneCounter::CompletionsStale, 1);
         };
-        let (service, token) = (request.service, request.token);
-        self.table.requests_ending -= usize::from(!request.is_poll);
-        self.table.offloads -= usize::from(request.is_offload);
-        let is_refused = matches!(completion.outcome, Outcome::Failed(Fault { reason: Reason::Busy, .. }));
-        kit.row.add(LaneCounter::OffloadsRefused, (request.is_offload && is_refused).into());
-        self.table.requests.remove(handle.index());
         self.tell_bursts(kit, service);
-        let outcome = match completion.outcome {
-            Outcome::File(FileOutcome::Opened { file, length }) => {
-                Outcome::File(FileOutcome::Opened { file: file.held(&self.table.unheld), length })
-            }
-            outcome => unfence(outcome),
-        };
+        let outcome = unfence(outcome);
         self.service_call(kit, service, |port, cx| match port {
             Port::Stream(port) => port.completed(cx, token, outcome),
             Port::Datagram(port) => port.completed(cx, token, outcome),
@@ -245,10 +241,14 @@ impl Services {
     }
 
     fn timer_expired(&mut self, handle: Handle) {
-        if let Some(timer) = self.table.timer_came(handle) {
-            let Some(from) = self.table.find(timer.connection).map(|connection| connection.service) else { return };
-            self.table.notices.push_back(Note { to: timer.connection, from, notice: Notice::Timer(timer.token) });
-        }
+        let timer = Timer::of(handle);
+        let Table { connections, timers, notices, .. } = &mut self.table;
+        // It may have been stopped since it came.
+        let Some(to) = timers.owner(timer) else { return };
+        // reason: its timers end with it.
+        let connection = connections.get_mut(to.index, to.generation).expect("a connection takes its timers with it");
+        let token = timers.come(timer, &mut connection.timers);
+        notices.push_back(Note { to, from: connection.service, notice: Notice::Timer(token) });
     }
 }
 
@@ -257,34 +257,6 @@ fn unfence(outcome: Outcome) -> Outcome {
     let Outcome::Offloaded(OffloadResult(value)) = outcome else { return outcome };
     // reason: no other call is offloaded by this layer.
     Outcome::Offloaded(value.downcast::<Fenced<OffloadResult>>().expect("an offloaded value comes fenced").into_inner())
-}
-
-/// Who else may have a listening or bound port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sharing {
-    /// Other sockets may have the same port: needed with more lanes than one, or to join another process.
-    pub share_port: bool,
-    /// `[::]` takes IPv6 only.
-    pub v6_only: bool,
-}
-
-/// Drops a message for a service that this lane has not, and says so.
-fn foreign(kit: &mut Kit, from: usize, message: Message) {
-    let (lane, service) = (kit.lane(), message.service);
-    let panic = fenced(|| drop(message)).err().map_or(String::new(), |words| format!("; it panicked as it was dropped: {words}"));
-    kit.report_kind(
-        "messages to no service",
-        &format!(
-            "lane {lane}: a message from lane {from} was for service {service}, which is not here: give all lanes the same{panic}"
-        ),
-    );
-}
-
-/// What a service says to itself on another lane.
-pub struct Message {
-    /// The service: its number, in the order in which services were added.
-    pub(crate) service: u16,
-    pub(crate) value: Box<dyn Any + Send>,
 }
 
 impl Work for Services {
@@ -316,7 +288,7 @@ impl Work for Services {
             class::DATAGRAMS => self.datagrams_completed(kit, completion),
             class::REQUEST => self.request_completed(kit, handle, completion),
             class::ROUTE => self.route_completed(kit, completion),
-            class::FILE => self.table.files_closing -= 1,
+            class::FILE => self.table.requests.file_closed(),
             class::UNADMITTED => self.table.turned_away -= usize::from(matches!(completion.outcome, Outcome::Closed)),
             _ => {}
         }
@@ -342,7 +314,7 @@ impl Work for Services {
             class::LEAVE => self.leave_timer(kit),
             class::COUNTS => self.read_counts(kit),
             class::MEMORY => self.memory_timer(),
-            class::DROPS => self.drops_are_due(),
+            class::DROPS => self.table.sockets.drops_are_due(),
             _ => {}
         }
     }
@@ -364,15 +336,15 @@ impl Work for Services {
     fn flush(&mut self, kit: &mut Kit) {
         self.serve_notices(kit);
         self.flush_dirty(kit);
-        self.table.flush_datagrams(kit);
-        self.table.close_unheld(kit);
+        self.table.sockets.flush(&self.table.services, kit);
+        self.table.requests.close_unheld(kit);
         self.table.revive_offloading(kit);
         self.table.revive_starved(&kit.arena, kit.now());
         self.relieve(kit);
     }
 
     fn look(&mut self, driver: &dyn Driver) {
-        self.table.count_drops(driver);
+        self.table.sockets.count_drops(&self.table.services, driver);
     }
 
     fn has_work(&self) -> bool {
@@ -398,7 +370,7 @@ impl Work for Services {
 
     fn all_are_quiet(&mut self, _kit: &mut Kit) {
         self.lanes_are_quiet = true;
-        self.table.close_all_datagrams();
+        self.table.sockets.close_all(&self.table.services);
     }
 
     fn end(&mut self, kit: &mut Kit) {

@@ -1,16 +1,16 @@
 //! A lane under steering: its sockets are registered as they open, it takes new tables, and it leaves its addresses and comes back.
 
+use crate::class;
 use crate::error::Error;
 use crate::flows::Flows;
 use crate::limits::SECOND;
 use crate::outgoing::Outgoing;
+use crate::places::Place;
 use crate::services::Services;
-use crate::table::class;
 use corelane_lane::Kit;
-use corelane_rss::{Protocol, Table};
-use corelane_seam::{Driver, Handle, Op, Socket};
+use corelane_rss::Table;
+use corelane_seam::{Driver, Handle, Op, Socket, nanoseconds};
 use corelane_watch::{LaneCounter, ServiceCounter};
-use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::os::fd::BorrowedFd;
 
@@ -48,15 +48,6 @@ pub trait Selection {
 
 /// Makes a socket.
 pub type MakeSocket<'a> = dyn FnMut(&mut dyn Driver) -> Result<Socket, Error> + 'a;
-
-/// An address and how it is spoken to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// TCP or UDP.
-    pub protocol: Protocol,
-    /// The address, with its port.
-    pub address: SocketAddr,
-}
 
 /// What was selected for a lane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -164,7 +155,7 @@ impl Services {
         for listener in &mut self.table.listeners {
             listener.begin_to_settle(kit.now());
         }
-        self.table.drain_served_datagrams(kit);
+        self.table.sockets.drain_served(&self.table.services, kit);
         self.leave_timer(kit);
     }
 
@@ -182,11 +173,10 @@ impl Services {
 
     /// Closes the datagram sockets that the lane was served at and from which nothing is to be answered; all, when its time is up.
     fn close_owing_nothing(&mut self, kit: &mut Kit) {
-        let bound: Vec<_> = self.table.bound.iter().filter_map(|bound| Some((bound.service, bound.socket?))).collect();
-        for (service, socket) in bound {
-            let is_late = kit.now() >= self.leaving_since.saturating_add(self.table.limits(service).drain_limit);
-            if is_late || !(self.table.has_requests(service) || self.owes(kit, service)) {
-                self.table.close_quiet(socket);
+        for (service, socket) in self.table.sockets.served() {
+            let is_late = kit.now() >= self.leaving_since.saturating_add(nanoseconds(self.table.limits(service).drain_limit));
+            if is_late || !(self.table.requests.are_due_to(service) || self.owes(kit, service)) {
+                self.table.sockets.close_quiet(&self.table.services, socket);
             }
         }
     }
@@ -218,8 +208,8 @@ impl Services {
                 self.open_listener(driver, index)?;
             }
         }
-        for index in 0..self.table.bound.len() {
-            if self.table.bound[index].socket.is_none() {
+        for index in 0..self.table.sockets.bound().len() {
+            if self.table.sockets.bound()[index].socket.is_none() {
                 self.open_bound(driver, index)?;
             }
         }

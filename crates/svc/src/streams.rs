@@ -6,13 +6,13 @@ use crate::fence::fenced;
 use crate::found::Found;
 use crate::limits::Limits;
 use crate::listeners::About;
+use crate::names::{ConnectionId, Ending, Next, Order};
+use crate::notices::{Note, Notice};
 use crate::port::{Call, Port};
-use crate::service::{ConnectionId, Ending, Next, Order};
 use crate::services::Services;
-use crate::table::{Note, Notice};
 use crate::transform::{Transform, TransformError};
 use corelane_lane::Kit;
-use corelane_seam::{Arena, Chain, Completion, Fault, Lease, Outcome, Reason, Shared, StreamOp, StreamOutcome};
+use corelane_seam::{Arena, Chain, Completion, Fault, Lease, Outcome, Reason, Shared, StreamOp, StreamOutcome, nanoseconds};
 use corelane_watch::{LaneCounter, ServiceCounter, ServiceRow};
 
 /// Notices worked off in one turn: what they cause themselves waits for the next one.
@@ -338,7 +338,8 @@ impl Found<'_> {
 
     /// Some output has left: whoever waited for that goes on. Returns the other of its pair, which may have.
     fn output_left(&mut self) -> Option<ConnectionId> {
-        let needs_no_timer = self.connection.active_at.saturating_add(self.limits().idle_limit) >= self.connection.timer_at;
+        let needs_no_timer =
+            self.connection.active_at.saturating_add(nanoseconds(self.limits().idle_limit)) >= self.connection.timer_at;
         if needs_no_timer && self.connection.is_settled() {
             if let Some(busy) = self.connection.busy.take() {
                 self.desk.keep(busy);

@@ -54,7 +54,7 @@ mod stream;
 pub use call::{Answered, Call};
 pub use counters::RpcCounter;
 pub use datagrams::RpcDatagrams;
-pub use duplicates::{DUPLICATE_BYTES_MAX, DUPLICATE_SECONDS, DUPLICATES_BYTES_MAX, DUPLICATES_MAX};
+pub use duplicates::{DUPLICATE_AGE_MAX, DUPLICATE_BYTES_MAX, DUPLICATES_BYTES_MAX, DUPLICATES_MAX};
 pub use echo::{ECHO, Echo, PAYLOAD_BYTES_MAX};
 pub use entry::{DEFAULT_PORT, ENTRY};
 pub use error::Unanswered;

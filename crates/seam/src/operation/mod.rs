@@ -89,7 +89,7 @@ pub enum Outcome {
 }
 
 // Each operation and each completion of a lane is moved several times. The kinds cost no room: their marks lie where the largest one has room.
-const _: () = assert!(size_of::<Op>() <= 88 && size_of::<StreamOp>() == size_of::<Op>());
+const _: () = assert!(size_of::<Op>() <= 112 && size_of::<StreamOp>() == size_of::<Op>());
 const _: () = assert!(size_of::<Completion>() <= 96 && size_of::<StreamOutcome>() == size_of::<Outcome>());
 
 /// The driver's word on an operation.

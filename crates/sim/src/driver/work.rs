@@ -18,7 +18,7 @@ impl State {
     pub(super) fn start_on_file(&mut self, lane: usize, asked: Asked, op: FileOp) {
         let open = match &op {
             FileOp::Read { file, .. } | FileOp::Write { file, .. } | FileOp::Sync { file } | FileOp::Close { file } => {
-                self.lanes[lane].files.get(file)
+                self.lanes[lane].files.get(file.into()).copied()
             }
             FileOp::Open { .. } => None,
         };
@@ -65,7 +65,7 @@ impl State {
             let content = state.files.open(path, options)?;
             let open = OpenFile { content, read: options.read, write: options.write, descriptor };
             Ok(Outcome::File(FileOutcome::Opened {
-                file: state.lanes[lane].files.add(open),
+                file: state.lanes[lane].files.insert(open).into(),
                 length: state.files.length(content),
             }))
         })
@@ -73,7 +73,7 @@ impl State {
 
     fn close_file(&mut self, lane: usize, file: &File) {
         let own = &mut self.lanes[lane];
-        if let Some(closed) = own.files.remove(file) {
+        if let Some(closed) = own.files.remove(file.into()) {
             own.descriptors.close(closed.descriptor);
         }
     }
