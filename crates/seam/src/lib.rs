@@ -20,7 +20,10 @@ mod instant;
 mod lease;
 mod ledger;
 mod operation;
+pub mod parcel;
+mod region;
 pub mod slab;
+mod sync;
 
 pub use bell::Bell;
 pub use chain::{Chain, FilePart, Segment};
