@@ -5,8 +5,8 @@ pub mod entry;
 pub use corelane_rss::{Bucket, FlowId, HashType};
 pub use corelane_seam::{
     ARENA_BYTES_MAX, Address, AddressError, Arena, Arrival, Chain, DATAGRAM_BYTES_MAX, DATAGRAM_V6_BYTES_MAX, Datagrams,
-    Error as ArenaError, Fault, File, FilePart, Interest, LEASE_BYTES_MAX, Lease, Link, OffloadResult, OpenOptions, Outcome,
-    Reason, Segment, Shared, Socket, StreamOptions, TRAIN_DATAGRAMS_MAX, Unix,
+    Error as ArenaError, Fault, File, FileOutcome, FilePart, Interest, LEASE_BYTES_MAX, Lease, Link, OffloadResult, OpenOptions,
+    Outcome, Reason, Segment, Shared, Socket, StreamOptions, TRAIN_DATAGRAMS_MAX, Unix,
 };
 pub use corelane_svc::{
     ConnectionId, Cx, DatagramService, Ending, Error as ServiceError, Flow, Input, LANE_CONNECTIONS_MAX, Limits, Next, Order,

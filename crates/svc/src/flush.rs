@@ -7,7 +7,7 @@ use crate::port::Call;
 use crate::services::Services;
 use crate::streams::receive_op;
 use corelane_lane::Kit;
-use corelane_seam::Op;
+use corelane_seam::{Op, StreamOp};
 use corelane_watch::ServiceCounter;
 
 impl Services {
@@ -187,7 +187,7 @@ impl Found<'_> {
         busy.told_drained = false;
         let chain = std::mem::replace(chain, desk.chain());
         connection.machine.begin_send();
-        kit.submit(handle, Op::Send { socket, chain });
+        kit.submit(handle, StreamOp::Send { socket, chain });
     }
 
     fn step(&self) -> Step {

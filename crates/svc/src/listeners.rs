@@ -17,7 +17,7 @@ use crate::services::Services;
 use crate::state::Arrived;
 use corelane_lane::Kit;
 use corelane_rss::{Protocol, Transport};
-use corelane_seam::{Address, Bind, Completion, Driver, Handle, Listen, Op, Outcome, Payer, Reason};
+use corelane_seam::{Address, Bind, Completion, Driver, Handle, Listen, Outcome, Payer, Reason, StreamOp, StreamOutcome};
 use corelane_watch::{LaneCounter, ServiceCounter};
 
 /// How soon accepting is tried again when the system had no descriptor and no connection has ended meanwhile.
@@ -53,7 +53,7 @@ impl Services {
             let Some(socket) = listener.socket.filter(|_| idle) else { continue };
             if self.table.services[service as usize].waiting.is_empty() && self.table.may_accept(service) {
                 self.table.listeners[index].accepting = true;
-                kit.submit(Handle::new(class::LISTENER, index as u32, 0), Op::Accept { listener: socket });
+                kit.submit(Handle::new(class::LISTENER, index as u32, 0), StreamOp::Accept { listener: socket });
             }
         }
     }
@@ -64,7 +64,7 @@ impl Services {
         listener.accepting &= completion.more;
         let service = listener.service;
         match completion.outcome {
-            Outcome::Accepted { socket, peer, local } => {
+            Outcome::Stream(StreamOutcome::Accepted { socket, peer, local }) => {
                 listener.accepted_at = kit.now();
                 self.table.services[service as usize].waiting.push_back(Arrived { socket, peer, local });
                 self.admit_waiting(kit, service);
@@ -103,7 +103,7 @@ impl Services {
         let mut stopped = false;
         for listener in self.table.listeners.iter_mut().filter(|listener| listener.service == service && listener.accepting) {
             if let Some(socket) = listener.socket {
-                kit.submit(Handle::new(class::LISTENER, 0, 0), Op::StopAccept { listener: socket });
+                kit.submit(Handle::new(class::LISTENER, 0, 0), StreamOp::StopAccept { listener: socket });
                 stopped = true;
             }
         }

@@ -16,7 +16,8 @@ use crate::net::datagrams::DatagramPort;
 use crate::net::{NO_FAMILY, Owner, Place, destination};
 use crate::world::{Event, State, World};
 use corelane_seam::{
-    Address, Bell, Bind, Completion, Driver, DriverCounters, Fault, Handle, Listen, Op, Outcome, Reason, Socket, Wait,
+    Address, Bell, Bind, Completion, DatagramOutcome, Driver, DriverCounters, Fault, Handle, Listen, Op, Outcome, Reason, Socket,
+    Wait,
 };
 use lane::{Sleep, Trouble};
 use sockets::{Body, StreamSocket};
@@ -252,7 +253,7 @@ impl State {
     fn bind_later(&mut self, lane: usize, asked: Asked, bind: &Bind) {
         let (work, descriptor) = (asked.handle.work(), self.open_descriptor(lane));
         let outcome = match self.with_descriptor(lane, descriptor, |state, descriptor| state.bind(lane, work, bind, descriptor)) {
-            Ok((socket, local)) => Outcome::Bound { socket, local },
+            Ok((socket, local)) => Outcome::Datagram(DatagramOutcome::Bound { socket, local }),
             Err(fault) => Outcome::Failed(fault),
         };
         self.complete(lane, asked, None, outcome);
