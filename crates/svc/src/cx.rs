@@ -3,10 +3,8 @@
 use crate::class;
 use crate::connection::Connection;
 use crate::error::{Error, Refused};
-use crate::fence::fenced;
 use crate::flows::Flow;
 use crate::limits::Limits;
-use crate::listeners::datagram_socket;
 use crate::machine::Machine;
 use crate::messages::Message;
 use crate::names::{ConnectionId, Peer, SocketId};
@@ -15,11 +13,11 @@ use crate::outgoing::NOWHERE;
 use crate::output::Output;
 use crate::places::Sharing;
 use crate::replies::Replies;
-use crate::sockets::DatagramSocket;
+use crate::sockets::{DatagramSocket, datagram_socket};
 use crate::table::Table;
 use crate::ticket::Ticket;
 use crate::timers::Timer;
-use corelane_lane::{Fenced, Kit};
+use corelane_lane::{Fenced, Kit, fenced};
 use corelane_seam::{
     Arena, Arrival, Chain, Fault, File, Handle, Interest, Lease, OffloadResult, OffloadWork, Op, OpenOptions, Segment, Shared,
 };

@@ -33,7 +33,7 @@ impl Services {
             self.drain_connection(kit, driver, index);
         }
         self.table.sockets.drain(&self.table.services, kit);
-        self.read_counts(kit);
+        self.steering.read_counts(kit, &self.table.services);
         kit.start_timer(now + LOOK, Handle::new(class::DRAIN, 0, 0));
     }
 

@@ -8,9 +8,10 @@ use crate::memory::Memory;
 use crate::names::ConnectionId;
 use crate::state::ServiceState;
 use crate::ticket::LostTickets;
-use corelane_seam::{Arena, Chain, Handle};
+use corelane_seam::{Arena, Chain, Handle, Payer};
 use corelane_watch::ServiceCounter;
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 
 /// Boxes and chains kept for reuse; more than a turn can use at once are given back to the system.
 const POOL_MAX: usize = 256;
@@ -93,6 +94,13 @@ pub(crate) struct Found<'a> {
 }
 
 impl Found<'_> {
+    /// For whom a call into its service is.
+    pub(crate) fn about(&mut self) -> About {
+        let is_granted = self.desk.memory.is_granted(self.id);
+        let Connection { service, peer, payer, .. } = *self.connection;
+        About { id: self.id, service, peer: peer.address, payer, is_granted }
+    }
+
     pub(crate) fn handle(&self) -> Handle {
         Handle::new(class::CONNECTION, self.id.index, self.id.generation)
     }
@@ -143,4 +151,13 @@ impl Found<'_> {
     pub(crate) fn take_busy(&mut self, arena: &Arena) -> Box<Busy> {
         self.connection.busy.take().unwrap_or_else(|| self.desk.busy(self.id, arena))
     }
+}
+
+/// For whom a call into a service is, and who pays for what it takes.
+pub(crate) struct About {
+    pub(crate) id: ConnectionId,
+    pub(crate) service: u16,
+    pub(crate) peer: SocketAddr,
+    pub(crate) payer: Payer,
+    pub(crate) is_granted: bool,
 }

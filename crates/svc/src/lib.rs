@@ -3,6 +3,8 @@
 //! A user implements [`StreamService`] or [`DatagramService`]; [`Services`] runs any number of them as the work of one lane.
 #![forbid(unsafe_code)]
 
+mod accepting;
+mod accounts;
 mod class;
 mod connection;
 mod cx;
@@ -27,6 +29,7 @@ mod outgoing;
 mod output;
 mod places;
 mod port;
+mod relief;
 mod replies;
 mod requests;
 mod service;
@@ -35,6 +38,7 @@ mod settings;
 mod slab;
 mod sockets;
 mod state;
+mod steered;
 mod steering;
 mod streams;
 mod table;

@@ -1,19 +1,19 @@
 //! A lane's services as the work of that lane: sorts what the driver brings, and keeps the order of a turn.
 
+use crate::accounts::Payers;
 use crate::class;
 use crate::error::Error;
 use crate::limits::Limits;
-use crate::memory::Payers;
+use crate::listeners::Listener;
 use crate::messages::{Message, foreign};
 use crate::notices::{Note, Notice};
-use crate::places::Listener;
 use crate::places::Sharing;
 use crate::port::{DatagramPort, Port, Sessions};
 use crate::requests::Ended;
 use crate::service::{DatagramService, StreamService};
 use crate::sockets::Bound;
 use crate::state::{ServiceState, half};
-use crate::steering::{Reply, Selection, Steer};
+use crate::steering::{Steer, Steering};
 use crate::table::Table;
 use crate::timers::Timer;
 use corelane_lane::{Ear, Fenced, Kit, Mesh, Work};
@@ -33,17 +33,7 @@ pub struct Services {
     pub(crate) ready: Vec<u32>,
     pub(crate) dirty: Vec<u32>,
     pub(crate) drain_deadline: u64,
-    /// Where sockets are registered as they open; none where the kernel chooses by itself.
-    pub(crate) selection: Option<Box<dyn Selection>>,
-    /// Where whoever steers is heard; none where nobody does.
-    ear: Option<Ear<Steer>>,
-    /// The lane is leaving; whom that is told.
-    pub(crate) leaving: Option<Reply>,
-    pub(crate) leaving_since: u64,
-    /// A timer runs at whose end the counts of the selection are read.
-    pub(crate) counts_are_due: bool,
-    /// Strays when the counts were last read.
-    pub(crate) strays_seen: u64,
+    pub(crate) steering: Steering,
     pub(crate) drain_is_over: bool,
     /// In a drain: no lane of the program has anything left to do.
     pub(crate) lanes_are_quiet: bool,
@@ -62,12 +52,7 @@ impl Services {
             ready: Vec::new(),
             dirty: Vec::new(),
             drain_deadline: u64::MAX,
-            selection: None,
-            ear: None,
-            leaving: None,
-            leaving_since: 0,
-            counts_are_due: false,
-            strays_seen: 0,
+            steering: Steering::default(),
             drain_is_over: false,
             lanes_are_quiet: false,
             has_news: true,
@@ -90,7 +75,7 @@ impl Services {
 
     /// Has the lane do what it is told by whoever steers.
     pub fn set_ear(&mut self, ear: Ear<Steer>) {
-        self.ear = Some(ear);
+        self.steering.ear = Some(ear);
     }
 
     /// Adds a service over connections; answers its number, for [`Services::listen`].
@@ -272,7 +257,7 @@ impl Work for Services {
     }
 
     fn ear(&mut self) -> Option<&mut Ear<Steer>> {
-        self.ear.as_mut()
+        self.steering.ear.as_mut()
     }
 
     fn complete(&mut self, kit: &mut Kit, completion: Completion) {
@@ -309,7 +294,7 @@ impl Work for Services {
             class::ACCEPT_AGAIN => self.accept_again(kit),
             class::DRAIN => self.drain_timer(kit),
             class::LEAVE => self.leave_timer(kit),
-            class::COUNTS => self.read_counts(kit),
+            class::COUNTS => self.steering.read_counts(kit, &self.table.services),
             class::MEMORY => self.memory_timer(),
             class::DROPS => self.table.sockets.drops_are_due(),
             _ => {}

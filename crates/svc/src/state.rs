@@ -1,7 +1,7 @@
 //! What the lane knows of each of its services besides its code.
 
+use crate::accounts::{Payers, PeerKey};
 use crate::limits::Limits;
-use crate::memory::{Payers, PeerKey};
 use corelane_lane::Bursts;
 use corelane_seam::Socket;
 use corelane_watch::ServiceRow;
@@ -34,6 +34,23 @@ pub(crate) struct ServiceState {
     /// How many connections each peer has opened.
     pub(crate) accepted: BTreeMap<PeerKey, u32>,
     pub(crate) payers: Payers,
+}
+
+impl ServiceState {
+    /// Counts an accepted connection of a peer.
+    pub(crate) fn count_accepted(&mut self, peer: PeerKey) {
+        *self.accepted.entry(peer).or_default() += 1;
+    }
+
+    /// Counts one less; who has none is forgotten.
+    pub(crate) fn uncount_accepted(&mut self, peer: PeerKey) {
+        // reason: counted when it was accepted.
+        let count = self.accepted.get_mut(&peer).expect("an accepted connection was counted");
+        *count -= 1;
+        if *count == 0 {
+            self.accepted.remove(&peer);
+        }
+    }
 }
 
 /// What one peer may have of so many.

@@ -1,17 +1,14 @@
 //! Connections at work: what the driver brings, the calls into the service, and what is submitted afterwards.
 
 use crate::connection::{Busy, Connection, Fill};
-use crate::cx::Cx;
-use crate::fence::fenced;
-use crate::found::Found;
+use crate::found::{About, Found};
 use crate::limits::Limits;
-use crate::listeners::About;
 use crate::names::{ConnectionId, Ending, Next, Order};
 use crate::notices::{Note, Notice};
-use crate::port::{Call, Port};
+use crate::port::Call;
 use crate::services::Services;
 use crate::transform::{Transform, TransformError};
-use corelane_lane::Kit;
+use corelane_lane::{Kit, fenced};
 use corelane_seam::{Arena, Chain, Completion, Fault, Lease, Op, Outcome, Reason, Shared};
 use corelane_watch::{LaneCounter, ServiceCounter, ServiceRow};
 
@@ -178,18 +175,6 @@ impl Services {
                 Order::Kept => self.end(kit, id.index, Ending::Aborted),
                 Order::Any => found.answered(kit.now(), number, order, Chain::new()),
             }
-        }
-    }
-
-    /// Calls into a service that is not about a connection, fenced.
-    pub(crate) fn service_call(&mut self, kit: &mut Kit, service: u16, call: impl FnOnce(&mut Port, &mut Cx<'_>)) {
-        let port = &mut self.ports[service as usize];
-        let before = kit.arena.pay_as(self.table.services[service as usize].payers.own);
-        let mut cx = Cx::new(kit, &mut self.table, service, None);
-        let called = fenced(|| call(port, &mut cx));
-        kit.arena.pay_as(before);
-        if let Err(words) = called {
-            self.report_panic(kit, service, None, &words);
         }
     }
 

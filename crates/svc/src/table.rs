@@ -1,16 +1,17 @@
 //! What all services of a lane share: the connections, what is to be done with them this turn, and the bounds.
 
+use crate::accounts::{Payers, PeerKey};
 use crate::class;
 use crate::connection::Connection;
 use crate::flows::{Flow, Flows};
 use crate::found::{Desk, Found};
 use crate::limits::Limits;
-use crate::memory::PeerKey;
+use crate::listeners::Listener;
 use crate::messages::Message;
 use crate::names::{ConnectionId, SocketId};
 use crate::notices::Note;
 use crate::outgoing::Outgoing;
-use crate::places::{Listener, Place};
+use crate::places::Place;
 use crate::requests::Requests;
 use crate::slab::Slab;
 use crate::sockets::{FoundSocket, Sockets};
@@ -19,7 +20,7 @@ use crate::timers::Timers;
 use crate::transform::Transform;
 use corelane_lane::{Kit, Mesh};
 use corelane_rss::Protocol;
-use corelane_seam::{Arena, Fault, Handle, Op, Payer, Socket};
+use corelane_seam::{Arena, Fault, Handle, Op, Payer, Role, Socket};
 use corelane_watch::ServiceCounter;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -42,8 +43,6 @@ pub(crate) struct Table {
     pub(crate) requests_counted: bool,
     pub(crate) timers: Timers,
     pub(crate) notices: VecDeque<Note>,
-    /// Who pays for all services together.
-    pub(crate) payer: Payer,
     /// None where there are no other lanes.
     pub(crate) mesh: Option<Mesh<Message>>,
     pub(crate) connections_max: u32,
@@ -71,7 +70,6 @@ impl Table {
             requests_counted: false,
             timers: Timers::new(),
             notices: VecDeque::new(),
-            payer: Payer::LANE,
             mesh: None,
             connections_max,
             connections_of_peer_max: half(connections_max),
@@ -189,15 +187,40 @@ impl Table {
         if let Some(busy) = connection.busy.take() {
             self.desk.recycle(busy);
         }
-        self.close_account(&connection, arena);
+        let is_accepted = !connection.machine.is_outgoing();
+        if is_accepted {
+            state.uncount_accepted(connection.peer_key);
+        }
+        self.desk.memory.accounts.close(arena, connection.peer_key, is_accepted, connection.payer);
         transform
+    }
+
+    /// Opens the accounts of all services, under that of the work that they are.
+    pub(crate) fn open_payers(&mut self, arena: &Arena, work: Payer) {
+        self.desk.memory.accounts.belong_to(work);
+        for state in &mut self.services {
+            let service = arena.open_payer(work, Role::Sum);
+            state.payers = Payers { service, own: arena.open_payer(service, Role::Keeper) };
+        }
+    }
+
+    /// Opens the account of a connection that was just added.
+    fn open_account(&mut self, index: u32, arena: &Arena) {
+        // reason: its entry was made by the caller.
+        let connection = self.connections.at(index).expect("a connection that was just added is there");
+        let state = &mut self.services[connection.service as usize];
+        let (peer, is_accepted) = (connection.peer_key, !connection.machine.is_outgoing());
+        if is_accepted {
+            state.count_accepted(peer);
+        }
+        connection.payer = self.desk.memory.accounts.open(arena, peer, is_accepted, (index, state.payers.service));
     }
 
     /// Whether the peer is at its bound.
     pub(crate) fn peer_is_full(&self, service: u16, peer: IpAddr) -> bool {
         let (state, key) = (&self.services[service as usize], PeerKey::of(peer));
         match state.limits.connections_per_peer_max {
-            0 => self.desk.memory.accepted(key) >= self.connections_of_peer_max,
+            0 => self.desk.memory.accounts.accepted(key) >= self.connections_of_peer_max,
             most => state.accepted.get(&key).copied().unwrap_or(0) >= most,
         }
     }

@@ -1,0 +1,139 @@
+//! How what a lane's listeners accept becomes a connection.
+
+use crate::class;
+use crate::connection::Connection;
+use crate::error::Error;
+use crate::limits::SECOND;
+use crate::listeners::Listener;
+use crate::machine::Machine;
+use crate::names::{Ending, Peer};
+use crate::places::{Place, Sharing};
+use crate::port::StreamPort;
+use crate::services::Services;
+use crate::state::Arrived;
+use corelane_lane::Kit;
+use corelane_rss::Protocol;
+use corelane_seam::{Completion, Driver, Handle, Listen, Op, Outcome, Reason};
+use corelane_watch::{LaneCounter, ServiceCounter};
+
+/// How soon accepting is tried again when the system had no descriptor and no connection has ended meanwhile.
+const ACCEPT_AGAIN: u64 = SECOND / 10;
+
+impl Services {
+    /// Makes the socket of a listener that has none.
+    pub(crate) fn open_listener(&mut self, driver: &mut dyn Driver, index: usize) -> Result<(), Error> {
+        let Listener { address, service, sharing: Sharing { share_port, v6_only }, .. } = self.table.listeners[index];
+        let limits = self.table.limits(service);
+        let listen = Listen { address, backlog: limits.backlog, share_port, v6_only, stream: limits.stream };
+        let at = Place { protocol: Protocol::TCP, address };
+        let socket = self
+            .steering
+            .open_socket(driver, at, |driver| driver.listen(&listen).map_err(|fault| Error::Listen { address, fault }))?;
+        let listener = &mut self.table.listeners[index];
+        (listener.socket, listener.accepting, listener.starved, listener.closing) = (Some(socket), false, false, false);
+        Ok(())
+    }
+
+    /// Starts accepting on every listener that has room and is not accepting.
+    pub(crate) fn start_listening(&mut self, kit: &mut Kit) {
+        for index in 0..self.table.listeners.len() {
+            let listener = &self.table.listeners[index];
+            let (service, idle) = (listener.service, !(listener.accepting || listener.starved || listener.closing));
+            let Some(socket) = listener.socket.filter(|_| idle) else { continue };
+            if self.table.services[service as usize].waiting.is_empty() && self.table.has_room(service) {
+                self.table.listeners[index].accepting = true;
+                kit.submit(Handle::new(class::LISTENER, index as u32, 0), Op::Accept { listener: socket });
+            }
+        }
+    }
+
+    pub(crate) fn listener_completed(&mut self, kit: &mut Kit, completion: Completion) {
+        let index = completion.handle.index() as usize;
+        let listener = &mut self.table.listeners[index];
+        listener.accepting &= completion.more;
+        let service = listener.service;
+        match completion.outcome {
+            Outcome::Accepted { socket, peer, local } => {
+                listener.accepted_at = kit.now();
+                self.table.services[service as usize].waiting.push_back(Arrived { socket, peer, local });
+                self.admit_waiting(kit, service);
+            }
+            Outcome::Closed => {
+                listener.socket = None;
+                let at = Place { protocol: Protocol::TCP, address: listener.address };
+                self.place_closed(at);
+            }
+            Outcome::Failed(fault) if fault.reason != Reason::Cancelled => {
+                if matches!(fault.reason, Reason::NoDescriptor | Reason::NoMemory) {
+                    self.table.count(service, ServiceCounter::AcceptsNoDescriptor, 1);
+                }
+                self.table.listeners[index].starved = true;
+                kit.start_timer(kit.now() + ACCEPT_AGAIN, Handle::new(class::ACCEPT_AGAIN, 0, 0));
+            }
+            _ => {}
+        }
+    }
+
+    /// Lets listeners that found no descriptor try again.
+    pub(crate) fn accept_again(&mut self, kit: &mut Kit) {
+        self.table.listeners.iter_mut().for_each(|listener| listener.starved = false);
+        self.start_listening(kit);
+    }
+
+    /// Makes connections of accepted sockets as long as there is room; stops accepting when there is none.
+    pub(crate) fn admit_waiting(&mut self, kit: &mut Kit, service: u16) {
+        while self.table.has_room(service) {
+            let Some(arrived) = self.table.services[service as usize].waiting.pop_front() else { return };
+            self.admit(kit, service, arrived);
+        }
+        let state = &self.table.services[service as usize];
+        let at_lane_bound = state.open < state.limits.connections_max;
+        let mut stopped = false;
+        for listener in self.table.listeners.iter_mut().filter(|listener| listener.service == service && listener.accepting) {
+            if let Some(socket) = listener.socket {
+                kit.submit(Handle::new(class::LISTENER, 0, 0), Op::StopAccept { listener: socket });
+                stopped = true;
+            }
+        }
+        if stopped && at_lane_bound {
+            kit.row.add(LaneCounter::ConnectionsCapHits, 1);
+        } else if stopped {
+            self.table.count(service, ServiceCounter::ConnectionsMaxHits, 1);
+        }
+    }
+
+    fn admit(&mut self, kit: &mut Kit, service: u16, arrived: Arrived) {
+        if self.table.peer_is_full(service, arrived.peer.ip()) {
+            self.table.count(service, ServiceCounter::ConnectionsPerPeerMaxHits, 1);
+            self.table.count(service, ServiceCounter::AcceptsRefused, 1);
+            self.table.turn_away(kit, arrived.socket);
+            return;
+        }
+        let flow = self.table.flow(arrived.peer, arrived.local, Protocol::TCP);
+        let peer = Peer { address: arrived.peer, local: arrived.local, flow };
+        // In this order: who sees the arrival in the page sees whether it was a stray.
+        self.table.count(service, ServiceCounter::Strays, self.table.is_stray(flow, kit.lane()).into());
+        self.table.count(service, ServiceCounter::Accepts, 1);
+        self.steering.note_selection(kit);
+        let machine = Machine::accepted(self.table.draining);
+        let connection = Connection::new(Some(arrived.socket), peer, service, machine, kit.now());
+        let index = self.table.admit(connection, &kit.arena);
+        self.table.there(index).mark_dirty();
+        self.open_session(kit, index, peer);
+    }
+
+    fn open_session(&mut self, kit: &mut Kit, index: u32, peer: Peer) {
+        let session = self.connection_call(kit, index, |port: &mut dyn StreamPort, cx| port.open(cx, &peer));
+        self.begin_session(kit, index, peer, session);
+    }
+
+    /// Gives a connection its session and what its service wants between it and the socket. Without a session, or after a
+    /// panic, it ends.
+    pub(crate) fn begin_session(&mut self, kit: &mut Kit, index: u32, peer: Peer, session: Option<u32>) {
+        self.table.there(index).connection.session = session;
+        match session.and_then(|_| self.connection_call(kit, index, |port, _| port.transform(&peer))) {
+            Some(transform) => self.table.there(index).connection.transform = transform,
+            None => self.end(kit, index, Ending::Aborted),
+        }
+    }
+}
