@@ -9,7 +9,7 @@ mod table;
 use crate::Late;
 use crate::exit::Exit;
 use anyhow::{Context, Result, anyhow};
-use corelane_rss::{Buckets, Key, Table};
+use corelane::admin::rss::{Buckets, Key, Table};
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};
 use std::net::IpAddr;
@@ -68,7 +68,7 @@ impl Placing {
         let lanes = match self.lanes {
             Some(lanes) => lanes,
             // Who only wants buckets need not know how many CPUs there are.
-            None => corelane::lanes_for_this_machine()?.min(buckets.count()),
+            None => corelane::lanes::lanes_for_this_machine()?.min(buckets.count()),
         };
         Table::even(buckets, lanes).context("--lanes")
     }

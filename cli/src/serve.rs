@@ -6,11 +6,15 @@ mod plan;
 use crate::Late;
 use crate::exit::Exit;
 use anyhow::{Result, anyhow, bail};
-use corelane::entry::find;
-use corelane::{ARENA_BYTES_MAX, DriverChoice, Error, InForce, Lanes, Limits, Running, Signals, SteeringSettings};
-use corelane_rss::{Buckets, HashTypes, Key};
+use corelane::admin::rss::{Buckets, HashTypes, Key};
+use corelane::admin::{InForce, SteeringSettings};
+use corelane::lanes::{DriverChoice, Running, Signals};
+use corelane::service::entry::find;
+use corelane::service::{ARENA_BYTES_MAX, Limits};
+use corelane::{Error, Lanes};
 use corelane_services as services;
 use std::io::{Read, Write};
+use std::time::Duration;
 
 /// Serves, one lane per core, until SIGTERM or SIGINT: the first drains, a second one ends at once
 ///
@@ -105,13 +109,13 @@ pub fn run(arguments: Arguments) -> Result<Exit> {
     if arguments.plan {
         return print_plan(arguments);
     }
-    corelane::report_panics();
+    corelane::admin::reports::set_panic_hook();
     let signals = Signals::block()?;
     let running = lanes(arguments)?.start()?;
     announce(&running).map_err(|error| Late::of("writing to standard output", error))?;
     let drained = running.run_until_told(signals).map_err(ended)?;
-    corelane::say(&format!("drained: {drained}"));
-    corelane::flush_reports(corelane::REPORT_PATIENCE);
+    corelane::admin::reports::say(&format!("drained: {drained}"));
+    corelane::admin::reports::flush(corelane::admin::reports::PATIENCE);
     Ok(Exit::Done)
 }
 
@@ -138,7 +142,7 @@ fn lanes(arguments: Arguments) -> Result<Lanes> {
         .v6_only(arguments.v6_only)
         .own_descriptors(!arguments.share_descriptors)
         .steering(steering(&arguments)?)
-        .spin_microseconds(arguments.spin);
+        .spin(Duration::from_micros(arguments.spin));
     if let Some(count) = arguments.lanes {
         lanes = lanes.lanes(count);
     }
@@ -146,7 +150,7 @@ fn lanes(arguments: Arguments) -> Result<Lanes> {
         lanes = lanes.memory_bytes(memory(mib)?);
     }
     if let Some(list) = &arguments.cpus {
-        lanes = lanes.cpus(corelane::parse_cpus(list).map_err(|why| anyhow!("--cpus: {why}"))?);
+        lanes = lanes.cpus(corelane::lanes::parse_cpus(list).map_err(|why| anyhow!("--cpus: {why}"))?);
     }
     let mut services = arguments.services;
     if services.is_empty() {
@@ -198,7 +202,7 @@ fn memory(mib: usize) -> Result<usize> {
 /// The services that are served by default on loopback; IPv6 only where the machine has it.
 fn defaults() -> Vec<String> {
     let hosts = ["127.0.0.1", "[::1]"];
-    let usable = |host: &&str| corelane::can_listen(&format!("udp://{host}:0"));
+    let usable = |host: &&str| corelane::lanes::can_listen(&format!("udp://{host}:0"));
     let places = |host: &'static str| {
         services::ALL
             .iter()

@@ -3,7 +3,7 @@
 use crate::Late;
 use crate::exit::Exit;
 use anyhow::{Result, bail};
-use corelane::watch::{Detail, Liveness, PageFile, Reader, RunDirectory, Snapshot, json, list, text};
+use corelane::admin::watch::{Detail, Liveness, PageFile, Reader, RunDirectory, Snapshot, json, list, text};
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -47,7 +47,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit> {
     let mut earlier: Vec<Option<Snapshot>> = vec![None; readers.len()];
     loop {
         for (reader, before) in readers.iter().zip(&mut earlier) {
-            let now = reader.snapshot(corelane::monotonic_nanoseconds());
+            let now = reader.snapshot(corelane::now().nanoseconds());
             let shown = match before {
                 Some(before) => now.since(before)?,
                 None => now.clone(),

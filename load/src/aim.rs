@@ -3,9 +3,10 @@
 use crate::error::Error;
 use crate::plan::Plan;
 use crate::report::TargetLane;
-use corelane::machine::{ports_to_choose, wall_clock};
-use corelane::{Fault, Reason, Transport};
-use corelane_rss::{FlowHasher, Outgoing, Protocol, Shares, Spread, Table, Way};
+use corelane::admin::machine::{ports_to_choose, wall_clock};
+use corelane::admin::rss::{FlowHasher, Outgoing, Protocol, Shares, Spread, Table, Way};
+use corelane::lanes::Transport;
+use corelane::service::{Fault, Reason};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
@@ -93,7 +94,7 @@ fn wrong(why: impl ToString) -> Error {
 }
 
 /// Lanes in turn; evenly means among those that have buckets.
-fn shares(aim: &Aim, lanes: usize) -> Result<Shares, corelane_rss::Error> {
+fn shares(aim: &Aim, lanes: usize) -> Result<Shares, corelane::admin::rss::Error> {
     match aim.spread {
         Spread::Even => {
             let counts = aim.table.counts();
@@ -163,7 +164,7 @@ pub(crate) fn text(spread: &Spread) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corelane_rss::{Buckets, HashTypes, Key, Tuple};
+    use corelane::admin::rss::{Buckets, HashTypes, Key, Tuple};
     use std::collections::BTreeSet;
 
     fn hasher() -> Arc<FlowHasher> {

@@ -220,7 +220,7 @@ impl Course {
         if self.ready < self.plan.lanes {
             return;
         }
-        let at = cx.now() + START_AFTER;
+        let at = cx.now().nanoseconds() + START_AFTER;
         (1..self.plan.lanes).for_each(|lane| send(cx, lane, Word::Start { at }));
         self.start_at(at);
         self.tell(Event::Started { from: self.from, until: self.until });

@@ -7,9 +7,9 @@ use crate::kinds::Kind;
 use crate::pacer::Pacer;
 use crate::plan::Mode;
 use crate::workload::{Answers, DatagramWorkload};
-use corelane::{
-    Arrival, Cx, DATAGRAM_BYTES_MAX, DatagramService, Datagrams, Fault, Reason, Replies, Shared, SocketId, TRAIN_DATAGRAMS_MAX,
-};
+use corelane::Instant;
+use corelane::service::{Arrival, DATAGRAM_BYTES_MAX, Fault, Reason, Shared, SocketId, TRAIN_DATAGRAMS_MAX};
+use corelane::{Cx, DatagramService, Datagrams, Replies};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -96,7 +96,7 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
 
     /// Everything that is due, and the next alarm.
     fn work(&mut self, cx: &mut Cx<'_>) {
-        let now = cx.now();
+        let now = cx.now().nanoseconds();
         self.course.tick(now);
         if self.course.phase == Phase::Running {
             self.run(cx);
@@ -144,8 +144,8 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
         if !std::mem::replace(&mut self.begun, true) {
             self.pacer.start(self.course.start);
             (0..self.places.len()).for_each(|index| match self.course.plan.mode {
-                Mode::Closed => self.request_on(cx, index, cx.now(), self.depth()),
-                Mode::Flood => self.request_on(cx, index, cx.now(), BURST),
+                Mode::Closed => self.request_on(cx, index, cx.now().nanoseconds(), self.depth()),
+                Mode::Flood => self.request_on(cx, index, cx.now().nanoseconds(), BURST),
                 _ => self.pacer.has_room(index as u32, self.course.start),
             });
         }
@@ -160,7 +160,7 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
     }
 
     fn pace(&mut self, cx: &mut Cx<'_>) {
-        let now = cx.now();
+        let now = cx.now().nanoseconds();
         for _ in 0..ARRIVALS_PER_TURN {
             if self.course.all_started() {
                 return;
@@ -178,7 +178,7 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
     fn has_room(&mut self, cx: &mut Cx<'_>, index: usize) {
         let owed: usize = self.owing.iter().filter(|owed| owed.0 == index).map(|owed| owed.2).sum();
         if self.places[index].flights.len() + owed < self.depth() {
-            self.pacer.has_room(index as u32, cx.now());
+            self.pacer.has_room(index as u32, cx.now().nanoseconds());
         }
         self.wake_at(cx, self.pacer.next_due());
     }
@@ -193,12 +193,12 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
     fn set_alarm(&mut self, cx: &mut Cx<'_>, at: u64) {
         self.alarm_at = at;
         self.course.call_at(at);
-        cx.set_alarm(at);
+        cx.set_alarm(Instant::from_nanoseconds(at));
     }
 
     fn request_on(&mut self, cx: &mut Cx<'_>, index: usize, intended: u64, count: usize) {
         let granted = self.course.take(intended, count);
-        self.send(cx, index, Flight { intended, sent: cx.now() }, granted, None);
+        self.send(cx, index, Flight { intended, sent: cx.now().nanoseconds() }, granted, None);
     }
 
     /// Requests that were granted and cannot go now.
@@ -273,7 +273,7 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
 
     /// Gives up requests that wait for too long; in a closed loop the next ones follow.
     fn scan(&mut self, cx: &mut Cx<'_>) {
-        let (now, timeout) = (cx.now(), nanoseconds(self.course.plan.timeout));
+        let (now, timeout) = (cx.now().nanoseconds(), nanoseconds(self.course.plan.timeout));
         if now < self.scan_at {
             return;
         }
@@ -299,39 +299,39 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
         }
         match self.course.plan.mode {
             Mode::Closed => {
-                let granted = self.course.take(cx.now(), done);
-                self.send(cx, index, Flight { intended: cx.now(), sent: cx.now() }, granted, replies);
+                let granted = self.course.take(cx.now().nanoseconds(), done);
+                self.send(cx, index, Flight { intended: cx.now().nanoseconds(), sent: cx.now().nanoseconds() }, granted, replies);
             }
             Mode::Flood if self.course.phase == Phase::Running => return,
             _ => self.has_room(cx, index),
         }
         // What is done with has left memory for what is owed.
         if self.course.in_flight == 0 || self.course.all_started() || !self.owing.is_empty() {
-            self.wake_at(cx, cx.now());
+            self.wake_at(cx, cx.now().nanoseconds());
         }
     }
 
     /// With a number of requests to make and nobody who answers, the run would go on for as long as all of them are given up.
     fn despair(&mut self, cx: &mut Cx<'_>) {
         let patience = nanoseconds(self.course.plan.timeout).saturating_mul(2).saturating_add(10 * PAUSE);
-        if self.course.in_flight == 0 && !self.pacer.is_late(cx.now()) {
-            self.course.heard = cx.now();
+        if self.course.in_flight == 0 && !self.pacer.is_late(cx.now().nanoseconds()) {
+            self.course.heard = cx.now().nanoseconds();
         }
         let is_running = self.course.phase == Phase::Running && self.course.ends_by_count();
-        if is_running && cx.now().saturating_sub(self.course.heard) > patience {
+        if is_running && cx.now().nanoseconds().saturating_sub(self.course.heard) > patience {
             self.early = Some(format!("nothing was answered for {:.1} s", patience as f64 / 1e9));
             self.course.give_up();
         }
     }
 
     fn wind_up(&mut self, cx: &mut Cx<'_>) {
-        self.course.count_not_sent(&mut self.pacer, cx.now());
+        self.course.count_not_sent(&mut self.pacer, cx.now().nanoseconds());
         let is_over = match self.is_flood() {
-            true => self.flood_is_over(cx.now()),
+            true => self.flood_is_over(cx.now().nanoseconds()),
             false => self.course.is_cut() || self.course.in_flight == 0,
         };
         if is_over {
-            self.course.over(cx.now(), self.open as u32, self.early.take());
+            self.course.over(cx.now().nanoseconds(), self.open as u32, self.early.take());
         }
     }
 
@@ -400,16 +400,16 @@ impl<W: DatagramWorkload> DatagramService for DatagramEngine<W> {
         }
         self.open += 1;
         let number = self.first + index as u64;
-        self.places[index].state = Some(self.workload.socket(number, cx.now()));
+        self.places[index].state = Some(self.workload.socket(number, cx.now().nanoseconds()));
         if self.open == self.places.len() {
             self.course.tell(Event::Opened { lane: self.course.lane, connections: self.open as u32 });
             self.course.ready(cx);
-            self.wake_at(cx, cx.now());
+            self.wake_at(cx, cx.now().nanoseconds());
         }
     }
 
     fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies) {
-        let now = cx.now();
+        let now = cx.now().nanoseconds();
         self.course.tick(now);
         let Some(&index) = self.names.get(&cx.socket()) else { return };
         let (taken, wrong) =
@@ -425,7 +425,7 @@ impl<W: DatagramWorkload> DatagramService for DatagramEngine<W> {
 
     fn sent(&mut self, cx: &mut Cx<'_>, socket: SocketId, replies: &mut Replies) {
         let Some(&index) = self.names.get(&socket).filter(|_| self.is_flood()) else { return };
-        let now = cx.now();
+        let now = cx.now().nanoseconds();
         self.course.tick(now);
         self.places[index].is_leaving = false;
         self.flood.left_at = now;
@@ -437,7 +437,7 @@ impl<W: DatagramWorkload> DatagramService for DatagramEngine<W> {
     }
 
     fn fault(&mut self, cx: &mut Cx<'_>, socket: SocketId, fault: Fault) {
-        let now = cx.now();
+        let now = cx.now().nanoseconds();
         self.course.tick(now);
         let Some(&index) = self.names.get(&socket) else { return };
         let is_new = !self.is_flood() || now.saturating_sub(self.course.start) < REFUSAL_WITHIN;
@@ -457,7 +457,7 @@ impl<W: DatagramWorkload> DatagramService for DatagramEngine<W> {
 
     fn lane_message(&mut self, cx: &mut Cx<'_>, _from: usize, message: Box<dyn Any + Send>) {
         self.course.hear(cx, message);
-        self.wake_at(cx, cx.now());
+        self.wake_at(cx, cx.now().nanoseconds());
     }
 
     fn alarm(&mut self, cx: &mut Cx<'_>) {

@@ -7,7 +7,9 @@ use crate::kinds::Kind;
 use crate::pacer::Pacer;
 use crate::plan::Mode;
 use crate::workload::{Answers, Workload};
-use corelane::{ConnectionId, Cx, Ending, Input, Next, Output, Peer, ServiceError, StreamService};
+use corelane::Instant;
+use corelane::service::{ConnectionId, Ending, ServiceError};
+use corelane::{Cx, Input, Next, Output, Peer, StreamService};
 use std::any::Any;
 use std::collections::VecDeque;
 
@@ -132,7 +134,7 @@ impl<W: Workload> Engine<W> {
 
     /// Everything that is due, and the next alarm.
     fn work(&mut self, cx: &mut Cx<'_>) {
-        let now = cx.now();
+        let now = cx.now().nanoseconds();
         self.course.tick(now);
         match self.course.phase {
             Phase::Opening => self.open_places(cx),
@@ -171,11 +173,11 @@ impl<W: Workload> Engine<W> {
         // Until one is had, nobody knows whether more are worth asking for.
         let most = if self.had_one { self.places.len() as u32 } else { OPENING_MAX.min(self.places.len() as u32) };
         while self.opening < OPENING_MAX && self.next_to_open < most {
-            self.open_place(cx, self.next_to_open, cx.now());
+            self.open_place(cx, self.next_to_open, cx.now().nanoseconds());
             self.next_to_open += 1;
         }
         let patience = nanoseconds(self.course.plan.timeout).saturating_add(2 * PAUSE);
-        if self.had_one && cx.now().saturating_sub(self.opened_at) > patience {
+        if self.had_one && cx.now().nanoseconds().saturating_sub(self.opened_at) > patience {
             self.course.ready(cx);
         }
     }
@@ -186,7 +188,7 @@ impl<W: Workload> Engine<W> {
         let source = plan.source_of(self.first + u64::from(index), place.attempts);
         place.attempts += 1;
         let asked = cx.connect_from(source, plan.target, index);
-        (place.asked, place.intended, place.failing, place.first_byte) = (cx.now(), intended, None, None);
+        (place.asked, place.intended, place.failing, place.first_byte) = (cx.now().nanoseconds(), intended, None, None);
         match asked {
             Ok(id) => {
                 place.id = Some(id);
@@ -201,7 +203,7 @@ impl<W: Workload> Engine<W> {
     }
 
     fn open_again(&mut self, cx: &mut Cx<'_>) {
-        while self.next_opening() <= cx.now() {
+        while self.next_opening() <= cx.now().nanoseconds() {
             let Some((at, index)) = self.again.pop_front() else { return };
             self.open_place(cx, index, at);
         }
@@ -210,7 +212,7 @@ impl<W: Workload> Engine<W> {
     /// A connection that was asked for could not be had.
     fn connection_failed(&mut self, cx: &mut Cx<'_>, index: u32, kind: Kind) {
         let intended = self.places[index as usize].intended;
-        self.course.note(kind, 1, intended, cx.now());
+        self.course.note(kind, 1, intended, cx.now().nanoseconds());
         // Of those that were asked for together, another may still be had.
         let is_last = self.opening == 0 || self.by_connection();
         if !self.had_one && is_last && self.course.phase < Phase::Ending {
@@ -225,13 +227,13 @@ impl<W: Workload> Engine<W> {
     fn place_is_void(&mut self, cx: &mut Cx<'_>, index: u32) {
         match self.by_connection() {
             true => self.has_room(cx, index),
-            false => self.again.push_back((cx.now() + PAUSE, index)),
+            false => self.again.push_back((cx.now().nanoseconds() + PAUSE, index)),
         }
         self.wake(cx);
     }
 
     fn connection_open(&mut self, cx: &mut Cx<'_>, index: u32) {
-        let now = cx.now();
+        let now = cx.now().nanoseconds();
         let number = self.first + u64::from(index);
         let place = &mut self.places[index as usize];
         (place.is_open, place.state, place.flights) = (true, Some(self.workload.connection(number)), Flights::default());
@@ -292,7 +294,7 @@ impl<W: Workload> Engine<W> {
     /// The first requests of an open place.
     fn begin_on(&mut self, cx: &mut Cx<'_>, index: u32) {
         match self.course.plan.mode {
-            Mode::Closed => self.request_on(cx, index, cx.now(), self.depth() - self.load_of(index)),
+            Mode::Closed => self.request_on(cx, index, cx.now().nanoseconds(), self.depth() - self.load_of(index)),
             // It had room from the start on, however late the lane is.
             Mode::Open { .. } if self.places[index as usize].is_open => self.pacer.has_room(index, self.course.start),
             _ => {}
@@ -301,7 +303,7 @@ impl<W: Workload> Engine<W> {
 
     /// Sends what is due, each on the next connection that has room.
     fn pace(&mut self, cx: &mut Cx<'_>) {
-        let now = cx.now();
+        let now = cx.now().nanoseconds();
         for burst in 1..=ARRIVALS_PER_TURN {
             if self.course.all_started() {
                 return;
@@ -329,7 +331,7 @@ impl<W: Workload> Engine<W> {
     /// The next arrival that is due, on a place that is still open since it had room (or has none yet, where each arrival is a connection).
     fn take_due(&mut self, cx: &mut Cx<'_>) -> Option<(u64, u64, u32)> {
         let (by_connection, places) = (self.by_connection(), &self.places);
-        self.pacer.take_due(cx.now(), |index| {
+        self.pacer.take_due(cx.now().nanoseconds(), |index| {
             let place = &places[index as usize];
             by_connection || place.is_open && place.id.is_some_and(|id| cx.connection(id).is_some())
         })
@@ -345,7 +347,7 @@ impl<W: Workload> Engine<W> {
     fn has_room(&mut self, cx: &mut Cx<'_>, index: u32) {
         let place = &self.places[index as usize];
         if self.load_of(index) < self.depth() && (place.is_open || self.by_connection()) {
-            self.pacer.has_room(index, cx.now());
+            self.pacer.has_room(index, cx.now().nanoseconds());
         }
         self.wake_at(cx, self.pacer.next_due());
     }
@@ -358,7 +360,7 @@ impl<W: Workload> Engine<W> {
 
     /// Sends requests that were granted; they are given back if the connection is gone.
     fn send_on(&mut self, cx: &mut Cx<'_>, index: u32, intended: u64, granted: usize) {
-        let (place, sent) = (&self.places[index as usize], cx.now());
+        let (place, sent) = (&self.places[index as usize], cx.now().nanoseconds());
         match place.id.filter(|_| place.is_open).and_then(|id| cx.connection(id)) {
             Some(output) => self.send(index, Flight { intended, sent }, granted, output),
             None => self.course.give_back(intended, granted),
@@ -386,7 +388,7 @@ impl<W: Workload> Engine<W> {
         self.workload.go_on(state, output);
         let bytes = (output.len() - before) as u64;
         if bytes > 0 {
-            self.course.sent(Flight { intended: cx.now(), sent: cx.now() }, 0, bytes);
+            self.course.sent(Flight { intended: cx.now().nanoseconds(), sent: cx.now().nanoseconds() }, 0, bytes);
         }
     }
 
@@ -394,14 +396,14 @@ impl<W: Workload> Engine<W> {
     fn despair(&mut self, cx: &mut Cx<'_>) {
         let patience = nanoseconds(self.course.plan.timeout).saturating_mul(2).saturating_add(10 * PAUSE);
         let waits = match self.course.plan.mode {
-            Mode::Open { .. } => self.pacer.is_late(cx.now()),
+            Mode::Open { .. } => self.pacer.is_late(cx.now().nanoseconds()),
             Mode::Connections { .. } => false,
             _ => true,
         };
         if !waits && self.course.in_flight == 0 {
-            self.course.heard = cx.now();
+            self.course.heard = cx.now().nanoseconds();
         }
-        if self.course.ends_by_count() && cx.now().saturating_sub(self.course.heard) > patience {
+        if self.course.ends_by_count() && cx.now().nanoseconds().saturating_sub(self.course.heard) > patience {
             self.early = Some(format!("nothing was answered for {:.1} s", patience as f64 / 1e9));
             self.course.give_up();
         }
@@ -410,16 +412,16 @@ impl<W: Workload> Engine<W> {
     // Ending.
 
     fn wind_up(&mut self, cx: &mut Cx<'_>) {
-        self.course.count_not_sent(&mut self.pacer, cx.now());
+        self.course.count_not_sent(&mut self.pacer, cx.now().nanoseconds());
         let is_busy = self.by_connection() && self.opening + self.open > 0;
         if self.course.is_cut() || self.course.in_flight == 0 && !is_busy {
-            self.course.over(cx.now(), self.open, self.early.take());
+            self.course.over(cx.now().nanoseconds(), self.open, self.early.take());
         }
     }
 
     /// Breaks off connections whose oldest request waits for too long, a part of all at a time.
     fn scan(&mut self, cx: &mut Cx<'_>) {
-        let now = cx.now();
+        let now = cx.now().nanoseconds();
         if now < self.scan_at {
             return;
         }
@@ -438,7 +440,7 @@ impl<W: Workload> Engine<W> {
     }
 
     fn wake(&mut self, cx: &mut Cx<'_>) {
-        self.wake_at(cx, cx.now());
+        self.wake_at(cx, cx.now().nanoseconds());
     }
 
     /// Has [`Engine::work`] called no later than at `at`.
@@ -451,7 +453,7 @@ impl<W: Workload> Engine<W> {
     fn set_alarm(&mut self, cx: &mut Cx<'_>, at: u64) {
         self.alarm_at = at;
         self.course.call_at(at);
-        cx.set_alarm(at);
+        cx.set_alarm(Instant::from_nanoseconds(at));
     }
 }
 
@@ -460,7 +462,7 @@ impl<W: Workload> StreamService for Engine<W> {
     type Session = u32;
 
     fn started(&mut self, cx: &mut Cx<'_>) {
-        self.opened_at = cx.now();
+        self.opened_at = cx.now().nanoseconds();
         self.work(cx);
     }
 
@@ -469,7 +471,7 @@ impl<W: Workload> StreamService for Engine<W> {
     }
 
     fn connected(&mut self, cx: &mut Cx<'_>, session: &mut u32, output: &mut Output) -> Next {
-        let (index, now) = (*session, cx.now());
+        let (index, now) = (*session, cx.now().nanoseconds());
         self.course.tick(now);
         if self.course.phase == Phase::Running {
             // Those that were open before had room from the start on, and this one has it only now.
@@ -493,7 +495,7 @@ impl<W: Workload> StreamService for Engine<W> {
     }
 
     fn receive(&mut self, cx: &mut Cx<'_>, session: &mut u32, input: &mut Input, output: &mut Output) -> Next {
-        let (index, now) = (*session, cx.now());
+        let (index, now) = (*session, cx.now().nanoseconds());
         self.course.tick(now);
         let by_connection = self.by_connection();
         let place = &mut self.places[index as usize];
@@ -520,13 +522,13 @@ impl<W: Workload> StreamService for Engine<W> {
     }
 
     fn drained(&mut self, cx: &mut Cx<'_>, session: &mut u32, output: &mut Output) -> Next {
-        self.course.tick(cx.now());
+        self.course.tick(cx.now().nanoseconds());
         self.go_on(cx, *session, output);
         Next::Continue
     }
 
     fn closed(&mut self, cx: &mut Cx<'_>, session: u32, ending: Ending) {
-        let now = cx.now();
+        let now = cx.now().nanoseconds();
         self.course.tick(now);
         let by_connection = self.by_connection();
         let place = &mut self.places[session as usize];
@@ -571,7 +573,7 @@ impl<W: Workload> StreamService for Engine<W> {
 impl<W: Workload> Engine<W> {
     /// Some requests of a connection are answered: the next ones go, or there is room for them.
     fn answered(&mut self, cx: &mut Cx<'_>, index: u32, count: usize, output: &mut Output) -> Next {
-        let now = cx.now();
+        let now = cx.now().nanoseconds();
         match self.course.plan.mode {
             Mode::Closed => {
                 let granted = self.course.take(now, count);
@@ -594,7 +596,7 @@ impl<W: Workload> Engine<W> {
             return Next::Close;
         }
         place.left -= 1;
-        let now = cx.now();
+        let now = cx.now().nanoseconds();
         // The first one was to start when its connection was.
         let intended = if place.flights.next_number() == 0 { place.intended } else { now };
         self.send(index, Flight { intended, sent: now }, 1, output);

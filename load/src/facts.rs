@@ -3,9 +3,9 @@
 use crate::error::Error;
 use crate::plan::Plan;
 use crate::report::{Generator, Lane, Server};
-use corelane::machine::{NetworkCounters, Process, ProcessTree, ThreadTimes, network_counters, stolen_time, thread_times};
-use corelane::watch::{LaneCounter, Liveness, Reader, RunDirectory, ServiceCounter, Snapshot, list};
-use corelane::{Running, Transport, Url, monotonic_nanoseconds};
+use corelane::admin::machine::{NetworkCounters, Process, ProcessTree, ThreadTimes, network_counters, stolen_time, thread_times};
+use corelane::admin::watch::{LaneCounter, Liveness, Reader, RunDirectory, ServiceCounter, Snapshot, list};
+use corelane::lanes::{Running, Transport, Url};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -85,7 +85,7 @@ impl Spent {
 impl LaneReading {
     fn take(thread: u32) -> Self {
         let times = thread_times(thread).unwrap_or_default();
-        Self { at: monotonic_nanoseconds(), times }
+        Self { at: corelane::now().nanoseconds(), times }
     }
 
     fn since(self, earlier: Self) -> Spent {
@@ -120,7 +120,7 @@ impl ServerWatch {
 
     /// What was dropped at its sockets since a reading: up to now, because it counts that a second later.
     fn trains_dropped(&self, first: &Reading) -> Option<u64> {
-        let now = self.page.as_ref()?.snapshot(monotonic_nanoseconds());
+        let now = self.page.as_ref()?.snapshot(corelane::now().nanoseconds());
         let since =
             between(first.server_page.as_ref(), Some(&now)).filter(|_| self.takes_datagrams && !self.services.is_empty())?;
         Some(sum(&since, &self.services, ServiceCounter::TrainsDropped))
@@ -172,9 +172,9 @@ impl Reading {
         if let Some(server) = server {
             let times = server.tree.times().unwrap_or_default();
             (server_cpu, server_delay) = (times.cpu_nanoseconds, times.run_delay_nanoseconds);
-            server_page = server.page.as_ref().map(|page| page.snapshot(monotonic_nanoseconds()));
+            server_page = server.page.as_ref().map(|page| page.snapshot(corelane::now().nanoseconds()));
         }
-        let at = monotonic_nanoseconds();
+        let at = corelane::now().nanoseconds();
         Self {
             at,
             server_cpu,
@@ -236,7 +236,7 @@ fn drops(counters: &NetworkCounters) -> u64 {
 
 /// Datagrams that the system has refused since the process began.
 fn datagrams_refused(own: Option<&Reader>) -> u64 {
-    let page = own.map(|page| page.snapshot(monotonic_nanoseconds()));
+    let page = own.map(|page| page.snapshot(corelane::now().nanoseconds()));
     let services = page.iter().flat_map(|page| &page.services);
     services.map(|service| service.values.get(ServiceCounter::DatagramsRefused)).sum()
 }
@@ -300,7 +300,7 @@ fn per_request(page: &Snapshot, services: &[usize], requests: f64) -> BTreeMap<S
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corelane::watch::{Description, LaneName, Page, ServiceName};
+    use corelane::admin::watch::{Description, LaneName, Page, ServiceName};
 
     fn reading(at: u64, cpu_nanoseconds: u64, run_delay_nanoseconds: u64) -> LaneReading {
         LaneReading { at, times: ThreadTimes { cpu_nanoseconds, run_delay_nanoseconds } }

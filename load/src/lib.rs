@@ -1,4 +1,5 @@
 //! The load generator: one engine on Corelane's own lanes, and one small file a protocol.
+#![doc = include_str!("../DESIGN.md")]
 #![forbid(unsafe_code)]
 
 pub mod aim;

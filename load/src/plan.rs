@@ -5,7 +5,7 @@ use crate::arrivals::Arrivals;
 use crate::error::Error;
 use crate::kinds::Kind;
 use crate::workloads::{self, Particulars};
-use corelane::{DriverChoice, Transport};
+use corelane::lanes::{DriverChoice, Transport};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;

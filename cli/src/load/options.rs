@@ -2,15 +2,15 @@
 
 use super::own::Own;
 use anyhow::{Context, Result, anyhow, bail};
-use corelane::control::{Command, ask, ask_hasher};
-use corelane::{Transport, Url};
+use corelane::admin::control::{Command, ask, ask_hasher};
+use corelane::admin::rss::{Buckets, FlowHasher, HashTypes, Key, Table};
+use corelane::lanes::{Transport, Url};
 use corelane_load::aim::{self, Aim};
 use corelane_load::amounts;
 use corelane_load::arrivals::Arrivals;
 use corelane_load::plan::{Extent, Mode, Plan};
 use corelane_load::workloads::{self, Entry};
 use corelane_load::{Watched, curve, page_serving};
-use corelane_rss::{Buckets, FlowHasher, HashTypes, Key, Table};
 use std::fs::File;
 use std::io::Read;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -217,7 +217,7 @@ impl Options {
             warm_up: self.warm_up(&mode),
             timeout: self.timeout.unwrap_or(Duration::from_secs(if default.transport == Transport::Udp { 1 } else { 5 })),
             lanes: self.lanes()?,
-            cpus: self.cpus.as_deref().map(corelane::parse_cpus).transpose().map_err(|why| anyhow!("--cpus: {why}"))?,
+            cpus: self.cpus.as_deref().map(corelane::lanes::parse_cpus).transpose().map_err(|why| anyhow!("--cpus: {why}"))?,
             driver: self.driver.parse()?,
             spin: Duration::from_micros(self.spin),
             sources: if aim.is_some() { self.named_sources(target)? } else { self.sources.clone() },
@@ -277,8 +277,8 @@ impl Options {
             Some(0) => bail!("--lanes: there must be one at least"),
             Some(lanes) => Ok(lanes),
             None => Ok(match &self.cpus {
-                Some(list) => corelane::parse_cpus(list).map_err(|why| anyhow!("--cpus: {why}"))?.len(),
-                None => corelane::lanes_for_this_machine()?,
+                Some(list) => corelane::lanes::parse_cpus(list).map_err(|why| anyhow!("--cpus: {why}"))?.len(),
+                None => corelane::lanes::lanes_for_this_machine()?,
             }),
         }
     }

@@ -4,13 +4,13 @@ use super::{Placing, print, table};
 use crate::Late;
 use crate::exit::Exit;
 use anyhow::{Context, Result, anyhow, bail};
-use corelane::control::{Command, ask, ask_hasher};
-use corelane::machine::{connect_from, ports_to_choose, wall_clock};
-use corelane::verify::{Batch, Verdict, read_log};
-use corelane::watch::{Reader, ServiceCounter};
-use corelane::{Transport, Url};
+use corelane::admin::control::{Command, ask, ask_hasher};
+use corelane::admin::machine::{connect_from, ports_to_choose, wall_clock};
+use corelane::admin::rss::{Bucket, FlowHasher, HashTypes, Outgoing, Protocol, Table, Way};
+use corelane::admin::verify::{Batch, Verdict, read_log};
+use corelane::admin::watch::{Reader, ServiceCounter};
+use corelane::lanes::{Transport, Url};
 use corelane_load::{page_serving, services_at};
-use corelane_rss::{Bucket, FlowHasher, HashTypes, Outgoing, Protocol, Table, Way};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::io::ErrorKind;
@@ -189,7 +189,7 @@ impl Checked {
 
     /// A counter of the services at the place, by lane.
     fn counts(&self, counter: ServiceCounter) -> Vec<u64> {
-        let lanes = self.page.snapshot(corelane::monotonic_nanoseconds()).lanes;
+        let lanes = self.page.snapshot(corelane::now().nanoseconds()).lanes;
         lanes.iter().map(|lane| self.services.iter().map(|&service| lane.services[service].get(counter)).sum()).collect()
     }
 

@@ -3,7 +3,7 @@
 
 use super::{End, Placing, end, print};
 use anyhow::{Result, bail};
-use corelane_rss::{FlowHasher, HashType, HashTypes, Hashed, Key, Protocol, Table, Tuple};
+use corelane::admin::rss::{FlowHasher, HashType, HashTypes, Hashed, Key, Protocol, Table, Tuple};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::net::SocketAddr;

@@ -3,8 +3,8 @@
 
 use super::{End, Placing, end, print};
 use anyhow::{Result, anyhow, bail};
-use corelane::control::bucket_list;
-use corelane_rss::{Bucket, Buckets, Error, FlowHasher, HashTypes, Plan, Protocol, Tuple};
+use corelane::admin::control::bucket_list;
+use corelane::admin::rss::{Bucket, Buckets, Error, FlowHasher, HashTypes, Plan, Protocol, Tuple};
 use serde_json::{Value, json};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;

@@ -1,7 +1,7 @@
 //! Steering in the real program: what is in force, why, and that it is so; and that nothing of it stays behind.
 
 use crate::common::*;
-use corelane_rss::{FlowHasher, HashTypes, Key, Protocol, Table, Tuple};
+use corelane::admin::rss::{FlowHasher, HashTypes, Key, Protocol, Table, Tuple};
 use nix::sys::signal::Signal;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
@@ -27,7 +27,7 @@ fn addresses(server: &Server, scheme: &str) -> Vec<SocketAddr> {
 
 /// How many of the flows belong to each lane.
 fn expected(hasher: &FlowHasher, flows: &[Tuple]) -> Vec<u64> {
-    let table = Table::even(corelane_rss::Buckets::DEFAULT, LANES).unwrap();
+    let table = Table::even(corelane::admin::rss::Buckets::DEFAULT, LANES).unwrap();
     let mut counts = vec![0; LANES];
     flows.iter().for_each(|flow| counts[table.lane_of(hasher.tuple(flow).unwrap().flow)] += 1);
     counts

@@ -103,7 +103,7 @@ pub enum Error {
     LanePanicked {
         /// Which lane.
         lane: usize,
-        /// The panic's words, and where it was if [`report_panics`](crate::report_panics) was called before.
+        /// The panic's words, and where it was if [`set_panic_hook`](crate::admin::reports::set_panic_hook) was called before.
         words: String,
         /// Lanes that did not end when they were stopped after that: a service of theirs does not return.
         left_behind: usize,

@@ -1,19 +1,33 @@
-//! What a program of lanes is to be: services, places, CPUs, driver, bounds.
+//! Programs of lanes: what they are to be ([`Lanes`]: services, places, CPUs, driver, bounds), and while they run ([`Running`]).
 
-use crate::driver::DriverChoice;
-use crate::driver_settings::DriverSettings;
-use crate::entry::Entry;
-use crate::entry::choice::Chosen;
+mod drained;
+mod driver;
+mod driver_settings;
+mod ending;
+mod plan;
+mod run;
+mod url;
+
+pub use corelane_lane::LaneSettings;
+pub use corelane_os::claim::Transport;
+pub use corelane_os::cpus::parse_list as parse_cpus;
+pub use corelane_os::signals::Signals;
+pub use drained::Drained;
+pub use driver::{DriverChoice, DriverKind};
+pub use driver_settings::DriverSettings;
+pub use plan::lanes_for_this_machine;
+pub use run::{Place, Running, can_listen};
+pub use url::Url;
+
 use crate::error::Error;
-use crate::run::{Running, start};
-use crate::url::Url;
-use corelane_lane::LaneSettings;
-use corelane_os::claim::Transport;
-use corelane_os::signals::Signals;
+use crate::service::entry::Entry;
+use crate::service::entry::choice::Chosen;
 use corelane_steer::Settings;
 use corelane_svc::{DatagramService, LANE_CONNECTIONS_MAX, Limits, Services, StreamService};
 use corelane_watch::{Declaration, ServiceRow};
+use run::start;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Builds a service on its lane and adds it to the lane's services.
 pub(crate) type Adder = Arc<dyn Fn(usize, &mut Services, Limits, ServiceRow) -> u16 + Send + Sync>;
@@ -138,9 +152,9 @@ impl Lanes {
         self
     }
 
-    /// Microseconds that a lane goes on looking for work before it sleeps, up to a second. 0, the default, costs no idle CPU.
-    pub fn spin_microseconds(mut self, microseconds: u64) -> Self {
-        self.settings.spin_nanoseconds = microseconds.saturating_mul(1000);
+    /// How long a lane goes on looking for work before it sleeps, up to a second. Zero, the default, costs no idle CPU.
+    pub fn spin(mut self, spin: Duration) -> Self {
+        self.settings.spin = spin;
         self
     }
 
@@ -159,7 +173,7 @@ impl Lanes {
         self
     }
 
-    /// Connections of all services that one lane has at once; by default [`LANE_CONNECTIONS_MAX`](crate::LANE_CONNECTIONS_MAX).
+    /// Connections of all services that one lane has at once; by default [`LANE_CONNECTIONS_MAX`].
     pub fn connections_max(mut self, connections: u32) -> Self {
         self.connections_max = connections;
         self
@@ -246,7 +260,7 @@ impl Lanes {
     }
 
     /// Starts the lanes, and returns when all of them listen. What lanes report goes to standard error by way of a thread, and waits for nobody;
-    /// the words of a panic do not, unless [`report_panics`](crate::report_panics) was called.
+    /// the words of a panic do not, unless [`set_panic_hook`](crate::admin::reports::set_panic_hook) was called.
     ///
     /// # Errors
     /// Whatever stops them from starting; nothing is left running then.
@@ -255,12 +269,12 @@ impl Lanes {
     }
 
     /// Starts the lanes and serves until the program is told to end: SIGTERM or SIGINT drains, a second one ends at once. Panics are told as
-    /// [`report_panics`](crate::report_panics) has it.
+    /// [`set_panic_hook`](crate::admin::reports::set_panic_hook) has it.
     ///
     /// # Errors
     /// As [`Lanes::start`] and [`Running::run_until_told`].
     pub fn run(self) -> Result<(), Error> {
-        crate::report_panics();
+        crate::admin::reports::set_panic_hook();
         // The signals must be blocked before the first thread is there.
         let signals = Signals::block().map_err(|error| Error::System { what: "waiting for signals", error })?;
         self.start()?.run_until_told(signals).map(drop)

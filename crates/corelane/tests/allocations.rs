@@ -5,10 +5,9 @@
 
 mod process;
 
-use corelane::{
-    Cx, DatagramService, Datagrams, DriverChoice, Fault, Input, Lanes, Next, Output, Peer, Replies, Running, SocketId,
-    StreamService,
-};
+use corelane::lanes::{DriverChoice, Running};
+use corelane::service::{Fault, SocketId};
+use corelane::{Cx, DatagramService, Datagrams, Input, Lanes, Next, Output, Peer, Replies, StreamService};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;
 use std::io::{Read, Write};

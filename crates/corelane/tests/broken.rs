@@ -2,8 +2,9 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used)]
 
-use corelane::watch::{LaneCounter, Reader, ServiceCounter};
-use corelane::{Cx, DriverChoice, Error, Input, Lanes, Next, Output, Peer, Running, StreamService};
+use corelane::admin::watch::{LaneCounter, Reader, ServiceCounter};
+use corelane::lanes::{DriverChoice, Running};
+use corelane::{Cx, Error, Input, Lanes, Next, Output, Peer, StreamService};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{IntoRawFd, RawFd};
@@ -108,7 +109,7 @@ fn a_broken_lane_ends_the_wait_with_what_happened_where() {
     if let Some(child) = child("a_broken_lane_ends_the_wait_with_what_happened_where") {
         return succeeds(child);
     }
-    corelane::report_panics();
+    corelane::admin::reports::set_panic_hook();
     let running = start();
     let [mut other, mut broken] = on_each_lane(running.address());
     broken.write_all(b"b").unwrap();
@@ -149,7 +150,7 @@ fn standard_error_that_is_closed_costs_lines_and_nothing_else() {
         return succeeds(child);
     }
     told();
-    corelane::report_panics();
+    corelane::admin::reports::set_panic_hook();
     let running = start();
     let mut streams = on_each_lane(running.address());
     panics(&running, 3);
@@ -192,7 +193,7 @@ fn standard_error_that_nobody_reads_stops_nobody() {
         assert!(child.wait().unwrap().success());
         return;
     }
-    corelane::report_panics();
+    corelane::admin::reports::set_panic_hook();
     fill_standard_error();
     let running = start();
     let mut streams = on_each_lane(running.address());

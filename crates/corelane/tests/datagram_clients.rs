@@ -4,7 +4,9 @@
 
 mod process;
 
-use corelane::{Cx, DatagramService, Datagrams, DriverChoice, Fault, Lanes, Reason, Replies, Running, SocketId};
+use corelane::lanes::{DriverChoice, Running};
+use corelane::service::{Fault, Reason, SocketId};
+use corelane::{Cx, DatagramService, Datagrams, Lanes, Replies};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
@@ -142,7 +144,7 @@ impl DatagramService for Hopeful {
         let socket = self.socket.unwrap();
         if let Some(replies) = cx.datagrams(socket) {
             replies.send(self.to, None, &b"anybody?"[..]);
-            cx.set_alarm(cx.now() + 1_000_000);
+            cx.set_alarm(cx.now() + Duration::from_millis(1));
         }
     }
 

@@ -4,8 +4,9 @@
 
 mod process;
 
-use corelane::machine::thread_times;
-use corelane::{Cx, DriverChoice, DriverSettings, Error, Input, Lanes, Next, Output, Peer, Running, StreamService};
+use corelane::admin::machine::thread_times;
+use corelane::lanes::{DriverChoice, DriverSettings, Running};
+use corelane::{Cx, Error, Input, Lanes, Next, Output, Peer, StreamService};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::IntoRawFd;

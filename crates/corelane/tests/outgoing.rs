@@ -4,10 +4,11 @@
 
 mod process;
 
-use corelane::watch::{Reader, ServiceCounter};
-use corelane::{
-    Cx, DriverChoice, Ending, InForce, Input, Lanes, Next, Output, Peer, Running, Steering, SteeringSettings, StreamService,
-};
+use corelane::admin::watch::{Reader, ServiceCounter};
+use corelane::admin::{InForce, Steering, SteeringSettings};
+use corelane::lanes::{DriverChoice, Running};
+use corelane::service::Ending;
+use corelane::{Cx, Input, Lanes, Next, Output, Peer, StreamService};
 use corelane_rss::{FlowHasher, HashTypes, Key, Protocol, Tuple};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc::{Sender, channel};

@@ -4,10 +4,10 @@
 
 mod process;
 
-use corelane::{
-    Cx, DatagramService, Datagrams, DriverChoice, Flow, InForce, Input, Lanes, Next, Output, Peer, Replies, Running, Steering,
-    SteeringError, SteeringSettings, StreamService,
-};
+use corelane::admin::{InForce, Steering, SteeringError, SteeringSettings};
+use corelane::lanes::{DriverChoice, Running};
+use corelane::service::Flow;
+use corelane::{Cx, DatagramService, Datagrams, Input, Lanes, Next, Output, Peer, Replies, StreamService};
 use corelane_os::claim::Transport;
 use corelane_rss::{Buckets, FlowHasher, Protocol, Table, Tuple};
 use corelane_select::holders::holders;
@@ -157,8 +157,8 @@ fn moved(table: &Table) -> Table {
 }
 
 fn strays(running: &Running) -> u64 {
-    let snapshot = corelane::watch::Reader::of(running.counters()).unwrap().snapshot(0);
-    snapshot.services.iter().map(|service| service.values.get(corelane::watch::ServiceCounter::Strays)).sum()
+    let snapshot = corelane::admin::watch::Reader::of(running.counters()).unwrap().snapshot(0);
+    snapshot.services.iter().map(|service| service.values.get(corelane::admin::watch::ServiceCounter::Strays)).sum()
 }
 
 const HOSTS: [&str; 3] = ["127.0.0.1", "[::1]", "[::]"];

@@ -1,4 +1,5 @@
 //! The drivers of a lane on Linux, and what they are made of, one file a kernel feature.
+#![doc = include_str!("../DESIGN.md")]
 #![allow(unsafe_code)]
 
 mod addresses;
@@ -13,7 +14,6 @@ mod probing;
 mod readiness;
 mod refuse;
 mod stream;
-mod table;
 mod tuning;
 mod uring;
 

@@ -3,6 +3,7 @@
 //! A [`Lane`] owns a driver and a [`Kit`], and runs some [`Works`] (the services of crate `svc` are one). Lanes share nothing;
 //! each work meets itself on other lanes in the channels of a [`Mesh`], and lanes obey the [`Control`] of their program. A runner gives each a thread; the
 //! simulator steps many in one.
+#![doc = include_str!("../DESIGN.md")]
 #![deny(unsafe_code)]
 
 pub mod channel;

@@ -5,7 +5,7 @@ use crate::fence::fenced;
 use crate::kit::{Kit, LaneSettings};
 use crate::seats::{Seat, Seats};
 use crate::work::{Budget, Said, Seated, Work, Works};
-use corelane_seam::{Completion, Driver, Handle, Op, Outcome, Payer, Wait};
+use corelane_seam::{Completion, Driver, Handle, Op, Outcome, Payer, Wait, nanoseconds};
 use corelane_watch::{LaneCounter, LaneState};
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -263,7 +263,7 @@ impl<D: Driver> Lane<D> {
         if next <= now {
             return Wait::No;
         }
-        if self.settings.spin_nanoseconds > 0 && now.saturating_sub(self.productive_at) < self.settings.spin_nanoseconds {
+        if now.saturating_sub(self.productive_at) < nanoseconds(self.settings.spin) {
             return Wait::No;
         }
         self.announced_sleep = true;

@@ -129,7 +129,7 @@ fn lanes() -> Vec<Lane<Idle>> {
     let control = Control::new(2);
     let lanes = (0..2).map(|_| LaneName::default()).collect();
     let page = Page::heap(&Description { program: "test".into(), lanes, ..Description::default() }).unwrap();
-    let settings = LaneSettings { memory_bytes: 4 << 20, ..LaneSettings::default() };
+    let settings = LaneSettings::new().memory_bytes(4 << 20);
     let lane = |(number, mesh)| {
         let (arena, row) = (Arena::new(settings.memory_bytes).unwrap(), page.lane(number).unwrap());
         let kit = Kit::new(number, &control, arena, row, &settings, Box::new(|_: &str| {}));

@@ -209,13 +209,14 @@ fn share_port(socket: &OwnedFd, share: bool) -> Result<(), Errno> {
 
 fn stream_options(socket: &OwnedFd, options: &StreamOptions) -> Result<(), Errno> {
     sockopt::set_tcp_nodelay(socket, options.no_delay)?;
-    if options.keep_alive_seconds > 0 {
-        let seconds = options.keep_alive_seconds.min(KEEP_IDLE_SECONDS_MAX);
+    if !options.keep_alive.is_zero() {
+        let seconds = units(options.keep_alive, Duration::from_secs(1)).min(KEEP_IDLE_SECONDS_MAX);
         sockopt::set_socket_keepalive(socket, true)?;
         sockopt::set_tcp_keepidle(socket, Duration::from_secs(seconds.into()))?;
     }
-    if options.user_timeout_milliseconds > 0 {
-        sockopt::set_tcp_user_timeout(socket, clamped(options.user_timeout_milliseconds).unsigned_abs())?;
+    if !options.user_timeout.is_zero() {
+        let milliseconds = units(options.user_timeout, Duration::from_millis(1));
+        sockopt::set_tcp_user_timeout(socket, clamped(milliseconds).unsigned_abs())?;
     }
     buffers(socket, options.send_buffer_bytes, options.receive_buffer_bytes)
 }
@@ -228,6 +229,11 @@ fn buffers(socket: &OwnedFd, send: u32, receive: u32) -> Result<(), Errno> {
         sockopt::set_socket_recv_buffer_size(socket, clamped(receive) as usize)?;
     }
     Ok(())
+}
+
+/// A duration in whole units, with what is less than one.
+fn units(duration: Duration, unit: Duration) -> u32 {
+    u32::try_from(duration.as_nanos().div_ceil(unit.as_nanos())).unwrap_or(u32::MAX)
 }
 
 /// The kernel takes these as numbers with a sign.
@@ -302,7 +308,7 @@ mod tests {
     fn listening(address: &str) -> (OwnedFd, SocketAddr) {
         testing::listening(
             address,
-            StreamOptions { keep_alive_seconds: 77, user_timeout_milliseconds: 1234, ..StreamOptions::default() },
+            StreamOptions::new().keep_alive(Duration::from_millis(76_001)).user_timeout(Duration::from_micros(1_233_001)),
         )
     }
 

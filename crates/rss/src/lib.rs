@@ -23,7 +23,7 @@
 //! # Ok(())
 //! # }
 //! ```
-
+#![doc = include_str!("../DESIGN.md")]
 #![forbid(unsafe_code)]
 
 mod batch;

@@ -5,18 +5,22 @@
 //! kernel never holds memory that a user's value owns, and dropping any value is always sound.
 //!
 //! `epoll` and `uring` (crate `drivers`) implement the contract with Linux, `sim` with a simulated network and clock.
+#![doc = include_str!("../DESIGN.md")]
 #![deny(unsafe_code)]
 
 mod bell;
 mod buddy;
+mod builders;
 mod chain;
 mod datagram;
 mod driver;
 mod error;
 mod handle;
+mod instant;
 mod lease;
 mod ledger;
 mod operation;
+pub mod slab;
 
 pub use bell::Bell;
 pub use chain::{Chain, FilePart, Segment};
@@ -27,6 +31,7 @@ pub use datagram::{
 pub use driver::{DATAGRAM_BLOCK_BYTES_LEAST, Driver, DriverCounters, RECEIVE_BYTES_LEAST, RECEIVES_PER_CYCLE, Tuning, Wait};
 pub use error::{Error, Fault, Reason};
 pub use handle::{File, Handle, Socket, Unheld};
+pub use instant::{Instant, nanoseconds};
 pub use lease::{ARENA_BYTES_MAX, Arena, LEASE_BYTES_MAX, Lease, Shared};
 pub use ledger::{Holder, Payer, Role};
 pub use operation::{

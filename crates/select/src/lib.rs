@@ -5,6 +5,7 @@
 //! as it is written, and counts. Without any capability a program of the classic kind has the table in itself.
 //!
 //! Nothing outlives the sockets: the kernel keeps program and maps for them alone.
+#![doc = include_str!("../DESIGN.md")]
 #![allow(unsafe_code)]
 
 pub mod bpf;

@@ -3,6 +3,7 @@
 //! [`plan`] makes lanes of what a machine has. [`Steered::new`] attaches, before lanes take descriptor tables of their own;
 //! [`Steered::equip`] gives a lane its part. From then on any thread may rewrite the table, and have lanes leave and come back. Crate
 //! `select` has the programs, crate `svc` the sockets; this decides.
+#![doc = include_str!("../DESIGN.md")]
 #![forbid(unsafe_code)]
 
 mod attach;

@@ -19,13 +19,15 @@ use crate::ticket::Ticket;
 use crate::timers::Timer;
 use corelane_lane::{Fenced, Kit, fenced};
 use corelane_seam::{
-    Arena, Arrival, Chain, Fault, File, Handle, Interest, Lease, OffloadResult, OffloadWork, Op, OpenOptions, Segment, Shared,
+    Arena, Arrival, Chain, Fault, File, Handle, Instant, Interest, Lease, OffloadResult, OffloadWork, Op, OpenOptions, Segment,
+    Shared, nanoseconds,
 };
 use corelane_watch::{Counted, LaneCounter, ServiceCounter};
 use std::any::{Any, TypeId};
 use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// What a call into a service may use of its lane: clock, timers, connections, messages, files, tasks, counters.
 pub struct Cx<'a> {
@@ -46,9 +48,9 @@ impl<'a> Cx<'a> {
         Self { socket: Some(socket), ..self }
     }
 
-    /// This turn's time: nanoseconds of the monotonic clock. Does not change during a call.
-    pub fn now(&self) -> u64 {
-        self.kit.now()
+    /// This turn's time. Does not change during a call.
+    pub fn now(&self) -> Instant {
+        Instant::from_nanoseconds(self.kit.now())
     }
 
     /// The number of this lane, from 0.
@@ -156,7 +158,7 @@ impl<'a> Cx<'a> {
         let mut connection =
             Connection::new(None, Peer { address: to, local, flow: None }, self.service, Machine::opening(), self.kit.now());
         connection.session_to_be = Some(Box::new(session));
-        let deadline = self.kit.now().saturating_add(self.table.limits(self.service).connect_limit);
+        let deadline = self.kit.now().saturating_add(nanoseconds(self.table.limits(self.service).connect_limit));
         let index = self.table.admit(connection, &self.kit.arena);
         let timer = self.kit.start_timer(deadline, self.table.handle(class::DEADLINE, index));
         if let Some(connection) = self.table.connections.at(index) {
@@ -275,7 +277,7 @@ impl<'a> Cx<'a> {
         self.table.notices.push_back(Note { to, from: self.service, notice });
     }
 
-    /// Has [`StreamService::timer`](crate::StreamService::timer) called for this connection, after `nanoseconds` and up to a
+    /// Has [`StreamService::timer`](crate::StreamService::timer) called for this connection, `after` so long and up to a
     /// millisecond more. It ends with its connection.
     ///
     /// # Errors
@@ -283,8 +285,8 @@ impl<'a> Cx<'a> {
     ///
     /// # Panics
     /// As for [`Cx::id`].
-    pub fn start_timer(&mut self, nanoseconds: u64, token: u64) -> Result<Timer, Error> {
-        let (id, deadline) = (self.id(), self.kit.now().saturating_add(nanoseconds));
+    pub fn start_timer(&mut self, after: Duration, token: u64) -> Result<Timer, Error> {
+        let (id, deadline) = (self.id(), self.kit.now().saturating_add(nanoseconds(after)));
         let Table { connections, services, timers, .. } = &mut *self.table;
         let Some(connection) = connections.get_mut(id.index, id.generation) else {
             return Err(Error::TimersFull { timers: 0 });
@@ -309,9 +311,10 @@ impl<'a> Cx<'a> {
         }
     }
 
-    /// Has the service's `alarm` called in the first turn that begins at `at` or later (nanoseconds of [`Cx::now`]'s clock, to the
-    /// resolution of that clock; `u64::MAX` for never). A service has one alarm: this replaces it, and a call of `alarm` ends it.
-    pub fn set_alarm(&mut self, at: u64) {
+    /// Has the service's `alarm` called in the first turn that begins at `at` or later ([`Cx::now`]'s clock, to the
+    /// resolution of that clock; [`Instant::NEVER`] for never). A service has one alarm: this replaces it, and a call of `alarm` ends it.
+    pub fn set_alarm(&mut self, at: Instant) {
+        let at = at.nanoseconds();
         self.table.services[self.service as usize].alarm = at;
         self.kit.alarm = self.kit.alarm.min(at);
     }

@@ -6,7 +6,7 @@ use crate::names::Ending;
 use crate::port::{Call, Port};
 use crate::services::Services;
 use corelane_lane::Kit;
-use corelane_seam::{Driver, Handle, Op};
+use corelane_seam::{Driver, Handle, Op, nanoseconds};
 use corelane_watch::ServiceCounter;
 
 /// How long a listener is kept after the last connection was accepted from it: handshakes under way end within.
@@ -21,7 +21,7 @@ impl Services {
     pub(crate) fn begin_drain(&mut self, kit: &mut Kit, driver: &mut dyn Driver) {
         self.table.draining = true;
         let now = kit.now();
-        let limit = self.table.services.iter().map(|state| state.limits.drain_limit).max().unwrap_or(0);
+        let limit = self.table.services.iter().map(|state| nanoseconds(state.limits.drain_limit)).max().unwrap_or(0);
         self.drain_deadline = now.saturating_add(limit);
         for listener in &mut self.table.listeners {
             listener.begin_to_settle(now);

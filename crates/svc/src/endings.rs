@@ -11,9 +11,10 @@ use crate::services::Services;
 use crate::table::Table;
 use corelane_lane::Kit;
 use corelane_rss::Protocol;
-use corelane_seam::{Fault, Handle, Op, Socket};
+use corelane_seam::{Fault, Handle, Op, Socket, nanoseconds};
 use corelane_watch::ServiceCounter;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 impl Services {
     /// Ends a connection. `Completed` and `Closing` let the output leave first; the others end it now.
@@ -196,7 +197,7 @@ impl Services {
         if std::mem::replace(&mut state.told_of_unanswered, true) {
             return;
         }
-        let (lane, limit) = (kit.lane(), state.limits.answer_limit / 1_000_000);
+        let (lane, limit) = (kit.lane(), state.limits.answer_limit.as_millis());
         kit.report(&format!(
             "lane {lane}, service {service}: a held request had no answer within {limit} ms (answer_limit), and its connection is ended; others are counted in answer_limit_hits"
         ));
@@ -287,15 +288,15 @@ impl Connection {
 
     /// While the peer still sends, it may still take what was sent to it; but not for ever.
     fn linger_deadline(&self, limits: &Limits) -> Option<(u64, Limit)> {
-        let (quiet, whole) =
-            (after(self.active_at, limits.linger_limit, Limit::Linger)?, self.finished_at.saturating_add(limits.drain_limit));
-        Some((quiet.0.min(whole.max(self.finished_at.saturating_add(limits.linger_limit))), quiet.1))
+        let (quiet, limit) = after(self.active_at, limits.linger_limit, Limit::Linger)?;
+        let whole = self.finished_at.saturating_add(nanoseconds(limits.drain_limit.max(limits.linger_limit)));
+        Some((quiet.min(whole), limit))
     }
 
     /// The deadline of a connection that nothing is asked of.
     fn quiet_deadline(&self, limits: &Limits) -> Option<(u64, Limit)> {
         match self.machine.draining() {
-            Draining::First => after(self.active_at, FIRST_REQUEST, Limit::Drain),
+            Draining::First => Some((self.active_at.saturating_add(FIRST_REQUEST), Limit::Drain)),
             _ => after(self.active_at, limits.idle_limit, Limit::Idle),
         }
     }
@@ -304,8 +305,8 @@ impl Connection {
 /// How long a connection that was accepted during a drain may take to send its first request.
 const FIRST_REQUEST: u64 = SECOND;
 
-fn after(since: u64, nanoseconds: u64, limit: Limit) -> Option<(u64, Limit)> {
-    (nanoseconds > 0).then(|| (since.saturating_add(nanoseconds), limit))
+fn after(since: u64, patience: Duration, limit: Limit) -> Option<(u64, Limit)> {
+    (!patience.is_zero()).then(|| (since.saturating_add(nanoseconds(patience)), limit))
 }
 
 fn counter_of(ending: Ending) -> ServiceCounter {

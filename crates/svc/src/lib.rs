@@ -1,6 +1,7 @@
 //! Services on a lane: listeners, connections, gathered output, tickets, back-pressure, limits, endings, drain.
 //!
 //! A user implements [`StreamService`] or [`DatagramService`]; [`Services`] runs any number of them as the work of one lane.
+#![doc = include_str!("../DESIGN.md")]
 #![forbid(unsafe_code)]
 
 mod accepting;
@@ -50,7 +51,7 @@ pub use cx::Cx;
 pub use error::{Error, Refused};
 pub use flows::{Flow, Flows};
 pub use input::{Input, Taken};
-pub use limits::{Limits, SECOND};
+pub use limits::Limits;
 pub use messages::Message;
 pub use names::{ConnectionId, Ending, Next, Order, Peer, SocketId};
 pub use output::Output;

@@ -8,7 +8,7 @@ use crate::places::Place;
 use crate::services::Services;
 use crate::steering::{Command, Reply, Selection, Steer};
 use corelane_lane::Kit;
-use corelane_seam::{Driver, Handle};
+use corelane_seam::{Driver, Handle, nanoseconds};
 use std::ops::RangeInclusive;
 use std::os::fd::BorrowedFd;
 
@@ -81,7 +81,7 @@ impl Services {
     fn close_owing_nothing(&mut self, kit: &mut Kit) {
         let Some(since) = self.steering.leaving_since() else { return };
         for (service, socket) in self.table.sockets.served() {
-            let is_late = kit.now() >= since.saturating_add(self.table.limits(service).drain_limit);
+            let is_late = kit.now() >= since.saturating_add(nanoseconds(self.table.limits(service).drain_limit));
             if is_late || !(self.table.requests.are_due_to(service) || self.owes(kit, service)) {
                 self.table.sockets.close_quiet(&self.table.services, socket);
             }

@@ -9,7 +9,7 @@ use crate::port::Call;
 use crate::services::Services;
 use crate::transform::{Transform, TransformError};
 use corelane_lane::{Kit, fenced};
-use corelane_seam::{Arena, Chain, Completion, Fault, Lease, Op, Outcome, Reason, Shared};
+use corelane_seam::{Arena, Chain, Completion, Fault, Lease, Op, Outcome, Reason, Shared, nanoseconds};
 use corelane_watch::{LaneCounter, ServiceCounter, ServiceRow};
 
 /// Notices worked off in one turn: what they cause themselves waits for the next one.
@@ -323,7 +323,8 @@ impl Found<'_> {
 
     /// Some output has left: whoever waited for that goes on. Returns the other of its pair, which may have.
     fn output_left(&mut self) -> Option<ConnectionId> {
-        let needs_no_timer = self.connection.active_at.saturating_add(self.limits().idle_limit) >= self.connection.timer_at;
+        let needs_no_timer =
+            self.connection.active_at.saturating_add(nanoseconds(self.limits().idle_limit)) >= self.connection.timer_at;
         if needs_no_timer && self.connection.is_settled() {
             if let Some(busy) = self.connection.busy.take() {
                 self.desk.keep(busy);

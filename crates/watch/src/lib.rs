@@ -23,6 +23,7 @@
 //! assert!(text(&snapshot, Detail::NonZero).contains("turns_productive"));
 //! # Ok::<(), corelane_watch::Error>(())
 //! ```
+#![doc = include_str!("../DESIGN.md")]
 #![forbid(unsafe_code)]
 
 pub mod catalogue;

@@ -55,6 +55,7 @@
 //! assert_eq!(output.written().len(), 4 + 24 + 4 + 8);
 //! # Ok::<(), Error>(())
 //! ```
+#![doc = include_str!("../DESIGN.md")]
 #![forbid(unsafe_code)]
 
 mod error;

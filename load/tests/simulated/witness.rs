@@ -1,6 +1,6 @@
 //! What can be seen of a run from around the engine: its workload, the calls that its lane makes, and what it tells.
 
-use corelane::Transport;
+use corelane::lanes::Transport;
 use corelane_load::collector::Collector;
 use corelane_load::course::Event;
 use corelane_load::kinds::Kind;

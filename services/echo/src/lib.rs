@@ -1,8 +1,8 @@
 //! Echo: sends back what it gets, byte for byte (RFC 862), without copying it.
 #![forbid(unsafe_code)]
 
-use corelane::entry::choice::{Choice, Flag};
-use corelane::entry::{Asked, Entry, Scheme};
+use corelane::service::entry::choice::{Choice, Flag};
+use corelane::service::entry::{Asked, Entry, Scheme};
 use corelane::{Cx, DatagramService, Datagrams, Input, Lanes, Next, Output, Peer, Replies, Result, StreamService};
 use std::net::IpAddr;
 

@@ -6,9 +6,11 @@
 //! what is due. With each call goes a value of yours, which comes back with the results, or with why there are none: exactly once.
 //!
 //! ```
-//! use corelane::{Cx, Ending, Input, Next, Output, Peer, StreamService};
+//! use corelane::service::Ending;
+//! use corelane::{Cx, Input, Next, Output, Peer, StreamService};
 //! use corelane_rpc::client::{CallError, StreamClient};
 //! use corelane_wire::rpc::{Auth, CallHead, NULL};
+//! use std::time::Duration;
 //!
 //! /// Opens a connection, makes one call, and prints what became of it.
 //! struct Ping;
@@ -28,7 +30,7 @@
 //!     }
 //!
 //!     fn connected(&mut self, cx: &mut Cx<'_>, client: &mut Self::Session, output: &mut Output) -> Next {
-//!         match client.call(cx.now(), output, &NFS_NULL, &(), 1_000_000_000, "the server answers") {
+//!         match client.call(cx.now(), output, &NFS_NULL, &(), Duration::from_secs(1), "the server answers") {
 //!             Ok(_) => Next::Continue,
 //!             Err(_) => Next::Abort,
 //!         }

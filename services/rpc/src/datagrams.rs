@@ -7,8 +7,8 @@ use crate::dispatch::{Dispatcher, Served};
 use crate::duplicates::Duplicates;
 use crate::held::Room;
 use crate::program::Programs;
-use corelane::watch::{Declaration, OwnCounter};
-use corelane::{Cx, DatagramService, Datagrams, Outcome, Replies};
+use corelane::service::{Declaration, Outcome, OwnCounter};
+use corelane::{Cx, DatagramService, Datagrams, Replies};
 use std::any::Any;
 
 /// Programs served over datagrams. Replies to one peer leave as trains.

@@ -2,9 +2,8 @@
 
 use crate::counters::RpcCounter;
 use crate::duplicates::Memo;
-use corelane::{
-    Cx, DATAGRAM_BYTES_MAX, Datagrams, LEASE_BYTES_MAX, Lease, Output, Replies, Segment, SocketId, TRAIN_DATAGRAMS_MAX,
-};
+use corelane::service::{DATAGRAM_BYTES_MAX, LEASE_BYTES_MAX, Lease, Segment, SocketId, TRAIN_DATAGRAMS_MAX};
+use corelane::{Cx, Datagrams, Output, Replies};
 use corelane_wire::rpc::{Reply, success_head, write_record};
 use corelane_wire::xdr::{Encode, Writer, padding};
 use corelane_wire::{Error, rpc};

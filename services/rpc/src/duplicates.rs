@@ -1,12 +1,14 @@
 //! Replies that are kept for calls that come twice, because a caller repeats what it has no answer to.
 
 use crate::counters::RpcCounter;
-use corelane::{Cx, SECOND};
+use corelane::Cx;
+use corelane::Instant;
 use corelane_wire::rpc;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::time::Duration;
 
 /// Once-only calls that a lane remembers for one service at most, unless set otherwise: the last of them, so at 16,384 calls a second those of
 /// one second. The oldest answered one makes room for another.
@@ -15,8 +17,8 @@ pub const DUPLICATES_MAX: usize = 16_384;
 pub const DUPLICATES_BYTES_MAX: usize = 4 << 20;
 /// Bytes of a reply that is kept at most. A longer one is not, and its call is carried out again.
 pub const DUPLICATE_BYTES_MAX: usize = 1024;
-/// Seconds for which a reply is kept at most: by then callers have given up, and their numbers begin anew.
-pub const DUPLICATE_SECONDS: u64 = 120;
+/// How long a reply is kept at most: by then callers have given up, and their numbers begin anew.
+pub const DUPLICATE_AGE_MAX: Duration = Duration::from_secs(120);
 
 /// Replies that have become too old and are given back with each call that is looked up: more than a call can add.
 const EXPIRED_AT_ONCE: usize = 4;
@@ -54,7 +56,7 @@ fn checksum(seed: u64, bytes: &[u8]) -> u64 {
 
 enum Place {
     InProgress,
-    Answered { reply: Rc<[u8]>, at: u64 },
+    Answered { reply: Rc<[u8]>, at: Instant },
 }
 
 /// What is known of a call.
@@ -72,7 +74,7 @@ pub(crate) enum Found {
 struct Table {
     places: BTreeMap<Key, Place>,
     /// The answered calls by age, the oldest first, with those that were answered again since.
-    ages: VecDeque<(u64, Key)>,
+    ages: VecDeque<(Instant, Key)>,
     /// Of the replies.
     bytes: usize,
     most: usize,
@@ -96,7 +98,7 @@ impl Table {
     }
 
     /// Forgets a call, unless it was answered again since; answers whether it did.
-    fn forget(&mut self, at: u64, key: &Key) -> bool {
+    fn forget(&mut self, at: Instant, key: &Key) -> bool {
         let is_it = matches!(self.places.get(key), Some(Place::Answered { at: held, .. }) if *held == at);
         if is_it {
             self.remove(key);
@@ -104,14 +106,14 @@ impl Table {
         is_it
     }
 
-    fn expire(&mut self, now: u64) {
+    fn expire(&mut self, now: Instant) {
         for _ in 0..EXPIRED_AT_ONCE {
             let Some((at, key)) = self.ages.pop_front_if(|(at, _)| is_old(*at, now)) else { return };
             self.forget(at, &key);
         }
     }
 
-    fn keep(&mut self, key: Key, reply: &[u8], now: u64) {
+    fn keep(&mut self, key: Key, reply: &[u8], now: Instant) {
         while self.bytes + reply.len() > DUPLICATES_BYTES_MAX && self.forget_oldest() {}
         if let Some(place @ Place::InProgress) = self.places.get_mut(&key) {
             *place = Place::Answered { reply: reply.into(), at: now };
@@ -121,8 +123,8 @@ impl Table {
     }
 }
 
-fn is_old(at: u64, now: u64) -> bool {
-    now.saturating_sub(at) > DUPLICATE_SECONDS * SECOND
+fn is_old(at: Instant, now: Instant) -> bool {
+    now - at > DUPLICATE_AGE_MAX
 }
 
 /// The calls of a lane that must not be carried out twice.
@@ -136,7 +138,7 @@ impl Duplicates {
     }
 
     /// Looks a call up, and takes it down as in progress if it is new.
-    pub(crate) fn look(&self, key: Key, now: u64) -> Found {
+    pub(crate) fn look(&self, key: Key, now: Instant) -> Found {
         let mut table = self.0.borrow_mut();
         table.expire(now);
         match table.places.get(&key) {
@@ -194,14 +196,18 @@ mod tests {
         call(xid, &[], &[])
     }
 
+    fn at(nanoseconds: u64) -> Instant {
+        Instant::from_nanoseconds(nanoseconds)
+    }
+
     /// Answers a call that is new.
     fn answer(duplicates: &Duplicates, key: Key, reply: &[u8], now: u64) {
-        let Found::New(memo) = duplicates.look(key, now) else { panic!("it is known") };
-        memo.table.borrow_mut().keep(key, reply, now);
+        let Found::New(memo) = duplicates.look(key, at(now)) else { panic!("it is known") };
+        memo.table.borrow_mut().keep(key, reply, at(now));
     }
 
     fn is_known(duplicates: &Duplicates, key: Key, now: u64) -> bool {
-        matches!(duplicates.look(key, now), Found::Answered(_))
+        matches!(duplicates.look(key, at(now)), Found::Answered(_))
     }
 
     #[test]
@@ -221,15 +227,15 @@ mod tests {
     #[test]
     fn the_oldest_answered_call_makes_room_and_one_in_progress_never() {
         let duplicates = Duplicates::new(3);
-        let Found::New(progress) = duplicates.look(key(0), 0) else { panic!("nothing is known") };
+        let Found::New(progress) = duplicates.look(key(0), at(0)) else { panic!("nothing is known") };
         (1..=4).for_each(|xid| answer(&duplicates, key(xid), b"reply", u64::from(xid)));
-        assert!(matches!(duplicates.look(key(0), 5), Found::InProgress), "it is never forgotten");
+        assert!(matches!(duplicates.look(key(0), at(5)), Found::InProgress), "it is never forgotten");
         assert!(is_known(&duplicates, key(3), 5) && is_known(&duplicates, key(4), 5));
-        let Found::New(second) = duplicates.look(key(1), 6) else { panic!("it was the oldest") };
-        let Found::New(third) = duplicates.look(key(2), 6) else { panic!("it was the next") };
-        assert!(matches!(duplicates.look(key(3), 6), Found::Full), "all places are taken by calls in progress");
+        let Found::New(second) = duplicates.look(key(1), at(6)) else { panic!("it was the oldest") };
+        let Found::New(third) = duplicates.look(key(2), at(6)) else { panic!("it was the next") };
+        assert!(matches!(duplicates.look(key(3), at(6)), Found::Full), "all places are taken by calls in progress");
         drop((progress, second, third));
-        assert!(matches!(duplicates.look(key(0), 7), Found::New(_)), "a call that was dropped is carried out again");
+        assert!(matches!(duplicates.look(key(0), at(7)), Found::New(_)), "a call that was dropped is carried out again");
     }
 
     #[test]
@@ -239,7 +245,7 @@ mod tests {
         (0..fit + 10).for_each(|xid| answer(&duplicates, key(xid), &[7; DUPLICATE_BYTES_MAX], 1));
         assert_eq!(duplicates.0.borrow().bytes, DUPLICATES_BYTES_MAX);
         assert!(!is_known(&duplicates, key(9), 1) && is_known(&duplicates, key(10), 1));
-        let late = 2 + DUPLICATE_SECONDS * SECOND;
+        let late = 2 + DUPLICATE_AGE_MAX.as_nanos() as u64;
         (0..fit).for_each(|xid| assert!(!is_known(&duplicates, key(xid), late)));
         let table = duplicates.0.borrow();
         assert_eq!((table.bytes, table.ages.len(), table.places.len()), (0, 0, 0));

@@ -1,9 +1,9 @@
 //! The service as `serve` knows it: the programs, where they are served, and what rpcbind is told of them.
 
-use crate::registration::{Entry as Registered, Registration};
+use crate::registration::{Registered, Registration};
 use crate::{ECHO, Echo, NFS, Null, Rpc, RpcDatagrams};
-use corelane::entry::choice::{Choice, Flag};
-use corelane::entry::{Asked, Beside, Entry, Opened, Scheme};
+use corelane::service::entry::choice::{Choice, Flag};
+use corelane::service::entry::{Asked, Beside, Entry, Opened, Scheme};
 use corelane::{Lanes, Result};
 
 /// Where RPC is served unless said otherwise.

@@ -31,6 +31,7 @@
 //! What is owed for a defect is decided in [`corelane_wire::rpc`], and carried out here: the refusal is sent, the message
 //! is dropped, or the connection closed. Credentials are looked into before a program is asked, for procedure 0 as well; and procedure 0,
 //! which every program has by convention (RFC 5531 section 12.1), is answered here.
+#![doc = include_str!("../DESIGN.md")]
 #![forbid(unsafe_code)]
 
 mod call;
@@ -53,7 +54,7 @@ mod stream;
 pub use call::{Answered, Call};
 pub use counters::RpcCounter;
 pub use datagrams::RpcDatagrams;
-pub use duplicates::{DUPLICATE_BYTES_MAX, DUPLICATE_SECONDS, DUPLICATES_BYTES_MAX, DUPLICATES_MAX};
+pub use duplicates::{DUPLICATE_AGE_MAX, DUPLICATE_BYTES_MAX, DUPLICATES_BYTES_MAX, DUPLICATES_MAX};
 pub use echo::{ECHO, Echo, PAYLOAD_BYTES_MAX};
 pub use entry::{DEFAULT_PORT, ENTRY};
 pub use error::Unanswered;

@@ -2,7 +2,8 @@
 
 use crate::call::{Answered, Call};
 use crate::error::Unanswered;
-use corelane::{Cx, Outcome};
+use corelane::Cx;
+use corelane::service::Outcome;
 use corelane_wire::rpc::{self, Refusal};
 use std::any::Any;
 

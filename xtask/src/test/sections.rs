@@ -59,7 +59,7 @@ pub const SECTIONS: &[Section] = &[
     Section {
         name: "simulation",
         seconds: 260,
-        work: Work::Programs(&["crates/sim", "crates/lane", "crates/svc", "crates/corelane"]),
+        work: Work::Programs(&["crates/sim", "crates/lane", "crates/svc", "crates/testing", "crates/corelane"]),
     },
     Section {
         name: "drivers",

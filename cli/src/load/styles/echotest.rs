@@ -6,7 +6,7 @@ use crate::load::options::target;
 use crate::load::watch::Watcher;
 use anyhow::{Context, Result, bail};
 use clap::Parser;
-use corelane::watch::LANES_MAX;
+use corelane::admin::watch::LANES_MAX;
 use corelane_load::plan::{Extent, Plan};
 use corelane_load::report::Report;
 use corelane_load::workloads::{Entry, echo, udp};

@@ -11,7 +11,7 @@ use crate::load::watch::Watcher;
 use anyhow::{Context, Result, bail};
 use clap::{Parser, ValueEnum};
 use columns::{Columns, History, Run, headings};
-use corelane::watch::LANES_MAX;
+use corelane::admin::watch::LANES_MAX;
 use corelane_load::plan::{Extent, Plan};
 use corelane_load::report::Report;
 use corelane_load::workloads::Particulars;

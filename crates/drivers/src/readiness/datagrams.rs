@@ -4,8 +4,8 @@ use super::endpoint::{Kind, Receiving, Sending};
 use super::source::Source;
 use super::state::{Budget, Held, ReadinessDriver};
 use crate::datagrams::{DatagramCalls, Departure, PIECE_BYTES};
-use crate::table::Key;
 use corelane_os::sockets;
+use corelane_seam::slab::Key;
 use corelane_seam::{Bind, Completion, DATAGRAM_BLOCK_BYTES_LEAST, Datagrams, Fault, Handle, Lease, Outcome, Socket, Trains};
 use std::os::fd::AsFd;
 
@@ -23,7 +23,7 @@ impl<S: Source> ReadinessDriver<S> {
         let bound = self.open_bound(bind).and_then(|socket| Ok((socket, self.address_of(socket)?)));
         match bound {
             Ok((socket, local)) => {
-                self.endpoints.at(socket.index).receive_handle = handle;
+                self.endpoints.at_mut(socket.index).receive_handle = handle;
                 Outcome::Bound { socket, local }
             }
             Err(fault) => Outcome::Failed(fault),
@@ -42,7 +42,7 @@ impl<S: Source> ReadinessDriver<S> {
 
     /// Receives a batch. The endpoint is on no list.
     pub(super) fn receive_datagrams(&mut self, key: Key, held: u32, budget: &mut Budget, completions: &mut Vec<Completion>) {
-        let expected = self.endpoints.at(key.index).arrivals_expected() * PIECE_BYTES;
+        let expected = self.endpoints.at_mut(key.index).arrivals_expected() * PIECE_BYTES;
         let most = expected.min(self.tuning.datagram_bytes);
         let Some(lease) = self.arena.lease_to_receive(most, DATAGRAM_BLOCK_BYTES_LEAST) else {
             return self.starve(key, DATAGRAM_BLOCK_BYTES_LEAST);
@@ -53,7 +53,7 @@ impl<S: Source> ReadinessDriver<S> {
         let fault = match self.receive_batch(key, lease, &mut batch) {
             Ok(0) => {
                 let held = self.hold(Held::Batch(batch));
-                self.endpoints.at(key.index).receiving = Receiving::Datagrams(held);
+                self.endpoints.at_mut(key.index).receiving = Receiving::Datagrams(held);
                 return;
             }
             Ok(_) => {
@@ -66,7 +66,7 @@ impl<S: Source> ReadinessDriver<S> {
     }
 
     fn receive_batch(&mut self, key: Key, lease: Lease, batch: &mut Datagrams) -> Result<usize, Fault> {
-        let endpoint = self.endpoints.at(key.index);
+        let endpoint = self.endpoints.at_mut(key.index);
         self.counters.calls_work += 1;
         let calls = datagram_calls(&mut self.datagram_calls);
         let connected = endpoint.kind == Kind::Datagrams { connected: true };
@@ -97,28 +97,28 @@ impl<S: Source> ReadinessDriver<S> {
             return Some(departure.end());
         }
         let held = self.hold(Held::Departure(departure));
-        let endpoint = self.endpoints.at(key.index);
+        let endpoint = self.endpoints.at_mut(key.index);
         (endpoint.sending, endpoint.send_handle) = (Sending::Datagrams(held), handle);
         None
     }
 
     /// Goes on with a departure that found the socket full.
     pub(super) fn resume_datagrams(&mut self, key: Key, held: u32, completions: &mut Vec<Completion>) {
-        assert!(self.endpoints.at(key.index).sending == Sending::Datagrams(held));
+        assert!(self.endpoints.at_mut(key.index).sending == Sending::Datagrams(held));
         let mut departure = self.held_departure(held);
         if !self.depart(key, &mut departure) {
             let held = self.hold(Held::Departure(departure));
-            self.endpoints.at(key.index).sending = Sending::Datagrams(held);
+            self.endpoints.at_mut(key.index).sending = Sending::Datagrams(held);
             return;
         }
-        let endpoint = self.endpoints.at(key.index);
+        let endpoint = self.endpoints.at_mut(key.index);
         endpoint.sending = Sending::Nothing;
         completions.push(Completion::last(endpoint.send_handle, departure.end()));
     }
 
     fn depart(&mut self, key: Key, departure: &mut Departure) -> bool {
         let before = departure.calls();
-        let socket = self.endpoints.at(key.index).descriptor.as_fd();
+        let socket = self.endpoints.at_mut(key.index).descriptor.as_fd();
         let calls = datagram_calls(&mut self.datagram_calls);
         let done = calls.send(socket, departure, self.probes.together());
         assert!(departure.calls() >= before);

@@ -1,6 +1,6 @@
 //! What the driver knows of one descriptor, and the lists of those that have something to receive.
 
-use crate::table::{Key, Table};
+use corelane_seam::slab::{Key, Slab};
 use corelane_seam::{BATCH_MAX, Handle, Interest};
 use std::os::fd::OwnedFd;
 
@@ -159,16 +159,16 @@ impl List {
         self.first == NONE
     }
 
-    pub(super) fn push(&mut self, endpoints: &mut Table<Endpoint>, key: Key) {
+    pub(super) fn push(&mut self, endpoints: &mut Slab<Endpoint>, key: Key) {
         let last = self.last;
-        let endpoint = endpoints.at(key.index);
+        let endpoint = endpoints.at_mut(key.index);
         assert!(endpoint.place == Place::Nowhere, "an endpoint stands in one list at most");
         endpoint.place = self.place;
         (endpoint.previous, endpoint.next) = (last, NONE);
         match last {
             NONE => self.first = key.index,
             last => {
-                let before = endpoints.at(last);
+                let before = endpoints.at_mut(last);
                 assert!(before.next == NONE && before.place == self.place, "the last of a list has nobody behind it");
                 before.next = key.index;
             }
@@ -176,7 +176,7 @@ impl List {
         self.last = key.index;
     }
 
-    pub(super) fn pop(&mut self, endpoints: &mut Table<Endpoint>) -> Option<Key> {
+    pub(super) fn pop(&mut self, endpoints: &mut Slab<Endpoint>) -> Option<Key> {
         if self.is_empty() {
             return None;
         }
@@ -185,8 +185,8 @@ impl List {
         Some(key)
     }
 
-    pub(super) fn remove(&mut self, endpoints: &mut Table<Endpoint>, key: Key) {
-        let endpoint = endpoints.at(key.index);
+    pub(super) fn remove(&mut self, endpoints: &mut Slab<Endpoint>, key: Key) {
+        let endpoint = endpoints.at_mut(key.index);
         assert!(endpoint.place == self.place, "an endpoint is removed from the list in which it stands");
         endpoint.place = Place::Nowhere;
         let (previous, next) = (endpoint.previous, endpoint.next);
@@ -194,11 +194,11 @@ impl List {
         assert!((next == NONE) == (self.last == key.index), "only the last of a list has nobody behind it");
         match previous {
             NONE => self.first = next,
-            previous => endpoints.at(previous).next = next,
+            previous => endpoints.at_mut(previous).next = next,
         }
         match next {
             NONE => self.last = previous,
-            next => endpoints.at(next).previous = previous,
+            next => endpoints.at_mut(next).previous = previous,
         }
     }
 }
@@ -207,8 +207,8 @@ impl List {
 mod tests {
     use super::*;
 
-    fn endpoints(count: usize) -> (Table<Endpoint>, Vec<Key>) {
-        let mut endpoints = Table::new();
+    fn endpoints(count: usize) -> (Slab<Endpoint>, Vec<Key>) {
+        let mut endpoints = Slab::new();
         let null = std::fs::File::open("/dev/null").unwrap();
         let keys = (0..count).map(|_| endpoints.insert(Endpoint::new(null.try_clone().unwrap().into(), Kind::Stream))).collect();
         (endpoints, keys)
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn an_idle_connection_costs_at_most_64_bytes() {
-        const { assert!(Table::<Endpoint>::ENTRY_BYTES <= 64) };
+        const { assert!(Slab::<Endpoint>::ENTRY_BYTES <= 64) };
     }
 
     #[test]
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn what_is_expected_grows_at_once_and_shrinks_slowly() {
         let (mut table, keys) = endpoints(1);
-        let endpoint = table.at(keys[0].index);
+        let endpoint = table.at_mut(keys[0].index);
         let mut expected = |arrivals| {
             endpoint.brought(arrivals);
             endpoint.arrivals_expected()
@@ -250,7 +250,7 @@ mod tests {
     #[test]
     fn a_short_receive_means_empty_unless_an_end_was_seen() {
         let (mut table, keys) = endpoints(1);
-        let endpoint = table.at(keys[0].index);
+        let endpoint = table.at_mut(keys[0].index);
         for (exhaust, left) in [(false, false), (true, true)] {
             (endpoint.readable, endpoint.exhaust) = (true, exhaust);
             endpoint.mark_short();

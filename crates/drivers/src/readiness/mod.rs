@@ -18,8 +18,8 @@ mod streams;
 pub use state::ReadinessDriver;
 
 use crate::refuse;
-use crate::table::{Key, Table};
 use corelane_os::{clock, errno, sockets};
+use corelane_seam::slab::{Key, Slab};
 use corelane_seam::{Bell, Bind, Completion, Driver, DriverCounters, Fault, Handle, Listen, Op, Outcome, Reason, Socket, Wait};
 use endpoint::{Kind, Place, Receiving, Sending};
 use source::{Copies, Source};
@@ -69,7 +69,7 @@ impl<S: Source> ReadinessDriver<S> {
     fn serve_ready(&mut self, budget: &mut Budget, completions: &mut Vec<Completion>) {
         while !budget.is_spent() {
             let Some(key) = self.ready.pop(&mut self.endpoints) else { break };
-            assert!(self.endpoints.at(key.index).readable, "an endpoint on the ready list has something to receive");
+            assert!(self.endpoints.at_mut(key.index).readable, "an endpoint on the ready list has something to receive");
             let before = completions.len();
             self.serve(key, budget, completions);
             budget.completions = budget.completions.saturating_sub(completions.len() - before);
@@ -95,7 +95,7 @@ impl<S: Source> ReadinessDriver<S> {
     }
 
     fn serve(&mut self, key: Key, budget: &mut Budget, completions: &mut Vec<Completion>) {
-        match self.endpoints.at(key.index).receiving {
+        match self.endpoints.at_mut(key.index).receiving {
             Receiving::Connections => self.accept(key, budget.completions, completions),
             Receiving::Bytes => self.receive(key, budget, completions),
             Receiving::BytesInto(held) => self.receive_into(key, held, completions),
@@ -114,7 +114,7 @@ impl<S: Source> ReadinessDriver<S> {
             return;
         }
         while let Some(key) = self.starved.pop(&mut self.endpoints) {
-            assert!(self.endpoints.at(key.index).receiving != Receiving::Nothing, "who starves has a receive under way");
+            assert!(self.endpoints.at_mut(key.index).receiving != Receiving::Nothing, "who starves has a receive under way");
             self.ready.push(&mut self.endpoints, key);
         }
         self.starved_bytes = 0;
@@ -137,7 +137,7 @@ impl<S: Source> ReadinessDriver<S> {
             Receiving::Datagrams(held) => Outcome::Arrived { batch: self.held_batch(held), fault: Some(fault) },
         };
         self.leave_list(key);
-        assert!(self.endpoints.at(key.index).place == Place::Nowhere);
+        assert!(self.endpoints.at_mut(key.index).place == Place::Nowhere);
         completions.push(Completion::last(handle, outcome));
     }
 
@@ -152,15 +152,17 @@ impl<S: Source> ReadinessDriver<S> {
         let before = completions.len();
         self.serve(key, &mut budget, completions);
         assert!(completions.len() <= before + 1, "a receive ends once");
-        let starved = self.endpoints.at(key.index).place == Place::Starved;
+        let starved = self.endpoints.at_mut(key.index).place == Place::Starved;
         self.end_receive_with(key, if starved { Fault::of(Reason::NoMemory) } else { Fault::CANCELLED }, completions);
     }
 
     /// Ends what works that have left the lane still have here.
     fn end_abandoned(&mut self, completions: &mut Vec<Completion>) {
         let abandoned = std::mem::take(&mut self.abandoned);
-        for key in self.endpoints.keys(|endpoint| abandoned >> endpoint.receive_handle.work() & 1 == 1) {
-            let endpoint = self.endpoints.at(key.index);
+        let is_gone = |work: u8| abandoned >> work & 1 == 1;
+        let ended = self.endpoints.iter().filter(|(_, endpoint)| is_gone(endpoint.receive_handle.work()));
+        for key in ended.map(|(key, _)| key).collect::<Vec<_>>() {
+            let endpoint = self.endpoints.at_mut(key.index);
             match endpoint.kind {
                 Kind::Connecting | Kind::Polled(_) => {
                     let target = endpoint.receive_handle;
@@ -206,7 +208,7 @@ impl<S: Source> ReadinessDriver<S> {
     }
 
     fn cancel_send(&mut self, key: Key, completions: &mut Vec<Completion>) {
-        let endpoint = self.endpoints.at(key.index);
+        let endpoint = self.endpoints.at_mut(key.index);
         let handle = endpoint.send_handle;
         let outcome = match std::mem::replace(&mut endpoint.sending, Sending::Nothing) {
             Sending::Nothing => return,
@@ -328,7 +330,7 @@ impl<S: Source> Drop for ReadinessDriver<S> {
         let helpers_ended = self.helpers.close(PATIENCE);
         if !self.source.end(PATIENCE) || !helpers_ended {
             // Somebody may still write to this memory: it must never be used again.
-            std::mem::forget(std::mem::replace(&mut self.calls, Table::new()));
+            std::mem::forget(std::mem::replace(&mut self.calls, Slab::new()));
         }
     }
 }

@@ -4,8 +4,8 @@ use super::endpoint::{Kind, Receiving, Sending};
 use super::source::{Copies, Source};
 use super::state::{Budget, Held, ReadinessDriver};
 use crate::stream::{self, Received};
-use crate::table::Key;
 use corelane_os::sockets;
+use corelane_seam::slab::Key;
 use corelane_seam::{Chain, Completion, Fault, Handle, Lease, Outcome, RECEIVE_BYTES_LEAST, RECEIVES_PER_CYCLE, StreamOptions};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -13,11 +13,11 @@ use std::os::fd::{AsFd, OwnedFd};
 impl<S: Source> ReadinessDriver<S> {
     /// Accepts what waits, up to a batch.
     pub(super) fn accept(&mut self, key: Key, at_most: usize, completions: &mut Vec<Completion>) {
-        let listener = self.endpoints.at(key.index);
+        let listener = self.endpoints.at_mut(key.index);
         assert!(listener.receiving == Receiving::Connections && at_most > 0);
         let handle = listener.receive_handle;
         for _ in 0..self.tuning.accept_batch.min(at_most) {
-            let listener = self.endpoints.at(key.index);
+            let listener = self.endpoints.at_mut(key.index);
             self.counters.calls_work += 1;
             let adopted = match sockets::accept(listener.descriptor.as_fd()) {
                 Ok(Some((socket, peer))) => self.accepted(handle, socket, peer),
@@ -28,7 +28,7 @@ impl<S: Source> ReadinessDriver<S> {
                 Ok(outcome) => completions.push(Completion { handle, outcome, more: true, released: true }),
                 Err(fault) => {
                     // The listener stays readable: accepting goes on where it stopped when it is asked for again.
-                    self.endpoints.at(key.index).receiving = Receiving::Nothing;
+                    self.endpoints.at_mut(key.index).receiving = Receiving::Nothing;
                     return completions.push(Completion::failed(handle, fault));
                 }
             }
@@ -39,7 +39,7 @@ impl<S: Source> ReadinessDriver<S> {
     fn accepted(&mut self, handle: Handle, socket: OwnedFd, peer: SocketAddr) -> Result<Outcome, Fault> {
         let local = sockets::local_address(socket.as_fd())?;
         let key = self.adopt(socket, Kind::Stream)?;
-        self.endpoints.at(key.index).receive_handle = handle;
+        self.endpoints.at_mut(key.index).receive_handle = handle;
         Ok(Outcome::Accepted { socket: key.into(), peer, local })
     }
 
@@ -68,14 +68,14 @@ impl<S: Source> ReadinessDriver<S> {
         let socket = sockets::connecting(to, from, options)?;
         sockets::connect(socket.as_fd(), to)?;
         let key = self.adopt(socket, Kind::Connecting)?;
-        self.endpoints.at(key.index).receive_handle = handle;
+        self.endpoints.at_mut(key.index).receive_handle = handle;
         self.make_cancellable(handle, key);
         Ok(())
     }
 
     /// Ends a connect whose socket has become writable, or broken.
     pub(super) fn end_connect(&mut self, key: Key, completions: &mut Vec<Completion>) {
-        let endpoint = self.endpoints.at(key.index);
+        let endpoint = self.endpoints.at_mut(key.index);
         assert!(endpoint.kind == Kind::Connecting);
         let handle = endpoint.receive_handle;
         endpoint.kind = Kind::Stream;
@@ -90,7 +90,7 @@ impl<S: Source> ReadinessDriver<S> {
     }
 
     fn connected(&mut self, key: Key) -> Result<Outcome, Fault> {
-        let socket = self.endpoints.at(key.index).descriptor.as_fd();
+        let socket = self.endpoints.at_mut(key.index).descriptor.as_fd();
         sockets::pending_error(socket)?;
         let (peer, local) = (sockets::peer_address(socket)?, sockets::local_address(socket)?);
         Ok(Outcome::Connected { socket: key.into(), peer, local })
@@ -132,7 +132,7 @@ impl<S: Source> ReadinessDriver<S> {
         let fault = match self.receive_once(key, &mut lease, until) {
             Received::Nothing => {
                 let held = self.hold(Held::Lease { lease, until });
-                self.endpoints.at(key.index).receiving = Receiving::BytesInto(held);
+                self.endpoints.at_mut(key.index).receiving = Receiving::BytesInto(held);
                 return;
             }
             Received::Bytes(_) | Received::End => None,
@@ -142,7 +142,7 @@ impl<S: Source> ReadinessDriver<S> {
     }
 
     fn receive_once(&mut self, key: Key, lease: &mut Lease, until: usize) -> Received {
-        let endpoint = self.endpoints.at(key.index);
+        let endpoint = self.endpoints.at_mut(key.index);
         let room = until - lease.len();
         self.counters.calls_work += 1;
         let received = stream::receive(endpoint.descriptor.as_fd(), lease, until);
@@ -170,22 +170,22 @@ impl<S: Source> ReadinessDriver<S> {
             return Some(Outcome::Sent { bytes, rest: chain, fault });
         }
         let held = self.hold(Held::Chain(chain));
-        let endpoint = self.endpoints.at(key.index);
+        let endpoint = self.endpoints.at_mut(key.index);
         (endpoint.sending, endpoint.send_handle) = (Sending::Bytes(held), handle);
         None
     }
 
     /// Goes on with a send that found the socket full.
     pub(super) fn resume_send(&mut self, key: Key, held: u32, completions: &mut Vec<Completion>) {
-        assert!(self.endpoints.at(key.index).sending == Sending::Bytes(held));
+        assert!(self.endpoints.at_mut(key.index).sending == Sending::Bytes(held));
         let mut chain = self.held_chain(held);
         let ended = self.send_once(key, &mut chain);
         let Some((bytes, fault)) = ended else {
             let held = self.hold(Held::Chain(chain));
-            self.endpoints.at(key.index).sending = Sending::Bytes(held);
+            self.endpoints.at_mut(key.index).sending = Sending::Bytes(held);
             return;
         };
-        let endpoint = self.endpoints.at(key.index);
+        let endpoint = self.endpoints.at_mut(key.index);
         endpoint.sending = Sending::Nothing;
         completions.push(Completion::last(endpoint.send_handle, Outcome::Sent { bytes, rest: chain, fault }));
     }
@@ -194,7 +194,7 @@ impl<S: Source> ReadinessDriver<S> {
     fn send_once(&mut self, key: Key, chain: &mut Chain) -> Option<(usize, Option<Fault>)> {
         let asked = chain.len();
         let files = &self.files;
-        let socket = self.endpoints.at(key.index).descriptor.as_fd();
+        let socket = self.endpoints.at_mut(key.index).descriptor.as_fd();
         let sent = stream::send(socket, chain, |file| files.get(file.into()).map(|file| file.as_fd()));
         assert!(sent.bytes + chain.len() == asked, "no byte is lost or sent twice");
         self.counters.calls_work += sent.calls;

@@ -287,7 +287,7 @@ impl Source for Uring {
 mod tests {
     use super::*;
     use crate::offload::Place;
-    use crate::table::Key;
+    use corelane_seam::slab::Key;
     use std::collections::BTreeSet;
     use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
 

@@ -342,7 +342,12 @@ impl State {
         let mut ended = std::mem::replace(&mut self.lanes[lane], lane::Lane::new(host, arena, tuning));
         self.lanes[lane].sleep = Sleep::Gone;
         self.lanes[lane].leaked = std::mem::take(&mut ended.leaked);
-        ended.files.descriptors().chain(ended.foreign.keys().copied()).for_each(|number| ended.descriptors.close(number));
+        ended
+            .files
+            .values()
+            .map(|file| file.descriptor)
+            .chain(ended.foreign.keys().copied())
+            .for_each(|number| ended.descriptors.close(number));
         while let Some(slot) = ended.sockets.first().and_then(|socket| ended.sockets.remove(socket)) {
             slot.descriptor.into_iter().for_each(|number| ended.descriptors.close(number));
             match slot.body {

@@ -229,7 +229,7 @@ impl State {
         let mut bytes = Vec::new();
         for segment in segments {
             let part = match segment {
-                Segment::File(part) => match self.lanes[lane].files.get(&part.file) {
+                Segment::File(part) => match self.lanes[lane].files.get((&part.file).into()) {
                     Some(open) if open.read => self.files.slice(open.content, part.offset, part.length),
                     _ => &[],
                 },

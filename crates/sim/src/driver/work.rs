@@ -17,7 +17,7 @@ impl State {
     pub(super) fn start_on_file(&mut self, lane: usize, asked: Asked, op: Op) {
         let open = match &op {
             Op::Read { file, .. } | Op::Write { file, .. } | Op::Sync { file } | Op::CloseFile { file } => {
-                self.lanes[lane].files.get(file)
+                self.lanes[lane].files.get(file.into()).copied()
             }
             _ => None,
         };
@@ -63,13 +63,13 @@ impl State {
         self.with_descriptor(lane, descriptor, |state, descriptor| {
             let content = state.files.open(path, options)?;
             let open = OpenFile { content, read: options.read, write: options.write, descriptor };
-            Ok(Outcome::Opened { file: state.lanes[lane].files.add(open), length: state.files.length(content) })
+            Ok(Outcome::Opened { file: state.lanes[lane].files.insert(open).into(), length: state.files.length(content) })
         })
     }
 
     fn close_file(&mut self, lane: usize, file: &File) {
         let own = &mut self.lanes[lane];
-        if let Some(closed) = own.files.remove(file) {
+        if let Some(closed) = own.files.remove(file.into()) {
             own.descriptors.close(closed.descriptor);
         }
     }

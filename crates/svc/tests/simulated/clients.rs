@@ -11,6 +11,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::time::Duration;
 
 const ECHO: u16 = 9;
 const SHARED: Sharing = Sharing { share_port: true, v6_only: false };
@@ -128,7 +129,7 @@ const AGAIN: u64 = 20 * MS;
 impl Asker {
     /// Asks for numbers until `window` are out, some in trains and some singly, and again for what has been out for too long.
     fn ask(&mut self, cx: &mut Cx<'_>, socket: SocketId, mut replies: Option<&mut Replies>, window: usize) {
-        let now = cx.now();
+        let now = cx.now().nanoseconds();
         let late = self.out.iter().filter(|out| out.1 + AGAIN <= now).map(|out| *out.0);
         let more = window.saturating_sub(self.out.len()).min((NUMBERS - self.next) as usize) as u32;
         let numbers: Vec<u32> = late.chain(self.next..self.next + more).collect();
@@ -168,7 +169,7 @@ pub fn run(seed: u64, faults: Faults) -> Report {
         Box::new(move |cx: &mut Cx<'_>, event, replies: Option<&mut Replies>| match event {
             Event::Started => {
                 (0..sockets).for_each(|_| open(cx, &mut askers.borrow_mut()));
-                cx.set_alarm(cx.now() + AGAIN);
+                cx.set_alarm(cx.now() + Duration::from_nanos(AGAIN));
             }
             Event::Received(socket, from, bytes) => {
                 assert_eq!(from, at(ECHO));
@@ -179,7 +180,7 @@ pub fn run(seed: u64, faults: Faults) -> Report {
             }
             Event::Alarm => {
                 askers.borrow_mut().iter_mut().for_each(|(&socket, asker)| asker.ask(cx, socket, None, window));
-                cx.set_alarm(cx.now() + AGAIN);
+                cx.set_alarm(cx.now() + Duration::from_nanos(AGAIN));
             }
             Event::Opened(_, Ok(_)) => {}
             Event::Opened(socket, Err(fault)) => {
@@ -267,19 +268,19 @@ fn a_client_sends_as_fast_as_the_way_allows_without_being_asked() {
 #[test]
 fn at_the_bound_no_socket_is_opened_until_one_is_closed() {
     let world = World::new(1, Faults::none());
-    let limits = Limits { datagram_sockets_max: 2, ..Limits::default() };
+    let limits = Limits::new().datagram_sockets_max(2);
     let mut sockets = Vec::new();
     let (mut rig, seen) = noted(&world, limits, move |cx, event, _| match event {
         Event::Started => {
             sockets.extend((0..2).map(|_| cx.open_datagrams(any(), None).unwrap()));
             assert_eq!(cx.open_datagrams(any(), None), Err(Error::SocketsFull { sockets: 2 }));
-            cx.set_alarm(cx.now() + MS);
+            cx.set_alarm(cx.now() + Duration::from_millis(1));
         }
         Event::Alarm if sockets.len() == 2 => {
             cx.close_datagrams(sockets[0]);
             assert!(cx.datagrams(sockets[0]).is_none());
             sockets.push(sockets[1]);
-            cx.set_alarm(cx.now() + MS);
+            cx.set_alarm(cx.now() + Duration::from_millis(1));
         }
         Event::Alarm => {
             let third = cx.open_datagrams(any(), None).unwrap();
@@ -297,7 +298,7 @@ fn at_the_bound_no_socket_is_opened_until_one_is_closed() {
 fn no_more_waits_at_a_socket_than_its_bound() {
     let world = World::new(1, Faults::none());
     let there = world.bind("192.0.2.9:9".parse().unwrap()).unwrap();
-    let (to, limits) = (there.local(), Limits { datagrams_waiting_max: 5, ..Limits::default() });
+    let (to, limits) = (there.local(), Limits::new().datagrams_waiting_max(5));
     let (mut rig, _) = noted(&world, limits, move |cx, event, _| {
         if *event == Event::Started {
             let socket = cx.open_datagrams(any(), None).unwrap();
@@ -323,7 +324,7 @@ fn a_client_hears_that_nobody_is_there_and_goes_on() {
             let replies = cx.datagrams(*socket).unwrap();
             assert!(replies.send(at(77), None, &b"anybody?"[..]));
             assert!(!replies.send(at(ECHO), None, &b"elsewhere"[..]));
-            cx.set_alarm(cx.now() + 10 * MS);
+            cx.set_alarm(cx.now() + Duration::from_millis(10));
         }
         Event::Alarm => assert!(cx.datagrams(client.unwrap()).unwrap().send(at(77), None, &b"now?"[..])),
         _ => {}
@@ -349,7 +350,7 @@ fn what_cannot_be_opened_is_told_and_its_name_is_void() {
         Event::Started => {
             let socket = cx.open_datagrams(at(ECHO), None).unwrap();
             assert!(cx.datagrams(socket).unwrap().send(at(1), None, &b"never leaves"[..]));
-            cx.set_alarm(cx.now() + MS);
+            cx.set_alarm(cx.now() + Duration::from_millis(1));
         }
         Event::Opened(socket, Err(_)) => cx.close_datagrams(*socket),
         _ => {}
@@ -438,10 +439,10 @@ fn a_panic_in_any_call_is_counted_and_the_socket_lives_on() {
         move |cx, event, _| match event {
             Event::Started => {
                 socket = cx.open_datagrams(any(), Some(at(77))).ok();
-                cx.set_alarm(cx.now() + MS);
+                cx.set_alarm(cx.now() + Duration::from_millis(1));
             }
             Event::Alarm => {
-                cx.set_alarm(cx.now() + MS);
+                cx.set_alarm(cx.now() + Duration::from_millis(1));
                 assert!(cx.datagrams(socket.unwrap()).unwrap().send(at(77), None, &b"x"[..]));
             }
             _ => panic!("told to"),
@@ -473,7 +474,7 @@ fn a_drain_ends_clients_whatever_they_do() {
                 replies.unwrap().send(at(ECHO), None, &b"on and on"[..]);
             }
             Event::Alarm => {
-                cx.set_alarm(cx.now() + MS);
+                cx.set_alarm(cx.now() + Duration::from_millis(1));
                 shared.borrow_mut().extend(cx.open_datagrams(any(), None).err());
             }
             _ => {}
@@ -508,7 +509,7 @@ fn in_a_drain_nobody_is_asked_to_go_on() {
 #[test]
 fn at_the_deadline_a_drain_waits_for_no_socket() {
     let world = World::new(1, Faults::none());
-    let limits = Limits { drain_limit: 100 * MS, ..Limits::default() };
+    let limits = Limits::new().drain_limit(Duration::from_millis(100));
     let plan = Plan::lanes(1);
     let mut rig = Rig::new(&world, &plan, |lane, services, driver, page| {
         let echo = services.add_datagrams(Echo, limits, page.service(lane, 0).unwrap());

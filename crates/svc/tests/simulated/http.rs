@@ -2,8 +2,8 @@
 
 use crate::echo::pattern;
 use crate::for_seeds;
+use crate::rig::Talker;
 use crate::rig::{MS, Plan, Play, Rig, S, patient};
-use crate::talker::Talker;
 use corelane_seam::{Chain, File, FilePart, OpenOptions, Outcome};
 use corelane_sim::{Faults, Random, Report, World};
 use corelane_svc::{Cx, Input, Next, Order, Output, Peer, StreamService, Ticket};

@@ -23,11 +23,10 @@ mod planted;
 mod program;
 mod proxy;
 mod puppet;
-mod rig;
 mod rpc;
-mod talker;
 mod tickets;
 mod together;
 mod transform;
 
-use corelane_sim::for_seeds;
+use corelane_testing as rig;
+use corelane_testing::for_seeds;

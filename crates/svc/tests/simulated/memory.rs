@@ -8,6 +8,7 @@ use corelane_watch::{LaneCounter, ServiceCounter as C};
 use std::cell::Cell;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::time::Duration;
 
 const MIB: usize = 1 << 20;
 /// Bytes of the lane, of which a quarter is the reserve and a 128th of that what a peer may hold of it.
@@ -321,7 +322,7 @@ fn no_more_are_called_again_than_can_be_lent_what_they_need() {
 #[test]
 fn a_rate_is_not_earned_in_advance() {
     let world = World::new(1, Faults::none());
-    let limits = Limits { receive_rate_min: 16, read_limit: 0, ..Limits::default() };
+    let limits = Limits::new().receive_rate_min(16).read_limit(Duration::ZERO);
     let mut stage = crate::puppet::Stage::with(&world, &Plan::lanes(1), limits, |_| None);
     let peer = stage.rig.connect(1);
     stage.rig.wait(MS);
@@ -337,7 +338,7 @@ fn a_rate_is_not_earned_in_advance() {
 #[test]
 fn a_network_of_ipv6_is_one_peer() {
     let world = World::new(1, Faults::none());
-    let limits = Limits { connections_per_peer_max: 2, ..patient() };
+    let limits = patient().connections_per_peer_max(2);
     let at: SocketAddr = "[fd00::1]:7".parse().unwrap();
     let mut rig = Rig::new(&world, &Plan::lanes(1), |lane, services, driver, page| {
         let service = services.add_stream(crate::echo::Echo, limits, page.service(lane, 0).unwrap());
@@ -363,7 +364,7 @@ fn a_peer_has_half_of_the_connections_over_all_services() {
     let plan = Plan { services: 3, connections_max: 20, ..Plan::lanes(1) };
     let mut rig = Rig::new(&world, &plan, |lane, services, driver, page| {
         services.descriptors(8);
-        let of_its_own = Limits { connections_per_peer_max: 5, ..patient() };
+        let of_its_own = patient().connections_per_peer_max(5);
         for (number, (at, limits)) in [(places[0], patient()), (places[1], patient()), (own, of_its_own)].into_iter().enumerate()
         {
             let service = services.add_stream(crate::echo::Echo, limits, page.service(lane, number).unwrap());

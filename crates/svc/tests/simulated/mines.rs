@@ -11,6 +11,7 @@ use corelane_svc::{
 use corelane_watch::{LaneCounter, ServiceCounter as C};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// How many have burst.
 type Field = Arc<AtomicU64>;
@@ -157,7 +158,7 @@ impl Stage {
 fn each_drop_is_fenced_counted_and_reported() {
     for letter in *b"mgsorltwcn" {
         let world = World::new(1, Faults::none());
-        let mut stage = Stage::new(&world, Limits { connect_limit: S, ..patient() });
+        let mut stage = Stage::new(&world, patient().connect_limit(Duration::from_secs(1)));
         let (ghosts, layer, other) = ([3, 4].map(|number| stage.rig.connect(number)), stage.rig.connect(1), stage.rig.connect(2));
         stage.rig.wait(MS);
         ghosts.iter().for_each(Peer::close);
@@ -183,7 +184,7 @@ fn each_drop_is_fenced_counted_and_reported() {
 fn what_a_stopped_lane_has_is_dropped_behind_the_fence() {
     for letter in *b"mgsorltwcnh" {
         let world = World::new(1, Faults::none());
-        let mut stage = Stage::new(&world, Limits { connect_limit: S, ..patient() });
+        let mut stage = Stage::new(&world, patient().connect_limit(Duration::from_secs(1)));
         let peers: Vec<Peer> = (0..4).map(|number| stage.rig.connect(number)).collect();
         stage.rig.wait(MS);
         peers.iter().for_each(|peer| assert_eq!(peer.send(&[letter]), 1));
@@ -199,7 +200,7 @@ fn what_a_stopped_lane_has_is_dropped_behind_the_fence() {
 /// Everything at once, under faults, until a drain or a stop.
 fn run(seed: u64, faults: Faults) {
     let world = World::new(seed, faults);
-    let mut stage = Stage::new(&world, Limits { connect_limit: S, ..patient() });
+    let mut stage = Stage::new(&world, patient().connect_limit(Duration::from_secs(1)));
     let mut random = Random::new(seed);
     let mut peers = Vec::new();
     for number in 0..20 {

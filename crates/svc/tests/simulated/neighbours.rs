@@ -1,8 +1,8 @@
 //! Services side by side: none reaches the connections of another, and all share the helper threads in turn.
 
 use crate::for_seeds;
+use crate::rig::Talker;
 use crate::rig::{MS, Nobody, Plan, Rig, at, client, patient};
-use crate::talker::Talker;
 use corelane_seam::{Chain, Outcome};
 use corelane_sim::{Faults, Peer, Status, World};
 use corelane_svc::{ConnectionId, Cx, Input, Next, Order, Output, Sharing, StreamService, Ticket};
@@ -197,7 +197,7 @@ impl StreamService for Chatter {
     }
 
     fn lane_message(&mut self, cx: &mut Cx<'_>, _from: usize, _message: Box<dyn Any + Send>) {
-        self.heard.borrow_mut().push(cx.now());
+        self.heard.borrow_mut().push(cx.now().nanoseconds());
     }
 }
 

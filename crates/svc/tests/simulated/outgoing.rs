@@ -12,6 +12,7 @@ use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 const LANES: usize = 3;
 /// Connections that each lane opens in its first turn.
@@ -210,7 +211,7 @@ fn an_address_that_is_ours_no_more_is_forgotten() {
             let peer = cx.peer(cx.id()).unwrap();
             self.0.borrow_mut().push((cx.lane(), peer.address, peer.local));
             if self.0.borrow().len() <= LANES {
-                cx.set_alarm(cx.now() + 100 * crate::rig::MS);
+                cx.set_alarm(cx.now() + Duration::from_millis(100));
             }
             Next::Continue
         }

@@ -16,6 +16,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::time::Duration;
 
 /// What became of the sessions of all lanes.
 #[derive(Default)]
@@ -131,7 +132,7 @@ impl Puppet {
                 let (milliseconds, line) = split(rest);
                 session.timers.push(line.to_string());
                 let after = milliseconds.parse::<u64>().unwrap() * crate::rig::MS;
-                if let Ok(timer) = cx.start_timer(after, session.timers.len() as u64 - 1) {
+                if let Ok(timer) = cx.start_timer(Duration::from_nanos(after), session.timers.len() as u64 - 1) {
                     session.last_timer = Some(timer);
                 }
             }

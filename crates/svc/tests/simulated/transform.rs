@@ -82,8 +82,8 @@ pub mod tests {
     use crate::echo::pattern;
     use crate::for_seeds;
     use crate::puppet::Stage;
+    use crate::rig::Talker;
     use crate::rig::{MS, Nobody, Plan, Rig, patient};
-    use crate::talker::Talker;
     use corelane_seam::{Fault, Reason};
     use corelane_sim::{Faults, Report, Status, World};
     use corelane_svc::{Cx, Ending, Input, Limits, Next, Output, Peer, StreamService};
@@ -220,7 +220,7 @@ pub mod tests {
     #[test]
     fn a_transform_without_memory_is_called_again_when_there_is_some() {
         let world = World::new(1, Faults::none());
-        let limits = Limits { output_high: 8 << 20, ..patient() };
+        let limits = patient().output_high(8 << 20);
         let mut rig = Rig::serving(&world, &Plan::lanes(1).memory(4 << 20), limits, |_| Behind(xor));
         let peers: Vec<_> = (0..12).map(|number| rig.connect(number)).collect();
         rig.wait(MS);

@@ -3,7 +3,7 @@
 use super::CallError;
 use crate::errand::{Script, carry_out};
 use crate::registration::RegistrationError;
-use corelane::Transport;
+use corelane::lanes::Transport;
 use corelane_wire::rpc::{Auth, CallHead};
 use corelane_wire::rpcbind::{
     Owner, PORT, PROGRAM, PROTOCOL_TCP, PROTOCOL_UDP, PortRequest, Service, ServiceRequest, UniversalAddress, address,

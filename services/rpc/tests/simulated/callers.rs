@@ -2,10 +2,10 @@
 
 use crate::for_seeds;
 use crate::programs::{BY_HELPER, FAILS, NEVER, SLOW, Slow};
-use crate::rig::{MS, Nobody, Plan, Rig, S, at, patient};
-use corelane::{
-    Cx, DatagramService, Datagrams, Ending, Fault, Input, Next, Output, Peer, Reason, Replies, SocketId, StreamService,
-};
+use crate::rig::{Nobody, Plan, Rig, S, at, patient};
+use corelane::Instant;
+use corelane::service::{Ending, Fault, Reason, SocketId};
+use corelane::{Cx, DatagramService, Datagrams, Input, Next, Output, Peer, Replies, StreamService};
 use corelane_rpc::client::{CallError, DatagramClient, Found, Lookup, Step, StreamClient};
 use corelane_rpc::{ECHO, Echo, Rpc, RpcCounter, RpcDatagrams};
 use corelane_sim::{Faults, World};
@@ -21,7 +21,10 @@ use std::rc::Rc;
 /// Calls of one caller, and how many it has under way at once.
 const CALLS: u64 = 80;
 const AT_ONCE: u32 = 6;
-const PATIENCE: Patience = Patience { timeout: 3 * S, again: 40 * MS, again_max: 300 * MS };
+use std::time::Duration;
+
+const PATIENCE: Patience =
+    Patience { timeout: Duration::from_secs(3), again: Duration::from_millis(40), again_max: Duration::from_millis(300) };
 
 /// What a call asks, by its name: one in eight of each kind but echo.
 fn kind(name: u64) -> u64 {
@@ -114,7 +117,7 @@ impl StreamCaller {
                 Err((CallError::Full { limit: AT_ONCE } | CallError::NoMemory, back)) => {
                     assert_eq!(back, name);
                     let due = client.next_due().unwrap_or(cx.now());
-                    cx.start_timer(due.saturating_sub(cx.now()), 0).unwrap();
+                    cx.start_timer(due - cx.now(), 0).unwrap();
                     return Next::Continue;
                 }
                 Err((error, _)) => panic!("{error}"),
@@ -150,8 +153,8 @@ impl StreamService for StreamCaller {
         while let Some(name) = client.overdue(cx.now()) {
             self.ledger.borrow_mut().end(name, Err(CallError::TimedOut));
         }
-        let due = client.next_due().unwrap_or(cx.now() + S);
-        cx.start_timer(due.saturating_sub(cx.now()), 0).unwrap();
+        let due = client.next_due().unwrap_or(cx.now() + Duration::from_secs(1));
+        cx.start_timer(due - cx.now(), 0).unwrap();
         self.fill(cx, client, output)
     }
 
@@ -183,7 +186,7 @@ impl DatagramCaller {
                 None => assert!(cx.datagrams(self.socket.unwrap()).unwrap().send(self.to, None, datagram)),
             }
         }
-        cx.set_alarm(self.client.next_due().unwrap_or(u64::MAX));
+        cx.set_alarm(self.client.next_due().unwrap_or(Instant::NEVER));
     }
 }
 
@@ -282,7 +285,7 @@ fn each_call_ends_once_under_every_fault() {
 
 #[test]
 fn a_lookup_falls_back_to_older_versions_and_reads_every_answer() {
-    let tcp = corelane::Transport::Tcp;
+    let tcp = corelane::lanes::Transport::Tcp;
     let rpcbind: SocketAddr = "192.0.2.1:111".parse().unwrap();
     let encoded = |value: &dyn Fn(&mut Writer<'_>) -> Result<(), corelane_wire::Error>| {
         let mut memory = [0; 512];

@@ -4,8 +4,8 @@
 use crate::calls::{call, echo, messages, null, opaque, record, reply, split, success, xid};
 use crate::for_seeds;
 use crate::programs::{BY_ANOTHER_LANE, BY_HELPER, FAILS, SLOW, Slow, WITH_DATA};
+use crate::rig::Talker;
 use crate::rig::{MS, Plan, Rig, patient};
-use crate::talker::Talker;
 use corelane_rpc::{ECHO, Echo, Null, Rpc};
 use corelane_sim::{FaultCounts, FaultKind, Faults, Random, Report, World};
 use corelane_svc::Limits;
@@ -74,12 +74,7 @@ fn judge(questions: &[Question], talker: &Talker, is_whole: bool) {
 
 /// Bounds that a run meets often.
 fn tight(random: &mut Random) -> Limits {
-    Limits {
-        requests_in_flight_max: random.one_to(12) as u32,
-        output_high: random.one_to(300_000),
-        record_max: 160_000,
-        ..patient()
-    }
+    patient().requests_in_flight_max(random.one_to(12) as u32).output_high(random.one_to(300_000)).record_max(160_000)
 }
 
 fn run(seed: u64, faults: Faults) -> Report {

@@ -3,10 +3,10 @@
 
 use crate::calls::{bytes, call, messages, record};
 use crate::rig::{MS, Nobody, Plan, Rig, patient};
-use corelane::{Cx, File, FilePart, OpenOptions, Outcome};
+use corelane::Cx;
+use corelane::service::{File, FilePart, OpenOptions, Outcome};
 use corelane_rpc::{Answered, Call, Held, Program, Rpc, Unanswered};
 use corelane_sim::{Faults, World};
-use corelane_svc::Limits;
 use corelane_watch::ServiceCounter as C;
 use corelane_wire::nfs3::{self, *};
 use corelane_wire::rpc;
@@ -156,7 +156,7 @@ fn nfs(xid: u32, procedure: Procedure, arguments: &impl Encode) -> Vec<u8> {
 
 fn serving() -> (Rig, corelane_sim::Peer) {
     let world = World::new(1, Faults::none());
-    let limits = Limits { record_max: (1 << 20) + 4096, output_high: 2 << 20, ..patient() };
+    let limits = patient().record_max((1 << 20) + 4096).output_high(2 << 20);
     let mut rig = Rig::serving(&world, &Plan::lanes(1), limits, |_| Rpc::new((Files::default(),)));
     let peer = rig.connect(0);
     rig.wait(5 * MS);

@@ -1,15 +1,15 @@
 //! A program of lanes at work: a thread for each lane, and one that waits for the end.
 
-use crate::control;
-use crate::control_socket::ControlSocket;
-use crate::drained::Drained;
-use crate::driver::{DriverKind, choose};
-use crate::ending::{Lives, Waiter, unbroken};
-use crate::entry::{Beside, Entry, Opened};
+use crate::admin::control;
+use crate::admin::control_socket::ControlSocket;
 use crate::error::Error;
+use crate::lanes::drained::Drained;
+use crate::lanes::driver::{DriverKind, choose};
+use crate::lanes::ending::{Lives, Waiter, unbroken};
+use crate::lanes::plan;
+use crate::lanes::url::Url;
 use crate::lanes::{Lanes, Served};
-use crate::plan;
-use crate::url::Url;
+use crate::service::entry::{Beside, Entry, Opened};
 use corelane_drivers::{EpollDriver, EventBell, Probes, UringDriver};
 use corelane_lane::{Control, Ear, Kit, Lane, LaneSettings, Mesh, Order, Report, Works};
 use corelane_os::claim::{Transport, claim};
@@ -28,6 +28,7 @@ use std::cell::Cell;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Pages of ended processes that are kept to be looked at.
 const STALE_PAGES: usize = 8;
@@ -439,8 +440,8 @@ fn planned(lanes: &Lanes, places: &[Place]) -> Result<(Topology, corelane_steer:
 fn notes_of(plan: &corelane_steer::Plan, memory_is_asked: bool, settings: &mut LaneSettings) -> Vec<String> {
     let mut notes: Vec<String> = plan.warnings.iter().map(Warning::to_string).collect();
     let shares_cpus = |warning: &Warning| matches!(warning, Warning::MoreLanesThanCpus { .. });
-    if settings.spin_nanoseconds > 0 && plan.warnings.iter().any(shares_cpus) {
-        settings.spin_nanoseconds = 0;
+    if !settings.spin.is_zero() && plan.warnings.iter().any(shares_cpus) {
+        settings.spin = Duration::ZERO;
         notes.push("more lanes than CPUs: no lane spins; remedy: fewer lanes, or no spin time".to_string());
     }
     let limit = corelane_os::memory::group_limit();

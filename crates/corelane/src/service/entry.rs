@@ -15,9 +15,7 @@
 pub mod choice;
 
 use crate::error::Error;
-use crate::lanes::Lanes;
-use crate::run::Place;
-use crate::url::Url;
+use crate::lanes::{Lanes, Place, Url};
 use choice::{Choice, Chosen};
 use corelane_os::claim::Transport;
 use corelane_svc::{DatagramService, Limits, StreamService};
@@ -28,8 +26,8 @@ use std::any::Any;
 ///
 /// ```
 /// use corelane::{Cx, Input, Next, Output, Peer, StreamService};
-/// use corelane::entry::choice::{Choice, Number};
-/// use corelane::entry::{Asked, Entry, Scheme};
+/// use corelane::service::entry::choice::{Choice, Number};
+/// use corelane::service::entry::{Asked, Entry, Scheme};
 /// # struct Shop { price: u64 }
 /// # impl StreamService for Shop {
 /// #     type Session = ();
@@ -95,7 +93,7 @@ pub struct Beside {
 }
 
 impl Beside {
-    /// With a note for the operator ([`Running::notes`](crate::Running::notes)).
+    /// With a note for the operator ([`Running::notes`](crate::lanes::Running::notes)).
     pub fn note(mut self, note: impl Into<String>) -> Self {
         self.notes.push(note.into());
         self

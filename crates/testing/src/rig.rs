@@ -11,6 +11,7 @@ use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A millisecond, in nanoseconds.
 pub const MS: u64 = 1_000_000;
@@ -39,15 +40,13 @@ pub fn client(number: usize) -> SocketAddr {
 /// Limits without any in time: for runs whose clock jumps.
 pub fn patient() -> Limits {
     let never = 1 << 60;
-    Limits {
-        receive_rate_min: 0,
-        idle_limit: 0,
-        read_limit: 0,
-        send_limit: 0,
-        answer_limit: 0,
-        drain_limit: never,
-        ..Limits::default()
-    }
+    Limits::new()
+        .receive_rate_min(0)
+        .idle_limit(Duration::ZERO)
+        .read_limit(Duration::ZERO)
+        .send_limit(Duration::ZERO)
+        .answer_limit(Duration::ZERO)
+        .drain_limit(Duration::from_nanos(never))
 }
 
 /// Everybody in a world who is no lane.
@@ -72,11 +71,15 @@ impl Play for Nobody {
 /// How the lanes of a rig are made.
 #[derive(Clone)]
 pub struct Plan {
+    /// How many.
     pub lanes: usize,
+    /// What each is set to.
     pub settings: LaneSettings,
+    /// What its driver is set to.
     pub tuning: Tuning,
     /// The cap of a lane over all its services.
     pub connections_max: u32,
+    /// How many services each has.
     pub services: usize,
     /// What each of them counts of its own.
     pub counters: &'static [Declaration],
@@ -85,12 +88,13 @@ pub struct Plan {
 impl Plan {
     /// Lanes with one service and 16 MiB each.
     pub fn lanes(lanes: usize) -> Self {
-        let settings = LaneSettings { memory_bytes: 16 << 20, ..LaneSettings::default() };
+        let settings = LaneSettings::new().memory_bytes(16 << 20);
         Self { lanes, settings, tuning: Tuning::default(), connections_max: LANE_CONNECTIONS_MAX, services: 1, counters: &[] }
     }
 
+    /// Lanes with so much memory each.
     pub fn memory(self, memory_bytes: usize) -> Self {
-        Self { settings: LaneSettings { memory_bytes, ..self.settings }, ..self }
+        Self { settings: self.settings.memory_bytes(memory_bytes), ..self }
     }
 }
 
@@ -116,15 +120,19 @@ impl Report for Operator {
 
 /// Lanes of one program in a world.
 pub struct Rig {
+    /// Where they are.
     pub world: World,
+    /// Gives them orders.
     pub control: Arc<Control>,
     /// Speaks to the services of each lane.
     pub tell: Tell<Steer>,
+    /// What they count.
     pub page: Page,
     /// What the lanes told their operator.
     pub reports: Rc<RefCell<Vec<String>>>,
     /// Nobody reads what they tell: lines are dropped.
     pub operator_is_gone: Rc<Cell<bool>>,
+    /// Each lane's memory.
     pub arenas: Vec<Arena>,
     lanes: Vec<Option<Lane<SimDriver>>>,
 }
@@ -195,6 +203,7 @@ impl Rig {
         }
     }
 
+    /// Whether all lanes have ended.
     pub fn has_ended(&self) -> bool {
         self.lanes.iter().all(Option::is_none)
     }
@@ -204,6 +213,7 @@ impl Rig {
         self.lanes.iter().flatten().map(|lane| lane.work::<Services>().unwrap().connections()).sum()
     }
 
+    /// What the page shows now.
     pub fn snapshot(&self) -> Snapshot {
         Reader::of(&self.page).unwrap().snapshot(0)
     }
@@ -213,6 +223,7 @@ impl Rig {
         self.count_of(0, counter)
     }
 
+    /// A counter of this service, over all lanes.
     pub fn count_of(&self, service: usize, counter: ServiceCounter) -> u64 {
         self.snapshot().services[service].values.get(counter)
     }
@@ -222,6 +233,7 @@ impl Rig {
         self.named_of(0, name)
     }
 
+    /// [`Rig::named`] of this service.
     pub fn named_of(&self, service: usize, name: &str) -> u64 {
         let snapshot = self.snapshot();
         snapshot.services[service].values.all().find(|value| value.name == name).expect("it is declared").value
