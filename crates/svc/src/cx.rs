@@ -9,7 +9,7 @@ use crate::machine::Machine;
 use crate::messages::Message;
 use crate::names::{ConnectionId, Peer, SocketId};
 use crate::notices::{Note, Notice};
-use crate::outgoing::NOWHERE;
+use crate::outgoing::{NOWHERE, destination};
 use crate::output::Output;
 use crate::places::Sharing;
 use crate::replies::Replies;
@@ -25,7 +25,7 @@ use corelane_seam::{
 use corelane_watch::{Counted, LaneCounter, ServiceCounter};
 use std::any::{Any, TypeId};
 use std::future::Future;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -415,16 +415,4 @@ impl<'a> Cx<'a> {
     fn request(&mut self, op: Op, token: u64) {
         self.table.requests.begin(self.kit, self.service, op, token);
     }
-}
-
-/// An address in one spelling: a mapped IPv4 address is IPv4, and what goes to the wildcard address goes to this machine (ip(7)).
-pub(crate) fn destination(mut peer: SocketAddr) -> SocketAddr {
-    let ip = match peer.ip().to_canonical() {
-        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        ip => ip,
-    };
-    // Keeps the scope of a link-local address.
-    peer.set_ip(ip);
-    peer
 }

@@ -7,6 +7,7 @@
 mod accepting;
 mod accounts;
 mod class;
+mod connecting;
 mod connection;
 mod cx;
 mod datagrams;
