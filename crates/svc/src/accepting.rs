@@ -11,6 +11,7 @@ use crate::places::{Place, Sharing};
 use crate::port::StreamPort;
 use crate::services::Services;
 use crate::state::Arrived;
+use crate::table::Table;
 use corelane_lane::Kit;
 use corelane_rss::Protocol;
 use corelane_seam::{Completion, Driver, Handle, Listen, Op, Outcome, Reason};
@@ -103,10 +104,11 @@ impl Services {
     }
 
     fn admit(&mut self, kit: &mut Kit, service: u16, arrived: Arrived) {
-        if self.table.peer_is_full(service, arrived.peer.ip()) {
+        let Table { connections, services, desk, .. } = &self.table;
+        if connections.peer_is_full(&services[service as usize], &desk.memory.accounts, arrived.peer.ip()) {
             self.table.count(service, ServiceCounter::ConnectionsPerPeerMaxHits, 1);
             self.table.count(service, ServiceCounter::AcceptsRefused, 1);
-            self.table.turn_away(kit, arrived.socket);
+            self.table.connections.turn_away(kit, arrived.socket);
             return;
         }
         let flow = self.table.flow(arrived.peer, arrived.local, Protocol::TCP);
@@ -117,7 +119,8 @@ impl Services {
         self.steering.note_selection(kit);
         let machine = Machine::accepted(self.table.draining);
         let connection = Connection::new(Some(arrived.socket), peer, service, machine, kit.now());
-        let index = self.table.admit(connection, &kit.arena);
+        let Table { connections, services, desk, .. } = &mut self.table;
+        let index = connections.admit(services, desk, connection, &kit.arena);
         self.table.there(index).mark_dirty();
         self.open_session(kit, index, peer);
     }

@@ -25,22 +25,18 @@ enum From {
 impl Table {
     /// Opens a connection that has just been admitted: `local` of its peer is what its service wants.
     pub(crate) fn begin_connect(&mut self, kit: &mut Kit, index: u32) {
-        if let Some(connection) = self.connections.at(index) {
-            connection.tries_left = TRIES;
-        }
+        self.connections.there(index).tries_left = TRIES;
         self.go_on_connecting(kit, index);
     }
 
     fn go_on_connecting(&mut self, kit: &mut Kit, index: u32) {
-        let Some(connection) = self.connections.at(index) else { return };
+        let connection = self.connections.there(index);
         let (to, wanted) = (connection.peer.address, connection.peer.local);
         match self.from(kit, index, to, wanted) {
             From::Unknown => self.ask_route(kit, index, to),
             From::Chosen(from) => self.submit_connect(kit, index, Some(from)),
             From::Any => {
-                if let Some(connection) = self.connections.at(index) {
-                    connection.tries_left = 0;
-                }
+                self.connections.there(index).tries_left = 0;
                 self.submit_connect(kit, index, Some(wanted).filter(|wanted| *wanted != NOWHERE));
             }
         }
@@ -48,7 +44,7 @@ impl Table {
 
     fn from(&mut self, kit: &Kit, index: u32, to: SocketAddr, wanted: SocketAddr) -> From {
         let (Some(outgoing), Some(flows)) = (&mut self.outgoing, &self.flows) else { return From::Any };
-        let is_free = self.connections.at(index).is_some_and(|connection| connection.tries_left > 0) && wanted.port() == 0;
+        let is_free = self.connections.there(index).tries_left > 0 && wanted.port() == 0;
         // A peer with two spellings is left to the system: answers come from the other one.
         if !is_free || destination(to) != to || !flows.divides(kit.lane()) {
             return From::Any;
@@ -65,14 +61,14 @@ impl Table {
     }
 
     fn submit_connect(&mut self, kit: &mut Kit, index: u32, from: Option<SocketAddr>) {
-        let Some(connection) = self.connections.at(index) else { return };
+        let connection = self.connections.there(index);
         let (to, service) = (connection.peer.address, connection.service);
         let options = self.limits(service).stream;
-        kit.submit(self.handle(class::CONNECTION, index), Op::Connect { to, from, options });
+        kit.submit(self.connections.handle(class::CONNECTION, index), Op::Connect { to, from, options });
     }
 
     fn ask_route(&mut self, kit: &mut Kit, index: u32, to: SocketAddr) {
-        let id = self.id(index);
+        let id = self.connections.id(index);
         let Some(question) = self.outgoing.as_mut().and_then(|outgoing| outgoing.wait(id, to)) else { return };
         let any: IpAddr = if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
         let address = SocketAddr::new(any, 0);
@@ -83,7 +79,7 @@ impl Table {
 
     /// Goes on with a connection whose port turned out to be taken; false if it has failed for good.
     pub(crate) fn try_another_port(&mut self, kit: &mut Kit, index: u32, fault: Fault) -> bool {
-        let Some(connection) = self.connections.at(index) else { return false };
+        let connection = self.connections.there(index);
         let is_taken = matches!(fault.reason, Reason::AddressInUse | Reason::AddressUnknown);
         if !is_taken || connection.tries_left == 0 || !connection.is_being_opened() {
             return false;

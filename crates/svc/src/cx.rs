@@ -159,13 +159,13 @@ impl<'a> Cx<'a> {
             Connection::new(None, Peer { address: to, local, flow: None }, self.service, Machine::opening(), self.kit.now());
         connection.session_to_be = Some(Box::new(session));
         let deadline = self.kit.now().saturating_add(nanoseconds(self.table.limits(self.service).connect_limit));
-        let index = self.table.admit(connection, &self.kit.arena);
-        let timer = self.kit.start_timer(deadline, self.table.handle(class::DEADLINE, index));
-        if let Some(connection) = self.table.connections.at(index) {
-            (connection.timer, connection.timer_at) = (Some(timer), deadline);
-        }
+        let Table { connections, services, desk, .. } = &mut *self.table;
+        let index = connections.admit(services, desk, connection, &self.kit.arena);
+        let timer = self.kit.start_timer(deadline, connections.handle(class::DEADLINE, index));
+        let connection = self.table.connections.there(index);
+        (connection.timer, connection.timer_at) = (Some(timer), deadline);
         self.table.begin_connect(self.kit, index);
-        Ok(self.table.id(index))
+        Ok(self.table.connections.id(index))
     }
 
     /// The output of another connection of this service, until all of its output has left after it was closed. None
@@ -288,7 +288,7 @@ impl<'a> Cx<'a> {
     pub fn start_timer(&mut self, after: Duration, token: u64) -> Result<Timer, Error> {
         let (id, deadline) = (self.id(), self.kit.now().saturating_add(nanoseconds(after)));
         let Table { connections, services, timers, .. } = &mut *self.table;
-        let Some(connection) = connections.get_mut(id.index, id.generation) else {
+        let Some(connection) = connections.find(id) else {
             return Err(Error::TimersFull { timers: 0 });
         };
         let state = &services[connection.service as usize];
@@ -305,7 +305,7 @@ impl<'a> Cx<'a> {
         let Table { connections, timers, .. } = &mut *self.table;
         let Some(owner) = timers.owner(timer) else { return };
         // reason: its timers end with it.
-        let connection = connections.get_mut(owner.index, owner.generation).expect("a connection takes its timers with it");
+        let connection = connections.find(owner).expect("a connection takes its timers with it");
         if connection.service == self.service {
             timers.stop(self.kit, timer, &mut connection.timers);
         }

@@ -109,7 +109,7 @@ impl Services {
         self.table.sockets.abandon(&self.table.services, kit);
         for service in 0..self.table.services.len() {
             while let Some(arrived) = self.table.services[service].waiting.pop_front() {
-                self.table.turn_away(kit, arrived.socket);
+                self.table.connections.turn_away(kit, arrived.socket);
             }
         }
     }
@@ -123,8 +123,7 @@ impl Services {
     fn has_no_connections(&self) -> bool {
         self.table.listeners.iter().all(|listener| listener.socket.is_none())
             && self.table.services.iter().all(|state| state.waiting.is_empty())
-            && self.table.connections.len() == 0
-            && self.table.turned_away == 0
+            && self.table.connections.are_gone()
             && !self.table.requests.are_closing_files()
     }
 

@@ -106,7 +106,7 @@ impl Services {
             }
         }
         for index in self.table.connections.indices().collect::<Vec<_>>() {
-            let Some(connection) = self.table.connections.at(index) else { continue };
+            let connection = self.table.connections.there(index);
             let service = connection.service;
             all.extend(connection.session_to_be.take().map(|session| (service, session)));
             all.extend(connection.transform.take().map(|transform| (service, Box::new(transform) as Box<dyn Any>)));

@@ -9,6 +9,7 @@ mod accounts;
 mod class;
 mod connecting;
 mod connection;
+mod connections;
 mod cx;
 mod datagrams;
 mod drain;

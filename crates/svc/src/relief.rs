@@ -165,7 +165,8 @@ impl Services {
         self.table.desk.memory.looked_at = kit.now();
         let mut holders = kit.arena.holders();
         holders.retain(|holder| {
-            self.table.connections.at(holder.tag).is_some_and(|connection| !connection.machine.has_ended() && may_end(connection))
+            let connection = self.table.connections.there(holder.tag);
+            !connection.machine.has_ended() && may_end(connection)
         });
         holders.sort_unstable_by_key(|holder| std::cmp::Reverse((holder.peer_bytes, holder.bytes, holder.tag)));
         holders
@@ -184,8 +185,8 @@ impl Services {
     }
 
     fn end_holder(&mut self, kit: &mut Kit, holder: &Holder) {
-        // reason: its account is open as long as it is.
-        let connection = self.table.connections.at(holder.tag).expect("who holds memory is there");
+        // An account is open as long as its connection is there.
+        let connection = self.table.connections.there(holder.tag);
         let (service, peer) = (connection.service, connection.peer.address.ip());
         let unsaid = &mut self.table.desk.memory.unsaid;
         unsaid.connections += 1;

@@ -12,7 +12,7 @@ use crate::port::{DatagramPort, Port, Sessions};
 use crate::requests::Ended;
 use crate::service::{DatagramService, StreamService};
 use crate::sockets::Bound;
-use crate::state::{ServiceState, half};
+use crate::state::ServiceState;
 use crate::steering::{Steer, Steering};
 use crate::table::Table;
 use crate::timers::Timer;
@@ -64,8 +64,7 @@ impl Services {
     /// connections for which there is room, if no limit says otherwise
     /// ([`Limits::connections_per_peer_max`](crate::Limits::connections_per_peer_max)).
     pub fn descriptors(&mut self, descriptors: u64) {
-        let most = u32::try_from(descriptors).unwrap_or(u32::MAX).min(self.table.connections_max);
-        self.table.connections_of_peer_max = half(most);
+        self.table.connections.share_descriptors(descriptors);
     }
 
     /// Has services send messages to themselves on other lanes: by these channels, made for all lanes together.
@@ -231,7 +230,7 @@ impl Services {
         // It may have been stopped since it came.
         let Some(to) = timers.owner(timer) else { return };
         // reason: its timers end with it.
-        let connection = connections.get_mut(to.index, to.generation).expect("a connection takes its timers with it");
+        let connection = connections.find(to).expect("a connection takes its timers with it");
         let token = timers.come(timer, &mut connection.timers);
         notices.push_back(Note { to, from: connection.service, notice: Notice::Timer(token) });
     }
@@ -271,7 +270,7 @@ impl Work for Services {
             class::REQUEST => self.request_completed(kit, handle, completion),
             class::ROUTE => self.route_completed(kit, completion),
             class::FILE => self.table.requests.file_closed(),
-            class::UNADMITTED => self.table.turned_away -= usize::from(matches!(completion.outcome, Outcome::Closed)),
+            class::UNADMITTED if matches!(completion.outcome, Outcome::Closed) => self.table.connections.turned_away(),
             _ => {}
         }
     }
