@@ -163,8 +163,8 @@ impl Connection {
     }
 
     /// Whether everything that was asked is answered, and all answers have left.
-    pub(crate) fn is_answered(&self) -> bool {
-        !self.has_output() && self.busy.as_ref().is_none_or(|busy| busy.output.held() == 0 && busy.output.is_empty())
+    pub(crate) fn is_answered(&self, limits: &Limits) -> bool {
+        self.machine.is_answered(&self.facts(limits))
     }
 
     /// Whether nothing remains to be done after a send that went out whole: the usual case, in which the connection
@@ -242,6 +242,13 @@ impl Busy {
         let Busy { input, output, raw, wire, .. } = self;
         let chains = [&mut input.chain, raw, wire].into_iter().chain(output.chains_mut());
         chains.map(Chain::compact).sum()
+    }
+
+    /// Drops what there is of a record that will never be whole.
+    pub(crate) fn drop_record(&mut self) {
+        self.input.chain.clear();
+        self.raw.clear();
+        (self.fill, self.needed) = (None, 0);
     }
 
     /// Whether the box can go back to the pool as it is.

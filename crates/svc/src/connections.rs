@@ -61,11 +61,6 @@ impl Connections {
         self.entries.get_mut(id.index, id.generation)
     }
 
-    /// The connection at an index, if there is one.
-    pub(crate) fn at(&mut self, index: u32) -> Option<&mut Connection> {
-        self.entries.at(index)
-    }
-
     /// The connection at an index of which the caller knows that it is there.
     pub(crate) fn there(&mut self, index: u32) -> &mut Connection {
         // reason: an entry lives from its admission until its socket is closed; who calls this has seen that it does.

@@ -114,6 +114,15 @@ pub(crate) enum Step {
     Finish,
 }
 
+/// What becomes of a pair of which one has come to the end of its stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Settled {
+    /// The peer of the other is told that our side has finished.
+    pub(crate) finishes_other: bool,
+    /// All is said on either side: who is left of the pair ends.
+    pub(crate) ends: bool,
+}
+
 /// The state of a connection's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Machine {
@@ -316,6 +325,23 @@ impl Machine {
     pub(crate) fn finish_half(&mut self) -> bool {
         assert!(!self.sending, "our side finishes behind its output: {self:?}");
         self.phase == Phase::Open && !std::mem::replace(&mut self.finished, true)
+    }
+
+    /// The peer finished in the middle of a record: what there is of it will never be answered, and is dropped.
+    pub(crate) fn drop_record(&self) {
+        assert!(self.phase == Phase::Open && self.told_finished, "no record is dropped that may become whole: {self:?}");
+    }
+
+    /// Its stream has ended, and it is one of a pair: the other, if it is still there, is finished as soon as all has left it.
+    pub(crate) fn settle_pair(&self, facts: &Facts, other: Option<(&mut Self, &Facts)>) -> Settled {
+        assert!(self.phase == Phase::Open && self.told_finished, "a pair is settled by one that has come to its end: {self:?}");
+        let is_answered = self.is_answered(facts);
+        let Some((other, facts)) = other else { return Settled { finishes_other: false, ends: is_answered } };
+        let other_is_answered = other.is_answered(facts);
+        Settled {
+            finishes_other: other_is_answered && other.finish_half(),
+            ends: is_answered && other_is_answered && other.told_finished,
+        }
     }
 
     /// Ends it; what was decided before is overruled.

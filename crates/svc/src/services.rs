@@ -30,8 +30,6 @@ pub const LANE_CONNECTIONS_MAX: u32 = 100_000;
 pub struct Services {
     pub(crate) ports: Vec<Port>,
     pub(crate) table: Table,
-    pub(crate) ready: Vec<u32>,
-    pub(crate) dirty: Vec<u32>,
     pub(crate) drain_deadline: u64,
     pub(crate) steering: Steering,
     pub(crate) drain_is_over: bool,
@@ -49,8 +47,6 @@ impl Services {
         Self {
             ports: Vec::new(),
             table: Table::new(connections_max),
-            ready: Vec::new(),
-            dirty: Vec::new(),
             drain_deadline: u64::MAX,
             steering: Steering::default(),
             drain_is_over: false,

@@ -64,12 +64,11 @@ impl Services {
 
     /// Calls the service for every connection that has something for it.
     pub(crate) fn serve_ready(&mut self, kit: &mut Kit) {
-        let mut ready = std::mem::take(&mut self.ready);
-        self.table.desk.take_ready(&mut ready);
-        for index in ready.drain(..) {
+        // Those that are marked meanwhile are for the next turn.
+        for _ in 0..self.table.desk.ready.len() {
+            let index = self.table.desk.next_ready();
             self.serve_one(kit, index);
         }
-        self.ready = ready;
     }
 
     fn serve_one(&mut self, kit: &mut Kit, index: u32) {
@@ -317,7 +316,7 @@ impl Found<'_> {
         self.count(ServiceCounter::BytesOut, bytes);
         self.count(ServiceCounter::SendsShort, (!rest.is_empty()).into());
         self.connection.machine.sent();
-        let unsent = self.connection.take_back(kit, bytes, rest);
+        let unsent = self.connection.take_back(kit, &self.state.limits, bytes, rest);
         self.desk.keep_chain(unsent);
     }
 
@@ -417,7 +416,7 @@ impl Found<'_> {
 
 impl Connection {
     /// Puts back what a send did not take, in front of what was written meanwhile; returns a chain without bytes.
-    fn take_back(&mut self, kit: &Kit, bytes: usize, mut rest: Chain) -> Chain {
+    fn take_back(&mut self, kit: &Kit, limits: &Limits, bytes: usize, mut rest: Chain) -> Chain {
         let now = kit.now();
         let Some(busy) = self.busy.as_mut().filter(|_| !self.machine.has_ended()) else { return Chain::new() };
         busy.sending_charged = 0;
@@ -432,7 +431,7 @@ impl Connection {
         if chain.is_empty() {
             std::mem::swap(chain, &mut rest);
         }
-        if self.owes_answer && self.is_answered() {
+        if self.owes_answer && self.is_answered(limits) {
             (self.active_at, self.owes_answer) = (now, false);
         }
         rest

@@ -159,7 +159,9 @@ impl State {
                 assert!(machine.finish() != history.told_peer, "the peer is told once: {machine:?}");
                 (history.lingers, history.told_peer) = (true, true);
             }
-            Step::Wait | Step::Pause(_) | Step::CallDrained | Step::DropRecord | Step::SettlePair => {}
+            Step::DropRecord => machine.drop_record(),
+            Step::SettlePair => assert!(!machine.settle_pair(&Facts::default(), None).finishes_other),
+            Step::Wait | Step::Pause(_) | Step::CallDrained => {}
         }
         self
     }
@@ -283,13 +285,35 @@ fn in_every_state_the_next_step_is_one_that_its_history_allows() {
 }
 
 #[test]
+fn a_pair_ends_when_both_have_said_all() {
+    let all =
+        [Facts::default(), Facts { has_output: true, ..Facts::default() }, Facts { holds_answer: true, ..Facts::default() }];
+    let answered = |state: &State, facts: &Facts| !(state.history.sends || facts.has_output || facts.holds_answer);
+    let states = reached();
+    let at_end = states.iter().filter(|state| state.history.is_served() && state.history.service_knows);
+    for (one, of_one) in at_end.flat_map(|state| all.iter().map(move |facts| (state, facts))) {
+        let alone = one.machine.settle_pair(of_one, None);
+        assert_eq!(alone, Settled { finishes_other: false, ends: answered(one, of_one) });
+        for (other, of_other) in states.iter().flat_map(|state| all.iter().map(move |facts| (state, facts))) {
+            let mut machine = other.machine;
+            let settled = one.machine.settle_pair(of_one, Some((&mut machine, of_other)));
+            let says_all = answered(other, of_other);
+            assert_eq!(settled.finishes_other, says_all && other.history.is_served() && !other.history.told_peer, "{other:?}");
+            assert_eq!(settled.ends, answered(one, of_one) && says_all && other.history.service_knows, "{one:?} {other:?}");
+        }
+    }
+}
+
+#[test]
 fn every_state_leads_to_the_end() {
     reached().into_iter().for_each(State::comes_to_its_end);
 }
 
 #[test]
 fn what_cannot_come_is_noticed() {
-    let refused: [fn(&mut Machine); 9] = [
+    let refused: [fn(&mut Machine); 11] = [
+        |machine| machine.drop_record(),
+        |machine| assert!(machine.settle_pair(&Facts::default(), None).ends),
         |machine| machine.received(1),
         |machine| machine.end_of_stream(),
         |machine| machine.sent(),
