@@ -2,6 +2,7 @@
 
 use crate::class;
 use crate::connection::Connection;
+use crate::connections::Connections;
 use crate::error::Error;
 use crate::limits::SECOND;
 use crate::listeners::Listener;
@@ -10,11 +11,11 @@ use crate::names::{Ending, Peer};
 use crate::places::{Place, Sharing};
 use crate::port::StreamPort;
 use crate::services::Services;
-use crate::state::Arrived;
+use crate::state::{Arrived, ServiceState};
 use crate::table::Table;
 use corelane_lane::Kit;
 use corelane_rss::Protocol;
-use corelane_seam::{Completion, Driver, Handle, Listen, Op, Outcome, Reason};
+use corelane_seam::{Completion, Driver, Handle, Listen, Outcome, Reason};
 use corelane_watch::{LaneCounter, ServiceCounter};
 
 /// How soon accepting is tried again when the system had no descriptor and no connection has ended meanwhile.
@@ -23,52 +24,41 @@ const ACCEPT_AGAIN: u64 = SECOND / 10;
 impl Services {
     /// Makes the socket of a listener that has none.
     pub(crate) fn open_listener(&mut self, driver: &mut dyn Driver, index: usize) -> Result<(), Error> {
-        let Listener { address, service, sharing: Sharing { share_port, v6_only }, .. } = self.table.listeners[index];
+        let &Listener { address, service, sharing: Sharing { share_port, v6_only }, .. } = self.table.listeners.at(index);
         let limits = self.table.limits(service);
         let listen = Listen { address, backlog: limits.backlog, share_port, v6_only, stream: limits.stream };
         let at = Place { protocol: Protocol::TCP, address };
         let socket = self
             .steering
             .open_socket(driver, at, |driver| driver.listen(&listen).map_err(|fault| Error::Listen { address, fault }))?;
-        let listener = &mut self.table.listeners[index];
-        (listener.socket, listener.accepting, listener.starved, listener.closing) = (Some(socket), false, false, false);
+        self.table.listeners.open(index, socket);
         Ok(())
     }
 
     /// Starts accepting on every listener that has room and is not accepting.
     pub(crate) fn start_listening(&mut self, kit: &mut Kit) {
-        for index in 0..self.table.listeners.len() {
-            let listener = &self.table.listeners[index];
-            let (service, idle) = (listener.service, !(listener.accepting || listener.starved || listener.closing));
-            let Some(socket) = listener.socket.filter(|_| idle) else { continue };
-            if self.table.services[service as usize].waiting.is_empty() && self.table.has_room(service) {
-                self.table.listeners[index].accepting = true;
-                kit.submit(Handle::new(class::LISTENER, index as u32, 0), Op::Accept { listener: socket });
-            }
-        }
+        let Table { listeners, connections, services, .. } = &mut self.table;
+        listeners.start(kit, |service| accepts(connections, &services[service as usize]));
     }
 
     pub(crate) fn listener_completed(&mut self, kit: &mut Kit, completion: Completion) {
         let index = completion.handle.index() as usize;
-        let listener = &mut self.table.listeners[index];
-        listener.accepting &= completion.more;
-        let service = listener.service;
+        let service = self.table.listeners.heard(index, completion.more);
         match completion.outcome {
             Outcome::Accepted { socket, peer, local } => {
-                listener.accepted_at = kit.now();
+                self.table.listeners.accepted(index, kit.now());
                 self.table.services[service as usize].waiting.push_back(Arrived { socket, peer, local });
                 self.admit_waiting(kit, service);
             }
             Outcome::Closed => {
-                listener.socket = None;
-                let at = Place { protocol: Protocol::TCP, address: listener.address };
+                let at = self.table.listeners.closed(index);
                 self.place_closed(at);
             }
             Outcome::Failed(fault) if fault.reason != Reason::Cancelled => {
                 if matches!(fault.reason, Reason::NoDescriptor | Reason::NoMemory) {
                     self.table.count(service, ServiceCounter::AcceptsNoDescriptor, 1);
                 }
-                self.table.listeners[index].starved = true;
+                self.table.listeners.starve(index);
                 kit.start_timer(kit.now() + ACCEPT_AGAIN, Handle::new(class::ACCEPT_AGAIN, 0, 0));
             }
             _ => {}
@@ -77,7 +67,7 @@ impl Services {
 
     /// Lets listeners that found no descriptor try again.
     pub(crate) fn accept_again(&mut self, kit: &mut Kit) {
-        self.table.listeners.iter_mut().for_each(|listener| listener.starved = false);
+        self.table.listeners.revive();
         self.start_listening(kit);
     }
 
@@ -89,13 +79,7 @@ impl Services {
         }
         let state = &self.table.services[service as usize];
         let at_lane_bound = state.open < state.limits.connections_max;
-        let mut stopped = false;
-        for listener in self.table.listeners.iter_mut().filter(|listener| listener.service == service && listener.accepting) {
-            if let Some(socket) = listener.socket {
-                kit.submit(Handle::new(class::LISTENER, 0, 0), Op::StopAccept { listener: socket });
-                stopped = true;
-            }
-        }
+        let stopped = self.table.listeners.stop(kit, service);
         if stopped && at_lane_bound {
             kit.row.add(LaneCounter::ConnectionsCapHits, 1);
         } else if stopped {
@@ -139,4 +123,9 @@ impl Services {
             None => self.end(kit, index, Ending::Aborted),
         }
     }
+}
+
+/// Whether what is accepted for a service becomes a connection at once.
+pub(crate) fn accepts(connections: &Connections, state: &ServiceState) -> bool {
+    state.waiting.is_empty() && connections.has_room(state)
 }

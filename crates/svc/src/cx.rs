@@ -36,11 +36,23 @@ pub struct Cx<'a> {
     service: u16,
     current: Option<ConnectionId>,
     socket: Option<SocketId>,
+    pub(crate) met: Met,
+}
+
+/// What a service has met in a call, beside what it wants next.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Met {
+    /// Bytes of memory that were refused to it.
+    pub(crate) refused: usize,
+    /// It was told that no more calls may be with the helper threads.
+    pub(crate) full_offload: bool,
+    /// It has counted requests.
+    pub(crate) requests: bool,
 }
 
 impl<'a> Cx<'a> {
     pub(crate) fn new(kit: &'a mut Kit, table: &'a mut Table, service: u16, current: Option<ConnectionId>) -> Self {
-        Self { kit, table, service, current, socket: None }
+        Self { kit, table, service, current, socket: None, met: Met::default() }
     }
 
     /// The same, in a call for a datagram socket.
@@ -350,7 +362,7 @@ impl<'a> Cx<'a> {
 
     /// Counts `requests` answered or taken (`requests`): only the service knows what a request is.
     pub fn count_requests(&mut self, requests: usize) {
-        self.table.requests_counted |= requests > 0;
+        self.met.requests |= requests > 0;
         self.table.count(self.service, ServiceCounter::Requests, requests);
     }
 
@@ -395,7 +407,7 @@ impl<'a> Cx<'a> {
     /// input; the connection's service is called again when one has ended.
     pub fn offload_is_full(&mut self) -> bool {
         let full = self.table.requests.offload_room(self.kit) == 0;
-        self.table.offload_refused |= full;
+        self.met.full_offload |= full;
         full
     }
 

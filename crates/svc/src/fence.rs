@@ -1,7 +1,7 @@
 //! The fence around every call into a service, and around the end of every value that its users gave: a panic ends the connection
 //! it was for, never the lane.
 
-use crate::cx::Cx;
+use crate::cx::{Cx, Met};
 use crate::found::About;
 use crate::names::SocketId;
 use crate::notices::Notice;
@@ -36,13 +36,13 @@ impl Services {
         self.fenced_call(kit, &about, call).0
     }
 
-    /// The same for a connection that was looked up; returns as well how much memory was refused to the service.
+    /// The same for a connection that was looked up; returns as well what the service has met.
     pub(crate) fn fenced_call<R>(
         &mut self,
         kit: &mut Kit,
         about: &About,
         call: impl FnOnce(&mut dyn StreamPort, &mut Cx<'_>) -> R,
-    ) -> (Option<R>, usize) {
+    ) -> (Option<R>, Met) {
         // reason: only a service over connections has any.
         let port = self.ports[about.service as usize].stream().expect("a connection belongs to a service over connections");
         let before = kit.arena.pay_as(about.payer);
@@ -51,8 +51,9 @@ impl Services {
         }
         let mut cx = Cx::new(kit, &mut self.table, about.service, Some(about.id));
         let result = fenced(|| call(port, &mut cx));
-        let refused = kit.arena.pay_no_longer(before);
-        (result.map_err(|words| self.report_panic(kit, about.service, Some(about.peer), &words)).ok(), refused)
+        let met = cx.met;
+        let met = Met { refused: kit.arena.pay_no_longer(before), ..met };
+        (result.map_err(|words| self.report_panic(kit, about.service, Some(about.peer), &words)).ok(), met)
     }
 
     /// Counts a panic and tells the operator whose it was.

@@ -1,8 +1,18 @@
-//! The places where a lane takes connections.
+//! The listeners of a lane: where it takes connections, and when each of them may go.
 
-use crate::places::Sharing;
-use corelane_seam::Socket;
+use crate::class;
+use crate::limits::SECOND;
+use crate::places::{Place, Sharing};
+use corelane_lane::Kit;
+use corelane_rss::Protocol;
+use corelane_seam::{Handle, Op, Socket};
 use std::net::SocketAddr;
+
+/// How long a listener is kept after the last connection was accepted from it: handshakes under way end within.
+const SETTLE: u64 = SECOND / 20;
+/// After how long of accepting without a pause whoever comes must have come after the order: the system may not let us
+/// refuse them (without CAP_NET_ADMIN it allows no filter on a listening socket).
+const NEWCOMERS: u64 = SECOND / 5;
 
 /// A place where this lane takes connections.
 pub(crate) struct Listener {
@@ -11,19 +21,156 @@ pub(crate) struct Listener {
     pub(crate) service: u16,
     pub(crate) address: SocketAddr,
     pub(crate) sharing: Sharing,
-    pub(crate) accepting: bool,
+    accepting: bool,
     /// Set when the system had no descriptor: accepting goes on when a connection ends or the timer comes.
-    pub(crate) starved: bool,
+    starved: bool,
     /// When the last connection was accepted during a drain.
-    pub(crate) accepted_at: u64,
+    accepted_at: u64,
     /// Since when, in a drain, it could accept without a pause.
-    pub(crate) free_since: u64,
-    pub(crate) closing: bool,
+    free_since: u64,
+    closing: bool,
+}
+
+/// All of them, in the order in which they were added.
+#[derive(Default)]
+pub(crate) struct Listeners {
+    all: Vec<Listener>,
+}
+
+impl Listeners {
+    /// Adds a place, where no socket is yet; returns its index.
+    pub(crate) fn add(&mut self, service: u16, address: SocketAddr, sharing: Sharing) -> usize {
+        let (socket, accepting, starved, closing) = (None, false, false, false);
+        let (accepted_at, free_since) = (0, 0);
+        self.all.push(Listener { socket, service, address, sharing, accepting, starved, accepted_at, free_since, closing });
+        self.all.len() - 1
+    }
+
+    /// Takes away the place that was added last, because it could not be opened.
+    pub(crate) fn forget(&mut self, index: usize) {
+        assert!(index + 1 == self.all.len() && self.all[index].socket.is_none(), "only what was added last, and is not open");
+        self.all.pop();
+    }
+
+    pub(crate) fn at(&self, index: usize) -> &Listener {
+        &self.all[index]
+    }
+
+    /// A place is open.
+    pub(crate) fn open(&mut self, index: usize, socket: Socket) {
+        let listener = &mut self.all[index];
+        assert!(listener.socket.is_none() && !listener.accepting, "a place is opened that is closed");
+        (listener.socket, listener.starved, listener.closing) = (Some(socket), false, false);
+    }
+
+    /// Where it is: the system may have chosen the port.
+    pub(crate) fn set_address(&mut self, index: usize, address: SocketAddr) {
+        self.all[index].address = address;
+    }
+
+    /// The places at which the lane is not served now.
+    pub(crate) fn without_socket(&self) -> Vec<usize> {
+        (0..self.all.len()).filter(|&index| self.all[index].socket.is_none()).collect()
+    }
+
+    /// The places at which it is, and the sockets there.
+    pub(crate) fn open_places(&self) -> impl Iterator<Item = (Place, Socket)> {
+        let place = |listener: &Listener| Place { protocol: Protocol::TCP, address: listener.address };
+        self.all.iter().filter_map(move |listener| Some((place(listener), listener.socket?)))
+    }
+
+    /// Starts accepting wherever it has not begun and there is room for a connection of that service.
+    pub(crate) fn start(&mut self, kit: &mut Kit, has_room: impl Fn(u16) -> bool) {
+        for (index, listener) in self.all.iter_mut().enumerate() {
+            let is_idle = !(listener.accepting || listener.starved || listener.closing);
+            if let Some(socket) = listener.socket.filter(|_| is_idle && has_room(listener.service)) {
+                listener.accepting = true;
+                kit.submit(Handle::new(class::LISTENER, index as u32, 0), Op::Accept { listener: socket });
+            }
+        }
+    }
+
+    /// An accept says something, and whether it says more; returns for which service.
+    pub(crate) fn heard(&mut self, index: usize, goes_on: bool) -> u16 {
+        let listener = &mut self.all[index];
+        listener.accepting &= goes_on;
+        listener.service
+    }
+
+    /// A connection was accepted.
+    pub(crate) fn accepted(&mut self, index: usize, now: u64) {
+        let listener = &mut self.all[index];
+        assert!(listener.socket.is_some(), "nobody is accepted at a closed place");
+        listener.accepted_at = now;
+    }
+
+    /// The system had no descriptor.
+    pub(crate) fn starve(&mut self, index: usize) {
+        self.all[index].starved = true;
+    }
+
+    /// Those that found no descriptor may try again.
+    pub(crate) fn revive(&mut self) {
+        self.all.iter_mut().for_each(|listener| listener.starved = false);
+    }
+
+    /// Stops accepting for a service; returns whether it did.
+    pub(crate) fn stop(&mut self, kit: &mut Kit, service: u16) -> bool {
+        let mut stopped = false;
+        for listener in self.all.iter().filter(|listener| listener.service == service && listener.accepting) {
+            if let Some(socket) = listener.socket {
+                kit.submit(Handle::new(class::LISTENER, 0, 0), Op::StopAccept { listener: socket });
+                stopped = true;
+            }
+        }
+        stopped
+    }
+
+    /// From now on each is to find out whether anybody still waits; returns their sockets.
+    pub(crate) fn begin_to_settle(&mut self, now: u64) -> Vec<Socket> {
+        for listener in &mut self.all {
+            (listener.accepted_at, listener.free_since, listener.starved) = (now, now, false);
+        }
+        self.all.iter().filter_map(|listener| listener.socket).collect()
+    }
+
+    /// Closes those for which nobody waits any more, or `all`.
+    pub(crate) fn close_settled(&mut self, kit: &mut Kit, all: bool, has_room: impl Fn(u16) -> bool) {
+        for (index, listener) in self.all.iter_mut().enumerate() {
+            let is_settled = all || listener.is_settled(kit.now(), has_room(listener.service));
+            if let Some(socket) = listener.socket.filter(|_| is_settled && !listener.closing) {
+                listener.closing = true;
+                kit.submit(Handle::new(class::LISTENER, index as u32, 0), Op::Close { socket, reset: false });
+            }
+        }
+    }
+
+    /// A listener is closed; returns where it was.
+    pub(crate) fn closed(&mut self, index: usize) -> Place {
+        let listener = &mut self.all[index];
+        assert!(listener.closing && listener.socket.is_some(), "a listener was closed that nobody had asked to close");
+        listener.socket = None;
+        Place { protocol: Protocol::TCP, address: listener.address }
+    }
+
+    /// Whether one is open that is not being closed.
+    pub(crate) fn listen(&self) -> bool {
+        self.all.iter().any(|listener| listener.socket.is_some() && !listener.closing)
+    }
+
+    /// Whether all are closed.
+    pub(crate) fn are_closed(&self) -> bool {
+        self.all.iter().all(|listener| listener.socket.is_none())
+    }
 }
 
 impl Listener {
-    /// From `now` on it is to find out whether anybody still waits.
-    pub(crate) fn begin_to_settle(&mut self, now: u64) {
-        (self.accepted_at, self.free_since, self.starved) = (now, now, false);
+    /// Whether nobody waits for this listener any more: it could accept, and for a while there was nobody.
+    fn is_settled(&mut self, now: u64, has_room: bool) -> bool {
+        if !has_room || self.starved || !self.accepting {
+            (self.accepted_at, self.free_since) = (now, now);
+        }
+        let is_quiet = now >= self.accepted_at.saturating_add(SETTLE);
+        is_quiet || now >= self.free_since.saturating_add(NEWCOMERS)
     }
 }

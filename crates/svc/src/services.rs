@@ -4,7 +4,6 @@ use crate::accounts::Payers;
 use crate::class;
 use crate::error::Error;
 use crate::limits::Limits;
-use crate::listeners::Listener;
 use crate::messages::{Message, foreign};
 use crate::notices::{Note, Notice};
 use crate::places::Sharing;
@@ -114,24 +113,13 @@ impl Services {
         address: SocketAddr,
         sharing: Sharing,
     ) -> Result<SocketAddr, Error> {
-        let index = self.table.listeners.len();
-        self.table.listeners.push(Listener {
-            socket: None,
-            service,
-            address,
-            sharing,
-            accepting: false,
-            starved: false,
-            accepted_at: 0,
-            free_since: 0,
-            closing: false,
-        });
-        self.open_listener(driver, index).inspect_err(|_| self.table.listeners.truncate(index))?;
-        let listener = &mut self.table.listeners[index];
+        let index = self.table.listeners.add(service, address, sharing);
+        self.open_listener(driver, index).inspect_err(|_| self.table.listeners.forget(index))?;
         // What was asked for may have left the port to the system.
-        let local = listener.socket.and_then(|socket| driver.local_address(socket).ok());
-        listener.address = local.unwrap_or(address);
-        Ok(listener.address)
+        let local = self.table.listeners.at(index).socket.and_then(|socket| driver.local_address(socket).ok());
+        let address = local.unwrap_or(address);
+        self.table.listeners.set_address(index, address);
+        Ok(address)
     }
 
     /// Binds a datagram socket for the service; answers the address with the port that the system chose.

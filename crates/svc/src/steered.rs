@@ -58,9 +58,7 @@ impl Services {
             return reply(Err(Error::Draining));
         }
         self.steering.begin_to_leave(reply, kit.now());
-        for listener in &mut self.table.listeners {
-            listener.begin_to_settle(kit.now());
-        }
+        self.table.listeners.begin_to_settle(kit.now());
         self.table.sockets.drain_served(&self.table.services, kit);
         self.leave_timer(kit);
     }
@@ -105,10 +103,8 @@ impl Services {
         if self.steering.is_leaving() || self.table.draining {
             return Err(Error::Draining);
         }
-        for index in 0..self.table.listeners.len() {
-            if self.table.listeners[index].socket.is_none() {
-                self.open_listener(driver, index)?;
-            }
+        for index in self.table.listeners.without_socket() {
+            self.open_listener(driver, index)?;
         }
         for index in 0..self.table.sockets.bound().len() {
             if self.table.sockets.bound()[index].socket.is_none() {

@@ -1,6 +1,7 @@
 //! Connections at work: what the driver brings, the calls into the service, and what is submitted afterwards.
 
 use crate::connection::{Busy, Connection, Fill};
+use crate::cx::Met;
 use crate::found::{About, Found};
 use crate::limits::Limits;
 use crate::names::{ConnectionId, Ending, Next, Order};
@@ -110,15 +111,12 @@ impl Services {
             self.table.there(id.index).connection.busy = Some(busy);
             return self.discard(kit, service, call);
         };
-        (self.table.offload_refused, self.table.requests_counted) = (false, false);
         let (before, receives) = (busy.input.len(), matches!(call, Call::Receive));
         let (input, output) = (&mut busy.input, &mut busy.output);
-        let (next, refused) = self.fenced_call(kit, &about, |port, cx| port.call(cx, session, call, input, output));
+        let (next, met) = self.fenced_call(kit, &about, |port, cx| port.call(cx, session, call, input, output));
         let is_too_long = std::mem::take(&mut busy.input.is_too_long);
-        let called =
-            Called { receives, before, refused, offload: self.table.offload_refused, counted: self.table.requests_counted };
         let mut found = self.table.there(id.index);
-        found.end_call(kit, busy, &called);
+        found.end_call(kit, busy, &Called { receives, before, met });
         match next {
             Some(_) if is_too_long => self.break_off_record(kit, id.index),
             Some(Next::Close) => self.end(kit, id.index, Ending::Completed),
@@ -249,12 +247,7 @@ struct Called {
     receives: bool,
     /// Bytes of input before it.
     before: usize,
-    /// Bytes of memory that were refused to the service.
-    refused: usize,
-    /// It was told that no more calls may be with the helper threads.
-    offload: bool,
-    /// It has counted requests.
-    counted: bool,
+    met: Met,
 }
 
 impl Found<'_> {
@@ -361,10 +354,10 @@ impl Found<'_> {
 
     /// Puts it back, with what the call has done.
     fn end_call(&mut self, kit: &Kit, mut busy: Box<Busy>, called: &Called) {
-        let starved = called.refused > 0;
+        let starved = called.met.refused > 0;
         // What an earlier receive left behind for want of room stays due, whatever this call was.
         let left_behind = busy.blocked && !called.receives;
-        let offloading = called.offload || left_behind && busy.awaits_offload;
+        let offloading = called.met.full_offload || left_behind && busy.awaits_offload;
         let blocked = busy.output.was_refused || starved || offloading || left_behind;
         let was_blocked = std::mem::replace(&mut busy.blocked, blocked);
         busy.awaits_offload = offloading;
@@ -377,7 +370,7 @@ impl Found<'_> {
         let before = self.connection.busy.replace(busy);
         assert!(before.is_none(), "a box that was taken out is put back");
         self.mark_dirty();
-        if is_served || called.counted {
+        if is_served || called.met.requests {
             // From when they are answered, or from now on, the connection is idle.
             (self.connection.active_at, self.connection.owes_answer) = (kit.now(), true);
         }
@@ -385,7 +378,7 @@ impl Found<'_> {
             self.connection.machine.served();
         }
         if starved {
-            self.mark_starved(called.refused);
+            self.mark_starved(called.met.refused);
         }
         if offloading {
             self.mark_offloading();

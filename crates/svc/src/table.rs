@@ -6,7 +6,7 @@ use crate::connections::Connections;
 use crate::flows::{Flow, Flows};
 use crate::found::{Desk, Found};
 use crate::limits::Limits;
-use crate::listeners::Listener;
+use crate::listeners::Listeners;
 use crate::messages::Message;
 use crate::names::{ConnectionId, SocketId};
 use crate::notices::Note;
@@ -28,17 +28,13 @@ pub(crate) struct Table {
     pub(crate) connections: Connections,
     pub(crate) desk: Desk,
     pub(crate) services: Vec<ServiceState>,
-    pub(crate) listeners: Vec<Listener>,
+    pub(crate) listeners: Listeners,
     /// None where flows are not told apart.
     pub(crate) flows: Option<Flows>,
     /// None where ports of outgoing connections are the system's to choose.
     pub(crate) outgoing: Option<Outgoing>,
     pub(crate) sockets: Sockets,
     pub(crate) requests: Requests,
-    /// A service was told in the call under way that there are as many as may be.
-    pub(crate) offload_refused: bool,
-    /// A service has counted requests in the call under way.
-    pub(crate) requests_counted: bool,
     pub(crate) timers: Timers,
     pub(crate) notices: VecDeque<Note>,
     /// None where there are no other lanes.
@@ -54,13 +50,11 @@ impl Table {
             connections: Connections::new(connections_max),
             desk: Desk::default(),
             services: Vec::new(),
-            listeners: Vec::new(),
+            listeners: Listeners::default(),
             flows: None,
             outgoing: None,
             sockets: Sockets::default(),
             requests: Requests::new(),
-            offload_refused: false,
-            requests_counted: false,
             timers: Timers::new(),
             notices: VecDeque::new(),
             mesh: None,
@@ -134,9 +128,7 @@ impl Table {
 
     /// Where this lane is served, and the sockets there.
     pub(crate) fn open_places(&self) -> impl Iterator<Item = (Place, Socket)> {
-        let place = |listener: &Listener| Place { protocol: Protocol::TCP, address: listener.address };
-        let listening = self.listeners.iter().filter_map(move |listener| Some((place(listener), listener.socket?)));
-        listening.chain(self.sockets.open_places())
+        self.listeners.open_places().chain(self.sockets.open_places())
     }
 
     /// Whether one more connection of the service may be open.
