@@ -208,7 +208,7 @@ impl Checked {
     /// By bucket, the ends from which flows lead there.
     fn ends(&self) -> Result<Vec<Vec<SocketAddr>>> {
         let mut ends = vec![Vec::new(); self.table.buckets().count()];
-        let protocol = if self.transport == Transport::Tcp { Protocol::TCP } else { Protocol::UDP };
+        let protocol = Protocol::from(self.transport);
         let ports = ports_to_choose().map_err(|error| Late::of("reading the ports to choose from", error))?;
         let sources = self.sources()?;
         let ports_each = if sources.len() > 1 { PORTS_EACH } else { usize::MAX };

@@ -4,6 +4,7 @@
 //! connections. So the port is first asked for *without* sharing.
 
 use crate::sockets;
+use corelane_rss::Transport;
 use corelane_seam::{Bind, Fault, Listen, Reason, StreamOptions};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -14,15 +15,6 @@ use std::time::{Duration, Instant};
 /// on which that waits, only after the process is gone.
 const PATIENCE: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(10);
-
-/// The kind of port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transport {
-    /// Connections.
-    Tcp,
-    /// Datagrams.
-    Udp,
-}
 
 /// Finds out that `address` can be listened on, and which port the system chooses for port 0; nothing stays open. With
 /// `join`, another process that shares the port is welcome. A port in use is asked for again for up to a second.

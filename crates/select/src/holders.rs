@@ -1,8 +1,8 @@
 //! Who listens at an address: the kernel's list of sockets (sock_diag(7)).
 
-use corelane_os::claim::Transport;
 use corelane_os::errno;
 use corelane_os::netlink::{Request, word};
+use corelane_rss::Transport;
 use corelane_seam::{Fault, Reason};
 use std::net::SocketAddr;
 

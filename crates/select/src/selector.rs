@@ -6,9 +6,8 @@ use crate::counts::{Counts, LaneCounts};
 use crate::errors::Error;
 use crate::holders::{Holder, holders};
 use crate::program::{self, COUNTS_BYTES, Maps};
-use corelane_os::claim::Transport;
 use corelane_os::sockets;
-use corelane_rss::{Bucket, Buckets, FlowHasher, HashTypes, Key, MOST_LANES, Protocol, Table};
+use corelane_rss::{Bucket, Buckets, FlowHasher, HashTypes, Key, MOST_LANES, Table, Transport};
 use corelane_seam::{Bind, Fault, Reason};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -181,7 +180,7 @@ impl GroupProgram {
         let sockets = Map::new(MapKind::SocketArray, size_of::<u64>(), shared.lanes, "corelane_lanes")?;
         let buckets = lock(&shared.table).buckets();
         let maps = Maps { table: maps.table.as_fd(), sockets: sockets.as_fd(), counts: maps.counts.as_fd(), lanes: shared.lanes };
-        let instructions = program::program(&shared.hasher, buckets, protocol(transport), maps);
+        let instructions = program::program(&shared.hasher, buckets, transport.into(), maps);
         Ok(Self { program: Program::load(ProgramKind::SelectSocket, &instructions, "corelane_select")?, sockets })
     }
 }
@@ -255,7 +254,7 @@ impl Group {
         }
         let order: Vec<usize> = members.iter().map(|member| member.lane).collect();
         let table = lock(&self.shared.table);
-        let mut program = classic::program(&self.shared.hasher, &table, protocol(self.transport), &order)?;
+        let mut program = classic::program(&self.shared.hasher, &table, self.transport.into(), &order)?;
         sockets::attach_filter(member, libc::SO_ATTACH_REUSEPORT_CBPF, &mut program).map_err(unfit("SO_ATTACH_REUSEPORT_CBPF"))
     }
 }
@@ -383,13 +382,6 @@ fn check_lanes(table: &Table, lanes: usize) -> Result<(), Error> {
     match table.owners().find(|lane| *lane >= lanes) {
         Some(got) => Err(Error::LaneRange { got, most: lanes.saturating_sub(1) }),
         None => Ok(()),
-    }
-}
-
-fn protocol(transport: Transport) -> Protocol {
-    match transport {
-        Transport::Tcp => Protocol::TCP,
-        Transport::Udp => Protocol::UDP,
     }
 }
 

@@ -14,7 +14,7 @@ use crate::services::Services;
 use crate::state::{Arrived, ServiceState};
 use crate::table::Table;
 use corelane_lane::Kit;
-use corelane_rss::Protocol;
+use corelane_rss::{Protocol, Transport};
 use corelane_seam::{Completion, Driver, Handle, Listen, Outcome, Reason};
 use corelane_watch::{LaneCounter, ServiceCounter};
 
@@ -27,7 +27,7 @@ impl Services {
         let &Listener { address, service, sharing: Sharing { share_port, v6_only }, .. } = self.table.listeners.at(index);
         let limits = self.table.limits(service);
         let listen = Listen { address, backlog: limits.backlog, share_port, v6_only, stream: limits.stream };
-        let at = Place { protocol: Protocol::TCP, address };
+        let at = Place { transport: Transport::Tcp, address };
         let socket = self
             .steering
             .open_socket(driver, at, |driver| driver.listen(&listen).map_err(|fault| Error::Listen { address, fault }))?;
@@ -73,14 +73,17 @@ impl Services {
 
     /// Makes connections of accepted sockets as long as there is room; stops accepting when there is none.
     pub(crate) fn admit_waiting(&mut self, kit: &mut Kit, service: u16) {
-        while self.table.has_room(service) {
+        while self.table.may_accept(service) {
             let Some(arrived) = self.table.services[service as usize].waiting.pop_front() else { return };
             self.admit(kit, service, arrived);
         }
         let state = &self.table.services[service as usize];
         let at_lane_bound = state.open < state.limits.connections_max;
+        let is_for_handshakes = self.table.has_room(service);
         let stopped = self.table.listeners.stop(kit, service);
-        if stopped && at_lane_bound {
+        if stopped && is_for_handshakes {
+            self.table.count(service, ServiceCounter::HandshakesMaxHits, 1);
+        } else if stopped && at_lane_bound {
             kit.row.add(LaneCounter::ConnectionsCapHits, 1);
         } else if stopped {
             self.table.count(service, ServiceCounter::ConnectionsMaxHits, 1);
@@ -96,7 +99,7 @@ impl Services {
             return;
         }
         let flow = self.table.flow(arrived.peer, arrived.local, Protocol::TCP);
-        let peer = Peer { address: arrived.peer, local: arrived.local, flow };
+        let peer = Peer { address: arrived.peer, local: arrived.local, flow, learned: None };
         // In this order: who sees the arrival in the page sees whether it was a stray.
         self.table.count(service, ServiceCounter::Strays, self.table.is_stray(flow, kit.lane()).into());
         self.table.count(service, ServiceCounter::Accepts, 1);
@@ -106,26 +109,36 @@ impl Services {
         let Table { connections, services, desk, .. } = &mut self.table;
         let index = connections.admit(services, desk, connection, &kit.arena);
         self.table.there(index).mark_dirty();
-        self.open_session(kit, index, peer);
+        self.begin(kit, index);
     }
 
-    fn open_session(&mut self, kit: &mut Kit, index: u32, peer: Peer) {
+    /// Where handshakes have ended there may be room for others.
+    pub(crate) fn admit_after_handshakes(&mut self, kit: &mut Kit) {
+        if !std::mem::take(&mut self.table.desk.handshakes_ended) {
+            return;
+        }
+        for service in 0..self.table.services.len() as u16 {
+            self.admit_waiting(kit, service);
+        }
+        self.start_listening(kit);
+    }
+
+    pub(crate) fn open_session(&mut self, kit: &mut Kit, index: u32) {
+        let peer = self.table.there(index).connection.peer.clone();
         let session = self.connection_call(kit, index, |port: &mut dyn StreamPort, cx| port.open(cx, &peer));
-        self.begin_session(kit, index, peer, session);
+        self.begin_session(kit, index, session);
     }
 
-    /// Gives a connection its session and what its service wants between it and the socket. Without a session, or after a
-    /// panic, it ends.
-    pub(crate) fn begin_session(&mut self, kit: &mut Kit, index: u32, peer: Peer, session: Option<u32>) {
+    /// Gives a connection its session; without one, or after a panic, it ends.
+    pub(crate) fn begin_session(&mut self, kit: &mut Kit, index: u32, session: Option<u32>) {
         self.table.there(index).connection.session = session;
-        match session.and_then(|_| self.connection_call(kit, index, |port, _| port.transform(&peer))) {
-            Some(transform) => self.table.there(index).connection.transform = transform,
-            None => self.end(kit, index, Ending::Aborted),
+        if session.is_none() {
+            self.end(kit, index, Ending::Aborted);
         }
     }
 }
 
 /// Whether what is accepted for a service becomes a connection at once.
 pub(crate) fn accepts(connections: &Connections, state: &ServiceState) -> bool {
-    state.waiting.is_empty() && connections.has_room(state)
+    state.waiting.is_empty() && connections.may_accept(state)
 }

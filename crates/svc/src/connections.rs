@@ -72,6 +72,11 @@ impl Connections {
         state.open < state.limits.connections_max && self.entries.len() < self.most as usize
     }
 
+    /// Whether one more may be accepted: handshakes under way are bounded, too.
+    pub(crate) fn may_accept(&self, state: &ServiceState) -> bool {
+        state.handshakes.get() < state.limits.handshakes_max && self.has_room(state)
+    }
+
     /// Whether the peer is at its bound.
     pub(crate) fn peer_is_full(&self, state: &ServiceState, accounts: &Accounts, peer: IpAddr) -> bool {
         let key = PeerKey::of(peer);

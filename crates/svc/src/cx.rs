@@ -17,7 +17,7 @@ use crate::sockets::{DatagramSocket, datagram_socket};
 use crate::table::Table;
 use crate::ticket::Ticket;
 use crate::timers::Timer;
-use corelane_lane::{Fenced, Kit, fenced};
+use corelane_lane::{Fenced, Kit};
 use corelane_seam::{
     Arena, Arrival, Chain, Fault, File, Handle, Instant, Interest, Lease, OffloadResult, OffloadWork, Op, OpenOptions, Segment,
     Shared, nanoseconds,
@@ -93,13 +93,9 @@ impl<'a> Cx<'a> {
         self.socket.expect("this call is for no datagram socket")
     }
 
-    /// The two ends of a connection, as a transform knows the peer if it knows better than the socket.
+    /// The two ends of a connection.
     pub fn peer(&mut self, id: ConnectionId) -> Option<Peer> {
-        let connection = self.table.find(id)?;
-        let transform = connection.transform.as_ref();
-        // A transform that panics here says nothing; it ends its connection when bytes pass through it.
-        let known = transform.and_then(|transform| fenced(|| transform.peer()).ok().flatten());
-        Some(Peer { address: known.unwrap_or(connection.peer.address), ..connection.peer })
+        self.table.find(id).map(|connection| connection.peer.clone())
     }
 
     /// The flow that an arrival of this call's batch came with. A few nanoseconds; nothing for a socket with a peer.
@@ -167,8 +163,13 @@ impl<'a> Cx<'a> {
             return Err(Error::Full { connections: self.table.limits(self.service).connections_max });
         }
         let local = from.unwrap_or(NOWHERE);
-        let mut connection =
-            Connection::new(None, Peer { address: to, local, flow: None }, self.service, Machine::opening(), self.kit.now());
+        let mut connection = Connection::new(
+            None,
+            Peer { address: to, local, flow: None, learned: None },
+            self.service,
+            Machine::opening(),
+            self.kit.now(),
+        );
         connection.session_to_be = Some(Box::new(session));
         let deadline = self.kit.now().saturating_add(nanoseconds(self.table.limits(self.service).connect_limit));
         let Table { connections, services, desk, .. } = &mut *self.table;

@@ -7,7 +7,7 @@ use crate::services::Services;
 use crate::sockets::{Bound, DatagramSocket, datagram_socket};
 use crate::table::Table;
 use corelane_lane::Kit;
-use corelane_rss::Protocol;
+use corelane_rss::Transport;
 use corelane_seam::{Completion, Datagrams, Driver, Fault, Outcome, Socket, Trains};
 use corelane_watch::LaneCounter;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ impl Services {
     pub(crate) fn open_bound(&mut self, driver: &mut dyn Driver, index: usize) -> Result<SocketAddr, Error> {
         let Bound { address, service, sharing, .. } = self.table.sockets.bound()[index];
         let bind = datagram_socket(address, None, sharing);
-        let at = Place { protocol: Protocol::UDP, address };
+        let at = Place { transport: Transport::Udp, address };
         let failed = |fault| Error::Listen { address, fault };
         let socket = self.steering.open_socket(driver, at, |driver| driver.bind(&bind).map_err(failed))?;
         let local = driver.local_address(socket).map_err(failed)?;

@@ -2,6 +2,7 @@
 
 use crate::accepting::accepts;
 use crate::class;
+use crate::found::Found;
 use crate::limits::SECOND;
 use crate::names::Ending;
 use crate::port::{Call, Port};
@@ -33,7 +34,10 @@ impl Services {
 
     /// What is readable now is still served; nothing that comes later is.
     fn drain_connection(&mut self, kit: &mut Kit, driver: &mut dyn Driver, index: u32) {
-        let found = self.table.there(index);
+        let mut found = self.table.there(index);
+        if found.connection.machine.is_in_handshake() {
+            return found.drain_handshake(kit.now());
+        }
         if !found.connection.machine.serves_input() {
             return;
         }
@@ -114,5 +118,16 @@ impl Services {
     pub(crate) fn drain_is_done(&self) -> bool {
         let is_over = self.drain_is_over || self.lanes_are_quiet && self.table.requests.have_ended();
         self.table.draining && self.has_no_connections() && self.table.sockets.len() == 0 && is_over
+    }
+}
+
+impl Found<'_> {
+    /// Who is in a handshake is served as one who waits to be accepted: from now on its time is short.
+    fn drain_handshake(&mut self, now: u64) {
+        if !self.connection.machine.is_outgoing() {
+            self.connection.machine.drain(0);
+            self.connection.active_at = now;
+        }
+        self.mark_dirty();
     }
 }

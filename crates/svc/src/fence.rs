@@ -45,10 +45,7 @@ impl Services {
     ) -> (Option<R>, Met) {
         // reason: only a service over connections has any.
         let port = self.ports[about.service as usize].stream().expect("a connection belongs to a service over connections");
-        let before = kit.arena.pay_as(about.payer);
-        if about.is_granted {
-            kit.arena.grant();
-        }
+        let before = about.begin_to_pay(kit);
         let mut cx = Cx::new(kit, &mut self.table, about.service, Some(about.id));
         let result = fenced(|| call(port, &mut cx));
         let met = cx.met;

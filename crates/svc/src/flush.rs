@@ -26,13 +26,15 @@ impl Services {
         match found.connection.machine.phase() {
             Phase::Opening | Phase::Ended => return,
             Phase::Lingering => {}
+            Phase::Handshake | Phase::Refusing => found.send(kit),
             Phase::Open | Phase::Closing => {
                 found.seal();
-                if found.connection.transform.is_some() && found.connection.busy.is_some() {
-                    if !self.transform_output(kit, index) {
+                if found.connection.transform.is_some() && !found.connection.machine.is_sending() {
+                    self.pass_output(kit, index);
+                    found = self.table.there(index);
+                    if found.connection.machine.has_ended() {
                         return;
                     }
-                    found = self.table.there(index);
                 }
                 found.send(kit);
             }
@@ -85,6 +87,11 @@ impl Services {
             Step::Close(ending) => {
                 self.end(kit, index, ending);
                 true
+            }
+            Step::TakeLeave => {
+                let is_done = self.take_leave(kit, index);
+                self.table.there(index).send(kit);
+                is_done
             }
             Step::End(ending) => {
                 self.close_now(kit, index, ending);
@@ -140,12 +147,25 @@ impl Services {
                 settled
             }
         };
+        if settled.other_takes_leave {
+            return self.take_leave_of_pair(kit, index, pair);
+        }
         if settled.ends {
             self.end(kit, index, Ending::EndOfStream);
         }
         if settled.ends && other_is_there {
             self.end(kit, pair.index, Ending::EndOfStream);
         }
+    }
+}
+
+impl Services {
+    /// The other of a pair says that our side ends, before that finishes.
+    fn take_leave_of_pair(&mut self, kit: &mut Kit, index: u32, pair: ConnectionId) {
+        if self.take_leave(kit, pair.index) {
+            self.table.there(index).mark_dirty();
+        }
+        self.table.there(pair.index).mark_dirty();
     }
 }
 

@@ -8,6 +8,7 @@ use crate::memory::Memory;
 use crate::names::ConnectionId;
 use crate::state::ServiceState;
 use crate::ticket::LostTickets;
+use corelane_lane::Kit;
 use corelane_seam::{Arena, Chain, Handle, Payer};
 use corelane_watch::ServiceCounter;
 use std::collections::VecDeque;
@@ -31,6 +32,8 @@ pub(crate) struct Desk {
     pub(crate) memory: Memory,
     /// Connections whose services wait until a call has come back from the helper threads.
     pub(crate) offloading: VecDeque<ConnectionId>,
+    /// Handshakes have ended: there may be room for others.
+    pub(crate) handshakes_ended: bool,
 }
 
 impl Desk {
@@ -48,7 +51,7 @@ impl Desk {
 
     /// Whether a connection is to be looked at without another completion.
     pub(crate) fn has_work(&self) -> bool {
-        !(self.ready.is_empty() && self.dirty.is_empty() && self.lost.is_empty())
+        !(self.ready.is_empty() && self.dirty.is_empty() && self.lost.is_empty()) || self.handshakes_ended
     }
 
     /// Storage for a chain.
@@ -74,7 +77,7 @@ impl Desk {
     pub(crate) fn keep(&mut self, mut busy: Box<Busy>) {
         assert!(busy.is_idle(), "a box comes back with something in it");
         (busy.needed, busy.blocked, busy.awaits_offload, busy.record_bytes) = (0, false, false, 0);
-        (busy.moved_at, busy.moved, busy.told_drained) = (0, 0, false);
+        (busy.moved_at, busy.moved, busy.told_drained, busy.progress_at) = (0, 0, false, u64::MAX);
         if self.pool.len() < POOL_MAX {
             self.pool.push(busy);
         }
@@ -99,7 +102,7 @@ impl Found<'_> {
     /// For whom a call into its service is.
     pub(crate) fn about(&mut self) -> About {
         let is_granted = self.desk.memory.is_granted(self.id);
-        let Connection { service, peer, payer, .. } = *self.connection;
+        let Connection { service, ref peer, payer, .. } = *self.connection;
         About { id: self.id, service, peer: peer.address, payer, is_granted }
     }
 
@@ -160,6 +163,17 @@ pub(crate) struct About {
     pub(crate) id: ConnectionId,
     pub(crate) service: u16,
     pub(crate) peer: SocketAddr,
-    pub(crate) payer: Payer,
-    pub(crate) is_granted: bool,
+    payer: Payer,
+    is_granted: bool,
+}
+
+impl About {
+    /// Has the connection pay for what is leased from now on; returns who paid before.
+    pub(crate) fn begin_to_pay(&self, kit: &Kit) -> Payer {
+        let before = kit.arena.pay_as(self.payer);
+        if self.is_granted {
+            kit.arena.grant();
+        }
+        before
+    }
 }

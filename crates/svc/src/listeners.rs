@@ -4,7 +4,7 @@ use crate::class;
 use crate::limits::SECOND;
 use crate::places::{Place, Sharing};
 use corelane_lane::Kit;
-use corelane_rss::Protocol;
+use corelane_rss::Transport;
 use corelane_seam::{Handle, Op, Socket};
 use std::net::SocketAddr;
 
@@ -75,7 +75,7 @@ impl Listeners {
 
     /// The places at which it is, and the sockets there.
     pub(crate) fn open_places(&self) -> impl Iterator<Item = (Place, Socket)> {
-        let place = |listener: &Listener| Place { protocol: Protocol::TCP, address: listener.address };
+        let place = |listener: &Listener| Place { transport: Transport::Tcp, address: listener.address };
         self.all.iter().filter_map(move |listener| Some((place(listener), listener.socket?)))
     }
 
@@ -150,7 +150,7 @@ impl Listeners {
         let listener = &mut self.all[index];
         assert!(listener.closing && listener.socket.is_some(), "a listener was closed that nobody had asked to close");
         listener.socket = None;
-        Place { protocol: Protocol::TCP, address: listener.address }
+        Place { transport: Transport::Tcp, address: listener.address }
     }
 
     /// Whether one is open that is not being closed.

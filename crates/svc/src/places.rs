@@ -1,13 +1,13 @@
 //! Where a lane is served: addresses, and its sockets there.
 
-use corelane_rss::Protocol;
+use corelane_rss::Transport;
 use std::net::SocketAddr;
 
 /// An address and how it is spoken to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// TCP or UDP.
-    pub protocol: Protocol,
+    pub transport: Transport,
     /// The address, with its port.
     pub address: SocketAddr,
 }

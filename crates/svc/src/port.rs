@@ -7,7 +7,7 @@ use crate::output::Output;
 use crate::replies::Replies;
 use crate::service::{DatagramService, StreamService};
 use crate::slab::Slab;
-use crate::transform::Transform;
+use crate::transform::{MakeTransform, Side, Transform};
 use corelane_seam::{Datagrams, Fault, Outcome};
 use std::any::Any;
 use std::net::SocketAddr;
@@ -33,7 +33,10 @@ pub(crate) trait StreamPort {
     fn closed(&mut self, cx: &mut Cx<'_>, session: u32, ending: Ending);
     fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome);
     fn lane_message(&mut self, cx: &mut Cx<'_>, from: usize, message: Box<dyn Any + Send>);
-    fn transform(&mut self, peer: &Peer) -> Option<Box<dyn Transform>>;
+    /// The transform of a connection, if it is to have one.
+    fn transform(&mut self, side: Side, peer: &Peer) -> Option<Box<dyn Transform>>;
+    /// From now on this makes them.
+    fn set_transform(&mut self, make: MakeTransform);
     /// All sessions, to be dropped.
     fn take_sessions(&mut self) -> Vec<Box<dyn Any>>;
 }
@@ -76,11 +79,12 @@ impl Port {
 pub(crate) struct Sessions<S: StreamService> {
     pub(crate) service: S,
     sessions: Slab<S::Session>,
+    make_transform: Option<MakeTransform>,
 }
 
 impl<S: StreamService> Sessions<S> {
     pub(crate) fn new(service: S) -> Self {
-        Self { service, sessions: Slab::new() }
+        Self { service, sessions: Slab::new(), make_transform: None }
     }
 }
 
@@ -132,8 +136,12 @@ impl<S: StreamService> StreamPort for Sessions<S> {
         self.service.lane_message(cx, from, message);
     }
 
-    fn transform(&mut self, peer: &Peer) -> Option<Box<dyn Transform>> {
-        self.service.transform(peer)
+    fn transform(&mut self, side: Side, peer: &Peer) -> Option<Box<dyn Transform>> {
+        self.make_transform.as_mut()?(side, peer)
+    }
+
+    fn set_transform(&mut self, make: MakeTransform) {
+        self.make_transform = Some(make);
     }
 
     fn take_sessions(&mut self) -> Vec<Box<dyn Any>> {

@@ -5,7 +5,6 @@ use crate::input::Input;
 use crate::names::{Ending, Next, Peer, SocketId};
 use crate::output::Output;
 use crate::replies::Replies;
-use crate::transform::Transform;
 use corelane_seam::{Datagrams, Fault, Outcome};
 use corelane_watch::Declaration;
 use std::any::Any;
@@ -25,7 +24,8 @@ pub trait StreamService: Sized + 'static {
     /// The lane turns for the first time: the place to set an [alarm](Cx::set_alarm), or to open connections.
     fn started(&mut self, _cx: &mut Cx<'_>) {}
 
-    /// A connection was accepted. A service that only opens connections itself is never asked.
+    /// A connection was accepted, and its transform, if there is one, has come to the end of its handshake. A service that only opens
+    /// connections itself is never asked.
     fn open(&mut self, cx: &mut Cx<'_>, peer: &Peer) -> Self::Session;
 
     /// Bytes have arrived, or room for output has come back, or the peer has finished ([`Input::is_finished`]: the last
@@ -33,7 +33,7 @@ pub trait StreamService: Sized + 'static {
     /// knows what a request is); leave the rest.
     fn receive(&mut self, cx: &mut Cx<'_>, session: &mut Self::Session, input: &mut Input, output: &mut Output) -> Next;
 
-    /// A connection asked for with [`Cx::connect`] is open.
+    /// A connection asked for with [`Cx::connect`] is open, and its transform, if there is one, has come to the end of its handshake.
     fn connected(&mut self, _cx: &mut Cx<'_>, _session: &mut Self::Session, _output: &mut Output) -> Next {
         Next::Continue
     }
@@ -67,11 +67,6 @@ pub trait StreamService: Sized + 'static {
 
     /// The service's alarm has come ([`Cx::set_alarm`]).
     fn alarm(&mut self, _cx: &mut Cx<'_>) {}
-
-    /// What stands between the socket and this connection's input and output, if anything (TLS, a PROXY header).
-    fn transform(&mut self, _peer: &Peer) -> Option<Box<dyn Transform>> {
-        None
-    }
 }
 
 /// A service over datagrams: on the sockets that it is served at, and on those that it opens itself.

@@ -15,10 +15,12 @@ use crate::state::ServiceState;
 use crate::steering::{Steer, Steering};
 use crate::table::Table;
 use crate::timers::Timer;
+use crate::transform::MakeTransform;
 use corelane_lane::{Ear, Fenced, Kit, Mesh, Work};
 use corelane_seam::{Completion, Driver, Handle, OffloadResult, Outcome};
 use corelane_watch::{LaneCounter, ServiceRow};
 use std::any::TypeId;
+use std::cell::Cell;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
@@ -29,6 +31,8 @@ pub const LANE_CONNECTIONS_MAX: u32 = 100_000;
 pub struct Services {
     pub(crate) ports: Vec<Port>,
     pub(crate) table: Table,
+    /// Steps of handshakes that were taken, or put off, in this turn.
+    pub(crate) handshake_steps: u32,
     pub(crate) drain_deadline: u64,
     pub(crate) steering: Steering,
     pub(crate) drain_is_over: bool,
@@ -46,6 +50,7 @@ impl Services {
         Self {
             ports: Vec::new(),
             table: Table::new(connections_max),
+            handshake_steps: 0,
             drain_deadline: u64::MAX,
             steering: Steering::default(),
             drain_is_over: false,
@@ -78,6 +83,16 @@ impl Services {
         self.add(Port::Stream(Box::new(Sessions::new(service))), limits, row, Some(session))
     }
 
+    /// Has a function make the transforms of a service over connections, for those that are accepted and those that it opens: from the next one on.
+    ///
+    /// # Panics
+    /// If the number is not that of a service over connections of this lane.
+    pub fn transform(&mut self, service: u16, make: MakeTransform) {
+        let port = self.ports.get_mut(usize::from(service)).and_then(Port::stream);
+        // reason: documented.
+        port.expect("only a service over connections has transforms").set_transform(make);
+    }
+
     /// Adds a service over datagrams; answers its number, for [`Services::bind`].
     pub fn add_datagrams<S: DatagramService>(&mut self, service: S, limits: Limits, row: ServiceRow) -> u16 {
         let port: Box<dyn DatagramPort> = Box::new(service);
@@ -90,6 +105,7 @@ impl Services {
             limits,
             row,
             open: 0,
+            handshakes: Cell::new(0),
             sockets: 0,
             waiting: Default::default(),
             session_type,
@@ -264,9 +280,11 @@ impl Work for Services {
         self.start(kit);
         self.start_listening(kit);
         self.table.revive_starved(&kit.arena, kit.now());
+        self.handshake_steps = 0;
         self.serve_ready(kit);
         self.settle_lost_tickets(kit);
         self.serve_notices(kit);
+        self.admit_after_handshakes(kit);
         self.ring_alarms(kit);
     }
 

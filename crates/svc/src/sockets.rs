@@ -9,7 +9,7 @@ use crate::replies::{Gathered, Replies};
 use crate::slab::Slab;
 use crate::state::ServiceState;
 use corelane_lane::Kit;
-use corelane_rss::Protocol;
+use corelane_rss::{Protocol, Transport};
 use corelane_seam::{Arrival, Bind, Datagrams, Driver, Fault, Handle, Op, Reason, Socket, Trains};
 use corelane_watch::ServiceCounter;
 use std::net::SocketAddr;
@@ -294,7 +294,7 @@ impl Sockets {
         self.bound.iter().filter_map(|bound| {
             let id = bound.socket?;
             let socket = self.open.get(id.index, id.generation)?.socket?;
-            Some((Place { protocol: Protocol::UDP, address: bound.address }, socket))
+            Some((Place { transport: Transport::Udp, address: bound.address }, socket))
         })
     }
 
@@ -302,7 +302,7 @@ impl Sockets {
     pub(crate) fn unbind(&mut self, id: SocketId) -> Option<Place> {
         let bound = self.bound.iter_mut().find(|bound| bound.socket == Some(id))?;
         bound.socket = None;
-        Some(Place { protocol: Protocol::UDP, address: bound.address })
+        Some(Place { transport: Transport::Udp, address: bound.address })
     }
 
     /// Those at which something came are to be asked what was dropped there.

@@ -6,6 +6,7 @@ use corelane_lane::Bursts;
 use corelane_seam::Socket;
 use corelane_watch::{ServiceCounter, ServiceRow};
 use std::any::TypeId;
+use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
@@ -21,6 +22,8 @@ pub(crate) struct ServiceState {
     pub(crate) limits: Limits,
     pub(crate) row: ServiceRow,
     pub(crate) open: u32,
+    /// Connections that are in their handshakes.
+    pub(crate) handshakes: Cell<u32>,
     /// Datagram sockets.
     pub(crate) sockets: u32,
     pub(crate) waiting: VecDeque<Arrived>,

@@ -3,7 +3,7 @@
 use corelane_lane::{Control, Ear, Kit, Lane, LaneSettings, Mesh, Order, Report, Tell, Turn as LaneTurn, Works};
 use corelane_seam::{Arena, Tuning};
 use corelane_sim::{Peer, SimDriver, Turn, World};
-use corelane_svc::{LANE_CONNECTIONS_MAX, Limits, Message, Services, Sharing, Steer, StreamService};
+use corelane_svc::{LANE_CONNECTIONS_MAX, Limits, Message, Services, Sharing, Side, Steer, StreamService, Transform};
 use corelane_watch::{
     CounterName, Declaration, Description, LaneCounter, LaneName, Page, Reader, ServiceCounter, ServiceName, Snapshot,
 };
@@ -191,6 +191,22 @@ impl Rig {
         let plan = Plan { counters: S::COUNTERS, ..plan.clone() };
         Self::new(world, &plan, |lane, services, driver, page| {
             let service = services.add_stream(make(lane), limits, page.service(lane, 0).unwrap());
+            services.listen(driver, service, address(), Sharing { share_port: true, v6_only: false }).unwrap();
+        })
+    }
+
+    /// The same; `transform` makes what stands before each connection.
+    pub fn behind<S: StreamService>(
+        world: &World,
+        plan: &Plan,
+        limits: Limits,
+        make: impl Fn(usize) -> S,
+        transform: impl FnMut(Side, &corelane_svc::Peer) -> Option<Box<dyn Transform>> + Clone + 'static,
+    ) -> Self {
+        let plan = Plan { counters: S::COUNTERS, ..plan.clone() };
+        Self::new(world, &plan, |lane, services, driver, page| {
+            let service = services.add_stream(make(lane), limits, page.service(lane, 0).unwrap());
+            services.transform(service, Box::new(transform.clone()));
             services.listen(driver, service, address(), Sharing { share_port: true, v6_only: false }).unwrap();
         })
     }

@@ -2,9 +2,9 @@
 
 use crate::error::Error;
 use crate::lanes::{Lanes, Served};
-use corelane_os::claim::Transport;
 use corelane_os::cpus;
 use corelane_rss::MOST_LANES;
+use corelane_rss::Transport;
 use corelane_steer::{Plan, Topology, Wish, plan};
 use std::io;
 use std::net::{IpAddr, SocketAddr};

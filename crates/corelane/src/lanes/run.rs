@@ -12,11 +12,11 @@ use crate::lanes::{Lanes, Served};
 use crate::service::entry::{Beside, Entry, Opened};
 use corelane_drivers::{EpollDriver, EventBell, Probes, UringDriver};
 use corelane_lane::{Control, Ear, Kit, Lane, LaneSettings, Mesh, Order, Report, Works};
-use corelane_os::claim::{Transport, claim};
+use corelane_os::claim::claim;
 use corelane_os::report;
 use corelane_os::runner::{LaneThread, own_descriptors, raise_descriptor_limit, spawn};
 use corelane_os::signals::Signals;
-use corelane_rss::Protocol;
+use corelane_rss::Transport;
 use corelane_seam::{Arena, Driver, Reason, Tuning};
 use corelane_steer::{Server, Steered, Topology, Warning};
 use corelane_svc::{Message, Services, Sharing, Steer};
@@ -473,8 +473,7 @@ fn claim_places(lanes: &Lanes) -> Result<Vec<Place>, Error> {
 
 /// What is to be steered.
 fn server(lanes: &Lanes, places: &[Place], count: usize) -> Server {
-    let protocol = |place: &Place| if place.transport == Transport::Tcp { Protocol::TCP } else { Protocol::UDP };
-    let places = places.iter().map(|place| corelane_svc::Place { protocol: protocol(place), address: place.address });
+    let places = places.iter().map(|place| corelane_svc::Place { transport: place.transport, address: place.address });
     Server { places: places.collect(), lanes: count, joins: lanes.join }
 }
 

@@ -1,7 +1,7 @@
 //! Where a service is served: `tcp://HOST:PORT` or `udp://HOST:PORT`.
 
 use crate::error::Error;
-use corelane_os::claim::Transport;
+use corelane_rss::Transport;
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::str::FromStr;

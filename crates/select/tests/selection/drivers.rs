@@ -4,9 +4,8 @@ use crate::group::{FLOWS, TRANSPORTS, even, hasher};
 use crate::network::{SERVER_V4, on_network};
 use crate::sockets::{PATIENCE, begin};
 use corelane_drivers::{EpollDriver, Error, Probes, UringDriver};
-use corelane_os::claim::Transport;
 use corelane_os::testing::skip;
-use corelane_rss::{HashTypes, Protocol, Tuple};
+use corelane_rss::{HashTypes, Protocol, Transport, Tuple};
 use corelane_seam::{
     Arena, Bind, Completion, Datagrams, Driver, Handle, Listen, Op, Outcome, Socket, StreamOptions, Tuning, Wait,
 };

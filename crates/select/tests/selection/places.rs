@@ -3,10 +3,10 @@
 use crate::group::{FLOWS, Lanes, TRANSPORTS, even, hasher, other};
 use crate::network::{SERVER_V4, alone, on_network};
 use crate::sockets::{PATIENCE, Shared, begin, client, send, set, socket, with_address};
-use corelane_os::claim::{Transport, claim};
+use corelane_os::claim::claim;
 use corelane_os::testing::skip;
 use corelane_os::{cpus, runner};
-use corelane_rss::{Buckets, HashTypes, Table};
+use corelane_rss::{Buckets, HashTypes, Table, Transport};
 use corelane_select::Error;
 use corelane_select::{Means, Selector, detach, probe};
 use std::io::{BufRead, BufReader};
