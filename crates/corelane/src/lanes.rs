@@ -9,7 +9,6 @@ mod run;
 mod url;
 
 pub use corelane_lane::LaneSettings;
-
 pub use corelane_os::cpus::parse_list as parse_cpus;
 pub use corelane_os::signals::Signals;
 pub use corelane_rss::Transport;

@@ -18,7 +18,7 @@ mod error;
 pub mod lanes;
 pub mod service;
 
-pub use corelane_seam::Instant;
+pub use corelane_seam::{Address, Instant};
 pub use corelane_watch::counters;
 pub use error::Error;
 pub use lanes::Lanes;

@@ -24,13 +24,13 @@ const ACCEPT_AGAIN: u64 = SECOND / 10;
 impl Services {
     /// Makes the socket of a listener that has none.
     pub(crate) fn open_listener(&mut self, driver: &mut dyn Driver, index: usize) -> Result<(), Error> {
-        let &Listener { address, service, sharing: Sharing { share_port, v6_only }, .. } = self.table.listeners.at(index);
-        let limits = self.table.limits(service);
-        let listen = Listen { address, backlog: limits.backlog, share_port, v6_only, stream: limits.stream };
-        let at = Place { transport: Transport::Tcp, address };
-        let socket = self
-            .steering
-            .open_socket(driver, at, |driver| driver.listen(&listen).map_err(|fault| Error::Listen { address, fault }))?;
+        let Listener { address, service, sharing: Sharing { share_port, v6_only }, .. } = self.table.listeners.at(index);
+        let (share_port, v6_only) = (*share_port, *v6_only);
+        let limits = self.table.limits(*service);
+        let listen = Listen { address: address.clone(), backlog: limits.backlog, share_port, v6_only, stream: limits.stream };
+        let at = Place::of(Transport::Tcp, address);
+        let failed = |fault| Error::Listen { address: listen.address.clone(), fault };
+        let socket = self.steering.open_socket(driver, at, |driver| driver.listen(&listen).map_err(failed))?;
         self.table.listeners.open(index, socket);
         Ok(())
     }
@@ -92,13 +92,13 @@ impl Services {
 
     fn admit(&mut self, kit: &mut Kit, service: u16, arrived: Arrived) {
         let Table { connections, services, desk, .. } = &self.table;
-        if connections.peer_is_full(&services[service as usize], &desk.memory.accounts, arrived.peer.ip()) {
+        if connections.peer_is_full(&services[service as usize], &desk.memory.accounts, &arrived.peer) {
             self.table.count(service, ServiceCounter::ConnectionsPerPeerMaxHits, 1);
             self.table.count(service, ServiceCounter::AcceptsRefused, 1);
             self.table.connections.turn_away(kit, arrived.socket);
             return;
         }
-        let flow = self.table.flow(arrived.peer, arrived.local, Protocol::TCP);
+        let flow = self.table.flow(&arrived.peer, &arrived.local, Protocol::TCP);
         let peer = Peer { address: arrived.peer, local: arrived.local, flow, learned: None };
         // In this order: who sees the arrival in the page sees whether it was a stray.
         self.table.count(service, ServiceCounter::Strays, self.table.is_stray(flow, kit.lane()).into());

@@ -1,19 +1,31 @@
 //! Who pays for a lane's memory: each peer with its connections, and each service with what it keeps itself.
 
-use corelane_seam::{Arena, Payer, Role};
+use corelane_seam::{Address, Arena, Payer, Role};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 /// Who is one peer to limits and to memory: an IPv4 address, or the IPv6 addresses of one /64, which is what one host is given
-/// (RFC 6177, section 2).
+/// (RFC 6177, section 2); over a Unix socket a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PeerKey {
     V4(u32),
     V6(u64),
+    /// A user of this machine (unix(7)); none is whoever listens where this side connects to.
+    User(Option<u32>),
+    /// A card on its link.
+    Card([u8; 6]),
 }
 
 impl PeerKey {
-    pub(crate) fn of(address: IpAddr) -> Self {
+    pub(crate) fn of(address: &Address) -> Self {
+        match address {
+            Address::Ip(address) => Self::of_ip(address.ip()),
+            Address::Unix(unix) => Self::User(unix.user),
+            Address::Link(link) => Self::Card(link.mac),
+        }
+    }
+
+    fn of_ip(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V4(address) => Self::V4(address.to_bits()),
             IpAddr::V6(address) => Self::V6((address.to_bits() >> 64) as u64),

@@ -9,8 +9,7 @@ use crate::slab::Slab;
 use crate::state::ServiceState;
 use crate::transform::Transform;
 use corelane_lane::Kit;
-use corelane_seam::{Arena, Handle, Op, Socket};
-use std::net::IpAddr;
+use corelane_seam::{Address, Arena, Handle, Op, Socket};
 
 /// Those of all services. One is there from its admission until its socket is closed.
 pub(crate) struct Connections {
@@ -78,7 +77,7 @@ impl Connections {
     }
 
     /// Whether the peer is at its bound.
-    pub(crate) fn peer_is_full(&self, state: &ServiceState, accounts: &Accounts, peer: IpAddr) -> bool {
+    pub(crate) fn peer_is_full(&self, state: &ServiceState, accounts: &Accounts, peer: &Address) -> bool {
         let key = PeerKey::of(peer);
         match state.limits.connections_per_peer_max {
             0 => accounts.accepted(key) >= self.of_peer_most,

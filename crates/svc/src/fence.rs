@@ -8,9 +8,9 @@ use crate::notices::Notice;
 use crate::port::{DatagramPort, Port, StreamPort};
 use crate::services::Services;
 use corelane_lane::{Kit, fenced};
+use corelane_seam::Address;
 use corelane_watch::ServiceCounter;
 use std::any::Any;
-use std::net::SocketAddr;
 
 impl Services {
     /// Calls into a service that is not about a connection, fenced.
@@ -50,11 +50,17 @@ impl Services {
         let result = fenced(|| call(port, &mut cx));
         let met = cx.met;
         let met = Met { refused: kit.arena.pay_no_longer(before), ..met };
-        (result.map_err(|words| self.report_panic(kit, about.service, Some(about.peer), &words)).ok(), met)
+        (result.map_err(|words| self.report_panic_of(kit, about, &words)).ok(), met)
+    }
+
+    /// [`Services::report_panic`] of a call for a connection.
+    pub(crate) fn report_panic_of(&mut self, kit: &mut Kit, about: &About, words: &str) {
+        let peer = self.table.there(about.id.index).connection.peer.address.clone();
+        self.report_panic(kit, about.service, Some(&peer), words);
     }
 
     /// Counts a panic and tells the operator whose it was.
-    pub(crate) fn report_panic(&mut self, kit: &mut Kit, service: u16, peer: Option<SocketAddr>, words: &str) {
+    pub(crate) fn report_panic(&mut self, kit: &mut Kit, service: u16, peer: Option<&Address>, words: &str) {
         self.table.count(service, ServiceCounter::Panics, 1);
         let lane = kit.lane();
         let whose = peer.map_or(String::new(), |peer| format!(", connection of {peer}"));

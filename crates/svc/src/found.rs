@@ -12,7 +12,6 @@ use corelane_lane::Kit;
 use corelane_seam::{Arena, Chain, Handle, Payer};
 use corelane_watch::ServiceCounter;
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 
 /// Boxes and chains kept for reuse; more than a turn can use at once are given back to the system.
 const POOL_MAX: usize = 256;
@@ -102,8 +101,8 @@ impl Found<'_> {
     /// For whom a call into its service is.
     pub(crate) fn about(&mut self) -> About {
         let is_granted = self.desk.memory.is_granted(self.id);
-        let Connection { service, ref peer, payer, .. } = *self.connection;
-        About { id: self.id, service, peer: peer.address, payer, is_granted }
+        let Connection { service, payer, .. } = *self.connection;
+        About { id: self.id, service, payer, is_granted }
     }
 
     pub(crate) fn handle(&self) -> Handle {
@@ -162,7 +161,6 @@ impl Found<'_> {
 pub(crate) struct About {
     pub(crate) id: ConnectionId,
     pub(crate) service: u16,
-    pub(crate) peer: SocketAddr,
     payer: Payer,
     is_granted: bool,
 }

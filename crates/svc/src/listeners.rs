@@ -5,8 +5,7 @@ use crate::limits::SECOND;
 use crate::places::{Place, Sharing};
 use corelane_lane::Kit;
 use corelane_rss::Transport;
-use corelane_seam::{Handle, Op, Socket};
-use std::net::SocketAddr;
+use corelane_seam::{Address, Handle, Op, Socket};
 
 /// How long a listener is kept after the last connection was accepted from it: handshakes under way end within.
 const SETTLE: u64 = SECOND / 20;
@@ -19,7 +18,7 @@ pub(crate) struct Listener {
     /// None while the lane is away.
     pub(crate) socket: Option<Socket>,
     pub(crate) service: u16,
-    pub(crate) address: SocketAddr,
+    pub(crate) address: Address,
     pub(crate) sharing: Sharing,
     accepting: bool,
     /// Set when the system had no descriptor: accepting goes on when a connection ends or the timer comes.
@@ -39,7 +38,7 @@ pub(crate) struct Listeners {
 
 impl Listeners {
     /// Adds a place, where no socket is yet; returns its index.
-    pub(crate) fn add(&mut self, service: u16, address: SocketAddr, sharing: Sharing) -> usize {
+    pub(crate) fn add(&mut self, service: u16, address: Address, sharing: Sharing) -> usize {
         let (socket, accepting, starved, closing) = (None, false, false, false);
         let (accepted_at, free_since) = (0, 0);
         self.all.push(Listener { socket, service, address, sharing, accepting, starved, accepted_at, free_since, closing });
@@ -64,7 +63,7 @@ impl Listeners {
     }
 
     /// Where it is: the system may have chosen the port.
-    pub(crate) fn set_address(&mut self, index: usize, address: SocketAddr) {
+    pub(crate) fn set_address(&mut self, index: usize, address: Address) {
         self.all[index].address = address;
     }
 
@@ -73,10 +72,10 @@ impl Listeners {
         (0..self.all.len()).filter(|&index| self.all[index].socket.is_none()).collect()
     }
 
-    /// The places at which it is, and the sockets there.
+    /// The places at which it is and flows come, and the sockets there.
     pub(crate) fn open_places(&self) -> impl Iterator<Item = (Place, Socket)> {
-        let place = |listener: &Listener| Place { transport: Transport::Tcp, address: listener.address };
-        self.all.iter().filter_map(move |listener| Some((place(listener), listener.socket?)))
+        let place = |listener: &Listener| Place::of(Transport::Tcp, &listener.address);
+        self.all.iter().filter_map(move |listener| Some((place(listener)?, listener.socket?)))
     }
 
     /// Starts accepting wherever it has not begun and there is room for a connection of that service.
@@ -145,12 +144,12 @@ impl Listeners {
         }
     }
 
-    /// A listener is closed; returns where it was.
-    pub(crate) fn closed(&mut self, index: usize) -> Place {
+    /// A listener is closed; returns where it was, if flows came there.
+    pub(crate) fn closed(&mut self, index: usize) -> Option<Place> {
         let listener = &mut self.all[index];
         assert!(listener.closing && listener.socket.is_some(), "a listener was closed that nobody had asked to close");
         listener.socket = None;
-        Place { transport: Transport::Tcp, address: listener.address }
+        Place::of(Transport::Tcp, &listener.address)
     }
 
     /// Whether one is open that is not being closed.

@@ -12,8 +12,8 @@ use crate::accounts::Accounts;
 use crate::limits::SECOND;
 use crate::names::ConnectionId;
 use corelane_lane::TimerId;
+use corelane_seam::Address;
 use std::collections::VecDeque;
-use std::net::IpAddr;
 
 /// A connection that waits for memory.
 pub(crate) struct Waiting {
@@ -27,7 +27,7 @@ pub(crate) struct Unsaid {
     pub(crate) connections: u32,
     pub(crate) bytes: usize,
     /// Whose peer held the most, and how much.
-    pub(crate) largest: Option<(IpAddr, usize)>,
+    pub(crate) largest: Option<(Address, usize)>,
 }
 
 /// How far the one is that may hold more than it leaves.

@@ -8,13 +8,13 @@ use crate::flows::Flows;
 use crate::limits::SECOND;
 use crate::names::ConnectionId;
 use crate::slab::Slab;
-use corelane_seam::Handle;
+use corelane_seam::{Address, Handle};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
 
 /// An own address that was not named.
-pub(crate) const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+pub(crate) const NOWHERE: Address = Address::Ip(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0));
 
 /// Ports that are tried for one connection, before the system chooses.
 pub(crate) const TRIES: u8 = 8;
@@ -100,13 +100,14 @@ fn host(mut peer: SocketAddr) -> SocketAddr {
 }
 
 /// An address in one spelling: a mapped IPv4 address is IPv4, and what goes to the wildcard address goes to this machine (ip(7)).
-pub(crate) fn destination(mut peer: SocketAddr) -> SocketAddr {
-    let ip = match peer.ip().to_canonical() {
+pub(crate) fn destination(mut peer: Address) -> Address {
+    let Address::Ip(inet) = &mut peer else { return peer };
+    let ip = match inet.ip().to_canonical() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
         ip => ip,
     };
     // Keeps the scope of a link-local address.
-    peer.set_ip(ip);
+    inet.set_ip(ip);
     peer
 }

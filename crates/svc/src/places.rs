@@ -1,6 +1,7 @@
 //! Where a lane is served: addresses, and its sockets there.
 
 use corelane_rss::Transport;
+use corelane_seam::Address;
 use std::net::SocketAddr;
 
 /// An address and how it is spoken to.
@@ -10,6 +11,13 @@ pub struct Place {
     pub transport: Transport,
     /// The address, with its port.
     pub address: SocketAddr,
+}
+
+impl Place {
+    /// None for an address at which no flows come, because it is no IP address.
+    pub(crate) fn of(transport: Transport, address: &Address) -> Option<Self> {
+        Some(Self { transport, address: address.inet()? })
+    }
 }
 
 /// Who else may have a listening or bound port.

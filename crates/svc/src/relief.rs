@@ -9,7 +9,7 @@ use crate::names::{ConnectionId, Ending};
 use crate::services::Services;
 use crate::table::Table;
 use corelane_lane::Kit;
-use corelane_seam::{Arena, DATAGRAM_BLOCK_BYTES_LEAST, Handle, Holder, RECEIVE_BYTES_LEAST};
+use corelane_seam::{Address, Arena, DATAGRAM_BLOCK_BYTES_LEAST, Handle, Holder, RECEIVE_BYTES_LEAST};
 use corelane_watch::ServiceCounter;
 
 /// A peer must hold so many times what another one would, for its connections to be ended in favour of that one.
@@ -187,11 +187,11 @@ impl Services {
     fn end_holder(&mut self, kit: &mut Kit, holder: &Holder) {
         // An account is open as long as its connection is there.
         let connection = self.table.connections.there(holder.tag);
-        let (service, peer) = (connection.service, connection.peer.address.ip());
+        let (service, peer) = (connection.service, connection.peer.address.clone());
         let unsaid = &mut self.table.desk.memory.unsaid;
         unsaid.connections += 1;
         unsaid.bytes += holder.bytes;
-        if unsaid.largest.is_none_or(|(_, bytes)| bytes < holder.peer_bytes) {
+        if unsaid.largest.as_ref().is_none_or(|(_, bytes)| *bytes < holder.peer_bytes) {
             unsaid.largest = Some((peer, holder.peer_bytes));
         }
         self.table.count(service, ServiceCounter::MemoryEndings, 1);
@@ -207,7 +207,8 @@ impl Services {
         }
         memory.said_at = kit.now();
         let Unsaid { connections, bytes, largest } = std::mem::take(&mut memory.unsaid);
-        let largest = largest.map_or(String::new(), |(peer, bytes)| format!("; {peer} held the most, {}", kibibytes(bytes)));
+        let largest =
+            largest.map_or(String::new(), |(peer, bytes)| format!("; {} held the most, {}", host(&peer), kibibytes(bytes)));
         let lane = kit.lane();
         kit.report(&format!(
             "lane {lane}: memory is short: {connections} connections were ended that held {} of it{largest}; \
@@ -215,6 +216,11 @@ impl Services {
             kibibytes(bytes)
         ));
     }
+}
+
+/// A peer without its port.
+fn host(peer: &Address) -> String {
+    peer.ip().map_or_else(|| peer.to_string(), |ip| ip.to_string())
 }
 
 fn kibibytes(bytes: usize) -> String {

@@ -94,7 +94,7 @@ impl Services {
     }
 
     /// A socket that the lane was served at is closed.
-    pub(crate) fn place_closed(&mut self, at: Place) {
+    pub(crate) fn place_closed(&mut self, at: Option<Place>) {
         self.steering.place_closed(at);
         self.note_left();
     }

@@ -18,10 +18,9 @@ use crate::state::ServiceState;
 use crate::timers::Timers;
 use corelane_lane::{Kit, Mesh};
 use corelane_rss::Protocol;
-use corelane_seam::{Arena, Fault, Payer, Role, Socket};
+use corelane_seam::{Address, Arena, Fault, Payer, Role, Socket};
 use corelane_watch::ServiceCounter;
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 
 /// Everything of the lane's services but their code.
 pub(crate) struct Table {
@@ -111,9 +110,9 @@ impl Table {
         &self.services[service as usize].limits
     }
 
-    /// The flow from `peer` to `local`, if flows are told apart.
-    pub(crate) fn flow(&self, peer: SocketAddr, local: SocketAddr, protocol: Protocol) -> Option<Flow> {
-        self.flows.as_ref()?.flow(peer, local, protocol)
+    /// The flow from `peer` to `local`, if flows are told apart and these have one.
+    pub(crate) fn flow(&self, peer: &Address, local: &Address, protocol: Protocol) -> Option<Flow> {
+        self.flows.as_ref()?.flow(peer.inet()?, local.inet()?, protocol)
     }
 
     /// Whether a flow that came to lane `lane` belongs to another.
@@ -126,7 +125,7 @@ impl Table {
         self.sockets.there(&self.services, id)
     }
 
-    /// Where this lane is served, and the sockets there.
+    /// Where this lane is served and flows come, and the sockets there.
     pub(crate) fn open_places(&self) -> impl Iterator<Item = (Place, Socket)> {
         self.listeners.open_places().chain(self.sockets.open_places())
     }

@@ -434,7 +434,7 @@ fn a_record_that_takes_too_long_ends_its_connection() {
 fn a_transform_that_waits_for_its_header_is_bounded_as_a_record_is() {
     let world = World::new(1, Faults::none());
     let limits = Limits::new().receive_rate_min(0).read_limit(Duration::from_secs(3));
-    let transform = |_, peer: &corelane_svc::Peer| match peer.address.ip() == client(50).ip() {
+    let transform = |_, peer: &corelane_svc::Peer| match peer.address.ip() == Some(client(50).ip()) {
         true => None,
         false => Some(crate::transform::proxy_header()),
     };

@@ -76,7 +76,7 @@ impl Miner {
             })),
             b'w' => drop(cx.spawn(async move { drop(mine) })),
             b'c' => drop(cx.connect(at(99), vec![mine])),
-            b'n' => drop(cx.connect("203.0.113.1:1".parse().unwrap(), vec![mine])),
+            b'n' => drop(cx.connect("203.0.113.1:1".parse::<corelane_seam::Address>().unwrap(), vec![mine])),
             b'x' => {
                 std::mem::forget(mine);
                 return Next::Close;
