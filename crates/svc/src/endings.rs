@@ -54,9 +54,7 @@ impl Services {
             self.connection_call(kit, index, |port, cx| port.closed(cx, session, ending));
         }
         let Table { connections, timers, .. } = &mut self.table;
-        if let Some(connection) = connections.at(index) {
-            timers.end_all(kit, &mut connection.timers);
-        }
+        timers.end_all(kit, &mut connections.there(index).timers);
         let found = self.table.there(index);
         if let Some(busy) = found.connection.busy.take() {
             found.desk.recycle(busy);
@@ -80,7 +78,8 @@ impl Services {
         let connection = self.table.there(index).connection;
         assert!(connection.machine.has_ended(), "a socket was closed that nobody had asked to close");
         let service = connection.service;
-        let transform = self.table.dismiss(index, &kit.arena);
+        let Table { connections, services, desk, .. } = &mut self.table;
+        let transform = connections.dismiss(services, desk, index, &kit.arena);
         self.discard(kit, service, transform);
         self.accept_again(kit);
         self.admit_waiting(kit, service);
@@ -195,7 +194,7 @@ impl Services {
 
     /// The connect is cancelled; its completion, whichever it is, frees the entry.
     fn opening_timed_out(&mut self, kit: &mut Kit, index: u32) {
-        let target = self.table.handle(class::CONNECTION, index);
+        let target = self.table.connections.handle(class::CONNECTION, index);
         kit.submit(target, Op::Cancel { target });
     }
 }

@@ -10,7 +10,7 @@ use crate::slab::Slab;
 use crate::state::ServiceState;
 use corelane_lane::Kit;
 use corelane_rss::{Protocol, Transport};
-use corelane_seam::{Address, Arrival, DatagramOp, Datagrams, Driver, Fault, Handle, Op, Reason, Socket, Trains};
+use corelane_seam::{Address, Arrival, Bind, DatagramOp, Datagrams, Driver, Fault, Handle, Op, Reason, Socket, Trains};
 use corelane_watch::ServiceCounter;
 use std::net::SocketAddr;
 
@@ -112,6 +112,14 @@ impl DatagramSocket {
 /// Whether a fault says something of the network, rather than of how the operation ended.
 fn is_news(fault: &Fault) -> bool {
     !matches!(fault.reason, Reason::Cancelled | Reason::NoMemory)
+}
+
+/// What a datagram socket is to be.
+pub(crate) fn datagram_socket(address: Address, peer: Option<Address>, sharing: Sharing) -> Bind {
+    let Sharing { share_port, v6_only } = sharing;
+    // Bursts of large datagrams do not fit in the default of 208 KiB.
+    let buffer = 4 << 20;
+    Bind { address, peer, share_port, v6_only, receive_buffer_bytes: buffer, send_buffer_bytes: buffer }
 }
 
 /// A place where this lane takes datagrams.

@@ -1,15 +1,13 @@
 //! Connections at work: what the driver brings, the calls into the service, and what is submitted afterwards.
 
 use crate::connection::{Busy, Connection, Fill};
-use crate::cx::Cx;
-use crate::fence::fenced;
-use crate::found::Found;
+use crate::cx::Met;
+use crate::found::{About, Found};
 use crate::limits::Limits;
-use crate::listeners::About;
 use crate::machine::Phase;
 use crate::names::{ConnectionId, Ending, Next, Order};
 use crate::notices::{Note, Notice};
-use crate::port::{Call, Port};
+use crate::port::Call;
 use crate::services::Services;
 use corelane_lane::Kit;
 use corelane_seam::{Chain, Completion, Fault, Lease, Outcome, Reason, Shared, StreamOp, StreamOutcome, nanoseconds};
@@ -67,12 +65,11 @@ impl Services {
 
     /// Calls the service for every connection that has something for it.
     pub(crate) fn serve_ready(&mut self, kit: &mut Kit) {
-        let mut ready = std::mem::take(&mut self.ready);
-        self.table.desk.take_ready(&mut ready);
-        for index in ready.drain(..) {
+        // Those that are marked meanwhile are for the next turn.
+        for _ in 0..self.table.desk.ready.len() {
+            let index = self.table.desk.next_ready();
             self.serve_one(kit, index);
         }
-        self.ready = ready;
     }
 
     fn serve_one(&mut self, kit: &mut Kit, index: u32) {
@@ -115,15 +112,12 @@ impl Services {
             self.table.there(id.index).connection.busy = Some(busy);
             return self.discard(kit, service, call);
         };
-        (self.table.offload_refused, self.table.requests_counted) = (false, false);
         let (before, receives) = (busy.input.len(), matches!(call, Call::Receive));
         let (input, output) = (&mut busy.input, &mut busy.output);
-        let (next, refused) = self.fenced_call(kit, &about, |port, cx| port.call(cx, session, call, input, output));
+        let (next, met) = self.fenced_call(kit, &about, |port, cx| port.call(cx, session, call, input, output));
         let is_too_long = std::mem::take(&mut busy.input.is_too_long);
-        let called =
-            Called { receives, before, refused, offload: self.table.offload_refused, counted: self.table.requests_counted };
         let mut found = self.table.there(id.index);
-        found.end_call(kit, busy, &called);
+        found.end_call(kit, busy, &Called { receives, before, met });
         match next {
             Some(_) if is_too_long => self.break_off_record(kit, id.index),
             Some(Next::Close) => self.end(kit, id.index, Ending::Completed),
@@ -181,18 +175,6 @@ impl Services {
             }
         }
     }
-
-    /// Calls into a service that is not about a connection, fenced.
-    pub(crate) fn service_call(&mut self, kit: &mut Kit, service: u16, call: impl FnOnce(&mut Port, &mut Cx<'_>)) {
-        let port = &mut self.ports[service as usize];
-        let before = kit.arena.pay_as(self.table.services[service as usize].payers.own);
-        let mut cx = Cx::new(kit, &mut self.table, service, None);
-        let called = fenced(|| call(port, &mut cx));
-        kit.arena.pay_as(before);
-        if let Err(words) = called {
-            self.report_panic(kit, service, None, &words);
-        }
-    }
 }
 
 /// A call into a service that is about to begin: what was looked up for it.
@@ -210,12 +192,7 @@ struct Called {
     receives: bool,
     /// Bytes of input before it.
     before: usize,
-    /// Bytes of memory that were refused to the service.
-    refused: usize,
-    /// It was told that no more calls may be with the helper threads.
-    offload: bool,
-    /// It has counted requests.
-    counted: bool,
+    met: Met,
 }
 
 impl Found<'_> {
@@ -277,7 +254,7 @@ impl Found<'_> {
         self.count(ServiceCounter::BytesOut, bytes);
         self.count(ServiceCounter::SendsShort, (!rest.is_empty()).into());
         self.connection.machine.sent();
-        let unsent = self.connection.take_back(kit, bytes, rest);
+        let unsent = self.connection.take_back(kit, &self.state.limits, bytes, rest);
         self.desk.keep_chain(unsent);
     }
 
@@ -322,10 +299,10 @@ impl Found<'_> {
 
     /// Puts it back, with what the call has done.
     fn end_call(&mut self, kit: &Kit, mut busy: Box<Busy>, called: &Called) {
-        let starved = called.refused > 0;
+        let starved = called.met.refused > 0;
         // What an earlier receive left behind for want of room stays due, whatever this call was.
         let left_behind = busy.blocked && !called.receives;
-        let offloading = called.offload || left_behind && busy.awaits_offload;
+        let offloading = called.met.full_offload || left_behind && busy.awaits_offload;
         let blocked = busy.output.was_refused || starved || offloading || left_behind;
         let was_blocked = std::mem::replace(&mut busy.blocked, blocked);
         busy.awaits_offload = offloading;
@@ -338,7 +315,7 @@ impl Found<'_> {
         let before = self.connection.busy.replace(busy);
         assert!(before.is_none(), "a box that was taken out is put back");
         self.mark_dirty();
-        if is_served || called.counted {
+        if is_served || called.met.requests {
             // From when they are answered, or from now on, the connection is idle.
             (self.connection.active_at, self.connection.owes_answer) = (kit.now(), true);
         }
@@ -346,7 +323,7 @@ impl Found<'_> {
             self.connection.machine.served();
         }
         if starved {
-            self.mark_starved(called.refused);
+            self.mark_starved(called.met.refused);
         }
         if offloading {
             self.mark_offloading();
@@ -377,7 +354,7 @@ impl Found<'_> {
 
 impl Connection {
     /// Puts back what a send did not take, in front of what was written meanwhile; returns a chain without bytes.
-    fn take_back(&mut self, kit: &Kit, bytes: usize, mut rest: Chain) -> Chain {
+    fn take_back(&mut self, kit: &Kit, limits: &Limits, bytes: usize, mut rest: Chain) -> Chain {
         let now = kit.now();
         let Some(busy) = self.busy.as_mut().filter(|_| !self.machine.has_ended()) else { return Chain::new() };
         busy.sending_charged = 0;
@@ -392,7 +369,7 @@ impl Connection {
         if chain.is_empty() {
             std::mem::swap(chain, &mut rest);
         }
-        if self.owes_answer && self.is_answered() {
+        if self.owes_answer && self.is_answered(limits) {
             (self.active_at, self.owes_answer) = (now, false);
         }
         rest
