@@ -109,7 +109,9 @@ impl Services {
 
     /// One of a pair reads nothing for which the other has no room.
     fn step_of_pair(&mut self, index: u32, step: Step) -> Step {
-        let Some(pair) = self.table.there(index).connection.pair.filter(|_| step == Step::Receive) else { return step };
+        let connection = self.table.there(index).connection;
+        let is_asked = step == Step::Receive && !connection.machine.is_in_handshake();
+        let Some(pair) = connection.pair.filter(|_| is_asked) else { return step };
         let is_full = self.table.found(pair).is_some_and(|other| {
             let held = other.connection.busy.as_ref().map_or(0, |busy| busy.output_held());
             held >= other.limits().output_high
@@ -133,13 +135,17 @@ impl Services {
 
     /// One end of a pair has come to its end: the other is finished as soon as all has left it; both end when both have.
     fn settle_pair(&mut self, kit: &mut Kit, index: u32, pair: ConnectionId) {
-        let here = self.table.there(index).connection.is_answered();
+        let connection = self.table.there(index).connection;
+        let (here, was_cut) = (connection.is_answered(), connection.machine.input_was_cut());
         let Some(other) = self.table.found(pair).map(|found| found.connection) else {
             return if here {
                 self.end(kit, index, Ending::EndOfStream)
             };
         };
         let (answered, both) = (other.is_answered(), other.machine.was_told_of_end());
+        if answered && was_cut {
+            other.machine.pass_on_cut();
+        }
         if answered && !other.machine.has_taken_leave() {
             return self.take_leave_of_pair(kit, index, pair);
         }

@@ -184,7 +184,7 @@ impl Table {
     }
 
     /// Removes a connection whose socket is closed; returns what its user gave for it.
-    pub(crate) fn dismiss(&mut self, index: u32, arena: &Arena) -> Option<Box<dyn Transform>> {
+    pub(crate) fn dismiss(&mut self, index: u32, arena: &Arena) -> Option<Box<Box<dyn Transform>>> {
         let mut connection = self.connections.remove(index)?;
         assert!(connection.session.is_none() && connection.session_to_be.is_none(), "a session outlives its connection");
         assert!(connection.timers.is_empty(), "a timer outlives its connection");
