@@ -103,7 +103,7 @@ pub(crate) struct Connection {
 
 impl Connection {
     pub(crate) fn new(socket: Option<Socket>, peer: Peer, service: u16, machine: Machine, now: u64) -> Self {
-        let peer_key = PeerKey::of(peer.address.ip());
+        let peer_key = PeerKey::of(&peer.address);
         Self {
             socket,
             peer,

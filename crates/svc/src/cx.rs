@@ -20,13 +20,13 @@ use crate::ticket::Ticket;
 use crate::timers::Timer;
 use corelane_lane::{Fenced, Kit};
 use corelane_seam::{
-    Arena, Arrival, Chain, Fault, File, Handle, Instant, Interest, Lease, OffloadResult, OffloadWork, Op, OpenOptions, Segment,
-    Shared, nanoseconds,
+    Address, Arena, Arrival, Chain, Fault, File, Handle, Instant, Interest, Lease, OffloadResult, OffloadWork, Op, OpenOptions,
+    Segment, Shared, nanoseconds,
 };
 use corelane_watch::{Counted, LaneCounter, ServiceCounter};
 use std::any::{Any, TypeId};
 use std::future::Future;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -129,7 +129,7 @@ impl<'a> Cx<'a> {
     ///
     /// # Errors
     /// [`Error::SessionType`] if the session is not of this service's type; [`Error::Full`] at the bound of connections.
-    pub fn connect<T: 'static>(&mut self, to: SocketAddr, session: T) -> Result<ConnectionId, Error> {
+    pub fn connect<T: 'static>(&mut self, to: impl Into<Address>, session: T) -> Result<ConnectionId, Error> {
         self.connect_from(None, to, session)
     }
 
@@ -140,8 +140,8 @@ impl<'a> Cx<'a> {
     /// As for [`Cx::connect`].
     pub fn connect_from<T: 'static>(
         &mut self,
-        from: Option<SocketAddr>,
-        to: SocketAddr,
+        from: Option<Address>,
+        to: impl Into<Address>,
         session: T,
     ) -> Result<ConnectionId, Error> {
         let state = &self.table.services[self.service as usize];
@@ -154,7 +154,7 @@ impl<'a> Cx<'a> {
         let local = from.unwrap_or(NOWHERE);
         let mut connection = Connection::new(
             None,
-            Peer { address: to, local, flow: None, learned: None },
+            Peer { address: to.into(), local, flow: None, learned: None },
             self.service,
             Machine::opening(),
             self.kit.now(),
@@ -191,7 +191,7 @@ impl<'a> Cx<'a> {
     ///
     /// # Errors
     /// [`Error::SocketsFull`] at the bound of sockets, [`Error::NotOverDatagrams`], [`Error::Draining`].
-    pub fn open_datagrams(&mut self, local: SocketAddr, peer: Option<SocketAddr>) -> Result<SocketId, Error> {
+    pub fn open_datagrams(&mut self, local: impl Into<Address>, peer: Option<Address>) -> Result<SocketId, Error> {
         let state = &self.table.services[self.service as usize];
         if state.session_type.is_some() {
             return Err(Error::NotOverDatagrams);
@@ -205,7 +205,7 @@ impl<'a> Cx<'a> {
             return Err(Error::SocketsFull { sockets });
         }
         let peer = peer.map(destination);
-        let bind = datagram_socket(local, peer, Sharing { share_port: false, v6_only: false });
+        let bind = datagram_socket(local.into(), peer.clone(), Sharing { share_port: false, v6_only: false });
         let socket = self.table.sockets.admit(&mut self.table.services, DatagramSocket::new(self.service, peer, waiting_max));
         self.kit.submit(Handle::new(class::DATAGRAMS, socket.index, socket.generation), Op::Bind(bind));
         Ok(socket)
@@ -420,13 +420,14 @@ impl<'a> Cx<'a> {
 }
 
 /// An address in one spelling: a mapped IPv4 address is IPv4, and what goes to the wildcard address goes to this machine (ip(7)).
-pub(crate) fn destination(mut peer: SocketAddr) -> SocketAddr {
-    let ip = match peer.ip().to_canonical() {
+pub(crate) fn destination(mut peer: Address) -> Address {
+    let Address::Ip(inet) = &mut peer else { return peer };
+    let ip = match inet.ip().to_canonical() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
         ip => ip,
     };
     // Keeps the scope of a link-local address.
-    peer.set_ip(ip);
+    inet.set_ip(ip);
     peer
 }

@@ -10,9 +10,8 @@ use crate::services::Services;
 use crate::table::Table;
 use corelane_lane::Kit;
 use corelane_rss::Protocol;
-use corelane_seam::{Fault, Handle, Op, Socket, nanoseconds};
+use corelane_seam::{Address, Fault, Handle, Op, Socket, nanoseconds};
 use corelane_watch::ServiceCounter;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 impl Services {
@@ -102,7 +101,7 @@ impl Services {
     }
 
     /// An outgoing connection is open.
-    pub(crate) fn opened(&mut self, kit: &mut Kit, index: u32, socket: Socket, peer: SocketAddr, local: SocketAddr) {
+    pub(crate) fn opened(&mut self, kit: &mut Kit, index: u32, socket: Socket, peer: Address, local: Address) {
         let found = self.table.there(index);
         found.connection.socket = Some(socket);
         if found.connection.machine.has_ended() {
@@ -110,7 +109,7 @@ impl Services {
             found.count(ServiceCounter::ConnectsFailed, 1);
             return kit.submit(found.handle(), Op::Close { socket, reset: true });
         }
-        let flow = self.table.flow(peer, local, Protocol::TCP);
+        let flow = self.table.flow(&peer, &local, Protocol::TCP);
         let found = self.table.there(index);
         found.connection.peer = Peer { address: peer, local, flow, learned: None };
         found.connection.active_at = kit.now();

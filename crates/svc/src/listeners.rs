@@ -16,16 +16,15 @@ use crate::port::StreamPort;
 use crate::services::Services;
 use crate::state::Arrived;
 use corelane_lane::Kit;
-use corelane_rss::Protocol;
-use corelane_seam::{Bind, Completion, Driver, Handle, Listen, Op, Outcome, Payer, Reason};
+use corelane_rss::{Protocol, Transport};
+use corelane_seam::{Address, Bind, Completion, Driver, Handle, Listen, Op, Outcome, Payer, Reason};
 use corelane_watch::{LaneCounter, ServiceCounter};
-use std::net::SocketAddr;
 
 /// How soon accepting is tried again when the system had no descriptor and no connection has ended meanwhile.
 const ACCEPT_AGAIN: u64 = SECOND / 10;
 
 /// What a datagram socket is to be.
-pub(crate) fn datagram_socket(address: SocketAddr, peer: Option<SocketAddr>, sharing: Sharing) -> Bind {
+pub(crate) fn datagram_socket(address: Address, peer: Option<Address>, sharing: Sharing) -> Bind {
     let Sharing { share_port, v6_only } = sharing;
     // Bursts of large datagrams do not fit in the default of 208 KiB.
     let buffer = 4 << 20;
@@ -35,12 +34,12 @@ pub(crate) fn datagram_socket(address: SocketAddr, peer: Option<SocketAddr>, sha
 impl Services {
     /// Makes the socket of a listener that has none.
     pub(crate) fn open_listener(&mut self, driver: &mut dyn Driver, index: usize) -> Result<(), Error> {
-        let Listener { address, service, sharing: Sharing { share_port, v6_only }, .. } = self.table.listeners[index];
+        let Listener { ref address, service, sharing: Sharing { share_port, v6_only }, .. } = self.table.listeners[index];
         let limits = self.table.limits(service);
-        let listen = Listen { address, backlog: limits.backlog, share_port, v6_only, stream: limits.stream };
-        let at = Place { protocol: Protocol::TCP, address };
-        let socket =
-            self.open_socket(driver, at, |driver| driver.listen(&listen).map_err(|fault| Error::Listen { address, fault }))?;
+        let listen = Listen { address: address.clone(), backlog: limits.backlog, share_port, v6_only, stream: limits.stream };
+        let at = Place::of(Transport::Tcp, address);
+        let failed = |fault| Error::Listen { address: listen.address.clone(), fault };
+        let socket = self.open_socket(driver, at, |driver| driver.listen(&listen).map_err(failed))?;
         let listener = &mut self.table.listeners[index];
         (listener.socket, listener.accepting, listener.starved, listener.closing) = (Some(socket), false, false, false);
         Ok(())
@@ -72,7 +71,7 @@ impl Services {
             }
             Outcome::Closed => {
                 listener.socket = None;
-                let at = Place { protocol: Protocol::TCP, address: listener.address };
+                let at = Place::of(Transport::Tcp, &listener.address);
                 self.place_closed(at);
             }
             Outcome::Failed(fault) if fault.reason != Reason::Cancelled => {
@@ -118,20 +117,20 @@ impl Services {
     }
 
     fn admit(&mut self, kit: &mut Kit, service: u16, arrived: Arrived) {
-        if self.table.peer_is_full(service, arrived.peer.ip()) {
+        if self.table.peer_is_full(service, &arrived.peer) {
             self.table.count(service, ServiceCounter::ConnectionsPerPeerMaxHits, 1);
             self.table.count(service, ServiceCounter::AcceptsRefused, 1);
             self.table.turn_away(kit, arrived.socket);
             return;
         }
-        let flow = self.table.flow(arrived.peer, arrived.local, Protocol::TCP);
+        let flow = self.table.flow(&arrived.peer, &arrived.local, Protocol::TCP);
         let peer = Peer { address: arrived.peer, local: arrived.local, flow, learned: None };
         // In this order: who sees the arrival in the page sees whether it was a stray.
         self.table.count(service, ServiceCounter::Strays, self.table.is_stray(flow, kit.lane()).into());
         self.table.count(service, ServiceCounter::Accepts, 1);
         self.note_selection(kit);
         let machine = Machine::accepted(self.table.draining);
-        let connection = Connection::new(Some(arrived.socket), peer, service, machine, kit.now());
+        let connection = Connection::new(Some(arrived.socket), peer.clone(), service, machine, kit.now());
         let index = self.table.admit(connection, &kit.arena);
         self.table.there(index).mark_dirty();
         self.begin(kit, index);
@@ -186,11 +185,17 @@ impl Services {
         let mut cx = Cx::new(kit, &mut self.table, about.service, Some(about.id));
         let result = fenced(|| call(port, &mut cx));
         let refused = kit.arena.pay_no_longer(before);
-        (result.map_err(|words| self.report_panic(kit, about.service, Some(about.peer), &words)).ok(), refused)
+        (result.map_err(|words| self.report_panic_of(kit, about, &words)).ok(), refused)
+    }
+
+    /// [`Services::report_panic`] of a call for a connection.
+    pub(crate) fn report_panic_of(&mut self, kit: &mut Kit, about: &About, words: &str) {
+        let peer = self.table.find(about.id).map(|connection| connection.peer.address.clone());
+        self.report_panic(kit, about.service, peer.as_ref(), words);
     }
 
     /// Counts a panic and tells the operator whose it was.
-    pub(crate) fn report_panic(&mut self, kit: &mut Kit, service: u16, peer: Option<SocketAddr>, words: &str) {
+    pub(crate) fn report_panic(&mut self, kit: &mut Kit, service: u16, peer: Option<&Address>, words: &str) {
         self.table.count(service, ServiceCounter::Panics, 1);
         let lane = kit.lane();
         let whose = peer.map_or(String::new(), |peer| format!(", connection of {peer}"));
@@ -202,7 +207,6 @@ impl Services {
 pub(crate) struct About {
     id: ConnectionId,
     pub(crate) service: u16,
-    pub(crate) peer: SocketAddr,
     payer: Payer,
     is_granted: bool,
 }
@@ -221,7 +225,7 @@ impl About {
 impl Found<'_> {
     pub(crate) fn about(&mut self) -> About {
         let is_granted = self.desk.memory.is_granted(self.id);
-        let Connection { service, ref peer, payer, .. } = *self.connection;
-        About { id: self.id, service, peer: peer.address, payer, is_granted }
+        let Connection { service, payer, .. } = *self.connection;
+        About { id: self.id, service, payer, is_granted }
     }
 }

@@ -1,18 +1,17 @@
 //! What the calls between a service and its lane name: connections, sockets, endings, and what a service wants next.
 
 use crate::flows::Flow;
-use corelane_seam::Lease;
+use corelane_seam::{Address, Lease};
 use std::fmt;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// The two ends of a connection, as its [transform](crate::Transform) knows them if it knows better than the socket does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// The other end.
-    pub address: SocketAddr,
+    pub address: Address,
     /// This end: the address that was asked.
-    pub local: SocketAddr,
+    pub local: Address,
     /// The flow, as it arrives here: known before the first byte. None where flows are not told apart, and until a connection
     /// that this side opens is open.
     pub flow: Option<Flow>,

@@ -155,7 +155,7 @@ impl Services {
             }
             Ok(Err(error)) => self.refuse(kit, index, &error.0),
             Err(words) => {
-                self.report_panic(kit, about.service, Some(about.peer), &words);
+                self.report_panic_of(kit, &about, &words);
                 self.end(kit, index, Ending::Aborted);
             }
         }
@@ -165,7 +165,7 @@ impl Services {
     /// The transform has refused the peer: what it said to it leaves, and nothing else.
     fn refuse(&mut self, kit: &mut Kit, index: u32, words: &str) {
         let mut found = self.table.there(index);
-        let peer = found.connection.peer.address;
+        let peer = found.connection.peer.address.clone();
         found.count(ServiceCounter::TransformRefusals, 1);
         found.change(kit.now(), Machine::refuse);
         if let Some(busy) = found.connection.busy.as_mut() {

@@ -8,9 +8,8 @@ use crate::replies::Replies;
 use crate::service::{DatagramService, StreamService};
 use crate::slab::Slab;
 use crate::transform::{MakeTransform, Side, Transform};
-use corelane_seam::{Datagrams, Fault, Outcome};
+use corelane_seam::{Address, Datagrams, Fault, Outcome};
 use std::any::Any;
-use std::net::SocketAddr;
 
 /// Which of a stream service's calls is meant.
 pub(crate) enum Call {
@@ -46,7 +45,7 @@ pub(crate) trait DatagramPort {
     fn started(&mut self, cx: &mut Cx<'_>);
     fn alarm(&mut self, cx: &mut Cx<'_>);
     fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies);
-    fn opened(&mut self, cx: &mut Cx<'_>, socket: SocketId, outcome: Result<SocketAddr, Fault>);
+    fn opened(&mut self, cx: &mut Cx<'_>, socket: SocketId, outcome: Result<Address, Fault>);
     fn sent(&mut self, cx: &mut Cx<'_>, socket: SocketId, replies: &mut Replies);
     fn fault(&mut self, cx: &mut Cx<'_>, socket: SocketId, fault: Fault);
     fn owes(&self) -> bool;
@@ -162,7 +161,7 @@ impl<S: DatagramService> DatagramPort for S {
         DatagramService::receive(self, cx, batch, replies);
     }
 
-    fn opened(&mut self, cx: &mut Cx<'_>, socket: SocketId, outcome: Result<SocketAddr, Fault>) {
+    fn opened(&mut self, cx: &mut Cx<'_>, socket: SocketId, outcome: Result<Address, Fault>) {
         DatagramService::opened(self, cx, socket, outcome);
     }
 

@@ -5,10 +5,9 @@ use crate::input::Input;
 use crate::names::{Ending, Next, Peer, SocketId};
 use crate::output::Output;
 use crate::replies::Replies;
-use corelane_seam::{Datagrams, Fault, Outcome};
+use corelane_seam::{Address, Datagrams, Fault, Outcome};
 use corelane_watch::Declaration;
 use std::any::Any;
-use std::net::SocketAddr;
 
 /// A service over connections. One is built for each lane: its state is the lane's own, needs no `Send` and no lock.
 ///
@@ -86,7 +85,7 @@ pub trait DatagramService: Sized + 'static {
     fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies);
 
     /// A socket asked for with [`Cx::open_datagrams`] is open, at this address; or it could not be opened, and its name is void.
-    fn opened(&mut self, _cx: &mut Cx<'_>, _socket: SocketId, _outcome: Result<SocketAddr, Fault>) {}
+    fn opened(&mut self, _cx: &mut Cx<'_>, _socket: SocketId, _outcome: Result<Address, Fault>) {}
 
     /// All that was sent from a socket has left, and nothing waits there: the place to go on sending, which ends with a drain.
     fn sent(&mut self, _cx: &mut Cx<'_>, _socket: SocketId, _replies: &mut Replies) {}

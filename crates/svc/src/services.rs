@@ -18,11 +18,10 @@ use crate::table::Table;
 use crate::timers::Timer;
 use crate::transform::MakeTransform;
 use corelane_lane::{Ear, Fenced, Kit, Mesh, Work};
-use corelane_seam::{Completion, Driver, Handle, OffloadResult, Outcome};
+use corelane_seam::{Address, Completion, Driver, Handle, OffloadResult, Outcome};
 use corelane_watch::{LaneCounter, ServiceRow};
 use std::any::TypeId;
 use std::cell::Cell;
-use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
 /// Connections of all services that a lane has at once, unless set otherwise.
@@ -147,14 +146,15 @@ impl Services {
         &mut self,
         driver: &mut dyn Driver,
         service: u16,
-        address: SocketAddr,
+        address: impl Into<Address>,
         sharing: Sharing,
-    ) -> Result<SocketAddr, Error> {
+    ) -> Result<Address, Error> {
+        let address = address.into();
         let index = self.table.listeners.len();
         self.table.listeners.push(Listener {
             socket: None,
             service,
-            address,
+            address: address.clone(),
             sharing,
             accepting: false,
             starved: false,
@@ -167,7 +167,7 @@ impl Services {
         // What was asked for may have left the port to the system.
         let local = listener.socket.and_then(|socket| driver.local_address(socket).ok());
         listener.address = local.unwrap_or(address);
-        Ok(listener.address)
+        Ok(listener.address.clone())
     }
 
     /// Binds a datagram socket for the service; answers the address with the port that the system chose.
@@ -178,14 +178,15 @@ impl Services {
         &mut self,
         driver: &mut dyn Driver,
         service: u16,
-        address: SocketAddr,
+        address: impl Into<Address>,
         sharing: Sharing,
-    ) -> Result<SocketAddr, Error> {
+    ) -> Result<Address, Error> {
+        let address = address.into();
         let bound = self.table.sockets.bound();
         let index = bound.len();
         bound.push(Bound { socket: None, service, address, sharing });
         let local = self.open_bound(driver, index).inspect_err(|_| self.table.sockets.bound().truncate(index))?;
-        self.table.sockets.bound()[index].address = local;
+        self.table.sockets.bound()[index].address = local.clone();
         Ok(local)
     }
 
