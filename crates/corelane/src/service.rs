@@ -9,7 +9,8 @@ pub use corelane_seam::{
     Outcome, Reason, Segment, Shared, Socket, StreamOptions, TRAIN_DATAGRAMS_MAX, Unix,
 };
 pub use corelane_svc::{
-    ConnectionId, Cx, DatagramService, Ending, Error as ServiceError, Flow, Input, LANE_CONNECTIONS_MAX, Limits, Next, Order,
-    Output, Peer, Refused, Replies, SocketId, StreamService, Taken, Ticket, Timer, Transform, TransformError,
+    ConnectionId, Cx, DatagramService, Ending, Error as ServiceError, Flow, Input, LANE_CONNECTIONS_MAX, Learned, Limits, Next,
+    Order, Output, PASS_BYTES, Passage, Peer, Progress, Refused, Replies, Side, SocketId, StreamService, Taken, Ticket, Timer,
+    Transform, TransformError,
 };
 pub use corelane_watch::{Counted, Declaration, Kind, OwnCounter, ServiceCounter};
