@@ -106,6 +106,14 @@ impl Roster {
         });
     }
 
+    /// [`Roster::client`]; `transform` makes what stands before each connection.
+    pub fn client_behind<S: StreamService>(&mut self, limits: Limits, service: S, transform: MakeTransform) {
+        self.add(S::COUNTERS, move |services, _, row| {
+            let service = services.add_stream(service, limits, row);
+            services.transform(service, transform);
+        });
+    }
+
     /// A service that is bound nowhere: it opens datagram sockets.
     pub fn client_datagrams<S: DatagramService>(&mut self, limits: Limits, service: S) {
         self.add(S::COUNTERS, move |services, _, row| {
