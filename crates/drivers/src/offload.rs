@@ -17,15 +17,15 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Lane memory that a helper reads or writes while the driver keeps it.
-pub struct Place {
+pub struct LentMemory {
     start: *mut u8,
     bytes: usize,
 }
 
-// SAFETY: a place is made by `Place::to_write` or `Place::to_read`, whose callers keep the memory until the answer comes.
-unsafe impl Send for Place {}
+// SAFETY: a place is made by `LentMemory::to_write` or `LentMemory::to_read`, whose callers keep the memory until the answer comes.
+unsafe impl Send for LentMemory {}
 
-impl Place {
+impl LentMemory {
     /// A place to be written.
     ///
     /// # Safety
@@ -51,8 +51,8 @@ impl Place {
 /// A file operation.
 pub enum FileCall {
     Open { path: PathBuf, options: OpenOptions },
-    Read { file: Arc<File>, offset: u64, place: Place },
-    Write { file: Arc<File>, offset: u64, place: Place },
+    Read { file: Arc<File>, offset: u64, place: LentMemory },
+    Write { file: Arc<File>, offset: u64, place: LentMemory },
     Sync { file: Arc<File> },
     Close { file: Arc<File> },
 }

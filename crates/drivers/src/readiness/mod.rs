@@ -21,7 +21,7 @@ use crate::refuse;
 use corelane_os::{clock, errno, sockets};
 use corelane_seam::slab::{Key, Slab};
 use corelane_seam::{Bell, Bind, Completion, Driver, DriverCounters, Fault, Handle, Listen, Op, Outcome, Reason, Socket, Wait};
-use endpoint::{Kind, Place, Receiving, Sending};
+use endpoint::{Kind, Listed, Receiving, Sending};
 use source::{Copies, Source};
 use state::{Budget, LOOK_EVERY};
 use std::net::SocketAddr;
@@ -137,7 +137,7 @@ impl<S: Source> ReadinessDriver<S> {
             Receiving::Datagrams(held) => Outcome::Arrived { batch: self.held_batch(held), fault: Some(fault) },
         };
         self.leave_list(key);
-        assert!(self.endpoints.at_mut(key.index).place == Place::Nowhere);
+        assert!(self.endpoints.at_mut(key.index).listed == Listed::Nowhere);
         completions.push(Completion::last(handle, outcome));
     }
 
@@ -152,7 +152,7 @@ impl<S: Source> ReadinessDriver<S> {
         let before = completions.len();
         self.serve(key, &mut budget, completions);
         assert!(completions.len() <= before + 1, "a receive ends once");
-        let starved = self.endpoints.at_mut(key.index).place == Place::Starved;
+        let starved = self.endpoints.at_mut(key.index).listed == Listed::Starved;
         self.end_receive_with(key, if starved { Fault::of(Reason::NoMemory) } else { Fault::CANCELLED }, completions);
     }
 
@@ -180,7 +180,7 @@ impl<S: Source> ReadinessDriver<S> {
         self.cancel_receive(key, completions);
         self.cancel_send(key, completions);
         if let Some(endpoint) = self.endpoints.remove(key) {
-            assert!(endpoint.place == Place::Nowhere, "a closed endpoint stands in no list");
+            assert!(endpoint.listed == Listed::Nowhere, "a closed endpoint stands in no list");
             assert!(endpoint.receiving == Receiving::Nothing && endpoint.sending == Sending::Nothing);
             assert!(matches!(endpoint.kind, Kind::Listener | Kind::Stream | Kind::Datagrams { .. }), "sockets only have names");
             if reset {

@@ -286,7 +286,7 @@ impl Source for Uring {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::offload::Place;
+    use crate::offload::LentMemory;
     use corelane_seam::slab::Key;
     use std::collections::BTreeSet;
     use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
@@ -391,7 +391,7 @@ mod tests {
         let mut reader = read.try_clone().unwrap();
         let mut memory = [0; 4096];
         // SAFETY: the memory stays until the source has ended.
-        let place = unsafe { Place::to_write(&mut memory) };
+        let place = unsafe { LentMemory::to_write(&mut memory) };
         let file = Arc::new(std::fs::File::from(OwnedFd::from(read)));
         let mut helpers = Helpers::new(EventBell::shared().unwrap(), 1, 2);
         let mut source = Uring::new(false, 2).unwrap();

@@ -5,7 +5,7 @@ use super::lane::Entry;
 use super::sockets::{Body, StreamSocket};
 use crate::check::{Violation, outcome_name};
 use crate::faults::{FaultKind, Planted};
-use crate::log::{Detail, Place};
+use crate::log::{Detail, Site};
 use crate::world::{Event, State};
 use corelane_seam::{Chain, Completion, Fault, Handle, Outcome, Socket};
 
@@ -67,7 +67,7 @@ impl State {
     /// Enters in the books what the lane is told.
     fn settle(&mut self, lane: usize, entry: &Entry) {
         let name = outcome_name(&entry.completion.outcome);
-        self.log.note(self.clock.now(), Place::Lane(lane), name, Detail::Handle(entry.completion.handle));
+        self.log.note(self.clock.now(), Site::Lane(lane), name, Detail::Handle(entry.completion.handle));
         self.ledger.settle(lane, entry.number, &entry.completion);
         let Some(socket) = entry.socket else { return };
         if let Outcome::Closed = entry.completion.outcome {
