@@ -3,7 +3,7 @@
 
 use crate::figures::{Figures, Window, requests_each};
 use crate::rig::{MS, Outcome};
-use crate::witness::{Desk, Entry, Note, request_bytes};
+use crate::witness::{Desk, Sighting, Note, request_bytes};
 use corelane_load::arrivals::Schedule;
 use corelane_load::kinds::Kind;
 use corelane_load::plan::{Extent, Mode, Plan};
@@ -176,7 +176,7 @@ impl<'a> Books<'a> {
         self.arrivals.as_mut().unwrap().next().unwrap()
     }
 
-    fn close(mut self, journal: &[Entry]) {
+    fn close(mut self, journal: &[Sighting]) {
         for entry in journal {
             if entry.lane == self.lane && !self.over {
                 self.take(entry);
@@ -202,7 +202,7 @@ impl<'a> Books<'a> {
         }
     }
 
-    fn take(&mut self, entry: &Entry) {
+    fn take(&mut self, entry: &Sighting) {
         let now = entry.at;
         match entry.note {
             Note::Heard => self.heard = true,

@@ -3,7 +3,7 @@
 use super::Asked;
 use super::descriptors::NO_DESCRIPTOR;
 use super::hand_over::entry;
-use super::lane::{Entry, Held};
+use super::lane::{Undelivered, Held};
 use super::sockets::{Body, Receiving, StreamSocket};
 use crate::faults::{FaultKind, Planted};
 use crate::net::streams::Incoming;
@@ -118,7 +118,7 @@ impl State {
             self.complete(lane, asked, Some(socket), Outcome::Received(bytes));
             return used;
         }
-        let filled = Entry { added, ..entry(asked, Some(socket), Outcome::Filled { lease, fault: None }) };
+        let filled = Undelivered { added, ..entry(asked, Some(socket), Outcome::Filled { lease, fault: None }) };
         self.enqueue(lane, filled);
         0
     }
@@ -200,7 +200,7 @@ impl State {
             completion.released = false;
             self.hold(lane, Held::new(asked, socket, sent));
         }
-        self.enqueue(lane, Entry { completion, ..entry(asked, Some(socket), Outcome::Done) });
+        self.enqueue(lane, Undelivered { completion, ..entry(asked, Some(socket), Outcome::Done) });
     }
 
     /// Gives bytes to the network; answers how many the lane is told were sent.

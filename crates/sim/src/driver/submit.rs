@@ -2,7 +2,7 @@
 
 use super::Asked;
 use super::hand_over::entry;
-use super::lane::{Entry, Sleep};
+use super::lane::{Undelivered, Sleep};
 use super::sockets::{Body, Receiving, StreamSocket};
 use crate::faults::{FaultKind, Planted};
 use crate::net::connect::Opener;
@@ -271,7 +271,7 @@ impl State {
         }
         let is_early = self.has_under_way(lane, socket) && self.plants(Planted::EarlyClose);
         if is_early {
-            self.enqueue(lane, Entry { is_barrier: false, ..entry(asked, Some(socket), Outcome::Closed) });
+            self.enqueue(lane, Undelivered { is_barrier: false, ..entry(asked, Some(socket), Outcome::Closed) });
         }
         if self.is_struck(FaultKind::CancelRace) && self.receive_in_time(lane, socket) {
             self.count(FaultKind::CancelRace);
