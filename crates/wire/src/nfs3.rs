@@ -21,7 +21,7 @@ pub use files::{
 };
 pub use results::{
     AccessResult, Commit, CommitResult, Create, CreateResult, Directory, DirectoryPlus, Entry, EntryPlus, FileSystem,
-    FileSystemResult, GetAttributesResult, Information, InformationResult, Link, LinkResult, Lookup, LookupResult, Outcome,
+    FileSystemResult, GetAttributesResult, Information, InformationResult, Link, LinkResult, Lookup, LookupResult, Results,
     PathLimits, PathLimitsResult, Read, ReadDirectoryPlusResult, ReadDirectoryResult, ReadHead, ReadLink, ReadLinkResult,
     ReadResult, RemoveResult, Rename, RenameResult, SetAttributesResult, Write, WriteResult,
 };

@@ -240,7 +240,7 @@ const NULL_MARK: [u8; MARK_BYTES] = (1 << 31 | NULL_BYTES as u32).to_be_bytes();
 
 /// A failure of the service, as a reply.
 pub(crate) fn system_error(xid: u32) -> Reply<'static> {
-    let verdict = rpc::Verdict::Accepted { verifier: rpc::Auth::NONE, outcome: rpc::Outcome::SystemError };
+    let verdict = rpc::Verdict::Accepted { verifier: rpc::Auth::NONE, outcome: rpc::Acceptance::SystemError };
     Reply { xid, verdict }
 }
 
