@@ -116,7 +116,7 @@ fn every_flow_is_on_its_lane_for_an_ordinary_user() {
     let program = copy_for_all(&folder);
     let wrapper = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"];
     let arguments = [&["--lanes", "3", "--driver", "epoll"][..], &PLACES].concat();
-    let server = Server::start_as(Plan { wrapper: &wrapper, program: &program, arguments: &arguments, run: folder });
+    let server = Server::start_as(Launch { wrapper: &wrapper, program: &program, arguments: &arguments, run: folder });
     assert!(server.steering.starts_with("classic program, "), "{}", server.steering);
     let [note] = notes(&server)[..] else { panic!("{:?}", server.notes) };
     assert!(note.contains("without counts") && note.contains("CAP_BPF"), "{note}");
