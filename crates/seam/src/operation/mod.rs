@@ -6,7 +6,7 @@ mod descriptors;
 mod files;
 mod streams;
 
-pub use calls::{OffloadResult, OffloadWork, Offloaded, Work};
+pub use calls::{OffloadResult, OffloadWork, Offloaded, OffloadCall};
 pub use datagrams::Bind;
 pub use descriptors::Interest;
 pub use files::OpenOptions;
