@@ -36,7 +36,7 @@ use host::Host;
 use interrupt::Interrupt;
 use load::Timing;
 use report::{Findings, Report};
-use rounds::{Extent, CellResult};
+use rounds::{CellResult, Extent};
 use stage::{GENERATOR_CPU, Ours, Stage};
 
 /// What to measure.

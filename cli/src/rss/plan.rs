@@ -5,7 +5,7 @@ use super::{End, Placing, end};
 use crate::print::print;
 use anyhow::{Result, anyhow, bail};
 use corelane::admin::control::bucket_list;
-use corelane::admin::rss::{Bucket, Buckets, Error, FlowHasher, HashTypes, FlowPlan, Protocol, Tuple};
+use corelane::admin::rss::{Bucket, Buckets, Error, FlowHasher, FlowPlan, HashTypes, Protocol, Tuple};
 use serde_json::{Value, json};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;

@@ -4,7 +4,7 @@
 //! the lane that started them, and no lock with other lanes.
 
 use corelane_os::errno;
-use corelane_seam::{Bell, Fault, Offloaded, OpenOptions, Reason, OffloadCall};
+use corelane_seam::{Bell, Fault, OffloadCall, Offloaded, OpenOptions, Reason};
 use rustix::fs::OFlags;
 use rustix::process::getpid;
 use rustix::thread::{sched_getaffinity, sched_setaffinity};

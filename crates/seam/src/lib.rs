@@ -35,5 +35,6 @@ pub use instant::{Instant, nanoseconds};
 pub use lease::{ARENA_BYTES_MAX, Arena, LEASE_BYTES_MAX, Lease, Shared};
 pub use ledger::{Holder, Payer, Role};
 pub use operation::{
-    Bind, Completion, Interest, Listen, OffloadResult, OffloadWork, Offloaded, Op, OpenOptions, Outcome, StreamOptions, OffloadCall,
+    Bind, Completion, Interest, Listen, OffloadCall, OffloadResult, OffloadWork, Offloaded, Op, OpenOptions, Outcome,
+    StreamOptions,
 };

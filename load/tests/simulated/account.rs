@@ -3,7 +3,7 @@
 
 use crate::figures::{Figures, Window, requests_each};
 use crate::rig::{MS, Outcome};
-use crate::witness::{Desk, Sighting, Note, request_bytes};
+use crate::witness::{Desk, Note, Sighting, request_bytes};
 use corelane_load::arrivals::Schedule;
 use corelane_load::kinds::Kind;
 use corelane_load::plan::{Extent, Mode, Plan};

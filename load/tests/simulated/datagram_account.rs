@@ -4,7 +4,7 @@
 use crate::account::{LATEST, Room, arrivals, share_of};
 use crate::figures::{Figures, Window};
 use crate::rig::{MS, Outcome};
-use crate::witness::{Desk, Sighting, Note, request_bytes};
+use crate::witness::{Desk, Note, Sighting, request_bytes};
 use corelane_load::arrivals::Schedule;
 use corelane_load::kinds::Kind;
 use corelane_load::plan::{Mode, Plan};

@@ -3,7 +3,7 @@
 use corelane_seam::Datagrams;
 use corelane_svc::{Cx, DatagramService, Input, Next, Output, Peer, Replies, StreamService};
 use corelane_wire::rpc::{
-    Auth, AuthStatus, Call, Denial, Flavour, Acceptance, RecordLimits, Records, Reply, Step, Verdict, write_record, write_split,
+    Acceptance, Auth, AuthStatus, Call, Denial, Flavour, RecordLimits, Records, Reply, Step, Verdict, write_record, write_split,
 };
 use corelane_wire::xdr::{Encode, Opaque, Writer};
 use std::cell::Cell;

@@ -57,7 +57,7 @@ pub(crate) use lookup::{head, protocol};
 pub use stream::StreamClient;
 
 use corelane_wire::Error;
-use corelane_wire::rpc::{CallHead, Denial, Acceptance, Reply, Verdict};
+use corelane_wire::rpc::{Acceptance, CallHead, Denial, Reply, Verdict};
 use corelane_wire::xdr::{Encode, Writer};
 use std::fmt;
 

@@ -16,7 +16,7 @@ use super::host::Host;
 use super::idle::IdleOutcome;
 use super::load::Load;
 use super::open_loop::OpenOutcome;
-use super::rounds::{Extent, Measured, CellResult, Verdict};
+use super::rounds::{CellResult, Extent, Measured, Verdict};
 use super::stage::{Driver, GENERATOR_CPU, SERVER_CPU};
 
 /// All of a run, as it is written to the JSON file.

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use corelane_rss::{Buckets, Error, FlowHasher, HashTypes, Key, Outgoing, FlowPlan, Protocol, Spread, Table, Tuple, Way};
+use corelane_rss::{Buckets, Error, FlowHasher, FlowPlan, HashTypes, Key, Outgoing, Protocol, Spread, Table, Tuple, Way};
 use proptest::prelude::*;
 
 use crate::common::{hasher, splitmix, tuple};

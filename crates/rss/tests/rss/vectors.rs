@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use corelane_rss::{Buckets, FlowId, HashType, HashTypes, Key, FlowPlan, Protocol, Toeplitz, Tuple, Verdict, bitwise};
+use corelane_rss::{Buckets, FlowId, FlowPlan, HashType, HashTypes, Key, Protocol, Toeplitz, Tuple, Verdict, bitwise};
 
 use crate::common::{fragment_v6, hasher, input, packet_v4, packet_v6, ports_header, rows, tuple};
 

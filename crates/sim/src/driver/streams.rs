@@ -3,7 +3,7 @@
 use super::Asked;
 use super::descriptors::NO_DESCRIPTOR;
 use super::hand_over::entry;
-use super::lane::{Undelivered, Held};
+use super::lane::{Held, Undelivered};
 use super::sockets::{Body, Receiving, StreamSocket};
 use crate::faults::{FaultKind, Planted};
 use crate::net::streams::Incoming;

@@ -2,7 +2,7 @@
 
 use super::Asked;
 use super::hand_over::entry;
-use super::lane::{Undelivered, Sleep};
+use super::lane::{Sleep, Undelivered};
 use super::sockets::{Body, Receiving, StreamSocket};
 use crate::faults::{FaultKind, Planted};
 use crate::net::connect::Opener;

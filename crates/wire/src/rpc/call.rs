@@ -1,7 +1,7 @@
 //! Calls (RFC 5531 section 9, `call_body`).
 
 use super::refusal::{Owed, Refusal};
-use super::{Auth, AuthStatus, CALL, Denial, Flavour, Identity, Acceptance, REPLY, Reply, VERSION, Verdict};
+use super::{Acceptance, Auth, AuthStatus, CALL, Denial, Flavour, Identity, REPLY, Reply, VERSION, Verdict};
 use crate::Error;
 use crate::xdr::{Decode, Encode, Opaque, Reader, Writer};
 

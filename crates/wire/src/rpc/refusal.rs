@@ -1,6 +1,6 @@
 //! What a server owes to a message that it does not carry out.
 
-use super::{Call, Acceptance, Reply};
+use super::{Acceptance, Call, Reply};
 use crate::Error;
 
 /// Why a message is not carried out, and what is owed for it.

@@ -2,7 +2,7 @@
 
 use corelane_wire::nfs3;
 use corelane_wire::rpc::{
-    self, Auth, AuthStatus, AuthSys, Call, CallHead, Denial, Flavour, Identity, Acceptance, RecordLimits, Records, Reply, Step,
+    self, Acceptance, Auth, AuthStatus, AuthSys, Call, CallHead, Denial, Flavour, Identity, RecordLimits, Records, Reply, Step,
     Verdict, write_split,
 };
 use corelane_wire::rpcbind::{Mapping, Mappings, PortRequest, Service, ServiceRequest, Services};

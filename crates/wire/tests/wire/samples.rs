@@ -1,7 +1,7 @@
 //! A legal message of each kind, for each parser: what mutations start from.
 
 use corelane_wire::nfs3::{self, Procedure};
-use corelane_wire::rpc::{self, Auth, AuthStatus, AuthSys, CallHead, Denial, Acceptance, Reply, Verdict};
+use corelane_wire::rpc::{self, Acceptance, Auth, AuthStatus, AuthSys, CallHead, Denial, Reply, Verdict};
 use corelane_wire::rpcbind::{self, Mapping, Service};
 use corelane_wire::xdr::{Array, Encode, List, Opaque, Text, Writer};
 

@@ -2,7 +2,7 @@
 
 use crate::samples;
 use corelane_wire::rpc::{
-    self, Auth, AuthStatus, Call, Denial, Acceptance, Owed, Program, RecordLimits, Records, Reply, Step, Verdict, success_head,
+    self, Acceptance, Auth, AuthStatus, Call, Denial, Owed, Program, RecordLimits, Records, Reply, Step, Verdict, success_head,
     write_record,
 };
 use corelane_wire::rpcbind::{self, PortRequest, ServiceRequest};

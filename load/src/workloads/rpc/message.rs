@@ -4,7 +4,7 @@ use super::{Caller, DENIED, FAILED, Numbers, Settings, UNAVAILABLE};
 use crate::kinds::Kind;
 use crate::pattern;
 use crate::plan::Plan;
-use corelane_wire::rpc::{Auth, AuthSys, BODY_BYTES_MAX, CallHead, MACHINE_NAME_BYTES_MAX, NULL, Acceptance, Reply, Verdict};
+use corelane_wire::rpc::{Acceptance, Auth, AuthSys, BODY_BYTES_MAX, CallHead, MACHINE_NAME_BYTES_MAX, NULL, Reply, Verdict};
 use corelane_wire::xdr::{Array, Encode, Opaque, Writer};
 
 /// The procedure that gives its bytes back.
