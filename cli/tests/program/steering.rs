@@ -167,7 +167,7 @@ fn a_random_key_steers_too() {
     assert_eq!(server.count("strays"), 0);
 }
 
-/// Opens connections with one request each until told to stop; answers how many, and what went wrong with others.
+/// Opens connections with one request each until told to stop; returns how many, and what went wrong with others.
 fn ask_until(stop: &AtomicBool, answered: &AtomicU64, to: SocketAddr) -> Vec<std::io::Error> {
     let mut lost = Vec::new();
     while !stop.load(Ordering::Relaxed) {

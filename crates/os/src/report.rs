@@ -85,7 +85,7 @@ pub fn line(words: &str) {
     REPORT.push(words, counter());
 }
 
-/// Waits until all lines are written or lost, but no longer than `patience`; answers whether they are.
+/// Waits until all lines are written or lost, but no longer than `patience`; returns whether they are.
 pub fn flush(patience: Duration) -> bool {
     let deadline = Instant::now() + patience;
     [&OUTPUT, &REPORT].into_iter().all(|report| report.flush(deadline.saturating_duration_since(Instant::now())))

@@ -106,7 +106,7 @@ impl Peer {
         peer.status
     }
 
-    /// Sends as many of `bytes` as the send buffer takes; answers how many. None once it has finished or is broken.
+    /// Sends as many of `bytes` as the send buffer takes; returns how many. None once it has finished or is broken.
     /// After a send that was cut short there is a turn when a third of the buffer is free again.
     pub fn send(&self, bytes: &[u8]) -> usize {
         let state = &mut *self.world.0.borrow_mut();

@@ -177,7 +177,7 @@ impl Desk {
         self.reply(cx, to, &system_error(xid));
     }
 
-    /// Writes a message into the lease, or into a larger one; answers where it lies in there, without its mark.
+    /// Writes a message into the lease, or into a larger one; returns where it lies in there, without its mark.
     #[inline]
     fn write(
         &mut self,
@@ -250,7 +250,7 @@ pub(crate) fn success(writer: &mut Writer<'_>, xid: u32, results: &impl Encode) 
     results.encode(writer)
 }
 
-/// Writes a message behind what a lease holds, over connections behind its mark; answers how many bytes that is.
+/// Writes a message behind what a lease holds, over connections behind its mark; returns how many bytes that is.
 #[inline]
 pub(crate) fn write_into(
     lease: &mut Lease,

@@ -97,7 +97,7 @@ impl Table {
         false
     }
 
-    /// Forgets a call, unless it was answered again since; answers whether it did.
+    /// Forgets a call, unless it was answered again since; returns whether it did.
     fn forget(&mut self, at: Instant, key: &Key) -> bool {
         let is_it = matches!(self.places.get(key), Some(State::Answered { at: held, .. }) if *held == at);
         if is_it {

@@ -132,7 +132,7 @@ impl Uring {
         })
     }
 
-    /// Takes what the ring has completed; answers how much that was.
+    /// Takes what the ring has completed; returns how much that was.
     fn take(&mut self) -> usize {
         let Self { ring, events, closing, files, ended, .. } = self;
         ring.take(|data, result, last| match data & KIND {
@@ -301,7 +301,7 @@ mod tests {
         Key { index, generation: u32::MAX }.bits()
     }
 
-    /// Looks until each of `count` pipes was reported, and watches again what ended; answers how many did.
+    /// Looks until each of `count` pipes was reported, and watches again what ended; returns how many did.
     fn look_for_all(source: &mut Uring, pipes: &[(PipeReader, PipeWriter)]) -> usize {
         let (mut seen, mut ended) = (BTreeSet::new(), 0);
         while seen.len() < pipes.len() {

@@ -141,7 +141,7 @@ impl State {
         None
     }
 
-    /// Moves what has arrived behind the data of `lease`; answers how much.
+    /// Moves what has arrived behind the data of `lease`; returns how much.
     fn fill(&mut self, lane: usize, socket: Socket, lease: &mut Lease, until: usize, readable: usize) -> usize {
         let Some(at) = self.lanes[lane].sockets.stream(socket) else { return 0 };
         let (name, side) = (at.stream, at.side);
@@ -203,7 +203,7 @@ impl State {
         self.enqueue(lane, Undelivered { completion, ..entry(asked, Some(socket), Outcome::Done) });
     }
 
-    /// Gives bytes to the network; answers how many the lane is told were sent.
+    /// Gives bytes to the network; returns how many the lane is told were sent.
     fn put_on_wire(&mut self, lane: usize, socket: Socket, meant: &[u8], rest: &mut Chain) -> usize {
         let Some(at) = self.lanes[lane].sockets.stream(socket) else { return 0 };
         let (name, side) = (at.stream, at.side);

@@ -304,7 +304,7 @@ impl State {
         }
     }
 
-    /// Has what is on its way to a receive arrive before the receive is cancelled; answers whether that ended it.
+    /// Has what is on its way to a receive arrive before the receive is cancelled; returns whether that ended it.
     fn receive_in_time(&mut self, lane: usize, socket: Socket) -> bool {
         let Some(&mut StreamSocket { stream, side, receive: Some(_), .. }) = self.lanes[lane].sockets.stream(socket) else {
             return false;

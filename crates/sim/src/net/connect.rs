@@ -46,7 +46,7 @@ pub(crate) struct ListenerPort {
 }
 
 impl State {
-    /// Starts to open a connection; answers the attempt's name and local address.
+    /// Starts to open a connection; returns the attempt's name and local address.
     pub(crate) fn start_attempt(
         &mut self,
         opener: Opener,
