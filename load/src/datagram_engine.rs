@@ -115,12 +115,12 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
             (0..self.slots.len()).for_each(|index| match self.course.plan.mode {
                 Mode::Closed => self.request_on(cx, index, cx.now().nanoseconds(), self.depth()),
                 Mode::Flood => self.request_on(cx, index, cx.now().nanoseconds(), BURST),
-                _ => self.pace.pacer.has_room(index as u32, self.course.start),
+                _ => self.pace.pacer.offer(index as u32, self.course.start),
             });
         }
         for Owed { slot, intended, count } in self.pace.take_owed() {
             self.request_on(cx, slot as usize, intended, count);
-            self.has_room(cx, slot as usize);
+            self.offer_room(cx, slot as usize);
         }
         self.pace(cx);
         self.pace.end_with_arrivals(&mut self.course);
@@ -131,13 +131,13 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
         for _ in 0..ARRIVALS_PER_TURN {
             let Some((intended, index)) = self.pace.next_arrival(&mut self.course, now, |_| true) else { return };
             self.send(cx, index as usize, Flight { intended, sent: now }, 1, None);
-            self.has_room(cx, index as usize);
+            self.offer_room(cx, index as usize);
         }
     }
 
-    fn has_room(&mut self, cx: &mut Cx<'_>, index: usize) {
+    fn offer_room(&mut self, cx: &mut Cx<'_>, index: usize) {
         if self.slots[index].flights.len() + self.pace.owed(index as u32) < self.depth() {
-            self.pace.pacer.has_room(index as u32, cx.now().nanoseconds());
+            self.pace.pacer.offer(index as u32, cx.now().nanoseconds());
         }
         self.wake_at(cx, self.pace.pacer.next_due());
     }
@@ -253,7 +253,7 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
                 self.send(cx, index, Flight { intended: cx.now().nanoseconds(), sent: cx.now().nanoseconds() }, granted, replies);
             }
             Mode::Flood if self.course.phase == Phase::Running => return,
-            _ => self.has_room(cx, index),
+            _ => self.offer_room(cx, index),
         }
         // What is done with has left memory for what is owed.
         if self.course.in_flight == 0 || self.course.all_started() || self.pace.owes() {

@@ -139,7 +139,7 @@ impl<W: Workload> Engine<W> {
 
     fn open_slots(&mut self, cx: &mut Cx<'_>) {
         if self.by_connection() {
-            (0..self.slots.len() as u32).for_each(|slot| self.pace.pacer.has_room(slot, 0));
+            (0..self.slots.len() as u32).for_each(|slot| self.pace.pacer.offer(slot, 0));
             return self.course.ready(cx);
         }
         // Until one is had, nobody knows whether more are worth asking for.
@@ -198,7 +198,7 @@ impl<W: Workload> Engine<W> {
     /// A slot without a connection gets another one, sooner or later.
     fn slot_is_void(&mut self, cx: &mut Cx<'_>, index: u32) {
         match self.by_connection() {
-            true => self.has_room(cx, index),
+            true => self.offer_room(cx, index),
             false => self.again.push_back((cx.now().nanoseconds() + PAUSE, index)),
         }
         self.wake(cx);
@@ -246,7 +246,7 @@ impl<W: Workload> Engine<W> {
         self.begin(cx);
         for Owed { slot, intended, count } in self.pace.take_owed() {
             self.request_on(cx, slot, intended, count);
-            self.has_room(cx, slot);
+            self.offer_room(cx, slot);
         }
         self.pace(cx);
         if !self.pace.end_with_arrivals(&mut self.course) {
@@ -266,7 +266,7 @@ impl<W: Workload> Engine<W> {
         match self.course.plan.mode {
             Mode::Closed => self.request_on(cx, index, cx.now().nanoseconds(), self.depth() - self.load_of(index)),
             // It had room from the start on, however late the lane is.
-            Mode::Open { .. } if self.slots[index as usize].is_open => self.pace.pacer.has_room(index, self.course.start),
+            Mode::Open { .. } if self.slots[index as usize].is_open => self.pace.pacer.offer(index, self.course.start),
             _ => {}
         }
     }
@@ -285,7 +285,7 @@ impl<W: Workload> Engine<W> {
                 }
                 _ => {
                     self.send_on(cx, index, intended, 1);
-                    self.has_room(cx, index);
+                    self.offer_room(cx, index);
                 }
             }
         }
@@ -306,10 +306,10 @@ impl<W: Workload> Engine<W> {
     }
 
     /// Lets arrivals have the slot if one more request may be in flight there.
-    fn has_room(&mut self, cx: &mut Cx<'_>, index: u32) {
+    fn offer_room(&mut self, cx: &mut Cx<'_>, index: u32) {
         let slot = &self.slots[index as usize];
         if self.load_of(index) < self.depth() && (slot.is_open || self.by_connection()) {
-            self.pace.pacer.has_room(index, cx.now().nanoseconds());
+            self.pace.pacer.offer(index, cx.now().nanoseconds());
         }
         self.wake_at(cx, self.pace.pacer.next_due());
     }
@@ -429,7 +429,7 @@ impl<W: Workload> StreamService for Engine<W> {
                     let granted = self.course.take(now, self.depth());
                     self.send(index, Flight { intended: now, sent: now }, granted, output);
                 }
-                Mode::Open { .. } => self.has_room(cx, index),
+                Mode::Open { .. } => self.offer_room(cx, index),
                 Mode::Connections { .. } | Mode::Flood => {}
             }
         }
@@ -524,7 +524,7 @@ impl<W: Workload> Engine<W> {
                 let granted = self.course.take(now, count);
                 self.send(index, Flight { intended: now, sent: now }, granted, output);
             }
-            Mode::Open { .. } => self.has_room(cx, index),
+            Mode::Open { .. } => self.offer_room(cx, index),
             Mode::Connections { .. } => return self.next_of_connection(cx, index, output),
             Mode::Flood => {}
         }

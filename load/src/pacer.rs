@@ -67,7 +67,7 @@ impl Pacer {
 
     /// One more request may go on this slot. It comes behind all others, but what is due at the same moment goes together: a send costs
     /// about the same for one request as for several, and those that follow are late by so much less.
-    pub fn has_room(&mut self, slot: u32, now: u64) {
+    pub fn offer(&mut self, slot: u32, now: u64) {
         if self.is_free.is_empty() || std::mem::replace(&mut self.is_free[slot as usize], true) {
             return;
         }
@@ -149,9 +149,9 @@ mod tests {
     #[test]
     fn slots_take_turns_and_nothing_goes_early() {
         let mut pacer = pacer();
-        pacer.has_room(0, 5);
-        pacer.has_room(1, 6);
-        pacer.has_room(1, 7);
+        pacer.offer(0, 5);
+        pacer.offer(1, 6);
+        pacer.offer(1, 7);
         assert_eq!((pacer.next_due(), pacer.take_due(999_999, all)), (1_000_000, None));
         assert_eq!(pacer.take_due(1_000_000, all), Some((1_000_000, 1_000_000, 0)));
         assert_eq!(pacer.take_due(1_000_000, all), None);
@@ -162,11 +162,11 @@ mod tests {
     #[test]
     fn what_is_due_at_once_goes_together_and_the_next_elsewhere() {
         let mut pacer = pacer();
-        pacer.has_room(0, 5);
-        pacer.has_room(1, 6);
+        pacer.offer(0, 5);
+        pacer.offer(1, 6);
         let mut at = |now| {
             let slot = pacer.take_due(now, all).unwrap().2;
-            pacer.has_room(slot, now);
+            pacer.offer(slot, now);
             slot
         };
         assert_eq!([2_000_000, 2_000_000, 3_000_000, 4_000_000].map(&mut at), [0, 0, 1, 0]);
@@ -176,21 +176,21 @@ mod tests {
     #[test]
     fn a_place_that_cannot_be_used_costs_no_request() {
         let mut pacer = pacer();
-        pacer.has_room(0, 5);
+        pacer.offer(0, 5);
         assert_eq!(pacer.take_due(1_000_000, |_| false), None);
         assert_eq!((pacer.next_due(), pacer.take_due(1_000_000, all)), (u64::MAX, None));
-        pacer.has_room(0, 1_200_000);
-        pacer.has_room(1, 1_200_000);
+        pacer.offer(0, 1_200_000);
+        pacer.offer(1, 1_200_000);
         assert_eq!(pacer.take_due(1_300_000, |slot| slot == 1), Some((1_000_000, 1_200_000, 1)));
     }
 
     #[test]
     fn requests_that_go_late_together_are_all_late() {
         let mut pacer = pacer();
-        pacer.has_room(0, 5);
+        pacer.offer(0, 5);
         for intended in [1_000_000, 2_000_000] {
             assert_eq!(pacer.take_due(9_000_000, all), Some((intended, intended, 0)));
-            pacer.has_room(0, 9_000_000);
+            pacer.offer(0, 9_000_000);
         }
     }
 
@@ -198,7 +198,7 @@ mod tests {
     fn a_request_that_waited_for_room_is_not_the_generators_delay() {
         let mut pacer = pacer();
         assert_eq!(pacer.take_due(9_000_000, all), None);
-        pacer.has_room(0, 5_000_000);
+        pacer.offer(0, 5_000_000);
         assert_eq!(pacer.take_due(5_100_000, all), Some((1_000_000, 5_000_000, 0)));
         assert_eq!(pacer.take_left(2_000_000, 4_000_001), 3);
         assert_eq!((pacer.next_due(), pacer.take_left(0, u64::MAX)), (u64::MAX, 0));

@@ -352,15 +352,15 @@ enum Chosen {
 impl State {
     /// Whether a fault happens now; counts it if so.
     pub(crate) fn strikes(&mut self, kind: FaultKind) -> bool {
-        let strikes = self.is_struck(kind);
+        let strikes = self.draw(kind);
         if strikes {
             self.count(kind);
         }
         strikes
     }
 
-    /// Whether chance wants a fault now, to be counted if it can happen.
-    pub(crate) fn is_struck(&mut self, kind: FaultKind) -> bool {
+    /// Draws whether chance wants a fault now, which is to be counted if it can happen.
+    pub(crate) fn draw(&mut self, kind: FaultKind) -> bool {
         self.random.below(1_000) < self.faults.chance(kind) as u64
     }
 

@@ -1,5 +1,5 @@
 //! The account of a run over datagrams, drawn up from the journal alone. When a datagram is given up is known only to within the time in
-//! which a lane looks; returns that come in between would be neither right nor wrong, so the peers of these tests avoid that time.
+//! which a lane looks; answers that come in between would be neither right nor wrong, so the peers of these tests avoid that time.
 
 use crate::account::{LATEST, Room, arrivals, share_of};
 use crate::figures::{Figures, Window};

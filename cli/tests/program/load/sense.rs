@@ -125,7 +125,7 @@ fn seconds_add_up(report: &Report) {
     let measured: Vec<&Second> = series.iter().filter(|second| second.at_s >= 0.0).collect();
     let answered: u64 = measured.iter().flat_map(|second| &second.lanes).sum();
     let by_time = report.settings.duration_s.is_some();
-    // With a rate, returns that come after the window count, and are in none of its seconds.
+    // With a rate, answers that come after the window count, and are in none of its seconds.
     let exactly = report.settings.mode == "closed" || !by_time;
     assert!(if exactly { answered == report.requests } else { answered <= report.requests }, "{answered} in {series:?}");
     let in_window: f64 = measured.iter().map(|second| second.requests_per_second * second.length_s).sum();

@@ -174,7 +174,7 @@ impl State {
 
     /// Stops an operation now, or late if chance wants it.
     fn stop_soon(&mut self, lane: usize, stop: Stop) {
-        if self.is_struck(FaultKind::CancelRace) {
+        if self.draw(FaultKind::CancelRace) {
             let delay = self.random.delay();
             self.clock.after(delay, Event::Stop { lane, stop });
         } else {
@@ -273,7 +273,7 @@ impl State {
         if is_early {
             self.enqueue(lane, Undelivered { is_barrier: false, ..entry(asked, Some(socket), Outcome::Closed) });
         }
-        if self.is_struck(FaultKind::CancelRace) && self.receive_in_time(lane, socket) {
+        if self.draw(FaultKind::CancelRace) && self.receive_in_time(lane, socket) {
             self.count(FaultKind::CancelRace);
         }
         self.cancel_on_socket(lane, socket);
