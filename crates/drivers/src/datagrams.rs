@@ -46,7 +46,7 @@ impl DatagramCalls {
         }
     }
 
-    /// Receives into pieces of `lease` as many as are there and fit, and names them in `batch`; answers how many, and
+    /// Receives into pieces of `lease` as many as are there and fit, and names them in `batch`; returns how many, and
     /// whether the pieces were all used. Without any, the lease is given back. From a `connected` socket what the network
     /// said of an earlier datagram is a fault, which keeps nothing from the next receive.
     pub(crate) fn receive(
@@ -141,7 +141,7 @@ impl DatagramCalls {
         }
     }
 
-    /// One call; answers how many messages it took.
+    /// One call; returns how many messages it took.
     fn send_messages(&mut self, socket: BorrowedFd) -> Result<usize, i32> {
         let first = &self.headers[0].msg_hdr;
         if let ([_], [part]) = (&self.messages[..], &self.vectors[..])

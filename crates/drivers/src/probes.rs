@@ -111,7 +111,7 @@ fn exchange(count: usize, trains: bool) -> Result<Exchange, Fault> {
     }
 }
 
-/// Receives the train; answers in how many arrivals it came.
+/// Receives the train; returns in how many arrivals it came.
 fn receive_train(socket: BorrowedFd, count: usize, calls: &mut DatagramCalls) -> Result<usize, Fault> {
     let arena = Arena::new(1).map_err(|_| Fault::of(Reason::NoMemory))?;
     let (mut arrivals, mut datagrams) = (0, 0);

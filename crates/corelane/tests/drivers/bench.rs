@@ -144,7 +144,7 @@ impl<R: Rig> Bench<R> {
         }
     }
 
-    /// Collects once; answers how many completions there were.
+    /// Collects once; returns how many completions there were.
     pub fn collect(&mut self, side: Side, wait: Wait, at_most: usize) -> usize {
         let mut completions = Vec::new();
         self.driver(side).collect(wait, at_most, &mut completions);
@@ -230,7 +230,7 @@ impl<R: Rig> Bench<R> {
         Pipe { listener, accept, server, client }
     }
 
-    /// Sends all of `chain`; answers in how many operations.
+    /// Sends all of `chain`; returns in how many operations.
     pub fn send(&mut self, side: Side, socket: Socket, chain: Chain) -> usize {
         let mut left = chain;
         let mut operations = 0;

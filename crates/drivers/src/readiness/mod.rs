@@ -24,7 +24,7 @@ use corelane_seam::{
     Address, Bell, Bind, Completion, DatagramOutcome, Driver, DriverCounters, Fault, Handle, Listen, Op, Outcome, Reason, Socket,
     StreamOutcome, Wait,
 };
-use endpoint::{Kind, Place, Receiving, Sending};
+use endpoint::{Kind, Listed, Receiving, Sending};
 use source::{Copies, Source};
 use state::{Budget, LOOK_EVERY};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -135,7 +135,7 @@ impl<S: Source> ReadinessDriver<S> {
             }
         };
         self.leave_list(key);
-        assert!(self.endpoints.at_mut(key.index).place == Place::Nowhere);
+        assert!(self.endpoints.at_mut(key.index).listed == Listed::Nowhere);
         completions.push(Completion::last(handle, outcome));
     }
 
@@ -150,7 +150,7 @@ impl<S: Source> ReadinessDriver<S> {
         let before = completions.len();
         self.serve(key, &mut budget, completions);
         assert!(completions.len() <= before + 1, "a receive ends once");
-        let starved = self.endpoints.at_mut(key.index).place == Place::Starved;
+        let starved = self.endpoints.at_mut(key.index).listed == Listed::Starved;
         self.end_receive_with(key, if starved { Fault::of(Reason::NoMemory) } else { Fault::CANCELLED }, completions);
     }
 
@@ -178,7 +178,7 @@ impl<S: Source> ReadinessDriver<S> {
         self.cancel_receive(key, completions);
         self.cancel_send(key, completions);
         if let Some(endpoint) = self.endpoints.remove(key) {
-            assert!(endpoint.place == Place::Nowhere, "a closed endpoint stands in no list");
+            assert!(endpoint.listed == Listed::Nowhere, "a closed endpoint stands in no list");
             assert!(endpoint.receiving == Receiving::Nothing && endpoint.sending == Sending::Nothing);
             assert!(matches!(endpoint.kind, Kind::Listener | Kind::Stream | Kind::Datagrams { .. }), "sockets only have names");
             if reset {

@@ -6,7 +6,7 @@ mod descriptors;
 mod files;
 mod streams;
 
-pub use calls::{OffloadResult, OffloadWork, Offloaded, Work};
+pub use calls::{OffloadCall, OffloadResult, OffloadWork, Offloaded};
 pub use datagrams::{Bind, DatagramOp, DatagramOutcome};
 pub use descriptors::Interest;
 pub use files::{FileOp, FileOutcome, OpenOptions};

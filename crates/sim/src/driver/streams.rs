@@ -3,7 +3,7 @@
 use super::Asked;
 use super::descriptors::NO_DESCRIPTOR;
 use super::hand_over::entry;
-use super::lane::{Entry, Held};
+use super::lane::{Held, Undelivered};
 use super::sockets::{Body, Receiving, StreamSocket};
 use crate::faults::{FaultKind, Planted};
 use crate::net::NO_FAMILY;
@@ -164,7 +164,8 @@ impl State {
             self.complete(lane, asked, Some(socket), Outcome::Stream(StreamOutcome::Received(bytes)));
             return used;
         }
-        let filled = Entry { added, ..entry(asked, Some(socket), Outcome::Stream(StreamOutcome::Filled { lease, fault: None })) };
+        let filled =
+            Undelivered { added, ..entry(asked, Some(socket), Outcome::Stream(StreamOutcome::Filled { lease, fault: None })) };
         self.enqueue(lane, filled);
         0
     }
@@ -187,7 +188,7 @@ impl State {
         None
     }
 
-    /// Moves what has arrived behind the data of `lease`; answers how much.
+    /// Moves what has arrived behind the data of `lease`; returns how much.
     fn fill(&mut self, lane: usize, socket: Socket, lease: &mut Lease, until: usize, readable: usize) -> usize {
         let Some(at) = self.lanes[lane].sockets.stream(socket) else { return 0 };
         let (name, side) = (at.stream, at.side);
@@ -246,10 +247,10 @@ impl State {
             completion.released = false;
             self.hold(lane, Held::new(asked, socket, sent));
         }
-        self.enqueue(lane, Entry { completion, ..entry(asked, Some(socket), Outcome::Released) });
+        self.enqueue(lane, Undelivered { completion, ..entry(asked, Some(socket), Outcome::Released) });
     }
 
-    /// Gives bytes to the network; answers how many the lane is told were sent.
+    /// Gives bytes to the network; returns how many the lane is told were sent.
     fn put_on_wire(&mut self, lane: usize, socket: Socket, meant: &[u8], rest: &mut Chain) -> usize {
         let Some(at) = self.lanes[lane].sockets.stream(socket) else { return 0 };
         let (name, side) = (at.stream, at.side);

@@ -43,7 +43,7 @@ impl Bench {
         handle
     }
 
-    /// One step of the world; answers whether there was one.
+    /// One step of the world; returns whether there was one.
     pub fn step(&mut self) -> bool {
         match self.world.step() {
             Some(Turn::Lane(lane)) => self.collect(lane, Wait::Forever),
