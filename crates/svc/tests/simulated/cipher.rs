@@ -101,6 +101,8 @@ pub struct Manner {
     pub steps: u32,
     /// It leaves without an END.
     pub is_rude: bool,
+    /// It never comes to the end of its leave.
+    pub is_endless: bool,
     pub trap: Option<Trap>,
 }
 
@@ -355,7 +357,8 @@ impl Transform for Cipher {
             return Ok(if self.shake(passage)?.is_some() { Progress::More } else { Progress::Idle });
         }
         let (reads_on, writes_on) = (self.read(passage)?, self.write(passage));
-        Ok(if reads_on || writes_on { Progress::More } else { Progress::Idle })
+        let goes_on = reads_on || writes_on || self.manner.is_endless && passage.finishing;
+        Ok(if goes_on { Progress::More } else { Progress::Idle })
     }
 }
 

@@ -233,11 +233,8 @@ fn our_output_goes_on_behind_the_peers_end() {
     assert_eq!(heard.pop(), Some(LAST));
     let text: Vec<u8> = heard.into_iter().flat_map(|(_, bytes)| bytes).collect();
     assert_eq!((text.len(), &text[300_000..]), (300_005, &b"over\n"[..]));
-    assert_eq!(
-        (hand.peer.status(), scene.count(C::TransformRefusals)),
-        (Status::Ended, 0),
-        "what comes behind an end is nothing"
-    );
+    let counts = [C::TransformRefusals, C::RecordsTruncated].map(|counter| scene.count(counter));
+    assert_eq!((hand.peer.status(), counts), (Status::Ended, [0; 2]), "what comes behind an end is nothing");
     hand.peer.close();
     scene.stage.rig.wait(MS);
     assert_eq!((scene.stage.last_ending(), scene.count(C::LingerLimitHits)), (Some(Ending::EndOfStream), 0));
@@ -271,6 +268,44 @@ fn our_own_end_is_said_whatever_its_reason() {
         assert_eq!(hand.peer.status(), Status::Ended);
         hand.peer.close();
     }
+    scene.close(&[]);
+}
+
+#[test]
+fn a_cipher_that_never_comes_to_its_last_word_is_ended_at_the_send_limit() {
+    let limits = Limits::default().send_limit(Duration::from_secs(3));
+    let mut scene = Scene::new(limits, Manner { is_endless: true, ..Manner::default() });
+    let mut hand = scene.open(1);
+    let question = hand.data("say bye\nclose\n");
+    hand.say(&question);
+    assert_eq!(hand.hear(&mut scene.stage.rig), [(DATA, b"bye\n".to_vec()), LAST]);
+    scene.stage.rig.wait(2 * S);
+    assert_eq!((hand.peer.status(), scene.count(C::SendLimitHits)), (Status::Open, 0));
+    scene.stage.rig.wait(2 * S);
+    assert_eq!((hand.peer.status(), scene.count(C::SendLimitHits)), (RESET, 1));
+    scene.close(&[]);
+}
+
+#[test]
+fn more_is_made_of_the_output_only_when_what_was_made_has_left() {
+    let limits = Limits::default().output_high(8 << 20);
+    let mut scene = Scene::new(limits, Manner::default());
+    let mut hand = scene.open(1);
+    let calls = scene.calls.get();
+    let question = hand.data("flood 2000000\n");
+    hand.say(&question);
+    // Nobody reads: the socket's buffer fills, and the rest waits as it was written.
+    scene.stage.rig.wait(50 * MS);
+    assert!(scene.calls.get() - calls < 12, "{} calls", scene.calls.get() - calls);
+    let mut bytes = 0;
+    for _ in 0..1_000 {
+        bytes += hand.hear(&mut scene.stage.rig).iter().map(|(_, data)| data.len()).sum::<usize>();
+        if bytes == 2_000_000 {
+            break;
+        }
+    }
+    assert_eq!(bytes, 2_000_000);
+    hand.peer.close();
     scene.close(&[]);
 }
 
