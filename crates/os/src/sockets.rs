@@ -26,7 +26,7 @@ pub fn listen(listen: &Listen) -> Result<OwnedFd, Fault> {
     let prepared = || {
         sockopt::set_socket_reuseaddr(&socket, true)?;
         share_port(&socket, listen.share_port)?;
-        stream_options(&socket, &listen.stream)?;
+        stream_options(&socket, &listen.address, &listen.stream)?;
         rustix::net::bind(&socket, &address)?;
         rustix::net::listen(&socket, clamped(listen.backlog))
     };
@@ -69,7 +69,7 @@ pub fn bind(bind: &Bind, trains: bool) -> Result<OwnedFd, Fault> {
 /// What the system says (bind(2)).
 pub fn connecting(to: &Address, from: Option<&Address>, options: &StreamOptions) -> Result<OwnedFd, Fault> {
     let (socket, _) = new(to, SocketType::STREAM, false)?;
-    stream_options(&socket, options).map_err(fault_of)?;
+    stream_options(&socket, to, options).map_err(fault_of)?;
     if let Some(from) = from {
         if from.unix().is_some() {
             // It has no port.
@@ -209,7 +209,7 @@ pub fn duplicate(number: i32) -> Result<OwnedFd, Fault> {
 /// # Errors
 /// What the system says (setsockopt(2)).
 pub fn equip_listener(socket: &OwnedFd, listen: &Listen) -> Result<(), Fault> {
-    stream_options(socket, &listen.stream).map_err(fault_of)
+    stream_options(socket, &listen.address, &listen.stream).map_err(fault_of)
 }
 
 /// The same for [`bind`].
@@ -221,7 +221,7 @@ pub fn equip_datagrams(socket: &OwnedFd, bind: &Bind) -> Result<(), Fault> {
     sockopt::set_socket_passcred(socket, true).map_err(fault_of)
 }
 
-/// Whether a socket has a Unix name, or is of that family.
+/// Whether a socket is a Unix socket.
 pub fn is_unix(socket: BorrowedFd) -> bool {
     sockopt::socket_domain(socket) == Ok(AddressFamily::UNIX)
 }
@@ -324,8 +324,8 @@ fn share_port(socket: &OwnedFd, share: bool) -> Result<(), Errno> {
     if share { sockopt::set_socket_reuseport(socket, true) } else { Ok(()) }
 }
 
-fn stream_options(socket: &OwnedFd, options: &StreamOptions) -> Result<(), Errno> {
-    if is_unix(socket.as_fd()) {
+fn stream_options(socket: &OwnedFd, address: &Address, options: &StreamOptions) -> Result<(), Errno> {
+    if address.unix().is_some() {
         return buffers(socket, options.send_buffer_bytes, options.receive_buffer_bytes);
     }
     sockopt::set_tcp_nodelay(socket, options.no_delay)?;
