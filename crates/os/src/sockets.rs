@@ -25,7 +25,7 @@ pub fn listen(listen: &Listen) -> Result<OwnedFd, Fault> {
     let (socket, address) = new(&listen.address, SocketType::STREAM, listen.v6_only)?;
     let prepared = || {
         sockopt::set_socket_reuseaddr(&socket, true)?;
-        share_port(&socket, listen.share_port)?;
+        share_port(&socket, listen.share_port && listen.address.unix().is_none())?;
         stream_options(&socket, &listen.address, &listen.stream)?;
         rustix::net::bind(&socket, &address)?;
         rustix::net::listen(&socket, clamped(listen.backlog))
@@ -41,7 +41,7 @@ pub fn listen(listen: &Listen) -> Result<OwnedFd, Fault> {
 /// What the system says (bind(2), connect(2)).
 pub fn bind(bind: &Bind, trains: bool) -> Result<OwnedFd, Fault> {
     let (socket, address) = new(&bind.address, SocketType::DGRAM, bind.v6_only)?;
-    share_port(&socket, bind.share_port).map_err(fault_of)?;
+    share_port(&socket, bind.share_port && bind.address.unix().is_none()).map_err(fault_of)?;
     buffers(&socket, bind.send_buffer_bytes, bind.receive_buffer_bytes).map_err(fault_of)?;
     if let Some(address) = bind.address.inet().filter(|address| address.ip().is_unspecified() && bind.peer.is_none()) {
         match address {
@@ -120,6 +120,8 @@ pub fn accept(listener: BorrowedFd) -> Result<Option<(OwnedFd, Address)>, Fault>
                 }
             }
             Err(Errno::AGAIN) => return Ok(None),
+            // A Unix socket that refuses says so once all that waited is accepted.
+            Err(Errno::INVAL) if is_unix(listener) => return Ok(None),
             Err(error) if !is_of_one_connection(error.raw_os_error()) => return Err(fault_of(error)),
             Err(_) => {}
         }
