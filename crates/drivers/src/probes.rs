@@ -119,7 +119,7 @@ fn receive_train(socket: BorrowedFd, count: usize, calls: &mut DatagramCalls) ->
         readable(socket)?;
         let lease = arena.lease(2 * PIECE_BYTES).ok_or(Fault::of(Reason::NoMemory))?;
         let mut batch = Datagrams::new();
-        calls.receive(socket, false, lease, &mut batch)?;
+        calls.receive(socket, (false, false), lease, &mut batch)?;
         arrivals += batch.arrivals().len();
         datagrams += batch.arrivals().iter().map(|arrival| arrival.datagrams()).sum::<usize>();
     }

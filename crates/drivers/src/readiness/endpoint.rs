@@ -1,5 +1,6 @@
 //! What the driver knows of one descriptor, and the lists of those that have something to receive.
 
+use super::source::Copies;
 use corelane_seam::slab::{Key, Slab};
 use corelane_seam::{BATCH_MAX, Handle, Interest};
 use std::os::fd::OwnedFd;
@@ -14,6 +15,8 @@ pub(super) enum Kind {
     Datagrams {
         /// It has one peer (connect(2)).
         connected: bool,
+        /// It is a Unix socket, whose peers may send more than bytes.
+        is_unix: bool,
     },
     /// A copy of a descriptor that the driver does not own, waited for with the handle of `Endpoint::receive_handle`.
     Polled(Interest),
@@ -87,6 +90,8 @@ pub(super) struct Endpoint {
     pub(super) exhaust: bool,
     /// Of a datagram socket: it is watched for room as well, because a send found it full.
     pub(super) awaits_room: bool,
+    /// It is a duplicate of a socket that other lanes have as well.
+    pub(super) is_lent: bool,
     /// Of a datagram socket: about how many arrivals a receive brings.
     arrivals: u8,
     pub(super) listed: Listed,
@@ -107,6 +112,7 @@ impl Endpoint {
             readable: false,
             exhaust: false,
             awaits_room: false,
+            is_lent: false,
             arrivals: 1,
             listed: Listed::Nowhere,
             receiving: Receiving::Nothing,
@@ -116,6 +122,11 @@ impl Endpoint {
             previous: NONE,
             next: NONE,
         }
+    }
+
+    /// Whether others hold its descriptor open when it closes here.
+    pub(super) fn copies(&self) -> Copies {
+        if self.is_lent || matches!(self.kind, Kind::Polled(_)) { Copies::Others } else { Copies::None }
     }
 
     /// Notes that the socket was found empty.

@@ -25,7 +25,7 @@ use corelane_seam::{
     StreamOutcome, Wait,
 };
 use endpoint::{Kind, Listed, Receiving, Sending};
-use source::{Copies, Source};
+use source::Source;
 use state::{Budget, LOOK_EVERY};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -186,7 +186,8 @@ impl<S: Source> ReadinessDriver<S> {
                 let _ = sockets::reset_on_close(endpoint.descriptor.as_fd());
             }
             self.counters.calls_work += 1;
-            self.source.close(key.bits(), endpoint.descriptor, Copies::None);
+            let copies = endpoint.copies();
+            self.source.close(key.bits(), endpoint.descriptor, copies);
         }
         self.closing.push((key.bits(), handle));
     }
@@ -229,12 +230,23 @@ impl<S: Source> Driver for ReadinessDriver<S> {
     }
 
     fn listen(&mut self, listen: &Listen) -> Result<Socket, Fault> {
-        let descriptor = sockets::listen(listen)?;
-        self.adopt(descriptor, Kind::Listener).map(Socket::from)
+        let lent = self.borrowed(&listen.address)?;
+        let is_lent = lent.is_some();
+        let descriptor = match lent {
+            Some(descriptor) => sockets::equip_listener(&descriptor, listen).map(|()| descriptor)?,
+            None => sockets::listen(listen)?,
+        };
+        let key = self.adopt(descriptor, Kind::Listener)?;
+        self.endpoints.at_mut(key.index).is_lent = is_lent;
+        Ok(key.into())
     }
 
     fn bind(&mut self, bind: &Bind) -> Result<Socket, Fault> {
         self.open_bound(bind)
+    }
+
+    fn lend(&mut self, address: &Address, number: i32) {
+        self.lent.insert(address.clone(), number);
     }
 
     fn local_address(&self, socket: Socket) -> Result<Address, Fault> {
@@ -325,7 +337,8 @@ impl<S: Source> Driver for ReadinessDriver<S> {
 impl<S: Source> Drop for ReadinessDriver<S> {
     fn drop(&mut self) {
         for (key, endpoint) in self.endpoints.drain() {
-            self.source.close(key.bits(), endpoint.descriptor, Copies::None);
+            let copies = endpoint.copies();
+            self.source.close(key.bits(), endpoint.descriptor, copies);
         }
         let helpers_ended = self.helpers.close(PATIENCE);
         if !self.source.end(PATIENCE) || !helpers_ended {

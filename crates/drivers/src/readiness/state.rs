@@ -70,6 +70,8 @@ pub struct ReadinessDriver<S: Source> {
     pub(super) starved_bytes: usize,
     /// Connects and polls under way, to be cancelled by handle.
     pub(super) cancellable: BTreeMap<Handle, Key>,
+    /// Sockets that were made before, by their addresses.
+    pub(super) lent: BTreeMap<Address, i32>,
     pub(super) datagram_calls: Option<Box<DatagramCalls>>,
     pub(super) files: Slab<Arc<std::fs::File>>,
     pub(super) helpers: Helpers,
@@ -106,6 +108,7 @@ impl<S: Source> ReadinessDriver<S> {
             starved: List::new(Listed::Starved),
             starved_bytes: 0,
             cancellable: BTreeMap::new(),
+            lent: BTreeMap::new(),
             datagram_calls: None,
             files: Slab::new(),
             calls: Slab::new(),
@@ -134,6 +137,11 @@ impl<S: Source> ReadinessDriver<S> {
                 Err(fault)
             }
         }
+    }
+
+    /// A duplicate of the socket that was lent for this address, if one was.
+    pub(super) fn borrowed(&self, address: &Address) -> Result<Option<OwnedFd>, Fault> {
+        self.lent.get(address).map(|number| sockets::duplicate(*number)).transpose()
     }
 
     /// Puts an endpoint on the ready list if it has a receive under way and something to receive.

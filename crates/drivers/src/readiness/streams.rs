@@ -39,7 +39,9 @@ impl<S: Source> ReadinessDriver<S> {
         let listener = self.endpoints.at_mut(key.index);
         assert!(listener.receiving == Receiving::Connections && at_most > 0);
         let handle = listener.receive_handle;
-        for _ in 0..self.tuning.accept_batch.min(at_most) {
+        // Lanes that were woken together for a socket that they share leave each other some.
+        let batch = if listener.is_lent { 1 } else { self.tuning.accept_batch };
+        for _ in 0..batch.min(at_most) {
             let listener = self.endpoints.at_mut(key.index);
             self.counters.calls_work += 1;
             let adopted = match sockets::accept(listener.descriptor.as_fd()) {

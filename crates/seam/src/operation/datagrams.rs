@@ -9,7 +9,7 @@ use crate::handle::Socket;
 /// A datagram socket to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bind {
-    /// Address and port; port 0 lets the system choose.
+    /// Address and port; port 0 lets the system choose, and so does a Unix address without a name.
     pub address: Address,
     /// The only peer, if there is one (connect(2), udp(7)): nobody else's datagrams arrive, all that is sent goes there,
     /// whatever the trains name, and what the network says of it is reported: `Refused` where nobody is bound.

@@ -37,7 +37,7 @@ pub enum Op {
     Close {
         /// Any socket.
         socket: Socket,
-        /// Break the connection off (RST) instead of finishing it.
+        /// Break the connection off (RST) instead of finishing it. On Unix sockets that is the same, unless bytes were not received.
         reset: bool,
     },
     /// Wait for a descriptor that the driver does not own: [`Outcome::Ready`].

@@ -61,7 +61,8 @@ pub struct Listen {
     pub address: Address,
     /// Connections that may wait to be accepted (listen(2)); the system may lower it (net.core.somaxconn).
     pub backlog: u32,
-    /// Whether other sockets may listen on the same port (SO_REUSEPORT, socket(7)): needed for one per lane.
+    /// Whether other sockets may listen on the same port (SO_REUSEPORT, socket(7)): needed for one per lane. A Unix name has one socket: see
+    /// [`Driver::lend`](crate::Driver::lend).
     pub share_port: bool,
     /// Whether `[::]` takes IPv6 only (IPV6_V6ONLY, ipv6(7)).
     pub v6_only: bool,
