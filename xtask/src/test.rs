@@ -4,6 +4,7 @@
 //! tests of its own (formatting, lints, documents) counts as one. How a test skips itself stands in `skips`.
 
 mod artifacts;
+mod lacking;
 mod packages;
 mod process;
 mod python;

@@ -117,9 +117,11 @@ impl Services {
             }
             _ => None,
         };
-        let Some(outgoing) = &mut self.table.outgoing else { return };
+        // reason: only who has ports to choose from asks, and they are not taken away.
+        let outgoing = self.table.outgoing.as_mut().expect("who asked for a route knows what to choose from");
         for id in outgoing.answered(completion.handle, local, kit.now()) {
-            let Some(connection) = self.table.find(id) else { continue };
+            // reason: nothing else completes for it meanwhile, whether it was given up or not.
+            let connection = self.table.find(id).expect("who waits for a route is there until it comes");
             if !connection.is_being_opened() {
                 self.opening_failed(kit, id.index, Fault::CANCELLED);
                 continue;

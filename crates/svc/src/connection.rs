@@ -295,6 +295,7 @@ impl Busy {
         let Some((until, lease)) = self.fill.as_mut().and_then(|fill| Some((fill.until, fill.lease.as_mut()?))) else { return };
         let wanted = until.saturating_sub(lease.len()).min(self.input.chain.len());
         let copied = self.input.chain.copy_to(&mut lease.spare()[..wanted]);
+        assert_eq!(copied, wanted, "what has arrived is in memory");
         lease.advance(copied);
         self.input.chain.skip(copied);
         self.input.copied += copied;

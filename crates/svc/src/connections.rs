@@ -88,6 +88,7 @@ impl Connections {
     /// Adds a connection to the table and to the counts, and opens its account.
     pub(crate) fn admit(&mut self, states: &mut [ServiceState], desk: &mut Desk, connection: Connection, arena: &Arena) -> u32 {
         assert!(connection.session.is_none() && connection.timers.is_empty(), "what a connection has it gets once it is there");
+        assert!(self.has_room(&states[connection.service as usize]), "who is admitted has room");
         let (index, _) = self.entries.insert(connection);
         let connection = self.there(index);
         let state = &mut states[connection.service as usize];

@@ -248,9 +248,7 @@ impl<'a> Cx<'a> {
             return;
         }
         for (one, other) in [(a, b), (b, a)] {
-            if let Some(connection) = self.table.find(one) {
-                connection.pair = Some(other);
-            }
+            self.table.connections.there(one.index).pair = Some(other);
         }
     }
 

@@ -17,6 +17,7 @@ pub(crate) const LOOK: u64 = SECOND / 100;
 
 impl Services {
     pub(crate) fn begin_drain(&mut self, kit: &mut Kit, driver: &mut dyn Driver) {
+        assert!(!self.table.draining, "a drain begins once");
         self.table.draining = true;
         let now = kit.now();
         let limit = self.table.services.iter().map(|state| nanoseconds(state.limits.drain_limit)).max().unwrap_or(0);
@@ -55,6 +56,7 @@ impl Services {
     }
 
     pub(crate) fn drain_timer(&mut self, kit: &mut Kit) {
+        assert!(self.table.draining, "its timer runs in a drain");
         let now = kit.now();
         let is_over = now >= self.drain_deadline;
         self.close_settled(kit, is_over);
@@ -73,6 +75,7 @@ impl Services {
 
     /// The time is up: whatever is still open is broken off.
     fn end_drain(&mut self, kit: &mut Kit) {
+        assert!(!self.drain_is_over, "a drain ends once");
         self.drain_is_over = true;
         for index in self.table.connections.indices().collect::<Vec<_>>() {
             // One of a pair may have ended with the other.

@@ -122,6 +122,7 @@ impl Services {
         self.call(kit, index, Call::Drained);
         let found = self.table.there(index);
         let is_starved = found.connection.is_starved;
+        // Unless the call has ended it, its box is back.
         if let Some(busy) = found.connection.busy.as_mut() {
             // What was written in small pieces waits to be sent as well: else this would be called again before it has left.
             busy.output.seal();
@@ -183,7 +184,10 @@ impl Found<'_> {
     fn send(&mut self, kit: &mut Kit) {
         let handle = self.handle();
         let Self { connection, desk, .. } = self;
-        let Some((busy, socket)) = connection.busy.as_mut().zip(connection.socket) else { return };
+        // Without a box there is nothing to be sent.
+        let Some(busy) = connection.busy.as_mut() else { return };
+        // reason: it opens with one.
+        let socket = connection.socket.expect("what is open has a socket");
         let chain = if connection.transform.is_some() { &mut busy.wire } else { &mut busy.output.chain };
         if connection.machine.is_sending() || chain.is_empty() {
             return;
@@ -226,7 +230,7 @@ impl Found<'_> {
     /// Submits the next receive.
     fn arm_receive(&mut self, kit: &mut Kit) {
         let handle = self.handle();
-        let Some(op) = receive_op(self.connection) else { return };
+        let op = receive_op(self.connection);
         let stop = self.connection.socket.filter(|_| self.connection.machine.takes_what_is_there());
         self.connection.machine.begin_receive();
         kit.submit(handle, op);
@@ -247,8 +251,9 @@ impl Found<'_> {
     fn finish(&mut self, kit: &mut Kit) {
         (self.connection.active_at, self.connection.finished_at) = (kit.now(), kit.now());
         let tells = self.connection.machine.finish();
-        if let Some(socket) = self.connection.socket.filter(|_| tells) {
-            kit.finish(socket);
+        if tells {
+            // reason: it opens with one.
+            kit.finish(self.connection.socket.expect("what is open has a socket"));
         }
     }
 

@@ -93,6 +93,7 @@ impl Memory {
 
     /// Has a connection wait for so many bytes.
     pub(crate) fn wait(&mut self, id: ConnectionId, bytes: usize) {
+        assert!(bytes > 0, "nobody waits for nothing");
         self.waiting.push_back(Waiting { id, bytes });
         self.to_look_at += 1;
     }

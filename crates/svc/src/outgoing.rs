@@ -79,17 +79,17 @@ impl Outgoing {
 
     /// The answer to a question: who waits for it.
     pub(crate) fn answered(&mut self, question: Handle, local: Option<SocketAddr>, now: u64) -> Vec<ConnectionId> {
-        if self.asked.get(question.index(), question.generation()).is_none() {
-            return Vec::new();
-        }
-        let Some(peer) = self.asked.remove(question.index()) else { return Vec::new() };
+        assert!(self.asked.get(question.index(), question.generation()).is_some(), "a question is answered once");
+        // reason: as above.
+        let peer = self.asked.remove(question.index()).expect("a question is answered once");
         if let Some(local) = local {
             if self.routes.len() >= ROUTES_MAX {
                 self.routes.clear();
             }
             self.routes.insert(peer, (local, now));
         }
-        self.waiting.remove(&peer).unwrap_or_default()
+        // reason: nobody asks without waiting.
+        self.waiting.remove(&peer).expect("somebody waits for each answer")
     }
 }
 

@@ -30,6 +30,7 @@ impl Table {
         let (mut promised, mut revived) = (0, 0);
         for _ in 0..self.desk.memory.waiting.len().min(LOOKS) {
             let Some(waiting) = self.desk.memory.waiting.pop_front() else { break };
+            // It may have gone while it waited.
             let Some(connection) = self.find(waiting.id) else { continue };
             let room = if waiting.bytes <= small { free } else { main };
             if promised + waiting.bytes <= room && arena.would_lend(connection.payer, waiting.bytes) {
@@ -45,14 +46,14 @@ impl Table {
     }
 
     fn revive(&mut self, id: ConnectionId, now: u64) {
-        if let Some(mut found) = self.found(id) {
-            found.connection.is_starved = false;
-            // It could not send while it waited.
-            if let Some(busy) = found.connection.busy.as_mut() {
-                busy.restart_rate(now);
-            }
-            found.mark_ready();
+        let mut found = self.there(id.index);
+        assert!(found.connection.is_starved, "who is called again has waited");
+        found.connection.is_starved = false;
+        // It could not send while it waited.
+        if let Some(busy) = found.connection.busy.as_mut() {
+            busy.restart_rate(now);
         }
+        found.mark_ready();
     }
 
     /// Lets the one who has waited longest have what it needs of the `main` bytes that are free beside the reserve.

@@ -99,6 +99,8 @@ impl Services {
     }
 
     fn add(&mut self, port: Port, limits: Limits, row: ServiceRow, session_type: Option<TypeId>) -> u16 {
+        assert_eq!(self.ports.len(), self.table.services.len(), "each service has its state");
+        assert!(self.ports.len() < usize::from(u16::MAX), "a service has a number");
         self.ports.push(port);
         self.table.services.push(ServiceState {
             limits,
@@ -302,7 +304,7 @@ impl Work for Services {
             class::COUNTS => self.steering.read_counts(kit, &self.table.services),
             class::MEMORY => self.memory_timer(),
             class::DROPS => self.table.sockets.drops_are_due(),
-            _ => {}
+            other => unreachable!("no timer has the class {other}"),
         }
     }
 

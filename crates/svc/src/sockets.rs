@@ -453,6 +453,7 @@ impl FoundSocket<'_> {
 
     /// Sends what its service left there, and receives again if that has left.
     fn flush(&mut self, kit: &mut Kit) {
+        assert!(self.entry.is_dirty, "who is flushed was marked");
         self.entry.is_dirty = false;
         self.send(kit);
         self.receive(kit);

@@ -77,7 +77,8 @@ impl Services {
 
     /// Closes the datagram sockets that the lane was served at and from which nothing is to be answered; all, when its time is up.
     fn close_owing_nothing(&mut self, kit: &mut Kit) {
-        let Some(since) = self.steering.leaving_since() else { return };
+        // reason: asked by the caller.
+        let since = self.steering.leaving_since().expect("only a lane that is leaving closes so");
         for (service, socket) in self.table.sockets.served() {
             let is_late = kit.now() >= since.saturating_add(nanoseconds(self.table.limits(service).drain_limit));
             if is_late || !(self.table.requests.are_due_to(service) || self.owes(kit, service)) {

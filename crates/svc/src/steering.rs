@@ -146,9 +146,9 @@ impl Steering {
 
     /// The lane is served nowhere any more: that is told to whoever waits for it.
     pub(crate) fn note_left(&mut self) {
-        if let Some((reply, _)) = self.leaving.take() {
-            reply(Ok(()));
-        }
+        // reason: asked by the caller.
+        let (reply, _) = self.leaving.take().expect("a lane that has left was leaving");
+        reply(Ok(()));
     }
 
     /// A socket that the lane was served at is closed.

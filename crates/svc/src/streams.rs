@@ -136,7 +136,9 @@ impl Services {
     /// Works off what connections were told by others, by timers, and by tickets.
     pub(crate) fn serve_notices(&mut self, kit: &mut Kit) {
         for _ in 0..NOTICES_PER_TURN.min(self.table.notices.len()) {
-            let Some(Note { to: id, from, notice }) = self.table.notices.pop_front() else { return };
+            // reason: who takes them counts them before, and nobody else does.
+            let note = self.table.notices.pop_front().expect("as many notices wait as were counted");
+            let Note { to: id, from, notice } = note;
             let found = self.table.find(id).map(|connection| (connection.machine.takes_notices(), connection.service));
             let open = found.is_some_and(|(open, _)| open);
             // Who has a ticket may answer it; nothing else reaches the connections of other services.
@@ -227,6 +229,7 @@ impl Found<'_> {
         };
         // reason: who submits a receive into a lease keeps its place, until the connection ends.
         let fill = busy.fill.as_mut().expect("a lease that was filled was to be filled");
+        assert!(fill.lease.is_none() && lease.len() >= busy.input.filling_from, "a lease comes back with what it held, and more");
         let bytes = lease.len() - std::mem::take(&mut busy.input.filling_from);
         fill.lease = Some(lease);
         busy.note_record(now, bytes);
@@ -438,13 +441,16 @@ impl Busy {
     }
 }
 
-/// The receive that a connection in its phase should have under way; none while the lease to be filled is away.
-pub(crate) fn receive_op(connection: &mut Connection) -> Option<StreamOp> {
-    let socket = connection.socket?;
+/// The receive that a connection in its phase should have under way, and has not.
+pub(crate) fn receive_op(connection: &mut Connection) -> StreamOp {
+    assert!(!connection.machine.is_receiving(), "one receive at a time");
+    // reason: it opens with one.
+    let socket = connection.socket.expect("what is open has a socket");
     let serves = connection.transform.is_none() && connection.machine.serves_input();
     let fill = connection.busy.as_mut().filter(|_| serves).and_then(|busy| Some((busy.fill.as_mut()?, &mut busy.input)));
-    let Some((fill, input)) = fill else { return Some(StreamOp::Receive { socket }) };
-    let (until, lease) = (fill.until, fill.lease.take()?);
+    let Some((fill, input)) = fill else { return StreamOp::Receive { socket } };
+    // reason: away only while it is received into.
+    let (until, lease) = (fill.until, fill.lease.take().expect("a lease to be filled is here between receives"));
     input.filling_from = lease.len();
-    Some(StreamOp::ReceiveInto { socket, lease, until })
+    StreamOp::ReceiveInto { socket, lease, until }
 }

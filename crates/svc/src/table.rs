@@ -90,7 +90,9 @@ impl Table {
     pub(crate) fn revive_offloading(&mut self, kit: &Kit) {
         for _ in 0..self.requests.offload_room(kit) {
             let Some(id) = self.desk.offloading.pop_front() else { return };
+            // It may have gone while it waited.
             if let Some(mut found) = self.found(id) {
+                assert!(found.connection.awaits_offload, "who is called again has waited");
                 found.connection.awaits_offload = false;
                 found.mark_ready();
             }
@@ -142,6 +144,7 @@ impl Table {
 
     /// Opens the accounts of all services, under that of the work that they are.
     pub(crate) fn open_payers(&mut self, arena: &Arena, work: Payer) {
+        assert!(self.connections.len() == 0, "accounts are opened before anybody pays");
         self.desk.memory.accounts.belong_to(work);
         for state in &mut self.services {
             let service = arena.open_payer(work, Role::Sum);

@@ -48,12 +48,9 @@
 //! ```
 
 mod datagrams;
-mod lookup;
 mod stream;
 
 pub use datagrams::{DatagramClient, Step};
-pub use lookup::{Found, Lookup, lookup};
-pub(crate) use lookup::{head, protocol};
 pub use stream::StreamClient;
 
 use corelane_wire::Error;
