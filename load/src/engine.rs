@@ -187,7 +187,7 @@ impl<W: Workload> Engine<W> {
         let place = &mut self.places[index as usize];
         let source = plan.source_of(self.first + u64::from(index), place.attempts);
         place.attempts += 1;
-        let asked = cx.connect_from(source, plan.target, index);
+        let asked = cx.connect_from(source.map(Into::into), plan.target.clone(), index);
         (place.asked, place.intended, place.failing, place.first_byte) = (cx.now().nanoseconds(), intended, None, None);
         match asked {
             Ok(id) => {

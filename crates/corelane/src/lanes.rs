@@ -4,27 +4,31 @@ mod drained;
 mod driver;
 mod driver_settings;
 mod ending;
+pub(crate) mod entry;
+mod place;
 mod plan;
 mod run;
 mod url;
 
 pub use corelane_lane::LaneSettings;
-pub use corelane_os::claim::Transport;
+
 pub use corelane_os::cpus::parse_list as parse_cpus;
 pub use corelane_os::signals::Signals;
+pub use corelane_rss::Transport;
 pub use drained::Drained;
 pub use driver::{DriverChoice, DriverKind};
 pub use driver_settings::DriverSettings;
+pub use place::Place;
 pub use plan::lanes_for_this_machine;
-pub use run::{Place, Running, can_listen};
+pub use run::{Running, can_listen};
 pub use url::Url;
 
 use crate::error::Error;
-use crate::service::entry::Entry;
-use crate::service::entry::choice::Chosen;
 use corelane_steer::Settings;
 use corelane_svc::{DatagramService, LANE_CONNECTIONS_MAX, Limits, Services, StreamService};
 use corelane_watch::{Declaration, ServiceRow};
+use entry::Entry;
+use entry::choice::Chosen;
 use run::start;
 use std::sync::Arc;
 use std::time::Duration;

@@ -21,7 +21,7 @@ pub mod service;
 #[cfg(feature = "testing")]
 pub mod testing;
 
-pub use corelane_seam::Instant;
+pub use corelane_seam::{Address, Instant};
 pub use corelane_watch::counters;
 pub use error::Error;
 pub use lanes::Lanes;

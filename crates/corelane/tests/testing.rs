@@ -214,7 +214,7 @@ impl DatagramService for Numbers {
                 }
                 let answer = [question, number.to_string().as_bytes()].concat();
                 let bytes = cx.arena().copy_of(&answer).unwrap().share();
-                replies.send(arrival.peer, arrival.asked, bytes);
+                replies.send(arrival.peer.clone(), arrival.asked, bytes);
             }
         }
     }

@@ -4,7 +4,7 @@ use crate::roster::{Plan, Roster, sure};
 use corelane_lane::{Control, Ear, Kit, Lane, Mesh, Order, Report, Tell, Turn as LaneTurn, Works};
 use corelane_seam::Arena;
 use corelane_sim::{Peer, SimDriver, Turn, World};
-use corelane_svc::{Limits, Message, Services, Steer, StreamService};
+use corelane_svc::{Limits, Message, Services, Side, Steer, StreamService, Transform};
 use corelane_watch::{Description, LaneCounter, LaneName, Page, Reader, ServiceCounter, Snapshot};
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -181,6 +181,17 @@ impl Rig {
     /// Lanes with one service over connections that listens at [`address`].
     pub fn serving<S: StreamService>(world: &World, plan: &Plan, limits: Limits, make: impl Fn(usize) -> S) -> Self {
         Self::new(world, plan, |roster| roster.serve(address(), limits, make(roster.lane())))
+    }
+
+    /// The same; `transform` makes what stands before each connection.
+    pub fn behind<S: StreamService>(
+        world: &World,
+        plan: &Plan,
+        limits: Limits,
+        make: impl Fn(usize) -> S,
+        transform: impl FnMut(Side, &corelane_svc::Peer) -> Option<Box<dyn Transform>> + Clone + 'static,
+    ) -> Self {
+        Self::new(world, plan, |roster| roster.serve_behind(address(), limits, make(roster.lane()), transform.clone()))
     }
 
     /// Lets a lane of the world have its turn, if it is one of these: for several programs in one world.

@@ -330,7 +330,7 @@ fn the_peer_sees_the_address_that_was_asked_for() {
             move |cx: &mut Cx<'_>, event: &Event| {
                 if *event == Event::Started {
                     for (number, &(from, to)) in asked.iter().enumerate() {
-                        cx.connect_from(from, to, number as u32).unwrap();
+                        cx.connect_from(from.map(Into::into), to, number as u32).unwrap();
                     }
                 }
             }
@@ -366,7 +366,7 @@ fn ending_of(
     let (mut rig, seen) = client(&world, limits, move || {
         move |cx: &mut Cx<'_>, event: &Event| {
             if *event == Event::Started {
-                cx.connect_from(from, to, 0_u32).unwrap();
+                cx.connect_from(from.map(Into::into), to, 0_u32).unwrap();
             }
         }
     });

@@ -3,7 +3,7 @@
 use crate::for_seeds;
 use crate::rig::{MS, Nobody, Plan, Play, Rig, at};
 use corelane_lane::Order as Command;
-use corelane_seam::{Datagrams, Fault, Lease, Reason};
+use corelane_seam::{Address, Datagrams, Fault, Lease, Reason};
 use corelane_sim::{DatagramPeer, Faults, Random, Report, Turn, World};
 use corelane_svc::{Cx, DatagramService, Error, Input, Limits, Next, Output, Peer, Replies, SocketId, StreamService};
 use corelane_watch::ServiceCounter as C;
@@ -25,7 +25,7 @@ fn any() -> SocketAddr {
 enum Event {
     Started,
     Alarm,
-    Opened(SocketId, Result<SocketAddr, Fault>),
+    Opened(SocketId, Result<Address, Fault>),
     /// On this socket, from this peer.
     Received(SocketId, SocketAddr, Vec<u8>),
     Sent(SocketId),
@@ -50,13 +50,13 @@ impl<F: FnMut(&mut Cx<'_>, Event, Option<&mut Replies>) + 'static> DatagramServi
             for number in 0..arrival.datagrams() {
                 let size = arrival.datagram_bytes as usize;
                 let datagram = &payload[number * size..payload.len().min((number + 1) * size)];
-                let event = Event::Received(cx.socket(), arrival.peer, datagram.to_vec());
+                let event = Event::Received(cx.socket(), arrival.peer.inet().unwrap(), datagram.to_vec());
                 (self.0)(cx, event, Some(replies));
             }
         }
     }
 
-    fn opened(&mut self, cx: &mut Cx<'_>, socket: SocketId, outcome: Result<SocketAddr, Fault>) {
+    fn opened(&mut self, cx: &mut Cx<'_>, socket: SocketId, outcome: Result<corelane_seam::Address, Fault>) {
         assert_eq!(cx.socket(), socket);
         (self.0)(cx, Event::Opened(socket, outcome), None);
     }
@@ -152,7 +152,7 @@ impl Asker {
 
 /// One more socket that asks the echo.
 fn open(cx: &mut Cx<'_>, askers: &mut BTreeMap<SocketId, Asker>) {
-    askers.insert(cx.open_datagrams(any(), Some(at(ECHO))).unwrap(), Asker::default());
+    askers.insert(cx.open_datagrams(any(), Some(at(ECHO).into())).unwrap(), Asker::default());
 }
 
 /// Some sockets ask an echo for numbers, and again for those that were lost, until all have come back.
@@ -316,9 +316,9 @@ fn a_client_hears_that_nobody_is_there_and_goes_on() {
     let world = World::new(1, Faults::none());
     let mut client = None;
     let (mut rig, seen) = noted(&world, Limits::default(), move |cx, event, _| match event {
-        Event::Started => client = Some(cx.open_datagrams(any(), Some(at(77))).unwrap()),
+        Event::Started => client = Some(cx.open_datagrams(any(), Some(at(77).into())).unwrap()),
         Event::Opened(socket, Ok(local)) => {
-            assert_eq!(local.ip(), at(0).ip(), "the way to the peer");
+            assert_eq!(local.ip(), Some(at(0).ip()), "the way to the peer");
             let replies = cx.datagrams(*socket).unwrap();
             assert!(replies.send(at(77), None, &b"anybody?"[..]));
             assert!(!replies.send(at(ECHO), None, &b"elsewhere"[..]));
@@ -436,7 +436,7 @@ fn a_panic_in_any_call_is_counted_and_the_socket_lives_on() {
         let mut socket = None;
         move |cx, event, _| match event {
             Event::Started => {
-                socket = cx.open_datagrams(any(), Some(at(77))).ok();
+                socket = cx.open_datagrams(any(), Some(at(77).into())).ok();
                 cx.set_alarm(cx.now() + Duration::from_millis(1));
             }
             Event::Alarm => {
@@ -463,7 +463,7 @@ fn a_drain_ends_clients_whatever_they_do() {
         let (mut rig, _) = noted(&world, Limits::default(), move |cx, event, replies| match event {
             Event::Started => {
                 for _ in 0..3 {
-                    cx.open_datagrams(any(), Some(at(ECHO))).unwrap();
+                    cx.open_datagrams(any(), Some(at(ECHO).into())).unwrap();
                 }
                 cx.set_alarm(cx.now());
             }
@@ -489,7 +489,7 @@ fn in_a_drain_nobody_is_asked_to_go_on() {
     for_seeds(20, |seed| {
         let world = World::new(seed, Faults { late_completion: 300, ..Faults::none() });
         let (mut rig, seen) = noted(&world, Limits::default(), |cx, event, replies| match event {
-            Event::Started => drop(cx.open_datagrams(any(), Some(at(ECHO)))),
+            Event::Started => drop(cx.open_datagrams(any(), Some(at(ECHO).into()))),
             Event::Opened(socket, _) => assert!(cx.datagrams(*socket).unwrap().send(at(ECHO), None, &b"begin"[..])),
             Event::Sent(_) => assert!(replies.unwrap().send(at(ECHO), None, &b"on and on"[..])),
             _ => {}

@@ -25,7 +25,7 @@ impl DatagramService for Echo {
                 Some(b'?') => replies.reply(arrival, &[b'?'; 2000][..], 10),
                 Some(b'+') => {
                     replies.echo(batch, arrival);
-                    replies.send(arrival.peer, arrival.asked, &b"more"[..]);
+                    replies.send(arrival.peer.clone(), arrival.asked, &b"more"[..]);
                 }
                 _ => replies.echo(batch, arrival),
             }

@@ -26,7 +26,7 @@ impl StreamService for Witness {
     type Session = ();
 
     fn open(&mut self, cx: &mut Cx<'_>, peer: &Peer) {
-        self.0.borrow_mut().push((cx.lane(), peer.address, peer.local, Protocol::TCP, peer.flow));
+        self.0.borrow_mut().push((cx.lane(), peer.address.inet().unwrap(), peer.local.inet().unwrap(), Protocol::TCP, peer.flow));
     }
 
     fn receive(&mut self, _: &mut Cx<'_>, _: &mut (), input: &mut Input, output: &mut Output) -> Next {
@@ -40,7 +40,7 @@ impl DatagramService for Witness {
         for arrival in batch.arrivals() {
             let asked = SocketAddr::new(arrival.asked.unwrap_or(at(PORT).ip()), PORT);
             let flow = cx.flow(arrival);
-            self.0.borrow_mut().push((cx.lane(), arrival.peer, asked, Protocol::UDP, flow));
+            self.0.borrow_mut().push((cx.lane(), arrival.peer.inet().unwrap(), asked, Protocol::UDP, flow));
             replies.echo(batch, arrival);
         }
     }
@@ -123,13 +123,13 @@ struct Asker {
 impl DatagramService for Asker {
     fn started(&mut self, cx: &mut Cx<'_>) {
         for peer in [Some(self.to), None] {
-            let socket = cx.open_datagrams(SocketAddr::from(([10, 0, 0, 1], 0)), peer).unwrap();
+            let socket = cx.open_datagrams(SocketAddr::from(([10, 0, 0, 1], 0)), peer.map(Into::into)).unwrap();
             assert!(cx.datagrams(socket).unwrap().send(self.to, None, &b"?"[..]));
         }
     }
 
-    fn opened(&mut self, _: &mut Cx<'_>, socket: SocketId, outcome: Result<SocketAddr, corelane_seam::Fault>) {
-        self.locals.push((socket, outcome.unwrap()));
+    fn opened(&mut self, _: &mut Cx<'_>, socket: SocketId, outcome: Result<corelane_seam::Address, corelane_seam::Fault>) {
+        self.locals.push((socket, outcome.unwrap().inet().unwrap()));
     }
 
     fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, _: &mut Replies) {

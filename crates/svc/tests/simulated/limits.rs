@@ -57,11 +57,16 @@ impl Case {
         }
     }
 
-    fn close(mut self) {
+    fn close(self) {
+        self.close_with(&[]);
+    }
+
+    /// `unborn` are the endings of connections that had no session yet.
+    fn close_with(mut self, unborn: &[Ending]) {
         assert_eq!(self.stage.rig.ask(&self.witness, "say after\n"), "after\n");
         self.witness.close();
         self.stage.rig.wait(MS);
-        self.stage.close();
+        self.stage.close_with(unborn);
     }
 }
 
@@ -111,7 +116,7 @@ fn connections_over_the_bound_of_their_address_are_reset() {
 fn the_lanes_cap_holds_over_all_its_connections() {
     let world = World::new(1, Faults::none());
     let plan = Plan { connections_max: 2, ..Plan::lanes(1) };
-    let mut case = Case::on(Stage::with(&world, &plan, Limits::default(), |_| None));
+    let mut case = Case::on(Stage::with(&world, &plan, Limits::default(), |_, _| None));
     let [first, second] = [1, 2].map(|number| case.connect(number));
     second.send(b"say served\n");
     case.wait(20 * MS);
@@ -428,7 +433,7 @@ fn a_record_that_takes_too_long_ends_its_connection() {
 fn a_transform_that_waits_for_its_header_is_bounded_as_a_record_is() {
     let world = World::new(1, Faults::none());
     let limits = Limits::new().receive_rate_min(0).read_limit(Duration::from_secs(3));
-    let transform = |peer: &corelane_svc::Peer| match peer.address.ip() == client(50).ip() {
+    let transform = |_, peer: &corelane_svc::Peer| match peer.address.ip() == Some(client(50).ip()) {
         true => None,
         false => Some(crate::transform::proxy_header()),
     };
@@ -437,7 +442,7 @@ fn a_transform_that_waits_for_its_header_is_bounded_as_a_record_is() {
     slow.send(b"PROXY 1");
     case.wait(5 * S);
     assert_eq!((slow.status(), case.count(C::ReadLimitHits)), (RESET, 1));
-    case.close();
+    case.close_with(&[Ending::Aborted]);
 }
 
 #[test]
@@ -471,7 +476,7 @@ fn the_send_limit_counts_from_when_the_output_began_to_wait() {
     let faults = Faults { late_completion: 1000, ..Faults::none() };
     let world = World::new(3, faults);
     let limits = Limits::new().send_limit(Duration::from_secs(1));
-    let mut case = Case::on(Stage::with(&world, &Plan::lanes(1), limits, |_| None));
+    let mut case = Case::on(Stage::with(&world, &Plan::lanes(1), limits, |_, _| None));
     let peer = case.connect(1);
     for _ in 0..20 {
         assert_eq!(case.ask(&peer, "say x\n"), "x\n");
@@ -502,7 +507,7 @@ fn stage_beside_a_full_service(limits: Limits) -> Stage {
     let world = World::new(1, Faults::none());
     let book: Rc<RefCell<Book>> = Rc::default();
     let rig = Rig::new(&world, &Plan::lanes(1), |roster| {
-        roster.serve(address(), limits, Puppet::new(&book, |_| None));
+        roster.serve(address(), limits, Puppet::new(&book));
         let full = Limits::new().connections_max(1).backlog(1);
         roster.serve(at(8), full, Echo);
     });
@@ -597,7 +602,7 @@ fn lane_without_memory(receive_bytes: usize) {
     let limits = Limits::new().output_high(8 << 20).send_limit(Duration::ZERO).read_limit(Duration::ZERO).receive_rate_min(0);
     let mut plan = Plan::lanes(1).memory(4 << 20);
     plan.tuning.receive_bytes = receive_bytes;
-    let mut case = Case::on(Stage::with(&world, &plan, limits, |_| None));
+    let mut case = Case::on(Stage::with(&world, &plan, limits, |_, _| None));
     let hogs = [1, 2].map(|number| case.connect(number));
     for hog in &hogs {
         hog.send("flood 100000\n".repeat(40).as_bytes());

@@ -322,7 +322,7 @@ fn no_more_are_called_again_than_can_be_lent_what_they_need() {
 fn a_rate_is_not_earned_in_advance() {
     let world = World::new(1, Faults::none());
     let limits = Limits::new().receive_rate_min(16).read_limit(Duration::ZERO);
-    let mut stage = crate::puppet::Stage::with(&world, &Plan::lanes(1), limits, |_| None);
+    let mut stage = crate::puppet::Stage::with(&world, &Plan::lanes(1), limits, |_, _| None);
     let peer = stage.rig.connect(1);
     stage.rig.wait(MS);
     stage.rig.ask(&peer, "fill 100000\n");

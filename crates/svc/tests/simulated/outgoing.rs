@@ -38,7 +38,7 @@ impl StreamService for Opener {
 
     fn started(&mut self, cx: &mut Cx<'_>) {
         for number in 0..AT_ONCE {
-            cx.connect_from(self.from, upstreams()[number % 2], ()).unwrap();
+            cx.connect_from(self.from.map(Into::into), upstreams()[number % 2], ()).unwrap();
         }
     }
 
@@ -47,7 +47,7 @@ impl StreamService for Opener {
     fn connected(&mut self, cx: &mut Cx<'_>, _: &mut (), _: &mut Output) -> Next {
         let id = cx.id();
         let peer = cx.peer(id).unwrap();
-        self.seen.borrow_mut().push((cx.lane(), peer.address, peer.local));
+        self.seen.borrow_mut().push((cx.lane(), peer.address.inet().unwrap(), peer.local.inet().unwrap()));
         Next::Continue
     }
 
@@ -167,7 +167,7 @@ fn those_that_are_given_up_end_once() {
         fn started(&mut self, cx: &mut Cx<'_>) {
             let id = cx.connect(upstreams()[0], ()).unwrap();
             cx.abort(id);
-            cx.connect("203.0.113.1:9".parse().unwrap(), ()).unwrap();
+            cx.connect("203.0.113.1:9".parse::<corelane_seam::Address>().unwrap(), ()).unwrap();
         }
         fn open(&mut self, _: &mut Cx<'_>, _: &corelane_svc::Peer) {}
         fn receive(&mut self, _: &mut Cx<'_>, _: &mut (), _: &mut Input, _: &mut Output) -> Next {
@@ -212,7 +212,7 @@ fn an_address_that_is_ours_no_more_is_forgotten() {
         fn open(&mut self, _: &mut Cx<'_>, _: &corelane_svc::Peer) {}
         fn connected(&mut self, cx: &mut Cx<'_>, _: &mut (), _: &mut Output) -> Next {
             let peer = cx.peer(cx.id()).unwrap();
-            self.0.borrow_mut().push((cx.lane(), peer.address, peer.local));
+            self.0.borrow_mut().push((cx.lane(), peer.address.inet().unwrap(), peer.local.inet().unwrap()));
             if self.0.borrow().len() <= LANES {
                 cx.set_alarm(cx.now() + Duration::from_millis(100));
             }

@@ -201,7 +201,7 @@ impl DatagramService for Echo {
             let size = (arrival.datagram_bytes as usize).max(1);
             for bytes in batch.payload(arrival).chunks(size) {
                 let number = self.walk.begin(cx);
-                self.held.insert(number, (cx.socket(), arrival.peer, bytes.to_vec()));
+                self.held.insert(number, (cx.socket(), arrival.peer.inet().unwrap(), bytes.to_vec()));
             }
         }
     }

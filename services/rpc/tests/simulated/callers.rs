@@ -190,10 +190,10 @@ impl DatagramCaller {
 
 impl DatagramService for DatagramCaller {
     fn started(&mut self, cx: &mut Cx<'_>) {
-        self.socket = Some(cx.open_datagrams(([10, 0, 0, 1], 0).into(), Some(self.to)).unwrap());
+        self.socket = Some(cx.open_datagrams(SocketAddr::from(([10, 0, 0, 1], 0)), Some(self.to.into())).unwrap());
     }
 
-    fn opened(&mut self, cx: &mut Cx<'_>, _socket: SocketId, outcome: Result<SocketAddr, Fault>) {
+    fn opened(&mut self, cx: &mut Cx<'_>, _socket: SocketId, outcome: Result<corelane::Address, Fault>) {
         match outcome {
             Ok(_) => self.fill(cx, None),
             Err(fault) => {
