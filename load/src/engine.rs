@@ -7,8 +7,8 @@ use crate::kinds::Kind;
 use crate::pacer::Pacer;
 use crate::plan::Mode;
 use crate::workload::{Answers, Workload};
-use corelane::{Cx, Input, Instant, Next, Output, Peer, StreamService};
 use corelane::service::{ConnectionId, Ending, ServiceError};
+use corelane::{Cx, Input, Instant, Next, Output, Peer, StreamService};
 use std::any::Any;
 use std::collections::VecDeque;
 

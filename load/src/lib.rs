@@ -21,7 +21,6 @@ pub mod kinds;
 mod pacer;
 mod pattern;
 pub mod plan;
-mod random;
 pub mod repeated;
 pub mod report;
 mod run;

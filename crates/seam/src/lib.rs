@@ -33,6 +33,7 @@ mod instant;
 mod lease;
 mod ledger;
 mod operation;
+mod random;
 pub mod slab;
 
 pub use address::{Address, AddressError, Link, UNIX_NAME_BYTES_MAX, Unix};
@@ -51,3 +52,4 @@ pub use ledger::{Holder, Payer, Role};
 pub use operation::{
     Bind, Completion, Interest, Listen, OffloadResult, OffloadWork, Offloaded, Op, OpenOptions, Outcome, StreamOptions, Work,
 };
+pub use random::{Random, mix};

@@ -1,7 +1,9 @@
 //! What can be seen of a run from around the engine: its workload, the calls that its lane makes, and what it tells.
 
 use corelane::lanes::Transport;
-use corelane::service::{Cx, DatagramService, Datagrams, Ending, Fault, Input, Next, Output, Peer, Replies, SocketId, StreamService};
+use corelane::service::{
+    Cx, DatagramService, Datagrams, Ending, Fault, Input, Next, Output, Peer, Replies, SocketId, StreamService,
+};
 use corelane::testing::{Random, World};
 use corelane_load::collector::Collector;
 use corelane_load::course::Event;

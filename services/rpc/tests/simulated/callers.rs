@@ -3,9 +3,9 @@
 use crate::for_seeds;
 use crate::programs::{BY_HELPER, FAILS, NEVER, SLOW, Slow};
 use crate::rig::{Nobody, Plan, Rig, S, at, patient};
-use corelane::{Cx, DatagramService, Datagrams, Input, Instant, Next, Output, Peer, Replies, StreamService};
 use corelane::service::{Ending, Fault, Reason, SocketId};
 use corelane::testing::{Faults, World};
+use corelane::{Cx, DatagramService, Datagrams, Input, Instant, Next, Output, Peer, Replies, StreamService};
 use corelane_rpc::client::{CallError, DatagramClient, Found, Lookup, Step, StreamClient};
 use corelane_rpc::{ECHO, Echo, Rpc, RpcDatagrams};
 use corelane_wire::rpc::{Auth, CallHead, Patience};
