@@ -15,9 +15,8 @@ use crate::text::figures::{count, time};
 use crate::text::layout::Page;
 use crate::workloads::echo;
 use crate::{Watched, report::Report};
-use corelane::Instant;
 use corelane::service::{Order, Shared, Ticket};
-use corelane::{Cx, Input, Lanes, Next, Output, Peer, StreamService};
+use corelane::{Cx, Input, Instant, Lanes, Next, Output, Peer, StreamService};
 use hdrhistogram::Histogram;
 use std::time::Duration;
 

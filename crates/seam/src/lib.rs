@@ -34,6 +34,7 @@ mod lease;
 mod ledger;
 mod operation;
 pub mod parcel;
+mod random;
 mod region;
 pub mod slab;
 mod sync;
@@ -55,3 +56,4 @@ pub use operation::{
     Bind, Completion, DatagramOp, DatagramOutcome, FileOp, FileOutcome, Interest, Listen, OffloadCall, OffloadResult,
     OffloadWork, Offloaded, Op, OpenOptions, Outcome, StreamOp, StreamOptions, StreamOutcome,
 };
+pub use random::{Random, mix};

@@ -53,14 +53,13 @@ mod kind;
 mod log;
 mod net;
 mod peers;
-mod random;
 mod seeds;
 mod world;
 
 pub use check::Violation;
+pub use corelane_seam::Random;
 pub use driver::SimDriver;
 pub use faults::{FaultCounts, FaultKind, Faults, Planted};
 pub use peers::{DatagramPeer, Peer, Status};
-pub use random::Random;
 pub use seeds::{for_seeds, seeds};
 pub use world::{Host, Report, Turn, World};

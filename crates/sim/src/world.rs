@@ -13,7 +13,7 @@ use crate::net::datagrams::Packet;
 use crate::net::streams::imbalance;
 use crate::net::{Network, Owner};
 use crate::peers::{Peer, PeerState};
-use crate::random::Random;
+use corelane_seam::Random;
 use corelane_seam::{Arena, Fault, Interest, OffloadWork, Socket, Tuning};
 use std::cell::RefCell;
 use std::net::{IpAddr, SocketAddr};

@@ -4,11 +4,10 @@
 use crate::figures::{Figures, Window, requests_each};
 use crate::rig::{MS, Outcome};
 use crate::witness::{Desk, Note, Sighting, request_bytes};
+use corelane::service::{Ending, Fault, Reason};
 use corelane_load::arrivals::Schedule;
 use corelane_load::kinds::Kind;
 use corelane_load::plan::{Extent, Mode, Plan};
-use corelane_seam::{Fault, Reason};
-use corelane_svc::Ending;
 use std::collections::VecDeque;
 
 /// How long a place waits for its next connection.

@@ -1,7 +1,6 @@
 //! A server of RPC calls that answers rightly, or as it is told to.
 
-use corelane_seam::Datagrams;
-use corelane_svc::{Cx, DatagramService, Input, Next, Output, Peer, Replies, StreamService};
+use corelane::service::{Cx, DatagramService, Datagrams, Input, Next, Output, Peer, Replies, StreamService};
 use corelane_wire::rpc::{
     Acceptance, Auth, AuthStatus, Call, Denial, Flavour, RecordLimits, Records, Reply, Step, Verdict, write_record, write_split,
 };

@@ -1,15 +1,16 @@
 //! What can be seen of a run from around the engine: its workload, the calls that its lane makes, and what it tells.
 
 use corelane::lanes::Transport;
+use corelane::service::{
+    Cx, DatagramService, Datagrams, Ending, Fault, Input, Next, Output, Peer, Replies, SocketId, StreamService,
+};
+use corelane::testing::{Random, World};
 use corelane_load::collector::Collector;
 use corelane_load::course::Event;
 use corelane_load::kinds::Kind;
 use corelane_load::plan::Plan;
 use corelane_load::workload::{Answers, DatagramWorkload, Workload};
 use corelane_load::workloads::rpc::{Settings, Split};
-use corelane_seam::{Datagrams, Fault};
-use corelane_sim::{Random, World};
-use corelane_svc::{Cx, DatagramService, Ending, Input, Next, Output, Peer, Replies, SocketId, StreamService};
 use std::any::Any;
 use std::cell::RefCell;
 use std::rc::Rc;

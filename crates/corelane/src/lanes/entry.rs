@@ -15,7 +15,9 @@
 pub mod choice;
 
 use crate::error::Error;
-use crate::lanes::{Lanes, Place, Url, url};
+use crate::lanes::Lanes;
+use crate::lanes::place::Place;
+use crate::lanes::url::{self, Url};
 use choice::{Choice, Chosen};
 use corelane_rss::Transport;
 use corelane_svc::{DatagramService, Limits, StreamService};
