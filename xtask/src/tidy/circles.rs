@@ -60,6 +60,7 @@ const STILL: &[(&str, &[&str])] = &[
             "datagram_engine",
             "engine",
             "facts",
+            "pace",
             "pacer",
             "plan",
             "run",
