@@ -8,7 +8,7 @@ use crate::pace::{ARRIVALS_PER_TURN, Owed, PAUSE, Pace};
 use crate::plan::Mode;
 use crate::workload::{Answers, DatagramWorkload};
 use corelane::service::{Arrival, DATAGRAM_BYTES_MAX, Fault, Reason, Shared, SocketId, TRAIN_DATAGRAMS_MAX};
-use corelane::{Cx, DatagramService, Datagrams, Replies};
+use corelane::{Address, Cx, DatagramService, Datagrams, Replies};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -97,7 +97,7 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
         let any: IpAddr = if plan.target.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
         let local = plan.source_of(self.pace.first + index as u64, client.attempts).unwrap_or(SocketAddr::new(any, 0));
         client.attempts += 1;
-        match cx.open_datagrams(local, Some(plan.target)) {
+        match cx.open_datagrams(local, Some(plan.target.clone())) {
             Ok(socket) => {
                 client.socket = Some(socket);
                 self.names.insert(socket, index);
@@ -215,9 +215,9 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
     fn hand_over(&self, output: &mut Replies, requests: Shared) -> bool {
         let (plan, size) = (&self.course.plan, self.workload.request_bytes());
         if plan.trains {
-            return output.send_train(plan.target, None, requests, size);
+            return output.send_train(&plan.target, None, requests, size);
         }
-        (0..requests.len() / size).all(|at| output.send_single(plan.target, None, requests.slice(at * size..(at + 1) * size)))
+        (0..requests.len() / size).all(|at| output.send_single(&plan.target, None, requests.slice(at * size..(at + 1) * size)))
     }
 
     /// Gives up requests that wait for too long; in a closed loop the next ones follow.
@@ -325,7 +325,7 @@ impl<W: DatagramWorkload> DatagramService for DatagramEngine<W> {
         self.work(cx);
     }
 
-    fn opened(&mut self, cx: &mut Cx<'_>, socket: SocketId, outcome: Result<SocketAddr, Fault>) {
+    fn opened(&mut self, cx: &mut Cx<'_>, socket: SocketId, outcome: Result<Address, Fault>) {
         let Some(&index) = self.names.get(&socket) else { return };
         if let Err(fault) = outcome {
             let has_others = self.course.plan.aimed.is_some() && self.clients[index].attempts <= u64::from(TAKEN_MAX);

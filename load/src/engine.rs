@@ -159,7 +159,7 @@ impl<W: Workload> Engine<W> {
         let client = &mut self.clients[index as usize];
         let source = plan.source_of(self.pace.first + u64::from(index), client.attempts);
         client.attempts += 1;
-        let asked = cx.connect_from(source, plan.target, index);
+        let asked = cx.connect_from(source.map(Into::into), plan.target.clone(), index);
         (client.asked, client.intended, client.failing, client.first_byte) = (cx.now().nanoseconds(), intended, None, None);
         match asked {
             Ok(id) => {

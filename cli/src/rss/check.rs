@@ -157,7 +157,8 @@ impl Checked {
     fn find(url: &str, pid: Option<u32>) -> Result<Self> {
         let text = url;
         let url = Url::parse(text, 0)?;
-        let mut target = *url.resolve()?.first().ok_or_else(|| anyhow!("{url} has no address"))?;
+        let first = url.resolve()?.into_iter().next().ok_or_else(|| anyhow!("{url} has no address"))?;
+        let mut target = first.inet().ok_or_else(|| anyhow!("{url}: only IP has flows that can be checked"))?;
         if target.port() == 0 {
             bail!("{text} names no port: write it as in {text}:60007");
         }
@@ -170,11 +171,11 @@ impl Checked {
                 let page = Reader::open(&path)?;
                 (path, page)
             }
-            None => page_serving(url.transport(), target).ok_or_else(|| {
+            None => page_serving(url.transport(), &target.into()).ok_or_else(|| {
                 anyhow!("no corelane process of this user here serves {url}: `corelane stat` shows those that run")
             })?,
         };
-        let services: Vec<usize> = services_at(&page, url.transport(), target).collect();
+        let services: Vec<usize> = services_at(&page, url.transport(), &target.into()).collect();
         if services.is_empty() {
             bail!("process {} does not serve {url}: `corelane stat` shows what it serves", page.description().process.pid);
         }

@@ -190,7 +190,7 @@ mod tests {
         let plan = plan("127.0.0.1");
         assert_eq!((plan.connections, plan.lanes, plan.depth, plan.size), (1, 1, 1, 1));
         assert_eq!(plan.extent, Extent::Requests(1_000_000));
-        assert_eq!(plan.target, "127.0.0.1:60007".parse().unwrap());
+        assert_eq!(plan.target, "127.0.0.1:60007".parse::<corelane::Address>().unwrap());
         assert_eq!(parsed("127.0.0.1").runs, 1_000);
     }
 
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn a_port_at_the_host_goes_before_the_option() {
         assert_eq!(plan("-p 7 me@127.0.0.1:8").target.port(), 8);
-        assert_eq!(plan("-p 7 a@b@127.0.0.1").target, "127.0.0.1:7".parse().unwrap());
+        assert_eq!(plan("-p 7 a@b@127.0.0.1").target, "127.0.0.1:7".parse::<corelane::Address>().unwrap());
     }
 
     #[test]

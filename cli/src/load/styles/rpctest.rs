@@ -206,7 +206,7 @@ mod tests {
         let plan = plan("127.0.0.1");
         assert_eq!((plan.connections, plan.lanes, plan.depth, plan.size), (1, 1, 1, 0));
         assert_eq!((plan.extent, plan.quantiles.len()), (Extent::Requests(1_000_000), 7));
-        assert_eq!(plan.target, "127.0.0.1:62049".parse().unwrap());
+        assert_eq!(plan.target, "127.0.0.1:62049".parse::<corelane::Address>().unwrap());
         let settings = Settings::in_plan(&plan);
         assert_eq!((settings.split, &settings.caller), (Split::Whole, &Caller::Nobody));
         assert_eq!(parsed("127.0.0.1").runs, 99);

@@ -3,11 +3,12 @@
 use super::Asked;
 use super::lane::Undelivered;
 use super::sockets::{Body, StreamSocket};
-use crate::check::{Violation, outcome_name};
+use crate::check::Violation;
 use crate::faults::{FaultKind, Planted};
+use crate::kind::outcome_name;
 use crate::log::{Detail, Site};
 use crate::world::{Event, State};
-use corelane_seam::{Chain, Completion, Fault, Handle, Outcome, Socket};
+use corelane_seam::{Chain, Completion, Fault, FileOutcome, Handle, Outcome, Socket, StreamOutcome};
 
 impl State {
     /// Ends an operation.
@@ -94,9 +95,9 @@ impl State {
 /// Adds to a connection's account what a completion tells its lane.
 fn credit(stream: &mut StreamSocket, entry: &Undelivered) {
     match &entry.completion.outcome {
-        Outcome::Received(bytes) => stream.given.add(bytes),
-        Outcome::Filled { lease, .. } => stream.given.add(&lease[lease.len() - entry.added..]),
-        Outcome::Sent { bytes, .. } => stream.claimed += *bytes as u64,
+        Outcome::Stream(StreamOutcome::Received(bytes)) => stream.given.add(bytes),
+        Outcome::Stream(StreamOutcome::Filled { lease, .. }) => stream.given.add(&lease[lease.len() - entry.added..]),
+        Outcome::Stream(StreamOutcome::Sent { bytes, .. }) => stream.claimed += *bytes as u64,
         _ => {}
     }
 }
@@ -111,12 +112,14 @@ pub(super) fn entry(asked: Asked, socket: Option<Socket>, outcome: Outcome) -> U
 /// The completion once more, as far as it can be copied.
 fn twin(entry: &Undelivered) -> Undelivered {
     let outcome = match &entry.completion.outcome {
-        Outcome::Received(bytes) => Outcome::Received(bytes.clone()),
-        Outcome::EndOfStream => Outcome::EndOfStream,
-        Outcome::Sent { .. } => Outcome::Sent { bytes: 0, rest: Chain::new(), fault: None },
+        Outcome::Stream(StreamOutcome::Received(bytes)) => Outcome::Stream(StreamOutcome::Received(bytes.clone())),
+        Outcome::Stream(StreamOutcome::EndOfStream) => Outcome::Stream(StreamOutcome::EndOfStream),
+        Outcome::Stream(StreamOutcome::Sent { .. }) => {
+            Outcome::Stream(StreamOutcome::Sent { bytes: 0, rest: Chain::new(), fault: None })
+        }
         Outcome::Closed => Outcome::Closed,
         Outcome::Released => Outcome::Released,
-        Outcome::Done => Outcome::Done,
+        Outcome::File(FileOutcome::Done) => Outcome::File(FileOutcome::Done),
         _ => Outcome::Failed(Fault::CANCELLED),
     };
     let completion = Completion::last(entry.completion.handle, outcome);

@@ -6,7 +6,7 @@ use super::{Binding, Owner, REFUSED, TIMED_OUT, UNREACHABLE, destination, find};
 use crate::driver::Asked;
 use crate::log::{Detail, Site};
 use crate::world::{Event, State};
-use corelane_seam::{Fault, Outcome, StreamOptions};
+use corelane_seam::{Fault, Outcome, StreamOptions, StreamOutcome};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
@@ -134,7 +134,12 @@ impl State {
             }
             Opener::Lane(lane, asked, descriptor) => {
                 let socket = self.take_stream(lane, asked.handle.work(), (stream, 0), descriptor);
-                self.complete(lane, asked, None, Outcome::Connected { socket, peer, local });
+                self.complete(
+                    lane,
+                    asked,
+                    None,
+                    Outcome::Stream(StreamOutcome::Connected { socket, peer: peer.into(), local: local.into() }),
+                );
             }
         }
     }

@@ -4,7 +4,7 @@
 use crate::calls::{bytes, call, messages, record};
 use crate::rig::{MS, Nobody, Plan, Rig, patient};
 use corelane::Cx;
-use corelane::service::{File, FilePart, OpenOptions, Outcome};
+use corelane::service::{File, FileOutcome, FilePart, OpenOptions, Outcome};
 use corelane_rpc::{Answered, Call, Held, Program, Rpc, Unanswered};
 use corelane_sim::{Faults, World};
 use corelane_watch::ServiceCounter as C;
@@ -138,8 +138,8 @@ impl Program for Files {
 
     fn completed(&mut self, cx: &mut Cx<'_>, token: u32, outcome: Outcome) {
         match outcome {
-            Outcome::Opened { file, .. } if token == FILE => self.file = Some(file),
-            Outcome::Written { bytes, .. } => {
+            Outcome::File(FileOutcome::Opened { file, .. }) if token == FILE => self.file = Some(file),
+            Outcome::File(FileOutcome::Written { bytes, .. }) => {
                 let Some((held, count)) = self.writes.remove(&token) else { return };
                 assert_eq!(bytes, count as usize);
                 let write = Write { file: WEAK, count, committed: Stability::Unstable, verifier: [7; 8] };
