@@ -32,7 +32,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("crates/rss", &[]),
     ("crates/wire", &[]),
     ("crates/seam", &["crates/rss"]),
-    ("crates/os", &["crates/seam"]),
+    ("crates/os", &["crates/rss", "crates/seam"]),
     ("crates/machine", &["crates/os"]),
     ("crates/select", &["crates/os", "crates/seam", "crates/rss"]),
     ("crates/drivers", &["crates/os", "crates/seam"]),
