@@ -15,7 +15,7 @@ use crate::state::{Arrived, ServiceState};
 use crate::table::Table;
 use corelane_lane::Kit;
 use corelane_rss::{Protocol, Transport};
-use corelane_seam::{Completion, Driver, Handle, Listen, Outcome, Reason};
+use corelane_seam::{Completion, Driver, Handle, Listen, Outcome, Reason, StreamOutcome};
 use corelane_watch::{LaneCounter, ServiceCounter};
 
 /// How soon accepting is tried again when the system had no descriptor and no connection has ended meanwhile.
@@ -45,7 +45,7 @@ impl Services {
         let index = completion.handle.index() as usize;
         let service = self.table.listeners.heard(index, completion.more);
         match completion.outcome {
-            Outcome::Accepted { socket, peer, local } => {
+            Outcome::Stream(StreamOutcome::Accepted { socket, peer, local }) => {
                 self.table.listeners.accepted(index, kit.now());
                 self.table.services[service as usize].waiting.push_back(Arrived { socket, peer, local });
                 self.admit_waiting(kit, service);

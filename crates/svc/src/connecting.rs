@@ -8,7 +8,7 @@ use crate::outgoing::{NOWHERE, TRIES, destination};
 use crate::services::Services;
 use crate::table::Table;
 use corelane_lane::Kit;
-use corelane_seam::{Address, Bind, Completion, Fault, Handle, Op, Outcome, Reason};
+use corelane_seam::{Address, Bind, Completion, DatagramOp, DatagramOutcome, Fault, Handle, Op, Outcome, Reason, StreamOp};
 use corelane_watch::ServiceCounter;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -65,7 +65,7 @@ impl Table {
         let connection = self.connections.there(index);
         let (to, service) = (connection.peer.address.clone(), connection.service);
         let options = self.limits(service).stream;
-        kit.submit(self.connections.handle(class::CONNECTION, index), Op::Connect { to, from, options });
+        kit.submit(self.connections.handle(class::CONNECTION, index), StreamOp::Connect { to, from, options });
     }
 
     fn ask_route(&mut self, kit: &mut Kit, index: u32, to: SocketAddr) {
@@ -75,7 +75,10 @@ impl Table {
         let address = SocketAddr::new(any, 0).into();
         let (share_port, v6_only, receive_buffer_bytes, send_buffer_bytes) = (false, false, 0, 0);
         let peer = Some(to.into());
-        kit.submit(question, Op::Bind(Bind { address, peer, share_port, v6_only, receive_buffer_bytes, send_buffer_bytes }));
+        kit.submit(
+            question,
+            DatagramOp::Bind(Bind { address, peer, share_port, v6_only, receive_buffer_bytes, send_buffer_bytes }),
+        );
     }
 
     /// Goes on with a connection whose port turned out to be taken; false if it has failed for good.
@@ -108,7 +111,7 @@ impl Services {
     /// It is known from which address a peer is reached, or that it is not: the connections that waited go on.
     pub(crate) fn route_completed(&mut self, kit: &mut Kit, completion: Completion) {
         let local = match completion.outcome {
-            Outcome::Bound { socket, local } => {
+            Outcome::Datagram(DatagramOutcome::Bound { socket, local }) => {
                 kit.submit(Handle::new(class::DISCARDED, 0, 0), Op::Close { socket, reset: false });
                 local.inet()
             }

@@ -105,7 +105,7 @@ impl Connections {
         desk: &mut Desk,
         index: u32,
         arena: &Arena,
-    ) -> Option<Box<dyn Transform>> {
+    ) -> Option<Box<Box<dyn Transform>>> {
         // reason: asked for by its last completion.
         let mut connection = self.entries.remove(index).expect("a connection is there until its socket is closed");
         assert!(connection.machine.has_ended(), "a connection goes behind its end: {:?}", connection.machine);

@@ -19,8 +19,8 @@ use crate::ticket::Ticket;
 use crate::timers::Timer;
 use corelane_lane::{Fenced, Kit};
 use corelane_seam::{
-    Address, Arena, Arrival, Chain, Fault, File, Handle, Instant, Interest, Lease, OffloadResult, OffloadWork, Op, OpenOptions,
-    Segment, Shared, nanoseconds,
+    Address, Arena, Arrival, Chain, DatagramOp, Fault, File, FileOp, Handle, Instant, Interest, Lease, OffloadResult,
+    OffloadWork, Op, OpenOptions, Segment, Shared, nanoseconds,
 };
 use corelane_watch::{Counted, LaneCounter, ServiceCounter};
 use std::any::{Any, TypeId};
@@ -217,7 +217,7 @@ impl<'a> Cx<'a> {
         let peer = peer.map(destination);
         let bind = datagram_socket(local.into(), peer.clone(), Sharing { share_port: false, v6_only: false });
         let socket = self.table.sockets.admit(&mut self.table.services, DatagramSocket::new(self.service, peer, waiting_max));
-        self.kit.submit(Handle::new(class::DATAGRAMS, socket.index, socket.generation), Op::Bind(bind));
+        self.kit.submit(Handle::new(class::DATAGRAMS, socket.index, socket.generation), DatagramOp::Bind(bind));
         Ok(socket)
     }
 
@@ -380,25 +380,25 @@ impl<'a> Cx<'a> {
         self.table.limits(self.service)
     }
 
-    /// Opens a file; ends as `Outcome::Opened` or `Failed` in [`completed`](crate::StreamService::completed), with `token`. The file closes when
+    /// Opens a file; ends as `FileOutcome::Opened` or `Failed` in [`completed`](crate::StreamService::completed), with `token`. The file closes when
     /// the last clone of it is dropped, be it with the service, a session, a message, an operation, or an output that it is a part of.
     pub fn open_file(&mut self, path: PathBuf, options: OpenOptions, token: u64) {
-        self.request(Op::Open { path, options }, token);
+        self.request(FileOp::Open { path, options }, token);
     }
 
-    /// Reads a file at `offset` behind the data of `lease`, until that holds `until` bytes or the file ends: `Outcome::Filled`.
+    /// Reads a file at `offset` behind the data of `lease`, until that holds `until` bytes or the file ends: `FileOutcome::Filled`.
     pub fn read_file(&mut self, file: &File, offset: u64, lease: Lease, until: usize, token: u64) {
-        self.request(Op::Read { file: file.clone(), offset, lease, until }, token);
+        self.request(FileOp::Read { file: file.clone(), offset, lease, until }, token);
     }
 
-    /// Writes to a file at `offset`: `Outcome::Written`.
+    /// Writes to a file at `offset`: `FileOutcome::Written`.
     pub fn write_file(&mut self, file: &File, offset: u64, bytes: Shared, token: u64) {
-        self.request(Op::Write { file: file.clone(), offset, bytes }, token);
+        self.request(FileOp::Write { file: file.clone(), offset, bytes }, token);
     }
 
-    /// Brings what was written to the disk: `Outcome::Done`.
+    /// Brings what was written to the disk: `FileOutcome::Done`.
     pub fn sync_file(&mut self, file: &File, token: u64) {
-        self.request(Op::Sync { file: file.clone() }, token);
+        self.request(FileOp::Sync { file: file.clone() }, token);
     }
 
     /// Whether as many calls are with the lane's helper threads as may be. Ask before [`Cx::offload`]: if it is, leave the request in the
@@ -422,7 +422,8 @@ impl<'a> Cx<'a> {
         self.request(Op::Poll { descriptor, interest }, token);
     }
 
-    fn request(&mut self, op: Op, token: u64) {
+    fn request(&mut self, op: impl Into<Op>, token: u64) {
+        let op = op.into();
         self.table.requests.begin(self.kit, self.service, op, token);
     }
 }

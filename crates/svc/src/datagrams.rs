@@ -8,7 +8,7 @@ use crate::sockets::{Bound, DatagramSocket, datagram_socket};
 use crate::table::Table;
 use corelane_lane::Kit;
 use corelane_rss::Transport;
-use corelane_seam::{Address, Completion, Datagrams, Driver, Fault, Outcome, Socket, Trains};
+use corelane_seam::{Address, Completion, DatagramOutcome, Datagrams, Driver, Fault, Outcome, Socket, Trains};
 use corelane_watch::LaneCounter;
 
 impl Services {
@@ -30,11 +30,11 @@ impl Services {
     pub(crate) fn datagrams_completed(&mut self, kit: &mut Kit, completion: Completion) {
         let id = SocketId { index: completion.handle.index(), generation: completion.handle.generation() };
         let known = match completion.outcome {
-            Outcome::Arrived { batch, fault } => self.arrived(kit, id, batch, fault),
-            Outcome::Departed { trains, datagrams, refused, calls, fault } => {
+            Outcome::Datagram(DatagramOutcome::Arrived { batch, fault }) => self.arrived(kit, id, batch, fault),
+            Outcome::Datagram(DatagramOutcome::Departed { trains, datagrams, refused, calls, fault }) => {
                 self.departed(kit, id, (trains, datagrams, refused, calls), fault)
             }
-            Outcome::Bound { socket, local } => self.socket_opened(kit, id, Ok((socket, local))),
+            Outcome::Datagram(DatagramOutcome::Bound { socket, local }) => self.socket_opened(kit, id, Ok((socket, local))),
             Outcome::Failed(fault) => self.socket_opened(kit, id, Err(fault)),
             Outcome::Closed => self.datagrams_closed(id),
             _ => Some(()),

@@ -69,9 +69,13 @@ impl Services {
         // It may have ended before they were coupled.
         let Some(other) = self.table.find(pair) else { return };
         other.pair = None;
-        if ending != Ending::EndOfStream {
-            self.end(kit, pair.index, Ending::Closing);
+        if ending == Ending::EndOfStream {
+            return;
         }
+        if matches!(ending, Ending::Error | Ending::Aborted) {
+            other.machine.pass_on_cut();
+        }
+        self.end(kit, pair.index, Ending::Closing);
     }
 
     /// The socket is closed: the entry is free, and others may take its place.
@@ -263,7 +267,8 @@ impl Connection {
         };
         let answer = busy.output.oldest_held().and_then(|since| after(since, limits.answer_limit, Limit::Answer));
         let single = |deadline| [deadline, None, answer];
-        if self.has_output() {
+        let is_leaving = self.machine.is_leaving() && !self.machine.has_taken_leave();
+        if self.has_output() || is_leaving {
             return single(after(busy.progress_at, limits.send_limit, Limit::Send));
         }
         if let Some([read, rate]) = self.record_deadlines(limits) {
@@ -317,6 +322,7 @@ impl Connection {
     /// The deadline of a connection that nothing is asked of.
     fn quiet_deadline(&self, limits: &Limits) -> Option<(u64, Limit)> {
         match self.machine.draining() {
+            _ if self.machine.phase() != Phase::Open => None,
             Draining::First => Some((self.active_at.saturating_add(FIRST_REQUEST), Limit::Drain)),
             _ => after(self.active_at, limits.idle_limit, Limit::Idle),
         }

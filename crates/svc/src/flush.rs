@@ -7,7 +7,7 @@ use crate::port::Call;
 use crate::services::Services;
 use crate::streams::receive_op;
 use corelane_lane::Kit;
-use corelane_seam::Op;
+use corelane_seam::{Op, StreamOp};
 use corelane_watch::ServiceCounter;
 
 impl Services {
@@ -107,7 +107,9 @@ impl Services {
 
     /// One of a pair reads nothing for which the other has no room.
     fn step_of_pair(&mut self, index: u32, step: Step) -> Step {
-        let Some(pair) = self.table.there(index).connection.pair.filter(|_| step == Step::Receive) else { return step };
+        let connection = self.table.there(index).connection;
+        let is_asked = step == Step::Receive && !connection.machine.is_in_handshake();
+        let Some(pair) = connection.pair.filter(|_| is_asked) else { return step };
         let is_full = self.table.found(pair).is_some_and(|other| {
             let held = other.connection.busy.as_ref().map_or(0, |busy| busy.output_held());
             held >= other.limits().output_high
@@ -195,7 +197,7 @@ impl Found<'_> {
         busy.told_drained = false;
         let chain = std::mem::replace(chain, desk.chain());
         connection.machine.begin_send();
-        kit.submit(handle, Op::Send { socket, chain });
+        kit.submit(handle, StreamOp::Send { socket, chain });
     }
 
     fn facts(&self) -> Facts {

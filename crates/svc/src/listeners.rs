@@ -5,7 +5,7 @@ use crate::limits::SECOND;
 use crate::places::{Place, Sharing};
 use corelane_lane::Kit;
 use corelane_rss::Transport;
-use corelane_seam::{Address, Handle, Op, Socket};
+use corelane_seam::{Address, Handle, Op, Socket, StreamOp};
 
 /// How long a listener is kept after the last connection was accepted from it: handshakes under way end within.
 const SETTLE: u64 = SECOND / 20;
@@ -84,7 +84,7 @@ impl Listeners {
             let is_idle = !(listener.accepting || listener.starved || listener.closing);
             if let Some(socket) = listener.socket.filter(|_| is_idle && has_room(listener.service)) {
                 listener.accepting = true;
-                kit.submit(Handle::new(class::LISTENER, index as u32, 0), Op::Accept { listener: socket });
+                kit.submit(Handle::new(class::LISTENER, index as u32, 0), StreamOp::Accept { listener: socket });
             }
         }
     }
@@ -118,7 +118,7 @@ impl Listeners {
         let mut stopped = false;
         for listener in self.all.iter().filter(|listener| listener.service == service && listener.accepting) {
             if let Some(socket) = listener.socket {
-                kit.submit(Handle::new(class::LISTENER, 0, 0), Op::StopAccept { listener: socket });
+                kit.submit(Handle::new(class::LISTENER, 0, 0), StreamOp::StopAccept { listener: socket });
                 stopped = true;
             }
         }

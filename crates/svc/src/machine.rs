@@ -365,6 +365,13 @@ impl Machine {
         self.veil = Veil::Leaves;
     }
 
+    /// The other of its pair was cut or has failed: our side ends without a word of the transform, so that the peer takes this end for no other.
+    pub(crate) fn pass_on_cut(&mut self) {
+        if self.veil == Veil::Speaks {
+            self.veil = Veil::HasLeft;
+        }
+    }
+
     /// The transform has refused the peer; what was decided before is overruled.
     pub(crate) fn refuse(&mut self) {
         let may = matches!(self.phase, Phase::Handshake | Phase::Open | Phase::Closing) && self.veil != Veil::None;
@@ -499,6 +506,9 @@ impl Machine {
         let Some((other, facts)) = other else { return Settled { ends: is_answered, ..Settled::default() } };
         if !other.is_answered(facts) {
             return Settled::default();
+        }
+        if self.input_was_cut() {
+            other.pass_on_cut();
         }
         if matches!(other.phase, Phase::Open | Phase::Closing) && !other.has_taken_leave() {
             return Settled { other_takes_leave: true, ..Settled::default() };

@@ -17,7 +17,7 @@ use crate::table::Table;
 use crate::timers::Timer;
 use crate::transform::MakeTransform;
 use corelane_lane::{Ear, Fenced, Kit, Mesh, Work};
-use corelane_seam::{Address, Completion, Driver, Handle, OffloadResult, Outcome};
+use corelane_seam::{Address, Completion, DatagramOutcome, Driver, Handle, OffloadResult, Outcome, StreamOutcome};
 use corelane_watch::{LaneCounter, ServiceRow};
 use std::any::TypeId;
 use std::cell::Cell;
@@ -265,7 +265,10 @@ impl Work for Services {
     fn complete(&mut self, kit: &mut Kit, completion: Completion) {
         let handle = completion.handle;
         // Of what has left, nothing follows but for connections and sockets that are marked.
-        self.has_news |= !matches!(completion.outcome, Outcome::Sent { .. } | Outcome::Departed { .. });
+        self.has_news |= !matches!(
+            completion.outcome,
+            Outcome::Stream(StreamOutcome::Sent { .. }) | Outcome::Datagram(DatagramOutcome::Departed { .. })
+        );
         match handle.class() {
             class::CONNECTION => self.connection_completed(kit, completion),
             class::LISTENER => self.listener_completed(kit, completion),

@@ -10,7 +10,7 @@ use crate::slab::Slab;
 use crate::state::ServiceState;
 use corelane_lane::Kit;
 use corelane_rss::{Protocol, Transport};
-use corelane_seam::{Address, Arrival, Bind, Datagrams, Driver, Fault, Handle, Op, Reason, Socket, Trains};
+use corelane_seam::{Address, Arrival, Bind, DatagramOp, Datagrams, Driver, Fault, Handle, Op, Reason, Socket, Trains};
 use corelane_watch::ServiceCounter;
 use std::net::SocketAddr;
 
@@ -471,7 +471,7 @@ impl FoundSocket<'_> {
             self.count(ServiceCounter::TrainsOut, trains.trains().len());
             self.count(ServiceCounter::BytesOut, bytes);
             self.count(ServiceCounter::BytesForwarded, forwarded);
-            kit.submit(handle, Op::SendDatagrams { socket, trains });
+            kit.submit(handle, DatagramOp::Send { socket, trains });
         }
         if refused > 0 {
             self.count(ServiceCounter::DatagramsRefused, refused);
@@ -494,7 +494,7 @@ impl FoundSocket<'_> {
         // The service's own peers may have the answer to what it is asked; who asks it anew comes too late.
         let takes = !(entry.settled && entry.is_served);
         if let Some(into) = entry.batch.take_if(|_| takes) {
-            kit.submit(handle, Op::ReceiveDatagrams { socket, into });
+            kit.submit(handle, DatagramOp::Receive { socket, into });
             if entry.takes_what_is_there() && !entry.waits_for_memory {
                 kit.submit(handle, Op::StopReceive { socket });
             }

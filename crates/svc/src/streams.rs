@@ -10,7 +10,7 @@ use crate::notices::{Note, Notice};
 use crate::port::Call;
 use crate::services::Services;
 use corelane_lane::Kit;
-use corelane_seam::{Chain, Completion, Fault, Lease, Op, Outcome, Reason, Shared, nanoseconds};
+use corelane_seam::{Chain, Completion, Fault, Lease, Outcome, Reason, Shared, StreamOp, StreamOutcome, nanoseconds};
 use corelane_watch::{LaneCounter, ServiceCounter, ServiceRow};
 
 /// Notices worked off in one turn: what they cause themselves waits for the next one.
@@ -23,15 +23,15 @@ impl Services {
             return kit.row.add(LaneCounter::CompletionsStale, 1);
         };
         match completion.outcome {
-            Outcome::Received(shared) => found.received(kit, shared),
-            Outcome::EndOfStream => found.peer_finished(),
-            Outcome::Filled { lease, fault } => {
+            Outcome::Stream(StreamOutcome::Received(shared)) => found.received(kit, shared),
+            Outcome::Stream(StreamOutcome::EndOfStream) => found.peer_finished(),
+            Outcome::Stream(StreamOutcome::Filled { lease, fault }) => {
                 found.fill_received(kit, lease, fault);
                 if let Some(fault) = fault.filter(|_| found.connection.machine.serves_input()) {
                     self.receive_failed(kit, id.index, fault);
                 }
             }
-            Outcome::Sent { bytes, rest, fault } => {
+            Outcome::Stream(StreamOutcome::Sent { bytes, rest, fault }) => {
                 found.sent(kit, bytes, rest);
                 match fault {
                     Some(fault) if fault.reason != Reason::Cancelled => self.end_by_fault(kit, id.index, fault),
@@ -48,7 +48,7 @@ impl Services {
                 found.connection.machine.receive_stopped(fault.reason == Reason::Cancelled);
                 self.receive_failed(kit, id.index, fault);
             }
-            Outcome::Connected { socket, peer, local } => self.opened(kit, id.index, socket, peer, local),
+            Outcome::Stream(StreamOutcome::Connected { socket, peer, local }) => self.opened(kit, id.index, socket, peer, local),
             Outcome::Closed => self.socket_closed(kit, id.index),
             _ => {}
         }
@@ -442,15 +442,15 @@ impl Busy {
 }
 
 /// The receive that a connection in its phase should have under way, and has not.
-pub(crate) fn receive_op(connection: &mut Connection) -> Op {
+pub(crate) fn receive_op(connection: &mut Connection) -> StreamOp {
     assert!(!connection.machine.is_receiving(), "one receive at a time");
     // reason: it opens with one.
     let socket = connection.socket.expect("what is open has a socket");
     let serves = connection.transform.is_none() && connection.machine.serves_input();
     let fill = connection.busy.as_mut().filter(|_| serves).and_then(|busy| Some((busy.fill.as_mut()?, &mut busy.input)));
-    let Some((fill, input)) = fill else { return Op::Receive { socket } };
+    let Some((fill, input)) = fill else { return StreamOp::Receive { socket } };
     // reason: away only while it is received into.
     let (until, lease) = (fill.until, fill.lease.take().expect("a lease to be filled is here between receives"));
     input.filling_from = lease.len();
-    Op::ReceiveInto { socket, lease, until }
+    StreamOp::ReceiveInto { socket, lease, until }
 }

@@ -68,10 +68,11 @@ enum Event {
         cut: bool,
     },
     TakeLeave,
+    PassOnCut,
     Refuse,
 }
 
-const EVENTS: [Event; 27] = [
+const EVENTS: [Event; 28] = [
     Event::Opened,
     Event::Received(0),
     Event::Received(1),
@@ -98,6 +99,7 @@ const EVENTS: [Event; 27] = [
     Event::InputEnded { cut: true },
     Event::InputEnded { cut: false },
     Event::TakeLeave,
+    Event::PassOnCut,
     Event::Refuse,
 ];
 
@@ -172,7 +174,8 @@ impl History {
                 let may_be_cut = self.peer_ended && !self.is_at_work;
                 self.veiled && self.goes_on() && self.stream_end.is_none() && (!cut || may_be_cut)
             }
-            Event::TakeLeave => self.passes() && !self.leaves && !self.is_in_handshake(),
+            Event::TakeLeave => self.passes() && !self.leaves && !self.has_left && !self.is_in_handshake(),
+            Event::PassOnCut => self.goes_on(),
             Event::Refuse => self.passes(),
         }
     }
@@ -193,8 +196,9 @@ impl History {
             Event::Handshaken => self.is_shaken = true,
             Event::InputEnded { cut } => self.stream_end = Some(!cut),
             Event::TakeLeave => self.leaves = true,
+            Event::PassOnCut if self.veiled && !self.leaves => (self.leaves, self.has_left) = (true, true),
             Event::Refuse => (self.refused, self.closes, self.is_at_work) = (true, Some(Ending::Aborted), false),
-            Event::Drain(_) | Event::Served | Event::FinishHalf => {}
+            Event::Drain(_) | Event::Served | Event::FinishHalf | Event::PassOnCut => {}
         }
     }
 }
@@ -228,6 +232,7 @@ impl State {
             Event::Handshaken => machine.handshaken(),
             Event::InputEnded { cut } => machine.input_ended(cut),
             Event::TakeLeave => machine.take_leave(),
+            Event::PassOnCut => machine.pass_on_cut(),
             Event::Refuse => machine.refuse(),
         }
         history.note(event);
