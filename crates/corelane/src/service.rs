@@ -9,7 +9,8 @@ pub use corelane_seam::{
     Socket, StreamOptions, TRAIN_DATAGRAMS_MAX,
 };
 pub use corelane_svc::{
-    ConnectionId, Cx, DatagramService, Ending, Error as ServiceError, Flow, Input, LANE_CONNECTIONS_MAX, Limits, Next, Order,
-    Output, Peer, Refused, Replies, SocketId, StreamService, Taken, Ticket, Timer, Transform, TransformError,
+    ConnectionId, Cx, DatagramService, Ending, Error as ServiceError, Flow, Hold, Input, LANE_CONNECTIONS_MAX, Limits, Next,
+    Order, Output, OutputWriter, Peer, Refused, Replies, SocketId, StreamService, Taken, Ticket, Timer, Transform,
+    TransformError, Writer,
 };
 pub use corelane_watch::{Counted, Declaration, Kind, OwnCounter, ServiceCounter};
