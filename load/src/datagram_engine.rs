@@ -4,20 +4,14 @@ use crate::aim::{TAKEN_MAX, is_taken};
 use crate::course::{Course, Event, Phase, nanoseconds};
 use crate::flights::{Flight, Flights};
 use crate::kinds::Kind;
-use crate::pacer::Pacer;
+use crate::pace::{ARRIVALS_PER_TURN, Owed, PAUSE, Pace};
 use crate::plan::Mode;
 use crate::workload::{Answers, DatagramWorkload};
-use corelane::service::{Arrival, DATAGRAM_BYTES_MAX, Fault, Instant, Reason, Shared, SocketId, TRAIN_DATAGRAMS_MAX};
-use corelane::{Cx, DatagramService, Datagrams, Replies};
+use corelane::service::{Arrival, DATAGRAM_BYTES_MAX, Fault, Reason, Shared, SocketId, TRAIN_DATAGRAMS_MAX};
+use corelane::{Address, Cx, DatagramService, Datagrams, Replies};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-
-/// How long a socket that could not be opened waits for the next try.
-const PAUSE: u64 = 100_000_000;
-
-/// Arrivals that one turn sends at the most.
-const ARRIVALS_PER_TURN: usize = 1_024;
 
 /// Datagrams of a flood that are handed to the system at once.
 const BURST: usize = 128;
@@ -32,18 +26,10 @@ pub struct DatagramEngine<W: DatagramWorkload> {
     places: Vec<Place<W::Socket>>,
     /// Which place a socket belongs to.
     names: BTreeMap<SocketId, usize>,
-    pacer: Pacer,
-    first: u64,
+    pace: Pace,
     open: usize,
     /// Something was answered at some time.
     was_answered: bool,
-    begun: bool,
-    /// Places with requests for which the lane had no memory, when these were to start, and how many.
-    owing: Vec<(usize, u64, usize)>,
-    scan_at: u64,
-    /// When the alarm comes.
-    alarm_at: u64,
-    early: Option<String>,
     flood: Flood,
 }
 
@@ -75,15 +61,9 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
             workload,
             places: (0..plan.connections_of(course.lane)).map(place).collect(),
             names: BTreeMap::new(),
-            pacer: Pacer::new(&plan, course.lane),
-            first: (0..course.lane).map(|lane| u64::from(plan.connections_of(lane))).sum(),
+            pace: Pace::new(&plan, course.lane),
             open: 0,
             was_answered: false,
-            begun: false,
-            owing: Vec::new(),
-            scan_at: 0,
-            alarm_at: u64::MAX,
-            early: None,
             flood: Flood::default(),
             course,
         }
@@ -104,17 +84,8 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
         if self.course.phase == Phase::Ending {
             self.wind_up(cx);
         }
-        self.set_alarm(cx, self.next_alarm(now));
-    }
-
-    fn next_alarm(&self, now: u64) -> u64 {
-        if self.course.phase == Phase::Over {
-            return u64::MAX;
-        }
-        let is_running = self.course.phase == Phase::Running;
-        let arrival = if is_running { self.pacer.next_due() } else { u64::MAX };
-        let owing = if is_running && !self.owing.is_empty() { now + PAUSE / 100 } else { u64::MAX };
-        self.course.next_tick().min(arrival).min(owing).min(self.scan_at)
+        let at = self.pace.next_alarm(&self.course, now);
+        self.pace.set_alarm(cx, &mut self.course, at);
     }
 
     fn open_sockets(&mut self, cx: &mut Cx<'_>) {
@@ -124,9 +95,9 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
     fn open_socket(&mut self, cx: &mut Cx<'_>, index: usize) {
         let (plan, place) = (&self.course.plan, &mut self.places[index]);
         let any: IpAddr = if plan.target.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-        let local = plan.source_of(self.first + index as u64, place.attempts).unwrap_or(SocketAddr::new(any, 0));
+        let local = plan.source_of(self.pace.first + index as u64, place.attempts).unwrap_or(SocketAddr::new(any, 0));
         place.attempts += 1;
-        match cx.open_datagrams(local, Some(plan.target)) {
+        match cx.open_datagrams(local, Some(plan.target.clone())) {
             Ok(socket) => {
                 place.socket = Some(socket);
                 self.names.insert(socket, index);
@@ -140,59 +111,39 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
     }
 
     fn run(&mut self, cx: &mut Cx<'_>) {
-        if !std::mem::replace(&mut self.begun, true) {
-            self.pacer.start(self.course.start);
+        if self.pace.begin(&self.course) {
             (0..self.places.len()).for_each(|index| match self.course.plan.mode {
                 Mode::Closed => self.request_on(cx, index, cx.now().nanoseconds(), self.depth()),
                 Mode::Flood => self.request_on(cx, index, cx.now().nanoseconds(), BURST),
-                _ => self.pacer.has_room(index as u32, self.course.start),
+                _ => self.pace.pacer.has_room(index as u32, self.course.start),
             });
         }
-        for (index, intended, count) in std::mem::take(&mut self.owing) {
-            self.request_on(cx, index, intended, count);
-            self.has_room(cx, index);
+        for Owed { place, intended, count } in self.pace.take_owed() {
+            self.request_on(cx, place as usize, intended, count);
+            self.has_room(cx, place as usize);
         }
         self.pace(cx);
-        if self.pacer.is_done() && self.course.ends_by_count() {
-            self.course.give_up();
-        }
+        self.pace.end_with_arrivals(&mut self.course);
     }
 
     fn pace(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now().nanoseconds();
         for _ in 0..ARRIVALS_PER_TURN {
-            if self.course.all_started() {
-                return;
-            }
-            let Some((intended, could, index)) = self.pacer.take_due(now, |_| true) else { return };
-            if self.course.take(intended, 1) == 0 {
-                return;
-            }
-            self.course.offered(intended, could, now);
+            let Some((intended, index)) = self.pace.next_arrival(&mut self.course, now, |_| true) else { return };
             self.send(cx, index as usize, Flight { intended, sent: now }, 1, None);
             self.has_room(cx, index as usize);
         }
     }
 
     fn has_room(&mut self, cx: &mut Cx<'_>, index: usize) {
-        let owed: usize = self.owing.iter().filter(|owed| owed.0 == index).map(|owed| owed.2).sum();
-        if self.places[index].flights.len() + owed < self.depth() {
-            self.pacer.has_room(index as u32, cx.now().nanoseconds());
+        if self.places[index].flights.len() + self.pace.owed(index as u32) < self.depth() {
+            self.pace.pacer.has_room(index as u32, cx.now().nanoseconds());
         }
-        self.wake_at(cx, self.pacer.next_due());
+        self.wake_at(cx, self.pace.pacer.next_due());
     }
 
-    /// Has [`DatagramEngine::work`] called no later than at `at`.
     fn wake_at(&mut self, cx: &mut Cx<'_>, at: u64) {
-        if at < self.alarm_at {
-            self.set_alarm(cx, at);
-        }
-    }
-
-    fn set_alarm(&mut self, cx: &mut Cx<'_>, at: u64) {
-        self.alarm_at = at;
-        self.course.call_at(at);
-        cx.set_alarm(Instant::from_nanoseconds(at));
+        self.pace.wake_at(cx, &mut self.course, at);
     }
 
     fn request_on(&mut self, cx: &mut Cx<'_>, index: usize, intended: u64, count: usize) {
@@ -202,13 +153,12 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
 
     /// Requests that were granted and cannot go now.
     fn owe(&mut self, index: usize, intended: u64, count: usize) {
-        self.course.give_back(intended, count);
-        self.owing.push((index, intended, count));
+        self.pace.owe(&mut self.course, Owed { place: index as u32, intended, count });
     }
 
     /// Sends `count` requests of a place, behind those that it owes: into `replies` if this call is for its socket.
     fn send(&mut self, cx: &mut Cx<'_>, index: usize, flight: Flight, count: usize, replies: Option<&mut Replies>) {
-        if count > 0 && self.owing.iter().any(|owed| owed.0 == index) {
+        if count > 0 && self.pace.owed(index as u32) > 0 {
             return self.owe(index, flight.intended, count);
         }
         let size = self.workload.request_bytes();
@@ -265,18 +215,18 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
     fn hand_over(&self, output: &mut Replies, requests: Shared) -> bool {
         let (plan, size) = (&self.course.plan, self.workload.request_bytes());
         if plan.trains {
-            return output.send_train(plan.target, None, requests, size);
+            return output.send_train(&plan.target, None, requests, size);
         }
-        (0..requests.len() / size).all(|at| output.send_single(plan.target, None, requests.slice(at * size..(at + 1) * size)))
+        (0..requests.len() / size).all(|at| output.send_single(&plan.target, None, requests.slice(at * size..(at + 1) * size)))
     }
 
     /// Gives up requests that wait for too long; in a closed loop the next ones follow.
     fn scan(&mut self, cx: &mut Cx<'_>) {
         let (now, timeout) = (cx.now().nanoseconds(), nanoseconds(self.course.plan.timeout));
-        if now < self.scan_at {
+        if now < self.pace.scan_at {
             return;
         }
-        self.scan_at = now + (timeout / 16).clamp(PAUSE / 100, PAUSE);
+        self.pace.scan_at = now + (timeout / 16).clamp(PAUSE / 100, PAUSE);
         for index in 0..self.places.len() {
             let mut lost = 0;
             while let Some(flight) =
@@ -288,7 +238,8 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
             }
             self.go_on(cx, index, lost, None);
         }
-        self.despair(cx);
+        let is_late = self.pace.pacer.is_late(now);
+        self.pace.despair(&mut self.course, now, is_late);
     }
 
     /// So many requests of a place are done with.
@@ -305,32 +256,19 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
             _ => self.has_room(cx, index),
         }
         // What is done with has left memory for what is owed.
-        if self.course.in_flight == 0 || self.course.all_started() || !self.owing.is_empty() {
+        if self.course.in_flight == 0 || self.course.all_started() || self.pace.owes() {
             self.wake_at(cx, cx.now().nanoseconds());
         }
     }
 
-    /// With a number of requests to make and nobody who answers, the run would go on for as long as all of them are given up.
-    fn despair(&mut self, cx: &mut Cx<'_>) {
-        let patience = nanoseconds(self.course.plan.timeout).saturating_mul(2).saturating_add(10 * PAUSE);
-        if self.course.in_flight == 0 && !self.pacer.is_late(cx.now().nanoseconds()) {
-            self.course.heard = cx.now().nanoseconds();
-        }
-        let is_running = self.course.phase == Phase::Running && self.course.ends_by_count();
-        if is_running && cx.now().nanoseconds().saturating_sub(self.course.heard) > patience {
-            self.early = Some(format!("nothing was answered for {:.1} s", patience as f64 / 1e9));
-            self.course.give_up();
-        }
-    }
-
     fn wind_up(&mut self, cx: &mut Cx<'_>) {
-        self.course.count_not_sent(&mut self.pacer, cx.now().nanoseconds());
+        self.course.count_not_sent(&mut self.pace.pacer, cx.now().nanoseconds());
         let is_over = match self.is_flood() {
             true => self.flood_is_over(cx.now().nanoseconds()),
             false => self.course.is_cut() || self.course.in_flight == 0,
         };
         if is_over {
-            self.course.over(cx.now().nanoseconds(), self.open as u32, self.early.take());
+            self.pace.end(&mut self.course, cx.now().nanoseconds(), self.open as u32);
         }
     }
 
@@ -387,7 +325,7 @@ impl<W: DatagramWorkload> DatagramService for DatagramEngine<W> {
         self.work(cx);
     }
 
-    fn opened(&mut self, cx: &mut Cx<'_>, socket: SocketId, outcome: Result<SocketAddr, Fault>) {
+    fn opened(&mut self, cx: &mut Cx<'_>, socket: SocketId, outcome: Result<Address, Fault>) {
         let Some(&index) = self.names.get(&socket) else { return };
         if let Err(fault) = outcome {
             let has_others = self.course.plan.aimed.is_some() && self.places[index].attempts <= u64::from(TAKEN_MAX);
@@ -398,7 +336,7 @@ impl<W: DatagramWorkload> DatagramService for DatagramEngine<W> {
             return self.unreachable(None, Kind::of(fault), fault.to_string());
         }
         self.open += 1;
-        let number = self.first + index as u64;
+        let number = self.pace.first + index as u64;
         self.places[index].state = Some(self.workload.socket(number, cx.now().nanoseconds()));
         if self.open == self.places.len() {
             self.course.tell(Event::Opened { lane: self.course.lane, connections: self.open as u32 });

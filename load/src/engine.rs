@@ -4,10 +4,10 @@ use crate::aim::{TAKEN_MAX, is_taken};
 use crate::course::{Course, Event, Phase, nanoseconds};
 use crate::flights::{Flight, Flights};
 use crate::kinds::Kind;
-use crate::pacer::Pacer;
+use crate::pace::{ARRIVALS_PER_TURN, Owed, PAUSE, Pace};
 use crate::plan::Mode;
 use crate::workload::{Answers, Workload};
-use corelane::service::{ConnectionId, Ending, Instant, ServiceError};
+use corelane::service::{ConnectionId, Ending, ServiceError};
 use corelane::{Cx, Input, Next, Output, Peer, StreamService};
 use std::any::Any;
 use std::collections::VecDeque;
@@ -15,14 +15,8 @@ use std::collections::VecDeque;
 /// Connections of one lane that are being opened at once.
 const OPENING_MAX: u32 = 128;
 
-/// How long a place whose connection was lost, or could not be had, waits for the next one.
-const PAUSE: u64 = 100_000_000;
-
 /// Places that one look for overdue answers goes through.
 const SCAN_PLACES: usize = 1_024;
-
-/// Arrivals that one turn sends at the most.
-const ARRIVALS_PER_TURN: usize = 1_024;
 
 /// Opened connections between two words about them.
 const TELL_EVERY: u32 = 256;
@@ -32,9 +26,7 @@ pub struct Engine<W: Workload> {
     course: Course,
     workload: W,
     places: Vec<Place<W::Connection>>,
-    pacer: Pacer,
-    /// Number of this lane's first place among all.
-    first: u64,
+    pace: Pace,
     next_to_open: u32,
     opening: u32,
     open: u32,
@@ -43,17 +35,9 @@ pub struct Engine<W: Workload> {
     /// The most that were open at once, and since when.
     most_open: u32,
     opened_at: u64,
-    /// The first requests of a closed loop are sent.
-    begun: bool,
     /// Places to be opened again, and when.
     again: VecDeque<(u64, u32)>,
-    /// Places with requests for which the lane had no memory, when these were to start, and how many.
-    owing: Vec<(u32, u64, usize)>,
-    scan_at: u64,
-    /// When the alarm comes.
-    alarm_at: u64,
     scan_from: usize,
-    early: Option<String>,
 }
 
 /// A place for a connection, which outlives the connection.
@@ -100,25 +84,18 @@ impl<W: Workload> Engine<W> {
     pub fn new(course: Course, workload: W) -> Self {
         let plan = course.plan.clone();
         let count = plan.connections_of(course.lane);
-        let first = (0..course.lane).map(|lane| u64::from(plan.connections_of(lane))).sum();
         Self {
             workload,
             places: (0..count).map(|_| Place::default()).collect(),
-            pacer: Pacer::new(&plan, course.lane),
-            first,
+            pace: Pace::new(&plan, course.lane),
             next_to_open: 0,
             opening: 0,
             open: 0,
             had_one: false,
             most_open: 0,
             opened_at: 0,
-            begun: false,
             again: VecDeque::new(),
-            owing: Vec::new(),
-            scan_at: 0,
-            alarm_at: u64::MAX,
             scan_from: 0,
-            early: None,
             course,
         }
     }
@@ -143,17 +120,13 @@ impl<W: Workload> Engine<W> {
         }
         self.open_again(cx);
         self.scan(cx);
-        self.set_alarm(cx, self.next_alarm(now));
+        let at = self.next_alarm(now);
+        self.pace.set_alarm(cx, &mut self.course, at);
     }
 
     fn next_alarm(&self, now: u64) -> u64 {
-        if self.course.phase == Phase::Over {
-            return u64::MAX;
-        }
-        let is_running = self.course.phase == Phase::Running;
-        let arrival = if is_running { self.pacer.next_due() } else { u64::MAX };
-        let owing = if is_running && !self.owing.is_empty() { now + PAUSE / 100 } else { u64::MAX };
-        self.course.next_tick().min(self.next_opening()).min(arrival).min(owing).min(self.scan_at)
+        let at = self.pace.next_alarm(&self.course, now);
+        if self.course.phase == Phase::Over { at } else { at.min(self.next_opening()) }
     }
 
     /// When a place may be opened again: never, while there is no room for one more, or nobody knows yet whether any can be had.
@@ -166,7 +139,7 @@ impl<W: Workload> Engine<W> {
 
     fn open_places(&mut self, cx: &mut Cx<'_>) {
         if self.by_connection() {
-            (0..self.places.len() as u32).for_each(|place| self.pacer.has_room(place, 0));
+            (0..self.places.len() as u32).for_each(|place| self.pace.pacer.has_room(place, 0));
             return self.course.ready(cx);
         }
         // Until one is had, nobody knows whether more are worth asking for.
@@ -184,9 +157,9 @@ impl<W: Workload> Engine<W> {
     fn open_place(&mut self, cx: &mut Cx<'_>, index: u32, intended: u64) {
         let plan = &self.course.plan;
         let place = &mut self.places[index as usize];
-        let source = plan.source_of(self.first + u64::from(index), place.attempts);
+        let source = plan.source_of(self.pace.first + u64::from(index), place.attempts);
         place.attempts += 1;
-        let asked = cx.connect_from(source, plan.target, index);
+        let asked = cx.connect_from(source.map(Into::into), plan.target.clone(), index);
         (place.asked, place.intended, place.failing, place.first_byte) = (cx.now().nanoseconds(), intended, None, None);
         match asked {
             Ok(id) => {
@@ -233,7 +206,7 @@ impl<W: Workload> Engine<W> {
 
     fn connection_open(&mut self, cx: &mut Cx<'_>, index: u32) {
         let now = cx.now().nanoseconds();
-        let number = self.first + u64::from(index);
+        let number = self.pace.first + u64::from(index);
         let place = &mut self.places[index as usize];
         (place.is_open, place.state, place.flights) = (true, Some(self.workload.connection(number)), Flights::default());
         place.taken = 0;
@@ -271,21 +244,19 @@ impl<W: Workload> Engine<W> {
 
     fn run(&mut self, cx: &mut Cx<'_>) {
         self.begin(cx);
-        for (index, intended, count) in std::mem::take(&mut self.owing) {
-            self.request_on(cx, index, intended, count);
-            self.has_room(cx, index);
+        for Owed { place, intended, count } in self.pace.take_owed() {
+            self.request_on(cx, place, intended, count);
+            self.has_room(cx, place);
         }
         self.pace(cx);
-        if self.pacer.is_done() && self.course.ends_by_count() {
-            return self.course.give_up();
+        if !self.pace.end_with_arrivals(&mut self.course) {
+            self.despair(cx);
         }
-        self.despair(cx);
     }
 
     /// Begins on all places that are open when the run does.
     fn begin(&mut self, cx: &mut Cx<'_>) {
-        if !std::mem::replace(&mut self.begun, true) {
-            self.pacer.start(self.course.start);
+        if self.pace.begin(&self.course) {
             (0..self.places.len() as u32).for_each(|index| self.begin_on(cx, index));
         }
     }
@@ -295,7 +266,7 @@ impl<W: Workload> Engine<W> {
         match self.course.plan.mode {
             Mode::Closed => self.request_on(cx, index, cx.now().nanoseconds(), self.depth() - self.load_of(index)),
             // It had room from the start on, however late the lane is.
-            Mode::Open { .. } if self.places[index as usize].is_open => self.pacer.has_room(index, self.course.start),
+            Mode::Open { .. } if self.places[index as usize].is_open => self.pace.pacer.has_room(index, self.course.start),
             _ => {}
         }
     }
@@ -304,14 +275,7 @@ impl<W: Workload> Engine<W> {
     fn pace(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now().nanoseconds();
         for burst in 1..=ARRIVALS_PER_TURN {
-            if self.course.all_started() {
-                return;
-            }
-            let Some((intended, could, index)) = self.take_due(cx) else { return };
-            if self.course.take(intended, 1) == 0 {
-                return;
-            }
-            self.course.offered(intended, could, now);
+            let Some((intended, index)) = self.next_arrival(cx) else { return };
             match self.course.plan.mode {
                 Mode::Connections { requests, .. } => {
                     self.places[index as usize].left = requests;
@@ -328,9 +292,9 @@ impl<W: Workload> Engine<W> {
     }
 
     /// The next arrival that is due, on a place that is still open since it had room (or has none yet, where each arrival is a connection).
-    fn take_due(&mut self, cx: &mut Cx<'_>) -> Option<(u64, u64, u32)> {
+    fn next_arrival(&mut self, cx: &mut Cx<'_>) -> Option<(u64, u32)> {
         let (by_connection, places) = (self.by_connection(), &self.places);
-        self.pacer.take_due(cx.now().nanoseconds(), |index| {
+        self.pace.next_arrival(&mut self.course, cx.now().nanoseconds(), |index| {
             let place = &places[index as usize];
             by_connection || place.is_open && place.id.is_some_and(|id| cx.connection(id).is_some())
         })
@@ -338,17 +302,16 @@ impl<W: Workload> Engine<W> {
 
     /// Requests of a place that are in flight, or wait for memory.
     fn load_of(&self, index: u32) -> usize {
-        let owed: usize = self.owing.iter().filter(|owed| owed.0 == index).map(|owed| owed.2).sum();
-        self.places[index as usize].flights.len() + owed
+        self.places[index as usize].flights.len() + self.pace.owed(index)
     }
 
     /// Lets arrivals have the place if one more request may be in flight there.
     fn has_room(&mut self, cx: &mut Cx<'_>, index: u32) {
         let place = &self.places[index as usize];
         if self.load_of(index) < self.depth() && (place.is_open || self.by_connection()) {
-            self.pacer.has_room(index, cx.now().nanoseconds());
+            self.pace.pacer.has_room(index, cx.now().nanoseconds());
         }
-        self.wake_at(cx, self.pacer.next_due());
+        self.wake_at(cx, self.pace.pacer.next_due());
     }
 
     /// Sends `count` requests, or as many as there are still to be made, on a connection that is not the one of this call.
@@ -372,8 +335,7 @@ impl<W: Workload> Engine<W> {
         let before = output.len();
         let written = self.workload.request(state, place.flights.next_number(), count, output);
         if written < count {
-            self.course.give_back(flight.intended, count - written);
-            self.owing.push((index, flight.intended, count - written));
+            self.pace.owe(&mut self.course, Owed { place: index, intended: flight.intended, count: count - written });
         }
         (0..written).for_each(|_| place.flights.push(flight));
         self.course.sent(flight, written as u64, (output.len() - before) as u64);
@@ -391,37 +353,30 @@ impl<W: Workload> Engine<W> {
         }
     }
 
-    /// With a number of requests to make and nobody who answers, the run would never end by itself.
     fn despair(&mut self, cx: &mut Cx<'_>) {
-        let patience = nanoseconds(self.course.plan.timeout).saturating_mul(2).saturating_add(10 * PAUSE);
+        let now = cx.now().nanoseconds();
         let waits = match self.course.plan.mode {
-            Mode::Open { .. } => self.pacer.is_late(cx.now().nanoseconds()),
+            Mode::Open { .. } => self.pace.pacer.is_late(now),
             Mode::Connections { .. } => false,
-            _ => true,
+            Mode::Closed | Mode::Flood => true,
         };
-        if !waits && self.course.in_flight == 0 {
-            self.course.heard = cx.now().nanoseconds();
-        }
-        if self.course.ends_by_count() && cx.now().nanoseconds().saturating_sub(self.course.heard) > patience {
-            self.early = Some(format!("nothing was answered for {:.1} s", patience as f64 / 1e9));
-            self.course.give_up();
-        }
+        self.pace.despair(&mut self.course, now, waits);
     }
 
     // Ending.
 
     fn wind_up(&mut self, cx: &mut Cx<'_>) {
-        self.course.count_not_sent(&mut self.pacer, cx.now().nanoseconds());
+        self.course.count_not_sent(&mut self.pace.pacer, cx.now().nanoseconds());
         let is_busy = self.by_connection() && self.opening + self.open > 0;
         if self.course.is_cut() || self.course.in_flight == 0 && !is_busy {
-            self.course.over(cx.now().nanoseconds(), self.open, self.early.take());
+            self.pace.end(&mut self.course, cx.now().nanoseconds(), self.open);
         }
     }
 
     /// Breaks off connections whose oldest request waits for too long, a part of all at a time.
     fn scan(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now().nanoseconds();
-        if now < self.scan_at {
+        if now < self.pace.scan_at {
             return;
         }
         let timeout = nanoseconds(self.course.plan.timeout);
@@ -435,24 +390,15 @@ impl<W: Workload> Engine<W> {
         }
         self.scan_from = if end == self.places.len() { 0 } else { end };
         let parts = self.places.len().div_ceil(SCAN_PLACES) as u64;
-        self.scan_at = now + (timeout / 8).clamp(PAUSE / 100, 10 * PAUSE) / parts;
+        self.pace.scan_at = now + (timeout / 8).clamp(PAUSE / 100, 10 * PAUSE) / parts;
     }
 
     fn wake(&mut self, cx: &mut Cx<'_>) {
         self.wake_at(cx, cx.now().nanoseconds());
     }
 
-    /// Has [`Engine::work`] called no later than at `at`.
     fn wake_at(&mut self, cx: &mut Cx<'_>, at: u64) {
-        if at < self.alarm_at {
-            self.set_alarm(cx, at);
-        }
-    }
-
-    fn set_alarm(&mut self, cx: &mut Cx<'_>, at: u64) {
-        self.alarm_at = at;
-        self.course.call_at(at);
-        cx.set_alarm(Instant::from_nanoseconds(at));
+        self.pace.wake_at(cx, &mut self.course, at);
     }
 }
 

@@ -138,7 +138,7 @@ mod tests {
     }
 
     fn pacer() -> Pacer {
-        let mut plan = Plan::new("echo", "tcp://127.0.0.1:7", "127.0.0.1:7".parse().unwrap());
+        let mut plan = Plan::new("echo", "tcp://127.0.0.1:7", "127.0.0.1:7".parse::<corelane::Address>().unwrap());
         plan.mode = Mode::Open { rate: 1_000.0, arrivals: Arrivals::Fixed };
         plan.connections = 2;
         let mut pacer = Pacer::new(&plan, 0);

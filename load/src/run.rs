@@ -12,7 +12,7 @@ use crate::report::{Generator, Lane, Opened, Progress, Report, SCHEMA, Settings}
 use crate::verdict;
 use crate::workloads::{self, Entry};
 use corelane::Lanes;
-use corelane::admin::machine::{now, wall_clock};
+use corelane::admin::machine::wall_clock;
 use corelane::admin::watch::Reader;
 use corelane::lanes::{LaneSettings, Running};
 use corelane::service::{Limits, StreamOptions};
@@ -132,11 +132,11 @@ struct Conduct<'a> {
 impl Conduct<'_> {
     fn listen(&mut self, told: &Receiver<Event>, ends: &Ends, show: &mut dyn FnMut(&Progress) -> bool) -> Result<(), Error> {
         let mut show_at = 0;
-        let mut quiet_since = now().nanoseconds();
+        let mut quiet_since = corelane::now().nanoseconds();
         while !self.collector.is_over() {
             match told.recv_timeout(self.patience(show_at)) {
                 Ok(event) => {
-                    quiet_since = now().nanoseconds();
+                    quiet_since = corelane::now().nanoseconds();
                     self.collector.take(event);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -147,7 +147,7 @@ impl Conduct<'_> {
             if let Some((kind, fault)) = self.collector.unreachable() {
                 return Err(Error::Unreachable { url: ends.plan.url.clone(), kind: *kind, fault: fault.clone() });
             }
-            let now = now().nanoseconds();
+            let now = corelane::now().nanoseconds();
             if now >= show_at {
                 show_at = now + SHOW_EVERY;
                 let goes_on = show(&self.collector.progress(now));
@@ -159,7 +159,7 @@ impl Conduct<'_> {
         }
         self.read_clocks(&ends.plan);
         self.read_clocks_at_last();
-        show(&self.collector.progress(now().nanoseconds()));
+        show(&self.collector.progress(corelane::now().nanoseconds()));
         self.write_log()
     }
 
@@ -170,7 +170,7 @@ impl Conduct<'_> {
 
     /// Until the next thing that has its time: an end of the window, or the watcher's turn.
     fn patience(&self, show_at: u64) -> Duration {
-        let now = now().nanoseconds();
+        let now = corelane::now().nanoseconds();
         let (from, until) = self.collector.window().unwrap_or((u64::MAX, u64::MAX));
         let next = if self.first.is_none() {
             from
@@ -185,7 +185,7 @@ impl Conduct<'_> {
     /// Reads the clocks once at each end of the window. A number of requests has its end when all are done.
     fn read_clocks(&mut self, plan: &Plan) {
         let Some((from, until)) = self.collector.window() else { return };
-        let now = now().nanoseconds();
+        let now = corelane::now().nanoseconds();
         if self.started_unix_s == 0.0 {
             self.started_unix_s = (wall_clock() as f64 - now as f64 + from as f64) / 1e9;
         }

@@ -9,9 +9,9 @@ mod run;
 mod url;
 
 pub use corelane_lane::LaneSettings;
-pub use corelane_os::claim::Transport;
 pub use corelane_os::cpus::parse_list as parse_cpus;
 pub use corelane_os::signals::Signals;
+pub use corelane_rss::Transport;
 pub use drained::Drained;
 pub use driver::{DriverChoice, DriverKind};
 pub use driver_settings::DriverSettings;

@@ -8,6 +8,7 @@
 //! | [`service`] | who writes a service |
 //! | [`lanes`] | who writes the program that runs it |
 //! | [`admin`] | who looks after the program |
+//! | `testing` | who tests a service, on simulated lanes (feature `testing`) |
 //!
 //! What every first file needs is here as well.
 #![doc = include_str!("../DESIGN.md")]
@@ -17,11 +18,19 @@ pub mod admin;
 mod error;
 pub mod lanes;
 pub mod service;
+#[cfg(feature = "testing")]
+pub mod testing;
 
+pub use corelane_seam::{Address, Instant};
 pub use corelane_watch::counters;
 pub use error::Error;
 pub use lanes::Lanes;
 pub use service::{Cx, DatagramService, Datagrams, Input, Next, Output, Peer, Replies, StreamService};
+
+/// The time now, by the clock of all lanes of this machine: for programs beside the lanes. On a lane ask [`Cx::now`].
+pub fn now() -> Instant {
+    Instant::from_nanoseconds(corelane_os::clock::now())
+}
 
 /// What Corelane's calls return.
 pub type Result<T> = std::result::Result<T, Error>;

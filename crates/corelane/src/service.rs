@@ -4,9 +4,9 @@ pub mod entry;
 
 pub use corelane_rss::{Bucket, FlowId, HashType};
 pub use corelane_seam::{
-    ARENA_BYTES_MAX, Arena, Arrival, Chain, DATAGRAM_BYTES_MAX, DATAGRAM_V6_BYTES_MAX, Datagrams, Error as ArenaError, Fault,
-    File, FilePart, Instant, Interest, LEASE_BYTES_MAX, Lease, OffloadResult, OpenOptions, Outcome, Reason, Segment, Shared,
-    Socket, StreamOptions, TRAIN_DATAGRAMS_MAX,
+    ARENA_BYTES_MAX, Address, AddressError, Arena, Arrival, Chain, DATAGRAM_BYTES_MAX, DATAGRAM_V6_BYTES_MAX, Datagrams,
+    Error as ArenaError, Fault, File, FilePart, Interest, LEASE_BYTES_MAX, Lease, Link, OffloadResult, OpenOptions, Outcome,
+    Reason, Segment, Shared, Socket, StreamOptions, TRAIN_DATAGRAMS_MAX, Unix,
 };
 pub use corelane_svc::{
     ConnectionId, Cx, DatagramService, Ending, Error as ServiceError, Flow, Hold, Input, LANE_CONNECTIONS_MAX, Limits, Next,

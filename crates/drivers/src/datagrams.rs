@@ -1,6 +1,6 @@
 //! Moving batches of datagrams: recvmmsg(2) into pieces of one lease, sendmmsg(2) of trains.
 
-use crate::addresses::RawAddress;
+use crate::addresses::{Names, RawAddress};
 use crate::control::Control;
 use corelane_os::errno::{self, uninterrupted};
 use corelane_seam::{
@@ -26,6 +26,7 @@ pub(crate) struct DatagramCalls {
     headers: Vec<libc::mmsghdr>,
     vectors: Vec<libc::iovec>,
     names: Vec<RawAddress>,
+    known: Names,
     controls: Vec<Control>,
     /// Of each message to be sent: how many datagrams it holds, and its number of vectors.
     messages: Vec<(u32, u32)>,
@@ -39,6 +40,7 @@ impl DatagramCalls {
             headers: vec![empty; BATCH_MAX],
             vectors: Vec::with_capacity(VECTORS_MAX),
             names: vec![RawAddress::empty(); BATCH_MAX],
+            known: Names::default(),
             controls: vec![Control::new(); BATCH_MAX],
             messages: Vec::with_capacity(BATCH_MAX),
         }
@@ -106,12 +108,12 @@ impl DatagramCalls {
         }
     }
 
-    fn name_arrival(&self, piece: usize, batch: &mut Datagrams) {
+    fn name_arrival(&mut self, piece: usize, batch: &mut Datagrams) {
         let header = &self.headers[piece];
         let bytes = header.msg_len as usize;
-        // Only UDP over IPv4 and IPv6 comes this way; what has no such peer cannot be answered.
+        // What has no peer of a family that we know cannot be answered.
         assert!(header.msg_len as usize <= PIECE_BYTES, "the kernel writes within a piece");
-        let Some(peer) = self.names[piece].decode(header.msg_hdr.msg_namelen) else { return };
+        let Some(peer) = self.names[piece].decode(header.msg_hdr.msg_namelen, &mut self.known) else { return };
         let beside = self.controls[piece].read(header.msg_hdr.msg_controllen);
         let start = piece * PIECE_BYTES;
         batch.add(start..start + bytes, peer, beside.asked, beside.size.unwrap_or(bytes).min(bytes));
@@ -196,8 +198,8 @@ impl DatagramCalls {
         assert!(index < BATCH_MAX && datagrams <= TRAIN_DATAGRAMS_MAX);
         assert!(train.datagram_bytes as usize <= DATAGRAM_V6_BYTES_MAX, "a train has datagrams that fit");
         let size = if datagrams > 1 { train.datagram_bytes as u16 } else { 0 };
-        let (name, name_bytes) = RawAddress::of(train.peer);
-        self.names[index] = name;
+        // The kernel refuses an address of no bytes.
+        let name_bytes = self.names[index].write(&train.peer).unwrap_or(0);
         let control = &mut self.controls[index];
         let control_bytes = control.write(size, train.source, train.interface, train.peer.is_ipv4());
         let header = &mut self.headers[index].msg_hdr;
@@ -265,7 +267,7 @@ impl<'a, I: Iterator<Item = &'a [u8]>> Parts<'a, I> {
 
 /// Datagrams of a train that one message carries, if the kernel takes up to `most`.
 fn together_of(train: &Train, most: usize) -> usize {
-    let fit = datagram_bytes_max(train.peer.ip()) / train.datagram_bytes.max(1) as usize;
+    let fit = datagram_bytes_max(&train.peer) / train.datagram_bytes.max(1) as usize;
     let together = most.min(fit).min(train.datagrams());
     if together < SEGMENT_MIN { 1 } else { together }
 }
@@ -379,13 +381,13 @@ mod tests {
     use super::*;
     use corelane_os::sockets;
     use corelane_os::testing::wait_for;
-    use corelane_seam::{Arena, Bind, FilePart, Segment};
+    use corelane_seam::{Address, Arena, Bind, FilePart, Segment};
     use std::net::{IpAddr, SocketAddr};
     use std::os::fd::{AsFd, OwnedFd};
 
     const ALL: usize = TRAIN_DATAGRAMS_MAX;
 
-    fn bound(address: &str, trains: bool) -> (OwnedFd, SocketAddr) {
+    fn bound(address: &str, trains: bool) -> (OwnedFd, Address) {
         let address = address.parse().unwrap();
         let bytes = 4 << 20;
         let bind = Bind {
@@ -434,7 +436,7 @@ mod tests {
     }
 
     /// 10 datagrams of 100 bytes, in parts of 300 bytes, and one of 50.
-    fn train_to(peer: SocketAddr) -> (Trains, Vec<Vec<u8>>) {
+    fn train_to(peer: &Address) -> (Trains, Vec<Vec<u8>>) {
         let bytes: Vec<u8> = (0..1050).map(|number| (number % 251) as u8).collect();
         let bytes: &'static [u8] = Box::leak(bytes.into_boxed_slice());
         let mut trains = Trains::new();
@@ -449,7 +451,7 @@ mod tests {
     fn a_train_travels_whole_or_singly() {
         for (segment, together) in [(true, true), (true, false), (false, true), (false, false)] {
             let ((from, _), (to, address)) = (bound("127.0.0.1:0", false), bound("127.0.0.1:0", together));
-            let (trains, expected) = train_to(address);
+            let (trains, expected) = train_to(&address);
             assert_eq!(depart(from.as_fd(), trains, if segment { ALL } else { 1 }), (11, 0, 1));
             let (found, arrivals) = arrive(to.as_fd(), 11);
             assert_eq!(found, expected);
@@ -462,13 +464,13 @@ mod tests {
         let ((from, _), (to, address)) = (bound("[::1]:0", false), bound("[::1]:0", true));
         let mut trains = Trains::new();
         // Three datagrams, but more bytes than one message may have.
-        assert!(trains.add(address, None, 0, Segment::Static(&[3; 90_000]), 30_000));
+        assert!(trains.add(&address, None, 0, Segment::Static(&[3; 90_000]), 30_000));
         assert_eq!(depart(from.as_fd(), trains, ALL), (3, 0, 1));
         assert!(arrive(to.as_fd(), 3).0.iter().all(|datagram| datagram.len() == 30_000));
         // Without checksums the kernel splits no train, and says so with EINVAL.
         let ((from, _), (to, address)) = (bound("127.0.0.1:0", false), bound("127.0.0.1:0", true));
         corelane_os::testing::set(&from, libc::SOL_SOCKET, libc::SO_NO_CHECK, 1);
-        let (trains, expected) = train_to(address);
+        let (trains, expected) = train_to(&address);
         assert_eq!(depart(from.as_fd(), trains, ALL), (11, 0, 2));
         assert_eq!(arrive(to.as_fd(), 11).0, expected);
     }
@@ -482,7 +484,7 @@ mod tests {
         {
             let bytes: &'static [u8] = Box::leak((0..=255).cycle().take(count * size).collect::<Vec<u8>>().into_boxed_slice());
             let mut trains = Trains::new();
-            assert!(trains.add(address, None, 0, Segment::Static(bytes), size));
+            assert!(trains.add(&address, None, 0, Segment::Static(bytes), size));
             assert_eq!(depart(from.as_fd(), trains, together), (count as u32, 0, 1));
             let (found, arrivals) = arrive(to.as_fd(), count);
             assert_eq!((found.concat() == bytes, arrivals), (true, pieces), "{count} of {size}");
@@ -495,7 +497,7 @@ mod tests {
         let ((from, _), (to, address)) = (bound("127.0.0.1:0", false), bound("127.0.0.1:0", false));
         corelane_os::testing::set(&from, libc::SOL_SOCKET, libc::SO_NO_CHECK, 1);
         let mut trains = Trains::new();
-        assert!(trains.add(address, None, 0, Segment::Static(&[1; 12_800]), 100));
+        assert!(trains.add(&address, None, 0, Segment::Static(&[1; 12_800]), 100));
         assert_eq!(depart(from.as_fd(), trains, ALL), (128, 0, 3));
         assert_eq!(arrive(to.as_fd(), 128).0.concat(), [1; 12_800]);
     }
@@ -508,7 +510,7 @@ mod tests {
         for number in 0..150u32 {
             let part = FilePart { file: file.clone(), offset: 0, length: 71 };
             let payload = if number == 70 { part.into() } else { Segment::Static(&[1; 200][..1 + number as usize]) };
-            assert!(trains.add(address, None, 0, payload, 1000));
+            assert!(trains.add(&address, None, 0, payload, 1000));
         }
         assert_eq!(trains.trains().len(), 150);
         let (taken, refused, _) = depart(from.as_fd(), trains, ALL);
@@ -526,7 +528,7 @@ mod tests {
         let mut trains = Trains::new();
         for (interface, half) in bytes.chunks(4000).enumerate() {
             // On the loopback interface the two differ in the train only.
-            assert!(trains.add(address, None, interface as u32, Segment::Static(half), 100));
+            assert!(trains.add(&address, None, interface as u32, Segment::Static(half), 100));
         }
         assert_eq!(trains.trains().len(), 2);
         assert_eq!(depart(from.as_fd(), trains, 1), (80, 0, 2));
@@ -539,7 +541,7 @@ mod tests {
             let ((from, _), (to, address)) = (bound(home, false), bound(home, true));
             let mut trains = Trains::new();
             for bytes in [0, largest, 0] {
-                assert!(trains.add(address, None, 0, Segment::Static(&[9; 65_527][..bytes]), bytes));
+                assert!(trains.add(&address, None, 0, Segment::Static(&[9; 65_527][..bytes]), bytes));
             }
             assert_eq!(depart(from.as_fd(), trains, ALL), (3, 0, 1));
             let sizes: Vec<_> = arrive(to.as_fd(), 3).0.iter().map(Vec::len).collect();
@@ -554,9 +556,9 @@ mod tests {
             let asked: IpAddr = asked.parse().unwrap();
             let home = if asked.is_ipv4() { "127.0.0.1:0" } else { "[::1]:0" };
             let ((server, local), (client, _)) = (bound(wildcard, true), bound(home, false));
-            let to = SocketAddr::new(asked, local.port());
+            let to = Address::Ip(SocketAddr::new(asked, local.port()));
             let mut trains = Trains::new();
-            assert!(trains.add(to, None, 0, Segment::Static(b"ask"), 3));
+            assert!(trains.add(&to, None, 0, Segment::Static(b"ask"), 3));
             depart(client.as_fd(), trains, ALL);
             wait_for(server.as_fd(), libc::POLLIN);
             let (arena, mut batch) = (Arena::new(1).unwrap(), Datagrams::new());
@@ -566,7 +568,7 @@ mod tests {
             assert_eq!((arrival.asked, arrival.peer.is_ipv4()), (Some(asked), asked.is_ipv4()));
             assert!(arrival.interface > 0);
             let mut answer = Trains::new();
-            assert!(answer.add(arrival.peer, arrival.asked, 0, batch.share(&arrival), 3));
+            assert!(answer.add(&arrival.peer, arrival.asked, 0, batch.share(&arrival), 3));
             depart(server.as_fd(), answer, ALL);
             wait_for(client.as_fd(), libc::POLLIN);
             let lease = arena.lease(PIECE_BYTES).unwrap();
@@ -584,14 +586,14 @@ mod tests {
         corelane_os::testing::set(&client, libc::IPPROTO_IP, libc::IP_RECVERR, 1);
         let send = |from: &OwnedFd, to| {
             let mut trains = Trains::new();
-            assert!(trains.add(to, None, 0, Segment::Static(b"x"), 1));
+            assert!(trains.add(&to, None, 0, Segment::Static(b"x"), 1));
             depart(from.as_fd(), trains, ALL)
         };
-        assert_eq!(send(&client, nobody), (1, 0, 1));
+        assert_eq!(send(&client, nobody.clone()), (1, 0, 1));
         wait_for(client.as_fd(), libc::POLLERR);
         assert_eq!(send(&client, address), (1, 0, 2), "the pending error is passed over");
         assert_eq!(arrive(server.as_fd(), 1).0, [b"x"]);
-        assert_eq!(send(&client, nobody), (1, 0, 1));
+        assert_eq!(send(&client, nobody.clone()), (1, 0, 1));
         send(&server, back);
         wait_for(client.as_fd(), libc::POLLERR | libc::POLLIN);
         assert_eq!(arrive(client.as_fd(), 1).0, [b"x"]);
@@ -609,7 +611,7 @@ mod tests {
 
     #[test]
     fn what_has_not_left_at_the_end_is_lost() {
-        let (trains, _) = train_to("127.0.0.1:9".parse().unwrap());
+        let (trains, _) = train_to(&"127.0.0.1:9".parse().unwrap());
         let outcome = Departure::new(trains, false).end();
         assert!(matches!(outcome, Outcome::Departed { datagrams: 0, refused: 11, calls: 0, .. }));
     }

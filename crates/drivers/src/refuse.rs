@@ -48,10 +48,10 @@ mod tests {
     #[test]
     fn the_queue_can_be_accepted_and_nothing_new_begins() {
         let (listener, address) = listening("127.0.0.1:0", StreamOptions::default());
-        let queued: Vec<_> = (0..3).map(|_| connected(address)).collect();
+        let queued: Vec<_> = (0..3).map(|_| connected(&address)).collect();
         refuse_new(listener.as_fd()).unwrap();
-        let late = sockets::connecting(address, None, &StreamOptions::default()).unwrap();
-        assert_eq!(sockets::connect(late.as_fd(), address), Ok(false));
+        let late = sockets::connecting(&address, None, &StreamOptions::default()).unwrap();
+        assert_eq!(sockets::connect(late.as_fd(), &address), Ok(false));
         // A segment on the loopback interface is received within the call that sends it, or before the next one's is.
         let other = listening("127.0.0.1:0", StreamOptions::default());
         let witness = connected(other.1);

@@ -1,10 +1,10 @@
 //! Making sockets, and the few calls on them that move no data (socket(7), tcp(7), ip(7), ipv6(7), udp(7)).
 
 use crate::errno::{self, fault, fault_of};
-use corelane_seam::{Bind, Fault, Listen, Reason, StreamOptions};
+use corelane_seam::{Address, Bind, Fault, Listen, Reason, StreamOptions, Unix};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::{Errno, retry_on_intr};
-use rustix::net::{AddressFamily, SendFlags, Shutdown, SocketAddrAny, SocketFlags, SocketType, sockopt};
+use rustix::net::{AddressFamily, SendFlags, Shutdown, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use std::net::{SocketAddr, SocketAddrV4};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -21,12 +21,12 @@ const BROKEN_MAX: usize = 64;
 /// # Errors
 /// What the system says (bind(2), listen(2)).
 pub fn listen(listen: &Listen) -> Result<OwnedFd, Fault> {
-    let socket = new(listen.address, SocketType::STREAM, listen.v6_only)?;
+    let (socket, address) = new(&listen.address, SocketType::STREAM, listen.v6_only)?;
     let prepared = || {
         sockopt::set_socket_reuseaddr(&socket, true)?;
         share_port(&socket, listen.share_port)?;
         stream_options(&socket, &listen.stream)?;
-        rustix::net::bind(&socket, &listen.address)?;
+        rustix::net::bind(&socket, &address)?;
         rustix::net::listen(&socket, clamped(listen.backlog))
     };
     prepared().map_err(fault_of)?;
@@ -39,11 +39,11 @@ pub fn listen(listen: &Listen) -> Result<OwnedFd, Fault> {
 /// # Errors
 /// What the system says (bind(2), connect(2)).
 pub fn bind(bind: &Bind, trains: bool) -> Result<OwnedFd, Fault> {
-    let socket = new(bind.address, SocketType::DGRAM, bind.v6_only)?;
+    let (socket, address) = new(&bind.address, SocketType::DGRAM, bind.v6_only)?;
     share_port(&socket, bind.share_port).map_err(fault_of)?;
     buffers(&socket, bind.send_buffer_bytes, bind.receive_buffer_bytes).map_err(fault_of)?;
-    if bind.address.ip().is_unspecified() && bind.peer.is_none() {
-        match bind.address {
+    if let Some(address) = bind.address.inet().filter(|address| address.ip().is_unspecified() && bind.peer.is_none()) {
+        match address {
             SocketAddr::V4(_) => switch_on(&socket, libc::IPPROTO_IP, libc::IP_PKTINFO)?,
             // Mapped IPv4 addresses come this way, too.
             SocketAddr::V6(_) => switch_on(&socket, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO)?,
@@ -52,8 +52,8 @@ pub fn bind(bind: &Bind, trains: bool) -> Result<OwnedFd, Fault> {
     if trains {
         switch_on(&socket, libc::SOL_UDP, libc::UDP_GRO)?;
     }
-    rustix::net::bind(&socket, &bind.address).map_err(fault_of)?;
-    if let Some(peer) = bind.peer {
+    rustix::net::bind(&socket, &address).map_err(fault_of)?;
+    if let Some(peer) = &bind.peer {
         connect(socket.as_fd(), peer)?;
     }
     Ok(socket)
@@ -63,8 +63,8 @@ pub fn bind(bind: &Bind, trains: bool) -> Result<OwnedFd, Fault> {
 ///
 /// # Errors
 /// What the system says (bind(2)).
-pub fn connecting(to: SocketAddr, from: Option<SocketAddr>, options: &StreamOptions) -> Result<OwnedFd, Fault> {
-    let socket = new(to, SocketType::STREAM, false)?;
+pub fn connecting(to: &Address, from: Option<&Address>, options: &StreamOptions) -> Result<OwnedFd, Fault> {
+    let (socket, _) = new(to, SocketType::STREAM, false)?;
     stream_options(&socket, options).map_err(fault_of)?;
     if let Some(from) = from {
         if from.port() == 0 {
@@ -73,7 +73,7 @@ pub fn connecting(to: SocketAddr, from: Option<SocketAddr>, options: &StreamOpti
         } else {
             sockopt::set_socket_reuseaddr(&socket, true).map_err(fault_of)?;
         }
-        rustix::net::bind(&socket, &from).map_err(fault_of)?;
+        rustix::net::bind(&socket, &raw(from)?).map_err(fault_of)?;
     }
     Ok(socket)
 }
@@ -82,8 +82,8 @@ pub fn connecting(to: SocketAddr, from: Option<SocketAddr>, options: &StreamOpti
 ///
 /// # Errors
 /// What the system says.
-pub fn connect(socket: BorrowedFd, to: SocketAddr) -> Result<bool, Fault> {
-    match rustix::net::connect(socket, &to) {
+pub fn connect(socket: BorrowedFd, to: &Address) -> Result<bool, Fault> {
+    match rustix::net::connect(socket, &raw(to)?) {
         Ok(()) => Ok(true),
         // Interrupted, it goes on by itself (connect(2)).
         Err(Errno::INPROGRESS | Errno::INTR) => Ok(false),
@@ -103,7 +103,7 @@ pub fn pending_error(socket: BorrowedFd) -> Result<(), Fault> {
 ///
 /// # Errors
 /// What the system says of the listener (accept(2)).
-pub fn accept(listener: BorrowedFd) -> Result<Option<(OwnedFd, SocketAddr)>, Fault> {
+pub fn accept(listener: BorrowedFd) -> Result<Option<(OwnedFd, Address)>, Fault> {
     for _ in 0..BROKEN_MAX {
         match rustix::net::acceptfrom_with(listener, FLAGS) {
             Ok((socket, peer)) => {
@@ -129,7 +129,7 @@ fn is_of_one_connection(number: i32) -> bool {
 ///
 /// # Errors
 /// What the system says; `Unsupported` for an address of another family.
-pub fn local_address(socket: BorrowedFd) -> Result<SocketAddr, Fault> {
+pub fn local_address(socket: BorrowedFd) -> Result<Address, Fault> {
     let any = rustix::net::getsockname(socket).map_err(fault_of)?;
     plain(any).ok_or(fault(libc::EAFNOSUPPORT))
 }
@@ -138,14 +138,40 @@ pub fn local_address(socket: BorrowedFd) -> Result<SocketAddr, Fault> {
 ///
 /// # Errors
 /// As of [`local_address`].
-pub fn peer_address(socket: BorrowedFd) -> Result<SocketAddr, Fault> {
+pub fn peer_address(socket: BorrowedFd) -> Result<Address, Fault> {
     let any = rustix::net::getpeername(socket).map_err(fault_of)?;
     any.and_then(plain).ok_or(fault(libc::EAFNOSUPPORT))
 }
 
 /// None for another family.
-fn plain(any: SocketAddrAny) -> Option<SocketAddr> {
-    SocketAddr::try_from(any).ok().map(unmapped)
+fn plain(any: SocketAddrAny) -> Option<Address> {
+    match any.address_family() {
+        AddressFamily::UNIX => Some(unix(&any.try_into().ok()?).into()),
+        _ => SocketAddr::try_from(any).ok().map(unmapped).map(Address::Ip),
+    }
+}
+
+/// A Unix socket's address; one that no address of ours can have has no name.
+fn unix(raw: &SocketAddrUnix) -> Unix {
+    let name = raw.abstract_name().map(Unix::hidden).or_else(|| raw.path_bytes().map(Unix::path));
+    name.and_then(Result::ok).unwrap_or(Unix::UNNAMED)
+}
+
+/// The system's form of an address.
+fn raw(address: &Address) -> Result<SocketAddrAny, Fault> {
+    match address {
+        Address::Ip(address) => Ok((*address).into()),
+        Address::Unix(unix) => raw_unix(unix).map(SocketAddrAny::from).map_err(fault_of),
+        Address::Link(_) => Err(fault(libc::EAFNOSUPPORT)),
+    }
+}
+
+fn raw_unix(unix: &Unix) -> Result<SocketAddrUnix, Errno> {
+    match unix.name() {
+        [] => Ok(SocketAddrUnix::new_unnamed()),
+        [0, name @ ..] => SocketAddrUnix::new_abstract_name(name),
+        path => SocketAddrUnix::new(path),
+    }
 }
 
 /// An IPv4 address that an IPv6 socket shows mapped (`::ffff:1.2.3.4`, RFC 4291 section 2.5.5.2) comes out as IPv4: one peer has one
@@ -193,14 +219,16 @@ pub fn reset_on_close(socket: BorrowedFd) -> Result<(), Fault> {
     sockopt::set_socket_linger(socket, Some(Duration::ZERO)).map_err(fault_of)
 }
 
-fn new(address: SocketAddr, kind: SocketType, v6_only: bool) -> Result<OwnedFd, Fault> {
-    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+/// A socket of the family of `address`, and the system's form of that.
+fn new(address: &Address, kind: SocketType, v6_only: bool) -> Result<(OwnedFd, SocketAddrAny), Fault> {
+    let raw = raw(address)?;
+    let family = raw.address_family();
     let socket = rustix::net::socket_with(family, kind, FLAGS, None).map_err(fault_of)?;
-    if address.is_ipv6() {
+    if family == AddressFamily::INET6 {
         // Said either way: the default is a setting of the machine (net.ipv6.bindv6only).
         sockopt::set_ipv6_v6only(&socket, v6_only).map_err(fault_of)?;
     }
-    Ok(socket)
+    Ok((socket, raw))
 }
 
 fn share_port(socket: &OwnedFd, share: bool) -> Result<(), Errno> {
@@ -305,7 +333,7 @@ mod tests {
     use super::*;
     use crate::testing::{self, connected, wait_for};
 
-    fn listening(address: &str) -> (OwnedFd, SocketAddr) {
+    fn listening(address: &str) -> (OwnedFd, Address) {
         testing::listening(
             address,
             StreamOptions::new().keep_alive(Duration::from_millis(76_001)).user_timeout(Duration::from_micros(1_233_001)),
@@ -315,7 +343,7 @@ mod tests {
     #[test]
     fn accepted_sockets_inherit_the_listeners_settings() {
         let (listener, address) = listening("127.0.0.1:0");
-        let _client = connected(address);
+        let _client = connected(&address);
         wait_for(listener.as_fd(), libc::POLLIN);
         let (socket, peer) = accept(listener.as_fd()).unwrap().unwrap();
         assert_eq!(sockopt::tcp_nodelay(&socket), Ok(true));
@@ -335,9 +363,9 @@ mod tests {
             let stream = StreamOptions::default();
             let listener = listen(&Listen { address, backlog: 8, share_port: false, v6_only, stream }).unwrap();
             let port = local_address(listener.as_fd()).unwrap().port();
-            let to = SocketAddr::from(([127, 0, 0, 1], port));
-            let socket = connecting(to, None, &stream).unwrap();
-            let answer = connect(socket.as_fd(), to).and_then(|done| {
+            let to = SocketAddr::from(([127, 0, 0, 1], port)).into();
+            let socket = connecting(&to, None, &stream).unwrap();
+            let answer = connect(socket.as_fd(), &to).and_then(|done| {
                 if !done {
                     wait_for(socket.as_fd(), libc::POLLOUT);
                 }
@@ -360,8 +388,8 @@ mod tests {
     fn an_address_of_another_machine_is_named() {
         let options = StreamOptions::default();
         let to = "127.0.0.1:9".parse().unwrap();
-        let foreign = Some("192.0.2.1:0".parse().unwrap());
-        let answer = connecting(to, foreign, &options).map(drop).map_err(|fault| fault.reason);
+        let foreign: Option<Address> = Some("192.0.2.1:0".parse().unwrap());
+        let answer = connecting(&to, foreign.as_ref(), &options).map(drop).map_err(|fault| fault.reason);
         assert_eq!(answer, Err(Reason::AddressUnknown));
     }
 
@@ -373,8 +401,8 @@ mod tests {
         let (_, from) = testing::listening("127.0.0.9:0", options);
         for _ in 0..2 {
             let (listener, to) = testing::listening("127.0.0.1:0", options);
-            let socket = connecting(to, Some(from), &options).unwrap();
-            if !connect(socket.as_fd(), to).unwrap() {
+            let socket = connecting(&to, Some(&from), &options).unwrap();
+            if !connect(socket.as_fd(), &to).unwrap() {
                 wait_for(socket.as_fd(), libc::POLLOUT);
             }
             pending_error(socket.as_fd()).unwrap();
@@ -391,7 +419,7 @@ mod tests {
     #[test]
     fn a_reset_reaches_the_peer() {
         let (listener, address) = listening("[::1]:0");
-        let client = connected(address);
+        let client = connected(&address);
         wait_for(listener.as_fd(), libc::POLLIN);
         let (socket, _) = accept(listener.as_fd()).unwrap().unwrap();
         reset_on_close(client.as_fd()).unwrap();

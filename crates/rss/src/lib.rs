@@ -55,4 +55,4 @@ pub use shares::Shares;
 pub use spread::Spread;
 pub use table::{MOST_LANES, Table};
 pub use toeplitz::{FlowId, ROWS, Toeplitz, bitwise};
-pub use tuple::{Protocol, Tuple};
+pub use tuple::{Protocol, Transport, Tuple};

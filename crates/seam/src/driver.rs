@@ -1,10 +1,10 @@
 //! The contract between a lane and what it runs on.
 
+use crate::address::Address;
 use crate::bell::Bell;
 use crate::error::Fault;
 use crate::handle::{Handle, Socket};
 use crate::operation::{Bind, Completion, Listen, Op};
-use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -107,7 +107,7 @@ pub trait Driver {
     ///
     /// # Errors
     /// If the socket's name is void.
-    fn local_address(&self, socket: Socket) -> Result<SocketAddr, Fault>;
+    fn local_address(&self, socket: Socket) -> Result<Address, Fault>;
 
     /// The descriptor behind a listening or datagram socket, on this lane's thread, for what the contract has no call for:
     /// what selects the socket of a flow is attached there. None where there is no such thing, as in a simulation, and for

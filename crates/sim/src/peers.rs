@@ -206,7 +206,7 @@ impl DatagramPeer {
     /// # Errors
     /// `TooLarge` over [`datagram_bytes_max`].
     pub fn send(&self, to: SocketAddr, bytes: &[u8]) -> Result<(), Fault> {
-        if bytes.len() > datagram_bytes_max(to.ip()) {
+        if bytes.len() > datagram_bytes_max(&to.into()) {
             return Err(TOO_LARGE);
         }
         let packet = Packet { from: self.local(), to, bytes: bytes.to_vec() };

@@ -8,7 +8,7 @@ use crate::names::{ConnectionId, Peer};
 use crate::output::Output;
 use crate::ticket::LostTickets;
 use crate::timers::TimerList;
-use crate::transform::Transform;
+use crate::transform::{PASS_BYTES, Transform};
 use corelane_lane::TimerId;
 use corelane_seam::{Arena, Chain, Lease, Payer, Shared, Socket};
 use std::any::Any;
@@ -49,7 +49,7 @@ pub(crate) struct Busy {
     /// When the rate was looked at last, and how many bytes of the record had come by then.
     pub(crate) rate_since: u64,
     pub(crate) rate_bytes: u64,
-    /// When the peer last took some of the output.
+    /// When the peer last took some of the output; `u64::MAX` as long as none has waited.
     pub(crate) progress_at: u64,
     /// The service was told that all output has left, and has written nothing since.
     pub(crate) told_drained: bool,
@@ -102,6 +102,7 @@ pub(crate) struct Connection {
 
 impl Connection {
     pub(crate) fn new(socket: Option<Socket>, peer: Peer, service: u16, machine: Machine, now: u64) -> Self {
+        let peer_key = PeerKey::of(&peer.address);
         Self {
             socket,
             peer,
@@ -122,7 +123,7 @@ impl Connection {
             is_paused: false,
             is_starved: false,
             payer: Payer::LANE,
-            peer_key: PeerKey::of(peer.address.ip()),
+            peer_key,
             awaits_offload: false,
             owes_answer: false,
             tries_left: 0,
@@ -142,17 +143,21 @@ impl Connection {
     /// What its memory says of its life.
     pub(crate) fn facts(&self, limits: &Limits) -> Facts {
         let is_paired = self.pair.is_some();
-        let Some(busy) = self.busy.as_deref() else { return Facts { is_paired, ..Facts::default() } };
+        let Some(busy) = self.busy.as_deref() else {
+            return Facts { is_paired, is_due: self.is_ready, ..Facts::default() };
+        };
+        // What a transform could not take for want of memory is not waited for from the peer.
+        let is_due = self.is_ready || busy.blocked || self.is_starved && !busy.raw.is_empty();
         let held = busy.output_held();
         Facts {
             has_output: !(busy.wire.is_empty() && busy.output.chain.is_empty()),
             holds_answer: busy.output.held() > 0 || !busy.output.is_empty(),
             in_record: busy.in_record(),
-            is_due: self.is_ready || busy.blocked,
+            is_due,
             wants_drained: busy.output.wants_drained && !busy.told_drained && !self.is_starved,
             is_paired,
             overflows: busy.overflows(held, limits),
-            is_too_long: busy.is_too_long(limits),
+            is_too_long: busy.is_too_long(limits) || !is_due && busy.raw.len() > limits.record_max.max(PASS_BYTES),
             pause: busy.pause(held, limits),
         }
     }
@@ -185,7 +190,7 @@ impl Busy {
             record_bytes: 0,
             rate_since: 0,
             rate_bytes: 0,
-            progress_at: 0,
+            progress_at: u64::MAX,
             told_drained: false,
             sending_charged: 0,
             moved_at: 0,
@@ -212,7 +217,7 @@ impl Busy {
 
     /// Whether the record at the front of the input is longer than one may be.
     fn is_too_long(&self, limits: &Limits) -> bool {
-        let record = self.input.len().max(self.needed.saturating_sub(1)).saturating_add(self.raw.len());
+        let record = self.input.len().max(self.needed.saturating_sub(1));
         record > limits.record_max && !self.blocked && self.fill.is_none()
     }
 
@@ -248,7 +253,7 @@ impl Busy {
     /// Empties the box for another connection.
     pub(crate) fn reset(&mut self) {
         self.input.chain.clear();
-        (self.input.filled, self.input.finished) = (None, false);
+        (self.input.filled, self.input.finished, self.input.truncated) = (None, false, false);
         self.output.clear();
         self.output.wants_drained = false;
         self.raw.clear();
@@ -257,7 +262,7 @@ impl Busy {
         self.input.is_too_long = false;
         (self.needed, self.record_since, self.record_bytes, self.sending_charged) = (0, 0, 0, 0);
         (self.blocked, self.awaits_offload) = (false, false);
-        (self.moved_at, self.moved, self.told_drained) = (0, 0, false);
+        (self.moved_at, self.moved, self.told_drained, self.progress_at) = (0, 0, false, u64::MAX);
     }
 
     /// Moves what arrived into the input, through the fill if one is wanted: its bytes are copied then.

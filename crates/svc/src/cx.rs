@@ -3,7 +3,6 @@
 use crate::class;
 use crate::connection::Connection;
 use crate::error::{Error, Refused};
-use crate::fence::fenced;
 use crate::flows::Flow;
 use crate::limits::Limits;
 use crate::listeners::datagram_socket;
@@ -22,13 +21,13 @@ use crate::timers::Timer;
 use crate::writer::Writer;
 use corelane_lane::{Fenced, Kit};
 use corelane_seam::{
-    Arena, Arrival, Chain, Fault, File, Handle, Instant, Interest, Lease, OffloadResult, OffloadWork, Op, OpenOptions, Segment,
-    Shared, nanoseconds,
+    Address, Arena, Arrival, Chain, Fault, File, Handle, Instant, Interest, Lease, OffloadResult, OffloadWork, Op, OpenOptions,
+    Segment, Shared, nanoseconds,
 };
 use corelane_watch::{Counted, LaneCounter, ServiceCounter};
 use std::any::{Any, TypeId};
 use std::future::Future;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -84,13 +83,9 @@ impl<'a> Cx<'a> {
         self.socket.expect("this call is for no datagram socket")
     }
 
-    /// The two ends of a connection, as a transform knows the peer if it knows better than the socket.
+    /// The two ends of a connection.
     pub fn peer(&mut self, id: ConnectionId) -> Option<Peer> {
-        let connection = self.table.find(id)?;
-        let transform = connection.transform.as_ref();
-        // A transform that panics here says nothing; it ends its connection when bytes pass through it.
-        let known = transform.and_then(|transform| fenced(|| transform.peer()).ok().flatten());
-        Some(Peer { address: known.unwrap_or(connection.peer.address), ..connection.peer })
+        self.table.find(id).map(|connection| connection.peer.clone())
     }
 
     /// The flow that an arrival of this call's batch came with. A few nanoseconds; nothing for a socket with a peer.
@@ -135,7 +130,7 @@ impl<'a> Cx<'a> {
     ///
     /// # Errors
     /// [`Error::SessionType`] if the session is not of this service's type; [`Error::Full`] at the bound of connections.
-    pub fn connect<T: 'static>(&mut self, to: SocketAddr, session: T) -> Result<ConnectionId, Error> {
+    pub fn connect<T: 'static>(&mut self, to: impl Into<Address>, session: T) -> Result<ConnectionId, Error> {
         self.connect_from(None, to, session)
     }
 
@@ -146,8 +141,8 @@ impl<'a> Cx<'a> {
     /// As for [`Cx::connect`].
     pub fn connect_from<T: 'static>(
         &mut self,
-        from: Option<SocketAddr>,
-        to: SocketAddr,
+        from: Option<Address>,
+        to: impl Into<Address>,
         session: T,
     ) -> Result<ConnectionId, Error> {
         let state = &self.table.services[self.service as usize];
@@ -158,8 +153,13 @@ impl<'a> Cx<'a> {
             return Err(Error::Full { connections: self.table.limits(self.service).connections_max });
         }
         let local = from.unwrap_or(NOWHERE);
-        let mut connection =
-            Connection::new(None, Peer { address: to, local, flow: None }, self.service, Machine::opening(), self.kit.now());
+        let mut connection = Connection::new(
+            None,
+            Peer { address: to.into(), local, flow: None, learned: None },
+            self.service,
+            Machine::opening(),
+            self.kit.now(),
+        );
         connection.session_to_be = Some(Box::new(session));
         let deadline = self.kit.now().saturating_add(nanoseconds(self.table.limits(self.service).connect_limit));
         let index = self.table.admit(connection, &self.kit.arena);
@@ -192,7 +192,7 @@ impl<'a> Cx<'a> {
     ///
     /// # Errors
     /// [`Error::SocketsFull`] at the bound of sockets, [`Error::NotOverDatagrams`], [`Error::Draining`].
-    pub fn open_datagrams(&mut self, local: SocketAddr, peer: Option<SocketAddr>) -> Result<SocketId, Error> {
+    pub fn open_datagrams(&mut self, local: impl Into<Address>, peer: Option<Address>) -> Result<SocketId, Error> {
         let state = &self.table.services[self.service as usize];
         if state.session_type.is_some() {
             return Err(Error::NotOverDatagrams);
@@ -206,7 +206,7 @@ impl<'a> Cx<'a> {
             return Err(Error::SocketsFull { sockets });
         }
         let peer = peer.map(destination);
-        let bind = datagram_socket(local, peer, Sharing { share_port: false, v6_only: false });
+        let bind = datagram_socket(local.into(), peer.clone(), Sharing { share_port: false, v6_only: false });
         let socket = self.table.sockets.admit(&mut self.table.services, DatagramSocket::new(self.service, peer, waiting_max));
         self.kit.submit(Handle::new(class::DATAGRAMS, socket.index, socket.generation), Op::Bind(bind));
         Ok(socket)
@@ -444,13 +444,14 @@ impl<'a> Cx<'a> {
 }
 
 /// An address in one spelling: a mapped IPv4 address is IPv4, and what goes to the wildcard address goes to this machine (ip(7)).
-pub(crate) fn destination(mut peer: SocketAddr) -> SocketAddr {
-    let ip = match peer.ip().to_canonical() {
+pub(crate) fn destination(mut peer: Address) -> Address {
+    let Address::Ip(inet) = &mut peer else { return peer };
+    let ip = match inet.ip().to_canonical() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
         ip => ip,
     };
     // Keeps the scope of a link-local address.
-    peer.set_ip(ip);
+    inet.set_ip(ip);
     peer
 }

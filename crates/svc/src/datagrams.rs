@@ -11,23 +11,22 @@ use crate::services::Services;
 use crate::sockets::{Bound, DatagramSocket};
 use crate::table::Table;
 use corelane_lane::Kit;
-use corelane_rss::Protocol;
-use corelane_seam::{Completion, Datagrams, Driver, Fault, Outcome, Socket, Trains};
+use corelane_rss::Transport;
+use corelane_seam::{Address, Completion, Datagrams, Driver, Fault, Outcome, Socket, Trains};
 use corelane_watch::LaneCounter;
-use std::net::SocketAddr;
 
 impl Services {
     /// Makes the socket of a place that has none; answers its address.
-    pub(crate) fn open_bound(&mut self, driver: &mut dyn Driver, index: usize) -> Result<SocketAddr, Error> {
-        let Bound { address, service, sharing, .. } = self.table.sockets.bound()[index];
-        let bind = datagram_socket(address, None, sharing);
-        let at = Place { protocol: Protocol::UDP, address };
-        let failed = |fault| Error::Listen { address, fault };
+    pub(crate) fn open_bound(&mut self, driver: &mut dyn Driver, index: usize) -> Result<Address, Error> {
+        let Bound { ref address, service, sharing, .. } = self.table.sockets.bound()[index];
+        let bind = datagram_socket(address.clone(), None, sharing);
+        let at = Place::of(Transport::Udp, address);
+        let failed = |fault| Error::Listen { address: bind.address.clone(), fault };
         let socket = self.open_socket(driver, at, |driver| driver.bind(&bind).map_err(failed))?;
         let local = driver.local_address(socket).map_err(failed)?;
         let Table { sockets, services, .. } = &mut self.table;
         let waiting_max = services[service as usize].limits.datagrams_waiting_max;
-        let id = sockets.admit(services, DatagramSocket::served(service, socket, local, waiting_max));
+        let id = sockets.admit(services, DatagramSocket::served(service, socket, local.clone(), waiting_max));
         sockets.bound()[index].socket = Some(id);
         Ok(local)
     }
@@ -50,16 +49,17 @@ impl Services {
     }
 
     /// Tells the service, unless it has closed the socket meanwhile. None if the name is void.
-    fn socket_opened(&mut self, kit: &mut Kit, id: SocketId, outcome: Result<(Socket, SocketAddr), Fault>) -> Option<()> {
+    fn socket_opened(&mut self, kit: &mut Kit, id: SocketId, outcome: Result<(Socket, Address), Fault>) -> Option<()> {
         let Table { sockets, services, flows, draining, .. } = &mut self.table;
         let mut found = sockets.found(services, id)?;
         let service = found.service();
         found.mark();
-        if found.opened(outcome.ok(), flows.as_ref(), *draining) {
+        let has_failed = outcome.is_err();
+        if found.opened(outcome.clone().ok(), flows.as_ref(), *draining) {
             let outcome = outcome.map(|(_, local)| local);
             self.socket_call(kit, service, id, |port, cx| port.opened(cx, id, outcome));
         }
-        if outcome.is_err() {
+        if has_failed {
             self.table.sockets.dismiss(&mut self.table.services, id);
         }
         Some(())
@@ -115,8 +115,8 @@ impl Services {
         let Table { sockets, services, .. } = &mut self.table;
         sockets.found(services, id)?;
         sockets.dismiss(services, id);
-        if let Some(at) = sockets.unbind(id) {
-            self.place_closed(at);
+        if let Some(address) = sockets.unbind(id) {
+            self.place_closed(Place::of(Transport::Udp, &address));
         }
         Some(())
     }

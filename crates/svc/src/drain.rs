@@ -1,6 +1,7 @@
 //! Draining: refuse new connections, serve those that wait, answer what was readable, let the peers have it, end.
 
 use crate::class;
+use crate::found::Found;
 use crate::limits::SECOND;
 use crate::names::Ending;
 use crate::port::{Call, Port};
@@ -39,7 +40,10 @@ impl Services {
 
     /// What is readable now is still served; nothing that comes later is.
     fn drain_connection(&mut self, kit: &mut Kit, driver: &mut dyn Driver, index: u32) {
-        let found = self.table.there(index);
+        let mut found = self.table.there(index);
+        if found.connection.machine.is_in_handshake() {
+            return found.drain_handshake(kit.now());
+        }
         if !found.connection.machine.serves_input() {
             return;
         }
@@ -80,7 +84,7 @@ impl Services {
     /// Whether nobody waits for this listener any more: it could accept, and for a while there was nobody.
     fn is_settled(&mut self, index: usize, now: u64) -> bool {
         let service = self.table.listeners[index].service;
-        let accepts = self.table.has_room(service) && self.table.services[service as usize].waiting.is_empty();
+        let accepts = self.table.may_accept(service) && self.table.services[service as usize].waiting.is_empty();
         let listener = &mut self.table.listeners[index];
         if !accepts || listener.starved || !listener.accepting {
             (listener.accepted_at, listener.free_since) = (now, now);
@@ -145,5 +149,16 @@ impl Services {
     pub(crate) fn drain_is_done(&self) -> bool {
         let is_over = self.drain_is_over || self.lanes_are_quiet && self.table.requests.have_ended();
         self.table.draining && self.has_no_connections() && self.table.sockets.len() == 0 && is_over
+    }
+}
+
+impl Found<'_> {
+    /// Who is in a handshake is served as one who waits to be accepted: from now on its time is short.
+    fn drain_handshake(&mut self, now: u64) {
+        if !self.connection.machine.is_outgoing() {
+            self.connection.machine.drain(0);
+            self.connection.active_at = now;
+        }
+        self.mark_dirty();
     }
 }

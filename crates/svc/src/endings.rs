@@ -11,25 +11,19 @@ use crate::services::Services;
 use crate::table::Table;
 use corelane_lane::Kit;
 use corelane_rss::Protocol;
-use corelane_seam::{Fault, Handle, Op, Socket, nanoseconds};
+use corelane_seam::{Address, Fault, Handle, Op, Socket, nanoseconds};
 use corelane_watch::ServiceCounter;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 impl Services {
     /// Ends a connection. `Completed` and `Closing` let the output leave first; the others end it now.
     pub(crate) fn end(&mut self, kit: &mut Kit, index: u32, ending: Ending) {
         let mut found = self.table.there(index);
-        let gentle = matches!(ending, Ending::Completed | Ending::Closing);
         match found.connection.machine.phase() {
             Phase::Ended => {}
-            // Its service has the session only now, to be told of the end.
-            Phase::Opening => {
-                self.adopt_session(kit, index);
-                self.close_now(kit, index, ending);
-            }
-            _ if gentle => {
-                found.connection.machine.close(ending);
+            Phase::Opening => self.close_now(kit, index, ending),
+            _ if found.connection.machine.is_gentle(ending) => {
+                found.change(kit.now(), |machine| machine.close(ending));
                 found.mark_dirty();
             }
             _ => self.close_now(kit, index, ending),
@@ -38,11 +32,13 @@ impl Services {
 
     /// Tells the service, and submits the close; the entry is free when that has completed. Nothing if it has ended.
     pub(crate) fn close_now(&mut self, kit: &mut Kit, index: u32, ending: Ending) {
-        let found = self.table.there(index);
+        // The service has the session of a connection that it opens only now, to be told of the end.
+        self.adopt_session(kit, index);
+        let mut found = self.table.there(index);
         if found.connection.machine.has_ended() {
             return;
         }
-        found.connection.machine.end(ending);
+        let reset = found.change(kit.now(), |machine| machine.end(ending));
         let (handle, socket) = (found.handle(), found.connection.socket);
         let connection = &mut *found.connection;
         let (session, timer, pair) = (connection.session.take(), connection.timer.take(), connection.pair.take());
@@ -51,7 +47,7 @@ impl Services {
             kit.stop_timer(timer);
         }
         match socket {
-            Some(socket) => kit.submit(handle, Op::Close { socket, reset: ending == Ending::Aborted }),
+            Some(socket) => kit.submit(handle, Op::Close { socket, reset }),
             // After the end of the connect, cancelling it does nothing.
             None => kit.submit(handle, Op::Cancel { target: handle }),
         }
@@ -72,7 +68,7 @@ impl Services {
     }
 
     /// One of a pair has ended: the other one ends with it, or goes on alone behind the end of its stream.
-    fn leave_pair(&mut self, kit: &mut Kit, pair: ConnectionId, ending: Ending) {
+    pub(crate) fn leave_pair(&mut self, kit: &mut Kit, pair: ConnectionId, ending: Ending) {
         let Some(other) = self.table.find(pair) else { return };
         other.pair = None;
         if ending != Ending::EndOfStream {
@@ -102,7 +98,7 @@ impl Services {
     }
 
     /// An outgoing connection is open.
-    pub(crate) fn opened(&mut self, kit: &mut Kit, index: u32, socket: Socket, peer: SocketAddr, local: SocketAddr) {
+    pub(crate) fn opened(&mut self, kit: &mut Kit, index: u32, socket: Socket, peer: Address, local: Address) {
         let found = self.table.there(index);
         found.connection.socket = Some(socket);
         if found.connection.machine.has_ended() {
@@ -110,20 +106,16 @@ impl Services {
             found.count(ServiceCounter::ConnectsFailed, 1);
             return kit.submit(found.handle(), Op::Close { socket, reset: true });
         }
-        let flow = self.table.flow(peer, local, Protocol::TCP);
+        let flow = self.table.flow(&peer, &local, Protocol::TCP);
         let found = self.table.there(index);
-        found.connection.peer = Peer { address: peer, local, flow };
+        found.connection.peer = Peer { address: peer, local, flow, learned: None };
         found.connection.active_at = kit.now();
         found.connection.machine.opened();
         found.count(ServiceCounter::Connects, 1);
-        let (service, pair) = (found.connection.service, found.connection.pair);
+        let service = found.connection.service;
         self.table.count_home(service, flow, kit.lane());
-        self.adopt_session(kit, index);
-        self.call(kit, index, Call::Connected);
+        self.begin(kit, index);
         self.table.there(index).mark_dirty();
-        if let Some(mut other) = pair.and_then(|pair| self.table.found(pair)) {
-            other.mark_dirty();
-        }
     }
 
     /// An outgoing connection could not be opened, or was given up before it was.
@@ -143,13 +135,11 @@ impl Services {
         self.table.fault = None;
     }
 
-    fn adopt_session(&mut self, kit: &mut Kit, index: u32) {
-        let connection = self.table.there(index).connection;
-        let peer = connection.peer;
+    pub(crate) fn adopt_session(&mut self, kit: &mut Kit, index: u32) {
         // A panic of its service may have ended it, and dropped that, before.
-        let Some(session) = connection.session_to_be.take() else { return };
+        let Some(session) = self.table.there(index).connection.session_to_be.take() else { return };
         let session = self.connection_call(kit, index, |port, _| port.adopt(session)).flatten();
-        self.begin_session(kit, index, peer, session);
+        self.begin_session(kit, index, session);
     }
 
     /// A connection's timer has come: perhaps too early, because it is only ever moved forwards in time here.
@@ -172,6 +162,7 @@ impl Services {
         let (counter, ending) = match limit {
             Limit::Connect => return self.opening_timed_out(kit, index),
             Limit::Ticket => return self.ticket_expired(kit, index),
+            Limit::Handshake => (ServiceCounter::HandshakeLimitHits, Ending::Aborted),
             Limit::Idle => (ServiceCounter::IdleLimitHits, Ending::Closing),
             Limit::Read => (ServiceCounter::ReadLimitHits, Ending::Aborted),
             Limit::Rate => (ServiceCounter::ReceiveRateMinHits, Ending::Aborted),
@@ -249,6 +240,7 @@ impl Found<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Limit {
     Connect,
+    Handshake,
     Idle,
     Read,
     Rate,
@@ -265,7 +257,12 @@ impl Connection {
     fn deadlines(&self, limits: &Limits) -> [Option<(u64, Limit)>; 3] {
         let single = |deadline| [deadline, None, None];
         let phase = self.machine.phase();
-        let Some(busy) = self.busy.as_deref().filter(|_| matches!(phase, Phase::Open | Phase::Closing)) else {
+        if phase == Phase::Handshake {
+            let [read, rate] = self.record_deadlines(limits).unwrap_or_default();
+            return [self.handshake_deadline(limits), read, rate];
+        }
+        let at_work = matches!(phase, Phase::Open | Phase::Closing | Phase::Refusing);
+        let Some(busy) = self.busy.as_deref().filter(|_| at_work) else {
             return single(match phase {
                 Phase::Opening => after(self.active_at, limits.connect_limit, Limit::Connect),
                 Phase::Lingering => self.linger_deadline(limits),
@@ -280,13 +277,7 @@ impl Connection {
         if self.has_output() {
             return single(after(busy.progress_at, limits.send_limit, Limit::Send));
         }
-        let read = after(busy.record_since, limits.read_limit, Limit::Read);
-        if self.in_record() && self.is_starved {
-            // Begun records may hold all memory of the lane: then none of them ever gets the rest, unless some are given up.
-            return single(read);
-        }
-        if self.in_record() && !busy.blocked {
-            let rate = (limits.receive_rate_min > 0).then(|| (busy.rate_since.saturating_add(RATE_GRACE), Limit::Rate));
+        if let Some([read, rate]) = self.record_deadlines(limits) {
             return [read, rate, answer];
         }
         single(if busy.output.held() > 0 || busy.awaits_offload { None } else { self.quiet_deadline(limits) })
@@ -309,6 +300,28 @@ impl Connection {
         let (quiet, limit) = after(self.active_at, limits.linger_limit, Limit::Linger)?;
         let whole = self.finished_at.saturating_add(nanoseconds(limits.drain_limit.max(limits.linger_limit)));
         Some((quiet.min(whole), limit))
+    }
+
+    /// The deadlines of a record that has begun to arrive, in all and for its rate; none if no more of it is waited for.
+    fn record_deadlines(&self, limits: &Limits) -> Option<[Option<(u64, Limit)>; 2]> {
+        let busy = self.busy.as_deref().filter(|busy| busy.in_record())?;
+        let read = after(busy.record_since, limits.read_limit, Limit::Read);
+        let rate = (limits.receive_rate_min > 0).then(|| (busy.rate_since.saturating_add(RATE_GRACE), Limit::Rate));
+        match self.is_starved {
+            // Begun records may hold all memory of the lane: then none of them ever gets the rest, unless some are given up.
+            true => Some([read, None]),
+            false => (!busy.blocked).then_some([read, rate]),
+        }
+    }
+
+    /// In a drain nobody is waited for who does not go on.
+    fn handshake_deadline(&self, limits: &Limits) -> Option<(u64, Limit)> {
+        match self.machine.draining() {
+            Draining::First => {
+                after(self.active_at, limits.handshake_limit.min(Duration::from_nanos(FIRST_REQUEST)), Limit::Drain)
+            }
+            _ => after(self.active_at, limits.handshake_limit, Limit::Handshake),
+        }
     }
 
     /// The deadline of a connection that nothing is asked of.

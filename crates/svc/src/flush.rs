@@ -28,13 +28,15 @@ impl Services {
         match found.connection.machine.phase() {
             Phase::Opening | Phase::Ended => return,
             Phase::Lingering => {}
+            Phase::Handshake | Phase::Refusing => found.send(kit),
             Phase::Open | Phase::Closing => {
                 found.seal();
-                if found.connection.transform.is_some() && found.connection.busy.is_some() {
-                    if !self.transform_output(kit, index) {
+                if found.connection.transform.is_some() && !found.connection.machine.is_sending() {
+                    self.pass_output(kit, index);
+                    found = self.table.there(index);
+                    if found.connection.machine.has_ended() {
                         return;
                     }
-                    found = self.table.there(index);
                 }
                 found.send(kit);
             }
@@ -88,6 +90,11 @@ impl Services {
                 self.end(kit, index, ending);
                 true
             }
+            Step::TakeLeave => {
+                let is_done = self.take_leave(kit, index);
+                self.table.there(index).send(kit);
+                is_done
+            }
             Step::End(ending) => {
                 self.close_now(kit, index, ending);
                 false
@@ -133,6 +140,9 @@ impl Services {
             };
         };
         let (answered, both) = (other.is_answered(), other.machine.was_told_of_end());
+        if answered && !other.machine.has_taken_leave() {
+            return self.take_leave_of_pair(kit, index, pair);
+        }
         if let Some(socket) = other.socket.filter(|_| answered)
             && other.machine.finish_half()
         {
@@ -142,6 +152,16 @@ impl Services {
             self.end(kit, index, Ending::EndOfStream);
             self.end(kit, pair.index, Ending::EndOfStream);
         }
+    }
+}
+
+impl Services {
+    /// The other of a pair says that our side ends, before that finishes.
+    fn take_leave_of_pair(&mut self, kit: &mut Kit, index: u32, pair: ConnectionId) {
+        if self.take_leave(kit, pair.index) {
+            self.table.there(index).mark_dirty();
+        }
+        self.table.there(pair.index).mark_dirty();
     }
 }
 

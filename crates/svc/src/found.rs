@@ -30,6 +30,8 @@ pub(crate) struct Desk {
     pub(crate) memory: Memory,
     /// Connections whose services wait until a call has come back from the helper threads.
     pub(crate) offloading: VecDeque<ConnectionId>,
+    /// Handshakes have ended: there may be room for others.
+    pub(crate) handshakes_ended: bool,
 }
 
 impl Desk {
@@ -45,7 +47,7 @@ impl Desk {
 
     /// Whether a connection is to be looked at without another completion.
     pub(crate) fn has_work(&self) -> bool {
-        !(self.ready.is_empty() && self.dirty.is_empty() && self.lost.is_empty())
+        !(self.ready.is_empty() && self.dirty.is_empty() && self.lost.is_empty()) || self.handshakes_ended
     }
 
     /// Storage for a chain.
@@ -71,7 +73,7 @@ impl Desk {
     pub(crate) fn keep(&mut self, mut busy: Box<Busy>) {
         assert!(busy.is_idle(), "a box comes back with something in it");
         (busy.needed, busy.blocked, busy.awaits_offload, busy.record_bytes) = (0, false, false, 0);
-        (busy.moved_at, busy.moved, busy.told_drained) = (0, 0, false);
+        (busy.moved_at, busy.moved, busy.told_drained, busy.progress_at) = (0, 0, false, u64::MAX);
         if self.pool.len() < POOL_MAX {
             self.pool.push(busy);
         }

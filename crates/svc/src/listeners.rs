@@ -16,16 +16,15 @@ use crate::port::StreamPort;
 use crate::services::Services;
 use crate::state::Arrived;
 use corelane_lane::Kit;
-use corelane_rss::Protocol;
-use corelane_seam::{Bind, Completion, Driver, Handle, Listen, Op, Outcome, Payer, Reason};
+use corelane_rss::{Protocol, Transport};
+use corelane_seam::{Address, Bind, Completion, Driver, Handle, Listen, Op, Outcome, Payer, Reason};
 use corelane_watch::{LaneCounter, ServiceCounter};
-use std::net::SocketAddr;
 
 /// How soon accepting is tried again when the system had no descriptor and no connection has ended meanwhile.
 const ACCEPT_AGAIN: u64 = SECOND / 10;
 
 /// What a datagram socket is to be.
-pub(crate) fn datagram_socket(address: SocketAddr, peer: Option<SocketAddr>, sharing: Sharing) -> Bind {
+pub(crate) fn datagram_socket(address: Address, peer: Option<Address>, sharing: Sharing) -> Bind {
     let Sharing { share_port, v6_only } = sharing;
     // Bursts of large datagrams do not fit in the default of 208 KiB.
     let buffer = 4 << 20;
@@ -35,12 +34,12 @@ pub(crate) fn datagram_socket(address: SocketAddr, peer: Option<SocketAddr>, sha
 impl Services {
     /// Makes the socket of a listener that has none.
     pub(crate) fn open_listener(&mut self, driver: &mut dyn Driver, index: usize) -> Result<(), Error> {
-        let Listener { address, service, sharing: Sharing { share_port, v6_only }, .. } = self.table.listeners[index];
+        let Listener { ref address, service, sharing: Sharing { share_port, v6_only }, .. } = self.table.listeners[index];
         let limits = self.table.limits(service);
-        let listen = Listen { address, backlog: limits.backlog, share_port, v6_only, stream: limits.stream };
-        let at = Place { protocol: Protocol::TCP, address };
-        let socket =
-            self.open_socket(driver, at, |driver| driver.listen(&listen).map_err(|fault| Error::Listen { address, fault }))?;
+        let listen = Listen { address: address.clone(), backlog: limits.backlog, share_port, v6_only, stream: limits.stream };
+        let at = Place::of(Transport::Tcp, address);
+        let failed = |fault| Error::Listen { address: listen.address.clone(), fault };
+        let socket = self.open_socket(driver, at, |driver| driver.listen(&listen).map_err(failed))?;
         let listener = &mut self.table.listeners[index];
         (listener.socket, listener.accepting, listener.starved, listener.closing) = (Some(socket), false, false, false);
         Ok(())
@@ -52,7 +51,7 @@ impl Services {
             let listener = &self.table.listeners[index];
             let (service, idle) = (listener.service, !(listener.accepting || listener.starved || listener.closing));
             let Some(socket) = listener.socket.filter(|_| idle) else { continue };
-            if self.table.services[service as usize].waiting.is_empty() && self.table.has_room(service) {
+            if self.table.services[service as usize].waiting.is_empty() && self.table.may_accept(service) {
                 self.table.listeners[index].accepting = true;
                 kit.submit(Handle::new(class::LISTENER, index as u32, 0), Op::Accept { listener: socket });
             }
@@ -72,7 +71,7 @@ impl Services {
             }
             Outcome::Closed => {
                 listener.socket = None;
-                let at = Place { protocol: Protocol::TCP, address: listener.address };
+                let at = Place::of(Transport::Tcp, &listener.address);
                 self.place_closed(at);
             }
             Outcome::Failed(fault) if fault.reason != Reason::Cancelled => {
@@ -94,12 +93,13 @@ impl Services {
 
     /// Makes connections of accepted sockets as long as there is room; stops accepting when there is none.
     pub(crate) fn admit_waiting(&mut self, kit: &mut Kit, service: u16) {
-        while self.table.has_room(service) {
+        while self.table.may_accept(service) {
             let Some(arrived) = self.table.services[service as usize].waiting.pop_front() else { return };
             self.admit(kit, service, arrived);
         }
         let state = &self.table.services[service as usize];
         let at_lane_bound = state.open < state.limits.connections_max;
+        let is_for_handshakes = self.table.has_room(service);
         let mut stopped = false;
         for listener in self.table.listeners.iter_mut().filter(|listener| listener.service == service && listener.accepting) {
             if let Some(socket) = listener.socket {
@@ -107,7 +107,9 @@ impl Services {
                 stopped = true;
             }
         }
-        if stopped && at_lane_bound {
+        if stopped && is_for_handshakes {
+            self.table.count(service, ServiceCounter::HandshakesMaxHits, 1);
+        } else if stopped && at_lane_bound {
             kit.row.add(LaneCounter::ConnectionsCapHits, 1);
         } else if stopped {
             self.table.count(service, ServiceCounter::ConnectionsMaxHits, 1);
@@ -115,37 +117,47 @@ impl Services {
     }
 
     fn admit(&mut self, kit: &mut Kit, service: u16, arrived: Arrived) {
-        if self.table.peer_is_full(service, arrived.peer.ip()) {
+        if self.table.peer_is_full(service, &arrived.peer) {
             self.table.count(service, ServiceCounter::ConnectionsPerPeerMaxHits, 1);
             self.table.count(service, ServiceCounter::AcceptsRefused, 1);
             self.table.turn_away(kit, arrived.socket);
             return;
         }
-        let flow = self.table.flow(arrived.peer, arrived.local, Protocol::TCP);
-        let peer = Peer { address: arrived.peer, local: arrived.local, flow };
+        let flow = self.table.flow(&arrived.peer, &arrived.local, Protocol::TCP);
+        let peer = Peer { address: arrived.peer, local: arrived.local, flow, learned: None };
         // In this order: who sees the arrival in the page sees whether it was a stray.
         self.table.count(service, ServiceCounter::Strays, self.table.is_stray(flow, kit.lane()).into());
         self.table.count(service, ServiceCounter::Accepts, 1);
         self.note_selection(kit);
         let machine = Machine::accepted(self.table.draining);
-        let connection = Connection::new(Some(arrived.socket), peer, service, machine, kit.now());
+        let connection = Connection::new(Some(arrived.socket), peer.clone(), service, machine, kit.now());
         let index = self.table.admit(connection, &kit.arena);
         self.table.there(index).mark_dirty();
-        self.open_session(kit, index, peer);
+        self.begin(kit, index);
     }
 
-    fn open_session(&mut self, kit: &mut Kit, index: u32, peer: Peer) {
+    /// Where handshakes have ended there may be room for others.
+    pub(crate) fn admit_after_handshakes(&mut self, kit: &mut Kit) {
+        if !std::mem::take(&mut self.table.desk.handshakes_ended) {
+            return;
+        }
+        for service in 0..self.table.services.len() as u16 {
+            self.admit_waiting(kit, service);
+        }
+        self.start_listening(kit);
+    }
+
+    pub(crate) fn open_session(&mut self, kit: &mut Kit, index: u32) {
+        let peer = self.table.there(index).connection.peer.clone();
         let session = self.connection_call(kit, index, |port: &mut dyn StreamPort, cx| port.open(cx, &peer));
-        self.begin_session(kit, index, peer, session);
+        self.begin_session(kit, index, session);
     }
 
-    /// Gives a connection its session and what its service wants between it and the socket. Without a session, or after a
-    /// panic, it ends.
-    pub(crate) fn begin_session(&mut self, kit: &mut Kit, index: u32, peer: Peer, session: Option<u32>) {
+    /// Gives a connection its session; without one, or after a panic, it ends.
+    pub(crate) fn begin_session(&mut self, kit: &mut Kit, index: u32, session: Option<u32>) {
         self.table.there(index).connection.session = session;
-        match session.and_then(|_| self.connection_call(kit, index, |port, _| port.transform(&peer))) {
-            Some(transform) => self.table.there(index).connection.transform = transform,
-            None => self.end(kit, index, Ending::Aborted),
+        if session.is_none() {
+            self.end(kit, index, Ending::Aborted);
         }
     }
 
@@ -169,18 +181,21 @@ impl Services {
     ) -> (Option<R>, usize) {
         // reason: only a service over connections has any.
         let port = self.ports[about.service as usize].stream().expect("a connection belongs to a service over connections");
-        let before = kit.arena.pay_as(about.payer);
-        if about.is_granted {
-            kit.arena.grant();
-        }
+        let before = about.begin_to_pay(kit);
         let mut cx = Cx::new(kit, &mut self.table, about.service, Some(about.id));
         let result = fenced(|| call(port, &mut cx));
         let refused = kit.arena.pay_no_longer(before);
-        (result.map_err(|words| self.report_panic(kit, about.service, Some(about.peer), &words)).ok(), refused)
+        (result.map_err(|words| self.report_panic_of(kit, about, &words)).ok(), refused)
+    }
+
+    /// [`Services::report_panic`] of a call for a connection.
+    pub(crate) fn report_panic_of(&mut self, kit: &mut Kit, about: &About, words: &str) {
+        let peer = self.table.find(about.id).map(|connection| connection.peer.address.clone());
+        self.report_panic(kit, about.service, peer.as_ref(), words);
     }
 
     /// Counts a panic and tells the operator whose it was.
-    pub(crate) fn report_panic(&mut self, kit: &mut Kit, service: u16, peer: Option<SocketAddr>, words: &str) {
+    pub(crate) fn report_panic(&mut self, kit: &mut Kit, service: u16, peer: Option<&Address>, words: &str) {
         self.table.count(service, ServiceCounter::Panics, 1);
         let lane = kit.lane();
         let whose = peer.map_or(String::new(), |peer| format!(", connection of {peer}"));
@@ -191,16 +206,26 @@ impl Services {
 /// For whom a call into a service is, and who pays for what it takes.
 pub(crate) struct About {
     id: ConnectionId,
-    service: u16,
-    peer: SocketAddr,
+    pub(crate) service: u16,
     payer: Payer,
     is_granted: bool,
+}
+
+impl About {
+    /// Has the connection pay for what is leased from now on; returns who paid before.
+    pub(crate) fn begin_to_pay(&self, kit: &Kit) -> Payer {
+        let before = kit.arena.pay_as(self.payer);
+        if self.is_granted {
+            kit.arena.grant();
+        }
+        before
+    }
 }
 
 impl Found<'_> {
     pub(crate) fn about(&mut self) -> About {
         let is_granted = self.desk.memory.is_granted(self.id);
-        let Connection { service, peer, payer, .. } = *self.connection;
-        About { id: self.id, service, peer: peer.address, payer, is_granted }
+        let Connection { service, payer, .. } = *self.connection;
+        About { id: self.id, service, payer, is_granted }
     }
 }

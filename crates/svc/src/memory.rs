@@ -16,21 +16,33 @@ use crate::names::{ConnectionId, Ending};
 use crate::services::Services;
 use crate::table::Table;
 use corelane_lane::{Kit, TimerId};
-use corelane_seam::{Arena, DATAGRAM_BLOCK_BYTES_LEAST, Handle, Holder, Payer, RECEIVE_BYTES_LEAST, Role};
+use corelane_seam::{Address, Arena, DATAGRAM_BLOCK_BYTES_LEAST, Handle, Holder, Payer, RECEIVE_BYTES_LEAST, Role};
 use corelane_watch::ServiceCounter;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 
 /// Who is one peer to limits and to memory: an IPv4 address, or the IPv6 addresses of one /64, which is what one host is given
-/// (RFC 6177, section 2).
+/// (RFC 6177, section 2); over a Unix socket a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PeerKey {
     V4(u32),
     V6(u64),
+    /// A user of this machine (unix(7)); none is whoever listens where this side connects to.
+    User(Option<u32>),
+    /// A card on its link.
+    Card([u8; 6]),
 }
 
 impl PeerKey {
-    pub(crate) fn of(address: IpAddr) -> Self {
+    pub(crate) fn of(address: &Address) -> Self {
+        match address {
+            Address::Ip(address) => Self::of_ip(address.ip()),
+            Address::Unix(unix) => Self::User(unix.user),
+            Address::Link(link) => Self::Card(link.mac),
+        }
+    }
+
+    fn of_ip(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V4(address) => Self::V4(address.to_bits()),
             IpAddr::V6(address) => Self::V6((address.to_bits() >> 64) as u64),
@@ -72,7 +84,7 @@ struct Unsaid {
     connections: u32,
     bytes: usize,
     /// Whose peer held the most, and how much.
-    largest: Option<(IpAddr, usize)>,
+    largest: Option<(Address, usize)>,
 }
 
 /// How far the one is that may hold more than it leaves.
@@ -193,7 +205,7 @@ impl Table {
         // reason: its entry was made by the caller.
         let connection = self.connections.at(index).expect("a connection that was just added is there");
         let state = &mut self.services[connection.service as usize];
-        let key = PeerKey::of(connection.peer.address.ip());
+        let key = PeerKey::of(&connection.peer.address);
         let is_accepted = !connection.machine.is_outgoing();
         if is_accepted {
             *state.accepted.entry(key).or_default() += 1;
@@ -389,11 +401,11 @@ impl Services {
     fn end_holder(&mut self, kit: &mut Kit, holder: &Holder) {
         // reason: its account is open as long as it is.
         let connection = self.table.connections.at(holder.tag).expect("who holds memory is there");
-        let (service, peer) = (connection.service, connection.peer.address.ip());
+        let (service, peer) = (connection.service, connection.peer.address.clone());
         let unsaid = &mut self.table.desk.memory.unsaid;
         unsaid.connections += 1;
         unsaid.bytes += holder.bytes;
-        if unsaid.largest.is_none_or(|(_, bytes)| bytes < holder.peer_bytes) {
+        if unsaid.largest.as_ref().is_none_or(|(_, bytes)| *bytes < holder.peer_bytes) {
             unsaid.largest = Some((peer, holder.peer_bytes));
         }
         self.table.count(service, ServiceCounter::MemoryEndings, 1);
@@ -409,7 +421,8 @@ impl Services {
         }
         memory.said_at = kit.now();
         let Unsaid { connections, bytes, largest } = std::mem::take(&mut memory.unsaid);
-        let largest = largest.map_or(String::new(), |(peer, bytes)| format!("; {peer} held the most, {}", kibibytes(bytes)));
+        let largest =
+            largest.map_or(String::new(), |(peer, bytes)| format!("; {} held the most, {}", host(&peer), kibibytes(bytes)));
         let lane = kit.lane();
         kit.report(&format!(
             "lane {lane}: memory is short: {connections} connections were ended that held {} of it{largest}; \
@@ -417,6 +430,11 @@ impl Services {
             kibibytes(bytes)
         ));
     }
+}
+
+/// A peer without its port.
+fn host(peer: &Address) -> String {
+    peer.ip().map_or_else(|| peer.to_string(), |ip| ip.to_string())
 }
 
 /// Counts one less of `key`; who has none is forgotten.

@@ -14,14 +14,14 @@ use crate::services::Services;
 use crate::slab::Slab;
 use crate::table::Table;
 use corelane_lane::Kit;
-use corelane_seam::{Bind, Completion, Fault, Handle, Op, Outcome, Reason};
+use corelane_seam::{Address, Bind, Completion, Fault, Handle, Op, Outcome, Reason};
 use corelane_watch::ServiceCounter;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
 
 /// An own address that was not named.
-pub(crate) const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+pub(crate) const NOWHERE: Address = Address::Ip(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0));
 
 /// Ports that are tried for one connection, before the system chooses.
 const TRIES: u8 = 8;
@@ -103,10 +103,10 @@ fn host(mut peer: SocketAddr) -> SocketAddr {
 
 /// From where a connection is to be opened.
 enum From {
-    /// From an address that is still to be found out.
-    Unknown,
+    /// From an address that is still to be found out, towards this peer.
+    Unknown(SocketAddr),
     /// From here, chosen to come home.
-    Chosen(SocketAddr),
+    Chosen(Address),
     /// As the service said, and else as the system likes.
     Any,
 }
@@ -122,9 +122,9 @@ impl Table {
 
     fn go_on_connecting(&mut self, kit: &mut Kit, index: u32) {
         let Some(connection) = self.connections.at(index) else { return };
-        let (to, wanted) = (connection.peer.address, connection.peer.local);
-        match self.from(kit, index, to, wanted) {
-            From::Unknown => self.ask_route(kit, index, to),
+        let (to, wanted) = (connection.peer.address.clone(), connection.peer.local.clone());
+        match self.from(kit, index, &to, &wanted) {
+            From::Unknown(to) => self.ask_route(kit, index, to),
             From::Chosen(from) => self.submit_connect(kit, index, Some(from)),
             From::Any => {
                 if let Some(connection) = self.connections.at(index) {
@@ -135,27 +135,28 @@ impl Table {
         }
     }
 
-    fn from(&mut self, kit: &Kit, index: u32, to: SocketAddr, wanted: SocketAddr) -> From {
+    fn from(&mut self, kit: &Kit, index: u32, to: &Address, wanted: &Address) -> From {
+        let (&Address::Ip(to), &Address::Ip(wanted)) = (to, wanted) else { return From::Any };
         let (Some(outgoing), Some(flows)) = (&mut self.outgoing, &self.flows) else { return From::Any };
         let is_free = self.connections.at(index).is_some_and(|connection| connection.tries_left > 0) && wanted.port() == 0;
         // A peer with two spellings is left to the system: answers come from the other one.
-        if !is_free || destination(to) != to || !flows.divides(kit.lane()) {
+        if !is_free || destination(to.into()) != to || !flows.divides(kit.lane()) {
             return From::Any;
         }
         let local = if wanted.ip().is_unspecified() { outgoing.route(to, kit.now()) } else { Some(wanted) };
-        let Some(mut local) = local else { return From::Unknown };
+        let Some(mut local) = local else { return From::Unknown(to) };
         match outgoing.choose(flows, kit.lane(), local.ip(), to, kit.now()) {
             None => From::Any,
             Some(port) => {
                 local.set_port(port);
-                From::Chosen(local)
+                From::Chosen(local.into())
             }
         }
     }
 
-    fn submit_connect(&mut self, kit: &mut Kit, index: u32, from: Option<SocketAddr>) {
+    fn submit_connect(&mut self, kit: &mut Kit, index: u32, from: Option<Address>) {
         let Some(connection) = self.connections.at(index) else { return };
-        let (to, service) = (connection.peer.address, connection.service);
+        let (to, service) = (connection.peer.address.clone(), connection.service);
         let options = self.limits(service).stream;
         kit.submit(self.handle(class::CONNECTION, index), Op::Connect { to, from, options });
     }
@@ -164,9 +165,9 @@ impl Table {
         let id = self.id(index);
         let Some(question) = self.outgoing.as_mut().and_then(|outgoing| outgoing.wait(id, to)) else { return };
         let any: IpAddr = if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-        let address = SocketAddr::new(any, 0);
+        let address = SocketAddr::new(any, 0).into();
         let (share_port, v6_only, receive_buffer_bytes, send_buffer_bytes) = (false, false, 0, 0);
-        let peer = Some(to);
+        let peer = Some(to.into());
         kit.submit(question, Op::Bind(Bind { address, peer, share_port, v6_only, receive_buffer_bytes, send_buffer_bytes }));
     }
 
@@ -178,9 +179,9 @@ impl Table {
             return false;
         }
         connection.tries_left -= 1;
-        let peer = connection.peer.address;
+        let peer = connection.peer.address.inet();
         // It may be the address that is not ours any more.
-        if let (Reason::AddressUnknown, Some(outgoing)) = (fault.reason, &mut self.outgoing) {
+        if let (Reason::AddressUnknown, Some(outgoing), Some(peer)) = (fault.reason, &mut self.outgoing, peer) {
             outgoing.routes.remove(&host(peer));
         }
         self.go_on_connecting(kit, index);
@@ -202,7 +203,7 @@ impl Services {
         let local = match completion.outcome {
             Outcome::Bound { socket, local } => {
                 kit.submit(Handle::new(class::DISCARDED, 0, 0), Op::Close { socket, reset: false });
-                Some(local)
+                local.inet()
             }
             _ => None,
         };

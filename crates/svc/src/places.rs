@@ -1,16 +1,23 @@
 //! Where a lane is served: addresses, and its sockets there.
 
-use corelane_rss::Protocol;
-use corelane_seam::Socket;
+use corelane_rss::Transport;
+use corelane_seam::{Address, Socket};
 use std::net::SocketAddr;
 
 /// An address and how it is spoken to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// TCP or UDP.
-    pub protocol: Protocol,
+    pub transport: Transport,
     /// The address, with its port.
     pub address: SocketAddr,
+}
+
+impl Place {
+    /// None for an address at which no flows come, because it is no IP address.
+    pub(crate) fn of(transport: Transport, address: &Address) -> Option<Self> {
+        Some(Self { transport, address: address.inet()? })
+    }
 }
 
 /// Who else may have a listening or bound port.
@@ -27,7 +34,7 @@ pub(crate) struct Listener {
     /// None while the lane is away.
     pub(crate) socket: Option<Socket>,
     pub(crate) service: u16,
-    pub(crate) address: SocketAddr,
+    pub(crate) address: Address,
     pub(crate) sharing: Sharing,
     pub(crate) accepting: bool,
     /// Set when the system had no descriptor: accepting goes on when a connection ends or the timer comes.

@@ -8,10 +8,9 @@ use crate::replies::Replies;
 use crate::service::{DatagramService, StreamService};
 use crate::slab::Slab;
 use crate::ticket::Ticket;
-use crate::transform::Transform;
-use corelane_seam::{Datagrams, Fault, Outcome};
+use crate::transform::{MakeTransform, Side, Transform};
+use corelane_seam::{Address, Datagrams, Fault, Outcome};
 use std::any::Any;
-use std::net::SocketAddr;
 
 /// Which of a stream service's calls is meant.
 pub(crate) enum Call {
@@ -36,7 +35,10 @@ pub(crate) trait StreamPort {
     fn closed(&mut self, cx: &mut Cx<'_>, session: u32, ending: Ending);
     fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome);
     fn lane_message(&mut self, cx: &mut Cx<'_>, from: usize, message: Box<dyn Any + Send>);
-    fn transform(&mut self, peer: &Peer) -> Option<Box<dyn Transform>>;
+    /// The transform of a connection, if it is to have one.
+    fn transform(&mut self, side: Side, peer: &Peer) -> Option<Box<dyn Transform>>;
+    /// From now on this makes them.
+    fn set_transform(&mut self, make: MakeTransform);
     /// All sessions, to be dropped.
     fn take_sessions(&mut self) -> Vec<Box<dyn Any>>;
 }
@@ -46,7 +48,7 @@ pub(crate) trait DatagramPort {
     fn started(&mut self, cx: &mut Cx<'_>);
     fn alarm(&mut self, cx: &mut Cx<'_>);
     fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies);
-    fn opened(&mut self, cx: &mut Cx<'_>, socket: SocketId, outcome: Result<SocketAddr, Fault>);
+    fn opened(&mut self, cx: &mut Cx<'_>, socket: SocketId, outcome: Result<Address, Fault>);
     fn sent(&mut self, cx: &mut Cx<'_>, socket: SocketId, replies: &mut Replies);
     fn fault(&mut self, cx: &mut Cx<'_>, socket: SocketId, fault: Fault);
     fn owes(&self) -> bool;
@@ -79,11 +81,12 @@ impl Port {
 pub(crate) struct Sessions<S: StreamService> {
     pub(crate) service: S,
     sessions: Slab<S::Session>,
+    make_transform: Option<MakeTransform>,
 }
 
 impl<S: StreamService> Sessions<S> {
     pub(crate) fn new(service: S) -> Self {
-        Self { service, sessions: Slab::new() }
+        Self { service, sessions: Slab::new(), make_transform: None }
     }
 }
 
@@ -136,8 +139,12 @@ impl<S: StreamService> StreamPort for Sessions<S> {
         self.service.lane_message(cx, from, message);
     }
 
-    fn transform(&mut self, peer: &Peer) -> Option<Box<dyn Transform>> {
-        self.service.transform(peer)
+    fn transform(&mut self, side: Side, peer: &Peer) -> Option<Box<dyn Transform>> {
+        self.make_transform.as_mut()?(side, peer)
+    }
+
+    fn set_transform(&mut self, make: MakeTransform) {
+        self.make_transform = Some(make);
     }
 
     fn take_sessions(&mut self) -> Vec<Box<dyn Any>> {
@@ -158,7 +165,7 @@ impl<S: DatagramService> DatagramPort for S {
         DatagramService::receive(self, cx, batch, replies);
     }
 
-    fn opened(&mut self, cx: &mut Cx<'_>, socket: SocketId, outcome: Result<SocketAddr, Fault>) {
+    fn opened(&mut self, cx: &mut Cx<'_>, socket: SocketId, outcome: Result<Address, Fault>) {
         DatagramService::opened(self, cx, socket, outcome);
     }
 

@@ -16,11 +16,12 @@ use crate::state::{ServiceState, half};
 use crate::steering::{Reply, Selection, Steer};
 use crate::table::Table;
 use crate::timers::Timer;
+use crate::transform::MakeTransform;
 use corelane_lane::{Ear, Fenced, Kit, Mesh, Work};
-use corelane_seam::{Completion, Driver, Handle, OffloadResult, Outcome};
+use corelane_seam::{Address, Completion, Driver, Handle, OffloadResult, Outcome};
 use corelane_watch::{LaneCounter, ServiceRow};
 use std::any::TypeId;
-use std::net::SocketAddr;
+use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
 /// Connections of all services that a lane has at once, unless set otherwise.
@@ -32,6 +33,8 @@ pub struct Services {
     pub(crate) table: Table,
     pub(crate) ready: Vec<u32>,
     pub(crate) dirty: Vec<u32>,
+    /// Steps of handshakes that were taken, or put off, in this turn.
+    pub(crate) handshake_steps: u32,
     pub(crate) drain_deadline: u64,
     /// Where sockets are registered as they open; none where the kernel chooses by itself.
     pub(crate) selection: Option<Box<dyn Selection>>,
@@ -61,6 +64,7 @@ impl Services {
             table: Table::new(connections_max),
             ready: Vec::new(),
             dirty: Vec::new(),
+            handshake_steps: 0,
             drain_deadline: u64::MAX,
             selection: None,
             ear: None,
@@ -99,6 +103,16 @@ impl Services {
         self.add(Port::Stream(Box::new(Sessions::new(service))), limits, row, Some(session))
     }
 
+    /// Has a function make the transforms of a service over connections, for those that are accepted and those that it opens: from the next one on.
+    ///
+    /// # Panics
+    /// If the number is not that of a service over connections of this lane.
+    pub fn transform(&mut self, service: u16, make: MakeTransform) {
+        let port = self.ports.get_mut(usize::from(service)).and_then(Port::stream);
+        // reason: documented.
+        port.expect("only a service over connections has transforms").set_transform(make);
+    }
+
     /// Adds a service over datagrams; answers its number, for [`Services::bind`].
     pub fn add_datagrams<S: DatagramService>(&mut self, service: S, limits: Limits, row: ServiceRow) -> u16 {
         let port: Box<dyn DatagramPort> = Box::new(service);
@@ -111,6 +125,7 @@ impl Services {
             limits,
             row,
             open: 0,
+            handshakes: Cell::new(0),
             sockets: 0,
             waiting: Default::default(),
             session_type,
@@ -131,14 +146,15 @@ impl Services {
         &mut self,
         driver: &mut dyn Driver,
         service: u16,
-        address: SocketAddr,
+        address: impl Into<Address>,
         sharing: Sharing,
-    ) -> Result<SocketAddr, Error> {
+    ) -> Result<Address, Error> {
+        let address = address.into();
         let index = self.table.listeners.len();
         self.table.listeners.push(Listener {
             socket: None,
             service,
-            address,
+            address: address.clone(),
             sharing,
             accepting: false,
             starved: false,
@@ -151,7 +167,7 @@ impl Services {
         // What was asked for may have left the port to the system.
         let local = listener.socket.and_then(|socket| driver.local_address(socket).ok());
         listener.address = local.unwrap_or(address);
-        Ok(listener.address)
+        Ok(listener.address.clone())
     }
 
     /// Binds a datagram socket for the service; answers the address with the port that the system chose.
@@ -162,14 +178,15 @@ impl Services {
         &mut self,
         driver: &mut dyn Driver,
         service: u16,
-        address: SocketAddr,
+        address: impl Into<Address>,
         sharing: Sharing,
-    ) -> Result<SocketAddr, Error> {
+    ) -> Result<Address, Error> {
+        let address = address.into();
         let bound = self.table.sockets.bound();
         let index = bound.len();
         bound.push(Bound { socket: None, service, address, sharing });
         let local = self.open_bound(driver, index).inspect_err(|_| self.table.sockets.bound().truncate(index))?;
-        self.table.sockets.bound()[index].address = local;
+        self.table.sockets.bound()[index].address = local.clone();
         Ok(local)
     }
 
@@ -296,9 +313,11 @@ impl Work for Services {
         self.start(kit);
         self.start_listening(kit);
         self.table.revive_starved(&kit.arena, kit.now());
+        self.handshake_steps = 0;
         self.serve_ready(kit);
         self.settle_lost_tickets(kit);
         self.serve_notices(kit);
+        self.admit_after_handshakes(kit);
         self.ring_alarms(kit);
     }
 

@@ -3,17 +3,17 @@
 use crate::limits::Limits;
 use crate::memory::{Payers, PeerKey};
 use corelane_lane::Bursts;
-use corelane_seam::Socket;
+use corelane_seam::{Address, Socket};
 use corelane_watch::ServiceRow;
 use std::any::TypeId;
+use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
-use std::net::SocketAddr;
 
 /// An accepted socket for which there is no room yet.
 pub(crate) struct Arrived {
     pub(crate) socket: Socket,
-    pub(crate) peer: SocketAddr,
-    pub(crate) local: SocketAddr,
+    pub(crate) peer: Address,
+    pub(crate) local: Address,
 }
 
 /// What the lane knows of a service besides its code.
@@ -21,6 +21,8 @@ pub(crate) struct ServiceState {
     pub(crate) limits: Limits,
     pub(crate) row: ServiceRow,
     pub(crate) open: u32,
+    /// Connections that are in their handshakes.
+    pub(crate) handshakes: Cell<u32>,
     /// Datagram sockets.
     pub(crate) sockets: u32,
     pub(crate) waiting: VecDeque<Arrived>,

@@ -124,11 +124,11 @@ impl Services {
     pub(crate) fn open_socket(
         &mut self,
         driver: &mut dyn Driver,
-        at: Place,
+        at: Option<Place>,
         mut make: impl FnMut(&mut dyn Driver) -> Result<Socket, Error>,
     ) -> Result<Socket, Error> {
-        match &mut self.selection {
-            Some(selection) => selection.open(at, driver, &mut make),
+        match self.selection.as_mut().zip(at) {
+            Some((selection, at)) => selection.open(at, driver, &mut make),
             None => make(driver),
         }
     }
@@ -192,8 +192,8 @@ impl Services {
     }
 
     /// A socket that the lane was served at is closed.
-    pub(crate) fn place_closed(&mut self, at: Place) {
-        if let Some(selection) = &mut self.selection {
+    pub(crate) fn place_closed(&mut self, at: Option<Place>) {
+        if let Some((selection, at)) = self.selection.as_mut().zip(at) {
             selection.leave(at);
         }
         self.note_left();

@@ -6,14 +6,14 @@ use crate::fence::fenced;
 use crate::found::Found;
 use crate::limits::Limits;
 use crate::listeners::About;
+use crate::machine::Phase;
 use crate::names::{ConnectionId, Ending, Next, Order};
 use crate::notices::{Note, Notice};
 use crate::port::{Call, Port};
 use crate::services::Services;
 use crate::ticket::Name;
-use crate::transform::{Transform, TransformError};
 use corelane_lane::Kit;
-use corelane_seam::{Arena, Chain, Completion, Fault, Lease, Op, Outcome, Reason, Shared, nanoseconds};
+use corelane_seam::{Chain, Completion, Fault, Lease, Op, Outcome, Reason, Shared, nanoseconds};
 use corelane_watch::{LaneCounter, ServiceCounter, ServiceRow};
 
 /// Notices worked off in one turn: what they cause themselves waits for the next one.
@@ -81,19 +81,20 @@ impl Services {
         let Some(mut found) = self.table.at(index) else { return };
         found.connection.is_ready = false;
         found.mark_dirty();
+        if found.connection.transform.is_some() && found.connection.machine.is_to_pass() {
+            if self.puts_off(index) {
+                return;
+            }
+            self.pass_input(kit, index);
+            found = self.table.there(index);
+        }
         let machine = &found.connection.machine;
         if !machine.serves_input() || (machine.was_told_of_end() && !found.connection.in_record()) {
             return;
         }
-        if found.connection.transform.is_some() {
-            if !self.transform_input(kit, index) {
-                return;
-            }
-            found = self.table.there(index);
-        }
-        let finished = found.connection.machine.peer_has_finished();
+        let (finished, truncated) = (machine.input_has_ended(), machine.input_was_cut());
         let busy = found.busy(&kit.arena);
-        busy.input.finished = finished;
+        (busy.input.finished, busy.input.truncated) = (finished, truncated);
         if busy.is_due(finished) {
             if finished {
                 found.connection.machine.tell_of_end();
@@ -174,7 +175,7 @@ impl Services {
             return;
         }
         for (id, ticket) in self.table.desk.lost.take() {
-            let Some(mut found) = self.table.found(id).filter(|found| !found.connection.machine.has_ended()) else { continue };
+            let Some(mut found) = self.table.found(id).filter(|found| found.connection.machine.takes_notices()) else { continue };
             if found.is_void(ticket) {
                 continue;
             }
@@ -196,62 +197,6 @@ impl Services {
         if let Err(words) = called {
             self.report_panic(kit, service, None, &words);
         }
-    }
-
-    /// Passes what has arrived through the connection's transform; false if that ended the connection. What it leaves when
-    /// the peer has finished, for other reasons than want of memory, will never be whole.
-    fn transform_input(&mut self, kit: &mut Kit, index: u32) -> bool {
-        let passed = self.pass(kit, index, |transform, arena, busy| {
-            let Busy { raw, input, wire, .. } = busy;
-            transform.inbound(arena, raw, &mut input.chain, wire)?;
-            busy.feed_fill();
-            Ok(())
-        });
-        let Some(refused) = passed else { return false };
-        let mut found = self.table.there(index);
-        if let Some(busy) = found.connection.busy.as_mut().filter(|busy| !busy.raw.is_empty() && refused > 0) {
-            busy.blocked = true;
-            found.mark_starved(refused);
-        }
-        true
-    }
-
-    /// Passes the output through the connection's transform; false if that ended the connection.
-    pub(crate) fn transform_output(&mut self, kit: &mut Kit, index: u32) -> bool {
-        let passed = self.pass(kit, index, |transform, arena, busy| {
-            let Busy { output, wire, .. } = busy;
-            transform.outbound(arena, &mut output.chain, wire)
-        });
-        passed.is_some()
-    }
-
-    /// Calls the connection's transform, fenced; returns how much memory was refused to it. None if it refused or panicked, which ends
-    /// the connection.
-    fn pass(
-        &mut self,
-        kit: &mut Kit,
-        index: u32,
-        call: impl FnOnce(&mut dyn Transform, &Arena, &mut Busy) -> Result<(), TransformError>,
-    ) -> Option<usize> {
-        let mut found = self.table.there(index);
-        let mut busy = found.take_busy(&kit.arena);
-        let connection = &mut *found.connection;
-        let (service, peer, payer) = (connection.service, connection.peer.address, connection.payer);
-        // reason: asked for by the callers.
-        let transform = connection.transform.as_mut().expect("only a connection with a transform passes through it");
-        let before = kit.arena.pay_as(payer);
-        let done = fenced(|| call(transform.as_mut(), &kit.arena, &mut busy));
-        let refused = kit.arena.pay_no_longer(before);
-        connection.busy = Some(busy);
-        match done {
-            Ok(Ok(())) => return Some(refused),
-            Ok(Err(error)) => {
-                kit.report_kind("refused bytes", &format!("lane {}: the bytes of {peer} were refused: {error}", kit.lane()));
-            }
-            Err(words) => self.report_panic(kit, service, Some(peer), &words),
-        }
-        self.end(kit, index, Ending::Aborted);
-        None
     }
 }
 
@@ -285,7 +230,7 @@ impl Found<'_> {
         self.count(ServiceCounter::BytesIn, bytes);
         let held = shared.charge(self.connection.payer);
         self.connection.machine.received(bytes);
-        if !self.connection.machine.serves_input() {
+        if !self.connection.machine.takes_input() {
             self.connection.active_at = now;
             return self.mark_dirty(); // what comes after the end is discarded, and the next receive is armed
         }
@@ -326,7 +271,7 @@ impl Found<'_> {
 
     fn peer_finished(&mut self) {
         self.connection.machine.end_of_stream();
-        match self.connection.machine.serves_input() {
+        match matches!(self.connection.machine.phase(), Phase::Handshake | Phase::Open) {
             true => self.mark_ready(),
             false => self.mark_dirty(),
         }

@@ -18,11 +18,10 @@ use crate::state::{ServiceState, half};
 use crate::timers::Timers;
 use crate::transform::Transform;
 use corelane_lane::{Kit, Mesh};
-use corelane_rss::Protocol;
-use corelane_seam::{Arena, Fault, Handle, Op, Payer, Socket};
+use corelane_rss::{Protocol, Transport};
+use corelane_seam::{Address, Arena, Fault, Handle, Op, Payer, Socket};
 use corelane_watch::ServiceCounter;
 use std::collections::VecDeque;
-use std::net::{IpAddr, SocketAddr};
 
 /// Everything of the lane's services but their code.
 pub(crate) struct Table {
@@ -138,9 +137,9 @@ impl Table {
         &self.services[service as usize].limits
     }
 
-    /// The flow from `peer` to `local`, if flows are told apart.
-    pub(crate) fn flow(&self, peer: SocketAddr, local: SocketAddr, protocol: Protocol) -> Option<Flow> {
-        self.flows.as_ref()?.flow(peer, local, protocol)
+    /// The flow from `peer` to `local`, if flows are told apart and these have one.
+    pub(crate) fn flow(&self, peer: &Address, local: &Address, protocol: Protocol) -> Option<Flow> {
+        self.flows.as_ref()?.flow(peer.inet()?, local.inet()?, protocol)
     }
 
     /// Whether a flow that came to lane `lane` belongs to another.
@@ -153,10 +152,10 @@ impl Table {
         self.sockets.there(&self.services, id)
     }
 
-    /// Where this lane is served, and the sockets there.
+    /// Where this lane is served and flows come, and the sockets there.
     pub(crate) fn open_places(&self) -> impl Iterator<Item = (Place, Socket)> {
-        let place = |listener: &Listener| Place { protocol: Protocol::TCP, address: listener.address };
-        let listening = self.listeners.iter().filter_map(move |listener| Some((place(listener), listener.socket?)));
+        let place = |listener: &Listener| Place::of(Transport::Tcp, &listener.address);
+        let listening = self.listeners.iter().filter_map(move |listener| Some((place(listener)?, listener.socket?)));
         listening.chain(self.sockets.open_places())
     }
 
@@ -164,6 +163,12 @@ impl Table {
     pub(crate) fn has_room(&self, service: u16) -> bool {
         let state = &self.services[service as usize];
         state.open < state.limits.connections_max && self.connections.len() < self.connections_max as usize
+    }
+
+    /// Whether one more connection of the service may be accepted: its handshakes under way are bounded, too.
+    pub(crate) fn may_accept(&self, service: u16) -> bool {
+        let state = &self.services[service as usize];
+        state.handshakes.get() < state.limits.handshakes_max && self.has_room(service)
     }
 
     /// Adds a connection to the table and to the counts.
@@ -194,7 +199,7 @@ impl Table {
     }
 
     /// Whether the peer is at its bound.
-    pub(crate) fn peer_is_full(&self, service: u16, peer: IpAddr) -> bool {
+    pub(crate) fn peer_is_full(&self, service: u16, peer: &Address) -> bool {
         let (state, key) = (&self.services[service as usize], PeerKey::of(peer));
         match state.limits.connections_per_peer_max {
             0 => self.desk.memory.accepted(key) >= self.connections_of_peer_max,

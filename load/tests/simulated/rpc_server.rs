@@ -176,7 +176,7 @@ impl DatagramService for Server {
                 for reply in self.replies(call) {
                     let mut lease = cx.lease(reply.len().max(1)).unwrap();
                     lease.append(&reply);
-                    let _ = replies.send(arrival.peer, None, lease.share());
+                    let _ = replies.send(arrival.peer.clone(), None, lease.share());
                 }
             }
         }

@@ -12,7 +12,6 @@ use corelane_sim::{Random, World};
 use corelane_svc::{Cx, DatagramService, Ending, Input, Next, Output, Peer, Replies, SocketId, StreamService};
 use std::any::Any;
 use std::cell::RefCell;
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
@@ -242,7 +241,7 @@ impl<S: DatagramService> DatagramService for Watched<S> {
         self.call(|inner| inner.receive(cx, batch, replies));
     }
 
-    fn opened(&mut self, cx: &mut Cx<'_>, socket: SocketId, outcome: Result<SocketAddr, Fault>) {
+    fn opened(&mut self, cx: &mut Cx<'_>, socket: SocketId, outcome: Result<corelane::Address, Fault>) {
         self.sockets.push(socket);
         self.call(|inner| inner.opened(cx, socket, outcome));
     }

@@ -1,12 +1,12 @@
 //! Replies that are kept for calls that come twice, because a caller repeats what it has no answer to.
 
 use crate::counters::RpcCounter;
+use corelane::Address;
 use corelane::Cx;
-use corelane::service::Instant;
+use corelane::Instant;
 use corelane_wire::rpc;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -24,12 +24,12 @@ pub const DUPLICATE_AGE_MAX: Duration = Duration::from_secs(120);
 const EXPIRED_AT_ONCE: usize = 4;
 
 /// What makes two calls one and the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
     /// Of credential and arguments, all of them.
     checksum: u64,
     xid: u32,
-    peer: SocketAddr,
+    peer: Address,
     program: u32,
     version: u32,
     procedure: u32,
@@ -37,10 +37,10 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    pub(crate) fn of(call: &rpc::Call<'_>, peer: SocketAddr) -> Self {
+    pub(crate) fn of(call: &rpc::Call<'_>, peer: &Address) -> Self {
         let rpc::Call { xid, program, version, procedure, arguments, credential, .. } = *call;
         let who = checksum(u64::from(credential.flavour.0), credential.body.bytes());
-        Self { checksum: checksum(who, arguments), xid, peer, program, version, procedure, length: arguments.len() }
+        Self { checksum: checksum(who, arguments), xid, peer: peer.clone(), program, version, procedure, length: arguments.len() }
     }
 }
 
@@ -150,7 +150,7 @@ impl Duplicates {
         if table.places.len() >= table.most && !table.forget_oldest() {
             return Found::Full;
         }
-        table.places.insert(key, Place::InProgress);
+        table.places.insert(key.clone(), Place::InProgress);
         Found::New(Memo { table: self.0.clone(), key })
     }
 }
@@ -167,7 +167,7 @@ impl Memo {
         if reply.len() > DUPLICATE_BYTES_MAX {
             return cx.count(RpcCounter::DuplicatesMaxHits, 1);
         }
-        self.table.borrow_mut().keep(self.key, reply, cx.now());
+        self.table.borrow_mut().keep(self.key.clone(), reply, cx.now());
     }
 }
 
@@ -189,7 +189,7 @@ mod tests {
     fn call(xid: u32, credential: &[u8], arguments: &[u8]) -> Key {
         let credential = Auth { flavour: Flavour::SYS, body: Opaque::new(credential).unwrap() };
         let call = rpc::Call { xid, program: 1, version: 1, procedure: 1, credential, verifier: Auth::NONE, arguments };
-        Key::of(&call, "127.0.0.1:7".parse().unwrap())
+        Key::of(&call, &"127.0.0.1:7".parse().unwrap())
     }
 
     fn key(xid: u32) -> Key {
@@ -202,7 +202,7 @@ mod tests {
 
     /// Answers a call that is new.
     fn answer(duplicates: &Duplicates, key: Key, reply: &[u8], now: u64) {
-        let Found::New(memo) = duplicates.look(key, at(now)) else { panic!("it is known") };
+        let Found::New(memo) = duplicates.look(key.clone(), at(now)) else { panic!("it is known") };
         memo.table.borrow_mut().keep(key, reply, at(now));
     }
 

@@ -7,13 +7,6 @@ pub use corelane_machine::network::{NetworkCounters, UdpErrors, local_ports, net
 pub use corelane_machine::topology::Cpu;
 pub use corelane_machine::{Machine, StolenTime, stolen_time};
 pub use corelane_os::caller::connect_from;
-pub use corelane_os::clock::{sleep_until, wall_clock};
+pub use corelane_os::clock::{now as monotonic_nanoseconds, sleep_until, wall_clock};
 pub use corelane_os::processes::{Footprint, Process, ProcessTree, ThreadTimes, TreeTimes, thread_times};
 pub use corelane_os::runner::thread_id;
-
-use corelane_seam::Instant;
-
-/// The time now, by the clock of all lanes of this machine: for programs beside the lanes. A service asks [`Cx::now`](crate::Cx::now).
-pub fn now() -> Instant {
-    Instant::from_nanoseconds(corelane_os::clock::now())
-}

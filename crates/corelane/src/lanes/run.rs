@@ -12,12 +12,12 @@ use crate::lanes::{Lanes, Served};
 use crate::service::entry::{Beside, Entry, Opened};
 use corelane_drivers::{EpollDriver, EventBell, Probes, UringDriver};
 use corelane_lane::{Control, Ear, Kit, Lane, LaneSettings, Mesh, Order, Report, Works};
-use corelane_os::claim::{Transport, claim};
+use corelane_os::claim::claim;
 use corelane_os::report;
 use corelane_os::runner::{LaneThread, own_descriptors, raise_descriptor_limit, spawn};
 use corelane_os::signals::Signals;
-use corelane_rss::Protocol;
-use corelane_seam::{Arena, Driver, Reason, Tuning};
+use corelane_rss::Transport;
+use corelane_seam::{Address, Arena, Driver, Reason, Tuning};
 use corelane_steer::{Server, Steered, Topology, Warning};
 use corelane_svc::{Message, Services, Sharing, Steer};
 use corelane_watch::{
@@ -25,7 +25,6 @@ use corelane_watch::{
 };
 use std::any::Any;
 use std::cell::Cell;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +39,7 @@ pub struct Place {
     pub service: String,
     /// Where, with the port that the system chose if it was asked to.
     pub url: Url,
-    address: SocketAddr,
+    address: Address,
     transport: Transport,
     served: usize,
 }
@@ -88,11 +87,11 @@ struct Plan {
 
 /// Whether the URL's first address can be listened on now.
 pub fn can_listen(url: &str) -> bool {
-    let address = |url: &Url| url.resolve().ok()?.first().copied();
+    let address = |url: &Url| url.resolve().ok()?.into_iter().next();
     let url: Option<Url> = url.parse().ok();
     url.as_ref()
         .and_then(|url| Some((url.transport(), address(url)?)))
-        .is_some_and(|(transport, address)| claim(transport, address, false, false).is_ok())
+        .is_some_and(|(transport, address)| claim(transport, &address, false, false).is_ok())
 }
 
 /// How often another port is asked for, where the system chooses it and somebody else has taken it before the lanes could.
@@ -174,8 +173,8 @@ fn begin(lanes: &Lanes) -> Result<Running, Error> {
 
 impl Place {
     /// The address, with the port that the system chose if it was asked to.
-    pub fn address(&self) -> SocketAddr {
-        self.address
+    pub fn address(&self) -> &Address {
+        &self.address
     }
 }
 
@@ -238,8 +237,8 @@ impl Running {
     ///
     /// # Panics
     /// If nothing listens: there are only clients.
-    pub fn address(&self) -> SocketAddr {
-        self.places[0].address
+    pub fn address(&self) -> &Address {
+        &self.places[0].address
     }
 
     /// The CPU of each lane; none for a lane that is not bound.
@@ -394,8 +393,8 @@ impl Plan {
         for place in &self.places {
             let service = place.served as u16;
             let listened = match place.transport {
-                Transport::Tcp => services.listen(&mut driver, service, place.address, self.sharing),
-                Transport::Udp => services.bind(&mut driver, service, place.address, self.sharing),
+                Transport::Tcp => services.listen(&mut driver, service, place.address.clone(), self.sharing),
+                Transport::Udp => services.bind(&mut driver, service, place.address.clone(), self.sharing),
             };
             listened.map_err(|error| match error {
                 corelane_svc::Error::Listen { fault, .. } => Error::Listen { url: place.url.to_string(), fault },
@@ -431,7 +430,7 @@ fn rows_of(page: &Page, lane: usize, services: usize) -> Result<(LaneRow, Vec<Se
 }
 
 fn planned(lanes: &Lanes, places: &[Place]) -> Result<(Topology, corelane_steer::Plan), Error> {
-    let served_at: Vec<_> = places.iter().map(|place| (place.transport, place.address)).collect();
+    let served_at: Vec<_> = places.iter().map(|place| (place.transport, place.address.clone())).collect();
     plan::of(lanes, &served_at)
 }
 
@@ -462,10 +461,10 @@ fn claim_places(lanes: &Lanes) -> Result<Vec<Place>, Error> {
         let Some(url) = &service.url else { continue };
         for address in url.resolve()? {
             let transport = url.transport();
-            refuse_twice(&places, &service.name, transport, address)?;
-            let claimed = claim(transport, address, lanes.v6_only, lanes.join);
-            let address = claimed.map_err(|fault| Error::Listen { url: url.at(address).to_string(), fault })?;
-            places.push(Place { service: service.name.clone(), url: url.at(address), address, transport, served });
+            refuse_twice(&places, &service.name, transport, &address)?;
+            let claimed = claim(transport, &address, lanes.v6_only, lanes.join);
+            let address = claimed.map_err(|fault| Error::Listen { url: url.at(&address).to_string(), fault })?;
+            places.push(Place { service: service.name.clone(), url: url.at(&address), address, transport, served });
         }
     }
     Ok(places)
@@ -473,14 +472,14 @@ fn claim_places(lanes: &Lanes) -> Result<Vec<Place>, Error> {
 
 /// What is to be steered.
 fn server(lanes: &Lanes, places: &[Place], count: usize) -> Server {
-    let protocol = |place: &Place| if place.transport == Transport::Tcp { Protocol::TCP } else { Protocol::UDP };
-    let places = places.iter().map(|place| corelane_svc::Place { protocol: protocol(place), address: place.address });
+    let flows_to = |place: &Place| Some(corelane_svc::Place { transport: place.transport, address: place.address.inet()? });
+    let places = places.iter().filter_map(flows_to);
     Server { places: places.collect(), lanes: count, joins: lanes.join }
 }
 
 /// One address serves one service: the kernel would share it among two by chance.
-fn refuse_twice(places: &[Place], service: &str, transport: Transport, address: SocketAddr) -> Result<(), Error> {
-    let same = |place: &&Place| place.address == address && place.transport == transport;
+fn refuse_twice(places: &[Place], service: &str, transport: Transport, address: &Address) -> Result<(), Error> {
+    let same = |place: &&Place| place.address == *address && place.transport == transport;
     match places.iter().find(same) {
         None => Ok(()),
         Some(place) => {

@@ -1,9 +1,10 @@
 //! Where a service is served: `tcp://HOST:PORT` or `udp://HOST:PORT`.
 
 use crate::error::Error;
-use corelane_os::claim::Transport;
+use corelane_rss::Transport;
+use corelane_seam::Address;
 use std::fmt;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::ToSocketAddrs;
 use std::str::FromStr;
 
 /// A place to serve at. HOST is a name, an IPv4 address, or an IPv6 address in brackets (RFC 3986 section 3.2.2).
@@ -57,11 +58,11 @@ impl Url {
     ///
     /// # Errors
     /// [`Error::Host`] if the name is not known.
-    pub fn resolve(&self) -> Result<Vec<SocketAddr>, Error> {
+    pub fn resolve(&self) -> Result<Vec<Address>, Error> {
         let unknown = |why: String| Error::Host { host: self.host.clone(), why };
         let found = (self.host.as_str(), self.port).to_socket_addrs().map_err(|error| unknown(error.to_string()))?;
-        let mut addresses: Vec<SocketAddr> = Vec::new();
-        for address in found {
+        let mut addresses: Vec<Address> = Vec::new();
+        for address in found.map(Address::Ip) {
             if !addresses.contains(&address) {
                 addresses.push(address);
             }
@@ -70,8 +71,9 @@ impl Url {
     }
 
     /// The URL of one of its addresses.
-    pub fn at(&self, address: SocketAddr) -> Url {
-        Url { transport: self.transport, host: address.ip().to_string(), port: address.port() }
+    pub fn at(&self, address: &Address) -> Url {
+        let host = address.ip().map_or_else(|| self.host.clone(), |ip| ip.to_string());
+        Url { transport: self.transport, host, port: address.port() }
     }
 }
 
@@ -151,7 +153,7 @@ mod tests {
     #[test]
     fn an_address_resolves_to_itself() {
         let url: Url = "tcp://[::1]:9".parse().unwrap();
-        assert_eq!(url.resolve().unwrap(), vec!["[::1]:9".parse().unwrap()]);
-        assert_eq!(url.at("[::1]:10".parse().unwrap()).to_string(), "tcp://[::1]:10");
+        assert_eq!(url.resolve().unwrap(), vec!["[::1]:9".parse::<Address>().unwrap()]);
+        assert_eq!(url.at(&"[::1]:10".parse().unwrap()).to_string(), "tcp://[::1]:10");
     }
 }

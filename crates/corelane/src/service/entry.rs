@@ -17,7 +17,7 @@ pub mod choice;
 use crate::error::Error;
 use crate::lanes::{Lanes, Place, Url};
 use choice::{Choice, Chosen};
-use corelane_os::claim::Transport;
+use corelane_rss::Transport;
 use corelane_svc::{DatagramService, Limits, StreamService};
 use corelane_watch::Declaration;
 use std::any::Any;

@@ -193,7 +193,7 @@ pub fn a_closed_socket_is_a_name_of_nothing<R: Rig>() {
     let mut chain = Chain::new();
     chain.push(bench.rig.arena(Side::Server).copy_of(b"chain").unwrap().share());
     let mut trains = Trains::new();
-    assert!(trains.add(address, None, 0, Segment::Static(b"train"), 5));
+    assert!(trains.add(&address, None, 0, Segment::Static(b"train"), 5));
     for op in [
         Op::Receive { socket },
         Op::ReceiveInto { socket, lease, until: 9 },
@@ -244,7 +244,7 @@ pub fn a_connect_can_be_cancelled<R: Rig>() {
     let mut bench = Bench::<R>::new();
     let (listener, to) = bench.listen(Side::Server, bench.rig.address(Side::Server));
     let accept = bench.push(Side::Server, Op::Accept { listener });
-    let connect = || Op::Connect { to, from: None, options: StreamOptions::default() };
+    let connect = || Op::Connect { to: to.clone(), from: None, options: StreamOptions::default() };
     let early = bench.push(Side::Client, connect());
     bench.push(Side::Client, Op::Cancel { target: early });
     match bench.end(Side::Client, early) {

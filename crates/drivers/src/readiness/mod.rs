@@ -20,11 +20,12 @@ pub use state::ReadinessDriver;
 use crate::refuse;
 use corelane_os::{clock, errno, sockets};
 use corelane_seam::slab::{Key, Slab};
-use corelane_seam::{Bell, Bind, Completion, Driver, DriverCounters, Fault, Handle, Listen, Op, Outcome, Reason, Socket, Wait};
+use corelane_seam::{
+    Address, Bell, Bind, Completion, Driver, DriverCounters, Fault, Handle, Listen, Op, Outcome, Reason, Socket, Wait,
+};
 use endpoint::{Kind, Place, Receiving, Sending};
 use source::{Copies, Source};
 use state::{Budget, LOOK_EVERY};
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,7 +51,7 @@ impl<S: Source> ReadinessDriver<S> {
             Op::ReceiveDatagrams { socket, into } => self.begin_datagrams(handle, socket.into(), into),
             Op::SendDatagrams { socket, trains } => self.send_datagrams(handle, socket.into(), trains),
             Op::Accept { listener } => self.begin_receive(handle, listener.into(), Receiving::Connections),
-            Op::Connect { to, from, options } => self.connect(handle, to, from, &options),
+            Op::Connect { to, from, options } => self.connect(handle, &to, from.as_ref(), &options),
             Op::Bind(bind) => Some(self.bind_later(handle, &bind)),
             Op::Poll { descriptor, interest } => self.poll(handle, descriptor, interest),
             Op::StopReceive { socket } => return self.stop_receive(socket.into(), completions),
@@ -237,7 +238,7 @@ impl<S: Source> Driver for ReadinessDriver<S> {
         self.open_bound(bind)
     }
 
-    fn local_address(&self, socket: Socket) -> Result<SocketAddr, Fault> {
+    fn local_address(&self, socket: Socket) -> Result<Address, Fault> {
         self.address_of(socket)
     }
 

@@ -11,10 +11,9 @@ use crate::probes::Probes;
 use corelane_os::sockets;
 use corelane_seam::slab::{Key, Slab};
 use corelane_seam::{
-    Arena, Chain, Completion, Datagrams, DriverCounters, Fault, Handle, Lease, Op, Outcome, Shared, Socket, Tuning,
+    Address, Arena, Chain, Completion, Datagrams, DriverCounters, Fault, Handle, Lease, Op, Outcome, Shared, Socket, Tuning,
 };
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
@@ -240,7 +239,7 @@ impl<S: Source> ReadinessDriver<S> {
         self.endpoints.get(socket.into())
     }
 
-    pub(super) fn address_of(&self, socket: Socket) -> Result<SocketAddr, Fault> {
+    pub(super) fn address_of(&self, socket: Socket) -> Result<Address, Fault> {
         let endpoint = self.socket(socket).ok_or(Fault::CANCELLED)?;
         sockets::local_address(endpoint.descriptor.as_fd())
     }

@@ -6,8 +6,9 @@ use super::state::{Budget, Held, ReadinessDriver};
 use crate::stream::{self, Received};
 use corelane_os::sockets;
 use corelane_seam::slab::Key;
-use corelane_seam::{Chain, Completion, Fault, Handle, Lease, Outcome, RECEIVE_BYTES_LEAST, RECEIVES_PER_CYCLE, StreamOptions};
-use std::net::SocketAddr;
+use corelane_seam::{
+    Address, Chain, Completion, Fault, Handle, Lease, Outcome, RECEIVE_BYTES_LEAST, RECEIVES_PER_CYCLE, StreamOptions,
+};
 use std::os::fd::{AsFd, OwnedFd};
 
 impl<S: Source> ReadinessDriver<S> {
@@ -36,7 +37,7 @@ impl<S: Source> ReadinessDriver<S> {
         self.queue(key);
     }
 
-    fn accepted(&mut self, handle: Handle, socket: OwnedFd, peer: SocketAddr) -> Result<Outcome, Fault> {
+    fn accepted(&mut self, handle: Handle, socket: OwnedFd, peer: Address) -> Result<Outcome, Fault> {
         let local = sockets::local_address(socket.as_fd())?;
         let key = self.adopt(socket, Kind::Stream)?;
         self.endpoints.at_mut(key.index).receive_handle = handle;
@@ -46,8 +47,8 @@ impl<S: Source> ReadinessDriver<S> {
     pub(super) fn connect(
         &mut self,
         handle: Handle,
-        to: SocketAddr,
-        from: Option<SocketAddr>,
+        to: &Address,
+        from: Option<&Address>,
         options: &StreamOptions,
     ) -> Option<Outcome> {
         self.counters.calls_work += 1;
@@ -61,8 +62,8 @@ impl<S: Source> ReadinessDriver<S> {
     fn begin_connect(
         &mut self,
         handle: Handle,
-        to: SocketAddr,
-        from: Option<SocketAddr>,
+        to: &Address,
+        from: Option<&Address>,
         options: &StreamOptions,
     ) -> Result<(), Fault> {
         let socket = sockets::connecting(to, from, options)?;

@@ -1,15 +1,15 @@
 //! What datagram sockets are made with.
 
-use std::net::SocketAddr;
+use crate::address::Address;
 
 /// A datagram socket to be made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bind {
     /// Address and port; port 0 lets the system choose.
-    pub address: SocketAddr,
+    pub address: Address,
     /// The only peer, if there is one (connect(2), udp(7)): nobody else's datagrams arrive, all that is sent goes there,
     /// whatever the trains name, and what the network says of it is reported: `Refused` where nobody is bound.
-    pub peer: Option<SocketAddr>,
+    pub peer: Option<Address>,
     /// As in [`Listen`](super::Listen).
     pub share_port: bool,
     /// As in [`Listen`](super::Listen).

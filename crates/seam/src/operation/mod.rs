@@ -12,12 +12,12 @@ pub use descriptors::Interest;
 pub use files::OpenOptions;
 pub use streams::{Listen, StreamOptions};
 
+use crate::address::Address;
 use crate::chain::Chain;
 use crate::datagram::{Datagrams, Trains};
 use crate::error::Fault;
 use crate::handle::{File, Handle, Socket};
 use crate::lease::{Lease, Shared};
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// One operation. Each pushed operation ends in exactly one completion without `more`; only [`Op::Accept`] has
@@ -39,9 +39,9 @@ pub enum Op {
     /// Open a connection: [`Outcome::Connected`].
     Connect {
         /// The peer.
-        to: SocketAddr,
+        to: Address,
         /// The address, and port if not 0, to connect from.
-        from: Option<SocketAddr>,
+        from: Option<Address>,
         /// Settings of the new connection.
         options: StreamOptions,
     },
@@ -167,25 +167,25 @@ pub enum Outcome {
         /// The new connection.
         socket: Socket,
         /// The other end.
-        peer: SocketAddr,
+        peer: Address,
         /// This end.
-        local: SocketAddr,
+        local: Address,
     },
     /// The connection is open.
     Connected {
         /// The new connection.
         socket: Socket,
         /// The other end.
-        peer: SocketAddr,
+        peer: Address,
         /// This end.
-        local: SocketAddr,
+        local: Address,
     },
     /// The datagram socket is there.
     Bound {
         /// The new socket.
         socket: Socket,
         /// Its address.
-        local: SocketAddr,
+        local: Address,
     },
     /// Bytes arrived; never empty.
     Received(Shared),

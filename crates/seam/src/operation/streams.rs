@@ -1,7 +1,7 @@
 //! What connections are made with.
 
+use crate::address::Address;
 use crate::builders;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Settings of a connection's socket, applied when it is accepted or opened.
@@ -50,10 +50,10 @@ impl Default for StreamOptions {
 }
 
 /// A listening stream socket to be made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listen {
     /// Address and port; port 0 lets the system choose.
-    pub address: SocketAddr,
+    pub address: Address,
     /// Connections that may wait to be accepted (listen(2)); the system may lower it (net.core.somaxconn).
     pub backlog: u32,
     /// Whether other sockets may listen on the same port (SO_REUSEPORT, socket(7)): needed for one per lane.

@@ -13,13 +13,14 @@ use crate::faults::{FaultKind, Planted};
 use crate::log::{Detail, Place as Where};
 use crate::net::connect::{ListenerPort, Opener};
 use crate::net::datagrams::DatagramPort;
-use crate::net::{Owner, Place, destination};
+use crate::net::{NO_FAMILY, Owner, Place, destination};
 use crate::world::{Event, State, World};
-use corelane_seam::{Bell, Bind, Completion, Driver, DriverCounters, Fault, Handle, Listen, Op, Outcome, Reason, Socket, Wait};
+use corelane_seam::{
+    Address, Bell, Bind, Completion, Driver, DriverCounters, Fault, Handle, Listen, Op, Outcome, Reason, Socket, Wait,
+};
 use lane::{Sleep, Trouble};
 use sockets::{Body, StreamSocket};
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -127,12 +128,12 @@ impl Driver for SimDriver {
             .map(|bound| bound.0)
     }
 
-    fn local_address(&self, socket: Socket) -> Result<SocketAddr, Fault> {
+    fn local_address(&self, socket: Socket) -> Result<Address, Fault> {
         let state = self.world.0.borrow();
         match state.lanes[self.lane].sockets.peek(socket) {
-            Some(Body::Listener { port, .. }) => Ok(state.net.listeners[port].place.address),
-            Some(Body::Datagram { port, .. }) => Ok(state.net.ports[port].place.address),
-            Some(Body::Stream(at)) => Ok(state.net.streams[&at.stream].addresses[at.side]),
+            Some(Body::Listener { port, .. }) => Ok(state.net.listeners[port].place.address.into()),
+            Some(Body::Datagram { port, .. }) => Ok(state.net.ports[port].place.address.into()),
+            Some(Body::Stream(at)) => Ok(state.net.streams[&at.stream].addresses[at.side].into()),
             None => Err(BAD_DESCRIPTOR),
         }
     }
@@ -212,7 +213,8 @@ impl Driver for SimDriver {
 impl State {
     fn listen(&mut self, lane: usize, listen: &Listen, descriptor: i32) -> Result<Socket, Fault> {
         let host = self.lanes[lane].host;
-        let place = Place { host, address: listen.address, share: listen.share_port, v6_only: listen.v6_only };
+        let place =
+            Place { host, address: listen.address.inet().ok_or(NO_FAMILY)?, share: listen.share_port, v6_only: listen.v6_only };
         let taken = self.net.listeners.values().map(|listener| &listener.place);
         let address = self.net.settle_place(place, taken)?;
         let port = self.net.name();
@@ -230,12 +232,12 @@ impl State {
     }
 
     /// Makes a datagram socket of a lane, for the work of this number.
-    fn bind(&mut self, lane: usize, work: u8, bind: &Bind, descriptor: i32) -> Result<(Socket, SocketAddr), Fault> {
+    fn bind(&mut self, lane: usize, work: u8, bind: &Bind, descriptor: i32) -> Result<(Socket, Address), Fault> {
         let host = self.lanes[lane].host;
-        let place = Place { host, address: bind.address, share: bind.share_port, v6_only: bind.v6_only };
+        let place = Place { host, address: bind.address.inet().ok_or(NO_FAMILY)?, share: bind.share_port, v6_only: bind.v6_only };
         let taken = self.net.ports.values().map(|port| &port.place);
         let mut address = self.net.settle_place(place, taken)?;
-        let peer = bind.peer.map(destination);
+        let peer = bind.peer.as_ref().map(|peer| peer.inet().ok_or(NO_FAMILY)).transpose()?.map(destination);
         if let Some(peer) = peer {
             address.set_ip(self.net.own_end(host, address.ip(), None, peer.ip())?);
         }
@@ -243,7 +245,7 @@ impl State {
         let socket = self.lanes[lane].sockets.add(work, Body::Datagram { port, receive: None }, descriptor);
         let owner = Owner::Lane(lane, socket);
         self.net.ports.insert(port, DatagramPort::new(Place { address, ..place }, peer, owner, bind.receive_buffer_bytes));
-        Ok((socket, address))
+        Ok((socket, address.into()))
     }
 
     /// Makes a socket that a running lane asked for.

@@ -58,6 +58,7 @@ impl State {
             }
             let socket = self.take_stream(lane, asked.handle.work(), (stream, 1), descriptor);
             let [peer, local] = self.net.streams[&stream].addresses;
+            let (peer, local) = (peer.into(), local.into());
             let mut accepted = entry(asked, Some(listener), Outcome::Accepted { socket, peer, local });
             accepted.completion.more = true;
             self.enqueue(lane, accepted);

@@ -5,9 +5,10 @@ use super::hand_over::entry;
 use super::lane::{Entry, Sleep};
 use super::sockets::{Body, Receiving, StreamSocket};
 use crate::faults::{FaultKind, Planted};
+use crate::net::NO_FAMILY;
 use crate::net::connect::Opener;
 use crate::world::{Event, State};
-use corelane_seam::{Fault, Handle, Op, Outcome, Reason, Socket, Train};
+use corelane_seam::{Address, Fault, Handle, Op, Outcome, Reason, Socket, Train};
 
 impl State {
     /// Carries out what was submitted, in order.
@@ -30,6 +31,8 @@ impl State {
                 let host = self.lanes[lane].host;
                 let descriptor = self.open_descriptor(lane);
                 let started = self.with_descriptor(lane, descriptor, |state, descriptor| {
+                    let inet = |address: Address| address.inet().ok_or(NO_FAMILY);
+                    let (from, to) = (from.map(inet).transpose()?, inet(to)?);
                     state.start_attempt(Opener::Lane(lane, asked, descriptor), host, from, to, options)
                 });
                 if let Err(fault) = started {

@@ -134,7 +134,7 @@ impl State {
             }
             Opener::Lane(lane, asked, descriptor) => {
                 let socket = self.take_stream(lane, asked.handle.work(), (stream, 0), descriptor);
-                self.complete(lane, asked, None, Outcome::Connected { socket, peer, local });
+                self.complete(lane, asked, None, Outcome::Connected { socket, peer: peer.into(), local: local.into() });
             }
         }
     }

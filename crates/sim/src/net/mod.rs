@@ -21,6 +21,8 @@ const EPHEMERAL: std::ops::RangeInclusive<u16> = 32_768..=60_999;
 
 /// An address does not fit the socket (EINVAL).
 pub(crate) const INVALID: Fault = Fault { reason: Reason::Other, number: 22 };
+/// No such family here (EAFNOSUPPORT).
+pub(crate) const NO_FAMILY: Fault = Fault { reason: Reason::Unsupported, number: 97 };
 const IN_USE: Fault = Fault { reason: Reason::AddressInUse, number: 98 };
 const UNKNOWN: Fault = Fault { reason: Reason::AddressUnknown, number: 99 };
 pub(crate) const TOO_LARGE: Fault = Fault { reason: Reason::TooLarge, number: 90 };

@@ -96,7 +96,7 @@ impl Bench {
 
     pub fn listen(&mut self, lane: usize, address: &str, backlog: u32) -> Socket {
         let stream = StreamOptions::default();
-        let listen = Listen { address: at(address), backlog, share_port: true, v6_only: false, stream };
+        let listen = Listen { address: at(address).into(), backlog, share_port: true, v6_only: false, stream };
         self.lanes[lane].listen(&listen).unwrap()
     }
 

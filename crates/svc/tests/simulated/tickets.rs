@@ -11,7 +11,7 @@ const RESET: Status = Status::Failed(Fault { reason: Reason::Reset, number: 104 
 
 fn stage(lanes: usize) -> (Stage, Peer) {
     let world = World::new(1, Faults::none());
-    let mut stage = Stage::with(&world, &Plan::lanes(lanes), Limits::default(), |_| None);
+    let mut stage = Stage::with(&world, &Plan::lanes(lanes), Limits::default(), |_, _| None);
     let peer = stage.rig.connect(1);
     stage.rig.wait(MS);
     (stage, peer)
@@ -187,7 +187,8 @@ fn what_a_ticket_keeps_is_there_when_the_lane_has_no_memory_left() {
     assert_eq!(stage.rig.ask(&peer, &asked), "");
     stage.rig.wait(20 * MS);
     let arena = stage.rig.arenas[0].clone();
-    let others: Vec<_> = std::iter::from_fn(|| (arena.free() > arena.reserve()).then(|| arena.lease(64 << 10).unwrap())).collect();
+    let others: Vec<_> =
+        std::iter::from_fn(|| (arena.free() > arena.reserve()).then(|| arena.lease(64 << 10).unwrap())).collect();
     stage.rig.wait(40 * MS);
     assert_eq!(stage.rig.hear(&peer), text);
     assert_eq!(stage.book.borrow().notes, ["Memory"], "the ticket that kept nothing came back");
@@ -201,7 +202,7 @@ fn what_a_ticket_keeps_is_there_when_the_lane_has_no_memory_left() {
 fn what_tickets_keep_counts_as_output_until_they_are_answered() {
     let world = World::new(1, Faults::none());
     let limits = Limits::new().output_high(24 << 10);
-    let mut stage = Stage::with(&world, &Plan::lanes(1), limits, |_| None);
+    let mut stage = Stage::with(&world, &Plan::lanes(1), limits, |_, _| None);
     let peer = stage.rig.connect(1);
     stage.rig.wait(MS);
     let text = "keep a 10000\nafter 10 reply a 1\nkeep b 10000\nafter 30 reply b 2\nsay 3\n";

@@ -1,8 +1,7 @@
 //! Calls over a connection.
 
 use super::{CallError, Scratch, encode, results};
-use corelane::service::Instant;
-use corelane::{Input, Next, Output};
+use corelane::{Input, Instant, Next, Output};
 use corelane_wire::rpc::{CallCounts, CallHead, Calls, Overdue, Patience, RecordLimits, Records, Step, write_record};
 use corelane_wire::xdr::Encode;
 use std::time::Duration;
