@@ -201,7 +201,7 @@ impl StreamService for Stalling {
 impl Stalling {
     /// What finds no ticket or no memory stays in the input, and is offered again.
     fn hold(&mut self, input: &mut Input, output: &mut Output) {
-        let Some(ticket) = output.hold(Order::Kept) else { return };
+        let Ok(ticket) = output.hold(Order::Kept) else { return };
         let bytes = input.take_shared(input.len());
         // A ticket that is dropped ends the connection, which the run would count.
         self.held.extend(bytes.map(|bytes| (ticket, bytes)));

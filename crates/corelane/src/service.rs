@@ -7,9 +7,9 @@ pub use corelane_seam::{
     OpenOptions, Outcome, Random, Reason, Segment, Shared, Socket, StreamOptions, TRAIN_DATAGRAMS_MAX, Unix,
 };
 pub use corelane_svc::{
-    ConnectionId, Cx, DatagramService, Ending, Error as ServiceError, Flow, Input, LANE_CONNECTIONS_MAX, Learned, Limits, Next,
-    Order, Output, PASS_BYTES, Passage, Peer, Progress, Refused, Replies, Side, SocketId, StreamService, Taken, Ticket, Timer,
-    Transform, TransformError,
+    ConnectionId, Cx, DatagramService, Ending, Error as ServiceError, Flow, Hold, Input, LANE_CONNECTIONS_MAX, Learned, Limits,
+    Next, Order, Output, OutputWriter, PASS_BYTES, Passage, Peer, Progress, Refused, Replies, Side, SocketId, StreamService,
+    Taken, Ticket, Timer, Transform, TransformError, Writer,
 };
 pub use corelane_watch::{Counted, Declaration, Kind, OwnCounter, ServiceCounter};
 

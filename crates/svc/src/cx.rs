@@ -17,6 +17,7 @@ use crate::sockets::{DatagramSocket, datagram_socket};
 use crate::table::Table;
 use crate::ticket::Ticket;
 use crate::timers::Timer;
+use crate::writer::Writer;
 use corelane_lane::{Fenced, Kit};
 use corelane_seam::{
     Address, Arena, Arrival, Chain, DatagramOp, Fault, File, FileOp, Handle, Instant, Interest, Lease, OffloadResult,
@@ -276,11 +277,34 @@ impl<'a> Cx<'a> {
         self.answer_chain(ticket, chain);
     }
 
+    /// [`Cx::answer`] with a copy of `bytes`, in the memory that the ticket keeps if they fit there.
+    ///
+    /// # Errors
+    /// The ticket, and why there is no memory for the answer ([`Refused`]). Never for one that fits into what was kept ([`Hold::reserve`](crate::Hold::reserve)).
+    pub fn answer_bytes(&mut self, mut ticket: Ticket, bytes: &[u8]) -> Result<(), (Ticket, Refused)> {
+        let mut writer = self.answer_writer(&mut ticket);
+        match writer.put(bytes).and_then(|()| writer.finish()) {
+            Ok(answer) => self.answer_chain(ticket, answer),
+            Err(refused) => return Err((ticket, refused)),
+        }
+        Ok(())
+    }
+
+    /// Writes the answer to a ticket piece by piece, into the memory that it keeps first: [`Writer::finish`] gives what [`Cx::answer_chain`]
+    /// takes.
+    pub fn answer_writer(&self, ticket: &mut Ticket) -> Writer {
+        Writer::new(self.kit.arena.clone(), ticket.take_reserved())
+    }
+
+    /// Writes something else piece by piece, to be pushed or sent.
+    pub fn writer(&self) -> Writer {
+        Writer::new(self.kit.arena.clone(), None)
+    }
+
     /// [`Cx::answer`] with an answer of several segments.
     pub fn answer_chain(&mut self, ticket: Ticket, answer: Chain) {
         let id = ticket.connection();
-        let (number, order) = ticket.spend();
-        self.tell(id, Notice::Answer { number, order, answer });
+        self.tell(id, Notice::Answer { ticket: ticket.spend(), answer });
     }
 
     fn tell(&mut self, to: ConnectionId, notice: Notice) {

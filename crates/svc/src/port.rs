@@ -7,6 +7,7 @@ use crate::output::Output;
 use crate::replies::Replies;
 use crate::service::{DatagramService, StreamService};
 use crate::slab::Slab;
+use crate::ticket::Ticket;
 use crate::transform::{MakeTransform, Side, Transform};
 use corelane_seam::{Address, Datagrams, Fault, Outcome};
 use std::any::Any;
@@ -19,6 +20,8 @@ pub(crate) enum Call {
     Timer(u64),
     Message(Box<dyn Any>),
     Draining,
+    /// A ticket has expired: another one for the same request, and the token of its hold.
+    Expired(Ticket, u64),
 }
 
 /// A stream service, its type erased: the one dynamic dispatch on a request's path.
@@ -115,6 +118,7 @@ impl<S: StreamService> StreamPort for Sessions<S> {
             Call::Drained => self.service.drained(cx, session, output),
             Call::Timer(token) => self.service.timer(cx, session, output, token),
             Call::Message(message) => self.service.message(cx, session, output, message),
+            Call::Expired(ticket, token) => self.service.expired(cx, session, output, ticket, token),
             Call::Draining => {
                 self.service.draining(cx, session, output);
                 Next::Continue

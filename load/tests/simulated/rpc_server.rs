@@ -163,7 +163,7 @@ impl StreamService for Server {
         if self.answers == Answers::Reversed {
             replies.reverse();
         }
-        replies.iter().for_each(|reply| assert!(output.write(&self.marked(reply))));
+        replies.iter().for_each(|reply| output.write(&self.marked(reply)).unwrap());
         Next::Continue
     }
 }
