@@ -4,9 +4,11 @@ mod drained;
 mod driver;
 mod driver_settings;
 mod ending;
+pub(crate) mod entry;
+mod place;
 mod plan;
 mod run;
-mod url;
+pub(crate) mod url;
 
 pub use corelane_lane::LaneSettings;
 pub use corelane_os::cpus::parse_list as parse_cpus;
@@ -15,16 +17,17 @@ pub use corelane_rss::Transport;
 pub use drained::Drained;
 pub use driver::{DriverChoice, DriverKind};
 pub use driver_settings::DriverSettings;
+pub use place::Place;
 pub use plan::lanes_for_this_machine;
-pub use run::{Place, Running, can_listen};
+pub use run::{Running, can_listen};
 pub use url::Url;
 
 use crate::error::Error;
-use crate::service::entry::Entry;
-use crate::service::entry::choice::Chosen;
 use corelane_steer::Settings;
 use corelane_svc::{DatagramService, LANE_CONNECTIONS_MAX, Limits, Peer, Services, Side, StreamService, Transform};
 use corelane_watch::{Declaration, ServiceRow};
+use entry::Entry;
+use entry::choice::Chosen;
 use run::start;
 use std::sync::Arc;
 use std::time::Duration;
@@ -186,20 +189,21 @@ impl Lanes {
         self
     }
 
-    /// Serves connections at `tcp://HOST:PORT`; `build` makes the service on each lane, given the lane's number.
+    /// Serves connections at `tcp://HOST:PORT` or `unix:PATH` ([`Url`]); `build` makes the service on each lane, given the lane's number.
     ///
     /// # Errors
     /// [`Error::Url`], [`Error::Transport`].
     pub fn serve<S: StreamService>(self, url: &str, build: impl Fn(usize) -> S + Send + Sync + 'static) -> Result<Self, Error> {
         self.add(
             url,
-            "tcp",
+            Transport::Tcp,
             (name_of::<S>(), S::COUNTERS),
             Arc::new(move |lane, services, limits, row| services.add_stream(build(lane), limits, row)),
         )
     }
 
-    /// Serves datagrams at `udp://HOST:PORT`; `build` makes the service on each lane, given the lane's number.
+    /// Serves datagrams at `udp://HOST:PORT` or `unixgram:PATH` ([`Url`]); `build` makes the service on each lane, given the lane's number. A Unix socket's
+    /// datagrams all come to lane 0: so those of one peer keep their order.
     ///
     /// # Errors
     /// [`Error::Url`], [`Error::Transport`].
@@ -210,7 +214,7 @@ impl Lanes {
     ) -> Result<Self, Error> {
         self.add(
             url,
-            "udp",
+            Transport::Udp,
             (name_of::<S>(), S::COUNTERS),
             Arc::new(move |lane, services, limits, row| services.add_datagrams(build(lane), limits, row)),
         )
@@ -219,14 +223,14 @@ impl Lanes {
     fn add(
         mut self,
         url: &str,
-        expected: &'static str,
+        transport: Transport,
         (name, counters): (String, &'static [Declaration]),
         add: Adder,
     ) -> Result<Self, Error> {
         let url: Url = url.parse()?;
-        let scheme = if url.transport() == Transport::Tcp { "tcp" } else { "udp" };
-        if scheme != expected {
-            return Err(Error::Transport { url: url.to_string(), expected: format!("{expected}://") });
+        if url.transport() != transport {
+            let expected = if transport == Transport::Tcp { "tcp:// or unix:" } else { "udp:// or unixgram:" };
+            return Err(Error::Transport { url: url.to_string(), expected: expected.to_owned() });
         }
         let (over_connections, limits) = (url.transport() == Transport::Tcp, self.limits.unwrap_or_default());
         self.services.push(Served { name, url: Some(url), over_connections, limits, counters, entry: None, add });

@@ -153,7 +153,7 @@ impl Caller {
 fn say(call: &mut Call, output: &mut Output) -> Next {
     while call.said < call.text.len() && !output.is_full() {
         let piece = &call.text[call.said..call.text.len().min(call.said + 3_000)];
-        if !output.write(piece) {
+        if output.write(piece).is_err() {
             break;
         }
         call.said += piece.len();
