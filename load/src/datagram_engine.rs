@@ -8,7 +8,7 @@ use crate::pacer::Pacer;
 use crate::plan::Mode;
 use crate::workload::{Answers, DatagramWorkload};
 use corelane::Instant;
-use corelane::service::{Arrival, DATAGRAM_BYTES_MAX, Fault, Reason, Shared, SocketId, TRAIN_DATAGRAMS_MAX};
+use corelane::service::{Arrival, DATAGRAM_BYTES_MAX, Fault, Reason, Shared, SocketId, TRAIN_DATAGRAMS_MAX, Unix};
 use corelane::{Address, Cx, DatagramService, Datagrams, Replies};
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -125,7 +125,9 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
     fn open_socket(&mut self, cx: &mut Cx<'_>, index: usize) {
         let (plan, place) = (&self.course.plan, &mut self.places[index]);
         let any: IpAddr = if plan.target.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-        let local = plan.source_of(self.first + index as u64, place.attempts).unwrap_or(SocketAddr::new(any, 0));
+        let source = plan.source_of(self.first + index as u64, place.attempts).unwrap_or(SocketAddr::new(any, 0));
+        // Without a name of its own, which the system chooses, nothing could be sent back to it.
+        let local: Address = if plan.target.unix().is_some() { Unix::UNNAMED.into() } else { source.into() };
         place.attempts += 1;
         match cx.open_datagrams(local, Some(plan.target.clone())) {
             Ok(socket) => {
