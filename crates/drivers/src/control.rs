@@ -28,7 +28,7 @@ impl Control {
         (self.bytes.as_mut_ptr().cast(), BYTES)
     }
 
-    /// Writes what a train needs; answers how many bytes that takes. `size` is that of each datagram, 0 for a single one.
+    /// Writes what a train needs; returns how many bytes that takes. `size` is that of each datagram, 0 for a single one.
     pub(crate) fn write(&mut self, size: u16, source: Option<IpAddr>, interface: u32, peer_is_v4: bool) -> usize {
         let mut used = 0;
         if size > 0 {

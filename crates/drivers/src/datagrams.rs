@@ -4,8 +4,8 @@ use crate::addresses::{Names, RawAddress};
 use crate::control::Control;
 use corelane_os::errno::{self, uninterrupted};
 use corelane_seam::{
-    Address, BATCH_MAX, DATAGRAM_V6_BYTES_MAX, Datagrams, Fault, Lease, Outcome, Reason, TRAIN_DATAGRAMS_MAX, Train, Trains,
-    datagram_bytes_max,
+    Address, BATCH_MAX, DATAGRAM_V6_BYTES_MAX, DatagramOutcome, Datagrams, Fault, Lease, Outcome, Reason, TRAIN_DATAGRAMS_MAX,
+    Train, Trains, datagram_bytes_max,
 };
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -46,7 +46,7 @@ impl DatagramCalls {
         }
     }
 
-    /// Receives into pieces of `lease` as many as are there and fit, and names them in `batch`; answers how many, and
+    /// Receives into pieces of `lease` as many as are there and fit, and names them in `batch`; returns how many, and
     /// whether the pieces were all used. Without any, the lease is given back. From a `connected` socket what the network
     /// said of an earlier datagram is a fault, which keeps nothing from the next receive.
     pub(crate) fn receive(
@@ -159,7 +159,7 @@ impl DatagramCalls {
         }
     }
 
-    /// One call; answers how many messages it took.
+    /// One call; returns how many messages it took.
     fn send_messages(&mut self, socket: BorrowedFd) -> Result<usize, i32> {
         let first = &self.headers[0].msg_hdr;
         if let ([_], [part]) = (&self.messages[..], &self.vectors[..])
@@ -341,7 +341,7 @@ impl Departure {
         }
         self.trains.clear();
         let Self { trains, taken, refused, calls, fault, .. } = self;
-        Outcome::Departed { trains, datagrams: taken, refused, calls, fault }
+        Outcome::Datagram(DatagramOutcome::Departed { trains, datagrams: taken, refused, calls, fault })
     }
 
     fn is_done(&self) -> bool {
@@ -437,7 +437,7 @@ mod tests {
             wait_for(from, libc::POLLOUT);
         }
         match departure.end() {
-            Outcome::Departed { datagrams, refused, calls, .. } => (datagrams, refused, calls),
+            Outcome::Datagram(DatagramOutcome::Departed { datagrams, refused, calls, .. }) => (datagrams, refused, calls),
             other => panic!("{other:?}"),
         }
     }
@@ -641,7 +641,7 @@ mod tests {
     fn what_has_not_left_at_the_end_is_lost() {
         let (trains, _) = train_to(&"127.0.0.1:9".parse().unwrap());
         let outcome = Departure::new(trains, false).end();
-        assert!(matches!(outcome, Outcome::Departed { datagrams: 0, refused: 11, calls: 0, .. }));
+        assert!(matches!(outcome, Outcome::Datagram(DatagramOutcome::Departed { datagrams: 0, refused: 11, calls: 0, .. })));
     }
 
     /// Both ends over Unix sockets: who sent it is known by name and user, and what else is sent along is not taken.
@@ -680,7 +680,9 @@ mod tests {
         (0..most + 50).for_each(|_| assert!(trains.add(&server, None, 0, Segment::Static(&[7; 600]), 100)));
         let mut departure = Departure::new(trains, false);
         assert!(DatagramCalls::new().send(from.as_fd(), &mut departure, 64), "nobody waits for who does not receive");
-        let Outcome::Departed { datagrams, refused, fault, .. } = departure.end() else { unreachable!() };
+        let Outcome::Datagram(DatagramOutcome::Departed { datagrams, refused, fault, .. }) = departure.end() else {
+            unreachable!()
+        };
         assert!(datagrams as usize >= most && refused > 200, "{datagrams} and {refused}");
         assert_eq!(fault.map(|fault| fault.reason), Some(Reason::Busy));
     }

@@ -4,8 +4,12 @@
 #![doc = include_str!("../DESIGN.md")]
 #![forbid(unsafe_code)]
 
+mod accepting;
+mod accounts;
 mod class;
+mod connecting;
 mod connection;
+mod connections;
 mod cx;
 mod datagrams;
 mod drain;
@@ -29,6 +33,7 @@ mod output;
 mod passage;
 mod places;
 mod port;
+mod relief;
 mod replies;
 mod requests;
 mod service;
@@ -37,6 +42,7 @@ mod settings;
 mod slab;
 mod sockets;
 mod state;
+mod steered;
 mod steering;
 mod streams;
 mod table;

@@ -31,7 +31,7 @@ const USER: &[&str] = &["crates/corelane", "crates/wire"];
 const LAYERS: &[(&str, &[&str])] = &[
     ("crates/rss", &[]),
     ("crates/wire", &[]),
-    ("crates/seam", &[]),
+    ("crates/seam", &["crates/rss"]),
     ("crates/os", &["crates/seam"]),
     ("crates/machine", &["crates/os"]),
     ("crates/select", &["crates/os", "crates/seam", "crates/rss"]),

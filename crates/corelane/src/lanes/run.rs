@@ -69,7 +69,7 @@ pub struct Running {
 }
 
 /// Everything that one lane's thread is given.
-struct Plan {
+struct LaneStart {
     lane: usize,
     cpu: Option<usize>,
     control: Arc<Control>,
@@ -151,7 +151,7 @@ fn begin(lanes: &Lanes) -> Result<Running, Error> {
     let mut begun = Ok(());
     let meshes = Mesh::between(&running.control, settings.channel_messages);
     for (lane, ((mesh, ear), (row, rows))) in meshes.into_iter().zip(ears).zip(rows).enumerate() {
-        let plan = Plan {
+        let plan = LaneStart {
             lane,
             cpu: running.cpus[lane],
             steered: running.steered.clone(),
@@ -192,7 +192,7 @@ impl Place {
 }
 
 impl Running {
-    fn start_lane(&mut self, plan: Plan) -> Result<(), Error> {
+    fn start_lane(&mut self, plan: LaneStart) -> Result<(), Error> {
         let (lane, cpu, kind, control) = (plan.lane, self.cpus[plan.lane], self.driver, self.control.clone());
         let begin = |lives: Lives| {
             let body = move |pinned: std::io::Result<()>| {
@@ -363,7 +363,7 @@ fn opened<'a>(lanes: &'a Lanes, entry: &Entry, place: &'a Place) -> Option<Opene
 /// Makes a lane's driver on its thread, in its descriptor table.
 type MakeDriver<D> = fn(Arena, Tuning, Probes, Arc<EventBell>) -> Result<D, corelane_drivers::Error>;
 
-impl Plan {
+impl LaneStart {
     /// The life of a lane's thread. The error is the panic that ended it.
     fn run<D: Driver>(mut self, lives: &Lives, pinned: std::io::Result<()>, make: MakeDriver<D>) -> Result<(), String> {
         let number = self.lane;

@@ -6,10 +6,23 @@ use super::state::{Budget, Held, ReadinessDriver};
 use crate::datagrams::{DatagramCalls, Departure, PIECE_BYTES};
 use corelane_os::sockets;
 use corelane_seam::slab::Key;
-use corelane_seam::{Bind, Completion, DATAGRAM_BLOCK_BYTES_LEAST, Datagrams, Fault, Handle, Lease, Outcome, Socket, Trains};
+use corelane_seam::{
+    Bind, Completion, DATAGRAM_BLOCK_BYTES_LEAST, DatagramOp, DatagramOutcome, Datagrams, Fault, Handle, Lease, Outcome, Socket,
+    Trains,
+};
 use std::os::fd::AsFd;
 
 impl<S: Source> ReadinessDriver<S> {
+    /// Starts what was asked of a datagram socket; returns how it went if that is known already.
+    #[inline]
+    pub(super) fn perform_on_datagrams(&mut self, handle: Handle, op: DatagramOp) -> Option<Outcome> {
+        match op {
+            DatagramOp::Receive { socket, into } => self.begin_datagrams(handle, socket.into(), into),
+            DatagramOp::Send { socket, trains } => self.send_datagrams(handle, socket.into(), trains),
+            DatagramOp::Bind(bind) => Some(self.bind_later(handle, &bind)),
+        }
+    }
+
     /// Makes a socket, and the place for the calls of all such sockets with the first.
     pub(super) fn open_bound(&mut self, bind: &Bind) -> Result<Socket, Fault> {
         let lent = self.borrowed(&bind.address)?;
@@ -26,23 +39,23 @@ impl<S: Source> ReadinessDriver<S> {
     }
 
     /// Makes a socket that a running lane asked for.
-    pub(super) fn bind_later(&mut self, handle: Handle, bind: &Bind) -> Outcome {
+    fn bind_later(&mut self, handle: Handle, bind: &Bind) -> Outcome {
         self.counters.calls_work += 1;
         let bound = self.open_bound(bind).and_then(|socket| Ok((socket, self.address_of(socket)?)));
         match bound {
             Ok((socket, local)) => {
                 self.endpoints.at_mut(socket.index).receive_handle = handle;
-                Outcome::Bound { socket, local }
+                Outcome::Datagram(DatagramOutcome::Bound { socket, local })
             }
             Err(fault) => Outcome::Failed(fault),
         }
     }
 
-    pub(super) fn begin_datagrams(&mut self, handle: Handle, key: Key, mut batch: Datagrams) -> Option<Outcome> {
+    fn begin_datagrams(&mut self, handle: Handle, key: Key, mut batch: Datagrams) -> Option<Outcome> {
         // What it brought before must not be held while it waits.
         batch.clear();
         if self.endpoints.get(key).is_none() {
-            return Some(Outcome::Arrived { batch, fault: Some(Fault::CANCELLED) });
+            return Some(Outcome::Datagram(DatagramOutcome::Arrived { batch, fault: Some(Fault::CANCELLED) }));
         }
         let held = self.hold(Held::Batch(batch));
         self.begin_receive(handle, key, Receiving::Datagrams(held))
@@ -70,7 +83,7 @@ impl<S: Source> ReadinessDriver<S> {
             }
             Err(fault) => Some(fault),
         };
-        self.end_receive(key, Outcome::Arrived { batch, fault }, completions);
+        self.end_receive(key, Outcome::Datagram(DatagramOutcome::Arrived { batch, fault }), completions);
     }
 
     fn receive_batch(&mut self, key: Key, lease: Lease, batch: &mut Datagrams) -> Result<usize, Fault> {
@@ -94,7 +107,7 @@ impl<S: Source> ReadinessDriver<S> {
         Ok(found)
     }
 
-    pub(super) fn send_datagrams(&mut self, handle: Handle, key: Key, trains: Trains) -> Option<Outcome> {
+    fn send_datagrams(&mut self, handle: Handle, key: Key, trains: Trains) -> Option<Outcome> {
         assert!(!trains.is_empty(), "nothing to send");
         let Some(endpoint) = self.endpoints.get(key) else { return Some(Departure::new(trains, false).end()) };
         let Kind::Datagrams { connected, .. } = endpoint.kind else { unreachable!("trains are sent from a datagram socket") };

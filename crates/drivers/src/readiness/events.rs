@@ -11,7 +11,7 @@ use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use std::os::fd::{AsFd, BorrowedFd};
 
 impl<S: Source> ReadinessDriver<S> {
-    /// Asks the kernel once, and notes what has happened; answers whether the wait is over.
+    /// Asks the kernel once, and notes what has happened; returns whether the wait is over.
     pub(super) fn look(&mut self, wait: Wait, at_most: usize, completions: &mut Vec<Completion>) -> bool {
         let mut pause = match wait {
             Wait::No => Pause::Nanoseconds(0),
@@ -145,7 +145,7 @@ impl<S: Source> ReadinessDriver<S> {
         }
     }
 
-    /// Gives up a connect's socket or a poll's copy; answers its handle.
+    /// Gives up a connect's socket or a poll's copy; returns its handle.
     fn forget(&mut self, key: Key) -> Handle {
         let endpoint = self.endpoints.remove_at(key.index);
         assert!(matches!(endpoint.kind, Kind::Connecting | Kind::Polled(_)), "only these are given up");

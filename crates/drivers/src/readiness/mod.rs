@@ -21,9 +21,10 @@ use crate::refuse;
 use corelane_os::{clock, errno, sockets};
 use corelane_seam::slab::{Key, Slab};
 use corelane_seam::{
-    Address, Bell, Bind, Completion, Driver, DriverCounters, Fault, Handle, Listen, Op, Outcome, Reason, Socket, Wait,
+    Address, Bell, Bind, Completion, DatagramOutcome, Driver, DriverCounters, Fault, Handle, Listen, Op, Outcome, Reason, Socket,
+    StreamOutcome, Wait,
 };
-use endpoint::{Kind, Place, Receiving, Sending};
+use endpoint::{Kind, Listed, Receiving, Sending};
 use source::Source;
 use state::{Budget, LOOK_EVERY};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -45,22 +46,14 @@ impl<S: Source> ReadinessDriver<S> {
 
     fn perform(&mut self, handle: Handle, op: Op, completions: &mut Vec<Completion>) {
         let outcome = match op {
-            Op::Send { socket, chain } => self.send(handle, socket.into(), chain),
-            Op::Receive { socket } => self.begin_receive(handle, socket.into(), Receiving::Bytes),
-            Op::ReceiveInto { socket, lease, until } => self.begin_receive_into(handle, socket.into(), lease, until),
-            Op::ReceiveDatagrams { socket, into } => self.begin_datagrams(handle, socket.into(), into),
-            Op::SendDatagrams { socket, trains } => self.send_datagrams(handle, socket.into(), trains),
-            Op::Accept { listener } => self.begin_receive(handle, listener.into(), Receiving::Connections),
-            Op::Connect { to, from, options } => self.connect(handle, &to, from.as_ref(), &options),
-            Op::Bind(bind) => Some(self.bind_later(handle, &bind)),
+            Op::Stream(op) => self.perform_on_stream(handle, op, completions),
+            Op::Datagram(op) => self.perform_on_datagrams(handle, op),
+            Op::File(op) => self.perform_on_file(handle, op),
             Op::Poll { descriptor, interest } => self.poll(handle, descriptor, interest),
+            Op::Offload(work) => self.offload(handle, work),
             Op::StopReceive { socket } => return self.stop_receive(socket.into(), completions),
-            Op::StopAccept { listener } => return self.cancel_receive(listener.into(), completions),
-            Op::Cancel { target } => return self.cancel(target, completions),
             Op::Close { socket, reset } => return self.close(handle, socket.into(), reset, completions),
-            Op::Open { .. } | Op::Read { .. } | Op::Write { .. } | Op::Sync { .. } | Op::CloseFile { .. } | Op::Offload(_) => {
-                self.begin_call(handle, op)
-            }
+            Op::Cancel { target } => return self.cancel(target, completions),
             _ => Some(Outcome::Failed(errno::fault(libc::ENOSYS))),
         };
         completions.extend(outcome.map(|outcome| Completion::last(handle, outcome)));
@@ -134,11 +127,15 @@ impl<S: Source> ReadinessDriver<S> {
         let outcome = match receiving {
             Receiving::Nothing => return,
             Receiving::Connections | Receiving::Bytes => Outcome::Failed(fault),
-            Receiving::BytesInto(held) => Outcome::Filled { lease: self.held_lease(held).0, fault: Some(fault) },
-            Receiving::Datagrams(held) => Outcome::Arrived { batch: self.held_batch(held), fault: Some(fault) },
+            Receiving::BytesInto(held) => {
+                Outcome::Stream(StreamOutcome::Filled { lease: self.held_lease(held).0, fault: Some(fault) })
+            }
+            Receiving::Datagrams(held) => {
+                Outcome::Datagram(DatagramOutcome::Arrived { batch: self.held_batch(held), fault: Some(fault) })
+            }
         };
         self.leave_list(key);
-        assert!(self.endpoints.at_mut(key.index).place == Place::Nowhere);
+        assert!(self.endpoints.at_mut(key.index).listed == Listed::Nowhere);
         completions.push(Completion::last(handle, outcome));
     }
 
@@ -153,7 +150,7 @@ impl<S: Source> ReadinessDriver<S> {
         let before = completions.len();
         self.serve(key, &mut budget, completions);
         assert!(completions.len() <= before + 1, "a receive ends once");
-        let starved = self.endpoints.at_mut(key.index).place == Place::Starved;
+        let starved = self.endpoints.at_mut(key.index).listed == Listed::Starved;
         self.end_receive_with(key, if starved { Fault::of(Reason::NoMemory) } else { Fault::CANCELLED }, completions);
     }
 
@@ -181,7 +178,7 @@ impl<S: Source> ReadinessDriver<S> {
         self.cancel_receive(key, completions);
         self.cancel_send(key, completions);
         if let Some(endpoint) = self.endpoints.remove(key) {
-            assert!(endpoint.place == Place::Nowhere, "a closed endpoint stands in no list");
+            assert!(endpoint.listed == Listed::Nowhere, "a closed endpoint stands in no list");
             assert!(endpoint.receiving == Receiving::Nothing && endpoint.sending == Sending::Nothing);
             assert!(matches!(endpoint.kind, Kind::Listener | Kind::Stream | Kind::Datagrams { .. }), "sockets only have names");
             if reset {
@@ -214,7 +211,9 @@ impl<S: Source> ReadinessDriver<S> {
         let handle = endpoint.send_handle;
         let outcome = match std::mem::replace(&mut endpoint.sending, Sending::Nothing) {
             Sending::Nothing => return,
-            Sending::Bytes(held) => Outcome::Sent { bytes: 0, rest: self.held_chain(held), fault: Some(Fault::CANCELLED) },
+            Sending::Bytes(held) => {
+                Outcome::Stream(StreamOutcome::Sent { bytes: 0, rest: self.held_chain(held), fault: Some(Fault::CANCELLED) })
+            }
             Sending::Datagrams(held) => self.held_departure(held).end(),
         };
         completions.push(Completion::last(handle, outcome));

@@ -5,8 +5,8 @@ use crate::rig::{MS, Nobody, Plan, Play, Rig, at};
 use corelane_lane::Order as Command;
 use corelane_seam::{Address, Datagrams, Fault, Lease, Reason};
 use corelane_sim::{DatagramPeer, Faults, Random, Report, Turn, World};
-use corelane_svc::{Cx, DatagramService, Error, Input, Limits, Next, Output, Peer, Replies, Sharing, SocketId, StreamService};
-use corelane_watch::{Page, ServiceCounter as C};
+use corelane_svc::{Cx, DatagramService, Error, Input, Limits, Next, Output, Peer, Replies, SocketId, StreamService};
+use corelane_watch::ServiceCounter as C;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -14,7 +14,6 @@ use std::rc::Rc;
 use std::time::Duration;
 
 const ECHO: u16 = 9;
-const SHARED: Sharing = Sharing { share_port: true, v6_only: false };
 
 /// Any address, for a socket with a peer.
 fn any() -> SocketAddr {
@@ -84,11 +83,10 @@ impl DatagramService for Echo {
 
 /// A lane with a client as its first service, and an echo as its second.
 fn rig_with(world: &World, limits: Limits, client: impl Fn() -> Box<dyn FnMut(&mut Cx<'_>, Event, Option<&mut Replies>)>) -> Rig {
-    let plan = Plan { services: 2, ..Plan::lanes(1) };
-    Rig::new(world, &plan, move |lane, services, driver, page: &Page| {
-        services.add_datagrams(Scripted(client()), limits, page.service(lane, 0).unwrap());
-        let echo = services.add_datagrams(Echo, Limits::default(), page.service(lane, 1).unwrap());
-        services.bind(driver, echo, at(ECHO), SHARED).unwrap();
+    let plan = Plan::lanes(1);
+    Rig::new(world, &plan, move |roster| {
+        roster.client_datagrams(limits, Scripted(client()));
+        roster.serve_datagrams(at(ECHO), Limits::default(), Echo);
     })
 }
 
@@ -405,9 +403,9 @@ impl StreamService for Stream {
 fn a_socket_is_its_services_own() {
     let world = World::new(1, Faults::none());
     let socket: Rc<RefCell<Option<SocketId>>> = Rc::default();
-    let plan = Plan { services: 3, ..Plan::lanes(1) };
+    let plan = Plan::lanes(1);
     let shared = socket.clone();
-    let mut rig = Rig::new(&world, &plan, move |lane, services, _, page| {
+    let mut rig = Rig::new(&world, &plan, move |roster| {
         let (mine, theirs) = (shared.clone(), shared.clone());
         let owner = Scripted(move |cx: &mut Cx<'_>, event, _: Option<&mut Replies>| {
             if event == Event::Started {
@@ -421,9 +419,9 @@ fn a_socket_is_its_services_own() {
                 cx.close_datagrams(socket);
             }
         });
-        services.add_datagrams(owner, Limits::default(), page.service(lane, 0).unwrap());
-        services.add_datagrams(other, Limits::default(), page.service(lane, 1).unwrap());
-        services.add_stream(Stream, Limits::default(), page.service(lane, 2).unwrap());
+        roster.client_datagrams(Limits::default(), owner);
+        roster.client_datagrams(Limits::default(), other);
+        roster.client(Limits::default(), Stream);
     });
     rig.wait(5 * MS);
     assert_eq!((0..3).map(|service| rig.count_of(service, C::Panics)).sum::<u64>(), 0, "{:?}", rig.reports.borrow());
@@ -511,9 +509,8 @@ fn at_the_deadline_a_drain_waits_for_no_socket() {
     let world = World::new(1, Faults::none());
     let limits = Limits::new().drain_limit(Duration::from_millis(100));
     let plan = Plan::lanes(1);
-    let mut rig = Rig::new(&world, &plan, |lane, services, driver, page| {
-        let echo = services.add_datagrams(Echo, limits, page.service(lane, 0).unwrap());
-        services.bind(driver, echo, at(ECHO), SHARED).unwrap();
+    let mut rig = Rig::new(&world, &plan, |roster| {
+        roster.serve_datagrams(at(ECHO), limits, Echo);
     });
     rig.wait(MS);
     let held: Vec<Lease> = std::iter::from_fn(|| rig.arenas[0].lease(64 << 10)).collect();

@@ -6,8 +6,7 @@ use corelane_rss::{Buckets, FlowHasher, HashTypes, Key, Protocol, Table, Tuple};
 use corelane_seam::Datagrams;
 use corelane_sim::{Faults, Status, World};
 use corelane_svc::{
-    Command, Cx, DatagramService, Error, Flow, Flows, Input, Limits, Next, Output, Peer, Replies, Sharing, SocketId, Steer,
-    StreamService,
+    Command, Cx, DatagramService, Error, Flow, Flows, Input, Limits, Next, Output, Peer, Replies, SocketId, Steer, StreamService,
 };
 use corelane_watch::ServiceCounter as C;
 use std::cell::RefCell;
@@ -60,17 +59,14 @@ fn table(lanes: usize) -> Table {
 /// Lanes that serve connections at [`address`] and datagrams at [`PORT`], on one host or on all of the machine's.
 fn rig(world: &World, lanes: usize, wildcard: bool, seen: &Seen) -> Rig {
     let hasher = Arc::new(hasher());
-    let mut plan = Plan { services: 2, ..Plan::lanes(lanes).memory(1 << 20) };
+    let mut plan = Plan::lanes(lanes).memory(1 << 20);
     plan.settings.channel_messages = 2; // there are channels between all lanes
-    Rig::new(world, &plan, move |lane, services, driver, page| {
-        services.set_flows(Flows::new(hasher.clone(), table(lanes)));
-        let sharing = Sharing { share_port: true, v6_only: false };
+    Rig::new(world, &plan, move |roster| {
+        let flows = Flows::new(hasher.clone(), table(lanes));
+        roster.tune(|services| services.set_flows(flows));
         let place = |at: SocketAddr| if wildcard { SocketAddr::from(([0, 0, 0, 0], at.port())) } else { at };
-        let row = |service| page.service(lane, service).unwrap();
-        let stream = services.add_stream(Witness(seen.clone()), Limits::default(), row(0));
-        services.listen(driver, stream, place(address()), sharing).unwrap();
-        let datagrams = services.add_datagrams(Witness(seen.clone()), Limits::default(), row(1));
-        services.bind(driver, datagrams, place(at(PORT)), sharing).unwrap();
+        roster.serve(place(address()), Limits::default(), Witness(seen.clone()));
+        roster.serve_datagrams(place(at(PORT)), Limits::default(), Witness(seen.clone()));
     })
 }
 
@@ -152,10 +148,11 @@ fn a_socket_of_a_client_knows_the_flow_of_its_answers_and_counts_no_strays() {
     let flows = Rc::default();
     let shouter = world.bind(SocketAddr::from(([192, 0, 2, 7], 70))).unwrap();
     let to = shouter.local();
-    let mut rig = Rig::new(&world, &Plan::lanes(2), |lane, services, _, page| {
-        services.set_flows(Flows::new(Arc::new(hasher()), table(2)));
+    let mut rig = Rig::new(&world, &Plan::lanes(2), |roster| {
+        let steering = Flows::new(Arc::new(hasher()), table(2));
+        roster.tune(|services| services.set_flows(steering));
         let asker = Asker { to, flows: Rc::clone(&flows), locals: Vec::new() };
-        services.add_datagrams(asker, Limits::default(), page.service(lane, 0).unwrap());
+        roster.client_datagrams(Limits::default(), asker);
     });
     rig.wait(S);
     while let Some((from, bytes)) = shouter.receive() {

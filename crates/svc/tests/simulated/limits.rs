@@ -7,7 +7,7 @@ use crate::rig::Talker;
 use crate::rig::{MS, Nobody, Plan, Rig, S, address, at, client, endings, patient};
 use corelane_seam::{Fault, Reason};
 use corelane_sim::{Faults, Peer, Report, Status, World};
-use corelane_svc::{Ending, Limits, Sharing};
+use corelane_svc::{Ending, Limits};
 use corelane_watch::{LaneCounter, ServiceCounter as C};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -358,11 +358,10 @@ fn a_request_that_is_held_for_too_long_ends_its_connection() {
 #[test]
 fn room_under_the_lanes_cap_serves_the_other_service() {
     let world = World::new(1, Faults::none());
-    let plan = Plan { services: 2, connections_max: 1, ..Plan::lanes(1) };
-    let mut rig = Rig::new(&world, &plan, |lane, services, driver, page| {
-        for (number, port) in [(0, address()), (1, at(8))] {
-            let echo = services.add_stream(Echo, Limits::default(), page.service(lane, number).unwrap());
-            services.listen(driver, echo, port, Sharing { share_port: false, v6_only: false }).unwrap();
+    let plan = Plan { connections_max: 1, ..Plan::lanes(1) };
+    let mut rig = Rig::new(&world, &plan, |roster| {
+        for port in [address(), at(8)] {
+            roster.serve(port, Limits::default(), Echo);
         }
     });
     // Both wait, each accepted by its own listener, when the only place is given to one of them.
@@ -507,13 +506,10 @@ fn a_peer_that_never_finishes_is_left_at_the_linger_limit() {
 fn stage_beside_a_full_service(limits: Limits) -> Stage {
     let world = World::new(1, Faults::none());
     let book: Rc<RefCell<Book>> = Rc::default();
-    let rig = Rig::new(&world, &Plan { services: 2, ..Plan::lanes(1) }, |lane, services, driver, page| {
-        let alone = Sharing { share_port: false, v6_only: false };
-        let puppet = services.add_stream(Puppet::new(&book), limits, page.service(lane, 0).unwrap());
-        services.listen(driver, puppet, address(), alone).unwrap();
+    let rig = Rig::new(&world, &Plan::lanes(1), |roster| {
+        roster.serve(address(), limits, Puppet::new(&book));
         let full = Limits::new().connections_max(1).backlog(1);
-        let echo = services.add_stream(Echo, full, page.service(lane, 1).unwrap());
-        services.listen(driver, echo, at(8), alone).unwrap();
+        roster.serve(at(8), full, Echo);
     });
     Stage { rig, book }
 }
@@ -645,14 +641,12 @@ fn a_lane_without_memory_for_answers_pushes_back_and_recovers() {
 #[test]
 fn a_service_at_its_bound_does_not_stop_another() {
     let world = World::new(1, Faults::none());
-    let plan = Plan { services: 2, ..Plan::lanes(1) };
-    let mut rig = Rig::new(&world, &plan, |lane, services, driver, page| {
+    let plan = Plan::lanes(1);
+    let mut rig = Rig::new(&world, &plan, |roster| {
         for (number, connections_max) in [(0, 1), (1, 10)] {
             let limits = Limits::new().connections_max(connections_max);
-            let row = page.service(lane, number).unwrap();
-            let service = services.add_stream(Echo, limits, row);
             let at = at(address().port() + number as u16);
-            services.listen(driver, service, at, Sharing { share_port: false, v6_only: false }).unwrap();
+            roster.serve(at, limits, Echo);
         }
     });
     let of_first: Vec<_> = (0..3).map(|number| rig.connect(number)).collect();

@@ -6,7 +6,7 @@ use corelane_lane::Order as Command;
 use corelane_seam::{Outcome, Tuning};
 use corelane_sim::{Faults, Peer, Random, Status, World};
 use corelane_svc::{
-    ConnectionId, Cx, Ending, Input, Limits, Next, Order, Output, Passage, Progress, Sharing, StreamService, Ticket, Transform,
+    ConnectionId, Cx, Ending, Input, Limits, Next, Order, Output, Passage, Progress, StreamService, Ticket, Transform,
     TransformError,
 };
 use corelane_watch::{LaneCounter, ServiceCounter as C};
@@ -228,11 +228,10 @@ fn lanes_live_through_any_mixture() {
 fn a_message_to_no_service_is_dropped_behind_the_fence() {
     let world = World::new(1, Faults::none());
     let field = Field::default();
-    let mut rig = Rig::new(&world, &Plan { services: 2, ..Plan::lanes(2) }, |lane, services, driver, page| {
+    let mut rig = Rig::new(&world, &Plan::lanes(2), |roster| {
         let miner = || Miner { field: field.clone(), held: Vec::new(), past: Vec::new(), own: Mine(field.clone()) };
-        for (number, port) in [(0, address()), (1, at(8))].into_iter().take(2 - lane) {
-            let service = services.add_stream(miner(), patient(), page.service(lane, number).unwrap());
-            services.listen(driver, service, port, Sharing { share_port: true, v6_only: false }).unwrap();
+        for port in [address(), at(8)].into_iter().take(2 - roster.lane()) {
+            roster.serve(port, patient(), miner());
         }
     });
     let peer = world.connect(crate::rig::client(1), at(8)).unwrap();
