@@ -15,15 +15,18 @@ mod chain;
 mod datagram;
 mod driver;
 mod error;
+mod frame;
 mod handle;
 mod instant;
 mod lease;
 mod ledger;
 mod operation;
 pub mod parcel;
+mod port;
 mod region;
 pub mod slab;
 mod sync;
+mod wrapped;
 
 pub use bell::Bell;
 pub use chain::{Chain, FilePart, Segment};
@@ -33,11 +36,17 @@ pub use datagram::{
 };
 pub use driver::{DATAGRAM_BLOCK_BYTES_LEAST, Driver, DriverCounters, RECEIVE_BYTES_LEAST, RECEIVES_PER_CYCLE, Tuning, Wait};
 pub use error::{Error, Fault, Reason};
+pub use frame::{
+    Checksum, FRAME_BYTES_LEAST, FRAME_BYTES_MAX, FRAMES_MAX, Frame, FrameCounts, FrameFacts, FrameHash, FrameMemory,
+    FrameParcel, NotLent, VlanTag,
+};
 pub use handle::{File, Handle, Socket, Unheld};
 pub use instant::{Instant, nanoseconds};
 pub use lease::{ARENA_BYTES_MAX, Arena, LEASE_BYTES_MAX, Lease, Shared};
 pub use ledger::{Holder, Payer, Role};
 pub use operation::{
-    Bind, Completion, DatagramOp, DatagramOutcome, FileOp, FileOutcome, Interest, Listen, OffloadResult, OffloadWork, Offloaded,
-    Op, OpenOptions, Outcome, StreamOp, StreamOptions, StreamOutcome, Work,
+    Bind, Completion, DatagramOp, DatagramOutcome, FileOp, FileOutcome, FrameOp, FrameOutcome, Interest, Listen, OffloadResult,
+    OffloadWork, Offloaded, Op, OpenOptions, Outcome, StreamOp, StreamOptions, StreamOutcome, Work,
 };
+pub use port::{Port, PortFacts, PortId, Taken};
+pub use wrapped::{CountedPort, DELAYED_MAX, FaultyPort, PortCounts, PortFaultCounts, PortFaults};
