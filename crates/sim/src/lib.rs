@@ -55,6 +55,7 @@ mod net;
 mod peers;
 mod random;
 mod seeds;
+mod wire;
 mod world;
 
 pub use check::Violation;
@@ -63,4 +64,5 @@ pub use faults::{FaultCounts, FaultKind, Faults, Planted};
 pub use peers::{DatagramPeer, Peer, Status};
 pub use random::Random;
 pub use seeds::{for_seeds, seeds};
+pub use wire::{CardSetup, Interface, SimPort, WireCounts, WireFaults};
 pub use world::{Host, Report, Turn, World};

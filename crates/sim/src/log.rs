@@ -16,6 +16,7 @@ pub(crate) enum Place {
     Stream(u64, usize),
     Port(u64),
     Peer(usize),
+    Card(usize),
 }
 
 /// What it was about.
@@ -72,6 +73,7 @@ fn place_word(place: Place) -> u64 {
         Place::Stream(stream, side) => (2 + side as u64) << 56 | stream,
         Place::Port(port) => 4 << 56 | port,
         Place::Peer(peer) => 5 << 56 | peer as u64,
+        Place::Card(card) => 6 << 56 | card as u64,
     }
 }
 
@@ -92,6 +94,7 @@ impl fmt::Display for Line {
             Place::Stream(stream, side) => write!(f, "{time} stream {stream}.{side} {event}")?,
             Place::Port(port) => write!(f, "{time} port {port} {event}")?,
             Place::Peer(peer) => write!(f, "{time} peer {peer} {event}")?,
+            Place::Card(card) => write!(f, "{time} interface {card} {event}")?,
         }
         match detail {
             Detail::Nothing => Ok(()),

@@ -277,6 +277,7 @@ impl State {
                     _ => &[],
                 },
                 Segment::Shared(shared) => shared,
+                Segment::Guest(guest) => guest,
                 Segment::Static(part) => part,
             };
             bytes.extend_from_slice(part);
