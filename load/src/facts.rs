@@ -3,11 +3,11 @@
 use crate::error::Error;
 use crate::plan::Plan;
 use crate::report::{Generator, Lane, Server};
+use corelane::Address;
 use corelane::admin::machine::{NetworkCounters, Process, ProcessTree, ThreadTimes, network_counters, stolen_time, thread_times};
 use corelane::admin::watch::{LaneCounter, Liveness, Reader, RunDirectory, ServiceCounter, Snapshot, list};
 use corelane::lanes::{Running, Transport, Url};
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Whose cost is measured beside the generator's.
@@ -106,14 +106,14 @@ impl ServerWatch {
             Watched::Nobody => return Ok(None),
             Watched::Tree(pid) => (pid, page_where(|page| page.description().process.pid == pid).map(|(_, page)| page)),
             Watched::Page => {
-                let (_, page) = page_serving(plan.transport, plan.target).ok_or(Error::NoPage { url: plan.url.clone() })?;
+                let (_, page) = page_serving(plan.transport, &plan.target).ok_or(Error::NoPage { url: plan.url.clone() })?;
                 (page.description().process.pid, Some(page))
             }
         };
         let broken = |error: std::io::Error| Error::Server { pid, why: error.to_string() };
         let mut tree = ProcessTree::of(pid).map_err(broken)?;
         let resident_before = tree.footprint().map_err(broken)?.resident_bytes;
-        let services = page.iter().flat_map(|page| services_at(page, plan.transport, plan.target)).collect();
+        let services = page.iter().flat_map(|page| services_at(page, plan.transport, &plan.target)).collect();
         let takes_datagrams = plan.transport == Transport::Udp;
         Ok(Some(Self { pid, tree, page, services, takes_datagrams, resident_before }))
     }
@@ -242,7 +242,7 @@ fn datagrams_refused(own: Option<&Reader>) -> u64 {
 }
 
 /// The counter page of the process of Corelane on this machine that serves `target`, and its file.
-pub fn page_serving(transport: Transport, target: SocketAddr) -> Option<(PathBuf, Reader)> {
+pub fn page_serving(transport: Transport, target: &Address) -> Option<(PathBuf, Reader)> {
     page_where(|page| services_at(page, transport, target).next().is_some())
 }
 
@@ -254,17 +254,20 @@ fn page_where(is_it: impl Fn(&Reader) -> bool) -> Option<(PathBuf, Reader)> {
 }
 
 /// The numbers of the services that the page's process serves at `target`, by its own word: at this address, or at all of this port.
-pub fn services_at(page: &Reader, transport: Transport, target: SocketAddr) -> impl Iterator<Item = usize> {
-    let is_there = move |place: SocketAddr| {
-        let is_address = place.ip().is_unspecified() || place.ip().to_canonical() == target.ip().to_canonical();
-        place.port() == target.port() && is_address
-    };
+pub fn services_at(page: &Reader, transport: Transport, target: &Address) -> impl Iterator<Item = usize> {
     let serves = move |url: &str| {
         let url = Url::parse(url, 0).ok().filter(|url| url.transport() == transport);
-        url.and_then(|url| url.resolve().ok()).is_some_and(|places| places.into_iter().any(is_there))
+        url.and_then(|url| url.resolve().ok()).is_some_and(|places| places.iter().any(|place| is_at(place, target)))
     };
     let services = page.description().services.iter().enumerate();
     services.filter(move |(_, service)| service.url.split(' ').any(serves)).map(|(number, _)| number)
+}
+
+/// Whether who is served at `place` is reached at `target`.
+fn is_at(place: &Address, target: &Address) -> bool {
+    let (Address::Ip(place), Address::Ip(target)) = (place, target) else { return place == target };
+    let is_address = place.ip().is_unspecified() || place.ip().to_canonical() == target.ip().to_canonical();
+    place.port() == target.port() && is_address
 }
 
 fn between(first: Option<&Snapshot>, last: Option<&Snapshot>) -> Option<Snapshot> {
@@ -301,6 +304,7 @@ fn per_request(page: &Snapshot, services: &[usize], requests: f64) -> BTreeMap<S
 mod tests {
     use super::*;
     use corelane::admin::watch::{Description, LaneName, Page, ServiceName};
+    use std::net::SocketAddr;
 
     fn reading(at: u64, cpu_nanoseconds: u64, run_delay_nanoseconds: u64) -> LaneReading {
         LaneReading { at, times: ThreadTimes { cpu_nanoseconds, run_delay_nanoseconds } }
@@ -337,7 +341,8 @@ mod tests {
         page.lane(0).unwrap().add(LaneCounter::Sleeps, 30);
         let reader = Reader::of(&page).unwrap();
         let at = |transport, port: u16| {
-            let services: Vec<usize> = services_at(&reader, transport, SocketAddr::from(([127, 0, 0, 1], port))).collect();
+            let services: Vec<usize> =
+                services_at(&reader, transport, &SocketAddr::from(([127, 0, 0, 1], port)).into()).collect();
             per_request(&reader.snapshot(0), &services, 10.0)
         };
         let tcp = at(Transport::Tcp, 7);

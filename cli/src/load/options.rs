@@ -2,6 +2,7 @@
 
 use super::own::Own;
 use anyhow::{Context, Result, anyhow, bail};
+use corelane::Address;
 use corelane::admin::control::{Command, ask, ask_hasher};
 use corelane::admin::rss::{Buckets, FlowHasher, HashTypes, Key, Table};
 use corelane::lanes::{Transport, Url};
@@ -13,7 +14,7 @@ use corelane_load::workloads::{self, Entry};
 use corelane_load::{Watched, curve, page_serving};
 use std::fs::File;
 use std::io::Read;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -208,7 +209,7 @@ impl Options {
         if is_recording(&mode) && self.warmup.is_some() {
             bail!("--arrivals with a file is played once, and measured as a whole: leave out --warmup");
         }
-        let aim = self.aim(default.transport, &url, target)?;
+        let aim = self.aim(default.transport, &url, &default.target)?;
         let plan = Plan {
             connections,
             depth: self.depth,
@@ -220,7 +221,7 @@ impl Options {
             cpus: self.cpus.as_deref().map(corelane::lanes::parse_cpus).transpose().map_err(|why| anyhow!("--cpus: {why}"))?,
             driver: self.driver.parse()?,
             spin: Duration::from_micros(self.spin),
-            sources: if aim.is_some() { self.named_sources(target)? } else { self.sources.clone() },
+            sources: if aim.is_some() { self.named_sources(&default.target)? } else { self.sources.clone() },
             aim,
             seed: self.seed,
             quantiles: curve::parse_quantiles(&self.quantiles).map_err(|why| anyhow!("--quantiles: {why}"))?,
@@ -234,7 +235,7 @@ impl Options {
     }
 
     /// Which lanes the connections are to lead to.
-    fn aim(&self, transport: Transport, url: &str, target: SocketAddr) -> Result<Option<Aim>> {
+    fn aim(&self, transport: Transport, url: &str, target: &Address) -> Result<Option<Aim>> {
         let Some(text) = &self.spread else { return Ok(None) };
         let spread = aim::spread(text).map_err(|why| anyhow!("--spread: {why}"))?;
         let Some(lanes) = self.spread_lanes else {
@@ -253,8 +254,8 @@ impl Options {
     }
 
     /// The addresses to connect from; the one that the system would take, where that must be known and none is named.
-    fn named_sources(&self, target: SocketAddr) -> Result<Vec<IpAddr>> {
-        if !self.sources.is_empty() || target.ip().is_loopback() {
+    fn named_sources(&self, target: &Address) -> Result<Vec<IpAddr>> {
+        if !self.sources.is_empty() || target.ip().is_none_or(|ip| ip.is_loopback()) {
             return Ok(self.sources.clone());
         }
         let any = if target.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
@@ -334,7 +335,7 @@ fn recorded(path: &str) -> Result<Arrivals> {
 }
 
 /// The URL in full, and its first address.
-pub fn target(entry: &Entry, url: Option<&str>) -> Result<(String, std::net::SocketAddr)> {
+pub fn target(entry: &Entry, url: Option<&str>) -> Result<(String, Address)> {
     let schemes: Vec<&str> =
         entry.transports.iter().map(|&transport| if transport == Transport::Tcp { "tcp://" } else { "udp://" }).collect();
     let default = format!("{}127.0.0.1", schemes[0]);
@@ -342,6 +343,6 @@ pub fn target(entry: &Entry, url: Option<&str>) -> Result<(String, std::net::Soc
     if !entry.transports.contains(&url.transport()) {
         bail!("{url}: {} is asked for by {}", entry.name, schemes.join(" or "));
     }
-    let Some(address) = url.resolve()?.first().copied() else { bail!("{url}: the name has no address") };
+    let Some(address) = url.resolve()?.into_iter().next() else { bail!("{url}: the name has no address") };
     Ok((url.to_string(), address))
 }

@@ -1,8 +1,9 @@
 //! `corelane rss check`: sends flows whose lanes are known, and sees on which lanes they arrive.
 
-use super::{Placing, print, table};
+use super::{Placing, table};
 use crate::Late;
 use crate::exit::Exit;
+use crate::print::print;
 use anyhow::{Context, Result, anyhow, bail};
 use corelane::admin::control::{Command, ask, ask_hasher};
 use corelane::admin::machine::{connect_from, ports_to_choose, wall_clock};
@@ -156,7 +157,8 @@ impl Checked {
     fn find(url: &str, pid: Option<u32>) -> Result<Self> {
         let text = url;
         let url = Url::parse(text, 0)?;
-        let mut target = *url.resolve()?.first().ok_or_else(|| anyhow!("{url} has no address"))?;
+        let first = url.resolve()?.into_iter().next().ok_or_else(|| anyhow!("{url} has no address"))?;
+        let mut target = first.inet().ok_or_else(|| anyhow!("{url}: only IP has flows that can be checked"))?;
         if target.port() == 0 {
             bail!("{text} names no port: write it as in {text}:60007");
         }
@@ -169,11 +171,11 @@ impl Checked {
                 let page = Reader::open(&path)?;
                 (path, page)
             }
-            None => page_serving(url.transport(), target).ok_or_else(|| {
+            None => page_serving(url.transport(), &target.into()).ok_or_else(|| {
                 anyhow!("no corelane process of this user here serves {url}: `corelane stat` shows those that run")
             })?,
         };
-        let services: Vec<usize> = services_at(&page, url.transport(), target).collect();
+        let services: Vec<usize> = services_at(&page, url.transport(), &target.into()).collect();
         if services.is_empty() {
             bail!("process {} does not serve {url}: `corelane stat` shows what it serves", page.description().process.pid);
         }
@@ -208,7 +210,7 @@ impl Checked {
     /// By bucket, the ends from which flows lead there.
     fn ends(&self) -> Result<Vec<Vec<SocketAddr>>> {
         let mut ends = vec![Vec::new(); self.table.buckets().count()];
-        let protocol = if self.transport == Transport::Tcp { Protocol::TCP } else { Protocol::UDP };
+        let protocol = Protocol::from(self.transport);
         let ports = ports_to_choose().map_err(|error| Late::of("reading the ports to choose from", error))?;
         let sources = self.sources()?;
         let ports_each = if sources.len() > 1 { PORTS_EACH } else { usize::MAX };

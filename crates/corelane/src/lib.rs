@@ -8,6 +8,7 @@
 //! | [`service`] | who writes a service |
 //! | [`lanes`] | who writes the program that runs it |
 //! | [`admin`] | who looks after the program |
+//! | `testing` | who tests a service, on simulated lanes (feature `testing`) |
 //!
 //! What every first file needs is here as well.
 #![doc = include_str!("../DESIGN.md")]
@@ -17,8 +18,10 @@ pub mod admin;
 mod error;
 pub mod lanes;
 pub mod service;
+#[cfg(feature = "testing")]
+pub mod testing;
 
-pub use corelane_seam::Instant;
+pub use corelane_seam::{Address, Instant};
 pub use corelane_watch::counters;
 pub use error::Error;
 pub use lanes::Lanes;

@@ -57,7 +57,7 @@ impl StreamService for Opener {
 
     fn connected(&mut self, cx: &mut Cx<'_>, _: &mut (), _: &mut Output) -> Next {
         let id = cx.id();
-        let ends = cx.peer(id).map(|peer| (peer.address, peer.local));
+        let ends = cx.peer(id).and_then(|peer| Some((peer.address.inet()?, peer.local.inet()?)));
         self.tell.send((cx.lane(), ends)).unwrap();
         Next::Close
     }

@@ -94,13 +94,13 @@ fn exchange(count: usize, trains: bool) -> Result<Exchange, Fault> {
     /// Bytes of each datagram.
     const SIZE: usize = 8;
     assert!((SEGMENT_MIN..=TRAIN_DATAGRAMS_MAX).contains(&count));
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into();
     let bind = Bind { address, peer: None, share_port: false, v6_only: false, receive_buffer_bytes: 0, send_buffer_bytes: 0 };
     let socket = sockets::bind(&bind, trains)?;
     let itself = sockets::local_address(socket.as_fd())?;
     let mut calls = DatagramCalls::new();
     let mut train = Trains::new();
-    assert!(train.add(itself, None, 0, Segment::Static(&[7; SIZE * TRAIN_DATAGRAMS_MAX][..SIZE * count]), SIZE));
+    assert!(train.add(&itself, None, 0, Segment::Static(&[7; SIZE * TRAIN_DATAGRAMS_MAX][..SIZE * count]), SIZE));
     let mut departure = Departure::new(train, false);
     calls.send(socket.as_fd(), &mut departure, count);
     match departure.end() {
@@ -111,7 +111,7 @@ fn exchange(count: usize, trains: bool) -> Result<Exchange, Fault> {
     }
 }
 
-/// Receives the train; answers in how many arrivals it came.
+/// Receives the train; returns in how many arrivals it came.
 fn receive_train(socket: BorrowedFd, count: usize, calls: &mut DatagramCalls) -> Result<usize, Fault> {
     let arena = Arena::new(1).map_err(|_| Fault::of(Reason::NoMemory))?;
     let (mut arrivals, mut datagrams) = (0, 0);
@@ -119,7 +119,7 @@ fn receive_train(socket: BorrowedFd, count: usize, calls: &mut DatagramCalls) ->
         readable(socket)?;
         let lease = arena.lease(2 * PIECE_BYTES).ok_or(Fault::of(Reason::NoMemory))?;
         let mut batch = Datagrams::new();
-        calls.receive(socket, false, lease, &mut batch)?;
+        calls.receive(socket, (false, false), lease, &mut batch)?;
         arrivals += batch.arrivals().len();
         datagrams += batch.arrivals().iter().map(|arrival| arrival.datagrams()).sum::<usize>();
     }

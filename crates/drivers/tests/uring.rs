@@ -146,8 +146,9 @@ fn the_end_of_a_driver_closes_its_sockets() {
     for _ in 0..20 {
         let mut driver = uring().unwrap();
         let stream = StreamOptions::default();
-        let listener = driver.listen(&Listen { address: any, backlog: 8, share_port: false, v6_only: false, stream }).unwrap();
-        let address = driver.local_address(listener).unwrap();
+        let listener =
+            driver.listen(&Listen { address: any.into(), backlog: 8, share_port: false, v6_only: false, stream }).unwrap();
+        let address = driver.local_address(listener).unwrap().inet().unwrap();
         driver.push(handle(1), Op::Stream(StreamOp::Accept { listener }));
         let mut peer = TcpStream::connect(address).unwrap();
         collect_until(&mut driver, 1);

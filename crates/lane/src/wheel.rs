@@ -29,7 +29,7 @@ pub struct TimerId(Key);
 /// A timer. The links close to a ring, so that the head knows the tail. Packed, and with a list that is never 0, it takes 32 bytes of the
 /// slab for an 8-byte `T`.
 #[derive(Clone, Copy)]
-#[repr(packed(4))]
+#[repr(C, packed(4))]
 struct Timer<T> {
     tick: u64,
     value: T,

@@ -10,7 +10,6 @@ use corelane_watch::{Description, LaneName, Page};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;
 use std::convert::Infallible;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 #[global_allocator]
@@ -42,7 +41,7 @@ impl Driver for Idle {
         Err(Fault::of(Reason::Unsupported))
     }
 
-    fn local_address(&self, _: Socket) -> Result<SocketAddr, Fault> {
+    fn local_address(&self, _: Socket) -> Result<corelane_seam::Address, Fault> {
         Err(Fault::of(Reason::Unsupported))
     }
 

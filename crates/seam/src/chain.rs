@@ -187,7 +187,7 @@ impl Chain {
         self.segments.iter()
     }
 
-    /// Drops the first `bytes`, or everything if there are fewer; answers how many were dropped.
+    /// Drops the first `bytes`, or everything if there are fewer; returns how many were dropped.
     pub fn skip(&mut self, bytes: usize) -> usize {
         let bytes = bytes.min(self.length);
         let mut left = bytes;
@@ -243,7 +243,7 @@ impl Chain {
         copied
     }
 
-    /// Copies the first bytes into `to`, as many as fit and lie in memory; answers how many.
+    /// Copies the first bytes into `to`, as many as fit and lie in memory; returns how many.
     pub fn copy_to(&self, to: &mut [u8]) -> usize {
         let mut done = 0;
         for bytes in self.segments.iter().map_while(Segment::bytes) {

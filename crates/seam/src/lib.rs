@@ -4,10 +4,23 @@
 //! carries memory owns it: an exclusive [`Lease`], or a [`Chain`] of shared segments, all of the lane's own [`Arena`]. So the
 //! kernel never holds memory that a user's value owns, and dropping any value is always sound.
 //!
+//! Whatever names an end of something is one type, [`Address`]: IPv4 and IPv6 with a port, a Unix path or abstract name, or a card on its link.
+//!
+//! ```text
+//! Listen { address }, Bind { address, peer }, Op::Connect { to, from }        what is asked for
+//! Outcome::{Accepted, Connected, Bound}, Driver::local_address                what came of it; a Unix peer comes with its user id
+//! Arrival { peer }, Trains::add(peer, ...)                                    who sent a datagram, whom one goes to
+//! "unix:/run/x.sock".parse::<Address>(), SocketAddr.into(), address.inet()    in and out
+//! ```
+//!
+//! Flows, ports and source addresses remain the standard library's types, because only IP has them. A frame's ends (link layer) are of the
+//! same type, and so a port needs none of its own.
+//!
 //! `epoll` and `uring` (crate `drivers`) implement the contract with Linux, `sim` with a simulated network and clock.
 #![doc = include_str!("../DESIGN.md")]
 #![deny(unsafe_code)]
 
+mod address;
 mod bell;
 mod buddy;
 mod builders;
@@ -28,6 +41,7 @@ pub mod slab;
 mod sync;
 mod wrapped;
 
+pub use address::{Address, AddressError, Link, UNIX_NAME_BYTES_MAX, Unix};
 pub use bell::Bell;
 pub use chain::{Chain, FilePart, Segment};
 pub use datagram::{
@@ -45,8 +59,8 @@ pub use instant::{Instant, nanoseconds};
 pub use lease::{ARENA_BYTES_MAX, Arena, LEASE_BYTES_MAX, Lease, Shared};
 pub use ledger::{Holder, Payer, Role};
 pub use operation::{
-    Bind, Completion, DatagramOp, DatagramOutcome, FileOp, FileOutcome, FrameOp, FrameOutcome, Interest, Listen, OffloadResult,
-    OffloadWork, Offloaded, Op, OpenOptions, Outcome, StreamOp, StreamOptions, StreamOutcome, Work,
+    Bind, Completion, DatagramOp, DatagramOutcome, FileOp, FileOutcome, FrameOp, FrameOutcome, Interest, Listen, OffloadCall,
+    OffloadResult, OffloadWork, Offloaded, Op, OpenOptions, Outcome, StreamOp, StreamOptions, StreamOutcome,
 };
 pub use port::{Port, PortFacts, PortId, Taken};
 pub use wrapped::{CountedPort, DELAYED_MAX, FaultyPort, PortCounts, PortFaultCounts, PortFaults};

@@ -26,6 +26,7 @@
 //! gateway         a frame is changed in place (TTL, NAT), given another port's batch, or another lane as a FrameParcel
 //! ```
 
+use crate::address::Link;
 use crate::error::Fault;
 use crate::frame::{Frame, FrameMemory};
 use std::fmt;
@@ -43,12 +44,10 @@ pub struct PortId {
 /// What a port is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortFacts {
-    /// The interface's index; 0 if it has none.
-    pub interface: u32,
+    /// Its interface.
+    pub link: Link,
     /// The queue of the interface, from 0.
     pub queue: u32,
-    /// The interface's link-layer address (IEEE 802 EUI-48).
-    pub link_address: [u8; 6],
     /// Bytes of the longest frame that it sends, with its link-layer header.
     pub frame_bytes_max: usize,
 }

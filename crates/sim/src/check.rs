@@ -250,7 +250,7 @@ impl Ledger {
         }
     }
 
-    /// Enters an operation; answers its number.
+    /// Enters an operation; returns its number.
     pub(crate) fn enter(&mut self, lane: usize, handle: Handle, op: &Op) -> u64 {
         self.pushed += 1;
         if let Some((kind, socket)) = Kind::of(op) {

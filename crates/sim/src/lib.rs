@@ -23,8 +23,8 @@
 //!
 //! let world = World::new(1, Faults::none());
 //! let mut driver = world.driver(Arena::new(4 << 20)?, Tuning::default());
-//! let address = "10.0.0.1:7".parse()?;
-//! let listener = driver.listen(&Listen { address, backlog: 8, share_port: true, v6_only: false, stream: Default::default() })?;
+//! let address: std::net::SocketAddr = "10.0.0.1:7".parse()?;
+//! let listener = driver.listen(&Listen { address: address.into(), backlog: 8, share_port: true, v6_only: false, stream: Default::default() })?;
 //! driver.push(Handle::new(0, 0, 0), Op::Stream(StreamOp::Accept { listener }));
 //! let client = world.connect("192.0.2.1:0".parse()?, address)?;
 //! client.send(b"ignored: it is not open yet");

@@ -3,31 +3,28 @@
 use crate::class;
 use crate::connection::Connection;
 use crate::error::{Error, Refused};
-use crate::fence::fenced;
 use crate::flows::Flow;
 use crate::limits::Limits;
-use crate::listeners::datagram_socket;
 use crate::machine::Machine;
 use crate::messages::Message;
 use crate::names::{ConnectionId, Peer, SocketId};
 use crate::notices::{Note, Notice};
-use crate::outgoing::NOWHERE;
+use crate::outgoing::{NOWHERE, destination};
 use crate::output::Output;
 use crate::places::Sharing;
 use crate::replies::Replies;
-use crate::sockets::DatagramSocket;
+use crate::sockets::{DatagramSocket, datagram_socket};
 use crate::table::Table;
 use crate::ticket::Ticket;
 use crate::timers::Timer;
 use corelane_lane::{Fenced, Kit};
 use corelane_seam::{
-    Arena, Arrival, Chain, DatagramOp, Fault, File, FileOp, Handle, Instant, Interest, Lease, OffloadResult, OffloadWork, Op,
-    OpenOptions, Segment, Shared, nanoseconds,
+    Address, Arena, Arrival, Chain, DatagramOp, Fault, File, FileOp, Handle, Instant, Interest, Lease, OffloadResult,
+    OffloadWork, Op, OpenOptions, Segment, Shared, nanoseconds,
 };
 use corelane_watch::{Counted, LaneCounter, ServiceCounter};
 use std::any::{Any, TypeId};
 use std::future::Future;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -38,11 +35,23 @@ pub struct Cx<'a> {
     service: u16,
     current: Option<ConnectionId>,
     socket: Option<SocketId>,
+    pub(crate) met: Met,
+}
+
+/// What a service has met in a call, beside what it wants next.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Met {
+    /// Bytes of memory that were refused to it.
+    pub(crate) refused: usize,
+    /// It was told that no more calls may be with the helper threads.
+    pub(crate) full_offload: bool,
+    /// It has counted requests.
+    pub(crate) requests: bool,
 }
 
 impl<'a> Cx<'a> {
     pub(crate) fn new(kit: &'a mut Kit, table: &'a mut Table, service: u16, current: Option<ConnectionId>) -> Self {
-        Self { kit, table, service, current, socket: None }
+        Self { kit, table, service, current, socket: None, met: Met::default() }
     }
 
     /// The same, in a call for a datagram socket.
@@ -83,13 +92,9 @@ impl<'a> Cx<'a> {
         self.socket.expect("this call is for no datagram socket")
     }
 
-    /// The two ends of a connection, as a transform knows the peer if it knows better than the socket.
+    /// The two ends of a connection.
     pub fn peer(&mut self, id: ConnectionId) -> Option<Peer> {
-        let connection = self.table.find(id)?;
-        let transform = connection.transform.as_ref();
-        // A transform that panics here says nothing; it ends its connection when bytes pass through it.
-        let known = transform.and_then(|transform| fenced(|| transform.peer()).ok().flatten());
-        Some(Peer { address: known.unwrap_or(connection.peer.address), ..connection.peer })
+        self.table.find(id).map(|connection| connection.peer.clone())
     }
 
     /// The flow that an arrival of this call's batch came with. A few nanoseconds; nothing for a socket with a peer.
@@ -134,7 +139,7 @@ impl<'a> Cx<'a> {
     ///
     /// # Errors
     /// [`Error::SessionType`] if the session is not of this service's type; [`Error::Full`] at the bound of connections.
-    pub fn connect<T: 'static>(&mut self, to: SocketAddr, session: T) -> Result<ConnectionId, Error> {
+    pub fn connect<T: 'static>(&mut self, to: impl Into<Address>, session: T) -> Result<ConnectionId, Error> {
         self.connect_from(None, to, session)
     }
 
@@ -145,8 +150,8 @@ impl<'a> Cx<'a> {
     /// As for [`Cx::connect`].
     pub fn connect_from<T: 'static>(
         &mut self,
-        from: Option<SocketAddr>,
-        to: SocketAddr,
+        from: Option<Address>,
+        to: impl Into<Address>,
         session: T,
     ) -> Result<ConnectionId, Error> {
         let state = &self.table.services[self.service as usize];
@@ -157,17 +162,22 @@ impl<'a> Cx<'a> {
             return Err(Error::Full { connections: self.table.limits(self.service).connections_max });
         }
         let local = from.unwrap_or(NOWHERE);
-        let mut connection =
-            Connection::new(None, Peer { address: to, local, flow: None }, self.service, Machine::opening(), self.kit.now());
+        let mut connection = Connection::new(
+            None,
+            Peer { address: to.into(), local, flow: None, learned: None },
+            self.service,
+            Machine::opening(),
+            self.kit.now(),
+        );
         connection.session_to_be = Some(Box::new(session));
         let deadline = self.kit.now().saturating_add(nanoseconds(self.table.limits(self.service).connect_limit));
-        let index = self.table.admit(connection, &self.kit.arena);
-        let timer = self.kit.start_timer(deadline, self.table.handle(class::DEADLINE, index));
-        if let Some(connection) = self.table.connections.at(index) {
-            (connection.timer, connection.timer_at) = (Some(timer), deadline);
-        }
+        let Table { connections, services, desk, .. } = &mut *self.table;
+        let index = connections.admit(services, desk, connection, &self.kit.arena);
+        let timer = self.kit.start_timer(deadline, connections.handle(class::DEADLINE, index));
+        let connection = self.table.connections.there(index);
+        (connection.timer, connection.timer_at) = (Some(timer), deadline);
         self.table.begin_connect(self.kit, index);
-        Ok(self.table.id(index))
+        Ok(self.table.connections.id(index))
     }
 
     /// The output of another connection of this service, until all of its output has left after it was closed. None
@@ -191,7 +201,7 @@ impl<'a> Cx<'a> {
     ///
     /// # Errors
     /// [`Error::SocketsFull`] at the bound of sockets, [`Error::NotOverDatagrams`], [`Error::Draining`].
-    pub fn open_datagrams(&mut self, local: SocketAddr, peer: Option<SocketAddr>) -> Result<SocketId, Error> {
+    pub fn open_datagrams(&mut self, local: impl Into<Address>, peer: Option<Address>) -> Result<SocketId, Error> {
         let state = &self.table.services[self.service as usize];
         if state.session_type.is_some() {
             return Err(Error::NotOverDatagrams);
@@ -205,7 +215,7 @@ impl<'a> Cx<'a> {
             return Err(Error::SocketsFull { sockets });
         }
         let peer = peer.map(destination);
-        let bind = datagram_socket(local, peer, Sharing { share_port: false, v6_only: false });
+        let bind = datagram_socket(local.into(), peer.clone(), Sharing { share_port: false, v6_only: false });
         let socket = self.table.sockets.admit(&mut self.table.services, DatagramSocket::new(self.service, peer, waiting_max));
         self.kit.submit(Handle::new(class::DATAGRAMS, socket.index, socket.generation), DatagramOp::Bind(bind));
         Ok(socket)
@@ -238,9 +248,7 @@ impl<'a> Cx<'a> {
             return;
         }
         for (one, other) in [(a, b), (b, a)] {
-            if let Some(connection) = self.table.find(one) {
-                connection.pair = Some(other);
-            }
+            self.table.connections.there(one.index).pair = Some(other);
         }
     }
 
@@ -290,7 +298,7 @@ impl<'a> Cx<'a> {
     pub fn start_timer(&mut self, after: Duration, token: u64) -> Result<Timer, Error> {
         let (id, deadline) = (self.id(), self.kit.now().saturating_add(nanoseconds(after)));
         let Table { connections, services, timers, .. } = &mut *self.table;
-        let Some(connection) = connections.get_mut(id.index, id.generation) else {
+        let Some(connection) = connections.find(id) else {
             return Err(Error::TimersFull { timers: 0 });
         };
         let state = &services[connection.service as usize];
@@ -307,7 +315,7 @@ impl<'a> Cx<'a> {
         let Table { connections, timers, .. } = &mut *self.table;
         let Some(owner) = timers.owner(timer) else { return };
         // reason: its timers end with it.
-        let connection = connections.get_mut(owner.index, owner.generation).expect("a connection takes its timers with it");
+        let connection = connections.find(owner).expect("a connection takes its timers with it");
         if connection.service == self.service {
             timers.stop(self.kit, timer, &mut connection.timers);
         }
@@ -352,7 +360,7 @@ impl<'a> Cx<'a> {
 
     /// Counts `requests` answered or taken (`requests`): only the service knows what a request is.
     pub fn count_requests(&mut self, requests: usize) {
-        self.table.requests_counted |= requests > 0;
+        self.met.requests |= requests > 0;
         self.table.count(self.service, ServiceCounter::Requests, requests);
     }
 
@@ -397,7 +405,7 @@ impl<'a> Cx<'a> {
     /// input; the connection's service is called again when one has ended.
     pub fn offload_is_full(&mut self) -> bool {
         let full = self.table.requests.offload_room(self.kit) == 0;
-        self.table.offload_refused |= full;
+        self.met.full_offload |= full;
         full
     }
 
@@ -418,16 +426,4 @@ impl<'a> Cx<'a> {
         let op = op.into();
         self.table.requests.begin(self.kit, self.service, op, token);
     }
-}
-
-/// An address in one spelling: a mapped IPv4 address is IPv4, and what goes to the wildcard address goes to this machine (ip(7)).
-pub(crate) fn destination(mut peer: SocketAddr) -> SocketAddr {
-    let ip = match peer.ip().to_canonical() {
-        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        ip => ip,
-    };
-    // Keeps the scope of a link-local address.
-    peer.set_ip(ip);
-    peer
 }

@@ -1,33 +1,28 @@
 //! Datagram sockets at work: what the driver brings, and the calls into their services.
 
-use crate::cx::Cx;
 use crate::error::Error;
-use crate::fence::fenced;
-use crate::listeners::datagram_socket;
 use crate::names::SocketId;
 use crate::places::Place;
-use crate::port::DatagramPort;
 use crate::services::Services;
-use crate::sockets::{Bound, DatagramSocket};
+use crate::sockets::{Bound, DatagramSocket, datagram_socket};
 use crate::table::Table;
 use corelane_lane::Kit;
-use corelane_rss::Protocol;
-use corelane_seam::{Completion, DatagramOutcome, Datagrams, Driver, Fault, Outcome, Socket, Trains};
+use corelane_rss::Transport;
+use corelane_seam::{Address, Completion, DatagramOutcome, Datagrams, Driver, Fault, Outcome, Socket, Trains};
 use corelane_watch::LaneCounter;
-use std::net::SocketAddr;
 
 impl Services {
     /// Makes the socket of a place that has none; answers its address.
-    pub(crate) fn open_bound(&mut self, driver: &mut dyn Driver, index: usize) -> Result<SocketAddr, Error> {
-        let Bound { address, service, sharing, .. } = self.table.sockets.bound()[index];
-        let bind = datagram_socket(address, None, sharing);
-        let at = Place { protocol: Protocol::UDP, address };
-        let failed = |fault| Error::Listen { address, fault };
-        let socket = self.open_socket(driver, at, |driver| driver.bind(&bind).map_err(failed))?;
+    pub(crate) fn open_bound(&mut self, driver: &mut dyn Driver, index: usize) -> Result<Address, Error> {
+        let Bound { ref address, service, sharing, .. } = self.table.sockets.bound()[index];
+        let bind = datagram_socket(address.clone(), None, sharing);
+        let at = Place::of(Transport::Udp, address);
+        let failed = |fault| Error::Listen { address: bind.address.clone(), fault };
+        let socket = self.steering.open_socket(driver, at, |driver| driver.bind(&bind).map_err(failed))?;
         let local = driver.local_address(socket).map_err(failed)?;
         let Table { sockets, services, .. } = &mut self.table;
         let waiting_max = services[service as usize].limits.datagrams_waiting_max;
-        let id = sockets.admit(services, DatagramSocket::served(service, socket, local, waiting_max));
+        let id = sockets.admit(services, DatagramSocket::served(service, socket, local.clone(), waiting_max));
         sockets.bound()[index].socket = Some(id);
         Ok(local)
     }
@@ -50,16 +45,17 @@ impl Services {
     }
 
     /// Tells the service, unless it has closed the socket meanwhile. None if the name is void.
-    fn socket_opened(&mut self, kit: &mut Kit, id: SocketId, outcome: Result<(Socket, SocketAddr), Fault>) -> Option<()> {
+    fn socket_opened(&mut self, kit: &mut Kit, id: SocketId, outcome: Result<(Socket, Address), Fault>) -> Option<()> {
         let Table { sockets, services, flows, draining, .. } = &mut self.table;
         let mut found = sockets.found(services, id)?;
         let service = found.service();
         found.mark();
-        if found.opened(outcome.ok(), flows.as_ref(), *draining) {
+        let has_failed = outcome.is_err();
+        if found.opened(outcome.clone().ok(), flows.as_ref(), *draining) {
             let outcome = outcome.map(|(_, local)| local);
             self.socket_call(kit, service, id, |port, cx| port.opened(cx, id, outcome));
         }
-        if outcome.is_err() {
+        if has_failed {
             self.table.sockets.dismiss(&mut self.table.services, id);
         }
         Some(())
@@ -72,7 +68,7 @@ impl Services {
         let (service, is_served) = (found.service(), found.is_served());
         if let Some(mut replies) = found.arrived(kit, flows.as_ref(), &batch, fault) {
             if is_served {
-                self.note_selection(kit);
+                self.steering.note_selection(kit);
             }
             self.socket_call(kit, service, id, |port, cx| port.receive(cx, &batch, &mut replies));
             found = self.table.socket(id);
@@ -115,23 +111,9 @@ impl Services {
         let Table { sockets, services, .. } = &mut self.table;
         sockets.found(services, id)?;
         sockets.dismiss(services, id);
-        if let Some(at) = sockets.unbind(id) {
-            self.place_closed(at);
+        if let Some(address) = sockets.unbind(id) {
+            self.place_closed(Place::of(Transport::Udp, &address));
         }
         Some(())
-    }
-
-    /// Calls into a socket's service, fenced.
-    fn socket_call(&mut self, kit: &mut Kit, service: u16, id: SocketId, call: impl FnOnce(&mut dyn DatagramPort, &mut Cx<'_>)) {
-        let port = self.ports[service as usize].datagrams();
-        // reason: only a service over datagrams has any.
-        let port = port.expect("a datagram socket belongs to a service over datagrams");
-        let before = kit.arena.pay_as(self.table.services[service as usize].payers.own);
-        let mut cx = Cx::new(kit, &mut self.table, service, None).for_socket(id);
-        let called = fenced(|| call(port, &mut cx));
-        kit.arena.pay_as(before);
-        if let Err(words) = called {
-            self.report_panic(kit, service, None, &words);
-        }
     }
 }

@@ -4,8 +4,12 @@
 #![doc = include_str!("../DESIGN.md")]
 #![forbid(unsafe_code)]
 
+mod accepting;
+mod accounts;
 mod class;
+mod connecting;
 mod connection;
+mod connections;
 mod cx;
 mod datagrams;
 mod drain;
@@ -26,8 +30,10 @@ mod names;
 mod notices;
 mod outgoing;
 mod output;
+mod passage;
 mod places;
 mod port;
+mod relief;
 mod replies;
 mod requests;
 mod service;
@@ -36,6 +42,7 @@ mod settings;
 mod slab;
 mod sockets;
 mod state;
+mod steered;
 mod steering;
 mod streams;
 mod table;
@@ -49,7 +56,7 @@ pub use flows::{Flow, Flows};
 pub use input::{Input, Taken};
 pub use limits::Limits;
 pub use messages::Message;
-pub use names::{ConnectionId, Ending, Next, Order, Peer, SocketId};
+pub use names::{ConnectionId, Ending, Learned, Next, Order, Peer, SocketId};
 pub use output::Output;
 pub use places::{Place, Sharing};
 pub use replies::Replies;
@@ -58,4 +65,4 @@ pub use services::{LANE_CONNECTIONS_MAX, Services};
 pub use steering::{Command, MakeSocket, Reply, Selected, Selection, Steer, discard};
 pub use ticket::Ticket;
 pub use timers::Timer;
-pub use transform::{Transform, TransformError};
+pub use transform::{MakeTransform, PASS_BYTES, Passage, Progress, Side, Transform, TransformError};

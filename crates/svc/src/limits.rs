@@ -25,6 +25,9 @@ pub struct Limits {
     /// that the lane can have, counted over all such services ([`Services::descriptors`](crate::Services::descriptors)): so that no
     /// address takes all descriptors.
     pub connections_per_peer_max: u32,
+    /// Handshakes of transforms under way at once, on connections that were accepted or that the service opened. At the bound no more are accepted: they wait in
+    /// the backlog. Default 1,024.
+    pub handshakes_max: u32,
     /// Tickets out at once for one connection. At the bound its input waits. Default 1,024.
     pub requests_in_flight_max: u32,
     /// Timers of its service that one connection has at once. One more is refused to the service. Default 1,024.
@@ -52,6 +55,8 @@ pub struct Limits {
     pub linger_limit: Duration,
     /// How long the opening of an outgoing connection may take. Default 10 seconds.
     pub connect_limit: Duration,
+    /// How long the handshake of a transform may take; then its connection is aborted. Default 10 seconds.
+    pub handshake_limit: Duration,
     /// How long a drain may take in all; then what is open is aborted. Default 10 seconds.
     pub drain_limit: Duration,
     /// Connections that may wait to be accepted (listen(2)). Default 4,096.
@@ -70,6 +75,7 @@ impl Limits {
         Self {
             connections_max: 100_000,
             connections_per_peer_max: 0,
+            handshakes_max: 1024,
             requests_in_flight_max: 1024,
             timers_per_connection_max: 1024,
             record_max: 1 << 20,
@@ -82,6 +88,7 @@ impl Limits {
             answer_limit: Duration::from_secs(300),
             linger_limit: Duration::from_secs(2),
             connect_limit: Duration::from_secs(10),
+            handshake_limit: Duration::from_secs(10),
             drain_limit: Duration::from_secs(10),
             backlog: 4096,
             datagram_sockets_max: 1024,
@@ -119,6 +126,7 @@ impl Limits {
 builders!(Limits {
     connections_max: u32,
     connections_per_peer_max: u32,
+    handshakes_max: u32,
     requests_in_flight_max: u32,
     timers_per_connection_max: u32,
     record_max: usize,
@@ -131,6 +139,7 @@ builders!(Limits {
     answer_limit: Duration,
     linger_limit: Duration,
     connect_limit: Duration,
+    handshake_limit: Duration,
     drain_limit: Duration,
     backlog: u32,
     datagram_sockets_max: u32,

@@ -1,20 +1,34 @@
 //! What the calls between a service and its lane name: connections, sockets, endings, and what a service wants next.
 
 use crate::flows::Flow;
-use corelane_seam::Lease;
+use corelane_seam::{Address, Lease};
 use std::fmt;
-use std::net::SocketAddr;
+use std::sync::Arc;
 
-/// The two ends of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The two ends of a connection, as its [transform](crate::Transform) knows them if it knows better than the socket does.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// The other end.
-    pub address: SocketAddr,
+    pub address: Address,
     /// This end: the address that was asked.
-    pub local: SocketAddr,
+    pub local: Address,
     /// The flow, as it arrives here: known before the first byte. None where flows are not told apart, and until a connection
     /// that this side opens is open.
     pub flow: Option<Flow>,
+    /// What a transform has learned of the other end; none without one.
+    pub learned: Option<Arc<Learned>>,
+}
+
+/// What a transform has learned of the other end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Learned {
+    /// By which name the server was asked for (RFC 6066, section 3).
+    pub server_name: Option<String>,
+    /// The protocol that both have agreed on (RFC 7301), as its registered bytes.
+    pub protocol: Option<Vec<u8>>,
+    /// What the peer has proved to be: its certificates as DER, its own first. Empty if it was not asked, or showed none.
+    pub certificates: Vec<Vec<u8>>,
 }
 
 /// Names a connection of this lane; void once the connection has ended.

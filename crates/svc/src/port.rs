@@ -7,10 +7,9 @@ use crate::output::Output;
 use crate::replies::Replies;
 use crate::service::{DatagramService, StreamService};
 use crate::slab::Slab;
-use crate::transform::Transform;
-use corelane_seam::{Datagrams, Fault, Outcome};
+use crate::transform::{MakeTransform, Side, Transform};
+use corelane_seam::{Address, Datagrams, Fault, Outcome};
 use std::any::Any;
-use std::net::SocketAddr;
 
 /// Which of a stream service's calls is meant.
 pub(crate) enum Call {
@@ -33,7 +32,10 @@ pub(crate) trait StreamPort {
     fn closed(&mut self, cx: &mut Cx<'_>, session: u32, ending: Ending);
     fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome);
     fn lane_message(&mut self, cx: &mut Cx<'_>, from: usize, message: Box<dyn Any + Send>);
-    fn transform(&mut self, peer: &Peer) -> Option<Box<dyn Transform>>;
+    /// The transform of a connection, if it is to have one.
+    fn transform(&mut self, side: Side, peer: &Peer) -> Option<Box<dyn Transform>>;
+    /// From now on this makes them.
+    fn set_transform(&mut self, make: MakeTransform);
     /// All sessions, to be dropped.
     fn take_sessions(&mut self) -> Vec<Box<dyn Any>>;
 }
@@ -43,7 +45,7 @@ pub(crate) trait DatagramPort {
     fn started(&mut self, cx: &mut Cx<'_>);
     fn alarm(&mut self, cx: &mut Cx<'_>);
     fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies);
-    fn opened(&mut self, cx: &mut Cx<'_>, socket: SocketId, outcome: Result<SocketAddr, Fault>);
+    fn opened(&mut self, cx: &mut Cx<'_>, socket: SocketId, outcome: Result<Address, Fault>);
     fn sent(&mut self, cx: &mut Cx<'_>, socket: SocketId, replies: &mut Replies);
     fn fault(&mut self, cx: &mut Cx<'_>, socket: SocketId, fault: Fault);
     fn owes(&self) -> bool;
@@ -76,11 +78,12 @@ impl Port {
 pub(crate) struct Sessions<S: StreamService> {
     pub(crate) service: S,
     sessions: Slab<S::Session>,
+    make_transform: Option<MakeTransform>,
 }
 
 impl<S: StreamService> Sessions<S> {
     pub(crate) fn new(service: S) -> Self {
-        Self { service, sessions: Slab::new() }
+        Self { service, sessions: Slab::new(), make_transform: None }
     }
 }
 
@@ -104,7 +107,8 @@ impl<S: StreamService> StreamPort for Sessions<S> {
     }
 
     fn call(&mut self, cx: &mut Cx<'_>, session: u32, call: Call, input: &mut Input, output: &mut Output) -> Next {
-        let Some(session) = self.sessions.at(session) else { return Next::Continue };
+        // reason: a connection keeps the place of its session until that is closed.
+        let session = self.sessions.at(session).expect("a session is there until it is closed");
         match call {
             Call::Receive => self.service.receive(cx, session, input, output),
             Call::Connected => self.service.connected(cx, session, output),
@@ -119,9 +123,9 @@ impl<S: StreamService> StreamPort for Sessions<S> {
     }
 
     fn closed(&mut self, cx: &mut Cx<'_>, session: u32, ending: Ending) {
-        if let Some(session) = self.sessions.remove(session) {
-            self.service.closed(cx, session, ending);
-        }
+        // reason: as above.
+        let session = self.sessions.remove(session).expect("a session is closed once");
+        self.service.closed(cx, session, ending);
     }
 
     fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome) {
@@ -132,8 +136,12 @@ impl<S: StreamService> StreamPort for Sessions<S> {
         self.service.lane_message(cx, from, message);
     }
 
-    fn transform(&mut self, peer: &Peer) -> Option<Box<dyn Transform>> {
-        self.service.transform(peer)
+    fn transform(&mut self, side: Side, peer: &Peer) -> Option<Box<dyn Transform>> {
+        self.make_transform.as_mut()?(side, peer)
+    }
+
+    fn set_transform(&mut self, make: MakeTransform) {
+        self.make_transform = Some(make);
     }
 
     fn take_sessions(&mut self) -> Vec<Box<dyn Any>> {
@@ -154,7 +162,7 @@ impl<S: DatagramService> DatagramPort for S {
         DatagramService::receive(self, cx, batch, replies);
     }
 
-    fn opened(&mut self, cx: &mut Cx<'_>, socket: SocketId, outcome: Result<SocketAddr, Fault>) {
+    fn opened(&mut self, cx: &mut Cx<'_>, socket: SocketId, outcome: Result<Address, Fault>) {
         DatagramService::opened(self, cx, socket, outcome);
     }
 

@@ -56,6 +56,8 @@ impl Requests {
     pub(crate) fn end(&mut self, kit: &mut Kit, handle: Handle, outcome: Outcome) -> Option<Ended> {
         self.under_way.get(handle.index(), handle.generation())?;
         let Request { service, token, is_offload, is_poll } = self.under_way.remove(handle.index())?;
+        assert!(self.ending >= usize::from(!is_poll), "an operation ends once");
+        assert!(self.offloads >= usize::from(is_offload), "a call comes back once");
         self.ending -= usize::from(!is_poll);
         self.offloads -= usize::from(is_offload);
         let is_refused = matches!(outcome, Outcome::Failed(Fault { reason: Reason::Busy, .. }));

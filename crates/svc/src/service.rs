@@ -5,11 +5,9 @@ use crate::input::Input;
 use crate::names::{Ending, Next, Peer, SocketId};
 use crate::output::Output;
 use crate::replies::Replies;
-use crate::transform::Transform;
-use corelane_seam::{Datagrams, Fault, Outcome};
+use corelane_seam::{Address, Datagrams, Fault, Outcome};
 use corelane_watch::Declaration;
 use std::any::Any;
-use std::net::SocketAddr;
 
 /// A service over connections. One is built for each lane: its state is the lane's own, needs no `Send` and no lock.
 ///
@@ -25,7 +23,8 @@ pub trait StreamService: Sized + 'static {
     /// The lane turns for the first time: the place to set an [alarm](Cx::set_alarm), or to open connections.
     fn started(&mut self, _cx: &mut Cx<'_>) {}
 
-    /// A connection was accepted. A service that only opens connections itself is never asked.
+    /// A connection was accepted, and its transform, if there is one, has come to the end of its handshake. A service that only opens
+    /// connections itself is never asked.
     fn open(&mut self, cx: &mut Cx<'_>, peer: &Peer) -> Self::Session;
 
     /// Bytes have arrived, or room for output has come back, or the peer has finished ([`Input::is_finished`]: the last
@@ -33,7 +32,7 @@ pub trait StreamService: Sized + 'static {
     /// knows what a request is); leave the rest.
     fn receive(&mut self, cx: &mut Cx<'_>, session: &mut Self::Session, input: &mut Input, output: &mut Output) -> Next;
 
-    /// A connection asked for with [`Cx::connect`] is open.
+    /// A connection asked for with [`Cx::connect`] is open, and its transform, if there is one, has come to the end of its handshake.
     fn connected(&mut self, _cx: &mut Cx<'_>, _session: &mut Self::Session, _output: &mut Output) -> Next {
         Next::Continue
     }
@@ -67,11 +66,6 @@ pub trait StreamService: Sized + 'static {
 
     /// The service's alarm has come ([`Cx::set_alarm`]).
     fn alarm(&mut self, _cx: &mut Cx<'_>) {}
-
-    /// What stands between the socket and this connection's input and output, if anything (TLS, a PROXY header).
-    fn transform(&mut self, _peer: &Peer) -> Option<Box<dyn Transform>> {
-        None
-    }
 }
 
 /// A service over datagrams: on the sockets that it is served at, and on those that it opens itself.
@@ -91,7 +85,7 @@ pub trait DatagramService: Sized + 'static {
     fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies);
 
     /// A socket asked for with [`Cx::open_datagrams`] is open, at this address; or it could not be opened, and its name is void.
-    fn opened(&mut self, _cx: &mut Cx<'_>, _socket: SocketId, _outcome: Result<SocketAddr, Fault>) {}
+    fn opened(&mut self, _cx: &mut Cx<'_>, _socket: SocketId, _outcome: Result<Address, Fault>) {}
 
     /// All that was sent from a socket has left, and nothing waits there: the place to go on sending, which ends with a drain.
     fn sent(&mut self, _cx: &mut Cx<'_>, _socket: SocketId, _replies: &mut Replies) {}

@@ -84,6 +84,7 @@ const SECOND: u64 = 1000 * MILLISECOND;
 settings! {
     connections_max connections_max as u32, 1, "connections", from 1;
     connections_per_peer_max connections_per_peer_max as u32, 1, "connections", from 0;
+    handshakes_max handshakes_max as u32, 1, "handshakes", from 1;
     requests_in_flight_max requests_in_flight_max as u32, 1, "requests", from 1;
     timers_per_connection_max timers_per_connection_max as u32, 1, "timers", from 1;
     record_max record_max as usize, 1, "bytes", from 1;
@@ -96,6 +97,7 @@ settings! {
     answer_limit answer_limit as Duration, MILLISECOND, "milliseconds", from 0;
     linger_limit linger_limit as Duration, MILLISECOND, "milliseconds", from 1;
     connect_limit connect_limit as Duration, MILLISECOND, "milliseconds", from 1;
+    handshake_limit handshake_limit as Duration, MILLISECOND, "milliseconds", from 1;
     drain_limit drain_limit as Duration, MILLISECOND, "milliseconds", from 1;
     backlog backlog as u32, 1, "connections", from 1;
     datagram_sockets_max datagram_sockets_max as u32, 1, "sockets", from 1;

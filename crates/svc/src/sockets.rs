@@ -9,8 +9,8 @@ use crate::replies::{Gathered, Replies};
 use crate::slab::Slab;
 use crate::state::ServiceState;
 use corelane_lane::Kit;
-use corelane_rss::Protocol;
-use corelane_seam::{Arrival, DatagramOp, Datagrams, Driver, Fault, Handle, Op, Reason, Socket, Trains};
+use corelane_rss::{Protocol, Transport};
+use corelane_seam::{Address, Arrival, Bind, DatagramOp, Datagrams, Driver, Fault, Handle, Op, Reason, Socket, Trains};
 use corelane_watch::ServiceCounter;
 use std::net::SocketAddr;
 
@@ -19,8 +19,8 @@ pub(crate) struct DatagramSocket {
     /// None until it is open.
     socket: Option<Socket>,
     /// None until it is open.
-    local: Option<SocketAddr>,
-    peer: Option<SocketAddr>,
+    local: Option<Address>,
+    peer: Option<Address>,
     /// The flow of its peer.
     flow: Option<Flow>,
     /// The service is served here: what arrives was selected for this lane.
@@ -51,11 +51,11 @@ const DRAIN_ROUNDS: u32 = 64;
 
 impl DatagramSocket {
     /// A socket of `service` that is being opened, with the only `peer` if it has one.
-    pub(crate) fn new(service: u16, peer: Option<SocketAddr>, waiting_max: u32) -> Self {
+    pub(crate) fn new(service: u16, peer: Option<Address>, waiting_max: u32) -> Self {
         Self {
             socket: None,
             local: None,
-            peer,
+            peer: peer.clone(),
             flow: None,
             is_served: false,
             service,
@@ -74,7 +74,7 @@ impl DatagramSocket {
     }
 
     /// One that is open already, where its service is served.
-    pub(crate) fn served(service: u16, socket: Socket, local: SocketAddr, waiting_max: u32) -> Self {
+    pub(crate) fn served(service: u16, socket: Socket, local: Address, waiting_max: u32) -> Self {
         let new = Self::new(service, None, waiting_max);
         Self { socket: Some(socket), local: Some(local), is_served: true, ..new }
     }
@@ -103,9 +103,9 @@ impl DatagramSocket {
         if self.flow.is_some() {
             return self.flow;
         }
-        let local = self.local?;
+        let local = self.local.as_ref()?.inet()?;
         let asked = SocketAddr::new(arrival.asked.unwrap_or(local.ip()), local.port());
-        flows?.flow(arrival.peer, asked, Protocol::UDP)
+        flows?.flow(arrival.peer.inet()?, asked, Protocol::UDP)
     }
 }
 
@@ -114,12 +114,20 @@ fn is_news(fault: &Fault) -> bool {
     !matches!(fault.reason, Reason::Cancelled | Reason::NoMemory)
 }
 
+/// What a datagram socket is to be.
+pub(crate) fn datagram_socket(address: Address, peer: Option<Address>, sharing: Sharing) -> Bind {
+    let Sharing { share_port, v6_only } = sharing;
+    // Bursts of large datagrams do not fit in the default of 208 KiB.
+    let buffer = 4 << 20;
+    Bind { address, peer, share_port, v6_only, receive_buffer_bytes: buffer, send_buffer_bytes: buffer }
+}
+
 /// A place where this lane takes datagrams.
 pub(crate) struct Bound {
     /// None while the lane is away.
     pub(crate) socket: Option<SocketId>,
     pub(crate) service: u16,
-    pub(crate) address: SocketAddr,
+    pub(crate) address: Address,
     pub(crate) sharing: Sharing,
 }
 
@@ -281,20 +289,20 @@ impl Sockets {
         self.bound.iter().filter_map(|bound| Some((bound.service, bound.socket?))).collect()
     }
 
-    /// Where the lane is served, and the sockets there.
+    /// Where the lane is served and flows come, and the sockets there.
     pub(crate) fn open_places(&self) -> impl Iterator<Item = (Place, Socket)> {
         self.bound.iter().filter_map(|bound| {
             let id = bound.socket?;
             let socket = self.open.get(id.index, id.generation)?.socket?;
-            Some((Place { protocol: Protocol::UDP, address: bound.address }, socket))
+            Some((Place::of(Transport::Udp, &bound.address)?, socket))
         })
     }
 
-    /// Takes a closed socket away from the place that it was bound at, if it was one of those.
-    pub(crate) fn unbind(&mut self, id: SocketId) -> Option<Place> {
+    /// Takes a closed socket away from the place that it was bound at, if it was one of those; returns where.
+    pub(crate) fn unbind(&mut self, id: SocketId) -> Option<Address> {
         let bound = self.bound.iter_mut().find(|bound| bound.socket == Some(id))?;
         bound.socket = None;
-        Some(Place { protocol: Protocol::UDP, address: bound.address })
+        Some(bound.address.clone())
     }
 
     /// Those at which something came are to be asked what was dropped there.
@@ -336,11 +344,12 @@ impl FoundSocket<'_> {
     }
 
     /// It is open, or could not be opened; returns whether its service is to hear of that.
-    pub(crate) fn opened(&mut self, opened: Option<(Socket, SocketAddr)>, flows: Option<&Flows>, draining: bool) -> bool {
+    pub(crate) fn opened(&mut self, opened: Option<(Socket, Address)>, flows: Option<&Flows>, draining: bool) -> bool {
         let entry = &mut *self.entry;
         assert!(entry.socket.is_none(), "a socket opens once");
         (entry.socket, entry.local) = opened.unzip();
-        entry.flow = entry.peer.zip(entry.local).and_then(|(peer, local)| flows?.flow(peer, local, Protocol::UDP));
+        let ends = entry.peer.as_ref().and_then(Address::inet).zip(entry.local.as_ref().and_then(Address::inet));
+        entry.flow = ends.and_then(|(peer, local)| flows?.flow(peer, local, Protocol::UDP));
         entry.draining = draining;
         !entry.closing
     }
@@ -444,6 +453,7 @@ impl FoundSocket<'_> {
 
     /// Sends what its service left there, and receives again if that has left.
     fn flush(&mut self, kit: &mut Kit) {
+        assert!(self.entry.is_dirty, "who is flushed was marked");
         self.entry.is_dirty = false;
         self.send(kit);
         self.receive(kit);

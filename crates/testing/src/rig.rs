@@ -1,12 +1,11 @@
 //! Lanes with services in a simulated world, and how a test lets them run.
 
-use corelane_lane::{Control, Ear, Kit, Lane, LaneSettings, Mesh, Order, Report, Tell, Turn as LaneTurn, Works};
-use corelane_seam::{Arena, Tuning};
+use crate::roster::{Plan, Roster, sure};
+use corelane_lane::{Control, Ear, Kit, Lane, Mesh, Order, Report, Tell, Turn as LaneTurn, Works};
+use corelane_seam::Arena;
 use corelane_sim::{Peer, SimDriver, Turn, World};
-use corelane_svc::{LANE_CONNECTIONS_MAX, Limits, Message, Services, Sharing, Steer, StreamService};
-use corelane_watch::{
-    CounterName, Declaration, Description, LaneCounter, LaneName, Page, Reader, ServiceCounter, ServiceName, Snapshot,
-};
+use corelane_svc::{Limits, Message, Services, Side, Steer, StreamService, Transform};
+use corelane_watch::{Description, LaneCounter, LaneName, Page, Reader, ServiceCounter, Snapshot};
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -68,36 +67,6 @@ impl Play for Nobody {
     }
 }
 
-/// How the lanes of a rig are made.
-#[derive(Clone)]
-pub struct Plan {
-    /// How many.
-    pub lanes: usize,
-    /// What each is set to.
-    pub settings: LaneSettings,
-    /// What its driver is set to.
-    pub tuning: Tuning,
-    /// The cap of a lane over all its services.
-    pub connections_max: u32,
-    /// How many services each has.
-    pub services: usize,
-    /// What each of them counts of its own.
-    pub counters: &'static [Declaration],
-}
-
-impl Plan {
-    /// Lanes with one service and 16 MiB each.
-    pub fn lanes(lanes: usize) -> Self {
-        let settings = LaneSettings::new().memory_bytes(16 << 20);
-        Self { lanes, settings, tuning: Tuning::default(), connections_max: LANE_CONNECTIONS_MAX, services: 1, counters: &[] }
-    }
-
-    /// Lanes with so much memory each.
-    pub fn memory(self, memory_bytes: usize) -> Self {
-        Self { settings: self.settings.memory_bytes(memory_bytes), ..self }
-    }
-}
-
 /// Whom the lanes tell what an operator should see, as long as somebody reads it.
 struct Operator {
     reports: Rc<RefCell<Vec<String>>>,
@@ -135,6 +104,8 @@ pub struct Rig {
     /// Each lane's memory.
     pub arenas: Vec<Arena>,
     lanes: Vec<Option<Lane<SimDriver>>>,
+    /// The number of the first of them in the world.
+    first: usize,
 }
 
 /// What a step of the world was.
@@ -145,41 +116,62 @@ enum Step {
     News,
 }
 
+/// Why a run stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// It is over.
+    Over,
+    /// Nobody will ever do anything again.
+    Rest,
+    /// It goes round in circles.
+    Endless,
+}
+
 impl Rig {
-    /// Lanes after `plan`; `add` gives each its services and listens.
-    pub fn new(world: &World, plan: &Plan, add: impl Fn(usize, &mut Services, &mut SimDriver, &Page)) -> Self {
-        let counters = CounterName::all(plan.counters);
-        let name = |number: usize| ServiceName { name: number.to_string(), url: String::new(), counters: counters.clone() };
-        let page = Page::heap(&Description {
-            program: "simulation".into(),
-            services: (0..plan.services).map(name).collect(),
-            lanes: (0..plan.lanes).map(|_| LaneName::default()).collect(),
-            ..Description::default()
-        });
-        let (page, control) = (page.unwrap(), Control::new(plan.lanes));
-        let (reports, operator_is_gone) = Default::default();
+    /// Lanes after `plan`, each with the services that `equip` puts on its roster.
+    ///
+    /// # Panics
+    /// If they cannot be made: no memory, an address that somebody else has, more services than a page has rows for.
+    pub fn new(world: &World, plan: &Plan, mut equip: impl FnMut(&mut Roster)) -> Self {
+        let mut rosters: Vec<Roster> = (0..plan.lanes).map(|lane| Roster::new(lane, plan.lanes)).collect();
+        rosters.iter_mut().for_each(&mut equip);
+        let services = rosters.iter().map(Roster::names).max_by_key(Vec::len).unwrap_or_default();
+        let page = sure(
+            "the page",
+            Page::heap(&Description {
+                program: "simulation".into(),
+                services,
+                lanes: (0..plan.lanes).map(|_| LaneName::default()).collect(),
+                ..Description::default()
+            }),
+        );
+        let control = Control::new(plan.lanes);
         let ((tell, ears), world) = (control.words(), world.clone());
-        let mut rig = Self { world, control, tell, page, reports, operator_is_gone, arenas: Vec::new(), lanes: Vec::new() };
-        for ends in Mesh::between(&rig.control, plan.settings.channel_messages).into_iter().zip(ears) {
-            rig.add_lane(ends, plan, &add);
+        let (reports, operator_is_gone) = Default::default();
+        let (arenas, lanes) = (Vec::new(), Vec::new());
+        let mut rig = Self { world, control, tell, page, reports, operator_is_gone, arenas, lanes, first: 0 };
+        let meshes = Mesh::between(&rig.control, plan.settings.channel_messages);
+        for (roster, ends) in rosters.into_iter().zip(meshes.into_iter().zip(ears)) {
+            rig.add_lane(ends, plan, roster);
         }
         rig
     }
 
-    fn add_lane(
-        &mut self,
-        (mesh, ear): (Mesh<Message>, Ear<Steer>),
-        plan: &Plan,
-        add: impl Fn(usize, &mut Services, &mut SimDriver, &Page),
-    ) {
-        let number = self.lanes.len();
-        let arena = Arena::new(plan.settings.memory_bytes).unwrap();
-        let mut driver = self.world.driver(arena.clone(), plan.tuning);
+    fn add_lane(&mut self, (mesh, ear): (Mesh<Message>, Ear<Steer>), plan: &Plan, roster: Roster) {
+        let number = roster.lane();
+        let arena = sure("the lane's memory", Arena::new(plan.settings.memory_bytes));
+        let mut driver = match plan.host {
+            Some(host) => self.world.driver_on(host, arena.clone(), plan.tuning),
+            None => self.world.driver(arena.clone(), plan.tuning),
+        };
+        if number == 0 {
+            self.first = driver.lane();
+        }
         let mut services = Services::new(plan.connections_max);
         services.set_mesh(mesh);
         services.set_ear(ear);
-        add(number, &mut services, &mut driver, &self.page);
-        let row = self.page.lane(number).unwrap();
+        roster.seat(&mut services, &mut driver, &self.page);
+        let row = sure("the page", self.page.lane(number));
         let report = Box::new(Operator { reports: self.reports.clone(), is_gone: self.operator_is_gone.clone(), dropped: 0 });
         let kit = Kit::new(number, &self.control, arena.clone(), row, &plan.settings, report);
         self.lanes.push(Some(Lane::new(driver, Works::of(services), kit, self.control.clone(), plan.settings)));
@@ -188,18 +180,27 @@ impl Rig {
 
     /// Lanes with one service over connections that listens at [`address`].
     pub fn serving<S: StreamService>(world: &World, plan: &Plan, limits: Limits, make: impl Fn(usize) -> S) -> Self {
-        let plan = Plan { counters: S::COUNTERS, ..plan.clone() };
-        Self::new(world, &plan, |lane, services, driver, page| {
-            let service = services.add_stream(make(lane), limits, page.service(lane, 0).unwrap());
-            services.listen(driver, service, address(), Sharing { share_port: true, v6_only: false }).unwrap();
-        })
+        Self::new(world, plan, |roster| roster.serve(address(), limits, make(roster.lane())))
     }
 
-    fn turn(&mut self, lane: usize) {
-        if let Some(running) = self.lanes[lane].as_mut()
+    /// The same; `transform` makes what stands before each connection.
+    pub fn behind<S: StreamService>(
+        world: &World,
+        plan: &Plan,
+        limits: Limits,
+        make: impl Fn(usize) -> S,
+        transform: impl FnMut(Side, &corelane_svc::Peer) -> Option<Box<dyn Transform>> + Clone + 'static,
+    ) -> Self {
+        Self::new(world, plan, |roster| roster.serve_behind(address(), limits, make(roster.lane()), Box::new(transform.clone())))
+    }
+
+    /// Lets a lane of the world have its turn, if it is one of these: for several programs in one world.
+    pub fn turn(&mut self, lane: usize) {
+        let Some(lane) = lane.checked_sub(self.first).and_then(|number| self.lanes.get_mut(number)) else { return };
+        if let Some(running) = lane.as_mut()
             && running.turn() == LaneTurn::Ended
         {
-            self.lanes[lane] = None;
+            *lane = None;
         }
     }
 
@@ -210,12 +211,12 @@ impl Rig {
 
     /// The connections of all lanes.
     pub fn connections(&self) -> usize {
-        self.lanes.iter().flatten().map(|lane| lane.work::<Services>().unwrap().connections()).sum()
+        self.lanes.iter().flatten().map(|lane| lane.work::<Services>().map_or(0, Services::connections)).sum()
     }
 
     /// What the page shows now.
     pub fn snapshot(&self) -> Snapshot {
-        Reader::of(&self.page).unwrap().snapshot(0)
+        sure("the page", Reader::of(&self.page)).snapshot(0)
     }
 
     /// A counter of the first service, over all lanes.
@@ -236,7 +237,8 @@ impl Rig {
     /// [`Rig::named`] of this service.
     pub fn named_of(&self, service: usize, name: &str) -> u64 {
         let snapshot = self.snapshot();
-        snapshot.services[service].values.all().find(|value| value.name == name).expect("it is declared").value
+        let found = snapshot.services[service].values.all().find(|value| value.name == name);
+        found.unwrap_or_else(|| panic!("no counter of service {service} is called {name:?}")).value
     }
 
     /// A counter of the lanes, in sum.
@@ -246,7 +248,7 @@ impl Rig {
 
     /// A new connection to [`address`] from client `number`.
     pub fn connect(&self, number: usize) -> Peer {
-        self.world.connect(client(number), address()).unwrap()
+        sure("connecting", self.world.connect(client(number), address()))
     }
 
     fn step(&mut self, cast: &mut impl Play) -> Step {
@@ -259,17 +261,27 @@ impl Rig {
         Step::News
     }
 
-    /// Lets everybody run until the cast is done; false if the world came to rest before.
-    pub fn play(&mut self, cast: &mut impl Play) -> bool {
+    /// Lets everybody run until something is so.
+    pub(crate) fn run<P: Play>(&mut self, cast: &mut P, is_over: impl Fn(&Self, &P) -> bool) -> Stop {
         for _ in 0..STEPS_MAX {
-            if cast.is_over() {
-                return true;
+            if is_over(self, cast) {
+                return Stop::Over;
             }
             if self.step(cast) == Step::Rest {
-                return false;
+                return Stop::Rest;
             }
         }
-        panic!("the world does not come to rest");
+        Stop::Endless
+    }
+
+    /// Lets everybody run until the cast is done; false if the world came to rest before.
+    ///
+    /// # Panics
+    /// If the run goes round in circles.
+    pub fn play(&mut self, cast: &mut impl Play) -> bool {
+        let stop = self.run(cast, |_, cast| cast.is_over());
+        assert_ne!(stop, Stop::Endless, "the world does not come to rest");
+        stop == Stop::Over
     }
 
     /// Lets a span of time pass.
@@ -307,18 +319,14 @@ impl Rig {
 
     /// Lets everybody run until all lanes have ended, or nothing moves any more.
     pub fn until_ended(&mut self, cast: &mut impl Play) {
-        for _ in 0..STEPS_MAX {
-            if self.has_ended() || self.step(cast) == Step::Rest {
-                return;
-            }
-        }
-        panic!("the lanes do not end");
+        let stop = self.run(cast, |rig, _| rig.has_ended());
+        assert_ne!(stop, Stop::Endless, "the lanes do not end");
     }
 
     /// Drains, and has the world judge.
     pub fn close(&mut self, cast: &mut impl Play) {
         self.drain(cast);
-        self.world.check().unwrap();
+        sure("the contract", self.world.check());
     }
 }
 

@@ -12,7 +12,6 @@ use corelane_sim::{Random, World};
 use corelane_svc::{Cx, DatagramService, Ending, Input, Next, Output, Peer, Replies, SocketId, StreamService};
 use std::any::Any;
 use std::cell::RefCell;
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
@@ -90,7 +89,7 @@ pub enum Note {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Entry {
+pub struct Sighting {
     pub at: u64,
     pub lane: usize,
     pub note: Note,
@@ -103,7 +102,7 @@ pub struct Desk {
     pub collector: Collector,
     /// When the window begins and ends.
     pub window: Option<(u64, u64)>,
-    pub journal: Vec<Entry>,
+    pub journal: Vec<Sighting>,
     /// When each lane turned.
     pub turns: Vec<(usize, u64)>,
     /// Why lanes ended early.
@@ -122,7 +121,7 @@ impl Desk {
     }
 
     fn note(&mut self, lane: usize, note: Note) {
-        self.journal.push(Entry { at: self.world.now(), lane, note });
+        self.journal.push(Sighting { at: self.world.now(), lane, note });
     }
 
     /// Takes in what `lane` has told in the call that has just ended.
@@ -242,7 +241,7 @@ impl<S: DatagramService> DatagramService for Watched<S> {
         self.call(|inner| inner.receive(cx, batch, replies));
     }
 
-    fn opened(&mut self, cx: &mut Cx<'_>, socket: SocketId, outcome: Result<SocketAddr, Fault>) {
+    fn opened(&mut self, cx: &mut Cx<'_>, socket: SocketId, outcome: Result<corelane::Address, Fault>) {
         self.sockets.push(socket);
         self.call(|inner| inner.opened(cx, socket, outcome));
     }

@@ -45,7 +45,7 @@ impl<P: Programs> RpcDatagrams<P> {
         for number in 0..arrival.datagrams() {
             let message = &payload[number * size..payload.len().min((number + 1) * size)];
             let to = To::Datagram { batch, arrival: index, socket, replies };
-            if self.dispatcher.serve(cx, message, Source::Datagram(batch, arrival), arrival.peer, to) == Served::Wait {
+            if self.dispatcher.serve(cx, message, Source::Datagram(batch, arrival), &arrival.peer, to) == Served::Wait {
                 cx.count(RpcCounter::RequestsDropped, 1);
             }
         }

@@ -1,12 +1,12 @@
 //! Replies that are kept for calls that come twice, because a caller repeats what it has no answer to.
 
 use crate::counters::RpcCounter;
+use corelane::Address;
 use corelane::Cx;
 use corelane::Instant;
 use corelane_wire::rpc;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -24,12 +24,12 @@ pub const DUPLICATE_AGE_MAX: Duration = Duration::from_secs(120);
 const EXPIRED_AT_ONCE: usize = 4;
 
 /// What makes two calls one and the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
     /// Of credential and arguments, all of them.
     checksum: u64,
     xid: u32,
-    peer: SocketAddr,
+    peer: Address,
     program: u32,
     version: u32,
     procedure: u32,
@@ -37,10 +37,10 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    pub(crate) fn of(call: &rpc::Call<'_>, peer: SocketAddr) -> Self {
+    pub(crate) fn of(call: &rpc::Call<'_>, peer: &Address) -> Self {
         let rpc::Call { xid, program, version, procedure, arguments, credential, .. } = *call;
         let who = checksum(u64::from(credential.flavour.0), credential.body.bytes());
-        Self { checksum: checksum(who, arguments), xid, peer, program, version, procedure, length: arguments.len() }
+        Self { checksum: checksum(who, arguments), xid, peer: peer.clone(), program, version, procedure, length: arguments.len() }
     }
 }
 
@@ -54,7 +54,7 @@ fn checksum(seed: u64, bytes: &[u8]) -> u64 {
     rest.iter().fold(sum, |sum, &byte| mix(sum, u64::from(byte)))
 }
 
-enum Place {
+enum State {
     InProgress,
     Answered { reply: Rc<[u8]>, at: Instant },
 }
@@ -72,7 +72,7 @@ pub(crate) enum Found {
 }
 
 struct Table {
-    places: BTreeMap<Key, Place>,
+    places: BTreeMap<Key, State>,
     /// The answered calls by age, the oldest first, with those that were answered again since.
     ages: VecDeque<(Instant, Key)>,
     /// Of the replies.
@@ -82,7 +82,7 @@ struct Table {
 
 impl Table {
     fn remove(&mut self, key: &Key) {
-        if let Some(Place::Answered { reply, .. }) = self.places.remove(key) {
+        if let Some(State::Answered { reply, .. }) = self.places.remove(key) {
             self.bytes -= reply.len();
         }
     }
@@ -97,9 +97,9 @@ impl Table {
         false
     }
 
-    /// Forgets a call, unless it was answered again since; answers whether it did.
+    /// Forgets a call, unless it was answered again since; returns whether it did.
     fn forget(&mut self, at: Instant, key: &Key) -> bool {
-        let is_it = matches!(self.places.get(key), Some(Place::Answered { at: held, .. }) if *held == at);
+        let is_it = matches!(self.places.get(key), Some(State::Answered { at: held, .. }) if *held == at);
         if is_it {
             self.remove(key);
         }
@@ -115,8 +115,8 @@ impl Table {
 
     fn keep(&mut self, key: Key, reply: &[u8], now: Instant) {
         while self.bytes + reply.len() > DUPLICATES_BYTES_MAX && self.forget_oldest() {}
-        if let Some(place @ Place::InProgress) = self.places.get_mut(&key) {
-            *place = Place::Answered { reply: reply.into(), at: now };
+        if let Some(place @ State::InProgress) = self.places.get_mut(&key) {
+            *place = State::Answered { reply: reply.into(), at: now };
             self.bytes += reply.len();
             self.ages.push_back((now, key));
         }
@@ -142,15 +142,15 @@ impl Duplicates {
         let mut table = self.0.borrow_mut();
         table.expire(now);
         match table.places.get(&key) {
-            Some(Place::InProgress) => return Found::InProgress,
-            Some(Place::Answered { reply, at }) if !is_old(*at, now) => return Found::Answered(reply.clone()),
+            Some(State::InProgress) => return Found::InProgress,
+            Some(State::Answered { reply, at }) if !is_old(*at, now) => return Found::Answered(reply.clone()),
             Some(_) => table.remove(&key),
             None => {}
         }
         if table.places.len() >= table.most && !table.forget_oldest() {
             return Found::Full;
         }
-        table.places.insert(key, Place::InProgress);
+        table.places.insert(key.clone(), State::InProgress);
         Found::New(Memo { table: self.0.clone(), key })
     }
 }
@@ -167,14 +167,14 @@ impl Memo {
         if reply.len() > DUPLICATE_BYTES_MAX {
             return cx.count(RpcCounter::DuplicatesMaxHits, 1);
         }
-        self.table.borrow_mut().keep(self.key, reply, cx.now());
+        self.table.borrow_mut().keep(self.key.clone(), reply, cx.now());
     }
 }
 
 impl Drop for Memo {
     fn drop(&mut self) {
         let mut table = self.table.borrow_mut();
-        if matches!(table.places.get(&self.key), Some(Place::InProgress)) {
+        if matches!(table.places.get(&self.key), Some(State::InProgress)) {
             table.remove(&self.key);
         }
     }
@@ -189,7 +189,7 @@ mod tests {
     fn call(xid: u32, credential: &[u8], arguments: &[u8]) -> Key {
         let credential = Auth { flavour: Flavour::SYS, body: Opaque::new(credential).unwrap() };
         let call = rpc::Call { xid, program: 1, version: 1, procedure: 1, credential, verifier: Auth::NONE, arguments };
-        Key::of(&call, "127.0.0.1:7".parse().unwrap())
+        Key::of(&call, &"127.0.0.1:7".parse().unwrap())
     }
 
     fn key(xid: u32) -> Key {
@@ -202,7 +202,7 @@ mod tests {
 
     /// Answers a call that is new.
     fn answer(duplicates: &Duplicates, key: Key, reply: &[u8], now: u64) {
-        let Found::New(memo) = duplicates.look(key, at(now)) else { panic!("it is known") };
+        let Found::New(memo) = duplicates.look(key.clone(), at(now)) else { panic!("it is known") };
         memo.table.borrow_mut().keep(key, reply, at(now));
     }
 

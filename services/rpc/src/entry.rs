@@ -50,7 +50,8 @@ fn register(opened: &[Opened<'_>]) -> Beside {
 }
 
 fn all_versions(opened: Opened<'_>) -> impl Iterator<Item = Registered> {
-    let (transport, address) = (opened.place.url.transport(), opened.place.address());
+    let transport = opened.place.url.transport();
     let versions = [NFS, ECHO].into_iter().flat_map(|of| (of.low..=of.high).map(move |version| (of.number, version)));
-    versions.map(move |(program, version)| Registered { program, version, transport, address })
+    let address = opened.place.address().inet();
+    versions.filter_map(move |(program, version)| Some(Registered { program, version, transport, address: address? }))
 }

@@ -3,7 +3,7 @@
 use crate::client::{CallError, DatagramClient, Step};
 use corelane::Instant;
 use corelane::service::{Fault, Reason, Shared, SocketId};
-use corelane::{Cx, DatagramService, Datagrams, Lanes, Replies};
+use corelane::{Address, Cx, DatagramService, Datagrams, Lanes, Replies};
 use corelane_wire::rpc::{CallHead, Patience};
 use corelane_wire::xdr::Encode;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -105,7 +105,7 @@ impl<S: Script> DatagramService for Errand<S> {
     fn started(&mut self, cx: &mut Cx<'_>) {
         let any: IpAddr = if self.peer.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
         self.client = DatagramClient::new(1, cx.now().nanoseconds() as u32);
-        self.socket = cx.open_datagrams(SocketAddr::new(any, 0), Some(self.peer)).ok();
+        self.socket = cx.open_datagrams(SocketAddr::new(any, 0), Some(self.peer.into())).ok();
         // What is sent before the socket is open waits; where there is none, the calls end with their time.
         self.go_on(cx, None);
     }
@@ -121,7 +121,7 @@ impl<S: Script> DatagramService for Errand<S> {
         }
     }
 
-    fn opened(&mut self, cx: &mut Cx<'_>, _socket: SocketId, outcome: Result<SocketAddr, Fault>) {
+    fn opened(&mut self, cx: &mut Cx<'_>, _socket: SocketId, outcome: Result<Address, Fault>) {
         if outcome.is_err() {
             self.fail(cx, CallError::Lost);
         }

@@ -8,11 +8,10 @@ use crate::duplicates::Duplicates;
 use crate::held::Room;
 use crate::program::Programs;
 use corelane::service::{Declaration, Lease, Outcome, OwnCounter, Refused, ServiceCounter, Shared};
-use corelane::{Cx, Input, Next, Output, Peer, StreamService};
+use corelane::{Address, Cx, Input, Next, Output, Peer, StreamService};
 use corelane_wire::Error;
 use corelane_wire::rpc::{RecordLimits, Records, Step};
 use std::any::Any;
-use std::net::SocketAddr;
 
 /// Fragments of a record at most. More close the connection (`protocol_errors`): old clients send some 9,000 bytes a fragment.
 pub const FRAGMENTS_MAX: u32 = 512;
@@ -38,7 +37,7 @@ pub struct Rpc<P> {
 
 /// What is kept for a connection.
 pub struct Session {
-    peer: SocketAddr,
+    peer: Address,
     records: Records,
     /// A record of which some fragments have come.
     joined: Option<Lease>,
@@ -78,7 +77,7 @@ impl<P: Programs> Rpc<P> {
         session.front = input.filled().or(session.front.take());
         loop {
             if let Some(whole) = session.whole.take() {
-                match self.dispatcher.serve(cx, &whole, Source::Own(&whole), session.peer, To::Stream(output)) {
+                match self.dispatcher.serve(cx, &whole, Source::Own(&whole), &session.peer, To::Stream(output)) {
                     Served::Done => cx.count_requests(1),
                     Served::Wait => {
                         session.whole = Some(whole);
@@ -104,7 +103,8 @@ impl<P: Programs> Rpc<P> {
             let (bytes, before) = (&input.first()[taken..], session.records);
             let step = session.records.next(bytes);
             let Ok(Step::Record(range)) = &step else { break (before, step, Served::Done) };
-            let served = self.dispatcher.serve(cx, &bytes[range.clone()], Source::Input(input), session.peer, To::Stream(output));
+            let served =
+                self.dispatcher.serve(cx, &bytes[range.clone()], Source::Input(input), &session.peer, To::Stream(output));
             if served != Served::Done {
                 break (before, step, served);
             }
@@ -275,7 +275,7 @@ impl<P: Programs> StreamService for Rpc<P> {
     fn open(&mut self, cx: &mut Cx<'_>, peer: &Peer) -> Session {
         let bytes = u32::try_from(cx.limits().record_max.saturating_sub(MARK_BYTES)).unwrap_or(u32::MAX);
         let records = Records::new(RecordLimits { bytes, fragments: FRAGMENTS_MAX });
-        Session { peer: peer.address, records, joined: None, front: None, whole: None }
+        Session { peer: peer.address.clone(), records, joined: None, front: None, whole: None }
     }
 
     fn receive(&mut self, cx: &mut Cx<'_>, session: &mut Session, input: &mut Input, output: &mut Output) -> Next {

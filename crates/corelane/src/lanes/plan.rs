@@ -2,12 +2,13 @@
 
 use crate::error::Error;
 use crate::lanes::{Lanes, Served};
-use corelane_os::claim::Transport;
 use corelane_os::cpus;
 use corelane_rss::MOST_LANES;
+use corelane_rss::Transport;
+use corelane_seam::Address;
 use corelane_steer::{Plan, Topology, Wish, plan};
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// How many lanes [`Lanes::per_core`] makes: one for each CPU that affinity allows, no more than the control group pays for.
@@ -71,10 +72,10 @@ fn check_cpus(asked: &[usize], allowed: &[usize]) -> Result<(), Error> {
 }
 
 /// The plan for lanes that [`check`] has passed, which serve these addresses.
-pub(crate) fn of(lanes: &Lanes, places: &[(Transport, SocketAddr)]) -> Result<(Topology, Plan), Error> {
-    let addresses: Vec<IpAddr> = places.iter().map(|(_, address)| address.ip()).collect();
+pub(crate) fn of(lanes: &Lanes, places: &[(Transport, Address)]) -> Result<(Topology, Plan), Error> {
+    let addresses: Vec<IpAddr> = places.iter().filter_map(|(_, address)| address.ip()).collect();
     let topology = Topology::read(&addresses).map_err(affinity)?;
-    let serves = |transport| places.iter().any(|(served, _)| *served == transport);
+    let serves = |transport| places.iter().any(|(served, address)| *served == transport && address.ip().is_some());
     let wish = Wish { lanes: lanes.lanes, cpus: lanes.cpus.clone(), tcp: serves(Transport::Tcp), udp: serves(Transport::Udp) };
     let plan = plan(&topology, &wish);
     if !places.is_empty() {

@@ -2,11 +2,10 @@
 
 use crate::rig::{Rig, SIDES, Side};
 use corelane_seam::{
-    Arena, Bind, Chain, Completion, DatagramOp, DatagramOutcome, Datagrams, Driver, Fault, FileOutcome, Handle, Listen, Op,
-    Outcome, Segment, Shared, Socket, StreamOp, StreamOptions, StreamOutcome, Trains, Tuning, Wait,
+    Address, Arena, Bind, Chain, Completion, DatagramOp, DatagramOutcome, Datagrams, Driver, Fault, FileOutcome, Handle, Listen,
+    Op, Outcome, Segment, Shared, Socket, StreamOp, StreamOptions, StreamOutcome, Trains, Tuning, Wait,
 };
 use std::collections::{BTreeMap, VecDeque};
-use std::net::SocketAddr;
 
 /// How long a driver may wait in a round after one in which nothing happened, in nanoseconds.
 const PAUSE: u64 = 200_000;
@@ -145,7 +144,7 @@ impl<R: Rig> Bench<R> {
         }
     }
 
-    /// Collects once; answers how many completions there were.
+    /// Collects once; returns how many completions there were.
     pub fn collect(&mut self, side: Side, wait: Wait, at_most: usize) -> usize {
         let mut completions = Vec::new();
         self.driver(side).collect(wait, at_most, &mut completions);
@@ -175,32 +174,33 @@ impl<R: Rig> Bench<R> {
         operation.outcomes.push_back(outcome);
     }
 
-    pub fn listen(&mut self, side: Side, address: SocketAddr) -> (Socket, SocketAddr) {
-        let listen = Listen { address, backlog: 128, share_port: false, v6_only: false, stream: StreamOptions::default() };
+    pub fn listen(&mut self, side: Side, address: impl Into<Address>) -> (Socket, Address) {
+        let listen =
+            Listen { address: address.into(), backlog: 128, share_port: false, v6_only: false, stream: StreamOptions::default() };
         self.listen_with(side, &listen)
     }
 
-    pub fn listen_with(&mut self, side: Side, listen: &Listen) -> (Socket, SocketAddr) {
+    pub fn listen_with(&mut self, side: Side, listen: &Listen) -> (Socket, Address) {
         let socket = self.driver(side).listen(listen).unwrap();
         self.sockets.push((side, socket));
         (socket, self.driver(side).local_address(socket).unwrap())
     }
 
-    pub fn bind(&mut self, side: Side, address: SocketAddr) -> (Socket, SocketAddr) {
+    pub fn bind(&mut self, side: Side, address: impl Into<Address>) -> (Socket, Address) {
         self.bind_with_buffers(side, address, 4 << 20)
     }
 
-    pub fn bind_with_buffers(&mut self, side: Side, address: SocketAddr, bytes: u32) -> (Socket, SocketAddr) {
+    pub fn bind_with_buffers(&mut self, side: Side, address: impl Into<Address>, bytes: u32) -> (Socket, Address) {
         self.bind_as(side, &Bind { receive_buffer_bytes: bytes, send_buffer_bytes: bytes, ..bind_at(address, None) })
     }
 
     /// A socket that has `peer` alone.
-    pub fn bind_to(&mut self, side: Side, peer: SocketAddr) -> (Socket, SocketAddr) {
+    pub fn bind_to(&mut self, side: Side, peer: Address) -> (Socket, Address) {
         let wildcard = if peer.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
-        self.bind_as(side, &bind_at(wildcard.parse().unwrap(), Some(peer)))
+        self.bind_as(side, &bind_at(wildcard.parse::<Address>().unwrap(), Some(peer)))
     }
 
-    fn bind_as(&mut self, side: Side, bind: &Bind) -> (Socket, SocketAddr) {
+    fn bind_as(&mut self, side: Side, bind: &Bind) -> (Socket, Address) {
         let socket = self.driver(side).bind(bind).unwrap();
         self.adopt(side, socket);
         (socket, self.driver(side).local_address(socket).unwrap())
@@ -212,8 +212,8 @@ impl<R: Rig> Bench<R> {
     }
 
     /// Connects the client to a listener of the server that accepts; answers both ends.
-    pub fn join(&mut self, accept: Handle, to: SocketAddr) -> (Socket, Socket) {
-        let connect = self.push(Side::Client, StreamOp::Connect { to, from: None, options: StreamOptions::default() });
+    pub fn join(&mut self, accept: Handle, to: impl Into<Address>) -> (Socket, Socket) {
+        let connect = self.push(Side::Client, StreamOp::Connect { to: to.into(), from: None, options: StreamOptions::default() });
         let Outcome::Stream(StreamOutcome::Connected { socket: client, .. }) = self.end(Side::Client, connect) else {
             panic!("no connection")
         };
@@ -230,7 +230,7 @@ impl<R: Rig> Bench<R> {
         Pipe { listener, accept, server, client }
     }
 
-    /// Sends all of `chain`; answers in how many operations.
+    /// Sends all of `chain`; returns in how many operations.
     pub fn send(&mut self, side: Side, socket: Socket, chain: Chain) -> usize {
         let mut left = chain;
         let mut operations = 0;
@@ -303,7 +303,7 @@ impl<R: Rig> Bench<R> {
     }
 
     /// Receives `count` datagrams, one by one out of their trains, each with its peer.
-    pub fn receive_datagrams(&mut self, side: Side, socket: Socket, count: usize) -> Vec<(SocketAddr, Vec<u8>)> {
+    pub fn receive_datagrams(&mut self, side: Side, socket: Socket, count: usize) -> Vec<(Address, Vec<u8>)> {
         let mut all = Vec::new();
         while all.len() < count {
             let batch = self.receive_batch(side, socket);
@@ -312,7 +312,7 @@ impl<R: Rig> Bench<R> {
                 for number in 0..arrival.datagrams() {
                     let size = arrival.datagram_bytes as usize;
                     let end = payload.len().min((number + 1) * size);
-                    all.push((arrival.peer, payload[number * size..end].to_vec()));
+                    all.push((arrival.peer.clone(), payload[number * size..end].to_vec()));
                 }
             }
         }
@@ -338,8 +338,8 @@ impl<R: Rig> Bench<R> {
     }
 }
 
-pub fn bind_at(address: SocketAddr, peer: Option<SocketAddr>) -> Bind {
-    Bind { address, peer, share_port: false, v6_only: false, receive_buffer_bytes: 0, send_buffer_bytes: 0 }
+pub fn bind_at(address: impl Into<Address>, peer: Option<Address>) -> Bind {
+    Bind { address: address.into(), peer, share_port: false, v6_only: false, receive_buffer_bytes: 0, send_buffer_bytes: 0 }
 }
 
 pub fn chain_of(bytes: &'static [u8]) -> Chain {

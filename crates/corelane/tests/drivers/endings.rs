@@ -204,7 +204,7 @@ pub fn a_closed_socket_is_a_name_of_nothing<R: Rig>() {
     let mut chain = Chain::new();
     chain.push(bench.rig.arena(Side::Server).copy_of(b"chain").unwrap().share());
     let mut trains = Trains::new();
-    assert!(trains.add(address, None, 0, Segment::Static(b"train"), 5));
+    assert!(trains.add(&address, None, 0, Segment::Static(b"train"), 5));
     for op in [
         Op::Stream(StreamOp::Receive { socket }),
         Op::Stream(StreamOp::ReceiveInto { socket, lease, until: 9 }),
@@ -255,7 +255,7 @@ pub fn a_connect_can_be_cancelled<R: Rig>() {
     let mut bench = Bench::<R>::new();
     let (listener, to) = bench.listen(Side::Server, bench.rig.address(Side::Server));
     let accept = bench.push(Side::Server, StreamOp::Accept { listener });
-    let connect = || Op::Stream(StreamOp::Connect { to, from: None, options: StreamOptions::default() });
+    let connect = || Op::Stream(StreamOp::Connect { to: to.clone(), from: None, options: StreamOptions::default() });
     let early = bench.push(Side::Client, connect());
     bench.push(Side::Client, Op::Cancel { target: early });
     match bench.end(Side::Client, early) {

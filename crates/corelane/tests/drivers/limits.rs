@@ -28,12 +28,12 @@ pub fn without_memory_receives_wait_and_the_driver_sleeps<R: Rig>() {
     let mut bench = Bench::<R>::with(Tuning::default(), 1);
     let (listener, address) = bench.listen(Side::Server, bench.rig.address(Side::Server));
     let accept = bench.push(Side::Server, StreamOp::Accept { listener });
-    let pipes: Vec<_> = (0..10).map(|_| bench.join(accept, address)).collect();
+    let pipes: Vec<_> = (0..10).map(|_| bench.join(accept, &address)).collect();
     let (datagrams, to) = bench.bind(Side::Server, bench.rig.address(Side::Server));
     let (client, _) = bench.bind(Side::Client, bench.rig.address(Side::Client));
     pipes.iter().for_each(|&(_, client)| bench.send_bytes(Side::Client, client, b"waits"));
     let mut trains = Trains::new();
-    assert!(trains.add(to, None, 0, Segment::Static(b"waits"), 5));
+    assert!(trains.add(&to, None, 0, Segment::Static(b"waits"), 5));
     bench.send_trains(Side::Client, client, trains);
     let all = take_all(&bench, Side::Server);
     let receives: Vec<_> = pipes.iter().map(|&(socket, _)| bench.push(Side::Server, StreamOp::Receive { socket })).collect();
@@ -69,7 +69,7 @@ pub fn a_starved_receive_can_end<R: Rig>() {
     let mut bench = Bench::<R>::with(Tuning::default(), 1);
     let (listener, address) = bench.listen(Side::Server, bench.rig.address(Side::Server));
     let accept = bench.push(Side::Server, StreamOp::Accept { listener });
-    let pipes: Vec<(Socket, Socket)> = (0..4).map(|_| bench.join(accept, address)).collect();
+    let pipes: Vec<(Socket, Socket)> = (0..4).map(|_| bench.join(accept, address.clone())).collect();
     pipes.iter().for_each(|&(_, client)| bench.send_bytes(Side::Client, client, b"bytes"));
     let lease = bench.rig.arena(Side::Server).lease(256).unwrap();
     let all = take_all(&bench, Side::Server);
@@ -99,7 +99,7 @@ pub fn datagrams_come_though_memory_lies_in_pieces<R: Rig>() {
     let _pieces: Vec<_> = blocks.into_iter().step_by(2).collect();
     assert!(!bench.rig.arena(Side::Server).has(128 << 10));
     let mut trains = Trains::new();
-    (0..20).for_each(|_| assert!(trains.add(to, None, 0, Segment::Static(&[7; 30_000]), 10_000)));
+    (0..20).for_each(|_| assert!(trains.add(&to, None, 0, Segment::Static(&[7; 30_000]), 10_000)));
     assert_eq!(bench.send_trains(Side::Client, client, trains), (60, 0));
     let found = bench.receive_datagrams(Side::Server, server, 60);
     assert!(found.iter().all(|(_, bytes)| *bytes == [7; 10_000]));
@@ -119,7 +119,7 @@ pub fn a_driver_sleeps_though_there_is_memory_for_others<R: Rig>() {
     let _most: Vec<_> = blocks.into_iter().step_by(2).collect();
     assert!(bench.rig.arena(Side::Server).has(4 << 10) && !bench.rig.arena(Side::Server).has(64 << 10));
     let mut trains = Trains::new();
-    assert!(trains.add(to, None, 0, Segment::Static(b"waits"), 5));
+    assert!(trains.add(&to, None, 0, Segment::Static(b"waits"), 5));
     bench.send_trains(Side::Client, client, trains);
     let receive = bench.push(Side::Server, DatagramOp::Receive { socket: server, into: Datagrams::new() });
     bench.settle();
@@ -141,7 +141,7 @@ pub fn a_driver_sleeps_though_there_is_memory_for_others<R: Rig>() {
 pub fn refusing_new_connections_keeps_those_that_wait<R: Rig>() {
     let mut bench = Bench::<R>::new();
     let (listener, to) = bench.listen(Side::Server, bench.rig.address(Side::Server));
-    let connect = || Op::Stream(StreamOp::Connect { to, from: None, options: StreamOptions::default() });
+    let connect = || Op::Stream(StreamOp::Connect { to: to.clone(), from: None, options: StreamOptions::default() });
     for _ in 0..3 {
         assert!(matches!(bench.run(Side::Client, connect()), Outcome::Stream(StreamOutcome::Connected { .. })));
     }
@@ -168,7 +168,7 @@ pub fn at_the_limit_of_descriptors_accepting_stops_and_goes_on<R: Rig>(path: &st
     }
     let mut bench = Bench::<R>::new();
     let (listener, to) = bench.listen(Side::Server, bench.rig.address(Side::Server));
-    let connect = || Op::Stream(StreamOp::Connect { to, from: None, options: StreamOptions::default() });
+    let connect = || Op::Stream(StreamOp::Connect { to: to.clone(), from: None, options: StreamOptions::default() });
     let mut clients = Vec::new();
     loop {
         match bench.run(Side::Client, connect()) {

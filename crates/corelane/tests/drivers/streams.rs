@@ -3,8 +3,8 @@
 use crate::bench::{Bench, MEMORY, chain_of, copy_to_chain, leaked, pattern};
 use crate::rig::{Rig, Side};
 use corelane_seam::{
-    Chain, Fault, FileOp, FileOutcome, FilePart, Listen, Op, OpenOptions, Outcome, RECEIVES_PER_CYCLE, Reason, Segment, Shared,
-    StreamOp, StreamOptions, StreamOutcome, Tuning, Wait,
+    Address, Chain, Fault, FileOp, FileOutcome, FilePart, Listen, Op, OpenOptions, Outcome, RECEIVES_PER_CYCLE, Reason, Segment,
+    Shared, StreamOp, StreamOptions, StreamOutcome, Tuning, Wait,
 };
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -16,7 +16,7 @@ pub fn both_ends_know_both_addresses<R: Rig>() {
         let (listener, address) = bench.listen(Side::Server, address);
         assert_ne!(address.port(), 0);
         let accept = bench.push(Side::Server, StreamOp::Accept { listener });
-        let connect = Op::Stream(StreamOp::Connect { to: address, from: None, options: StreamOptions::default() });
+        let connect = Op::Stream(StreamOp::Connect { to: address.clone(), from: None, options: StreamOptions::default() });
         let connected = bench.run(Side::Client, connect);
         let accepted = bench.next(Side::Server, accept);
         match (connected, accepted) {
@@ -24,7 +24,7 @@ pub fn both_ends_know_both_addresses<R: Rig>() {
                 Outcome::Stream(StreamOutcome::Connected { peer, local, .. }),
                 Outcome::Stream(StreamOutcome::Accepted { peer: client, local: server, .. }),
             ) => {
-                assert_eq!((peer, local), (address, client));
+                assert_eq!((peer, local), (address.clone(), client));
                 assert_eq!(server, address);
             }
             other => panic!("{other:?}"),
@@ -38,9 +38,10 @@ pub fn a_connection_comes_from_the_address_that_was_chosen<R: Rig>() {
     let (listener, to) = bench.listen(Side::Server, bench.rig.address(Side::Server));
     let accept = bench.push(Side::Server, StreamOp::Accept { listener });
     let from = Some(bench.rig.address(Side::Client));
-    let connected = bench.run(Side::Client, StreamOp::Connect { to, from, options: StreamOptions::default() });
+    let connected =
+        bench.run(Side::Client, StreamOp::Connect { to, from: from.map(Address::Ip), options: StreamOptions::default() });
     let Outcome::Stream(StreamOutcome::Connected { local, .. }) = connected else { panic!("{connected:?}") };
-    assert_eq!(Some(SocketAddr::new(local.ip(), 0)), from);
+    assert_eq!(Some(SocketAddr::new(local.ip().unwrap(), 0)), from);
     assert!(matches!(bench.next(Side::Server, accept), Outcome::Stream(StreamOutcome::Accepted { peer, .. }) if peer == local));
     bench.finish();
 }
@@ -66,16 +67,17 @@ pub fn an_address_in_use_is_refused<R: Rig>() {
 
 pub fn a_peer_over_ipv4_has_an_ipv4_address_on_any_listener<R: Rig>() {
     let mut bench = Bench::<R>::new();
-    let wildcard = "[::]:0".parse().unwrap();
+    let wildcard: Address = "[::]:0".parse().unwrap();
     let (listener, local) = bench.listen(Side::Server, wildcard);
     let accept = bench.push(Side::Server, StreamOp::Accept { listener });
     for host in [bench.rig.address(Side::Server), bench.rig.address_v6(Side::Server)] {
         let to = SocketAddr::new(host.ip(), local.port());
-        let connect = bench.push(Side::Client, StreamOp::Connect { to, from: None, options: StreamOptions::default() });
+        let connect =
+            bench.push(Side::Client, StreamOp::Connect { to: to.into(), from: None, options: StreamOptions::default() });
         bench.end(Side::Client, connect);
         match bench.next(Side::Server, accept) {
             Outcome::Stream(StreamOutcome::Accepted { peer, local, .. }) => {
-                assert_eq!((peer.is_ipv4(), local), (host.is_ipv4(), to));
+                assert_eq!((peer.is_ipv4(), local), (host.is_ipv4(), to.into()));
             }
             other => panic!("{other:?}"),
         }
@@ -286,7 +288,7 @@ pub fn echoes_cycle_through_little_memory<R: Rig>() {
     let mut bench = Bench::<R>::new();
     let (listener, address) = bench.listen(Side::Server, bench.rig.address(Side::Server));
     let accept = bench.push(Side::Server, StreamOp::Accept { listener });
-    let pipes: Vec<_> = (0..CONNECTIONS).map(|_| bench.join(accept, address)).collect();
+    let pipes: Vec<_> = (0..CONNECTIONS).map(|_| bench.join(accept, address.clone())).collect();
     let expected: Vec<_> = (0..CONNECTIONS).map(|number| leaked(pattern(REQUESTS * (50 + number)))).collect();
     for (&(_, client), bytes) in pipes.iter().zip(&expected) {
         bench.push(Side::Client, StreamOp::Send { socket: client, chain: chain_of(bytes) });
@@ -321,7 +323,7 @@ pub fn one_collect_hands_out_a_bounded_cycle<R: Rig>() {
     let mut bench = Bench::<R>::new();
     let (listener, address) = bench.listen(Side::Server, bench.rig.address(Side::Server));
     let accept = bench.push(Side::Server, StreamOp::Accept { listener });
-    let pipes: Vec<_> = (0..30).map(|_| bench.join(accept, address)).collect();
+    let pipes: Vec<_> = (0..30).map(|_| bench.join(accept, address.clone())).collect();
     pipes.iter().for_each(|&(_, client)| bench.send_bytes(Side::Client, client, b"one"));
     bench.settle();
     let receives: Vec<_> = pipes.iter().map(|&(socket, _)| bench.push(Side::Server, StreamOp::Receive { socket })).collect();
@@ -382,7 +384,7 @@ pub fn all_that_wait_are_accepted_batch_by_batch<R: Rig>() {
     let mut bench = Bench::<R>::with(Tuning { accept_batch: 2, ..Tuning::default() }, MEMORY);
     let (listener, to) = bench.listen(Side::Server, bench.rig.address(Side::Server));
     for _ in 0..7 {
-        let connect = Op::Stream(StreamOp::Connect { to, from: None, options: StreamOptions::default() });
+        let connect = Op::Stream(StreamOp::Connect { to: to.clone(), from: None, options: StreamOptions::default() });
         assert!(matches!(bench.run(Side::Client, connect), Outcome::Stream(StreamOutcome::Connected { .. })));
     }
     bench.settle();

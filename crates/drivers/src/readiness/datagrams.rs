@@ -25,9 +25,17 @@ impl<S: Source> ReadinessDriver<S> {
 
     /// Makes a socket, and the place for the calls of all such sockets with the first.
     pub(super) fn open_bound(&mut self, bind: &Bind) -> Result<Socket, Fault> {
-        let descriptor = sockets::bind(bind, self.probes.udp_gro)?;
+        let lent = self.borrowed(&bind.address)?;
+        let is_lent = lent.is_some();
+        let descriptor = match lent {
+            Some(descriptor) => sockets::equip_datagrams(&descriptor, bind).map(|()| descriptor)?,
+            None => sockets::bind(bind, self.probes.udp_gro)?,
+        };
         self.datagram_calls.get_or_insert_with(|| Box::new(DatagramCalls::new()));
-        self.adopt(descriptor, Kind::Datagrams { connected: bind.peer.is_some() }).map(Socket::from)
+        let key =
+            self.adopt(descriptor, Kind::Datagrams { connected: bind.peer.is_some(), is_unix: bind.address.unix().is_some() })?;
+        self.endpoints.at_mut(key.index).is_lent = is_lent;
+        Ok(key.into())
     }
 
     /// Makes a socket that a running lane asked for.
@@ -82,8 +90,10 @@ impl<S: Source> ReadinessDriver<S> {
         let endpoint = self.endpoints.at_mut(key.index);
         self.counters.calls_work += 1;
         let calls = datagram_calls(&mut self.datagram_calls);
-        let connected = endpoint.kind == Kind::Datagrams { connected: true };
-        let (found, all_used) = calls.receive(endpoint.descriptor.as_fd(), connected, lease, batch)?;
+        let Kind::Datagrams { connected, is_unix } = endpoint.kind else {
+            unreachable!("a batch is received from a datagram socket")
+        };
+        let (found, all_used) = calls.receive(endpoint.descriptor.as_fd(), (connected, is_unix), lease, batch)?;
         assert!(batch.arrivals().len() <= found && (found > 0 || !all_used));
         match found {
             0 => {
@@ -100,7 +110,7 @@ impl<S: Source> ReadinessDriver<S> {
     fn send_datagrams(&mut self, handle: Handle, key: Key, trains: Trains) -> Option<Outcome> {
         assert!(!trains.is_empty(), "nothing to send");
         let Some(endpoint) = self.endpoints.get(key) else { return Some(Departure::new(trains, false).end()) };
-        let Kind::Datagrams { connected } = endpoint.kind else { unreachable!("trains are sent from a datagram socket") };
+        let Kind::Datagrams { connected, .. } = endpoint.kind else { unreachable!("trains are sent from a datagram socket") };
         assert!(endpoint.sending == Sending::Nothing, "a socket has at most one send under way");
         let mut departure = Departure::new(trains, connected);
         if self.depart(key, &mut departure) {

@@ -2,7 +2,7 @@
 
 use super::source::Source;
 use super::state::{Call, Memory, ReadinessDriver};
-use crate::offload::{Answer, Ended, FileCall, Place};
+use crate::offload::{Answer, Ended, FileCall, LentMemory};
 use corelane_seam::{Completion, Fault, File, FileOp, FileOutcome, Handle, Lease, OffloadResult, OffloadWork, Outcome};
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ impl<S: Source> ReadinessDriver<S> {
             FileOp::Write { file, offset, bytes } => {
                 let Some(file) = self.file(&file) else { return Some(Outcome::Failed(Fault::CANCELLED)) };
                 // SAFETY: the call keeps `bytes` until the helper has answered, and nobody writes shared memory.
-                let place = unsafe { Place::to_read(&bytes) };
+                let place = unsafe { LentMemory::to_read(&bytes) };
                 self.file_call(handle, Memory::Written(bytes), FileCall::Write { file, offset, place })
             }
             FileOp::Sync { file } => {
@@ -42,7 +42,7 @@ impl<S: Source> ReadinessDriver<S> {
         };
         let room = until - lease.len();
         // SAFETY: the call keeps the lease, which is exclusive, until the helper has answered.
-        let place = unsafe { Place::to_write(&mut lease.spare()[..room]) };
+        let place = unsafe { LentMemory::to_write(&mut lease.spare()[..room]) };
         self.file_call(handle, Memory::Read(lease), FileCall::Read { file, offset, place })
     }
 

@@ -21,13 +21,12 @@ use crate::refuse;
 use corelane_os::{clock, errno, sockets};
 use corelane_seam::slab::{Key, Slab};
 use corelane_seam::{
-    Bell, Bind, Completion, DatagramOutcome, Driver, DriverCounters, Fault, Handle, Listen, Op, Outcome, Reason, Socket,
+    Address, Bell, Bind, Completion, DatagramOutcome, Driver, DriverCounters, Fault, Handle, Listen, Op, Outcome, Reason, Socket,
     StreamOutcome, Wait,
 };
-use endpoint::{Kind, Place, Receiving, Sending};
-use source::{Copies, Source};
+use endpoint::{Kind, Listed, Receiving, Sending};
+use source::Source;
 use state::{Budget, LOOK_EVERY};
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
@@ -136,7 +135,7 @@ impl<S: Source> ReadinessDriver<S> {
             }
         };
         self.leave_list(key);
-        assert!(self.endpoints.at_mut(key.index).place == Place::Nowhere);
+        assert!(self.endpoints.at_mut(key.index).listed == Listed::Nowhere);
         completions.push(Completion::last(handle, outcome));
     }
 
@@ -151,7 +150,7 @@ impl<S: Source> ReadinessDriver<S> {
         let before = completions.len();
         self.serve(key, &mut budget, completions);
         assert!(completions.len() <= before + 1, "a receive ends once");
-        let starved = self.endpoints.at_mut(key.index).place == Place::Starved;
+        let starved = self.endpoints.at_mut(key.index).listed == Listed::Starved;
         self.end_receive_with(key, if starved { Fault::of(Reason::NoMemory) } else { Fault::CANCELLED }, completions);
     }
 
@@ -179,7 +178,7 @@ impl<S: Source> ReadinessDriver<S> {
         self.cancel_receive(key, completions);
         self.cancel_send(key, completions);
         if let Some(endpoint) = self.endpoints.remove(key) {
-            assert!(endpoint.place == Place::Nowhere, "a closed endpoint stands in no list");
+            assert!(endpoint.listed == Listed::Nowhere, "a closed endpoint stands in no list");
             assert!(endpoint.receiving == Receiving::Nothing && endpoint.sending == Sending::Nothing);
             assert!(matches!(endpoint.kind, Kind::Listener | Kind::Stream | Kind::Datagrams { .. }), "sockets only have names");
             if reset {
@@ -187,7 +186,8 @@ impl<S: Source> ReadinessDriver<S> {
                 let _ = sockets::reset_on_close(endpoint.descriptor.as_fd());
             }
             self.counters.calls_work += 1;
-            self.source.close(key.bits(), endpoint.descriptor, Copies::None);
+            let copies = endpoint.copies();
+            self.source.close(key.bits(), endpoint.descriptor, copies);
         }
         self.closing.push((key.bits(), handle));
     }
@@ -230,15 +230,26 @@ impl<S: Source> Driver for ReadinessDriver<S> {
     }
 
     fn listen(&mut self, listen: &Listen) -> Result<Socket, Fault> {
-        let descriptor = sockets::listen(listen)?;
-        self.adopt(descriptor, Kind::Listener).map(Socket::from)
+        let lent = self.borrowed(&listen.address)?;
+        let is_lent = lent.is_some();
+        let descriptor = match lent {
+            Some(descriptor) => sockets::equip_listener(&descriptor, listen).map(|()| descriptor)?,
+            None => sockets::listen(listen)?,
+        };
+        let key = self.adopt(descriptor, Kind::Listener)?;
+        self.endpoints.at_mut(key.index).is_lent = is_lent;
+        Ok(key.into())
     }
 
     fn bind(&mut self, bind: &Bind) -> Result<Socket, Fault> {
         self.open_bound(bind)
     }
 
-    fn local_address(&self, socket: Socket) -> Result<SocketAddr, Fault> {
+    fn lend(&mut self, address: &Address, number: i32) {
+        self.lent.insert(address.clone(), number);
+    }
+
+    fn local_address(&self, socket: Socket) -> Result<Address, Fault> {
         self.address_of(socket)
     }
 
@@ -326,7 +337,8 @@ impl<S: Source> Driver for ReadinessDriver<S> {
 impl<S: Source> Drop for ReadinessDriver<S> {
     fn drop(&mut self) {
         for (key, endpoint) in self.endpoints.drain() {
-            self.source.close(key.bits(), endpoint.descriptor, Copies::None);
+            let copies = endpoint.copies();
+            self.source.close(key.bits(), endpoint.descriptor, copies);
         }
         let helpers_ended = self.helpers.close(PATIENCE);
         if !self.source.end(PATIENCE) || !helpers_ended {

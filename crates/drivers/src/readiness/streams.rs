@@ -7,10 +7,9 @@ use crate::stream::{self, Received};
 use corelane_os::sockets;
 use corelane_seam::slab::Key;
 use corelane_seam::{
-    Chain, Completion, Fault, Handle, Lease, Outcome, RECEIVE_BYTES_LEAST, RECEIVES_PER_CYCLE, StreamOp, StreamOptions,
+    Address, Chain, Completion, Fault, Handle, Lease, Outcome, RECEIVE_BYTES_LEAST, RECEIVES_PER_CYCLE, StreamOp, StreamOptions,
     StreamOutcome,
 };
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 
 impl<S: Source> ReadinessDriver<S> {
@@ -31,7 +30,7 @@ impl<S: Source> ReadinessDriver<S> {
                 self.cancel_receive(listener.into(), completions);
                 None
             }
-            StreamOp::Connect { to, from, options } => self.connect(handle, to, from, &options),
+            StreamOp::Connect { to, from, options } => self.connect(handle, &to, from.as_ref(), &options),
         }
     }
 
@@ -40,7 +39,9 @@ impl<S: Source> ReadinessDriver<S> {
         let listener = self.endpoints.at_mut(key.index);
         assert!(listener.receiving == Receiving::Connections && at_most > 0);
         let handle = listener.receive_handle;
-        for _ in 0..self.tuning.accept_batch.min(at_most) {
+        // Lanes that were woken together for a socket that they share leave each other some.
+        let batch = if listener.is_lent { 1 } else { self.tuning.accept_batch };
+        for _ in 0..batch.min(at_most) {
             let listener = self.endpoints.at_mut(key.index);
             self.counters.calls_work += 1;
             let adopted = match sockets::accept(listener.descriptor.as_fd()) {
@@ -60,14 +61,20 @@ impl<S: Source> ReadinessDriver<S> {
         self.queue(key);
     }
 
-    fn accepted(&mut self, handle: Handle, socket: OwnedFd, peer: SocketAddr) -> Result<Outcome, Fault> {
+    fn accepted(&mut self, handle: Handle, socket: OwnedFd, peer: Address) -> Result<Outcome, Fault> {
         let local = sockets::local_address(socket.as_fd())?;
         let key = self.adopt(socket, Kind::Stream)?;
         self.endpoints.at_mut(key.index).receive_handle = handle;
         Ok(Outcome::Stream(StreamOutcome::Accepted { socket: key.into(), peer, local }))
     }
 
-    fn connect(&mut self, handle: Handle, to: SocketAddr, from: Option<SocketAddr>, options: &StreamOptions) -> Option<Outcome> {
+    pub(super) fn connect(
+        &mut self,
+        handle: Handle,
+        to: &Address,
+        from: Option<&Address>,
+        options: &StreamOptions,
+    ) -> Option<Outcome> {
         self.counters.calls_work += 1;
         match self.begin_connect(handle, to, from, options) {
             Ok(_) => None,
@@ -79,8 +86,8 @@ impl<S: Source> ReadinessDriver<S> {
     fn begin_connect(
         &mut self,
         handle: Handle,
-        to: SocketAddr,
-        from: Option<SocketAddr>,
+        to: &Address,
+        from: Option<&Address>,
         options: &StreamOptions,
     ) -> Result<(), Fault> {
         let socket = sockets::connecting(to, from, options)?;

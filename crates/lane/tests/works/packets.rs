@@ -52,8 +52,14 @@ impl Packets {
         at: SocketAddr,
         lanes: usize,
     ) -> Self {
-        let bind =
-            Bind { address: at, peer: None, share_port: false, v6_only: false, receive_buffer_bytes: 0, send_buffer_bytes: 0 };
+        let bind = Bind {
+            address: at.into(),
+            peer: None,
+            share_port: false,
+            v6_only: false,
+            receive_buffer_bytes: 0,
+            send_buffer_bytes: 0,
+        };
         Self {
             guard,
             mesh,

@@ -27,7 +27,8 @@ struct Connection {
 impl Streams {
     pub fn new(guard: Guard, driver: &mut dyn Driver, at: SocketAddr) -> Self {
         let stream = StreamOptions::default();
-        let listener = driver.listen(&Listen { address: at, backlog: 64, share_port: true, v6_only: false, stream }).unwrap();
+        let listener =
+            driver.listen(&Listen { address: at.into(), backlog: 64, share_port: true, v6_only: false, stream }).unwrap();
         Self { guard, listener: Some(listener), accepting: false, connections: Vec::new(), draining: false }
     }
 

@@ -176,7 +176,7 @@ fn breaks_while_it_connects(seed: u64) {
     let script = Script::new(move |scene: Scene<'_>, call| match call {
         Call::Serve if !std::mem::replace(&mut begun, true) => {
             let options = StreamOptions::default();
-            scene.kit.submit(Handle::new(1, 0, 0), StreamOp::Connect { to, from: None, options });
+            scene.kit.submit(Handle::new(1, 0, 0), StreamOp::Connect { to: to.into(), from: None, options });
             scene.kit.alarm = 1;
         }
         Call::Serve => panic!("before it is open"),

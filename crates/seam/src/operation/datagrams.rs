@@ -1,19 +1,19 @@
 //! Datagrams: what their sockets are made with, what is asked of them, and how it went.
 
 use super::{Op, Outcome};
+use crate::address::Address;
 use crate::datagram::{Datagrams, Trains};
 use crate::error::Fault;
 use crate::handle::Socket;
-use std::net::SocketAddr;
 
 /// A datagram socket to be made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bind {
-    /// Address and port; port 0 lets the system choose.
-    pub address: SocketAddr,
+    /// Address and port; port 0 lets the system choose, and so does a Unix address without a name.
+    pub address: Address,
     /// The only peer, if there is one (connect(2), udp(7)): nobody else's datagrams arrive, all that is sent goes there,
     /// whatever the trains name, and what the network says of it is reported: `Refused` where nobody is bound.
-    pub peer: Option<SocketAddr>,
+    pub peer: Option<Address>,
     /// As in [`Listen`](super::Listen).
     pub share_port: bool,
     /// As in [`Listen`](super::Listen).
@@ -56,7 +56,7 @@ pub enum DatagramOutcome {
         /// The new socket.
         socket: Socket,
         /// Its address.
-        local: SocketAddr,
+        local: Address,
     },
     /// Datagrams arrived, or none and a fault.
     Arrived {

@@ -7,7 +7,7 @@ mod files;
 mod frames;
 mod streams;
 
-pub use calls::{OffloadResult, OffloadWork, Offloaded, Work};
+pub use calls::{OffloadCall, OffloadResult, OffloadWork, Offloaded};
 pub use datagrams::{Bind, DatagramOp, DatagramOutcome};
 pub use descriptors::Interest;
 pub use files::{FileOp, FileOutcome, OpenOptions};
@@ -41,7 +41,7 @@ pub enum Op {
     Close {
         /// Any socket.
         socket: Socket,
-        /// Break the connection off (RST) instead of finishing it.
+        /// Break the connection off (RST) instead of finishing it. On Unix sockets that is the same, unless bytes were not received.
         reset: bool,
     },
     /// Wait for a descriptor that the driver does not own: [`Outcome::Ready`].

@@ -1,12 +1,12 @@
 //! Streams: what listeners and connections are made with, what is asked of them, and how it went.
 
 use super::{Op, Outcome};
+use crate::address::Address;
 use crate::builders;
 use crate::chain::Chain;
 use crate::error::Fault;
 use crate::handle::Socket;
 use crate::lease::{Lease, Shared};
-use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Settings of a connection's socket, applied when it is accepted or opened.
@@ -55,13 +55,14 @@ impl Default for StreamOptions {
 }
 
 /// A listening stream socket to be made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listen {
     /// Address and port; port 0 lets the system choose.
-    pub address: SocketAddr,
+    pub address: Address,
     /// Connections that may wait to be accepted (listen(2)); the system may lower it (net.core.somaxconn).
     pub backlog: u32,
-    /// Whether other sockets may listen on the same port (SO_REUSEPORT, socket(7)): needed for one per lane.
+    /// Whether other sockets may listen on the same port (SO_REUSEPORT, socket(7)): needed for one per lane. A Unix name has one socket: see
+    /// [`Driver::lend`](crate::Driver::lend).
     pub share_port: bool,
     /// Whether `[::]` takes IPv6 only (IPV6_V6ONLY, ipv6(7)).
     pub v6_only: bool,
@@ -85,9 +86,9 @@ pub enum StreamOp {
     /// Open a connection: [`StreamOutcome::Connected`].
     Connect {
         /// The peer.
-        to: SocketAddr,
+        to: Address,
         /// The address, and port if not 0, to connect from.
-        from: Option<SocketAddr>,
+        from: Option<Address>,
         /// Settings of the new connection.
         options: StreamOptions,
     },
@@ -124,18 +125,18 @@ pub enum StreamOutcome {
         /// The new connection.
         socket: Socket,
         /// The other end.
-        peer: SocketAddr,
+        peer: Address,
         /// This end.
-        local: SocketAddr,
+        local: Address,
     },
     /// The connection is open.
     Connected {
         /// The new connection.
         socket: Socket,
         /// The other end.
-        peer: SocketAddr,
+        peer: Address,
         /// This end.
-        local: SocketAddr,
+        local: Address,
     },
     /// Bytes arrived; never empty.
     Received(Shared),

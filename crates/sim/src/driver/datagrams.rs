@@ -4,7 +4,7 @@ use super::Asked;
 use super::sockets::Body;
 use crate::faults::FaultKind;
 use crate::net::datagrams::Packet;
-use crate::net::{INVALID, NO_BUFFERS, TOO_LARGE, UNREACHABLE};
+use crate::net::{INVALID, NO_BUFFERS, NO_FAMILY, TOO_LARGE, UNREACHABLE};
 use crate::world::State;
 use corelane_seam::{
     BATCH_MAX, DATAGRAM_BLOCK_BYTES_LEAST, DatagramOp, DatagramOutcome, Datagrams, Fault, Lease, Outcome, Socket,
@@ -35,7 +35,7 @@ impl Run {
             && bytes <= self.size
             && self.range.len().is_multiple_of(self.size)
             && self.range.len() / self.size < self.most
-            && self.range.len() + bytes <= datagram_bytes_max(self.from.ip())
+            && self.range.len() + bytes <= datagram_bytes_max(&self.from.into())
     }
 }
 
@@ -140,10 +140,11 @@ impl State {
 
     fn send_train(&mut self, lane: usize, port: u64, trains: &Trains, train: &Train) -> Result<(), Fault> {
         let at = self.net.ports.get(&port).ok_or(INVALID)?;
-        let (bound, to) = (at.place.address, at.peer.unwrap_or(train.peer));
+        let to = at.peer.or(train.peer.inet()).ok_or(NO_FAMILY)?;
+        let bound = at.place.address;
         let source = self.net.own_end(self.lanes[lane].host, bound.ip(), train.source, to.ip().to_canonical())?;
         let from = SocketAddr::new(source, bound.port());
-        if train.datagram_bytes as usize > datagram_bytes_max(to.ip()) {
+        if train.datagram_bytes as usize > datagram_bytes_max(&to.into()) {
             return Err(TOO_LARGE);
         }
         if self.strikes(FaultKind::DatagramRefused) {
@@ -165,7 +166,7 @@ impl State {
 fn fill(batch: &mut Datagrams, lease: Lease, runs: Vec<Run>, is_wildcard: bool) {
     batch.fill(lease.share());
     for Run { from, to, size, range, .. } in runs {
-        batch.add(range, from, is_wildcard.then_some((to.ip(), INTERFACE)), size);
+        batch.add(range, from.into(), is_wildcard.then_some((to.ip(), INTERFACE)), size);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The ports of a lane's driver: carries out what is asked of them, outside of the world's state, which they themselves look at.
 
 use super::hand_over::entry;
-use super::lane::Entry;
+use super::lane::Undelivered;
 use super::{Asked, SimDriver};
 use crate::kind::entered_as;
 use corelane_seam::slab::{Key, Slab};
@@ -248,7 +248,7 @@ impl SimDriver {
         for Ended { asked, port, outcome, released } in self.ports.ended.drain(..) {
             let entry = entry(asked, port, outcome);
             let completion = Completion { released, ..entry.completion };
-            state.enqueue(self.lane, Entry { completion, ..entry });
+            state.enqueue(self.lane, Undelivered { completion, ..entry });
         }
     }
 }

@@ -3,18 +3,18 @@
 use super::Asked;
 use super::descriptors::NO_DESCRIPTOR;
 use super::hand_over::entry;
-use super::lane::{Entry, Held};
+use super::lane::{Held, Undelivered};
 use super::sockets::{Body, Receiving, StreamSocket};
 use crate::faults::{FaultKind, Planted};
+use crate::net::NO_FAMILY;
 use crate::net::connect::Opener;
 use crate::net::streams::Incoming;
 use crate::net::{NO_BUFFERS, Owner};
 use crate::world::{Event, State};
 use corelane_seam::{
-    Chain, Completion, Fault, Lease, Outcome, RECEIVE_BYTES_LEAST, Reason, Segment, Socket, StreamOp, StreamOptions,
+    Address, Chain, Completion, Fault, Lease, Outcome, RECEIVE_BYTES_LEAST, Reason, Segment, Socket, StreamOp, StreamOptions,
     StreamOutcome,
 };
-use std::net::SocketAddr;
 
 const ABORTED: Fault = Fault { reason: Reason::Reset, number: 103 };
 /// No more descriptors can be watched (ENOSPC of epoll_ctl(2)).
@@ -57,10 +57,12 @@ impl State {
         self.wake_socket(lane, socket);
     }
 
-    fn connect(&mut self, lane: usize, asked: Asked, to: SocketAddr, from: Option<SocketAddr>, options: StreamOptions) {
+    fn connect(&mut self, lane: usize, asked: Asked, to: Address, from: Option<Address>, options: StreamOptions) {
         let host = self.lanes[lane].host;
         let descriptor = self.open_descriptor(lane);
         let started = self.with_descriptor(lane, descriptor, |state, descriptor| {
+            let inet = |address: Address| address.inet().ok_or(NO_FAMILY);
+            let (from, to) = (from.map(inet).transpose()?, inet(to)?);
             state.start_attempt(Opener::Lane(lane, asked, descriptor), host, from, to, options)
         });
         if let Err(fault) = started {
@@ -101,6 +103,7 @@ impl State {
             }
             let socket = self.take_stream(lane, asked.handle.work(), (stream, 1), descriptor);
             let [peer, local] = self.net.streams[&stream].addresses;
+            let (peer, local) = (peer.into(), local.into());
             let mut accepted = entry(asked, Some(listener), Outcome::Stream(StreamOutcome::Accepted { socket, peer, local }));
             accepted.completion.more = true;
             self.enqueue(lane, accepted);
@@ -161,7 +164,8 @@ impl State {
             self.complete(lane, asked, Some(socket), Outcome::Stream(StreamOutcome::Received(bytes)));
             return used;
         }
-        let filled = Entry { added, ..entry(asked, Some(socket), Outcome::Stream(StreamOutcome::Filled { lease, fault: None })) };
+        let filled =
+            Undelivered { added, ..entry(asked, Some(socket), Outcome::Stream(StreamOutcome::Filled { lease, fault: None })) };
         self.enqueue(lane, filled);
         0
     }
@@ -184,7 +188,7 @@ impl State {
         None
     }
 
-    /// Moves what has arrived behind the data of `lease`; answers how much.
+    /// Moves what has arrived behind the data of `lease`; returns how much.
     fn fill(&mut self, lane: usize, socket: Socket, lease: &mut Lease, until: usize, readable: usize) -> usize {
         let Some(at) = self.lanes[lane].sockets.stream(socket) else { return 0 };
         let (name, side) = (at.stream, at.side);
@@ -243,10 +247,10 @@ impl State {
             completion.released = false;
             self.hold(lane, Held::new(asked, socket, sent));
         }
-        self.enqueue(lane, Entry { completion, ..entry(asked, Some(socket), Outcome::Released) });
+        self.enqueue(lane, Undelivered { completion, ..entry(asked, Some(socket), Outcome::Released) });
     }
 
-    /// Gives bytes to the network; answers how many the lane is told were sent.
+    /// Gives bytes to the network; returns how many the lane is told were sent.
     fn put_on_wire(&mut self, lane: usize, socket: Socket, meant: &[u8], rest: &mut Chain) -> usize {
         let Some(at) = self.lanes[lane].sockets.stream(socket) else { return 0 };
         let (name, side) = (at.stream, at.side);

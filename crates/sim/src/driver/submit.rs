@@ -2,7 +2,7 @@
 
 use super::Asked;
 use super::hand_over::entry;
-use super::lane::{Entry, Sleep};
+use super::lane::{Sleep, Undelivered};
 use super::sockets::{Body, Receiving, StreamSocket};
 use crate::faults::{FaultKind, Planted};
 use crate::net::connect::Opener;
@@ -134,7 +134,7 @@ impl State {
 
     /// Stops an operation now, or late if chance wants it.
     fn stop_soon(&mut self, lane: usize, stop: Stop) {
-        if self.is_struck(FaultKind::CancelRace) {
+        if self.draw(FaultKind::CancelRace) {
             let delay = self.random.delay();
             self.clock.after(delay, Event::Stop { lane, stop });
         } else {
@@ -231,9 +231,9 @@ impl State {
         }
         let is_early = self.has_under_way(lane, socket) && self.plants(Planted::EarlyClose);
         if is_early {
-            self.enqueue(lane, Entry { is_barrier: false, ..entry(asked, Some(socket), Outcome::Closed) });
+            self.enqueue(lane, Undelivered { is_barrier: false, ..entry(asked, Some(socket), Outcome::Closed) });
         }
-        if self.is_struck(FaultKind::CancelRace) && self.receive_in_time(lane, socket) {
+        if self.draw(FaultKind::CancelRace) && self.receive_in_time(lane, socket) {
             self.count(FaultKind::CancelRace);
         }
         self.cancel_on_socket(lane, socket);
@@ -264,7 +264,7 @@ impl State {
         }
     }
 
-    /// Has what is on its way to a receive arrive before the receive is cancelled; answers whether that ended it.
+    /// Has what is on its way to a receive arrive before the receive is cancelled; returns whether that ended it.
     fn receive_in_time(&mut self, lane: usize, socket: Socket) -> bool {
         let Some(&mut StreamSocket { stream, side, receive: Some(_), .. }) = self.lanes[lane].sockets.stream(socket) else {
             return false;

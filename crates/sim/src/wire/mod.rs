@@ -15,7 +15,7 @@ pub use faults::{WireCounts, WireFaults};
 pub use port::SimPort;
 
 use crate::check::Violation;
-use crate::log::{Detail, Place};
+use crate::log::{Detail, Site};
 use crate::world::{Event, State};
 use card::{Arrived, Card};
 use std::collections::BTreeMap;
@@ -94,7 +94,7 @@ impl State {
             return;
         }
         let Some(bytes) = own.outgoing.pop_front() else { return };
-        self.log.note(self.clock.now(), Place::Card(card), "sends", Detail::Amount(bytes.len() as u64));
+        self.log.note(self.clock.now(), Site::Card(card), "sends", Detail::Amount(bytes.len() as u64));
         if self.wire.cards[card].is_up {
             self.carry(card, bytes);
         } else {
@@ -173,7 +173,7 @@ impl State {
             self.wire.counts.missed += 1;
             return;
         };
-        self.log.note(now, Place::Card(card), "takes in", Detail::Amount(queue as u64));
+        self.log.note(now, Site::Card(card), "takes in", Detail::Amount(queue as u64));
         if let Some(lane) = lane {
             self.lanes[lane].port_news = true;
         }

@@ -5,7 +5,7 @@ use super::card::Queue;
 use crate::check::{Tally, Violation};
 use crate::faults::Planted;
 use crate::world::{Event, World};
-use corelane_seam::{Fault, Frame, FrameMemory, Port, PortFacts, Reason, Taken};
+use corelane_seam::{Fault, Frame, FrameMemory, Link, Port, PortFacts, Reason, Taken};
 use std::collections::VecDeque;
 
 /// The interface is down (ENETDOWN).
@@ -168,8 +168,8 @@ impl Port for SimPort {
     fn facts(&self) -> PortFacts {
         let state = self.world.0.borrow();
         let card = &state.wire.cards[self.card];
-        let (link_address, frame_bytes_max) = (card.link_address(), card.setup.frame_bytes_max);
-        PortFacts { interface: self.card as u32 + 1, queue: self.queue as u32, link_address, frame_bytes_max }
+        let link = Link { interface: self.card as u32 + 1, mac: card.link_address() };
+        PortFacts { link, queue: self.queue as u32, frame_bytes_max: card.setup.frame_bytes_max }
     }
 
     fn memory(&self) -> &FrameMemory {

@@ -43,7 +43,7 @@ impl Bench {
         handle
     }
 
-    /// One step of the world; answers whether there was one.
+    /// One step of the world; returns whether there was one.
     pub fn step(&mut self) -> bool {
         match self.world.step() {
             Some(Turn::Lane(lane)) => self.collect(lane, Wait::Forever),
@@ -99,7 +99,7 @@ impl Bench {
 
     pub fn listen(&mut self, lane: usize, address: &str, backlog: u32) -> Socket {
         let stream = StreamOptions::default();
-        let listen = Listen { address: at(address), backlog, share_port: true, v6_only: false, stream };
+        let listen = Listen { address: at(address).into(), backlog, share_port: true, v6_only: false, stream };
         self.lanes[lane].listen(&listen).unwrap()
     }
 

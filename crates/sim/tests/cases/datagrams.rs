@@ -11,8 +11,14 @@ use std::net::IpAddr;
 const PLACE: &str = "10.0.0.1:9";
 
 fn bound(bench: &mut Bench, address: &str, receive_buffer_bytes: u32) -> Socket {
-    let bind =
-        Bind { address: at(address), peer: None, share_port: true, v6_only: false, receive_buffer_bytes, send_buffer_bytes: 0 };
+    let bind = Bind {
+        address: at(address).into(),
+        peer: None,
+        share_port: true,
+        v6_only: false,
+        receive_buffer_bytes,
+        send_buffer_bytes: 0,
+    };
     bench.lanes[0].bind(&bind).unwrap()
 }
 
@@ -61,9 +67,9 @@ fn a_train_leaves_as_single_datagrams() {
     let mut trains = Trains::new();
     let parts: [&'static [u8]; 3] = [b"aaaa", b"bbbbcc", b""];
     for part in parts {
-        assert!(trains.add(peer.local(), None, 0, Segment::Static(part), 4));
+        assert!(trains.add(&peer.local().into(), None, 0, Segment::Static(part), 4));
     }
-    assert!(trains.add(at("[fd00::9]:1"), None, 0, Segment::Static(b"no way"), 6));
+    assert!(trains.add(&at("[fd00::9]:1").into(), None, 0, Segment::Static(b"no way"), 6));
     match bench.run(0, DatagramOp::Send { socket, trains }) {
         Outcome::Datagram(DatagramOutcome::Departed { trains, datagrams: 4, refused: 1, .. }) => assert!(trains.is_empty()),
         other => panic!("{other:?}"),
@@ -83,9 +89,9 @@ fn a_wildcard_socket_learns_and_chooses_its_address() {
     let receive = Op::Datagram(DatagramOp::Receive { socket, into: Datagrams::new() });
     let Outcome::Datagram(DatagramOutcome::Arrived { batch, .. }) = bench.run(0, receive) else { panic!("nothing arrived") };
     let arrival = &batch.arrivals()[0];
-    assert_eq!((arrival.asked, arrival.peer), (Some(IpAddr::from([10, 0, 0, 1])), peer.local()));
+    assert_eq!((arrival.asked, &arrival.peer), (Some(IpAddr::from([10, 0, 0, 1])), &peer.local().into()));
     let mut trains = Trains::new();
-    assert!(trains.add(arrival.peer, arrival.asked, arrival.interface, batch.share(arrival), 3));
+    assert!(trains.add(&arrival.peer, arrival.asked, arrival.interface, batch.share(arrival), 3));
     assert!(matches!(
         bench.run(0, DatagramOp::Send { socket, trains }),
         Outcome::Datagram(DatagramOutcome::Departed { datagrams: 1, .. })

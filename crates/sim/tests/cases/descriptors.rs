@@ -12,11 +12,18 @@ const FULL: Fault = Fault { reason: Reason::NoDescriptor, number: 24 };
 const CREATE: OpenOptions = OpenOptions { read: true, write: true, create: true, truncate: false };
 
 fn bind_at(address: &str) -> Bind {
-    Bind { address: at(address), peer: None, share_port: false, v6_only: false, receive_buffer_bytes: 0, send_buffer_bytes: 0 }
+    Bind {
+        address: at(address).into(),
+        peer: None,
+        share_port: false,
+        v6_only: false,
+        receive_buffer_bytes: 0,
+        send_buffer_bytes: 0,
+    }
 }
 
 fn connect_to(address: &str) -> Op {
-    Op::Stream(StreamOp::Connect { to: at(address), from: None, options: StreamOptions::default() })
+    Op::Stream(StreamOp::Connect { to: at(address).into(), from: None, options: StreamOptions::default() })
 }
 
 fn two_lanes() -> Bench {
@@ -48,8 +55,13 @@ fn at_the_limit_nothing_opens_and_who_waits_goes_on_waiting() {
     assert!(is_full(&bench.run(0, connect_to("10.0.0.1:9"))));
     assert!(is_full(&bench.run(0, DatagramOp::Bind(bind_at("10.0.0.1:9")))));
     assert!(is_full(&bench.run(0, FileOp::Open { path: "file".into(), options: CREATE })));
-    let listen =
-        Listen { address: at("10.0.0.1:9"), backlog: 1, share_port: false, v6_only: false, stream: StreamOptions::default() };
+    let listen = Listen {
+        address: at("10.0.0.1:9").into(),
+        backlog: 1,
+        share_port: false,
+        v6_only: false,
+        stream: StreamOptions::default(),
+    };
     assert_eq!(bench.lanes[0].listen(&listen), Err(FULL));
     assert_eq!(bench.lanes[0].bind(&bind_at("10.0.0.1:9")), Err(FULL));
     assert_eq!(bench.world.open_foreign(0), Err(FULL));
@@ -67,8 +79,13 @@ fn at_the_limit_nothing_opens_and_who_waits_goes_on_waiting() {
 fn what_could_not_be_made_of_a_descriptor_closes_it() {
     let mut bench = Bench::new(Faults::none());
     bench.listen(0, "10.0.0.1:7", 8);
-    let exclusive =
-        Listen { address: at("10.0.0.1:7"), backlog: 1, share_port: false, v6_only: false, stream: StreamOptions::default() };
+    let exclusive = Listen {
+        address: at("10.0.0.1:7").into(),
+        backlog: 1,
+        share_port: false,
+        v6_only: false,
+        stream: StreamOptions::default(),
+    };
     assert_eq!(bench.lanes[0].listen(&exclusive).map_err(|fault| fault.reason), Err(Reason::AddressInUse));
     assert_eq!(bench.lanes[0].bind(&bind_at("192.0.2.9:7")).map_err(|fault| fault.reason), Err(Reason::AddressUnknown));
     let none = OpenOptions { create: false, ..CREATE };

@@ -8,7 +8,14 @@ use corelane_sim::{FaultKind, Faults, Status, World};
 
 fn bound(bench: &mut Bench) -> Socket {
     let address = at("10.0.0.1:9");
-    let bind = Bind { address, peer: None, share_port: true, v6_only: false, receive_buffer_bytes: 0, send_buffer_bytes: 0 };
+    let bind = Bind {
+        address: address.into(),
+        peer: None,
+        share_port: true,
+        v6_only: false,
+        receive_buffer_bytes: 0,
+        send_buffer_bytes: 0,
+    };
     bench.lanes[0].bind(&bind).unwrap()
 }
 
@@ -93,7 +100,7 @@ fn a_train_that_finds_no_memory_is_lost_and_said_to_be() {
     let mut left = 0;
     for _ in 0..40 {
         let mut trains = Trains::new();
-        assert!(trains.add(peer.local(), None, 0, Segment::Static(b"aabbc"), 2));
+        assert!(trains.add(&peer.local().into(), None, 0, Segment::Static(b"aabbc"), 2));
         match bench.run(0, DatagramOp::Send { socket, trains }) {
             Outcome::Datagram(DatagramOutcome::Departed { datagrams: 3, refused: 0, fault: None, .. }) => left += 3,
             Outcome::Datagram(DatagramOutcome::Departed { datagrams: 0, refused: 3, fault: Some(fault), .. }) => {

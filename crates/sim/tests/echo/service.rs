@@ -69,9 +69,16 @@ impl EchoLane {
         let tuning = Tuning { receive_bytes: 4 << 10, receive_cycle_bytes: 32 << 10, ..Tuning::default() };
         let mut driver = world.driver(arena.clone(), tuning);
         let stream = StreamOptions::default();
-        let listen = Listen { address, backlog: 16, share_port: true, v6_only: false, stream };
+        let listen = Listen { address: address.into(), backlog: 16, share_port: true, v6_only: false, stream };
         let listener = driver.listen(&listen).unwrap();
-        let bind = Bind { address, peer: None, share_port: true, v6_only: false, receive_buffer_bytes: 0, send_buffer_bytes: 0 };
+        let bind = Bind {
+            address: address.into(),
+            peer: None,
+            share_port: true,
+            v6_only: false,
+            receive_buffer_bytes: 0,
+            send_buffer_bytes: 0,
+        };
         let port = driver.bind(&bind).unwrap();
         driver.push(Handle::new(ACCEPT, 0, 0), Op::Stream(StreamOp::Accept { listener }));
         driver.push(Handle::new(ARRIVE, 0, 0), Op::Datagram(DatagramOp::Receive { socket: port, into: Datagrams::new() }));
@@ -101,7 +108,7 @@ impl EchoLane {
     pub fn ask(&mut self, to: SocketAddr) {
         let handle = Handle::new(CONNECT, self.connections.len() as u32, 0);
         self.connections.push(Connection { expects: Some(QUESTION.len()), ..Connection::default() });
-        self.driver.push(handle, Op::Stream(StreamOp::Connect { to, from: None, options: StreamOptions::default() }));
+        self.driver.push(handle, Op::Stream(StreamOp::Connect { to: to.into(), from: None, options: StreamOptions::default() }));
     }
 
     /// Whether everything is closed and done.
@@ -201,7 +208,7 @@ impl EchoLane {
         let Some(socket) = self.port else { return Err("datagrams after closing".to_string()) };
         let mut trains = Trains::new();
         for arrival in batch.arrivals() {
-            trains.add(arrival.peer, arrival.asked, 0, batch.share(arrival), arrival.datagram_bytes as usize);
+            trains.add(&arrival.peer, arrival.asked, 0, batch.share(arrival), arrival.datagram_bytes as usize);
         }
         if is_cancelled != trains.is_empty() {
             return Err(format!("a batch of {}, cancelled: {is_cancelled}", trains.trains().len()));

@@ -5,7 +5,7 @@ use crate::for_seeds;
 use crate::rig::{MS, Plan, Play, Rig, S, at, endings, patient};
 use corelane_seam::{Fault, Instant, Reason};
 use corelane_sim::{Faults, Peer as Played, Random, Report, Status, Turn, World};
-use corelane_svc::{ConnectionId, Cx, Ending, Input, Limits, Next, Output, Peer, Sharing, StreamService};
+use corelane_svc::{ConnectionId, Cx, Ending, Input, Limits, Next, Output, Peer, StreamService};
 use corelane_watch::{LaneCounter, ServiceCounter as C};
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -98,11 +98,11 @@ fn clients<F: FnMut(&mut Cx<'_>, &Event) + 'static>(
     make: impl Fn(usize, usize) -> F,
 ) -> (Rig, Seen) {
     let seen = Seen::default();
-    let plan = Plan { services, ..Plan::lanes(lanes) };
-    let rig = Rig::new(world, &plan, |lane, into, _, page| {
+    let plan = Plan::lanes(lanes);
+    let rig = Rig::new(world, &plan, |roster| {
         for service in 0..services {
-            let scripted = Scripted { service, seen: seen.clone(), act: make(lane, service) };
-            into.add_stream(scripted, limits, page.service(lane, service).unwrap());
+            let scripted = Scripted { service, seen: seen.clone(), act: make(roster.lane(), service) };
+            roster.client(limits, scripted);
         }
     });
     (rig, seen)
@@ -330,7 +330,7 @@ fn the_peer_sees_the_address_that_was_asked_for() {
             move |cx: &mut Cx<'_>, event: &Event| {
                 if *event == Event::Started {
                     for (number, &(from, to)) in asked.iter().enumerate() {
-                        cx.connect_from(from, to, number as u32).unwrap();
+                        cx.connect_from(from.map(Into::into), to, number as u32).unwrap();
                     }
                 }
             }
@@ -366,7 +366,7 @@ fn ending_of(
     let (mut rig, seen) = client(&world, limits, move || {
         move |cx: &mut Cx<'_>, event: &Event| {
             if *event == Event::Started {
-                cx.connect_from(from, to, 0_u32).unwrap();
+                cx.connect_from(from.map(Into::into), to, 0_u32).unwrap();
             }
         }
     });
@@ -425,7 +425,7 @@ fn the_fault_says_who_gave_up_waiting() {
         let world = World::new(1, Faults::none());
         let (seen, to) = (Seen::default(), at(7));
         let limits = patient().connect_limit(Duration::from_nanos(connect_limit));
-        let mut rig = Rig::new(&world, &Plan { services: 2, ..Plan::lanes(1) }, |_, services, driver, page| {
+        let mut rig = Rig::new(&world, &Plan::lanes(1), |roster| {
             let act = move |cx: &mut Cx<'_>, event: &Event| {
                 if *event == Event::Alarm {
                     cx.connect(to, 0_u32).unwrap();
@@ -433,10 +433,9 @@ fn the_fault_says_who_gave_up_waiting() {
                     cx.set_alarm(cx.now() + Duration::from_secs(1));
                 }
             };
-            services.add_stream(Scripted { service: 0, seen: seen.clone(), act }, limits, page.service(0, 0).unwrap());
+            roster.client(limits, Scripted { service: 0, seen: seen.clone(), act });
             let full = patient().connections_max(1).backlog(1);
-            let echo = services.add_stream(crate::echo::Echo, full, page.service(0, 1).unwrap());
-            services.listen(driver, echo, to, Sharing { share_port: true, v6_only: false }).unwrap();
+            roster.serve(to, full, crate::echo::Echo);
         });
         // They take the one connection that may be open, the place beside it, and the one in the backlog.
         let crowd: Vec<Played> = (0..6).map(|number| rig.connect(number)).collect();

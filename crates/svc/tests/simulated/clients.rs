@@ -3,10 +3,10 @@
 use crate::for_seeds;
 use crate::rig::{MS, Nobody, Plan, Play, Rig, at};
 use corelane_lane::Order as Command;
-use corelane_seam::{Datagrams, Fault, Lease, Reason};
+use corelane_seam::{Address, Datagrams, Fault, Lease, Reason};
 use corelane_sim::{DatagramPeer, Faults, Random, Report, Turn, World};
-use corelane_svc::{Cx, DatagramService, Error, Input, Limits, Next, Output, Peer, Replies, Sharing, SocketId, StreamService};
-use corelane_watch::{Page, ServiceCounter as C};
+use corelane_svc::{Cx, DatagramService, Error, Input, Limits, Next, Output, Peer, Replies, SocketId, StreamService};
+use corelane_watch::ServiceCounter as C;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -14,7 +14,6 @@ use std::rc::Rc;
 use std::time::Duration;
 
 const ECHO: u16 = 9;
-const SHARED: Sharing = Sharing { share_port: true, v6_only: false };
 
 /// Any address, for a socket with a peer.
 fn any() -> SocketAddr {
@@ -26,7 +25,7 @@ fn any() -> SocketAddr {
 enum Event {
     Started,
     Alarm,
-    Opened(SocketId, Result<SocketAddr, Fault>),
+    Opened(SocketId, Result<Address, Fault>),
     /// On this socket, from this peer.
     Received(SocketId, SocketAddr, Vec<u8>),
     Sent(SocketId),
@@ -51,13 +50,13 @@ impl<F: FnMut(&mut Cx<'_>, Event, Option<&mut Replies>) + 'static> DatagramServi
             for number in 0..arrival.datagrams() {
                 let size = arrival.datagram_bytes as usize;
                 let datagram = &payload[number * size..payload.len().min((number + 1) * size)];
-                let event = Event::Received(cx.socket(), arrival.peer, datagram.to_vec());
+                let event = Event::Received(cx.socket(), arrival.peer.inet().unwrap(), datagram.to_vec());
                 (self.0)(cx, event, Some(replies));
             }
         }
     }
 
-    fn opened(&mut self, cx: &mut Cx<'_>, socket: SocketId, outcome: Result<SocketAddr, Fault>) {
+    fn opened(&mut self, cx: &mut Cx<'_>, socket: SocketId, outcome: Result<corelane_seam::Address, Fault>) {
         assert_eq!(cx.socket(), socket);
         (self.0)(cx, Event::Opened(socket, outcome), None);
     }
@@ -84,11 +83,10 @@ impl DatagramService for Echo {
 
 /// A lane with a client as its first service, and an echo as its second.
 fn rig_with(world: &World, limits: Limits, client: impl Fn() -> Box<dyn FnMut(&mut Cx<'_>, Event, Option<&mut Replies>)>) -> Rig {
-    let plan = Plan { services: 2, ..Plan::lanes(1) };
-    Rig::new(world, &plan, move |lane, services, driver, page: &Page| {
-        services.add_datagrams(Scripted(client()), limits, page.service(lane, 0).unwrap());
-        let echo = services.add_datagrams(Echo, Limits::default(), page.service(lane, 1).unwrap());
-        services.bind(driver, echo, at(ECHO), SHARED).unwrap();
+    let plan = Plan::lanes(1);
+    Rig::new(world, &plan, move |roster| {
+        roster.client_datagrams(limits, Scripted(client()));
+        roster.serve_datagrams(at(ECHO), Limits::default(), Echo);
     })
 }
 
@@ -154,7 +152,7 @@ impl Asker {
 
 /// One more socket that asks the echo.
 fn open(cx: &mut Cx<'_>, askers: &mut BTreeMap<SocketId, Asker>) {
-    askers.insert(cx.open_datagrams(any(), Some(at(ECHO))).unwrap(), Asker::default());
+    askers.insert(cx.open_datagrams(any(), Some(at(ECHO).into())).unwrap(), Asker::default());
 }
 
 /// Some sockets ask an echo for numbers, and again for those that were lost, until all have come back.
@@ -318,9 +316,9 @@ fn a_client_hears_that_nobody_is_there_and_goes_on() {
     let world = World::new(1, Faults::none());
     let mut client = None;
     let (mut rig, seen) = noted(&world, Limits::default(), move |cx, event, _| match event {
-        Event::Started => client = Some(cx.open_datagrams(any(), Some(at(77))).unwrap()),
+        Event::Started => client = Some(cx.open_datagrams(any(), Some(at(77).into())).unwrap()),
         Event::Opened(socket, Ok(local)) => {
-            assert_eq!(local.ip(), at(0).ip(), "the way to the peer");
+            assert_eq!(local.ip(), Some(at(0).ip()), "the way to the peer");
             let replies = cx.datagrams(*socket).unwrap();
             assert!(replies.send(at(77), None, &b"anybody?"[..]));
             assert!(!replies.send(at(ECHO), None, &b"elsewhere"[..]));
@@ -405,9 +403,9 @@ impl StreamService for Stream {
 fn a_socket_is_its_services_own() {
     let world = World::new(1, Faults::none());
     let socket: Rc<RefCell<Option<SocketId>>> = Rc::default();
-    let plan = Plan { services: 3, ..Plan::lanes(1) };
+    let plan = Plan::lanes(1);
     let shared = socket.clone();
-    let mut rig = Rig::new(&world, &plan, move |lane, services, _, page| {
+    let mut rig = Rig::new(&world, &plan, move |roster| {
         let (mine, theirs) = (shared.clone(), shared.clone());
         let owner = Scripted(move |cx: &mut Cx<'_>, event, _: Option<&mut Replies>| {
             if event == Event::Started {
@@ -421,9 +419,9 @@ fn a_socket_is_its_services_own() {
                 cx.close_datagrams(socket);
             }
         });
-        services.add_datagrams(owner, Limits::default(), page.service(lane, 0).unwrap());
-        services.add_datagrams(other, Limits::default(), page.service(lane, 1).unwrap());
-        services.add_stream(Stream, Limits::default(), page.service(lane, 2).unwrap());
+        roster.client_datagrams(Limits::default(), owner);
+        roster.client_datagrams(Limits::default(), other);
+        roster.client(Limits::default(), Stream);
     });
     rig.wait(5 * MS);
     assert_eq!((0..3).map(|service| rig.count_of(service, C::Panics)).sum::<u64>(), 0, "{:?}", rig.reports.borrow());
@@ -438,7 +436,7 @@ fn a_panic_in_any_call_is_counted_and_the_socket_lives_on() {
         let mut socket = None;
         move |cx, event, _| match event {
             Event::Started => {
-                socket = cx.open_datagrams(any(), Some(at(77))).ok();
+                socket = cx.open_datagrams(any(), Some(at(77).into())).ok();
                 cx.set_alarm(cx.now() + Duration::from_millis(1));
             }
             Event::Alarm => {
@@ -465,7 +463,7 @@ fn a_drain_ends_clients_whatever_they_do() {
         let (mut rig, _) = noted(&world, Limits::default(), move |cx, event, replies| match event {
             Event::Started => {
                 for _ in 0..3 {
-                    cx.open_datagrams(any(), Some(at(ECHO))).unwrap();
+                    cx.open_datagrams(any(), Some(at(ECHO).into())).unwrap();
                 }
                 cx.set_alarm(cx.now());
             }
@@ -491,7 +489,7 @@ fn in_a_drain_nobody_is_asked_to_go_on() {
     for_seeds(20, |seed| {
         let world = World::new(seed, Faults { late_completion: 300, ..Faults::none() });
         let (mut rig, seen) = noted(&world, Limits::default(), |cx, event, replies| match event {
-            Event::Started => drop(cx.open_datagrams(any(), Some(at(ECHO)))),
+            Event::Started => drop(cx.open_datagrams(any(), Some(at(ECHO).into()))),
             Event::Opened(socket, _) => assert!(cx.datagrams(*socket).unwrap().send(at(ECHO), None, &b"begin"[..])),
             Event::Sent(_) => assert!(replies.unwrap().send(at(ECHO), None, &b"on and on"[..])),
             _ => {}
@@ -511,9 +509,8 @@ fn at_the_deadline_a_drain_waits_for_no_socket() {
     let world = World::new(1, Faults::none());
     let limits = Limits::new().drain_limit(Duration::from_millis(100));
     let plan = Plan::lanes(1);
-    let mut rig = Rig::new(&world, &plan, |lane, services, driver, page| {
-        let echo = services.add_datagrams(Echo, limits, page.service(lane, 0).unwrap());
-        services.bind(driver, echo, at(ECHO), SHARED).unwrap();
+    let mut rig = Rig::new(&world, &plan, |roster| {
+        roster.serve_datagrams(at(ECHO), limits, Echo);
     });
     rig.wait(MS);
     let held: Vec<Lease> = std::iter::from_fn(|| rig.arenas[0].lease(64 << 10)).collect();

@@ -4,7 +4,7 @@ use crate::echo::pattern;
 use crate::for_seeds;
 use crate::rig::Talker;
 use crate::rig::{MS, Plan, Play, Rig, S, patient};
-use corelane_seam::{Chain, File, FileOutcome, FilePart, OpenOptions, Outcome, StreamOutcome};
+use corelane_seam::{Chain, File, FileOutcome, FilePart, OpenOptions, Outcome};
 use corelane_sim::{Faults, Random, Report, World};
 use corelane_svc::{Cx, Input, Next, Order, Output, Peer, StreamService, Ticket};
 use corelane_watch::ServiceCounter as C;

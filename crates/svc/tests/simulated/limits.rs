@@ -7,7 +7,7 @@ use crate::rig::Talker;
 use crate::rig::{MS, Nobody, Plan, Rig, S, address, at, client, endings, patient};
 use corelane_seam::{Fault, Reason};
 use corelane_sim::{Faults, Peer, Report, Status, World};
-use corelane_svc::{Ending, Limits, Sharing};
+use corelane_svc::{Ending, Limits};
 use corelane_watch::{LaneCounter, ServiceCounter as C};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -57,11 +57,16 @@ impl Case {
         }
     }
 
-    fn close(mut self) {
+    fn close(self) {
+        self.close_with(&[]);
+    }
+
+    /// `unborn` are the endings of connections that had no session yet.
+    fn close_with(mut self, unborn: &[Ending]) {
         assert_eq!(self.stage.rig.ask(&self.witness, "say after\n"), "after\n");
         self.witness.close();
         self.stage.rig.wait(MS);
-        self.stage.close();
+        self.stage.close_with(unborn);
     }
 }
 
@@ -111,7 +116,7 @@ fn connections_over_the_bound_of_their_address_are_reset() {
 fn the_lanes_cap_holds_over_all_its_connections() {
     let world = World::new(1, Faults::none());
     let plan = Plan { connections_max: 2, ..Plan::lanes(1) };
-    let mut case = Case::on(Stage::with(&world, &plan, Limits::default(), |_| None));
+    let mut case = Case::on(Stage::with(&world, &plan, Limits::default(), |_, _| None));
     let [first, second] = [1, 2].map(|number| case.connect(number));
     second.send(b"say served\n");
     case.wait(20 * MS);
@@ -353,11 +358,10 @@ fn a_request_that_is_held_for_too_long_ends_its_connection() {
 #[test]
 fn room_under_the_lanes_cap_serves_the_other_service() {
     let world = World::new(1, Faults::none());
-    let plan = Plan { services: 2, connections_max: 1, ..Plan::lanes(1) };
-    let mut rig = Rig::new(&world, &plan, |lane, services, driver, page| {
-        for (number, port) in [(0, address()), (1, at(8))] {
-            let echo = services.add_stream(Echo, Limits::default(), page.service(lane, number).unwrap());
-            services.listen(driver, echo, port, Sharing { share_port: false, v6_only: false }).unwrap();
+    let plan = Plan { connections_max: 1, ..Plan::lanes(1) };
+    let mut rig = Rig::new(&world, &plan, |roster| {
+        for port in [address(), at(8)] {
+            roster.serve(port, Limits::default(), Echo);
         }
     });
     // Both wait, each accepted by its own listener, when the only place is given to one of them.
@@ -429,7 +433,7 @@ fn a_record_that_takes_too_long_ends_its_connection() {
 fn a_transform_that_waits_for_its_header_is_bounded_as_a_record_is() {
     let world = World::new(1, Faults::none());
     let limits = Limits::new().receive_rate_min(0).read_limit(Duration::from_secs(3));
-    let transform = |peer: &corelane_svc::Peer| match peer.address.ip() == client(50).ip() {
+    let transform = |_, peer: &corelane_svc::Peer| match peer.address.ip() == Some(client(50).ip()) {
         true => None,
         false => Some(crate::transform::proxy_header()),
     };
@@ -438,7 +442,7 @@ fn a_transform_that_waits_for_its_header_is_bounded_as_a_record_is() {
     slow.send(b"PROXY 1");
     case.wait(5 * S);
     assert_eq!((slow.status(), case.count(C::ReadLimitHits)), (RESET, 1));
-    case.close();
+    case.close_with(&[Ending::Aborted]);
 }
 
 #[test]
@@ -472,7 +476,7 @@ fn the_send_limit_counts_from_when_the_output_began_to_wait() {
     let faults = Faults { late_completion: 1000, ..Faults::none() };
     let world = World::new(3, faults);
     let limits = Limits::new().send_limit(Duration::from_secs(1));
-    let mut case = Case::on(Stage::with(&world, &Plan::lanes(1), limits, |_| None));
+    let mut case = Case::on(Stage::with(&world, &Plan::lanes(1), limits, |_, _| None));
     let peer = case.connect(1);
     for _ in 0..20 {
         assert_eq!(case.ask(&peer, "say x\n"), "x\n");
@@ -502,13 +506,10 @@ fn a_peer_that_never_finishes_is_left_at_the_linger_limit() {
 fn stage_beside_a_full_service(limits: Limits) -> Stage {
     let world = World::new(1, Faults::none());
     let book: Rc<RefCell<Book>> = Rc::default();
-    let rig = Rig::new(&world, &Plan { services: 2, ..Plan::lanes(1) }, |lane, services, driver, page| {
-        let alone = Sharing { share_port: false, v6_only: false };
-        let puppet = services.add_stream(Puppet::new(&book, |_| None), limits, page.service(lane, 0).unwrap());
-        services.listen(driver, puppet, address(), alone).unwrap();
+    let rig = Rig::new(&world, &Plan::lanes(1), |roster| {
+        roster.serve(address(), limits, Puppet::new(&book));
         let full = Limits::new().connections_max(1).backlog(1);
-        let echo = services.add_stream(Echo, full, page.service(lane, 1).unwrap());
-        services.listen(driver, echo, at(8), alone).unwrap();
+        roster.serve(at(8), full, Echo);
     });
     Stage { rig, book }
 }
@@ -601,7 +602,7 @@ fn lane_without_memory(receive_bytes: usize) {
     let limits = Limits::new().output_high(8 << 20).send_limit(Duration::ZERO).read_limit(Duration::ZERO).receive_rate_min(0);
     let mut plan = Plan::lanes(1).memory(4 << 20);
     plan.tuning.receive_bytes = receive_bytes;
-    let mut case = Case::on(Stage::with(&world, &plan, limits, |_| None));
+    let mut case = Case::on(Stage::with(&world, &plan, limits, |_, _| None));
     let hogs = [1, 2].map(|number| case.connect(number));
     for hog in &hogs {
         hog.send("flood 100000\n".repeat(40).as_bytes());
@@ -640,14 +641,12 @@ fn a_lane_without_memory_for_answers_pushes_back_and_recovers() {
 #[test]
 fn a_service_at_its_bound_does_not_stop_another() {
     let world = World::new(1, Faults::none());
-    let plan = Plan { services: 2, ..Plan::lanes(1) };
-    let mut rig = Rig::new(&world, &plan, |lane, services, driver, page| {
+    let plan = Plan::lanes(1);
+    let mut rig = Rig::new(&world, &plan, |roster| {
         for (number, connections_max) in [(0, 1), (1, 10)] {
             let limits = Limits::new().connections_max(connections_max);
-            let row = page.service(lane, number).unwrap();
-            let service = services.add_stream(Echo, limits, row);
             let at = at(address().port() + number as u16);
-            services.listen(driver, service, at, Sharing { share_port: false, v6_only: false }).unwrap();
+            roster.serve(at, limits, Echo);
         }
     });
     let of_first: Vec<_> = (0..3).map(|number| rig.connect(number)).collect();

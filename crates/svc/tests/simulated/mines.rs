@@ -3,10 +3,11 @@
 use crate::for_seeds;
 use crate::rig::{MS, Nobody, Plan, Rig, S, address, at, patient};
 use corelane_lane::Order as Command;
-use corelane_seam::{Arena, Chain, Outcome, Tuning};
+use corelane_seam::{Outcome, Tuning};
 use corelane_sim::{Faults, Peer, Random, Status, World};
 use corelane_svc::{
-    ConnectionId, Cx, Ending, Input, Limits, Next, Order, Output, Sharing, StreamService, Ticket, Transform, TransformError,
+    ConnectionId, Cx, Ending, Input, Limits, Next, Order, Output, Passage, Progress, StreamService, Ticket, Transform,
+    TransformError,
 };
 use corelane_watch::{LaneCounter, ServiceCounter as C};
 use std::sync::Arc;
@@ -33,14 +34,14 @@ impl Drop for Mine {
 struct Mined(#[expect(dead_code, reason = "dropped")] Mine);
 
 impl Transform for Mined {
-    fn inbound(&mut self, _: &Arena, from: &mut Chain, to: &mut Chain, _: &mut Chain) -> Result<(), TransformError> {
-        to.append(from);
-        Ok(())
-    }
-
-    fn outbound(&mut self, _: &Arena, from: &mut Chain, to: &mut Chain) -> Result<(), TransformError> {
-        to.append(from);
-        Ok(())
+    fn pass(&mut self, passage: &mut Passage<'_>) -> Result<Progress, TransformError> {
+        passage.open();
+        passage.input.append(passage.received);
+        passage.wire.append(passage.output);
+        if passage.peer_finished {
+            passage.end_input();
+        }
+        Ok(Progress::Idle)
     }
 }
 
@@ -75,7 +76,7 @@ impl Miner {
             })),
             b'w' => drop(cx.spawn(async move { drop(mine) })),
             b'c' => drop(cx.connect(at(99), vec![mine])),
-            b'n' => drop(cx.connect("203.0.113.1:1".parse().unwrap(), vec![mine])),
+            b'n' => drop(cx.connect("203.0.113.1:1".parse::<corelane_seam::Address>().unwrap(), vec![mine])),
             b'x' => {
                 std::mem::forget(mine);
                 return Next::Close;
@@ -113,10 +114,6 @@ impl StreamService for Miner {
     }
 
     fn completed(&mut self, _cx: &mut Cx<'_>, _token: u64, _outcome: Outcome) {}
-
-    fn transform(&mut self, _peer: &corelane_svc::Peer) -> Option<Box<dyn Transform>> {
-        Some(Box::new(Mined(self.mine())))
-    }
 }
 
 struct Stage {
@@ -128,11 +125,10 @@ impl Stage {
     fn new(world: &World, limits: Limits) -> Self {
         let field = Field::default();
         let plan = Plan { tuning: Tuning { offload_max: 1, ..Tuning::default() }, ..Plan::lanes(2) };
-        let rig = Rig::serving(world, &plan, limits, |_| Miner {
-            field: field.clone(),
-            held: Vec::new(),
-            past: Vec::new(),
-            own: Mine(field.clone()),
+        let miner = |_| Miner { field: field.clone(), held: Vec::new(), past: Vec::new(), own: Mine(field.clone()) };
+        let of_transforms = field.clone();
+        let rig = Rig::behind(world, &plan, limits, miner, move |_, _: &_| {
+            Some(Box::new(Mined(Mine(of_transforms.clone()))) as Box<dyn Transform>)
         });
         Self { rig, field }
     }
@@ -232,11 +228,10 @@ fn lanes_live_through_any_mixture() {
 fn a_message_to_no_service_is_dropped_behind_the_fence() {
     let world = World::new(1, Faults::none());
     let field = Field::default();
-    let mut rig = Rig::new(&world, &Plan { services: 2, ..Plan::lanes(2) }, |lane, services, driver, page| {
+    let mut rig = Rig::new(&world, &Plan::lanes(2), |roster| {
         let miner = || Miner { field: field.clone(), held: Vec::new(), past: Vec::new(), own: Mine(field.clone()) };
-        for (number, port) in [(0, address()), (1, at(8))].into_iter().take(2 - lane) {
-            let service = services.add_stream(miner(), patient(), page.service(lane, number).unwrap());
-            services.listen(driver, service, port, Sharing { share_port: true, v6_only: false }).unwrap();
+        for port in [address(), at(8)].into_iter().take(2 - roster.lane()) {
+            roster.serve(port, patient(), miner());
         }
     });
     let peer = world.connect(crate::rig::client(1), at(8)).unwrap();

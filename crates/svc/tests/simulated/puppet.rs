@@ -9,7 +9,9 @@
 use crate::rig::{Plan, Rig, endings};
 use corelane_seam::{Chain, Shared};
 use corelane_sim::{Faults, World};
-use corelane_svc::{ConnectionId, Cx, Ending, Input, Limits, Next, Order, Output, Peer, StreamService, Ticket, Timer, Transform};
+use corelane_svc::{
+    ConnectionId, Cx, Ending, Input, Limits, Next, Order, Output, Peer, Side, StreamService, Ticket, Timer, Transform,
+};
 use corelane_watch::ServiceCounter;
 use std::any::Any;
 use std::cell::RefCell;
@@ -36,12 +38,11 @@ impl Book {
 }
 
 /// Makes the transform of a connection.
-pub type MakeTransform = fn(&Peer) -> Option<Box<dyn Transform>>;
+pub type MakeTransform = fn(Side, &Peer) -> Option<Box<dyn Transform>>;
 
 pub struct Puppet {
     book: Rc<RefCell<Book>>,
     tickets: BTreeMap<String, Ticket>,
-    transform: MakeTransform,
     connected: Option<ConnectionId>,
     /// Lane memory that is sent again and again, by its length.
     values: BTreeMap<usize, Shared>,
@@ -65,7 +66,7 @@ pub const PANICS_IN_OPEN: usize = 100;
 pub const PANICS_IN_TRANSFORM: usize = 101;
 
 fn is_client(peer: &Peer, number: usize) -> bool {
-    peer.address.ip() == crate::rig::client(number).ip()
+    peer.address.ip() == Some(crate::rig::client(number).ip())
 }
 
 fn chain_of(cx: &Cx<'_>, text: &str) -> Chain {
@@ -79,8 +80,8 @@ fn split(line: &str) -> (&str, &str) {
 }
 
 impl Puppet {
-    pub fn new(book: &Rc<RefCell<Book>>, transform: MakeTransform) -> Self {
-        Self { book: book.clone(), tickets: BTreeMap::new(), transform, connected: None, values: BTreeMap::new() }
+    pub fn new(book: &Rc<RefCell<Book>>) -> Self {
+        Self { book: book.clone(), tickets: BTreeMap::new(), connected: None, values: BTreeMap::new() }
     }
 
     /// So many bytes of lane memory; the same for all who want so many.
@@ -284,11 +285,6 @@ impl StreamService for Puppet {
         let line = message.downcast::<String>().unwrap();
         self.act(cx, &line);
     }
-
-    fn transform(&mut self, peer: &Peer) -> Option<Box<dyn Transform>> {
-        assert!(!is_client(peer, PANICS_IN_TRANSFORM), "told to, in transform");
-        (self.transform)(peer)
-    }
 }
 
 /// A puppet's rig and its book.
@@ -300,38 +296,47 @@ pub struct Stage {
 impl Stage {
     /// One lane, no faults.
     pub fn new(limits: Limits) -> Self {
-        Self::with(&World::new(1, Faults::none()), &Plan::lanes(1), limits, |_| None)
+        Self::with(&World::new(1, Faults::none()), &Plan::lanes(1), limits, |_, _| None)
     }
 
-    pub fn with(world: &World, plan: &Plan, limits: Limits, transform: MakeTransform) -> Self {
+    pub fn with(
+        world: &World,
+        plan: &Plan,
+        limits: Limits,
+        mut transform: impl FnMut(Side, &Peer) -> Option<Box<dyn Transform>> + Clone + 'static,
+    ) -> Self {
         let book: Rc<RefCell<Book>> = Rc::default();
-        let make = |_| Puppet::new(&book, transform);
-        Self { rig: Rig::serving(world, plan, limits, make), book: book.clone() }
+        let make = move |side, peer: &Peer| {
+            assert!(!is_client(peer, PANICS_IN_TRANSFORM), "told to, in transform");
+            transform(side, peer)
+        };
+        Self { rig: Rig::behind(world, plan, limits, |_| Puppet::new(&book), make), book: book.clone() }
     }
 
     /// Drains, has the world judge, and compares the page with the book: each session closed once, each ending counted.
-    /// `unborn` connections ended as aborted before they had a session.
-    pub fn close_with(mut self, unborn: u64) {
+    /// `unborn` are the endings of connections that had no session yet.
+    pub fn close_with(mut self, unborn: &[Ending]) {
         self.rig.close(&mut crate::rig::Nobody);
         let book = self.book.borrow();
         let mut numbers: Vec<usize> = book.endings.iter().map(|entry| entry.0).collect();
         numbers.sort_unstable();
         assert_eq!(numbers, (0..book.opened).collect::<Vec<_>>(), "each session is closed exactly once");
         use ServiceCounter as C;
-        for (ending, counter, others) in [
-            (Ending::Completed, C::EndingsCompleted, 0),
-            (Ending::EndOfStream, C::EndingsEndOfStream, 0),
-            (Ending::Closing, C::EndingsClosing, 0),
-            (Ending::Error, C::EndingsError, 0),
-            (Ending::Aborted, C::EndingsAborted, unborn),
+        for (ending, counter) in [
+            (Ending::Completed, C::EndingsCompleted),
+            (Ending::EndOfStream, C::EndingsEndOfStream),
+            (Ending::Closing, C::EndingsClosing),
+            (Ending::Error, C::EndingsError),
+            (Ending::Aborted, C::EndingsAborted),
         ] {
+            let others = unborn.iter().filter(|&&other| other == ending).count() as u64;
             assert_eq!(self.rig.count(counter), book.count(ending) + others, "the count of {ending}");
         }
-        assert_eq!(endings(&self.rig, 0), book.opened as u64 + unborn);
+        assert_eq!(endings(&self.rig, 0), (book.opened + unborn.len()) as u64);
     }
 
     pub fn close(self) {
-        self.close_with(0);
+        self.close_with(&[]);
     }
 
     /// The ending of the session that ended last.

@@ -9,8 +9,7 @@ use corelane_seam::{Datagrams, Instant, Outcome};
 use corelane_sim::{Faults, Random, World};
 use corelane_svc::Command as Steering;
 use corelane_svc::{
-    Cx, DatagramService, Error, Input, Limits, Next, Order, Output, Peer, Replies, Sharing, SocketId, Steer, StreamService,
-    Ticket,
+    Cx, DatagramService, Error, Input, Limits, Next, Order, Output, Peer, Replies, SocketId, Steer, StreamService, Ticket,
 };
 use corelane_watch::ServiceCounter as C;
 use std::any::Any;
@@ -202,7 +201,7 @@ impl DatagramService for Echo {
             let size = (arrival.datagram_bytes as usize).max(1);
             for bytes in batch.payload(arrival).chunks(size) {
                 let number = self.walk.begin(cx);
-                self.held.insert(number, (cx.socket(), arrival.peer, bytes.to_vec()));
+                self.held.insert(number, (cx.socket(), arrival.peer.inet().unwrap(), bytes.to_vec()));
             }
         }
     }
@@ -234,9 +233,8 @@ fn what_was_readable_is_answered_though_others_have_the_answer() {
 }
 
 fn echo_rig(world: &World, lanes: usize, limits: Limits, make: impl Fn(usize) -> Echo) -> Rig {
-    Rig::new(world, &Plan::lanes(lanes), move |lane, services, driver, page| {
-        let echo = services.add_datagrams(make(lane), limits, page.service(lane, 0).unwrap());
-        services.bind(driver, echo, at(PORT), Sharing { share_port: true, v6_only: false }).unwrap();
+    Rig::new(world, &Plan::lanes(lanes), move |roster| {
+        roster.serve_datagrams(at(PORT), limits, make(roster.lane()));
     })
 }
 

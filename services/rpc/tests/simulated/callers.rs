@@ -6,11 +6,10 @@ use crate::rig::{Nobody, Plan, Rig, S, at, patient};
 use corelane::Instant;
 use corelane::service::{Ending, Fault, Reason, SocketId};
 use corelane::{Cx, DatagramService, Datagrams, Input, Next, Output, Peer, Replies, StreamService};
-use corelane_rpc::client::{CallError, DatagramClient, Found, Lookup, Step, StreamClient};
-use corelane_rpc::{ECHO, Echo, Rpc, RpcCounter, RpcDatagrams};
+use corelane_rpc::client::{CallError, DatagramClient, Step, StreamClient};
+use corelane_rpc::lookup::{Found, Lookup};
+use corelane_rpc::{ECHO, Echo, Rpc, RpcDatagrams};
 use corelane_sim::{Faults, World};
-use corelane_svc::Sharing;
-use corelane_watch::OwnCounter;
 use corelane_wire::rpc::{Auth, CallHead, Patience};
 use corelane_wire::xdr::{Decode, Encode, Opaque, Reader, Writer};
 use std::cell::RefCell;
@@ -192,10 +191,10 @@ impl DatagramCaller {
 
 impl DatagramService for DatagramCaller {
     fn started(&mut self, cx: &mut Cx<'_>) {
-        self.socket = Some(cx.open_datagrams(([10, 0, 0, 1], 0).into(), Some(self.to)).unwrap());
+        self.socket = Some(cx.open_datagrams(SocketAddr::from(([10, 0, 0, 1], 0)), Some(self.to.into())).unwrap());
     }
 
-    fn opened(&mut self, cx: &mut Cx<'_>, _socket: SocketId, outcome: Result<SocketAddr, Fault>) {
+    fn opened(&mut self, cx: &mut Cx<'_>, _socket: SocketId, outcome: Result<corelane::Address, Fault>) {
         match outcome {
             Ok(_) => self.fill(cx, None),
             Err(fault) => {
@@ -223,24 +222,19 @@ impl DatagramService for DatagramCaller {
     }
 }
 
-const SHARING: Sharing = Sharing { share_port: true, v6_only: false };
-
 /// The programs at two ports, over connections and over datagrams, and a caller of each beside them.
 fn run(seed: u64, faults: Faults) -> [LedgerRef; 2] {
     let world = World::new(seed, faults);
     let ledgers: [LedgerRef; 2] = Default::default();
     let [streams, datagrams] = ledgers.clone();
-    let plan = Plan { services: 4, counters: RpcCounter::DECLARED, ..Plan::lanes(1) };
-    let mut rig = Rig::new(&world, &plan, |lane, services, driver, page| {
-        let row = |service| page.service(lane, service).unwrap();
-        let rpc = services.add_stream(Rpc::new((Echo, Slow::default())), patient(), row(0));
-        services.listen(driver, rpc, at(7), SHARING).unwrap();
-        let rpc = services.add_datagrams(RpcDatagrams::new((Echo, Slow::default())), patient(), row(1));
-        services.bind(driver, rpc, at(7), SHARING).unwrap();
-        services.add_stream(StreamCaller { ledger: streams.clone(), to: at(7) }, patient(), row(2));
+    let plan = Plan::lanes(1);
+    let mut rig = Rig::new(&world, &plan, |roster| {
+        roster.serve(at(7), patient(), Rpc::new((Echo, Slow::default())));
+        roster.serve_datagrams(at(7), patient(), RpcDatagrams::new((Echo, Slow::default())));
+        roster.client(patient(), StreamCaller { ledger: streams.clone(), to: at(7) });
         let client = DatagramClient::new(AT_ONCE, 9);
         let caller = DatagramCaller { ledger: datagrams.clone(), to: at(7), client, socket: None };
-        services.add_datagrams(caller, patient(), row(3));
+        roster.client_datagrams(patient(), caller);
     });
     for _ in 0..200 {
         if ledgers.iter().all(|ledger| ledger.borrow().ends.len() as u64 == CALLS) {
