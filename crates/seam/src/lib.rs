@@ -24,6 +24,7 @@ mod address;
 mod bell;
 mod buddy;
 mod builders;
+mod capture;
 mod chain;
 mod datagram;
 mod driver;
@@ -43,6 +44,7 @@ mod wrapped;
 
 pub use address::{Address, AddressError, Link, UNIX_NAME_BYTES_MAX, Unix};
 pub use bell::Bell;
+pub use capture::{CAPTURE_BYTES_MAX, Capture, CapturedPort};
 pub use chain::{Chain, FilePart, Segment};
 pub use datagram::{
     Arrival, BATCH_MAX, DATAGRAM_BYTES_MAX, DATAGRAM_V6_BYTES_MAX, Datagrams, TRAIN_DATAGRAMS_MAX, Train, Trains,

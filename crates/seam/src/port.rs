@@ -1,7 +1,7 @@
 //! Ports: one queue of one interface, which gives and takes frames in batches.
 //!
 //! A [`Port`] is what a driver drives: crate `sim` has one on a simulated wire; AF_XDP, tap and packet sockets come as others. Wrappers
-//! ([`FaultyPort`](crate::FaultyPort), [`CountedPort`](crate::CountedPort), and capture) go around any of them. A work opens one with
+//! ([`FaultyPort`](crate::FaultyPort), [`CountedPort`](crate::CountedPort), [`CapturedPort`](crate::CapturedPort)) go around any of them. A work opens one with
 //! [`FrameOp::Open`](crate::FrameOp::Open), and asks the driver for everything else: so the lane sleeps in one place, whatever it waits for.
 //!
 //! * **Memory.** A port has a [`FrameMemory`]: it lends free frames to the interface to receive into, by itself and up to a bound, and what

@@ -24,6 +24,7 @@ macro_rules! of_inner {
         }
     };
 }
+pub(crate) use of_inner;
 
 /// What has passed a [`CountedPort`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -29,7 +29,7 @@ pub enum Op {
     Datagram(DatagramOp),
     /// Of files.
     File(FileOp),
-    /// Of ports.
+    /// Of ports. A driver that has none fails with [`Reason::Unsupported`](crate::Reason::Unsupported).
     Frame(FrameOp),
     /// End receiving (stream or datagram): bytes that have arrived are still delivered, otherwise the receive
     /// completes with `Cancelled`; with `NoMemory` if there are bytes and no memory for them. Has no completion of its own.
