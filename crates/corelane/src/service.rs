@@ -11,6 +11,6 @@ pub use corelane_seam::{
 pub use corelane_svc::{
     ConnectionId, Cx, DatagramService, Ending, Error as ServiceError, Flow, Hold, Input, LANE_CONNECTIONS_MAX, Limits, Next,
     Order, Output, OutputWriter, Peer, Refused, Replies, SocketId, StreamService, Taken, Ticket, Timer, Transform,
-    TransformError, Writer,
+    TransformError, When, Writer,
 };
 pub use corelane_watch::{Counted, Declaration, Kind, OwnCounter, ServiceCounter};

@@ -4,6 +4,7 @@
 #![doc = include_str!("../DESIGN.md")]
 #![forbid(unsafe_code)]
 
+mod alarms;
 mod class;
 mod connection;
 mod cx;
@@ -45,6 +46,7 @@ mod timers;
 mod transform;
 mod writer;
 
+pub use alarms::When;
 pub use cx::Cx;
 pub use error::{Error, Refused};
 pub use flows::{Flow, Flows};
