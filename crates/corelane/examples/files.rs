@@ -1,6 +1,6 @@
 //! Sends files of one directory: `NAME` and a line feed is answered with the file's length, a line feed, and its bytes, which leave from the file without
 //! passing through the program. A name is one part of a path: whoever asks for more is told `no`.
-use corelane::service::{File, FilePart, OpenOptions, Order, Outcome, Ticket};
+use corelane::service::{File, FileOutcome, FilePart, OpenOptions, Order, Outcome, Ticket};
 use corelane::{Cx, Input, Lanes, Next, Output, Peer, Result, StreamService};
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -68,7 +68,7 @@ impl StreamService for Files {
     fn completed(&mut self, cx: &mut Cx, token: u64, outcome: Outcome) {
         let Some(ticket) = self.asked.remove(&token) else { return };
         match outcome {
-            Outcome::Opened { file, length } => Self::send(cx, ticket, file, length),
+            Outcome::File(FileOutcome::Opened { file, length }) => Self::send(cx, ticket, file, length),
             _ => Self::refuse(cx, ticket),
         }
     }

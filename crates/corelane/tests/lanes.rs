@@ -146,7 +146,7 @@ fn what_cannot_start_says_so_and_leaves_nothing_running() {
     assert_eq!(ask(taken.address()).1, 4);
 }
 
-/// Offloads a call for each byte, which tells that it has begun and waits for its end, and answers whether there is room for one more.
+/// Offloads a call for each byte, which tells that it has begun and waits for its end, and returns whether there is room for one more.
 struct Offloading {
     begin: Sender<()>,
     ended: Arc<Mutex<Receiver<()>>>,

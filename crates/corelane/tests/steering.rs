@@ -202,7 +202,7 @@ struct Load {
 const CLIENTS: usize = 4;
 
 impl Load {
-    /// Runs clients against `to` while `body` does its part; answers how many connections were answered, and how many were lost.
+    /// Runs clients against `to` while `body` does its part; returns how many connections were answered, and how many were lost.
     fn during(to: SocketAddr, body: impl FnOnce(&Load)) -> (u64, u64) {
         let load = Load { stop: AtomicBool::new(false), answered: AtomicU64::new(0), lost: AtomicU64::new(0) };
         std::thread::scope(|scope| {

@@ -4,9 +4,13 @@
 #![doc = include_str!("../DESIGN.md")]
 #![forbid(unsafe_code)]
 
+mod accepting;
+mod accounts;
 mod alarms;
 mod class;
+mod connecting;
 mod connection;
+mod connections;
 mod cx;
 mod datagrams;
 mod drain;
@@ -30,6 +34,7 @@ mod output;
 mod passage;
 mod places;
 mod port;
+mod relief;
 mod replies;
 mod requests;
 mod service;
@@ -38,6 +43,7 @@ mod settings;
 mod slab;
 mod sockets;
 mod state;
+mod steered;
 mod steering;
 mod streams;
 mod table;

@@ -222,6 +222,7 @@ impl Output {
             self.was_refused = true;
             return Err(Refused::Tickets);
         }
+        assert!(self.owner.index != u32::MAX, "a request is held for a connection");
         let kept = self.reserve(reserve).inspect_err(|_| self.was_refused = true)?;
         let reserved = kept.as_ref().map_or(0, Lease::capacity);
         self.charge(reserved);
@@ -289,9 +290,10 @@ impl Output {
             return true;
         }
         self.seal();
-        if let Some(hole) = self.holes.iter_mut().find(|hole| hole.number == number) {
-            (hole.answered, hole.reply) = (true, answer);
-        }
+        // reason: its ticket was not answered yet.
+        let hole = self.holes.iter_mut().find(|hole| hole.number == number).expect("a kept place is there until it is answered");
+        assert!(!hole.answered, "a place is answered once");
+        (hole.answered, hole.reply) = (true, answer);
         while self.holes.front().is_some_and(|hole| hole.answered) {
             let Some(mut hole) = self.holes.pop_front() else { break };
             self.chain.append(&mut hole.reply);
@@ -367,6 +369,7 @@ impl Output {
         self.holes.clear();
         self.held.clear();
         (self.expires, self.reserved, self.expired) = (u64::MAX, 0, 0);
+        assert!(self.is_empty() && self.charged() == 0, "what was dropped holds nothing");
     }
 
     /// All chains, for compaction.

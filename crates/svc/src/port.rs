@@ -110,7 +110,8 @@ impl<S: StreamService> StreamPort for Sessions<S> {
     }
 
     fn call(&mut self, cx: &mut Cx<'_>, session: u32, call: Call, input: &mut Input, output: &mut Output) -> Next {
-        let Some(session) = self.sessions.at(session) else { return Next::Continue };
+        // reason: a connection keeps the place of its session until that is closed.
+        let session = self.sessions.at(session).expect("a session is there until it is closed");
         match call {
             Call::Receive => self.service.receive(cx, session, input, output),
             Call::Connected => self.service.connected(cx, session, output),
@@ -126,9 +127,9 @@ impl<S: StreamService> StreamPort for Sessions<S> {
     }
 
     fn closed(&mut self, cx: &mut Cx<'_>, session: u32, ending: Ending) {
-        if let Some(session) = self.sessions.remove(session) {
-            self.service.closed(cx, session, ending);
-        }
+        // reason: as above.
+        let session = self.sessions.remove(session).expect("a session is closed once");
+        self.service.closed(cx, session, ending);
     }
 
     fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome) {

@@ -1,15 +1,16 @@
 //! What can be seen of a run from around the engine: its workload, the calls that its lane makes, and what it tells.
 
 use corelane::lanes::Transport;
+use corelane::service::{
+    Cx, DatagramService, Datagrams, Ending, Fault, Input, Next, Output, Peer, Replies, SocketId, StreamService,
+};
+use corelane::testing::{Random, World};
 use corelane_load::collector::Collector;
 use corelane_load::course::Event;
 use corelane_load::kinds::Kind;
 use corelane_load::plan::Plan;
 use corelane_load::workload::{Answers, DatagramWorkload, Workload};
 use corelane_load::workloads::rpc::{Settings, Split};
-use corelane_seam::{Datagrams, Fault};
-use corelane_sim::{Random, World};
-use corelane_svc::{Cx, DatagramService, Ending, Input, Next, Output, Peer, Replies, SocketId, StreamService};
 use std::any::Any;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -89,7 +90,7 @@ pub enum Note {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Entry {
+pub struct Sighting {
     pub at: u64,
     pub lane: usize,
     pub note: Note,
@@ -102,7 +103,7 @@ pub struct Desk {
     pub collector: Collector,
     /// When the window begins and ends.
     pub window: Option<(u64, u64)>,
-    pub journal: Vec<Entry>,
+    pub journal: Vec<Sighting>,
     /// When each lane turned.
     pub turns: Vec<(usize, u64)>,
     /// Why lanes ended early.
@@ -121,7 +122,7 @@ impl Desk {
     }
 
     fn note(&mut self, lane: usize, note: Note) {
-        self.journal.push(Entry { at: self.world.now(), lane, note });
+        self.journal.push(Sighting { at: self.world.now(), lane, note });
     }
 
     /// Takes in what `lane` has told in the call that has just ended.

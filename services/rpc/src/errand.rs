@@ -1,9 +1,8 @@
 //! One call after the other to one program, from a lane of its own, for those who wait for the end of it.
 
 use crate::client::{CallError, DatagramClient, Step};
-use corelane::Instant;
 use corelane::service::{Fault, Reason, Shared, SocketId};
-use corelane::{Address, Cx, DatagramService, Datagrams, Lanes, Replies};
+use corelane::{Address, Cx, DatagramService, Datagrams, Instant, Lanes, Replies};
 use corelane_wire::rpc::{CallHead, Patience};
 use corelane_wire::xdr::Encode;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -321,7 +321,12 @@ impl Stage {
         Self::with(&World::new(1, Faults::none()), &Plan::lanes(1), limits, |_, _| None)
     }
 
-    pub fn with(world: &World, plan: &Plan, limits: Limits, transform: MakeTransform) -> Self {
+    pub fn with(
+        world: &World,
+        plan: &Plan,
+        limits: Limits,
+        mut transform: impl FnMut(Side, &Peer) -> Option<Box<dyn Transform>> + Clone + 'static,
+    ) -> Self {
         let book: Rc<RefCell<Book>> = Rc::default();
         let make = move |side, peer: &Peer| {
             assert!(!is_client(peer, PANICS_IN_TRANSFORM), "told to, in transform");

@@ -1,9 +1,8 @@
 //! Calls over datagrams.
 
 use super::{CallError, Scratch, encode, results};
-use corelane::Instant;
 use corelane::service::{DATAGRAM_BYTES_MAX, Shared};
-use corelane::{Cx, Datagrams};
+use corelane::{Cx, Datagrams, Instant};
 use corelane_wire::rpc::{CallCounts, CallHead, Calls, Overdue, Patience};
 use corelane_wire::xdr::Encode;
 

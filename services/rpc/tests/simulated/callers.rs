@@ -3,12 +3,12 @@
 use crate::for_seeds;
 use crate::programs::{BY_HELPER, FAILS, NEVER, SLOW, Slow};
 use crate::rig::{Nobody, Plan, Rig, S, at, patient};
-use corelane::Instant;
 use corelane::service::{Ending, Fault, Reason, SocketId};
-use corelane::{Cx, DatagramService, Datagrams, Input, Next, Output, Peer, Replies, StreamService};
-use corelane_rpc::client::{CallError, DatagramClient, Found, Lookup, Step, StreamClient};
+use corelane::testing::{Faults, World};
+use corelane::{Cx, DatagramService, Datagrams, Input, Instant, Next, Output, Peer, Replies, StreamService};
+use corelane_rpc::client::{CallError, DatagramClient, Step, StreamClient};
+use corelane_rpc::lookup::{Found, Lookup};
 use corelane_rpc::{ECHO, Echo, Rpc, RpcDatagrams};
-use corelane_sim::{Faults, World};
 use corelane_wire::rpc::{Auth, CallHead, Patience};
 use corelane_wire::xdr::{Decode, Encode, Opaque, Reader, Writer};
 use std::cell::RefCell;

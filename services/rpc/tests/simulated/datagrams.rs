@@ -4,11 +4,11 @@ use crate::calls::{call, echo, null, opaque, reply, success, xid};
 use crate::for_seeds;
 use crate::programs::{ADD, ADD_AT_LENGTH, ADD_LATER, Added, BY_HELPER, ONCE, Once, SLOW, Slow, WITH_DATA};
 use crate::rig::{MS, Plan, Play, Rig, address};
+use corelane::admin::watch::ServiceCounter as C;
+use corelane::service::Limits;
+use corelane::testing::{DatagramPeer, FaultCounts, FaultKind, Faults, Random, Report, Turn, World};
 use corelane_rpc::{Echo, Null, RpcDatagrams};
-use corelane_sim::{DatagramPeer, FaultCounts, FaultKind, Faults, Random, Report, Turn, World};
-use corelane_svc::Limits;
-use corelane_watch::ServiceCounter as C;
-use corelane_wire::rpc::Outcome;
+use corelane_wire::rpc::Acceptance;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
@@ -100,7 +100,7 @@ fn question(random: &mut Random, xid: u32) -> (Vec<u8>, Vec<u8>) {
         5 => (slow(WITH_DATA, &words), success(xid, &words)),
         6 => (once(ADD), added),
         7 => (once(ADD_LATER), added),
-        _ => (call(xid, [100_003, 3, 5], &[]), reply(xid, Outcome::ProcedureUnavailable)),
+        _ => (call(xid, [100_003, 3, 5], &[]), reply(xid, Acceptance::ProcedureUnavailable)),
     }
 }
 
