@@ -406,7 +406,7 @@ impl<W: DatagramWorkload> DatagramService for DatagramEngine<W> {
         self.wake_at(cx, cx.now().nanoseconds());
     }
 
-    fn alarm(&mut self, cx: &mut Cx<'_>) {
+    fn alarm(&mut self, cx: &mut Cx<'_>, _: u64) {
         self.work(cx);
     }
 }

@@ -518,7 +518,7 @@ impl<W: Workload> StreamService for Engine<W> {
         self.wake(cx);
     }
 
-    fn alarm(&mut self, cx: &mut Cx<'_>) {
+    fn alarm(&mut self, cx: &mut Cx<'_>, _: u64) {
         self.work(cx);
     }
 }
