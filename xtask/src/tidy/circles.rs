@@ -25,8 +25,6 @@ const STILL: &[(&str, &[&str])] = &[
     ("crates/steer/src", &["choice", "error"]),
     ("crates/watch/src", &["error", "process"]),
     ("crates/watch/src", &["own", "page"]),
-    ("crates/wire/src/rpc", &["call", "refusal"]),
-    ("crates/wire/src/xdr", &["codec", "reader"]),
     (
         "load/src",
         &[
