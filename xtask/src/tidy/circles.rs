@@ -18,8 +18,6 @@ const STILL: &[(&str, &[&str])] = &[
     ("crates/lane/src", &["kit", "mesh", "work"]),
     ("crates/seam/src", &["buddy", "lease", "ledger"]),
     ("crates/sim/src", &["driver", "net", "peers", "world"]),
-    ("crates/steer/src", &["attach", "lane", "steered"]),
-    ("crates/steer/src", &["choice", "error"]),
     ("crates/watch/src", &["error", "process"]),
     ("crates/watch/src", &["own", "page"]),
     (
