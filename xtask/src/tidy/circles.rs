@@ -18,8 +18,6 @@ const STILL: &[(&str, &[&str])] = &[
     ("crates/lane/src", &["kit", "mesh", "work"]),
     ("crates/seam/src", &["buddy", "lease", "ledger"]),
     ("crates/sim/src", &["driver", "net", "peers", "world"]),
-    ("crates/watch/src", &["error", "process"]),
-    ("crates/watch/src", &["own", "page"]),
     (
         "load/src",
         &[
