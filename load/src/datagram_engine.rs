@@ -7,7 +7,7 @@ use crate::kinds::Kind;
 use crate::pace::{ARRIVALS_PER_TURN, Owed, PAUSE, Pace};
 use crate::plan::Mode;
 use crate::workload::{Answers, DatagramWorkload};
-use corelane::service::{Arrival, DATAGRAM_BYTES_MAX, Fault, Reason, Shared, SocketId, TRAIN_DATAGRAMS_MAX};
+use corelane::service::{Arrival, DATAGRAM_BYTES_MAX, Fault, Reason, Shared, SocketId, TRAIN_DATAGRAMS_MAX, Unix};
 use corelane::{Address, Cx, DatagramService, Datagrams, Replies};
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -95,7 +95,9 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
     fn open_socket(&mut self, cx: &mut Cx<'_>, index: usize) {
         let (plan, client) = (&self.course.plan, &mut self.clients[index]);
         let any: IpAddr = if plan.target.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-        let local = plan.source_of(self.pace.first + index as u64, client.attempts).unwrap_or(SocketAddr::new(any, 0));
+        let source = plan.source_of(self.pace.first + index as u64, client.attempts).unwrap_or(SocketAddr::new(any, 0));
+        // Without a name of its own, which the system chooses, nothing could be sent back to it.
+        let local: Address = if plan.target.unix().is_some() { Unix::UNNAMED.into() } else { source.into() };
         client.attempts += 1;
         match cx.open_datagrams(local, Some(plan.target.clone())) {
             Ok(socket) => {

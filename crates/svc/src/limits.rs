@@ -21,7 +21,7 @@ pub(crate) const SECOND: u64 = 1_000_000_000;
 pub struct Limits {
     /// Connections open at once. At the bound no more are accepted: they wait in the backlog. Default 100,000.
     pub connections_max: u32,
-    /// Connections open at once from one peer: an IPv4 address, or an IPv6 /64. One more is reset. 0, the default, for a half of those
+    /// Connections open at once from one peer: an IPv4 address, an IPv6 /64, or over Unix sockets a user. One more is reset. 0, the default, for a half of those
     /// that the lane can have, counted over all such services ([`Services::descriptors`](crate::Services::descriptors)): so that no
     /// address takes all descriptors.
     pub connections_per_peer_max: u32,
