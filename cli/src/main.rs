@@ -3,6 +3,7 @@
 
 mod exit;
 mod load;
+mod print;
 mod rss;
 mod serve;
 mod stat;

@@ -33,7 +33,7 @@ pub struct Beside<'a> {
     pub watched: Watched,
     /// Where the histogram log goes.
     pub hdr: Option<&'a mut dyn std::io::Write>,
-    /// Is shown the run; answers false to end it early.
+    /// Is shown the run; returns false to end it early.
     pub show: &'a mut dyn FnMut(&Progress) -> bool,
 }
 

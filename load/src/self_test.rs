@@ -39,7 +39,7 @@ const QUANTILES: [f64; 4] = [50.0, 90.0, 99.0, 99.9];
 
 /// What the runs came to.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Outcome {
+pub struct Findings {
     /// Each way of counting.
     pub ways: Vec<Way>,
     /// What 99 % must come to when the counting leaves nothing out, at the least, in microseconds.
@@ -65,7 +65,7 @@ pub struct Way {
 ///
 /// # Errors
 /// As [`run`](crate::run), and if the server cannot be started.
-pub fn run() -> Result<Outcome, Error> {
+pub fn run() -> Result<Findings, Error> {
     let (_, closed) = load(Mode::Closed, 1)?;
     let (_, open) = load(Mode::Open { rate: RATE, arrivals: Arrivals::Fixed }, CONNECTIONS)?;
     Ok(outcome(&closed, &open))
@@ -88,7 +88,7 @@ fn bound_us() -> f64 {
     (STALL.as_secs_f64() - RUN.as_secs_f64() / 100.0 - 2.0 / RATE) * 1e6
 }
 
-fn outcome(closed: &Interval, open: &Interval) -> Outcome {
+fn outcome(closed: &Interval, open: &Interval) -> Findings {
     let ways = vec![
         way("closed loop", closed.latency.0.as_deref(), |times| {
             let all = count(times.len());
@@ -112,7 +112,7 @@ fn outcome(closed: &Interval, open: &Interval) -> Outcome {
     ];
     let bound_us = bound_us();
     let saw_the_stall = ways[2].times_us.get("99").is_some_and(|&us| us >= bound_us);
-    Outcome { ways, bound_us, saw_the_stall }
+    Findings { ways, bound_us, saw_the_stall }
 }
 
 fn way(name: &'static str, times: Option<&Histogram<u64>>, shows: impl FnOnce(&Histogram<u64>) -> String) -> Way {
@@ -135,7 +135,7 @@ fn corrected(times: Option<&Histogram<u64>>) -> Way {
     })
 }
 
-impl Outcome {
+impl Findings {
     /// A table of the ways, a sentence for each, and the verdict.
     pub fn text(&self) -> String {
         let mut page = Page::default();
@@ -201,7 +201,7 @@ impl StreamService for Stalling {
 impl Stalling {
     /// What finds no ticket or no memory stays in the input, and is offered again.
     fn hold(&mut self, input: &mut Input, output: &mut Output) {
-        let Some(ticket) = output.hold(Order::Kept) else { return };
+        let Ok(ticket) = output.hold(Order::Kept) else { return };
         let bytes = input.take_shared(input.len());
         // A ticket that is dropped ends the connection, which the run would count.
         self.held.extend(bytes.map(|bytes| (ticket, bytes)));

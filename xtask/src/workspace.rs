@@ -100,6 +100,7 @@ struct Declared {
     kind: Option<String>,
     target: Option<String>,
     path: Option<PathBuf>,
+    #[serde(default)]
     optional: bool,
 }
 

@@ -1,6 +1,6 @@
 //! `corelane rss show`: what a network card does with flows, and what running processes do.
 
-use super::print;
+use crate::print::print;
 use crate::stat;
 use crate::wrap::{cut, wrapped};
 use anyhow::{Context, Result, bail};

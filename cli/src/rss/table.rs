@@ -1,7 +1,7 @@
 //! `corelane rss table`: shows and rewrites the table of a running process.
 
-use super::print;
 use crate::Late;
+use crate::print::print;
 use anyhow::{Result, anyhow, bail};
 use corelane::admin::control::{Command, ControlError, ask};
 use corelane::admin::rss::Table;

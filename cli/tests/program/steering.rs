@@ -116,7 +116,7 @@ fn every_flow_is_on_its_lane_for_an_ordinary_user() {
     let program = copy_for_all(&folder);
     let wrapper = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"];
     let arguments = [&["--lanes", "3", "--driver", "epoll"][..], &PLACES].concat();
-    let server = Server::start_as(Plan { wrapper: &wrapper, program: &program, arguments: &arguments, run: folder });
+    let server = Server::start_as(Launch { wrapper: &wrapper, program: &program, arguments: &arguments, run: folder });
     assert!(server.steering.starts_with("classic program, "), "{}", server.steering);
     let [note] = notes(&server)[..] else { panic!("{:?}", server.notes) };
     assert!(note.contains("without counts") && note.contains("CAP_BPF"), "{note}");
@@ -167,7 +167,7 @@ fn a_random_key_steers_too() {
     assert_eq!(server.count("strays"), 0);
 }
 
-/// Opens connections with one request each until told to stop; answers how many, and what went wrong with others.
+/// Opens connections with one request each until told to stop; returns how many, and what went wrong with others.
 fn ask_until(stop: &AtomicBool, answered: &AtomicU64, to: SocketAddr) -> Vec<std::io::Error> {
     let mut lost = Vec::new();
     while !stop.load(Ordering::Relaxed) {

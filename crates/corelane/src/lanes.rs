@@ -8,10 +8,9 @@ pub(crate) mod entry;
 mod place;
 mod plan;
 mod run;
-mod url;
+pub(crate) mod url;
 
 pub use corelane_lane::LaneSettings;
-
 pub use corelane_os::cpus::parse_list as parse_cpus;
 pub use corelane_os::signals::Signals;
 pub use corelane_rss::Transport;
@@ -25,7 +24,7 @@ pub use url::Url;
 
 use crate::error::Error;
 use corelane_steer::Settings;
-use corelane_svc::{DatagramService, LANE_CONNECTIONS_MAX, Limits, Services, StreamService};
+use corelane_svc::{DatagramService, LANE_CONNECTIONS_MAX, Limits, Peer, Services, Side, StreamService, Transform};
 use corelane_watch::{Declaration, ServiceRow};
 use entry::Entry;
 use entry::choice::Chosen;
@@ -42,6 +41,7 @@ pub(crate) struct Served {
     pub(crate) name: String,
     /// None for a client: it listens nowhere.
     pub(crate) url: Option<Url>,
+    pub(crate) over_connections: bool,
     pub(crate) limits: Limits,
     /// What it counts of its own.
     pub(crate) counters: &'static [Declaration],
@@ -189,20 +189,21 @@ impl Lanes {
         self
     }
 
-    /// Serves connections at `tcp://HOST:PORT`; `build` makes the service on each lane, given the lane's number.
+    /// Serves connections at `tcp://HOST:PORT` or `unix:PATH` ([`Url`]); `build` makes the service on each lane, given the lane's number.
     ///
     /// # Errors
     /// [`Error::Url`], [`Error::Transport`].
     pub fn serve<S: StreamService>(self, url: &str, build: impl Fn(usize) -> S + Send + Sync + 'static) -> Result<Self, Error> {
         self.add(
             url,
-            "tcp",
+            Transport::Tcp,
             (name_of::<S>(), S::COUNTERS),
             Arc::new(move |lane, services, limits, row| services.add_stream(build(lane), limits, row)),
         )
     }
 
-    /// Serves datagrams at `udp://HOST:PORT`; `build` makes the service on each lane, given the lane's number.
+    /// Serves datagrams at `udp://HOST:PORT` or `unixgram:PATH` ([`Url`]); `build` makes the service on each lane, given the lane's number. A Unix socket's
+    /// datagrams all come to lane 0: so those of one peer keep their order.
     ///
     /// # Errors
     /// [`Error::Url`], [`Error::Transport`].
@@ -213,7 +214,7 @@ impl Lanes {
     ) -> Result<Self, Error> {
         self.add(
             url,
-            "udp",
+            Transport::Udp,
             (name_of::<S>(), S::COUNTERS),
             Arc::new(move |lane, services, limits, row| services.add_datagrams(build(lane), limits, row)),
         )
@@ -222,16 +223,17 @@ impl Lanes {
     fn add(
         mut self,
         url: &str,
-        expected: &'static str,
+        transport: Transport,
         (name, counters): (String, &'static [Declaration]),
         add: Adder,
     ) -> Result<Self, Error> {
         let url: Url = url.parse()?;
-        let scheme = if url.transport() == Transport::Tcp { "tcp" } else { "udp" };
-        if scheme != expected {
-            return Err(Error::Transport { url: url.to_string(), expected: format!("{expected}://") });
+        if url.transport() != transport {
+            let expected = if transport == Transport::Tcp { "tcp:// or unix:" } else { "udp:// or unixgram:" };
+            return Err(Error::Transport { url: url.to_string(), expected: expected.to_owned() });
         }
-        self.services.push(Served { name, url: Some(url), limits: self.limits.unwrap_or_default(), counters, entry: None, add });
+        let (over_connections, limits) = (url.transport() == Transport::Tcp, self.limits.unwrap_or_default());
+        self.services.push(Served { name, url: Some(url), over_connections, limits, counters, entry: None, add });
         Ok(self)
     }
 
@@ -239,20 +241,60 @@ impl Lanes {
     /// each lane, given the lane's number.
     pub fn client<S: StreamService>(self, build: impl Fn(usize) -> S + Send + Sync + 'static) -> Self {
         let add: Adder = Arc::new(move |lane, services, limits, row| services.add_stream(build(lane), limits, row));
-        self.add_client(name_of::<S>(), S::COUNTERS, add)
+        self.add_client(name_of::<S>(), true, S::COUNTERS, add)
     }
 
     /// Runs a service over datagrams that is served nowhere and opens its sockets itself, from [`DatagramService::started`] on
     /// ([`Cx::open_datagrams`](crate::Cx::open_datagrams)): a client. `build` makes it on each lane, given the lane's number.
     pub fn client_datagrams<S: DatagramService>(self, build: impl Fn(usize) -> S + Send + Sync + 'static) -> Self {
         let add: Adder = Arc::new(move |lane, services, limits, row| services.add_datagrams(build(lane), limits, row));
-        self.add_client(name_of::<S>(), S::COUNTERS, add)
+        self.add_client(name_of::<S>(), false, S::COUNTERS, add)
     }
 
-    fn add_client(mut self, name: String, counters: &'static [Declaration], add: Adder) -> Self {
+    fn add_client(mut self, name: String, over_connections: bool, counters: &'static [Declaration], add: Adder) -> Self {
         let limits = self.limits.unwrap_or_default();
-        self.services.push(Served { name, url: None, limits, counters, entry: None, add });
+        self.services.push(Served { name, url: None, over_connections, limits, counters, entry: None, add });
         self
+    }
+
+    /// Puts a transform (TLS, a PROXY header) before the connections of the service that was added last, those that it accepts and those that it
+    /// opens; the service knows nothing of it but what the [`Peer`] tells. `make` is called once on each lane, given the lane's number, and what it returns
+    /// for each connection: so keys and certificates can be the lane's own.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] if no service was added, or the last one is over datagrams.
+    ///
+    /// ```no_run
+    /// # use corelane::Lanes;
+    /// # use corelane::service::{Cx, Input, Next, Output, Peer, Side, StreamService, Transform};
+    /// # struct Echo;
+    /// # impl StreamService for Echo {
+    /// #     type Session = ();
+    /// #     fn open(&mut self, _: &mut Cx, _: &Peer) {}
+    /// #     fn receive(&mut self, _: &mut Cx, _: &mut (), _: &mut Input, _: &mut Output) -> Next { Next::Continue }
+    /// # }
+    /// # fn cipher(_: Side) -> Box<dyn Transform> { unimplemented!() }
+    /// Lanes::per_core()
+    ///     .serve("tcp://[::1]:60008", |_lane| Echo)?
+    ///     .transform(|_lane| |side, _peer: &Peer| Some(cipher(side)))?
+    ///     .run()
+    /// # ; Ok::<(), corelane::Error>(())
+    /// ```
+    pub fn transform<M>(mut self, make: impl Fn(usize) -> M + Send + Sync + 'static) -> Result<Self, Error>
+    where
+        M: FnMut(Side, &Peer) -> Option<Box<dyn Transform>> + 'static,
+    {
+        let Some(served) = self.services.last_mut().filter(|served| served.over_connections) else {
+            let why = "only a service over connections has transforms: call it after serve(), or client()";
+            return Err(Error::Setting { name: "transform", why: why.into() });
+        };
+        let add = served.add.clone();
+        served.add = Arc::new(move |lane, services, limits, row| {
+            let service = add(lane, services, limits, row);
+            services.transform(service, Box::new(make(lane)));
+            service
+        });
+        Ok(self)
     }
 
     /// Names the service that was added last, for the counters and messages; by default its type's name.

@@ -3,13 +3,13 @@
 pub use corelane_rss::{Bucket, FlowId, HashType};
 pub use corelane_seam::{
     ARENA_BYTES_MAX, Address, AddressError, Arena, Arrival, Chain, DATAGRAM_BYTES_MAX, DATAGRAM_V6_BYTES_MAX, Datagrams,
-    Error as ArenaError, Fault, File, FilePart, Instant, Interest, LEASE_BYTES_MAX, Lease, Link, OffloadResult, OpenOptions,
-    Outcome, Random, Reason, Segment, Shared, Socket, StreamOptions, TRAIN_DATAGRAMS_MAX, Unix,
+    Error as ArenaError, Fault, File, FileOutcome, FilePart, Instant, Interest, LEASE_BYTES_MAX, Lease, Link, OffloadResult,
+    OpenOptions, Outcome, Random, Reason, Segment, Shared, Socket, StreamOptions, TRAIN_DATAGRAMS_MAX, Unix,
 };
 pub use corelane_svc::{
-    ConnectionId, Cx, DatagramService, Ending, Error as ServiceError, Flow, Input, LANE_CONNECTIONS_MAX, Limits, Next, Order,
-    Output, PASS_BYTES, Passage, Peer, Progress, Refused, Replies, Side, SocketId, StreamService, Taken, Ticket, Timer,
-    Transform, TransformError,
+    ConnectionId, Cx, DatagramService, Ending, Error as ServiceError, Flow, Hold, Input, LANE_CONNECTIONS_MAX, Learned, Limits,
+    Next, Order, Output, OutputWriter, PASS_BYTES, Passage, Peer, Progress, Refused, Replies, Side, SocketId, StreamService,
+    Taken, Ticket, Timer, Transform, TransformError, Writer,
 };
 pub use corelane_watch::{Counted, Declaration, Kind, OwnCounter, ServiceCounter};
 

@@ -12,6 +12,7 @@
 //! ```
 //! use corelane::testing::{Faults, simulate};
 //! use corelane::{Cx, Input, Next, Output, Peer, StreamService};
+//! use std::io::Write;
 //!
 //! struct Lengths;
 //!
@@ -24,7 +25,7 @@
 //!         let bytes = input.len();
 //!         let Some(text) = input.contiguous(bytes) else { return Next::Continue };
 //!         for line in text.split_inclusive(|&byte| byte == b'\n') {
-//!             if !output.write(format!("{}\n", line.len()).as_bytes()) {
+//!             if writeln!(output, "{}", line.len()).is_err() {
 //!                 return Next::Abort;
 //!             }
 //!         }

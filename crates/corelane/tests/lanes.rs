@@ -22,7 +22,7 @@ impl StreamService for Named {
     fn receive(&mut self, _: &mut Cx<'_>, _: &mut (), input: &mut Input, output: &mut Output) -> Next {
         let asked = input.len();
         input.take_all();
-        assert!(output.write(&vec![self.0; asked]));
+        output.write(&vec![self.0; asked]).unwrap();
         Next::Continue
     }
 }
@@ -146,7 +146,7 @@ fn what_cannot_start_says_so_and_leaves_nothing_running() {
     assert_eq!(ask(taken.address()).1, 4);
 }
 
-/// Offloads a call for each byte, which tells that it has begun and waits for its end, and answers whether there is room for one more.
+/// Offloads a call for each byte, which tells that it has begun and waits for its end, and returns whether there is room for one more.
 struct Offloading {
     begin: Sender<()>,
     ended: Arc<Mutex<Receiver<()>>>,
@@ -166,7 +166,7 @@ impl StreamService for Offloading {
                 let _ = ended.lock().unwrap().recv();
             };
             cx.offload(call, 0);
-            assert!(output.write(&[u8::from(cx.offload_is_full())]));
+            output.write(&[u8::from(cx.offload_is_full())]).unwrap();
         }
         Next::Continue
     }

@@ -43,7 +43,7 @@ impl StreamService for Where {
 
     fn receive(&mut self, cx: &mut Cx<'_>, flow: &mut Option<Flow>, input: &mut Input, output: &mut Output) -> Next {
         for _ in 0..input.len() {
-            assert!(output.write(&answer(cx.lane(), *flow)));
+            output.write(&answer(cx.lane(), *flow)).unwrap();
         }
         input.take_all();
         Next::Continue
@@ -202,7 +202,7 @@ struct Load {
 const CLIENTS: usize = 4;
 
 impl Load {
-    /// Runs clients against `to` while `body` does its part; answers how many connections were answered, and how many were lost.
+    /// Runs clients against `to` while `body` does its part; returns how many connections were answered, and how many were lost.
     fn during(to: SocketAddr, body: impl FnOnce(&Load)) -> (u64, u64) {
         let load = Load { stop: AtomicBool::new(false), answered: AtomicU64::new(0), lost: AtomicU64::new(0) };
         std::thread::scope(|scope| {

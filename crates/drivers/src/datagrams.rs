@@ -4,8 +4,8 @@ use crate::addresses::{Names, RawAddress};
 use crate::control::Control;
 use corelane_os::errno::{self, uninterrupted};
 use corelane_seam::{
-    BATCH_MAX, DATAGRAM_V6_BYTES_MAX, Datagrams, Fault, Lease, Outcome, Reason, TRAIN_DATAGRAMS_MAX, Train, Trains,
-    datagram_bytes_max,
+    Address, BATCH_MAX, DATAGRAM_V6_BYTES_MAX, DatagramOutcome, Datagrams, Fault, Lease, Outcome, Reason, TRAIN_DATAGRAMS_MAX,
+    Train, Trains, datagram_bytes_max,
 };
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -46,19 +46,19 @@ impl DatagramCalls {
         }
     }
 
-    /// Receives into pieces of `lease` as many as are there and fit, and names them in `batch`; answers how many, and
+    /// Receives into pieces of `lease` as many as are there and fit, and names them in `batch`; returns how many, and
     /// whether the pieces were all used. Without any, the lease is given back. From a `connected` socket what the network
     /// said of an earlier datagram is a fault, which keeps nothing from the next receive.
     pub(crate) fn receive(
         &mut self,
         socket: BorrowedFd,
-        connected: bool,
+        (connected, is_unix): (bool, bool),
         mut lease: Lease,
         batch: &mut Datagrams,
     ) -> Result<(usize, bool), Fault> {
         assert!(lease.is_empty() && lease.capacity() >= PIECE_BYTES);
         let pieces = (lease.capacity() / PIECE_BYTES).min(BATCH_MAX);
-        let found = match self.receive_pieces(socket, connected, &mut lease, pieces) {
+        let found = match self.receive_pieces(socket, (connected, is_unix), &mut lease, pieces) {
             Ok(found) => found,
             Err(number) if errno::would_block(number) => return Ok((0, false)),
             Err(number) => return Err(errno::fault(number)),
@@ -75,10 +75,16 @@ impl DatagramCalls {
 
     /// An error that came by ICMP concerns a datagram sent earlier, is reported once, and must not keep us from what has
     /// arrived. Only with one peer is it known whose it was.
-    fn receive_pieces(&mut self, socket: BorrowedFd, connected: bool, lease: &mut Lease, pieces: usize) -> Result<usize, i32> {
+    fn receive_pieces(
+        &mut self,
+        socket: BorrowedFd,
+        (connected, is_unix): (bool, bool),
+        lease: &mut Lease,
+        pieces: usize,
+    ) -> Result<usize, i32> {
         let mut passed_over = if connected { PASSED_OVER_MAX } else { 0 };
         loop {
-            self.name_pieces(lease, pieces);
+            self.name_pieces(lease, pieces, is_unix);
             let (headers, count) = (self.headers.as_mut_ptr(), pieces as u32);
             // SAFETY: each of the `count` headers names one piece of the lease, which is exclusively ours, and one name
             // and control of the same number; all of them outlive the call.
@@ -92,7 +98,7 @@ impl DatagramCalls {
         }
     }
 
-    fn name_pieces(&mut self, lease: &mut Lease, pieces: usize) {
+    fn name_pieces(&mut self, lease: &mut Lease, pieces: usize, is_unix: bool) {
         self.vectors.clear();
         let room = lease.spare()[..pieces * PIECE_BYTES].chunks_exact_mut(PIECE_BYTES);
         self.vectors.extend(room.map(|piece| libc::iovec { iov_base: piece.as_mut_ptr().cast(), iov_len: PIECE_BYTES }));
@@ -104,6 +110,10 @@ impl DatagramCalls {
             header.msg_iov = &mut self.vectors[index];
             header.msg_iovlen = 1;
             (header.msg_control, header.msg_controllen) = self.controls[index].place();
+            if is_unix {
+                // Descriptors that a peer sends along find no room behind its credentials, and are closed.
+                header.msg_controllen = Control::CREDENTIALS_BYTES;
+            }
             header.msg_flags = 0;
         }
     }
@@ -111,10 +121,18 @@ impl DatagramCalls {
     fn name_arrival(&mut self, piece: usize, batch: &mut Datagrams) {
         let header = &self.headers[piece];
         let bytes = header.msg_len as usize;
+        if header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0 {
+            // Over a Unix socket it may be longer than any of UDP. A part of it is not what was sent.
+            return;
+        }
         // What has no peer of a family that we know cannot be answered.
         assert!(header.msg_len as usize <= PIECE_BYTES, "the kernel writes within a piece");
         let Some(peer) = self.names[piece].decode(header.msg_hdr.msg_namelen, &mut self.known) else { return };
         let beside = self.controls[piece].read(header.msg_hdr.msg_controllen);
+        let peer = match (peer, beside.user) {
+            (Address::Unix(unix), Some(user)) => unix.of_user(user).into(),
+            (peer, _) => peer,
+        };
         let start = piece * PIECE_BYTES;
         batch.add(start..start + bytes, peer, beside.asked, beside.size.unwrap_or(bytes).min(bytes));
     }
@@ -135,13 +153,13 @@ impl DatagramCalls {
                     unreachable!("sendmmsg takes some messages, or fails")
                 }
                 Ok(taken) => self.messages[..taken].iter().for_each(|message| departure.sent(message.0)),
-                Err(number) if errno::would_block(number) => return false,
+                Err(number) if errno::would_block(number) && departure.may_wait() => return false,
                 Err(number) => departure.refuse(number, self.messages[0].0),
             }
         }
     }
 
-    /// One call; answers how many messages it took.
+    /// One call; returns how many messages it took.
     fn send_messages(&mut self, socket: BorrowedFd) -> Result<usize, i32> {
         let first = &self.headers[0].msg_hdr;
         if let ([_], [part]) = (&self.messages[..], &self.vectors[..])
@@ -267,6 +285,10 @@ impl<'a, I: Iterator<Item = &'a [u8]>> Parts<'a, I> {
 
 /// Datagrams of a train that one message carries, if the kernel takes up to `most`.
 fn together_of(train: &Train, most: usize) -> usize {
+    if train.peer.unix().is_some() {
+        // Nobody takes it apart there.
+        return 1;
+    }
     let fit = datagram_bytes_max(&train.peer) / train.datagram_bytes.max(1) as usize;
     let together = most.min(fit).min(train.datagrams());
     if together < SEGMENT_MIN { 1 } else { together }
@@ -319,11 +341,17 @@ impl Departure {
         }
         self.trains.clear();
         let Self { trains, taken, refused, calls, fault, .. } = self;
-        Outcome::Departed { trains, datagrams: taken, refused, calls, fault }
+        Outcome::Datagram(DatagramOutcome::Departed { trains, datagrams: taken, refused, calls, fault })
     }
 
     fn is_done(&self) -> bool {
         self.at.train == self.trains.trains().len()
+    }
+
+    /// Whether it is told when there is room for what comes next. To a Unix socket that was not connected to it is not: a peer who does not
+    /// receive would hold up all others, so what has no room there is lost.
+    fn may_wait(&self) -> bool {
+        self.connected || self.trains.trains().get(self.at.train).is_none_or(|train| train.peer.unix().is_none())
     }
 
     fn sent(&mut self, datagrams: u32) {
@@ -409,7 +437,7 @@ mod tests {
             wait_for(from, libc::POLLOUT);
         }
         match departure.end() {
-            Outcome::Departed { datagrams, refused, calls, .. } => (datagrams, refused, calls),
+            Outcome::Datagram(DatagramOutcome::Departed { datagrams, refused, calls, .. }) => (datagrams, refused, calls),
             other => panic!("{other:?}"),
         }
     }
@@ -422,7 +450,7 @@ mod tests {
             wait_for(to, libc::POLLIN);
             let mut batch = Datagrams::new();
             let lease = arena.lease(4 * PIECE_BYTES).unwrap();
-            let (found, _) = DatagramCalls::new().receive(to, false, lease, &mut batch).unwrap();
+            let (found, _) = DatagramCalls::new().receive(to, (false, false), lease, &mut batch).unwrap();
             arrivals += found;
             for arrival in batch.arrivals() {
                 let payload = batch.payload(arrival);
@@ -563,7 +591,7 @@ mod tests {
             wait_for(server.as_fd(), libc::POLLIN);
             let (arena, mut batch) = (Arena::new(1).unwrap(), Datagrams::new());
             let lease = arena.lease(PIECE_BYTES).unwrap();
-            assert_eq!(DatagramCalls::new().receive(server.as_fd(), false, lease, &mut batch), Ok((1, true)));
+            assert_eq!(DatagramCalls::new().receive(server.as_fd(), (false, false), lease, &mut batch), Ok((1, true)));
             let arrival = batch.arrivals()[0].clone();
             assert_eq!((arrival.asked, arrival.peer.is_ipv4()), (Some(asked), asked.is_ipv4()));
             assert!(arrival.interface > 0);
@@ -572,7 +600,7 @@ mod tests {
             depart(server.as_fd(), answer, ALL);
             wait_for(client.as_fd(), libc::POLLIN);
             let lease = arena.lease(PIECE_BYTES).unwrap();
-            DatagramCalls::new().receive(client.as_fd(), false, lease, &mut batch).unwrap();
+            DatagramCalls::new().receive(client.as_fd(), (false, false), lease, &mut batch).unwrap();
             assert_eq!(batch.arrivals()[0].peer, to);
         }
     }
@@ -605,7 +633,7 @@ mod tests {
         let arena = Arena::new(1).unwrap();
         let mut batch = Datagrams::new();
         let lease = arena.lease(PIECE_BYTES).unwrap();
-        assert_eq!(DatagramCalls::new().receive(socket.as_fd(), false, lease, &mut batch), Ok((0, false)));
+        assert_eq!(DatagramCalls::new().receive(socket.as_fd(), (false, false), lease, &mut batch), Ok((0, false)));
         assert!(batch.is_empty() && arena.used() == 0);
     }
 
@@ -613,6 +641,61 @@ mod tests {
     fn what_has_not_left_at_the_end_is_lost() {
         let (trains, _) = train_to(&"127.0.0.1:9".parse().unwrap());
         let outcome = Departure::new(trains, false).end();
-        assert!(matches!(outcome, Outcome::Departed { datagrams: 0, refused: 11, calls: 0, .. }));
+        assert!(matches!(outcome, Outcome::Datagram(DatagramOutcome::Departed { datagrams: 0, refused: 11, calls: 0, .. })));
+    }
+
+    /// Both ends over Unix sockets: who sent it is known by name and user, and what else is sent along is not taken.
+    #[test]
+    fn over_a_unix_socket_the_sender_is_known_and_descriptors_are_not_taken() {
+        let name = |end: &str| -> Address { format!("unix:@corelane-datagrams-{}-{end}", std::process::id()).parse().unwrap() };
+        let (server, client) = (name("server"), name("client"));
+        let bind = |address: &Address| {
+            let bind = Bind {
+                address: address.clone(),
+                peer: None,
+                share_port: false,
+                v6_only: false,
+                receive_buffer_bytes: 0,
+                send_buffer_bytes: 0,
+            };
+            sockets::bind(&bind, true).unwrap()
+        };
+        let (to, from) = (bind(&server), bind(&client));
+        let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+        let (read, _write) = std::io::pipe().unwrap();
+        let before = open();
+        send_with_descriptor(&from, &server, read.as_fd());
+        let arena = Arena::new(1 << 20).unwrap();
+        let mut batch = Datagrams::new();
+        let lease = arena.lease(PIECE_BYTES).unwrap();
+        assert_eq!(DatagramCalls::new().receive(to.as_fd(), (false, true), lease, &mut batch), Ok((1, true)));
+        let arrival = &batch.arrivals()[0];
+        assert_eq!(batch.payload(arrival), b"take this");
+        let unix = arrival.peer.unix().unwrap();
+        assert_eq!((unix.name(), unix.user), (client.unix().unwrap().name(), Some(rustix::process::getuid().as_raw())));
+        assert_eq!(open(), before, "a descriptor was taken from a peer");
+        // Each by itself, though they are a train; and the kernel keeps few for one who does not receive.
+        let most: usize = std::fs::read_to_string("/proc/sys/net/unix/max_dgram_qlen").unwrap().trim().parse().unwrap();
+        let mut trains = Trains::new();
+        (0..most + 50).for_each(|_| assert!(trains.add(&server, None, 0, Segment::Static(&[7; 600]), 100)));
+        let mut departure = Departure::new(trains, false);
+        assert!(DatagramCalls::new().send(from.as_fd(), &mut departure, 64), "nobody waits for who does not receive");
+        let Outcome::Datagram(DatagramOutcome::Departed { datagrams, refused, fault, .. }) = departure.end() else {
+            unreachable!()
+        };
+        assert!(datagrams as usize >= most && refused > 200, "{datagrams} and {refused}");
+        assert_eq!(fault.map(|fault| fault.reason), Some(Reason::Busy));
+    }
+
+    /// Sends a datagram with a descriptor beside it (SCM_RIGHTS, unix(7)).
+    fn send_with_descriptor(from: &OwnedFd, to: &Address, descriptor: BorrowedFd) {
+        use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, sendmsg_addr};
+        let to = SocketAddrUnix::new_abstract_name(&to.unix().unwrap().name()[1..]).unwrap();
+        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut beside = SendAncillaryBuffer::new(&mut space);
+        let descriptors = [descriptor];
+        assert!(beside.push(SendAncillaryMessage::ScmRights(&descriptors)));
+        let parts = [std::io::IoSlice::new(b"take this")];
+        assert_eq!(sendmsg_addr(from, &to, &parts, &mut beside, SendFlags::empty()), Ok(9));
     }
 }

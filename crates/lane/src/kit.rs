@@ -5,7 +5,7 @@ use crate::report::{Report, Throttle};
 use crate::tasks::Tasks;
 use crate::wheel::{TimerId, Wheel};
 use crate::work::Budget;
-use corelane_seam::{Arena, Driver, Handle, Op, Payer, Role, Socket, builders};
+use corelane_seam::{Arena, DatagramOp, Driver, Handle, Op, Payer, Role, Socket, StreamOp, builders};
 use corelane_watch::LaneRow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -162,10 +162,11 @@ impl Kit {
     /// Submits an operation at the end of this turn, together with all others. Its handle, and that of what it cancels, become the
     /// work's.
     #[inline]
-    pub fn submit(&mut self, handle: Handle, mut op: Op) {
+    pub fn submit(&mut self, handle: Handle, op: impl Into<Op>) {
+        let mut op = op.into();
         match &mut op {
             Op::Cancel { target } => *target = self.own(*target),
-            Op::Send { .. } | Op::SendDatagrams { .. } => self.has_sent = true,
+            Op::Stream(StreamOp::Send { .. }) | Op::Datagram(DatagramOp::Send { .. }) => self.has_sent = true,
             _ => {}
         }
         self.outbox.push((self.own(handle), op));

@@ -1,12 +1,13 @@
 //! Making sockets, and the few calls on them that move no data (socket(7), tcp(7), ip(7), ipv6(7), udp(7)).
 
 use crate::errno::{self, fault, fault_of};
+use corelane_rss::Transport;
 use corelane_seam::{Address, Bind, Fault, Listen, Reason, StreamOptions, Unix};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{AddressFamily, SendFlags, Shutdown, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use std::net::{SocketAddr, SocketAddrV4};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
 const FLAGS: SocketFlags = SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC);
@@ -24,8 +25,8 @@ pub fn listen(listen: &Listen) -> Result<OwnedFd, Fault> {
     let (socket, address) = new(&listen.address, SocketType::STREAM, listen.v6_only)?;
     let prepared = || {
         sockopt::set_socket_reuseaddr(&socket, true)?;
-        share_port(&socket, listen.share_port)?;
-        stream_options(&socket, &listen.stream)?;
+        share_port(&socket, listen.share_port && listen.address.unix().is_none())?;
+        stream_options(&socket, &listen.address, &listen.stream)?;
         rustix::net::bind(&socket, &address)?;
         rustix::net::listen(&socket, clamped(listen.backlog))
     };
@@ -40,7 +41,7 @@ pub fn listen(listen: &Listen) -> Result<OwnedFd, Fault> {
 /// What the system says (bind(2), connect(2)).
 pub fn bind(bind: &Bind, trains: bool) -> Result<OwnedFd, Fault> {
     let (socket, address) = new(&bind.address, SocketType::DGRAM, bind.v6_only)?;
-    share_port(&socket, bind.share_port).map_err(fault_of)?;
+    share_port(&socket, bind.share_port && bind.address.unix().is_none()).map_err(fault_of)?;
     buffers(&socket, bind.send_buffer_bytes, bind.receive_buffer_bytes).map_err(fault_of)?;
     if let Some(address) = bind.address.inet().filter(|address| address.ip().is_unspecified() && bind.peer.is_none()) {
         match address {
@@ -49,7 +50,10 @@ pub fn bind(bind: &Bind, trains: bool) -> Result<OwnedFd, Fault> {
             SocketAddr::V6(_) => switch_on(&socket, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO)?,
         }
     }
-    if trains {
+    if bind.address.unix().is_some() {
+        // Each datagram brings the user id of its sender (SCM_CREDENTIALS, unix(7)).
+        sockopt::set_socket_passcred(&socket, true).map_err(fault_of)?;
+    } else if trains {
         switch_on(&socket, libc::SOL_UDP, libc::UDP_GRO)?;
     }
     rustix::net::bind(&socket, &address).map_err(fault_of)?;
@@ -65,9 +69,11 @@ pub fn bind(bind: &Bind, trains: bool) -> Result<OwnedFd, Fault> {
 /// What the system says (bind(2)).
 pub fn connecting(to: &Address, from: Option<&Address>, options: &StreamOptions) -> Result<OwnedFd, Fault> {
     let (socket, _) = new(to, SocketType::STREAM, false)?;
-    stream_options(&socket, options).map_err(fault_of)?;
+    stream_options(&socket, to, options).map_err(fault_of)?;
     if let Some(from) = from {
-        if from.port() == 0 {
+        if from.unix().is_some() {
+            // It has no port.
+        } else if from.port() == 0 {
             // The port is chosen at connect(2), where it must be free for that peer only.
             switch_on(&socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT)?;
         } else {
@@ -109,10 +115,13 @@ pub fn accept(listener: BorrowedFd) -> Result<Option<(OwnedFd, Address)>, Fault>
             Ok((socket, peer)) => {
                 // A connection without an address is one that is gone again.
                 if let Some(peer) = peer.and_then(plain) {
+                    let peer = with_user(socket.as_fd(), peer)?;
                     return Ok(Some((socket, peer)));
                 }
             }
             Err(Errno::AGAIN) => return Ok(None),
+            // A Unix socket that refuses says so once all that waited is accepted.
+            Err(Errno::INVAL) if is_unix(listener) => return Ok(None),
             Err(error) if !is_of_one_connection(error.raw_os_error()) => return Err(fault_of(error)),
             Err(_) => {}
         }
@@ -140,7 +149,89 @@ pub fn local_address(socket: BorrowedFd) -> Result<Address, Fault> {
 /// As of [`local_address`].
 pub fn peer_address(socket: BorrowedFd) -> Result<Address, Fault> {
     let any = rustix::net::getpeername(socket).map_err(fault_of)?;
-    any.and_then(plain).ok_or(fault(libc::EAFNOSUPPORT))
+    any.and_then(plain).ok_or(fault(libc::EAFNOSUPPORT)).and_then(|peer| with_user(socket, peer))
+}
+
+/// The user and process at the other end of a Unix socket: who connected, or who began to listen (SO_PEERCRED, unix(7)).
+pub fn peer_process(socket: BorrowedFd) -> Option<(u32, i32)> {
+    let credentials = sockopt::socket_peercred(socket).ok()?;
+    Some((credentials.uid.as_raw(), credentials.pid.as_raw_pid()))
+}
+
+/// A peer's address with the user who it is, where the system vouches for that.
+fn with_user(socket: BorrowedFd, peer: Address) -> Result<Address, Fault> {
+    match peer {
+        Address::Unix(unix) => {
+            let credentials = sockopt::socket_peercred(socket).map_err(fault_of)?;
+            Ok(unix.of_user(credentials.uid.as_raw()).into())
+        }
+        other => Ok(other),
+    }
+}
+
+/// A socket that is bound to nothing yet, of the family of `address`.
+///
+/// # Errors
+/// What the system says (socket(2)).
+pub fn unbound(address: &Address, transport: Transport) -> Result<OwnedFd, Fault> {
+    let kind = if transport == Transport::Tcp { SocketType::STREAM } else { SocketType::DGRAM };
+    new(address, kind, false).map(|(socket, _)| socket)
+}
+
+/// Binds a socket (bind(2)).
+///
+/// # Errors
+/// What the system says.
+pub fn bind_to(socket: BorrowedFd, address: &Address) -> Result<(), Fault> {
+    rustix::net::bind(socket, &raw(address)?).map_err(fault_of)
+}
+
+/// Has a bound socket listen (listen(2)).
+///
+/// # Errors
+/// What the system says.
+pub fn begin_to_listen(socket: BorrowedFd, backlog: u32) -> Result<(), Fault> {
+    rustix::net::listen(socket, clamped(backlog)).map_err(fault_of)
+}
+
+/// A socket of this thread's own out of one that it shares, by the number in its table, with the settings of `listen` for what it accepts.
+///
+/// # Errors
+/// What the system says of the number (dup(2)).
+pub fn duplicate(number: i32) -> Result<OwnedFd, Fault> {
+    // SAFETY: the call takes any number, and fails for one that is no descriptor.
+    let copy = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 0) };
+    errno::checked(copy as isize).map_err(fault)?;
+    // SAFETY: the number was made by the call above, for nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
+}
+
+/// What a socket that was made before is given, to be used as one of [`listen`].
+///
+/// # Errors
+/// What the system says (setsockopt(2)).
+pub fn equip_listener(socket: &OwnedFd, listen: &Listen) -> Result<(), Fault> {
+    stream_options(socket, &listen.address, &listen.stream).map_err(fault_of)
+}
+
+/// The same for [`bind`].
+///
+/// # Errors
+/// What the system says (setsockopt(2)).
+pub fn equip_datagrams(socket: &OwnedFd, bind: &Bind) -> Result<(), Fault> {
+    buffers(socket, bind.send_buffer_bytes, bind.receive_buffer_bytes).map_err(fault_of)?;
+    sockopt::set_socket_passcred(socket, true).map_err(fault_of)
+}
+
+/// Whether a socket is a Unix socket.
+pub fn is_unix(socket: BorrowedFd) -> bool {
+    sockopt::socket_domain(socket) == Ok(AddressFamily::UNIX)
+}
+
+/// Refuses connections from now on, while those that wait can still be accepted: of a Unix socket's every duplicate (shutdown(2), unix(7)).
+pub fn refuse_new(listener: BorrowedFd) {
+    // It may be refusing already, by another lane's duplicate.
+    let _ = rustix::net::shutdown(listener, Shutdown::Read);
 }
 
 /// None for another family.
@@ -235,7 +326,10 @@ fn share_port(socket: &OwnedFd, share: bool) -> Result<(), Errno> {
     if share { sockopt::set_socket_reuseport(socket, true) } else { Ok(()) }
 }
 
-fn stream_options(socket: &OwnedFd, options: &StreamOptions) -> Result<(), Errno> {
+fn stream_options(socket: &OwnedFd, address: &Address, options: &StreamOptions) -> Result<(), Errno> {
+    if address.unix().is_some() {
+        return buffers(socket, options.send_buffer_bytes, options.receive_buffer_bytes);
+    }
     sockopt::set_tcp_nodelay(socket, options.no_delay)?;
     if !options.keep_alive.is_zero() {
         let seconds = units(options.keep_alive, Duration::from_secs(1)).min(KEEP_IDLE_SECONDS_MAX);

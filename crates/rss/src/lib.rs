@@ -48,7 +48,7 @@ pub use error::Error;
 pub use hash_type::{HashType, HashTypes};
 pub use hasher::{Cause, FlowHasher, Hashed, Verdict};
 pub use key::Key;
-pub use plan::Plan;
+pub use plan::FlowPlan;
 pub use ports::{Outgoing, SourcePorts, Way};
 pub use rewrite::Move;
 pub use shares::Shares;

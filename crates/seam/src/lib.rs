@@ -33,8 +33,11 @@ mod instant;
 mod lease;
 mod ledger;
 mod operation;
+pub mod parcel;
 mod random;
+mod region;
 pub mod slab;
+mod sync;
 
 pub use address::{Address, AddressError, Link, UNIX_NAME_BYTES_MAX, Unix};
 pub use bell::Bell;
@@ -50,6 +53,7 @@ pub use instant::{Instant, nanoseconds};
 pub use lease::{ARENA_BYTES_MAX, Arena, LEASE_BYTES_MAX, Lease, Shared};
 pub use ledger::{Holder, Payer, Role};
 pub use operation::{
-    Bind, Completion, Interest, Listen, OffloadResult, OffloadWork, Offloaded, Op, OpenOptions, Outcome, StreamOptions, Work,
+    Bind, Completion, DatagramOp, DatagramOutcome, FileOp, FileOutcome, Interest, Listen, OffloadCall, OffloadResult,
+    OffloadWork, Offloaded, Op, OpenOptions, Outcome, StreamOp, StreamOptions, StreamOutcome,
 };
 pub use random::{Random, mix};

@@ -187,11 +187,11 @@ impl GroupProgram {
 
 impl Group {
     /// The place of a lane. It holds off all others until it is dropped, so that sockets enter one after the other: open the
-    /// lane's socket, then [`Entry::register`] it. On the lane's own thread.
+    /// lane's socket, then [`Joining::register`] it. On the lane's own thread.
     ///
     /// # Errors
     /// [`Error::LaneRange`]; [`Error::LaneJoined`] if the lane has a socket here.
-    pub fn entry(&self, lane: usize) -> Result<Entry<'_>, Error> {
+    pub fn entry(&self, lane: usize) -> Result<Joining<'_>, Error> {
         if lane >= self.shared.lanes {
             return Err(Error::LaneRange { got: lane, most: self.shared.lanes - 1 });
         }
@@ -199,7 +199,7 @@ impl Group {
         if members.iter().any(|member| member.lane == lane) {
             return Err(Error::LaneJoined { lane });
         }
-        Ok(Entry { group: self, lane, members })
+        Ok(Joining { group: self, lane, members })
     }
 
     /// Attaches the program once more, with the present table: what puts a new table into force with [`Means::Classic`].
@@ -261,13 +261,13 @@ impl Group {
 
 /// A lane's turn to enter a group.
 #[derive(Debug)]
-pub struct Entry<'a> {
+pub struct Joining<'a> {
     group: &'a Group,
     lane: usize,
     members: MutexGuard<'a, Vec<Member>>,
 }
 
-impl Entry<'_> {
+impl Joining<'_> {
     /// Takes the lane's socket into the group: it listens, or is bound, with its port shared; and its flows find it from now
     /// on. Those of lanes without a socket are left to the kernel's own hash. On an error close the socket before the entry
     /// is dropped.
@@ -279,11 +279,11 @@ impl Entry<'_> {
         self.join(socket, |entry| entry.alone(socket).and_then(|()| entry.admit(socket)))
     }
 
-    /// [`Entry::register`] where others have sockets at the address, for good or until they end: their part is taken over, for our
+    /// [`Joining::register`] where others have sockets at the address, for good or until they end: their part is taken over, for our
     /// program takes the place of theirs. Not with [`Means::Classic`], whose answers count the sockets of others too.
     ///
     /// # Errors
-    /// As for [`Entry::register`], without [`Error::GroupShared`].
+    /// As for [`Joining::register`], without [`Error::GroupShared`].
     pub fn register_beside(&mut self, socket: BorrowedFd) -> Result<(), Error> {
         self.join(socket, |entry| entry.admit(socket))
     }
@@ -344,7 +344,7 @@ fn unfit(call: &'static str) -> impl Fn(Fault) -> Error {
 /// Has two datagram sockets of the loopback interface share a port, and sends to each of them by rewriting the table.
 ///
 /// # Errors
-/// Why that does not work: see [`Selector::new`], [`Selector::group`], [`Entry::register`].
+/// Why that does not work: see [`Selector::new`], [`Selector::group`], [`Joining::register`].
 pub fn probe(means: Means) -> Result<(), Error> {
     let hasher = FlowHasher::new(&Key::MICROSOFT, HashTypes::ALL);
     // Two weights, one of them above zero, are a table.

@@ -5,28 +5,27 @@ use crate::connection::Connection;
 use crate::error::{Error, Refused};
 use crate::flows::Flow;
 use crate::limits::Limits;
-use crate::listeners::datagram_socket;
 use crate::machine::Machine;
 use crate::messages::Message;
 use crate::names::{ConnectionId, Peer, SocketId};
 use crate::notices::{Note, Notice};
-use crate::outgoing::NOWHERE;
+use crate::outgoing::{NOWHERE, destination};
 use crate::output::Output;
 use crate::places::Sharing;
 use crate::replies::Replies;
-use crate::sockets::DatagramSocket;
+use crate::sockets::{DatagramSocket, datagram_socket};
 use crate::table::Table;
 use crate::ticket::Ticket;
 use crate::timers::Timer;
+use crate::writer::Writer;
 use corelane_lane::{Fenced, Kit};
 use corelane_seam::{
-    Address, Arena, Arrival, Chain, Fault, File, Handle, Instant, Interest, Lease, OffloadResult, OffloadWork, Op, OpenOptions,
-    Segment, Shared, nanoseconds,
+    Address, Arena, Arrival, Chain, DatagramOp, Fault, File, FileOp, Handle, Instant, Interest, Lease, OffloadResult,
+    OffloadWork, Op, OpenOptions, Segment, Shared, nanoseconds,
 };
 use corelane_watch::{Counted, LaneCounter, ServiceCounter};
 use std::any::{Any, TypeId};
 use std::future::Future;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -37,11 +36,23 @@ pub struct Cx<'a> {
     service: u16,
     current: Option<ConnectionId>,
     socket: Option<SocketId>,
+    pub(crate) met: Met,
+}
+
+/// What a service has met in a call, beside what it wants next.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Met {
+    /// Bytes of memory that were refused to it.
+    pub(crate) refused: usize,
+    /// It was told that no more calls may be with the helper threads.
+    pub(crate) full_offload: bool,
+    /// It has counted requests.
+    pub(crate) requests: bool,
 }
 
 impl<'a> Cx<'a> {
     pub(crate) fn new(kit: &'a mut Kit, table: &'a mut Table, service: u16, current: Option<ConnectionId>) -> Self {
-        Self { kit, table, service, current, socket: None }
+        Self { kit, table, service, current, socket: None, met: Met::default() }
     }
 
     /// The same, in a call for a datagram socket.
@@ -161,13 +172,13 @@ impl<'a> Cx<'a> {
         );
         connection.session_to_be = Some(Box::new(session));
         let deadline = self.kit.now().saturating_add(nanoseconds(self.table.limits(self.service).connect_limit));
-        let index = self.table.admit(connection, &self.kit.arena);
-        let timer = self.kit.start_timer(deadline, self.table.handle(class::DEADLINE, index));
-        if let Some(connection) = self.table.connections.at(index) {
-            (connection.timer, connection.timer_at) = (Some(timer), deadline);
-        }
+        let Table { connections, services, desk, .. } = &mut *self.table;
+        let index = connections.admit(services, desk, connection, &self.kit.arena);
+        let timer = self.kit.start_timer(deadline, connections.handle(class::DEADLINE, index));
+        let connection = self.table.connections.there(index);
+        (connection.timer, connection.timer_at) = (Some(timer), deadline);
         self.table.begin_connect(self.kit, index);
-        Ok(self.table.id(index))
+        Ok(self.table.connections.id(index))
     }
 
     /// The output of another connection of this service, until all of its output has left after it was closed. None
@@ -207,7 +218,7 @@ impl<'a> Cx<'a> {
         let peer = peer.map(destination);
         let bind = datagram_socket(local.into(), peer.clone(), Sharing { share_port: false, v6_only: false });
         let socket = self.table.sockets.admit(&mut self.table.services, DatagramSocket::new(self.service, peer, waiting_max));
-        self.kit.submit(Handle::new(class::DATAGRAMS, socket.index, socket.generation), Op::Bind(bind));
+        self.kit.submit(Handle::new(class::DATAGRAMS, socket.index, socket.generation), DatagramOp::Bind(bind));
         Ok(socket)
     }
 
@@ -238,9 +249,7 @@ impl<'a> Cx<'a> {
             return;
         }
         for (one, other) in [(a, b), (b, a)] {
-            if let Some(connection) = self.table.find(one) {
-                connection.pair = Some(other);
-            }
+            self.table.connections.there(one.index).pair = Some(other);
         }
     }
 
@@ -268,11 +277,34 @@ impl<'a> Cx<'a> {
         self.answer_chain(ticket, chain);
     }
 
+    /// [`Cx::answer`] with a copy of `bytes`, in the memory that the ticket keeps if they fit there.
+    ///
+    /// # Errors
+    /// The ticket, and why there is no memory for the answer ([`Refused`]). Never for one that fits into what was kept ([`Hold::reserve`](crate::Hold::reserve)).
+    pub fn answer_bytes(&mut self, mut ticket: Ticket, bytes: &[u8]) -> Result<(), (Ticket, Refused)> {
+        let mut writer = self.answer_writer(&mut ticket);
+        match writer.put(bytes).and_then(|()| writer.finish()) {
+            Ok(answer) => self.answer_chain(ticket, answer),
+            Err(refused) => return Err((ticket, refused)),
+        }
+        Ok(())
+    }
+
+    /// Writes the answer to a ticket piece by piece, into the memory that it keeps first: [`Writer::finish`] gives what [`Cx::answer_chain`]
+    /// takes.
+    pub fn answer_writer(&self, ticket: &mut Ticket) -> Writer {
+        Writer::new(self.kit.arena.clone(), ticket.take_reserved())
+    }
+
+    /// Writes something else piece by piece, to be pushed or sent.
+    pub fn writer(&self) -> Writer {
+        Writer::new(self.kit.arena.clone(), None)
+    }
+
     /// [`Cx::answer`] with an answer of several segments.
     pub fn answer_chain(&mut self, ticket: Ticket, answer: Chain) {
         let id = ticket.connection();
-        let (number, order) = ticket.spend();
-        self.tell(id, Notice::Answer { number, order, answer });
+        self.tell(id, Notice::Answer { ticket: ticket.spend(), answer });
     }
 
     fn tell(&mut self, to: ConnectionId, notice: Notice) {
@@ -290,7 +322,7 @@ impl<'a> Cx<'a> {
     pub fn start_timer(&mut self, after: Duration, token: u64) -> Result<Timer, Error> {
         let (id, deadline) = (self.id(), self.kit.now().saturating_add(nanoseconds(after)));
         let Table { connections, services, timers, .. } = &mut *self.table;
-        let Some(connection) = connections.get_mut(id.index, id.generation) else {
+        let Some(connection) = connections.find(id) else {
             return Err(Error::TimersFull { timers: 0 });
         };
         let state = &services[connection.service as usize];
@@ -307,7 +339,7 @@ impl<'a> Cx<'a> {
         let Table { connections, timers, .. } = &mut *self.table;
         let Some(owner) = timers.owner(timer) else { return };
         // reason: its timers end with it.
-        let connection = connections.get_mut(owner.index, owner.generation).expect("a connection takes its timers with it");
+        let connection = connections.find(owner).expect("a connection takes its timers with it");
         if connection.service == self.service {
             timers.stop(self.kit, timer, &mut connection.timers);
         }
@@ -352,7 +384,7 @@ impl<'a> Cx<'a> {
 
     /// Counts `requests` answered or taken (`requests`): only the service knows what a request is.
     pub fn count_requests(&mut self, requests: usize) {
-        self.table.requests_counted |= requests > 0;
+        self.met.requests |= requests > 0;
         self.table.count(self.service, ServiceCounter::Requests, requests);
     }
 
@@ -372,32 +404,32 @@ impl<'a> Cx<'a> {
         self.table.limits(self.service)
     }
 
-    /// Opens a file; ends as `Outcome::Opened` or `Failed` in [`completed`](crate::StreamService::completed), with `token`. The file closes when
+    /// Opens a file; ends as `FileOutcome::Opened` or `Failed` in [`completed`](crate::StreamService::completed), with `token`. The file closes when
     /// the last clone of it is dropped, be it with the service, a session, a message, an operation, or an output that it is a part of.
     pub fn open_file(&mut self, path: PathBuf, options: OpenOptions, token: u64) {
-        self.request(Op::Open { path, options }, token);
+        self.request(FileOp::Open { path, options }, token);
     }
 
-    /// Reads a file at `offset` behind the data of `lease`, until that holds `until` bytes or the file ends: `Outcome::Filled`.
+    /// Reads a file at `offset` behind the data of `lease`, until that holds `until` bytes or the file ends: `FileOutcome::Filled`.
     pub fn read_file(&mut self, file: &File, offset: u64, lease: Lease, until: usize, token: u64) {
-        self.request(Op::Read { file: file.clone(), offset, lease, until }, token);
+        self.request(FileOp::Read { file: file.clone(), offset, lease, until }, token);
     }
 
-    /// Writes to a file at `offset`: `Outcome::Written`.
+    /// Writes to a file at `offset`: `FileOutcome::Written`.
     pub fn write_file(&mut self, file: &File, offset: u64, bytes: Shared, token: u64) {
-        self.request(Op::Write { file: file.clone(), offset, bytes }, token);
+        self.request(FileOp::Write { file: file.clone(), offset, bytes }, token);
     }
 
-    /// Brings what was written to the disk: `Outcome::Done`.
+    /// Brings what was written to the disk: `FileOutcome::Done`.
     pub fn sync_file(&mut self, file: &File, token: u64) {
-        self.request(Op::Sync { file: file.clone() }, token);
+        self.request(FileOp::Sync { file: file.clone() }, token);
     }
 
     /// Whether as many calls are with the lane's helper threads as may be. Ask before [`Cx::offload`]: if it is, leave the request in the
     /// input; the connection's service is called again when one has ended.
     pub fn offload_is_full(&mut self) -> bool {
         let full = self.table.requests.offload_room(self.kit) == 0;
-        self.table.offload_refused |= full;
+        self.met.full_offload |= full;
         full
     }
 
@@ -414,20 +446,8 @@ impl<'a> Cx<'a> {
         self.request(Op::Poll { descriptor, interest }, token);
     }
 
-    fn request(&mut self, op: Op, token: u64) {
+    fn request(&mut self, op: impl Into<Op>, token: u64) {
+        let op = op.into();
         self.table.requests.begin(self.kit, self.service, op, token);
     }
-}
-
-/// An address in one spelling: a mapped IPv4 address is IPv4, and what goes to the wildcard address goes to this machine (ip(7)).
-pub(crate) fn destination(mut peer: Address) -> Address {
-    let Address::Ip(inet) = &mut peer else { return peer };
-    let ip = match inet.ip().to_canonical() {
-        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        ip => ip,
-    };
-    // Keeps the scope of a link-local address.
-    inet.set_ip(ip);
-    peer
 }

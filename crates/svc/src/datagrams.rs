@@ -1,18 +1,14 @@
 //! Datagram sockets at work: what the driver brings, and the calls into their services.
 
-use crate::cx::Cx;
 use crate::error::Error;
-use crate::fence::fenced;
-use crate::listeners::datagram_socket;
 use crate::names::SocketId;
 use crate::places::Place;
-use crate::port::DatagramPort;
 use crate::services::Services;
-use crate::sockets::{Bound, DatagramSocket};
+use crate::sockets::{Bound, DatagramSocket, datagram_socket};
 use crate::table::Table;
 use corelane_lane::Kit;
 use corelane_rss::Transport;
-use corelane_seam::{Address, Completion, Datagrams, Driver, Fault, Outcome, Socket, Trains};
+use corelane_seam::{Address, Completion, DatagramOutcome, Datagrams, Driver, Fault, Outcome, Socket, Trains};
 use corelane_watch::LaneCounter;
 
 impl Services {
@@ -22,7 +18,7 @@ impl Services {
         let bind = datagram_socket(address.clone(), None, sharing);
         let at = Place::of(Transport::Udp, address);
         let failed = |fault| Error::Listen { address: bind.address.clone(), fault };
-        let socket = self.open_socket(driver, at, |driver| driver.bind(&bind).map_err(failed))?;
+        let socket = self.steering.open_socket(driver, at, |driver| driver.bind(&bind).map_err(failed))?;
         let local = driver.local_address(socket).map_err(failed)?;
         let Table { sockets, services, .. } = &mut self.table;
         let waiting_max = services[service as usize].limits.datagrams_waiting_max;
@@ -34,11 +30,11 @@ impl Services {
     pub(crate) fn datagrams_completed(&mut self, kit: &mut Kit, completion: Completion) {
         let id = SocketId { index: completion.handle.index(), generation: completion.handle.generation() };
         let known = match completion.outcome {
-            Outcome::Arrived { batch, fault } => self.arrived(kit, id, batch, fault),
-            Outcome::Departed { trains, datagrams, refused, calls, fault } => {
+            Outcome::Datagram(DatagramOutcome::Arrived { batch, fault }) => self.arrived(kit, id, batch, fault),
+            Outcome::Datagram(DatagramOutcome::Departed { trains, datagrams, refused, calls, fault }) => {
                 self.departed(kit, id, (trains, datagrams, refused, calls), fault)
             }
-            Outcome::Bound { socket, local } => self.socket_opened(kit, id, Ok((socket, local))),
+            Outcome::Datagram(DatagramOutcome::Bound { socket, local }) => self.socket_opened(kit, id, Ok((socket, local))),
             Outcome::Failed(fault) => self.socket_opened(kit, id, Err(fault)),
             Outcome::Closed => self.datagrams_closed(id),
             _ => Some(()),
@@ -72,7 +68,7 @@ impl Services {
         let (service, is_served) = (found.service(), found.is_served());
         if let Some(mut replies) = found.arrived(kit, flows.as_ref(), &batch, fault) {
             if is_served {
-                self.note_selection(kit);
+                self.steering.note_selection(kit);
             }
             self.socket_call(kit, service, id, |port, cx| port.receive(cx, &batch, &mut replies));
             found = self.table.socket(id);
@@ -119,19 +115,5 @@ impl Services {
             self.place_closed(Place::of(Transport::Udp, &address));
         }
         Some(())
-    }
-
-    /// Calls into a socket's service, fenced.
-    fn socket_call(&mut self, kit: &mut Kit, service: u16, id: SocketId, call: impl FnOnce(&mut dyn DatagramPort, &mut Cx<'_>)) {
-        let port = self.ports[service as usize].datagrams();
-        // reason: only a service over datagrams has any.
-        let port = port.expect("a datagram socket belongs to a service over datagrams");
-        let before = kit.arena.pay_as(self.table.services[service as usize].payers.own);
-        let mut cx = Cx::new(kit, &mut self.table, service, None).for_socket(id);
-        let called = fenced(|| call(port, &mut cx));
-        kit.arena.pay_as(before);
-        if let Err(words) = called {
-            self.report_panic(kit, service, None, &words);
-        }
     }
 }

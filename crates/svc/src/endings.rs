@@ -6,6 +6,7 @@ use crate::found::Found;
 use crate::limits::{Limits, RATE_GRACE, SECOND};
 use crate::machine::{Draining, Phase};
 use crate::names::{ConnectionId, Ending, Peer};
+use crate::port::Call;
 use crate::services::Services;
 use crate::table::Table;
 use corelane_lane::Kit;
@@ -54,9 +55,7 @@ impl Services {
             self.connection_call(kit, index, |port, cx| port.closed(cx, session, ending));
         }
         let Table { connections, timers, .. } = &mut self.table;
-        if let Some(connection) = connections.at(index) {
-            timers.end_all(kit, &mut connection.timers);
-        }
+        timers.end_all(kit, &mut connections.there(index).timers);
         let found = self.table.there(index);
         if let Some(busy) = found.connection.busy.take() {
             found.desk.recycle(busy);
@@ -68,11 +67,16 @@ impl Services {
 
     /// One of a pair has ended: the other one ends with it, or goes on alone behind the end of its stream.
     pub(crate) fn leave_pair(&mut self, kit: &mut Kit, pair: ConnectionId, ending: Ending) {
+        // It may have ended before they were coupled.
         let Some(other) = self.table.find(pair) else { return };
         other.pair = None;
-        if ending != Ending::EndOfStream {
-            self.end(kit, pair.index, Ending::Closing);
+        if ending == Ending::EndOfStream {
+            return;
         }
+        if matches!(ending, Ending::Error | Ending::Aborted) {
+            other.machine.pass_on_cut();
+        }
+        self.end(kit, pair.index, Ending::Closing);
     }
 
     /// The socket is closed: the entry is free, and others may take its place.
@@ -80,7 +84,8 @@ impl Services {
         let connection = self.table.there(index).connection;
         assert!(connection.machine.has_ended(), "a socket was closed that nobody had asked to close");
         let service = connection.service;
-        let transform = self.table.dismiss(index, &kit.arena);
+        let Table { connections, services, desk, .. } = &mut self.table;
+        let transform = connections.dismiss(services, desk, index, &kit.arena);
         self.discard(kit, service, transform);
         self.accept_again(kit);
         self.admit_waiting(kit, service);
@@ -99,6 +104,7 @@ impl Services {
     /// An outgoing connection is open.
     pub(crate) fn opened(&mut self, kit: &mut Kit, index: u32, socket: Socket, peer: Address, local: Address) {
         let found = self.table.there(index);
+        assert!(found.connection.socket.is_none() && found.connection.session.is_none(), "a connection opens once");
         found.connection.socket = Some(socket);
         if found.connection.machine.has_ended() {
             // It was given up before it was open; now there is a socket to close.
@@ -119,6 +125,7 @@ impl Services {
 
     /// An outgoing connection could not be opened, or was given up before it was.
     pub(crate) fn opening_failed(&mut self, kit: &mut Kit, index: u32, fault: Fault) {
+        assert!(self.table.connections.there(index).socket.is_none(), "what has a socket was opened");
         if self.table.try_another_port(kit, index, fault) {
             return;
         }
@@ -129,6 +136,7 @@ impl Services {
 
     /// Ends a connection whose socket failed; its service may ask why.
     pub(crate) fn end_by_fault(&mut self, kit: &mut Kit, index: u32, fault: Fault) {
+        assert!(self.table.fault.is_none(), "one connection at a time ends by a fault");
         self.table.fault = Some(fault);
         self.end(kit, index, Ending::Error);
         self.table.fault = None;
@@ -144,6 +152,7 @@ impl Services {
     /// A connection's timer has come: perhaps too early, because it is only ever moved forwards in time here.
     pub(crate) fn deadline_came(&mut self, kit: &mut Kit, handle: Handle) {
         let id = ConnectionId { index: handle.index(), generation: handle.generation() };
+        // It may have gone in the turn in which the timer came.
         let Some(mut found) = self.table.found(id) else { return };
         (found.connection.timer, found.connection.timer_at) = (None, u64::MAX);
         match found.deadline() {
@@ -160,6 +169,7 @@ impl Services {
         }
         let (counter, ending) = match limit {
             Limit::Connect => return self.opening_timed_out(kit, index),
+            Limit::Ticket => return self.ticket_expired(kit, index),
             Limit::Handshake => (ServiceCounter::HandshakeLimitHits, Ending::Aborted),
             Limit::Idle => (ServiceCounter::IdleLimitHits, Ending::Closing),
             Limit::Read => (ServiceCounter::ReadLimitHits, Ending::Aborted),
@@ -181,6 +191,19 @@ impl Services {
         self.table.there(index).set_deadline(kit);
     }
 
+    /// A ticket of the connection was good for so long: its service decides.
+    fn ticket_expired(&mut self, kit: &mut Kit, index: u32) {
+        let mut found = self.table.there(index);
+        // reason: the deadline is of a ticket that is held in the box.
+        let busy = found.busy(&kit.arena);
+        let Some((ticket, token)) = busy.output.expire(kit.now()) else { return found.set_deadline(kit) };
+        self.call(kit, index, Call::Expired(ticket, token));
+        // The call may have ended it.
+        if let Some(mut found) = self.table.at(index) {
+            found.set_deadline(kit);
+        }
+    }
+
     /// A service that never answers what it held is in error: said once.
     fn tell_of_unanswered(&mut self, kit: &mut Kit, service: u16) {
         let state = &mut self.table.services[service as usize];
@@ -195,7 +218,11 @@ impl Services {
 
     /// The connect is cancelled; its completion, whichever it is, frees the entry.
     fn opening_timed_out(&mut self, kit: &mut Kit, index: u32) {
-        let target = self.table.handle(class::CONNECTION, index);
+        assert!(
+            self.table.connections.there(index).machine.phase() == Phase::Opening,
+            "only what is being opened is given up so"
+        );
+        let target = self.table.connections.handle(class::CONNECTION, index);
         kit.submit(target, Op::Cancel { target });
     }
 }
@@ -231,6 +258,8 @@ pub(crate) enum Limit {
     Rate,
     Send,
     Answer,
+    /// Of one ticket, as its service has set it.
+    Ticket,
     Linger,
     Drain,
 }
@@ -254,8 +283,11 @@ impl Connection {
             });
         };
         let answer = busy.output.oldest_held().and_then(|since| after(since, limits.answer_limit, Limit::Answer));
+        let expiry = (busy.output.expires() < u64::MAX).then_some((busy.output.expires(), Limit::Ticket));
+        let answer = [answer, expiry].into_iter().flatten().min_by_key(|&(deadline, _)| deadline);
         let single = |deadline| [deadline, None, answer];
-        if self.has_output() {
+        let is_leaving = self.machine.is_leaving() && !self.machine.has_taken_leave();
+        if self.has_output() || is_leaving {
             return single(after(busy.progress_at, limits.send_limit, Limit::Send));
         }
         if let Some([read, rate]) = self.record_deadlines(limits) {
@@ -267,7 +299,8 @@ impl Connection {
     /// Whether the record has grown fast enough since its rate was looked at last. If so, it is looked at again later; what came
     /// before counts for nothing then, so that nobody earns a rest.
     fn keeps_its_rate(&mut self, now: u64, bytes_per_second: u64) -> bool {
-        let Some(busy) = self.busy.as_mut() else { return false };
+        // reason: the limit is that of a record, which is in it.
+        let busy = self.busy.as_mut().expect("a connection in a record has its box");
         let least = bytes_per_second.saturating_mul(RATE_GRACE / SECOND);
         let keeps = busy.record_bytes.saturating_sub(busy.rate_bytes) >= least;
         if keeps {
@@ -308,6 +341,7 @@ impl Connection {
     /// The deadline of a connection that nothing is asked of.
     fn quiet_deadline(&self, limits: &Limits) -> Option<(u64, Limit)> {
         match self.machine.draining() {
+            _ if self.machine.phase() != Phase::Open => None,
             Draining::First => Some((self.active_at.saturating_add(FIRST_REQUEST), Limit::Drain)),
             _ => after(self.active_at, limits.idle_limit, Limit::Idle),
         }

@@ -8,7 +8,8 @@ use crate::memory::Memory;
 use crate::names::ConnectionId;
 use crate::state::ServiceState;
 use crate::ticket::LostTickets;
-use corelane_seam::{Arena, Chain, Handle};
+use corelane_lane::Kit;
+use corelane_seam::{Arena, Chain, Handle, Payer};
 use corelane_watch::ServiceCounter;
 use std::collections::VecDeque;
 
@@ -19,9 +20,9 @@ const POOL_MAX: usize = 256;
 #[derive(Default)]
 pub(crate) struct Desk {
     /// Those whose input is to be worked off.
-    ready: Vec<u32>,
+    pub(crate) ready: VecDeque<u32>,
     /// Those to be looked at when this turn is flushed.
-    dirty: Vec<u32>,
+    pub(crate) dirty: VecDeque<u32>,
     #[expect(clippy::vec_box, reason = "a box goes to its connection and comes back without being moved")]
     pool: Vec<Box<Busy>>,
     /// Empty chains with storage, for the next sends.
@@ -35,14 +36,16 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    /// Moves the list of ready connections into `list`, which is empty.
-    pub(crate) fn take_ready(&mut self, list: &mut Vec<u32>) {
-        std::mem::swap(&mut self.ready, list);
+    /// The next one whose input is to be worked off.
+    pub(crate) fn next_ready(&mut self) -> u32 {
+        // reason: who takes them counts them before, and nobody else does.
+        self.ready.pop_front().expect("as many are ready as were counted")
     }
 
-    /// Moves the list of connections to flush into `list`, which is empty.
-    pub(crate) fn take_dirty(&mut self, list: &mut Vec<u32>) {
-        std::mem::swap(&mut self.dirty, list);
+    /// The next one to be flushed.
+    pub(crate) fn next_dirty(&mut self) -> u32 {
+        // reason: as above.
+        self.dirty.pop_front().expect("as many are to be flushed as were counted")
     }
 
     /// Whether a connection is to be looked at without another completion.
@@ -95,6 +98,13 @@ pub(crate) struct Found<'a> {
 }
 
 impl Found<'_> {
+    /// For whom a call into its service is.
+    pub(crate) fn about(&mut self) -> About {
+        let is_granted = self.desk.memory.is_granted(self.id);
+        let Connection { service, payer, .. } = *self.connection;
+        About { id: self.id, service, payer, is_granted }
+    }
+
     pub(crate) fn handle(&self) -> Handle {
         Handle::new(class::CONNECTION, self.id.index, self.id.generation)
     }
@@ -110,14 +120,14 @@ impl Found<'_> {
     /// Has its input worked off this turn, or in the next one.
     pub(crate) fn mark_ready(&mut self) {
         if !std::mem::replace(&mut self.connection.is_ready, true) {
-            self.desk.ready.push(self.id.index);
+            self.desk.ready.push_back(self.id.index);
         }
     }
 
     /// Has it looked at when this turn is flushed.
     pub(crate) fn mark_dirty(&mut self) {
         if !std::mem::replace(&mut self.connection.is_dirty, true) {
-            self.desk.dirty.push(self.id.index);
+            self.desk.dirty.push_back(self.id.index);
         }
     }
 
@@ -144,5 +154,24 @@ impl Found<'_> {
     /// The same, taken out for a call; to be put back.
     pub(crate) fn take_busy(&mut self, arena: &Arena) -> Box<Busy> {
         self.connection.busy.take().unwrap_or_else(|| self.desk.busy(self.id, arena))
+    }
+}
+
+/// For whom a call into a service is, and who pays for what it takes.
+pub(crate) struct About {
+    pub(crate) id: ConnectionId,
+    pub(crate) service: u16,
+    payer: Payer,
+    is_granted: bool,
+}
+
+impl About {
+    /// Has the connection pay for what is leased from now on; returns who paid before.
+    pub(crate) fn begin_to_pay(&self, kit: &Kit) -> Payer {
+        let before = kit.arena.pay_as(self.payer);
+        if self.is_granted {
+            kit.arena.grant();
+        }
+        before
     }
 }

@@ -4,8 +4,12 @@
 #![doc = include_str!("../DESIGN.md")]
 #![forbid(unsafe_code)]
 
+mod accepting;
+mod accounts;
 mod class;
+mod connecting;
 mod connection;
+mod connections;
 mod cx;
 mod datagrams;
 mod drain;
@@ -29,6 +33,7 @@ mod output;
 mod passage;
 mod places;
 mod port;
+mod relief;
 mod replies;
 mod requests;
 mod service;
@@ -37,12 +42,14 @@ mod settings;
 mod slab;
 mod sockets;
 mod state;
+mod steered;
 mod steering;
 mod streams;
 mod table;
 mod ticket;
 mod timers;
 mod transform;
+mod writer;
 
 pub use cx::Cx;
 pub use error::{Error, Refused};
@@ -51,12 +58,13 @@ pub use input::{Input, Taken};
 pub use limits::Limits;
 pub use messages::Message;
 pub use names::{ConnectionId, Ending, Learned, Next, Order, Peer, SocketId};
-pub use output::Output;
+pub use output::{Output, OutputWriter};
 pub use places::{Place, Sharing};
 pub use replies::Replies;
 pub use service::{DatagramService, StreamService};
 pub use services::{LANE_CONNECTIONS_MAX, Services};
 pub use steering::{Command, MakeSocket, Reply, Selected, Selection, Steer, discard};
-pub use ticket::Ticket;
+pub use ticket::{Hold, Ticket};
 pub use timers::Timer;
 pub use transform::{MakeTransform, PASS_BYTES, Passage, Progress, Side, Transform, TransformError};
+pub use writer::Writer;

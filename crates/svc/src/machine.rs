@@ -151,6 +151,17 @@ pub(crate) enum Step {
     Finish,
 }
 
+/// What becomes of a pair of which one has come to the end of its stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Settled {
+    /// The transform of the other is to say that our side ends: it is settled when that is said.
+    pub(crate) other_takes_leave: bool,
+    /// The peer of the other is told that our side has finished.
+    pub(crate) finishes_other: bool,
+    /// All is said on either side: who is left of the pair ends.
+    pub(crate) ends: bool,
+}
+
 /// The state of a connection's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Machine {
@@ -354,6 +365,13 @@ impl Machine {
         self.veil = Veil::Leaves;
     }
 
+    /// The other of its pair was cut or has failed: our side ends without a word of the transform, so that the peer takes this end for no other.
+    pub(crate) fn pass_on_cut(&mut self) {
+        if self.veil == Veil::Speaks {
+            self.veil = Veil::HasLeft;
+        }
+    }
+
     /// The transform has refused the peer; what was decided before is overruled.
     pub(crate) fn refuse(&mut self) {
         let may = matches!(self.phase, Phase::Handshake | Phase::Open | Phase::Closing) && self.veil != Veil::None;
@@ -468,6 +486,35 @@ impl Machine {
     pub(crate) fn finish_half(&mut self) -> bool {
         assert!(!self.sending && self.has_taken_leave(), "our side finishes behind its output: {self:?}");
         self.phase == Phase::Open && !std::mem::replace(&mut self.finished, true)
+    }
+
+    /// The peer finished in the middle of a record: what there is of it will never be answered, and is dropped.
+    pub(crate) fn drop_record(&self) {
+        let may_become_whole = match self.phase {
+            Phase::Handshake => !self.peer_finished && !self.input_has_ended(),
+            Phase::Open => !self.told_finished,
+            _ => true,
+        };
+        assert!(!may_become_whole, "no record is dropped that may become whole: {self:?}");
+    }
+
+    /// Its stream has ended, and it is one of a pair: the other, if it is still there, is finished as soon as all has left it, and it has taken
+    /// leave.
+    pub(crate) fn settle_pair(&self, facts: &Facts, other: Option<(&mut Self, &Facts)>) -> Settled {
+        assert!(self.phase == Phase::Open && self.told_finished, "a pair is settled by one that has come to its end: {self:?}");
+        let is_answered = self.is_answered(facts);
+        let Some((other, facts)) = other else { return Settled { ends: is_answered, ..Settled::default() } };
+        if !other.is_answered(facts) {
+            return Settled::default();
+        }
+        if self.input_was_cut() {
+            other.pass_on_cut();
+        }
+        if matches!(other.phase, Phase::Open | Phase::Closing) && !other.has_taken_leave() {
+            return Settled { other_takes_leave: true, ..Settled::default() };
+        }
+        let finishes_other = other.phase == Phase::Open && other.finish_half();
+        Settled { finishes_other, ends: is_answered && other.told_finished, other_takes_leave: false }
     }
 
     /// Ends it; what was decided before is overruled. Returns whether it is broken off with a reset: who was refused in order is not.

@@ -8,6 +8,7 @@ use crate::port::Call;
 use crate::services::Services;
 use crate::transform::{Passage, Progress, Side, Transform};
 use corelane_lane::{Kit, fenced};
+use corelane_seam::Chain;
 use corelane_watch::ServiceCounter;
 
 /// Steps of handshakes in one turn: more wait for the next one, so that connections at work do not wait for all of them.
@@ -122,11 +123,14 @@ impl Services {
         let transform = connection.transform.as_mut().expect("only a connection with a transform passes through it");
         let before = about.begin_to_pay(kit);
         let input_before = busy.input.len();
+        let mut nothing = Chain::new();
         let Busy { raw, input, output, wire, .. } = &mut *busy;
+        // It makes no more of the output than can leave: what waits has not been changed yet.
+        let may_write = wire.is_empty() && !connection.machine.is_sending();
         let mut passage = Passage {
             received: raw,
             input: &mut input.chain,
-            output: &mut output.chain,
+            output: if may_write { &mut output.chain } else { &mut nothing },
             wire,
             peer: &mut connection.peer,
             arena: &kit.arena,
@@ -177,7 +181,7 @@ impl Services {
 
 impl Found<'_> {
     fn begin_handshake(&mut self, kit: &Kit, transform: Box<dyn Transform>) {
-        self.connection.transform = Some(transform);
+        self.connection.transform = Some(Box::new(transform));
         self.change(kit.now(), Machine::veil);
         self.mark_ready();
     }

@@ -1,7 +1,7 @@
 //! Where a lane is served: addresses, and its sockets there.
 
 use corelane_rss::Transport;
-use corelane_seam::{Address, Socket};
+use corelane_seam::Address;
 use std::net::SocketAddr;
 
 /// An address and how it is spoken to.
@@ -27,28 +27,4 @@ pub struct Sharing {
     pub share_port: bool,
     /// `[::]` takes IPv6 only.
     pub v6_only: bool,
-}
-
-/// A place where this lane takes connections.
-pub(crate) struct Listener {
-    /// None while the lane is away.
-    pub(crate) socket: Option<Socket>,
-    pub(crate) service: u16,
-    pub(crate) address: Address,
-    pub(crate) sharing: Sharing,
-    pub(crate) accepting: bool,
-    /// Set when the system had no descriptor: accepting goes on when a connection ends or the timer comes.
-    pub(crate) starved: bool,
-    /// When the last connection was accepted during a drain.
-    pub(crate) accepted_at: u64,
-    /// Since when, in a drain, it could accept without a pause.
-    pub(crate) free_since: u64,
-    pub(crate) closing: bool,
-}
-
-impl Listener {
-    /// From `now` on it is to find out whether anybody still waits.
-    pub(crate) fn begin_to_settle(&mut self, now: u64) {
-        (self.accepted_at, self.free_since, self.starved) = (now, now, false);
-    }
 }

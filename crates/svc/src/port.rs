@@ -7,6 +7,7 @@ use crate::output::Output;
 use crate::replies::Replies;
 use crate::service::{DatagramService, StreamService};
 use crate::slab::Slab;
+use crate::ticket::Ticket;
 use crate::transform::{MakeTransform, Side, Transform};
 use corelane_seam::{Address, Datagrams, Fault, Outcome};
 use std::any::Any;
@@ -19,6 +20,8 @@ pub(crate) enum Call {
     Timer(u64),
     Message(Box<dyn Any>),
     Draining,
+    /// A ticket has expired: another one for the same request, and the token of its hold.
+    Expired(Ticket, u64),
 }
 
 /// A stream service, its type erased: the one dynamic dispatch on a request's path.
@@ -107,13 +110,15 @@ impl<S: StreamService> StreamPort for Sessions<S> {
     }
 
     fn call(&mut self, cx: &mut Cx<'_>, session: u32, call: Call, input: &mut Input, output: &mut Output) -> Next {
-        let Some(session) = self.sessions.at(session) else { return Next::Continue };
+        // reason: a connection keeps the place of its session until that is closed.
+        let session = self.sessions.at(session).expect("a session is there until it is closed");
         match call {
             Call::Receive => self.service.receive(cx, session, input, output),
             Call::Connected => self.service.connected(cx, session, output),
             Call::Drained => self.service.drained(cx, session, output),
             Call::Timer(token) => self.service.timer(cx, session, output, token),
             Call::Message(message) => self.service.message(cx, session, output, message),
+            Call::Expired(ticket, token) => self.service.expired(cx, session, output, ticket, token),
             Call::Draining => {
                 self.service.draining(cx, session, output);
                 Next::Continue
@@ -122,9 +127,9 @@ impl<S: StreamService> StreamPort for Sessions<S> {
     }
 
     fn closed(&mut self, cx: &mut Cx<'_>, session: u32, ending: Ending) {
-        if let Some(session) = self.sessions.remove(session) {
-            self.service.closed(cx, session, ending);
-        }
+        // reason: as above.
+        let session = self.sessions.remove(session).expect("a session is closed once");
+        self.service.closed(cx, session, ending);
     }
 
     fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome) {

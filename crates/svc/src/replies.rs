@@ -88,6 +88,7 @@ impl Replies {
         self.bound_hits += usize::from(!has_room);
         if is_for_peer && has_room && add(&mut self.trains) {
             self.waiting += datagrams;
+            assert!(self.waiting <= self.most, "no more datagrams wait than may");
             self.bytes += bytes;
             return true;
         }

@@ -3,7 +3,7 @@
 use crate::class;
 use crate::slab::Slab;
 use corelane_lane::Kit;
-use corelane_seam::{Fault, Handle, Op, Outcome, Reason, Unheld};
+use corelane_seam::{Fault, FileOp, FileOutcome, Handle, Op, Outcome, Reason, Unheld};
 use corelane_watch::LaneCounter;
 
 /// An operation that a service started itself.
@@ -41,7 +41,8 @@ impl Requests {
     /// Starts an operation of a service.
     pub(crate) fn begin(&mut self, kit: &mut Kit, service: u16, op: Op, token: u64) {
         let is_offload = matches!(op, Op::Offload(_));
-        let is_file = matches!(op, Op::Read { .. } | Op::Write { .. } | Op::Sync { .. });
+        let is_file =
+            matches!(op, Op::File(FileOp::Read { .. }) | Op::File(FileOp::Write { .. }) | Op::File(FileOp::Sync { .. }));
         let is_poll = matches!(op, Op::Poll { .. });
         kit.row.add(LaneCounter::Offloads, is_offload.into());
         kit.row.add(LaneCounter::FileOperations, is_file.into());
@@ -55,12 +56,16 @@ impl Requests {
     pub(crate) fn end(&mut self, kit: &mut Kit, handle: Handle, outcome: Outcome) -> Option<Ended> {
         self.under_way.get(handle.index(), handle.generation())?;
         let Request { service, token, is_offload, is_poll } = self.under_way.remove(handle.index())?;
+        assert!(self.ending >= usize::from(!is_poll), "an operation ends once");
+        assert!(self.offloads >= usize::from(is_offload), "a call comes back once");
         self.ending -= usize::from(!is_poll);
         self.offloads -= usize::from(is_offload);
         let is_refused = matches!(outcome, Outcome::Failed(Fault { reason: Reason::Busy, .. }));
         kit.row.add(LaneCounter::OffloadsRefused, (is_offload && is_refused).into());
         let outcome = match outcome {
-            Outcome::Opened { file, length } => Outcome::Opened { file: file.held(&self.unheld), length },
+            Outcome::File(FileOutcome::Opened { file, length }) => {
+                Outcome::File(FileOutcome::Opened { file: file.held(&self.unheld), length })
+            }
             outcome => outcome,
         };
         Some(Ended { service, token, outcome })
@@ -93,7 +98,7 @@ impl Requests {
         }
         for file in self.unheld.take() {
             self.files_closing += 1;
-            kit.submit(Handle::new(class::FILE, 0, 0), Op::CloseFile { file });
+            kit.submit(Handle::new(class::FILE, 0, 0), FileOp::Close { file });
         }
     }
 

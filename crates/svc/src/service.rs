@@ -5,6 +5,7 @@ use crate::input::Input;
 use crate::names::{Ending, Next, Peer, SocketId};
 use crate::output::Output;
 use crate::replies::Replies;
+use crate::ticket::Ticket;
 use corelane_seam::{Address, Datagrams, Fault, Outcome};
 use corelane_watch::Declaration;
 use std::any::Any;
@@ -50,6 +51,20 @@ pub trait StreamService: Sized + 'static {
     /// Somebody on this lane has something for the connection ([`Cx::notify`]).
     fn message(&mut self, _cx: &mut Cx<'_>, _session: &mut Self::Session, _output: &mut Output, _message: Box<dyn Any>) -> Next {
         Next::Continue
+    }
+
+    /// A request was held for as long as its ticket was good ([`Hold::expires`](crate::Hold::expires)), whose `token` this is. That ticket is void:
+    /// an answer with it is counted (`answers_late`). `ticket` is for the same request, and expires no more. By default the connection is
+    /// broken off.
+    fn expired(
+        &mut self,
+        _cx: &mut Cx<'_>,
+        _session: &mut Self::Session,
+        _output: &mut Output,
+        _ticket: Ticket,
+        _token: u64,
+    ) -> Next {
+        Next::Abort
     }
 
     /// The lane has begun to drain: what has arrived is still answered.

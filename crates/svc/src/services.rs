@@ -1,24 +1,23 @@
 //! A lane's services as the work of that lane: sorts what the driver brings, and keeps the order of a turn.
 
+use crate::accounts::Payers;
 use crate::class;
 use crate::error::Error;
 use crate::limits::Limits;
-use crate::memory::Payers;
 use crate::messages::{Message, foreign};
 use crate::notices::{Note, Notice};
-use crate::places::Listener;
 use crate::places::Sharing;
 use crate::port::{DatagramPort, Port, Sessions};
 use crate::requests::Ended;
 use crate::service::{DatagramService, StreamService};
 use crate::sockets::Bound;
-use crate::state::{ServiceState, half};
-use crate::steering::{Reply, Selection, Steer};
+use crate::state::ServiceState;
+use crate::steering::{Steer, Steering};
 use crate::table::Table;
 use crate::timers::Timer;
 use crate::transform::MakeTransform;
 use corelane_lane::{Ear, Fenced, Kit, Mesh, Work};
-use corelane_seam::{Address, Completion, Driver, Handle, OffloadResult, Outcome};
+use corelane_seam::{Address, Completion, DatagramOutcome, Driver, Handle, OffloadResult, Outcome, StreamOutcome};
 use corelane_watch::{LaneCounter, ServiceRow};
 use std::any::TypeId;
 use std::cell::Cell;
@@ -31,22 +30,10 @@ pub const LANE_CONNECTIONS_MAX: u32 = 100_000;
 pub struct Services {
     pub(crate) ports: Vec<Port>,
     pub(crate) table: Table,
-    pub(crate) ready: Vec<u32>,
-    pub(crate) dirty: Vec<u32>,
     /// Steps of handshakes that were taken, or put off, in this turn.
     pub(crate) handshake_steps: u32,
     pub(crate) drain_deadline: u64,
-    /// Where sockets are registered as they open; none where the kernel chooses by itself.
-    pub(crate) selection: Option<Box<dyn Selection>>,
-    /// Where whoever steers is heard; none where nobody does.
-    ear: Option<Ear<Steer>>,
-    /// The lane is leaving; whom that is told.
-    pub(crate) leaving: Option<Reply>,
-    pub(crate) leaving_since: u64,
-    /// A timer runs at whose end the counts of the selection are read.
-    pub(crate) counts_are_due: bool,
-    /// Strays when the counts were last read.
-    pub(crate) strays_seen: u64,
+    pub(crate) steering: Steering,
     pub(crate) drain_is_over: bool,
     /// In a drain: no lane of the program has anything left to do.
     pub(crate) lanes_are_quiet: bool,
@@ -62,16 +49,9 @@ impl Services {
         Self {
             ports: Vec::new(),
             table: Table::new(connections_max),
-            ready: Vec::new(),
-            dirty: Vec::new(),
             handshake_steps: 0,
             drain_deadline: u64::MAX,
-            selection: None,
-            ear: None,
-            leaving: None,
-            leaving_since: 0,
-            counts_are_due: false,
-            strays_seen: 0,
+            steering: Steering::default(),
             drain_is_over: false,
             lanes_are_quiet: false,
             has_news: true,
@@ -83,8 +63,7 @@ impl Services {
     /// connections for which there is room, if no limit says otherwise
     /// ([`Limits::connections_per_peer_max`](crate::Limits::connections_per_peer_max)).
     pub fn descriptors(&mut self, descriptors: u64) {
-        let most = u32::try_from(descriptors).unwrap_or(u32::MAX).min(self.table.connections_max);
-        self.table.connections_of_peer_max = half(most);
+        self.table.connections.share_descriptors(descriptors);
     }
 
     /// Has services send messages to themselves on other lanes: by these channels, made for all lanes together.
@@ -94,7 +73,7 @@ impl Services {
 
     /// Has the lane do what it is told by whoever steers.
     pub fn set_ear(&mut self, ear: Ear<Steer>) {
-        self.ear = Some(ear);
+        self.steering.ear = Some(ear);
     }
 
     /// Adds a service over connections; answers its number, for [`Services::listen`].
@@ -120,6 +99,8 @@ impl Services {
     }
 
     fn add(&mut self, port: Port, limits: Limits, row: ServiceRow, session_type: Option<TypeId>) -> u16 {
+        assert_eq!(self.ports.len(), self.table.services.len(), "each service has its state");
+        assert!(self.ports.len() < usize::from(u16::MAX), "a service has a number");
         self.ports.push(port);
         self.table.services.push(ServiceState {
             limits,
@@ -150,24 +131,13 @@ impl Services {
         sharing: Sharing,
     ) -> Result<Address, Error> {
         let address = address.into();
-        let index = self.table.listeners.len();
-        self.table.listeners.push(Listener {
-            socket: None,
-            service,
-            address: address.clone(),
-            sharing,
-            accepting: false,
-            starved: false,
-            accepted_at: 0,
-            free_since: 0,
-            closing: false,
-        });
-        self.open_listener(driver, index).inspect_err(|_| self.table.listeners.truncate(index))?;
-        let listener = &mut self.table.listeners[index];
+        let index = self.table.listeners.add(service, address.clone(), sharing);
+        self.open_listener(driver, index).inspect_err(|_| self.table.listeners.forget(index))?;
         // What was asked for may have left the port to the system.
-        let local = listener.socket.and_then(|socket| driver.local_address(socket).ok());
-        listener.address = local.unwrap_or(address);
-        Ok(listener.address.clone())
+        let local = self.table.listeners.at(index).socket.and_then(|socket| driver.local_address(socket).ok());
+        let address = local.unwrap_or(address);
+        self.table.listeners.set_address(index, address.clone());
+        Ok(address)
     }
 
     /// Binds a datagram socket for the service; answers the address with the port that the system chose.
@@ -263,7 +233,7 @@ impl Services {
         // It may have been stopped since it came.
         let Some(to) = timers.owner(timer) else { return };
         // reason: its timers end with it.
-        let connection = connections.get_mut(to.index, to.generation).expect("a connection takes its timers with it");
+        let connection = connections.find(to).expect("a connection takes its timers with it");
         let token = timers.come(timer, &mut connection.timers);
         notices.push_back(Note { to, from: connection.service, notice: Notice::Timer(token) });
     }
@@ -289,13 +259,16 @@ impl Work for Services {
     }
 
     fn ear(&mut self) -> Option<&mut Ear<Steer>> {
-        self.ear.as_mut()
+        self.steering.ear.as_mut()
     }
 
     fn complete(&mut self, kit: &mut Kit, completion: Completion) {
         let handle = completion.handle;
         // Of what has left, nothing follows but for connections and sockets that are marked.
-        self.has_news |= !matches!(completion.outcome, Outcome::Sent { .. } | Outcome::Departed { .. });
+        self.has_news |= !matches!(
+            completion.outcome,
+            Outcome::Stream(StreamOutcome::Sent { .. }) | Outcome::Datagram(DatagramOutcome::Departed { .. })
+        );
         match handle.class() {
             class::CONNECTION => self.connection_completed(kit, completion),
             class::LISTENER => self.listener_completed(kit, completion),
@@ -303,7 +276,7 @@ impl Work for Services {
             class::REQUEST => self.request_completed(kit, handle, completion),
             class::ROUTE => self.route_completed(kit, completion),
             class::FILE => self.table.requests.file_closed(),
-            class::UNADMITTED => self.table.turned_away -= usize::from(matches!(completion.outcome, Outcome::Closed)),
+            class::UNADMITTED if matches!(completion.outcome, Outcome::Closed) => self.table.connections.turned_away(),
             _ => {}
         }
     }
@@ -328,10 +301,10 @@ impl Work for Services {
             class::ACCEPT_AGAIN => self.accept_again(kit),
             class::DRAIN => self.drain_timer(kit),
             class::LEAVE => self.leave_timer(kit),
-            class::COUNTS => self.read_counts(kit),
+            class::COUNTS => self.steering.read_counts(kit, &self.table.services),
             class::MEMORY => self.memory_timer(),
             class::DROPS => self.table.sockets.drops_are_due(),
-            _ => {}
+            other => unreachable!("no timer has the class {other}"),
         }
     }
 

@@ -10,7 +10,7 @@ use crate::slab::Slab;
 use crate::state::ServiceState;
 use corelane_lane::Kit;
 use corelane_rss::{Protocol, Transport};
-use corelane_seam::{Address, Arrival, Datagrams, Driver, Fault, Handle, Op, Reason, Socket, Trains};
+use corelane_seam::{Address, Arrival, Bind, DatagramOp, Datagrams, Driver, Fault, Handle, Op, Reason, Socket, Trains};
 use corelane_watch::ServiceCounter;
 use std::net::SocketAddr;
 
@@ -112,6 +112,14 @@ impl DatagramSocket {
 /// Whether a fault says something of the network, rather than of how the operation ended.
 fn is_news(fault: &Fault) -> bool {
     !matches!(fault.reason, Reason::Cancelled | Reason::NoMemory)
+}
+
+/// What a datagram socket is to be.
+pub(crate) fn datagram_socket(address: Address, peer: Option<Address>, sharing: Sharing) -> Bind {
+    let Sharing { share_port, v6_only } = sharing;
+    // Bursts of large datagrams do not fit in the default of 208 KiB.
+    let buffer = 4 << 20;
+    Bind { address, peer, share_port, v6_only, receive_buffer_bytes: buffer, send_buffer_bytes: buffer }
 }
 
 /// A place where this lane takes datagrams.
@@ -445,6 +453,7 @@ impl FoundSocket<'_> {
 
     /// Sends what its service left there, and receives again if that has left.
     fn flush(&mut self, kit: &mut Kit) {
+        assert!(self.entry.is_dirty, "who is flushed was marked");
         self.entry.is_dirty = false;
         self.send(kit);
         self.receive(kit);
@@ -462,7 +471,7 @@ impl FoundSocket<'_> {
             self.count(ServiceCounter::TrainsOut, trains.trains().len());
             self.count(ServiceCounter::BytesOut, bytes);
             self.count(ServiceCounter::BytesForwarded, forwarded);
-            kit.submit(handle, Op::SendDatagrams { socket, trains });
+            kit.submit(handle, DatagramOp::Send { socket, trains });
         }
         if refused > 0 {
             self.count(ServiceCounter::DatagramsRefused, refused);
@@ -485,7 +494,7 @@ impl FoundSocket<'_> {
         // The service's own peers may have the answer to what it is asked; who asks it anew comes too late.
         let takes = !(entry.settled && entry.is_served);
         if let Some(into) = entry.batch.take_if(|_| takes) {
-            kit.submit(handle, Op::ReceiveDatagrams { socket, into });
+            kit.submit(handle, DatagramOp::Receive { socket, into });
             if entry.takes_what_is_there() && !entry.waits_for_memory {
                 kit.submit(handle, Op::StopReceive { socket });
             }

@@ -1,10 +1,10 @@
 //! What the lane knows of each of its services besides its code.
 
+use crate::accounts::{Payers, PeerKey};
 use crate::limits::Limits;
-use crate::memory::{Payers, PeerKey};
 use corelane_lane::Bursts;
 use corelane_seam::{Address, Socket};
-use corelane_watch::ServiceRow;
+use corelane_watch::{ServiceCounter, ServiceRow};
 use std::any::TypeId;
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
@@ -38,7 +38,33 @@ pub(crate) struct ServiceState {
     pub(crate) payers: Payers,
 }
 
-/// What one peer may have of so many.
-pub(crate) fn half(connections: u32) -> u32 {
-    (connections / 2).max(1)
+impl ServiceState {
+    /// Counts one more connection; if it was accepted, as one of its peer.
+    pub(crate) fn opened(&mut self, accepted: Option<PeerKey>) {
+        self.open += 1;
+        self.row.set(ServiceCounter::ConnectionsOpen, u64::from(self.open));
+        if let Some(peer) = accepted {
+            *self.accepted.entry(peer).or_default() += 1;
+        }
+    }
+
+    /// Counts one less.
+    pub(crate) fn closed(&mut self, accepted: Option<PeerKey>) {
+        assert!(self.open > 0, "a connection is counted from its admission");
+        self.open -= 1;
+        self.row.set(ServiceCounter::ConnectionsOpen, u64::from(self.open));
+        if let Some(peer) = accepted {
+            self.uncount_accepted(peer);
+        }
+    }
+
+    /// Counts one less of those that a peer has opened; who has none is forgotten.
+    fn uncount_accepted(&mut self, peer: PeerKey) {
+        // reason: counted when it was accepted.
+        let count = self.accepted.get_mut(&peer).expect("an accepted connection was counted");
+        *count -= 1;
+        if *count == 0 {
+            self.accepted.remove(&peer);
+        }
+    }
 }

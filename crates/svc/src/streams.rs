@@ -1,18 +1,17 @@
 //! Connections at work: what the driver brings, the calls into the service, and what is submitted afterwards.
 
 use crate::connection::{Busy, Connection, Fill};
-use crate::cx::Cx;
-use crate::fence::fenced;
-use crate::found::Found;
+use crate::cx::Met;
+use crate::found::{About, Found};
 use crate::limits::Limits;
-use crate::listeners::About;
 use crate::machine::Phase;
 use crate::names::{ConnectionId, Ending, Next, Order};
 use crate::notices::{Note, Notice};
-use crate::port::{Call, Port};
+use crate::port::Call;
 use crate::services::Services;
+use crate::ticket::Name;
 use corelane_lane::Kit;
-use corelane_seam::{Chain, Completion, Fault, Lease, Op, Outcome, Reason, Shared, nanoseconds};
+use corelane_seam::{Chain, Completion, Fault, Lease, Outcome, Reason, Shared, StreamOp, StreamOutcome, nanoseconds};
 use corelane_watch::{LaneCounter, ServiceCounter, ServiceRow};
 
 /// Notices worked off in one turn: what they cause themselves waits for the next one.
@@ -25,15 +24,15 @@ impl Services {
             return kit.row.add(LaneCounter::CompletionsStale, 1);
         };
         match completion.outcome {
-            Outcome::Received(shared) => found.received(kit, shared),
-            Outcome::EndOfStream => found.peer_finished(),
-            Outcome::Filled { lease, fault } => {
+            Outcome::Stream(StreamOutcome::Received(shared)) => found.received(kit, shared),
+            Outcome::Stream(StreamOutcome::EndOfStream) => found.peer_finished(),
+            Outcome::Stream(StreamOutcome::Filled { lease, fault }) => {
                 found.fill_received(kit, lease, fault);
                 if let Some(fault) = fault.filter(|_| found.connection.machine.serves_input()) {
                     self.receive_failed(kit, id.index, fault);
                 }
             }
-            Outcome::Sent { bytes, rest, fault } => {
+            Outcome::Stream(StreamOutcome::Sent { bytes, rest, fault }) => {
                 found.sent(kit, bytes, rest);
                 match fault {
                     Some(fault) if fault.reason != Reason::Cancelled => self.end_by_fault(kit, id.index, fault),
@@ -50,7 +49,7 @@ impl Services {
                 found.connection.machine.receive_stopped(fault.reason == Reason::Cancelled);
                 self.receive_failed(kit, id.index, fault);
             }
-            Outcome::Connected { socket, peer, local } => self.opened(kit, id.index, socket, peer, local),
+            Outcome::Stream(StreamOutcome::Connected { socket, peer, local }) => self.opened(kit, id.index, socket, peer, local),
             Outcome::Closed => self.socket_closed(kit, id.index),
             _ => {}
         }
@@ -67,12 +66,11 @@ impl Services {
 
     /// Calls the service for every connection that has something for it.
     pub(crate) fn serve_ready(&mut self, kit: &mut Kit) {
-        let mut ready = std::mem::take(&mut self.ready);
-        self.table.desk.take_ready(&mut ready);
-        for index in ready.drain(..) {
+        // Those that are marked meanwhile are for the next turn.
+        for _ in 0..self.table.desk.ready.len() {
+            let index = self.table.desk.next_ready();
             self.serve_one(kit, index);
         }
-        self.ready = ready;
     }
 
     fn serve_one(&mut self, kit: &mut Kit, index: u32) {
@@ -115,15 +113,12 @@ impl Services {
             self.table.there(id.index).connection.busy = Some(busy);
             return self.discard(kit, service, call);
         };
-        (self.table.offload_refused, self.table.requests_counted) = (false, false);
         let (before, receives) = (busy.input.len(), matches!(call, Call::Receive));
         let (input, output) = (&mut busy.input, &mut busy.output);
-        let (next, refused) = self.fenced_call(kit, &about, |port, cx| port.call(cx, session, call, input, output));
+        let (next, met) = self.fenced_call(kit, &about, |port, cx| port.call(cx, session, call, input, output));
         let is_too_long = std::mem::take(&mut busy.input.is_too_long);
-        let called =
-            Called { receives, before, refused, offload: self.table.offload_refused, counted: self.table.requests_counted };
         let mut found = self.table.there(id.index);
-        found.end_call(kit, busy, &called);
+        found.end_call(kit, busy, &Called { receives, before, met });
         match next {
             Some(_) if is_too_long => self.break_off_record(kit, id.index),
             Some(Next::Close) => self.end(kit, id.index, Ending::Completed),
@@ -142,15 +137,18 @@ impl Services {
     /// Works off what connections were told by others, by timers, and by tickets.
     pub(crate) fn serve_notices(&mut self, kit: &mut Kit) {
         for _ in 0..NOTICES_PER_TURN.min(self.table.notices.len()) {
-            let Some(Note { to: id, from, notice }) = self.table.notices.pop_front() else { return };
+            // reason: who takes them counts them before, and nobody else does.
+            let note = self.table.notices.pop_front().expect("as many notices wait as were counted");
+            let Note { to: id, from, notice } = note;
             let found = self.table.find(id).map(|connection| (connection.machine.takes_notices(), connection.service));
             let open = found.is_some_and(|(open, _)| open);
             // Who has a ticket may answer it; nothing else reaches the connections of other services.
             let is_foreign = found.is_some_and(|(_, service)| service != from) && !matches!(notice, Notice::Answer { .. });
             self.table.count(from, ServiceCounter::NoticesRefused, is_foreign.into());
             match notice {
-                Notice::Answer { number, order, answer } if open => {
-                    self.table.there(id.index).answered(kit.now(), number, order, answer);
+                Notice::Answer { ticket, answer } if open => {
+                    let late = !self.table.there(id.index).answered(kit.now(), ticket, answer);
+                    self.table.count(from, ServiceCounter::AnswersLate, late.into());
                 }
                 Notice::Answer { .. } => self.table.count(from, ServiceCounter::AnswersLate, 1),
                 Notice::Message(message) if is_foreign || !open => {
@@ -172,25 +170,16 @@ impl Services {
         if self.table.desk.lost.is_empty() {
             return;
         }
-        for (id, number, order) in self.table.desk.lost.take() {
+        for (id, ticket) in self.table.desk.lost.take() {
             let Some(mut found) = self.table.found(id).filter(|found| found.connection.machine.takes_notices()) else { continue };
-            found.count(ServiceCounter::TicketsDropped, 1);
-            match order {
-                Order::Kept => self.end(kit, id.index, Ending::Aborted),
-                Order::Any => found.answered(kit.now(), number, order, Chain::new()),
+            if found.is_void(ticket) {
+                continue;
             }
-        }
-    }
-
-    /// Calls into a service that is not about a connection, fenced.
-    pub(crate) fn service_call(&mut self, kit: &mut Kit, service: u16, call: impl FnOnce(&mut Port, &mut Cx<'_>)) {
-        let port = &mut self.ports[service as usize];
-        let before = kit.arena.pay_as(self.table.services[service as usize].payers.own);
-        let mut cx = Cx::new(kit, &mut self.table, service, None);
-        let called = fenced(|| call(port, &mut cx));
-        kit.arena.pay_as(before);
-        if let Err(words) = called {
-            self.report_panic(kit, service, None, &words);
+            found.count(ServiceCounter::TicketsDropped, 1);
+            match ticket.order {
+                Order::Kept => self.end(kit, id.index, Ending::Aborted),
+                Order::Any => drop(found.answered(kit.now(), ticket, Chain::new())),
+            }
         }
     }
 }
@@ -210,12 +199,7 @@ struct Called {
     receives: bool,
     /// Bytes of input before it.
     before: usize,
-    /// Bytes of memory that were refused to the service.
-    refused: usize,
-    /// It was told that no more calls may be with the helper threads.
-    offload: bool,
-    /// It has counted requests.
-    counted: bool,
+    met: Met,
 }
 
 impl Found<'_> {
@@ -250,6 +234,7 @@ impl Found<'_> {
         };
         // reason: who submits a receive into a lease keeps its place, until the connection ends.
         let fill = busy.fill.as_mut().expect("a lease that was filled was to be filled");
+        assert!(fill.lease.is_none() && lease.len() >= busy.input.filling_from, "a lease comes back with what it held, and more");
         let bytes = lease.len() - std::mem::take(&mut busy.input.filling_from);
         fill.lease = Some(lease);
         busy.note_record(now, bytes);
@@ -277,7 +262,7 @@ impl Found<'_> {
         self.count(ServiceCounter::BytesOut, bytes);
         self.count(ServiceCounter::SendsShort, (!rest.is_empty()).into());
         self.connection.machine.sent();
-        let unsent = self.connection.take_back(kit, bytes, rest);
+        let unsent = self.connection.take_back(kit, &self.state.limits, bytes, rest);
         self.desk.keep_chain(unsent);
     }
 
@@ -298,17 +283,26 @@ impl Found<'_> {
         self.connection.pair
     }
 
-    /// An answer to a request that was held.
-    fn answered(&mut self, now: u64, number: u32, order: Order, answer: Chain) {
+    /// Whether a ticket had expired before it was dropped; then it is forgotten.
+    fn is_void(&mut self, ticket: Name) -> bool {
+        self.connection.busy.as_mut().is_some_and(|busy| busy.output.forget_expired(ticket))
+    }
+
+    /// An answer to a request that was held. False if its ticket has expired.
+    fn answered(&mut self, now: u64, ticket: Name, answer: Chain) -> bool {
         // reason: a request is held in the box, which stays as long as it is.
         let busy = self.connection.busy.as_mut().expect("a held request has its place");
-        busy.output.settle(number, order, answer);
+        let is_settled = busy.output.settle(ticket, answer);
         let blocked = busy.blocked;
+        if !is_settled {
+            return false;
+        }
         (self.connection.active_at, self.connection.owes_answer) = (now, true);
         if blocked {
             self.mark_ready();
         }
         self.mark_dirty();
+        true
     }
 
     /// Takes out what a call into the service needs.
@@ -322,10 +316,10 @@ impl Found<'_> {
 
     /// Puts it back, with what the call has done.
     fn end_call(&mut self, kit: &Kit, mut busy: Box<Busy>, called: &Called) {
-        let starved = called.refused > 0;
+        let starved = called.met.refused > 0;
         // What an earlier receive left behind for want of room stays due, whatever this call was.
         let left_behind = busy.blocked && !called.receives;
-        let offloading = called.offload || left_behind && busy.awaits_offload;
+        let offloading = called.met.full_offload || left_behind && busy.awaits_offload;
         let blocked = busy.output.was_refused || starved || offloading || left_behind;
         let was_blocked = std::mem::replace(&mut busy.blocked, blocked);
         busy.awaits_offload = offloading;
@@ -338,7 +332,7 @@ impl Found<'_> {
         let before = self.connection.busy.replace(busy);
         assert!(before.is_none(), "a box that was taken out is put back");
         self.mark_dirty();
-        if is_served || called.counted {
+        if is_served || called.met.requests {
             // From when they are answered, or from now on, the connection is idle.
             (self.connection.active_at, self.connection.owes_answer) = (kit.now(), true);
         }
@@ -346,7 +340,7 @@ impl Found<'_> {
             self.connection.machine.served();
         }
         if starved {
-            self.mark_starved(called.refused);
+            self.mark_starved(called.met.refused);
         }
         if offloading {
             self.mark_offloading();
@@ -377,7 +371,7 @@ impl Found<'_> {
 
 impl Connection {
     /// Puts back what a send did not take, in front of what was written meanwhile; returns a chain without bytes.
-    fn take_back(&mut self, kit: &Kit, bytes: usize, mut rest: Chain) -> Chain {
+    fn take_back(&mut self, kit: &Kit, limits: &Limits, bytes: usize, mut rest: Chain) -> Chain {
         let now = kit.now();
         let Some(busy) = self.busy.as_mut().filter(|_| !self.machine.has_ended()) else { return Chain::new() };
         busy.sending_charged = 0;
@@ -392,7 +386,7 @@ impl Connection {
         if chain.is_empty() {
             std::mem::swap(chain, &mut rest);
         }
-        if self.owes_answer && self.is_answered() {
+        if self.owes_answer && self.is_answered(limits) {
             (self.active_at, self.owes_answer) = (now, false);
         }
         rest
@@ -461,13 +455,16 @@ impl Busy {
     }
 }
 
-/// The receive that a connection in its phase should have under way; none while the lease to be filled is away.
-pub(crate) fn receive_op(connection: &mut Connection) -> Option<Op> {
-    let socket = connection.socket?;
+/// The receive that a connection in its phase should have under way, and has not.
+pub(crate) fn receive_op(connection: &mut Connection) -> StreamOp {
+    assert!(!connection.machine.is_receiving(), "one receive at a time");
+    // reason: it opens with one.
+    let socket = connection.socket.expect("what is open has a socket");
     let serves = connection.transform.is_none() && connection.machine.serves_input();
     let fill = connection.busy.as_mut().filter(|_| serves).and_then(|busy| Some((busy.fill.as_mut()?, &mut busy.input)));
-    let Some((fill, input)) = fill else { return Some(Op::Receive { socket }) };
-    let (until, lease) = (fill.until, fill.lease.take()?);
+    let Some((fill, input)) = fill else { return StreamOp::Receive { socket } };
+    // reason: away only while it is received into.
+    let (until, lease) = (fill.until, fill.lease.take().expect("a lease to be filled is here between receives"));
     input.filling_from = lease.len();
-    Some(Op::ReceiveInto { socket, lease, until })
+    StreamOp::ReceiveInto { socket, lease, until }
 }

@@ -73,8 +73,10 @@ impl Timers {
         let after = list.first;
         let (index, generation) = self.running.insert(ServiceTimer { connection, token, id: None, before: NONE, after });
         *list = TimerList { first: index, length: list.length + 1 };
+        assert!((after == NONE) == (list.length == 1), "a list has a first timer if it has any");
         if after != NONE {
-            self.linked(after).before = index;
+            let before = std::mem::replace(&mut self.linked(after).before, index);
+            assert_eq!(before, NONE, "before the first timer there is none");
         }
         let id = kit.start_timer(deadline, Handle::new(class::TIMER, index, generation));
         self.linked(index).id = Some(id);
@@ -105,9 +107,8 @@ impl Timers {
     }
 
     fn end(&mut self, kit: &mut Kit, index: u32, list: &mut TimerList) {
-        if let Some(timer) = self.unlink(index, list).id {
-            kit.stop_timer(timer);
-        }
+        // reason: given when it was started.
+        kit.stop_timer(self.unlink(index, list).id.expect("a timer that runs is the lane's as well"));
     }
 
     fn unlink(&mut self, index: u32, list: &mut TimerList) -> ServiceTimer {

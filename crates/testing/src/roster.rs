@@ -111,6 +111,19 @@ impl Roster {
         });
     }
 
+    /// [`Roster::client`]; `transform` makes what stands before each connection.
+    pub fn client_behind<S: StreamService>(
+        &mut self,
+        limits: Limits,
+        service: S,
+        transform: impl FnMut(Side, &Peer) -> Option<Box<dyn Transform>> + 'static,
+    ) {
+        self.add(S::COUNTERS, move |services, _, row| {
+            let service = services.add_stream(service, limits, row);
+            services.transform(service, Box::new(transform));
+        });
+    }
+
     /// A service that is bound nowhere: it opens datagram sockets.
     pub fn client_datagrams<S: DatagramService>(&mut self, limits: Limits, service: S) {
         self.add(S::COUNTERS, move |services, _, row| {

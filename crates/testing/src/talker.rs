@@ -61,7 +61,7 @@ impl Talker {
         }
     }
 
-    /// Sends a piece; answers whether it wants to go on by itself.
+    /// Sends a piece; returns whether it wants to go on by itself.
     fn say(&mut self) -> bool {
         let left = self.to_send.len() - self.sent;
         if left == 0 {

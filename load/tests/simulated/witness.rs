@@ -90,7 +90,7 @@ pub enum Note {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Entry {
+pub struct Sighting {
     pub at: u64,
     pub lane: usize,
     pub note: Note,
@@ -103,7 +103,7 @@ pub struct Desk {
     pub collector: Collector,
     /// When the window begins and ends.
     pub window: Option<(u64, u64)>,
-    pub journal: Vec<Entry>,
+    pub journal: Vec<Sighting>,
     /// When each lane turned.
     pub turns: Vec<(usize, u64)>,
     /// Why lanes ended early.
@@ -122,7 +122,7 @@ impl Desk {
     }
 
     fn note(&mut self, lane: usize, note: Note) {
-        self.journal.push(Entry { at: self.world.now(), lane, note });
+        self.journal.push(Sighting { at: self.world.now(), lane, note });
     }
 
     /// Takes in what `lane` has told in the call that has just ended.

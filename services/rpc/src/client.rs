@@ -48,16 +48,13 @@
 //! ```
 
 mod datagrams;
-mod lookup;
 mod stream;
 
 pub use datagrams::{DatagramClient, Step};
-pub use lookup::{Found, Lookup, lookup};
-pub(crate) use lookup::{head, protocol};
 pub use stream::StreamClient;
 
 use corelane_wire::Error;
-use corelane_wire::rpc::{CallHead, Denial, Outcome, Reply, Verdict};
+use corelane_wire::rpc::{Acceptance, CallHead, Denial, Reply, Verdict};
 use corelane_wire::xdr::{Encode, Writer};
 use std::fmt;
 
@@ -141,12 +138,12 @@ fn results(message: &[u8]) -> Result<(u32, Result<&[u8], CallError>), Error> {
         Verdict::Accepted { outcome, .. } => outcome,
     };
     let results = match outcome {
-        Outcome::Success(results) => Ok(results),
-        Outcome::ProgramUnavailable => Err(CallError::ProgramUnavailable),
-        Outcome::ProgramMismatch { low, high } => Err(CallError::ProgramMismatch { low, high }),
-        Outcome::ProcedureUnavailable => Err(CallError::ProcedureUnavailable),
-        Outcome::GarbageArguments => Err(CallError::GarbageArguments),
-        Outcome::SystemError => Err(CallError::SystemError),
+        Acceptance::Success(results) => Ok(results),
+        Acceptance::ProgramUnavailable => Err(CallError::ProgramUnavailable),
+        Acceptance::ProgramMismatch { low, high } => Err(CallError::ProgramMismatch { low, high }),
+        Acceptance::ProcedureUnavailable => Err(CallError::ProcedureUnavailable),
+        Acceptance::GarbageArguments => Err(CallError::GarbageArguments),
+        Acceptance::SystemError => Err(CallError::SystemError),
     };
     Ok((reply.xid, results))
 }

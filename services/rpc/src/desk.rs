@@ -177,7 +177,7 @@ impl Desk {
         self.reply(cx, to, &system_error(xid));
     }
 
-    /// Writes a message into the lease, or into a larger one; answers where it lies in there, without its mark.
+    /// Writes a message into the lease, or into a larger one; returns where it lies in there, without its mark.
     #[inline]
     fn write(
         &mut self,
@@ -240,7 +240,7 @@ const NULL_MARK: [u8; MARK_BYTES] = (1 << 31 | NULL_BYTES as u32).to_be_bytes();
 
 /// A failure of the service, as a reply.
 pub(crate) fn system_error(xid: u32) -> Reply<'static> {
-    let verdict = rpc::Verdict::Accepted { verifier: rpc::Auth::NONE, outcome: rpc::Outcome::SystemError };
+    let verdict = rpc::Verdict::Accepted { verifier: rpc::Auth::NONE, outcome: rpc::Acceptance::SystemError };
     Reply { xid, verdict }
 }
 
@@ -250,7 +250,7 @@ pub(crate) fn success(writer: &mut Writer<'_>, xid: u32, results: &impl Encode) 
     results.encode(writer)
 }
 
-/// Writes a message behind what a lease holds, over connections behind its mark; answers how many bytes that is.
+/// Writes a message behind what a lease holds, over connections behind its mark; returns how many bytes that is.
 #[inline]
 pub(crate) fn write_into(
     lease: &mut Lease,

@@ -81,7 +81,7 @@ impl<P: Programs> Dispatcher<P> {
     ) -> Result<(), Unanswered> {
         let identity = message.identity()?;
         self.programs.admit(message)?;
-        let memo = match self.is_repeated(cx, message, peer, to) {
+        let memo = match self.answer_if_repeated(cx, message, peer, to) {
             Repeated::No(memo) => memo,
             Repeated::Yes => return Ok(()),
         };
@@ -90,8 +90,8 @@ impl<P: Programs> Dispatcher<P> {
         programs.call(cx, call).map(drop)
     }
 
-    /// Whether a call that must be carried out once was, and then does with it what is to be done.
-    fn is_repeated(&mut self, cx: &mut Cx<'_>, message: &rpc::Call<'_>, peer: &Address, to: &mut To<'_>) -> Repeated {
+    /// Looks up a call that must be carried out once: one that was is answered as then, and one in progress is dropped.
+    fn answer_if_repeated(&mut self, cx: &mut Cx<'_>, message: &rpc::Call<'_>, peer: &Address, to: &mut To<'_>) -> Repeated {
         if !self.programs.is_once_only(message) {
             return Repeated::No(None);
         }

@@ -52,7 +52,7 @@ fn checksum(seed: u64, bytes: &[u8]) -> u64 {
     rest.iter().fold(sum, |sum, &byte| mix(sum, u64::from(byte)))
 }
 
-enum Place {
+enum State {
     InProgress,
     Answered { reply: Rc<[u8]>, at: Instant },
 }
@@ -70,7 +70,7 @@ pub(crate) enum Found {
 }
 
 struct Table {
-    places: BTreeMap<Key, Place>,
+    places: BTreeMap<Key, State>,
     /// The answered calls by age, the oldest first, with those that were answered again since.
     ages: VecDeque<(Instant, Key)>,
     /// Of the replies.
@@ -80,7 +80,7 @@ struct Table {
 
 impl Table {
     fn remove(&mut self, key: &Key) {
-        if let Some(Place::Answered { reply, .. }) = self.places.remove(key) {
+        if let Some(State::Answered { reply, .. }) = self.places.remove(key) {
             self.bytes -= reply.len();
         }
     }
@@ -95,9 +95,9 @@ impl Table {
         false
     }
 
-    /// Forgets a call, unless it was answered again since; answers whether it did.
+    /// Forgets a call, unless it was answered again since; returns whether it did.
     fn forget(&mut self, at: Instant, key: &Key) -> bool {
-        let is_it = matches!(self.places.get(key), Some(Place::Answered { at: held, .. }) if *held == at);
+        let is_it = matches!(self.places.get(key), Some(State::Answered { at: held, .. }) if *held == at);
         if is_it {
             self.remove(key);
         }
@@ -113,8 +113,8 @@ impl Table {
 
     fn keep(&mut self, key: Key, reply: &[u8], now: Instant) {
         while self.bytes + reply.len() > DUPLICATES_BYTES_MAX && self.forget_oldest() {}
-        if let Some(place @ Place::InProgress) = self.places.get_mut(&key) {
-            *place = Place::Answered { reply: reply.into(), at: now };
+        if let Some(place @ State::InProgress) = self.places.get_mut(&key) {
+            *place = State::Answered { reply: reply.into(), at: now };
             self.bytes += reply.len();
             self.ages.push_back((now, key));
         }
@@ -140,15 +140,15 @@ impl Duplicates {
         let mut table = self.0.borrow_mut();
         table.expire(now);
         match table.places.get(&key) {
-            Some(Place::InProgress) => return Found::InProgress,
-            Some(Place::Answered { reply, at }) if !is_old(*at, now) => return Found::Answered(reply.clone()),
+            Some(State::InProgress) => return Found::InProgress,
+            Some(State::Answered { reply, at }) if !is_old(*at, now) => return Found::Answered(reply.clone()),
             Some(_) => table.remove(&key),
             None => {}
         }
         if table.places.len() >= table.most && !table.forget_oldest() {
             return Found::Full;
         }
-        table.places.insert(key.clone(), Place::InProgress);
+        table.places.insert(key.clone(), State::InProgress);
         Found::New(Memo { table: self.0.clone(), key })
     }
 }
@@ -172,7 +172,7 @@ impl Memo {
 impl Drop for Memo {
     fn drop(&mut self) {
         let mut table = self.table.borrow_mut();
-        if matches!(table.places.get(&self.key), Some(Place::InProgress)) {
+        if matches!(table.places.get(&self.key), Some(State::InProgress)) {
             table.remove(&self.key);
         }
     }

@@ -46,6 +46,7 @@ mod entry;
 mod errand;
 mod error;
 mod held;
+pub mod lookup;
 mod null;
 mod program;
 pub mod registration;

@@ -6,8 +6,10 @@
 use crate::client::CallError;
 use crate::errand::{Script, carry_out};
 use corelane::lanes::Transport;
-use corelane_wire::rpc::CallHead;
-use corelane_wire::rpcbind::{Mapping, Owner, PORT, PortRequest, Service, ServiceRequest, address};
+use corelane_wire::rpc::{Auth, CallHead};
+use corelane_wire::rpcbind::{
+    Mapping, Owner, PORT, PROGRAM, PROTOCOL_TCP, PROTOCOL_UDP, PortRequest, Service, ServiceRequest, address,
+};
 use corelane_wire::xdr::{Decode, Encode, Reader, Writer};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -155,7 +157,7 @@ impl Script for Telling {
     fn next(&self) -> Option<(CallHead<'static>, Words)> {
         let entry = self.left.last().filter(|_| self.failed.is_none())?;
         let words = Words { deed: self.deed, entry: *entry, version: self.version };
-        Some((crate::client::head(self.version, self.deed as u32), words))
+        Some((head(self.version, self.deed as u32), words))
     }
 
     fn answer(&mut self, results: Result<&[u8], CallError>) {
@@ -188,7 +190,7 @@ impl Encode for Words {
     fn encode(&self, to: &mut Writer<'_>) -> Result<(), corelane_wire::Error> {
         let Registered { program, version, transport, address } = self.entry;
         if self.version == PORT_MAPPER {
-            let mapping = Mapping { program, version, protocol: crate::client::protocol(transport), port: address.port().into() };
+            let mapping = Mapping { program, version, protocol: protocol(transport), port: address.port().into() };
             return match self.deed {
                 Deed::Set => PortRequest::Set(mapping).encode(to),
                 Deed::Unset => PortRequest::Unset { program, version }.encode(to),
@@ -203,4 +205,14 @@ impl Encode for Words {
             Deed::Unset => ServiceRequest::Unset(service).encode(to),
         }
     }
+}
+
+/// The head of a call of rpcbind.
+pub(crate) fn head(version: u32, procedure: u32) -> CallHead<'static> {
+    CallHead { xid: 0, program: PROGRAM, version, procedure, credential: Auth::NONE, verifier: Auth::NONE }
+}
+
+/// The number of a transport in version 2.
+pub(crate) fn protocol(transport: Transport) -> u32 {
+    if transport == Transport::Tcp { PROTOCOL_TCP } else { PROTOCOL_UDP }
 }

@@ -23,28 +23,6 @@ const STILL: &[(&str, &[&str])] = &[
     ("crates/sim/src", &["driver", "net", "peers", "world"]),
     ("crates/steer/src", &["attach", "lane", "steered"]),
     ("crates/steer/src", &["choice", "error"]),
-    (
-        "crates/svc/src",
-        &[
-            "connection",
-            "cx",
-            "datagrams",
-            "drain",
-            "drops",
-            "fence",
-            "found",
-            "listeners",
-            "memory",
-            "outgoing",
-            "port",
-            "service",
-            "services",
-            "state",
-            "steering",
-            "table",
-            "timers",
-        ],
-    ),
     ("crates/watch/src", &["error", "process"]),
     ("crates/watch/src", &["own", "page"]),
     ("crates/wire/src/rpc", &["call", "refusal"]),
@@ -59,6 +37,7 @@ const STILL: &[(&str, &[&str])] = &[
             "datagram_engine",
             "engine",
             "facts",
+            "pace",
             "pacer",
             "plan",
             "run",
@@ -67,7 +46,6 @@ const STILL: &[(&str, &[&str])] = &[
             "workloads",
         ],
     ),
-    ("services/rpc/src", &["client", "errand", "registration"]),
     (
         "xtask/src/bench",
         &[
@@ -86,7 +64,6 @@ const STILL: &[(&str, &[&str])] = &[
             "stage",
         ],
     ),
-    ("xtask/src/test", &["packages", "python"]),
 ];
 
 /// A module of a crate: the names on the way to it.

@@ -31,8 +31,8 @@ const USER: &[&str] = &["crates/corelane", "crates/wire"];
 const LAYERS: &[(&str, &[&str])] = &[
     ("crates/rss", &[]),
     ("crates/wire", &[]),
-    ("crates/seam", &[]),
-    ("crates/os", &["crates/seam"]),
+    ("crates/seam", &["crates/rss"]),
+    ("crates/os", &["crates/rss", "crates/seam"]),
     ("crates/machine", &["crates/os"]),
     ("crates/select", &["crates/os", "crates/seam", "crates/rss"]),
     ("crates/drivers", &["crates/os", "crates/seam"]),

@@ -1,9 +1,10 @@
 //! `echotest`: messages that come back, a line of totals for each run.
 
-use super::{Style, checked, exit_of, failures, measure, options, print, suffixed, with_codes};
+use super::{Style, checked, exit_of, failures, measure, options, suffixed, with_codes};
 use crate::exit::Exit;
 use crate::load::options::target;
 use crate::load::watch::Watcher;
+use crate::print::{print, print_some};
 use anyhow::{Context, Result, bail};
 use clap::Parser;
 use corelane::admin::watch::LANES_MAX;
@@ -69,14 +70,14 @@ fn run(words: &[String]) -> Result<Exit> {
     let plan = options.plan()?;
     let watcher = Watcher::open(true)?;
     if !options.no_headings {
-        print(&format!("{}\n", line(HEADINGS)))?;
+        print(line(HEADINGS))?;
     }
     let mut has_failures = false;
     for number in 1..=options.runs {
         let report = measure(options.entry(), plan.clone(), &watcher)?;
-        print(&format!("{}\n", line(columns(&report).cells())))?;
+        let flow = print_some(line(columns(&report).cells()))?;
         has_failures |= options.comment(number, &report);
-        if watcher.wants_end() {
+        if flow.is_break() || watcher.wants_end() {
             break;
         }
     }

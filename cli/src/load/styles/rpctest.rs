@@ -3,11 +3,12 @@
 mod columns;
 mod files;
 
-use super::{Style, checked, exit_of, failures, options, print, suffixed, with_codes};
+use super::{Style, checked, exit_of, failures, options, suffixed, with_codes};
 use crate::exit::Exit;
 use crate::load::options::target;
 use crate::load::rounds;
 use crate::load::watch::Watcher;
+use crate::print::{print, print_some};
 use anyhow::{Context, Result, bail};
 use clap::{Parser, ValueEnum};
 use columns::{Columns, History, Run, headings};
@@ -110,7 +111,7 @@ fn run(words: &[String]) -> Result<Exit> {
     let folder = options.folder.as_deref().map(files::Folder::create).transpose()?;
     let watcher = Watcher::open(true)?;
     if !options.no_headings {
-        print(&headings(&plan.quantiles, options.average, options.extended))?;
+        print(headings(&plan.quantiles, options.average, options.extended))?;
     }
     let (mut history, mut has_failures) = (History::default(), false);
     for number in 1..=options.runs {
@@ -122,9 +123,9 @@ fn run(words: &[String]) -> Result<Exit> {
         }
         history.add(&run);
         let columns = Columns::new(&run, &history, &plan.quantiles, options.average);
-        print(&columns.line(options.extended))?;
+        let flow = print_some(columns.line(options.extended))?;
         has_failures |= options.comment(number, &report);
-        if watcher.wants_end() {
+        if flow.is_break() || watcher.wants_end() {
             break;
         }
     }

@@ -75,7 +75,7 @@ fn check_cpus(asked: &[usize], allowed: &[usize]) -> Result<(), Error> {
 pub(crate) fn of(lanes: &Lanes, places: &[(Transport, Address)]) -> Result<(Topology, Plan), Error> {
     let addresses: Vec<IpAddr> = places.iter().filter_map(|(_, address)| address.ip()).collect();
     let topology = Topology::read(&addresses).map_err(affinity)?;
-    let serves = |transport| places.iter().any(|(served, _)| *served == transport);
+    let serves = |transport| places.iter().any(|(served, address)| *served == transport && address.ip().is_some());
     let wish = Wish { lanes: lanes.lanes, cpus: lanes.cpus.clone(), tcp: serves(Transport::Tcp), udp: serves(Transport::Udp) };
     let plan = plan(&topology, &wish);
     if !places.is_empty() {

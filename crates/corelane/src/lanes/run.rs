@@ -14,11 +14,12 @@ use crate::lanes::{Lanes, Served};
 use corelane_drivers::{EpollDriver, EventBell, Probes, UringDriver};
 use corelane_lane::{Control, Ear, Kit, Lane, LaneSettings, Mesh, Order, Report, Works};
 use corelane_os::claim::claim;
+use corelane_os::named::NamedSocket;
 use corelane_os::report;
 use corelane_os::runner::{LaneThread, own_descriptors, raise_descriptor_limit, spawn};
 use corelane_os::signals::Signals;
 use corelane_rss::Transport;
-use corelane_seam::{Address, Arena, Driver, Reason, Tuning};
+use corelane_seam::{Address, Arena, Driver, Reason, Tuning, Unix};
 use corelane_steer::{Server, Steered, Topology, Warning};
 use corelane_svc::{Message, Services, Sharing, Steer};
 use corelane_watch::{
@@ -48,12 +49,14 @@ pub struct Running {
     bells: Vec<Arc<EventBell>>,
     waiter: Waiter,
     socket: Option<ControlSocket>,
+    /// The Unix sockets that lanes share; their names go with them.
+    names: Vec<NamedSocket>,
     /// What services have outside of the lanes: dropped after these have ended.
     beside: Vec<Box<dyn Any + Send>>,
 }
 
 /// Everything that one lane's thread is given.
-struct Plan {
+struct LaneStart {
     lane: usize,
     cpu: Option<usize>,
     control: Arc<Control>,
@@ -74,9 +77,9 @@ struct Plan {
     bell: Arc<EventBell>,
 }
 
-/// Whether the URL's first address can be listened on now.
+/// Whether the URL's first address can be listened on now; false for a Unix socket's.
 pub fn can_listen(url: &str) -> bool {
-    let address = |url: &Url| url.resolve().ok()?.into_iter().next();
+    let address = |url: &Url| url.resolve().ok()?.into_iter().find(|address| address.ip().is_some());
     let url: Option<Url> = url.parse().ok();
     url.as_ref()
         .and_then(|url| Some((url.transport(), address(url)?)))
@@ -99,7 +102,10 @@ pub(crate) fn start(lanes: Lanes) -> Result<Running, Error> {
 /// Whether the system is to choose a port.
 fn leaves_a_port_open(lanes: &Lanes) -> bool {
     let mut urls = lanes.services.iter().filter_map(|service| service.url.as_ref());
-    urls.any(|url| url.resolve().is_ok_and(|addresses| addresses.iter().any(|address| address.port() == 0)))
+    urls.any(|url| {
+        url.resolve()
+            .is_ok_and(|addresses| addresses.iter().any(|address| address.inet().is_some_and(|address| address.port() == 0)))
+    })
 }
 
 fn begin(lanes: &Lanes) -> Result<Running, Error> {
@@ -110,7 +116,7 @@ fn begin(lanes: &Lanes) -> Result<Running, Error> {
     plan::check(lanes)?;
     let tuning = lanes.driver_settings.tuning()?;
     let chosen = choose(lanes.driver)?;
-    let places = claim_places(lanes)?;
+    let (places, names) = claim_places(lanes)?;
     let planned = planned(lanes, &places)?;
     let cpus: Vec<Option<usize>> = planned.1.lanes.iter().map(|lane| Some(lane.cpu.number)).collect();
     let mut settings = lanes.settings;
@@ -128,11 +134,11 @@ fn begin(lanes: &Lanes) -> Result<Running, Error> {
     let waiter = waiter(&control)?;
     let (driver, threads, socket, beside) = (chosen.kind, Vec::new(), None, Vec::new());
     let mut running =
-        Running { places, planned, cpus, driver, steered, notes, page, control, threads, bells, waiter, socket, beside };
+        Running { places, planned, cpus, driver, steered, notes, page, control, threads, bells, waiter, socket, names, beside };
     let mut begun = Ok(());
     let meshes = Mesh::between(&running.control, settings.channel_messages);
     for (lane, ((mesh, ear), (row, rows))) in meshes.into_iter().zip(ears).zip(rows).enumerate() {
-        let plan = Plan {
+        let plan = LaneStart {
             lane,
             cpu: running.cpus[lane],
             steered: running.steered.clone(),
@@ -161,7 +167,7 @@ fn begin(lanes: &Lanes) -> Result<Running, Error> {
 }
 
 impl Running {
-    fn start_lane(&mut self, plan: Plan) -> Result<(), Error> {
+    fn start_lane(&mut self, plan: LaneStart) -> Result<(), Error> {
         let (lane, cpu, kind, control) = (plan.lane, self.cpus[plan.lane], self.driver, self.control.clone());
         let begin = |lives: Lives| {
             let body = move |pinned: std::io::Result<()>| {
@@ -318,6 +324,8 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.stop();
         self.join();
+        // Only now nobody accepts any more.
+        self.names.clear();
     }
 }
 
@@ -330,7 +338,7 @@ fn opened<'a>(lanes: &'a Lanes, entry: &Entry, place: &'a Place) -> Option<Opene
 /// Makes a lane's driver on its thread, in its descriptor table.
 type MakeDriver<D> = fn(Arena, Tuning, Probes, Arc<EventBell>) -> Result<D, corelane_drivers::Error>;
 
-impl Plan {
+impl LaneStart {
     /// The life of a lane's thread. The error is the panic that ended it.
     fn run<D: Driver>(mut self, lives: &Lives, pinned: std::io::Result<()>, make: MakeDriver<D>) -> Result<(), String> {
         let number = self.lane;
@@ -372,8 +380,12 @@ impl Plan {
         for (served, row) in self.served.iter().zip(self.rows) {
             (served.add)(self.lane, &mut services, served.limits, row);
         }
-        for place in &self.places {
+        let number = self.lane;
+        for place in self.places.iter().filter(|place| place.is_for(number)) {
             let service = place.served as u16;
+            if let Some(named) = place.named {
+                driver.lend(&place.address, named);
+            }
             let listened = match place.transport {
                 Transport::Tcp => services.listen(&mut driver, service, place.address.clone(), self.sharing),
                 Transport::Udp => services.bind(&mut driver, service, place.address.clone(), self.sharing),
@@ -437,19 +449,36 @@ fn waiter(control: &Arc<Control>) -> Result<Waiter, Error> {
 }
 
 /// Every address of every service, found free before any lane listens.
-fn claim_places(lanes: &Lanes) -> Result<Vec<Place>, Error> {
-    let mut places = Vec::new();
+fn claim_places(lanes: &Lanes) -> Result<(Vec<Place>, Vec<NamedSocket>), Error> {
+    let (mut places, mut named) = (Vec::new(), Vec::new());
     for (served, service) in lanes.services.iter().enumerate() {
         let Some(url) = &service.url else { continue };
         for address in url.resolve()? {
             let transport = url.transport();
             refuse_twice(&places, &service.name, transport, &address)?;
+            if let Address::Unix(name) = &address {
+                let socket = take_name(lanes, service, url, name)?;
+                let (service, number) = (service.name.clone(), Some(socket.number()));
+                places.push(Place { service, url: url.clone(), address, transport, served, named: number });
+                named.push(socket);
+                continue;
+            }
             let claimed = claim(transport, &address, lanes.v6_only, lanes.join);
             let address = claimed.map_err(|fault| Error::Listen { url: url.at(&address).to_string(), fault })?;
-            places.push(Place { service: service.name.clone(), url: url.at(&address), address, transport, served });
+            places.push(Place { service: service.name.clone(), url: url.at(&address), address, transport, served, named: None });
         }
     }
-    Ok(places)
+    Ok((places, named))
+}
+
+/// Makes the socket of a Unix name, before the lanes, which share it.
+fn take_name(lanes: &Lanes, service: &Served, url: &Url, name: &Unix) -> Result<NamedSocket, Error> {
+    if lanes.join {
+        let why = "a Unix name has one socket, which no two processes share: leave out --join, or serve at a port".to_owned();
+        return Err(Error::Name { url: url.to_string(), why });
+    }
+    let made = NamedSocket::new(url.transport(), name, url.mode(), service.limits.backlog);
+    made.map_err(|error| Error::Name { url: url.to_string(), why: error.to_string() })
 }
 
 /// What is to be steered.
@@ -461,7 +490,8 @@ fn server(lanes: &Lanes, places: &[Place], count: usize) -> Server {
 
 /// One address serves one service: the kernel would share it among two by chance.
 fn refuse_twice(places: &[Place], service: &str, transport: Transport, address: &Address) -> Result<(), Error> {
-    let same = |place: &&Place| place.address == *address && place.transport == transport;
+    // A Unix name has one socket, for connections or for datagrams.
+    let same = |place: &&Place| place.address == *address && (place.transport == transport || address.unix().is_some());
     match places.iter().find(same) {
         None => Ok(()),
         Some(place) => {

@@ -2,8 +2,8 @@
 
 use crate::rig::{Rig, SIDES, Side};
 use corelane_seam::{
-    Address, Arena, Bind, Chain, Completion, Datagrams, Driver, Fault, Handle, Listen, Op, Outcome, Segment, Shared, Socket,
-    StreamOptions, Trains, Tuning, Wait,
+    Address, Arena, Bind, Chain, Completion, DatagramOp, DatagramOutcome, Datagrams, Driver, Fault, FileOutcome, Handle, Listen,
+    Op, Outcome, Segment, Shared, Socket, StreamOp, StreamOptions, StreamOutcome, Trains, Tuning, Wait,
 };
 use std::collections::{BTreeMap, VecDeque};
 
@@ -64,10 +64,11 @@ impl<R: Rig> Bench<R> {
     }
 
     /// Pushes an operation under a handle that no other has.
-    pub fn push(&mut self, side: Side, op: Op) -> Handle {
+    pub fn push(&mut self, side: Side, op: impl Into<Op>) -> Handle {
         self.next += 1;
         let handle = Handle::new(3, self.next, 7 * self.next).of(self.work);
-        let silent = matches!(op, Op::StopAccept { .. } | Op::StopReceive { .. } | Op::Cancel { .. });
+        let op = op.into();
+        let silent = matches!(op, Op::Stream(StreamOp::StopAccept { .. }) | Op::StopReceive { .. } | Op::Cancel { .. });
         if !silent {
             self.operations.insert((side, handle), Operation::default());
         }
@@ -76,7 +77,7 @@ impl<R: Rig> Bench<R> {
     }
 
     /// Pushes an operation and waits for its end.
-    pub fn run(&mut self, side: Side, op: Op) -> Outcome {
+    pub fn run(&mut self, side: Side, op: impl Into<Op>) -> Outcome {
         let handle = self.push(side, op);
         self.end(side, handle)
     }
@@ -143,7 +144,7 @@ impl<R: Rig> Bench<R> {
         }
     }
 
-    /// Collects once; answers how many completions there were.
+    /// Collects once; returns how many completions there were.
     pub fn collect(&mut self, side: Side, wait: Wait, at_most: usize) -> usize {
         let mut completions = Vec::new();
         self.driver(side).collect(wait, at_most, &mut completions);
@@ -154,9 +155,8 @@ impl<R: Rig> Bench<R> {
 
     fn note(&mut self, side: Side, completion: Completion) {
         let Completion { handle, outcome, more, released } = completion;
-        match outcome {
-            Outcome::Accepted { socket, .. } | Outcome::Connected { socket, .. } => self.sockets.push((side, socket)),
-            _ => {}
+        if let Outcome::Stream(StreamOutcome::Accepted { socket, .. } | StreamOutcome::Connected { socket, .. }) = outcome {
+            self.sockets.push((side, socket));
         }
         if handle == Handle::NOBODY {
             assert!(matches!(outcome, Outcome::Closed), "what a driver closes by itself is closed: {outcome:?}");
@@ -213,28 +213,32 @@ impl<R: Rig> Bench<R> {
 
     /// Connects the client to a listener of the server that accepts; answers both ends.
     pub fn join(&mut self, accept: Handle, to: impl Into<Address>) -> (Socket, Socket) {
-        let connect = self.push(Side::Client, Op::Connect { to: to.into(), from: None, options: StreamOptions::default() });
-        let Outcome::Connected { socket: client, .. } = self.end(Side::Client, connect) else { panic!("no connection") };
-        let Outcome::Accepted { socket: server, .. } = self.next(Side::Server, accept) else { panic!("not accepted") };
+        let connect = self.push(Side::Client, StreamOp::Connect { to: to.into(), from: None, options: StreamOptions::default() });
+        let Outcome::Stream(StreamOutcome::Connected { socket: client, .. }) = self.end(Side::Client, connect) else {
+            panic!("no connection")
+        };
+        let Outcome::Stream(StreamOutcome::Accepted { socket: server, .. }) = self.next(Side::Server, accept) else {
+            panic!("not accepted")
+        };
         (server, client)
     }
 
     pub fn pipe(&mut self) -> Pipe {
         let (listener, address) = self.listen(Side::Server, self.rig.address(Side::Server));
-        let accept = self.push(Side::Server, Op::Accept { listener });
+        let accept = self.push(Side::Server, StreamOp::Accept { listener });
         let (server, client) = self.join(accept, address);
         Pipe { listener, accept, server, client }
     }
 
-    /// Sends all of `chain`; answers in how many operations.
+    /// Sends all of `chain`; returns in how many operations.
     pub fn send(&mut self, side: Side, socket: Socket, chain: Chain) -> usize {
         let mut left = chain;
         let mut operations = 0;
         while !left.is_empty() {
             operations += 1;
             let asked = left.len();
-            match self.run(side, Op::Send { socket, chain: left }) {
-                Outcome::Sent { bytes, rest, fault: None, .. } => {
+            match self.run(side, StreamOp::Send { socket, chain: left }) {
+                Outcome::Stream(StreamOutcome::Sent { bytes, rest, fault: None, .. }) => {
                     assert_eq!(bytes + rest.len(), asked);
                     left = rest;
                 }
@@ -250,8 +254,8 @@ impl<R: Rig> Bench<R> {
 
     /// Receives once.
     pub fn receive(&mut self, side: Side, socket: Socket) -> Shared {
-        match self.run(side, Op::Receive { socket }) {
-            Outcome::Received(bytes) => {
+        match self.run(side, StreamOp::Receive { socket }) {
+            Outcome::Stream(StreamOutcome::Received(bytes)) => {
                 assert!(!bytes.is_empty());
                 bytes
             }
@@ -279,8 +283,8 @@ impl<R: Rig> Bench<R> {
     }
 
     pub fn send_trains(&mut self, side: Side, socket: Socket, trains: Trains) -> (u32, u32) {
-        match self.run(side, Op::SendDatagrams { socket, trains }) {
-            Outcome::Departed { trains, datagrams, refused, .. } => {
+        match self.run(side, DatagramOp::Send { socket, trains }) {
+            Outcome::Datagram(DatagramOutcome::Departed { trains, datagrams, refused, .. }) => {
                 assert!(trains.is_empty());
                 (datagrams, refused)
             }
@@ -289,8 +293,8 @@ impl<R: Rig> Bench<R> {
     }
 
     pub fn receive_batch(&mut self, side: Side, socket: Socket) -> Datagrams {
-        match self.run(side, Op::ReceiveDatagrams { socket, into: Datagrams::new() }) {
-            Outcome::Arrived { batch, fault: None } => {
+        match self.run(side, DatagramOp::Receive { socket, into: Datagrams::new() }) {
+            Outcome::Datagram(DatagramOutcome::Arrived { batch, fault: None }) => {
                 assert!(!batch.is_empty());
                 batch
             }
@@ -364,7 +368,9 @@ pub fn leaked(bytes: Vec<u8>) -> &'static [u8] {
 pub fn assert_cancelled(outcome: &Outcome) {
     let fault = match outcome {
         Outcome::Failed(fault) => Some(*fault),
-        Outcome::Filled { fault, .. } | Outcome::Sent { fault, .. } | Outcome::Arrived { fault, .. } => *fault,
+        Outcome::Stream(StreamOutcome::Filled { fault, .. } | StreamOutcome::Sent { fault, .. })
+        | Outcome::Datagram(DatagramOutcome::Arrived { fault, .. })
+        | Outcome::File(FileOutcome::Filled { fault, .. }) => *fault,
         other => panic!("{other:?} is not cancelled"),
     };
     assert_eq!(fault, Some(Fault::CANCELLED));

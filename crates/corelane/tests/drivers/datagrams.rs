@@ -3,7 +3,9 @@
 use crate::bench::{Bench, assert_cancelled, bind_at, leaked, pattern};
 use crate::child;
 use crate::rig::{Rig, Side};
-use corelane_seam::{Address, Datagrams, Handle, Op, Outcome, Reason, Segment, Socket, Trains, Tuning, Wait};
+use corelane_seam::{
+    Address, DatagramOp, DatagramOutcome, Datagrams, Handle, Op, Outcome, Reason, Segment, Socket, Trains, Tuning, Wait,
+};
 use std::net::{SocketAddr, UdpSocket};
 
 /// One train, or one datagram if `size` is that of the payload.
@@ -19,9 +21,11 @@ pub fn a_datagram_comes_and_its_answer_goes_back<R: Rig>() {
         let home = |bench: &Bench<R>, side| if v6 { bench.rig.address_v6(side) } else { bench.rig.address(side) };
         let (server, to) = bench.bind(Side::Server, home(&bench, Side::Server));
         let (client, from) = bench.bind(Side::Client, home(&bench, Side::Client));
-        let early = bench.push(Side::Server, Op::ReceiveDatagrams { socket: server, into: Datagrams::new() });
+        let early = bench.push(Side::Server, DatagramOp::Receive { socket: server, into: Datagrams::new() });
         assert_eq!(bench.send_trains(Side::Client, client, train(&to, b"question", 8)), (1, 0));
-        let Outcome::Arrived { batch, fault: None } = bench.end(Side::Server, early) else { panic!("not arrived") };
+        let Outcome::Datagram(DatagramOutcome::Arrived { batch, fault: None }) = bench.end(Side::Server, early) else {
+            panic!("not arrived")
+        };
         let arrival = &batch.arrivals()[0];
         assert_eq!((arrival.peer.clone(), arrival.datagrams(), batch.payload(arrival)), (from, 1, &b"question"[..]));
         assert_eq!(arrival.asked, None, "the socket has one address only");
@@ -254,11 +258,16 @@ pub fn a_departure_waits_for_room<R: Rig>(path: &str) {
     let (_, to) = bench.bind(Side::Server, bench.rig.address(Side::Server));
     let (client, _) = bench.bind_with_buffers(Side::Client, bench.rig.address(Side::Client), 200_000);
     let departure = blocked_departure(&mut bench, client, &to);
-    assert!(matches!(bench.end(Side::Client, departure), Outcome::Departed { datagrams: 1000, refused: 0, .. }));
+    assert!(matches!(
+        bench.end(Side::Client, departure),
+        Outcome::Datagram(DatagramOutcome::Departed { datagrams: 1000, refused: 0, .. })
+    ));
     let departure = blocked_departure(&mut bench, client, &to);
     bench.close(Side::Client, client);
     match bench.end(Side::Client, departure) {
-        Outcome::Departed { datagrams, refused, .. } => assert!(refused > 0 && datagrams + refused == 1000),
+        Outcome::Datagram(DatagramOutcome::Departed { datagrams, refused, .. }) => {
+            assert!(refused > 0 && datagrams + refused == 1000)
+        }
         other => panic!("{other:?}"),
     }
     bench.finish();
@@ -269,7 +278,7 @@ fn blocked_departure<R: Rig>(bench: &mut Bench<R>, socket: Socket, to: &Address)
     for _ in 0..100 {
         let mut trains = Trains::new();
         (0..20).for_each(|_| assert!(trains.add(to, None, 0, Segment::Static(&[5; 60_000]), 1200)));
-        let departure = bench.push(Side::Client, Op::SendDatagrams { socket, trains });
+        let departure = bench.push(Side::Client, DatagramOp::Send { socket, trains });
         bench.collect(Side::Client, Wait::No, 64);
         if !bench.has_ended(Side::Client, departure) {
             return departure;
@@ -282,18 +291,20 @@ pub fn a_stopped_receive_of_datagrams_ends<R: Rig>() {
     let mut bench = Bench::<R>::new();
     let (server, to) = bench.bind(Side::Server, bench.rig.address(Side::Server));
     let (client, _) = bench.bind(Side::Client, bench.rig.address(Side::Client));
-    let receive = bench.push(Side::Server, Op::ReceiveDatagrams { socket: server, into: Datagrams::new() });
+    let receive = bench.push(Side::Server, DatagramOp::Receive { socket: server, into: Datagrams::new() });
     bench.settle();
     bench.push(Side::Server, Op::StopReceive { socket: server });
     let outcome = bench.end(Side::Server, receive);
     assert_cancelled(&outcome);
-    assert!(matches!(outcome, Outcome::Arrived { batch, .. } if batch.is_empty()));
+    assert!(matches!(outcome, Outcome::Datagram(DatagramOutcome::Arrived { batch, .. }) if batch.is_empty()));
     bench.send_trains(Side::Client, client, train(&to, b"arrived", 7));
     bench.settle();
-    let receive = bench.push(Side::Server, Op::ReceiveDatagrams { socket: server, into: Datagrams::new() });
+    let receive = bench.push(Side::Server, DatagramOp::Receive { socket: server, into: Datagrams::new() });
     bench.push(Side::Server, Op::StopReceive { socket: server });
     let outcome = bench.end(Side::Server, receive);
-    assert!(matches!(&outcome, Outcome::Arrived { batch, fault: None } if batch.arrivals()[0].bytes() == 7));
+    assert!(
+        matches!(&outcome, Outcome::Datagram(DatagramOutcome::Arrived { batch, fault: None }) if batch.arrivals()[0].bytes() == 7)
+    );
     drop(outcome);
     bench.finish();
 }
@@ -305,12 +316,12 @@ pub fn a_batch_is_used_again<R: Rig>() {
     let (client, _) = bench.bind(Side::Client, bench.rig.address(Side::Client));
     let mut batch = Datagrams::new();
     for text in [&b"first"[..], b"second"] {
-        let receive = bench.push(Side::Server, Op::ReceiveDatagrams { socket: server, into: batch });
+        let receive = bench.push(Side::Server, DatagramOp::Receive { socket: server, into: batch });
         bench.settle();
         assert_eq!(bench.rig.arena(Side::Server).used(), 0, "waiting holds no memory");
         bench.send_trains(Side::Client, client, train(&to, text, text.len()));
         batch = match bench.end(Side::Server, receive) {
-            Outcome::Arrived { batch, fault: None } => batch,
+            Outcome::Datagram(DatagramOutcome::Arrived { batch, fault: None }) => batch,
             other => panic!("{other:?}"),
         };
         assert_eq!(batch.arrivals().len(), 1);
@@ -335,7 +346,7 @@ pub fn one_collect_hands_out_few_batches<R: Rig>() {
             assert_eq!(bench.send_trains(Side::Client, client, train(to, b"here", 4)), (1, 0));
         }
         bench.settle();
-        let receive = |&(socket, _): &(Socket, _)| Op::ReceiveDatagrams { socket, into: Datagrams::new() };
+        let receive = |&(socket, _): &(Socket, _)| Op::Datagram(DatagramOp::Receive { socket, into: Datagrams::new() });
         let receives: Vec<_> = servers.iter().map(|server| bench.push(Side::Server, receive(server))).collect();
         let mut most = 0;
         while receives.iter().any(|&receive| !bench.has_ended(Side::Server, receive)) {
@@ -345,7 +356,10 @@ pub fn one_collect_hands_out_few_batches<R: Rig>() {
         assert!((1..=bound).contains(&most), "{most} at once");
         for receive in receives {
             let outcome = bench.end(Side::Server, receive);
-            assert!(matches!(&outcome, Outcome::Arrived { batch, fault: None } if batch.arrivals().len() == 1), "{outcome:?}");
+            assert!(
+                matches!(&outcome, Outcome::Datagram(DatagramOutcome::Arrived { batch, fault: None }) if batch.arrivals().len() == 1),
+                "{outcome:?}"
+            );
         }
         bench.finish();
     }
@@ -368,15 +382,17 @@ pub fn a_question_takes_one_wait_one_receive_and_one_send<R: Rig>() {
     });
     let mut before = None;
     for _ in 0..=QUESTIONS {
-        let receive = bench.push(Side::Server, Op::ReceiveDatagrams { socket: server, into: Datagrams::new() });
+        let receive = bench.push(Side::Server, DatagramOp::Receive { socket: server, into: Datagrams::new() });
         while !bench.has_ended(Side::Server, receive) {
             bench.collect(Side::Server, Wait::Forever, 64);
         }
-        let Outcome::Arrived { batch, fault: None } = bench.end(Side::Server, receive) else { panic!("not arrived") };
+        let Outcome::Datagram(DatagramOutcome::Arrived { batch, fault: None }) = bench.end(Side::Server, receive) else {
+            panic!("not arrived")
+        };
         let mut trains = Trains::new();
         let arrival = &batch.arrivals()[0];
         assert!(trains.add(&arrival.peer, None, 0, batch.share(arrival), 8));
-        let send = bench.push(Side::Server, Op::SendDatagrams { socket: server, trains });
+        let send = bench.push(Side::Server, DatagramOp::Send { socket: server, trains });
         bench.collect(Side::Server, Wait::Forever, 64);
         assert!(bench.has_ended(Side::Server, send));
         bench.end(Side::Server, send);
@@ -393,7 +409,10 @@ pub fn a_socket_is_bound_by_an_operation<R: Rig>() {
     let mut bench = Bench::<R>::new();
     let (server, to) = bench.bind(Side::Server, bench.rig.address(Side::Server));
     let asked = bind_at(bench.rig.address(Side::Client), None);
-    let Outcome::Bound { socket: client, local } = bench.run(Side::Client, Op::Bind(asked)) else { panic!("not bound") };
+    let Outcome::Datagram(DatagramOutcome::Bound { socket: client, local }) = bench.run(Side::Client, DatagramOp::Bind(asked))
+    else {
+        panic!("not bound")
+    };
     bench.adopt(Side::Client, client);
     assert_eq!(bench.driver(Side::Client).local_address(client), Ok(local.clone()));
     assert_eq!(bench.send_trains(Side::Client, client, train(&to, b"here", 4)), (1, 0));
@@ -406,7 +425,7 @@ pub fn what_cannot_be_bound_says_why<R: Rig>() {
     let (_, taken) = bench.bind(Side::Client, bench.rig.address(Side::Client));
     let other_family = Some(bench.rig.address_v6(Side::Server)).map(|address| SocketAddr::new(address.ip(), 9));
     let cases = [bind_at(&taken, None), bind_at(taken.with_port(0), other_family.map(Into::into))];
-    let [in_use, unfit] = cases.map(|bind| match bench.run(Side::Client, Op::Bind(bind)) {
+    let [in_use, unfit] = cases.map(|bind| match bench.run(Side::Client, DatagramOp::Bind(bind)) {
         Outcome::Failed(fault) => fault,
         other => panic!("{other:?}"),
     });
@@ -449,10 +468,12 @@ pub fn nobody_there_is_told_and_the_socket_goes_on<R: Rig>() {
     let nobody = nobody(&mut bench);
     let (client, local) = bench.bind_to(Side::Client, nobody.clone());
     for _ in 0..3 {
-        let receive = bench.push(Side::Client, Op::ReceiveDatagrams { socket: client, into: Datagrams::new() });
+        let receive = bench.push(Side::Client, DatagramOp::Receive { socket: client, into: Datagrams::new() });
         assert_eq!(bench.send_trains(Side::Client, client, train(&nobody, b"lost", 4)), (1, 0));
         match bench.end(Side::Client, receive) {
-            Outcome::Arrived { batch, fault: Some(fault) } => assert!(batch.is_empty() && fault.reason == Reason::Refused),
+            Outcome::Datagram(DatagramOutcome::Arrived { batch, fault: Some(fault) }) => {
+                assert!(batch.is_empty() && fault.reason == Reason::Refused)
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -460,17 +481,21 @@ pub fn nobody_there_is_told_and_the_socket_goes_on<R: Rig>() {
     bench.send_trains(Side::Client, client, train(&nobody, b"lost", 4));
     bench.settle();
     let (server, to) = bench.bind(Side::Server, nobody);
-    match bench.run(Side::Client, Op::SendDatagrams { socket: client, trains: train(&to, b"found", 5) }) {
-        Outcome::Departed { datagrams: 1, refused: 0, fault: Some(fault), .. } => assert_eq!(fault.reason, Reason::Refused),
+    match bench.run(Side::Client, DatagramOp::Send { socket: client, trains: train(&to, b"found", 5) }) {
+        Outcome::Datagram(DatagramOutcome::Departed { datagrams: 1, refused: 0, fault: Some(fault), .. }) => {
+            assert_eq!(fault.reason, Reason::Refused)
+        }
         other => panic!("{other:?}"),
     }
     assert_eq!(bench.receive_datagrams(Side::Server, server, 1), [(local.clone(), b"found".to_vec())]);
-    let receive = bench.push(Side::Client, Op::ReceiveDatagrams { socket: client, into: Datagrams::new() });
+    let receive = bench.push(Side::Client, DatagramOp::Receive { socket: client, into: Datagrams::new() });
     bench.settle();
     assert!(!bench.has_ended(Side::Client, receive), "each word is told once");
     bench.send_trains(Side::Server, server, train(&local, b"back", 4));
     match bench.end(Side::Client, receive) {
-        Outcome::Arrived { batch, fault: None } => assert_eq!(batch.payload(&batch.arrivals()[0]), b"back"),
+        Outcome::Datagram(DatagramOutcome::Arrived { batch, fault: None }) => {
+            assert_eq!(batch.payload(&batch.arrivals()[0]), b"back")
+        }
         other => panic!("{other:?}"),
     }
     bench.finish();
@@ -483,14 +508,16 @@ pub fn a_batch_to_nobody_is_worked_off<R: Rig>() {
     let (client, _) = bench.bind_to(Side::Client, nobody.clone());
     let mut trains = Trains::new();
     (0..100).for_each(|_| assert!(trains.add_single(&nobody, None, 0, Segment::Static(b"lost"))));
-    match bench.run(Side::Client, Op::SendDatagrams { socket: client, trains }) {
-        Outcome::Departed { datagrams: 100, refused: 0, calls, .. } => assert!(calls <= 200, "{calls} calls"),
+    match bench.run(Side::Client, DatagramOp::Send { socket: client, trains }) {
+        Outcome::Datagram(DatagramOutcome::Departed { datagrams: 100, refused: 0, calls, .. }) => {
+            assert!(calls <= 200, "{calls} calls")
+        }
         other => panic!("{other:?}"),
     }
     bench.settle();
-    let receive = || Op::ReceiveDatagrams { socket: client, into: Datagrams::new() };
+    let receive = || Op::Datagram(DatagramOp::Receive { socket: client, into: Datagrams::new() });
     match bench.run(Side::Client, receive()) {
-        Outcome::Arrived { fault: Some(fault), .. } => assert_eq!(fault.reason, Reason::Refused),
+        Outcome::Datagram(DatagramOutcome::Arrived { fault: Some(fault), .. }) => assert_eq!(fault.reason, Reason::Refused),
         other => panic!("{other:?}"),
     }
     let quiet = bench.push(Side::Client, receive());
@@ -508,8 +535,8 @@ pub fn singles_to_one_peer_leave_in_one_call<R: Rig>() {
         let copy = bench.rig.arena(Side::Client).copy_of(&[number; 100]).unwrap().share();
         assert!(trains.add_single(&to, None, 0, copy.into()));
     });
-    match bench.run(Side::Client, Op::SendDatagrams { socket: client, trains }) {
-        Outcome::Departed { datagrams: 20, refused: 0, calls: 1, fault: None, .. } => {}
+    match bench.run(Side::Client, DatagramOp::Send { socket: client, trains }) {
+        Outcome::Datagram(DatagramOutcome::Departed { datagrams: 20, refused: 0, calls: 1, fault: None, .. }) => {}
         other => panic!("{other:?}"),
     }
     let found = bench.receive_datagrams(Side::Server, server, 20);

@@ -1,7 +1,7 @@
 //! Asking the kernel for events, and what follows from each; descriptors that the driver does not own.
 
 use super::endpoint::{BELL_EDGES, BROKEN, EXHAUST, IN, Kind, OUT, Sending, edges};
-use super::source::{BELL, Copies, Pause, Source, UNWATCHED};
+use super::source::{BELL, Pause, Source, UNWATCHED};
 use super::state::{LOOK_EVERY, ReadinessDriver};
 use corelane_os::clock;
 use corelane_os::errno;
@@ -11,7 +11,7 @@ use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use std::os::fd::{AsFd, BorrowedFd};
 
 impl<S: Source> ReadinessDriver<S> {
-    /// Asks the kernel once, and notes what has happened; answers whether the wait is over.
+    /// Asks the kernel once, and notes what has happened; returns whether the wait is over.
     pub(super) fn look(&mut self, wait: Wait, at_most: usize, completions: &mut Vec<Completion>) -> bool {
         let mut pause = match wait {
             Wait::No => Pause::Nanoseconds(0),
@@ -145,16 +145,11 @@ impl<S: Source> ReadinessDriver<S> {
         }
     }
 
-    /// Gives up a connect's socket or a poll's copy; answers its handle.
+    /// Gives up a connect's socket or a poll's copy; returns its handle.
     fn forget(&mut self, key: Key) -> Handle {
         let endpoint = self.endpoints.remove_at(key.index);
-        let copies = match endpoint.kind {
-            Kind::Polled(_) => Copies::Others,
-            kind => {
-                assert!(kind == Kind::Connecting);
-                Copies::None
-            }
-        };
+        assert!(matches!(endpoint.kind, Kind::Connecting | Kind::Polled(_)), "only these are given up");
+        let copies = endpoint.copies();
         self.source.close(key.bits(), endpoint.descriptor, copies);
         let known = self.cancellable.remove(&endpoint.receive_handle);
         assert!(known == Some(key), "a connect or poll can be cancelled as long as it is under way");

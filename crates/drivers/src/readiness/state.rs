@@ -1,7 +1,7 @@
 //! What a driver knows, and what each kind of operation does with it: its descriptors, what it holds for them, and the lists in which
 //! they wait.
 
-use super::endpoint::{BELL_EDGES, Endpoint, Kind, List, Place, Receiving, edges};
+use super::endpoint::{BELL_EDGES, Endpoint, Kind, List, Listed, Receiving, edges};
 use super::source::{BELL, Source};
 use crate::bell::EventBell;
 use crate::datagrams::{DatagramCalls, Departure};
@@ -70,6 +70,8 @@ pub struct ReadinessDriver<S: Source> {
     pub(super) starved_bytes: usize,
     /// Connects and polls under way, to be cancelled by handle.
     pub(super) cancellable: BTreeMap<Handle, Key>,
+    /// Sockets that were made before, by their addresses.
+    pub(super) lent: BTreeMap<Address, i32>,
     pub(super) datagram_calls: Option<Box<DatagramCalls>>,
     pub(super) files: Slab<Arc<std::fs::File>>,
     pub(super) helpers: Helpers,
@@ -102,10 +104,11 @@ impl<S: Source> ReadinessDriver<S> {
             bell,
             endpoints: Slab::new(),
             held: Slab::new(),
-            ready: List::new(Place::Ready),
-            starved: List::new(Place::Starved),
+            ready: List::new(Listed::Ready),
+            starved: List::new(Listed::Starved),
             starved_bytes: 0,
             cancellable: BTreeMap::new(),
+            lent: BTreeMap::new(),
             datagram_calls: None,
             files: Slab::new(),
             calls: Slab::new(),
@@ -136,19 +139,24 @@ impl<S: Source> ReadinessDriver<S> {
         }
     }
 
+    /// A duplicate of the socket that was lent for this address, if one was.
+    pub(super) fn borrowed(&self, address: &Address) -> Result<Option<OwnedFd>, Fault> {
+        self.lent.get(address).map(|number| sockets::duplicate(*number)).transpose()
+    }
+
     /// Puts an endpoint on the ready list if it has a receive under way and something to receive.
     pub(super) fn queue(&mut self, key: Key) {
         let endpoint = self.endpoints.at_mut(key.index);
-        if endpoint.readable && endpoint.receiving != Receiving::Nothing && endpoint.place == Place::Nowhere {
+        if endpoint.readable && endpoint.receiving != Receiving::Nothing && endpoint.listed == Listed::Nowhere {
             self.ready.push(&mut self.endpoints, key);
         }
     }
 
     pub(super) fn leave_list(&mut self, key: Key) {
-        match self.endpoints.at_mut(key.index).place {
-            Place::Nowhere => {}
-            Place::Ready => self.ready.remove(&mut self.endpoints, key),
-            Place::Starved => self.starved.remove(&mut self.endpoints, key),
+        match self.endpoints.at_mut(key.index).listed {
+            Listed::Nowhere => {}
+            Listed::Ready => self.ready.remove(&mut self.endpoints, key),
+            Listed::Starved => self.starved.remove(&mut self.endpoints, key),
         }
     }
 
@@ -180,7 +188,7 @@ impl<S: Source> ReadinessDriver<S> {
     pub(super) fn end_receive(&mut self, key: Key, outcome: Outcome, completions: &mut Vec<Completion>) {
         let endpoint = self.endpoints.at_mut(key.index);
         assert!(endpoint.receiving != Receiving::Nothing, "a receive ends once");
-        assert!(endpoint.place == Place::Nowhere, "whoever is served stands in no list");
+        assert!(endpoint.listed == Listed::Nowhere, "whoever is served stands in no list");
         endpoint.receiving = Receiving::Nothing;
         completions.push(Completion::last(endpoint.receive_handle, outcome));
     }

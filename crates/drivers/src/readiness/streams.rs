@@ -7,17 +7,41 @@ use crate::stream::{self, Received};
 use corelane_os::sockets;
 use corelane_seam::slab::Key;
 use corelane_seam::{
-    Address, Chain, Completion, Fault, Handle, Lease, Outcome, RECEIVE_BYTES_LEAST, RECEIVES_PER_CYCLE, StreamOptions,
+    Address, Chain, Completion, Fault, Handle, Lease, Outcome, RECEIVE_BYTES_LEAST, RECEIVES_PER_CYCLE, StreamOp, StreamOptions,
+    StreamOutcome,
 };
 use std::os::fd::{AsFd, OwnedFd};
 
 impl<S: Source> ReadinessDriver<S> {
+    /// Starts what was asked of a listener or a connection; returns how it went if that is known already.
+    #[inline]
+    pub(super) fn perform_on_stream(
+        &mut self,
+        handle: Handle,
+        op: StreamOp,
+        completions: &mut Vec<Completion>,
+    ) -> Option<Outcome> {
+        match op {
+            StreamOp::Send { socket, chain } => self.send(handle, socket.into(), chain),
+            StreamOp::Receive { socket } => self.begin_receive(handle, socket.into(), Receiving::Bytes),
+            StreamOp::ReceiveInto { socket, lease, until } => self.begin_receive_into(handle, socket.into(), lease, until),
+            StreamOp::Accept { listener } => self.begin_receive(handle, listener.into(), Receiving::Connections),
+            StreamOp::StopAccept { listener } => {
+                self.cancel_receive(listener.into(), completions);
+                None
+            }
+            StreamOp::Connect { to, from, options } => self.connect(handle, &to, from.as_ref(), &options),
+        }
+    }
+
     /// Accepts what waits, up to a batch.
     pub(super) fn accept(&mut self, key: Key, at_most: usize, completions: &mut Vec<Completion>) {
         let listener = self.endpoints.at_mut(key.index);
         assert!(listener.receiving == Receiving::Connections && at_most > 0);
         let handle = listener.receive_handle;
-        for _ in 0..self.tuning.accept_batch.min(at_most) {
+        // Lanes that were woken together for a socket that they share leave each other some.
+        let batch = if listener.is_lent { 1 } else { self.tuning.accept_batch };
+        for _ in 0..batch.min(at_most) {
             let listener = self.endpoints.at_mut(key.index);
             self.counters.calls_work += 1;
             let adopted = match sockets::accept(listener.descriptor.as_fd()) {
@@ -41,7 +65,7 @@ impl<S: Source> ReadinessDriver<S> {
         let local = sockets::local_address(socket.as_fd())?;
         let key = self.adopt(socket, Kind::Stream)?;
         self.endpoints.at_mut(key.index).receive_handle = handle;
-        Ok(Outcome::Accepted { socket: key.into(), peer, local })
+        Ok(Outcome::Stream(StreamOutcome::Accepted { socket: key.into(), peer, local }))
     }
 
     pub(super) fn connect(
@@ -94,7 +118,7 @@ impl<S: Source> ReadinessDriver<S> {
         let socket = self.endpoints.at_mut(key.index).descriptor.as_fd();
         sockets::pending_error(socket)?;
         let (peer, local) = (sockets::peer_address(socket)?, sockets::local_address(socket)?);
-        Ok(Outcome::Connected { socket: key.into(), peer, local })
+        Ok(Outcome::Stream(StreamOutcome::Connected { socket: key.into(), peer, local }))
     }
 
     /// Receives into a new block. The endpoint is on no list.
@@ -110,18 +134,18 @@ impl<S: Source> ReadinessDriver<S> {
             Received::Bytes(arrived) => {
                 let least = self.tuning.receive_cycle_bytes / RECEIVES_PER_CYCLE;
                 budget.cycle_bytes = budget.cycle_bytes.saturating_sub(arrived.max(least));
-                Outcome::Received(lease.share())
+                Outcome::Stream(StreamOutcome::Received(lease.share()))
             }
-            Received::End => Outcome::EndOfStream,
+            Received::End => Outcome::Stream(StreamOutcome::EndOfStream),
             Received::Failed(fault) => Outcome::Failed(fault),
         };
         self.end_receive(key, outcome, completions);
     }
 
-    pub(super) fn begin_receive_into(&mut self, handle: Handle, key: Key, lease: Lease, until: usize) -> Option<Outcome> {
+    fn begin_receive_into(&mut self, handle: Handle, key: Key, lease: Lease, until: usize) -> Option<Outcome> {
         assert!(until > lease.len() && until <= lease.capacity(), "a receive needs room, within the lease");
         if self.endpoints.get(key).is_none() {
-            return Some(Outcome::Filled { lease, fault: Some(Fault::CANCELLED) });
+            return Some(Outcome::Stream(StreamOutcome::Filled { lease, fault: Some(Fault::CANCELLED) }));
         }
         let held = self.hold(Held::Lease { lease, until });
         self.begin_receive(handle, key, Receiving::BytesInto(held))
@@ -139,7 +163,7 @@ impl<S: Source> ReadinessDriver<S> {
             Received::Bytes(_) | Received::End => None,
             Received::Failed(fault) => Some(fault),
         };
-        self.end_receive(key, Outcome::Filled { lease, fault }, completions);
+        self.end_receive(key, Outcome::Stream(StreamOutcome::Filled { lease, fault }), completions);
     }
 
     fn receive_once(&mut self, key: Key, lease: &mut Lease, until: usize) -> Received {
@@ -159,16 +183,16 @@ impl<S: Source> ReadinessDriver<S> {
         received
     }
 
-    pub(super) fn send(&mut self, handle: Handle, key: Key, mut chain: Chain) -> Option<Outcome> {
+    fn send(&mut self, handle: Handle, key: Key, mut chain: Chain) -> Option<Outcome> {
         assert!(!chain.is_empty(), "nothing to send");
         let Some(endpoint) = self.endpoints.get(key) else {
-            return Some(Outcome::Sent { bytes: 0, rest: chain, fault: Some(Fault::CANCELLED) });
+            return Some(Outcome::Stream(StreamOutcome::Sent { bytes: 0, rest: chain, fault: Some(Fault::CANCELLED) }));
         };
         assert!(endpoint.kind == Kind::Stream, "a chain is sent to a connection");
         assert!(endpoint.sending == Sending::Nothing, "a socket has at most one send under way");
         let ended = self.send_once(key, &mut chain);
         if let Some((bytes, fault)) = ended {
-            return Some(Outcome::Sent { bytes, rest: chain, fault });
+            return Some(Outcome::Stream(StreamOutcome::Sent { bytes, rest: chain, fault }));
         }
         let held = self.hold(Held::Chain(chain));
         let endpoint = self.endpoints.at_mut(key.index);
@@ -188,7 +212,8 @@ impl<S: Source> ReadinessDriver<S> {
         };
         let endpoint = self.endpoints.at_mut(key.index);
         endpoint.sending = Sending::Nothing;
-        completions.push(Completion::last(endpoint.send_handle, Outcome::Sent { bytes, rest: chain, fault }));
+        completions
+            .push(Completion::last(endpoint.send_handle, Outcome::Stream(StreamOutcome::Sent { bytes, rest: chain, fault })));
     }
 
     /// Sends what goes; none if nothing does.

@@ -2,7 +2,7 @@
 
 use crate::guard::Guard;
 use corelane_lane::{Kit, Mesh, Work};
-use corelane_seam::{Bind, Completion, Datagrams, Driver, Handle, Op, Outcome, Payer, Socket};
+use corelane_seam::{Bind, Completion, DatagramOp, DatagramOutcome, Datagrams, Driver, Handle, Op, Outcome, Payer, Socket};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -76,7 +76,7 @@ impl Packets {
 
     fn receive(&mut self, kit: &mut Kit) {
         if let Some(into) = self.batch.take().filter(|_| !self.closing) {
-            kit.submit(Handle::new(RECEIVE, 7, 7), Op::ReceiveDatagrams { socket: self.socket, into });
+            kit.submit(Handle::new(RECEIVE, 7, 7), DatagramOp::Receive { socket: self.socket, into });
         }
     }
 
@@ -118,7 +118,7 @@ impl Work for Packets {
     fn complete(&mut self, kit: &mut Kit, completion: Completion) {
         self.guard.completed();
         match (completion.handle.class(), completion.outcome) {
-            (RECEIVE, Outcome::Arrived { batch, .. }) => {
+            (RECEIVE, Outcome::Datagram(DatagramOutcome::Arrived { batch, .. })) => {
                 batch.charge(kit.payer());
                 assert!(batch.is_empty() || kit.arena.held(kit.payer()) > 0, "a work pays for what it keeps");
                 let flows = batch.arrivals().iter().map(|arrival| u32::from(batch.payload(arrival)[0]));

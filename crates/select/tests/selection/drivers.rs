@@ -7,7 +7,8 @@ use corelane_drivers::{EpollDriver, Error, Probes, UringDriver};
 use corelane_os::testing::skip;
 use corelane_rss::{HashTypes, Protocol, Transport, Tuple};
 use corelane_seam::{
-    Address, Arena, Bind, Completion, Datagrams, Driver, Handle, Listen, Op, Outcome, Socket, StreamOptions, Tuning, Wait,
+    Address, Arena, Bind, Completion, DatagramOp, DatagramOutcome, Datagrams, Driver, Handle, Listen, Op, Outcome, Socket,
+    StreamOp, StreamOptions, StreamOutcome, Tuning, Wait,
 };
 use corelane_select::{Group, Means, Selector};
 use std::net::SocketAddr;
@@ -34,8 +35,8 @@ impl Lane {
         let socket = socket.unwrap();
         entry.register(driver.descriptor(socket).unwrap()).unwrap();
         let op = match transport {
-            Transport::Tcp => Op::Accept { listener: socket },
-            Transport::Udp => Op::ReceiveDatagrams { socket, into: Datagrams::new() },
+            Transport::Tcp => Op::Stream(StreamOp::Accept { listener: socket }),
+            Transport::Udp => Op::Datagram(DatagramOp::Receive { socket, into: Datagrams::new() }),
         };
         driver.push(HANDLE, op);
         let address = driver.local_address(socket).unwrap().inet().unwrap();
@@ -51,13 +52,13 @@ impl Lane {
 
     fn flows(&mut self, completion: Completion) -> Vec<Tuple> {
         match completion.outcome {
-            Outcome::Accepted { peer, local, .. } => {
+            Outcome::Stream(StreamOutcome::Accepted { peer, local, .. }) => {
                 vec![Tuple::new(peer.inet().unwrap(), local.inet().unwrap(), Protocol::TCP).unwrap()]
             }
-            Outcome::Arrived { batch, .. } => {
+            Outcome::Datagram(DatagramOutcome::Arrived { batch, .. }) => {
                 let tuple = |peer: &Address| Tuple::new(peer.inet().unwrap(), self.address, Protocol::UDP).unwrap();
                 let flows = batch.arrivals().iter().map(|arrival| tuple(&arrival.peer)).collect();
-                self.driver.push(HANDLE, Op::ReceiveDatagrams { socket: self.socket, into: batch });
+                self.driver.push(HANDLE, Op::Datagram(DatagramOp::Receive { socket: self.socket, into: batch }));
                 flows
             }
             other => panic!("{other:?}"),

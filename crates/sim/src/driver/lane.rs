@@ -33,7 +33,7 @@ pub(crate) enum Trouble {
 }
 
 /// A completion that waits to be handed over.
-pub(crate) struct Entry {
+pub(crate) struct Undelivered {
     pub(crate) number: u64,
     pub(crate) socket: Option<Socket>,
     /// Whether it must stay behind everything of its socket.
@@ -45,9 +45,9 @@ pub(crate) struct Entry {
     pub(crate) completion: Completion,
 }
 
-impl Entry {
+impl Undelivered {
     /// Whether it must stay behind `earlier`.
-    pub(crate) fn follows(&self, earlier: &Entry) -> bool {
+    pub(crate) fn follows(&self, earlier: &Undelivered) -> bool {
         self.number == earlier.number || (self.is_barrier && self.socket == earlier.socket)
     }
 }
@@ -116,7 +116,7 @@ pub(crate) struct Lane {
     pub(crate) ready: Vec<Socket>,
     /// Sockets that wait for memory of the lane.
     pub(crate) starving: Vec<Socket>,
-    pub(crate) completed: VecDeque<Entry>,
+    pub(crate) completed: VecDeque<Undelivered>,
     pub(crate) held: BTreeMap<u64, Held>,
     pub(crate) polls: Vec<(Asked, i32, Interest)>,
     pub(crate) files: Slab<OpenFile>,

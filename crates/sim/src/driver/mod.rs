@@ -10,13 +10,14 @@ pub(crate) mod submit;
 mod work;
 
 use crate::faults::{FaultKind, Planted};
-use crate::log::{Detail, Place as Where};
+use crate::log::{Detail, Site};
 use crate::net::connect::{ListenerPort, Opener};
 use crate::net::datagrams::DatagramPort;
-use crate::net::{NO_FAMILY, Owner, Place, destination};
+use crate::net::{Binding, NO_FAMILY, Owner, destination};
 use crate::world::{Event, State, World};
 use corelane_seam::{
-    Address, Bell, Bind, Completion, Driver, DriverCounters, Fault, Handle, Listen, Op, Outcome, Reason, Socket, Wait,
+    Address, Bell, Bind, Completion, DatagramOutcome, Driver, DriverCounters, Fault, Handle, Listen, Op, Outcome, Reason, Socket,
+    Wait,
 };
 use lane::{Sleep, Trouble};
 use sockets::{Body, StreamSocket};
@@ -175,7 +176,7 @@ impl Driver for SimDriver {
     fn push(&mut self, handle: Handle, op: Op) {
         let state = &mut *self.world.0.borrow_mut();
         let number = state.ledger.enter(self.lane, handle, &op);
-        state.log.note(state.clock.now(), Where::Lane(self.lane), "pushes", Detail::Handle(handle));
+        state.log.note(state.clock.now(), Site::Lane(self.lane), "pushes", Detail::Handle(handle));
         let own = &mut state.lanes[self.lane];
         own.submitted.push((Asked { number, handle }, op));
         own.sleep = Sleep::Awake;
@@ -214,13 +215,13 @@ impl State {
     fn listen(&mut self, lane: usize, listen: &Listen, descriptor: i32) -> Result<Socket, Fault> {
         let host = self.lanes[lane].host;
         let place =
-            Place { host, address: listen.address.inet().ok_or(NO_FAMILY)?, share: listen.share_port, v6_only: listen.v6_only };
+            Binding { host, address: listen.address.inet().ok_or(NO_FAMILY)?, share: listen.share_port, v6_only: listen.v6_only };
         let taken = self.net.listeners.values().map(|listener| &listener.place);
         let address = self.net.settle_place(place, taken)?;
         let port = self.net.name();
         let socket = self.lanes[lane].sockets.add(0, Body::Listener { port, accept: None }, descriptor);
         let listener = ListenerPort {
-            place: Place { address, ..place },
+            place: Binding { address, ..place },
             owner: Owner::Lane(lane, socket),
             backlog: listen.backlog.max(1) as usize,
             refuses_new: false,
@@ -234,7 +235,8 @@ impl State {
     /// Makes a datagram socket of a lane, for the work of this number.
     fn bind(&mut self, lane: usize, work: u8, bind: &Bind, descriptor: i32) -> Result<(Socket, Address), Fault> {
         let host = self.lanes[lane].host;
-        let place = Place { host, address: bind.address.inet().ok_or(NO_FAMILY)?, share: bind.share_port, v6_only: bind.v6_only };
+        let place =
+            Binding { host, address: bind.address.inet().ok_or(NO_FAMILY)?, share: bind.share_port, v6_only: bind.v6_only };
         let taken = self.net.ports.values().map(|port| &port.place);
         let mut address = self.net.settle_place(place, taken)?;
         let peer = bind.peer.as_ref().map(|peer| peer.inet().ok_or(NO_FAMILY)).transpose()?.map(destination);
@@ -244,7 +246,7 @@ impl State {
         let port = self.net.name();
         let socket = self.lanes[lane].sockets.add(work, Body::Datagram { port, receive: None }, descriptor);
         let owner = Owner::Lane(lane, socket);
-        self.net.ports.insert(port, DatagramPort::new(Place { address, ..place }, peer, owner, bind.receive_buffer_bytes));
+        self.net.ports.insert(port, DatagramPort::new(Binding { address, ..place }, peer, owner, bind.receive_buffer_bytes));
         Ok((socket, address.into()))
     }
 
@@ -252,7 +254,7 @@ impl State {
     fn bind_later(&mut self, lane: usize, asked: Asked, bind: &Bind) {
         let (work, descriptor) = (asked.handle.work(), self.open_descriptor(lane));
         let outcome = match self.with_descriptor(lane, descriptor, |state, descriptor| state.bind(lane, work, bind, descriptor)) {
-            Ok((socket, local)) => Outcome::Bound { socket, local },
+            Ok((socket, local)) => Outcome::Datagram(DatagramOutcome::Bound { socket, local }),
             Err(fault) => Outcome::Failed(fault),
         };
         self.complete(lane, asked, None, outcome);
@@ -285,7 +287,7 @@ impl State {
         let own = &mut self.lanes[lane];
         own.sleep = sleep;
         own.counters.calls_wait += 1;
-        self.log.note(self.clock.now(), Where::Lane(lane), "sleeps", Detail::Nothing);
+        self.log.note(self.clock.now(), Site::Lane(lane), "sleeps", Detail::Nothing);
     }
 
     /// Notices the lane's bell; late, if chance wants it.
@@ -293,7 +295,7 @@ impl State {
         if self.lanes[lane].is_gone() || !self.lanes[lane].bell.take() || self.plants(Planted::LostDoorbell) {
             return;
         }
-        self.log.note(self.clock.now(), Where::Lane(lane), "is rung", Detail::Nothing);
+        self.log.note(self.clock.now(), Site::Lane(lane), "is rung", Detail::Nothing);
         if self.strikes(FaultKind::DelayedBell) {
             let delay = self.random.delay();
             self.lanes[lane].bells_late += 1;

@@ -31,7 +31,7 @@ pub(crate) enum Body {
     Datagram { port: u64, receive: Option<(Asked, Datagrams)> },
 }
 
-pub(crate) struct Place {
+pub(crate) struct OwnSocket {
     pub(crate) body: Body,
     /// Its number in the lane's descriptor table, until that is closed.
     pub(crate) descriptor: Option<i32>,
@@ -46,17 +46,17 @@ pub(crate) struct Place {
 }
 
 #[derive(Default)]
-pub(crate) struct Sockets(Slab<Place>);
+pub(crate) struct Sockets(Slab<OwnSocket>);
 
 impl Sockets {
     /// Adds a socket of the work of this number.
     pub(crate) fn add(&mut self, work: u8, body: Body, descriptor: i32) -> Socket {
         let descriptor = Some(descriptor);
-        self.0.insert(Place { body, descriptor, work, closing: None, holds: 0, is_ready: false }).into()
+        self.0.insert(OwnSocket { body, descriptor, work, closing: None, holds: 0, is_ready: false }).into()
     }
 
     /// The socket, also while it is being closed.
-    pub(crate) fn get(&mut self, socket: Socket) -> Option<&mut Place> {
+    pub(crate) fn get(&mut self, socket: Socket) -> Option<&mut OwnSocket> {
         self.0.get_mut(socket.into())
     }
 
@@ -76,7 +76,7 @@ impl Sockets {
         place.closing.is_none().then_some(&place.body)
     }
 
-    pub(crate) fn remove(&mut self, socket: Socket) -> Option<Place> {
+    pub(crate) fn remove(&mut self, socket: Socket) -> Option<OwnSocket> {
         self.0.remove(socket.into())
     }
 

@@ -68,10 +68,11 @@ enum Event {
         cut: bool,
     },
     TakeLeave,
+    PassOnCut,
     Refuse,
 }
 
-const EVENTS: [Event; 27] = [
+const EVENTS: [Event; 28] = [
     Event::Opened,
     Event::Received(0),
     Event::Received(1),
@@ -98,6 +99,7 @@ const EVENTS: [Event; 27] = [
     Event::InputEnded { cut: true },
     Event::InputEnded { cut: false },
     Event::TakeLeave,
+    Event::PassOnCut,
     Event::Refuse,
 ];
 
@@ -172,7 +174,8 @@ impl History {
                 let may_be_cut = self.peer_ended && !self.is_at_work;
                 self.veiled && self.goes_on() && self.stream_end.is_none() && (!cut || may_be_cut)
             }
-            Event::TakeLeave => self.passes() && !self.leaves && !self.is_in_handshake(),
+            Event::TakeLeave => self.passes() && !self.leaves && !self.has_left && !self.is_in_handshake(),
+            Event::PassOnCut => self.goes_on(),
             Event::Refuse => self.passes(),
         }
     }
@@ -193,8 +196,9 @@ impl History {
             Event::Handshaken => self.is_shaken = true,
             Event::InputEnded { cut } => self.stream_end = Some(!cut),
             Event::TakeLeave => self.leaves = true,
+            Event::PassOnCut if self.veiled && !self.leaves => (self.leaves, self.has_left) = (true, true),
             Event::Refuse => (self.refused, self.closes, self.is_at_work) = (true, Some(Ending::Aborted), false),
-            Event::Drain(_) | Event::Served | Event::FinishHalf => {}
+            Event::Drain(_) | Event::Served | Event::FinishHalf | Event::PassOnCut => {}
         }
     }
 }
@@ -228,6 +232,7 @@ impl State {
             Event::Handshaken => machine.handshaken(),
             Event::InputEnded { cut } => machine.input_ended(cut),
             Event::TakeLeave => machine.take_leave(),
+            Event::PassOnCut => machine.pass_on_cut(),
             Event::Refuse => machine.refuse(),
         }
         history.note(event);
@@ -250,9 +255,11 @@ impl State {
                 assert!(machine.finish() != history.told_peer, "the peer is told once: {machine:?}");
                 (history.lingers, history.told_peer) = (true, true);
             }
+            Step::DropRecord => machine.drop_record(),
+            Step::SettlePair => assert!(!machine.settle_pair(&Facts::default(), None).finishes_other),
             Step::TakeLeave if history.leaves => {}
             Step::TakeLeave => return self.happen(Event::TakeLeave),
-            Step::Wait | Step::Pause(_) | Step::CallDrained | Step::DropRecord | Step::SettlePair => {}
+            Step::Wait | Step::Pause(_) | Step::CallDrained => {}
         }
         self
     }
@@ -401,13 +408,39 @@ fn in_every_state_the_next_step_is_one_that_its_history_allows() {
 }
 
 #[test]
+fn a_pair_ends_when_both_have_said_all() {
+    let all =
+        [Facts::default(), Facts { has_output: true, ..Facts::default() }, Facts { holds_answer: true, ..Facts::default() }];
+    let answered = |state: &State, facts: &Facts| !(state.history.sends || facts.has_output || facts.holds_answer);
+    let with = |state: State| all.iter().map(move |facts| (state, facts));
+    let others: Vec<_> = reached().into_iter().flat_map(with).collect();
+    let at_end = others.iter().filter(|(state, _)| state.history.is_served() && state.history.service_knows);
+    for (number, (one, of_one)) in at_end.enumerate() {
+        let alone = one.machine.settle_pair(of_one, None);
+        assert_eq!(alone, Settled { ends: answered(one, of_one), ..Settled::default() });
+        // All with all would take long: each meets another part of the others.
+        for (other, of_other) in others.iter().skip(number % 89).step_by(89) {
+            let mut machine = other.machine;
+            let settled = one.machine.settle_pair(of_one, Some((&mut machine, of_other)));
+            let speaks = machine.phase() <= Phase::Closing && machine.phase() >= Phase::Open && !machine.has_taken_leave();
+            assert_eq!(settled.other_takes_leave, answered(other, of_other) && speaks, "{other:?}");
+            let says_all = answered(other, of_other) && !speaks;
+            assert_eq!(settled.finishes_other, says_all && other.history.is_served() && !other.history.told_peer, "{other:?}");
+            assert_eq!(settled.ends, answered(one, of_one) && says_all && other.history.service_knows, "{one:?} {other:?}");
+        }
+    }
+}
+
+#[test]
 fn every_state_leads_to_the_end() {
     reached().into_iter().for_each(State::comes_to_its_end);
 }
 
 #[test]
 fn what_cannot_come_is_noticed() {
-    let refused: [fn(&mut Machine); 18] = [
+    let refused: [fn(&mut Machine); 20] = [
+        |machine| machine.drop_record(),
+        |machine| assert!(machine.settle_pair(&Facts::default(), None).ends),
         |machine| machine.received(1),
         |machine| machine.end_of_stream(),
         |machine| machine.sent(),

@@ -4,7 +4,7 @@ use crate::echo::pattern;
 use crate::for_seeds;
 use crate::rig::Talker;
 use crate::rig::{MS, Plan, Play, Rig, S, patient};
-use corelane_seam::{Chain, File, FilePart, OpenOptions, Outcome};
+use corelane_seam::{Chain, File, FileOutcome, FilePart, OpenOptions, Outcome};
 use corelane_sim::{Faults, Random, Report, World};
 use corelane_svc::{Cx, Input, Next, Order, Output, Peer, StreamService, Ticket};
 use corelane_watch::ServiceCounter as C;
@@ -67,7 +67,7 @@ impl Files {
     fn has_read(&mut self, cx: &mut Cx<'_>, work: Work, outcome: Outcome) {
         let Work::Reading { ticket, file, length, mut offset, mut chain } = work else { return };
         match outcome {
-            Outcome::Filled { lease, fault: None } => {
+            Outcome::File(FileOutcome::Filled { lease, fault: None }) => {
                 offset += lease.len();
                 chain.push(lease.share());
             }
@@ -94,7 +94,7 @@ impl StreamService for Files {
             if output.is_full() {
                 break;
             }
-            let Some(ticket) = output.hold(Order::Kept) else { break };
+            let Ok(ticket) = output.hold(Order::Kept) else { break };
             let Some(head) = input.contiguous(end) else { return Next::Abort };
             let head = String::from_utf8(head.to_vec()).unwrap();
             input.skip(end + 1);
@@ -113,7 +113,7 @@ impl StreamService for Files {
 
     fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome) {
         match (self.work.remove(&token).unwrap(), outcome) {
-            (Work::Opening { ticket, reads }, Outcome::Opened { file, length }) => {
+            (Work::Opening { ticket, reads }, Outcome::File(FileOutcome::Opened { file, length })) => {
                 self.opened(cx, ticket, reads, file, length as usize);
             }
             (Work::Opening { ticket, .. }, Outcome::Failed(fault)) => {

@@ -5,6 +5,7 @@
 
 mod cache;
 mod calls;
+mod cipher;
 mod clients;
 mod coverage;
 mod datagrams;
@@ -12,6 +13,7 @@ mod drain;
 mod echo;
 mod endings;
 mod flows;
+mod handshakes;
 mod http;
 mod limits;
 mod memory;
@@ -27,6 +29,7 @@ mod rpc;
 mod tickets;
 mod together;
 mod transform;
+mod veiled;
 
 use corelane_testing as rig;
 use corelane_testing::for_seeds;

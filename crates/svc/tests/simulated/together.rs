@@ -144,7 +144,7 @@ impl StreamService for Lines {
 
     fn receive(&mut self, cx: &mut Cx<'_>, _session: &mut (), input: &mut Input, output: &mut Output) -> Next {
         while let Some(end) = input.position(b'\n') {
-            let Some(ticket) = output.hold(Order::Kept) else { break };
+            let Ok(ticket) = output.hold(Order::Kept) else { break };
             let line = input.take_shared(end + 1).unwrap().to_vec();
             let number = self.walk.begin(cx);
             self.held.insert(number, (ticket, line));

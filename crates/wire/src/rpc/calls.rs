@@ -94,7 +94,7 @@ pub struct CallCounts {
 
 /// A call under way.
 #[derive(Debug)]
-struct Entry<T> {
+struct UnderWay<T> {
     /// Which of all it is.
     count: u64,
     call: T,
@@ -143,7 +143,7 @@ pub struct Calls<T> {
     /// How many numbers were given out or passed over.
     made: u64,
     /// Each call has the place that the low bits of its count name.
-    places: Box<[Option<Entry<T>>]>,
+    places: Box<[Option<UnderWay<T>>]>,
     due: Due,
     counts: CallCounts,
 }
@@ -179,7 +179,7 @@ impl<T> Calls<T> {
         }
         let (count, wait) = (self.made, nanoseconds(patience.again));
         let (place, due) = (self.place(count), patience.next(now, now, wait));
-        self.places[place] = Some(Entry { count, call, patience, begun: now, wait, due });
+        self.places[place] = Some(UnderWay { count, call, patience, begun: now, wait, due });
         self.due.add(place, due);
         (self.made, self.under_way, self.counts.begun) = (count + 1, self.under_way + 1, self.counts.begun + 1);
         Ok(self.xids.of(count))
@@ -196,7 +196,7 @@ impl<T> Calls<T> {
         self.places[place].as_ref().filter(|entry| entry.count == count).map(|_| place)
     }
 
-    fn take(&mut self, place: usize) -> Option<Entry<T>> {
+    fn take(&mut self, place: usize) -> Option<UnderWay<T>> {
         let entry = self.places[place].take()?;
         self.due.remove(place);
         self.under_way -= 1;

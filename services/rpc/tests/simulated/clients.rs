@@ -10,7 +10,7 @@ use corelane::admin::watch::{LaneCounter, ServiceCounter as C};
 use corelane::service::Limits;
 use corelane::testing::{FaultCounts, FaultKind, Faults, Random, Report, World};
 use corelane_rpc::{ECHO, Echo, Null, Rpc};
-use corelane_wire::rpc::Outcome;
+use corelane_wire::rpc::Acceptance;
 
 const CLIENTS: u64 = 4;
 
@@ -35,10 +35,10 @@ fn question(random: &mut Random, xid: u32) -> Question {
         4 => (slow(BY_HELPER, &number), success(xid, &number)),
         5 => (slow(BY_ANOTHER_LANE, &number), success(xid, &number)),
         6 => (slow(WITH_DATA, &words), success(xid, &words)),
-        7 => (slow(FAILS, &[]), reply(xid, Outcome::SystemError)),
-        8 => (call(xid, [ECHO.number, 1, 1], &[0, 0, 0, 9]), reply(xid, Outcome::GarbageArguments)),
-        9 => (call(xid, [100_003, 2, 0], &[]), reply(xid, Outcome::ProgramMismatch { low: 3, high: 4 })),
-        _ => (call(xid, [100_005, 3, 0], &words), reply(xid, Outcome::ProgramUnavailable)),
+        7 => (slow(FAILS, &[]), reply(xid, Acceptance::SystemError)),
+        8 => (call(xid, [ECHO.number, 1, 1], &[0, 0, 0, 9]), reply(xid, Acceptance::GarbageArguments)),
+        9 => (call(xid, [100_003, 2, 0], &[]), reply(xid, Acceptance::ProgramMismatch { low: 3, high: 4 })),
+        _ => (call(xid, [100_005, 3, 0], &words), reply(xid, Acceptance::ProgramUnavailable)),
     };
     Question { call, reply }
 }

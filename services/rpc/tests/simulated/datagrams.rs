@@ -8,7 +8,7 @@ use corelane::admin::watch::ServiceCounter as C;
 use corelane::service::Limits;
 use corelane::testing::{DatagramPeer, FaultCounts, FaultKind, Faults, Random, Report, Turn, World};
 use corelane_rpc::{Echo, Null, RpcDatagrams};
-use corelane_wire::rpc::Outcome;
+use corelane_wire::rpc::Acceptance;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
@@ -100,7 +100,7 @@ fn question(random: &mut Random, xid: u32) -> (Vec<u8>, Vec<u8>) {
         5 => (slow(WITH_DATA, &words), success(xid, &words)),
         6 => (once(ADD), added),
         7 => (once(ADD_LATER), added),
-        _ => (call(xid, [100_003, 3, 5], &[]), reply(xid, Outcome::ProcedureUnavailable)),
+        _ => (call(xid, [100_003, 3, 5], &[]), reply(xid, Acceptance::ProcedureUnavailable)),
     }
 }
 

@@ -8,7 +8,7 @@ use corelane::admin::watch::ServiceCounter as C;
 use corelane::service::{Arena, Lease, Limits};
 use corelane::testing::{Faults, Peer, Status, World};
 use corelane_rpc::{ECHO, Echo, FRAGMENTS_MAX, Null, Rpc};
-use corelane_wire::rpc::{Auth, AuthStatus, Denial, Outcome, Reply, Verdict};
+use corelane_wire::rpc::{Acceptance, Auth, AuthStatus, Denial, Reply, Verdict};
 use std::time::Duration;
 
 fn rig_with(limits: Limits) -> Rig {
@@ -111,14 +111,14 @@ fn what_is_not_served_is_said_to_be() {
     let refused = |words, outcome| {
         is_answered(&record(&call(7, words, &[])), &[reply(7, outcome)], false, Some("requests_refused"));
     };
-    refused([100_003, 3, 1], Outcome::ProcedureUnavailable);
-    refused([100_003, 4, u32::MAX], Outcome::ProcedureUnavailable);
-    refused([100_003, 2, 0], Outcome::ProgramMismatch { low: 3, high: 4 });
-    refused([100_003, 5, 0], Outcome::ProgramMismatch { low: 3, high: 4 });
-    refused([SLOW.number, 1, 0], Outcome::ProgramMismatch { low: 2, high: 3 });
-    refused([100_005, 3, 0], Outcome::ProgramUnavailable);
-    refused([0, 0, 0], Outcome::ProgramUnavailable);
-    refused([ECHO.number, 1, 1], Outcome::GarbageArguments);
+    refused([100_003, 3, 1], Acceptance::ProcedureUnavailable);
+    refused([100_003, 4, u32::MAX], Acceptance::ProcedureUnavailable);
+    refused([100_003, 2, 0], Acceptance::ProgramMismatch { low: 3, high: 4 });
+    refused([100_003, 5, 0], Acceptance::ProgramMismatch { low: 3, high: 4 });
+    refused([SLOW.number, 1, 0], Acceptance::ProgramMismatch { low: 2, high: 3 });
+    refused([100_005, 3, 0], Acceptance::ProgramUnavailable);
+    refused([0, 0, 0], Acceptance::ProgramUnavailable);
+    refused([ECHO.number, 1, 1], Acceptance::GarbageArguments);
     let mut other = null(7);
     other[11] = 3;
     let mismatch = Reply { xid: 7, verdict: Verdict::Denied(Denial::RpcMismatch { low: 2, high: 2 }) };
@@ -253,7 +253,7 @@ fn more_calls_than_the_lane_holds_are_refused() {
     let (mut replies, _) = messages(&got);
     replies.sort_unstable();
     let due: Vec<Vec<u8>> = (0..2).map(|xid| success(xid, &[0, 0, 0, 1])).collect();
-    let refused: Vec<Vec<u8>> = (2..5).map(|xid| reply(xid, Outcome::SystemError)).collect();
+    let refused: Vec<Vec<u8>> = (2..5).map(|xid| reply(xid, Acceptance::SystemError)).collect();
     assert_eq!(replies, [due, refused].concat());
     assert_eq!((rig.named("requests_held_max_hits"), rig.named("requests_refused")), (3, 3));
     let (got, _) = exchange(&mut rig, &record(&call(9, [SLOW.number, 2, BY_HELPER], &[0, 0, 0, 1])));

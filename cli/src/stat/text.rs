@@ -1,7 +1,6 @@
 //! A snapshot as text for people, 80 columns wide.
 
-use crate::catalogue::{Counter, Kind, LaneCounter};
-use crate::snapshot::{LaneSnapshot, Snapshot, Value, Values};
+use corelane::admin::watch::{Counter, Kind, LaneCounter, LaneSnapshot, Snapshot, Value, Values};
 use std::fmt::Write;
 
 const COLUMNS: usize = 80;
@@ -108,32 +107,11 @@ impl Writer<'_> {
 
     /// Writes a paragraph; its lines after the first are indented by four more.
     fn wrapped(&mut self, indent: &str, text: &str) {
-        let mut line = String::from(indent);
-        let mut empty = true;
-        for word in text.split_whitespace().flat_map(|word| pieces(word, COLUMNS - indent.len() - 4)) {
-            if !empty && columns(&line) + 1 + columns(&word) > COLUMNS {
-                let _ = writeln!(self.out, "{line}");
-                line = format!("{indent}    {word}");
-                continue;
-            }
-            if !empty {
-                line.push(' ');
-            }
-            line.push_str(&word);
-            empty = false;
-        }
-        let _ = writeln!(self.out, "{line}");
+        let deeper = format!("{indent}    ");
+        let options = textwrap::Options::new(COLUMNS).initial_indent(indent).subsequent_indent(&deeper);
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let _ = writeln!(self.out, "{}", textwrap::fill(&words, options));
     }
-}
-
-fn columns(text: &str) -> usize {
-    text.chars().count()
-}
-
-/// A word in pieces of at most `most` characters.
-fn pieces(word: &str, most: usize) -> Vec<String> {
-    let chars: Vec<char> = word.chars().collect();
-    chars.chunks(most).map(String::from_iter).collect()
 }
 
 fn plural(count: usize, what: &str) -> String {
@@ -167,18 +145,16 @@ fn year_days(year: u64) -> u64 {
 }
 
 #[cfg(test)]
-#[cfg(not(loom))]
 mod tests {
     use super::*;
-    use crate::catalogue::{LaneState, ServiceCounter};
-    use crate::page::{Description, LaneName, Page, ServiceName};
-    use crate::reader::Reader;
+    use corelane::admin::watch::{CounterName, Description, LaneName, LaneState, Page, Reader, ServiceCounter, ServiceName};
 
     fn page(url: &str) -> Page {
         let lane = |cpu| LaneName { cpu, driver: "sim".into(), steering: "table".into() };
+        let apples = CounterName { name: "apples".into(), kind: Kind::Counter, unit: "apples".into() };
         let mut page = Page::heap(&Description {
             program: "example 1.0".into(),
-            services: vec![ServiceName { name: "echo".into(), url: url.into(), counters: Vec::new() }],
+            services: vec![ServiceName { name: "echo".into(), url: url.into(), counters: vec![apples] }],
             lanes: vec![lane(Some(3)), lane(None)],
             started_unix_nanoseconds: 1_774_096_496_123_456_789,
             ..Description::default()
@@ -224,6 +200,11 @@ lane 1: starting, no CPU, driver sim, steering table
         for entry in LaneCounter::DECLARED.iter().chain(ServiceCounter::DECLARED).filter(|entry| entry.kind != Kind::Mark) {
             assert_eq!(all.matches(&format!("  {} ", entry.name)).count(), 3, "{}", entry.name);
         }
+        assert_eq!(
+            all.matches(&format!("  {:<32}{:>20} apples", "apples", 0)).count(),
+            3,
+            "a service's own is shown as the others are"
+        );
     }
 
     #[test]
@@ -262,7 +243,7 @@ lane 1: starting, no CPU, driver sim, steering table
         let snapshot = reader.snapshot(u64::MAX);
         for snapshot in [&snapshot, &snapshot.since(&before).unwrap(), &reader.snapshot(1).since(&before).unwrap()] {
             for line in text(snapshot, Detail::All).lines() {
-                assert!(columns(line) <= COLUMNS, "{line}");
+                assert!(line.chars().count() <= COLUMNS, "{line}");
             }
         }
     }
