@@ -12,7 +12,6 @@
 //! ```
 //! use corelane::testing::{Faults, simulate};
 //! use corelane::{Cx, Input, Next, Output, Peer, StreamService};
-//! use std::io::Write;
 //!
 //! struct Lengths;
 //!
