@@ -7,7 +7,7 @@ use crate::kinds::Kind;
 use crate::pace::{ARRIVALS_PER_TURN, Owed, PAUSE, Pace};
 use crate::plan::Mode;
 use crate::workload::{Answers, DatagramWorkload};
-use corelane::service::{Arrival, DATAGRAM_BYTES_MAX, Fault, Reason, Shared, SocketId, TRAIN_DATAGRAMS_MAX};
+use corelane::service::{Arrival, DATAGRAM_BYTES_MAX, Fault, Reason, Shared, SocketId, TRAIN_DATAGRAMS_MAX, Unix};
 use corelane::{Address, Cx, DatagramService, Datagrams, Replies};
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -95,7 +95,9 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
     fn open_socket(&mut self, cx: &mut Cx<'_>, index: usize) {
         let (plan, client) = (&self.course.plan, &mut self.clients[index]);
         let any: IpAddr = if plan.target.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-        let local = plan.source_of(self.pace.first + index as u64, client.attempts).unwrap_or(SocketAddr::new(any, 0));
+        let source = plan.source_of(self.pace.first + index as u64, client.attempts).unwrap_or(SocketAddr::new(any, 0));
+        // Without a name of its own, which the system chooses, nothing could be sent back to it.
+        let local: Address = if plan.target.unix().is_some() { Unix::UNNAMED.into() } else { source.into() };
         client.attempts += 1;
         match cx.open_datagrams(local, Some(plan.target.clone())) {
             Ok(socket) => {
@@ -168,12 +170,14 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
             let train = left.min(longest);
             let Some(requests) = self.write(cx, index, train) else { return self.owe(index, flight.intended, left) };
             let client = &self.clients[index];
-            let Some(socket) = client.socket else { return };
+            // reason: requests begin when every socket is open.
+            let socket = client.socket.expect("who sends has a socket");
             let output = match replies.as_deref_mut() {
                 Some(replies) => Some(replies),
                 None => cx.datagrams(socket),
             };
-            let Some(output) = output else { return };
+            // Normal: the socket has closed, as it does when its lane is stopped.
+            let Some(output) = output else { return self.course.give_back(flight.intended, left) };
             if !self.hand_over(output, requests) {
                 return self.owe(index, flight.intended, left);
             }
@@ -283,7 +287,8 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
     /// The answers among a batch to requests in flight, and what else is in it.
     fn take_answers(&mut self, index: usize, batch: &Datagrams, now: u64) -> (usize, u64) {
         let client = &mut self.clients[index];
-        let Some(state) = client.state.as_mut() else { return (0, 0) };
+        // reason: a socket receives after it is open, when its state is made.
+        let state = client.state.as_mut().expect("an open socket has a state");
         let mut answers = Answers::new(&mut client.flights, &mut self.course, now);
         let mut wrong = 0;
         for datagram in datagrams(batch) {
@@ -301,7 +306,8 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
 
     /// What came back of a flood, and what else is in the batch.
     fn take_returned(&mut self, index: usize, batch: &Datagrams, now: u64) -> (usize, u64) {
-        let Some(state) = self.clients[index].state.as_mut() else { return (0, 0) };
+        // reason: a socket receives after it is open, when its state is made.
+        let state = self.clients[index].state.as_mut().expect("an open socket has a state");
         let (mut returned, mut wrong) = (0, 0);
         for datagram in datagrams(batch) {
             let is_right = self.workload.answer(state, datagram).is_some();
@@ -326,6 +332,7 @@ impl<W: DatagramWorkload> DatagramService for DatagramEngine<W> {
     }
 
     fn opened(&mut self, cx: &mut Cx<'_>, socket: SocketId, outcome: Result<Address, Fault>) {
+        // Normal here and below: a socket that was given up for one at another port.
         let Some(&index) = self.names.get(&socket) else { return };
         if let Err(fault) = outcome {
             let has_others = self.course.plan.aimed.is_some() && self.clients[index].attempts <= u64::from(TAKEN_MAX);
@@ -336,9 +343,11 @@ impl<W: DatagramWorkload> DatagramService for DatagramEngine<W> {
             return self.unreachable(None, Kind::of(fault), fault.to_string());
         }
         self.open += 1;
+        assert!(self.open <= self.clients.len(), "each client has one socket");
         let number = self.pace.first + index as u64;
         self.clients[index].state = Some(self.workload.socket(number, cx.now().nanoseconds()));
-        if self.open == self.clients.len() {
+        // A run may have been ended before all are open.
+        if self.open == self.clients.len() && self.course.phase == Phase::Opening {
             self.course.tell(Event::Opened { lane: self.course.lane, connections: self.open as u32 });
             self.course.ready(cx);
             self.wake_at(cx, cx.now().nanoseconds());
@@ -397,7 +406,7 @@ impl<W: DatagramWorkload> DatagramService for DatagramEngine<W> {
         self.wake_at(cx, cx.now().nanoseconds());
     }
 
-    fn alarm(&mut self, cx: &mut Cx<'_>) {
+    fn alarm(&mut self, cx: &mut Cx<'_>, _: u64) {
         self.work(cx);
     }
 }

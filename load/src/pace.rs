@@ -82,7 +82,8 @@ impl Pace {
     pub(crate) fn set_alarm(&mut self, cx: &mut Cx<'_>, course: &mut Course, at: u64) {
         self.alarm_at = at;
         course.call_at(at);
-        cx.set_alarm(Instant::from_nanoseconds(at));
+        // reason: a service may have one alarm, whatever its bound is.
+        cx.start_alarm(Instant::from_nanoseconds(at), 0).expect("one alarm is always to be had");
     }
 
     /// Requests that were granted and cannot go now.

@@ -187,13 +187,14 @@ impl StreamService for Stalling {
         if !(from..until).contains(&now) {
             output.forward(input.take_all());
         } else if !input.is_empty() {
-            cx.set_alarm(until);
+            // reason: a service may have one alarm, whatever its bound is.
+            cx.start_alarm(until, 0).expect("one alarm is always to be had");
             self.hold(input, output);
         }
         Next::Continue
     }
 
-    fn alarm(&mut self, cx: &mut Cx<'_>) {
+    fn alarm(&mut self, cx: &mut Cx<'_>, _: u64) {
         self.held.drain(..).for_each(|(ticket, bytes)| cx.answer(ticket, bytes));
     }
 }

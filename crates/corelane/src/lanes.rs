@@ -305,7 +305,8 @@ impl Lanes {
         self
     }
 
-    /// Starts the lanes, and returns when all of them listen. What lanes report goes to standard error by way of a thread, and waits for nobody;
+    /// Starts the lanes, and returns when all of them listen. What lanes report goes to standard error by way of a thread, and waits for nobody
+    /// ([`start_into`](crate::admin::reports::start_into) has it go elsewhere);
     /// the words of a panic do not, unless [`set_panic_hook`](crate::admin::reports::set_panic_hook) was called.
     ///
     /// # Errors

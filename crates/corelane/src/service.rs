@@ -9,7 +9,7 @@ pub use corelane_seam::{
 pub use corelane_svc::{
     ConnectionId, Cx, DatagramService, Ending, Error as ServiceError, Flow, Hold, Input, LANE_CONNECTIONS_MAX, Learned, Limits,
     Next, Order, Output, OutputWriter, PASS_BYTES, Passage, Peer, Progress, Refused, Replies, Side, SocketId, StreamService,
-    Taken, Ticket, Timer, Transform, TransformError, Writer,
+    Taken, Ticket, Timer, Transform, TransformError, When, Writer,
 };
 pub use corelane_watch::{Counted, Declaration, Kind, OwnCounter, ServiceCounter};
 

@@ -205,7 +205,7 @@ struct Numbers {
 impl DatagramService for Numbers {
     fn receive(&mut self, cx: &mut Cx, batch: &Datagrams, replies: &mut Replies) {
         for arrival in batch.arrivals() {
-            for question in batch.payload(arrival).chunks(arrival.datagram_bytes.max(1) as usize) {
+            for question in batch.each(arrival) {
                 let given = self.given.iter().find(|(other, _)| self.remembers && other == question);
                 let number = given.map_or(self.next, |(_, number)| *number);
                 if number == self.next {

@@ -5,6 +5,7 @@ use crate::report::{Report, Throttle};
 use crate::tasks::Tasks;
 use crate::wheel::{TimerId, Wheel};
 use crate::work::Budget;
+use corelane_seam::parcel::Guests;
 use corelane_seam::{Arena, DatagramOp, Driver, Handle, Op, Payer, Role, Socket, StreamOp, builders};
 use corelane_watch::LaneRow;
 use std::sync::Arc;
@@ -73,6 +74,8 @@ struct Own {
 pub struct Kit {
     /// The lane's memory.
     pub arena: Arena,
+    /// The parcels of other lanes that are on this one.
+    pub guests: Guests,
     /// The lane's tasks.
     pub tasks: Tasks,
     /// The lane's row of counters.
@@ -114,6 +117,7 @@ impl Kit {
         let bell = control.bell(lane).clone();
         Self {
             arena,
+            guests: Guests::default(),
             tasks: Tasks::new(settings.tasks_max, bell),
             row,
             alarm: u64::MAX,
@@ -276,7 +280,7 @@ impl Kit {
     pub(crate) fn is_at_rest(&self) -> bool {
         let is_submitted = !(self.outbox.is_empty() && self.finished.is_empty());
         let next = self.timers_from.min(self.first_alarm());
-        !is_submitted && self.now < next && !self.tasks.has_woken()
+        !is_submitted && !self.guests.has_homeward() && self.now < next && !self.tasks.has_woken()
     }
 
     /// Hands the outbox to the driver; returns whether there was anything.

@@ -9,6 +9,7 @@
 pub mod channel;
 mod control;
 mod fence;
+mod homing;
 mod kit;
 mod mesh;
 pub mod program;
@@ -23,6 +24,7 @@ mod work;
 
 pub use crate::control::{Control, LaneBell, Order};
 pub use crate::fence::{Bursts, Fenced, fenced};
+pub use crate::homing::Homing;
 pub use crate::kit::{Kit, LaneSettings, TIMER_RESOLUTION};
 pub use crate::mesh::Mesh;
 pub use crate::report::Report;

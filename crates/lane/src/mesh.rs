@@ -63,6 +63,11 @@ impl<M: Send> Mesh<M> {
         Ok(())
     }
 
+    /// Whether that lane will never take a message again: it has ended, or the work has left it.
+    pub(crate) fn is_closed(&self, to: usize) -> bool {
+        self.to.get(to).and_then(Option::as_ref).is_none_or(Sender::is_closed)
+    }
+
     /// Whether there is any other lane.
     pub(crate) fn has_others(&self) -> bool {
         self.from.len() > 1

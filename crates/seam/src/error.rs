@@ -18,6 +18,18 @@ pub enum Error {
         /// Bytes asked for.
         bytes: usize,
     },
+    /// The caller asked for frames of an impossible size.
+    FrameSize {
+        /// Bytes asked for.
+        got: usize,
+    },
+    /// The caller asked for no frames, or for too many.
+    FrameCount {
+        /// Frames asked for.
+        got: usize,
+        /// The most that a region may have.
+        most: usize,
+    },
 }
 
 impl fmt::Display for Error {
@@ -31,6 +43,12 @@ impl fmt::Display for Error {
                     f,
                     "the system refused {bytes} bytes for a lane: lower the memory setting, or raise the address-space limit (ulimit -v)"
                 )
+            }
+            Self::FrameSize { got } => {
+                write!(f, "a frame must have a power of two of bytes, 2048 to 65536, not {got}: change the frame size")
+            }
+            Self::FrameCount { got, most } => {
+                write!(f, "a port must have 1 to {most} frames, not {got}: change their number")
             }
         }
     }
@@ -70,6 +88,10 @@ pub enum Reason {
     NotAFile,
     /// The driver, or this kernel, has no such operation (ENOSYS, EOPNOTSUPP).
     Unsupported,
+    /// The interface is down (ENETDOWN): it may come up again.
+    Down,
+    /// The interface is not there, or gone (ENODEV, ENXIO).
+    NoInterface,
     /// The bound of the named queue was reached; ask again later.
     Busy,
     /// Anything else; see the number.
@@ -112,6 +134,8 @@ impl fmt::Display for Fault {
             Reason::NotFound => "not found",
             Reason::NotAFile => "not a file: a directory, a pipe, a device or a socket",
             Reason::Unsupported => "not supported by this driver or kernel",
+            Reason::Down => "the interface is down (ip link set NAME up)",
+            Reason::NoInterface => "no such interface",
             Reason::Busy => "queue full",
             Reason::Other => "system error",
         };

@@ -24,23 +24,28 @@ mod address;
 mod bell;
 mod buddy;
 mod builders;
+mod capture;
 mod chain;
 mod datagram;
 mod driver;
 mod error;
+mod frame;
 mod handle;
 mod instant;
 mod lease;
 mod ledger;
 mod operation;
 pub mod parcel;
+mod port;
 mod random;
 mod region;
 pub mod slab;
 mod sync;
+mod wrapped;
 
 pub use address::{Address, AddressError, Link, UNIX_NAME_BYTES_MAX, Unix};
 pub use bell::Bell;
+pub use capture::{CAPTURE_BYTES_MAX, Capture, CapturedPort};
 pub use chain::{Chain, FilePart, Segment};
 pub use datagram::{
     Arrival, BATCH_MAX, DATAGRAM_BYTES_MAX, DATAGRAM_V6_BYTES_MAX, Datagrams, TRAIN_DATAGRAMS_MAX, Train, Trains,
@@ -48,12 +53,18 @@ pub use datagram::{
 };
 pub use driver::{DATAGRAM_BLOCK_BYTES_LEAST, Driver, DriverCounters, RECEIVE_BYTES_LEAST, RECEIVES_PER_CYCLE, Tuning, Wait};
 pub use error::{Error, Fault, Reason};
+pub use frame::{
+    Checksum, FRAME_BYTES_LEAST, FRAME_BYTES_MAX, FRAMES_MAX, Frame, FrameCounts, FrameFacts, FrameHash, FrameMemory,
+    FrameParcel, NotLent, VlanTag,
+};
 pub use handle::{File, Handle, Socket, Unheld};
 pub use instant::{Instant, nanoseconds};
 pub use lease::{ARENA_BYTES_MAX, Arena, LEASE_BYTES_MAX, Lease, Shared};
 pub use ledger::{Holder, Payer, Role};
 pub use operation::{
-    Bind, Completion, DatagramOp, DatagramOutcome, FileOp, FileOutcome, Interest, Listen, OffloadCall, OffloadResult,
-    OffloadWork, Offloaded, Op, OpenOptions, Outcome, StreamOp, StreamOptions, StreamOutcome,
+    Bind, Completion, DatagramOp, DatagramOutcome, FileOp, FileOutcome, FrameOp, FrameOutcome, Interest, Listen, OffloadCall,
+    OffloadResult, OffloadWork, Offloaded, Op, OpenOptions, Outcome, StreamOp, StreamOptions, StreamOutcome,
 };
+pub use port::{Port, PortFacts, PortId, Taken};
 pub use random::{Random, mix};
+pub use wrapped::{CountedPort, DELAYED_MAX, FaultyPort, PortCounts, PortFaultCounts, PortFaults};

@@ -96,6 +96,41 @@ pub enum Violation {
         /// Bytes in leases.
         bytes: usize,
     },
+    /// A lane left ports open.
+    PortsLeft {
+        /// The lane.
+        lane: usize,
+        /// How many.
+        open: usize,
+    },
+    /// A port declared a frame's memory released while the interface read it.
+    FrameReleasedEarly {
+        /// The interface.
+        interface: usize,
+    },
+    /// A frame's memory was written before its release.
+    FrameChanged {
+        /// The interface.
+        interface: usize,
+    },
+    /// A port handed a frame over that the lane had.
+    FrameTwice {
+        /// The interface.
+        interface: usize,
+        /// The frame's number.
+        index: u32,
+    },
+    /// A port did not hand over what its queue had taken in.
+    FramesLost {
+        /// The interface.
+        interface: usize,
+        /// The queue.
+        queue: usize,
+        /// Frames that the queue took in.
+        taken_in: u64,
+        /// Frames that the port handed over.
+        handed_over: u64,
+    },
     /// The driver slept through its doorbell.
     DoorbellLost {
         /// The lane.
@@ -156,6 +191,17 @@ impl fmt::Display for Violation {
                 write!(f, "lane {lane}: the lane wrote to memory of {handle:?} before its release")
             }
             Self::MemoryLeaked { lane, bytes } => write!(f, "lane {lane}: {bytes} bytes are still in leases, expected 0"),
+            Self::PortsLeft { lane, open } => write!(f, "lane {lane} left {open} ports open"),
+            Self::FrameReleasedEarly { interface } => {
+                write!(f, "interface {interface}: a frame's memory was declared released while it was read")
+            }
+            Self::FrameChanged { interface } => {
+                write!(f, "interface {interface}: a frame's memory was written before its release")
+            }
+            Self::FrameTwice { interface, index } => write!(f, "interface {interface}: frame {index} was handed over twice"),
+            Self::FramesLost { interface, queue, taken_in, handed_over } => {
+                write!(f, "interface {interface}, queue {queue}: {taken_in} frames taken in, {handed_over} handed over")
+            }
             Self::DoorbellLost { lane } => write!(f, "lane {lane}: the driver slept through its doorbell"),
             Self::BytesDiffer { lane, expected, got } => {
                 let place = lane.map_or("the network".to_string(), |lane| format!("lane {lane}"));

@@ -171,10 +171,18 @@ pub enum Planted {
     LeakedLease,
     /// A socket is reported closed, and its descriptor stays open.
     LeakedDescriptor,
+    /// A frame's memory is declared released while the interface still reads it.
+    EarlyFrameRelease,
+    /// The memory of frames that were sent is never released.
+    LostFrameRelease,
+    /// A frame that the lane has is handed over again.
+    RepeatedFrame,
+    /// A frame that has arrived is not handed over.
+    LostFrame,
 }
 
 impl Planted {
-    /// Every planted bug.
+    /// Every planted bug but those of ports.
     pub const ALL: [Self; 14] = [
         Self::EarlyRelease,
         Self::LostRelease,
@@ -191,6 +199,9 @@ impl Planted {
         Self::LeakedLease,
         Self::LeakedDescriptor,
     ];
+
+    /// Those of ports.
+    pub const OF_PORTS: [Self; 4] = [Self::EarlyFrameRelease, Self::LostFrameRelease, Self::RepeatedFrame, Self::LostFrame];
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! What an operation is in the books, and which outcomes it may have.
 
-use corelane_seam::{DatagramOp, DatagramOutcome, FileOp, FileOutcome, Op, Outcome, Socket, StreamOp, StreamOutcome};
+use corelane_seam::{
+    DatagramOp, DatagramOutcome, FileOp, FileOutcome, FrameOp, FrameOutcome, Op, Outcome, PortId, Socket, StreamOp, StreamOutcome,
+};
 
 /// The kinds of operation that have a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +23,9 @@ pub(crate) enum Kind {
     CloseFile,
     Offload,
     Bind,
+    OpenPort,
+    ReceiveFrames,
+    SendFrames,
     Unknown,
 }
 
@@ -31,6 +36,7 @@ impl Kind {
             Op::Stream(op) => return Self::of_stream(op),
             Op::Datagram(op) => Self::of_datagram(op),
             Op::File(op) => (Self::of_file(op), None),
+            Op::Frame(op) => return Self::of_frame(op),
             Op::Close { socket, .. } => (Self::Close, Some(*socket)),
             Op::Poll { .. } => (Self::Poll, None),
             Op::Offload(_) => (Self::Offload, None),
@@ -56,6 +62,16 @@ impl Kind {
             DatagramOp::Send { socket, .. } => (Self::SendDatagrams, Some(*socket)),
             DatagramOp::Bind(_) => (Self::Bind, None),
         }
+    }
+
+    fn of_frame(op: &FrameOp) -> Option<(Self, Option<Socket>)> {
+        Some(match op {
+            FrameOp::Open(_) => (Self::OpenPort, None),
+            FrameOp::Receive { port, .. } => (Self::ReceiveFrames, Some(entered_as(*port))),
+            FrameOp::Send { port, .. } => (Self::SendFrames, Some(entered_as(*port))),
+            FrameOp::Close { port } => (Self::Close, Some(entered_as(*port))),
+            FrameOp::StopReceive { .. } => return None,
+        })
     }
 
     fn of_file(op: &FileOp) -> Self {
@@ -86,6 +102,9 @@ impl Kind {
             Self::CloseFile => "close-file",
             Self::Offload => "offload",
             Self::Bind => "bind",
+            Self::OpenPort => "open-port",
+            Self::ReceiveFrames => "receive-frames",
+            Self::SendFrames => "send-frames",
             Self::Unknown => "unknown",
         }
     }
@@ -94,8 +113,8 @@ impl Kind {
     pub(crate) const fn direction(self) -> Option<u8> {
         match self {
             Self::Accept => Some(0),
-            Self::Receive | Self::ReceiveInto | Self::ReceiveDatagrams => Some(1),
-            Self::Send | Self::SendDatagrams => Some(2),
+            Self::Receive | Self::ReceiveInto | Self::ReceiveDatagrams | Self::ReceiveFrames => Some(1),
+            Self::Send | Self::SendDatagrams | Self::SendFrames => Some(2),
             Self::Close => Some(3),
             _ => None,
         }
@@ -109,6 +128,9 @@ impl Kind {
             Outcome::Datagram(DatagramOutcome::Arrived { .. }) => self == Self::ReceiveDatagrams,
             Outcome::Datagram(DatagramOutcome::Departed { .. }) => self == Self::SendDatagrams,
             Outcome::File(outcome) => self.fits_file(outcome),
+            Outcome::Frame(FrameOutcome::Opened { .. }) => self == Self::OpenPort,
+            Outcome::Frame(FrameOutcome::Arrived { .. }) => self == Self::ReceiveFrames,
+            Outcome::Frame(FrameOutcome::Departed { .. }) => self == Self::SendFrames,
             Outcome::Closed => self == Self::Close,
             Outcome::Ready { .. } => self == Self::Poll,
             Outcome::Offloaded(_) => self == Self::Offload,
@@ -138,6 +160,11 @@ impl Kind {
     }
 }
 
+/// The name that a port has in the books: that of no socket.
+pub(crate) fn entered_as(port: PortId) -> Socket {
+    Socket { index: port.index | 1 << 31, generation: port.generation }
+}
+
 /// What the outcome is, for the log.
 pub(crate) fn outcome_name(outcome: &Outcome) -> &'static str {
     match outcome {
@@ -153,6 +180,9 @@ pub(crate) fn outcome_name(outcome: &Outcome) -> &'static str {
         Outcome::File(FileOutcome::Opened { .. }) => "opened",
         Outcome::File(FileOutcome::Written { .. }) => "written",
         Outcome::File(FileOutcome::Done) => "done",
+        Outcome::Frame(FrameOutcome::Opened { .. }) => "port opened",
+        Outcome::Frame(FrameOutcome::Arrived { .. }) => "frames arrived",
+        Outcome::Frame(FrameOutcome::Departed { .. }) => "frames departed",
         Outcome::Closed => "closed",
         Outcome::Ready { .. } => "ready",
         Outcome::Offloaded(_) => "offloaded",

@@ -54,6 +54,7 @@ mod log;
 mod net;
 mod peers;
 mod seeds;
+mod wire;
 mod world;
 
 pub use check::Violation;
@@ -62,4 +63,5 @@ pub use driver::SimDriver;
 pub use faults::{FaultCounts, FaultKind, Faults, Planted};
 pub use peers::{DatagramPeer, Peer, Status};
 pub use seeds::{for_seeds, seeds};
+pub use wire::{CardSetup, Interface, SimPort, WireCounts, WireFaults};
 pub use world::{Host, Report, Turn, World};

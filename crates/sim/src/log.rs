@@ -16,6 +16,7 @@ pub(crate) enum Site {
     Stream(u64, usize),
     Port(u64),
     Peer(usize),
+    Card(usize),
 }
 
 /// What it was about.
@@ -72,6 +73,7 @@ fn site_word(site: Site) -> u64 {
         Site::Stream(stream, side) => (2 + side as u64) << 56 | stream,
         Site::Port(port) => 4 << 56 | port,
         Site::Peer(peer) => 5 << 56 | peer as u64,
+        Site::Card(card) => 6 << 56 | card as u64,
     }
 }
 
@@ -92,6 +94,7 @@ impl fmt::Display for Line {
             Site::Stream(stream, side) => write!(f, "{time} stream {stream}.{side} {event}")?,
             Site::Port(port) => write!(f, "{time} port {port} {event}")?,
             Site::Peer(peer) => write!(f, "{time} peer {peer} {event}")?,
+            Site::Card(card) => write!(f, "{time} interface {card} {event}")?,
         }
         match detail {
             Detail::Nothing => Ok(()),

@@ -13,6 +13,7 @@ use crate::net::datagrams::Packet;
 use crate::net::streams::imbalance;
 use crate::net::{Network, Owner};
 use crate::peers::{Peer, PeerState};
+use crate::wire::{CardSetup, Interface, Wire, WireCounts, WireFaults};
 use corelane_seam::Random;
 use corelane_seam::{Arena, Fault, Interest, OffloadWork, Socket, Tuning};
 use std::cell::RefCell;
@@ -89,6 +90,26 @@ pub(crate) enum Event {
     Alarm {
         token: u64,
     },
+    /// The interface has read the next frame of a queue.
+    FrameLeaves {
+        card: usize,
+        queue: usize,
+        epoch: u32,
+    },
+    /// The interface reads the memory of a frame that has left no longer.
+    FrameRead {
+        card: usize,
+        queue: usize,
+        epoch: u32,
+    },
+    /// A frame reaches an interface.
+    Frame {
+        card: usize,
+        bytes: Vec<u8>,
+    },
+    CardUp {
+        card: usize,
+    },
 }
 
 /// News for the test.
@@ -149,6 +170,7 @@ pub(crate) struct State {
     pub(crate) log: Log,
     pub(crate) ledger: Ledger,
     pub(crate) net: Network,
+    pub(crate) wire: Wire,
     pub(crate) files: Files,
     pub(crate) lanes: Vec<Lane>,
     pub(crate) peers: Vec<PeerState>,
@@ -169,6 +191,7 @@ impl World {
             log: Log::new(),
             ledger: Ledger::new(),
             net: Network::new(),
+            wire: Wire::default(),
             files: Files::new(),
             lanes: Vec::new(),
             peers: Vec::new(),
@@ -247,6 +270,30 @@ impl World {
             state.let_happen();
         }
         state.clock.advance_to(end);
+    }
+
+    /// A new interface, joined to nothing.
+    pub fn interface(&self, setup: CardSetup) -> Interface {
+        let card = self.0.borrow_mut().wire.add(setup);
+        Interface { world: self.clone(), card }
+    }
+
+    /// Joins interfaces: two by a cable, more by a switch, which learns where addresses are.
+    ///
+    /// # Panics
+    /// If one of them is joined already.
+    pub fn join(&self, interfaces: &[&Interface]) {
+        self.0.borrow_mut().wire.join(interfaces.iter().map(|interface| interface.card).collect());
+    }
+
+    /// What may go wrong on the wires of this world from now on; nothing before.
+    pub fn wire_faults(&self, faults: WireFaults) {
+        self.0.borrow_mut().wire.set_faults(faults);
+    }
+
+    /// What has happened on the wires.
+    pub fn wire_counts(&self) -> WireCounts {
+        self.0.borrow().wire.counts()
     }
 
     /// Has [`World::step`] answer [`Turn::Alarm`] with `token` once the clock shows `time`, in nanoseconds.
@@ -470,11 +517,16 @@ impl State {
             Event::File { lane, asked, work } => self.work_on_file(lane, asked, work),
             Event::Offload { lane, asked, work } => self.run_offloaded(lane, asked, work),
             Event::Alarm { token } => self.notices.push(Notice::Alarm(token)),
+            Event::FrameLeaves { card, queue, epoch } => self.frame_leaves(card, queue, epoch),
+            Event::FrameRead { card, queue, epoch } => self.frame_read(card, queue, epoch),
+            Event::Frame { card, bytes } => self.frame_arrives(card, bytes),
+            Event::CardUp { card } => self.come_up(card),
         }
     }
 
     fn verdict(&self) -> Result<(), Violation> {
         self.ledger.verdict()?;
+        self.wire.verdict()?;
         for (index, lane) in self.lanes.iter().enumerate() {
             lane.verdict(index)?;
         }

@@ -6,6 +6,7 @@
 
 mod accepting;
 mod accounts;
+mod alarms;
 mod class;
 mod connecting;
 mod connection;
@@ -51,6 +52,7 @@ mod timers;
 mod transform;
 mod writer;
 
+pub use alarms::When;
 pub use cx::Cx;
 pub use error::{Error, Refused};
 pub use flows::{Flow, Flows};

@@ -26,6 +26,7 @@
 #![forbid(unsafe_code)]
 
 pub mod catalogue;
+mod counted;
 mod error;
 mod files;
 mod layout;
@@ -33,20 +34,23 @@ mod memory;
 mod own;
 mod page;
 mod process;
+mod process_id;
 mod reader;
 mod snapshot;
 
 pub use catalogue::{Counter, Declaration, Kind, LaneCounter, LaneState, Ratio, Scope, ServiceCounter, documentation};
 pub use corelane_os::page::{PageError, RunDirectory};
+pub use counted::Counted;
 pub use error::Error;
 pub use files::{PageFile, list, remove_stale};
 pub use layout::{
     COUNTER_NAME_BYTES_MAX, COUNTER_UNIT_BYTES_MAX, LANES_MAX, NOTE_BYTES_MAX, NOTES_MAX, OWN_COUNTERS_MAX, SERVICES_MAX,
 };
+pub use own::OwnCounter;
 #[doc(hidden)]
 pub use own::check_declared;
-pub use own::{Counted, OwnCounter};
 pub use page::{CounterName, Description, LaneName, LaneRow, Page, Row, ServiceName, ServiceRow};
-pub use process::{Liveness, ProcessId};
+pub use process::Liveness;
+pub use process_id::ProcessId;
 pub use reader::Reader;
 pub use snapshot::{LaneSnapshot, ServiceSnapshot, Snapshot, Value, Values};

@@ -220,8 +220,8 @@ impl<S: StreamService<Session = u32>> StreamService for Watched<S> {
         self.call(|inner| inner.lane_message(cx, from, message));
     }
 
-    fn alarm(&mut self, cx: &mut Cx<'_>) {
-        self.call(|inner| inner.alarm(cx));
+    fn alarm(&mut self, cx: &mut Cx<'_>, _: u64) {
+        self.call(|inner| inner.alarm(cx, 0));
     }
 }
 
@@ -230,8 +230,8 @@ impl<S: DatagramService> DatagramService for Watched<S> {
         self.call(|inner| inner.started(cx));
     }
 
-    fn alarm(&mut self, cx: &mut Cx<'_>) {
-        self.call(|inner| inner.alarm(cx));
+    fn alarm(&mut self, cx: &mut Cx<'_>, _: u64) {
+        self.call(|inner| inner.alarm(cx, 0));
     }
 
     fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies) {

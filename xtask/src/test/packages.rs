@@ -21,6 +21,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("python3", "python3"),
     ("rpcbind", "rpcbind"),
     ("socat", "socat"),
+    ("tcpdump", "tcpdump"),
 ];
 
 /// Module of Python's own library and the Debian package that holds it.

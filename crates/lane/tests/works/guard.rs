@@ -14,7 +14,7 @@ impl Mine {
         Self(Rc::new(Cell::new(Some(calls))))
     }
 
-    fn step(&self) {
+    pub fn step(&self) {
         match self.0.get() {
             Some(0) => {
                 self.0.set(None);

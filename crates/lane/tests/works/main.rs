@@ -5,8 +5,10 @@
 mod administration;
 mod alone;
 mod events;
+mod exchange;
 mod guard;
 mod packets;
+mod parcels;
 mod rig;
 mod script;
 mod streams;

@@ -4,12 +4,14 @@ mod calls;
 mod datagrams;
 mod descriptors;
 mod files;
+mod frames;
 mod streams;
 
 pub use calls::{OffloadCall, OffloadResult, OffloadWork, Offloaded};
 pub use datagrams::{Bind, DatagramOp, DatagramOutcome};
 pub use descriptors::Interest;
 pub use files::{FileOp, FileOutcome, OpenOptions};
+pub use frames::{FrameOp, FrameOutcome};
 pub use streams::{Listen, StreamOp, StreamOptions, StreamOutcome};
 
 use crate::error::Fault;
@@ -27,6 +29,8 @@ pub enum Op {
     Datagram(DatagramOp),
     /// Of files.
     File(FileOp),
+    /// Of ports. A driver that has none fails with [`Reason::Unsupported`](crate::Reason::Unsupported).
+    Frame(FrameOp),
     /// End receiving (stream or datagram): bytes that have arrived are still delivered, otherwise the receive
     /// completes with `Cancelled`; with `NoMemory` if there are bytes and no memory for them. Has no completion of its own.
     StopReceive {
@@ -70,6 +74,8 @@ pub enum Outcome {
     Datagram(DatagramOutcome),
     /// With a file.
     File(FileOutcome),
+    /// With a port.
+    Frame(FrameOutcome),
     /// The socket is closed; its name is void.
     Closed,
     /// The descriptor is ready.

@@ -125,6 +125,12 @@ pub(crate) struct Lane {
     pub(crate) foreign: BTreeMap<i32, Interest>,
     /// Offloaded calls that wait or run.
     pub(crate) offloaded: usize,
+    /// Something has happened at a port.
+    pub(crate) port_news: bool,
+    /// When a port wants to be asked in any case.
+    pub(crate) port_wakes_at: Option<u64>,
+    /// Ports that the driver has.
+    pub(crate) ports_open: usize,
     /// What is taken out of the lane's memory for some time.
     pub(crate) taken_out: Vec<Lease>,
     /// What a planted bug never gives back.
@@ -156,6 +162,9 @@ impl Lane {
             descriptors: Descriptors::default(),
             foreign: BTreeMap::new(),
             offloaded: 0,
+            port_news: false,
+            port_wakes_at: None,
+            ports_open: 0,
             taken_out: Vec::new(),
             leaked: Vec::new(),
         }
@@ -178,6 +187,8 @@ impl Lane {
             Sleep::Asleep(until) => {
                 until.is_some_and(|until| until <= now)
                     || self.bell_rang
+                    || self.port_news
+                    || self.port_wakes_at.is_some_and(|time| time <= now)
                     || !self.ready.is_empty()
                     || (0..self.completed.len()).any(|index| self.is_due(index, now))
             }
@@ -186,7 +197,10 @@ impl Lane {
 
     /// When it wants to wake in any case.
     pub(crate) fn wake_up(&self) -> Option<u64> {
-        if let Sleep::Asleep(until) = self.sleep { until.filter(|_| self.trouble != Some(Trouble::Stuck)) } else { None }
+        match self.sleep {
+            Sleep::Asleep(until) if self.trouble != Some(Trouble::Stuck) => until.into_iter().chain(self.port_wakes_at).min(),
+            _ => None,
+        }
     }
 
     /// Whether the completion at `index` may be handed over.
@@ -202,6 +216,9 @@ impl Lane {
         }
         if !self.bell.is_rung() && !self.bell_rang && self.bells_late == 0 && self.bell.rings() > self.rings_seen {
             return Err(Violation::DoorbellLost { lane });
+        }
+        if self.ports_open > 0 {
+            return Err(Violation::PortsLeft { lane, open: self.ports_open });
         }
         if self.descriptors.count() > 0 {
             return Err(Violation::DescriptorsLeft { lane, open: self.descriptors.count() });

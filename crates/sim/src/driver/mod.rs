@@ -4,6 +4,7 @@ mod datagrams;
 pub(crate) mod descriptors;
 mod hand_over;
 pub(crate) mod lane;
+mod ports;
 mod sockets;
 mod streams;
 pub(crate) mod submit;
@@ -80,11 +81,12 @@ impl Bell for SimBell {
 pub struct SimDriver {
     world: World,
     lane: usize,
+    ports: ports::Ports,
 }
 
 impl SimDriver {
     pub(crate) fn new(world: World, lane: usize) -> Self {
-        Self { world, lane }
+        Self { world, lane, ports: ports::Ports::default() }
     }
 
     /// The number by which [`Turn::Lane`](crate::Turn::Lane) names this lane: drivers are counted from 0 in the order
@@ -178,8 +180,12 @@ impl Driver for SimDriver {
         let number = state.ledger.enter(self.lane, handle, &op);
         state.log.note(state.clock.now(), Site::Lane(self.lane), "pushes", Detail::Handle(handle));
         let own = &mut state.lanes[self.lane];
-        own.submitted.push((Asked { number, handle }, op));
         own.sleep = Sleep::Awake;
+        let asked = Asked { number, handle };
+        match op {
+            Op::Frame(op) => self.ports.push(asked, op),
+            op => own.submitted.push((asked, op)),
+        }
     }
 
     fn abandon(&mut self, work: u8) {
@@ -187,6 +193,7 @@ impl Driver for SimDriver {
         let own = &mut self.world.0.borrow_mut().lanes[self.lane];
         own.abandoned |= 1 << work;
         own.sleep = Sleep::Awake;
+        self.ports.abandon(work);
     }
 
     fn collect(&mut self, wait: Wait, at_most: usize, completions: &mut Vec<Completion>) {
@@ -195,6 +202,7 @@ impl Driver for SimDriver {
             // Without the panic hook's words: a thousand runs would bury what went wrong in one.
             resume_unwind(Box::new("looking for events: EBADF".to_string()));
         }
+        self.drive_ports();
         self.world.0.borrow_mut().collect(self.lane, wait, at_most, completions);
     }
 

@@ -73,7 +73,7 @@ impl Walk {
             return cx.offload(|| (), number);
         }
         self.due.insert((cx.now().nanoseconds() + self.random.below(200 * MS), number), errand);
-        cx.set_alarm(Instant::from_nanoseconds(self.due.first_key_value().map_or(u64::MAX, |(&(at, _), _)| at)));
+        cx.start_alarm(Instant::from_nanoseconds(self.due.first_key_value().map_or(u64::MAX, |(&(at, _), _)| at)), 0).unwrap();
     }
 
     /// Those whose time has come.
@@ -82,7 +82,7 @@ impl Walk {
         while let Some(entry) = self.due.first_entry().filter(|entry| entry.key().0 <= cx.now().nanoseconds()) {
             come.push(entry.remove());
         }
-        cx.set_alarm(Instant::from_nanoseconds(self.due.first_key_value().map_or(u64::MAX, |(&(at, _), _)| at)));
+        cx.start_alarm(Instant::from_nanoseconds(self.due.first_key_value().map_or(u64::MAX, |(&(at, _), _)| at)), 0).unwrap();
         come
     }
 }
@@ -160,7 +160,7 @@ impl StreamService for Lines {
         self.has_come(cx, message);
     }
 
-    fn alarm(&mut self, cx: &mut Cx<'_>) {
+    fn alarm(&mut self, cx: &mut Cx<'_>, _: u64) {
         self.rings(cx);
     }
 }
@@ -218,7 +218,7 @@ impl DatagramService for Echo {
         self.has_come(cx, message);
     }
 
-    fn alarm(&mut self, cx: &mut Cx<'_>) {
+    fn alarm(&mut self, cx: &mut Cx<'_>, _: u64) {
         self.rings(cx);
     }
 }

@@ -184,7 +184,7 @@ impl DatagramCaller {
                 None => assert!(cx.datagrams(self.socket.unwrap()).unwrap().send(self.to, None, datagram)),
             }
         }
-        cx.set_alarm(self.client.next_due().unwrap_or(Instant::NEVER));
+        cx.start_alarm(self.client.next_due().unwrap_or(Instant::NEVER), 0).unwrap();
     }
 }
 
@@ -208,7 +208,7 @@ impl DatagramService for DatagramCaller {
         self.fill(cx, Some(replies));
     }
 
-    fn alarm(&mut self, cx: &mut Cx<'_>) {
+    fn alarm(&mut self, cx: &mut Cx<'_>, _: u64) {
         while let Some(step) = self.client.overdue(cx.now()) {
             match step {
                 Step::Again(datagram) => {

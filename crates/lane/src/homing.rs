@@ -1,0 +1,93 @@
+//! The work that brings parcels home: those of other lanes that this lane is done with, and its own that come back.
+
+use crate::kit::Kit;
+use crate::mesh::Mesh;
+use crate::work::Work;
+use corelane_seam::parcel::{Parcel, Post};
+use corelane_seam::{Completion, Driver};
+use std::convert::Infallible;
+
+/// Brings parcels home by its channels. Each lane that sends or gets parcels has one, behind all works that do so: what they are done with
+/// leaves in the same turn.
+///
+/// A parcel that finds its channel full waits here for a later turn; one whose home has ended goes home by itself.
+pub struct Homing {
+    mesh: Mesh<Parcel>,
+    post: Post,
+    leaving: Vec<Parcel>,
+}
+
+impl Homing {
+    /// For a lane whose regions are open to others by `post`, with its ends of the channels.
+    pub fn new(post: Post, mesh: Mesh<Parcel>) -> Self {
+        Self { mesh, post, leaving: Vec::new() }
+    }
+
+    fn bring_home(&mut self, kit: &mut Kit) {
+        kit.guests.take_homeward(&mut self.leaving);
+        let mut index = 0;
+        while index < self.leaving.len() {
+            let parcel = self.leaving.swap_remove(index);
+            let home = parcel.home();
+            if home == kit.lane() {
+                self.post.take_home(parcel);
+            } else if self.mesh.is_closed(home) {
+                // Its lane has ended: it goes home by itself.
+                drop(parcel);
+            } else if let Err(parcel) = self.mesh.send(kit, home, parcel) {
+                self.leaving.push(parcel);
+                let last = self.leaving.len() - 1;
+                self.leaving.swap(index, last);
+                index += 1;
+            }
+        }
+    }
+}
+
+impl Work for Homing {
+    type Message = Parcel;
+    type Word = Infallible;
+
+    fn name(&self) -> &'static str {
+        "homing"
+    }
+
+    fn keeps_lane(&self) -> bool {
+        false
+    }
+
+    fn mesh(&mut self) -> Option<&mut Mesh<Parcel>> {
+        Some(&mut self.mesh)
+    }
+
+    fn complete(&mut self, _kit: &mut Kit, _completion: Completion) {
+        unreachable!("nothing is asked of the driver");
+    }
+
+    fn serve(&mut self, _kit: &mut Kit) {
+        self.post.find_lost();
+    }
+
+    fn message(&mut self, _kit: &mut Kit, _from: usize, parcel: Parcel) {
+        self.post.take_home(parcel);
+    }
+
+    fn flush(&mut self, kit: &mut Kit) {
+        self.bring_home(kit);
+    }
+
+    fn has_work(&self) -> bool {
+        !self.leaving.is_empty()
+    }
+
+    fn has_news(&self) -> bool {
+        false
+    }
+
+    fn has_ended(&self) -> bool {
+        // It ends with the lane: until then others may be done with something.
+        false
+    }
+
+    fn drain(&mut self, _kit: &mut Kit, _driver: &mut dyn Driver) {}
+}

@@ -1,0 +1,224 @@
+//! Frames: packets as they lie on the wire, in memory of a region of its own beside the arena.
+//!
+//! A [`FrameMemory`] is one aligned region, made on the lane's own thread after pinning, cut into frames of one size. A port's driver may lock
+//! it and register it with the kernel ([`FrameMemory::region`]). Each frame is at one place at a time, and every change of place is asserted:
+//!
+//! ```text
+//! free --frame()--> held by the lane --lend--> lent to an interface --take_back--> held --drop--> free
+//!                   held by the lane --parcel--> abroad --comes home--> free
+//! ```
+//!
+//! A [`Frame`] is the right to one of them, to read and to write: nobody else has it. One that has arrived as a parcel of another lane is a
+//! frame as any other, which goes home when it is dropped, or when the port that has sent it releases it.
+//!
+//! Holds a marked cell: a frame reads and writes its bytes through a pointer.
+#![allow(unsafe_code)]
+
+mod facts;
+mod memory;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+pub use facts::{Checksum, FrameFacts, FrameHash, VlanTag};
+pub use memory::{FRAME_BYTES_LEAST, FRAME_BYTES_MAX, FRAMES_MAX, FrameCounts, FrameMemory, NotLent};
+
+use crate::parcel::{Guest, Guests, Parcel, ParcelRefused};
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::ops::{Deref, DerefMut};
+
+/// Where a frame's memory is.
+enum Place {
+    /// In this lane's region.
+    Own(Held),
+    /// In another lane's.
+    Abroad(Guest),
+}
+
+/// The right to a frame of this lane's; it is free when this is dropped.
+struct Held {
+    memory: FrameMemory,
+    index: u32,
+}
+
+impl Held {
+    /// Gives the right up: somebody else has it now.
+    fn pass_on(self) -> u32 {
+        let Self { memory, index } = &*ManuallyDrop::new(self);
+        // SAFETY: the value is not used again, nor dropped, so its name of the memory is dropped once, here.
+        drop(unsafe { std::ptr::read(memory) });
+        *index
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.memory.release(self.index);
+    }
+}
+
+/// One packet as it lies on the wire, or a part of one that is longer than a frame ([`FrameFacts::continues`]), and the exclusive right to its memory.
+pub struct Frame {
+    place: Place,
+    start: u32,
+    length: u32,
+    /// What its source said of it.
+    pub facts: FrameFacts,
+}
+
+impl Frame {
+    /// Bytes that a new frame has in front of its data, for headers that are added there.
+    pub const HEADROOM: usize = 128;
+
+    fn of_memory(memory: FrameMemory, index: u32, start: usize, length: usize) -> Self {
+        assert!(start + length <= memory.frame_bytes(), "a packet lies within its frame");
+        let facts = FrameFacts::default();
+        Self { place: Place::Own(Held { memory, index }), start: start as u32, length: length as u32, facts }
+    }
+
+    /// A frame that another lane has sent ([`Frame::parcel`]).
+    pub fn arrived(guests: &Guests, sent: FrameParcel) -> Self {
+        let FrameParcel { parcel, start, length, facts } = sent;
+        assert!((start + length) as usize <= parcel.len(), "a packet lies within its frame");
+        Self { place: Place::Abroad(guests.admit(parcel)), start, length, facts }
+    }
+
+    /// Makes a parcel of the frame, for lane `to`; `now` is the lane's clock, in nanoseconds. One that has itself arrived from elsewhere
+    /// does not travel on.
+    ///
+    /// # Errors
+    /// The frame comes back, with why it may not travel.
+    pub fn parcel(self, to: usize, now: u64) -> Result<FrameParcel, (Self, ParcelRefused)> {
+        let Self { place, start, length, facts } = self;
+        let sent = match &place {
+            Place::Own(held) => held.memory.parcel(held.index, to, now),
+            Place::Abroad(_) => Err(ParcelRefused::Closed),
+        };
+        match (sent, place) {
+            (Ok(parcel), Place::Own(held)) => {
+                held.pass_on();
+                Ok(FrameParcel { parcel, start, length, facts })
+            }
+            (Ok(_), Place::Abroad(_)) => unreachable!("what has arrived does not travel on"),
+            (Err(refused), place) => Err((Self { place, start, length, facts }, refused)),
+        }
+    }
+
+    /// Bytes of the frame's whole memory.
+    pub fn capacity(&self) -> usize {
+        match &self.place {
+            Place::Own(held) => held.memory.frame_bytes(),
+            Place::Abroad(guest) => guest.len(),
+        }
+    }
+
+    /// Bytes that fit behind the data.
+    pub fn room(&self) -> usize {
+        self.capacity() - (self.start + self.length) as usize
+    }
+
+    /// Bytes that fit in front of the data.
+    pub fn headroom(&self) -> usize {
+        self.start as usize
+    }
+
+    /// Appends `bytes`.
+    ///
+    /// # Panics
+    /// If they do not fit: check [`Frame::room`] first.
+    pub fn append(&mut self, bytes: &[u8]) {
+        let length = self.len();
+        self.set_length(length + bytes.len());
+        self[length..].copy_from_slice(bytes);
+    }
+
+    /// Puts `bytes` in front of the data, into the headroom.
+    ///
+    /// # Panics
+    /// If they do not fit: check [`Frame::headroom`] first.
+    pub fn prepend(&mut self, bytes: &[u8]) {
+        assert!(bytes.len() <= self.headroom(), "{} bytes in front, {} fit", bytes.len(), self.headroom());
+        self.start -= bytes.len() as u32;
+        self.length += bytes.len() as u32;
+        self[..bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// Drops the first `bytes` from the data: they become headroom.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    pub fn skip(&mut self, bytes: usize) {
+        assert!(bytes <= self.len(), "{bytes} bytes skipped of {}", self.len());
+        self.start += bytes as u32;
+        self.length -= bytes as u32;
+    }
+
+    /// Makes the data so long; what is new holds whatever lies there.
+    ///
+    /// # Panics
+    /// If that is more than fits.
+    pub fn set_length(&mut self, length: usize) {
+        assert!(length <= self.len() + self.room(), "{length} bytes in a frame with {} of room", self.room());
+        self.length = length as u32;
+    }
+
+    /// Whether its memory is another lane's.
+    pub fn is_abroad(&self) -> bool {
+        matches!(self.place, Place::Abroad(_))
+    }
+}
+
+impl Deref for Frame {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        let range = self.start as usize..(self.start + self.length) as usize;
+        match &self.place {
+            // SAFETY: the frame is this value's alone, zeroed at creation, and the range lies within it.
+            Place::Own(held) => unsafe {
+                std::slice::from_raw_parts(held.memory.address(held.index).add(range.start).as_ptr(), range.len())
+            },
+            Place::Abroad(guest) => &guest[range],
+        }
+    }
+}
+
+impl DerefMut for Frame {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        let range = self.start as usize..(self.start + self.length) as usize;
+        match &mut self.place {
+            // SAFETY: as for `deref`, and `self` is borrowed exclusively.
+            Place::Own(held) => unsafe {
+                std::slice::from_raw_parts_mut(held.memory.address(held.index).add(range.start).as_ptr(), range.len())
+            },
+            Place::Abroad(guest) => &mut guest.bytes_mut().expect("a frame is the only view of its parcel")[range],
+        }
+    }
+}
+
+impl fmt::Debug for Frame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Frame({} of {} bytes)", self.length, self.capacity())
+    }
+}
+
+/// A frame on its way to another lane.
+#[derive(Debug)]
+pub struct FrameParcel {
+    parcel: Parcel,
+    start: u32,
+    length: u32,
+    /// What its source said of it.
+    pub facts: FrameFacts,
+}
+
+impl FrameParcel {
+    /// The lane that is its home.
+    pub fn home(&self) -> usize {
+        self.parcel.home()
+    }
+
+    /// The packet.
+    pub fn bytes(&self) -> &[u8] {
+        &self.parcel[self.start as usize..(self.start + self.length) as usize]
+    }
+}

@@ -1,0 +1,97 @@
+//! Ports: one queue of one interface, which gives and takes frames in batches.
+//!
+//! A [`Port`] is what a driver drives: crate `sim` has one on a simulated wire; AF_XDP, tap and packet sockets come as others. Wrappers
+//! ([`FaultyPort`](crate::FaultyPort), [`CountedPort`](crate::CountedPort), [`CapturedPort`](crate::CapturedPort)) go around any of them. A work opens one with
+//! [`FrameOp::Open`](crate::FrameOp::Open), and asks the driver for everything else: so the lane sleeps in one place, whatever it waits for.
+//!
+//! * **Memory.** A port has a [`FrameMemory`]: it lends free frames to the interface to receive into, by itself and up to a bound, and what
+//!   it has no frame for the interface drops. So a work that keeps all frames stops what arrives, and nothing else does.
+//! * **Receiving is one-shot, with a budget in frames**, as for sockets: to push back is not to ask. Whatever has arrived is handed over
+//!   together, in the order of its arrival.
+//! * **Sending ends in two steps.** The operation ends when the interface has taken each frame or refused it; its memory is released
+//!   when the interface has read it, and until then nobody else has the frame. A frame of another region is copied or kept, as the port can.
+//! * **Batches move without allocation**: the vectors of a batch go to the driver and come back.
+//! * **Errors.** Opening fails with `Permission` (the capability is missing), `NoInterface`, `Busy` (another has the queue), `NoMemory` (the
+//!   region cannot be locked) or `Unsupported`. An open port fails with `Down` as long as its interface is down, and with `NoInterface` when
+//!   it is gone: then the work closes it, and may open another.
+//!
+//! What comes, as signatures:
+//!
+//! ```text
+//! AF_XDP, tap     impl Port for XdpPort { .. }                      // descriptor() is watched by epoll or the ring, as a socket's is
+//! packet path     kit.submit(RECEIVE, FrameOp::Receive { port, at_most: budget, into });
+//!                 kit.submit(SEND, FrameOp::Send { port, frames });  // own frames and arrived ones, in one batch
+//! polling         at_most is the burst; completions that bring at_most frames say that there is more
+//! stack           impl<D: Driver> Driver for Stack<D>                // Op::Frame passes through, sockets of its addresses do not
+//! gateway         a frame is changed in place (TTL, NAT), given another port's batch, or another lane as a FrameParcel
+//! ```
+
+use crate::address::Link;
+use crate::error::Fault;
+use crate::frame::{Frame, FrameMemory};
+use std::fmt;
+use std::os::fd::BorrowedFd;
+
+/// The name of a port that is open on a driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PortId {
+    /// Index in the driver's table.
+    pub index: u32,
+    /// Generation of that entry: a name kept after closing names nothing.
+    pub generation: u32,
+}
+
+/// What a port is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortFacts {
+    /// Its interface.
+    pub link: Link,
+    /// The queue of the interface, from 0.
+    pub queue: u32,
+    /// Bytes of the longest frame that it sends, with its link-layer header.
+    pub frame_bytes_max: usize,
+}
+
+/// What became of frames that were to be sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// Frames that the interface has taken.
+    pub taken: u64,
+    /// Frames that it never will (too long, or empty); they are dropped.
+    pub refused: u64,
+}
+
+/// One queue of one interface. It belongs to one lane and is used on that lane's thread only; no call waits.
+pub trait Port: fmt::Debug {
+    /// What it is.
+    fn facts(&self) -> PortFacts;
+
+    /// The region that it receives into.
+    fn memory(&self) -> &FrameMemory;
+
+    /// What the driver waits for to become readable, or writable while it could not send all; none in a simulation.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// The time, in nanoseconds of the driver's clock, at which it wants to be asked again in any case.
+    fn wakes_at(&self) -> Option<u64> {
+        None
+    }
+
+    /// Moves what has arrived behind the frames in `into`, at most `at_most`, and lends free frames to the interface.
+    ///
+    /// # Errors
+    /// Why there will be none.
+    fn receive(&mut self, now: u64, at_most: usize, into: &mut Vec<Frame>) -> Result<(), Fault>;
+
+    /// Takes frames out of the front of `frames`, as many as there is room for now, and refuses those that it never will take.
+    ///
+    /// # Errors
+    /// Why it takes none.
+    fn send(&mut self, now: u64, frames: &mut Vec<Frame>) -> Result<Taken, Fault>;
+
+    /// Takes back what the interface is done with; returns how many of all frames that [`Port::send`] has ever taken are released, in their
+    /// order.
+    fn released(&mut self, now: u64) -> u64;
+}

@@ -1,0 +1,239 @@
+//! A port on the simulated wire.
+
+use super::Interface;
+use super::card::Queue;
+use crate::check::{Tally, Violation};
+use crate::faults::Planted;
+use crate::world::{Event, World};
+use corelane_seam::{Fault, Frame, FrameMemory, Link, Port, PortFacts, Reason, Taken};
+use std::collections::VecDeque;
+
+/// The interface is down (ENETDOWN).
+const DOWN: Fault = Fault { reason: Reason::Down, number: 100 };
+/// The interface is gone (ENODEV).
+const GONE: Fault = Fault { reason: Reason::NoInterface, number: 19 };
+/// Another port has the queue (EBUSY).
+const TAKEN: Fault = Fault { reason: Reason::Busy, number: 16 };
+
+/// Memory that the interface reads.
+enum Reading {
+    Lent {
+        index: u32,
+        start: usize,
+        length: usize,
+    },
+    /// A frame of another region.
+    Kept(Frame),
+}
+
+/// One queue of a simulated interface.
+pub struct SimPort {
+    world: World,
+    card: usize,
+    queue: usize,
+    memory: FrameMemory,
+    /// Frames lent to be received into, at the most, and sent ones that are not released.
+    ring: usize,
+    given: VecDeque<u32>,
+    sending: VecDeque<(Reading, Tally)>,
+    taken: u64,
+    released: u64,
+    /// The last frame that was handed over, for the planted bug that does it again.
+    last: Option<u32>,
+    /// What a planted bug never takes back.
+    is_stuck: bool,
+}
+
+impl SimPort {
+    /// Opens a queue of `interface`, which receives into `memory`, with rings of `ring` frames. `lane` is the number of the driver that will
+    /// have it.
+    ///
+    /// # Errors
+    /// `NoInterface` for a queue that is not there or an interface that is gone, `Busy` if the queue has a port.
+    pub fn open(interface: &Interface, queue: usize, lane: usize, memory: FrameMemory, ring: usize) -> Result<Self, Fault> {
+        let (world, card) = (interface.world.clone(), interface.card);
+        {
+            let card = &mut world.0.borrow_mut().wire.cards[card];
+            let is_there = !card.is_gone && queue < card.setup.queues;
+            let place = card.queues.get_mut(queue).filter(|_| is_there).ok_or(GONE)?;
+            if place.is_open() {
+                return Err(TAKEN);
+            }
+            place.set_open(true);
+            place.lane = Some(lane);
+        }
+        let (given, sending) = (VecDeque::with_capacity(ring), VecDeque::with_capacity(ring));
+        let mut port =
+            Self { world, card, queue, memory, ring, given, sending, taken: 0, released: 0, last: None, is_stuck: false };
+        port.give();
+        Ok(port)
+    }
+
+    /// Lends free frames to be received into.
+    fn give(&mut self) {
+        while self.given.len() < self.ring {
+            let Some(frame) = self.memory.frame() else { break };
+            let (index, _) = self.memory.lend(frame).expect("a frame of the port's memory");
+            self.given.push_back(index);
+        }
+        let given = self.given.len();
+        self.with_queue(|queue| queue.given = given);
+    }
+
+    fn fault(&self) -> Option<Fault> {
+        let state = self.world.0.borrow();
+        let card = &state.wire.cards[self.card];
+        if card.is_gone { Some(GONE) } else { (!card.is_up).then_some(DOWN) }
+    }
+
+    fn with_queue<R>(&self, look: impl FnOnce(&mut Queue) -> R) -> R {
+        look(&mut self.world.0.borrow_mut().wire.cards[self.card].queues[self.queue])
+    }
+
+    fn plants(&self, bug: Planted) -> bool {
+        self.world.0.borrow_mut().plants(bug)
+    }
+
+    /// Takes the next frame that has arrived; none if there is none. What is inside is none if a planted bug made that of it.
+    fn take_next(&mut self) -> Option<Option<Frame>> {
+        let arrived = self.with_queue(|queue| queue.arrived.pop_front())?;
+        let repeated = self.last.filter(|_| self.plants(Planted::RepeatedFrame));
+        let index = repeated.or_else(|| self.given.pop_front()).expect("what has arrived lies in a frame that was lent");
+        let length = arrived.bytes.len().min(self.memory.frame_bytes() - Frame::HEADROOM);
+        let Ok(mut frame) = self.memory.take_back(index, Frame::HEADROOM, length) else {
+            self.with_queue(|queue| queue.blame(Violation::FrameTwice { interface: self.card, index }));
+            return Some(None);
+        };
+        if self.plants(Planted::LostFrame) {
+            return Some(None);
+        }
+        frame.copy_from_slice(&arrived.bytes[..length]);
+        frame.facts = arrived.facts;
+        self.last = Some(index);
+        self.with_queue(|queue| queue.handed_over += 1);
+        Some(Some(frame))
+    }
+
+    fn begin(&mut self, frame: Frame) {
+        let mut tally = Tally::default();
+        tally.add(&frame);
+        let bytes = frame.to_vec();
+        let length = bytes.len();
+        let reading = match self.memory.lend(frame) {
+            Ok((index, start)) => Reading::Lent { index, start, length },
+            Err(frame) => Reading::Kept(frame),
+        };
+        self.sending.push_back((reading, tally));
+        self.taken += 1;
+        let state = &mut *self.world.0.borrow_mut();
+        let earliest = state.clock.now() + state.random.below(20_000);
+        let queue = &mut state.wire.cards[self.card].queues[self.queue];
+        queue.outgoing.push_back(bytes);
+        queue.leaves_at = queue.leaves_at.max(earliest);
+        let leaves = Event::FrameLeaves { card: self.card, queue: self.queue, epoch: queue.epoch };
+        state.clock.at(queue.leaves_at, leaves);
+    }
+
+    /// Takes the memory of the oldest frame back, and looks whether it is as it was.
+    fn take_back(&mut self) {
+        let (reading, tally) = self.sending.pop_front().expect("no more is released than was sent");
+        self.released += 1;
+        let frame = match reading {
+            Reading::Kept(frame) => frame,
+            Reading::Lent { index, start, length } => match self.memory.take_back(index, start, length) {
+                Ok(frame) => frame,
+                Err(_) => return self.with_queue(|queue| queue.blame(Violation::FrameTwice { interface: self.card, index })),
+            },
+        };
+        let mut now = Tally::default();
+        now.add(&frame);
+        if now != tally {
+            self.with_queue(|queue| queue.blame(Violation::FrameChanged { interface: self.card }));
+        }
+    }
+
+    /// How many frames the interface no longer reads; one more, if the planted bug wants it.
+    fn read(&mut self) -> u64 {
+        let read = self.with_queue(|queue| queue.read);
+        let is_early = read < self.taken && self.plants(Planted::EarlyFrameRelease);
+        if is_early {
+            self.with_queue(|queue| queue.blame(Violation::FrameReleasedEarly { interface: self.card }));
+        }
+        self.is_stuck |= read > self.released && self.plants(Planted::LostFrameRelease);
+        read.max(self.released) + u64::from(is_early && read >= self.released)
+    }
+}
+
+impl Port for SimPort {
+    fn facts(&self) -> PortFacts {
+        let state = self.world.0.borrow();
+        let card = &state.wire.cards[self.card];
+        let link = Link { interface: self.card as u32 + 1, mac: card.link_address() };
+        PortFacts { link, queue: self.queue as u32, frame_bytes_max: card.setup.frame_bytes_max }
+    }
+
+    fn memory(&self) -> &FrameMemory {
+        &self.memory
+    }
+
+    fn receive(&mut self, _now: u64, at_most: usize, into: &mut Vec<Frame>) -> Result<(), Fault> {
+        for _ in 0..at_most {
+            let Some(frame) = self.take_next() else { break };
+            into.extend(frame);
+        }
+        self.give();
+        match self.fault().filter(|_| into.is_empty()) {
+            Some(fault) => Err(fault),
+            None => Ok(()),
+        }
+    }
+
+    fn send(&mut self, _now: u64, frames: &mut Vec<Frame>) -> Result<Taken, Fault> {
+        if let Some(fault) = self.fault() {
+            return Err(fault);
+        }
+        let most = self.facts().frame_bytes_max;
+        let mut taken = Taken::default();
+        let room = self.ring - self.sending.len();
+        for frame in frames.drain(..frames.len().min(room)) {
+            if frame.is_empty() || frame.len() > most {
+                taken.refused += 1;
+            } else {
+                taken.taken += 1;
+                self.begin(frame);
+            }
+        }
+        Ok(taken)
+    }
+
+    fn released(&mut self, _now: u64) -> u64 {
+        let read = self.read();
+        while self.released < read && !self.is_stuck {
+            self.take_back();
+        }
+        self.released
+    }
+}
+
+impl Drop for SimPort {
+    fn drop(&mut self) {
+        // The system takes the queue away; what the interface had is the lane's again.
+        for index in self.given.drain(..) {
+            drop(self.memory.take_back(index, 0, 0));
+        }
+        if !self.is_stuck {
+            for (reading, _) in self.sending.drain(..) {
+                if let Reading::Lent { index, start, length } = reading {
+                    drop(self.memory.take_back(index, start, length));
+                }
+            }
+        }
+        self.with_queue(|queue| queue.set_open(false));
+    }
+}
+
+impl std::fmt::Debug for SimPort {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "SimPort(interface {}, queue {})", self.card, self.queue)
+    }
+}

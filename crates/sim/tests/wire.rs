@@ -1,0 +1,410 @@
+//! Ports on simulated wires: their contract, what may go wrong on the way, and bugs that the books find.
+#![allow(clippy::unwrap_used)]
+
+use corelane_rss::{Buckets, FlowHasher, HashTypes, Key, Table};
+use corelane_seam::{
+    Arena, Completion, Driver, Fault, Frame, FrameMemory, FrameOp, FrameOutcome, Handle, Op, Outcome, PortId, Reason, Tuning,
+    Wait,
+};
+use corelane_sim::{
+    CardSetup, Faults, Interface, Planted, Random, SimDriver, SimPort, Turn, Violation, WireCounts, WireFaults, World,
+};
+
+const RING: usize = 16;
+const FRAMES: usize = 64;
+
+/// A lane's driver with its port, and what was completed.
+struct Node {
+    driver: SimDriver,
+    memory: FrameMemory,
+    port: PortId,
+    completions: Vec<Completion>,
+    next: u32,
+}
+
+impl Node {
+    fn new(world: &World, interface: &Interface, queue: usize) -> Self {
+        let driver = world.driver(Arena::new(1).unwrap(), Tuning::default());
+        let memory = FrameMemory::new(FRAMES, 2048).unwrap();
+        let port = SimPort::open(interface, queue, driver.lane(), memory.clone(), RING).unwrap();
+        let port_id = PortId { index: 0, generation: 0 };
+        let mut node = Self { driver, memory, port: port_id, completions: Vec::new(), next: 0 };
+        let opening = node.push(FrameOp::Open(Box::new(port)));
+        let opened = std::iter::repeat_with(|| {
+            node.collect();
+            world.pass(1_000_000);
+            node.take(opening)
+        });
+        match opened.flatten().next().expect("it opens").outcome {
+            Outcome::Frame(FrameOutcome::Opened { port, facts }) => {
+                assert_eq!((facts.queue, facts.frame_bytes_max), (queue as u32, 1514));
+                node.port = port;
+            }
+            other => panic!("not opened: {other:?}"),
+        }
+        node
+    }
+
+    fn push(&mut self, op: impl Into<Op>) -> Handle {
+        self.next += 1;
+        let handle = Handle::new(1, self.next, 0).of(1);
+        self.driver.push(handle, op.into());
+        handle
+    }
+
+    fn collect(&mut self) {
+        self.driver.collect(Wait::Forever, 64, &mut self.completions);
+    }
+
+    fn take(&mut self, handle: Handle) -> Option<Completion> {
+        let index = self.completions.iter().position(|completion| completion.handle == handle)?;
+        Some(self.completions.remove(index))
+    }
+
+    fn receive(&mut self, at_most: usize) -> Handle {
+        self.push(FrameOp::Receive { port: self.port, at_most, into: Vec::new() })
+    }
+
+    fn send(&mut self, payloads: &[&[u8]]) -> Handle {
+        let frames = payloads.iter().map(|bytes| {
+            let mut frame = self.memory.frame().unwrap();
+            frame.append(bytes);
+            frame
+        });
+        let op = FrameOp::Send { port: self.port, frames: frames.collect() };
+        self.push(op)
+    }
+}
+
+/// Steps the world until an operation of `node`, the only lane, has a completion.
+fn end(world: &World, node: &mut Node, handle: Handle) -> Completion {
+    loop {
+        if let Some(completion) = node.take(handle) {
+            return completion;
+        }
+        match world.step().expect("everybody waits for ever") {
+            Turn::Lane(_) => node.collect(),
+            other => panic!("nobody asked for {other:?}"),
+        }
+    }
+}
+
+fn arrived(completion: Completion) -> (Vec<Frame>, Option<Fault>) {
+    match completion.outcome {
+        Outcome::Frame(FrameOutcome::Arrived { frames, fault }) => (frames, fault),
+        other => panic!("not a receive: {other:?}"),
+    }
+}
+
+fn close(world: &World, node: &mut Node) {
+    let closing = node.push(FrameOp::Close { port: node.port });
+    assert!(matches!(end(world, node, closing).outcome, Outcome::Closed));
+}
+
+fn pair(world: &World) -> (Interface, Interface) {
+    let (test, card) = (world.interface(CardSetup { queues: 0, ..CardSetup::default() }), world.interface(CardSetup::default()));
+    world.join(&[&test, &card]);
+    (test, card)
+}
+
+/// A UDP packet over IPv4 from a port to a port, in an Ethernet frame.
+fn packet(to: [u8; 6], source: u16, payload: u8) -> Vec<u8> {
+    let mut bytes = [&to[..], &[2, 0, 0, 0, 0, 99], &[8, 0]].concat();
+    bytes.extend([0x45, 0, 0, 29, 0, 0, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1, 10, 0, 0, 1]);
+    bytes.extend(source.to_be_bytes());
+    bytes.extend([0, 7, 0, 9, 0, 0, payload]);
+    bytes
+}
+
+#[test]
+fn frames_arrive_in_batches_within_the_budget() {
+    let world = World::new(1, Faults::none());
+    let (test, card) = pair(&world);
+    let mut node = Node::new(&world, &card, 0);
+    let receive = node.receive(4);
+    node.collect();
+    (0..6).for_each(|number| test.send(&[number; 60]));
+    world.pass(1_000_000);
+    let (first, fault) = arrived(end(&world, &mut node, receive));
+    assert_eq!((first.len(), fault), (4, None));
+    let receive = node.receive(4);
+    let (second, _) = arrived(end(&world, &mut node, receive));
+    let bytes: Vec<_> = first.iter().chain(&second).map(|frame| frame[0]).collect();
+    assert_eq!(bytes, [0, 1, 2, 3, 4, 5]);
+    assert!(first.iter().all(|frame| frame.facts.time > 0 && frame.len() == 60));
+    let stopped = node.receive(4);
+    node.push(FrameOp::StopReceive { port: node.port });
+    assert_eq!(arrived(end(&world, &mut node, stopped)).1, Some(Fault::CANCELLED));
+    drop((first, second));
+    close(&world, &mut node);
+    assert_eq!((node.memory.counts().free, world.check()), (FRAMES, Ok(())));
+}
+
+#[test]
+fn what_is_sent_leaves_in_order_and_is_released_later() {
+    let world = World::new(2, Faults::none());
+    let (test, card) = pair(&world);
+    let mut node = Node::new(&world, &card, 0);
+    let payloads: Vec<_> = (0..40u8).map(|number| vec![number; 100]).collect();
+    let send = node.send(&payloads.iter().map(Vec::as_slice).collect::<Vec<_>>());
+    let departed = end(&world, &mut node, send);
+    assert!(!departed.released, "the interface reads the last ones still");
+    match departed.outcome {
+        Outcome::Frame(FrameOutcome::Departed { frames, taken: 40, refused: 0, fault: None }) => assert!(frames.is_empty()),
+        other => panic!("not sent: {other:?}"),
+    }
+    assert!(matches!(end(&world, &mut node, send).outcome, Outcome::Released));
+    assert_eq!(node.memory.counts().lent, RING, "only what is lent to receive into");
+    world.pass(10_000_000);
+    assert!(test.take() == payloads, "each arrives, in order, as it was");
+    let too_long = node.send(&[&[1; 1515], &[], &[2; 60]]);
+    let refused = end(&world, &mut node, too_long);
+    assert!(matches!(refused.outcome, Outcome::Frame(FrameOutcome::Departed { taken: 1, refused: 2, .. })));
+    close(&world, &mut node);
+    assert_eq!(world.check(), Ok(()));
+}
+
+#[test]
+fn a_close_waits_for_what_is_read_and_its_name_is_void_then() {
+    let world = World::new(3, Faults::none());
+    let (_test, card) = pair(&world);
+    let mut node = Node::new(&world, &card, 0);
+    let receive = node.receive(1);
+    let send = node.send(&[&[7; 60]]);
+    let closing = node.push(FrameOp::Close { port: node.port });
+    node.collect();
+    assert!(node.take(closing).is_none(), "a frame is read still");
+    assert_eq!(arrived(node.take(receive).unwrap()).1, Some(Fault::CANCELLED));
+    assert!(matches!(end(&world, &mut node, closing).outcome, Outcome::Closed));
+    assert!(node.take(send).is_some() && node.take(send).is_some_and(|end| matches!(end.outcome, Outcome::Released)));
+    assert_eq!(node.memory.counts().free, FRAMES);
+    let late = node.receive(1);
+    assert_eq!(arrived(end(&world, &mut node, late)).1, Some(Fault::CANCELLED));
+    assert!(SimPort::open(&card, 0, 0, node.memory.clone(), RING).is_ok(), "the queue is free again");
+    assert_eq!(world.check(), Ok(()));
+}
+
+#[test]
+fn a_lane_that_keeps_all_frames_is_sent_no_more() {
+    let world = World::new(4, Faults::none());
+    let (test, card) = pair(&world);
+    let mut node = Node::new(&world, &card, 0);
+    let mut kept = Vec::new();
+    for _ in 0..10 {
+        (0..RING).for_each(|_| test.send(&[1; 60]));
+        world.pass(1_000_000);
+        let receive = node.receive(RING);
+        if kept.len() == FRAMES {
+            node.collect();
+            break;
+        }
+        kept.extend(arrived(end(&world, &mut node, receive)).0);
+    }
+    assert_eq!((kept.len(), node.memory.counts().held, world.wire_counts().missed), (FRAMES, FRAMES, RING as u64));
+    kept.clear();
+    test.send(&[2; 60]);
+    node.collect();
+    test.send(&[3; 60]);
+    close(&world, &mut node);
+    assert_eq!(world.check(), Ok(()));
+}
+
+#[test]
+fn a_card_spreads_flows_over_its_queues_by_hash_and_table() {
+    let world = World::new(5, Faults::none());
+    let hasher = FlowHasher::new(&Key::MICROSOFT, HashTypes::ALL);
+    let table = Table::even(Buckets::new(128).unwrap(), 2).unwrap();
+    let card = world.interface(CardSetup { queues: 2, rss: Some((hasher.clone(), table.clone())), ..CardSetup::default() });
+    let test = world.interface(CardSetup { queues: 0, ..CardSetup::default() });
+    world.join(&[&card, &test]);
+    let mut nodes = [0, 1].map(|queue| Node::new(&world, &card, queue));
+    let receives = [0, 1].map(|queue: usize| nodes[queue].receive(64));
+    nodes.iter_mut().for_each(Node::collect);
+    (0..RING as u16).for_each(|source| test.send(&packet(card.link_address(), 5000 + source, 1)));
+    test.send(&[0xff; 60]);
+    world.pass(1_000_000);
+    let mut seen = 0;
+    for (queue, node) in nodes.iter_mut().enumerate() {
+        node.collect();
+        let (frames, _) = arrived(node.take(receives[queue]).expect("each queue has flows"));
+        for frame in &frames {
+            seen += 1;
+            let Some(hash) = frame.facts.hash else {
+                assert_eq!((queue, frame.len()), (0, 60), "what is not hashed goes to the first queue");
+                continue;
+            };
+            assert_eq!(table.lane_of(hash.flow), queue);
+        }
+    }
+    assert_eq!(seen, RING + 1);
+}
+
+#[test]
+fn a_switch_learns_where_addresses_are() {
+    let world = World::new(6, Faults::none());
+    let tests = [0, 1, 2].map(|_| world.interface(CardSetup { queues: 0, ..CardSetup::default() }));
+    world.join(&tests.iter().collect::<Vec<_>>());
+    let frame = |to: usize, from: usize| [&tests[to].link_address()[..], &tests[from].link_address(), &[0x88, 0xb5]].concat();
+    let heard = || {
+        world.pass(1_000_000);
+        tests.each_ref().map(|test| test.take().len())
+    };
+    tests[0].send(&frame(1, 0));
+    assert_eq!(heard(), [0, 1, 1], "nobody knows yet where it is");
+    tests[1].send(&frame(0, 1));
+    assert_eq!(heard(), [1, 0, 0]);
+    tests[0].send(&frame(1, 0));
+    assert_eq!(heard(), [0, 1, 0]);
+    tests[2].send(&[1; 5]);
+    assert_eq!(heard(), [1, 1, 0], "a frame that is cut short goes everywhere");
+}
+
+#[test]
+fn an_interface_that_goes_down_or_away_is_told() {
+    let world = World::new(7, Faults::none());
+    let (test, card) = pair(&world);
+    let mut node = Node::new(&world, &card, 0);
+    let reason = |completion: Completion| match completion.outcome {
+        Outcome::Frame(FrameOutcome::Arrived { fault, .. } | FrameOutcome::Departed { fault, .. }) => {
+            fault.map(|fault| fault.reason)
+        }
+        other => panic!("{other:?}"),
+    };
+    let receive = node.receive(1);
+    node.collect();
+    card.set_up(false);
+    test.send(&[1; 60]);
+    assert_eq!(reason(end(&world, &mut node, receive)), Some(Reason::Down));
+    let send = node.send(&[&[1; 60]]);
+    assert_eq!(reason(end(&world, &mut node, send)), Some(Reason::Down));
+    world.pass(1_000_000);
+    card.set_up(true);
+    let receive = node.receive(1);
+    node.collect();
+    test.send(&[2; 60]);
+    assert_eq!(arrived(end(&world, &mut node, receive)).0[0][0], 2);
+    card.remove();
+    let receive = node.receive(1);
+    assert_eq!(reason(end(&world, &mut node, receive)), Some(Reason::NoInterface));
+    close(&world, &mut node);
+    let gone = SimPort::open(&card, 0, 0, node.memory.clone(), RING).unwrap_err();
+    assert_eq!((gone.reason, world.wire_counts().down, world.check()), (Reason::NoInterface, 1, Ok(())));
+}
+
+#[test]
+fn the_ports_of_a_work_that_left_are_closed() {
+    let world = World::new(8, Faults::none());
+    let (_test, card) = pair(&world);
+    let mut node = Node::new(&world, &card, 0);
+    let receive = node.receive(1);
+    node.driver.abandon(1);
+    assert_eq!(arrived(end(&world, &mut node, receive)).1, Some(Fault::CANCELLED));
+    while let Some(Turn::Lane(_)) = world.step() {
+        node.collect();
+    }
+    assert_eq!((node.memory.counts().free, world.check()), (FRAMES, Ok(())));
+}
+
+/// Two lanes send each other batches and echo what arrives, for some time; returns what was seen.
+fn play(seed: u64, faults: WireFaults, bug: Option<Planted>) -> (u64, WireCounts, u64, Result<(), Violation>) {
+    let world = World::new(seed, Faults { late_completion: 20, reordered_completion: 20, spurious_wake: 20, ..Faults::none() });
+    world.wire_faults(faults);
+    let cards = [0, 1].map(|_| world.interface(CardSetup::default()));
+    world.join(&[&cards[0], &cards[1]]);
+    let mut nodes: Vec<_> = cards.iter().map(|card| Node::new(&world, card, 0)).collect();
+    bug.into_iter().for_each(|bug| world.plant(bug));
+    let mut random = Random::new(seed);
+    let mut waiting: Vec<Vec<Frame>> = vec![Vec::new(), Vec::new()];
+    let (mut sends, mut receives) = ([None; 2], [None; 2]);
+    for (lane, node) in nodes.iter_mut().enumerate() {
+        receives[lane] = Some(node.receive(8));
+        waiting[lane].extend((0..12).map(|number| {
+            let mut frame = node.memory.frame().unwrap();
+            frame.append(&[number; 200]);
+            frame
+        }));
+    }
+    world.alarm(world.now() + 30_000_000, 1);
+    while let Some(turn) = world.step() {
+        let Turn::Lane(lane) = turn else {
+            if turn == Turn::Alarm(1) {
+                break;
+            } else {
+                continue;
+            };
+        };
+        let node = &mut nodes[lane];
+        node.collect();
+        for completion in std::mem::take(&mut node.completions) {
+            match completion.outcome {
+                Outcome::Frame(FrameOutcome::Arrived { frames, .. }) => {
+                    waiting[lane].extend(frames.into_iter().take(24));
+                    receives[lane] = None;
+                }
+                Outcome::Frame(FrameOutcome::Departed { .. }) => sends[lane] = None,
+                Outcome::Released => {}
+                other => panic!("{other:?}"),
+            }
+        }
+        if receives[lane].is_none() {
+            receives[lane] = Some(node.receive(random.one_to(8)));
+        }
+        if sends[lane].is_none() && !waiting[lane].is_empty() {
+            let frames = std::mem::take(&mut waiting[lane]);
+            sends[lane] = Some(node.push(FrameOp::Send { port: node.port, frames }));
+        }
+    }
+    waiting.clear();
+    for node in &mut nodes {
+        node.push(FrameOp::Close { port: node.port });
+        node.collect();
+    }
+    for _ in 0..100_000 {
+        let Some(turn) = world.step() else { break };
+        if let Turn::Lane(lane) = turn {
+            nodes[lane].collect();
+            nodes[lane].completions.clear();
+        }
+    }
+    let whole = nodes.iter().all(|node| node.memory.counts().free == FRAMES);
+    let verdict = world.check();
+    assert!(whole || verdict.is_err(), "frames are lost, and nobody says so");
+    (world.report().digest, world.wire_counts(), world.report().planted, verdict)
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run_and_every_fault_happens() {
+    let mut sum = WireCounts::default();
+    for seed in 0..40 {
+        let (digest, counts, _, verdict) = play(seed, WireFaults::all(30), None);
+        assert_eq!(verdict, Ok(()), "seed {seed}");
+        if seed < 5 {
+            assert_eq!(play(seed, WireFaults::all(30), None).0, digest);
+        }
+        let WireCounts { lost, duplicated, reordered, corrupted, delayed, downs, down, missed, late_releases } = counts;
+        sum.lost += lost;
+        sum.duplicated += duplicated;
+        sum.reordered += reordered;
+        sum.corrupted += corrupted;
+        sum.delayed += delayed;
+        sum.downs += downs;
+        sum.down += down;
+        sum.missed += missed;
+        sum.late_releases += late_releases;
+    }
+    let all = [sum.lost, sum.duplicated, sum.reordered, sum.corrupted, sum.delayed, sum.downs, sum.down, sum.late_releases];
+    assert!(all.iter().all(|&count| count > 0), "{sum:?}");
+}
+
+#[test]
+fn each_planted_bug_of_a_port_is_found() {
+    for bug in Planted::OF_PORTS {
+        let (mut struck, mut found) = (0, 0);
+        for seed in 0..10 {
+            let (_, _, strikes, verdict) = play(seed, WireFaults::default(), Some(bug));
+            struck += u64::from(strikes > 0);
+            found += u64::from(verdict.is_err());
+        }
+        assert!(struck > 5 && found >= struck - 1, "{bug:?} struck in {struck} runs and was found in {found}");
+    }
+}
