@@ -24,7 +24,7 @@
 //!         let bytes = input.len();
 //!         let Some(text) = input.contiguous(bytes) else { return Next::Continue };
 //!         for line in text.split_inclusive(|&byte| byte == b'\n') {
-//!             if !output.write(format!("{}\n", line.len()).as_bytes()) {
+//!             if writeln!(output, "{}", line.len()).is_err() {
 //!                 return Next::Abort;
 //!             }
 //!         }
