@@ -1,14 +1,13 @@
 //! The engine over connections: a client of a lane that opens them, paces requests, and gives every answer to the workload.
 
 use crate::aim::{TAKEN_MAX, is_taken};
-use crate::course::{Course, Event, Phase, nanoseconds};
+use crate::course::{Course, Cx, Event, Phase, Word, nanoseconds};
 use crate::flights::{Flight, Flights};
 use crate::kinds::Kind;
 use crate::pacer::Pacer;
 use crate::plan::Mode;
 use crate::workload::{Answers, Workload};
-use corelane::{ConnectionId, Cx, Ending, Input, Next, Output, Peer, ServiceError, StreamService};
-use std::any::Any;
+use corelane::{ConnectionId, Ending, Input, Next, Origin, Output, Peer, Says, ServiceError, StreamService};
 use std::collections::VecDeque;
 
 /// Connections of one lane that are being opened at once.
@@ -456,6 +455,7 @@ impl<W: Workload> Engine<W> {
 }
 
 impl<W: Workload> StreamService for Engine<W> {
+    type Talk = Says<Word>;
     /// The number of the connection's place on this lane.
     type Session = u32;
 
@@ -558,8 +558,8 @@ impl<W: Workload> StreamService for Engine<W> {
         self.place_is_void(cx, session);
     }
 
-    fn lane_message(&mut self, cx: &mut Cx<'_>, _from: usize, message: Box<dyn Any + Send>) {
-        self.course.hear(cx, message);
+    fn lane_message(&mut self, cx: &mut Cx<'_>, _from: Origin, word: Word) {
+        self.course.hear(cx, word);
         self.wake(cx);
     }
 

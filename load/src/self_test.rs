@@ -14,7 +14,7 @@ use crate::text::figures::{count, time};
 use crate::text::layout::Page;
 use crate::workloads::echo;
 use crate::{Watched, report::Report};
-use corelane::{Cx, Input, Lanes, Next, Order, Output, Peer, SECOND, Shared, StreamService, Ticket};
+use corelane::{Cx, Input, Lanes, Next, Order, Output, Peer, SECOND, Shared, Silent, StreamService, Ticket};
 use hdrhistogram::Histogram;
 use std::time::Duration;
 
@@ -175,6 +175,7 @@ struct Stalling {
 }
 
 impl StreamService for Stalling {
+    type Talk = Silent;
     type Session = ();
 
     fn open(&mut self, _cx: &mut Cx<'_>, _peer: &Peer) {}

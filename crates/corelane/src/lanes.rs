@@ -35,9 +35,10 @@ pub(crate) struct Served {
 /// A program of lanes, before it is started: one lane a CPU unless set otherwise.
 ///
 /// ```no_run
-/// # use corelane::{Cx, Input, Lanes, Next, Output, Peer, StreamService};
+/// # use corelane::{Cx, Input, Lanes, Next, Output, Peer, Silent, StreamService};
 /// # struct Echo;
 /// # impl StreamService for Echo {
+/// #     type Talk = Silent;
 /// #     type Session = ();
 /// #     fn open(&mut self, _: &mut Cx, _: &Peer) {}
 /// #     fn receive(&mut self, _: &mut Cx, _: &mut (), input: &mut Input, output: &mut Output) -> Next {

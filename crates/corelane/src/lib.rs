@@ -21,6 +21,7 @@ mod run;
 mod url;
 
 pub use corelane_lane::LaneSettings;
+pub use corelane_lane::{Silence, Unheard};
 pub use corelane_os::claim::Transport;
 pub use corelane_os::clock::now as monotonic_nanoseconds;
 pub use corelane_os::cpus::parse_list as parse_cpus;
@@ -37,8 +38,9 @@ pub use corelane_steer::{
     Error as SteeringError, InForce, Plan, PlannedLane, Settings as SteeringSettings, Steered, Steering, Topology, Warning,
 };
 pub use corelane_svc::{
-    ConnectionId, Cx, DatagramService, Ending, Error as ServiceError, Flow, Input, LANE_CONNECTIONS_MAX, Limits, Next, Order,
-    Output, Peer, Refused, Replies, SECOND, SocketId, StreamService, Taken, Ticket, Timer, Transform, TransformError,
+    Asking, Asks, Call, ConnectionId, Cx, DatagramService, Ending, Error as ServiceError, Flow, Input, LANE_CONNECTIONS_MAX,
+    Limits, Lost, Next, Notes, Order, Origin, Output, Peer, Refused, Remote, RemoteReply, Replies, SECOND, Says, Silent,
+    SocketId, StreamService, Taken, Talk, Ticket, Timer, Transform, TransformError,
 };
 pub use corelane_watch as watch;
 pub use corelane_watch::counters;

@@ -11,7 +11,7 @@ use crate::lanes::{Lanes, Served};
 use crate::plan;
 use crate::url::Url;
 use corelane_drivers::{EpollDriver, EventBell, Probes, UringDriver};
-use corelane_lane::{Control, Ear, Kit, Lane, LaneSettings, Mesh, Order, Report, Works};
+use corelane_lane::{Control, Ear, Kit, Lane, LaneSettings, Order, Report, Works};
 use corelane_os::claim::{Transport, claim};
 use corelane_os::report;
 use corelane_os::runner::{LaneThread, own_descriptors, raise_descriptor_limit, spawn};
@@ -19,7 +19,7 @@ use corelane_os::signals::Signals;
 use corelane_rss::Protocol;
 use corelane_seam::{Arena, Driver, Reason, Tuning};
 use corelane_steer::{Server, Steered, Topology, Warning};
-use corelane_svc::{Message, Services, Sharing, Steer};
+use corelane_svc::{Exchange, Services, Sharing, Steer};
 use corelane_watch::{
     CounterName, Description, LaneName, LaneRow, Page, ProcessId, Reader, RunDirectory, ServiceName, ServiceRow,
 };
@@ -54,6 +54,7 @@ pub struct Running {
     notes: Vec<String>,
     page: Page,
     control: Arc<Control>,
+    exchange: Exchange,
     threads: Vec<LaneThread<()>>,
     /// The lanes' doorbells, kept so that they are closed in the descriptor table in which they were opened.
     bells: Vec<Arc<EventBell>>,
@@ -69,7 +70,7 @@ struct Plan {
     cpu: Option<usize>,
     control: Arc<Control>,
     steered: Arc<Steered>,
-    mesh: Mesh<Message>,
+    exchange: Exchange,
     ear: Ear<Steer>,
     row: LaneRow,
     rows: Vec<ServiceRow>,
@@ -138,17 +139,31 @@ fn begin(lanes: &Lanes) -> Result<Running, Error> {
     let bells = make_bells(cpus.len())?;
     let waiter = waiter(&control)?;
     let (driver, threads, socket, beside) = (chosen.kind, Vec::new(), None, Vec::new());
-    let mut running =
-        Running { places, planned, cpus, driver, steered, notes, page, control, threads, bells, waiter, socket, beside };
+    let exchange = Exchange::new(&control, settings.channel_messages);
+    let mut running = Running {
+        places,
+        planned,
+        cpus,
+        driver,
+        steered,
+        notes,
+        page,
+        control,
+        exchange,
+        threads,
+        bells,
+        waiter,
+        socket,
+        beside,
+    };
     let mut begun = Ok(());
-    let meshes = Mesh::between(&running.control, settings.channel_messages);
-    for (lane, ((mesh, ear), (row, rows))) in meshes.into_iter().zip(ears).zip(rows).enumerate() {
+    for (lane, (ear, (row, rows))) in ears.into_iter().zip(rows).enumerate() {
         let plan = Plan {
             lane,
             cpu: running.cpus[lane],
             steered: running.steered.clone(),
             control: running.control.clone(),
-            mesh,
+            exchange: running.exchange.clone(),
             ear,
             row,
             rows,
@@ -384,7 +399,7 @@ impl Plan {
     fn into_lane<D: Driver>(self, mut driver: D, arena: Arena) -> Result<Lane<D>, Error> {
         let mut services = Services::new(self.connections_max);
         services.descriptors(self.descriptors);
-        services.set_mesh(self.mesh);
+        services.set_exchange(self.lane, self.exchange);
         services.set_ear(self.ear);
         self.steered.equip(&mut services, self.lane, self.cpu);
         for (served, row) in self.served.iter().zip(self.rows) {

@@ -6,7 +6,7 @@
 mod process;
 
 use corelane::{
-    Cx, DatagramService, Datagrams, DriverChoice, Fault, Input, Lanes, Next, Output, Peer, Replies, Running, SocketId,
+    Cx, DatagramService, Datagrams, DriverChoice, Fault, Input, Lanes, Next, Output, Peer, Replies, Running, Silent, SocketId,
     StreamService,
 };
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
@@ -25,6 +25,7 @@ const BYTES: usize = 64;
 struct Echo;
 
 impl StreamService for Echo {
+    type Talk = Silent;
     type Session = ();
     fn open(&mut self, _: &mut Cx<'_>, _: &Peer) {}
     fn receive(&mut self, cx: &mut Cx<'_>, _: &mut (), input: &mut Input, output: &mut Output) -> Next {
@@ -35,6 +36,7 @@ impl StreamService for Echo {
 }
 
 impl DatagramService for Echo {
+    type Talk = Silent;
     fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies) {
         for arrival in batch.arrivals() {
             cx.count_requests(arrival.datagrams());
@@ -62,6 +64,7 @@ impl Asker {
 }
 
 impl DatagramService for Asker {
+    type Talk = Silent;
     fn started(&mut self, cx: &mut Cx<'_>) {
         for _ in 0..8 {
             cx.open_datagrams("127.0.0.1:0".parse().unwrap(), Some(self.to)).unwrap();

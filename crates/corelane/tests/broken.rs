@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use corelane::watch::{LaneCounter, Reader, ServiceCounter};
-use corelane::{Cx, DriverChoice, Error, Input, Lanes, Next, Output, Peer, Running, StreamService};
+use corelane::{Cx, DriverChoice, Error, Input, Lanes, Next, Output, Peer, Running, Silent, StreamService};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{IntoRawFd, RawFd};
@@ -21,6 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 struct Fragile(u8);
 
 impl StreamService for Fragile {
+    type Talk = Silent;
     type Session = ();
     fn open(&mut self, _: &mut Cx<'_>, _: &Peer) {}
     fn receive(&mut self, _: &mut Cx<'_>, _: &mut (), input: &mut Input, output: &mut Output) -> Next {

@@ -4,7 +4,7 @@
 
 mod process;
 
-use corelane::{Cx, DatagramService, Datagrams, DriverChoice, Fault, Lanes, Reason, Replies, Running, SocketId};
+use corelane::{Cx, DatagramService, Datagrams, DriverChoice, Fault, Lanes, Reason, Replies, Running, Silent, SocketId};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
@@ -27,6 +27,7 @@ enum News {
 struct Echo;
 
 impl DatagramService for Echo {
+    type Talk = Silent;
     fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies) {
         for arrival in batch.arrivals() {
             cx.count_requests(arrival.datagrams());
@@ -59,6 +60,7 @@ impl Asker {
 }
 
 impl DatagramService for Asker {
+    type Talk = Silent;
     fn started(&mut self, cx: &mut Cx<'_>) {
         for _ in 0..SOCKETS {
             cx.open_datagrams("0.0.0.0:0".parse().unwrap(), Some(self.to)).unwrap();
@@ -126,6 +128,7 @@ struct Hopeful {
 }
 
 impl DatagramService for Hopeful {
+    type Talk = Silent;
     fn started(&mut self, cx: &mut Cx<'_>) {
         self.socket = cx.open_datagrams("127.0.0.1:0".parse().unwrap(), Some(self.to)).ok();
         cx.set_alarm(cx.now());

@@ -5,7 +5,7 @@
 mod process;
 
 use corelane::machine::thread_times;
-use corelane::{Cx, DriverChoice, DriverSettings, Error, Input, Lanes, Next, Output, Peer, Running, StreamService};
+use corelane::{Cx, DriverChoice, DriverSettings, Error, Input, Lanes, Next, Output, Peer, Running, Silent, StreamService};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::IntoRawFd;
@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex};
 struct Named(u8);
 
 impl StreamService for Named {
+    type Talk = Silent;
     type Session = ();
     fn open(&mut self, _: &mut Cx<'_>, _: &Peer) {}
     fn receive(&mut self, _: &mut Cx<'_>, _: &mut (), input: &mut Input, output: &mut Output) -> Next {
@@ -152,6 +153,7 @@ struct Offloading {
 }
 
 impl StreamService for Offloading {
+    type Talk = Silent;
     type Session = ();
     fn open(&mut self, _: &mut Cx<'_>, _: &Peer) {}
     fn receive(&mut self, cx: &mut Cx<'_>, _: &mut (), input: &mut Input, output: &mut Output) -> Next {

@@ -6,7 +6,8 @@ mod process;
 
 use corelane::watch::{Reader, ServiceCounter};
 use corelane::{
-    Cx, DriverChoice, Ending, InForce, Input, Lanes, Next, Output, Peer, Running, Steering, SteeringSettings, StreamService,
+    Cx, DriverChoice, Ending, InForce, Input, Lanes, Next, Output, Peer, Running, Silent, Steering, SteeringSettings,
+    StreamService,
 };
 use corelane_rss::{FlowHasher, HashTypes, Key, Protocol, Tuple};
 use std::net::{SocketAddr, TcpListener};
@@ -22,6 +23,7 @@ const AT_ONCE: usize = 50;
 struct Served;
 
 impl StreamService for Served {
+    type Talk = Silent;
     type Session = ();
     fn open(&mut self, _: &mut Cx<'_>, _: &Peer) {}
     fn receive(&mut self, _: &mut Cx<'_>, _: &mut (), _: &mut Input, _: &mut Output) -> Next {
@@ -46,6 +48,7 @@ impl Opener {
 }
 
 impl StreamService for Opener {
+    type Talk = Silent;
     type Session = ();
 
     fn started(&mut self, cx: &mut Cx<'_>) {

@@ -5,8 +5,8 @@
 mod process;
 
 use corelane::{
-    Cx, DatagramService, Datagrams, DriverChoice, Flow, InForce, Input, Lanes, Next, Output, Peer, Replies, Running, Steering,
-    SteeringError, SteeringSettings, StreamService,
+    Cx, DatagramService, Datagrams, DriverChoice, Flow, InForce, Input, Lanes, Next, Output, Peer, Replies, Running, Silent,
+    Steering, SteeringError, SteeringSettings, StreamService,
 };
 use corelane_os::claim::Transport;
 use corelane_rss::{Buckets, FlowHasher, Protocol, Table, Tuple};
@@ -36,6 +36,7 @@ fn answer(lane: usize, flow: Option<Flow>) -> [u8; 8] {
 }
 
 impl StreamService for Where {
+    type Talk = Silent;
     type Session = Option<Flow>;
 
     fn open(&mut self, _: &mut Cx<'_>, peer: &Peer) -> Option<Flow> {
@@ -52,6 +53,7 @@ impl StreamService for Where {
 }
 
 impl DatagramService for Where {
+    type Talk = Silent;
     fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies) {
         for arrival in batch.arrivals() {
             let told = answer(cx.lane(), cx.flow(arrival));

@@ -10,10 +10,12 @@ use crate::listeners::datagram_socket;
 use crate::machine::Machine;
 use crate::outgoing::NOWHERE;
 use crate::output::Output;
+use crate::post::Post;
 use crate::replies::Replies;
 use crate::service::{ConnectionId, Peer, SocketId};
-use crate::services::{Message, Sharing};
+use crate::services::Sharing;
 use crate::table::{Note, Notice, Request, Table, class};
+use crate::talk::{Silent, Talk};
 use crate::ticket::Ticket;
 use crate::timers::Timer;
 use corelane_lane::{Fenced, Kit};
@@ -26,8 +28,8 @@ use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
-/// What a call into a service may use of its lane: clock, timers, connections, messages, files, tasks, counters.
-pub struct Cx<'a> {
+/// Where a call into a service happens, before its type is known.
+pub(crate) struct Site<'a> {
     kit: &'a mut Kit,
     table: &'a mut Table,
     service: u16,
@@ -35,7 +37,7 @@ pub struct Cx<'a> {
     socket: Option<SocketId>,
 }
 
-impl<'a> Cx<'a> {
+impl<'a> Site<'a> {
     pub(crate) fn new(kit: &'a mut Kit, table: &'a mut Table, service: u16, current: Option<ConnectionId>) -> Self {
         Self { kit, table, service, current, socket: None }
     }
@@ -45,6 +47,27 @@ impl<'a> Cx<'a> {
         Self { socket: Some(socket), ..self }
     }
 
+    /// As the service sees it.
+    pub(crate) fn with<'b, T: Talk>(&'b mut self, post: &'b mut Post<T>) -> Cx<'b, T> {
+        let Self { service, current, socket, .. } = *self;
+        Cx { kit: self.kit, table: self.table, post, service, current, socket }
+    }
+}
+
+/// What a call into a service may use of its lane: clock, timers, connections, files, tasks, counters; and what the service may say,
+/// here and on other lanes.
+///
+/// `Cx<'_>` alone is that of a service that says nothing. Code for any service takes `&mut Cx<'_, impl Talk>`.
+pub struct Cx<'a, T: Talk = Silent> {
+    pub(crate) kit: &'a mut Kit,
+    pub(crate) table: &'a mut Table,
+    pub(crate) post: &'a mut Post<T>,
+    service: u16,
+    pub(crate) current: Option<ConnectionId>,
+    socket: Option<SocketId>,
+}
+
+impl<K: Talk> Cx<'_, K> {
     /// This turn's time: nanoseconds of the monotonic clock. Does not change during a call.
     pub fn now(&self) -> u64 {
         self.kit.now()
@@ -258,10 +281,9 @@ impl<'a> Cx<'a> {
         self.tell(id, Notice::Abort);
     }
 
-    /// Has [`StreamService::message`](crate::StreamService::message) called for a connection of this service; lost, and
-    /// counted (`notices_late`), if that has ended.
-    pub fn notify(&mut self, id: ConnectionId, message: Box<dyn Any>) {
-        self.tell(id, Notice::Message(message));
+    /// Has all lanes of the program drain, and end: new connections are refused, what was asked is answered.
+    pub fn drain_program(&mut self) {
+        self.kit.drain_program();
     }
 
     /// Answers a ticket of any connection of this lane. If the connection has ended, that is counted (`answers_late`).
@@ -278,7 +300,7 @@ impl<'a> Cx<'a> {
         self.tell(id, Notice::Answer { number, order, answer });
     }
 
-    fn tell(&mut self, to: ConnectionId, notice: Notice) {
+    pub(crate) fn tell(&mut self, to: ConnectionId, notice: Notice) {
         self.table.notices.push_back(Note { to, from: self.service, notice });
     }
 
@@ -311,21 +333,6 @@ impl<'a> Cx<'a> {
     /// `Cancelled` when it could not be opened in time (`connect_limit`). None for other endings, and in other calls.
     pub fn fault(&self) -> Option<Fault> {
         self.table.fault
-    }
-
-    /// Sends a value to this service on another lane, where [`lane_message`](crate::StreamService::lane_message) is called.
-    ///
-    /// # Errors
-    /// The value comes back, and is counted (`messages_refused`), if the channel is full, or there is no such *other* lane.
-    pub fn send(&mut self, lane: usize, value: Box<dyn Any + Send>) -> Result<(), Box<dyn Any + Send>> {
-        let message = Message { service: self.service, value };
-        match &mut self.table.mesh {
-            Some(mesh) => mesh.send(self.kit, lane, message).map_err(|message| message.value),
-            None => {
-                self.kit.row.add(LaneCounter::MessagesRefused, 1);
-                Err(message.value)
-            }
-        }
     }
 
     /// Runs a future on this lane until it is done. Its panic is counted (`tasks_panicked`); the lane lives on.

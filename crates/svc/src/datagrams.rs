@@ -1,6 +1,6 @@
 //! Datagram sockets at work: opened, a batch in, trains out, what the network says of them, and closed.
 
-use crate::cx::Cx;
+use crate::cx::Site;
 use crate::drops::Dropped;
 use crate::error::Error;
 use crate::fence::fenced;
@@ -218,7 +218,7 @@ impl Services {
         &mut self,
         kit: &mut Kit,
         id: SocketId,
-        call: impl FnOnce(&mut dyn DatagramPort, &mut Cx<'_>, &mut Replies),
+        call: impl FnOnce(&mut dyn DatagramPort, &mut Site<'_>, &mut Replies),
     ) {
         let Some(mut replies) = self.table.find_socket(id).and_then(|entry| entry.replies.take()) else { return };
         self.socket_call(kit, id, |port, cx| call(port, cx, &mut replies));
@@ -227,12 +227,12 @@ impl Services {
         }
     }
 
-    fn socket_call(&mut self, kit: &mut Kit, id: SocketId, call: impl FnOnce(&mut dyn DatagramPort, &mut Cx<'_>)) {
+    fn socket_call(&mut self, kit: &mut Kit, id: SocketId, call: impl FnOnce(&mut dyn DatagramPort, &mut Site<'_>)) {
         let Some(entry) = self.table.find_socket(id) else { return };
         let service = entry.service;
         let Port::Datagram(port) = &mut self.ports[service as usize] else { return };
         let before = kit.arena.pay_as(self.table.services[service as usize].payers.own);
-        let mut cx = Cx::new(kit, &mut self.table, service, None).for_socket(id);
+        let mut cx = Site::new(kit, &mut self.table, service, None).for_socket(id);
         let called = fenced(|| call(port.as_mut(), &mut cx));
         kit.arena.pay_as(before);
         if let Err(words) = called {

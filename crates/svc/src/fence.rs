@@ -3,7 +3,6 @@
 
 use crate::port::Port;
 use crate::services::Services;
-use crate::table::Notice;
 use corelane_lane::Kit;
 pub(crate) use corelane_lane::fenced;
 use std::any::Any;
@@ -26,10 +25,9 @@ impl Services {
     /// Everything that users gave, each thing with its service; no call into a service is possible afterwards.
     fn take_all(&mut self) -> Vec<(u16, Box<dyn Any>)> {
         let mut all: Vec<(u16, Box<dyn Any>)> = Vec::new();
-        for note in self.table.notices.drain(..) {
-            if let Notice::Message(message) = note.notice {
-                all.push((note.from, message));
-            }
+        self.table.notices.clear();
+        for (service, port) in (0..).zip(&mut self.ports) {
+            all.extend(port.any().mail().take_all().into_iter().map(|letter| (service, letter)));
         }
         for index in self.table.connections.indices().collect::<Vec<_>>() {
             let Some(connection) = self.table.connections.at(index) else { continue };
@@ -37,6 +35,7 @@ impl Services {
             all.extend(connection.session_to_be.take().map(|session| (service, session)));
             all.extend(connection.transform.take().map(|transform| (service, Box::new(transform) as Box<dyn Any>)));
         }
+        self.talking.clear();
         for (service, mut port) in (0..).zip(self.ports.drain(..)) {
             if let Port::Stream(port) = &mut port {
                 all.extend(port.take_sessions().into_iter().map(|session| (service, session)));

@@ -4,6 +4,7 @@
 #![doc = include_str!("../DESIGN.md")]
 #![forbid(unsafe_code)]
 
+mod call;
 mod connection;
 mod cx;
 mod datagrams;
@@ -11,6 +12,7 @@ mod drain;
 mod drops;
 mod endings;
 mod error;
+mod exchange;
 mod fence;
 mod flows;
 mod flush;
@@ -22,7 +24,11 @@ mod machine;
 mod memory;
 mod outgoing;
 mod output;
+mod own;
 mod port;
+mod post;
+mod postal;
+mod remote;
 mod replies;
 mod service;
 mod services;
@@ -31,20 +37,25 @@ mod slab;
 mod steering;
 mod streams;
 mod table;
+mod talk;
 mod ticket;
 mod timers;
 mod transform;
 
+pub use call::Call;
 pub use cx::Cx;
 pub use error::{Error, Refused};
+pub use exchange::Exchange;
 pub use flows::{Flow, Flows};
 pub use input::{Input, Taken};
 pub use limits::{Limits, SECOND};
 pub use output::Output;
+pub use remote::{Remote, Reply as RemoteReply};
 pub use replies::Replies;
 pub use service::{ConnectionId, DatagramService, Ending, Next, Order, Peer, SocketId, StreamService};
-pub use services::{LANE_CONNECTIONS_MAX, Message, Services, Sharing};
+pub use services::{LANE_CONNECTIONS_MAX, Services, Sharing};
 pub use steering::{Command, MakeSocket, Place, Reply, Selected, Selection, Steer, discard};
+pub use talk::{Asking, Asks, Lost, Notes, Origin, Says, Silent, Talk};
 pub use ticket::Ticket;
 pub use timers::Timer;
 pub use transform::{Transform, TransformError};

@@ -1,7 +1,7 @@
 //! Where a lane's listening sockets come from, and how what they accept becomes a connection.
 
 use crate::connection::Connection;
-use crate::cx::Cx;
+use crate::cx::Site;
 use crate::error::Error;
 use crate::fence::fenced;
 use crate::found::Found;
@@ -151,7 +151,7 @@ impl Services {
         &mut self,
         kit: &mut Kit,
         index: u32,
-        call: impl FnOnce(&mut dyn StreamPort, &mut Cx<'_>) -> R,
+        call: impl FnOnce(&mut dyn StreamPort, &mut Site<'_>) -> R,
     ) -> Option<R> {
         let about = self.table.there(index).about();
         self.fenced_call(kit, &about, call).0
@@ -162,7 +162,7 @@ impl Services {
         &mut self,
         kit: &mut Kit,
         about: &About,
-        call: impl FnOnce(&mut dyn StreamPort, &mut Cx<'_>) -> R,
+        call: impl FnOnce(&mut dyn StreamPort, &mut Site<'_>) -> R,
     ) -> (Option<R>, usize) {
         // reason: only a service over connections has any.
         let port = self.ports[about.service as usize].stream().expect("a connection belongs to a service over connections");
@@ -170,7 +170,7 @@ impl Services {
         if about.is_granted {
             kit.arena.grant();
         }
-        let mut cx = Cx::new(kit, &mut self.table, about.service, Some(about.id));
+        let mut cx = Site::new(kit, &mut self.table, about.service, Some(about.id));
         let result = fenced(|| call(port, &mut cx));
         let refused = kit.arena.pay_no_longer(before);
         (result.map_err(|words| self.report_panic(kit, about.service, Some(about.peer), &words)).ok(), refused)

@@ -1,16 +1,19 @@
 //! A lane's services as the work of that lane: sorts what the driver brings, and keeps the order of a turn.
 
 use crate::error::Error;
+use crate::exchange::Exchange;
 use crate::limits::Limits;
 use crate::memory::Payers;
-use crate::port::{DatagramPort, Port, Sessions};
+use crate::port::{Port, Sessions, Sockets};
+use crate::post::Post;
 use crate::service::{DatagramService, StreamService};
 use crate::steering::{Reply, Selection, Steer};
 use crate::table::{Bound, Listener, Note, Notice, ServiceState, Table, class, half};
-use corelane_lane::{Ear, Fenced, Kit, Mesh, Work, fenced};
+use crate::talk::Talk;
+use corelane_lane::{Channels, Ear, Fenced, Kit, Work};
 use corelane_seam::{Completion, Driver, Fault, Handle, OffloadResult, Outcome, Reason};
 use corelane_watch::{LaneCounter, ServiceRow};
-use std::any::{Any, TypeId};
+use std::any::TypeId;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
@@ -28,6 +31,10 @@ pub struct Services {
     pub(crate) selection: Option<Box<dyn Selection>>,
     /// Where whoever steers is heard; none where nobody does.
     ear: Option<Ear<Steer>>,
+    /// Where the services find themselves on other lanes, and the number of this one; none where there are no others.
+    exchange: Option<(usize, Exchange)>,
+    /// The services that talk, by number.
+    pub(crate) talking: Vec<u16>,
     /// The lane is leaving; whom that is told.
     pub(crate) leaving: Option<Reply>,
     pub(crate) leaving_since: u64,
@@ -55,6 +62,8 @@ impl Services {
             drain_deadline: u64::MAX,
             selection: None,
             ear: None,
+            exchange: None,
+            talking: Vec::new(),
             leaving: None,
             leaving_since: 0,
             counts_are_due: false,
@@ -74,9 +83,9 @@ impl Services {
         self.table.connections_of_peer_max = half(most);
     }
 
-    /// Has services send messages to themselves on other lanes: by these channels, made for all lanes together.
-    pub fn set_mesh(&mut self, mesh: Mesh<Message>) {
-        self.table.mesh = Some(mesh);
+    /// Has the services that are added from now on find themselves on the other lanes: this is lane `lane`.
+    pub fn set_exchange(&mut self, lane: usize, exchange: Exchange) {
+        self.exchange = Some((lane, exchange));
     }
 
     /// Has the lane do what it is told by whoever steers.
@@ -87,13 +96,26 @@ impl Services {
     /// Adds a service over connections; answers its number, for [`Services::listen`].
     pub fn add_stream<S: StreamService>(&mut self, service: S, limits: Limits, row: ServiceRow) -> u16 {
         let session = TypeId::of::<S::Session>();
-        self.add(Port::Stream(Box::new(Sessions::new(service))), limits, row, Some(session))
+        let post = self.post();
+        self.add(Port::Stream(Box::new(Sessions::new(service, post))), limits, row, Some(session))
     }
 
     /// Adds a service over datagrams; answers its number, for [`Services::bind`].
     pub fn add_datagrams<S: DatagramService>(&mut self, service: S, limits: Limits, row: ServiceRow) -> u16 {
-        let port: Box<dyn DatagramPort> = Box::new(service);
-        self.add(Port::Datagram(port), limits, row, None)
+        let post = self.post();
+        self.add(Port::Datagram(Box::new(Sockets::new(service, post))), limits, row, None)
+    }
+
+    /// The post of the service that is added next.
+    fn post<T: Talk>(&mut self) -> Post<T> {
+        let service = self.ports.len() as u16;
+        if T::HAS_CHANNELS {
+            self.talking.push(service);
+        }
+        match &self.exchange {
+            Some((lane, exchange)) => exchange.post(service, *lane),
+            None => Post::new(None),
+        }
     }
 
     fn add(&mut self, port: Port, limits: Limits, row: ServiceRow, session_type: Option<TypeId>) -> u16 {
@@ -187,10 +209,7 @@ impl Services {
             Outcome::Opened { file, length } => Outcome::Opened { file: file.held(&self.table.unheld), length },
             outcome => unfence(outcome),
         };
-        self.service_call(kit, service, |port, cx| match port {
-            Port::Stream(port) => port.completed(cx, token, outcome),
-            Port::Datagram(port) => port.completed(cx, token, outcome),
-        });
+        self.service_call(kit, service, |port, cx| port.completed(cx, token, outcome));
     }
 
     /// Counts and reports what burst where the lane did not see it.
@@ -211,10 +230,7 @@ impl Services {
         }
         self.table.open_payers(&kit.arena, kit.payer());
         for service in 0..self.ports.len() as u16 {
-            self.service_call(kit, service, |port, cx| match port {
-                Port::Stream(port) => port.started(cx),
-                Port::Datagram(port) => port.started(cx),
-            });
+            self.service_call(kit, service, |port, cx| port.started(cx));
         }
     }
 
@@ -234,10 +250,7 @@ impl Services {
             return;
         }
         *alarm = u64::MAX;
-        self.service_call(kit, service, |port, cx| match port {
-            Port::Stream(port) => port.alarm(cx),
-            Port::Datagram(port) => port.alarm(cx),
-        });
+        self.service_call(kit, service, |port, cx| port.alarm(cx));
     }
 
     fn timer_expired(&mut self, handle: Handle) {
@@ -264,39 +277,17 @@ pub struct Sharing {
     pub v6_only: bool,
 }
 
-/// Drops a message for a service that this lane has not, and says so.
-fn foreign(kit: &mut Kit, from: usize, message: Message) {
-    let (lane, service) = (kit.lane(), message.service);
-    let panic = fenced(|| drop(message)).err().map_or(String::new(), |words| format!("; it panicked as it was dropped: {words}"));
-    kit.report_kind(
-        "messages to no service",
-        &format!(
-            "lane {lane}: a message from lane {from} was for service {service}, which is not here: give all lanes the same{panic}"
-        ),
-    );
-}
-
-/// What a service says to itself on another lane.
-pub struct Message {
-    /// The service: its number, in the order in which services were added.
-    pub(crate) service: u16,
-    pub(crate) value: Box<dyn Any + Send>,
-}
-
 impl Work for Services {
-    type Message = Message;
-    type Word = Steer;
-
     fn name(&self) -> &'static str {
         "services"
     }
 
-    fn mesh(&mut self) -> Option<&mut Mesh<Message>> {
-        self.table.mesh.as_mut()
-    }
-
-    fn ear(&mut self) -> Option<&mut Ear<Steer>> {
-        self.ear.as_mut()
+    fn meshes(&mut self, each: &mut dyn FnMut(&mut dyn Channels)) {
+        for &service in &self.talking {
+            if let Some(channels) = self.ports[service as usize].any().mail().channels() {
+                each(channels);
+            }
+        }
     }
 
     fn complete(&mut self, kit: &mut Kit, completion: Completion) {
@@ -340,18 +331,15 @@ impl Work for Services {
         }
     }
 
-    fn message(&mut self, kit: &mut Kit, from: usize, message: Message) {
-        if usize::from(message.service) >= self.ports.len() {
-            return foreign(kit, from, message);
-        }
-        self.service_call(kit, message.service, |port, cx| match port {
-            Port::Stream(port) => port.lane_message(cx, from, message.value),
-            Port::Datagram(port) => port.lane_message(cx, from, message.value),
-        });
+    fn take_messages(&mut self, kit: &mut Kit, at_most: usize) -> usize {
+        self.serve_post(kit, at_most)
     }
 
-    fn told(&mut self, kit: &mut Kit, driver: &mut dyn Driver, word: Steer) {
-        self.steer(kit, driver, word);
+    fn hear(&mut self, kit: &mut Kit, driver: &mut dyn Driver) {
+        self.talking.iter().for_each(|&service| self.ports[service as usize].any().mail().listen());
+        let Some(mut ear) = self.ear.take() else { return };
+        ear.take().for_each(|word| self.steer(kit, driver, word));
+        self.ear = Some(ear);
     }
 
     fn flush(&mut self, kit: &mut Kit) {
@@ -369,12 +357,12 @@ impl Work for Services {
     }
 
     fn has_work(&self) -> bool {
-        self.table.has_work()
+        self.table.has_work() || self.post_has_work()
     }
 
     fn has_news(&self) -> bool {
         // Who waits for memory may have it now.
-        self.has_news || self.table.has_work() || self.table.desk.memory.waits()
+        self.has_news || self.has_work() || self.table.desk.memory.waits()
     }
 
     fn drain(&mut self, kit: &mut Kit, driver: &mut dyn Driver) {
@@ -395,6 +383,7 @@ impl Work for Services {
     }
 
     fn end(&mut self, kit: &mut Kit) {
+        self.end_post(kit);
         self.discard_all(kit);
     }
 }

@@ -35,6 +35,7 @@ settings! {
     connections_per_peer_max connections_per_peer_max as u32, 1, "connections", from 0;
     requests_in_flight_max requests_in_flight_max as u32, 1, "requests", from 1;
     timers_per_connection_max timers_per_connection_max as u32, 1, "timers", from 1;
+    asks_max asks_max as u32, 1, "questions", from 1;
     record_max record_max as usize, 1, "bytes", from 1;
     output_high output_high as usize, 1, "bytes", from 1;
     output_max output_max as usize, 1, "bytes", from 1;

@@ -1,15 +1,15 @@
 //! Connections at work: what the driver brings, the calls into the service, and what is submitted afterwards.
 
 use crate::connection::{Busy, Connection, Fill};
-use crate::cx::Cx;
+use crate::cx::Site;
 use crate::fence::fenced;
 use crate::found::Found;
 use crate::limits::Limits;
 use crate::listeners::About;
-use crate::port::{Call, Port};
+use crate::port::{AnyPort, Call};
 use crate::service::{ConnectionId, Ending, Next, Order};
 use crate::services::Services;
-use crate::table::{Note, Notice};
+use crate::table::{Note, Notice, Table};
 use crate::transform::{Transform, TransformError};
 use corelane_lane::Kit;
 use corelane_seam::{Arena, Chain, Completion, Fault, Lease, Op, Outcome, Reason, Shared};
@@ -112,15 +112,18 @@ impl Services {
         let Calling { id, service, session, about, mut busy } = calling;
         let Some(session) = session else {
             self.table.there(id.index).connection.busy = Some(busy);
-            return self.discard(kit, service, call);
+            if let Call::Message = call {
+                self.service_call(kit, service, |port, _| port.drop_notice());
+            }
+            return;
         };
-        (self.table.offload_refused, self.table.requests_counted) = (false, false);
+        (self.table.offload_refused, self.table.room_refused, self.table.requests_counted) = (false, false, false);
         let (before, receives) = (busy.input.len(), matches!(call, Call::Receive));
         let (input, output) = (&mut busy.input, &mut busy.output);
         let (next, refused) = self.fenced_call(kit, &about, |port, cx| port.call(cx, session, call, input, output));
         let is_too_long = std::mem::take(&mut busy.input.is_too_long);
-        let called =
-            Called { receives, before, refused, offload: self.table.offload_refused, counted: self.table.requests_counted };
+        let Table { offload_refused: offload, room_refused: room, requests_counted: counted, .. } = self.table;
+        let called = Called { receives, before, refused, offload, room, counted };
         let mut found = self.table.there(id.index);
         found.end_call(kit, busy, &called);
         match next {
@@ -152,12 +155,13 @@ impl Services {
                     self.table.there(id.index).answered(kit.now(), number, order, answer);
                 }
                 Notice::Answer { .. } => self.table.count(from, ServiceCounter::AnswersLate, 1),
-                Notice::Message(message) if is_foreign || !open => {
+                Notice::Message if is_foreign || !open => {
                     self.table.count(from, ServiceCounter::NoticesLate, (!is_foreign).into());
-                    self.discard(kit, from, message);
+                    self.service_call(kit, from, |port, _| port.drop_notice());
                 }
                 _ if is_foreign => {}
-                Notice::Message(message) => self.call(kit, id.index, Call::Message(message)),
+                Notice::Message => self.call(kit, id.index, Call::Message),
+                Notice::Resume if open => self.table.there(id.index).mark_ready(),
                 Notice::Timer(token) if open => self.call(kit, id.index, Call::Timer(token)),
                 Notice::Close if open => self.end(kit, id.index, Ending::Completed),
                 Notice::Abort if found.is_some() => self.end(kit, id.index, Ending::Aborted),
@@ -182,10 +186,10 @@ impl Services {
     }
 
     /// Calls into a service that is not about a connection, fenced.
-    pub(crate) fn service_call(&mut self, kit: &mut Kit, service: u16, call: impl FnOnce(&mut Port, &mut Cx<'_>)) {
-        let port = &mut self.ports[service as usize];
+    pub(crate) fn service_call(&mut self, kit: &mut Kit, service: u16, call: impl FnOnce(&mut dyn AnyPort, &mut Site<'_>)) {
+        let port = self.ports[service as usize].any();
         let before = kit.arena.pay_as(self.table.services[service as usize].payers.own);
-        let mut cx = Cx::new(kit, &mut self.table, service, None);
+        let mut cx = Site::new(kit, &mut self.table, service, None);
         let called = fenced(|| call(port, &mut cx));
         kit.arena.pay_as(before);
         if let Err(words) = called {
@@ -269,6 +273,8 @@ struct Called {
     refused: usize,
     /// It was told that no more calls may be with the helper threads.
     offload: bool,
+    /// It was refused to say something for want of room.
+    room: bool,
     /// It has counted requests.
     counted: bool,
 }
@@ -380,7 +386,7 @@ impl Found<'_> {
         // What an earlier receive left behind for want of room stays due, whatever this call was.
         let left_behind = busy.blocked && !called.receives;
         let offloading = called.offload || left_behind && busy.awaits_offload;
-        let blocked = busy.output.was_refused || starved || offloading || left_behind;
+        let blocked = busy.output.was_refused || starved || offloading || called.room || left_behind;
         let was_blocked = std::mem::replace(&mut busy.blocked, blocked);
         busy.awaits_offload = offloading;
         if was_blocked && !blocked {

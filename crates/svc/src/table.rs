@@ -9,16 +9,16 @@ use crate::limits::Limits;
 use crate::memory::{Payers, PeerKey};
 use crate::outgoing::Outgoing;
 use crate::service::{ConnectionId, Order, SocketId};
-use crate::services::{Message, Sharing};
+use crate::services::Sharing;
 use crate::slab::Slab;
 use crate::steering::Place;
 use crate::timers::ServiceTimer;
 use crate::transform::Transform;
-use corelane_lane::{Bursts, Kit, Mesh};
+use corelane_lane::{Bursts, Kit};
 use corelane_rss::Protocol;
 use corelane_seam::{Arena, Chain, Fault, Handle, Op, Payer, Socket, Unheld};
 use corelane_watch::{ServiceCounter, ServiceRow};
-use std::any::{Any, TypeId};
+use std::any::TypeId;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
@@ -118,8 +118,15 @@ pub(crate) struct Note {
 
 /// What it is.
 pub(crate) enum Notice {
-    Message(Box<dyn Any>),
-    Answer { number: u32, order: Order, answer: Chain },
+    /// What it is lies in the post of the service that says it.
+    Message,
+    /// There is room again for what the service was refused.
+    Resume,
+    Answer {
+        number: u32,
+        order: Order,
+        answer: Chain,
+    },
     Timer(u64),
     Close,
     Abort,
@@ -156,6 +163,8 @@ pub(crate) struct Table {
     pub(crate) offloads: usize,
     /// A service was told in the call under way that there are as many as may be.
     pub(crate) offload_refused: bool,
+    /// A service was refused to say something in the call under way for want of room.
+    pub(crate) room_refused: bool,
     /// A service has counted requests in the call under way.
     pub(crate) requests_counted: bool,
     pub(crate) unheld: Unheld,
@@ -164,8 +173,6 @@ pub(crate) struct Table {
     pub(crate) notices: VecDeque<Note>,
     /// Who pays for all services together.
     pub(crate) payer: Payer,
-    /// None where there are no other lanes.
-    pub(crate) mesh: Option<Mesh<Message>>,
     pub(crate) connections_max: u32,
     /// Those of one peer to all services that have no bound of their own for it.
     pub(crate) connections_of_peer_max: u32,
@@ -198,13 +205,13 @@ impl Table {
             requests_ending: 0,
             offloads: 0,
             offload_refused: false,
+            room_refused: false,
             requests_counted: false,
             unheld: Unheld::default(),
             files_closing: 0,
             timers: Slab::new(),
             notices: VecDeque::new(),
             payer: Payer::LANE,
-            mesh: None,
             connections_max,
             connections_of_peer_max: half(connections_max),
             draining: false,

@@ -2,7 +2,7 @@
 
 use crate::witness::{Desk, DeskRef, Spy, Watched};
 use corelane::Transport;
-use corelane_lane::{Control, Kit, Lane, LaneSettings, Mesh, Order, Turn as LaneTurn, Works};
+use corelane_lane::{Control, Kit, Lane, LaneSettings, Order, Turn as LaneTurn, Works};
 use corelane_load::course::Course;
 use corelane_load::datagram_engine::DatagramEngine;
 use corelane_load::engine::Engine;
@@ -14,7 +14,7 @@ use corelane_load::workloads::udp::Udp;
 use corelane_load::{judge, limits, report_of};
 use corelane_seam::{Arena, Tuning};
 use corelane_sim::{FaultCounts, FaultKind, Faults, Host, SimDriver, Turn, World};
-use corelane_svc::{Limits, Services};
+use corelane_svc::{Exchange, Limits, Services};
 use corelane_watch::{Description, LaneName, Page, ServiceName};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -104,7 +104,8 @@ impl Rig {
         });
         let (page, control, first) = (page.unwrap(), Control::new(count), self.lanes.len());
         let settings = LaneSettings { memory_bytes, ..LaneSettings::default() };
-        for (number, mesh) in Mesh::between(&control, settings.channel_messages).into_iter().enumerate() {
+        let exchange = Exchange::new(&control, settings.channel_messages);
+        for number in 0..count {
             let arena = Arena::new(memory_bytes).unwrap();
             let tuning = Tuning { datagram_bytes: (memory_bytes / 16).min(1 << 20), ..Tuning::default() };
             let mut driver = match is_server {
@@ -112,7 +113,7 @@ impl Rig {
                 false => self.world.driver(arena.clone(), tuning),
             };
             let mut services = Services::new(u32::MAX);
-            services.set_mesh(mesh);
+            services.set_exchange(number, exchange.clone());
             add(number, &mut services, &mut driver, &page);
             let kit = Kit::new(number, &control, arena.clone(), page.lane(number).unwrap(), &settings, Box::new(|_: &str| {}));
             self.lanes.push(Some(Lane::new(driver, Works::of(services), kit, control.clone(), settings)));

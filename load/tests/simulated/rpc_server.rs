@@ -1,7 +1,7 @@
 //! A server of RPC calls that answers rightly, or as it is told to.
 
 use corelane_seam::Datagrams;
-use corelane_svc::{Cx, DatagramService, Input, Next, Output, Peer, Replies, StreamService};
+use corelane_svc::{Cx, DatagramService, Input, Next, Output, Peer, Replies, Silent, StreamService};
 use corelane_wire::rpc::{
     Auth, AuthStatus, Call, Denial, Flavour, Outcome, RecordLimits, Records, Reply, Step, Verdict, write_record, write_split,
 };
@@ -132,6 +132,7 @@ pub struct Session {
 }
 
 impl StreamService for Server {
+    type Talk = Silent;
     type Session = Session;
 
     fn open(&mut self, _cx: &mut Cx<'_>, _peer: &Peer) -> Session {
@@ -170,6 +171,7 @@ impl StreamService for Server {
 }
 
 impl DatagramService for Server {
+    type Talk = Silent;
     fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies) {
         for arrival in batch.arrivals() {
             for call in batch.payload(arrival).chunks(arrival.datagram_bytes.max(1) as usize) {

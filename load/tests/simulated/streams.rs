@@ -9,7 +9,7 @@ use corelane_echo::Echo;
 use corelane_load::arrivals::Arrivals;
 use corelane_load::plan::{Extent, Mode, Plan};
 use corelane_sim::Faults;
-use corelane_svc::{Cx, Ending, Input, Next, Output, Peer, Sharing, StreamService};
+use corelane_svc::{Cx, Ending, Input, Next, Output, Peer, Sharing, Silent, StreamService};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -28,6 +28,7 @@ struct Counted {
 }
 
 impl StreamService for Counted {
+    type Talk = Silent;
     type Session = ();
 
     fn open(&mut self, cx: &mut Cx<'_>, peer: &Peer) {

@@ -3,7 +3,7 @@
 
 use corelane::entry::choice::{Choice, Flag};
 use corelane::entry::{Asked, Entry, Scheme};
-use corelane::{Cx, DatagramService, Datagrams, Input, Lanes, Next, Output, Peer, Replies, Result, StreamService};
+use corelane::{Cx, DatagramService, Datagrams, Input, Lanes, Next, Output, Peer, Replies, Result, Silent, StreamService};
 use std::net::IpAddr;
 
 /// Where echo is served unless said otherwise.
@@ -51,6 +51,7 @@ fn answer(asked: &Asked) -> Result<Answer> {
 pub struct Echo;
 
 impl StreamService for Echo {
+    type Talk = Silent;
     type Session = ();
 
     fn open(&mut self, _cx: &mut Cx<'_>, _peer: &Peer) {}
@@ -92,6 +93,7 @@ impl EchoDatagrams {
 }
 
 impl DatagramService for EchoDatagrams {
+    type Talk = Silent;
     fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies) {
         for arrival in batch.arrivals().iter().filter(|arrival| self.answers(arrival.peer.ip())) {
             cx.count_requests(arrival.datagrams());

@@ -6,7 +6,7 @@
 //! what is due. With each call goes a value of yours, which comes back with the results, or with why there are none: exactly once.
 //!
 //! ```
-//! use corelane::{Cx, Ending, Input, Next, Output, Peer, StreamService};
+//! use corelane::{Silent, Cx, Ending, Input, Next, Output, Peer, StreamService};
 //! use corelane_rpc::client::{CallError, StreamClient};
 //! use corelane_wire::rpc::{Auth, CallHead, NULL};
 //!
@@ -17,6 +17,7 @@
 //!     CallHead { xid: 0, program: 100_003, version: 3, procedure: NULL, credential: Auth::NONE, verifier: Auth::NONE };
 //!
 //! impl StreamService for Ping {
+//!     type Talk = Silent;
 //!     type Session = StreamClient<&'static str>;
 //!
 //!     fn started(&mut self, cx: &mut Cx<'_>) {

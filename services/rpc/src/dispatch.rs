@@ -7,9 +7,10 @@ use crate::duplicates::{DUPLICATES_MAX, Duplicates, Found, Key, Memo};
 use crate::error::Unanswered;
 use crate::held::{HELD_MAX, Room};
 use crate::program::Programs;
-use corelane::Cx;
+use corelane::{Cx, Talk};
 use corelane_wire::rpc::{self, NULL, Owed, Refusal, Reply};
 use corelane_wire::xdr::{Encode, Writer};
+use std::marker::PhantomData;
 use std::net::SocketAddr;
 
 /// What became of a message.
@@ -24,23 +25,25 @@ pub(crate) enum Served {
 }
 
 /// The programs of a service, and what their calls need.
-pub(crate) struct Dispatcher<P> {
+pub(crate) struct Dispatcher<P, T> {
     pub(crate) programs: P,
+    talk: PhantomData<T>,
     pub(crate) desk: Desk,
     pub(crate) duplicates: Duplicates,
     pub(crate) room: Room,
 }
 
-impl<P: Programs> Dispatcher<P> {
+impl<T: Talk, P: Programs<T>> Dispatcher<P, T> {
     pub(crate) fn new(programs: P) -> Self {
-        Self { programs, desk: Desk::new(), duplicates: Duplicates::new(DUPLICATES_MAX), room: Room::new(HELD_MAX) }
+        let (duplicates, room) = (Duplicates::new(DUPLICATES_MAX), Room::new(HELD_MAX));
+        Self { programs, talk: PhantomData, desk: Desk::new(), duplicates, room }
     }
 
     /// Serves one message of `peer`.
     #[inline]
     pub(crate) fn serve(
         &mut self,
-        cx: &mut Cx<'_>,
+        cx: &mut Cx<'_, T>,
         message: &[u8],
         source: Source<'_>,
         peer: SocketAddr,
@@ -74,7 +77,7 @@ impl<P: Programs> Dispatcher<P> {
     #[inline(never)]
     fn carry_out<'c>(
         &mut self,
-        cx: &mut Cx<'_>,
+        cx: &mut Cx<'_, T>,
         message: &rpc::Call<'c>,
         source: Source<'c>,
         peer: SocketAddr,
@@ -92,7 +95,7 @@ impl<P: Programs> Dispatcher<P> {
     }
 
     /// Whether a call that must be carried out once was, and then does with it what is to be done.
-    fn is_repeated(&mut self, cx: &mut Cx<'_>, message: &rpc::Call<'_>, peer: SocketAddr, to: &mut To<'_>) -> Repeated {
+    fn is_repeated(&mut self, cx: &mut Cx<'_, T>, message: &rpc::Call<'_>, peer: SocketAddr, to: &mut To<'_>) -> Repeated {
         if !self.programs.is_once_only(message) {
             return Repeated::No(None);
         }
@@ -112,7 +115,7 @@ impl<P: Programs> Dispatcher<P> {
     }
 
     #[cold]
-    fn refuse(&mut self, cx: &mut Cx<'_>, to: &mut To<'_>, refusal: &Refusal, asked_bytes: usize) -> Served {
+    fn refuse(&mut self, cx: &mut Cx<'_, T>, to: &mut To<'_>, refusal: &Refusal, asked_bytes: usize) -> Served {
         let (counter, served) = match &refusal.owed {
             // Its sender may be forged: nobody is sent more than was sent in its name.
             Owed::Answer(reply) if !to.is_stream() && encoded_bytes(reply) > asked_bytes => {

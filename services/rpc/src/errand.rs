@@ -1,7 +1,7 @@
 //! One call after the other to one program, from a lane of its own, for those who wait for the end of it.
 
 use crate::client::{CallError, DatagramClient, Step};
-use corelane::{Cx, DatagramService, Datagrams, Fault, Lanes, Reason, Replies, Shared, SocketId};
+use corelane::{Cx, DatagramService, Datagrams, Fault, Lanes, Reason, Replies, Shared, Silent, SocketId};
 use corelane_wire::rpc::{CallHead, Patience};
 use corelane_wire::xdr::Encode;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -98,6 +98,7 @@ impl<S: Script> Errand<S> {
 }
 
 impl<S: Script> DatagramService for Errand<S> {
+    type Talk = Silent;
     fn started(&mut self, cx: &mut Cx<'_>) {
         let any: IpAddr = if self.peer.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
         self.client = DatagramClient::new(1, cx.now() as u32);

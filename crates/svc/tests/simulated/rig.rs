@@ -1,9 +1,9 @@
 //! Lanes with services in a simulated world, and how a test lets them run.
 
-use corelane_lane::{Control, Ear, Kit, Lane, LaneSettings, Mesh, Order, Report, Tell, Turn as LaneTurn, Works};
+use corelane_lane::{Control, Ear, Kit, Lane, LaneSettings, Order, Report, Tell, Turn as LaneTurn, Works};
 use corelane_seam::{Arena, Tuning};
 use corelane_sim::{Peer, SimDriver, Turn, World};
-use corelane_svc::{LANE_CONNECTIONS_MAX, Limits, Message, Services, Sharing, Steer, StreamService};
+use corelane_svc::{Exchange, LANE_CONNECTIONS_MAX, Limits, Services, Sharing, Steer, StreamService};
 use corelane_watch::{
     CounterName, Declaration, Description, LaneCounter, LaneName, Page, Reader, ServiceCounter, ServiceName, Snapshot,
 };
@@ -152,15 +152,17 @@ impl Rig {
         let (reports, operator_is_gone) = Default::default();
         let ((tell, ears), world) = (control.words(), world.clone());
         let mut rig = Self { world, control, tell, page, reports, operator_is_gone, arenas: Vec::new(), lanes: Vec::new() };
-        for ends in Mesh::between(&rig.control, plan.settings.channel_messages).into_iter().zip(ears) {
-            rig.add_lane(ends, plan, &add);
+        let exchange = Exchange::new(&rig.control, plan.settings.channel_messages);
+        for ear in ears {
+            rig.add_lane(&exchange, ear, plan, &add);
         }
         rig
     }
 
     fn add_lane(
         &mut self,
-        (mesh, ear): (Mesh<Message>, Ear<Steer>),
+        exchange: &Exchange,
+        ear: Ear<Steer>,
         plan: &Plan,
         add: impl Fn(usize, &mut Services, &mut SimDriver, &Page),
     ) {
@@ -168,7 +170,7 @@ impl Rig {
         let arena = Arena::new(plan.settings.memory_bytes).unwrap();
         let mut driver = self.world.driver(arena.clone(), plan.tuning);
         let mut services = Services::new(plan.connections_max);
-        services.set_mesh(mesh);
+        services.set_exchange(number, exchange.clone());
         services.set_ear(ear);
         add(number, &mut services, &mut driver, &self.page);
         let row = self.page.lane(number).unwrap();

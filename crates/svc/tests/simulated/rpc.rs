@@ -4,12 +4,13 @@ use crate::echo::pattern;
 use crate::for_seeds;
 use crate::rig::{MS, Plan, Rig, patient};
 use crate::talker::Talker;
+use corelane_lane::Unheard;
 use corelane_seam::Chain;
 use corelane_sim::{Faults, Random, Report, World};
-use corelane_svc::{Cx, Input, Limits, Next, Order, Output, Peer, StreamService, Ticket};
+use corelane_svc::{Input, Limits, Next, Order, Origin, Output, Peer, StreamService, Ticket};
 use corelane_watch::{LaneCounter, ServiceCounter as C};
-use std::any::Any;
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 
 /// A record: length of what follows, number of the call, how it is to be answered, payload.
 const HEAD: usize = 9;
@@ -39,6 +40,18 @@ struct Errand {
 /// A call that a connection is told to answer itself.
 struct Own(u64);
 
+/// What programs say.
+enum Talk {}
+
+impl corelane_svc::Talk for Talk {
+    type Message = Errand;
+    type Question = Infallible;
+    type Answer = Infallible;
+    type Notice = Own;
+}
+
+type Cx<'a> = corelane_svc::Cx<'a, Talk>;
+
 fn chain_of(cx: &Cx<'_>, record: &[u8]) -> Chain {
     let mut chain = Chain::new();
     chain.push(cx.arena().copy_of(record).unwrap().share());
@@ -62,7 +75,7 @@ impl Program {
         self.calls.insert(call, (ticket, record));
         match way {
             BY_TIMER => drop(cx.start_timer(call % 7 * MS, call).unwrap()),
-            BY_MESSAGE => cx.notify(cx.id(), Box::new(Own(call))),
+            BY_MESSAGE => cx.notify(cx.id(), Own(call)),
             BY_HELPER => cx.offload(|| 7u8, call),
             BY_ANOTHER_LANE => self.send(cx, (cx.lane() + 1) % cx.lanes(), Errand { home: cx.lane(), call, is_done: false }),
             _ => panic!("no such way: {way}"),
@@ -71,8 +84,7 @@ impl Program {
 
     /// Sends an errand on its way; where the channel is full it is done at once, or given back by the next message.
     fn send(&mut self, cx: &mut Cx<'_>, lane: usize, errand: Errand) {
-        if let Err(back) = cx.send(lane, Box::new(errand)) {
-            let errand = back.downcast::<Errand>().unwrap();
+        if let Err(Unheard { word: errand, .. }) = cx.send(lane, errand) {
             match errand.home == cx.lane() {
                 true => self.answer(cx, errand.call),
                 false => panic!("the way back is full: the channel must hold all calls in flight"),
@@ -82,6 +94,7 @@ impl Program {
 }
 
 impl StreamService for Program {
+    type Talk = Talk;
     type Session = ();
 
     fn open(&mut self, _cx: &mut Cx<'_>, _peer: &Peer) {}
@@ -115,8 +128,8 @@ impl StreamService for Program {
         Next::Continue
     }
 
-    fn message(&mut self, cx: &mut Cx<'_>, _session: &mut (), _output: &mut Output, message: Box<dyn Any>) -> Next {
-        self.answer(cx, message.downcast::<Own>().unwrap().0);
+    fn message(&mut self, cx: &mut Cx<'_>, _session: &mut (), _output: &mut Output, Own(call): Own) -> Next {
+        self.answer(cx, call);
         Next::Continue
     }
 
@@ -124,13 +137,12 @@ impl StreamService for Program {
         self.answer(cx, token);
     }
 
-    fn lane_message(&mut self, cx: &mut Cx<'_>, _from: usize, message: Box<dyn Any + Send>) {
-        let mut errand = message.downcast::<Errand>().unwrap();
+    fn lane_message(&mut self, cx: &mut Cx<'_>, _from: Origin, mut errand: Errand) {
         if errand.is_done {
             return self.answer(cx, errand.call);
         }
         errand.is_done = true;
-        self.send(cx, errand.home, *errand);
+        self.send(cx, errand.home, errand);
     }
 }
 

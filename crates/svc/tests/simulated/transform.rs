@@ -86,7 +86,7 @@ pub mod tests {
     use crate::talker::Talker;
     use corelane_seam::{Fault, Reason};
     use corelane_sim::{Faults, Report, Status, World};
-    use corelane_svc::{Cx, Ending, Input, Limits, Next, Output, Peer, StreamService};
+    use corelane_svc::{Cx, Ending, Input, Limits, Next, Output, Peer, Silent, StreamService};
     use corelane_watch::ServiceCounter as C;
 
     const RESET: Status = Status::Failed(Fault { reason: Reason::Reset, number: 104 });
@@ -95,6 +95,7 @@ pub mod tests {
     struct Behind(fn() -> Box<dyn Transform>);
 
     impl StreamService for Behind {
+        type Talk = Silent;
         type Session = ();
 
         fn open(&mut self, _cx: &mut Cx<'_>, _peer: &Peer) {}

@@ -7,7 +7,7 @@ use crate::for_seeds;
 use crate::rig::{MS, Plan, Play, Rig, S, at};
 use corelane_rpc::{Echo as EchoProgram, Null, Rpc, RpcCounter, RpcDatagrams};
 use corelane_sim::{DatagramPeer, Faults, Peer, Random, Status, Turn, World};
-use corelane_svc::{Cx, Input, Limits, Next, Output, Peer as Ends, Sharing, StreamService};
+use corelane_svc::{Cx, Input, Limits, Next, Output, Peer as Ends, Sharing, Silent, StreamService};
 use corelane_watch::{LaneCounter, OwnCounter, ServiceCounter as C};
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -28,6 +28,7 @@ const CALLER: u64 = 1 << 32;
 struct Echo;
 
 impl StreamService for Echo {
+    type Talk = Silent;
     type Session = ();
 
     fn open(&mut self, _cx: &mut Cx<'_>, _peer: &Ends) {}

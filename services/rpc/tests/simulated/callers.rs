@@ -4,7 +4,7 @@ use crate::for_seeds;
 use crate::programs::{BY_HELPER, FAILS, NEVER, SLOW, Slow};
 use crate::rig::{MS, Nobody, Plan, Rig, S, at, patient};
 use corelane::{
-    Cx, DatagramService, Datagrams, Ending, Fault, Input, Next, Output, Peer, Reason, Replies, SocketId, StreamService,
+    Cx, DatagramService, Datagrams, Ending, Fault, Input, Next, Output, Peer, Reason, Replies, Silent, SocketId, StreamService,
 };
 use corelane_rpc::client::{CallError, DatagramClient, Found, Lookup, Step, StreamClient};
 use corelane_rpc::{ECHO, Echo, Rpc, RpcCounter, RpcDatagrams};
@@ -124,6 +124,7 @@ impl StreamCaller {
 }
 
 impl StreamService for StreamCaller {
+    type Talk = Silent;
     type Session = Client;
 
     fn started(&mut self, cx: &mut Cx<'_>) {
@@ -188,6 +189,7 @@ impl DatagramCaller {
 }
 
 impl DatagramService for DatagramCaller {
+    type Talk = Silent;
     fn started(&mut self, cx: &mut Cx<'_>) {
         self.socket = Some(cx.open_datagrams(([10, 0, 0, 1], 0).into(), Some(self.to)).unwrap());
     }
@@ -230,9 +232,9 @@ fn run(seed: u64, faults: Faults) -> [LedgerRef; 2] {
     let plan = Plan { services: 4, counters: RpcCounter::DECLARED, ..Plan::lanes(1) };
     let mut rig = Rig::new(&world, &plan, |lane, services, driver, page| {
         let row = |service| page.service(lane, service).unwrap();
-        let rpc = services.add_stream(Rpc::new((Echo, Slow::default())), patient(), row(0));
+        let rpc = services.add_stream(Rpc::talking((Echo, Slow::default())), patient(), row(0));
         services.listen(driver, rpc, at(7), SHARING).unwrap();
-        let rpc = services.add_datagrams(RpcDatagrams::new((Echo, Slow::default())), patient(), row(1));
+        let rpc = services.add_datagrams(RpcDatagrams::talking((Echo, Slow::default())), patient(), row(1));
         services.bind(driver, rpc, at(7), SHARING).unwrap();
         services.add_stream(StreamCaller { ledger: streams.clone(), to: at(7) }, patient(), row(2));
         let client = DatagramClient::new(AT_ONCE, 9);

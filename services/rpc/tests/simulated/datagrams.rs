@@ -25,7 +25,7 @@ pub fn rig(world: &World, lanes: usize, added: &Added) -> Rig {
     Rig::new(world, &plan, move |lane, services, driver, page| {
         let programs = (Null, Echo, Slow::default(), Once::new(&added));
         let rpc = services.add_datagrams(
-            RpcDatagrams::new(programs).duplicates_max(DUPLICATES_MAX),
+            RpcDatagrams::talking(programs).duplicates_max(DUPLICATES_MAX),
             Limits::default(),
             page.service(lane, 0).unwrap(),
         );
