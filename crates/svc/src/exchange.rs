@@ -25,13 +25,30 @@ struct Line<T: Talk> {
     waiting: Arc<[AtomicU32]>,
 }
 
+/// A line, whatever is said on it.
+trait AnyLine: Send {
+    /// The lane has taken all that it takes.
+    fn close(&mut self, lane: usize);
+    fn any(&mut self) -> &mut dyn Any;
+}
+
+impl<T: Talk> AnyLine for Line<T> {
+    fn close(&mut self, lane: usize) {
+        self.ends[lane] = None;
+    }
+
+    fn any(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
 /// Made for all lanes of a program before they begin. Each lane's services take their ends of the channels from it, by their number.
 #[derive(Clone)]
 pub struct Exchange {
     control: Arc<Control>,
     capacity: usize,
     /// By service: its line, of its own type; none if nobody has asked for it.
-    lines: Arc<Mutex<Vec<Option<Box<dyn Any + Send>>>>>,
+    lines: Arc<Mutex<Vec<Option<Box<dyn AnyLine>>>>>,
 }
 
 impl Exchange {
@@ -40,7 +57,7 @@ impl Exchange {
         Self { control: control.clone(), capacity, lines: Arc::default() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Option<Box<dyn Any + Send>>>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Option<Box<dyn AnyLine>>>> {
         // A line is made in one step.
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -61,9 +78,14 @@ impl Exchange {
     /// Speaks to service `service` from outside of the lanes; as many questions as `asks_max` may wait on each lane. None if the service does
     /// not talk so.
     pub fn remote<T: Talk>(&self, service: u16, asks_max: u32) -> Option<Remote<T>> {
-        let lines = self.lock();
-        let line = lines.get(usize::from(service))?.as_ref()?.downcast_ref::<Line<T>>()?;
+        let mut lines = self.lock();
+        let line = lines.get_mut(usize::from(service))?.as_mut()?.any().downcast_mut::<Line<T>>()?;
         Some(Remote::new(line.tell.clone(), line.waiting.clone(), asks_max))
+    }
+
+    /// Lane `lane` has all its services: whoever speaks to others there is told that nobody hears.
+    pub(crate) fn close(&self, lane: usize) {
+        self.lock().iter_mut().flatten().for_each(|line| line.close(lane));
     }
 
     fn with_line<T: Talk, R>(&self, service: u16, take: impl FnOnce(&mut Line<T>) -> R) -> R {
@@ -73,7 +95,7 @@ impl Exchange {
         }
         let line = lines[place].get_or_insert_with(|| Box::new(Line::<T>::new(&self.control, self.capacity)));
         // reason: said in the documentation.
-        take(line.downcast_mut().expect("all lanes have the same services, in the same order"))
+        take(line.any().downcast_mut().expect("all lanes have the same services, in the same order"))
     }
 }
 

@@ -229,13 +229,10 @@ impl<T: Talk> Post<T> {
         while let Some(Ends { mesh, .. }) = &mut self.ends
             && let Some(lane) = mesh.take_room()
         {
-            for _ in 0..self.unsent.len() {
-                let Some((to, letter)) = self.unsent.pop_front() else { break };
-                match to == lane {
-                    true => self.send_back(kit, to, letter),
-                    false => self.unsent.push_back((to, letter)),
-                }
-            }
+            let unsent = std::mem::take(&mut self.unsent);
+            let (due, others) = unsent.into_iter().partition::<VecDeque<_>, _>(|(to, _)| *to == lane);
+            self.unsent = others;
+            due.into_iter().for_each(|(to, letter)| self.send_back(kit, to, letter));
             if !self.unsent.iter().any(|(to, _)| *to == lane) {
                 self.arrived.push_back(Arrived::Room(lane));
             }

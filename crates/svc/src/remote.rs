@@ -2,6 +2,7 @@
 
 use crate::talk::{Lost, Talk};
 use corelane_lane::{Silence, Tell, Unheard};
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -168,6 +169,12 @@ impl<A> Future for Reply<A> {
             return Poll::Pending;
         }
         Poll::Ready(take(&mut state))
+    }
+}
+
+impl<A> fmt::Debug for Reply<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Reply")
     }
 }
 

@@ -228,6 +228,9 @@ impl Services {
         if std::mem::replace(&mut self.started, true) {
             return;
         }
+        if let Some((lane, exchange)) = self.exchange.take() {
+            exchange.close(lane);
+        }
         self.table.open_payers(&kit.arena, kit.payer());
         for service in 0..self.ports.len() as u16 {
             self.service_call(kit, service, |port, cx| port.started(cx));

@@ -254,9 +254,9 @@ fn a_message_to_a_lane_without_the_service_comes_back() {
     });
     let peer = world.connect(crate::rig::client(1), at(8)).unwrap();
     rig.wait(MS);
-    // It is dropped in the call that sent it, whose panic it is.
+    // It is dropped in the call that sent it, whose panic ends its connection.
     assert_eq!(rig.ask(&peer, "l"), "");
-    assert_eq!((field.load(Ordering::Relaxed), rig.lane_count(LaneCounter::MessagesRefused)), (1, 1));
+    assert_eq!((field.load(Ordering::Relaxed), rig.lane_count(LaneCounter::MessagesRefused)), (2, 1), "it and its transform");
     peer.close();
     rig.close(&mut Nobody);
 }

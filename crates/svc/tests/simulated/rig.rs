@@ -118,6 +118,8 @@ impl Report for Operator {
 pub struct Rig {
     pub world: World,
     pub control: Arc<Control>,
+    /// Where the services of all lanes find each other.
+    pub exchange: Exchange,
     /// Speaks to the services of each lane.
     pub tell: Tell<Steer>,
     pub page: Page,
@@ -151,26 +153,21 @@ impl Rig {
         let (page, control) = (page.unwrap(), Control::new(plan.lanes));
         let (reports, operator_is_gone) = Default::default();
         let ((tell, ears), world) = (control.words(), world.clone());
-        let mut rig = Self { world, control, tell, page, reports, operator_is_gone, arenas: Vec::new(), lanes: Vec::new() };
-        let exchange = Exchange::new(&rig.control, plan.settings.channel_messages);
+        let exchange = Exchange::new(&control, plan.settings.channel_messages);
+        let mut rig =
+            Self { world, control, exchange, tell, page, reports, operator_is_gone, arenas: Vec::new(), lanes: Vec::new() };
         for ear in ears {
-            rig.add_lane(&exchange, ear, plan, &add);
+            rig.add_lane(ear, plan, &add);
         }
         rig
     }
 
-    fn add_lane(
-        &mut self,
-        exchange: &Exchange,
-        ear: Ear<Steer>,
-        plan: &Plan,
-        add: impl Fn(usize, &mut Services, &mut SimDriver, &Page),
-    ) {
+    fn add_lane(&mut self, ear: Ear<Steer>, plan: &Plan, add: impl Fn(usize, &mut Services, &mut SimDriver, &Page)) {
         let number = self.lanes.len();
         let arena = Arena::new(plan.settings.memory_bytes).unwrap();
         let mut driver = self.world.driver(arena.clone(), plan.tuning);
         let mut services = Services::new(plan.connections_max);
-        services.set_exchange(number, exchange.clone());
+        services.set_exchange(number, self.exchange.clone());
         services.set_ear(ear);
         add(number, &mut services, &mut driver, &self.page);
         let row = self.page.lane(number).unwrap();
@@ -195,6 +192,18 @@ impl Rig {
         {
             self.lanes[lane] = None;
         }
+    }
+
+    /// A lane breaks: it is dropped where it stands.
+    pub fn break_lane(&mut self, lane: usize) {
+        self.lanes[lane] = None;
+    }
+
+    /// The first lane that has a connection.
+    pub fn lane_of_first_connection(&self) -> usize {
+        let has_some =
+            |lane: &Option<Lane<SimDriver>>| lane.as_ref().is_some_and(|lane| lane.work::<Services>().unwrap().connections() > 0);
+        self.lanes.iter().position(has_some).expect("a connection is open")
     }
 
     pub fn has_ended(&self) -> bool {
