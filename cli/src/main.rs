@@ -3,6 +3,7 @@
 
 mod exit;
 mod load;
+mod print;
 mod rss;
 mod serve;
 mod stat;
@@ -40,9 +41,9 @@ fn main() -> ExitCode {
         Ok(exit) => exit.into(),
         Err(error) => {
             // Nobody may be there to read it.
-            if corelane::start_reports().is_ok() {
-                corelane::report(&format!("corelane: {error:#}"));
-                corelane::flush_reports(corelane::REPORT_PATIENCE);
+            if corelane::admin::reports::start().is_ok() {
+                corelane::admin::reports::line(&format!("corelane: {error:#}"));
+                corelane::admin::reports::flush(corelane::admin::reports::PATIENCE);
             }
             error.downcast_ref::<Late>().map_or(Exit::Usage, |late| late.exit).into()
         }

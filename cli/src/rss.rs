@@ -6,12 +6,9 @@ mod plan;
 mod show;
 mod table;
 
-use crate::Late;
 use crate::exit::Exit;
 use anyhow::{Context, Result, anyhow};
-use corelane_rss::{Buckets, Key, Table};
-use std::fmt::Display;
-use std::io::{ErrorKind, Write};
+use corelane::admin::rss::{Buckets, Key, Table};
 use std::net::IpAddr;
 
 /// Computes where flows go, finds flows that go where they are wanted, shows or rewrites the table of a running process and checks
@@ -68,7 +65,7 @@ impl Placing {
         let lanes = match self.lanes {
             Some(lanes) => lanes,
             // Who only wants buckets need not know how many CPUs there are.
-            None => corelane::lanes_for_this_machine()?.min(buckets.count()),
+            None => corelane::lanes::lanes_for_this_machine()?.min(buckets.count()),
         };
         Table::even(buckets, lanes).context("--lanes")
     }
@@ -89,14 +86,6 @@ fn end(text: &str) -> Result<End> {
     let address: Option<IpAddr> = text.parse().ok().or_else(bare);
     let end = address.map(|address| End { address, port: None }).or_else(with_port);
     end.ok_or_else(|| anyhow!("{text:?} is not an address: write 10.0.0.1, 10.0.0.1:80, 2001:db8::1 or [2001:db8::1]:80"))
-}
-
-/// Prints a text; a reader that has gone away (a closed pipe) is no error.
-fn print(words: impl Display) -> Result<()> {
-    match writeln!(std::io::stdout(), "{words}") {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Late::of("writing to standard output", error).into()),
-        _ => Ok(()),
-    }
 }
 
 #[cfg(test)]

@@ -5,12 +5,17 @@ mod plan;
 
 use crate::Late;
 use crate::exit::Exit;
+use crate::print::print;
 use anyhow::{Result, anyhow, bail};
-use corelane::entry::find;
-use corelane::{ARENA_BYTES_MAX, DriverChoice, Error, InForce, Lanes, Limits, Running, Signals, SteeringSettings};
-use corelane_rss::{Buckets, HashTypes, Key};
+use corelane::admin::rss::{Buckets, HashTypes, Key};
+use corelane::admin::{InForce, SteeringSettings};
+use corelane::lanes::{DriverChoice, Running, Signals};
+use corelane::service::entry::find;
+use corelane::service::{ARENA_BYTES_MAX, Limits};
+use corelane::{Error, Lanes};
 use corelane_services as services;
-use std::io::{Read, Write};
+use std::io::Read;
+use std::time::Duration;
 
 /// Serves, one lane per core, until SIGTERM or SIGINT: the first drains, a second one ends at once
 ///
@@ -105,13 +110,13 @@ pub fn run(arguments: Arguments) -> Result<Exit> {
     if arguments.plan {
         return print_plan(arguments);
     }
-    corelane::report_panics();
+    corelane::admin::reports::set_panic_hook();
     let signals = Signals::block()?;
     let running = lanes(arguments)?.start()?;
-    announce(&running).map_err(|error| Late::of("writing to standard output", error))?;
+    print(announcement(&running))?;
     let drained = running.run_until_told(signals).map_err(ended)?;
-    corelane::say(&format!("drained: {drained}"));
-    corelane::flush_reports(corelane::REPORT_PATIENCE);
+    corelane::admin::reports::say(&format!("drained: {drained}"));
+    corelane::admin::reports::flush(corelane::admin::reports::PATIENCE);
     Ok(Exit::Done)
 }
 
@@ -123,11 +128,9 @@ fn ended(error: Error) -> Late {
 fn print_plan(arguments: Arguments) -> Result<Exit> {
     let json = arguments.json;
     let (topology, plan) = lanes(arguments)?.plan()?;
-    let words = if json { format!("{}\n", plan::object(&topology, &plan)) } else { plan::text(&topology, &plan) };
-    match std::io::stdout().write_all(words.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Late::of("writing to standard output", error).into()),
-        _ => Ok(Exit::Done),
-    }
+    let words = if json { plan::object(&topology, &plan).to_string() } else { plan::text(&topology, &plan) };
+    print(words)?;
+    Ok(Exit::Done)
 }
 
 fn lanes(arguments: Arguments) -> Result<Lanes> {
@@ -138,7 +141,7 @@ fn lanes(arguments: Arguments) -> Result<Lanes> {
         .v6_only(arguments.v6_only)
         .own_descriptors(!arguments.share_descriptors)
         .steering(steering(&arguments)?)
-        .spin_microseconds(arguments.spin);
+        .spin(Duration::from_micros(arguments.spin));
     if let Some(count) = arguments.lanes {
         lanes = lanes.lanes(count);
     }
@@ -146,7 +149,7 @@ fn lanes(arguments: Arguments) -> Result<Lanes> {
         lanes = lanes.memory_bytes(memory(mib)?);
     }
     if let Some(list) = &arguments.cpus {
-        lanes = lanes.cpus(corelane::parse_cpus(list).map_err(|why| anyhow!("--cpus: {why}"))?);
+        lanes = lanes.cpus(corelane::lanes::parse_cpus(list).map_err(|why| anyhow!("--cpus: {why}"))?);
     }
     let mut services = arguments.services;
     if services.is_empty() {
@@ -198,7 +201,7 @@ fn memory(mib: usize) -> Result<usize> {
 /// The services that are served by default on loopback; IPv6 only where the machine has it.
 fn defaults() -> Vec<String> {
     let hosts = ["127.0.0.1", "[::1]"];
-    let usable = |host: &&str| corelane::can_listen(&format!("udp://{host}:0"));
+    let usable = |host: &&str| corelane::lanes::can_listen(&format!("udp://{host}:0"));
     let places = |host: &'static str| {
         services::ALL
             .iter()
@@ -218,32 +221,26 @@ fn add(lanes: Lanes, text: &str, limits: &[String]) -> Result<Lanes> {
 }
 
 /// Says what listens where, on what, and then that it is ready.
-fn announce(running: &Running) -> std::io::Result<()> {
-    let mut out = std::io::stdout().lock();
+fn announcement(running: &Running) -> String {
+    let mut lines = Vec::new();
     for place in running.places() {
-        writeln!(out, "{} {}", place.service, place.url)?;
+        lines.push(format!("{} {}", place.service, place.url));
     }
     let cpus: Vec<String> = running.cpus().iter().flatten().map(usize::to_string).collect();
     let lanes = running.cpus().len();
-    writeln!(
-        out,
-        "driver {}, {lanes} {} on CPU {}",
-        running.driver(),
-        if lanes == 1 { "lane" } else { "lanes" },
-        cpus.join(",")
-    )?;
-    match running.steered().in_force() {
-        InForce::Nothing => writeln!(out, "steering none, one lane has all flows")?,
-        in_force => writeln!(out, "steering {in_force}, {} buckets", running.steered().table().buckets().count())?,
-    }
+    let lanes = if lanes == 1 { "1 lane".to_owned() } else { format!("{lanes} lanes") };
+    lines.push(format!("driver {}, {lanes} on CPU {}", running.driver(), cpus.join(",")));
+    lines.push(match running.steered().in_force() {
+        InForce::Nothing => "steering none, one lane has all flows".to_owned(),
+        in_force => format!("steering {in_force}, {} buckets", running.steered().table().buckets().count()),
+    });
     let (topology, plan) = running.plan();
     if topology.interface.is_some() {
-        writeln!(out, "interface {}", plan::interface(topology, plan))?;
+        lines.push(format!("interface {}", plan::interface(topology, plan)));
     }
     for note in running.notes() {
-        writeln!(out, "note: {note}")?;
+        lines.push(format!("note: {note}"));
     }
-    writeln!(out, "ready")?;
-    out.flush()?;
-    Ok(())
+    lines.push("ready".to_owned());
+    lines.join("\n")
 }

@@ -1,11 +1,11 @@
 //! `corelane stat`: what the lanes of running processes count, read from their pages.
 
-use crate::Late;
+mod json;
+
 use crate::exit::Exit;
+use crate::print::print_some;
 use anyhow::{Result, bail};
-use corelane::watch::{Detail, Liveness, PageFile, Reader, RunDirectory, Snapshot, json, list, text};
-use std::io::Write;
-use std::ops::ControlFlow;
+use corelane::admin::watch::{Detail, Liveness, PageFile, Reader, RunDirectory, Snapshot, list, text};
 use std::time::Duration;
 
 /// Prints what running processes count, lane by lane
@@ -47,12 +47,13 @@ pub fn run(arguments: &Arguments) -> Result<Exit> {
     let mut earlier: Vec<Option<Snapshot>> = vec![None; readers.len()];
     loop {
         for (reader, before) in readers.iter().zip(&mut earlier) {
-            let now = reader.snapshot(corelane::monotonic_nanoseconds());
+            let now = reader.snapshot(corelane::now().nanoseconds());
             let shown = match before {
                 Some(before) => now.since(before)?,
                 None => now.clone(),
             };
-            if print(&shown, arguments)?.is_break() {
+            let detail = if arguments.all { Detail::All } else { Detail::NonZero };
+            if print_some(if arguments.json { json::json(&shown) } else { text(&shown, detail) })?.is_break() {
                 return Ok(Exit::Done);
             }
             *before = Some(now);
@@ -89,15 +90,5 @@ fn is_wanted(file: &PageFile, pid: Option<u32>) -> bool {
     match pid {
         Some(pid) => file.published && file.process.pid == pid,
         None => file.published && file.process.liveness() != Liveness::Dead,
-    }
-}
-
-/// Prints one snapshot; breaks where the reader has gone away (a closed pipe), which ends the program quietly.
-fn print(snapshot: &Snapshot, arguments: &Arguments) -> Result<ControlFlow<()>> {
-    let detail = if arguments.all { Detail::All } else { Detail::NonZero };
-    let words = if arguments.json { json(snapshot) } else { text(snapshot, detail) };
-    match writeln!(std::io::stdout(), "{}", words.trim_end()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(ControlFlow::Break(())),
-        other => other.map(ControlFlow::Continue).map_err(|error| Late::of("writing to standard output", error).into()),
     }
 }

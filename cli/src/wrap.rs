@@ -7,22 +7,9 @@ const WIDTH: usize = 80;
 /// line stands alone on one.
 pub fn wrapped(first: &str, text: &str) -> String {
     let indent = " ".repeat(first.chars().count());
-    let (mut lines, mut line) = (String::new(), first.to_owned());
-    let mut is_empty = true;
-    for word in text.split_whitespace() {
-        if !is_empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
-            lines.push_str(&line);
-            lines.push('\n');
-            line.clone_from(&indent);
-            is_empty = true;
-        }
-        if !is_empty {
-            line.push(' ');
-        }
-        line.push_str(word);
-        is_empty = false;
-    }
-    lines + line.trim_end() + "\n"
+    let options = textwrap::Options::new(WIDTH).subsequent_indent(&indent).break_words(false);
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    textwrap::fill(&(first.to_owned() + &words), options).trim_end().to_owned() + "\n"
 }
 
 /// At most `width` characters of a text, the last two of which are dots if more are left out.

@@ -3,9 +3,10 @@
 use crate::error::Error;
 use crate::plan::Plan;
 use crate::report::TargetLane;
-use corelane::machine::{ports_to_choose, wall_clock};
-use corelane::{Fault, Reason, Transport};
-use corelane_rss::{FlowHasher, Outgoing, Protocol, Shares, Spread, Table, Way};
+use corelane::admin::machine::{ports_to_choose, wall_clock};
+use corelane::admin::rss::{FlowHasher, Outgoing, Protocol, Shares, Spread, Table, Way};
+use corelane::lanes::Transport;
+use corelane::service::{Fault, Reason};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
@@ -93,7 +94,7 @@ fn wrong(why: impl ToString) -> Error {
 }
 
 /// Lanes in turn; evenly means among those that have buckets.
-fn shares(aim: &Aim, lanes: usize) -> Result<Shares, corelane_rss::Error> {
+fn shares(aim: &Aim, lanes: usize) -> Result<Shares, corelane::admin::rss::Error> {
     match aim.spread {
         Spread::Even => {
             let counts = aim.table.counts();
@@ -111,9 +112,10 @@ fn lanes(Aim { table, hasher, .. }: &Aim, plan: &Plan) -> Result<Vec<AimedLane>,
     let mut lanes: Vec<AimedLane> =
         counts[..=last].iter().map(|buckets| AimedLane { buckets: *buckets, ..AimedLane::default() }).collect();
     let protocol = if plan.transport == Transport::Tcp { Protocol::TCP } else { Protocol::UDP };
+    let Some(peer) = plan.target.inet() else { return Err(wrong("only IP has flows: leave out --spread")) };
     for ports in ports_to_choose().map_err(wrong)? {
         for local in sources(plan)? {
-            let flow = Outgoing { local, peer: plan.target, protocol, way: Way::There };
+            let flow = Outgoing { local, peer, protocol, way: Way::There };
             for (port, flow) in flow.ports(hasher, ports.clone(), |_| true).map_err(wrong)? {
                 lanes[table.lane_of(flow)].ends.push(SocketAddr::new(local, port));
             }
@@ -133,8 +135,8 @@ fn lanes(Aim { table, hasher, .. }: &Aim, plan: &Plan) -> Result<Vec<AimedLane>,
 fn sources(plan: &Plan) -> Result<Vec<IpAddr>, Error> {
     match plan.target.ip() {
         _ if !plan.sources.is_empty() => Ok(plan.sources.clone()),
-        IpAddr::V4(address) if address.is_loopback() => Ok(vec![Ipv4Addr::LOCALHOST.into()]),
-        IpAddr::V6(address) if address.is_loopback() => Ok(vec![Ipv6Addr::LOCALHOST.into()]),
+        Some(IpAddr::V4(address)) if address.is_loopback() => Ok(vec![Ipv4Addr::LOCALHOST.into()]),
+        Some(IpAddr::V6(address)) if address.is_loopback() => Ok(vec![Ipv6Addr::LOCALHOST.into()]),
         _ => Err(wrong("the ports depend on the address that is connected from: name it with --source")),
     }
 }
@@ -163,7 +165,7 @@ pub(crate) fn text(spread: &Spread) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corelane_rss::{Buckets, HashTypes, Key, Tuple};
+    use corelane::admin::rss::{Buckets, HashTypes, Key, Tuple};
     use std::collections::BTreeSet;
 
     fn hasher() -> Arc<FlowHasher> {
@@ -172,7 +174,7 @@ mod tests {
 
     fn plan(spread: Spread, lanes: usize) -> Plan {
         let table = Table::even(Buckets::DEFAULT, lanes).unwrap();
-        let plan = Plan::new("echo", "tcp://127.0.0.1:7", "127.0.0.1:7".parse().unwrap());
+        let plan = Plan::new("echo", "tcp://127.0.0.1:7", "127.0.0.1:7".parse::<corelane::Address>().unwrap());
         Plan { connections: 400, aim: Some(Aim { spread, table, hasher: hasher() }), ..plan }
     }
 
@@ -192,7 +194,7 @@ mod tests {
                 let lanes = [0, 1, 2, 20].map(|attempt| {
                     let end = plan.source_of(number, attempt).unwrap();
                     assert!(ends.insert(end), "{end} is there twice");
-                    let tuple = Tuple::new(end, plan.target, Protocol::TCP).unwrap();
+                    let tuple = Tuple::new(end, plan.target.inet().unwrap(), Protocol::TCP).unwrap();
                     plan.aim.as_ref().unwrap().table.lane_of(hasher.tuple(&tuple).unwrap().flow)
                 });
                 assert!(lanes.iter().all(|lane| *lane == lanes[0]));

@@ -8,7 +8,7 @@ use crate::interval::{Interval, Times};
 use crate::kinds::{Errors, Kind};
 use crate::pacer::Pacer;
 use crate::plan::{Extent, Mode, Plan, share};
-use corelane::Says;
+use corelane::service::Says;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
@@ -226,7 +226,7 @@ impl Course {
         if self.ready < self.plan.lanes {
             return;
         }
-        let at = cx.now() + START_AFTER;
+        let at = cx.now().nanoseconds() + START_AFTER;
         (1..self.plan.lanes).for_each(|lane| send(cx, lane, Word::Start { at }));
         self.start_at(at);
         self.tell(Event::Started { from: self.from, until: self.until });

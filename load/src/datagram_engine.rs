@@ -4,21 +4,13 @@ use crate::aim::{TAKEN_MAX, is_taken};
 use crate::course::{Course, Cx, Event, Phase, Word, nanoseconds};
 use crate::flights::{Flight, Flights};
 use crate::kinds::Kind;
-use crate::pacer::Pacer;
+use crate::pace::{ARRIVALS_PER_TURN, Owed, PAUSE, Pace};
 use crate::plan::Mode;
 use crate::workload::{Answers, DatagramWorkload};
-use corelane::{
-    Arrival, DATAGRAM_BYTES_MAX, DatagramService, Datagrams, Fault, Origin, Reason, Replies, Says, Shared, SocketId,
-    TRAIN_DATAGRAMS_MAX,
-};
+use corelane::service::{Arrival, DATAGRAM_BYTES_MAX, Fault, Origin, Reason, Says, Shared, SocketId, TRAIN_DATAGRAMS_MAX};
+use corelane::{Address, DatagramService, Datagrams, Replies};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-
-/// How long a socket that could not be opened waits for the next try.
-const PAUSE: u64 = 100_000_000;
-
-/// Arrivals that one turn sends at the most.
-const ARRIVALS_PER_TURN: usize = 1_024;
 
 /// Datagrams of a flood that are handed to the system at once.
 const BURST: usize = 128;
@@ -30,21 +22,13 @@ const REFUSAL_WITHIN: u64 = 1_000_000_000;
 pub struct DatagramEngine<W: DatagramWorkload> {
     course: Course,
     workload: W,
-    places: Vec<Place<W::Socket>>,
-    /// Which place a socket belongs to.
+    slots: Vec<Slot<W::Socket>>,
+    /// Which slot a socket belongs to.
     names: BTreeMap<SocketId, usize>,
-    pacer: Pacer,
-    first: u64,
+    pace: Pace,
     open: usize,
     /// Something was answered at some time.
     was_answered: bool,
-    begun: bool,
-    /// Places with requests for which the lane had no memory, when these were to start, and how many.
-    owing: Vec<(usize, u64, usize)>,
-    scan_at: u64,
-    /// When the alarm comes.
-    alarm_at: u64,
-    early: Option<String>,
     flood: Flood,
 }
 
@@ -57,7 +41,7 @@ struct Flood {
     left_at: u64,
 }
 
-struct Place<S> {
+struct Slot<S> {
     socket: Option<SocketId>,
     state: Option<S>,
     flights: Flights,
@@ -71,20 +55,14 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
     /// The client of the lane that `course` is for.
     pub fn new(course: Course, workload: W) -> Self {
         let plan = course.plan.clone();
-        let place = |_| Place { socket: None, state: None, flights: Flights::default(), is_leaving: false, attempts: 0 };
+        let slot = |_| Slot { socket: None, state: None, flights: Flights::default(), is_leaving: false, attempts: 0 };
         Self {
             workload,
-            places: (0..plan.connections_of(course.lane)).map(place).collect(),
+            slots: (0..plan.connections_of(course.lane)).map(slot).collect(),
             names: BTreeMap::new(),
-            pacer: Pacer::new(&plan, course.lane),
-            first: (0..course.lane).map(|lane| u64::from(plan.connections_of(lane))).sum(),
+            pace: Pace::new(&plan, course.lane),
             open: 0,
             was_answered: false,
-            begun: false,
-            owing: Vec::new(),
-            scan_at: 0,
-            alarm_at: u64::MAX,
-            early: None,
             flood: Flood::default(),
             course,
         }
@@ -96,7 +74,7 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
 
     /// Everything that is due, and the next alarm.
     fn work(&mut self, cx: &mut Cx<'_>) {
-        let now = cx.now();
+        let now = cx.now().nanoseconds();
         self.course.tick(now);
         if self.course.phase == Phase::Running {
             self.run(cx);
@@ -105,31 +83,22 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
         if self.course.phase == Phase::Ending {
             self.wind_up(cx);
         }
-        self.set_alarm(cx, self.next_alarm(now));
-    }
-
-    fn next_alarm(&self, now: u64) -> u64 {
-        if self.course.phase == Phase::Over {
-            return u64::MAX;
-        }
-        let is_running = self.course.phase == Phase::Running;
-        let arrival = if is_running { self.pacer.next_due() } else { u64::MAX };
-        let owing = if is_running && !self.owing.is_empty() { now + PAUSE / 100 } else { u64::MAX };
-        self.course.next_tick().min(arrival).min(owing).min(self.scan_at)
+        let at = self.pace.next_alarm(&self.course, now);
+        self.pace.set_alarm(cx, &mut self.course, at);
     }
 
     fn open_sockets(&mut self, cx: &mut Cx<'_>) {
-        (0..self.places.len()).for_each(|index| self.open_socket(cx, index));
+        (0..self.slots.len()).for_each(|index| self.open_socket(cx, index));
     }
 
     fn open_socket(&mut self, cx: &mut Cx<'_>, index: usize) {
-        let (plan, place) = (&self.course.plan, &mut self.places[index]);
+        let (plan, slot) = (&self.course.plan, &mut self.slots[index]);
         let any: IpAddr = if plan.target.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-        let local = plan.source_of(self.first + index as u64, place.attempts).unwrap_or(SocketAddr::new(any, 0));
-        place.attempts += 1;
-        match cx.open_datagrams(local, Some(plan.target)) {
+        let local = plan.source_of(self.pace.first + index as u64, slot.attempts).unwrap_or(SocketAddr::new(any, 0));
+        slot.attempts += 1;
+        match cx.open_datagrams(local, Some(plan.target.clone())) {
             Ok(socket) => {
-                place.socket = Some(socket);
+                slot.socket = Some(socket);
                 self.names.insert(socket, index);
             }
             Err(error) => self.unreachable(None, Kind::TableFull, error.to_string()),
@@ -141,75 +110,54 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
     }
 
     fn run(&mut self, cx: &mut Cx<'_>) {
-        if !std::mem::replace(&mut self.begun, true) {
-            self.pacer.start(self.course.start);
-            (0..self.places.len()).for_each(|index| match self.course.plan.mode {
-                Mode::Closed => self.request_on(cx, index, cx.now(), self.depth()),
-                Mode::Flood => self.request_on(cx, index, cx.now(), BURST),
-                _ => self.pacer.has_room(index as u32, self.course.start),
+        if self.pace.begin(&self.course) {
+            (0..self.slots.len()).for_each(|index| match self.course.plan.mode {
+                Mode::Closed => self.request_on(cx, index, cx.now().nanoseconds(), self.depth()),
+                Mode::Flood => self.request_on(cx, index, cx.now().nanoseconds(), BURST),
+                _ => self.pace.pacer.offer(index as u32, self.course.start),
             });
         }
-        for (index, intended, count) in std::mem::take(&mut self.owing) {
-            self.request_on(cx, index, intended, count);
-            self.has_room(cx, index);
+        for Owed { slot, intended, count } in self.pace.take_owed() {
+            self.request_on(cx, slot as usize, intended, count);
+            self.offer_room(cx, slot as usize);
         }
         self.pace(cx);
-        if self.pacer.is_done() && self.course.ends_by_count() {
-            self.course.give_up();
-        }
+        self.pace.end_with_arrivals(&mut self.course);
     }
 
     fn pace(&mut self, cx: &mut Cx<'_>) {
-        let now = cx.now();
+        let now = cx.now().nanoseconds();
         for _ in 0..ARRIVALS_PER_TURN {
-            if self.course.all_started() {
-                return;
-            }
-            let Some((intended, could, index)) = self.pacer.take_due(now, |_| true) else { return };
-            if self.course.take(intended, 1) == 0 {
-                return;
-            }
-            self.course.offered(intended, could, now);
+            let Some((intended, index)) = self.pace.next_arrival(&mut self.course, now, |_| true) else { return };
             self.send(cx, index as usize, Flight { intended, sent: now }, 1, None);
-            self.has_room(cx, index as usize);
+            self.offer_room(cx, index as usize);
         }
     }
 
-    fn has_room(&mut self, cx: &mut Cx<'_>, index: usize) {
-        let owed: usize = self.owing.iter().filter(|owed| owed.0 == index).map(|owed| owed.2).sum();
-        if self.places[index].flights.len() + owed < self.depth() {
-            self.pacer.has_room(index as u32, cx.now());
+    fn offer_room(&mut self, cx: &mut Cx<'_>, index: usize) {
+        if self.slots[index].flights.len() + self.pace.owed(index as u32) < self.depth() {
+            self.pace.pacer.offer(index as u32, cx.now().nanoseconds());
         }
-        self.wake_at(cx, self.pacer.next_due());
+        self.wake_at(cx, self.pace.pacer.next_due());
     }
 
-    /// Has [`DatagramEngine::work`] called no later than at `at`.
     fn wake_at(&mut self, cx: &mut Cx<'_>, at: u64) {
-        if at < self.alarm_at {
-            self.set_alarm(cx, at);
-        }
-    }
-
-    fn set_alarm(&mut self, cx: &mut Cx<'_>, at: u64) {
-        self.alarm_at = at;
-        self.course.call_at(at);
-        cx.set_alarm(at);
+        self.pace.wake_at(cx, &mut self.course, at);
     }
 
     fn request_on(&mut self, cx: &mut Cx<'_>, index: usize, intended: u64, count: usize) {
         let granted = self.course.take(intended, count);
-        self.send(cx, index, Flight { intended, sent: cx.now() }, granted, None);
+        self.send(cx, index, Flight { intended, sent: cx.now().nanoseconds() }, granted, None);
     }
 
     /// Requests that were granted and cannot go now.
     fn owe(&mut self, index: usize, intended: u64, count: usize) {
-        self.course.give_back(intended, count);
-        self.owing.push((index, intended, count));
+        self.pace.owe(&mut self.course, Owed { slot: index as u32, intended, count });
     }
 
-    /// Sends `count` requests of a place, behind those that it owes: into `replies` if this call is for its socket.
+    /// Sends `count` requests of a slot, behind those that it owes: into `replies` if this call is for its socket.
     fn send(&mut self, cx: &mut Cx<'_>, index: usize, flight: Flight, count: usize, replies: Option<&mut Replies>) {
-        if count > 0 && self.owing.iter().any(|owed| owed.0 == index) {
+        if count > 0 && self.pace.owed(index as u32) > 0 {
             return self.owe(index, flight.intended, count);
         }
         let size = self.workload.request_bytes();
@@ -218,8 +166,8 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
         while left > 0 {
             let train = left.min(longest);
             let Some(requests) = self.write(cx, index, train) else { return self.owe(index, flight.intended, left) };
-            let place = &self.places[index];
-            let Some(socket) = place.socket else { return };
+            let slot = &self.slots[index];
+            let Some(socket) = slot.socket else { return };
             let output = match replies.as_deref_mut() {
                 Some(replies) => Some(replies),
                 None => cx.datagrams(socket),
@@ -237,11 +185,11 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
         let bytes = (count * self.workload.request_bytes()) as u64;
         if self.is_flood() {
             self.flood.sent += count as u64;
-            self.places[index].is_leaving = true;
+            self.slots[index].is_leaving = true;
             return self.course.flooded(count as u64, bytes, flight.sent);
         }
-        let place = &mut self.places[index];
-        (0..count).for_each(|_| place.flights.push(flight));
+        let slot = &mut self.slots[index];
+        (0..count).for_each(|_| slot.flights.push(flight));
         self.course.sent(flight, count as u64, bytes);
     }
 
@@ -249,12 +197,12 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
         self.course.plan.mode == Mode::Flood
     }
 
-    /// The next `count` requests of a place, one behind the other. None if the lane's memory is used up.
+    /// The next `count` requests of a slot, one behind the other. None if the lane's memory is used up.
     fn write(&mut self, cx: &mut Cx<'_>, index: usize, count: usize) -> Option<Shared> {
         let size = self.workload.request_bytes();
         let mut lease = cx.lease(count * size).ok()?;
-        let place = &mut self.places[index];
-        let (state, first) = (place.state.as_mut()?, place.flights.next_number());
+        let slot = &mut self.slots[index];
+        let (state, first) = (slot.state.as_mut()?, slot.flights.next_number());
         for (number, request) in (first..).zip(lease.spare()[..count * size].chunks_exact_mut(size)) {
             self.workload.request(state, number, request);
         }
@@ -266,72 +214,60 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
     fn hand_over(&self, output: &mut Replies, requests: Shared) -> bool {
         let (plan, size) = (&self.course.plan, self.workload.request_bytes());
         if plan.trains {
-            return output.send_train(plan.target, None, requests, size);
+            return output.send_train(&plan.target, None, requests, size);
         }
-        (0..requests.len() / size).all(|at| output.send_single(plan.target, None, requests.slice(at * size..(at + 1) * size)))
+        (0..requests.len() / size).all(|at| output.send_single(&plan.target, None, requests.slice(at * size..(at + 1) * size)))
     }
 
     /// Gives up requests that wait for too long; in a closed loop the next ones follow.
     fn scan(&mut self, cx: &mut Cx<'_>) {
-        let (now, timeout) = (cx.now(), nanoseconds(self.course.plan.timeout));
-        if now < self.scan_at {
+        let (now, timeout) = (cx.now().nanoseconds(), nanoseconds(self.course.plan.timeout));
+        if now < self.pace.scan_at {
             return;
         }
-        self.scan_at = now + (timeout / 16).clamp(PAUSE / 100, PAUSE);
-        for index in 0..self.places.len() {
+        self.pace.scan_at = now + (timeout / 16).clamp(PAUSE / 100, PAUSE);
+        for index in 0..self.slots.len() {
             let mut lost = 0;
             while let Some(flight) =
-                self.places[index].flights.oldest().filter(|flight| now.saturating_sub(flight.sent) >= timeout)
+                self.slots[index].flights.oldest().filter(|flight| now.saturating_sub(flight.sent) >= timeout)
             {
-                self.places[index].flights.pop();
+                self.slots[index].flights.pop();
                 self.course.failed(Kind::Lost, flight, now);
                 lost += 1;
             }
             self.go_on(cx, index, lost, None);
         }
-        self.despair(cx);
+        let is_late = self.pace.pacer.is_late(now);
+        self.pace.despair(&mut self.course, now, is_late);
     }
 
-    /// So many requests of a place are done with.
+    /// So many requests of a slot are done with.
     fn go_on(&mut self, cx: &mut Cx<'_>, index: usize, done: usize, replies: Option<&mut Replies>) {
         if done == 0 {
             return;
         }
         match self.course.plan.mode {
             Mode::Closed => {
-                let granted = self.course.take(cx.now(), done);
-                self.send(cx, index, Flight { intended: cx.now(), sent: cx.now() }, granted, replies);
+                let granted = self.course.take(cx.now().nanoseconds(), done);
+                self.send(cx, index, Flight { intended: cx.now().nanoseconds(), sent: cx.now().nanoseconds() }, granted, replies);
             }
             Mode::Flood if self.course.phase == Phase::Running => return,
-            _ => self.has_room(cx, index),
+            _ => self.offer_room(cx, index),
         }
         // What is done with has left memory for what is owed.
-        if self.course.in_flight == 0 || self.course.all_started() || !self.owing.is_empty() {
-            self.wake_at(cx, cx.now());
-        }
-    }
-
-    /// With a number of requests to make and nobody who answers, the run would go on for as long as all of them are given up.
-    fn despair(&mut self, cx: &mut Cx<'_>) {
-        let patience = nanoseconds(self.course.plan.timeout).saturating_mul(2).saturating_add(10 * PAUSE);
-        if self.course.in_flight == 0 && !self.pacer.is_late(cx.now()) {
-            self.course.heard = cx.now();
-        }
-        let is_running = self.course.phase == Phase::Running && self.course.ends_by_count();
-        if is_running && cx.now().saturating_sub(self.course.heard) > patience {
-            self.early = Some(format!("nothing was answered for {:.1} s", patience as f64 / 1e9));
-            self.course.give_up();
+        if self.course.in_flight == 0 || self.course.all_started() || self.pace.owes() {
+            self.wake_at(cx, cx.now().nanoseconds());
         }
     }
 
     fn wind_up(&mut self, cx: &mut Cx<'_>) {
-        self.course.count_not_sent(&mut self.pacer, cx.now());
+        self.course.count_not_sent(&mut self.pace.pacer, cx.now().nanoseconds());
         let is_over = match self.is_flood() {
-            true => self.flood_is_over(cx.now()),
+            true => self.flood_is_over(cx.now().nanoseconds()),
             false => self.course.is_cut() || self.course.in_flight == 0,
         };
         if is_over {
-            self.course.over(cx.now(), self.open as u32, self.early.take());
+            self.pace.end(&mut self.course, cx.now().nanoseconds(), self.open as u32);
         }
     }
 
@@ -339,15 +275,15 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
     fn flood_is_over(&self, now: u64) -> bool {
         let Flood { sent, returned, left_at } = self.flood;
         let patience = nanoseconds(self.course.plan.timeout);
-        let has_left = !self.places.iter().any(|place| place.is_leaving);
+        let has_left = !self.slots.iter().any(|slot| slot.is_leaving);
         has_left && (returned >= sent || now.saturating_sub(left_at) >= patience)
     }
 
     /// The answers among a batch to requests in flight, and what else is in it.
     fn take_answers(&mut self, index: usize, batch: &Datagrams, now: u64) -> (usize, u64) {
-        let place = &mut self.places[index];
-        let Some(state) = place.state.as_mut() else { return (0, 0) };
-        let mut answers = Answers::new(&mut place.flights, &mut self.course, now);
+        let slot = &mut self.slots[index];
+        let Some(state) = slot.state.as_mut() else { return (0, 0) };
+        let mut answers = Answers::new(&mut slot.flights, &mut self.course, now);
         let mut wrong = 0;
         for datagram in datagrams(batch) {
             let taken = match self.workload.answer(state, datagram) {
@@ -364,7 +300,7 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
 
     /// What came back of a flood, and what else is in the batch.
     fn take_returned(&mut self, index: usize, batch: &Datagrams, now: u64) -> (usize, u64) {
-        let Some(state) = self.places[index].state.as_mut() else { return (0, 0) };
+        let Some(state) = self.slots[index].state.as_mut() else { return (0, 0) };
         let (mut returned, mut wrong) = (0, 0);
         for datagram in datagrams(batch) {
             let is_right = self.workload.answer(state, datagram).is_some();
@@ -389,10 +325,10 @@ impl<W: DatagramWorkload> DatagramService for DatagramEngine<W> {
         self.work(cx);
     }
 
-    fn opened(&mut self, cx: &mut Cx<'_>, socket: SocketId, outcome: Result<SocketAddr, Fault>) {
+    fn opened(&mut self, cx: &mut Cx<'_>, socket: SocketId, outcome: Result<Address, Fault>) {
         let Some(&index) = self.names.get(&socket) else { return };
         if let Err(fault) = outcome {
-            let has_others = self.course.plan.aimed.is_some() && self.places[index].attempts <= u64::from(TAKEN_MAX);
+            let has_others = self.course.plan.aimed.is_some() && self.slots[index].attempts <= u64::from(TAKEN_MAX);
             if has_others && is_taken(fault) {
                 self.names.remove(&socket);
                 return self.open_socket(cx, index);
@@ -400,17 +336,17 @@ impl<W: DatagramWorkload> DatagramService for DatagramEngine<W> {
             return self.unreachable(None, Kind::of(fault), fault.to_string());
         }
         self.open += 1;
-        let number = self.first + index as u64;
-        self.places[index].state = Some(self.workload.socket(number, cx.now()));
-        if self.open == self.places.len() {
+        let number = self.pace.first + index as u64;
+        self.slots[index].state = Some(self.workload.socket(number, cx.now().nanoseconds()));
+        if self.open == self.slots.len() {
             self.course.tell(Event::Opened { lane: self.course.lane, connections: self.open as u32 });
             self.course.ready(cx);
-            self.wake_at(cx, cx.now());
+            self.wake_at(cx, cx.now().nanoseconds());
         }
     }
 
     fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies) {
-        let now = cx.now();
+        let now = cx.now().nanoseconds();
         self.course.tick(now);
         let Some(&index) = self.names.get(&cx.socket()) else { return };
         let (taken, wrong) =
@@ -426,9 +362,9 @@ impl<W: DatagramWorkload> DatagramService for DatagramEngine<W> {
 
     fn sent(&mut self, cx: &mut Cx<'_>, socket: SocketId, replies: &mut Replies) {
         let Some(&index) = self.names.get(&socket).filter(|_| self.is_flood()) else { return };
-        let now = cx.now();
+        let now = cx.now().nanoseconds();
         self.course.tick(now);
-        self.places[index].is_leaving = false;
+        self.slots[index].is_leaving = false;
         self.flood.left_at = now;
         let granted = self.course.take(now, BURST);
         self.send(cx, index, Flight { intended: now, sent: now }, granted, Some(replies));
@@ -438,7 +374,7 @@ impl<W: DatagramWorkload> DatagramService for DatagramEngine<W> {
     }
 
     fn fault(&mut self, cx: &mut Cx<'_>, socket: SocketId, fault: Fault) {
-        let now = cx.now();
+        let now = cx.now().nanoseconds();
         self.course.tick(now);
         let Some(&index) = self.names.get(&socket) else { return };
         let is_new = !self.is_flood() || now.saturating_sub(self.course.start) < REFUSAL_WITHIN;
@@ -450,7 +386,7 @@ impl<W: DatagramWorkload> DatagramService for DatagramEngine<W> {
             return self.course.note(Kind::of(fault), 1, now, now);
         }
         // Which one it was is not said; the oldest has waited longest.
-        if let Some(flight) = self.places[index].flights.pop() {
+        if let Some(flight) = self.slots[index].flights.pop() {
             self.course.failed(Kind::of(fault), flight, now);
             self.go_on(cx, index, 1, None);
         }
@@ -458,7 +394,7 @@ impl<W: DatagramWorkload> DatagramService for DatagramEngine<W> {
 
     fn lane_message(&mut self, cx: &mut Cx<'_>, _from: Origin, word: Word) {
         self.course.hear(cx, word);
-        self.wake_at(cx, cx.now());
+        self.wake_at(cx, cx.now().nanoseconds());
     }
 
     fn alarm(&mut self, cx: &mut Cx<'_>) {

@@ -3,11 +3,11 @@
 use crate::error::Error;
 use crate::plan::Plan;
 use crate::report::{Generator, Lane, Server};
-use corelane::machine::{NetworkCounters, Process, ProcessTree, ThreadTimes, network_counters, stolen_time, thread_times};
-use corelane::watch::{LaneCounter, Liveness, Reader, RunDirectory, ServiceCounter, Snapshot, list};
-use corelane::{Running, Transport, Url, monotonic_nanoseconds};
+use corelane::Address;
+use corelane::admin::machine::{NetworkCounters, Process, ProcessTree, ThreadTimes, network_counters, stolen_time, thread_times};
+use corelane::admin::watch::{LaneCounter, Liveness, Reader, RunDirectory, ServiceCounter, Snapshot, list};
+use corelane::lanes::{Running, Transport, Url};
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Whose cost is measured beside the generator's.
@@ -85,7 +85,7 @@ impl Spent {
 impl LaneReading {
     fn take(thread: u32) -> Self {
         let times = thread_times(thread).unwrap_or_default();
-        Self { at: monotonic_nanoseconds(), times }
+        Self { at: corelane::now().nanoseconds(), times }
     }
 
     fn since(self, earlier: Self) -> Spent {
@@ -106,21 +106,21 @@ impl ServerWatch {
             Watched::Nobody => return Ok(None),
             Watched::Tree(pid) => (pid, page_where(|page| page.description().process.pid == pid).map(|(_, page)| page)),
             Watched::Page => {
-                let (_, page) = page_serving(plan.transport, plan.target).ok_or(Error::NoPage { url: plan.url.clone() })?;
+                let (_, page) = page_serving(plan.transport, &plan.target).ok_or(Error::NoPage { url: plan.url.clone() })?;
                 (page.description().process.pid, Some(page))
             }
         };
         let broken = |error: std::io::Error| Error::Server { pid, why: error.to_string() };
         let mut tree = ProcessTree::of(pid).map_err(broken)?;
         let resident_before = tree.footprint().map_err(broken)?.resident_bytes;
-        let services = page.iter().flat_map(|page| services_at(page, plan.transport, plan.target)).collect();
+        let services = page.iter().flat_map(|page| services_at(page, plan.transport, &plan.target)).collect();
         let takes_datagrams = plan.transport == Transport::Udp;
         Ok(Some(Self { pid, tree, page, services, takes_datagrams, resident_before }))
     }
 
     /// What was dropped at its sockets since a reading: up to now, because it counts that a second later.
     fn trains_dropped(&self, first: &Reading) -> Option<u64> {
-        let now = self.page.as_ref()?.snapshot(monotonic_nanoseconds());
+        let now = self.page.as_ref()?.snapshot(corelane::now().nanoseconds());
         let since =
             between(first.server_page.as_ref(), Some(&now)).filter(|_| self.takes_datagrams && !self.services.is_empty())?;
         Some(sum(&since, &self.services, ServiceCounter::TrainsDropped))
@@ -172,9 +172,9 @@ impl Reading {
         if let Some(server) = server {
             let times = server.tree.times().unwrap_or_default();
             (server_cpu, server_delay) = (times.cpu_nanoseconds, times.run_delay_nanoseconds);
-            server_page = server.page.as_ref().map(|page| page.snapshot(monotonic_nanoseconds()));
+            server_page = server.page.as_ref().map(|page| page.snapshot(corelane::now().nanoseconds()));
         }
-        let at = monotonic_nanoseconds();
+        let at = corelane::now().nanoseconds();
         Self {
             at,
             server_cpu,
@@ -236,13 +236,13 @@ fn drops(counters: &NetworkCounters) -> u64 {
 
 /// Datagrams that the system has refused since the process began.
 fn datagrams_refused(own: Option<&Reader>) -> u64 {
-    let page = own.map(|page| page.snapshot(monotonic_nanoseconds()));
+    let page = own.map(|page| page.snapshot(corelane::now().nanoseconds()));
     let services = page.iter().flat_map(|page| &page.services);
     services.map(|service| service.values.get(ServiceCounter::DatagramsRefused)).sum()
 }
 
 /// The counter page of the process of Corelane on this machine that serves `target`, and its file.
-pub fn page_serving(transport: Transport, target: SocketAddr) -> Option<(PathBuf, Reader)> {
+pub fn page_serving(transport: Transport, target: &Address) -> Option<(PathBuf, Reader)> {
     page_where(|page| services_at(page, transport, target).next().is_some())
 }
 
@@ -254,17 +254,20 @@ fn page_where(is_it: impl Fn(&Reader) -> bool) -> Option<(PathBuf, Reader)> {
 }
 
 /// The numbers of the services that the page's process serves at `target`, by its own word: at this address, or at all of this port.
-pub fn services_at(page: &Reader, transport: Transport, target: SocketAddr) -> impl Iterator<Item = usize> {
-    let is_there = move |place: SocketAddr| {
-        let is_address = place.ip().is_unspecified() || place.ip().to_canonical() == target.ip().to_canonical();
-        place.port() == target.port() && is_address
-    };
+pub fn services_at(page: &Reader, transport: Transport, target: &Address) -> impl Iterator<Item = usize> {
     let serves = move |url: &str| {
         let url = Url::parse(url, 0).ok().filter(|url| url.transport() == transport);
-        url.and_then(|url| url.resolve().ok()).is_some_and(|places| places.into_iter().any(is_there))
+        url.and_then(|url| url.resolve().ok()).is_some_and(|places| places.iter().any(|place| is_at(place, target)))
     };
     let services = page.description().services.iter().enumerate();
     services.filter(move |(_, service)| service.url.split(' ').any(serves)).map(|(number, _)| number)
+}
+
+/// Whether who is served at `place` is reached at `target`.
+fn is_at(place: &Address, target: &Address) -> bool {
+    let (Address::Ip(place), Address::Ip(target)) = (place, target) else { return place == target };
+    let is_address = place.ip().is_unspecified() || place.ip().to_canonical() == target.ip().to_canonical();
+    place.port() == target.port() && is_address
 }
 
 fn between(first: Option<&Snapshot>, last: Option<&Snapshot>) -> Option<Snapshot> {
@@ -300,7 +303,8 @@ fn per_request(page: &Snapshot, services: &[usize], requests: f64) -> BTreeMap<S
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corelane::watch::{Description, LaneName, Page, ServiceName};
+    use corelane::admin::watch::{Description, LaneName, Page, ServiceName};
+    use std::net::SocketAddr;
 
     fn reading(at: u64, cpu_nanoseconds: u64, run_delay_nanoseconds: u64) -> LaneReading {
         LaneReading { at, times: ThreadTimes { cpu_nanoseconds, run_delay_nanoseconds } }
@@ -337,7 +341,8 @@ mod tests {
         page.lane(0).unwrap().add(LaneCounter::Sleeps, 30);
         let reader = Reader::of(&page).unwrap();
         let at = |transport, port: u16| {
-            let services: Vec<usize> = services_at(&reader, transport, SocketAddr::from(([127, 0, 0, 1], port))).collect();
+            let services: Vec<usize> =
+                services_at(&reader, transport, &SocketAddr::from(([127, 0, 0, 1], port)).into()).collect();
             per_request(&reader.snapshot(0), &services, 10.0)
         };
         let tcp = at(Transport::Tcp, 7);

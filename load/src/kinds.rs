@@ -1,6 +1,6 @@
 //! What can become of a request that is not answered rightly.
 
-use corelane::{Fault, Reason};
+use corelane::service::{Fault, Reason};
 use std::collections::BTreeMap;
 use std::fmt;
 

@@ -18,6 +18,7 @@ pub mod hdr;
 pub mod html;
 pub mod interval;
 pub mod kinds;
+mod pace;
 mod pacer;
 mod pattern;
 pub mod plan;

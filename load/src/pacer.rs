@@ -4,7 +4,7 @@ use crate::arrivals::{Arrivals, Schedule};
 use crate::plan::{Mode, Plan};
 use std::collections::VecDeque;
 
-/// Arrivals in order, and the places with room for one more, in turn.
+/// Arrivals in order, and the slots with room for one more, in turn.
 pub struct Pacer {
     source: Option<Source>,
     schedule: Option<Schedule>,
@@ -12,14 +12,14 @@ pub struct Pacer {
     head: Option<u64>,
     free: VecDeque<u32>,
     is_free: Vec<bool>,
-    /// Since when there is a place with room.
+    /// Since when there is a slot with room.
     room_since: u64,
-    /// When the last place with room was taken. One that has room for more comes back at once: then there always was room.
+    /// When the last slot with room was taken. One that has room for more comes back at once: then there always was room.
     emptied_at: u64,
-    /// In an open loop, which place was taken last, and when.
+    /// In an open loop, which slot was taken last, and when.
     taken: Option<(u32, u64)>,
     is_open_loop: bool,
-    /// The first of the free places is there for what was due when it was taken.
+    /// The first of the free slots is there for what was due when it was taken.
     is_kept: bool,
 }
 
@@ -41,13 +41,13 @@ impl Pacer {
                 Some(Source { arrivals: arrivals.clone(), rate: *rate, lane, lanes: plan.lanes, seed: plan.seed })
             }
         };
-        let places = if source.is_some() { plan.connections_of(lane) as usize } else { 0 };
+        let slots = if source.is_some() { plan.connections_of(lane) as usize } else { 0 };
         Self {
             source,
             schedule: None,
             head: None,
             free: VecDeque::new(),
-            is_free: vec![false; places],
+            is_free: vec![false; slots],
             room_since: 0,
             emptied_at: u64::MAX,
             taken: None,
@@ -65,25 +65,25 @@ impl Pacer {
         }
     }
 
-    /// One more request may go on this place. It comes behind all others, but what is due at the same moment goes together: a send costs
+    /// One more request may go on this slot. It comes behind all others, but what is due at the same moment goes together: a send costs
     /// about the same for one request as for several, and those that follow are late by so much less.
-    pub fn has_room(&mut self, place: u32, now: u64) {
-        if self.is_free.is_empty() || std::mem::replace(&mut self.is_free[place as usize], true) {
+    pub fn offer(&mut self, slot: u32, now: u64) {
+        if self.is_free.is_empty() || std::mem::replace(&mut self.is_free[slot as usize], true) {
             return;
         }
         if self.free.is_empty() && now != self.emptied_at {
             self.room_since = now;
         }
-        match self.taken == Some((place, now)) {
+        match self.taken == Some((slot, now)) {
             true => {
                 self.is_kept = true;
-                self.free.push_front(place);
+                self.free.push_front(slot);
             }
-            false => self.free.push_back(place),
+            false => self.free.push_back(slot),
         }
     }
 
-    /// The place that was kept for what was due at another moment goes behind the others.
+    /// The slot that was kept for what was due at another moment goes behind the others.
     fn go_round(&mut self, now: u64) {
         if self.taken.is_some_and(|(_, at)| at != now) && std::mem::take(&mut self.is_kept) {
             self.free.rotate_left(1);
@@ -105,18 +105,18 @@ impl Pacer {
         self.schedule.is_some() && self.head.is_none()
     }
 
-    /// The next request if it is due and there is a place that it `can_use`: when it was to start, when it could have, and where it
+    /// The next request if it is due and there is a slot that it `can_use`: when it was to start, when it could have, and where it
     /// goes. Places that cannot be used (their connection is lost) are passed over until they have room again.
     pub fn take_due(&mut self, now: u64, mut can_use: impl FnMut(u32) -> bool) -> Option<(u64, u64, u32)> {
         let intended = self.head.filter(|&at| at <= now)?;
         self.go_round(now);
-        while let Some(place) = self.free.pop_front() {
-            (self.is_free[place as usize], self.is_kept) = (false, false);
-            if can_use(place) {
+        while let Some(slot) = self.free.pop_front() {
+            (self.is_free[slot as usize], self.is_kept) = (false, false);
+            if can_use(slot) {
                 self.head = self.schedule.as_mut().and_then(Iterator::next);
                 self.emptied_at = if self.free.is_empty() { now } else { self.emptied_at };
-                self.taken = self.is_open_loop.then_some((place, now));
-                return Some((intended, intended.max(self.room_since), place));
+                self.taken = self.is_open_loop.then_some((slot, now));
+                return Some((intended, intended.max(self.room_since), slot));
             }
         }
         None
@@ -138,7 +138,7 @@ mod tests {
     }
 
     fn pacer() -> Pacer {
-        let mut plan = Plan::new("echo", "tcp://127.0.0.1:7", "127.0.0.1:7".parse().unwrap());
+        let mut plan = Plan::new("echo", "tcp://127.0.0.1:7", "127.0.0.1:7".parse::<corelane::Address>().unwrap());
         plan.mode = Mode::Open { rate: 1_000.0, arrivals: Arrivals::Fixed };
         plan.connections = 2;
         let mut pacer = Pacer::new(&plan, 0);
@@ -147,11 +147,11 @@ mod tests {
     }
 
     #[test]
-    fn places_take_turns_and_nothing_goes_early() {
+    fn slots_take_turns_and_nothing_goes_early() {
         let mut pacer = pacer();
-        pacer.has_room(0, 5);
-        pacer.has_room(1, 6);
-        pacer.has_room(1, 7);
+        pacer.offer(0, 5);
+        pacer.offer(1, 6);
+        pacer.offer(1, 7);
         assert_eq!((pacer.next_due(), pacer.take_due(999_999, all)), (1_000_000, None));
         assert_eq!(pacer.take_due(1_000_000, all), Some((1_000_000, 1_000_000, 0)));
         assert_eq!(pacer.take_due(1_000_000, all), None);
@@ -162,12 +162,12 @@ mod tests {
     #[test]
     fn what_is_due_at_once_goes_together_and_the_next_elsewhere() {
         let mut pacer = pacer();
-        pacer.has_room(0, 5);
-        pacer.has_room(1, 6);
+        pacer.offer(0, 5);
+        pacer.offer(1, 6);
         let mut at = |now| {
-            let place = pacer.take_due(now, all).unwrap().2;
-            pacer.has_room(place, now);
-            place
+            let slot = pacer.take_due(now, all).unwrap().2;
+            pacer.offer(slot, now);
+            slot
         };
         assert_eq!([2_000_000, 2_000_000, 3_000_000, 4_000_000].map(&mut at), [0, 0, 1, 0]);
         assert_eq!([8_000_000, 8_000_000, 8_000_000, 9_000_000].map(&mut at), [1, 1, 1, 0]);
@@ -176,21 +176,21 @@ mod tests {
     #[test]
     fn a_place_that_cannot_be_used_costs_no_request() {
         let mut pacer = pacer();
-        pacer.has_room(0, 5);
+        pacer.offer(0, 5);
         assert_eq!(pacer.take_due(1_000_000, |_| false), None);
         assert_eq!((pacer.next_due(), pacer.take_due(1_000_000, all)), (u64::MAX, None));
-        pacer.has_room(0, 1_200_000);
-        pacer.has_room(1, 1_200_000);
-        assert_eq!(pacer.take_due(1_300_000, |place| place == 1), Some((1_000_000, 1_200_000, 1)));
+        pacer.offer(0, 1_200_000);
+        pacer.offer(1, 1_200_000);
+        assert_eq!(pacer.take_due(1_300_000, |slot| slot == 1), Some((1_000_000, 1_200_000, 1)));
     }
 
     #[test]
     fn requests_that_go_late_together_are_all_late() {
         let mut pacer = pacer();
-        pacer.has_room(0, 5);
+        pacer.offer(0, 5);
         for intended in [1_000_000, 2_000_000] {
             assert_eq!(pacer.take_due(9_000_000, all), Some((intended, intended, 0)));
-            pacer.has_room(0, 9_000_000);
+            pacer.offer(0, 9_000_000);
         }
     }
 
@@ -198,7 +198,7 @@ mod tests {
     fn a_request_that_waited_for_room_is_not_the_generators_delay() {
         let mut pacer = pacer();
         assert_eq!(pacer.take_due(9_000_000, all), None);
-        pacer.has_room(0, 5_000_000);
+        pacer.offer(0, 5_000_000);
         assert_eq!(pacer.take_due(5_100_000, all), Some((1_000_000, 5_000_000, 0)));
         assert_eq!(pacer.take_left(2_000_000, 4_000_001), 3);
         assert_eq!((pacer.next_due(), pacer.take_left(0, u64::MAX)), (u64::MAX, 0));

@@ -5,7 +5,8 @@ use crate::arrivals::Arrivals;
 use crate::error::Error;
 use crate::kinds::Kind;
 use crate::workloads::{self, Particulars};
-use corelane::{DriverChoice, Transport};
+use corelane::Address;
+use corelane::lanes::{DriverChoice, Transport};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,7 +61,7 @@ pub struct Plan {
     /// The target as the user wrote it.
     pub url: String,
     /// Where that is.
-    pub target: SocketAddr,
+    pub target: Address,
     /// How requests travel.
     pub transport: Transport,
     /// What decides when the next request is sent.
@@ -117,13 +118,13 @@ pub const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
 impl Plan {
     /// A closed loop of one connection with one 64-byte request in flight for 3 seconds.
-    pub fn new(workload: &str, url: &str, target: SocketAddr) -> Self {
+    pub fn new(workload: &str, url: &str, target: impl Into<Address>) -> Self {
         let transport = if url.starts_with("udp:") { Transport::Udp } else { Transport::Tcp };
         Self {
             transport,
             workload: workload.to_owned(),
             url: url.to_owned(),
-            target,
+            target: target.into(),
             mode: Mode::Closed,
             connections: 1,
             depth: 1,
@@ -195,7 +196,7 @@ impl Plan {
             _ => 0.0,
         };
         let wanted = self.connections.div_ceil(CONNECTIONS_PER_SOURCE).max(resting.min(RESTING_SOURCES_MAX).ceil() as u32);
-        let is_loopback = matches!(self.target.ip(), IpAddr::V4(address) if address.is_loopback());
+        let is_loopback = matches!(self.target.ip(), Some(IpAddr::V4(address)) if address.is_loopback());
         if self.sources.is_empty() && is_loopback && wanted > 1 {
             let first = u32::from(Ipv4Addr::LOCALHOST);
             self.sources = (0..wanted).map(|number| Ipv4Addr::from(first + number).into()).collect();
@@ -250,7 +251,7 @@ mod tests {
     use super::*;
 
     fn plan() -> Plan {
-        Plan::new("echo", "tcp://127.0.0.1:7", "127.0.0.1:7".parse().unwrap())
+        Plan::new("echo", "tcp://127.0.0.1:7", "127.0.0.1:7".parse::<corelane::Address>().unwrap())
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 type Figures = BTreeMap<String, f64>;
 
 /// A figure where it stands in a report.
-enum Place<'a> {
+enum FigureMut<'a> {
     Float(&'a mut f64),
     Count(&'a mut u64),
 }
@@ -151,7 +151,7 @@ fn figures(run: &mut Report) -> Figures {
     values.filter(|(_, value)| value.is_finite()).collect()
 }
 
-impl Place<'_> {
+impl FigureMut<'_> {
     fn get(self) -> f64 {
         match self {
             Self::Float(value) => *value,
@@ -168,8 +168,8 @@ impl Place<'_> {
 }
 
 /// Every figure of a run: the one list from which they are read and into which medians are written.
-fn places(run: &mut Report) -> Vec<(String, Place<'_>)> {
-    use Place::{Count, Float};
+fn places(run: &mut Report) -> Vec<(String, FigureMut<'_>)> {
+    use FigureMut::{Count, Float};
     let figures = [
         ("seconds", Some(Float(&mut run.seconds))),
         ("requests", Some(Count(&mut run.requests))),
@@ -196,8 +196,8 @@ fn places(run: &mut Report) -> Vec<(String, Place<'_>)> {
     all
 }
 
-fn opened_places(opened: &mut Opened) -> Vec<(String, Place<'_>)> {
-    use Place::Count;
+fn opened_places(opened: &mut Opened) -> Vec<(String, FigureMut<'_>)> {
+    use FigureMut::Count;
     named([
         ("opened.asked", Some(Count(&mut opened.asked))),
         ("opened.answered", Some(Count(&mut opened.answered))),
@@ -206,8 +206,8 @@ fn opened_places(opened: &mut Opened) -> Vec<(String, Place<'_>)> {
     ])
 }
 
-fn server_places(server: &mut Server) -> Vec<(String, Place<'_>)> {
-    use Place::{Count, Float};
+fn server_places(server: &mut Server) -> Vec<(String, FigureMut<'_>)> {
+    use FigureMut::{Count, Float};
     let mut all = named([
         ("server.cpus_used", Some(Float(&mut server.cpus_used))),
         ("server.waiting_for_cpu", Some(Float(&mut server.waiting_for_cpu))),
@@ -219,8 +219,8 @@ fn server_places(server: &mut Server) -> Vec<(String, Place<'_>)> {
     all
 }
 
-fn generator_places(generator: &mut Generator) -> Vec<(String, Place<'_>)> {
-    use Place::{Count, Float};
+fn generator_places(generator: &mut Generator) -> Vec<(String, FigureMut<'_>)> {
+    use FigureMut::{Count, Float};
     named([
         ("generator.us_per_request", Some(Float(&mut generator.us_per_request))),
         ("generator.resident_bytes", Some(Count(&mut generator.resident_bytes))),
@@ -231,12 +231,12 @@ fn generator_places(generator: &mut Generator) -> Vec<(String, Place<'_>)> {
     ])
 }
 
-fn named<'a, const N: usize>(figures: [(&str, Option<Place<'a>>); N]) -> Vec<(String, Place<'a>)> {
+fn named<'a, const N: usize>(figures: [(&str, Option<FigureMut<'a>>); N]) -> Vec<(String, FigureMut<'a>)> {
     figures.into_iter().filter_map(|(path, place)| Some((path.to_owned(), place?))).collect()
 }
 
-fn under<'a>(path: &'a str, map: Option<&'a mut Quantiles>) -> impl Iterator<Item = (String, Place<'a>)> {
-    map.into_iter().flatten().map(move |(key, value)| (format!("{path}.{key}"), Place::Float(value)))
+fn under<'a>(path: &'a str, map: Option<&'a mut Quantiles>) -> impl Iterator<Item = (String, FigureMut<'a>)> {
+    map.into_iter().flatten().map(move |(key, value)| (format!("{path}.{key}"), FigureMut::Float(value)))
 }
 
 #[cfg(test)]

@@ -11,9 +11,11 @@ use crate::plan::{Extent, Mode, Plan};
 use crate::report::{Generator, Lane, Opened, Progress, Report, SCHEMA, Settings};
 use crate::verdict;
 use crate::workloads::{self, Entry};
-use corelane::machine::wall_clock;
-use corelane::watch::Reader;
-use corelane::{LaneSettings, Lanes, Limits, Running, StreamOptions, monotonic_nanoseconds};
+use corelane::Lanes;
+use corelane::admin::machine::wall_clock;
+use corelane::admin::watch::Reader;
+use corelane::lanes::{LaneSettings, Running};
+use corelane::service::{Limits, StreamOptions};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -31,7 +33,7 @@ pub struct Beside<'a> {
     pub watched: Watched,
     /// Where the histogram log goes.
     pub hdr: Option<&'a mut dyn std::io::Write>,
-    /// Is shown the run; answers false to end it early.
+    /// Is shown the run; returns false to end it early.
     pub show: &'a mut dyn FnMut(&Progress) -> bool,
 }
 
@@ -90,28 +92,25 @@ pub fn measure(entry: &Entry, plan: Plan, beside: Beside<'_>) -> Result<(Report,
 
 /// The bounds of a client: only the plan bounds it, and it breaks nothing off by itself.
 pub fn limits(plan: &Plan) -> Limits {
-    Limits {
-        connections_max: u32::MAX,
-        receive_rate_min: 0,
-        idle_limit: 0,
-        read_limit: 0,
-        send_limit: 0,
-        connect_limit: crate::course::nanoseconds(plan.timeout),
-        output_max: usize::MAX,
-        datagram_sockets_max: u32::MAX,
-        datagrams_waiting_max: u32::MAX,
-        stream: StreamOptions { keep_alive_seconds: 0, ..StreamOptions::default() },
-        ..Limits::default()
-    }
+    Limits::new()
+        .connections_max(u32::MAX)
+        .receive_rate_min(0)
+        .idle_limit(Duration::ZERO)
+        .read_limit(Duration::ZERO)
+        .send_limit(Duration::ZERO)
+        .connect_limit(plan.timeout)
+        .output_max(usize::MAX)
+        .datagram_sockets_max(u32::MAX)
+        .datagrams_waiting_max(u32::MAX)
+        .stream(StreamOptions::new().keep_alive(Duration::ZERO))
 }
 
 /// The lanes that a plan asks for.
 fn lanes(plan: &Plan) -> Lanes {
-    let spin = u64::try_from(plan.spin.as_micros()).unwrap_or(u64::MAX);
     // Lanes say a few words to one another; channels between hundreds of lanes must not cost gigabytes.
-    let settings = LaneSettings { channel_messages: 8, ..LaneSettings::default() };
+    let settings = LaneSettings::new().channel_messages(8);
     let lanes = Lanes::per_core().lanes(plan.lanes).driver(plan.driver).lane_settings(settings);
-    let mut lanes = lanes.spin_microseconds(spin).limits(limits(plan));
+    let mut lanes = lanes.spin(plan.spin).limits(limits(plan));
     if let Some(cpus) = &plan.cpus {
         lanes = lanes.cpus(cpus.clone());
     }
@@ -133,11 +132,11 @@ struct Conduct<'a> {
 impl Conduct<'_> {
     fn listen(&mut self, told: &Receiver<Event>, ends: &Ends, show: &mut dyn FnMut(&Progress) -> bool) -> Result<(), Error> {
         let mut show_at = 0;
-        let mut quiet_since = monotonic_nanoseconds();
+        let mut quiet_since = corelane::now().nanoseconds();
         while !self.collector.is_over() {
             match told.recv_timeout(self.patience(show_at)) {
                 Ok(event) => {
-                    quiet_since = monotonic_nanoseconds();
+                    quiet_since = corelane::now().nanoseconds();
                     self.collector.take(event);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -148,7 +147,7 @@ impl Conduct<'_> {
             if let Some((kind, fault)) = self.collector.unreachable() {
                 return Err(Error::Unreachable { url: ends.plan.url.clone(), kind: *kind, fault: fault.clone() });
             }
-            let now = monotonic_nanoseconds();
+            let now = corelane::now().nanoseconds();
             if now >= show_at {
                 show_at = now + SHOW_EVERY;
                 let goes_on = show(&self.collector.progress(now));
@@ -160,7 +159,7 @@ impl Conduct<'_> {
         }
         self.read_clocks(&ends.plan);
         self.read_clocks_at_last();
-        show(&self.collector.progress(monotonic_nanoseconds()));
+        show(&self.collector.progress(corelane::now().nanoseconds()));
         self.write_log()
     }
 
@@ -171,7 +170,7 @@ impl Conduct<'_> {
 
     /// Until the next thing that has its time: an end of the window, or the watcher's turn.
     fn patience(&self, show_at: u64) -> Duration {
-        let now = monotonic_nanoseconds();
+        let now = corelane::now().nanoseconds();
         let (from, until) = self.collector.window().unwrap_or((u64::MAX, u64::MAX));
         let next = if self.first.is_none() {
             from
@@ -186,7 +185,7 @@ impl Conduct<'_> {
     /// Reads the clocks once at each end of the window. A number of requests has its end when all are done.
     fn read_clocks(&mut self, plan: &Plan) {
         let Some((from, until)) = self.collector.window() else { return };
-        let now = monotonic_nanoseconds();
+        let now = corelane::now().nanoseconds();
         if self.started_unix_s == 0.0 {
             self.started_unix_s = (wall_clock() as f64 - now as f64 + from as f64) / 1e9;
         }

@@ -4,6 +4,7 @@
 //! met. The same server is loaded in two runs, which are counted in four ways.
 
 use crate::arrivals::Arrivals;
+use crate::course::nanoseconds;
 use crate::curve::quantiles;
 use crate::error::Error;
 use crate::interval::Interval;
@@ -14,15 +15,17 @@ use crate::text::figures::{count, time};
 use crate::text::layout::Page;
 use crate::workloads::echo;
 use crate::{Watched, report::Report};
-use corelane::{Cx, Input, Lanes, Next, Order, Output, Peer, SECOND, Shared, Silent, StreamService, Ticket};
+use corelane::Instant;
+use corelane::service::{Order, Shared, Ticket};
+use corelane::{Cx, Input, Lanes, Next, Output, Peer, Silent, StreamService};
 use hdrhistogram::Histogram;
 use std::time::Duration;
 
 /// The server stands still so long after its first request, in nanoseconds.
-const STALL_AFTER: u64 = SECOND;
+const STALL_AFTER: Duration = Duration::from_secs(1);
 
 /// And for so long.
-const STALL: u64 = SECOND;
+const STALL: Duration = Duration::from_secs(1);
 
 /// Length of a run.
 const RUN: Duration = Duration::from_secs(3);
@@ -37,7 +40,7 @@ const QUANTILES: [f64; 4] = [50.0, 90.0, 99.0, 99.9];
 
 /// What the runs came to.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Outcome {
+pub struct Findings {
     /// Each way of counting.
     pub ways: Vec<Way>,
     /// What 99 % must come to when the counting leaves nothing out, at the least, in microseconds.
@@ -63,7 +66,7 @@ pub struct Way {
 ///
 /// # Errors
 /// As [`run`](crate::run), and if the server cannot be started.
-pub fn run() -> Result<Outcome, Error> {
+pub fn run() -> Result<Findings, Error> {
     let (_, closed) = load(Mode::Closed, 1)?;
     let (_, open) = load(Mode::Open { rate: RATE, arrivals: Arrivals::Fixed }, CONNECTIONS)?;
     Ok(outcome(&closed, &open))
@@ -83,10 +86,10 @@ fn load(mode: Mode, connections: u32) -> Result<(Report, Interval), Error> {
 /// Requests are due at equal distances, so those due in the stall wait for what is left of it: of all requests of the run, the share
 /// x/run waits for the stall less x, or longer. One percent does so with x = run/100; and two requests less, because arrivals are whole.
 fn bound_us() -> f64 {
-    (STALL as f64 / 1e9 - RUN.as_secs_f64() / 100.0 - 2.0 / RATE) * 1e6
+    (STALL.as_secs_f64() - RUN.as_secs_f64() / 100.0 - 2.0 / RATE) * 1e6
 }
 
-fn outcome(closed: &Interval, open: &Interval) -> Outcome {
+fn outcome(closed: &Interval, open: &Interval) -> Findings {
     let ways = vec![
         way("closed loop", closed.latency.0.as_deref(), |times| {
             let all = count(times.len());
@@ -100,7 +103,7 @@ fn outcome(closed: &Interval, open: &Interval) -> Outcome {
             )
         }),
         way("open, from intended", open.latency.0.as_deref(), |times| {
-            let share = times.count_between(STALL / 10, u64::MAX) as f64 / times.len() as f64;
+            let share = times.count_between(nanoseconds(STALL / 10), u64::MAX) as f64 / times.len() as f64;
             format!(
                 "the same run, each request counted from when it was due: {:.0} % of them took a tenth of the stall or longer, which is what users meet",
                 share * 100.0
@@ -110,7 +113,7 @@ fn outcome(closed: &Interval, open: &Interval) -> Outcome {
     ];
     let bound_us = bound_us();
     let saw_the_stall = ways[2].times_us.get("99").is_some_and(|&us| us >= bound_us);
-    Outcome { ways, bound_us, saw_the_stall }
+    Findings { ways, bound_us, saw_the_stall }
 }
 
 fn way(name: &'static str, times: Option<&Histogram<u64>>, shows: impl FnOnce(&Histogram<u64>) -> String) -> Way {
@@ -133,7 +136,7 @@ fn corrected(times: Option<&Histogram<u64>>) -> Way {
     })
 }
 
-impl Outcome {
+impl Findings {
     /// A table of the ways, a sentence for each, and the verdict.
     pub fn text(&self) -> String {
         let mut page = Page::default();
@@ -170,7 +173,7 @@ impl Outcome {
 #[derive(Default)]
 struct Stalling {
     /// When it stands still, and when it goes on, once the first request has come.
-    stall: Option<(u64, u64)>,
+    stall: Option<(Instant, Instant)>,
     held: Vec<(Ticket, Shared)>,
 }
 
@@ -210,7 +213,10 @@ impl Stalling {
 #[cfg(test)]
 mod tests {
     use super::*;
+
     use crate::interval::{Times, histogram};
+
+    const STALL_NS: u64 = STALL.as_nanos() as u64;
 
     fn times(of: impl Iterator<Item = u64>) -> Times {
         let mut all = histogram();
@@ -221,11 +227,11 @@ mod tests {
     /// An ideal run: every request takes 50 us, and those due in the stall wait for its end.
     fn ideal() -> (Interval, Interval) {
         const SERVICE: u64 = 50_000;
-        let closed = times((0..40_000).map(|_| SERVICE).chain([STALL]));
+        let closed = times((0..40_000).map(|_| SERVICE).chain([STALL_NS]));
         let due = (0..1_200).map(|number| number * 2_500_000);
-        let wait = |at: u64| if (STALL..2 * STALL).contains(&at) { 2 * STALL - at } else { SERVICE };
+        let wait = |at: u64| if (STALL_NS..2 * STALL_NS).contains(&at) { 2 * STALL_NS - at } else { SERVICE };
         let latency = times(due.map(wait));
-        let service = times((0..1_196).map(|_| SERVICE).chain([STALL; 4]));
+        let service = times((0..1_196).map(|_| SERVICE).chain([STALL_NS; 4]));
         let open = Interval { latency, service, ..Interval::default() };
         (Interval { latency: closed, ..Interval::default() }, open)
     }

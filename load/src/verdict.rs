@@ -4,7 +4,7 @@ use crate::collector::Collector;
 use crate::kinds::{Kind, is_failure};
 use crate::plan::{Mode, Plan};
 use crate::report::{Lane, Paired, Report};
-use corelane::Transport;
+use corelane::lanes::Transport;
 
 /// What came of a load, as its program ends: what scripts act on. The numbers are its exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

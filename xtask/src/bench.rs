@@ -36,7 +36,7 @@ use host::Host;
 use interrupt::Interrupt;
 use load::Timing;
 use report::{Findings, Report};
-use rounds::{Extent, Outcome};
+use rounds::{CellResult, Extent};
 use stage::{GENERATOR_CPU, Ours, Stage};
 
 /// What to measure.
@@ -275,7 +275,7 @@ fn measure_attack(stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> R
 }
 
 /// Measures one cell and prints its table.
-fn measure_cell(cell: &Cell, lineup: &[Entrant], stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Outcome> {
+fn measure_cell(cell: &Cell, lineup: &[Entrant], stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<CellResult> {
     eprintln!("{} ...", cell.name);
     let outcome = rounds::run(cell, lineup, stage, extent, interrupt)?;
     println!("{}", report::cell_table(&outcome));

@@ -4,6 +4,7 @@
 //! tests of its own (formatting, lints, documents) counts as one. How a test skips itself stands in `skips`.
 
 mod artifacts;
+mod lacking;
 mod packages;
 mod process;
 mod python;
@@ -20,7 +21,7 @@ use clap::builder::PossibleValuesParser;
 use crate::tidy;
 use crate::workspace::{Workspace, cargo};
 use artifacts::Artifacts;
-use process::Outcome;
+use process::Finished;
 use sections::{SECTIONS, Section, Work};
 use tally::Tally;
 
@@ -50,7 +51,7 @@ struct Verdict {
 
 impl Verdict {
     /// What the test programs of `outcome` counted, and all that they said if one failed.
-    fn counted(outcome: Outcome) -> Self {
+    fn counted(outcome: Finished) -> Self {
         let tally = Tally::read(&outcome);
         match (tally.failed, outcome.success) {
             (0, _) => Self { tally, output: String::new() },
@@ -152,7 +153,7 @@ fn check_rules() -> anyhow::Result<Verdict> {
     Ok(Verdict::one(findings.is_empty(), output))
 }
 
-fn run_cargo(workspace: &Workspace, arguments: &[&str], variables: &[(&str, &str)], share: &Share) -> anyhow::Result<Outcome> {
+fn run_cargo(workspace: &Workspace, arguments: &[&str], variables: &[(&str, &str)], share: &Share) -> anyhow::Result<Finished> {
     let mut command = cargo();
     command.args(arguments).envs(variables.iter().copied()).current_dir(&workspace.root);
     process::run(command, share.left())
@@ -230,7 +231,7 @@ mod tests {
 
     #[test]
     fn a_section_in_which_nothing_ran_has_failed() {
-        let of = |output: &str| Verdict::counted(Outcome { success: true, output: output.to_owned() }).unless_idle();
+        let of = |output: &str| Verdict::counted(Finished { success: true, output: output.to_owned() }).unless_idle();
         let idle = of("running 0 tests\ntest result: ok. 0 passed; 0 failed; 0 ignored; 0 measured\n");
         assert_eq!((idle.tally, idle.output.as_str()), (Tally::failed(1), IDLE));
         let skipped = of("test a ... ignored, no NIC\ntest result: ok. 0 passed; 0 failed; 1 ignored; 0 measured\n").tally;

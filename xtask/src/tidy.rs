@@ -3,6 +3,7 @@
 //! The rules read text and tokens, no types. Each stands in a file of its own under `tidy/`. A line that has to break
 //! a rule of words carries `tidy: allow(word) reason`; the other escapes are named by the rules themselves.
 
+mod circles;
 mod density;
 mod habits;
 mod layering;
@@ -52,7 +53,8 @@ impl fmt::Display for Finding {
 
 type Check = fn(&Tree, &mut Vec<Finding>);
 
-const CHECKS: [Check; 8] = [
+const CHECKS: [Check; 9] = [
+    circles::check,
     layering::check,
     unsafety::check,
     machine::check,

@@ -2,18 +2,19 @@
 
 use super::own::Own;
 use anyhow::{Context, Result, anyhow, bail};
-use corelane::control::{Command, ask, ask_hasher};
-use corelane::{Transport, Url};
+use corelane::Address;
+use corelane::admin::control::{Command, ask, ask_hasher};
+use corelane::admin::rss::{Buckets, FlowHasher, HashTypes, Key, Table};
+use corelane::lanes::{Transport, Url};
 use corelane_load::aim::{self, Aim};
 use corelane_load::amounts;
 use corelane_load::arrivals::Arrivals;
 use corelane_load::plan::{Extent, Mode, Plan};
 use corelane_load::workloads::{self, Entry};
 use corelane_load::{Watched, curve, page_serving};
-use corelane_rss::{Buckets, FlowHasher, HashTypes, Key, Table};
 use std::fs::File;
 use std::io::Read;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -208,7 +209,7 @@ impl Options {
         if is_recording(&mode) && self.warmup.is_some() {
             bail!("--arrivals with a file is played once, and measured as a whole: leave out --warmup");
         }
-        let aim = self.aim(default.transport, &url, target)?;
+        let aim = self.aim(default.transport, &url, &default.target)?;
         let plan = Plan {
             connections,
             depth: self.depth,
@@ -217,10 +218,10 @@ impl Options {
             warm_up: self.warm_up(&mode),
             timeout: self.timeout.unwrap_or(Duration::from_secs(if default.transport == Transport::Udp { 1 } else { 5 })),
             lanes: self.lanes()?,
-            cpus: self.cpus.as_deref().map(corelane::parse_cpus).transpose().map_err(|why| anyhow!("--cpus: {why}"))?,
+            cpus: self.cpus.as_deref().map(corelane::lanes::parse_cpus).transpose().map_err(|why| anyhow!("--cpus: {why}"))?,
             driver: self.driver.parse()?,
             spin: Duration::from_micros(self.spin),
-            sources: if aim.is_some() { self.named_sources(target)? } else { self.sources.clone() },
+            sources: if aim.is_some() { self.named_sources(&default.target)? } else { self.sources.clone() },
             aim,
             seed: self.seed,
             quantiles: curve::parse_quantiles(&self.quantiles).map_err(|why| anyhow!("--quantiles: {why}"))?,
@@ -234,7 +235,7 @@ impl Options {
     }
 
     /// Which lanes the connections are to lead to.
-    fn aim(&self, transport: Transport, url: &str, target: SocketAddr) -> Result<Option<Aim>> {
+    fn aim(&self, transport: Transport, url: &str, target: &Address) -> Result<Option<Aim>> {
         let Some(text) = &self.spread else { return Ok(None) };
         let spread = aim::spread(text).map_err(|why| anyhow!("--spread: {why}"))?;
         let Some(lanes) = self.spread_lanes else {
@@ -253,8 +254,8 @@ impl Options {
     }
 
     /// The addresses to connect from; the one that the system would take, where that must be known and none is named.
-    fn named_sources(&self, target: SocketAddr) -> Result<Vec<IpAddr>> {
-        if !self.sources.is_empty() || target.ip().is_loopback() {
+    fn named_sources(&self, target: &Address) -> Result<Vec<IpAddr>> {
+        if !self.sources.is_empty() || target.ip().is_none_or(|ip| ip.is_loopback()) {
             return Ok(self.sources.clone());
         }
         let any = if target.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
@@ -277,8 +278,8 @@ impl Options {
             Some(0) => bail!("--lanes: there must be one at least"),
             Some(lanes) => Ok(lanes),
             None => Ok(match &self.cpus {
-                Some(list) => corelane::parse_cpus(list).map_err(|why| anyhow!("--cpus: {why}"))?.len(),
-                None => corelane::lanes_for_this_machine()?,
+                Some(list) => corelane::lanes::parse_cpus(list).map_err(|why| anyhow!("--cpus: {why}"))?.len(),
+                None => corelane::lanes::lanes_for_this_machine()?,
             }),
         }
     }
@@ -334,7 +335,7 @@ fn recorded(path: &str) -> Result<Arrivals> {
 }
 
 /// The URL in full, and its first address.
-pub fn target(entry: &Entry, url: Option<&str>) -> Result<(String, std::net::SocketAddr)> {
+pub fn target(entry: &Entry, url: Option<&str>) -> Result<(String, Address)> {
     let schemes: Vec<&str> =
         entry.transports.iter().map(|&transport| if transport == Transport::Tcp { "tcp://" } else { "udp://" }).collect();
     let default = format!("{}127.0.0.1", schemes[0]);
@@ -342,6 +343,6 @@ pub fn target(entry: &Entry, url: Option<&str>) -> Result<(String, std::net::Soc
     if !entry.transports.contains(&url.transport()) {
         bail!("{url}: {} is asked for by {}", entry.name, schemes.join(" or "));
     }
-    let Some(address) = url.resolve()?.first().copied() else { bail!("{url}: the name has no address") };
+    let Some(address) = url.resolve()?.into_iter().next() else { bail!("{url}: the name has no address") };
     Ok((url.to_string(), address))
 }

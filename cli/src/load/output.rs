@@ -1,11 +1,12 @@
 //! Where the results go: standard output, and the files that were asked for.
 
 use super::options::Job;
-use super::rounds::Outcome;
+use super::rounds::Results;
 use crate::Late;
+use crate::print::print;
 use anyhow::{Context, Result};
 use std::fs::File;
-use std::io::{BufWriter, ErrorKind, Write};
+use std::io::{BufWriter, Write};
 use std::path::Path;
 
 /// The files, made before the run: a path that cannot be written must not cost one.
@@ -26,18 +27,18 @@ impl Files {
     }
 
     /// Writes the results: all that can be, whatever else cannot.
-    pub fn write(&mut self, job: &Job, outcome: &Outcome) -> Result<()> {
-        let printed = print(job, outcome);
+    pub fn write(&mut self, job: &Job, outcome: &Results) -> Result<()> {
+        let printed = show(job, outcome);
         let written = self.write_report(outcome);
         let logged = self.hdr.as_mut().map_or(Ok(()), |file| file.flush());
         printed.and(written).and(logged.map_err(|error| Late::of("writing the histogram log", error).into()))
     }
 
-    fn write_report(&mut self, outcome: &Outcome) -> Result<()> {
+    fn write_report(&mut self, outcome: &Results) -> Result<()> {
         if let Some(file) = &mut self.report {
             let page = match outcome {
-                Outcome::One(report) => corelane_load::html::page(report),
-                Outcome::Two(paired) => corelane_load::html::paired_page(paired),
+                Results::One(report) => corelane_load::html::page(report),
+                Results::Two(paired) => corelane_load::html::paired_page(paired),
             };
             file.write_all(page.as_bytes()).map_err(|error| Late::of("writing the HTML report", error))?;
         }
@@ -45,19 +46,14 @@ impl Files {
     }
 }
 
-fn print(job: &Job, outcome: &Outcome) -> Result<()> {
+fn show(job: &Job, outcome: &Results) -> Result<()> {
     let text = match (job.json, outcome) {
-        (true, Outcome::One(report)) => serde_json::to_string_pretty(report)?,
-        (true, Outcome::Two(paired)) => serde_json::to_string_pretty(paired)?,
-        (false, Outcome::One(report)) => corelane_load::text::summary(report),
-        (false, Outcome::Two(paired)) => corelane_load::text::paired(paired),
+        (true, Results::One(report)) => serde_json::to_string_pretty(report)?,
+        (true, Results::Two(paired)) => serde_json::to_string_pretty(paired)?,
+        (false, Results::One(report)) => corelane_load::text::summary(report),
+        (false, Results::Two(paired)) => corelane_load::text::paired(paired),
     };
-    let mut out = std::io::stdout().lock();
-    match writeln!(out, "{}", text.trim_end()) {
-        // Who reads no further has what they wanted.
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        written => written.map_err(|error| Late::of("writing to standard output", error).into()),
-    }
+    print(text)
 }
 
 fn create(path: Option<&Path>) -> Result<Option<File>> {

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, anyhow};
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use corelane::entry::choice::{Choice, Chosen, Wrong};
+use corelane::service::entry::choice::{Choice, Chosen, Wrong};
 use corelane_load::workloads::{self, Entry};
 
 /// What was written of them, option by option.

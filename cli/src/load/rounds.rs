@@ -13,14 +13,14 @@ use std::io::Write;
 const ROUNDS: (u32, u32) = (15, 40);
 
 /// What came of a job.
-pub enum Outcome {
+pub enum Results {
     /// One run, or several as one report.
     One(Box<Report>),
     /// Two targets.
     Two(Box<Paired>),
 }
 
-impl Outcome {
+impl Results {
     /// What the program ends with.
     pub fn verdict(&self) -> Verdict {
         match self {
@@ -39,7 +39,7 @@ pub fn failed(error: Error) -> anyhow::Error {
 }
 
 /// Does what was asked for.
-pub fn carry_out(job: &Job, hdr: Option<&mut dyn Write>) -> Result<Outcome> {
+pub fn carry_out(job: &Job, hdr: Option<&mut dyn Write>) -> Result<Results> {
     let mut watcher = Watcher::open(job.quiet)?;
     match &job.against {
         Some((other, watched)) => pairs(job, other, *watched, &mut watcher),
@@ -47,7 +47,7 @@ pub fn carry_out(job: &Job, hdr: Option<&mut dyn Write>) -> Result<Outcome> {
     }
 }
 
-fn runs(job: &Job, mut hdr: Option<&mut dyn Write>, watcher: &mut Watcher) -> Result<Outcome> {
+fn runs(job: &Job, mut hdr: Option<&mut dyn Write>, watcher: &mut Watcher) -> Result<Results> {
     let count = job.runs.unwrap_or(1);
     let mut reports = Vec::new();
     for number in 1..=count {
@@ -57,13 +57,13 @@ fn runs(job: &Job, mut hdr: Option<&mut dyn Write>, watcher: &mut Watcher) -> Re
             break;
         }
     }
-    Ok(Outcome::One(Box::new(match reports.len() {
+    Ok(Results::One(Box::new(match reports.len() {
         1 => reports.remove(0),
         _ => repeated::repeated(reports),
     })))
 }
 
-fn pairs(job: &Job, other: &Plan, watched: Watched, watcher: &mut Watcher) -> Result<Outcome> {
+fn pairs(job: &Job, other: &Plan, watched: Watched, watcher: &mut Watcher) -> Result<Results> {
     find_server(watched, other)?;
     let (least, most) = job.runs.map_or(ROUNDS, |runs| (runs, runs));
     let mut rounds: Vec<(Report, Report)> = Vec::new();
@@ -87,7 +87,7 @@ fn pairs(job: &Job, other: &Plan, watched: Watched, watcher: &mut Watcher) -> Re
             break;
         }
     }
-    Ok(Outcome::Two(Box::new(repeated::paired(rounds))))
+    Ok(Results::Two(Box::new(repeated::paired(rounds))))
 }
 
 fn one(

@@ -1,10 +1,9 @@
 //! `corelane load self-test`: shows what each way of counting makes of a server that stands still for a second.
 
 use super::rounds;
-use crate::Late;
 use crate::exit::Exit;
+use crate::print::print;
 use anyhow::Result;
-use std::io::Write;
 
 /// Shows what each way of counting makes of a server that stands still for a second (coordinated omission)
 ///
@@ -16,7 +15,6 @@ pub struct Arguments {}
 /// Makes the runs, and prints the table.
 pub fn run(_arguments: &Arguments) -> Result<Exit> {
     let outcome = corelane_load::self_test::run().map_err(rounds::failed)?;
-    let mut out = std::io::stdout().lock();
-    write!(out, "{}", outcome.text()).map_err(|error| Late::of("writing to standard output", error))?;
+    print(outcome.text())?;
     Ok(if outcome.saw_the_stall { Exit::Done } else { Exit::Late })
 }

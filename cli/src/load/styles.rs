@@ -7,7 +7,6 @@ mod udp_clt;
 
 use super::rounds;
 use super::watch::Watcher;
-use crate::Late;
 use crate::exit::Exit;
 use anyhow::{Result, anyhow, bail};
 use clap::Parser;
@@ -17,7 +16,6 @@ use corelane_load::report::Report;
 use corelane_load::text::figures;
 use corelane_load::workloads::Entry;
 use corelane_load::{Beside, Watched};
-use std::io::Write;
 
 /// A style as `--style` knows it.
 pub struct Style {
@@ -63,14 +61,6 @@ fn checked(entry: &Entry, plan: Plan) -> Result<Plan> {
 fn measure(entry: &Entry, plan: Plan, watcher: &Watcher) -> Result<Report> {
     let beside = Beside { watched: Watched::Nobody, hdr: None, show: &mut |_| !watcher.wants_end() };
     corelane_load::run(entry, plan, beside).map_err(rounds::failed)
-}
-
-/// Writes to standard output, at once.
-fn print(text: &str) -> Result<()> {
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes())
-        .and_then(|()| out.flush())
-        .map_err(|error| Late::of("writing to standard output", error).into())
 }
 
 /// What failed, by kind: `lost 3, reset 1`. None if nothing did.

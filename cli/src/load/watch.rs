@@ -3,7 +3,7 @@
 use super::screen::{Lines, Screen, give_back};
 use crate::exit::Exit;
 use anyhow::Result;
-use corelane::Signals;
+use corelane::lanes::Signals;
 use corelane_load::report::Progress;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,16 +1,17 @@
 //! `corelane rss check`: sends flows whose lanes are known, and sees on which lanes they arrive.
 
-use super::{Placing, print, table};
+use super::{Placing, table};
 use crate::Late;
 use crate::exit::Exit;
+use crate::print::print;
 use anyhow::{Context, Result, anyhow, bail};
-use corelane::control::{Command, ask, ask_hasher};
-use corelane::machine::{connect_from, ports_to_choose, wall_clock};
-use corelane::verify::{Batch, Verdict, read_log};
-use corelane::watch::{Reader, ServiceCounter};
-use corelane::{Transport, Url};
+use corelane::admin::control::{Command, ask, ask_hasher};
+use corelane::admin::machine::{connect_from, ports_to_choose, wall_clock};
+use corelane::admin::rss::{Bucket, FlowHasher, HashTypes, Outgoing, Protocol, Table, Way};
+use corelane::admin::verify::{Batch, Verdict, read_log};
+use corelane::admin::watch::{Reader, ServiceCounter};
+use corelane::lanes::{Transport, Url};
 use corelane_load::{page_serving, services_at};
-use corelane_rss::{Bucket, FlowHasher, HashTypes, Outgoing, Protocol, Table, Way};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::io::ErrorKind;
@@ -156,7 +157,8 @@ impl Checked {
     fn find(url: &str, pid: Option<u32>) -> Result<Self> {
         let text = url;
         let url = Url::parse(text, 0)?;
-        let mut target = *url.resolve()?.first().ok_or_else(|| anyhow!("{url} has no address"))?;
+        let first = url.resolve()?.into_iter().next().ok_or_else(|| anyhow!("{url} has no address"))?;
+        let mut target = first.inet().ok_or_else(|| anyhow!("{url}: only IP has flows that can be checked"))?;
         if target.port() == 0 {
             bail!("{text} names no port: write it as in {text}:60007");
         }
@@ -169,11 +171,11 @@ impl Checked {
                 let page = Reader::open(&path)?;
                 (path, page)
             }
-            None => page_serving(url.transport(), target).ok_or_else(|| {
+            None => page_serving(url.transport(), &target.into()).ok_or_else(|| {
                 anyhow!("no corelane process of this user here serves {url}: `corelane stat` shows those that run")
             })?,
         };
-        let services: Vec<usize> = services_at(&page, url.transport(), target).collect();
+        let services: Vec<usize> = services_at(&page, url.transport(), &target.into()).collect();
         if services.is_empty() {
             bail!("process {} does not serve {url}: `corelane stat` shows what it serves", page.description().process.pid);
         }
@@ -189,7 +191,7 @@ impl Checked {
 
     /// A counter of the services at the place, by lane.
     fn counts(&self, counter: ServiceCounter) -> Vec<u64> {
-        let lanes = self.page.snapshot(corelane::monotonic_nanoseconds()).lanes;
+        let lanes = self.page.snapshot(corelane::now().nanoseconds()).lanes;
         lanes.iter().map(|lane| self.services.iter().map(|&service| lane.services[service].get(counter)).sum()).collect()
     }
 
@@ -208,7 +210,7 @@ impl Checked {
     /// By bucket, the ends from which flows lead there.
     fn ends(&self) -> Result<Vec<Vec<SocketAddr>>> {
         let mut ends = vec![Vec::new(); self.table.buckets().count()];
-        let protocol = if self.transport == Transport::Tcp { Protocol::TCP } else { Protocol::UDP };
+        let protocol = Protocol::from(self.transport);
         let ports = ports_to_choose().map_err(|error| Late::of("reading the ports to choose from", error))?;
         let sources = self.sources()?;
         let ports_each = if sources.len() > 1 { PORTS_EACH } else { usize::MAX };

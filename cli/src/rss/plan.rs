@@ -1,10 +1,11 @@
 //! `corelane rss plan`: flows that lead into given buckets.
 #![expect(rustdoc::broken_intra_doc_links, reason = "these comments are the help text, where brackets are part of addresses")]
 
-use super::{End, Placing, end, print};
+use super::{End, Placing, end};
+use crate::print::print;
 use anyhow::{Result, anyhow, bail};
-use corelane::control::bucket_list;
-use corelane_rss::{Bucket, Buckets, Error, FlowHasher, HashTypes, Plan, Protocol, Tuple};
+use corelane::admin::control::bucket_list;
+use corelane::admin::rss::{Bucket, Buckets, Error, FlowHasher, FlowPlan, HashTypes, Protocol, Tuple};
 use serde_json::{Value, json};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -56,7 +57,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let hasher = FlowHasher::new(&arguments.placing.key()?, HashTypes::ALL);
     let candidates = candidates(&source, destination, &arguments.ports)?;
     let place = |tuple: &Tuple| Some(table.buckets().of(hasher.tuple(tuple)?.flow).index());
-    let plan = Plan::cover(wanted.iter().map(|bucket| bucket.index()), candidates, place).map_err(|error| match error {
+    let plan = FlowPlan::cover(wanted.iter().map(|bucket| bucket.index()), candidates, place).map_err(|error| match error {
         Error::Uncovered { place, tried } => {
             anyhow!("none of {tried} flows leads to bucket {place}: give a wider SOURCE, or more --ports")
         }

@@ -1,11 +1,11 @@
 //! `corelane rss show`: what a network card does with flows, and what running processes do.
 
-use super::print;
+use crate::print::print;
 use crate::stat;
 use crate::wrap::{cut, wrapped};
 use anyhow::{Context, Result, bail};
-use corelane::machine::{Channels, Ethtool, Interface, Interrupt, Link, Queue, Rings, Rss, cpu_list, interfaces};
-use corelane::watch::Description;
+use corelane::admin::machine::{Channels, Ethtool, Interface, Interrupt, Link, Queue, Rings, Rss, cpu_list, interfaces};
+use corelane::admin::watch::Description;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -237,7 +237,7 @@ fn interrupt_object(interrupt: &Interrupt) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corelane::machine::{Fields, FlowKind, HashFunction};
+    use corelane::admin::machine::{Fields, FlowKind, HashFunction};
 
     /// A card with as much to show as any.
     fn card() -> Interface {

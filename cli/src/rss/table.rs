@@ -1,11 +1,11 @@
 //! `corelane rss table`: shows and rewrites the table of a running process.
 
-use super::print;
 use crate::Late;
+use crate::print::print;
 use anyhow::{Result, anyhow, bail};
-use corelane::control::{Command, ControlError, ask};
-use corelane::watch::{Liveness, PageFile, RunDirectory, list};
-use corelane_rss::Table;
+use corelane::admin::control::{Command, ControlError, ask};
+use corelane::admin::rss::Table;
+use corelane::admin::watch::{Liveness, PageFile, RunDirectory, list};
 use serde_json::json;
 use std::os::unix::fs::MetadataExt;
 
@@ -108,7 +108,7 @@ fn pages() -> Result<Vec<PageFile>> {
 fn the_one(mut pages: Vec<PageFile>) -> Result<PageFile> {
     pages.retain(|page| page.process.liveness() != Liveness::Dead);
     let is_any = !pages.is_empty();
-    pages.retain(|page| corelane::control::is_open(&page.path));
+    pages.retain(|page| corelane::admin::control::is_open(&page.path));
     let pids: Vec<String> = pages.iter().map(|page| page.process.pid.to_string()).collect();
     match (pages.pop(), pages.is_empty()) {
         (Some(page), true) => Ok(page),

@@ -1,8 +1,8 @@
 //! `corelane serve --plan`: which lanes there would be, where, and what stands in the way.
 
 use crate::wrap::wrapped;
-use corelane::machine::{Interface, cpu_list};
-use corelane::{Plan, Topology};
+use corelane::admin::machine::{Interface, cpu_list};
+use corelane::admin::{Plan, Topology};
 use serde_json::{Value, json};
 use std::fmt::Write;
 

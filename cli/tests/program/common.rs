@@ -204,7 +204,7 @@ pub struct Server {
 }
 
 /// What a server is made of before it runs.
-pub struct Plan<'a> {
+pub struct Launch<'a> {
     pub wrapper: &'a [&'a str],
     pub program: &'a str,
     pub arguments: &'a [&'a str],
@@ -218,14 +218,14 @@ impl Server {
 
     /// With the program run by `wrapper`, which must exec it.
     pub fn start_under(wrapper: &[&str], arguments: &[&str]) -> Self {
-        Self::start_as(Plan { wrapper, program: PROGRAM, arguments, run: Arc::new(Scratch::new()) })
+        Self::start_as(Launch { wrapper, program: PROGRAM, arguments, run: Arc::new(Scratch::new()) })
     }
 
     /// Starts the plan and waits until the server says that it is ready.
     ///
     /// # Panics
     /// If it does not; with what it says on its standard error.
-    pub fn start_as(plan: Plan<'_>) -> Self {
+    pub fn start_as(plan: Launch<'_>) -> Self {
         let mut command = wrapped(plan.wrapper, plan.program);
         command.arg("serve").args(plan.arguments).env("CORELANE_RUN_DIR", plan.run.path());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

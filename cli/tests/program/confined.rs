@@ -42,7 +42,7 @@ fn of_an_ordinary_user(driver: Driver, choice: &str, test: &str, wrapper: &[&str
     let program = copy_for_all(&folder);
     let wrapper = [wrapper, &AS_ORDINARY_USER].concat();
     let arguments = ["--driver", choice, TCP, UDP];
-    let server = Server::start_as(Plan { wrapper: &wrapper, program: &program, arguments: &arguments, run: folder });
+    let server = Server::start_as(Launch { wrapper: &wrapper, program: &program, arguments: &arguments, run: folder });
     assert_eq!(server.status("Uid"), u64::from(ORDINARY_USER));
     Some(server)
 }

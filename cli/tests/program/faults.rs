@@ -322,7 +322,7 @@ fn a_killed_server_can_be_started_again_at_once(driver: Driver) {
         server.comes_to("bytes_out", 20 * 5 + 5);
         server.signal(Signal::SIGKILL);
         assert_eq!(server.ended().signal(), Some(Signal::SIGKILL as i32));
-        let next = Server::start_as(Plan { wrapper: &[], program: PROGRAM, arguments: &arguments, run: server.run.clone() });
+        let next = Server::start_as(Launch { wrapper: &[], program: PROGRAM, arguments: &arguments, run: server.run.clone() });
         assert_eq!(next.urls, server.urls, "round {round}");
         let page = server.page();
         assert_eq!((&page["process"]["liveness"], server.count("bytes_out")), (&"dead".into(), 105));

@@ -44,7 +44,7 @@ fn served(arguments: &[&str]) -> Server {
 }
 
 fn beside(run: &Arc<Scratch>) -> Server {
-    Server::start_as(Plan {
+    Server::start_as(Launch {
         wrapper: &[],
         program: PROGRAM,
         arguments: &["--lanes", "2", "--buckets", "8", TCP],

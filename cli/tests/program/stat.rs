@@ -56,7 +56,8 @@ fn all_shows_what_is_zero_too() {
 #[test]
 fn json_is_one_object_a_line_with_every_counter() {
     let run = std::sync::Arc::new(Scratch::new());
-    let start = || Server::start_as(Plan { wrapper: &[], program: PROGRAM, arguments: &["--lanes", "2", TCP], run: run.clone() });
+    let start =
+        || Server::start_as(Launch { wrapper: &[], program: PROGRAM, arguments: &["--lanes", "2", TCP], run: run.clone() });
     let servers = [start(), start()];
     echo(&mut servers[0].connect(), b"seven..");
     let text = text(&stat(&run, &["--json"]));

@@ -1,7 +1,7 @@
 //! Steering in the real program: what is in force, why, and that it is so; and that nothing of it stays behind.
 
 use crate::common::*;
-use corelane_rss::{FlowHasher, HashTypes, Key, Protocol, Table, Tuple};
+use corelane::admin::rss::{FlowHasher, HashTypes, Key, Protocol, Table, Tuple};
 use nix::sys::signal::Signal;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
@@ -27,7 +27,7 @@ fn addresses(server: &Server, scheme: &str) -> Vec<SocketAddr> {
 
 /// How many of the flows belong to each lane.
 fn expected(hasher: &FlowHasher, flows: &[Tuple]) -> Vec<u64> {
-    let table = Table::even(corelane_rss::Buckets::DEFAULT, LANES).unwrap();
+    let table = Table::even(corelane::admin::rss::Buckets::DEFAULT, LANES).unwrap();
     let mut counts = vec![0; LANES];
     flows.iter().for_each(|flow| counts[table.lane_of(hasher.tuple(flow).unwrap().flow)] += 1);
     counts
@@ -116,7 +116,7 @@ fn every_flow_is_on_its_lane_for_an_ordinary_user() {
     let program = copy_for_all(&folder);
     let wrapper = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"];
     let arguments = [&["--lanes", "3", "--driver", "epoll"][..], &PLACES].concat();
-    let server = Server::start_as(Plan { wrapper: &wrapper, program: &program, arguments: &arguments, run: folder });
+    let server = Server::start_as(Launch { wrapper: &wrapper, program: &program, arguments: &arguments, run: folder });
     assert!(server.steering.starts_with("classic program, "), "{}", server.steering);
     let [note] = notes(&server)[..] else { panic!("{:?}", server.notes) };
     assert!(note.contains("without counts") && note.contains("CAP_BPF"), "{note}");
@@ -167,7 +167,7 @@ fn a_random_key_steers_too() {
     assert_eq!(server.count("strays"), 0);
 }
 
-/// Opens connections with one request each until told to stop; answers how many, and what went wrong with others.
+/// Opens connections with one request each until told to stop; returns how many, and what went wrong with others.
 fn ask_until(stop: &AtomicBool, answered: &AtomicU64, to: SocketAddr) -> Vec<std::io::Error> {
     let mut lost = Vec::new();
     while !stop.load(Ordering::Relaxed) {

@@ -1,8 +1,8 @@
 //! A service that declares itself: options behind its URL, limits and counters of its own. It sells apples, `N` and a line feed at a time, and says
 //! what they cost. Started as `shop 'tcp://127.0.0.1:7007?price=30&stock=500'`; `corelane stat` shows what it counts.
-use corelane::entry::choice::{Choice, Number};
-use corelane::entry::{Asked, Entry, Scheme};
-use corelane::watch::{Declaration, OwnCounter};
+use corelane::service::entry::choice::{Choice, Number};
+use corelane::service::entry::{Asked, Entry, Scheme};
+use corelane::service::{Declaration, OwnCounter};
 use corelane::{Cx, Input, Lanes, Next, Output, Peer, Result, Silent, StreamService, counters};
 
 counters! {

@@ -14,7 +14,7 @@ pub enum Error {
         /// What was given.
         text: String,
         /// What is wrong with it.
-        why: &'static str,
+        why: String,
     },
     /// The host's name is not known.
     Host {
@@ -94,6 +94,13 @@ pub enum Error {
         /// Its answer.
         error: io::Error,
     },
+    /// The name of a Unix socket could not be taken.
+    Name {
+        /// Its URL.
+        url: String,
+        /// Why, and the remedy.
+        why: String,
+    },
     /// The user's code that builds the services on a lane panicked; the panic's own words are on standard error.
     Build {
         /// Which lane.
@@ -103,7 +110,7 @@ pub enum Error {
     LanePanicked {
         /// Which lane.
         lane: usize,
-        /// The panic's words, and where it was if [`report_panics`](crate::report_panics) was called before.
+        /// The panic's words, and where it was if [`set_panic_hook`](crate::admin::reports::set_panic_hook) was called before.
         words: String,
         /// Lanes that did not end when they were stopped after that: a service of theirs does not return.
         left_behind: usize,
@@ -114,7 +121,10 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Url { text, why } => {
-                write!(f, "{text:?} is not the URL of a service: {why}; write tcp://HOST:PORT or udp://HOST:PORT")
+                write!(
+                    f,
+                    "{text:?} is not the URL of a service: {why}; write tcp://HOST:PORT, udp://HOST:PORT, unix:PATH or unixgram:PATH"
+                )
             }
             Self::Host { host, why } => write!(f, "the host {host:?} is not known ({why}): check the name, or give an address"),
             Self::Transport { url, expected } => write!(f, "{url}: this service can only be served at {expected}"),
@@ -124,6 +134,7 @@ impl fmt::Display for Error {
                 None => write!(f, "{text:?} is not SERVICE=URL: write for example {example}"),
             },
             Self::Listen { url, fault } => write!(f, "cannot listen on {url}: {fault}{}", remedy(*fault, url)),
+            Self::Name { url, why } => write!(f, "cannot be served at {url}: {why}"),
             Self::Steering(error) => write!(f, "steering: {error}"),
             Self::Service(error) => error.fmt(f),
             Self::Setting { name, why } => write!(f, "{name}: {why}"),

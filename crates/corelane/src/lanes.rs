@@ -1,19 +1,33 @@
-//! What a program of lanes is to be: services, places, CPUs, driver, bounds.
+//! Programs of lanes: what they are to be ([`Lanes`]: services, places, CPUs, driver, bounds), and while they run ([`Running`]).
 
-use crate::driver::DriverChoice;
-use crate::driver_settings::DriverSettings;
-use crate::entry::Entry;
-use crate::entry::choice::Chosen;
+mod drained;
+mod driver;
+mod driver_settings;
+mod ending;
+mod plan;
+mod run;
+pub(crate) mod url;
+
+pub use corelane_lane::LaneSettings;
+pub use corelane_os::cpus::parse_list as parse_cpus;
+pub use corelane_os::signals::Signals;
+pub use corelane_rss::Transport;
+pub use drained::Drained;
+pub use driver::{DriverChoice, DriverKind};
+pub use driver_settings::DriverSettings;
+pub use plan::lanes_for_this_machine;
+pub use run::{Place, Running, can_listen};
+pub use url::Url;
+
 use crate::error::Error;
-use crate::run::{Running, start};
-use crate::url::Url;
-use corelane_lane::LaneSettings;
-use corelane_os::claim::Transport;
-use corelane_os::signals::Signals;
+use crate::service::entry::Entry;
+use crate::service::entry::choice::Chosen;
 use corelane_steer::Settings;
-use corelane_svc::{DatagramService, LANE_CONNECTIONS_MAX, Limits, Services, StreamService};
+use corelane_svc::{DatagramService, LANE_CONNECTIONS_MAX, Limits, Peer, Services, Side, StreamService, Transform};
 use corelane_watch::{Declaration, ServiceRow};
+use run::start;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Builds a service on its lane and adds it to the lane's services.
 pub(crate) type Adder = Arc<dyn Fn(usize, &mut Services, Limits, ServiceRow) -> u16 + Send + Sync>;
@@ -24,6 +38,7 @@ pub(crate) struct Served {
     pub(crate) name: String,
     /// None for a client: it listens nowhere.
     pub(crate) url: Option<Url>,
+    pub(crate) over_connections: bool,
     pub(crate) limits: Limits,
     /// What it counts of its own.
     pub(crate) counters: &'static [Declaration],
@@ -139,9 +154,9 @@ impl Lanes {
         self
     }
 
-    /// Microseconds that a lane goes on looking for work before it sleeps, up to a second. 0, the default, costs no idle CPU.
-    pub fn spin_microseconds(mut self, microseconds: u64) -> Self {
-        self.settings.spin_nanoseconds = microseconds.saturating_mul(1000);
+    /// How long a lane goes on looking for work before it sleeps, up to a second. Zero, the default, costs no idle CPU.
+    pub fn spin(mut self, spin: Duration) -> Self {
+        self.settings.spin = spin;
         self
     }
 
@@ -160,7 +175,7 @@ impl Lanes {
         self
     }
 
-    /// Connections of all services that one lane has at once; by default [`LANE_CONNECTIONS_MAX`](crate::LANE_CONNECTIONS_MAX).
+    /// Connections of all services that one lane has at once; by default [`LANE_CONNECTIONS_MAX`].
     pub fn connections_max(mut self, connections: u32) -> Self {
         self.connections_max = connections;
         self
@@ -172,20 +187,21 @@ impl Lanes {
         self
     }
 
-    /// Serves connections at `tcp://HOST:PORT`; `build` makes the service on each lane, given the lane's number.
+    /// Serves connections at `tcp://HOST:PORT` or `unix:PATH` ([`Url`]); `build` makes the service on each lane, given the lane's number.
     ///
     /// # Errors
     /// [`Error::Url`], [`Error::Transport`].
     pub fn serve<S: StreamService>(self, url: &str, build: impl Fn(usize) -> S + Send + Sync + 'static) -> Result<Self, Error> {
         self.add(
             url,
-            "tcp",
+            Transport::Tcp,
             (name_of::<S>(), S::COUNTERS),
             Arc::new(move |lane, services, limits, row| services.add_stream(build(lane), limits, row)),
         )
     }
 
-    /// Serves datagrams at `udp://HOST:PORT`; `build` makes the service on each lane, given the lane's number.
+    /// Serves datagrams at `udp://HOST:PORT` or `unixgram:PATH` ([`Url`]); `build` makes the service on each lane, given the lane's number. A Unix socket's
+    /// datagrams all come to lane 0: so those of one peer keep their order.
     ///
     /// # Errors
     /// [`Error::Url`], [`Error::Transport`].
@@ -196,7 +212,7 @@ impl Lanes {
     ) -> Result<Self, Error> {
         self.add(
             url,
-            "udp",
+            Transport::Udp,
             (name_of::<S>(), S::COUNTERS),
             Arc::new(move |lane, services, limits, row| services.add_datagrams(build(lane), limits, row)),
         )
@@ -205,16 +221,17 @@ impl Lanes {
     fn add(
         mut self,
         url: &str,
-        expected: &'static str,
+        transport: Transport,
         (name, counters): (String, &'static [Declaration]),
         add: Adder,
     ) -> Result<Self, Error> {
         let url: Url = url.parse()?;
-        let scheme = if url.transport() == Transport::Tcp { "tcp" } else { "udp" };
-        if scheme != expected {
-            return Err(Error::Transport { url: url.to_string(), expected: format!("{expected}://") });
+        if url.transport() != transport {
+            let expected = if transport == Transport::Tcp { "tcp:// or unix:" } else { "udp:// or unixgram:" };
+            return Err(Error::Transport { url: url.to_string(), expected: expected.to_owned() });
         }
-        self.services.push(Served { name, url: Some(url), limits: self.limits.unwrap_or_default(), counters, entry: None, add });
+        let (over_connections, limits) = (url.transport() == Transport::Tcp, self.limits.unwrap_or_default());
+        self.services.push(Served { name, url: Some(url), over_connections, limits, counters, entry: None, add });
         Ok(self)
     }
 
@@ -222,20 +239,61 @@ impl Lanes {
     /// each lane, given the lane's number.
     pub fn client<S: StreamService>(self, build: impl Fn(usize) -> S + Send + Sync + 'static) -> Self {
         let add: Adder = Arc::new(move |lane, services, limits, row| services.add_stream(build(lane), limits, row));
-        self.add_client(name_of::<S>(), S::COUNTERS, add)
+        self.add_client(name_of::<S>(), true, S::COUNTERS, add)
     }
 
     /// Runs a service over datagrams that is served nowhere and opens its sockets itself, from [`DatagramService::started`] on
     /// ([`Cx::open_datagrams`](crate::Cx::open_datagrams)): a client. `build` makes it on each lane, given the lane's number.
     pub fn client_datagrams<S: DatagramService>(self, build: impl Fn(usize) -> S + Send + Sync + 'static) -> Self {
         let add: Adder = Arc::new(move |lane, services, limits, row| services.add_datagrams(build(lane), limits, row));
-        self.add_client(name_of::<S>(), S::COUNTERS, add)
+        self.add_client(name_of::<S>(), false, S::COUNTERS, add)
     }
 
-    fn add_client(mut self, name: String, counters: &'static [Declaration], add: Adder) -> Self {
+    fn add_client(mut self, name: String, over_connections: bool, counters: &'static [Declaration], add: Adder) -> Self {
         let limits = self.limits.unwrap_or_default();
-        self.services.push(Served { name, url: None, limits, counters, entry: None, add });
+        self.services.push(Served { name, url: None, over_connections, limits, counters, entry: None, add });
         self
+    }
+
+    /// Puts a transform (TLS, a PROXY header) before the connections of the service that was added last, those that it accepts and those that it
+    /// opens; the service knows nothing of it but what the [`Peer`] tells. `make` is called once on each lane, given the lane's number, and what it returns
+    /// for each connection: so keys and certificates can be the lane's own.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] if no service was added, or the last one is over datagrams.
+    ///
+    /// ```no_run
+    /// # use corelane::Lanes;
+    /// # use corelane::service::{Cx, Input, Next, Output, Peer, Side, StreamService, Transform};
+    /// # struct Echo;
+    /// # impl StreamService for Echo {
+    /// #     type Talk = Silent;
+    /// #     type Session = ();
+    /// #     fn open(&mut self, _: &mut Cx, _: &Peer) {}
+    /// #     fn receive(&mut self, _: &mut Cx, _: &mut (), _: &mut Input, _: &mut Output) -> Next { Next::Continue }
+    /// # }
+    /// # fn cipher(_: Side) -> Box<dyn Transform> { unimplemented!() }
+    /// Lanes::per_core()
+    ///     .serve("tcp://[::1]:60008", |_lane| Echo)?
+    ///     .transform(|_lane| |side, _peer: &Peer| Some(cipher(side)))?
+    ///     .run()
+    /// # ; Ok::<(), corelane::Error>(())
+    /// ```
+    pub fn transform<M>(mut self, make: impl Fn(usize) -> M + Send + Sync + 'static) -> Result<Self, Error>
+    where
+        M: FnMut(Side, &Peer) -> Option<Box<dyn Transform>> + 'static,
+    {
+        let Some(served) = self.services.last_mut().filter(|served| served.over_connections) else {
+            let why = "only a service over connections has transforms: call it after serve(), or client()";
+            return Err(Error::Setting { name: "transform", why: why.into() });
+        };
+        let add = served.add.clone();
+        served.add = Arc::new(move |lane, services, limits, row| {
+            let service = add(lane, services, limits, row);
+            services.transform(service, Box::new(make(lane)));
+            service
+        });
+        Ok(self)
     }
 
     /// Names the service that was added last, for the counters and messages; by default its type's name.
@@ -247,7 +305,7 @@ impl Lanes {
     }
 
     /// Starts the lanes, and returns when all of them listen. What lanes report goes to standard error by way of a thread, and waits for nobody;
-    /// the words of a panic do not, unless [`report_panics`](crate::report_panics) was called.
+    /// the words of a panic do not, unless [`set_panic_hook`](crate::admin::reports::set_panic_hook) was called.
     ///
     /// # Errors
     /// Whatever stops them from starting; nothing is left running then.
@@ -256,12 +314,12 @@ impl Lanes {
     }
 
     /// Starts the lanes and serves until the program is told to end: SIGTERM or SIGINT drains, a second one ends at once. Panics are told as
-    /// [`report_panics`](crate::report_panics) has it.
+    /// [`set_panic_hook`](crate::admin::reports::set_panic_hook) has it.
     ///
     /// # Errors
     /// As [`Lanes::start`] and [`Running::run_until_told`].
     pub fn run(self) -> Result<(), Error> {
-        crate::report_panics();
+        crate::admin::reports::set_panic_hook();
         // The signals must be blocked before the first thread is there.
         let signals = Signals::block().map_err(|error| Error::System { what: "waiting for signals", error })?;
         self.start()?.run_until_told(signals).map(drop)

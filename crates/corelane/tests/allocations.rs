@@ -5,10 +5,9 @@
 
 mod process;
 
-use corelane::{
-    Cx, DatagramService, Datagrams, DriverChoice, Fault, Input, Lanes, Next, Output, Peer, Replies, Running, Silent, SocketId,
-    StreamService,
-};
+use corelane::lanes::{DriverChoice, Running};
+use corelane::service::{Fault, SocketId};
+use corelane::{Cx, DatagramService, Datagrams, Input, Lanes, Next, Output, Peer, Replies, Silent, StreamService};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;
 use std::io::{Read, Write};
@@ -67,11 +66,11 @@ impl DatagramService for Asker {
     type Talk = Silent;
     fn started(&mut self, cx: &mut Cx<'_>) {
         for _ in 0..8 {
-            cx.open_datagrams("127.0.0.1:0".parse().unwrap(), Some(self.to)).unwrap();
+            cx.open_datagrams("127.0.0.1:0".parse::<corelane::Address>().unwrap(), Some(self.to.into())).unwrap();
         }
     }
 
-    fn opened(&mut self, cx: &mut Cx<'_>, socket: SocketId, _: Result<SocketAddr, Fault>) {
+    fn opened(&mut self, cx: &mut Cx<'_>, socket: SocketId, _: Result<corelane::Address, Fault>) {
         self.ask(cx.datagrams(socket).unwrap(), 32);
     }
 
@@ -156,7 +155,7 @@ fn a_request_allocates_nothing() {
         let datagrams = one_lane(driver).serve_datagrams("udp://127.0.0.1:0", |_| Echo).unwrap().start().unwrap();
         let found = on_datagrams(&datagrams);
         assert_eq!(found, 0, "allocations for {REQUESTS} datagrams over {}", datagrams.driver());
-        let found = between_lanes(driver, datagrams.address());
+        let found = between_lanes(driver, datagrams.address().inet().unwrap());
         assert_eq!(found, 0, "allocations for {} datagrams of a client over {}", 10 * REQUESTS, datagrams.driver());
     }
 }

@@ -2,8 +2,9 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used)]
 
-use corelane::watch::{LaneCounter, Reader, ServiceCounter};
-use corelane::{Cx, DriverChoice, Error, Input, Lanes, Next, Output, Peer, Running, Silent, StreamService};
+use corelane::admin::watch::{LaneCounter, Reader, ServiceCounter};
+use corelane::lanes::{DriverChoice, Running};
+use corelane::{Cx, Error, Input, Lanes, Next, Output, Peer, Silent, StreamService};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{IntoRawFd, RawFd};
@@ -109,9 +110,9 @@ fn a_broken_lane_ends_the_wait_with_what_happened_where() {
     if let Some(child) = child("a_broken_lane_ends_the_wait_with_what_happened_where") {
         return succeeds(child);
     }
-    corelane::report_panics();
+    corelane::admin::reports::set_panic_hook();
     let running = start();
-    let [mut other, mut broken] = on_each_lane(running.address());
+    let [mut other, mut broken] = on_each_lane(running.address().inet().unwrap());
     broken.write_all(b"b").unwrap();
     let Err(Error::LanePanicked { lane, words, left_behind }) = running.wait() else { panic!("nobody notices") };
     assert_eq!((lane, left_behind), (1, 0));
@@ -130,7 +131,7 @@ fn panics(running: &Running, count: u64) {
             return;
         }
         assert!(begin.elapsed() < PATIENCE, "{so_far} panics");
-        let mut stream = connect(running.address());
+        let mut stream = connect(running.address().inet().unwrap());
         stream.write_all(b"p").unwrap();
         // It ends, with a reset or without.
         let _ = stream.read(&mut [0]);
@@ -150,9 +151,9 @@ fn standard_error_that_is_closed_costs_lines_and_nothing_else() {
         return succeeds(child);
     }
     told();
-    corelane::report_panics();
+    corelane::admin::reports::set_panic_hook();
     let running = start();
-    let mut streams = on_each_lane(running.address());
+    let mut streams = on_each_lane(running.address().inet().unwrap());
     panics(&running, 3);
     let begin = Instant::now();
     while lost(&running) == 0 {
@@ -193,10 +194,10 @@ fn standard_error_that_nobody_reads_stops_nobody() {
         assert!(child.wait().unwrap().success());
         return;
     }
-    corelane::report_panics();
+    corelane::admin::reports::set_panic_hook();
     fill_standard_error();
     let running = start();
-    let mut streams = on_each_lane(running.address());
+    let mut streams = on_each_lane(running.address().inet().unwrap());
     panics(&running, 40);
     assert_eq!([0, 1].map(|lane| ask(&mut streams[lane])), [0, 1]);
     println!("served all the same");

@@ -4,7 +4,9 @@
 
 mod process;
 
-use corelane::{Cx, DatagramService, Datagrams, DriverChoice, Fault, Lanes, Reason, Replies, Running, Silent, SocketId};
+use corelane::lanes::{DriverChoice, Running};
+use corelane::service::{Fault, Reason, SocketId};
+use corelane::{Address, Cx, DatagramService, Datagrams, Lanes, Replies, Silent};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
@@ -20,7 +22,7 @@ static QUESTION: [u8; BYTES] = [7; BYTES];
 enum News {
     /// A socket has had all its answers.
     Done(SocketId),
-    Opened(Result<SocketAddr, Fault>),
+    Opened(Result<Address, Fault>),
     Fault(Fault),
 }
 
@@ -63,11 +65,11 @@ impl DatagramService for Asker {
     type Talk = Silent;
     fn started(&mut self, cx: &mut Cx<'_>) {
         for _ in 0..SOCKETS {
-            cx.open_datagrams("0.0.0.0:0".parse().unwrap(), Some(self.to)).unwrap();
+            cx.open_datagrams("0.0.0.0:0".parse::<corelane::Address>().unwrap(), Some(self.to.into())).unwrap();
         }
     }
 
-    fn opened(&mut self, cx: &mut Cx<'_>, socket: SocketId, outcome: Result<SocketAddr, Fault>) {
+    fn opened(&mut self, cx: &mut Cx<'_>, socket: SocketId, outcome: Result<corelane::Address, Fault>) {
         assert!(outcome.is_ok(), "{outcome:?}");
         self.left.push((socket, ROUNDS * DEPTH, ROUNDS * DEPTH));
         self.ask(self.left.len() - 1, cx.datagrams(socket).unwrap(), DEPTH);
@@ -106,7 +108,7 @@ fn a_client_asks_on_many_sockets() {
         let server = Lanes::per_core().lanes(2).driver(driver).serve_datagrams("udp://127.0.0.1:0", |_| Echo).unwrap();
         let server = server.start().unwrap();
         let (sender, news) = channel();
-        let to = server.address();
+        let to = server.address().inet().unwrap();
         let running = client(driver, move || Asker { to, singly, news: sender.clone(), left: Vec::new() });
         assert!(running.places().is_empty());
         for _ in 0..SOCKETS {
@@ -130,12 +132,12 @@ struct Hopeful {
 impl DatagramService for Hopeful {
     type Talk = Silent;
     fn started(&mut self, cx: &mut Cx<'_>) {
-        self.socket = cx.open_datagrams("127.0.0.1:0".parse().unwrap(), Some(self.to)).ok();
+        self.socket = cx.open_datagrams("127.0.0.1:0".parse::<corelane::Address>().unwrap(), Some(self.to.into())).ok();
         cx.set_alarm(cx.now());
         cx.open_datagrams(self.taken, None).unwrap();
     }
 
-    fn opened(&mut self, _: &mut Cx<'_>, socket: SocketId, outcome: Result<SocketAddr, Fault>) {
+    fn opened(&mut self, _: &mut Cx<'_>, socket: SocketId, outcome: Result<corelane::Address, Fault>) {
         if self.socket != Some(socket) {
             self.news.send(News::Opened(outcome)).unwrap();
         }
@@ -145,7 +147,7 @@ impl DatagramService for Hopeful {
         let socket = self.socket.unwrap();
         if let Some(replies) = cx.datagrams(socket) {
             replies.send(self.to, None, &b"anybody?"[..]);
-            cx.set_alarm(cx.now() + 1_000_000);
+            cx.set_alarm(cx.now() + Duration::from_millis(1));
         }
     }
 

@@ -5,9 +5,11 @@
 #[path = "../examples/shop.rs"]
 mod shop;
 
-use corelane::entry::{Beside, Entry, Scheme, find};
-use corelane::watch::{Detail, Kind, Reader, text};
-use corelane::{Lanes, Limits, Running};
+use corelane::Lanes;
+use corelane::admin::watch::{Detail, Kind, Reader, text};
+use corelane::lanes::Running;
+use corelane::service::Limits;
+use corelane::service::entry::{Beside, Entry, Scheme, find};
 use shop::{SHOP, Shop};
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;

@@ -4,10 +4,11 @@
 
 mod process;
 
-use corelane::machine::thread_times;
-use corelane::{Cx, DriverChoice, DriverSettings, Error, Input, Lanes, Next, Output, Peer, Running, Silent, StreamService};
+use corelane::admin::machine::thread_times;
+use corelane::lanes::{DriverChoice, DriverSettings, Running};
+use corelane::{Address, Cx, Error, Input, Lanes, Next, Output, Peer, Silent, StreamService};
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::os::fd::IntoRawFd;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -31,7 +32,7 @@ fn start(driver: DriverChoice, name: u8) -> Running {
     Lanes::per_core().lanes(2).driver(driver).serve("tcp://127.0.0.1:0", move |_| Named(name)).unwrap().start().unwrap()
 }
 
-fn ask(address: SocketAddr) -> (TcpStream, u8) {
+fn ask(address: &Address) -> (TcpStream, u8) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(b"?").unwrap();
     let mut answer = [0];
@@ -39,7 +40,7 @@ fn ask(address: SocketAddr) -> (TcpStream, u8) {
     (stream, answer[0])
 }
 
-fn is_refused(address: SocketAddr) -> bool {
+fn is_refused(address: &Address) -> bool {
     TcpStream::connect(address).is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
 }
 
@@ -56,9 +57,9 @@ fn two_programs_serve_in_one_process_and_end_apart() {
         first.drain();
         assert_eq!(stream.read(&mut [0]).unwrap(), 0, "the drain closes what is idle");
         drop(stream);
-        let address = first.address();
+        let address = first.address().clone();
         first.wait().unwrap();
-        assert!(is_refused(address));
+        assert!(is_refused(&address));
         assert_eq!(ask(second.address()).1, 2);
     }
 }
@@ -84,11 +85,11 @@ fn dropping_ends_at_once() {
     }
     for driver in [DriverChoice::Epoll, DriverChoice::Uring] {
         let running = start(driver, 3);
-        let address = running.address();
-        let (mut stream, _) = ask(address);
+        let address = running.address().clone();
+        let (mut stream, _) = ask(&address);
         drop(running);
         assert!(matches!(stream.read(&mut [0]), Ok(0) | Err(_)), "the connection is over");
-        assert!(is_refused(address));
+        assert!(is_refused(&address));
     }
 }
 
@@ -146,7 +147,7 @@ fn what_cannot_start_says_so_and_leaves_nothing_running() {
     assert_eq!(ask(taken.address()).1, 4);
 }
 
-/// Offloads a call for each byte, which tells that it has begun and waits for its end, and answers whether there is room for one more.
+/// Offloads a call for each byte, which tells that it has begun and waits for its end, and returns whether there is room for one more.
 struct Offloading {
     begin: Sender<()>,
     ended: Arc<Mutex<Receiver<()>>>,

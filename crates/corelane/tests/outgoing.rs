@@ -4,11 +4,11 @@
 
 mod process;
 
-use corelane::watch::{Reader, ServiceCounter};
-use corelane::{
-    Cx, DriverChoice, Ending, InForce, Input, Lanes, Next, Output, Peer, Running, Silent, Steering, SteeringSettings,
-    StreamService,
-};
+use corelane::admin::watch::{Reader, ServiceCounter};
+use corelane::admin::{InForce, Steering, SteeringSettings};
+use corelane::lanes::{DriverChoice, Running};
+use corelane::service::Ending;
+use corelane::{Cx, Input, Lanes, Next, Output, Peer, Silent, StreamService};
 use corelane_rss::{FlowHasher, HashTypes, Key, Protocol, Tuple};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc::{Sender, channel};
@@ -59,7 +59,7 @@ impl StreamService for Opener {
 
     fn connected(&mut self, cx: &mut Cx<'_>, _: &mut (), _: &mut Output) -> Next {
         let id = cx.id();
-        let ends = cx.peer(id).map(|peer| (peer.address, peer.local));
+        let ends = cx.peer(id).and_then(|peer| Some((peer.address.inet()?, peer.local.inet()?)));
         self.tell.send((cx.lane(), ends)).unwrap();
         Next::Close
     }

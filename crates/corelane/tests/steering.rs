@@ -4,12 +4,11 @@
 
 mod process;
 
-use corelane::{
-    Cx, DatagramService, Datagrams, DriverChoice, Flow, InForce, Input, Lanes, Next, Output, Peer, Replies, Running, Silent,
-    Steering, SteeringError, SteeringSettings, StreamService,
-};
-use corelane_os::claim::Transport;
-use corelane_rss::{Buckets, FlowHasher, Protocol, Table, Tuple};
+use corelane::admin::{InForce, Steering, SteeringError, SteeringSettings};
+use corelane::lanes::{DriverChoice, Running};
+use corelane::service::Flow;
+use corelane::{Cx, DatagramService, Datagrams, Input, Lanes, Next, Output, Peer, Replies, Silent, StreamService};
+use corelane_rss::{Buckets, FlowHasher, Protocol, Table, Transport, Tuple};
 use corelane_select::holders::holders;
 use nix::libc::{BPF_K, BPF_RET, sock_filter, sock_fprog};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -137,7 +136,11 @@ impl Client {
 fn protocols(running: &Running) -> Vec<(Protocol, SocketAddr)> {
     let places = running.places().iter();
     let protocol = |url: String| if url.starts_with("tcp") { Protocol::TCP } else { Protocol::UDP };
-    places.flat_map(|place| reached(place.address()).into_iter().map(move |to| (protocol(place.url.to_string()), to))).collect()
+    places
+        .flat_map(|place| {
+            reached(place.address().inet().unwrap()).into_iter().map(move |to| (protocol(place.url.to_string()), to))
+        })
+        .collect()
 }
 
 /// 400 new flows to each place that is served: 400 on the right lane.
@@ -159,8 +162,8 @@ fn moved(table: &Table) -> Table {
 }
 
 fn strays(running: &Running) -> u64 {
-    let snapshot = corelane::watch::Reader::of(running.counters()).unwrap().snapshot(0);
-    snapshot.services.iter().map(|service| service.values.get(corelane::watch::ServiceCounter::Strays)).sum()
+    let snapshot = corelane::admin::watch::Reader::of(running.counters()).unwrap().snapshot(0);
+    snapshot.services.iter().map(|service| service.values.get(corelane::admin::watch::ServiceCounter::Strays)).sum()
 }
 
 const HOSTS: [&str; 3] = ["127.0.0.1", "[::1]", "[::]"];
@@ -201,7 +204,7 @@ struct Load {
 const CLIENTS: usize = 4;
 
 impl Load {
-    /// Runs clients against `to` while `body` does its part; answers how many connections were answered, and how many were lost.
+    /// Runs clients against `to` while `body` does its part; returns how many connections were answered, and how many were lost.
     fn during(to: SocketAddr, body: impl FnOnce(&Load)) -> (u64, u64) {
         let load = Load { stop: AtomicBool::new(false), answered: AtomicU64::new(0), lost: AtomicU64::new(0) };
         std::thread::scope(|scope| {
@@ -245,10 +248,10 @@ fn asked(to: SocketAddr) -> std::io::Result<()> {
 fn lanes_come_and_go(steering: Steering, connections: u64) {
     let running = serve(DriverChoice::Auto, settings(steering), &HOSTS[..1]);
     let (steered, to) = (running.steered(), running.address());
-    let mut stays = Client::open(Protocol::TCP, to);
+    let mut stays = Client::open(Protocol::TCP, to.inet().unwrap());
     let before = stays.ask();
     let rounds = 3 * LANES as u64;
-    let (answered, lost) = Load::during(to, |load| {
+    let (answered, lost) = Load::during(to.inet().unwrap(), |load| {
         for round in 0..rounds {
             let lane = round as usize % LANES;
             load.go_on(connections / rounds / 2);
@@ -319,15 +322,15 @@ fn what_others_took_over_is_taken_back_when_they_are_gone() {
     }
     for (steering, _) in means() {
         let running = serve(DriverChoice::Auto, settings(steering), &HOSTS[..1]);
-        let other = take_over(running.address());
-        (0..16).for_each(|_| asked(running.address()).unwrap());
+        let other = take_over(running.address().inet().unwrap());
+        (0..16).for_each(|_| asked(running.address().inet().unwrap()).unwrap());
         assert!(strays(&running) > 0, "all went to one lane");
         drop(other);
         // A lane looks at its strays once a second.
         let deadline = Instant::now() + PATIENCE;
         loop {
             let before = strays(&running);
-            (0..64).for_each(|_| asked(running.address()).unwrap());
+            (0..64).for_each(|_| asked(running.address().inet().unwrap()).unwrap());
             if strays(&running) == before {
                 break;
             }
@@ -345,12 +348,12 @@ fn nobody_is_fought_who_still_serves_at_the_address() {
     }
     for (steering, _) in means() {
         let running = serve(DriverChoice::Auto, settings(steering), &HOSTS[..1]);
-        let _other = take_over(running.address());
+        let _other = take_over(running.address().inet().unwrap());
         // A lane looks at its strays once a second: this is long enough for some looks.
         let until = Instant::now() + 4 * Duration::from_secs(1);
         while Instant::now() < until {
             let before = strays(&running);
-            (0..64).for_each(|_| asked(running.address()).unwrap());
+            (0..64).for_each(|_| asked(running.address().inet().unwrap()).unwrap());
             assert!(strays(&running) > before, "{steering:?}: what others have attached was taken away");
         }
     }
@@ -360,7 +363,7 @@ fn nobody_is_fought_who_still_serves_at_the_address() {
 fn sockets(running: &Running) -> Vec<usize> {
     let transport = |url: String| if url.starts_with("tcp") { Transport::Tcp } else { Transport::Udp };
     let places = running.places().iter();
-    places.map(|place| holders(transport(place.url.to_string()), place.address()).unwrap().len()).collect()
+    places.map(|place| holders(transport(place.url.to_string()), place.address().inet().unwrap()).unwrap().len()).collect()
 }
 
 /// A lane that comes back and cannot open all of its places has none of them: with one descriptor too few, two too few, and so on.

@@ -28,12 +28,12 @@ impl Latch {
         Self(AtomicU8::new(AWAKE))
     }
 
-    /// Rings; answers whether the driver has to be woken.
+    /// Rings; returns whether the driver has to be woken.
     fn ring(&self) -> bool {
         self.0.swap(RUNG, Ordering::AcqRel) == ASLEEP
     }
 
-    /// Announces sleep; answers false if somebody has rung meanwhile.
+    /// Announces sleep; returns false if somebody has rung meanwhile.
     fn before_sleep(&self) -> bool {
         if self.0.swap(ASLEEP, Ordering::AcqRel) != RUNG {
             return true;
@@ -77,7 +77,7 @@ impl EventBell {
         self.latch.before_sleep()
     }
 
-    /// To be called with each collect, after any sleep; answers whether the bell was rung.
+    /// To be called with each collect, after any sleep; returns whether the bell was rung.
     pub(crate) fn awake(&self) -> bool {
         self.latch.awake()
     }

@@ -1,5 +1,5 @@
 //! Control messages beside datagrams (cmsg(3)): train sizes (udp(7)) and addresses (`IP_PKTINFO` of ip(7),
-//! `IPV6_PKTINFO` of RFC 3542 section 6.1).
+//! `IPV6_PKTINFO` of RFC 3542 section 6.1), and the users of Unix sockets (unix(7)).
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -16,6 +16,9 @@ pub(crate) struct Control {
 }
 
 impl Control {
+    /// What a peer's credentials take: process, user and group (SCM_CREDENTIALS, unix(7)).
+    pub(crate) const CREDENTIALS_BYTES: usize = HEADER_BYTES + (3 * size_of::<u32>()).next_multiple_of(ALIGNMENT);
+
     pub(crate) const fn new() -> Self {
         Self { bytes: [0; BYTES] }
     }
@@ -25,7 +28,7 @@ impl Control {
         (self.bytes.as_mut_ptr().cast(), BYTES)
     }
 
-    /// Writes what a train needs; answers how many bytes that takes. `size` is that of each datagram, 0 for a single one.
+    /// Writes what a train needs; returns how many bytes that takes. `size` is that of each datagram, 0 for a single one.
     pub(crate) fn write(&mut self, size: u16, source: Option<IpAddr>, interface: u32, peer_is_v4: bool) -> usize {
         let mut used = 0;
         if size > 0 {
@@ -42,7 +45,7 @@ impl Control {
 
     /// What the kernel wrote into the first `used` bytes.
     pub(crate) fn read(&self, used: usize) -> Arrived {
-        let mut arrived = Arrived { size: None, asked: None };
+        let mut arrived = Arrived { size: None, asked: None, user: None };
         let mut rest = &self.bytes[..used.min(BYTES)];
         while let Some((level, kind, payload)) = first_message(&mut rest) {
             match (level, kind) {
@@ -51,6 +54,7 @@ impl Control {
                 }
                 (libc::IPPROTO_IP, libc::IP_PKTINFO) => arrived.asked = asked_v4(payload),
                 (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => arrived.asked = asked_v6(payload),
+                (libc::SOL_SOCKET, libc::SCM_CREDENTIALS) => arrived.user = user(payload),
                 _ => {}
             }
         }
@@ -76,6 +80,8 @@ pub(crate) struct Arrived {
     pub(crate) size: Option<usize>,
     /// The address of this machine that it was sent to, and the interface that it came in by.
     pub(crate) asked: Option<(IpAddr, u32)>,
+    /// The user who sent it, over a Unix socket.
+    pub(crate) user: Option<u32>,
 }
 
 /// Takes the first message off `rest`: level, type, payload.
@@ -117,6 +123,11 @@ fn asked_v4(payload: &[u8]) -> Option<(IpAddr, u32)> {
     Some((IpAddr::from(*address), u32::from_ne_bytes(*interface)))
 }
 
+/// The second number of `struct ucred`: process, user, group.
+fn user(payload: &[u8]) -> Option<u32> {
+    payload.get(4..)?.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes))
+}
+
 fn asked_v6(payload: &[u8]) -> Option<(IpAddr, u32)> {
     let (address, rest) = payload.split_first_chunk::<16>()?;
     let interface = u32::from_ne_bytes(*rest.first_chunk()?);
@@ -154,7 +165,7 @@ mod tests {
         for (address, interface) in [("127.0.0.2", 1), ("2001:db8::7", 3)] {
             let address: IpAddr = address.parse().unwrap();
             let used = control.write(0, Some(address), interface, address.is_ipv4());
-            assert_eq!(control.read(used), Arrived { size: None, asked: Some((address, interface)) });
+            assert_eq!(control.read(used), Arrived { size: None, asked: Some((address, interface)), user: None });
         }
         assert_eq!(control.write(0, None, 0, true), 0);
     }
@@ -163,7 +174,7 @@ mod tests {
     fn broken_messages_are_left_alone() {
         let mut control = Control::new();
         control.bytes[..8].copy_from_slice(&usize::MAX.to_ne_bytes());
-        let nothing = Arrived { size: None, asked: None };
+        let nothing = Arrived { size: None, asked: None, user: None };
         assert_eq!(control.read(BYTES), nothing);
         control.bytes[..8].copy_from_slice(&3usize.to_ne_bytes());
         assert_eq!(control.read(BYTES), nothing);

@@ -1,11 +1,11 @@
 //! Moving batches of datagrams: recvmmsg(2) into pieces of one lease, sendmmsg(2) of trains.
 
-use crate::addresses::RawAddress;
+use crate::addresses::{Names, RawAddress};
 use crate::control::Control;
 use corelane_os::errno::{self, uninterrupted};
 use corelane_seam::{
-    BATCH_MAX, DATAGRAM_V6_BYTES_MAX, Datagrams, Fault, Lease, Outcome, Reason, TRAIN_DATAGRAMS_MAX, Train, Trains,
-    datagram_bytes_max,
+    Address, BATCH_MAX, DATAGRAM_V6_BYTES_MAX, DatagramOutcome, Datagrams, Fault, Lease, Outcome, Reason, TRAIN_DATAGRAMS_MAX,
+    Train, Trains, datagram_bytes_max,
 };
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -26,6 +26,7 @@ pub(crate) struct DatagramCalls {
     headers: Vec<libc::mmsghdr>,
     vectors: Vec<libc::iovec>,
     names: Vec<RawAddress>,
+    known: Names,
     controls: Vec<Control>,
     /// Of each message to be sent: how many datagrams it holds, and its number of vectors.
     messages: Vec<(u32, u32)>,
@@ -39,24 +40,25 @@ impl DatagramCalls {
             headers: vec![empty; BATCH_MAX],
             vectors: Vec::with_capacity(VECTORS_MAX),
             names: vec![RawAddress::empty(); BATCH_MAX],
+            known: Names::default(),
             controls: vec![Control::new(); BATCH_MAX],
             messages: Vec::with_capacity(BATCH_MAX),
         }
     }
 
-    /// Receives into pieces of `lease` as many as are there and fit, and names them in `batch`; answers how many, and
+    /// Receives into pieces of `lease` as many as are there and fit, and names them in `batch`; returns how many, and
     /// whether the pieces were all used. Without any, the lease is given back. From a `connected` socket what the network
     /// said of an earlier datagram is a fault, which keeps nothing from the next receive.
     pub(crate) fn receive(
         &mut self,
         socket: BorrowedFd,
-        connected: bool,
+        (connected, is_unix): (bool, bool),
         mut lease: Lease,
         batch: &mut Datagrams,
     ) -> Result<(usize, bool), Fault> {
         assert!(lease.is_empty() && lease.capacity() >= PIECE_BYTES);
         let pieces = (lease.capacity() / PIECE_BYTES).min(BATCH_MAX);
-        let found = match self.receive_pieces(socket, connected, &mut lease, pieces) {
+        let found = match self.receive_pieces(socket, (connected, is_unix), &mut lease, pieces) {
             Ok(found) => found,
             Err(number) if errno::would_block(number) => return Ok((0, false)),
             Err(number) => return Err(errno::fault(number)),
@@ -73,10 +75,16 @@ impl DatagramCalls {
 
     /// An error that came by ICMP concerns a datagram sent earlier, is reported once, and must not keep us from what has
     /// arrived. Only with one peer is it known whose it was.
-    fn receive_pieces(&mut self, socket: BorrowedFd, connected: bool, lease: &mut Lease, pieces: usize) -> Result<usize, i32> {
+    fn receive_pieces(
+        &mut self,
+        socket: BorrowedFd,
+        (connected, is_unix): (bool, bool),
+        lease: &mut Lease,
+        pieces: usize,
+    ) -> Result<usize, i32> {
         let mut passed_over = if connected { PASSED_OVER_MAX } else { 0 };
         loop {
-            self.name_pieces(lease, pieces);
+            self.name_pieces(lease, pieces, is_unix);
             let (headers, count) = (self.headers.as_mut_ptr(), pieces as u32);
             // SAFETY: each of the `count` headers names one piece of the lease, which is exclusively ours, and one name
             // and control of the same number; all of them outlive the call.
@@ -90,7 +98,7 @@ impl DatagramCalls {
         }
     }
 
-    fn name_pieces(&mut self, lease: &mut Lease, pieces: usize) {
+    fn name_pieces(&mut self, lease: &mut Lease, pieces: usize, is_unix: bool) {
         self.vectors.clear();
         let room = lease.spare()[..pieces * PIECE_BYTES].chunks_exact_mut(PIECE_BYTES);
         self.vectors.extend(room.map(|piece| libc::iovec { iov_base: piece.as_mut_ptr().cast(), iov_len: PIECE_BYTES }));
@@ -102,17 +110,29 @@ impl DatagramCalls {
             header.msg_iov = &mut self.vectors[index];
             header.msg_iovlen = 1;
             (header.msg_control, header.msg_controllen) = self.controls[index].place();
+            if is_unix {
+                // Descriptors that a peer sends along find no room behind its credentials, and are closed.
+                header.msg_controllen = Control::CREDENTIALS_BYTES;
+            }
             header.msg_flags = 0;
         }
     }
 
-    fn name_arrival(&self, piece: usize, batch: &mut Datagrams) {
+    fn name_arrival(&mut self, piece: usize, batch: &mut Datagrams) {
         let header = &self.headers[piece];
         let bytes = header.msg_len as usize;
-        // Only UDP over IPv4 and IPv6 comes this way; what has no such peer cannot be answered.
+        if header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0 {
+            // Over a Unix socket it may be longer than any of UDP. A part of it is not what was sent.
+            return;
+        }
+        // What has no peer of a family that we know cannot be answered.
         assert!(header.msg_len as usize <= PIECE_BYTES, "the kernel writes within a piece");
-        let Some(peer) = self.names[piece].decode(header.msg_hdr.msg_namelen) else { return };
+        let Some(peer) = self.names[piece].decode(header.msg_hdr.msg_namelen, &mut self.known) else { return };
         let beside = self.controls[piece].read(header.msg_hdr.msg_controllen);
+        let peer = match (peer, beside.user) {
+            (Address::Unix(unix), Some(user)) => unix.of_user(user).into(),
+            (peer, _) => peer,
+        };
         let start = piece * PIECE_BYTES;
         batch.add(start..start + bytes, peer, beside.asked, beside.size.unwrap_or(bytes).min(bytes));
     }
@@ -133,13 +153,13 @@ impl DatagramCalls {
                     unreachable!("sendmmsg takes some messages, or fails")
                 }
                 Ok(taken) => self.messages[..taken].iter().for_each(|message| departure.sent(message.0)),
-                Err(number) if errno::would_block(number) => return false,
+                Err(number) if errno::would_block(number) && departure.may_wait() => return false,
                 Err(number) => departure.refuse(number, self.messages[0].0),
             }
         }
     }
 
-    /// One call; answers how many messages it took.
+    /// One call; returns how many messages it took.
     fn send_messages(&mut self, socket: BorrowedFd) -> Result<usize, i32> {
         let first = &self.headers[0].msg_hdr;
         if let ([_], [part]) = (&self.messages[..], &self.vectors[..])
@@ -196,8 +216,8 @@ impl DatagramCalls {
         assert!(index < BATCH_MAX && datagrams <= TRAIN_DATAGRAMS_MAX);
         assert!(train.datagram_bytes as usize <= DATAGRAM_V6_BYTES_MAX, "a train has datagrams that fit");
         let size = if datagrams > 1 { train.datagram_bytes as u16 } else { 0 };
-        let (name, name_bytes) = RawAddress::of(train.peer);
-        self.names[index] = name;
+        // The kernel refuses an address of no bytes.
+        let name_bytes = self.names[index].write(&train.peer).unwrap_or(0);
         let control = &mut self.controls[index];
         let control_bytes = control.write(size, train.source, train.interface, train.peer.is_ipv4());
         let header = &mut self.headers[index].msg_hdr;
@@ -265,7 +285,11 @@ impl<'a, I: Iterator<Item = &'a [u8]>> Parts<'a, I> {
 
 /// Datagrams of a train that one message carries, if the kernel takes up to `most`.
 fn together_of(train: &Train, most: usize) -> usize {
-    let fit = datagram_bytes_max(train.peer.ip()) / train.datagram_bytes.max(1) as usize;
+    if train.peer.unix().is_some() {
+        // Nobody takes it apart there.
+        return 1;
+    }
+    let fit = datagram_bytes_max(&train.peer) / train.datagram_bytes.max(1) as usize;
     let together = most.min(fit).min(train.datagrams());
     if together < SEGMENT_MIN { 1 } else { together }
 }
@@ -317,11 +341,17 @@ impl Departure {
         }
         self.trains.clear();
         let Self { trains, taken, refused, calls, fault, .. } = self;
-        Outcome::Departed { trains, datagrams: taken, refused, calls, fault }
+        Outcome::Datagram(DatagramOutcome::Departed { trains, datagrams: taken, refused, calls, fault })
     }
 
     fn is_done(&self) -> bool {
         self.at.train == self.trains.trains().len()
+    }
+
+    /// Whether it is told when there is room for what comes next. To a Unix socket that was not connected to it is not: a peer who does not
+    /// receive would hold up all others, so what has no room there is lost.
+    fn may_wait(&self) -> bool {
+        self.connected || self.trains.trains().get(self.at.train).is_none_or(|train| train.peer.unix().is_none())
     }
 
     fn sent(&mut self, datagrams: u32) {
@@ -379,13 +409,13 @@ mod tests {
     use super::*;
     use corelane_os::sockets;
     use corelane_os::testing::wait_for;
-    use corelane_seam::{Arena, Bind, FilePart, Segment};
+    use corelane_seam::{Address, Arena, Bind, FilePart, Segment};
     use std::net::{IpAddr, SocketAddr};
     use std::os::fd::{AsFd, OwnedFd};
 
     const ALL: usize = TRAIN_DATAGRAMS_MAX;
 
-    fn bound(address: &str, trains: bool) -> (OwnedFd, SocketAddr) {
+    fn bound(address: &str, trains: bool) -> (OwnedFd, Address) {
         let address = address.parse().unwrap();
         let bytes = 4 << 20;
         let bind = Bind {
@@ -407,7 +437,7 @@ mod tests {
             wait_for(from, libc::POLLOUT);
         }
         match departure.end() {
-            Outcome::Departed { datagrams, refused, calls, .. } => (datagrams, refused, calls),
+            Outcome::Datagram(DatagramOutcome::Departed { datagrams, refused, calls, .. }) => (datagrams, refused, calls),
             other => panic!("{other:?}"),
         }
     }
@@ -420,7 +450,7 @@ mod tests {
             wait_for(to, libc::POLLIN);
             let mut batch = Datagrams::new();
             let lease = arena.lease(4 * PIECE_BYTES).unwrap();
-            let (found, _) = DatagramCalls::new().receive(to, false, lease, &mut batch).unwrap();
+            let (found, _) = DatagramCalls::new().receive(to, (false, false), lease, &mut batch).unwrap();
             arrivals += found;
             for arrival in batch.arrivals() {
                 let payload = batch.payload(arrival);
@@ -434,7 +464,7 @@ mod tests {
     }
 
     /// 10 datagrams of 100 bytes, in parts of 300 bytes, and one of 50.
-    fn train_to(peer: SocketAddr) -> (Trains, Vec<Vec<u8>>) {
+    fn train_to(peer: &Address) -> (Trains, Vec<Vec<u8>>) {
         let bytes: Vec<u8> = (0..1050).map(|number| (number % 251) as u8).collect();
         let bytes: &'static [u8] = Box::leak(bytes.into_boxed_slice());
         let mut trains = Trains::new();
@@ -449,7 +479,7 @@ mod tests {
     fn a_train_travels_whole_or_singly() {
         for (segment, together) in [(true, true), (true, false), (false, true), (false, false)] {
             let ((from, _), (to, address)) = (bound("127.0.0.1:0", false), bound("127.0.0.1:0", together));
-            let (trains, expected) = train_to(address);
+            let (trains, expected) = train_to(&address);
             assert_eq!(depart(from.as_fd(), trains, if segment { ALL } else { 1 }), (11, 0, 1));
             let (found, arrivals) = arrive(to.as_fd(), 11);
             assert_eq!(found, expected);
@@ -462,13 +492,13 @@ mod tests {
         let ((from, _), (to, address)) = (bound("[::1]:0", false), bound("[::1]:0", true));
         let mut trains = Trains::new();
         // Three datagrams, but more bytes than one message may have.
-        assert!(trains.add(address, None, 0, Segment::Static(&[3; 90_000]), 30_000));
+        assert!(trains.add(&address, None, 0, Segment::Static(&[3; 90_000]), 30_000));
         assert_eq!(depart(from.as_fd(), trains, ALL), (3, 0, 1));
         assert!(arrive(to.as_fd(), 3).0.iter().all(|datagram| datagram.len() == 30_000));
         // Without checksums the kernel splits no train, and says so with EINVAL.
         let ((from, _), (to, address)) = (bound("127.0.0.1:0", false), bound("127.0.0.1:0", true));
         corelane_os::testing::set(&from, libc::SOL_SOCKET, libc::SO_NO_CHECK, 1);
-        let (trains, expected) = train_to(address);
+        let (trains, expected) = train_to(&address);
         assert_eq!(depart(from.as_fd(), trains, ALL), (11, 0, 2));
         assert_eq!(arrive(to.as_fd(), 11).0, expected);
     }
@@ -482,7 +512,7 @@ mod tests {
         {
             let bytes: &'static [u8] = Box::leak((0..=255).cycle().take(count * size).collect::<Vec<u8>>().into_boxed_slice());
             let mut trains = Trains::new();
-            assert!(trains.add(address, None, 0, Segment::Static(bytes), size));
+            assert!(trains.add(&address, None, 0, Segment::Static(bytes), size));
             assert_eq!(depart(from.as_fd(), trains, together), (count as u32, 0, 1));
             let (found, arrivals) = arrive(to.as_fd(), count);
             assert_eq!((found.concat() == bytes, arrivals), (true, pieces), "{count} of {size}");
@@ -495,7 +525,7 @@ mod tests {
         let ((from, _), (to, address)) = (bound("127.0.0.1:0", false), bound("127.0.0.1:0", false));
         corelane_os::testing::set(&from, libc::SOL_SOCKET, libc::SO_NO_CHECK, 1);
         let mut trains = Trains::new();
-        assert!(trains.add(address, None, 0, Segment::Static(&[1; 12_800]), 100));
+        assert!(trains.add(&address, None, 0, Segment::Static(&[1; 12_800]), 100));
         assert_eq!(depart(from.as_fd(), trains, ALL), (128, 0, 3));
         assert_eq!(arrive(to.as_fd(), 128).0.concat(), [1; 12_800]);
     }
@@ -508,7 +538,7 @@ mod tests {
         for number in 0..150u32 {
             let part = FilePart { file: file.clone(), offset: 0, length: 71 };
             let payload = if number == 70 { part.into() } else { Segment::Static(&[1; 200][..1 + number as usize]) };
-            assert!(trains.add(address, None, 0, payload, 1000));
+            assert!(trains.add(&address, None, 0, payload, 1000));
         }
         assert_eq!(trains.trains().len(), 150);
         let (taken, refused, _) = depart(from.as_fd(), trains, ALL);
@@ -526,7 +556,7 @@ mod tests {
         let mut trains = Trains::new();
         for (interface, half) in bytes.chunks(4000).enumerate() {
             // On the loopback interface the two differ in the train only.
-            assert!(trains.add(address, None, interface as u32, Segment::Static(half), 100));
+            assert!(trains.add(&address, None, interface as u32, Segment::Static(half), 100));
         }
         assert_eq!(trains.trains().len(), 2);
         assert_eq!(depart(from.as_fd(), trains, 1), (80, 0, 2));
@@ -539,7 +569,7 @@ mod tests {
             let ((from, _), (to, address)) = (bound(home, false), bound(home, true));
             let mut trains = Trains::new();
             for bytes in [0, largest, 0] {
-                assert!(trains.add(address, None, 0, Segment::Static(&[9; 65_527][..bytes]), bytes));
+                assert!(trains.add(&address, None, 0, Segment::Static(&[9; 65_527][..bytes]), bytes));
             }
             assert_eq!(depart(from.as_fd(), trains, ALL), (3, 0, 1));
             let sizes: Vec<_> = arrive(to.as_fd(), 3).0.iter().map(Vec::len).collect();
@@ -554,23 +584,23 @@ mod tests {
             let asked: IpAddr = asked.parse().unwrap();
             let home = if asked.is_ipv4() { "127.0.0.1:0" } else { "[::1]:0" };
             let ((server, local), (client, _)) = (bound(wildcard, true), bound(home, false));
-            let to = SocketAddr::new(asked, local.port());
+            let to = Address::Ip(SocketAddr::new(asked, local.port()));
             let mut trains = Trains::new();
-            assert!(trains.add(to, None, 0, Segment::Static(b"ask"), 3));
+            assert!(trains.add(&to, None, 0, Segment::Static(b"ask"), 3));
             depart(client.as_fd(), trains, ALL);
             wait_for(server.as_fd(), libc::POLLIN);
             let (arena, mut batch) = (Arena::new(1).unwrap(), Datagrams::new());
             let lease = arena.lease(PIECE_BYTES).unwrap();
-            assert_eq!(DatagramCalls::new().receive(server.as_fd(), false, lease, &mut batch), Ok((1, true)));
+            assert_eq!(DatagramCalls::new().receive(server.as_fd(), (false, false), lease, &mut batch), Ok((1, true)));
             let arrival = batch.arrivals()[0].clone();
             assert_eq!((arrival.asked, arrival.peer.is_ipv4()), (Some(asked), asked.is_ipv4()));
             assert!(arrival.interface > 0);
             let mut answer = Trains::new();
-            assert!(answer.add(arrival.peer, arrival.asked, 0, batch.share(&arrival), 3));
+            assert!(answer.add(&arrival.peer, arrival.asked, 0, batch.share(&arrival), 3));
             depart(server.as_fd(), answer, ALL);
             wait_for(client.as_fd(), libc::POLLIN);
             let lease = arena.lease(PIECE_BYTES).unwrap();
-            DatagramCalls::new().receive(client.as_fd(), false, lease, &mut batch).unwrap();
+            DatagramCalls::new().receive(client.as_fd(), (false, false), lease, &mut batch).unwrap();
             assert_eq!(batch.arrivals()[0].peer, to);
         }
     }
@@ -584,14 +614,14 @@ mod tests {
         corelane_os::testing::set(&client, libc::IPPROTO_IP, libc::IP_RECVERR, 1);
         let send = |from: &OwnedFd, to| {
             let mut trains = Trains::new();
-            assert!(trains.add(to, None, 0, Segment::Static(b"x"), 1));
+            assert!(trains.add(&to, None, 0, Segment::Static(b"x"), 1));
             depart(from.as_fd(), trains, ALL)
         };
-        assert_eq!(send(&client, nobody), (1, 0, 1));
+        assert_eq!(send(&client, nobody.clone()), (1, 0, 1));
         wait_for(client.as_fd(), libc::POLLERR);
         assert_eq!(send(&client, address), (1, 0, 2), "the pending error is passed over");
         assert_eq!(arrive(server.as_fd(), 1).0, [b"x"]);
-        assert_eq!(send(&client, nobody), (1, 0, 1));
+        assert_eq!(send(&client, nobody.clone()), (1, 0, 1));
         send(&server, back);
         wait_for(client.as_fd(), libc::POLLERR | libc::POLLIN);
         assert_eq!(arrive(client.as_fd(), 1).0, [b"x"]);
@@ -603,14 +633,69 @@ mod tests {
         let arena = Arena::new(1).unwrap();
         let mut batch = Datagrams::new();
         let lease = arena.lease(PIECE_BYTES).unwrap();
-        assert_eq!(DatagramCalls::new().receive(socket.as_fd(), false, lease, &mut batch), Ok((0, false)));
+        assert_eq!(DatagramCalls::new().receive(socket.as_fd(), (false, false), lease, &mut batch), Ok((0, false)));
         assert!(batch.is_empty() && arena.used() == 0);
     }
 
     #[test]
     fn what_has_not_left_at_the_end_is_lost() {
-        let (trains, _) = train_to("127.0.0.1:9".parse().unwrap());
+        let (trains, _) = train_to(&"127.0.0.1:9".parse().unwrap());
         let outcome = Departure::new(trains, false).end();
-        assert!(matches!(outcome, Outcome::Departed { datagrams: 0, refused: 11, calls: 0, .. }));
+        assert!(matches!(outcome, Outcome::Datagram(DatagramOutcome::Departed { datagrams: 0, refused: 11, calls: 0, .. })));
+    }
+
+    /// Both ends over Unix sockets: who sent it is known by name and user, and what else is sent along is not taken.
+    #[test]
+    fn over_a_unix_socket_the_sender_is_known_and_descriptors_are_not_taken() {
+        let name = |end: &str| -> Address { format!("unix:@corelane-datagrams-{}-{end}", std::process::id()).parse().unwrap() };
+        let (server, client) = (name("server"), name("client"));
+        let bind = |address: &Address| {
+            let bind = Bind {
+                address: address.clone(),
+                peer: None,
+                share_port: false,
+                v6_only: false,
+                receive_buffer_bytes: 0,
+                send_buffer_bytes: 0,
+            };
+            sockets::bind(&bind, true).unwrap()
+        };
+        let (to, from) = (bind(&server), bind(&client));
+        let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+        let (read, _write) = std::io::pipe().unwrap();
+        let before = open();
+        send_with_descriptor(&from, &server, read.as_fd());
+        let arena = Arena::new(1 << 20).unwrap();
+        let mut batch = Datagrams::new();
+        let lease = arena.lease(PIECE_BYTES).unwrap();
+        assert_eq!(DatagramCalls::new().receive(to.as_fd(), (false, true), lease, &mut batch), Ok((1, true)));
+        let arrival = &batch.arrivals()[0];
+        assert_eq!(batch.payload(arrival), b"take this");
+        let unix = arrival.peer.unix().unwrap();
+        assert_eq!((unix.name(), unix.user), (client.unix().unwrap().name(), Some(rustix::process::getuid().as_raw())));
+        assert_eq!(open(), before, "a descriptor was taken from a peer");
+        // Each by itself, though they are a train; and the kernel keeps few for one who does not receive.
+        let most: usize = std::fs::read_to_string("/proc/sys/net/unix/max_dgram_qlen").unwrap().trim().parse().unwrap();
+        let mut trains = Trains::new();
+        (0..most + 50).for_each(|_| assert!(trains.add(&server, None, 0, Segment::Static(&[7; 600]), 100)));
+        let mut departure = Departure::new(trains, false);
+        assert!(DatagramCalls::new().send(from.as_fd(), &mut departure, 64), "nobody waits for who does not receive");
+        let Outcome::Datagram(DatagramOutcome::Departed { datagrams, refused, fault, .. }) = departure.end() else {
+            unreachable!()
+        };
+        assert!(datagrams as usize >= most && refused > 200, "{datagrams} and {refused}");
+        assert_eq!(fault.map(|fault| fault.reason), Some(Reason::Busy));
+    }
+
+    /// Sends a datagram with a descriptor beside it (SCM_RIGHTS, unix(7)).
+    fn send_with_descriptor(from: &OwnedFd, to: &Address, descriptor: BorrowedFd) {
+        use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, sendmsg_addr};
+        let to = SocketAddrUnix::new_abstract_name(&to.unix().unwrap().name()[1..]).unwrap();
+        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut beside = SendAncillaryBuffer::new(&mut space);
+        let descriptors = [descriptor];
+        assert!(beside.push(SendAncillaryMessage::ScmRights(&descriptors)));
+        let parts = [std::io::IoSlice::new(b"take this")];
+        assert_eq!(sendmsg_addr(from, &to, &parts, &mut beside, SendFlags::empty()), Ok(9));
     }
 }

@@ -143,7 +143,7 @@ fn flags(events: i32) -> EventFlags {
 mod tests {
     use super::*;
     use corelane_os::sockets;
-    use corelane_seam::{Bell, Completion, Driver, Handle, Listen, Op, Outcome, Wait};
+    use corelane_seam::{Address, Bell, Completion, Driver, Handle, Listen, Op, Outcome, Wait};
     use std::cell::Cell;
     use std::os::fd::AsFd;
     use std::rc::Rc;
@@ -228,7 +228,7 @@ mod tests {
         let listen = Listen { address, backlog: 8, share_port: false, v6_only: false, stream: Default::default() };
         let sockets = [(); 2].map(|()| driver.listen(&listen).unwrap());
         let places = sockets.map(|socket| driver.local_address(socket).unwrap());
-        let is_free = |place| sockets::listen(&Listen { address: place, ..listen }).is_ok();
+        let is_free = |place: &Address| sockets::listen(&Listen { address: place.clone(), ..listen.clone() }).is_ok();
         let handle = |index| Handle::new(1, index, 0);
         let (mut told, mut rounds) = (Vec::new(), 0);
         driver.push(handle(0), Op::Close { socket: sockets[0], reset: false });
@@ -237,12 +237,12 @@ mod tests {
             driver.collect(Wait::Until(0), 64, &mut completions);
             for Completion { handle, outcome, .. } in completions {
                 assert!(matches!(outcome, Outcome::Closed), "{outcome:?}");
-                assert!(is_free(places[handle.index() as usize]), "closed, but there is a listener");
+                assert!(is_free(&places[handle.index() as usize]), "closed, but there is a listener");
                 told.push(handle);
             }
             rounds += 1;
             if rounds == 1 {
-                assert!(told.is_empty() && !is_free(places[0]), "the case is there");
+                assert!(told.is_empty() && !is_free(&places[0]), "the case is there");
                 driver.push(handle(1), Op::Close { socket: sockets[1], reset: false });
             }
         }

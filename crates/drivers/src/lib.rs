@@ -14,7 +14,6 @@ mod probing;
 mod readiness;
 mod refuse;
 mod stream;
-mod table;
 mod tuning;
 mod uring;
 

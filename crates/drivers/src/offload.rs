@@ -4,7 +4,7 @@
 //! the lane that started them, and no lock with other lanes.
 
 use corelane_os::errno;
-use corelane_seam::{Bell, Fault, Offloaded, OpenOptions, Reason, Work};
+use corelane_seam::{Bell, Fault, OffloadCall, Offloaded, OpenOptions, Reason};
 use rustix::fs::OFlags;
 use rustix::process::getpid;
 use rustix::thread::{sched_getaffinity, sched_setaffinity};
@@ -17,15 +17,15 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Lane memory that a helper reads or writes while the driver keeps it.
-pub struct Place {
+pub struct LentMemory {
     start: *mut u8,
     bytes: usize,
 }
 
-// SAFETY: a place is made by `Place::to_write` or `Place::to_read`, whose callers keep the memory until the answer comes.
-unsafe impl Send for Place {}
+// SAFETY: a place is made by `LentMemory::to_write` or `LentMemory::to_read`, whose callers keep the memory until the answer comes.
+unsafe impl Send for LentMemory {}
 
-impl Place {
+impl LentMemory {
     /// A place to be written.
     ///
     /// # Safety
@@ -51,8 +51,8 @@ impl Place {
 /// A file operation.
 pub enum FileCall {
     Open { path: PathBuf, options: OpenOptions },
-    Read { file: Arc<File>, offset: u64, place: Place },
-    Write { file: Arc<File>, offset: u64, place: Place },
+    Read { file: Arc<File>, offset: u64, place: LentMemory },
+    Write { file: Arc<File>, offset: u64, place: LentMemory },
     Sync { file: Arc<File> },
     Close { file: Arc<File> },
 }
@@ -103,13 +103,13 @@ struct Common {
 
 enum Job {
     File(FileCall),
-    Work(Work),
+    Call(OffloadCall),
 }
 
 #[derive(Default)]
 struct Queue {
     files: VecDeque<(u32, FileCall)>,
-    works: VecDeque<(u32, Work)>,
+    works: VecDeque<(u32, OffloadCall)>,
     ended: Vec<Ended>,
     threads: usize,
     idle: usize,
@@ -130,7 +130,7 @@ impl Queue {
         }
         let (token, work) = self.works.pop_front()?;
         self.works_running += 1;
-        Some((token, Job::Work(work)))
+        Some((token, Job::Call(work)))
     }
 
     fn end(&mut self, ended: Ended) {
@@ -161,7 +161,7 @@ impl Common {
                 continue;
             };
             drop(queue);
-            let of_work = matches!(job, Job::Work(_));
+            let of_work = matches!(job, Job::Call(_));
             let answer = job.run();
             queue = self.lock();
             queue.end(Ended { token, answer, of_work });
@@ -186,7 +186,7 @@ impl Helpers {
     ///
     /// # Errors
     /// `Busy` at the bound, or the system's reason for not giving the first thread.
-    pub(crate) fn work(&mut self, token: u32, work: Work) -> Result<(), Fault> {
+    pub(crate) fn work(&mut self, token: u32, work: OffloadCall) -> Result<(), Fault> {
         if self.works >= self.works_max {
             return Err(Fault::of(Reason::Busy));
         }
@@ -280,7 +280,7 @@ impl Job {
     fn run(self) -> Answer {
         match self {
             Self::File(call) => call.run().unwrap_or_else(|error| Answer::Failed(errno::fault(errno::of(&error)))),
-            Self::Work(work) => match catch_unwind(AssertUnwindSafe(work)) {
+            Self::Call(work) => match catch_unwind(AssertUnwindSafe(work)) {
                 Ok(value) => Answer::Returned(value),
                 Err(panic) => {
                     // What was thrown may throw again when it is dropped.

@@ -2,7 +2,7 @@
 
 use crate::datagrams::{DatagramCalls, Departure, PIECE_BYTES, SEGMENT_MIN, SEGMENTS_OLD_MAX};
 use corelane_os::sockets::{self, readable};
-use corelane_seam::{Arena, Bind, Datagrams, Fault, Outcome, Reason, Segment, TRAIN_DATAGRAMS_MAX, Trains};
+use corelane_seam::{Arena, Bind, DatagramOutcome, Datagrams, Fault, Outcome, Reason, Segment, TRAIN_DATAGRAMS_MAX, Trains};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -94,24 +94,24 @@ fn exchange(count: usize, trains: bool) -> Result<Exchange, Fault> {
     /// Bytes of each datagram.
     const SIZE: usize = 8;
     assert!((SEGMENT_MIN..=TRAIN_DATAGRAMS_MAX).contains(&count));
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into();
     let bind = Bind { address, peer: None, share_port: false, v6_only: false, receive_buffer_bytes: 0, send_buffer_bytes: 0 };
     let socket = sockets::bind(&bind, trains)?;
     let itself = sockets::local_address(socket.as_fd())?;
     let mut calls = DatagramCalls::new();
     let mut train = Trains::new();
-    assert!(train.add(itself, None, 0, Segment::Static(&[7; SIZE * TRAIN_DATAGRAMS_MAX][..SIZE * count]), SIZE));
+    assert!(train.add(&itself, None, 0, Segment::Static(&[7; SIZE * TRAIN_DATAGRAMS_MAX][..SIZE * count]), SIZE));
     let mut departure = Departure::new(train, false);
     calls.send(socket.as_fd(), &mut departure, count);
     match departure.end() {
-        Outcome::Departed { datagrams, calls: used, .. } if datagrams as usize == count => {
+        Outcome::Datagram(DatagramOutcome::Departed { datagrams, calls: used, .. }) if datagrams as usize == count => {
             Ok(Exchange { calls: used, arrivals: receive_train(socket.as_fd(), count, &mut calls)? })
         }
         _ => Err(Fault::of(Reason::Unsupported)),
     }
 }
 
-/// Receives the train; answers in how many arrivals it came.
+/// Receives the train; returns in how many arrivals it came.
 fn receive_train(socket: BorrowedFd, count: usize, calls: &mut DatagramCalls) -> Result<usize, Fault> {
     let arena = Arena::new(1).map_err(|_| Fault::of(Reason::NoMemory))?;
     let (mut arrivals, mut datagrams) = (0, 0);
@@ -119,7 +119,7 @@ fn receive_train(socket: BorrowedFd, count: usize, calls: &mut DatagramCalls) ->
         readable(socket)?;
         let lease = arena.lease(2 * PIECE_BYTES).ok_or(Fault::of(Reason::NoMemory))?;
         let mut batch = Datagrams::new();
-        calls.receive(socket, false, lease, &mut batch)?;
+        calls.receive(socket, (false, false), lease, &mut batch)?;
         arrivals += batch.arrivals().len();
         datagrams += batch.arrivals().iter().map(|arrival| arrival.datagrams()).sum::<usize>();
     }

@@ -11,10 +11,14 @@ const FLAGS_OFFSET: u32 = 13;
 const KEEP_ALL: u32 = u32::MAX;
 const DROP: u32 = 0;
 
-/// Lets the listener drop each segment that would begin a connection: those with SYN and without ACK (a classic filter,
+/// Has a Unix socket refuse, on behalf of all who share it. Lets any other listener drop each segment that would begin a connection: those with SYN and without ACK (a classic filter,
 /// SO_ATTACH_FILTER, socket(7)). Handshakes under way end as they would, and the queue can be accepted. A peer that
 /// begins now hears nothing and repeats; it is refused when the listener closes, or reaches another listener of the port.
 pub(crate) fn refuse_new(listener: BorrowedFd) -> Result<(), Fault> {
+    if sockets::is_unix(listener) {
+        sockets::refuse_new(listener);
+        return Ok(());
+    }
     let instruction = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
     let mut program = [
         instruction(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 0, 0, FLAGS_OFFSET),
@@ -48,10 +52,10 @@ mod tests {
     #[test]
     fn the_queue_can_be_accepted_and_nothing_new_begins() {
         let (listener, address) = listening("127.0.0.1:0", StreamOptions::default());
-        let queued: Vec<_> = (0..3).map(|_| connected(address)).collect();
+        let queued: Vec<_> = (0..3).map(|_| connected(&address)).collect();
         refuse_new(listener.as_fd()).unwrap();
-        let late = sockets::connecting(address, None, &StreamOptions::default()).unwrap();
-        assert_eq!(sockets::connect(late.as_fd(), address), Ok(false));
+        let late = sockets::connecting(&address, None, &StreamOptions::default()).unwrap();
+        assert_eq!(sockets::connect(late.as_fd(), &address), Ok(false));
         // A segment on the loopback interface is received within the call that sends it, or before the next one's is.
         let other = listening("127.0.0.1:0", StreamOptions::default());
         let witness = connected(other.1);

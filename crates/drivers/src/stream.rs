@@ -84,7 +84,7 @@ pub(crate) fn send<'f>(socket: BorrowedFd, chain: &mut Chain, file: impl Fn(&Fil
     sent
 }
 
-/// Sends segments of memory from the front; answers how many bytes were asked for, too. The usual chain has one, which
+/// Sends segments of memory from the front; returns how many bytes were asked for, too. The usual chain has one, which
 /// the kernel takes at less cost without a list of them.
 fn send_memory(socket: BorrowedFd, chain: &Chain) -> (usize, Result<usize, Errno>) {
     match chain.front().and_then(Segment::bytes) {
@@ -110,7 +110,7 @@ fn send_many(socket: BorrowedFd, chain: &Chain) -> (usize, Result<usize, Errno>)
     (asked, retry_on_intr(call))
 }
 
-/// Sends a part of a file; answers how many bytes were asked for, too.
+/// Sends a part of a file; returns how many bytes were asked for, too.
 fn send_file(socket: BorrowedFd, part: &FilePart, file: Option<BorrowedFd>) -> (usize, Result<usize, Errno>) {
     let asked = part.length.min(FILE_BYTES_MAX) as usize;
     let mut offset = part.offset;

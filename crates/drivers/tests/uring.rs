@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, unsafe_code)] // all of this is tests; restricting a process takes raw calls
 
 use corelane_drivers::{EpollDriver, Error, Probes, UringDriver, probe_uring};
-use corelane_seam::{Arena, Completion, Driver, Handle, Listen, Op, StreamOptions, Tuning, Wait};
+use corelane_seam::{Arena, Completion, Driver, Handle, Listen, Op, StreamOp, StreamOptions, Tuning, Wait};
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
@@ -146,9 +146,10 @@ fn the_end_of_a_driver_closes_its_sockets() {
     for _ in 0..20 {
         let mut driver = uring().unwrap();
         let stream = StreamOptions::default();
-        let listener = driver.listen(&Listen { address: any, backlog: 8, share_port: false, v6_only: false, stream }).unwrap();
-        let address = driver.local_address(listener).unwrap();
-        driver.push(handle(1), Op::Accept { listener });
+        let listener =
+            driver.listen(&Listen { address: any.into(), backlog: 8, share_port: false, v6_only: false, stream }).unwrap();
+        let address = driver.local_address(listener).unwrap().inet().unwrap();
+        driver.push(handle(1), Op::Stream(StreamOp::Accept { listener }));
         let mut peer = TcpStream::connect(address).unwrap();
         collect_until(&mut driver, 1);
         drop(driver);

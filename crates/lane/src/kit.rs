@@ -5,19 +5,21 @@ use crate::report::{Report, Throttle};
 use crate::tasks::Tasks;
 use crate::wheel::{TimerId, Wheel};
 use crate::work::Budget;
-use corelane_seam::{Arena, Driver, Handle, Op, Payer, Role, Socket};
+use corelane_seam::{Arena, DatagramOp, Driver, Handle, Op, Payer, Role, Socket, StreamOp, builders};
 use corelane_watch::LaneRow;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A lane's settings. Each bound has a counter of the same name's root in the lane's page row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LaneSettings {
     /// Completions that one turn takes at the most, for each work that has no budget of its own. Default 256.
     pub turn_completions: usize,
     /// Timers, tasks, and messages of each other lane that one turn works off, as above. Default 256.
     pub turn_other: usize,
-    /// Nanoseconds that a lane goes on looking for work before it sleeps. Default 0.
-    pub spin_nanoseconds: u64,
+    /// How long a lane goes on looking for work before it sleeps. Default zero.
+    pub spin: Duration,
     /// Bytes of the lane's memory. Default 64 MiB; reserved, and committed as it is used.
     pub memory_bytes: usize,
     /// Tasks that may exist at once. Default 65,536.
@@ -26,16 +28,32 @@ pub struct LaneSettings {
     pub channel_messages: usize,
 }
 
-impl Default for LaneSettings {
-    fn default() -> Self {
+impl LaneSettings {
+    /// The defaults.
+    pub const fn new() -> Self {
         Self {
             turn_completions: 256,
             turn_other: 256,
-            spin_nanoseconds: 0,
+            spin: Duration::ZERO,
             memory_bytes: 64 << 20,
             tasks_max: 65_536,
             channel_messages: 1024,
         }
+    }
+}
+
+builders!(LaneSettings {
+    turn_completions: usize,
+    turn_other: usize,
+    spin: Duration,
+    memory_bytes: usize,
+    tasks_max: usize,
+    channel_messages: usize,
+});
+
+impl Default for LaneSettings {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -149,10 +167,11 @@ impl Kit {
     /// Submits an operation at the end of this turn, together with all others. Its handle, and that of what it cancels, become the
     /// work's.
     #[inline]
-    pub fn submit(&mut self, handle: Handle, mut op: Op) {
+    pub fn submit(&mut self, handle: Handle, op: impl Into<Op>) {
+        let mut op = op.into();
         match &mut op {
             Op::Cancel { target } => *target = self.own(*target),
-            Op::Send { .. } | Op::SendDatagrams { .. } => self.has_sent = true,
+            Op::Stream(StreamOp::Send { .. }) | Op::Datagram(DatagramOp::Send { .. }) => self.has_sent = true,
             _ => {}
         }
         self.outbox.push((self.own(handle), op));

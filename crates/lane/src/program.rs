@@ -153,7 +153,7 @@ impl<E> Program<E> {
         })
     }
 
-    /// Takes note of what has happened at `now`, and answers what is to be done, in this order.
+    /// Takes note of what has happened at `now`, and returns what is to be done, in this order.
     ///
     /// # Panics
     /// If it cannot have happened.

@@ -10,39 +10,26 @@ use crate::fence::fenced;
 use crate::sync::Arc;
 use cell::{TaskCell, Woken};
 use corelane_seam::Bell;
+use corelane_seam::slab::{Key, Slab};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 /// Names one task of one [`Tasks`], also after it has ended: a stale name is recognised, until the same entry has been
 /// used 2^32 times over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct TaskId {
-    index: u32,
-    generation: u32,
-}
+pub struct TaskId(Key);
 
 struct Task {
     future: Pin<Box<dyn Future<Output = ()>>>,
     cell: Arc<TaskCell>,
 }
 
-struct Entry {
-    generation: u32,
-    next_free: u32,
-    task: Option<Task>,
-}
-
-const NONE: u32 = u32::MAX;
-
 /// The executor of one lane: it polls the tasks that were woken, each at most once a run.
 ///
 /// A task takes its future's memory, 32 bytes in the slab and a cell of about 48 bytes, all taken when it is spawned.
 /// Dropping `Tasks` drops all futures; wakers that are left do nothing any more.
 pub struct Tasks {
-    entries: Vec<Entry>,
-    /// Head of the unused entries.
-    free: u32,
-    live: usize,
+    tasks: Slab<Task>,
     limit: usize,
     woken: Woken,
     panics: u64,
@@ -52,17 +39,17 @@ impl Tasks {
     /// Makes room for `limit` tasks at once (at most 2^32 - 1). `bell` wakes the lane when a task is woken from another
     /// thread while the lane sleeps.
     pub fn new(limit: usize, bell: std::sync::Arc<dyn Bell>) -> Self {
-        Self { entries: Vec::new(), free: NONE, live: 0, limit: limit.min(NONE as usize), woken: Woken::new(bell), panics: 0 }
+        Self { tasks: Slab::new(), limit: limit.min(Slab::<Task>::ENTRIES_MAX), woken: Woken::new(bell), panics: 0 }
     }
 
     /// The number of tasks that have not ended.
     pub fn len(&self) -> usize {
-        self.live
+        self.tasks.len()
     }
 
     /// Whether there is no task.
     pub fn is_empty(&self) -> bool {
-        self.live == 0
+        self.tasks.is_empty()
     }
 
     /// How many wakes came for tasks that had ended, since the beginning.
@@ -80,15 +67,11 @@ impl Tasks {
     /// # Errors
     /// [`Full`] gives the future back when as many tasks as [`Tasks::new`] allows have not ended.
     pub fn spawn<F: Future<Output = ()> + 'static>(&mut self, future: F) -> Result<TaskId, Full<F>> {
-        if self.live == self.limit {
+        if self.tasks.len() == self.limit {
             return Err(Full { value: future, limit: self.limit });
         }
-        let index = self.allocate();
-        let cell = self.woken.new_cell(index);
-        let entry = &mut self.entries[index as usize];
-        entry.task = Some(Task { future: Box::pin(future), cell });
-        self.live += 1;
-        Ok(TaskId { index, generation: entry.generation })
+        let future = Box::pin(future);
+        Ok(TaskId(self.tasks.insert_with(|key| Task { future, cell: self.woken.new_cell(key.index) })))
     }
 
     /// Polls at most `at_most` of the tasks that were woken before this call, in the order of their wakes, and returns
@@ -108,17 +91,15 @@ impl Tasks {
 
     /// Drops a task; false when it has ended already. A panic of the future's drop is counted in [`Tasks::panics`].
     pub fn cancel(&mut self, id: TaskId) -> bool {
-        let known =
-            self.entries.get(id.index as usize).is_some_and(|entry| entry.generation == id.generation && entry.task.is_some());
-        if known && !self.remove(id.index) {
-            self.panics += 1;
-        }
-        known
+        let Some(task) = self.tasks.remove(id.0) else { return false };
+        self.panics += u64::from(!task.end());
+        true
     }
 
-    /// Drops all tasks; answers how many panicked as they were dropped.
+    /// Drops all tasks; returns how many panicked as they were dropped.
     pub fn end(&mut self) -> u64 {
-        let panicked = (0..self.entries.len() as u32).filter(|&index| !self.remove(index)).count() as u64;
+        let panicked = self.tasks.drain().filter_map(|(_, task)| (!task.end()).then_some(())).count() as u64;
+        assert!(self.tasks.is_empty(), "no task is left, and none came as others were dropped");
         self.panics += panicked;
         panicked
     }
@@ -139,48 +120,25 @@ impl Tasks {
         self.woken.end_sleep();
     }
 
-    fn allocate(&mut self) -> u32 {
-        let index = self.free;
-        if index != NONE {
-            self.free = self.entries[index as usize].next_free;
-            return index;
-        }
-        let index = self.entries.len() as u32;
-        self.entries.push(Entry { generation: 0, next_free: NONE, task: None });
-        index
-    }
-
     /// Polls the task of a cell that was queued; false when the task has ended.
     fn poll(&mut self, cell: Arc<TaskCell>, on_panic: &mut dyn FnMut(TaskId)) -> bool {
         let index = cell.index();
-        let entry = &mut self.entries[index as usize];
-        let Some(task) = entry.task.as_mut().filter(|task| Arc::ptr_eq(&task.cell, &cell)) else {
+        let Some(task) = self.tasks.find(index).filter(|task| Arc::ptr_eq(&task.cell, &cell)) else {
             cell.count_stale();
             return false;
         };
-        let id = TaskId { index, generation: entry.generation };
         let waker = cell::waker(cell);
         let outcome = fenced(|| task.future.as_mut().poll(&mut Context::from_waker(&waker)));
         if matches!(outcome, Ok(Poll::Pending)) {
             return true;
         }
-        let dropped = self.remove(index);
+        let id = TaskId(self.tasks.key_at(index));
+        let dropped = self.tasks.remove_at(index).end();
         if outcome.is_err() || !dropped {
             self.panics += 1;
             on_panic(id);
         }
         true
-    }
-
-    /// Ends a task and drops its future; false when that panicked.
-    fn remove(&mut self, index: u32) -> bool {
-        let entry = &mut self.entries[index as usize];
-        let Some(task) = entry.task.take() else { return true };
-        entry.generation = entry.generation.wrapping_add(1);
-        entry.next_free = self.free;
-        self.free = index;
-        self.live -= 1;
-        task.end()
     }
 }
 

@@ -5,7 +5,9 @@ use crate::fence::fenced;
 use crate::kit::{Kit, LaneSettings};
 use crate::seats::{Seat, Seats};
 use crate::work::{Budget, Said, Seated, Work, Works};
-use corelane_seam::{Completion, Driver, Handle, Op, Outcome, Payer, Wait};
+use corelane_seam::{
+    Completion, DatagramOutcome, Driver, FileOp, FileOutcome, Handle, Op, Outcome, Payer, StreamOutcome, Wait, nanoseconds,
+};
 use corelane_watch::{LaneCounter, LaneState};
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -263,7 +265,7 @@ impl<D: Driver> Lane<D> {
         if next <= now {
             return Wait::No;
         }
-        if self.settings.spin_nanoseconds > 0 && now.saturating_sub(self.productive_at) < self.settings.spin_nanoseconds {
+        if now.saturating_sub(self.productive_at) < nanoseconds(self.settings.spin) {
             return Wait::No;
         }
         self.announced_sleep = true;
@@ -438,10 +440,14 @@ fn end_foreign(kit: &Kit, driver: &mut impl Driver, completion: Completion) {
     let Completion { handle, outcome, .. } = completion;
     kit.row.add(LaneCounter::CompletionsForeign, (handle.work() != Handle::NOBODY.work()).into());
     match &outcome {
-        Outcome::Accepted { socket, .. } | Outcome::Connected { socket, .. } | Outcome::Bound { socket, .. } => {
+        Outcome::Stream(StreamOutcome::Accepted { socket, .. })
+        | Outcome::Stream(StreamOutcome::Connected { socket, .. })
+        | Outcome::Datagram(DatagramOutcome::Bound { socket, .. }) => {
             driver.push(Handle::NOBODY, Op::Close { socket: *socket, reset: true });
         }
-        Outcome::Opened { file, .. } => driver.push(Handle::NOBODY, Op::CloseFile { file: file.clone() }),
+        Outcome::File(FileOutcome::Opened { file, .. }) => {
+            driver.push(Handle::NOBODY, Op::File(FileOp::Close { file: file.clone() }))
+        }
         _ => {}
     }
     // A value that an offloaded call brought is the user's.

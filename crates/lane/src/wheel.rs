@@ -11,6 +11,9 @@
 //! Which lists hold something stands in one bit mask a level, so a jump of the clock costs by the timers it passes
 //! and not by the ticks.
 
+use corelane_seam::slab::{Key, Slab};
+use std::num::NonZeroU32;
+
 const DIGIT_BITS: u32 = 6;
 const LISTS_PER_LEVEL: usize = 1 << DIGIT_BITS;
 const LEVELS: usize = 64_usize.div_ceil(DIGIT_BITS as usize);
@@ -21,19 +24,33 @@ const NONE: u32 = u32::MAX;
 /// Names one timer of one [`Wheel`], also after it has fired: a stale name is recognised, until the same entry has
 /// been used 2^32 times over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct TimerId {
-    index: u32,
-    generation: u32,
-}
+pub struct TimerId(Key);
 
-/// A timer in the slab; 32 bytes for an 8-byte `T`. The links close to a ring, so that the head knows the tail.
-struct Entry<T> {
+/// A timer. The links close to a ring, so that the head knows the tail. Packed, and with a list that is never 0, it takes 32 bytes of the
+/// slab for an 8-byte `T`.
+#[derive(Clone, Copy)]
+#[repr(C, packed(4))]
+struct Timer<T> {
     tick: u64,
     value: T,
     next: u32,
     previous: u32,
-    generation: u32,
-    list: u32,
+    list: ListNumber,
+}
+
+/// The number of a list, and one.
+#[derive(Clone, Copy)]
+struct ListNumber(NonZeroU32);
+
+impl ListNumber {
+    fn of(list: usize) -> Self {
+        assert!(list <= DUE, "a timer is in a list of the wheel");
+        Self(NonZeroU32::MIN.saturating_add(list as u32))
+    }
+
+    fn list(self) -> usize {
+        self.0.get() as usize - 1
+    }
 }
 
 /// Timers that carry a `T` each. All times are nanoseconds of one clock that never goes back.
@@ -47,10 +64,7 @@ pub struct Wheel<T> {
     now: u64,
     /// Every timer whose tick is not after this one is in the list [`DUE`].
     cursor: u64,
-    entries: Vec<Entry<T>>,
-    /// Head of the unused entries, linked by `next`.
-    free: u32,
-    len: usize,
+    timers: Slab<Timer<T>>,
     /// One bit for each level that holds something, and for each of its lists that does.
     levels: u16,
     occupied: [u64; LEVELS],
@@ -67,9 +81,7 @@ impl<T: Copy> Wheel<T> {
             resolution: resolution.max(1),
             now: 0,
             cursor: 0,
-            entries: Vec::with_capacity(capacity),
-            free: NONE,
-            len: 0,
+            timers: Slab::with_capacity(capacity),
             levels: 0,
             occupied: [0; LEVELS],
             sinking: DUE,
@@ -79,12 +91,12 @@ impl<T: Copy> Wheel<T> {
 
     /// The number of timers that are set and not yet handed out.
     pub fn len(&self) -> usize {
-        self.len
+        self.timers.len()
     }
 
     /// Whether no timer is set.
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.timers.is_empty()
     }
 
     /// Sets a timer; a deadline that is not after `now` is due at once. O(1).
@@ -97,21 +109,17 @@ impl<T: Copy> Wheel<T> {
     pub fn insert(&mut self, now: u64, deadline: u64, value: T) -> TimerId {
         self.tell(now);
         let tick = deadline.div_ceil(self.resolution);
-        let index = self.allocate(tick, value);
         let list = if deadline <= now { DUE } else { self.list_of(tick) };
-        self.link(index, list);
-        self.len += 1;
-        TimerId { index, generation: self.entries[index as usize].generation }
+        let key = self.timers.insert(Timer { tick, value, next: NONE, previous: NONE, list: ListNumber::of(list) });
+        self.link(key.index, list);
+        TimerId(key)
     }
 
     /// Takes a timer back before it is handed out, and returns what it carried; `None` when it has been handed out
     /// or cancelled already. O(1).
     pub fn cancel(&mut self, id: TimerId) -> Option<T> {
-        let entry = self.entries.get(id.index as usize)?;
-        if entry.generation != id.generation {
-            return None;
-        }
-        Some(self.remove(id.index))
+        self.timers.get(id.0)?;
+        Some(self.remove(id.0.index))
     }
 
     /// A time at which to call [`Wheel::expire`] again; `None` when no timer is set.
@@ -178,7 +186,7 @@ impl<T: Copy> Wheel<T> {
         while left > 0 && self.heads[list] != NONE {
             let index = self.heads[list];
             self.unlink(index);
-            self.link(index, self.list_of(self.entries[index as usize].tick));
+            self.link(index, self.list_of(self.timers.at(index).tick));
             left -= 1;
         }
         left
@@ -205,44 +213,24 @@ impl<T: Copy> Wheel<T> {
         level as usize * LISTS_PER_LEVEL + digit
     }
 
-    fn allocate(&mut self, tick: u64, value: T) -> u32 {
-        let index = self.free;
-        if index != NONE {
-            let entry = &mut self.entries[index as usize];
-            self.free = entry.next;
-            entry.tick = tick;
-            entry.value = value;
-            return index;
-        }
-        assert!(self.entries.len() < NONE as usize, "a wheel holds at most {NONE} timers");
-        let index = self.entries.len() as u32;
-        self.entries.push(Entry { tick, value, next: NONE, previous: NONE, generation: 0, list: 0 });
-        index
-    }
-
     fn remove(&mut self, index: u32) -> T {
         self.unlink(index);
-        self.len -= 1;
-        let entry = &mut self.entries[index as usize];
-        entry.generation = entry.generation.wrapping_add(1);
-        entry.next = self.free;
-        self.free = index;
-        entry.value
+        self.timers.remove_at(index).value
     }
 
-    /// Puts an entry at the tail of a list.
+    /// Puts a timer at the tail of a list.
     fn link(&mut self, index: u32, list: usize) {
         let head = self.heads[list];
         let (next, previous) = match head {
             NONE => (index, index),
-            _ => (head, self.entries[head as usize].previous),
+            _ => (head, self.timers.at(head).previous),
         };
-        let entry = &mut self.entries[index as usize];
-        entry.next = next;
-        entry.previous = previous;
-        entry.list = list as u32;
-        self.entries[previous as usize].next = index;
-        self.entries[next as usize].previous = index;
+        let timer = self.timers.at_mut(index);
+        timer.next = next;
+        timer.previous = previous;
+        timer.list = ListNumber::of(list);
+        self.timers.at_mut(previous).next = index;
+        self.timers.at_mut(next).previous = index;
         if head == NONE {
             self.heads[list] = index;
             self.mark(list, true);
@@ -250,15 +238,17 @@ impl<T: Copy> Wheel<T> {
     }
 
     fn unlink(&mut self, index: u32) {
-        let Entry { next, previous, list, .. } = self.entries[index as usize];
-        let list = list as usize;
+        let Timer { next, previous, list, .. } = *self.timers.at(index);
+        let list = list.list();
+        assert!(self.heads[list] != NONE, "the list of a timer has a head");
         if next == index {
+            assert!(previous == index && self.heads[list] == index, "a timer that follows itself is alone in its list");
             self.heads[list] = NONE;
             self.mark(list, false);
             return;
         }
-        self.entries[previous as usize].next = next;
-        self.entries[next as usize].previous = previous;
+        self.timers.at_mut(previous).next = next;
+        self.timers.at_mut(next).previous = previous;
         if self.heads[list] == index {
             self.heads[list] = next;
         }
@@ -306,7 +296,7 @@ mod tests {
 
     #[test]
     fn an_entry_takes_32_bytes() {
-        assert_eq!(size_of::<Entry<u64>>(), 32);
+        assert_eq!(Slab::<Timer<u64>>::ENTRY_BYTES, 32);
         assert!(size_of::<Wheel<u64>>() <= 3 * 1024);
     }
 
@@ -337,7 +327,7 @@ mod tests {
         assert_eq!(wheel.cancel(old), Some(1));
         assert_eq!(wheel.cancel(old), None);
         let new = wheel.insert(0, MS, 2);
-        assert_eq!(new.index, old.index);
+        assert_eq!(new.0.index, old.0.index);
         assert_eq!(wheel.cancel(old), None, "a stale name must not hit the entry's new timer");
         assert_eq!(expired(&mut wheel, MS, 9), [2]);
     }
@@ -345,7 +335,7 @@ mod tests {
     #[test]
     fn nothing_is_allocated_after_warm_up() {
         let mut wheel = Wheel::new(MS, 100);
-        let before = wheel.entries.capacity();
+        let before = wheel.timers.capacity();
         let mut out = Vec::with_capacity(100);
         for round in 0..1_000 {
             for timer in 0..100 {
@@ -355,7 +345,7 @@ mod tests {
             wheel.expire((round + 1) * MS, 100, &mut out);
             assert_eq!(out.len(), 100);
         }
-        assert_eq!(wheel.entries.capacity(), before);
+        assert_eq!(wheel.timers.capacity(), before);
     }
 
     #[test]

@@ -9,7 +9,6 @@ use corelane_seam::{Arena, Bell, Bind, Completion, Driver, DriverCounters, Fault
 use corelane_watch::{Description, LaneName, Page};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 #[global_allocator]
@@ -41,7 +40,7 @@ impl Driver for Idle {
         Err(Fault::of(Reason::Unsupported))
     }
 
-    fn local_address(&self, _: Socket) -> Result<SocketAddr, Fault> {
+    fn local_address(&self, _: Socket) -> Result<corelane_seam::Address, Fault> {
         Err(Fault::of(Reason::Unsupported))
     }
 
@@ -128,7 +127,7 @@ fn lanes() -> Vec<Lane<Idle>> {
     let control = Control::new(2);
     let lanes = (0..2).map(|_| LaneName::default()).collect();
     let page = Page::heap(&Description { program: "test".into(), lanes, ..Description::default() }).unwrap();
-    let settings = LaneSettings { memory_bytes: 4 << 20, ..LaneSettings::default() };
+    let settings = LaneSettings::new().memory_bytes(4 << 20);
     let lane = |(number, mesh)| {
         let (arena, row) = (Arena::new(settings.memory_bytes).unwrap(), page.lane(number).unwrap());
         let kit = Kit::new(number, &control, arena, row, &settings, Box::new(|_: &str| {}));

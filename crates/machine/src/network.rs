@@ -207,8 +207,8 @@ mod tests {
         let before = network_counters().unwrap();
         let (_listener, address) = listening("127.0.0.1:0", StreamOptions::default());
         let client = |_| {
-            let client = sockets::connecting(address, None, &StreamOptions::default()).unwrap();
-            sockets::connect(client.as_fd(), address).unwrap();
+            let client = sockets::connecting(&address, None, &StreamOptions::default()).unwrap();
+            sockets::connect(client.as_fd(), &address).unwrap();
             client
         };
         let clients: Vec<_> = (0..64).map(client).collect();

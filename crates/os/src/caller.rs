@@ -14,11 +14,12 @@ use std::time::Duration;
 /// (connect(2)).
 pub fn connect_from(from: SocketAddr, to: SocketAddr, patience: Duration) -> io::Result<TcpStream> {
     let in_words = |fault: Fault| io::Error::from_raw_os_error(fault.number);
-    let stream = TcpStream::from(sockets::connecting(to, Some(from), &StreamOptions::default()).map_err(in_words)?);
+    let stream =
+        TcpStream::from(sockets::connecting(&to.into(), Some(&from.into()), &StreamOptions::default()).map_err(in_words)?);
     stream.set_nonblocking(false)?;
     // It bounds connect(2), too (SO_SNDTIMEO, socket(7)).
     stream.set_write_timeout(Some(patience))?;
-    match sockets::connect(stream.as_fd(), to).map_err(in_words)? {
+    match sockets::connect(stream.as_fd(), &to.into()).map_err(in_words)? {
         true => Ok(stream),
         false => Err(io::ErrorKind::TimedOut.into()),
     }

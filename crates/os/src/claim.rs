@@ -4,8 +4,8 @@
 //! connections. So the port is first asked for *without* sharing.
 
 use crate::sockets;
-use corelane_seam::{Bind, Fault, Listen, Reason, StreamOptions};
-use std::net::SocketAddr;
+use corelane_rss::Transport;
+use corelane_seam::{Address, Bind, Fault, Listen, Reason, StreamOptions};
 use std::os::fd::AsFd;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -15,21 +15,12 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// The kind of port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transport {
-    /// Connections.
-    Tcp,
-    /// Datagrams.
-    Udp,
-}
-
 /// Finds out that `address` can be listened on, and which port the system chooses for port 0; nothing stays open. With
 /// `join`, another process that shares the port is welcome. A port in use is asked for again for up to a second.
 ///
 /// # Errors
 /// `AddressInUse` if somebody else serves the port, `Permission`, `AddressUnknown`, and others of bind(2).
-pub fn claim(transport: Transport, address: SocketAddr, v6_only: bool, join: bool) -> Result<SocketAddr, Fault> {
+pub fn claim(transport: Transport, address: &Address, v6_only: bool, join: bool) -> Result<Address, Fault> {
     let give_up = Instant::now() + PATIENCE;
     loop {
         match attempt(transport, address, v6_only, join) {
@@ -39,12 +30,14 @@ pub fn claim(transport: Transport, address: SocketAddr, v6_only: bool, join: boo
     }
 }
 
-fn attempt(transport: Transport, address: SocketAddr, v6_only: bool, join: bool) -> Result<SocketAddr, Fault> {
+fn attempt(transport: Transport, address: &Address, v6_only: bool, join: bool) -> Result<Address, Fault> {
     let socket = match transport {
         Transport::Tcp => {
+            let address = address.clone();
             sockets::listen(&Listen { address, backlog: 1, share_port: join, v6_only, stream: StreamOptions::default() })?
         }
         Transport::Udp => {
+            let address = address.clone();
             let bind = Bind { address, peer: None, share_port: join, v6_only, receive_buffer_bytes: 0, send_buffer_bytes: 0 };
             sockets::bind(&bind, false)?
         }
@@ -61,16 +54,18 @@ mod tests {
     fn a_served_port_is_refused() {
         let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
         let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
-        for (transport, address) in [(Transport::Tcp, tcp.local_addr().unwrap()), (Transport::Udp, udp.local_addr().unwrap())] {
-            let refused = claim(transport, address, false, false).unwrap_err();
+        for (transport, address) in
+            [(Transport::Tcp, tcp.local_addr().unwrap().into()), (Transport::Udp, udp.local_addr().unwrap().into())]
+        {
+            let refused = claim(transport, &address, false, false).unwrap_err();
             assert_eq!(refused.reason, Reason::AddressInUse, "{transport:?}");
         }
     }
 
     #[test]
     fn a_free_port_is_named_and_left_free() {
-        let address = claim(Transport::Tcp, "[::1]:0".parse().unwrap(), false, false).unwrap();
+        let address = claim(Transport::Tcp, &"[::1]:0".parse().unwrap(), false, false).unwrap();
         assert_ne!(address.port(), 0);
-        assert!(TcpListener::bind(address).is_ok());
+        assert!(TcpListener::bind(address.inet().unwrap()).is_ok());
     }
 }

@@ -11,6 +11,7 @@ pub mod errno;
 pub mod kernel_files;
 pub mod local;
 pub mod memory;
+pub mod named;
 pub mod netlink;
 pub mod page;
 pub mod processes;

@@ -279,7 +279,7 @@ impl Member {
         Self { process, cpu_nanoseconds: 0, run_delays: BTreeMap::new() }
     }
 
-    /// Reads it; answers the run delay that has come since the last reading.
+    /// Reads it; returns the run delay that has come since the last reading.
     fn update(&mut self) -> io::Result<u64> {
         let used = self.process.clock()?;
         let delays = run_delays_of(self.process.id)?;

@@ -85,7 +85,7 @@ pub fn line(words: &str) {
     REPORT.push(words, counter());
 }
 
-/// Waits until all lines are written or lost, but no longer than `patience`; answers whether they are.
+/// Waits until all lines are written or lost, but no longer than `patience`; returns whether they are.
 pub fn flush(patience: Duration) -> bool {
     let deadline = Instant::now() + patience;
     [&OUTPUT, &REPORT].into_iter().all(|report| report.flush(deadline.saturating_duration_since(Instant::now())))
@@ -134,7 +134,7 @@ fn backtrace() -> String {
 }
 
 /// What is to be written, in order.
-enum Entry {
+enum Item {
     Line(String, Option<Arc<AtomicU64>>),
     /// So many found no room here.
     Lost(u64),
@@ -147,7 +147,7 @@ struct Report {
 }
 
 struct State {
-    entries: VecDeque<Entry>,
+    entries: VecDeque<Item>,
     bytes: usize,
     is_writing: bool,
     is_served: bool,
@@ -179,12 +179,12 @@ impl Report {
         let mut state = self.lock();
         if state.bytes + line.len() <= QUEUE_BYTES_MAX {
             state.bytes += line.len();
-            state.entries.push_back(Entry::Line(line, lost));
+            state.entries.push_back(Item::Line(line, lost));
         } else {
             lost.inspect(count_one);
             match state.entries.back_mut() {
-                Some(Entry::Lost(count)) => *count += 1,
-                _ => state.entries.push_back(Entry::Lost(1)),
+                Some(Item::Lost(count)) => *count += 1,
+                _ => state.entries.push_back(Item::Lost(1)),
             }
         }
         drop(state);
@@ -208,12 +208,12 @@ impl Report {
         }
     }
 
-    fn next(&self) -> Entry {
+    fn next(&self) -> Item {
         let mut state = self.lock();
         loop {
             if let Some(entry) = state.entries.pop_front() {
                 state.is_writing = true;
-                if let Entry::Line(line, _) = &entry {
+                if let Item::Line(line, _) = &entry {
                     state.bytes -= line.len();
                 }
                 return entry;
@@ -228,8 +228,8 @@ fn count_one(lost: &Arc<AtomicU64>) {
 }
 
 /// Writes an entry; first how many were `lost` before it, which is tried again with the next one if it fails.
-fn write_entry(out: &mut impl Write, entry: Entry, lost: &mut u64) {
-    if let Entry::Lost(count) = entry {
+fn write_entry(out: &mut impl Write, entry: Item, lost: &mut u64) {
+    if let Item::Lost(count) = entry {
         *lost += count;
     }
     let told =
@@ -237,7 +237,7 @@ fn write_entry(out: &mut impl Write, entry: Entry, lost: &mut u64) {
     if told {
         *lost = 0;
     }
-    if let Entry::Line(line, counter) = entry
+    if let Item::Line(line, counter) = entry
         && !(told && out.write_all(line.as_bytes()).is_ok())
     {
         *lost += 1;

@@ -53,7 +53,7 @@ pub fn own_descriptors() -> io::Result<()> {
     Ok(unsafe { unshare_unsafe(UnshareFlags::FILES) }?)
 }
 
-/// Raises this process's limit of descriptors as far as it may without privilege; answers the limit then in force.
+/// Raises this process's limit of descriptors as far as it may without privilege; returns the limit then in force.
 pub fn raise_descriptor_limit() -> u64 {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let in_force = match setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {

@@ -80,7 +80,7 @@ impl Signals {
         Ok(Self(unsafe { OwnedFd::from_raw_fd(number) }))
     }
 
-    /// Waits for a signal; answers which.
+    /// Waits for a signal; returns which.
     ///
     /// # Errors
     /// What the system says.

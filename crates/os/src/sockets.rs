@@ -1,12 +1,13 @@
 //! Making sockets, and the few calls on them that move no data (socket(7), tcp(7), ip(7), ipv6(7), udp(7)).
 
 use crate::errno::{self, fault, fault_of};
-use corelane_seam::{Bind, Fault, Listen, Reason, StreamOptions};
+use corelane_rss::Transport;
+use corelane_seam::{Address, Bind, Fault, Listen, Reason, StreamOptions, Unix};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::{Errno, retry_on_intr};
-use rustix::net::{AddressFamily, SendFlags, Shutdown, SocketAddrAny, SocketFlags, SocketType, sockopt};
+use rustix::net::{AddressFamily, SendFlags, Shutdown, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use std::net::{SocketAddr, SocketAddrV4};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
 const FLAGS: SocketFlags = SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC);
@@ -21,12 +22,12 @@ const BROKEN_MAX: usize = 64;
 /// # Errors
 /// What the system says (bind(2), listen(2)).
 pub fn listen(listen: &Listen) -> Result<OwnedFd, Fault> {
-    let socket = new(listen.address, SocketType::STREAM, listen.v6_only)?;
+    let (socket, address) = new(&listen.address, SocketType::STREAM, listen.v6_only)?;
     let prepared = || {
         sockopt::set_socket_reuseaddr(&socket, true)?;
-        share_port(&socket, listen.share_port)?;
-        stream_options(&socket, &listen.stream)?;
-        rustix::net::bind(&socket, &listen.address)?;
+        share_port(&socket, listen.share_port && listen.address.unix().is_none())?;
+        stream_options(&socket, &listen.address, &listen.stream)?;
+        rustix::net::bind(&socket, &address)?;
         rustix::net::listen(&socket, clamped(listen.backlog))
     };
     prepared().map_err(fault_of)?;
@@ -39,21 +40,24 @@ pub fn listen(listen: &Listen) -> Result<OwnedFd, Fault> {
 /// # Errors
 /// What the system says (bind(2), connect(2)).
 pub fn bind(bind: &Bind, trains: bool) -> Result<OwnedFd, Fault> {
-    let socket = new(bind.address, SocketType::DGRAM, bind.v6_only)?;
-    share_port(&socket, bind.share_port).map_err(fault_of)?;
+    let (socket, address) = new(&bind.address, SocketType::DGRAM, bind.v6_only)?;
+    share_port(&socket, bind.share_port && bind.address.unix().is_none()).map_err(fault_of)?;
     buffers(&socket, bind.send_buffer_bytes, bind.receive_buffer_bytes).map_err(fault_of)?;
-    if bind.address.ip().is_unspecified() && bind.peer.is_none() {
-        match bind.address {
+    if let Some(address) = bind.address.inet().filter(|address| address.ip().is_unspecified() && bind.peer.is_none()) {
+        match address {
             SocketAddr::V4(_) => switch_on(&socket, libc::IPPROTO_IP, libc::IP_PKTINFO)?,
             // Mapped IPv4 addresses come this way, too.
             SocketAddr::V6(_) => switch_on(&socket, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO)?,
         }
     }
-    if trains {
+    if bind.address.unix().is_some() {
+        // Each datagram brings the user id of its sender (SCM_CREDENTIALS, unix(7)).
+        sockopt::set_socket_passcred(&socket, true).map_err(fault_of)?;
+    } else if trains {
         switch_on(&socket, libc::SOL_UDP, libc::UDP_GRO)?;
     }
-    rustix::net::bind(&socket, &bind.address).map_err(fault_of)?;
-    if let Some(peer) = bind.peer {
+    rustix::net::bind(&socket, &address).map_err(fault_of)?;
+    if let Some(peer) = &bind.peer {
         connect(socket.as_fd(), peer)?;
     }
     Ok(socket)
@@ -63,17 +67,19 @@ pub fn bind(bind: &Bind, trains: bool) -> Result<OwnedFd, Fault> {
 ///
 /// # Errors
 /// What the system says (bind(2)).
-pub fn connecting(to: SocketAddr, from: Option<SocketAddr>, options: &StreamOptions) -> Result<OwnedFd, Fault> {
-    let socket = new(to, SocketType::STREAM, false)?;
-    stream_options(&socket, options).map_err(fault_of)?;
+pub fn connecting(to: &Address, from: Option<&Address>, options: &StreamOptions) -> Result<OwnedFd, Fault> {
+    let (socket, _) = new(to, SocketType::STREAM, false)?;
+    stream_options(&socket, to, options).map_err(fault_of)?;
     if let Some(from) = from {
-        if from.port() == 0 {
+        if from.unix().is_some() {
+            // It has no port.
+        } else if from.port() == 0 {
             // The port is chosen at connect(2), where it must be free for that peer only.
             switch_on(&socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT)?;
         } else {
             sockopt::set_socket_reuseaddr(&socket, true).map_err(fault_of)?;
         }
-        rustix::net::bind(&socket, &from).map_err(fault_of)?;
+        rustix::net::bind(&socket, &raw(from)?).map_err(fault_of)?;
     }
     Ok(socket)
 }
@@ -82,8 +88,8 @@ pub fn connecting(to: SocketAddr, from: Option<SocketAddr>, options: &StreamOpti
 ///
 /// # Errors
 /// What the system says.
-pub fn connect(socket: BorrowedFd, to: SocketAddr) -> Result<bool, Fault> {
-    match rustix::net::connect(socket, &to) {
+pub fn connect(socket: BorrowedFd, to: &Address) -> Result<bool, Fault> {
+    match rustix::net::connect(socket, &raw(to)?) {
         Ok(()) => Ok(true),
         // Interrupted, it goes on by itself (connect(2)).
         Err(Errno::INPROGRESS | Errno::INTR) => Ok(false),
@@ -103,16 +109,19 @@ pub fn pending_error(socket: BorrowedFd) -> Result<(), Fault> {
 ///
 /// # Errors
 /// What the system says of the listener (accept(2)).
-pub fn accept(listener: BorrowedFd) -> Result<Option<(OwnedFd, SocketAddr)>, Fault> {
+pub fn accept(listener: BorrowedFd) -> Result<Option<(OwnedFd, Address)>, Fault> {
     for _ in 0..BROKEN_MAX {
         match rustix::net::acceptfrom_with(listener, FLAGS) {
             Ok((socket, peer)) => {
                 // A connection without an address is one that is gone again.
                 if let Some(peer) = peer.and_then(plain) {
+                    let peer = with_user(socket.as_fd(), peer)?;
                     return Ok(Some((socket, peer)));
                 }
             }
             Err(Errno::AGAIN) => return Ok(None),
+            // A Unix socket that refuses says so once all that waited is accepted.
+            Err(Errno::INVAL) if is_unix(listener) => return Ok(None),
             Err(error) if !is_of_one_connection(error.raw_os_error()) => return Err(fault_of(error)),
             Err(_) => {}
         }
@@ -129,7 +138,7 @@ fn is_of_one_connection(number: i32) -> bool {
 ///
 /// # Errors
 /// What the system says; `Unsupported` for an address of another family.
-pub fn local_address(socket: BorrowedFd) -> Result<SocketAddr, Fault> {
+pub fn local_address(socket: BorrowedFd) -> Result<Address, Fault> {
     let any = rustix::net::getsockname(socket).map_err(fault_of)?;
     plain(any).ok_or(fault(libc::EAFNOSUPPORT))
 }
@@ -138,14 +147,122 @@ pub fn local_address(socket: BorrowedFd) -> Result<SocketAddr, Fault> {
 ///
 /// # Errors
 /// As of [`local_address`].
-pub fn peer_address(socket: BorrowedFd) -> Result<SocketAddr, Fault> {
+pub fn peer_address(socket: BorrowedFd) -> Result<Address, Fault> {
     let any = rustix::net::getpeername(socket).map_err(fault_of)?;
-    any.and_then(plain).ok_or(fault(libc::EAFNOSUPPORT))
+    any.and_then(plain).ok_or(fault(libc::EAFNOSUPPORT)).and_then(|peer| with_user(socket, peer))
+}
+
+/// The user and process at the other end of a Unix socket: who connected, or who began to listen (SO_PEERCRED, unix(7)).
+pub fn peer_process(socket: BorrowedFd) -> Option<(u32, i32)> {
+    let credentials = sockopt::socket_peercred(socket).ok()?;
+    Some((credentials.uid.as_raw(), credentials.pid.as_raw_pid()))
+}
+
+/// A peer's address with the user who it is, where the system vouches for that.
+fn with_user(socket: BorrowedFd, peer: Address) -> Result<Address, Fault> {
+    match peer {
+        Address::Unix(unix) => {
+            let credentials = sockopt::socket_peercred(socket).map_err(fault_of)?;
+            Ok(unix.of_user(credentials.uid.as_raw()).into())
+        }
+        other => Ok(other),
+    }
+}
+
+/// A socket that is bound to nothing yet, of the family of `address`.
+///
+/// # Errors
+/// What the system says (socket(2)).
+pub fn unbound(address: &Address, transport: Transport) -> Result<OwnedFd, Fault> {
+    let kind = if transport == Transport::Tcp { SocketType::STREAM } else { SocketType::DGRAM };
+    new(address, kind, false).map(|(socket, _)| socket)
+}
+
+/// Binds a socket (bind(2)).
+///
+/// # Errors
+/// What the system says.
+pub fn bind_to(socket: BorrowedFd, address: &Address) -> Result<(), Fault> {
+    rustix::net::bind(socket, &raw(address)?).map_err(fault_of)
+}
+
+/// Has a bound socket listen (listen(2)).
+///
+/// # Errors
+/// What the system says.
+pub fn begin_to_listen(socket: BorrowedFd, backlog: u32) -> Result<(), Fault> {
+    rustix::net::listen(socket, clamped(backlog)).map_err(fault_of)
+}
+
+/// A socket of this thread's own out of one that it shares, by the number in its table, with the settings of `listen` for what it accepts.
+///
+/// # Errors
+/// What the system says of the number (dup(2)).
+pub fn duplicate(number: i32) -> Result<OwnedFd, Fault> {
+    // SAFETY: the call takes any number, and fails for one that is no descriptor.
+    let copy = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 0) };
+    errno::checked(copy as isize).map_err(fault)?;
+    // SAFETY: the number was made by the call above, for nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
+}
+
+/// What a socket that was made before is given, to be used as one of [`listen`].
+///
+/// # Errors
+/// What the system says (setsockopt(2)).
+pub fn equip_listener(socket: &OwnedFd, listen: &Listen) -> Result<(), Fault> {
+    stream_options(socket, &listen.address, &listen.stream).map_err(fault_of)
+}
+
+/// The same for [`bind`].
+///
+/// # Errors
+/// What the system says (setsockopt(2)).
+pub fn equip_datagrams(socket: &OwnedFd, bind: &Bind) -> Result<(), Fault> {
+    buffers(socket, bind.send_buffer_bytes, bind.receive_buffer_bytes).map_err(fault_of)?;
+    sockopt::set_socket_passcred(socket, true).map_err(fault_of)
+}
+
+/// Whether a socket is a Unix socket.
+pub fn is_unix(socket: BorrowedFd) -> bool {
+    sockopt::socket_domain(socket) == Ok(AddressFamily::UNIX)
+}
+
+/// Refuses connections from now on, while those that wait can still be accepted: of a Unix socket's every duplicate (shutdown(2), unix(7)).
+pub fn refuse_new(listener: BorrowedFd) {
+    // It may be refusing already, by another lane's duplicate.
+    let _ = rustix::net::shutdown(listener, Shutdown::Read);
 }
 
 /// None for another family.
-fn plain(any: SocketAddrAny) -> Option<SocketAddr> {
-    SocketAddr::try_from(any).ok().map(unmapped)
+fn plain(any: SocketAddrAny) -> Option<Address> {
+    match any.address_family() {
+        AddressFamily::UNIX => Some(unix(&any.try_into().ok()?).into()),
+        _ => SocketAddr::try_from(any).ok().map(unmapped).map(Address::Ip),
+    }
+}
+
+/// A Unix socket's address; one that no address of ours can have has no name.
+fn unix(raw: &SocketAddrUnix) -> Unix {
+    let name = raw.abstract_name().map(Unix::hidden).or_else(|| raw.path_bytes().map(Unix::path));
+    name.and_then(Result::ok).unwrap_or(Unix::UNNAMED)
+}
+
+/// The system's form of an address.
+fn raw(address: &Address) -> Result<SocketAddrAny, Fault> {
+    match address {
+        Address::Ip(address) => Ok((*address).into()),
+        Address::Unix(unix) => raw_unix(unix).map(SocketAddrAny::from).map_err(fault_of),
+        Address::Link(_) => Err(fault(libc::EAFNOSUPPORT)),
+    }
+}
+
+fn raw_unix(unix: &Unix) -> Result<SocketAddrUnix, Errno> {
+    match unix.name() {
+        [] => Ok(SocketAddrUnix::new_unnamed()),
+        [0, name @ ..] => SocketAddrUnix::new_abstract_name(name),
+        path => SocketAddrUnix::new(path),
+    }
 }
 
 /// An IPv4 address that an IPv6 socket shows mapped (`::ffff:1.2.3.4`, RFC 4291 section 2.5.5.2) comes out as IPv4: one peer has one
@@ -193,29 +310,35 @@ pub fn reset_on_close(socket: BorrowedFd) -> Result<(), Fault> {
     sockopt::set_socket_linger(socket, Some(Duration::ZERO)).map_err(fault_of)
 }
 
-fn new(address: SocketAddr, kind: SocketType, v6_only: bool) -> Result<OwnedFd, Fault> {
-    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+/// A socket of the family of `address`, and the system's form of that.
+fn new(address: &Address, kind: SocketType, v6_only: bool) -> Result<(OwnedFd, SocketAddrAny), Fault> {
+    let raw = raw(address)?;
+    let family = raw.address_family();
     let socket = rustix::net::socket_with(family, kind, FLAGS, None).map_err(fault_of)?;
-    if address.is_ipv6() {
+    if family == AddressFamily::INET6 {
         // Said either way: the default is a setting of the machine (net.ipv6.bindv6only).
         sockopt::set_ipv6_v6only(&socket, v6_only).map_err(fault_of)?;
     }
-    Ok(socket)
+    Ok((socket, raw))
 }
 
 fn share_port(socket: &OwnedFd, share: bool) -> Result<(), Errno> {
     if share { sockopt::set_socket_reuseport(socket, true) } else { Ok(()) }
 }
 
-fn stream_options(socket: &OwnedFd, options: &StreamOptions) -> Result<(), Errno> {
+fn stream_options(socket: &OwnedFd, address: &Address, options: &StreamOptions) -> Result<(), Errno> {
+    if address.unix().is_some() {
+        return buffers(socket, options.send_buffer_bytes, options.receive_buffer_bytes);
+    }
     sockopt::set_tcp_nodelay(socket, options.no_delay)?;
-    if options.keep_alive_seconds > 0 {
-        let seconds = options.keep_alive_seconds.min(KEEP_IDLE_SECONDS_MAX);
+    if !options.keep_alive.is_zero() {
+        let seconds = units(options.keep_alive, Duration::from_secs(1)).min(KEEP_IDLE_SECONDS_MAX);
         sockopt::set_socket_keepalive(socket, true)?;
         sockopt::set_tcp_keepidle(socket, Duration::from_secs(seconds.into()))?;
     }
-    if options.user_timeout_milliseconds > 0 {
-        sockopt::set_tcp_user_timeout(socket, clamped(options.user_timeout_milliseconds).unsigned_abs())?;
+    if !options.user_timeout.is_zero() {
+        let milliseconds = units(options.user_timeout, Duration::from_millis(1));
+        sockopt::set_tcp_user_timeout(socket, clamped(milliseconds).unsigned_abs())?;
     }
     buffers(socket, options.send_buffer_bytes, options.receive_buffer_bytes)
 }
@@ -228,6 +351,11 @@ fn buffers(socket: &OwnedFd, send: u32, receive: u32) -> Result<(), Errno> {
         sockopt::set_socket_recv_buffer_size(socket, clamped(receive) as usize)?;
     }
     Ok(())
+}
+
+/// A duration in whole units, with what is less than one.
+fn units(duration: Duration, unit: Duration) -> u32 {
+    u32::try_from(duration.as_nanos().div_ceil(unit.as_nanos())).unwrap_or(u32::MAX)
 }
 
 /// The kernel takes these as numbers with a sign.
@@ -299,17 +427,17 @@ mod tests {
     use super::*;
     use crate::testing::{self, connected, wait_for};
 
-    fn listening(address: &str) -> (OwnedFd, SocketAddr) {
+    fn listening(address: &str) -> (OwnedFd, Address) {
         testing::listening(
             address,
-            StreamOptions { keep_alive_seconds: 77, user_timeout_milliseconds: 1234, ..StreamOptions::default() },
+            StreamOptions::new().keep_alive(Duration::from_millis(76_001)).user_timeout(Duration::from_micros(1_233_001)),
         )
     }
 
     #[test]
     fn accepted_sockets_inherit_the_listeners_settings() {
         let (listener, address) = listening("127.0.0.1:0");
-        let _client = connected(address);
+        let _client = connected(&address);
         wait_for(listener.as_fd(), libc::POLLIN);
         let (socket, peer) = accept(listener.as_fd()).unwrap().unwrap();
         assert_eq!(sockopt::tcp_nodelay(&socket), Ok(true));
@@ -329,9 +457,9 @@ mod tests {
             let stream = StreamOptions::default();
             let listener = listen(&Listen { address, backlog: 8, share_port: false, v6_only, stream }).unwrap();
             let port = local_address(listener.as_fd()).unwrap().port();
-            let to = SocketAddr::from(([127, 0, 0, 1], port));
-            let socket = connecting(to, None, &stream).unwrap();
-            let answer = connect(socket.as_fd(), to).and_then(|done| {
+            let to = SocketAddr::from(([127, 0, 0, 1], port)).into();
+            let socket = connecting(&to, None, &stream).unwrap();
+            let answer = connect(socket.as_fd(), &to).and_then(|done| {
                 if !done {
                     wait_for(socket.as_fd(), libc::POLLOUT);
                 }
@@ -354,8 +482,8 @@ mod tests {
     fn an_address_of_another_machine_is_named() {
         let options = StreamOptions::default();
         let to = "127.0.0.1:9".parse().unwrap();
-        let foreign = Some("192.0.2.1:0".parse().unwrap());
-        let answer = connecting(to, foreign, &options).map(drop).map_err(|fault| fault.reason);
+        let foreign: Option<Address> = Some("192.0.2.1:0".parse().unwrap());
+        let answer = connecting(&to, foreign.as_ref(), &options).map(drop).map_err(|fault| fault.reason);
         assert_eq!(answer, Err(Reason::AddressUnknown));
     }
 
@@ -367,8 +495,8 @@ mod tests {
         let (_, from) = testing::listening("127.0.0.9:0", options);
         for _ in 0..2 {
             let (listener, to) = testing::listening("127.0.0.1:0", options);
-            let socket = connecting(to, Some(from), &options).unwrap();
-            if !connect(socket.as_fd(), to).unwrap() {
+            let socket = connecting(&to, Some(&from), &options).unwrap();
+            if !connect(socket.as_fd(), &to).unwrap() {
                 wait_for(socket.as_fd(), libc::POLLOUT);
             }
             pending_error(socket.as_fd()).unwrap();
@@ -385,7 +513,7 @@ mod tests {
     #[test]
     fn a_reset_reaches_the_peer() {
         let (listener, address) = listening("[::1]:0");
-        let client = connected(address);
+        let client = connected(&address);
         wait_for(listener.as_fd(), libc::POLLIN);
         let (socket, _) = accept(listener.as_fd()).unwrap().unwrap();
         reset_on_close(client.as_fd()).unwrap();

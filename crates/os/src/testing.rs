@@ -2,9 +2,8 @@
 #![allow(clippy::unwrap_used)] // all of this is tests
 
 use crate::sockets;
-use corelane_seam::{Listen, StreamOptions};
+use corelane_seam::{Address, Listen, StreamOptions};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Waits for `events` with poll(2).
@@ -15,7 +14,7 @@ pub fn wait_for(socket: BorrowedFd, events: i16) {
 }
 
 /// A listener that shares its port, and its address.
-pub fn listening(address: &str, stream: StreamOptions) -> (OwnedFd, SocketAddr) {
+pub fn listening(address: &str, stream: StreamOptions) -> (OwnedFd, Address) {
     let address = address.parse().unwrap();
     let socket = sockets::listen(&Listen { address, backlog: 8, share_port: true, v6_only: false, stream }).unwrap();
     let local = sockets::local_address(socket.as_fd()).unwrap();
@@ -23,7 +22,8 @@ pub fn listening(address: &str, stream: StreamOptions) -> (OwnedFd, SocketAddr) 
 }
 
 /// A connected socket, whether accepted or not.
-pub fn connected(to: SocketAddr) -> OwnedFd {
+pub fn connected(to: impl Into<Address>) -> OwnedFd {
+    let to = &to.into();
     let socket = sockets::connecting(to, None, &StreamOptions::default()).unwrap();
     if !sockets::connect(socket.as_fd(), to).unwrap() {
         wait_for(socket.as_fd(), libc::POLLOUT);

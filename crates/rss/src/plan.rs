@@ -5,7 +5,7 @@ use crate::{Error, Tuple};
 /// One flow for each wanted place, which is a bucket or a lane.
 ///
 /// ```
-/// use corelane_rss::{Buckets, FlowHasher, HashTypes, Key, Plan, Protocol, Tuple};
+/// use corelane_rss::{Buckets, FlowHasher, HashTypes, Key, FlowPlan, Protocol, Tuple};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// // Eight clients whose packets, hashed by addresses, fall into eight different buckets.
@@ -13,18 +13,18 @@ use crate::{Error, Tuple};
 /// let buckets = Buckets::new(8)?;
 /// let clients = (2..=254).map(|host| Tuple::new(([10, 11, 2, host], 0).into(), ([10, 11, 2, 1], 0).into(), Protocol::UDP));
 /// let clients = clients.collect::<Result<Vec<_>, _>>()?;
-/// let plan = Plan::cover(0..8, clients, |tuple| Some(buckets.of(hasher.tuple(tuple)?.flow).index()))?;
+/// let plan = FlowPlan::cover(0..8, clients, |tuple| Some(buckets.of(hasher.tuple(tuple)?.flow).index()))?;
 /// assert_eq!(plan.tuple(1).map(|tuple| tuple.source().to_string()), Some("10.11.2.2:0".into()));
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct FlowPlan {
     /// Place and flow, in the order in which the places were asked for.
     entries: Vec<(usize, Tuple)>,
 }
 
-impl Plan {
+impl FlowPlan {
     /// Takes for each of `places` the first of `candidates` that `place_of` puts there. Ends as soon as each has one;
     /// candidates that are nowhere (`None`), or at a place that has one or was not asked for, are passed over.
     ///

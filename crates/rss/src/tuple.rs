@@ -16,6 +16,24 @@ impl Protocol {
     pub const UDP: Self = Self(17);
 }
 
+/// What a port is for: a service's sockets are of one of these, while packets may be of any [`Protocol`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Transport {
+    /// Connections.
+    Tcp,
+    /// Datagrams.
+    Udp,
+}
+
+impl From<Transport> for Protocol {
+    fn from(transport: Transport) -> Self {
+        match transport {
+            Transport::Tcp => Self::TCP,
+            Transport::Udp => Self::UDP,
+        }
+    }
+}
+
 impl fmt::Display for Protocol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {

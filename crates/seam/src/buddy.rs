@@ -188,7 +188,7 @@ impl Buddy {
         }
     }
 
-    /// Joins `unit` with its buddy if that is free; answers where the walk of the list goes on.
+    /// Joins `unit` with its buddy if that is free; returns where the walk of the list goes on.
     fn join_with_buddy(&mut self, unit: u32, order: usize, after: u32) -> u32 {
         let buddy = unit ^ (1 << order);
         if self.get(buddy, Field::Order) != (FREE | order as u32) {

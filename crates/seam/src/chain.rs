@@ -2,6 +2,7 @@
 
 use crate::handle::File;
 use crate::lease::Shared;
+use crate::parcel::Guest;
 use std::collections::VecDeque;
 
 /// A part of a file, to be sent without passing through the lane's memory where the system can (sendfile(2)).
@@ -20,6 +21,8 @@ pub struct FilePart {
 pub enum Segment {
     /// Bytes in the lane's memory.
     Shared(Shared),
+    /// Bytes in another lane's memory.
+    Guest(Guest),
     /// Bytes that live as long as the program.
     Static(&'static [u8]),
     /// Bytes of a file.
@@ -31,6 +34,7 @@ impl Segment {
     pub fn len(&self) -> usize {
         match self {
             Self::Shared(shared) => shared.len(),
+            Self::Guest(guest) => guest.len(),
             Self::Static(bytes) => bytes.len(),
             Self::File(part) => part.length as usize,
         }
@@ -45,16 +49,17 @@ impl Segment {
     pub fn bytes(&self) -> Option<&[u8]> {
         match self {
             Self::Shared(shared) => Some(shared),
+            Self::Guest(guest) => Some(guest),
             Self::Static(bytes) => Some(bytes),
             Self::File(_) => None,
         }
     }
 
-    /// Bytes of lane memory that this piece keeps in use.
+    /// Bytes of this lane's memory that this piece keeps in use.
     pub fn charged(&self) -> usize {
         match self {
             Self::Shared(shared) => shared.charged(),
-            Self::Static(_) | Self::File(_) => 0,
+            Self::Guest(_) | Self::Static(_) | Self::File(_) => 0,
         }
     }
 
@@ -65,6 +70,7 @@ impl Segment {
     pub fn skip(&mut self, bytes: usize) {
         match self {
             Self::Shared(shared) => shared.skip(bytes),
+            Self::Guest(guest) => guest.skip(bytes),
             Self::Static(slice) => *slice = &slice[bytes..],
             Self::File(part) => {
                 assert!(bytes as u64 <= part.length);
@@ -83,6 +89,7 @@ impl Segment {
         self.skip(bytes);
         match &mut front {
             Self::Shared(shared) => shared.truncate(bytes),
+            Self::Guest(guest) => guest.truncate(bytes),
             Self::Static(slice) => *slice = &slice[..bytes],
             Self::File(part) => part.length = bytes as u64,
         }
@@ -93,6 +100,12 @@ impl Segment {
 impl From<Shared> for Segment {
     fn from(shared: Shared) -> Self {
         Self::Shared(shared)
+    }
+}
+
+impl From<Guest> for Segment {
+    fn from(guest: Guest) -> Self {
+        Self::Guest(guest)
     }
 }
 
@@ -174,7 +187,7 @@ impl Chain {
         self.segments.iter()
     }
 
-    /// Drops the first `bytes`, or everything if there are fewer; answers how many were dropped.
+    /// Drops the first `bytes`, or everything if there are fewer; returns how many were dropped.
     pub fn skip(&mut self, bytes: usize) -> usize {
         let bytes = bytes.min(self.length);
         let mut left = bytes;
@@ -230,7 +243,7 @@ impl Chain {
         copied
     }
 
-    /// Copies the first bytes into `to`, as many as fit and lie in memory; answers how many.
+    /// Copies the first bytes into `to`, as many as fit and lie in memory; returns how many.
     pub fn copy_to(&self, to: &mut [u8]) -> usize {
         let mut done = 0;
         for bytes in self.segments.iter().map_while(Segment::bytes) {

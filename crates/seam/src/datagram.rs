@@ -1,9 +1,10 @@
 //! Batches of datagrams: what one receive call brought, and the trains that one send call takes away.
 
+use crate::address::Address;
 use crate::chain::Segment;
 use crate::lease::Shared;
 use crate::ledger::Payer;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::ops::Range;
 
 /// The most payload bytes of one UDP datagram over IPv4: 65,535 less the two headers (RFC 768, RFC 791). So much can be sent
@@ -18,15 +19,18 @@ pub const TRAIN_DATAGRAMS_MAX: usize = 128;
 pub const BATCH_MAX: usize = 64;
 
 /// The most payload bytes of one UDP datagram, and of all that one call sends together, to `peer`.
-pub fn datagram_bytes_max(peer: IpAddr) -> usize {
-    if peer.to_canonical().is_ipv4() { DATAGRAM_BYTES_MAX } else { DATAGRAM_V6_BYTES_MAX }
+pub fn datagram_bytes_max(peer: &Address) -> usize {
+    match peer {
+        Address::Ip(peer) if peer.ip().to_canonical().is_ipv6() => DATAGRAM_V6_BYTES_MAX,
+        _ => DATAGRAM_BYTES_MAX,
+    }
 }
 
 /// One datagram, or one train of equal datagrams from one peer that arrived together (UDP_GRO).
 #[derive(Clone, Debug)]
 pub struct Arrival {
     /// Who sent it.
-    pub peer: SocketAddr,
+    pub peer: Address,
     /// The address that was asked, where the socket is bound to the wildcard address.
     pub asked: Option<IpAddr>,
     /// The interface that it came in by, to answer link-local peers; 0 if not known.
@@ -85,7 +89,7 @@ impl Datagrams {
     ///
     /// # Panics
     /// If the range is outside the memory.
-    pub fn add(&mut self, range: Range<usize>, peer: SocketAddr, asked: Option<(IpAddr, u32)>, datagram_bytes: usize) {
+    pub fn add(&mut self, range: Range<usize>, peer: Address, asked: Option<(IpAddr, u32)>, datagram_bytes: usize) {
         assert!(range.start <= range.end && range.end <= self.memory.as_ref().map_or(0, |memory| memory.len()));
         let (asked, interface) = asked.map_or((None, 0), |(address, interface)| (Some(address), interface));
         let range = range.start as u32..range.end as u32;
@@ -119,7 +123,7 @@ impl Datagrams {
 #[derive(Clone, Debug)]
 pub struct Train {
     /// Where they go.
-    pub peer: SocketAddr,
+    pub peer: Address,
     /// The address to send from, if not the one that the socket is bound to.
     pub source: Option<IpAddr>,
     /// The interface to send by; 0 leaves it to routing.
@@ -201,7 +205,7 @@ impl Trains {
     /// than [`TRAIN_DATAGRAMS_MAX`] datagrams.
     pub fn add(
         &mut self,
-        peer: SocketAddr,
+        peer: &Address,
         source: Option<IpAddr>,
         interface: u32,
         payload: Segment,
@@ -209,10 +213,10 @@ impl Trains {
     ) -> bool {
         let bytes = payload.len();
         let size = datagram_bytes.min(bytes);
-        if size > datagram_bytes_max(peer.ip()) || bytes > size.max(1) * TRAIN_DATAGRAMS_MAX {
+        if size > datagram_bytes_max(peer) || bytes > size.max(1) * TRAIN_DATAGRAMS_MAX {
             return false;
         }
-        let found = self.trains.iter_mut().rfind(|train| train.peer == peer);
+        let found = self.trains.iter_mut().rfind(|train| train.peer == *peer);
         match found.filter(|train| train.source == source && train.interface == interface && takes(train, bytes, size)) {
             Some(train) => {
                 let new = self.parts.len() as u32;
@@ -230,20 +234,21 @@ impl Trains {
     /// Adds `payload` as one datagram that leaves by itself, in no train, though in the same call as the others.
     ///
     /// Answers false, and adds nothing, if it is over [`datagram_bytes_max`].
-    pub fn add_single(&mut self, peer: SocketAddr, source: Option<IpAddr>, interface: u32, payload: Segment) -> bool {
+    pub fn add_single(&mut self, peer: &Address, source: Option<IpAddr>, interface: u32, payload: Segment) -> bool {
         let size = payload.len();
-        if size > datagram_bytes_max(peer.ip()) {
+        if size > datagram_bytes_max(peer) {
             return false;
         }
         self.begin(peer, source, interface, payload, size, true);
         true
     }
 
-    fn begin(&mut self, peer: SocketAddr, source: Option<IpAddr>, interface: u32, payload: Segment, size: usize, single: bool) {
+    fn begin(&mut self, peer: &Address, source: Option<IpAddr>, interface: u32, payload: Segment, size: usize, single: bool) {
         let (part, bytes) = (self.parts.len() as u32, payload.len() as u32);
         push(&mut self.parts, Part { segment: payload, next: NO_PART });
         let datagram_bytes = size as u32;
-        let train = Train { peer, source, interface, datagram_bytes, bytes, first: part, last: part, parts: 1, single };
+        let train =
+            Train { peer: peer.clone(), source, interface, datagram_bytes, bytes, first: part, last: part, parts: 1, single };
         push(&mut self.trains, train);
     }
 }
@@ -271,7 +276,7 @@ fn takes(train: &Train, bytes: usize, size: usize) -> bool {
         && whole > 0
         && alike
         && (train.bytes as usize).is_multiple_of(whole)
-        && all <= datagram_bytes_max(train.peer.ip())
+        && all <= datagram_bytes_max(&train.peer)
         && all.div_ceil(whole) <= TRAIN_DATAGRAMS_MAX
 }
 
@@ -279,9 +284,10 @@ fn takes(train: &Train, bytes: usize, size: usize) -> bool {
 mod tests {
     use super::*;
     use crate::lease::Arena;
+    use std::net::SocketAddr;
 
-    fn peer(port: u16) -> SocketAddr {
-        SocketAddr::from(([127, 0, 0, 1], port))
+    fn peer(port: u16) -> Address {
+        SocketAddr::from(([127, 0, 0, 1], port)).into()
     }
 
     fn payload(bytes: usize) -> Segment {
@@ -292,7 +298,7 @@ mod tests {
     fn replies_to_one_peer_join_even_when_others_lie_between() {
         let mut trains = Trains::new();
         for port in [1, 2, 1, 2, 1] {
-            assert!(trains.add(peer(port), None, 0, payload(100), 100));
+            assert!(trains.add(&peer(port), None, 0, payload(100), 100));
         }
         let shape: Vec<_> = trains.trains().iter().map(|train| (train.peer.port(), train.datagrams(), train.parts())).collect();
         assert_eq!(shape, [(1, 3, 3), (2, 2, 2)]);
@@ -303,7 +309,7 @@ mod tests {
     fn a_shorter_one_ends_a_train_and_a_longer_one_begins_another() {
         let mut trains = Trains::new();
         for bytes in [100, 60, 100, 200, 0, 0] {
-            assert!(trains.add(peer(1), None, 0, payload(bytes), bytes));
+            assert!(trains.add(&peer(1), None, 0, payload(bytes), bytes));
         }
         let shape: Vec<_> = trains.trains().iter().map(|train| (train.bytes, train.datagrams())).collect();
         assert_eq!(shape, [(160, 2), (100, 1), (200, 1), (0, 1), (0, 1)]);
@@ -312,40 +318,40 @@ mod tests {
     #[test]
     fn a_train_stays_within_the_limits_of_one_call() {
         let mut trains = Trains::new();
-        (0..129).for_each(|_| assert!(trains.add(peer(1), None, 0, payload(10), 10)));
-        (0..3).for_each(|_| assert!(trains.add(peer(2), None, 0, payload(30_000), 30_000)));
+        (0..129).for_each(|_| assert!(trains.add(&peer(1), None, 0, payload(10), 10)));
+        (0..3).for_each(|_| assert!(trains.add(&peer(2), None, 0, payload(30_000), 30_000)));
         let shape: Vec<_> = trains.trains().iter().map(Train::datagrams).collect();
         assert_eq!(shape, [128, 1, 2, 1]);
-        assert!(!trains.add(peer(3), None, 0, payload(65_508), 65_508));
-        assert!(!trains.add(peer(3), None, 0, payload(1290), 10));
-        assert!(trains.add(peer(3), None, 0, payload(65_507), 65_507));
-        assert!(trains.add(peer(4), None, 0, payload(1280), 10));
+        assert!(!trains.add(&peer(3), None, 0, payload(65_508), 65_508));
+        assert!(!trains.add(&peer(3), None, 0, payload(1290), 10));
+        assert!(trains.add(&peer(3), None, 0, payload(65_507), 65_507));
+        assert!(trains.add(&peer(4), None, 0, payload(1280), 10));
     }
 
     #[test]
     fn over_ipv6_a_datagram_may_be_longer() {
         let mut trains = Trains::new();
-        let at = |ip: &str| SocketAddr::new(ip.parse().unwrap(), 9);
-        assert!(trains.add(at("::1"), None, 0, payload(65_527), 65_527));
-        assert!(trains.add_single(at("::1"), None, 0, payload(65_527)));
-        assert!(!trains.add(at("::1"), None, 0, payload(65_528), 65_528));
-        assert!(!trains.add_single(at("::1"), None, 0, payload(65_528)));
+        let at = |ip: &str| Address::from(SocketAddr::new(ip.parse().unwrap(), 9));
+        assert!(trains.add(&at("::1"), None, 0, payload(65_527), 65_527));
+        assert!(trains.add_single(&at("::1"), None, 0, payload(65_527)));
+        assert!(!trains.add(&at("::1"), None, 0, payload(65_528), 65_528));
+        assert!(!trains.add_single(&at("::1"), None, 0, payload(65_528)));
         // A mapped address is IPv4 on the wire.
-        assert!(!trains.add(at("::ffff:127.0.0.1"), None, 0, payload(65_508), 65_508));
+        assert!(!trains.add(&at("::ffff:127.0.0.1"), None, 0, payload(65_508), 65_508));
     }
 
     #[test]
     fn a_single_joins_nothing_and_nothing_joins_it() {
         let mut trains = Trains::new();
-        assert!(trains.add(peer(1), None, 0, payload(100), 100));
+        assert!(trains.add(&peer(1), None, 0, payload(100), 100));
         for _ in 0..2 {
-            assert!(trains.add_single(peer(1), None, 0, payload(100)));
+            assert!(trains.add_single(&peer(1), None, 0, payload(100)));
         }
-        (0..2).for_each(|_| assert!(trains.add(peer(1), None, 0, payload(100), 100)));
+        (0..2).for_each(|_| assert!(trains.add(&peer(1), None, 0, payload(100), 100)));
         let shape: Vec<_> = trains.trains().iter().map(Train::datagrams).collect();
         assert_eq!(shape, [1, 1, 1, 2]);
-        assert!(!trains.add_single(peer(1), None, 0, payload(DATAGRAM_BYTES_MAX + 1)));
-        assert!(trains.add_single(peer(1), None, 0, payload(DATAGRAM_BYTES_MAX)));
+        assert!(!trains.add_single(&peer(1), None, 0, payload(DATAGRAM_BYTES_MAX + 1)));
+        assert!(trains.add_single(&peer(1), None, 0, payload(DATAGRAM_BYTES_MAX)));
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! The contract between a lane and what it runs on.
 
+use crate::address::Address;
 use crate::bell::Bell;
 use crate::error::Fault;
 use crate::handle::{Handle, Socket};
 use crate::operation::{Bind, Completion, Listen, Op};
-use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -103,11 +103,16 @@ pub trait Driver {
     /// As for [`Driver::listen`].
     fn bind(&mut self, bind: &Bind) -> Result<Socket, Fault>;
 
+    /// Names a socket that was made before this driver, by its number in the lane's table of descriptors: asked to listen or to bind at `address`, the
+    /// driver uses a duplicate of it. So lanes share the one socket that a Unix name can have; the number stays its owner's to close. Each connection
+    /// goes to one of them. Where nothing was made before, as in a simulation, lanes that share an address share its socket, and this does nothing.
+    fn lend(&mut self, _address: &Address, _number: i32) {}
+
     /// The address that a listening or datagram socket has.
     ///
     /// # Errors
     /// If the socket's name is void.
-    fn local_address(&self, socket: Socket) -> Result<SocketAddr, Fault>;
+    fn local_address(&self, socket: Socket) -> Result<Address, Fault>;
 
     /// The descriptor behind a listening or datagram socket, on this lane's thread, for what the contract has no call for:
     /// what selects the socket of a flow is attached there. None where there is no such thing, as in a simulation, and for
@@ -117,7 +122,7 @@ pub trait Driver {
     }
 
     /// Stops a listening socket from taking new connections, while those that wait, or whose handshake is under way,
-    /// can still be accepted. Where the system cannot do this, it does nothing.
+    /// can still be accepted; on a socket that lanes share, for all of them. Where the system cannot do this, it does nothing.
     fn refuse_new(&mut self, listener: Socket);
 
     /// Ends this side of a connection (shutdown(2) with SHUT_WR): the peer sees the end of the stream behind all that was

@@ -6,8 +6,10 @@
 use crate::buddy::{Buddy, ORDERS, UNIT};
 use crate::error::Error;
 use crate::ledger::{Holder, Ledger, Payer, Role};
-use std::alloc::{Layout, alloc_zeroed, dealloc};
+use crate::parcel::{Abroad, AbroadCounts, AbroadLimits, Homeland, Parcel, ParcelRefused, Post, Return};
+use crate::region::Region;
 use std::cell::RefCell;
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
 use std::rc::Rc;
@@ -27,12 +29,17 @@ const ALIGNMENT: usize = 2 << 20;
 pub struct Arena(Rc<Inner>);
 
 struct Inner {
-    base: NonNull<u8>,
-    bytes: usize,
-    /// What the region lies in, as it was allocated.
-    allocation: NonNull<u8>,
-    layout: Layout,
+    /// Taken out when the arena ends, and only then.
+    region: ManuallyDrop<Region>,
     memory: RefCell<Memory>,
+    /// What is with other lanes, if any may have something.
+    abroad: RefCell<Option<Abroad<Kept>>>,
+}
+
+/// A block whose parcel is with another lane: one of its references.
+struct Kept {
+    unit: u32,
+    order: u8,
 }
 
 /// Which parts of the region are free, and who pays for the others.
@@ -48,6 +55,15 @@ impl Memory {
         self.buddy.set_payer(unit, payer);
         self.ledger.charge(payer, 1 << order);
         Some(unit)
+    }
+
+    /// Gives one reference to a block back.
+    fn release(&mut self, unit: u32, order: u8) {
+        if self.buddy.references(unit) == 1 {
+            let payer = self.buddy.payer(unit);
+            self.ledger.discharge(payer, 1 << order);
+        }
+        self.buddy.release(unit);
     }
 
     /// Whether the current payer may have a block of `order`, by the rule and by what is free; a refusal is noted.
@@ -67,8 +83,31 @@ impl Memory {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // SAFETY: it came from `alloc_zeroed` with this layout; every lease holds the `Rc`, so none is left.
-        unsafe { dealloc(self.allocation.as_ptr(), self.layout) }
+        // SAFETY: the region is taken once, here. Every lease holds the `Rc`, so none is left on this lane.
+        let region = unsafe { ManuallyDrop::take(&mut self.region) };
+        if let Some(abroad) = self.abroad.take() {
+            abroad.end(region);
+        }
+    }
+}
+
+impl Homeland for Inner {
+    fn come_home(&self, right: Return) -> Result<(), Return> {
+        let mut abroad = self.abroad.borrow_mut();
+        let Some(abroad) = abroad.as_mut() else { return Err(right) };
+        let kept = abroad.come_home(right)?;
+        self.memory.borrow_mut().release(kept.unit, kept.order);
+        Ok(())
+    }
+
+    fn find_lost(&self) {
+        if let Some(abroad) = self.abroad.borrow_mut().as_mut() {
+            abroad.find(|kept| self.memory.borrow_mut().release(kept.unit, kept.order));
+        }
+    }
+
+    fn counts(&self, now: u64) -> AbroadCounts {
+        self.abroad.borrow().as_ref().map_or(AbroadCounts::default(), |abroad| abroad.counts(now))
     }
 }
 
@@ -84,16 +123,20 @@ impl Arena {
         }
         let bytes = bytes.next_multiple_of(LEASE_BYTES_MAX);
         let units = u32::try_from(bytes / UNIT).map_err(|_| Error::ArenaSize { got: bytes, most })?;
-        // Aligned here: asked for aligned zeroes, the standard allocator would write them, and so commit all of it at once.
-        let layout = Layout::from_size_align(bytes + ALIGNMENT, 1).map_err(|_| Error::ArenaSize { got: bytes, most })?;
-        // SAFETY: the layout's size is not zero.
-        let allocation = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(Error::ArenaRefused { bytes })?;
-        let skip = allocation.align_offset(ALIGNMENT);
-        assert!(skip < ALIGNMENT, "an aligned address lies within the alignment");
-        // SAFETY: the allocation is longer than the region by the alignment.
-        let base = unsafe { allocation.add(skip) };
-        let memory = Memory { buddy: Buddy::new(units), ledger: Ledger::new(bytes) };
-        Ok(Self(Rc::new(Inner { base, bytes, allocation, layout, memory: RefCell::new(memory) })))
+        let region = ManuallyDrop::new(Region::new(bytes, ALIGNMENT)?);
+        let memory = RefCell::new(Memory { buddy: Buddy::new(units), ledger: Ledger::new(bytes) });
+        Ok(Self(Rc::new(Inner { region, memory, abroad: RefCell::new(None) })))
+    }
+
+    /// Lets leases and shared bytes of this arena travel to other lanes as [parcels](crate::parcel), which come home to `post`. `lane` is
+    /// the number of the lane that the arena is of.
+    ///
+    /// # Panics
+    /// If it was done before.
+    pub fn open_abroad(&self, lane: u16, limits: AbroadLimits, post: &Post) {
+        let before = self.0.abroad.replace(Some(Abroad::new(lane, self.limit(), limits)));
+        assert!(before.is_none(), "an arena is opened to other lanes once");
+        post.serve(self.0.clone());
     }
 
     /// An empty lease with room for at least `capacity` bytes (the next power of two from 256 B), charged to the current payer
@@ -127,7 +170,7 @@ impl Arena {
     /// answers, an eighth of the reserve.
     pub fn lease_to_receive(&self, most: usize, least: usize) -> Option<Lease> {
         let mut memory = self.0.memory.borrow_mut();
-        let free = self.0.bytes - memory.buddy.bytes_used();
+        let free = self.limit() - memory.buddy.bytes_used();
         let mut order = Buddy::order_of(if free > memory.ledger.reserve() { most } else { least.min(most) })?;
         let least = Buddy::order_of(least.min(most))?;
         let for_receives = free.saturating_sub(memory.ledger.answers());
@@ -226,7 +269,7 @@ impl Arena {
     /// Whether less is free than the reserve, or no block of `bytes`.
     pub fn is_short(&self, bytes: usize) -> bool {
         let mut memory = self.0.memory.borrow_mut();
-        let free = self.0.bytes - memory.buddy.bytes_used();
+        let free = self.limit() - memory.buddy.bytes_used();
         free < memory.ledger.reserve() || !Buddy::order_of(bytes).is_some_and(|order| memory.buddy.has(order))
     }
 
@@ -268,7 +311,7 @@ impl Arena {
 
     /// Bytes that are free.
     pub fn free(&self) -> usize {
-        self.0.bytes - self.used()
+        self.limit() - self.used()
     }
 
     /// Bytes that are kept for small requests: a quarter of the arena.
@@ -283,7 +326,7 @@ impl Arena {
 
     /// Bytes of the whole region: the limit of the lane's memory.
     pub fn limit(&self) -> usize {
-        self.0.bytes
+        self.0.region.bytes()
     }
 
     /// Bytes in leases now, counted by their blocks.
@@ -298,7 +341,7 @@ impl Arena {
 
     /// The region as address and length, for a driver that registers it with the kernel.
     pub fn region(&self) -> (NonNull<u8>, usize) {
-        (self.0.base, self.0.bytes)
+        (self.0.region.base(), self.0.region.bytes())
     }
 }
 
@@ -336,8 +379,21 @@ impl Block {
     }
 
     fn start(&self) -> NonNull<u8> {
-        // SAFETY: the buddy gave `unit` from within the region, so the offset stays inside the allocation.
-        unsafe { self.arena.0.base.add(self.unit as usize * UNIT) }
+        // The buddy gave `unit` from within the region.
+        self.arena.0.region.at(self.unit as usize * UNIT)
+    }
+
+    /// Makes a parcel of `length` bytes from `start`; the block stays in use until it is back.
+    fn parcel(&self, start: usize, length: usize, exclusive: bool, to: usize, now: u64) -> Result<Parcel, ParcelRefused> {
+        assert!(start + length <= self.capacity(), "a parcel lies within its block");
+        let to = u16::try_from(to).expect("a lane's number fits");
+        let mut abroad = self.arena.0.abroad.borrow_mut();
+        let abroad = abroad.as_mut().ok_or(ParcelRefused::Closed)?;
+        abroad.may_leave(self.capacity(), to, now)?;
+        self.arena.0.memory.borrow_mut().buddy.retain(self.unit);
+        let right = abroad.leave(Kept { unit: self.unit, order: self.order }, self.capacity(), to, now);
+        let at = self.arena.0.region.at(self.unit as usize * UNIT + start.min(self.capacity() - 1));
+        Ok(Parcel::new(right, at, length, exclusive))
     }
 }
 
@@ -350,12 +406,7 @@ impl Clone for Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        let mut memory = self.arena.0.memory.borrow_mut();
-        if memory.buddy.references(self.unit) == 1 {
-            let payer = memory.buddy.payer(self.unit);
-            memory.ledger.discharge(payer, 1 << self.order);
-        }
-        memory.buddy.release(self.unit);
+        self.arena.0.memory.borrow_mut().release(self.unit, self.order);
     }
 }
 
@@ -413,6 +464,17 @@ impl Lease {
         self.block.charge(payer)
     }
 
+    /// Makes a parcel of the data, for lane `to`; `now` is the lane's clock, in nanoseconds. It may be written there.
+    ///
+    /// # Errors
+    /// The lease comes back, with why it may not travel.
+    pub fn parcel(self, to: usize, now: u64) -> Result<Parcel, (Self, ParcelRefused)> {
+        match self.block.parcel(0, self.length, true, to, now) {
+            Ok(parcel) => Ok(parcel),
+            Err(refused) => Err((self, refused)),
+        }
+    }
+
     /// Gives up the right to write and makes the data shareable within the lane.
     pub fn share(self) -> Shared {
         let length = self.length as u32;
@@ -458,6 +520,14 @@ impl Shared {
     /// As [`Lease::charge`].
     pub fn charge(&self, payer: Payer) -> usize {
         self.block.charge(payer)
+    }
+
+    /// Makes a parcel of the data, for lane `to`; `now` is the lane's clock, in nanoseconds. This view, and others, stay.
+    ///
+    /// # Errors
+    /// Why it may not travel.
+    pub fn parcel(&self, to: usize, now: u64) -> Result<Parcel, ParcelRefused> {
+        self.block.parcel(self.start as usize, self.len(), false, to, now)
     }
 
     /// A copy of the data in fitting memory, at the same payer's cost; none if there is no such block.

@@ -4,21 +4,41 @@
 //! carries memory owns it: an exclusive [`Lease`], or a [`Chain`] of shared segments, all of the lane's own [`Arena`]. So the
 //! kernel never holds memory that a user's value owns, and dropping any value is always sound.
 //!
+//! Whatever names an end of something is one type, [`Address`]: IPv4 and IPv6 with a port, a Unix path or abstract name, or a card on its link.
+//!
+//! ```text
+//! Listen { address }, Bind { address, peer }, Op::Connect { to, from }        what is asked for
+//! Outcome::{Accepted, Connected, Bound}, Driver::local_address                what came of it; a Unix peer comes with its user id
+//! Arrival { peer }, Trains::add(peer, ...)                                    who sent a datagram, whom one goes to
+//! "unix:/run/x.sock".parse::<Address>(), SocketAddr.into(), address.inet()    in and out
+//! ```
+//!
+//! Flows, ports and source addresses remain the standard library's types, because only IP has them. A frame's ends (link layer) are of the
+//! same type, and so a port needs none of its own.
+//!
 //! `epoll` and `uring` (crate `drivers`) implement the contract with Linux, `sim` with a simulated network and clock.
 #![doc = include_str!("../DESIGN.md")]
 #![deny(unsafe_code)]
 
+mod address;
 mod bell;
 mod buddy;
+mod builders;
 mod chain;
 mod datagram;
 mod driver;
 mod error;
 mod handle;
+mod instant;
 mod lease;
 mod ledger;
 mod operation;
+pub mod parcel;
+mod region;
+pub mod slab;
+mod sync;
 
+pub use address::{Address, AddressError, Link, UNIX_NAME_BYTES_MAX, Unix};
 pub use bell::Bell;
 pub use chain::{Chain, FilePart, Segment};
 pub use datagram::{
@@ -28,8 +48,10 @@ pub use datagram::{
 pub use driver::{DATAGRAM_BLOCK_BYTES_LEAST, Driver, DriverCounters, RECEIVE_BYTES_LEAST, RECEIVES_PER_CYCLE, Tuning, Wait};
 pub use error::{Error, Fault, Reason};
 pub use handle::{File, Handle, Socket, Unheld};
+pub use instant::{Instant, nanoseconds};
 pub use lease::{ARENA_BYTES_MAX, Arena, LEASE_BYTES_MAX, Lease, Shared};
 pub use ledger::{Holder, Payer, Role};
 pub use operation::{
-    Bind, Completion, Interest, Listen, OffloadResult, OffloadWork, Offloaded, Op, OpenOptions, Outcome, StreamOptions, Work,
+    Bind, Completion, DatagramOp, DatagramOutcome, FileOp, FileOutcome, Interest, Listen, OffloadCall, OffloadResult,
+    OffloadWork, Offloaded, Op, OpenOptions, Outcome, StreamOp, StreamOptions, StreamOutcome,
 };

@@ -1,8 +1,8 @@
 //! Who listens at an address: the kernel's list of sockets (sock_diag(7)).
 
-use corelane_os::claim::Transport;
 use corelane_os::errno;
 use corelane_os::netlink::{Request, word};
+use corelane_rss::Transport;
 use corelane_seam::{Fault, Reason};
 use std::net::SocketAddr;
 
@@ -93,9 +93,10 @@ mod tests {
         let (first, address) = testing::listening("127.0.0.1:0", StreamOptions::default());
         let (second, _) = testing::listening(&address.to_string(), StreamOptions::default());
         let _elsewhere = testing::listening(&format!("127.0.0.2:{}", address.port()), StreamOptions::default());
-        let _connection = testing::connected(address);
-        let _datagrams = UdpSocket::bind(address).unwrap();
-        let mut found: Vec<u64> = holders(Transport::Tcp, address).unwrap().iter().map(|holder| holder.cookie).collect();
+        let _connection = testing::connected(&address);
+        let _datagrams = UdpSocket::bind(&address).unwrap();
+        let mut found: Vec<u64> =
+            holders(Transport::Tcp, address.inet().unwrap()).unwrap().iter().map(|holder| holder.cookie).collect();
         let mut expected = [first, second].map(|socket| sockets::cookie(socket.as_fd()).unwrap());
         found.sort_unstable();
         expected.sort_unstable();

@@ -19,4 +19,4 @@ mod selector;
 
 pub use counts::{Counts, LaneCounts};
 pub use errors::Error;
-pub use selector::{Entry, Group, Means, Selector, detach, probe};
+pub use selector::{Group, Joining, Means, Selector, detach, probe};

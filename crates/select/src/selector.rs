@@ -6,10 +6,9 @@ use crate::counts::{Counts, LaneCounts};
 use crate::errors::Error;
 use crate::holders::{Holder, holders};
 use crate::program::{self, COUNTS_BYTES, Maps};
-use corelane_os::claim::Transport;
 use corelane_os::sockets;
-use corelane_rss::{Bucket, Buckets, FlowHasher, HashTypes, Key, MOST_LANES, Protocol, Table};
-use corelane_seam::{Bind, Fault, Reason};
+use corelane_rss::{Bucket, Buckets, FlowHasher, HashTypes, Key, MOST_LANES, Table, Transport};
+use corelane_seam::{Address, Bind, Fault, Reason};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -181,18 +180,18 @@ impl GroupProgram {
         let sockets = Map::new(MapKind::SocketArray, size_of::<u64>(), shared.lanes, "corelane_lanes")?;
         let buckets = lock(&shared.table).buckets();
         let maps = Maps { table: maps.table.as_fd(), sockets: sockets.as_fd(), counts: maps.counts.as_fd(), lanes: shared.lanes };
-        let instructions = program::program(&shared.hasher, buckets, protocol(transport), maps);
+        let instructions = program::program(&shared.hasher, buckets, transport.into(), maps);
         Ok(Self { program: Program::load(ProgramKind::SelectSocket, &instructions, "corelane_select")?, sockets })
     }
 }
 
 impl Group {
     /// The place of a lane. It holds off all others until it is dropped, so that sockets enter one after the other: open the
-    /// lane's socket, then [`Entry::register`] it. On the lane's own thread.
+    /// lane's socket, then [`Joining::register`] it. On the lane's own thread.
     ///
     /// # Errors
     /// [`Error::LaneRange`]; [`Error::LaneJoined`] if the lane has a socket here.
-    pub fn entry(&self, lane: usize) -> Result<Entry<'_>, Error> {
+    pub fn entry(&self, lane: usize) -> Result<Joining<'_>, Error> {
         if lane >= self.shared.lanes {
             return Err(Error::LaneRange { got: lane, most: self.shared.lanes - 1 });
         }
@@ -200,7 +199,7 @@ impl Group {
         if members.iter().any(|member| member.lane == lane) {
             return Err(Error::LaneJoined { lane });
         }
-        Ok(Entry { group: self, lane, members })
+        Ok(Joining { group: self, lane, members })
     }
 
     /// Attaches the program once more, with the present table: what puts a new table into force with [`Means::Classic`].
@@ -231,7 +230,7 @@ impl Group {
     /// # Errors
     /// [`Error::Refused`]; where the kernel keeps no list, `Unsupported` or `NotFound`.
     pub fn strangers(&self, member: BorrowedFd) -> Result<Vec<Holder>, Error> {
-        let address = sockets::local_address(member).map_err(refused("getsockname"))?;
+        let address = own_address(member)?;
         let mut found = holders(self.transport, address).map_err(refused("NETLINK_SOCK_DIAG"))?;
         let members = lock(&self.members);
         found.retain(|holder| members.iter().all(|member| member.cookie != holder.cookie));
@@ -255,20 +254,20 @@ impl Group {
         }
         let order: Vec<usize> = members.iter().map(|member| member.lane).collect();
         let table = lock(&self.shared.table);
-        let mut program = classic::program(&self.shared.hasher, &table, protocol(self.transport), &order)?;
+        let mut program = classic::program(&self.shared.hasher, &table, self.transport.into(), &order)?;
         sockets::attach_filter(member, libc::SO_ATTACH_REUSEPORT_CBPF, &mut program).map_err(unfit("SO_ATTACH_REUSEPORT_CBPF"))
     }
 }
 
 /// A lane's turn to enter a group.
 #[derive(Debug)]
-pub struct Entry<'a> {
+pub struct Joining<'a> {
     group: &'a Group,
     lane: usize,
     members: MutexGuard<'a, Vec<Member>>,
 }
 
-impl Entry<'_> {
+impl Joining<'_> {
     /// Takes the lane's socket into the group: it listens, or is bound, with its port shared; and its flows find it from now
     /// on. Those of lanes without a socket are left to the kernel's own hash. On an error close the socket before the entry
     /// is dropped.
@@ -280,11 +279,11 @@ impl Entry<'_> {
         self.join(socket, |entry| entry.alone(socket).and_then(|()| entry.admit(socket)))
     }
 
-    /// [`Entry::register`] where others have sockets at the address, for good or until they end: their part is taken over, for our
+    /// [`Joining::register`] where others have sockets at the address, for good or until they end: their part is taken over, for our
     /// program takes the place of theirs. Not with [`Means::Classic`], whose answers count the sockets of others too.
     ///
     /// # Errors
-    /// As for [`Entry::register`], without [`Error::GroupShared`].
+    /// As for [`Joining::register`], without [`Error::GroupShared`].
     pub fn register_beside(&mut self, socket: BorrowedFd) -> Result<(), Error> {
         self.join(socket, |entry| entry.admit(socket))
     }
@@ -300,7 +299,7 @@ impl Entry<'_> {
     }
 
     fn alone(&self, socket: BorrowedFd) -> Result<(), Error> {
-        let address = sockets::local_address(socket).map_err(refused("getsockname"))?;
+        let address = own_address(socket)?;
         if address.port() == 0 {
             return Err(Error::SocketUnfit { fault: Fault { reason: Reason::Other, number: libc::EINVAL } });
         }
@@ -345,7 +344,7 @@ fn unfit(call: &'static str) -> impl Fn(Fault) -> Error {
 /// Has two datagram sockets of the loopback interface share a port, and sends to each of them by rewriting the table.
 ///
 /// # Errors
-/// Why that does not work: see [`Selector::new`], [`Selector::group`], [`Entry::register`].
+/// Why that does not work: see [`Selector::new`], [`Selector::group`], [`Joining::register`].
 pub fn probe(means: Means) -> Result<(), Error> {
     let hasher = FlowHasher::new(&Key::MICROSOFT, HashTypes::ALL);
     // Two weights, one of them above zero, are a table.
@@ -358,7 +357,7 @@ pub fn probe(means: Means) -> Result<(), Error> {
         let mut entry = group.entry(lane)?;
         let socket = sockets::bind(&probing(address, None), false).map_err(refused("bind"))?;
         entry.register(socket.as_fd())?;
-        address = sockets::local_address(socket.as_fd()).map_err(refused("getsockname"))?;
+        address = own_address(socket.as_fd())?;
         lanes.push(socket);
     }
     let sender = sockets::bind(&probing((Ipv4Addr::LOCALHOST, 0).into(), Some(address)), false).map_err(refused("bind"))?;
@@ -371,25 +370,26 @@ pub fn probe(means: Means) -> Result<(), Error> {
     Ok(())
 }
 
+/// The address of a socket to which flows come.
+fn own_address(socket: BorrowedFd) -> Result<SocketAddr, Error> {
+    let address = sockets::local_address(socket).map_err(refused("getsockname"))?;
+    address.inet().ok_or(Error::SocketUnfit { fault: Fault { reason: Reason::Unsupported, number: libc::EAFNOSUPPORT } })
+}
+
 fn unanswered() -> Error {
     Error::Refused { call: "SO_ATTACH_REUSEPORT_BPF", fault: Fault::of(Reason::Unsupported) }
 }
 
 fn probing(address: SocketAddr, peer: Option<SocketAddr>) -> Bind {
-    Bind { address, peer, share_port: peer.is_none(), v6_only: false, receive_buffer_bytes: 0, send_buffer_bytes: 0 }
+    let share_port = peer.is_none();
+    let (address, peer) = (address.into(), peer.map(Address::Ip));
+    Bind { address, peer, share_port, v6_only: false, receive_buffer_bytes: 0, send_buffer_bytes: 0 }
 }
 
 fn check_lanes(table: &Table, lanes: usize) -> Result<(), Error> {
     match table.owners().find(|lane| *lane >= lanes) {
         Some(got) => Err(Error::LaneRange { got, most: lanes.saturating_sub(1) }),
         None => Ok(()),
-    }
-}
-
-fn protocol(transport: Transport) -> Protocol {
-    match transport {
-        Transport::Tcp => Protocol::TCP,
-        Transport::Udp => Protocol::UDP,
     }
 }
 

@@ -1,6 +1,7 @@
 //! The books: what was asked of the drivers against what they handed over. Kept where operations and completions
 //! cross the contract, so a bug of the driver's inside shows here.
 
+use crate::kind::Kind;
 use corelane_seam::{Completion, Handle, Op, Outcome, Socket};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -170,133 +171,6 @@ impl fmt::Display for Violation {
 
 impl std::error::Error for Violation {}
 
-/// The kinds of operation that have a completion.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Accept,
-    Connect,
-    Receive,
-    ReceiveInto,
-    Send,
-    ReceiveDatagrams,
-    SendDatagrams,
-    Close,
-    Poll,
-    Open,
-    Read,
-    Write,
-    Sync,
-    CloseFile,
-    Offload,
-    Bind,
-    Unknown,
-}
-
-impl Kind {
-    /// The kind of an operation, with its socket; none for those without a completion.
-    pub(crate) fn of(op: &Op) -> Option<(Self, Option<Socket>)> {
-        Some(match op {
-            Op::Accept { listener } => (Self::Accept, Some(*listener)),
-            Op::Receive { socket } => (Self::Receive, Some(*socket)),
-            Op::ReceiveInto { socket, .. } => (Self::ReceiveInto, Some(*socket)),
-            Op::Send { socket, .. } => (Self::Send, Some(*socket)),
-            Op::ReceiveDatagrams { socket, .. } => (Self::ReceiveDatagrams, Some(*socket)),
-            Op::SendDatagrams { socket, .. } => (Self::SendDatagrams, Some(*socket)),
-            Op::Close { socket, .. } => (Self::Close, Some(*socket)),
-            Op::Connect { .. } => (Self::Connect, None),
-            Op::Poll { .. } => (Self::Poll, None),
-            Op::Open { .. } => (Self::Open, None),
-            Op::Read { .. } => (Self::Read, None),
-            Op::Write { .. } => (Self::Write, None),
-            Op::Sync { .. } => (Self::Sync, None),
-            Op::CloseFile { .. } => (Self::CloseFile, None),
-            Op::Offload(_) => (Self::Offload, None),
-            Op::Bind(_) => (Self::Bind, None),
-            Op::StopAccept { .. } | Op::StopReceive { .. } | Op::Cancel { .. } => return None,
-            _ => (Self::Unknown, None),
-        })
-    }
-
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Accept => "accept",
-            Self::Connect => "connect",
-            Self::Receive => "receive",
-            Self::ReceiveInto => "receive-into",
-            Self::Send => "send",
-            Self::ReceiveDatagrams => "receive-datagrams",
-            Self::SendDatagrams => "send-datagrams",
-            Self::Close => "close",
-            Self::Poll => "poll",
-            Self::Open => "open",
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::Sync => "sync",
-            Self::CloseFile => "close-file",
-            Self::Offload => "offload",
-            Self::Bind => "bind",
-            Self::Unknown => "unknown",
-        }
-    }
-
-    /// Kinds of which a socket has one under way at most share a direction.
-    const fn direction(self) -> Option<u8> {
-        match self {
-            Self::Accept => Some(0),
-            Self::Receive | Self::ReceiveInto | Self::ReceiveDatagrams => Some(1),
-            Self::Send | Self::SendDatagrams => Some(2),
-            Self::Close => Some(3),
-            _ => None,
-        }
-    }
-
-    /// Whether `outcome` may come from an operation of this kind.
-    fn fits(self, outcome: &Outcome) -> bool {
-        match outcome {
-            Outcome::Accepted { .. } => self == Self::Accept,
-            Outcome::Connected { .. } => self == Self::Connect,
-            Outcome::Bound { .. } => self == Self::Bind,
-            Outcome::Received(_) | Outcome::EndOfStream => self == Self::Receive,
-            Outcome::Filled { .. } => matches!(self, Self::ReceiveInto | Self::Read),
-            Outcome::Sent { .. } => self == Self::Send,
-            Outcome::Arrived { .. } => self == Self::ReceiveDatagrams,
-            Outcome::Departed { .. } => self == Self::SendDatagrams,
-            Outcome::Closed => self == Self::Close,
-            Outcome::Ready { .. } => self == Self::Poll,
-            Outcome::Opened { .. } => self == Self::Open,
-            Outcome::Written { .. } => self == Self::Write,
-            Outcome::Done => matches!(self, Self::Sync | Self::CloseFile),
-            Outcome::Offloaded(_) => self == Self::Offload,
-            Outcome::Failed(_) => true,
-            _ => false,
-        }
-    }
-}
-
-/// What the outcome is, for the log.
-pub(crate) fn outcome_name(outcome: &Outcome) -> &'static str {
-    match outcome {
-        Outcome::Accepted { .. } => "accepted",
-        Outcome::Connected { .. } => "connected",
-        Outcome::Bound { .. } => "bound",
-        Outcome::Received(_) => "received",
-        Outcome::EndOfStream => "end of stream",
-        Outcome::Filled { .. } => "filled",
-        Outcome::Sent { .. } => "sent",
-        Outcome::Arrived { .. } => "arrived",
-        Outcome::Departed { .. } => "departed",
-        Outcome::Closed => "closed",
-        Outcome::Ready { .. } => "ready",
-        Outcome::Opened { .. } => "opened",
-        Outcome::Written { .. } => "written",
-        Outcome::Done => "done",
-        Outcome::Offloaded(_) => "offloaded",
-        Outcome::Released => "released",
-        Outcome::Failed(_) => "failed",
-        _ => "unknown",
-    }
-}
-
 struct Underway {
     lane: usize,
     handle: Handle,
@@ -330,7 +204,7 @@ impl Ledger {
         }
     }
 
-    /// Enters an operation; answers its number.
+    /// Enters an operation; returns its number.
     pub(crate) fn enter(&mut self, lane: usize, handle: Handle, op: &Op) -> u64 {
         self.pushed += 1;
         if let Some((kind, socket)) = Kind::of(op) {
@@ -468,21 +342,21 @@ fn join(sums: &mut [u64; WORDS], block: &[u8; BLOCK]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corelane_seam::Fault;
+    use corelane_seam::{Fault, FileOutcome, StreamOp, StreamOutcome};
 
     const HANDLE: Handle = Handle::new(1, 2, 3);
     const SOCKET: Socket = Socket { index: 4, generation: 5 };
 
     fn books(completions: impl IntoIterator<Item = Completion>) -> Result<(), Violation> {
         let mut ledger = Ledger::new();
-        let number = ledger.enter(0, HANDLE, &Op::Receive { socket: SOCKET });
+        let number = ledger.enter(0, HANDLE, &Op::Stream(StreamOp::Receive { socket: SOCKET }));
         completions.into_iter().for_each(|completion| ledger.settle(0, number, &completion));
         ledger.verdict()
     }
 
     #[test]
     fn one_ending_balances_and_none_or_two_do_not() {
-        let end = || Completion::last(HANDLE, Outcome::EndOfStream);
+        let end = || Completion::last(HANDLE, Outcome::Stream(StreamOutcome::EndOfStream));
         assert_eq!(books([end()]), Ok(()));
         assert_eq!(books([]), Err(Violation::NeverEnded { lane: 0, handle: HANDLE, operation: "receive" }));
         assert_eq!(books([end(), end()]), Err(Violation::EndedTwice { lane: 0, handle: HANDLE }));
@@ -493,13 +367,14 @@ mod tests {
         let got = Handle::new(1, 2, 2);
         let stale = Completion::failed(got, Fault::CANCELLED);
         assert_eq!(books([stale]), Err(Violation::WrongHandle { lane: 0, expected: HANDLE, got }));
-        let other = Completion::last(HANDLE, Outcome::Done);
+        let other = Completion::last(HANDLE, Outcome::File(FileOutcome::Done));
         assert_eq!(books([other]), Err(Violation::WrongOutcome { lane: 0, handle: HANDLE, operation: "receive" }));
     }
 
     #[test]
     fn memory_must_be_released_once() {
-        let unreleased = || Completion { released: false, ..Completion::last(HANDLE, Outcome::EndOfStream) };
+        let unreleased =
+            || Completion { released: false, ..Completion::last(HANDLE, Outcome::Stream(StreamOutcome::EndOfStream)) };
         let released = || Completion::last(HANDLE, Outcome::Released);
         assert_eq!(books([unreleased()]), Err(Violation::NeverReleased { lane: 0, handle: HANDLE }));
         assert_eq!(books([unreleased(), released()]), Ok(()));
@@ -510,13 +385,13 @@ mod tests {
     #[test]
     fn a_socket_closes_behind_its_operations_and_takes_one_of_a_direction() {
         let mut ledger = Ledger::new();
-        ledger.enter(0, HANDLE, &Op::Receive { socket: SOCKET });
+        ledger.enter(0, HANDLE, &Op::Stream(StreamOp::Receive { socket: SOCKET }));
         let close = ledger.enter(0, HANDLE, &Op::Close { socket: SOCKET, reset: false });
         ledger.settle(0, close, &Completion::last(HANDLE, Outcome::Closed));
         assert_eq!(ledger.verdict(), Err(Violation::ClosedEarly { lane: 0, handle: HANDLE }));
         let mut ledger = Ledger::new();
         for _ in 0..2 {
-            ledger.enter(0, HANDLE, &Op::Receive { socket: SOCKET });
+            ledger.enter(0, HANDLE, &Op::Stream(StreamOp::Receive { socket: SOCKET }));
         }
         assert_eq!(ledger.verdict(), Err(Violation::SecondOperation { lane: 0, handle: HANDLE, operation: "receive" }));
     }

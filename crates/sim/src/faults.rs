@@ -30,6 +30,13 @@ macro_rules! faults {
                 match kind { $(FaultKind::$kind => self.$field,)* }
             }
 
+            /// The same with another chance of one kind.
+            #[must_use]
+            pub const fn with(mut self, kind: FaultKind, chance: u16) -> Self {
+                match kind { $(FaultKind::$kind => self.$field = chance,)* }
+                self
+            }
+
             /// Gives every field what `chance` answers for its kind.
             fn of(mut chance: impl FnMut(FaultKind) -> u16) -> Self {
                 Self { $($field: chance(FaultKind::$kind),)* }
@@ -196,6 +203,8 @@ mod tests {
         assert_ne!(Faults::all(7), Faults::all(8));
         assert!(FaultKind::ALL.iter().all(|&kind| Faults::none().chance(kind) == 0));
         for kind in FaultKind::ALL {
+            let others = FaultKind::ALL.iter().filter(|&&other| Faults::none().with(kind, 7).chance(other) == 0).count();
+            assert_eq!((Faults::none().with(kind, 7).chance(kind), others), (7, FaultKind::ALL.len() - 1));
             assert!((0..100).any(|seed| Faults::all(seed).chance(kind) > 0), "{}", kind.name());
             assert!((0..100).any(|seed| Faults::all(seed).chance(kind) == 0), "{}", kind.name());
         }

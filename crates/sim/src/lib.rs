@@ -18,14 +18,14 @@
 //! A test that passes shows something only if it fails on a broken driver: [`World::plant`] breaks it.
 //!
 //! ```
-//! use corelane_seam::{Arena, Driver, Handle, Listen, Op, Outcome, Tuning, Wait};
+//! use corelane_seam::{Arena, Driver, Handle, Listen, Op, Outcome, StreamOp, StreamOutcome, Tuning, Wait};
 //! use corelane_sim::{Faults, Turn, World};
 //!
 //! let world = World::new(1, Faults::none());
 //! let mut driver = world.driver(Arena::new(4 << 20)?, Tuning::default());
-//! let address = "10.0.0.1:7".parse()?;
-//! let listener = driver.listen(&Listen { address, backlog: 8, share_port: true, v6_only: false, stream: Default::default() })?;
-//! driver.push(Handle::new(0, 0, 0), Op::Accept { listener });
+//! let address: std::net::SocketAddr = "10.0.0.1:7".parse()?;
+//! let listener = driver.listen(&Listen { address: address.into(), backlog: 8, share_port: true, v6_only: false, stream: Default::default() })?;
+//! driver.push(Handle::new(0, 0, 0), Op::Stream(StreamOp::Accept { listener }));
 //! let client = world.connect("192.0.2.1:0".parse()?, address)?;
 //! client.send(b"ignored: it is not open yet");
 //!
@@ -38,7 +38,7 @@
 //!     }
 //! }
 //! // The lane has accepted, the client has sent, and now everybody waits for everybody.
-//! let Outcome::Accepted { socket, .. } = completions.remove(0).outcome else { panic!() };
+//! let Outcome::Stream(StreamOutcome::Accepted { socket, .. }) = completions.remove(0).outcome else { panic!() };
 //! assert_eq!(driver.readable_bytes(socket), 5);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -49,6 +49,7 @@ mod clock;
 mod driver;
 mod faults;
 mod files;
+mod kind;
 mod log;
 mod net;
 mod peers;

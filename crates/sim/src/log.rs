@@ -10,7 +10,7 @@ const LINES_MAX: usize = 1 << 16;
 
 /// Where something happened.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Place {
+pub(crate) enum Site {
     World,
     Lane(usize),
     Stream(u64, usize),
@@ -29,7 +29,7 @@ pub(crate) enum Detail {
 #[derive(Clone, Copy)]
 struct Line {
     time: u64,
-    place: Place,
+    site: Site,
     event: &'static str,
     detail: Detail,
 }
@@ -45,15 +45,15 @@ impl Log {
         Self { lines: VecDeque::new(), digest: 0 }
     }
 
-    pub(crate) fn note(&mut self, time: u64, place: Place, event: &'static str, detail: Detail) {
+    pub(crate) fn note(&mut self, time: u64, site: Site, event: &'static str, detail: Detail) {
         let name = event.bytes().fold(event.len() as u64, |sum, byte| sum.wrapping_mul(257).wrapping_add(byte as u64));
-        for word in [time, place_word(place), name, detail_word(detail)] {
+        for word in [time, site_word(site), name, detail_word(detail)] {
             self.digest = mix(self.digest ^ word);
         }
         if self.lines.len() == LINES_MAX {
             self.lines.pop_front();
         }
-        self.lines.push_back(Line { time, place, event, detail });
+        self.lines.push_back(Line { time, site, event, detail });
     }
 
     pub(crate) fn digest(&self) -> u64 {
@@ -65,13 +65,13 @@ impl Log {
     }
 }
 
-fn place_word(place: Place) -> u64 {
-    match place {
-        Place::World => 0,
-        Place::Lane(lane) => 1 << 56 | lane as u64,
-        Place::Stream(stream, side) => (2 + side as u64) << 56 | stream,
-        Place::Port(port) => 4 << 56 | port,
-        Place::Peer(peer) => 5 << 56 | peer as u64,
+fn site_word(site: Site) -> u64 {
+    match site {
+        Site::World => 0,
+        Site::Lane(lane) => 1 << 56 | lane as u64,
+        Site::Stream(stream, side) => (2 + side as u64) << 56 | stream,
+        Site::Port(port) => 4 << 56 | port,
+        Site::Peer(peer) => 5 << 56 | peer as u64,
     }
 }
 
@@ -85,13 +85,13 @@ fn detail_word(detail: Detail) -> u64 {
 
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { time, place, event, detail } = self;
-        match place {
-            Place::World => write!(f, "{time} world {event}")?,
-            Place::Lane(lane) => write!(f, "{time} lane {lane} {event}")?,
-            Place::Stream(stream, side) => write!(f, "{time} stream {stream}.{side} {event}")?,
-            Place::Port(port) => write!(f, "{time} port {port} {event}")?,
-            Place::Peer(peer) => write!(f, "{time} peer {peer} {event}")?,
+        let Self { time, site, event, detail } = self;
+        match site {
+            Site::World => write!(f, "{time} world {event}")?,
+            Site::Lane(lane) => write!(f, "{time} lane {lane} {event}")?,
+            Site::Stream(stream, side) => write!(f, "{time} stream {stream}.{side} {event}")?,
+            Site::Port(port) => write!(f, "{time} port {port} {event}")?,
+            Site::Peer(peer) => write!(f, "{time} peer {peer} {event}")?,
         }
         match detail {
             Detail::Nothing => Ok(()),
@@ -109,8 +109,8 @@ mod tests {
     fn keeps_the_last_lines_and_digests_all() {
         let (mut one, mut other) = (Log::new(), Log::new());
         for index in 0..LINES_MAX + 1 {
-            one.note(index as u64, Place::Lane(1), "turns", Detail::Amount(index as u64));
-            other.note(index as u64, Place::Lane(1), "turns", Detail::Amount(index.max(1) as u64));
+            one.note(index as u64, Site::Lane(1), "turns", Detail::Amount(index as u64));
+            other.note(index as u64, Site::Lane(1), "turns", Detail::Amount(index.max(1) as u64));
         }
         assert_ne!(one.digest(), other.digest());
         assert_eq!((one.lines().count(), one.lines().next().unwrap()), (LINES_MAX, "1 lane 1 turns 1".to_string()));

@@ -1,10 +1,10 @@
 //! The test's own ends of the network: clients and servers that are played by hand, without a driver.
 
-use crate::log::{Detail, Place as Where};
+use crate::log::{Detail, Site};
 use crate::net::connect::{ListenerPort, Opener};
 use crate::net::datagrams::{DatagramPort, Packet};
 use crate::net::streams::Incoming;
-use crate::net::{OUTSIDE, Owner, Place, TOO_LARGE, canonical};
+use crate::net::{Binding, OUTSIDE, Owner, TOO_LARGE, canonical};
 use crate::world::{Notice, State, Turn, World};
 use corelane_seam::{Fault, StreamOptions, datagram_bytes_max};
 use std::net::SocketAddr;
@@ -106,7 +106,7 @@ impl Peer {
         peer.status
     }
 
-    /// Sends as many of `bytes` as the send buffer takes; answers how many. None once it has finished or is broken.
+    /// Sends as many of `bytes` as the send buffer takes; returns how many. None once it has finished or is broken.
     /// After a send that was cut short there is a turn when a third of the buffer is free again.
     pub fn send(&self, bytes: &[u8]) -> usize {
         let state = &mut *self.world.0.borrow_mut();
@@ -116,7 +116,7 @@ impl Peer {
         let bytes = &bytes[..wanted.min(stream.room(side))];
         state.peers[self.id].wants_room = bytes.len() < wanted;
         stream.pipes[side].put(bytes, bytes);
-        state.log.note(state.clock.now(), Where::Peer(self.id), "sends", Detail::Amount(bytes.len() as u64));
+        state.log.note(state.clock.now(), Site::Peer(self.id), "sends", Detail::Amount(bytes.len() as u64));
         state.pump(name, side);
         bytes.len()
     }
@@ -129,7 +129,7 @@ impl Peer {
         let pipe = &mut stream.pipes[1 - side];
         let mut bytes = vec![0; most.min(pipe.readable())];
         pipe.read(&mut bytes);
-        state.log.note(state.clock.now(), Where::Peer(self.id), "reads", Detail::Amount(bytes.len() as u64));
+        state.log.note(state.clock.now(), Site::Peer(self.id), "reads", Detail::Amount(bytes.len() as u64));
         state.pump(name, 1 - side);
         bytes
     }
@@ -164,7 +164,7 @@ impl Peer {
         let peer = &mut state.peers[self.id];
         peer.status = Status::Closed;
         if let Some((name, side)) = peer.at.take() {
-            state.log.note(state.clock.now(), Where::Peer(self.id), if reset { "resets" } else { "closes" }, Detail::Nothing);
+            state.log.note(state.clock.now(), Site::Peer(self.id), if reset { "resets" } else { "closes" }, Detail::Nothing);
             state.leave(name, side, reset);
         }
     }
@@ -206,7 +206,7 @@ impl DatagramPeer {
     /// # Errors
     /// `TooLarge` over [`datagram_bytes_max`].
     pub fn send(&self, to: SocketAddr, bytes: &[u8]) -> Result<(), Fault> {
-        if bytes.len() > datagram_bytes_max(to.ip()) {
+        if bytes.len() > datagram_bytes_max(&to.into()) {
             return Err(TOO_LARGE);
         }
         let packet = Packet { from: self.local(), to, bytes: bytes.to_vec() };
@@ -246,7 +246,7 @@ impl World {
         let taken = state.net.listeners.values().map(|listener| &listener.place);
         let address = state.net.settle_place(place, taken)?;
         let listener = ListenerPort {
-            place: Place { address, ..place },
+            place: Binding { address, ..place },
             owner: Owner::Gone,
             backlog: usize::MAX,
             refuses_new: false,
@@ -268,7 +268,7 @@ impl World {
         let taken = state.net.ports.values().map(|port| &port.place);
         let address = state.net.settle_place(place, taken)?;
         let (id, port) = (state.peers.len(), state.net.name());
-        state.net.ports.insert(port, DatagramPort::new(Place { address, ..place }, None, Owner::Peer(id), 0));
+        state.net.ports.insert(port, DatagramPort::new(Binding { address, ..place }, None, Owner::Peer(id), 0));
         let mut peer = PeerState::new(address, address);
         peer.port = Some(port);
         state.peers.push(peer);
@@ -289,9 +289,9 @@ impl World {
 }
 
 impl State {
-    fn outside_place(&self, address: SocketAddr) -> Place {
+    fn outside_place(&self, address: SocketAddr) -> Binding {
         let address = canonical(address);
-        Place { host: self.net.host_of(OUTSIDE, address.ip()), address, share: false, v6_only: false }
+        Binding { host: self.net.host_of(OUTSIDE, address.ip()), address, share: false, v6_only: false }
     }
 
     /// Makes the peer that answers at end 1 of a new connection.

@@ -8,7 +8,7 @@ use crate::driver::submit::Stop;
 use crate::driver::{Asked, SimDriver};
 use crate::faults::{FaultCounts, FaultKind, Faults, Planted};
 use crate::files::Files;
-use crate::log::{Detail, Log, Place};
+use crate::log::{Detail, Log, Site};
 use crate::net::datagrams::Packet;
 use crate::net::streams::imbalance;
 use crate::net::{Network, Owner};
@@ -352,21 +352,21 @@ enum Chosen {
 impl State {
     /// Whether a fault happens now; counts it if so.
     pub(crate) fn strikes(&mut self, kind: FaultKind) -> bool {
-        let strikes = self.is_struck(kind);
+        let strikes = self.draw(kind);
         if strikes {
             self.count(kind);
         }
         strikes
     }
 
-    /// Whether chance wants a fault now, to be counted if it can happen.
-    pub(crate) fn is_struck(&mut self, kind: FaultKind) -> bool {
+    /// Draws whether chance wants a fault now, which is to be counted if it can happen.
+    pub(crate) fn draw(&mut self, kind: FaultKind) -> bool {
         self.random.below(1_000) < self.faults.chance(kind) as u64
     }
 
     pub(crate) fn count(&mut self, kind: FaultKind) {
         self.counts.count(kind);
-        self.log.note(self.clock.now(), Place::World, kind.name(), Detail::Nothing);
+        self.log.note(self.clock.now(), Site::World, kind.name(), Detail::Nothing);
     }
 
     /// Whether the planted bug strikes at this opportunity.
@@ -448,7 +448,7 @@ impl State {
 
     fn turn(&mut self, lane: usize) -> usize {
         self.turns += 1;
-        self.log.note(self.clock.now(), Place::Lane(lane), "turns", Detail::Nothing);
+        self.log.note(self.clock.now(), Site::Lane(lane), "turns", Detail::Nothing);
         lane
     }
 

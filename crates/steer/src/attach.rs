@@ -3,8 +3,7 @@
 use crate::choice::{InForce, Settings, Steering};
 use crate::error::Error;
 use crate::steered::Server;
-use corelane_os::claim::Transport;
-use corelane_rss::{FlowHasher, Protocol, Table};
+use corelane_rss::{FlowHasher, Table};
 use corelane_select::holders::holders;
 use corelane_select::{Group, Means, Selector, probe};
 use corelane_svc::Place;
@@ -73,13 +72,13 @@ impl Attached {
         if means == Means::Classic {
             // Its answers count from the first socket of the address, and others' are before ours.
             if let Some(place) = server.places.iter().find(|place| takes_over && is_held(place)) {
-                let user = holders(transport(place), place.address).unwrap_or_default().first().map_or(0, |holder| holder.user);
+                let user = holders(place.transport, place.address).unwrap_or_default().first().map_or(0, |holder| holder.user);
                 return Err(Error::Refused(corelane_select::Error::GroupShared { address: place.address, user }));
             }
             probe(means)?;
         }
         let selector = Selector::new(means, hasher, table, server.lanes)?;
-        let groups = server.places.iter().map(|place| Ok((*place, selector.group(transport(place))?)));
+        let groups = server.places.iter().map(|place| Ok((*place, selector.group(place.transport)?)));
         let groups = groups.collect::<Result<_, Error>>()?;
         Ok(Self { selector, groups, takes_over })
     }
@@ -94,9 +93,5 @@ impl Attached {
 
 /// Whether sockets are at the place already.
 fn is_held(place: &Place) -> bool {
-    holders(transport(place), place.address).is_ok_and(|holders| !holders.is_empty())
-}
-
-fn transport(place: &Place) -> Transport {
-    if place.protocol == Protocol::TCP { Transport::Tcp } else { Transport::Udp }
+    holders(place.transport, place.address).is_ok_and(|holders| !holders.is_empty())
 }

@@ -50,11 +50,16 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { steering: Steering::Auto, key: Key::MICROSOFT, types: HashTypes::ALL, buckets: None }
+        Self::new()
     }
 }
 
 impl Settings {
+    /// The defaults.
+    pub const fn new() -> Self {
+        Self { steering: Steering::Auto, key: Key::MICROSOFT, types: HashTypes::ALL, buckets: None }
+    }
+
     /// By this means.
     pub fn by(self, steering: Steering) -> Self {
         Self { steering, ..self }

@@ -1,17 +1,22 @@
 //! A connection's entry in the lane's table, and the box that it has only while it has something to do.
 
+use crate::accounts::PeerKey;
 use crate::input::Input;
-use crate::limits::Limits;
+use crate::limits::{Limits, SECOND};
 use crate::machine::{Facts, Machine, Pause};
-use crate::memory::PeerKey;
+use crate::names::{ConnectionId, Peer};
 use crate::output::Output;
-use crate::service::{ConnectionId, Peer};
 use crate::ticket::LostTickets;
 use crate::timers::TimerList;
-use crate::transform::Transform;
+use crate::transform::{PASS_BYTES, Transform};
 use corelane_lane::TimerId;
 use corelane_seam::{Arena, Chain, Lease, Payer, Shared, Socket};
 use std::any::Any;
+
+/// How long a holder may stand still while others wait for a part of what it holds.
+const STANDSTILL: u64 = SECOND;
+/// The part of what it holds that a connection must move to be said to move.
+const MOVES_DIVISOR: usize = 8;
 
 /// A lease that the service wants filled.
 pub(crate) struct Fill {
@@ -49,7 +54,7 @@ pub(crate) struct Busy {
     /// When the rate was looked at last, and how many bytes of the record had come by then.
     pub(crate) rate_since: u64,
     pub(crate) rate_bytes: u64,
-    /// When the peer last took some of the output.
+    /// When the peer last took some of the output; `u64::MAX` as long as none has waited.
     pub(crate) progress_at: u64,
     /// The service was told that all output has left, and has written nothing since.
     pub(crate) told_drained: bool,
@@ -65,7 +70,8 @@ pub(crate) struct Connection {
     pub(crate) socket: Option<Socket>,
     pub(crate) peer: Peer,
     pub(crate) busy: Option<Box<Busy>>,
-    pub(crate) transform: Option<Box<dyn Transform>>,
+    /// In a box of its own, so that it takes one word where there is none.
+    pub(crate) transform: Option<Box<Box<dyn Transform>>>,
     /// The session of a connection that is being opened, until its service can take it.
     pub(crate) session_to_be: Option<Box<dyn Any>>,
     pub(crate) timer: Option<TimerId>,
@@ -102,6 +108,7 @@ pub(crate) struct Connection {
 
 impl Connection {
     pub(crate) fn new(socket: Option<Socket>, peer: Peer, service: u16, machine: Machine, now: u64) -> Self {
+        let peer_key = PeerKey::of(&peer.address);
         Self {
             socket,
             peer,
@@ -122,7 +129,7 @@ impl Connection {
             is_paused: false,
             is_starved: false,
             payer: Payer::LANE,
-            peer_key: PeerKey::of(peer.address.ip()),
+            peer_key,
             awaits_offload: false,
             owes_answer: false,
             tries_left: 0,
@@ -142,24 +149,29 @@ impl Connection {
     /// What its memory says of its life.
     pub(crate) fn facts(&self, limits: &Limits) -> Facts {
         let is_paired = self.pair.is_some();
-        let Some(busy) = self.busy.as_deref() else { return Facts { is_paired, ..Facts::default() } };
+        let Some(busy) = self.busy.as_deref() else {
+            return Facts { is_paired, is_due: self.is_ready, ..Facts::default() };
+        };
+        // What a transform could not take for want of memory is not waited for from the peer.
+        let is_due = self.is_ready || busy.blocked || self.is_starved && !busy.raw.is_empty();
         let held = busy.output_held();
         Facts {
             has_output: !(busy.wire.is_empty() && busy.output.chain.is_empty()),
             holds_answer: busy.output.held() > 0 || !busy.output.is_empty(),
             in_record: busy.in_record(),
-            is_due: self.is_ready || busy.blocked,
+            is_due,
             wants_drained: busy.output.wants_drained && !busy.told_drained && !self.is_starved,
             is_paired,
             overflows: busy.overflows(held, limits),
-            is_too_long: busy.is_too_long(limits),
-            pause: busy.pause(held, limits),
+            is_too_long: busy.is_too_long(limits) || !is_due && busy.raw.len() > limits.record_max.max(PASS_BYTES),
+            // What was written meanwhile leaves after the handshake, which must go on for that.
+            pause: busy.pause(if self.machine.is_in_handshake() { busy.wire_held() } else { held }, limits),
         }
     }
 
     /// Whether everything that was asked is answered, and all answers have left.
-    pub(crate) fn is_answered(&self) -> bool {
-        !self.has_output() && self.busy.as_ref().is_none_or(|busy| busy.output.held() == 0 && busy.output.is_empty())
+    pub(crate) fn is_answered(&self, limits: &Limits) -> bool {
+        self.machine.is_answered(&self.facts(limits))
     }
 
     /// Whether nothing remains to be done after a send that went out whole: the usual case, in which the connection
@@ -185,7 +197,7 @@ impl Busy {
             record_bytes: 0,
             rate_since: 0,
             rate_bytes: 0,
-            progress_at: 0,
+            progress_at: u64::MAX,
             told_drained: false,
             sending_charged: 0,
             moved_at: 0,
@@ -200,7 +212,12 @@ impl Busy {
 
     /// Bytes of memory in the output, wherever they wait.
     pub(crate) fn output_held(&self) -> usize {
-        self.output.charged() + self.wire.charged() + self.sending_charged
+        self.output.charged() + self.wire_held()
+    }
+
+    /// Those of them that are on their way to the peer.
+    fn wire_held(&self) -> usize {
+        self.wire.charged() + self.sending_charged
     }
 
     /// Whether the service has filled the output without asking. Answers to requests that were held, and what was written while there
@@ -212,7 +229,7 @@ impl Busy {
 
     /// Whether the record at the front of the input is longer than one may be.
     fn is_too_long(&self, limits: &Limits) -> bool {
-        let record = self.input.len().max(self.needed.saturating_sub(1)).saturating_add(self.raw.len());
+        let record = self.input.len().max(self.needed.saturating_sub(1));
         record > limits.record_max && !self.blocked && self.fill.is_none()
     }
 
@@ -239,6 +256,13 @@ impl Busy {
         chains.map(Chain::compact).sum()
     }
 
+    /// Drops what there is of a record that will never be whole.
+    pub(crate) fn drop_record(&mut self) {
+        self.input.chain.clear();
+        self.raw.clear();
+        (self.fill, self.needed) = (None, 0);
+    }
+
     /// Whether the box can go back to the pool as it is.
     pub(crate) fn is_idle(&self) -> bool {
         let quiet = self.sending_charged == 0 && self.output.is_idle() && self.wire.is_empty();
@@ -248,7 +272,7 @@ impl Busy {
     /// Empties the box for another connection.
     pub(crate) fn reset(&mut self) {
         self.input.chain.clear();
-        (self.input.filled, self.input.finished) = (None, false);
+        (self.input.filled, self.input.finished, self.input.truncated) = (None, false, false);
         self.output.clear();
         self.output.wants_drained = false;
         self.raw.clear();
@@ -257,7 +281,7 @@ impl Busy {
         self.input.is_too_long = false;
         (self.needed, self.record_since, self.record_bytes, self.sending_charged) = (0, 0, 0, 0);
         (self.blocked, self.awaits_offload) = (false, false);
-        (self.moved_at, self.moved, self.told_drained) = (0, 0, false);
+        (self.moved_at, self.moved, self.told_drained, self.progress_at) = (0, 0, false, u64::MAX);
     }
 
     /// Moves what arrived into the input, through the fill if one is wanted: its bytes are copied then.
@@ -271,8 +295,40 @@ impl Busy {
         let Some((until, lease)) = self.fill.as_mut().and_then(|fill| Some((fill.until, fill.lease.as_mut()?))) else { return };
         let wanted = until.saturating_sub(lease.len()).min(self.input.chain.len());
         let copied = self.input.chain.copy_to(&mut lease.spare()[..wanted]);
+        assert_eq!(copied, wanted, "what has arrived is in memory");
         lease.advance(copied);
         self.input.chain.skip(copied);
         self.input.copied += copied;
+    }
+}
+
+impl Connection {
+    /// Whether it has moved little of what it holds for a while.
+    pub(crate) fn stands_still(&self, now: u64) -> bool {
+        let moved_at = self.busy.as_ref().map_or(0, |busy| busy.moved_at);
+        let since = if moved_at == 0 { self.active_at } else { moved_at };
+        now.saturating_sub(since) >= STANDSTILL
+    }
+}
+
+impl Busy {
+    /// Notes that `bytes` came or left, of a connection that holds `held` bytes of memory.
+    pub(crate) fn note_moved(&mut self, now: u64, bytes: usize, held: impl FnOnce() -> usize) {
+        self.moved = self.moved.saturating_add(bytes);
+        if self.moved_at == 0 || self.moved.saturating_mul(MOVES_DIVISOR) >= held() {
+            (self.moved_at, self.moved) = (now, 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// There is one for each idle connection: of the 350 bytes that it may cost, its driver's entry, its session and its page row need the rest.
+    #[test]
+    fn an_idle_connection_is_small() {
+        println!("{} bytes", size_of::<Connection>());
+        assert!(size_of::<Connection>() <= 256, "{} bytes", size_of::<Connection>());
     }
 }

@@ -1,32 +1,33 @@
 //! The lane as a service sees it.
 
+use crate::class;
 use crate::connection::Connection;
-use crate::datagrams::DatagramSocket;
 use crate::error::{Error, Refused};
-use crate::fence::fenced;
 use crate::flows::Flow;
 use crate::limits::Limits;
-use crate::listeners::datagram_socket;
 use crate::machine::Machine;
-use crate::outgoing::NOWHERE;
+use crate::names::{ConnectionId, Peer, SocketId};
+use crate::notices::{Note, Notice};
+use crate::outgoing::{NOWHERE, destination};
 use crate::output::Output;
+use crate::places::Sharing;
 use crate::post::Post;
 use crate::replies::Replies;
-use crate::service::{ConnectionId, Peer, SocketId};
-use crate::services::Sharing;
-use crate::table::{Note, Notice, Request, Table, class};
+use crate::sockets::{DatagramSocket, datagram_socket};
+use crate::table::Table;
 use crate::talk::{Silent, Talk};
 use crate::ticket::Ticket;
 use crate::timers::Timer;
 use corelane_lane::{Fenced, Kit};
 use corelane_seam::{
-    Arena, Arrival, Chain, Fault, File, Handle, Interest, Lease, OffloadResult, OffloadWork, Op, OpenOptions, Segment, Shared,
+    Address, Arena, Arrival, Chain, DatagramOp, Fault, File, FileOp, Handle, Instant, Interest, Lease, OffloadResult,
+    OffloadWork, Op, OpenOptions, Segment, Shared, nanoseconds,
 };
-use corelane_watch::{Counted, LaneCounter, ServiceCounter};
+use corelane_watch::{Counted, ServiceCounter};
 use std::any::{Any, TypeId};
 use std::future::Future;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Where a call into a service happens, before its type is known.
 pub(crate) struct Site<'a> {
@@ -35,11 +36,39 @@ pub(crate) struct Site<'a> {
     service: u16,
     current: Option<ConnectionId>,
     socket: Option<SocketId>,
+    pub(crate) met: Met,
+}
+
+/// What a call into a service may use of its lane: clock, timers, connections, files, tasks, counters; and what the service may say,
+/// here and on other lanes.
+///
+/// `Cx<'_>` alone is that of a service that says nothing. Code for any service takes `&mut Cx<'_, impl Talk>`.
+pub struct Cx<'a, T: Talk = Silent> {
+    pub(crate) kit: &'a mut Kit,
+    table: &'a mut Table,
+    pub(crate) post: &'a mut Post<T>,
+    service: u16,
+    pub(crate) current: Option<ConnectionId>,
+    socket: Option<SocketId>,
+    pub(crate) met: &'a mut Met,
+}
+
+/// What a service has met in a call, beside what it wants next.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Met {
+    /// Bytes of memory that were refused to it.
+    pub(crate) refused: usize,
+    /// It was told that no more calls may be with the helper threads.
+    pub(crate) full_offload: bool,
+    /// It was refused to say something for want of room.
+    pub(crate) full_channel: bool,
+    /// It has counted requests.
+    pub(crate) requests: bool,
 }
 
 impl<'a> Site<'a> {
     pub(crate) fn new(kit: &'a mut Kit, table: &'a mut Table, service: u16, current: Option<ConnectionId>) -> Self {
-        Self { kit, table, service, current, socket: None }
+        Self { kit, table, service, current, socket: None, met: Met::default() }
     }
 
     /// The same, in a call for a datagram socket.
@@ -49,28 +78,15 @@ impl<'a> Site<'a> {
 
     /// As the service sees it.
     pub(crate) fn with<'b, T: Talk>(&'b mut self, post: &'b mut Post<T>) -> Cx<'b, T> {
-        let Self { service, current, socket, .. } = *self;
-        Cx { kit: self.kit, table: self.table, post, service, current, socket }
+        let Self { kit, table, service, current, socket, met } = self;
+        Cx { kit, table, post, service: *service, current: *current, socket: *socket, met }
     }
 }
 
-/// What a call into a service may use of its lane: clock, timers, connections, files, tasks, counters; and what the service may say,
-/// here and on other lanes.
-///
-/// `Cx<'_>` alone is that of a service that says nothing. Code for any service takes `&mut Cx<'_, impl Talk>`.
-pub struct Cx<'a, T: Talk = Silent> {
-    pub(crate) kit: &'a mut Kit,
-    pub(crate) table: &'a mut Table,
-    pub(crate) post: &'a mut Post<T>,
-    service: u16,
-    pub(crate) current: Option<ConnectionId>,
-    socket: Option<SocketId>,
-}
-
 impl<K: Talk> Cx<'_, K> {
-    /// This turn's time: nanoseconds of the monotonic clock. Does not change during a call.
-    pub fn now(&self) -> u64 {
-        self.kit.now()
+    /// This turn's time. Does not change during a call.
+    pub fn now(&self) -> Instant {
+        Instant::from_nanoseconds(self.kit.now())
     }
 
     /// The number of this lane, from 0.
@@ -101,13 +117,9 @@ impl<K: Talk> Cx<'_, K> {
         self.socket.expect("this call is for no datagram socket")
     }
 
-    /// The two ends of a connection, as a transform knows the peer if it knows better than the socket.
+    /// The two ends of a connection.
     pub fn peer(&mut self, id: ConnectionId) -> Option<Peer> {
-        let connection = self.table.find(id)?;
-        let transform = connection.transform.as_ref();
-        // A transform that panics here says nothing; it ends its connection when bytes pass through it.
-        let known = transform.and_then(|transform| fenced(|| transform.peer()).ok().flatten());
-        Some(Peer { address: known.unwrap_or(connection.peer.address), ..connection.peer })
+        self.table.find(id).map(|connection| connection.peer.clone())
     }
 
     /// The flow that an arrival of this call's batch came with. A few nanoseconds; nothing for a socket with a peer.
@@ -116,7 +128,7 @@ impl<K: Talk> Cx<'_, K> {
     /// As for [`Cx::socket`].
     pub fn flow(&mut self, arrival: &Arrival) -> Option<Flow> {
         let id = self.socket();
-        self.table.arrival_flow(id, arrival)
+        self.table.sockets.arrival_flow(self.table.flows.as_ref(), id, arrival)
     }
 
     /// The lane's memory, for leases of the service's own.
@@ -152,7 +164,7 @@ impl<K: Talk> Cx<'_, K> {
     ///
     /// # Errors
     /// [`Error::SessionType`] if the session is not of this service's type; [`Error::Full`] at the bound of connections.
-    pub fn connect<T: 'static>(&mut self, to: SocketAddr, session: T) -> Result<ConnectionId, Error> {
+    pub fn connect<T: 'static>(&mut self, to: impl Into<Address>, session: T) -> Result<ConnectionId, Error> {
         self.connect_from(None, to, session)
     }
 
@@ -163,8 +175,8 @@ impl<K: Talk> Cx<'_, K> {
     /// As for [`Cx::connect`].
     pub fn connect_from<T: 'static>(
         &mut self,
-        from: Option<SocketAddr>,
-        to: SocketAddr,
+        from: Option<Address>,
+        to: impl Into<Address>,
         session: T,
     ) -> Result<ConnectionId, Error> {
         let state = &self.table.services[self.service as usize];
@@ -175,17 +187,22 @@ impl<K: Talk> Cx<'_, K> {
             return Err(Error::Full { connections: self.table.limits(self.service).connections_max });
         }
         let local = from.unwrap_or(NOWHERE);
-        let mut connection =
-            Connection::new(None, Peer { address: to, local, flow: None }, self.service, Machine::opening(), self.kit.now());
+        let mut connection = Connection::new(
+            None,
+            Peer { address: to.into(), local, flow: None, learned: None },
+            self.service,
+            Machine::opening(),
+            self.kit.now(),
+        );
         connection.session_to_be = Some(Box::new(session));
-        let deadline = self.kit.now().saturating_add(self.table.limits(self.service).connect_limit);
-        let index = self.table.admit(connection, &self.kit.arena);
-        let timer = self.kit.start_timer(deadline, self.table.handle(class::DEADLINE, index));
-        if let Some(connection) = self.table.connections.at(index) {
-            (connection.timer, connection.timer_at) = (Some(timer), deadline);
-        }
+        let deadline = self.kit.now().saturating_add(nanoseconds(self.table.limits(self.service).connect_limit));
+        let Table { connections, services, desk, .. } = &mut *self.table;
+        let index = connections.admit(services, desk, connection, &self.kit.arena);
+        let timer = self.kit.start_timer(deadline, connections.handle(class::DEADLINE, index));
+        let connection = self.table.connections.there(index);
+        (connection.timer, connection.timer_at) = (Some(timer), deadline);
         self.table.begin_connect(self.kit, index);
-        Ok(self.table.id(index))
+        Ok(self.table.connections.id(index))
     }
 
     /// The output of another connection of this service, until all of its output has left after it was closed. None
@@ -209,7 +226,7 @@ impl<K: Talk> Cx<'_, K> {
     ///
     /// # Errors
     /// [`Error::SocketsFull`] at the bound of sockets, [`Error::NotOverDatagrams`], [`Error::Draining`].
-    pub fn open_datagrams(&mut self, local: SocketAddr, peer: Option<SocketAddr>) -> Result<SocketId, Error> {
+    pub fn open_datagrams(&mut self, local: impl Into<Address>, peer: Option<Address>) -> Result<SocketId, Error> {
         let state = &self.table.services[self.service as usize];
         if state.session_type.is_some() {
             return Err(Error::NotOverDatagrams);
@@ -223,25 +240,22 @@ impl<K: Talk> Cx<'_, K> {
             return Err(Error::SocketsFull { sockets });
         }
         let peer = peer.map(destination);
-        let bind = datagram_socket(local, peer, Sharing { share_port: false, v6_only: false });
-        let socket = self.table.admit_socket(DatagramSocket::new(self.service, peer, waiting_max));
-        self.kit.submit(Handle::new(class::DATAGRAMS, socket.index, socket.generation), Op::Bind(bind));
+        let bind = datagram_socket(local.into(), peer.clone(), Sharing { share_port: false, v6_only: false });
+        let socket = self.table.sockets.admit(&mut self.table.services, DatagramSocket::new(self.service, peer, waiting_max));
+        self.kit.submit(Handle::new(class::DATAGRAMS, socket.index, socket.generation), DatagramOp::Bind(bind));
         Ok(socket)
     }
 
     /// What is sent from a datagram socket of this service, whether it is open already or not. None for the one whose output is
     /// an argument of this call (`receive`, `sent`), and for one that is closed or void.
     pub fn datagrams(&mut self, socket: SocketId) -> Option<&mut Replies> {
-        self.own_socket(socket)?;
-        self.table.mark_socket(socket);
-        self.own_socket(socket)?.replies.as_mut()
+        self.table.sockets.replies(&self.table.services, socket, self.service)
     }
 
     /// Closes a datagram socket of this service once what waits there has left; no more calls come for it.
     pub fn close_datagrams(&mut self, socket: SocketId) {
-        if let Some(entry) = self.own_socket(socket) {
-            entry.closing = true;
-            self.table.mark_socket(socket);
+        if let Some(mut found) = self.table.sockets.own(&self.table.services, socket, self.service) {
+            found.close_behind();
         }
     }
 
@@ -252,11 +266,6 @@ impl<K: Talk> Cx<'_, K> {
         service == self.service
     }
 
-    fn own_socket(&mut self, socket: SocketId) -> Option<&mut DatagramSocket> {
-        let service = self.service;
-        self.table.find_socket(socket).filter(|entry| entry.service == service && !entry.closing)
-    }
-
     /// Couples two connections of this service: each is read only while the other's output has room, and the end of one's
     /// stream is passed on to the other. When one ends for another reason the other is closed.
     pub fn pair(&mut self, a: ConnectionId, b: ConnectionId) {
@@ -264,9 +273,7 @@ impl<K: Talk> Cx<'_, K> {
             return;
         }
         for (one, other) in [(a, b), (b, a)] {
-            if let Some(connection) = self.table.find(one) {
-                connection.pair = Some(other);
-            }
+            self.table.connections.there(one.index).pair = Some(other);
         }
     }
 
@@ -304,7 +311,7 @@ impl<K: Talk> Cx<'_, K> {
         self.table.notices.push_back(Note { to, from: self.service, notice });
     }
 
-    /// Has [`StreamService::timer`](crate::StreamService::timer) called for this connection, after `nanoseconds` and up to a
+    /// Has [`StreamService::timer`](crate::StreamService::timer) called for this connection, `after` so long and up to a
     /// millisecond more. It ends with its connection.
     ///
     /// # Errors
@@ -312,19 +319,36 @@ impl<K: Talk> Cx<'_, K> {
     ///
     /// # Panics
     /// As for [`Cx::id`].
-    pub fn start_timer(&mut self, nanoseconds: u64, token: u64) -> Result<Timer, Error> {
-        let (connection, deadline) = (self.id(), self.kit.now().saturating_add(nanoseconds));
-        self.table.start_timer(self.kit, connection, deadline, token)
+    pub fn start_timer(&mut self, after: Duration, token: u64) -> Result<Timer, Error> {
+        let (id, deadline) = (self.id(), self.kit.now().saturating_add(nanoseconds(after)));
+        let Table { connections, services, timers, .. } = &mut *self.table;
+        let Some(connection) = connections.find(id) else {
+            return Err(Error::TimersFull { timers: 0 });
+        };
+        let state = &services[connection.service as usize];
+        let most = state.limits.timers_per_connection_max;
+        if connection.timers.len() >= most {
+            state.row.add(ServiceCounter::TimersMaxHits, 1);
+            return Err(Error::TimersFull { timers: most });
+        }
+        Ok(timers.start(self.kit, (id, &mut connection.timers), deadline, token))
     }
 
     /// Stops a timer of this service; one that has come is left alone.
     pub fn stop_timer(&mut self, timer: Timer) {
-        self.table.stop_timer(self.kit, self.service, timer);
+        let Table { connections, timers, .. } = &mut *self.table;
+        let Some(owner) = timers.owner(timer) else { return };
+        // reason: its timers end with it.
+        let connection = connections.find(owner).expect("a connection takes its timers with it");
+        if connection.service == self.service {
+            timers.stop(self.kit, timer, &mut connection.timers);
+        }
     }
 
-    /// Has the service's `alarm` called in the first turn that begins at `at` or later (nanoseconds of [`Cx::now`]'s clock, to the
-    /// resolution of that clock; `u64::MAX` for never). A service has one alarm: this replaces it, and a call of `alarm` ends it.
-    pub fn set_alarm(&mut self, at: u64) {
+    /// Has the service's `alarm` called in the first turn that begins at `at` or later ([`Cx::now`]'s clock, to the
+    /// resolution of that clock; [`Instant::NEVER`] for never). A service has one alarm: this replaces it, and a call of `alarm` ends it.
+    pub fn set_alarm(&mut self, at: Instant) {
+        let at = at.nanoseconds();
         self.table.services[self.service as usize].alarm = at;
         self.kit.alarm = self.kit.alarm.min(at);
     }
@@ -345,7 +369,7 @@ impl<K: Talk> Cx<'_, K> {
 
     /// Counts `requests` answered or taken (`requests`): only the service knows what a request is.
     pub fn count_requests(&mut self, requests: usize) {
-        self.table.requests_counted |= requests > 0;
+        self.met.requests |= requests > 0;
         self.table.count(self.service, ServiceCounter::Requests, requests);
     }
 
@@ -365,32 +389,32 @@ impl<K: Talk> Cx<'_, K> {
         self.table.limits(self.service)
     }
 
-    /// Opens a file; ends as `Outcome::Opened` or `Failed` in [`completed`](crate::StreamService::completed), with `token`. The file closes when
+    /// Opens a file; ends as `FileOutcome::Opened` or `Failed` in [`completed`](crate::StreamService::completed), with `token`. The file closes when
     /// the last clone of it is dropped, be it with the service, a session, a message, an operation, or an output that it is a part of.
     pub fn open_file(&mut self, path: PathBuf, options: OpenOptions, token: u64) {
-        self.request(Op::Open { path, options }, token);
+        self.request(FileOp::Open { path, options }, token);
     }
 
-    /// Reads a file at `offset` behind the data of `lease`, until that holds `until` bytes or the file ends: `Outcome::Filled`.
+    /// Reads a file at `offset` behind the data of `lease`, until that holds `until` bytes or the file ends: `FileOutcome::Filled`.
     pub fn read_file(&mut self, file: &File, offset: u64, lease: Lease, until: usize, token: u64) {
-        self.request(Op::Read { file: file.clone(), offset, lease, until }, token);
+        self.request(FileOp::Read { file: file.clone(), offset, lease, until }, token);
     }
 
-    /// Writes to a file at `offset`: `Outcome::Written`.
+    /// Writes to a file at `offset`: `FileOutcome::Written`.
     pub fn write_file(&mut self, file: &File, offset: u64, bytes: Shared, token: u64) {
-        self.request(Op::Write { file: file.clone(), offset, bytes }, token);
+        self.request(FileOp::Write { file: file.clone(), offset, bytes }, token);
     }
 
-    /// Brings what was written to the disk: `Outcome::Done`.
+    /// Brings what was written to the disk: `FileOutcome::Done`.
     pub fn sync_file(&mut self, file: &File, token: u64) {
-        self.request(Op::Sync { file: file.clone() }, token);
+        self.request(FileOp::Sync { file: file.clone() }, token);
     }
 
     /// Whether as many calls are with the lane's helper threads as may be. Ask before [`Cx::offload`]: if it is, leave the request in the
     /// input; the connection's service is called again when one has ended.
     pub fn offload_is_full(&mut self) -> bool {
-        let full = self.table.offloads >= self.kit.offload_max();
-        self.table.offload_refused |= full;
+        let full = self.table.requests.offload_room(self.kit) == 0;
+        self.met.full_offload |= full;
         full
     }
 
@@ -407,27 +431,8 @@ impl<K: Talk> Cx<'_, K> {
         self.request(Op::Poll { descriptor, interest }, token);
     }
 
-    fn request(&mut self, op: Op, token: u64) {
-        let is_offload = matches!(op, Op::Offload(_));
-        let is_file = matches!(op, Op::Read { .. } | Op::Write { .. } | Op::Sync { .. });
-        self.kit.row.add(LaneCounter::Offloads, is_offload.into());
-        self.table.offloads += usize::from(is_offload);
-        self.kit.row.add(LaneCounter::FileOperations, is_file.into());
-        let is_poll = matches!(op, Op::Poll { .. });
-        self.table.requests_ending += usize::from(!is_poll);
-        let (index, generation) = self.table.requests.insert(Request { service: self.service, token, is_offload, is_poll });
-        self.kit.submit(Handle::new(class::REQUEST, index, generation), op);
+    fn request(&mut self, op: impl Into<Op>, token: u64) {
+        let op = op.into();
+        self.table.requests.begin(self.kit, self.service, op, token);
     }
-}
-
-/// An address in one spelling: a mapped IPv4 address is IPv4, and what goes to the wildcard address goes to this machine (ip(7)).
-pub(crate) fn destination(mut peer: SocketAddr) -> SocketAddr {
-    let ip = match peer.ip().to_canonical() {
-        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        ip => ip,
-    };
-    // Keeps the scope of a link-local address.
-    peer.set_ip(ip);
-    peer
 }

@@ -1,48 +1,47 @@
 //! Draining: refuse new connections, serve those that wait, answer what was readable, let the peers have it, end.
 
+use crate::accepting::accepts;
+use crate::class;
+use crate::found::Found;
 use crate::limits::SECOND;
+use crate::names::Ending;
 use crate::port::{Call, Port};
-use crate::service::Ending;
 use crate::services::Services;
-use crate::table::class;
+use crate::table::Table;
 use corelane_lane::{Kit, fenced};
-use corelane_seam::{Driver, Handle, Op};
+use corelane_seam::{Driver, Handle, Op, nanoseconds};
 use corelane_watch::ServiceCounter;
 
-/// How long a listener is kept after the last connection was accepted from it: handshakes under way end within.
-const SETTLE: u64 = SECOND / 20;
-/// After how long of accepting without a pause whoever comes must have come after the order: the system may not let us
-/// refuse them (without CAP_NET_ADMIN it allows no filter on a listening socket).
-const NEWCOMERS: u64 = SECOND / 5;
 /// How often the listeners are looked at until then.
 pub(crate) const LOOK: u64 = SECOND / 100;
 
 impl Services {
     pub(crate) fn begin_drain(&mut self, kit: &mut Kit, driver: &mut dyn Driver) {
+        assert!(!self.table.draining, "a drain begins once");
         self.table.draining = true;
         let now = kit.now();
-        let limit = self.table.services.iter().map(|state| state.limits.drain_limit).max().unwrap_or(0);
+        let limit = self.table.services.iter().map(|state| nanoseconds(state.limits.drain_limit)).max().unwrap_or(0);
         self.drain_deadline = now.saturating_add(limit);
-        for listener in &mut self.table.listeners {
-            listener.begin_to_settle(now);
-            if let Some(socket) = listener.socket {
-                driver.refuse_new(socket);
-            }
+        for socket in self.table.listeners.begin_to_settle(now) {
+            driver.refuse_new(socket);
         }
         for index in self.table.connections.indices().collect::<Vec<_>>() {
             self.drain_connection(kit, driver, index);
         }
-        self.table.drain_datagrams(kit);
+        self.table.sockets.drain(&self.table.services, kit);
         for service in 0..self.ports.len() as u16 {
             self.service_call(kit, service, |port, cx| port.drain_began(cx));
         }
-        self.read_counts(kit);
+        self.steering.read_counts(kit, &self.table.services);
         kit.start_timer(now + LOOK, Handle::new(class::DRAIN, 0, 0));
     }
 
     /// What is readable now is still served; nothing that comes later is.
     fn drain_connection(&mut self, kit: &mut Kit, driver: &mut dyn Driver, index: u32) {
-        let found = self.table.there(index);
+        let mut found = self.table.there(index);
+        if found.connection.machine.is_in_handshake() {
+            return found.drain_handshake(kit.now());
+        }
         if !found.connection.machine.serves_input() {
             return;
         }
@@ -60,48 +59,26 @@ impl Services {
     }
 
     pub(crate) fn drain_timer(&mut self, kit: &mut Kit) {
+        assert!(self.table.draining, "its timer runs in a drain");
         let now = kit.now();
         let is_over = now >= self.drain_deadline;
         self.close_settled(kit, is_over);
         if is_over {
             return self.end_drain(kit);
         }
-        let open = self.table.listeners.iter().any(|listener| listener.socket.is_some() && !listener.closing);
-        let next = if open { now + LOOK } else { self.drain_deadline };
+        let next = if self.table.listeners.listen() { now + LOOK } else { self.drain_deadline };
         kit.start_timer(next, Handle::new(class::DRAIN, 0, 0));
     }
 
     /// Closes the listeners for which nobody waits any more, or `all`.
     pub(crate) fn close_settled(&mut self, kit: &mut Kit, all: bool) {
-        for index in 0..self.table.listeners.len() {
-            if all || self.is_settled(index, kit.now()) {
-                self.close_listener(kit, index);
-            }
-        }
-    }
-
-    /// Whether nobody waits for this listener any more: it could accept, and for a while there was nobody.
-    fn is_settled(&mut self, index: usize, now: u64) -> bool {
-        let service = self.table.listeners[index].service;
-        let accepts = self.table.has_room(service) && self.table.services[service as usize].waiting.is_empty();
-        let listener = &mut self.table.listeners[index];
-        if !accepts || listener.starved || !listener.accepting {
-            (listener.accepted_at, listener.free_since) = (now, now);
-        }
-        let is_quiet = now >= listener.accepted_at.saturating_add(SETTLE);
-        is_quiet || now >= listener.free_since.saturating_add(NEWCOMERS)
-    }
-
-    fn close_listener(&mut self, kit: &mut Kit, index: usize) {
-        let listener = &mut self.table.listeners[index];
-        if let Some(socket) = listener.socket.filter(|_| !listener.closing) {
-            listener.closing = true;
-            kit.submit(Handle::new(class::LISTENER, index as u32, 0), Op::Close { socket, reset: false });
-        }
+        let Table { listeners, connections, services, .. } = &mut self.table;
+        listeners.close_settled(kit, all, |service| accepts(connections, &services[service as usize]));
     }
 
     /// The time is up: whatever is still open is broken off.
     fn end_drain(&mut self, kit: &mut Kit) {
+        assert!(!self.drain_is_over, "a drain ends once");
         self.drain_is_over = true;
         for index in self.table.connections.indices().collect::<Vec<_>>() {
             // One of a pair may have ended with the other.
@@ -109,26 +86,25 @@ impl Services {
             found.count(ServiceCounter::DrainDeadlineHits, 1);
             self.end(kit, index, Ending::Aborted);
         }
-        self.table.abandon_datagrams(kit);
+        self.table.sockets.abandon(&self.table.services, kit);
         for service in 0..self.table.services.len() {
             while let Some(arrived) = self.table.services[service].waiting.pop_front() {
-                self.table.turn_away(kit, arrived.socket);
+                self.table.connections.turn_away(kit, arrived.socket);
             }
         }
     }
 
     /// Whether the lane has nothing left to do by itself: who asks it may be another lane.
     pub(crate) fn is_at_rest(&mut self, kit: &mut Kit) -> bool {
-        let is_over = self.drain_is_over || self.table.requests_ending == 0 && self.table.datagrams_are_quiet();
+        let is_over = self.drain_is_over || self.table.requests.have_ended() && self.table.sockets.are_quiet();
         self.has_no_connections() && is_over && !self.owes_any(kit) && (self.drain_is_over || self.post_is_quiet())
     }
 
     fn has_no_connections(&self) -> bool {
-        self.table.listeners.iter().all(|listener| listener.socket.is_none())
+        self.table.listeners.are_closed()
             && self.table.services.iter().all(|state| state.waiting.is_empty())
-            && self.table.connections.len() == 0
-            && self.table.turned_away == 0
-            && self.table.files_closing == 0
+            && self.table.connections.are_gone()
+            && !self.table.requests.are_closing_files()
     }
 
     /// Whether a service over datagrams has answers to give, and there is time for them.
@@ -147,7 +123,18 @@ impl Services {
     }
 
     pub(crate) fn drain_is_done(&self) -> bool {
-        let is_over = self.drain_is_over || self.lanes_are_quiet && self.table.requests_ending == 0;
-        self.table.draining && self.has_no_connections() && self.table.datagrams.len() == 0 && is_over
+        let is_over = self.drain_is_over || self.lanes_are_quiet && self.table.requests.have_ended();
+        self.table.draining && self.has_no_connections() && self.table.sockets.len() == 0 && is_over
+    }
+}
+
+impl Found<'_> {
+    /// Who is in a handshake is served as one who waits to be accepted: from now on its time is short.
+    fn drain_handshake(&mut self, now: u64) {
+        if !self.connection.machine.is_outgoing() {
+            self.connection.machine.drain(0);
+            self.connection.active_at = now;
+        }
+        self.mark_dirty();
     }
 }

@@ -2,13 +2,11 @@
 //! system call a socket: those at which something came are asked a second later, and each once more before it closes. Where nothing comes,
 //! nothing is dropped, and nobody asks.
 
+use crate::class;
 use crate::limits::SECOND;
-use crate::service::SocketId;
-use crate::services::Services;
-use crate::table::{Table, class};
+use crate::names::SocketId;
 use corelane_lane::Kit;
-use corelane_seam::{Driver, Handle};
-use corelane_watch::ServiceCounter;
+use corelane_seam::Handle;
 
 /// What is to be asked, and when.
 #[derive(Default)]
@@ -35,44 +33,41 @@ impl Drops {
         // One that was heard may be asked once more, because it closes.
         self.due.reserve((2 * sockets).saturating_sub(self.due.len()));
     }
-}
 
-impl Services {
     /// Something came at a socket: soon it is to be asked.
-    pub(crate) fn heard(&mut self, kit: &mut Kit, id: SocketId) {
-        let Some(entry) = self.table.find_socket(id) else { return };
-        if std::mem::replace(&mut entry.dropped.is_heard, true) {
+    pub(crate) fn hear(&mut self, kit: &mut Kit, id: SocketId, dropped: &mut Dropped) {
+        if std::mem::replace(&mut dropped.is_heard, true) {
             return;
         }
-        self.table.drops.heard.push(id);
-        if !std::mem::replace(&mut self.table.drops.timer_runs, true) {
+        self.heard.push(id);
+        if !std::mem::replace(&mut self.timer_runs, true) {
             kit.start_timer(kit.now() + SECOND, Handle::new(class::DROPS, 0, 0));
         }
     }
 
-    pub(crate) fn drops_are_due(&mut self) {
-        let drops = &mut self.table.drops;
-        drops.timer_runs = false;
-        drops.due.append(&mut drops.heard);
+    /// The timer has come: those at which something came are to be asked.
+    pub(crate) fn ask_heard(&mut self) {
+        assert!(self.timer_runs, "the timer comes once for each time that it was started");
+        self.timer_runs = false;
+        self.due.append(&mut self.heard);
+    }
+
+    /// Has a socket asked that is about to be closed.
+    pub(crate) fn ask_at_last(&mut self, id: SocketId) {
+        self.due.push(id);
+    }
+
+    /// The next one to be asked.
+    pub(crate) fn next(&mut self) -> Option<SocketId> {
+        self.due.pop()
     }
 }
 
-impl Table {
-    /// Has a socket asked that is about to be closed.
-    pub(crate) fn ask_at_last(&mut self, id: SocketId) {
-        self.drops.due.push(id);
-    }
-
-    /// Asks those that are to be asked.
-    pub(crate) fn count_drops(&mut self, driver: &dyn Driver) {
-        while let Some(id) = self.drops.due.pop() {
-            let socket = self.socket_of(id);
-            let Some(entry) = self.find_socket(id) else { continue };
-            entry.dropped.is_heard = false;
-            let Some(packets) = socket.and_then(|socket| driver.dropped(socket)) else { continue };
-            let more = packets.wrapping_sub(std::mem::replace(&mut entry.dropped.packets, packets));
-            let service = entry.service;
-            self.count(service, ServiceCounter::TrainsDropped, more as usize);
-        }
+impl Dropped {
+    /// The socket was asked and said how many packets it has dropped since it was opened, or that nobody counts them; returns how many
+    /// there are since it was asked before.
+    pub(crate) fn asked(&mut self, packets: Option<u32>) -> u32 {
+        self.is_heard = false;
+        packets.map_or(0, |packets| packets.wrapping_sub(std::mem::replace(&mut self.packets, packets)))
     }
 }

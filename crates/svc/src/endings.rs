@@ -1,33 +1,28 @@
 //! How connections end: exactly once, with the one ending that was decided first or overruled it.
 
+use crate::class;
 use crate::connection::Connection;
 use crate::found::Found;
 use crate::limits::{Limits, RATE_GRACE, SECOND};
 use crate::machine::{Draining, Phase};
-use crate::port::Call;
-use crate::service::{ConnectionId, Ending, Peer};
+use crate::names::{ConnectionId, Ending, Peer};
 use crate::services::Services;
-use crate::table::class;
+use crate::table::Table;
 use corelane_lane::Kit;
 use corelane_rss::Protocol;
-use corelane_seam::{Fault, Handle, Op, Socket};
+use corelane_seam::{Address, Fault, Handle, Op, Socket, nanoseconds};
 use corelane_watch::ServiceCounter;
-use std::net::SocketAddr;
+use std::time::Duration;
 
 impl Services {
     /// Ends a connection. `Completed` and `Closing` let the output leave first; the others end it now.
     pub(crate) fn end(&mut self, kit: &mut Kit, index: u32, ending: Ending) {
         let mut found = self.table.there(index);
-        let gentle = matches!(ending, Ending::Completed | Ending::Closing);
         match found.connection.machine.phase() {
             Phase::Ended => {}
-            // Its service has the session only now, to be told of the end.
-            Phase::Opening => {
-                self.adopt_session(kit, index);
-                self.close_now(kit, index, ending);
-            }
-            _ if gentle => {
-                found.connection.machine.close(ending);
+            Phase::Opening => self.close_now(kit, index, ending),
+            _ if found.connection.machine.is_gentle(ending) => {
+                found.change(kit.now(), |machine| machine.close(ending));
                 found.mark_dirty();
             }
             _ => self.close_now(kit, index, ending),
@@ -36,11 +31,13 @@ impl Services {
 
     /// Tells the service, and submits the close; the entry is free when that has completed. Nothing if it has ended.
     pub(crate) fn close_now(&mut self, kit: &mut Kit, index: u32, ending: Ending) {
-        let found = self.table.there(index);
+        // The service has the session of a connection that it opens only now, to be told of the end.
+        self.adopt_session(kit, index);
+        let mut found = self.table.there(index);
         if found.connection.machine.has_ended() {
             return;
         }
-        found.connection.machine.end(ending);
+        let reset = found.change(kit.now(), |machine| machine.end(ending));
         let (handle, socket) = (found.handle(), found.connection.socket);
         let connection = &mut *found.connection;
         let (session, timer, pair) = (connection.session.take(), connection.timer.take(), connection.pair.take());
@@ -49,14 +46,15 @@ impl Services {
             kit.stop_timer(timer);
         }
         match socket {
-            Some(socket) => kit.submit(handle, Op::Close { socket, reset: ending == Ending::Aborted }),
+            Some(socket) => kit.submit(handle, Op::Close { socket, reset }),
             // After the end of the connect, cancelling it does nothing.
             None => kit.submit(handle, Op::Cancel { target: handle }),
         }
         if let Some(session) = session {
             self.connection_call(kit, index, |port, cx| port.closed(cx, session, ending));
         }
-        self.table.end_timers(kit, index);
+        let Table { connections, timers, .. } = &mut self.table;
+        timers.end_all(kit, &mut connections.there(index).timers);
         let found = self.table.there(index);
         if let Some(busy) = found.connection.busy.take() {
             found.desk.recycle(busy);
@@ -67,12 +65,17 @@ impl Services {
     }
 
     /// One of a pair has ended: the other one ends with it, or goes on alone behind the end of its stream.
-    fn leave_pair(&mut self, kit: &mut Kit, pair: ConnectionId, ending: Ending) {
+    pub(crate) fn leave_pair(&mut self, kit: &mut Kit, pair: ConnectionId, ending: Ending) {
+        // It may have ended before they were coupled.
         let Some(other) = self.table.find(pair) else { return };
         other.pair = None;
-        if ending != Ending::EndOfStream {
-            self.end(kit, pair.index, Ending::Closing);
+        if ending == Ending::EndOfStream {
+            return;
         }
+        if matches!(ending, Ending::Error | Ending::Aborted) {
+            other.machine.pass_on_cut();
+        }
+        self.end(kit, pair.index, Ending::Closing);
     }
 
     /// The socket is closed: the entry is free, and others may take its place.
@@ -80,7 +83,8 @@ impl Services {
         let connection = self.table.there(index).connection;
         assert!(connection.machine.has_ended(), "a socket was closed that nobody had asked to close");
         let service = connection.service;
-        let transform = self.table.dismiss(index, &kit.arena);
+        let Table { connections, services, desk, .. } = &mut self.table;
+        let transform = connections.dismiss(services, desk, index, &kit.arena);
         self.discard(kit, service, transform);
         self.accept_again(kit);
         self.admit_waiting(kit, service);
@@ -97,32 +101,30 @@ impl Services {
     }
 
     /// An outgoing connection is open.
-    pub(crate) fn opened(&mut self, kit: &mut Kit, index: u32, socket: Socket, peer: SocketAddr, local: SocketAddr) {
+    pub(crate) fn opened(&mut self, kit: &mut Kit, index: u32, socket: Socket, peer: Address, local: Address) {
         let found = self.table.there(index);
+        assert!(found.connection.socket.is_none() && found.connection.session.is_none(), "a connection opens once");
         found.connection.socket = Some(socket);
         if found.connection.machine.has_ended() {
             // It was given up before it was open; now there is a socket to close.
             found.count(ServiceCounter::ConnectsFailed, 1);
             return kit.submit(found.handle(), Op::Close { socket, reset: true });
         }
-        let flow = self.table.flow(peer, local, Protocol::TCP);
+        let flow = self.table.flow(&peer, &local, Protocol::TCP);
         let found = self.table.there(index);
-        found.connection.peer = Peer { address: peer, local, flow };
+        found.connection.peer = Peer { address: peer, local, flow, learned: None };
         found.connection.active_at = kit.now();
         found.connection.machine.opened();
         found.count(ServiceCounter::Connects, 1);
-        let (service, pair) = (found.connection.service, found.connection.pair);
+        let service = found.connection.service;
         self.table.count_home(service, flow, kit.lane());
-        self.adopt_session(kit, index);
-        self.call(kit, index, Call::Connected);
+        self.begin(kit, index);
         self.table.there(index).mark_dirty();
-        if let Some(mut other) = pair.and_then(|pair| self.table.found(pair)) {
-            other.mark_dirty();
-        }
     }
 
     /// An outgoing connection could not be opened, or was given up before it was.
     pub(crate) fn opening_failed(&mut self, kit: &mut Kit, index: u32, fault: Fault) {
+        assert!(self.table.connections.there(index).socket.is_none(), "what has a socket was opened");
         if self.table.try_another_port(kit, index, fault) {
             return;
         }
@@ -133,23 +135,23 @@ impl Services {
 
     /// Ends a connection whose socket failed; its service may ask why.
     pub(crate) fn end_by_fault(&mut self, kit: &mut Kit, index: u32, fault: Fault) {
+        assert!(self.table.fault.is_none(), "one connection at a time ends by a fault");
         self.table.fault = Some(fault);
         self.end(kit, index, Ending::Error);
         self.table.fault = None;
     }
 
-    fn adopt_session(&mut self, kit: &mut Kit, index: u32) {
-        let connection = self.table.there(index).connection;
-        let peer = connection.peer;
+    pub(crate) fn adopt_session(&mut self, kit: &mut Kit, index: u32) {
         // A panic of its service may have ended it, and dropped that, before.
-        let Some(session) = connection.session_to_be.take() else { return };
+        let Some(session) = self.table.there(index).connection.session_to_be.take() else { return };
         let session = self.connection_call(kit, index, |port, _| port.adopt(session)).flatten();
-        self.begin_session(kit, index, peer, session);
+        self.begin_session(kit, index, session);
     }
 
     /// A connection's timer has come: perhaps too early, because it is only ever moved forwards in time here.
     pub(crate) fn deadline_came(&mut self, kit: &mut Kit, handle: Handle) {
         let id = ConnectionId { index: handle.index(), generation: handle.generation() };
+        // It may have gone in the turn in which the timer came.
         let Some(mut found) = self.table.found(id) else { return };
         (found.connection.timer, found.connection.timer_at) = (None, u64::MAX);
         match found.deadline() {
@@ -166,6 +168,7 @@ impl Services {
         }
         let (counter, ending) = match limit {
             Limit::Connect => return self.opening_timed_out(kit, index),
+            Limit::Handshake => (ServiceCounter::HandshakeLimitHits, Ending::Aborted),
             Limit::Idle => (ServiceCounter::IdleLimitHits, Ending::Closing),
             Limit::Read => (ServiceCounter::ReadLimitHits, Ending::Aborted),
             Limit::Rate => (ServiceCounter::ReceiveRateMinHits, Ending::Aborted),
@@ -192,7 +195,7 @@ impl Services {
         if std::mem::replace(&mut state.told_of_unanswered, true) {
             return;
         }
-        let (lane, limit) = (kit.lane(), state.limits.answer_limit / 1_000_000);
+        let (lane, limit) = (kit.lane(), state.limits.answer_limit.as_millis());
         kit.report(&format!(
             "lane {lane}, service {service}: a held request had no answer within {limit} ms (answer_limit), and its connection is ended; others are counted in answer_limit_hits"
         ));
@@ -200,7 +203,11 @@ impl Services {
 
     /// The connect is cancelled; its completion, whichever it is, frees the entry.
     fn opening_timed_out(&mut self, kit: &mut Kit, index: u32) {
-        let target = self.table.handle(class::CONNECTION, index);
+        assert!(
+            self.table.connections.there(index).machine.phase() == Phase::Opening,
+            "only what is being opened is given up so"
+        );
+        let target = self.table.connections.handle(class::CONNECTION, index);
         kit.submit(target, Op::Cancel { target });
     }
 }
@@ -230,6 +237,7 @@ impl Found<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Limit {
     Connect,
+    Handshake,
     Idle,
     Read,
     Rate,
@@ -244,7 +252,12 @@ impl Connection {
     fn deadlines(&self, limits: &Limits) -> [Option<(u64, Limit)>; 3] {
         let single = |deadline| [deadline, None, None];
         let phase = self.machine.phase();
-        let Some(busy) = self.busy.as_deref().filter(|_| matches!(phase, Phase::Open | Phase::Closing)) else {
+        if phase == Phase::Handshake {
+            let [read, rate] = self.record_deadlines(limits).unwrap_or_default();
+            return [self.handshake_deadline(limits), read, rate];
+        }
+        let at_work = matches!(phase, Phase::Open | Phase::Closing | Phase::Refusing);
+        let Some(busy) = self.busy.as_deref().filter(|_| at_work) else {
             return single(match phase {
                 Phase::Opening => after(self.active_at, limits.connect_limit, Limit::Connect),
                 Phase::Lingering => self.linger_deadline(limits),
@@ -254,16 +267,11 @@ impl Connection {
         };
         let answer = busy.output.oldest_held().and_then(|since| after(since, limits.answer_limit, Limit::Answer));
         let single = |deadline| [deadline, None, answer];
-        if self.has_output() {
+        let is_leaving = self.machine.is_leaving() && !self.machine.has_taken_leave();
+        if self.has_output() || is_leaving {
             return single(after(busy.progress_at, limits.send_limit, Limit::Send));
         }
-        let read = after(busy.record_since, limits.read_limit, Limit::Read);
-        if self.in_record() && self.is_starved {
-            // Begun records may hold all memory of the lane: then none of them ever gets the rest, unless some are given up.
-            return single(read);
-        }
-        if self.in_record() && !busy.blocked {
-            let rate = (limits.receive_rate_min > 0).then(|| (busy.rate_since.saturating_add(RATE_GRACE), Limit::Rate));
+        if let Some([read, rate]) = self.record_deadlines(limits) {
             return [read, rate, answer];
         }
         single(if busy.output.held() > 0 || busy.awaits_offload { None } else { self.quiet_deadline(limits) })
@@ -272,7 +280,8 @@ impl Connection {
     /// Whether the record has grown fast enough since its rate was looked at last. If so, it is looked at again later; what came
     /// before counts for nothing then, so that nobody earns a rest.
     fn keeps_its_rate(&mut self, now: u64, bytes_per_second: u64) -> bool {
-        let Some(busy) = self.busy.as_mut() else { return false };
+        // reason: the limit is that of a record, which is in it.
+        let busy = self.busy.as_mut().expect("a connection in a record has its box");
         let least = bytes_per_second.saturating_mul(RATE_GRACE / SECOND);
         let keeps = busy.record_bytes.saturating_sub(busy.rate_bytes) >= least;
         if keeps {
@@ -283,15 +292,38 @@ impl Connection {
 
     /// While the peer still sends, it may still take what was sent to it; but not for ever.
     fn linger_deadline(&self, limits: &Limits) -> Option<(u64, Limit)> {
-        let (quiet, whole) =
-            (after(self.active_at, limits.linger_limit, Limit::Linger)?, self.finished_at.saturating_add(limits.drain_limit));
-        Some((quiet.0.min(whole.max(self.finished_at.saturating_add(limits.linger_limit))), quiet.1))
+        let (quiet, limit) = after(self.active_at, limits.linger_limit, Limit::Linger)?;
+        let whole = self.finished_at.saturating_add(nanoseconds(limits.drain_limit.max(limits.linger_limit)));
+        Some((quiet.min(whole), limit))
+    }
+
+    /// The deadlines of a record that has begun to arrive, in all and for its rate; none if no more of it is waited for.
+    fn record_deadlines(&self, limits: &Limits) -> Option<[Option<(u64, Limit)>; 2]> {
+        let busy = self.busy.as_deref().filter(|busy| busy.in_record())?;
+        let read = after(busy.record_since, limits.read_limit, Limit::Read);
+        let rate = (limits.receive_rate_min > 0).then(|| (busy.rate_since.saturating_add(RATE_GRACE), Limit::Rate));
+        match self.is_starved {
+            // Begun records may hold all memory of the lane: then none of them ever gets the rest, unless some are given up.
+            true => Some([read, None]),
+            false => (!busy.blocked).then_some([read, rate]),
+        }
+    }
+
+    /// In a drain nobody is waited for who does not go on.
+    fn handshake_deadline(&self, limits: &Limits) -> Option<(u64, Limit)> {
+        match self.machine.draining() {
+            Draining::First => {
+                after(self.active_at, limits.handshake_limit.min(Duration::from_nanos(FIRST_REQUEST)), Limit::Drain)
+            }
+            _ => after(self.active_at, limits.handshake_limit, Limit::Handshake),
+        }
     }
 
     /// The deadline of a connection that nothing is asked of.
     fn quiet_deadline(&self, limits: &Limits) -> Option<(u64, Limit)> {
         match self.machine.draining() {
-            Draining::First => after(self.active_at, FIRST_REQUEST, Limit::Drain),
+            _ if self.machine.phase() != Phase::Open => None,
+            Draining::First => Some((self.active_at.saturating_add(FIRST_REQUEST), Limit::Drain)),
             _ => after(self.active_at, limits.idle_limit, Limit::Idle),
         }
     }
@@ -300,8 +332,8 @@ impl Connection {
 /// How long a connection that was accepted during a drain may take to send its first request.
 const FIRST_REQUEST: u64 = SECOND;
 
-fn after(since: u64, nanoseconds: u64, limit: Limit) -> Option<(u64, Limit)> {
-    (nanoseconds > 0).then(|| (since.saturating_add(nanoseconds), limit))
+fn after(since: u64, patience: Duration, limit: Limit) -> Option<(u64, Limit)> {
+    (!patience.is_zero()).then(|| (since.saturating_add(nanoseconds(patience)), limit))
 }
 
 fn counter_of(ending: Ending) -> ServiceCounter {

@@ -1,6 +1,6 @@
 //! What the service layer refuses, and who is at fault.
 
-use corelane_seam::Fault;
+use corelane_seam::{Address, Fault};
 use std::fmt;
 use std::net::SocketAddr;
 
@@ -11,7 +11,7 @@ pub enum Error {
     /// The system does not let us listen there.
     Listen {
         /// Where.
-        address: SocketAddr,
+        address: Address,
         /// Why.
         fault: Fault,
     },

@@ -1,13 +1,91 @@
 //! The fence around every call into a service, and around the end of every value that its users gave: a panic ends the connection
 //! it was for, never the lane.
 
-use crate::port::Port;
+use crate::cx::{Met, Site};
+use crate::found::About;
+use crate::names::SocketId;
+use crate::port::{AnyPort, DatagramPort, Port, StreamPort};
 use crate::services::Services;
-use corelane_lane::Kit;
-pub(crate) use corelane_lane::fenced;
+use corelane_lane::{Kit, fenced};
+use corelane_seam::Address;
+use corelane_watch::ServiceCounter;
 use std::any::Any;
 
 impl Services {
+    /// Calls into a service that is not about a connection, fenced.
+    pub(crate) fn service_call(&mut self, kit: &mut Kit, service: u16, call: impl FnOnce(&mut dyn AnyPort, &mut Site<'_>)) {
+        let port = self.ports[service as usize].any();
+        let before = kit.arena.pay_as(self.table.services[service as usize].payers.own);
+        let mut cx = Site::new(kit, &mut self.table, service, None);
+        let called = fenced(|| call(port, &mut cx));
+        kit.arena.pay_as(before);
+        if let Err(words) = called {
+            self.report_panic(kit, service, None, &words);
+        }
+    }
+
+    /// Calls into the connection's service, fenced. None after a panic, which is counted and reported.
+    pub(crate) fn connection_call<R>(
+        &mut self,
+        kit: &mut Kit,
+        index: u32,
+        call: impl FnOnce(&mut dyn StreamPort, &mut Site<'_>) -> R,
+    ) -> Option<R> {
+        let about = self.table.there(index).about();
+        self.fenced_call(kit, &about, call).0
+    }
+
+    /// The same for a connection that was looked up; returns as well what the service has met.
+    pub(crate) fn fenced_call<R>(
+        &mut self,
+        kit: &mut Kit,
+        about: &About,
+        call: impl FnOnce(&mut dyn StreamPort, &mut Site<'_>) -> R,
+    ) -> (Option<R>, Met) {
+        // reason: only a service over connections has any.
+        let port = self.ports[about.service as usize].stream().expect("a connection belongs to a service over connections");
+        let before = about.begin_to_pay(kit);
+        let mut cx = Site::new(kit, &mut self.table, about.service, Some(about.id));
+        let result = fenced(|| call(port, &mut cx));
+        let met = cx.met;
+        let met = Met { refused: kit.arena.pay_no_longer(before), ..met };
+        (result.map_err(|words| self.report_panic_of(kit, about, &words)).ok(), met)
+    }
+
+    /// [`Services::report_panic`] of a call for a connection.
+    pub(crate) fn report_panic_of(&mut self, kit: &mut Kit, about: &About, words: &str) {
+        let peer = self.table.there(about.id.index).connection.peer.address.clone();
+        self.report_panic(kit, about.service, Some(&peer), words);
+    }
+
+    /// Counts a panic and tells the operator whose it was.
+    pub(crate) fn report_panic(&mut self, kit: &mut Kit, service: u16, peer: Option<&Address>, words: &str) {
+        self.table.count(service, ServiceCounter::Panics, 1);
+        let lane = kit.lane();
+        let whose = peer.map_or(String::new(), |peer| format!(", connection of {peer}"));
+        kit.report_kind("panics", &format!("lane {lane}, service {service}{whose}: a session panicked and was ended: {words}"));
+    }
+
+    /// Calls into a socket's service, fenced.
+    pub(crate) fn socket_call(
+        &mut self,
+        kit: &mut Kit,
+        service: u16,
+        id: SocketId,
+        call: impl FnOnce(&mut dyn DatagramPort, &mut Site<'_>),
+    ) {
+        let port = self.ports[service as usize].datagrams();
+        // reason: only a service over datagrams has any.
+        let port = port.expect("a datagram socket belongs to a service over datagrams");
+        let before = kit.arena.pay_as(self.table.services[service as usize].payers.own);
+        let mut cx = Site::new(kit, &mut self.table, service, None).for_socket(id);
+        let called = fenced(|| call(port, &mut cx));
+        kit.arena.pay_as(before);
+        if let Err(words) = called {
+            self.report_panic(kit, service, None, &words);
+        }
+    }
+
     /// Drops what a user of `service` gave. A panic of its drop is counted and reported as one in a call.
     pub(crate) fn discard<T>(&mut self, kit: &mut Kit, service: u16, value: T) {
         if let Err(words) = fenced(|| drop(value)) {
@@ -26,16 +104,16 @@ impl Services {
     fn take_all(&mut self) -> Vec<(u16, Box<dyn Any>)> {
         let mut all: Vec<(u16, Box<dyn Any>)> = Vec::new();
         self.table.notices.clear();
+        self.talking.clear();
         for (service, port) in (0..).zip(&mut self.ports) {
             all.extend(port.any().mail().take_all().into_iter().map(|letter| (service, letter)));
         }
         for index in self.table.connections.indices().collect::<Vec<_>>() {
-            let Some(connection) = self.table.connections.at(index) else { continue };
+            let connection = self.table.connections.there(index);
             let service = connection.service;
             all.extend(connection.session_to_be.take().map(|session| (service, session)));
             all.extend(connection.transform.take().map(|transform| (service, Box::new(transform) as Box<dyn Any>)));
         }
-        self.talking.clear();
         for (service, mut port) in (0..).zip(self.ports.drain(..)) {
             if let Port::Stream(port) = &mut port {
                 all.extend(port.take_sessions().into_iter().map(|session| (service, session)));

@@ -42,6 +42,11 @@ impl Flows {
         self.table.lane(flow.bucket)
     }
 
+    /// Whether a flow that came to lane `lane` belongs to another.
+    pub(crate) fn is_stray(&self, flow: Option<Flow>, lane: usize) -> bool {
+        flow.is_some_and(|flow| self.lane(flow) != lane)
+    }
+
     /// Whether it makes a difference to lane `lane` which of the flows to it are opened: some belong to it, and some do not.
     pub(crate) fn divides(&self, lane: usize) -> bool {
         let owned = self.table.owned(lane).count();

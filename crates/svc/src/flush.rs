@@ -1,24 +1,22 @@
 //! The end of a turn for each connection that was touched: one send, then what its state asks for.
 
 use crate::found::Found;
-use crate::machine::{Pause, Phase, Step};
+use crate::machine::{Facts, Pause, Phase, Step};
+use crate::names::{ConnectionId, Ending};
 use crate::port::Call;
-use crate::service::{ConnectionId, Ending};
 use crate::services::Services;
 use crate::streams::receive_op;
 use corelane_lane::Kit;
-use corelane_seam::Op;
+use corelane_seam::{Op, StreamOp};
 use corelane_watch::ServiceCounter;
 
 impl Services {
     /// Flushes every connection that was touched this turn. What that touches itself is flushed in the next one.
     pub(crate) fn flush_dirty(&mut self, kit: &mut Kit) {
-        let mut dirty = std::mem::take(&mut self.dirty);
-        self.table.desk.take_dirty(&mut dirty);
-        for index in dirty.drain(..) {
+        for _ in 0..self.table.desk.dirty.len() {
+            let index = self.table.desk.next_dirty();
             self.flush_one(kit, index);
         }
-        self.dirty = dirty;
     }
 
     fn flush_one(&mut self, kit: &mut Kit, index: u32) {
@@ -28,13 +26,15 @@ impl Services {
         match found.connection.machine.phase() {
             Phase::Opening | Phase::Ended => return,
             Phase::Lingering => {}
+            Phase::Handshake | Phase::Refusing => found.send(kit),
             Phase::Open | Phase::Closing => {
                 found.seal();
-                if found.connection.transform.is_some() && found.connection.busy.is_some() {
-                    if !self.transform_output(kit, index) {
+                if found.connection.transform.is_some() && !found.connection.machine.is_sending() {
+                    self.pass_output(kit, index);
+                    found = self.table.there(index);
+                    if found.connection.machine.has_ended() {
                         return;
                     }
-                    found = self.table.there(index);
                 }
                 found.send(kit);
             }
@@ -88,6 +88,11 @@ impl Services {
                 self.end(kit, index, ending);
                 true
             }
+            Step::TakeLeave => {
+                let is_done = self.take_leave(kit, index);
+                self.table.there(index).send(kit);
+                is_done
+            }
             Step::End(ending) => {
                 self.close_now(kit, index, ending);
                 false
@@ -102,7 +107,9 @@ impl Services {
 
     /// One of a pair reads nothing for which the other has no room.
     fn step_of_pair(&mut self, index: u32, step: Step) -> Step {
-        let Some(pair) = self.table.there(index).connection.pair.filter(|_| step == Step::Receive) else { return step };
+        let connection = self.table.there(index).connection;
+        let is_asked = step == Step::Receive && !connection.machine.is_in_handshake();
+        let Some(pair) = connection.pair.filter(|_| is_asked) else { return step };
         let is_full = self.table.found(pair).is_some_and(|other| {
             let held = other.connection.busy.as_ref().map_or(0, |busy| busy.output_held());
             held >= other.limits().output_high
@@ -115,6 +122,7 @@ impl Services {
         self.call(kit, index, Call::Drained);
         let found = self.table.there(index);
         let is_starved = found.connection.is_starved;
+        // Unless the call has ended it, its box is back.
         if let Some(busy) = found.connection.busy.as_mut() {
             // What was written in small pieces waits to be sent as well: else this would be called again before it has left.
             busy.output.seal();
@@ -126,22 +134,41 @@ impl Services {
 
     /// One end of a pair has come to its end: the other is finished as soon as all has left it; both end when both have.
     fn settle_pair(&mut self, kit: &mut Kit, index: u32, pair: ConnectionId) {
-        let here = self.table.there(index).connection.is_answered();
-        let Some(other) = self.table.found(pair).map(|found| found.connection) else {
-            return if here {
-                self.end(kit, index, Ending::EndOfStream)
-            };
+        let found = self.table.there(index);
+        let (machine, facts) = (found.connection.machine, found.facts());
+        let other = self.table.found(pair);
+        let other_is_there = other.is_some();
+        let settled = match other {
+            None => machine.settle_pair(&facts, None),
+            Some(other) => {
+                let other_facts = other.facts();
+                let settled = machine.settle_pair(&facts, Some((&mut other.connection.machine, &other_facts)));
+                if settled.finishes_other {
+                    // reason: our side finishes towards a peer only while it is open.
+                    kit.finish(other.connection.socket.expect("what is open has a socket"));
+                }
+                settled
+            }
         };
-        let (answered, both) = (other.is_answered(), other.machine.was_told_of_end());
-        if let Some(socket) = other.socket.filter(|_| answered)
-            && other.machine.finish_half()
-        {
-            kit.finish(socket);
+        if settled.other_takes_leave {
+            return self.take_leave_of_pair(kit, index, pair);
         }
-        if both && answered && here {
+        if settled.ends {
             self.end(kit, index, Ending::EndOfStream);
+        }
+        if settled.ends && other_is_there {
             self.end(kit, pair.index, Ending::EndOfStream);
         }
+    }
+}
+
+impl Services {
+    /// The other of a pair says that our side ends, before that finishes.
+    fn take_leave_of_pair(&mut self, kit: &mut Kit, index: u32, pair: ConnectionId) {
+        if self.take_leave(kit, pair.index) {
+            self.table.there(index).mark_dirty();
+        }
+        self.table.there(pair.index).mark_dirty();
     }
 }
 
@@ -157,7 +184,10 @@ impl Found<'_> {
     fn send(&mut self, kit: &mut Kit) {
         let handle = self.handle();
         let Self { connection, desk, .. } = self;
-        let Some((busy, socket)) = connection.busy.as_mut().zip(connection.socket) else { return };
+        // Without a box there is nothing to be sent.
+        let Some(busy) = connection.busy.as_mut() else { return };
+        // reason: it opens with one.
+        let socket = connection.socket.expect("what is open has a socket");
         let chain = if connection.transform.is_some() { &mut busy.wire } else { &mut busy.output.chain };
         if connection.machine.is_sending() || chain.is_empty() {
             return;
@@ -167,11 +197,15 @@ impl Found<'_> {
         busy.told_drained = false;
         let chain = std::mem::replace(chain, desk.chain());
         connection.machine.begin_send();
-        kit.submit(handle, Op::Send { socket, chain });
+        kit.submit(handle, StreamOp::Send { socket, chain });
+    }
+
+    fn facts(&self) -> Facts {
+        self.connection.facts(self.limits())
     }
 
     fn step(&self) -> Step {
-        self.connection.machine.step(&self.connection.facts(self.limits()))
+        self.connection.machine.step(&self.facts())
     }
 
     /// Takes a step that concerns this connection alone; false if it is none.
@@ -196,7 +230,7 @@ impl Found<'_> {
     /// Submits the next receive.
     fn arm_receive(&mut self, kit: &mut Kit) {
         let handle = self.handle();
-        let Some(op) = receive_op(self.connection) else { return };
+        let op = receive_op(self.connection);
         let stop = self.connection.socket.filter(|_| self.connection.machine.takes_what_is_there());
         self.connection.machine.begin_receive();
         kit.submit(handle, op);
@@ -207,11 +241,9 @@ impl Found<'_> {
 
     /// The peer finished in the middle of a record: what there is of it will never be answered.
     fn drop_record(&mut self) {
-        if let Some(busy) = self.connection.busy.as_mut() {
-            busy.input.chain.clear();
-            busy.raw.clear();
-            (busy.fill, busy.needed) = (None, 0);
-        }
+        self.connection.machine.drop_record();
+        // reason: the record is in it.
+        self.connection.busy.as_mut().expect("a connection in a record has its box").drop_record();
         self.count(ServiceCounter::RecordsTruncated, 1);
     }
 
@@ -219,8 +251,9 @@ impl Found<'_> {
     fn finish(&mut self, kit: &mut Kit) {
         (self.connection.active_at, self.connection.finished_at) = (kit.now(), kit.now());
         let tells = self.connection.machine.finish();
-        if let Some(socket) = self.connection.socket.filter(|_| tells) {
-            kit.finish(socket);
+        if tells {
+            // reason: it opens with one.
+            kit.finish(self.connection.socket.expect("what is open has a socket"));
         }
     }
 

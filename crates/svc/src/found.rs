@@ -1,13 +1,15 @@
 //! One connection as it was looked up, with what it needs of its lane: handed on through all that one event, call or flush does to it,
 //! so that it is looked up once for each.
 
+use crate::class;
 use crate::connection::{Busy, Connection};
 use crate::limits::Limits;
 use crate::memory::Memory;
-use crate::service::ConnectionId;
-use crate::table::{ServiceState, class};
+use crate::names::ConnectionId;
+use crate::state::ServiceState;
 use crate::ticket::LostTickets;
-use corelane_seam::{Arena, Chain, Handle};
+use corelane_lane::Kit;
+use corelane_seam::{Arena, Chain, Handle, Payer};
 use corelane_watch::ServiceCounter;
 use std::collections::VecDeque;
 
@@ -18,9 +20,9 @@ const POOL_MAX: usize = 256;
 #[derive(Default)]
 pub(crate) struct Desk {
     /// Those whose input is to be worked off.
-    ready: Vec<u32>,
+    pub(crate) ready: VecDeque<u32>,
     /// Those to be looked at when this turn is flushed.
-    dirty: Vec<u32>,
+    pub(crate) dirty: VecDeque<u32>,
     #[expect(clippy::vec_box, reason = "a box goes to its connection and comes back without being moved")]
     pool: Vec<Box<Busy>>,
     /// Empty chains with storage, for the next sends.
@@ -29,22 +31,26 @@ pub(crate) struct Desk {
     pub(crate) memory: Memory,
     /// Connections whose services wait until a call has come back from the helper threads.
     pub(crate) offloading: VecDeque<ConnectionId>,
+    /// Handshakes have ended: there may be room for others.
+    pub(crate) handshakes_ended: bool,
 }
 
 impl Desk {
-    /// Moves the list of ready connections into `list`, which is empty.
-    pub(crate) fn take_ready(&mut self, list: &mut Vec<u32>) {
-        std::mem::swap(&mut self.ready, list);
+    /// The next one whose input is to be worked off.
+    pub(crate) fn next_ready(&mut self) -> u32 {
+        // reason: who takes them counts them before, and nobody else does.
+        self.ready.pop_front().expect("as many are ready as were counted")
     }
 
-    /// Moves the list of connections to flush into `list`, which is empty.
-    pub(crate) fn take_dirty(&mut self, list: &mut Vec<u32>) {
-        std::mem::swap(&mut self.dirty, list);
+    /// The next one to be flushed.
+    pub(crate) fn next_dirty(&mut self) -> u32 {
+        // reason: as above.
+        self.dirty.pop_front().expect("as many are to be flushed as were counted")
     }
 
     /// Whether a connection is to be looked at without another completion.
     pub(crate) fn has_work(&self) -> bool {
-        !(self.ready.is_empty() && self.dirty.is_empty() && self.lost.is_empty())
+        !(self.ready.is_empty() && self.dirty.is_empty() && self.lost.is_empty()) || self.handshakes_ended
     }
 
     /// Storage for a chain.
@@ -70,7 +76,7 @@ impl Desk {
     pub(crate) fn keep(&mut self, mut busy: Box<Busy>) {
         assert!(busy.is_idle(), "a box comes back with something in it");
         (busy.needed, busy.blocked, busy.awaits_offload, busy.record_bytes) = (0, false, false, 0);
-        (busy.moved_at, busy.moved, busy.told_drained) = (0, 0, false);
+        (busy.moved_at, busy.moved, busy.told_drained, busy.progress_at) = (0, 0, false, u64::MAX);
         if self.pool.len() < POOL_MAX {
             self.pool.push(busy);
         }
@@ -92,6 +98,13 @@ pub(crate) struct Found<'a> {
 }
 
 impl Found<'_> {
+    /// For whom a call into its service is.
+    pub(crate) fn about(&mut self) -> About {
+        let is_granted = self.desk.memory.is_granted(self.id);
+        let Connection { service, payer, .. } = *self.connection;
+        About { id: self.id, service, payer, is_granted }
+    }
+
     pub(crate) fn handle(&self) -> Handle {
         Handle::new(class::CONNECTION, self.id.index, self.id.generation)
     }
@@ -107,14 +120,14 @@ impl Found<'_> {
     /// Has its input worked off this turn, or in the next one.
     pub(crate) fn mark_ready(&mut self) {
         if !std::mem::replace(&mut self.connection.is_ready, true) {
-            self.desk.ready.push(self.id.index);
+            self.desk.ready.push_back(self.id.index);
         }
     }
 
     /// Has it looked at when this turn is flushed.
     pub(crate) fn mark_dirty(&mut self) {
         if !std::mem::replace(&mut self.connection.is_dirty, true) {
-            self.desk.dirty.push(self.id.index);
+            self.desk.dirty.push_back(self.id.index);
         }
     }
 
@@ -141,5 +154,24 @@ impl Found<'_> {
     /// The same, taken out for a call; to be put back.
     pub(crate) fn take_busy(&mut self, arena: &Arena) -> Box<Busy> {
         self.connection.busy.take().unwrap_or_else(|| self.desk.busy(self.id, arena))
+    }
+}
+
+/// For whom a call into a service is, and who pays for what it takes.
+pub(crate) struct About {
+    pub(crate) id: ConnectionId,
+    pub(crate) service: u16,
+    payer: Payer,
+    is_granted: bool,
+}
+
+impl About {
+    /// Has the connection pay for what is leased from now on; returns who paid before.
+    pub(crate) fn begin_to_pay(&self, kit: &Kit) -> Payer {
+        let before = kit.arena.pay_as(self.payer);
+        if self.is_granted {
+            kit.arena.grant();
+        }
+        before
     }
 }

@@ -9,6 +9,7 @@ pub struct Input {
     pub(crate) chain: Chain,
     pub(crate) filled: Option<Lease>,
     pub(crate) finished: bool,
+    pub(crate) truncated: bool,
     pub(crate) copied: usize,
     /// Bytes that the lease being filled held when the driver was given it.
     pub(crate) filling_from: usize,
@@ -25,7 +26,16 @@ pub struct Taken<'a> {
 
 impl Input {
     pub(crate) fn new(arena: Arena) -> Self {
-        Self { chain: Chain::new(), filled: None, finished: false, copied: 0, filling_from: 0, is_too_long: false, arena }
+        Self {
+            chain: Chain::new(),
+            filled: None,
+            finished: false,
+            truncated: false,
+            copied: 0,
+            filling_from: 0,
+            is_too_long: false,
+            arena,
+        }
     }
 
     /// Bytes that are there.
@@ -41,6 +51,12 @@ impl Input {
     /// Whether the peer has finished: no more bytes will come.
     pub fn is_finished(&self) -> bool {
         self.finished
+    }
+
+    /// Whether the input has ended though the peer has not said so: behind a transform whose streams have an end of their own (TLS's close_notify, RFC 8446,
+    /// section 6.1) somebody else may have cut it. False as long as it has not ended.
+    pub fn is_truncated(&self) -> bool {
+        self.truncated
     }
 
     /// The lease that [`Next::Fill`](crate::Next::Fill) asked to be filled, once it is full or the stream has ended.

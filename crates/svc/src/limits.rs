@@ -1,13 +1,23 @@
 //! The bounds of a service, each with its default and, where something happens at it, a counter in the page.
 
-use corelane_seam::{Arena, LEASE_BYTES_MAX, StreamOptions};
+use corelane_seam::{Arena, LEASE_BYTES_MAX, StreamOptions, builders};
+use std::time::Duration;
 
-/// One second, in nanoseconds: the unit of the time limits.
-pub const SECOND: u64 = 1_000_000_000;
+/// One second, in nanoseconds.
+pub(crate) const SECOND: u64 = 1_000_000_000;
 
 /// The bounds of one service on one lane: with two lanes, twice as many connections are possible in all. At a bound the lane
 /// first stops reading or accepting, then refuses.
+///
+/// ```
+/// use corelane_svc::Limits;
+/// use std::time::Duration;
+///
+/// let limits = Limits::new().connections_max(1_000).idle_limit(Duration::from_secs(30));
+/// assert_eq!(limits.read_limit, Limits::new().read_limit);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Limits {
     /// Connections open at once. At the bound no more are accepted: they wait in the backlog. Default 100,000.
     pub connections_max: u32,
@@ -15,6 +25,9 @@ pub struct Limits {
     /// that the lane can have, counted over all such services ([`Services::descriptors`](crate::Services::descriptors)): so that no
     /// address takes all descriptors.
     pub connections_per_peer_max: u32,
+    /// Handshakes of transforms under way at once, on connections that were accepted or that the service opened. At the bound no more are accepted: they wait in
+    /// the backlog. Default 1,024.
+    pub handshakes_max: u32,
     /// Tickets out at once for one connection. At the bound its input waits. Default 1,024.
     pub requests_in_flight_max: u32,
     /// Timers of its service that one connection has at once. One more is refused to the service. Default 1,024.
@@ -32,21 +45,23 @@ pub struct Limits {
     pub output_max: usize,
     /// Bytes a second at which an incomplete record must grow, on average over every five seconds; 0 asks for none. Default 16.
     pub receive_rate_min: u64,
-    /// Nanoseconds without any request after which a connection is closed, counted from when the last one was taken or its answer had
-    /// left; bytes that are no request do not count, nor does what the service sends unasked. 0 for never. Default 10 minutes.
-    pub idle_limit: u64,
-    /// Nanoseconds that one record may take to arrive; 0 for no limit. Default 30 seconds.
-    pub read_limit: u64,
-    /// Nanoseconds that output may wait without the peer taking any of it; 0 for no limit. Default 60 seconds.
-    pub send_limit: u64,
-    /// Nanoseconds that a held request may wait for its answer; 0 for no limit. Then its connection is aborted. Default 5 minutes.
-    pub answer_limit: u64,
-    /// Nanoseconds that a closed connection waits for the peer's end. Default 2 seconds.
-    pub linger_limit: u64,
-    /// Nanoseconds that opening an outgoing connection may take. Default 10 seconds.
-    pub connect_limit: u64,
-    /// Nanoseconds that a drain may take in all; then what is open is aborted. Default 10 seconds.
-    pub drain_limit: u64,
+    /// How long a connection may be without any request before it is closed, counted from when the last one was taken or its answer had
+    /// left; bytes that are no request do not count, nor does what the service sends unasked. Zero for ever. Default 10 minutes.
+    pub idle_limit: Duration,
+    /// How long one record may take to arrive; zero for no limit. Default 30 seconds.
+    pub read_limit: Duration,
+    /// How long output may wait without the peer taking any of it; zero for no limit. Default 60 seconds.
+    pub send_limit: Duration,
+    /// How long a held request may wait for its answer; zero for no limit. Then its connection is aborted. Default 5 minutes.
+    pub answer_limit: Duration,
+    /// How long a closed connection waits for the peer's end. Default 2 seconds.
+    pub linger_limit: Duration,
+    /// How long the opening of an outgoing connection may take. Default 10 seconds.
+    pub connect_limit: Duration,
+    /// How long the handshake of a transform may take; then its connection is aborted. Default 10 seconds.
+    pub handshake_limit: Duration,
+    /// How long a drain may take in all; then what is open is aborted. Default 10 seconds.
+    pub drain_limit: Duration,
     /// Connections that may wait to be accepted (listen(2)). Default 4,096.
     pub backlog: u32,
     /// Datagram sockets open at once, those that the service is served at included. One more is refused to the service. Default 1,024.
@@ -58,6 +73,34 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// The defaults.
+    pub const fn new() -> Self {
+        Self {
+            connections_max: 100_000,
+            connections_per_peer_max: 0,
+            handshakes_max: 1024,
+            requests_in_flight_max: 1024,
+            timers_per_connection_max: 1024,
+            asks_max: 4096,
+            record_max: 1 << 20,
+            output_high: 256 << 10,
+            output_max: 64 << 20,
+            receive_rate_min: 16,
+            idle_limit: Duration::from_secs(600),
+            read_limit: Duration::from_secs(30),
+            send_limit: Duration::from_secs(60),
+            answer_limit: Duration::from_secs(300),
+            linger_limit: Duration::from_secs(2),
+            connect_limit: Duration::from_secs(10),
+            handshake_limit: Duration::from_secs(10),
+            drain_limit: Duration::from_secs(10),
+            backlog: 4096,
+            datagram_sockets_max: 1024,
+            datagrams_waiting_max: 8192,
+            stream: StreamOptions::new(),
+        }
+    }
+
     /// Refuses what a lane with `memory_bytes` of memory cannot keep, or what contradicts itself.
     ///
     /// # Errors
@@ -84,30 +127,34 @@ impl Limits {
     }
 }
 
+builders!(Limits {
+    connections_max: u32,
+    connections_per_peer_max: u32,
+    handshakes_max: u32,
+    requests_in_flight_max: u32,
+    timers_per_connection_max: u32,
+    asks_max: u32,
+    record_max: usize,
+    output_high: usize,
+    output_max: usize,
+    receive_rate_min: u64,
+    idle_limit: Duration,
+    read_limit: Duration,
+    send_limit: Duration,
+    answer_limit: Duration,
+    linger_limit: Duration,
+    connect_limit: Duration,
+    handshake_limit: Duration,
+    drain_limit: Duration,
+    backlog: u32,
+    datagram_sockets_max: u32,
+    datagrams_waiting_max: u32,
+    stream: StreamOptions,
+});
+
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            connections_max: 100_000,
-            connections_per_peer_max: 0,
-            requests_in_flight_max: 1024,
-            timers_per_connection_max: 1024,
-            asks_max: 4096,
-            record_max: 1 << 20,
-            output_high: 256 << 10,
-            output_max: 64 << 20,
-            receive_rate_min: 16,
-            idle_limit: 600 * SECOND,
-            read_limit: 30 * SECOND,
-            send_limit: 60 * SECOND,
-            answer_limit: 300 * SECOND,
-            linger_limit: 2 * SECOND,
-            connect_limit: 10 * SECOND,
-            drain_limit: 10 * SECOND,
-            backlog: 4096,
-            datagram_sockets_max: 1024,
-            datagrams_waiting_max: 8192,
-            stream: StreamOptions::default(),
-        }
+        Self::new()
     }
 }
 

@@ -1,203 +1,175 @@
-//! Where a lane's listening sockets come from, and how what they accept becomes a connection.
+//! The listeners of a lane: where it takes connections, and when each of them may go.
 
-use crate::connection::Connection;
-use crate::cx::Site;
-use crate::error::Error;
-use crate::fence::fenced;
-use crate::found::Found;
+use crate::class;
 use crate::limits::SECOND;
-use crate::machine::Machine;
-use crate::port::StreamPort;
-use crate::service::{ConnectionId, Ending, Peer};
-use crate::services::{Services, Sharing};
-use crate::steering::Place;
-use crate::table::{Arrived, Listener, class};
+use crate::places::{Place, Sharing};
 use corelane_lane::Kit;
-use corelane_rss::Protocol;
-use corelane_seam::{Bind, Completion, Driver, Handle, Listen, Op, Outcome, Payer, Reason};
-use corelane_watch::{LaneCounter, ServiceCounter};
-use std::net::SocketAddr;
+use corelane_rss::Transport;
+use corelane_seam::{Address, Handle, Op, Socket, StreamOp};
 
-/// How soon accepting is tried again when the system had no descriptor and no connection has ended meanwhile.
-const ACCEPT_AGAIN: u64 = SECOND / 10;
+/// How long a listener is kept after the last connection was accepted from it: handshakes under way end within.
+const SETTLE: u64 = SECOND / 20;
+/// After how long of accepting without a pause whoever comes must have come after the order: the system may not let us
+/// refuse them (without CAP_NET_ADMIN it allows no filter on a listening socket).
+const NEWCOMERS: u64 = SECOND / 5;
 
-/// What a datagram socket is to be.
-pub(crate) fn datagram_socket(address: SocketAddr, peer: Option<SocketAddr>, sharing: Sharing) -> Bind {
-    let Sharing { share_port, v6_only } = sharing;
-    // Bursts of large datagrams do not fit in the default of 208 KiB.
-    let buffer = 4 << 20;
-    Bind { address, peer, share_port, v6_only, receive_buffer_bytes: buffer, send_buffer_bytes: buffer }
+/// A place where this lane takes connections.
+pub(crate) struct Listener {
+    /// None while the lane is away.
+    pub(crate) socket: Option<Socket>,
+    pub(crate) service: u16,
+    pub(crate) address: Address,
+    pub(crate) sharing: Sharing,
+    accepting: bool,
+    /// Set when the system had no descriptor: accepting goes on when a connection ends or the timer comes.
+    starved: bool,
+    /// When the last connection was accepted during a drain.
+    accepted_at: u64,
+    /// Since when, in a drain, it could accept without a pause.
+    free_since: u64,
+    closing: bool,
 }
 
-impl Services {
-    /// Makes the socket of a listener that has none.
-    pub(crate) fn open_listener(&mut self, driver: &mut dyn Driver, index: usize) -> Result<(), Error> {
-        let Listener { address, service, sharing: Sharing { share_port, v6_only }, .. } = self.table.listeners[index];
-        let limits = self.table.limits(service);
-        let listen = Listen { address, backlog: limits.backlog, share_port, v6_only, stream: limits.stream };
-        let at = Place { protocol: Protocol::TCP, address };
-        let socket =
-            self.open_socket(driver, at, |driver| driver.listen(&listen).map_err(|fault| Error::Listen { address, fault }))?;
-        let listener = &mut self.table.listeners[index];
-        (listener.socket, listener.accepting, listener.starved, listener.closing) = (Some(socket), false, false, false);
-        Ok(())
+/// All of them, in the order in which they were added.
+#[derive(Default)]
+pub(crate) struct Listeners {
+    all: Vec<Listener>,
+}
+
+impl Listeners {
+    /// Adds a place, where no socket is yet; returns its index.
+    pub(crate) fn add(&mut self, service: u16, address: Address, sharing: Sharing) -> usize {
+        let (socket, accepting, starved, closing) = (None, false, false, false);
+        let (accepted_at, free_since) = (0, 0);
+        self.all.push(Listener { socket, service, address, sharing, accepting, starved, accepted_at, free_since, closing });
+        self.all.len() - 1
     }
 
-    /// Starts accepting on every listener that has room and is not accepting.
-    pub(crate) fn start_listening(&mut self, kit: &mut Kit) {
-        for index in 0..self.table.listeners.len() {
-            let listener = &self.table.listeners[index];
-            let (service, idle) = (listener.service, !(listener.accepting || listener.starved || listener.closing));
-            let Some(socket) = listener.socket.filter(|_| idle) else { continue };
-            if self.table.services[service as usize].waiting.is_empty() && self.table.has_room(service) {
-                self.table.listeners[index].accepting = true;
-                kit.submit(Handle::new(class::LISTENER, index as u32, 0), Op::Accept { listener: socket });
+    /// Takes away the place that was added last, because it could not be opened.
+    pub(crate) fn forget(&mut self, index: usize) {
+        assert!(index + 1 == self.all.len() && self.all[index].socket.is_none(), "only what was added last, and is not open");
+        self.all.pop();
+    }
+
+    pub(crate) fn at(&self, index: usize) -> &Listener {
+        &self.all[index]
+    }
+
+    /// A place is open.
+    pub(crate) fn open(&mut self, index: usize, socket: Socket) {
+        let listener = &mut self.all[index];
+        assert!(listener.socket.is_none() && !listener.accepting, "a place is opened that is closed");
+        (listener.socket, listener.starved, listener.closing) = (Some(socket), false, false);
+    }
+
+    /// Where it is: the system may have chosen the port.
+    pub(crate) fn set_address(&mut self, index: usize, address: Address) {
+        self.all[index].address = address;
+    }
+
+    /// The places at which the lane is not served now.
+    pub(crate) fn without_socket(&self) -> Vec<usize> {
+        (0..self.all.len()).filter(|&index| self.all[index].socket.is_none()).collect()
+    }
+
+    /// The places at which it is and flows come, and the sockets there.
+    pub(crate) fn open_places(&self) -> impl Iterator<Item = (Place, Socket)> {
+        let place = |listener: &Listener| Place::of(Transport::Tcp, &listener.address);
+        self.all.iter().filter_map(move |listener| Some((place(listener)?, listener.socket?)))
+    }
+
+    /// Starts accepting wherever it has not begun and there is room for a connection of that service.
+    pub(crate) fn start(&mut self, kit: &mut Kit, has_room: impl Fn(u16) -> bool) {
+        for (index, listener) in self.all.iter_mut().enumerate() {
+            let is_idle = !(listener.accepting || listener.starved || listener.closing);
+            if let Some(socket) = listener.socket.filter(|_| is_idle && has_room(listener.service)) {
+                listener.accepting = true;
+                kit.submit(Handle::new(class::LISTENER, index as u32, 0), StreamOp::Accept { listener: socket });
             }
         }
     }
 
-    pub(crate) fn listener_completed(&mut self, kit: &mut Kit, completion: Completion) {
-        let index = completion.handle.index() as usize;
-        let listener = &mut self.table.listeners[index];
-        listener.accepting &= completion.more;
-        let service = listener.service;
-        match completion.outcome {
-            Outcome::Accepted { socket, peer, local } => {
-                listener.accepted_at = kit.now();
-                self.table.services[service as usize].waiting.push_back(Arrived { socket, peer, local });
-                self.admit_waiting(kit, service);
-            }
-            Outcome::Closed => {
-                listener.socket = None;
-                let at = Place { protocol: Protocol::TCP, address: listener.address };
-                self.place_closed(at);
-            }
-            Outcome::Failed(fault) if fault.reason != Reason::Cancelled => {
-                if matches!(fault.reason, Reason::NoDescriptor | Reason::NoMemory) {
-                    self.table.count(service, ServiceCounter::AcceptsNoDescriptor, 1);
-                }
-                self.table.listeners[index].starved = true;
-                kit.start_timer(kit.now() + ACCEPT_AGAIN, Handle::new(class::ACCEPT_AGAIN, 0, 0));
-            }
-            _ => {}
-        }
+    /// An accept says something, and whether it says more; returns for which service.
+    pub(crate) fn heard(&mut self, index: usize, goes_on: bool) -> u16 {
+        let listener = &mut self.all[index];
+        listener.accepting &= goes_on;
+        listener.service
     }
 
-    /// Lets listeners that found no descriptor try again.
-    pub(crate) fn accept_again(&mut self, kit: &mut Kit) {
-        self.table.listeners.iter_mut().for_each(|listener| listener.starved = false);
-        self.start_listening(kit);
+    /// A connection was accepted.
+    pub(crate) fn accepted(&mut self, index: usize, now: u64) {
+        let listener = &mut self.all[index];
+        assert!(listener.socket.is_some(), "nobody is accepted at a closed place");
+        listener.accepted_at = now;
     }
 
-    /// Makes connections of accepted sockets as long as there is room; stops accepting when there is none.
-    pub(crate) fn admit_waiting(&mut self, kit: &mut Kit, service: u16) {
-        while self.table.has_room(service) {
-            let Some(arrived) = self.table.services[service as usize].waiting.pop_front() else { return };
-            self.admit(kit, service, arrived);
-        }
-        let state = &self.table.services[service as usize];
-        let at_lane_bound = state.open < state.limits.connections_max;
+    /// The system had no descriptor.
+    pub(crate) fn starve(&mut self, index: usize) {
+        self.all[index].starved = true;
+    }
+
+    /// Those that found no descriptor may try again.
+    pub(crate) fn revive(&mut self) {
+        self.all.iter_mut().for_each(|listener| listener.starved = false);
+    }
+
+    /// Stops accepting for a service; returns whether it did.
+    pub(crate) fn stop(&mut self, kit: &mut Kit, service: u16) -> bool {
         let mut stopped = false;
-        for listener in self.table.listeners.iter_mut().filter(|listener| listener.service == service && listener.accepting) {
+        for listener in self.all.iter().filter(|listener| listener.service == service && listener.accepting) {
             if let Some(socket) = listener.socket {
-                kit.submit(Handle::new(class::LISTENER, 0, 0), Op::StopAccept { listener: socket });
+                kit.submit(Handle::new(class::LISTENER, 0, 0), StreamOp::StopAccept { listener: socket });
                 stopped = true;
             }
         }
-        if stopped && at_lane_bound {
-            kit.row.add(LaneCounter::ConnectionsCapHits, 1);
-        } else if stopped {
-            self.table.count(service, ServiceCounter::ConnectionsMaxHits, 1);
+        stopped
+    }
+
+    /// From now on each is to find out whether anybody still waits; returns their sockets.
+    pub(crate) fn begin_to_settle(&mut self, now: u64) -> Vec<Socket> {
+        for listener in &mut self.all {
+            (listener.accepted_at, listener.free_since, listener.starved) = (now, now, false);
+        }
+        self.all.iter().filter_map(|listener| listener.socket).collect()
+    }
+
+    /// Closes those for which nobody waits any more, or `all`.
+    pub(crate) fn close_settled(&mut self, kit: &mut Kit, all: bool, has_room: impl Fn(u16) -> bool) {
+        for (index, listener) in self.all.iter_mut().enumerate() {
+            let is_settled = all || listener.is_settled(kit.now(), has_room(listener.service));
+            if let Some(socket) = listener.socket.filter(|_| is_settled && !listener.closing) {
+                listener.closing = true;
+                kit.submit(Handle::new(class::LISTENER, index as u32, 0), Op::Close { socket, reset: false });
+            }
         }
     }
 
-    fn admit(&mut self, kit: &mut Kit, service: u16, arrived: Arrived) {
-        if self.table.peer_is_full(service, arrived.peer.ip()) {
-            self.table.count(service, ServiceCounter::ConnectionsPerPeerMaxHits, 1);
-            self.table.count(service, ServiceCounter::AcceptsRefused, 1);
-            self.table.turn_away(kit, arrived.socket);
-            return;
-        }
-        let flow = self.table.flow(arrived.peer, arrived.local, Protocol::TCP);
-        let peer = Peer { address: arrived.peer, local: arrived.local, flow };
-        // In this order: who sees the arrival in the page sees whether it was a stray.
-        self.table.count(service, ServiceCounter::Strays, self.table.is_stray(flow, kit.lane()).into());
-        self.table.count(service, ServiceCounter::Accepts, 1);
-        self.note_selection(kit);
-        let machine = Machine::accepted(self.table.draining);
-        let connection = Connection::new(Some(arrived.socket), peer, service, machine, kit.now());
-        let index = self.table.admit(connection, &kit.arena);
-        self.table.there(index).mark_dirty();
-        self.open_session(kit, index, peer);
+    /// A listener is closed; returns where it was, if flows came there.
+    pub(crate) fn closed(&mut self, index: usize) -> Option<Place> {
+        let listener = &mut self.all[index];
+        assert!(listener.closing && listener.socket.is_some(), "a listener was closed that nobody had asked to close");
+        listener.socket = None;
+        Place::of(Transport::Tcp, &listener.address)
     }
 
-    fn open_session(&mut self, kit: &mut Kit, index: u32, peer: Peer) {
-        let session = self.connection_call(kit, index, |port: &mut dyn StreamPort, cx| port.open(cx, &peer));
-        self.begin_session(kit, index, peer, session);
+    /// Whether one is open that is not being closed.
+    pub(crate) fn listen(&self) -> bool {
+        self.all.iter().any(|listener| listener.socket.is_some() && !listener.closing)
     }
 
-    /// Gives a connection its session and what its service wants between it and the socket. Without a session, or after a
-    /// panic, it ends.
-    pub(crate) fn begin_session(&mut self, kit: &mut Kit, index: u32, peer: Peer, session: Option<u32>) {
-        self.table.there(index).connection.session = session;
-        match session.and_then(|_| self.connection_call(kit, index, |port, _| port.transform(&peer))) {
-            Some(transform) => self.table.there(index).connection.transform = transform,
-            None => self.end(kit, index, Ending::Aborted),
-        }
-    }
-
-    /// Calls into the connection's service, fenced. None after a panic, which is counted and reported.
-    pub(crate) fn connection_call<R>(
-        &mut self,
-        kit: &mut Kit,
-        index: u32,
-        call: impl FnOnce(&mut dyn StreamPort, &mut Site<'_>) -> R,
-    ) -> Option<R> {
-        let about = self.table.there(index).about();
-        self.fenced_call(kit, &about, call).0
-    }
-
-    /// The same for a connection that was looked up; returns as well how much memory was refused to the service.
-    pub(crate) fn fenced_call<R>(
-        &mut self,
-        kit: &mut Kit,
-        about: &About,
-        call: impl FnOnce(&mut dyn StreamPort, &mut Site<'_>) -> R,
-    ) -> (Option<R>, usize) {
-        // reason: only a service over connections has any.
-        let port = self.ports[about.service as usize].stream().expect("a connection belongs to a service over connections");
-        let before = kit.arena.pay_as(about.payer);
-        if about.is_granted {
-            kit.arena.grant();
-        }
-        let mut cx = Site::new(kit, &mut self.table, about.service, Some(about.id));
-        let result = fenced(|| call(port, &mut cx));
-        let refused = kit.arena.pay_no_longer(before);
-        (result.map_err(|words| self.report_panic(kit, about.service, Some(about.peer), &words)).ok(), refused)
-    }
-
-    /// Counts a panic and tells the operator whose it was.
-    pub(crate) fn report_panic(&mut self, kit: &mut Kit, service: u16, peer: Option<SocketAddr>, words: &str) {
-        self.table.count(service, ServiceCounter::Panics, 1);
-        let lane = kit.lane();
-        let whose = peer.map_or(String::new(), |peer| format!(", connection of {peer}"));
-        kit.report_kind("panics", &format!("lane {lane}, service {service}{whose}: a session panicked and was ended: {words}"));
+    /// Whether all are closed.
+    pub(crate) fn are_closed(&self) -> bool {
+        self.all.iter().all(|listener| listener.socket.is_none())
     }
 }
 
-/// For whom a call into a service is, and who pays for what it takes.
-pub(crate) struct About {
-    id: ConnectionId,
-    service: u16,
-    peer: SocketAddr,
-    payer: Payer,
-    is_granted: bool,
-}
-
-impl Found<'_> {
-    pub(crate) fn about(&mut self) -> About {
-        let is_granted = self.desk.memory.is_granted(self.id);
-        let Connection { service, peer, payer, .. } = *self.connection;
-        About { id: self.id, service, peer: peer.address, payer, is_granted }
+impl Listener {
+    /// Whether nobody waits for this listener any more: it could accept, and for a while there was nobody.
+    fn is_settled(&mut self, now: u64, has_room: bool) -> bool {
+        if !has_room || self.starved || !self.accepting {
+            (self.accepted_at, self.free_since) = (now, now);
+        }
+        let is_quiet = now >= self.accepted_at.saturating_add(SETTLE);
+        is_quiet || now >= self.free_since.saturating_add(NEWCOMERS)
     }
 }

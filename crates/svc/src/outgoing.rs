@@ -3,27 +3,21 @@
 //! The flow that comes back has our address in it. Where the service names none, a datagram socket towards the peer tells which one the
 //! system takes, and that is remembered for a while; meanwhile the connections to that peer wait, for a turn.
 
-use crate::connection::Connection;
-use crate::cx::destination;
-use crate::flows::{Flow, Flows};
+use crate::class;
+use crate::flows::Flows;
 use crate::limits::SECOND;
-use crate::machine::Phase;
-use crate::service::ConnectionId;
-use crate::services::Services;
+use crate::names::ConnectionId;
 use crate::slab::Slab;
-use crate::table::{Table, class};
-use corelane_lane::Kit;
-use corelane_seam::{Bind, Completion, Fault, Handle, Op, Outcome, Reason};
-use corelane_watch::ServiceCounter;
+use corelane_seam::{Address, Handle};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
 
 /// An own address that was not named.
-pub(crate) const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+pub(crate) const NOWHERE: Address = Address::Ip(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0));
 
 /// Ports that are tried for one connection, before the system chooses.
-const TRIES: u8 = 8;
+pub(crate) const TRIES: u8 = 8;
 
 /// How long it is believed from which address a peer is reached: routes change.
 const ROUTE_LASTS: u64 = SECOND;
@@ -50,7 +44,7 @@ impl Outgoing {
     }
 
     /// A port that leads from `peer` to `local` and home.
-    fn choose(&mut self, flows: &Flows, lane: usize, local: IpAddr, peer: SocketAddr, now: u64) -> Option<u16> {
+    pub(crate) fn choose(&mut self, flows: &Flows, lane: usize, local: IpAddr, peer: SocketAddr, now: u64) -> Option<u16> {
         // An earlier process should not have begun with the same.
         let next = self.next.unwrap_or((now / 1_000 % u64::from(u16::MAX)) as u16);
         let part = |ports: &RangeInclusive<u16>, first: u16, last: u16| first.max(*ports.start())..=last.min(*ports.end());
@@ -62,13 +56,18 @@ impl Outgoing {
     }
 
     /// Our address towards a peer, if that was seen lately.
-    fn route(&self, peer: SocketAddr, now: u64) -> Option<SocketAddr> {
+    pub(crate) fn route(&self, peer: SocketAddr, now: u64) -> Option<SocketAddr> {
         let (local, seen) = self.routes.get(&host(peer))?;
         (now.saturating_sub(*seen) < ROUTE_LASTS).then_some(*local)
     }
 
+    /// From where a peer is reached is not believed any more.
+    pub(crate) fn forget(&mut self, peer: SocketAddr) {
+        self.routes.remove(&host(peer));
+    }
+
     /// Has a connection wait for the route to its peer; answers under which name to ask for it, if nobody has yet.
-    fn wait(&mut self, id: ConnectionId, peer: SocketAddr) -> Option<Handle> {
+    pub(crate) fn wait(&mut self, id: ConnectionId, peer: SocketAddr) -> Option<Handle> {
         let waiting = self.waiting.entry(host(peer)).or_default();
         waiting.push(id);
         if waiting.len() > 1 {
@@ -79,18 +78,18 @@ impl Outgoing {
     }
 
     /// The answer to a question: who waits for it.
-    fn answered(&mut self, question: Handle, local: Option<SocketAddr>, now: u64) -> Vec<ConnectionId> {
-        if self.asked.get(question.index(), question.generation()).is_none() {
-            return Vec::new();
-        }
-        let Some(peer) = self.asked.remove(question.index()) else { return Vec::new() };
+    pub(crate) fn answered(&mut self, question: Handle, local: Option<SocketAddr>, now: u64) -> Vec<ConnectionId> {
+        assert!(self.asked.get(question.index(), question.generation()).is_some(), "a question is answered once");
+        // reason: as above.
+        let peer = self.asked.remove(question.index()).expect("a question is answered once");
         if let Some(local) = local {
             if self.routes.len() >= ROUTES_MAX {
                 self.routes.clear();
             }
             self.routes.insert(peer, (local, now));
         }
-        self.waiting.remove(&peer).unwrap_or_default()
+        // reason: nobody asks without waiting.
+        self.waiting.remove(&peer).expect("somebody waits for each answer")
     }
 }
 
@@ -100,129 +99,15 @@ fn host(mut peer: SocketAddr) -> SocketAddr {
     peer
 }
 
-/// From where a connection is to be opened.
-enum From {
-    /// From an address that is still to be found out.
-    Unknown,
-    /// From here, chosen to come home.
-    Chosen(SocketAddr),
-    /// As the service said, and else as the system likes.
-    Any,
-}
-
-impl Table {
-    /// Opens a connection that has just been admitted: `local` of its peer is what its service wants.
-    pub(crate) fn begin_connect(&mut self, kit: &mut Kit, index: u32) {
-        if let Some(connection) = self.connections.at(index) {
-            connection.tries_left = TRIES;
-        }
-        self.go_on_connecting(kit, index);
-    }
-
-    fn go_on_connecting(&mut self, kit: &mut Kit, index: u32) {
-        let Some(connection) = self.connections.at(index) else { return };
-        let (to, wanted) = (connection.peer.address, connection.peer.local);
-        match self.from(kit, index, to, wanted) {
-            From::Unknown => self.ask_route(kit, index, to),
-            From::Chosen(from) => self.submit_connect(kit, index, Some(from)),
-            From::Any => {
-                if let Some(connection) = self.connections.at(index) {
-                    connection.tries_left = 0;
-                }
-                self.submit_connect(kit, index, Some(wanted).filter(|wanted| *wanted != NOWHERE));
-            }
-        }
-    }
-
-    fn from(&mut self, kit: &Kit, index: u32, to: SocketAddr, wanted: SocketAddr) -> From {
-        let (Some(outgoing), Some(flows)) = (&mut self.outgoing, &self.flows) else { return From::Any };
-        let is_free = self.connections.at(index).is_some_and(|connection| connection.tries_left > 0) && wanted.port() == 0;
-        // A peer with two spellings is left to the system: answers come from the other one.
-        if !is_free || destination(to) != to || !flows.divides(kit.lane()) {
-            return From::Any;
-        }
-        let local = if wanted.ip().is_unspecified() { outgoing.route(to, kit.now()) } else { Some(wanted) };
-        let Some(mut local) = local else { return From::Unknown };
-        match outgoing.choose(flows, kit.lane(), local.ip(), to, kit.now()) {
-            None => From::Any,
-            Some(port) => {
-                local.set_port(port);
-                From::Chosen(local)
-            }
-        }
-    }
-
-    fn submit_connect(&mut self, kit: &mut Kit, index: u32, from: Option<SocketAddr>) {
-        let Some(connection) = self.connections.at(index) else { return };
-        let (to, service) = (connection.peer.address, connection.service);
-        let options = self.limits(service).stream;
-        kit.submit(self.handle(class::CONNECTION, index), Op::Connect { to, from, options });
-    }
-
-    fn ask_route(&mut self, kit: &mut Kit, index: u32, to: SocketAddr) {
-        let id = self.id(index);
-        let Some(question) = self.outgoing.as_mut().and_then(|outgoing| outgoing.wait(id, to)) else { return };
-        let any: IpAddr = if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-        let address = SocketAddr::new(any, 0);
-        let (share_port, v6_only, receive_buffer_bytes, send_buffer_bytes) = (false, false, 0, 0);
-        let peer = Some(to);
-        kit.submit(question, Op::Bind(Bind { address, peer, share_port, v6_only, receive_buffer_bytes, send_buffer_bytes }));
-    }
-
-    /// Goes on with a connection whose port turned out to be taken; false if it has failed for good.
-    pub(crate) fn try_another_port(&mut self, kit: &mut Kit, index: u32, fault: Fault) -> bool {
-        let Some(connection) = self.connections.at(index) else { return false };
-        let is_taken = matches!(fault.reason, Reason::AddressInUse | Reason::AddressUnknown);
-        if !is_taken || connection.tries_left == 0 || !connection.is_being_opened() {
-            return false;
-        }
-        connection.tries_left -= 1;
-        let peer = connection.peer.address;
-        // It may be the address that is not ours any more.
-        if let (Reason::AddressUnknown, Some(outgoing)) = (fault.reason, &mut self.outgoing) {
-            outgoing.routes.remove(&host(peer));
-        }
-        self.go_on_connecting(kit, index);
-        true
-    }
-
-    /// Counts whether what comes back on an outgoing connection belongs to this lane.
-    pub(crate) fn count_home(&mut self, service: u16, flow: Option<Flow>, lane: usize) {
-        if self.outgoing.is_some() && flow.is_some() {
-            let is_stray = self.is_stray(flow, lane);
-            self.count(service, if is_stray { ServiceCounter::ConnectsStray } else { ServiceCounter::ConnectsHome }, 1);
-        }
-    }
-}
-
-impl Services {
-    /// It is known from which address a peer is reached, or that it is not: the connections that waited go on.
-    pub(crate) fn route_completed(&mut self, kit: &mut Kit, completion: Completion) {
-        let local = match completion.outcome {
-            Outcome::Bound { socket, local } => {
-                kit.submit(Handle::new(class::DISCARDED, 0, 0), Op::Close { socket, reset: false });
-                Some(local)
-            }
-            _ => None,
-        };
-        let Some(outgoing) = &mut self.table.outgoing else { return };
-        for id in outgoing.answered(completion.handle, local, kit.now()) {
-            let Some(connection) = self.table.find(id) else { continue };
-            if !connection.is_being_opened() {
-                self.opening_failed(kit, id.index, Fault::CANCELLED);
-                continue;
-            }
-            if local.is_none() {
-                connection.tries_left = 0;
-            }
-            self.table.go_on_connecting(kit, id.index);
-        }
-    }
-}
-
-impl Connection {
-    /// Whether nobody has given up opening it: neither its service nor its limit.
-    fn is_being_opened(&self) -> bool {
-        self.machine.phase() == Phase::Opening && self.timer.is_some()
-    }
+/// An address in one spelling: a mapped IPv4 address is IPv4, and what goes to the wildcard address goes to this machine (ip(7)).
+pub(crate) fn destination(mut peer: Address) -> Address {
+    let Address::Ip(inet) = &mut peer else { return peer };
+    let ip = match inet.ip().to_canonical() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    // Keeps the scope of a link-local address.
+    inet.set_ip(ip);
+    peer
 }

@@ -1,7 +1,7 @@
 //! What a connection is to send: gathered during a turn, with places held for answers that come later.
 
 use crate::input::Taken;
-use crate::service::{ConnectionId, Order};
+use crate::names::{ConnectionId, Order};
 use crate::ticket::{LostTickets, Ticket};
 use corelane_seam::{Arena, Chain, Lease, Segment};
 use std::collections::VecDeque;
@@ -166,6 +166,7 @@ impl Output {
             self.was_refused = true;
             return None;
         }
+        assert!(self.owner.index != u32::MAX, "a request is held for a connection");
         self.tickets_left -= 1;
         self.tickets_taken += 1;
         let number = self.next_ticket;
@@ -201,9 +202,10 @@ impl Output {
             return;
         }
         self.seal();
-        if let Some(hole) = self.holes.iter_mut().find(|hole| hole.number == number) {
-            (hole.answered, hole.reply) = (true, answer);
-        }
+        // reason: its ticket was not answered yet.
+        let hole = self.holes.iter_mut().find(|hole| hole.number == number).expect("a kept place is there until it is answered");
+        assert!(!hole.answered, "a place is answered once");
+        (hole.answered, hole.reply) = (true, answer);
         while self.holes.front().is_some_and(|hole| hole.answered) {
             let Some(mut hole) = self.holes.pop_front() else { break };
             self.chain.append(&mut hole.reply);
@@ -256,6 +258,7 @@ impl Output {
         self.gather = None;
         self.holes.clear();
         self.held.clear();
+        assert!(self.is_empty() && self.charged() == 0, "what was dropped holds nothing");
     }
 
     /// All chains, for compaction.

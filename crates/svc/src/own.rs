@@ -2,9 +2,9 @@
 
 use crate::call::Call;
 use crate::cx::Cx;
+use crate::names::ConnectionId;
+use crate::notices::Notice;
 use crate::post::{Letter, Told};
-use crate::service::ConnectionId;
-use crate::table::Notice;
 use crate::talk::{Asking, Talk};
 use corelane_lane::{Silence, Unheard};
 use corelane_watch::ServiceCounter;
@@ -55,7 +55,7 @@ impl<T: Talk> Cx<'_, T> {
     fn refused<M>(&mut self, unheard: Unheard<M>) -> Unheard<M> {
         if let Some(connection) = self.current.filter(|_| unheard.why == Silence::Full) {
             self.post.await_room(connection);
-            self.table.room_refused = true;
+            self.met.full_channel = true;
         }
         unheard
     }

@@ -2,15 +2,15 @@
 
 use crate::cx::Site;
 use crate::input::Input;
+use crate::names::{Ending, Next, Peer, SocketId};
 use crate::output::Output;
 use crate::post::{Mail, Post, Told};
 use crate::replies::Replies;
-use crate::service::{DatagramService, Ending, Next, Peer, SocketId, StreamService};
+use crate::service::{DatagramService, StreamService};
 use crate::slab::Slab;
-use crate::transform::Transform;
-use corelane_seam::{Datagrams, Fault, Outcome};
+use crate::transform::{MakeTransform, Side, Transform};
+use corelane_seam::{Address, Datagrams, Fault, Outcome};
 use std::any::Any;
-use std::net::SocketAddr;
 
 /// Which of a stream service's calls is meant.
 pub(crate) enum Call {
@@ -45,7 +45,10 @@ pub(crate) trait StreamPort: AnyPort {
     fn adopt(&mut self, session: Box<dyn Any>) -> Option<u32>;
     fn call(&mut self, site: &mut Site<'_>, session: u32, call: Call, input: &mut Input, output: &mut Output) -> Next;
     fn closed(&mut self, site: &mut Site<'_>, session: u32, ending: Ending);
-    fn transform(&mut self, peer: &Peer) -> Option<Box<dyn Transform>>;
+    /// The transform of a connection, if it is to have one.
+    fn transform(&mut self, side: Side, peer: &Peer) -> Option<Box<dyn Transform>>;
+    /// From now on this makes them.
+    fn set_transform(&mut self, make: MakeTransform);
     /// All sessions, to be dropped.
     fn take_sessions(&mut self) -> Vec<Box<dyn Any>>;
 }
@@ -53,7 +56,7 @@ pub(crate) trait StreamPort: AnyPort {
 /// A datagram service, its type erased.
 pub(crate) trait DatagramPort: AnyPort {
     fn receive(&mut self, site: &mut Site<'_>, batch: &Datagrams, replies: &mut Replies);
-    fn opened(&mut self, site: &mut Site<'_>, socket: SocketId, outcome: Result<SocketAddr, Fault>);
+    fn opened(&mut self, site: &mut Site<'_>, socket: SocketId, outcome: Result<Address, Fault>);
     fn sent(&mut self, site: &mut Site<'_>, socket: SocketId, replies: &mut Replies);
     fn fault(&mut self, site: &mut Site<'_>, socket: SocketId, fault: Fault);
     fn owes(&self) -> bool;
@@ -70,6 +73,13 @@ impl Port {
         match self {
             Self::Stream(port) => Some(port.as_mut()),
             Self::Datagram(_) => None,
+        }
+    }
+
+    pub(crate) fn datagrams(&mut self) -> Option<&mut dyn DatagramPort> {
+        match self {
+            Self::Stream(_) => None,
+            Self::Datagram(port) => Some(port.as_mut()),
         }
     }
 
@@ -94,11 +104,12 @@ pub(crate) struct Sessions<S: StreamService> {
     service: S,
     sessions: Slab<S::Session>,
     post: Post<S::Talk>,
+    make_transform: Option<MakeTransform>,
 }
 
 impl<S: StreamService> Sessions<S> {
     pub(crate) fn new(service: S, post: Post<S::Talk>) -> Self {
-        Self { service, sessions: Slab::new(), post }
+        Self { service, sessions: Slab::new(), post, make_transform: None }
     }
 }
 
@@ -182,9 +193,9 @@ impl<S: StreamService> StreamPort for Sessions<S> {
     }
 
     fn call(&mut self, site: &mut Site<'_>, session: u32, call: Call, input: &mut Input, output: &mut Output) -> Next {
-        let Self { service, sessions, post } = self;
-        // reason: a connection loses its session as it ends, and is called no more.
-        let session = sessions.at(session).expect("a connection that is called has its session");
+        let Self { service, sessions, post, .. } = self;
+        // reason: a connection keeps the place of its session until that is closed.
+        let session = sessions.at(session).expect("a session is there until it is closed");
         let cx = &mut site.with(post);
         match call {
             Call::Receive => service.receive(cx, session, input, output),
@@ -203,13 +214,17 @@ impl<S: StreamService> StreamPort for Sessions<S> {
     }
 
     fn closed(&mut self, site: &mut Site<'_>, session: u32, ending: Ending) {
-        if let Some(session) = self.sessions.remove(session) {
-            self.service.closed(&mut site.with(&mut self.post), session, ending);
-        }
+        // reason: as above.
+        let session = self.sessions.remove(session).expect("a session is closed once");
+        self.service.closed(&mut site.with(&mut self.post), session, ending);
     }
 
-    fn transform(&mut self, peer: &Peer) -> Option<Box<dyn Transform>> {
-        self.service.transform(peer)
+    fn transform(&mut self, side: Side, peer: &Peer) -> Option<Box<dyn Transform>> {
+        self.make_transform.as_mut()?(side, peer)
+    }
+
+    fn set_transform(&mut self, make: MakeTransform) {
+        self.make_transform = Some(make);
     }
 
     fn take_sessions(&mut self) -> Vec<Box<dyn Any>> {
@@ -222,7 +237,7 @@ impl<S: DatagramService> DatagramPort for Sockets<S> {
         self.service.receive(&mut site.with(&mut self.post), batch, replies);
     }
 
-    fn opened(&mut self, site: &mut Site<'_>, socket: SocketId, outcome: Result<SocketAddr, Fault>) {
+    fn opened(&mut self, site: &mut Site<'_>, socket: SocketId, outcome: Result<Address, Fault>) {
         self.service.opened(&mut site.with(&mut self.post), socket, outcome);
     }
 

@@ -2,8 +2,8 @@
 
 use crate::call::{Asker, Call, Duties};
 use crate::exchange::Ends;
+use crate::names::ConnectionId;
 use crate::remote::Outer;
-use crate::service::ConnectionId;
 use crate::slab::Slab;
 use crate::talk::{Asking, Lost, Origin, Talk};
 use corelane_lane::{Channels, Kit, Silence, Unheard, fenced};

@@ -1,7 +1,7 @@
 //! What a datagram service sends: gathered for one socket, until the turn is flushed.
 
-use corelane_seam::{Arrival, Datagrams, Segment, Trains};
-use std::net::{IpAddr, SocketAddr};
+use corelane_seam::{Address, Arrival, Datagrams, Segment, Trains};
+use std::net::IpAddr;
 
 /// What a datagram service sends from one socket. Replies to one peer leave as trains, even when the requests came singly.
 ///
@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 pub struct Replies {
     pub(crate) trains: Trains,
     /// The only peer.
-    peer: Option<SocketAddr>,
+    peer: Option<Address>,
     /// The most datagrams that may wait.
     most: usize,
     waiting: usize,
@@ -30,7 +30,7 @@ pub(crate) struct Gathered {
 }
 
 impl Replies {
-    pub(crate) fn new(peer: Option<SocketAddr>, most: usize) -> Self {
+    pub(crate) fn new(peer: Option<Address>, most: usize) -> Self {
         Self { trains: Trains::new(), peer, most, waiting: 0, bytes: 0, forwarded: 0, refused: 0, bound_hits: 0 }
     }
 
@@ -39,7 +39,8 @@ impl Replies {
         let payload = batch.share(arrival);
         let bytes = payload.len();
         let size = arrival.datagram_bytes as usize;
-        if self.add(arrival.peer, bytes, size, |trains| trains.add(arrival.peer, arrival.asked, arrival.interface, payload, size))
+        if self
+            .add(&arrival.peer, bytes, size, |trains| trains.add(&arrival.peer, arrival.asked, arrival.interface, payload, size))
         {
             self.forwarded += bytes;
         }
@@ -48,14 +49,14 @@ impl Replies {
     /// Answers an arrival from the address that was asked: datagrams of `datagram_bytes`, the last perhaps shorter.
     pub fn reply(&mut self, arrival: &Arrival, payload: impl Into<Segment>, datagram_bytes: usize) {
         let payload = payload.into();
-        self.add(arrival.peer, payload.len(), datagram_bytes, |trains| {
-            trains.add(arrival.peer, arrival.asked, arrival.interface, payload, datagram_bytes)
+        self.add(&arrival.peer, payload.len(), datagram_bytes, |trains| {
+            trains.add(&arrival.peer, arrival.asked, arrival.interface, payload, datagram_bytes)
         });
     }
 
     /// Sends one datagram to anybody; `source` is one of this machine's addresses, or none for the socket's own. Answers false
     /// if it is refused.
-    pub fn send(&mut self, peer: SocketAddr, source: Option<IpAddr>, payload: impl Into<Segment>) -> bool {
+    pub fn send(&mut self, peer: impl Into<Address>, source: Option<IpAddr>, payload: impl Into<Segment>) -> bool {
         let payload = payload.into();
         let bytes = payload.len();
         self.send_train(peer, source, payload, bytes)
@@ -64,29 +65,30 @@ impl Replies {
     /// [`Replies::send`] of several datagrams of `datagram_bytes` each, the last perhaps shorter.
     pub fn send_train(
         &mut self,
-        peer: SocketAddr,
+        peer: impl Into<Address>,
         source: Option<IpAddr>,
         payload: impl Into<Segment>,
         datagram_bytes: usize,
     ) -> bool {
-        let payload = payload.into();
+        let (peer, payload) = (&peer.into(), payload.into());
         self.add(peer, payload.len(), datagram_bytes, |trains| trains.add(peer, source, 0, payload, datagram_bytes))
     }
 
     /// [`Replies::send`] of a datagram that joins no train: it leaves in the same call as the others, and travels by itself.
-    pub fn send_single(&mut self, peer: SocketAddr, source: Option<IpAddr>, payload: impl Into<Segment>) -> bool {
-        let payload = payload.into();
+    pub fn send_single(&mut self, peer: impl Into<Address>, source: Option<IpAddr>, payload: impl Into<Segment>) -> bool {
+        let (peer, payload) = (&peer.into(), payload.into());
         let bytes = payload.len();
         self.add(peer, bytes, bytes, |trains| trains.add_single(peer, source, 0, payload))
     }
 
-    fn add(&mut self, peer: SocketAddr, bytes: usize, size: usize, add: impl FnOnce(&mut Trains) -> bool) -> bool {
+    fn add(&mut self, peer: &Address, bytes: usize, size: usize, add: impl FnOnce(&mut Trains) -> bool) -> bool {
         let datagrams = bytes.div_ceil(size.clamp(1, bytes.max(1))).max(1);
-        let is_for_peer = self.peer.is_none_or(|only| (only.ip(), only.port()) == (peer.ip().to_canonical(), peer.port()));
+        let is_for_peer = self.peer.as_ref().is_none_or(|only| is_same(only, peer));
         let has_room = self.waiting + datagrams <= self.most;
         self.bound_hits += usize::from(!has_room);
         if is_for_peer && has_room && add(&mut self.trains) {
             self.waiting += datagrams;
+            assert!(self.waiting <= self.most, "no more datagrams wait than may");
             self.bytes += bytes;
             return true;
         }
@@ -102,11 +104,20 @@ impl Replies {
     }
 }
 
+/// Whether what is for `peer` goes to `only`: one address may be spelled in two ways, and only some know the user behind a Unix name.
+fn is_same(only: &Address, peer: &Address) -> bool {
+    match (only, peer) {
+        (Address::Ip(only), Address::Ip(peer)) => (only.ip(), only.port()) == (peer.ip().to_canonical(), peer.port()),
+        (Address::Unix(only), Address::Unix(peer)) => only.name() == peer.name(),
+        (only, peer) => only == peer,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn address(text: &str) -> SocketAddr {
+    fn address(text: &str) -> Address {
         text.parse().unwrap()
     }
 
@@ -114,14 +125,14 @@ mod tests {
     fn what_may_not_wait_is_refused_and_counted() {
         let mut replies = Replies::new(None, 3);
         let to = address("192.0.2.1:9");
-        let sent = [&b"one"[..], b"two", b"six"].map(|text| replies.send(to, None, text));
+        let sent = [&b"one"[..], b"two", b"six"].map(|text| replies.send(&to, None, text));
         assert_eq!(sent, [true; 3]);
-        assert!(!replies.send_single(to, None, &b"four"[..]));
+        assert!(!replies.send_single(&to, None, &b"four"[..]));
         assert_eq!((replies.refused, replies.bound_hits), (1, 1));
         let gathered = replies.take(Trains::new());
         assert_eq!((gathered.trains.trains().len(), gathered.bytes), (1, 9));
-        assert!(replies.send(to, None, &b""[..]), "there is room again");
-        assert!(!replies.send(to, None, &[0; 65_508][..]));
+        assert!(replies.send(&to, None, &b""[..]), "there is room again");
+        assert!(!replies.send(&to, None, &[0; 65_508][..]));
         assert_eq!((replies.refused, replies.bound_hits), (2, 1));
     }
 

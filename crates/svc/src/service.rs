@@ -1,100 +1,14 @@
-//! What a user of Corelane writes: services, and the few types that their calls exchange with the lane.
+//! What a user of Corelane writes: services.
 
 use crate::call::Call;
 use crate::cx::Cx;
-use crate::flows::Flow;
 use crate::input::Input;
+use crate::names::{Ending, Next, Peer, SocketId};
 use crate::output::Output;
 use crate::replies::Replies;
 use crate::talk::{Asking, Lost, Origin, Talk};
-use crate::transform::Transform;
-use corelane_seam::{Datagrams, Fault, Lease, Outcome};
+use corelane_seam::{Address, Datagrams, Fault, Outcome};
 use corelane_watch::Declaration;
-use std::fmt;
-use std::net::SocketAddr;
-
-/// The two ends of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Peer {
-    /// The other end.
-    pub address: SocketAddr,
-    /// This end: the address that was asked.
-    pub local: SocketAddr,
-    /// The flow, as it arrives here: known before the first byte. None where flows are not told apart, and until a connection
-    /// that this side opens is open.
-    pub flow: Option<Flow>,
-}
-
-/// Names a connection of this lane; void once the connection has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ConnectionId {
-    pub(crate) index: u32,
-    pub(crate) generation: u32,
-}
-
-/// Names a datagram socket of this lane; void once it is closed, or could not be opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct SocketId {
-    pub(crate) index: u32,
-    pub(crate) generation: u32,
-}
-
-/// What a service wants of the connection after a call.
-#[derive(Debug)]
-pub enum Next {
-    /// Call again when there are more bytes. What was left of the input stays.
-    Continue,
-    /// Call again when at least so many bytes more than now are there, or the stream has ended.
-    Need(usize),
-    /// Put the next bytes straight into this lease until it holds `until` bytes, then call again with
-    /// [`Input::filled`]. Bytes that have arrived already are copied; the others are received in place.
-    Fill {
-        /// Where the bytes go, behind what it holds.
-        lease: Lease,
-        /// How many bytes it shall hold: more than it holds now (else the call comes again at once), and cut to its capacity.
-        until: usize,
-    },
-    /// Close once all output has left: the connection ends as [`Ending::Completed`].
-    Close,
-    /// Break the connection off: it ends as [`Ending::Aborted`].
-    Abort,
-}
-
-/// Why a connection ended. Each has exactly one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Ending {
-    /// The service closed it, and all output left.
-    Completed,
-    /// The peer finished, and all was answered.
-    EndOfStream,
-    /// The lane drains, or the connection was idle for too long.
-    Closing,
-    /// The socket failed, the peer reset it, or the connection could not be opened.
-    Error,
-    /// The session panicked, a deadline or a limit was passed, or the service broke it off.
-    Aborted,
-}
-
-impl fmt::Display for Ending {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Completed => "completed",
-            Self::EndOfStream => "end of stream",
-            Self::Closing => "closing",
-            Self::Error => "error",
-            Self::Aborted => "aborted",
-        })
-    }
-}
-
-/// Whether an answer must keep its place among the connection's answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// What is written after the ticket was taken leaves after its answer (HTTP, a cache).
-    Kept,
-    /// The answer leaves when it is given (RPC).
-    Any,
-}
 
 /// A service over connections. One is built for each lane: its state is the lane's own, needs no `Send` and no lock.
 ///
@@ -114,7 +28,8 @@ pub trait StreamService: Sized + 'static {
     /// The lane turns for the first time: the place to set an [alarm](Cx::set_alarm), or to open connections.
     fn started(&mut self, _cx: &mut Cx<'_, Self::Talk>) {}
 
-    /// A connection was accepted. A service that only opens connections itself is never asked.
+    /// A connection was accepted, and its transform, if there is one, has come to the end of its handshake. A service that only opens
+    /// connections itself is never asked.
     fn open(&mut self, cx: &mut Cx<'_, Self::Talk>, peer: &Peer) -> Self::Session;
 
     /// Bytes have arrived, or room for output has come back, or the peer has finished ([`Input::is_finished`]: the last
@@ -128,7 +43,7 @@ pub trait StreamService: Sized + 'static {
         output: &mut Output,
     ) -> Next;
 
-    /// A connection asked for with [`Cx::connect`] is open.
+    /// A connection asked for with [`Cx::connect`] is open, and its transform, if there is one, has come to the end of its handshake.
     fn connected(&mut self, _cx: &mut Cx<'_, Self::Talk>, _session: &mut Self::Session, _output: &mut Output) -> Next {
         Next::Continue
     }
@@ -193,11 +108,6 @@ pub trait StreamService: Sized + 'static {
 
     /// The service's alarm has come ([`Cx::set_alarm`]).
     fn alarm(&mut self, _cx: &mut Cx<'_, Self::Talk>) {}
-
-    /// What stands between the socket and this connection's input and output, if anything (TLS, a PROXY header).
-    fn transform(&mut self, _peer: &Peer) -> Option<Box<dyn Transform>> {
-        None
-    }
 }
 
 /// A service over datagrams: on the sockets that it is served at, and on those that it opens itself.
@@ -220,7 +130,7 @@ pub trait DatagramService: Sized + 'static {
     fn receive(&mut self, cx: &mut Cx<'_, Self::Talk>, batch: &Datagrams, replies: &mut Replies);
 
     /// A socket asked for with [`Cx::open_datagrams`] is open, at this address; or it could not be opened, and its name is void.
-    fn opened(&mut self, _cx: &mut Cx<'_, Self::Talk>, _socket: SocketId, _outcome: Result<SocketAddr, Fault>) {}
+    fn opened(&mut self, _cx: &mut Cx<'_, Self::Talk>, _socket: SocketId, _outcome: Result<Address, Fault>) {}
 
     /// All that was sent from a socket has left, and nothing waits there: the place to go on sending, which ends with a drain.
     fn sent(&mut self, _cx: &mut Cx<'_, Self::Talk>, _socket: SocketId, _replies: &mut Replies) {}

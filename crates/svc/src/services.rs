@@ -1,20 +1,28 @@
 //! A lane's services as the work of that lane: sorts what the driver brings, and keeps the order of a turn.
 
+use crate::accounts::Payers;
+use crate::class;
 use crate::error::Error;
 use crate::exchange::Exchange;
 use crate::limits::Limits;
-use crate::memory::Payers;
+use crate::notices::{Note, Notice};
+use crate::places::Sharing;
 use crate::port::{Port, Sessions, Sockets};
 use crate::post::Post;
+use crate::requests::Ended;
 use crate::service::{DatagramService, StreamService};
-use crate::steering::{Reply, Selection, Steer};
-use crate::table::{Bound, Listener, Note, Notice, ServiceState, Table, class, half};
+use crate::sockets::Bound;
+use crate::state::ServiceState;
+use crate::steering::{Steer, Steering};
+use crate::table::Table;
 use crate::talk::Talk;
+use crate::timers::Timer;
+use crate::transform::MakeTransform;
 use corelane_lane::{Channels, Ear, Fenced, Kit, Work};
-use corelane_seam::{Completion, Driver, Fault, Handle, OffloadResult, Outcome, Reason};
+use corelane_seam::{Address, Completion, DatagramOutcome, Driver, Handle, OffloadResult, Outcome, StreamOutcome};
 use corelane_watch::{LaneCounter, ServiceRow};
 use std::any::TypeId;
-use std::net::SocketAddr;
+use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
 /// Connections of all services that a lane has at once, unless set otherwise.
@@ -24,27 +32,18 @@ pub const LANE_CONNECTIONS_MAX: u32 = 100_000;
 pub struct Services {
     pub(crate) ports: Vec<Port>,
     pub(crate) table: Table,
-    pub(crate) ready: Vec<u32>,
-    pub(crate) dirty: Vec<u32>,
+    /// Steps of handshakes that were taken, or put off, in this turn.
+    pub(crate) handshake_steps: u32,
     pub(crate) drain_deadline: u64,
-    /// Where sockets are registered as they open; none where the kernel chooses by itself.
-    pub(crate) selection: Option<Box<dyn Selection>>,
-    /// Where whoever steers is heard; none where nobody does.
-    ear: Option<Ear<Steer>>,
-    /// Where the services find themselves on other lanes, and the number of this one; none where there are no others.
-    exchange: Option<(usize, Exchange)>,
-    /// The services that talk, by number.
-    pub(crate) talking: Vec<u16>,
-    /// The lane is leaving; whom that is told.
-    pub(crate) leaving: Option<Reply>,
-    pub(crate) leaving_since: u64,
-    /// A timer runs at whose end the counts of the selection are read.
-    pub(crate) counts_are_due: bool,
-    /// Strays when the counts were last read.
-    pub(crate) strays_seen: u64,
+    pub(crate) steering: Steering,
     pub(crate) drain_is_over: bool,
     /// In a drain: no lane of the program has anything left to do.
     pub(crate) lanes_are_quiet: bool,
+    /// Where the services find themselves on other lanes, and the number of this one; none where there are no others, and from the first
+    /// turn on.
+    exchange: Option<(usize, Exchange)>,
+    /// The services that talk, by number.
+    pub(crate) talking: Vec<u16>,
     /// Something has completed since they were served that may concern more than what is marked.
     has_news: bool,
     /// The services have been told that their lane turns.
@@ -57,19 +56,13 @@ impl Services {
         Self {
             ports: Vec::new(),
             table: Table::new(connections_max),
-            ready: Vec::new(),
-            dirty: Vec::new(),
+            handshake_steps: 0,
             drain_deadline: u64::MAX,
-            selection: None,
-            ear: None,
-            exchange: None,
-            talking: Vec::new(),
-            leaving: None,
-            leaving_since: 0,
-            counts_are_due: false,
-            strays_seen: 0,
+            steering: Steering::default(),
             drain_is_over: false,
             lanes_are_quiet: false,
+            exchange: None,
+            talking: Vec::new(),
             has_news: true,
             started: false,
         }
@@ -79,8 +72,7 @@ impl Services {
     /// connections for which there is room, if no limit says otherwise
     /// ([`Limits::connections_per_peer_max`](crate::Limits::connections_per_peer_max)).
     pub fn descriptors(&mut self, descriptors: u64) {
-        let most = u32::try_from(descriptors).unwrap_or(u32::MAX).min(self.table.connections_max);
-        self.table.connections_of_peer_max = half(most);
+        self.table.connections.share_descriptors(descriptors);
     }
 
     /// Has the services that are added from now on find themselves on the other lanes: this is lane `lane`.
@@ -90,7 +82,7 @@ impl Services {
 
     /// Has the lane do what it is told by whoever steers.
     pub fn set_ear(&mut self, ear: Ear<Steer>) {
-        self.ear = Some(ear);
+        self.steering.ear = Some(ear);
     }
 
     /// Adds a service over connections; answers its number, for [`Services::listen`].
@@ -98,6 +90,16 @@ impl Services {
         let session = TypeId::of::<S::Session>();
         let post = self.post();
         self.add(Port::Stream(Box::new(Sessions::new(service, post))), limits, row, Some(session))
+    }
+
+    /// Has a function make the transforms of a service over connections, for those that are accepted and those that it opens: from the next one on.
+    ///
+    /// # Panics
+    /// If the number is not that of a service over connections of this lane.
+    pub fn transform(&mut self, service: u16, make: MakeTransform) {
+        let port = self.ports.get_mut(usize::from(service)).and_then(Port::stream);
+        // reason: documented.
+        port.expect("only a service over connections has transforms").set_transform(make);
     }
 
     /// Adds a service over datagrams; answers its number, for [`Services::bind`].
@@ -119,11 +121,14 @@ impl Services {
     }
 
     fn add(&mut self, port: Port, limits: Limits, row: ServiceRow, session_type: Option<TypeId>) -> u16 {
+        assert_eq!(self.ports.len(), self.table.services.len(), "each service has its state");
+        assert!(self.ports.len() < usize::from(u16::MAX), "a service has a number");
         self.ports.push(port);
         self.table.services.push(ServiceState {
             limits,
             row,
             open: 0,
+            handshakes: Cell::new(0),
             sockets: 0,
             waiting: Default::default(),
             session_type,
@@ -144,27 +149,17 @@ impl Services {
         &mut self,
         driver: &mut dyn Driver,
         service: u16,
-        address: SocketAddr,
+        address: impl Into<Address>,
         sharing: Sharing,
-    ) -> Result<SocketAddr, Error> {
-        let index = self.table.listeners.len();
-        self.table.listeners.push(Listener {
-            socket: None,
-            service,
-            address,
-            sharing,
-            accepting: false,
-            starved: false,
-            accepted_at: 0,
-            free_since: 0,
-            closing: false,
-        });
-        self.open_listener(driver, index).inspect_err(|_| self.table.listeners.truncate(index))?;
-        let listener = &mut self.table.listeners[index];
+    ) -> Result<Address, Error> {
+        let address = address.into();
+        let index = self.table.listeners.add(service, address.clone(), sharing);
+        self.open_listener(driver, index).inspect_err(|_| self.table.listeners.forget(index))?;
         // What was asked for may have left the port to the system.
-        let local = listener.socket.and_then(|socket| driver.local_address(socket).ok());
-        listener.address = local.unwrap_or(address);
-        Ok(listener.address)
+        let local = self.table.listeners.at(index).socket.and_then(|socket| driver.local_address(socket).ok());
+        let address = local.unwrap_or(address);
+        self.table.listeners.set_address(index, address.clone());
+        Ok(address)
     }
 
     /// Binds a datagram socket for the service; answers the address with the port that the system chose.
@@ -175,13 +170,15 @@ impl Services {
         &mut self,
         driver: &mut dyn Driver,
         service: u16,
-        address: SocketAddr,
+        address: impl Into<Address>,
         sharing: Sharing,
-    ) -> Result<SocketAddr, Error> {
-        let index = self.table.bound.len();
-        self.table.bound.push(Bound { socket: None, service, address, sharing });
-        let local = self.open_bound(driver, index).inspect_err(|_| self.table.bound.truncate(index))?;
-        self.table.bound[index].address = local;
+    ) -> Result<Address, Error> {
+        let address = address.into();
+        let bound = self.table.sockets.bound();
+        let index = bound.len();
+        bound.push(Bound { socket: None, service, address, sharing });
+        let local = self.open_bound(driver, index).inspect_err(|_| self.table.sockets.bound().truncate(index))?;
+        self.table.sockets.bound()[index].address = local.clone();
         Ok(local)
     }
 
@@ -194,21 +191,11 @@ impl Services {
         if !completion.more && matches!(completion.outcome, Outcome::Released) {
             return;
         }
-        let Some(request) = self.table.requests.get_mut(handle.index(), handle.generation()) else {
-            kit.row.add(LaneCounter::CompletionsStale, 1);
-            return;
+        let Some(Ended { service, token, outcome }) = self.table.requests.end(kit, handle, completion.outcome) else {
+            return kit.row.add(LaneCounter::CompletionsStale, 1);
         };
-        let (service, token) = (request.service, request.token);
-        self.table.requests_ending -= usize::from(!request.is_poll);
-        self.table.offloads -= usize::from(request.is_offload);
-        let is_refused = matches!(completion.outcome, Outcome::Failed(Fault { reason: Reason::Busy, .. }));
-        kit.row.add(LaneCounter::OffloadsRefused, (request.is_offload && is_refused).into());
-        self.table.requests.remove(handle.index());
         self.tell_bursts(kit, service);
-        let outcome = match completion.outcome {
-            Outcome::Opened { file, length } => Outcome::Opened { file: file.held(&self.table.unheld), length },
-            outcome => unfence(outcome),
-        };
+        let outcome = unfence(outcome);
         self.service_call(kit, service, |port, cx| port.completed(cx, token, outcome));
     }
 
@@ -257,10 +244,14 @@ impl Services {
     }
 
     fn timer_expired(&mut self, handle: Handle) {
-        if let Some(timer) = self.table.timer_came(handle) {
-            let Some(from) = self.table.find(timer.connection).map(|connection| connection.service) else { return };
-            self.table.notices.push_back(Note { to: timer.connection, from, notice: Notice::Timer(timer.token) });
-        }
+        let timer = Timer::of(handle);
+        let Table { connections, timers, notices, .. } = &mut self.table;
+        // It may have been stopped since it came.
+        let Some(to) = timers.owner(timer) else { return };
+        // reason: its timers end with it.
+        let connection = connections.find(to).expect("a connection takes its timers with it");
+        let token = timers.come(timer, &mut connection.timers);
+        notices.push_back(Note { to, from: connection.service, notice: Notice::Timer(token) });
     }
 }
 
@@ -269,15 +260,6 @@ fn unfence(outcome: Outcome) -> Outcome {
     let Outcome::Offloaded(OffloadResult(value)) = outcome else { return outcome };
     // reason: no other call is offloaded by this layer.
     Outcome::Offloaded(value.downcast::<Fenced<OffloadResult>>().expect("an offloaded value comes fenced").into_inner())
-}
-
-/// Who else may have a listening or bound port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sharing {
-    /// Other sockets may have the same port: needed with more lanes than one, or to join another process.
-    pub share_port: bool,
-    /// `[::]` takes IPv6 only.
-    pub v6_only: bool,
 }
 
 impl Work for Services {
@@ -296,15 +278,18 @@ impl Work for Services {
     fn complete(&mut self, kit: &mut Kit, completion: Completion) {
         let handle = completion.handle;
         // Of what has left, nothing follows but for connections and sockets that are marked.
-        self.has_news |= !matches!(completion.outcome, Outcome::Sent { .. } | Outcome::Departed { .. });
+        self.has_news |= !matches!(
+            completion.outcome,
+            Outcome::Stream(StreamOutcome::Sent { .. }) | Outcome::Datagram(DatagramOutcome::Departed { .. })
+        );
         match handle.class() {
             class::CONNECTION => self.connection_completed(kit, completion),
             class::LISTENER => self.listener_completed(kit, completion),
             class::DATAGRAMS => self.datagrams_completed(kit, completion),
             class::REQUEST => self.request_completed(kit, handle, completion),
             class::ROUTE => self.route_completed(kit, completion),
-            class::FILE => self.table.files_closing -= 1,
-            class::UNADMITTED => self.table.turned_away -= usize::from(matches!(completion.outcome, Outcome::Closed)),
+            class::FILE => self.table.requests.file_closed(),
+            class::UNADMITTED if matches!(completion.outcome, Outcome::Closed) => self.table.connections.turned_away(),
             _ => {}
         }
     }
@@ -314,9 +299,11 @@ impl Work for Services {
         self.start(kit);
         self.start_listening(kit);
         self.table.revive_starved(&kit.arena, kit.now());
+        self.handshake_steps = 0;
         self.serve_ready(kit);
         self.settle_lost_tickets(kit);
         self.serve_notices(kit);
+        self.admit_after_handshakes(kit);
         self.ring_alarms(kit);
     }
 
@@ -327,10 +314,10 @@ impl Work for Services {
             class::ACCEPT_AGAIN => self.accept_again(kit),
             class::DRAIN => self.drain_timer(kit),
             class::LEAVE => self.leave_timer(kit),
-            class::COUNTS => self.read_counts(kit),
+            class::COUNTS => self.steering.read_counts(kit, &self.table.services),
             class::MEMORY => self.memory_timer(),
-            class::DROPS => self.drops_are_due(),
-            _ => {}
+            class::DROPS => self.table.sockets.drops_are_due(),
+            other => unreachable!("no timer has the class {other}"),
         }
     }
 
@@ -340,23 +327,23 @@ impl Work for Services {
 
     fn hear(&mut self, kit: &mut Kit, driver: &mut dyn Driver) {
         self.talking.iter().for_each(|&service| self.ports[service as usize].any().mail().listen());
-        let Some(mut ear) = self.ear.take() else { return };
+        let Some(mut ear) = self.steering.ear.take() else { return };
         ear.take().for_each(|word| self.steer(kit, driver, word));
-        self.ear = Some(ear);
+        self.steering.ear = Some(ear);
     }
 
     fn flush(&mut self, kit: &mut Kit) {
         self.serve_notices(kit);
         self.flush_dirty(kit);
-        self.table.flush_datagrams(kit);
-        self.table.close_unheld(kit);
+        self.table.sockets.flush(&self.table.services, kit);
+        self.table.requests.close_unheld(kit);
         self.table.revive_offloading(kit);
         self.table.revive_starved(&kit.arena, kit.now());
         self.relieve(kit);
     }
 
     fn look(&mut self, driver: &dyn Driver) {
-        self.table.count_drops(driver);
+        self.table.sockets.count_drops(&self.table.services, driver);
     }
 
     fn has_work(&self) -> bool {
@@ -382,7 +369,7 @@ impl Work for Services {
 
     fn all_are_quiet(&mut self, _kit: &mut Kit) {
         self.lanes_are_quiet = true;
-        self.table.close_all_datagrams();
+        self.table.sockets.close_all(&self.table.services);
     }
 
     fn end(&mut self, kit: &mut Kit) {

@@ -1,6 +1,8 @@
 //! The limits by name, for those who set them from text.
 
 use crate::limits::Limits;
+use corelane_seam::nanoseconds;
+use std::time::Duration;
 
 /// A limit's name, its unit, and how it is set.
 struct Setting {
@@ -20,19 +22,69 @@ macro_rules! settings {
             unit: $unit,
             least: $least,
             set: |limits, value| {
-                let fitting = value.checked_mul($scale).and_then(|value| <$type>::try_from(value).ok());
+                let fitting = value.checked_mul($scale).and_then(<$type>::of);
                 fitting.map(|value| limits.$($field).+ = value).is_some()
             },
-            get: |limits| u64::try_from(limits.$($field).+).unwrap_or(u64::MAX) / $scale,
+            get: |limits| limits.$($field).+.number() / $scale,
         }),*];
     };
 }
 
+/// A limit as a number.
+trait Value: Sized {
+    /// None if it does not fit.
+    fn of(number: u64) -> Option<Self>;
+    fn number(self) -> u64;
+}
+
+impl Value for u32 {
+    fn of(number: u64) -> Option<Self> {
+        number.try_into().ok()
+    }
+
+    fn number(self) -> u64 {
+        self.into()
+    }
+}
+
+impl Value for usize {
+    fn of(number: u64) -> Option<Self> {
+        number.try_into().ok()
+    }
+
+    fn number(self) -> u64 {
+        u64::try_from(self).unwrap_or(u64::MAX)
+    }
+}
+
+impl Value for u64 {
+    fn of(number: u64) -> Option<Self> {
+        Some(number)
+    }
+
+    fn number(self) -> u64 {
+        self
+    }
+}
+
+/// In nanoseconds.
+impl Value for Duration {
+    fn of(number: u64) -> Option<Self> {
+        Some(Self::from_nanos(number))
+    }
+
+    fn number(self) -> u64 {
+        nanoseconds(self)
+    }
+}
+
 const MILLISECOND: u64 = 1_000_000;
+const SECOND: u64 = 1000 * MILLISECOND;
 
 settings! {
     connections_max connections_max as u32, 1, "connections", from 1;
     connections_per_peer_max connections_per_peer_max as u32, 1, "connections", from 0;
+    handshakes_max handshakes_max as u32, 1, "handshakes", from 1;
     requests_in_flight_max requests_in_flight_max as u32, 1, "requests", from 1;
     timers_per_connection_max timers_per_connection_max as u32, 1, "timers", from 1;
     asks_max asks_max as u32, 1, "questions", from 1;
@@ -40,18 +92,19 @@ settings! {
     output_high output_high as usize, 1, "bytes", from 1;
     output_max output_max as usize, 1, "bytes", from 1;
     receive_rate_min receive_rate_min as u64, 1, "bytes per second", from 0;
-    idle_limit idle_limit as u64, MILLISECOND, "milliseconds", from 0;
-    read_limit read_limit as u64, MILLISECOND, "milliseconds", from 0;
-    send_limit send_limit as u64, MILLISECOND, "milliseconds", from 0;
-    answer_limit answer_limit as u64, MILLISECOND, "milliseconds", from 0;
-    linger_limit linger_limit as u64, MILLISECOND, "milliseconds", from 1;
-    connect_limit connect_limit as u64, MILLISECOND, "milliseconds", from 1;
-    drain_limit drain_limit as u64, MILLISECOND, "milliseconds", from 1;
+    idle_limit idle_limit as Duration, MILLISECOND, "milliseconds", from 0;
+    read_limit read_limit as Duration, MILLISECOND, "milliseconds", from 0;
+    send_limit send_limit as Duration, MILLISECOND, "milliseconds", from 0;
+    answer_limit answer_limit as Duration, MILLISECOND, "milliseconds", from 0;
+    linger_limit linger_limit as Duration, MILLISECOND, "milliseconds", from 1;
+    connect_limit connect_limit as Duration, MILLISECOND, "milliseconds", from 1;
+    handshake_limit handshake_limit as Duration, MILLISECOND, "milliseconds", from 1;
+    drain_limit drain_limit as Duration, MILLISECOND, "milliseconds", from 1;
     backlog backlog as u32, 1, "connections", from 1;
     datagram_sockets_max datagram_sockets_max as u32, 1, "sockets", from 1;
     datagrams_waiting_max datagrams_waiting_max as u32, 1, "datagrams", from 1;
-    keep_alive stream.keep_alive_seconds as u32, 1, "seconds", from 0;
-    user_timeout stream.user_timeout_milliseconds as u32, 1, "milliseconds", from 0;
+    keep_alive stream.keep_alive as Duration, SECOND, "seconds", from 0;
+    user_timeout stream.user_timeout as Duration, MILLISECOND, "milliseconds", from 0;
     send_buffer stream.send_buffer_bytes as u32, 1, "bytes", from 0;
     receive_buffer stream.receive_buffer_bytes as u32, 1, "bytes", from 0;
 }
@@ -107,7 +160,7 @@ mod tests {
         assert_eq!(limits, Limits::default());
         limits.set("idle_limit=1500").unwrap();
         limits.set("no_delay=false").unwrap();
-        assert_eq!((limits.idle_limit, limits.stream.no_delay), (1_500_000_000, false));
+        assert_eq!((limits.idle_limit, limits.stream.no_delay), (Duration::from_millis(1500), false));
     }
 
     #[test]
@@ -115,11 +168,11 @@ mod tests {
         let limits = Limits::default();
         assert_eq!(limits.check(usize::MAX), Ok(()), "too much memory is refused elsewhere");
         assert_eq!(limits.check(1), Ok(()), "the defaults fit in the least memory that a lane can have");
-        let record = |record_max, memory| Limits { record_max, ..limits }.check(memory);
+        let record = |record_max, memory| limits.record_max(record_max).check(memory);
         assert_eq!((record(4 << 20, 64 << 20), record(2 << 20, 4 << 20)), (Ok(()), Ok(())));
         assert!(record((4 << 20) + 1, 1 << 30).unwrap_err().contains("remedy: record_max=4194304 or less"));
         assert!(record((2 << 20) + 1, 4 << 20).unwrap_err().ends_with("or more memory (--memory)"));
-        let contradictory = Limits { output_high: 2, output_max: 1, ..limits };
+        let contradictory = limits.output_high(2).output_max(1);
         assert!(contradictory.check(64 << 20).unwrap_err().starts_with("output_max=1: "));
     }
 

@@ -13,6 +13,12 @@ pub(crate) struct Slab<T> {
     free: Vec<u32>,
 }
 
+impl<T> Default for Slab<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<T> Slab<T> {
     pub(crate) fn new() -> Self {
         Self { entries: Vec::new(), free: Vec::new() }
@@ -26,6 +32,7 @@ impl<T> Slab<T> {
     pub(crate) fn insert(&mut self, value: T) -> (u32, u32) {
         if let Some(index) = self.free.pop() {
             let entry = &mut self.entries[index as usize];
+            assert!(entry.value.is_none(), "a free entry holds nothing");
             entry.value = Some(value);
             return (index, entry.generation);
         }

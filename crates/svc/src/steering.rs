@@ -1,17 +1,14 @@
-//! A lane under steering: its sockets are registered as they open, it takes new tables, and it leaves its addresses and comes back.
+//! How a lane is steered: what registers its sockets as they open, what it is told, and where it stands on its way out.
 
+use crate::class;
 use crate::error::Error;
-use crate::flows::Flows;
 use crate::limits::SECOND;
-use crate::outgoing::Outgoing;
-use crate::services::Services;
-use crate::table::class;
-use corelane_lane::Kit;
-use corelane_rss::{Protocol, Table};
+use crate::places::Place;
+use crate::state::ServiceState;
+use corelane_lane::{Ear, Kit};
+use corelane_rss::Table;
 use corelane_seam::{Driver, Handle, Op, Socket};
 use corelane_watch::{LaneCounter, ServiceCounter};
-use std::net::SocketAddr;
-use std::ops::RangeInclusive;
 use std::os::fd::BorrowedFd;
 
 /// Where a lane's sockets are registered, so that its flows find them: the one thing that is known here of how that is done.
@@ -48,15 +45,6 @@ pub trait Selection {
 
 /// Makes a socket.
 pub type MakeSocket<'a> = dyn FnMut(&mut dyn Driver) -> Result<Socket, Error> + 'a;
-
-/// An address and how it is spoken to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// TCP or UDP.
-    pub protocol: Protocol,
-    /// The address, with its port.
-    pub address: SocketAddr,
-}
 
 /// What was selected for a lane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,133 +85,77 @@ pub type Reply = Box<dyn FnOnce(Result<(), Error>) + Send>;
 /// How soon after something came the counts of the selection are read: so often at the most, and not at all while nothing comes.
 const READ_COUNTS: u64 = SECOND;
 
-impl Services {
-    /// Has flows told by `flows`: what comes for another lane is counted as a stray from then on.
-    pub fn set_flows(&mut self, flows: Flows) {
-        self.table.flows = Some(flows);
-    }
+/// What a lane under steering knows of it.
+#[derive(Default)]
+pub(crate) struct Steering {
+    /// Where sockets are registered as they open; none where the kernel chooses by itself.
+    pub(crate) selection: Option<Box<dyn Selection>>,
+    /// Where whoever steers is heard; none where nobody does.
+    pub(crate) ear: Option<Ear<Steer>>,
+    /// The lane is leaving: whom that is told, and since when.
+    leaving: Option<(Reply, u64)>,
+    /// A timer runs at whose end the counts of the selection are read.
+    counts_are_due: bool,
+    /// Strays when the counts were last read.
+    strays_seen: u64,
+}
 
-    /// Has outgoing connections come home from now on: their ports are chosen among `ports`, which are in order, so that what comes back
-    /// belongs to this lane.
-    pub fn set_ports(&mut self, ports: Vec<RangeInclusive<u16>>) {
-        self.table.outgoing = Some(Outgoing::new(ports));
-    }
-
-    /// Has sockets registered with `selection` from now on: to be called before the first one is opened.
-    pub fn set_selection(&mut self, selection: Box<dyn Selection>) {
-        self.selection = Some(selection);
-    }
-
-    pub(crate) fn steer(&mut self, kit: &mut Kit, driver: &mut dyn Driver, Steer { command, reply }: Steer) {
-        match command {
-            Command::Table(table) => {
-                if let Some(flows) = &mut self.table.flows {
-                    flows.set_table(table);
-                }
-                reply(Ok(()));
-            }
-            Command::Refresh => reply(self.at_each_place(driver, |selection, at, socket| selection.refresh(at, socket))),
-            Command::Mend => reply(self.at_each_place(driver, |selection, at, socket| selection.mend(at, socket))),
-            Command::Leave => self.leave(kit, reply),
-            Command::Enter => reply(self.enter(driver)),
-        }
-    }
-
+impl Steering {
     /// Makes a socket, and has it registered where flows are steered.
     pub(crate) fn open_socket(
         &mut self,
         driver: &mut dyn Driver,
-        at: Place,
+        at: Option<Place>,
         mut make: impl FnMut(&mut dyn Driver) -> Result<Socket, Error>,
     ) -> Result<Socket, Error> {
-        match &mut self.selection {
-            Some(selection) => selection.open(at, driver, &mut make),
+        match self.selection.as_mut().zip(at) {
+            Some((selection, at)) => selection.open(at, driver, &mut make),
             None => make(driver),
         }
     }
 
-    fn at_each_place(
+    /// Calls the selection for each socket at which the lane is served.
+    pub(crate) fn at_each_place(
         &mut self,
         driver: &mut dyn Driver,
+        mut open: impl Iterator<Item = (Place, Socket)>,
         mut call: impl FnMut(&mut dyn Selection, Place, BorrowedFd<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let open: Vec<_> = self.table.open_places().collect();
         let Some(selection) = self.selection.as_deref_mut() else { return Ok(()) };
-        open.into_iter().try_for_each(|(place, socket)| match driver.descriptor(socket) {
+        open.try_for_each(|(place, socket)| match driver.descriptor(socket) {
             Some(descriptor) => call(selection, place, descriptor),
             None => Ok(()),
         })
     }
 
-    /// Begins to leave: as a drain does with what the lane is served at, and with nothing else.
-    fn leave(&mut self, kit: &mut Kit, reply: Reply) {
-        if self.leaving.is_some() || self.table.draining {
-            return reply(Err(Error::Draining));
-        }
-        (self.leaving, self.leaving_since) = (Some(reply), kit.now());
-        for listener in &mut self.table.listeners {
-            listener.begin_to_settle(kit.now());
-        }
-        self.table.drain_served_datagrams(kit);
-        self.leave_timer(kit);
+    /// Whether the lane is leaving.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.leaving.is_some()
     }
 
-    pub(crate) fn leave_timer(&mut self, kit: &mut Kit) {
-        if self.leaving.is_none() || self.table.draining {
-            return self.note_left();
-        }
-        self.close_settled(kit, false);
-        self.close_owing_nothing(kit);
-        self.note_left();
-        if self.leaving.is_some() {
-            kit.start_timer(kit.now() + crate::drain::LOOK, Handle::new(class::LEAVE, 0, 0));
-        }
+    /// Since when it is.
+    pub(crate) fn leaving_since(&self) -> Option<u64> {
+        self.leaving.as_ref().map(|&(_, since)| since)
     }
 
-    /// Closes the datagram sockets that the lane was served at and from which nothing is to be answered; all, when its time is up.
-    fn close_owing_nothing(&mut self, kit: &mut Kit) {
-        let bound: Vec<_> = self.table.bound.iter().filter_map(|bound| Some((bound.service, bound.socket?))).collect();
-        for (service, socket) in bound {
-            let is_late = kit.now() >= self.leaving_since.saturating_add(self.table.limits(service).drain_limit);
-            if is_late || !(self.table.has_requests(service) || self.owes(kit, service)) {
-                self.table.close_quiet(socket);
-            }
-        }
+    /// The lane begins to leave.
+    pub(crate) fn begin_to_leave(&mut self, reply: Reply, now: u64) {
+        assert!(self.leaving.is_none(), "a lane that is leaving is told so, and not to leave again");
+        self.leaving = Some((reply, now));
     }
 
-    /// Tells whoever waits for it that the lane has left.
+    /// The lane is served nowhere any more: that is told to whoever waits for it.
     pub(crate) fn note_left(&mut self) {
-        if self.leaving.is_some()
-            && self.table.open_places().next().is_none()
-            && let Some(reply) = self.leaving.take()
-        {
-            reply(Ok(()));
-        }
+        // reason: asked by the caller.
+        let (reply, _) = self.leaving.take().expect("a lane that has left was leaving");
+        reply(Ok(()));
     }
 
     /// A socket that the lane was served at is closed.
-    pub(crate) fn place_closed(&mut self, at: Place) {
-        if let Some(selection) = &mut self.selection {
+    pub(crate) fn place_closed(&mut self, at: Option<Place>) {
+        if let Some((selection, at)) = self.selection.as_mut().zip(at) {
             selection.leave(at);
         }
-        self.note_left();
-    }
-
-    fn enter(&mut self, driver: &mut dyn Driver) -> Result<(), Error> {
-        if self.leaving.is_some() || self.table.draining {
-            return Err(Error::Draining);
-        }
-        for index in 0..self.table.listeners.len() {
-            if self.table.listeners[index].socket.is_none() {
-                self.open_listener(driver, index)?;
-            }
-        }
-        for index in 0..self.table.bound.len() {
-            if self.table.bound[index].socket.is_none() {
-                self.open_bound(driver, index)?;
-            }
-        }
-        Ok(())
     }
 
     /// Something came that was selected for this lane: soon the counts are to be read.
@@ -234,8 +166,8 @@ impl Services {
         }
     }
 
-    fn look_for_strays(&mut self) {
-        let strays = self.table.services.iter().map(|service| service.row.get(ServiceCounter::Strays)).sum();
+    fn look_for_strays(&mut self, states: &[ServiceState]) {
+        let strays = states.iter().map(|service| service.row.get(ServiceCounter::Strays)).sum();
         if std::mem::replace(&mut self.strays_seen, strays) < strays
             && let Some(selection) = &mut self.selection
         {
@@ -244,9 +176,9 @@ impl Services {
     }
 
     /// Copies to the page what the selection has counted.
-    pub(crate) fn read_counts(&mut self, kit: &mut Kit) {
+    pub(crate) fn read_counts(&mut self, kit: &mut Kit, states: &[ServiceState]) {
         self.counts_are_due = false;
-        self.look_for_strays();
+        self.look_for_strays(states);
         if let Some(counts) = self.selection.as_ref().and_then(|selection| selection.counts()) {
             kit.row.set(LaneCounter::Selections, counts.selections);
             kit.row.set(LaneCounter::SelectionsOffCpu, counts.off_cpu);

@@ -1,18 +1,16 @@
 //! Connections at work: what the driver brings, the calls into the service, and what is submitted afterwards.
 
 use crate::connection::{Busy, Connection, Fill};
-use crate::cx::Site;
-use crate::fence::fenced;
-use crate::found::Found;
+use crate::cx::Met;
+use crate::found::{About, Found};
 use crate::limits::Limits;
-use crate::listeners::About;
-use crate::port::{AnyPort, Call};
-use crate::service::{ConnectionId, Ending, Next, Order};
+use crate::machine::Phase;
+use crate::names::{ConnectionId, Ending, Next, Order};
+use crate::notices::{Note, Notice};
+use crate::port::Call;
 use crate::services::Services;
-use crate::table::{Note, Notice, Table};
-use crate::transform::{Transform, TransformError};
 use corelane_lane::Kit;
-use corelane_seam::{Arena, Chain, Completion, Fault, Lease, Op, Outcome, Reason, Shared};
+use corelane_seam::{Chain, Completion, Fault, Lease, Outcome, Reason, Shared, StreamOp, StreamOutcome, nanoseconds};
 use corelane_watch::{LaneCounter, ServiceCounter, ServiceRow};
 
 /// Notices worked off in one turn: what they cause themselves waits for the next one.
@@ -25,15 +23,15 @@ impl Services {
             return kit.row.add(LaneCounter::CompletionsStale, 1);
         };
         match completion.outcome {
-            Outcome::Received(shared) => found.received(kit, shared),
-            Outcome::EndOfStream => found.peer_finished(),
-            Outcome::Filled { lease, fault } => {
+            Outcome::Stream(StreamOutcome::Received(shared)) => found.received(kit, shared),
+            Outcome::Stream(StreamOutcome::EndOfStream) => found.peer_finished(),
+            Outcome::Stream(StreamOutcome::Filled { lease, fault }) => {
                 found.fill_received(kit, lease, fault);
                 if let Some(fault) = fault.filter(|_| found.connection.machine.serves_input()) {
                     self.receive_failed(kit, id.index, fault);
                 }
             }
-            Outcome::Sent { bytes, rest, fault } => {
+            Outcome::Stream(StreamOutcome::Sent { bytes, rest, fault }) => {
                 found.sent(kit, bytes, rest);
                 match fault {
                     Some(fault) if fault.reason != Reason::Cancelled => self.end_by_fault(kit, id.index, fault),
@@ -50,7 +48,7 @@ impl Services {
                 found.connection.machine.receive_stopped(fault.reason == Reason::Cancelled);
                 self.receive_failed(kit, id.index, fault);
             }
-            Outcome::Connected { socket, peer, local } => self.opened(kit, id.index, socket, peer, local),
+            Outcome::Stream(StreamOutcome::Connected { socket, peer, local }) => self.opened(kit, id.index, socket, peer, local),
             Outcome::Closed => self.socket_closed(kit, id.index),
             _ => {}
         }
@@ -67,12 +65,11 @@ impl Services {
 
     /// Calls the service for every connection that has something for it.
     pub(crate) fn serve_ready(&mut self, kit: &mut Kit) {
-        let mut ready = std::mem::take(&mut self.ready);
-        self.table.desk.take_ready(&mut ready);
-        for index in ready.drain(..) {
+        // Those that are marked meanwhile are for the next turn.
+        for _ in 0..self.table.desk.ready.len() {
+            let index = self.table.desk.next_ready();
             self.serve_one(kit, index);
         }
-        self.ready = ready;
     }
 
     fn serve_one(&mut self, kit: &mut Kit, index: u32) {
@@ -80,19 +77,20 @@ impl Services {
         let Some(mut found) = self.table.at(index) else { return };
         found.connection.is_ready = false;
         found.mark_dirty();
+        if found.connection.transform.is_some() && found.connection.machine.is_to_pass() {
+            if self.puts_off(index) {
+                return;
+            }
+            self.pass_input(kit, index);
+            found = self.table.there(index);
+        }
         let machine = &found.connection.machine;
         if !machine.serves_input() || (machine.was_told_of_end() && !found.connection.in_record()) {
             return;
         }
-        if found.connection.transform.is_some() {
-            if !self.transform_input(kit, index) {
-                return;
-            }
-            found = self.table.there(index);
-        }
-        let finished = found.connection.machine.peer_has_finished();
+        let (finished, truncated) = (machine.input_has_ended(), machine.input_was_cut());
         let busy = found.busy(&kit.arena);
-        busy.input.finished = finished;
+        (busy.input.finished, busy.input.truncated) = (finished, truncated);
         if busy.is_due(finished) {
             if finished {
                 found.connection.machine.tell_of_end();
@@ -117,15 +115,12 @@ impl Services {
             }
             return;
         };
-        (self.table.offload_refused, self.table.room_refused, self.table.requests_counted) = (false, false, false);
         let (before, receives) = (busy.input.len(), matches!(call, Call::Receive));
         let (input, output) = (&mut busy.input, &mut busy.output);
-        let (next, refused) = self.fenced_call(kit, &about, |port, cx| port.call(cx, session, call, input, output));
+        let (next, met) = self.fenced_call(kit, &about, |port, cx| port.call(cx, session, call, input, output));
         let is_too_long = std::mem::take(&mut busy.input.is_too_long);
-        let Table { offload_refused: offload, room_refused: room, requests_counted: counted, .. } = self.table;
-        let called = Called { receives, before, refused, offload, room, counted };
         let mut found = self.table.there(id.index);
-        found.end_call(kit, busy, &called);
+        found.end_call(kit, busy, &Called { receives, before, met });
         match next {
             Some(_) if is_too_long => self.break_off_record(kit, id.index),
             Some(Next::Close) => self.end(kit, id.index, Ending::Completed),
@@ -144,7 +139,9 @@ impl Services {
     /// Works off what connections were told by others, by timers, and by tickets.
     pub(crate) fn serve_notices(&mut self, kit: &mut Kit) {
         for _ in 0..NOTICES_PER_TURN.min(self.table.notices.len()) {
-            let Some(Note { to: id, from, notice }) = self.table.notices.pop_front() else { return };
+            // reason: who takes them counts them before, and nobody else does.
+            let note = self.table.notices.pop_front().expect("as many notices wait as were counted");
+            let Note { to: id, from, notice } = note;
             let found = self.table.find(id).map(|connection| (connection.machine.takes_notices(), connection.service));
             let open = found.is_some_and(|(open, _)| open);
             // Who has a ticket may answer it; nothing else reaches the connections of other services.
@@ -176,81 +173,13 @@ impl Services {
             return;
         }
         for (id, number, order) in self.table.desk.lost.take() {
-            let Some(mut found) = self.table.found(id).filter(|found| !found.connection.machine.has_ended()) else { continue };
+            let Some(mut found) = self.table.found(id).filter(|found| found.connection.machine.takes_notices()) else { continue };
             found.count(ServiceCounter::TicketsDropped, 1);
             match order {
                 Order::Kept => self.end(kit, id.index, Ending::Aborted),
                 Order::Any => found.answered(kit.now(), number, order, Chain::new()),
             }
         }
-    }
-
-    /// Calls into a service that is not about a connection, fenced.
-    pub(crate) fn service_call(&mut self, kit: &mut Kit, service: u16, call: impl FnOnce(&mut dyn AnyPort, &mut Site<'_>)) {
-        let port = self.ports[service as usize].any();
-        let before = kit.arena.pay_as(self.table.services[service as usize].payers.own);
-        let mut cx = Site::new(kit, &mut self.table, service, None);
-        let called = fenced(|| call(port, &mut cx));
-        kit.arena.pay_as(before);
-        if let Err(words) = called {
-            self.report_panic(kit, service, None, &words);
-        }
-    }
-
-    /// Passes what has arrived through the connection's transform; false if that ended the connection. What it leaves when
-    /// the peer has finished, for other reasons than want of memory, will never be whole.
-    fn transform_input(&mut self, kit: &mut Kit, index: u32) -> bool {
-        let passed = self.pass(kit, index, |transform, arena, busy| {
-            let Busy { raw, input, wire, .. } = busy;
-            transform.inbound(arena, raw, &mut input.chain, wire)?;
-            busy.feed_fill();
-            Ok(())
-        });
-        let Some(refused) = passed else { return false };
-        let mut found = self.table.there(index);
-        if let Some(busy) = found.connection.busy.as_mut().filter(|busy| !busy.raw.is_empty() && refused > 0) {
-            busy.blocked = true;
-            found.mark_starved(refused);
-        }
-        true
-    }
-
-    /// Passes the output through the connection's transform; false if that ended the connection.
-    pub(crate) fn transform_output(&mut self, kit: &mut Kit, index: u32) -> bool {
-        let passed = self.pass(kit, index, |transform, arena, busy| {
-            let Busy { output, wire, .. } = busy;
-            transform.outbound(arena, &mut output.chain, wire)
-        });
-        passed.is_some()
-    }
-
-    /// Calls the connection's transform, fenced; returns how much memory was refused to it. None if it refused or panicked, which ends
-    /// the connection.
-    fn pass(
-        &mut self,
-        kit: &mut Kit,
-        index: u32,
-        call: impl FnOnce(&mut dyn Transform, &Arena, &mut Busy) -> Result<(), TransformError>,
-    ) -> Option<usize> {
-        let mut found = self.table.there(index);
-        let mut busy = found.take_busy(&kit.arena);
-        let connection = &mut *found.connection;
-        let (service, peer, payer) = (connection.service, connection.peer.address, connection.payer);
-        // reason: asked for by the callers.
-        let transform = connection.transform.as_mut().expect("only a connection with a transform passes through it");
-        let before = kit.arena.pay_as(payer);
-        let done = fenced(|| call(transform.as_mut(), &kit.arena, &mut busy));
-        let refused = kit.arena.pay_no_longer(before);
-        connection.busy = Some(busy);
-        match done {
-            Ok(Ok(())) => return Some(refused),
-            Ok(Err(error)) => {
-                kit.report_kind("refused bytes", &format!("lane {}: the bytes of {peer} were refused: {error}", kit.lane()));
-            }
-            Err(words) => self.report_panic(kit, service, Some(peer), &words),
-        }
-        self.end(kit, index, Ending::Aborted);
-        None
     }
 }
 
@@ -269,14 +198,7 @@ struct Called {
     receives: bool,
     /// Bytes of input before it.
     before: usize,
-    /// Bytes of memory that were refused to the service.
-    refused: usize,
-    /// It was told that no more calls may be with the helper threads.
-    offload: bool,
-    /// It was refused to say something for want of room.
-    room: bool,
-    /// It has counted requests.
-    counted: bool,
+    met: Met,
 }
 
 impl Found<'_> {
@@ -286,7 +208,7 @@ impl Found<'_> {
         self.count(ServiceCounter::BytesIn, bytes);
         let held = shared.charge(self.connection.payer);
         self.connection.machine.received(bytes);
-        if !self.connection.machine.serves_input() {
+        if !self.connection.machine.takes_input() {
             self.connection.active_at = now;
             return self.mark_dirty(); // what comes after the end is discarded, and the next receive is armed
         }
@@ -311,6 +233,7 @@ impl Found<'_> {
         };
         // reason: who submits a receive into a lease keeps its place, until the connection ends.
         let fill = busy.fill.as_mut().expect("a lease that was filled was to be filled");
+        assert!(fill.lease.is_none() && lease.len() >= busy.input.filling_from, "a lease comes back with what it held, and more");
         let bytes = lease.len() - std::mem::take(&mut busy.input.filling_from);
         fill.lease = Some(lease);
         busy.note_record(now, bytes);
@@ -327,7 +250,7 @@ impl Found<'_> {
 
     fn peer_finished(&mut self) {
         self.connection.machine.end_of_stream();
-        match self.connection.machine.serves_input() {
+        match matches!(self.connection.machine.phase(), Phase::Handshake | Phase::Open) {
             true => self.mark_ready(),
             false => self.mark_dirty(),
         }
@@ -338,13 +261,14 @@ impl Found<'_> {
         self.count(ServiceCounter::BytesOut, bytes);
         self.count(ServiceCounter::SendsShort, (!rest.is_empty()).into());
         self.connection.machine.sent();
-        let unsent = self.connection.take_back(kit, bytes, rest);
+        let unsent = self.connection.take_back(kit, &self.state.limits, bytes, rest);
         self.desk.keep_chain(unsent);
     }
 
     /// Some output has left: whoever waited for that goes on. Returns the other of its pair, which may have.
     fn output_left(&mut self) -> Option<ConnectionId> {
-        let needs_no_timer = self.connection.active_at.saturating_add(self.limits().idle_limit) >= self.connection.timer_at;
+        let needs_no_timer =
+            self.connection.active_at.saturating_add(nanoseconds(self.limits().idle_limit)) >= self.connection.timer_at;
         if needs_no_timer && self.connection.is_settled() {
             if let Some(busy) = self.connection.busy.take() {
                 self.desk.keep(busy);
@@ -382,11 +306,11 @@ impl Found<'_> {
 
     /// Puts it back, with what the call has done.
     fn end_call(&mut self, kit: &Kit, mut busy: Box<Busy>, called: &Called) {
-        let starved = called.refused > 0;
+        let starved = called.met.refused > 0;
         // What an earlier receive left behind for want of room stays due, whatever this call was.
         let left_behind = busy.blocked && !called.receives;
-        let offloading = called.offload || left_behind && busy.awaits_offload;
-        let blocked = busy.output.was_refused || starved || offloading || called.room || left_behind;
+        let offloading = called.met.full_offload || left_behind && busy.awaits_offload;
+        let blocked = busy.output.was_refused || starved || offloading || called.met.full_channel || left_behind;
         let was_blocked = std::mem::replace(&mut busy.blocked, blocked);
         busy.awaits_offload = offloading;
         if was_blocked && !blocked {
@@ -398,7 +322,7 @@ impl Found<'_> {
         let before = self.connection.busy.replace(busy);
         assert!(before.is_none(), "a box that was taken out is put back");
         self.mark_dirty();
-        if is_served || called.counted {
+        if is_served || called.met.requests {
             // From when they are answered, or from now on, the connection is idle.
             (self.connection.active_at, self.connection.owes_answer) = (kit.now(), true);
         }
@@ -406,7 +330,7 @@ impl Found<'_> {
             self.connection.machine.served();
         }
         if starved {
-            self.mark_starved(called.refused);
+            self.mark_starved(called.met.refused);
         }
         if offloading {
             self.mark_offloading();
@@ -437,7 +361,7 @@ impl Found<'_> {
 
 impl Connection {
     /// Puts back what a send did not take, in front of what was written meanwhile; returns a chain without bytes.
-    fn take_back(&mut self, kit: &Kit, bytes: usize, mut rest: Chain) -> Chain {
+    fn take_back(&mut self, kit: &Kit, limits: &Limits, bytes: usize, mut rest: Chain) -> Chain {
         let now = kit.now();
         let Some(busy) = self.busy.as_mut().filter(|_| !self.machine.has_ended()) else { return Chain::new() };
         busy.sending_charged = 0;
@@ -452,7 +376,7 @@ impl Connection {
         if chain.is_empty() {
             std::mem::swap(chain, &mut rest);
         }
-        if self.owes_answer && self.is_answered() {
+        if self.owes_answer && self.is_answered(limits) {
             (self.active_at, self.owes_answer) = (now, false);
         }
         rest
@@ -521,13 +445,16 @@ impl Busy {
     }
 }
 
-/// The receive that a connection in its phase should have under way; none while the lease to be filled is away.
-pub(crate) fn receive_op(connection: &mut Connection) -> Option<Op> {
-    let socket = connection.socket?;
+/// The receive that a connection in its phase should have under way, and has not.
+pub(crate) fn receive_op(connection: &mut Connection) -> StreamOp {
+    assert!(!connection.machine.is_receiving(), "one receive at a time");
+    // reason: it opens with one.
+    let socket = connection.socket.expect("what is open has a socket");
     let serves = connection.transform.is_none() && connection.machine.serves_input();
     let fill = connection.busy.as_mut().filter(|_| serves).and_then(|busy| Some((busy.fill.as_mut()?, &mut busy.input)));
-    let Some((fill, input)) = fill else { return Some(Op::Receive { socket }) };
-    let (until, lease) = (fill.until, fill.lease.take()?);
+    let Some((fill, input)) = fill else { return StreamOp::Receive { socket } };
+    // reason: away only while it is received into.
+    let (until, lease) = (fill.until, fill.lease.take().expect("a lease to be filled is here between receives"));
     input.filling_from = lease.len();
-    Some(Op::ReceiveInto { socket, lease, until })
+    StreamOp::ReceiveInto { socket, lease, until }
 }

@@ -1,6 +1,6 @@
 //! The right to answer one held request, exactly once.
 
-use crate::service::{ConnectionId, Order};
+use crate::names::{ConnectionId, Order};
 use std::cell::RefCell;
 use std::rc::Rc;
 

@@ -1,11 +1,10 @@
 //! The timers of services: each belongs to a connection, which has a bounded number of them and takes them with it.
 
-use crate::error::Error;
-use crate::service::ConnectionId;
-use crate::table::{Table, class};
+use crate::class;
+use crate::names::ConnectionId;
+use crate::slab::Slab;
 use corelane_lane::{Kit, TimerId};
 use corelane_seam::Handle;
-use corelane_watch::ServiceCounter;
 
 /// Names a timer of a connection ([`Cx::start_timer`](crate::Cx::start_timer)); void once it has come or was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -14,13 +13,20 @@ pub struct Timer {
     generation: u32,
 }
 
+impl Timer {
+    /// The one that a handle of its class names.
+    pub(crate) fn of(handle: Handle) -> Self {
+        Self { index: handle.index(), generation: handle.generation() }
+    }
+}
+
 /// No timer.
 const NONE: u32 = u32::MAX;
 
 /// A timer that a service started.
-pub(crate) struct ServiceTimer {
-    pub(crate) connection: ConnectionId,
-    pub(crate) token: u64,
+struct ServiceTimer {
+    connection: ConnectionId,
+    token: u64,
     id: Option<TimerId>,
     /// Its neighbours among the timers of its connection.
     before: u32,
@@ -40,74 +46,91 @@ impl TimerList {
     pub(crate) fn is_empty(&self) -> bool {
         self.length == 0
     }
+
+    pub(crate) fn len(&self) -> u32 {
+        self.length
+    }
 }
 
-impl Table {
-    /// Starts a timer of a connection.
-    pub(crate) fn start_timer(&mut self, kit: &mut Kit, id: ConnectionId, deadline: u64, token: u64) -> Result<Timer, Error> {
-        let Some(connection) = self.connections.get_mut(id.index, id.generation) else {
-            return Err(Error::TimersFull { timers: 0 });
-        };
-        let (service, after) = (connection.service, connection.timers.first);
-        let most = self.services[service as usize].limits.timers_per_connection_max;
-        if connection.timers.length >= most {
-            self.count(service, ServiceCounter::TimersMaxHits, 1);
-            return Err(Error::TimersFull { timers: most });
-        }
-        let (index, generation) = self.timers.insert(ServiceTimer { connection: id, token, id: None, before: NONE, after });
-        connection.timers = TimerList { first: index, length: connection.timers.length + 1 };
-        if let Some(next) = self.timers.at(after) {
-            next.before = index;
-        }
-        if let Some(timer) = self.timers.at(index) {
-            timer.id = Some(kit.start_timer(deadline, Handle::new(class::TIMER, index, generation)));
-        }
-        Ok(Timer { index, generation })
+/// The timers of a lane's services.
+pub(crate) struct Timers {
+    running: Slab<ServiceTimer>,
+}
+
+impl Timers {
+    pub(crate) fn new() -> Self {
+        Self { running: Slab::new() }
     }
 
-    /// Stops a timer, if it belongs to `service` and has not come.
-    pub(crate) fn stop_timer(&mut self, kit: &mut Kit, service: u16, Timer { index, generation }: Timer) {
-        let Some(connection) = self.timers.get(index, generation).map(|timer| timer.connection) else { return };
-        if self.find(connection).is_some_and(|connection| connection.service == service) {
-            self.end_timer(kit, index);
+    /// Starts a timer of a connection, of which the list of its timers is given.
+    pub(crate) fn start(
+        &mut self,
+        kit: &mut Kit,
+        (connection, list): (ConnectionId, &mut TimerList),
+        deadline: u64,
+        token: u64,
+    ) -> Timer {
+        let after = list.first;
+        let (index, generation) = self.running.insert(ServiceTimer { connection, token, id: None, before: NONE, after });
+        *list = TimerList { first: index, length: list.length + 1 };
+        assert!((after == NONE) == (list.length == 1), "a list has a first timer if it has any");
+        if after != NONE {
+            let before = std::mem::replace(&mut self.linked(after).before, index);
+            assert_eq!(before, NONE, "before the first timer there is none");
         }
+        let id = kit.start_timer(deadline, Handle::new(class::TIMER, index, generation));
+        self.linked(index).id = Some(id);
+        Timer { index, generation }
     }
 
-    /// Ends all timers of a connection.
-    pub(crate) fn end_timers(&mut self, kit: &mut Kit, connection: u32) {
-        while let Some(first) = self.connections.at(connection).map(|entry| entry.timers.first).filter(|&first| first != NONE) {
-            self.end_timer(kit, first);
-        }
+    /// Whose timer it is. None once it has come or was stopped.
+    pub(crate) fn owner(&self, timer: Timer) -> Option<ConnectionId> {
+        self.running.get(timer.index, timer.generation).map(|timer| timer.connection)
     }
 
-    /// A timer has come: takes it from its connection.
-    pub(crate) fn timer_came(&mut self, handle: Handle) -> Option<ServiceTimer> {
-        self.timers.get(handle.index(), handle.generation())?;
-        self.unlink(handle.index())
+    /// A timer has come: takes it from the list of its connection, and returns the token under which its service knows it.
+    pub(crate) fn come(&mut self, timer: Timer, list: &mut TimerList) -> u64 {
+        self.unlink(timer.index, list).token
     }
 
-    fn end_timer(&mut self, kit: &mut Kit, index: u32) {
-        if let Some(timer) = self.unlink(index).and_then(|timer| timer.id) {
-            kit.stop_timer(timer);
-        }
+    /// Stops a timer that is in the list of its connection.
+    pub(crate) fn stop(&mut self, kit: &mut Kit, timer: Timer, list: &mut TimerList) {
+        self.end(kit, timer.index, list);
     }
 
-    fn unlink(&mut self, index: u32) -> Option<ServiceTimer> {
-        let timer = self.timers.remove(index)?;
-        if let Some(next) = self.timers.at(timer.after) {
-            next.before = timer.before;
+    /// Ends all timers of a list.
+    pub(crate) fn end_all(&mut self, kit: &mut Kit, list: &mut TimerList) {
+        while list.first != NONE {
+            self.end(kit, list.first, list);
         }
-        let connection = self.find(timer.connection);
-        assert!(connection.is_some(), "a timer outlives its connection");
-        if let Some(connection) = connection {
-            connection.timers.length -= 1;
-            if timer.before == NONE {
-                connection.timers.first = timer.after;
+        assert!(list.is_empty(), "a list without a first timer has {} more", list.length);
+    }
+
+    fn end(&mut self, kit: &mut Kit, index: u32, list: &mut TimerList) {
+        // reason: given when it was started.
+        kit.stop_timer(self.unlink(index, list).id.expect("a timer that runs is the lane's as well"));
+    }
+
+    fn unlink(&mut self, index: u32, list: &mut TimerList) -> ServiceTimer {
+        // reason: who calls this has it from a list, or has just seen it.
+        let timer = self.running.remove(index).expect("a timer is there until it comes or is stopped");
+        assert!(list.length > 0, "a timer is in the list of its connection");
+        list.length -= 1;
+        match timer.before {
+            NONE => {
+                assert!(list.first == index, "a timer without one before it is the first");
+                list.first = timer.after;
             }
+            before => self.linked(before).after = timer.after,
         }
-        if let Some(previous) = self.timers.at(timer.before) {
-            previous.after = timer.after;
+        if timer.after != NONE {
+            self.linked(timer.after).before = timer.before;
         }
-        Some(timer)
+        timer
+    }
+
+    fn linked(&mut self, index: u32) -> &mut ServiceTimer {
+        // reason: a list names no timer that has ended.
+        self.running.at(index).expect("a timer in a list runs")
     }
 }

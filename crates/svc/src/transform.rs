@@ -1,29 +1,129 @@
-//! What may stand between a socket and a connection's input and output.
+//! What may stand between a socket and a connection's input and output: TLS, a PROXY header in front, a cipher.
+//!
+//! A service knows nothing of it. Whoever adds the service says what makes its transforms ([`Services::transform`](crate::Services::transform)):
+//! a function for each lane, asked for each connection, once it is accepted or open.
+//!
+//! ```text
+//! socket --received--> Transform --input--> service
+//!        <----wire----           <--output--
+//! ```
+//!
+//! A transform is one call, [`Transform::pass`], with the four chains at hand: it moves what it can, and says whether it has more to do. It is
+//! called at the start (so that a client can speak first), when bytes have come, when the peer's stream has ended, when the service has written, before our
+//! side ends, and in the next turn when it has said that it has more to do. Until it [opens](Passage::open) the connection it is in its
+//! handshake: the service has nothing of the connection yet, and what the transform has learned of the peer by then is in the [`Peer`] with which the service opens it.
+//!
+//! How TLS by rustls uses it, which is what decided the shape. Its API without buffers of its own wants the bytes of a record together, and says in *one*
+//! call that bytes are to be sent, have been read, or may be written, whichever way it was called for:
+//!
+//! ```text
+//! lanes.serve("tcp://[::]:443", |_lane| Files::new(root))?
+//!     .transform(move |lane| { let mut config = reloads.config_of(lane); move |side, peer| Some(Box::new(Tls::new(side, config.now(), peer))) })
+//!
+//! impl Transform for Tls {
+//!     fn pass(&mut self, p: &mut Passage<'_>) -> Result<Progress, TransformError> {
+//!         if self.is_new && is_http(p.received)        { p.wire.push(&BAD_REQUEST[..]); return Err(TransformError("plain HTTP".into())) }
+//!         let mut record = whole_record(p.received, p.arena)?;          // 5 bytes say how long; what is not whole stays in `received`
+//!         let status = self.rustls.process_tls_records(&mut record);    // UnbufferedServerConnection or UnbufferedClientConnection
+//!         match status.state {
+//!             Ok(EncodeTlsData(step))    => { step.encode(lease.spare()); p.wire.push(lease.share()) }
+//!             Ok(TransmitTlsData(step))  => { step.done(); return Ok(Progress::More) }             // a step of the handshake is a turn's share
+//!             Ok(ReadTraffic(records))   => p.input.push(record.slice(..)),                        // decrypted in place, not copied
+//!             Ok(WriteTraffic(traffic))  => {
+//!                 if !self.is_open       { p.peer.learned = Some(Arc::new(learned(&self.rustls))); p.open() } // server_name, alpn_protocol, peer_certificates
+//!                 while moved < PASS_BYTES { traffic.encrypt(front_of(p.output), lease.spare()) }            // 16 KiB a record
+//!                 if p.finishing && p.output.is_empty() { traffic.queue_close_notify(lease.spare()) }
+//!             }
+//!             Ok(PeerClosed)             => p.end_input(),                                         // close_notify: `input` is whole
+//!             Ok(BlockedHandshake)       => return Ok(Progress::Idle),
+//!             Err(error)                 => { p.wire.push(self.alert()); return Err(TransformError(error.to_string())) } // leaves before the end
+//!         }
+//!     }
+//! }
+//! ```
+//!
+//! Tickets and certificates are in the configuration, one a lane, which the function that makes transforms keeps; its clock is [`Passage::now`].
+//! A PROXY header is taken off by a transform that opens when the header has come, and says who the peer is in [`Passage::peer`]; one within another is
+//! a transform that calls another with chains of its own. TLS by the kernel comes later: a transform then hands its keys over from
+//! `pass`, when `wire` and `received` are empty, and is called for what is no data (alerts, new keys) only.
 
+use crate::names::Peer;
 use corelane_seam::{Arena, Chain};
-use std::net::SocketAddr;
 
-/// Changes the bytes of one connection in both directions: TLS, a PROXY header in front, compression.
+/// About the most bytes that one call of [`Transform::pass`] should move each way, so that other connections get their turn: more is left for the next call.
+pub const PASS_BYTES: usize = 64 << 10;
+
+/// Changes the bytes of one connection in both directions.
 ///
-/// Each call moves what it can from `from` to `to` and leaves the rest. Memory comes from the lane's arena; when that is
-/// used up it leaves its input and is called again.
+/// A panic in a call ends the connection as aborted, is counted and named; the lane lives on.
 pub trait Transform {
-    /// Bytes from the peer, on their way to the service. What it has to say to the peer itself (a handshake) goes to
-    /// `back`, which is not passed through [`Transform::outbound`].
+    /// Moves what it can, [`PASS_BYTES`] or a step of a handshake at the most, and leaves the rest in its chain.
     ///
     /// # Errors
-    /// The bytes are not what they must be: the connection is aborted, and the reason reported.
-    fn inbound(&mut self, arena: &Arena, from: &mut Chain, to: &mut Chain, back: &mut Chain) -> Result<(), TransformError>;
+    /// The peer is at fault. What is in `wire` by then (an alert, an answer in plain) still leaves, then our side finishes and the connection ends as
+    /// [`Ending::Aborted`](crate::Ending::Aborted); what the service had written is lost. The reason is reported, and counted (`transform_refusals`).
+    fn pass(&mut self, passage: &mut Passage<'_>) -> Result<Progress, TransformError>;
+}
 
-    /// Bytes of the service, on their way to the peer.
-    ///
-    /// # Errors
-    /// As for [`Transform::inbound`].
-    fn outbound(&mut self, arena: &Arena, from: &mut Chain, to: &mut Chain) -> Result<(), TransformError>;
+/// Whether a transform is to be called without anything having happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// It has done what it could: it is called when bytes come, or the service writes, or one of both sides ends; and, if it was refused memory, when the
+    /// lane would lend that.
+    Idle,
+    /// It has done a turn's share, and is called again in the next turn. Steps of handshakes are bounded for the lane as well, so it may be a later one.
+    More,
+}
 
-    /// The peer that the transform knows better than the socket does (a PROXY header names it).
-    fn peer(&self) -> Option<SocketAddr> {
-        None
+/// Which end of a connection we are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The connection was accepted.
+    Server,
+    /// We have opened it ([`Cx::connect`](crate::Cx::connect)).
+    Client,
+}
+
+/// Makes the transform of a connection, on its lane; none lets its bytes pass as they are. A panic ends the connection as aborted.
+pub type MakeTransform = Box<dyn FnMut(Side, &Peer) -> Option<Box<dyn Transform>>>;
+
+/// What a transform works on in one call.
+#[non_exhaustive]
+pub struct Passage<'a> {
+    /// Bytes from the peer that were not taken yet. Leave here what is not whole: it counts as a record that is arriving, with its limits in time, and may be
+    /// `record_max` bytes long, or 64 KiB if that is more.
+    pub received: &'a mut Chain,
+    /// Bytes for the service.
+    pub input: &'a mut Chain,
+    /// Bytes of the service. What is a part of a file is not in memory: a transform cannot read it, so services behind one read their files.
+    pub output: &'a mut Chain,
+    /// Bytes to the peer. New bytes of the service come only when this has left.
+    pub wire: &'a mut Chain,
+    /// The two ends as the service sees them: to be corrected by who knows better, and to be told what was [learned](Peer::learned).
+    pub peer: &'a mut Peer,
+    /// The lane's memory; what is leased is charged to the connection. When it lends nothing leave the input where it is.
+    pub arena: &'a Arena,
+    /// This turn's time: nanoseconds of the monotonic clock.
+    pub now: u64,
+    /// The peer's socket has finished: nothing will come behind `received`. Whether the peer meant to end there only the transform can say.
+    pub peer_finished: bool,
+    /// Our side ends behind `output`: take leave of the peer (close_notify). From the first such call on, each says so.
+    pub finishing: bool,
+    pub(crate) opens: bool,
+    pub(crate) ends_input: bool,
+}
+
+impl Passage<'_> {
+    /// The handshake is over: the service gets the connection, with `peer` as it is now. The second time it does nothing.
+    pub fn open(&mut self) {
+        self.opens = true;
+    }
+
+    /// The peer has said that its stream ends here (close_notify): the service sees [`Input::is_finished`](crate::Input::is_finished) behind what is in `input`. What comes
+    /// after it is discarded, and our output may go on. If the socket finishes and this was not said, the service is told as well that its
+    /// input [was cut](crate::Input::is_truncated).
+    pub fn end_input(&mut self) {
+        self.ends_input = true;
     }
 }
 

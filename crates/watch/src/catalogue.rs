@@ -202,7 +202,12 @@ catalogue! {
         EndingsEndOfStream "endings_end_of_stream" Counter "connections" "Connections whose peer had finished and had been answered in full.";
         EndingsClosing "endings_closing" Counter "connections" "Connections ended by a drain or by the idle limit.";
         EndingsError "endings_error" Counter "connections" "Connections ended by an error of the socket or a reset.";
-        EndingsAborted "endings_aborted" Counter "connections" "Connections ended by a panic, a deadline or the output limit.";
+        EndingsAborted "endings_aborted" Counter "connections" "Connections ended by a panic, a deadline, the output limit or a transform that refused.";
+        HandshakesUnderWay "handshakes_under_way" Gauge "handshakes" "Connections whose transform (TLS) is in its handshake now.";
+        Handshakes "handshakes" Counter "handshakes" "Handshakes of transforms that ended well: the service got the connection.";
+        HandshakesFailed "handshakes_failed" Counter "handshakes" "Handshakes of transforms that ended with their connection.";
+        TransformRefusals "transform_refusals" Counter "connections" "Connections aborted because their transform refused the peer's bytes, in a handshake or later.";
+        StreamsCut "streams_cut" Counter "connections" "Connections whose peer's socket finished before its transform saw the end of the stream (TLS without close_notify).";
         Panics "panics" Counter "panics" "Panics in the service, each of which closed its connection.";
         Requests "requests" Counter "requests" "Requests that the service took.";
         BytesIn "bytes_in" Counter "bytes" "Bytes received.";
@@ -227,6 +232,8 @@ catalogue! {
         DatagramFaults "datagram_faults" Counter "faults" "Faults told to the service: sends that the system refused, and peers that the network could not reach.";
         ConnectionsMaxHits "connections_max_hits" Counter "hits" "Times a connection was put off at the service's limit of connections.";
         ConnectionsPerPeerMaxHits "connections_per_peer_max_hits" Counter "hits" "Connections refused because their peer had too many already.";
+        HandshakesMaxHits "handshakes_max_hits" Counter "hits" "Times a connection was put off at the service's limit of handshakes under way.";
+        HandshakeLimitHits "handshake_limit_hits" Counter "hits" "Connections aborted because the handshake of their transform was not over within the handshake limit.";
         RequestsInFlightMaxHits "requests_in_flight_max_hits" Counter "hits" "Times reading paused because too many requests were unanswered.";
         RecordMaxHits "record_max_hits" Counter "hits" "Connections closed because a record was longer than the record limit.";
         OutputHighHits "output_high_hits" Counter "hits" "Times reading paused because the peer was slow to take its output.";

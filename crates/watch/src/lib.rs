@@ -29,7 +29,6 @@
 pub mod catalogue;
 mod error;
 mod files;
-mod json;
 mod layout;
 mod memory;
 mod own;
@@ -43,7 +42,6 @@ pub use catalogue::{Counter, Declaration, Kind, LaneCounter, LaneState, Ratio, S
 pub use corelane_os::page::{PageError, RunDirectory};
 pub use error::Error;
 pub use files::{PageFile, list, remove_stale};
-pub use json::json;
 pub use layout::{
     COUNTER_NAME_BYTES_MAX, COUNTER_UNIT_BYTES_MAX, LANES_MAX, NOTE_BYTES_MAX, NOTES_MAX, OWN_COUNTERS_MAX, SERVICES_MAX,
 };

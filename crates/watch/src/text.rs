@@ -108,32 +108,11 @@ impl Writer<'_> {
 
     /// Writes a paragraph; its lines after the first are indented by four more.
     fn wrapped(&mut self, indent: &str, text: &str) {
-        let mut line = String::from(indent);
-        let mut empty = true;
-        for word in text.split_whitespace().flat_map(|word| pieces(word, COLUMNS - indent.len() - 4)) {
-            if !empty && columns(&line) + 1 + columns(&word) > COLUMNS {
-                let _ = writeln!(self.out, "{line}");
-                line = format!("{indent}    {word}");
-                continue;
-            }
-            if !empty {
-                line.push(' ');
-            }
-            line.push_str(&word);
-            empty = false;
-        }
-        let _ = writeln!(self.out, "{line}");
+        let deeper = format!("{indent}    ");
+        let options = textwrap::Options::new(COLUMNS).initial_indent(indent).subsequent_indent(&deeper);
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let _ = writeln!(self.out, "{}", textwrap::fill(&words, options));
     }
-}
-
-fn columns(text: &str) -> usize {
-    text.chars().count()
-}
-
-/// A word in pieces of at most `most` characters.
-fn pieces(word: &str, most: usize) -> Vec<String> {
-    let chars: Vec<char> = word.chars().collect();
-    chars.chunks(most).map(String::from_iter).collect()
 }
 
 fn plural(count: usize, what: &str) -> String {
@@ -262,7 +241,7 @@ lane 1: starting, no CPU, driver sim, steering table
         let snapshot = reader.snapshot(u64::MAX);
         for snapshot in [&snapshot, &snapshot.since(&before).unwrap(), &reader.snapshot(1).since(&before).unwrap()] {
             for line in text(snapshot, Detail::All).lines() {
-                assert!(columns(line) <= COLUMNS, "{line}");
+                assert!(line.chars().count() <= COLUMNS, "{line}");
             }
         }
     }

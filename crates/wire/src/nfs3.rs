@@ -21,9 +21,9 @@ pub use files::{
 };
 pub use results::{
     AccessResult, Commit, CommitResult, Create, CreateResult, Directory, DirectoryPlus, Entry, EntryPlus, FileSystem,
-    FileSystemResult, GetAttributesResult, Information, InformationResult, Link, LinkResult, Lookup, LookupResult, Outcome,
-    PathLimits, PathLimitsResult, Read, ReadDirectoryPlusResult, ReadDirectoryResult, ReadHead, ReadLink, ReadLinkResult,
-    ReadResult, RemoveResult, Rename, RenameResult, SetAttributesResult, Write, WriteResult,
+    FileSystemResult, GetAttributesResult, Information, InformationResult, Link, LinkResult, Lookup, LookupResult, PathLimits,
+    PathLimitsResult, Read, ReadDirectoryPlusResult, ReadDirectoryResult, ReadHead, ReadLink, ReadLinkResult, ReadResult,
+    RemoveResult, Rename, RenameResult, Results, SetAttributesResult, Write, WriteResult,
 };
 
 use crate::xdr::xdr_enum;

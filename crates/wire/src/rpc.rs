@@ -32,7 +32,7 @@ pub use call::{Call, CallHead};
 pub use calls::{CALLS_MAX, CallCounts, Calls, Overdue, Patience, Xids};
 pub use record::{FRAGMENT_BYTES_MAX, RecordLimits, Records, Step, mark, write_record, write_split};
 pub use refusal::{Owed, Program, Refusal};
-pub use reply::{Denial, Outcome, Reply, Verdict, success_head};
+pub use reply::{Acceptance, Denial, Reply, Verdict, success_head};
 
 /// The version of the protocol (RFC 5531 section 9, `RPC_VERS`).
 pub const VERSION: u32 = 2;

@@ -32,12 +32,12 @@ impl Page {
 
     /// A label, and beside it words.
     pub fn prose(&mut self, label: &str, text: &str) {
-        self.beside(label, "", &fill(&words(text), "", WIDTH - INDENT));
+        self.beside(label, "", &words(text, WIDTH - INDENT));
     }
 
     /// A sentence of several, in line with what stands beside labels.
     pub fn item(&mut self, text: &str) {
-        self.beside("", "- ", &fill(&words(text), "", WIDTH - INDENT - 2));
+        self.beside("", "- ", &words(text, WIDTH - INDENT - 2));
     }
 
     fn beside(&mut self, label: &str, mark: &str, lines: &[String]) {
@@ -86,32 +86,21 @@ fn aligned(row: &[String], widths: &[usize]) -> String {
     line
 }
 
-fn words(text: &str) -> Vec<String> {
-    text.split_whitespace().map(str::to_owned).collect()
+/// Words in lines of at most `width`.
+fn words(text: &str, width: usize) -> Vec<String> {
+    fill(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>(), "", width)
 }
 
-/// Parts in lines of at most `width`; what is longer than a line is broken where the line ends.
+/// A space at which no line breaks (U+00A0, no-break space).
+const BOUND: &str = "\u{a0}";
+
+/// Parts in lines of at most `width`, which break between parts; what is longer than a line is broken where the line ends.
 fn fill(parts: &[String], separator: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = vec![String::new()];
-    for (index, part) in parts.iter().enumerate() {
-        let last = index + 1 == parts.len();
-        let part = ascii(part) + if last { "" } else { separator };
-        let free = width - lines.last().map_or(0, String::len);
-        match lines.last_mut() {
-            Some(line) if line.is_empty() => {}
-            Some(line) if part.len() < free => line.push(' '),
-            _ => lines.push(String::new()),
-        }
-        for letter in part.chars() {
-            if lines.last().is_some_and(|line| line.len() == width) {
-                lines.push(String::new());
-            }
-            if let Some(line) = lines.last_mut() {
-                line.push(letter);
-            }
-        }
-    }
-    lines
+    let bound: Vec<String> = parts.iter().map(|part| ascii(part).replace(' ', BOUND)).collect();
+    let options = textwrap::Options::new(width).word_separator(textwrap::WordSeparator::AsciiSpace);
+    let options = options.word_splitter(textwrap::WordSplitter::NoHyphenation);
+    let text = bound.join(&format!("{separator} "));
+    textwrap::wrap(&text, options).iter().map(|line| line.replace(BOUND, " ")).collect()
 }
 
 /// The text with a `?` for whatever is no printable ASCII: names come from elsewhere and could steer the terminal.

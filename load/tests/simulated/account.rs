@@ -3,7 +3,7 @@
 
 use crate::figures::{Figures, Window, requests_each};
 use crate::rig::{MS, Outcome};
-use crate::witness::{Desk, Entry, Note, request_bytes};
+use crate::witness::{Desk, Note, Sighting, request_bytes};
 use corelane_load::arrivals::Schedule;
 use corelane_load::kinds::Kind;
 use corelane_load::plan::{Extent, Mode, Plan};
@@ -70,7 +70,7 @@ impl Room {
 }
 
 #[derive(Default)]
-struct Place {
+struct Slot {
     is_open: bool,
     wrong: bool,
     /// When its connection was to be asked for.
@@ -93,7 +93,7 @@ struct Books<'a> {
     first: u64,
     heard: bool,
     over: bool,
-    places: Vec<Place>,
+    places: Vec<Slot>,
     arrivals: Option<Schedule>,
     /// Where connections are made at a rate: places in the order in which arrivals take them.
     line: VecDeque<u64>,
@@ -141,7 +141,7 @@ impl<'a> Books<'a> {
             first,
             heard: false,
             over: false,
-            places: (0..count).map(|_| Place::default()).collect(),
+            places: (0..count).map(|_| Slot::default()).collect(),
             arrivals: arrivals(plan, window, lane),
             line: if by_connection { (first..first + count).collect() } else { VecDeque::new() },
             made: 0,
@@ -156,7 +156,7 @@ impl<'a> Books<'a> {
         if let Mode::Connections { requests, .. } = self.plan.mode { Some(requests) } else { None }
     }
 
-    fn place(&mut self, place: u64) -> &mut Place {
+    fn place(&mut self, place: u64) -> &mut Slot {
         &mut self.places[(place - self.first) as usize]
     }
 
@@ -176,7 +176,7 @@ impl<'a> Books<'a> {
         self.arrivals.as_mut().unwrap().next().unwrap()
     }
 
-    fn close(mut self, journal: &[Entry]) {
+    fn close(mut self, journal: &[Sighting]) {
         for entry in journal {
             if entry.lane == self.lane && !self.over {
                 self.take(entry);
@@ -202,7 +202,7 @@ impl<'a> Books<'a> {
         }
     }
 
-    fn take(&mut self, entry: &Entry) {
+    fn take(&mut self, entry: &Sighting) {
         let now = entry.at;
         match entry.note {
             Note::Heard => self.heard = true,
@@ -215,7 +215,7 @@ impl<'a> Books<'a> {
             _ => panic!("{entry:?} over connections"),
         }
         let depth = self.plan.depth as usize;
-        let has_room = |place: &Place| place.is_open && place.flights.len() + place.owed.len() < depth;
+        let has_room = |place: &Slot| place.is_open && place.flights.len() + place.owed.len() < depth;
         self.room.is(self.places.iter().any(has_room), now);
     }
 
@@ -229,7 +229,7 @@ impl<'a> Books<'a> {
         }
         let place = self.place(place);
         assert!(!place.is_open, "a place was opened twice");
-        *place = Place { is_open: true, intended: place.intended, ..Place::default() };
+        *place = Slot { is_open: true, intended: place.intended, ..Slot::default() };
     }
 
     fn sent(&mut self, place: u64, count: u64, bytes: u64, now: u64) {
@@ -329,7 +329,7 @@ impl<'a> Books<'a> {
             }
         }
         self.forgo((place - self.first) as usize);
-        let lost = std::mem::replace(self.place(place), Place { intended: now + PAUSE, ..Place::default() });
+        let lost = std::mem::replace(self.place(place), Slot { intended: now + PAUSE, ..Slot::default() });
         let Some(kind) = kind else {
             return assert!(lost.flights.is_empty(), "requests in flight on a connection that was closed");
         };

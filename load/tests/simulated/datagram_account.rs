@@ -4,7 +4,7 @@
 use crate::account::{LATEST, Room, arrivals, share_of};
 use crate::figures::{Figures, Window};
 use crate::rig::{MS, Outcome};
-use crate::witness::{Desk, Entry, Note, request_bytes};
+use crate::witness::{Desk, Note, Sighting, request_bytes};
 use corelane_load::arrivals::Schedule;
 use corelane_load::kinds::Kind;
 use corelane_load::plan::{Mode, Plan};
@@ -78,7 +78,7 @@ impl<'a> Books<'a> {
         self.timeout() + (self.timeout() / 16).clamp(MS, 100 * MS) + 2 * MS
     }
 
-    fn close(mut self, journal: &[Entry]) {
+    fn close(mut self, journal: &[Sighting]) {
         for entry in journal {
             if entry.lane == self.lane && !self.over {
                 self.take(entry);
@@ -93,7 +93,7 @@ impl<'a> Books<'a> {
         }
     }
 
-    fn take(&mut self, entry: &Entry) {
+    fn take(&mut self, entry: &Sighting) {
         let now = entry.at;
         (0..self.sockets.len()).for_each(|index| self.give_up(index, now));
         let timeout = self.timeout();

@@ -149,7 +149,7 @@ fn what_the_server_did_is_what_the_report_says() {
 #[test]
 fn a_server_that_is_not_there_is_named() {
     for_seeds(20, |seed| {
-        let plan = Plan { mode: Mode::Closed, target: target(false), ..plan(seed, true) };
+        let plan = Plan { mode: Mode::Closed, target: target(false).into(), ..plan(seed, true) };
         let rig = Rig::new(seed, Faults::none(), plan).serve(1, |_, _, _, _| {}).generate(0);
         let outcome = rig.run(&mut ());
         let desk = outcome.desk.borrow();

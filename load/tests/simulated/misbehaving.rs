@@ -85,7 +85,7 @@ fn a_target_that_refuses_is_named() {
     let desk = outcome.desk.borrow();
     let (kind, fault) = desk.collector.unreachable().unwrap();
     assert_eq!(*kind, Kind::Unreachable, "{fault}");
-    let plan = Plan { target: target(false), ..closed_loop(10) };
+    let plan = Plan { target: target(false).into(), ..closed_loop(10) };
     let outcome = Rig::new(1, Faults::none(), plan).serve(1, |_, _, _, _| {}).generate(0).run(&mut ());
     let desk = outcome.desk.borrow();
     let (kind, fault) = desk.collector.unreachable().unwrap();

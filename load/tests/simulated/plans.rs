@@ -18,7 +18,7 @@ pub fn streams(target: SocketAddr) -> Plan {
 /// The same over datagrams.
 pub fn datagrams(target: SocketAddr) -> Plan {
     let plan = streams(target);
-    Plan { workload: "udp".into(), url: format!("udp://{target}"), transport: corelane::Transport::Udp, ..plan }
+    Plan { workload: "udp".into(), url: format!("udp://{target}"), transport: corelane::lanes::Transport::Udp, ..plan }
 }
 
 /// Times of a recording: bursts and pauses.
@@ -47,7 +47,7 @@ pub fn drawn(seed: u64, base: Plan) -> Plan {
     let mode = match random.below(3) {
         0 => Mode::Closed,
         1 => Mode::Open { rate: rate(&mut random, is_long), arrivals: drawn_arrivals(&mut random, 4_000_000_000) },
-        _ if base.transport == corelane::Transport::Udp => Mode::Closed,
+        _ if base.transport == corelane::lanes::Transport::Udp => Mode::Closed,
         _ => Mode::Connections {
             rate: rate(&mut random, is_long),
             arrivals: drawn_arrivals(&mut random, 4_000_000_000),

@@ -1,7 +1,7 @@
 //! A run of the load engine in a simulated world: the generator's lanes, those of a server or peers played by hand, and the clock.
 
 use crate::witness::{Desk, DeskRef, Spy, Watched};
-use corelane::Transport;
+use corelane::lanes::Transport;
 use corelane_lane::{Control, Kit, Lane, LaneSettings, Order, Turn as LaneTurn, Works};
 use corelane_load::course::Course;
 use corelane_load::datagram_engine::DatagramEngine;
@@ -20,6 +20,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
+use std::time::Duration;
 
 /// A millisecond, in nanoseconds.
 pub const MS: u64 = 1_000_000;
@@ -73,7 +74,12 @@ pub struct Rig {
 
 /// Bounds of the served side without any in time: the clock may jump.
 pub fn patient() -> Limits {
-    Limits { receive_rate_min: 0, idle_limit: 0, read_limit: 0, send_limit: 0, drain_limit: 1 << 60, ..Limits::default() }
+    Limits::new()
+        .receive_rate_min(0)
+        .idle_limit(Duration::ZERO)
+        .read_limit(Duration::ZERO)
+        .send_limit(Duration::ZERO)
+        .drain_limit(Duration::from_nanos(1 << 60))
 }
 
 impl Rig {
@@ -103,7 +109,7 @@ impl Rig {
             ..Description::default()
         });
         let (page, control, first) = (page.unwrap(), Control::new(count), self.lanes.len());
-        let settings = LaneSettings { memory_bytes, ..LaneSettings::default() };
+        let settings = LaneSettings::new().memory_bytes(memory_bytes);
         let exchange = Exchange::new(&control, settings.channel_messages);
         for number in 0..count {
             let arena = Arena::new(memory_bytes).unwrap();

@@ -4,7 +4,7 @@ use crate::plans::{datagrams, drawn, followed, is_steady, steady, streams};
 use crate::rig::{Outcome, Rig, patient, target};
 use crate::rpc_server::{Answers, Seen, Server};
 use crate::{account, datagram_account, for_seeds};
-use corelane::Transport;
+use corelane::lanes::Transport;
 use corelane_load::kinds::Kind;
 use corelane_load::plan::{Extent, Mode, Plan};
 use corelane_load::workloads::Particulars;

@@ -3,7 +3,7 @@
 use corelane_seam::Datagrams;
 use corelane_svc::{Cx, DatagramService, Input, Next, Output, Peer, Replies, Silent, StreamService};
 use corelane_wire::rpc::{
-    Auth, AuthStatus, Call, Denial, Flavour, Outcome, RecordLimits, Records, Reply, Step, Verdict, write_record, write_split,
+    Acceptance, Auth, AuthStatus, Call, Denial, Flavour, RecordLimits, Records, Reply, Step, Verdict, write_record, write_split,
 };
 use corelane_wire::xdr::{Encode, Opaque, Writer};
 use std::cell::Cell;
@@ -64,7 +64,7 @@ fn encoded(value: &impl Encode) -> Vec<u8> {
     writer.written().to_vec()
 }
 
-fn accepted(xid: u32, outcome: Outcome<'_>) -> Vec<u8> {
+fn accepted(xid: u32, outcome: Acceptance<'_>) -> Vec<u8> {
     encoded(&Reply { xid, verdict: Verdict::Accepted { verifier: Auth::NONE, outcome } })
 }
 
@@ -77,23 +77,23 @@ impl Server {
     fn replies(&self, message: &[u8]) -> Vec<Vec<u8>> {
         self.seen.calls.set(self.seen.calls.get() + 1);
         let call = Call::parse(message).expect("the generator makes calls");
-        let right = accepted(call.xid, Outcome::Success(call.arguments));
+        let right = accepted(call.xid, Acceptance::Success(call.arguments));
         let failed = |outcome| vec![accepted(call.xid, outcome)];
         match self.answers {
             Answers::Right | Answers::InFragments | Answers::Reversed | Answers::Endless => vec![right],
             Answers::Twice => vec![right.clone(), right],
-            Answers::WrongNumber => vec![accepted(call.xid.wrapping_add(1 << 30), Outcome::Success(call.arguments))],
+            Answers::WrongNumber => vec![accepted(call.xid.wrapping_add(1 << 30), Acceptance::Success(call.arguments))],
             Answers::Call => vec![message.to_vec()],
-            Answers::ProgramUnavailable => failed(Outcome::ProgramUnavailable),
-            Answers::OtherVersions => failed(Outcome::ProgramMismatch { low: 7, high: 9 }),
-            Answers::ProcedureUnavailable => failed(Outcome::ProcedureUnavailable),
-            Answers::GarbageArguments => failed(Outcome::GarbageArguments),
-            Answers::SystemError => failed(Outcome::SystemError),
+            Answers::ProgramUnavailable => failed(Acceptance::ProgramUnavailable),
+            Answers::OtherVersions => failed(Acceptance::ProgramMismatch { low: 7, high: 9 }),
+            Answers::ProcedureUnavailable => failed(Acceptance::ProcedureUnavailable),
+            Answers::GarbageArguments => failed(Acceptance::GarbageArguments),
+            Answers::SystemError => failed(Acceptance::SystemError),
             Answers::OtherRpcVersion => vec![denied(call.xid, Denial::RpcMismatch { low: 3, high: 4 })],
             Answers::NotAuthenticated => vec![denied(call.xid, Denial::Authentication(AuthStatus::TooWeak))],
             Answers::Sealed => {
                 let verifier = Auth { flavour: Flavour::SHORT, body: Opaque::new(&[1, 2, 3, 4]).unwrap() };
-                let outcome = Outcome::Success(call.arguments);
+                let outcome = Acceptance::Success(call.arguments);
                 vec![encoded(&Reply { xid: call.xid, verdict: Verdict::Accepted { verifier, outcome } })]
             }
             Answers::Cut => vec![right[..right.len() - 4].to_vec()],
@@ -178,7 +178,7 @@ impl DatagramService for Server {
                 for reply in self.replies(call) {
                     let mut lease = cx.lease(reply.len().max(1)).unwrap();
                     lease.append(&reply);
-                    let _ = replies.send(arrival.peer, None, lease.share());
+                    let _ = replies.send(arrival.peer.clone(), None, lease.share());
                 }
             }
         }

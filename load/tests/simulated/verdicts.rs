@@ -112,7 +112,7 @@ fn connections_that_fall_behind_are_doubted() {
 #[test]
 fn a_closed_loop_at_the_generators_limit_is_doubted() {
     let plan = Plan { extent: Extent::For(Duration::from_millis(100)), ..for_a_second(Mode::Closed) };
-    let plan = Plan { target: target(false), ..plan };
+    let plan = Plan { target: target(false).into(), ..plan };
     let outcome = served(1, Faults::none(), plan, 1).0.generate(0).run(&mut ());
     assert_eq!((outcome.report.limit.as_str(), outcome.report.believable), ("neither", true), "{:?}", outcome.report.doubts);
     let report = judged(&outcome, |report| report.generator.lanes[0].busy = 0.99);

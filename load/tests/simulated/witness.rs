@@ -1,6 +1,6 @@
 //! What can be seen of a run from around the engine: its workload, the calls that its lane makes, and what it tells.
 
-use corelane::Transport;
+use corelane::lanes::Transport;
 use corelane_load::collector::Collector;
 use corelane_load::course::Event;
 use corelane_load::kinds::Kind;
@@ -11,7 +11,6 @@ use corelane_seam::{Datagrams, Fault};
 use corelane_sim::{Random, World};
 use corelane_svc::{Cx, DatagramService, Ending, Input, Next, Origin, Output, Peer, Replies, SocketId, StreamService, Talk};
 use std::cell::RefCell;
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
@@ -89,7 +88,7 @@ pub enum Note {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Entry {
+pub struct Sighting {
     pub at: u64,
     pub lane: usize,
     pub note: Note,
@@ -102,7 +101,7 @@ pub struct Desk {
     pub collector: Collector,
     /// When the window begins and ends.
     pub window: Option<(u64, u64)>,
-    pub journal: Vec<Entry>,
+    pub journal: Vec<Sighting>,
     /// When each lane turned.
     pub turns: Vec<(usize, u64)>,
     /// Why lanes ended early.
@@ -121,7 +120,7 @@ impl Desk {
     }
 
     fn note(&mut self, lane: usize, note: Note) {
-        self.journal.push(Entry { at: self.world.now(), lane, note });
+        self.journal.push(Sighting { at: self.world.now(), lane, note });
     }
 
     /// Takes in what `lane` has told in the call that has just ended.
@@ -243,7 +242,7 @@ impl<S: DatagramService> DatagramService for Watched<S> {
         self.call(|inner| inner.receive(cx, batch, replies));
     }
 
-    fn opened(&mut self, cx: &mut Cx<'_, S::Talk>, socket: SocketId, outcome: Result<SocketAddr, Fault>) {
+    fn opened(&mut self, cx: &mut Cx<'_, S::Talk>, socket: SocketId, outcome: Result<corelane::Address, Fault>) {
         self.sockets.push(socket);
         self.call(|inner| inner.opened(cx, socket, outcome));
     }

@@ -1,7 +1,7 @@
 //! The only list of services: a new one is its folder, a line here, and one among this crate's dependencies.
 #![forbid(unsafe_code)]
 
-use corelane::entry::Entry;
+use corelane::service::entry::Entry;
 
 /// All services, in the order in which they are shown and served.
 pub static ALL: &[&Entry] = &[&corelane_echo::ENTRY, &corelane_rpc::ENTRY];

@@ -2,7 +2,8 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use corelane::Lanes;
-use corelane::watch::{Declaration, documentation};
+use corelane::admin::watch::documentation;
+use corelane::service::Declaration;
 use corelane_services::ALL;
 use std::collections::HashSet;
 use std::path::Path;

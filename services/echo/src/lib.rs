@@ -1,10 +1,11 @@
 //! Echo: sends back what it gets, byte for byte (RFC 862), without copying it.
 #![forbid(unsafe_code)]
 
-use corelane::entry::choice::{Choice, Flag};
-use corelane::entry::{Asked, Entry, Scheme};
-use corelane::{Cx, DatagramService, Datagrams, Input, Lanes, Next, Output, Peer, Replies, Result, Silent, StreamService};
-use std::net::IpAddr;
+use corelane::service::entry::choice::{Choice, Flag};
+use corelane::service::entry::{Asked, Entry, Scheme};
+use corelane::{
+    Address, Cx, DatagramService, Datagrams, Input, Lanes, Next, Output, Peer, Replies, Result, Silent, StreamService,
+};
 
 /// Where echo is served unless said otherwise.
 pub const DEFAULT_PORT: u16 = 60007;
@@ -34,17 +35,22 @@ fn answer(asked: &Asked) -> Result<Answer> {
         return Ok(Answer::Everybody);
     }
     let url = asked.url();
-    match url.resolve()?.iter().find(|address| !address.ip().to_canonical().is_loopback()) {
+    match url.resolve()?.iter().find(|address| !is_near(address)) {
         None => Ok(Answer::Loopback),
         Some(address) => Err(asked.refuse(
             REFLECT.name,
             format!(
                 "{url}: {} can be reached from other machines, and a UDP echo would send to whomever a forged datagram names; \
                  listen on 127.0.0.1 or [::1], or ask for it with {url}?reflect",
-                address.ip()
+                address.ip().map_or_else(String::new, |ip| ip.to_string())
             ),
         )),
     }
+}
+
+/// Whether only this machine has it: a loopback address, or one of no network.
+fn is_near(address: &Address) -> bool {
+    address.ip().is_none_or(|ip| ip.to_canonical().is_loopback())
 }
 
 /// Echo over connections. The leases that bytes arrive in are the ones they leave in.
@@ -87,15 +93,15 @@ impl EchoDatagrams {
         Self { answer }
     }
 
-    fn answers(&self, peer: IpAddr) -> bool {
-        self.answer == Answer::Everybody || peer.to_canonical().is_loopback()
+    fn answers(&self, peer: &Address) -> bool {
+        self.answer == Answer::Everybody || is_near(peer)
     }
 }
 
 impl DatagramService for EchoDatagrams {
     type Talk = Silent;
     fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies) {
-        for arrival in batch.arrivals().iter().filter(|arrival| self.answers(arrival.peer.ip())) {
+        for arrival in batch.arrivals().iter().filter(|arrival| self.answers(&arrival.peer)) {
             cx.count_requests(arrival.datagrams());
             replies.echo(batch, arrival);
         }
@@ -108,9 +114,10 @@ mod tests {
 
     #[test]
     fn only_loopback_is_answered_unless_everybody_is() {
-        let [here, mapped, there] = ["127.0.0.9", "::ffff:127.0.0.1", "192.0.2.1"].map(|text| text.parse().unwrap());
+        let [here, mapped, there]: [Address; 3] =
+            ["127.0.0.9:1", "[::ffff:127.0.0.1]:1", "192.0.2.1:1"].map(|text| text.parse().unwrap());
         let local = EchoDatagrams::new(Answer::Loopback);
-        assert_eq!([here, mapped, there].map(|peer| local.answers(peer)), [true, true, false]);
-        assert!(EchoDatagrams::new(Answer::Everybody).answers(there));
+        assert_eq!([&here, &mapped, &there].map(|peer| local.answers(peer)), [true, true, false]);
+        assert!(EchoDatagrams::new(Answer::Everybody).answers(&there));
     }
 }

@@ -5,10 +5,10 @@ use crate::desk::{Desk, To};
 use crate::duplicates::Memo;
 use crate::error::Unanswered;
 use crate::held::{Held, Room};
-use corelane::{Arrival, Cx, Datagrams, Input, Segment, Shared, Talk};
+use corelane::service::{Arrival, Segment, Shared, Talk};
+use corelane::{Address, Cx, Datagrams, Input};
 use corelane_wire::rpc::{self, Identity, Refusal};
 use corelane_wire::xdr::{Decode, Encode};
-use std::net::SocketAddr;
 
 /// What lies around a message, for parts of it to be kept.
 #[derive(Clone, Copy)]
@@ -50,7 +50,7 @@ pub struct Answered(());
 pub struct Call<'c> {
     pub(crate) message: rpc::Call<'c>,
     pub(crate) identity: Identity<'c>,
-    pub(crate) peer: SocketAddr,
+    pub(crate) peer: &'c Address,
     pub(crate) source: Source<'c>,
     pub(crate) desk: &'c mut Desk,
     pub(crate) to: To<'c>,
@@ -85,7 +85,7 @@ impl<'c> Call<'c> {
     }
 
     /// The address that the call came from.
-    pub fn peer(&self) -> SocketAddr {
+    pub fn peer(&self) -> &'c Address {
         self.peer
     }
 

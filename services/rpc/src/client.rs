@@ -6,9 +6,11 @@
 //! what is due. With each call goes a value of yours, which comes back with the results, or with why there are none: exactly once.
 //!
 //! ```
-//! use corelane::{Silent, Cx, Ending, Input, Next, Output, Peer, StreamService};
+//! use corelane::service::Ending;
+//! use corelane::{Cx, Input, Next, Output, Peer, Silent, StreamService};
 //! use corelane_rpc::client::{CallError, StreamClient};
 //! use corelane_wire::rpc::{Auth, CallHead, NULL};
+//! use std::time::Duration;
 //!
 //! /// Opens a connection, makes one call, and prints what became of it.
 //! struct Ping;
@@ -29,7 +31,7 @@
 //!     }
 //!
 //!     fn connected(&mut self, cx: &mut Cx<'_>, client: &mut Self::Session, output: &mut Output) -> Next {
-//!         match client.call(cx.now(), output, &NFS_NULL, &(), 1_000_000_000, "the server answers") {
+//!         match client.call(cx.now(), output, &NFS_NULL, &(), Duration::from_secs(1), "the server answers") {
 //!             Ok(_) => Next::Continue,
 //!             Err(_) => Next::Abort,
 //!         }
@@ -47,16 +49,13 @@
 //! ```
 
 mod datagrams;
-mod lookup;
 mod stream;
 
 pub use datagrams::{DatagramClient, Step};
-pub use lookup::{Found, Lookup, lookup};
-pub(crate) use lookup::{head, protocol};
 pub use stream::StreamClient;
 
 use corelane_wire::Error;
-use corelane_wire::rpc::{CallHead, Denial, Outcome, Reply, Verdict};
+use corelane_wire::rpc::{Acceptance, CallHead, Denial, Reply, Verdict};
 use corelane_wire::xdr::{Encode, Writer};
 use std::fmt;
 
@@ -140,12 +139,12 @@ fn results(message: &[u8]) -> Result<(u32, Result<&[u8], CallError>), Error> {
         Verdict::Accepted { outcome, .. } => outcome,
     };
     let results = match outcome {
-        Outcome::Success(results) => Ok(results),
-        Outcome::ProgramUnavailable => Err(CallError::ProgramUnavailable),
-        Outcome::ProgramMismatch { low, high } => Err(CallError::ProgramMismatch { low, high }),
-        Outcome::ProcedureUnavailable => Err(CallError::ProcedureUnavailable),
-        Outcome::GarbageArguments => Err(CallError::GarbageArguments),
-        Outcome::SystemError => Err(CallError::SystemError),
+        Acceptance::Success(results) => Ok(results),
+        Acceptance::ProgramUnavailable => Err(CallError::ProgramUnavailable),
+        Acceptance::ProgramMismatch { low, high } => Err(CallError::ProgramMismatch { low, high }),
+        Acceptance::ProcedureUnavailable => Err(CallError::ProcedureUnavailable),
+        Acceptance::GarbageArguments => Err(CallError::GarbageArguments),
+        Acceptance::SystemError => Err(CallError::SystemError),
     };
     Ok((reply.xid, results))
 }

@@ -1,6 +1,6 @@
 //! What the service counts.
 
-corelane::watch::counters! {
+corelane::counters! {
     /// What the RPC service counts beside what all services do.
     pub enum RpcCounter {
         RequestsRefused "requests_refused" Counter "requests" "Requests answered with a refusal of their protocol, such as an unknown procedure.";

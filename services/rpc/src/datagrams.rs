@@ -7,8 +7,8 @@ use crate::dispatch::{Dispatcher, Served};
 use crate::duplicates::Duplicates;
 use crate::held::Room;
 use crate::program::Programs;
-use corelane::watch::{Declaration, OwnCounter};
-use corelane::{Asking, Call as LaneCall, Cx, DatagramService, Datagrams, Lost, Origin, Outcome, Replies, Silent, Talk};
+use corelane::service::{Asking, Call as LaneCall, Declaration, Lost, Origin, Outcome, OwnCounter, Silent, Talk};
+use corelane::{Cx, DatagramService, Datagrams, Replies};
 
 /// Programs served over datagrams. Replies to one peer leave as trains.
 ///
@@ -51,7 +51,7 @@ impl<T: Talk, P: Programs<T>> RpcDatagrams<P, T> {
         for number in 0..arrival.datagrams() {
             let message = &payload[number * size..payload.len().min((number + 1) * size)];
             let to = To::Datagram { batch, arrival: index, socket, replies };
-            if self.dispatcher.serve(cx, message, Source::Datagram(batch, arrival), arrival.peer, to) == Served::Wait {
+            if self.dispatcher.serve(cx, message, Source::Datagram(batch, arrival), &arrival.peer, to) == Served::Wait {
                 cx.count(RpcCounter::RequestsDropped, 1);
             }
         }

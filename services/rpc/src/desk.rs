@@ -2,9 +2,8 @@
 
 use crate::counters::RpcCounter;
 use crate::duplicates::Memo;
-use corelane::{
-    Cx, DATAGRAM_BYTES_MAX, Datagrams, LEASE_BYTES_MAX, Lease, Output, Replies, Segment, SocketId, TRAIN_DATAGRAMS_MAX, Talk,
-};
+use corelane::service::{DATAGRAM_BYTES_MAX, LEASE_BYTES_MAX, Lease, Segment, SocketId, TRAIN_DATAGRAMS_MAX, Talk};
+use corelane::{Cx, Datagrams, Output, Replies};
 use corelane_wire::rpc::{Reply, success_head, write_record};
 use corelane_wire::xdr::{Encode, Writer, padding};
 use corelane_wire::{Error, rpc};
@@ -192,7 +191,7 @@ impl Desk {
         self.reply(cx, to, &system_error(xid));
     }
 
-    /// Writes a message into the lease, or into a larger one; answers where it lies in there, without its mark.
+    /// Writes a message into the lease, or into a larger one; returns where it lies in there, without its mark.
     #[inline]
     fn write(
         &mut self,
@@ -255,7 +254,7 @@ const NULL_MARK: [u8; MARK_BYTES] = (1 << 31 | NULL_BYTES as u32).to_be_bytes();
 
 /// A failure of the service, as a reply.
 pub(crate) fn system_error(xid: u32) -> Reply<'static> {
-    let verdict = rpc::Verdict::Accepted { verifier: rpc::Auth::NONE, outcome: rpc::Outcome::SystemError };
+    let verdict = rpc::Verdict::Accepted { verifier: rpc::Auth::NONE, outcome: rpc::Acceptance::SystemError };
     Reply { xid, verdict }
 }
 
@@ -265,7 +264,7 @@ pub(crate) fn success(writer: &mut Writer<'_>, xid: u32, results: &impl Encode) 
     results.encode(writer)
 }
 
-/// Writes a message behind what a lease holds, over connections behind its mark; answers how many bytes that is.
+/// Writes a message behind what a lease holds, over connections behind its mark; returns how many bytes that is.
 #[inline]
 pub(crate) fn write_into(
     lease: &mut Lease,

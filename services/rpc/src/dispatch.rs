@@ -7,11 +7,10 @@ use crate::duplicates::{DUPLICATES_MAX, Duplicates, Found, Key, Memo};
 use crate::error::Unanswered;
 use crate::held::{HELD_MAX, Room};
 use crate::program::Programs;
-use corelane::{Cx, Talk};
+use corelane::{Address, Cx, Talk};
 use corelane_wire::rpc::{self, NULL, Owed, Refusal, Reply};
 use corelane_wire::xdr::{Encode, Writer};
 use std::marker::PhantomData;
-use std::net::SocketAddr;
 
 /// What became of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +45,7 @@ impl<T: Talk, P: Programs<T>> Dispatcher<P, T> {
         cx: &mut Cx<'_, T>,
         message: &[u8],
         source: Source<'_>,
-        peer: SocketAddr,
+        peer: &Address,
         mut to: To<'_>,
     ) -> Served {
         if !self.desk.prepare(cx, &mut to) {
@@ -80,12 +79,12 @@ impl<T: Talk, P: Programs<T>> Dispatcher<P, T> {
         cx: &mut Cx<'_, T>,
         message: &rpc::Call<'c>,
         source: Source<'c>,
-        peer: SocketAddr,
+        peer: &'c Address,
         to: &mut To<'_>,
     ) -> Result<(), Unanswered> {
         let identity = message.identity()?;
         self.programs.admit(message)?;
-        let memo = match self.is_repeated(cx, message, peer, to) {
+        let memo = match self.answer_if_repeated(cx, message, peer, to) {
             Repeated::No(memo) => memo,
             Repeated::Yes => return Ok(()),
         };
@@ -94,8 +93,8 @@ impl<T: Talk, P: Programs<T>> Dispatcher<P, T> {
         programs.call(cx, call).map(drop)
     }
 
-    /// Whether a call that must be carried out once was, and then does with it what is to be done.
-    fn is_repeated(&mut self, cx: &mut Cx<'_, T>, message: &rpc::Call<'_>, peer: SocketAddr, to: &mut To<'_>) -> Repeated {
+    /// Looks up a call that must be carried out once: one that was is answered as then, and one in progress is dropped.
+    fn answer_if_repeated(&mut self, cx: &mut Cx<'_, T>, message: &rpc::Call<'_>, peer: &Address, to: &mut To<'_>) -> Repeated {
         if !self.programs.is_once_only(message) {
             return Repeated::No(None);
         }

@@ -1,12 +1,14 @@
 //! Replies that are kept for calls that come twice, because a caller repeats what it has no answer to.
 
 use crate::counters::RpcCounter;
-use corelane::{Cx, SECOND, Talk};
+use corelane::Address;
+use corelane::Instant;
+use corelane::{Cx, Talk};
 use corelane_wire::rpc;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
-use std::net::SocketAddr;
 use std::rc::Rc;
+use std::time::Duration;
 
 /// Once-only calls that a lane remembers for one service at most, unless set otherwise: the last of them, so at 16,384 calls a second those of
 /// one second. The oldest answered one makes room for another.
@@ -15,19 +17,19 @@ pub const DUPLICATES_MAX: usize = 16_384;
 pub const DUPLICATES_BYTES_MAX: usize = 4 << 20;
 /// Bytes of a reply that is kept at most. A longer one is not, and its call is carried out again.
 pub const DUPLICATE_BYTES_MAX: usize = 1024;
-/// Seconds for which a reply is kept at most: by then callers have given up, and their numbers begin anew.
-pub const DUPLICATE_SECONDS: u64 = 120;
+/// How long a reply is kept at most: by then callers have given up, and their numbers begin anew.
+pub const DUPLICATE_AGE_MAX: Duration = Duration::from_secs(120);
 
 /// Replies that have become too old and are given back with each call that is looked up: more than a call can add.
 const EXPIRED_AT_ONCE: usize = 4;
 
 /// What makes two calls one and the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
     /// Of credential and arguments, all of them.
     checksum: u64,
     xid: u32,
-    peer: SocketAddr,
+    peer: Address,
     program: u32,
     version: u32,
     procedure: u32,
@@ -35,10 +37,10 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    pub(crate) fn of(call: &rpc::Call<'_>, peer: SocketAddr) -> Self {
+    pub(crate) fn of(call: &rpc::Call<'_>, peer: &Address) -> Self {
         let rpc::Call { xid, program, version, procedure, arguments, credential, .. } = *call;
         let who = checksum(u64::from(credential.flavour.0), credential.body.bytes());
-        Self { checksum: checksum(who, arguments), xid, peer, program, version, procedure, length: arguments.len() }
+        Self { checksum: checksum(who, arguments), xid, peer: peer.clone(), program, version, procedure, length: arguments.len() }
     }
 }
 
@@ -52,9 +54,9 @@ fn checksum(seed: u64, bytes: &[u8]) -> u64 {
     rest.iter().fold(sum, |sum, &byte| mix(sum, u64::from(byte)))
 }
 
-enum Place {
+enum State {
     InProgress,
-    Answered { reply: Rc<[u8]>, at: u64 },
+    Answered { reply: Rc<[u8]>, at: Instant },
 }
 
 /// What is known of a call.
@@ -70,9 +72,9 @@ pub(crate) enum Found {
 }
 
 struct Table {
-    places: BTreeMap<Key, Place>,
+    places: BTreeMap<Key, State>,
     /// The answered calls by age, the oldest first, with those that were answered again since.
-    ages: VecDeque<(u64, Key)>,
+    ages: VecDeque<(Instant, Key)>,
     /// Of the replies.
     bytes: usize,
     most: usize,
@@ -80,7 +82,7 @@ struct Table {
 
 impl Table {
     fn remove(&mut self, key: &Key) {
-        if let Some(Place::Answered { reply, .. }) = self.places.remove(key) {
+        if let Some(State::Answered { reply, .. }) = self.places.remove(key) {
             self.bytes -= reply.len();
         }
     }
@@ -95,34 +97,34 @@ impl Table {
         false
     }
 
-    /// Forgets a call, unless it was answered again since; answers whether it did.
-    fn forget(&mut self, at: u64, key: &Key) -> bool {
-        let is_it = matches!(self.places.get(key), Some(Place::Answered { at: held, .. }) if *held == at);
+    /// Forgets a call, unless it was answered again since; returns whether it did.
+    fn forget(&mut self, at: Instant, key: &Key) -> bool {
+        let is_it = matches!(self.places.get(key), Some(State::Answered { at: held, .. }) if *held == at);
         if is_it {
             self.remove(key);
         }
         is_it
     }
 
-    fn expire(&mut self, now: u64) {
+    fn expire(&mut self, now: Instant) {
         for _ in 0..EXPIRED_AT_ONCE {
             let Some((at, key)) = self.ages.pop_front_if(|(at, _)| is_old(*at, now)) else { return };
             self.forget(at, &key);
         }
     }
 
-    fn keep(&mut self, key: Key, reply: &[u8], now: u64) {
+    fn keep(&mut self, key: Key, reply: &[u8], now: Instant) {
         while self.bytes + reply.len() > DUPLICATES_BYTES_MAX && self.forget_oldest() {}
-        if let Some(place @ Place::InProgress) = self.places.get_mut(&key) {
-            *place = Place::Answered { reply: reply.into(), at: now };
+        if let Some(place @ State::InProgress) = self.places.get_mut(&key) {
+            *place = State::Answered { reply: reply.into(), at: now };
             self.bytes += reply.len();
             self.ages.push_back((now, key));
         }
     }
 }
 
-fn is_old(at: u64, now: u64) -> bool {
-    now.saturating_sub(at) > DUPLICATE_SECONDS * SECOND
+fn is_old(at: Instant, now: Instant) -> bool {
+    now - at > DUPLICATE_AGE_MAX
 }
 
 /// The calls of a lane that must not be carried out twice.
@@ -136,19 +138,19 @@ impl Duplicates {
     }
 
     /// Looks a call up, and takes it down as in progress if it is new.
-    pub(crate) fn look(&self, key: Key, now: u64) -> Found {
+    pub(crate) fn look(&self, key: Key, now: Instant) -> Found {
         let mut table = self.0.borrow_mut();
         table.expire(now);
         match table.places.get(&key) {
-            Some(Place::InProgress) => return Found::InProgress,
-            Some(Place::Answered { reply, at }) if !is_old(*at, now) => return Found::Answered(reply.clone()),
+            Some(State::InProgress) => return Found::InProgress,
+            Some(State::Answered { reply, at }) if !is_old(*at, now) => return Found::Answered(reply.clone()),
             Some(_) => table.remove(&key),
             None => {}
         }
         if table.places.len() >= table.most && !table.forget_oldest() {
             return Found::Full;
         }
-        table.places.insert(key, Place::InProgress);
+        table.places.insert(key.clone(), State::InProgress);
         Found::New(Memo { table: self.0.clone(), key })
     }
 }
@@ -165,14 +167,14 @@ impl Memo {
         if reply.len() > DUPLICATE_BYTES_MAX {
             return cx.count(RpcCounter::DuplicatesMaxHits, 1);
         }
-        self.table.borrow_mut().keep(self.key, reply, cx.now());
+        self.table.borrow_mut().keep(self.key.clone(), reply, cx.now());
     }
 }
 
 impl Drop for Memo {
     fn drop(&mut self) {
         let mut table = self.table.borrow_mut();
-        if matches!(table.places.get(&self.key), Some(Place::InProgress)) {
+        if matches!(table.places.get(&self.key), Some(State::InProgress)) {
             table.remove(&self.key);
         }
     }
@@ -187,21 +189,25 @@ mod tests {
     fn call(xid: u32, credential: &[u8], arguments: &[u8]) -> Key {
         let credential = Auth { flavour: Flavour::SYS, body: Opaque::new(credential).unwrap() };
         let call = rpc::Call { xid, program: 1, version: 1, procedure: 1, credential, verifier: Auth::NONE, arguments };
-        Key::of(&call, "127.0.0.1:7".parse().unwrap())
+        Key::of(&call, &"127.0.0.1:7".parse().unwrap())
     }
 
     fn key(xid: u32) -> Key {
         call(xid, &[], &[])
     }
 
+    fn at(nanoseconds: u64) -> Instant {
+        Instant::from_nanoseconds(nanoseconds)
+    }
+
     /// Answers a call that is new.
     fn answer(duplicates: &Duplicates, key: Key, reply: &[u8], now: u64) {
-        let Found::New(memo) = duplicates.look(key, now) else { panic!("it is known") };
-        memo.table.borrow_mut().keep(key, reply, now);
+        let Found::New(memo) = duplicates.look(key.clone(), at(now)) else { panic!("it is known") };
+        memo.table.borrow_mut().keep(key, reply, at(now));
     }
 
     fn is_known(duplicates: &Duplicates, key: Key, now: u64) -> bool {
-        matches!(duplicates.look(key, now), Found::Answered(_))
+        matches!(duplicates.look(key, at(now)), Found::Answered(_))
     }
 
     #[test]
@@ -221,15 +227,15 @@ mod tests {
     #[test]
     fn the_oldest_answered_call_makes_room_and_one_in_progress_never() {
         let duplicates = Duplicates::new(3);
-        let Found::New(progress) = duplicates.look(key(0), 0) else { panic!("nothing is known") };
+        let Found::New(progress) = duplicates.look(key(0), at(0)) else { panic!("nothing is known") };
         (1..=4).for_each(|xid| answer(&duplicates, key(xid), b"reply", u64::from(xid)));
-        assert!(matches!(duplicates.look(key(0), 5), Found::InProgress), "it is never forgotten");
+        assert!(matches!(duplicates.look(key(0), at(5)), Found::InProgress), "it is never forgotten");
         assert!(is_known(&duplicates, key(3), 5) && is_known(&duplicates, key(4), 5));
-        let Found::New(second) = duplicates.look(key(1), 6) else { panic!("it was the oldest") };
-        let Found::New(third) = duplicates.look(key(2), 6) else { panic!("it was the next") };
-        assert!(matches!(duplicates.look(key(3), 6), Found::Full), "all places are taken by calls in progress");
+        let Found::New(second) = duplicates.look(key(1), at(6)) else { panic!("it was the oldest") };
+        let Found::New(third) = duplicates.look(key(2), at(6)) else { panic!("it was the next") };
+        assert!(matches!(duplicates.look(key(3), at(6)), Found::Full), "all places are taken by calls in progress");
         drop((progress, second, third));
-        assert!(matches!(duplicates.look(key(0), 7), Found::New(_)), "a call that was dropped is carried out again");
+        assert!(matches!(duplicates.look(key(0), at(7)), Found::New(_)), "a call that was dropped is carried out again");
     }
 
     #[test]
@@ -239,7 +245,7 @@ mod tests {
         (0..fit + 10).for_each(|xid| answer(&duplicates, key(xid), &[7; DUPLICATE_BYTES_MAX], 1));
         assert_eq!(duplicates.0.borrow().bytes, DUPLICATES_BYTES_MAX);
         assert!(!is_known(&duplicates, key(9), 1) && is_known(&duplicates, key(10), 1));
-        let late = 2 + DUPLICATE_SECONDS * SECOND;
+        let late = 2 + DUPLICATE_AGE_MAX.as_nanos() as u64;
         (0..fit).for_each(|xid| assert!(!is_known(&duplicates, key(xid), late)));
         let table = duplicates.0.borrow();
         assert_eq!((table.bytes, table.ages.len(), table.places.len()), (0, 0, 0));

@@ -1,9 +1,9 @@
 //! The service as `serve` knows it: the programs, where they are served, and what rpcbind is told of them.
 
-use crate::registration::{Entry as Registered, Registration};
+use crate::registration::{Registered, Registration};
 use crate::{ECHO, Echo, NFS, Null, Rpc, RpcDatagrams};
-use corelane::entry::choice::{Choice, Flag};
-use corelane::entry::{Asked, Beside, Entry, Opened, Scheme};
+use corelane::service::entry::choice::{Choice, Flag};
+use corelane::service::entry::{Asked, Beside, Entry, Opened, Scheme};
 use corelane::{Lanes, Result};
 
 /// Where RPC is served unless said otherwise.
@@ -50,7 +50,8 @@ fn register(opened: &[Opened<'_>]) -> Beside {
 }
 
 fn all_versions(opened: Opened<'_>) -> impl Iterator<Item = Registered> {
-    let (transport, address) = (opened.place.url.transport(), opened.place.address());
+    let transport = opened.place.url.transport();
     let versions = [NFS, ECHO].into_iter().flat_map(|of| (of.low..=of.high).map(move |version| (of.number, version)));
-    versions.map(move |(program, version)| Registered { program, version, transport, address })
+    let address = opened.place.address().inet();
+    versions.filter_map(move |(program, version)| Some(Registered { program, version, transport, address: address? }))
 }

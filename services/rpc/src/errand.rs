@@ -1,14 +1,18 @@
 //! One call after the other to one program, from a lane of its own, for those who wait for the end of it.
 
 use crate::client::{CallError, DatagramClient, Step};
-use corelane::{Cx, DatagramService, Datagrams, Fault, Lanes, Reason, Replies, Shared, Silent, SocketId};
+use corelane::Instant;
+use corelane::service::{Fault, Reason, Shared, SocketId};
+use corelane::{Address, Cx, DatagramService, Datagrams, Lanes, Replies, Silent};
 use corelane_wire::rpc::{CallHead, Patience};
 use corelane_wire::xdr::Encode;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
 
 /// How long each call is waited for.
-const PATIENCE: Patience = Patience { timeout: 3_000_000_000, again: 250_000_000, again_max: 1_000_000_000 };
+const PATIENCE: Patience =
+    Patience { timeout: Duration::from_secs(3), again: Duration::from_millis(250), again_max: Duration::from_secs(1) };
 
 /// Memory of the errand's lane.
 const MEMORY_BYTES: usize = 4 << 20;
@@ -75,7 +79,7 @@ impl<S: Script> Errand<S> {
             match self.client.call(cx, &what, &arguments, PATIENCE, ()) {
                 Ok(datagram) => {
                     self.send(cx, datagram, replies.take());
-                    return cx.set_alarm(self.client.next_due().unwrap_or(u64::MAX));
+                    return cx.set_alarm(self.client.next_due().unwrap_or(Instant::NEVER));
                 }
                 Err((error, ())) => {
                     self.script.answer(Err(error));
@@ -101,8 +105,8 @@ impl<S: Script> DatagramService for Errand<S> {
     type Talk = Silent;
     fn started(&mut self, cx: &mut Cx<'_>) {
         let any: IpAddr = if self.peer.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-        self.client = DatagramClient::new(1, cx.now() as u32);
-        self.socket = cx.open_datagrams(SocketAddr::new(any, 0), Some(self.peer)).ok();
+        self.client = DatagramClient::new(1, cx.now().nanoseconds() as u32);
+        self.socket = cx.open_datagrams(SocketAddr::new(any, 0), Some(self.peer.into())).ok();
         // What is sent before the socket is open waits; where there is none, the calls end with their time.
         self.go_on(cx, None);
     }
@@ -118,7 +122,7 @@ impl<S: Script> DatagramService for Errand<S> {
         }
     }
 
-    fn opened(&mut self, cx: &mut Cx<'_>, _socket: SocketId, outcome: Result<SocketAddr, Fault>) {
+    fn opened(&mut self, cx: &mut Cx<'_>, _socket: SocketId, outcome: Result<Address, Fault>) {
         if outcome.is_err() {
             self.fail(cx, CallError::Lost);
         }
@@ -139,6 +143,6 @@ impl<S: Script> DatagramService for Errand<S> {
             }
             None => {}
         }
-        cx.set_alarm(self.client.next_due().unwrap_or(u64::MAX));
+        cx.set_alarm(self.client.next_due().unwrap_or(Instant::NEVER));
     }
 }

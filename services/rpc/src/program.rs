@@ -2,7 +2,8 @@
 
 use crate::call::{Answered, Call};
 use crate::error::Unanswered;
-use corelane::{Asking, Call as LaneCall, Cx, Lost, Origin, Outcome, Silent, Talk};
+use corelane::Cx;
+use corelane::service::{Asking, Call as LaneCall, Lost, Origin, Outcome, Silent, Talk};
 use corelane_wire::rpc::{self, Refusal};
 
 /// The outcome of a question to another lane.

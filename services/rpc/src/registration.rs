@@ -5,9 +5,11 @@
 
 use crate::client::CallError;
 use crate::errand::{Script, carry_out};
-use corelane::Transport;
-use corelane_wire::rpc::CallHead;
-use corelane_wire::rpcbind::{Mapping, Owner, PORT, PortRequest, Service, ServiceRequest, address};
+use corelane::lanes::Transport;
+use corelane_wire::rpc::{Auth, CallHead};
+use corelane_wire::rpcbind::{
+    Mapping, Owner, PORT, PROGRAM, PROTOCOL_TCP, PROTOCOL_UDP, PortRequest, Service, ServiceRequest, address,
+};
 use corelane_wire::xdr::{Decode, Encode, Reader, Writer};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -18,7 +20,7 @@ const PORT_MAPPER: u32 = 2;
 
 /// A version of a program that is served somewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct Registered {
     /// Number of the program.
     pub program: u32,
     /// Its version.
@@ -44,7 +46,7 @@ pub enum RegistrationError {
     },
     /// Rpcbind refuses, because the program and version are registered at another place already: end that service, or remove what an ended
     /// one has left (`rpcinfo -d`).
-    Refused(Entry),
+    Refused(Registered),
 }
 
 impl fmt::Display for RegistrationError {
@@ -53,7 +55,7 @@ impl fmt::Display for RegistrationError {
             Self::Lane(error) => write!(f, "no lane could be had for the call of rpcbind: {error}"),
             Self::Call { rpcbind, error: CallError::Refused } => write!(f, "rpcbind does not run at {rpcbind}; start it"),
             Self::Call { rpcbind, error } => write!(f, "the call of rpcbind at {rpcbind} has failed: {error}"),
-            Self::Refused(Entry { program, version, .. }) => write!(
+            Self::Refused(Registered { program, version, .. }) => write!(
                 f,
                 "rpcbind refuses program {program} version {version}: it is registered elsewhere; end that service, or remove what it \
                  has left with rpcinfo -d {program} {version}"
@@ -64,20 +66,20 @@ impl fmt::Display for RegistrationError {
 
 impl std::error::Error for RegistrationError {}
 
-/// Entries that rpcbind knows, until this is dropped.
+/// What rpcbind knows, until this is dropped.
 #[derive(Debug)]
 pub struct Registration {
-    entries: Vec<Entry>,
+    entries: Vec<Registered>,
     rpcbind: SocketAddr,
 }
 
 impl Registration {
-    /// Tells the rpcbind of this machine of all entries, or of none. Waits for its answers, some seconds at the most. An entry at `[::]` is
+    /// Tells the rpcbind of this machine of all entries, or of none. Waits for its answers, some seconds at the most. What is at `[::]` is
     /// told for IPv4 too, because such sockets are reached by both.
     ///
     /// # Errors
     /// [`RegistrationError`]; what was registered by then is unregistered again.
-    pub fn register(entries: &[Entry]) -> Result<Self, RegistrationError> {
+    pub fn register(entries: &[Registered]) -> Result<Self, RegistrationError> {
         let mut registration = Self { entries: Vec::new(), rpcbind: SocketAddr::new(Ipv4Addr::LOCALHOST.into(), PORT) };
         let told = registration.tell(Deed::Set, entries.iter().flat_map(|&entry| both(entry)).collect())?;
         registration.entries = told.done;
@@ -88,11 +90,11 @@ impl Registration {
     }
 
     /// What rpcbind was told.
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[Registered] {
         &self.entries
     }
 
-    fn tell(&self, deed: Deed, entries: Vec<Entry>) -> Result<Telling, RegistrationError> {
+    fn tell(&self, deed: Deed, entries: Vec<Registered>) -> Result<Telling, RegistrationError> {
         let telling = Telling { deed, left: entries, done: Vec::new(), version: RPCBIND, failed: None };
         carry_out(telling, self.rpcbind).map_err(RegistrationError::Lane)
     }
@@ -109,10 +111,10 @@ impl Drop for Registration {
 }
 
 /// An entry, and the one that goes with it.
-fn both(entry: Entry) -> impl Iterator<Item = Entry> {
+fn both(entry: Registered) -> impl Iterator<Item = Registered> {
     let is_any = entry.address.is_ipv6() && entry.address.ip().is_unspecified();
     let v4 = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), entry.address.port());
-    [entry].into_iter().chain(is_any.then_some(Entry { address: v4, ..entry }))
+    [entry].into_iter().chain(is_any.then_some(Registered { address: v4, ..entry }))
 }
 
 /// What is done, with its procedure in all versions (RFC 1833 sections 2.1 and 3.1).
@@ -126,8 +128,8 @@ enum Deed {
 #[derive(Clone, Debug)]
 struct Telling {
     deed: Deed,
-    left: Vec<Entry>,
-    done: Vec<Entry>,
+    left: Vec<Registered>,
+    done: Vec<Registered>,
     /// The version of rpcbind that is told.
     version: u32,
     /// Why it was not told of all.
@@ -137,7 +139,7 @@ struct Telling {
 #[derive(Clone, Copy, Debug)]
 enum Failure {
     Call(CallError),
-    Refused(Entry),
+    Refused(Registered),
 }
 
 impl Failure {
@@ -155,7 +157,7 @@ impl Script for Telling {
     fn next(&self) -> Option<(CallHead<'static>, Words)> {
         let entry = self.left.last().filter(|_| self.failed.is_none())?;
         let words = Words { deed: self.deed, entry: *entry, version: self.version };
-        Some((crate::client::head(self.version, self.deed as u32), words))
+        Some((head(self.version, self.deed as u32), words))
     }
 
     fn answer(&mut self, results: Result<&[u8], CallError>) {
@@ -180,15 +182,15 @@ impl Script for Telling {
 /// The arguments of one call.
 struct Words {
     deed: Deed,
-    entry: Entry,
+    entry: Registered,
     version: u32,
 }
 
 impl Encode for Words {
     fn encode(&self, to: &mut Writer<'_>) -> Result<(), corelane_wire::Error> {
-        let Entry { program, version, transport, address } = self.entry;
+        let Registered { program, version, transport, address } = self.entry;
         if self.version == PORT_MAPPER {
-            let mapping = Mapping { program, version, protocol: crate::client::protocol(transport), port: address.port().into() };
+            let mapping = Mapping { program, version, protocol: protocol(transport), port: address.port().into() };
             return match self.deed {
                 Deed::Set => PortRequest::Set(mapping).encode(to),
                 Deed::Unset => PortRequest::Unset { program, version }.encode(to),
@@ -203,4 +205,14 @@ impl Encode for Words {
             Deed::Unset => ServiceRequest::Unset(service).encode(to),
         }
     }
+}
+
+/// The head of a call of rpcbind.
+pub(crate) fn head(version: u32, procedure: u32) -> CallHead<'static> {
+    CallHead { xid: 0, program: PROGRAM, version, procedure, credential: Auth::NONE, verifier: Auth::NONE }
+}
+
+/// The number of a transport in version 2.
+pub(crate) fn protocol(transport: Transport) -> u32 {
+    if transport == Transport::Tcp { PROTOCOL_TCP } else { PROTOCOL_UDP }
 }

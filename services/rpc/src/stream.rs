@@ -7,14 +7,13 @@ use crate::dispatch::{Dispatcher, Served};
 use crate::duplicates::Duplicates;
 use crate::held::Room;
 use crate::program::Programs;
-use corelane::watch::{Declaration, OwnCounter, ServiceCounter};
-use corelane::{
-    Asking, Call as LaneCall, Cx, Input, Lease, Lost, Next, Origin, Outcome, Output, Peer, Refused, Shared, Silent,
-    StreamService, Talk,
+use corelane::service::{
+    Asking, Call as LaneCall, Declaration, Lease, Lost, Origin, Outcome, OwnCounter, Refused, ServiceCounter, Shared, Silent,
+    Talk,
 };
+use corelane::{Address, Cx, Input, Next, Output, Peer, StreamService};
 use corelane_wire::Error;
 use corelane_wire::rpc::{RecordLimits, Records, Step};
-use std::net::SocketAddr;
 
 /// Fragments of a record at most. More close the connection (`protocol_errors`): old clients send some 9,000 bytes a fragment.
 pub const FRAGMENTS_MAX: u32 = 512;
@@ -40,7 +39,7 @@ pub struct Rpc<P, T = Silent> {
 
 /// What is kept for a connection.
 pub struct Session {
-    peer: SocketAddr,
+    peer: Address,
     records: Records,
     /// A record of which some fragments have come.
     joined: Option<Lease>,
@@ -87,7 +86,7 @@ impl<T: Talk, P: Programs<T>> Rpc<P, T> {
         session.front = input.filled().or(session.front.take());
         loop {
             if let Some(whole) = session.whole.take() {
-                match self.dispatcher.serve(cx, &whole, Source::Own(&whole), session.peer, To::Stream(output)) {
+                match self.dispatcher.serve(cx, &whole, Source::Own(&whole), &session.peer, To::Stream(output)) {
                     Served::Done => cx.count_requests(1),
                     Served::Wait => {
                         session.whole = Some(whole);
@@ -113,7 +112,8 @@ impl<T: Talk, P: Programs<T>> Rpc<P, T> {
             let (bytes, before) = (&input.first()[taken..], session.records);
             let step = session.records.next(bytes);
             let Ok(Step::Record(range)) = &step else { break (before, step, Served::Done) };
-            let served = self.dispatcher.serve(cx, &bytes[range.clone()], Source::Input(input), session.peer, To::Stream(output));
+            let served =
+                self.dispatcher.serve(cx, &bytes[range.clone()], Source::Input(input), &session.peer, To::Stream(output));
             if served != Served::Done {
                 break (before, step, served);
             }
@@ -285,7 +285,7 @@ impl<T: Talk, P: Programs<T>> StreamService for Rpc<P, T> {
     fn open(&mut self, cx: &mut Cx<'_, T>, peer: &Peer) -> Session {
         let bytes = u32::try_from(cx.limits().record_max.saturating_sub(MARK_BYTES)).unwrap_or(u32::MAX);
         let records = Records::new(RecordLimits { bytes, fragments: FRAGMENTS_MAX });
-        Session { peer: peer.address, records, joined: None, front: None, whole: None }
+        Session { peer: peer.address.clone(), records, joined: None, front: None, whole: None }
     }
 
     fn receive(&mut self, cx: &mut Cx<'_, T>, session: &mut Session, input: &mut Input, output: &mut Output) -> Next {

@@ -6,8 +6,9 @@
 #[path = "../../../crates/corelane/tests/process/mod.rs"]
 mod process;
 
-use corelane::watch::{Reader, ServiceCounter};
-use corelane::{DriverChoice, Lanes, Running};
+use corelane::Lanes;
+use corelane::admin::watch::{Reader, ServiceCounter};
+use corelane::lanes::{DriverChoice, Running};
 use corelane_rpc::{Echo, Null, Rpc, RpcDatagrams};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;

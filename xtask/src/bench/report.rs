@@ -16,7 +16,7 @@ use super::host::Host;
 use super::idle::IdleOutcome;
 use super::load::Load;
 use super::open_loop::OpenOutcome;
-use super::rounds::{Extent, Measured, Outcome, Verdict};
+use super::rounds::{CellResult, Extent, Measured, Verdict};
 use super::stage::{Driver, GENERATOR_CPU, SERVER_CPU};
 
 /// All of a run, as it is written to the JSON file.
@@ -45,7 +45,7 @@ pub struct Report {
 #[derive(Debug, Default, Serialize)]
 pub struct Findings {
     /// The cells in rounds.
-    pub cells: Vec<Outcome>,
+    pub cells: Vec<CellResult>,
     /// The idle cell.
     pub idle: Vec<IdleOutcome>,
     /// Peers that did not take part, and why.
@@ -112,7 +112,7 @@ const VERDICT_HEADS: &[&str] = &["cell", "figure", "value", "90 % interval", "ba
 
 /// The table of one cell: of every figure the median over the rounds, of the longest latency the longest, of what was
 /// lost the sum.
-pub fn cell_table(outcome: &Outcome) -> String {
+pub fn cell_table(outcome: &CellResult) -> String {
     let rows = (0..outcome.contenders.len()).map(|index| row(outcome, index));
     let title = format!("{}, {} rounds", outcome.cell, outcome.rounds.len());
     let samples = outcome.rounds.iter().flatten().map(|part| part.sample.doubts.as_slice());
@@ -189,7 +189,7 @@ pub fn write(report: &Report, path: &Path) -> Result<()> {
     fs::write(path, text + "\n").with_context(|| path.display().to_string())
 }
 
-fn row(outcome: &Outcome, index: usize) -> Vec<String> {
+fn row(outcome: &CellResult, index: usize) -> Vec<String> {
     let contender = &outcome.contenders[index];
     let load = &contender.load;
     let parts: Vec<&Measured> = outcome.rounds.iter().map(|round| &round[index]).collect();
@@ -314,7 +314,7 @@ mod tests {
         Measured { sample, softirq_us_per_request: Some(0.25), counts }
     }
 
-    fn outcome() -> Outcome {
+    fn outcome() -> CellResult {
         let counts = Counts { sends: Some(25.0), bytes_sent: Some(6_400.0), bytes_received: Some(6_400.0), ..Counts::default() };
         let load = Load { asks: Asks::Echo, transport: Transport::Tcp, bytes: 64, connections: 7, depth: 3, spin: false };
         let contender = |name: &str| Contender {
@@ -324,7 +324,7 @@ mod tests {
             load,
             idle_cpu_ms_per_s: None,
         };
-        Outcome {
+        CellResult {
             cell: "a-cell",
             contenders: vec![contender("one"), contender("two")],
             rounds: vec![

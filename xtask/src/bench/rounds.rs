@@ -58,7 +58,7 @@ pub struct Contender {
 
 /// All that one cell showed.
 #[derive(Debug, Serialize)]
-pub struct Outcome {
+pub struct CellResult {
     /// The cell's name.
     pub cell: &'static str,
     /// Its servers.
@@ -120,7 +120,7 @@ impl Verdict {
 ///
 /// # Errors
 /// When a server does not start or answers wrongly, or when a signal asks for the end.
-pub fn run(cell: &Cell, lineup: &[Entrant], stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Outcome> {
+pub fn run(cell: &Cell, lineup: &[Entrant], stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<CellResult> {
     let start = |&entrant: &Entrant| {
         let load = cell.load_of(entrant);
         stage.start(entrant, load.asks, load.transport)
@@ -130,7 +130,7 @@ pub fn run(cell: &Cell, lineup: &[Entrant], stage: &mut Stage, extent: Extent, i
     let rounds = rounds.collect::<Result<Vec<_>>>()?;
     let verdicts = judge_all(cell, lineup, &rounds);
     let contenders = running.iter().map(|running| contender(cell, running, interrupt)).collect::<Result<_>>()?;
-    Ok(Outcome { cell: cell.name, contenders, rounds, verdicts })
+    Ok(CellResult { cell: cell.name, contenders, rounds, verdicts })
 }
 
 fn round(

@@ -5,6 +5,7 @@ use std::process::Command;
 
 use nix::unistd::geteuid;
 
+use super::lacking::{installed, missing};
 use super::{Share, process, python};
 use crate::workspace::cargo;
 
@@ -54,19 +55,6 @@ pub fn prepare(install: bool, target: &Path) -> anyhow::Result<Vec<&'static str>
     Ok(lacking)
 }
 
-/// Lets `install` install what is `absent`; returns what still is.
-pub fn installed(
-    absent: impl Fn() -> Vec<&'static str>,
-    install: impl FnOnce(&[&str]) -> anyhow::Result<()>,
-) -> anyhow::Result<Vec<&'static str>> {
-    let packages = absent();
-    if packages.is_empty() {
-        return Ok(packages);
-    }
-    install(&packages)?;
-    Ok(absent())
-}
-
 /// The packages of what tests run and is not there.
 fn absent() -> Vec<&'static str> {
     let paths = std::env::var_os("PATH").unwrap_or_default();
@@ -88,11 +76,6 @@ fn is_file(folder: &Path, program: &str) -> bool {
 
 fn in_ci() -> bool {
     std::env::var("CI").is_ok_and(|ci| ci == "true") && geteuid().is_root()
-}
-
-/// The packages of the programs that are not there.
-pub fn missing(programs: &[(&'static str, &'static str)], is_there: impl Fn(&str) -> bool) -> Vec<&'static str> {
-    programs.iter().filter(|(program, _)| !is_there(program)).map(|(_, package)| *package).collect()
 }
 
 fn advise(packages: &[&str]) {

@@ -21,7 +21,7 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// How a program ended.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct Finished {
     /// Whether it ended by itself with exit code 0.
     pub success: bool,
     /// What it wrote to standard output and standard error, in that order of time.
@@ -31,7 +31,7 @@ pub struct Outcome {
 /// Runs `command` in a process group of its own and kills what is left of the group at the end, or after `limit`.
 ///
 /// Fails if the program cannot be started. A program that ran out of time fails and says so in its output.
-pub fn run(mut command: Command, limit: Duration) -> anyhow::Result<Outcome> {
+pub fn run(mut command: Command, limit: Duration) -> anyhow::Result<Finished> {
     let (reader, writer) = std::io::pipe()?;
     command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer).process_group(0);
     let program = command.get_program().to_string_lossy().into_owned();
@@ -47,7 +47,7 @@ pub fn run(mut command: Command, limit: Duration) -> anyhow::Result<Outcome> {
     if !in_time {
         output.push_str(&format!("\n{program} killed: over its limit of {} s\n", limit.as_secs()));
     }
-    Ok(Outcome { success: in_time && status.success(), output })
+    Ok(Finished { success: in_time && status.success(), output })
 }
 
 /// Tells when `child` has ended, without reaping it.
@@ -106,7 +106,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    fn shell(script: &str, limit: Duration) -> Outcome {
+    fn shell(script: &str, limit: Duration) -> Finished {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
         run(command, limit).unwrap()

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::packages::{installed, missing};
+use super::lacking::{installed, missing};
 use super::{Share, process};
 
 /// Folder of the environment in the target folder, where tests look for it.

@@ -59,7 +59,7 @@ pub const SECTIONS: &[Section] = &[
     Section {
         name: "simulation",
         seconds: 260,
-        work: Work::Programs(&["crates/sim", "crates/lane", "crates/svc", "crates/corelane"]),
+        work: Work::Programs(&["crates/sim", "crates/lane", "crates/svc", "crates/testing", "crates/corelane"]),
     },
     Section {
         name: "drivers",
@@ -78,7 +78,20 @@ pub const SECTIONS: &[Section] = &[
         name: "loom",
         seconds: 200,
         work: Work::Counted(
-            &["test", "-p", "corelane-lane", "-p", "corelane-watch", "-p", "corelane-drivers", "--release", "--lib", "loom"],
+            &[
+                "test",
+                "-p",
+                "corelane-seam",
+                "-p",
+                "corelane-lane",
+                "-p",
+                "corelane-watch",
+                "-p",
+                "corelane-drivers",
+                "--release",
+                "--lib",
+                "loom",
+            ],
             &[
                 ("RUSTFLAGS", "--cfg loom"),
                 ("CARGO_TARGET_DIR", "target/loom"),

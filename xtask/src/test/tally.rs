@@ -1,6 +1,6 @@
 //! Counts of tests, read from what test programs print.
 
-use super::process::Outcome;
+use super::process::Finished;
 
 /// How many tests passed, failed and were skipped.
 #[derive(Debug, Default, PartialEq)]
@@ -39,7 +39,7 @@ impl Tally {
     ///
     /// A run that failed although no closing line says so counts as one failure more. So does one that ended well and in
     /// which a program did not close: one of its tests has ended the process, and the others were never looked at.
-    pub fn read(outcome: &Outcome) -> Self {
+    pub fn read(outcome: &Finished) -> Self {
         let mut tally = Self::default();
         let (mut begun, mut closed) = (0, 0);
         for line in outcome.output.lines() {
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     fn read(success: bool, output: &str) -> Tally {
-        Tally::read(&Outcome { success, output: output.to_owned() })
+        Tally::read(&Finished { success, output: output.to_owned() })
     }
 
     #[test]

@@ -8,7 +8,7 @@ const RULE: Rule = "habits";
 
 /// Where a call is looked for.
 #[derive(PartialEq)]
-enum Place {
+enum Scope {
     Product,
     Tests,
     Everywhere,
@@ -17,7 +17,7 @@ enum Place {
 /// A run of tokens that is ruled out.
 struct Habit {
     tokens: &'static [&'static str],
-    place: Place,
+    scope: Scope,
     /// Whether a `// reason:` on the line or right above it lets the call pass.
     with_reason: bool,
     remedy: &'static str,
@@ -27,26 +27,26 @@ const HANDLE: &str = "return an error, or give the invariant as `// reason: ...`
 const FINISH: &str = "write it, or give the `// reason: ...`";
 
 const HABITS: &[Habit] = &[
-    Habit { tokens: &[".", "unwrap", "(", ")"], place: Place::Product, with_reason: true, remedy: HANDLE },
-    Habit { tokens: &[".", "expect", "("], place: Place::Product, with_reason: true, remedy: HANDLE },
-    Habit { tokens: &["todo", "!"], place: Place::Product, with_reason: true, remedy: FINISH },
-    Habit { tokens: &["unimplemented", "!"], place: Place::Product, with_reason: true, remedy: FINISH },
-    Habit { tokens: &["dbg", "!"], place: Place::Everywhere, with_reason: false, remedy: "take it out" },
+    Habit { tokens: &[".", "unwrap", "(", ")"], scope: Scope::Product, with_reason: true, remedy: HANDLE },
+    Habit { tokens: &[".", "expect", "("], scope: Scope::Product, with_reason: true, remedy: HANDLE },
+    Habit { tokens: &["todo", "!"], scope: Scope::Product, with_reason: true, remedy: FINISH },
+    Habit { tokens: &["unimplemented", "!"], scope: Scope::Product, with_reason: true, remedy: FINISH },
+    Habit { tokens: &["dbg", "!"], scope: Scope::Everywhere, with_reason: false, remedy: "take it out" },
     Habit {
         tokens: &["#", "[", "ignore", "]"],
-        place: Place::Everywhere,
+        scope: Scope::Everywhere,
         with_reason: false,
         remedy: "write `#[ignore = \"reason\"]`",
     },
     Habit {
         tokens: &[",", "ignore", ")", "]"],
-        place: Place::Everywhere,
+        scope: Scope::Everywhere,
         with_reason: false,
         remedy: "write `ignore = \"reason\"`",
     },
     Habit {
         tokens: &["thread", "::", "sleep"],
-        place: Place::Tests,
+        scope: Scope::Tests,
         with_reason: true,
         remedy: "wait for the event, or give the `// reason: ...`",
     },
@@ -64,10 +64,10 @@ pub fn check(tree: &Tree, findings: &mut Vec<Finding>) {
 
 fn fault(source: &Source, index: usize, habit: &Habit) -> Option<Finding> {
     let line = source.line(index + habit.tokens.len() - 1);
-    let here = match habit.place {
-        Place::Product => !source.in_test(line) && !in_bench(source),
-        Place::Tests => source.in_test(line),
-        Place::Everywhere => true,
+    let here = match habit.scope {
+        Scope::Product => !source.in_test(line) && !in_bench(source),
+        Scope::Tests => source.in_test(line),
+        Scope::Everywhere => true,
     };
     let excused = habit.with_reason && source.noted(line, has_reason);
     let what = format!("`{}`", habit.tokens.concat());

@@ -14,6 +14,7 @@ const BELOW_FACADE: &[&str] = &[
     "crates/lane",
     "crates/watch",
     "crates/sim",
+    "crates/testing",
     "crates/drivers",
     "crates/select",
     "crates/machine",
@@ -23,14 +24,14 @@ const BELOW_FACADE: &[&str] = &[
     "crates/rss",
 ];
 
-/// What a user of the project has.
-const USER: &[&str] = &["crates/corelane", "crates/wire", "crates/rss"];
+/// What a user of the project needs: the facade, and, to speak a protocol, its bytes, which depend on nothing.
+const USER: &[&str] = &["crates/corelane", "crates/wire"];
 
 /// Folder and what it may depend on, from the bottom up. `/*` stands for every folder inside.
 const LAYERS: &[(&str, &[&str])] = &[
     ("crates/rss", &[]),
     ("crates/wire", &[]),
-    ("crates/seam", &[]),
+    ("crates/seam", &["crates/rss"]),
     ("crates/os", &["crates/seam"]),
     ("crates/machine", &["crates/os"]),
     ("crates/select", &["crates/os", "crates/seam", "crates/rss"]),
@@ -39,12 +40,13 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("crates/watch", &["crates/os"]),
     ("crates/lane", &["crates/seam", "crates/watch"]),
     ("crates/svc", &["crates/lane", "crates/seam", "crates/watch", "crates/rss"]),
+    ("crates/testing", &["crates/svc", "crates/lane", "crates/watch", "crates/sim", "crates/seam"]),
     ("crates/steer", &["crates/svc", "crates/lane", "crates/select", "crates/machine", "crates/os", "crates/rss", "crates/seam"]),
     ("crates/corelane", BELOW_FACADE),
     ("services/all", &["crates/corelane", "services/*"]),
     ("services/*", USER),
     ("load", USER),
-    ("cli", &["crates/corelane", "crates/rss", "services/all", "load"]),
+    ("cli", &["crates/corelane", "services/all", "load"]),
     ("xtask", &["crates/seam", "crates/machine", "crates/os", "load"]),
 ];
 
@@ -53,11 +55,11 @@ const TESTS_TOO: &[(&str, &[&str], &str)] = &[
     ("crates/machine", &["crates/seam"], "what is read is compared with sockets that a test makes"),
     ("crates/select", &["crates/drivers"], "flows find the sockets of every driver"),
     ("crates/lane", &["crates/sim", "crates/rss"], "lanes are tested on the simulated driver"),
-    ("crates/svc", &["crates/sim", "crates/rss"], "services are tested on the simulated driver"),
+    ("crates/svc", &["crates/sim", "crates/rss", "crates/testing"], "services are tested on the simulated driver"),
     ("crates/steer", &["crates/sim"], "steering is tested on the simulated network"),
     (
         "services/*",
-        &["load", "crates/sim", "crates/svc", "crates/lane", "crates/seam", "crates/watch"],
+        &["load", "crates/sim", "crates/svc", "crates/lane", "crates/seam", "crates/watch", "crates/testing"],
         "a service is tested under its own load, and on simulated lanes",
     ),
     (

@@ -17,6 +17,7 @@ const ABOVE: &[&str] = &[
     "crates/svc/",
     "crates/steer/",
     "crates/sim/",
+    "crates/testing/",
     "crates/corelane/",
     "services/",
     "load/",
@@ -52,7 +53,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
 ];
 
 /// The two ends of the control socket, which run beside lanes and may wait.
-const CONTROL: &str = "crates/corelane/src/control_";
+const CONTROL: &str = "crates/corelane/src/admin/control_";
 
 pub fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     let above = |source: &&Source| ABOVE.iter().any(|folder| source.path.starts_with(folder));

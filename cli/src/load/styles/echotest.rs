@@ -1,12 +1,13 @@
 //! `echotest`: messages that come back, a line of totals for each run.
 
-use super::{Style, checked, exit_of, failures, measure, options, print, suffixed, with_codes};
+use super::{Style, checked, exit_of, failures, measure, options, suffixed, with_codes};
 use crate::exit::Exit;
 use crate::load::options::target;
 use crate::load::watch::Watcher;
+use crate::print::{print, print_some};
 use anyhow::{Context, Result, bail};
 use clap::Parser;
-use corelane::watch::LANES_MAX;
+use corelane::admin::watch::LANES_MAX;
 use corelane_load::plan::{Extent, Plan};
 use corelane_load::report::Report;
 use corelane_load::workloads::{Entry, echo, udp};
@@ -69,14 +70,14 @@ fn run(words: &[String]) -> Result<Exit> {
     let plan = options.plan()?;
     let watcher = Watcher::open(true)?;
     if !options.no_headings {
-        print(&format!("{}\n", line(HEADINGS)))?;
+        print(line(HEADINGS))?;
     }
     let mut has_failures = false;
     for number in 1..=options.runs {
         let report = measure(options.entry(), plan.clone(), &watcher)?;
-        print(&format!("{}\n", line(columns(&report).cells())))?;
+        let flow = print_some(line(columns(&report).cells()))?;
         has_failures |= options.comment(number, &report);
-        if watcher.wants_end() {
+        if flow.is_break() || watcher.wants_end() {
             break;
         }
     }
@@ -189,7 +190,7 @@ mod tests {
         let plan = plan("127.0.0.1");
         assert_eq!((plan.connections, plan.lanes, plan.depth, plan.size), (1, 1, 1, 1));
         assert_eq!(plan.extent, Extent::Requests(1_000_000));
-        assert_eq!(plan.target, "127.0.0.1:60007".parse().unwrap());
+        assert_eq!(plan.target, "127.0.0.1:60007".parse::<corelane::Address>().unwrap());
         assert_eq!(parsed("127.0.0.1").runs, 1_000);
     }
 
@@ -206,7 +207,7 @@ mod tests {
     #[test]
     fn a_port_at_the_host_goes_before_the_option() {
         assert_eq!(plan("-p 7 me@127.0.0.1:8").target.port(), 8);
-        assert_eq!(plan("-p 7 a@b@127.0.0.1").target, "127.0.0.1:7".parse().unwrap());
+        assert_eq!(plan("-p 7 a@b@127.0.0.1").target, "127.0.0.1:7".parse::<corelane::Address>().unwrap());
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! `httperf`: connections at a rate, with some requests on each, and a page of figures. The requests are echoes.
 
-use super::{Style, checked, exit_of, measure, options, print, with_codes};
+use super::{Style, checked, exit_of, measure, options, with_codes};
 use crate::Late;
 use crate::exit::Exit;
 use crate::load::options::target;
 use crate::load::watch::Watcher;
+use crate::print::print;
 use anyhow::{Result, anyhow};
 use clap::Parser;
 use corelane_load::arrivals::Arrivals;
@@ -61,7 +62,7 @@ fn run(words: &[String]) -> Result<Exit> {
     let before = cpu_times()?;
     let report = measure(&echo::ENTRY, plan, &watcher)?;
     let after = cpu_times()?;
-    print(&page(&report, (after.0 - before.0, after.1 - before.1)))?;
+    print(page(&report, (after.0 - before.0, after.1 - before.1)))?;
     Ok(exit_of(Faults::of(&report).total() > 0))
 }
 

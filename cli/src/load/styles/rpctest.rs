@@ -3,15 +3,16 @@
 mod columns;
 mod files;
 
-use super::{Style, checked, exit_of, failures, options, print, suffixed, with_codes};
+use super::{Style, checked, exit_of, failures, options, suffixed, with_codes};
 use crate::exit::Exit;
 use crate::load::options::target;
 use crate::load::rounds;
 use crate::load::watch::Watcher;
+use crate::print::{print, print_some};
 use anyhow::{Context, Result, bail};
 use clap::{Parser, ValueEnum};
 use columns::{Columns, History, Run, headings};
-use corelane::watch::LANES_MAX;
+use corelane::admin::watch::LANES_MAX;
 use corelane_load::plan::{Extent, Plan};
 use corelane_load::report::Report;
 use corelane_load::workloads::Particulars;
@@ -110,7 +111,7 @@ fn run(words: &[String]) -> Result<Exit> {
     let folder = options.folder.as_deref().map(files::Folder::create).transpose()?;
     let watcher = Watcher::open(true)?;
     if !options.no_headings {
-        print(&headings(&plan.quantiles, options.average, options.extended))?;
+        print(headings(&plan.quantiles, options.average, options.extended))?;
     }
     let (mut history, mut has_failures) = (History::default(), false);
     for number in 1..=options.runs {
@@ -122,9 +123,9 @@ fn run(words: &[String]) -> Result<Exit> {
         }
         history.add(&run);
         let columns = Columns::new(&run, &history, &plan.quantiles, options.average);
-        print(&columns.line(options.extended))?;
+        let flow = print_some(columns.line(options.extended))?;
         has_failures |= options.comment(number, &report);
-        if watcher.wants_end() {
+        if flow.is_break() || watcher.wants_end() {
             break;
         }
     }
@@ -205,7 +206,7 @@ mod tests {
         let plan = plan("127.0.0.1");
         assert_eq!((plan.connections, plan.lanes, plan.depth, plan.size), (1, 1, 1, 0));
         assert_eq!((plan.extent, plan.quantiles.len()), (Extent::Requests(1_000_000), 7));
-        assert_eq!(plan.target, "127.0.0.1:62049".parse().unwrap());
+        assert_eq!(plan.target, "127.0.0.1:62049".parse::<corelane::Address>().unwrap());
         let settings = Settings::in_plan(&plan);
         assert_eq!((settings.split, &settings.caller), (Split::Whole, &Caller::Nobody));
         assert_eq!(parsed("127.0.0.1").runs, 99);

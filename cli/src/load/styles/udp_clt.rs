@@ -1,8 +1,9 @@
 //! `udp-clt`: a flood of equal datagrams, and what came of it.
 
-use super::{Style, checked, failures, measure, options, print};
+use super::{Style, checked, failures, measure, options};
 use crate::exit::Exit;
 use crate::load::watch::Watcher;
+use crate::print::print;
 use anyhow::{Result, bail};
 use clap::Parser;
 use corelane_load::plan::{Extent, Mode, Plan};
@@ -51,9 +52,9 @@ fn run(words: &[String]) -> Result<Exit> {
     let options: Options = options(words);
     let plan = options.plan()?;
     let watcher = Watcher::open(true)?;
-    print(&options.settings())?;
+    print(options.settings())?;
     let report = measure(&ENTRY, plan, &watcher)?;
-    print(&statistics(&report))?;
+    print(statistics(&report))?;
     Ok(Exit::Done)
 }
 

@@ -2,11 +2,10 @@
 
 use crate::rig::{Rig, SIDES, Side};
 use corelane_seam::{
-    Arena, Bind, Chain, Completion, Datagrams, Driver, Fault, Handle, Listen, Op, Outcome, Segment, Shared, Socket,
-    StreamOptions, Trains, Tuning, Wait,
+    Address, Arena, Bind, Chain, Completion, DatagramOp, DatagramOutcome, Datagrams, Driver, Fault, FileOutcome, Handle, Listen,
+    Op, Outcome, Segment, Shared, Socket, StreamOp, StreamOptions, StreamOutcome, Trains, Tuning, Wait,
 };
 use std::collections::{BTreeMap, VecDeque};
-use std::net::SocketAddr;
 
 /// How long a driver may wait in a round after one in which nothing happened, in nanoseconds.
 const PAUSE: u64 = 200_000;
@@ -65,10 +64,11 @@ impl<R: Rig> Bench<R> {
     }
 
     /// Pushes an operation under a handle that no other has.
-    pub fn push(&mut self, side: Side, op: Op) -> Handle {
+    pub fn push(&mut self, side: Side, op: impl Into<Op>) -> Handle {
         self.next += 1;
         let handle = Handle::new(3, self.next, 7 * self.next).of(self.work);
-        let silent = matches!(op, Op::StopAccept { .. } | Op::StopReceive { .. } | Op::Cancel { .. });
+        let op = op.into();
+        let silent = matches!(op, Op::Stream(StreamOp::StopAccept { .. }) | Op::StopReceive { .. } | Op::Cancel { .. });
         if !silent {
             self.operations.insert((side, handle), Operation::default());
         }
@@ -77,7 +77,7 @@ impl<R: Rig> Bench<R> {
     }
 
     /// Pushes an operation and waits for its end.
-    pub fn run(&mut self, side: Side, op: Op) -> Outcome {
+    pub fn run(&mut self, side: Side, op: impl Into<Op>) -> Outcome {
         let handle = self.push(side, op);
         self.end(side, handle)
     }
@@ -144,7 +144,7 @@ impl<R: Rig> Bench<R> {
         }
     }
 
-    /// Collects once; answers how many completions there were.
+    /// Collects once; returns how many completions there were.
     pub fn collect(&mut self, side: Side, wait: Wait, at_most: usize) -> usize {
         let mut completions = Vec::new();
         self.driver(side).collect(wait, at_most, &mut completions);
@@ -155,9 +155,8 @@ impl<R: Rig> Bench<R> {
 
     fn note(&mut self, side: Side, completion: Completion) {
         let Completion { handle, outcome, more, released } = completion;
-        match outcome {
-            Outcome::Accepted { socket, .. } | Outcome::Connected { socket, .. } => self.sockets.push((side, socket)),
-            _ => {}
+        if let Outcome::Stream(StreamOutcome::Accepted { socket, .. } | StreamOutcome::Connected { socket, .. }) = outcome {
+            self.sockets.push((side, socket));
         }
         if handle == Handle::NOBODY {
             assert!(matches!(outcome, Outcome::Closed), "what a driver closes by itself is closed: {outcome:?}");
@@ -175,32 +174,33 @@ impl<R: Rig> Bench<R> {
         operation.outcomes.push_back(outcome);
     }
 
-    pub fn listen(&mut self, side: Side, address: SocketAddr) -> (Socket, SocketAddr) {
-        let listen = Listen { address, backlog: 128, share_port: false, v6_only: false, stream: StreamOptions::default() };
+    pub fn listen(&mut self, side: Side, address: impl Into<Address>) -> (Socket, Address) {
+        let listen =
+            Listen { address: address.into(), backlog: 128, share_port: false, v6_only: false, stream: StreamOptions::default() };
         self.listen_with(side, &listen)
     }
 
-    pub fn listen_with(&mut self, side: Side, listen: &Listen) -> (Socket, SocketAddr) {
+    pub fn listen_with(&mut self, side: Side, listen: &Listen) -> (Socket, Address) {
         let socket = self.driver(side).listen(listen).unwrap();
         self.sockets.push((side, socket));
         (socket, self.driver(side).local_address(socket).unwrap())
     }
 
-    pub fn bind(&mut self, side: Side, address: SocketAddr) -> (Socket, SocketAddr) {
+    pub fn bind(&mut self, side: Side, address: impl Into<Address>) -> (Socket, Address) {
         self.bind_with_buffers(side, address, 4 << 20)
     }
 
-    pub fn bind_with_buffers(&mut self, side: Side, address: SocketAddr, bytes: u32) -> (Socket, SocketAddr) {
+    pub fn bind_with_buffers(&mut self, side: Side, address: impl Into<Address>, bytes: u32) -> (Socket, Address) {
         self.bind_as(side, &Bind { receive_buffer_bytes: bytes, send_buffer_bytes: bytes, ..bind_at(address, None) })
     }
 
     /// A socket that has `peer` alone.
-    pub fn bind_to(&mut self, side: Side, peer: SocketAddr) -> (Socket, SocketAddr) {
+    pub fn bind_to(&mut self, side: Side, peer: Address) -> (Socket, Address) {
         let wildcard = if peer.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
-        self.bind_as(side, &bind_at(wildcard.parse().unwrap(), Some(peer)))
+        self.bind_as(side, &bind_at(wildcard.parse::<Address>().unwrap(), Some(peer)))
     }
 
-    fn bind_as(&mut self, side: Side, bind: &Bind) -> (Socket, SocketAddr) {
+    fn bind_as(&mut self, side: Side, bind: &Bind) -> (Socket, Address) {
         let socket = self.driver(side).bind(bind).unwrap();
         self.adopt(side, socket);
         (socket, self.driver(side).local_address(socket).unwrap())
@@ -212,29 +212,33 @@ impl<R: Rig> Bench<R> {
     }
 
     /// Connects the client to a listener of the server that accepts; answers both ends.
-    pub fn join(&mut self, accept: Handle, to: SocketAddr) -> (Socket, Socket) {
-        let connect = self.push(Side::Client, Op::Connect { to, from: None, options: StreamOptions::default() });
-        let Outcome::Connected { socket: client, .. } = self.end(Side::Client, connect) else { panic!("no connection") };
-        let Outcome::Accepted { socket: server, .. } = self.next(Side::Server, accept) else { panic!("not accepted") };
+    pub fn join(&mut self, accept: Handle, to: impl Into<Address>) -> (Socket, Socket) {
+        let connect = self.push(Side::Client, StreamOp::Connect { to: to.into(), from: None, options: StreamOptions::default() });
+        let Outcome::Stream(StreamOutcome::Connected { socket: client, .. }) = self.end(Side::Client, connect) else {
+            panic!("no connection")
+        };
+        let Outcome::Stream(StreamOutcome::Accepted { socket: server, .. }) = self.next(Side::Server, accept) else {
+            panic!("not accepted")
+        };
         (server, client)
     }
 
     pub fn pipe(&mut self) -> Pipe {
         let (listener, address) = self.listen(Side::Server, self.rig.address(Side::Server));
-        let accept = self.push(Side::Server, Op::Accept { listener });
+        let accept = self.push(Side::Server, StreamOp::Accept { listener });
         let (server, client) = self.join(accept, address);
         Pipe { listener, accept, server, client }
     }
 
-    /// Sends all of `chain`; answers in how many operations.
+    /// Sends all of `chain`; returns in how many operations.
     pub fn send(&mut self, side: Side, socket: Socket, chain: Chain) -> usize {
         let mut left = chain;
         let mut operations = 0;
         while !left.is_empty() {
             operations += 1;
             let asked = left.len();
-            match self.run(side, Op::Send { socket, chain: left }) {
-                Outcome::Sent { bytes, rest, fault: None, .. } => {
+            match self.run(side, StreamOp::Send { socket, chain: left }) {
+                Outcome::Stream(StreamOutcome::Sent { bytes, rest, fault: None, .. }) => {
                     assert_eq!(bytes + rest.len(), asked);
                     left = rest;
                 }
@@ -250,8 +254,8 @@ impl<R: Rig> Bench<R> {
 
     /// Receives once.
     pub fn receive(&mut self, side: Side, socket: Socket) -> Shared {
-        match self.run(side, Op::Receive { socket }) {
-            Outcome::Received(bytes) => {
+        match self.run(side, StreamOp::Receive { socket }) {
+            Outcome::Stream(StreamOutcome::Received(bytes)) => {
                 assert!(!bytes.is_empty());
                 bytes
             }
@@ -279,8 +283,8 @@ impl<R: Rig> Bench<R> {
     }
 
     pub fn send_trains(&mut self, side: Side, socket: Socket, trains: Trains) -> (u32, u32) {
-        match self.run(side, Op::SendDatagrams { socket, trains }) {
-            Outcome::Departed { trains, datagrams, refused, .. } => {
+        match self.run(side, DatagramOp::Send { socket, trains }) {
+            Outcome::Datagram(DatagramOutcome::Departed { trains, datagrams, refused, .. }) => {
                 assert!(trains.is_empty());
                 (datagrams, refused)
             }
@@ -289,8 +293,8 @@ impl<R: Rig> Bench<R> {
     }
 
     pub fn receive_batch(&mut self, side: Side, socket: Socket) -> Datagrams {
-        match self.run(side, Op::ReceiveDatagrams { socket, into: Datagrams::new() }) {
-            Outcome::Arrived { batch, fault: None } => {
+        match self.run(side, DatagramOp::Receive { socket, into: Datagrams::new() }) {
+            Outcome::Datagram(DatagramOutcome::Arrived { batch, fault: None }) => {
                 assert!(!batch.is_empty());
                 batch
             }
@@ -299,7 +303,7 @@ impl<R: Rig> Bench<R> {
     }
 
     /// Receives `count` datagrams, one by one out of their trains, each with its peer.
-    pub fn receive_datagrams(&mut self, side: Side, socket: Socket, count: usize) -> Vec<(SocketAddr, Vec<u8>)> {
+    pub fn receive_datagrams(&mut self, side: Side, socket: Socket, count: usize) -> Vec<(Address, Vec<u8>)> {
         let mut all = Vec::new();
         while all.len() < count {
             let batch = self.receive_batch(side, socket);
@@ -308,7 +312,7 @@ impl<R: Rig> Bench<R> {
                 for number in 0..arrival.datagrams() {
                     let size = arrival.datagram_bytes as usize;
                     let end = payload.len().min((number + 1) * size);
-                    all.push((arrival.peer, payload[number * size..end].to_vec()));
+                    all.push((arrival.peer.clone(), payload[number * size..end].to_vec()));
                 }
             }
         }
@@ -334,8 +338,8 @@ impl<R: Rig> Bench<R> {
     }
 }
 
-pub fn bind_at(address: SocketAddr, peer: Option<SocketAddr>) -> Bind {
-    Bind { address, peer, share_port: false, v6_only: false, receive_buffer_bytes: 0, send_buffer_bytes: 0 }
+pub fn bind_at(address: impl Into<Address>, peer: Option<Address>) -> Bind {
+    Bind { address: address.into(), peer, share_port: false, v6_only: false, receive_buffer_bytes: 0, send_buffer_bytes: 0 }
 }
 
 pub fn chain_of(bytes: &'static [u8]) -> Chain {
@@ -364,7 +368,9 @@ pub fn leaked(bytes: Vec<u8>) -> &'static [u8] {
 pub fn assert_cancelled(outcome: &Outcome) {
     let fault = match outcome {
         Outcome::Failed(fault) => Some(*fault),
-        Outcome::Filled { fault, .. } | Outcome::Sent { fault, .. } | Outcome::Arrived { fault, .. } => *fault,
+        Outcome::Stream(StreamOutcome::Filled { fault, .. } | StreamOutcome::Sent { fault, .. })
+        | Outcome::Datagram(DatagramOutcome::Arrived { fault, .. })
+        | Outcome::File(FileOutcome::Filled { fault, .. }) => *fault,
         other => panic!("{other:?} is not cancelled"),
     };
     assert_eq!(fault, Some(Fault::CANCELLED));

@@ -2,7 +2,7 @@
 
 use crate::bench::{Bench, assert_cancelled};
 use crate::rig::{Rig, Side};
-use corelane_seam::{Interest, Op, Outcome};
+use corelane_seam::{Interest, Op, Outcome, StreamOp, StreamOutcome};
 use nix::sys::socket::{MsgFlags, send};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -103,10 +103,12 @@ pub fn a_number_that_is_not_open_is_a_fault<R: Rig>() {
 pub fn urgent_data_hides_nothing<R: Rig>() {
     let mut bench = Bench::<R>::new();
     let (listener, address) = bench.listen(Side::Server, bench.rig.address(Side::Server));
-    let accept = bench.push(Side::Server, Op::Accept { listener });
+    let accept = bench.push(Side::Server, StreamOp::Accept { listener });
     let mut client = TcpStream::connect(address).unwrap();
     client.set_nodelay(true).unwrap();
-    let Outcome::Accepted { socket, .. } = bench.next(Side::Server, accept) else { panic!("not accepted") };
+    let Outcome::Stream(StreamOutcome::Accepted { socket, .. }) = bench.next(Side::Server, accept) else {
+        panic!("not accepted")
+    };
     client.write_all(b"before").unwrap();
     assert_eq!(send(client.as_raw_fd(), b"!", MsgFlags::MSG_OOB), Ok(1));
     client.write_all(b"behind").unwrap();

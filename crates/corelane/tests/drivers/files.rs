@@ -2,7 +2,7 @@
 
 use crate::bench::Bench;
 use crate::rig::{Rig, Side};
-use corelane_seam::{Fault, File, OffloadWork, Op, OpenOptions, Outcome, Reason, Tuning};
+use corelane_seam::{Fault, File, FileOp, FileOutcome, OffloadWork, Op, OpenOptions, Outcome, Reason, Tuning};
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use std::any::Any;
@@ -12,8 +12,8 @@ const WRITABLE: OpenOptions = OpenOptions { read: true, write: true, create: tru
 
 fn open<R: Rig>(bench: &mut Bench<R>, options: OpenOptions) -> (File, u64) {
     let path = bench.rig.path("file");
-    match bench.run(Side::Server, Op::Open { path, options }) {
-        Outcome::Opened { file, length } => (file, length),
+    match bench.run(Side::Server, FileOp::Open { path, options }) {
+        Outcome::File(FileOutcome::Opened { file, length }) => (file, length),
         other => panic!("{other:?}"),
     }
 }
@@ -21,14 +21,14 @@ fn open<R: Rig>(bench: &mut Bench<R>, options: OpenOptions) -> (File, u64) {
 fn write<R: Rig>(bench: &mut Bench<R>, file: &File, offset: u64, bytes: &[u8]) {
     let bytes = bench.rig.arena(Side::Server).copy_of(bytes).unwrap().share();
     let asked = bytes.len();
-    let outcome = bench.run(Side::Server, Op::Write { file: file.clone(), offset, bytes });
-    assert!(matches!(outcome, Outcome::Written { bytes } if bytes == asked), "{outcome:?}");
+    let outcome = bench.run(Side::Server, FileOp::Write { file: file.clone(), offset, bytes });
+    assert!(matches!(outcome, Outcome::File(FileOutcome::Written { bytes }) if bytes == asked), "{outcome:?}");
 }
 
 fn read<R: Rig>(bench: &mut Bench<R>, file: &File, offset: u64, before: &[u8], until: usize) -> Vec<u8> {
     let lease = bench.rig.arena(Side::Server).copy_of(before).unwrap();
-    match bench.run(Side::Server, Op::Read { file: file.clone(), offset, lease, until }) {
-        Outcome::Filled { lease, fault: None } => lease.to_vec(),
+    match bench.run(Side::Server, FileOp::Read { file: file.clone(), offset, lease, until }) {
+        Outcome::File(FileOutcome::Filled { lease, fault: None }) => lease.to_vec(),
         other => panic!("{other:?}"),
     }
 }
@@ -39,12 +39,12 @@ pub fn what_is_written_can_be_read<R: Rig>() {
     assert_eq!(length, 0);
     write(&mut bench, &file, 0, b"0123456789");
     write(&mut bench, &file, 8, b"abc");
-    assert!(matches!(bench.run(Side::Server, Op::Sync { file: file.clone() }), Outcome::Done));
+    assert!(matches!(bench.run(Side::Server, FileOp::Sync { file: file.clone() }), Outcome::File(FileOutcome::Done)));
     assert_eq!(read(&mut bench, &file, 3, b">", 6), b">34567");
     assert_eq!(read(&mut bench, &file, 0, b"", 200), b"01234567abc");
     assert_eq!(read(&mut bench, &file, 11, b"end:", 200), b"end:");
     assert_eq!(read(&mut bench, &file, 1 << 40, b"", 200), b"");
-    assert!(matches!(bench.run(Side::Server, Op::CloseFile { file: file.clone() }), Outcome::Done));
+    assert!(matches!(bench.run(Side::Server, FileOp::Close { file: file.clone() }), Outcome::File(FileOutcome::Done)));
     assert_eq!(open(&mut bench, OpenOptions { read: true, ..OpenOptions::default() }).1, 11);
     assert_eq!(open(&mut bench, OpenOptions { truncate: true, ..WRITABLE }).1, 0);
     bench.finish();
@@ -53,7 +53,7 @@ pub fn what_is_written_can_be_read<R: Rig>() {
 pub fn a_file_that_is_not_there_is_not_found<R: Rig>() {
     let mut bench = Bench::<R>::new();
     let path = bench.rig.path("missing");
-    let outcome = bench.run(Side::Server, Op::Open { path, options: OpenOptions { read: true, ..OpenOptions::default() } });
+    let outcome = bench.run(Side::Server, FileOp::Open { path, options: OpenOptions { read: true, ..OpenOptions::default() } });
     assert!(matches!(outcome, Outcome::Failed(Fault { reason: Reason::NotFound, .. })), "{outcome:?}");
     bench.finish();
 }
@@ -63,7 +63,7 @@ pub fn a_file_open_for_reading_cannot_be_written<R: Rig>() {
     open(&mut bench, WRITABLE);
     let (file, _) = open(&mut bench, OpenOptions { read: true, ..OpenOptions::default() });
     let bytes = bench.rig.arena(Side::Server).copy_of(b"no").unwrap().share();
-    let outcome = bench.run(Side::Server, Op::Write { file: file.clone(), offset: 0, bytes });
+    let outcome = bench.run(Side::Server, FileOp::Write { file: file.clone(), offset: 0, bytes });
     assert!(matches!(outcome, Outcome::Failed(_)), "{outcome:?}");
     bench.finish();
 }
@@ -88,7 +88,7 @@ pub fn what_is_no_file_is_refused_at_once<R: Rig>() {
         (directory, writing),
         ("/dev/zero".into(), reading),
     ]
-    .map(|(path, options)| bench.push(Side::Server, Op::Open { path, options }));
+    .map(|(path, options)| bench.push(Side::Server, FileOp::Open { path, options }));
     for (number, open) in opens.into_iter().enumerate() {
         let outcome = bench.end(Side::Server, open);
         assert!(matches!(outcome, Outcome::Failed(Fault { reason: Reason::NotAFile, .. })), "{number}: {outcome:?}");
@@ -107,24 +107,24 @@ pub fn file_operations_go_side_by_side<R: Rig>() {
     let writes: Vec<_> = (0..20u8)
         .map(|number| {
             let bytes = bench.rig.arena(Side::Server).copy_of(&[number; BLOCK]).unwrap().share();
-            bench.push(Side::Server, Op::Write { file: file.clone(), offset: u64::from(number) * BLOCK as u64, bytes })
+            bench.push(Side::Server, FileOp::Write { file: file.clone(), offset: u64::from(number) * BLOCK as u64, bytes })
         })
         .collect();
     for handle in writes {
-        assert!(matches!(bench.end(Side::Server, handle), Outcome::Written { bytes: BLOCK }));
+        assert!(matches!(bench.end(Side::Server, handle), Outcome::File(FileOutcome::Written { bytes: BLOCK })));
     }
     let reads: Vec<_> = (0..20u8)
         .map(|number| {
             let lease = bench.rig.arena(Side::Server).lease(BLOCK).unwrap();
             bench.push(
                 Side::Server,
-                Op::Read { file: file.clone(), offset: u64::from(number) * BLOCK as u64, lease, until: BLOCK },
+                Op::File(FileOp::Read { file: file.clone(), offset: u64::from(number) * BLOCK as u64, lease, until: BLOCK }),
             )
         })
         .collect();
     for (number, handle) in reads.into_iter().enumerate() {
         match bench.end(Side::Server, handle) {
-            Outcome::Filled { lease, fault: None } => assert!(*lease == [number as u8; BLOCK]),
+            Outcome::File(FileOutcome::Filled { lease, fault: None }) => assert!(*lease == [number as u8; BLOCK]),
             other => panic!("{other:?}"),
         }
     }

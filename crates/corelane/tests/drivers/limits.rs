@@ -4,7 +4,8 @@ use crate::bench::{Bench, assert_cancelled, bind_at, chain_of};
 use crate::child;
 use crate::rig::{Rig, Side};
 use corelane_seam::{
-    Datagrams, Fault, LEASE_BYTES_MAX, Lease, Op, Outcome, Reason, Segment, Socket, StreamOptions, Trains, Tuning, Wait,
+    DatagramOp, DatagramOutcome, Datagrams, Fault, LEASE_BYTES_MAX, Lease, Op, Outcome, Reason, Segment, Socket, StreamOp,
+    StreamOptions, StreamOutcome, Trains, Tuning, Wait,
 };
 
 /// All memory of a side, as leases.
@@ -26,17 +27,17 @@ fn take_all<R: Rig>(bench: &Bench<R>, side: Side) -> Vec<Lease> {
 pub fn without_memory_receives_wait_and_the_driver_sleeps<R: Rig>() {
     let mut bench = Bench::<R>::with(Tuning::default(), 1);
     let (listener, address) = bench.listen(Side::Server, bench.rig.address(Side::Server));
-    let accept = bench.push(Side::Server, Op::Accept { listener });
-    let pipes: Vec<_> = (0..10).map(|_| bench.join(accept, address)).collect();
+    let accept = bench.push(Side::Server, StreamOp::Accept { listener });
+    let pipes: Vec<_> = (0..10).map(|_| bench.join(accept, &address)).collect();
     let (datagrams, to) = bench.bind(Side::Server, bench.rig.address(Side::Server));
     let (client, _) = bench.bind(Side::Client, bench.rig.address(Side::Client));
     pipes.iter().for_each(|&(_, client)| bench.send_bytes(Side::Client, client, b"waits"));
     let mut trains = Trains::new();
-    assert!(trains.add(to, None, 0, Segment::Static(b"waits"), 5));
+    assert!(trains.add(&to, None, 0, Segment::Static(b"waits"), 5));
     bench.send_trains(Side::Client, client, trains);
     let all = take_all(&bench, Side::Server);
-    let receives: Vec<_> = pipes.iter().map(|&(socket, _)| bench.push(Side::Server, Op::Receive { socket })).collect();
-    let batch = bench.push(Side::Server, Op::ReceiveDatagrams { socket: datagrams, into: Datagrams::new() });
+    let receives: Vec<_> = pipes.iter().map(|&(socket, _)| bench.push(Side::Server, StreamOp::Receive { socket })).collect();
+    let batch = bench.push(Side::Server, DatagramOp::Receive { socket: datagrams, into: Datagrams::new() });
     bench.settle();
     let before = bench.driver(Side::Server).counters();
     let until = bench.driver(Side::Server).now() + 2_000_000;
@@ -52,9 +53,13 @@ pub fn without_memory_receives_wait_and_the_driver_sleeps<R: Rig>() {
     bench.join(accept, address);
     drop(all);
     for handle in receives {
-        assert!(matches!(bench.end(Side::Server, handle), Outcome::Received(bytes) if *bytes == *b"waits"));
+        assert!(
+            matches!(bench.end(Side::Server, handle), Outcome::Stream(StreamOutcome::Received(bytes)) if *bytes == *b"waits")
+        );
     }
-    assert!(matches!(bench.end(Side::Server, batch), Outcome::Arrived { batch, fault: None } if !batch.is_empty()));
+    assert!(
+        matches!(bench.end(Side::Server, batch), Outcome::Datagram(DatagramOutcome::Arrived { batch, fault: None }) if !batch.is_empty())
+    );
     assert_eq!(bench.receive_all(Side::Client, pipes[0].1, 4), b"sent");
     bench.finish();
 }
@@ -63,22 +68,24 @@ pub fn without_memory_receives_wait_and_the_driver_sleeps<R: Rig>() {
 pub fn a_starved_receive_can_end<R: Rig>() {
     let mut bench = Bench::<R>::with(Tuning::default(), 1);
     let (listener, address) = bench.listen(Side::Server, bench.rig.address(Side::Server));
-    let accept = bench.push(Side::Server, Op::Accept { listener });
-    let pipes: Vec<(Socket, Socket)> = (0..4).map(|_| bench.join(accept, address)).collect();
+    let accept = bench.push(Side::Server, StreamOp::Accept { listener });
+    let pipes: Vec<(Socket, Socket)> = (0..4).map(|_| bench.join(accept, address.clone())).collect();
     pipes.iter().for_each(|&(_, client)| bench.send_bytes(Side::Client, client, b"bytes"));
     let lease = bench.rig.arena(Side::Server).lease(256).unwrap();
     let all = take_all(&bench, Side::Server);
-    let receives: Vec<_> = pipes[..3].iter().map(|&(socket, _)| bench.push(Side::Server, Op::Receive { socket })).collect();
+    let receives: Vec<_> = pipes[..3].iter().map(|&(socket, _)| bench.push(Side::Server, StreamOp::Receive { socket })).collect();
     bench.settle();
-    let into = Op::ReceiveInto { socket: pipes[3].0, lease, until: 256 };
-    assert!(matches!(bench.run(Side::Server, into), Outcome::Filled { lease, fault: None } if *lease == *b"bytes"));
+    let into = Op::Stream(StreamOp::ReceiveInto { socket: pipes[3].0, lease, until: 256 });
+    assert!(
+        matches!(bench.run(Side::Server, into), Outcome::Stream(StreamOutcome::Filled { lease, fault: None }) if *lease == *b"bytes")
+    );
     bench.push(Side::Server, Op::StopReceive { socket: pipes[0].0 });
     let stopped = bench.end(Side::Server, receives[0]);
     assert!(matches!(stopped, Outcome::Failed(Fault { reason: Reason::NoMemory, .. })), "{stopped:?}: something was there");
     bench.close(Side::Server, pipes[1].0);
     assert_cancelled(&bench.end(Side::Server, receives[1]));
     drop(all);
-    assert!(matches!(bench.end(Side::Server, receives[2]), Outcome::Received(_)));
+    assert!(matches!(bench.end(Side::Server, receives[2]), Outcome::Stream(StreamOutcome::Received(_))));
     assert_eq!(bench.receive_all(Side::Server, pipes[0].0, 5), b"bytes");
     bench.finish();
 }
@@ -92,7 +99,7 @@ pub fn datagrams_come_though_memory_lies_in_pieces<R: Rig>() {
     let _pieces: Vec<_> = blocks.into_iter().step_by(2).collect();
     assert!(!bench.rig.arena(Side::Server).has(128 << 10));
     let mut trains = Trains::new();
-    (0..20).for_each(|_| assert!(trains.add(to, None, 0, Segment::Static(&[7; 30_000]), 10_000)));
+    (0..20).for_each(|_| assert!(trains.add(&to, None, 0, Segment::Static(&[7; 30_000]), 10_000)));
     assert_eq!(bench.send_trains(Side::Client, client, trains), (60, 0));
     let found = bench.receive_datagrams(Side::Server, server, 60);
     assert!(found.iter().all(|(_, bytes)| *bytes == [7; 10_000]));
@@ -112,9 +119,9 @@ pub fn a_driver_sleeps_though_there_is_memory_for_others<R: Rig>() {
     let _most: Vec<_> = blocks.into_iter().step_by(2).collect();
     assert!(bench.rig.arena(Side::Server).has(4 << 10) && !bench.rig.arena(Side::Server).has(64 << 10));
     let mut trains = Trains::new();
-    assert!(trains.add(to, None, 0, Segment::Static(b"waits"), 5));
+    assert!(trains.add(&to, None, 0, Segment::Static(b"waits"), 5));
     bench.send_trains(Side::Client, client, trains);
-    let receive = bench.push(Side::Server, Op::ReceiveDatagrams { socket: server, into: Datagrams::new() });
+    let receive = bench.push(Side::Server, DatagramOp::Receive { socket: server, into: Datagrams::new() });
     bench.settle();
     let (before, until) = (bench.driver(Side::Server).counters(), bench.driver(Side::Server).now() + 2_000_000);
     while bench.driver(Side::Server).now() < until {
@@ -124,7 +131,9 @@ pub fn a_driver_sleeps_though_there_is_memory_for_others<R: Rig>() {
     let after = bench.driver(Side::Server).counters();
     assert!(after.calls_wait - before.calls_wait < 10, "it does not spin");
     drop((all, _most));
-    assert!(matches!(bench.end(Side::Server, receive), Outcome::Arrived { batch, fault: None } if !batch.is_empty()));
+    assert!(
+        matches!(bench.end(Side::Server, receive), Outcome::Datagram(DatagramOutcome::Arrived { batch, fault: None }) if !batch.is_empty())
+    );
     bench.finish();
 }
 
@@ -132,17 +141,17 @@ pub fn a_driver_sleeps_though_there_is_memory_for_others<R: Rig>() {
 pub fn refusing_new_connections_keeps_those_that_wait<R: Rig>() {
     let mut bench = Bench::<R>::new();
     let (listener, to) = bench.listen(Side::Server, bench.rig.address(Side::Server));
-    let connect = || Op::Connect { to, from: None, options: StreamOptions::default() };
+    let connect = || Op::Stream(StreamOp::Connect { to: to.clone(), from: None, options: StreamOptions::default() });
     for _ in 0..3 {
-        assert!(matches!(bench.run(Side::Client, connect()), Outcome::Connected { .. }));
+        assert!(matches!(bench.run(Side::Client, connect()), Outcome::Stream(StreamOutcome::Connected { .. })));
     }
     bench.driver(Side::Server).refuse_new(listener);
     let late = bench.push(Side::Client, connect());
     bench.settle();
     assert!(!bench.has_ended(Side::Client, late), "neither accepted nor refused");
-    let accept = bench.push(Side::Server, Op::Accept { listener });
+    let accept = bench.push(Side::Server, StreamOp::Accept { listener });
     for _ in 0..3 {
-        assert!(matches!(bench.next(Side::Server, accept), Outcome::Accepted { .. }));
+        assert!(matches!(bench.next(Side::Server, accept), Outcome::Stream(StreamOutcome::Accepted { .. })));
     }
     bench.settle();
     assert!(!bench.has_outcome(Side::Server, accept));
@@ -159,11 +168,11 @@ pub fn at_the_limit_of_descriptors_accepting_stops_and_goes_on<R: Rig>(path: &st
     }
     let mut bench = Bench::<R>::new();
     let (listener, to) = bench.listen(Side::Server, bench.rig.address(Side::Server));
-    let connect = || Op::Connect { to, from: None, options: StreamOptions::default() };
+    let connect = || Op::Stream(StreamOp::Connect { to: to.clone(), from: None, options: StreamOptions::default() });
     let mut clients = Vec::new();
     loop {
         match bench.run(Side::Client, connect()) {
-            Outcome::Connected { socket, .. } => clients.push(socket),
+            Outcome::Stream(StreamOutcome::Connected { socket, .. }) => clients.push(socket),
             Outcome::Failed(Fault { reason: Reason::NoDescriptor, .. }) => break,
             other => panic!("{other:?}"),
         }
@@ -173,20 +182,20 @@ pub fn at_the_limit_of_descriptors_accepting_stops_and_goes_on<R: Rig>(path: &st
     let no_descriptor = |outcome: Outcome| {
         assert!(matches!(outcome, Outcome::Failed(Fault { reason: Reason::NoDescriptor, .. })), "{outcome:?}");
     };
-    no_descriptor(bench.run(Side::Server, Op::Accept { listener }));
+    no_descriptor(bench.run(Side::Server, StreamOp::Accept { listener }));
     for _ in 0..2 {
         let client = clients.pop().unwrap();
         bench.send_bytes(Side::Client, client, b"bye");
         bench.close(Side::Client, client);
     }
-    let accept = bench.push(Side::Server, Op::Accept { listener });
+    let accept = bench.push(Side::Server, StreamOp::Accept { listener });
     for _ in 0..2 {
-        assert!(matches!(bench.next(Side::Server, accept), Outcome::Accepted { .. }));
+        assert!(matches!(bench.next(Side::Server, accept), Outcome::Stream(StreamOutcome::Accepted { .. })));
     }
     no_descriptor(bench.end(Side::Server, accept));
     bench.close(Side::Client, clients.pop().unwrap());
-    let again = bench.push(Side::Server, Op::Accept { listener });
-    assert!(matches!(bench.next(Side::Server, again), Outcome::Accepted { .. }));
+    let again = bench.push(Side::Server, StreamOp::Accept { listener });
+    assert!(matches!(bench.next(Side::Server, again), Outcome::Stream(StreamOutcome::Accepted { .. })));
     no_descriptor(bench.end(Side::Server, again));
     let refused = bench.driver(Side::Server).bind(&bind_at(to, None));
     assert_eq!(refused.unwrap_err().reason, Reason::NoDescriptor);

@@ -3,8 +3,8 @@
 use crate::bench::{Bench, MEMORY, chain_of, copy_to_chain, leaked, pattern};
 use crate::rig::{Rig, Side};
 use corelane_seam::{
-    Chain, Fault, FilePart, Listen, Op, OpenOptions, Outcome, RECEIVES_PER_CYCLE, Reason, Segment, Shared, StreamOptions, Tuning,
-    Wait,
+    Address, Chain, Fault, FileOp, FileOutcome, FilePart, Listen, Op, OpenOptions, Outcome, RECEIVES_PER_CYCLE, Reason, Segment,
+    Shared, StreamOp, StreamOptions, StreamOutcome, Tuning, Wait,
 };
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -15,13 +15,16 @@ pub fn both_ends_know_both_addresses<R: Rig>() {
         let address = if v6 { bench.rig.address_v6(Side::Server) } else { bench.rig.address(Side::Server) };
         let (listener, address) = bench.listen(Side::Server, address);
         assert_ne!(address.port(), 0);
-        let accept = bench.push(Side::Server, Op::Accept { listener });
-        let connect = Op::Connect { to: address, from: None, options: StreamOptions::default() };
+        let accept = bench.push(Side::Server, StreamOp::Accept { listener });
+        let connect = Op::Stream(StreamOp::Connect { to: address.clone(), from: None, options: StreamOptions::default() });
         let connected = bench.run(Side::Client, connect);
         let accepted = bench.next(Side::Server, accept);
         match (connected, accepted) {
-            (Outcome::Connected { peer, local, .. }, Outcome::Accepted { peer: client, local: server, .. }) => {
-                assert_eq!((peer, local), (address, client));
+            (
+                Outcome::Stream(StreamOutcome::Connected { peer, local, .. }),
+                Outcome::Stream(StreamOutcome::Accepted { peer: client, local: server, .. }),
+            ) => {
+                assert_eq!((peer, local), (address.clone(), client));
                 assert_eq!(server, address);
             }
             other => panic!("{other:?}"),
@@ -33,12 +36,13 @@ pub fn both_ends_know_both_addresses<R: Rig>() {
 pub fn a_connection_comes_from_the_address_that_was_chosen<R: Rig>() {
     let mut bench = Bench::<R>::new();
     let (listener, to) = bench.listen(Side::Server, bench.rig.address(Side::Server));
-    let accept = bench.push(Side::Server, Op::Accept { listener });
+    let accept = bench.push(Side::Server, StreamOp::Accept { listener });
     let from = Some(bench.rig.address(Side::Client));
-    let connected = bench.run(Side::Client, Op::Connect { to, from, options: StreamOptions::default() });
-    let Outcome::Connected { local, .. } = connected else { panic!("{connected:?}") };
-    assert_eq!(Some(SocketAddr::new(local.ip(), 0)), from);
-    assert!(matches!(bench.next(Side::Server, accept), Outcome::Accepted { peer, .. } if peer == local));
+    let connected =
+        bench.run(Side::Client, StreamOp::Connect { to, from: from.map(Address::Ip), options: StreamOptions::default() });
+    let Outcome::Stream(StreamOutcome::Connected { local, .. }) = connected else { panic!("{connected:?}") };
+    assert_eq!(Some(SocketAddr::new(local.ip().unwrap(), 0)), from);
+    assert!(matches!(bench.next(Side::Server, accept), Outcome::Stream(StreamOutcome::Accepted { peer, .. }) if peer == local));
     bench.finish();
 }
 
@@ -46,7 +50,7 @@ pub fn nobody_listens_and_the_connect_says_so<R: Rig>() {
     let mut bench = Bench::<R>::new();
     let (listener, to) = bench.listen(Side::Server, bench.rig.address(Side::Server));
     bench.close(Side::Server, listener);
-    let outcome = bench.run(Side::Client, Op::Connect { to, from: None, options: StreamOptions::default() });
+    let outcome = bench.run(Side::Client, StreamOp::Connect { to, from: None, options: StreamOptions::default() });
     assert!(matches!(outcome, Outcome::Failed(Fault { reason: Reason::Refused, .. })), "{outcome:?}");
     bench.finish();
 }
@@ -63,16 +67,17 @@ pub fn an_address_in_use_is_refused<R: Rig>() {
 
 pub fn a_peer_over_ipv4_has_an_ipv4_address_on_any_listener<R: Rig>() {
     let mut bench = Bench::<R>::new();
-    let wildcard = "[::]:0".parse().unwrap();
+    let wildcard: Address = "[::]:0".parse().unwrap();
     let (listener, local) = bench.listen(Side::Server, wildcard);
-    let accept = bench.push(Side::Server, Op::Accept { listener });
+    let accept = bench.push(Side::Server, StreamOp::Accept { listener });
     for host in [bench.rig.address(Side::Server), bench.rig.address_v6(Side::Server)] {
         let to = SocketAddr::new(host.ip(), local.port());
-        let connect = bench.push(Side::Client, Op::Connect { to, from: None, options: StreamOptions::default() });
+        let connect =
+            bench.push(Side::Client, StreamOp::Connect { to: to.into(), from: None, options: StreamOptions::default() });
         bench.end(Side::Client, connect);
         match bench.next(Side::Server, accept) {
-            Outcome::Accepted { peer, local, .. } => {
-                assert_eq!((peer.is_ipv4(), local), (host.is_ipv4(), to));
+            Outcome::Stream(StreamOutcome::Accepted { peer, local, .. }) => {
+                assert_eq!((peer.is_ipv4(), local), (host.is_ipv4(), to.into()));
             }
             other => panic!("{other:?}"),
         }
@@ -83,11 +88,11 @@ pub fn a_peer_over_ipv4_has_an_ipv4_address_on_any_listener<R: Rig>() {
 pub fn bytes_arrive_whether_the_receive_was_first_or_they_were<R: Rig>() {
     let mut bench = Bench::<R>::new();
     let pipe = bench.pipe();
-    let early = bench.push(Side::Server, Op::Receive { socket: pipe.server });
+    let early = bench.push(Side::Server, StreamOp::Receive { socket: pipe.server });
     bench.settle();
     assert!(!bench.has_ended(Side::Server, early));
     bench.send_bytes(Side::Client, pipe.client, b"early");
-    assert!(matches!(bench.end(Side::Server, early), Outcome::Received(bytes) if *bytes == *b"early"));
+    assert!(matches!(bench.end(Side::Server, early), Outcome::Stream(StreamOutcome::Received(bytes)) if *bytes == *b"early"));
     bench.send_bytes(Side::Client, pipe.client, b"late");
     bench.settle();
     assert_eq!(&*bench.receive(Side::Server, pipe.server), b"late");
@@ -110,17 +115,17 @@ pub fn a_receive_into_a_lease_keeps_its_data_and_its_bound<R: Rig>() {
     bench.send_bytes(Side::Client, pipe.client, b"0123456789");
     let mut lease = bench.rig.arena(Side::Server).copy_of(b"head:").unwrap();
     while lease.len() < 13 {
-        let op = Op::ReceiveInto { socket: pipe.server, lease, until: 13 };
+        let op = Op::Stream(StreamOp::ReceiveInto { socket: pipe.server, lease, until: 13 });
         lease = match bench.run(Side::Server, op) {
-            Outcome::Filled { lease, fault: None } => lease,
+            Outcome::Stream(StreamOutcome::Filled { lease, fault: None }) => lease,
             other => panic!("{other:?}"),
         };
     }
     assert_eq!(&*lease, b"head:01234567");
     assert_eq!(&*bench.receive_all(Side::Server, pipe.server, 2), b"89");
     bench.driver(Side::Client).finish(pipe.client);
-    match bench.run(Side::Server, Op::ReceiveInto { socket: pipe.server, lease, until: 200 }) {
-        Outcome::Filled { lease, fault: None } => assert_eq!(lease.len(), 13, "the end adds nothing"),
+    match bench.run(Side::Server, StreamOp::ReceiveInto { socket: pipe.server, lease, until: 200 }) {
+        Outcome::Stream(StreamOutcome::Filled { lease, fault: None }) => assert_eq!(lease.len(), 13, "the end adds nothing"),
         other => panic!("{other:?}"),
     }
     bench.finish();
@@ -133,8 +138,8 @@ pub fn the_end_comes_behind_the_bytes_and_the_other_way_stays_open<R: Rig>() {
     bench.driver(Side::Client).finish(pipe.client);
     assert_eq!(bench.receive_all(Side::Server, pipe.server, 10), b"last words");
     for _ in 0..2 {
-        let end = bench.run(Side::Server, Op::Receive { socket: pipe.server });
-        assert!(matches!(end, Outcome::EndOfStream), "{end:?}");
+        let end = bench.run(Side::Server, StreamOp::Receive { socket: pipe.server });
+        assert!(matches!(end, Outcome::Stream(StreamOutcome::EndOfStream)), "{end:?}");
     }
     bench.send_bytes(Side::Server, pipe.server, b"answer");
     assert_eq!(bench.receive_all(Side::Client, pipe.client, 6), b"answer");
@@ -146,10 +151,10 @@ pub fn an_end_that_comes_later_is_seen<R: Rig>() {
     let pipe = bench.pipe();
     bench.send_bytes(Side::Client, pipe.client, b"x");
     assert_eq!(&*bench.receive(Side::Server, pipe.server), b"x");
-    let receive = bench.push(Side::Server, Op::Receive { socket: pipe.server });
+    let receive = bench.push(Side::Server, StreamOp::Receive { socket: pipe.server });
     bench.settle();
     bench.driver(Side::Client).finish(pipe.client);
-    assert!(matches!(bench.end(Side::Server, receive), Outcome::EndOfStream));
+    assert!(matches!(bench.end(Side::Server, receive), Outcome::Stream(StreamOutcome::EndOfStream)));
     bench.finish();
 }
 
@@ -158,12 +163,14 @@ pub fn many_segments_of_all_kinds_leave_in_order<R: Rig>() {
     let pipe = bench.pipe();
     let path = bench.rig.path("segments");
     let options = OpenOptions { read: true, write: true, create: true, truncate: true };
-    let Outcome::Opened { file, .. } = bench.run(Side::Server, Op::Open { path, options }) else { panic!("not opened") };
+    let Outcome::File(FileOutcome::Opened { file, .. }) = bench.run(Side::Server, FileOp::Open { path, options }) else {
+        panic!("not opened")
+    };
     let content = pattern(30_000);
     let bytes = bench.rig.arena(Side::Server).copy_of(&content).unwrap().share();
     assert!(matches!(
-        bench.run(Side::Server, Op::Write { file: file.clone(), offset: 0, bytes }),
-        Outcome::Written { bytes: 30_000 }
+        bench.run(Side::Server, FileOp::Write { file: file.clone(), offset: 0, bytes }),
+        Outcome::File(FileOutcome::Written { bytes: 30_000 })
     ));
     let (mut chain, mut expected) = (Chain::new(), Vec::new());
     for number in 0..300usize {
@@ -178,17 +185,17 @@ pub fn many_segments_of_all_kinds_leave_in_order<R: Rig>() {
             expected.extend_from_slice(&content[number..number + 25_000]);
         }
     }
-    let send = bench.push(Side::Server, Op::Send { socket: pipe.server, chain });
+    let send = bench.push(Side::Server, StreamOp::Send { socket: pipe.server, chain });
     let mut found = bench.receive_all(Side::Client, pipe.client, 1);
     let rest = match bench.end(Side::Server, send) {
-        Outcome::Sent { rest, fault: None, .. } => rest,
+        Outcome::Stream(StreamOutcome::Sent { rest, fault: None, .. }) => rest,
         other => panic!("{other:?}"),
     };
     bench.send(Side::Server, pipe.server, rest);
     let left = expected.len() - found.len();
     found.extend(bench.receive_all(Side::Client, pipe.client, left));
     assert!(found == expected);
-    assert!(matches!(bench.run(Side::Server, Op::CloseFile { file: file.clone() }), Outcome::Done));
+    assert!(matches!(bench.run(Side::Server, FileOp::Close { file: file.clone() }), Outcome::File(FileOutcome::Done)));
     bench.finish();
 }
 
@@ -201,7 +208,7 @@ pub fn a_slow_reader_gets_every_byte<R: Rig>() {
     let mut chain = Chain::new();
     expected.chunks(100_000).for_each(|part| chain.push(Segment::Static(part)));
     let (mut found, mut operations) = (Vec::new(), 0);
-    let mut send = bench.push(Side::Server, Op::Send { socket: pipe.server, chain });
+    let mut send = bench.push(Side::Server, StreamOp::Send { socket: pipe.server, chain });
     let mut left = BYTES;
     // Until the system takes no more.
     loop {
@@ -212,7 +219,7 @@ pub fn a_slow_reader_gets_every_byte<R: Rig>() {
         let rest = sent(bench.end(Side::Server, send), &mut left);
         operations += 1;
         assert!(left > 0, "nobody reads, so this cannot fit");
-        send = bench.push(Side::Server, Op::Send { socket: pipe.server, chain: rest });
+        send = bench.push(Side::Server, StreamOp::Send { socket: pipe.server, chain: rest });
     }
     while found.len() < BYTES {
         found.extend_from_slice(&bench.receive(Side::Client, pipe.client));
@@ -220,7 +227,7 @@ pub fn a_slow_reader_gets_every_byte<R: Rig>() {
             let rest = sent(bench.end(Side::Server, send), &mut left);
             operations += 1;
             if left > 0 {
-                send = bench.push(Side::Server, Op::Send { socket: pipe.server, chain: rest });
+                send = bench.push(Side::Server, StreamOp::Send { socket: pipe.server, chain: rest });
             }
         }
     }
@@ -232,7 +239,7 @@ pub fn a_slow_reader_gets_every_byte<R: Rig>() {
 /// The rest of a send, of which `left` bytes had been left before.
 fn sent(outcome: Outcome, left: &mut usize) -> Chain {
     match outcome {
-        Outcome::Sent { bytes, rest, fault: None, .. } => {
+        Outcome::Stream(StreamOutcome::Sent { bytes, rest, fault: None, .. }) => {
             assert!(bytes > 0 && bytes + rest.len() == *left, "a send that takes nothing goes on waiting");
             *left = rest.len();
             rest
@@ -248,21 +255,23 @@ pub fn both_ways_flow_at_once<R: Rig>() {
     let pipe = bench.pipe();
     let expected = leaked(pattern(BYTES));
     let sides = [Side::Server, Side::Client];
-    let mut sends = sides.map(|side| Some(bench.push(side, Op::Send { socket: pipe.of(side), chain: chain_of(expected) })));
-    let mut receives = sides.map(|side| bench.push(side, Op::Receive { socket: pipe.of(side) }));
+    let mut sends = sides.map(|side| Some(bench.push(side, StreamOp::Send { socket: pipe.of(side), chain: chain_of(expected) })));
+    let mut receives = sides.map(|side| bench.push(side, StreamOp::Receive { socket: pipe.of(side) }));
     let (mut left, mut found) = ([BYTES; 2], [Vec::new(), Vec::new()]);
     while left != [0; 2] || found.iter().any(|found| found.len() < BYTES) {
         bench.round();
         for (index, side) in sides.into_iter().enumerate() {
             if let Some(send) = sends[index].filter(|&send| bench.has_ended(side, send)) {
                 let chain = sent(bench.end(side, send), &mut left[index]);
-                sends[index] = (left[index] > 0).then(|| bench.push(side, Op::Send { socket: pipe.of(side), chain }));
+                sends[index] = (left[index] > 0).then(|| bench.push(side, StreamOp::Send { socket: pipe.of(side), chain }));
             }
             if found[index].len() < BYTES && bench.has_ended(side, receives[index]) {
-                let Outcome::Received(bytes) = bench.end(side, receives[index]) else { panic!("not received") };
+                let Outcome::Stream(StreamOutcome::Received(bytes)) = bench.end(side, receives[index]) else {
+                    panic!("not received")
+                };
                 found[index].extend_from_slice(&bytes);
                 if found[index].len() < BYTES {
-                    receives[index] = bench.push(side, Op::Receive { socket: pipe.of(side) });
+                    receives[index] = bench.push(side, StreamOp::Receive { socket: pipe.of(side) });
                 }
             }
         }
@@ -278,24 +287,26 @@ pub fn echoes_cycle_through_little_memory<R: Rig>() {
     let tuning = Tuning::default();
     let mut bench = Bench::<R>::new();
     let (listener, address) = bench.listen(Side::Server, bench.rig.address(Side::Server));
-    let accept = bench.push(Side::Server, Op::Accept { listener });
-    let pipes: Vec<_> = (0..CONNECTIONS).map(|_| bench.join(accept, address)).collect();
+    let accept = bench.push(Side::Server, StreamOp::Accept { listener });
+    let pipes: Vec<_> = (0..CONNECTIONS).map(|_| bench.join(accept, address.clone())).collect();
     let expected: Vec<_> = (0..CONNECTIONS).map(|number| leaked(pattern(REQUESTS * (50 + number)))).collect();
     for (&(_, client), bytes) in pipes.iter().zip(&expected) {
-        bench.push(Side::Client, Op::Send { socket: client, chain: chain_of(bytes) });
+        bench.push(Side::Client, StreamOp::Send { socket: client, chain: chain_of(bytes) });
     }
-    let mut receives: Vec<_> = pipes.iter().map(|&(socket, _)| bench.push(Side::Server, Op::Receive { socket })).collect();
+    let mut receives: Vec<_> = pipes.iter().map(|&(socket, _)| bench.push(Side::Server, StreamOp::Receive { socket })).collect();
     let mut echoed = [0; CONNECTIONS];
     while (0..CONNECTIONS).any(|number| echoed[number] < expected[number].len()) {
         bench.round();
         for (number, &(socket, _)) in pipes.iter().enumerate() {
             if echoed[number] < expected[number].len() && bench.has_ended(Side::Server, receives[number]) {
-                let Outcome::Received(bytes) = bench.end(Side::Server, receives[number]) else { panic!("not received") };
+                let Outcome::Stream(StreamOutcome::Received(bytes)) = bench.end(Side::Server, receives[number]) else {
+                    panic!("not received")
+                };
                 echoed[number] += bytes.len();
                 let mut chain = Chain::new();
                 chain.push(bytes);
-                bench.push(Side::Server, Op::Send { socket, chain });
-                receives[number] = bench.push(Side::Server, Op::Receive { socket });
+                bench.push(Side::Server, StreamOp::Send { socket, chain });
+                receives[number] = bench.push(Side::Server, StreamOp::Receive { socket });
             }
         }
     }
@@ -311,11 +322,11 @@ pub fn one_collect_hands_out_a_bounded_cycle<R: Rig>() {
     let tuning = Tuning::default();
     let mut bench = Bench::<R>::new();
     let (listener, address) = bench.listen(Side::Server, bench.rig.address(Side::Server));
-    let accept = bench.push(Side::Server, Op::Accept { listener });
-    let pipes: Vec<_> = (0..30).map(|_| bench.join(accept, address)).collect();
+    let accept = bench.push(Side::Server, StreamOp::Accept { listener });
+    let pipes: Vec<_> = (0..30).map(|_| bench.join(accept, address.clone())).collect();
     pipes.iter().for_each(|&(_, client)| bench.send_bytes(Side::Client, client, b"one"));
     bench.settle();
-    let receives: Vec<_> = pipes.iter().map(|&(socket, _)| bench.push(Side::Server, Op::Receive { socket })).collect();
+    let receives: Vec<_> = pipes.iter().map(|&(socket, _)| bench.push(Side::Server, StreamOp::Receive { socket })).collect();
     let mut idle = 0;
     while receives.iter().any(|&receive| !bench.has_ended(Side::Server, receive)) {
         let before = bench.rig.arena(Side::Server).used();
@@ -340,7 +351,7 @@ pub fn a_busy_connection_starves_nobody<R: Rig>() {
     let to = bench.driver(Side::Server).local_address(pipe.listener).unwrap();
     bench.send(Side::Client, pipe.client, chain_of(leaked(pattern(BYTES))));
     bench.settle();
-    let connect = bench.push(Side::Client, Op::Connect { to, from: None, options: StreamOptions::default() });
+    let connect = bench.push(Side::Client, StreamOp::Connect { to, from: None, options: StreamOptions::default() });
     for _ in 0..100_000 {
         bench.collect(Side::Client, Wait::No, 16);
         bench.rig.pass();
@@ -348,7 +359,7 @@ pub fn a_busy_connection_starves_nobody<R: Rig>() {
             break;
         }
     }
-    let (mut left, mut receive) = (BYTES, bench.push(Side::Server, Op::Receive { socket: pipe.server }));
+    let (mut left, mut receive) = (BYTES, bench.push(Side::Server, StreamOp::Receive { socket: pipe.server }));
     for _ in 0..100_000 {
         if bench.has_outcome(Side::Server, pipe.accept) {
             break;
@@ -356,13 +367,15 @@ pub fn a_busy_connection_starves_nobody<R: Rig>() {
         bench.collect(Side::Server, Wait::No, 1);
         bench.rig.pass();
         if bench.has_ended(Side::Server, receive) {
-            let Outcome::Received(bytes) = bench.end(Side::Server, receive) else { panic!("not received") };
+            let Outcome::Stream(StreamOutcome::Received(bytes)) = bench.end(Side::Server, receive) else {
+                panic!("not received")
+            };
             left -= bytes.len();
             assert!(left > 0, "all was received before the other was accepted");
-            receive = bench.push(Side::Server, Op::Receive { socket: pipe.server });
+            receive = bench.push(Side::Server, StreamOp::Receive { socket: pipe.server });
         }
     }
-    assert!(matches!(bench.next(Side::Server, pipe.accept), Outcome::Accepted { .. }));
+    assert!(matches!(bench.next(Side::Server, pipe.accept), Outcome::Stream(StreamOutcome::Accepted { .. })));
     bench.finish();
 }
 
@@ -371,13 +384,13 @@ pub fn all_that_wait_are_accepted_batch_by_batch<R: Rig>() {
     let mut bench = Bench::<R>::with(Tuning { accept_batch: 2, ..Tuning::default() }, MEMORY);
     let (listener, to) = bench.listen(Side::Server, bench.rig.address(Side::Server));
     for _ in 0..7 {
-        let connect = Op::Connect { to, from: None, options: StreamOptions::default() };
-        assert!(matches!(bench.run(Side::Client, connect), Outcome::Connected { .. }));
+        let connect = Op::Stream(StreamOp::Connect { to: to.clone(), from: None, options: StreamOptions::default() });
+        assert!(matches!(bench.run(Side::Client, connect), Outcome::Stream(StreamOutcome::Connected { .. })));
     }
     bench.settle();
-    let accept = bench.push(Side::Server, Op::Accept { listener });
+    let accept = bench.push(Side::Server, StreamOp::Accept { listener });
     for _ in 0..7 {
-        assert!(matches!(bench.next(Side::Server, accept), Outcome::Accepted { .. }));
+        assert!(matches!(bench.next(Side::Server, accept), Outcome::Stream(StreamOutcome::Accepted { .. })));
     }
     bench.finish();
 }
@@ -387,7 +400,7 @@ pub fn what_one_receive_brings_leaves_in_one_segment<R: Rig>() {
     const BYTES: usize = 1 << 20;
     let mut bench = Bench::<R>::new();
     let pipe = bench.pipe();
-    let send = bench.push(Side::Client, Op::Send { socket: pipe.client, chain: chain_of(leaked(pattern(BYTES))) });
+    let send = bench.push(Side::Client, StreamOp::Send { socket: pipe.client, chain: chain_of(leaked(pattern(BYTES))) });
     bench.settle();
     let mut most = 0;
     for _ in 0..3 {
@@ -402,7 +415,7 @@ pub fn a_question_on_a_connection_takes_one_wait_one_receive_and_one_send<R: Rig
     const QUESTIONS: u64 = 300;
     let mut bench = Bench::<R>::new();
     let (listener, to) = bench.listen(Side::Server, bench.rig.address(Side::Server));
-    let accept = bench.push(Side::Server, Op::Accept { listener });
+    let accept = bench.push(Side::Server, StreamOp::Accept { listener });
     let asker = std::thread::spawn(move || {
         let mut client = TcpStream::connect(to).unwrap();
         client.set_nodelay(true).unwrap();
@@ -414,19 +427,21 @@ pub fn a_question_on_a_connection_takes_one_wait_one_receive_and_one_send<R: Rig
         }
         client
     });
-    let Outcome::Accepted { socket, .. } = bench.next(Side::Server, accept) else { panic!("not accepted") };
+    let Outcome::Stream(StreamOutcome::Accepted { socket, .. }) = bench.next(Side::Server, accept) else {
+        panic!("not accepted")
+    };
     let mut before = None;
     for _ in 0..=QUESTIONS {
-        let receive = bench.push(Side::Server, Op::Receive { socket });
+        let receive = bench.push(Side::Server, StreamOp::Receive { socket });
         while !bench.has_ended(Side::Server, receive) {
             bench.collect(Side::Server, Wait::Forever, 64);
         }
-        let Outcome::Received(bytes) = bench.end(Side::Server, receive) else { panic!("not received") };
+        let Outcome::Stream(StreamOutcome::Received(bytes)) = bench.end(Side::Server, receive) else { panic!("not received") };
         let mut chain = Chain::new();
         chain.push(bytes);
-        let send = bench.push(Side::Server, Op::Send { socket, chain });
+        let send = bench.push(Side::Server, StreamOp::Send { socket, chain });
         bench.collect(Side::Server, Wait::Forever, 64);
-        assert!(matches!(bench.end(Side::Server, send), Outcome::Sent { bytes: 8, fault: None, .. }));
+        assert!(matches!(bench.end(Side::Server, send), Outcome::Stream(StreamOutcome::Sent { bytes: 8, fault: None, .. })));
         before.get_or_insert(bench.driver(Side::Server).counters());
     }
     let _client = asker.join().unwrap();

@@ -2,13 +2,13 @@
 
 use crate::bench::{Bench, chain_of};
 use crate::rig::{Rig, Side};
-use corelane_seam::{Op, Wait};
+use corelane_seam::{StreamOp, Wait};
 use std::sync::mpsc;
 
 pub fn without_waiting_a_collect_returns<R: Rig>() {
     let mut bench = Bench::<R>::new();
     let pipe = bench.pipe();
-    let receive = bench.push(Side::Server, Op::Receive { socket: pipe.server });
+    let receive = bench.push(Side::Server, StreamOp::Receive { socket: pipe.server });
     (0..100).for_each(|_| assert_eq!(bench.collect(Side::Server, Wait::No, 64), 0));
     assert!(!bench.has_ended(Side::Server, receive));
     bench.finish();
@@ -18,7 +18,7 @@ pub fn without_waiting_a_collect_returns<R: Rig>() {
 pub fn a_wait_lasts_until_its_time<R: Rig>() {
     let mut bench = Bench::<R>::new();
     let pipe = bench.pipe();
-    bench.push(Side::Server, Op::Receive { socket: pipe.server });
+    bench.push(Side::Server, StreamOp::Receive { socket: pipe.server });
     bench.settle();
     for nanoseconds in [0, 1000, 300_000, 3_400_000] {
         let until = bench.driver(Side::Server).now() + nanoseconds;
@@ -38,9 +38,9 @@ pub fn a_wait_ends_with_a_completion_only<R: Rig>() {
     let until = bench.driver(Side::Server).now() + 2_000_000;
     assert_eq!(bench.collect(Side::Server, Wait::Until(until), 64), 0);
     assert!(bench.driver(Side::Server).now() >= until);
-    bench.push(Side::Server, Op::Receive { socket: pipe.server });
+    bench.push(Side::Server, StreamOp::Receive { socket: pipe.server });
     assert_eq!(bench.collect(Side::Server, Wait::Forever, 64), 1);
-    bench.push(Side::Server, Op::Send { socket: pipe.server, chain: chain_of(b"y") });
+    bench.push(Side::Server, StreamOp::Send { socket: pipe.server, chain: chain_of(b"y") });
     assert_eq!(bench.collect(Side::Server, Wait::Forever, 64), 1);
     bench.finish();
 }

@@ -4,37 +4,58 @@ use super::endpoint::{Kind, Receiving, Sending};
 use super::source::Source;
 use super::state::{Budget, Held, ReadinessDriver};
 use crate::datagrams::{DatagramCalls, Departure, PIECE_BYTES};
-use crate::table::Key;
 use corelane_os::sockets;
-use corelane_seam::{Bind, Completion, DATAGRAM_BLOCK_BYTES_LEAST, Datagrams, Fault, Handle, Lease, Outcome, Socket, Trains};
+use corelane_seam::slab::Key;
+use corelane_seam::{
+    Bind, Completion, DATAGRAM_BLOCK_BYTES_LEAST, DatagramOp, DatagramOutcome, Datagrams, Fault, Handle, Lease, Outcome, Socket,
+    Trains,
+};
 use std::os::fd::AsFd;
 
 impl<S: Source> ReadinessDriver<S> {
+    /// Starts what was asked of a datagram socket; returns how it went if that is known already.
+    #[inline]
+    pub(super) fn perform_on_datagrams(&mut self, handle: Handle, op: DatagramOp) -> Option<Outcome> {
+        match op {
+            DatagramOp::Receive { socket, into } => self.begin_datagrams(handle, socket.into(), into),
+            DatagramOp::Send { socket, trains } => self.send_datagrams(handle, socket.into(), trains),
+            DatagramOp::Bind(bind) => Some(self.bind_later(handle, &bind)),
+        }
+    }
+
     /// Makes a socket, and the place for the calls of all such sockets with the first.
     pub(super) fn open_bound(&mut self, bind: &Bind) -> Result<Socket, Fault> {
-        let descriptor = sockets::bind(bind, self.probes.udp_gro)?;
+        let lent = self.borrowed(&bind.address)?;
+        let is_lent = lent.is_some();
+        let descriptor = match lent {
+            Some(descriptor) => sockets::equip_datagrams(&descriptor, bind).map(|()| descriptor)?,
+            None => sockets::bind(bind, self.probes.udp_gro)?,
+        };
         self.datagram_calls.get_or_insert_with(|| Box::new(DatagramCalls::new()));
-        self.adopt(descriptor, Kind::Datagrams { connected: bind.peer.is_some() }).map(Socket::from)
+        let key =
+            self.adopt(descriptor, Kind::Datagrams { connected: bind.peer.is_some(), is_unix: bind.address.unix().is_some() })?;
+        self.endpoints.at_mut(key.index).is_lent = is_lent;
+        Ok(key.into())
     }
 
     /// Makes a socket that a running lane asked for.
-    pub(super) fn bind_later(&mut self, handle: Handle, bind: &Bind) -> Outcome {
+    fn bind_later(&mut self, handle: Handle, bind: &Bind) -> Outcome {
         self.counters.calls_work += 1;
         let bound = self.open_bound(bind).and_then(|socket| Ok((socket, self.address_of(socket)?)));
         match bound {
             Ok((socket, local)) => {
-                self.endpoints.at(socket.index).receive_handle = handle;
-                Outcome::Bound { socket, local }
+                self.endpoints.at_mut(socket.index).receive_handle = handle;
+                Outcome::Datagram(DatagramOutcome::Bound { socket, local })
             }
             Err(fault) => Outcome::Failed(fault),
         }
     }
 
-    pub(super) fn begin_datagrams(&mut self, handle: Handle, key: Key, mut batch: Datagrams) -> Option<Outcome> {
+    fn begin_datagrams(&mut self, handle: Handle, key: Key, mut batch: Datagrams) -> Option<Outcome> {
         // What it brought before must not be held while it waits.
         batch.clear();
         if self.endpoints.get(key).is_none() {
-            return Some(Outcome::Arrived { batch, fault: Some(Fault::CANCELLED) });
+            return Some(Outcome::Datagram(DatagramOutcome::Arrived { batch, fault: Some(Fault::CANCELLED) }));
         }
         let held = self.hold(Held::Batch(batch));
         self.begin_receive(handle, key, Receiving::Datagrams(held))
@@ -42,7 +63,7 @@ impl<S: Source> ReadinessDriver<S> {
 
     /// Receives a batch. The endpoint is on no list.
     pub(super) fn receive_datagrams(&mut self, key: Key, held: u32, budget: &mut Budget, completions: &mut Vec<Completion>) {
-        let expected = self.endpoints.at(key.index).arrivals_expected() * PIECE_BYTES;
+        let expected = self.endpoints.at_mut(key.index).arrivals_expected() * PIECE_BYTES;
         let most = expected.min(self.tuning.datagram_bytes);
         let Some(lease) = self.arena.lease_to_receive(most, DATAGRAM_BLOCK_BYTES_LEAST) else {
             return self.starve(key, DATAGRAM_BLOCK_BYTES_LEAST);
@@ -53,7 +74,7 @@ impl<S: Source> ReadinessDriver<S> {
         let fault = match self.receive_batch(key, lease, &mut batch) {
             Ok(0) => {
                 let held = self.hold(Held::Batch(batch));
-                self.endpoints.at(key.index).receiving = Receiving::Datagrams(held);
+                self.endpoints.at_mut(key.index).receiving = Receiving::Datagrams(held);
                 return;
             }
             Ok(_) => {
@@ -62,15 +83,17 @@ impl<S: Source> ReadinessDriver<S> {
             }
             Err(fault) => Some(fault),
         };
-        self.end_receive(key, Outcome::Arrived { batch, fault }, completions);
+        self.end_receive(key, Outcome::Datagram(DatagramOutcome::Arrived { batch, fault }), completions);
     }
 
     fn receive_batch(&mut self, key: Key, lease: Lease, batch: &mut Datagrams) -> Result<usize, Fault> {
-        let endpoint = self.endpoints.at(key.index);
+        let endpoint = self.endpoints.at_mut(key.index);
         self.counters.calls_work += 1;
         let calls = datagram_calls(&mut self.datagram_calls);
-        let connected = endpoint.kind == Kind::Datagrams { connected: true };
-        let (found, all_used) = calls.receive(endpoint.descriptor.as_fd(), connected, lease, batch)?;
+        let Kind::Datagrams { connected, is_unix } = endpoint.kind else {
+            unreachable!("a batch is received from a datagram socket")
+        };
+        let (found, all_used) = calls.receive(endpoint.descriptor.as_fd(), (connected, is_unix), lease, batch)?;
         assert!(batch.arrivals().len() <= found && (found > 0 || !all_used));
         match found {
             0 => {
@@ -84,10 +107,10 @@ impl<S: Source> ReadinessDriver<S> {
         Ok(found)
     }
 
-    pub(super) fn send_datagrams(&mut self, handle: Handle, key: Key, trains: Trains) -> Option<Outcome> {
+    fn send_datagrams(&mut self, handle: Handle, key: Key, trains: Trains) -> Option<Outcome> {
         assert!(!trains.is_empty(), "nothing to send");
         let Some(endpoint) = self.endpoints.get(key) else { return Some(Departure::new(trains, false).end()) };
-        let Kind::Datagrams { connected } = endpoint.kind else { unreachable!("trains are sent from a datagram socket") };
+        let Kind::Datagrams { connected, .. } = endpoint.kind else { unreachable!("trains are sent from a datagram socket") };
         assert!(endpoint.sending == Sending::Nothing, "a socket has at most one send under way");
         let mut departure = Departure::new(trains, connected);
         if self.depart(key, &mut departure) {
@@ -97,28 +120,28 @@ impl<S: Source> ReadinessDriver<S> {
             return Some(departure.end());
         }
         let held = self.hold(Held::Departure(departure));
-        let endpoint = self.endpoints.at(key.index);
+        let endpoint = self.endpoints.at_mut(key.index);
         (endpoint.sending, endpoint.send_handle) = (Sending::Datagrams(held), handle);
         None
     }
 
     /// Goes on with a departure that found the socket full.
     pub(super) fn resume_datagrams(&mut self, key: Key, held: u32, completions: &mut Vec<Completion>) {
-        assert!(self.endpoints.at(key.index).sending == Sending::Datagrams(held));
+        assert!(self.endpoints.at_mut(key.index).sending == Sending::Datagrams(held));
         let mut departure = self.held_departure(held);
         if !self.depart(key, &mut departure) {
             let held = self.hold(Held::Departure(departure));
-            self.endpoints.at(key.index).sending = Sending::Datagrams(held);
+            self.endpoints.at_mut(key.index).sending = Sending::Datagrams(held);
             return;
         }
-        let endpoint = self.endpoints.at(key.index);
+        let endpoint = self.endpoints.at_mut(key.index);
         endpoint.sending = Sending::Nothing;
         completions.push(Completion::last(endpoint.send_handle, departure.end()));
     }
 
     fn depart(&mut self, key: Key, departure: &mut Departure) -> bool {
         let before = departure.calls();
-        let socket = self.endpoints.at(key.index).descriptor.as_fd();
+        let socket = self.endpoints.at_mut(key.index).descriptor.as_fd();
         let calls = datagram_calls(&mut self.datagram_calls);
         let done = calls.send(socket, departure, self.probes.together());
         assert!(departure.calls() >= before);

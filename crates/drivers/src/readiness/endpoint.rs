@@ -1,6 +1,7 @@
 //! What the driver knows of one descriptor, and the lists of those that have something to receive.
 
-use crate::table::{Key, Table};
+use super::source::Copies;
+use corelane_seam::slab::{Key, Slab};
 use corelane_seam::{BATCH_MAX, Handle, Interest};
 use std::os::fd::OwnedFd;
 
@@ -14,6 +15,8 @@ pub(super) enum Kind {
     Datagrams {
         /// It has one peer (connect(2)).
         connected: bool,
+        /// It is a Unix socket, whose peers may send more than bytes.
+        is_unix: bool,
     },
     /// A copy of a descriptor that the driver does not own, waited for with the handle of `Endpoint::receive_handle`.
     Polled(Interest),
@@ -43,7 +46,7 @@ pub(super) enum Sending {
 
 /// In which list an endpoint stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Listed {
     Nowhere,
     /// It has a receive under way and something to receive.
     Ready,
@@ -87,9 +90,11 @@ pub(super) struct Endpoint {
     pub(super) exhaust: bool,
     /// Of a datagram socket: it is watched for room as well, because a send found it full.
     pub(super) awaits_room: bool,
+    /// It is a duplicate of a socket that other lanes have as well.
+    pub(super) is_lent: bool,
     /// Of a datagram socket: about how many arrivals a receive brings.
     arrivals: u8,
-    pub(super) place: Place,
+    pub(super) listed: Listed,
     pub(super) receiving: Receiving,
     pub(super) sending: Sending,
     /// Of the receive under way; else of the last one, or of what made the socket: so it names the work that has it.
@@ -107,8 +112,9 @@ impl Endpoint {
             readable: false,
             exhaust: false,
             awaits_room: false,
+            is_lent: false,
             arrivals: 1,
-            place: Place::Nowhere,
+            listed: Listed::Nowhere,
             receiving: Receiving::Nothing,
             sending: Sending::Nothing,
             receive_handle: Handle::NOBODY,
@@ -116,6 +122,11 @@ impl Endpoint {
             previous: NONE,
             next: NONE,
         }
+    }
+
+    /// Whether others hold its descriptor open when it closes here.
+    pub(super) fn copies(&self) -> Copies {
+        if self.is_lent || matches!(self.kind, Kind::Polled(_)) { Copies::Others } else { Copies::None }
     }
 
     /// Notes that the socket was found empty.
@@ -144,39 +155,39 @@ impl Endpoint {
 
 /// A list of endpoints, first in, first out, linked through their table.
 pub(super) struct List {
-    place: Place,
+    listed: Listed,
     first: u32,
     last: u32,
 }
 
 impl List {
-    pub(super) fn new(place: Place) -> Self {
-        assert!(place != Place::Nowhere);
-        Self { place, first: NONE, last: NONE }
+    pub(super) fn new(listed: Listed) -> Self {
+        assert!(listed != Listed::Nowhere);
+        Self { listed, first: NONE, last: NONE }
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.first == NONE
     }
 
-    pub(super) fn push(&mut self, endpoints: &mut Table<Endpoint>, key: Key) {
+    pub(super) fn push(&mut self, endpoints: &mut Slab<Endpoint>, key: Key) {
         let last = self.last;
-        let endpoint = endpoints.at(key.index);
-        assert!(endpoint.place == Place::Nowhere, "an endpoint stands in one list at most");
-        endpoint.place = self.place;
+        let endpoint = endpoints.at_mut(key.index);
+        assert!(endpoint.listed == Listed::Nowhere, "an endpoint stands in one list at most");
+        endpoint.listed = self.listed;
         (endpoint.previous, endpoint.next) = (last, NONE);
         match last {
             NONE => self.first = key.index,
             last => {
-                let before = endpoints.at(last);
-                assert!(before.next == NONE && before.place == self.place, "the last of a list has nobody behind it");
+                let before = endpoints.at_mut(last);
+                assert!(before.next == NONE && before.listed == self.listed, "the last of a list has nobody behind it");
                 before.next = key.index;
             }
         }
         self.last = key.index;
     }
 
-    pub(super) fn pop(&mut self, endpoints: &mut Table<Endpoint>) -> Option<Key> {
+    pub(super) fn pop(&mut self, endpoints: &mut Slab<Endpoint>) -> Option<Key> {
         if self.is_empty() {
             return None;
         }
@@ -185,20 +196,20 @@ impl List {
         Some(key)
     }
 
-    pub(super) fn remove(&mut self, endpoints: &mut Table<Endpoint>, key: Key) {
-        let endpoint = endpoints.at(key.index);
-        assert!(endpoint.place == self.place, "an endpoint is removed from the list in which it stands");
-        endpoint.place = Place::Nowhere;
+    pub(super) fn remove(&mut self, endpoints: &mut Slab<Endpoint>, key: Key) {
+        let endpoint = endpoints.at_mut(key.index);
+        assert!(endpoint.listed == self.listed, "an endpoint is removed from the list in which it stands");
+        endpoint.listed = Listed::Nowhere;
         let (previous, next) = (endpoint.previous, endpoint.next);
         assert!((previous == NONE) == (self.first == key.index), "only the first of a list has nobody before it");
         assert!((next == NONE) == (self.last == key.index), "only the last of a list has nobody behind it");
         match previous {
             NONE => self.first = next,
-            previous => endpoints.at(previous).next = next,
+            previous => endpoints.at_mut(previous).next = next,
         }
         match next {
             NONE => self.last = previous,
-            next => endpoints.at(next).previous = previous,
+            next => endpoints.at_mut(next).previous = previous,
         }
     }
 }
@@ -207,8 +218,8 @@ impl List {
 mod tests {
     use super::*;
 
-    fn endpoints(count: usize) -> (Table<Endpoint>, Vec<Key>) {
-        let mut endpoints = Table::new();
+    fn endpoints(count: usize) -> (Slab<Endpoint>, Vec<Key>) {
+        let mut endpoints = Slab::new();
         let null = std::fs::File::open("/dev/null").unwrap();
         let keys = (0..count).map(|_| endpoints.insert(Endpoint::new(null.try_clone().unwrap().into(), Kind::Stream))).collect();
         (endpoints, keys)
@@ -216,13 +227,13 @@ mod tests {
 
     #[test]
     fn an_idle_connection_costs_at_most_64_bytes() {
-        const { assert!(Table::<Endpoint>::ENTRY_BYTES <= 64) };
+        const { assert!(Slab::<Endpoint>::ENTRY_BYTES <= 64) };
     }
 
     #[test]
     fn lists_keep_their_order_when_members_leave() {
         let (mut table, keys) = endpoints(4);
-        let mut list = List::new(Place::Ready);
+        let mut list = List::new(Listed::Ready);
         keys.iter().for_each(|&key| list.push(&mut table, key));
         list.remove(&mut table, keys[0]);
         list.remove(&mut table, keys[2]);
@@ -237,7 +248,7 @@ mod tests {
     #[test]
     fn what_is_expected_grows_at_once_and_shrinks_slowly() {
         let (mut table, keys) = endpoints(1);
-        let endpoint = table.at(keys[0].index);
+        let endpoint = table.at_mut(keys[0].index);
         let mut expected = |arrivals| {
             endpoint.brought(arrivals);
             endpoint.arrivals_expected()
@@ -250,7 +261,7 @@ mod tests {
     #[test]
     fn a_short_receive_means_empty_unless_an_end_was_seen() {
         let (mut table, keys) = endpoints(1);
-        let endpoint = table.at(keys[0].index);
+        let endpoint = table.at_mut(keys[0].index);
         for (exhaust, left) in [(false, false), (true, true)] {
             (endpoint.readable, endpoint.exhaust) = (true, exhaust);
             endpoint.mark_short();

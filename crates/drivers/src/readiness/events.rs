@@ -1,17 +1,17 @@
 //! Asking the kernel for events, and what follows from each; descriptors that the driver does not own.
 
 use super::endpoint::{BELL_EDGES, BROKEN, EXHAUST, IN, Kind, OUT, Sending, edges};
-use super::source::{BELL, Copies, Pause, Source, UNWATCHED};
+use super::source::{BELL, Pause, Source, UNWATCHED};
 use super::state::{LOOK_EVERY, ReadinessDriver};
-use crate::table::Key;
 use corelane_os::clock;
 use corelane_os::errno;
+use corelane_seam::slab::Key;
 use corelane_seam::{Completion, Fault, Handle, Interest, Outcome, Wait};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use std::os::fd::{AsFd, BorrowedFd};
 
 impl<S: Source> ReadinessDriver<S> {
-    /// Asks the kernel once, and notes what has happened; answers whether the wait is over.
+    /// Asks the kernel once, and notes what has happened; returns whether the wait is over.
     pub(super) fn look(&mut self, wait: Wait, at_most: usize, completions: &mut Vec<Completion>) -> bool {
         let mut pause = match wait {
             Wait::No => Pause::Nanoseconds(0),
@@ -82,7 +82,7 @@ impl<S: Source> ReadinessDriver<S> {
     }
 
     fn resume(&mut self, key: Key, completions: &mut Vec<Completion>) {
-        match self.endpoints.at(key.index).sending {
+        match self.endpoints.at_mut(key.index).sending {
             Sending::Nothing => self.await_no_room(key),
             Sending::Bytes(held) => self.resume_send(key, held, completions),
             Sending::Datagrams(held) => self.resume_datagrams(key, held, completions),
@@ -92,7 +92,7 @@ impl<S: Source> ReadinessDriver<S> {
     /// Takes back [`ReadinessDriver::await_room`], with the first report that nobody waited for: whoever fills a socket
     /// time after time is not to pay for each.
     fn await_no_room(&mut self, key: Key) {
-        let endpoint = self.endpoints.at(key.index);
+        let endpoint = self.endpoints.at_mut(key.index);
         if std::mem::replace(&mut endpoint.awaits_room, false) {
             self.counters.calls_work += 1;
             // Where this fails, there are reports that mean nothing.
@@ -120,7 +120,7 @@ impl<S: Source> ReadinessDriver<S> {
         let lent = unsafe { BorrowedFd::borrow_raw(descriptor) };
         let copy = fcntl_dupfd_cloexec(lent, 0).map_err(Errno::raw_os_error)?;
         let key = self.adopt(copy, Kind::Polled(interest)).map_err(|fault| fault.number)?;
-        self.endpoints.at(key.index).receive_handle = handle;
+        self.endpoints.at_mut(key.index).receive_handle = handle;
         self.make_cancellable(handle, key);
         Ok(())
     }
@@ -145,16 +145,11 @@ impl<S: Source> ReadinessDriver<S> {
         }
     }
 
-    /// Gives up a connect's socket or a poll's copy; answers its handle.
+    /// Gives up a connect's socket or a poll's copy; returns its handle.
     fn forget(&mut self, key: Key) -> Handle {
         let endpoint = self.endpoints.remove_at(key.index);
-        let copies = match endpoint.kind {
-            Kind::Polled(_) => Copies::Others,
-            kind => {
-                assert!(kind == Kind::Connecting);
-                Copies::None
-            }
-        };
+        assert!(matches!(endpoint.kind, Kind::Connecting | Kind::Polled(_)), "only these are given up");
+        let copies = endpoint.copies();
         self.source.close(key.bits(), endpoint.descriptor, copies);
         let known = self.cancellable.remove(&endpoint.receive_handle);
         assert!(known == Some(key), "a connect or poll can be cancelled as long as it is under way");

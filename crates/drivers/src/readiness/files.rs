@@ -2,44 +2,47 @@
 
 use super::source::Source;
 use super::state::{Call, Memory, ReadinessDriver};
-use crate::offload::{Answer, Ended, FileCall, Place};
-use corelane_seam::{Completion, Fault, File, Handle, Lease, OffloadResult, Op, Outcome};
+use crate::offload::{Answer, Ended, FileCall, LentMemory};
+use corelane_seam::{Completion, Fault, File, FileOp, FileOutcome, Handle, Lease, OffloadResult, OffloadWork, Outcome};
 use std::sync::Arc;
 
 impl<S: Source> ReadinessDriver<S> {
-    /// Gives an operation to the helpers.
-    pub(super) fn begin_call(&mut self, handle: Handle, op: Op) -> Option<Outcome> {
+    /// Gives a file operation to who carries it out; returns how it went if that is known already.
+    pub(super) fn perform_on_file(&mut self, handle: Handle, op: FileOp) -> Option<Outcome> {
         match op {
-            Op::Offload(work) => {
-                let token = self.calls.insert(Call { handle, memory: Memory::None }).index;
-                self.helpers.work(token, work.0).err().map(|fault| self.refused(token, fault))
-            }
-            Op::Open { path, options } => self.file_call(handle, Memory::None, FileCall::Open { path, options }),
-            Op::Read { file, offset, lease, until } => self.read(handle, file, offset, lease, until),
-            Op::Write { file, offset, bytes } => {
+            FileOp::Open { path, options } => self.file_call(handle, Memory::None, FileCall::Open { path, options }),
+            FileOp::Read { file, offset, lease, until } => self.read(handle, file, offset, lease, until),
+            FileOp::Write { file, offset, bytes } => {
                 let Some(file) = self.file(&file) else { return Some(Outcome::Failed(Fault::CANCELLED)) };
                 // SAFETY: the call keeps `bytes` until the helper has answered, and nobody writes shared memory.
-                let place = unsafe { Place::to_read(&bytes) };
+                let place = unsafe { LentMemory::to_read(&bytes) };
                 self.file_call(handle, Memory::Written(bytes), FileCall::Write { file, offset, place })
             }
-            Op::Sync { file } => {
+            FileOp::Sync { file } => {
                 let Some(file) = self.file(&file) else { return Some(Outcome::Failed(Fault::CANCELLED)) };
                 self.file_call(handle, Memory::None, FileCall::Sync { file })
             }
-            Op::CloseFile { file } => {
+            FileOp::Close { file } => {
                 let Some(file) = self.files.remove((&file).into()) else { return Some(Outcome::Failed(Fault::CANCELLED)) };
                 self.file_call(handle, Memory::None, FileCall::Close { file })
             }
-            _ => unreachable!("only file operations and offloaded calls are given to helpers"),
         }
+    }
+
+    /// Gives a call to the helpers.
+    pub(super) fn offload(&mut self, handle: Handle, work: OffloadWork) -> Option<Outcome> {
+        let token = self.calls.insert(Call { handle, memory: Memory::None }).index;
+        self.helpers.work(token, work.0).err().map(|fault| self.refused(token, fault))
     }
 
     fn read(&mut self, handle: Handle, file: File, offset: u64, mut lease: Lease, until: usize) -> Option<Outcome> {
         assert!(until > lease.len() && until <= lease.capacity(), "a read needs room, within the lease");
-        let Some(file) = self.file(&file) else { return Some(Outcome::Filled { lease, fault: Some(Fault::CANCELLED) }) };
+        let Some(file) = self.file(&file) else {
+            return Some(Outcome::File(FileOutcome::Filled { lease, fault: Some(Fault::CANCELLED) }));
+        };
         let room = until - lease.len();
         // SAFETY: the call keeps the lease, which is exclusive, until the helper has answered.
-        let place = unsafe { Place::to_write(&mut lease.spare()[..room]) };
+        let place = unsafe { LentMemory::to_write(&mut lease.spare()[..room]) };
         self.file_call(handle, Memory::Read(lease), FileCall::Read { file, offset, place })
     }
 
@@ -54,7 +57,7 @@ impl<S: Source> ReadinessDriver<S> {
 
     fn refused(&mut self, token: u32, fault: Fault) -> Outcome {
         match self.calls.remove_at(token).memory {
-            Memory::Read(lease) => Outcome::Filled { lease, fault: Some(fault) },
+            Memory::Read(lease) => Outcome::File(FileOutcome::Filled { lease, fault: Some(fault) }),
             Memory::None | Memory::Written(_) => Outcome::Failed(fault),
         }
     }
@@ -80,18 +83,20 @@ impl<S: Source> ReadinessDriver<S> {
         match (memory, answer) {
             (Memory::Read(mut lease), Answer::Moved { bytes }) => {
                 lease.advance(bytes);
-                Outcome::Filled { lease, fault: None }
+                Outcome::File(FileOutcome::Filled { lease, fault: None })
             }
-            (Memory::Read(lease), Answer::Failed(fault)) => Outcome::Filled { lease, fault: Some(fault) },
+            (Memory::Read(lease), Answer::Failed(fault)) => Outcome::File(FileOutcome::Filled { lease, fault: Some(fault) }),
             (_, Answer::Failed(fault)) => Outcome::Failed(fault),
             (Memory::Written(shared), Answer::Moved { bytes }) => {
                 assert!(bytes <= shared.len(), "no more is written than was given");
-                Outcome::Written { bytes }
+                Outcome::File(FileOutcome::Written { bytes })
             }
             (Memory::None, Answer::Moved { .. }) => unreachable!("bytes move from or to memory"),
-            (_, Answer::Done) => Outcome::Done,
+            (_, Answer::Done) => Outcome::File(FileOutcome::Done),
             (_, Answer::Returned(value)) => Outcome::Offloaded(OffloadResult(value)),
-            (_, Answer::Opened { file, length }) => Outcome::Opened { file: self.files.insert(Arc::new(file)).into(), length },
+            (_, Answer::Opened { file, length }) => {
+                Outcome::File(FileOutcome::Opened { file: self.files.insert(Arc::new(file)).into(), length })
+            }
         }
     }
 }

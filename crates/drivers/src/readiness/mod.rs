@@ -18,13 +18,15 @@ mod streams;
 pub use state::ReadinessDriver;
 
 use crate::refuse;
-use crate::table::{Key, Table};
 use corelane_os::{clock, errno, sockets};
-use corelane_seam::{Bell, Bind, Completion, Driver, DriverCounters, Fault, Handle, Listen, Op, Outcome, Reason, Socket, Wait};
-use endpoint::{Kind, Place, Receiving, Sending};
-use source::{Copies, Source};
+use corelane_seam::slab::{Key, Slab};
+use corelane_seam::{
+    Address, Bell, Bind, Completion, DatagramOutcome, Driver, DriverCounters, Fault, Handle, Listen, Op, Outcome, Reason, Socket,
+    StreamOutcome, Wait,
+};
+use endpoint::{Kind, Listed, Receiving, Sending};
+use source::Source;
 use state::{Budget, LOOK_EVERY};
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,22 +46,14 @@ impl<S: Source> ReadinessDriver<S> {
 
     fn perform(&mut self, handle: Handle, op: Op, completions: &mut Vec<Completion>) {
         let outcome = match op {
-            Op::Send { socket, chain } => self.send(handle, socket.into(), chain),
-            Op::Receive { socket } => self.begin_receive(handle, socket.into(), Receiving::Bytes),
-            Op::ReceiveInto { socket, lease, until } => self.begin_receive_into(handle, socket.into(), lease, until),
-            Op::ReceiveDatagrams { socket, into } => self.begin_datagrams(handle, socket.into(), into),
-            Op::SendDatagrams { socket, trains } => self.send_datagrams(handle, socket.into(), trains),
-            Op::Accept { listener } => self.begin_receive(handle, listener.into(), Receiving::Connections),
-            Op::Connect { to, from, options } => self.connect(handle, to, from, &options),
-            Op::Bind(bind) => Some(self.bind_later(handle, &bind)),
+            Op::Stream(op) => self.perform_on_stream(handle, op, completions),
+            Op::Datagram(op) => self.perform_on_datagrams(handle, op),
+            Op::File(op) => self.perform_on_file(handle, op),
             Op::Poll { descriptor, interest } => self.poll(handle, descriptor, interest),
+            Op::Offload(work) => self.offload(handle, work),
             Op::StopReceive { socket } => return self.stop_receive(socket.into(), completions),
-            Op::StopAccept { listener } => return self.cancel_receive(listener.into(), completions),
-            Op::Cancel { target } => return self.cancel(target, completions),
             Op::Close { socket, reset } => return self.close(handle, socket.into(), reset, completions),
-            Op::Open { .. } | Op::Read { .. } | Op::Write { .. } | Op::Sync { .. } | Op::CloseFile { .. } | Op::Offload(_) => {
-                self.begin_call(handle, op)
-            }
+            Op::Cancel { target } => return self.cancel(target, completions),
             _ => Some(Outcome::Failed(errno::fault(libc::ENOSYS))),
         };
         completions.extend(outcome.map(|outcome| Completion::last(handle, outcome)));
@@ -69,7 +63,7 @@ impl<S: Source> ReadinessDriver<S> {
     fn serve_ready(&mut self, budget: &mut Budget, completions: &mut Vec<Completion>) {
         while !budget.is_spent() {
             let Some(key) = self.ready.pop(&mut self.endpoints) else { break };
-            assert!(self.endpoints.at(key.index).readable, "an endpoint on the ready list has something to receive");
+            assert!(self.endpoints.at_mut(key.index).readable, "an endpoint on the ready list has something to receive");
             let before = completions.len();
             self.serve(key, budget, completions);
             budget.completions = budget.completions.saturating_sub(completions.len() - before);
@@ -95,7 +89,7 @@ impl<S: Source> ReadinessDriver<S> {
     }
 
     fn serve(&mut self, key: Key, budget: &mut Budget, completions: &mut Vec<Completion>) {
-        match self.endpoints.at(key.index).receiving {
+        match self.endpoints.at_mut(key.index).receiving {
             Receiving::Connections => self.accept(key, budget.completions, completions),
             Receiving::Bytes => self.receive(key, budget, completions),
             Receiving::BytesInto(held) => self.receive_into(key, held, completions),
@@ -114,7 +108,7 @@ impl<S: Source> ReadinessDriver<S> {
             return;
         }
         while let Some(key) = self.starved.pop(&mut self.endpoints) {
-            assert!(self.endpoints.at(key.index).receiving != Receiving::Nothing, "who starves has a receive under way");
+            assert!(self.endpoints.at_mut(key.index).receiving != Receiving::Nothing, "who starves has a receive under way");
             self.ready.push(&mut self.endpoints, key);
         }
         self.starved_bytes = 0;
@@ -133,11 +127,15 @@ impl<S: Source> ReadinessDriver<S> {
         let outcome = match receiving {
             Receiving::Nothing => return,
             Receiving::Connections | Receiving::Bytes => Outcome::Failed(fault),
-            Receiving::BytesInto(held) => Outcome::Filled { lease: self.held_lease(held).0, fault: Some(fault) },
-            Receiving::Datagrams(held) => Outcome::Arrived { batch: self.held_batch(held), fault: Some(fault) },
+            Receiving::BytesInto(held) => {
+                Outcome::Stream(StreamOutcome::Filled { lease: self.held_lease(held).0, fault: Some(fault) })
+            }
+            Receiving::Datagrams(held) => {
+                Outcome::Datagram(DatagramOutcome::Arrived { batch: self.held_batch(held), fault: Some(fault) })
+            }
         };
         self.leave_list(key);
-        assert!(self.endpoints.at(key.index).place == Place::Nowhere);
+        assert!(self.endpoints.at_mut(key.index).listed == Listed::Nowhere);
         completions.push(Completion::last(handle, outcome));
     }
 
@@ -152,15 +150,17 @@ impl<S: Source> ReadinessDriver<S> {
         let before = completions.len();
         self.serve(key, &mut budget, completions);
         assert!(completions.len() <= before + 1, "a receive ends once");
-        let starved = self.endpoints.at(key.index).place == Place::Starved;
+        let starved = self.endpoints.at_mut(key.index).listed == Listed::Starved;
         self.end_receive_with(key, if starved { Fault::of(Reason::NoMemory) } else { Fault::CANCELLED }, completions);
     }
 
     /// Ends what works that have left the lane still have here.
     fn end_abandoned(&mut self, completions: &mut Vec<Completion>) {
         let abandoned = std::mem::take(&mut self.abandoned);
-        for key in self.endpoints.keys(|endpoint| abandoned >> endpoint.receive_handle.work() & 1 == 1) {
-            let endpoint = self.endpoints.at(key.index);
+        let is_gone = |work: u8| abandoned >> work & 1 == 1;
+        let ended = self.endpoints.iter().filter(|(_, endpoint)| is_gone(endpoint.receive_handle.work()));
+        for key in ended.map(|(key, _)| key).collect::<Vec<_>>() {
+            let endpoint = self.endpoints.at_mut(key.index);
             match endpoint.kind {
                 Kind::Connecting | Kind::Polled(_) => {
                     let target = endpoint.receive_handle;
@@ -178,7 +178,7 @@ impl<S: Source> ReadinessDriver<S> {
         self.cancel_receive(key, completions);
         self.cancel_send(key, completions);
         if let Some(endpoint) = self.endpoints.remove(key) {
-            assert!(endpoint.place == Place::Nowhere, "a closed endpoint stands in no list");
+            assert!(endpoint.listed == Listed::Nowhere, "a closed endpoint stands in no list");
             assert!(endpoint.receiving == Receiving::Nothing && endpoint.sending == Sending::Nothing);
             assert!(matches!(endpoint.kind, Kind::Listener | Kind::Stream | Kind::Datagrams { .. }), "sockets only have names");
             if reset {
@@ -186,7 +186,8 @@ impl<S: Source> ReadinessDriver<S> {
                 let _ = sockets::reset_on_close(endpoint.descriptor.as_fd());
             }
             self.counters.calls_work += 1;
-            self.source.close(key.bits(), endpoint.descriptor, Copies::None);
+            let copies = endpoint.copies();
+            self.source.close(key.bits(), endpoint.descriptor, copies);
         }
         self.closing.push((key.bits(), handle));
     }
@@ -206,11 +207,13 @@ impl<S: Source> ReadinessDriver<S> {
     }
 
     fn cancel_send(&mut self, key: Key, completions: &mut Vec<Completion>) {
-        let endpoint = self.endpoints.at(key.index);
+        let endpoint = self.endpoints.at_mut(key.index);
         let handle = endpoint.send_handle;
         let outcome = match std::mem::replace(&mut endpoint.sending, Sending::Nothing) {
             Sending::Nothing => return,
-            Sending::Bytes(held) => Outcome::Sent { bytes: 0, rest: self.held_chain(held), fault: Some(Fault::CANCELLED) },
+            Sending::Bytes(held) => {
+                Outcome::Stream(StreamOutcome::Sent { bytes: 0, rest: self.held_chain(held), fault: Some(Fault::CANCELLED) })
+            }
             Sending::Datagrams(held) => self.held_departure(held).end(),
         };
         completions.push(Completion::last(handle, outcome));
@@ -227,15 +230,26 @@ impl<S: Source> Driver for ReadinessDriver<S> {
     }
 
     fn listen(&mut self, listen: &Listen) -> Result<Socket, Fault> {
-        let descriptor = sockets::listen(listen)?;
-        self.adopt(descriptor, Kind::Listener).map(Socket::from)
+        let lent = self.borrowed(&listen.address)?;
+        let is_lent = lent.is_some();
+        let descriptor = match lent {
+            Some(descriptor) => sockets::equip_listener(&descriptor, listen).map(|()| descriptor)?,
+            None => sockets::listen(listen)?,
+        };
+        let key = self.adopt(descriptor, Kind::Listener)?;
+        self.endpoints.at_mut(key.index).is_lent = is_lent;
+        Ok(key.into())
     }
 
     fn bind(&mut self, bind: &Bind) -> Result<Socket, Fault> {
         self.open_bound(bind)
     }
 
-    fn local_address(&self, socket: Socket) -> Result<SocketAddr, Fault> {
+    fn lend(&mut self, address: &Address, number: i32) {
+        self.lent.insert(address.clone(), number);
+    }
+
+    fn local_address(&self, socket: Socket) -> Result<Address, Fault> {
         self.address_of(socket)
     }
 
@@ -323,12 +337,13 @@ impl<S: Source> Driver for ReadinessDriver<S> {
 impl<S: Source> Drop for ReadinessDriver<S> {
     fn drop(&mut self) {
         for (key, endpoint) in self.endpoints.drain() {
-            self.source.close(key.bits(), endpoint.descriptor, Copies::None);
+            let copies = endpoint.copies();
+            self.source.close(key.bits(), endpoint.descriptor, copies);
         }
         let helpers_ended = self.helpers.close(PATIENCE);
         if !self.source.end(PATIENCE) || !helpers_ended {
             // Somebody may still write to this memory: it must never be used again.
-            std::mem::forget(std::mem::replace(&mut self.calls, Table::new()));
+            std::mem::forget(std::mem::replace(&mut self.calls, Slab::new()));
         }
     }
 }

@@ -56,7 +56,7 @@ pub trait Source {
         false
     }
 
-    /// Looks for about `most` events; answers how many there are, for [`Source::event`].
+    /// Looks for about `most` events; returns how many there are, for [`Source::event`].
     ///
     /// # Errors
     /// `EINTR` if a signal ended the wait.
@@ -65,7 +65,7 @@ pub trait Source {
     /// An event of the last look: the data of its descriptor, and what has happened.
     fn event(&self, index: usize) -> (u64, i32);
 
-    /// Hands over what the kernel was not told yet; answers the system calls used.
+    /// Hands over what the kernel was not told yet; returns the system calls used.
     fn flush(&mut self) -> u64 {
         0
     }

@@ -1,20 +1,19 @@
 //! What a driver knows, and what each kind of operation does with it: its descriptors, what it holds for them, and the lists in which
 //! they wait.
 
-use super::endpoint::{BELL_EDGES, Endpoint, Kind, List, Place, Receiving, edges};
+use super::endpoint::{BELL_EDGES, Endpoint, Kind, List, Listed, Receiving, edges};
 use super::source::{BELL, Source};
 use crate::bell::EventBell;
 use crate::datagrams::{DatagramCalls, Departure};
 use crate::errors::Error;
 use crate::offload::{Ended, Helpers};
 use crate::probes::Probes;
-use crate::table::{Key, Table};
 use corelane_os::sockets;
+use corelane_seam::slab::{Key, Slab};
 use corelane_seam::{
-    Arena, Chain, Completion, Datagrams, DriverCounters, Fault, Handle, Lease, Op, Outcome, Shared, Socket, Tuning,
+    Address, Arena, Chain, Completion, Datagrams, DriverCounters, Fault, Handle, Lease, Op, Outcome, Shared, Socket, Tuning,
 };
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
@@ -63,18 +62,20 @@ pub struct ReadinessDriver<S: Source> {
     pub(super) probes: Probes,
     pub(super) source: S,
     pub(super) bell: Arc<EventBell>,
-    pub(super) endpoints: Table<Endpoint>,
-    pub(super) held: Table<Held>,
+    pub(super) endpoints: Slab<Endpoint>,
+    pub(super) held: Slab<Held>,
     pub(super) ready: List,
     pub(super) starved: List,
     /// The largest block that one of them needs at the least.
     pub(super) starved_bytes: usize,
     /// Connects and polls under way, to be cancelled by handle.
     pub(super) cancellable: BTreeMap<Handle, Key>,
+    /// Sockets that were made before, by their addresses.
+    pub(super) lent: BTreeMap<Address, i32>,
     pub(super) datagram_calls: Option<Box<DatagramCalls>>,
-    pub(super) files: Table<Arc<std::fs::File>>,
+    pub(super) files: Slab<Arc<std::fs::File>>,
     pub(super) helpers: Helpers,
-    pub(super) calls: Table<Call>,
+    pub(super) calls: Slab<Call>,
     pub(super) ended: Vec<Ended>,
     /// Sockets whose close was submitted: their data at the source, and whom to tell once they are closed.
     pub(super) closing: Vec<(u64, Handle)>,
@@ -101,15 +102,16 @@ impl<S: Source> ReadinessDriver<S> {
             source,
             helpers: Helpers::new(bell.clone(), tuning.offload_max, tuning.offload_threads),
             bell,
-            endpoints: Table::new(),
-            held: Table::new(),
-            ready: List::new(Place::Ready),
-            starved: List::new(Place::Starved),
+            endpoints: Slab::new(),
+            held: Slab::new(),
+            ready: List::new(Listed::Ready),
+            starved: List::new(Listed::Starved),
             starved_bytes: 0,
             cancellable: BTreeMap::new(),
+            lent: BTreeMap::new(),
             datagram_calls: None,
-            files: Table::new(),
-            calls: Table::new(),
+            files: Slab::new(),
+            calls: Slab::new(),
             ended: Vec::new(),
             closing: Vec::new(),
             pushed: Vec::new(),
@@ -127,7 +129,7 @@ impl<S: Source> ReadinessDriver<S> {
     /// Takes a descriptor into the table and has its edges reported.
     pub(super) fn adopt(&mut self, descriptor: OwnedFd, kind: Kind) -> Result<Key, Fault> {
         let key = self.endpoints.insert(Endpoint::new(descriptor, kind));
-        let endpoint = self.endpoints.at(key.index);
+        let endpoint = self.endpoints.at_mut(key.index);
         match self.source.watch(endpoint.descriptor.as_fd(), edges(endpoint), key.bits()) {
             Ok(()) => Ok(key),
             Err(fault) => {
@@ -137,19 +139,24 @@ impl<S: Source> ReadinessDriver<S> {
         }
     }
 
+    /// A duplicate of the socket that was lent for this address, if one was.
+    pub(super) fn borrowed(&self, address: &Address) -> Result<Option<OwnedFd>, Fault> {
+        self.lent.get(address).map(|number| sockets::duplicate(*number)).transpose()
+    }
+
     /// Puts an endpoint on the ready list if it has a receive under way and something to receive.
     pub(super) fn queue(&mut self, key: Key) {
-        let endpoint = self.endpoints.at(key.index);
-        if endpoint.readable && endpoint.receiving != Receiving::Nothing && endpoint.place == Place::Nowhere {
+        let endpoint = self.endpoints.at_mut(key.index);
+        if endpoint.readable && endpoint.receiving != Receiving::Nothing && endpoint.listed == Listed::Nowhere {
             self.ready.push(&mut self.endpoints, key);
         }
     }
 
     pub(super) fn leave_list(&mut self, key: Key) {
-        match self.endpoints.at(key.index).place {
-            Place::Nowhere => {}
-            Place::Ready => self.ready.remove(&mut self.endpoints, key),
-            Place::Starved => self.starved.remove(&mut self.endpoints, key),
+        match self.endpoints.at_mut(key.index).listed {
+            Listed::Nowhere => {}
+            Listed::Ready => self.ready.remove(&mut self.endpoints, key),
+            Listed::Starved => self.starved.remove(&mut self.endpoints, key),
         }
     }
 
@@ -179,9 +186,9 @@ impl<S: Source> ReadinessDriver<S> {
     }
 
     pub(super) fn end_receive(&mut self, key: Key, outcome: Outcome, completions: &mut Vec<Completion>) {
-        let endpoint = self.endpoints.at(key.index);
+        let endpoint = self.endpoints.at_mut(key.index);
         assert!(endpoint.receiving != Receiving::Nothing, "a receive ends once");
-        assert!(endpoint.place == Place::Nowhere, "whoever is served stands in no list");
+        assert!(endpoint.listed == Listed::Nowhere, "whoever is served stands in no list");
         endpoint.receiving = Receiving::Nothing;
         completions.push(Completion::last(endpoint.receive_handle, outcome));
     }
@@ -191,7 +198,7 @@ impl<S: Source> ReadinessDriver<S> {
     /// # Errors
     /// Why the system does not report it.
     pub(super) fn await_room(&mut self, key: Key) -> Result<(), Fault> {
-        let endpoint = self.endpoints.at(key.index);
+        let endpoint = self.endpoints.at_mut(key.index);
         if std::mem::replace(&mut endpoint.awaits_room, true) {
             return Ok(());
         }
@@ -240,7 +247,7 @@ impl<S: Source> ReadinessDriver<S> {
         self.endpoints.get(socket.into())
     }
 
-    pub(super) fn address_of(&self, socket: Socket) -> Result<SocketAddr, Fault> {
+    pub(super) fn address_of(&self, socket: Socket) -> Result<Address, Fault> {
         let endpoint = self.socket(socket).ok_or(Fault::CANCELLED)?;
         sockets::local_address(endpoint.descriptor.as_fd())
     }

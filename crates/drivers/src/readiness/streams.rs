@@ -4,20 +4,45 @@ use super::endpoint::{Kind, Receiving, Sending};
 use super::source::{Copies, Source};
 use super::state::{Budget, Held, ReadinessDriver};
 use crate::stream::{self, Received};
-use crate::table::Key;
 use corelane_os::sockets;
-use corelane_seam::{Chain, Completion, Fault, Handle, Lease, Outcome, RECEIVE_BYTES_LEAST, RECEIVES_PER_CYCLE, StreamOptions};
-use std::net::SocketAddr;
+use corelane_seam::slab::Key;
+use corelane_seam::{
+    Address, Chain, Completion, Fault, Handle, Lease, Outcome, RECEIVE_BYTES_LEAST, RECEIVES_PER_CYCLE, StreamOp, StreamOptions,
+    StreamOutcome,
+};
 use std::os::fd::{AsFd, OwnedFd};
 
 impl<S: Source> ReadinessDriver<S> {
+    /// Starts what was asked of a listener or a connection; returns how it went if that is known already.
+    #[inline]
+    pub(super) fn perform_on_stream(
+        &mut self,
+        handle: Handle,
+        op: StreamOp,
+        completions: &mut Vec<Completion>,
+    ) -> Option<Outcome> {
+        match op {
+            StreamOp::Send { socket, chain } => self.send(handle, socket.into(), chain),
+            StreamOp::Receive { socket } => self.begin_receive(handle, socket.into(), Receiving::Bytes),
+            StreamOp::ReceiveInto { socket, lease, until } => self.begin_receive_into(handle, socket.into(), lease, until),
+            StreamOp::Accept { listener } => self.begin_receive(handle, listener.into(), Receiving::Connections),
+            StreamOp::StopAccept { listener } => {
+                self.cancel_receive(listener.into(), completions);
+                None
+            }
+            StreamOp::Connect { to, from, options } => self.connect(handle, &to, from.as_ref(), &options),
+        }
+    }
+
     /// Accepts what waits, up to a batch.
     pub(super) fn accept(&mut self, key: Key, at_most: usize, completions: &mut Vec<Completion>) {
-        let listener = self.endpoints.at(key.index);
+        let listener = self.endpoints.at_mut(key.index);
         assert!(listener.receiving == Receiving::Connections && at_most > 0);
         let handle = listener.receive_handle;
-        for _ in 0..self.tuning.accept_batch.min(at_most) {
-            let listener = self.endpoints.at(key.index);
+        // Lanes that were woken together for a socket that they share leave each other some.
+        let batch = if listener.is_lent { 1 } else { self.tuning.accept_batch };
+        for _ in 0..batch.min(at_most) {
+            let listener = self.endpoints.at_mut(key.index);
             self.counters.calls_work += 1;
             let adopted = match sockets::accept(listener.descriptor.as_fd()) {
                 Ok(Some((socket, peer))) => self.accepted(handle, socket, peer),
@@ -28,7 +53,7 @@ impl<S: Source> ReadinessDriver<S> {
                 Ok(outcome) => completions.push(Completion { handle, outcome, more: true, released: true }),
                 Err(fault) => {
                     // The listener stays readable: accepting goes on where it stopped when it is asked for again.
-                    self.endpoints.at(key.index).receiving = Receiving::Nothing;
+                    self.endpoints.at_mut(key.index).receiving = Receiving::Nothing;
                     return completions.push(Completion::failed(handle, fault));
                 }
             }
@@ -36,18 +61,18 @@ impl<S: Source> ReadinessDriver<S> {
         self.queue(key);
     }
 
-    fn accepted(&mut self, handle: Handle, socket: OwnedFd, peer: SocketAddr) -> Result<Outcome, Fault> {
+    fn accepted(&mut self, handle: Handle, socket: OwnedFd, peer: Address) -> Result<Outcome, Fault> {
         let local = sockets::local_address(socket.as_fd())?;
         let key = self.adopt(socket, Kind::Stream)?;
-        self.endpoints.at(key.index).receive_handle = handle;
-        Ok(Outcome::Accepted { socket: key.into(), peer, local })
+        self.endpoints.at_mut(key.index).receive_handle = handle;
+        Ok(Outcome::Stream(StreamOutcome::Accepted { socket: key.into(), peer, local }))
     }
 
     pub(super) fn connect(
         &mut self,
         handle: Handle,
-        to: SocketAddr,
-        from: Option<SocketAddr>,
+        to: &Address,
+        from: Option<&Address>,
         options: &StreamOptions,
     ) -> Option<Outcome> {
         self.counters.calls_work += 1;
@@ -61,21 +86,21 @@ impl<S: Source> ReadinessDriver<S> {
     fn begin_connect(
         &mut self,
         handle: Handle,
-        to: SocketAddr,
-        from: Option<SocketAddr>,
+        to: &Address,
+        from: Option<&Address>,
         options: &StreamOptions,
     ) -> Result<(), Fault> {
         let socket = sockets::connecting(to, from, options)?;
         sockets::connect(socket.as_fd(), to)?;
         let key = self.adopt(socket, Kind::Connecting)?;
-        self.endpoints.at(key.index).receive_handle = handle;
+        self.endpoints.at_mut(key.index).receive_handle = handle;
         self.make_cancellable(handle, key);
         Ok(())
     }
 
     /// Ends a connect whose socket has become writable, or broken.
     pub(super) fn end_connect(&mut self, key: Key, completions: &mut Vec<Completion>) {
-        let endpoint = self.endpoints.at(key.index);
+        let endpoint = self.endpoints.at_mut(key.index);
         assert!(endpoint.kind == Kind::Connecting);
         let handle = endpoint.receive_handle;
         endpoint.kind = Kind::Stream;
@@ -90,10 +115,10 @@ impl<S: Source> ReadinessDriver<S> {
     }
 
     fn connected(&mut self, key: Key) -> Result<Outcome, Fault> {
-        let socket = self.endpoints.at(key.index).descriptor.as_fd();
+        let socket = self.endpoints.at_mut(key.index).descriptor.as_fd();
         sockets::pending_error(socket)?;
         let (peer, local) = (sockets::peer_address(socket)?, sockets::local_address(socket)?);
-        Ok(Outcome::Connected { socket: key.into(), peer, local })
+        Ok(Outcome::Stream(StreamOutcome::Connected { socket: key.into(), peer, local }))
     }
 
     /// Receives into a new block. The endpoint is on no list.
@@ -109,18 +134,18 @@ impl<S: Source> ReadinessDriver<S> {
             Received::Bytes(arrived) => {
                 let least = self.tuning.receive_cycle_bytes / RECEIVES_PER_CYCLE;
                 budget.cycle_bytes = budget.cycle_bytes.saturating_sub(arrived.max(least));
-                Outcome::Received(lease.share())
+                Outcome::Stream(StreamOutcome::Received(lease.share()))
             }
-            Received::End => Outcome::EndOfStream,
+            Received::End => Outcome::Stream(StreamOutcome::EndOfStream),
             Received::Failed(fault) => Outcome::Failed(fault),
         };
         self.end_receive(key, outcome, completions);
     }
 
-    pub(super) fn begin_receive_into(&mut self, handle: Handle, key: Key, lease: Lease, until: usize) -> Option<Outcome> {
+    fn begin_receive_into(&mut self, handle: Handle, key: Key, lease: Lease, until: usize) -> Option<Outcome> {
         assert!(until > lease.len() && until <= lease.capacity(), "a receive needs room, within the lease");
         if self.endpoints.get(key).is_none() {
-            return Some(Outcome::Filled { lease, fault: Some(Fault::CANCELLED) });
+            return Some(Outcome::Stream(StreamOutcome::Filled { lease, fault: Some(Fault::CANCELLED) }));
         }
         let held = self.hold(Held::Lease { lease, until });
         self.begin_receive(handle, key, Receiving::BytesInto(held))
@@ -132,17 +157,17 @@ impl<S: Source> ReadinessDriver<S> {
         let fault = match self.receive_once(key, &mut lease, until) {
             Received::Nothing => {
                 let held = self.hold(Held::Lease { lease, until });
-                self.endpoints.at(key.index).receiving = Receiving::BytesInto(held);
+                self.endpoints.at_mut(key.index).receiving = Receiving::BytesInto(held);
                 return;
             }
             Received::Bytes(_) | Received::End => None,
             Received::Failed(fault) => Some(fault),
         };
-        self.end_receive(key, Outcome::Filled { lease, fault }, completions);
+        self.end_receive(key, Outcome::Stream(StreamOutcome::Filled { lease, fault }), completions);
     }
 
     fn receive_once(&mut self, key: Key, lease: &mut Lease, until: usize) -> Received {
-        let endpoint = self.endpoints.at(key.index);
+        let endpoint = self.endpoints.at_mut(key.index);
         let room = until - lease.len();
         self.counters.calls_work += 1;
         let received = stream::receive(endpoint.descriptor.as_fd(), lease, until);
@@ -158,43 +183,44 @@ impl<S: Source> ReadinessDriver<S> {
         received
     }
 
-    pub(super) fn send(&mut self, handle: Handle, key: Key, mut chain: Chain) -> Option<Outcome> {
+    fn send(&mut self, handle: Handle, key: Key, mut chain: Chain) -> Option<Outcome> {
         assert!(!chain.is_empty(), "nothing to send");
         let Some(endpoint) = self.endpoints.get(key) else {
-            return Some(Outcome::Sent { bytes: 0, rest: chain, fault: Some(Fault::CANCELLED) });
+            return Some(Outcome::Stream(StreamOutcome::Sent { bytes: 0, rest: chain, fault: Some(Fault::CANCELLED) }));
         };
         assert!(endpoint.kind == Kind::Stream, "a chain is sent to a connection");
         assert!(endpoint.sending == Sending::Nothing, "a socket has at most one send under way");
         let ended = self.send_once(key, &mut chain);
         if let Some((bytes, fault)) = ended {
-            return Some(Outcome::Sent { bytes, rest: chain, fault });
+            return Some(Outcome::Stream(StreamOutcome::Sent { bytes, rest: chain, fault }));
         }
         let held = self.hold(Held::Chain(chain));
-        let endpoint = self.endpoints.at(key.index);
+        let endpoint = self.endpoints.at_mut(key.index);
         (endpoint.sending, endpoint.send_handle) = (Sending::Bytes(held), handle);
         None
     }
 
     /// Goes on with a send that found the socket full.
     pub(super) fn resume_send(&mut self, key: Key, held: u32, completions: &mut Vec<Completion>) {
-        assert!(self.endpoints.at(key.index).sending == Sending::Bytes(held));
+        assert!(self.endpoints.at_mut(key.index).sending == Sending::Bytes(held));
         let mut chain = self.held_chain(held);
         let ended = self.send_once(key, &mut chain);
         let Some((bytes, fault)) = ended else {
             let held = self.hold(Held::Chain(chain));
-            self.endpoints.at(key.index).sending = Sending::Bytes(held);
+            self.endpoints.at_mut(key.index).sending = Sending::Bytes(held);
             return;
         };
-        let endpoint = self.endpoints.at(key.index);
+        let endpoint = self.endpoints.at_mut(key.index);
         endpoint.sending = Sending::Nothing;
-        completions.push(Completion::last(endpoint.send_handle, Outcome::Sent { bytes, rest: chain, fault }));
+        completions
+            .push(Completion::last(endpoint.send_handle, Outcome::Stream(StreamOutcome::Sent { bytes, rest: chain, fault })));
     }
 
     /// Sends what goes; none if nothing does.
     fn send_once(&mut self, key: Key, chain: &mut Chain) -> Option<(usize, Option<Fault>)> {
         let asked = chain.len();
         let files = &self.files;
-        let socket = self.endpoints.at(key.index).descriptor.as_fd();
+        let socket = self.endpoints.at_mut(key.index).descriptor.as_fd();
         let sent = stream::send(socket, chain, |file| files.get(file.into()).map(|file| file.as_fd()));
         assert!(sent.bytes + chain.len() == asked, "no byte is lost or sent twice");
         self.counters.calls_work += sent.calls;

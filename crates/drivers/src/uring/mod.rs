@@ -132,7 +132,7 @@ impl Uring {
         })
     }
 
-    /// Takes what the ring has completed; answers how much that was.
+    /// Takes what the ring has completed; returns how much that was.
     fn take(&mut self) -> usize {
         let Self { ring, events, closing, files, ended, .. } = self;
         ring.take(|data, result, last| match data & KIND {
@@ -286,8 +286,8 @@ impl Source for Uring {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::offload::Place;
-    use crate::table::Key;
+    use crate::offload::LentMemory;
+    use corelane_seam::slab::Key;
     use std::collections::BTreeSet;
     use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
 
@@ -301,7 +301,7 @@ mod tests {
         Key { index, generation: u32::MAX }.bits()
     }
 
-    /// Looks until each of `count` pipes was reported, and watches again what ended; answers how many did.
+    /// Looks until each of `count` pipes was reported, and watches again what ended; returns how many did.
     fn look_for_all(source: &mut Uring, pipes: &[(PipeReader, PipeWriter)]) -> usize {
         let (mut seen, mut ended) = (BTreeSet::new(), 0);
         while seen.len() < pipes.len() {
@@ -391,7 +391,7 @@ mod tests {
         let mut reader = read.try_clone().unwrap();
         let mut memory = [0; 4096];
         // SAFETY: the memory stays until the source has ended.
-        let place = unsafe { Place::to_write(&mut memory) };
+        let place = unsafe { LentMemory::to_write(&mut memory) };
         let file = Arc::new(std::fs::File::from(OwnedFd::from(read)));
         let mut helpers = Helpers::new(EventBell::shared().unwrap(), 1, 2);
         let mut source = Uring::new(false, 2).unwrap();

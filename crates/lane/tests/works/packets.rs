@@ -1,8 +1,8 @@
 //! A toy packet path: frames arrive in batches, wait in a workstream, and those of another lane go there as messages.
 
 use crate::guard::Guard;
-use corelane_lane::{Channels, Kit, Mesh, Work};
-use corelane_seam::{Bind, Completion, Datagrams, Driver, Handle, Op, Outcome, Payer, Socket};
+use corelane_lane::{Channels, Kit, Mesh, Unheard, Work};
+use corelane_seam::{Bind, Completion, DatagramOp, DatagramOutcome, Datagrams, Driver, Handle, Op, Outcome, Payer, Socket};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -51,8 +51,14 @@ impl Packets {
         at: SocketAddr,
         lanes: usize,
     ) -> Self {
-        let bind =
-            Bind { address: at, peer: None, share_port: false, v6_only: false, receive_buffer_bytes: 0, send_buffer_bytes: 0 };
+        let bind = Bind {
+            address: at.into(),
+            peer: None,
+            share_port: false,
+            v6_only: false,
+            receive_buffer_bytes: 0,
+            send_buffer_bytes: 0,
+        };
         Self {
             guard,
             mesh,
@@ -69,7 +75,7 @@ impl Packets {
 
     fn receive(&mut self, kit: &mut Kit) {
         if let Some(into) = self.batch.take().filter(|_| !self.closing) {
-            kit.submit(Handle::new(RECEIVE, 7, 7), Op::ReceiveDatagrams { socket: self.socket, into });
+            kit.submit(Handle::new(RECEIVE, 7, 7), DatagramOp::Receive { socket: self.socket, into });
         }
     }
 
@@ -86,7 +92,7 @@ impl Packets {
                 (self.sent[home], account.sent) = (self.sent[home] + 1, account.sent + 1);
                 true
             }
-            Err(frame) => {
+            Err(Unheard { word: frame, .. }) => {
                 assert_eq!((frame.number, frame.flow), (self.sent[home], flow), "what is refused comes back");
                 account.came_back += 1;
                 // Nobody may be there any more: then it is lost, as a frame may be.
@@ -119,7 +125,7 @@ impl Work for Packets {
     fn complete(&mut self, kit: &mut Kit, completion: Completion) {
         self.guard.completed();
         match (completion.handle.class(), completion.outcome) {
-            (RECEIVE, Outcome::Arrived { batch, .. }) => {
+            (RECEIVE, Outcome::Datagram(DatagramOutcome::Arrived { batch, .. })) => {
                 batch.charge(kit.payer());
                 assert!(batch.is_empty() || kit.arena.held(kit.payer()) > 0, "a work pays for what it keeps");
                 let flows = batch.arrivals().iter().map(|arrival| u32::from(batch.payload(arrival)[0]));

@@ -130,5 +130,5 @@ impl Rig {
 
 /// What lanes of these tests have: little of everything.
 pub fn settings() -> LaneSettings {
-    LaneSettings { memory_bytes: 4 << 20, channel_messages: 2, turn_completions: 4, turn_other: 2, ..LaneSettings::default() }
+    LaneSettings::new().memory_bytes(4 << 20).channel_messages(2).turn_completions(4).turn_other(2)
 }

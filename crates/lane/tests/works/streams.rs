@@ -2,7 +2,7 @@
 
 use crate::guard::Guard;
 use corelane_lane::{Kit, Work};
-use corelane_seam::{Chain, Completion, Driver, Handle, Listen, Op, Outcome, Socket, StreamOptions};
+use corelane_seam::{Chain, Completion, Driver, Handle, Listen, Op, Outcome, Socket, StreamOp, StreamOptions, StreamOutcome};
 use std::net::SocketAddr;
 
 const LISTENER: u8 = 0;
@@ -26,11 +26,12 @@ struct Connection {
 impl Streams {
     pub fn new(guard: Guard, driver: &mut dyn Driver, at: SocketAddr) -> Self {
         let stream = StreamOptions::default();
-        let listener = driver.listen(&Listen { address: at, backlog: 64, share_port: true, v6_only: false, stream }).unwrap();
+        let listener =
+            driver.listen(&Listen { address: at.into(), backlog: 64, share_port: true, v6_only: false, stream }).unwrap();
         Self { guard, listener: Some(listener), accepting: false, connections: Vec::new(), draining: false }
     }
 
-    fn submit(&mut self, kit: &mut Kit, index: usize, op: Op) {
+    fn submit(&mut self, kit: &mut Kit, index: usize, op: impl Into<Op>) {
         self.connections[index].as_mut().unwrap().under_way += 1;
         kit.submit(Handle::new(CONNECTION, index as u32, 0), op);
     }
@@ -48,7 +49,7 @@ impl Streams {
             self.connections.push(None);
         }
         self.connections[index] = Some(Connection { socket, under_way: 0, closing: false });
-        self.submit(kit, index, Op::Receive { socket });
+        self.submit(kit, index, StreamOp::Receive { socket });
         if self.draining {
             self.close(kit, index);
         }
@@ -57,7 +58,7 @@ impl Streams {
     fn listener_completed(&mut self, kit: &mut Kit, completion: Completion) {
         self.accepting = completion.more;
         match completion.outcome {
-            Outcome::Accepted { socket, .. } => self.accepted(kit, socket),
+            Outcome::Stream(StreamOutcome::Accepted { socket, .. }) => self.accepted(kit, socket),
             Outcome::Closed => self.listener = None,
             _ => {}
         }
@@ -68,14 +69,18 @@ impl Streams {
         let (socket, closing) = (connection.socket, connection.closing);
         connection.under_way -= 1;
         match outcome {
-            Outcome::Received(bytes) if !closing => {
+            Outcome::Stream(StreamOutcome::Received(bytes)) if !closing => {
                 bytes.charge(kit.payer());
                 let mut chain = Chain::new();
                 chain.push(bytes);
-                self.submit(kit, index, Op::Send { socket, chain });
+                self.submit(kit, index, StreamOp::Send { socket, chain });
             }
-            Outcome::Sent { rest, fault: None, .. } if !closing => {
-                let op = if rest.is_empty() { Op::Receive { socket } } else { Op::Send { socket, chain: rest } };
+            Outcome::Stream(StreamOutcome::Sent { rest, fault: None, .. }) if !closing => {
+                let op = if rest.is_empty() {
+                    Op::Stream(StreamOp::Receive { socket })
+                } else {
+                    Op::Stream(StreamOp::Send { socket, chain: rest })
+                };
                 self.submit(kit, index, op);
             }
             Outcome::Closed => {
@@ -106,7 +111,7 @@ impl Work for Streams {
         self.guard.serves(kit);
         if let Some(listener) = self.listener.filter(|_| !self.accepting && !self.draining) {
             self.accepting = true;
-            kit.submit(Handle::new(LISTENER, 0, 0), Op::Accept { listener });
+            kit.submit(Handle::new(LISTENER, 0, 0), StreamOp::Accept { listener });
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::rig::{MS, Rig, client, settings};
 use crate::script::{Call, ONE, Scene, Script};
 use corelane_lane::{Control, Mesh, Order, Works};
-use corelane_seam::{Handle, Interest, Op, Outcome, StreamOptions};
+use corelane_seam::{Handle, Interest, Op, Outcome, StreamOp, StreamOptions, StreamOutcome};
 use corelane_sim::{Faults, World, for_seeds};
 use corelane_watch::LaneCounter;
 use std::cell::Cell;
@@ -176,11 +176,11 @@ fn breaks_while_it_connects(seed: u64) {
     let script = Script::new(move |scene: Scene<'_>, call| match call {
         Call::Serve if !std::mem::replace(&mut begun, true) => {
             let options = StreamOptions::default();
-            scene.kit.submit(Handle::new(1, 0, 0), Op::Connect { to, from: None, options });
+            scene.kit.submit(Handle::new(1, 0, 0), StreamOp::Connect { to: to.into(), from: None, options });
             scene.kit.alarm = 1;
         }
         Call::Serve => panic!("before it is open"),
-        Call::Completed(completion) => assert!(matches!(completion.outcome, Outcome::Connected { .. })),
+        Call::Completed(completion) => assert!(matches!(completion.outcome, Outcome::Stream(StreamOutcome::Connected { .. }))),
         _ => {}
     });
     let mut script = Some(script);

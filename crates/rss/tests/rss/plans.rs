@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use corelane_rss::{Buckets, Error, FlowHasher, HashTypes, Key, Outgoing, Plan, Protocol, Spread, Table, Tuple, Way};
+use corelane_rss::{Buckets, Error, FlowHasher, FlowPlan, HashTypes, Key, Outgoing, Protocol, Spread, Table, Tuple, Way};
 use proptest::prelude::*;
 
 use crate::common::{hasher, splitmix, tuple};
@@ -16,7 +16,7 @@ fn a_plan_covers_lanes_with_the_first_that_fit() {
     let hasher = hasher(HashTypes::DEFAULT);
     let table = Table::even(Buckets::DEFAULT, 5).unwrap();
     let lane = |tuple: &Tuple| Some(table.lane_of(hasher.tuple(tuple)?.flow));
-    let plan = Plan::cover([3, 0, 4], candidates(2..255), lane).unwrap();
+    let plan = FlowPlan::cover([3, 0, 4], candidates(2..255), lane).unwrap();
     assert_eq!(plan.iter().map(|(place, _)| place).collect::<Vec<_>>(), [3, 0, 4]);
     for (place, chosen) in plan.iter() {
         assert_eq!(candidates(2..255).find(|tuple| lane(tuple) == Some(place)).as_ref(), Some(chosen));
@@ -27,13 +27,13 @@ fn a_plan_covers_lanes_with_the_first_that_fit() {
 
 #[test]
 fn a_plan_that_cannot_be_kept_says_what_is_missing() {
-    let nowhere = Plan::cover([7], candidates(2..12), |_| None);
+    let nowhere = FlowPlan::cover([7], candidates(2..12), |_| None);
     assert_eq!(nowhere, Err(Error::Uncovered { place: 7, tried: 10 }));
-    let partly = Plan::cover([1, 2], candidates(2..12), |_| Some(1));
+    let partly = FlowPlan::cover([1, 2], candidates(2..12), |_| Some(1));
     assert_eq!(partly, Err(Error::Uncovered { place: 2, tried: 10 }));
-    assert_eq!(Plan::cover([], candidates(2..12), |_| Some(1)).unwrap().iter().count(), 0);
+    assert_eq!(FlowPlan::cover([], candidates(2..12), |_| Some(1)).unwrap().iter().count(), 0);
     let endless = std::iter::repeat_with(|| tuple("10.0.0.2:1", "10.0.0.1:2", Protocol::TCP));
-    assert_eq!(Plan::cover([1, 1], endless, |_| Some(1)).unwrap().iter().count(), 2);
+    assert_eq!(FlowPlan::cover([1, 1], endless, |_| Some(1)).unwrap().iter().count(), 2);
 }
 
 /// The flow id that the packets of that way have, computed as for any tuple.

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use corelane_rss::{Buckets, FlowId, HashType, HashTypes, Key, Plan, Protocol, Toeplitz, Tuple, Verdict, bitwise};
+use corelane_rss::{Buckets, FlowId, FlowPlan, HashType, HashTypes, Key, Protocol, Toeplitz, Tuple, Verdict, bitwise};
 
 use crate::common::{fragment_v6, hasher, input, packet_v4, packet_v6, ports_header, rows, tuple};
 
@@ -53,7 +53,7 @@ fn the_eight_clients_of_the_original_plan_take_the_eight_buckets() {
     let found: Vec<_> = hosts.iter().map(|host| bucket(&client(*host)).unwrap()).collect();
     assert_eq!(found, [0, 1, 2, 3, 4, 5, 6, 7]);
 
-    let plan = Plan::cover(0..8, hosts.map(client), bucket).unwrap();
+    let plan = FlowPlan::cover(0..8, hosts.map(client), bucket).unwrap();
     let planned: Vec<_> = plan.iter().map(|(bucket, tuple)| (bucket, tuple.source().ip())).collect();
     let expected = hosts.map(|host| IpAddr::from([10, 11, 2, host]));
     assert_eq!(planned, expected.into_iter().enumerate().collect::<Vec<_>>());

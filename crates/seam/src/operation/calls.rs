@@ -5,12 +5,12 @@ use std::any::Any;
 /// What an offloaded call brings back.
 pub type Offloaded = Box<dyn Any + Send>;
 /// A call for a helper thread.
-pub type Work = Box<dyn FnOnce() -> Offloaded + Send>;
+pub type OffloadCall = Box<dyn FnOnce() -> Offloaded + Send>;
 
-/// A [`Work`] that can be printed.
+/// A [`OffloadCall`] that can be printed.
 pub struct OffloadWork(
     /// The call.
-    pub Work,
+    pub OffloadCall,
 );
 
 impl std::fmt::Debug for OffloadWork {

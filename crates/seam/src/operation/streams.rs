@@ -1,46 +1,173 @@
-//! What connections are made with.
+//! Streams: what listeners and connections are made with, what is asked of them, and how it went.
 
-use std::net::SocketAddr;
+use super::{Op, Outcome};
+use crate::address::Address;
+use crate::builders;
+use crate::chain::Chain;
+use crate::error::Fault;
+use crate::handle::Socket;
+use crate::lease::{Lease, Shared};
+use std::time::Duration;
 
 /// Settings of a connection's socket, applied when it is accepted or opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct StreamOptions {
     /// Send at once instead of collecting small segments (TCP_NODELAY, tcp(7)). Default true: outputs are gathered here.
     pub no_delay: bool,
-    /// Seconds of silence before the peer is probed (SO_KEEPALIVE with TCP_KEEPIDLE); 0 never probes. Default 60.
-    pub keep_alive_seconds: u32,
-    /// Milliseconds that sent data may stay unacknowledged, or unsent because the peer takes none (TCP_USER_TIMEOUT); 0 leaves
-    /// it to the kernel. Default 90,000: longer than a service's own limit for slow readers.
-    pub user_timeout_milliseconds: u32,
+    /// Silence after which the peer is probed (SO_KEEPALIVE with TCP_KEEPIDLE), in whole seconds, what is less rounded up, up to 9 hours; zero
+    /// never probes. Default 60 seconds.
+    pub keep_alive: Duration,
+    /// How long sent data may stay unacknowledged, or unsent because the peer takes none (TCP_USER_TIMEOUT), in whole milliseconds, what is less
+    /// rounded up; zero leaves it to the kernel. Default 90 seconds: longer than a service's own limit for slow readers.
+    pub user_timeout: Duration,
     /// Bytes of the kernel's send buffer (SO_SNDBUF); 0 leaves it to the kernel's own tuning, the default.
     pub send_buffer_bytes: u32,
     /// Bytes of the kernel's receive buffer (SO_RCVBUF); 0 leaves it to the kernel's own tuning, the default.
     pub receive_buffer_bytes: u32,
 }
 
-impl Default for StreamOptions {
-    fn default() -> Self {
+impl StreamOptions {
+    /// The defaults.
+    pub const fn new() -> Self {
         Self {
             no_delay: true,
-            keep_alive_seconds: 60,
-            user_timeout_milliseconds: 90_000,
+            keep_alive: Duration::from_secs(60),
+            user_timeout: Duration::from_secs(90),
             send_buffer_bytes: 0,
             receive_buffer_bytes: 0,
         }
     }
 }
 
+builders!(StreamOptions {
+    no_delay: bool,
+    keep_alive: Duration,
+    user_timeout: Duration,
+    send_buffer_bytes: u32,
+    receive_buffer_bytes: u32,
+});
+
+impl Default for StreamOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 /// A listening stream socket to be made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listen {
     /// Address and port; port 0 lets the system choose.
-    pub address: SocketAddr,
+    pub address: Address,
     /// Connections that may wait to be accepted (listen(2)); the system may lower it (net.core.somaxconn).
     pub backlog: u32,
-    /// Whether other sockets may listen on the same port (SO_REUSEPORT, socket(7)): needed for one per lane.
+    /// Whether other sockets may listen on the same port (SO_REUSEPORT, socket(7)): needed for one per lane. A Unix name has one socket: see
+    /// [`Driver::lend`](crate::Driver::lend).
     pub share_port: bool,
     /// Whether `[::]` takes IPv6 only (IPV6_V6ONLY, ipv6(7)).
     pub v6_only: bool,
     /// Settings for accepted connections.
     pub stream: StreamOptions,
+}
+
+/// What is asked of listeners and connections. A listener has at most one [`StreamOp::Accept`] under way, a connection one receive of any form and one send.
+#[derive(Debug)]
+pub enum StreamOp {
+    /// Accept connections until [`StreamOp::StopAccept`]; each is a [`StreamOutcome::Accepted`] with `more`. A fault ends it.
+    Accept {
+        /// A listening socket.
+        listener: Socket,
+    },
+    /// End accepting: the accept operation completes with [`Reason::Cancelled`](crate::Reason::Cancelled). Has no completion of its own.
+    StopAccept {
+        /// A listening socket.
+        listener: Socket,
+    },
+    /// Open a connection: [`StreamOutcome::Connected`].
+    Connect {
+        /// The peer.
+        to: Address,
+        /// The address, and port if not 0, to connect from.
+        from: Option<Address>,
+        /// Settings of the new connection.
+        options: StreamOptions,
+    },
+    /// Receive once, into memory that the driver takes when there is something to receive: [`StreamOutcome::Received`]
+    /// with at least one byte, or [`StreamOutcome::EndOfStream`].
+    Receive {
+        /// A connection.
+        socket: Socket,
+    },
+    /// Receive once, behind the data of `lease`, until it holds `until` bytes at the most: [`StreamOutcome::Filled`], with at
+    /// least one byte more, or without one at the end of the stream.
+    ReceiveInto {
+        /// A connection.
+        socket: Socket,
+        /// Where the bytes go; comes back in any case.
+        lease: Lease,
+        /// Most bytes that the lease shall hold then; at most its capacity.
+        until: usize,
+    },
+    /// Send the chain, as much as goes: [`StreamOutcome::Sent`].
+    Send {
+        /// A connection.
+        socket: Socket,
+        /// What to send; never empty.
+        chain: Chain,
+    },
+}
+
+/// How it went with a listener or a connection.
+#[derive(Debug)]
+pub enum StreamOutcome {
+    /// A connection was accepted.
+    Accepted {
+        /// The new connection.
+        socket: Socket,
+        /// The other end.
+        peer: Address,
+        /// This end.
+        local: Address,
+    },
+    /// The connection is open.
+    Connected {
+        /// The new connection.
+        socket: Socket,
+        /// The other end.
+        peer: Address,
+        /// This end.
+        local: Address,
+    },
+    /// Bytes arrived; never empty.
+    Received(Shared),
+    /// The peer has finished sending.
+    EndOfStream,
+    /// A receive into a lease ended; the lease holds what there was.
+    Filled {
+        /// The lease, with its new length.
+        lease: Lease,
+        /// Why nothing was added, if it was not the end of the stream.
+        fault: Option<Fault>,
+    },
+    /// A send ended.
+    Sent {
+        /// Bytes that the system took.
+        bytes: usize,
+        /// What it did not take; empty after a complete send.
+        rest: Chain,
+        /// Why, if the connection is broken.
+        fault: Option<Fault>,
+    },
+}
+
+impl From<StreamOp> for Op {
+    fn from(op: StreamOp) -> Self {
+        Self::Stream(op)
+    }
+}
+
+impl From<StreamOutcome> for Outcome {
+    fn from(outcome: StreamOutcome) -> Self {
+        Self::Stream(outcome)
+    }
 }

@@ -3,9 +3,9 @@
 use crate::group::{FLOWS, Lanes, TRANSPORTS, even, hasher};
 use crate::network::{SERVER_V4, SERVER_V6, on_network};
 use crate::sockets::{begin, client, send, set, with_address};
-use corelane_os::claim::Transport;
 use corelane_os::testing::skip;
 use corelane_rss::HashTypes;
+use corelane_rss::Transport;
 use corelane_select::bpf::assembly::{Alu, Assembler, Register};
 use corelane_select::bpf::{Program, ProgramKind, RunStatistics};
 use corelane_select::{Means, Selector, detach};

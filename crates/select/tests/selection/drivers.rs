@@ -4,11 +4,11 @@ use crate::group::{FLOWS, TRANSPORTS, even, hasher};
 use crate::network::{SERVER_V4, on_network};
 use crate::sockets::{PATIENCE, begin};
 use corelane_drivers::{EpollDriver, Error, Probes, UringDriver};
-use corelane_os::claim::Transport;
 use corelane_os::testing::skip;
-use corelane_rss::{HashTypes, Protocol, Tuple};
+use corelane_rss::{HashTypes, Protocol, Transport, Tuple};
 use corelane_seam::{
-    Arena, Bind, Completion, Datagrams, Driver, Handle, Listen, Op, Outcome, Socket, StreamOptions, Tuning, Wait,
+    Address, Arena, Bind, Completion, DatagramOp, DatagramOutcome, Datagrams, Driver, Handle, Listen, Op, Outcome, Socket,
+    StreamOp, StreamOptions, StreamOutcome, Tuning, Wait,
 };
 use corelane_select::{Group, Means, Selector};
 use std::net::SocketAddr;
@@ -26,19 +26,20 @@ impl Lane {
     fn open(mut driver: Box<dyn Driver>, group: &Group, lane: usize, transport: Transport, address: SocketAddr) -> Self {
         let mut entry = group.entry(lane).unwrap();
         let (share_port, v6_only, stream) = (true, false, StreamOptions::default());
-        let bind = Bind { address, peer: None, share_port, v6_only, receive_buffer_bytes: 0, send_buffer_bytes: 0 };
+        let bind =
+            Bind { address: address.into(), peer: None, share_port, v6_only, receive_buffer_bytes: 0, send_buffer_bytes: 0 };
         let socket = match transport {
-            Transport::Tcp => driver.listen(&Listen { address, backlog: 1024, share_port, v6_only, stream }),
+            Transport::Tcp => driver.listen(&Listen { address: address.into(), backlog: 1024, share_port, v6_only, stream }),
             Transport::Udp => driver.bind(&bind),
         };
         let socket = socket.unwrap();
         entry.register(driver.descriptor(socket).unwrap()).unwrap();
         let op = match transport {
-            Transport::Tcp => Op::Accept { listener: socket },
-            Transport::Udp => Op::ReceiveDatagrams { socket, into: Datagrams::new() },
+            Transport::Tcp => Op::Stream(StreamOp::Accept { listener: socket }),
+            Transport::Udp => Op::Datagram(DatagramOp::Receive { socket, into: Datagrams::new() }),
         };
         driver.push(HANDLE, op);
-        let address = driver.local_address(socket).unwrap();
+        let address = driver.local_address(socket).unwrap().inet().unwrap();
         Self { driver, socket, address }
     }
 
@@ -51,11 +52,13 @@ impl Lane {
 
     fn flows(&mut self, completion: Completion) -> Vec<Tuple> {
         match completion.outcome {
-            Outcome::Accepted { peer, local, .. } => vec![Tuple::new(peer, local, Protocol::TCP).unwrap()],
-            Outcome::Arrived { batch, .. } => {
-                let tuple = |peer| Tuple::new(peer, self.address, Protocol::UDP).unwrap();
-                let flows = batch.arrivals().iter().map(|arrival| tuple(arrival.peer)).collect();
-                self.driver.push(HANDLE, Op::ReceiveDatagrams { socket: self.socket, into: batch });
+            Outcome::Stream(StreamOutcome::Accepted { peer, local, .. }) => {
+                vec![Tuple::new(peer.inet().unwrap(), local.inet().unwrap(), Protocol::TCP).unwrap()]
+            }
+            Outcome::Datagram(DatagramOutcome::Arrived { batch, .. }) => {
+                let tuple = |peer: &Address| Tuple::new(peer.inet().unwrap(), self.address, Protocol::UDP).unwrap();
+                let flows = batch.arrivals().iter().map(|arrival| tuple(&arrival.peer)).collect();
+                self.driver.push(HANDLE, Op::Datagram(DatagramOp::Receive { socket: self.socket, into: batch }));
                 flows
             }
             other => panic!("{other:?}"),

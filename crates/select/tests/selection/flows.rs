@@ -3,8 +3,7 @@
 use crate::group::{FLOWS, Lanes, TRANSPORTS, even, hasher, other};
 use crate::network::{Network, Rights, SERVER_V4, SERVER_V6, on_network};
 use crate::sockets::set;
-use corelane_os::claim::Transport;
-use corelane_rss::{HashTypes, Table};
+use corelane_rss::{HashTypes, Table, Transport};
 use corelane_select::{Error, holders};
 use corelane_select::{Means, Selector, probe};
 use std::net::{Ipv6Addr, SocketAddr};

@@ -2,8 +2,7 @@
 
 use crate::network::{CLIENTS, Network};
 use crate::sockets::{Arrived, Shared, begin, client, wait};
-use corelane_os::claim::Transport;
-use corelane_rss::{Buckets, FlowHasher, HashTypes, Key, Table};
+use corelane_rss::{Buckets, FlowHasher, HashTypes, Key, Table, Transport};
 use corelane_select::{Group, Selector};
 use std::collections::BTreeMap;
 use std::net::{Ipv6Addr, SocketAddr};

@@ -3,8 +3,7 @@
 use crate::group::{FLOWS, Lanes, TRANSPORTS, even, hasher};
 use crate::network::{SERVER_V4, SERVER_V6, on_network, sysctl};
 use crate::sockets::{begin, send, set, with_address};
-use corelane_os::claim::Transport;
-use corelane_rss::{HashTypes, Table};
+use corelane_rss::{HashTypes, Table, Transport};
 use corelane_select::{Means, Selector};
 use std::collections::BTreeSet;
 use std::io::Read;

@@ -3,10 +3,10 @@
 use crate::group::{FLOWS, Lanes, TRANSPORTS, even, hasher, other};
 use crate::network::{SERVER_V4, alone, on_network};
 use crate::sockets::{PATIENCE, Shared, begin, client, send, set, socket, with_address};
-use corelane_os::claim::{Transport, claim};
+use corelane_os::claim::claim;
 use corelane_os::testing::skip;
 use corelane_os::{cpus, runner};
-use corelane_rss::{Buckets, HashTypes, Table};
+use corelane_rss::{Buckets, HashTypes, Table, Transport};
 use corelane_select::Error;
 use corelane_select::{Means, Selector, detach, probe};
 use std::io::{BufRead, BufReader};
@@ -124,7 +124,7 @@ fn lanes_with_descriptor_tables_of_their_own_enter() {
         for means in MEANS {
             let selector = selector(means, LANES);
             let group = selector.group(Transport::Udp).unwrap();
-            let address = claim(Transport::Udp, server(), false, false).unwrap();
+            let address = claim(Transport::Udp, &server().into(), false, false).unwrap().inet().unwrap();
             let clients = network.clients(Transport::Udp, address, FLOWS);
             let (step, arrived) = (Barrier::new(LANES + 1), AtomicUsize::new(0));
             let lane = |lane| {

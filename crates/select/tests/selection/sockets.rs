@@ -1,7 +1,6 @@
 //! Sockets with shared ports, and clients from many addresses.
 
-use corelane_os::claim::Transport;
-use corelane_rss::{FlowHasher, Protocol, Table, Tuple};
+use corelane_rss::{FlowHasher, Protocol, Table, Transport, Tuple};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;

@@ -4,11 +4,11 @@ use super::Asked;
 use super::sockets::Body;
 use crate::faults::FaultKind;
 use crate::net::datagrams::Packet;
-use crate::net::{INVALID, NO_BUFFERS, TOO_LARGE, UNREACHABLE};
+use crate::net::{INVALID, NO_BUFFERS, NO_FAMILY, TOO_LARGE, UNREACHABLE};
 use crate::world::State;
 use corelane_seam::{
-    BATCH_MAX, DATAGRAM_BLOCK_BYTES_LEAST, Datagrams, Fault, Lease, Outcome, Socket, TRAIN_DATAGRAMS_MAX, Train, Trains,
-    datagram_bytes_max,
+    BATCH_MAX, DATAGRAM_BLOCK_BYTES_LEAST, DatagramOp, DatagramOutcome, Datagrams, Fault, Lease, Outcome, Socket,
+    TRAIN_DATAGRAMS_MAX, Train, Trains, datagram_bytes_max,
 };
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -35,11 +35,30 @@ impl Run {
             && bytes <= self.size
             && self.range.len().is_multiple_of(self.size)
             && self.range.len() / self.size < self.most
-            && self.range.len() + bytes <= datagram_bytes_max(self.from.ip())
+            && self.range.len() + bytes <= datagram_bytes_max(&self.from.into())
     }
 }
 
 impl State {
+    /// Starts what was asked of a datagram socket.
+    pub(super) fn start_on_datagrams(&mut self, lane: usize, asked: Asked, op: DatagramOp) {
+        let socket = match op {
+            DatagramOp::Bind(bind) => return self.bind_later(lane, asked, &bind),
+            DatagramOp::Receive { socket, .. } | DatagramOp::Send { socket, .. } => socket,
+        };
+        match (self.asked_socket(lane, asked, socket), op) {
+            (Some(Body::Datagram { receive: receive @ None, .. }), DatagramOp::Receive { mut into, .. }) => {
+                into.clear();
+                *receive = Some((asked, into));
+                self.wake_socket(lane, socket);
+            }
+            (Some(&mut Body::Datagram { port, .. }), DatagramOp::Send { trains, .. }) => {
+                self.send_datagrams(lane, asked, socket, port, trains);
+            }
+            (_, op) => self.complete(lane, asked, Some(socket), refused(op)),
+        }
+    }
+
     /// Answers how many bytes of the lane's memory it took.
     pub(super) fn attempt_receive_datagrams(&mut self, lane: usize, socket: Socket) -> usize {
         let Some(Body::Datagram { port, receive }) = self.lanes[lane].sockets.open(socket) else { return 0 };
@@ -47,7 +66,12 @@ impl State {
         let Some(port) = self.net.ports.get_mut(&name).filter(|port| receive.is_some() && port.is_readable()) else { return 0 };
         if let Some(fault) = port.fault.take() {
             if let Some((asked, batch)) = receive.take() {
-                self.complete(lane, asked, Some(socket), Outcome::Arrived { batch, fault: Some(fault) });
+                self.complete(
+                    lane,
+                    asked,
+                    Some(socket),
+                    Outcome::Datagram(DatagramOutcome::Arrived { batch, fault: Some(fault) }),
+                );
             }
             return 0;
         }
@@ -64,7 +88,7 @@ impl State {
         let runs = self.unload(name, &mut lease);
         let is_wildcard = self.net.ports[&name].place.address.ip().is_unspecified();
         fill(&mut batch, lease, runs, is_wildcard);
-        self.complete(lane, asked, Some(socket), Outcome::Arrived { batch, fault: None });
+        self.complete(lane, asked, Some(socket), Outcome::Datagram(DatagramOutcome::Arrived { batch, fault: None }));
         used
     }
 
@@ -93,7 +117,7 @@ impl State {
         runs
     }
 
-    pub(super) fn send_datagrams(&mut self, lane: usize, asked: Asked, socket: Socket, port: u64, mut trains: Trains) {
+    fn send_datagrams(&mut self, lane: usize, asked: Asked, socket: Socket, port: u64, mut trains: Trains) {
         let (mut datagrams, mut refused) = (0, 0);
         let mut fault = self.net.ports.get_mut(&port).and_then(|port| port.fault.take());
         for train in trains.trains() {
@@ -106,15 +130,21 @@ impl State {
             }
         }
         trains.clear();
-        self.complete(lane, asked, Some(socket), Outcome::Departed { trains, datagrams, refused, calls: 1, fault });
+        self.complete(
+            lane,
+            asked,
+            Some(socket),
+            Outcome::Datagram(DatagramOutcome::Departed { trains, datagrams, refused, calls: 1, fault }),
+        );
     }
 
     fn send_train(&mut self, lane: usize, port: u64, trains: &Trains, train: &Train) -> Result<(), Fault> {
         let at = self.net.ports.get(&port).ok_or(INVALID)?;
-        let (bound, to) = (at.place.address, at.peer.unwrap_or(train.peer));
+        let to = at.peer.or(train.peer.inet()).ok_or(NO_FAMILY)?;
+        let bound = at.place.address;
         let source = self.net.own_end(self.lanes[lane].host, bound.ip(), train.source, to.ip().to_canonical())?;
         let from = SocketAddr::new(source, bound.port());
-        if train.datagram_bytes as usize > datagram_bytes_max(to.ip()) {
+        if train.datagram_bytes as usize > datagram_bytes_max(&to.into()) {
             return Err(TOO_LARGE);
         }
         if self.strikes(FaultKind::DatagramRefused) {
@@ -136,6 +166,23 @@ impl State {
 fn fill(batch: &mut Datagrams, lease: Lease, runs: Vec<Run>, is_wildcard: bool) {
     batch.fill(lease.share());
     for Run { from, to, size, range, .. } in runs {
-        batch.add(range, from, is_wildcard.then_some((to.ip(), INTERFACE)), size);
+        batch.add(range, from.into(), is_wildcard.then_some((to.ip(), INTERFACE)), size);
+    }
+}
+
+/// How an operation ends whose socket is not there, or no longer; its memory goes back.
+fn refused(op: DatagramOp) -> Outcome {
+    let fault = Some(Fault::CANCELLED);
+    match op {
+        DatagramOp::Receive { into: mut batch, .. } => {
+            batch.clear();
+            Outcome::Datagram(DatagramOutcome::Arrived { batch, fault })
+        }
+        DatagramOp::Send { mut trains, .. } => {
+            let refused = trains.trains().iter().map(Train::datagrams).sum::<usize>() as u32;
+            trains.clear();
+            Outcome::Datagram(DatagramOutcome::Departed { trains, datagrams: 0, refused, calls: 0, fault })
+        }
+        DatagramOp::Bind(_) => Outcome::Failed(Fault::CANCELLED),
     }
 }

@@ -1,13 +1,14 @@
 //! How completions reach the lane: in order unless a fault says otherwise, and past the books.
 
 use super::Asked;
-use super::lane::Entry;
+use super::lane::Undelivered;
 use super::sockets::{Body, StreamSocket};
-use crate::check::{Violation, outcome_name};
+use crate::check::Violation;
 use crate::faults::{FaultKind, Planted};
-use crate::log::{Detail, Place};
+use crate::kind::outcome_name;
+use crate::log::{Detail, Site};
 use crate::world::{Event, State};
-use corelane_seam::{Chain, Completion, Fault, Handle, Outcome, Socket};
+use corelane_seam::{Chain, Completion, Fault, FileOutcome, Handle, Outcome, Socket, StreamOutcome};
 
 impl State {
     /// Ends an operation.
@@ -16,7 +17,7 @@ impl State {
     }
 
     /// Puts a completion into the lane's queue, with what the faults and the planted bug make of it.
-    pub(crate) fn enqueue(&mut self, lane: usize, mut entry: Entry) {
+    pub(crate) fn enqueue(&mut self, lane: usize, mut entry: Undelivered) {
         if self.lanes[lane].is_gone() || self.plants(Planted::LostCompletion) {
             return;
         }
@@ -38,7 +39,7 @@ impl State {
         }
     }
 
-    fn insert(&mut self, lane: usize, entry: Entry) {
+    fn insert(&mut self, lane: usize, entry: Undelivered) {
         let completed = &self.lanes[lane].completed;
         let first = completed.iter().rposition(|earlier| entry.follows(earlier)).map_or(0, |last| last + 1);
         let mut place = completed.len();
@@ -65,9 +66,9 @@ impl State {
     }
 
     /// Enters in the books what the lane is told.
-    fn settle(&mut self, lane: usize, entry: &Entry) {
+    fn settle(&mut self, lane: usize, entry: &Undelivered) {
         let name = outcome_name(&entry.completion.outcome);
-        self.log.note(self.clock.now(), Place::Lane(lane), name, Detail::Handle(entry.completion.handle));
+        self.log.note(self.clock.now(), Site::Lane(lane), name, Detail::Handle(entry.completion.handle));
         self.ledger.settle(lane, entry.number, &entry.completion);
         let Some(socket) = entry.socket else { return };
         if let Outcome::Closed = entry.completion.outcome {
@@ -92,35 +93,37 @@ impl State {
 }
 
 /// Adds to a connection's account what a completion tells its lane.
-fn credit(stream: &mut StreamSocket, entry: &Entry) {
+fn credit(stream: &mut StreamSocket, entry: &Undelivered) {
     match &entry.completion.outcome {
-        Outcome::Received(bytes) => stream.given.add(bytes),
-        Outcome::Filled { lease, .. } => stream.given.add(&lease[lease.len() - entry.added..]),
-        Outcome::Sent { bytes, .. } => stream.claimed += *bytes as u64,
+        Outcome::Stream(StreamOutcome::Received(bytes)) => stream.given.add(bytes),
+        Outcome::Stream(StreamOutcome::Filled { lease, .. }) => stream.given.add(&lease[lease.len() - entry.added..]),
+        Outcome::Stream(StreamOutcome::Sent { bytes, .. }) => stream.claimed += *bytes as u64,
         _ => {}
     }
 }
 
 /// The last completion of an operation.
-pub(super) fn entry(asked: Asked, socket: Option<Socket>, outcome: Outcome) -> Entry {
+pub(super) fn entry(asked: Asked, socket: Option<Socket>, outcome: Outcome) -> Undelivered {
     let is_barrier = matches!(outcome, Outcome::Closed);
     let completion = Completion::last(asked.handle, outcome);
-    Entry { number: asked.number, socket, is_barrier, due: 0, added: 0, completion }
+    Undelivered { number: asked.number, socket, is_barrier, due: 0, added: 0, completion }
 }
 
 /// The completion once more, as far as it can be copied.
-fn twin(entry: &Entry) -> Entry {
+fn twin(entry: &Undelivered) -> Undelivered {
     let outcome = match &entry.completion.outcome {
-        Outcome::Received(bytes) => Outcome::Received(bytes.clone()),
-        Outcome::EndOfStream => Outcome::EndOfStream,
-        Outcome::Sent { .. } => Outcome::Sent { bytes: 0, rest: Chain::new(), fault: None },
+        Outcome::Stream(StreamOutcome::Received(bytes)) => Outcome::Stream(StreamOutcome::Received(bytes.clone())),
+        Outcome::Stream(StreamOutcome::EndOfStream) => Outcome::Stream(StreamOutcome::EndOfStream),
+        Outcome::Stream(StreamOutcome::Sent { .. }) => {
+            Outcome::Stream(StreamOutcome::Sent { bytes: 0, rest: Chain::new(), fault: None })
+        }
         Outcome::Closed => Outcome::Closed,
         Outcome::Released => Outcome::Released,
-        Outcome::Done => Outcome::Done,
+        Outcome::File(FileOutcome::Done) => Outcome::File(FileOutcome::Done),
         _ => Outcome::Failed(Fault::CANCELLED),
     };
     let completion = Completion::last(entry.completion.handle, outcome);
-    Entry { number: entry.number, socket: entry.socket, is_barrier: entry.is_barrier, due: 0, added: 0, completion }
+    Undelivered { number: entry.number, socket: entry.socket, is_barrier: entry.is_barrier, due: 0, added: 0, completion }
 }
 
 fn previous(handle: Handle) -> Handle {

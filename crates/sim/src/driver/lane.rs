@@ -4,8 +4,9 @@ use super::descriptors::Descriptors;
 use super::sockets::Sockets;
 use super::{Asked, SimBell};
 use crate::check::{Tally, Violation};
+use corelane_seam::slab::Slab;
 use corelane_seam::{
-    Arena, Chain, Completion, DriverCounters, File, Interest, Lease, Op, OpenOptions, Segment, Shared, Socket, Tuning,
+    Arena, Chain, Completion, DriverCounters, Interest, Lease, Op, OpenOptions, Segment, Shared, Socket, Tuning,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -32,7 +33,7 @@ pub(crate) enum Trouble {
 }
 
 /// A completion that waits to be handed over.
-pub(crate) struct Entry {
+pub(crate) struct Undelivered {
     pub(crate) number: u64,
     pub(crate) socket: Option<Socket>,
     /// Whether it must stay behind everything of its socket.
@@ -44,9 +45,9 @@ pub(crate) struct Entry {
     pub(crate) completion: Completion,
 }
 
-impl Entry {
+impl Undelivered {
     /// Whether it must stay behind `earlier`.
-    pub(crate) fn follows(&self, earlier: &Entry) -> bool {
+    pub(crate) fn follows(&self, earlier: &Undelivered) -> bool {
         self.number == earlier.number || (self.is_barrier && self.socket == earlier.socket)
     }
 }
@@ -93,42 +94,6 @@ pub(crate) struct OpenFile {
     pub(crate) descriptor: i32,
 }
 
-/// The open files of a lane.
-#[derive(Default)]
-pub(crate) struct OpenFiles(Vec<(u32, Option<OpenFile>)>);
-
-impl OpenFiles {
-    pub(crate) fn add(&mut self, file: OpenFile) -> File {
-        let index = self.0.iter().position(|(_, file)| file.is_none()).unwrap_or(self.0.len());
-        if index == self.0.len() {
-            self.0.push((0, None));
-        }
-        let entry = &mut self.0[index];
-        *entry = (entry.0.wrapping_add(1), Some(file));
-        File::new(index as u32, entry.0)
-    }
-
-    pub(crate) fn get(&self, file: &File) -> Option<OpenFile> {
-        let &(generation, open) = self.0.get(file.index as usize)?;
-        open.filter(|_| generation == file.generation)
-    }
-
-    /// How many there are.
-    pub(crate) fn len(&self) -> usize {
-        self.0.iter().filter(|(_, file)| file.is_some()).count()
-    }
-
-    /// The descriptors of all.
-    pub(crate) fn descriptors(&self) -> impl Iterator<Item = i32> {
-        self.0.iter().filter_map(|(_, file)| file.map(|file| file.descriptor))
-    }
-
-    pub(crate) fn remove(&mut self, file: &File) -> Option<OpenFile> {
-        self.get(file)?;
-        self.0[file.index as usize].1.take()
-    }
-}
-
 pub(crate) struct Lane {
     pub(crate) host: usize,
     pub(crate) arena: Arena,
@@ -151,10 +116,10 @@ pub(crate) struct Lane {
     pub(crate) ready: Vec<Socket>,
     /// Sockets that wait for memory of the lane.
     pub(crate) starving: Vec<Socket>,
-    pub(crate) completed: VecDeque<Entry>,
+    pub(crate) completed: VecDeque<Undelivered>,
     pub(crate) held: BTreeMap<u64, Held>,
     pub(crate) polls: Vec<(Asked, i32, Interest)>,
-    pub(crate) files: OpenFiles,
+    pub(crate) files: Slab<OpenFile>,
     pub(crate) descriptors: Descriptors,
     /// What the descriptors of others in this table are ready for.
     pub(crate) foreign: BTreeMap<i32, Interest>,
@@ -187,7 +152,7 @@ impl Lane {
             completed: VecDeque::new(),
             held: BTreeMap::new(),
             polls: Vec::new(),
-            files: OpenFiles::default(),
+            files: Slab::new(),
             descriptors: Descriptors::default(),
             foreign: BTreeMap::new(),
             offloaded: 0,
@@ -263,16 +228,5 @@ mod tests {
         held.chain.clear();
         held.chain.push(&b"abd"[..]);
         assert!(!held.is_unchanged());
-    }
-
-    #[test]
-    fn a_closed_file_is_not_the_next_one() {
-        let mut files = OpenFiles::default();
-        let open = OpenFile { content: 7, read: true, write: false, descriptor: 3 };
-        let first = files.add(open);
-        files.remove(&first);
-        let second = files.add(open);
-        files.remove(&first);
-        assert!(files.get(&first).is_none() && files.get(&second).is_some());
     }
 }

@@ -10,16 +10,18 @@ pub(crate) mod submit;
 mod work;
 
 use crate::faults::{FaultKind, Planted};
-use crate::log::{Detail, Place as Where};
+use crate::log::{Detail, Site};
 use crate::net::connect::{ListenerPort, Opener};
 use crate::net::datagrams::DatagramPort;
-use crate::net::{Owner, Place, destination};
+use crate::net::{Binding, NO_FAMILY, Owner, destination};
 use crate::world::{Event, State, World};
-use corelane_seam::{Bell, Bind, Completion, Driver, DriverCounters, Fault, Handle, Listen, Op, Outcome, Reason, Socket, Wait};
+use corelane_seam::{
+    Address, Bell, Bind, Completion, DatagramOutcome, Driver, DriverCounters, Fault, Handle, Listen, Op, Outcome, Reason, Socket,
+    Wait,
+};
 use lane::{Sleep, Trouble};
 use sockets::{Body, StreamSocket};
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -127,12 +129,12 @@ impl Driver for SimDriver {
             .map(|bound| bound.0)
     }
 
-    fn local_address(&self, socket: Socket) -> Result<SocketAddr, Fault> {
+    fn local_address(&self, socket: Socket) -> Result<Address, Fault> {
         let state = self.world.0.borrow();
         match state.lanes[self.lane].sockets.peek(socket) {
-            Some(Body::Listener { port, .. }) => Ok(state.net.listeners[port].place.address),
-            Some(Body::Datagram { port, .. }) => Ok(state.net.ports[port].place.address),
-            Some(Body::Stream(at)) => Ok(state.net.streams[&at.stream].addresses[at.side]),
+            Some(Body::Listener { port, .. }) => Ok(state.net.listeners[port].place.address.into()),
+            Some(Body::Datagram { port, .. }) => Ok(state.net.ports[port].place.address.into()),
+            Some(Body::Stream(at)) => Ok(state.net.streams[&at.stream].addresses[at.side].into()),
             None => Err(BAD_DESCRIPTOR),
         }
     }
@@ -174,7 +176,7 @@ impl Driver for SimDriver {
     fn push(&mut self, handle: Handle, op: Op) {
         let state = &mut *self.world.0.borrow_mut();
         let number = state.ledger.enter(self.lane, handle, &op);
-        state.log.note(state.clock.now(), Where::Lane(self.lane), "pushes", Detail::Handle(handle));
+        state.log.note(state.clock.now(), Site::Lane(self.lane), "pushes", Detail::Handle(handle));
         let own = &mut state.lanes[self.lane];
         own.submitted.push((Asked { number, handle }, op));
         own.sleep = Sleep::Awake;
@@ -212,13 +214,14 @@ impl Driver for SimDriver {
 impl State {
     fn listen(&mut self, lane: usize, listen: &Listen, descriptor: i32) -> Result<Socket, Fault> {
         let host = self.lanes[lane].host;
-        let place = Place { host, address: listen.address, share: listen.share_port, v6_only: listen.v6_only };
+        let place =
+            Binding { host, address: listen.address.inet().ok_or(NO_FAMILY)?, share: listen.share_port, v6_only: listen.v6_only };
         let taken = self.net.listeners.values().map(|listener| &listener.place);
         let address = self.net.settle_place(place, taken)?;
         let port = self.net.name();
         let socket = self.lanes[lane].sockets.add(0, Body::Listener { port, accept: None }, descriptor);
         let listener = ListenerPort {
-            place: Place { address, ..place },
+            place: Binding { address, ..place },
             owner: Owner::Lane(lane, socket),
             backlog: listen.backlog.max(1) as usize,
             refuses_new: false,
@@ -230,27 +233,28 @@ impl State {
     }
 
     /// Makes a datagram socket of a lane, for the work of this number.
-    fn bind(&mut self, lane: usize, work: u8, bind: &Bind, descriptor: i32) -> Result<(Socket, SocketAddr), Fault> {
+    fn bind(&mut self, lane: usize, work: u8, bind: &Bind, descriptor: i32) -> Result<(Socket, Address), Fault> {
         let host = self.lanes[lane].host;
-        let place = Place { host, address: bind.address, share: bind.share_port, v6_only: bind.v6_only };
+        let place =
+            Binding { host, address: bind.address.inet().ok_or(NO_FAMILY)?, share: bind.share_port, v6_only: bind.v6_only };
         let taken = self.net.ports.values().map(|port| &port.place);
         let mut address = self.net.settle_place(place, taken)?;
-        let peer = bind.peer.map(destination);
+        let peer = bind.peer.as_ref().map(|peer| peer.inet().ok_or(NO_FAMILY)).transpose()?.map(destination);
         if let Some(peer) = peer {
             address.set_ip(self.net.own_end(host, address.ip(), None, peer.ip())?);
         }
         let port = self.net.name();
         let socket = self.lanes[lane].sockets.add(work, Body::Datagram { port, receive: None }, descriptor);
         let owner = Owner::Lane(lane, socket);
-        self.net.ports.insert(port, DatagramPort::new(Place { address, ..place }, peer, owner, bind.receive_buffer_bytes));
-        Ok((socket, address))
+        self.net.ports.insert(port, DatagramPort::new(Binding { address, ..place }, peer, owner, bind.receive_buffer_bytes));
+        Ok((socket, address.into()))
     }
 
     /// Makes a socket that a running lane asked for.
     fn bind_later(&mut self, lane: usize, asked: Asked, bind: &Bind) {
         let (work, descriptor) = (asked.handle.work(), self.open_descriptor(lane));
         let outcome = match self.with_descriptor(lane, descriptor, |state, descriptor| state.bind(lane, work, bind, descriptor)) {
-            Ok((socket, local)) => Outcome::Bound { socket, local },
+            Ok((socket, local)) => Outcome::Datagram(DatagramOutcome::Bound { socket, local }),
             Err(fault) => Outcome::Failed(fault),
         };
         self.complete(lane, asked, None, outcome);
@@ -283,7 +287,7 @@ impl State {
         let own = &mut self.lanes[lane];
         own.sleep = sleep;
         own.counters.calls_wait += 1;
-        self.log.note(self.clock.now(), Where::Lane(lane), "sleeps", Detail::Nothing);
+        self.log.note(self.clock.now(), Site::Lane(lane), "sleeps", Detail::Nothing);
     }
 
     /// Notices the lane's bell; late, if chance wants it.
@@ -291,7 +295,7 @@ impl State {
         if self.lanes[lane].is_gone() || !self.lanes[lane].bell.take() || self.plants(Planted::LostDoorbell) {
             return;
         }
-        self.log.note(self.clock.now(), Where::Lane(lane), "is rung", Detail::Nothing);
+        self.log.note(self.clock.now(), Site::Lane(lane), "is rung", Detail::Nothing);
         if self.strikes(FaultKind::DelayedBell) {
             let delay = self.random.delay();
             self.lanes[lane].bells_late += 1;
@@ -342,7 +346,12 @@ impl State {
         let mut ended = std::mem::replace(&mut self.lanes[lane], lane::Lane::new(host, arena, tuning));
         self.lanes[lane].sleep = Sleep::Gone;
         self.lanes[lane].leaked = std::mem::take(&mut ended.leaked);
-        ended.files.descriptors().chain(ended.foreign.keys().copied()).for_each(|number| ended.descriptors.close(number));
+        ended
+            .files
+            .values()
+            .map(|file| file.descriptor)
+            .chain(ended.foreign.keys().copied())
+            .for_each(|number| ended.descriptors.close(number));
         while let Some(slot) = ended.sockets.first().and_then(|socket| ended.sockets.remove(socket)) {
             slot.descriptor.into_iter().for_each(|number| ended.descriptors.close(number));
             match slot.body {

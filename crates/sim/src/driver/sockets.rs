@@ -2,6 +2,7 @@
 
 use super::Asked;
 use crate::check::Tally;
+use corelane_seam::slab::Slab;
 use corelane_seam::{Chain, Datagrams, Lease, Socket};
 
 /// A receive that is under way.
@@ -30,8 +31,7 @@ pub(crate) enum Body {
     Datagram { port: u64, receive: Option<(Asked, Datagrams)> },
 }
 
-pub(crate) struct Place {
-    generation: u32,
+pub(crate) struct OwnSocket {
     pub(crate) body: Body,
     /// Its number in the lane's descriptor table, until that is closed.
     pub(crate) descriptor: Option<i32>,
@@ -46,29 +46,18 @@ pub(crate) struct Place {
 }
 
 #[derive(Default)]
-pub(crate) struct Sockets {
-    slots: Vec<Option<Place>>,
-    free: Vec<u32>,
-    generation: u32,
-}
+pub(crate) struct Sockets(Slab<OwnSocket>);
 
 impl Sockets {
     /// Adds a socket of the work of this number.
     pub(crate) fn add(&mut self, work: u8, body: Body, descriptor: i32) -> Socket {
-        let index = self.free.pop().unwrap_or(self.slots.len() as u32);
-        if index as usize == self.slots.len() {
-            self.slots.push(None);
-        }
-        self.generation = self.generation.wrapping_add(1);
         let descriptor = Some(descriptor);
-        let slot = Place { generation: self.generation, body, descriptor, work, closing: None, holds: 0, is_ready: false };
-        self.slots[index as usize] = Some(slot);
-        Socket { index, generation: self.generation }
+        self.0.insert(OwnSocket { body, descriptor, work, closing: None, holds: 0, is_ready: false }).into()
     }
 
     /// The socket, also while it is being closed.
-    pub(crate) fn get(&mut self, socket: Socket) -> Option<&mut Place> {
-        self.slots.get_mut(socket.index as usize)?.as_mut().filter(|slot| slot.generation == socket.generation)
+    pub(crate) fn get(&mut self, socket: Socket) -> Option<&mut OwnSocket> {
+        self.0.get_mut(socket.into())
     }
 
     /// The socket's body, unless it is being closed.
@@ -83,27 +72,23 @@ impl Sockets {
 
     /// As [`Sockets::open`], to look at.
     pub(crate) fn peek(&self, socket: Socket) -> Option<&Body> {
-        let slot = self.slots.get(socket.index as usize)?.as_ref()?;
-        (slot.generation == socket.generation && slot.closing.is_none()).then_some(&slot.body)
+        let place = self.0.get(socket.into())?;
+        place.closing.is_none().then_some(&place.body)
     }
 
-    pub(crate) fn remove(&mut self, socket: Socket) -> Option<Place> {
-        self.get(socket)?;
-        self.free.push(socket.index);
-        self.slots[socket.index as usize].take()
+    pub(crate) fn remove(&mut self, socket: Socket) -> Option<OwnSocket> {
+        self.0.remove(socket.into())
     }
 
     /// The sockets of works that `wanted` names, which are not being closed.
     pub(crate) fn of_works(&self, wanted: impl Fn(u8) -> bool) -> Vec<Socket> {
-        let slots = self.slots.iter().enumerate().filter_map(|(index, slot)| Some((index as u32, slot.as_ref()?)));
-        let open = slots.filter(|(_, slot)| slot.closing.is_none() && wanted(slot.work));
-        open.map(|(index, slot)| Socket { index, generation: slot.generation }).collect()
+        let open = self.0.iter().filter(|(_, place)| place.closing.is_none() && wanted(place.work));
+        open.map(|(key, _)| key.into()).collect()
     }
 
     /// Any socket that there is.
     pub(crate) fn first(&self) -> Option<Socket> {
-        let (index, slot) = self.slots.iter().enumerate().find_map(|(index, slot)| Some((index, slot.as_ref()?)))?;
-        Some(Socket { index: index as u32, generation: slot.generation })
+        self.0.keys().next().map(Socket::from)
     }
 }
 

@@ -3,13 +3,18 @@
 use super::Asked;
 use super::descriptors::NO_DESCRIPTOR;
 use super::hand_over::entry;
-use super::lane::{Entry, Held};
+use super::lane::{Held, Undelivered};
 use super::sockets::{Body, Receiving, StreamSocket};
 use crate::faults::{FaultKind, Planted};
+use crate::net::NO_FAMILY;
+use crate::net::connect::Opener;
 use crate::net::streams::Incoming;
 use crate::net::{NO_BUFFERS, Owner};
 use crate::world::{Event, State};
-use corelane_seam::{Chain, Completion, Fault, Lease, Outcome, RECEIVE_BYTES_LEAST, Reason, Segment, Socket};
+use corelane_seam::{
+    Address, Chain, Completion, Fault, Lease, Outcome, RECEIVE_BYTES_LEAST, Reason, Segment, Socket, StreamOp, StreamOptions,
+    StreamOutcome,
+};
 
 const ABORTED: Fault = Fault { reason: Reason::Reset, number: 103 };
 /// No more descriptors can be watched (ENOSPC of epoll_ctl(2)).
@@ -25,6 +30,46 @@ const ACCEPT_FAULTS: [(FaultKind, Fault, bool); 4] = [
 const SHORT_FILE: Fault = Fault { reason: Reason::Other, number: 5 };
 
 impl State {
+    /// Starts what was asked of a listener or a connection.
+    pub(super) fn start_on_stream(&mut self, lane: usize, asked: Asked, op: StreamOp) {
+        let socket = match op {
+            StreamOp::StopAccept { listener } => return self.stop_socket(lane, listener),
+            StreamOp::Connect { to, from, options } => return self.connect(lane, asked, to, from, options),
+            StreamOp::Accept { listener: socket }
+            | StreamOp::Receive { socket }
+            | StreamOp::ReceiveInto { socket, .. }
+            | StreamOp::Send { socket, .. } => socket,
+        };
+        match (self.asked_socket(lane, asked, socket), op) {
+            (Some(Body::Listener { accept: accept @ None, .. }), StreamOp::Accept { .. }) => *accept = Some(asked),
+            (Some(Body::Stream(StreamSocket { receive: receive @ None, .. })), StreamOp::Receive { .. }) => {
+                *receive = Some(Receiving { asked, into: None });
+            }
+            (Some(Body::Stream(StreamSocket { receive: receive @ None, .. })), StreamOp::ReceiveInto { lease, until, .. }) => {
+                *receive = Some(Receiving { asked, into: Some((lease, until)) });
+            }
+            (Some(Body::Stream(StreamSocket { send: send @ None, .. })), StreamOp::Send { chain, .. }) => {
+                *send = Some((asked, chain));
+                return self.attempt_send(lane, socket);
+            }
+            (_, op) => return self.complete(lane, asked, Some(socket), refused(op)),
+        }
+        self.wake_socket(lane, socket);
+    }
+
+    fn connect(&mut self, lane: usize, asked: Asked, to: Address, from: Option<Address>, options: StreamOptions) {
+        let host = self.lanes[lane].host;
+        let descriptor = self.open_descriptor(lane);
+        let started = self.with_descriptor(lane, descriptor, |state, descriptor| {
+            let inet = |address: Address| address.inet().ok_or(NO_FAMILY);
+            let (from, to) = (from.map(inet).transpose()?, inet(to)?);
+            state.start_attempt(Opener::Lane(lane, asked, descriptor), host, from, to, options)
+        });
+        if let Err(fault) = started {
+            self.complete(lane, asked, None, Outcome::Failed(fault));
+        }
+    }
+
     /// Makes the lane's socket for its end of a connection, at an open descriptor; the work of this number has it.
     pub(crate) fn take_stream(&mut self, lane: usize, work: u8, (stream, side): (u64, usize), descriptor: i32) -> Socket {
         let at = StreamSocket { stream, side, receive: None, send: None, claimed: 0, given: Default::default(), moved: None };
@@ -58,7 +103,8 @@ impl State {
             }
             let socket = self.take_stream(lane, asked.handle.work(), (stream, 1), descriptor);
             let [peer, local] = self.net.streams[&stream].addresses;
-            let mut accepted = entry(asked, Some(listener), Outcome::Accepted { socket, peer, local });
+            let (peer, local) = (peer.into(), local.into());
+            let mut accepted = entry(asked, Some(listener), Outcome::Stream(StreamOutcome::Accepted { socket, peer, local }));
             accepted.completion.more = true;
             self.enqueue(lane, accepted);
         }
@@ -80,8 +126,8 @@ impl State {
             }
             Incoming::End => {
                 let outcome = match receiving.into {
-                    Some((lease, _)) => Outcome::Filled { lease, fault: None },
-                    None => Outcome::EndOfStream,
+                    Some((lease, _)) => Outcome::Stream(StreamOutcome::Filled { lease, fault: None }),
+                    None => Outcome::Stream(StreamOutcome::EndOfStream),
                 };
                 self.complete(lane, receiving.asked, Some(socket), outcome);
             }
@@ -115,10 +161,11 @@ impl State {
             if self.plants(Planted::LeakedLease) {
                 self.lanes[lane].leaked.push(bytes.clone());
             }
-            self.complete(lane, asked, Some(socket), Outcome::Received(bytes));
+            self.complete(lane, asked, Some(socket), Outcome::Stream(StreamOutcome::Received(bytes)));
             return used;
         }
-        let filled = Entry { added, ..entry(asked, Some(socket), Outcome::Filled { lease, fault: None }) };
+        let filled =
+            Undelivered { added, ..entry(asked, Some(socket), Outcome::Stream(StreamOutcome::Filled { lease, fault: None })) };
         self.enqueue(lane, filled);
         0
     }
@@ -141,7 +188,7 @@ impl State {
         None
     }
 
-    /// Moves what has arrived behind the data of `lease`; answers how much.
+    /// Moves what has arrived behind the data of `lease`; returns how much.
     fn fill(&mut self, lane: usize, socket: Socket, lease: &mut Lease, until: usize, readable: usize) -> usize {
         let Some(at) = self.lanes[lane].sockets.stream(socket) else { return 0 };
         let (name, side) = (at.stream, at.side);
@@ -176,7 +223,7 @@ impl State {
             }
             Ok(room) => self.send_bytes(lane, socket, asked, chain, room),
             Err(fault) => {
-                let outcome = Outcome::Sent { bytes: 0, rest: chain, fault: Some(fault) };
+                let outcome = Outcome::Stream(StreamOutcome::Sent { bytes: 0, rest: chain, fault: Some(fault) });
                 self.complete(lane, asked, Some(socket), outcome);
             }
         }
@@ -195,15 +242,15 @@ impl State {
         rest.skip(meant.len());
         rest.append(&mut chain);
         let bytes = self.put_on_wire(lane, socket, &meant, &mut rest);
-        let mut completion = Completion::last(asked.handle, Outcome::Sent { bytes, rest, fault });
+        let mut completion = Completion::last(asked.handle, Outcome::Stream(StreamOutcome::Sent { bytes, rest, fault }));
         if self.strikes(FaultKind::LateRelease) {
             completion.released = false;
             self.hold(lane, Held::new(asked, socket, sent));
         }
-        self.enqueue(lane, Entry { completion, ..entry(asked, Some(socket), Outcome::Done) });
+        self.enqueue(lane, Undelivered { completion, ..entry(asked, Some(socket), Outcome::Released) });
     }
 
-    /// Gives bytes to the network; answers how many the lane is told were sent.
+    /// Gives bytes to the network; returns how many the lane is told were sent.
     fn put_on_wire(&mut self, lane: usize, socket: Socket, meant: &[u8], rest: &mut Chain) -> usize {
         let Some(at) = self.lanes[lane].sockets.stream(socket) else { return 0 };
         let (name, side) = (at.stream, at.side);
@@ -229,11 +276,12 @@ impl State {
         let mut bytes = Vec::new();
         for segment in segments {
             let part = match segment {
-                Segment::File(part) => match self.lanes[lane].files.get(&part.file) {
+                Segment::File(part) => match self.lanes[lane].files.get((&part.file).into()) {
                     Some(open) if open.read => self.files.slice(open.content, part.offset, part.length),
                     _ => &[],
                 },
                 Segment::Shared(shared) => shared,
+                Segment::Guest(guest) => guest,
                 Segment::Static(part) => part,
             };
             bytes.extend_from_slice(part);
@@ -268,5 +316,15 @@ impl State {
             slot.holds -= 1;
             self.complete_close(lane, socket);
         }
+    }
+}
+
+/// How an operation ends whose socket is not there, or no longer; its memory goes back.
+fn refused(op: StreamOp) -> Outcome {
+    let fault = Some(Fault::CANCELLED);
+    match op {
+        StreamOp::ReceiveInto { lease, .. } => Outcome::Stream(StreamOutcome::Filled { lease, fault }),
+        StreamOp::Send { chain, .. } => Outcome::Stream(StreamOutcome::Sent { bytes: 0, rest: chain, fault }),
+        _ => Outcome::Failed(Fault::CANCELLED),
     }
 }

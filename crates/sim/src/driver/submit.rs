@@ -2,12 +2,12 @@
 
 use super::Asked;
 use super::hand_over::entry;
-use super::lane::{Entry, Sleep};
+use super::lane::{Sleep, Undelivered};
 use super::sockets::{Body, Receiving, StreamSocket};
 use crate::faults::{FaultKind, Planted};
 use crate::net::connect::Opener;
 use crate::world::{Event, State};
-use corelane_seam::{Fault, Handle, Op, Outcome, Reason, Socket, Train};
+use corelane_seam::{DatagramOutcome, Fault, Handle, Op, Outcome, Reason, Socket, StreamOutcome};
 
 impl State {
     /// Carries out what was submitted, in order.
@@ -22,27 +22,15 @@ impl State {
 
     fn start(&mut self, lane: usize, asked: Asked, op: Op) {
         match op {
-            Op::StopAccept { listener } => self.stop_socket(lane, listener),
+            Op::Stream(op) => self.start_on_stream(lane, asked, op),
+            Op::Datagram(op) => self.start_on_datagrams(lane, asked, op),
+            Op::File(op) => self.start_on_file(lane, asked, op),
             Op::StopReceive { socket } => self.stop_socket(lane, socket),
-            Op::Cancel { target } => self.cancel(lane, target),
             Op::Close { socket, reset } => self.close(lane, asked, socket, reset),
-            Op::Connect { to, from, options } => {
-                let host = self.lanes[lane].host;
-                let descriptor = self.open_descriptor(lane);
-                let started = self.with_descriptor(lane, descriptor, |state, descriptor| {
-                    state.start_attempt(Opener::Lane(lane, asked, descriptor), host, from, to, options)
-                });
-                if let Err(fault) = started {
-                    self.complete(lane, asked, None, Outcome::Failed(fault));
-                }
-            }
-            Op::Bind(bind) => self.bind_later(lane, asked, &bind),
             Op::Poll { descriptor, interest } => self.poll(lane, asked, descriptor, interest),
             Op::Offload(work) => self.offload(lane, asked, work),
-            Op::Open { .. } | Op::Read { .. } | Op::Write { .. } | Op::Sync { .. } | Op::CloseFile { .. } => {
-                self.start_on_file(lane, asked, op)
-            }
-            op => self.start_on_socket(lane, asked, op),
+            Op::Cancel { target } => self.cancel(lane, target),
+            _ => self.complete(lane, asked, None, Outcome::Failed(Fault::of(Reason::Unsupported))),
         }
     }
 
@@ -67,41 +55,13 @@ impl State {
         }
     }
 
-    fn start_on_socket(&mut self, lane: usize, asked: Asked, op: Op) {
-        let socket = match &op {
-            Op::Accept { listener: socket }
-            | Op::Receive { socket }
-            | Op::ReceiveInto { socket, .. }
-            | Op::Send { socket, .. }
-            | Op::ReceiveDatagrams { socket, .. }
-            | Op::SendDatagrams { socket, .. } => *socket,
-            _ => return self.complete(lane, asked, None, refused(op, Fault::of(Reason::Unsupported))),
-        };
-        if let Some(slot) = self.lanes[lane].sockets.get(socket) {
+    /// The open socket that an operation is asked of, from now on the asking work's.
+    pub(super) fn asked_socket(&mut self, lane: usize, asked: Asked, socket: Socket) -> Option<&mut Body> {
+        let sockets = &mut self.lanes[lane].sockets;
+        if let Some(slot) = sockets.get(socket) {
             slot.work = asked.handle.work();
         }
-        match (self.lanes[lane].sockets.open(socket), op) {
-            (Some(Body::Listener { accept: accept @ None, .. }), Op::Accept { .. }) => *accept = Some(asked),
-            (Some(Body::Stream(StreamSocket { receive: receive @ None, .. })), Op::Receive { .. }) => {
-                *receive = Some(Receiving { asked, into: None });
-            }
-            (Some(Body::Stream(StreamSocket { receive: receive @ None, .. })), Op::ReceiveInto { lease, until, .. }) => {
-                *receive = Some(Receiving { asked, into: Some((lease, until)) });
-            }
-            (Some(Body::Stream(StreamSocket { send: send @ None, .. })), Op::Send { chain, .. }) => {
-                *send = Some((asked, chain));
-                return self.attempt_send(lane, socket);
-            }
-            (Some(Body::Datagram { receive: receive @ None, .. }), Op::ReceiveDatagrams { mut into, .. }) => {
-                into.clear();
-                *receive = Some((asked, into));
-            }
-            (Some(&mut Body::Datagram { port, .. }), Op::SendDatagrams { trains, .. }) => {
-                return self.send_datagrams(lane, asked, socket, port, trains);
-            }
-            (_, op) => return self.complete(lane, asked, Some(socket), refused(op, Fault::CANCELLED)),
-        }
-        self.wake_socket(lane, socket);
+        sockets.open(socket)
     }
 
     /// Puts a socket into the ready list if an operation on it can go on.
@@ -150,7 +110,7 @@ impl State {
         }
     }
 
-    fn stop_socket(&mut self, lane: usize, socket: Socket) {
+    pub(super) fn stop_socket(&mut self, lane: usize, socket: Socket) {
         let number = match self.lanes[lane].sockets.open(socket) {
             Some(Body::Listener { accept: Some(asked), .. }) => asked.number,
             Some(Body::Stream(StreamSocket { receive: Some(receiving), .. })) => receiving.asked.number,
@@ -174,7 +134,7 @@ impl State {
 
     /// Stops an operation now, or late if chance wants it.
     fn stop_soon(&mut self, lane: usize, stop: Stop) {
-        if self.is_struck(FaultKind::CancelRace) {
+        if self.draw(FaultKind::CancelRace) {
             let delay = self.random.delay();
             self.clock.after(delay, Event::Stop { lane, stop });
         } else {
@@ -250,9 +210,9 @@ impl State {
         let ended = match &mut slot.body {
             Body::Listener { accept, .. } => accept.take().map(|asked| (asked, Outcome::Failed(fault))),
             Body::Stream(at) => at.receive.take().map(|receiving| receiving.failed(fault)),
-            Body::Datagram { receive, .. } => {
-                receive.take().map(|(asked, batch)| (asked, Outcome::Arrived { batch, fault: Some(fault) }))
-            }
+            Body::Datagram { receive, .. } => receive
+                .take()
+                .map(|(asked, batch)| (asked, Outcome::Datagram(DatagramOutcome::Arrived { batch, fault: Some(fault) }))),
         };
         if let Some((asked, outcome)) = ended {
             self.complete_cancelled(lane, asked, Some(socket), outcome);
@@ -271,9 +231,9 @@ impl State {
         }
         let is_early = self.has_under_way(lane, socket) && self.plants(Planted::EarlyClose);
         if is_early {
-            self.enqueue(lane, Entry { is_barrier: false, ..entry(asked, Some(socket), Outcome::Closed) });
+            self.enqueue(lane, Undelivered { is_barrier: false, ..entry(asked, Some(socket), Outcome::Closed) });
         }
-        if self.is_struck(FaultKind::CancelRace) && self.receive_in_time(lane, socket) {
+        if self.draw(FaultKind::CancelRace) && self.receive_in_time(lane, socket) {
             self.count(FaultKind::CancelRace);
         }
         self.cancel_on_socket(lane, socket);
@@ -304,7 +264,7 @@ impl State {
         }
     }
 
-    /// Has what is on its way to a receive arrive before the receive is cancelled; answers whether that ended it.
+    /// Has what is on its way to a receive arrive before the receive is cancelled; returns whether that ended it.
     fn receive_in_time(&mut self, lane: usize, socket: Socket) -> bool {
         let Some(&mut StreamSocket { stream, side, receive: Some(_), .. }) = self.lanes[lane].sockets.stream(socket) else {
             return false;
@@ -319,7 +279,7 @@ impl State {
     fn cancel_send(&mut self, lane: usize, socket: Socket) {
         let Some(at) = self.lanes[lane].sockets.stream(socket) else { return };
         if let Some((asked, rest)) = at.send.take() {
-            let outcome = Outcome::Sent { bytes: 0, rest, fault: Some(Fault::CANCELLED) };
+            let outcome = Outcome::Stream(StreamOutcome::Sent { bytes: 0, rest, fault: Some(Fault::CANCELLED) });
             self.complete_cancelled(lane, asked, Some(socket), outcome);
         }
     }
@@ -345,27 +305,9 @@ impl Receiving {
     /// How it ends with `fault`.
     pub(super) fn failed(self, fault: Fault) -> (Asked, Outcome) {
         let outcome = match self.into {
-            Some((lease, _)) => Outcome::Filled { lease, fault: Some(fault) },
+            Some((lease, _)) => Outcome::Stream(StreamOutcome::Filled { lease, fault: Some(fault) }),
             None => Outcome::Failed(fault),
         };
         (self.asked, outcome)
-    }
-}
-
-/// How an operation ends that never began; its memory goes back.
-pub(super) fn refused(op: Op, fault: Fault) -> Outcome {
-    match op {
-        Op::ReceiveInto { lease, .. } | Op::Read { lease, .. } => Outcome::Filled { lease, fault: Some(fault) },
-        Op::Send { chain, .. } => Outcome::Sent { bytes: 0, rest: chain, fault: Some(fault) },
-        Op::ReceiveDatagrams { mut into, .. } => {
-            into.clear();
-            Outcome::Arrived { batch: into, fault: Some(fault) }
-        }
-        Op::SendDatagrams { mut trains, .. } => {
-            let refused = trains.trains().iter().map(Train::datagrams).sum::<usize>() as u32;
-            trains.clear();
-            Outcome::Departed { trains, datagrams: 0, refused, calls: 0, fault: Some(fault) }
-        }
-        _ => Outcome::Failed(fault),
     }
 }

@@ -1,11 +1,12 @@
 //! Files, offloaded calls, and descriptors of others.
 
 use super::lane::{FileWork, OpenFile};
-use super::submit::refused;
 use super::{Asked, BAD_DESCRIPTOR};
 use crate::faults::FaultKind;
 use crate::world::{Event, State};
-use corelane_seam::{Fault, File, Interest, Lease, OffloadResult, OffloadWork, Op, OpenOptions, Outcome, Reason};
+use corelane_seam::{
+    Fault, File, FileOp, FileOutcome, Interest, Lease, OffloadResult, OffloadWork, OpenOptions, Outcome, Reason,
+};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 
@@ -14,27 +15,27 @@ const DISK: Fault = Fault { reason: Reason::Other, number: 5 };
 
 impl State {
     /// Starts work on a file; it ends after some time.
-    pub(super) fn start_on_file(&mut self, lane: usize, asked: Asked, op: Op) {
+    pub(super) fn start_on_file(&mut self, lane: usize, asked: Asked, op: FileOp) {
         let open = match &op {
-            Op::Read { file, .. } | Op::Write { file, .. } | Op::Sync { file } | Op::CloseFile { file } => {
-                self.lanes[lane].files.get(file)
+            FileOp::Read { file, .. } | FileOp::Write { file, .. } | FileOp::Sync { file } | FileOp::Close { file } => {
+                self.lanes[lane].files.get(file.into()).copied()
             }
-            _ => None,
+            FileOp::Open { .. } => None,
         };
         let work = match (op, open) {
-            (Op::Open { path, options }, _) => FileWork::Open { path, options },
+            (FileOp::Open { path, options }, _) => FileWork::Open { path, options },
             (op, None) => return self.complete(lane, asked, None, refused(op, Fault::CANCELLED)),
-            (Op::CloseFile { file }, _) => {
+            (FileOp::Close { file }, _) => {
                 self.close_file(lane, &file);
-                return self.complete(lane, asked, None, Outcome::Done);
+                return self.complete(lane, asked, None, FileOutcome::Done.into());
             }
-            (Op::Read { offset, lease, until, .. }, Some(OpenFile { content, read: true, .. })) => {
+            (FileOp::Read { offset, lease, until, .. }, Some(OpenFile { content, read: true, .. })) => {
                 FileWork::Read { content, offset, lease, until }
             }
-            (Op::Write { offset, bytes, .. }, Some(OpenFile { content, write: true, .. })) => {
+            (FileOp::Write { offset, bytes, .. }, Some(OpenFile { content, write: true, .. })) => {
                 FileWork::Write { content, offset, bytes }
             }
-            (Op::Sync { .. }, _) => FileWork::Sync,
+            (FileOp::Sync { .. }, _) => FileWork::Sync,
             (op, _) => return self.complete(lane, asked, None, refused(op, BAD_DESCRIPTOR)),
         };
         let delay = self.random.delay();
@@ -45,15 +46,15 @@ impl State {
     pub(crate) fn work_on_file(&mut self, lane: usize, asked: Asked, work: FileWork) {
         let fails = self.strikes(FaultKind::FileError);
         let outcome = match work {
-            FileWork::Read { lease, .. } if fails => Outcome::Filled { lease, fault: Some(DISK) },
+            FileWork::Read { lease, .. } if fails => Outcome::File(FileOutcome::Filled { lease, fault: Some(DISK) }),
             _ if fails => Outcome::Failed(DISK),
             FileWork::Read { content, offset, lease, until } => self.read_file(content, offset, lease, until),
             FileWork::Open { path, options } => self.open_file(lane, path, options).unwrap_or_else(Outcome::Failed),
             FileWork::Write { content, offset, bytes } => match self.files.write(content, offset, &bytes) {
-                Ok(()) => Outcome::Written { bytes: bytes.len() },
+                Ok(()) => Outcome::File(FileOutcome::Written { bytes: bytes.len() }),
                 Err(fault) => Outcome::Failed(fault),
             },
-            FileWork::Sync => Outcome::Done,
+            FileWork::Sync => Outcome::File(FileOutcome::Done),
         };
         self.complete(lane, asked, None, outcome);
     }
@@ -63,13 +64,16 @@ impl State {
         self.with_descriptor(lane, descriptor, |state, descriptor| {
             let content = state.files.open(path, options)?;
             let open = OpenFile { content, read: options.read, write: options.write, descriptor };
-            Ok(Outcome::Opened { file: state.lanes[lane].files.add(open), length: state.files.length(content) })
+            Ok(Outcome::File(FileOutcome::Opened {
+                file: state.lanes[lane].files.insert(open).into(),
+                length: state.files.length(content),
+            }))
         })
     }
 
     fn close_file(&mut self, lane: usize, file: &File) {
         let own = &mut self.lanes[lane];
-        if let Some(closed) = own.files.remove(file) {
+        if let Some(closed) = own.files.remove(file.into()) {
             own.descriptors.close(closed.descriptor);
         }
     }
@@ -81,7 +85,7 @@ impl State {
             bytes = self.random.one_to(bytes - 1);
         }
         lease.append(self.files.slice(content, offset, bytes as u64));
-        Outcome::Filled { lease, fault: None }
+        Outcome::File(FileOutcome::Filled { lease, fault: None })
     }
 
     pub(super) fn offload(&mut self, lane: usize, asked: Asked, work: OffloadWork) {
@@ -133,4 +137,12 @@ impl State {
 fn common(ready: Interest, wanted: Interest) -> Option<Interest> {
     let both = Interest { read: ready.read && wanted.read, write: ready.write && wanted.write };
     (both != Interest::default()).then_some(both)
+}
+
+/// How an operation ends that never began; its memory goes back.
+fn refused(op: FileOp, fault: Fault) -> Outcome {
+    match op {
+        FileOp::Read { lease, .. } => Outcome::File(FileOutcome::Filled { lease, fault: Some(fault) }),
+        _ => Outcome::Failed(fault),
+    }
 }

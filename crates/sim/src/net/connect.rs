@@ -2,11 +2,11 @@
 
 use super::pipe::{Pipe, buffer_bytes};
 use super::streams::{End, Stream};
-use super::{Owner, Place, REFUSED, TIMED_OUT, UNREACHABLE, destination, find};
+use super::{Binding, Owner, REFUSED, TIMED_OUT, UNREACHABLE, destination, find};
 use crate::driver::Asked;
-use crate::log::{Detail, Place as Where};
+use crate::log::{Detail, Site};
 use crate::world::{Event, State};
-use corelane_seam::{Fault, Outcome, StreamOptions};
+use corelane_seam::{Fault, Outcome, StreamOptions, StreamOutcome};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
@@ -36,7 +36,7 @@ pub(crate) struct Attempt {
 
 /// A listening socket.
 pub(crate) struct ListenerPort {
-    pub(crate) place: Place,
+    pub(crate) place: Binding,
     pub(crate) owner: Owner,
     pub(crate) backlog: usize,
     pub(crate) refuses_new: bool,
@@ -46,7 +46,7 @@ pub(crate) struct ListenerPort {
 }
 
 impl State {
-    /// Starts to open a connection; answers the attempt's name and local address.
+    /// Starts to open a connection; returns the attempt's name and local address.
     pub(crate) fn start_attempt(
         &mut self,
         opener: Opener,
@@ -116,7 +116,7 @@ impl State {
         } else {
             self.meet_peer(name);
         }
-        self.log.note(self.clock.now(), Where::Stream(name, 1), "begins at", Detail::Amount(port));
+        self.log.note(self.clock.now(), Site::Stream(name, 1), "begins at", Detail::Amount(port));
         let latency = self.latency();
         self.clock.after(latency, Event::Opened { attempt });
     }
@@ -134,7 +134,12 @@ impl State {
             }
             Opener::Lane(lane, asked, descriptor) => {
                 let socket = self.take_stream(lane, asked.handle.work(), (stream, 0), descriptor);
-                self.complete(lane, asked, None, Outcome::Connected { socket, peer, local });
+                self.complete(
+                    lane,
+                    asked,
+                    None,
+                    Outcome::Stream(StreamOutcome::Connected { socket, peer: peer.into(), local: local.into() }),
+                );
             }
         }
     }

@@ -1,8 +1,8 @@
 //! Datagrams: ports with bounded queues, and a way on which they may be lost, doubled or overtaken.
 
-use super::{Owner, Place, REFUSED, destination, find};
+use super::{Binding, Owner, REFUSED, destination, find};
 use crate::faults::FaultKind;
-use crate::log::{Detail, Place as Where};
+use crate::log::{Detail, Site};
 use crate::world::{Event, State};
 use corelane_seam::Fault;
 use std::collections::VecDeque;
@@ -24,7 +24,7 @@ pub(crate) struct Packet {
 
 /// A datagram socket.
 pub(crate) struct DatagramPort {
-    pub(crate) place: Place,
+    pub(crate) place: Binding,
     /// The only one that it hears and speaks to, if there is one.
     pub(crate) peer: Option<SocketAddr>,
     pub(crate) owner: Owner,
@@ -39,7 +39,7 @@ pub(crate) struct DatagramPort {
 }
 
 impl DatagramPort {
-    pub(crate) fn new(place: Place, peer: Option<SocketAddr>, owner: Owner, receive_buffer_bytes: u32) -> Self {
+    pub(crate) fn new(place: Binding, peer: Option<SocketAddr>, owner: Owner, receive_buffer_bytes: u32) -> Self {
         let wish = receive_buffer_bytes as usize;
         let limit = if wish == 0 { QUEUE_BYTES } else { wish.max(QUEUE_BYTES_MIN) };
         Self { place, peer, owner, fault: None, dropped: 0, limit, queued_bytes: 0, queue: VecDeque::new(), last_arrival: 0 }
@@ -106,12 +106,12 @@ impl State {
         let there = self.net.host_of(host, to.ip());
         let (now, bytes) = (self.clock.now(), packet.bytes.len() as u64);
         let Some(name) = self.hearer(there, packet.from, to) else {
-            self.log.note(now, Where::World, "has no port for a datagram of", Detail::Amount(bytes));
+            self.log.note(now, Site::World, "has no port for a datagram of", Detail::Amount(bytes));
             return self.send_word_back(host, packet.from, to);
         };
         let Some(port) = self.net.ports.get_mut(&name) else { return };
         let event = if port.push(Packet { to, ..packet }) { "gets" } else { "has no room for" };
-        self.log.note(now, Where::Port(name), event, Detail::Amount(bytes));
+        self.log.note(now, Site::Port(name), event, Detail::Amount(bytes));
         self.wake_port(name);
     }
 
@@ -136,7 +136,7 @@ impl State {
         if let Some(port) = self.net.ports.get_mut(&name) {
             port.fault = Some(REFUSED);
         }
-        self.log.note(self.clock.now(), Where::Port(name), "hears that nobody is there", Detail::Nothing);
+        self.log.note(self.clock.now(), Site::Port(name), "hears that nobody is there", Detail::Nothing);
         self.wake_port(name);
     }
 

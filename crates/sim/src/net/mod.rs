@@ -21,6 +21,8 @@ const EPHEMERAL: std::ops::RangeInclusive<u16> = 32_768..=60_999;
 
 /// An address does not fit the socket (EINVAL).
 pub(crate) const INVALID: Fault = Fault { reason: Reason::Other, number: 22 };
+/// No such family here (EAFNOSUPPORT).
+pub(crate) const NO_FAMILY: Fault = Fault { reason: Reason::Unsupported, number: 97 };
 const IN_USE: Fault = Fault { reason: Reason::AddressInUse, number: 98 };
 const UNKNOWN: Fault = Fault { reason: Reason::AddressUnknown, number: 99 };
 pub(crate) const TOO_LARGE: Fault = Fault { reason: Reason::TooLarge, number: 90 };
@@ -47,14 +49,14 @@ pub(crate) enum Owner {
 
 /// What a listening or datagram socket is bound to.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct Binding {
     pub(crate) host: usize,
     pub(crate) address: SocketAddr,
     pub(crate) share: bool,
     pub(crate) v6_only: bool,
 }
 
-impl Place {
+impl Binding {
     /// How well it fits what is sent to `to` on `host`; none if not at all.
     fn fit(&self, host: usize, to: SocketAddr) -> Option<u8> {
         if self.host != host || self.address.port() != to.port() {
@@ -68,7 +70,7 @@ impl Place {
         }
     }
 
-    fn conflicts(&self, other: &Place) -> bool {
+    fn conflicts(&self, other: &Binding) -> bool {
         self.host == other.host
             && self.address.port() == other.address.port()
             && !(self.share && other.share)
@@ -158,8 +160,8 @@ impl Network {
     /// Checks what a socket is to be bound to among `taken`, and chooses the port if that is left open.
     pub(crate) fn settle_place<'a>(
         &self,
-        place: Place,
-        taken: impl Iterator<Item = &'a Place> + Clone,
+        place: Binding,
+        taken: impl Iterator<Item = &'a Binding> + Clone,
     ) -> Result<SocketAddr, Fault> {
         let address = canonical(place.address);
         if !address.ip().is_unspecified() && !self.has(place.host, address.ip()) {
@@ -167,7 +169,7 @@ impl Network {
         }
         let is_free = |port: &u16| {
             let exclusive =
-                Place { address: SocketAddr::new(address.ip(), *port), share: place.share && address.port() != 0, ..place };
+                Binding { address: SocketAddr::new(address.ip(), *port), share: place.share && address.port() != 0, ..place };
             !taken.clone().any(|other| exclusive.conflicts(other))
         };
         let port = match address.port() {
@@ -231,7 +233,7 @@ pub(crate) fn destination(to: SocketAddr) -> SocketAddr {
 /// Picks among the sockets that are bound to where `to` leads: the most specific ones, and among those that share the
 /// port the one that the flow's hash names.
 pub(crate) fn find<'a>(
-    places: impl Iterator<Item = (u64, &'a Place)>,
+    places: impl Iterator<Item = (u64, &'a Binding)>,
     host: usize,
     from: SocketAddr,
     to: SocketAddr,
@@ -259,11 +261,11 @@ fn word(address: SocketAddr) -> u64 {
 mod tests {
     use super::*;
 
-    fn place(address: &str) -> Place {
-        Place { host: 0, address: address.parse().unwrap(), share: false, v6_only: false }
+    fn place(address: &str) -> Binding {
+        Binding { host: 0, address: address.parse().unwrap(), share: false, v6_only: false }
     }
 
-    fn found(places: &[Place], to: &str) -> Option<u64> {
+    fn found(places: &[Binding], to: &str) -> Option<u64> {
         let named = places.iter().enumerate().map(|(index, place)| (index as u64, place));
         find(named, 0, "192.0.2.1:5".parse().unwrap(), to.parse().unwrap())
     }
@@ -275,7 +277,7 @@ mod tests {
         assert_eq!(found(&places, "10.0.0.2:80"), Some(1));
         assert_eq!(found(&places, "[fd00::1]:80"), Some(0));
         assert_eq!(found(&places[..1], "10.0.0.2:80"), Some(0));
-        assert_eq!(found(&[Place { v6_only: true, ..places[0] }], "10.0.0.2:80"), None);
+        assert_eq!(found(&[Binding { v6_only: true, ..places[0] }], "10.0.0.2:80"), None);
         assert_eq!(found(&places, "10.0.0.1:81"), None);
     }
 
@@ -294,11 +296,11 @@ mod tests {
             network.add_host(&["10.0.0.1".parse().unwrap()]);
             network
         };
-        let settle = |new: Place, taken: &[Place]| network.settle_place(new, taken.iter());
+        let settle = |new: Binding, taken: &[Binding]| network.settle_place(new, taken.iter());
         let wildcard = place("0.0.0.0:80");
         assert_eq!(settle(place("10.0.0.1:80"), &[wildcard]), Err(IN_USE));
         assert_eq!(settle(place("10.0.0.9:80"), &[]), Err(UNKNOWN));
-        let shared = Place { share: true, ..wildcard };
+        let shared = Binding { share: true, ..wildcard };
         assert_eq!(settle(shared, &[shared]), Ok(shared.address));
         let chosen = settle(place("10.0.0.1:0"), &[place("0.0.0.0:32768")]);
         assert_eq!(chosen, Ok("10.0.0.1:32769".parse().unwrap()));

@@ -3,7 +3,7 @@
 use super::pipe::{Finish, Piece, Pipe};
 use super::{BROKEN_PIPE, Owner, RESET};
 use crate::check::Violation;
-use crate::log::{Detail, Place};
+use crate::log::{Detail, Site};
 use crate::world::{Event, State};
 use corelane_seam::Fault;
 use std::net::SocketAddr;
@@ -110,7 +110,7 @@ impl State {
         let Some(piece) = stream.pipes[side].arrive() else { return };
         let (receiver, pipe) = (&stream.ends[1 - side], &mut stream.pipes[side]);
         let now = self.clock.now();
-        let mut note = |event, detail| self.log.note(now, Place::Stream(name, 1 - side), event, detail);
+        let mut note = |event, detail| self.log.note(now, Site::Stream(name, 1 - side), event, detail);
         match piece {
             Piece::Bytes(bytes) if receiver.owner == Owner::Gone || receiver.dead => {
                 note("refuses", Detail::Amount(bytes as u64));

@@ -1,6 +1,9 @@
 //! A few lanes whose completions are kept until a test asks for them, and a world that goes on until they are there.
 
-use corelane_seam::{Arena, Completion, Driver, Fault, Handle, Listen, Op, Outcome, Reason, Socket, StreamOptions, Tuning, Wait};
+use corelane_seam::{
+    Arena, Completion, DatagramOutcome, Driver, Fault, Handle, Listen, Op, Outcome, Reason, Socket, StreamOp, StreamOptions,
+    StreamOutcome, Tuning, Wait,
+};
 use corelane_sim::{Faults, Peer, SimDriver, Turn, World};
 use std::net::SocketAddr;
 
@@ -33,14 +36,14 @@ impl Bench {
         Self { world, lanes, arena, completions: Vec::new(), incoming: Vec::new(), next: 0 }
     }
 
-    pub fn push(&mut self, lane: usize, op: Op) -> Handle {
+    pub fn push(&mut self, lane: usize, op: impl Into<Op>) -> Handle {
         self.next += 1;
         let handle = Handle::new(1, self.next, 5);
-        self.lanes[lane].push(handle, op);
+        self.lanes[lane].push(handle, op.into());
         handle
     }
 
-    /// One step of the world; answers whether there was one.
+    /// One step of the world; returns whether there was one.
     pub fn step(&mut self) -> bool {
         match self.world.step() {
             Some(Turn::Lane(lane)) => self.collect(lane, Wait::Forever),
@@ -89,14 +92,14 @@ impl Bench {
         self.take(handle).unwrap().outcome
     }
 
-    pub fn run(&mut self, lane: usize, op: Op) -> Outcome {
+    pub fn run(&mut self, lane: usize, op: impl Into<Op>) -> Outcome {
         let handle = self.push(lane, op);
         self.end(handle)
     }
 
     pub fn listen(&mut self, lane: usize, address: &str, backlog: u32) -> Socket {
         let stream = StreamOptions::default();
-        let listen = Listen { address: at(address), backlog, share_port: true, v6_only: false, stream };
+        let listen = Listen { address: at(address).into(), backlog, share_port: true, v6_only: false, stream };
         self.lanes[lane].listen(&listen).unwrap()
     }
 
@@ -107,15 +110,15 @@ impl Bench {
     /// A connection between lane 0 and a peer.
     pub fn pipe(&mut self) -> (Socket, Peer) {
         let listener = self.listen(0, "10.0.0.1:7", 4);
-        let accept = self.push(0, Op::Accept { listener });
+        let accept = self.push(0, StreamOp::Accept { listener });
         let peer = self.connect("10.0.0.1:7");
-        let Outcome::Accepted { socket, .. } = self.end(accept) else { panic!("not accepted") };
+        let Outcome::Stream(StreamOutcome::Accepted { socket, .. }) = self.end(accept) else { panic!("not accepted") };
         self.settle();
         (socket, peer)
     }
 
     pub fn receive(&mut self, socket: Socket) -> Outcome {
-        self.run(0, Op::Receive { socket })
+        self.run(0, StreamOp::Receive { socket })
     }
 
     pub fn close(&mut self, lane: usize, socket: Socket) {
@@ -130,7 +133,8 @@ pub fn at(address: &str) -> SocketAddr {
 pub fn reason(outcome: &Outcome) -> Option<Reason> {
     let fault: Option<Fault> = match outcome {
         Outcome::Failed(fault) => Some(*fault),
-        Outcome::Sent { fault, .. } | Outcome::Filled { fault, .. } | Outcome::Arrived { fault, .. } => *fault,
+        Outcome::Stream(StreamOutcome::Sent { fault, .. } | StreamOutcome::Filled { fault, .. })
+        | Outcome::Datagram(DatagramOutcome::Arrived { fault, .. }) => *fault,
         _ => None,
     };
     fault.map(|fault| fault.reason)

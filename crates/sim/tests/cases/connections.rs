@@ -1,7 +1,10 @@
 //! Connections: how they begin, what they hold, how they end.
 
 use crate::bench::{Bench, at, reason};
-use corelane_seam::{Arena, Chain, Driver, Op, OpenOptions, Outcome, Reason, StreamOptions, Tuning, Wait};
+use corelane_seam::{
+    Arena, Chain, Driver, FileOp, FileOutcome, Op, OpenOptions, Outcome, Reason, StreamOp, StreamOptions, StreamOutcome, Tuning,
+    Wait,
+};
 use corelane_sim::{Faults, Status, Violation};
 
 const SECOND: u64 = 1_000_000_000;
@@ -17,7 +20,7 @@ fn a_full_backlog_drops_attempts_until_there_is_room_or_time_is_up() {
     let peers = [(); 2].map(|()| bench.connect("10.0.0.1:7"));
     bench.until(|bench| bench.world.now() > 10 * SECOND || peers.iter().any(|peer| peer.status() == Status::Open));
     assert_eq!(peers.iter().filter(|peer| peer.status() == Status::Open).count(), 1);
-    bench.push(0, Op::Accept { listener });
+    bench.push(0, StreamOp::Accept { listener });
     bench.settle();
     assert!(peers.iter().all(|peer| peer.status() == Status::Open));
     assert!((SECOND..10 * SECOND).contains(&bench.world.now()), "the second one was repeated after a second");
@@ -38,8 +41,8 @@ fn a_listener_that_refuses_new_ones_still_serves_those_that_wait() {
     bench.settle();
     bench.lanes[0].refuse_new(listener);
     let late = bench.connect("10.0.0.1:7");
-    let accept = bench.push(0, Op::Accept { listener });
-    assert!(matches!(bench.end(accept), Outcome::Accepted { peer, .. } if peer == early.local()));
+    let accept = bench.push(0, StreamOp::Accept { listener });
+    assert!(matches!(bench.end(accept), Outcome::Stream(StreamOutcome::Accepted { peer, .. }) if peer == early.local()));
     bench.close(0, listener);
     bench.settle();
     assert_eq!((early.status(), failed(late.status())), (Status::Open, Some(Reason::Refused)));
@@ -89,12 +92,12 @@ fn a_peer_that_breaks_off_shows_once_behind_what_it_sent() {
     bench.settle();
     peer.reset();
     bench.settle();
-    assert!(matches!(bench.receive(socket), Outcome::Received(bytes) if *bytes == *b"last"));
+    assert!(matches!(bench.receive(socket), Outcome::Stream(StreamOutcome::Received(bytes)) if *bytes == *b"last"));
     assert_eq!(reason(&bench.receive(socket)), Some(Reason::Reset));
-    assert!(matches!(bench.receive(socket), Outcome::EndOfStream));
+    assert!(matches!(bench.receive(socket), Outcome::Stream(StreamOutcome::EndOfStream)));
     let mut chain = Chain::new();
     chain.push(&b"x"[..]);
-    let sent = bench.run(0, Op::Send { socket, chain });
+    let sent = bench.run(0, StreamOp::Send { socket, chain });
     assert_eq!(reason(&sent), Some(Reason::Reset));
 }
 
@@ -106,11 +109,14 @@ fn each_direction_ends_by_itself() {
     peer.finish();
     assert_eq!(peer.send(b"more"), 0);
     bench.settle();
-    assert!(matches!(bench.receive(socket), Outcome::Received(bytes) if *bytes == *b"question"));
-    assert!(matches!(bench.receive(socket), Outcome::EndOfStream));
+    assert!(matches!(bench.receive(socket), Outcome::Stream(StreamOutcome::Received(bytes)) if *bytes == *b"question"));
+    assert!(matches!(bench.receive(socket), Outcome::Stream(StreamOutcome::EndOfStream)));
     let mut chain = Chain::new();
     chain.push(&b"answer"[..]);
-    assert!(matches!(bench.run(0, Op::Send { socket, chain }), Outcome::Sent { bytes: 6, fault: None, .. }));
+    assert!(matches!(
+        bench.run(0, StreamOp::Send { socket, chain }),
+        Outcome::Stream(StreamOutcome::Sent { bytes: 6, fault: None, .. })
+    ));
     bench.lanes[0].finish(socket);
     bench.settle();
     assert_eq!((peer.status(), peer.read(3), peer.read(9)), (Status::Open, b"ans".to_vec(), b"wer".to_vec()));
@@ -129,7 +135,7 @@ fn a_reader_that_does_not_read_stops_the_sender() {
     bench.settle();
     assert_eq!((peer.send(&message[sent..]), sent), (0, 256 << 10), "the buffers of both ends are full");
     while got.len() < message.len() {
-        let Outcome::Received(bytes) = bench.receive(socket) else { panic!("not received") };
+        let Outcome::Stream(StreamOutcome::Received(bytes)) = bench.receive(socket) else { panic!("not received") };
         got.extend_from_slice(&bytes);
         sent += peer.send(&message[sent..]);
     }
@@ -144,7 +150,7 @@ fn lanes_that_share_a_port_share_its_connections() {
     let accepts: Vec<_> = (0..2)
         .map(|lane| {
             let listener = bench.listen(lane, "0.0.0.0:7", 64);
-            bench.push(lane, Op::Accept { listener })
+            bench.push(lane, StreamOp::Accept { listener })
         })
         .collect();
     let peers: Vec<_> = (0..40).map(|_| bench.connect("10.0.0.1:7")).collect();
@@ -162,11 +168,11 @@ fn hosts_reach_each_other_by_address_and_themselves_by_loopback() {
     let other = bench.world.driver_on(host, Arena::new(1).unwrap(), Tuning::default());
     bench.lanes.push(other);
     let listener = bench.listen(1, "0.0.0.0:7", 8);
-    bench.push(1, Op::Accept { listener });
-    let mut connect = |to| bench.run(0, Op::Connect { to: at(to), from: None, options: StreamOptions::default() });
+    bench.push(1, StreamOp::Accept { listener });
+    let mut connect = |to| bench.run(0, StreamOp::Connect { to: at(to).into(), from: None, options: StreamOptions::default() });
     match connect("10.0.0.2:7") {
-        Outcome::Connected { local, peer, .. } => {
-            assert_eq!((local.ip(), peer), ("10.0.0.1".parse().unwrap(), at("10.0.0.2:7")));
+        Outcome::Stream(StreamOutcome::Connected { local, peer, .. }) => {
+            assert_eq!((local.ip(), peer), ("10.0.0.1".parse().ok(), at("10.0.0.2:7").into()));
         }
         other => panic!("{other:?}"),
     }
@@ -179,12 +185,13 @@ fn the_test_can_play_the_server() {
     let mut bench = Bench::new(Faults::none());
     bench.world.listen(at("203.0.113.1:80")).unwrap();
     assert_eq!(bench.world.listen(at("203.0.113.1:80")).unwrap_err().reason, Reason::AddressInUse);
-    let connect = Op::Connect { to: at("203.0.113.1:80"), from: None, options: StreamOptions::default() };
-    let Outcome::Connected { socket, local, .. } = bench.run(0, connect) else { panic!("not connected") };
+    let connect =
+        Op::Stream(StreamOp::Connect { to: at("203.0.113.1:80").into(), from: None, options: StreamOptions::default() });
+    let Outcome::Stream(StreamOutcome::Connected { socket, local, .. }) = bench.run(0, connect) else { panic!("not connected") };
     let server = bench.incoming.remove(0);
-    assert_eq!((server.remote(), server.local()), (local, at("203.0.113.1:80")));
+    assert_eq!((server.remote().into(), server.local()), (local, at("203.0.113.1:80")));
     server.send(b"welcome");
-    assert!(matches!(bench.receive(socket), Outcome::Received(bytes) if *bytes == *b"welcome"));
+    assert!(matches!(bench.receive(socket), Outcome::Stream(StreamOutcome::Received(bytes)) if *bytes == *b"welcome"));
 }
 
 #[test]
@@ -202,7 +209,7 @@ fn memory_of_a_late_release_stays_in_use_until_then_and_the_close_waits_for_it()
     let (socket, peer) = bench.pipe();
     let mut chain = Chain::new();
     chain.push(bench.arena.copy_of(b"held").unwrap().share());
-    let send = bench.push(0, Op::Send { socket, chain });
+    let send = bench.push(0, StreamOp::Send { socket, chain });
     let close = bench.push(0, Op::Close { socket, reset: false });
     bench.until(|bench| bench.completions.iter().any(|(_, completion)| completion.handle == send));
     let completion = bench.take(send).unwrap();
@@ -219,24 +226,24 @@ fn a_receive_waits_for_memory_and_goes_on_when_there_is_some() {
     let mut bench = Bench::new(Faults::none());
     let (socket, peer) = bench.pipe();
     let mut hoard: Vec<_> = std::iter::from_fn(|| bench.arena.lease(4096)).collect();
-    let receive = bench.push(0, Op::Receive { socket });
+    let receive = bench.push(0, StreamOp::Receive { socket });
     peer.send(b"patience");
     bench.settle();
     assert!(bench.take(receive).is_none() && bench.lanes[0].counters().receives_starved > 0);
     // The last eighth of the reserve, 128 KiB, is not given to what arrives.
     hoard.truncate(hoard.len() - 33);
     bench.lanes[0].bell().ring();
-    assert!(matches!(bench.end(receive), Outcome::Received(bytes) if *bytes == *b"patience"));
+    assert!(matches!(bench.end(receive), Outcome::Stream(StreamOutcome::Received(bytes)) if *bytes == *b"patience"));
 }
 
 #[test]
 fn an_open_socket_and_an_operation_under_way_are_breaches() {
     let mut bench = Bench::new(Faults::none());
     let (socket, _peer) = bench.pipe();
-    let receive = bench.push(0, Op::Receive { socket });
+    let receive = bench.push(0, StreamOp::Receive { socket });
     bench.settle();
     assert!(matches!(bench.world.check(), Err(Violation::NeverEnded { .. })));
-    let second = bench.push(0, Op::Receive { socket });
+    let second = bench.push(0, StreamOp::Receive { socket });
     bench.settle();
     assert_eq!(
         bench.world.check(),
@@ -257,13 +264,15 @@ fn an_open_socket_and_an_operation_under_way_are_breaches() {
 fn a_lane_that_ends_suddenly_resets_its_connections() {
     let mut bench = Bench::new(Faults::none());
     let (socket, peer) = bench.pipe();
-    bench.push(0, Op::Receive { socket });
+    bench.push(0, StreamOp::Receive { socket });
     bench.settle();
     bench.world.write_file("file", b"");
     let options = OpenOptions { read: true, ..OpenOptions::default() };
-    let Outcome::Opened { file, .. } = bench.run(0, Op::Open { path: "file".into(), options }) else { panic!("not opened") };
+    let Outcome::File(FileOutcome::Opened { file, .. }) = bench.run(0, FileOp::Open { path: "file".into(), options }) else {
+        panic!("not opened")
+    };
     let lease = bench.arena.lease(1).unwrap();
-    bench.push(0, Op::Read { file: file.clone(), offset: 0, lease, until: 1 });
+    bench.push(0, FileOp::Read { file: file.clone(), offset: 0, lease, until: 1 });
     bench.collect(0, Wait::No);
     bench.lanes.clear();
     assert_eq!(bench.arena.used(), 0);

@@ -2,8 +2,8 @@
 
 use crate::bench::{Bench, at};
 use corelane_seam::{
-    Bind, DATAGRAM_BYTES_MAX, DATAGRAM_V6_BYTES_MAX, Datagrams, Driver, Op, Outcome, Reason, Segment, Socket,
-    TRAIN_DATAGRAMS_MAX, Trains, Tuning,
+    Bind, DATAGRAM_BYTES_MAX, DATAGRAM_V6_BYTES_MAX, DatagramOp, DatagramOutcome, Datagrams, Driver, Op, Outcome, Reason,
+    Segment, Socket, TRAIN_DATAGRAMS_MAX, Trains, Tuning,
 };
 use corelane_sim::{DatagramPeer, FaultKind, Faults, World};
 use std::net::IpAddr;
@@ -11,8 +11,14 @@ use std::net::IpAddr;
 const PLACE: &str = "10.0.0.1:9";
 
 fn bound(bench: &mut Bench, address: &str, receive_buffer_bytes: u32) -> Socket {
-    let bind =
-        Bind { address: at(address), peer: None, share_port: true, v6_only: false, receive_buffer_bytes, send_buffer_bytes: 0 };
+    let bind = Bind {
+        address: at(address).into(),
+        peer: None,
+        share_port: true,
+        v6_only: false,
+        receive_buffer_bytes,
+        send_buffer_bytes: 0,
+    };
     bench.lanes[0].bind(&bind).unwrap()
 }
 
@@ -26,14 +32,16 @@ fn send_all(bench: &Bench, count: u8) -> DatagramPeer {
 fn received(bench: &mut Bench, socket: Socket) -> (Vec<u8>, usize) {
     let (mut all, mut arrivals) = (Vec::new(), 0);
     loop {
-        let receive = bench.push(0, Op::ReceiveDatagrams { socket, into: Datagrams::new() });
+        let receive = bench.push(0, DatagramOp::Receive { socket, into: Datagrams::new() });
         bench.settle();
         let Some(completion) = bench.take(receive) else {
             bench.push(0, Op::StopReceive { socket });
             bench.end(receive);
             return (all, arrivals);
         };
-        let Outcome::Arrived { batch, fault: None } = completion.outcome else { panic!("{completion:?}") };
+        let Outcome::Datagram(DatagramOutcome::Arrived { batch, fault: None }) = completion.outcome else {
+            panic!("{completion:?}")
+        };
         arrivals += batch.arrivals().len();
         for arrival in batch.arrivals() {
             all.extend(batch.payload(arrival).chunks(arrival.datagram_bytes.max(1) as usize).map(|payload| payload[0]));
@@ -59,11 +67,11 @@ fn a_train_leaves_as_single_datagrams() {
     let mut trains = Trains::new();
     let parts: [&'static [u8]; 3] = [b"aaaa", b"bbbbcc", b""];
     for part in parts {
-        assert!(trains.add(peer.local(), None, 0, Segment::Static(part), 4));
+        assert!(trains.add(&peer.local().into(), None, 0, Segment::Static(part), 4));
     }
-    assert!(trains.add(at("[fd00::9]:1"), None, 0, Segment::Static(b"no way"), 6));
-    match bench.run(0, Op::SendDatagrams { socket, trains }) {
-        Outcome::Departed { trains, datagrams: 4, refused: 1, .. } => assert!(trains.is_empty()),
+    assert!(trains.add(&at("[fd00::9]:1").into(), None, 0, Segment::Static(b"no way"), 6));
+    match bench.run(0, DatagramOp::Send { socket, trains }) {
+        Outcome::Datagram(DatagramOutcome::Departed { trains, datagrams: 4, refused: 1, .. }) => assert!(trains.is_empty()),
         other => panic!("{other:?}"),
     }
     bench.settle();
@@ -78,13 +86,16 @@ fn a_wildcard_socket_learns_and_chooses_its_address() {
     let socket = bound(&mut bench, "[::]:9", 0);
     let peer = bench.world.bind(at("192.0.2.1:5000")).unwrap();
     peer.send(at(PLACE), b"who").unwrap();
-    let receive = Op::ReceiveDatagrams { socket, into: Datagrams::new() };
-    let Outcome::Arrived { batch, .. } = bench.run(0, receive) else { panic!("nothing arrived") };
+    let receive = Op::Datagram(DatagramOp::Receive { socket, into: Datagrams::new() });
+    let Outcome::Datagram(DatagramOutcome::Arrived { batch, .. }) = bench.run(0, receive) else { panic!("nothing arrived") };
     let arrival = &batch.arrivals()[0];
-    assert_eq!((arrival.asked, arrival.peer), (Some(IpAddr::from([10, 0, 0, 1])), peer.local()));
+    assert_eq!((arrival.asked, &arrival.peer), (Some(IpAddr::from([10, 0, 0, 1])), &peer.local().into()));
     let mut trains = Trains::new();
-    assert!(trains.add(arrival.peer, arrival.asked, arrival.interface, batch.share(arrival), 3));
-    assert!(matches!(bench.run(0, Op::SendDatagrams { socket, trains }), Outcome::Departed { datagrams: 1, .. }));
+    assert!(trains.add(&arrival.peer, arrival.asked, arrival.interface, batch.share(arrival), 3));
+    assert!(matches!(
+        bench.run(0, DatagramOp::Send { socket, trains }),
+        Outcome::Datagram(DatagramOutcome::Departed { datagrams: 1, .. })
+    ));
     bench.settle();
     assert_eq!(peer.receive(), Some((at(PLACE), b"who".to_vec())));
 }
@@ -99,8 +110,8 @@ fn sizes_up_to_the_largest_pass_and_more_is_refused() {
     peer.send(at(PLACE), b"").unwrap();
     let mut sizes = Vec::new();
     while sizes.len() < 2 {
-        let receive = Op::ReceiveDatagrams { socket, into: Datagrams::new() };
-        let Outcome::Arrived { batch, .. } = bench.run(0, receive) else { panic!("nothing arrived") };
+        let receive = Op::Datagram(DatagramOp::Receive { socket, into: Datagrams::new() });
+        let Outcome::Datagram(DatagramOutcome::Arrived { batch, .. }) = bench.run(0, receive) else { panic!("nothing arrived") };
         sizes.extend(batch.arrivals().iter().map(|arrival| (arrival.bytes(), arrival.datagrams())));
     }
     assert_eq!(sizes, [(DATAGRAM_BYTES_MAX, 1), (0, 1)]);
@@ -113,7 +124,11 @@ fn over_ipv6_the_largest_is_longer() {
     let peer = bench.world.bind(at("[2001:db8::1]:5000")).unwrap();
     peer.send(at("[fd00::1]:5"), &vec![7; DATAGRAM_V6_BYTES_MAX]).unwrap();
     assert_eq!(peer.send(at("[fd00::1]:5"), &vec![7; DATAGRAM_V6_BYTES_MAX + 1]).unwrap_err().reason, Reason::TooLarge);
-    let Outcome::Arrived { batch, .. } = bench.run(0, Op::ReceiveDatagrams { socket, into: Datagrams::new() }) else { panic!() };
+    let Outcome::Datagram(DatagramOutcome::Arrived { batch, .. }) =
+        bench.run(0, DatagramOp::Receive { socket, into: Datagrams::new() })
+    else {
+        panic!()
+    };
     assert_eq!(batch.arrivals()[0].bytes(), DATAGRAM_V6_BYTES_MAX);
 }
 
@@ -132,8 +147,10 @@ fn arrivals_are_as_long_as_trains_may_be() {
         bench.settle();
         let mut left = 300;
         while left > 0 {
-            let receive = Op::ReceiveDatagrams { socket, into: Datagrams::new() };
-            let Outcome::Arrived { batch, .. } = bench.run(0, receive) else { panic!("nothing arrived") };
+            let receive = Op::Datagram(DatagramOp::Receive { socket, into: Datagrams::new() });
+            let Outcome::Datagram(DatagramOutcome::Arrived { batch, .. }) = bench.run(0, receive) else {
+                panic!("nothing arrived")
+            };
             for arrival in batch.arrivals() {
                 left -= arrival.datagrams();
                 longest = (longest.0.max(arrival.datagrams()), longest.1.max(arrival.bytes()));

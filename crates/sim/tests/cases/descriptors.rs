@@ -2,7 +2,8 @@
 
 use crate::bench::{Bench, at, reason};
 use corelane_seam::{
-    Arena, Bind, Driver, Fault, Interest, Listen, Op, OpenOptions, Outcome, Reason, Socket, StreamOptions, Tuning,
+    Arena, Bind, DatagramOp, Driver, Fault, FileOp, FileOutcome, Interest, Listen, Op, OpenOptions, Outcome, Reason, Socket,
+    StreamOp, StreamOptions, StreamOutcome, Tuning,
 };
 use corelane_sim::{FaultKind, Faults, Status, Violation};
 
@@ -11,11 +12,18 @@ const FULL: Fault = Fault { reason: Reason::NoDescriptor, number: 24 };
 const CREATE: OpenOptions = OpenOptions { read: true, write: true, create: true, truncate: false };
 
 fn bind_at(address: &str) -> Bind {
-    Bind { address: at(address), peer: None, share_port: false, v6_only: false, receive_buffer_bytes: 0, send_buffer_bytes: 0 }
+    Bind {
+        address: at(address).into(),
+        peer: None,
+        share_port: false,
+        v6_only: false,
+        receive_buffer_bytes: 0,
+        send_buffer_bytes: 0,
+    }
 }
 
 fn connect_to(address: &str) -> Op {
-    Op::Connect { to: at(address), from: None, options: StreamOptions::default() }
+    Op::Stream(StreamOp::Connect { to: at(address).into(), from: None, options: StreamOptions::default() })
 }
 
 fn two_lanes() -> Bench {
@@ -30,7 +38,7 @@ fn is_full(outcome: &Outcome) -> bool {
 }
 
 fn accepted(outcome: Outcome) -> Socket {
-    let Outcome::Accepted { socket, .. } = outcome else { panic!("{outcome:?}") };
+    let Outcome::Stream(StreamOutcome::Accepted { socket, .. }) = outcome else { panic!("{outcome:?}") };
     socket
 }
 
@@ -41,20 +49,25 @@ fn at_the_limit_nothing_opens_and_who_waits_goes_on_waiting() {
     bench.world.limit_descriptors(0, 2);
     let peers = [bench.connect("10.0.0.1:7"), bench.connect("10.0.0.1:7")];
     bench.settle();
-    let accept = bench.push(0, Op::Accept { listener });
+    let accept = bench.push(0, StreamOp::Accept { listener });
     let first = accepted(bench.end(accept));
     assert!(is_full(&bench.end(accept)), "the second one finds no number");
     assert!(is_full(&bench.run(0, connect_to("10.0.0.1:9"))));
-    assert!(is_full(&bench.run(0, Op::Bind(bind_at("10.0.0.1:9")))));
-    assert!(is_full(&bench.run(0, Op::Open { path: "file".into(), options: CREATE })));
-    let listen =
-        Listen { address: at("10.0.0.1:9"), backlog: 1, share_port: false, v6_only: false, stream: StreamOptions::default() };
+    assert!(is_full(&bench.run(0, DatagramOp::Bind(bind_at("10.0.0.1:9")))));
+    assert!(is_full(&bench.run(0, FileOp::Open { path: "file".into(), options: CREATE })));
+    let listen = Listen {
+        address: at("10.0.0.1:9").into(),
+        backlog: 1,
+        share_port: false,
+        v6_only: false,
+        stream: StreamOptions::default(),
+    };
     assert_eq!(bench.lanes[0].listen(&listen), Err(FULL));
     assert_eq!(bench.lanes[0].bind(&bind_at("10.0.0.1:9")), Err(FULL));
     assert_eq!(bench.world.open_foreign(0), Err(FULL));
     assert!(peers.iter().all(|peer| peer.status() == Status::Open));
     bench.close(0, first);
-    let accept = bench.push(0, Op::Accept { listener });
+    let accept = bench.push(0, StreamOp::Accept { listener });
     let second = accepted(bench.end(accept));
     bench.close(0, second);
     bench.close(0, listener);
@@ -66,12 +79,17 @@ fn at_the_limit_nothing_opens_and_who_waits_goes_on_waiting() {
 fn what_could_not_be_made_of_a_descriptor_closes_it() {
     let mut bench = Bench::new(Faults::none());
     bench.listen(0, "10.0.0.1:7", 8);
-    let exclusive =
-        Listen { address: at("10.0.0.1:7"), backlog: 1, share_port: false, v6_only: false, stream: StreamOptions::default() };
+    let exclusive = Listen {
+        address: at("10.0.0.1:7").into(),
+        backlog: 1,
+        share_port: false,
+        v6_only: false,
+        stream: StreamOptions::default(),
+    };
     assert_eq!(bench.lanes[0].listen(&exclusive).map_err(|fault| fault.reason), Err(Reason::AddressInUse));
     assert_eq!(bench.lanes[0].bind(&bind_at("192.0.2.9:7")).map_err(|fault| fault.reason), Err(Reason::AddressUnknown));
     let none = OpenOptions { create: false, ..CREATE };
-    assert_eq!(reason(&bench.run(0, Op::Open { path: "nothing".into(), options: none })), Some(Reason::NotFound));
+    assert_eq!(reason(&bench.run(0, FileOp::Open { path: "nothing".into(), options: none })), Some(Reason::NotFound));
     assert_eq!(reason(&bench.run(0, connect_to("10.0.0.1:9"))), Some(Reason::Refused));
     assert_eq!(bench.world.open_descriptors(0), 1, "the listener alone");
 }
@@ -80,11 +98,11 @@ fn what_could_not_be_made_of_a_descriptor_closes_it() {
 fn a_connection_counts_from_its_first_step_to_its_last() {
     let mut bench = Bench::new(Faults::none());
     let listener = bench.listen(0, "10.0.0.1:7", 8);
-    let accept = bench.push(0, Op::Accept { listener });
+    let accept = bench.push(0, StreamOp::Accept { listener });
     let connect = bench.push(0, connect_to("10.0.0.1:7"));
     bench.step();
     assert_eq!(bench.world.open_descriptors(0), 2, "the listener and the connection being opened");
-    let Outcome::Connected { socket: near, .. } = bench.end(connect) else { panic!("not connected") };
+    let Outcome::Stream(StreamOutcome::Connected { socket: near, .. }) = bench.end(connect) else { panic!("not connected") };
     let far = accepted(bench.end(accept));
     assert_eq!(bench.world.open_descriptors(0), 3);
     bench.close(0, near);
@@ -118,8 +136,8 @@ fn a_table_that_others_fill_has_room_again_after_a_while() {
     let (mut refused, mut opened) = (0, Vec::new());
     for number in 0..100 {
         let options = OpenOptions { read: true, write: true, create: true, truncate: false };
-        match bench.run(0, Op::Open { path: format!("{number}").into(), options }) {
-            Outcome::Opened { file, .. } => opened.push(file),
+        match bench.run(0, FileOp::Open { path: format!("{number}").into(), options }) {
+            Outcome::File(FileOutcome::Opened { file, .. }) => opened.push(file),
             outcome => {
                 assert!(is_full(&outcome), "{outcome:?}");
                 refused += 1;
@@ -131,7 +149,7 @@ fn a_table_that_others_fill_has_room_again_after_a_while() {
     assert!(bench.world.report().faults.of(FaultKind::FilledTable) >= refused);
     assert_eq!(bench.world.open_descriptors(0), opened.len());
     for file in opened {
-        assert!(matches!(bench.run(0, Op::CloseFile { file }), Outcome::Done));
+        assert!(matches!(bench.run(0, FileOp::Close { file }), Outcome::File(FileOutcome::Done)));
     }
     bench.world.check().unwrap();
 }
@@ -140,7 +158,8 @@ fn a_table_that_others_fill_has_room_again_after_a_while() {
 fn a_lane_that_leaves_descriptors_open_is_blamed() {
     for ends in [false, true] {
         let mut bench = Bench::new(Faults::none());
-        let Outcome::Opened { .. } = bench.run(0, Op::Open { path: "file".into(), options: CREATE }) else {
+        let Outcome::File(FileOutcome::Opened { .. }) = bench.run(0, FileOp::Open { path: "file".into(), options: CREATE })
+        else {
             panic!("not opened")
         };
         if ends {

@@ -1,12 +1,21 @@
 //! Faults of the system that a lane must live with: when it accepts, when it moves datagrams, and in its memory.
 
 use crate::bench::{Bench, at, reason};
-use corelane_seam::{Arena, Bind, Datagrams, Driver, Op, Outcome, Reason, Segment, Socket, Trains, Tuning};
+use corelane_seam::{
+    Arena, Bind, DatagramOp, DatagramOutcome, Datagrams, Driver, Outcome, Reason, Segment, Socket, StreamOp, Trains, Tuning,
+};
 use corelane_sim::{FaultKind, Faults, Status, World};
 
 fn bound(bench: &mut Bench) -> Socket {
     let address = at("10.0.0.1:9");
-    let bind = Bind { address, peer: None, share_port: true, v6_only: false, receive_buffer_bytes: 0, send_buffer_bytes: 0 };
+    let bind = Bind {
+        address: address.into(),
+        peer: None,
+        share_port: true,
+        v6_only: false,
+        receive_buffer_bytes: 0,
+        send_buffer_bytes: 0,
+    };
     bench.lanes[0].bind(&bind).unwrap()
 }
 
@@ -30,13 +39,13 @@ fn accepting_ends_with_or_without_the_connection() {
         let peer = bench.connect("10.0.0.1:7");
         bench.settle();
         for _ in 0..2 {
-            let accept = bench.push(0, Op::Accept { listener });
+            let accept = bench.push(0, StreamOp::Accept { listener });
             bench.settle();
             match bench.take(accept) {
                 Some(completion) => assert_eq!((reason(&completion.outcome), completion.more), (Some(expected), false)),
                 None => {
                     assert!(!stays, "it could be accepted again");
-                    bench.push(0, Op::StopAccept { listener });
+                    bench.push(0, StreamOp::StopAccept { listener });
                     bench.end(accept);
                 }
             }
@@ -67,9 +76,11 @@ fn a_failed_receive_of_datagrams_leaves_them_where_they_are() {
     for number in 0..40u8 {
         peer.send(at("10.0.0.1:9"), &[number]).unwrap();
         loop {
-            match bench.run(0, Op::ReceiveDatagrams { socket, into: Datagrams::new() }) {
-                Outcome::Arrived { batch, fault: None } => break assert_eq!(batch.payload(&batch.arrivals()[0]), [number]),
-                Outcome::Arrived { batch, fault: Some(fault) } => {
+            match bench.run(0, DatagramOp::Receive { socket, into: Datagrams::new() }) {
+                Outcome::Datagram(DatagramOutcome::Arrived { batch, fault: None }) => {
+                    break assert_eq!(batch.payload(&batch.arrivals()[0]), [number]);
+                }
+                Outcome::Datagram(DatagramOutcome::Arrived { batch, fault: Some(fault) }) => {
                     assert!(batch.is_empty());
                     seen.insert(fault.number);
                 }
@@ -89,10 +100,12 @@ fn a_train_that_finds_no_memory_is_lost_and_said_to_be() {
     let mut left = 0;
     for _ in 0..40 {
         let mut trains = Trains::new();
-        assert!(trains.add(peer.local(), None, 0, Segment::Static(b"aabbc"), 2));
-        match bench.run(0, Op::SendDatagrams { socket, trains }) {
-            Outcome::Departed { datagrams: 3, refused: 0, fault: None, .. } => left += 3,
-            Outcome::Departed { datagrams: 0, refused: 3, fault: Some(fault), .. } => assert_eq!(fault.reason, Reason::NoMemory),
+        assert!(trains.add(&peer.local().into(), None, 0, Segment::Static(b"aabbc"), 2));
+        match bench.run(0, DatagramOp::Send { socket, trains }) {
+            Outcome::Datagram(DatagramOutcome::Departed { datagrams: 3, refused: 0, fault: None, .. }) => left += 3,
+            Outcome::Datagram(DatagramOutcome::Departed { datagrams: 0, refused: 3, fault: Some(fault), .. }) => {
+                assert_eq!(fault.reason, Reason::NoMemory)
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -113,9 +126,11 @@ fn memory_in_pieces_lets_receives_go_on() {
     (0..3).for_each(|_| peer.send(at("10.0.0.1:9"), &[7; 40_000]).unwrap());
     bench.world.pass(1_000_000);
     for _ in 0..3 {
-        let receive = bench.push(0, Op::ReceiveDatagrams { socket, into: Datagrams::new() });
+        let receive = bench.push(0, DatagramOp::Receive { socket, into: Datagrams::new() });
         bench.collect(0, corelane_seam::Wait::No);
-        let Outcome::Arrived { batch, fault: None } = bench.take(receive).unwrap().outcome else { panic!("not arrived") };
+        let Outcome::Datagram(DatagramOutcome::Arrived { batch, fault: None }) = bench.take(receive).unwrap().outcome else {
+            panic!("not arrived")
+        };
         assert_eq!(batch.arrivals().len(), 1, "one fits into a piece");
     }
     bench.close(0, socket);

@@ -1,7 +1,7 @@
 //! Clocks, bells and who runs when.
 
 use crate::bench::Bench;
-use corelane_seam::{Arena, Driver, Op, Outcome, Tuning, Wait};
+use corelane_seam::{Arena, Driver, Op, Outcome, StreamOp, StreamOutcome, Tuning, Wait};
 use corelane_sim::{FaultKind, Faults, Random, Turn, World};
 
 #[test]
@@ -115,13 +115,13 @@ fn a_stop_that_comes_late_may_find_the_operation_ended() {
     let (socket, peer) = bench.pipe();
     let (mut received, mut cancelled) = (0, 0);
     while received == 0 || cancelled == 0 {
-        let receive = bench.push(0, Op::Receive { socket });
+        let receive = bench.push(0, StreamOp::Receive { socket });
         bench.push(0, Op::StopReceive { socket });
         if random.below(2) == 0 {
             peer.send(b"x");
         }
         match bench.end(receive) {
-            Outcome::Received(_) => received += 1,
+            Outcome::Stream(StreamOutcome::Received(_)) => received += 1,
             Outcome::Failed(_) => cancelled += 1,
             other => panic!("{other:?}"),
         }
@@ -134,13 +134,13 @@ fn a_stop_that_comes_late_may_find_the_operation_ended() {
 fn bytes_that_arrive_just_before_a_close_are_still_delivered() {
     let mut bench = Bench::new(Faults { cancel_race: 1_000, ..Faults::none() });
     let (socket, peer) = bench.pipe();
-    let receive = bench.push(0, Op::Receive { socket });
+    let receive = bench.push(0, StreamOp::Receive { socket });
     bench.settle();
     peer.send(b"just in time");
     let close = bench.push(0, Op::Close { socket, reset: false });
     assert!(matches!(bench.end(close), Outcome::Closed));
     let outcome = bench.take(receive).unwrap().outcome;
-    assert!(matches!(outcome, Outcome::Received(bytes) if *bytes == *b"just in time"));
+    assert!(matches!(outcome, Outcome::Stream(StreamOutcome::Received(bytes)) if *bytes == *b"just in time"));
     assert_eq!(bench.world.report().faults.of(FaultKind::CancelRace), 1);
 }
 

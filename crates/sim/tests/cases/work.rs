@@ -1,7 +1,10 @@
 //! Files, offloaded calls and descriptors of others.
 
 use crate::bench::{Bench, reason};
-use corelane_seam::{Chain, Fault, File, FilePart, Interest, OffloadWork, Op, OpenOptions, Outcome, Reason, Segment};
+use corelane_seam::{
+    Chain, Fault, File, FileOp, FileOutcome, FilePart, Interest, OffloadWork, Op, OpenOptions, Outcome, Reason, Segment,
+    StreamOp, StreamOutcome,
+};
 use corelane_sim::{FaultKind, Faults};
 
 const READ: Interest = Interest { read: true, write: false };
@@ -9,8 +12,8 @@ const WRITE: Interest = Interest { read: false, write: true };
 
 fn open(bench: &mut Bench, write: bool) -> File {
     let options = OpenOptions { read: !write, write, ..OpenOptions::default() };
-    match bench.run(0, Op::Open { path: "file".into(), options }) {
-        Outcome::Opened { file, length: 10 } => file,
+    match bench.run(0, FileOp::Open { path: "file".into(), options }) {
+        Outcome::File(FileOutcome::Opened { file, length: 10 }) => file,
         other => panic!("{other:?}"),
     }
 }
@@ -23,8 +26,8 @@ fn with_file(faults: Faults) -> Bench {
 
 fn read(bench: &mut Bench, file: &File, offset: u64, until: usize) -> (Vec<u8>, Option<Fault>) {
     let lease = bench.arena.copy_of(b">").unwrap();
-    match bench.run(0, Op::Read { file: file.clone(), offset, lease, until }) {
-        Outcome::Filled { lease, fault } => (lease.to_vec(), fault),
+    match bench.run(0, FileOp::Read { file: file.clone(), offset, lease, until }) {
+        Outcome::File(FileOutcome::Filled { lease, fault }) => (lease.to_vec(), fault),
         other => panic!("{other:?}"),
     }
 }
@@ -37,15 +40,19 @@ fn a_file_is_read_and_written_at_offsets() {
     assert_eq!(read(&mut bench, &file, 2, 4), (b">234".to_vec(), None));
     assert_eq!(read(&mut bench, &file, 10, 100), (b">".to_vec(), None));
     let bytes = bench.arena.copy_of(b"XY").unwrap().share();
-    assert_eq!(reason(&bench.run(0, Op::Write { file: file.clone(), offset: 0, bytes })), Some(Reason::Other));
+    assert_eq!(reason(&bench.run(0, FileOp::Write { file: file.clone(), offset: 0, bytes })), Some(Reason::Other));
     let writer = open(&mut bench, true);
     let bytes = bench.arena.copy_of(b"XY").unwrap().share();
-    assert!(matches!(bench.run(0, Op::Write { file: writer.clone(), offset: 9, bytes }), Outcome::Written { bytes: 2 }));
-    assert!(matches!(bench.run(0, Op::Sync { file: writer.clone() }), Outcome::Done));
+    assert!(matches!(
+        bench.run(0, FileOp::Write { file: writer.clone(), offset: 9, bytes }),
+        Outcome::File(FileOutcome::Written { bytes: 2 })
+    ));
+    assert!(matches!(bench.run(0, FileOp::Sync { file: writer.clone() }), Outcome::File(FileOutcome::Done)));
     assert_eq!(bench.world.read_file("file").unwrap(), b"012345678XY");
-    assert!(matches!(bench.run(0, Op::CloseFile { file: file.clone() }), Outcome::Done));
+    assert!(matches!(bench.run(0, FileOp::Close { file: file.clone() }), Outcome::File(FileOutcome::Done)));
     assert_eq!(read(&mut bench, &file, 0, 9), (b">".to_vec(), Some(Fault::CANCELLED)));
-    let missing = Op::Open { path: "missing".into(), options: OpenOptions { read: true, ..OpenOptions::default() } };
+    let missing =
+        Op::File(FileOp::Open { path: "missing".into(), options: OpenOptions { read: true, ..OpenOptions::default() } });
     assert_eq!(reason(&bench.run(0, missing)), Some(Reason::NotFound));
 }
 
@@ -58,7 +65,7 @@ fn files_fail_and_read_short() {
     assert_eq!(bench.world.report().faults.of(FaultKind::ShortFileRead), 1);
     let mut bench = with_file(Faults { file_error: 1_000, ..Faults::none() });
     let options = OpenOptions { read: true, ..OpenOptions::default() };
-    assert_eq!(reason(&bench.run(0, Op::Open { path: "file".into(), options })), Some(Reason::Other));
+    assert_eq!(reason(&bench.run(0, FileOp::Open { path: "file".into(), options })), Some(Reason::Other));
 }
 
 #[test]
@@ -71,8 +78,8 @@ fn parts_of_files_are_sent_and_a_short_file_is_a_fault() {
     chain.push(Segment::File(FilePart { file: file.clone(), offset: 3, length: 4 }));
     chain.push(bench.arena.copy_of(b">").unwrap().share());
     chain.push(Segment::File(FilePart { file: file.clone(), offset: 8, length: 4 }));
-    match bench.run(0, Op::Send { socket, chain }) {
-        Outcome::Sent { bytes: 8, rest, fault: Some(_), .. } => assert_eq!(rest.len(), 2),
+    match bench.run(0, StreamOp::Send { socket, chain }) {
+        Outcome::Stream(StreamOutcome::Sent { bytes: 8, rest, fault: Some(_), .. }) => assert_eq!(rest.len(), 2),
         other => panic!("{other:?}"),
     }
     bench.settle();

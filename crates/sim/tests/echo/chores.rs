@@ -1,7 +1,10 @@
 //! What a lane does beside the network: a file, an offloaded call, a poll, and cancelled operations.
 
 use super::service::{CHORE, Found};
-use corelane_seam::{Arena, Driver, File, Handle, Interest, OffloadWork, Op, OpenOptions, Outcome, StreamOptions};
+use corelane_seam::{
+    Arena, Driver, File, FileOp, FileOutcome, Handle, Interest, OffloadWork, Op, OpenOptions, Outcome, StreamOp, StreamOptions,
+    StreamOutcome,
+};
 use corelane_sim::{SimDriver, World};
 
 const CONTENT: &[u8] = b"what is written is read again";
@@ -32,11 +35,11 @@ impl Chores {
         let options = OpenOptions { read: true, write: true, create: true, truncate: true };
         let to = "127.0.0.1:7".parse().unwrap();
         let ops = [
-            (FILE, Op::Open { path, options }),
+            (FILE, Op::File(FileOp::Open { path, options })),
             (OFFLOAD, Op::Offload(OffloadWork(Box::new(|| Box::new(6 * 7))))),
             (POLL, Op::Poll { descriptor: ready, interest: read }),
             (CANCELLED_POLL, Op::Poll { descriptor: idle, interest: read }),
-            (CANCELLED_CONNECT, Op::Connect { to, from: None, options: StreamOptions::default() }),
+            (CANCELLED_CONNECT, Op::Stream(StreamOp::Connect { to, from: None, options: StreamOptions::default() })),
         ];
         let left = ops.len() as u32;
         ops.into_iter().for_each(|(index, op)| driver.push(handle(index), op));
@@ -57,11 +60,11 @@ impl Chores {
             (POLL, Outcome::Ready { interest: Interest { read: true, write: false } }) => {}
             (CANCELLED_POLL | CANCELLED_CONNECT, Outcome::Failed(_)) => {}
             // The connection was open before the cancelling took effect.
-            (CANCELLED_CONNECT, Outcome::Connected { socket, .. }) => {
+            (CANCELLED_CONNECT, Outcome::Stream(StreamOutcome::Connected { socket, .. })) => {
                 driver.push(handle(CLOSE_SOCKET), Op::Close { socket, reset: true });
                 return Ok(());
             }
-            (CLOSE_SOCKET, Outcome::Closed) | (CLOSE_FILE, Outcome::Done) => {}
+            (CLOSE_SOCKET, Outcome::Closed) | (CLOSE_FILE, Outcome::File(FileOutcome::Done)) => {}
             (index, outcome) => return Err(format!("chore {index} ended as {outcome:?}")),
         }
         self.done(driver.lane(), "a chore ended twice")
@@ -77,26 +80,28 @@ impl Chores {
 
     /// The file is opened, written, brought to the disk, read, and closed; a fault cuts that short.
     fn file_event(&mut self, driver: &mut SimDriver, arena: &Arena, outcome: Outcome) -> Found<()> {
-        if let Outcome::Opened { file, .. } = outcome {
+        if let Outcome::File(FileOutcome::Opened { file, .. }) = outcome {
             self.file = Some(file.clone());
             let bytes = arena.copy_of(CONTENT).ok_or("no memory")?.share();
-            driver.push(handle(FILE), Op::Write { file, offset: 0, bytes });
+            driver.push(handle(FILE), Op::File(FileOp::Write { file, offset: 0, bytes }));
             return Ok(());
         }
         let Some(file) = self.file.clone() else {
             return self.done(driver.lane(), "the opening failed twice");
         };
         let op = match outcome {
-            Outcome::Written { bytes } if bytes == CONTENT.len() => Op::Sync { file: file.clone() },
-            Outcome::Done => {
-                let lease = arena.lease(CONTENT.len()).ok_or("no memory")?;
-                Op::Read { file: file.clone(), offset: 0, lease, until: CONTENT.len() }
+            Outcome::File(FileOutcome::Written { bytes }) if bytes == CONTENT.len() => {
+                Op::File(FileOp::Sync { file: file.clone() })
             }
-            Outcome::Filled { lease, fault: None } if lease.is_empty() || !CONTENT.starts_with(&lease) => {
+            Outcome::File(FileOutcome::Done) => {
+                let lease = arena.lease(CONTENT.len()).ok_or("no memory")?;
+                Op::File(FileOp::Read { file: file.clone(), offset: 0, lease, until: CONTENT.len() })
+            }
+            Outcome::File(FileOutcome::Filled { lease, fault: None }) if lease.is_empty() || !CONTENT.starts_with(&lease) => {
                 return Err(format!("the file reads as {:?}", &lease[..]));
             }
-            Outcome::Filled { .. } | Outcome::Failed(_) => {
-                driver.push(handle(CLOSE_FILE), Op::CloseFile { file: file.clone() });
+            Outcome::File(FileOutcome::Filled { .. }) | Outcome::Failed(_) => {
+                driver.push(handle(CLOSE_FILE), Op::File(FileOp::Close { file: file.clone() }));
                 return Ok(());
             }
             other => return Err(format!("work on a file ended as {other:?}")),

@@ -27,7 +27,7 @@ pub struct Run {
     stop: Rc<Cell<bool>>,
 }
 
-/// Plays the whole run of `seed`; answers what the world counted, and what was wrong.
+/// Plays the whole run of `seed`; returns what the world counted, and what was wrong.
 pub fn play(seed: u64, faults: Faults, bug: Option<Planted>) -> (Report, Found<()>) {
     let mut run = Run::new(seed, faults, bug);
     let found = run.play();

@@ -2,8 +2,8 @@
 
 use super::chores::Chores;
 use corelane_seam::{
-    Arena, Bell, Bind, Chain, Completion, Datagrams, Driver, Handle, Listen, Op, Outcome, Reason, Shared, Socket, StreamOptions,
-    Trains, Tuning, Wait,
+    Arena, Bell, Bind, Chain, Completion, DatagramOp, DatagramOutcome, Datagrams, Driver, Handle, Listen, Op, Outcome, Reason,
+    Shared, Socket, StreamOp, StreamOptions, StreamOutcome, Trains, Tuning, Wait,
 };
 use corelane_sim::{Random, SimDriver, World};
 use std::cell::{Cell, RefCell};
@@ -69,12 +69,19 @@ impl EchoLane {
         let tuning = Tuning { receive_bytes: 4 << 10, receive_cycle_bytes: 32 << 10, ..Tuning::default() };
         let mut driver = world.driver(arena.clone(), tuning);
         let stream = StreamOptions::default();
-        let listen = Listen { address, backlog: 16, share_port: true, v6_only: false, stream };
+        let listen = Listen { address: address.into(), backlog: 16, share_port: true, v6_only: false, stream };
         let listener = driver.listen(&listen).unwrap();
-        let bind = Bind { address, peer: None, share_port: true, v6_only: false, receive_buffer_bytes: 0, send_buffer_bytes: 0 };
+        let bind = Bind {
+            address: address.into(),
+            peer: None,
+            share_port: true,
+            v6_only: false,
+            receive_buffer_bytes: 0,
+            send_buffer_bytes: 0,
+        };
         let port = driver.bind(&bind).unwrap();
-        driver.push(Handle::new(ACCEPT, 0, 0), Op::Accept { listener });
-        driver.push(Handle::new(ARRIVE, 0, 0), Op::ReceiveDatagrams { socket: port, into: Datagrams::new() });
+        driver.push(Handle::new(ACCEPT, 0, 0), Op::Stream(StreamOp::Accept { listener }));
+        driver.push(Handle::new(ARRIVE, 0, 0), Op::Datagram(DatagramOp::Receive { socket: port, into: Datagrams::new() }));
         let chores = Chores::new(world, &mut driver, &arena);
         Self {
             arena,
@@ -101,7 +108,7 @@ impl EchoLane {
     pub fn ask(&mut self, to: SocketAddr) {
         let handle = Handle::new(CONNECT, self.connections.len() as u32, 0);
         self.connections.push(Connection { expects: Some(QUESTION.len()), ..Connection::default() });
-        self.driver.push(handle, Op::Connect { to, from: None, options: StreamOptions::default() });
+        self.driver.push(handle, Op::Stream(StreamOp::Connect { to: to.into(), from: None, options: StreamOptions::default() }));
     }
 
     /// Whether everything is closed and done.
@@ -134,7 +141,11 @@ impl EchoLane {
             self.driver.refuse_new(listener);
         }
         for socket in [self.listener, self.port].into_iter().flatten() {
-            let op = if self.random.below(2) == 0 { Op::StopAccept { listener: socket } } else { Op::StopReceive { socket } };
+            let op = if self.random.below(2) == 0 {
+                Op::Stream(StreamOp::StopAccept { listener: socket })
+            } else {
+                Op::StopReceive { socket }
+            };
             self.driver.push(Handle::new(CLOSE_OTHER, 9, 0), op);
             self.driver.push(Handle::new(CLOSE_OTHER, socket.index, 0), Op::Close { socket, reset: false });
         }
@@ -148,12 +159,16 @@ impl EchoLane {
         match (handle.class(), completion.outcome) {
             (_, Outcome::Released) => Ok(()),
             (ACCEPT, outcome) => self.accepted(outcome),
-            (ARRIVE, Outcome::Arrived { fault: Some(fault), .. }) if fault.reason != Reason::Cancelled => {
+            (ARRIVE, Outcome::Datagram(DatagramOutcome::Arrived { fault: Some(fault), .. }))
+                if fault.reason != Reason::Cancelled =>
+            {
                 self.datagrams_left();
                 Ok(())
             }
-            (ARRIVE, Outcome::Arrived { batch, fault }) => self.answer_datagrams(batch, fault.is_some()),
-            (DEPART, Outcome::Departed { .. }) => {
+            (ARRIVE, Outcome::Datagram(DatagramOutcome::Arrived { batch, fault })) => {
+                self.answer_datagrams(batch, fault.is_some())
+            }
+            (DEPART, Outcome::Datagram(DatagramOutcome::Departed { .. })) => {
                 self.datagrams_left();
                 Ok(())
             }
@@ -170,14 +185,14 @@ impl EchoLane {
 
     fn accepted(&mut self, outcome: Outcome) -> Found<()> {
         match outcome {
-            Outcome::Accepted { socket, .. } => {
+            Outcome::Stream(StreamOutcome::Accepted { socket, .. }) => {
                 self.connections.push(Connection { socket: Some(socket), ..Connection::default() });
                 self.step(self.connections.len() - 1);
             }
             Outcome::Failed(fault) if fault.reason == Reason::Cancelled => {}
             Outcome::Failed(_) => {
                 let listener = self.listener.ok_or("an accept ended after closing")?;
-                self.driver.push(Handle::new(ACCEPT, 0, 0), Op::Accept { listener });
+                self.driver.push(Handle::new(ACCEPT, 0, 0), Op::Stream(StreamOp::Accept { listener }));
             }
             other => return Err(format!("accept ended as {other:?}")),
         }
@@ -193,27 +208,27 @@ impl EchoLane {
         let Some(socket) = self.port else { return Err("datagrams after closing".to_string()) };
         let mut trains = Trains::new();
         for arrival in batch.arrivals() {
-            trains.add(arrival.peer, arrival.asked, 0, batch.share(arrival), arrival.datagram_bytes as usize);
+            trains.add(&arrival.peer, arrival.asked, 0, batch.share(arrival), arrival.datagram_bytes as usize);
         }
         if is_cancelled != trains.is_empty() {
             return Err(format!("a batch of {}, cancelled: {is_cancelled}", trains.trains().len()));
         }
         if !is_cancelled {
-            self.driver.push(Handle::new(DEPART, 0, 0), Op::SendDatagrams { socket, trains });
+            self.driver.push(Handle::new(DEPART, 0, 0), Op::Datagram(DatagramOp::Send { socket, trains }));
         }
         Ok(())
     }
 
     fn datagrams_left(&mut self) {
         if let Some(socket) = self.port.filter(|_| !self.is_stopping) {
-            self.driver.push(Handle::new(ARRIVE, 0, 0), Op::ReceiveDatagrams { socket, into: Datagrams::new() });
+            self.driver.push(Handle::new(ARRIVE, 0, 0), Op::Datagram(DatagramOp::Receive { socket, into: Datagrams::new() }));
         }
     }
 
     fn connection_event(&mut self, index: usize, class: u8, outcome: Outcome) -> Found<()> {
         let connection = &mut self.connections[index];
         match (class, outcome) {
-            (CONNECT, Outcome::Connected { socket, .. }) => {
+            (CONNECT, Outcome::Stream(StreamOutcome::Connected { socket, .. })) => {
                 connection.socket = Some(socket);
                 connection.output.push(&QUESTION[..]);
             }
@@ -225,7 +240,7 @@ impl EchoLane {
                 connection.is_closed = true;
                 self.tell_others(index as u64);
             }
-            (SEND, Outcome::Sent { mut rest, fault, .. }) if connection.sending => {
+            (SEND, Outcome::Stream(StreamOutcome::Sent { mut rest, fault, .. })) if connection.sending => {
                 connection.sending = false;
                 connection.is_broken |= fault.is_some();
                 rest.append(&mut connection.output);
@@ -259,7 +274,7 @@ impl EchoLane {
         }
         if !connection.sending && !connection.output.is_empty() {
             connection.sending = true;
-            self.driver.push(handle(SEND), Op::Send { socket, chain: std::mem::take(&mut connection.output) });
+            self.driver.push(handle(SEND), Op::Stream(StreamOp::Send { socket, chain: std::mem::take(&mut connection.output) }));
         }
         if connection.expects == Some(0) && !connection.sending && !connection.is_finished {
             connection.is_finished = true;
@@ -271,8 +286,8 @@ impl EchoLane {
         connection.receiving = true;
         let lease = if self.random.below(4) == 0 { self.arena.lease(700) } else { None };
         let op = match lease {
-            Some(lease) => Op::ReceiveInto { socket, lease, until: self.random.one_to(700) },
-            None => Op::Receive { socket },
+            Some(lease) => Op::Stream(StreamOp::ReceiveInto { socket, lease, until: self.random.one_to(700) }),
+            None => Op::Stream(StreamOp::Receive { socket }),
         };
         self.driver.push(handle(RECEIVE), op);
         if self.random.below(8) == 0 {
@@ -283,14 +298,16 @@ impl EchoLane {
 
 fn received(connection: &mut Connection, outcome: Outcome) -> Found<()> {
     match outcome {
-        Outcome::Received(bytes) if bytes.is_empty() => Err("an empty receive".to_string()),
-        Outcome::Received(bytes) => take_bytes(connection, bytes),
-        Outcome::Filled { lease, fault: None } if !lease.is_empty() => take_bytes(connection, lease.share()),
-        Outcome::EndOfStream | Outcome::Filled { fault: None, .. } => {
+        Outcome::Stream(StreamOutcome::Received(bytes)) if bytes.is_empty() => Err("an empty receive".to_string()),
+        Outcome::Stream(StreamOutcome::Received(bytes)) => take_bytes(connection, bytes),
+        Outcome::Stream(StreamOutcome::Filled { lease, fault: None }) if !lease.is_empty() => {
+            take_bytes(connection, lease.share())
+        }
+        Outcome::Stream(StreamOutcome::EndOfStream | StreamOutcome::Filled { fault: None, .. }) => {
             connection.input_ended = true;
             Ok(())
         }
-        Outcome::Failed(fault) | Outcome::Filled { fault: Some(fault), .. } => {
+        Outcome::Failed(fault) | Outcome::Stream(StreamOutcome::Filled { fault: Some(fault), .. }) => {
             connection.is_broken |= !matches!(fault.reason, Reason::Cancelled | Reason::NoMemory);
             Ok(())
         }

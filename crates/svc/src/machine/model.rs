@@ -21,6 +21,16 @@ struct History {
     is_used_up: bool,
     /// The peer was told that our side has finished.
     told_peer: bool,
+    /// A transform stands before it; its handshake is over; it has more to do.
+    veiled: bool,
+    is_shaken: bool,
+    is_at_work: bool,
+    /// It has said how the stream ended: as the peer meant it, or not.
+    stream_end: Option<bool>,
+    /// It was told to say its last; it has.
+    leaves: bool,
+    has_left: bool,
+    refused: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -48,9 +58,21 @@ enum Event {
     BeginSend,
     /// The other of its pair has come to its end.
     FinishHalf,
+    /// A transform stands before it from now on.
+    Veil,
+    /// It was called, and has more to do or not.
+    Passed(bool),
+    Handshaken,
+    /// It says that the stream has ended, or was cut.
+    InputEnded {
+        cut: bool,
+    },
+    TakeLeave,
+    PassOnCut,
+    Refuse,
 }
 
-const EVENTS: [Event; 19] = [
+const EVENTS: [Event; 28] = [
     Event::Opened,
     Event::Received(0),
     Event::Received(1),
@@ -70,6 +92,15 @@ const EVENTS: [Event; 19] = [
     Event::End(Ending::Aborted),
     Event::BeginSend,
     Event::FinishHalf,
+    Event::Veil,
+    Event::Passed(true),
+    Event::Passed(false),
+    Event::Handshaken,
+    Event::InputEnded { cut: true },
+    Event::InputEnded { cut: false },
+    Event::TakeLeave,
+    Event::PassOnCut,
+    Event::Refuse,
 ];
 
 impl History {
@@ -85,11 +116,42 @@ impl History {
             service_knows: false,
             is_used_up: false,
             told_peer: false,
+            veiled: false,
+            is_shaken: false,
+            is_at_work: false,
+            stream_end: None,
+            leaves: false,
+            has_left: false,
+            refused: false,
         }
     }
 
+    /// Whether it is open and nobody has decided to end it.
+    fn goes_on(&self) -> bool {
+        self.is_open && self.closes.is_none() && self.ended.is_none() && !self.refused
+    }
+
+    fn is_in_handshake(&self) -> bool {
+        self.goes_on() && self.veiled && !self.is_shaken
+    }
+
     fn is_served(&self) -> bool {
-        self.is_open && self.closes.is_none() && self.ended.is_none()
+        self.goes_on() && !self.is_in_handshake()
+    }
+
+    /// Whether the transform may be called.
+    fn passes(&self) -> bool {
+        self.veiled && self.ended.is_none() && !self.lingers && !self.refused
+    }
+
+    /// Whether nothing more will come for the service.
+    fn is_all_there(&self) -> bool {
+        if self.veiled { self.stream_end.is_some() } else { self.peer_ended }
+    }
+
+    /// Whether the transform, if there is one, has said its last.
+    fn is_silent(&self) -> bool {
+        !self.veiled || self.has_left
     }
 
     /// Whether it can happen now.
@@ -98,12 +160,45 @@ impl History {
             Event::Opened => !self.is_open && self.ended.is_none(),
             Event::Received(_) | Event::EndOfStream | Event::Stopped { .. } | Event::ReceivedAndStopped => self.receives,
             Event::Sent => self.sends,
-            Event::ToldOfEnd => self.is_served() && self.peer_ended && !self.service_knows,
-            Event::Drain(_) => self.is_served() && machine.draining() == Draining::No && !machine.is_outgoing(),
-            Event::Served | Event::Close(_) => self.is_served(),
+            Event::ToldOfEnd => self.is_served() && self.is_all_there() && !self.service_knows,
+            Event::Drain(_) => self.goes_on() && machine.draining() == Draining::No && !machine.is_outgoing(),
+            Event::Served => self.is_served(),
+            Event::Close(ending) => self.goes_on() && (ending != Ending::EndOfStream || self.veiled),
             Event::End(_) => self.ended.is_none(),
             Event::BeginSend => self.is_open && self.ended.is_none() && !self.lingers && !self.sends,
-            Event::FinishHalf => self.is_served() && !self.sends,
+            Event::FinishHalf => self.is_served() && !self.sends && self.is_silent(),
+            Event::Veil => *self == Self::new(true) && !matches!(machine.draining(), Draining::Bytes(_)),
+            Event::Passed(_) => self.passes(),
+            Event::Handshaken => self.is_in_handshake(),
+            Event::InputEnded { cut } => {
+                let may_be_cut = self.peer_ended && !self.is_at_work;
+                self.veiled && self.goes_on() && self.stream_end.is_none() && (!cut || may_be_cut)
+            }
+            Event::TakeLeave => self.passes() && !self.leaves && !self.has_left && !self.is_in_handshake(),
+            Event::PassOnCut => self.goes_on(),
+            Event::Refuse => self.passes(),
+        }
+    }
+
+    /// Remembers what has happened.
+    fn note(&mut self, event: Event) {
+        match event {
+            Event::Opened => self.is_open = true,
+            Event::Received(_) | Event::Stopped { .. } | Event::ReceivedAndStopped => self.receives = false,
+            Event::EndOfStream => (self.receives, self.peer_ended) = (false, true),
+            Event::Sent => self.sends = false,
+            Event::ToldOfEnd => self.service_knows = true,
+            Event::Close(ending) => self.closes = Some(ending),
+            Event::End(ending) => self.ended = Some(ending),
+            Event::BeginSend => self.sends = true,
+            Event::Veil => self.veiled = true,
+            Event::Passed(more) => (self.is_at_work, self.has_left) = (more, self.has_left || self.leaves && !more),
+            Event::Handshaken => self.is_shaken = true,
+            Event::InputEnded { cut } => self.stream_end = Some(!cut),
+            Event::TakeLeave => self.leaves = true,
+            Event::PassOnCut if self.veiled && !self.leaves => (self.leaves, self.has_left) = (true, true),
+            Event::Refuse => (self.refused, self.closes, self.is_at_work) = (true, Some(Ending::Aborted), false),
+            Event::Drain(_) | Event::Served | Event::FinishHalf | Event::PassOnCut => {}
         }
     }
 }
@@ -122,24 +217,25 @@ impl State {
             Event::Drain(bytes) => machine.drain(bytes),
             Event::Served => machine.served(),
             Event::Close(ending) => machine.close(ending),
-            Event::End(ending) => machine.end(ending),
+            Event::End(ending) => {
+                let reset = machine.end(ending);
+                let in_order = history.refused && history.lingers;
+                assert_eq!(reset, ending == Ending::Aborted && !in_order, "broken off or not: {history:?}");
+            }
             Event::BeginSend => machine.begin_send(),
             Event::FinishHalf => {
                 assert!(machine.finish_half() != history.told_peer, "the peer is told once: {machine:?}");
                 history.told_peer = true;
             }
+            Event::Veil => machine.veil(),
+            Event::Passed(more) => machine.passed(more),
+            Event::Handshaken => machine.handshaken(),
+            Event::InputEnded { cut } => machine.input_ended(cut),
+            Event::TakeLeave => machine.take_leave(),
+            Event::PassOnCut => machine.pass_on_cut(),
+            Event::Refuse => machine.refuse(),
         }
-        match event {
-            Event::Opened => history.is_open = true,
-            Event::Received(_) | Event::Stopped { .. } | Event::ReceivedAndStopped => history.receives = false,
-            Event::EndOfStream => (history.receives, history.peer_ended) = (false, true),
-            Event::Sent => history.sends = false,
-            Event::ToldOfEnd => history.service_knows = true,
-            Event::Close(ending) => history.closes = Some(ending),
-            Event::End(ending) => history.ended = Some(ending),
-            Event::BeginSend => history.sends = true,
-            Event::Drain(_) | Event::Served | Event::FinishHalf => {}
-        }
+        history.note(event);
         history.is_used_up = machine.draining() == Draining::Bytes(0);
         self
     }
@@ -159,7 +255,11 @@ impl State {
                 assert!(machine.finish() != history.told_peer, "the peer is told once: {machine:?}");
                 (history.lingers, history.told_peer) = (true, true);
             }
-            Step::Wait | Step::Pause(_) | Step::CallDrained | Step::DropRecord | Step::SettlePair => {}
+            Step::DropRecord => machine.drop_record(),
+            Step::SettlePair => assert!(!machine.settle_pair(&Facts::default(), None).finishes_other),
+            Step::TakeLeave if history.leaves => {}
+            Step::TakeLeave => return self.happen(Event::TakeLeave),
+            Step::Wait | Step::Pause(_) | Step::CallDrained => {}
         }
         self
     }
@@ -170,7 +270,9 @@ impl State {
         let phase = match history {
             History { ended: Some(_), .. } => Phase::Ended,
             History { lingers: true, .. } => Phase::Lingering,
+            History { refused: true, .. } => Phase::Refusing,
             History { closes: Some(_), .. } => Phase::Closing,
+            History { veiled: true, is_shaken: false, .. } => Phase::Handshake,
             History { is_open: true, .. } => Phase::Open,
             _ => Phase::Opening,
         };
@@ -179,34 +281,49 @@ impl State {
         let shown = (machine.is_receiving(), machine.is_sending(), machine.peer_has_finished(), machine.was_told_of_end());
         assert_eq!(shown, (history.receives, history.sends, history.peer_ended, history.service_knows), "{self:?}");
         assert_eq!(machine.serves_input(), history.is_served(), "{self:?}");
-        assert_eq!(machine.takes_notices(), history.ended.is_none() && !history.lingers, "{self:?}");
+        assert_eq!(machine.takes_notices(), history.ended.is_none() && !history.lingers && !history.refused, "{self:?}");
+        assert_eq!(machine.is_in_handshake(), history.is_in_handshake(), "{self:?}");
+        let stream = (machine.input_has_ended(), machine.input_was_cut());
+        assert_eq!(stream, (history.is_all_there(), history.stream_end == Some(false)), "{self:?}");
+        let leave = (machine.is_to_take_leave(), machine.is_leaving(), machine.has_taken_leave());
+        assert_eq!(leave, (history.veiled && !history.leaves, history.leaves, history.is_silent()), "{self:?}");
+        assert_eq!(machine.takes_input(), history.goes_on() && !history.is_all_there(), "{self:?}");
+        let to_pass = machine.takes_input() || history.is_served() && history.is_at_work;
+        assert_eq!(machine.is_to_pass(), to_pass, "{self:?}");
     }
 
     /// Whether the step is one that what has happened allows, and, where it is none, something is still to come.
     fn allows(&self, step: Step, facts: &Facts) {
-        let History { receives, sends, peer_ended, service_knows, lingers, .. } = self.history;
-        let is_served = self.history.is_served();
-        let closes = self.history.closes.is_some() && !lingers && self.history.ended.is_none();
+        let History { receives, sends, peer_ended, service_knows, lingers, refused, .. } = self.history;
+        let (is_served, goes_on) = (self.history.is_served(), self.history.goes_on());
+        let closes = self.history.closes.is_some() && !lingers && !refused && self.history.ended.is_none();
         let answered = !(sends || facts.has_output || facts.holds_answer);
+        let (is_all_there, is_due) = (self.history.is_all_there(), facts.is_due || self.history.is_at_work);
+        let shaken_to_the_end = self.history.is_in_handshake() && (peer_ended || is_all_there) && !is_due;
         let is_right = match step {
             Step::Receive => {
-                let at_work = is_served && !service_knows && !facts.is_due && facts.pause.is_none() && !self.history.is_used_up;
+                let at_work = goes_on && !is_all_there && !is_due && facts.pause.is_none() && !self.history.is_used_up;
                 !receives && !peer_ended && (at_work || lingers)
             }
-            Step::Pause(pause) => is_served && facts.pause == Some(pause),
-            Step::OutputOverflow => facts.overflows && (is_served || closes),
-            Step::RecordOverflow => is_served && facts.is_too_long,
+            Step::Pause(pause) => goes_on && facts.pause == Some(pause),
+            Step::OutputOverflow => facts.overflows && (goes_on || closes),
+            Step::RecordOverflow => goes_on && facts.is_too_long,
             Step::CallDrained => is_served && facts.wants_drained && !facts.has_output && !sends,
-            Step::DropRecord => is_served && service_knows && facts.in_record,
+            Step::DropRecord => (is_served && service_knows || shaken_to_the_end) && facts.in_record,
             Step::SettlePair => is_served && service_knows && facts.is_paired && !facts.in_record,
+            Step::Close(Ending::EndOfStream) if is_served => self.history.veiled && service_knows && answered && !facts.is_paired,
+            Step::Close(Ending::EndOfStream) => shaken_to_the_end && !facts.in_record,
             Step::Close(ending) => is_served && ending == Ending::Closing && self.history.is_used_up && !receives,
-            Step::End(Ending::EndOfStream) => is_served && service_knows && answered && !facts.is_paired,
+            Step::End(Ending::EndOfStream) if is_served => !self.history.veiled && service_knows && answered && !facts.is_paired,
             Step::End(ending) => lingers && peer_ended && self.history.closes == Some(ending),
-            Step::Finish => closes && answered,
+            Step::TakeLeave => closes && answered && !self.history.is_silent(),
+            Step::Finish if refused => !lingers && !sends && !facts.has_output,
+            Step::Finish => closes && answered && self.history.is_silent(),
             Step::Wait => {
-                let others = receives || sends || facts.has_output || facts.holds_answer || facts.is_due;
+                let others = receives || sends || facts.has_output || facts.holds_answer || is_due;
                 let is_over = self.history.ended.is_some() || !self.history.is_open;
-                is_over || others || (is_served && peer_ended && !service_knows)
+                let is_to_be_told = is_served && !service_knows && (peer_ended || is_all_there);
+                is_over || others || is_to_be_told
             }
         };
         assert!(is_right, "{step:?} in {self:?} with {facts:?}");
@@ -214,8 +331,16 @@ impl State {
 
     /// A peer that finishes and a service that has nothing to say bring every connection to its end.
     fn comes_to_its_end(mut self) {
-        for _ in 0..12 {
-            for event in [Event::Opened, Event::Sent, Event::EndOfStream, Event::ToldOfEnd] {
+        let events = [
+            Event::Opened,
+            Event::Sent,
+            Event::EndOfStream,
+            Event::Passed(false),
+            Event::InputEnded { cut: true },
+            Event::ToldOfEnd,
+        ];
+        for _ in 0..16 {
+            for event in events {
                 if self.history.admits(event, &self.machine) {
                     self = self.happen(event);
                 }
@@ -279,7 +404,31 @@ fn in_every_state_the_next_step_is_one_that_its_history_allows() {
         }
     }
     println!("{} states, {} steps: {taken:?}", states.len(), taken.len());
-    assert!(states.len() > 500 && taken.len() >= 15, "{} states, {taken:?}", states.len());
+    assert!(states.len() > 500 && taken.len() >= 17, "{} states, {taken:?}", states.len());
+}
+
+#[test]
+fn a_pair_ends_when_both_have_said_all() {
+    let all =
+        [Facts::default(), Facts { has_output: true, ..Facts::default() }, Facts { holds_answer: true, ..Facts::default() }];
+    let answered = |state: &State, facts: &Facts| !(state.history.sends || facts.has_output || facts.holds_answer);
+    let with = |state: State| all.iter().map(move |facts| (state, facts));
+    let others: Vec<_> = reached().into_iter().flat_map(with).collect();
+    let at_end = others.iter().filter(|(state, _)| state.history.is_served() && state.history.service_knows);
+    for (number, (one, of_one)) in at_end.enumerate() {
+        let alone = one.machine.settle_pair(of_one, None);
+        assert_eq!(alone, Settled { ends: answered(one, of_one), ..Settled::default() });
+        // All with all would take long: each meets another part of the others.
+        for (other, of_other) in others.iter().skip(number % 89).step_by(89) {
+            let mut machine = other.machine;
+            let settled = one.machine.settle_pair(of_one, Some((&mut machine, of_other)));
+            let speaks = machine.phase() <= Phase::Closing && machine.phase() >= Phase::Open && !machine.has_taken_leave();
+            assert_eq!(settled.other_takes_leave, answered(other, of_other) && speaks, "{other:?}");
+            let says_all = answered(other, of_other) && !speaks;
+            assert_eq!(settled.finishes_other, says_all && other.history.is_served() && !other.history.told_peer, "{other:?}");
+            assert_eq!(settled.ends, answered(one, of_one) && says_all && other.history.service_knows, "{one:?} {other:?}");
+        }
+    }
 }
 
 #[test]
@@ -289,7 +438,9 @@ fn every_state_leads_to_the_end() {
 
 #[test]
 fn what_cannot_come_is_noticed() {
-    let refused: [fn(&mut Machine); 9] = [
+    let refused: [fn(&mut Machine); 20] = [
+        |machine| machine.drop_record(),
+        |machine| assert!(machine.settle_pair(&Facts::default(), None).ends),
         |machine| machine.received(1),
         |machine| machine.end_of_stream(),
         |machine| machine.sent(),
@@ -297,6 +448,25 @@ fn what_cannot_come_is_noticed() {
         |machine| machine.opened(),
         |machine| assert!(machine.finish()),
         |machine| machine.close(Ending::Error),
+        |machine| machine.close(Ending::EndOfStream),
+        |machine| machine.passed(false),
+        |machine| machine.handshaken(),
+        |machine| machine.input_ended(false),
+        |machine| machine.refuse(),
+        |machine| machine.take_leave(),
+        |machine| {
+            machine.begin_receive();
+            machine.veil();
+        },
+        |machine| {
+            machine.veil();
+            machine.input_ended(true);
+        },
+        |machine| {
+            machine.veil();
+            machine.close(Ending::Completed);
+            machine.finish();
+        },
         |machine| {
             machine.begin_receive();
             machine.begin_receive();

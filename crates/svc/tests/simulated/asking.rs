@@ -4,7 +4,7 @@
 use crate::for_seeds;
 use crate::rig::{MS, Nobody, Plan, Rig, S, address, client, patient};
 use corelane_lane::{Order as Command, Silence};
-use corelane_seam::Outcome;
+use corelane_seam::{Instant, Outcome};
 use corelane_sim::{Faults, Random, Report, World};
 use corelane_svc::{
     Asking, Asks, Call, Cx, Exchange, Input, Limits, Lost, Next, Order, Origin, Output, Peer, Remote, StreamService, Ticket,
@@ -104,13 +104,13 @@ impl Gossip {
             let (to, hops) = (self.random.below(cx.lanes() as u64) as usize, self.random.below(3));
             let _ = self.ask(cx, to, hops, Purpose::Own);
         }
-        self.asks_at = if self.left > 0 { cx.now() + self.random.below(3 * MS) } else { u64::MAX };
+        self.asks_at = if self.left > 0 { cx.now().nanoseconds() + self.random.below(3 * MS) } else { u64::MAX };
         self.set_alarm(cx);
     }
 
     fn set_alarm(&self, cx: &mut Cx<'_, Talk>) {
         let kept = self.kept.values().map(|(at, ..)| *at).min().unwrap_or(u64::MAX);
-        cx.set_alarm(kept.min(self.asks_at));
+        cx.set_alarm(Instant::from_nanoseconds(kept.min(self.asks_at)));
     }
 
     fn keep(&mut self, at: u64, number: u64, call: Call<Talk>) -> u64 {
@@ -140,7 +140,7 @@ impl StreamService for Gossip {
         assert_eq!(from, asker.map_or(Origin::Outside, Origin::Lane));
         match self.random.below(7) {
             0 => {
-                let at = cx.now() + self.random.below(5 * MS);
+                let at = cx.now().nanoseconds() + self.random.below(5 * MS);
                 self.keep(at, number, call);
                 self.set_alarm(cx);
             }
@@ -193,7 +193,7 @@ impl StreamService for Gossip {
     }
 
     fn alarm(&mut self, cx: &mut Cx<'_, Talk>) {
-        let now = cx.now();
+        let now = cx.now().nanoseconds();
         let due: Vec<u64> = self.kept.iter().filter(|(_, kept)| kept.0 <= now).map(|(key, _)| *key).collect();
         for key in due {
             let (_, number, call) = self.kept.remove(&key).unwrap();
@@ -227,7 +227,7 @@ struct Case {
 }
 
 fn limits(random: &mut Random) -> Limits {
-    Limits { asks_max: [4, 32, 4096][random.below(3) as usize], ..patient() }
+    patient().asks_max([4, 32, 4096][random.below(3) as usize])
 }
 
 impl Case {
@@ -238,11 +238,12 @@ impl Case {
         plan.settings.channel_messages = [1, 4, 64, 1024][random.below(4) as usize];
         plan.settings.turn_other = [1, 3, 256][random.below(3) as usize];
         let limits = limits(&mut random);
-        let rig = Rig::new(world, &plan, |lane, services, _, page| {
+        let rig = Rig::new(world, &plan, |roster| {
+            let lane = roster.lane();
             let random = Random::new(seed.wrapping_mul(17) + lane as u64);
             let (asking, kept, ledger) = (BTreeMap::new(), BTreeMap::new(), ledger.clone());
             let gossip = Gossip { lane, random, ledger, asking, kept, keys: 0, left: 100, asks_at: u64::MAX, is_unkind };
-            services.add_stream(gossip, limits, page.service(lane, 0).unwrap());
+            roster.client(limits, gossip);
         });
         Self { rig, ledger, trouble, is_unkind }
     }
@@ -382,7 +383,7 @@ fn a_connection_that_was_refused_room_is_served_again_when_there_is_some() {
         let mut plan = Plan::lanes(3);
         plan.settings.channel_messages = 2;
         let (lost, mut random) = (Rc::new(Cell::new(0)), Random::new(seed));
-        let limits = Limits { asks_max: [2, 8, 4096][random.below(3) as usize], ..patient() };
+        let limits = patient().asks_max([2, 8, 4096][random.below(3) as usize]);
         let mut rig = Rig::serving(&world, &plan, limits, |_| Store { waiting: BTreeMap::new(), lost: lost.clone() });
         let peers: Vec<_> = (0..6).map(|number| rig.connect(number)).collect();
         let keys: Vec<Vec<u8>> = peers.iter().map(|_| (0..40).map(|_| random.below(256) as u8).collect()).collect();
@@ -414,7 +415,7 @@ fn a_batch_of_questions_rings_one_bell_each_way() {
     let peer = rig.connect(1);
     rig.wait(MS);
     let before = rig.lane_count(LaneCounter::DoorbellsRung);
-    let lane = rig.lane_of_first_connection();
+    let lane = rig.lane_of_first_connection().unwrap();
     let keys = vec![1 - lane as u8; 100];
     assert_eq!(peer.send(&keys), 100);
     rig.wait(5 * MS);

@@ -3,8 +3,8 @@
 
 use crate::echo::pattern;
 use crate::for_seeds;
+use crate::rig::Talker;
 use crate::rig::{Plan, Rig, patient};
-use crate::talker::Talker;
 use corelane_seam::Shared;
 use corelane_sim::{Faults, Random, Report, World};
 use corelane_svc::{Cx, Input, Next, Output, Peer, Silent, StreamService};

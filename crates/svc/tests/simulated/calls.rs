@@ -3,14 +3,15 @@
 
 use crate::for_seeds;
 use crate::rig::{MS, Plan, Play, Rig, S, at, endings, patient};
-use corelane_seam::{Fault, Reason};
+use corelane_seam::{Fault, Instant, Reason};
 use corelane_sim::{Faults, Peer as Played, Random, Report, Status, Turn, World};
-use corelane_svc::{ConnectionId, Ending, Input, Limits, Next, Origin, Output, Peer, Says, Sharing, StreamService};
+use corelane_svc::{ConnectionId, Ending, Input, Limits, Next, Origin, Output, Peer, Says, StreamService};
 use corelane_watch::{LaneCounter, ServiceCounter as C};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::time::Duration;
 
 type Cx<'a> = corelane_svc::Cx<'a, Says<u64>>;
 
@@ -49,7 +50,7 @@ impl<F: FnMut(&mut Cx<'_>, &Event) + 'static> Scripted<F> {
             assert_eq!(cx.fault(), None, "a fault in {event:?}");
         }
         (self.act)(cx, &event);
-        self.seen.borrow_mut().push(Told { lane: cx.lane(), service: self.service, now: cx.now(), event });
+        self.seen.borrow_mut().push(Told { lane: cx.lane(), service: self.service, now: cx.now().nanoseconds(), event });
     }
 }
 
@@ -99,11 +100,11 @@ fn clients<F: FnMut(&mut Cx<'_>, &Event) + 'static>(
     make: impl Fn(usize, usize) -> F,
 ) -> (Rig, Seen) {
     let seen = Seen::default();
-    let plan = Plan { services, ..Plan::lanes(lanes) };
-    let rig = Rig::new(world, &plan, |lane, into, _, page| {
+    let plan = Plan::lanes(lanes);
+    let rig = Rig::new(world, &plan, |roster| {
         for service in 0..services {
-            let scripted = Scripted { service, seen: seen.clone(), act: make(lane, service) };
-            into.add_stream(scripted, limits, page.service(lane, service).unwrap());
+            let scripted = Scripted { service, seen: seen.clone(), act: make(roster.lane(), service) };
+            roster.client(limits, scripted);
         }
     });
     (rig, seen)
@@ -180,7 +181,7 @@ fn alarms(seed: u64, faults: Faults) -> Report {
         let mut random = Random::new(seed ^ (lane * 4 + service) as u64);
         move |cx: &mut Cx<'_>, event: &Event| {
             if let (Event::Alarm, Some(at)) = (event, due.borrow_mut()[lane][service].take()) {
-                assert!(cx.now() >= at, "rang {} ns early", at - cx.now());
+                assert!(cx.now().nanoseconds() >= at, "rang {} ns early", at - cx.now().nanoseconds());
                 rung.set(rung.get() + 1);
             }
             if left == 0 {
@@ -189,12 +190,15 @@ fn alarms(seed: u64, faults: Faults) -> Report {
             left -= 1;
             let at = match *event {
                 Event::Message(at) => at,
-                _ => cx.now() + [0, random.below(3_000), random.below(3 * MS), random.below(S)][random.below(4) as usize],
+                _ => {
+                    cx.now().nanoseconds()
+                        + [0, random.below(3_000), random.below(3 * MS), random.below(S)][random.below(4) as usize]
+                }
             };
             // Some words come while an alarm is set: they replace it.
             due.borrow_mut()[lane][service] = Some(at);
-            cx.set_alarm(at);
-            let _ = cx.send((lane + 1) % 3, cx.now() + random.below(20 * MS));
+            cx.set_alarm(Instant::from_nanoseconds(at));
+            let _ = cx.send((lane + 1) % 3, cx.now().nanoseconds() + random.below(20 * MS));
         }
     });
     rig.wait(2 * S);
@@ -236,9 +240,9 @@ fn on_a_busy_lane_an_alarm_comes_in_the_first_turn_that_it_can() {
             let mut times = asked.clone();
             times.sort_unstable_by(|a, b| b.cmp(a));
             move |cx: &mut Cx<'_>, _: &Event| match service {
-                0 if cx.now() < end => cx.set_alarm(cx.now()),
+                0 if cx.now().nanoseconds() < end => cx.set_alarm(cx.now()),
                 0 => {}
-                _ => cx.set_alarm(times.pop().unwrap_or(u64::MAX)),
+                _ => cx.set_alarm(Instant::from_nanoseconds(times.pop().unwrap_or(u64::MAX))),
             }
         });
         rig.wait(S);
@@ -270,7 +274,7 @@ fn an_idle_lane_wakes_for_its_alarm_and_sleeps_until_then() {
         let (mut rig, seen) = client(&world, patient(), move || {
             move |cx: &mut Cx<'_>, event: &Event| {
                 if *event == Event::Started {
-                    cx.set_alarm(time);
+                    cx.set_alarm(Instant::from_nanoseconds(time));
                 }
             }
         });
@@ -294,7 +298,9 @@ fn an_alarm_that_is_set_again_is_replaced() {
         move |cx: &mut Cx<'_>, event: &Event| {
             if *event == Event::Started {
                 let times: &[u64] = [&[50, 20][..], &[20, 50], &[20, u64::MAX], &[30]][service];
-                times.iter().for_each(|&time| cx.set_alarm(start.saturating_add(time.saturating_mul(MS))));
+                times
+                    .iter()
+                    .for_each(|&time| cx.set_alarm(Instant::from_nanoseconds(start.saturating_add(time.saturating_mul(MS)))));
             }
         }
     });
@@ -326,7 +332,7 @@ fn the_peer_sees_the_address_that_was_asked_for() {
             move |cx: &mut Cx<'_>, event: &Event| {
                 if *event == Event::Started {
                     for (number, &(from, to)) in asked.iter().enumerate() {
-                        cx.connect_from(from, to, number as u32).unwrap();
+                        cx.connect_from(from.map(Into::into), to, number as u32).unwrap();
                     }
                 }
             }
@@ -362,7 +368,7 @@ fn ending_of(
     let (mut rig, seen) = client(&world, limits, move || {
         move |cx: &mut Cx<'_>, event: &Event| {
             if *event == Event::Started {
-                cx.connect_from(from, to, 0_u32).unwrap();
+                cx.connect_from(from.map(Into::into), to, 0_u32).unwrap();
             }
         }
     });
@@ -420,19 +426,18 @@ fn the_fault_says_who_gave_up_waiting() {
     for (connect_limit, reason) in [(500 * MS, Reason::Cancelled), (u64::MAX, Reason::TimedOut)] {
         let world = World::new(1, Faults::none());
         let (seen, to) = (Seen::default(), at(7));
-        let limits = Limits { connect_limit, ..patient() };
-        let mut rig = Rig::new(&world, &Plan { services: 2, ..Plan::lanes(1) }, |_, services, driver, page| {
+        let limits = patient().connect_limit(Duration::from_nanos(connect_limit));
+        let mut rig = Rig::new(&world, &Plan::lanes(1), |roster| {
             let act = move |cx: &mut Cx<'_>, event: &Event| {
                 if *event == Event::Alarm {
                     cx.connect(to, 0_u32).unwrap();
                 } else if *event == Event::Started {
-                    cx.set_alarm(cx.now() + S);
+                    cx.set_alarm(cx.now() + Duration::from_secs(1));
                 }
             };
-            services.add_stream(Scripted { service: 0, seen: seen.clone(), act }, limits, page.service(0, 0).unwrap());
-            let full = Limits { connections_max: 1, backlog: 1, ..patient() };
-            let echo = services.add_stream(crate::echo::Echo, full, page.service(0, 1).unwrap());
-            services.listen(driver, echo, to, Sharing { share_port: true, v6_only: false }).unwrap();
+            roster.client(limits, Scripted { service: 0, seen: seen.clone(), act });
+            let full = patient().connections_max(1).backlog(1);
+            roster.serve(to, full, crate::echo::Echo);
         });
         // They take the one connection that may be open, the place beside it, and the one in the backlog.
         let crowd: Vec<Played> = (0..6).map(|number| rig.connect(number)).collect();
@@ -461,7 +466,7 @@ fn the_fault_says_that_a_connection_was_reset_and_nothing_of_other_endings() {
         servers.0[0].finish();
     };
     assert_eq!(ending_of(patient(), None, server(), finish), (Ending::EndOfStream, None));
-    let idle = Limits { idle_limit: S, ..patient() };
+    let idle = patient().idle_limit(Duration::from_secs(1));
     assert_eq!(ending_of(idle, None, server(), |_, _, _| {}), (Ending::Closing, None));
 }
 
@@ -477,13 +482,13 @@ fn an_aborted_connection_leaves_nothing_behind() {
             let mut id = None;
             move |cx: &mut Cx<'_>, event: &Event| match event {
                 Event::Started => id = Some(cx.connect(server(), 7_u32).unwrap()),
-                Event::Connected(_) => cx.set_alarm(cx.now() + 10 * MS),
+                Event::Connected(_) => cx.set_alarm(cx.now() + Duration::from_millis(10)),
                 Event::Alarm => {
                     let id: ConnectionId = id.unwrap();
                     assert!(cx.connection(id).unwrap().write(&[1; 50_000]));
                     cx.abort(id);
                     cx.abort(id);
-                    cx.set_alarm(u64::MAX);
+                    cx.set_alarm(Instant::NEVER);
                 }
                 Event::Closed(..) => assert!(cx.connection(id.unwrap()).is_none()),
                 _ => {}
@@ -524,7 +529,7 @@ fn every_aborted_connection_ends_once_under_every_fault() {
                     cx.abort(id);
                 }
                 if !matches!(event, Event::Closed(..)) {
-                    cx.set_alarm(cx.now() + random.below(200_000));
+                    cx.set_alarm(cx.now() + Duration::from_nanos(random.below(200_000)));
                 }
             }
         });

@@ -3,19 +3,17 @@
 use crate::for_seeds;
 use crate::rig::{MS, Nobody, Plan, Play, Rig, at};
 use corelane_lane::Order as Command;
-use corelane_seam::{Datagrams, Fault, Lease, Reason};
+use corelane_seam::{Address, Datagrams, Fault, Lease, Reason};
 use corelane_sim::{DatagramPeer, Faults, Random, Report, Turn, World};
-use corelane_svc::{
-    Cx, DatagramService, Error, Input, Limits, Next, Output, Peer, Replies, Sharing, Silent, SocketId, StreamService,
-};
-use corelane_watch::{Page, ServiceCounter as C};
+use corelane_svc::{Cx, DatagramService, Error, Input, Limits, Next, Output, Peer, Replies, Silent, SocketId, StreamService};
+use corelane_watch::ServiceCounter as C;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::time::Duration;
 
 const ECHO: u16 = 9;
-const SHARED: Sharing = Sharing { share_port: true, v6_only: false };
 
 /// Any address, for a socket with a peer.
 fn any() -> SocketAddr {
@@ -27,7 +25,7 @@ fn any() -> SocketAddr {
 enum Event {
     Started,
     Alarm,
-    Opened(SocketId, Result<SocketAddr, Fault>),
+    Opened(SocketId, Result<Address, Fault>),
     /// On this socket, from this peer.
     Received(SocketId, SocketAddr, Vec<u8>),
     Sent(SocketId),
@@ -53,13 +51,13 @@ impl<F: FnMut(&mut Cx<'_>, Event, Option<&mut Replies>) + 'static> DatagramServi
             for number in 0..arrival.datagrams() {
                 let size = arrival.datagram_bytes as usize;
                 let datagram = &payload[number * size..payload.len().min((number + 1) * size)];
-                let event = Event::Received(cx.socket(), arrival.peer, datagram.to_vec());
+                let event = Event::Received(cx.socket(), arrival.peer.inet().unwrap(), datagram.to_vec());
                 (self.0)(cx, event, Some(replies));
             }
         }
     }
 
-    fn opened(&mut self, cx: &mut Cx<'_>, socket: SocketId, outcome: Result<SocketAddr, Fault>) {
+    fn opened(&mut self, cx: &mut Cx<'_>, socket: SocketId, outcome: Result<corelane_seam::Address, Fault>) {
         assert_eq!(cx.socket(), socket);
         (self.0)(cx, Event::Opened(socket, outcome), None);
     }
@@ -87,11 +85,10 @@ impl DatagramService for Echo {
 
 /// A lane with a client as its first service, and an echo as its second.
 fn rig_with(world: &World, limits: Limits, client: impl Fn() -> Box<dyn FnMut(&mut Cx<'_>, Event, Option<&mut Replies>)>) -> Rig {
-    let plan = Plan { services: 2, ..Plan::lanes(1) };
-    Rig::new(world, &plan, move |lane, services, driver, page: &Page| {
-        services.add_datagrams(Scripted(client()), limits, page.service(lane, 0).unwrap());
-        let echo = services.add_datagrams(Echo, Limits::default(), page.service(lane, 1).unwrap());
-        services.bind(driver, echo, at(ECHO), SHARED).unwrap();
+    let plan = Plan::lanes(1);
+    Rig::new(world, &plan, move |roster| {
+        roster.client_datagrams(limits, Scripted(client()));
+        roster.serve_datagrams(at(ECHO), Limits::default(), Echo);
     })
 }
 
@@ -132,7 +129,7 @@ const AGAIN: u64 = 20 * MS;
 impl Asker {
     /// Asks for numbers until `window` are out, some in trains and some singly, and again for what has been out for too long.
     fn ask(&mut self, cx: &mut Cx<'_>, socket: SocketId, mut replies: Option<&mut Replies>, window: usize) {
-        let now = cx.now();
+        let now = cx.now().nanoseconds();
         let late = self.out.iter().filter(|out| out.1 + AGAIN <= now).map(|out| *out.0);
         let more = window.saturating_sub(self.out.len()).min((NUMBERS - self.next) as usize) as u32;
         let numbers: Vec<u32> = late.chain(self.next..self.next + more).collect();
@@ -157,7 +154,7 @@ impl Asker {
 
 /// One more socket that asks the echo.
 fn open(cx: &mut Cx<'_>, askers: &mut BTreeMap<SocketId, Asker>) {
-    askers.insert(cx.open_datagrams(any(), Some(at(ECHO))).unwrap(), Asker::default());
+    askers.insert(cx.open_datagrams(any(), Some(at(ECHO).into())).unwrap(), Asker::default());
 }
 
 /// Some sockets ask an echo for numbers, and again for those that were lost, until all have come back.
@@ -172,7 +169,7 @@ pub fn run(seed: u64, faults: Faults) -> Report {
         Box::new(move |cx: &mut Cx<'_>, event, replies: Option<&mut Replies>| match event {
             Event::Started => {
                 (0..sockets).for_each(|_| open(cx, &mut askers.borrow_mut()));
-                cx.set_alarm(cx.now() + AGAIN);
+                cx.set_alarm(cx.now() + Duration::from_nanos(AGAIN));
             }
             Event::Received(socket, from, bytes) => {
                 assert_eq!(from, at(ECHO));
@@ -183,7 +180,7 @@ pub fn run(seed: u64, faults: Faults) -> Report {
             }
             Event::Alarm => {
                 askers.borrow_mut().iter_mut().for_each(|(&socket, asker)| asker.ask(cx, socket, None, window));
-                cx.set_alarm(cx.now() + AGAIN);
+                cx.set_alarm(cx.now() + Duration::from_nanos(AGAIN));
             }
             Event::Opened(_, Ok(_)) => {}
             Event::Opened(socket, Err(fault)) => {
@@ -271,19 +268,19 @@ fn a_client_sends_as_fast_as_the_way_allows_without_being_asked() {
 #[test]
 fn at_the_bound_no_socket_is_opened_until_one_is_closed() {
     let world = World::new(1, Faults::none());
-    let limits = Limits { datagram_sockets_max: 2, ..Limits::default() };
+    let limits = Limits::new().datagram_sockets_max(2);
     let mut sockets = Vec::new();
     let (mut rig, seen) = noted(&world, limits, move |cx, event, _| match event {
         Event::Started => {
             sockets.extend((0..2).map(|_| cx.open_datagrams(any(), None).unwrap()));
             assert_eq!(cx.open_datagrams(any(), None), Err(Error::SocketsFull { sockets: 2 }));
-            cx.set_alarm(cx.now() + MS);
+            cx.set_alarm(cx.now() + Duration::from_millis(1));
         }
         Event::Alarm if sockets.len() == 2 => {
             cx.close_datagrams(sockets[0]);
             assert!(cx.datagrams(sockets[0]).is_none());
             sockets.push(sockets[1]);
-            cx.set_alarm(cx.now() + MS);
+            cx.set_alarm(cx.now() + Duration::from_millis(1));
         }
         Event::Alarm => {
             let third = cx.open_datagrams(any(), None).unwrap();
@@ -301,7 +298,7 @@ fn at_the_bound_no_socket_is_opened_until_one_is_closed() {
 fn no_more_waits_at_a_socket_than_its_bound() {
     let world = World::new(1, Faults::none());
     let there = world.bind("192.0.2.9:9".parse().unwrap()).unwrap();
-    let (to, limits) = (there.local(), Limits { datagrams_waiting_max: 5, ..Limits::default() });
+    let (to, limits) = (there.local(), Limits::new().datagrams_waiting_max(5));
     let (mut rig, _) = noted(&world, limits, move |cx, event, _| {
         if *event == Event::Started {
             let socket = cx.open_datagrams(any(), None).unwrap();
@@ -321,13 +318,13 @@ fn a_client_hears_that_nobody_is_there_and_goes_on() {
     let world = World::new(1, Faults::none());
     let mut client = None;
     let (mut rig, seen) = noted(&world, Limits::default(), move |cx, event, _| match event {
-        Event::Started => client = Some(cx.open_datagrams(any(), Some(at(77))).unwrap()),
+        Event::Started => client = Some(cx.open_datagrams(any(), Some(at(77).into())).unwrap()),
         Event::Opened(socket, Ok(local)) => {
-            assert_eq!(local.ip(), at(0).ip(), "the way to the peer");
+            assert_eq!(local.ip(), Some(at(0).ip()), "the way to the peer");
             let replies = cx.datagrams(*socket).unwrap();
             assert!(replies.send(at(77), None, &b"anybody?"[..]));
             assert!(!replies.send(at(ECHO), None, &b"elsewhere"[..]));
-            cx.set_alarm(cx.now() + 10 * MS);
+            cx.set_alarm(cx.now() + Duration::from_millis(10));
         }
         Event::Alarm => assert!(cx.datagrams(client.unwrap()).unwrap().send(at(77), None, &b"now?"[..])),
         _ => {}
@@ -353,7 +350,7 @@ fn what_cannot_be_opened_is_told_and_its_name_is_void() {
         Event::Started => {
             let socket = cx.open_datagrams(at(ECHO), None).unwrap();
             assert!(cx.datagrams(socket).unwrap().send(at(1), None, &b"never leaves"[..]));
-            cx.set_alarm(cx.now() + MS);
+            cx.set_alarm(cx.now() + Duration::from_millis(1));
         }
         Event::Opened(socket, Err(_)) => cx.close_datagrams(*socket),
         _ => {}
@@ -409,9 +406,9 @@ impl StreamService for Stream {
 fn a_socket_is_its_services_own() {
     let world = World::new(1, Faults::none());
     let socket: Rc<RefCell<Option<SocketId>>> = Rc::default();
-    let plan = Plan { services: 3, ..Plan::lanes(1) };
+    let plan = Plan::lanes(1);
     let shared = socket.clone();
-    let mut rig = Rig::new(&world, &plan, move |lane, services, _, page| {
+    let mut rig = Rig::new(&world, &plan, move |roster| {
         let (mine, theirs) = (shared.clone(), shared.clone());
         let owner = Scripted(move |cx: &mut Cx<'_>, event, _: Option<&mut Replies>| {
             if event == Event::Started {
@@ -425,9 +422,9 @@ fn a_socket_is_its_services_own() {
                 cx.close_datagrams(socket);
             }
         });
-        services.add_datagrams(owner, Limits::default(), page.service(lane, 0).unwrap());
-        services.add_datagrams(other, Limits::default(), page.service(lane, 1).unwrap());
-        services.add_stream(Stream, Limits::default(), page.service(lane, 2).unwrap());
+        roster.client_datagrams(Limits::default(), owner);
+        roster.client_datagrams(Limits::default(), other);
+        roster.client(Limits::default(), Stream);
     });
     rig.wait(5 * MS);
     assert_eq!((0..3).map(|service| rig.count_of(service, C::Panics)).sum::<u64>(), 0, "{:?}", rig.reports.borrow());
@@ -442,11 +439,11 @@ fn a_panic_in_any_call_is_counted_and_the_socket_lives_on() {
         let mut socket = None;
         move |cx, event, _| match event {
             Event::Started => {
-                socket = cx.open_datagrams(any(), Some(at(77))).ok();
-                cx.set_alarm(cx.now() + MS);
+                socket = cx.open_datagrams(any(), Some(at(77).into())).ok();
+                cx.set_alarm(cx.now() + Duration::from_millis(1));
             }
             Event::Alarm => {
-                cx.set_alarm(cx.now() + MS);
+                cx.set_alarm(cx.now() + Duration::from_millis(1));
                 assert!(cx.datagrams(socket.unwrap()).unwrap().send(at(77), None, &b"x"[..]));
             }
             _ => panic!("told to"),
@@ -469,7 +466,7 @@ fn a_drain_ends_clients_whatever_they_do() {
         let (mut rig, _) = noted(&world, Limits::default(), move |cx, event, replies| match event {
             Event::Started => {
                 for _ in 0..3 {
-                    cx.open_datagrams(any(), Some(at(ECHO))).unwrap();
+                    cx.open_datagrams(any(), Some(at(ECHO).into())).unwrap();
                 }
                 cx.set_alarm(cx.now());
             }
@@ -478,7 +475,7 @@ fn a_drain_ends_clients_whatever_they_do() {
                 replies.unwrap().send(at(ECHO), None, &b"on and on"[..]);
             }
             Event::Alarm => {
-                cx.set_alarm(cx.now() + MS);
+                cx.set_alarm(cx.now() + Duration::from_millis(1));
                 shared.borrow_mut().extend(cx.open_datagrams(any(), None).err());
             }
             _ => {}
@@ -495,7 +492,7 @@ fn in_a_drain_nobody_is_asked_to_go_on() {
     for_seeds(20, |seed| {
         let world = World::new(seed, Faults { late_completion: 300, ..Faults::none() });
         let (mut rig, seen) = noted(&world, Limits::default(), |cx, event, replies| match event {
-            Event::Started => drop(cx.open_datagrams(any(), Some(at(ECHO)))),
+            Event::Started => drop(cx.open_datagrams(any(), Some(at(ECHO).into()))),
             Event::Opened(socket, _) => assert!(cx.datagrams(*socket).unwrap().send(at(ECHO), None, &b"begin"[..])),
             Event::Sent(_) => assert!(replies.unwrap().send(at(ECHO), None, &b"on and on"[..])),
             _ => {}
@@ -513,11 +510,10 @@ fn in_a_drain_nobody_is_asked_to_go_on() {
 #[test]
 fn at_the_deadline_a_drain_waits_for_no_socket() {
     let world = World::new(1, Faults::none());
-    let limits = Limits { drain_limit: 100 * MS, ..Limits::default() };
+    let limits = Limits::new().drain_limit(Duration::from_millis(100));
     let plan = Plan::lanes(1);
-    let mut rig = Rig::new(&world, &plan, |lane, services, driver, page| {
-        let echo = services.add_datagrams(Echo, limits, page.service(lane, 0).unwrap());
-        services.bind(driver, echo, at(ECHO), SHARED).unwrap();
+    let mut rig = Rig::new(&world, &plan, |roster| {
+        roster.serve_datagrams(at(ECHO), limits, Echo);
     });
     rig.wait(MS);
     let held: Vec<Lease> = std::iter::from_fn(|| rig.arenas[0].lease(64 << 10)).collect();

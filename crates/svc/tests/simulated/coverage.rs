@@ -1,6 +1,6 @@
 //! Whether the suite meets every fault that there is.
 
-use crate::{cache, clients, datagrams, drain, echo, http, limits, proxy, rpc, transform};
+use crate::{cache, clients, datagrams, drain, echo, http, limits, proxy, rpc, transform, veiled};
 use corelane_sim::{FaultCounts, FaultKind, Faults, Report};
 
 /// One seed of each model, under every fault.
@@ -13,6 +13,7 @@ fn all_models(seed: u64) -> Vec<Report> {
         cache::run(seed, faults, 20_000),
         proxy::run(seed, faults),
         transform::tests::run(seed, faults, transform::xor, "", ""),
+        veiled::run(seed, faults, seed % 2 == 0),
         datagrams::run(seed, faults),
         clients::run(seed, faults),
         limits::crowd(seed, faults),

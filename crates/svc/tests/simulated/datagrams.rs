@@ -6,7 +6,7 @@ use crate::rig::{MS, Nobody, Plan, Play, Rig, at};
 use corelane_lane::Order as Command;
 use corelane_seam::{DATAGRAM_BYTES_MAX, Datagrams};
 use corelane_sim::{DatagramPeer, Faults, Random, Report, Turn, World};
-use corelane_svc::{Cx, DatagramService, Limits, Replies, Sharing, Silent};
+use corelane_svc::{Cx, DatagramService, Limits, Replies, Silent};
 use corelane_watch::ServiceCounter as C;
 use std::net::SocketAddr;
 
@@ -26,7 +26,7 @@ impl DatagramService for Echo {
                 Some(b'?') => replies.reply(arrival, &[b'?'; 2000][..], 10),
                 Some(b'+') => {
                     replies.echo(batch, arrival);
-                    replies.send(arrival.peer, arrival.asked, &b"more"[..]);
+                    replies.send(arrival.peer.clone(), arrival.asked, &b"more"[..]);
                 }
                 _ => replies.echo(batch, arrival),
             }
@@ -35,10 +35,9 @@ impl DatagramService for Echo {
 }
 
 fn rig(world: &World, lanes: usize, ip: [u8; 4]) -> Rig {
-    Rig::new(world, &Plan::lanes(lanes), move |lane, services, driver, page| {
-        let echo = services.add_datagrams(Echo, Limits::default(), page.service(lane, 0).unwrap());
+    Rig::new(world, &Plan::lanes(lanes), move |roster| {
         let address = SocketAddr::from((ip, PORT));
-        services.bind(driver, echo, address, Sharing { share_port: true, v6_only: false }).unwrap();
+        roster.serve_datagrams(address, Limits::default(), Echo);
     })
 }
 

@@ -10,6 +10,7 @@ use corelane_sim::{FaultKind, Faults, Peer, Random, Report, Status, Turn, World}
 use corelane_svc::{Cx, Input, Limits, Next, Order, Output, Silent, StreamService, Ticket};
 use corelane_watch::{LaneState, ServiceCounter as C};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 const RESET: Status = Status::Failed(Fault { reason: Reason::Reset, number: 104 });
 /// Time after which all that a client sent, and a handshake's first half, has arrived.
@@ -33,7 +34,7 @@ impl StreamService for Slow {
         while let Some(end) = input.position(b'\n') {
             let Some(ticket) = output.hold(Order::Kept) else { break };
             let Some(line) = input.take_shared(end + 1) else { break };
-            cx.start_timer((1 + self.next * 97 % self.slowness) * MS, self.next).unwrap();
+            cx.start_timer(Duration::from_nanos((1 + self.next * 97 % self.slowness) * MS), self.next).unwrap();
             self.asked.insert(self.next, (ticket, line.to_vec()));
             self.next += 1;
         }
@@ -140,7 +141,7 @@ pub fn run(seed: u64, case: Case) -> Report {
 pub fn run_with<S: StreamService>(seed: u64, case: Case, lanes: usize, make: impl Fn(usize) -> S) -> Report {
     let Case { faults, connections_max, line, .. } = case;
     let world = World::new(seed, faults);
-    let limits = Limits { connections_max, ..patient() };
+    let limits = patient().connections_max(connections_max);
     let mut rig = Rig::serving(&world, &Plan::lanes(lanes), limits, make);
     let mut askers = Askers { list: Vec::new(), may_ask: true };
     askers.list.extend((0..12).map(|number| Asker::new(rig.connect(number), seed, line)));
@@ -254,7 +255,7 @@ fn the_service_is_told_and_held_answers_leave() {
 
 #[test]
 fn a_drain_waits_for_its_peers_to_have_it_all() {
-    let mut stage = Stage::new(Limits { drain_limit: 100 * S, ..patient() });
+    let mut stage = Stage::new(patient().drain_limit(Duration::from_secs(100)));
     let slow = stage.rig.connect(1);
     stage.rig.wait(MS);
     slow.send(b"flood 900000\n");
@@ -284,7 +285,7 @@ fn a_drain_of_idle_lanes_ends_soon() {
 
 #[test]
 fn a_deadline_turns_away_those_who_still_wait() {
-    let mut stage = Stage::new(Limits { connections_max: 1, drain_limit: 40 * MS, ..Limits::default() });
+    let mut stage = Stage::new(Limits::new().connections_max(1).drain_limit(Duration::from_millis(40)));
     let held = stage.rig.connect(1);
     stage.rig.wait(MS);
     stage.rig.ask(&held, "hold never\n");

@@ -1,8 +1,8 @@
 //! Echo: what goes in comes out.
 
 use crate::for_seeds;
+use crate::rig::Talker;
 use crate::rig::{MS, Plan, Rig, endings, patient};
-use crate::talker::Talker;
 use corelane_sim::{Faults, Planted, Report, World};
 use corelane_svc::{Cx, Input, Next, Output, Peer, Silent, StreamService};
 use corelane_watch::ServiceCounter;

@@ -6,6 +6,7 @@ use corelane_seam::{Fault, Reason};
 use corelane_sim::Status;
 use corelane_svc::{Ending, Limits};
 use corelane_watch::{LaneCounter, ServiceCounter as C};
+use std::time::Duration;
 
 const RESET: Status = Status::Failed(Fault { reason: Reason::Reset, number: 104 });
 
@@ -90,7 +91,7 @@ fn a_reset_is_an_error_whatever_the_connection_is_doing() {
 
 #[test]
 fn an_idle_connection_closes_as_closing() {
-    let mut stage = Stage::new(Limits { idle_limit: 2 * S, ..Limits::default() });
+    let mut stage = Stage::new(Limits::new().idle_limit(Duration::from_secs(2)));
     let (silent, lively) = (stage.rig.connect(1), stage.rig.connect(2));
     for _ in 0..6 {
         stage.rig.wait(500 * MS);
@@ -163,16 +164,16 @@ fn a_panic_in_open_ends_a_connection_that_has_no_session() {
     assert_eq!(stage.rig.ask(&other, "say alive\n"), "alive\n");
     other.close();
     stage.rig.wait(MS);
-    stage.close_with(1);
+    stage.close_with(&[Ending::Aborted]);
 }
 
 #[test]
-fn a_panic_while_a_transform_is_made_closes_the_session() {
+fn a_panic_while_a_transform_is_made_ends_the_connection_before_it_is_opened() {
     let mut stage = Stage::new(Limits::default());
     let victim = stage.rig.connect(PANICS_IN_TRANSFORM);
     stage.rig.wait(MS);
-    assert_eq!((victim.status(), stage.rig.count(C::Panics), stage.last_ending()), (RESET, 1, Some(Ending::Aborted)));
-    stage.close();
+    assert_eq!((victim.status(), stage.rig.count(C::Panics), stage.rig.count(C::EndingsAborted)), (RESET, 1, 1));
+    stage.close_with(&[Ending::Aborted]);
 }
 
 #[test]
@@ -193,7 +194,7 @@ fn a_panic_in_connected_ends_the_new_connection_only() {
 #[test]
 fn a_panic_in_a_call_for_the_whole_service_ends_no_connection() {
     let world = corelane_sim::World::new(1, corelane_sim::Faults::none());
-    let mut stage = Stage::with(&world, &crate::rig::Plan::lanes(2), Limits::default(), |_| None);
+    let mut stage = Stage::with(&world, &crate::rig::Plan::lanes(2), Limits::default(), |_, _| None);
     let peer = stage.rig.connect(1);
     stage.rig.wait(MS);
     let lane: usize = stage.rig.ask(&peer, "lane\n").trim().parse().unwrap();
@@ -206,7 +207,7 @@ fn a_panic_in_a_call_for_the_whole_service_ends_no_connection() {
 
 #[test]
 fn an_outgoing_connection_that_cannot_be_opened_ends_as_error() {
-    let mut stage = Stage::new(Limits { connect_limit: 300 * MS, ..Limits::default() });
+    let mut stage = Stage::new(Limits::new().connect_limit(Duration::from_millis(300)));
     let peer = stage.rig.connect(1);
     stage.rig.wait(MS);
     for refused in [at(99).to_string(), "203.0.113.1:1".to_string()] {

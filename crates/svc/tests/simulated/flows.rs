@@ -6,8 +6,8 @@ use corelane_rss::{Buckets, FlowHasher, HashTypes, Key, Protocol, Table, Tuple};
 use corelane_seam::Datagrams;
 use corelane_sim::{Faults, Status, World};
 use corelane_svc::{
-    Command, Cx, DatagramService, Error, Flow, Flows, Input, Limits, Next, Output, Peer, Replies, Sharing, Silent, SocketId,
-    Steer, StreamService,
+    Command, Cx, DatagramService, Error, Flow, Flows, Input, Limits, Next, Output, Peer, Replies, Silent, SocketId, Steer,
+    StreamService,
 };
 use corelane_watch::ServiceCounter as C;
 use std::cell::RefCell;
@@ -28,7 +28,7 @@ impl StreamService for Witness {
     type Session = ();
 
     fn open(&mut self, cx: &mut Cx<'_>, peer: &Peer) {
-        self.0.borrow_mut().push((cx.lane(), peer.address, peer.local, Protocol::TCP, peer.flow));
+        self.0.borrow_mut().push((cx.lane(), peer.address.inet().unwrap(), peer.local.inet().unwrap(), Protocol::TCP, peer.flow));
     }
 
     fn receive(&mut self, _: &mut Cx<'_>, _: &mut (), input: &mut Input, output: &mut Output) -> Next {
@@ -43,7 +43,7 @@ impl DatagramService for Witness {
         for arrival in batch.arrivals() {
             let asked = SocketAddr::new(arrival.asked.unwrap_or(at(PORT).ip()), PORT);
             let flow = cx.flow(arrival);
-            self.0.borrow_mut().push((cx.lane(), arrival.peer, asked, Protocol::UDP, flow));
+            self.0.borrow_mut().push((cx.lane(), arrival.peer.inet().unwrap(), asked, Protocol::UDP, flow));
             replies.echo(batch, arrival);
         }
     }
@@ -62,17 +62,14 @@ fn table(lanes: usize) -> Table {
 /// Lanes that serve connections at [`address`] and datagrams at [`PORT`], on one host or on all of the machine's.
 fn rig(world: &World, lanes: usize, wildcard: bool, seen: &Seen) -> Rig {
     let hasher = Arc::new(hasher());
-    let mut plan = Plan { services: 2, ..Plan::lanes(lanes).memory(1 << 20) };
+    let mut plan = Plan::lanes(lanes).memory(1 << 20);
     plan.settings.channel_messages = 2; // there are channels between all lanes
-    Rig::new(world, &plan, move |lane, services, driver, page| {
-        services.set_flows(Flows::new(hasher.clone(), table(lanes)));
-        let sharing = Sharing { share_port: true, v6_only: false };
+    Rig::new(world, &plan, move |roster| {
+        let flows = Flows::new(hasher.clone(), table(lanes));
+        roster.tune(|services| services.set_flows(flows));
         let place = |at: SocketAddr| if wildcard { SocketAddr::from(([0, 0, 0, 0], at.port())) } else { at };
-        let row = |service| page.service(lane, service).unwrap();
-        let stream = services.add_stream(Witness(seen.clone()), Limits::default(), row(0));
-        services.listen(driver, stream, place(address()), sharing).unwrap();
-        let datagrams = services.add_datagrams(Witness(seen.clone()), Limits::default(), row(1));
-        services.bind(driver, datagrams, place(at(PORT)), sharing).unwrap();
+        roster.serve(place(address()), Limits::default(), Witness(seen.clone()));
+        roster.serve_datagrams(place(at(PORT)), Limits::default(), Witness(seen.clone()));
     })
 }
 
@@ -130,13 +127,13 @@ impl DatagramService for Asker {
     type Talk = Silent;
     fn started(&mut self, cx: &mut Cx<'_>) {
         for peer in [Some(self.to), None] {
-            let socket = cx.open_datagrams(SocketAddr::from(([10, 0, 0, 1], 0)), peer).unwrap();
+            let socket = cx.open_datagrams(SocketAddr::from(([10, 0, 0, 1], 0)), peer.map(Into::into)).unwrap();
             assert!(cx.datagrams(socket).unwrap().send(self.to, None, &b"?"[..]));
         }
     }
 
-    fn opened(&mut self, _: &mut Cx<'_>, socket: SocketId, outcome: Result<SocketAddr, corelane_seam::Fault>) {
-        self.locals.push((socket, outcome.unwrap()));
+    fn opened(&mut self, _: &mut Cx<'_>, socket: SocketId, outcome: Result<corelane_seam::Address, corelane_seam::Fault>) {
+        self.locals.push((socket, outcome.unwrap().inet().unwrap()));
     }
 
     fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, _: &mut Replies) {
@@ -155,10 +152,11 @@ fn a_socket_of_a_client_knows_the_flow_of_its_answers_and_counts_no_strays() {
     let flows = Rc::default();
     let shouter = world.bind(SocketAddr::from(([192, 0, 2, 7], 70))).unwrap();
     let to = shouter.local();
-    let mut rig = Rig::new(&world, &Plan::lanes(2), |lane, services, _, page| {
-        services.set_flows(Flows::new(Arc::new(hasher()), table(2)));
+    let mut rig = Rig::new(&world, &Plan::lanes(2), |roster| {
+        let steering = Flows::new(Arc::new(hasher()), table(2));
+        roster.tune(|services| services.set_flows(steering));
         let asker = Asker { to, flows: Rc::clone(&flows), locals: Vec::new() };
-        services.add_datagrams(asker, Limits::default(), page.service(lane, 0).unwrap());
+        roster.client_datagrams(Limits::default(), asker);
     });
     rig.wait(S);
     while let Some((from, bytes)) = shouter.receive() {

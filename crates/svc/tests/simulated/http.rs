@@ -2,9 +2,9 @@
 
 use crate::echo::pattern;
 use crate::for_seeds;
+use crate::rig::Talker;
 use crate::rig::{MS, Plan, Play, Rig, S, patient};
-use crate::talker::Talker;
-use corelane_seam::{Chain, File, FilePart, OpenOptions, Outcome};
+use corelane_seam::{Chain, File, FileOutcome, FilePart, OpenOptions, Outcome};
 use corelane_sim::{Faults, Random, Report, World};
 use corelane_svc::{Input, Next, Notes, Order, Output, Peer, StreamService, Ticket};
 use corelane_watch::ServiceCounter as C;
@@ -68,7 +68,7 @@ impl Files {
     fn has_read(&mut self, cx: &mut Cx<'_>, work: Work, outcome: Outcome) {
         let Work::Reading { ticket, file, length, mut offset, mut chain } = work else { return };
         match outcome {
-            Outcome::Filled { lease, fault: None } => {
+            Outcome::File(FileOutcome::Filled { lease, fault: None }) => {
                 offset += lease.len();
                 chain.push(lease.share());
             }
@@ -115,7 +115,7 @@ impl StreamService for Files {
 
     fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome) {
         match (self.work.remove(&token).unwrap(), outcome) {
-            (Work::Opening { ticket, reads }, Outcome::Opened { file, length }) => {
+            (Work::Opening { ticket, reads }, Outcome::File(FileOutcome::Opened { file, length })) => {
                 self.opened(cx, ticket, reads, file, length as usize);
             }
             (Work::Opening { ticket, .. }, Outcome::Failed(fault)) => {

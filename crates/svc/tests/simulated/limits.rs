@@ -3,14 +3,15 @@
 use crate::echo::{Echo, pattern};
 use crate::for_seeds;
 use crate::puppet::{Book, Puppet, Stage};
+use crate::rig::Talker;
 use crate::rig::{MS, Nobody, Plan, Rig, S, address, at, client, endings, patient};
-use crate::talker::Talker;
 use corelane_seam::{Fault, Reason};
 use corelane_sim::{Faults, Peer, Report, Status, World};
-use corelane_svc::{Ending, Limits, Sharing};
+use corelane_svc::{Ending, Limits};
 use corelane_watch::{LaneCounter, ServiceCounter as C};
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::time::Duration;
 
 const RESET: Status = Status::Failed(Fault { reason: Reason::Reset, number: 104 });
 
@@ -56,11 +57,16 @@ impl Case {
         }
     }
 
-    fn close(mut self) {
+    fn close(self) {
+        self.close_with(&[]);
+    }
+
+    /// `unborn` are the endings of connections that had no session yet.
+    fn close_with(mut self, unborn: &[Ending]) {
         assert_eq!(self.stage.rig.ask(&self.witness, "say after\n"), "after\n");
         self.witness.close();
         self.stage.rig.wait(MS);
-        self.stage.close();
+        self.stage.close_with(unborn);
     }
 }
 
@@ -70,7 +76,7 @@ fn bytes(peer: &Peer) -> usize {
 
 #[test]
 fn connections_over_the_bound_wait_and_are_served_later() {
-    let mut case = Case::new(Limits { connections_max: 3, ..Limits::default() });
+    let mut case = Case::new(Limits::new().connections_max(3));
     let peers = [1, 2, 3, 4].map(|number| case.connect(number));
     for peer in &peers {
         peer.send(b"say served\n");
@@ -91,7 +97,7 @@ fn connections_over_the_bound_wait_and_are_served_later() {
 
 #[test]
 fn connections_over_the_bound_of_their_address_are_reset() {
-    let mut case = Case::new(Limits { connections_per_peer_max: 2, ..Limits::default() });
+    let mut case = Case::new(Limits::new().connections_per_peer_max(2));
     let peers = [1, 1, 1, 2].map(|number| case.connect(number));
     let open: Vec<_> = peers.iter().map(Peer::status).collect();
     assert_eq!(open, [Status::Open, Status::Open, RESET, Status::Open]);
@@ -110,7 +116,7 @@ fn connections_over_the_bound_of_their_address_are_reset() {
 fn the_lanes_cap_holds_over_all_its_connections() {
     let world = World::new(1, Faults::none());
     let plan = Plan { connections_max: 2, ..Plan::lanes(1) };
-    let mut case = Case::on(Stage::with(&world, &plan, Limits::default(), |_| None));
+    let mut case = Case::on(Stage::with(&world, &plan, Limits::default(), |_, _| None));
     let [first, second] = [1, 2].map(|number| case.connect(number));
     second.send(b"say served\n");
     case.wait(20 * MS);
@@ -126,7 +132,7 @@ fn the_lanes_cap_holds_over_all_its_connections() {
 
 #[test]
 fn requests_in_flight_wait_at_the_bound() {
-    let mut case = Case::new(Limits { requests_in_flight_max: 2, ..Limits::default() });
+    let mut case = Case::new(Limits::new().requests_in_flight_max(2));
     let peer = case.connect(1);
     assert_eq!(case.ask(&peer, "any a\nany b\nany c\nsay more\n"), "");
     assert_eq!(case.count(C::TicketsHeld), 2);
@@ -145,7 +151,7 @@ fn requests_in_flight_wait_at_the_bound() {
 
 #[test]
 fn a_record_over_the_bound_ends_its_connection() {
-    let mut case = Case::new(Limits { record_max: 1000, ..Limits::default() });
+    let mut case = Case::new(Limits::new().record_max(1000));
     let fits = case.connect(1);
     assert_eq!(case.ask(&fits, &format!("{:a<999}", "say ")), "");
     assert_eq!(fits.status(), Status::Open);
@@ -162,7 +168,7 @@ fn a_record_over_the_bound_ends_its_connection() {
 
 #[test]
 fn input_waits_while_the_output_is_high() {
-    let mut case = Case::new(Limits { output_high: 64 << 10, ..Limits::default() });
+    let mut case = Case::new(Limits::new().output_high(64 << 10));
     let peer = case.connect(1);
     let text = "flood 200000\n".repeat(20);
     peer.send(text.as_bytes());
@@ -185,7 +191,7 @@ fn input_waits_while_the_output_is_high() {
 
 #[test]
 fn output_over_the_bound_ends_its_connection() {
-    let mut case = Case::new(Limits { output_high: 1 << 20, output_max: 2 << 20, ..Limits::default() });
+    let mut case = Case::new(Limits::new().output_high(1 << 20).output_max(2 << 20));
     let peer = case.connect(1);
     case.ask(&peer, "flood 3000000\n");
     bytes(&peer);
@@ -196,7 +202,7 @@ fn output_over_the_bound_ends_its_connection() {
 
 #[test]
 fn output_over_the_bound_ends_a_connection_that_is_closing_too() {
-    let mut case = Case::new(Limits { output_high: 1 << 20, output_max: 2 << 20, ..Limits::default() });
+    let mut case = Case::new(Limits::new().output_high(1 << 20).output_max(2 << 20));
     let peer = case.connect(1);
     case.ask(&peer, "hold never\nafter 10 flood 3000000\nclose\n");
     case.wait(20 * MS);
@@ -206,7 +212,7 @@ fn output_over_the_bound_ends_a_connection_that_is_closing_too() {
 
 #[test]
 fn output_behind_a_held_answer_is_bounded_too() {
-    let mut case = Case::new(Limits { output_high: 1 << 20, output_max: 2 << 20, ..Limits::default() });
+    let mut case = Case::new(Limits::new().output_high(1 << 20).output_max(2 << 20));
     let peer = case.connect(1);
     case.ask(&peer, "hold never\nflood 3000000\n");
     assert_eq!((peer.status(), case.stage.last_ending()), (RESET, Some(Ending::Aborted)));
@@ -216,7 +222,7 @@ fn output_behind_a_held_answer_is_bounded_too() {
 
 /// What is let in, in one call or in many, reaches a peer that reads in the end; what it weighs then ends nobody.
 fn is_let_in(text: &str, expected: usize) {
-    let mut case = Case::new(Limits { output_high: 64 << 10, output_max: 256 << 10, ..Limits::default() });
+    let mut case = Case::new(Limits::new().output_high(64 << 10).output_max(256 << 10));
     let peer = case.connect(1);
     peer.send(text.as_bytes());
     case.wait(S);
@@ -246,7 +252,7 @@ fn what_was_let_in_ends_nobody() {
 
 #[test]
 fn what_is_pushed_without_asking_ends_its_connection_whatever_was_let_in() {
-    let mut case = Case::new(Limits { output_high: 64 << 10, output_max: 256 << 10, ..Limits::default() });
+    let mut case = Case::new(Limits::new().output_high(64 << 10).output_max(256 << 10));
     let peer = case.connect(1);
     case.ask(&peer, "any a\nafter 20 weigh a 1000000\nafter 40 lump 100000\nafter 200 lump 100000\n");
     case.wait(100 * MS);
@@ -275,7 +281,7 @@ fn timers_end_with_their_connection() {
 
 #[test]
 fn timers_over_the_bound_are_refused_to_the_service() {
-    let mut case = Case::new(Limits { timers_per_connection_max: 5, ..Limits::default() });
+    let mut case = Case::new(Limits::new().timers_per_connection_max(5));
     let peer = case.connect(1);
     for _ in 0..3 {
         assert_eq!(case.ask(&peer, &"after 20 say tick\n".repeat(8)), "");
@@ -292,7 +298,7 @@ fn timers_over_the_bound_are_refused_to_the_service() {
 
 #[test]
 fn what_a_service_sends_unasked_does_not_keep_a_connection_open() {
-    let mut case = Case::new(Limits { idle_limit: 2 * S, ..Limits::default() });
+    let mut case = Case::new(Limits::new().idle_limit(Duration::from_secs(2)));
     let peer = case.connect(1);
     let pushes: String = (1..10).map(|number| format!("after {} say x\n", number * 500)).collect();
     peer.send(pushes.as_bytes());
@@ -310,7 +316,7 @@ fn what_a_service_sends_unasked_does_not_keep_a_connection_open() {
 #[test]
 fn a_connection_is_idle_from_when_its_answer_has_left() {
     for order in ["hold", "any"] {
-        let mut case = Case::new(Limits { idle_limit: 2 * S, ..Limits::default() });
+        let mut case = Case::new(Limits::new().idle_limit(Duration::from_secs(2)));
         let peer = case.connect(1);
         peer.send(format!("{order} a\nafter 5000 answer a late\n").as_bytes());
         case.wait(6500 * MS);
@@ -324,7 +330,7 @@ fn a_connection_is_idle_from_when_its_answer_has_left() {
 
 #[test]
 fn a_request_that_is_held_for_too_long_ends_its_connection() {
-    let mut case = Case::new(Limits { answer_limit: 3 * S, ..Limits::default() });
+    let mut case = Case::new(Limits::new().answer_limit(Duration::from_secs(3)));
     let [stuck, busy, slow] = [1, 2, 3].map(|number| case.connect(number));
     case.ask(&stuck, "hold stuck\n");
     case.ask(&busy, "any lost\n");
@@ -352,11 +358,10 @@ fn a_request_that_is_held_for_too_long_ends_its_connection() {
 #[test]
 fn room_under_the_lanes_cap_serves_the_other_service() {
     let world = World::new(1, Faults::none());
-    let plan = Plan { services: 2, connections_max: 1, ..Plan::lanes(1) };
-    let mut rig = Rig::new(&world, &plan, |lane, services, driver, page| {
-        for (number, port) in [(0, address()), (1, at(8))] {
-            let echo = services.add_stream(Echo, Limits::default(), page.service(lane, number).unwrap());
-            services.listen(driver, echo, port, Sharing { share_port: false, v6_only: false }).unwrap();
+    let plan = Plan { connections_max: 1, ..Plan::lanes(1) };
+    let mut rig = Rig::new(&world, &plan, |roster| {
+        for port in [address(), at(8)] {
+            roster.serve(port, Limits::default(), Echo);
         }
     });
     // Both wait, each accepted by its own listener, when the only place is given to one of them.
@@ -376,7 +381,7 @@ fn room_under_the_lanes_cap_serves_the_other_service() {
 
 #[test]
 fn a_peer_that_talks_on_after_the_end_is_left_at_the_drain_limit() {
-    let mut case = Case::new(Limits { linger_limit: 2 * S, drain_limit: 5 * S, ..Limits::default() });
+    let mut case = Case::new(Limits::new().linger_limit(Duration::from_secs(2)).drain_limit(Duration::from_secs(5)));
     let peer = case.connect(1);
     assert_eq!(case.ask(&peer, "say bye\nclose\n"), "bye\n");
     for second in 0..8 {
@@ -390,7 +395,7 @@ fn a_peer_that_talks_on_after_the_end_is_left_at_the_drain_limit() {
 
 #[test]
 fn a_request_that_trickles_in_too_slowly_ends_its_connection() {
-    let limits = Limits { receive_rate_min: 100, read_limit: 0, ..Limits::default() };
+    let limits = Limits::new().receive_rate_min(100).read_limit(Duration::ZERO);
     let mut case = Case::new(limits);
     let (slow, fast) = (case.connect(1), case.connect(2));
     for second in 0..12 {
@@ -409,7 +414,7 @@ fn a_request_that_trickles_in_too_slowly_ends_its_connection() {
 
 #[test]
 fn a_record_that_takes_too_long_ends_its_connection() {
-    let mut case = Case::new(Limits { receive_rate_min: 0, read_limit: 3 * S, ..Limits::default() });
+    let mut case = Case::new(Limits::new().receive_rate_min(0).read_limit(Duration::from_secs(3)));
     let (slow, patient) = (case.connect(1), case.connect(2));
     let fill = case.connect(3);
     case.ask(&fill, "fill 10000\nabc");
@@ -427,8 +432,8 @@ fn a_record_that_takes_too_long_ends_its_connection() {
 #[test]
 fn a_transform_that_waits_for_its_header_is_bounded_as_a_record_is() {
     let world = World::new(1, Faults::none());
-    let limits = Limits { receive_rate_min: 0, read_limit: 3 * S, ..Limits::default() };
-    let transform = |peer: &corelane_svc::Peer| match peer.address.ip() == client(50).ip() {
+    let limits = Limits::new().receive_rate_min(0).read_limit(Duration::from_secs(3));
+    let transform = |_, peer: &corelane_svc::Peer| match peer.address.ip() == Some(client(50).ip()) {
         true => None,
         false => Some(crate::transform::proxy_header()),
     };
@@ -437,12 +442,12 @@ fn a_transform_that_waits_for_its_header_is_bounded_as_a_record_is() {
     slow.send(b"PROXY 1");
     case.wait(5 * S);
     assert_eq!((slow.status(), case.count(C::ReadLimitHits)), (RESET, 1));
-    case.close();
+    case.close_with(&[Ending::Aborted]);
 }
 
 #[test]
 fn a_reader_that_takes_nothing_is_given_up() {
-    let mut case = Case::new(Limits { send_limit: 3 * S, ..Limits::default() });
+    let mut case = Case::new(Limits::new().send_limit(Duration::from_secs(3)));
     let (stuck, slow) = (case.connect(1), case.connect(2));
     for peer in [&stuck, &slow] {
         case.ask(peer, "");
@@ -470,8 +475,8 @@ fn a_reader_that_takes_nothing_is_given_up() {
 fn the_send_limit_counts_from_when_the_output_began_to_wait() {
     let faults = Faults { late_completion: 1000, ..Faults::none() };
     let world = World::new(3, faults);
-    let limits = Limits { send_limit: S, ..Limits::default() };
-    let mut case = Case::on(Stage::with(&world, &Plan::lanes(1), limits, |_| None));
+    let limits = Limits::new().send_limit(Duration::from_secs(1));
+    let mut case = Case::on(Stage::with(&world, &Plan::lanes(1), limits, |_, _| None));
     let peer = case.connect(1);
     for _ in 0..20 {
         assert_eq!(case.ask(&peer, "say x\n"), "x\n");
@@ -484,7 +489,7 @@ fn the_send_limit_counts_from_when_the_output_began_to_wait() {
 
 #[test]
 fn a_peer_that_never_finishes_is_left_at_the_linger_limit() {
-    let mut case = Case::new(Limits { linger_limit: 2 * S, ..Limits::default() });
+    let mut case = Case::new(Limits::new().linger_limit(Duration::from_secs(2)));
     let peer = case.connect(1);
     assert_eq!(case.ask(&peer, "say bye\nclose\n"), "bye\n");
     for _ in 0..4 {
@@ -501,20 +506,17 @@ fn a_peer_that_never_finishes_is_left_at_the_linger_limit() {
 fn stage_beside_a_full_service(limits: Limits) -> Stage {
     let world = World::new(1, Faults::none());
     let book: Rc<RefCell<Book>> = Rc::default();
-    let rig = Rig::new(&world, &Plan { services: 2, ..Plan::lanes(1) }, |lane, services, driver, page| {
-        let alone = Sharing { share_port: false, v6_only: false };
-        let puppet = services.add_stream(Puppet::new(&book, |_| None), limits, page.service(lane, 0).unwrap());
-        services.listen(driver, puppet, address(), alone).unwrap();
-        let full = Limits { connections_max: 1, backlog: 1, ..Limits::default() };
-        let echo = services.add_stream(Echo, full, page.service(lane, 1).unwrap());
-        services.listen(driver, echo, at(8), alone).unwrap();
+    let rig = Rig::new(&world, &Plan::lanes(1), |roster| {
+        roster.serve(address(), limits, Puppet::new(&book));
+        let full = Limits::new().connections_max(1).backlog(1);
+        roster.serve(at(8), full, Echo);
     });
     Stage { rig, book }
 }
 
 #[test]
 fn an_outgoing_connection_that_nobody_answers_is_given_up() {
-    let mut case = Case::on(stage_beside_a_full_service(Limits { connect_limit: 2 * S, ..Limits::default() }));
+    let mut case = Case::on(stage_beside_a_full_service(Limits::new().connect_limit(Duration::from_secs(2))));
     let fill = |case: &mut Case| {
         let peer = case.stage.rig.world.connect(client(1), at(8)).unwrap();
         case.stage.rig.wait(MS);
@@ -535,7 +537,8 @@ fn an_outgoing_connection_that_nobody_answers_is_given_up() {
 #[test]
 fn what_is_closed_while_it_opens_is_gone_and_its_session_told() {
     for drains in [false, true] {
-        let mut stage = stage_beside_a_full_service(Limits { drain_limit: 2 * S, linger_limit: S, ..Limits::default() });
+        let mut stage =
+            stage_beside_a_full_service(Limits::new().drain_limit(Duration::from_secs(2)).linger_limit(Duration::from_secs(1)));
         let full = [1, 2].map(|number| {
             let peer = stage.rig.world.connect(client(number), at(8)).unwrap();
             stage.rig.wait(MS);
@@ -571,7 +574,7 @@ fn an_idle_connection_holds_no_memory_of_the_lane() {
 
 #[test]
 fn a_drain_that_takes_too_long_breaks_off_what_is_left() {
-    let mut case = Case::new(Limits { drain_limit: 2 * S, linger_limit: S, ..Limits::default() });
+    let mut case = Case::new(Limits::new().drain_limit(Duration::from_secs(2)).linger_limit(Duration::from_secs(1)));
     let held = case.connect(1);
     case.ask(&held, "hold never\n");
     let begun = case.stage.rig.world.now();
@@ -584,7 +587,7 @@ fn a_drain_that_takes_too_long_breaks_off_what_is_left() {
 
 #[test]
 fn a_drain_counts_as_over_its_deadline_only_what_it_breaks_off() {
-    let mut case = Case::new(Limits { drain_limit: 5 * S, ..Limits::default() });
+    let mut case = Case::new(Limits::new().drain_limit(Duration::from_secs(5)));
     let silent = case.stage.rig.connect(1);
     case.stage.rig.wait(100_000); // it has arrived, and may not be accepted yet
     case.stage.rig.drain(&mut Nobody);
@@ -596,10 +599,10 @@ fn a_drain_counts_as_over_its_deadline_only_what_it_breaks_off() {
 /// Two connections take all that the lane lends them with output that nobody reads; a third one asks for little.
 fn lane_without_memory(receive_bytes: usize) {
     let world = World::new(1, Faults::none());
-    let limits = Limits { output_high: 8 << 20, send_limit: 0, read_limit: 0, receive_rate_min: 0, ..Limits::default() };
+    let limits = Limits::new().output_high(8 << 20).send_limit(Duration::ZERO).read_limit(Duration::ZERO).receive_rate_min(0);
     let mut plan = Plan::lanes(1).memory(4 << 20);
     plan.tuning.receive_bytes = receive_bytes;
-    let mut case = Case::on(Stage::with(&world, &plan, limits, |_| None));
+    let mut case = Case::on(Stage::with(&world, &plan, limits, |_, _| None));
     let hogs = [1, 2].map(|number| case.connect(number));
     for hog in &hogs {
         hog.send("flood 100000\n".repeat(40).as_bytes());
@@ -638,14 +641,12 @@ fn a_lane_without_memory_for_answers_pushes_back_and_recovers() {
 #[test]
 fn a_service_at_its_bound_does_not_stop_another() {
     let world = World::new(1, Faults::none());
-    let plan = Plan { services: 2, ..Plan::lanes(1) };
-    let mut rig = Rig::new(&world, &plan, |lane, services, driver, page| {
+    let plan = Plan::lanes(1);
+    let mut rig = Rig::new(&world, &plan, |roster| {
         for (number, connections_max) in [(0, 1), (1, 10)] {
-            let limits = Limits { connections_max, ..Limits::default() };
-            let row = page.service(lane, number).unwrap();
-            let service = services.add_stream(Echo, limits, row);
+            let limits = Limits::new().connections_max(connections_max);
             let at = at(address().port() + number as u16);
-            services.listen(driver, service, at, Sharing { share_port: false, v6_only: false }).unwrap();
+            roster.serve(at, limits, Echo);
         }
     });
     let of_first: Vec<_> = (0..3).map(|number| rig.connect(number)).collect();
@@ -663,7 +664,7 @@ fn a_service_at_its_bound_does_not_stop_another() {
 /// More clients than there is room for, under faults: accepting stops and goes on, and everybody is served at last.
 pub fn crowd(seed: u64, faults: Faults) -> Report {
     let world = World::new(seed, faults);
-    let limits = Limits { connections_max: 2, ..patient() };
+    let limits = patient().connections_max(2);
     let mut rig = Rig::serving(&world, &Plan::lanes(2), limits, |_| Echo);
     let talker = |number| Talker::new(rig.connect(number), seed, pattern(seed + number as u64, 2_000));
     let mut talkers: Vec<Talker> = (0..20).map(talker).collect();

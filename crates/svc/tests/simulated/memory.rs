@@ -3,11 +3,12 @@
 use crate::rig::{MS, Nobody, Plan, Rig, S, address, patient};
 use corelane_seam::{Lease, Payer};
 use corelane_sim::{Faults, Peer, Status, World};
-use corelane_svc::{Cx, Input, Limits, Next, Output, Peer as Ends, Refused, Sharing, Silent, StreamService};
+use corelane_svc::{Cx, Input, Limits, Next, Output, Peer as Ends, Refused, Silent, StreamService};
 use corelane_watch::{LaneCounter, ServiceCounter as C};
 use std::cell::Cell;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::time::Duration;
 
 const MIB: usize = 1 << 20;
 /// Bytes of the lane, of which a quarter is the reserve and a 128th of that what a peer may hold of it.
@@ -178,13 +179,12 @@ fn when_the_reserve_is_nearly_gone_the_largest_end_at_once() {
 #[test]
 fn a_peer_of_several_services_is_one_peer() {
     let world = World::new(1, Faults::none());
-    let plan = Plan { services: 2, ..Plan::lanes(1).memory(MEMORY) };
+    let plan = Plan::lanes(1).memory(MEMORY);
     let places = [address(), SocketAddr::new(address().ip(), address().port() + 1)];
-    let rig = Rig::new(&world, &plan, |lane, services, driver, page| {
-        for (number, &at) in places.iter().enumerate() {
+    let rig = Rig::new(&world, &plan, |roster| {
+        for at in places {
             let lender = Lender { calls: Rc::default() };
-            let service = services.add_stream(lender, patient(), page.service(lane, number).unwrap());
-            services.listen(driver, service, at, Sharing { share_port: false, v6_only: false }).unwrap();
+            roster.serve(at, patient(), lender);
         }
     });
     let mut case = Case { rig, calls: Rc::default() };
@@ -322,8 +322,8 @@ fn no_more_are_called_again_than_can_be_lent_what_they_need() {
 #[test]
 fn a_rate_is_not_earned_in_advance() {
     let world = World::new(1, Faults::none());
-    let limits = Limits { receive_rate_min: 16, read_limit: 0, ..Limits::default() };
-    let mut stage = crate::puppet::Stage::with(&world, &Plan::lanes(1), limits, |_| None);
+    let limits = Limits::new().receive_rate_min(16).read_limit(Duration::ZERO);
+    let mut stage = crate::puppet::Stage::with(&world, &Plan::lanes(1), limits, |_, _| None);
     let peer = stage.rig.connect(1);
     stage.rig.wait(MS);
     stage.rig.ask(&peer, "fill 100000\n");
@@ -338,11 +338,10 @@ fn a_rate_is_not_earned_in_advance() {
 #[test]
 fn a_network_of_ipv6_is_one_peer() {
     let world = World::new(1, Faults::none());
-    let limits = Limits { connections_per_peer_max: 2, ..patient() };
+    let limits = patient().connections_per_peer_max(2);
     let at: SocketAddr = "[fd00::1]:7".parse().unwrap();
-    let mut rig = Rig::new(&world, &Plan::lanes(1), |lane, services, driver, page| {
-        let service = services.add_stream(crate::echo::Echo, limits, page.service(lane, 0).unwrap());
-        services.listen(driver, service, at, Sharing { share_port: false, v6_only: false }).unwrap();
+    let mut rig = Rig::new(&world, &Plan::lanes(1), |roster| {
+        roster.serve(at, limits, crate::echo::Echo);
     });
     let from = ["[2001:db8:5::1]:0", "[2001:db8:5::2]:0", "[2001:db8:5:0:ffff::]:0", "[2001:db8:5:1::]:0"];
     let peers = from.map(|from| {
@@ -361,14 +360,12 @@ fn a_peer_has_half_of_the_connections_over_all_services() {
     let world = World::new(1, Faults::none());
     let places = [address(), SocketAddr::new(address().ip(), address().port() + 1)];
     let own = SocketAddr::new(address().ip(), address().port() + 2);
-    let plan = Plan { services: 3, connections_max: 20, ..Plan::lanes(1) };
-    let mut rig = Rig::new(&world, &plan, |lane, services, driver, page| {
-        services.descriptors(8);
-        let of_its_own = Limits { connections_per_peer_max: 5, ..patient() };
-        for (number, (at, limits)) in [(places[0], patient()), (places[1], patient()), (own, of_its_own)].into_iter().enumerate()
-        {
-            let service = services.add_stream(crate::echo::Echo, limits, page.service(lane, number).unwrap());
-            services.listen(driver, service, at, Sharing { share_port: false, v6_only: false }).unwrap();
+    let plan = Plan { connections_max: 20, ..Plan::lanes(1) };
+    let mut rig = Rig::new(&world, &plan, |roster| {
+        roster.tune(|services| services.descriptors(8));
+        let of_its_own = patient().connections_per_peer_max(5);
+        for (at, limits) in [(places[0], patient()), (places[1], patient()), (own, of_its_own)] {
+            roster.serve(at, limits, crate::echo::Echo);
         }
     });
     let connect = |rig: &mut Rig, from: u8, to| {

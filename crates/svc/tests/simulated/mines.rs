@@ -3,15 +3,16 @@
 use crate::for_seeds;
 use crate::rig::{MS, Nobody, Plan, Rig, S, address, at, patient};
 use corelane_lane::Order as Command;
-use corelane_seam::{Arena, Chain, Outcome, Tuning};
+use corelane_seam::{Outcome, Tuning};
 use corelane_sim::{Faults, Peer, Random, Status, World};
 use corelane_svc::{
-    ConnectionId, Ending, Input, Limits, Next, Order, Output, Sharing, StreamService, Ticket, Transform, TransformError,
+    ConnectionId, Ending, Input, Limits, Next, Order, Output, Passage, Progress, StreamService, Ticket, Transform, TransformError,
 };
 use corelane_watch::{LaneCounter, ServiceCounter as C};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// How many have burst.
 type Field = Arc<AtomicU64>;
@@ -45,14 +46,14 @@ type Cx<'a> = corelane_svc::Cx<'a, Talk>;
 struct Mined(#[expect(dead_code, reason = "dropped")] Mine);
 
 impl Transform for Mined {
-    fn inbound(&mut self, _: &Arena, from: &mut Chain, to: &mut Chain, _: &mut Chain) -> Result<(), TransformError> {
-        to.append(from);
-        Ok(())
-    }
-
-    fn outbound(&mut self, _: &Arena, from: &mut Chain, to: &mut Chain) -> Result<(), TransformError> {
-        to.append(from);
-        Ok(())
+    fn pass(&mut self, passage: &mut Passage<'_>) -> Result<Progress, TransformError> {
+        passage.open();
+        passage.input.append(passage.received);
+        passage.wire.append(passage.output);
+        if passage.peer_finished {
+            passage.end_input();
+        }
+        Ok(Progress::Idle)
     }
 }
 
@@ -87,7 +88,7 @@ impl Miner {
             })),
             b'w' => drop(cx.spawn(async move { drop(mine) })),
             b'c' => drop(cx.connect(at(99), vec![mine])),
-            b'n' => drop(cx.connect("203.0.113.1:1".parse().unwrap(), vec![mine])),
+            b'n' => drop(cx.connect("203.0.113.1:1".parse::<corelane_seam::Address>().unwrap(), vec![mine])),
             b'x' => {
                 std::mem::forget(mine);
                 return Next::Close;
@@ -126,10 +127,6 @@ impl StreamService for Miner {
     }
 
     fn completed(&mut self, _cx: &mut Cx<'_>, _token: u64, _outcome: Outcome) {}
-
-    fn transform(&mut self, _peer: &corelane_svc::Peer) -> Option<Box<dyn Transform>> {
-        Some(Box::new(Mined(self.mine())))
-    }
 }
 
 struct Stage {
@@ -141,11 +138,10 @@ impl Stage {
     fn new(world: &World, limits: Limits) -> Self {
         let field = Field::default();
         let plan = Plan { tuning: Tuning { offload_max: 1, ..Tuning::default() }, ..Plan::lanes(2) };
-        let rig = Rig::serving(world, &plan, limits, |_| Miner {
-            field: field.clone(),
-            held: Vec::new(),
-            past: Vec::new(),
-            own: Mine(field.clone()),
+        let miner = |_| Miner { field: field.clone(), held: Vec::new(), past: Vec::new(), own: Mine(field.clone()) };
+        let of_transforms = field.clone();
+        let rig = Rig::behind(world, &plan, limits, miner, move |_, _: &_| {
+            Some(Box::new(Mined(Mine(of_transforms.clone()))) as Box<dyn Transform>)
         });
         Self { rig, field }
     }
@@ -171,7 +167,7 @@ impl Stage {
 fn each_drop_is_fenced_counted_and_reported() {
     for letter in *b"mgsorltwcn" {
         let world = World::new(1, Faults::none());
-        let mut stage = Stage::new(&world, Limits { connect_limit: S, ..patient() });
+        let mut stage = Stage::new(&world, patient().connect_limit(Duration::from_secs(1)));
         let (ghosts, layer, other) = ([3, 4].map(|number| stage.rig.connect(number)), stage.rig.connect(1), stage.rig.connect(2));
         stage.rig.wait(MS);
         ghosts.iter().for_each(Peer::close);
@@ -197,7 +193,7 @@ fn each_drop_is_fenced_counted_and_reported() {
 fn what_a_stopped_lane_has_is_dropped_behind_the_fence() {
     for letter in *b"mgsorltwcnh" {
         let world = World::new(1, Faults::none());
-        let mut stage = Stage::new(&world, Limits { connect_limit: S, ..patient() });
+        let mut stage = Stage::new(&world, patient().connect_limit(Duration::from_secs(1)));
         let peers: Vec<Peer> = (0..4).map(|number| stage.rig.connect(number)).collect();
         stage.rig.wait(MS);
         peers.iter().for_each(|peer| assert_eq!(peer.send(&[letter]), 1));
@@ -213,7 +209,7 @@ fn what_a_stopped_lane_has_is_dropped_behind_the_fence() {
 /// Everything at once, under faults, until a drain or a stop.
 fn run(seed: u64, faults: Faults) {
     let world = World::new(seed, faults);
-    let mut stage = Stage::new(&world, Limits { connect_limit: S, ..patient() });
+    let mut stage = Stage::new(&world, patient().connect_limit(Duration::from_secs(1)));
     let mut random = Random::new(seed);
     let mut peers = Vec::new();
     for number in 0..20 {
@@ -245,18 +241,17 @@ fn lanes_live_through_any_mixture() {
 fn a_message_to_a_lane_without_the_service_comes_back() {
     let world = World::new(1, Faults::none());
     let field = Field::default();
-    let mut rig = Rig::new(&world, &Plan { services: 2, ..Plan::lanes(2) }, |lane, services, driver, page| {
+    let mut rig = Rig::new(&world, &Plan::lanes(2), |roster| {
         let miner = || Miner { field: field.clone(), held: Vec::new(), past: Vec::new(), own: Mine(field.clone()) };
-        for (number, port) in [(0, address()), (1, at(8))].into_iter().take(2 - lane) {
-            let service = services.add_stream(miner(), patient(), page.service(lane, number).unwrap());
-            services.listen(driver, service, port, Sharing { share_port: true, v6_only: false }).unwrap();
+        for port in [address(), at(8)].into_iter().take(2 - roster.lane()) {
+            roster.serve(port, patient(), miner());
         }
     });
     let peer = world.connect(crate::rig::client(1), at(8)).unwrap();
     rig.wait(MS);
     // It is dropped in the call that sent it, whose panic ends its connection.
     assert_eq!(rig.ask(&peer, "l"), "");
-    assert_eq!((field.load(Ordering::Relaxed), rig.lane_count(LaneCounter::MessagesRefused)), (2, 1), "it and its transform");
+    assert_eq!((field.load(Ordering::Relaxed), rig.lane_count(LaneCounter::MessagesRefused)), (1, 1));
     peer.close();
     rig.close(&mut Nobody);
 }

@@ -1,21 +1,20 @@
 //! Services side by side: none reaches the connections of another, and all share the helper threads in turn.
 
 use crate::for_seeds;
+use crate::rig::Talker;
 use crate::rig::{MS, Nobody, Plan, Rig, at, client, patient};
-use crate::talker::Talker;
 use corelane_seam::{Chain, Outcome};
 use corelane_sim::{Faults, Peer, Status, World};
-use corelane_svc::{ConnectionId, Cx, Input, Next, Notes, Order, Origin, Output, Says, Sharing, Silent, StreamService, Ticket};
+use corelane_svc::{ConnectionId, Cx, Input, Next, Notes, Order, Origin, Output, Says, Silent, StreamService, Ticket};
 use corelane_watch::{LaneCounter, ServiceCounter as C};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 fn pair_of<S: StreamService>(world: &World, make: impl Fn(u16) -> S) -> Rig {
-    Rig::new(world, &Plan { services: 2, ..Plan::lanes(1) }, |lane, services, driver, page| {
+    Rig::new(world, &Plan::lanes(1), |roster| {
         for number in 0..2 {
-            let service = services.add_stream(make(number), patient(), page.service(lane, number.into()).unwrap());
-            services.listen(driver, service, at(8 + number), Sharing { share_port: false, v6_only: false }).unwrap();
+            roster.serve(at(8 + number), patient(), make(number));
         }
     })
 }
@@ -199,7 +198,7 @@ impl StreamService for Chatter {
     }
 
     fn lane_message(&mut self, cx: &mut Cx<'_, Says<()>>, _from: Origin, (): ()) {
-        self.heard.borrow_mut().push(cx.now());
+        self.heard.borrow_mut().push(cx.now().nanoseconds());
     }
 }
 
@@ -212,9 +211,9 @@ fn a_turn_takes_a_bounded_number_of_messages() {
     let mut plan = Plan::lanes(2);
     (plan.settings.turn_other, plan.settings.channel_messages) = (AT_MOST, 128);
     let heard = [Rc::default(), Rc::default()];
-    let mut rig = Rig::new(&world, &plan, |lane, services, _, page| {
-        let chatter = Chatter { messages: [MESSAGES, 0][lane], heard: Rc::clone(&heard[lane]) };
-        services.add_stream(chatter, patient(), page.service(lane, 0).unwrap());
+    let mut rig = Rig::new(&world, &plan, |roster| {
+        let chatter = Chatter { messages: [MESSAGES, 0][roster.lane()], heard: Rc::clone(&heard[roster.lane()]) };
+        roster.client(patient(), chatter);
     });
     rig.wait(MS);
     let turns: Vec<usize> = heard[1].borrow().chunk_by(|one, next| one == next).map(<[u64]>::len).collect();

@@ -12,6 +12,7 @@ use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 const LANES: usize = 3;
 /// Connections that each lane opens in its first turn.
@@ -38,7 +39,7 @@ impl StreamService for Opener {
 
     fn started(&mut self, cx: &mut Cx<'_>) {
         for number in 0..AT_ONCE {
-            cx.connect_from(self.from, upstreams()[number % 2], ()).unwrap();
+            cx.connect_from(self.from.map(Into::into), upstreams()[number % 2], ()).unwrap();
         }
     }
 
@@ -47,7 +48,7 @@ impl StreamService for Opener {
     fn connected(&mut self, cx: &mut Cx<'_>, _: &mut (), _: &mut Output) -> Next {
         let id = cx.id();
         let peer = cx.peer(id).unwrap();
-        self.seen.borrow_mut().push((cx.lane(), peer.address, peer.local));
+        self.seen.borrow_mut().push((cx.lane(), peer.address.inet().unwrap(), peer.local.inet().unwrap()));
         Next::Continue
     }
 
@@ -97,11 +98,13 @@ impl Run {
         let (hasher, table) =
             (Arc::new(FlowHasher::new(&Key::MICROSOFT, HashTypes::ALL)), Table::even(Buckets::DEFAULT, lanes).unwrap());
         let (seen, failed) = (Seen::default(), Rc::default());
-        let rig = Rig::new(&world, &Plan::lanes(lanes), |lane, services, _, page| {
-            services.set_flows(Flows::new(hasher.clone(), table.clone()));
-            services.set_ports(vec![ports.clone()]);
+        let rig = Rig::new(&world, &Plan::lanes(lanes), |roster| {
+            let flows = Flows::new(hasher.clone(), table.clone());
+            roster.tune(|services| services.set_flows(flows));
+            let ports = vec![ports.clone()];
+            roster.tune(|services| services.set_ports(ports));
             let opener = Opener { from, seen: seen.clone(), failed: Rc::clone(&failed) };
-            services.add_stream(opener, patient(), page.service(lane, 0).unwrap());
+            roster.client(patient(), opener);
         });
         let upstreams = Upstreams { wanted: lanes * AT_ONCE, seen: seen.clone(), peers: Vec::new() };
         let mut run = Self { rig, hasher, table, seen, upstreams };
@@ -166,7 +169,7 @@ fn those_that_are_given_up_end_once() {
         fn started(&mut self, cx: &mut Cx<'_>) {
             let id = cx.connect(upstreams()[0], ()).unwrap();
             cx.abort(id);
-            cx.connect("203.0.113.1:9".parse().unwrap(), ()).unwrap();
+            cx.connect("203.0.113.1:9".parse::<corelane_seam::Address>().unwrap(), ()).unwrap();
         }
         fn open(&mut self, _: &mut Cx<'_>, _: &corelane_svc::Peer) {}
         fn receive(&mut self, _: &mut Cx<'_>, _: &mut (), _: &mut Input, _: &mut Output) -> Next {
@@ -180,10 +183,11 @@ fn those_that_are_given_up_end_once() {
         let world = World::new(seed, Faults { late_completion: 300, cancel_race: 300, ..Faults::default() });
         world.listen(upstreams()[0]).unwrap();
         let (hasher, endings) = (Arc::new(FlowHasher::new(&Key::MICROSOFT, HashTypes::ALL)), Rc::default());
-        let mut rig = Rig::new(&world, &Plan::lanes(2), |lane, services, _, page| {
-            services.set_flows(Flows::new(hasher.clone(), Table::even(Buckets::DEFAULT, 2).unwrap()));
-            services.set_ports(vec![40_000..=50_000]);
-            services.add_stream(Fickle(Rc::clone(&endings)), patient(), page.service(lane, 0).unwrap());
+        let mut rig = Rig::new(&world, &Plan::lanes(2), |roster| {
+            let flows = Flows::new(hasher.clone(), Table::even(Buckets::DEFAULT, 2).unwrap());
+            roster.tune(|services| services.set_flows(flows));
+            roster.tune(|services| services.set_ports(vec![40_000..=50_000]));
+            roster.client(patient(), Fickle(Rc::clone(&endings)));
         });
         rig.wait(crate::rig::S);
         let mut told = endings.borrow().clone();
@@ -211,9 +215,9 @@ fn an_address_that_is_ours_no_more_is_forgotten() {
         fn open(&mut self, _: &mut Cx<'_>, _: &corelane_svc::Peer) {}
         fn connected(&mut self, cx: &mut Cx<'_>, _: &mut (), _: &mut Output) -> Next {
             let peer = cx.peer(cx.id()).unwrap();
-            self.0.borrow_mut().push((cx.lane(), peer.address, peer.local));
+            self.0.borrow_mut().push((cx.lane(), peer.address.inet().unwrap(), peer.local.inet().unwrap()));
             if self.0.borrow().len() <= LANES {
-                cx.set_alarm(cx.now() + 100 * crate::rig::MS);
+                cx.set_alarm(cx.now() + Duration::from_millis(100));
             }
             Next::Continue
         }
@@ -225,10 +229,11 @@ fn an_address_that_is_ours_no_more_is_forgotten() {
         let world = World::new(seed, Faults::none());
         world.listen(upstreams()[0]).unwrap();
         let (hasher, seen) = (Arc::new(FlowHasher::new(&Key::MICROSOFT, HashTypes::ALL)), Seen::default());
-        let mut rig = Rig::new(&world, &Plan::lanes(LANES), |lane, services, _, page| {
-            services.set_flows(Flows::new(hasher.clone(), Table::even(Buckets::DEFAULT, LANES).unwrap()));
-            services.set_ports(vec![32_768..=60_999]);
-            services.add_stream(Twice(seen.clone()), patient(), page.service(lane, 0).unwrap());
+        let mut rig = Rig::new(&world, &Plan::lanes(LANES), |roster| {
+            let flows = Flows::new(hasher.clone(), Table::even(Buckets::DEFAULT, LANES).unwrap());
+            roster.tune(|services| services.set_flows(flows));
+            roster.tune(|services| services.set_ports(vec![32_768..=60_999]));
+            roster.client(patient(), Twice(seen.clone()));
         });
         let mut upstreams = Upstreams { wanted: LANES, seen: seen.clone(), peers: Vec::new() };
         assert!(rig.play(&mut upstreams));

@@ -3,8 +3,8 @@
 
 use crate::echo::pattern;
 use crate::for_seeds;
+use crate::rig::Talker;
 use crate::rig::{MS, Nobody, Plan, Play, Rig, S, address, at, client, endings, patient};
-use crate::talker::Talker;
 use corelane_sim::{Faults, Peer, Report, Status, Turn, World};
 use corelane_svc::{ConnectionId, Cx, Ending, Input, Limits, Next, Output, Silent, StreamService};
 use corelane_watch::ServiceCounter as C;

@@ -10,7 +10,7 @@ use crate::rig::{Plan, Rig, endings};
 use corelane_seam::{Chain, Shared};
 use corelane_sim::{Faults, World};
 use corelane_svc::{
-    ConnectionId, Ending, Input, Limits, Next, Order, Origin, Output, Peer, StreamService, Ticket, Timer, Transform,
+    ConnectionId, Ending, Input, Limits, Next, Order, Origin, Output, Peer, Side, StreamService, Ticket, Timer, Transform,
 };
 use corelane_watch::ServiceCounter;
 use std::cell::RefCell;
@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::time::Duration;
 
 /// What became of the sessions of all lanes.
 #[derive(Default)]
@@ -49,12 +50,11 @@ impl corelane_svc::Talk for Talk {
 type Cx<'a> = corelane_svc::Cx<'a, Talk>;
 
 /// Makes the transform of a connection.
-pub type MakeTransform = fn(&Peer) -> Option<Box<dyn Transform>>;
+pub type MakeTransform = fn(Side, &Peer) -> Option<Box<dyn Transform>>;
 
 pub struct Puppet {
     book: Rc<RefCell<Book>>,
     tickets: BTreeMap<String, Ticket>,
-    transform: MakeTransform,
     connected: Option<ConnectionId>,
     /// Lane memory that is sent again and again, by its length.
     values: BTreeMap<usize, Shared>,
@@ -78,7 +78,7 @@ pub const PANICS_IN_OPEN: usize = 100;
 pub const PANICS_IN_TRANSFORM: usize = 101;
 
 fn is_client(peer: &Peer, number: usize) -> bool {
-    peer.address.ip() == crate::rig::client(number).ip()
+    peer.address.ip() == Some(crate::rig::client(number).ip())
 }
 
 fn chain_of(cx: &Cx<'_>, text: &str) -> Chain {
@@ -92,8 +92,8 @@ fn split(line: &str) -> (&str, &str) {
 }
 
 impl Puppet {
-    pub fn new(book: &Rc<RefCell<Book>>, transform: MakeTransform) -> Self {
-        Self { book: book.clone(), tickets: BTreeMap::new(), transform, connected: None, values: BTreeMap::new() }
+    pub fn new(book: &Rc<RefCell<Book>>) -> Self {
+        Self { book: book.clone(), tickets: BTreeMap::new(), connected: None, values: BTreeMap::new() }
     }
 
     /// So many bytes of lane memory; the same for all who want so many.
@@ -145,7 +145,7 @@ impl Puppet {
                 let (milliseconds, line) = split(rest);
                 session.timers.push(line.to_string());
                 let after = milliseconds.parse::<u64>().unwrap() * crate::rig::MS;
-                if let Ok(timer) = cx.start_timer(after, session.timers.len() as u64 - 1) {
+                if let Ok(timer) = cx.start_timer(Duration::from_nanos(after), session.timers.len() as u64 - 1) {
                     session.last_timer = Some(timer);
                 }
             }
@@ -296,11 +296,6 @@ impl StreamService for Puppet {
     fn lane_message(&mut self, cx: &mut Cx<'_>, _from: Origin, line: String) {
         self.act(cx, &line);
     }
-
-    fn transform(&mut self, peer: &Peer) -> Option<Box<dyn Transform>> {
-        assert!(!is_client(peer, PANICS_IN_TRANSFORM), "told to, in transform");
-        (self.transform)(peer)
-    }
 }
 
 /// A puppet's rig and its book.
@@ -312,38 +307,47 @@ pub struct Stage {
 impl Stage {
     /// One lane, no faults.
     pub fn new(limits: Limits) -> Self {
-        Self::with(&World::new(1, Faults::none()), &Plan::lanes(1), limits, |_| None)
+        Self::with(&World::new(1, Faults::none()), &Plan::lanes(1), limits, |_, _| None)
     }
 
-    pub fn with(world: &World, plan: &Plan, limits: Limits, transform: MakeTransform) -> Self {
+    pub fn with(
+        world: &World,
+        plan: &Plan,
+        limits: Limits,
+        mut transform: impl FnMut(Side, &Peer) -> Option<Box<dyn Transform>> + Clone + 'static,
+    ) -> Self {
         let book: Rc<RefCell<Book>> = Rc::default();
-        let make = |_| Puppet::new(&book, transform);
-        Self { rig: Rig::serving(world, plan, limits, make), book: book.clone() }
+        let make = move |side, peer: &Peer| {
+            assert!(!is_client(peer, PANICS_IN_TRANSFORM), "told to, in transform");
+            transform(side, peer)
+        };
+        Self { rig: Rig::behind(world, plan, limits, |_| Puppet::new(&book), make), book: book.clone() }
     }
 
     /// Drains, has the world judge, and compares the page with the book: each session closed once, each ending counted.
-    /// `unborn` connections ended as aborted before they had a session.
-    pub fn close_with(mut self, unborn: u64) {
+    /// `unborn` are the endings of connections that had no session yet.
+    pub fn close_with(mut self, unborn: &[Ending]) {
         self.rig.close(&mut crate::rig::Nobody);
         let book = self.book.borrow();
         let mut numbers: Vec<usize> = book.endings.iter().map(|entry| entry.0).collect();
         numbers.sort_unstable();
         assert_eq!(numbers, (0..book.opened).collect::<Vec<_>>(), "each session is closed exactly once");
         use ServiceCounter as C;
-        for (ending, counter, others) in [
-            (Ending::Completed, C::EndingsCompleted, 0),
-            (Ending::EndOfStream, C::EndingsEndOfStream, 0),
-            (Ending::Closing, C::EndingsClosing, 0),
-            (Ending::Error, C::EndingsError, 0),
-            (Ending::Aborted, C::EndingsAborted, unborn),
+        for (ending, counter) in [
+            (Ending::Completed, C::EndingsCompleted),
+            (Ending::EndOfStream, C::EndingsEndOfStream),
+            (Ending::Closing, C::EndingsClosing),
+            (Ending::Error, C::EndingsError),
+            (Ending::Aborted, C::EndingsAborted),
         ] {
+            let others = unborn.iter().filter(|&&other| other == ending).count() as u64;
             assert_eq!(self.rig.count(counter), book.count(ending) + others, "the count of {ending}");
         }
-        assert_eq!(endings(&self.rig, 0), book.opened as u64 + unborn);
+        assert_eq!(endings(&self.rig, 0), (book.opened + unborn.len()) as u64);
     }
 
     pub fn close(self) {
-        self.close_with(0);
+        self.close_with(&[]);
     }
 
     /// The ending of the session that ended last.

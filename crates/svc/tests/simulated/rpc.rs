@@ -2,15 +2,16 @@
 
 use crate::echo::pattern;
 use crate::for_seeds;
+use crate::rig::Talker;
 use crate::rig::{MS, Plan, Rig, patient};
-use crate::talker::Talker;
 use corelane_lane::Unheard;
 use corelane_seam::Chain;
 use corelane_sim::{Faults, Random, Report, World};
-use corelane_svc::{Input, Limits, Next, Order, Origin, Output, Peer, StreamService, Ticket};
+use corelane_svc::{Input, Next, Order, Origin, Output, Peer, StreamService, Ticket};
 use corelane_watch::{LaneCounter, ServiceCounter as C};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::time::Duration;
 
 /// A record: length of what follows, number of the call, how it is to be answered, payload.
 const HEAD: usize = 9;
@@ -74,7 +75,7 @@ impl Program {
         let call = self.next;
         self.calls.insert(call, (ticket, record));
         match way {
-            BY_TIMER => drop(cx.start_timer(call % 7 * MS, call).unwrap()),
+            BY_TIMER => drop(cx.start_timer(Duration::from_nanos(call % 7 * MS), call).unwrap()),
             BY_MESSAGE => cx.notify(cx.id(), Own(call)),
             BY_HELPER => cx.offload(|| 7u8, call),
             BY_ANOTHER_LANE => self.send(cx, (cx.lane() + 1) % cx.lanes(), Errand { home: cx.lane(), call, is_done: false }),
@@ -186,7 +187,7 @@ fn judge(calls: &[Vec<u8>], talker: &Talker) {
 
 pub fn run(seed: u64, faults: Faults, lanes: usize) -> Report {
     let world = World::new(seed, faults);
-    let limits = Limits { requests_in_flight_max: 10, ..patient() };
+    let limits = patient().requests_in_flight_max(10);
     let mut rig = Rig::serving(&world, &Plan::lanes(lanes).memory(32 << 20), limits, |_| Program::default());
     let calls: Vec<_> = (0..8).map(|number| records(seed * 100 + number)).collect();
     let talker = |number: usize| Talker::new(rig.connect(number), seed, calls[number].concat());

@@ -11,7 +11,7 @@ const RESET: Status = Status::Failed(Fault { reason: Reason::Reset, number: 104 
 
 fn stage(lanes: usize) -> (Stage, Peer) {
     let world = World::new(1, Faults::none());
-    let mut stage = Stage::with(&world, &Plan::lanes(lanes), Limits::default(), |_| None);
+    let mut stage = Stage::with(&world, &Plan::lanes(lanes), Limits::default(), |_, _| None);
     let peer = stage.rig.connect(1);
     stage.rig.wait(MS);
     (stage, peer)

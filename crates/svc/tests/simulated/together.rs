@@ -5,17 +5,18 @@ use crate::drain::{ARRIVED, Case, mild, run_with};
 use crate::for_seeds;
 use crate::rig::{MS, Nobody, Plan, Rig, S, at, patient};
 use corelane_lane::Order as Command;
-use corelane_seam::{Datagrams, Outcome};
+use corelane_seam::{Datagrams, Instant, Outcome};
 use corelane_sim::{Faults, Random, World};
 use corelane_svc::Command as Steering;
 use corelane_svc::{
-    DatagramService, Error, Input, Limits, Next, Order, Origin, Output, Peer, Replies, Says, Sharing, SocketId, Steer,
-    StreamService, Ticket,
+    DatagramService, Error, Input, Limits, Next, Order, Origin, Output, Peer, Replies, Says, SocketId, Steer, StreamService,
+    Ticket,
 };
 use corelane_watch::ServiceCounter as C;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::time::Duration;
 
 /// Something to be answered, on its way through the lanes.
 struct Errand {
@@ -73,17 +74,17 @@ impl Walk {
             self.offloaded.insert(number, errand);
             return cx.offload(|| (), number);
         }
-        self.due.insert((cx.now() + self.random.below(200 * MS), number), errand);
-        cx.set_alarm(self.due.first_key_value().map_or(u64::MAX, |(&(at, _), _)| at));
+        self.due.insert((cx.now().nanoseconds() + self.random.below(200 * MS), number), errand);
+        cx.set_alarm(Instant::from_nanoseconds(self.due.first_key_value().map_or(u64::MAX, |(&(at, _), _)| at)));
     }
 
     /// Those whose time has come.
     fn ring(&mut self, cx: &mut Cx<'_>) -> Vec<Errand> {
         let mut come = Vec::new();
-        while let Some(entry) = self.due.first_entry().filter(|entry| entry.key().0 <= cx.now()) {
+        while let Some(entry) = self.due.first_entry().filter(|entry| entry.key().0 <= cx.now().nanoseconds()) {
             come.push(entry.remove());
         }
-        cx.set_alarm(self.due.first_key_value().map_or(u64::MAX, |(&(at, _), _)| at));
+        cx.set_alarm(Instant::from_nanoseconds(self.due.first_key_value().map_or(u64::MAX, |(&(at, _), _)| at)));
         come
     }
 }
@@ -203,7 +204,7 @@ impl DatagramService for Echo {
             let size = (arrival.datagram_bytes as usize).max(1);
             for bytes in batch.payload(arrival).chunks(size) {
                 let number = self.walk.begin(cx);
-                self.held.insert(number, (cx.socket(), arrival.peer, bytes.to_vec()));
+                self.held.insert(number, (cx.socket(), arrival.peer.inet().unwrap(), bytes.to_vec()));
             }
         }
     }
@@ -235,9 +236,8 @@ fn what_was_readable_is_answered_though_others_have_the_answer() {
 }
 
 fn echo_rig(world: &World, lanes: usize, limits: Limits, make: impl Fn(usize) -> Echo) -> Rig {
-    Rig::new(world, &Plan::lanes(lanes), move |lane, services, driver, page| {
-        let echo = services.add_datagrams(make(lane), limits, page.service(lane, 0).unwrap());
-        services.bind(driver, echo, at(PORT), Sharing { share_port: true, v6_only: false }).unwrap();
+    Rig::new(world, &Plan::lanes(lanes), move |roster| {
+        roster.serve_datagrams(at(PORT), limits, make(roster.lane()));
     })
 }
 
@@ -289,7 +289,7 @@ fn what_the_lanes_do_for_a_service_over_datagrams_is_waited_for_without_its_word
 #[test]
 fn who_never_pays_what_it_owes_is_not_waited_for_longer_than_the_limit() {
     let world = World::new(1, Faults::none());
-    let limits = Limits { drain_limit: 2 * S, ..patient() };
+    let limits = patient().drain_limit(Duration::from_secs(2));
     let make = |lane| Echo { never_pays: true, ..Echo::new(Walk::new(1, lane, true)) };
     let mut rig = echo_rig(&world, 2, limits, make);
     rig.wait(MS);
@@ -303,7 +303,7 @@ fn who_never_pays_what_it_owes_is_not_waited_for_longer_than_the_limit() {
 fn who_asks_after_the_order_has_no_answer_though_the_socket_is_open() {
     let world = World::new(1, Faults::none());
     let make = |lane| Echo { never_pays: true, ..Echo::new(Walk::new(1, lane, true)) };
-    let mut rig = echo_rig(&world, 1, Limits { drain_limit: 2 * S, ..patient() }, make);
+    let mut rig = echo_rig(&world, 1, patient().drain_limit(Duration::from_secs(2)), make);
     let mut shouters = Shouters(vec![Shouter::new(&world, 0)]);
     shouters.0[0].send(at(PORT), b"early".to_vec());
     rig.pass(5 * MS, &mut shouters);
@@ -318,7 +318,7 @@ fn who_asks_after_the_order_has_no_answer_though_the_socket_is_open() {
 #[test]
 fn an_idle_lane_waits_for_the_others_but_not_beyond_its_own_limit() {
     let world = World::new(1, Faults::none());
-    let limits = Limits { drain_limit: 2 * S, ..patient() };
+    let limits = patient().drain_limit(Duration::from_secs(2));
     let make = |lane| Lines { walk: Walk::new(1, lane, true), held: BTreeMap::new() };
     let mut rig = Rig::serving(&world, &Plan::lanes(2), limits, make);
     let peer = rig.connect(1);
@@ -360,7 +360,7 @@ fn a_lane_that_leaves_gives_its_late_answers_first() {
 #[test]
 fn a_lane_leaves_in_the_end_whatever_is_owed() {
     let world = World::new(1, Faults::none());
-    let limits = Limits { drain_limit: 2 * S, ..patient() };
+    let limits = patient().drain_limit(Duration::from_secs(2));
     let make = |lane| Echo { never_pays: true, ..Echo::new(Walk::new(1, lane, true)) };
     let mut rig = echo_rig(&world, 1, limits, make);
     rig.wait(MS);

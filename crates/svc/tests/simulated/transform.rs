@@ -1,8 +1,7 @@
 //! Transforms between the socket and the service.
 
 use corelane_seam::{Arena, Chain};
-use corelane_svc::{Transform, TransformError};
-use std::net::SocketAddr;
+use corelane_svc::{Passage, Progress, Transform, TransformError};
 
 /// Changes every byte, as a cipher does.
 pub struct Xor(u8);
@@ -26,20 +25,22 @@ fn change(key: u8, arena: &Arena, from: &mut Chain, to: &mut Chain) {
 }
 
 impl Transform for Xor {
-    fn inbound(&mut self, arena: &Arena, from: &mut Chain, to: &mut Chain, _back: &mut Chain) -> Result<(), TransformError> {
-        change(self.0, arena, from, to);
-        Ok(())
-    }
-
-    fn outbound(&mut self, arena: &Arena, from: &mut Chain, to: &mut Chain) -> Result<(), TransformError> {
-        change(self.0, arena, from, to);
-        Ok(())
+    fn pass(&mut self, passage: &mut Passage<'_>) -> Result<Progress, TransformError> {
+        passage.open();
+        change(self.0, passage.arena, passage.received, passage.input);
+        change(self.0, passage.arena, passage.output, passage.wire);
+        if passage.peer_finished && passage.received.is_empty() {
+            passage.end_input();
+        }
+        Ok(Progress::Idle)
     }
 }
 
 /// A line `PROXY ADDRESS` in front says who the peer is; a line `PANIC` panics. It is answered with `HELLO`.
 #[derive(Default)]
-pub struct ProxyHeader(Option<SocketAddr>);
+pub struct ProxyHeader {
+    is_over: bool,
+}
 
 pub fn proxy_header() -> Box<dyn Transform> {
     Box::new(ProxyHeader::default())
@@ -49,31 +50,28 @@ pub fn proxy_header() -> Box<dyn Transform> {
 const LINE_MAX: usize = 60;
 
 impl Transform for ProxyHeader {
-    fn inbound(&mut self, _arena: &Arena, from: &mut Chain, to: &mut Chain, back: &mut Chain) -> Result<(), TransformError> {
-        if self.0.is_none() {
+    fn pass(&mut self, passage: &mut Passage<'_>) -> Result<Progress, TransformError> {
+        if !self.is_over {
             let mut line = [0; LINE_MAX];
-            let bytes = from.copy_to(&mut line);
+            let bytes = passage.received.copy_to(&mut line);
             let Some(end) = line[..bytes].iter().position(|&byte| byte == b'\n') else {
-                return if bytes < LINE_MAX { Ok(()) } else { Err(TransformError("no line".into())) };
+                return if bytes < LINE_MAX { Ok(Progress::Idle) } else { Err(TransformError("no line".into())) };
             };
             let text = String::from_utf8_lossy(&line[..end]).into_owned();
             assert_ne!(text, "PANIC", "told to");
             let address = text.strip_prefix("PROXY ").and_then(|address| address.parse().ok());
-            self.0 = Some(address.ok_or_else(|| TransformError(format!("{text:?} names no peer")))?);
-            from.skip(end + 1);
-            back.push(&b"HELLO\n"[..]);
+            passage.peer.address = address.ok_or_else(|| TransformError(format!("{text:?} names no peer")))?;
+            passage.received.skip(end + 1);
+            passage.wire.push(&b"HELLO\n"[..]);
+            passage.open();
+            self.is_over = true;
         }
-        from.move_to(usize::MAX, to);
-        Ok(())
-    }
-
-    fn outbound(&mut self, _arena: &Arena, from: &mut Chain, to: &mut Chain) -> Result<(), TransformError> {
-        from.move_to(usize::MAX, to);
-        Ok(())
-    }
-
-    fn peer(&self) -> Option<SocketAddr> {
-        self.0
+        passage.input.append(passage.received);
+        passage.wire.append(passage.output);
+        if passage.peer_finished {
+            passage.end_input();
+        }
+        Ok(Progress::Idle)
     }
 }
 
@@ -81,9 +79,9 @@ pub mod tests {
     use super::*;
     use crate::echo::pattern;
     use crate::for_seeds;
-    use crate::puppet::Stage;
+    use crate::puppet::{MakeTransform, Stage};
+    use crate::rig::Talker;
     use crate::rig::{MS, Nobody, Plan, Rig, patient};
-    use crate::talker::Talker;
     use corelane_seam::{Fault, Reason};
     use corelane_sim::{Faults, Report, Status, World};
     use corelane_svc::{Cx, Ending, Input, Limits, Next, Output, Peer, Silent, StreamService};
@@ -91,8 +89,8 @@ pub mod tests {
 
     const RESET: Status = Status::Failed(Fault { reason: Reason::Reset, number: 104 });
 
-    /// Echo behind a transform.
-    struct Behind(fn() -> Box<dyn Transform>);
+    /// Echo.
+    struct Behind;
 
     impl StreamService for Behind {
         type Talk = Silent;
@@ -106,16 +104,12 @@ pub mod tests {
             }
             Next::Continue
         }
-
-        fn transform(&mut self, _peer: &Peer) -> Option<Box<dyn Transform>> {
-            Some((self.0)())
-        }
     }
 
     /// Echo behind `make`: what comes back is `front` and then what was sent behind `header`.
     pub fn run(seed: u64, faults: Faults, make: fn() -> Box<dyn Transform>, header: &str, front: &str) -> Report {
         let world = World::new(seed, faults);
-        let mut rig = Rig::serving(&world, &Plan::lanes(2).memory(8 << 20), patient(), |_| Behind(make));
+        let mut rig = Rig::behind(&world, &Plan::lanes(2).memory(8 << 20), patient(), |_| Behind, move |_, _: &_| Some(make()));
         let to_send = |number: usize| [header.as_bytes(), &pattern(seed + number as u64, 9_000)].concat();
         let talker = |number| Talker::new(rig.connect(number), seed, to_send(number));
         let mut talkers: Vec<Talker> = (0..8).map(talker).collect();
@@ -151,7 +145,7 @@ pub mod tests {
         });
     }
 
-    fn stage(transform: fn(&Peer) -> Option<Box<dyn Transform>>) -> (Stage, corelane_sim::Peer) {
+    fn stage(transform: MakeTransform) -> (Stage, corelane_sim::Peer) {
         let world = World::new(1, Faults::none());
         let mut stage = Stage::with(&world, &Plan::lanes(1), Limits::default(), transform);
         let peer = stage.rig.connect(1);
@@ -161,7 +155,7 @@ pub mod tests {
 
     #[test]
     fn everything_a_service_does_passes_the_transform() {
-        let (mut stage, peer) = stage(|_| Some(xor()));
+        let (mut stage, peer) = stage(|_, _| Some(xor()));
         let changed = |text: &str| -> Vec<u8> { text.bytes().map(|byte| byte ^ KEY).collect() };
         let text = "hold a\nsay two\nafter 10 answer a one\nfill 10\naaaaaaaaaaany b\nhere b three\nflood 9\nclose\n";
         peer.send(&changed(text));
@@ -177,7 +171,7 @@ pub mod tests {
 
     #[test]
     fn a_service_learns_the_peer_from_its_transform() {
-        let (mut stage, peer) = stage(|_| Some(proxy_header()));
+        let (mut stage, peer) = stage(|_, _| Some(proxy_header()));
         assert_eq!(stage.rig.ask(&peer, "PROXY 203.0.1"), "");
         assert_eq!(stage.rig.ask(&peer, "13.9:4711\npeer\n"), "HELLO\n203.0.113.9:4711\n");
         peer.close();
@@ -187,42 +181,45 @@ pub mod tests {
 
     #[test]
     fn a_transform_that_refuses_ends_the_connection() {
-        let (mut stage, peer) = stage(|_| Some(proxy_header()));
+        let (mut stage, peer) = stage(|_, _| Some(proxy_header()));
         stage.rig.ask(&peer, "GET / HTTP/1.1\nsay never\n");
-        assert_eq!((peer.status(), stage.last_ending()), (RESET, Some(Ending::Aborted)));
+        assert_eq!((peer.status(), stage.rig.count(C::TransformRefusals)), (Status::Ended, 1), "in order, not with a reset");
         assert!(stage.rig.reports.borrow()[0].contains("names no peer"));
-        stage.close();
+        peer.close();
+        stage.rig.wait(MS);
+        stage.close_with(&[Ending::Aborted]);
     }
 
     #[test]
     fn a_transform_that_panics_ends_the_connection_only() {
-        let (mut stage, peer) = stage(|_| Some(proxy_header()));
+        let (mut stage, peer) = stage(|_, _| Some(proxy_header()));
         let other = stage.rig.connect(2);
         stage.rig.wait(MS);
         stage.rig.ask(&peer, "PANIC\n");
-        assert_eq!((peer.status(), stage.last_ending(), stage.rig.count(C::Panics)), (RESET, Some(Ending::Aborted), 1));
+        assert_eq!((peer.status(), stage.rig.count(C::EndingsAborted), stage.rig.count(C::Panics)), (RESET, 1, 1));
         assert_eq!(stage.rig.ask(&other, "PROXY 1.2.3.4:5\nsay on\n"), "HELLO\non\n");
         other.close();
         stage.rig.wait(MS);
-        stage.close();
+        stage.close_with(&[Ending::Aborted]);
     }
 
     #[test]
     fn a_peer_that_ends_within_the_header_is_let_go() {
-        let (mut stage, peer) = stage(|_| Some(proxy_header()));
+        let (mut stage, peer) = stage(|_, _| Some(proxy_header()));
         peer.send(b"PROXY 203");
         peer.finish();
         stage.rig.wait(10 * MS);
-        assert_eq!((stage.last_ending(), stage.rig.count(C::RecordsTruncated)), (Some(Ending::EndOfStream), 1));
+        let counts = [C::EndingsEndOfStream, C::RecordsTruncated, C::HandshakesFailed].map(|counter| stage.rig.count(counter));
+        assert_eq!((counts, peer.status()), ([1; 3], Status::Ended));
         peer.close();
-        stage.close();
+        stage.close_with(&[Ending::EndOfStream]);
     }
 
     #[test]
     fn a_transform_without_memory_is_called_again_when_there_is_some() {
         let world = World::new(1, Faults::none());
-        let limits = Limits { output_high: 8 << 20, ..patient() };
-        let mut rig = Rig::serving(&world, &Plan::lanes(1).memory(4 << 20), limits, |_| Behind(xor));
+        let limits = patient().output_high(8 << 20);
+        let mut rig = Rig::behind(&world, &Plan::lanes(1).memory(4 << 20), limits, |_| Behind, |_, _: &_| Some(xor()));
         let peers: Vec<_> = (0..12).map(|number| rig.connect(number)).collect();
         rig.wait(MS);
         let (mut sent, mut got) = ([0; 12], [0; 12]);

@@ -6,14 +6,14 @@ use crate::xdr::{Decode, Encode, List, Opaque, Reader, Writer, xdr_struct};
 
 /// What every result is: a union over the status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome<T, F> {
+pub enum Results<T, F> {
     /// The procedure was carried out.
     Ok(T),
     /// It was not, and never with [`Status::Ok`]: such a value is refused when it is written.
     Failed(Status, F),
 }
 
-impl<'a, T: Decode<'a>, F: Decode<'a>> Decode<'a> for Outcome<T, F> {
+impl<'a, T: Decode<'a>, F: Decode<'a>> Decode<'a> for Results<T, F> {
     fn decode(from: &mut Reader<'a>) -> Result<Self, Error> {
         match from.read()? {
             Status::Ok => from.read().map(Self::Ok),
@@ -22,7 +22,7 @@ impl<'a, T: Decode<'a>, F: Decode<'a>> Decode<'a> for Outcome<T, F> {
     }
 }
 
-impl<T: Encode, F: Encode> Encode for Outcome<T, F> {
+impl<T: Encode, F: Encode> Encode for Results<T, F> {
     fn encode(&self, to: &mut Writer<'_>) -> Result<(), Error> {
         match self {
             Self::Ok(results) => {
@@ -42,39 +42,39 @@ impl<T: Encode, F: Encode> Encode for Outcome<T, F> {
 type After = Option<Attributes>;
 
 /// GETATTR (section 3.3.1).
-pub type GetAttributesResult = Outcome<Attributes, ()>;
+pub type GetAttributesResult = Results<Attributes, ()>;
 /// SETATTR (section 3.3.2).
-pub type SetAttributesResult = Outcome<Weak, Weak>;
+pub type SetAttributesResult = Results<Weak, Weak>;
 /// LOOKUP (section 3.3.3); the directory's attributes where it failed.
-pub type LookupResult<'a> = Outcome<Lookup<'a>, After>;
+pub type LookupResult<'a> = Results<Lookup<'a>, After>;
 /// ACCESS (section 3.3.4): attributes, and the bits that are granted.
-pub type AccessResult = Outcome<(After, u32), After>;
+pub type AccessResult = Results<(After, u32), After>;
 /// READLINK (section 3.3.5).
-pub type ReadLinkResult<'a> = Outcome<ReadLink<'a>, After>;
+pub type ReadLinkResult<'a> = Results<ReadLink<'a>, After>;
 /// READ (section 3.3.6).
-pub type ReadResult<'a> = Outcome<Read<'a>, After>;
+pub type ReadResult<'a> = Results<Read<'a>, After>;
 /// WRITE (section 3.3.7).
-pub type WriteResult = Outcome<Write, Weak>;
+pub type WriteResult = Results<Write, Weak>;
 /// CREATE, MKDIR, SYMLINK, MKNOD (sections 3.3.8 to 3.3.11); the directory where it failed.
-pub type CreateResult<'a> = Outcome<Create<'a>, Weak>;
+pub type CreateResult<'a> = Results<Create<'a>, Weak>;
 /// REMOVE, RMDIR (sections 3.3.12 and 3.3.13): the directory.
-pub type RemoveResult = Outcome<Weak, Weak>;
+pub type RemoveResult = Results<Weak, Weak>;
 /// RENAME (section 3.3.14).
-pub type RenameResult = Outcome<Rename, Rename>;
+pub type RenameResult = Results<Rename, Rename>;
 /// LINK (section 3.3.15).
-pub type LinkResult = Outcome<Link, Link>;
+pub type LinkResult = Results<Link, Link>;
 /// READDIR (section 3.3.16).
-pub type ReadDirectoryResult<'a> = Outcome<Directory<'a>, After>;
+pub type ReadDirectoryResult<'a> = Results<Directory<'a>, After>;
 /// READDIRPLUS (section 3.3.17).
-pub type ReadDirectoryPlusResult<'a> = Outcome<DirectoryPlus<'a>, After>;
+pub type ReadDirectoryPlusResult<'a> = Results<DirectoryPlus<'a>, After>;
 /// FSSTAT (section 3.3.18).
-pub type FileSystemResult = Outcome<FileSystem, After>;
+pub type FileSystemResult = Results<FileSystem, After>;
 /// FSINFO (section 3.3.19).
-pub type InformationResult = Outcome<Information, After>;
+pub type InformationResult = Results<Information, After>;
 /// PATHCONF (section 3.3.20).
-pub type PathLimitsResult = Outcome<PathLimits, After>;
+pub type PathLimitsResult = Results<PathLimits, After>;
 /// COMMIT (section 3.3.21).
-pub type CommitResult = Outcome<Commit, Weak>;
+pub type CommitResult = Results<Commit, Weak>;
 
 xdr_struct! {
     /// What LOOKUP finds.

@@ -1,7 +1,7 @@
 //! Calls (RFC 5531 section 9, `call_body`).
 
 use super::refusal::{Owed, Refusal};
-use super::{Auth, AuthStatus, CALL, Denial, Flavour, Identity, Outcome, REPLY, Reply, VERSION, Verdict};
+use super::{Acceptance, Auth, AuthStatus, CALL, Denial, Flavour, Identity, REPLY, Reply, VERSION, Verdict};
 use crate::Error;
 use crate::xdr::{Decode, Encode, Opaque, Reader, Writer};
 
@@ -70,23 +70,23 @@ impl<'a> Call<'a> {
     /// `GARBAGE_ARGS` is owed (RFC 5531 section 9).
     #[inline]
     pub fn arguments<T: Decode<'a>>(&self) -> Result<T, Refusal> {
-        T::decode(&mut Reader::new(self.arguments)).map_err(|error| self.refuse(error, Outcome::GarbageArguments))
+        T::decode(&mut Reader::new(self.arguments)).map_err(|error| self.refuse(error, Acceptance::GarbageArguments))
     }
 
     /// `PROC_UNAVAIL` is owed: the program has no such procedure, or the service does not offer it.
     #[cold]
     pub fn procedure_unavailable(&self) -> Refusal {
-        self.refuse(Error::Procedure { got: self.procedure }, Outcome::ProcedureUnavailable)
+        self.refuse(Error::Procedure { got: self.procedure }, Acceptance::ProcedureUnavailable)
     }
 
     /// `SYSTEM_ERR` is owed: the service cannot carry out the call, for example for want of memory.
     #[cold]
     pub fn system_error(&self) -> Refusal {
-        self.refuse(Error::Service, Outcome::SystemError)
+        self.refuse(Error::Service, Acceptance::SystemError)
     }
 
     #[cold]
-    pub(super) fn refuse(&self, error: Error, outcome: Outcome<'static>) -> Refusal {
+    pub(super) fn refuse(&self, error: Error, outcome: Acceptance<'static>) -> Refusal {
         let verdict = Verdict::Accepted { verifier: Auth::NONE, outcome };
         Refusal { error, owed: Owed::Answer(Reply { xid: self.xid, verdict }) }
     }
@@ -266,7 +266,7 @@ mod tests {
     fn arguments_that_do_not_parse_are_garbage() {
         let message = bytes(&NULL_CALL);
         let call = Call::parse(&message).unwrap();
-        let garbage = Verdict::Accepted { verifier: Auth::NONE, outcome: Outcome::GarbageArguments };
+        let garbage = Verdict::Accepted { verifier: Auth::NONE, outcome: Acceptance::GarbageArguments };
         assert_eq!(call.arguments::<u32>().unwrap_err().owed, answer(garbage));
         let longer = bytes(&[&NULL_CALL[..], &[7, 8]].concat());
         assert_eq!(Call::parse(&longer).unwrap().arguments(), Ok(7_u32));

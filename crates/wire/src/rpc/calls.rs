@@ -4,6 +4,7 @@
 //! account of what is under way; [`Calls`] keeps it.
 
 use super::due::Due;
+use std::time::Duration;
 
 /// Most calls that one [`Calls`] keeps.
 pub const CALLS_MAX: u32 = 1 << 20;
@@ -41,28 +42,33 @@ impl Xids {
     }
 }
 
-/// How long a call is waited for, and when it is sent again. Times are in nanoseconds, or in any unit that the clock has.
+/// How long a call is waited for, and when it is sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
     /// From its first sending until it is given up.
-    pub timeout: u64,
+    pub timeout: Duration,
     /// From its first sending to its second, then twice that, four times that and so on, up to `again_max` between two
-    /// (RFC 8085 section 3.1.1 asks for such a back-off). `u64::MAX` never sends again: a stream does that by itself.
-    pub again: u64,
+    /// (RFC 8085 section 3.1.1 asks for such a back-off). [`Duration::MAX`] never sends again: a stream does that by itself.
+    pub again: Duration,
     /// The longest time between two sendings.
-    pub again_max: u64,
+    pub again_max: Duration,
 }
 
 impl Patience {
     /// Over a stream: nothing is sent twice.
-    pub const fn stream(timeout: u64) -> Self {
-        Self { timeout, again: u64::MAX, again_max: u64::MAX }
+    pub const fn stream(timeout: Duration) -> Self {
+        Self { timeout, again: Duration::MAX, again_max: Duration::MAX }
     }
 
     /// When a call whose first sending was at `begun` and that waited for `waited` before its last one is due next.
     fn next(&self, begun: u64, now: u64, waited: u64) -> u64 {
-        now.saturating_add(waited).min(begun.saturating_add(self.timeout))
+        now.saturating_add(waited).min(begun.saturating_add(nanoseconds(self.timeout)))
     }
+}
+
+/// A duration in the clock's unit.
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// What has become of all calls. A call that is under way is in none of `answered`, `given_up` and `dropped`.
@@ -88,7 +94,7 @@ pub struct CallCounts {
 
 /// A call under way.
 #[derive(Debug)]
-struct Entry<T> {
+struct UnderWay<T> {
     /// Which of all it is.
     count: u64,
     call: T,
@@ -109,7 +115,8 @@ pub enum Overdue<'c, T> {
     GivenUp(u32, T),
 }
 
-/// The calls under way of one connection or socket, each with a value of the caller's: what to send again, whom to tell.
+/// The calls under way of one connection or socket, each with a value of the caller's: what to send again, whom to tell. Times are nanoseconds of
+/// the caller's clock.
 ///
 /// Replies are matched by their number in constant time; the next time at which something is due costs the logarithm of how many are
 /// under way. All memory is allocated when it is made.
@@ -117,7 +124,8 @@ pub enum Overdue<'c, T> {
 /// ```
 /// use corelane_wire::rpc::{Calls, Overdue, Patience};
 ///
-/// let patience = Patience { timeout: 1_000, again: 100, again_max: 400 };
+/// let [timeout, again, again_max] = [1_000, 100, 400].map(std::time::Duration::from_nanos);
+/// let patience = Patience { timeout, again, again_max };
 /// let mut calls = Calls::new(16, 7);
 /// let xid = calls.begin(0, patience, "hello")?;
 /// assert_eq!(calls.next_due(), Some(100));
@@ -135,7 +143,7 @@ pub struct Calls<T> {
     /// How many numbers were given out or passed over.
     made: u64,
     /// Each call has the place that the low bits of its count name.
-    places: Box<[Option<Entry<T>>]>,
+    places: Box<[Option<UnderWay<T>>]>,
     due: Due,
     counts: CallCounts,
 }
@@ -169,9 +177,9 @@ impl<T> Calls<T> {
         while self.places[self.place(self.made)].is_some() {
             self.made += 1;
         }
-        let (count, wait) = (self.made, patience.again);
+        let (count, wait) = (self.made, nanoseconds(patience.again));
         let (place, due) = (self.place(count), patience.next(now, now, wait));
-        self.places[place] = Some(Entry { count, call, patience, begun: now, wait, due });
+        self.places[place] = Some(UnderWay { count, call, patience, begun: now, wait, due });
         self.due.add(place, due);
         (self.made, self.under_way, self.counts.begun) = (count + 1, self.under_way + 1, self.counts.begun + 1);
         Ok(self.xids.of(count))
@@ -188,7 +196,7 @@ impl<T> Calls<T> {
         self.places[place].as_ref().filter(|entry| entry.count == count).map(|_| place)
     }
 
-    fn take(&mut self, place: usize) -> Option<Entry<T>> {
+    fn take(&mut self, place: usize) -> Option<UnderWay<T>> {
         let entry = self.places[place].take()?;
         self.due.remove(place);
         self.under_way -= 1;
@@ -222,14 +230,14 @@ impl<T> Calls<T> {
     /// `now`, so one call is never due twice at one time.
     pub fn overdue(&mut self, now: u64) -> Option<Overdue<'_, T>> {
         let (_, place) = self.due.first().filter(|&(due, _)| due <= now && due < u64::MAX)?;
-        let ends = self.places[place].as_ref().map(|entry| entry.begun.saturating_add(entry.patience.timeout))?;
+        let ends = self.places[place].as_ref().map(|entry| entry.begun.saturating_add(nanoseconds(entry.patience.timeout)))?;
         if ends <= now {
             let entry = self.take(place)?;
             self.counts.given_up += 1;
             return Some(Overdue::GivenUp(self.xids.of(entry.count), entry.call));
         }
         let entry = self.places[place].as_mut()?;
-        entry.wait = entry.wait.max(1).saturating_mul(2).min(entry.patience.again_max.max(1));
+        entry.wait = entry.wait.max(1).saturating_mul(2).min(nanoseconds(entry.patience.again_max).max(1));
         entry.due = entry.patience.next(entry.begun, now, entry.wait);
         self.due.change(place, entry.due);
         self.counts.again += 1;

@@ -1,6 +1,6 @@
 //! What a server owes to a message that it does not carry out.
 
-use super::{Call, Outcome, Reply};
+use super::{Acceptance, Call, Reply};
 use crate::Error;
 
 /// Why a message is not carried out, and what is owed for it.
@@ -51,11 +51,11 @@ impl Program {
         let Self { number, low, high } = *self;
         if call.program != number {
             let error = Error::Program { expected: number, got: call.program };
-            return Err(call.refuse(error, Outcome::ProgramUnavailable));
+            return Err(call.refuse(error, Acceptance::ProgramUnavailable));
         }
         if !(low..=high).contains(&call.version) {
             let error = Error::Version { low, high, got: call.version };
-            return Err(call.refuse(error, Outcome::ProgramMismatch { low, high }));
+            return Err(call.refuse(error, Acceptance::ProgramMismatch { low, high }));
         }
         Ok(())
     }
@@ -68,7 +68,7 @@ mod tests {
 
     const NFS: Program = Program { number: 100_003, low: 3, high: 4 };
 
-    fn outcome(program: u32, version: u32) -> Option<Outcome<'static>> {
+    fn outcome(program: u32, version: u32) -> Option<Acceptance<'static>> {
         let (credential, verifier) = (Auth::NONE, Auth::NONE);
         let call = Call { xid: 7, program, version, procedure: 0, credential, verifier, arguments: &[] };
         match NFS.admit(&call).err()?.owed {
@@ -80,8 +80,8 @@ mod tests {
     #[test]
     fn programs_and_versions_are_admitted_by_number() {
         assert_eq!((outcome(100_003, 3), outcome(100_003, 4)), (None, None));
-        assert_eq!(outcome(100_003, 2), Some(Outcome::ProgramMismatch { low: 3, high: 4 }));
-        assert_eq!(outcome(100_003, 5), Some(Outcome::ProgramMismatch { low: 3, high: 4 }));
-        assert_eq!(outcome(100_004, 3), Some(Outcome::ProgramUnavailable));
+        assert_eq!(outcome(100_003, 2), Some(Acceptance::ProgramMismatch { low: 3, high: 4 }));
+        assert_eq!(outcome(100_003, 5), Some(Acceptance::ProgramMismatch { low: 3, high: 4 }));
+        assert_eq!(outcome(100_004, 3), Some(Acceptance::ProgramUnavailable));
     }
 }

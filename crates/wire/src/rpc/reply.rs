@@ -40,7 +40,7 @@ pub enum Verdict<'a> {
         /// What proves who answers; AUTH_NONE except under RPCSEC_GSS and AUTH_SHORT.
         verifier: Auth<'a>,
         /// How the call went.
-        outcome: Outcome<'a>,
+        outcome: Acceptance<'a>,
     },
     /// MSG_DENIED.
     Denied(Denial),
@@ -48,7 +48,7 @@ pub enum Verdict<'a> {
 
 /// How an accepted call went (`accept_stat`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome<'a> {
+pub enum Acceptance<'a> {
     /// SUCCESS: the results, encoded.
     Success(&'a [u8]),
     /// PROG_UNAVAIL: the program is not served.
@@ -100,7 +100,7 @@ impl<'a> Reply<'a> {
         let mut reader = Reader::new(message);
         let (xid, kind) = (reader.u32()?, reader.u32()?);
         let verdict = match (kind, reader.u32()?) {
-            (REPLY, MSG_ACCEPTED) => Verdict::Accepted { verifier: reader.read()?, outcome: Outcome::decode(&mut reader)? },
+            (REPLY, MSG_ACCEPTED) => Verdict::Accepted { verifier: reader.read()?, outcome: Acceptance::decode(&mut reader)? },
             (REPLY, MSG_DENIED) => Verdict::Denied(reader.read()?),
             (REPLY, got) => return Err(Error::Unknown { what: "reply_stat", got }),
             (CALL, _) => return Err(Error::WrongDirection { expected: REPLY, got: CALL }),
@@ -128,7 +128,7 @@ impl Encode for Reply<'_> {
     }
 }
 
-impl<'a> Decode<'a> for Outcome<'a> {
+impl<'a> Decode<'a> for Acceptance<'a> {
     fn decode(from: &mut Reader<'a>) -> Result<Self, Error> {
         Ok(match from.u32()? {
             SUCCESS => Self::Success(from.rest()),
@@ -142,7 +142,7 @@ impl<'a> Decode<'a> for Outcome<'a> {
     }
 }
 
-impl Encode for Outcome<'_> {
+impl Encode for Acceptance<'_> {
     fn encode(&self, to: &mut Writer<'_>) -> Result<(), Error> {
         match *self {
             Self::Success(results) => {
@@ -192,7 +192,7 @@ mod tests {
     fn a_head_and_results_are_a_reply() {
         let mut message = success_head(0xa1b2_c3d4).to_vec();
         message.extend([1, 2, 3, 4]);
-        let outcome = Outcome::Success(&[1, 2, 3, 4]);
+        let outcome = Acceptance::Success(&[1, 2, 3, 4]);
         let reply = Reply { xid: 0xa1b2_c3d4, verdict: Verdict::Accepted { verifier: Auth::NONE, outcome } };
         assert_eq!(Reply::parse(&message), Ok(reply));
         let mut memory = [0; 28];

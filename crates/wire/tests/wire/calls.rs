@@ -1,8 +1,20 @@
 //! Calls under way, against an account that is kept in the plainest way.
 
 use corelane_wire::rpc::{CALLS_MAX, CallCounts, Calls, Overdue, Patience, Xids};
+use std::time::Duration;
 
-const PATIENCE: Patience = Patience { timeout: 1_000, again: 100, again_max: 400 };
+const PATIENCE: Patience = patience(1_000, 100, 400);
+
+/// A patience, in nanoseconds.
+const fn patience(timeout: u64, again: u64, again_max: u64) -> Patience {
+    let [timeout, again, again_max] =
+        [Duration::from_nanos(timeout), Duration::from_nanos(again), Duration::from_nanos(again_max)];
+    Patience { timeout, again, again_max }
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    duration.as_nanos().try_into().unwrap_or(u64::MAX)
+}
 
 /// A small generator (SplitMix64, Steele, Lea and Flood 2014).
 struct Random(u64);
@@ -41,7 +53,7 @@ struct Account {
 impl Account {
     fn begin(&mut self, now: u64, patience: Patience, xid: u32, name: u64) {
         assert!(self.under_way.iter().all(|call| call.xid != xid), "{xid} is under way already");
-        let (ends, wait) = (now.saturating_add(patience.timeout), patience.again);
+        let (ends, wait) = (now.saturating_add(nanoseconds(patience.timeout)), nanoseconds(patience.again));
         self.under_way.push(Noted { xid, name, ends, due: now.saturating_add(wait).min(ends), wait, patience });
         self.counts.begun += 1;
     }
@@ -77,7 +89,7 @@ impl Account {
         assert_eq!((call.name, Some(call.due)), (name, earliest));
         assert!(call.due <= now);
         assert_eq!(ends, call.ends <= now, "given up at its end, and not before");
-        call.wait = call.wait.saturating_mul(2).min(call.patience.again_max);
+        call.wait = call.wait.saturating_mul(2).min(nanoseconds(call.patience.again_max));
         call.due = now.saturating_add(call.wait).min(call.ends);
         match ends {
             true => {
@@ -92,8 +104,8 @@ impl Account {
 fn any_patience(random: &mut Random) -> Patience {
     let timeout = 1 + random.below(5_000);
     match random.below(3) {
-        0 => Patience::stream(timeout),
-        _ => Patience { timeout, again: 1 + random.below(500), again_max: 1 + random.below(2_000) },
+        0 => Patience::stream(Duration::from_nanos(timeout)),
+        _ => patience(timeout, 1 + random.below(500), 1 + random.below(2_000)),
     }
 }
 
@@ -190,10 +202,10 @@ fn who_comes_late_sends_once_and_gives_up_once() {
 #[test]
 fn who_waits_for_ever_is_never_due() {
     let mut calls = Calls::new(2, 0);
-    calls.begin(5, Patience::stream(u64::MAX), ()).unwrap();
+    calls.begin(5, Patience::stream(Duration::MAX), ()).unwrap();
     assert_eq!((calls.next_due(), calls.overdue(u64::MAX)), (None, None));
     // Nothing is too little: it is due at once, and then not again at the same time.
-    calls.begin(5, Patience { timeout: 3, again: 0, again_max: 0 }, ()).unwrap();
+    calls.begin(5, patience(3, 0, 0), ()).unwrap();
     assert!(matches!(calls.overdue(5), Some(Overdue::Again(..))));
     assert_eq!(calls.overdue(5), None);
     assert_eq!(calls.next_due(), Some(6));
@@ -202,9 +214,9 @@ fn who_waits_for_ever_is_never_due() {
 #[test]
 fn a_call_that_is_never_answered_stops_no_other() {
     let mut calls = Calls::new(2, 100);
-    let stuck = calls.begin(0, Patience::stream(u64::MAX), 0).unwrap();
+    let stuck = calls.begin(0, Patience::stream(Duration::MAX), 0).unwrap();
     for name in 1..100_000 {
-        let xid = calls.begin(0, Patience::stream(9), name).unwrap();
+        let xid = calls.begin(0, Patience::stream(Duration::from_nanos(9)), name).unwrap();
         assert_ne!(xid, stuck);
         assert_eq!(calls.answered(xid), Some(name));
     }

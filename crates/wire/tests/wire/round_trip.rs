@@ -2,7 +2,7 @@
 
 use corelane_wire::nfs3;
 use corelane_wire::rpc::{
-    self, Auth, AuthStatus, AuthSys, Call, CallHead, Denial, Flavour, Identity, Outcome, RecordLimits, Records, Reply, Step,
+    self, Acceptance, Auth, AuthStatus, AuthSys, Call, CallHead, Denial, Flavour, Identity, RecordLimits, Records, Reply, Step,
     Verdict, write_split,
 };
 use corelane_wire::rpcbind::{Mapping, Mappings, PortRequest, Service, ServiceRequest, Services};
@@ -106,7 +106,7 @@ proptest! {
     #[test]
     fn replies(xid: u32, low: u32, high: u32, body in vec(any::<u8>(), 0..=400), results in vec(any::<u8>(), 0..100), denial in denial()) {
         let verifier = Auth { flavour: Flavour(low), body: Opaque::new(&body).unwrap() };
-        for outcome in [Outcome::Success(&results), Outcome::ProgramMismatch { low, high }, Outcome::GarbageArguments] {
+        for outcome in [Acceptance::Success(&results), Acceptance::ProgramMismatch { low, high }, Acceptance::GarbageArguments] {
             let reply = Reply { xid, verdict: Verdict::Accepted { verifier, outcome } };
             let message = written(&reply);
 prop_assert_eq!(Reply::parse(&message), Ok(reply));

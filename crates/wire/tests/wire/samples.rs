@@ -1,7 +1,7 @@
 //! A legal message of each kind, for each parser: what mutations start from.
 
 use corelane_wire::nfs3::{self, Procedure};
-use corelane_wire::rpc::{self, Auth, AuthStatus, AuthSys, CallHead, Denial, Outcome, Reply, Verdict};
+use corelane_wire::rpc::{self, Acceptance, Auth, AuthStatus, AuthSys, CallHead, Denial, Reply, Verdict};
 use corelane_wire::rpcbind::{self, Mapping, Service};
 use corelane_wire::xdr::{Array, Encode, List, Opaque, Text, Writer};
 
@@ -72,13 +72,13 @@ fn calls(add: Add<'_>) {
 /// Every reply without results, and one with.
 pub fn every_reply() -> Vec<Reply<'static>> {
     let outcomes = [
-        Outcome::Success(&[]),
-        Outcome::Success(&[0, 0, 8, 1]),
-        Outcome::ProgramUnavailable,
-        Outcome::ProgramMismatch { low: 3, high: 4 },
-        Outcome::ProcedureUnavailable,
-        Outcome::GarbageArguments,
-        Outcome::SystemError,
+        Acceptance::Success(&[]),
+        Acceptance::Success(&[0, 0, 8, 1]),
+        Acceptance::ProgramUnavailable,
+        Acceptance::ProgramMismatch { low: 3, high: 4 },
+        Acceptance::ProcedureUnavailable,
+        Acceptance::GarbageArguments,
+        Acceptance::SystemError,
     ];
     let accepted = outcomes.map(|outcome| Verdict::Accepted { verifier: Auth::NONE, outcome });
     let authentication = AuthStatus::ALL.iter().copied().map(Denial::Authentication);
@@ -91,7 +91,7 @@ fn replies(add: Add<'_>) {
         add("reply", &format!("{index:02}"), bytes(reply));
     }
     let verifier = Auth { flavour: rpc::Flavour::SHORT, body: opaque(b"token") };
-    let verdict = Verdict::Accepted { verifier, outcome: Outcome::Success(b"data") };
+    let verdict = Verdict::Accepted { verifier, outcome: Acceptance::Success(b"data") };
     add("reply", "short-verifier", bytes(&Reply { xid: 1, verdict }));
 }
 

@@ -2,7 +2,7 @@
 
 use crate::samples;
 use corelane_wire::rpc::{
-    self, Auth, AuthStatus, Call, Denial, Outcome, Owed, Program, RecordLimits, Records, Reply, Step, Verdict, success_head,
+    self, Acceptance, Auth, AuthStatus, Call, Denial, Owed, Program, RecordLimits, Records, Reply, Step, Verdict, success_head,
     write_record,
 };
 use corelane_wire::rpcbind::{self, PortRequest, ServiceRequest};
@@ -43,12 +43,12 @@ fn described(what: &str) -> Verdict<'static> {
     let accepted = |outcome| Verdict::Accepted { verifier: Auth::NONE, outcome };
     let denied = |status| Verdict::Denied(Denial::Authentication(status));
     match what {
-        "reply success, void" => accepted(Outcome::Success(&[])),
-        "reply PROG_UNAVAIL" => accepted(Outcome::ProgramUnavailable),
-        "reply PROG_MISMATCH low 3 high 4" => accepted(Outcome::ProgramMismatch { low: 3, high: 4 }),
-        "reply PROC_UNAVAIL" => accepted(Outcome::ProcedureUnavailable),
-        "reply GARBAGE_ARGS" => accepted(Outcome::GarbageArguments),
-        "reply SYSTEM_ERR" => accepted(Outcome::SystemError),
+        "reply success, void" => accepted(Acceptance::Success(&[])),
+        "reply PROG_UNAVAIL" => accepted(Acceptance::ProgramUnavailable),
+        "reply PROG_MISMATCH low 3 high 4" => accepted(Acceptance::ProgramMismatch { low: 3, high: 4 }),
+        "reply PROC_UNAVAIL" => accepted(Acceptance::ProcedureUnavailable),
+        "reply GARBAGE_ARGS" => accepted(Acceptance::GarbageArguments),
+        "reply SYSTEM_ERR" => accepted(Acceptance::SystemError),
         "reply denied RPC_MISMATCH low 2 high 2" => Verdict::Denied(Denial::RpcMismatch { low: 2, high: 2 }),
         "reply denied AUTH_ERROR AUTH_BADCRED" => denied(AuthStatus::BadCredential),
         "reply denied AUTH_ERROR AUTH_REJECTEDCRED" => denied(AuthStatus::RejectedCredential),
@@ -109,7 +109,7 @@ const RPCBIND: Program = Program { number: rpcbind::PROGRAM, low: 2, high: 4 };
 
 fn success(reply: &[u8]) -> &[u8] {
     match Reply::parse(reply).unwrap().verdict {
-        Verdict::Accepted { verifier: Auth::NONE, outcome: Outcome::Success(results) } => results,
+        Verdict::Accepted { verifier: Auth::NONE, outcome: Acceptance::Success(results) } => results,
         other => panic!("{other:?}"),
     }
 }

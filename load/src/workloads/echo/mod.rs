@@ -8,7 +8,8 @@ use crate::pattern;
 use crate::plan::Plan;
 use crate::run::Ends;
 use crate::workload::{Answers, Workload};
-use corelane::{Input, Lanes, Output, Transport};
+use corelane::lanes::Transport;
+use corelane::{Input, Lanes, Output};
 
 /// Where echo is served unless said otherwise.
 pub const DEFAULT_PORT: u16 = 60007;

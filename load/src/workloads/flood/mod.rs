@@ -5,7 +5,8 @@ use crate::datagram_engine::DatagramEngine;
 use crate::error::Error;
 use crate::plan::{Mode, Plan};
 use crate::workload::DatagramWorkload;
-use corelane::{DATAGRAM_BYTES_MAX, Transport};
+use corelane::lanes::Transport;
+use corelane::service::DATAGRAM_BYTES_MAX;
 
 /// A flood over UDP. It is not among [`ALL`](super::ALL), because only [`Mode::Flood`] makes one.
 pub const ENTRY: Entry = Entry::plain(

@@ -2,7 +2,7 @@
 
 use super::{Entry, echo};
 use crate::amounts;
-use corelane::entry::choice::{Choice, Chosen, Text};
+use corelane::service::entry::choice::{Choice, Chosen, Text};
 use std::time::Duration;
 
 /// How often each connection is used unless it is said.

@@ -4,7 +4,7 @@ use super::{Caller, DENIED, FAILED, Numbers, Settings, UNAVAILABLE};
 use crate::kinds::Kind;
 use crate::pattern;
 use crate::plan::Plan;
-use corelane_wire::rpc::{Auth, AuthSys, BODY_BYTES_MAX, CallHead, MACHINE_NAME_BYTES_MAX, NULL, Outcome, Reply, Verdict};
+use corelane_wire::rpc::{Acceptance, Auth, AuthSys, BODY_BYTES_MAX, CallHead, MACHINE_NAME_BYTES_MAX, NULL, Reply, Verdict};
 use corelane_wire::xdr::{Array, Encode, Opaque, Writer};
 
 /// The procedure that gives its bytes back.
@@ -116,9 +116,9 @@ impl Message {
             Verdict::Accepted { outcome, .. } => outcome,
         };
         match outcome {
-            Outcome::Success(results) if self.is_right(position(numbers, number), results) => Said::Answered(number),
-            Outcome::Success(_) => Said::Nonsense,
-            Outcome::GarbageArguments | Outcome::SystemError => Said::Failed(number, FAILED),
+            Acceptance::Success(results) if self.is_right(position(numbers, number), results) => Said::Answered(number),
+            Acceptance::Success(_) => Said::Nonsense,
+            Acceptance::GarbageArguments | Acceptance::SystemError => Said::Failed(number, FAILED),
             _ => Said::Failed(number, UNAVAILABLE),
         }
     }

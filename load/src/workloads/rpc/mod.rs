@@ -15,8 +15,10 @@ use crate::kinds::{Kind, OwnKind};
 use crate::plan::{Mode, Plan};
 use crate::run::Ends;
 use crate::workload::DatagramWorkload;
-use corelane::entry::choice::{Choice, Chosen, Text};
-use corelane::{DATAGRAM_BYTES_MAX, LEASE_BYTES_MAX, Lanes, Transport};
+use corelane::Lanes;
+use corelane::lanes::Transport;
+use corelane::service::entry::choice::{Choice, Chosen, Text};
+use corelane::service::{DATAGRAM_BYTES_MAX, LEASE_BYTES_MAX};
 use corelane_wire::rpc::Xids;
 use message::{Message, Said};
 

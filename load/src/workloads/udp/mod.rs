@@ -9,7 +9,8 @@ use crate::error::Error;
 use crate::pattern;
 use crate::plan::{Mode, Plan};
 use crate::workload::DatagramWorkload;
-use corelane::{DATAGRAM_BYTES_MAX, Transport};
+use corelane::lanes::Transport;
+use corelane::service::DATAGRAM_BYTES_MAX;
 
 /// Bytes of the number, big endian, at the front of a datagram.
 const NUMBER: usize = 8;

@@ -1,7 +1,9 @@
 //! Calls over datagrams.
 
 use super::{CallError, Scratch, encode, results};
-use corelane::{Cx, DATAGRAM_BYTES_MAX, Datagrams, Shared, Talk};
+use corelane::Instant;
+use corelane::service::{DATAGRAM_BYTES_MAX, Shared, Talk};
+use corelane::{Cx, Datagrams};
 use corelane_wire::rpc::{CallCounts, CallHead, Calls, Overdue, Patience};
 use corelane_wire::xdr::Encode;
 
@@ -36,7 +38,7 @@ impl<T> DatagramClient<T> {
         Self { calls: Calls::new(limit, first), limit, scratch: Scratch::new(DATAGRAM_BYTES_MAX), unreadable: 0 }
     }
 
-    /// Begins a call: the datagram to send to the peer. Times are in nanoseconds. The number in `what` is not looked at.
+    /// Begins a call: the datagram to send to the peer. The number in `what` is not looked at.
     ///
     /// # Errors
     /// [`CallError::Full`], [`CallError::NoMemory`] or [`CallError::Arguments`], with what came with the call.
@@ -48,7 +50,7 @@ impl<T> DatagramClient<T> {
         patience: Patience,
         with: T,
     ) -> Result<Shared, (CallError, T)> {
-        let xid = self.calls.begin(cx.now(), patience, Asked { with, datagram: None });
+        let xid = self.calls.begin(cx.now().nanoseconds(), patience, Asked { with, datagram: None });
         let xid = xid.map_err(|asked| (CallError::Full { limit: self.limit }, asked.with))?;
         let message = self.scratch.write(|to| encode(to, xid, what, arguments));
         let datagram = message.and_then(|message| {
@@ -85,13 +87,13 @@ impl<T> DatagramClient<T> {
     }
 
     /// When a call is overdue next: set the service's alarm for then.
-    pub fn next_due(&self) -> Option<u64> {
-        self.calls.next_due()
+    pub fn next_due(&self) -> Option<Instant> {
+        self.calls.next_due().map(Instant::from_nanoseconds)
     }
 
     /// What is to be done about a call that is overdue at `now`; to be asked until there is nothing.
-    pub fn overdue(&mut self, now: u64) -> Option<Step<T>> {
-        Some(match self.calls.overdue(now)? {
+    pub fn overdue(&mut self, now: Instant) -> Option<Step<T>> {
+        Some(match self.calls.overdue(now.nanoseconds())? {
             Overdue::Again(_, asked) => Step::Again(asked.datagram.clone()?),
             Overdue::GivenUp(_, asked) => Step::GivenUp(asked.with),
         })

@@ -1,9 +1,10 @@
 //! Calls over a connection.
 
 use super::{CallError, Scratch, encode, results};
-use corelane::{Input, Next, Output};
+use corelane::{Input, Instant, Next, Output};
 use corelane_wire::rpc::{CallCounts, CallHead, Calls, Overdue, Patience, RecordLimits, Records, Step, write_record};
 use corelane_wire::xdr::Encode;
+use std::time::Duration;
 
 /// Most fragments of a reply.
 const FRAGMENTS_MAX: u32 = 512;
@@ -32,21 +33,21 @@ impl<T> StreamClient<T> {
         }
     }
 
-    /// Writes a call into the connection's output, and gives its number. It is given up `timeout` nanoseconds after `now`
+    /// Writes a call into the connection's output, and gives its number. It is given up `timeout` after `now`
     /// ([`StreamClient::overdue`]). The number in `what` is not looked at.
     ///
     /// # Errors
     /// [`CallError::Full`], [`CallError::NoMemory`] or [`CallError::Arguments`], with what came with the call; nothing was written.
     pub fn call(
         &mut self,
-        now: u64,
+        now: Instant,
         output: &mut Output,
         what: &CallHead<'_>,
         arguments: &impl Encode,
-        timeout: u64,
+        timeout: Duration,
         with: T,
     ) -> Result<u32, (CallError, T)> {
-        let xid = self.calls.begin(now, Patience::stream(timeout), with);
+        let xid = self.calls.begin(now.nanoseconds(), Patience::stream(timeout), with);
         let xid = xid.map_err(|with| (CallError::Full { limit: self.limit }, with))?;
         let record = self.scratch.write(|to| write_record(to, 0, |to| encode(to, xid, what, arguments)));
         let written = record.and_then(|record| if output.write(record) { Ok(()) } else { Err(CallError::NoMemory) });
@@ -112,13 +113,13 @@ impl<T> StreamClient<T> {
     }
 
     /// When the next call is overdue: start a timer of the connection for then ([`Cx::start_timer`](corelane::Cx::start_timer)).
-    pub fn next_due(&self) -> Option<u64> {
-        self.calls.next_due()
+    pub fn next_due(&self) -> Option<Instant> {
+        self.calls.next_due().map(Instant::from_nanoseconds)
     }
 
     /// What came with a call that is overdue at `now`, and given up with this; to be asked until there is none.
-    pub fn overdue(&mut self, now: u64) -> Option<T> {
-        match self.calls.overdue(now)? {
+    pub fn overdue(&mut self, now: Instant) -> Option<T> {
+        match self.calls.overdue(now.nanoseconds())? {
             Overdue::GivenUp(_, with) => Some(with),
             // Over a stream nothing is sent twice.
             Overdue::Again(..) => None,

@@ -5,10 +5,10 @@
 use crate::calls::{echo, messages, null, opaque, record, success};
 use crate::for_seeds;
 use crate::rig::{MS, Plan, Play, Rig, S, at};
-use corelane_rpc::{Echo as EchoProgram, Null, Rpc, RpcCounter, RpcDatagrams};
+use corelane_rpc::{Echo as EchoProgram, Null, Rpc, RpcDatagrams};
 use corelane_sim::{DatagramPeer, Faults, Peer, Random, Status, Turn, World};
-use corelane_svc::{Cx, Input, Limits, Next, Output, Peer as Ends, Sharing, Silent, StreamService};
-use corelane_watch::{LaneCounter, OwnCounter, ServiceCounter as C};
+use corelane_svc::{Cx, Input, Limits, Next, Output, Peer as Ends, Silent, StreamService};
+use corelane_watch::{LaneCounter, ServiceCounter as C};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::LazyLock;
@@ -289,16 +289,12 @@ impl Play for Cast {
 }
 
 fn rig(world: &World) -> Rig {
-    let plan = Plan { services: 3, counters: RpcCounter::DECLARED, ..Plan::lanes(1).memory(MEMORY) };
-    Rig::new(world, &plan, |lane, services, driver, page| {
-        let alone = Sharing { share_port: false, v6_only: false };
-        let rpc = services.add_stream(Rpc::new((Null, EchoProgram)), Limits::default(), page.service(lane, 0).unwrap());
-        services.listen(driver, rpc, at(RPC_PORT), alone).unwrap();
-        let echo = services.add_stream(Echo, Limits::default(), page.service(lane, 1).unwrap());
-        services.listen(driver, echo, at(ECHO_PORT), alone).unwrap();
+    let plan = Plan::lanes(1).memory(MEMORY);
+    Rig::new(world, &plan, |roster| {
+        roster.serve(at(RPC_PORT), Limits::default(), Rpc::new((Null, EchoProgram)));
+        roster.serve(at(ECHO_PORT), Limits::default(), Echo);
         let calls = RpcDatagrams::new((Null, EchoProgram));
-        let calls = services.add_datagrams(calls, Limits::default(), page.service(lane, 2).unwrap());
-        services.bind(driver, calls, at(RPC_PORT), alone).unwrap();
+        roster.serve_datagrams(at(RPC_PORT), Limits::default(), calls);
     })
 }
 
@@ -353,7 +349,7 @@ impl Attack {
         let waiting = cast.honest.iter().filter(|honest| !honest.request.is_empty()).map(|honest| now - honest.asked_at);
         let took = sorted(cast.honest.iter().flat_map(|honest| honest.took.iter().copied()).chain(waiting));
         assert!(rig.lane_count(LaneCounter::MemoryLimitHits) > 0, "the attack wants more than there is");
-        let dropped: u64 = (0..3).map(|service| rig.named_of(service, "requests_dropped")).sum();
+        let dropped: u64 = [0, 2].iter().map(|&service| rig.named_of(service, "requests_dropped")).sum();
         assert_eq!(dropped, 0, "a call was dropped because there was no memory for its answer");
         Outcome { took, of_caller, ended: rig.count_of(0, C::MemoryEndings) + rig.count_of(1, C::MemoryEndings) }
     }

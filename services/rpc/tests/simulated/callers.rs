@@ -2,15 +2,14 @@
 
 use crate::for_seeds;
 use crate::programs::{BY_HELPER, FAILS, NEVER, SLOW, Slow};
-use crate::rig::{MS, Nobody, Plan, Rig, S, at, patient};
-use corelane::{
-    Cx, DatagramService, Datagrams, Ending, Fault, Input, Next, Output, Peer, Reason, Replies, Silent, SocketId, StreamService,
-};
-use corelane_rpc::client::{CallError, DatagramClient, Found, Lookup, Step, StreamClient};
-use corelane_rpc::{ECHO, Echo, Rpc, RpcCounter, RpcDatagrams};
+use crate::rig::{Nobody, Plan, Rig, S, at, patient};
+use corelane::Instant;
+use corelane::service::{Ending, Fault, Reason, SocketId};
+use corelane::{Cx, DatagramService, Datagrams, Input, Next, Output, Peer, Replies, Silent, StreamService};
+use corelane_rpc::client::{CallError, DatagramClient, Step, StreamClient};
+use corelane_rpc::lookup::{Found, Lookup};
+use corelane_rpc::{ECHO, Echo, Rpc, RpcDatagrams};
 use corelane_sim::{Faults, World};
-use corelane_svc::Sharing;
-use corelane_watch::OwnCounter;
 use corelane_wire::rpc::{Auth, CallHead, Patience};
 use corelane_wire::xdr::{Decode, Encode, Opaque, Reader, Writer};
 use std::cell::RefCell;
@@ -21,7 +20,10 @@ use std::rc::Rc;
 /// Calls of one caller, and how many it has under way at once.
 const CALLS: u64 = 80;
 const AT_ONCE: u32 = 6;
-const PATIENCE: Patience = Patience { timeout: 3 * S, again: 40 * MS, again_max: 300 * MS };
+use std::time::Duration;
+
+const PATIENCE: Patience =
+    Patience { timeout: Duration::from_secs(3), again: Duration::from_millis(40), again_max: Duration::from_millis(300) };
 
 /// What a call asks, by its name: one in eight of each kind but echo.
 fn kind(name: u64) -> u64 {
@@ -114,7 +116,7 @@ impl StreamCaller {
                 Err((CallError::Full { limit: AT_ONCE } | CallError::NoMemory, back)) => {
                     assert_eq!(back, name);
                     let due = client.next_due().unwrap_or(cx.now());
-                    cx.start_timer(due.saturating_sub(cx.now()), 0).unwrap();
+                    cx.start_timer(due - cx.now(), 0).unwrap();
                     return Next::Continue;
                 }
                 Err((error, _)) => panic!("{error}"),
@@ -151,8 +153,8 @@ impl StreamService for StreamCaller {
         while let Some(name) = client.overdue(cx.now()) {
             self.ledger.borrow_mut().end(name, Err(CallError::TimedOut));
         }
-        let due = client.next_due().unwrap_or(cx.now() + S);
-        cx.start_timer(due.saturating_sub(cx.now()), 0).unwrap();
+        let due = client.next_due().unwrap_or(cx.now() + Duration::from_secs(1));
+        cx.start_timer(due - cx.now(), 0).unwrap();
         self.fill(cx, client, output)
     }
 
@@ -184,17 +186,17 @@ impl DatagramCaller {
                 None => assert!(cx.datagrams(self.socket.unwrap()).unwrap().send(self.to, None, datagram)),
             }
         }
-        cx.set_alarm(self.client.next_due().unwrap_or(u64::MAX));
+        cx.set_alarm(self.client.next_due().unwrap_or(Instant::NEVER));
     }
 }
 
 impl DatagramService for DatagramCaller {
     type Talk = Silent;
     fn started(&mut self, cx: &mut Cx<'_>) {
-        self.socket = Some(cx.open_datagrams(([10, 0, 0, 1], 0).into(), Some(self.to)).unwrap());
+        self.socket = Some(cx.open_datagrams(SocketAddr::from(([10, 0, 0, 1], 0)), Some(self.to.into())).unwrap());
     }
 
-    fn opened(&mut self, cx: &mut Cx<'_>, _socket: SocketId, outcome: Result<SocketAddr, Fault>) {
+    fn opened(&mut self, cx: &mut Cx<'_>, _socket: SocketId, outcome: Result<corelane::Address, Fault>) {
         match outcome {
             Ok(_) => self.fill(cx, None),
             Err(fault) => {
@@ -222,24 +224,19 @@ impl DatagramService for DatagramCaller {
     }
 }
 
-const SHARING: Sharing = Sharing { share_port: true, v6_only: false };
-
 /// The programs at two ports, over connections and over datagrams, and a caller of each beside them.
 fn run(seed: u64, faults: Faults) -> [LedgerRef; 2] {
     let world = World::new(seed, faults);
     let ledgers: [LedgerRef; 2] = Default::default();
     let [streams, datagrams] = ledgers.clone();
-    let plan = Plan { services: 4, counters: RpcCounter::DECLARED, ..Plan::lanes(1) };
-    let mut rig = Rig::new(&world, &plan, |lane, services, driver, page| {
-        let row = |service| page.service(lane, service).unwrap();
-        let rpc = services.add_stream(Rpc::talking((Echo, Slow::default())), patient(), row(0));
-        services.listen(driver, rpc, at(7), SHARING).unwrap();
-        let rpc = services.add_datagrams(RpcDatagrams::talking((Echo, Slow::default())), patient(), row(1));
-        services.bind(driver, rpc, at(7), SHARING).unwrap();
-        services.add_stream(StreamCaller { ledger: streams.clone(), to: at(7) }, patient(), row(2));
+    let plan = Plan::lanes(1);
+    let mut rig = Rig::new(&world, &plan, |roster| {
+        roster.serve(at(7), patient(), Rpc::talking((Echo, Slow::default())));
+        roster.serve_datagrams(at(7), patient(), RpcDatagrams::talking((Echo, Slow::default())));
+        roster.client(patient(), StreamCaller { ledger: streams.clone(), to: at(7) });
         let client = DatagramClient::new(AT_ONCE, 9);
         let caller = DatagramCaller { ledger: datagrams.clone(), to: at(7), client, socket: None };
-        services.add_datagrams(caller, patient(), row(3));
+        roster.client_datagrams(patient(), caller);
     });
     for _ in 0..200 {
         if ledgers.iter().all(|ledger| ledger.borrow().ends.len() as u64 == CALLS) {
@@ -284,7 +281,7 @@ fn each_call_ends_once_under_every_fault() {
 
 #[test]
 fn a_lookup_falls_back_to_older_versions_and_reads_every_answer() {
-    let tcp = corelane::Transport::Tcp;
+    let tcp = corelane::lanes::Transport::Tcp;
     let rpcbind: SocketAddr = "192.0.2.1:111".parse().unwrap();
     let encoded = |value: &dyn Fn(&mut Writer<'_>) -> Result<(), corelane_wire::Error>| {
         let mut memory = [0; 512];

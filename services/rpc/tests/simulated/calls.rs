@@ -1,7 +1,7 @@
 //! Calls and replies as bytes, for those who play clients.
 
 use corelane_rpc::{ECHO, NFS};
-use corelane_wire::rpc::{Auth, CallHead, Outcome, Reply, Verdict, write_record, write_split};
+use corelane_wire::rpc::{Acceptance, Auth, CallHead, Reply, Verdict, write_record, write_split};
 use corelane_wire::xdr::{Encode, Opaque, Writer};
 
 /// The bytes of a value.
@@ -34,13 +34,13 @@ pub fn opaque(data: &[u8]) -> Vec<u8> {
 }
 
 /// A reply with this outcome.
-pub fn reply(xid: u32, outcome: Outcome<'_>) -> Vec<u8> {
+pub fn reply(xid: u32, outcome: Acceptance<'_>) -> Vec<u8> {
     bytes(&Reply { xid, verdict: Verdict::Accepted { verifier: Auth::NONE, outcome } })
 }
 
 /// A success.
 pub fn success(xid: u32, results: &[u8]) -> Vec<u8> {
-    reply(xid, Outcome::Success(results))
+    reply(xid, Acceptance::Success(results))
 }
 
 /// A message as a record of one fragment.

@@ -4,13 +4,13 @@
 use crate::calls::{call, echo, messages, null, opaque, record, reply, split, success, xid};
 use crate::for_seeds;
 use crate::programs::{BY_ANOTHER_LANE, BY_HELPER, FAILS, SLOW, Slow, WITH_DATA};
+use crate::rig::Talker;
 use crate::rig::{MS, Plan, Rig, patient};
-use crate::talker::Talker;
 use corelane_rpc::{ECHO, Echo, Null, Rpc};
 use corelane_sim::{FaultCounts, FaultKind, Faults, Random, Report, World};
 use corelane_svc::Limits;
 use corelane_watch::{LaneCounter, ServiceCounter as C};
-use corelane_wire::rpc::Outcome;
+use corelane_wire::rpc::Acceptance;
 
 const CLIENTS: u64 = 4;
 
@@ -35,10 +35,10 @@ fn question(random: &mut Random, xid: u32) -> Question {
         4 => (slow(BY_HELPER, &number), success(xid, &number)),
         5 => (slow(BY_ANOTHER_LANE, &number), success(xid, &number)),
         6 => (slow(WITH_DATA, &words), success(xid, &words)),
-        7 => (slow(FAILS, &[]), reply(xid, Outcome::SystemError)),
-        8 => (call(xid, [ECHO.number, 1, 1], &[0, 0, 0, 9]), reply(xid, Outcome::GarbageArguments)),
-        9 => (call(xid, [100_003, 2, 0], &[]), reply(xid, Outcome::ProgramMismatch { low: 3, high: 4 })),
-        _ => (call(xid, [100_005, 3, 0], &words), reply(xid, Outcome::ProgramUnavailable)),
+        7 => (slow(FAILS, &[]), reply(xid, Acceptance::SystemError)),
+        8 => (call(xid, [ECHO.number, 1, 1], &[0, 0, 0, 9]), reply(xid, Acceptance::GarbageArguments)),
+        9 => (call(xid, [100_003, 2, 0], &[]), reply(xid, Acceptance::ProgramMismatch { low: 3, high: 4 })),
+        _ => (call(xid, [100_005, 3, 0], &words), reply(xid, Acceptance::ProgramUnavailable)),
     };
     Question { call, reply }
 }
@@ -74,12 +74,7 @@ fn judge(questions: &[Question], talker: &Talker, is_whole: bool) {
 
 /// Bounds that a run meets often.
 fn tight(random: &mut Random) -> Limits {
-    Limits {
-        requests_in_flight_max: random.one_to(12) as u32,
-        output_high: random.one_to(300_000),
-        record_max: 160_000,
-        ..patient()
-    }
+    patient().requests_in_flight_max(random.one_to(12) as u32).output_high(random.one_to(300_000)).record_max(160_000)
 }
 
 fn run(seed: u64, faults: Faults) -> Report {

@@ -4,11 +4,11 @@ use crate::calls::{call, echo, null, opaque, reply, success, xid};
 use crate::for_seeds;
 use crate::programs::{ADD, ADD_AT_LENGTH, ADD_LATER, Added, BY_HELPER, ONCE, Once, SLOW, Slow, WITH_DATA};
 use crate::rig::{MS, Plan, Play, Rig, address};
-use corelane_rpc::{Echo, Null, RpcCounter, RpcDatagrams};
+use corelane_rpc::{Echo, Null, RpcDatagrams};
 use corelane_sim::{DatagramPeer, FaultCounts, FaultKind, Faults, Random, Report, Turn, World};
-use corelane_svc::{Limits, Sharing};
-use corelane_watch::{OwnCounter, ServiceCounter as C};
-use corelane_wire::rpc::Outcome;
+use corelane_svc::Limits;
+use corelane_watch::ServiceCounter as C;
+use corelane_wire::rpc::Acceptance;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
@@ -21,15 +21,10 @@ pub const DUPLICATES_MAX: usize = 1024;
 
 pub fn rig(world: &World, lanes: usize, added: &Added) -> Rig {
     let added = added.clone();
-    let plan = Plan { counters: RpcCounter::DECLARED, ..Plan::lanes(lanes) };
-    Rig::new(world, &plan, move |lane, services, driver, page| {
+    let plan = Plan::lanes(lanes);
+    Rig::new(world, &plan, move |roster| {
         let programs = (Null, Echo, Slow::default(), Once::new(&added));
-        let rpc = services.add_datagrams(
-            RpcDatagrams::talking(programs).duplicates_max(DUPLICATES_MAX),
-            Limits::default(),
-            page.service(lane, 0).unwrap(),
-        );
-        services.bind(driver, rpc, address(), Sharing { share_port: true, v6_only: false }).unwrap();
+        roster.serve_datagrams(address(), Limits::default(), RpcDatagrams::talking(programs).duplicates_max(DUPLICATES_MAX));
     })
 }
 
@@ -105,7 +100,7 @@ fn question(random: &mut Random, xid: u32) -> (Vec<u8>, Vec<u8>) {
         5 => (slow(WITH_DATA, &words), success(xid, &words)),
         6 => (once(ADD), added),
         7 => (once(ADD_LATER), added),
-        _ => (call(xid, [100_003, 3, 5], &[]), reply(xid, Outcome::ProcedureUnavailable)),
+        _ => (call(xid, [100_003, 3, 5], &[]), reply(xid, Acceptance::ProcedureUnavailable)),
     }
 }
 

@@ -4,7 +4,7 @@ use crate::calls::{call, record, success};
 use crate::datagrams::{Caller, Callers, rig};
 use crate::programs::{ADD, ADD_AT_LENGTH, ADD_LATER, Added, ONCE, Once};
 use crate::rig::{MS, Nobody, Plan, Rig, S, patient};
-use corelane_rpc::{DUPLICATE_SECONDS, Rpc};
+use corelane_rpc::{DUPLICATE_AGE_MAX, Rpc};
 use corelane_sim::{Faults, World};
 
 /// Calls that are remembered here.
@@ -118,7 +118,7 @@ fn a_reply_that_is_too_long_is_not_kept() {
 fn a_reply_is_kept_for_a_time() {
     let mut stage = Stage::new(1);
     assert_eq!(stage.ask(0, &add(1, ADD, 5)), added(1, 5, 1));
-    stage.rig.pass((DUPLICATE_SECONDS - 1) * S, &mut stage.callers);
+    stage.rig.pass((DUPLICATE_AGE_MAX.as_secs() - 1) * S, &mut stage.callers);
     assert_eq!(stage.ask(0, &add(1, ADD, 5)), added(1, 5, 1));
     stage.rig.pass(2 * S, &mut stage.callers);
     assert_eq!(stage.ask(0, &add(1, ADD, 5)), added(1, 5, 2));

@@ -9,7 +9,8 @@ use corelane_seam::{Arena, Lease};
 use corelane_sim::{Faults, Peer, Status, World};
 use corelane_svc::Limits;
 use corelane_watch::ServiceCounter as C;
-use corelane_wire::rpc::{Auth, AuthStatus, Denial, Outcome, Reply, Verdict};
+use corelane_wire::rpc::{Acceptance, Auth, AuthStatus, Denial, Reply, Verdict};
+use std::time::Duration;
 
 fn rig_with(limits: Limits) -> Rig {
     let world = World::new(1, Faults::none());
@@ -42,7 +43,7 @@ fn denied(xid: u32, status: AuthStatus) -> Vec<u8> {
 
 /// Asserts what is answered to a NULL call, then to `stream`; whether that ends the connection; and what it is counted as.
 fn is_answered(stream: &[u8], answers: &[Vec<u8>], ends: bool, counter: Option<&str>) {
-    let mut rig = rig_with(Limits { record_max: 10_000, ..patient() });
+    let mut rig = rig_with(patient().record_max(10_000));
     let (got, ended) = exchange(&mut rig, &[&record(&null(1)), stream].concat());
     let due: Vec<Vec<u8>> = std::iter::once(success(1, &[])).chain(answers.iter().cloned()).collect();
     assert_eq!((messages(&got).0, ended), (due.iter().map(Vec::as_slice).collect(), ends));
@@ -111,14 +112,14 @@ fn what_is_not_served_is_said_to_be() {
     let refused = |words, outcome| {
         is_answered(&record(&call(7, words, &[])), &[reply(7, outcome)], false, Some("requests_refused"));
     };
-    refused([100_003, 3, 1], Outcome::ProcedureUnavailable);
-    refused([100_003, 4, u32::MAX], Outcome::ProcedureUnavailable);
-    refused([100_003, 2, 0], Outcome::ProgramMismatch { low: 3, high: 4 });
-    refused([100_003, 5, 0], Outcome::ProgramMismatch { low: 3, high: 4 });
-    refused([SLOW.number, 1, 0], Outcome::ProgramMismatch { low: 2, high: 3 });
-    refused([100_005, 3, 0], Outcome::ProgramUnavailable);
-    refused([0, 0, 0], Outcome::ProgramUnavailable);
-    refused([ECHO.number, 1, 1], Outcome::GarbageArguments);
+    refused([100_003, 3, 1], Acceptance::ProcedureUnavailable);
+    refused([100_003, 4, u32::MAX], Acceptance::ProcedureUnavailable);
+    refused([100_003, 2, 0], Acceptance::ProgramMismatch { low: 3, high: 4 });
+    refused([100_003, 5, 0], Acceptance::ProgramMismatch { low: 3, high: 4 });
+    refused([SLOW.number, 1, 0], Acceptance::ProgramMismatch { low: 2, high: 3 });
+    refused([100_005, 3, 0], Acceptance::ProgramUnavailable);
+    refused([0, 0, 0], Acceptance::ProgramUnavailable);
+    refused([ECHO.number, 1, 1], Acceptance::GarbageArguments);
     let mut other = null(7);
     other[11] = 3;
     let mismatch = Reply { xid: 7, verdict: Verdict::Denied(Denial::RpcMismatch { low: 2, high: 2 }) };
@@ -183,7 +184,7 @@ fn all_calls_of_one_segment_are_answered_in_one_send() {
 
 #[test]
 fn a_record_under_way_has_a_time_limit_between_its_fragments_too() {
-    let limits = Limits { read_limit: S, ..patient() };
+    let limits = patient().read_limit(Duration::from_secs(1));
     let mut rig = rig_with(limits);
     let peer = open(&mut rig, 0);
     send(&peer, &[&4_u32.to_be_bytes()[..], &[1, 2, 3, 4]].concat());
@@ -209,7 +210,7 @@ fn a_long_record_lends_no_more_memory_than_some_times_what_has_come() {
 
 #[test]
 fn who_stops_reading_is_no_longer_read_from_and_others_are_served() {
-    let limits = Limits { output_high: 64 << 10, send_limit: 20 * S, ..patient() };
+    let limits = patient().output_high(64 << 10).send_limit(Duration::from_secs(20));
     let mut rig = rig_with(limits);
     let (slow, question) = (open(&mut rig, 0), record(&echo(1, &[7; 8_000])));
     let mut sent = 0;
@@ -230,7 +231,7 @@ fn who_stops_reading_is_no_longer_read_from_and_others_are_served() {
 fn more_calls_in_flight_than_the_bound_wait() {
     for_seeds(20, |seed| {
         let world = World::new(seed, Faults::none());
-        let limits = Limits { requests_in_flight_max: 3, ..patient() };
+        let limits = patient().requests_in_flight_max(3);
         let mut rig = Rig::serving(&world, &Plan::lanes(1), limits, |_| Rpc::talking((Slow::default(),)));
         let peer = open(&mut rig, 0);
         let calls: Vec<u8> =
@@ -253,7 +254,7 @@ fn more_calls_than_the_lane_holds_are_refused() {
     let (mut replies, _) = messages(&got);
     replies.sort_unstable();
     let due: Vec<Vec<u8>> = (0..2).map(|xid| success(xid, &[0, 0, 0, 1])).collect();
-    let refused: Vec<Vec<u8>> = (2..5).map(|xid| reply(xid, Outcome::SystemError)).collect();
+    let refused: Vec<Vec<u8>> = (2..5).map(|xid| reply(xid, Acceptance::SystemError)).collect();
     assert_eq!(replies, [due, refused].concat());
     assert_eq!((rig.named("requests_held_max_hits"), rig.named("requests_refused")), (3, 3));
     let (got, _) = exchange(&mut rig, &record(&call(9, [SLOW.number, 2, BY_HELPER], &[0, 0, 0, 1])));

@@ -13,11 +13,6 @@ mod duplicates;
 mod hostile;
 mod nfs3;
 mod programs;
-#[path = "../../../../crates/svc/tests/simulated/rig.rs"]
-#[allow(dead_code, reason = "the service layer's own tests use all of it")]
-mod rig;
-#[path = "../../../../crates/svc/tests/simulated/talker.rs"]
-#[allow(dead_code, reason = "the service layer's own tests use all of it")]
-mod talker;
 
-use corelane_sim::for_seeds;
+use corelane_testing as rig;
+use corelane_testing::for_seeds;

@@ -3,10 +3,10 @@
 
 use crate::calls::{bytes, call, messages, record};
 use crate::rig::{MS, Nobody, Plan, Rig, patient};
-use corelane::{Cx, File, FilePart, OpenOptions, Outcome};
+use corelane::Cx;
+use corelane::service::{File, FileOutcome, FilePart, OpenOptions, Outcome};
 use corelane_rpc::{Answered, Call, Held, Program, Rpc, Unanswered};
 use corelane_sim::{Faults, World};
-use corelane_svc::Limits;
 use corelane_watch::ServiceCounter as C;
 use corelane_wire::nfs3::{self, *};
 use corelane_wire::rpc;
@@ -27,8 +27,8 @@ const AFTER: Option<Attributes> = None;
 const WEAK: Weak = Weak { before: None, after: None };
 
 /// What every procedure but two answers here.
-const fn none<T, F>(rest: F) -> nfs3::Outcome<T, F> {
-    nfs3::Outcome::Failed(Status::NotSupported, rest)
+const fn none<T, F>(rest: F) -> nfs3::Results<T, F> {
+    nfs3::Results::Failed(Status::NotSupported, rest)
 }
 
 macro_rules! signatures {
@@ -65,21 +65,21 @@ impl Files {
     /// Results may be views of the arguments, or of the program's own memory.
     fn lookup<'a>(&'a self, arguments: &LookupArguments<'a>) -> LookupResult<'a> {
         match self.file {
-            Some(_) => nfs3::Outcome::Ok(Lookup { object: arguments.directory, attributes: AFTER, directory: AFTER }),
+            Some(_) => nfs3::Results::Ok(Lookup { object: arguments.directory, attributes: AFTER, directory: AFTER }),
             None => none(AFTER),
         }
     }
 
     fn read_link(&self, _: Handle<'_>) -> ReadLinkResult<'static> {
         let target = Opaque::new(b"elsewhere").unwrap();
-        nfs3::Outcome::Ok(ReadLink { attributes: AFTER, target })
+        nfs3::Results::Ok(ReadLink { attributes: AFTER, target })
     }
 
     fn read(&mut self, cx: &mut Cx<'_>, call: Call<'_>) -> Result<Answered, Unanswered> {
         let ReadArguments { offset, count, .. } = call.arguments()?;
         let Some(file) = self.file.clone() else { return Ok(call.answer(cx, &none::<ReadHead, _>(AFTER))) };
-        let head: nfs3::Outcome<_, Option<Attributes>> =
-            nfs3::Outcome::Ok(ReadHead { attributes: AFTER, count, is_end: false, length: count });
+        let head: nfs3::Results<_, Option<Attributes>> =
+            nfs3::Results::Ok(ReadHead { attributes: AFTER, count, is_end: false, length: count });
         Ok(call.answer_with_data(cx, &head, FilePart { file, offset, length: u64::from(count) }))
     }
 
@@ -138,12 +138,12 @@ impl Program for Files {
 
     fn completed(&mut self, cx: &mut Cx<'_>, token: u32, outcome: Outcome) {
         match outcome {
-            Outcome::Opened { file, .. } if token == FILE => self.file = Some(file),
-            Outcome::Written { bytes, .. } => {
+            Outcome::File(FileOutcome::Opened { file, .. }) if token == FILE => self.file = Some(file),
+            Outcome::File(FileOutcome::Written { bytes, .. }) => {
                 let Some((held, count)) = self.writes.remove(&token) else { return };
                 assert_eq!(bytes, count as usize);
                 let write = Write { file: WEAK, count, committed: Stability::Unstable, verifier: [7; 8] };
-                held.answer(cx, &nfs3::Outcome::<_, Weak>::Ok(write));
+                held.answer(cx, &nfs3::Results::<_, Weak>::Ok(write));
             }
             other => panic!("{other:?}"),
         }
@@ -156,7 +156,7 @@ fn nfs(xid: u32, procedure: Procedure, arguments: &impl Encode) -> Vec<u8> {
 
 fn serving() -> (Rig, corelane_sim::Peer) {
     let world = World::new(1, Faults::none());
-    let limits = Limits { record_max: (1 << 20) + 4096, output_high: 2 << 20, ..patient() };
+    let limits = patient().record_max((1 << 20) + 4096).output_high(2 << 20);
     let mut rig = Rig::serving(&world, &Plan::lanes(1), limits, |_| Rpc::new((Files::default(),)));
     let peer = rig.connect(0);
     rig.wait(5 * MS);
@@ -187,13 +187,13 @@ fn a_megabyte_is_written_from_where_it_was_received_and_read_as_a_part_of_the_fi
     let (count, opaque) = (data.len() as u32, Opaque::new(&data).unwrap());
     let write = WriteArguments { file, offset: 0, count, stable: Stability::File, data: opaque };
     let got = exchange(&mut rig, &peer, &nfs(1, Procedure::Write, &write));
-    let rpc::Verdict::Accepted { outcome: rpc::Outcome::Success(results), .. } =
+    let rpc::Verdict::Accepted { outcome: rpc::Acceptance::Success(results), .. } =
         rpc::Reply::parse(messages(&got).0[0]).unwrap().verdict
     else {
         panic!("refused")
     };
     let result: WriteResult = corelane_wire::xdr::Reader::new(results).read().unwrap();
-    assert!(matches!(result, nfs3::Outcome::Ok(Write { count: 0x10_0000, .. })));
+    assert!(matches!(result, nfs3::Results::Ok(Write { count: 0x10_0000, .. })));
     let copied = rig.count(C::BytesCopied);
     assert!(copied <= 1 << 17, "{copied} bytes of a megabyte were copied");
     let read = |offset, count| nfs(2, Procedure::Read, &ReadArguments { file, offset, count });
@@ -224,8 +224,8 @@ fn every_procedure_is_reached_with_its_own_arguments() {
     };
     let outcomes: Vec<_> = messages(&got).0.into_iter().map(outcome).collect();
     assert_eq!(outcomes.len(), 22);
-    assert_eq!(outcomes[0], rpc::Outcome::Success(&[]));
-    assert!(outcomes[1..].iter().all(|outcome| *outcome == rpc::Outcome::GarbageArguments));
+    assert_eq!(outcomes[0], rpc::Acceptance::Success(&[]));
+    assert!(outcomes[1..].iter().all(|outcome| *outcome == rpc::Acceptance::GarbageArguments));
     let handle = Handle::new(b"link").unwrap();
     let got = exchange(&mut rig, &peer, &nfs(1, Procedure::ReadLink, &handle));
     assert!(messages(&got).0[0].ends_with(b"elsewhere\0\0\0"));

@@ -1,6 +1,7 @@
 //! Programs that tests call: one that answers later, in every way, and one whose calls must not be carried out twice.
 
-use corelane::{Cx, Origin, Outcome, Says, Segment, Talk, Unheard};
+use corelane::Cx;
+use corelane::service::{Origin, Outcome, Says, Segment, Talk, Unheard};
 use corelane_rpc::{Answered, Call, Held, Program, Unanswered};
 use corelane_wire::Error;
 use corelane_wire::rpc::{self, AuthStatus, Denial, Owed, Refusal, Reply, Verdict};

@@ -2,12 +2,14 @@
 
 use crate::error::Error;
 use crate::lanes::{Lanes, Served};
-use corelane_os::claim::Transport;
 use corelane_os::cpus;
 use corelane_rss::MOST_LANES;
+use corelane_rss::Transport;
+use corelane_seam::Address;
 use corelane_steer::{Plan, Topology, Wish, plan};
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
+use std::time::Duration;
 
 /// How many lanes [`Lanes::per_core`] makes: one for each CPU that affinity allows, no more than the control group pays for.
 ///
@@ -27,7 +29,7 @@ pub(crate) fn check(lanes: &Lanes) -> Result<(), Error> {
         check_cpus(asked, &cpus::allowed().map_err(affinity)?)?;
     }
     check_limits(lanes, lanes.settings.memory_bytes)?;
-    check_spin(lanes.settings.spin_nanoseconds)?;
+    check_spin(lanes.settings.spin)?;
     let serves = lanes.services.iter().any(|service| service.url.is_some());
     // Flows are given to lanes by a table, which names so many; clients need a row each on the page.
     let most = if serves { MOST_LANES } else { corelane_watch::LANES_MAX };
@@ -40,15 +42,15 @@ pub(crate) fn check(lanes: &Lanes) -> Result<(), Error> {
     }
 }
 
-/// The longest time that a lane may be told to spin, in microseconds: whoever has less to do than once a second has no use for a CPU of its own.
-const SPIN_MICROSECONDS_MAX: u64 = 1_000_000;
+/// The longest time that a lane may be told to spin: whoever has less to do than once a second has no use for a CPU of its own.
+const SPIN_MAX: Duration = Duration::from_secs(1);
 
-fn check_spin(nanoseconds: u64) -> Result<(), Error> {
-    let microseconds = nanoseconds.div_ceil(1000);
-    if microseconds <= SPIN_MICROSECONDS_MAX {
+fn check_spin(spin: Duration) -> Result<(), Error> {
+    if spin <= SPIN_MAX {
         return Ok(());
     }
-    let why = format!("{microseconds} microseconds are too long: use 0 to {SPIN_MICROSECONDS_MAX}");
+    let microseconds = spin.as_nanos().div_ceil(1000);
+    let why = format!("{microseconds} microseconds are too long: use 0 to {}", SPIN_MAX.as_micros());
     Err(Error::Setting { name: "spin", why })
 }
 
@@ -70,10 +72,10 @@ fn check_cpus(asked: &[usize], allowed: &[usize]) -> Result<(), Error> {
 }
 
 /// The plan for lanes that [`check`] has passed, which serve these addresses.
-pub(crate) fn of(lanes: &Lanes, places: &[(Transport, SocketAddr)]) -> Result<(Topology, Plan), Error> {
-    let addresses: Vec<IpAddr> = places.iter().map(|(_, address)| address.ip()).collect();
+pub(crate) fn of(lanes: &Lanes, places: &[(Transport, Address)]) -> Result<(Topology, Plan), Error> {
+    let addresses: Vec<IpAddr> = places.iter().filter_map(|(_, address)| address.ip()).collect();
     let topology = Topology::read(&addresses).map_err(affinity)?;
-    let serves = |transport| places.iter().any(|(served, _)| *served == transport);
+    let serves = |transport| places.iter().any(|(served, address)| *served == transport && address.ip().is_some());
     let wish = Wish { lanes: lanes.lanes, cpus: lanes.cpus.clone(), tcp: serves(Transport::Tcp), udp: serves(Transport::Udp) };
     let plan = plan(&topology, &wish);
     if !places.is_empty() {
@@ -181,10 +183,10 @@ mod tests {
         }
         assert_eq!((refused(serving(MOST_LANES)), refused(client(1024))), ("Ok(())".into(), "Ok(())".into()));
         assert_eq!(refused(client(1025)), "lanes: 1025 is not a number of lanes: use 1 to 1024");
-        assert_eq!(refused(serving(1).spin_microseconds(1_000_000)), "Ok(())");
-        let too_long = refused(serving(1).spin_microseconds(1_000_001));
+        assert_eq!(refused(serving(1).spin(Duration::from_secs(1))), "Ok(())");
+        let too_long = refused(serving(1).spin(Duration::from_micros(1_000_001)));
         assert_eq!(too_long, "spin: 1000001 microseconds are too long: use 0 to 1000000");
-        assert!(refused(serving(1).spin_microseconds(u64::MAX)).starts_with("spin: "));
+        assert!(refused(serving(1).spin(Duration::MAX)).starts_with("spin: "));
     }
 
     #[test]

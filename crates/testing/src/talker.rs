@@ -5,9 +5,13 @@ use corelane_sim::{Peer, Random, Status, Turn, World};
 
 /// A client with a stream to send; when all is sent it finishes, and then it waits for the other end.
 pub struct Talker {
+    /// Its end of the connection.
     pub peer: Peer,
+    /// All that it has to say.
     pub to_send: Vec<u8>,
+    /// How much of that the way has taken.
     pub sent: usize,
+    /// What it has heard.
     pub got: Vec<u8>,
     /// How the connection ended, once it has.
     pub end: Option<Status>,
@@ -20,6 +24,7 @@ pub struct Talker {
 }
 
 impl Talker {
+    /// A client that says `to_send` in pieces drawn from `seed`.
     pub fn new(peer: Peer, seed: u64, to_send: Vec<u8>) -> Self {
         let token = peer.id() as u64;
         let random = Random::new(seed ^ (token << 32));
@@ -32,6 +37,7 @@ impl Talker {
         self.sent == self.to_send.len() && self.end == Some(Status::Ended)
     }
 
+    /// Whether the connection has ended.
     pub fn is_over(&self) -> bool {
         self.end.is_some()
     }
@@ -55,7 +61,7 @@ impl Talker {
         }
     }
 
-    /// Sends a piece; answers whether it wants to go on by itself.
+    /// Sends a piece; returns whether it wants to go on by itself.
     fn say(&mut self) -> bool {
         let left = self.to_send.len() - self.sent;
         if left == 0 {

@@ -1,23 +1,24 @@
 //! A program of lanes at work: a thread for each lane, and one that waits for the end.
 
-use crate::control;
-use crate::control_socket::ControlSocket;
-use crate::drained::Drained;
-use crate::driver::{DriverKind, choose};
-use crate::ending::{Lives, Waiter, unbroken};
-use crate::entry::{Beside, Entry, Opened};
+use crate::admin::control;
+use crate::admin::control_socket::ControlSocket;
 use crate::error::Error;
+use crate::lanes::drained::Drained;
+use crate::lanes::driver::{DriverKind, choose};
+use crate::lanes::ending::{Lives, Waiter, unbroken};
+use crate::lanes::plan;
+use crate::lanes::url::Url;
 use crate::lanes::{Lanes, Served};
-use crate::plan;
-use crate::url::Url;
+use crate::service::entry::{Beside, Entry, Opened};
 use corelane_drivers::{EpollDriver, EventBell, Probes, UringDriver};
 use corelane_lane::{Control, Ear, Kit, Lane, LaneSettings, Order, Report, Works};
-use corelane_os::claim::{Transport, claim};
+use corelane_os::claim::claim;
+use corelane_os::named::NamedSocket;
 use corelane_os::report;
 use corelane_os::runner::{LaneThread, own_descriptors, raise_descriptor_limit, spawn};
 use corelane_os::signals::Signals;
-use corelane_rss::Protocol;
-use corelane_seam::{Arena, Driver, Reason, Tuning};
+use corelane_rss::Transport;
+use corelane_seam::{Address, Arena, Driver, Reason, Tuning, Unix};
 use corelane_steer::{Server, Steered, Topology, Warning};
 use corelane_svc::{Exchange, Services, Sharing, Steer};
 use corelane_watch::{
@@ -25,9 +26,9 @@ use corelane_watch::{
 };
 use std::any::Any;
 use std::cell::Cell;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Pages of ended processes that are kept to be looked at.
 const STALE_PAGES: usize = 8;
@@ -39,9 +40,11 @@ pub struct Place {
     pub service: String,
     /// Where, with the port that the system chose if it was asked to.
     pub url: Url,
-    address: SocketAddr,
+    address: Address,
     transport: Transport,
     served: usize,
+    /// The number of the socket that all lanes share, where there can be only one.
+    named: Option<i32>,
 }
 
 /// Lanes that run. Dropping it ends them at once.
@@ -60,12 +63,14 @@ pub struct Running {
     bells: Vec<Arc<EventBell>>,
     waiter: Waiter,
     socket: Option<ControlSocket>,
+    /// The Unix sockets that lanes share; their names go with them.
+    names: Vec<NamedSocket>,
     /// What services have outside of the lanes: dropped after these have ended.
     beside: Vec<Box<dyn Any + Send>>,
 }
 
 /// Everything that one lane's thread is given.
-struct Plan {
+struct LaneStart {
     lane: usize,
     cpu: Option<usize>,
     control: Arc<Control>,
@@ -86,13 +91,13 @@ struct Plan {
     bell: Arc<EventBell>,
 }
 
-/// Whether the URL's first address can be listened on now.
+/// Whether the URL's first address can be listened on now; false for a Unix socket's.
 pub fn can_listen(url: &str) -> bool {
-    let address = |url: &Url| url.resolve().ok()?.first().copied();
+    let address = |url: &Url| url.resolve().ok()?.into_iter().find(|address| address.ip().is_some());
     let url: Option<Url> = url.parse().ok();
     url.as_ref()
         .and_then(|url| Some((url.transport(), address(url)?)))
-        .is_some_and(|(transport, address)| claim(transport, address, false, false).is_ok())
+        .is_some_and(|(transport, address)| claim(transport, &address, false, false).is_ok())
 }
 
 /// How often another port is asked for, where the system chooses it and somebody else has taken it before the lanes could.
@@ -111,7 +116,10 @@ pub(crate) fn start(lanes: Lanes) -> Result<Running, Error> {
 /// Whether the system is to choose a port.
 fn leaves_a_port_open(lanes: &Lanes) -> bool {
     let mut urls = lanes.services.iter().filter_map(|service| service.url.as_ref());
-    urls.any(|url| url.resolve().is_ok_and(|addresses| addresses.iter().any(|address| address.port() == 0)))
+    urls.any(|url| {
+        url.resolve()
+            .is_ok_and(|addresses| addresses.iter().any(|address| address.inet().is_some_and(|address| address.port() == 0)))
+    })
 }
 
 fn begin(lanes: &Lanes) -> Result<Running, Error> {
@@ -122,7 +130,7 @@ fn begin(lanes: &Lanes) -> Result<Running, Error> {
     plan::check(lanes)?;
     let tuning = lanes.driver_settings.tuning()?;
     let chosen = choose(lanes.driver)?;
-    let places = claim_places(lanes)?;
+    let (places, names) = claim_places(lanes)?;
     let planned = planned(lanes, &places)?;
     let cpus: Vec<Option<usize>> = planned.1.lanes.iter().map(|lane| Some(lane.cpu.number)).collect();
     let mut settings = lanes.settings;
@@ -154,11 +162,12 @@ fn begin(lanes: &Lanes) -> Result<Running, Error> {
         bells,
         waiter,
         socket,
+        names,
         beside,
     };
     let mut begun = Ok(());
     for (lane, (ear, (row, rows))) in ears.into_iter().zip(rows).enumerate() {
-        let plan = Plan {
+        let plan = LaneStart {
             lane,
             cpu: running.cpus[lane],
             steered: running.steered.clone(),
@@ -187,14 +196,19 @@ fn begin(lanes: &Lanes) -> Result<Running, Error> {
 }
 
 impl Place {
+    /// Whether a lane serves there: datagrams of a Unix socket have no flow that names one, and those of a peer are to keep their order.
+    fn is_for(&self, lane: usize) -> bool {
+        lane == 0 || self.transport == Transport::Tcp || self.named.is_none()
+    }
+
     /// The address, with the port that the system chose if it was asked to.
-    pub fn address(&self) -> SocketAddr {
-        self.address
+    pub fn address(&self) -> &Address {
+        &self.address
     }
 }
 
 impl Running {
-    fn start_lane(&mut self, plan: Plan) -> Result<(), Error> {
+    fn start_lane(&mut self, plan: LaneStart) -> Result<(), Error> {
         let (lane, cpu, kind, control) = (plan.lane, self.cpus[plan.lane], self.driver, self.control.clone());
         let begin = |lives: Lives| {
             let body = move |pinned: std::io::Result<()>| {
@@ -252,8 +266,8 @@ impl Running {
     ///
     /// # Panics
     /// If nothing listens: there are only clients.
-    pub fn address(&self) -> SocketAddr {
-        self.places[0].address
+    pub fn address(&self) -> &Address {
+        &self.places[0].address
     }
 
     /// The CPU of each lane; none for a lane that is not bound.
@@ -351,6 +365,8 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.stop();
         self.join();
+        // Only now nobody accepts any more.
+        self.names.clear();
     }
 }
 
@@ -363,7 +379,7 @@ fn opened<'a>(lanes: &'a Lanes, entry: &Entry, place: &'a Place) -> Option<Opene
 /// Makes a lane's driver on its thread, in its descriptor table.
 type MakeDriver<D> = fn(Arena, Tuning, Probes, Arc<EventBell>) -> Result<D, corelane_drivers::Error>;
 
-impl Plan {
+impl LaneStart {
     /// The life of a lane's thread. The error is the panic that ended it.
     fn run<D: Driver>(mut self, lives: &Lives, pinned: std::io::Result<()>, make: MakeDriver<D>) -> Result<(), String> {
         let number = self.lane;
@@ -405,11 +421,15 @@ impl Plan {
         for (served, row) in self.served.iter().zip(self.rows) {
             (served.add)(self.lane, &mut services, served.limits, row);
         }
-        for place in &self.places {
+        let number = self.lane;
+        for place in self.places.iter().filter(|place| place.is_for(number)) {
             let service = place.served as u16;
+            if let Some(named) = place.named {
+                driver.lend(&place.address, named);
+            }
             let listened = match place.transport {
-                Transport::Tcp => services.listen(&mut driver, service, place.address, self.sharing),
-                Transport::Udp => services.bind(&mut driver, service, place.address, self.sharing),
+                Transport::Tcp => services.listen(&mut driver, service, place.address.clone(), self.sharing),
+                Transport::Udp => services.bind(&mut driver, service, place.address.clone(), self.sharing),
             };
             listened.map_err(|error| match error {
                 corelane_svc::Error::Listen { fault, .. } => Error::Listen { url: place.url.to_string(), fault },
@@ -445,7 +465,7 @@ fn rows_of(page: &Page, lane: usize, services: usize) -> Result<(LaneRow, Vec<Se
 }
 
 fn planned(lanes: &Lanes, places: &[Place]) -> Result<(Topology, corelane_steer::Plan), Error> {
-    let served_at: Vec<_> = places.iter().map(|place| (place.transport, place.address)).collect();
+    let served_at: Vec<_> = places.iter().map(|place| (place.transport, place.address.clone())).collect();
     plan::of(lanes, &served_at)
 }
 
@@ -454,8 +474,8 @@ fn planned(lanes: &Lanes, places: &[Place]) -> Result<(Topology, corelane_steer:
 fn notes_of(plan: &corelane_steer::Plan, memory_is_asked: bool, settings: &mut LaneSettings) -> Vec<String> {
     let mut notes: Vec<String> = plan.warnings.iter().map(Warning::to_string).collect();
     let shares_cpus = |warning: &Warning| matches!(warning, Warning::MoreLanesThanCpus { .. });
-    if settings.spin_nanoseconds > 0 && plan.warnings.iter().any(shares_cpus) {
-        settings.spin_nanoseconds = 0;
+    if !settings.spin.is_zero() && plan.warnings.iter().any(shares_cpus) {
+        settings.spin = Duration::ZERO;
         notes.push("more lanes than CPUs: no lane spins; remedy: fewer lanes, or no spin time".to_string());
     }
     let limit = corelane_os::memory::group_limit();
@@ -470,31 +490,49 @@ fn waiter(control: &Arc<Control>) -> Result<Waiter, Error> {
 }
 
 /// Every address of every service, found free before any lane listens.
-fn claim_places(lanes: &Lanes) -> Result<Vec<Place>, Error> {
-    let mut places = Vec::new();
+fn claim_places(lanes: &Lanes) -> Result<(Vec<Place>, Vec<NamedSocket>), Error> {
+    let (mut places, mut named) = (Vec::new(), Vec::new());
     for (served, service) in lanes.services.iter().enumerate() {
         let Some(url) = &service.url else { continue };
         for address in url.resolve()? {
             let transport = url.transport();
-            refuse_twice(&places, &service.name, transport, address)?;
-            let claimed = claim(transport, address, lanes.v6_only, lanes.join);
-            let address = claimed.map_err(|fault| Error::Listen { url: url.at(address).to_string(), fault })?;
-            places.push(Place { service: service.name.clone(), url: url.at(address), address, transport, served });
+            refuse_twice(&places, &service.name, transport, &address)?;
+            if let Address::Unix(name) = &address {
+                let socket = take_name(lanes, service, url, name)?;
+                let (service, number) = (service.name.clone(), Some(socket.number()));
+                places.push(Place { service, url: url.clone(), address, transport, served, named: number });
+                named.push(socket);
+                continue;
+            }
+            let claimed = claim(transport, &address, lanes.v6_only, lanes.join);
+            let address = claimed.map_err(|fault| Error::Listen { url: url.at(&address).to_string(), fault })?;
+            places.push(Place { service: service.name.clone(), url: url.at(&address), address, transport, served, named: None });
         }
     }
-    Ok(places)
+    Ok((places, named))
+}
+
+/// Makes the socket of a Unix name, before the lanes, which share it.
+fn take_name(lanes: &Lanes, service: &Served, url: &Url, name: &Unix) -> Result<NamedSocket, Error> {
+    if lanes.join {
+        let why = "a Unix name has one socket, which no two processes share: leave out --join, or serve at a port".to_owned();
+        return Err(Error::Name { url: url.to_string(), why });
+    }
+    let made = NamedSocket::new(url.transport(), name, url.mode(), service.limits.backlog);
+    made.map_err(|error| Error::Name { url: url.to_string(), why: error.to_string() })
 }
 
 /// What is to be steered.
 fn server(lanes: &Lanes, places: &[Place], count: usize) -> Server {
-    let protocol = |place: &Place| if place.transport == Transport::Tcp { Protocol::TCP } else { Protocol::UDP };
-    let places = places.iter().map(|place| corelane_svc::Place { protocol: protocol(place), address: place.address });
+    let flows_to = |place: &Place| Some(corelane_svc::Place { transport: place.transport, address: place.address.inet()? });
+    let places = places.iter().filter_map(flows_to);
     Server { places: places.collect(), lanes: count, joins: lanes.join }
 }
 
 /// One address serves one service: the kernel would share it among two by chance.
-fn refuse_twice(places: &[Place], service: &str, transport: Transport, address: SocketAddr) -> Result<(), Error> {
-    let same = |place: &&Place| place.address == address && place.transport == transport;
+fn refuse_twice(places: &[Place], service: &str, transport: Transport, address: &Address) -> Result<(), Error> {
+    // A Unix name has one socket, for connections or for datagrams.
+    let same = |place: &&Place| place.address == *address && (place.transport == transport || address.unix().is_some());
     match places.iter().find(same) {
         None => Ok(()),
         Some(place) => {

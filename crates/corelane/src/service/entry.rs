@@ -15,11 +15,9 @@
 pub mod choice;
 
 use crate::error::Error;
-use crate::lanes::Lanes;
-use crate::run::Place;
-use crate::url::Url;
+use crate::lanes::{Lanes, Place, Url, url};
 use choice::{Choice, Chosen};
-use corelane_os::claim::Transport;
+use corelane_rss::Transport;
 use corelane_svc::{DatagramService, Limits, StreamService};
 use corelane_watch::Declaration;
 use std::any::Any;
@@ -28,8 +26,8 @@ use std::any::Any;
 ///
 /// ```
 /// use corelane::{Cx, Input, Next, Output, Peer, StreamService};
-/// use corelane::entry::choice::{Choice, Number};
-/// use corelane::entry::{Asked, Entry, Scheme};
+/// use corelane::service::entry::choice::{Choice, Number};
+/// use corelane::service::entry::{Asked, Entry, Scheme};
 /// # struct Shop { price: u64 }
 /// # impl StreamService for Shop {
 /// #     type Talk = Silent;
@@ -96,7 +94,7 @@ pub struct Beside {
 }
 
 impl Beside {
-    /// With a note for the operator ([`Running::notes`](crate::Running::notes)).
+    /// With a note for the operator ([`Running::notes`](crate::lanes::Running::notes)).
     pub fn note(mut self, note: impl Into<String>) -> Self {
         self.notes.push(note.into());
         self
@@ -202,18 +200,32 @@ impl Entry {
     /// Reads a place: a URL, and options behind a question mark.
     fn read(&self, place: &str) -> Result<(&'static Scheme, Asked), Error> {
         let (text, query) = place.split_once('?').map_or((place, None), |(url, query)| (url, Some(query)));
-        let wrong = |why| Error::Url { text: text.to_string(), why };
-        let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong("there is no ://"))?;
-        let found = self.schemes.iter().find(|known| known.name == scheme);
-        let found = found.ok_or_else(|| Error::Transport { url: text.to_string(), expected: self.scheme_names() })?;
-        let url = Url::of(found.transport, text, rest, found.port)?;
+        let unfit = || Error::Transport { url: text.to_string(), expected: self.scheme_names() };
+        let (found, url, query) = match url::unix(text) {
+            Some((transport, _)) => {
+                let found = self.schemes.iter().find(|known| known.transport == transport).ok_or_else(unfit)?;
+                let (url, query) = with_mode(text, query);
+                (found, url.parse()?, query)
+            }
+            None => {
+                let wrong = || Error::Url { text: text.to_string(), why: "there is no ://".to_owned() };
+                let (scheme, rest) = text.split_once("://").ok_or_else(wrong)?;
+                let found = self.schemes.iter().find(|known| known.name == scheme).ok_or_else(unfit)?;
+                (found, Url::of(found.transport, text, rest, found.port)?, query.map(str::to_owned))
+            }
+        };
+        let query = query.as_deref();
         let chosen = query.map_or(Ok(Chosen::default()), |query| Chosen::read(self.options, query));
         let chosen = chosen.map_err(|choice::Wrong { option, why }| Error::Option { service: self.name, option, why })?;
         Ok((found, Asked { service: self.name, url, chosen }))
     }
 
     fn scheme_names(&self) -> String {
-        self.schemes.iter().map(|scheme| format!("{}://", scheme.name)).collect::<Vec<_>>().join(" or ")
+        let has = |transport| self.schemes.iter().any(|scheme| scheme.transport == transport);
+        let unix =
+            [(Transport::Tcp, "unix:"), (Transport::Udp, "unixgram:")].into_iter().filter(|(transport, _)| has(*transport));
+        let names = self.schemes.iter().map(|scheme| format!("{}://", scheme.name));
+        names.chain(unix.map(|(_, name)| name.to_owned())).collect::<Vec<_>>().join(" or ")
     }
 
     /// Calls what was to be called when all lanes listen.
@@ -237,6 +249,15 @@ impl Asked {
     pub fn refuse(&self, option: &str, why: impl Into<String>) -> Error {
         Error::Option { service: self.service, option: option.to_owned(), why: why.into() }
     }
+}
+
+/// A Unix socket's URL with the mode that the query asks for, and what else it asks for, of the service.
+fn with_mode(text: &str, query: Option<&str>) -> (String, Option<String>) {
+    let words = || query.into_iter().flat_map(|query| query.split('&'));
+    let is_mode = |word: &&str| word.starts_with(url::MODE);
+    let url = words().filter(is_mode).map(|mode| format!("?{mode}")).fold(text.to_owned(), |url, mode| url + &mode);
+    let rest: Vec<&str> = words().filter(|word| !is_mode(word)).collect();
+    (url, (!rest.is_empty()).then(|| rest.join("&")))
 }
 
 /// Finds what `SERVICE=URL` names in a list of entries, and answers it with the URL.

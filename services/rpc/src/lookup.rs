@@ -1,13 +1,11 @@
 //! Where a program is, as rpcbind says it.
 
-use super::CallError;
+use crate::client::CallError;
 use crate::errand::{Script, carry_out};
-use crate::registration::RegistrationError;
-use corelane::Transport;
-use corelane_wire::rpc::{Auth, CallHead};
-use corelane_wire::rpcbind::{
-    Owner, PORT, PROGRAM, PROTOCOL_TCP, PROTOCOL_UDP, PortRequest, Service, ServiceRequest, UniversalAddress, address,
-};
+use crate::registration::{RegistrationError, head, protocol};
+use corelane::lanes::Transport;
+use corelane_wire::rpc::CallHead;
+use corelane_wire::rpcbind::{Owner, PORT, PortRequest, Service, ServiceRequest, UniversalAddress, address};
 use corelane_wire::xdr::{Decode, Encode, Reader, Writer};
 use std::net::{IpAddr, SocketAddr};
 
@@ -92,16 +90,6 @@ impl Lookup {
         }
         Ok(Found::At(at))
     }
-}
-
-/// The head of a call of rpcbind.
-pub(crate) fn head(version: u32, procedure: u32) -> CallHead<'static> {
-    CallHead { xid: 0, program: PROGRAM, version, procedure, credential: Auth::NONE, verifier: Auth::NONE }
-}
-
-/// The number of a transport in version 2.
-pub(crate) fn protocol(transport: Transport) -> u32 {
-    if transport == Transport::Tcp { PROTOCOL_TCP } else { PROTOCOL_UDP }
 }
 
 /// The arguments of a look-up.

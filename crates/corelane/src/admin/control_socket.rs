@@ -1,4 +1,4 @@
-//! The answering end of a control socket (see [`crate::control_client`]).
+//! The answering end of a control socket (see [`crate::admin::control_client`]).
 //!
 //! Only the user who runs the process, and root, are heard. Each client has a thread of its own, and requests are carried out one after the
 //! other. So a client that stops in the middle holds nobody up: it is dropped after [`PATIENCE`], and before that if so many others come that
@@ -6,7 +6,7 @@
 //!
 //! Source: unix(7).
 
-use crate::control_client::{ControlError, LINE_BYTES_MAX, SUFFIX, connect, short};
+use crate::admin::control_client::{ControlError, LINE_BYTES_MAX, SUFFIX, connect, short};
 use corelane_os::page::SUFFIX_UNPUBLISHED;
 use corelane_os::{local, sockets};
 use std::ffi::OsStr;
@@ -314,7 +314,7 @@ fn written(answer: Result<String, String>) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control_client::ask;
+    use crate::admin::control_client::ask;
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::sync::mpsc;
 

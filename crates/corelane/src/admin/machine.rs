@@ -7,6 +7,6 @@ pub use corelane_machine::network::{NetworkCounters, UdpErrors, local_ports, net
 pub use corelane_machine::topology::Cpu;
 pub use corelane_machine::{Machine, StolenTime, stolen_time};
 pub use corelane_os::caller::connect_from;
-pub use corelane_os::clock::{sleep_until, wall_clock};
+pub use corelane_os::clock::{now as monotonic_nanoseconds, sleep_until, wall_clock};
 pub use corelane_os::processes::{Footprint, Process, ProcessTree, ThreadTimes, TreeTimes, thread_times};
 pub use corelane_os::runner::thread_id;

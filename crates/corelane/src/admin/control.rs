@@ -1,14 +1,14 @@
 //! What a running process of lanes is asked and told through its control socket: the commands, who carries them out, and how another
 //! process sends them.
 
-use crate::control_client;
+use crate::admin::control_client;
 use corelane_rss::{Bucket, Buckets, Error, FlowHasher, HashTypes, Key, Table};
 use corelane_steer::{Error as SteeringError, InForce, Steered};
 use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
-pub use crate::control_client::ControlError;
+pub use crate::admin::control_client::ControlError;
 
 /// How long the table is waited for.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -1,16 +1,16 @@
 //! Lanes with services in a simulated world, and how a test lets them run.
 
-use corelane_lane::{Control, Ear, Kit, Lane, LaneSettings, Order, Report, Tell, Turn as LaneTurn, Works};
-use corelane_seam::{Arena, Tuning};
+use crate::roster::{Plan, Roster, sure};
+use corelane_lane::{Control, Ear, Kit, Lane, Order, Report, Tell, Turn as LaneTurn, Works};
+use corelane_seam::Arena;
 use corelane_sim::{Peer, SimDriver, Turn, World};
-use corelane_svc::{Exchange, LANE_CONNECTIONS_MAX, Limits, Services, Sharing, Steer, StreamService};
-use corelane_watch::{
-    CounterName, Declaration, Description, LaneCounter, LaneName, Page, Reader, ServiceCounter, ServiceName, Snapshot,
-};
+use corelane_svc::{Exchange, Limits, Services, Side, Steer, StreamService, Transform};
+use corelane_watch::{Description, LaneCounter, LaneName, Page, Reader, ServiceCounter, Snapshot};
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A millisecond, in nanoseconds.
 pub const MS: u64 = 1_000_000;
@@ -39,15 +39,13 @@ pub fn client(number: usize) -> SocketAddr {
 /// Limits without any in time: for runs whose clock jumps.
 pub fn patient() -> Limits {
     let never = 1 << 60;
-    Limits {
-        receive_rate_min: 0,
-        idle_limit: 0,
-        read_limit: 0,
-        send_limit: 0,
-        answer_limit: 0,
-        drain_limit: never,
-        ..Limits::default()
-    }
+    Limits::new()
+        .receive_rate_min(0)
+        .idle_limit(Duration::ZERO)
+        .read_limit(Duration::ZERO)
+        .send_limit(Duration::ZERO)
+        .answer_limit(Duration::ZERO)
+        .drain_limit(Duration::from_nanos(never))
 }
 
 /// Everybody in a world who is no lane.
@@ -66,31 +64,6 @@ impl Play for Nobody {
 
     fn is_over(&self) -> bool {
         false
-    }
-}
-
-/// How the lanes of a rig are made.
-#[derive(Clone)]
-pub struct Plan {
-    pub lanes: usize,
-    pub settings: LaneSettings,
-    pub tuning: Tuning,
-    /// The cap of a lane over all its services.
-    pub connections_max: u32,
-    pub services: usize,
-    /// What each of them counts of its own.
-    pub counters: &'static [Declaration],
-}
-
-impl Plan {
-    /// Lanes with one service and 16 MiB each.
-    pub fn lanes(lanes: usize) -> Self {
-        let settings = LaneSettings { memory_bytes: 16 << 20, ..LaneSettings::default() };
-        Self { lanes, settings, tuning: Tuning::default(), connections_max: LANE_CONNECTIONS_MAX, services: 1, counters: &[] }
-    }
-
-    pub fn memory(self, memory_bytes: usize) -> Self {
-        Self { settings: LaneSettings { memory_bytes, ..self.settings }, ..self }
     }
 }
 
@@ -116,19 +89,25 @@ impl Report for Operator {
 
 /// Lanes of one program in a world.
 pub struct Rig {
+    /// Where they are.
     pub world: World,
+    /// Gives them orders.
     pub control: Arc<Control>,
     /// Where the services of all lanes find each other.
     pub exchange: Exchange,
     /// Speaks to the services of each lane.
     pub tell: Tell<Steer>,
+    /// What they count.
     pub page: Page,
     /// What the lanes told their operator.
     pub reports: Rc<RefCell<Vec<String>>>,
     /// Nobody reads what they tell: lines are dropped.
     pub operator_is_gone: Rc<Cell<bool>>,
+    /// Each lane's memory.
     pub arenas: Vec<Arena>,
     lanes: Vec<Option<Lane<SimDriver>>>,
+    /// The number of the first of them in the world.
+    first: usize,
 }
 
 /// What a step of the world was.
@@ -139,38 +118,62 @@ enum Step {
     News,
 }
 
+/// Why a run stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// It is over.
+    Over,
+    /// Nobody will ever do anything again.
+    Rest,
+    /// It goes round in circles.
+    Endless,
+}
+
 impl Rig {
-    /// Lanes after `plan`; `add` gives each its services and listens.
-    pub fn new(world: &World, plan: &Plan, add: impl Fn(usize, &mut Services, &mut SimDriver, &Page)) -> Self {
-        let counters = CounterName::all(plan.counters);
-        let name = |number: usize| ServiceName { name: number.to_string(), url: String::new(), counters: counters.clone() };
-        let page = Page::heap(&Description {
-            program: "simulation".into(),
-            services: (0..plan.services).map(name).collect(),
-            lanes: (0..plan.lanes).map(|_| LaneName::default()).collect(),
-            ..Description::default()
-        });
-        let (page, control) = (page.unwrap(), Control::new(plan.lanes));
-        let (reports, operator_is_gone) = Default::default();
+    /// Lanes after `plan`, each with the services that `equip` puts on its roster.
+    ///
+    /// # Panics
+    /// If they cannot be made: no memory, an address that somebody else has, more services than a page has rows for.
+    pub fn new(world: &World, plan: &Plan, mut equip: impl FnMut(&mut Roster)) -> Self {
+        let mut rosters: Vec<Roster> = (0..plan.lanes).map(|lane| Roster::new(lane, plan.lanes)).collect();
+        rosters.iter_mut().for_each(&mut equip);
+        let services = rosters.iter().map(Roster::names).max_by_key(Vec::len).unwrap_or_default();
+        let page = sure(
+            "the page",
+            Page::heap(&Description {
+                program: "simulation".into(),
+                services,
+                lanes: (0..plan.lanes).map(|_| LaneName::default()).collect(),
+                ..Description::default()
+            }),
+        );
+        let control = Control::new(plan.lanes);
         let ((tell, ears), world) = (control.words(), world.clone());
         let exchange = Exchange::new(&control, plan.settings.channel_messages);
-        let mut rig =
-            Self { world, control, exchange, tell, page, reports, operator_is_gone, arenas: Vec::new(), lanes: Vec::new() };
-        for ear in ears {
-            rig.add_lane(ear, plan, &add);
+        let (reports, operator_is_gone) = Default::default();
+        let (arenas, lanes) = (Vec::new(), Vec::new());
+        let mut rig = Self { world, control, exchange, tell, page, reports, operator_is_gone, arenas, lanes, first: 0 };
+        for (roster, ear) in rosters.into_iter().zip(ears) {
+            rig.add_lane(ear, plan, roster);
         }
         rig
     }
 
-    fn add_lane(&mut self, ear: Ear<Steer>, plan: &Plan, add: impl Fn(usize, &mut Services, &mut SimDriver, &Page)) {
-        let number = self.lanes.len();
-        let arena = Arena::new(plan.settings.memory_bytes).unwrap();
-        let mut driver = self.world.driver(arena.clone(), plan.tuning);
+    fn add_lane(&mut self, ear: Ear<Steer>, plan: &Plan, roster: Roster) {
+        let number = roster.lane();
+        let arena = sure("the lane's memory", Arena::new(plan.settings.memory_bytes));
+        let mut driver = match plan.host {
+            Some(host) => self.world.driver_on(host, arena.clone(), plan.tuning),
+            None => self.world.driver(arena.clone(), plan.tuning),
+        };
+        if number == 0 {
+            self.first = driver.lane();
+        }
         let mut services = Services::new(plan.connections_max);
         services.set_exchange(number, self.exchange.clone());
         services.set_ear(ear);
-        add(number, &mut services, &mut driver, &self.page);
-        let row = self.page.lane(number).unwrap();
+        roster.seat(&mut services, &mut driver, &self.page);
+        let row = sure("the page", self.page.lane(number));
         let report = Box::new(Operator { reports: self.reports.clone(), is_gone: self.operator_is_gone.clone(), dropped: 0 });
         let kit = Kit::new(number, &self.control, arena.clone(), row, &plan.settings, report);
         self.lanes.push(Some(Lane::new(driver, Works::of(services), kit, self.control.clone(), plan.settings)));
@@ -179,18 +182,27 @@ impl Rig {
 
     /// Lanes with one service over connections that listens at [`address`].
     pub fn serving<S: StreamService>(world: &World, plan: &Plan, limits: Limits, make: impl Fn(usize) -> S) -> Self {
-        let plan = Plan { counters: S::COUNTERS, ..plan.clone() };
-        Self::new(world, &plan, |lane, services, driver, page| {
-            let service = services.add_stream(make(lane), limits, page.service(lane, 0).unwrap());
-            services.listen(driver, service, address(), Sharing { share_port: true, v6_only: false }).unwrap();
-        })
+        Self::new(world, plan, |roster| roster.serve(address(), limits, make(roster.lane())))
     }
 
-    fn turn(&mut self, lane: usize) {
-        if let Some(running) = self.lanes[lane].as_mut()
+    /// The same; `transform` makes what stands before each connection.
+    pub fn behind<S: StreamService>(
+        world: &World,
+        plan: &Plan,
+        limits: Limits,
+        make: impl Fn(usize) -> S,
+        transform: impl FnMut(Side, &corelane_svc::Peer) -> Option<Box<dyn Transform>> + Clone + 'static,
+    ) -> Self {
+        Self::new(world, plan, |roster| roster.serve_behind(address(), limits, make(roster.lane()), Box::new(transform.clone())))
+    }
+
+    /// Lets a lane of the world have its turn, if it is one of these: for several programs in one world.
+    pub fn turn(&mut self, lane: usize) {
+        let Some(lane) = lane.checked_sub(self.first).and_then(|number| self.lanes.get_mut(number)) else { return };
+        if let Some(running) = lane.as_mut()
             && running.turn() == LaneTurn::Ended
         {
-            self.lanes[lane] = None;
+            *lane = None;
         }
     }
 
@@ -199,24 +211,25 @@ impl Rig {
         self.lanes[lane] = None;
     }
 
-    /// The first lane that has a connection.
-    pub fn lane_of_first_connection(&self) -> usize {
-        let has_some =
-            |lane: &Option<Lane<SimDriver>>| lane.as_ref().is_some_and(|lane| lane.work::<Services>().unwrap().connections() > 0);
-        self.lanes.iter().position(has_some).expect("a connection is open")
+    /// The first lane that has a connection, if any has.
+    pub fn lane_of_first_connection(&self) -> Option<usize> {
+        let connections = |lane: &Option<Lane<SimDriver>>| Some(lane.as_ref()?.work::<Services>()?.connections());
+        self.lanes.iter().position(|lane| connections(lane).is_some_and(|connections| connections > 0))
     }
 
+    /// Whether all lanes have ended.
     pub fn has_ended(&self) -> bool {
         self.lanes.iter().all(Option::is_none)
     }
 
     /// The connections of all lanes.
     pub fn connections(&self) -> usize {
-        self.lanes.iter().flatten().map(|lane| lane.work::<Services>().unwrap().connections()).sum()
+        self.lanes.iter().flatten().map(|lane| lane.work::<Services>().map_or(0, Services::connections)).sum()
     }
 
+    /// What the page shows now.
     pub fn snapshot(&self) -> Snapshot {
-        Reader::of(&self.page).unwrap().snapshot(0)
+        sure("the page", Reader::of(&self.page)).snapshot(0)
     }
 
     /// A counter of the first service, over all lanes.
@@ -224,6 +237,7 @@ impl Rig {
         self.count_of(0, counter)
     }
 
+    /// A counter of this service, over all lanes.
     pub fn count_of(&self, service: usize, counter: ServiceCounter) -> u64 {
         self.snapshot().services[service].values.get(counter)
     }
@@ -233,9 +247,11 @@ impl Rig {
         self.named_of(0, name)
     }
 
+    /// [`Rig::named`] of this service.
     pub fn named_of(&self, service: usize, name: &str) -> u64 {
         let snapshot = self.snapshot();
-        snapshot.services[service].values.all().find(|value| value.name == name).expect("it is declared").value
+        let found = snapshot.services[service].values.all().find(|value| value.name == name);
+        found.unwrap_or_else(|| panic!("no counter of service {service} is called {name:?}")).value
     }
 
     /// A counter of the lanes, in sum.
@@ -245,7 +261,7 @@ impl Rig {
 
     /// A new connection to [`address`] from client `number`.
     pub fn connect(&self, number: usize) -> Peer {
-        self.world.connect(client(number), address()).unwrap()
+        sure("connecting", self.world.connect(client(number), address()))
     }
 
     fn step(&mut self, cast: &mut impl Play) -> Step {
@@ -258,17 +274,27 @@ impl Rig {
         Step::News
     }
 
-    /// Lets everybody run until the cast is done; false if the world came to rest before.
-    pub fn play(&mut self, cast: &mut impl Play) -> bool {
+    /// Lets everybody run until something is so.
+    pub(crate) fn run<P: Play>(&mut self, cast: &mut P, is_over: impl Fn(&Self, &P) -> bool) -> Stop {
         for _ in 0..STEPS_MAX {
-            if cast.is_over() {
-                return true;
+            if is_over(self, cast) {
+                return Stop::Over;
             }
             if self.step(cast) == Step::Rest {
-                return false;
+                return Stop::Rest;
             }
         }
-        panic!("the world does not come to rest");
+        Stop::Endless
+    }
+
+    /// Lets everybody run until the cast is done; false if the world came to rest before.
+    ///
+    /// # Panics
+    /// If the run goes round in circles.
+    pub fn play(&mut self, cast: &mut impl Play) -> bool {
+        let stop = self.run(cast, |_, cast| cast.is_over());
+        assert_ne!(stop, Stop::Endless, "the world does not come to rest");
+        stop == Stop::Over
     }
 
     /// Lets a span of time pass.
@@ -306,18 +332,14 @@ impl Rig {
 
     /// Lets everybody run until all lanes have ended, or nothing moves any more.
     pub fn until_ended(&mut self, cast: &mut impl Play) {
-        for _ in 0..STEPS_MAX {
-            if self.has_ended() || self.step(cast) == Step::Rest {
-                return;
-            }
-        }
-        panic!("the lanes do not end");
+        let stop = self.run(cast, |rig, _| rig.has_ended());
+        assert_ne!(stop, Stop::Endless, "the lanes do not end");
     }
 
     /// Drains, and has the world judge.
     pub fn close(&mut self, cast: &mut impl Play) {
         self.drain(cast);
-        self.world.check().unwrap();
+        sure("the contract", self.world.check());
     }
 }
 

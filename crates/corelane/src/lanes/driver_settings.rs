@@ -7,7 +7,7 @@ use corelane_seam::Tuning;
 /// your own says so. Given to [`Lanes::driver_settings`](crate::Lanes::driver_settings), which refuses what is out of range at the start.
 ///
 /// ```
-/// let settings = corelane::DriverSettings::default().offload_threads(8).offload_max(256);
+/// let settings = corelane::lanes::DriverSettings::new().offload_threads(8).offload_max(256);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -16,6 +16,11 @@ pub struct DriverSettings {
 }
 
 impl DriverSettings {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
     /// Bytes that one receive of a connection brings at the most, 1 to 4 MiB. By default 60 KiB: what is passed on as it came then leaves
     /// in one segment of the loopback interface.
     #[must_use]

@@ -1,0 +1,241 @@
+//! Where a service is served: `tcp://HOST:PORT`, `udp://HOST:PORT`, `unix:PATH` or `unixgram:PATH`.
+
+use crate::error::Error;
+use corelane_rss::Transport;
+use corelane_seam::{Address, Unix};
+use std::fmt;
+use std::net::ToSocketAddrs;
+use std::str::FromStr;
+
+/// A place to serve at. HOST is a name, an IPv4 address, or an IPv6 address in brackets (RFC 3986 section 3.2.2). A PATH is that of a Unix socket,
+/// for connections behind `unix:` and for datagrams behind `unixgram:`; `@NAME` is an abstract name (unix(7)), and `?mode=0660` behind a path says
+/// who may connect, as for chmod(1).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Url {
+    transport: Transport,
+    at: At,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum At {
+    Port { host: String, port: u16 },
+    Unix { name: Unix, mode: Option<u32> },
+}
+
+/// What the file of a Unix socket may allow (chmod(2)).
+const MODE_MAX: u32 = 0o777;
+
+impl Url {
+    /// Reads `text`; without a port, `default_port` is meant.
+    ///
+    /// # Errors
+    /// [`Error::Url`] with what is wrong.
+    pub fn parse(text: &str, default_port: u16) -> Result<Self, Error> {
+        if let Some((transport, rest)) = unix(text) {
+            return Self::of_unix(transport, text, rest);
+        }
+        let wrong = |why: &str| Error::Url { text: text.to_string(), why: why.to_owned() };
+        let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong("there is no ://"))?;
+        let transport = match scheme {
+            "tcp" => Transport::Tcp,
+            "udp" => Transport::Udp,
+            _ => return Err(wrong("the part before :// must be tcp or udp")),
+        };
+        Self::of(transport, text, rest, default_port)
+    }
+
+    /// Reads `rest`, which is what follows the :// of `text`.
+    pub(crate) fn of(transport: Transport, text: &str, rest: &str, default_port: u16) -> Result<Self, Error> {
+        let wrong = |why: &str| Error::Url { text: text.to_string(), why: why.to_owned() };
+        let (host, port) = split(rest).ok_or_else(|| wrong("an IPv6 address must stand in brackets"))?;
+        let is_odd = |byte: char| byte.is_control() || byte.is_whitespace() || "/?#@[]".contains(byte);
+        if host.is_empty() || host.contains(is_odd) {
+            return Err(wrong("what follows :// must be HOST:PORT and nothing else"));
+        }
+        let port = match port {
+            None => default_port,
+            Some(digits) => Some(digits)
+                .filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))
+                .and_then(|digits| digits.parse().ok())
+                .ok_or_else(|| wrong("the port must be a number from 0 to 65535"))?,
+        };
+        Ok(Self { transport, at: At::Port { host: host.to_string(), port } })
+    }
+
+    /// Reads `rest`, which is what follows the scheme of a Unix socket in `text`.
+    fn of_unix(transport: Transport, text: &str, rest: &str) -> Result<Self, Error> {
+        let wrong = |why: String| Error::Url { text: text.to_string(), why };
+        let (name, query) = rest.split_once('?').map_or((rest, None), |(name, query)| (name, Some(query)));
+        let name: Unix = name.parse().map_err(|error: corelane_seam::AddressError| wrong(error.to_string()))?;
+        let mode = |query: &str| {
+            let digits = query.strip_prefix(MODE)?;
+            let is_octal = digits.len() <= 4 && digits.bytes().all(|digit| matches!(digit, b'0'..=b'7'));
+            u32::from_str_radix(digits, 8).ok().filter(|mode| is_octal && *mode <= MODE_MAX)
+        };
+        let unfit = || wrong("behind ? stands the mode of its file, in octal digits, as in ?mode=0660".to_owned());
+        let mode = query.map(|query| mode(query).ok_or_else(unfit)).transpose()?;
+        Ok(Self { transport, at: At::Unix { name, mode } })
+    }
+
+    /// Connections or datagrams.
+    pub fn transport(&self) -> Transport {
+        self.transport
+    }
+
+    /// The mode of a Unix socket's file, if one was asked for.
+    pub(crate) fn mode(&self) -> Option<u32> {
+        match self.at {
+            At::Unix { mode, .. } => mode,
+            At::Port { .. } => None,
+        }
+    }
+
+    /// All addresses that the host has, in the system's order, each once (getaddrinfo(3)); the one of a Unix socket.
+    ///
+    /// # Errors
+    /// [`Error::Host`] if the name is not known.
+    pub fn resolve(&self) -> Result<Vec<Address>, Error> {
+        let (host, port) = match &self.at {
+            At::Port { host, port } => (host, *port),
+            At::Unix { name, .. } => return Ok(vec![name.clone().into()]),
+        };
+        let unknown = |why: String| Error::Host { host: host.clone(), why };
+        let found = (host.as_str(), port).to_socket_addrs().map_err(|error| unknown(error.to_string()))?;
+        let mut addresses: Vec<Address> = Vec::new();
+        for address in found.map(Address::Ip) {
+            if !addresses.contains(&address) {
+                addresses.push(address);
+            }
+        }
+        if addresses.is_empty() { Err(unknown("it has no address".to_string())) } else { Ok(addresses) }
+    }
+
+    /// The URL of one of its addresses.
+    pub fn at(&self, address: &Address) -> Url {
+        match address.inet() {
+            Some(address) => {
+                Url { transport: self.transport, at: At::Port { host: address.ip().to_string(), port: address.port() } }
+            }
+            None => self.clone(),
+        }
+    }
+}
+
+/// What stands before the mode of a Unix socket's file, in the query.
+pub(crate) const MODE: &str = "mode=";
+
+/// How a Unix socket's URL is spoken to, and what follows its scheme; none for any other.
+pub(crate) fn unix(text: &str) -> Option<(Transport, &str)> {
+    let connections = text.strip_prefix("unix:").map(|rest| (Transport::Tcp, rest));
+    connections.or_else(|| text.strip_prefix("unixgram:").map(|rest| (Transport::Udp, rest)))
+}
+
+/// Splits `HOST:PORT`, taking the brackets off an IPv6 address. None for an IPv6 address without them.
+fn split(rest: &str) -> Option<(&str, Option<&str>)> {
+    let rest = rest.strip_suffix('/').unwrap_or(rest);
+    if let Some(inner) = rest.strip_prefix('[') {
+        let (host, after) = inner.split_once(']')?;
+        return match after.strip_prefix(':') {
+            Some(port) => Some((host, Some(port))),
+            None if after.is_empty() => Some((host, None)),
+            None => None,
+        };
+    }
+    match rest.split_once(':') {
+        Some((_, port)) if port.contains(':') => None,
+        Some((host, port)) => Some((host, Some(port))),
+        None => Some((rest, None)),
+    }
+}
+
+impl FromStr for Url {
+    type Err = Error;
+
+    /// As [`Url::parse`], but the port must be there.
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let url = Self::parse(text, 0)?;
+        let named = matches!(url.at, At::Unix { .. })
+            || text.trim_end_matches('/').rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+        if named { Ok(url) } else { Err(Error::Url { text: text.to_string(), why: "there is no port".to_owned() }) }
+    }
+}
+
+impl fmt::Display for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_tcp = self.transport == Transport::Tcp;
+        let scheme = if is_tcp { "tcp" } else { "udp" };
+        match &self.at {
+            At::Port { host, port } if host.contains(':') => write!(f, "{scheme}://[{host}]:{port}"),
+            At::Port { host, port } => write!(f, "{scheme}://{host}:{port}"),
+            At::Unix { name, mode } => {
+                let name = name.to_string();
+                // The name brings the scheme for connections along.
+                let (unix, rest) = name.split_at("unix".len());
+                write!(f, "{unix}{}{rest}", if is_tcp { "" } else { "gram" })?;
+                mode.map_or(Ok(()), |mode| write!(f, "?{MODE}{mode:04o}"))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn good_ones_are_read_and_written_back() {
+        for text in ["tcp://127.0.0.1:60007", "udp://[::1]:60007", "tcp://localhost:0", "tcp://[::]:65535"] {
+            assert_eq!(text.parse::<Url>().unwrap().to_string(), text);
+        }
+        assert_eq!(Url::parse("udp://localhost", 7).unwrap().to_string(), "udp://localhost:7");
+        assert_eq!(Url::parse("tcp://[::1]", 7).unwrap().to_string(), "tcp://[::1]:7");
+    }
+
+    #[test]
+    fn unix_sockets_are_named_by_path_or_abstractly() {
+        for text in ["unix:/run/x.sock", "unixgram:/run/x.sock?mode=0660", "unix:@name", "unixgram:@name", "unix:x%3fy?mode=0007"]
+        {
+            assert_eq!(text.parse::<Url>().unwrap().to_string(), text);
+        }
+        let url: Url = "unix:/run/x.sock?mode=660".parse().unwrap();
+        assert_eq!((url.transport(), url.mode()), (Transport::Tcp, Some(0o660)));
+        let address: Address = "unix:/run/x.sock".parse().unwrap();
+        assert_eq!(url.resolve().unwrap(), [address.clone()]);
+        assert_eq!(url.at(&address), url);
+        for text in
+            ["unix:", "unix:/x?", "unix:/x?mode=", "unix:/x?mode=8", "unix:/x?mode=7777", "unix:/x?mode=00660", "unix:/x?more=1"]
+        {
+            assert!(matches!(text.parse::<Url>(), Err(Error::Url { .. })), "{text}");
+        }
+        let long = format!("unix:/{}", "x".repeat(107)).parse::<Url>().unwrap_err().to_string();
+        assert!(long.contains("at most 107 bytes, and this has 108"), "{long}");
+    }
+
+    #[test]
+    fn bad_ones_are_refused_with_a_reason() {
+        for text in [
+            "",
+            "localhost:1",
+            "http://a:1",
+            "tcp://:1",
+            "tcp://a:b",
+            "tcp://a:65536",
+            "tcp://::1:1",
+            "tcp://a:1/x",
+            "tcp://[::1",
+            "tcp://a b:1",
+            "tcp://a:+5",
+            "tcp://a\n:1",
+        ] {
+            assert!(matches!(Url::parse(text, 1), Err(Error::Url { .. })), "{text}");
+        }
+        assert!("tcp://localhost".parse::<Url>().is_err());
+    }
+
+    #[test]
+    fn an_address_resolves_to_itself() {
+        let url: Url = "tcp://[::1]:9".parse().unwrap();
+        assert_eq!(url.resolve().unwrap(), vec!["[::1]:9".parse::<Address>().unwrap()]);
+        assert_eq!(url.at(&"[::1]:10".parse().unwrap()).to_string(), "tcp://[::1]:10");
+    }
+}

@@ -1,0 +1,149 @@
+//! What a lane's memory has abroad: which parcels, since when, how much.
+
+use super::home::{HomeOwner, Return};
+use super::{AbroadCounts, AbroadLimits, ParcelRefused};
+use crate::region::Region;
+
+const NONE: u32 = u32::MAX;
+
+/// A parcel that is away. `K` keeps its memory from being used meanwhile.
+struct Away<K> {
+    kept: K,
+    bytes: usize,
+    to: u16,
+    sent: u64,
+    /// Those that went to the same lane before and after it.
+    before: u32,
+    after: u32,
+}
+
+/// Parcels to one lane, in the order of their going.
+#[derive(Clone, Copy)]
+struct Line {
+    first: u32,
+    last: u32,
+}
+
+/// The accounts of one region's parcels.
+pub(crate) struct Abroad<K> {
+    home: HomeOwner,
+    limits: AbroadLimits,
+    bytes_max: usize,
+    away: Box<[Option<Away<K>>]>,
+    free: Vec<u32>,
+    lines: Vec<Line>,
+    counts: AbroadCounts,
+}
+
+impl<K> Abroad<K> {
+    /// The accounts of a region of `bytes`, at home on lane `lane`.
+    pub(crate) fn new(lane: u16, bytes: usize, limits: AbroadLimits) -> Self {
+        let slots = limits.parcels_max.clamp(1, super::home::SLOTS_MAX);
+        Self {
+            home: HomeOwner::new(lane, slots),
+            limits,
+            bytes_max: bytes / AbroadLimits::PART,
+            away: (0..slots).map(|_| None).collect(),
+            free: (0..slots as u32).rev().collect(),
+            lines: Vec::new(),
+            counts: AbroadCounts::default(),
+        }
+    }
+
+    /// Whether `bytes` may leave for lane `to` at the time `now`.
+    pub(crate) fn may_leave(&mut self, bytes: usize, to: u16, now: u64) -> Result<(), ParcelRefused> {
+        let refused = if self.is_overdue(to, now) {
+            ParcelRefused::Overdue
+        } else if self.free.is_empty() || self.counts.bytes + bytes > self.bytes_max {
+            ParcelRefused::TooMuch
+        } else {
+            return Ok(());
+        };
+        self.counts.refused += 1;
+        Err(refused)
+    }
+
+    /// Enters what leaves, which may; returns the right to bring it home.
+    pub(crate) fn leave(&mut self, kept: K, bytes: usize, to: u16, now: u64) -> Return {
+        let slot = self.free.pop().expect("who may leave has a slot");
+        if self.lines.len() <= to as usize {
+            self.lines.resize(to as usize + 1, Line { first: NONE, last: NONE });
+        }
+        let line = &mut self.lines[to as usize];
+        let before = std::mem::replace(&mut line.last, slot);
+        if before == NONE {
+            line.first = slot;
+        } else {
+            self.at(before).after = slot;
+        }
+        self.away[slot as usize] = Some(Away { kept, bytes, to, sent: now, before, after: NONE });
+        self.counts.parcels += 1;
+        self.counts.bytes += bytes;
+        self.counts.sent += 1;
+        self.home.right(slot)
+    }
+
+    fn at(&mut self, slot: u32) -> &mut Away<K> {
+        self.away[slot as usize].as_mut().expect("a parcel in a line is away")
+    }
+
+    /// A parcel of this region is back; returns what was kept for it, and an error if it is another region's.
+    pub(crate) fn come_home(&mut self, right: Return) -> Result<K, Return> {
+        self.home.redeem(right).map(|slot| self.back(slot))
+    }
+
+    fn back(&mut self, slot: u32) -> K {
+        let away = self.away[slot as usize].take().expect("a parcel comes home once");
+        match away.before {
+            NONE => self.lines[away.to as usize].first = away.after,
+            before => self.at(before).after = away.after,
+        }
+        match away.after {
+            NONE => self.lines[away.to as usize].last = away.before,
+            after => self.at(after).before = away.before,
+        }
+        self.free.push(slot);
+        self.counts.parcels -= 1;
+        self.counts.bytes -= away.bytes;
+        assert!(self.counts.parcels + self.free.len() == self.away.len(), "each slot is free or away");
+        away.kept
+    }
+
+    /// Takes one that was dropped where no lane was, if there is any.
+    pub(crate) fn find(&mut self, mut each: impl FnMut(K)) {
+        if self.counts.parcels == 0 {
+            return;
+        }
+        let mut found = std::mem::take(&mut self.counts.found);
+        // The stack is emptied at once, and each slot in it is away: this ends.
+        let Self { home, .. } = self;
+        let mut slots = Vec::new();
+        home.take_found(|slot| slots.push(slot));
+        for slot in slots {
+            found += 1;
+            let kept = self.back(slot);
+            each(kept);
+        }
+        self.counts.found = found;
+    }
+
+    /// Whether the lane keeps something longer than it may.
+    fn is_overdue(&self, lane: u16, now: u64) -> bool {
+        let Some(line) = self.lines.get(lane as usize).filter(|line| line.first != NONE) else { return false };
+        let oldest = self.away[line.first as usize].as_ref().expect("a parcel in a line is away");
+        now.saturating_sub(oldest.sent) > self.limits.overdue_nanoseconds
+    }
+
+    /// What is away, and how many of that are overdue at the time `now`.
+    pub(crate) fn counts(&self, now: u64) -> AbroadCounts {
+        let due = self.limits.overdue_nanoseconds;
+        let is_overdue = |away: &&Away<K>| now.saturating_sub(away.sent) > due;
+        AbroadCounts { overdue: self.away.iter().flatten().filter(is_overdue).count(), ..self.counts }
+    }
+
+    /// The lane has ended, and nobody there uses the region any more: it is freed with the last parcel, or now.
+    pub(crate) fn end(mut self, region: Region) {
+        self.find(drop);
+        self.home.end(self.counts.parcels, region);
+    }
+}

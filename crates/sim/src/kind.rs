@@ -1,0 +1,163 @@
+//! What an operation is in the books, and which outcomes it may have.
+
+use corelane_seam::{DatagramOp, DatagramOutcome, FileOp, FileOutcome, Op, Outcome, Socket, StreamOp, StreamOutcome};
+
+/// The kinds of operation that have a completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Accept,
+    Connect,
+    Receive,
+    ReceiveInto,
+    Send,
+    ReceiveDatagrams,
+    SendDatagrams,
+    Close,
+    Poll,
+    Open,
+    Read,
+    Write,
+    Sync,
+    CloseFile,
+    Offload,
+    Bind,
+    Unknown,
+}
+
+impl Kind {
+    /// The kind of an operation, with its socket; none for those without a completion.
+    pub(crate) fn of(op: &Op) -> Option<(Self, Option<Socket>)> {
+        Some(match op {
+            Op::Stream(op) => return Self::of_stream(op),
+            Op::Datagram(op) => Self::of_datagram(op),
+            Op::File(op) => (Self::of_file(op), None),
+            Op::Close { socket, .. } => (Self::Close, Some(*socket)),
+            Op::Poll { .. } => (Self::Poll, None),
+            Op::Offload(_) => (Self::Offload, None),
+            Op::StopReceive { .. } | Op::Cancel { .. } => return None,
+            _ => (Self::Unknown, None),
+        })
+    }
+
+    fn of_stream(op: &StreamOp) -> Option<(Self, Option<Socket>)> {
+        Some(match op {
+            StreamOp::Accept { listener } => (Self::Accept, Some(*listener)),
+            StreamOp::Receive { socket } => (Self::Receive, Some(*socket)),
+            StreamOp::ReceiveInto { socket, .. } => (Self::ReceiveInto, Some(*socket)),
+            StreamOp::Send { socket, .. } => (Self::Send, Some(*socket)),
+            StreamOp::Connect { .. } => (Self::Connect, None),
+            StreamOp::StopAccept { .. } => return None,
+        })
+    }
+
+    fn of_datagram(op: &DatagramOp) -> (Self, Option<Socket>) {
+        match op {
+            DatagramOp::Receive { socket, .. } => (Self::ReceiveDatagrams, Some(*socket)),
+            DatagramOp::Send { socket, .. } => (Self::SendDatagrams, Some(*socket)),
+            DatagramOp::Bind(_) => (Self::Bind, None),
+        }
+    }
+
+    fn of_file(op: &FileOp) -> Self {
+        match op {
+            FileOp::Open { .. } => Self::Open,
+            FileOp::Read { .. } => Self::Read,
+            FileOp::Write { .. } => Self::Write,
+            FileOp::Sync { .. } => Self::Sync,
+            FileOp::Close { .. } => Self::CloseFile,
+        }
+    }
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Accept => "accept",
+            Self::Connect => "connect",
+            Self::Receive => "receive",
+            Self::ReceiveInto => "receive-into",
+            Self::Send => "send",
+            Self::ReceiveDatagrams => "receive-datagrams",
+            Self::SendDatagrams => "send-datagrams",
+            Self::Close => "close",
+            Self::Poll => "poll",
+            Self::Open => "open",
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Sync => "sync",
+            Self::CloseFile => "close-file",
+            Self::Offload => "offload",
+            Self::Bind => "bind",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// Kinds of which a socket has one under way at most share a direction.
+    pub(crate) const fn direction(self) -> Option<u8> {
+        match self {
+            Self::Accept => Some(0),
+            Self::Receive | Self::ReceiveInto | Self::ReceiveDatagrams => Some(1),
+            Self::Send | Self::SendDatagrams => Some(2),
+            Self::Close => Some(3),
+            _ => None,
+        }
+    }
+
+    /// Whether `outcome` may come from an operation of this kind.
+    pub(crate) fn fits(self, outcome: &Outcome) -> bool {
+        match outcome {
+            Outcome::Stream(outcome) => self.fits_stream(outcome),
+            Outcome::Datagram(DatagramOutcome::Bound { .. }) => self == Self::Bind,
+            Outcome::Datagram(DatagramOutcome::Arrived { .. }) => self == Self::ReceiveDatagrams,
+            Outcome::Datagram(DatagramOutcome::Departed { .. }) => self == Self::SendDatagrams,
+            Outcome::File(outcome) => self.fits_file(outcome),
+            Outcome::Closed => self == Self::Close,
+            Outcome::Ready { .. } => self == Self::Poll,
+            Outcome::Offloaded(_) => self == Self::Offload,
+            Outcome::Failed(_) => true,
+            _ => false,
+        }
+    }
+
+    fn fits_stream(self, outcome: &StreamOutcome) -> bool {
+        match outcome {
+            StreamOutcome::Accepted { .. } => self == Self::Accept,
+            StreamOutcome::Connected { .. } => self == Self::Connect,
+            StreamOutcome::Received(_) | StreamOutcome::EndOfStream => self == Self::Receive,
+            StreamOutcome::Filled { .. } => self == Self::ReceiveInto,
+            StreamOutcome::Sent { .. } => self == Self::Send,
+        }
+    }
+
+    fn fits_file(self, outcome: &FileOutcome) -> bool {
+        match outcome {
+            FileOutcome::Opened { .. } => self == Self::Open,
+            FileOutcome::Filled { .. } => self == Self::Read,
+            FileOutcome::Written { .. } => self == Self::Write,
+            FileOutcome::Done => matches!(self, Self::Sync | Self::CloseFile),
+            _ => false,
+        }
+    }
+}
+
+/// What the outcome is, for the log.
+pub(crate) fn outcome_name(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Stream(StreamOutcome::Accepted { .. }) => "accepted",
+        Outcome::Stream(StreamOutcome::Connected { .. }) => "connected",
+        Outcome::Stream(StreamOutcome::Received(_)) => "received",
+        Outcome::Stream(StreamOutcome::EndOfStream) => "end of stream",
+        Outcome::Stream(StreamOutcome::Filled { .. }) | Outcome::File(FileOutcome::Filled { .. }) => "filled",
+        Outcome::Stream(StreamOutcome::Sent { .. }) => "sent",
+        Outcome::Datagram(DatagramOutcome::Bound { .. }) => "bound",
+        Outcome::Datagram(DatagramOutcome::Arrived { .. }) => "arrived",
+        Outcome::Datagram(DatagramOutcome::Departed { .. }) => "departed",
+        Outcome::File(FileOutcome::Opened { .. }) => "opened",
+        Outcome::File(FileOutcome::Written { .. }) => "written",
+        Outcome::File(FileOutcome::Done) => "done",
+        Outcome::Closed => "closed",
+        Outcome::Ready { .. } => "ready",
+        Outcome::Offloaded(_) => "offloaded",
+        Outcome::Released => "released",
+        Outcome::Failed(_) => "failed",
+        _ => "unknown",
+    }
+}

@@ -1,0 +1,144 @@
+//! How what a lane's listeners accept becomes a connection.
+
+use crate::class;
+use crate::connection::Connection;
+use crate::connections::Connections;
+use crate::error::Error;
+use crate::limits::SECOND;
+use crate::listeners::Listener;
+use crate::machine::Machine;
+use crate::names::{Ending, Peer};
+use crate::places::{Place, Sharing};
+use crate::port::StreamPort;
+use crate::services::Services;
+use crate::state::{Arrived, ServiceState};
+use crate::table::Table;
+use corelane_lane::Kit;
+use corelane_rss::{Protocol, Transport};
+use corelane_seam::{Completion, Driver, Handle, Listen, Outcome, Reason, StreamOutcome};
+use corelane_watch::{LaneCounter, ServiceCounter};
+
+/// How soon accepting is tried again when the system had no descriptor and no connection has ended meanwhile.
+const ACCEPT_AGAIN: u64 = SECOND / 10;
+
+impl Services {
+    /// Makes the socket of a listener that has none.
+    pub(crate) fn open_listener(&mut self, driver: &mut dyn Driver, index: usize) -> Result<(), Error> {
+        let Listener { address, service, sharing: Sharing { share_port, v6_only }, .. } = self.table.listeners.at(index);
+        let (share_port, v6_only) = (*share_port, *v6_only);
+        let limits = self.table.limits(*service);
+        let listen = Listen { address: address.clone(), backlog: limits.backlog, share_port, v6_only, stream: limits.stream };
+        let at = Place::of(Transport::Tcp, address);
+        let failed = |fault| Error::Listen { address: listen.address.clone(), fault };
+        let socket = self.steering.open_socket(driver, at, |driver| driver.listen(&listen).map_err(failed))?;
+        self.table.listeners.open(index, socket);
+        Ok(())
+    }
+
+    /// Starts accepting on every listener that has room and is not accepting.
+    pub(crate) fn start_listening(&mut self, kit: &mut Kit) {
+        let Table { listeners, connections, services, .. } = &mut self.table;
+        listeners.start(kit, |service| accepts(connections, &services[service as usize]));
+    }
+
+    pub(crate) fn listener_completed(&mut self, kit: &mut Kit, completion: Completion) {
+        let index = completion.handle.index() as usize;
+        let service = self.table.listeners.heard(index, completion.more);
+        match completion.outcome {
+            Outcome::Stream(StreamOutcome::Accepted { socket, peer, local }) => {
+                self.table.listeners.accepted(index, kit.now());
+                self.table.services[service as usize].waiting.push_back(Arrived { socket, peer, local });
+                self.admit_waiting(kit, service);
+            }
+            Outcome::Closed => {
+                let at = self.table.listeners.closed(index);
+                self.place_closed(at);
+            }
+            Outcome::Failed(fault) if fault.reason != Reason::Cancelled => {
+                if matches!(fault.reason, Reason::NoDescriptor | Reason::NoMemory) {
+                    self.table.count(service, ServiceCounter::AcceptsNoDescriptor, 1);
+                }
+                self.table.listeners.starve(index);
+                kit.start_timer(kit.now() + ACCEPT_AGAIN, Handle::new(class::ACCEPT_AGAIN, 0, 0));
+            }
+            _ => {}
+        }
+    }
+
+    /// Lets listeners that found no descriptor try again.
+    pub(crate) fn accept_again(&mut self, kit: &mut Kit) {
+        self.table.listeners.revive();
+        self.start_listening(kit);
+    }
+
+    /// Makes connections of accepted sockets as long as there is room; stops accepting when there is none.
+    pub(crate) fn admit_waiting(&mut self, kit: &mut Kit, service: u16) {
+        while self.table.may_accept(service) {
+            let Some(arrived) = self.table.services[service as usize].waiting.pop_front() else { return };
+            self.admit(kit, service, arrived);
+        }
+        let state = &self.table.services[service as usize];
+        let at_lane_bound = state.open < state.limits.connections_max;
+        let is_for_handshakes = self.table.has_room(service);
+        let stopped = self.table.listeners.stop(kit, service);
+        if stopped && is_for_handshakes {
+            self.table.count(service, ServiceCounter::HandshakesMaxHits, 1);
+        } else if stopped && at_lane_bound {
+            kit.row.add(LaneCounter::ConnectionsCapHits, 1);
+        } else if stopped {
+            self.table.count(service, ServiceCounter::ConnectionsMaxHits, 1);
+        }
+    }
+
+    fn admit(&mut self, kit: &mut Kit, service: u16, arrived: Arrived) {
+        let Table { connections, services, desk, .. } = &self.table;
+        if connections.peer_is_full(&services[service as usize], &desk.memory.accounts, &arrived.peer) {
+            self.table.count(service, ServiceCounter::ConnectionsPerPeerMaxHits, 1);
+            self.table.count(service, ServiceCounter::AcceptsRefused, 1);
+            self.table.connections.turn_away(kit, arrived.socket);
+            return;
+        }
+        let flow = self.table.flow(&arrived.peer, &arrived.local, Protocol::TCP);
+        let peer = Peer { address: arrived.peer, local: arrived.local, flow, learned: None };
+        // In this order: who sees the arrival in the page sees whether it was a stray.
+        self.table.count(service, ServiceCounter::Strays, self.table.is_stray(flow, kit.lane()).into());
+        self.table.count(service, ServiceCounter::Accepts, 1);
+        self.steering.note_selection(kit);
+        let machine = Machine::accepted(self.table.draining);
+        let connection = Connection::new(Some(arrived.socket), peer, service, machine, kit.now());
+        let Table { connections, services, desk, .. } = &mut self.table;
+        let index = connections.admit(services, desk, connection, &kit.arena);
+        self.table.there(index).mark_dirty();
+        self.begin(kit, index);
+    }
+
+    /// Where handshakes have ended there may be room for others.
+    pub(crate) fn admit_after_handshakes(&mut self, kit: &mut Kit) {
+        if !std::mem::take(&mut self.table.desk.handshakes_ended) {
+            return;
+        }
+        for service in 0..self.table.services.len() as u16 {
+            self.admit_waiting(kit, service);
+        }
+        self.start_listening(kit);
+    }
+
+    pub(crate) fn open_session(&mut self, kit: &mut Kit, index: u32) {
+        let peer = self.table.there(index).connection.peer.clone();
+        let session = self.connection_call(kit, index, |port: &mut dyn StreamPort, cx| port.open(cx, &peer));
+        self.begin_session(kit, index, session);
+    }
+
+    /// Gives a connection its session; without one, or after a panic, it ends.
+    pub(crate) fn begin_session(&mut self, kit: &mut Kit, index: u32, session: Option<u32>) {
+        self.table.there(index).connection.session = session;
+        if session.is_none() {
+            self.end(kit, index, Ending::Aborted);
+        }
+    }
+}
+
+/// Whether what is accepted for a service becomes a connection at once.
+pub(crate) fn accepts(connections: &Connections, state: &ServiceState) -> bool {
+    state.waiting.is_empty() && connections.may_accept(state)
+}

@@ -1,0 +1,139 @@
+//! The table of a lane's connections, and how many of them there may be.
+
+use crate::accounts::{Accounts, PeerKey};
+use crate::class;
+use crate::connection::Connection;
+use crate::found::Desk;
+use crate::names::ConnectionId;
+use crate::slab::Slab;
+use crate::state::ServiceState;
+use crate::transform::Transform;
+use corelane_lane::Kit;
+use corelane_seam::{Address, Arena, Handle, Op, Socket};
+
+/// Those of all services. One is there from its admission until its socket is closed.
+pub(crate) struct Connections {
+    entries: Slab<Connection>,
+    /// How many there may be.
+    most: u32,
+    /// Those of one peer to all services that have no bound of their own for it.
+    of_peer_most: u32,
+    /// Sockets that are being closed without having been a connection.
+    turned_away: usize,
+}
+
+/// What one peer may have of so many.
+fn half(connections: u32) -> u32 {
+    (connections / 2).max(1)
+}
+
+impl Connections {
+    pub(crate) fn new(most: u32) -> Self {
+        Self { entries: Slab::new(), most, of_peer_most: half(most), turned_away: 0 }
+    }
+
+    /// So many descriptors can be open: one peer may have a half of what there is room for.
+    pub(crate) fn share_descriptors(&mut self, descriptors: u64) {
+        self.of_peer_most = half(u32::try_from(descriptors).unwrap_or(u32::MAX).min(self.most));
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The indices in use, lowest first.
+    pub(crate) fn indices(&self) -> impl Iterator<Item = u32> + '_ {
+        self.entries.indices()
+    }
+
+    /// The name of the connection at an index.
+    pub(crate) fn id(&self, index: u32) -> ConnectionId {
+        ConnectionId { index, generation: self.entries.generation(index) }
+    }
+
+    pub(crate) fn handle(&self, class: u8, index: u32) -> Handle {
+        Handle::new(class, index, self.entries.generation(index))
+    }
+
+    /// The connection of that name, if it is still there.
+    pub(crate) fn find(&mut self, id: ConnectionId) -> Option<&mut Connection> {
+        self.entries.get_mut(id.index, id.generation)
+    }
+
+    /// The connection at an index of which the caller knows that it is there.
+    pub(crate) fn there(&mut self, index: u32) -> &mut Connection {
+        // reason: an entry lives from its admission until its socket is closed; who calls this has seen that it does.
+        self.entries.at(index).expect("a connection is there until its socket is closed")
+    }
+
+    /// Whether one more connection of a service may be open.
+    pub(crate) fn has_room(&self, state: &ServiceState) -> bool {
+        state.open < state.limits.connections_max && self.entries.len() < self.most as usize
+    }
+
+    /// Whether one more may be accepted: handshakes under way are bounded, too.
+    pub(crate) fn may_accept(&self, state: &ServiceState) -> bool {
+        state.handshakes.get() < state.limits.handshakes_max && self.has_room(state)
+    }
+
+    /// Whether the peer is at its bound.
+    pub(crate) fn peer_is_full(&self, state: &ServiceState, accounts: &Accounts, peer: &Address) -> bool {
+        let key = PeerKey::of(peer);
+        match state.limits.connections_per_peer_max {
+            0 => accounts.accepted(key) >= self.of_peer_most,
+            most => state.accepted.get(&key).copied().unwrap_or(0) >= most,
+        }
+    }
+
+    /// Adds a connection to the table and to the counts, and opens its account.
+    pub(crate) fn admit(&mut self, states: &mut [ServiceState], desk: &mut Desk, connection: Connection, arena: &Arena) -> u32 {
+        assert!(connection.session.is_none() && connection.timers.is_empty(), "what a connection has it gets once it is there");
+        assert!(self.has_room(&states[connection.service as usize]), "who is admitted has room");
+        let (index, _) = self.entries.insert(connection);
+        let connection = self.there(index);
+        let state = &mut states[connection.service as usize];
+        let (peer, is_accepted) = (connection.peer_key, !connection.machine.is_outgoing());
+        state.opened(is_accepted.then_some(peer));
+        connection.payer = desk.memory.accounts.open(arena, peer, is_accepted, (index, state.payers.service));
+        index
+    }
+
+    /// Removes a connection whose socket is closed; returns what its user gave for it.
+    pub(crate) fn dismiss(
+        &mut self,
+        states: &mut [ServiceState],
+        desk: &mut Desk,
+        index: u32,
+        arena: &Arena,
+    ) -> Option<Box<Box<dyn Transform>>> {
+        // reason: asked for by its last completion.
+        let mut connection = self.entries.remove(index).expect("a connection is there until its socket is closed");
+        assert!(connection.machine.has_ended(), "a connection goes behind its end: {:?}", connection.machine);
+        assert!(connection.session.is_none() && connection.session_to_be.is_none(), "a session outlives its connection");
+        assert!(connection.timers.is_empty(), "a timer outlives its connection");
+        if let Some(busy) = connection.busy.take() {
+            desk.recycle(busy);
+        }
+        let (peer, is_accepted) = (connection.peer_key, !connection.machine.is_outgoing());
+        states[connection.service as usize].closed(is_accepted.then_some(peer));
+        desk.memory.accounts.close(arena, peer, is_accepted, connection.payer);
+        connection.transform.take()
+    }
+
+    /// Closes a socket that never became a connection.
+    pub(crate) fn turn_away(&mut self, kit: &mut Kit, socket: Socket) {
+        self.turned_away += 1;
+        kit.submit(Handle::new(class::UNADMITTED, 0, 0), Op::Close { socket, reset: true });
+    }
+
+    /// Such a socket is closed.
+    pub(crate) fn turned_away(&mut self) {
+        assert!(self.turned_away > 0, "a socket was closed that nobody had turned away");
+        self.turned_away -= 1;
+    }
+
+    /// Whether there is none, and no socket of one that was turned away.
+    pub(crate) fn are_gone(&self) -> bool {
+        self.entries.len() == 0 && self.turned_away == 0
+    }
+}

@@ -1,0 +1,103 @@
+//! What the calls between a service and its lane name: connections, sockets, endings, and what a service wants next.
+
+use crate::flows::Flow;
+use corelane_seam::{Address, Lease};
+use std::fmt;
+use std::sync::Arc;
+
+/// The two ends of a connection, as its [transform](crate::Transform) knows them if it knows better than the socket does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// The other end.
+    pub address: Address,
+    /// This end: the address that was asked.
+    pub local: Address,
+    /// The flow, as it arrives here: known before the first byte. None where flows are not told apart, and until a connection
+    /// that this side opens is open.
+    pub flow: Option<Flow>,
+    /// What a transform has learned of the other end; none without one.
+    pub learned: Option<Arc<Learned>>,
+}
+
+/// What a transform has learned of the other end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Learned {
+    /// By which name the server was asked for (RFC 6066, section 3).
+    pub server_name: Option<String>,
+    /// The protocol that both have agreed on (RFC 7301), as its registered bytes.
+    pub protocol: Option<Vec<u8>>,
+    /// What the peer has proved to be: its certificates as DER, its own first. Empty if it was not asked, or showed none.
+    pub certificates: Vec<Vec<u8>>,
+}
+
+/// Names a connection of this lane; void once the connection has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ConnectionId {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+}
+
+/// Names a datagram socket of this lane; void once it is closed, or could not be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SocketId {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+}
+
+/// What a service wants of the connection after a call.
+#[derive(Debug)]
+pub enum Next {
+    /// Call again when there are more bytes. What was left of the input stays.
+    Continue,
+    /// Call again when at least so many bytes more than now are there, or the stream has ended.
+    Need(usize),
+    /// Put the next bytes straight into this lease until it holds `until` bytes, then call again with
+    /// [`Input::filled`](crate::Input::filled). Bytes that have arrived already are copied; the others are received in place.
+    Fill {
+        /// Where the bytes go, behind what it holds.
+        lease: Lease,
+        /// How many bytes it shall hold: more than it holds now (else the call comes again at once), and cut to its capacity.
+        until: usize,
+    },
+    /// Close once all output has left: the connection ends as [`Ending::Completed`].
+    Close,
+    /// Break the connection off: it ends as [`Ending::Aborted`].
+    Abort,
+}
+
+/// Why a connection ended. Each has exactly one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Ending {
+    /// The service closed it, and all output left.
+    Completed,
+    /// The peer finished, and all was answered.
+    EndOfStream,
+    /// The lane drains, or the connection was idle for too long.
+    Closing,
+    /// The socket failed, the peer reset it, or the connection could not be opened.
+    Error,
+    /// The session panicked, a deadline or a limit was passed, or the service broke it off.
+    Aborted,
+}
+
+impl fmt::Display for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Completed => "completed",
+            Self::EndOfStream => "end of stream",
+            Self::Closing => "closing",
+            Self::Error => "error",
+            Self::Aborted => "aborted",
+        })
+    }
+}
+
+/// Whether an answer must keep its place among the connection's answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// What is written after the ticket was taken leaves after its answer (HTTP, a cache).
+    Kept,
+    /// The answer leaves when it is given (RPC).
+    Any,
+}

@@ -1,0 +1,257 @@
+//! Bytes pass a transform: when it is called, and what follows from that.
+
+use crate::connection::Busy;
+use crate::found::Found;
+use crate::machine::Machine;
+use crate::names::Ending;
+use crate::port::Call;
+use crate::services::Services;
+use crate::transform::{Passage, Progress, Side, Transform};
+use corelane_lane::{Kit, fenced};
+use corelane_seam::Chain;
+use corelane_watch::ServiceCounter;
+
+/// Steps of handshakes in one turn: more wait for the next one, so that connections at work do not wait for all of them.
+const HANDSHAKE_STEPS_PER_TURN: u32 = 16;
+
+/// What came of a call that did not end the connection.
+struct Passed {
+    opens: bool,
+    /// There is something new for the service.
+    brings: bool,
+    ends_input: bool,
+    has_more: bool,
+    /// Bytes of memory that were refused to it.
+    refused: usize,
+}
+
+impl Services {
+    /// Gives a connection that was just opened its transform, if its service has one; else, or after the handshake, the service gets it.
+    pub(crate) fn begin(&mut self, kit: &mut Kit, index: u32) {
+        let connection = self.table.there(index).connection;
+        let side = if connection.machine.is_outgoing() { Side::Client } else { Side::Server };
+        let peer = connection.peer.clone();
+        match self.connection_call(kit, index, |port, _| port.transform(side, &peer)) {
+            None => self.end(kit, index, Ending::Aborted),
+            Some(None) => self.hand_over(kit, index),
+            Some(Some(transform)) => self.table.there(index).begin_handshake(kit, transform),
+        }
+    }
+
+    /// The service gets a connection that is open.
+    fn hand_over(&mut self, kit: &mut Kit, index: u32) {
+        let connection = self.table.there(index).connection;
+        if connection.session_to_be.is_none() {
+            return self.open_session(kit, index);
+        }
+        let pair = connection.pair;
+        self.adopt_session(kit, index);
+        self.call(kit, index, Call::Connected);
+        self.table.there(index).mark_dirty();
+        if let Some(mut other) = pair.and_then(|pair| self.table.found(pair)) {
+            other.mark_dirty();
+        }
+    }
+
+    /// Puts the steps of another handshake off to the next turn when this one has had its share; true if it did.
+    pub(crate) fn puts_off(&mut self, index: u32) -> bool {
+        let mut found = self.table.there(index);
+        if !found.connection.machine.is_in_handshake() {
+            return false;
+        }
+        let puts_off = self.handshake_steps >= HANDSHAKE_STEPS_PER_TURN;
+        self.handshake_steps += 1;
+        if puts_off {
+            found.mark_ready();
+        }
+        puts_off
+    }
+
+    /// Passes what has arrived, and what was left for this turn, through the connection's transform.
+    pub(crate) fn pass_input(&mut self, kit: &mut Kit, index: u32) {
+        let Some(passed) = self.pass(kit, index) else { return };
+        let mut found = self.table.there(index);
+        found.note_input(&passed);
+        let pair = found.connection.pair.filter(|_| found.connection.machine.is_leaving());
+        if let Some(mut other) = pair.and_then(|pair| self.table.found(pair)) {
+            // It waits until this side has said its last.
+            other.mark_dirty();
+        }
+        let mut found = self.table.there(index);
+        if passed.opens && found.connection.machine.is_in_handshake() {
+            found.change(kit.now(), Machine::handshaken);
+            self.hand_over(kit, index);
+        }
+    }
+
+    /// Passes the output through the connection's transform, as soon as what it made before has left.
+    pub(crate) fn pass_output(&mut self, kit: &mut Kit, index: u32) {
+        let now = kit.now();
+        let waits = self.table.there(index).connection.busy.as_mut().is_some_and(|busy| busy.begin_to_wait(now));
+        if waits && let Some(passed) = self.pass(kit, index) {
+            let mut found = self.table.there(index);
+            found.note_input(&passed);
+            if passed.brings {
+                found.mark_ready();
+            }
+        }
+    }
+
+    /// Has the transform speak its last; true if it has, and what it said is to be sent.
+    pub(crate) fn take_leave(&mut self, kit: &mut Kit, index: u32) -> bool {
+        let machine = &mut self.table.there(index).connection.machine;
+        if machine.is_to_take_leave() {
+            machine.take_leave();
+        }
+        let is_done = self.pass(kit, index).is_none_or(|passed| !passed.has_more);
+        let mut found = self.table.there(index);
+        if let Some(busy) = found.connection.busy.as_mut() {
+            busy.begin_to_wait(kit.now());
+        }
+        if !is_done {
+            found.mark_ready();
+        }
+        is_done
+    }
+
+    /// Calls the connection's transform, fenced. None if it refused the peer or panicked, which ends the connection.
+    fn pass(&mut self, kit: &mut Kit, index: u32) -> Option<Passed> {
+        let mut found = self.table.there(index);
+        let (mut busy, about) = (found.take_busy(&kit.arena), found.about());
+        let connection = &mut *found.connection;
+        // reason: asked for by the callers.
+        let transform = connection.transform.as_mut().expect("only a connection with a transform passes through it");
+        let before = about.begin_to_pay(kit);
+        let input_before = busy.input.len();
+        let mut nothing = Chain::new();
+        let Busy { raw, input, output, wire, .. } = &mut *busy;
+        // It makes no more of the output than can leave: what waits has not been changed yet.
+        let may_write = wire.is_empty() && !connection.machine.is_sending();
+        let mut passage = Passage {
+            received: raw,
+            input: &mut input.chain,
+            output: if may_write { &mut output.chain } else { &mut nothing },
+            wire,
+            peer: &mut connection.peer,
+            arena: &kit.arena,
+            now: kit.now(),
+            peer_finished: connection.machine.peer_has_finished(),
+            finishing: connection.machine.is_leaving(),
+            opens: false,
+            ends_input: false,
+        };
+        let done = fenced(|| transform.pass(&mut passage));
+        let Passage { opens, ends_input, .. } = passage;
+        let refused = kit.arena.pay_no_longer(before);
+        let brings = ends_input || busy.input.len() > input_before;
+        busy.feed_fill();
+        connection.busy = Some(busy);
+        found.mark_dirty();
+        match done {
+            Ok(Ok(progress)) => {
+                let has_more = progress == Progress::More;
+                found.connection.machine.passed(has_more);
+                return Some(Passed { opens, brings, ends_input, has_more, refused });
+            }
+            Ok(Err(error)) => self.refuse(kit, index, &error.0),
+            Err(words) => {
+                self.report_panic_of(kit, &about, &words);
+                self.end(kit, index, Ending::Aborted);
+            }
+        }
+        None
+    }
+
+    /// The transform has refused the peer: what it said to it leaves, and nothing else.
+    fn refuse(&mut self, kit: &mut Kit, index: u32, words: &str) {
+        let mut found = self.table.there(index);
+        let peer = found.connection.peer.address.clone();
+        found.count(ServiceCounter::TransformRefusals, 1);
+        found.change(kit.now(), Machine::refuse);
+        if let Some(busy) = found.connection.busy.as_mut() {
+            busy.keep_wire_only();
+        }
+        let pair = found.connection.pair.take();
+        kit.report_kind("refused bytes", &format!("lane {}: the bytes of {peer} were refused: {words}", kit.lane()));
+        if let Some(pair) = pair {
+            self.leave_pair(kit, pair, Ending::Aborted);
+        }
+    }
+}
+
+impl Found<'_> {
+    fn begin_handshake(&mut self, kit: &Kit, transform: Box<dyn Transform>) {
+        self.connection.transform = Some(Box::new(transform));
+        self.change(kit.now(), Machine::veil);
+        self.mark_ready();
+    }
+
+    /// Notes what a call says of the way in, and whether it is to be called again.
+    fn note_input(&mut self, passed: &Passed) {
+        let machine = &mut self.connection.machine;
+        let is_cut = machine.peer_has_finished() && !passed.has_more && passed.refused == 0 && !passed.ends_input;
+        if machine.takes_input() && (passed.ends_input || is_cut) {
+            machine.input_ended(is_cut);
+            self.note_end(is_cut);
+        }
+        let has_left = self.connection.busy.as_ref().is_some_and(|busy| !busy.raw.is_empty());
+        if passed.refused > 0 && has_left {
+            self.mark_blocked();
+        }
+        if passed.refused > 0 {
+            self.mark_starved(passed.refused);
+        }
+        if passed.has_more {
+            self.mark_ready();
+        }
+    }
+
+    /// What the peer sent behind its end is nothing; what was cut may end within a record.
+    fn note_end(&mut self, is_cut: bool) {
+        self.count(ServiceCounter::StreamsCut, is_cut.into());
+        if let Some(busy) = self.connection.busy.as_mut().filter(|_| !is_cut) {
+            busy.raw.clear();
+        }
+    }
+
+    fn mark_blocked(&mut self) {
+        if let Some(busy) = self.connection.busy.as_mut() {
+            busy.blocked = true;
+        }
+    }
+
+    /// Changes the state of a connection, and counts a handshake that begins or ends by that.
+    pub(crate) fn change<R>(&mut self, now: u64, change: impl FnOnce(&mut Machine) -> R) -> R {
+        let machine = &mut self.connection.machine;
+        let (before, result) = (machine.is_in_handshake(), change(machine));
+        let (after, serves) = (machine.is_in_handshake(), machine.serves_input());
+        if before == after {
+            return result;
+        }
+        let under_way = self.state.handshakes.get();
+        self.state.handshakes.set(if after { under_way + 1 } else { under_way - 1 });
+        self.state.row.set(ServiceCounter::HandshakesUnderWay, self.state.handshakes.get().into());
+        if before {
+            self.count(if serves { ServiceCounter::Handshakes } else { ServiceCounter::HandshakesFailed }, 1);
+            self.desk.handshakes_ended = true;
+        }
+        self.connection.active_at = now;
+        result
+    }
+}
+
+impl Busy {
+    /// Whether output waits for the transform; from now on it does, if it did not before.
+    fn begin_to_wait(&mut self, now: u64) -> bool {
+        self.progress_at = self.progress_at.min(now);
+        !self.output.chain.is_empty() && self.wire.is_empty()
+    }
+
+    /// Drops what is not on its way to the peer yet.
+    fn keep_wire_only(&mut self) {
+        let wire = std::mem::take(&mut self.wire);
+        let sending = self.sending_charged;
+        self.reset();
+        (self.wire, self.sending_charged) = (wire, sending);
+    }
+}

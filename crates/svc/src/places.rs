@@ -1,0 +1,30 @@
+//! Where a lane is served: addresses, and its sockets there.
+
+use corelane_rss::Transport;
+use corelane_seam::Address;
+use std::net::SocketAddr;
+
+/// An address and how it is spoken to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// TCP or UDP.
+    pub transport: Transport,
+    /// The address, with its port.
+    pub address: SocketAddr,
+}
+
+impl Place {
+    /// None for an address at which no flows come, because it is no IP address.
+    pub(crate) fn of(transport: Transport, address: &Address) -> Option<Self> {
+        Some(Self { transport, address: address.inet()? })
+    }
+}
+
+/// Who else may have a listening or bound port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sharing {
+    /// Other sockets may have the same port: needed with more lanes than one, or to join another process.
+    pub share_port: bool,
+    /// `[::]` takes IPv6 only.
+    pub v6_only: bool,
+}

@@ -1,0 +1,229 @@
+//! Memory for those who wait for it: who is called again, and who ends so that others get what is theirs.
+
+use crate::class;
+use crate::connection::Connection;
+use crate::found::Found;
+use crate::limits::SECOND;
+use crate::memory::{Grant, LOOK_AGAIN, LOOK_SOON, LOOKS, Unsaid, Waiting};
+use crate::names::{ConnectionId, Ending};
+use crate::services::Services;
+use crate::table::Table;
+use corelane_lane::Kit;
+use corelane_seam::{Address, Arena, DATAGRAM_BLOCK_BYTES_LEAST, Handle, Holder, RECEIVE_BYTES_LEAST};
+use corelane_watch::ServiceCounter;
+
+/// A peer must hold so many times what another one would, for its connections to be ended in favour of that one.
+const TIMES_AS_MUCH: usize = 4;
+/// The reserve is nearly gone when less than this part of it is free; then connections end until twice as much is.
+const NEARLY_GONE_DIVISOR: usize = 4;
+/// How often the operator is told.
+const SAY_AGAIN: u64 = SECOND;
+
+impl Table {
+    /// Has those called again whom the lane would lend now what they were refused.
+    pub(crate) fn revive_starved(&mut self, arena: &Arena, now: u64) {
+        if !self.desk.memory.waits() || !self.desk.memory.is_to_look(arena.given_back(), now) {
+            return;
+        }
+        let (free, small) = (arena.free(), arena.small());
+        let main = free.saturating_sub(arena.reserve());
+        let (mut promised, mut revived) = (0, 0);
+        for _ in 0..self.desk.memory.waiting.len().min(LOOKS) {
+            let Some(waiting) = self.desk.memory.waiting.pop_front() else { break };
+            // It may have gone while it waited.
+            let Some(connection) = self.find(waiting.id) else { continue };
+            let room = if waiting.bytes <= small { free } else { main };
+            if promised + waiting.bytes <= room && arena.would_lend(connection.payer, waiting.bytes) {
+                (promised, revived) = (promised + waiting.bytes, revived + 1);
+                self.revive(waiting.id, now);
+            } else {
+                self.desk.memory.waiting.push_back(waiting);
+            }
+        }
+        if revived == 0 {
+            self.grant_one(arena, main, now);
+        }
+    }
+
+    fn revive(&mut self, id: ConnectionId, now: u64) {
+        let mut found = self.there(id.index);
+        assert!(found.connection.is_starved, "who is called again has waited");
+        found.connection.is_starved = false;
+        // It could not send while it waited.
+        if let Some(busy) = found.connection.busy.as_mut() {
+            busy.restart_rate(now);
+        }
+        found.mark_ready();
+    }
+
+    /// Lets the one who has waited longest have what it needs of the `main` bytes that are free beside the reserve.
+    fn grant_one(&mut self, arena: &Arena, main: usize, now: u64) {
+        if self.grantee_goes_on(arena, now) {
+            return;
+        }
+        let chosen = (0..self.desk.memory.waiting.len()).find(|&at| {
+            let Waiting { id, bytes } = self.desk.memory.waiting[at];
+            // More memory for output that nobody takes would bring nothing to its end.
+            bytes <= main && self.find(id).is_some_and(|connection| !connection.has_output())
+        });
+        self.desk.memory.grantee = chosen.and_then(|at| self.desk.memory.waiting.remove(at)).map(|waiting| waiting.id);
+        self.desk.memory.grant = Grant::New;
+        if let Some(id) = self.desk.memory.grantee {
+            self.revive(id, now);
+        }
+    }
+
+    /// Whether the one that may hold more than it leaves still makes use of that.
+    fn grantee_goes_on(&mut self, arena: &Arena, now: u64) -> bool {
+        let grant = self.desk.memory.grant;
+        let Some(connection) = self.desk.memory.grantee.and_then(|id| self.find(id)) else { return false };
+        let (holds, moves) = (arena.held(connection.payer) > 0, !connection.machine.has_ended() && !connection.stands_still(now));
+        if holds && grant == Grant::Used {
+            self.desk.memory.grant = Grant::Held;
+        }
+        grant == Grant::New || (moves && (holds || grant == Grant::Used))
+    }
+}
+
+impl Found<'_> {
+    /// Whether what arrives next may be charged to the connection; else it waits for memory.
+    pub(crate) fn may_receive(&mut self, kit: &Kit) -> bool {
+        // What is received into a lease of its own was lent already.
+        let fills = self.connection.busy.as_ref().is_some_and(|busy| busy.fill.is_some());
+        let needs_none = fills || !self.connection.machine.serves_input();
+        if needs_none || kit.arena.would_lend(self.connection.payer, RECEIVE_BYTES_LEAST) {
+            return true;
+        }
+        if self.desk.memory.is_granted(self.id) {
+            return true;
+        }
+        self.mark_starved(RECEIVE_BYTES_LEAST);
+        false
+    }
+}
+
+impl Services {
+    /// Ends connections if the reserve is nearly gone, or if somebody waits for little and others hold much and stand still.
+    pub(crate) fn relieve(&mut self, kit: &mut Kit) {
+        let is_short = kit.arena.is_short(DATAGRAM_BLOCK_BYTES_LEAST);
+        if !is_short && self.table.desk.memory.is_at_rest() {
+            return;
+        }
+        let (free, reserve) = (kit.arena.free(), kit.arena.reserve());
+        let since_look = kit.now().saturating_sub(self.table.desk.memory.looked_at);
+        let nearly_gone = reserve / NEARLY_GONE_DIVISOR;
+        let is_in_pieces = !kit.arena.has(DATAGRAM_BLOCK_BYTES_LEAST);
+        if (free < nearly_gone || is_in_pieces) && since_look >= LOOK_SOON {
+            let holders = self.holders(kit, |_| true);
+            self.end_holders(kit, holders, (2 * nearly_gone).saturating_sub(free).max(DATAGRAM_BLOCK_BYTES_LEAST));
+        } else if self.table.desk.memory.waits() && since_look >= LOOK_AGAIN {
+            self.relieve_one(kit);
+        }
+        self.say_who_ended(kit);
+        self.set_memory_timer(kit);
+    }
+
+    /// Sees to a turn when those who wait are to be looked at again.
+    fn set_memory_timer(&mut self, kit: &mut Kit) {
+        let memory = &mut self.table.desk.memory;
+        let next = memory.next_look(kit.now());
+        let is_early = memory.timer.is_some_and(|(at, _)| at <= next);
+        if is_early || (!memory.waits() && memory.unsaid.connections == 0) {
+            return;
+        }
+        if let Some((_, late)) = memory.timer.take() {
+            kit.stop_timer(late);
+        }
+        memory.timer = Some((next, kit.start_timer(next, Handle::new(class::MEMORY, 0, 0))));
+    }
+
+    /// What is to be done is done in every turn; the timer only sees to it that there is one.
+    pub(crate) fn memory_timer(&mut self) {
+        self.table.desk.memory.timer = None;
+    }
+
+    /// For the first who waits and would hold far less than others do: ends of these who stand still.
+    fn relieve_one(&mut self, kit: &mut Kit) {
+        let now = kit.now();
+        let holders = self.holders(kit, |connection| connection.stands_still(now));
+        let most = holders.iter().map(|holder| holder.peer_bytes).max().unwrap_or(0);
+        let held_by_peer = |table: &mut Table, id| {
+            let key = table.find(id)?.peer_key;
+            Some(table.desk.memory.accounts.held(key, &kit.arena))
+        };
+        let needs = (0..self.table.desk.memory.waiting.len()).find_map(|at| {
+            let Waiting { id, bytes } = self.table.desk.memory.waiting[at];
+            let would_hold = held_by_peer(&mut self.table, id)? + bytes;
+            (would_hold.saturating_mul(TIMES_AS_MUCH) <= most).then_some((bytes, would_hold))
+        });
+        let Some((bytes, would_hold)) = needs else { return };
+        let much = |holder: &Holder| holder.peer_bytes >= would_hold.saturating_mul(TIMES_AS_MUCH);
+        self.end_holders(kit, holders.into_iter().filter(much).collect(), bytes);
+    }
+
+    /// The connections that hold memory and may end, the largest peers' largest first.
+    fn holders(&mut self, kit: &Kit, may_end: impl Fn(&Connection) -> bool) -> Vec<Holder> {
+        self.table.desk.memory.looked_at = kit.now();
+        let mut holders = kit.arena.holders();
+        holders.retain(|holder| {
+            let connection = self.table.connections.there(holder.tag);
+            !connection.machine.has_ended() && may_end(connection)
+        });
+        holders.sort_unstable_by_key(|holder| std::cmp::Reverse((holder.peer_bytes, holder.bytes, holder.tag)));
+        holders
+    }
+
+    /// Ends of `holders` as many as hold `bytes`.
+    fn end_holders(&mut self, kit: &mut Kit, holders: Vec<Holder>, bytes: usize) {
+        let mut freed = 0;
+        for holder in holders {
+            if freed >= bytes {
+                return;
+            }
+            freed += holder.bytes;
+            self.end_holder(kit, &holder);
+        }
+    }
+
+    fn end_holder(&mut self, kit: &mut Kit, holder: &Holder) {
+        // An account is open as long as its connection is there.
+        let connection = self.table.connections.there(holder.tag);
+        let (service, peer) = (connection.service, connection.peer.address.clone());
+        let unsaid = &mut self.table.desk.memory.unsaid;
+        unsaid.connections += 1;
+        unsaid.bytes += holder.bytes;
+        if unsaid.largest.as_ref().is_none_or(|(_, bytes)| *bytes < holder.peer_bytes) {
+            unsaid.largest = Some((peer, holder.peer_bytes));
+        }
+        self.table.count(service, ServiceCounter::MemoryEndings, 1);
+        self.end(kit, holder.tag, Ending::Aborted);
+    }
+
+    /// Tells the operator, once a second.
+    fn say_who_ended(&mut self, kit: &mut Kit) {
+        let memory = &mut self.table.desk.memory;
+        let is_first = memory.said_at == 0;
+        if memory.unsaid.connections == 0 || (!is_first && kit.now() < memory.said_at + SAY_AGAIN) {
+            return;
+        }
+        memory.said_at = kit.now();
+        let Unsaid { connections, bytes, largest } = std::mem::take(&mut memory.unsaid);
+        let largest =
+            largest.map_or(String::new(), |(peer, bytes)| format!("; {} held the most, {}", host(&peer), kibibytes(bytes)));
+        let lane = kit.lane();
+        kit.report(&format!(
+            "lane {lane}: memory is short: {connections} connections were ended that held {} of it{largest}; \
+             remedy: more memory for a lane (--memory), or lower limits output_high and record_max",
+            kibibytes(bytes)
+        ));
+    }
+}
+
+/// A peer without its port.
+fn host(peer: &Address) -> String {
+    peer.ip().map_or_else(|| peer.to_string(), |ip| ip.to_string())
+}
+
+fn kibibytes(bytes: usize) -> String {
+    format!("{} KiB", bytes.div_ceil(1024))
+}

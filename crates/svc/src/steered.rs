@@ -1,0 +1,117 @@
+//! A lane does what whoever steers it says: it takes new tables, leaves its addresses and comes back.
+
+use crate::class;
+use crate::error::Error;
+use crate::flows::Flows;
+use crate::outgoing::Outgoing;
+use crate::places::Place;
+use crate::services::Services;
+use crate::steering::{Command, Reply, Selection, Steer};
+use corelane_lane::Kit;
+use corelane_seam::{Driver, Handle, nanoseconds};
+use std::ops::RangeInclusive;
+use std::os::fd::BorrowedFd;
+
+impl Services {
+    /// Has flows told by `flows`: what comes for another lane is counted as a stray from then on.
+    pub fn set_flows(&mut self, flows: Flows) {
+        self.table.flows = Some(flows);
+    }
+
+    /// Has outgoing connections come home from now on: their ports are chosen among `ports`, which are in order, so that what comes back
+    /// belongs to this lane.
+    pub fn set_ports(&mut self, ports: Vec<RangeInclusive<u16>>) {
+        self.table.outgoing = Some(Outgoing::new(ports));
+    }
+
+    /// Has sockets registered with `selection` from now on: to be called before the first one is opened.
+    pub fn set_selection(&mut self, selection: Box<dyn Selection>) {
+        self.steering.selection = Some(selection);
+    }
+
+    pub(crate) fn steer(&mut self, kit: &mut Kit, driver: &mut dyn Driver, Steer { command, reply }: Steer) {
+        match command {
+            Command::Table(table) => {
+                if let Some(flows) = &mut self.table.flows {
+                    flows.set_table(table);
+                }
+                reply(Ok(()));
+            }
+            Command::Refresh => reply(self.at_each_place(driver, |selection, at, socket| selection.refresh(at, socket))),
+            Command::Mend => reply(self.at_each_place(driver, |selection, at, socket| selection.mend(at, socket))),
+            Command::Leave => self.leave(kit, reply),
+            Command::Enter => reply(self.enter(driver)),
+        }
+    }
+
+    fn at_each_place(
+        &mut self,
+        driver: &mut dyn Driver,
+        call: impl FnMut(&mut dyn Selection, Place, BorrowedFd<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.steering.at_each_place(driver, self.table.open_places(), call)
+    }
+
+    /// Begins to leave: as a drain does with what the lane is served at, and with nothing else.
+    fn leave(&mut self, kit: &mut Kit, reply: Reply) {
+        if self.steering.is_leaving() || self.table.draining {
+            return reply(Err(Error::Draining));
+        }
+        self.steering.begin_to_leave(reply, kit.now());
+        self.table.listeners.begin_to_settle(kit.now());
+        self.table.sockets.drain_served(&self.table.services, kit);
+        self.leave_timer(kit);
+    }
+
+    pub(crate) fn leave_timer(&mut self, kit: &mut Kit) {
+        if !self.steering.is_leaving() || self.table.draining {
+            return self.note_left();
+        }
+        self.close_settled(kit, false);
+        self.close_owing_nothing(kit);
+        self.note_left();
+        if self.steering.is_leaving() {
+            kit.start_timer(kit.now() + crate::drain::LOOK, Handle::new(class::LEAVE, 0, 0));
+        }
+    }
+
+    /// Closes the datagram sockets that the lane was served at and from which nothing is to be answered; all, when its time is up.
+    fn close_owing_nothing(&mut self, kit: &mut Kit) {
+        // reason: asked by the caller.
+        let since = self.steering.leaving_since().expect("only a lane that is leaving closes so");
+        for (service, socket) in self.table.sockets.served() {
+            let is_late = kit.now() >= since.saturating_add(nanoseconds(self.table.limits(service).drain_limit));
+            if is_late || !(self.table.requests.are_due_to(service) || self.owes(kit, service)) {
+                self.table.sockets.close_quiet(&self.table.services, socket);
+            }
+        }
+    }
+
+    /// Tells whoever waits for it that the lane has left, if it has.
+    pub(crate) fn note_left(&mut self) {
+        if self.steering.is_leaving() && self.table.open_places().next().is_none() {
+            self.steering.note_left();
+        }
+    }
+
+    /// A socket that the lane was served at is closed.
+    pub(crate) fn place_closed(&mut self, at: Option<Place>) {
+        self.steering.place_closed(at);
+        self.note_left();
+    }
+
+    fn enter(&mut self, driver: &mut dyn Driver) -> Result<(), Error> {
+        if self.steering.is_leaving() || self.table.draining {
+            return Err(Error::Draining);
+        }
+        for index in self.table.listeners.without_socket() {
+            self.open_listener(driver, index)?;
+        }
+        for index in 0..self.table.sockets.bound().len() {
+            if self.table.sockets.bound()[index].socket.is_none() {
+                self.open_bound(driver, index)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,25 @@
+//! Services on simulated lanes: real lane, real service layer, simulated network, clock and faults.
+//!
+//! The one rig of the project: its own suites run on it, and authors reach it as `corelane::testing`.
+#![forbid(unsafe_code)]
+
+mod asker;
+mod rig;
+mod roster;
+mod scene;
+mod script;
+mod simulate;
+mod talker;
+
+pub use asker::Questions;
+pub use corelane_seam::Tuning;
+pub use corelane_sim::{
+    DatagramPeer, FaultCounts, FaultKind, Faults, Host, Peer, Planted, Random, Report, Status, Turn, Violation, World, for_seeds,
+    seeds,
+};
+pub use rig::{MS, Nobody, Play, Rig, S, address, at, client, endings, patient};
+pub use roster::{Plan, Roster};
+pub use scene::Scene;
+pub use script::Script;
+pub use simulate::{Failure, Summary, simulate};
+pub use talker::Talker;

@@ -1,0 +1,376 @@
+//! No circle of files: where one uses another by `crate::` or `super::`, that one does not lead back.
+//!
+//! A module with children is one subject with them: its own file declares them and passes on what they offer, and they use what is
+//! common to them in it, so paths between the two are left alone. What is compared is brothers and sisters, at each level: the modules
+//! of a crate, each with all that is in it, then the children of each module. What a module merely passes on (`pub use`) counts as
+//! where it comes from.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::source::Source;
+use super::tree::Tree;
+use super::{Finding, Rule};
+
+const RULE: Rule = "circles";
+
+/// Modules that are still in a circle, and may be until they are taken out. Nothing is added here.
+const STILL: &[(&str, &[&str])] = &[
+    ("crates/corelane/src", &["lanes", "service"]),
+    ("crates/lane/src", &["kit", "mesh", "work"]),
+    ("crates/rss/src", &["error", "hash_type", "tuple"]),
+    ("crates/rss/src", &["hasher", "packet"]),
+    ("crates/rss/src", &["shares", "table"]),
+    ("crates/seam/src", &["buddy", "lease", "ledger"]),
+    ("crates/sim/src", &["driver", "net", "peers", "world"]),
+    ("crates/steer/src", &["attach", "lane", "steered"]),
+    ("crates/steer/src", &["choice", "error"]),
+    ("crates/watch/src", &["error", "process"]),
+    ("crates/watch/src", &["own", "page"]),
+    ("crates/wire/src/rpc", &["call", "refusal"]),
+    ("crates/wire/src/xdr", &["codec", "reader"]),
+    (
+        "load/src",
+        &[
+            "aim",
+            "arrivals",
+            "collector",
+            "course",
+            "datagram_engine",
+            "engine",
+            "facts",
+            "pace",
+            "pacer",
+            "plan",
+            "run",
+            "verdict",
+            "workload",
+            "workloads",
+        ],
+    ),
+    (
+        "xtask/src/bench",
+        &[
+            "attack",
+            "bars",
+            "cells",
+            "contention",
+            "counts",
+            "entrants",
+            "idle",
+            "load",
+            "open_loop",
+            "report",
+            "rounds",
+            "rpc",
+            "stage",
+        ],
+    ),
+];
+
+/// A module of a crate: the names on the way to it.
+type Module = Vec<String>;
+
+/// The files of one crate.
+struct Crate<'a> {
+    /// Its folder with the files, with a slash at its end.
+    folder: String,
+    sources: Vec<(Module, &'a Source)>,
+    /// What each module has taken from elsewhere, by the name under which it has it.
+    taken: BTreeMap<Module, BTreeMap<String, Vec<String>>>,
+}
+
+/// Who uses whom among the children of one module, and where it is seen.
+type Uses<'a> = BTreeMap<String, BTreeMap<String, (&'a Source, usize)>>;
+
+pub fn check(tree: &Tree, findings: &mut Vec<Finding>) {
+    check_but(tree, STILL, findings);
+}
+
+fn check_but(tree: &Tree, still: &[(&str, &[&str])], findings: &mut Vec<Finding>) {
+    let of_folder = |(folder, names): &(&str, &[&str])| names.iter().map(|name| format!("{folder}/{name}")).collect::<Vec<_>>();
+    let mut still: BTreeSet<String> = still.iter().flat_map(of_folder).collect();
+    for member in &tree.workspace.members {
+        let one = Crate::new(tree, format!("{}/src/", member.folder));
+        for (parent, uses) in one.uses() {
+            let level = format!("{}{}", one.folder, parent.join("/"));
+            for mut circle in circles(&uses) {
+                circle.retain(|name| !still.remove(&format!("{}/{name}", level.trim_end_matches('/'))));
+                findings.extend(finding(&uses, &circle));
+            }
+        }
+    }
+    for module in still {
+        findings.push(Finding {
+            path: "xtask/src/tidy/circles.rs".to_owned(),
+            line: 1,
+            rule: RULE,
+            what: format!("{module} is in no circle any more"),
+            remedy: "take it off the list".to_owned(),
+        });
+    }
+}
+
+fn finding(uses: &Uses<'_>, circle: &[String]) -> Option<Finding> {
+    let first = circle.first()?;
+    let way = way_back(uses, first);
+    let (source, line) = uses[first][&way[1]];
+    let what = format!("{} use each other in a circle: {}", circle.join(", "), way.join(" -> "));
+    Some(source.finding(line, RULE, what, "put what both need into a file that uses neither"))
+}
+
+/// The shortest way from a module over others back to itself.
+fn way_back(uses: &Uses<'_>, first: &String) -> Vec<String> {
+    let mut ways = vec![vec![first.clone()]];
+    let mut seen = BTreeSet::new();
+    for at in 0.. {
+        let Some(way) = ways.get(at).cloned() else { break };
+        for next in way.last().and_then(|last| uses.get(last)).into_iter().flat_map(BTreeMap::keys) {
+            let mut longer = way.clone();
+            longer.push(next.clone());
+            if next == first {
+                return longer;
+            }
+            if seen.insert(next.clone()) {
+                ways.push(longer);
+            }
+        }
+    }
+    // reason: asked only about modules that a search has found in a circle.
+    unreachable!("{first} is in no circle")
+}
+
+/// The groups of modules that all lead to each other, each of two at least.
+fn circles(uses: &Uses<'_>) -> Vec<Vec<String>> {
+    let reached: BTreeMap<&String, BTreeSet<&String>> = uses.keys().map(|from| (from, reached(uses, from))).collect();
+    let mut done = BTreeSet::new();
+    let mut circles = Vec::new();
+    for from in uses.keys() {
+        let back = |to: &&&String| reached.get(**to).is_some_and(|back| back.contains(from));
+        let circle: Vec<String> = reached[from].iter().filter(back).map(|name| (*name).clone()).collect();
+        if circle.iter().all(|name| done.insert(name.clone())) && !circle.is_empty() {
+            circles.push(circle);
+        }
+    }
+    circles
+}
+
+fn reached<'a>(uses: &'a Uses<'_>, from: &String) -> BTreeSet<&'a String> {
+    let mut found = BTreeSet::new();
+    let mut todo: Vec<&String> = uses[from].keys().collect();
+    while let Some(next) = todo.pop() {
+        if found.insert(next) {
+            todo.extend(uses.get(next).into_iter().flat_map(BTreeMap::keys));
+        }
+    }
+    found
+}
+
+impl<'a> Crate<'a> {
+    fn new(tree: &'a Tree, folder: String) -> Self {
+        let inside = |source: &'a Source| Some((module(source.path.strip_prefix(&folder)?)?, source));
+        let sources: Vec<_> = tree.sources.iter().filter_map(inside).collect();
+        let mut taken: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
+        for (module, source) in &sources {
+            let names = taken.entry(module.clone()).or_default();
+            let uses = (0..source.tokens()).filter(|&index| source.word(index) == "use");
+            names.extend(uses.flat_map(|index| paths(source, index + 1)).map(|(name, path, _)| (name, path)));
+        }
+        Self { folder, sources, taken }
+    }
+
+    /// For each module with children, who of these uses whom.
+    fn uses(&self) -> BTreeMap<Module, Uses<'a>> {
+        let mut uses: BTreeMap<Module, Uses<'a>> = BTreeMap::new();
+        for (from, source) in &self.sources {
+            for index in (0..source.tokens()).filter(|&index| begins(source, index)) {
+                for (_, path, line) in paths(source, index) {
+                    if let Some((parent, one, other)) = self.apart(from, &path).filter(|_| !source.beside_product(line)) {
+                        uses.entry(parent).or_default().entry(one).or_default().entry(other).or_insert((source, line));
+                    }
+                }
+            }
+        }
+        uses
+    }
+
+    /// Where the ways to a module and to what it names part: their last common module, and the child of it on either way. None if one
+    /// of them is in the other.
+    fn apart(&self, from: &Module, path: &[String]) -> Option<(Module, String, String)> {
+        let to = self.home(from, path, 0)?;
+        let common = from.iter().zip(&to).take_while(|(one, other)| one == other).count();
+        Some((from[..common].to_vec(), from.get(common)?.clone(), to.get(common)?.clone()))
+    }
+
+    /// The module in which that stands which a path in `from` names. None if it is not of this crate.
+    fn home(&self, from: &Module, path: &[String], passed_on: usize) -> Option<Module> {
+        let mut path = path.iter();
+        let mut at = from.clone();
+        let first = path.as_slice().first()?;
+        match first.as_str() {
+            "crate" => at.clear(),
+            "super" => drop(at.pop()),
+            "self" => {}
+            _ if self.is_module(from, first) => at.push(first.clone()),
+            _ => return None,
+        }
+        path.next();
+        while let Some(name) = path.next() {
+            let elsewhere = self.taken.get(&at).and_then(|names| names.get(name)).filter(|_| passed_on < 8);
+            match elsewhere.filter(|_| !self.is_module(&at, name)).and_then(|other| self.home(&at, other, passed_on + 1)) {
+                _ if name == "super" => drop(at.pop()),
+                _ if self.is_module(&at, name) => at.push(name.clone()),
+                Some(home) => return Some(home),
+                None => break,
+            }
+        }
+        Some(at)
+    }
+
+    fn is_module(&self, parent: &Module, name: &str) -> bool {
+        let is_it = |module: &Module| module.split_last().is_some_and(|(last, rest)| last == name && rest == parent.as_slice());
+        self.sources.iter().any(|(module, _)| is_it(module))
+    }
+}
+
+/// The module that a file is; None for programs beside the main one.
+fn module(path: &str) -> Option<Module> {
+    let mut names: Module = path.strip_suffix(".rs")?.split('/').map(str::to_owned).collect();
+    if names[0] == "bin" {
+        return None;
+    }
+    if matches!(names.last().map(String::as_str), Some("mod")) || names == ["lib"] || names == ["main"] {
+        names.pop();
+    }
+    Some(names)
+}
+
+/// Whether a path into this crate begins at `index`.
+fn begins(source: &Source, index: usize) -> bool {
+    let is_first = index == 0 || source.word(index - 1) != "::";
+    is_first && matches!(source.word(index), "crate" | "super" | "self") && source.word(index + 1) == "::"
+}
+
+/// The paths that a tree of them at `index` names, each with the name that it gives and its line.
+fn paths(source: &Source, index: usize) -> Vec<(String, Vec<String>, usize)> {
+    let mut found = Vec::new();
+    read_paths(source, index, &[], &mut found);
+    found
+}
+
+/// Reads the paths at `index` below `before`; returns the index behind them.
+fn read_paths(source: &Source, mut index: usize, before: &[String], found: &mut Vec<(String, Vec<String>, usize)>) -> usize {
+    let mut path = before.to_vec();
+    loop {
+        if source.word(index) == "{" {
+            let end = source.closing(index);
+            while index < end {
+                index = read_paths(source, index + 1, &path, found);
+            }
+            return end + 1;
+        }
+        if !source.is_identifier(index) {
+            return index + usize::from(!matches!(source.word(index), "}" | ","));
+        }
+        path.push(source.word(index).to_owned());
+        if source.word(index + 1) != "::" {
+            break;
+        }
+        index += 2;
+    }
+    let is_self = path.len() > 1 && path.last().is_some_and(|last| last == "self");
+    path.truncate(path.len() - usize::from(is_self));
+    let line = source.line(index);
+    let renamed = source.word(index + 1) == "as";
+    let name = if renamed { source.word(index + 2).to_owned() } else { path[path.len() - 1].clone() };
+    found.push((name, path, line));
+    index + if renamed { 3 } else { 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workspace::{Member, Workspace};
+
+    fn found(files: &[(&str, &str)]) -> Vec<String> {
+        found_but(&[], files)
+    }
+
+    fn found_but(still: &[(&str, &[&str])], files: &[(&str, &str)]) -> Vec<String> {
+        let member = Member { folder: "crates/a".into(), ..Member::default() };
+        let workspace = Workspace { members: vec![member], ..Workspace::default() };
+        let files: Vec<_> = files.iter().map(|(path, text)| (format!("crates/a/src/{path}"), *text)).collect();
+        let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
+        let mut findings = Vec::new();
+        check_but(&Tree::from_files(workspace, &files), still, &mut findings);
+        findings.iter().map(|finding| format!("{}:{} {}", finding.path, finding.line, finding.what)).collect()
+    }
+
+    #[test]
+    fn a_circle_is_told_with_its_shortest_way() {
+        let files = [
+            ("lib.rs", "mod one; mod two; mod three;"),
+            ("one.rs", "\nuse crate::{two::B, three as t};"),
+            ("two.rs", "use std::fmt;\nfn f(a: crate::three::C) {}"),
+            ("three.rs", "use super::one::{self, A};"),
+        ];
+        assert_eq!(found(&files), ["crates/a/src/one.rs:2 one, three, two use each other in a circle: one -> three -> one"]);
+        assert!(found(&files[..3]).is_empty());
+    }
+
+    #[test]
+    fn what_is_passed_on_counts_as_where_it_comes_from() {
+        let files = [
+            ("lib.rs", "mod one; mod two;\npub use one::A as Renamed;"),
+            ("one.rs", "use crate::two::B;"),
+            ("two.rs", "use crate::Renamed;"),
+        ];
+        assert_eq!(found(&files).len(), 1);
+        assert!(found(&[files[0], files[1], ("two.rs", "use crate::Other;")]).is_empty());
+    }
+
+    #[test]
+    fn a_module_is_one_subject_with_its_children() {
+        let files = [
+            ("lib.rs", "mod one;"),
+            ("one.rs", "mod inner;\nuse inner::B; use self::inner::C;"),
+            ("one/inner.rs", "use super::A;\nuse crate::one::other::D;"),
+            ("one/other.rs", "use crate::one::A;"),
+        ];
+        assert!(found(&files).is_empty());
+        let brothers = [files[0], files[1], files[2], ("one/other.rs", "use super::inner::B;")];
+        assert_eq!(
+            found(&brothers),
+            ["crates/a/src/one/inner.rs:2 inner, other use each other in a circle: inner -> other -> inner"]
+        );
+        let across =
+            [files[0], files[1], ("one/inner.rs", "use super::super::two::E;"), ("two/mod.rs", "use crate::one::inner::B;")];
+        assert_eq!(found(&across).len(), 1);
+    }
+
+    #[test]
+    fn the_list_only_shrinks() {
+        let files = [("lib.rs", "mod one; mod two;"), ("one.rs", "use crate::two::B;"), ("two.rs", "use crate::one::A;")];
+        assert!(found_but(&[("crates/a/src", &["one", "two"])], &files).is_empty());
+        assert_eq!(found_but(&[("crates/a/src", &["two"])], &files).len(), 1, "one of them is not on it");
+        let ended = found_but(&[("crates/a/src", &["one", "two"])], &files[..2]);
+        assert!(ended.len() == 2 && ended[0].ends_with("crates/a/src/one is in no circle any more"), "{ended:?}");
+    }
+
+    #[test]
+    fn tests_may_use_what_they_like() {
+        let files = [
+            ("lib.rs", "mod one;"),
+            ("one.rs", "#[cfg(test)]\nmod tests { use crate::two::B; }"),
+            ("two.rs", "use crate::one::A;"),
+        ];
+        assert!(found(&files).is_empty());
+    }
+
+    #[test]
+    fn unfinished_text_is_accepted() {
+        let text = "use crate::{a::{b, c as d}, e::*}; self::x::<T>::y";
+        for end in 0..=text.len() {
+            found(&[("lib.rs", &text[..end]), ("a.rs", &text[..end])]);
+        }
+    }
+}
