@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::lanes::drained::Drained;
 use crate::lanes::driver::{DriverKind, choose};
 use crate::lanes::ending::{Lives, Waiter, unbroken};
+use crate::lanes::outside::Outside;
 use crate::lanes::plan;
 use crate::lanes::url::Url;
 use crate::lanes::{Lanes, Served};
@@ -58,6 +59,7 @@ pub struct Running {
     page: Page,
     control: Arc<Control>,
     exchange: Exchange,
+    outside: Outside,
     threads: Vec<LaneThread<()>>,
     /// The lanes' doorbells, kept so that they are closed in the descriptor table in which they were opened.
     bells: Vec<Arc<EventBell>>,
@@ -148,6 +150,7 @@ fn begin(lanes: &Lanes) -> Result<Running, Error> {
     let waiter = waiter(&control)?;
     let (driver, threads, socket, beside) = (chosen.kind, Vec::new(), None, Vec::new());
     let exchange = Exchange::new(&control, settings.channel_messages);
+    let outside = Outside::new(&control, &exchange, &lanes.services);
     let mut running = Running {
         places,
         planned,
@@ -158,6 +161,7 @@ fn begin(lanes: &Lanes) -> Result<Running, Error> {
         page,
         control,
         exchange,
+        outside,
         threads,
         bells,
         waiter,
@@ -308,6 +312,11 @@ impl Running {
     /// The counter page itself.
     pub fn counters(&self) -> &Page {
         &self.page
+    }
+
+    /// Speaks to the lanes and their services from other threads.
+    pub fn outside(&self) -> Outside {
+        self.outside.clone()
     }
 
     /// Has the lanes refuse new connections, answer what was asked, and end.
