@@ -8,8 +8,7 @@ use crate::interval::{Interval, Times};
 use crate::kinds::{Errors, Kind};
 use crate::pacer::Pacer;
 use crate::plan::{Extent, Mode, Plan, share};
-use corelane::Cx;
-use std::any::Any;
+use corelane::service::Says;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
@@ -116,10 +115,18 @@ pub struct Gaps {
 
 /// What lanes say to one another.
 #[derive(Clone, Copy, Debug)]
-enum Word {
+pub enum Word {
+    /// This lane's connections are open.
     Ready,
-    Start { at: u64 },
+    /// All are: the run begins at this time.
+    Start {
+        /// On the lanes' clock.
+        at: u64,
+    },
 }
+
+/// An engine's calls are made with this.
+pub(crate) type Cx<'a> = corelane::Cx<'a, Says<Word>>;
 
 /// One lane's part of a run.
 pub struct Course {
@@ -208,11 +215,10 @@ impl Course {
     }
 
     /// A word of another lane.
-    pub(crate) fn hear(&mut self, cx: &mut Cx<'_>, message: Box<dyn Any + Send>) {
-        match message.downcast_ref() {
-            Some(Word::Ready) => self.lane_is_ready(cx),
-            Some(&Word::Start { at }) => self.start_at(at),
-            None => {}
+    pub(crate) fn hear(&mut self, cx: &mut Cx<'_>, word: Word) {
+        match word {
+            Word::Ready => self.lane_is_ready(cx),
+            Word::Start { at } => self.start_at(at),
         }
     }
 
@@ -527,7 +533,7 @@ fn empty(mode: &Mode) -> Interval {
 
 fn send(cx: &mut Cx<'_>, lane: usize, word: Word) {
     // reason: a channel holds far more than the few words of a run.
-    let sent = cx.send(lane, Box::new(word));
+    let sent = cx.send(lane, word);
     assert!(sent.is_ok(), "lane {lane} takes no words");
 }
 

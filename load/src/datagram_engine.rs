@@ -1,15 +1,14 @@
 //! The engine over datagrams: a client of a lane that opens sockets, paces requests, and knows what is lost, doubled and late.
 
 use crate::aim::{TAKEN_MAX, is_taken};
-use crate::course::{Course, Event, Phase, nanoseconds};
+use crate::course::{Course, Cx, Event, Phase, Word, nanoseconds};
 use crate::flights::{Flight, Flights};
 use crate::kinds::Kind;
 use crate::pace::{ARRIVALS_PER_TURN, Owed, PAUSE, Pace};
 use crate::plan::Mode;
 use crate::workload::{Answers, DatagramWorkload};
-use corelane::service::{Arrival, DATAGRAM_BYTES_MAX, Fault, Reason, Shared, SocketId, TRAIN_DATAGRAMS_MAX, Unix};
-use corelane::{Address, Cx, DatagramService, Datagrams, Replies};
-use std::any::Any;
+use corelane::service::{Arrival, DATAGRAM_BYTES_MAX, Fault, Origin, Reason, Says, Shared, SocketId, TRAIN_DATAGRAMS_MAX, Unix};
+use corelane::{Address, DatagramService, Datagrams, Replies};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -326,6 +325,7 @@ fn datagrams(batch: &Datagrams) -> impl Iterator<Item = &[u8]> {
 }
 
 impl<W: DatagramWorkload> DatagramService for DatagramEngine<W> {
+    type Talk = Says<Word>;
     fn started(&mut self, cx: &mut Cx<'_>) {
         self.open_sockets(cx);
         self.work(cx);
@@ -401,8 +401,8 @@ impl<W: DatagramWorkload> DatagramService for DatagramEngine<W> {
         }
     }
 
-    fn lane_message(&mut self, cx: &mut Cx<'_>, _from: usize, message: Box<dyn Any + Send>) {
-        self.course.hear(cx, message);
+    fn lane_message(&mut self, cx: &mut Cx<'_>, _from: Origin, word: Word) {
+        self.course.hear(cx, word);
         self.wake_at(cx, cx.now().nanoseconds());
     }
 

@@ -1,15 +1,14 @@
 //! The engine over connections: a client of a lane that opens them, paces requests, and gives every answer to the workload.
 
 use crate::aim::{TAKEN_MAX, is_taken};
-use crate::course::{Course, Event, Phase, nanoseconds};
+use crate::course::{Course, Cx, Event, Phase, Word, nanoseconds};
 use crate::flights::{Flight, Flights};
 use crate::kinds::Kind;
 use crate::pace::{ARRIVALS_PER_TURN, Owed, PAUSE, Pace};
 use crate::plan::Mode;
 use crate::workload::{Answers, Workload};
-use corelane::service::{ConnectionId, Ending, ServiceError};
-use corelane::{Cx, Input, Next, Output, Peer, StreamService};
-use std::any::Any;
+use corelane::service::{ConnectionId, Ending, Origin, Says, ServiceError};
+use corelane::{Input, Next, Output, Peer, StreamService};
 use std::collections::VecDeque;
 
 /// Connections of one lane that are being opened at once.
@@ -409,6 +408,7 @@ impl<W: Workload> Engine<W> {
 }
 
 impl<W: Workload> StreamService for Engine<W> {
+    type Talk = Says<Word>;
     /// The number of the connection's client on this lane.
     type Session = u32;
 
@@ -513,8 +513,8 @@ impl<W: Workload> StreamService for Engine<W> {
         self.client_is_void(cx, session);
     }
 
-    fn lane_message(&mut self, cx: &mut Cx<'_>, _from: usize, message: Box<dyn Any + Send>) {
-        self.course.hear(cx, message);
+    fn lane_message(&mut self, cx: &mut Cx<'_>, _from: Origin, word: Word) {
+        self.course.hear(cx, word);
         self.wake(cx);
     }
 

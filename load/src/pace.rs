@@ -1,9 +1,9 @@
 //! What the engines do alike on a lane, whatever they send: begin, ask to be called, keep what the lane's memory had no room for, and end.
 
-use crate::course::{Course, Phase, nanoseconds};
+use crate::course::{Course, Cx, Phase, nanoseconds};
 use crate::pacer::Pacer;
 use crate::plan::Plan;
-use corelane::{Cx, Instant};
+use corelane::Instant;
 
 /// How long a client whose connection or socket was lost, or could not be had, waits for the next one.
 pub(crate) const PAUSE: u64 = 100_000_000;

@@ -16,7 +16,7 @@ use crate::text::layout::Page;
 use crate::workloads::echo;
 use crate::{Watched, report::Report};
 use corelane::service::{Order, Shared, Ticket};
-use corelane::{Cx, Input, Instant, Lanes, Next, Output, Peer, StreamService};
+use corelane::{Cx, Input, Instant, Lanes, Next, Output, Peer, Silent, StreamService};
 use hdrhistogram::Histogram;
 use std::time::Duration;
 
@@ -177,6 +177,7 @@ struct Stalling {
 }
 
 impl StreamService for Stalling {
+    type Talk = Silent;
     type Session = ();
 
     fn open(&mut self, _cx: &mut Cx<'_>, _peer: &Peer) {}

@@ -1,7 +1,7 @@
 //! Sends files of one directory: `NAME` and a line feed is answered with the file's length, a line feed, and its bytes, which leave from the file without
 //! passing through the program. A name is one part of a path: whoever asks for more is told `no`.
 use corelane::service::{File, FileOutcome, FilePart, OpenOptions, Order, Outcome, Ticket};
-use corelane::{Cx, Input, Lanes, Next, Output, Peer, Result, StreamService};
+use corelane::{Cx, Input, Lanes, Next, Output, Peer, Result, Silent, StreamService};
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
@@ -43,6 +43,7 @@ impl Files {
 }
 
 impl StreamService for Files {
+    type Talk = Silent;
     type Session = ();
 
     fn open(&mut self, _cx: &mut Cx, _peer: &Peer) {}

@@ -1,7 +1,7 @@
 //! A line protocol with answers that come later: `N` and a line feed is answered with `N` times `N`, which takes a call on a helper thread. Answers
 //! keep the order of their requests; each has its memory kept before the work begins, and is refused with `late` after a second.
 use corelane::service::{Hold, OffloadResult, Order, Outcome, Ticket};
-use corelane::{Cx, Input, Lanes, Next, Output, Peer, Result, StreamService};
+use corelane::{Cx, Input, Lanes, Next, Output, Peer, Result, Silent, StreamService};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ pub struct Squares {
 }
 
 impl StreamService for Squares {
+    type Talk = Silent;
     type Session = ();
 
     fn open(&mut self, _cx: &mut Cx, _peer: &Peer) {}

@@ -1,6 +1,6 @@
 //! Datagrams that are answered later: each `N` is sent back after so many milliseconds. What a service owes it says, so a drain waits for it.
 use corelane::service::{Arrival, Shared};
-use corelane::{Cx, DatagramService, Datagrams, Lanes, Replies, Result};
+use corelane::{Cx, DatagramService, Datagrams, Lanes, Replies, Result, Silent};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -29,6 +29,7 @@ impl Later {
 }
 
 impl DatagramService for Later {
+    type Talk = Silent;
     fn receive(&mut self, cx: &mut Cx, batch: &Datagrams, _replies: &mut Replies) {
         for arrival in batch.arrivals() {
             cx.count_requests(arrival.datagrams());

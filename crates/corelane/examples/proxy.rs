@@ -1,7 +1,7 @@
 //! A proxy: passes what it is told on to `127.0.0.1:7008` and back, without a copy. Who reads slowly slows down who writes fast, and an end passes
 //! through.
 use corelane::service::{Address, ConnectionId, Ending};
-use corelane::{Cx, Input, Lanes, Next, Output, Peer, Result, StreamService};
+use corelane::{Cx, Input, Lanes, Next, Output, Peer, Result, Silent, StreamService};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7008);
@@ -27,6 +27,7 @@ pub enum End {
 }
 
 impl StreamService for Proxy {
+    type Talk = Silent;
     type Session = End;
 
     fn open(&mut self, cx: &mut Cx, _peer: &Peer) -> End {

@@ -5,6 +5,7 @@ mod driver;
 mod driver_settings;
 mod ending;
 pub(crate) mod entry;
+mod outside;
 mod place;
 mod plan;
 mod run;
@@ -17,6 +18,7 @@ pub use corelane_rss::Transport;
 pub use drained::Drained;
 pub use driver::{DriverChoice, DriverKind};
 pub use driver_settings::DriverSettings;
+pub use outside::Outside;
 pub use place::Place;
 pub use plan::lanes_for_this_machine;
 pub use run::{Running, can_listen};
@@ -53,9 +55,10 @@ pub(crate) struct Served {
 /// A program of lanes, before it is started: one lane a CPU unless set otherwise.
 ///
 /// ```no_run
-/// # use corelane::{Cx, Input, Lanes, Next, Output, Peer, StreamService};
+/// # use corelane::{Cx, Input, Lanes, Next, Output, Peer, Silent, StreamService};
 /// # struct Echo;
 /// # impl StreamService for Echo {
+/// #     type Talk = Silent;
 /// #     type Session = ();
 /// #     fn open(&mut self, _: &mut Cx, _: &Peer) {}
 /// #     fn receive(&mut self, _: &mut Cx, _: &mut (), input: &mut Input, output: &mut Output) -> Next {
@@ -269,6 +272,7 @@ impl Lanes {
     /// # use corelane::service::{Cx, Input, Next, Output, Peer, Side, StreamService, Transform};
     /// # struct Echo;
     /// # impl StreamService for Echo {
+    /// #     type Talk = Silent;
     /// #     type Session = ();
     /// #     fn open(&mut self, _: &mut Cx, _: &Peer) {}
     /// #     fn receive(&mut self, _: &mut Cx, _: &mut (), _: &mut Input, _: &mut Output) -> Next { Next::Continue }

@@ -11,11 +11,12 @@
 //!
 //! ```
 //! use corelane::testing::{Faults, simulate};
-//! use corelane::{Cx, Input, Next, Output, Peer, StreamService};
+//! use corelane::{Cx, Input, Next, Output, Peer, Silent, StreamService};
 //!
 //! struct Lengths;
 //!
 //! impl StreamService for Lengths {
+//!     type Talk = Silent;
 //!     type Session = ();
 //!
 //!     fn open(&mut self, _cx: &mut Cx, _peer: &Peer) {}

@@ -6,7 +6,7 @@ mod process;
 
 use corelane::admin::machine::thread_times;
 use corelane::lanes::{DriverChoice, DriverSettings, Running};
-use corelane::{Address, Cx, Error, Input, Lanes, Next, Output, Peer, StreamService};
+use corelane::{Address, Cx, Error, Input, Lanes, Next, Output, Peer, Silent, StreamService};
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::IntoRawFd;
@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex};
 struct Named(u8);
 
 impl StreamService for Named {
+    type Talk = Silent;
     type Session = ();
     fn open(&mut self, _: &mut Cx<'_>, _: &Peer) {}
     fn receive(&mut self, _: &mut Cx<'_>, _: &mut (), input: &mut Input, output: &mut Output) -> Next {
@@ -153,6 +154,7 @@ struct Offloading {
 }
 
 impl StreamService for Offloading {
+    type Talk = Silent;
     type Session = ();
     fn open(&mut self, _: &mut Cx<'_>, _: &Peer) {}
     fn receive(&mut self, cx: &mut Cx<'_>, _: &mut (), input: &mut Input, output: &mut Output) -> Next {

@@ -2,7 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use corelane::admin::reports as report;
-use corelane::{Cx, Input, Lanes, Next, Output, Peer, StreamService};
+use corelane::{Cx, Input, Lanes, Next, Output, Peer, Silent, StreamService};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::mpsc::channel;
@@ -11,6 +11,7 @@ use std::time::Duration;
 struct Panics;
 
 impl StreamService for Panics {
+    type Talk = Silent;
     type Session = ();
 
     fn open(&mut self, _cx: &mut Cx, _peer: &Peer) {}

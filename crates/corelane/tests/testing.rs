@@ -7,7 +7,7 @@ mod lengths;
 use corelane::lanes::LaneSettings;
 use corelane::service::{Order, Shared, Ticket};
 use corelane::testing::{Failure, FaultKind, Faults, Scene, simulate};
-use corelane::{Cx, DatagramService, Datagrams, Input, Next, Output, Peer, Replies, StreamService};
+use corelane::{Cx, DatagramService, Datagrams, Input, Next, Output, Peer, Replies, Silent, StreamService};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -16,6 +16,7 @@ use std::time::Duration;
 struct Does<F>(F);
 
 impl<F: FnMut(&mut Cx, &mut Input, &mut Output) -> Next + 'static> StreamService for Does<F> {
+    type Talk = Silent;
     type Session = ();
 
     fn open(&mut self, _cx: &mut Cx, _peer: &Peer) {}
@@ -203,6 +204,7 @@ struct Numbers {
 }
 
 impl DatagramService for Numbers {
+    type Talk = Silent;
     fn receive(&mut self, cx: &mut Cx, batch: &Datagrams, replies: &mut Replies) {
         for arrival in batch.arrivals() {
             for question in batch.each(arrival) {

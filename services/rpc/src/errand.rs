@@ -2,7 +2,7 @@
 
 use crate::client::{CallError, DatagramClient, Step};
 use corelane::service::{Fault, Reason, Shared, SocketId};
-use corelane::{Address, Cx, DatagramService, Datagrams, Instant, Lanes, Replies};
+use corelane::{Address, Cx, DatagramService, Datagrams, Instant, Lanes, Replies, Silent};
 use corelane_wire::rpc::{CallHead, Patience};
 use corelane_wire::xdr::Encode;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -104,6 +104,7 @@ impl<S: Script> Errand<S> {
 }
 
 impl<S: Script> DatagramService for Errand<S> {
+    type Talk = Silent;
     fn started(&mut self, cx: &mut Cx<'_>) {
         let any: IpAddr = if self.peer.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
         self.client = DatagramClient::new(1, cx.now().nanoseconds() as u32);

@@ -5,14 +5,15 @@ use crate::for_seeds;
 use crate::rig::{MS, Plan, Play, Rig, S, at, endings, patient};
 use corelane_seam::{Fault, Instant, Reason};
 use corelane_sim::{Faults, Peer as Played, Random, Report, Status, Turn, World};
-use corelane_svc::{ConnectionId, Cx, Ending, Input, Limits, Next, Output, Peer, StreamService};
+use corelane_svc::{ConnectionId, Ending, Input, Limits, Next, Origin, Output, Peer, Says, StreamService};
 use corelane_watch::{LaneCounter, ServiceCounter as C};
-use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
+
+type Cx<'a> = corelane_svc::Cx<'a, Says<u64>>;
 
 /// What a client is told.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,6 +55,7 @@ impl<F: FnMut(&mut Cx<'_>, &Event) + 'static> Scripted<F> {
 }
 
 impl<F: FnMut(&mut Cx<'_>, &Event) + 'static> StreamService for Scripted<F> {
+    type Talk = Says<u64>;
     type Session = u32;
 
     fn started(&mut self, cx: &mut Cx<'_>) {
@@ -80,8 +82,8 @@ impl<F: FnMut(&mut Cx<'_>, &Event) + 'static> StreamService for Scripted<F> {
         self.told(cx, Event::Closed(session, ending, fault));
     }
 
-    fn lane_message(&mut self, cx: &mut Cx<'_>, _: usize, message: Box<dyn Any + Send>) {
-        self.told(cx, Event::Message(*message.downcast().unwrap()));
+    fn lane_message(&mut self, cx: &mut Cx<'_>, _: Origin, at: u64) {
+        self.told(cx, Event::Message(at));
     }
 
     fn alarm(&mut self, cx: &mut Cx<'_>, _: u64) {
@@ -196,7 +198,7 @@ fn alarms(seed: u64, faults: Faults) -> Report {
             // Some words come while an alarm is set: they replace it.
             due.borrow_mut()[lane][service] = Some(at);
             cx.start_alarm(Instant::from_nanoseconds(at), 0).unwrap();
-            let _ = cx.send((lane + 1) % 3, Box::new(cx.now().nanoseconds() + random.below(20 * MS)));
+            let _ = cx.send((lane + 1) % 3, cx.now().nanoseconds() + random.below(20 * MS));
         }
     });
     rig.wait(2 * S);

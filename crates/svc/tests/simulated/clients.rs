@@ -5,7 +5,7 @@ use crate::rig::{MS, Nobody, Plan, Play, Rig, at};
 use corelane_lane::Order as Command;
 use corelane_seam::{Address, Datagrams, Fault, Lease, Reason};
 use corelane_sim::{DatagramPeer, Faults, Random, Report, Turn, World};
-use corelane_svc::{Cx, DatagramService, Error, Input, Limits, Next, Output, Peer, Replies, SocketId, StreamService};
+use corelane_svc::{Cx, DatagramService, Error, Input, Limits, Next, Output, Peer, Replies, Silent, SocketId, StreamService};
 use corelane_watch::ServiceCounter as C;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -36,6 +36,7 @@ enum Event {
 struct Scripted<F>(F);
 
 impl<F: FnMut(&mut Cx<'_>, Event, Option<&mut Replies>) + 'static> DatagramService for Scripted<F> {
+    type Talk = Silent;
     fn started(&mut self, cx: &mut Cx<'_>) {
         (self.0)(cx, Event::Started, None);
     }
@@ -76,6 +77,7 @@ impl<F: FnMut(&mut Cx<'_>, Event, Option<&mut Replies>) + 'static> DatagramServi
 struct Echo;
 
 impl DatagramService for Echo {
+    type Talk = Silent;
     fn receive(&mut self, _: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies) {
         batch.arrivals().iter().for_each(|arrival| replies.echo(batch, arrival));
     }
@@ -386,6 +388,7 @@ fn a_socket_closed_before_it_is_open_is_not_spoken_of() {
 struct Stream;
 
 impl StreamService for Stream {
+    type Talk = Silent;
     type Session = ();
 
     fn started(&mut self, cx: &mut Cx<'_>) {

@@ -1,7 +1,7 @@
 //! Calls over datagrams.
 
 use super::{CallError, Scratch, encode, results};
-use corelane::service::{DATAGRAM_BYTES_MAX, Shared};
+use corelane::service::{DATAGRAM_BYTES_MAX, Shared, Talk};
 use corelane::{Cx, Datagrams, Instant};
 use corelane_wire::rpc::{CallCounts, CallHead, Calls, Overdue, Patience};
 use corelane_wire::xdr::Encode;
@@ -43,7 +43,7 @@ impl<T> DatagramClient<T> {
     /// [`CallError::Full`], [`CallError::NoMemory`] or [`CallError::Arguments`], with what came with the call.
     pub fn call(
         &mut self,
-        cx: &mut Cx<'_>,
+        cx: &mut Cx<'_, impl Talk>,
         what: &CallHead<'_>,
         arguments: &impl Encode,
         patience: Patience,

@@ -81,7 +81,7 @@ fn run(seed: u64, faults: Faults) -> Report {
     let world = World::new(seed, faults);
     let mut random = Random::new(seed);
     let (lanes, limits) = (random.one_to(3), tight(&mut random));
-    let programs = |_| Rpc::new((Null, Echo, Slow::default()));
+    let programs = |_| Rpc::talking((Null, Echo, Slow::default()));
     let mut rig = Rig::serving(&world, &Plan::lanes(lanes).memory(16 << 20), limits, programs);
     let (questions, streams): (Vec<_>, Vec<_>) = (0..CLIENTS).map(|number| questions(seed * 100 + number)).unzip();
     let talker = |(number, stream)| {
