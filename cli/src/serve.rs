@@ -79,7 +79,9 @@ fn places() -> String {
     let first = services::ALL[0];
     let examples: Vec<String> = first.default_urls("127.0.0.1").iter().map(|url| format!("{}={url}", first.name())).collect();
     format!(
-        "What to serve where, such as {}; HOST may be a name, port 0 takes a free port, and options stand behind the URL as ?name=value",
+        "What to serve where, such as {}; HOST may be a name, port 0 takes a free port, and options stand behind the URL as ?name=value. \
+         unix:PATH is a Unix socket for connections, unixgram:PATH one for datagrams, @NAME in the place of PATH an abstract name; the option \
+         mode=0660 says who may use a path",
         examples.join(" or ")
     )
 }

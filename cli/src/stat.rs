@@ -1,12 +1,14 @@
 //! `corelane stat`: what the lanes of running processes count, read from their pages.
 
 mod json;
+mod text;
 
 use crate::exit::Exit;
 use crate::print::print_some;
 use anyhow::{Result, bail};
-use corelane::admin::watch::{Detail, Liveness, PageFile, Reader, RunDirectory, Snapshot, list, text};
+use corelane::admin::watch::{Liveness, PageFile, Reader, RunDirectory, Snapshot, list};
 use std::time::Duration;
+use text::Detail;
 
 /// Prints what running processes count, lane by lane
 ///
@@ -53,7 +55,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit> {
                 None => now.clone(),
             };
             let detail = if arguments.all { Detail::All } else { Detail::NonZero };
-            if print_some(if arguments.json { json::json(&shown) } else { text(&shown, detail) })?.is_break() {
+            if print_some(if arguments.json { json::json(&shown) } else { text::text(&shown, detail) })?.is_break() {
                 return Ok(Exit::Done);
             }
             *before = Some(now);

@@ -1,7 +1,7 @@
 //! When the requests of an open loop are to start: each has its own moment, none waits for a tick.
 
 use crate::plan::LONGEST;
-use crate::random::Random;
+use corelane::service::Random;
 use std::sync::Arc;
 
 /// A second, in nanoseconds.

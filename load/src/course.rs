@@ -199,6 +199,7 @@ impl Course {
 
     /// This lane's connections are open (or as many as can be had).
     pub(crate) fn ready(&mut self, cx: &mut Cx<'_>) {
+        assert!(self.phase == Phase::Opening, "a lane gets ready once");
         self.phase = Phase::Ready;
         match self.lane {
             0 => self.lane_is_ready(cx),
@@ -217,6 +218,7 @@ impl Course {
 
     fn lane_is_ready(&mut self, cx: &mut Cx<'_>) {
         self.ready += 1;
+        assert!(self.lane == 0 && self.ready <= self.plan.lanes, "each lane says once to lane 0 that it is ready");
         if self.ready < self.plan.lanes {
             return;
         }
@@ -227,6 +229,7 @@ impl Course {
     }
 
     fn start_at(&mut self, at: u64) {
+        assert!(self.start == u64::MAX && at < u64::MAX, "a run starts once");
         self.start = at;
         self.from = at + nanoseconds(self.plan.warm_up);
         if let Extent::For(length) = self.plan.extent {
@@ -354,6 +357,7 @@ impl Course {
             return wanted;
         }
         let granted = (wanted as u64).min(self.left);
+        assert!(self.ends_by_count(), "only a number of requests can be used up");
         self.left -= granted;
         granted as usize
     }
@@ -427,6 +431,7 @@ impl Course {
 
     /// Counts requests as answered.
     pub(crate) fn answered(&mut self, flight: Flight, now: u64, count: u64) {
+        assert!(self.in_flight >= count, "what is answered was sent");
         self.in_flight -= count;
         self.heard = now;
         if self.in_window(now) {
@@ -444,6 +449,7 @@ impl Course {
     /// start in the window, whenever it is known that they failed: by the time of their end, what is waited for in vain would be counted
     /// over a window that is longer by the waiting.
     pub(crate) fn failed(&mut self, kind: Kind, flight: Flight, now: u64) {
+        assert!(self.in_flight > 0, "what fails was sent");
         self.in_flight -= 1;
         if now < self.from || self.in_window(flight.intended) {
             self.ended = now;

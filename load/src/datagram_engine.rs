@@ -7,7 +7,7 @@ use crate::kinds::Kind;
 use crate::pace::{ARRIVALS_PER_TURN, Owed, PAUSE, Pace};
 use crate::plan::Mode;
 use crate::workload::{Answers, DatagramWorkload};
-use corelane::service::{Arrival, DATAGRAM_BYTES_MAX, Fault, Reason, Shared, SocketId, TRAIN_DATAGRAMS_MAX};
+use corelane::service::{Arrival, DATAGRAM_BYTES_MAX, Fault, Reason, Shared, SocketId, TRAIN_DATAGRAMS_MAX, Unix};
 use corelane::{Address, Cx, DatagramService, Datagrams, Replies};
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -19,12 +19,12 @@ const BURST: usize = 128;
 /// A flood that is refused within this time, and that nothing has come back of, has no target; later, its target has gone.
 const REFUSAL_WITHIN: u64 = 1_000_000_000;
 
-/// The client on one lane.
+/// The clients of one lane.
 pub struct DatagramEngine<W: DatagramWorkload> {
     course: Course,
     workload: W,
-    slots: Vec<Slot<W::Socket>>,
-    /// Which slot a socket belongs to.
+    clients: Vec<Client<W::Socket>>,
+    /// Which client a socket belongs to.
     names: BTreeMap<SocketId, usize>,
     pace: Pace,
     open: usize,
@@ -42,7 +42,7 @@ struct Flood {
     left_at: u64,
 }
 
-struct Slot<S> {
+struct Client<S> {
     socket: Option<SocketId>,
     state: Option<S>,
     flights: Flights,
@@ -53,13 +53,13 @@ struct Slot<S> {
 }
 
 impl<W: DatagramWorkload> DatagramEngine<W> {
-    /// The client of the lane that `course` is for.
+    /// The clients of the lane that `course` is for.
     pub fn new(course: Course, workload: W) -> Self {
         let plan = course.plan.clone();
-        let slot = |_| Slot { socket: None, state: None, flights: Flights::default(), is_leaving: false, attempts: 0 };
+        let client = |_| Client { socket: None, state: None, flights: Flights::default(), is_leaving: false, attempts: 0 };
         Self {
             workload,
-            slots: (0..plan.connections_of(course.lane)).map(slot).collect(),
+            clients: (0..plan.connections_of(course.lane)).map(client).collect(),
             names: BTreeMap::new(),
             pace: Pace::new(&plan, course.lane),
             open: 0,
@@ -89,17 +89,19 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
     }
 
     fn open_sockets(&mut self, cx: &mut Cx<'_>) {
-        (0..self.slots.len()).for_each(|index| self.open_socket(cx, index));
+        (0..self.clients.len()).for_each(|index| self.open_socket(cx, index));
     }
 
     fn open_socket(&mut self, cx: &mut Cx<'_>, index: usize) {
-        let (plan, slot) = (&self.course.plan, &mut self.slots[index]);
+        let (plan, client) = (&self.course.plan, &mut self.clients[index]);
         let any: IpAddr = if plan.target.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-        let local = plan.source_of(self.pace.first + index as u64, slot.attempts).unwrap_or(SocketAddr::new(any, 0));
-        slot.attempts += 1;
+        let source = plan.source_of(self.pace.first + index as u64, client.attempts).unwrap_or(SocketAddr::new(any, 0));
+        // Without a name of its own, which the system chooses, nothing could be sent back to it.
+        let local: Address = if plan.target.unix().is_some() { Unix::UNNAMED.into() } else { source.into() };
+        client.attempts += 1;
         match cx.open_datagrams(local, Some(plan.target.clone())) {
             Ok(socket) => {
-                slot.socket = Some(socket);
+                client.socket = Some(socket);
                 self.names.insert(socket, index);
             }
             Err(error) => self.unreachable(None, Kind::TableFull, error.to_string()),
@@ -112,15 +114,15 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
 
     fn run(&mut self, cx: &mut Cx<'_>) {
         if self.pace.begin(&self.course) {
-            (0..self.slots.len()).for_each(|index| match self.course.plan.mode {
+            (0..self.clients.len()).for_each(|index| match self.course.plan.mode {
                 Mode::Closed => self.request_on(cx, index, cx.now().nanoseconds(), self.depth()),
                 Mode::Flood => self.request_on(cx, index, cx.now().nanoseconds(), BURST),
                 _ => self.pace.pacer.offer(index as u32, self.course.start),
             });
         }
-        for Owed { slot, intended, count } in self.pace.take_owed() {
-            self.request_on(cx, slot as usize, intended, count);
-            self.offer_room(cx, slot as usize);
+        for Owed { client, intended, count } in self.pace.take_owed() {
+            self.request_on(cx, client as usize, intended, count);
+            self.offer_room(cx, client as usize);
         }
         self.pace(cx);
         self.pace.end_with_arrivals(&mut self.course);
@@ -136,7 +138,7 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
     }
 
     fn offer_room(&mut self, cx: &mut Cx<'_>, index: usize) {
-        if self.slots[index].flights.len() + self.pace.owed(index as u32) < self.depth() {
+        if self.clients[index].flights.len() + self.pace.owed(index as u32) < self.depth() {
             self.pace.pacer.offer(index as u32, cx.now().nanoseconds());
         }
         self.wake_at(cx, self.pace.pacer.next_due());
@@ -153,10 +155,10 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
 
     /// Requests that were granted and cannot go now.
     fn owe(&mut self, index: usize, intended: u64, count: usize) {
-        self.pace.owe(&mut self.course, Owed { slot: index as u32, intended, count });
+        self.pace.owe(&mut self.course, Owed { client: index as u32, intended, count });
     }
 
-    /// Sends `count` requests of a slot, behind those that it owes: into `replies` if this call is for its socket.
+    /// Sends `count` requests of a client, behind those that it owes: into `replies` if this call is for its socket.
     fn send(&mut self, cx: &mut Cx<'_>, index: usize, flight: Flight, count: usize, replies: Option<&mut Replies>) {
         if count > 0 && self.pace.owed(index as u32) > 0 {
             return self.owe(index, flight.intended, count);
@@ -167,13 +169,15 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
         while left > 0 {
             let train = left.min(longest);
             let Some(requests) = self.write(cx, index, train) else { return self.owe(index, flight.intended, left) };
-            let slot = &self.slots[index];
-            let Some(socket) = slot.socket else { return };
+            let client = &self.clients[index];
+            // reason: requests begin when every socket is open.
+            let socket = client.socket.expect("who sends has a socket");
             let output = match replies.as_deref_mut() {
                 Some(replies) => Some(replies),
                 None => cx.datagrams(socket),
             };
-            let Some(output) = output else { return };
+            // Normal: the socket has closed, as it does when its lane is stopped.
+            let Some(output) = output else { return self.course.give_back(flight.intended, left) };
             if !self.hand_over(output, requests) {
                 return self.owe(index, flight.intended, left);
             }
@@ -186,11 +190,11 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
         let bytes = (count * self.workload.request_bytes()) as u64;
         if self.is_flood() {
             self.flood.sent += count as u64;
-            self.slots[index].is_leaving = true;
+            self.clients[index].is_leaving = true;
             return self.course.flooded(count as u64, bytes, flight.sent);
         }
-        let slot = &mut self.slots[index];
-        (0..count).for_each(|_| slot.flights.push(flight));
+        let client = &mut self.clients[index];
+        (0..count).for_each(|_| client.flights.push(flight));
         self.course.sent(flight, count as u64, bytes);
     }
 
@@ -198,12 +202,12 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
         self.course.plan.mode == Mode::Flood
     }
 
-    /// The next `count` requests of a slot, one behind the other. None if the lane's memory is used up.
+    /// The next `count` requests of a client, one behind the other. None if the lane's memory is used up.
     fn write(&mut self, cx: &mut Cx<'_>, index: usize, count: usize) -> Option<Shared> {
         let size = self.workload.request_bytes();
         let mut lease = cx.lease(count * size).ok()?;
-        let slot = &mut self.slots[index];
-        let (state, first) = (slot.state.as_mut()?, slot.flights.next_number());
+        let client = &mut self.clients[index];
+        let (state, first) = (client.state.as_mut()?, client.flights.next_number());
         for (number, request) in (first..).zip(lease.spare()[..count * size].chunks_exact_mut(size)) {
             self.workload.request(state, number, request);
         }
@@ -227,12 +231,12 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
             return;
         }
         self.pace.scan_at = now + (timeout / 16).clamp(PAUSE / 100, PAUSE);
-        for index in 0..self.slots.len() {
+        for index in 0..self.clients.len() {
             let mut lost = 0;
             while let Some(flight) =
-                self.slots[index].flights.oldest().filter(|flight| now.saturating_sub(flight.sent) >= timeout)
+                self.clients[index].flights.oldest().filter(|flight| now.saturating_sub(flight.sent) >= timeout)
             {
-                self.slots[index].flights.pop();
+                self.clients[index].flights.pop();
                 self.course.failed(Kind::Lost, flight, now);
                 lost += 1;
             }
@@ -242,7 +246,7 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
         self.pace.despair(&mut self.course, now, is_late);
     }
 
-    /// So many requests of a slot are done with.
+    /// So many requests of a client are done with.
     fn go_on(&mut self, cx: &mut Cx<'_>, index: usize, done: usize, replies: Option<&mut Replies>) {
         if done == 0 {
             return;
@@ -276,15 +280,16 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
     fn flood_is_over(&self, now: u64) -> bool {
         let Flood { sent, returned, left_at } = self.flood;
         let patience = nanoseconds(self.course.plan.timeout);
-        let has_left = !self.slots.iter().any(|slot| slot.is_leaving);
+        let has_left = !self.clients.iter().any(|client| client.is_leaving);
         has_left && (returned >= sent || now.saturating_sub(left_at) >= patience)
     }
 
     /// The answers among a batch to requests in flight, and what else is in it.
     fn take_answers(&mut self, index: usize, batch: &Datagrams, now: u64) -> (usize, u64) {
-        let slot = &mut self.slots[index];
-        let Some(state) = slot.state.as_mut() else { return (0, 0) };
-        let mut answers = Answers::new(&mut slot.flights, &mut self.course, now);
+        let client = &mut self.clients[index];
+        // reason: a socket receives after it is open, when its state is made.
+        let state = client.state.as_mut().expect("an open socket has a state");
+        let mut answers = Answers::new(&mut client.flights, &mut self.course, now);
         let mut wrong = 0;
         for datagram in datagrams(batch) {
             let taken = match self.workload.answer(state, datagram) {
@@ -301,7 +306,8 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
 
     /// What came back of a flood, and what else is in the batch.
     fn take_returned(&mut self, index: usize, batch: &Datagrams, now: u64) -> (usize, u64) {
-        let Some(state) = self.slots[index].state.as_mut() else { return (0, 0) };
+        // reason: a socket receives after it is open, when its state is made.
+        let state = self.clients[index].state.as_mut().expect("an open socket has a state");
         let (mut returned, mut wrong) = (0, 0);
         for datagram in datagrams(batch) {
             let is_right = self.workload.answer(state, datagram).is_some();
@@ -326,9 +332,10 @@ impl<W: DatagramWorkload> DatagramService for DatagramEngine<W> {
     }
 
     fn opened(&mut self, cx: &mut Cx<'_>, socket: SocketId, outcome: Result<Address, Fault>) {
+        // Normal here and below: a socket that was given up for one at another port.
         let Some(&index) = self.names.get(&socket) else { return };
         if let Err(fault) = outcome {
-            let has_others = self.course.plan.aimed.is_some() && self.slots[index].attempts <= u64::from(TAKEN_MAX);
+            let has_others = self.course.plan.aimed.is_some() && self.clients[index].attempts <= u64::from(TAKEN_MAX);
             if has_others && is_taken(fault) {
                 self.names.remove(&socket);
                 return self.open_socket(cx, index);
@@ -336,9 +343,11 @@ impl<W: DatagramWorkload> DatagramService for DatagramEngine<W> {
             return self.unreachable(None, Kind::of(fault), fault.to_string());
         }
         self.open += 1;
+        assert!(self.open <= self.clients.len(), "each client has one socket");
         let number = self.pace.first + index as u64;
-        self.slots[index].state = Some(self.workload.socket(number, cx.now().nanoseconds()));
-        if self.open == self.slots.len() {
+        self.clients[index].state = Some(self.workload.socket(number, cx.now().nanoseconds()));
+        // A run may have been ended before all are open.
+        if self.open == self.clients.len() && self.course.phase == Phase::Opening {
             self.course.tell(Event::Opened { lane: self.course.lane, connections: self.open as u32 });
             self.course.ready(cx);
             self.wake_at(cx, cx.now().nanoseconds());
@@ -364,7 +373,7 @@ impl<W: DatagramWorkload> DatagramService for DatagramEngine<W> {
         let Some(&index) = self.names.get(&socket).filter(|_| self.is_flood()) else { return };
         let now = cx.now().nanoseconds();
         self.course.tick(now);
-        self.slots[index].is_leaving = false;
+        self.clients[index].is_leaving = false;
         self.flood.left_at = now;
         let granted = self.course.take(now, BURST);
         self.send(cx, index, Flight { intended: now, sent: now }, granted, Some(replies));
@@ -386,7 +395,7 @@ impl<W: DatagramWorkload> DatagramService for DatagramEngine<W> {
             return self.course.note(Kind::of(fault), 1, now, now);
         }
         // Which one it was is not said; the oldest has waited longest.
-        if let Some(flight) = self.slots[index].flights.pop() {
+        if let Some(flight) = self.clients[index].flights.pop() {
             self.course.failed(Kind::of(fault), flight, now);
             self.go_on(cx, index, 1, None);
         }
@@ -397,7 +406,7 @@ impl<W: DatagramWorkload> DatagramService for DatagramEngine<W> {
         self.wake_at(cx, cx.now().nanoseconds());
     }
 
-    fn alarm(&mut self, cx: &mut Cx<'_>) {
+    fn alarm(&mut self, cx: &mut Cx<'_>, _: u64) {
         self.work(cx);
     }
 }

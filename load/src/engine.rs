@@ -16,16 +16,16 @@ use std::collections::VecDeque;
 const OPENING_MAX: u32 = 128;
 
 /// Places that one look for overdue answers goes through.
-const SCAN_SLOTS: usize = 1_024;
+const SCAN_CLIENTS: usize = 1_024;
 
 /// Opened connections between two words about them.
 const TELL_EVERY: u32 = 256;
 
-/// The client on one lane.
+/// The clients of one lane.
 pub struct Engine<W: Workload> {
     course: Course,
     workload: W,
-    slots: Vec<Slot<W::Connection>>,
+    clients: Vec<Client<W::Connection>>,
     pace: Pace,
     next_to_open: u32,
     opening: u32,
@@ -40,8 +40,8 @@ pub struct Engine<W: Workload> {
     scan_from: usize,
 }
 
-/// A slot for a connection, which outlives the connection.
-struct Slot<C> {
+/// A client: it outlives its connections, of which it has one at a time.
+struct Client<C> {
     id: Option<ConnectionId>,
     state: Option<C>,
     flights: Flights,
@@ -61,7 +61,7 @@ struct Slot<C> {
     first_byte: Option<u64>,
 }
 
-impl<C> Default for Slot<C> {
+impl<C> Default for Client<C> {
     fn default() -> Self {
         Self {
             id: None,
@@ -80,13 +80,13 @@ impl<C> Default for Slot<C> {
 }
 
 impl<W: Workload> Engine<W> {
-    /// The client of the lane that `course` is for.
+    /// The clients of the lane that `course` is for.
     pub fn new(course: Course, workload: W) -> Self {
         let plan = course.plan.clone();
         let count = plan.connections_of(course.lane);
         Self {
             workload,
-            slots: (0..count).map(|_| Slot::default()).collect(),
+            clients: (0..count).map(|_| Client::default()).collect(),
             pace: Pace::new(&plan, course.lane),
             next_to_open: 0,
             opening: 0,
@@ -113,7 +113,7 @@ impl<W: Workload> Engine<W> {
         let now = cx.now().nanoseconds();
         self.course.tick(now);
         match self.course.phase {
-            Phase::Opening => self.open_slots(cx),
+            Phase::Opening => self.open_clients(cx),
             Phase::Running => self.run(cx),
             Phase::Ending => self.wind_up(cx),
             Phase::Ready | Phase::Over => {}
@@ -129,7 +129,7 @@ impl<W: Workload> Engine<W> {
         if self.course.phase == Phase::Over { at } else { at.min(self.next_opening()) }
     }
 
-    /// When a slot may be opened again: never, while there is no room for one more, or nobody knows yet whether any can be had.
+    /// When a client may be opened again: never, while there is no room for one more, or nobody knows yet whether any can be had.
     fn next_opening(&self) -> u64 {
         let may_be = self.course.phase <= Phase::Running && self.had_one && self.opening < OPENING_MAX;
         self.again.front().filter(|_| may_be).map_or(u64::MAX, |&(at, _)| at)
@@ -137,15 +137,15 @@ impl<W: Workload> Engine<W> {
 
     // Opening.
 
-    fn open_slots(&mut self, cx: &mut Cx<'_>) {
+    fn open_clients(&mut self, cx: &mut Cx<'_>) {
         if self.by_connection() {
-            (0..self.slots.len() as u32).for_each(|slot| self.pace.pacer.offer(slot, 0));
+            (0..self.clients.len() as u32).for_each(|client| self.pace.pacer.offer(client, 0));
             return self.course.ready(cx);
         }
         // Until one is had, nobody knows whether more are worth asking for.
-        let most = if self.had_one { self.slots.len() as u32 } else { OPENING_MAX.min(self.slots.len() as u32) };
+        let most = if self.had_one { self.clients.len() as u32 } else { OPENING_MAX.min(self.clients.len() as u32) };
         while self.opening < OPENING_MAX && self.next_to_open < most {
-            self.open_slot(cx, self.next_to_open, cx.now().nanoseconds());
+            self.open_client(cx, self.next_to_open, cx.now().nanoseconds());
             self.next_to_open += 1;
         }
         let patience = nanoseconds(self.course.plan.timeout).saturating_add(2 * PAUSE);
@@ -154,16 +154,16 @@ impl<W: Workload> Engine<W> {
         }
     }
 
-    fn open_slot(&mut self, cx: &mut Cx<'_>, index: u32, intended: u64) {
+    fn open_client(&mut self, cx: &mut Cx<'_>, index: u32, intended: u64) {
         let plan = &self.course.plan;
-        let slot = &mut self.slots[index as usize];
-        let source = plan.source_of(self.pace.first + u64::from(index), slot.attempts);
-        slot.attempts += 1;
+        let client = &mut self.clients[index as usize];
+        let source = plan.source_of(self.pace.first + u64::from(index), client.attempts);
+        client.attempts += 1;
         let asked = cx.connect_from(source.map(Into::into), plan.target.clone(), index);
-        (slot.asked, slot.intended, slot.failing, slot.first_byte) = (cx.now().nanoseconds(), intended, None, None);
+        (client.asked, client.intended, client.failing, client.first_byte) = (cx.now().nanoseconds(), intended, None, None);
         match asked {
             Ok(id) => {
-                slot.id = Some(id);
+                client.id = Some(id);
                 self.opening += 1;
                 self.course.peaks.at_once = self.course.peaks.at_once.max(u64::from(self.opening + self.open));
             }
@@ -177,13 +177,13 @@ impl<W: Workload> Engine<W> {
     fn open_again(&mut self, cx: &mut Cx<'_>) {
         while self.next_opening() <= cx.now().nanoseconds() {
             let Some((at, index)) = self.again.pop_front() else { return };
-            self.open_slot(cx, index, at);
+            self.open_client(cx, index, at);
         }
     }
 
     /// A connection that was asked for could not be had.
     fn connection_failed(&mut self, cx: &mut Cx<'_>, index: u32, kind: Kind) {
-        let intended = self.slots[index as usize].intended;
+        let intended = self.clients[index as usize].intended;
         self.course.note(kind, 1, intended, cx.now().nanoseconds());
         // Of those that were asked for together, another may still be had.
         let is_last = self.opening == 0 || self.by_connection();
@@ -192,11 +192,11 @@ impl<W: Workload> Engine<W> {
             self.course.tell(Event::Unreachable { lane: Some(self.course.lane), kind, fault });
             self.had_one = true; // said once
         }
-        self.slot_is_void(cx, index);
+        self.client_is_void(cx, index);
     }
 
-    /// A slot without a connection gets another one, sooner or later.
-    fn slot_is_void(&mut self, cx: &mut Cx<'_>, index: u32) {
+    /// A client without a connection gets another one, sooner or later.
+    fn client_is_void(&mut self, cx: &mut Cx<'_>, index: u32) {
         match self.by_connection() {
             true => self.offer_room(cx, index),
             false => self.again.push_back((cx.now().nanoseconds() + PAUSE, index)),
@@ -207,36 +207,37 @@ impl<W: Workload> Engine<W> {
     fn connection_open(&mut self, cx: &mut Cx<'_>, index: u32) {
         let now = cx.now().nanoseconds();
         let number = self.pace.first + u64::from(index);
-        let slot = &mut self.slots[index as usize];
-        (slot.is_open, slot.state, slot.flights) = (true, Some(self.workload.connection(number)), Flights::default());
-        slot.taken = 0;
-        self.course.connected(slot.intended, now);
+        let client = &mut self.clients[index as usize];
+        (client.is_open, client.state, client.flights) = (true, Some(self.workload.connection(number)), Flights::default());
+        client.taken = 0;
+        assert!(self.opening > 0, "whoever is connected was being opened");
+        self.course.connected(client.intended, now);
         self.had_one = true;
         self.opening -= 1;
         self.open += 1;
         if self.open > self.most_open {
-            // A target that closes what it has accepted opens slots for ever, but never more of them.
+            // A target that closes what it has accepted opens clients for ever, but never more of them.
             (self.most_open, self.opened_at) = (self.open, now);
         }
         if self.course.phase != Phase::Opening {
             return self.wake_at(cx, self.next_opening());
         }
-        let all = self.open as usize == self.slots.len();
+        let all = self.open as usize == self.clients.len();
         if all || self.open.is_multiple_of(TELL_EVERY) {
             self.course.tell(Event::Opened { lane: self.course.lane, connections: self.open });
         }
         if all {
             self.course.ready(cx);
         }
-        // More slots are to be opened, or the start has its time now.
+        // More clients are to be opened, or the start has its time now.
         self.wake(cx);
     }
 
     /// Whether a connection failed only because its end is taken, and another end leads to the same lane.
     fn may_move(&mut self, cx: &Cx<'_>, index: u32) -> bool {
-        let slot = &mut self.slots[index as usize];
-        let may = self.course.plan.aimed.is_some() && cx.fault().is_some_and(is_taken) && slot.taken < TAKEN_MAX;
-        slot.taken += u32::from(may);
+        let client = &mut self.clients[index as usize];
+        let may = self.course.plan.aimed.is_some() && cx.fault().is_some_and(is_taken) && client.taken < TAKEN_MAX;
+        client.taken += u32::from(may);
         may
     }
 
@@ -244,9 +245,9 @@ impl<W: Workload> Engine<W> {
 
     fn run(&mut self, cx: &mut Cx<'_>) {
         self.begin(cx);
-        for Owed { slot, intended, count } in self.pace.take_owed() {
-            self.request_on(cx, slot, intended, count);
-            self.offer_room(cx, slot);
+        for Owed { client, intended, count } in self.pace.take_owed() {
+            self.request_on(cx, client, intended, count);
+            self.offer_room(cx, client);
         }
         self.pace(cx);
         if !self.pace.end_with_arrivals(&mut self.course) {
@@ -254,19 +255,19 @@ impl<W: Workload> Engine<W> {
         }
     }
 
-    /// Begins on all slots that are open when the run does.
+    /// Begins on all clients that are open when the run does.
     fn begin(&mut self, cx: &mut Cx<'_>) {
         if self.pace.begin(&self.course) {
-            (0..self.slots.len() as u32).for_each(|index| self.begin_on(cx, index));
+            (0..self.clients.len() as u32).for_each(|index| self.begin_on(cx, index));
         }
     }
 
-    /// The first requests of an open slot.
+    /// The first requests of an open client.
     fn begin_on(&mut self, cx: &mut Cx<'_>, index: u32) {
         match self.course.plan.mode {
             Mode::Closed => self.request_on(cx, index, cx.now().nanoseconds(), self.depth() - self.load_of(index)),
             // It had room from the start on, however late the lane is.
-            Mode::Open { .. } if self.slots[index as usize].is_open => self.pace.pacer.offer(index, self.course.start),
+            Mode::Open { .. } if self.clients[index as usize].is_open => self.pace.pacer.offer(index, self.course.start),
             _ => {}
         }
     }
@@ -278,10 +279,10 @@ impl<W: Workload> Engine<W> {
             let Some((intended, index)) = self.next_arrival(cx) else { return };
             match self.course.plan.mode {
                 Mode::Connections { requests, .. } => {
-                    self.slots[index as usize].left = requests;
+                    self.clients[index as usize].left = requests;
                     self.course.asked(intended, now);
                     self.course.peaks.burst = self.course.peaks.burst.max(burst as u64);
-                    self.open_slot(cx, index, intended);
+                    self.open_client(cx, index, intended);
                 }
                 _ => {
                     self.send_on(cx, index, intended, 1);
@@ -291,24 +292,24 @@ impl<W: Workload> Engine<W> {
         }
     }
 
-    /// The next arrival that is due, on a slot that is still open since it had room (or has none yet, where each arrival is a connection).
+    /// The next arrival that is due, on a client that is still open since it had room (or has none yet, where each arrival is a connection).
     fn next_arrival(&mut self, cx: &mut Cx<'_>) -> Option<(u64, u32)> {
-        let (by_connection, slots) = (self.by_connection(), &self.slots);
+        let (by_connection, clients) = (self.by_connection(), &self.clients);
         self.pace.next_arrival(&mut self.course, cx.now().nanoseconds(), |index| {
-            let slot = &slots[index as usize];
-            by_connection || slot.is_open && slot.id.is_some_and(|id| cx.connection(id).is_some())
+            let client = &clients[index as usize];
+            by_connection || client.is_open && client.id.is_some_and(|id| cx.connection(id).is_some())
         })
     }
 
-    /// Requests of a slot that are in flight, or wait for memory.
+    /// Requests of a client that are in flight, or wait for memory.
     fn load_of(&self, index: u32) -> usize {
-        self.slots[index as usize].flights.len() + self.pace.owed(index)
+        self.clients[index as usize].flights.len() + self.pace.owed(index)
     }
 
-    /// Lets arrivals have the slot if one more request may be in flight there.
+    /// Lets arrivals have the client if one more request may be in flight there.
     fn offer_room(&mut self, cx: &mut Cx<'_>, index: u32) {
-        let slot = &self.slots[index as usize];
-        if self.load_of(index) < self.depth() && (slot.is_open || self.by_connection()) {
+        let client = &self.clients[index as usize];
+        if self.load_of(index) < self.depth() && (client.is_open || self.by_connection()) {
             self.pace.pacer.offer(index, cx.now().nanoseconds());
         }
         self.wake_at(cx, self.pace.pacer.next_due());
@@ -322,29 +323,34 @@ impl<W: Workload> Engine<W> {
 
     /// Sends requests that were granted; they are given back if the connection is gone.
     fn send_on(&mut self, cx: &mut Cx<'_>, index: u32, intended: u64, granted: usize) {
-        let (slot, sent) = (&self.slots[index as usize], cx.now().nanoseconds());
-        match slot.id.filter(|_| slot.is_open).and_then(|id| cx.connection(id)) {
+        let (client, sent) = (&self.clients[index as usize], cx.now().nanoseconds());
+        match client.id.filter(|_| client.is_open).and_then(|id| cx.connection(id)) {
             Some(output) => self.send(index, Flight { intended, sent }, granted, output),
             None => self.course.give_back(intended, granted),
         }
     }
 
     fn send(&mut self, index: u32, flight: Flight, count: usize, output: &mut Output) {
-        let slot = &mut self.slots[index as usize];
-        let Some(state) = slot.state.as_mut().filter(|_| count > 0) else { return };
-        let before = output.len();
-        let written = self.workload.request(state, slot.flights.next_number(), count, output);
-        if written < count {
-            self.pace.owe(&mut self.course, Owed { slot: index, intended: flight.intended, count: count - written });
+        let client = &mut self.clients[index as usize];
+        if count == 0 {
+            return;
         }
-        (0..written).for_each(|_| slot.flights.push(flight));
+        // reason: requests go on connections that are open, and the state is made as one opens.
+        let state = client.state.as_mut().expect("an open connection has a state");
+        let before = output.len();
+        let written = self.workload.request(state, client.flights.next_number(), count, output);
+        if written < count {
+            self.pace.owe(&mut self.course, Owed { client: index, intended: flight.intended, count: count - written });
+        }
+        (0..written).for_each(|_| client.flights.push(flight));
         self.course.sent(flight, written as u64, (output.len() - before) as u64);
     }
 
     /// What the workload holds back goes on.
     fn go_on(&mut self, cx: &Cx<'_>, index: u32, output: &mut Output) {
-        let slot = &mut self.slots[index as usize];
-        let Some(state) = slot.state.as_mut() else { return };
+        let client = &mut self.clients[index as usize];
+        // reason: only what is open receives and drains.
+        let state = client.state.as_mut().expect("an open connection has a state");
         let before = output.len();
         self.workload.go_on(state, output);
         let bytes = (output.len() - before) as u64;
@@ -380,16 +386,16 @@ impl<W: Workload> Engine<W> {
             return;
         }
         let timeout = nanoseconds(self.course.plan.timeout);
-        let end = (self.scan_from + SCAN_SLOTS).min(self.slots.len());
-        for slot in &mut self.slots[self.scan_from..end] {
-            let overdue = slot.flights.oldest().is_some_and(|flight| now.saturating_sub(flight.sent) >= timeout);
-            if let Some(id) = slot.id.filter(|_| overdue && slot.failing.is_none()) {
-                slot.failing = Some(Kind::ClientTimeout);
+        let end = (self.scan_from + SCAN_CLIENTS).min(self.clients.len());
+        for client in &mut self.clients[self.scan_from..end] {
+            let overdue = client.flights.oldest().is_some_and(|flight| now.saturating_sub(flight.sent) >= timeout);
+            if let Some(id) = client.id.filter(|_| overdue && client.failing.is_none()) {
+                client.failing = Some(Kind::ClientTimeout);
                 cx.abort(id);
             }
         }
-        self.scan_from = if end == self.slots.len() { 0 } else { end };
-        let parts = self.slots.len().div_ceil(SCAN_SLOTS) as u64;
+        self.scan_from = if end == self.clients.len() { 0 } else { end };
+        let parts = self.clients.len().div_ceil(SCAN_CLIENTS) as u64;
         self.pace.scan_at = now + (timeout / 8).clamp(PAUSE / 100, 10 * PAUSE) / parts;
     }
 
@@ -403,7 +409,7 @@ impl<W: Workload> Engine<W> {
 }
 
 impl<W: Workload> StreamService for Engine<W> {
-    /// The number of the connection's slot on this lane.
+    /// The number of the connection's client on this lane.
     type Session = u32;
 
     fn started(&mut self, cx: &mut Cx<'_>) {
@@ -443,23 +449,24 @@ impl<W: Workload> StreamService for Engine<W> {
         let (index, now) = (*session, cx.now().nanoseconds());
         self.course.tick(now);
         let by_connection = self.by_connection();
-        let slot = &mut self.slots[index as usize];
-        let Some(state) = slot.state.as_mut() else { return Next::Continue };
-        let (before, oldest) = (input.len(), slot.flights.oldest());
+        let client = &mut self.clients[index as usize];
+        // reason: only what is open receives.
+        let state = client.state.as_mut().expect("an open connection has a state");
+        let (before, oldest) = (input.len(), client.flights.oldest());
         if by_connection && before > 0 {
-            slot.first_byte.get_or_insert(now);
+            client.first_byte.get_or_insert(now);
         }
-        let mut answers = Answers::new(&mut slot.flights, &mut self.course, now);
+        let mut answers = Answers::new(&mut client.flights, &mut self.course, now);
         let result = self.workload.receive(state, input, &mut answers);
         let taken = answers.end();
         if taken > 0
-            && let (Some(flight), Some(first_byte)) = (oldest, slot.first_byte.take())
+            && let (Some(flight), Some(first_byte)) = (oldest, client.first_byte.take())
         {
             self.course.divided(flight, first_byte, now);
         }
         self.course.received((before - input.len()) as u64, now);
         if let Err(kind) = result {
-            slot.failing = Some(kind);
+            client.failing = Some(kind);
             return Next::Abort;
         }
         self.go_on(cx, index, output);
@@ -476,24 +483,25 @@ impl<W: Workload> StreamService for Engine<W> {
         let now = cx.now().nanoseconds();
         self.course.tick(now);
         let by_connection = self.by_connection();
-        let slot = &mut self.slots[session as usize];
-        let was_open = std::mem::replace(&mut slot.is_open, false);
-        slot.id = None;
-        let kind = slot.failing.take().or_else(|| kind_of(ending, cx));
+        let client = &mut self.clients[session as usize];
+        assert!(client.id.is_some(), "what ends was opened, or was to be");
+        let was_open = std::mem::replace(&mut client.is_open, false);
+        client.id = None;
+        let kind = client.failing.take().or_else(|| kind_of(ending, cx));
         match was_open {
             true => self.open -= 1,
             false => {
                 self.opening -= 1;
                 if self.may_move(cx, session) {
-                    return self.open_slot(cx, session, self.slots[session as usize].intended);
+                    return self.open_client(cx, session, self.clients[session as usize].intended);
                 }
                 return self.connection_failed(cx, session, kind.unwrap_or(Kind::Other));
             }
         }
-        if by_connection && slot.flights.had_one() {
-            self.course.disconnected(slot.intended, now);
+        if by_connection && client.flights.had_one() {
+            self.course.disconnected(client.intended, now);
         }
-        let mut flights = std::mem::take(&mut slot.flights);
+        let mut flights = std::mem::take(&mut client.flights);
         if let Some(kind) = kind {
             if flights.is_empty() && self.course.phase <= Phase::Running {
                 self.course.note(kind, 1, now, now);
@@ -502,7 +510,7 @@ impl<W: Workload> StreamService for Engine<W> {
                 self.course.failed(kind, flight, now);
             }
         }
-        self.slot_is_void(cx, session);
+        self.client_is_void(cx, session);
     }
 
     fn lane_message(&mut self, cx: &mut Cx<'_>, _from: usize, message: Box<dyn Any + Send>) {
@@ -510,7 +518,7 @@ impl<W: Workload> StreamService for Engine<W> {
         self.wake(cx);
     }
 
-    fn alarm(&mut self, cx: &mut Cx<'_>) {
+    fn alarm(&mut self, cx: &mut Cx<'_>, _: u64) {
         self.work(cx);
     }
 }
@@ -536,14 +544,14 @@ impl<W: Workload> Engine<W> {
 
     /// Where connections are made at a rate: the next request of this one, or its end.
     fn next_of_connection(&mut self, cx: &mut Cx<'_>, index: u32, output: &mut Output) -> Next {
-        let slot = &mut self.slots[index as usize];
-        if slot.left == 0 {
+        let client = &mut self.clients[index as usize];
+        if client.left == 0 {
             return Next::Close;
         }
-        slot.left -= 1;
+        client.left -= 1;
         let now = cx.now().nanoseconds();
         // The first one was to start when its connection was.
-        let intended = if slot.flights.next_number() == 0 { slot.intended } else { now };
+        let intended = if client.flights.next_number() == 0 { client.intended } else { now };
         self.send(index, Flight { intended, sent: now }, 1, output);
         Next::Continue
     }

@@ -22,7 +22,6 @@ mod pace;
 mod pacer;
 mod pattern;
 pub mod plan;
-mod random;
 pub mod repeated;
 pub mod report;
 mod run;

@@ -5,7 +5,7 @@ use crate::pacer::Pacer;
 use crate::plan::Plan;
 use corelane::{Cx, Instant};
 
-/// How long a slot whose connection or socket was lost, or could not be had, waits for the next one.
+/// How long a client whose connection or socket was lost, or could not be had, waits for the next one.
 pub(crate) const PAUSE: u64 = 100_000_000;
 
 /// Arrivals that one turn sends at the most.
@@ -14,8 +14,8 @@ pub(crate) const ARRIVALS_PER_TURN: usize = 1_024;
 /// Requests that were granted, and for which the lane had no memory.
 #[derive(Clone, Copy)]
 pub(crate) struct Owed {
-    /// On which slot they go.
-    pub(crate) slot: u32,
+    /// On which client they go.
+    pub(crate) client: u32,
     /// When they were to start.
     pub(crate) intended: u64,
     pub(crate) count: usize,
@@ -24,7 +24,7 @@ pub(crate) struct Owed {
 /// The pace of one lane's engine.
 pub(crate) struct Pace {
     pub(crate) pacer: Pacer,
-    /// Number of this lane's first slot among all.
+    /// Number of this lane's first client among all.
     pub(crate) first: u64,
     /// The first requests are sent, or have their time.
     begun: bool,
@@ -82,7 +82,8 @@ impl Pace {
     pub(crate) fn set_alarm(&mut self, cx: &mut Cx<'_>, course: &mut Course, at: u64) {
         self.alarm_at = at;
         course.call_at(at);
-        cx.set_alarm(Instant::from_nanoseconds(at));
+        // reason: a service may have one alarm, whatever its bound is.
+        cx.start_alarm(Instant::from_nanoseconds(at), 0).expect("one alarm is always to be had");
     }
 
     /// Requests that were granted and cannot go now.
@@ -92,9 +93,9 @@ impl Pace {
         self.owing.push(owed);
     }
 
-    /// Requests of a slot that wait for memory.
-    pub(crate) fn owed(&self, slot: u32) -> usize {
-        self.owing.iter().filter(|owed| owed.slot == slot).map(|owed| owed.count).sum()
+    /// Requests of a client that wait for memory.
+    pub(crate) fn owed(&self, client: u32) -> usize {
+        self.owing.iter().filter(|owed| owed.client == client).map(|owed| owed.count).sum()
     }
 
     /// Whether any requests wait for memory.
@@ -107,17 +108,17 @@ impl Pace {
         std::mem::take(&mut self.owing)
     }
 
-    /// The next request that is due and may still be made, and the slot on which it goes.
+    /// The next request that is due and may still be made, and the client on which it goes.
     pub(crate) fn next_arrival(&mut self, course: &mut Course, now: u64, can_use: impl FnMut(u32) -> bool) -> Option<(u64, u32)> {
         if course.all_started() {
             return None;
         }
-        let (intended, could, slot) = self.pacer.take_due(now, can_use)?;
+        let (intended, could, client) = self.pacer.take_due(now, can_use)?;
         if course.take(intended, 1) == 0 {
             return None;
         }
         course.offered(intended, could, now);
-        Some((intended, slot))
+        Some((intended, client))
     }
 
     /// Ends a run of a number of requests when all of them have come up; says whether that is so.

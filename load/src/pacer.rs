@@ -4,7 +4,7 @@ use crate::arrivals::{Arrivals, Schedule};
 use crate::plan::{Mode, Plan};
 use std::collections::VecDeque;
 
-/// Arrivals in order, and the slots with room for one more, in turn.
+/// Arrivals in order, and the clients with room for one more, in turn.
 pub struct Pacer {
     source: Option<Source>,
     schedule: Option<Schedule>,
@@ -12,14 +12,14 @@ pub struct Pacer {
     head: Option<u64>,
     free: VecDeque<u32>,
     is_free: Vec<bool>,
-    /// Since when there is a slot with room.
+    /// Since when there is a client with room.
     room_since: u64,
-    /// When the last slot with room was taken. One that has room for more comes back at once: then there always was room.
+    /// When the last client with room was taken. One that has room for more comes back at once: then there always was room.
     emptied_at: u64,
-    /// In an open loop, which slot was taken last, and when.
+    /// In an open loop, which client was taken last, and when.
     taken: Option<(u32, u64)>,
     is_open_loop: bool,
-    /// The first of the free slots is there for what was due when it was taken.
+    /// The first of the free clients is there for what was due when it was taken.
     is_kept: bool,
 }
 
@@ -41,13 +41,13 @@ impl Pacer {
                 Some(Source { arrivals: arrivals.clone(), rate: *rate, lane, lanes: plan.lanes, seed: plan.seed })
             }
         };
-        let slots = if source.is_some() { plan.connections_of(lane) as usize } else { 0 };
+        let clients = if source.is_some() { plan.connections_of(lane) as usize } else { 0 };
         Self {
             source,
             schedule: None,
             head: None,
             free: VecDeque::new(),
-            is_free: vec![false; slots],
+            is_free: vec![false; clients],
             room_since: 0,
             emptied_at: u64::MAX,
             taken: None,
@@ -58,6 +58,7 @@ impl Pacer {
 
     /// The run starts then.
     pub fn start(&mut self, at: u64) {
+        assert!(self.source.is_none() || self.schedule.is_none(), "arrivals are scheduled once");
         if let Some(Source { arrivals, rate, lane, lanes, seed }) = self.source.take() {
             let mut schedule = Schedule::new(arrivals, rate, at, lane, lanes, seed);
             self.head = schedule.next();
@@ -65,25 +66,26 @@ impl Pacer {
         }
     }
 
-    /// One more request may go on this slot. It comes behind all others, but what is due at the same moment goes together: a send costs
+    /// One more request may go on this client. It comes behind all others, but what is due at the same moment goes together: a send costs
     /// about the same for one request as for several, and those that follow are late by so much less.
-    pub fn offer(&mut self, slot: u32, now: u64) {
-        if self.is_free.is_empty() || std::mem::replace(&mut self.is_free[slot as usize], true) {
+    pub fn offer(&mut self, client: u32, now: u64) {
+        if self.is_free.is_empty() || std::mem::replace(&mut self.is_free[client as usize], true) {
             return;
         }
         if self.free.is_empty() && now != self.emptied_at {
             self.room_since = now;
         }
-        match self.taken == Some((slot, now)) {
+        match self.taken == Some((client, now)) {
             true => {
                 self.is_kept = true;
-                self.free.push_front(slot);
+                self.free.push_front(client);
             }
-            false => self.free.push_back(slot),
+            false => self.free.push_back(client),
         }
+        assert!(self.free.len() <= self.is_free.len(), "a client stands in the queue once");
     }
 
-    /// The slot that was kept for what was due at another moment goes behind the others.
+    /// The client that was kept for what was due at another moment goes behind the others.
     fn go_round(&mut self, now: u64) {
         if self.taken.is_some_and(|(_, at)| at != now) && std::mem::take(&mut self.is_kept) {
             self.free.rotate_left(1);
@@ -105,18 +107,19 @@ impl Pacer {
         self.schedule.is_some() && self.head.is_none()
     }
 
-    /// The next request if it is due and there is a slot that it `can_use`: when it was to start, when it could have, and where it
+    /// The next request if it is due and there is a client that it `can_use`: when it was to start, when it could have, and where it
     /// goes. Places that cannot be used (their connection is lost) are passed over until they have room again.
     pub fn take_due(&mut self, now: u64, mut can_use: impl FnMut(u32) -> bool) -> Option<(u64, u64, u32)> {
         let intended = self.head.filter(|&at| at <= now)?;
         self.go_round(now);
-        while let Some(slot) = self.free.pop_front() {
-            (self.is_free[slot as usize], self.is_kept) = (false, false);
-            if can_use(slot) {
+        while let Some(client) = self.free.pop_front() {
+            assert!(self.is_free[client as usize], "whoever stands in the queue has room");
+            (self.is_free[client as usize], self.is_kept) = (false, false);
+            if can_use(client) {
                 self.head = self.schedule.as_mut().and_then(Iterator::next);
                 self.emptied_at = if self.free.is_empty() { now } else { self.emptied_at };
-                self.taken = self.is_open_loop.then_some((slot, now));
-                return Some((intended, intended.max(self.room_since), slot));
+                self.taken = self.is_open_loop.then_some((client, now));
+                return Some((intended, intended.max(self.room_since), client));
             }
         }
         None
@@ -147,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_take_turns_and_nothing_goes_early() {
+    fn clients_take_turns_and_nothing_goes_early() {
         let mut pacer = pacer();
         pacer.offer(0, 5);
         pacer.offer(1, 6);
@@ -165,9 +168,9 @@ mod tests {
         pacer.offer(0, 5);
         pacer.offer(1, 6);
         let mut at = |now| {
-            let slot = pacer.take_due(now, all).unwrap().2;
-            pacer.offer(slot, now);
-            slot
+            let client = pacer.take_due(now, all).unwrap().2;
+            pacer.offer(client, now);
+            client
         };
         assert_eq!([2_000_000, 2_000_000, 3_000_000, 4_000_000].map(&mut at), [0, 0, 1, 0]);
         assert_eq!([8_000_000, 8_000_000, 8_000_000, 9_000_000].map(&mut at), [1, 1, 1, 0]);
@@ -181,7 +184,7 @@ mod tests {
         assert_eq!((pacer.next_due(), pacer.take_due(1_000_000, all)), (u64::MAX, None));
         pacer.offer(0, 1_200_000);
         pacer.offer(1, 1_200_000);
-        assert_eq!(pacer.take_due(1_300_000, |slot| slot == 1), Some((1_000_000, 1_200_000, 1)));
+        assert_eq!(pacer.take_due(1_300_000, |client| client == 1), Some((1_000_000, 1_200_000, 1)));
     }
 
     #[test]

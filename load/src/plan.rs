@@ -119,7 +119,7 @@ pub const LONGEST: Duration = Duration::from_secs(24 * 3600);
 impl Plan {
     /// A closed loop of one connection with one 64-byte request in flight for 3 seconds.
     pub fn new(workload: &str, url: &str, target: impl Into<Address>) -> Self {
-        let transport = if url.starts_with("udp:") { Transport::Udp } else { Transport::Tcp };
+        let transport = if url.starts_with("udp:") || url.starts_with("unixgram:") { Transport::Udp } else { Transport::Tcp };
         Self {
             transport,
             workload: workload.to_owned(),
@@ -177,7 +177,10 @@ impl Plan {
         if self.mode == Mode::Flood && self.transport != Transport::Udp {
             return wrong("mode", "a flood is for datagrams: connections push back".to_owned());
         }
-        if self.target.port() == 0 {
+        if self.target.unix().is_some() && !self.sources.is_empty() {
+            return wrong("source", format!("{} has no network that an address could be of: leave it out", self.url));
+        }
+        if self.target.inet().is_some_and(|target| target.port() == 0) {
             return wrong("URL", format!("{} names no port", self.url));
         }
         if let Some(source) = self.sources.iter().find(|source| source.is_ipv4() != self.target.is_ipv4()) {

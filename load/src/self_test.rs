@@ -15,9 +15,8 @@ use crate::text::figures::{count, time};
 use crate::text::layout::Page;
 use crate::workloads::echo;
 use crate::{Watched, report::Report};
-use corelane::Instant;
 use corelane::service::{Order, Shared, Ticket};
-use corelane::{Cx, Input, Lanes, Next, Output, Peer, StreamService};
+use corelane::{Cx, Input, Instant, Lanes, Next, Output, Peer, StreamService};
 use hdrhistogram::Histogram;
 use std::time::Duration;
 
@@ -188,13 +187,14 @@ impl StreamService for Stalling {
         if !(from..until).contains(&now) {
             output.forward(input.take_all());
         } else if !input.is_empty() {
-            cx.set_alarm(until);
+            // reason: a service may have one alarm, whatever its bound is.
+            cx.start_alarm(until, 0).expect("one alarm is always to be had");
             self.hold(input, output);
         }
         Next::Continue
     }
 
-    fn alarm(&mut self, cx: &mut Cx<'_>) {
+    fn alarm(&mut self, cx: &mut Cx<'_>, _: u64) {
         self.held.drain(..).for_each(|(ticket, bytes)| cx.answer(ticket, bytes));
     }
 }
@@ -202,7 +202,7 @@ impl StreamService for Stalling {
 impl Stalling {
     /// What finds no ticket or no memory stays in the input, and is offered again.
     fn hold(&mut self, input: &mut Input, output: &mut Output) {
-        let Some(ticket) = output.hold(Order::Kept) else { return };
+        let Ok(ticket) = output.hold(Order::Kept) else { return };
         let bytes = input.take_shared(input.len());
         // A ticket that is dropped ends the connection, which the run would count.
         self.held.extend(bytes.map(|bytes| (ticket, bytes)));

@@ -25,7 +25,7 @@ pub struct Options {
     /// What to ask for: one of the workloads below; may be left out before a URL, for the first that travels so
     #[arg(value_name = "WORKLOAD", default_value = workloads::ALL[0].name)]
     workload: String,
-    /// Where: tcp://HOST:PORT or udp://HOST:PORT; by default the workload's port on 127.0.0.1
+    /// Where: tcp://HOST:PORT, udp://HOST:PORT, or a Unix socket: unix:PATH for connections, unixgram:PATH for datagrams, @NAME for an abstract name; by default the workload's port on 127.0.0.1
     #[arg(value_name = "URL")]
     url: Option<String>,
 
@@ -181,7 +181,7 @@ impl Options {
     fn what(&self) -> Result<(&'static Entry, Option<&str>)> {
         let (first, second) = (self.workload.as_str(), self.url.as_deref());
         let found = match second {
-            None if first.contains("://") => {
+            None if is_url(first) => {
                 let transport = Url::parse(first, 0)?.transport();
                 workloads::ALL.iter().find(|entry| entry.transports[0] == transport).map(|entry| (entry, Some(first)))
             }
@@ -334,10 +334,18 @@ fn recorded(path: &str) -> Result<Arrivals> {
     Arrivals::recorded(&text).map_err(|why| anyhow!("--arrivals: {path}: {why}"))
 }
 
+/// Whether a word is a URL, and no workload's name.
+fn is_url(word: &str) -> bool {
+    word.contains("://") || word.starts_with("unix:") || word.starts_with("unixgram:")
+}
+
 /// The URL in full, and its first address.
 pub fn target(entry: &Entry, url: Option<&str>) -> Result<(String, Address)> {
-    let schemes: Vec<&str> =
-        entry.transports.iter().map(|&transport| if transport == Transport::Tcp { "tcp://" } else { "udp://" }).collect();
+    let scheme = |transport: &Transport| match transport {
+        Transport::Tcp => ["tcp://", "unix:"],
+        Transport::Udp => ["udp://", "unixgram:"],
+    };
+    let schemes: Vec<&str> = entry.transports.iter().flat_map(scheme).collect();
     let default = format!("{}127.0.0.1", schemes[0]);
     let url = Url::parse(url.unwrap_or(&default), entry.default_port)?;
     if !entry.transports.contains(&url.transport()) {

@@ -12,6 +12,7 @@ mod scarce;
 mod sense;
 mod signals;
 mod styles;
+mod unix;
 
 use crate::common::*;
 use corelane_load::report::{Paired, Report};

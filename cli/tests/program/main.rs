@@ -22,3 +22,4 @@ mod spread;
 mod start;
 mod stat;
 mod steering;
+mod unix;

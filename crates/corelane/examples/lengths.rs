@@ -14,7 +14,7 @@ impl StreamService for Lengths {
         while !output.is_full()
             && let Some(end) = input.position(b'\n')
         {
-            if !output.write(format!("{}\n", end + 1).as_bytes()) {
+            if writeln!(output, "{}", end + 1).is_err() {
                 break;
             }
             input.skip(end + 1);

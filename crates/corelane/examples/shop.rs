@@ -73,7 +73,7 @@ impl StreamService for Shop {
         {
             let Some(line) = input.contiguous(end + 1) else { break };
             let answer = self.sell(cx, &String::from_utf8_lossy(line));
-            if !output.write(answer.as_bytes()) {
+            if output.write(answer.as_bytes()).is_err() {
                 return Next::Abort;
             }
             input.skip(end + 1);

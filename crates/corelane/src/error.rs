@@ -129,7 +129,7 @@ impl fmt::Display for Error {
             Self::Host { host, why } => write!(f, "the host {host:?} is not known ({why}): check the name, or give an address"),
             Self::Transport { url, expected } => write!(f, "{url}: this service can only be served at {expected}"),
             Self::Option { service, option, why } => write!(f, "{service}: option {option:?}: {why}"),
-            Self::NoService { text, names, example } => match text.split_once('=').filter(|(name, _)| !name.contains("://")) {
+            Self::NoService { text, names, example } => match text.split_once('=').filter(|(name, _)| !name.contains(':')) {
                 Some((name, _)) => write!(f, "there is no service {name:?}: there are {names}"),
                 None => write!(f, "{text:?} is not SERVICE=URL: write for example {example}"),
             },

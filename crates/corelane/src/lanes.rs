@@ -4,6 +4,8 @@ mod drained;
 mod driver;
 mod driver_settings;
 mod ending;
+pub(crate) mod entry;
+mod place;
 mod plan;
 mod run;
 pub(crate) mod url;
@@ -15,16 +17,17 @@ pub use corelane_rss::Transport;
 pub use drained::Drained;
 pub use driver::{DriverChoice, DriverKind};
 pub use driver_settings::DriverSettings;
+pub use place::Place;
 pub use plan::lanes_for_this_machine;
-pub use run::{Place, Running, can_listen};
+pub use run::{Running, can_listen};
 pub use url::Url;
 
 use crate::error::Error;
-use crate::service::entry::Entry;
-use crate::service::entry::choice::Chosen;
 use corelane_steer::Settings;
 use corelane_svc::{DatagramService, LANE_CONNECTIONS_MAX, Limits, Peer, Services, Side, StreamService, Transform};
 use corelane_watch::{Declaration, ServiceRow};
+use entry::Entry;
+use entry::choice::Chosen;
 use run::start;
 use std::sync::Arc;
 use std::time::Duration;
@@ -302,7 +305,8 @@ impl Lanes {
         self
     }
 
-    /// Starts the lanes, and returns when all of them listen. What lanes report goes to standard error by way of a thread, and waits for nobody;
+    /// Starts the lanes, and returns when all of them listen. What lanes report goes to standard error by way of a thread, and waits for nobody
+    /// ([`start_into`](crate::admin::reports::start_into) has it go elsewhere);
     /// the words of a panic do not, unless [`set_panic_hook`](crate::admin::reports::set_panic_hook) was called.
     ///
     /// # Errors

@@ -1,16 +1,19 @@
 //! What a service is written with: its traits, what it is called with, what it answers, the memory between, and its [`entry`].
 
-pub mod entry;
-
 pub use corelane_rss::{Bucket, FlowId, HashType};
 pub use corelane_seam::{
     ARENA_BYTES_MAX, Address, AddressError, Arena, Arrival, Chain, DATAGRAM_BYTES_MAX, DATAGRAM_V6_BYTES_MAX, Datagrams,
-    Error as ArenaError, Fault, File, FileOutcome, FilePart, Interest, LEASE_BYTES_MAX, Lease, Link, OffloadResult, OpenOptions,
-    Outcome, Reason, Segment, Shared, Socket, StreamOptions, TRAIN_DATAGRAMS_MAX, Unix,
+    Error as ArenaError, Fault, File, FileOutcome, FilePart, Instant, Interest, LEASE_BYTES_MAX, Lease, Link, OffloadResult,
+    OpenOptions, Outcome, Random, Reason, Segment, Shared, Socket, StreamOptions, TRAIN_DATAGRAMS_MAX, Unix,
 };
 pub use corelane_svc::{
-    ConnectionId, Cx, DatagramService, Ending, Error as ServiceError, Flow, Input, LANE_CONNECTIONS_MAX, Learned, Limits, Next,
-    Order, Output, PASS_BYTES, Passage, Peer, Progress, Refused, Replies, Side, SocketId, StreamService, Taken, Ticket, Timer,
-    Transform, TransformError,
+    ConnectionId, Cx, DatagramService, Ending, Error as ServiceError, Flow, Hold, Input, LANE_CONNECTIONS_MAX, Learned, Limits,
+    Next, Order, Output, OutputWriter, PASS_BYTES, Passage, Peer, Progress, Refused, Replies, Side, SocketId, StreamService,
+    Taken, Ticket, Timer, Transform, TransformError, When, Writer,
 };
 pub use corelane_watch::{Counted, Declaration, Kind, OwnCounter, ServiceCounter};
+
+/// A service as it declares itself: its name, where it is served, its options, limits and counters.
+pub mod entry {
+    pub use crate::lanes::entry::*;
+}

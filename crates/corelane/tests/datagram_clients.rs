@@ -130,7 +130,7 @@ struct Hopeful {
 impl DatagramService for Hopeful {
     fn started(&mut self, cx: &mut Cx<'_>) {
         self.socket = cx.open_datagrams("127.0.0.1:0".parse::<corelane::Address>().unwrap(), Some(self.to.into())).ok();
-        cx.set_alarm(cx.now());
+        cx.start_alarm(cx.now(), 0).unwrap();
         cx.open_datagrams(self.taken, None).unwrap();
     }
 
@@ -140,11 +140,11 @@ impl DatagramService for Hopeful {
         }
     }
 
-    fn alarm(&mut self, cx: &mut Cx<'_>) {
+    fn alarm(&mut self, cx: &mut Cx<'_>, _: u64) {
         let socket = self.socket.unwrap();
         if let Some(replies) = cx.datagrams(socket) {
             replies.send(self.to, None, &b"anybody?"[..]);
-            cx.set_alarm(cx.now() + Duration::from_millis(1));
+            cx.start_alarm(Duration::from_millis(1), 0).unwrap();
         }
     }
 

@@ -44,7 +44,7 @@ impl StreamService for Who {
         let asked = input.len();
         input.take_all();
         let [a, b, c, d] = user.to_le_bytes();
-        (0..asked).for_each(|_| assert!(output.write(&[cx.lane() as u8, a, b, c, d])));
+        (0..asked).for_each(|_| assert!(output.write(&[cx.lane() as u8, a, b, c, d]).is_ok()));
         Next::Continue
     }
 }
@@ -199,7 +199,7 @@ impl StreamService for Asker {
         let peer = cx.peer(id).unwrap();
         let unix = peer.address.unix().unwrap();
         assert_eq!((unix.name(), unix.user), (self.to.unix().unwrap().name(), Some(user())));
-        assert!(output.write(b"?"));
+        assert!(output.write(b"?").is_ok());
         Next::Continue
     }
 

@@ -180,6 +180,7 @@ impl<E> Program<E> {
             return Vec::new();
         }
         self.passed += 1;
+        assert!(self.passed <= GATES, "lanes pass each gate once, together");
         vec![Step::Open]
     }
 
@@ -192,6 +193,7 @@ impl<E> Program<E> {
 
     /// Nobody serves: those that have begun end at their gates.
     fn give_up(&mut self) -> Vec<Step> {
+        assert!(self.is_in_vain(), "a start is given up for a reason");
         self.told = Order::Stop;
         vec![Step::Abandon, Step::Give(Order::Stop)]
     }
@@ -235,6 +237,7 @@ impl<E> Program<E> {
         if self.told != Order::Stop {
             return self.stop(now);
         }
+        assert!(self.broken.is_some(), "lanes are left behind only by one that broke");
         self.deadline = None;
         self.left_behind = self.lanes.len();
         Vec::new()
@@ -251,6 +254,7 @@ impl<E> Program<E> {
         if self.told >= order {
             return Vec::new();
         }
+        assert!(order > Order::Serve, "lanes serve without being told");
         self.told = order;
         vec![Step::Give(order)]
     }

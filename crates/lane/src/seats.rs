@@ -52,6 +52,7 @@ impl Seats {
 
     /// The seat of the work that a handle names, if it is still there.
     fn of(&mut self, handle: Handle) -> Option<&mut Seat> {
+        // Normal: a work that has left is not told what still came for it, and 0 is nobody's.
         let place = usize::from(handle.work()).checked_sub(1)?;
         self.seats.get_mut(place).filter(|seat| seat.work.is_some())
     }
@@ -103,7 +104,9 @@ impl Seats {
             && let Some(seat) = self.of(completions[0].handle)
             && seat.inbox.is_empty()
         {
-            return std::mem::swap(&mut seat.inbox, completions);
+            std::mem::swap(&mut seat.inbox, completions);
+            assert!(completions.is_empty(), "each completion is handed to one work");
+            return;
         }
         for completion in completions.drain(..) {
             match self.of(completion.handle) {
@@ -164,6 +167,7 @@ impl Seats {
         let mut counts = work.counts();
         counts.has_gaps = seat.talks;
         self.gone = self.gone.and(counts);
+        assert!(self.present > 0, "whoever leaves was counted as present");
         self.present -= 1;
         seat.said = Said::default();
         (work, std::mem::take(&mut seat.inbox), std::mem::take(&mut seat.due))

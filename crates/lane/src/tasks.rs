@@ -70,6 +70,7 @@ impl Tasks {
         if self.tasks.len() == self.limit {
             return Err(Full { value: future, limit: self.limit });
         }
+        assert!(self.tasks.len() < self.limit, "no more tasks live than are allowed");
         let future = Box::pin(future);
         Ok(TaskId(self.tasks.insert_with(|key| Task { future, cell: self.woken.new_cell(key.index) })))
     }

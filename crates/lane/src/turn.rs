@@ -88,6 +88,7 @@ impl<D: Driver> Lane<D> {
     /// # Panics
     /// With the panic of the last work that the lane lives for, if that broke.
     pub fn turn(&mut self) -> Turn {
+        assert!(self.completions.is_empty() && self.expired.is_empty(), "a turn begins with all handed over");
         if std::mem::take(&mut self.announced_sleep) {
             self.works.awake();
             self.kit.tasks.awake();
@@ -121,6 +122,7 @@ impl<D: Driver> Lane<D> {
 
     /// Calls the work at a place, if it is there, behind a fence; one that panics leaves.
     fn call<R: Default>(&mut self, place: usize, call: impl FnOnce(&mut Caller<'_, D>) -> R) -> R {
+        // Normal: another may have left in this turn.
         let Seat { work: Some(work), inbox, due, .. } = &mut self.works.seats[place] else { return R::default() };
         self.kit.turn_to(place);
         let mut caller = Caller { work: work.as_mut(), inbox, due, kit: &mut self.kit, driver: &mut self.driver };
@@ -157,6 +159,7 @@ impl<D: Driver> Lane<D> {
 
     /// Has a work leave: its sockets close, and what it had under way, or waited for, ends unseen.
     fn leave(&mut self, place: usize) -> &'static str {
+        assert!(place < usize::from(Handle::WORKS_MAX), "a seat's number fits in handles");
         let (work, inbox, due) = self.works.vacate(place);
         let name = work.name();
         // Whoever broke may break again as it is dropped; it has been told of.
@@ -214,6 +217,7 @@ impl<D: Driver> Lane<D> {
             self.control.is_quiet(self.kit.lane(), quiet)
         };
         if over {
+            assert!(self.draining && quiet.is_some(), "lanes end together when each has said that nothing is left");
             self.agreed = true;
             self.call_each(|seat| seat.work.all_are_quiet(seat.kit));
         }
@@ -265,6 +269,7 @@ impl<D: Driver> Lane<D> {
         if next <= now {
             return Wait::No;
         }
+        assert!(!self.announced_sleep, "a sleep is announced once, and taken back at the next turn");
         if now.saturating_sub(self.productive_at) < nanoseconds(self.settings.spin) {
             return Wait::No;
         }
@@ -312,6 +317,7 @@ impl<D: Driver> Lane<D> {
             self.kit.row.add(LaneCounter::Completions, collected as u64);
             let Self { works, kit, driver, completions, .. } = self;
             works.route(completions, |completion| end_foreign(kit, driver, completion));
+            assert!(self.completions.is_empty(), "each completion was its work's, or nobody's and ended");
         }
         collected
     }
@@ -353,6 +359,7 @@ impl<D: Driver> Lane<D> {
         self.kit.wheel.expire(self.kit.now, room, &mut self.expired);
         self.kit.timers_from = self.kit.wheel.next().unwrap_or(u64::MAX);
         let fired = self.expired.len();
+        assert!(fired <= room, "no more timers come than there is room for");
         if fired > 0 {
             let foreign = self.works.route_timers(&mut self.expired);
             self.kit.row.add(LaneCounter::TimersFired, (fired - foreign) as u64);

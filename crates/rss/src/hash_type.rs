@@ -1,10 +1,8 @@
 //! Which fields of a flow are hashed, and sets of such types.
 
 use std::fmt;
-use std::str::FromStr;
 
-use crate::error::shown;
-use crate::{Error, Protocol};
+use crate::Protocol;
 
 /// Which fields a flow id was computed from (Microsoft, "RSS Hashing Types"). The number of each is its bit in a mask,
 /// as FreeBSD's `RSS_HASHTYPE_*` has it; bit 8 belongs to none.
@@ -95,21 +93,12 @@ impl fmt::Display for HashType {
     }
 }
 
-impl FromStr for HashType {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        let named = Self::ALL.into_iter().find(|hash_type| hash_type.name() == text);
-        named.ok_or_else(|| Error::HashTypeName { got: shown(text) })
-    }
-}
-
 /// A set of hash types: what is to be hashed.
 ///
 /// Written as names with commas, or `none`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct HashTypes {
-    mask: u32,
+    pub(crate) mask: u32,
 }
 
 impl HashTypes {
@@ -120,17 +109,6 @@ impl HashTypes {
     pub const DEFAULT: Self = Self { mask: 0x7e };
     /// All (mask 0x6fe).
     pub const ALL: Self = Self { mask: 0x6fe };
-
-    /// The set of the bits in `mask`.
-    ///
-    /// # Errors
-    /// [`Error::HashTypeBits`] for bits that belong to no type.
-    pub const fn from_mask(mask: u32) -> Result<Self, Error> {
-        match mask & !Self::ALL.mask {
-            0 => Ok(Self { mask }),
-            unknown => Err(Error::HashTypeBits { unknown }),
-        }
-    }
 
     /// The set as a mask.
     #[must_use]
@@ -171,16 +149,5 @@ impl fmt::Display for HashTypes {
             comma = ",";
         }
         if comma.is_empty() { f.write_str("none") } else { Ok(()) }
-    }
-}
-
-impl FromStr for HashTypes {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        if text == "none" {
-            return Ok(Self::NONE);
-        }
-        text.split(',').try_fold(Self::NONE, |types, name| Ok(types.with(name.parse()?)))
     }
 }

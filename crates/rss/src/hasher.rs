@@ -1,7 +1,6 @@
 //! The software hash of tuples and packets, and the rule when the hash of a device is kept.
 
-use std::fmt;
-
+use crate::cause::Cause;
 use crate::packet::Packet;
 use crate::tuple::Addresses;
 use crate::{FlowId, HashType, HashTypes, Key, Toeplitz, Tuple};
@@ -24,34 +23,6 @@ pub enum Verdict {
     Computed(Hashed),
     /// There is no hash for this packet.
     Cannot(Cause),
-}
-
-/// Why a packet has no hash.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Cause {
-    /// Neither IPv4 nor IPv6.
-    NotIp,
-    /// A header ends beyond the bytes that are there.
-    Truncated,
-    /// A length in the IPv4 header contradicts itself.
-    Malformed,
-    /// More than eight IPv6 extension headers.
-    TooManyHeaders,
-    /// No enabled hash type fits the packet.
-    Disabled,
-}
-
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NotIp => "neither IPv4 nor IPv6",
-            Self::Truncated => "a header is cut short",
-            Self::Malformed => "the IPv4 header contradicts itself",
-            Self::TooManyHeaders => "too many IPv6 extension headers",
-            Self::Disabled => "no enabled hash type fits",
-        })
-    }
 }
 
 /// One key and one set of hash types: the same everywhere, or flows end on different lanes in different places.

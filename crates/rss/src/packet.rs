@@ -2,8 +2,9 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use crate::hasher::Cause;
-use crate::tuple::{Addresses, Protocol};
+use crate::cause::Cause;
+use crate::protocol::Protocol;
+use crate::tuple::Addresses;
 
 /// Extension headers that are walked at most. RFC 8200, 4.1 has six kinds, and one of them twice.
 const MOST_HEADERS: usize = 8;

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use crate::table::lane_number;
+use crate::lanes::lane_number;
 use crate::{Bucket, Error, MOST_LANES, Shares, Table};
 
 /// One bucket that changes its lane.

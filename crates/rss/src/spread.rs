@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::error::shown;
-use crate::table::equal_weights;
+use crate::lanes::equal_weights;
 use crate::table_text::number;
 use crate::{Error, MOST_LANES, Shares};
 

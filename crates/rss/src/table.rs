@@ -1,9 +1,7 @@
 //! The table: which lane serves each bucket.
 
-use crate::{Bucket, Buckets, Error, FlowId, Shares};
-
-/// Lanes at most; they are numbered 0 to 255.
-pub const MOST_LANES: usize = 256;
+use crate::lanes::{equal_weights, lane_number};
+use crate::{Bucket, Buckets, Error, FlowId, MOST_LANES, Shares};
 
 /// Which lane serves each bucket. Every bucket has one; a lane may have none.
 ///
@@ -86,15 +84,4 @@ impl Table {
         *place = lane_number(lane)?;
         Ok(())
     }
-}
-
-/// The number as it stands in a table.
-pub(crate) fn lane_number(lane: usize) -> Result<u8, Error> {
-    u8::try_from(lane).map_err(|_| Error::LaneRange { got: lane, most: MOST_LANES - 1 })
-}
-
-/// So many equal weights.
-pub(crate) fn equal_weights(lanes: usize) -> Result<&'static [u32], Error> {
-    const EQUAL: [u32; MOST_LANES] = [1; MOST_LANES];
-    const { &EQUAL }.get(..lanes).ok_or_else(|| Error::LaneRange { got: lanes - 1, most: MOST_LANES - 1 })
 }

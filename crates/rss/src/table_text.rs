@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use crate::bucket::MOST_BUCKETS;
 use crate::error::shown;
-use crate::table::lane_number;
+use crate::lanes::lane_number;
 use crate::{Buckets, Error, Table};
 
 impl fmt::Display for Table {

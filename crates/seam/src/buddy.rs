@@ -49,7 +49,8 @@ pub(crate) struct Buddy {
 impl Buddy {
     /// Manages `units` units, a multiple of the largest block.
     pub(crate) fn new(units: u32) -> Self {
-        assert!(units > 0 && units.is_multiple_of(TOP_UNITS));
+        assert!(units > 0 && units.is_multiple_of(TOP_UNITS), "an arena is made of largest blocks");
+        assert!(units <= FREE, "unit numbers leave a bit for what is free");
         let mut buddy = Self {
             fields: vec![[0; 4]; units as usize],
             heads: [NONE; ORDERS],
@@ -85,9 +86,12 @@ impl Buddy {
             self.merge();
             self.split_down(order)
         })?;
+        assert!(found.is_multiple_of(1 << order), "a block begins at a multiple of its size");
+        assert!(self.references(found) == 0, "a block is taken by one at a time");
         self.set(found, Field::Order, order as u32);
         self.set(found, Field::References, 1);
         self.used_units += 1 << order;
+        assert!(self.used_units as usize <= self.fields.len(), "no more is taken than there is");
         self.peak_units = self.peak_units.max(self.used_units);
         Some(found)
     }
@@ -106,7 +110,8 @@ impl Buddy {
     /// Adds a reference to the block that begins at `unit`.
     pub(crate) fn retain(&mut self, unit: u32) {
         let references = self.get(unit, Field::References);
-        assert!(references > 0 && references < u32::MAX);
+        assert!(references > 0, "what is shared is taken");
+        assert!(references < u32::MAX, "references are counted");
         self.set(unit, Field::References, references + 1);
     }
 
@@ -132,6 +137,8 @@ impl Buddy {
         self.set(unit, Field::References, references - 1);
         if references == 1 {
             let order = self.get(unit, Field::Order) as usize;
+            assert!(order < ORDERS, "a block that is taken is in no list of free ones");
+            assert!(self.used_units >= 1 << order, "no more is given back than was taken");
             self.used_units -= 1 << order;
             self.merge_may_help = true;
             self.give_hot(unit, order);
@@ -166,6 +173,7 @@ impl Buddy {
         let mut from = (order..ORDERS).find(|&larger| self.heads[larger] != NONE)?;
         let unit = self.heads[from];
         self.unlink(unit, from);
+        assert!(self.references(unit) == 0, "what is free has no owner");
         while from > order {
             from -= 1;
             self.link(unit + (1 << from), from);
@@ -202,6 +210,7 @@ impl Buddy {
     }
 
     fn link(&mut self, unit: u32, order: usize) {
+        assert!(self.get(unit, Field::References) == 0, "only what is free enters a list");
         let head = self.heads[order];
         self.set(unit, Field::Next, head);
         self.set(unit, Field::Previous, NONE);
@@ -213,6 +222,7 @@ impl Buddy {
     }
 
     fn unlink(&mut self, unit: u32, order: usize) {
+        assert!(self.get(unit, Field::Order) == FREE | order as u32, "a block leaves the list of its size");
         let (next, previous) = (self.get(unit, Field::Next), self.get(unit, Field::Previous));
         if previous == NONE {
             self.heads[order] = next;

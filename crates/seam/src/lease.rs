@@ -208,6 +208,19 @@ impl Arena {
         }
     }
 
+    /// Whether leases of `bytes` in all would be lent now, in whatever pieces; if not, that is noted as the refusal of as much of it as is
+    /// ever lent at once.
+    pub fn lends_in_pieces(&self, bytes: usize) -> bool {
+        let mut memory = self.0.memory.borrow_mut();
+        let (payer, used) = (memory.ledger.current(), memory.buddy.bytes_used());
+        let lends = memory.ledger.lends(payer, bytes, used, UNIT);
+        if !lends {
+            let noted = bytes.min(memory.ledger.lend_max());
+            memory.ledger.note_refusal(noted);
+        }
+        lends
+    }
+
     /// Whether `payer` could be lent `capacity` bytes now. Nothing is noted.
     pub fn would_lend(&self, payer: Payer, capacity: usize) -> bool {
         let mut memory = self.0.memory.borrow_mut();

@@ -143,6 +143,8 @@ impl Ledger {
         assert!(fits && !parent.closed, "a {role:?} is not opened under a {:?}", parent.role);
         let node = Node { units: 0, parent: under.0, role, closed: false };
         if let Some(index) = self.free.pop() {
+            let before = &self.nodes[index as usize];
+            assert!(before.closed && before.units == 0, "an account is opened anew after its last block is back");
             self.nodes[index as usize] = node;
             return Payer(index);
         }
@@ -155,6 +157,7 @@ impl Ledger {
         assert!(payer != Payer::LANE && payer != self.current, "a payer is closed by others");
         let node = &mut self.nodes[payer.0 as usize];
         assert!(!node.closed, "a payer is closed once");
+        assert!(node.parent != NOBODY, "whoever is closed stands below somebody");
         node.closed = true;
         if node.units == 0 {
             self.free.push(payer.0);
@@ -211,6 +214,7 @@ impl Ledger {
         self.given_back += 1;
         if let Role::Connection { service, .. } = self.node(payer).role {
             let node = &mut self.nodes[service.0 as usize];
+            assert!(node.units >= units, "a service's sum has all that its connections hold");
             node.units -= units;
             if node.closed && node.units == 0 {
                 self.free.push(service.0);

@@ -37,6 +37,7 @@ mod ledger;
 mod operation;
 pub mod parcel;
 mod port;
+mod random;
 mod region;
 pub mod slab;
 mod sync;
@@ -65,4 +66,5 @@ pub use operation::{
     OffloadResult, OffloadWork, Offloaded, Op, OpenOptions, Outcome, StreamOp, StreamOptions, StreamOutcome,
 };
 pub use port::{Port, PortFacts, PortId, Taken};
+pub use random::{Random, mix};
 pub use wrapped::{CountedPort, DELAYED_MAX, FaultyPort, PortCounts, PortFaultCounts, PortFaults};

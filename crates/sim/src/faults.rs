@@ -1,7 +1,7 @@
 //! What a world does to its lanes on purpose: faults that a correct lane survives, and planted driver bugs that a good
 //! test finds.
 
-use crate::random::Random;
+use corelane_seam::Random;
 
 /// Declares each fault once: the field with its chance, the kind, and their list.
 macro_rules! faults {

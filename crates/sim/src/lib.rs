@@ -54,17 +54,16 @@ mod log;
 mod net;
 mod peers;
 mod ports;
-mod random;
 mod seeds;
 mod wire;
 mod world;
 
 pub use check::Violation;
+pub use corelane_seam::Random;
 pub use driver::SimDriver;
 pub use faults::{FaultCounts, FaultKind, Faults, Planted};
 pub use peers::{DatagramPeer, Peer, Status};
 pub use ports::{Interface, SimPort};
-pub use random::Random;
 pub use seeds::{for_seeds, seeds};
 pub use wire::{CardSetup, WireCounts, WireFaults};
 pub use world::{Host, Report, Turn, World};

@@ -1,7 +1,7 @@
 //! What happened, in order: the same seed gives the same log.
 
-use crate::random::mix;
 use corelane_seam::Handle;
+use corelane_seam::mix;
 use std::collections::VecDeque;
 use std::fmt;
 

@@ -1,8 +1,9 @@
 //! Which means is taken: the best that works here for all places, found out by making what it needs.
 
-use crate::choice::{InForce, Settings, Steering};
+use crate::choice::{Settings, Steering};
 use crate::error::Error;
-use crate::steered::Server;
+use crate::in_force::InForce;
+use crate::server::Server;
 use corelane_rss::{FlowHasher, Table};
 use corelane_select::holders::holders;
 use corelane_select::{Group, Means, Selector, probe};

@@ -1,6 +1,6 @@
 //! What the control plane refuses, who is at fault, and the remedy.
 
-use crate::choice::InForce;
+use crate::in_force::InForce;
 use corelane_rss::MOST_LANES;
 use std::fmt;
 

@@ -2,9 +2,10 @@
 
 use crate::attach::Attached;
 use crate::steered::Steered;
+use corelane_machine::network::ports_to_choose;
 use corelane_seam::{Driver, Socket};
 use corelane_select::detach;
-use corelane_svc::{Error, MakeSocket, Place, Selected, Selection, discard};
+use corelane_svc::{Error, Flows, MakeSocket, Place, Selected, Selection, Services, discard};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -14,6 +15,19 @@ pub(crate) struct LaneSelection {
     pub(crate) lane: usize,
     /// The CPU that the lane is bound to.
     pub(crate) cpu: Option<usize>,
+}
+
+impl Steered {
+    /// Gives a lane its part: to be called on its own thread, before it listens. `cpu` is the one that it is bound to.
+    pub fn equip(self: &Arc<Self>, services: &mut Services, lane: usize, cpu: Option<usize>) {
+        services.set_flows(Flows::new(self.hasher.clone(), self.table()));
+        if let (Some(_), Ok(ports)) = (&self.attached, ports_to_choose()) {
+            services.set_ports(ports);
+        }
+        if self.attached.is_some() || self.detaches {
+            services.set_selection(Box::new(LaneSelection { steered: self.clone(), lane, cpu }));
+        }
+    }
 }
 
 impl LaneSelection {

@@ -9,16 +9,20 @@
 mod attach;
 mod choice;
 mod error;
+mod in_force;
 mod lane;
 mod plan;
+mod server;
 mod steered;
 mod topology;
 pub mod verify;
 mod warning;
 
-pub use choice::{InForce, Settings, Steering};
+pub use choice::{Settings, Steering};
 pub use error::Error;
+pub use in_force::InForce;
 pub use plan::{Plan, PlannedLane, Wish, plan};
-pub use steered::{Server, Steered};
+pub use server::Server;
+pub use steered::Steered;
 pub use topology::Topology;
 pub use warning::Warning;

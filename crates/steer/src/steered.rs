@@ -1,13 +1,13 @@
 //! Steering at work: the table that is in force, and the lanes that are there.
 
 use crate::attach::{Attached, Attachment};
-use crate::choice::{InForce, Settings};
+use crate::choice::Settings;
 use crate::error::Error;
-use crate::lane::LaneSelection;
+use crate::in_force::InForce;
+use crate::server::Server;
 use corelane_lane::Tell;
-use corelane_machine::network::ports_to_choose;
 use corelane_rss::{FlowHasher, Table};
-use corelane_svc::{Command, Flows, Place, Services, Steer};
+use corelane_svc::{Command, Steer};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,22 +15,12 @@ use std::time::Duration;
 /// How long a lane may take to do what it is told. A turn takes far less, and a lane that leaves a quarter of a second.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What is to be steered.
-pub struct Server {
-    /// Where it is served, each with its port.
-    pub places: Vec<Place>,
-    /// How many lanes there are: 1 to 256, if anything is served.
-    pub lanes: usize,
-    /// Other processes may have sockets at the same places: what comes from now on is taken over from them.
-    pub joins: bool,
-}
-
 /// A program of lanes whose flows are told apart, and steered where the machine lets us. Made once, for all lanes; any thread may use
 /// it, but not a service on a lane: each change waits for all lanes. One is made at a time, and is in force when its call returns.
 pub struct Steered {
     pub(crate) attached: Option<Attached>,
-    detaches: bool,
-    hasher: Arc<FlowHasher>,
+    pub(crate) detaches: bool,
+    pub(crate) hasher: Arc<FlowHasher>,
     tell: Tell<Steer>,
     in_force: InForce,
     note: Option<String>,
@@ -56,17 +46,6 @@ impl Steered {
         let Attachment { in_force, attached, detaches, note } = Attachment::new(settings, server, &hasher, &table)?;
         let state = Mutex::new(State { table, present: vec![true; server.lanes] });
         Ok(Arc::new(Self { attached, detaches, hasher, tell, in_force, note, state }))
-    }
-
-    /// Gives a lane its part: to be called on its own thread, before it listens. `cpu` is the one that it is bound to.
-    pub fn equip(self: &Arc<Self>, services: &mut Services, lane: usize, cpu: Option<usize>) {
-        services.set_flows(Flows::new(self.hasher.clone(), self.table()));
-        if let (Some(_), Ok(ports)) = (&self.attached, ports_to_choose()) {
-            services.set_ports(ports);
-        }
-        if self.attached.is_some() || self.detaches {
-            services.set_selection(Box::new(LaneSelection { steered: self.clone(), lane, cpu }));
-        }
     }
 
     /// What chooses the lanes.

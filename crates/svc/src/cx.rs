@@ -1,5 +1,6 @@
 //! The lane as a service sees it.
 
+use crate::alarms::When;
 use crate::class;
 use crate::connection::Connection;
 use crate::error::{Error, Refused};
@@ -17,6 +18,7 @@ use crate::sockets::{DatagramSocket, datagram_socket};
 use crate::table::Table;
 use crate::ticket::Ticket;
 use crate::timers::Timer;
+use crate::writer::Writer;
 use corelane_lane::{Fenced, Kit};
 use corelane_seam::{
     Address, Arena, Arrival, Chain, DatagramOp, Fault, File, FileOp, Handle, Instant, Interest, Lease, OffloadResult,
@@ -276,11 +278,34 @@ impl<'a> Cx<'a> {
         self.answer_chain(ticket, chain);
     }
 
+    /// [`Cx::answer`] with a copy of `bytes`, in the memory that the ticket keeps if they fit there.
+    ///
+    /// # Errors
+    /// The ticket, and why there is no memory for the answer ([`Refused`]). Never for one that fits into what was kept ([`Hold::reserve`](crate::Hold::reserve)).
+    pub fn answer_bytes(&mut self, mut ticket: Ticket, bytes: &[u8]) -> Result<(), (Ticket, Refused)> {
+        let mut writer = self.answer_writer(&mut ticket);
+        match writer.put(bytes).and_then(|()| writer.finish()) {
+            Ok(answer) => self.answer_chain(ticket, answer),
+            Err(refused) => return Err((ticket, refused)),
+        }
+        Ok(())
+    }
+
+    /// Writes the answer to a ticket piece by piece, into the memory that it keeps first: [`Writer::finish`] gives what [`Cx::answer_chain`]
+    /// takes.
+    pub fn answer_writer(&self, ticket: &mut Ticket) -> Writer {
+        Writer::new(self.kit.arena.clone(), ticket.take_reserved())
+    }
+
+    /// Writes something else piece by piece, to be pushed or sent.
+    pub fn writer(&self) -> Writer {
+        Writer::new(self.kit.arena.clone(), None)
+    }
+
     /// [`Cx::answer`] with an answer of several segments.
     pub fn answer_chain(&mut self, ticket: Ticket, answer: Chain) {
         let id = ticket.connection();
-        let (number, order) = ticket.spend();
-        self.tell(id, Notice::Answer { number, order, answer });
+        self.tell(id, Notice::Answer { ticket: ticket.spend(), answer });
     }
 
     fn tell(&mut self, to: ConnectionId, notice: Notice) {
@@ -321,12 +346,27 @@ impl<'a> Cx<'a> {
         }
     }
 
-    /// Has the service's `alarm` called in the first turn that begins at `at` or later ([`Cx::now`]'s clock, to the
-    /// resolution of that clock; [`Instant::NEVER`] for never). A service has one alarm: this replaces it, and a call of `alarm` ends it.
-    pub fn set_alarm(&mut self, at: Instant) {
-        let at = at.nanoseconds();
-        self.table.services[self.service as usize].alarm = at;
+    /// Has [`alarm`](crate::StreamService::alarm) called with `token` in the first turn that begins at the given [`Instant`], or so long
+    /// ([`Duration`]) from now, or later: to the resolution of the lane's clock, where timers have a millisecond. An alarm is the service's, not a
+    /// connection's. One with the same token is replaced, and a call of `alarm` ends it.
+    ///
+    /// # Errors
+    /// [`Error::AlarmsFull`] at the service's bound of alarms (`alarms_max`, counted in `timers_max_hits`), which is at least one.
+    pub fn start_alarm(&mut self, when: impl Into<When>, token: u64) -> Result<(), Error> {
+        let at = when.into().from(self.now()).nanoseconds();
+        let state = &mut self.table.services[self.service as usize];
+        let alarms = state.limits.alarms_max;
+        if !state.alarms.start(token, at, alarms) {
+            state.row.add(ServiceCounter::TimersMaxHits, 1);
+            return Err(Error::AlarmsFull { alarms });
+        }
         self.kit.alarm = self.kit.alarm.min(at);
+        Ok(())
+    }
+
+    /// Ends an alarm of this service, if it is set.
+    pub fn stop_alarm(&mut self, token: u64) {
+        self.table.services[self.service as usize].alarms.stop(token);
     }
 
     /// Why the connection that this call of [`closed`](crate::StreamService::closed) is for failed: what the socket said,

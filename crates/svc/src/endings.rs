@@ -6,6 +6,7 @@ use crate::found::Found;
 use crate::limits::{Limits, RATE_GRACE, SECOND};
 use crate::machine::{Draining, Phase};
 use crate::names::{ConnectionId, Ending, Peer};
+use crate::port::Call;
 use crate::services::Services;
 use crate::table::Table;
 use corelane_lane::Kit;
@@ -168,6 +169,7 @@ impl Services {
         }
         let (counter, ending) = match limit {
             Limit::Connect => return self.opening_timed_out(kit, index),
+            Limit::Ticket => return self.ticket_expired(kit, index),
             Limit::Handshake => (ServiceCounter::HandshakeLimitHits, Ending::Aborted),
             Limit::Idle => (ServiceCounter::IdleLimitHits, Ending::Closing),
             Limit::Read => (ServiceCounter::ReadLimitHits, Ending::Aborted),
@@ -187,6 +189,19 @@ impl Services {
             self.tell_of_unanswered(kit, service);
         }
         self.table.there(index).set_deadline(kit);
+    }
+
+    /// A ticket of the connection was good for so long: its service decides.
+    fn ticket_expired(&mut self, kit: &mut Kit, index: u32) {
+        let mut found = self.table.there(index);
+        // reason: the deadline is of a ticket that is held in the box.
+        let busy = found.busy(&kit.arena);
+        let Some((ticket, token)) = busy.output.expire(kit.now()) else { return found.set_deadline(kit) };
+        self.call(kit, index, Call::Expired(ticket, token));
+        // The call may have ended it.
+        if let Some(mut found) = self.table.at(index) {
+            found.set_deadline(kit);
+        }
     }
 
     /// A service that never answers what it held is in error: said once.
@@ -243,6 +258,8 @@ pub(crate) enum Limit {
     Rate,
     Send,
     Answer,
+    /// Of one ticket, as its service has set it.
+    Ticket,
     Linger,
     Drain,
 }
@@ -266,6 +283,8 @@ impl Connection {
             });
         };
         let answer = busy.output.oldest_held().and_then(|since| after(since, limits.answer_limit, Limit::Answer));
+        let expiry = (busy.output.expires() < u64::MAX).then_some((busy.output.expires(), Limit::Ticket));
+        let answer = [answer, expiry].into_iter().flatten().min_by_key(|&(deadline, _)| deadline);
         let single = |deadline| [deadline, None, answer];
         let is_leaving = self.machine.is_leaving() && !self.machine.has_taken_leave();
         if self.has_output() || is_leaving {

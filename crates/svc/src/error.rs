@@ -46,16 +46,23 @@ pub enum Error {
         /// The bound; 0 for a connection that has ended.
         timers: u32,
     },
+    /// The service is at its bound of alarms.
+    AlarmsFull {
+        /// The bound.
+        alarms: u32,
+    },
     /// The lane is at its bound of tasks.
     TasksFull,
 }
 
-/// Why a lane does not lend memory.
+/// Why a lane does not lend memory, or hold a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refused {
     /// Not now: too little is free, or who would pay for it holds more than its share. Later it may.
     Memory,
+    /// Not now: as many requests of the connection are held as may be (`requests_in_flight_max`). Later one is answered.
+    Tickets,
     /// Never: it is more than a lane of this size lends at once.
     TooLarge {
         /// The most bytes that it lends at once.
@@ -67,6 +74,9 @@ impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Memory => f.write_str("the lane has no memory to lend now: ask again when called again"),
+            Self::Tickets => {
+                f.write_str("as many requests are held as may be (requests_in_flight_max): ask again when called again")
+            }
             Self::TooLarge { most } => {
                 write!(f, "a lane with this memory lends at most {most} bytes at once: ask for less, or give it more memory")
             }
@@ -96,6 +106,12 @@ impl fmt::Display for Error {
             }
             Self::TimersFull { timers } => {
                 write!(f, "the connection has {timers} timers, its bound (timers_per_connection_max): stop some first")
+            }
+            Self::AlarmsFull { alarms } => {
+                write!(
+                    f,
+                    "the service has {alarms} alarms, its bound (alarms_max): stop some first, or use a connection's timers"
+                )
             }
             Self::TasksFull => f.write_str("the lane has as many tasks as its bound (tasks_max) allows"),
         }

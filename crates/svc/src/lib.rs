@@ -6,6 +6,7 @@
 
 mod accepting;
 mod accounts;
+mod alarms;
 mod class;
 mod connecting;
 mod connection;
@@ -49,7 +50,9 @@ mod table;
 mod ticket;
 mod timers;
 mod transform;
+mod writer;
 
+pub use alarms::When;
 pub use cx::Cx;
 pub use error::{Error, Refused};
 pub use flows::{Flow, Flows};
@@ -57,12 +60,13 @@ pub use input::{Input, Taken};
 pub use limits::Limits;
 pub use messages::Message;
 pub use names::{ConnectionId, Ending, Learned, Next, Order, Peer, SocketId};
-pub use output::Output;
+pub use output::{Output, OutputWriter};
 pub use places::{Place, Sharing};
 pub use replies::Replies;
 pub use service::{DatagramService, StreamService};
 pub use services::{LANE_CONNECTIONS_MAX, Services};
 pub use steering::{Command, MakeSocket, Reply, Selected, Selection, Steer, discard};
-pub use ticket::Ticket;
+pub use ticket::{Hold, Ticket};
 pub use timers::Timer;
 pub use transform::{MakeTransform, PASS_BYTES, Passage, Progress, Side, Transform, TransformError};
+pub use writer::Writer;

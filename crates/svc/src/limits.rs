@@ -21,7 +21,7 @@ pub(crate) const SECOND: u64 = 1_000_000_000;
 pub struct Limits {
     /// Connections open at once. At the bound no more are accepted: they wait in the backlog. Default 100,000.
     pub connections_max: u32,
-    /// Connections open at once from one peer: an IPv4 address, or an IPv6 /64. One more is reset. 0, the default, for a half of those
+    /// Connections open at once from one peer: an IPv4 address, an IPv6 /64, or over Unix sockets a user. One more is reset. 0, the default, for a half of those
     /// that the lane can have, counted over all such services ([`Services::descriptors`](crate::Services::descriptors)): so that no
     /// address takes all descriptors.
     pub connections_per_peer_max: u32,
@@ -32,6 +32,9 @@ pub struct Limits {
     pub requests_in_flight_max: u32,
     /// Timers of its service that one connection has at once. One more is refused to the service. Default 1,024.
     pub timers_per_connection_max: u32,
+    /// Alarms that the service has at once. One more is refused to the service. Each is looked through when one comes or is moved: for thousands
+    /// take timers. Default 1,024.
+    pub alarms_max: u32,
     /// Bytes of one record that is not complete. More than that ends the connection as aborted. At most what a lane lends at once
     /// ([`Limits::check`]): 4 MiB, or less with little memory. Default 1 MiB.
     pub record_max: usize,
@@ -78,6 +81,7 @@ impl Limits {
             handshakes_max: 1024,
             requests_in_flight_max: 1024,
             timers_per_connection_max: 1024,
+            alarms_max: 1024,
             record_max: 1 << 20,
             output_high: 256 << 10,
             output_max: 64 << 20,
@@ -129,6 +133,7 @@ builders!(Limits {
     handshakes_max: u32,
     requests_in_flight_max: u32,
     timers_per_connection_max: u32,
+    alarms_max: u32,
     record_max: usize,
     output_high: usize,
     output_max: usize,

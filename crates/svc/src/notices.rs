@@ -1,6 +1,7 @@
 //! What connections are told by others, by timers and by tickets, after the call that is under way.
 
-use crate::names::{ConnectionId, Order};
+use crate::names::ConnectionId;
+use crate::ticket::Name;
 use corelane_seam::Chain;
 use std::any::Any;
 
@@ -15,7 +16,7 @@ pub(crate) struct Note {
 /// What it is.
 pub(crate) enum Notice {
     Message(Box<dyn Any>),
-    Answer { number: u32, order: Order, answer: Chain },
+    Answer { ticket: Name, answer: Chain },
     Timer(u64),
     Close,
     Abort,

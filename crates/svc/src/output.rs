@@ -1,15 +1,26 @@
 //! What a connection is to send: gathered during a turn, with places held for answers that come later.
 
+use crate::error::Refused;
 use crate::input::Taken;
 use crate::names::{ConnectionId, Order};
-use crate::ticket::{LostTickets, Ticket};
-use corelane_seam::{Arena, Chain, Lease, Segment};
+use crate::ticket::{Hold, LostTickets, Name, Ticket};
+use crate::writer::{GATHER_BYTES, Pieces, first_refusal, writes};
+use corelane_seam::{Arena, Chain, Lease, Segment, nanoseconds};
 use std::collections::VecDeque;
+use std::fmt;
 
-/// Bytes of the lease into which small writes are gathered.
-const GATHER_BYTES: usize = 16 << 10;
-/// Bytes of one write that are copied into one lease.
-const PIECE_BYTES: usize = 64 << 10;
+/// A request that is held.
+struct Held {
+    number: u32,
+    /// Bytes that its ticket keeps for the answer.
+    reserved: usize,
+    /// When its ticket was taken, and when that expires.
+    since: u64,
+    expires: u64,
+    token: u64,
+    /// Its ticket has expired: the one that was given to the service then is good.
+    is_renewed: bool,
+}
 
 /// An answer's place: what was written after it waits behind it.
 struct Hole {
@@ -20,14 +31,36 @@ struct Hole {
 }
 
 /// A connection's output. Everything written in one turn leaves in one send.
+///
+/// What is refused is refused whole: a service leaves the request in its input, and is called again when there is room.
+///
+/// ```
+/// # use corelane_svc::{Input, Next, Output, Refused};
+/// fn answer(key: &str, value: &[u8], output: &mut Output) -> Result<(), Refused> {
+///     let mut writer = output.writer();
+///     writer.put(format_args!("VALUE {key} {}\r\n", value.len()).to_string().as_bytes())?;
+///     writer.put(value)?;
+///     writer.finish()
+/// }
+///
+/// fn count(number: u64, output: &mut Output) -> Result<(), Refused> {
+///     write!(output, "{number}\r\n")
+/// }
+/// ```
 pub struct Output {
     /// What may leave now.
     pub(crate) chain: Chain,
     /// What small writes are gathered in; belongs to the end of whatever is written last.
     gather: Option<Lease>,
     holes: VecDeque<Hole>,
-    /// Tickets that were not answered yet, of both orders, in the order of their numbers; and when each was taken.
-    held: VecDeque<(u32, u64)>,
+    /// Tickets that were not answered yet, of both orders, in the order of their numbers.
+    held: VecDeque<Held>,
+    /// When the first of them expires; `u64::MAX` if none does.
+    expires: u64,
+    /// Bytes that they keep for their answers.
+    reserved: usize,
+    /// Tickets that have expired and are still somewhere.
+    expired: u32,
     /// The time of the call under way.
     pub(crate) now: u64,
     /// Tickets that the service may still take.
@@ -54,6 +87,9 @@ impl Output {
             gather: None,
             holes: VecDeque::new(),
             held: VecDeque::new(),
+            expires: u64::MAX,
+            reserved: 0,
+            expired: 0,
             now: 0,
             tickets_left: 0,
             room: 0,
@@ -89,7 +125,8 @@ impl Output {
 
     /// Whether nothing is written, held or wanted.
     pub(crate) fn is_idle(&self) -> bool {
-        self.chain.is_empty() && self.held.is_empty() && self.holes.is_empty() && self.gather.is_none() && !self.wants_drained
+        let nothing_held = self.held.is_empty() && self.holes.is_empty() && self.expired == 0;
+        nothing_held && self.chain.is_empty() && self.gather.is_none() && !self.wants_drained
     }
 
     /// Whether the service should stop producing: the output limit is reached, or the lane lends no memory now. It
@@ -122,36 +159,50 @@ impl Output {
         self.add(moved);
     }
 
-    /// Copies `bytes` into the output, gathered with other small writes. Returns false, and writes nothing, if the
-    /// lane does not lend the memory now: leave the request in the input, it will be offered again.
-    #[must_use]
-    pub fn write(&mut self, bytes: &[u8]) -> bool {
+    /// Copies `bytes` into the output, gathered with other small writes; long ones are spread over leases. All or nothing.
+    ///
+    /// # Errors
+    /// [`Refused::Memory`] if the lane does not lend the memory now: leave the request in the input, it will be offered again.
+    /// [`Refused::TooLarge`] if it never will.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), Refused> {
         match &mut self.gather {
             Some(lease) if lease.room() >= bytes.len() => lease.append(bytes),
-            _ => return bytes.is_empty() || self.write_anew(bytes),
-        }
-        self.note_copied(bytes.len());
-        true
-    }
-
-    /// Copies `bytes` into leases of their own, the last of which gathers what follows; all or nothing.
-    fn write_anew(&mut self, bytes: &[u8]) -> bool {
-        let (mut full, mut last) = (Chain::new(), None);
-        for piece in bytes.chunks(PIECE_BYTES) {
-            let Some(mut lease) = self.arena.lease_upto(piece.len().max(GATHER_BYTES), piece.len()) else {
-                self.was_refused = true;
-                return false;
-            };
-            lease.append(piece);
-            if let Some(lease) = last.replace(lease) {
-                full.push(lease.share());
+            _ if bytes.is_empty() => return Ok(()),
+            _ => {
+                let mut pieces = Pieces::new(self.arena.clone(), None);
+                pieces.put(bytes).inspect_err(|_| self.was_refused = true)?;
+                self.take_pieces(pieces);
             }
         }
+        self.note_copied(bytes.len());
+        Ok(())
+    }
+
+    /// Writes piece by piece what is to leave whole or not at all: `write!` it, and [finish](OutputWriter::finish).
+    pub fn writer(&mut self) -> OutputWriter<'_> {
+        let gathered = self.gather.as_ref().map(|lease| lease.len());
+        OutputWriter { output: self, gathered, written: 0, pieces: None, refused: None }
+    }
+
+    /// What `write!(output, ...)` calls: all or nothing.
+    ///
+    /// # Errors
+    /// As [`Output::write`].
+    ///
+    /// # Panics
+    /// If a value that is written fails to write itself, though all of it was taken.
+    pub fn write_fmt(&mut self, text: fmt::Arguments<'_>) -> Result<(), Refused> {
+        let mut writer = self.writer();
+        let written = fmt::Write::write_fmt(&mut writer, text);
+        writer.finish().inspect(|()| assert!(written.is_ok(), "a value does not write itself, though nothing was refused"))
+    }
+
+    /// Takes what was written into leases of their own, the last of which gathers what follows.
+    fn take_pieces(&mut self, pieces: Pieces) {
+        let (mut full, last) = pieces.into_parts();
         self.seal();
         self.tail().append(&mut full);
         self.gather = last;
-        self.note_copied(bytes.len());
-        true
     }
 
     fn note_copied(&mut self, bytes: usize) {
@@ -159,24 +210,60 @@ impl Output {
         self.add(bytes);
     }
 
-    /// Takes the right, and the duty, to answer one request later. None at the limit of requests in flight: leave the
-    /// request in the input, it will be offered again when an answer has been given.
-    pub fn hold(&mut self, order: Order) -> Option<Ticket> {
+    /// Takes the right, and the duty, to answer one request later: in its order, with memory kept for the answer and an age if the
+    /// [`Hold`] says so.
+    ///
+    /// # Errors
+    /// [`Refused::Tickets`] at the limit of requests in flight, and [`Refused::Memory`] if what is to be kept is not lent now: leave the
+    /// request in the input, it will be offered again. [`Refused::TooLarge`] if it never is.
+    pub fn hold(&mut self, hold: impl Into<Hold>) -> Result<Ticket, Refused> {
+        let Hold { order, reserve, expiry } = hold.into();
         if self.tickets_left == 0 {
             self.was_refused = true;
-            return None;
+            return Err(Refused::Tickets);
         }
         assert!(self.owner.index != u32::MAX, "a request is held for a connection");
-        self.tickets_left -= 1;
+        let kept = self.reserve(reserve).inspect_err(|_| self.was_refused = true)?;
+        let reserved = kept.as_ref().map_or(0, Lease::capacity);
+        self.charge(reserved);
+        (self.reserved, self.tickets_left) = (self.reserved + reserved, self.tickets_left - 1);
         self.tickets_taken += 1;
         let number = self.next_ticket;
-        self.held.push_back((number, self.now));
-        self.next_ticket = self.next_ticket.wrapping_add(1);
+        let (expires, token) =
+            expiry.map_or((u64::MAX, 0), |(after, token)| (self.now.saturating_add(nanoseconds(after)), token));
+        self.held.push_back(Held { number, reserved, since: self.now, expires, token, is_renewed: false });
+        (self.next_ticket, self.expires) = (number.wrapping_add(1), self.expires.min(expires));
         if order == Order::Kept {
             self.seal();
             self.holes.push_back(Hole { number, answered: false, reply: Chain::new(), after: Chain::new() });
         }
-        Some(Ticket::new(self.owner, number, order, self.lost.clone()))
+        Ok(Ticket::new(self.owner, Name { number, order, is_renewed: false }, kept, self.lost.clone()))
+    }
+
+    /// Memory for an answer.
+    fn reserve(&self, bytes: usize) -> Result<Option<Lease>, Refused> {
+        let most = self.arena.lend_max();
+        match bytes {
+            0 => Ok(None),
+            _ if bytes > most => Err(Refused::TooLarge { most }),
+            _ => self.arena.lease(bytes).map(Some).ok_or(Refused::Memory),
+        }
+    }
+
+    /// Takes the ticket back that has expired by `now`, and gives another one for the same request.
+    pub(crate) fn expire(&mut self, now: u64) -> Option<(Ticket, u64)> {
+        let held = self.held.iter_mut().find(|held| held.expires <= now)?;
+        (held.expires, held.is_renewed) = (u64::MAX, true);
+        self.expired += 1;
+        let (number, token) = (held.number, held.token);
+        self.expires = self.held.iter().map(|held| held.expires).min().unwrap_or(u64::MAX);
+        let order = if self.holes.iter().any(|hole| hole.number == number) { Order::Kept } else { Order::Any };
+        Some((Ticket::new(self.owner, Name { number, order, is_renewed: true }, None, self.lost.clone()), token))
+    }
+
+    /// When the first ticket expires; `u64::MAX` for never.
+    pub(crate) fn expires(&self) -> u64 {
+        self.expires
     }
 
     /// Answers a ticket of this connection. For a ticket of another one use [`Cx::answer`](crate::Cx::answer).
@@ -187,19 +274,20 @@ impl Output {
         if ticket.connection() != self.owner {
             return Err((ticket, answer));
         }
-        let (number, order) = ticket.spend();
-        self.settle(number, order, answer);
+        self.settle(ticket.spend(), answer);
         Ok(())
     }
 
-    /// Puts an answer in its place, and releases what waited behind it.
-    pub(crate) fn settle(&mut self, number: u32, order: Order, mut answer: Chain) {
-        self.release(number);
+    /// Puts an answer in its place, and releases what waited behind it. False, and nothing, if its ticket has expired.
+    pub(crate) fn settle(&mut self, Name { number, order, is_renewed }: Name, mut answer: Chain) -> bool {
+        if !self.release(number, is_renewed) {
+            return false;
+        }
         self.charge(answer.charged().max(1));
         if order == Order::Any {
             self.seal();
             self.tail().append(&mut answer);
-            return;
+            return true;
         }
         self.seal();
         // reason: its ticket was not answered yet.
@@ -211,6 +299,7 @@ impl Output {
             self.chain.append(&mut hole.reply);
             self.chain.append(&mut hole.after);
         }
+        true
     }
 
     /// How many tickets were not answered yet.
@@ -220,15 +309,36 @@ impl Output {
 
     /// Since when a ticket waits that was not answered yet.
     pub(crate) fn oldest_held(&self) -> Option<u64> {
-        self.held.front().map(|&(_, since)| since)
+        self.held.front().map(|held| held.since)
     }
 
-    fn release(&mut self, number: u32) {
-        let first = self.held.front().map_or(0, |&(first, _)| first);
+    /// Whether a ticket that was dropped had expired before; then it is forgotten.
+    pub(crate) fn forget_expired(&mut self, ticket: Name) -> bool {
+        let is_good = self.held.iter().any(|held| held.number == ticket.number && held.is_renewed == ticket.is_renewed);
+        if !is_good {
+            assert!(!ticket.is_renewed && self.expired > 0, "a ticket that is neither held nor expired");
+            self.expired -= 1;
+        }
+        !is_good
+    }
+
+    /// Forgets a ticket that is spent. False if it had expired before.
+    fn release(&mut self, number: u32, is_renewed: bool) -> bool {
+        let first = self.held.front().map_or(0, |held| held.number);
         // Numbers wrap: they are compared by how far they are from the first.
-        let place = self.held.partition_point(|&(other, _)| other.wrapping_sub(first) < number.wrapping_sub(first));
-        let released = self.held.remove(place);
-        assert_eq!(released.map(|(number, _)| number), Some(number), "a ticket is answered once");
+        let place = self.held.partition_point(|held| held.number.wrapping_sub(first) < number.wrapping_sub(first));
+        let is_good = self.held.get(place).is_some_and(|held| held.number == number && held.is_renewed == is_renewed);
+        if !is_good {
+            assert!(!is_renewed && self.expired > 0, "a ticket is answered once");
+            self.expired -= 1;
+            return false;
+        }
+        let Some(held) = self.held.remove(place) else { return false };
+        self.reserved -= held.reserved;
+        if held.expires == self.expires && held.expires < u64::MAX {
+            self.expires = self.held.iter().map(|held| held.expires).min().unwrap_or(u64::MAX);
+        }
+        true
     }
 
     /// Asks for [`StreamService::drained`](crate::StreamService::drained) once all output has left.
@@ -246,10 +356,10 @@ impl Output {
     /// Bytes of lane memory held, wherever they wait.
     pub(crate) fn charged(&self) -> usize {
         if self.chain.is_empty() && self.holes.is_empty() && self.gather.is_none() {
-            return 0;
+            return self.reserved;
         }
         let held: usize = self.holes.iter().map(|hole| hole.reply.charged() + hole.after.charged()).sum();
-        self.chain.charged() + held + self.gather.as_ref().map_or(0, Lease::capacity)
+        self.reserved + self.chain.charged() + held + self.gather.as_ref().map_or(0, Lease::capacity)
     }
 
     /// Drops everything; tickets that are still out become answers after the end.
@@ -258,6 +368,7 @@ impl Output {
         self.gather = None;
         self.holes.clear();
         self.held.clear();
+        (self.expires, self.reserved, self.expired) = (u64::MAX, 0, 0);
         assert!(self.is_empty() && self.charged() == 0, "what was dropped holds nothing");
     }
 
@@ -287,9 +398,68 @@ impl Output {
     }
 }
 
+/// Writes into a connection's output piece by piece ([`Output::writer`]): with [`OutputWriter::put`], `write!` or as [`std::io::Write`]. Nothing
+/// stands in the output until [`OutputWriter::finish`] says so; dropped without that, what was written is gone.
+pub struct OutputWriter<'o> {
+    output: &'o mut Output,
+    /// Bytes that the output's gathering lease held before, and those written into it since.
+    gathered: Option<usize>,
+    written: usize,
+    pieces: Option<Pieces>,
+    refused: Option<Refused>,
+}
+
+impl OutputWriter<'_> {
+    /// Copies `bytes` behind what was written before.
+    ///
+    /// # Errors
+    /// [`Refused`], as [`Output::write`]: this, or what was refused before.
+    pub fn put(&mut self, bytes: &[u8]) -> Result<(), Refused> {
+        let Self { output, written, pieces, refused, .. } = self;
+        first_refusal(refused, || {
+            let gather = output.gather.as_mut().filter(|lease| pieces.is_none() && lease.room() >= bytes.len());
+            match gather {
+                Some(lease) => lease.append(bytes),
+                None => pieces.get_or_insert_with(|| Pieces::new(output.arena.clone(), None)).put(bytes)?,
+            }
+            *written += bytes.len();
+            Ok(())
+        })
+    }
+
+    /// Leaves in the output what was written.
+    ///
+    /// # Errors
+    /// The first refusal; nothing was written then.
+    pub fn finish(mut self) -> Result<(), Refused> {
+        if let Some(refused) = self.refused {
+            return Err(refused);
+        }
+        self.gathered = self.output.gather.as_ref().map(|lease| lease.len());
+        if let Some(pieces) = self.pieces.take() {
+            self.output.take_pieces(pieces);
+            self.gathered = None;
+        }
+        self.output.note_copied(self.written);
+        Ok(())
+    }
+}
+
+impl Drop for OutputWriter<'_> {
+    fn drop(&mut self) {
+        self.output.was_refused |= self.refused.is_some();
+        if let (Some(lease), Some(gathered)) = (&mut self.output.gather, self.gathered) {
+            lease.truncate(gathered);
+        }
+    }
+}
+
+writes!(OutputWriter<'_>);
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use corelane_seam::{Payer, Role};
 
     fn output() -> (Output, LostTickets) {
         let lost = LostTickets::default();
@@ -315,27 +485,79 @@ mod tests {
     #[test]
     fn small_writes_gather_in_order_with_the_rest() {
         let (mut output, _) = output();
-        assert!(output.write(b"a") && output.write(b"b"));
+        output.write(b"a").unwrap();
+        output.write(b"b").unwrap();
         output.push(&b"C"[..]);
-        assert!(output.write(b"d"));
+        output.write(b"d").unwrap();
         assert_eq!(text(&mut output), "abCd");
         assert_eq!(output.chain.segments().len(), 3);
+    }
+
+    #[test]
+    fn a_writer_leaves_all_or_nothing() {
+        let (mut output, _) = output();
+        output.write(b"1").unwrap();
+        let mut writer = output.writer();
+        writer.put(b"2").unwrap();
+        writer.put(&[b'3'; 100_000]).unwrap();
+        drop(writer);
+        assert_eq!((output.len(), output.copied), (1, 1), "it was dropped");
+        let mut writer = output.writer();
+        fmt::Write::write_str(&mut writer, "2").unwrap();
+        writer.put(&[b'3'; 100_000]).unwrap();
+        writer.finish().unwrap();
+        write!(output, "{}", 4).unwrap();
+        let words = text(&mut output);
+        assert_eq!((words.len(), output.copied), (100_003, 100_003));
+        assert!(words.starts_with("123") && words.ends_with("34"));
+    }
+
+    #[test]
+    fn what_is_refused_is_refused_whole() {
+        let (mut output, _) = output();
+        let most = output.arena.limit() - output.arena.reserve();
+        let payer = output.arena.open_payer(Payer::LANE, Role::Sum);
+        let payer = output.arena.open_payer(payer, Role::Keeper);
+        output.arena.pay_as(payer);
+        assert_eq!(output.write(&vec![0; most + 1]), Err(Refused::TooLarge { most }));
+        let rest = output.arena.lease(2 << 20).unwrap();
+        let mut writer = output.writer();
+        writer.put(b"something").unwrap();
+        assert_eq!(writer.put(&vec![0; 2 << 20]), Err(Refused::Memory));
+        assert_eq!(writer.put(b"more"), Err(Refused::Memory), "nothing stands behind what is missing");
+        assert_eq!(writer.finish(), Err(Refused::Memory));
+        assert!(output.is_empty() && output.was_refused);
+        drop(rest);
+        output.write(&vec![0; 2 << 20]).unwrap();
+        assert_eq!(output.len(), 2 << 20);
+    }
+
+    #[test]
+    fn a_long_write_takes_the_pieces_that_there_are() {
+        let (mut output, _) = output();
+        let blocks: Vec<_> = std::iter::from_fn(|| output.arena.lease(4 << 10)).collect();
+        // Every other page is free: no larger block is.
+        let kept: Vec<_> = blocks.into_iter().enumerate().filter(|(place, _)| place % 2 == 0).map(|(_, lease)| lease).collect();
+        assert!(output.arena.lease(8 << 10).is_none());
+        output.write(&vec![7; 300_000]).unwrap();
+        assert_eq!((output.len(), text(&mut output).len()), (300_000, 300_000));
+        drop(kept);
     }
 
     #[test]
     fn kept_order_waits_and_any_order_does_not() {
         let (mut output, _) = output();
         let first = output.hold(Order::Kept).unwrap();
-        assert!(output.write(b"2"));
+        output.write(b"2").unwrap();
         let third = output.hold(Order::Kept).unwrap();
-        assert!(output.write(b"4"));
+        output.write(b"4").unwrap();
         assert_eq!(text(&mut output), "");
         output.answer(third, chain("3")).unwrap();
         assert_eq!(text(&mut output), "");
         output.answer(first, chain("1")).unwrap();
         assert_eq!(text(&mut output), "1234");
         let any = output.hold(Order::Any).unwrap();
-        assert!(output.write(b"5"));
+        output.write(b"5").unwrap();
         output.answer(any, chain("6")).unwrap();
         assert_eq!((text(&mut output).as_str(), output.held()), ("123456", 0));
     }
@@ -344,7 +566,8 @@ mod tests {
     fn tickets_are_bounded_and_a_lost_one_is_known() {
         let (mut output, lost) = output();
         let tickets: Vec<_> = (0..3).map(|_| output.hold(Order::Any).unwrap()).collect();
-        assert!(output.hold(Order::Any).is_none() && output.was_refused);
+        assert_eq!(output.hold(Order::Any).unwrap_err(), Refused::Tickets);
+        assert!(output.was_refused);
         drop(tickets);
         assert_eq!(lost.take().len(), 3);
     }

@@ -7,6 +7,7 @@ use crate::output::Output;
 use crate::replies::Replies;
 use crate::service::{DatagramService, StreamService};
 use crate::slab::Slab;
+use crate::ticket::Ticket;
 use crate::transform::{MakeTransform, Side, Transform};
 use corelane_seam::{Address, Datagrams, Fault, Outcome};
 use std::any::Any;
@@ -19,12 +20,14 @@ pub(crate) enum Call {
     Timer(u64),
     Message(Box<dyn Any>),
     Draining,
+    /// A ticket has expired: another one for the same request, and the token of its hold.
+    Expired(Ticket, u64),
 }
 
 /// A stream service, its type erased: the one dynamic dispatch on a request's path.
 pub(crate) trait StreamPort {
     fn started(&mut self, cx: &mut Cx<'_>);
-    fn alarm(&mut self, cx: &mut Cx<'_>);
+    fn alarm(&mut self, cx: &mut Cx<'_>, token: u64);
     fn open(&mut self, cx: &mut Cx<'_>, peer: &Peer) -> u32;
     /// Takes over a session made before its connection was open; none if it is of another type.
     fn adopt(&mut self, session: Box<dyn Any>) -> Option<u32>;
@@ -43,7 +46,7 @@ pub(crate) trait StreamPort {
 /// A datagram service, its type erased.
 pub(crate) trait DatagramPort {
     fn started(&mut self, cx: &mut Cx<'_>);
-    fn alarm(&mut self, cx: &mut Cx<'_>);
+    fn alarm(&mut self, cx: &mut Cx<'_>, token: u64);
     fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies);
     fn opened(&mut self, cx: &mut Cx<'_>, socket: SocketId, outcome: Result<Address, Fault>);
     fn sent(&mut self, cx: &mut Cx<'_>, socket: SocketId, replies: &mut Replies);
@@ -92,8 +95,8 @@ impl<S: StreamService> StreamPort for Sessions<S> {
         self.service.started(cx);
     }
 
-    fn alarm(&mut self, cx: &mut Cx<'_>) {
-        self.service.alarm(cx);
+    fn alarm(&mut self, cx: &mut Cx<'_>, token: u64) {
+        self.service.alarm(cx, token);
     }
 
     fn open(&mut self, cx: &mut Cx<'_>, peer: &Peer) -> u32 {
@@ -115,6 +118,7 @@ impl<S: StreamService> StreamPort for Sessions<S> {
             Call::Drained => self.service.drained(cx, session, output),
             Call::Timer(token) => self.service.timer(cx, session, output, token),
             Call::Message(message) => self.service.message(cx, session, output, message),
+            Call::Expired(ticket, token) => self.service.expired(cx, session, output, ticket, token),
             Call::Draining => {
                 self.service.draining(cx, session, output);
                 Next::Continue
@@ -154,8 +158,8 @@ impl<S: DatagramService> DatagramPort for S {
         DatagramService::started(self, cx);
     }
 
-    fn alarm(&mut self, cx: &mut Cx<'_>) {
-        DatagramService::alarm(self, cx);
+    fn alarm(&mut self, cx: &mut Cx<'_>, token: u64) {
+        DatagramService::alarm(self, cx, token);
     }
 
     fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies) {

@@ -5,6 +5,7 @@ use crate::input::Input;
 use crate::names::{Ending, Next, Peer, SocketId};
 use crate::output::Output;
 use crate::replies::Replies;
+use crate::ticket::Ticket;
 use corelane_seam::{Address, Datagrams, Fault, Outcome};
 use corelane_watch::Declaration;
 use std::any::Any;
@@ -20,7 +21,7 @@ pub trait StreamService: Sized + 'static {
     /// with by [`Cx::count`].
     const COUNTERS: &'static [Declaration] = &[];
 
-    /// The lane turns for the first time: the place to set an [alarm](Cx::set_alarm), or to open connections.
+    /// The lane turns for the first time: the place to set an [alarm](Cx::start_alarm), or to open connections.
     fn started(&mut self, _cx: &mut Cx<'_>) {}
 
     /// A connection was accepted, and its transform, if there is one, has come to the end of its handshake. A service that only opens
@@ -52,6 +53,20 @@ pub trait StreamService: Sized + 'static {
         Next::Continue
     }
 
+    /// A request was held for as long as its ticket was good ([`Hold::expires`](crate::Hold::expires)), whose `token` this is. That ticket is void:
+    /// an answer with it is counted (`answers_late`). `ticket` is for the same request, and expires no more. By default the connection is
+    /// broken off.
+    fn expired(
+        &mut self,
+        _cx: &mut Cx<'_>,
+        _session: &mut Self::Session,
+        _output: &mut Output,
+        _ticket: Ticket,
+        _token: u64,
+    ) -> Next {
+        Next::Abort
+    }
+
     /// The lane has begun to drain: what has arrived is still answered.
     fn draining(&mut self, _cx: &mut Cx<'_>, _session: &mut Self::Session, _output: &mut Output) {}
 
@@ -64,8 +79,8 @@ pub trait StreamService: Sized + 'static {
     /// Another lane sent a message ([`Cx::send`]).
     fn lane_message(&mut self, _cx: &mut Cx<'_>, _from: usize, _message: Box<dyn Any + Send>) {}
 
-    /// The service's alarm has come ([`Cx::set_alarm`]).
-    fn alarm(&mut self, _cx: &mut Cx<'_>) {}
+    /// An alarm of the service has come ([`Cx::start_alarm`]).
+    fn alarm(&mut self, _cx: &mut Cx<'_>, _token: u64) {}
 }
 
 /// A service over datagrams: on the sockets that it is served at, and on those that it opens itself.
@@ -78,8 +93,8 @@ pub trait DatagramService: Sized + 'static {
     /// As [`StreamService::started`].
     fn started(&mut self, _cx: &mut Cx<'_>) {}
 
-    /// As [`StreamService::alarm`].
-    fn alarm(&mut self, _cx: &mut Cx<'_>) {}
+    /// As [`StreamService::alarm`]: the timers of a service over datagrams.
+    fn alarm(&mut self, _cx: &mut Cx<'_>, _token: u64) {}
 
     /// A batch has arrived on one socket ([`Cx::socket`]): up to 64 arrivals, each one datagram or a train of equal ones.
     fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies);

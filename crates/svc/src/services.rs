@@ -110,7 +110,7 @@ impl Services {
             sockets: 0,
             waiting: Default::default(),
             session_type,
-            alarm: u64::MAX,
+            alarms: Default::default(),
             accepted: Default::default(),
             payers: Payers::NONE,
             bursts: Default::default(),
@@ -205,26 +205,24 @@ impl Services {
         }
     }
 
-    /// Calls the services whose alarm has come, and tells the lane when the next one comes.
+    /// Calls the services whose alarms have come, and tells the lane when the next one comes.
     fn ring_alarms(&mut self, kit: &mut Kit) {
         if kit.now() >= kit.alarm {
             for service in 0..self.ports.len() as u16 {
-                self.ring_alarm(kit, service);
+                self.ring_alarms_of(kit, service);
             }
         }
-        kit.alarm = self.table.services.iter().map(|state| state.alarm).min().unwrap_or(u64::MAX);
+        kit.alarm = self.table.services.iter().map(|state| state.alarms.first()).min().unwrap_or(u64::MAX);
     }
 
-    fn ring_alarm(&mut self, kit: &mut Kit, service: u16) {
-        let alarm = &mut self.table.services[service as usize].alarm;
-        if kit.now() < *alarm {
-            return;
+    fn ring_alarms_of(&mut self, kit: &mut Kit, service: u16) {
+        self.table.services[service as usize].alarms.come(kit.now());
+        while let Some(token) = self.table.services[service as usize].alarms.next_due() {
+            self.service_call(kit, service, |port, cx| match port {
+                Port::Stream(port) => port.alarm(cx, token),
+                Port::Datagram(port) => port.alarm(cx, token),
+            });
         }
-        *alarm = u64::MAX;
-        self.service_call(kit, service, |port, cx| match port {
-            Port::Stream(port) => port.alarm(cx),
-            Port::Datagram(port) => port.alarm(cx),
-        });
     }
 
     fn timer_expired(&mut self, handle: Handle) {

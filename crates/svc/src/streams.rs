@@ -9,6 +9,7 @@ use crate::names::{ConnectionId, Ending, Next, Order};
 use crate::notices::{Note, Notice};
 use crate::port::Call;
 use crate::services::Services;
+use crate::ticket::Name;
 use corelane_lane::Kit;
 use corelane_seam::{Chain, Completion, Fault, Lease, Outcome, Reason, Shared, StreamOp, StreamOutcome, nanoseconds};
 use corelane_watch::{LaneCounter, ServiceCounter, ServiceRow};
@@ -145,8 +146,9 @@ impl Services {
             let is_foreign = found.is_some_and(|(_, service)| service != from) && !matches!(notice, Notice::Answer { .. });
             self.table.count(from, ServiceCounter::NoticesRefused, is_foreign.into());
             match notice {
-                Notice::Answer { number, order, answer } if open => {
-                    self.table.there(id.index).answered(kit.now(), number, order, answer);
+                Notice::Answer { ticket, answer } if open => {
+                    let late = !self.table.there(id.index).answered(kit.now(), ticket, answer);
+                    self.table.count(from, ServiceCounter::AnswersLate, late.into());
                 }
                 Notice::Answer { .. } => self.table.count(from, ServiceCounter::AnswersLate, 1),
                 Notice::Message(message) if is_foreign || !open => {
@@ -168,12 +170,15 @@ impl Services {
         if self.table.desk.lost.is_empty() {
             return;
         }
-        for (id, number, order) in self.table.desk.lost.take() {
+        for (id, ticket) in self.table.desk.lost.take() {
             let Some(mut found) = self.table.found(id).filter(|found| found.connection.machine.takes_notices()) else { continue };
+            if found.is_void(ticket) {
+                continue;
+            }
             found.count(ServiceCounter::TicketsDropped, 1);
-            match order {
+            match ticket.order {
                 Order::Kept => self.end(kit, id.index, Ending::Aborted),
-                Order::Any => found.answered(kit.now(), number, order, Chain::new()),
+                Order::Any => drop(found.answered(kit.now(), ticket, Chain::new())),
             }
         }
     }
@@ -278,17 +283,26 @@ impl Found<'_> {
         self.connection.pair
     }
 
-    /// An answer to a request that was held.
-    fn answered(&mut self, now: u64, number: u32, order: Order, answer: Chain) {
+    /// Whether a ticket had expired before it was dropped; then it is forgotten.
+    fn is_void(&mut self, ticket: Name) -> bool {
+        self.connection.busy.as_mut().is_some_and(|busy| busy.output.forget_expired(ticket))
+    }
+
+    /// An answer to a request that was held. False if its ticket has expired.
+    fn answered(&mut self, now: u64, ticket: Name, answer: Chain) -> bool {
         // reason: a request is held in the box, which stays as long as it is.
         let busy = self.connection.busy.as_mut().expect("a held request has its place");
-        busy.output.settle(number, order, answer);
+        let is_settled = busy.output.settle(ticket, answer);
         let blocked = busy.blocked;
+        if !is_settled {
+            return false;
+        }
         (self.connection.active_at, self.connection.owes_answer) = (now, true);
         if blocked {
             self.mark_ready();
         }
         self.mark_dirty();
+        true
     }
 
     /// Takes out what a call into the service needs.

@@ -1,15 +1,17 @@
 //! The right to answer one held request, exactly once.
 
 use crate::names::{ConnectionId, Order};
+use corelane_seam::Lease;
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::time::Duration;
 
 /// Tickets that were dropped without an answer, until the lane looks.
 #[derive(Clone, Default)]
-pub(crate) struct LostTickets(Rc<RefCell<Vec<(ConnectionId, u32, Order)>>>);
+pub(crate) struct LostTickets(Rc<RefCell<Vec<(ConnectionId, Name)>>>);
 
 impl LostTickets {
-    pub(crate) fn take(&self) -> Vec<(ConnectionId, u32, Order)> {
+    pub(crate) fn take(&self) -> Vec<(ConnectionId, Name)> {
         std::mem::take(&mut self.0.borrow_mut())
     }
 
@@ -18,20 +20,70 @@ impl LostTickets {
     }
 }
 
+/// Which request of its connection a ticket is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Name {
+    pub(crate) number: u32,
+    pub(crate) order: Order,
+    /// It was given for one that had expired.
+    pub(crate) is_renewed: bool,
+}
+
+/// How a request is held ([`Output::hold`](crate::Output::hold)): an [`Order`] alone, or with what an answer needs to be certain.
+///
+/// ```
+/// use corelane_svc::{Hold, Order};
+/// use std::time::Duration;
+///
+/// let hold = Hold::new(Order::Kept).reserve(4096).expires(Duration::from_secs(5), 7);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Hold {
+    pub(crate) order: Order,
+    pub(crate) reserve: usize,
+    pub(crate) expiry: Option<(Duration, u64)>,
+}
+
+impl Hold {
+    /// In this order; nothing is kept for the answer, and it may take as long as `answer_limit` says.
+    pub const fn new(order: Order) -> Self {
+        Self { order, reserve: 0, expiry: None }
+    }
+
+    /// Keeps memory for an answer of so many bytes: whoever was let in gets it, however short the lane's memory is by then. It is charged to the
+    /// connection, and counts as output, from now on.
+    pub const fn reserve(self, bytes: usize) -> Self {
+        Self { reserve: bytes, ..self }
+    }
+
+    /// Has [`StreamService::expired`](crate::StreamService::expired) called with `token` if there is no answer `after` so long, and up to a
+    /// millisecond more. This ticket is void then.
+    pub const fn expires(self, after: Duration, token: u64) -> Self {
+        Self { expiry: Some((after, token)), ..self }
+    }
+}
+
+impl From<Order> for Hold {
+    fn from(order: Order) -> Self {
+        Self::new(order)
+    }
+}
+
 /// The right to answer one request that was held with [`Output::hold`](crate::Output::hold). Answering spends it. One that is
 /// dropped instead is counted (`tickets_dropped`), and ends the connection as aborted if its place was to be kept.
-#[derive(Debug)]
 #[must_use = "a ticket that is dropped leaves a request without its answer"]
 pub struct Ticket {
     connection: ConnectionId,
-    number: u32,
-    order: Order,
+    name: Name,
+    /// Memory for the answer.
+    reserved: Option<Lease>,
     lost: Option<LostTickets>,
 }
 
 impl Ticket {
-    pub(crate) fn new(connection: ConnectionId, number: u32, order: Order, lost: LostTickets) -> Self {
-        Self { connection, number, order, lost: Some(lost) }
+    pub(crate) fn new(connection: ConnectionId, name: Name, reserved: Option<Lease>, lost: LostTickets) -> Self {
+        Self { connection, name, reserved, lost: Some(lost) }
     }
 
     /// The connection that asked.
@@ -39,17 +91,29 @@ impl Ticket {
         self.connection
     }
 
-    pub(crate) fn spend(mut self) -> (u32, Order) {
+    /// The memory that is kept for the answer.
+    pub(crate) fn take_reserved(&mut self) -> Option<Lease> {
+        self.reserved.take()
+    }
+
+    pub(crate) fn spend(mut self) -> Name {
         self.lost = None;
-        (self.number, self.order)
+        self.name
     }
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
         if let Some(lost) = &self.lost {
-            lost.0.borrow_mut().push((self.connection, self.number, self.order));
+            lost.0.borrow_mut().push((self.connection, self.name));
         }
+    }
+}
+
+impl std::fmt::Debug for Ticket {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let reserved = self.reserved.as_ref().map_or(0, Lease::capacity);
+        write!(f, "Ticket({:?}, {:?}, {reserved} bytes kept)", self.connection, self.name)
     }
 }
 

@@ -52,8 +52,10 @@ pub fn patient() -> Limits {
 pub trait Play {
     /// Somebody has news.
     fn news(&mut self, world: &World, turn: Turn);
-    /// Whether the run is over.
-    fn is_over(&self) -> bool;
+    /// Whether the run is over; by default it never is by itself.
+    fn is_over(&self) -> bool {
+        false
+    }
 }
 
 /// Peers that do nothing by themselves.
@@ -61,10 +63,6 @@ pub struct Nobody;
 
 impl Play for Nobody {
     fn news(&mut self, _: &World, _: Turn) {}
-
-    fn is_over(&self) -> bool {
-        false
-    }
 }
 
 /// Whom the lanes tell what an operator should see, as long as somebody reads it.
@@ -191,17 +189,27 @@ impl Rig {
         make: impl Fn(usize) -> S,
         transform: impl FnMut(Side, &corelane_svc::Peer) -> Option<Box<dyn Transform>> + Clone + 'static,
     ) -> Self {
-        Self::new(world, plan, |roster| roster.serve_behind(address(), limits, make(roster.lane()), Box::new(transform.clone())))
+        Self::new(world, plan, |roster| roster.serve_behind(address(), limits, make(roster.lane()), transform.clone()))
     }
 
-    /// Lets a lane of the world have its turn, if it is one of these: for several programs in one world.
-    pub fn turn(&mut self, lane: usize) {
-        let Some(lane) = lane.checked_sub(self.first).and_then(|number| self.lanes.get_mut(number)) else { return };
-        if let Some(running) = lane.as_mut()
-            && running.turn() == LaneTurn::Ended
-        {
-            *lane = None;
+    /// Lets a lane of the world have its turn, if it is one of these and has not ended; its number among these. For several programs in one world.
+    pub fn turn(&mut self, lane: usize) -> Option<usize> {
+        let number = lane.checked_sub(self.first)?;
+        let running = self.lanes.get_mut(number)?;
+        if running.as_mut()?.turn() == LaneTurn::Ended {
+            *running = None;
         }
+        Some(number)
+    }
+
+    /// Tells the lanes to drain.
+    pub fn begin_drain(&self) {
+        self.control.give(Order::Drain);
+    }
+
+    /// Whether nothing of the lanes' memory is held any more, as it must be when they have ended.
+    pub fn holds_nothing(&self) -> bool {
+        self.arenas.iter().all(|arena| arena.used() == 0)
     }
 
     /// Whether all lanes have ended.
@@ -254,7 +262,7 @@ impl Rig {
     fn step(&mut self, cast: &mut impl Play) -> Step {
         match self.world.step() {
             None => return Step::Rest,
-            Some(Turn::Lane(lane)) => self.turn(lane),
+            Some(Turn::Lane(lane)) => drop(self.turn(lane)),
             Some(Turn::Alarm(SPAN_IS_OVER)) => return Step::SpanIsOver,
             Some(turn) => cast.news(&self.world, turn),
         }
@@ -309,12 +317,10 @@ impl Rig {
 
     /// Tells the lanes to drain, and lets everybody run until they have ended.
     pub fn drain(&mut self, cast: &mut impl Play) {
-        self.control.give(Order::Drain);
+        self.begin_drain();
         self.until_ended(cast);
         assert!(self.has_ended(), "lanes did not end: {} connections left", self.connections());
-        for arena in &self.arenas {
-            assert_eq!(arena.used(), 0, "memory of an ended lane is in use");
-        }
+        assert!(self.holds_nothing(), "memory of an ended lane is in use");
     }
 
     /// Lets everybody run until all lanes have ended, or nothing moves any more.

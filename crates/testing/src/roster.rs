@@ -1,12 +1,11 @@
 //! What the lanes of a rig are to be, and what each of them runs.
 
 use corelane_lane::LaneSettings;
-use corelane_seam::Tuning;
+use corelane_seam::{Address, Tuning};
 use corelane_sim::{Host, SimDriver};
-use corelane_svc::{DatagramService, LANE_CONNECTIONS_MAX, Limits, MakeTransform, Services, Sharing, StreamService};
+use corelane_svc::{DatagramService, LANE_CONNECTIONS_MAX, Limits, Peer, Services, Sharing, Side, StreamService, Transform};
 use corelane_watch::{CounterName, Declaration, Page, ServiceName, ServiceRow};
 use std::fmt::Display;
-use std::net::SocketAddr;
 
 /// How the lanes of a rig are made.
 #[derive(Clone)]
@@ -66,23 +65,29 @@ impl Roster {
     ///
     /// # Panics
     /// When the lanes are made, if somebody else has the address.
-    pub fn serve<S: StreamService>(&mut self, at: SocketAddr, limits: Limits, service: S) {
-        let sharing = self.sharing;
+    pub fn serve<S: StreamService>(&mut self, at: impl Into<Address>, limits: Limits, service: S) {
+        let (at, sharing) = (at.into(), self.sharing);
         self.add(S::COUNTERS, move |services, driver, row| {
             let service = services.add_stream(service, limits, row);
             sure("listening", services.listen(driver, service, at, sharing));
         });
     }
 
-    /// [`Roster::serve`]; `transform` makes what stands before each connection.
+    /// A service over connections that listens there; `transform` makes what stands before each connection.
     ///
     /// # Panics
-    /// As there.
-    pub fn serve_behind<S: StreamService>(&mut self, at: SocketAddr, limits: Limits, service: S, transform: MakeTransform) {
-        let sharing = self.sharing;
+    /// As for [`Roster::serve`].
+    pub fn serve_behind<S: StreamService>(
+        &mut self,
+        at: impl Into<Address>,
+        limits: Limits,
+        service: S,
+        transform: impl FnMut(Side, &Peer) -> Option<Box<dyn Transform>> + 'static,
+    ) {
+        let (at, sharing) = (at.into(), self.sharing);
         self.add(S::COUNTERS, move |services, driver, row| {
             let service = services.add_stream(service, limits, row);
-            services.transform(service, transform);
+            services.transform(service, Box::new(transform));
             sure("listening", services.listen(driver, service, at, sharing));
         });
     }
@@ -91,8 +96,8 @@ impl Roster {
     ///
     /// # Panics
     /// As for [`Roster::serve`].
-    pub fn serve_datagrams<S: DatagramService>(&mut self, at: SocketAddr, limits: Limits, service: S) {
-        let sharing = self.sharing;
+    pub fn serve_datagrams<S: DatagramService>(&mut self, at: impl Into<Address>, limits: Limits, service: S) {
+        let (at, sharing) = (at.into(), self.sharing);
         self.add(S::COUNTERS, move |services, driver, row| {
             let service = services.add_datagrams(service, limits, row);
             sure("binding", services.bind(driver, service, at, sharing));
@@ -107,10 +112,15 @@ impl Roster {
     }
 
     /// [`Roster::client`]; `transform` makes what stands before each connection.
-    pub fn client_behind<S: StreamService>(&mut self, limits: Limits, service: S, transform: MakeTransform) {
+    pub fn client_behind<S: StreamService>(
+        &mut self,
+        limits: Limits,
+        service: S,
+        transform: impl FnMut(Side, &Peer) -> Option<Box<dyn Transform>> + 'static,
+    ) {
         self.add(S::COUNTERS, move |services, _, row| {
             let service = services.add_stream(service, limits, row);
-            services.transform(service, transform);
+            services.transform(service, Box::new(transform));
         });
     }
 

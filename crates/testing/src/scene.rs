@@ -4,7 +4,6 @@ use crate::asker::{Asker, Questions};
 use crate::rig::{Play, Rig, Stop, at, client, patient};
 use crate::roster::{Plan, Roster, sure};
 use crate::script::{Excuse, Script, Speaker};
-use corelane_lane::Order;
 use corelane_sim::{FaultKind, Faults, Random, Turn, World};
 use corelane_svc::{DatagramService, Limits, StreamService};
 use corelane_watch::ServiceCounter;
@@ -237,7 +236,7 @@ impl Play for Cast {
 
 /// Ends the lanes in order, and looks whether all is as it must be then.
 fn end(rig: &mut Rig, cast: &mut Cast, checks: Vec<Check>) -> Result<(), String> {
-    rig.control.give(Order::Drain);
+    rig.begin_drain();
     cast.is_draining = true;
     let stop = rig.run(cast, |rig, cast| rig.has_ended() || cast.wrong.is_some());
     if let Some(wrong) = cast.wrong.take() {

@@ -250,7 +250,7 @@ catalogue! {
         TicketsDropped "tickets_dropped" Counter "tickets" "Tickets dropped without an answer, which is an error of the service.";
         AnswersLate "answers_late" Counter "answers" "Answers given after their connection had closed, and discarded.";
         AnswerLimitHits "answer_limit_hits" Counter "hits" "Connections aborted because a held request had no answer within the answer limit.";
-        TimersMaxHits "timers_max_hits" Counter "hits" "Timers refused to the service because their connection had too many.";
+        TimersMaxHits "timers_max_hits" Counter "hits" "Timers refused to the service because their connection had too many, and alarms because it had too many itself.";
         OffloadMaxHits "offload_max_hits" Counter "hits" "Times reading paused because as many calls were with the helper threads as may be.";
         NoticesLate "notices_late" Counter "messages" "Messages to connections of the lane that had ended.";
         NoticesRefused "notices_refused" Counter "hits" "Attempts of the service to reach a connection of another service, which did nothing.";

@@ -1,6 +1,6 @@
 //! Why a page could not be made or read, and who is at fault.
 
-use crate::process::ProcessId;
+use crate::process_id::ProcessId;
 use corelane_os::page::PageError;
 use std::path::PathBuf;
 use std::{fmt, io};

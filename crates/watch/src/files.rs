@@ -2,7 +2,8 @@
 //! one is known for what it is without reading it, whatever version wrote it.
 
 use crate::error::Error;
-use crate::process::{Liveness, ProcessId};
+use crate::process::Liveness;
+use crate::process_id::ProcessId;
 use corelane_os::page::{RunDirectory, SUFFIX_PUBLISHED, SUFFIX_UNPUBLISHED};
 use std::cmp::Reverse;
 use std::ffi::OsStr;

@@ -4,11 +4,11 @@
 //! A process has one page: a header, the names of its services and lanes, notes on what it had to do without, and
 //! rows of 64-bit words, one for each lane and one for each service on each lane. A row has one writer, its lane, which
 //! loads and stores without any read-modify-write; rows share no cache line. The [catalogue] declares each counter
-//! of lanes and of all services once, and a service what only it counts ([`counters!`]); the layout, [`text`], [`json`] and [`documentation`] follow
+//! of lanes and of all services once, and a service what only it counts ([`counters!`]); the layout, what is shown of it and [`documentation`] follow
 //! from both. The names of a service's own counters stand in the page: a reader of another build reads them as well.
 //!
 //! ```
-//! use corelane_watch::{Description, Detail, LaneCounter, LaneName, Page, ProcessId, Reader, text};
+//! use corelane_watch::{Description, LaneCounter, LaneName, Page, ProcessId, Reader};
 //!
 //! let page = Page::heap(&Description {
 //!     program: "example 1.0".into(),
@@ -20,13 +20,13 @@
 //! page.lane(0)?.add(LaneCounter::TurnsProductive, 3);
 //! let snapshot = Reader::of(&page)?.snapshot(0);
 //! assert_eq!(snapshot.total.get(LaneCounter::TurnsProductive), 3);
-//! assert!(text(&snapshot, Detail::NonZero).contains("turns_productive"));
 //! # Ok::<(), corelane_watch::Error>(())
 //! ```
 #![doc = include_str!("../DESIGN.md")]
 #![forbid(unsafe_code)]
 
 pub mod catalogue;
+mod counted;
 mod error;
 mod files;
 mod layout;
@@ -34,22 +34,23 @@ mod memory;
 mod own;
 mod page;
 mod process;
+mod process_id;
 mod reader;
 mod snapshot;
-mod text;
 
 pub use catalogue::{Counter, Declaration, Kind, LaneCounter, LaneState, Ratio, Scope, ServiceCounter, documentation};
 pub use corelane_os::page::{PageError, RunDirectory};
+pub use counted::Counted;
 pub use error::Error;
 pub use files::{PageFile, list, remove_stale};
 pub use layout::{
     COUNTER_NAME_BYTES_MAX, COUNTER_UNIT_BYTES_MAX, LANES_MAX, NOTE_BYTES_MAX, NOTES_MAX, OWN_COUNTERS_MAX, SERVICES_MAX,
 };
+pub use own::OwnCounter;
 #[doc(hidden)]
 pub use own::check_declared;
-pub use own::{Counted, OwnCounter};
 pub use page::{CounterName, Description, LaneName, LaneRow, Page, Row, ServiceName, ServiceRow};
-pub use process::{Liveness, ProcessId};
+pub use process::Liveness;
+pub use process_id::ProcessId;
 pub use reader::Reader;
 pub use snapshot::{LaneSnapshot, ServiceSnapshot, Snapshot, Value, Values};
-pub use text::{Detail, text};

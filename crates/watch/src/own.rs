@@ -3,7 +3,6 @@
 
 use crate::catalogue::{Counter, Declaration, Kind, ServiceCounter};
 use crate::layout::{COUNTER_NAME_BYTES_MAX, COUNTER_UNIT_BYTES_MAX, OWN_COUNTERS_MAX};
-use crate::page::ServiceRow;
 
 /// A counter of a service's own: an enum that [`counters!`](crate::counters) makes.
 pub trait OwnCounter: Copy + 'static {
@@ -12,39 +11,6 @@ pub trait OwnCounter: Copy + 'static {
 
     /// Which one this is.
     fn index(self) -> usize;
-}
-
-/// What a service counts: a [counter that all services have](ServiceCounter), or [one of its own](OwnCounter).
-pub trait Counted: Copy {
-    /// Counts `n` more.
-    fn add(self, row: &ServiceRow, n: u64);
-
-    /// Sets a gauge.
-    fn set(self, row: &ServiceRow, value: u64);
-}
-
-impl Counted for ServiceCounter {
-    #[inline]
-    fn add(self, row: &ServiceRow, n: u64) {
-        row.add(self, n);
-    }
-
-    #[inline]
-    fn set(self, row: &ServiceRow, value: u64) {
-        row.set(self, value);
-    }
-}
-
-impl<C: OwnCounter> Counted for C {
-    #[inline]
-    fn add(self, row: &ServiceRow, n: u64) {
-        row.add_own(self, n);
-    }
-
-    #[inline]
-    fn set(self, row: &ServiceRow, value: u64) {
-        row.set_own(self, value);
-    }
 }
 
 /// Declares what a service counts beside what all services have: an enum to count with, whose names, kinds (`Counter` or `Gauge`), units and

@@ -8,7 +8,7 @@ use crate::layout::{
 };
 use crate::memory::{AtomicU64, Ordering, PageMemory};
 use crate::own::OwnCounter;
-use crate::process::ProcessId;
+use crate::process_id::ProcessId;
 use corelane_os::page::RunDirectory;
 use std::cell::Cell;
 use std::marker::PhantomData;

@@ -1,22 +1,12 @@
-//! Which process wrote a page, and whether it still runs (proc_pid_stat(5), pid_namespaces(7)).
+//! Which process this is, and whether another still runs (proc_pid_stat(5), pid_namespaces(7)).
 
 use crate::error::Error;
+use crate::process_id::ProcessId;
 use std::os::unix::fs::MetadataExt;
 use std::{fs, io};
 
 /// errno(3): the process ended between the opening of its file and the reading.
 const ESRCH: i32 = 3;
-
-/// Which process wrote a page. A process id alone comes back; with its start it does not, until the next boot.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct ProcessId {
-    /// The process id within its namespace.
-    pub pid: u32,
-    /// When the process started, in clock ticks since boot: field 22 of /proc/PID/stat.
-    pub start_ticks: u64,
-    /// The inode of its pid namespace: a pid of another container means nothing here.
-    pub pid_namespace: u64,
-}
 
 /// Whether the process that wrote a page still runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,8 @@
 use crate::catalogue::{Counter, Kind, LaneCounter, LaneState, Ratio, ServiceCounter};
 use crate::error::Error;
 use crate::page::{CounterName, LaneName, ServiceName};
-use crate::process::{Liveness, ProcessId};
+use crate::process::Liveness;
+use crate::process_id::ProcessId;
 use std::marker::PhantomData;
 use std::sync::Arc;
 

@@ -5,8 +5,8 @@ mod common;
 
 use common::{Scratch, description};
 use corelane_watch::{
-    Counted, Counter, CounterName, Description, Detail, Error, Kind, LaneCounter, LaneName, NOTE_BYTES_MAX, NOTES_MAX,
-    OWN_COUNTERS_MAX, OwnCounter, Page, Reader, ServiceCounter, Snapshot, Values, text,
+    Counted, Counter, CounterName, Description, Error, Kind, LaneCounter, LaneName, NOTE_BYTES_MAX, NOTES_MAX, OWN_COUNTERS_MAX,
+    OwnCounter, Page, Reader, ServiceCounter, Snapshot, Values,
 };
 
 fn file_and_heap(scratch: &Scratch, description: &Description) -> [Page; 2] {
@@ -226,8 +226,6 @@ fn a_services_own_counters_are_named_in_the_page_and_counted_beside_the_others()
             [of(&since.lanes[1].services[2]), of(&since.services[2].values)],
             [[Some(5), Some(2), None], [Some(5), Some(9), None]]
         );
-        let text = text(&since, Detail::NonZero);
-        assert!(text.contains(&format!("  {:<32}{:>20} {:<11}{:>12}/s\n", "apples", 5, "apples", 5)), "{text}");
         let apples = |service: usize| since.services[service].values.all().find(|value| value.name == "apples");
         assert_eq!((apples(2).map(|value| value.value), apples(1)), (Some(5), None));
     }

@@ -23,6 +23,7 @@ mod auth;
 mod call;
 mod calls;
 mod due;
+mod program;
 mod record;
 mod refusal;
 mod reply;
@@ -30,8 +31,9 @@ mod reply;
 pub use auth::{Auth, AuthStatus, AuthSys, BODY_BYTES_MAX, Flavour, GIDS_MAX, Identity, MACHINE_NAME_BYTES_MAX};
 pub use call::{Call, CallHead};
 pub use calls::{CALLS_MAX, CallCounts, Calls, Overdue, Patience, Xids};
+pub use program::Program;
 pub use record::{FRAGMENT_BYTES_MAX, RecordLimits, Records, Step, mark, write_record, write_split};
-pub use refusal::{Owed, Program, Refusal};
+pub use refusal::{Owed, Refusal};
 pub use reply::{Acceptance, Denial, Reply, Verdict, success_head};
 
 /// The version of the protocol (RFC 5531 section 9, `RPC_VERS`).

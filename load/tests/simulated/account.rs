@@ -4,11 +4,10 @@
 use crate::figures::{Figures, Window, requests_each};
 use crate::rig::{MS, Outcome};
 use crate::witness::{Desk, Note, Sighting, request_bytes};
+use corelane::service::{Ending, Fault, Reason};
 use corelane_load::arrivals::Schedule;
 use corelane_load::kinds::Kind;
 use corelane_load::plan::{Extent, Mode, Plan};
-use corelane_seam::{Fault, Reason};
-use corelane_svc::Ending;
 use std::collections::VecDeque;
 
 /// How long a place waits for its next connection.
@@ -70,7 +69,7 @@ impl Room {
 }
 
 #[derive(Default)]
-struct Slot {
+struct Client {
     is_open: bool,
     wrong: bool,
     /// When its connection was to be asked for.
@@ -93,7 +92,7 @@ struct Books<'a> {
     first: u64,
     heard: bool,
     over: bool,
-    places: Vec<Slot>,
+    places: Vec<Client>,
     arrivals: Option<Schedule>,
     /// Where connections are made at a rate: places in the order in which arrivals take them.
     line: VecDeque<u64>,
@@ -141,7 +140,7 @@ impl<'a> Books<'a> {
             first,
             heard: false,
             over: false,
-            places: (0..count).map(|_| Slot::default()).collect(),
+            places: (0..count).map(|_| Client::default()).collect(),
             arrivals: arrivals(plan, window, lane),
             line: if by_connection { (first..first + count).collect() } else { VecDeque::new() },
             made: 0,
@@ -156,7 +155,7 @@ impl<'a> Books<'a> {
         if let Mode::Connections { requests, .. } = self.plan.mode { Some(requests) } else { None }
     }
 
-    fn place(&mut self, place: u64) -> &mut Slot {
+    fn place(&mut self, place: u64) -> &mut Client {
         &mut self.places[(place - self.first) as usize]
     }
 
@@ -215,7 +214,7 @@ impl<'a> Books<'a> {
             _ => panic!("{entry:?} over connections"),
         }
         let depth = self.plan.depth as usize;
-        let has_room = |place: &Slot| place.is_open && place.flights.len() + place.owed.len() < depth;
+        let has_room = |place: &Client| place.is_open && place.flights.len() + place.owed.len() < depth;
         self.room.is(self.places.iter().any(has_room), now);
     }
 
@@ -229,7 +228,7 @@ impl<'a> Books<'a> {
         }
         let place = self.place(place);
         assert!(!place.is_open, "a place was opened twice");
-        *place = Slot { is_open: true, intended: place.intended, ..Slot::default() };
+        *place = Client { is_open: true, intended: place.intended, ..Client::default() };
     }
 
     fn sent(&mut self, place: u64, count: u64, bytes: u64, now: u64) {
@@ -329,7 +328,7 @@ impl<'a> Books<'a> {
             }
         }
         self.forgo((place - self.first) as usize);
-        let lost = std::mem::replace(self.place(place), Slot { intended: now + PAUSE, ..Slot::default() });
+        let lost = std::mem::replace(self.place(place), Client { intended: now + PAUSE, ..Client::default() });
         let Some(kind) = kind else {
             return assert!(lost.flights.is_empty(), "requests in flight on a connection that was closed");
         };

@@ -5,10 +5,10 @@ use crate::account::{LATEST, Room, arrivals, share_of};
 use crate::figures::{Figures, Window};
 use crate::rig::{MS, Outcome};
 use crate::witness::{Desk, Note, Sighting, request_bytes};
+use corelane::service::Reason;
 use corelane_load::arrivals::Schedule;
 use corelane_load::kinds::Kind;
 use corelane_load::plan::{Mode, Plan};
-use corelane_seam::Reason;
 use std::collections::{BTreeMap, VecDeque};
 
 #[derive(Default)]

@@ -1,7 +1,7 @@
 //! A datagram server that is played by hand: what it does with a datagram follows from chance, and is counted.
 
-use crate::rig::{MS, Play, target};
-use corelane_sim::{DatagramPeer, Random, Turn, World};
+use crate::rig::{MS, target};
+use corelane::testing::{DatagramPeer, Play, Random, Turn, World};
 use std::net::SocketAddr;
 
 /// What it has received and sent.

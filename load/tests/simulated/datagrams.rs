@@ -6,11 +6,10 @@ use crate::for_seeds;
 use crate::plans::{datagrams, drawn, followed, steady};
 use crate::rig::{MS, Outcome, Rig, patient, target};
 use crate::witness::Note;
+use corelane::testing::{Faults, Nobody};
 use corelane_echo::{Answer, EchoDatagrams};
 use corelane_load::kinds::Kind;
 use corelane_load::plan::{Extent, Mode, Plan};
-use corelane_sim::Faults;
-use corelane_svc::Sharing;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -20,16 +19,15 @@ fn plan(seed: u64, is_played: bool) -> Plan {
 }
 
 fn served(seed: u64, faults: Faults, plan: Plan) -> Rig {
-    Rig::new(seed, faults, plan).serve(1 + seed as usize % 3, |lane, services, driver, page| {
+    Rig::new(seed, faults, plan).serve(1 + seed as usize % 3, |roster| {
         let echo = EchoDatagrams::new(Answer::Everybody);
-        let service = services.add_datagrams(echo, patient(), page.service(lane, 0).unwrap());
-        services.bind(driver, service, target(false), Sharing { share_port: true, v6_only: false }).unwrap();
+        roster.serve_datagrams(target(false), patient(), echo);
     })
 }
 
 /// Any plan against the echo service.
 pub fn run(seed: u64, faults: Faults) -> Outcome {
-    served(seed, faults, plan(seed, false)).generate(0).run(&mut ())
+    served(seed, faults, plan(seed, false)).generate(0).run(&mut Nobody)
 }
 
 #[test]
@@ -75,7 +73,7 @@ fn as_many_are_lost_as_were_sent_in_the_window_and_did_not_come_back() {
     for_seeds(20, |seed| {
         let length = Duration::from_millis(400);
         let plan = Plan { connections: 3, depth: 4, extent: Extent::For(length), warm_up: length, ..datagrams(target(false)) };
-        let outcome = served(seed, Faults { datagram_loss: 300, ..Faults::none() }, plan).generate(0).run(&mut ());
+        let outcome = served(seed, Faults { datagram_loss: 300, ..Faults::none() }, plan).generate(0).run(&mut Nobody);
         let desk = outcome.desk.borrow();
         let (from, until) = desk.window.unwrap();
         let mut waiting = BTreeSet::new();
@@ -101,7 +99,7 @@ fn as_many_are_lost_as_were_sent_in_the_window_and_did_not_come_back() {
 fn what_is_lost_in_the_warm_up_is_seen_in_its_seconds() {
     let (extent, warm_up) = (Extent::For(Duration::from_millis(200)), Duration::from_millis(1_500));
     let plan = Plan { extent, warm_up, depth: 3, ..datagrams(target(false)) };
-    let outcome = served(1, Faults { datagram_loss: 300, ..Faults::none() }, plan).generate(0).run(&mut ());
+    let outcome = served(1, Faults { datagram_loss: 300, ..Faults::none() }, plan).generate(0).run(&mut Nobody);
     let lost = |is_asked: fn(f64) -> bool| {
         let seconds = outcome.report.series.iter().filter(|second| is_asked(second.at_s));
         seconds.filter_map(|second| second.errors.get("lost")).sum::<u64>()
@@ -150,8 +148,8 @@ fn what_the_server_did_is_what_the_report_says() {
 fn a_server_that_is_not_there_is_named() {
     for_seeds(20, |seed| {
         let plan = Plan { mode: Mode::Closed, target: target(false).into(), ..plan(seed, true) };
-        let rig = Rig::new(seed, Faults::none(), plan).serve(1, |_, _, _, _| {}).generate(0);
-        let outcome = rig.run(&mut ());
+        let rig = Rig::new(seed, Faults::none(), plan).serve(1, |_| {}).generate(0);
+        let outcome = rig.run(&mut Nobody);
         let desk = outcome.desk.borrow();
         assert_eq!(desk.collector.unreachable().unwrap().0, Kind::Refused);
     });

@@ -10,9 +10,9 @@ use crate::plans::{datagrams, streams};
 use crate::rig::{MS, Outcome, Rig, S, target};
 use crate::streams::served;
 use crate::witness::Note;
+use corelane::testing::{Faults, Nobody};
 use corelane_load::arrivals::Arrivals;
 use corelane_load::plan::{Extent, Mode, Plan};
-use corelane_sim::Faults;
 use std::time::Duration;
 
 fn open(rate: f64) -> Mode {
@@ -64,7 +64,7 @@ fn few_requests_are_made_in_their_time() {
         for mode in rates {
             let each = if matches!(mode, Mode::Open { .. }) { 1 } else { 2 };
             let plan = Plan { timeout, ..number(6, mode, streams(target(false))) };
-            let outcome = served(seed, Faults::none(), plan, 1).0.generate(0).run(&mut ());
+            let outcome = served(seed, Faults::none(), plan, 1).0.generate(0).run(&mut Nobody);
             verify(&outcome, true);
             assert_eq!(outcome.report.requests, 6 * each, "{:?}", outcome.report.doubts);
         }
@@ -84,7 +84,7 @@ fn fewer_requests_than_lanes_are_made() {
         for mode in [Mode::Closed, open(1_000.0)] {
             let requests = 1 + seed % 4;
             let plan = Plan { connections: 8, lanes: 4, depth: 3, ..number(requests, mode, streams(target(false))) };
-            let outcome = served(seed, Faults::none(), plan, 1).0.generate(0).run(&mut ());
+            let outcome = served(seed, Faults::none(), plan, 1).0.generate(0).run(&mut Nobody);
             verify(&outcome, true);
             assert_eq!(outcome.report.requests, requests);
         }
@@ -147,11 +147,11 @@ fn a_run_that_is_told_to_end_is_as_long_as_it_was() {
             let mut rig = rig.generate(0);
             let stop_at = rig.world.now() + 300 * MS + seed % 20 * 37 * MS;
             while rig.world.now() < stop_at {
-                assert!(rig.step(&mut ()));
+                assert!(rig.step(&mut Nobody));
             }
             rig.stop();
             let world = rig.world.clone();
-            let outcome = rig.run(&mut ());
+            let outcome = rig.run(&mut Nobody);
             let report = &outcome.report;
             assert!(world.now() < stop_at + 20 * S);
             let seconds = (stop_at - outcome.desk.borrow().window.unwrap().0) as f64 / 1e9;

@@ -23,4 +23,4 @@ mod streams;
 mod verdicts;
 mod witness;
 
-use corelane_sim::for_seeds;
+use corelane::testing::for_seeds;

@@ -7,8 +7,8 @@ use crate::for_seeds;
 use crate::plans::{datagrams, drawn, streams};
 use crate::rig::{Rig, target};
 use crate::streams::served;
+use corelane::testing::{Faults, Nobody};
 use corelane_load::plan::{Extent, Mode, Plan};
-use corelane_sim::Faults;
 use std::time::Duration;
 
 #[test]
@@ -20,7 +20,7 @@ fn a_request_that_waits_for_memory_is_made_once_and_counts_from_its_start() {
         }
         let faults = Faults { reset: if seed % 2 == 0 { 0 } else { 3 }, ..Faults::none() };
         let (rig, _) = served(seed, faults, plan, 1);
-        let outcome = rig.generate(150).run(&mut ());
+        let outcome = rig.generate(150).run(&mut Nobody);
         if outcome.desk.borrow().collector.unreachable().is_none() {
             verify(&outcome, true);
         }

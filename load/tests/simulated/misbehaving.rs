@@ -5,9 +5,9 @@ use crate::for_seeds;
 use crate::peers::{Manner, Peers, any};
 use crate::plans::{drawn, followed, is_steady, steady, streams};
 use crate::rig::{Outcome, Rig, target};
+use corelane::testing::{Faults, Nobody, Random};
 use corelane_load::kinds::Kind;
 use corelane_load::plan::{Extent, Mode, Plan};
-use corelane_sim::{Faults, Random};
 use std::time::Duration;
 
 fn run(seed: u64, faults: Faults, plan: Plan, manner: impl FnMut(usize) -> Manner + 'static) -> (Outcome, Peers) {
@@ -81,12 +81,12 @@ fn each_manner_shows_as_its_own_kind() {
 
 #[test]
 fn a_target_that_refuses_is_named() {
-    let outcome = Rig::new(1, Faults::none(), closed_loop(10)).generate(0).run(&mut ());
+    let outcome = Rig::new(1, Faults::none(), closed_loop(10)).generate(0).run(&mut Nobody);
     let desk = outcome.desk.borrow();
     let (kind, fault) = desk.collector.unreachable().unwrap();
     assert_eq!(*kind, Kind::Unreachable, "{fault}");
     let plan = Plan { target: target(false).into(), ..closed_loop(10) };
-    let outcome = Rig::new(1, Faults::none(), plan).serve(1, |_, _, _, _| {}).generate(0).run(&mut ());
+    let outcome = Rig::new(1, Faults::none(), plan).serve(1, |_| {}).generate(0).run(&mut Nobody);
     let desk = outcome.desk.borrow();
     let (kind, fault) = desk.collector.unreachable().unwrap();
     assert_eq!(*kind, Kind::Refused, "{fault}");

@@ -7,9 +7,9 @@ use crate::plans::streams;
 use crate::rig::{MS, Outcome, Rig, S, target};
 use crate::streams::served;
 use crate::witness::Note;
+use corelane::testing::{Faults, Nobody, Random};
 use corelane_load::arrivals::Arrivals;
 use corelane_load::plan::{Extent, Mode, Plan};
-use corelane_sim::{Faults, Random};
 use std::time::Duration;
 
 fn open_loop(rate: u64, arrivals: Arrivals, lanes: usize, length: Duration) -> Plan {
@@ -19,7 +19,7 @@ fn open_loop(rate: u64, arrivals: Arrivals, lanes: usize, length: Duration) -> P
 
 fn idle_server(seed: u64, plan: Plan) -> Outcome {
     let (rig, _) = served(seed, Faults::none(), plan, 2);
-    rig.generate(0).run(&mut ())
+    rig.generate(0).run(&mut Nobody)
 }
 
 /// When the requests of each lane went, in nanoseconds after the start.
@@ -144,7 +144,7 @@ fn a_generator_that_is_late_is_doubted() {
     let plan = open_loop(2_000, Arrivals::Fixed, 1, Duration::from_secs(4));
     let faults = Faults { clock_jump: 1, ..Faults::none() };
     let (rig, _) = served(3, faults, Plan { timeout: Duration::from_secs(30), ..plan }, 1);
-    let outcome = rig.generate(0).run(&mut ());
+    let outcome = rig.generate(0).run(&mut Nobody);
     verify(&outcome, false);
     let report = &outcome.report;
     assert!(report.send_lag_us.as_ref().unwrap()["99"] > 100_000.0, "{:?}", report.send_lag_us);

@@ -1,7 +1,7 @@
 //! Servers that are played by hand, and mostly misbehave.
 
-use crate::rig::{Play, target};
-use corelane_sim::{Peer, Random, Status, Turn, World};
+use crate::rig::target;
+use corelane::testing::{Peer, Play, Random, Status, Turn, World};
 
 /// What a connection's server does with the bytes that come.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,8 +1,8 @@
 //! Plans drawn from a seed: every mode, extent and shape, small enough for thousands of runs.
 
+use corelane::testing::{FaultKind, Faults, Random};
 use corelane_load::arrivals::Arrivals;
 use corelane_load::plan::{Extent, Mode, Plan};
-use corelane_sim::{FaultKind, Faults, Random};
 use std::net::SocketAddr;
 use std::time::Duration;
 

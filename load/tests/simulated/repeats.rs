@@ -5,7 +5,7 @@ use crate::for_seeds;
 use crate::plans::drawn;
 use crate::rig::Outcome;
 use crate::streams;
-use corelane_sim::{FaultCounts, FaultKind, Faults};
+use corelane::testing::{FaultCounts, FaultKind, Faults};
 
 fn text(outcome: &Outcome) -> String {
     serde_json::to_string(&outcome.report).unwrap()

@@ -2,7 +2,10 @@
 
 use crate::witness::{Desk, DeskRef, Spy, Watched};
 use corelane::lanes::Transport;
-use corelane_lane::{Control, Kit, Lane, LaneSettings, Mesh, Order, Turn as LaneTurn, Works};
+use corelane::service::Limits;
+use corelane::testing::{
+    FaultCounts, FaultKind, Faults, Host, Plan as LanePlan, Play, Rig as Lanes, Roster, Tuning, Turn, World,
+};
 use corelane_load::course::Course;
 use corelane_load::datagram_engine::DatagramEngine;
 use corelane_load::engine::Engine;
@@ -12,42 +15,20 @@ use corelane_load::workloads::echo::Echo;
 use corelane_load::workloads::rpc::{RpcDatagrams, RpcStream};
 use corelane_load::workloads::udp::Udp;
 use corelane_load::{judge, limits, report_of};
-use corelane_seam::{Arena, Tuning};
-use corelane_sim::{FaultCounts, FaultKind, Faults, Host, SimDriver, Turn, World};
-use corelane_svc::{Limits, Services};
-use corelane_watch::{Description, LaneName, Page, ServiceName};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-/// A millisecond, in nanoseconds.
-pub const MS: u64 = 1_000_000;
-/// A second, in nanoseconds.
-pub const S: u64 = 1_000 * MS;
+pub use corelane::testing::{MS, S};
+
 /// Steps after which a run is said never to end.
 const STEPS_MAX: usize = 20_000_000;
 
 /// Where the target is: on a host of lanes, or among the peers that a test plays.
 pub fn target(is_played: bool) -> SocketAddr {
     if is_played { SocketAddr::from(([192, 0, 2, 9], 7)) } else { SocketAddr::from(([10, 0, 0, 2], 7)) }
-}
-
-/// Everybody in a world who is no lane.
-pub trait Play {
-    fn news(&mut self, world: &World, turn: Turn);
-}
-
-/// Nobody has news.
-impl Play for () {
-    fn news(&mut self, _: &World, _: Turn) {}
-}
-
-/// Lanes of one program.
-struct Program {
-    control: Arc<Control>,
-    lanes: std::ops::Range<usize>,
 }
 
 /// What a run has come to.
@@ -65,9 +46,8 @@ pub struct Rig {
     pub desk: DeskRef,
     /// Ends the run early.
     pub stop: Arc<AtomicBool>,
-    lanes: Vec<Option<Lane<SimDriver>>>,
-    arenas: Vec<Arena>,
-    programs: Vec<Program>,
+    server: Option<Lanes>,
+    generator: Option<Lanes>,
     events: std::sync::mpsc::Sender<corelane_load::course::Event>,
     server_host: Host,
 }
@@ -91,45 +71,18 @@ impl Rig {
         let (events, told) = channel();
         let desk = Desk::new(&world, &plan, told);
         let stop = Arc::new(AtomicBool::new(false));
-        let (lanes, arenas, programs) = (Vec::new(), Vec::new(), Vec::new());
-        Self { world, plan, desk, stop, lanes, arenas, programs, events, server_host }
+        Self { world, plan, desk, stop, server: None, generator: None, events, server_host }
     }
 
-    fn add_program(
-        &mut self,
-        is_server: bool,
-        count: usize,
-        memory_bytes: usize,
-        add: impl Fn(usize, &mut Services, &mut SimDriver, &Page),
-    ) {
-        let page = Page::heap(&Description {
-            program: "simulation".into(),
-            services: vec![ServiceName { name: "0".into(), url: String::new(), counters: Vec::new() }],
-            lanes: (0..count).map(|_| LaneName::default()).collect(),
-            ..Description::default()
-        });
-        let (page, control, first) = (page.unwrap(), Control::new(count), self.lanes.len());
-        let settings = LaneSettings::new().memory_bytes(memory_bytes);
-        for (number, mesh) in Mesh::between(&control, settings.channel_messages).into_iter().enumerate() {
-            let arena = Arena::new(memory_bytes).unwrap();
-            let tuning = Tuning { datagram_bytes: (memory_bytes / 16).min(1 << 20), ..Tuning::default() };
-            let mut driver = match is_server {
-                true => self.world.driver_on(self.server_host, arena.clone(), tuning),
-                false => self.world.driver(arena.clone(), tuning),
-            };
-            let mut services = Services::new(u32::MAX);
-            services.set_mesh(mesh);
-            add(number, &mut services, &mut driver, &page);
-            let kit = Kit::new(number, &control, arena.clone(), page.lane(number).unwrap(), &settings, Box::new(|_: &str| {}));
-            self.lanes.push(Some(Lane::new(driver, Works::of(services), kit, control.clone(), settings)));
-            self.arenas.push(arena);
-        }
-        self.programs.push(Program { control, lanes: first..self.lanes.len() });
+    fn lanes(&self, host: Option<Host>, count: usize, memory_bytes: usize, equip: impl FnMut(&mut Roster)) -> Lanes {
+        let tuning = Tuning { datagram_bytes: (memory_bytes / 16).min(1 << 20), ..Tuning::default() };
+        let plan = LanePlan { host, tuning, connections_max: u32::MAX, ..LanePlan::lanes(count).memory(memory_bytes) };
+        Lanes::new(&self.world, &plan, equip)
     }
 
     /// Adds a server's lanes.
-    pub fn serve(mut self, lanes: usize, add: impl Fn(usize, &mut Services, &mut SimDriver, &Page)) -> Self {
-        self.add_program(true, lanes, 16 << 20, add);
+    pub fn serve(mut self, lanes: usize, equip: impl FnMut(&mut Roster)) -> Self {
+        self.server = Some(self.lanes(Some(self.server_host), lanes, 16 << 20, equip));
         self
     }
 
@@ -141,33 +94,31 @@ impl Rig {
     /// [`Rig::generate`] with so much memory for each lane.
     pub fn generate_in(mut self, refusals: u64, memory_bytes: usize) -> Self {
         let (plan, desk, events, stop) = (self.plan.clone(), self.desk.clone(), self.events.clone(), self.stop.clone());
-        self.add_program(false, plan.lanes, memory_bytes, |lane, services, _, page| {
+        let generator = self.lanes(None, plan.lanes, memory_bytes, |roster| {
+            let lane = roster.lane();
             let course = Course::new(plan.clone(), lane, events.clone(), stop.clone());
-            let row = page.service(lane, 0).unwrap();
             macro_rules! add {
                 ($add:ident, $engine:ident, $workload:expr) => {{
                     let spy = Spy::new($workload, &desk, lane, refusals);
-                    services.$add(Watched::new($engine::new(course, spy), &desk, lane), limits(&plan), row);
+                    roster.$add(limits(&plan), Watched::new($engine::new(course, spy), &desk, lane));
                 }};
             }
             match (&*plan.workload, plan.transport) {
-                ("rpc", Transport::Udp) => add!(add_datagrams, DatagramEngine, RpcDatagrams::new(&plan)),
-                ("rpc", Transport::Tcp) => add!(add_stream, Engine, RpcStream::new(&plan)),
-                (_, Transport::Udp) => add!(add_datagrams, DatagramEngine, Udp::new(plan.size)),
-                (_, Transport::Tcp) => add!(add_stream, Engine, Echo::new(plan.size)),
+                ("rpc", Transport::Udp) => add!(client_datagrams, DatagramEngine, RpcDatagrams::new(&plan)),
+                ("rpc", Transport::Tcp) => add!(client, Engine, RpcStream::new(&plan)),
+                (_, Transport::Udp) => add!(client_datagrams, DatagramEngine, Udp::new(plan.size)),
+                (_, Transport::Tcp) => add!(client, Engine, Echo::new(plan.size)),
             }
         });
+        self.generator = Some(generator);
         self
     }
 
     fn turn(&mut self, lane: usize) {
-        let Some(running) = self.lanes[lane].as_mut() else { return };
-        if running.turn() == LaneTurn::Ended {
-            self.lanes[lane] = None;
-        }
-        let generator = &self.programs[self.programs.len() - 1].lanes;
-        if generator.contains(&lane) {
-            self.desk.borrow_mut().turns.push((lane - generator.start, self.world.now()));
+        if let Some(number) = self.generator.as_mut().and_then(|generator| generator.turn(lane)) {
+            self.desk.borrow_mut().turns.push((number, self.world.now()));
+        } else if let Some(server) = &mut self.server {
+            server.turn(lane);
         }
     }
 
@@ -209,15 +160,12 @@ impl Rig {
         while !self.desk.borrow().collector.is_over() {
             assert!(self.step(cast), "the generator waits for ever");
         }
-        for program in (0..self.programs.len()).rev() {
-            self.programs[program].control.give(Order::Drain);
-            let lanes = self.programs[program].lanes.clone();
-            while lanes.clone().any(|lane| self.lanes[lane].is_some()) {
+        for end in [Self::of_generator, Self::of_server] {
+            end(&mut self).iter().for_each(|lanes| lanes.begin_drain());
+            while end(&mut self).is_some_and(|lanes| !lanes.has_ended()) {
                 assert!(self.step(cast), "a lane does not end");
             }
-        }
-        for arena in &self.arenas {
-            assert_eq!(arena.used(), 0, "memory of an ended lane is in use");
+            assert!(end(&mut self).is_none_or(|lanes| lanes.holds_nothing()), "memory of an ended lane is in use");
         }
         self.world.check().unwrap();
         let report = {
@@ -227,6 +175,14 @@ impl Rig {
             report
         };
         Outcome { report, desk: self.desk, plan: self.plan, faults: self.world.report().faults }
+    }
+
+    fn of_generator(&mut self) -> Option<&Lanes> {
+        self.generator.as_ref()
+    }
+
+    fn of_server(&mut self) -> Option<&Lanes> {
+        self.server.as_ref()
     }
 
     /// Tells the generator to end early.

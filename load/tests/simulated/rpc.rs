@@ -5,33 +5,25 @@ use crate::rig::{Outcome, Rig, patient, target};
 use crate::rpc_server::{Answers, Seen, Server};
 use crate::{account, datagram_account, for_seeds};
 use corelane::lanes::Transport;
+use corelane::testing::{Faults, Nobody, Random};
 use corelane_load::kinds::Kind;
 use corelane_load::plan::{Extent, Mode, Plan};
 use corelane_load::workloads::Particulars;
 use corelane_load::workloads::rpc::{Caller, DENIED, FAILED, Settings, Split, UNAVAILABLE};
-use corelane_sim::{Faults, Random};
-use corelane_svc::Sharing;
 use std::rc::Rc;
 use std::time::Duration;
 
 fn run(seed: u64, faults: Faults, plan: Plan, answers: Answers) -> (Outcome, Rc<Seen>) {
     let seen: Rc<Seen> = Rc::default();
     let transport = plan.transport;
-    let rig = Rig::new(seed, faults, plan).serve(1 + seed as usize % 3, |lane, services, driver, page| {
+    let rig = Rig::new(seed, faults, plan).serve(1 + seed as usize % 3, |roster| {
         let server = Server { answers, seen: seen.clone() };
-        let (row, sharing) = (page.service(lane, 0).unwrap(), Sharing { share_port: true, v6_only: false });
         match transport {
-            Transport::Tcp => {
-                let service = services.add_stream(server, patient(), row);
-                services.listen(driver, service, target(false), sharing).unwrap();
-            }
-            Transport::Udp => {
-                let service = services.add_datagrams(server, patient(), row);
-                services.bind(driver, service, target(false), sharing).unwrap();
-            }
+            Transport::Tcp => roster.serve(target(false), patient(), server),
+            Transport::Udp => roster.serve_datagrams(target(false), patient(), server),
         }
     });
-    (rig.generate(0).run(&mut ()), seen)
+    (rig.generate(0).run(&mut Nobody), seen)
 }
 
 /// Makes calls of a plan: with or without a payload, of anybody, and split somehow where that can be.

@@ -5,11 +5,11 @@ use crate::figures::requests_each;
 use crate::for_seeds;
 use crate::plans::{drawn, followed, is_steady, steady, streams};
 use crate::rig::{Outcome, Rig, patient, target};
+use corelane::service::{Cx, Ending, Input, Next, Output, Peer, StreamService};
+use corelane::testing::{Faults, Nobody};
 use corelane_echo::Echo;
 use corelane_load::arrivals::Arrivals;
 use corelane_load::plan::{Extent, Mode, Plan};
-use corelane_sim::Faults;
-use corelane_svc::{Cx, Ending, Input, Next, Output, Peer, Sharing, StreamService};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -48,10 +48,9 @@ impl StreamService for Counted {
 /// A rig whose target is the echo service on so many lanes.
 pub fn served(seed: u64, faults: Faults, plan: Plan, lanes: usize) -> (Rig, Rc<Served>) {
     let served: Rc<Served> = Rc::default();
-    let rig = Rig::new(seed, faults, plan).serve(lanes, |lane, services, driver, page| {
+    let rig = Rig::new(seed, faults, plan).serve(lanes, |roster| {
         let counted = Counted { echo: Echo, served: served.clone() };
-        let service = services.add_stream(counted, patient(), page.service(lane, 0).unwrap());
-        services.listen(driver, service, target(false), Sharing { share_port: true, v6_only: false }).unwrap();
+        roster.serve(target(false), patient(), counted);
     });
     (rig, served)
 }
@@ -60,7 +59,7 @@ pub fn served(seed: u64, faults: Faults, plan: Plan, lanes: usize) -> (Rig, Rc<S
 pub fn run(seed: u64, faults: Faults, change: impl Fn(Plan) -> Plan) -> (Outcome, Rc<Served>) {
     let plan = change(drawn(seed, streams(target(false))));
     let (rig, served) = served(seed, faults, plan, 1 + seed as usize % 3);
-    (rig.generate(0).run(&mut ()), served)
+    (rig.generate(0).run(&mut Nobody), served)
 }
 
 /// How many arrivals there are, where they are recorded.

@@ -6,11 +6,11 @@ use crate::peers::{Manner, Peers};
 use crate::plans::{datagrams, streams};
 use crate::rig::{MS, Outcome, Rig, S, target};
 use crate::streams::served;
+use corelane::testing::{Faults, Nobody};
 use corelane_load::arrivals::Arrivals;
 use corelane_load::judge;
 use corelane_load::plan::{Extent, Mode, Plan};
 use corelane_load::report::{Lane, Report, Server};
-use corelane_sim::Faults;
 use std::time::Duration;
 
 fn open(rate: f64) -> Mode {
@@ -113,7 +113,7 @@ fn connections_that_fall_behind_are_doubted() {
 fn a_closed_loop_at_the_generators_limit_is_doubted() {
     let plan = Plan { extent: Extent::For(Duration::from_millis(100)), ..for_a_second(Mode::Closed) };
     let plan = Plan { target: target(false).into(), ..plan };
-    let outcome = served(1, Faults::none(), plan, 1).0.generate(0).run(&mut ());
+    let outcome = served(1, Faults::none(), plan, 1).0.generate(0).run(&mut Nobody);
     assert_eq!((outcome.report.limit.as_str(), outcome.report.believable), ("neither", true), "{:?}", outcome.report.doubts);
     let report = judged(&outcome, |report| report.generator.lanes[0].busy = 0.99);
     assert_eq!(report.limit, "generator");

@@ -1,15 +1,16 @@
 //! What can be seen of a run from around the engine: its workload, the calls that its lane makes, and what it tells.
 
 use corelane::lanes::Transport;
+use corelane::service::{
+    Cx, DatagramService, Datagrams, Ending, Fault, Input, Next, Output, Peer, Replies, SocketId, StreamService,
+};
+use corelane::testing::{Random, World};
 use corelane_load::collector::Collector;
 use corelane_load::course::Event;
 use corelane_load::kinds::Kind;
 use corelane_load::plan::Plan;
 use corelane_load::workload::{Answers, DatagramWorkload, Workload};
 use corelane_load::workloads::rpc::{Settings, Split};
-use corelane_seam::{Datagrams, Fault};
-use corelane_sim::{Random, World};
-use corelane_svc::{Cx, DatagramService, Ending, Input, Next, Output, Peer, Replies, SocketId, StreamService};
 use std::any::Any;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -219,8 +220,8 @@ impl<S: StreamService<Session = u32>> StreamService for Watched<S> {
         self.call(|inner| inner.lane_message(cx, from, message));
     }
 
-    fn alarm(&mut self, cx: &mut Cx<'_>) {
-        self.call(|inner| inner.alarm(cx));
+    fn alarm(&mut self, cx: &mut Cx<'_>, _: u64) {
+        self.call(|inner| inner.alarm(cx, 0));
     }
 }
 
@@ -229,8 +230,8 @@ impl<S: DatagramService> DatagramService for Watched<S> {
         self.call(|inner| inner.started(cx));
     }
 
-    fn alarm(&mut self, cx: &mut Cx<'_>) {
-        self.call(|inner| inner.alarm(cx));
+    fn alarm(&mut self, cx: &mut Cx<'_>, _: u64) {
+        self.call(|inner| inner.alarm(cx, 0));
     }
 
     fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies) {

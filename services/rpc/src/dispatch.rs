@@ -92,7 +92,9 @@ impl<P: Programs> Dispatcher<P> {
 
     /// Looks up a call that must be carried out once: one that was is answered as then, and one in progress is dropped.
     fn answer_if_repeated(&mut self, cx: &mut Cx<'_>, message: &rpc::Call<'_>, peer: &Address, to: &mut To<'_>) -> Repeated {
-        if !self.programs.is_once_only(message) {
+        // Without a name two callers of one user look the same, and what one was answered is not the other's.
+        let is_nobody = peer.unix().is_some_and(|unix| unix.name().is_empty());
+        if is_nobody || !self.programs.is_once_only(message) {
             return Repeated::No(None);
         }
         match self.duplicates.look(Key::of(message, peer), cx.now()) {

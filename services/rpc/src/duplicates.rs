@@ -1,9 +1,7 @@
 //! Replies that are kept for calls that come twice, because a caller repeats what it has no answer to.
 
 use crate::counters::RpcCounter;
-use corelane::Address;
-use corelane::Cx;
-use corelane::Instant;
+use corelane::{Address, Cx, Instant};
 use corelane_wire::rpc;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};

@@ -1,9 +1,8 @@
 //! One call after the other to one program, from a lane of its own, for those who wait for the end of it.
 
 use crate::client::{CallError, DatagramClient, Step};
-use corelane::Instant;
 use corelane::service::{Fault, Reason, Shared, SocketId};
-use corelane::{Address, Cx, DatagramService, Datagrams, Lanes, Replies};
+use corelane::{Address, Cx, DatagramService, Datagrams, Instant, Lanes, Replies};
 use corelane_wire::rpc::{CallHead, Patience};
 use corelane_wire::xdr::Encode;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -79,7 +78,10 @@ impl<S: Script> Errand<S> {
             match self.client.call(cx, &what, &arguments, PATIENCE, ()) {
                 Ok(datagram) => {
                     self.send(cx, datagram, replies.take());
-                    return cx.set_alarm(self.client.next_due().unwrap_or(Instant::NEVER));
+                    // reason: a service may have one alarm, whatever its bound is.
+                    return cx
+                        .start_alarm(self.client.next_due().unwrap_or(Instant::NEVER), 0)
+                        .expect("one alarm is always to be had");
                 }
                 Err((error, ())) => {
                     self.script.answer(Err(error));
@@ -133,7 +135,7 @@ impl<S: Script> DatagramService for Errand<S> {
         }
     }
 
-    fn alarm(&mut self, cx: &mut Cx<'_>) {
+    fn alarm(&mut self, cx: &mut Cx<'_>, _: u64) {
         match self.client.overdue(cx.now()) {
             Some(Step::Again(datagram)) => self.send(cx, datagram, None),
             Some(Step::GivenUp(())) => {
@@ -142,6 +144,7 @@ impl<S: Script> DatagramService for Errand<S> {
             }
             None => {}
         }
-        cx.set_alarm(self.client.next_due().unwrap_or(Instant::NEVER));
+        // reason: a service may have one alarm, whatever its bound is.
+        cx.start_alarm(self.client.next_due().unwrap_or(Instant::NEVER), 0).expect("one alarm is always to be had");
     }
 }

@@ -68,7 +68,7 @@ impl Held {
     pub(crate) fn new(cx: &mut Cx<'_>, xid: u32, to: To<'_>, memo: Option<Memo>, seat: Seat) -> Result<Self, Unanswered> {
         let lease = cx.lease(RESERVE_BYTES).map_err(|_| Unanswered::Later)?;
         let asker = match to {
-            To::Stream(output) => Asker::Connection(output.hold(Order::Any).ok_or(Unanswered::Later)?),
+            To::Stream(output) => Asker::Connection(output.hold(Order::Any).map_err(|_| Unanswered::Later)?),
             To::Datagram { batch, arrival, socket, .. } => Asker::Datagram { socket, arrival: batch.arrivals()[arrival].clone() },
         };
         Ok(Self { xid, asker, memo, lease, _seat: seat })

@@ -6,10 +6,11 @@ use crate::error::Error;
 use crate::lanes::drained::Drained;
 use crate::lanes::driver::{DriverKind, choose};
 use crate::lanes::ending::{Lives, Waiter, unbroken};
+use crate::lanes::entry::{Beside, Entry, Opened};
+use crate::lanes::place::Place;
 use crate::lanes::plan;
 use crate::lanes::url::Url;
 use crate::lanes::{Lanes, Served};
-use crate::service::entry::{Beside, Entry, Opened};
 use corelane_drivers::{EpollDriver, EventBell, Probes, UringDriver};
 use corelane_lane::{Control, Ear, Kit, Lane, LaneSettings, Mesh, Order, Report, Works};
 use corelane_os::claim::claim;
@@ -32,20 +33,6 @@ use std::time::Duration;
 
 /// Pages of ended processes that are kept to be looked at.
 const STALE_PAGES: usize = 8;
-
-/// One place where a service listens, on every lane.
-#[derive(Clone)]
-pub struct Place {
-    /// The service's name.
-    pub service: String,
-    /// Where, with the port that the system chose if it was asked to.
-    pub url: Url,
-    address: Address,
-    transport: Transport,
-    served: usize,
-    /// The number of the socket that all lanes share, where there can be only one.
-    named: Option<i32>,
-}
 
 /// Lanes that run. Dropping it ends them at once.
 pub struct Running {
@@ -177,18 +164,6 @@ fn begin(lanes: &Lanes) -> Result<Running, Error> {
     }
     running.waiter.start(begun).inspect_err(|_| running.page.withdraw())?;
     Ok(running.with_socket().with_beside(lanes))
-}
-
-impl Place {
-    /// Whether a lane serves there: datagrams of a Unix socket have no flow that names one, and those of a peer are to keep their order.
-    fn is_for(&self, lane: usize) -> bool {
-        lane == 0 || self.transport == Transport::Tcp || self.named.is_none()
-    }
-
-    /// The address, with the port that the system chose if it was asked to.
-    pub fn address(&self) -> &Address {
-        &self.address
-    }
 }
 
 impl Running {

@@ -78,7 +78,7 @@ impl Ring {
     }
 
     /// Submits what is queued, lets the kernel make the completions that it can, and waits for one as long as `pause`
-    /// says. Answers how many calls it took. If the kernel lacks memory for an entry, it stays queued.
+    /// says. Returns how many calls it took. If the kernel lacks memory for an entry, it stays queued.
     ///
     /// # Errors
     /// `EINTR` if a signal ended the wait.
@@ -96,7 +96,7 @@ impl Ring {
         }
     }
 
-    /// Gives each completion to `take`: user data, result, and whether it is the last of its entry. Answers how many.
+    /// Gives each completion to `take`: user data, result, and whether it is the last of its entry. Returns how many.
     pub(super) fn take(&mut self, mut take: impl FnMut(u64, i32, bool)) -> usize {
         let mut taken = 0;
         for completion in self.ring.completion() {

@@ -5,8 +5,8 @@ pub(crate) mod datagrams;
 pub(crate) mod pipe;
 pub(crate) mod streams;
 
-use crate::random::mix;
 use connect::{Attempt, ListenerPort};
+use corelane_seam::mix;
 use corelane_seam::{Fault, Reason, Socket};
 use datagrams::DatagramPort;
 use std::cell::Cell;

@@ -44,12 +44,12 @@ impl Cache {
         match self.values.iter().find(|(other, _)| other == key) {
             Some((_, value)) => {
                 let head = format!("value {}\n", value.len());
-                if !output.write(head.as_bytes()) {
+                if output.write(head.as_bytes()).is_err() {
                     return None;
                 }
                 output.push(value.clone());
             }
-            None if !output.write(b"none\n") => return None,
+            None if output.write(b"none\n").is_err() => return None,
             None => {}
         }
         Some(Next::Continue)

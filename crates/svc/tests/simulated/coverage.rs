@@ -13,7 +13,7 @@ fn all_models(seed: u64) -> Vec<Report> {
         cache::run(seed, faults, 20_000),
         proxy::run(seed, faults),
         transform::tests::run(seed, faults, transform::xor, "", ""),
-        veiled::run(seed, faults, seed % 2 == 0),
+        veiled::run(seed, faults, seed.is_multiple_of(2)),
         datagrams::run(seed, faults),
         clients::run(seed, faults),
         limits::crowd(seed, faults),

@@ -31,7 +31,7 @@ impl StreamService for Slow {
 
     fn receive(&mut self, cx: &mut Cx<'_>, _session: &mut (), input: &mut Input, output: &mut Output) -> Next {
         while let Some(end) = input.position(b'\n') {
-            let Some(ticket) = output.hold(Order::Kept) else { break };
+            let Ok(ticket) = output.hold(Order::Kept) else { break };
             let Some(line) = input.take_shared(end + 1) else { break };
             cx.start_timer(Duration::from_nanos((1 + self.next * 97 % self.slowness) * MS), self.next).unwrap();
             self.asked.insert(self.next, (ticket, line.to_vec()));

@@ -94,7 +94,7 @@ impl StreamService for Files {
             if output.is_full() {
                 break;
             }
-            let Some(ticket) = output.hold(Order::Kept) else { break };
+            let Ok(ticket) = output.hold(Order::Kept) else { break };
             let Some(head) = input.contiguous(end) else { return Next::Abort };
             let head = String::from_utf8(head.to_vec()).unwrap();
             input.skip(end + 1);

@@ -97,7 +97,7 @@ impl StreamService for Miner {
     fn receive(&mut self, cx: &mut Cx<'_>, session: &mut Vec<Mine>, input: &mut Input, output: &mut Output) -> Next {
         while let Some(&letter) = input.first().first() {
             input.skip(1);
-            if !output.write(&[letter]) {
+            if output.write(&[letter]).is_err() {
                 return Next::Abort;
             }
             match self.lay(cx, session, output, letter) {

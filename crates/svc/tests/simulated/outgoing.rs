@@ -204,9 +204,9 @@ fn an_address_that_is_ours_no_more_is_forgotten() {
     impl StreamService for Twice {
         type Session = ();
         fn started(&mut self, cx: &mut Cx<'_>) {
-            self.alarm(cx);
+            self.alarm(cx, 0);
         }
-        fn alarm(&mut self, cx: &mut Cx<'_>) {
+        fn alarm(&mut self, cx: &mut Cx<'_>, _: u64) {
             cx.connect(upstreams()[0], ()).unwrap();
         }
         fn open(&mut self, _: &mut Cx<'_>, _: &corelane_svc::Peer) {}
@@ -214,7 +214,7 @@ fn an_address_that_is_ours_no_more_is_forgotten() {
             let peer = cx.peer(cx.id()).unwrap();
             self.0.borrow_mut().push((cx.lane(), peer.address.inet().unwrap(), peer.local.inet().unwrap()));
             if self.0.borrow().len() <= LANES {
-                cx.set_alarm(cx.now() + Duration::from_millis(100));
+                cx.start_alarm(Duration::from_millis(100), 0).unwrap();
             }
             Next::Continue
         }

@@ -101,10 +101,10 @@ impl StreamService for Named {
         while let Some(&letter) = input.first().first() {
             match letter {
                 HOLD => match output.hold(corelane_svc::Order::Kept) {
-                    Some(ticket) => self.held.push(ticket),
-                    None => break,
+                    Ok(ticket) => self.held.push(ticket),
+                    Err(_) => break,
                 },
-                _ if !output.write(&[self.lane]) => break,
+                _ if output.write(&[self.lane]).is_err() => break,
                 _ => {}
             }
             input.skip(1);

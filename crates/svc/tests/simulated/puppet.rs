@@ -1,6 +1,7 @@
 //! A service that does what its clients tell it, line by line, and a book of what became of its sessions.
 //!
-//! Lines: `say TEXT`, `hold NAME` and `any NAME` (take a ticket, ordered or not), `answer NAME TEXT` (through the lane),
+//! Lines: `say TEXT`, `hold NAME` and `any NAME` (take a ticket, ordered or not), `keep NAME BYTES` (with memory for the answer), `within NAME MILLISECONDS` (one that
+//! expires; answered with `late` and the milliseconds then), `answer NAME TEXT` (through the lane), `reply NAME TEXT` (the same with a copy),
 //! `here NAME TEXT` (in this call), `drop NAME`, `flood BYTES` (of lane memory), `lump BYTES` (in one piece), `weigh NAME BYTES` (as an answer), `static BYTES`, `need BYTES`, `fill BYTES`,
 //! `close`, `abort`, `panic`, `lane`, `peer`, `connect ADDRESS LINE`, `after MILLISECONDS LINE`, `tell LINE`, `drained LINE`,
 //! `stop` (the timer started last), `closing` (panic when closed), `shut NAME` (close the connection of a ticket), `pair NAME` (with that connection), `hangup` (close what
@@ -10,7 +11,7 @@ use crate::rig::{Plan, Rig, endings};
 use corelane_seam::{Chain, Shared};
 use corelane_sim::{Faults, World};
 use corelane_svc::{
-    ConnectionId, Cx, Ending, Input, Limits, Next, Order, Output, Peer, Side, StreamService, Ticket, Timer, Transform,
+    ConnectionId, Cx, Ending, Hold, Input, Limits, Next, Order, Output, Peer, Side, StreamService, Ticket, Timer, Transform,
 };
 use corelane_watch::ServiceCounter;
 use std::any::Any;
@@ -106,9 +107,25 @@ impl Puppet {
     fn obey(&mut self, cx: &mut Cx<'_>, session: &mut Session, output: &mut Output, line: &str) -> Option<Next> {
         let (word, rest) = split(line);
         match word {
-            "say" => return output.write(format!("{rest}\n").as_bytes()).then_some(Next::Continue),
+            "say" => return writeln!(output, "{rest}").ok().map(|()| Next::Continue),
             "hold" => return self.hold(output, rest, Order::Kept),
             "any" => return self.hold(output, rest, Order::Any),
+            "keep" => {
+                let (name, bytes) = split(rest);
+                return self.hold(output, name, Hold::new(Order::Kept).reserve(bytes.parse().unwrap()));
+            }
+            "within" => {
+                let (name, milliseconds) = split(rest);
+                let good = Duration::from_millis(milliseconds.parse().unwrap());
+                return self.hold(output, name, Hold::new(Order::Kept).expires(good, milliseconds.parse().unwrap()));
+            }
+            "reply" => {
+                let (name, text) = split(rest);
+                if let Err((ticket, refused)) = cx.answer_bytes(self.tickets.remove(name).unwrap(), text.as_bytes()) {
+                    self.book.borrow_mut().notes.push(format!("{refused:?}"));
+                    self.tickets.insert(name.to_string(), ticket);
+                }
+            }
             "here" => {
                 let (name, text) = split(rest);
                 let answer = chain_of(cx, text);
@@ -142,10 +159,10 @@ impl Puppet {
             "pair" => cx.pair(cx.id(), self.tickets[rest].connection()),
             "closing" => session.panics_when_closed = true,
             "tell" => cx.notify(cx.id(), Box::new(rest.to_string())),
-            "lane" => return output.write(format!("{}\n", cx.lane()).as_bytes()).then_some(Next::Continue),
+            "lane" => return writeln!(output, "{}", cx.lane()).ok().map(|()| Next::Continue),
             "peer" => {
                 let peer = cx.peer(cx.id()).unwrap().address;
-                return output.write(format!("{peer}\n").as_bytes()).then_some(Next::Continue);
+                return writeln!(output, "{peer}").ok().map(|()| Next::Continue);
             }
             _ => self.act(cx, line),
         }
@@ -164,7 +181,7 @@ impl Puppet {
             "drop" => drop(self.tickets.remove(name).unwrap()),
             "write" => {
                 let to = self.tickets[name].connection();
-                assert!(cx.connection(to).unwrap().write(format!("{text}\n").as_bytes()));
+                writeln!(cx.connection(to).unwrap(), "{text}").unwrap();
             }
             "weigh" => {
                 let answer = self.value(cx, text.parse().unwrap());
@@ -182,8 +199,8 @@ impl Puppet {
         }
     }
 
-    fn hold(&mut self, output: &mut Output, name: &str, order: Order) -> Option<Next> {
-        let ticket = output.hold(order)?;
+    fn hold(&mut self, output: &mut Output, name: &str, hold: impl Into<Hold>) -> Option<Next> {
+        let ticket = output.hold(hold).ok()?;
         self.tickets.insert(name.to_string(), ticket);
         Some(Next::Continue)
     }
@@ -213,7 +230,7 @@ impl Puppet {
 fn flood(session: &mut Session, output: &mut Output, bytes: usize) -> Option<Next> {
     while session.flooded < bytes {
         let piece = (bytes - session.flooded).min(16 << 10);
-        if !output.write(&[b'f'; 16 << 10][..piece]) {
+        if output.write(&[b'f'; 16 << 10][..piece]).is_err() {
             return None;
         }
         session.flooded += piece;
@@ -225,7 +242,7 @@ fn flood(session: &mut Session, output: &mut Output, bytes: usize) -> Option<Nex
 /// Writes a piece, and asks to be called for the others.
 fn produce(session: &mut Session, output: &mut Output, pieces: usize) {
     if pieces > 0 {
-        assert!(output.write(&[b'p'; 1_000]));
+        output.write(&[b'p'; 1_000]).unwrap();
         session.on_drained = format!("produce {}", pieces - 1);
         output.notify_drained();
     }
@@ -244,7 +261,7 @@ impl StreamService for Puppet {
     fn receive(&mut self, cx: &mut Cx<'_>, session: &mut Session, input: &mut Input, output: &mut Output) -> Next {
         if let Some(lease) = input.filled() {
             let sum: usize = lease.iter().map(|&byte| usize::from(byte)).sum();
-            assert!(output.write(format!("filled {} {sum}\n", lease.len()).as_bytes()));
+            writeln!(output, "filled {} {sum}", lease.len()).unwrap();
         }
         self.lines(cx, session, input, output)
     }
@@ -268,6 +285,11 @@ impl StreamService for Puppet {
     fn message(&mut self, cx: &mut Cx<'_>, session: &mut Session, output: &mut Output, message: Box<dyn Any>) -> Next {
         let line = message.downcast::<String>().unwrap();
         self.obey(cx, session, output, &line).unwrap()
+    }
+
+    fn expired(&mut self, cx: &mut Cx<'_>, _: &mut Session, _: &mut Output, ticket: Ticket, token: u64) -> Next {
+        cx.answer_bytes(ticket, format!("late {token}\n").as_bytes()).unwrap();
+        Next::Continue
     }
 
     fn draining(&mut self, _cx: &mut Cx<'_>, session: &mut Session, _output: &mut Output) {

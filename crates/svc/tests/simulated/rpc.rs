@@ -96,11 +96,11 @@ impl StreamService for Program {
             }
             let record = input.contiguous(bytes).unwrap().to_vec();
             if record[8] == WITHOUT_TICKET {
-                if output.is_full() || !output.write(&record) {
+                if output.is_full() || output.write(&record).is_err() {
                     break;
                 }
             } else {
-                let Some(ticket) = output.hold(Order::Any) else { break };
+                let Ok(ticket) = output.hold(Order::Any) else { break };
                 self.call(cx, output, ticket, record);
             }
             input.skip(bytes);

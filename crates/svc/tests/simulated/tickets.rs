@@ -178,3 +178,54 @@ fn a_ticket_names_its_connection_for_closing() {
     assert_eq!(stage.last_ending(), Some(Ending::Completed));
     end(stage, &[&other]);
 }
+
+#[test]
+fn what_a_ticket_keeps_is_there_when_the_lane_has_no_memory_left() {
+    let (mut stage, peer) = stage(1);
+    let text = "x".repeat(60_000);
+    let asked = format!("keep a 60000\nhold b\nafter 40 reply a {text}\nafter 40 reply b {text}\nafter 80 reply b 8\n");
+    assert_eq!(stage.rig.ask(&peer, &asked), "");
+    stage.rig.wait(20 * MS);
+    let arena = stage.rig.arenas[0].clone();
+    let others: Vec<_> =
+        std::iter::from_fn(|| (arena.free() > arena.reserve()).then(|| arena.lease(64 << 10).unwrap())).collect();
+    stage.rig.wait(40 * MS);
+    assert_eq!(stage.rig.hear(&peer), text);
+    assert_eq!(stage.book.borrow().notes, ["Memory"], "the ticket that kept nothing came back");
+    drop(others);
+    stage.rig.wait(40 * MS);
+    assert_eq!(stage.rig.hear(&peer), "8");
+    end(stage, &[&peer]);
+}
+
+#[test]
+fn what_tickets_keep_counts_as_output_until_they_are_answered() {
+    let world = World::new(1, Faults::none());
+    let limits = Limits::new().output_high(24 << 10);
+    let mut stage = Stage::with(&world, &Plan::lanes(1), limits, |_, _| None);
+    let peer = stage.rig.connect(1);
+    stage.rig.wait(MS);
+    let text = "keep a 10000\nafter 10 reply a 1\nkeep b 10000\nafter 30 reply b 2\nsay 3\n";
+    assert_eq!(stage.rig.ask(&peer, text), "");
+    stage.rig.wait(15 * MS);
+    assert_eq!(stage.rig.hear(&peer), "1", "only now there was room for what comes behind b");
+    stage.rig.wait(30 * MS);
+    assert_eq!(stage.rig.hear(&peer), "23\n");
+    end(stage, &[&peer]);
+}
+
+#[test]
+fn a_ticket_expires_once_and_its_service_answers_with_another() {
+    let (mut stage, peer) = stage(1);
+    let text = "within a 20\nsay 2\nwithin b 10\nwithin c 30\nsay 4\nafter 15 reply a 1\nafter 25 answer b 3\n";
+    assert_eq!(stage.rig.ask(&peer, text), "");
+    stage.rig.wait(20 * MS);
+    assert_eq!(stage.rig.hear(&peer), "12\nlate 10\n");
+    stage.rig.wait(30 * MS);
+    assert_eq!(stage.rig.hear(&peer), "late 30\n4\n");
+    assert_eq!(stage.rig.count(C::AnswersLate), 1, "of the ticket that had expired");
+    assert_eq!(stage.rig.count(C::TicketsDropped), 0);
+    assert_eq!(stage.rig.ask(&peer, "drop c\nsay 5\n"), "5\n", "the other one that had expired is void: nothing is lost with it");
+    assert_eq!(stage.rig.count(C::TicketsDropped), 0);
+    end(stage, &[&peer]);
+}

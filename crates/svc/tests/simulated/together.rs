@@ -73,7 +73,7 @@ impl Walk {
             return cx.offload(|| (), number);
         }
         self.due.insert((cx.now().nanoseconds() + self.random.below(200 * MS), number), errand);
-        cx.set_alarm(Instant::from_nanoseconds(self.due.first_key_value().map_or(u64::MAX, |(&(at, _), _)| at)));
+        cx.start_alarm(Instant::from_nanoseconds(self.due.first_key_value().map_or(u64::MAX, |(&(at, _), _)| at)), 0).unwrap();
     }
 
     /// Those whose time has come.
@@ -82,7 +82,7 @@ impl Walk {
         while let Some(entry) = self.due.first_entry().filter(|entry| entry.key().0 <= cx.now().nanoseconds()) {
             come.push(entry.remove());
         }
-        cx.set_alarm(Instant::from_nanoseconds(self.due.first_key_value().map_or(u64::MAX, |(&(at, _), _)| at)));
+        cx.start_alarm(Instant::from_nanoseconds(self.due.first_key_value().map_or(u64::MAX, |(&(at, _), _)| at)), 0).unwrap();
         come
     }
 }
@@ -144,7 +144,7 @@ impl StreamService for Lines {
 
     fn receive(&mut self, cx: &mut Cx<'_>, _session: &mut (), input: &mut Input, output: &mut Output) -> Next {
         while let Some(end) = input.position(b'\n') {
-            let Some(ticket) = output.hold(Order::Kept) else { break };
+            let Ok(ticket) = output.hold(Order::Kept) else { break };
             let line = input.take_shared(end + 1).unwrap().to_vec();
             let number = self.walk.begin(cx);
             self.held.insert(number, (ticket, line));
@@ -160,7 +160,7 @@ impl StreamService for Lines {
         self.has_come(cx, message);
     }
 
-    fn alarm(&mut self, cx: &mut Cx<'_>) {
+    fn alarm(&mut self, cx: &mut Cx<'_>, _: u64) {
         self.rings(cx);
     }
 }
@@ -218,7 +218,7 @@ impl DatagramService for Echo {
         self.has_come(cx, message);
     }
 
-    fn alarm(&mut self, cx: &mut Cx<'_>) {
+    fn alarm(&mut self, cx: &mut Cx<'_>, _: u64) {
         self.rings(cx);
     }
 }

@@ -153,7 +153,7 @@ impl Caller {
 fn say(call: &mut Call, output: &mut Output) -> Next {
     while call.said < call.text.len() && !output.is_full() {
         let piece = &call.text[call.said..call.text.len().min(call.said + 3_000)];
-        if !output.write(piece) {
+        if output.write(piece).is_err() {
             break;
         }
         call.said += piece.len();
@@ -352,7 +352,7 @@ fn calls_behind_a_cipher_are_told_as_they_were_made() {
 #[test]
 fn calls_behind_a_cipher_come_to_their_end_under_every_fault() {
     for_seeds(150, |seed| {
-        run(seed, Faults::all(seed), seed % 3 == 0);
+        run(seed, Faults::all(seed), seed.is_multiple_of(3));
     });
 }
 
@@ -360,6 +360,6 @@ fn calls_behind_a_cipher_come_to_their_end_under_every_fault() {
 fn a_record_may_come_byte_by_byte() {
     for_seeds(3, |seed| {
         let faults = Faults { short_read: 1_000, short_write: 1_000, ..Faults::none() };
-        run(seed, faults, seed % 2 == 0);
+        run(seed, faults, seed.is_multiple_of(2));
     });
 }

@@ -21,6 +21,17 @@ pub trait Encode {
     fn encode(&self, to: &mut Writer<'_>) -> Result<(), Error>;
 }
 
+impl<'a> Reader<'a> {
+    /// A value of a type that can be read.
+    ///
+    /// # Errors
+    /// Those of the type.
+    #[inline]
+    pub fn read<T: Decode<'a>>(&mut self) -> Result<T, Error> {
+        T::decode(self)
+    }
+}
+
 macro_rules! primitive {
     ($type:ty, $from:ident => $read:expr, $value:ident, $to:ident => $write:expr) => {
         impl Decode<'_> for $type {

@@ -1,6 +1,6 @@
 //! Reading.
 
-use super::{Decode, padding};
+use super::padding;
 use crate::Error;
 
 /// A view over bytes that items are taken from, front to back.
@@ -31,15 +31,6 @@ impl<'a> Reader<'a> {
             0 => Ok(()),
             got => Err(Error::Trailing { got }),
         }
-    }
-
-    /// A value of a type that can be read.
-    ///
-    /// # Errors
-    /// Those of the type.
-    #[inline]
-    pub fn read<T: Decode<'a>>(&mut self) -> Result<T, Error> {
-        T::decode(self)
     }
 
     /// An unsigned integer (RFC 4506 section 4.2).

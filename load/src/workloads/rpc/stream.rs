@@ -51,7 +51,7 @@ impl RpcStream {
             Split::Whole if self.message.bytes() > COPIED_MAX => self.write_long(stream, number, output),
             Split::Whole | Split::Fragments(_) => {
                 self.put_together(stream, number);
-                output.write(&self.marked)
+                output.write(&self.marked).is_ok()
             }
             Split::Bytes(_) => {
                 self.put_together(stream, number);
@@ -67,7 +67,7 @@ impl RpcStream {
         let (mark, head) = self.marked.split_at_mut(MARK);
         mark.copy_from_slice(&last_mark(self.message.bytes()));
         self.message.write_head(&stream.numbers, number, head);
-        if !output.write(&self.marked) {
+        if output.write(&self.marked).is_err() {
             return false;
         }
         self.message.payload(&stream.numbers, number).for_each(|piece| output.push(piece));
@@ -156,7 +156,7 @@ impl Workload for RpcStream {
         stream.is_leaving &= !output.is_empty();
         let piece = &stream.held[stream.gone..];
         let piece = &piece[..piece.len().min(bytes as usize)];
-        if stream.is_leaving || piece.is_empty() || !output.write(piece) {
+        if stream.is_leaving || piece.is_empty() || output.write(piece).is_err() {
             return;
         }
         stream.gone += piece.len();

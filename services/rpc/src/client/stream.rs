@@ -50,7 +50,7 @@ impl<T> StreamClient<T> {
         let xid = self.calls.begin(now.nanoseconds(), Patience::stream(timeout), with);
         let xid = xid.map_err(|with| (CallError::Full { limit: self.limit }, with))?;
         let record = self.scratch.write(|to| write_record(to, 0, |to| encode(to, xid, what, arguments)));
-        let written = record.and_then(|record| if output.write(record) { Ok(()) } else { Err(CallError::NoMemory) });
+        let written = record.and_then(|record| output.write(record).map_err(|_| CallError::NoMemory));
         match (written, written.err().and_then(|_| self.calls.take_back(xid))) {
             (Err(error), Some(with)) => Err((error, with)),
             _ => Ok(xid),

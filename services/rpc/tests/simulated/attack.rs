@@ -5,10 +5,10 @@
 use crate::calls::{echo, messages, null, opaque, record, success};
 use crate::for_seeds;
 use crate::rig::{MS, Plan, Play, Rig, S, at};
+use corelane::admin::watch::{LaneCounter, ServiceCounter as C};
+use corelane::service::{Cx, Input, Limits, Next, Output, Peer as Ends, StreamService};
+use corelane::testing::{DatagramPeer, Faults, Peer, Random, Status, Turn, World};
 use corelane_rpc::{Echo as EchoProgram, Null, Rpc, RpcDatagrams};
-use corelane_sim::{DatagramPeer, Faults, Peer, Random, Status, Turn, World};
-use corelane_svc::{Cx, Input, Limits, Next, Output, Peer as Ends, StreamService};
-use corelane_watch::{LaneCounter, ServiceCounter as C};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::LazyLock;

@@ -3,13 +3,12 @@
 use crate::for_seeds;
 use crate::programs::{BY_HELPER, FAILS, NEVER, SLOW, Slow};
 use crate::rig::{Nobody, Plan, Rig, S, at, patient};
-use corelane::Instant;
 use corelane::service::{Ending, Fault, Reason, SocketId};
-use corelane::{Cx, DatagramService, Datagrams, Input, Next, Output, Peer, Replies, StreamService};
+use corelane::testing::{Faults, World};
+use corelane::{Cx, DatagramService, Datagrams, Input, Instant, Next, Output, Peer, Replies, StreamService};
 use corelane_rpc::client::{CallError, DatagramClient, Step, StreamClient};
 use corelane_rpc::lookup::{Found, Lookup};
 use corelane_rpc::{ECHO, Echo, Rpc, RpcDatagrams};
-use corelane_sim::{Faults, World};
 use corelane_wire::rpc::{Auth, CallHead, Patience};
 use corelane_wire::xdr::{Decode, Encode, Opaque, Reader, Writer};
 use std::cell::RefCell;
@@ -185,7 +184,7 @@ impl DatagramCaller {
                 None => assert!(cx.datagrams(self.socket.unwrap()).unwrap().send(self.to, None, datagram)),
             }
         }
-        cx.set_alarm(self.client.next_due().unwrap_or(Instant::NEVER));
+        cx.start_alarm(self.client.next_due().unwrap_or(Instant::NEVER), 0).unwrap();
     }
 }
 
@@ -209,7 +208,7 @@ impl DatagramService for DatagramCaller {
         self.fill(cx, Some(replies));
     }
 
-    fn alarm(&mut self, cx: &mut Cx<'_>) {
+    fn alarm(&mut self, cx: &mut Cx<'_>, _: u64) {
         while let Some(step) = self.client.overdue(cx.now()) {
             match step {
                 Step::Again(datagram) => {

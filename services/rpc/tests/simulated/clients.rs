@@ -6,10 +6,10 @@ use crate::for_seeds;
 use crate::programs::{BY_ANOTHER_LANE, BY_HELPER, FAILS, SLOW, Slow, WITH_DATA};
 use crate::rig::Talker;
 use crate::rig::{MS, Plan, Rig, patient};
+use corelane::admin::watch::{LaneCounter, ServiceCounter as C};
+use corelane::service::Limits;
+use corelane::testing::{FaultCounts, FaultKind, Faults, Random, Report, World};
 use corelane_rpc::{ECHO, Echo, Null, Rpc};
-use corelane_sim::{FaultCounts, FaultKind, Faults, Random, Report, World};
-use corelane_svc::Limits;
-use corelane_watch::{LaneCounter, ServiceCounter as C};
 use corelane_wire::rpc::Acceptance;
 
 const CLIENTS: u64 = 4;

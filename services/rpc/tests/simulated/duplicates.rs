@@ -4,8 +4,8 @@ use crate::calls::{call, record, success};
 use crate::datagrams::{Caller, Callers, rig};
 use crate::programs::{ADD, ADD_AT_LENGTH, ADD_LATER, Added, ONCE, Once};
 use crate::rig::{MS, Nobody, Plan, Rig, S, patient};
+use corelane::testing::{Faults, World};
 use corelane_rpc::{DUPLICATE_AGE_MAX, Rpc};
-use corelane_sim::{Faults, World};
 
 /// Calls that are remembered here.
 const DUPLICATES_MAX: usize = crate::datagrams::DUPLICATES_MAX;

@@ -4,11 +4,10 @@ use crate::calls::{call, echo, messages, null, record, reply, split, success};
 use crate::for_seeds;
 use crate::programs::{BY_HELPER, DENIES, NEVER, PANIC, SLOW, Slow};
 use crate::rig::{MS, Nobody, Plan, Rig, S, patient};
+use corelane::admin::watch::ServiceCounter as C;
+use corelane::service::{Arena, Lease, Limits};
+use corelane::testing::{Faults, Peer, Status, World};
 use corelane_rpc::{ECHO, Echo, FRAGMENTS_MAX, Null, Rpc};
-use corelane_seam::{Arena, Lease};
-use corelane_sim::{Faults, Peer, Status, World};
-use corelane_svc::Limits;
-use corelane_watch::ServiceCounter as C;
 use corelane_wire::rpc::{Acceptance, Auth, AuthStatus, Denial, Reply, Verdict};
 use std::time::Duration;
 

@@ -14,5 +14,5 @@ mod hostile;
 mod nfs3;
 mod programs;
 
-use corelane_testing as rig;
-use corelane_testing::for_seeds;
+use corelane::testing as rig;
+use corelane::testing::for_seeds;

@@ -4,10 +4,10 @@
 use crate::calls::{bytes, call, messages, record};
 use crate::rig::{MS, Nobody, Plan, Rig, patient};
 use corelane::Cx;
+use corelane::admin::watch::ServiceCounter as C;
 use corelane::service::{File, FileOutcome, FilePart, OpenOptions, Outcome};
+use corelane::testing::{Faults, World};
 use corelane_rpc::{Answered, Call, Held, Program, Rpc, Unanswered};
-use corelane_sim::{Faults, World};
-use corelane_watch::ServiceCounter as C;
 use corelane_wire::nfs3::{self, *};
 use corelane_wire::rpc;
 use corelane_wire::xdr::{Encode, Opaque};
@@ -154,7 +154,7 @@ fn nfs(xid: u32, procedure: Procedure, arguments: &impl Encode) -> Vec<u8> {
     record(&call(xid, [nfs3::PROGRAM, 3, procedure.number()], &bytes(arguments)))
 }
 
-fn serving() -> (Rig, corelane_sim::Peer) {
+fn serving() -> (Rig, corelane::testing::Peer) {
     let world = World::new(1, Faults::none());
     let limits = patient().record_max((1 << 20) + 4096).output_high(2 << 20);
     let mut rig = Rig::serving(&world, &Plan::lanes(1), limits, |_| Rpc::new((Files::default(),)));
@@ -164,7 +164,7 @@ fn serving() -> (Rig, corelane_sim::Peer) {
 }
 
 /// Sends all, piece by piece, and hands out what came back.
-fn exchange(rig: &mut Rig, peer: &corelane_sim::Peer, mut stream: &[u8]) -> Vec<u8> {
+fn exchange(rig: &mut Rig, peer: &corelane::testing::Peer, mut stream: &[u8]) -> Vec<u8> {
     let mut got = Vec::new();
     for _ in 0..10_000 {
         let sent = peer.send(stream);

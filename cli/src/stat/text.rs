@@ -1,7 +1,6 @@
 //! A snapshot as text for people, 80 columns wide.
 
-use crate::catalogue::{Counter, Kind, LaneCounter};
-use crate::snapshot::{LaneSnapshot, Snapshot, Value, Values};
+use corelane::admin::watch::{Counter, Kind, LaneCounter, LaneSnapshot, Snapshot, Value, Values};
 use std::fmt::Write;
 
 const COLUMNS: usize = 80;
@@ -146,18 +145,16 @@ fn year_days(year: u64) -> u64 {
 }
 
 #[cfg(test)]
-#[cfg(not(loom))]
 mod tests {
     use super::*;
-    use crate::catalogue::{LaneState, ServiceCounter};
-    use crate::page::{Description, LaneName, Page, ServiceName};
-    use crate::reader::Reader;
+    use corelane::admin::watch::{CounterName, Description, LaneName, LaneState, Page, Reader, ServiceCounter, ServiceName};
 
     fn page(url: &str) -> Page {
         let lane = |cpu| LaneName { cpu, driver: "sim".into(), steering: "table".into() };
+        let apples = CounterName { name: "apples".into(), kind: Kind::Counter, unit: "apples".into() };
         let mut page = Page::heap(&Description {
             program: "example 1.0".into(),
-            services: vec![ServiceName { name: "echo".into(), url: url.into(), counters: Vec::new() }],
+            services: vec![ServiceName { name: "echo".into(), url: url.into(), counters: vec![apples] }],
             lanes: vec![lane(Some(3)), lane(None)],
             started_unix_nanoseconds: 1_774_096_496_123_456_789,
             ..Description::default()
@@ -203,6 +200,11 @@ lane 1: starting, no CPU, driver sim, steering table
         for entry in LaneCounter::DECLARED.iter().chain(ServiceCounter::DECLARED).filter(|entry| entry.kind != Kind::Mark) {
             assert_eq!(all.matches(&format!("  {} ", entry.name)).count(), 3, "{}", entry.name);
         }
+        assert_eq!(
+            all.matches(&format!("  {:<32}{:>20} apples", "apples", 0)).count(),
+            3,
+            "a service's own is shown as the others are"
+        );
     }
 
     #[test]

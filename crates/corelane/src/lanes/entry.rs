@@ -15,7 +15,9 @@
 pub mod choice;
 
 use crate::error::Error;
-use crate::lanes::{Lanes, Place, Url, url};
+use crate::lanes::Lanes;
+use crate::lanes::place::Place;
+use crate::lanes::url::{self, Url};
 use choice::{Choice, Chosen};
 use corelane_rss::Transport;
 use corelane_svc::{DatagramService, Limits, StreamService};
@@ -271,7 +273,7 @@ pub fn find<'t>(entries: &[&'static Entry], text: &'t str) -> Result<(&'static E
         Error::NoService { text: text.to_owned(), names, example: example.unwrap_or_default() }
     };
     // An equals sign behind a URL is one of its options.
-    let (name, place) = text.split_once('=').filter(|(name, _)| !name.contains("://")).ok_or_else(unknown)?;
+    let (name, place) = text.split_once('=').filter(|(name, _)| !name.contains(':')).ok_or_else(unknown)?;
     let entry = entries.iter().find(|entry| entry.name == name).ok_or_else(unknown)?;
     Ok((entry, place))
 }

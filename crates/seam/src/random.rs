@@ -1,7 +1,7 @@
-//! The one source of chance: everything that a world decides is drawn from here, so a seed replays it.
+//! Chance from a seed: above the seam there is no other, so that what was drawn once is drawn again.
 
 /// A small seeded generator: SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, OOPSLA
-/// 2014). Not for secrets. Public so that a test can draw its own plan from the seed that it gave to the world.
+/// 2014). The same seed gives the same sequence on every machine. Not for secrets.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
@@ -27,6 +27,11 @@ impl Random {
         1 + self.below(most as u64) as usize
     }
 
+    /// A number from 0 up to but not including 1.
+    pub const fn unit(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
     /// Nanoseconds between half a microsecond and a millisecond, each order of magnitude as likely as another.
     pub const fn delay(&mut self) -> u64 {
         let span = 1_000 << self.below(10);
@@ -34,8 +39,8 @@ impl Random {
     }
 }
 
-/// The finalizer of the generator: any change of the input changes about half the bits.
-pub(crate) const fn mix(word: u64) -> u64 {
+/// The finalizer of the generator, a hash of a word: any change of the input changes about half the bits.
+pub const fn mix(word: u64) -> u64 {
     let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     word ^ (word >> 31)
@@ -64,6 +69,7 @@ mod tests {
             let mut random = Random::new(seed);
             prop_assert!(random.below(bound) < bound);
             prop_assert!((500..1_536_000).contains(&random.delay()));
+            prop_assert!((0.0..1.0).contains(&random.unit()));
         }
     }
 }

@@ -1,0 +1,32 @@
+//! Where a service listens.
+
+use crate::lanes::url::Url;
+use corelane_rss::Transport;
+use corelane_seam::Address;
+
+/// One place where a service listens, on every lane.
+#[derive(Clone)]
+pub struct Place {
+    /// The service's name.
+    pub service: String,
+    /// Where, with the port that the system chose if it was asked to.
+    pub url: Url,
+    pub(crate) address: Address,
+    pub(crate) transport: Transport,
+    /// Which of the program's services it is.
+    pub(crate) served: usize,
+    /// The number of the socket that all lanes share, where there can be only one.
+    pub(crate) named: Option<i32>,
+}
+
+impl Place {
+    /// Whether a lane serves there: datagrams of a Unix socket have no flow that names one, and those of a peer are to keep their order.
+    pub(crate) fn is_for(&self, lane: usize) -> bool {
+        lane == 0 || self.transport == Transport::Tcp || self.named.is_none()
+    }
+
+    /// The address, with the port that the system chose if it was asked to.
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+}
