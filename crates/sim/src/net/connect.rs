@@ -47,6 +47,13 @@ pub(crate) struct ListenerPort {
     pub(crate) queue: VecDeque<u64>,
 }
 
+impl ListenerPort {
+    /// Whether both are one socket, which lanes share: that of a Unix name.
+    fn is_same_socket(&self, other: &Self) -> bool {
+        is_unix(self.place.address.ip()) && self.place.address == other.place.address
+    }
+}
+
 impl State {
     /// Starts to open a connection; returns the attempt's name and local address.
     pub(crate) fn start_attempt(
@@ -174,19 +181,26 @@ impl State {
 
     /// Lets a listener take no more; all lanes share that of a Unix name, and no filter is needed for it.
     pub(crate) fn refuse_new(&mut self, port: u64) {
-        let Some(place) = self.net.listeners.get(&port).map(|listener| listener.place) else { return };
-        let is_shared = is_unix(place.address.ip());
+        let Some(address) = self.net.listeners.get(&port).map(|listener| listener.place.address) else { return };
+        let is_shared = is_unix(address.ip());
         let refuses = is_shared || !self.strikes(FaultKind::UnfilteredListener);
         for (&name, listener) in &mut self.net.listeners {
-            if name == port || (is_shared && listener.place.address == place.address) {
+            if name == port || (is_shared && listener.place.address == address) {
                 listener.refuses_new = refuses;
             }
         }
     }
 
-    /// Closes a listening socket; connections that nobody accepted are reset.
+    /// Closes a listening socket; connections that nobody accepted are reset, unless another lane has the same socket.
     pub(crate) fn close_listener(&mut self, port: u64) {
         let Some(listener) = self.net.listeners.remove(&port) else { return };
-        listener.queue.into_iter().for_each(|stream| self.leave(stream, 1, true));
+        match self.net.listeners.values_mut().find(|other| other.is_same_socket(&listener)) {
+            Some(heir) => {
+                heir.queue.extend(listener.queue);
+                let Owner::Lane(lane, socket) = heir.owner else { unreachable!("a peer of the test shares nothing") };
+                self.wake_socket(lane, socket);
+            }
+            None => listener.queue.into_iter().for_each(|stream| self.leave(stream, 1, true)),
+        }
     }
 }

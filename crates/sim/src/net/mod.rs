@@ -116,6 +116,7 @@ impl Network {
     }
 
     pub(crate) fn add_host(&mut self, addresses: &[IpAddr]) -> usize {
+        assert!(!addresses.iter().any(|&address| names::is_unix(address)), "Unix names have this block of addresses inside");
         self.hosts.push(addresses.iter().map(IpAddr::to_canonical).collect());
         self.hosts.len() - 1
     }
