@@ -42,13 +42,15 @@ impl<T: Talk> AnyLine for Line<T> {
     }
 }
 
+type Lines = Vec<Option<Box<dyn AnyLine>>>;
+
 /// Made for all lanes of a program before they begin. Each lane's services take their ends of the channels from it, by their number.
 #[derive(Clone)]
 pub struct Exchange {
     control: Arc<Control>,
     capacity: usize,
     /// By service: its line, of its own type; none if nobody has asked for it.
-    lines: Arc<Mutex<Vec<Option<Box<dyn AnyLine>>>>>,
+    lines: Arc<Mutex<Lines>>,
 }
 
 impl Exchange {
@@ -57,7 +59,7 @@ impl Exchange {
         Self { control: control.clone(), capacity, lines: Arc::default() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Option<Box<dyn AnyLine>>>> {
+    fn lock(&self) -> MutexGuard<'_, Lines> {
         // A line is made in one step.
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
