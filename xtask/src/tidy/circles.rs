@@ -37,24 +37,6 @@ const STILL: &[(&str, &[&str])] = &[
             "workloads",
         ],
     ),
-    (
-        "xtask/src/bench",
-        &[
-            "attack",
-            "bars",
-            "cells",
-            "contention",
-            "counts",
-            "entrants",
-            "idle",
-            "load",
-            "open_loop",
-            "report",
-            "rounds",
-            "rpc",
-            "stage",
-        ],
-    ),
 ];
 
 /// A module of a crate: the names on the way to it.
@@ -204,7 +186,7 @@ impl<'a> Crate<'a> {
             _ => return None,
         }
         path.next();
-        while let Some(name) = path.next() {
+        for name in path {
             let elsewhere = self.taken.get(&at).and_then(|names| names.get(name)).filter(|_| passed_on < 8);
             match elsewhere.filter(|_| !self.is_module(&at, name)).and_then(|other| self.home(&at, other, passed_on + 1)) {
                 _ if name == "super" => drop(at.pop()),
