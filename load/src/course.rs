@@ -8,8 +8,7 @@ use crate::interval::{Interval, Times};
 use crate::kinds::{Errors, Kind};
 use crate::pacer::Pacer;
 use crate::plan::{Extent, Mode, Plan, share};
-use corelane::Cx;
-use std::any::Any;
+use corelane::service::Says;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
@@ -116,10 +115,18 @@ pub struct Gaps {
 
 /// What lanes say to one another.
 #[derive(Clone, Copy, Debug)]
-enum Word {
+pub enum Word {
+    /// This lane's connections are open.
     Ready,
-    Start { at: u64 },
+    /// All are: the run begins at this time.
+    Start {
+        /// On the lanes' clock.
+        at: u64,
+    },
 }
+
+/// An engine's calls are made with this.
+pub(crate) type Cx<'a> = corelane::Cx<'a, Says<Word>>;
 
 /// One lane's part of a run.
 pub struct Course {
@@ -199,6 +206,7 @@ impl Course {
 
     /// This lane's connections are open (or as many as can be had).
     pub(crate) fn ready(&mut self, cx: &mut Cx<'_>) {
+        assert!(self.phase == Phase::Opening, "a lane gets ready once");
         self.phase = Phase::Ready;
         match self.lane {
             0 => self.lane_is_ready(cx),
@@ -207,16 +215,16 @@ impl Course {
     }
 
     /// A word of another lane.
-    pub(crate) fn hear(&mut self, cx: &mut Cx<'_>, message: Box<dyn Any + Send>) {
-        match message.downcast_ref() {
-            Some(Word::Ready) => self.lane_is_ready(cx),
-            Some(&Word::Start { at }) => self.start_at(at),
-            None => {}
+    pub(crate) fn hear(&mut self, cx: &mut Cx<'_>, word: Word) {
+        match word {
+            Word::Ready => self.lane_is_ready(cx),
+            Word::Start { at } => self.start_at(at),
         }
     }
 
     fn lane_is_ready(&mut self, cx: &mut Cx<'_>) {
         self.ready += 1;
+        assert!(self.lane == 0 && self.ready <= self.plan.lanes, "each lane says once to lane 0 that it is ready");
         if self.ready < self.plan.lanes {
             return;
         }
@@ -227,6 +235,7 @@ impl Course {
     }
 
     fn start_at(&mut self, at: u64) {
+        assert!(self.start == u64::MAX && at < u64::MAX, "a run starts once");
         self.start = at;
         self.from = at + nanoseconds(self.plan.warm_up);
         if let Extent::For(length) = self.plan.extent {
@@ -354,6 +363,7 @@ impl Course {
             return wanted;
         }
         let granted = (wanted as u64).min(self.left);
+        assert!(self.ends_by_count(), "only a number of requests can be used up");
         self.left -= granted;
         granted as usize
     }
@@ -427,6 +437,7 @@ impl Course {
 
     /// Counts requests as answered.
     pub(crate) fn answered(&mut self, flight: Flight, now: u64, count: u64) {
+        assert!(self.in_flight >= count, "what is answered was sent");
         self.in_flight -= count;
         self.heard = now;
         if self.in_window(now) {
@@ -444,6 +455,7 @@ impl Course {
     /// start in the window, whenever it is known that they failed: by the time of their end, what is waited for in vain would be counted
     /// over a window that is longer by the waiting.
     pub(crate) fn failed(&mut self, kind: Kind, flight: Flight, now: u64) {
+        assert!(self.in_flight > 0, "what fails was sent");
         self.in_flight -= 1;
         if now < self.from || self.in_window(flight.intended) {
             self.ended = now;
@@ -521,7 +533,7 @@ fn empty(mode: &Mode) -> Interval {
 
 fn send(cx: &mut Cx<'_>, lane: usize, word: Word) {
     // reason: a channel holds far more than the few words of a run.
-    let sent = cx.send(lane, Box::new(word));
+    let sent = cx.send(lane, word);
     assert!(sent.is_ok(), "lane {lane} takes no words");
 }
 

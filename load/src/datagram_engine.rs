@@ -1,15 +1,14 @@
 //! The engine over datagrams: a client of a lane that opens sockets, paces requests, and knows what is lost, doubled and late.
 
 use crate::aim::{TAKEN_MAX, is_taken};
-use crate::course::{Course, Event, Phase, nanoseconds};
+use crate::course::{Course, Cx, Event, Phase, Word, nanoseconds};
 use crate::flights::{Flight, Flights};
 use crate::kinds::Kind;
 use crate::pace::{ARRIVALS_PER_TURN, Owed, PAUSE, Pace};
 use crate::plan::Mode;
 use crate::workload::{Answers, DatagramWorkload};
-use corelane::service::{Arrival, DATAGRAM_BYTES_MAX, Fault, Reason, Shared, SocketId, TRAIN_DATAGRAMS_MAX, Unix};
-use corelane::{Address, Cx, DatagramService, Datagrams, Replies};
-use std::any::Any;
+use corelane::service::{Arrival, DATAGRAM_BYTES_MAX, Fault, Origin, Reason, Says, Shared, SocketId, TRAIN_DATAGRAMS_MAX, Unix};
+use corelane::{Address, DatagramService, Datagrams, Replies};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -170,12 +169,14 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
             let train = left.min(longest);
             let Some(requests) = self.write(cx, index, train) else { return self.owe(index, flight.intended, left) };
             let client = &self.clients[index];
-            let Some(socket) = client.socket else { return };
+            // reason: requests begin when every socket is open.
+            let socket = client.socket.expect("who sends has a socket");
             let output = match replies.as_deref_mut() {
                 Some(replies) => Some(replies),
                 None => cx.datagrams(socket),
             };
-            let Some(output) = output else { return };
+            // Normal: the socket has closed, as it does when its lane is stopped.
+            let Some(output) = output else { return self.course.give_back(flight.intended, left) };
             if !self.hand_over(output, requests) {
                 return self.owe(index, flight.intended, left);
             }
@@ -285,7 +286,8 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
     /// The answers among a batch to requests in flight, and what else is in it.
     fn take_answers(&mut self, index: usize, batch: &Datagrams, now: u64) -> (usize, u64) {
         let client = &mut self.clients[index];
-        let Some(state) = client.state.as_mut() else { return (0, 0) };
+        // reason: a socket receives after it is open, when its state is made.
+        let state = client.state.as_mut().expect("an open socket has a state");
         let mut answers = Answers::new(&mut client.flights, &mut self.course, now);
         let mut wrong = 0;
         for datagram in datagrams(batch) {
@@ -303,7 +305,8 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
 
     /// What came back of a flood, and what else is in the batch.
     fn take_returned(&mut self, index: usize, batch: &Datagrams, now: u64) -> (usize, u64) {
-        let Some(state) = self.clients[index].state.as_mut() else { return (0, 0) };
+        // reason: a socket receives after it is open, when its state is made.
+        let state = self.clients[index].state.as_mut().expect("an open socket has a state");
         let (mut returned, mut wrong) = (0, 0);
         for datagram in datagrams(batch) {
             let is_right = self.workload.answer(state, datagram).is_some();
@@ -322,12 +325,14 @@ fn datagrams(batch: &Datagrams) -> impl Iterator<Item = &[u8]> {
 }
 
 impl<W: DatagramWorkload> DatagramService for DatagramEngine<W> {
+    type Talk = Says<Word>;
     fn started(&mut self, cx: &mut Cx<'_>) {
         self.open_sockets(cx);
         self.work(cx);
     }
 
     fn opened(&mut self, cx: &mut Cx<'_>, socket: SocketId, outcome: Result<Address, Fault>) {
+        // Normal here and below: a socket that was given up for one at another port.
         let Some(&index) = self.names.get(&socket) else { return };
         if let Err(fault) = outcome {
             let has_others = self.course.plan.aimed.is_some() && self.clients[index].attempts <= u64::from(TAKEN_MAX);
@@ -338,9 +343,11 @@ impl<W: DatagramWorkload> DatagramService for DatagramEngine<W> {
             return self.unreachable(None, Kind::of(fault), fault.to_string());
         }
         self.open += 1;
+        assert!(self.open <= self.clients.len(), "each client has one socket");
         let number = self.pace.first + index as u64;
         self.clients[index].state = Some(self.workload.socket(number, cx.now().nanoseconds()));
-        if self.open == self.clients.len() {
+        // A run may have been ended before all are open.
+        if self.open == self.clients.len() && self.course.phase == Phase::Opening {
             self.course.tell(Event::Opened { lane: self.course.lane, connections: self.open as u32 });
             self.course.ready(cx);
             self.wake_at(cx, cx.now().nanoseconds());
@@ -394,12 +401,12 @@ impl<W: DatagramWorkload> DatagramService for DatagramEngine<W> {
         }
     }
 
-    fn lane_message(&mut self, cx: &mut Cx<'_>, _from: usize, message: Box<dyn Any + Send>) {
-        self.course.hear(cx, message);
+    fn lane_message(&mut self, cx: &mut Cx<'_>, _from: Origin, word: Word) {
+        self.course.hear(cx, word);
         self.wake_at(cx, cx.now().nanoseconds());
     }
 
-    fn alarm(&mut self, cx: &mut Cx<'_>) {
+    fn alarm(&mut self, cx: &mut Cx<'_>, _: u64) {
         self.work(cx);
     }
 }

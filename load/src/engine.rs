@@ -1,15 +1,14 @@
 //! The engine over connections: a client of a lane that opens them, paces requests, and gives every answer to the workload.
 
 use crate::aim::{TAKEN_MAX, is_taken};
-use crate::course::{Course, Event, Phase, nanoseconds};
+use crate::course::{Course, Cx, Event, Phase, Word, nanoseconds};
 use crate::flights::{Flight, Flights};
 use crate::kinds::Kind;
 use crate::pace::{ARRIVALS_PER_TURN, Owed, PAUSE, Pace};
 use crate::plan::Mode;
 use crate::workload::{Answers, Workload};
-use corelane::service::{ConnectionId, Ending, ServiceError};
-use corelane::{Cx, Input, Next, Output, Peer, StreamService};
-use std::any::Any;
+use corelane::service::{ConnectionId, Ending, Origin, Says, ServiceError};
+use corelane::{Input, Next, Output, Peer, StreamService};
 use std::collections::VecDeque;
 
 /// Connections of one lane that are being opened at once.
@@ -210,6 +209,7 @@ impl<W: Workload> Engine<W> {
         let client = &mut self.clients[index as usize];
         (client.is_open, client.state, client.flights) = (true, Some(self.workload.connection(number)), Flights::default());
         client.taken = 0;
+        assert!(self.opening > 0, "whoever is connected was being opened");
         self.course.connected(client.intended, now);
         self.had_one = true;
         self.opening -= 1;
@@ -331,7 +331,11 @@ impl<W: Workload> Engine<W> {
 
     fn send(&mut self, index: u32, flight: Flight, count: usize, output: &mut Output) {
         let client = &mut self.clients[index as usize];
-        let Some(state) = client.state.as_mut().filter(|_| count > 0) else { return };
+        if count == 0 {
+            return;
+        }
+        // reason: requests go on connections that are open, and the state is made as one opens.
+        let state = client.state.as_mut().expect("an open connection has a state");
         let before = output.len();
         let written = self.workload.request(state, client.flights.next_number(), count, output);
         if written < count {
@@ -344,7 +348,8 @@ impl<W: Workload> Engine<W> {
     /// What the workload holds back goes on.
     fn go_on(&mut self, cx: &Cx<'_>, index: u32, output: &mut Output) {
         let client = &mut self.clients[index as usize];
-        let Some(state) = client.state.as_mut() else { return };
+        // reason: only what is open receives and drains.
+        let state = client.state.as_mut().expect("an open connection has a state");
         let before = output.len();
         self.workload.go_on(state, output);
         let bytes = (output.len() - before) as u64;
@@ -403,6 +408,7 @@ impl<W: Workload> Engine<W> {
 }
 
 impl<W: Workload> StreamService for Engine<W> {
+    type Talk = Says<Word>;
     /// The number of the connection's client on this lane.
     type Session = u32;
 
@@ -444,7 +450,8 @@ impl<W: Workload> StreamService for Engine<W> {
         self.course.tick(now);
         let by_connection = self.by_connection();
         let client = &mut self.clients[index as usize];
-        let Some(state) = client.state.as_mut() else { return Next::Continue };
+        // reason: only what is open receives.
+        let state = client.state.as_mut().expect("an open connection has a state");
         let (before, oldest) = (input.len(), client.flights.oldest());
         if by_connection && before > 0 {
             client.first_byte.get_or_insert(now);
@@ -477,6 +484,7 @@ impl<W: Workload> StreamService for Engine<W> {
         self.course.tick(now);
         let by_connection = self.by_connection();
         let client = &mut self.clients[session as usize];
+        assert!(client.id.is_some(), "what ends was opened, or was to be");
         let was_open = std::mem::replace(&mut client.is_open, false);
         client.id = None;
         let kind = client.failing.take().or_else(|| kind_of(ending, cx));
@@ -505,12 +513,12 @@ impl<W: Workload> StreamService for Engine<W> {
         self.client_is_void(cx, session);
     }
 
-    fn lane_message(&mut self, cx: &mut Cx<'_>, _from: usize, message: Box<dyn Any + Send>) {
-        self.course.hear(cx, message);
+    fn lane_message(&mut self, cx: &mut Cx<'_>, _from: Origin, word: Word) {
+        self.course.hear(cx, word);
         self.wake(cx);
     }
 
-    fn alarm(&mut self, cx: &mut Cx<'_>) {
+    fn alarm(&mut self, cx: &mut Cx<'_>, _: u64) {
         self.work(cx);
     }
 }

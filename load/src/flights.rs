@@ -77,6 +77,7 @@ impl Flights {
     /// Takes the oldest: its answer has come, or it is given up.
     pub fn pop(&mut self) -> Option<Flight> {
         let flight = self.flights.pop_front()?;
+        assert!(flight != ANSWERED && self.waiting > 0, "the oldest of those kept still waits");
         self.first += 1;
         self.waiting -= 1;
         self.answered_to = self.answered_to.max(self.first);
@@ -92,6 +93,7 @@ impl Flights {
         if flight == ANSWERED {
             return Known::Before;
         }
+        assert!(self.waiting > 0, "whoever is answered has waited");
         self.waiting -= 1;
         let is_late = number < self.answered_to;
         self.answered_to = self.answered_to.max(number + 1);
@@ -100,12 +102,13 @@ impl Flights {
     }
 
     /// Takes what follows on the one with the number `taken`, as long as it was sent at the same time and nothing older waits:
-    /// at the most `most` requests. Answers how many.
+    /// at the most `most` requests. Returns how many.
     pub fn take_alike(&mut self, taken: u64, flight: Flight, most: usize) -> usize {
         if self.first != taken + 1 {
             return 0;
         }
         let alike = self.flights.iter().take(most).take_while(|&&next| next == flight).count();
+        assert!(alike <= self.waiting && (alike == 0 || flight != ANSWERED), "those alike have all waited");
         self.flights.drain(..alike);
         self.first += alike as u64;
         self.waiting -= alike;
@@ -119,6 +122,7 @@ impl Flights {
             self.flights.pop_front();
             self.first += 1;
         }
+        assert!(self.waiting <= self.flights.len(), "whoever waits is kept");
     }
 }
 

@@ -1,9 +1,9 @@
 //! What the engines do alike on a lane, whatever they send: begin, ask to be called, keep what the lane's memory had no room for, and end.
 
-use crate::course::{Course, Phase, nanoseconds};
+use crate::course::{Course, Cx, Phase, nanoseconds};
 use crate::pacer::Pacer;
 use crate::plan::Plan;
-use corelane::{Cx, Instant};
+use corelane::Instant;
 
 /// How long a client whose connection or socket was lost, or could not be had, waits for the next one.
 pub(crate) const PAUSE: u64 = 100_000_000;
@@ -82,7 +82,8 @@ impl Pace {
     pub(crate) fn set_alarm(&mut self, cx: &mut Cx<'_>, course: &mut Course, at: u64) {
         self.alarm_at = at;
         course.call_at(at);
-        cx.set_alarm(Instant::from_nanoseconds(at));
+        // reason: a service may have one alarm, whatever its bound is.
+        cx.start_alarm(Instant::from_nanoseconds(at), 0).expect("one alarm is always to be had");
     }
 
     /// Requests that were granted and cannot go now.

@@ -58,6 +58,7 @@ impl Pacer {
 
     /// The run starts then.
     pub fn start(&mut self, at: u64) {
+        assert!(self.source.is_none() || self.schedule.is_none(), "arrivals are scheduled once");
         if let Some(Source { arrivals, rate, lane, lanes, seed }) = self.source.take() {
             let mut schedule = Schedule::new(arrivals, rate, at, lane, lanes, seed);
             self.head = schedule.next();
@@ -81,6 +82,7 @@ impl Pacer {
             }
             false => self.free.push_back(client),
         }
+        assert!(self.free.len() <= self.is_free.len(), "a client stands in the queue once");
     }
 
     /// The client that was kept for what was due at another moment goes behind the others.
@@ -111,6 +113,7 @@ impl Pacer {
         let intended = self.head.filter(|&at| at <= now)?;
         self.go_round(now);
         while let Some(client) = self.free.pop_front() {
+            assert!(self.is_free[client as usize], "whoever stands in the queue has room");
             (self.is_free[client as usize], self.is_kept) = (false, false);
             if can_use(client) {
                 self.head = self.schedule.as_mut().and_then(Iterator::next);

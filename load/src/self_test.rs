@@ -16,7 +16,7 @@ use crate::text::layout::Page;
 use crate::workloads::echo;
 use crate::{Watched, report::Report};
 use corelane::service::{Order, Shared, Ticket};
-use corelane::{Cx, Input, Instant, Lanes, Next, Output, Peer, StreamService};
+use corelane::{Cx, Input, Instant, Lanes, Next, Output, Peer, Silent, StreamService};
 use hdrhistogram::Histogram;
 use std::time::Duration;
 
@@ -177,6 +177,7 @@ struct Stalling {
 }
 
 impl StreamService for Stalling {
+    type Talk = Silent;
     type Session = ();
 
     fn open(&mut self, _cx: &mut Cx<'_>, _peer: &Peer) {}
@@ -187,13 +188,14 @@ impl StreamService for Stalling {
         if !(from..until).contains(&now) {
             output.forward(input.take_all());
         } else if !input.is_empty() {
-            cx.set_alarm(until);
+            // reason: a service may have one alarm, whatever its bound is.
+            cx.start_alarm(until, 0).expect("one alarm is always to be had");
             self.hold(input, output);
         }
         Next::Continue
     }
 
-    fn alarm(&mut self, cx: &mut Cx<'_>) {
+    fn alarm(&mut self, cx: &mut Cx<'_>, _: u64) {
         self.held.drain(..).for_each(|(ticket, bytes)| cx.answer(ticket, bytes));
     }
 }

@@ -39,6 +39,8 @@ pub struct Dependency {
     pub dev: bool,
     /// The `cfg(...)` that it stands under, if any.
     pub target: Option<String>,
+    /// Whether only a feature brings it.
+    pub optional: bool,
 }
 
 /// A `cargo` command of the toolchain that runs this program.
@@ -98,6 +100,8 @@ struct Declared {
     kind: Option<String>,
     target: Option<String>,
     path: Option<PathBuf>,
+    #[serde(default)]
+    optional: bool,
 }
 
 #[derive(Deserialize)]
@@ -130,6 +134,7 @@ impl Declared {
             folder: self.path.as_ref().map(|path| relative(root, path)),
             dev: self.kind.as_deref() == Some("dev"),
             target: self.target.clone(),
+            optional: self.optional,
         }
     }
 }

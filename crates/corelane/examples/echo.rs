@@ -1,9 +1,10 @@
 //! The echo service: sends back every byte, without copying it, on one lane per core.
-use corelane::{Cx, Input, Lanes, Next, Output, Peer, Result, StreamService};
+use corelane::{Cx, Input, Lanes, Next, Output, Peer, Result, Silent, StreamService};
 
 struct Echo;
 
 impl StreamService for Echo {
+    type Talk = Silent;
     type Session = ();
 
     fn open(&mut self, _cx: &mut Cx, _peer: &Peer) {}

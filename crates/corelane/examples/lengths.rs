@@ -1,11 +1,12 @@
 //! Says of each line how long it is: a line when its end has come, however it comes. Its test runs it on simulated lanes, whose network takes lines
 //! apart, loses connections and more, as a seed has it.
-use corelane::{Cx, Input, Lanes, Next, Output, Peer, Result, StreamService};
+use corelane::{Cx, Input, Lanes, Next, Output, Peer, Result, Silent, StreamService};
 
 /// Says how long lines are.
 pub struct Lengths;
 
 impl StreamService for Lengths {
+    type Talk = Silent;
     type Session = ();
 
     fn open(&mut self, _cx: &mut Cx, _peer: &Peer) {}

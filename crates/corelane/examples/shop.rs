@@ -3,7 +3,7 @@
 use corelane::service::entry::choice::{Choice, Number};
 use corelane::service::entry::{Asked, Entry, Scheme};
 use corelane::service::{Declaration, OwnCounter};
-use corelane::{Cx, Input, Lanes, Next, Output, Peer, Result, StreamService, counters};
+use corelane::{Cx, Input, Lanes, Next, Output, Peer, Result, Silent, StreamService, counters};
 
 counters! {
     /// What the shop counts.
@@ -57,6 +57,7 @@ impl Shop {
 }
 
 impl StreamService for Shop {
+    type Talk = Silent;
     type Session = ();
 
     const COUNTERS: &'static [Declaration] = Sold::DECLARED;

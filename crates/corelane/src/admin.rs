@@ -14,5 +14,5 @@ pub use corelane_watch as watch;
 
 /// The lines that an operator reads: written by a thread of their own, so that nobody waits for a reader.
 pub mod reports {
-    pub use corelane_os::report::{PATIENCE, flush, line, say, set_panic_hook, start};
+    pub use corelane_os::report::{PATIENCE, flush, line, say, set_panic_hook, start, start_into};
 }

@@ -5,6 +5,7 @@ mod driver;
 mod driver_settings;
 mod ending;
 pub(crate) mod entry;
+mod outside;
 mod place;
 mod plan;
 mod run;
@@ -17,6 +18,7 @@ pub use corelane_rss::Transport;
 pub use drained::Drained;
 pub use driver::{DriverChoice, DriverKind};
 pub use driver_settings::DriverSettings;
+pub use outside::Outside;
 pub use place::Place;
 pub use plan::lanes_for_this_machine;
 pub use run::{Running, can_listen};
@@ -53,9 +55,10 @@ pub(crate) struct Served {
 /// A program of lanes, before it is started: one lane a CPU unless set otherwise.
 ///
 /// ```no_run
-/// # use corelane::{Cx, Input, Lanes, Next, Output, Peer, StreamService};
+/// # use corelane::{Cx, Input, Lanes, Next, Output, Peer, Silent, StreamService};
 /// # struct Echo;
 /// # impl StreamService for Echo {
+/// #     type Talk = Silent;
 /// #     type Session = ();
 /// #     fn open(&mut self, _: &mut Cx, _: &Peer) {}
 /// #     fn receive(&mut self, _: &mut Cx, _: &mut (), input: &mut Input, output: &mut Output) -> Next {
@@ -269,6 +272,7 @@ impl Lanes {
     /// # use corelane::service::{Cx, Input, Next, Output, Peer, Side, StreamService, Transform};
     /// # struct Echo;
     /// # impl StreamService for Echo {
+    /// #     type Talk = Silent;
     /// #     type Session = ();
     /// #     fn open(&mut self, _: &mut Cx, _: &Peer) {}
     /// #     fn receive(&mut self, _: &mut Cx, _: &mut (), _: &mut Input, _: &mut Output) -> Next { Next::Continue }
@@ -305,7 +309,8 @@ impl Lanes {
         self
     }
 
-    /// Starts the lanes, and returns when all of them listen. What lanes report goes to standard error by way of a thread, and waits for nobody;
+    /// Starts the lanes, and returns when all of them listen. What lanes report goes to standard error by way of a thread, and waits for nobody
+    /// ([`start_into`](crate::admin::reports::start_into) has it go elsewhere);
     /// the words of a panic do not, unless [`set_panic_hook`](crate::admin::reports::set_panic_hook) was called.
     ///
     /// # Errors

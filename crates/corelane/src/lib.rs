@@ -25,7 +25,7 @@ pub use corelane_seam::{Address, Instant};
 pub use corelane_watch::counters;
 pub use error::Error;
 pub use lanes::Lanes;
-pub use service::{Cx, DatagramService, Datagrams, Input, Next, Output, Peer, Replies, StreamService};
+pub use service::{Cx, DatagramService, Datagrams, Input, Next, Output, Peer, Replies, Silent, StreamService, Talk};
 
 /// The time now, by the clock of all lanes of this machine: for programs beside the lanes. On a lane ask [`Cx::now`].
 pub fn now() -> Instant {

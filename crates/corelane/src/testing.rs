@@ -11,11 +11,12 @@
 //!
 //! ```
 //! use corelane::testing::{Faults, simulate};
-//! use corelane::{Cx, Input, Next, Output, Peer, StreamService};
+//! use corelane::{Cx, Input, Next, Output, Peer, Silent, StreamService};
 //!
 //! struct Lengths;
 //!
 //! impl StreamService for Lengths {
+//!     type Talk = Silent;
 //!     type Session = ();
 //!
 //!     fn open(&mut self, _cx: &mut Cx, _peer: &Peer) {}
@@ -24,7 +25,7 @@
 //!         let bytes = input.len();
 //!         let Some(text) = input.contiguous(bytes) else { return Next::Continue };
 //!         for line in text.split_inclusive(|&byte| byte == b'\n') {
-//!             if !output.write(format!("{}\n", line.len()).as_bytes()) {
+//!             if writeln!(output, "{}", line.len()).is_err() {
 //!                 return Next::Abort;
 //!             }
 //!         }

@@ -7,7 +7,7 @@ mod process;
 
 use corelane::lanes::{DriverChoice, Running};
 use corelane::service::{Fault, SocketId};
-use corelane::{Cx, DatagramService, Datagrams, Input, Lanes, Next, Output, Peer, Replies, StreamService};
+use corelane::{Cx, DatagramService, Datagrams, Input, Lanes, Next, Output, Peer, Replies, Silent, StreamService};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;
 use std::io::{Read, Write};
@@ -24,6 +24,7 @@ const BYTES: usize = 64;
 struct Echo;
 
 impl StreamService for Echo {
+    type Talk = Silent;
     type Session = ();
     fn open(&mut self, _: &mut Cx<'_>, _: &Peer) {}
     fn receive(&mut self, cx: &mut Cx<'_>, _: &mut (), input: &mut Input, output: &mut Output) -> Next {
@@ -34,6 +35,7 @@ impl StreamService for Echo {
 }
 
 impl DatagramService for Echo {
+    type Talk = Silent;
     fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies) {
         for arrival in batch.arrivals() {
             cx.count_requests(arrival.datagrams());
@@ -61,6 +63,7 @@ impl Asker {
 }
 
 impl DatagramService for Asker {
+    type Talk = Silent;
     fn started(&mut self, cx: &mut Cx<'_>) {
         for _ in 0..8 {
             cx.open_datagrams("127.0.0.1:0".parse::<corelane::Address>().unwrap(), Some(self.to.into())).unwrap();

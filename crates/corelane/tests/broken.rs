@@ -4,7 +4,7 @@
 
 use corelane::admin::watch::{LaneCounter, Reader, ServiceCounter};
 use corelane::lanes::{DriverChoice, Running};
-use corelane::{Cx, Error, Input, Lanes, Next, Output, Peer, StreamService};
+use corelane::{Cx, Error, Input, Lanes, Next, Output, Peer, Silent, StreamService};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{IntoRawFd, RawFd};
@@ -22,6 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 struct Fragile(u8);
 
 impl StreamService for Fragile {
+    type Talk = Silent;
     type Session = ();
     fn open(&mut self, _: &mut Cx<'_>, _: &Peer) {}
     fn receive(&mut self, _: &mut Cx<'_>, _: &mut (), input: &mut Input, output: &mut Output) -> Next {

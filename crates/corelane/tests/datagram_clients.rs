@@ -6,7 +6,7 @@ mod process;
 
 use corelane::lanes::{DriverChoice, Running};
 use corelane::service::{Fault, Reason, SocketId};
-use corelane::{Address, Cx, DatagramService, Datagrams, Lanes, Replies};
+use corelane::{Address, Cx, DatagramService, Datagrams, Lanes, Replies, Silent};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
@@ -29,6 +29,7 @@ enum News {
 struct Echo;
 
 impl DatagramService for Echo {
+    type Talk = Silent;
     fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies) {
         for arrival in batch.arrivals() {
             cx.count_requests(arrival.datagrams());
@@ -61,6 +62,7 @@ impl Asker {
 }
 
 impl DatagramService for Asker {
+    type Talk = Silent;
     fn started(&mut self, cx: &mut Cx<'_>) {
         for _ in 0..SOCKETS {
             cx.open_datagrams("0.0.0.0:0".parse::<corelane::Address>().unwrap(), Some(self.to.into())).unwrap();
@@ -128,9 +130,10 @@ struct Hopeful {
 }
 
 impl DatagramService for Hopeful {
+    type Talk = Silent;
     fn started(&mut self, cx: &mut Cx<'_>) {
         self.socket = cx.open_datagrams("127.0.0.1:0".parse::<corelane::Address>().unwrap(), Some(self.to.into())).ok();
-        cx.set_alarm(cx.now());
+        cx.start_alarm(cx.now(), 0).unwrap();
         cx.open_datagrams(self.taken, None).unwrap();
     }
 
@@ -140,11 +143,11 @@ impl DatagramService for Hopeful {
         }
     }
 
-    fn alarm(&mut self, cx: &mut Cx<'_>) {
+    fn alarm(&mut self, cx: &mut Cx<'_>, _: u64) {
         let socket = self.socket.unwrap();
         if let Some(replies) = cx.datagrams(socket) {
             replies.send(self.to, None, &b"anybody?"[..]);
-            cx.set_alarm(cx.now() + Duration::from_millis(1));
+            cx.start_alarm(Duration::from_millis(1), 0).unwrap();
         }
     }
 

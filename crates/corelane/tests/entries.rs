@@ -49,7 +49,7 @@ fn its_options_are_read_as_they_are_declared() {
     let wrong = |place| Lanes::per_core().serve_entry(&SHOP, place).err().unwrap().to_string();
     assert_eq!(wrong("tcp://127.0.0.1?price=0"), "shop: option \"price\": \"0\" is not a number of cents from 1 to 1000");
     assert_eq!(wrong("tcp://127.0.0.1?prize=1"), "shop: option \"prize\": there is no such option; there are price, stock");
-    assert_eq!(wrong("udp://127.0.0.1"), "udp://127.0.0.1: this service can only be served at tcp://");
+    assert_eq!(wrong("udp://127.0.0.1"), "udp://127.0.0.1: this service can only be served at tcp:// or unix:");
     let help = SHOP.describe();
     assert!(
         help.starts_with("  shop: sells apples; tcp:// at port 7007\n")

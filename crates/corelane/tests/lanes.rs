@@ -6,7 +6,7 @@ mod process;
 
 use corelane::admin::machine::thread_times;
 use corelane::lanes::{DriverChoice, DriverSettings, Running};
-use corelane::{Address, Cx, Error, Input, Lanes, Next, Output, Peer, StreamService};
+use corelane::{Address, Cx, Error, Input, Lanes, Next, Output, Peer, Silent, StreamService};
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::IntoRawFd;
@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex};
 struct Named(u8);
 
 impl StreamService for Named {
+    type Talk = Silent;
     type Session = ();
     fn open(&mut self, _: &mut Cx<'_>, _: &Peer) {}
     fn receive(&mut self, _: &mut Cx<'_>, _: &mut (), input: &mut Input, output: &mut Output) -> Next {
@@ -136,7 +137,7 @@ fn what_cannot_start_says_so_and_leaves_nothing_running() {
     let refused = lanes().lanes(0).start().map(drop);
     assert!(matches!(refused, Err(Error::Setting { name: "lanes", .. })), "{refused:?}");
     let refused = lanes().serve("udp://127.0.0.1:0", |_| Named(5)).map(drop);
-    assert!(matches!(refused, Err(Error::Transport { ref expected, .. }) if expected == "tcp://"), "{refused:?}");
+    assert!(matches!(refused, Err(Error::Transport { ref expected, .. }) if expected == "tcp:// or unix:"), "{refused:?}");
     // A thread that was joined is still listed while the kernel takes its descriptor table apart.
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
     while lane_threads() != taken.cpus().len() {
@@ -153,6 +154,7 @@ struct Offloading {
 }
 
 impl StreamService for Offloading {
+    type Talk = Silent;
     type Session = ();
     fn open(&mut self, _: &mut Cx<'_>, _: &Peer) {}
     fn receive(&mut self, cx: &mut Cx<'_>, _: &mut (), input: &mut Input, output: &mut Output) -> Next {

@@ -8,7 +8,7 @@ use corelane::admin::watch::{Reader, ServiceCounter};
 use corelane::admin::{InForce, Steering, SteeringSettings};
 use corelane::lanes::{DriverChoice, Running};
 use corelane::service::Ending;
-use corelane::{Cx, Input, Lanes, Next, Output, Peer, StreamService};
+use corelane::{Cx, Input, Lanes, Next, Output, Peer, Silent, StreamService};
 use corelane_rss::{FlowHasher, HashTypes, Key, Protocol, Tuple};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc::{Sender, channel};
@@ -23,6 +23,7 @@ const AT_ONCE: usize = 50;
 struct Served;
 
 impl StreamService for Served {
+    type Talk = Silent;
     type Session = ();
     fn open(&mut self, _: &mut Cx<'_>, _: &Peer) {}
     fn receive(&mut self, _: &mut Cx<'_>, _: &mut (), _: &mut Input, _: &mut Output) -> Next {
@@ -47,6 +48,7 @@ impl Opener {
 }
 
 impl StreamService for Opener {
+    type Talk = Silent;
     type Session = ();
 
     fn started(&mut self, cx: &mut Cx<'_>) {

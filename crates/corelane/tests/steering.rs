@@ -7,7 +7,7 @@ mod process;
 use corelane::admin::{InForce, Steering, SteeringError, SteeringSettings};
 use corelane::lanes::{DriverChoice, Running};
 use corelane::service::Flow;
-use corelane::{Cx, DatagramService, Datagrams, Input, Lanes, Next, Output, Peer, Replies, StreamService};
+use corelane::{Cx, DatagramService, Datagrams, Input, Lanes, Next, Output, Peer, Replies, Silent, StreamService};
 use corelane_rss::{Buckets, FlowHasher, Protocol, Table, Transport, Tuple};
 use corelane_select::holders::holders;
 use nix::libc::{BPF_K, BPF_RET, sock_filter, sock_fprog};
@@ -35,6 +35,7 @@ fn answer(lane: usize, flow: Option<Flow>) -> [u8; 8] {
 }
 
 impl StreamService for Where {
+    type Talk = Silent;
     type Session = Option<Flow>;
 
     fn open(&mut self, _: &mut Cx<'_>, peer: &Peer) -> Option<Flow> {
@@ -51,6 +52,7 @@ impl StreamService for Where {
 }
 
 impl DatagramService for Where {
+    type Talk = Silent;
     fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies) {
         for arrival in batch.arrivals() {
             let told = answer(cx.lane(), cx.flow(arrival));

@@ -7,7 +7,7 @@ mod lengths;
 use corelane::lanes::LaneSettings;
 use corelane::service::{Order, Shared, Ticket};
 use corelane::testing::{Failure, FaultKind, Faults, Scene, simulate};
-use corelane::{Cx, DatagramService, Datagrams, Input, Next, Output, Peer, Replies, StreamService};
+use corelane::{Cx, DatagramService, Datagrams, Input, Next, Output, Peer, Replies, Silent, StreamService};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -16,6 +16,7 @@ use std::time::Duration;
 struct Does<F>(F);
 
 impl<F: FnMut(&mut Cx, &mut Input, &mut Output) -> Next + 'static> StreamService for Does<F> {
+    type Talk = Silent;
     type Session = ();
 
     fn open(&mut self, _cx: &mut Cx, _peer: &Peer) {}
@@ -203,9 +204,10 @@ struct Numbers {
 }
 
 impl DatagramService for Numbers {
+    type Talk = Silent;
     fn receive(&mut self, cx: &mut Cx, batch: &Datagrams, replies: &mut Replies) {
         for arrival in batch.arrivals() {
-            for question in batch.payload(arrival).chunks(arrival.datagram_bytes.max(1) as usize) {
+            for question in batch.each(arrival) {
                 let given = self.given.iter().find(|(other, _)| self.remembers && other == question);
                 let number = given.map_or(self.next, |(_, number)| *number);
                 if number == self.next {

@@ -6,7 +6,9 @@ mod process;
 
 use corelane::lanes::{DriverChoice, Running};
 use corelane::service::{Limits, Reason, SocketId, Unix};
-use corelane::{Address, Cx, DatagramService, Datagrams, Error, Input, Lanes, Next, Output, Peer, Replies, StreamService};
+use corelane::{
+    Address, Cx, DatagramService, Datagrams, Error, Input, Lanes, Next, Output, Peer, Replies, Silent, StreamService,
+};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::PathBuf;
@@ -33,6 +35,7 @@ fn user() -> u32 {
 struct Who;
 
 impl StreamService for Who {
+    type Talk = Silent;
     type Session = u32;
 
     fn open(&mut self, _: &mut Cx<'_>, peer: &Peer) -> u32 {
@@ -141,6 +144,7 @@ fn a_users_connections_are_bounded() {
 struct Back;
 
 impl DatagramService for Back {
+    type Talk = Silent;
     fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies) {
         assert_eq!(cx.lane(), 0, "datagrams of a Unix socket come to one lane");
         for arrival in batch.arrivals() {
@@ -186,6 +190,7 @@ struct Asker {
 }
 
 impl StreamService for Asker {
+    type Talk = Silent;
     type Session = ();
 
     fn started(&mut self, cx: &mut Cx<'_>) {
@@ -221,6 +226,7 @@ impl StreamService for Asker {
 }
 
 impl DatagramService for Asker {
+    type Talk = Silent;
     fn started(&mut self, cx: &mut Cx<'_>) {
         let socket = cx.open_datagrams(Unix::UNNAMED, Some(self.to.clone())).unwrap();
         assert!(cx.datagrams(socket).unwrap().send(&self.to, None, &b"ask"[..]));

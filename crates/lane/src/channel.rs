@@ -10,6 +10,9 @@
 //! values once more; [`Sender::publish`] shows values and then looks whether a sleep is announced. A sequentially
 //! consistent fence between the two steps on both sides makes sure that at least one of them sees the other. Each
 //! sleep has its own number, so the sender rings once for it without writing to the receiver's line.
+//!
+//! Room is told of in the same way, and only to a sender that sleeps and waits for it: [`Sender::await_room`] announces that and looks
+//! once more, and a batch that is given back looks whether it is announced.
 #![allow(unsafe_code)]
 
 use crate::sync::atomic::{AtomicBool, AtomicUsize, fence};
@@ -22,17 +25,22 @@ use std::{error, fmt};
 pub const CAPACITY_MAX: usize = 1 << 20;
 
 /// Makes a channel that holds up to `capacity` values, rounded up to a power of two, at least 1 and at most
-/// [`CAPACITY_MAX`]. `bell` wakes the lane that receives.
-pub fn channel<T: Send>(capacity: usize, bell: std::sync::Arc<dyn Bell>) -> (Sender<T>, Receiver<T>) {
+/// [`CAPACITY_MAX`]. `bell` wakes the lane that receives, `room` the lane that sends.
+pub fn channel<T: Send>(
+    capacity: usize,
+    bell: std::sync::Arc<dyn Bell>,
+    room: std::sync::Arc<dyn Bell>,
+) -> (Sender<T>, Receiver<T>) {
     let capacity = capacity.clamp(1, CAPACITY_MAX).next_power_of_two();
     let shared = Arc::new(Shared {
-        sender: Line(SenderLine { tail: AtomicUsize::new(0), gone: AtomicBool::new(false) }),
+        sender: Line(SenderLine { tail: AtomicUsize::new(0), wait: AtomicUsize::new(0), gone: AtomicBool::new(false) }),
         receiver: Line(ReceiverLine { head: AtomicUsize::new(0), sleep: AtomicUsize::new(0), gone: AtomicBool::new(false) }),
         slots: (0..capacity).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect(),
         bell,
+        room,
     });
-    let sender = Sender { shared: Arc::clone(&shared), tail: 0, published: 0, head_seen: 0, sleep_rung: 0 };
-    let receiver = Receiver { shared, head: 0, tail_seen: 0, sleep: 0, farewell_said: false };
+    let sender = Sender { shared: Arc::clone(&shared), tail: 0, published: 0, head_seen: 0, sleep_rung: 0, wait: 0 };
+    let receiver = Receiver { shared, head: 0, tail_seen: 0, sleep: 0, wait_rung: 0, farewell_said: false };
     (sender, receiver)
 }
 
@@ -68,6 +76,8 @@ struct Line<T>(T);
 struct SenderLine {
     /// Index after the last published value.
     tail: AtomicUsize,
+    /// The number of the sender's wait for room: odd while it sleeps and waits.
+    wait: AtomicUsize,
     gone: AtomicBool,
 }
 
@@ -89,6 +99,7 @@ struct Shared<T> {
     receiver: Line<ReceiverLine>,
     slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
     bell: std::sync::Arc<dyn Bell>,
+    room: std::sync::Arc<dyn Bell>,
 }
 
 // SAFETY: values move from one thread to the other, hence `T: Send`; never do both hold a reference to one, as a slot
@@ -127,6 +138,8 @@ pub struct Sender<T: Send> {
     head_seen: usize,
     /// The sleep for which the bell was last rung.
     sleep_rung: usize,
+    /// The number that stands in the shared `wait`.
+    wait: usize,
 }
 
 impl<T: Send> Sender<T> {
@@ -134,21 +147,53 @@ impl<T: Send> Sender<T> {
     ///
     /// # Errors
     /// [`Full`] gives the value back when the channel holds its capacity, counting what is queued and not published.
-    /// There is no bell for room: the caller looks again on a later turn. Once the receiver is gone
-    /// ([`Sender::is_closed`]), room never comes.
+    /// The caller looks again on a later turn ([`Sender::has_room`]), and before it sleeps has itself told ([`Sender::await_room`]).
+    /// Once the receiver is gone ([`Sender::is_closed`]), room never comes.
     pub fn send(&mut self, value: T) -> Result<(), Full<T>> {
-        let limit = self.shared.slots.len();
-        if self.tail.wrapping_sub(self.head_seen) == limit {
-            // Acquire: the receiver is done with the slots before this head.
-            self.head_seen = self.shared.receiver.0.head.load(Ordering::Acquire);
-            if self.tail.wrapping_sub(self.head_seen) == limit {
-                return Err(Full { value, limit });
-            }
+        if !self.has_room() {
+            return Err(Full { value, limit: self.shared.slots.len() });
         }
         // SAFETY: the slot is not in `head..tail`, so only this side touches it; what it held has been moved out.
         self.shared.slot(self.tail).with_mut(|slot| unsafe { (*slot).write(value) });
         self.tail = self.tail.wrapping_add(1);
         Ok(())
+    }
+
+    /// Whether a value can be queued now.
+    pub fn has_room(&mut self) -> bool {
+        let limit = self.shared.slots.len();
+        if self.tail.wrapping_sub(self.head_seen) == limit {
+            // Acquire: the receiver is done with the slots before this head.
+            self.head_seen = self.shared.receiver.0.head.load(Ordering::Acquire);
+        }
+        self.tail.wrapping_sub(self.head_seen) < limit
+    }
+
+    /// Announces that the lane is about to sleep and waits for room. True: there is none, and the bell will ring when there is, or when
+    /// the receiver has gone; the lane may sleep, and calls [`Sender::awake`] afterwards. False: there is room, or no receiver, and the
+    /// announcement is withdrawn.
+    pub fn await_room(&mut self) -> bool {
+        // A number of its own even when `awake` was forgotten.
+        self.number_wait(self.wait.wrapping_add(1) | 1);
+        // Pairs with the fence in `ring_back`.
+        fence(Ordering::SeqCst);
+        if !(self.has_room() || self.is_closed()) {
+            return true;
+        }
+        self.awake();
+        false
+    }
+
+    /// Says that the lane does not sleep any more. Does nothing when no wait is announced.
+    pub fn awake(&mut self) {
+        if asleep(self.wait) {
+            self.number_wait(self.wait.wrapping_add(1));
+        }
+    }
+
+    fn number_wait(&mut self, number: usize) {
+        self.wait = number;
+        self.shared.sender.0.wait.store(number, Ordering::Relaxed);
     }
 
     /// Makes all queued values visible. Returns whether the bell was rung, which it is at most once for each sleep of
@@ -202,6 +247,8 @@ pub struct Receiver<T: Send> {
     tail_seen: usize,
     /// The number that stands in the shared `sleep`.
     sleep: usize,
+    /// The wait for room for which the bell was last rung.
+    wait_rung: usize,
     /// Whether `before_sleep` has reported that the sender is gone.
     farewell_said: bool,
 }
@@ -266,6 +313,17 @@ impl<T: Send> Receiver<T> {
         self.tail_seen = self.shared.sender.0.tail.load(Ordering::Acquire);
     }
 
+    /// Wakes the sender if it sleeps and waits for room, after slots were given back or this end has gone.
+    fn ring_back(&mut self) {
+        // Pairs with the fence in `await_room`: either this side sees the wait, or that side the room.
+        fence(Ordering::SeqCst);
+        let wait = self.shared.sender.0.wait.load(Ordering::Relaxed);
+        if asleep(wait) && wait != self.wait_rung {
+            self.wait_rung = wait;
+            self.shared.room.ring();
+        }
+    }
+
     /// Moves the next value out; the caller knows that there is one.
     fn take_one(&mut self) -> T {
         debug_assert_ne!(self.head, self.tail_seen, "took more than was published");
@@ -280,6 +338,7 @@ impl<T: Send> Receiver<T> {
 impl<T: Send> Drop for Receiver<T> {
     fn drop(&mut self) {
         self.shared.receiver.0.gone.store(true, Ordering::Release);
+        self.ring_back();
     }
 }
 
@@ -290,6 +349,7 @@ impl<T: Send> Drop for GiveBack<'_, T> {
     fn drop(&mut self) {
         // Release: the values are moved out before the sender sees this head.
         self.0.shared.receiver.0.head.store(self.0.head, Ordering::Release);
+        self.0.ring_back();
     }
 }
 
@@ -325,7 +385,7 @@ mod tests {
 
     fn small<T: Send>(capacity: usize) -> (Sender<T>, Receiver<T>, std::sync::Arc<TestBell>) {
         let bell = std::sync::Arc::new(TestBell::default());
-        let (sender, receiver) = channel(capacity, bell.clone());
+        let (sender, receiver) = channel(capacity, bell.clone(), std::sync::Arc::new(TestBell::default()));
         (sender, receiver, bell)
     }
 
@@ -400,6 +460,28 @@ mod tests {
         assert!(send(), "this one, too");
         assert_eq!(bell.count.load(Ordering::Relaxed), 3);
         assert!(!sender.publish(), "nothing new");
+    }
+
+    #[test]
+    fn the_bell_for_room_rings_once_a_wait_and_never_for_one_who_is_awake() {
+        let (room, bell) = (std::sync::Arc::new(TestBell::default()), std::sync::Arc::new(TestBell::default()));
+        let (mut sender, mut receiver) = channel(2, bell, room.clone());
+        let rung = || room.count.load(Ordering::Relaxed);
+        assert!(!sender.await_room(), "there is room");
+        (0..2).for_each(|value| sender.send(value).unwrap());
+        sender.publish();
+        assert_eq!((take(&mut receiver, 1), rung()), (vec![0], 0), "nobody waits");
+        sender.send(2).unwrap();
+        sender.publish();
+        assert!(sender.await_room() && sender.await_room());
+        assert_eq!((take(&mut receiver, 1), rung()), (vec![1], 1));
+        assert_eq!((take(&mut receiver, 1), rung()), (vec![2], 1), "one ring wakes it");
+        sender.awake();
+        assert!(sender.has_room());
+        (3..5).for_each(|value| sender.send(value).unwrap());
+        assert!(!sender.has_room() && sender.await_room());
+        drop(receiver);
+        assert_eq!((rung(), sender.await_room()), (2, false), "who has gone gives no room, and is not waited for");
     }
 
     #[test]
@@ -511,7 +593,7 @@ mod loom_tests {
 
     fn ends<T: Send>(capacity: usize) -> (Sender<T>, Receiver<T>, std::sync::Arc<ModelBell>) {
         let bell = std::sync::Arc::new(ModelBell::default());
-        let (sender, receiver) = channel(capacity, bell.clone());
+        let (sender, receiver) = channel(capacity, bell.clone(), std::sync::Arc::new(ModelBell::default()));
         (sender, receiver, bell)
     }
 
@@ -568,6 +650,42 @@ mod loom_tests {
             receiver.take(2, |value| taken.push(*value));
             assert_eq!(taken, accepted);
             drop(sender);
+        });
+    }
+
+    #[test]
+    fn loom_no_bell_for_room_is_lost() {
+        loom::model(|| {
+            let room = std::sync::Arc::new(ModelBell::default());
+            let (mut sender, mut receiver) = channel(1, std::sync::Arc::new(ModelBell::default()), room.clone());
+            sender.send(Arc::new(0)).unwrap();
+            sender.publish();
+            let taking = thread::spawn(move || (receiver.take(1, drop), receiver));
+            while !sender.has_room() {
+                if sender.await_room() {
+                    room.wait();
+                    sender.awake();
+                }
+            }
+            sender.send(Arc::new(1)).unwrap();
+            drop(taking.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn loom_who_waits_for_room_learns_that_the_receiver_has_gone() {
+        loom::model(|| {
+            let room = std::sync::Arc::new(ModelBell::default());
+            let (mut sender, receiver) = channel(1, std::sync::Arc::new(ModelBell::default()), room.clone());
+            sender.send(Arc::new(0)).unwrap();
+            let leaving = thread::spawn(move || drop(receiver));
+            while !sender.is_closed() {
+                if sender.await_room() {
+                    room.wait();
+                    sender.awake();
+                }
+            }
+            leaving.join().unwrap();
         });
     }
 

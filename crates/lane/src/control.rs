@@ -45,7 +45,7 @@ struct Spoken {
 
 /// Messages that a work, or all works of a lane, have sent and taken since they began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
+pub struct Counts {
     pub(crate) sent: u64,
     pub(crate) taken: u64,
     /// A work has left the lane, and what was sent to it since is in no count.

@@ -1,11 +1,10 @@
 //! The work that brings parcels home: those of other lanes that this lane is done with, and its own that come back.
 
 use crate::kit::Kit;
-use crate::mesh::Mesh;
+use crate::mesh::{Channels, Mesh};
 use crate::work::Work;
 use corelane_seam::parcel::{Parcel, Post};
 use corelane_seam::{Completion, Driver};
-use std::convert::Infallible;
 
 /// Brings parcels home by its channels. Each lane that sends or gets parcels has one, behind all works that do so: what they are done with
 /// leaves in the same turn.
@@ -34,8 +33,8 @@ impl Homing {
             } else if self.mesh.is_closed(home) {
                 // Its lane has ended: it goes home by itself.
                 drop(parcel);
-            } else if let Err(parcel) = self.mesh.send(kit, home, parcel) {
-                self.leaving.push(parcel);
+            } else if let Err(refused) = self.mesh.send(kit, home, parcel) {
+                self.leaving.push(refused.word);
                 let last = self.leaving.len() - 1;
                 self.leaving.swap(index, last);
                 index += 1;
@@ -45,9 +44,6 @@ impl Homing {
 }
 
 impl Work for Homing {
-    type Message = Parcel;
-    type Word = Infallible;
-
     fn name(&self) -> &'static str {
         "homing"
     }
@@ -56,8 +52,8 @@ impl Work for Homing {
         false
     }
 
-    fn mesh(&mut self) -> Option<&mut Mesh<Parcel>> {
-        Some(&mut self.mesh)
+    fn meshes(&mut self, each: &mut dyn FnMut(&mut dyn Channels)) {
+        each(&mut self.mesh);
     }
 
     fn complete(&mut self, _kit: &mut Kit, _completion: Completion) {
@@ -68,8 +64,9 @@ impl Work for Homing {
         self.post.find_lost();
     }
 
-    fn message(&mut self, _kit: &mut Kit, _from: usize, parcel: Parcel) {
-        self.post.take_home(parcel);
+    fn take_messages(&mut self, _kit: &mut Kit, at_most: usize) -> usize {
+        let Self { mesh, post, .. } = self;
+        mesh.take(at_most, |_, parcel| parcel.into_iter().for_each(|parcel| post.take_home(parcel)))
     }
 
     fn flush(&mut self, kit: &mut Kit) {

@@ -1,6 +1,6 @@
 //! The lane's kit: what its works may use, and where they leave what they want done.
 
-use crate::control::Control;
+use crate::control::{Control, Order};
 use crate::report::{Report, Throttle};
 use crate::settings::{Budget, LaneSettings};
 use crate::tasks::Tasks;
@@ -53,7 +53,7 @@ pub struct Kit {
     throttle: Throttle,
     pub(crate) offload_max: usize,
     lane: usize,
-    lanes: usize,
+    control: Arc<Control>,
 }
 
 impl Kit {
@@ -86,7 +86,7 @@ impl Kit {
             throttle: Throttle::default(),
             offload_max: 0,
             lane,
-            lanes: control.lanes(),
+            control: control.clone(),
         }
     }
 
@@ -97,7 +97,12 @@ impl Kit {
 
     /// How many lanes the program has.
     pub fn lanes(&self) -> usize {
-        self.lanes
+        self.control.lanes()
+    }
+
+    /// Has all lanes of the program drain, and end.
+    pub fn drain_program(&self) {
+        self.control.give(Order::Drain);
     }
 
     /// The clock as this turn read it: nanoseconds of the driver's monotonic clock.

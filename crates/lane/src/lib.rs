@@ -27,7 +27,7 @@ pub use crate::control::{Control, LaneBell, Order};
 pub use crate::fence::{Bursts, Fenced, fenced};
 pub use crate::homing::Homing;
 pub use crate::kit::{Kit, TIMER_RESOLUTION};
-pub use crate::mesh::Mesh;
+pub use crate::mesh::{Channels, Mesh};
 pub use crate::report::Report;
 pub use crate::settings::{Budget, LaneSettings};
 pub use crate::turn::{Lane, Turn};

@@ -4,8 +4,8 @@ use crate::channel::{Receiver, Sender, channel};
 use crate::control::{Control, Counts};
 use crate::fence::Fenced;
 use crate::kit::Kit;
+use crate::words::{Silence, Unheard};
 use corelane_watch::LaneCounter;
-use std::sync::Arc;
 
 /// A work's ends of its channels on one lane. `M` is what its works say to each other; a message lies in its channel and is
 /// not allocated.
@@ -14,7 +14,27 @@ pub struct Mesh<M: Send> {
     from: Vec<Option<Receiver<Fenced<M>>>>,
     /// Lanes for which a message is queued and not visible yet.
     unpublished: Vec<usize>,
+    /// Lanes of which room is wanted.
+    wanted: Vec<usize>,
+    /// Whether each lane is known to have gone.
+    parted: Vec<bool>,
     counts: Counts,
+}
+
+/// A mesh, whatever its works say to each other: what a lane does with it.
+pub trait Channels {
+    /// Whether there is any other lane.
+    fn has_others(&self) -> bool;
+    /// Whether a message is queued and not visible yet.
+    fn has_unpublished(&self) -> bool;
+    /// Makes all queued messages visible; returns how many bells were rung and how many lanes were awake anyway.
+    fn publish(&mut self) -> (u64, u64);
+    /// What was sent and taken since the beginning.
+    fn counts(&self) -> Counts;
+    /// Announces sleep to all lanes; true if no message is waiting, and no room that was wanted.
+    fn before_sleep(&mut self) -> bool;
+    /// Takes the announcement back.
+    fn awake(&mut self);
 }
 
 impl<M: Send> Mesh<M> {
@@ -25,13 +45,14 @@ impl<M: Send> Mesh<M> {
             to: (0..lanes).map(|_| None).collect(),
             from: (0..lanes).map(|_| None).collect(),
             unpublished: Vec::with_capacity(lanes),
+            wanted: Vec::with_capacity(lanes),
+            parted: vec![false; lanes],
             counts: Counts::default(),
         };
         let mut meshes: Vec<Self> = (0..lanes).map(|_| empty()).collect();
         for from in 0..lanes {
             for to in (0..lanes).filter(|&to| to != from) {
-                let bell: Arc<dyn corelane_seam::Bell> = control.bell(to).clone();
-                let (sender, receiver) = channel(capacity, bell);
+                let (sender, receiver) = channel(capacity, control.bell(to).clone(), control.bell(from).clone());
                 meshes[from].to[to] = Some(sender);
                 meshes[to].from[from] = Some(receiver);
             }
@@ -44,18 +65,20 @@ impl<M: Send> Mesh<M> {
     /// # Errors
     /// The message comes back, and is counted (`messages_refused`), if the channel is full, or there is no such other lane, or it
     /// has ended, or the work has left it.
-    pub fn send(&mut self, kit: &Kit, to: usize, message: M) -> Result<(), M> {
+    pub fn send(&mut self, kit: &Kit, to: usize, message: M) -> Result<(), Unheard<M>> {
         let sent = self.queue(to, message);
         let counter = if sent.is_ok() { LaneCounter::MessagesSent } else { LaneCounter::MessagesRefused };
         kit.row.add(counter, 1);
         sent
     }
 
-    fn queue(&mut self, to: usize, message: M) -> Result<(), M> {
-        let Some(sender) = self.to.get_mut(to).and_then(Option::as_mut).filter(|sender| !sender.is_closed()) else {
-            return Err(message);
+    fn queue(&mut self, to: usize, message: M) -> Result<(), Unheard<M>> {
+        let there = self.to.get_mut(to).and_then(Option::as_mut);
+        let Some(sender) = there.filter(|sender| !(self.parted[to] || sender.is_closed())) else {
+            return Err(Unheard { word: message, why: Silence::Gone });
         };
-        sender.send(Fenced::new(message)).map_err(|full| full.value.into_inner())?;
+        let queued = sender.send(Fenced::new(message));
+        queued.map_err(|full| Unheard { word: full.value.into_inner(), why: Silence::Full })?;
         self.counts.sent += 1;
         if !self.unpublished.contains(&to) {
             self.unpublished.push(to);
@@ -68,18 +91,51 @@ impl<M: Send> Mesh<M> {
         self.to.get(to).and_then(Option::as_ref).is_none_or(Sender::is_closed)
     }
 
-    /// Whether there is any other lane.
-    pub(crate) fn has_others(&self) -> bool {
+    /// Whether there is room for a message to lane `to`; a lane that has gone has as much as one likes.
+    pub fn has_room(&mut self, to: usize) -> bool {
+        let there = self.to.get_mut(to).and_then(Option::as_mut);
+        there.is_none_or(|sender| sender.has_room() || sender.is_closed())
+    }
+
+    /// From now on a lane that sleeps is woken when lane `lane` has room again, and [`Mesh::take_room`] names it.
+    pub fn want_room(&mut self, lane: usize) {
+        if !self.wanted.contains(&lane) {
+            self.wanted.push(lane);
+        }
+    }
+
+    /// A lane of which room was wanted and which has some now, or has gone; each is named once.
+    pub fn take_room(&mut self) -> Option<usize> {
+        let place = (0..self.wanted.len()).find(|&place| self.has_room(self.wanted[place]))?;
+        Some(self.wanted.swap_remove(place))
+    }
+
+    /// Takes up to `at_most` messages of each lane; returns how many. `each` is told last, with none, of a lane that has gone.
+    pub fn take(&mut self, at_most: usize, mut each: impl FnMut(usize, Option<M>)) -> usize {
+        let mut taken = 0;
+        for (from, receiver) in self.from.iter_mut().enumerate() {
+            let Some(receiver) = receiver else { continue };
+            taken += receiver.take(at_most, |message| each(from, Some(message.into_inner())));
+            if !self.parted[from] && receiver.is_closed() {
+                self.parted[from] = true;
+                each(from, None);
+            }
+        }
+        self.counts.taken += taken as u64;
+        taken
+    }
+}
+
+impl<M: Send> Channels for Mesh<M> {
+    fn has_others(&self) -> bool {
         self.from.len() > 1
     }
 
-    /// Whether a message is queued and not visible yet.
-    pub(crate) fn has_unpublished(&self) -> bool {
+    fn has_unpublished(&self) -> bool {
         !self.unpublished.is_empty()
     }
 
-    /// Makes all queued messages visible; returns how many bells were rung and how many lanes were awake anyway.
-    pub(crate) fn publish(&mut self) -> (u64, u64) {
+    fn publish(&mut self) -> (u64, u64) {
         let (mut rung, mut spared) = (0, 0);
         for to in self.unpublished.drain(..) {
             match self.to[to].as_mut().is_some_and(Sender::publish) {
@@ -90,31 +146,21 @@ impl<M: Send> Mesh<M> {
         (rung, spared)
     }
 
-    /// Takes up to `at_most` messages of each lane; returns how many.
-    pub(crate) fn take(&mut self, at_most: usize, mut each: impl FnMut(usize, M)) -> usize {
-        let mut taken = 0;
-        for (from, receiver) in self.from.iter_mut().enumerate() {
-            let Some(receiver) = receiver else { continue };
-            taken += receiver.take(at_most, |message| each(from, message.into_inner()));
-        }
-        self.counts.taken += taken as u64;
-        taken
-    }
-
-    /// What was sent and taken since the beginning.
-    pub(crate) fn counts(&self) -> Counts {
+    fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// Announces sleep to all lanes; true if no message is waiting.
-    pub(crate) fn before_sleep(&mut self) -> bool {
+    fn before_sleep(&mut self) -> bool {
         // All of them are told, so this must not stop at the first that has something.
         let busy = self.from.iter_mut().flatten().filter_map(|receiver| (!receiver.before_sleep()).then_some(()));
-        busy.count() == 0
+        let busy = busy.count();
+        let Self { wanted, to, .. } = self;
+        let room = wanted.iter().filter(|lane| to[**lane].as_mut().is_none_or(|sender| !sender.await_room()));
+        busy + room.count() == 0
     }
 
-    /// Takes the announcement back.
-    pub(crate) fn awake(&mut self) {
+    fn awake(&mut self) {
         self.from.iter_mut().flatten().for_each(Receiver::awake);
+        self.to.iter_mut().flatten().for_each(Sender::awake);
     }
 }

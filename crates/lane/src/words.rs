@@ -3,6 +3,7 @@
 use crate::control::Control;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::vec::Drain;
 
 /// Words that one work may keep waiting before its lane takes them.
 pub const WORDS_MAX: usize = 1024;
@@ -34,9 +35,11 @@ pub struct Tell<T>(Arc<Line<T>>);
 pub struct Ear<T> {
     line: Arc<Line<T>>,
     lane: usize,
+    /// Storage for what is taken.
+    taken: Vec<T>,
 }
 
-/// A word that nobody will hear.
+/// A word, or a message, that nobody will hear.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Unheard<T> {
     /// The word.
@@ -48,9 +51,9 @@ pub struct Unheard<T> {
 /// Why a word is not heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Silence {
-    /// There is no such lane, or it has ended, or the work has left it.
+    /// There is no such lane, or it has ended, or who should hear has left it.
     Gone,
-    /// As many words as may be wait there already: the lane does not turn.
+    /// As many as may be wait there already.
     Full,
 }
 
@@ -71,13 +74,13 @@ impl Control {
     pub fn words<T>(self: &Arc<Self>) -> (Tell<T>, Vec<Ear<T>>) {
         let told = || Mutex::new(Told { words: Vec::new(), is_over: false });
         let line = Arc::new(Line { control: self.clone(), lanes: (0..self.lanes()).map(|_| told()).collect() });
-        let ears = (0..self.lanes()).map(|lane| Ear { line: line.clone(), lane }).collect();
+        let ears = (0..self.lanes()).map(|lane| Ear { line: line.clone(), lane, taken: Vec::new() }).collect();
         (Tell(line), ears)
     }
 }
 
 impl<T> Tell<T> {
-    /// Tells the work on lane `lane` something, which it hears in its next turn ([`Work::told`](crate::Work::told)).
+    /// Tells the work on lane `lane` something, which it hears in its next turn ([`Work::hear`](crate::Work::hear)).
     ///
     /// # Errors
     /// The word comes back, and is counted on its lane (`words_refused`), if nobody will hear it.
@@ -102,8 +105,15 @@ impl<T> Tell<T> {
 
 impl<T> Ear<T> {
     /// All that was said and not heard yet, in order.
-    pub fn take(&mut self) -> Vec<T> {
-        std::mem::take(&mut self.line.lock(self.lane).words)
+    pub fn take(&mut self) -> Drain<'_, T> {
+        debug_assert!(self.taken.is_empty(), "a drain leaves nothing");
+        std::mem::swap(&mut self.line.lock(self.lane).words, &mut self.taken);
+        self.taken.drain(..)
+    }
+
+    /// From now on nothing is said any more; what was can still be taken.
+    pub fn close(&mut self) {
+        self.line.lock(self.lane).is_over = true;
     }
 }
 
@@ -130,7 +140,7 @@ mod tests {
         (0..3).for_each(|number| tell.tell(1, Arc::new(number)).unwrap());
         assert!(control.has_words(1) && !control.has_words(0));
         control.hear(1);
-        let heard: Vec<i32> = ears[1].take().into_iter().map(|word| *word).collect();
+        let heard: Vec<i32> = ears[1].take().map(|word| *word).collect();
         assert_eq!((heard, control.has_words(1)), (vec![0, 1, 2], false));
         let word = Arc::new(7);
         tell.tell(0, word.clone()).unwrap();
@@ -157,6 +167,6 @@ mod tests {
         let control = Control::new(1);
         let ((one, mut hears_one), (_two, mut hears_two)) = (control.words::<u8>(), control.words::<u8>());
         one.tell(0, 1).unwrap();
-        assert_eq!((hears_two[0].take(), hears_one[0].take()), (vec![], vec![1]));
+        assert_eq!((hears_two[0].take().collect(), hears_one[0].take().collect()), (vec![], vec![1]));
     }
 }

@@ -2,9 +2,8 @@
 
 use crate::control::Counts;
 use crate::kit::Kit;
-use crate::mesh::Mesh;
+use crate::mesh::Channels;
 use crate::settings::Budget;
-use crate::words::Ear;
 use corelane_seam::{Completion, Driver, Handle};
 use corelane_watch::LaneCounter;
 use std::any::Any;
@@ -15,11 +14,6 @@ use std::any::Any;
 /// A panic in one of these calls ends this work on this lane and no other: it is dropped, its sockets close, what was under way
 /// for it ends unseen. The lane ends with the last of the works that it lives for ([`Work::keeps_lane`]).
 pub trait Work: 'static {
-    /// What this work says to itself on other lanes.
-    type Message: Send + 'static;
-    /// What it is told from outside of the lanes.
-    type Word: Send + 'static;
-
     /// Its name, for reports.
     fn name(&self) -> &'static str;
 
@@ -28,15 +22,9 @@ pub trait Work: 'static {
         true
     }
 
-    /// Its ends of the channels to itself on other lanes, if it has any: the same ones in each call.
-    fn mesh(&mut self) -> Option<&mut Mesh<Self::Message>> {
-        None
-    }
-
-    /// Where it hears what it is told from outside of the lanes, if anywhere: the same in each call.
-    fn ear(&mut self) -> Option<&mut Ear<Self::Word>> {
-        None
-    }
+    /// Calls `each` with its ends of the channels to itself on other lanes, if it has any: the same ones in each call. It may have several,
+    /// for messages of different types.
+    fn meshes(&mut self, _each: &mut dyn FnMut(&mut dyn Channels)) {}
 
     /// Takes note of one completion; what it means for a service is worked off by [`Work::serve`].
     fn complete(&mut self, kit: &mut Kit, completion: Completion);
@@ -47,11 +35,15 @@ pub trait Work: 'static {
     /// A timer started with `handle` has come. It may have been stopped in this turn: whoever stops timers tells by the generation.
     fn expired(&mut self, _kit: &mut Kit, _handle: Handle) {}
 
-    /// A message from lane `from`.
-    fn message(&mut self, _kit: &mut Kit, _from: usize, _message: Self::Message) {}
+    /// Takes up to `at_most` messages of each other lane from each of its meshes, and does what they say; returns how many. Called in each
+    /// turn.
+    fn take_messages(&mut self, _kit: &mut Kit, _at_most: usize) -> usize {
+        0
+    }
 
-    /// Somebody outside of the lanes says something ([`Tell::tell`](crate::Tell::tell)).
-    fn told(&mut self, _kit: &mut Kit, _driver: &mut dyn Driver, _word: Self::Word) {}
+    /// Somebody outside of the lanes has said something, to this work or to another ([`Tell::tell`](crate::Tell::tell)): it takes what is in
+    /// its [`Ear`](crate::Ear)s.
+    fn hear(&mut self, _kit: &mut Kit, _driver: &mut dyn Driver) {}
 
     /// Submits what this turn made: at most one send a connection.
     fn flush(&mut self, kit: &mut Kit);
@@ -98,13 +90,13 @@ impl Works {
 
     /// One more, with the lane's own settings as its budget.
     pub fn and(mut self, work: impl Work) -> Self {
-        self.0.push((Box::new(Desk { work, arrived: Vec::new() }), None));
+        self.0.push((Box::new(Desk { work }), None));
         self
     }
 
     /// One more, with a budget of its own. As long as a work is alone on its lane it is handed all there is.
     pub fn and_within(mut self, budget: Budget, work: impl Work) -> Self {
-        self.0.push((Box::new(Desk { work, arrived: Vec::new() }), Some(budget)));
+        self.0.push((Box::new(Desk { work }), Some(budget)));
         self
     }
 }
@@ -156,27 +148,26 @@ pub(crate) trait Seated {
     fn any(&self) -> &dyn Any;
 }
 
-/// A work, and storage for the messages of one turn.
+/// A work as the lane calls it.
 struct Desk<W: Work> {
     work: W,
-    arrived: Vec<(usize, W::Message)>,
 }
 
 impl<W: Work> Desk<W> {
     fn said(&mut self, taken: u32) -> Said {
-        let sent = self.work.mesh().is_some_and(|mesh| mesh.has_unpublished());
-        Said { more: self.work.has_work(), ended: self.work.has_ended(), sent, taken }
+        Said { more: self.work.has_work(), ended: self.work.has_ended(), sent: self.has_unpublished(), taken }
+    }
+
+    fn has_unpublished(&mut self) -> bool {
+        let mut any = false;
+        self.work.meshes(&mut |mesh| any |= mesh.has_unpublished());
+        any
     }
 
     fn take_messages(&mut self, kit: &mut Kit, at_most: usize) -> u32 {
-        let Self { work, arrived } = self;
-        // They are moved out so that the work may send while it takes.
-        let taken = work.mesh().map_or(0, |mesh| mesh.take(at_most, |from, message| arrived.push((from, message))));
+        let taken = self.work.take_messages(kit, at_most);
         if taken > 0 {
             kit.row.add(LaneCounter::MessagesReceived, taken as u64);
-            for (from, message) in arrived.drain(..) {
-                work.message(kit, from, message);
-            }
         }
         taken as u32
     }
@@ -192,7 +183,9 @@ impl<W: Work> Seated for Desk<W> {
     }
 
     fn talks(&mut self) -> bool {
-        self.work.mesh().is_some_and(|mesh| mesh.has_others())
+        let mut any = false;
+        self.work.meshes(&mut |mesh| any |= mesh.has_others());
+        any
     }
 
     fn serve(&mut self, kit: &mut Kit, inbox: &mut Vec<Completion>, at_most: usize, may_skip: bool) -> bool {
@@ -200,8 +193,7 @@ impl<W: Work> Seated for Desk<W> {
             for completion in inbox.drain(..at_most.min(inbox.len())) {
                 self.work.complete(kit, completion);
             }
-            let has_sent = self.work.mesh().is_some_and(|mesh| mesh.has_unpublished());
-            if may_skip && !has_sent && !self.work.has_news() && kit.is_at_rest() {
+            if may_skip && !self.has_unpublished() && !self.work.has_news() && kit.is_at_rest() {
                 return true;
             }
         }
@@ -222,9 +214,7 @@ impl<W: Work> Seated for Desk<W> {
     }
 
     fn hear(&mut self, kit: &mut Kit, driver: &mut dyn Driver) -> Said {
-        for word in self.work.ear().map_or(Vec::new(), Ear::take) {
-            self.work.told(kit, driver, word);
-        }
+        self.work.hear(kit, driver);
         self.work.look(driver);
         self.said(0)
     }
@@ -249,21 +239,29 @@ impl<W: Work> Seated for Desk<W> {
     }
 
     fn counts(&mut self) -> Counts {
-        self.work.mesh().map_or(Counts::default(), |mesh| mesh.counts())
+        let mut counts = Counts::default();
+        self.work.meshes(&mut |mesh| counts = counts.and(mesh.counts()));
+        counts
     }
 
     fn publish(&mut self) -> (u64, u64) {
-        self.work.mesh().map_or((0, 0), Mesh::publish)
+        let (mut rung, mut spared) = (0, 0);
+        self.work.meshes(&mut |mesh| {
+            let (more, fewer) = mesh.publish();
+            (rung, spared) = (rung + more, spared + fewer);
+        });
+        (rung, spared)
     }
 
     fn before_sleep(&mut self) -> bool {
-        self.work.mesh().is_none_or(Mesh::before_sleep)
+        let mut quiet = true;
+        // All of them are told.
+        self.work.meshes(&mut |mesh| quiet &= mesh.before_sleep());
+        quiet
     }
 
     fn awake(&mut self) {
-        if let Some(mesh) = self.work.mesh() {
-            mesh.awake();
-        }
+        self.work.meshes(&mut |mesh| mesh.awake());
     }
 
     fn any(&self) -> &dyn Any {

@@ -4,12 +4,11 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used)]
 
-use corelane_lane::{Control, Kit, Lane, LaneSettings, Mesh, Turn, Work, Works};
+use corelane_lane::{Channels, Control, Kit, Lane, LaneSettings, Mesh, Turn, Work, Works};
 use corelane_seam::{Arena, Bell, Bind, Completion, Driver, DriverCounters, Fault, Handle, Listen, Op, Reason, Socket, Wait};
 use corelane_watch::{Description, LaneName, Page};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;
-use std::convert::Infallible;
 use std::sync::Arc;
 
 #[global_allocator]
@@ -86,15 +85,12 @@ struct Counting {
 }
 
 impl Work for Counting {
-    type Message = [u64; 6];
-    type Word = Infallible;
-
     fn name(&self) -> &'static str {
         "counting"
     }
 
-    fn mesh(&mut self) -> Option<&mut Mesh<[u64; 6]>> {
-        Some(&mut self.mesh)
+    fn meshes(&mut self, each: &mut dyn FnMut(&mut dyn Channels)) {
+        each(&mut self.mesh);
     }
 
     fn complete(&mut self, _: &mut Kit, _: Completion) {}
@@ -106,9 +102,12 @@ impl Work for Counting {
         }
     }
 
-    fn message(&mut self, _: &mut Kit, _: usize, message: [u64; 6]) {
-        assert_eq!(message, [self.received; 6], "in order and once");
-        self.received += 1;
+    fn take_messages(&mut self, _: &mut Kit, at_most: usize) -> usize {
+        let Self { mesh, received, .. } = self;
+        mesh.take(at_most, |_, message| {
+            assert_eq!(message, Some([*received; 6]), "in order and once");
+            *received += 1;
+        })
     }
 
     fn flush(&mut self, _: &mut Kit) {}

@@ -53,12 +53,22 @@ thread_local! {
 /// # Errors
 /// What the system says of the thread.
 pub fn start() -> io::Result<()> {
-    REPORT.start("report", stderr())
+    REPORT.start("report", Standard(stderr())).map(drop)
+}
+
+/// [`start`], but each line goes to `tell` instead of standard error, one after the other, on that thread: a program that has a log of its own takes
+/// them there. It may wait for as long as it likes; what finds no room meanwhile is lost and told as before, as is a line that it panics at.
+/// False, and nothing, if the thread runs already.
+///
+/// # Errors
+/// As [`start`].
+pub fn start_into(tell: impl FnMut(&str) + Send + 'static) -> io::Result<bool> {
+    REPORT.start("report", Told(tell))
 }
 
 /// Has a line written on standard output in the same way, as far as the system lets us.
 pub fn say(words: &str) {
-    if OUTPUT.start("output", stdout()).is_ok() {
+    if OUTPUT.start("output", Standard(stdout())).is_ok() {
         OUTPUT.push(words, None);
     }
 }
@@ -159,13 +169,15 @@ impl Report {
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    fn start(&'static self, name: &str, descriptor: BorrowedFd<'static>) -> io::Result<()> {
+    /// Starts the thread; false if it runs already.
+    fn start(&'static self, name: &str, mut out: impl Write + Send + 'static) -> io::Result<bool> {
         let mut state = self.lock();
-        if !state.is_served {
-            Builder::new().name(name.to_owned()).spawn(move || self.serve(&mut Standard(descriptor)))?;
-            state.is_served = true;
+        if state.is_served {
+            return Ok(false);
         }
-        Ok(())
+        Builder::new().name(name.to_owned()).spawn(move || self.serve(&mut out))?;
+        state.is_served = true;
+        Ok(true)
     }
 
     /// The lock is held for a few instructions by whoever takes it, and never while something is written.
@@ -256,6 +268,21 @@ impl Write for Standard {
                 other => return Ok(other?),
             }
         }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Somebody who takes each line as a whole, without its end.
+struct Told<F>(F);
+
+impl<F: FnMut(&str)> Write for Told<F> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let line = String::from_utf8_lossy(bytes);
+        let told = panic::catch_unwind(panic::AssertUnwindSafe(|| (self.0)(line.trim_end_matches('\n'))));
+        told.map(|()| bytes.len()).map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -112,6 +112,13 @@ impl Datagrams {
         self.memory.as_deref().map_or(&[], |memory| &memory[range])
     }
 
+    /// The payload of each datagram of an arrival of this batch, in order: of all those of a train, and one, empty, of one without payload.
+    pub fn each(&self, arrival: &Arrival) -> impl Iterator<Item = &[u8]> {
+        let payload = self.payload(arrival);
+        let empty = payload.is_empty().then_some(payload);
+        empty.into_iter().chain(payload.chunks(arrival.datagram_bytes.max(1) as usize))
+    }
+
     /// The same bytes as a view that can be kept or sent without copying.
     pub fn share(&self, arrival: &Arrival) -> Segment {
         let range = arrival.range.start as usize..arrival.range.end as usize;
@@ -292,6 +299,21 @@ mod tests {
 
     fn payload(bytes: usize) -> Segment {
         Segment::Static(&[7; 70_000][..bytes])
+    }
+
+    #[test]
+    fn each_datagram_of_a_train_is_told_and_one_without_payload_as_well() {
+        let arena = Arena::new(1).unwrap();
+        let mut batch = Datagrams::new();
+        batch.fill(arena.copy_of(b"abcdefgh").unwrap().share());
+        batch.add(0..7, peer(1), None, 3);
+        batch.add(7..8, peer(1), None, 1);
+        batch.add(8..8, peer(1), None, 0);
+        let each = |number: usize| batch.each(&batch.arrivals()[number]).collect::<Vec<_>>();
+        assert_eq!(each(0), [&b"abc"[..], b"def", b"g"]);
+        assert_eq!((each(1), each(2)), (vec![&b"h"[..]], vec![&b""[..]]));
+        let counted: Vec<_> = batch.arrivals().iter().map(Arrival::datagrams).collect();
+        assert_eq!(counted, [3, 1, 1], "as many as are counted");
     }
 
     #[test]

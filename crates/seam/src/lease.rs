@@ -398,6 +398,7 @@ impl Block {
     /// Makes a parcel of `length` bytes from `start`; the block stays in use until it is back.
     fn parcel(&self, start: usize, length: usize, exclusive: bool, to: usize, now: u64) -> Result<Parcel, ParcelRefused> {
         assert!(start + length <= self.capacity(), "a parcel lies within its block");
+        // reason: lanes are at most 256.
         let to = u16::try_from(to).expect("a lane's number fits");
         let mut abroad = self.arena.0.abroad.borrow_mut();
         let abroad = abroad.as_mut().ok_or(ParcelRefused::Closed)?;

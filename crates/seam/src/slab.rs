@@ -76,7 +76,7 @@ struct Entry<T> {
 
 /// The table. Its owner bounds what is in it; freed entries are taken again, the last freed first, and their storage is kept.
 ///
-/// `BITS` is how many bits of a generation count, 1 to 32: a slab that is named by handles has [`Handle::GENERATION_BITS`]. A name is taken
+/// `BITS` is how many bits of a generation count, 1 to 32 ([`HandleSlab`] has those of a handle). A name is taken
 /// for another's only after its index has been freed two to that power times.
 ///
 /// ```
@@ -94,6 +94,9 @@ pub struct Slab<T, const BITS: u32 = 32> {
     free: u32,
     taken: usize,
 }
+
+/// A slab whose entries are named by handles.
+pub type HandleSlab<T> = Slab<T, { Handle::GENERATION_BITS }>;
 
 impl<T, const BITS: u32> Default for Slab<T, BITS> {
     fn default() -> Self {
@@ -212,14 +215,21 @@ impl<T, const BITS: u32> Slab<T, BITS> {
         }
     }
 
+    /// The name of the entry at an index; none if the index is free, or was never used.
+    pub fn key_of(&self, index: u32) -> Option<Key> {
+        match self.entries.get(index as usize) {
+            Some(Entry { generation, content: Content::Taken(_) }) => Some(Key { index, generation: *generation }),
+            _ => None,
+        }
+    }
+
     /// The name of the entry at an index that must be taken, as in [`Slab::at`].
     ///
     /// # Panics
     /// If it is free.
     pub fn key_at(&self, index: u32) -> Key {
-        let entry = &self.entries[index as usize];
-        assert!(matches!(entry.content, Content::Taken(_)), "a link to the free entry {index}");
-        Key { index, generation: entry.generation }
+        let Some(key) = self.key_of(index) else { panic!("a link to the free entry {index}") };
+        key
     }
 
     /// Removes the entry of that name, which is void from now on; none if it has been removed before.

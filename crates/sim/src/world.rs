@@ -13,7 +13,7 @@ use crate::net::datagrams::Packet;
 use crate::net::streams::imbalance;
 use crate::net::{Network, Owner};
 use crate::peers::{Peer, PeerState};
-use crate::wire::{CardSetup, Interface, Wire, WireCounts, WireFaults};
+use crate::wire::Wire;
 use corelane_seam::Random;
 use corelane_seam::{Arena, Fault, Interest, OffloadWork, Socket, Tuning};
 use std::cell::RefCell;
@@ -270,30 +270,6 @@ impl World {
             state.let_happen();
         }
         state.clock.advance_to(end);
-    }
-
-    /// A new interface, joined to nothing.
-    pub fn interface(&self, setup: CardSetup) -> Interface {
-        let card = self.0.borrow_mut().wire.add(setup);
-        Interface { world: self.clone(), card }
-    }
-
-    /// Joins interfaces: two by a cable, more by a switch, which learns where addresses are.
-    ///
-    /// # Panics
-    /// If one of them is joined already.
-    pub fn join(&self, interfaces: &[&Interface]) {
-        self.0.borrow_mut().wire.join(interfaces.iter().map(|interface| interface.card).collect());
-    }
-
-    /// What may go wrong on the wires of this world from now on; nothing before.
-    pub fn wire_faults(&self, faults: WireFaults) {
-        self.0.borrow_mut().wire.set_faults(faults);
-    }
-
-    /// What has happened on the wires.
-    pub fn wire_counts(&self) -> WireCounts {
-        self.0.borrow().wire.counts()
     }
 
     /// Has [`World::step`] answer [`Turn::Alarm`] with `token` once the clock shows `time`, in nanoseconds.

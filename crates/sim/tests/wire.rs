@@ -305,6 +305,21 @@ fn the_ports_of_a_work_that_left_are_closed() {
     assert_eq!((node.memory.counts().free, world.check()), (FRAMES, Ok(())));
 }
 
+/// Closes the ports, and lets everything come to its end.
+fn close_all(world: &World, nodes: &mut [Node]) {
+    for node in nodes.iter_mut() {
+        node.push(FrameOp::Close { port: node.port });
+        node.collect();
+    }
+    for _ in 0..100_000 {
+        let Some(turn) = world.step() else { break };
+        if let Turn::Lane(lane) = turn {
+            nodes[lane].collect();
+            nodes[lane].completions.clear();
+        }
+    }
+}
+
 /// Two lanes send each other batches and echo what arrives, for some time; returns what was seen.
 fn play(seed: u64, faults: WireFaults, bug: Option<Planted>) -> (u64, WireCounts, u64, Result<(), Violation>) {
     let world = World::new(seed, Faults { late_completion: 20, reordered_completion: 20, spurious_wake: 20, ..Faults::none() });
@@ -355,17 +370,7 @@ fn play(seed: u64, faults: WireFaults, bug: Option<Planted>) -> (u64, WireCounts
         }
     }
     waiting.clear();
-    for node in &mut nodes {
-        node.push(FrameOp::Close { port: node.port });
-        node.collect();
-    }
-    for _ in 0..100_000 {
-        let Some(turn) = world.step() else { break };
-        if let Turn::Lane(lane) = turn {
-            nodes[lane].collect();
-            nodes[lane].completions.clear();
-        }
-    }
+    close_all(&world, &mut nodes);
     let whole = nodes.iter().all(|node| node.memory.counts().free == FRAMES);
     let verdict = world.check();
     assert!(whole || verdict.is_err(), "frames are lost, and nobody says so");

@@ -1,20 +1,22 @@
 //! The lane as a service sees it.
 
+use crate::alarms::When;
 use crate::class;
 use crate::connection::Connection;
 use crate::error::{Error, Refused};
 use crate::flows::Flow;
 use crate::limits::Limits;
 use crate::machine::Machine;
-use crate::messages::Message;
 use crate::names::{ConnectionId, Peer, SocketId};
 use crate::notices::{Note, Notice};
 use crate::outgoing::{NOWHERE, destination};
 use crate::output::Output;
 use crate::places::Sharing;
+use crate::post::Post;
 use crate::replies::Replies;
 use crate::sockets::{DatagramSocket, datagram_socket};
 use crate::table::Table;
+use crate::talk::{Silent, Talk};
 use crate::ticket::Ticket;
 use crate::timers::Timer;
 use crate::writer::Writer;
@@ -23,20 +25,34 @@ use corelane_seam::{
     Address, Arena, Arrival, Chain, DatagramOp, Fault, File, FileOp, Handle, Instant, Interest, Lease, OffloadResult,
     OffloadWork, Op, OpenOptions, Segment, Shared, nanoseconds,
 };
-use corelane_watch::{Counted, LaneCounter, ServiceCounter};
+use corelane_watch::{Counted, ServiceCounter};
 use std::any::{Any, TypeId};
 use std::future::Future;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What a call into a service may use of its lane: clock, timers, connections, messages, files, tasks, counters.
-pub struct Cx<'a> {
+/// Where a call into a service happens, before its type is known.
+pub(crate) struct Site<'a> {
     kit: &'a mut Kit,
     table: &'a mut Table,
     service: u16,
     current: Option<ConnectionId>,
     socket: Option<SocketId>,
     pub(crate) met: Met,
+}
+
+/// What a call into a service may use of its lane: clock, timers, connections, files, tasks, counters; and what the service may say,
+/// here and on other lanes.
+///
+/// `Cx<'_>` alone is that of a service that says nothing. Code for any service takes `&mut Cx<'_, impl Talk>`.
+pub struct Cx<'a, T: Talk = Silent> {
+    pub(crate) kit: &'a mut Kit,
+    table: &'a mut Table,
+    pub(crate) post: &'a mut Post<T>,
+    service: u16,
+    pub(crate) current: Option<ConnectionId>,
+    socket: Option<SocketId>,
+    pub(crate) met: &'a mut Met,
 }
 
 /// What a service has met in a call, beside what it wants next.
@@ -46,11 +62,13 @@ pub(crate) struct Met {
     pub(crate) refused: usize,
     /// It was told that no more calls may be with the helper threads.
     pub(crate) full_offload: bool,
+    /// It was refused to say something for want of room.
+    pub(crate) full_channel: bool,
     /// It has counted requests.
     pub(crate) requests: bool,
 }
 
-impl<'a> Cx<'a> {
+impl<'a> Site<'a> {
     pub(crate) fn new(kit: &'a mut Kit, table: &'a mut Table, service: u16, current: Option<ConnectionId>) -> Self {
         Self { kit, table, service, current, socket: None, met: Met::default() }
     }
@@ -60,6 +78,14 @@ impl<'a> Cx<'a> {
         Self { socket: Some(socket), ..self }
     }
 
+    /// As the service sees it.
+    pub(crate) fn with<'b, T: Talk>(&'b mut self, post: &'b mut Post<T>) -> Cx<'b, T> {
+        let Self { kit, table, service, current, socket, met } = self;
+        Cx { kit, table, post, service: *service, current: *current, socket: *socket, met }
+    }
+}
+
+impl<K: Talk> Cx<'_, K> {
     /// This turn's time. Does not change during a call.
     pub fn now(&self) -> Instant {
         Instant::from_nanoseconds(self.kit.now())
@@ -264,10 +290,9 @@ impl<'a> Cx<'a> {
         self.tell(id, Notice::Abort);
     }
 
-    /// Has [`StreamService::message`](crate::StreamService::message) called for a connection of this service; lost, and
-    /// counted (`notices_late`), if that has ended.
-    pub fn notify(&mut self, id: ConnectionId, message: Box<dyn Any>) {
-        self.tell(id, Notice::Message(message));
+    /// Has all lanes of the program drain, and end: new connections are refused, what was asked is answered.
+    pub fn drain_program(&mut self) {
+        self.kit.drain_program();
     }
 
     /// Answers a ticket of any connection of this lane. If the connection has ended, that is counted (`answers_late`).
@@ -307,7 +332,7 @@ impl<'a> Cx<'a> {
         self.tell(id, Notice::Answer { ticket: ticket.spend(), answer });
     }
 
-    fn tell(&mut self, to: ConnectionId, notice: Notice) {
+    pub(crate) fn tell(&mut self, to: ConnectionId, notice: Notice) {
         self.table.notices.push_back(Note { to, from: self.service, notice });
     }
 
@@ -345,33 +370,33 @@ impl<'a> Cx<'a> {
         }
     }
 
-    /// Has the service's `alarm` called in the first turn that begins at `at` or later ([`Cx::now`]'s clock, to the
-    /// resolution of that clock; [`Instant::NEVER`] for never). A service has one alarm: this replaces it, and a call of `alarm` ends it.
-    pub fn set_alarm(&mut self, at: Instant) {
-        let at = at.nanoseconds();
-        self.table.services[self.service as usize].alarm = at;
+    /// Has [`alarm`](crate::StreamService::alarm) called with `token` in the first turn that begins at the given [`Instant`], or so long
+    /// ([`Duration`]) from now, or later: to the resolution of the lane's clock, where timers have a millisecond. An alarm is the service's, not a
+    /// connection's. One with the same token is replaced, and a call of `alarm` ends it.
+    ///
+    /// # Errors
+    /// [`Error::AlarmsFull`] at the service's bound of alarms (`alarms_max`, counted in `timers_max_hits`), which is at least one.
+    pub fn start_alarm(&mut self, when: impl Into<When>, token: u64) -> Result<(), Error> {
+        let at = when.into().from(self.now()).nanoseconds();
+        let state = &mut self.table.services[self.service as usize];
+        let alarms = state.limits.alarms_max;
+        if !state.alarms.start(token, at, alarms) {
+            state.row.add(ServiceCounter::TimersMaxHits, 1);
+            return Err(Error::AlarmsFull { alarms });
+        }
         self.kit.alarm = self.kit.alarm.min(at);
+        Ok(())
+    }
+
+    /// Ends an alarm of this service, if it is set.
+    pub fn stop_alarm(&mut self, token: u64) {
+        self.table.services[self.service as usize].alarms.stop(token);
     }
 
     /// Why the connection that this call of [`closed`](crate::StreamService::closed) is for failed: what the socket said,
     /// `Cancelled` when it could not be opened in time (`connect_limit`). None for other endings, and in other calls.
     pub fn fault(&self) -> Option<Fault> {
         self.table.fault
-    }
-
-    /// Sends a value to this service on another lane, where [`lane_message`](crate::StreamService::lane_message) is called.
-    ///
-    /// # Errors
-    /// The value comes back, and is counted (`messages_refused`), if the channel is full, or there is no such *other* lane.
-    pub fn send(&mut self, lane: usize, value: Box<dyn Any + Send>) -> Result<(), Box<dyn Any + Send>> {
-        let message = Message { service: self.service, value };
-        match &mut self.table.mesh {
-            Some(mesh) => mesh.send(self.kit, lane, message).map_err(|message| message.value),
-            None => {
-                self.kit.row.add(LaneCounter::MessagesRefused, 1);
-                Err(message.value)
-            }
-        }
     }
 
     /// Runs a future on this lane until it is done. Its panic is counted (`tasks_panicked`); the lane lives on.

@@ -8,7 +8,7 @@ use crate::names::Ending;
 use crate::port::{Call, Port};
 use crate::services::Services;
 use crate::table::Table;
-use corelane_lane::Kit;
+use corelane_lane::{Kit, fenced};
 use corelane_seam::{Driver, Handle, Op, nanoseconds};
 use corelane_watch::ServiceCounter;
 
@@ -29,6 +29,9 @@ impl Services {
             self.drain_connection(kit, driver, index);
         }
         self.table.sockets.drain(&self.table.services, kit);
+        for service in 0..self.ports.len() as u16 {
+            self.service_call(kit, service, |port, cx| port.drain_began(cx));
+        }
         self.steering.read_counts(kit, &self.table.services);
         kit.start_timer(now + LOOK, Handle::new(class::DRAIN, 0, 0));
     }
@@ -94,7 +97,7 @@ impl Services {
     /// Whether the lane has nothing left to do by itself: who asks it may be another lane.
     pub(crate) fn is_at_rest(&mut self, kit: &mut Kit) -> bool {
         let is_over = self.drain_is_over || self.table.requests.have_ended() && self.table.sockets.are_quiet();
-        self.has_no_connections() && is_over && !self.owes_any(kit)
+        self.has_no_connections() && is_over && !self.owes_any(kit) && (self.drain_is_over || self.post_is_quiet())
     }
 
     fn has_no_connections(&self) -> bool {
@@ -111,11 +114,12 @@ impl Services {
 
     /// Whether a service over datagrams has answers to give.
     pub(crate) fn owes(&mut self, kit: &mut Kit, service: u16) -> bool {
-        let mut owes = false;
-        if let Port::Datagram(_) = &self.ports[service as usize] {
-            self.service_call(kit, service, |port, _| owes = matches!(port, Port::Datagram(port) if port.owes()));
-        }
-        owes
+        let Port::Datagram(port) = &self.ports[service as usize] else { return false };
+        let owes = fenced(|| port.owes());
+        owes.unwrap_or_else(|words| {
+            self.report_panic(kit, service, None, &words);
+            false
+        })
     }
 
     pub(crate) fn drain_is_done(&self) -> bool {

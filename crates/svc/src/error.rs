@@ -46,6 +46,11 @@ pub enum Error {
         /// The bound; 0 for a connection that has ended.
         timers: u32,
     },
+    /// The service is at its bound of alarms.
+    AlarmsFull {
+        /// The bound.
+        alarms: u32,
+    },
     /// The lane is at its bound of tasks.
     TasksFull,
 }
@@ -101,6 +106,12 @@ impl fmt::Display for Error {
             }
             Self::TimersFull { timers } => {
                 write!(f, "the connection has {timers} timers, its bound (timers_per_connection_max): stop some first")
+            }
+            Self::AlarmsFull { alarms } => {
+                write!(
+                    f,
+                    "the service has {alarms} alarms, its bound (alarms_max): stop some first, or use a connection's timers"
+                )
             }
             Self::TasksFull => f.write_str("the lane has as many tasks as its bound (tasks_max) allows"),
         }

@@ -1,11 +1,10 @@
 //! The fence around every call into a service, and around the end of every value that its users gave: a panic ends the connection
 //! it was for, never the lane.
 
-use crate::cx::{Cx, Met};
+use crate::cx::{Met, Site};
 use crate::found::About;
 use crate::names::SocketId;
-use crate::notices::Notice;
-use crate::port::{DatagramPort, Port, StreamPort};
+use crate::port::{AnyPort, DatagramPort, Port, StreamPort};
 use crate::services::Services;
 use corelane_lane::{Kit, fenced};
 use corelane_seam::Address;
@@ -14,10 +13,10 @@ use std::any::Any;
 
 impl Services {
     /// Calls into a service that is not about a connection, fenced.
-    pub(crate) fn service_call(&mut self, kit: &mut Kit, service: u16, call: impl FnOnce(&mut Port, &mut Cx<'_>)) {
-        let port = &mut self.ports[service as usize];
+    pub(crate) fn service_call(&mut self, kit: &mut Kit, service: u16, call: impl FnOnce(&mut dyn AnyPort, &mut Site<'_>)) {
+        let port = self.ports[service as usize].any();
         let before = kit.arena.pay_as(self.table.services[service as usize].payers.own);
-        let mut cx = Cx::new(kit, &mut self.table, service, None);
+        let mut cx = Site::new(kit, &mut self.table, service, None);
         let called = fenced(|| call(port, &mut cx));
         kit.arena.pay_as(before);
         if let Err(words) = called {
@@ -30,7 +29,7 @@ impl Services {
         &mut self,
         kit: &mut Kit,
         index: u32,
-        call: impl FnOnce(&mut dyn StreamPort, &mut Cx<'_>) -> R,
+        call: impl FnOnce(&mut dyn StreamPort, &mut Site<'_>) -> R,
     ) -> Option<R> {
         let about = self.table.there(index).about();
         self.fenced_call(kit, &about, call).0
@@ -41,12 +40,12 @@ impl Services {
         &mut self,
         kit: &mut Kit,
         about: &About,
-        call: impl FnOnce(&mut dyn StreamPort, &mut Cx<'_>) -> R,
+        call: impl FnOnce(&mut dyn StreamPort, &mut Site<'_>) -> R,
     ) -> (Option<R>, Met) {
         // reason: only a service over connections has any.
         let port = self.ports[about.service as usize].stream().expect("a connection belongs to a service over connections");
         let before = about.begin_to_pay(kit);
-        let mut cx = Cx::new(kit, &mut self.table, about.service, Some(about.id));
+        let mut cx = Site::new(kit, &mut self.table, about.service, Some(about.id));
         let result = fenced(|| call(port, &mut cx));
         let met = cx.met;
         let met = Met { refused: kit.arena.pay_no_longer(before), ..met };
@@ -73,13 +72,13 @@ impl Services {
         kit: &mut Kit,
         service: u16,
         id: SocketId,
-        call: impl FnOnce(&mut dyn DatagramPort, &mut Cx<'_>),
+        call: impl FnOnce(&mut dyn DatagramPort, &mut Site<'_>),
     ) {
         let port = self.ports[service as usize].datagrams();
         // reason: only a service over datagrams has any.
         let port = port.expect("a datagram socket belongs to a service over datagrams");
         let before = kit.arena.pay_as(self.table.services[service as usize].payers.own);
-        let mut cx = Cx::new(kit, &mut self.table, service, None).for_socket(id);
+        let mut cx = Site::new(kit, &mut self.table, service, None).for_socket(id);
         let called = fenced(|| call(port, &mut cx));
         kit.arena.pay_as(before);
         if let Err(words) = called {
@@ -104,10 +103,10 @@ impl Services {
     /// Everything that users gave, each thing with its service; no call into a service is possible afterwards.
     fn take_all(&mut self) -> Vec<(u16, Box<dyn Any>)> {
         let mut all: Vec<(u16, Box<dyn Any>)> = Vec::new();
-        for note in self.table.notices.drain(..) {
-            if let Notice::Message(message) = note.notice {
-                all.push((note.from, message));
-            }
+        self.table.notices.clear();
+        self.talking.clear();
+        for (service, port) in (0..).zip(&mut self.ports) {
+            all.extend(port.any().mail().take_all().into_iter().map(|letter| (service, letter)));
         }
         for index in self.table.connections.indices().collect::<Vec<_>>() {
             let connection = self.table.connections.there(index);

@@ -32,6 +32,12 @@ pub struct Limits {
     pub requests_in_flight_max: u32,
     /// Timers of its service that one connection has at once. One more is refused to the service. Default 1,024.
     pub timers_per_connection_max: u32,
+    /// Alarms that the service has at once. One more is refused to the service. Each is looked through when one comes or is moved: for thousands
+    /// take timers. Default 1,024.
+    pub alarms_max: u32,
+    /// Questions of the service to itself on its lanes that wait for their outcome on one lane ([`Cx::ask`](crate::Cx::ask)); and as many
+    /// from outside of the lanes ([`Remote::ask`](crate::Remote::ask)). One more is refused to the service. Default 4,096.
+    pub asks_max: u32,
     /// Bytes of one record that is not complete. More than that ends the connection as aborted. At most what a lane lends at once
     /// ([`Limits::check`]): 4 MiB, or less with little memory. Default 1 MiB.
     pub record_max: usize,
@@ -78,6 +84,8 @@ impl Limits {
             handshakes_max: 1024,
             requests_in_flight_max: 1024,
             timers_per_connection_max: 1024,
+            alarms_max: 1024,
+            asks_max: 4096,
             record_max: 1 << 20,
             output_high: 256 << 10,
             output_max: 64 << 20,
@@ -129,6 +137,8 @@ builders!(Limits {
     handshakes_max: u32,
     requests_in_flight_max: u32,
     timers_per_connection_max: u32,
+    alarms_max: u32,
+    asks_max: u32,
     record_max: usize,
     output_high: usize,
     output_max: usize,

@@ -3,7 +3,6 @@
 use crate::names::ConnectionId;
 use crate::ticket::Name;
 use corelane_seam::Chain;
-use std::any::Any;
 
 /// Something to be told to a connection after the call that is under way.
 pub(crate) struct Note {
@@ -15,8 +14,14 @@ pub(crate) struct Note {
 
 /// What it is.
 pub(crate) enum Notice {
-    Message(Box<dyn Any>),
-    Answer { ticket: Name, answer: Chain },
+    /// What it is lies in the post of the service that says it.
+    Message,
+    /// There is room again for what the service was refused.
+    Resume,
+    Answer {
+        ticket: Name,
+        answer: Chain,
+    },
     Timer(u64),
     Close,
     Abort,

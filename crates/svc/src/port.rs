@@ -1,9 +1,10 @@
-//! A service behind one erased face, with the table of its sessions.
+//! A service behind one erased face, with the table of its sessions and its post.
 
-use crate::cx::Cx;
+use crate::cx::Site;
 use crate::input::Input;
 use crate::names::{Ending, Next, Peer, SocketId};
 use crate::output::Output;
+use crate::post::{Mail, Post, Told};
 use crate::replies::Replies;
 use crate::service::{DatagramService, StreamService};
 use crate::slab::Slab;
@@ -18,23 +19,35 @@ pub(crate) enum Call {
     Connected,
     Drained,
     Timer(u64),
-    Message(Box<dyn Any>),
+    /// What the connection is told lies in the post.
+    Message,
     Draining,
     /// A ticket has expired: another one for the same request, and the token of its hold.
     Expired(Ticket, u64),
 }
 
+/// A service of either kind, its type erased: calls that are about no connection and no socket.
+pub(crate) trait AnyPort {
+    fn started(&mut self, site: &mut Site<'_>);
+    fn alarm(&mut self, site: &mut Site<'_>, token: u64);
+    fn completed(&mut self, site: &mut Site<'_>, token: u64, outcome: Outcome);
+    fn drain_began(&mut self, site: &mut Site<'_>);
+    fn ending(&mut self, site: &mut Site<'_>);
+    /// Tells the service the next that has come for it.
+    fn hear(&mut self, site: &mut Site<'_>);
+    /// Drops what a connection was to be told next.
+    fn drop_notice(&mut self);
+    fn mail(&mut self) -> &mut dyn Mail;
+    fn has_mail(&self) -> bool;
+}
+
 /// A stream service, its type erased: the one dynamic dispatch on a request's path.
-pub(crate) trait StreamPort {
-    fn started(&mut self, cx: &mut Cx<'_>);
-    fn alarm(&mut self, cx: &mut Cx<'_>);
-    fn open(&mut self, cx: &mut Cx<'_>, peer: &Peer) -> u32;
+pub(crate) trait StreamPort: AnyPort {
+    fn open(&mut self, site: &mut Site<'_>, peer: &Peer) -> u32;
     /// Takes over a session made before its connection was open; none if it is of another type.
     fn adopt(&mut self, session: Box<dyn Any>) -> Option<u32>;
-    fn call(&mut self, cx: &mut Cx<'_>, session: u32, call: Call, input: &mut Input, output: &mut Output) -> Next;
-    fn closed(&mut self, cx: &mut Cx<'_>, session: u32, ending: Ending);
-    fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome);
-    fn lane_message(&mut self, cx: &mut Cx<'_>, from: usize, message: Box<dyn Any + Send>);
+    fn call(&mut self, site: &mut Site<'_>, session: u32, call: Call, input: &mut Input, output: &mut Output) -> Next;
+    fn closed(&mut self, site: &mut Site<'_>, session: u32, ending: Ending);
     /// The transform of a connection, if it is to have one.
     fn transform(&mut self, side: Side, peer: &Peer) -> Option<Box<dyn Transform>>;
     /// From now on this makes them.
@@ -44,16 +57,12 @@ pub(crate) trait StreamPort {
 }
 
 /// A datagram service, its type erased.
-pub(crate) trait DatagramPort {
-    fn started(&mut self, cx: &mut Cx<'_>);
-    fn alarm(&mut self, cx: &mut Cx<'_>);
-    fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies);
-    fn opened(&mut self, cx: &mut Cx<'_>, socket: SocketId, outcome: Result<Address, Fault>);
-    fn sent(&mut self, cx: &mut Cx<'_>, socket: SocketId, replies: &mut Replies);
-    fn fault(&mut self, cx: &mut Cx<'_>, socket: SocketId, fault: Fault);
+pub(crate) trait DatagramPort: AnyPort {
+    fn receive(&mut self, site: &mut Site<'_>, batch: &Datagrams, replies: &mut Replies);
+    fn opened(&mut self, site: &mut Site<'_>, socket: SocketId, outcome: Result<Address, Fault>);
+    fn sent(&mut self, site: &mut Site<'_>, socket: SocketId, replies: &mut Replies);
+    fn fault(&mut self, site: &mut Site<'_>, socket: SocketId, fault: Fault);
     fn owes(&self) -> bool;
-    fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome);
-    fn lane_message(&mut self, cx: &mut Cx<'_>, from: usize, message: Box<dyn Any + Send>);
 }
 
 /// A service of either kind.
@@ -76,31 +85,108 @@ impl Port {
             Self::Datagram(port) => Some(port.as_mut()),
         }
     }
+
+    /// Whether the service is to be told something in any case.
+    pub(crate) fn has_mail(&self) -> bool {
+        match self {
+            Self::Stream(port) => port.has_mail(),
+            Self::Datagram(port) => port.has_mail(),
+        }
+    }
+
+    pub(crate) fn any(&mut self) -> &mut dyn AnyPort {
+        match self {
+            Self::Stream(port) => port.as_mut(),
+            Self::Datagram(port) => port.as_mut(),
+        }
+    }
 }
 
+/// A service over connections, its sessions and its post.
 pub(crate) struct Sessions<S: StreamService> {
-    pub(crate) service: S,
+    service: S,
     sessions: Slab<S::Session>,
+    post: Post<S::Talk>,
     make_transform: Option<MakeTransform>,
 }
 
 impl<S: StreamService> Sessions<S> {
-    pub(crate) fn new(service: S) -> Self {
-        Self { service, sessions: Slab::new(), make_transform: None }
+    pub(crate) fn new(service: S, post: Post<S::Talk>) -> Self {
+        Self { service, sessions: Slab::new(), post, make_transform: None }
     }
 }
 
+/// A service over datagrams, and its post.
+pub(crate) struct Sockets<S: DatagramService> {
+    service: S,
+    post: Post<S::Talk>,
+}
+
+impl<S: DatagramService> Sockets<S> {
+    pub(crate) fn new(service: S, post: Post<S::Talk>) -> Self {
+        Self { service, post }
+    }
+}
+
+macro_rules! any_port {
+    ($port:ident, $service:ident) => {
+        impl<S: $service> AnyPort for $port<S> {
+            fn started(&mut self, site: &mut Site<'_>) {
+                self.service.started(&mut site.with(&mut self.post));
+            }
+
+            fn alarm(&mut self, site: &mut Site<'_>, token: u64) {
+                self.service.alarm(&mut site.with(&mut self.post), token);
+            }
+
+            fn completed(&mut self, site: &mut Site<'_>, token: u64, outcome: Outcome) {
+                self.service.completed(&mut site.with(&mut self.post), token, outcome);
+            }
+
+            fn drain_began(&mut self, site: &mut Site<'_>) {
+                self.service.drain_began(&mut site.with(&mut self.post));
+            }
+
+            fn ending(&mut self, site: &mut Site<'_>) {
+                self.service.ending(&mut site.with(&mut self.post));
+            }
+
+            fn hear(&mut self, site: &mut Site<'_>) {
+                let Self { service, post, .. } = self;
+                let cx = &mut site.with(post);
+                let Some(told) = cx.next_told() else { return };
+                match told {
+                    Told::Message(from, message) => service.lane_message(cx, from, message),
+                    Told::Question(from, question, call) => service.asked(cx, from, question, call),
+                    Told::Reply(asking, outcome) => service.replied(cx, asking, outcome),
+                    Told::Room(lane) => {
+                        cx.resume_waiting();
+                        service.room(cx, lane);
+                    }
+                }
+            }
+
+            fn drop_notice(&mut self) {
+                drop(self.post.take_notice());
+            }
+
+            fn mail(&mut self) -> &mut dyn Mail {
+                &mut self.post
+            }
+
+            fn has_mail(&self) -> bool {
+                self.post.has_work()
+            }
+        }
+    };
+}
+
+any_port!(Sessions, StreamService);
+any_port!(Sockets, DatagramService);
+
 impl<S: StreamService> StreamPort for Sessions<S> {
-    fn started(&mut self, cx: &mut Cx<'_>) {
-        self.service.started(cx);
-    }
-
-    fn alarm(&mut self, cx: &mut Cx<'_>) {
-        self.service.alarm(cx);
-    }
-
-    fn open(&mut self, cx: &mut Cx<'_>, peer: &Peer) -> u32 {
-        let session = self.service.open(cx, peer);
+    fn open(&mut self, site: &mut Site<'_>, peer: &Peer) -> u32 {
+        let session = self.service.open(&mut site.with(&mut self.post), peer);
         self.sessions.insert(session).0
     }
 
@@ -109,35 +195,32 @@ impl<S: StreamService> StreamPort for Sessions<S> {
         Some(self.sessions.insert(*session).0)
     }
 
-    fn call(&mut self, cx: &mut Cx<'_>, session: u32, call: Call, input: &mut Input, output: &mut Output) -> Next {
+    fn call(&mut self, site: &mut Site<'_>, session: u32, call: Call, input: &mut Input, output: &mut Output) -> Next {
+        let Self { service, sessions, post, .. } = self;
         // reason: a connection keeps the place of its session until that is closed.
-        let session = self.sessions.at(session).expect("a session is there until it is closed");
+        let session = sessions.at(session).expect("a session is there until it is closed");
+        let cx = &mut site.with(post);
         match call {
-            Call::Receive => self.service.receive(cx, session, input, output),
-            Call::Connected => self.service.connected(cx, session, output),
-            Call::Drained => self.service.drained(cx, session, output),
-            Call::Timer(token) => self.service.timer(cx, session, output, token),
-            Call::Message(message) => self.service.message(cx, session, output, message),
-            Call::Expired(ticket, token) => self.service.expired(cx, session, output, ticket, token),
+            Call::Receive => service.receive(cx, session, input, output),
+            Call::Connected => service.connected(cx, session, output),
+            Call::Drained => service.drained(cx, session, output),
+            Call::Timer(token) => service.timer(cx, session, output, token),
+            Call::Message => {
+                let notice = cx.take_notice();
+                service.message(cx, session, output, notice)
+            }
+            Call::Expired(ticket, token) => service.expired(cx, session, output, ticket, token),
             Call::Draining => {
-                self.service.draining(cx, session, output);
+                service.draining(cx, session, output);
                 Next::Continue
             }
         }
     }
 
-    fn closed(&mut self, cx: &mut Cx<'_>, session: u32, ending: Ending) {
+    fn closed(&mut self, site: &mut Site<'_>, session: u32, ending: Ending) {
         // reason: as above.
         let session = self.sessions.remove(session).expect("a session is closed once");
-        self.service.closed(cx, session, ending);
-    }
-
-    fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome) {
-        self.service.completed(cx, token, outcome);
-    }
-
-    fn lane_message(&mut self, cx: &mut Cx<'_>, from: usize, message: Box<dyn Any + Send>) {
-        self.service.lane_message(cx, from, message);
+        self.service.closed(&mut site.with(&mut self.post), session, ending);
     }
 
     fn transform(&mut self, side: Side, peer: &Peer) -> Option<Box<dyn Transform>> {
@@ -153,40 +236,24 @@ impl<S: StreamService> StreamPort for Sessions<S> {
     }
 }
 
-impl<S: DatagramService> DatagramPort for S {
-    fn started(&mut self, cx: &mut Cx<'_>) {
-        DatagramService::started(self, cx);
+impl<S: DatagramService> DatagramPort for Sockets<S> {
+    fn receive(&mut self, site: &mut Site<'_>, batch: &Datagrams, replies: &mut Replies) {
+        self.service.receive(&mut site.with(&mut self.post), batch, replies);
     }
 
-    fn alarm(&mut self, cx: &mut Cx<'_>) {
-        DatagramService::alarm(self, cx);
+    fn opened(&mut self, site: &mut Site<'_>, socket: SocketId, outcome: Result<Address, Fault>) {
+        self.service.opened(&mut site.with(&mut self.post), socket, outcome);
     }
 
-    fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies) {
-        DatagramService::receive(self, cx, batch, replies);
+    fn sent(&mut self, site: &mut Site<'_>, socket: SocketId, replies: &mut Replies) {
+        self.service.sent(&mut site.with(&mut self.post), socket, replies);
     }
 
-    fn opened(&mut self, cx: &mut Cx<'_>, socket: SocketId, outcome: Result<Address, Fault>) {
-        DatagramService::opened(self, cx, socket, outcome);
-    }
-
-    fn sent(&mut self, cx: &mut Cx<'_>, socket: SocketId, replies: &mut Replies) {
-        DatagramService::sent(self, cx, socket, replies);
-    }
-
-    fn fault(&mut self, cx: &mut Cx<'_>, socket: SocketId, fault: Fault) {
-        DatagramService::fault(self, cx, socket, fault);
+    fn fault(&mut self, site: &mut Site<'_>, socket: SocketId, fault: Fault) {
+        self.service.fault(&mut site.with(&mut self.post), socket, fault);
     }
 
     fn owes(&self) -> bool {
-        DatagramService::owes(self)
-    }
-
-    fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome) {
-        DatagramService::completed(self, cx, token, outcome);
-    }
-
-    fn lane_message(&mut self, cx: &mut Cx<'_>, from: usize, message: Box<dyn Any + Send>) {
-        DatagramService::lane_message(self, cx, from, message);
+        self.service.owes()
     }
 }

@@ -1,14 +1,15 @@
 //! What a user of Corelane writes: services.
 
+use crate::call::Call;
 use crate::cx::Cx;
 use crate::input::Input;
 use crate::names::{Ending, Next, Peer, SocketId};
 use crate::output::Output;
 use crate::replies::Replies;
+use crate::talk::{Asking, Lost, Origin, Talk};
 use crate::ticket::Ticket;
 use corelane_seam::{Address, Datagrams, Fault, Outcome};
 use corelane_watch::Declaration;
-use std::any::Any;
 
 /// A service over connections. One is built for each lane: its state is the lane's own, needs no `Send` and no lock.
 ///
@@ -17,39 +18,55 @@ pub trait StreamService: Sized + 'static {
     /// What the service keeps for each connection.
     type Session: 'static;
 
+    /// What the service says: to itself on its lanes and to its connections, and to those who ask it from outside.
+    /// [`Silent`](crate::Silent) for most.
+    type Talk: Talk;
+
     /// What the service counts beside what all services have: `DECLARED` of an enum that [`counters!`](corelane_watch::counters) makes, to count
     /// with by [`Cx::count`].
     const COUNTERS: &'static [Declaration] = &[];
 
-    /// The lane turns for the first time: the place to set an [alarm](Cx::set_alarm), or to open connections.
-    fn started(&mut self, _cx: &mut Cx<'_>) {}
+    /// The lane turns for the first time: the place to set an [alarm](Cx::start_alarm), or to open connections.
+    fn started(&mut self, _cx: &mut Cx<'_, Self::Talk>) {}
 
     /// A connection was accepted, and its transform, if there is one, has come to the end of its handshake. A service that only opens
     /// connections itself is never asked.
-    fn open(&mut self, cx: &mut Cx<'_>, peer: &Peer) -> Self::Session;
+    fn open(&mut self, cx: &mut Cx<'_, Self::Talk>, peer: &Peer) -> Self::Session;
 
     /// Bytes have arrived, or room for output has come back, or the peer has finished ([`Input::is_finished`]: the last
     /// call, perhaps without bytes). Take all complete requests, and count them ([`Cx::count_requests`]: only the service
     /// knows what a request is); leave the rest.
-    fn receive(&mut self, cx: &mut Cx<'_>, session: &mut Self::Session, input: &mut Input, output: &mut Output) -> Next;
+    fn receive(
+        &mut self,
+        cx: &mut Cx<'_, Self::Talk>,
+        session: &mut Self::Session,
+        input: &mut Input,
+        output: &mut Output,
+    ) -> Next;
 
     /// A connection asked for with [`Cx::connect`] is open, and its transform, if there is one, has come to the end of its handshake.
-    fn connected(&mut self, _cx: &mut Cx<'_>, _session: &mut Self::Session, _output: &mut Output) -> Next {
+    fn connected(&mut self, _cx: &mut Cx<'_, Self::Talk>, _session: &mut Self::Session, _output: &mut Output) -> Next {
         Next::Continue
     }
 
     /// All output has left, after [`Output::notify_drained`]: go on producing.
-    fn drained(&mut self, _cx: &mut Cx<'_>, _session: &mut Self::Session, _output: &mut Output) -> Next {
+    fn drained(&mut self, _cx: &mut Cx<'_, Self::Talk>, _session: &mut Self::Session, _output: &mut Output) -> Next {
         Next::Continue
     }
 
     /// A timer of this connection has come ([`Cx::start_timer`]).
-    fn timer(&mut self, _cx: &mut Cx<'_>, _session: &mut Self::Session, _output: &mut Output, _token: u64) -> Next {
+    fn timer(&mut self, _cx: &mut Cx<'_, Self::Talk>, _session: &mut Self::Session, _output: &mut Output, _token: u64) -> Next {
         Next::Continue
     }
 
-    /// Somebody on this lane has something for the connection ([`Cx::notify`]).
-    fn message(&mut self, _cx: &mut Cx<'_>, _session: &mut Self::Session, _output: &mut Output, _message: Box<dyn Any>) -> Next {
+    /// The service has something for the connection ([`Cx::notify`]).
+    fn message(
+        &mut self,
+        _cx: &mut Cx<'_, Self::Talk>,
+        _session: &mut Self::Session,
+        _output: &mut Output,
+        _notice: <Self::Talk as Talk>::Notice,
+    ) -> Next {
         Next::Continue
     }
 
@@ -58,7 +75,7 @@ pub trait StreamService: Sized + 'static {
     /// broken off.
     fn expired(
         &mut self,
-        _cx: &mut Cx<'_>,
+        _cx: &mut Cx<'_, Self::Talk>,
         _session: &mut Self::Session,
         _output: &mut Output,
         _ticket: Ticket,
@@ -68,46 +85,74 @@ pub trait StreamService: Sized + 'static {
     }
 
     /// The lane has begun to drain: what has arrived is still answered.
-    fn draining(&mut self, _cx: &mut Cx<'_>, _session: &mut Self::Session, _output: &mut Output) {}
+    fn draining(&mut self, _cx: &mut Cx<'_, Self::Talk>, _session: &mut Self::Session, _output: &mut Output) {}
 
     /// The connection has ended. Called once for each session; [`Cx::fault`] says why, if its ending is `Error`.
-    fn closed(&mut self, _cx: &mut Cx<'_>, _session: Self::Session, _ending: Ending) {}
+    fn closed(&mut self, _cx: &mut Cx<'_, Self::Talk>, _session: Self::Session, _ending: Ending) {}
 
     /// An operation that the service started has ended (files, polling, offloaded calls: [`Cx::open_file`] and the like).
-    fn completed(&mut self, _cx: &mut Cx<'_>, _token: u64, _outcome: Outcome) {}
+    fn completed(&mut self, _cx: &mut Cx<'_, Self::Talk>, _token: u64, _outcome: Outcome) {}
 
-    /// Another lane sent a message ([`Cx::send`]).
-    fn lane_message(&mut self, _cx: &mut Cx<'_>, _from: usize, _message: Box<dyn Any + Send>) {}
+    /// A message from a lane ([`Cx::send`]), or from outside ([`Remote::send`](crate::Remote::send)).
+    fn lane_message(&mut self, _cx: &mut Cx<'_, Self::Talk>, _from: Origin, _message: <Self::Talk as Talk>::Message) {}
 
-    /// The service's alarm has come ([`Cx::set_alarm`]).
-    fn alarm(&mut self, _cx: &mut Cx<'_>) {}
+    /// A question from a lane ([`Cx::ask`]), or from outside ([`Remote::ask`](crate::Remote::ask)). The call is to be replied to
+    /// ([`Cx::reply`]), now or later; in a drain the lanes wait for that, until `drain_limit`.
+    fn asked(
+        &mut self,
+        _cx: &mut Cx<'_, Self::Talk>,
+        _from: Origin,
+        _question: <Self::Talk as Talk>::Question,
+        call: Call<Self::Talk>,
+    ) {
+        drop(call);
+    }
+
+    /// The outcome of a question of this service on this lane: the answer, or why there is none. Comes once for each.
+    fn replied(&mut self, _cx: &mut Cx<'_, Self::Talk>, _asking: Asking, _outcome: Result<<Self::Talk as Talk>::Answer, Lost>) {}
+
+    /// Something was refused to the service for want of room ([`Cx::send`], [`Cx::ask`]), for this lane, and there is room again, or nobody
+    /// there any more.
+    fn room(&mut self, _cx: &mut Cx<'_, Self::Talk>, _lane: usize) {}
+
+    /// The lane has begun to drain; what the service has to do with others, it should bring to its end.
+    fn drain_began(&mut self, _cx: &mut Cx<'_, Self::Talk>) {}
+
+    /// The lane ends in order, or was stopped: the last call, after which the service is dropped. Nothing can be begun any more.
+    fn ending(&mut self, _cx: &mut Cx<'_, Self::Talk>) {}
+
+    /// An alarm of the service has come ([`Cx::start_alarm`]).
+    fn alarm(&mut self, _cx: &mut Cx<'_, Self::Talk>, _token: u64) {}
 }
 
 /// A service over datagrams: on the sockets that it is served at, and on those that it opens itself.
 ///
 /// A panic in any of these calls is counted, and what the call added before it is still sent.
 pub trait DatagramService: Sized + 'static {
+    /// As [`StreamService::Talk`].
+    type Talk: Talk;
+
     /// As [`StreamService::COUNTERS`].
     const COUNTERS: &'static [Declaration] = &[];
 
     /// As [`StreamService::started`].
-    fn started(&mut self, _cx: &mut Cx<'_>) {}
+    fn started(&mut self, _cx: &mut Cx<'_, Self::Talk>) {}
 
-    /// As [`StreamService::alarm`].
-    fn alarm(&mut self, _cx: &mut Cx<'_>) {}
+    /// As [`StreamService::alarm`]: the timers of a service over datagrams.
+    fn alarm(&mut self, _cx: &mut Cx<'_, Self::Talk>, _token: u64) {}
 
     /// A batch has arrived on one socket ([`Cx::socket`]): up to 64 arrivals, each one datagram or a train of equal ones.
-    fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies);
+    fn receive(&mut self, cx: &mut Cx<'_, Self::Talk>, batch: &Datagrams, replies: &mut Replies);
 
     /// A socket asked for with [`Cx::open_datagrams`] is open, at this address; or it could not be opened, and its name is void.
-    fn opened(&mut self, _cx: &mut Cx<'_>, _socket: SocketId, _outcome: Result<Address, Fault>) {}
+    fn opened(&mut self, _cx: &mut Cx<'_, Self::Talk>, _socket: SocketId, _outcome: Result<Address, Fault>) {}
 
     /// All that was sent from a socket has left, and nothing waits there: the place to go on sending, which ends with a drain.
-    fn sent(&mut self, _cx: &mut Cx<'_>, _socket: SocketId, _replies: &mut Replies) {}
+    fn sent(&mut self, _cx: &mut Cx<'_, Self::Talk>, _socket: SocketId, _replies: &mut Replies) {}
 
     /// The system refused to send something, or, on a socket with a peer, the network said of something sent earlier that it
     /// did not arrive (`Refused`: nobody is bound there). The socket goes on.
-    fn fault(&mut self, _cx: &mut Cx<'_>, _socket: SocketId, _fault: Fault) {}
+    fn fault(&mut self, _cx: &mut Cx<'_, Self::Talk>, _socket: SocketId, _fault: Fault) {}
 
     /// Whether answers are still to be given to what was received. In a drain the sockets stay open until there are none, no operation
     /// of the lane is under way, and no lane has anything left to ask another; until `drain_limit` at the longest. Only a service
@@ -117,8 +162,31 @@ pub trait DatagramService: Sized + 'static {
     }
 
     /// As [`StreamService::completed`].
-    fn completed(&mut self, _cx: &mut Cx<'_>, _token: u64, _outcome: Outcome) {}
+    fn completed(&mut self, _cx: &mut Cx<'_, Self::Talk>, _token: u64, _outcome: Outcome) {}
 
     /// As [`StreamService::lane_message`].
-    fn lane_message(&mut self, _cx: &mut Cx<'_>, _from: usize, _message: Box<dyn Any + Send>) {}
+    fn lane_message(&mut self, _cx: &mut Cx<'_, Self::Talk>, _from: Origin, _message: <Self::Talk as Talk>::Message) {}
+
+    /// As [`StreamService::asked`].
+    fn asked(
+        &mut self,
+        _cx: &mut Cx<'_, Self::Talk>,
+        _from: Origin,
+        _question: <Self::Talk as Talk>::Question,
+        call: Call<Self::Talk>,
+    ) {
+        drop(call);
+    }
+
+    /// As [`StreamService::replied`].
+    fn replied(&mut self, _cx: &mut Cx<'_, Self::Talk>, _asking: Asking, _outcome: Result<<Self::Talk as Talk>::Answer, Lost>) {}
+
+    /// As [`StreamService::room`].
+    fn room(&mut self, _cx: &mut Cx<'_, Self::Talk>, _lane: usize) {}
+
+    /// As [`StreamService::drain_began`].
+    fn drain_began(&mut self, _cx: &mut Cx<'_, Self::Talk>) {}
+
+    /// As [`StreamService::ending`].
+    fn ending(&mut self, _cx: &mut Cx<'_, Self::Talk>) {}
 }

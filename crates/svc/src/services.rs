@@ -3,20 +3,22 @@
 use crate::accounts::Payers;
 use crate::class;
 use crate::error::Error;
+use crate::exchange::Exchange;
 use crate::limits::Limits;
-use crate::messages::{Message, foreign};
 use crate::notices::{Note, Notice};
 use crate::places::Sharing;
-use crate::port::{DatagramPort, Port, Sessions};
+use crate::port::{Port, Sessions, Sockets};
+use crate::post::Post;
 use crate::requests::Ended;
 use crate::service::{DatagramService, StreamService};
 use crate::sockets::Bound;
 use crate::state::ServiceState;
 use crate::steering::{Steer, Steering};
 use crate::table::Table;
+use crate::talk::Talk;
 use crate::timers::Timer;
 use crate::transform::MakeTransform;
-use corelane_lane::{Ear, Fenced, Kit, Mesh, Work};
+use corelane_lane::{Channels, Ear, Fenced, Kit, Work};
 use corelane_seam::{Address, Completion, DatagramOutcome, Driver, Handle, OffloadResult, Outcome, StreamOutcome};
 use corelane_watch::{LaneCounter, ServiceRow};
 use std::any::TypeId;
@@ -37,6 +39,11 @@ pub struct Services {
     pub(crate) drain_is_over: bool,
     /// In a drain: no lane of the program has anything left to do.
     pub(crate) lanes_are_quiet: bool,
+    /// Where the services find themselves on other lanes, and the number of this one; none where there are no others, and from the first
+    /// turn on.
+    exchange: Option<(usize, Exchange)>,
+    /// The services that talk, by number.
+    pub(crate) talking: Vec<u16>,
     /// Something has completed since they were served that may concern more than what is marked.
     has_news: bool,
     /// The services have been told that their lane turns.
@@ -54,6 +61,8 @@ impl Services {
             steering: Steering::default(),
             drain_is_over: false,
             lanes_are_quiet: false,
+            exchange: None,
+            talking: Vec::new(),
             has_news: true,
             started: false,
         }
@@ -66,9 +75,9 @@ impl Services {
         self.table.connections.share_descriptors(descriptors);
     }
 
-    /// Has services send messages to themselves on other lanes: by these channels, made for all lanes together.
-    pub fn set_mesh(&mut self, mesh: Mesh<Message>) {
-        self.table.mesh = Some(mesh);
+    /// Has the services that are added from now on find themselves on the other lanes: this is lane `lane`.
+    pub fn set_exchange(&mut self, lane: usize, exchange: Exchange) {
+        self.exchange = Some((lane, exchange));
     }
 
     /// Has the lane do what it is told by whoever steers.
@@ -79,7 +88,8 @@ impl Services {
     /// Adds a service over connections; answers its number, for [`Services::listen`].
     pub fn add_stream<S: StreamService>(&mut self, service: S, limits: Limits, row: ServiceRow) -> u16 {
         let session = TypeId::of::<S::Session>();
-        self.add(Port::Stream(Box::new(Sessions::new(service))), limits, row, Some(session))
+        let post = self.post();
+        self.add(Port::Stream(Box::new(Sessions::new(service, post))), limits, row, Some(session))
     }
 
     /// Has a function make the transforms of a service over connections, for those that are accepted and those that it opens: from the next one on.
@@ -94,8 +104,20 @@ impl Services {
 
     /// Adds a service over datagrams; answers its number, for [`Services::bind`].
     pub fn add_datagrams<S: DatagramService>(&mut self, service: S, limits: Limits, row: ServiceRow) -> u16 {
-        let port: Box<dyn DatagramPort> = Box::new(service);
-        self.add(Port::Datagram(port), limits, row, None)
+        let post = self.post();
+        self.add(Port::Datagram(Box::new(Sockets::new(service, post))), limits, row, None)
+    }
+
+    /// The post of the service that is added next.
+    fn post<T: Talk>(&mut self) -> Post<T> {
+        let service = self.ports.len() as u16;
+        if T::HAS_CHANNELS {
+            self.talking.push(service);
+        }
+        match &self.exchange {
+            Some((lane, exchange)) => exchange.post(service, *lane),
+            None => Post::new(None),
+        }
     }
 
     fn add(&mut self, port: Port, limits: Limits, row: ServiceRow, session_type: Option<TypeId>) -> u16 {
@@ -110,7 +132,7 @@ impl Services {
             sockets: 0,
             waiting: Default::default(),
             session_type,
-            alarm: u64::MAX,
+            alarms: Default::default(),
             accepted: Default::default(),
             payers: Payers::NONE,
             bursts: Default::default(),
@@ -174,10 +196,7 @@ impl Services {
         };
         self.tell_bursts(kit, service);
         let outcome = unfence(outcome);
-        self.service_call(kit, service, |port, cx| match port {
-            Port::Stream(port) => port.completed(cx, token, outcome),
-            Port::Datagram(port) => port.completed(cx, token, outcome),
-        });
+        self.service_call(kit, service, |port, cx| port.completed(cx, token, outcome));
     }
 
     /// Counts and reports what burst where the lane did not see it.
@@ -196,35 +215,30 @@ impl Services {
         if std::mem::replace(&mut self.started, true) {
             return;
         }
+        if let Some((lane, exchange)) = self.exchange.take() {
+            exchange.close(lane);
+        }
         self.table.open_payers(&kit.arena, kit.payer());
         for service in 0..self.ports.len() as u16 {
-            self.service_call(kit, service, |port, cx| match port {
-                Port::Stream(port) => port.started(cx),
-                Port::Datagram(port) => port.started(cx),
-            });
+            self.service_call(kit, service, |port, cx| port.started(cx));
         }
     }
 
-    /// Calls the services whose alarm has come, and tells the lane when the next one comes.
+    /// Calls the services whose alarms have come, and tells the lane when the next one comes.
     fn ring_alarms(&mut self, kit: &mut Kit) {
         if kit.now() >= kit.alarm {
             for service in 0..self.ports.len() as u16 {
-                self.ring_alarm(kit, service);
+                self.ring_alarms_of(kit, service);
             }
         }
-        kit.alarm = self.table.services.iter().map(|state| state.alarm).min().unwrap_or(u64::MAX);
+        kit.alarm = self.table.services.iter().map(|state| state.alarms.first()).min().unwrap_or(u64::MAX);
     }
 
-    fn ring_alarm(&mut self, kit: &mut Kit, service: u16) {
-        let alarm = &mut self.table.services[service as usize].alarm;
-        if kit.now() < *alarm {
-            return;
+    fn ring_alarms_of(&mut self, kit: &mut Kit, service: u16) {
+        self.table.services[service as usize].alarms.come(kit.now());
+        while let Some(token) = self.table.services[service as usize].alarms.next_due() {
+            self.service_call(kit, service, |port, cx| port.alarm(cx, token));
         }
-        *alarm = u64::MAX;
-        self.service_call(kit, service, |port, cx| match port {
-            Port::Stream(port) => port.alarm(cx),
-            Port::Datagram(port) => port.alarm(cx),
-        });
     }
 
     fn timer_expired(&mut self, handle: Handle) {
@@ -247,19 +261,16 @@ fn unfence(outcome: Outcome) -> Outcome {
 }
 
 impl Work for Services {
-    type Message = Message;
-    type Word = Steer;
-
     fn name(&self) -> &'static str {
         "services"
     }
 
-    fn mesh(&mut self) -> Option<&mut Mesh<Message>> {
-        self.table.mesh.as_mut()
-    }
-
-    fn ear(&mut self) -> Option<&mut Ear<Steer>> {
-        self.steering.ear.as_mut()
+    fn meshes(&mut self, each: &mut dyn FnMut(&mut dyn Channels)) {
+        for &service in &self.talking {
+            if let Some(channels) = self.ports[service as usize].any().mail().channels() {
+                each(channels);
+            }
+        }
     }
 
     fn complete(&mut self, kit: &mut Kit, completion: Completion) {
@@ -308,18 +319,15 @@ impl Work for Services {
         }
     }
 
-    fn message(&mut self, kit: &mut Kit, from: usize, message: Message) {
-        if usize::from(message.service) >= self.ports.len() {
-            return foreign(kit, from, message);
-        }
-        self.service_call(kit, message.service, |port, cx| match port {
-            Port::Stream(port) => port.lane_message(cx, from, message.value),
-            Port::Datagram(port) => port.lane_message(cx, from, message.value),
-        });
+    fn take_messages(&mut self, kit: &mut Kit, at_most: usize) -> usize {
+        self.serve_post(kit, at_most)
     }
 
-    fn told(&mut self, kit: &mut Kit, driver: &mut dyn Driver, word: Steer) {
-        self.steer(kit, driver, word);
+    fn hear(&mut self, kit: &mut Kit, driver: &mut dyn Driver) {
+        self.talking.iter().for_each(|&service| self.ports[service as usize].any().mail().listen());
+        let Some(mut ear) = self.steering.ear.take() else { return };
+        ear.take().for_each(|word| self.steer(kit, driver, word));
+        self.steering.ear = Some(ear);
     }
 
     fn flush(&mut self, kit: &mut Kit) {
@@ -337,12 +345,12 @@ impl Work for Services {
     }
 
     fn has_work(&self) -> bool {
-        self.table.has_work()
+        self.table.has_work() || self.post_has_work()
     }
 
     fn has_news(&self) -> bool {
         // Who waits for memory may have it now.
-        self.has_news || self.table.has_work() || self.table.desk.memory.waits()
+        self.has_news || self.has_work() || self.table.desk.memory.waits()
     }
 
     fn drain(&mut self, kit: &mut Kit, driver: &mut dyn Driver) {
@@ -363,6 +371,7 @@ impl Work for Services {
     }
 
     fn end(&mut self, kit: &mut Kit) {
+        self.end_post(kit);
         self.discard_all(kit);
     }
 }

@@ -87,6 +87,8 @@ settings! {
     handshakes_max handshakes_max as u32, 1, "handshakes", from 1;
     requests_in_flight_max requests_in_flight_max as u32, 1, "requests", from 1;
     timers_per_connection_max timers_per_connection_max as u32, 1, "timers", from 1;
+    alarms_max alarms_max as u32, 1, "alarms", from 1;
+    asks_max asks_max as u32, 1, "questions", from 1;
     record_max record_max as usize, 1, "bytes", from 1;
     output_high output_high as usize, 1, "bytes", from 1;
     output_max output_max as usize, 1, "bytes", from 1;

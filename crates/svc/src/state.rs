@@ -1,6 +1,7 @@
 //! What the lane knows of each of its services besides its code.
 
 use crate::accounts::{Payers, PeerKey};
+use crate::alarms::Alarms;
 use crate::limits::Limits;
 use corelane_lane::Bursts;
 use corelane_seam::{Address, Socket};
@@ -28,7 +29,7 @@ pub(crate) struct ServiceState {
     pub(crate) waiting: VecDeque<Arrived>,
     pub(crate) session_type: Option<TypeId>,
     /// When the service wants to be called, in nanoseconds; `u64::MAX` if it does not.
-    pub(crate) alarm: u64,
+    pub(crate) alarms: Alarms,
     /// Drops of values of this service that panicked where the lane did not see it.
     pub(crate) bursts: Bursts,
     /// The operator has been told that a held request was never answered.

@@ -111,7 +111,10 @@ impl Services {
         let Calling { id, service, session, about, mut busy } = calling;
         let Some(session) = session else {
             self.table.there(id.index).connection.busy = Some(busy);
-            return self.discard(kit, service, call);
+            if let Call::Message = call {
+                self.service_call(kit, service, |port, _| port.drop_notice());
+            }
+            return;
         };
         let (before, receives) = (busy.input.len(), matches!(call, Call::Receive));
         let (input, output) = (&mut busy.input, &mut busy.output);
@@ -151,12 +154,13 @@ impl Services {
                     self.table.count(from, ServiceCounter::AnswersLate, late.into());
                 }
                 Notice::Answer { .. } => self.table.count(from, ServiceCounter::AnswersLate, 1),
-                Notice::Message(message) if is_foreign || !open => {
+                Notice::Message if is_foreign || !open => {
                     self.table.count(from, ServiceCounter::NoticesLate, (!is_foreign).into());
-                    self.discard(kit, from, message);
+                    self.service_call(kit, from, |port, _| port.drop_notice());
                 }
                 _ if is_foreign => {}
-                Notice::Message(message) => self.call(kit, id.index, Call::Message(message)),
+                Notice::Message => self.call(kit, id.index, Call::Message),
+                Notice::Resume if open => self.table.there(id.index).mark_ready(),
                 Notice::Timer(token) if open => self.call(kit, id.index, Call::Timer(token)),
                 Notice::Close if open => self.end(kit, id.index, Ending::Completed),
                 Notice::Abort if found.is_some() => self.end(kit, id.index, Ending::Aborted),
@@ -320,7 +324,7 @@ impl Found<'_> {
         // What an earlier receive left behind for want of room stays due, whatever this call was.
         let left_behind = busy.blocked && !called.receives;
         let offloading = called.met.full_offload || left_behind && busy.awaits_offload;
-        let blocked = busy.output.was_refused || starved || offloading || left_behind;
+        let blocked = busy.output.was_refused || starved || offloading || called.met.full_channel || left_behind;
         let was_blocked = std::mem::replace(&mut busy.blocked, blocked);
         busy.awaits_offload = offloading;
         if was_blocked && !blocked {

@@ -7,7 +7,6 @@ use crate::flows::{Flow, Flows};
 use crate::found::{Desk, Found};
 use crate::limits::Limits;
 use crate::listeners::Listeners;
-use crate::messages::Message;
 use crate::names::{ConnectionId, SocketId};
 use crate::notices::Note;
 use crate::outgoing::Outgoing;
@@ -16,7 +15,7 @@ use crate::requests::Requests;
 use crate::sockets::{FoundSocket, Sockets};
 use crate::state::ServiceState;
 use crate::timers::Timers;
-use corelane_lane::{Kit, Mesh};
+use corelane_lane::Kit;
 use corelane_rss::Protocol;
 use corelane_seam::{Address, Arena, Fault, Payer, Role, Socket};
 use corelane_watch::ServiceCounter;
@@ -36,8 +35,6 @@ pub(crate) struct Table {
     pub(crate) requests: Requests,
     pub(crate) timers: Timers,
     pub(crate) notices: VecDeque<Note>,
-    /// None where there are no other lanes.
-    pub(crate) mesh: Option<Mesh<Message>>,
     pub(crate) draining: bool,
     /// Why the connection that is ending failed.
     pub(crate) fault: Option<Fault>,
@@ -56,7 +53,6 @@ impl Table {
             requests: Requests::new(),
             timers: Timers::new(),
             notices: VecDeque::new(),
-            mesh: None,
             draining: false,
             fault: None,
         }

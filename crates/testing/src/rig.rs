@@ -1,10 +1,10 @@
 //! Lanes with services in a simulated world, and how a test lets them run.
 
 use crate::roster::{Plan, Roster, sure};
-use corelane_lane::{Control, Ear, Kit, Lane, Mesh, Order, Report, Tell, Turn as LaneTurn, Works};
+use corelane_lane::{Control, Ear, Kit, Lane, Order, Report, Tell, Turn as LaneTurn, Works};
 use corelane_seam::Arena;
 use corelane_sim::{Peer, SimDriver, Turn, World};
-use corelane_svc::{Limits, Message, Services, Side, Steer, StreamService, Transform};
+use corelane_svc::{Exchange, Limits, Services, Side, Steer, StreamService, Transform};
 use corelane_watch::{Description, LaneCounter, LaneName, Page, Reader, ServiceCounter, Snapshot};
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -91,6 +91,8 @@ pub struct Rig {
     pub world: World,
     /// Gives them orders.
     pub control: Arc<Control>,
+    /// Where the services of all lanes find each other.
+    pub exchange: Exchange,
     /// Speaks to the services of each lane.
     pub tell: Tell<Steer>,
     /// What they count.
@@ -145,17 +147,17 @@ impl Rig {
         );
         let control = Control::new(plan.lanes);
         let ((tell, ears), world) = (control.words(), world.clone());
+        let exchange = Exchange::new(&control, plan.settings.channel_messages);
         let (reports, operator_is_gone) = Default::default();
         let (arenas, lanes) = (Vec::new(), Vec::new());
-        let mut rig = Self { world, control, tell, page, reports, operator_is_gone, arenas, lanes, first: 0 };
-        let meshes = Mesh::between(&rig.control, plan.settings.channel_messages);
-        for (roster, ends) in rosters.into_iter().zip(meshes.into_iter().zip(ears)) {
-            rig.add_lane(ends, plan, roster);
+        let mut rig = Self { world, control, exchange, tell, page, reports, operator_is_gone, arenas, lanes, first: 0 };
+        for (roster, ear) in rosters.into_iter().zip(ears) {
+            rig.add_lane(ear, plan, roster);
         }
         rig
     }
 
-    fn add_lane(&mut self, (mesh, ear): (Mesh<Message>, Ear<Steer>), plan: &Plan, roster: Roster) {
+    fn add_lane(&mut self, ear: Ear<Steer>, plan: &Plan, roster: Roster) {
         let number = roster.lane();
         let arena = sure("the lane's memory", Arena::new(plan.settings.memory_bytes));
         let mut driver = match plan.host {
@@ -166,7 +168,7 @@ impl Rig {
             self.first = driver.lane();
         }
         let mut services = Services::new(plan.connections_max);
-        services.set_mesh(mesh);
+        services.set_exchange(number, self.exchange.clone());
         services.set_ear(ear);
         roster.seat(&mut services, &mut driver, &self.page);
         let row = sure("the page", self.page.lane(number));
@@ -210,6 +212,17 @@ impl Rig {
     /// Whether nothing of the lanes' memory is held any more, as it must be when they have ended.
     pub fn holds_nothing(&self) -> bool {
         self.arenas.iter().all(|arena| arena.used() == 0)
+    }
+
+    /// A lane breaks: it is dropped where it stands.
+    pub fn break_lane(&mut self, lane: usize) {
+        self.lanes[lane] = None;
+    }
+
+    /// The first lane that has a connection, if any has.
+    pub fn lane_of_first_connection(&self) -> Option<usize> {
+        let connections = |lane: &Option<Lane<SimDriver>>| Some(lane.as_ref()?.work::<Services>()?.connections());
+        self.lanes.iter().position(|lane| connections(lane).is_some_and(|connections| connections > 0))
     }
 
     /// Whether all lanes have ended.

@@ -250,9 +250,12 @@ catalogue! {
         TicketsDropped "tickets_dropped" Counter "tickets" "Tickets dropped without an answer, which is an error of the service.";
         AnswersLate "answers_late" Counter "answers" "Answers given after their connection had closed, and discarded.";
         AnswerLimitHits "answer_limit_hits" Counter "hits" "Connections aborted because a held request had no answer within the answer limit.";
-        TimersMaxHits "timers_max_hits" Counter "hits" "Timers refused to the service because their connection had too many.";
+        TimersMaxHits "timers_max_hits" Counter "hits" "Timers refused to the service because their connection had too many, and alarms because it had too many itself.";
         OffloadMaxHits "offload_max_hits" Counter "hits" "Times reading paused because as many calls were with the helper threads as may be.";
         NoticesLate "notices_late" Counter "messages" "Messages to connections of the lane that had ended.";
+        Asks "asks" Counter "questions" "Questions of the service to itself on a lane.";
+        AsksMaxHits "asks_max_hits" Counter "hits" "Questions refused to the service because too many waited for their outcome.";
+        CallsDropped "calls_dropped" Counter "calls" "Questions to the service that it dropped without a reply, which is an error of the service.";
         NoticesRefused "notices_refused" Counter "hits" "Attempts of the service to reach a connection of another service, which did nothing.";
         DrainDeadlineHits "drain_deadline_hits" Counter "hits" "Connections aborted, and datagram sockets closed, because the drain's deadline had passed.";
     }

@@ -1,6 +1,6 @@
 //! A server of RPC calls that answers rightly, or as it is told to.
 
-use corelane::service::{Cx, DatagramService, Datagrams, Input, Next, Output, Peer, Replies, StreamService};
+use corelane::service::{Cx, DatagramService, Datagrams, Input, Next, Output, Peer, Replies, Silent, StreamService};
 use corelane_wire::rpc::{
     Acceptance, Auth, AuthStatus, Call, Denial, Flavour, RecordLimits, Records, Reply, Step, Verdict, write_record, write_split,
 };
@@ -131,6 +131,7 @@ pub struct Session {
 }
 
 impl StreamService for Server {
+    type Talk = Silent;
     type Session = Session;
 
     fn open(&mut self, _cx: &mut Cx<'_>, _peer: &Peer) -> Session {
@@ -169,6 +170,7 @@ impl StreamService for Server {
 }
 
 impl DatagramService for Server {
+    type Talk = Silent;
     fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies) {
         for arrival in batch.arrivals() {
             for call in batch.payload(arrival).chunks(arrival.datagram_bytes.max(1) as usize) {

@@ -5,7 +5,7 @@ use crate::figures::requests_each;
 use crate::for_seeds;
 use crate::plans::{drawn, followed, is_steady, steady, streams};
 use crate::rig::{Outcome, Rig, patient, target};
-use corelane::service::{Cx, Ending, Input, Next, Output, Peer, StreamService};
+use corelane::service::{Cx, Ending, Input, Next, Output, Peer, Silent, StreamService};
 use corelane::testing::{Faults, Nobody};
 use corelane_echo::Echo;
 use corelane_load::arrivals::Arrivals;
@@ -28,6 +28,7 @@ struct Counted {
 }
 
 impl StreamService for Counted {
+    type Talk = Silent;
     type Session = ();
 
     fn open(&mut self, cx: &mut Cx<'_>, peer: &Peer) {

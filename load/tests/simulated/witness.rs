@@ -2,7 +2,7 @@
 
 use corelane::lanes::Transport;
 use corelane::service::{
-    Cx, DatagramService, Datagrams, Ending, Fault, Input, Next, Output, Peer, Replies, SocketId, StreamService,
+    Cx, DatagramService, Datagrams, Ending, Fault, Input, Next, Origin, Output, Peer, Replies, SocketId, StreamService, Talk,
 };
 use corelane::testing::{Random, World};
 use corelane_load::collector::Collector;
@@ -11,7 +11,6 @@ use corelane_load::kinds::Kind;
 use corelane_load::plan::Plan;
 use corelane_load::workload::{Answers, DatagramWorkload, Workload};
 use corelane_load::workloads::rpc::{Settings, Split};
-use std::any::Any;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -188,53 +187,55 @@ impl<S> Watched<S> {
 }
 
 impl<S: StreamService<Session = u32>> StreamService for Watched<S> {
+    type Talk = S::Talk;
     type Session = u32;
 
-    fn started(&mut self, cx: &mut Cx<'_>) {
+    fn started(&mut self, cx: &mut Cx<'_, S::Talk>) {
         self.call(|inner| inner.started(cx));
     }
 
-    fn open(&mut self, cx: &mut Cx<'_>, peer: &Peer) -> u32 {
+    fn open(&mut self, cx: &mut Cx<'_, S::Talk>, peer: &Peer) -> u32 {
         self.inner.open(cx, peer)
     }
 
-    fn connected(&mut self, cx: &mut Cx<'_>, session: &mut u32, output: &mut Output) -> Next {
+    fn connected(&mut self, cx: &mut Cx<'_, S::Talk>, session: &mut u32, output: &mut Output) -> Next {
         self.call(|inner| inner.connected(cx, session, output))
     }
 
-    fn receive(&mut self, cx: &mut Cx<'_>, session: &mut u32, input: &mut Input, output: &mut Output) -> Next {
+    fn receive(&mut self, cx: &mut Cx<'_, S::Talk>, session: &mut u32, input: &mut Input, output: &mut Output) -> Next {
         self.call(|inner| inner.receive(cx, session, input, output))
     }
 
-    fn drained(&mut self, cx: &mut Cx<'_>, session: &mut u32, output: &mut Output) -> Next {
+    fn drained(&mut self, cx: &mut Cx<'_, S::Talk>, session: &mut u32, output: &mut Output) -> Next {
         self.call(|inner| inner.drained(cx, session, output))
     }
 
-    fn closed(&mut self, cx: &mut Cx<'_>, session: u32, ending: Ending) {
+    fn closed(&mut self, cx: &mut Cx<'_, S::Talk>, session: u32, ending: Ending) {
         self.note(Note::Closed { place: self.first + u64::from(session), ending, fault: cx.fault() });
         self.call(|inner| inner.closed(cx, session, ending));
     }
 
-    fn lane_message(&mut self, cx: &mut Cx<'_>, from: usize, message: Box<dyn Any + Send>) {
+    fn lane_message(&mut self, cx: &mut Cx<'_, S::Talk>, from: Origin, message: <S::Talk as Talk>::Message) {
         self.heard();
         self.call(|inner| inner.lane_message(cx, from, message));
     }
 
-    fn alarm(&mut self, cx: &mut Cx<'_>) {
-        self.call(|inner| inner.alarm(cx));
+    fn alarm(&mut self, cx: &mut Cx<'_, S::Talk>, _: u64) {
+        self.call(|inner| inner.alarm(cx, 0));
     }
 }
 
 impl<S: DatagramService> DatagramService for Watched<S> {
-    fn started(&mut self, cx: &mut Cx<'_>) {
+    type Talk = S::Talk;
+    fn started(&mut self, cx: &mut Cx<'_, S::Talk>) {
         self.call(|inner| inner.started(cx));
     }
 
-    fn alarm(&mut self, cx: &mut Cx<'_>) {
-        self.call(|inner| inner.alarm(cx));
+    fn alarm(&mut self, cx: &mut Cx<'_, S::Talk>, _: u64) {
+        self.call(|inner| inner.alarm(cx, 0));
     }
 
-    fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies) {
+    fn receive(&mut self, cx: &mut Cx<'_, S::Talk>, batch: &Datagrams, replies: &mut Replies) {
         let place = self.place(cx.socket());
         for _ in batch.arrivals().iter().filter(|arrival| arrival.bytes() == 0) {
             self.note(Note::Came { place, number: None, bytes: 0 });
@@ -242,21 +243,21 @@ impl<S: DatagramService> DatagramService for Watched<S> {
         self.call(|inner| inner.receive(cx, batch, replies));
     }
 
-    fn opened(&mut self, cx: &mut Cx<'_>, socket: SocketId, outcome: Result<corelane::Address, Fault>) {
+    fn opened(&mut self, cx: &mut Cx<'_, S::Talk>, socket: SocketId, outcome: Result<corelane::Address, Fault>) {
         self.sockets.push(socket);
         self.call(|inner| inner.opened(cx, socket, outcome));
     }
 
-    fn sent(&mut self, cx: &mut Cx<'_>, socket: SocketId, replies: &mut Replies) {
+    fn sent(&mut self, cx: &mut Cx<'_, S::Talk>, socket: SocketId, replies: &mut Replies) {
         self.call(|inner| inner.sent(cx, socket, replies));
     }
 
-    fn fault(&mut self, cx: &mut Cx<'_>, socket: SocketId, fault: Fault) {
+    fn fault(&mut self, cx: &mut Cx<'_, S::Talk>, socket: SocketId, fault: Fault) {
         self.note(Note::Undelivered { place: self.place(socket), fault });
         self.call(|inner| inner.fault(cx, socket, fault));
     }
 
-    fn lane_message(&mut self, cx: &mut Cx<'_>, from: usize, message: Box<dyn Any + Send>) {
+    fn lane_message(&mut self, cx: &mut Cx<'_, S::Talk>, from: Origin, message: <S::Talk as Talk>::Message) {
         self.heard();
         self.call(|inner| inner.lane_message(cx, from, message));
     }

@@ -3,7 +3,9 @@
 
 use corelane::service::entry::choice::{Choice, Flag};
 use corelane::service::entry::{Asked, Entry, Scheme};
-use corelane::{Address, Cx, DatagramService, Datagrams, Input, Lanes, Next, Output, Peer, Replies, Result, StreamService};
+use corelane::{
+    Address, Cx, DatagramService, Datagrams, Input, Lanes, Next, Output, Peer, Replies, Result, Silent, StreamService,
+};
 
 /// Where echo is served unless said otherwise.
 pub const DEFAULT_PORT: u16 = 60007;
@@ -55,6 +57,7 @@ fn is_near(address: &Address) -> bool {
 pub struct Echo;
 
 impl StreamService for Echo {
+    type Talk = Silent;
     type Session = ();
 
     fn open(&mut self, _cx: &mut Cx<'_>, _peer: &Peer) {}
@@ -96,6 +99,7 @@ impl EchoDatagrams {
 }
 
 impl DatagramService for EchoDatagrams {
+    type Talk = Silent;
     fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies) {
         for arrival in batch.arrivals().iter().filter(|arrival| self.answers(&arrival.peer)) {
             cx.count_requests(arrival.datagrams());

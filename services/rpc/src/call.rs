@@ -5,7 +5,7 @@ use crate::desk::{Desk, To};
 use crate::duplicates::Memo;
 use crate::error::Unanswered;
 use crate::held::{Held, Room};
-use corelane::service::{Arrival, Segment, Shared};
+use corelane::service::{Arrival, Segment, Shared, Talk};
 use corelane::{Address, Cx, Datagrams, Input};
 use corelane_wire::rpc::{self, Identity, Refusal};
 use corelane_wire::xdr::{Decode, Encode};
@@ -111,7 +111,7 @@ impl<'c> Call<'c> {
     /// `GARBAGE_ARGS` is owed, and the procedure was not called.
     pub fn serve<A: Decode<'c>, R: Encode>(
         self,
-        cx: &mut Cx<'_>,
+        cx: &mut Cx<'_, impl Talk>,
         procedure: impl FnOnce(A) -> R,
     ) -> Result<Answered, Unanswered> {
         let results = procedure(self.arguments()?);
@@ -120,7 +120,7 @@ impl<'c> Call<'c> {
 
     /// Answers with `results`. If they cannot be written, for their length or because the lane's memory is used up,
     /// `SYSTEM_ERR` is sent instead.
-    pub fn answer(self, cx: &mut Cx<'_>, results: &impl Encode) -> Answered {
+    pub fn answer(self, cx: &mut Cx<'_, impl Talk>, results: &impl Encode) -> Answered {
         let Self { message, desk, mut to, memo, .. } = self;
         desk.answer(cx, &mut to, message.xid, results, memo);
         Answered(())
@@ -129,7 +129,7 @@ impl<'c> Call<'c> {
     /// Answers with results that end in opaque data, which goes as it is: a lease, or a part of a file. `head` is what stands
     /// before the data, its length included; padding is added. Over datagrams the data is copied, and data in a file is
     /// refused with `SYSTEM_ERR`.
-    pub fn answer_with_data(self, cx: &mut Cx<'_>, head: &impl Encode, data: impl Into<Segment>) -> Answered {
+    pub fn answer_with_data(self, cx: &mut Cx<'_, impl Talk>, head: &impl Encode, data: impl Into<Segment>) -> Answered {
         let Self { message, desk, mut to, .. } = self;
         desk.answer_with_data(cx, &mut to, message.xid, head, data.into());
         Answered(())
@@ -140,7 +140,7 @@ impl<'c> Call<'c> {
     /// # Errors
     /// [`Unanswered::Later`] at the bound of calls in flight of the connection, and when the lane's memory is used up: so hold a call before
     /// anything is done for it. `SYSTEM_ERR` is owed at the bound of the lane, [`HELD_MAX`](crate::HELD_MAX).
-    pub fn hold(self, cx: &mut Cx<'_>) -> Result<(Held, Answered), Unanswered> {
+    pub fn hold(self, cx: &mut Cx<'_, impl Talk>) -> Result<(Held, Answered), Unanswered> {
         let Some(seat) = self.room.take() else {
             cx.count(RpcCounter::RequestsHeldMaxHits, 1);
             return Err(self.message.system_error().into());

@@ -7,7 +7,7 @@
 //!
 //! ```
 //! use corelane::service::Ending;
-//! use corelane::{Cx, Input, Next, Output, Peer, StreamService};
+//! use corelane::{Cx, Input, Next, Output, Peer, Silent, StreamService};
 //! use corelane_rpc::client::{CallError, StreamClient};
 //! use corelane_wire::rpc::{Auth, CallHead, NULL};
 //! use std::time::Duration;
@@ -19,6 +19,7 @@
 //!     CallHead { xid: 0, program: 100_003, version: 3, procedure: NULL, credential: Auth::NONE, verifier: Auth::NONE };
 //!
 //! impl StreamService for Ping {
+//!     type Talk = Silent;
 //!     type Session = StreamClient<&'static str>;
 //!
 //!     fn started(&mut self, cx: &mut Cx<'_>) {

@@ -7,22 +7,28 @@ use crate::dispatch::{Dispatcher, Served};
 use crate::duplicates::Duplicates;
 use crate::held::Room;
 use crate::program::Programs;
-use corelane::service::{Declaration, Outcome, OwnCounter};
+use corelane::service::{Asking, Call as LaneCall, Declaration, Lost, Origin, Outcome, OwnCounter, Silent, Talk};
 use corelane::{Cx, DatagramService, Datagrams, Replies};
-use std::any::Any;
 
 /// Programs served over datagrams. Replies to one peer leave as trains.
 ///
 /// What cannot be answered is dropped and counted: `protocol_errors` for what is no call, `requests_dropped` for what the
 /// lane has no memory for. Whoever sends in the name of another can have replies sent there, but no more bytes
 /// than it sends itself, unless a program answers with more than it is asked with; and a reply is never answered.
-pub struct RpcDatagrams<P> {
-    dispatcher: Dispatcher<P>,
+pub struct RpcDatagrams<P, T = Silent> {
+    dispatcher: Dispatcher<P, T>,
 }
 
 impl<P: Programs> RpcDatagrams<P> {
-    /// Serves `programs`, a tuple of one to four.
+    /// Serves `programs`, a tuple of one to four, that say nothing to other lanes.
     pub fn new(programs: P) -> Self {
+        Self::talking(programs)
+    }
+}
+
+impl<T: Talk, P: Programs<T>> RpcDatagrams<P, T> {
+    /// Serves `programs`, a tuple of one to four, of which those that talk to other lanes do so in `T`.
+    pub fn talking(programs: P) -> Self {
         Self { dispatcher: Dispatcher::new(programs) }
     }
 
@@ -39,7 +45,7 @@ impl<P: Programs> RpcDatagrams<P> {
     }
 
     /// Serves all messages of one arrival.
-    fn serve(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, index: usize, replies: &mut Replies) {
+    fn serve(&mut self, cx: &mut Cx<'_, T>, batch: &Datagrams, index: usize, replies: &mut Replies) {
         let arrival = &batch.arrivals()[index];
         let (payload, size, socket) = (batch.payload(arrival), arrival.datagram_bytes.max(1) as usize, cx.socket());
         for number in 0..arrival.datagrams() {
@@ -53,14 +59,16 @@ impl<P: Programs> RpcDatagrams<P> {
     }
 }
 
-impl<P: Programs> DatagramService for RpcDatagrams<P> {
+impl<T: Talk, P: Programs<T>> DatagramService for RpcDatagrams<P, T> {
+    type Talk = T;
+
     const COUNTERS: &'static [Declaration] = RpcCounter::DECLARED;
 
-    fn started(&mut self, cx: &mut Cx<'_>) {
+    fn started(&mut self, cx: &mut Cx<'_, T>) {
         self.dispatcher.programs.started(cx);
     }
 
-    fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies) {
+    fn receive(&mut self, cx: &mut Cx<'_, T>, batch: &Datagrams, replies: &mut Replies) {
         self.dispatcher.desk.begin(batch.arrivals().iter().map(|arrival| arrival.bytes()).sum());
         for index in 0..batch.arrivals().len() {
             self.serve(cx, batch, index, replies);
@@ -73,11 +81,23 @@ impl<P: Programs> DatagramService for RpcDatagrams<P> {
         self.dispatcher.room.is_taken()
     }
 
-    fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome) {
+    fn completed(&mut self, cx: &mut Cx<'_, T>, token: u64, outcome: Outcome) {
         self.dispatcher.programs.completed(cx, token, outcome);
     }
 
-    fn lane_message(&mut self, cx: &mut Cx<'_>, from: usize, message: Box<dyn Any + Send>) {
+    fn lane_message(&mut self, cx: &mut Cx<'_, T>, from: Origin, message: T::Message) {
         self.dispatcher.programs.lane_message(cx, from, message);
+    }
+
+    fn asked(&mut self, cx: &mut Cx<'_, T>, from: Origin, question: T::Question, call: LaneCall<T>) {
+        self.dispatcher.programs.asked(cx, from, question, call);
+    }
+
+    fn replied(&mut self, cx: &mut Cx<'_, T>, asking: Asking, outcome: Result<T::Answer, Lost>) {
+        self.dispatcher.programs.replied(cx, asking, outcome);
+    }
+
+    fn room(&mut self, cx: &mut Cx<'_, T>, lane: usize) {
+        self.dispatcher.programs.room(cx, lane);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::counters::RpcCounter;
 use crate::duplicates::Memo;
-use corelane::service::{DATAGRAM_BYTES_MAX, LEASE_BYTES_MAX, Lease, Segment, SocketId, TRAIN_DATAGRAMS_MAX};
+use corelane::service::{DATAGRAM_BYTES_MAX, LEASE_BYTES_MAX, Lease, Segment, SocketId, TRAIN_DATAGRAMS_MAX, Talk};
 use corelane::{Cx, Datagrams, Output, Replies};
 use corelane_wire::rpc::{Reply, success_head, write_record};
 use corelane_wire::xdr::{Encode, Writer, padding};
@@ -73,11 +73,11 @@ impl Desk {
 
     /// Makes sure that a reply of [`RESERVE_BYTES`] can be written; false if there is no room in the output, or no memory.
     #[inline]
-    pub(crate) fn prepare(&mut self, cx: &mut Cx<'_>, to: &mut To<'_>) -> bool {
+    pub(crate) fn prepare(&mut self, cx: &mut Cx<'_, impl Talk>, to: &mut To<'_>) -> bool {
         self.lease.as_ref().is_some_and(|lease| lease.room() >= RESERVE_BYTES) || self.renew(cx, to)
     }
 
-    fn renew(&mut self, cx: &mut Cx<'_>, to: &mut To<'_>) -> bool {
+    fn renew(&mut self, cx: &mut Cx<'_, impl Talk>, to: &mut To<'_>) -> bool {
         self.seal(to);
         if let To::Stream(output) = to
             && output.is_full()
@@ -123,17 +123,24 @@ impl Desk {
     }
 
     /// Writes a reply whole. What cannot be written for want of memory is not sent; a refusal always can.
-    pub(crate) fn reply(&mut self, cx: &mut Cx<'_>, to: &mut To<'_>, reply: &Reply<'_>) {
+    pub(crate) fn reply(&mut self, cx: &mut Cx<'_, impl Talk>, to: &mut To<'_>, reply: &Reply<'_>) {
         let _ = self.write(cx, to, 0, |writer| reply.encode(writer));
     }
 
     /// Writes a reply that was kept.
-    pub(crate) fn repeat(&mut self, cx: &mut Cx<'_>, to: &mut To<'_>, reply: &[u8]) {
+    pub(crate) fn repeat(&mut self, cx: &mut Cx<'_, impl Talk>, to: &mut To<'_>, reply: &[u8]) {
         let _ = self.write(cx, to, 0, |writer| writer.put(reply));
     }
 
     /// Writes a success with `results`, and remembers it; `SYSTEM_ERR` if it cannot be written.
-    pub(crate) fn answer(&mut self, cx: &mut Cx<'_>, to: &mut To<'_>, xid: u32, results: &impl Encode, memo: Option<Memo>) {
+    pub(crate) fn answer(
+        &mut self,
+        cx: &mut Cx<'_, impl Talk>,
+        to: &mut To<'_>,
+        xid: u32,
+        results: &impl Encode,
+        memo: Option<Memo>,
+    ) {
         match self.write(cx, to, 0, |writer| success(writer, xid, results)) {
             Ok(range) => {
                 if let Some((memo, lease)) = memo.zip(self.lease.as_ref()) {
@@ -145,7 +152,14 @@ impl Desk {
     }
 
     /// Writes a success whose results end in `data`.
-    pub(crate) fn answer_with_data(&mut self, cx: &mut Cx<'_>, to: &mut To<'_>, xid: u32, head: &impl Encode, data: Segment) {
+    pub(crate) fn answer_with_data(
+        &mut self,
+        cx: &mut Cx<'_, impl Talk>,
+        to: &mut To<'_>,
+        xid: u32,
+        head: &impl Encode,
+        data: Segment,
+    ) {
         let (length, following) = (data.len(), data.len() + padding(data.len()));
         let written = match (to.is_stream(), data.bytes()) {
             (true, _) => self.write(cx, to, following, |writer| success(writer, xid, head)),
@@ -172,7 +186,7 @@ impl Desk {
         }
     }
 
-    fn fail(&mut self, cx: &mut Cx<'_>, to: &mut To<'_>, xid: u32) {
+    fn fail(&mut self, cx: &mut Cx<'_, impl Talk>, to: &mut To<'_>, xid: u32) {
         cx.count(RpcCounter::RequestsRefused, 1);
         self.reply(cx, to, &system_error(xid));
     }
@@ -181,7 +195,7 @@ impl Desk {
     #[inline]
     fn write(
         &mut self,
-        cx: &mut Cx<'_>,
+        cx: &mut Cx<'_, impl Talk>,
         to: &mut To<'_>,
         following: usize,
         content: impl Fn(&mut Writer<'_>) -> Result<(), Error>,
@@ -270,7 +284,7 @@ pub(crate) fn write_into(
 
 /// Writes a message into a lease that is large enough for it.
 pub(crate) fn compose(
-    cx: &mut Cx<'_>,
+    cx: &mut Cx<'_, impl Talk>,
     is_stream: bool,
     following: usize,
     content: &impl Fn(&mut Writer<'_>) -> Result<(), Error>,

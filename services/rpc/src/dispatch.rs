@@ -7,9 +7,10 @@ use crate::duplicates::{DUPLICATES_MAX, Duplicates, Found, Key, Memo};
 use crate::error::Unanswered;
 use crate::held::{HELD_MAX, Room};
 use crate::program::Programs;
-use corelane::{Address, Cx};
+use corelane::{Address, Cx, Talk};
 use corelane_wire::rpc::{self, NULL, Owed, Refusal, Reply};
 use corelane_wire::xdr::{Encode, Writer};
+use std::marker::PhantomData;
 
 /// What became of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,23 +24,25 @@ pub(crate) enum Served {
 }
 
 /// The programs of a service, and what their calls need.
-pub(crate) struct Dispatcher<P> {
+pub(crate) struct Dispatcher<P, T> {
     pub(crate) programs: P,
+    talk: PhantomData<T>,
     pub(crate) desk: Desk,
     pub(crate) duplicates: Duplicates,
     pub(crate) room: Room,
 }
 
-impl<P: Programs> Dispatcher<P> {
+impl<T: Talk, P: Programs<T>> Dispatcher<P, T> {
     pub(crate) fn new(programs: P) -> Self {
-        Self { programs, desk: Desk::new(), duplicates: Duplicates::new(DUPLICATES_MAX), room: Room::new(HELD_MAX) }
+        let (duplicates, room) = (Duplicates::new(DUPLICATES_MAX), Room::new(HELD_MAX));
+        Self { programs, talk: PhantomData, desk: Desk::new(), duplicates, room }
     }
 
     /// Serves one message of `peer`.
     #[inline]
     pub(crate) fn serve(
         &mut self,
-        cx: &mut Cx<'_>,
+        cx: &mut Cx<'_, T>,
         message: &[u8],
         source: Source<'_>,
         peer: &Address,
@@ -73,7 +76,7 @@ impl<P: Programs> Dispatcher<P> {
     #[inline(never)]
     fn carry_out<'c>(
         &mut self,
-        cx: &mut Cx<'_>,
+        cx: &mut Cx<'_, T>,
         message: &rpc::Call<'c>,
         source: Source<'c>,
         peer: &'c Address,
@@ -91,7 +94,7 @@ impl<P: Programs> Dispatcher<P> {
     }
 
     /// Looks up a call that must be carried out once: one that was is answered as then, and one in progress is dropped.
-    fn answer_if_repeated(&mut self, cx: &mut Cx<'_>, message: &rpc::Call<'_>, peer: &Address, to: &mut To<'_>) -> Repeated {
+    fn answer_if_repeated(&mut self, cx: &mut Cx<'_, T>, message: &rpc::Call<'_>, peer: &Address, to: &mut To<'_>) -> Repeated {
         // Without a name two callers of one user look the same, and what one was answered is not the other's.
         let is_nobody = peer.unix().is_some_and(|unix| unix.name().is_empty());
         if is_nobody || !self.programs.is_once_only(message) {
@@ -113,7 +116,7 @@ impl<P: Programs> Dispatcher<P> {
     }
 
     #[cold]
-    fn refuse(&mut self, cx: &mut Cx<'_>, to: &mut To<'_>, refusal: &Refusal, asked_bytes: usize) -> Served {
+    fn refuse(&mut self, cx: &mut Cx<'_, T>, to: &mut To<'_>, refusal: &Refusal, asked_bytes: usize) -> Served {
         let (counter, served) = match &refusal.owed {
             // Its sender may be forged: nobody is sent more than was sent in its name.
             Owed::Answer(reply) if !to.is_stream() && encoded_bytes(reply) > asked_bytes => {

@@ -1,7 +1,7 @@
 //! Replies that are kept for calls that come twice, because a caller repeats what it has no answer to.
 
 use crate::counters::RpcCounter;
-use corelane::{Address, Cx, Instant};
+use corelane::{Address, Cx, Instant, Talk};
 use corelane_wire::rpc;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -161,7 +161,7 @@ pub(crate) struct Memo {
 
 impl Memo {
     /// Keeps `reply`, which has no mark; if it is too long, the call is forgotten.
-    pub(crate) fn keep(self, cx: &mut Cx<'_>, reply: &[u8]) {
+    pub(crate) fn keep(self, cx: &mut Cx<'_, impl Talk>, reply: &[u8]) {
         if reply.len() > DUPLICATE_BYTES_MAX {
             return cx.count(RpcCounter::DuplicatesMaxHits, 1);
         }

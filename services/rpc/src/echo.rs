@@ -3,7 +3,7 @@
 use crate::call::{Answered, Call};
 use crate::error::Unanswered;
 use crate::program::Program;
-use corelane::Cx;
+use corelane::{Cx, Talk};
 use corelane_wire::rpc;
 use corelane_wire::xdr::Opaque;
 
@@ -22,10 +22,10 @@ const FORWARD_BYTES: usize = 4096;
 /// Procedure 1 returns the opaque data that it is given.
 pub struct Echo;
 
-impl Program for Echo {
+impl<T: Talk> Program<T> for Echo {
     const PROGRAM: rpc::Program = ECHO;
 
-    fn call(&mut self, cx: &mut Cx<'_>, call: Call<'_>) -> Result<Answered, Unanswered> {
+    fn call(&mut self, cx: &mut Cx<'_, T>, call: Call<'_>) -> Result<Answered, Unanswered> {
         if call.procedure() != PAYLOAD {
             return Err(call.procedure_unavailable());
         }

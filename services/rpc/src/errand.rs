@@ -2,7 +2,7 @@
 
 use crate::client::{CallError, DatagramClient, Step};
 use corelane::service::{Fault, Reason, Shared, SocketId};
-use corelane::{Address, Cx, DatagramService, Datagrams, Instant, Lanes, Replies};
+use corelane::{Address, Cx, DatagramService, Datagrams, Instant, Lanes, Replies, Silent};
 use corelane_wire::rpc::{CallHead, Patience};
 use corelane_wire::xdr::Encode;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -78,7 +78,10 @@ impl<S: Script> Errand<S> {
             match self.client.call(cx, &what, &arguments, PATIENCE, ()) {
                 Ok(datagram) => {
                     self.send(cx, datagram, replies.take());
-                    return cx.set_alarm(self.client.next_due().unwrap_or(Instant::NEVER));
+                    // reason: a service may have one alarm, whatever its bound is.
+                    return cx
+                        .start_alarm(self.client.next_due().unwrap_or(Instant::NEVER), 0)
+                        .expect("one alarm is always to be had");
                 }
                 Err((error, ())) => {
                     self.script.answer(Err(error));
@@ -101,6 +104,7 @@ impl<S: Script> Errand<S> {
 }
 
 impl<S: Script> DatagramService for Errand<S> {
+    type Talk = Silent;
     fn started(&mut self, cx: &mut Cx<'_>) {
         let any: IpAddr = if self.peer.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
         self.client = DatagramClient::new(1, cx.now().nanoseconds() as u32);
@@ -132,7 +136,7 @@ impl<S: Script> DatagramService for Errand<S> {
         }
     }
 
-    fn alarm(&mut self, cx: &mut Cx<'_>) {
+    fn alarm(&mut self, cx: &mut Cx<'_>, _: u64) {
         match self.client.overdue(cx.now()) {
             Some(Step::Again(datagram)) => self.send(cx, datagram, None),
             Some(Step::GivenUp(())) => {
@@ -141,6 +145,7 @@ impl<S: Script> DatagramService for Errand<S> {
             }
             None => {}
         }
-        cx.set_alarm(self.client.next_due().unwrap_or(Instant::NEVER));
+        // reason: a service may have one alarm, whatever its bound is.
+        cx.start_alarm(self.client.next_due().unwrap_or(Instant::NEVER), 0).expect("one alarm is always to be had");
     }
 }

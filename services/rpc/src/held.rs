@@ -5,7 +5,7 @@ use crate::desk::{RESERVE_BYTES, To, compose, success, system_error, write_into}
 use crate::duplicates::Memo;
 use crate::error::Unanswered;
 use corelane::Cx;
-use corelane::service::{Arrival, Chain, DATAGRAM_BYTES_MAX, Lease, Order, Segment, SocketId, Ticket};
+use corelane::service::{Arrival, Chain, DATAGRAM_BYTES_MAX, Lease, Order, Segment, SocketId, Talk, Ticket};
 use corelane_wire::Error;
 use corelane_wire::xdr::{Encode, Writer, padding};
 use std::cell::Cell;
@@ -65,7 +65,13 @@ pub struct Held {
 }
 
 impl Held {
-    pub(crate) fn new(cx: &mut Cx<'_>, xid: u32, to: To<'_>, memo: Option<Memo>, seat: Seat) -> Result<Self, Unanswered> {
+    pub(crate) fn new(
+        cx: &mut Cx<'_, impl Talk>,
+        xid: u32,
+        to: To<'_>,
+        memo: Option<Memo>,
+        seat: Seat,
+    ) -> Result<Self, Unanswered> {
         let lease = cx.lease(RESERVE_BYTES).map_err(|_| Unanswered::Later)?;
         let asker = match to {
             To::Stream(output) => Asker::Connection(output.hold(Order::Any).map_err(|_| Unanswered::Later)?),
@@ -75,13 +81,13 @@ impl Held {
     }
 
     /// Answers with `results`, as [`Call::answer`](crate::Call::answer) does.
-    pub fn answer(self, cx: &mut Cx<'_>, results: &impl Encode) {
+    pub fn answer(self, cx: &mut Cx<'_, impl Talk>, results: &impl Encode) {
         let xid = self.xid;
         self.finish(cx, None, |writer| success(writer, xid, results));
     }
 
     /// Answers with results that end in `data`, as [`Call::answer_with_data`](crate::Call::answer_with_data) does.
-    pub fn answer_with_data(self, cx: &mut Cx<'_>, head: &impl Encode, data: impl Into<Segment>) {
+    pub fn answer_with_data(self, cx: &mut Cx<'_, impl Talk>, head: &impl Encode, data: impl Into<Segment>) {
         let (xid, data) = (self.xid, data.into());
         match (&self.asker, data.bytes()) {
             (Asker::Connection(_), _) => self.finish(cx, Some(data), |writer| success(writer, xid, head)),
@@ -94,13 +100,18 @@ impl Held {
     }
 
     /// Answers with `SYSTEM_ERR`: the call could not be carried out.
-    pub fn fail(self, cx: &mut Cx<'_>) {
+    pub fn fail(self, cx: &mut Cx<'_, impl Talk>) {
         cx.count(RpcCounter::RequestsRefused, 1);
         let reply = system_error(self.xid);
         self.finish(cx, None, |writer| reply.encode(writer));
     }
 
-    fn finish(mut self, cx: &mut Cx<'_>, data: Option<Segment>, content: impl Fn(&mut Writer<'_>) -> Result<(), Error>) {
+    fn finish(
+        mut self,
+        cx: &mut Cx<'_, impl Talk>,
+        data: Option<Segment>,
+        content: impl Fn(&mut Writer<'_>) -> Result<(), Error>,
+    ) {
         let is_stream = matches!(self.asker, Asker::Connection(_));
         let following = data.as_ref().map_or(0, |data| data.len() + padding(data.len()));
         match self.write(cx, is_stream, following, &content) {
@@ -113,7 +124,7 @@ impl Held {
     /// Writes the reply into the memory that was kept, or else into more.
     fn write(
         &mut self,
-        cx: &mut Cx<'_>,
+        cx: &mut Cx<'_, impl Talk>,
         is_stream: bool,
         following: usize,
         content: &impl Fn(&mut Writer<'_>) -> Result<(), Error>,
@@ -131,7 +142,7 @@ impl Held {
         }
     }
 
-    fn send(self, cx: &mut Cx<'_>, data: Option<Segment>) {
+    fn send(self, cx: &mut Cx<'_, impl Talk>, data: Option<Segment>) {
         let Self { asker, memo, lease, .. } = self;
         if let Some(memo) = memo.filter(|_| data.is_none()) {
             let mark = if matches!(asker, Asker::Connection(_)) { 4 } else { 0 };

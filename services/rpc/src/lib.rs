@@ -61,5 +61,5 @@ pub use entry::{DEFAULT_PORT, ENTRY};
 pub use error::Unanswered;
 pub use held::{HELD_MAX, Held};
 pub use null::{NFS, Null};
-pub use program::{Program, Programs};
+pub use program::{Outcomes, Program, Programs};
 pub use stream::{FRAGMENTS_MAX, Rpc};

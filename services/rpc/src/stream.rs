@@ -7,11 +7,13 @@ use crate::dispatch::{Dispatcher, Served};
 use crate::duplicates::Duplicates;
 use crate::held::Room;
 use crate::program::Programs;
-use corelane::service::{Declaration, Lease, Outcome, OwnCounter, Refused, ServiceCounter, Shared};
+use corelane::service::{
+    Asking, Call as LaneCall, Declaration, Lease, Lost, Origin, Outcome, OwnCounter, Refused, ServiceCounter, Shared, Silent,
+    Talk,
+};
 use corelane::{Address, Cx, Input, Next, Output, Peer, StreamService};
 use corelane_wire::Error;
 use corelane_wire::rpc::{RecordLimits, Records, Step};
-use std::any::Any;
 
 /// Fragments of a record at most. More close the connection (`protocol_errors`): old clients send some 9,000 bytes a fragment.
 pub const FRAGMENTS_MAX: u32 = 512;
@@ -31,8 +33,8 @@ const MARK_BYTES: usize = 4;
 ///
 /// A record is bounded by the limit `record_max` (its mark included) and by [`FRAGMENTS_MAX`]; calls in flight by
 /// `requests_in_flight_max` for a connection and [`HELD_MAX`](crate::HELD_MAX) for the lane; replies that wait by `output_high`.
-pub struct Rpc<P> {
-    dispatcher: Dispatcher<P>,
+pub struct Rpc<P, T = Silent> {
+    dispatcher: Dispatcher<P, T>,
 }
 
 /// What is kept for a connection.
@@ -56,8 +58,15 @@ enum Look {
 }
 
 impl<P: Programs> Rpc<P> {
-    /// Serves `programs`, a tuple of one to four.
+    /// Serves `programs`, a tuple of one to four, that say nothing to other lanes.
     pub fn new(programs: P) -> Self {
+        Self::talking(programs)
+    }
+}
+
+impl<T: Talk, P: Programs<T>> Rpc<P, T> {
+    /// Serves `programs`, a tuple of one to four, of which those that talk to other lanes do so in `T`.
+    pub fn talking(programs: P) -> Self {
         Self { dispatcher: Dispatcher::new(programs) }
     }
 
@@ -73,7 +82,7 @@ impl<P: Programs> Rpc<P> {
         self
     }
 
-    fn serve(&mut self, cx: &mut Cx<'_>, session: &mut Session, input: &mut Input, output: &mut Output) -> Next {
+    fn serve(&mut self, cx: &mut Cx<'_, T>, session: &mut Session, input: &mut Input, output: &mut Output) -> Next {
         session.front = input.filled().or(session.front.take());
         loop {
             if let Some(whole) = session.whole.take() {
@@ -97,7 +106,7 @@ impl<P: Programs> Rpc<P> {
     }
 
     /// Serves the records that lie together at the front of the input, and takes them from it.
-    fn look_at_input(&mut self, cx: &mut Cx<'_>, session: &mut Session, input: &mut Input, output: &mut Output) -> Look {
+    fn look_at_input(&mut self, cx: &mut Cx<'_, T>, session: &mut Session, input: &mut Input, output: &mut Output) -> Look {
         let (mut taken, mut requests) = (0, 0);
         let (before, step, served) = loop {
             let (bytes, before) = (&input.first()[taken..], session.records);
@@ -128,7 +137,7 @@ impl<P: Programs> Rpc<P> {
 
 impl Session {
     /// Goes on after `step`, which is no record in one piece.
-    fn go_on(&mut self, cx: &mut Cx<'_>, input: &mut Input, before: Records, step: Result<Step, Error>) -> Look {
+    fn go_on(&mut self, cx: &mut Cx<'_, impl Talk>, input: &mut Input, before: Records, step: Result<Step, Error>) -> Look {
         match step {
             Ok(Step::Join { fragment, is_last }) => {
                 if !self.join(cx, &input.first()[fragment.clone()], is_last) {
@@ -145,7 +154,7 @@ impl Session {
     }
 
     /// Asks for what is missing of a fragment, of which there is all that the input shows.
-    fn want(&mut self, cx: &mut Cx<'_>, input: &mut Input, missing: usize) -> Look {
+    fn want(&mut self, cx: &mut Cx<'_, impl Talk>, input: &mut Input, missing: usize) -> Look {
         let (there, total) = (input.len(), input.first().len() + missing);
         if total <= there {
             return if input.contiguous(total).is_some() { Look::Again } else { Look::Over(Next::Continue) };
@@ -164,7 +173,7 @@ impl Session {
     }
 
     /// Looks at a fragment that was received into memory of its own.
-    fn look_at_front(&mut self, cx: &mut Cx<'_>, input: &Input, front: Lease) -> Look {
+    fn look_at_front(&mut self, cx: &mut Cx<'_, impl Talk>, input: &Input, front: Lease) -> Look {
         let before = self.records;
         match self.records.next(&front) {
             Ok(Step::Record(range)) => {
@@ -187,7 +196,7 @@ impl Session {
     }
 
     /// Goes on receiving into `front`, or into more memory than that.
-    fn fill(&mut self, cx: &mut Cx<'_>, front: Lease, missing: usize) -> Look {
+    fn fill(&mut self, cx: &mut Cx<'_, impl Talk>, front: Lease, missing: usize) -> Look {
         let (there, total) = (front.len(), front.len() + missing);
         if there < front.capacity() {
             return Look::Over(Next::Fill { until: total.min(front.capacity()), lease: front });
@@ -205,7 +214,7 @@ impl Session {
     }
 
     /// Adds a fragment to those before it; false, and nothing is done, if the lane's memory is used up.
-    fn join(&mut self, cx: &mut Cx<'_>, fragment: &[u8], is_last: bool) -> bool {
+    fn join(&mut self, cx: &mut Cx<'_, impl Talk>, fragment: &[u8], is_last: bool) -> bool {
         let Some(joined) = self.joined.take().or_else(|| cx.lease(fragment.len()).ok()) else { return false };
         let needed = joined.len() + fragment.len();
         let mut joined = match grown(cx, joined, needed) {
@@ -225,13 +234,13 @@ impl Session {
 }
 
 /// A lease for a fragment of `total` bytes, `there` of which have come: it holds a multiple of these, the smaller the shorter memory is.
-fn lease_to_fill(cx: &mut Cx<'_>, there: usize, total: usize) -> Result<Lease, Refused> {
+fn lease_to_fill(cx: &mut Cx<'_, impl Talk>, there: usize, total: usize) -> Result<Lease, Refused> {
     let bytes = |factor| total.min(FILL_BYTES_MIN.max(there.saturating_mul(factor)));
     cx.lease_upto(bytes(FILL_FACTOR), bytes(FILL_FACTOR_MIN))
 }
 
 /// What can be had later is waited for; what can never be ends the connection.
-fn wait_or_close(cx: &mut Cx<'_>, refused: Refused) -> Next {
+fn wait_or_close(cx: &mut Cx<'_, impl Talk>, refused: Refused) -> Next {
     match refused {
         Refused::TooLarge { .. } => {
             cx.count(ServiceCounter::RecordMaxHits, 1);
@@ -242,7 +251,7 @@ fn wait_or_close(cx: &mut Cx<'_>, refused: Refused) -> Next {
 }
 
 /// `lease`, or a copy with room for `needed` bytes, and for as much again if the lane lends it.
-fn grown(cx: &mut Cx<'_>, lease: Lease, needed: usize) -> Result<Lease, Lease> {
+fn grown(cx: &mut Cx<'_, impl Talk>, lease: Lease, needed: usize) -> Result<Lease, Lease> {
     if needed <= lease.capacity() {
         return Ok(lease);
     }
@@ -255,7 +264,7 @@ fn grown(cx: &mut Cx<'_>, lease: Lease, needed: usize) -> Result<Lease, Lease> {
     }
 }
 
-fn refuse(cx: &mut Cx<'_>, error: Error) -> Next {
+fn refuse(cx: &mut Cx<'_, impl Talk>, error: Error) -> Next {
     match error {
         Error::RecordTooLong { .. } => cx.count(ServiceCounter::RecordMaxHits, 1),
         _ => cx.count(RpcCounter::ProtocolErrors, 1),
@@ -263,33 +272,46 @@ fn refuse(cx: &mut Cx<'_>, error: Error) -> Next {
     Next::Close
 }
 
-impl<P: Programs> StreamService for Rpc<P> {
+impl<T: Talk, P: Programs<T>> StreamService for Rpc<P, T> {
+    type Talk = T;
     type Session = Session;
 
     const COUNTERS: &'static [Declaration] = RpcCounter::DECLARED;
 
-    fn started(&mut self, cx: &mut Cx<'_>) {
+    fn started(&mut self, cx: &mut Cx<'_, T>) {
         self.dispatcher.programs.started(cx);
     }
 
-    fn open(&mut self, cx: &mut Cx<'_>, peer: &Peer) -> Session {
+    fn open(&mut self, cx: &mut Cx<'_, T>, peer: &Peer) -> Session {
         let bytes = u32::try_from(cx.limits().record_max.saturating_sub(MARK_BYTES)).unwrap_or(u32::MAX);
         let records = Records::new(RecordLimits { bytes, fragments: FRAGMENTS_MAX });
         Session { peer: peer.address.clone(), records, joined: None, front: None, whole: None }
     }
 
-    fn receive(&mut self, cx: &mut Cx<'_>, session: &mut Session, input: &mut Input, output: &mut Output) -> Next {
+    fn receive(&mut self, cx: &mut Cx<'_, T>, session: &mut Session, input: &mut Input, output: &mut Output) -> Next {
         self.dispatcher.desk.begin(input.len());
         let next = self.serve(cx, session, input, output);
         self.dispatcher.desk.seal(&mut To::Stream(output));
         next
     }
 
-    fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome) {
+    fn completed(&mut self, cx: &mut Cx<'_, T>, token: u64, outcome: Outcome) {
         self.dispatcher.programs.completed(cx, token, outcome);
     }
 
-    fn lane_message(&mut self, cx: &mut Cx<'_>, from: usize, message: Box<dyn Any + Send>) {
+    fn lane_message(&mut self, cx: &mut Cx<'_, T>, from: Origin, message: T::Message) {
         self.dispatcher.programs.lane_message(cx, from, message);
+    }
+
+    fn asked(&mut self, cx: &mut Cx<'_, T>, from: Origin, question: T::Question, call: LaneCall<T>) {
+        self.dispatcher.programs.asked(cx, from, question, call);
+    }
+
+    fn replied(&mut self, cx: &mut Cx<'_, T>, asking: Asking, outcome: Result<T::Answer, Lost>) {
+        self.dispatcher.programs.replied(cx, asking, outcome);
+    }
+
+    fn room(&mut self, cx: &mut Cx<'_, T>, lane: usize) {
+        self.dispatcher.programs.room(cx, lane);
     }
 }

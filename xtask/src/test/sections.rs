@@ -72,7 +72,7 @@ pub const SECTIONS: &[Section] = &[
     Section {
         name: "documents",
         seconds: 40,
-        work: Work::Check(&["doc", "--no-deps", "--workspace"], &[("RUSTDOCFLAGS", "-D warnings")]),
+        work: Work::Check(&["doc", "--no-deps", "--workspace", "--all-features"], &[("RUSTDOCFLAGS", "-D warnings")]),
     },
     Section {
         name: "loom",

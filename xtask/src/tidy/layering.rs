@@ -57,17 +57,12 @@ const TESTS_TOO: &[(&str, &[&str], &str)] = &[
     ("crates/lane", &["crates/sim", "crates/rss"], "lanes are tested on the simulated driver"),
     ("crates/svc", &["crates/sim", "crates/rss", "crates/testing"], "services are tested on the simulated driver"),
     ("crates/steer", &["crates/sim"], "steering is tested on the simulated network"),
-    (
-        "services/*",
-        &["load", "crates/sim", "crates/svc", "crates/lane", "crates/seam", "crates/watch", "crates/testing"],
-        "a service is tested under its own load, and on simulated lanes",
-    ),
-    (
-        "load",
-        &["services/*", "crates/sim", "crates/svc", "crates/lane", "crates/seam", "crates/watch"],
-        "a workload is tested against its service, and the engines on simulated lanes",
-    ),
+    ("services/*", &["load"], "a service is tested under its own load"),
+    ("load", &["services/*"], "a workload is tested against its service"),
 ];
+
+/// What no program links: only a feature brings it, for tests.
+const SIMULATION: &str = "crates/testing";
 
 /// Crates through which the system could be called past [`SYSTEM`].
 const RAW: &[&str] = &["libc", "io-uring", "nix", "rustix"];
@@ -100,6 +95,7 @@ fn faults(member: &Member, manifest: &str) -> Vec<(usize, String, String)> {
     };
     let fault = |dependency: &Dependency| {
         let (what, remedy) = match &dependency.folder {
+            Some(to) if to == SIMULATION && !dependency.dev && !dependency.optional => linked_fault(folder),
             Some(to) => inner_fault(folder, to, dependency.dev, allowed),
             None => outer_fault(folder, dependency),
         }?;
@@ -121,6 +117,10 @@ fn inner_fault(from: &str, to: &str, dev: bool, allowed: &[&str]) -> Option<(Str
     let kind = if dev { "the tests of " } else { "" };
     let list = if allowed.is_empty() { "nothing".to_owned() } else { allowed.join(", ") };
     Some((format!("{kind}{from} may not use {to}"), format!("it may use {list}")))
+}
+
+fn linked_fault(from: &str) -> Option<(String, String)> {
+    Some((format!("{from} links {SIMULATION} into every program"), "make it `optional`, behind a feature for tests".to_owned()))
 }
 
 fn outer_fault(from: &str, dependency: &Dependency) -> Option<(String, String)> {
@@ -157,11 +157,11 @@ mod tests {
 
     fn inner(folder: &str, dev: bool) -> Dependency {
         let name = folder.rsplit('/').next().unwrap().to_owned();
-        Dependency { name, folder: Some(folder.to_owned()), dev, target: None }
+        Dependency { name, folder: Some(folder.to_owned()), dev, target: None, optional: false }
     }
 
     fn outer(name: &str, dev: bool, target: Option<&str>) -> Dependency {
-        Dependency { name: name.into(), folder: None, dev, target: target.map(str::to_owned) }
+        Dependency { name: name.into(), folder: None, dev, target: target.map(str::to_owned), optional: false }
     }
 
     fn fault(folder: &str, dependency: Dependency) -> Option<String> {
@@ -180,6 +180,25 @@ mod tests {
         assert!(fault("services/echo", inner("crates/drivers", false)).is_some());
         assert!(fault("cli", inner("services/echo", false)).is_some(), "it knows no service by name");
         assert!(fault("services/echo", inner("services/http", false)).is_some());
+    }
+
+    #[test]
+    fn who_uses_the_project_needs_the_facade_alone() {
+        for user in ["services/echo", "load", "cli"] {
+            assert_eq!(fault(user, inner("crates/corelane", true)), None);
+            for below in BELOW_FACADE.iter().filter(|below| **below != "crates/wire" || user == "cli") {
+                assert!(fault(user, inner(below, false)).is_some(), "{user} and {below}");
+                assert!(fault(user, inner(below, true)).is_some(), "the tests of {user} and {below}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_program_links_a_simulation() {
+        assert!(fault("crates/corelane", inner("crates/testing", false)).is_some());
+        let optional = Dependency { optional: true, ..inner("crates/testing", false) };
+        assert_eq!(fault("crates/corelane", optional), None);
+        assert_eq!(fault("crates/svc", inner("crates/testing", true)), None);
     }
 
     /// Everything that a crate may reach.

@@ -32,6 +32,7 @@ use std::any::Any;
 /// use corelane::service::entry::{Asked, Entry, Scheme};
 /// # struct Shop { price: u64 }
 /// # impl StreamService for Shop {
+/// #     type Talk = Silent;
 /// #     type Session = ();
 /// #     fn open(&mut self, _: &mut Cx, _: &Peer) {}
 /// #     fn receive(&mut self, _: &mut Cx, _: &mut (), _: &mut Input, _: &mut Output) -> Next { Next::Continue }

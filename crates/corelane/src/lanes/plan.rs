@@ -133,11 +133,12 @@ impl Lanes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Cx, Input, Next, Output, Peer, StreamService};
+    use crate::{Cx, Input, Next, Output, Peer, Silent, StreamService};
 
     struct Nothing;
 
     impl StreamService for Nothing {
+        type Talk = Silent;
         type Session = ();
 
         fn open(&mut self, _: &mut Cx<'_>, _: &Peer) {}

@@ -7,12 +7,13 @@ use crate::lanes::drained::Drained;
 use crate::lanes::driver::{DriverKind, choose};
 use crate::lanes::ending::{Lives, Waiter, unbroken};
 use crate::lanes::entry::{Beside, Entry, Opened};
+use crate::lanes::outside::Outside;
 use crate::lanes::place::Place;
 use crate::lanes::plan;
 use crate::lanes::url::Url;
 use crate::lanes::{Lanes, Served};
 use corelane_drivers::{EpollDriver, EventBell, Probes, UringDriver};
-use corelane_lane::{Control, Ear, Kit, Lane, LaneSettings, Mesh, Order, Report, Works};
+use corelane_lane::{Control, Ear, Kit, Lane, LaneSettings, Order, Report, Works};
 use corelane_os::claim::claim;
 use corelane_os::named::NamedSocket;
 use corelane_os::report;
@@ -21,7 +22,7 @@ use corelane_os::signals::Signals;
 use corelane_rss::Transport;
 use corelane_seam::{Address, Arena, Driver, Reason, Tuning, Unix};
 use corelane_steer::{Server, Steered, Topology, Warning};
-use corelane_svc::{Message, Services, Sharing, Steer};
+use corelane_svc::{Exchange, Services, Sharing, Steer};
 use corelane_watch::{
     CounterName, Description, LaneName, LaneRow, Page, ProcessId, Reader, RunDirectory, ServiceName, ServiceRow,
 };
@@ -44,6 +45,8 @@ pub struct Running {
     notes: Vec<String>,
     page: Page,
     control: Arc<Control>,
+    exchange: Exchange,
+    outside: Outside,
     threads: Vec<LaneThread<()>>,
     /// The lanes' doorbells, kept so that they are closed in the descriptor table in which they were opened.
     bells: Vec<Arc<EventBell>>,
@@ -61,7 +64,7 @@ struct LaneStart {
     cpu: Option<usize>,
     control: Arc<Control>,
     steered: Arc<Steered>,
-    mesh: Mesh<Message>,
+    exchange: Exchange,
     ear: Ear<Steer>,
     row: LaneRow,
     rows: Vec<ServiceRow>,
@@ -133,17 +136,34 @@ fn begin(lanes: &Lanes) -> Result<Running, Error> {
     let bells = make_bells(cpus.len())?;
     let waiter = waiter(&control)?;
     let (driver, threads, socket, beside) = (chosen.kind, Vec::new(), None, Vec::new());
-    let mut running =
-        Running { places, planned, cpus, driver, steered, notes, page, control, threads, bells, waiter, socket, names, beside };
+    let exchange = Exchange::new(&control, settings.channel_messages);
+    let outside = Outside::new(&control, &exchange, &lanes.services);
+    let mut running = Running {
+        places,
+        planned,
+        cpus,
+        driver,
+        steered,
+        notes,
+        page,
+        control,
+        exchange,
+        outside,
+        threads,
+        bells,
+        waiter,
+        socket,
+        names,
+        beside,
+    };
     let mut begun = Ok(());
-    let meshes = Mesh::between(&running.control, settings.channel_messages);
-    for (lane, ((mesh, ear), (row, rows))) in meshes.into_iter().zip(ears).zip(rows).enumerate() {
+    for (lane, (ear, (row, rows))) in ears.into_iter().zip(rows).enumerate() {
         let plan = LaneStart {
             lane,
             cpu: running.cpus[lane],
             steered: running.steered.clone(),
             control: running.control.clone(),
-            mesh,
+            exchange: running.exchange.clone(),
             ear,
             row,
             rows,
@@ -269,6 +289,11 @@ impl Running {
         &self.page
     }
 
+    /// Speaks to the lanes and their services from other threads.
+    pub fn outside(&self) -> Outside {
+        self.outside.clone()
+    }
+
     /// Has the lanes refuse new connections, answer what was asked, and end.
     pub fn drain(&self) {
         self.control.give(Order::Drain);
@@ -374,7 +399,7 @@ impl LaneStart {
     fn into_lane<D: Driver>(self, mut driver: D, arena: Arena) -> Result<Lane<D>, Error> {
         let mut services = Services::new(self.connections_max);
         services.descriptors(self.descriptors);
-        services.set_mesh(self.mesh);
+        services.set_exchange(self.lane, self.exchange);
         services.set_ear(self.ear);
         self.steered.equip(&mut services, self.lane, self.cpu);
         for (served, row) in self.served.iter().zip(self.rows) {

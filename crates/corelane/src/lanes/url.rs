@@ -200,7 +200,7 @@ mod tests {
         let url: Url = "unix:/run/x.sock?mode=660".parse().unwrap();
         assert_eq!((url.transport(), url.mode()), (Transport::Tcp, Some(0o660)));
         let address: Address = "unix:/run/x.sock".parse().unwrap();
-        assert_eq!(url.resolve().unwrap(), [address.clone()]);
+        assert_eq!(url.resolve().unwrap(), std::slice::from_ref(&address));
         assert_eq!(url.at(&address), url);
         for text in
             ["unix:", "unix:/x?", "unix:/x?mode=", "unix:/x?mode=8", "unix:/x?mode=7777", "unix:/x?mode=00660", "unix:/x?more=1"]

@@ -2,7 +2,6 @@
 
 use corelane_lane::{Ear, Kit, Work};
 use corelane_seam::{Completion, Driver};
-use std::convert::Infallible;
 use std::sync::mpsc::Sender;
 
 /// Asks a lane how many words it has heard before.
@@ -20,19 +19,12 @@ impl Administration {
 }
 
 impl Work for Administration {
-    type Message = Infallible;
-    type Word = Question;
-
     fn name(&self) -> &'static str {
         "administration"
     }
 
     fn keeps_lane(&self) -> bool {
         false
-    }
-
-    fn ear(&mut self) -> Option<&mut Ear<Question>> {
-        Some(&mut self.ear)
     }
 
     fn complete(&mut self, _: &mut Kit, completion: Completion) {
@@ -43,9 +35,12 @@ impl Work for Administration {
         assert_eq!(kit.alarm, u64::MAX, "it has no alarm, whatever others have");
     }
 
-    fn told(&mut self, _: &mut Kit, _: &mut dyn Driver, Question(asker): Question) {
-        asker.send(self.heard).unwrap();
-        self.heard += 1;
+    fn hear(&mut self, _: &mut Kit, _: &mut dyn Driver) {
+        let Self { ear, heard } = self;
+        for Question(asker) in ear.take() {
+            asker.send(*heard).unwrap();
+            *heard += 1;
+        }
     }
 
     fn flush(&mut self, _: &mut Kit) {}

@@ -9,7 +9,6 @@ use corelane_seam::{Completion, Driver, Lease};
 use corelane_sim::{Faults, World};
 use corelane_watch::LaneCounter;
 use std::cell::Cell;
-use std::convert::Infallible;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::mpsc::{TryRecvError, channel};
@@ -30,9 +29,6 @@ impl Short {
 }
 
 impl Work for Short {
-    type Message = Infallible;
-    type Word = Infallible;
-
     fn name(&self) -> &'static str {
         "short"
     }

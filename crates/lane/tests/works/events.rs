@@ -5,7 +5,6 @@ use corelane_lane::{Kit, TimerId, Work};
 use corelane_seam::{Completion, Driver, Handle, Interest, Op, Outcome};
 use corelane_sim::Random;
 use std::cell::Cell;
-use std::convert::Infallible;
 use std::rc::Rc;
 
 const TIMER: u8 = 3;
@@ -93,9 +92,6 @@ impl Events {
 }
 
 impl Work for Events {
-    type Message = Infallible;
-    type Word = Infallible;
-
     fn name(&self) -> &'static str {
         "events"
     }

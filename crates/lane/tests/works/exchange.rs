@@ -2,12 +2,11 @@
 //! memory it lies in. Beside that it lends pieces of its arena to other lanes, which look at them and keep them for a while.
 
 use crate::guard::Mine;
-use corelane_lane::{Homing, Kit, Mesh, Work, Works};
+use corelane_lane::{Channels, Homing, Kit, Mesh, Work, Works};
 use corelane_seam::parcel::{AbroadLimits, Guest, Parcel, Post};
 use corelane_seam::{Completion, Driver, Frame, FrameMemory, FrameOp, FrameOutcome, FrameParcel, Handle, Outcome, PortId};
 use corelane_sim::{Random, SimPort};
 use std::cell::RefCell;
-use std::convert::Infallible;
 use std::rc::Rc;
 
 const OPEN: u8 = 1;
@@ -57,9 +56,6 @@ pub struct Exchange {
 struct Keeper(bool);
 
 impl Work for Keeper {
-    type Message = Infallible;
-    type Word = Infallible;
-
     fn name(&self) -> &'static str {
         "keeper"
     }
@@ -170,16 +166,29 @@ impl Exchange {
     }
 }
 
-impl Work for Exchange {
-    type Message = Given;
-    type Word = Infallible;
+impl Exchange {
+    fn given(&mut self, kit: &mut Kit, from: usize, given: Given) {
+        match given {
+            Given::Frame(parcel) => {
+                assert_eq!(parcel.home(), from);
+                self.trade.borrow_mut().taken += 1;
+                let mut frame = Frame::arrived(&kit.guests, parcel);
+                assert_eq!(frame[LANE_AT] as usize % kit.lanes(), kit.lane(), "it is for this lane");
+                frame[0] |= 2;
+                self.outgoing.push(frame);
+            }
+            Given::Bytes(byte, parcel) => self.kept.push((byte, kit.guests.admit(parcel))),
+        }
+    }
+}
 
+impl Work for Exchange {
     fn name(&self) -> &'static str {
         "exchange"
     }
 
-    fn mesh(&mut self) -> Option<&mut Mesh<Given>> {
-        Some(&mut self.mesh)
+    fn meshes(&mut self, each: &mut dyn FnMut(&mut dyn Channels)) {
+        each(&mut self.mesh);
     }
 
     fn complete(&mut self, kit: &mut Kit, completion: Completion) {
@@ -222,18 +231,11 @@ impl Work for Exchange {
         }
     }
 
-    fn message(&mut self, kit: &mut Kit, from: usize, given: Given) {
-        match given {
-            Given::Frame(parcel) => {
-                assert_eq!(parcel.home(), from);
-                self.trade.borrow_mut().taken += 1;
-                let mut frame = Frame::arrived(&kit.guests, parcel);
-                assert_eq!(frame[LANE_AT] as usize % kit.lanes(), kit.lane(), "it is for this lane");
-                frame[0] |= 2;
-                self.outgoing.push(frame);
-            }
-            Given::Bytes(byte, parcel) => self.kept.push((byte, kit.guests.admit(parcel))),
-        }
+    fn take_messages(&mut self, kit: &mut Kit, at_most: usize) -> usize {
+        let mut given = Vec::new();
+        let taken = self.mesh.take(at_most, |from, one| given.extend(one.map(|one| (from, one))));
+        given.into_iter().for_each(|(from, one)| self.given(kit, from, one));
+        taken
     }
 
     fn flush(&mut self, kit: &mut Kit) {

@@ -1,11 +1,10 @@
 //! A toy packet path: frames arrive in batches, wait in a workstream, and those of another lane go there as messages.
 
 use crate::guard::Guard;
-use corelane_lane::{Kit, Mesh, Work};
+use corelane_lane::{Channels, Kit, Mesh, Unheard, Work};
 use corelane_seam::{Bind, Completion, DatagramOp, DatagramOutcome, Datagrams, Driver, Handle, Op, Outcome, Payer, Socket};
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
@@ -93,7 +92,7 @@ impl Packets {
                 (self.sent[home], account.sent) = (self.sent[home] + 1, account.sent + 1);
                 true
             }
-            Err(frame) => {
+            Err(Unheard { word: frame, .. }) => {
                 assert_eq!((frame.number, frame.flow), (self.sent[home], flow), "what is refused comes back");
                 account.came_back += 1;
                 // Nobody may be there any more: then it is lost, as a frame may be.
@@ -103,16 +102,24 @@ impl Packets {
     }
 }
 
-impl Work for Packets {
-    type Message = Frame;
-    type Word = Infallible;
+impl Packets {
+    fn received(&mut self, kit: &Kit, from: usize, frame: Frame) {
+        self.guard.received(kit.lanes());
+        assert_eq!(frame.number, self.received[from], "messages come in order and once");
+        assert_eq!(frame.flow as usize % kit.lanes(), kit.lane());
+        self.received[from] += 1;
+        let mut account = self.account.borrow_mut();
+        (account.received, account.handled) = (account.received + 1, account.handled + 1);
+    }
+}
 
+impl Work for Packets {
     fn name(&self) -> &'static str {
         "packets"
     }
 
-    fn mesh(&mut self) -> Option<&mut Mesh<Frame>> {
-        Some(&mut self.mesh)
+    fn meshes(&mut self, each: &mut dyn FnMut(&mut dyn Channels)) {
+        each(&mut self.mesh);
     }
 
     fn complete(&mut self, kit: &mut Kit, completion: Completion) {
@@ -143,13 +150,11 @@ impl Work for Packets {
         }
     }
 
-    fn message(&mut self, kit: &mut Kit, from: usize, frame: Frame) {
-        self.guard.received(kit.lanes());
-        assert_eq!(frame.number, self.received[from], "messages come in order and once");
-        assert_eq!(frame.flow as usize % kit.lanes(), kit.lane());
-        self.received[from] += 1;
-        let mut account = self.account.borrow_mut();
-        (account.received, account.handled) = (account.received + 1, account.handled + 1);
+    fn take_messages(&mut self, kit: &mut Kit, at_most: usize) -> usize {
+        let mut frames = Vec::new();
+        let taken = self.mesh.take(at_most, |from, frame| frames.extend(frame.map(|frame| (from, frame))));
+        frames.into_iter().for_each(|(from, frame)| self.received(kit, from, frame));
+        taken
     }
 
     fn flush(&mut self, kit: &mut Kit) {

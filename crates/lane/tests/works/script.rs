@@ -1,8 +1,7 @@
 //! A work that does what its test says, and ends with the drain of all lanes.
 
-use corelane_lane::{Budget, Kit, Mesh, Work};
+use corelane_lane::{Budget, Channels, Kit, Mesh, Work};
 use corelane_seam::{Completion, Driver, Handle};
-use std::convert::Infallible;
 
 /// A call of the work.
 pub enum Call {
@@ -43,15 +42,14 @@ impl<F: FnMut(Scene<'_>, Call) + 'static> Script<F> {
 }
 
 impl<F: FnMut(Scene<'_>, Call) + 'static> Work for Script<F> {
-    type Message = u64;
-    type Word = Infallible;
-
     fn name(&self) -> &'static str {
         "script"
     }
 
-    fn mesh(&mut self) -> Option<&mut Mesh<u64>> {
-        self.mesh.as_mut()
+    fn meshes(&mut self, each: &mut dyn FnMut(&mut dyn Channels)) {
+        if let Some(mesh) = &mut self.mesh {
+            each(mesh);
+        }
     }
 
     fn complete(&mut self, kit: &mut Kit, completion: Completion) {
@@ -66,8 +64,11 @@ impl<F: FnMut(Scene<'_>, Call) + 'static> Work for Script<F> {
         self.play(kit, Call::Expired(handle));
     }
 
-    fn message(&mut self, kit: &mut Kit, _: usize, message: u64) {
-        self.play(kit, Call::Message(message));
+    fn take_messages(&mut self, kit: &mut Kit, at_most: usize) -> usize {
+        let mut messages = Vec::new();
+        let taken = self.mesh.as_mut().map_or(0, |mesh| mesh.take(at_most, |_, message| messages.extend(message)));
+        messages.into_iter().for_each(|message| self.play(kit, Call::Message(message)));
+        taken
     }
 
     fn flush(&mut self, kit: &mut Kit) {

@@ -3,7 +3,6 @@
 use crate::guard::Guard;
 use corelane_lane::{Kit, Work};
 use corelane_seam::{Chain, Completion, Driver, Handle, Listen, Op, Outcome, Socket, StreamOp, StreamOptions, StreamOutcome};
-use std::convert::Infallible;
 use std::net::SocketAddr;
 
 const LISTENER: u8 = 0;
@@ -94,9 +93,6 @@ impl Streams {
 }
 
 impl Work for Streams {
-    type Message = Infallible;
-    type Word = Infallible;
-
     fn name(&self) -> &'static str {
         "streams"
     }

@@ -249,8 +249,8 @@ fn a_work_that_breaks_disturbs_no_other() {
 
 #[test]
 fn the_same_seed_gives_the_same_run() {
-    for seed in 0..10 {
+    for_seeds(10, |seed| {
         let play = || run(seed, Faults::all(seed), 2, Some(Plot { kind: seed as usize % 3, lane: 1, calls: 20 }));
         assert_eq!(play(), play());
-    }
+    });
 }

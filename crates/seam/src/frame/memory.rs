@@ -191,6 +191,7 @@ impl FrameMemory {
     }
 
     pub(super) fn address(&self, index: u32) -> NonNull<u8> {
+        // reason: it is taken out when the last name goes.
         let region = self.0.region.as_ref().expect("the region is there as long as a name of it");
         region.at(index as usize * self.0.frame_bytes)
     }
@@ -201,6 +202,7 @@ impl FrameMemory {
 
     /// Makes a parcel of a frame that is held; its place is abroad then.
     pub(super) fn parcel(&self, index: u32, to: usize, now: u64) -> Result<Parcel, ParcelRefused> {
+        // reason: lanes are at most 256.
         let to = u16::try_from(to).expect("a lane's number fits");
         let mut abroad = self.0.abroad.borrow_mut();
         let abroad = abroad.as_mut().ok_or(ParcelRefused::Closed)?;
@@ -233,6 +235,7 @@ impl Homeland for Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        // reason: only this takes it, and only once.
         let region = self.region.take().expect("a region is given up once");
         if let Some(abroad) = self.abroad.take() {
             abroad.end(region);

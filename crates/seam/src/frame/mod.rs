@@ -16,7 +16,8 @@
 
 mod facts;
 mod memory;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests;
 
 pub use facts::{Checksum, FrameFacts, FrameHash, VlanTag};
@@ -190,6 +191,7 @@ impl DerefMut for Frame {
             Place::Own(held) => unsafe {
                 std::slice::from_raw_parts_mut(held.memory.address(held.index).add(range.start).as_ptr(), range.len())
             },
+            // reason: a frame never clones its guest, and its parcel is exclusive.
             Place::Abroad(guest) => &mut guest.bytes_mut().expect("a frame is the only view of its parcel")[range],
         }
     }

@@ -65,6 +65,7 @@ impl<K> Abroad<K> {
 
     /// Enters what leaves, which may; returns the right to bring it home.
     pub(crate) fn leave(&mut self, kept: K, bytes: usize, to: u16, now: u64) -> Return {
+        // reason: callers have asked whether it may leave.
         let slot = self.free.pop().expect("who may leave has a slot");
         if self.lines.len() <= to as usize {
             self.lines.resize(to as usize + 1, Line { first: NONE, last: NONE });
@@ -84,6 +85,7 @@ impl<K> Abroad<K> {
     }
 
     fn at(&mut self, slot: u32) -> &mut Away<K> {
+        // reason: it leaves its line when it is back.
         self.away[slot as usize].as_mut().expect("a parcel in a line is away")
     }
 
@@ -93,6 +95,7 @@ impl<K> Abroad<K> {
     }
 
     fn back(&mut self, slot: u32) -> K {
+        // reason: its right is used up with this.
         let away = self.away[slot as usize].take().expect("a parcel comes home once");
         match away.before {
             NONE => self.lines[away.to as usize].first = away.after,
@@ -130,6 +133,7 @@ impl<K> Abroad<K> {
     /// Whether the lane keeps something longer than it may.
     fn is_overdue(&self, lane: u16, now: u64) -> bool {
         let Some(line) = self.lines.get(lane as usize).filter(|line| line.first != NONE) else { return false };
+        // reason: it leaves its line when it is back.
         let oldest = self.away[line.first as usize].as_ref().expect("a parcel in a line is away");
         now.saturating_sub(oldest.sent) > self.limits.overdue_nanoseconds
     }

@@ -87,6 +87,7 @@ impl Guest {
         let mut part = self.clone();
         part.skip(range.start);
         part.length =
+            // reason: asserted for the caller, who names the part.
             u32::try_from(range.len()).ok().filter(|&length| length <= part.length).expect("a part lies within the whole");
         part
     }

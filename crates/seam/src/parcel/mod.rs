@@ -131,6 +131,7 @@ unsafe impl Send for Parcel {}
 impl Parcel {
     /// The bytes at `at`, which the home keeps from being used until `right` is redeemed; and from being read, if `exclusive`.
     pub(crate) fn new(right: Return, at: NonNull<u8>, length: usize, exclusive: bool) -> Self {
+        // reason: the largest block has 4 MiB.
         let length = u32::try_from(length).expect("a block's length fits");
         Self { right, at, length, exclusive }
     }
@@ -222,5 +223,6 @@ impl fmt::Debug for Post {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests;

@@ -194,6 +194,7 @@ impl Open {
         if receive.into.is_empty() && fault.is_none() {
             return;
         }
+        // reason: it was looked at above.
         let Receive { asked, into: frames, .. } = self.receive.take().expect("it is under way");
         let fault = fault.filter(|_| frames.is_empty());
         ended.push(Ended::of(self.id, asked, FrameOutcome::Arrived { frames, fault }));

@@ -2,7 +2,6 @@
 
 use super::ETHERNET_BYTES;
 use crate::check::Violation;
-use crate::world::World;
 use corelane_rss::{FlowHasher, Table, Verdict};
 use corelane_seam::{Checksum, FrameFacts, FrameHash};
 use std::collections::VecDeque;
@@ -28,38 +27,38 @@ impl Default for CardSetup {
 }
 
 /// A frame that has arrived.
-pub(super) struct Arrived {
-    pub(super) bytes: Vec<u8>,
-    pub(super) facts: FrameFacts,
+pub(crate) struct Arrived {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) facts: FrameFacts,
 }
 
 /// One queue of an interface, with its books.
 #[derive(Default)]
-pub(super) struct Queue {
+pub(crate) struct Queue {
     /// The lane whose driver has its port.
-    pub(super) lane: Option<usize>,
-    pub(super) arrived: VecDeque<Arrived>,
+    pub(crate) lane: Option<usize>,
+    pub(crate) arrived: VecDeque<Arrived>,
     /// Frames that the port has lent to be received into.
-    pub(super) given: usize,
+    pub(crate) given: usize,
     /// Frames taken in, and those that the port has handed over.
     taken_in: u64,
-    pub(super) handed_over: u64,
+    pub(crate) handed_over: u64,
     /// What the port has given to be sent, and has not left.
-    pub(super) outgoing: VecDeque<Vec<u8>>,
+    pub(crate) outgoing: VecDeque<Vec<u8>>,
     /// Of all frames that its port was given to send, how many are no longer read.
-    pub(super) read: u64,
-    pub(super) leaves_at: u64,
-    pub(super) violation: Option<Violation>,
+    pub(crate) read: u64,
+    pub(crate) leaves_at: u64,
+    pub(crate) violation: Option<Violation>,
     is_open: bool,
     /// Which port it has, counted: what is on its way for an earlier one is void.
-    pub(super) epoch: u32,
+    pub(crate) epoch: u32,
     /// The test's own interface takes whatever comes.
     is_test: bool,
 }
 
 impl Queue {
     /// Takes a frame in, if there is memory for it; returns which lane is to look.
-    pub(super) fn take_in(&mut self, arrived: Arrived) -> Option<Option<usize>> {
+    pub(crate) fn take_in(&mut self, arrived: Arrived) -> Option<Option<usize>> {
         let has_room = self.is_test || (self.is_open && self.arrived.len() < self.given);
         has_room.then(|| {
             self.taken_in += 1;
@@ -69,7 +68,7 @@ impl Queue {
     }
 
     /// Opens or closes it: what has arrived and was not handed over is lost with the port.
-    pub(super) fn set_open(&mut self, is_open: bool) {
+    pub(crate) fn set_open(&mut self, is_open: bool) {
         assert!(self.is_open != is_open, "a queue has one port");
         self.is_open = is_open;
         self.taken_in -= self.arrived.len() as u64;
@@ -79,40 +78,40 @@ impl Queue {
     }
 
     /// Whether it has a port.
-    pub(super) fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         self.is_open
     }
 
-    pub(super) fn blame(&mut self, violation: Violation) {
+    pub(crate) fn blame(&mut self, violation: Violation) {
         self.violation.get_or_insert(violation);
     }
 }
 
-pub(super) struct Card {
+pub(crate) struct Card {
     index: usize,
-    pub(super) setup: CardSetup,
-    pub(super) segment: Option<usize>,
-    pub(super) is_up: bool,
-    pub(super) is_gone: bool,
-    pub(super) last_arrival: u64,
-    pub(super) queues: Vec<Queue>,
+    pub(crate) setup: CardSetup,
+    pub(crate) segment: Option<usize>,
+    pub(crate) is_up: bool,
+    pub(crate) is_gone: bool,
+    pub(crate) last_arrival: u64,
+    pub(crate) queues: Vec<Queue>,
 }
 
 impl Card {
-    pub(super) fn new(index: usize, setup: CardSetup) -> Self {
+    pub(crate) fn new(index: usize, setup: CardSetup) -> Self {
         let is_test = setup.queues == 0;
         let queues = (0..setup.queues.max(1)).map(|_| Queue { is_test, ..Queue::default() }).collect();
         Self { index, setup, segment: None, is_up: true, is_gone: false, last_arrival: 0, queues }
     }
 
     /// Its link-layer address: one that is administered locally (IEEE 802c), with its number.
-    pub(super) fn link_address(&self) -> [u8; 6] {
+    pub(crate) fn link_address(&self) -> [u8; 6] {
         let number = (self.index as u16 + 1).to_be_bytes();
         [0x02, 0, 0, 0, number[0], number[1]]
     }
 
     /// What the card says of a frame.
-    pub(super) fn facts(&self, bytes: &[u8], now: u64) -> FrameFacts {
+    pub(crate) fn facts(&self, bytes: &[u8], now: u64) -> FrameFacts {
         let facts = FrameFacts { time: now, ..FrameFacts::default() };
         let Some((hasher, _)) = &self.setup.rss else { return facts };
         let is_hashed = bytes.len() > ETHERNET_BYTES && HASHED.iter().any(|kind| bytes[12..ETHERNET_BYTES] == *kind);
@@ -126,14 +125,14 @@ impl Card {
     }
 
     /// The queue of a frame of these facts.
-    pub(super) fn queue_of(&self, facts: &FrameFacts) -> usize {
+    pub(crate) fn queue_of(&self, facts: &FrameFacts) -> usize {
         match (&self.setup.rss, facts.hash) {
             (Some((_, table)), Some(hash)) => table.lane_of(hash.flow) % self.queues.len(),
             _ => 0,
         }
     }
 
-    pub(super) fn verdict(&self) -> Result<(), Violation> {
+    pub(crate) fn verdict(&self) -> Result<(), Violation> {
         for (number, queue) in self.queues.iter().enumerate().filter(|(_, queue)| !queue.is_test) {
             if let Some(violation) = queue.violation {
                 return Err(violation);
@@ -144,48 +143,5 @@ impl Card {
             }
         }
         Ok(())
-    }
-}
-
-/// One interface of a world. Cloning gives another name of the same.
-#[derive(Clone)]
-pub struct Interface {
-    pub(crate) world: World,
-    pub(crate) card: usize,
-}
-
-impl Interface {
-    /// Its link-layer address.
-    pub fn link_address(&self) -> [u8; 6] {
-        self.world.0.borrow().wire.cards[self.card].link_address()
-    }
-
-    /// Takes it down, or up: while it is down its ports fail, and what arrives or leaves is lost.
-    pub fn set_up(&self, is_up: bool) {
-        self.world.0.borrow_mut().set_up(self.card, is_up);
-    }
-
-    /// Takes it away for ever.
-    pub fn remove(&self) {
-        let state = &mut *self.world.0.borrow_mut();
-        state.wire.cards[self.card].is_gone = true;
-        state.set_up(self.card, false);
-    }
-
-    /// Sends a frame from the test's own interface.
-    pub fn send(&self, bytes: &[u8]) {
-        self.world.0.borrow_mut().carry(self.card, bytes.to_vec());
-    }
-
-    /// What has arrived at the test's own interface since the last call of this.
-    pub fn take(&self) -> Vec<Vec<u8>> {
-        let state = &mut *self.world.0.borrow_mut();
-        state.wire.cards[self.card].queues[0].arrived.drain(..).map(|arrived| arrived.bytes).collect()
-    }
-}
-
-impl std::fmt::Debug for Interface {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Interface({})", self.card)
     }
 }

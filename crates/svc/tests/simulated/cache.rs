@@ -7,7 +7,7 @@ use crate::rig::Talker;
 use crate::rig::{Plan, Rig, patient};
 use corelane_seam::Shared;
 use corelane_sim::{Faults, Random, Report, World};
-use corelane_svc::{Cx, Input, Next, Output, Peer, StreamService};
+use corelane_svc::{Cx, Input, Next, Output, Peer, Silent, StreamService};
 use corelane_watch::ServiceCounter as C;
 use std::collections::VecDeque;
 
@@ -57,6 +57,7 @@ impl Cache {
 }
 
 impl StreamService for Cache {
+    type Talk = Silent;
     type Session = Session;
 
     fn open(&mut self, _cx: &mut Cx<'_>, _peer: &Peer) -> Session {

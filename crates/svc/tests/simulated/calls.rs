@@ -5,14 +5,15 @@ use crate::for_seeds;
 use crate::rig::{MS, Plan, Play, Rig, S, at, endings, patient};
 use corelane_seam::{Fault, Instant, Reason};
 use corelane_sim::{Faults, Peer as Played, Random, Report, Status, Turn, World};
-use corelane_svc::{ConnectionId, Cx, Ending, Input, Limits, Next, Output, Peer, StreamService};
+use corelane_svc::{ConnectionId, Ending, Input, Limits, Next, Origin, Output, Peer, Says, StreamService};
 use corelane_watch::{LaneCounter, ServiceCounter as C};
-use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
+
+type Cx<'a> = corelane_svc::Cx<'a, Says<u64>>;
 
 /// What a client is told.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,6 +55,7 @@ impl<F: FnMut(&mut Cx<'_>, &Event) + 'static> Scripted<F> {
 }
 
 impl<F: FnMut(&mut Cx<'_>, &Event) + 'static> StreamService for Scripted<F> {
+    type Talk = Says<u64>;
     type Session = u32;
 
     fn started(&mut self, cx: &mut Cx<'_>) {
@@ -80,11 +82,11 @@ impl<F: FnMut(&mut Cx<'_>, &Event) + 'static> StreamService for Scripted<F> {
         self.told(cx, Event::Closed(session, ending, fault));
     }
 
-    fn lane_message(&mut self, cx: &mut Cx<'_>, _: usize, message: Box<dyn Any + Send>) {
-        self.told(cx, Event::Message(*message.downcast().unwrap()));
+    fn lane_message(&mut self, cx: &mut Cx<'_>, _: Origin, at: u64) {
+        self.told(cx, Event::Message(at));
     }
 
-    fn alarm(&mut self, cx: &mut Cx<'_>) {
+    fn alarm(&mut self, cx: &mut Cx<'_>, _: u64) {
         self.told(cx, Event::Alarm);
     }
 }
@@ -195,8 +197,8 @@ fn alarms(seed: u64, faults: Faults) -> Report {
             };
             // Some words come while an alarm is set: they replace it.
             due.borrow_mut()[lane][service] = Some(at);
-            cx.set_alarm(Instant::from_nanoseconds(at));
-            let _ = cx.send((lane + 1) % 3, Box::new(cx.now().nanoseconds() + random.below(20 * MS)));
+            cx.start_alarm(Instant::from_nanoseconds(at), 0).unwrap();
+            let _ = cx.send((lane + 1) % 3, cx.now().nanoseconds() + random.below(20 * MS));
         }
     });
     rig.wait(2 * S);
@@ -238,9 +240,9 @@ fn on_a_busy_lane_an_alarm_comes_in_the_first_turn_that_it_can() {
             let mut times = asked.clone();
             times.sort_unstable_by(|a, b| b.cmp(a));
             move |cx: &mut Cx<'_>, _: &Event| match service {
-                0 if cx.now().nanoseconds() < end => cx.set_alarm(cx.now()),
+                0 if cx.now().nanoseconds() < end => cx.start_alarm(cx.now(), 0).unwrap(),
                 0 => {}
-                _ => cx.set_alarm(Instant::from_nanoseconds(times.pop().unwrap_or(u64::MAX))),
+                _ => cx.start_alarm(Instant::from_nanoseconds(times.pop().unwrap_or(u64::MAX)), 0).unwrap(),
             }
         });
         rig.wait(S);
@@ -272,7 +274,7 @@ fn an_idle_lane_wakes_for_its_alarm_and_sleeps_until_then() {
         let (mut rig, seen) = client(&world, patient(), move || {
             move |cx: &mut Cx<'_>, event: &Event| {
                 if *event == Event::Started {
-                    cx.set_alarm(Instant::from_nanoseconds(time));
+                    cx.start_alarm(Instant::from_nanoseconds(time), 0).unwrap();
                 }
             }
         });
@@ -296,9 +298,9 @@ fn an_alarm_that_is_set_again_is_replaced() {
         move |cx: &mut Cx<'_>, event: &Event| {
             if *event == Event::Started {
                 let times: &[u64] = [&[50, 20][..], &[20, 50], &[20, u64::MAX], &[30]][service];
-                times
-                    .iter()
-                    .for_each(|&time| cx.set_alarm(Instant::from_nanoseconds(start.saturating_add(time.saturating_mul(MS)))));
+                times.iter().for_each(|&time| {
+                    cx.start_alarm(Instant::from_nanoseconds(start.saturating_add(time.saturating_mul(MS))), 0).unwrap()
+                });
             }
         }
     });
@@ -430,7 +432,7 @@ fn the_fault_says_who_gave_up_waiting() {
                 if *event == Event::Alarm {
                     cx.connect(to, 0_u32).unwrap();
                 } else if *event == Event::Started {
-                    cx.set_alarm(cx.now() + Duration::from_secs(1));
+                    cx.start_alarm(Duration::from_secs(1), 0).unwrap();
                 }
             };
             roster.client(limits, Scripted { service: 0, seen: seen.clone(), act });
@@ -480,13 +482,13 @@ fn an_aborted_connection_leaves_nothing_behind() {
             let mut id = None;
             move |cx: &mut Cx<'_>, event: &Event| match event {
                 Event::Started => id = Some(cx.connect(server(), 7_u32).unwrap()),
-                Event::Connected(_) => cx.set_alarm(cx.now() + Duration::from_millis(10)),
+                Event::Connected(_) => cx.start_alarm(Duration::from_millis(10), 0).unwrap(),
                 Event::Alarm => {
                     let id: ConnectionId = id.unwrap();
                     cx.connection(id).unwrap().write(&[1; 50_000]).unwrap();
                     cx.abort(id);
                     cx.abort(id);
-                    cx.set_alarm(Instant::NEVER);
+                    cx.start_alarm(Instant::NEVER, 0).unwrap();
                 }
                 Event::Closed(..) => assert!(cx.connection(id.unwrap()).is_none()),
                 _ => {}
@@ -527,7 +529,7 @@ fn every_aborted_connection_ends_once_under_every_fault() {
                     cx.abort(id);
                 }
                 if !matches!(event, Event::Closed(..)) {
-                    cx.set_alarm(cx.now() + Duration::from_nanos(random.below(200_000)));
+                    cx.start_alarm(Duration::from_nanos(random.below(200_000)), 0).unwrap();
                 }
             }
         });

@@ -5,7 +5,7 @@ use crate::rig::{MS, Nobody, Plan, Play, Rig, at};
 use corelane_lane::Order as Command;
 use corelane_seam::{Address, Datagrams, Fault, Lease, Reason};
 use corelane_sim::{DatagramPeer, Faults, Random, Report, Turn, World};
-use corelane_svc::{Cx, DatagramService, Error, Input, Limits, Next, Output, Peer, Replies, SocketId, StreamService};
+use corelane_svc::{Cx, DatagramService, Error, Input, Limits, Next, Output, Peer, Replies, Silent, SocketId, StreamService};
 use corelane_watch::ServiceCounter as C;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -36,11 +36,12 @@ enum Event {
 struct Scripted<F>(F);
 
 impl<F: FnMut(&mut Cx<'_>, Event, Option<&mut Replies>) + 'static> DatagramService for Scripted<F> {
+    type Talk = Silent;
     fn started(&mut self, cx: &mut Cx<'_>) {
         (self.0)(cx, Event::Started, None);
     }
 
-    fn alarm(&mut self, cx: &mut Cx<'_>) {
+    fn alarm(&mut self, cx: &mut Cx<'_>, _: u64) {
         (self.0)(cx, Event::Alarm, None);
     }
 
@@ -76,6 +77,7 @@ impl<F: FnMut(&mut Cx<'_>, Event, Option<&mut Replies>) + 'static> DatagramServi
 struct Echo;
 
 impl DatagramService for Echo {
+    type Talk = Silent;
     fn receive(&mut self, _: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies) {
         batch.arrivals().iter().for_each(|arrival| replies.echo(batch, arrival));
     }
@@ -167,7 +169,7 @@ pub fn run(seed: u64, faults: Faults) -> Report {
         Box::new(move |cx: &mut Cx<'_>, event, replies: Option<&mut Replies>| match event {
             Event::Started => {
                 (0..sockets).for_each(|_| open(cx, &mut askers.borrow_mut()));
-                cx.set_alarm(cx.now() + Duration::from_nanos(AGAIN));
+                cx.start_alarm(Duration::from_nanos(AGAIN), 0).unwrap();
             }
             Event::Received(socket, from, bytes) => {
                 assert_eq!(from, at(ECHO));
@@ -178,7 +180,7 @@ pub fn run(seed: u64, faults: Faults) -> Report {
             }
             Event::Alarm => {
                 askers.borrow_mut().iter_mut().for_each(|(&socket, asker)| asker.ask(cx, socket, None, window));
-                cx.set_alarm(cx.now() + Duration::from_nanos(AGAIN));
+                cx.start_alarm(Duration::from_nanos(AGAIN), 0).unwrap();
             }
             Event::Opened(_, Ok(_)) => {}
             Event::Opened(socket, Err(fault)) => {
@@ -272,13 +274,13 @@ fn at_the_bound_no_socket_is_opened_until_one_is_closed() {
         Event::Started => {
             sockets.extend((0..2).map(|_| cx.open_datagrams(any(), None).unwrap()));
             assert_eq!(cx.open_datagrams(any(), None), Err(Error::SocketsFull { sockets: 2 }));
-            cx.set_alarm(cx.now() + Duration::from_millis(1));
+            cx.start_alarm(Duration::from_millis(1), 0).unwrap();
         }
         Event::Alarm if sockets.len() == 2 => {
             cx.close_datagrams(sockets[0]);
             assert!(cx.datagrams(sockets[0]).is_none());
             sockets.push(sockets[1]);
-            cx.set_alarm(cx.now() + Duration::from_millis(1));
+            cx.start_alarm(Duration::from_millis(1), 0).unwrap();
         }
         Event::Alarm => {
             let third = cx.open_datagrams(any(), None).unwrap();
@@ -322,7 +324,7 @@ fn a_client_hears_that_nobody_is_there_and_goes_on() {
             let replies = cx.datagrams(*socket).unwrap();
             assert!(replies.send(at(77), None, &b"anybody?"[..]));
             assert!(!replies.send(at(ECHO), None, &b"elsewhere"[..]));
-            cx.set_alarm(cx.now() + Duration::from_millis(10));
+            cx.start_alarm(Duration::from_millis(10), 0).unwrap();
         }
         Event::Alarm => assert!(cx.datagrams(client.unwrap()).unwrap().send(at(77), None, &b"now?"[..])),
         _ => {}
@@ -348,7 +350,7 @@ fn what_cannot_be_opened_is_told_and_its_name_is_void() {
         Event::Started => {
             let socket = cx.open_datagrams(at(ECHO), None).unwrap();
             assert!(cx.datagrams(socket).unwrap().send(at(1), None, &b"never leaves"[..]));
-            cx.set_alarm(cx.now() + Duration::from_millis(1));
+            cx.start_alarm(Duration::from_millis(1), 0).unwrap();
         }
         Event::Opened(socket, Err(_)) => cx.close_datagrams(*socket),
         _ => {}
@@ -386,6 +388,7 @@ fn a_socket_closed_before_it_is_open_is_not_spoken_of() {
 struct Stream;
 
 impl StreamService for Stream {
+    type Talk = Silent;
     type Session = ();
 
     fn started(&mut self, cx: &mut Cx<'_>) {
@@ -437,10 +440,10 @@ fn a_panic_in_any_call_is_counted_and_the_socket_lives_on() {
         move |cx, event, _| match event {
             Event::Started => {
                 socket = cx.open_datagrams(any(), Some(at(77).into())).ok();
-                cx.set_alarm(cx.now() + Duration::from_millis(1));
+                cx.start_alarm(Duration::from_millis(1), 0).unwrap();
             }
             Event::Alarm => {
-                cx.set_alarm(cx.now() + Duration::from_millis(1));
+                cx.start_alarm(Duration::from_millis(1), 0).unwrap();
                 assert!(cx.datagrams(socket.unwrap()).unwrap().send(at(77), None, &b"x"[..]));
             }
             _ => panic!("told to"),
@@ -465,14 +468,14 @@ fn a_drain_ends_clients_whatever_they_do() {
                 for _ in 0..3 {
                     cx.open_datagrams(any(), Some(at(ECHO).into())).unwrap();
                 }
-                cx.set_alarm(cx.now());
+                cx.start_alarm(cx.now(), 0).unwrap();
             }
             Event::Opened(socket, Ok(_)) => drop(cx.datagrams(*socket).unwrap().send(at(ECHO), None, &b"begin"[..])),
             Event::Sent(_) | Event::Received(..) => {
                 replies.unwrap().send(at(ECHO), None, &b"on and on"[..]);
             }
             Event::Alarm => {
-                cx.set_alarm(cx.now() + Duration::from_millis(1));
+                cx.start_alarm(Duration::from_millis(1), 0).unwrap();
                 shared.borrow_mut().extend(cx.open_datagrams(any(), None).err());
             }
             _ => {}

@@ -1,6 +1,6 @@
 //! Whether the suite meets every fault that there is.
 
-use crate::{cache, clients, datagrams, drain, echo, http, limits, proxy, rpc, transform, veiled};
+use crate::{cache, clients, datagrams, drain, echo, for_seeds, http, limits, proxy, rpc, transform, veiled};
 use corelane_sim::{FaultCounts, FaultKind, Faults, Report};
 
 /// One seed of each model, under every fault.
@@ -34,7 +34,7 @@ fn every_fault_happens_somewhere() {
 
 #[test]
 fn the_same_seed_gives_the_same_run_of_every_model() {
-    for seed in 0..5 {
+    for_seeds(5, |seed| {
         assert_eq!(all_models(seed), all_models(seed), "seed {seed}");
-    }
+    });
 }

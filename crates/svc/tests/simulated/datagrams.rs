@@ -6,7 +6,7 @@ use crate::rig::{MS, Nobody, Plan, Play, Rig, at};
 use corelane_lane::Order as Command;
 use corelane_seam::{DATAGRAM_BYTES_MAX, Datagrams};
 use corelane_sim::{DatagramPeer, Faults, Random, Report, Turn, World};
-use corelane_svc::{Cx, DatagramService, Limits, Replies};
+use corelane_svc::{Cx, DatagramService, Limits, Replies, Silent};
 use corelane_watch::ServiceCounter as C;
 use std::net::SocketAddr;
 
@@ -17,6 +17,7 @@ const ARRIVED: u64 = 110_000;
 struct Echo;
 
 impl DatagramService for Echo {
+    type Talk = Silent;
     fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies) {
         for arrival in batch.arrivals() {
             cx.count_requests(arrival.datagrams());

@@ -7,7 +7,7 @@ use crate::rig::{MS, Nobody, Plan, Play, Rig, S, patient};
 use corelane_lane::Order as Command;
 use corelane_seam::{Fault, Reason};
 use corelane_sim::{FaultKind, Faults, Peer, Random, Report, Status, Turn, World};
-use corelane_svc::{Cx, Input, Limits, Next, Order, Output, StreamService, Ticket};
+use corelane_svc::{Cx, Input, Limits, Next, Order, Output, Silent, StreamService, Ticket};
 use corelane_watch::{LaneState, ServiceCounter as C};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,6 +25,7 @@ struct Slow {
 }
 
 impl StreamService for Slow {
+    type Talk = Silent;
     type Session = ();
 
     fn open(&mut self, _cx: &mut Cx<'_>, _peer: &corelane_svc::Peer) {}

@@ -4,12 +4,13 @@ use crate::for_seeds;
 use crate::rig::Talker;
 use crate::rig::{MS, Plan, Rig, endings, patient};
 use corelane_sim::{Faults, Planted, Report, World};
-use corelane_svc::{Cx, Input, Next, Output, Peer, StreamService};
+use corelane_svc::{Cx, Input, Next, Output, Peer, Silent, StreamService};
 use corelane_watch::ServiceCounter;
 
 pub struct Echo;
 
 impl StreamService for Echo {
+    type Talk = Silent;
     type Session = ();
 
     fn open(&mut self, _cx: &mut Cx<'_>, _peer: &Peer) {}

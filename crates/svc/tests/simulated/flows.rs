@@ -6,7 +6,8 @@ use corelane_rss::{Buckets, FlowHasher, HashTypes, Key, Protocol, Table, Tuple};
 use corelane_seam::Datagrams;
 use corelane_sim::{Faults, Status, World};
 use corelane_svc::{
-    Command, Cx, DatagramService, Error, Flow, Flows, Input, Limits, Next, Output, Peer, Replies, SocketId, Steer, StreamService,
+    Command, Cx, DatagramService, Error, Flow, Flows, Input, Limits, Next, Output, Peer, Replies, Silent, SocketId, Steer,
+    StreamService,
 };
 use corelane_watch::ServiceCounter as C;
 use std::cell::RefCell;
@@ -23,6 +24,7 @@ type Seen = Rc<RefCell<Vec<(usize, SocketAddr, SocketAddr, Protocol, Option<Flow
 struct Witness(Seen);
 
 impl StreamService for Witness {
+    type Talk = Silent;
     type Session = ();
 
     fn open(&mut self, cx: &mut Cx<'_>, peer: &Peer) {
@@ -36,6 +38,7 @@ impl StreamService for Witness {
 }
 
 impl DatagramService for Witness {
+    type Talk = Silent;
     fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies) {
         for arrival in batch.arrivals() {
             let asked = SocketAddr::new(arrival.asked.unwrap_or(at(PORT).ip()), PORT);
@@ -121,6 +124,7 @@ struct Asker {
 }
 
 impl DatagramService for Asker {
+    type Talk = Silent;
     fn started(&mut self, cx: &mut Cx<'_>) {
         for peer in [Some(self.to), None] {
             let socket = cx.open_datagrams(SocketAddr::from(([10, 0, 0, 1], 0)), peer.map(Into::into)).unwrap();

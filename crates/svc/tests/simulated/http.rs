@@ -6,9 +6,8 @@ use crate::rig::Talker;
 use crate::rig::{MS, Plan, Play, Rig, S, patient};
 use corelane_seam::{Chain, File, FileOutcome, FilePart, OpenOptions, Outcome};
 use corelane_sim::{Faults, Random, Report, World};
-use corelane_svc::{Cx, Input, Next, Order, Output, Peer, StreamService, Ticket};
+use corelane_svc::{Input, Next, Notes, Order, Output, Peer, StreamService, Ticket};
 use corelane_watch::ServiceCounter as C;
-use std::any::Any;
 use std::collections::BTreeMap;
 
 /// Files of the server, by number: their lengths.
@@ -31,6 +30,8 @@ struct Files {
 /// The files that a connection's answers are sent from.
 type OpenFiles = Vec<File>;
 
+type Cx<'a> = corelane_svc::Cx<'a, Notes<File>>;
+
 fn line(cx: &Cx<'_>, text: &str) -> Chain {
     let mut chain = Chain::new();
     chain.push(cx.arena().copy_of(text.as_bytes()).unwrap().share());
@@ -52,7 +53,7 @@ impl Files {
         }
         chain.push(FilePart { file: file.clone(), offset: 0, length: length as u64 });
         cx.answer_chain(ticket, chain);
-        cx.notify(connection, Box::new(file));
+        cx.notify(connection, file);
     }
 
     fn read(&mut self, cx: &mut Cx<'_>, work: Work) {
@@ -83,6 +84,7 @@ impl Files {
 }
 
 impl StreamService for Files {
+    type Talk = Notes<File>;
     type Session = OpenFiles;
 
     fn open(&mut self, _cx: &mut Cx<'_>, _peer: &Peer) -> OpenFiles {
@@ -106,8 +108,8 @@ impl StreamService for Files {
         Next::Continue
     }
 
-    fn message(&mut self, _cx: &mut Cx<'_>, session: &mut OpenFiles, _output: &mut Output, message: Box<dyn Any>) -> Next {
-        session.push(*message.downcast::<File>().unwrap());
+    fn message(&mut self, _cx: &mut Cx<'_>, session: &mut OpenFiles, _output: &mut Output, file: File) -> Next {
+        session.push(file);
         Next::Continue
     }
 

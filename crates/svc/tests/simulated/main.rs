@@ -3,6 +3,7 @@
 //! Each run is made from one seed, so a failure names the seed that shows it again (`CORELANE_SEED=n`).
 #![allow(clippy::unwrap_used)]
 
+mod asking;
 mod cache;
 mod calls;
 mod cipher;

@@ -3,7 +3,7 @@
 use crate::rig::{MS, Nobody, Plan, Rig, S, address, patient};
 use corelane_seam::{Lease, Payer};
 use corelane_sim::{Faults, Peer, Status, World};
-use corelane_svc::{Cx, Input, Limits, Next, Output, Peer as Ends, Refused, StreamService};
+use corelane_svc::{Cx, Input, Limits, Next, Output, Peer as Ends, Refused, Silent, StreamService};
 use corelane_watch::{LaneCounter, ServiceCounter as C};
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -23,6 +23,7 @@ struct Lender {
 }
 
 impl StreamService for Lender {
+    type Talk = Silent;
     type Session = Vec<Lease>;
 
     fn open(&mut self, _cx: &mut Cx<'_>, _peer: &Ends) -> Vec<Lease> {
@@ -395,6 +396,7 @@ struct Eager {
 }
 
 impl StreamService for Eager {
+    type Talk = Silent;
     type Session = ();
 
     fn open(&mut self, _cx: &mut Cx<'_>, _peer: &Ends) {}

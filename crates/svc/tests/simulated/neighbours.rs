@@ -5,9 +5,8 @@ use crate::rig::Talker;
 use crate::rig::{MS, Nobody, Plan, Rig, at, client, patient};
 use corelane_seam::{Chain, Outcome};
 use corelane_sim::{Faults, Peer, Status, World};
-use corelane_svc::{ConnectionId, Cx, Input, Next, Order, Output, StreamService, Ticket};
+use corelane_svc::{ConnectionId, Cx, Input, Next, Notes, Order, Origin, Output, Says, Silent, StreamService, Ticket};
 use corelane_watch::{LaneCounter, ServiceCounter as C};
-use std::any::Any;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -26,20 +25,21 @@ struct Meddler {
 }
 
 impl StreamService for Meddler {
+    type Talk = Notes<()>;
     type Session = ();
 
-    fn open(&mut self, cx: &mut Cx<'_>, _peer: &corelane_svc::Peer) {
+    fn open(&mut self, cx: &mut Cx<'_, Notes<()>>, _peer: &corelane_svc::Peer) {
         self.first.borrow_mut().push(cx.id());
     }
 
-    fn receive(&mut self, cx: &mut Cx<'_>, _session: &mut (), input: &mut Input, output: &mut Output) -> Next {
+    fn receive(&mut self, cx: &mut Cx<'_, Notes<()>>, _session: &mut (), input: &mut Input, output: &mut Output) -> Next {
         let other = self.first.borrow()[0];
         let Some(word) = input.contiguous(input.len()).map(<[u8]>::to_vec) else { return Next::Continue };
         input.skip(word.len());
         match &word[..] {
             b"close" => cx.close(other),
             b"abort" => cx.abort(other),
-            b"tell" => cx.notify(other, Box::new(())),
+            b"tell" => cx.notify(other, ()),
             b"pair" => cx.pair(cx.id(), other),
             b"write" => assert_eq!(cx.connection(other).map(|output| output.write(b"here")), None),
             _ => {}
@@ -48,7 +48,7 @@ impl StreamService for Meddler {
         Next::Continue
     }
 
-    fn message(&mut self, _cx: &mut Cx<'_>, _session: &mut (), _output: &mut Output, _message: Box<dyn Any>) -> Next {
+    fn message(&mut self, _cx: &mut Cx<'_, Notes<()>>, _session: &mut (), _output: &mut Output, (): ()) -> Next {
         Next::Abort
     }
 }
@@ -103,6 +103,7 @@ struct Helped {
 }
 
 impl StreamService for Helped {
+    type Talk = Silent;
     type Session = ();
 
     fn open(&mut self, _cx: &mut Cx<'_>, _peer: &corelane_svc::Peer) {}
@@ -182,20 +183,21 @@ struct Chatter {
 }
 
 impl StreamService for Chatter {
+    type Talk = Says<()>;
     type Session = ();
 
-    fn started(&mut self, cx: &mut Cx<'_>) {
+    fn started(&mut self, cx: &mut Cx<'_, Says<()>>) {
         let other = (cx.lane() + 1) % cx.lanes();
-        (0..self.messages).for_each(|_| assert!(cx.send(other, Box::new(())).is_ok()));
+        (0..self.messages).for_each(|_| assert!(cx.send(other, ()).is_ok()));
     }
 
-    fn open(&mut self, _cx: &mut Cx<'_>, _peer: &corelane_svc::Peer) {}
+    fn open(&mut self, _cx: &mut Cx<'_, Says<()>>, _peer: &corelane_svc::Peer) {}
 
-    fn receive(&mut self, _cx: &mut Cx<'_>, _session: &mut (), _input: &mut Input, _output: &mut Output) -> Next {
+    fn receive(&mut self, _cx: &mut Cx<'_, Says<()>>, _session: &mut (), _input: &mut Input, _output: &mut Output) -> Next {
         Next::Close
     }
 
-    fn lane_message(&mut self, cx: &mut Cx<'_>, _from: usize, _message: Box<dyn Any + Send>) {
+    fn lane_message(&mut self, cx: &mut Cx<'_, Says<()>>, _from: Origin, (): ()) {
         self.heard.borrow_mut().push(cx.now().nanoseconds());
     }
 }

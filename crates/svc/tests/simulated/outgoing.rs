@@ -5,7 +5,7 @@ use crate::rig::{Plan, Play, Rig, patient};
 use corelane_rss::{Buckets, FlowHasher, HashTypes, Key, Protocol, Table, Tuple};
 use corelane_seam::Reason;
 use corelane_sim::{Faults, Peer, Turn, World};
-use corelane_svc::{Cx, Ending, Flows, Input, Next, Output, StreamService};
+use corelane_svc::{Cx, Ending, Flows, Input, Next, Output, Silent, StreamService};
 use corelane_watch::ServiceCounter as C;
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -34,6 +34,7 @@ struct Opener {
 }
 
 impl StreamService for Opener {
+    type Talk = Silent;
     type Session = ();
 
     fn started(&mut self, cx: &mut Cx<'_>) {
@@ -163,6 +164,7 @@ fn with_one_lane_nothing_is_chosen() {
 fn those_that_are_given_up_end_once() {
     struct Fickle(Rc<RefCell<Vec<Ending>>>);
     impl StreamService for Fickle {
+        type Talk = Silent;
         type Session = ();
         fn started(&mut self, cx: &mut Cx<'_>) {
             let id = cx.connect(upstreams()[0], ()).unwrap();
@@ -202,11 +204,12 @@ fn those_that_are_given_up_end_once() {
 fn an_address_that_is_ours_no_more_is_forgotten() {
     struct Twice(Rc<RefCell<Vec<(usize, SocketAddr, SocketAddr)>>>);
     impl StreamService for Twice {
+        type Talk = Silent;
         type Session = ();
         fn started(&mut self, cx: &mut Cx<'_>) {
-            self.alarm(cx);
+            self.alarm(cx, 0);
         }
-        fn alarm(&mut self, cx: &mut Cx<'_>) {
+        fn alarm(&mut self, cx: &mut Cx<'_>, _: u64) {
             cx.connect(upstreams()[0], ()).unwrap();
         }
         fn open(&mut self, _: &mut Cx<'_>, _: &corelane_svc::Peer) {}
@@ -214,7 +217,7 @@ fn an_address_that_is_ours_no_more_is_forgotten() {
             let peer = cx.peer(cx.id()).unwrap();
             self.0.borrow_mut().push((cx.lane(), peer.address.inet().unwrap(), peer.local.inet().unwrap()));
             if self.0.borrow().len() <= LANES {
-                cx.set_alarm(cx.now() + Duration::from_millis(100));
+                cx.start_alarm(Duration::from_millis(100), 0).unwrap();
             }
             Next::Continue
         }

@@ -2,7 +2,7 @@
 
 use crate::rig::{MS, Nobody, Plan, Rig, patient};
 use corelane_sim::{Faults, Status, World};
-use corelane_svc::{Cx, Input, Next, Output, Peer, StreamService};
+use corelane_svc::{Cx, Input, Next, Output, Peer, Silent, StreamService};
 use corelane_watch::{Declaration, OwnCounter, ServiceCounter as C};
 
 corelane_watch::counters! {
@@ -17,6 +17,7 @@ corelane_watch::counters! {
 struct LetterBox<const DECLARES: bool>(u64);
 
 impl<const DECLARES: bool> StreamService for LetterBox<DECLARES> {
+    type Talk = Silent;
     type Session = ();
 
     const COUNTERS: &'static [Declaration] = if DECLARES { Post::DECLARED } else { &[] };

@@ -5,10 +5,12 @@ use crate::drain::mild;
 use crate::for_seeds;
 use crate::rig::{MS, Plan, S, address, client, patient};
 use corelane_lane::program::{DRAIN_AFTER_BREAK, End, Event, GATES, Program, STOP_AFTER_BREAK, Step};
-use corelane_lane::{Control, Ear, Kit, Lane, Mesh, Order, Report, Tell, Turn as LaneTurn, Works};
+use corelane_lane::{Control, Ear, Kit, Lane, Order, Report, Tell, Turn as LaneTurn, Works};
 use corelane_seam::Arena;
 use corelane_sim::{Faults, Peer, Random, SimDriver, Status, Turn, World};
-use corelane_svc::{Cx, Input, LANE_CONNECTIONS_MAX, Message, Next, Output, Services, Sharing, Steer, StreamService, Ticket};
+use corelane_svc::{
+    Cx, Exchange, Input, LANE_CONNECTIONS_MAX, Next, Output, Says, Services, Sharing, Steer, StreamService, Ticket,
+};
 use corelane_watch::{Description, LaneName, Page, ServiceName};
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -93,11 +95,12 @@ struct Named {
 }
 
 impl StreamService for Named {
+    type Talk = Says<u8>;
     type Session = ();
 
-    fn open(&mut self, _cx: &mut Cx<'_>, _peer: &corelane_svc::Peer) {}
+    fn open(&mut self, _cx: &mut Cx<'_, Says<u8>>, _peer: &corelane_svc::Peer) {}
 
-    fn receive(&mut self, _cx: &mut Cx<'_>, _session: &mut (), input: &mut Input, output: &mut Output) -> Next {
+    fn receive(&mut self, _cx: &mut Cx<'_, Says<u8>>, _session: &mut (), input: &mut Input, output: &mut Output) -> Next {
         while let Some(&letter) = input.first().first() {
             match letter {
                 HOLD => match output.hold(corelane_svc::Order::Kept) {
@@ -159,8 +162,9 @@ struct Process {
     told: VecDeque<Event<String>>,
     control: Arc<Control>,
     page: Page,
-    /// With what each lane sends messages, and hears what it is told.
-    ends: Vec<Option<(Mesh<Message>, Ear<Steer>)>>,
+    exchange: Exchange,
+    /// Where each lane hears what it is told.
+    ears: Vec<Option<Ear<Steer>>>,
     tell: Tell<Steer>,
     threads: Vec<Thread>,
     /// The lane of each driver of the world.
@@ -189,14 +193,15 @@ impl Process {
         });
         let control = Control::new(case.lanes);
         let (tell, ears) = control.words();
-        let ends = Mesh::between(&control, 64).into_iter().zip(ears).map(Some).collect();
+        let ears = ears.into_iter().map(Some).collect();
         Self {
             case,
             world: World::new(seed, faults),
             random: Random::new(!seed),
             program: Program::new(case.lanes),
             told: VecDeque::new(),
-            ends,
+            exchange: Exchange::new(&control, 64),
+            ears,
             tell,
             control,
             page: page.unwrap(),
@@ -365,12 +370,11 @@ impl Process {
         let settings = Plan::lanes(1).memory(1 << 20).settings;
         let arena = self.arenas[driver.lane()].clone();
         let mut services = Services::new(LANE_CONNECTIONS_MAX);
+        services.set_exchange(lane, self.exchange.clone());
         let named = Named { lane: lane as u8, held: Vec::new() };
         let service = services.add_stream(named, patient(), self.page.service(lane, 0).unwrap());
         services.listen(&mut driver, service, address(), Sharing { share_port: true, v6_only: false }).unwrap();
-        let (mesh, ear) = self.ends[lane].take().unwrap();
-        services.set_mesh(mesh);
-        services.set_ear(ear);
+        services.set_ear(self.ears[lane].take().unwrap());
         let kit = Kit::new(lane, &self.control, arena, self.page.lane(lane).unwrap(), &settings, Box::new(Silent));
         Lane::new(driver, Works::of(services), kit, self.control.clone(), settings)
     }

@@ -6,7 +6,7 @@ use crate::for_seeds;
 use crate::rig::Talker;
 use crate::rig::{MS, Nobody, Plan, Play, Rig, S, address, at, client, endings, patient};
 use corelane_sim::{Faults, Peer, Report, Status, Turn, World};
-use corelane_svc::{ConnectionId, Cx, Ending, Input, Limits, Next, Output, StreamService};
+use corelane_svc::{ConnectionId, Cx, Ending, Input, Limits, Next, Output, Silent, StreamService};
 use corelane_watch::ServiceCounter as C;
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -34,6 +34,7 @@ impl Proxy {
 }
 
 impl StreamService for Proxy {
+    type Talk = Silent;
     type Session = Side;
 
     fn open(&mut self, cx: &mut Cx<'_>, _peer: &corelane_svc::Peer) -> Side {

@@ -11,12 +11,12 @@ use crate::rig::{Plan, Rig, endings};
 use corelane_seam::{Chain, Shared};
 use corelane_sim::{Faults, World};
 use corelane_svc::{
-    ConnectionId, Cx, Ending, Hold, Input, Limits, Next, Order, Output, Peer, Side, StreamService, Ticket, Timer, Transform,
+    ConnectionId, Ending, Hold, Input, Limits, Next, Order, Origin, Output, Peer, Side, StreamService, Ticket, Timer, Transform,
 };
 use corelane_watch::ServiceCounter;
-use std::any::Any;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
@@ -37,6 +37,18 @@ impl Book {
         self.endings.iter().filter(|entry| entry.1 == ending).count() as u64
     }
 }
+
+/// What puppets say.
+pub enum Talk {}
+
+impl corelane_svc::Talk for Talk {
+    type Message = String;
+    type Question = Infallible;
+    type Answer = Infallible;
+    type Notice = String;
+}
+
+type Cx<'a> = corelane_svc::Cx<'a, Talk>;
 
 /// Makes the transform of a connection.
 pub type MakeTransform = fn(Side, &Peer) -> Option<Box<dyn Transform>>;
@@ -158,7 +170,7 @@ impl Puppet {
             "produce" => produce(session, output, rest.parse().unwrap()),
             "pair" => cx.pair(cx.id(), self.tickets[rest].connection()),
             "closing" => session.panics_when_closed = true,
-            "tell" => cx.notify(cx.id(), Box::new(rest.to_string())),
+            "tell" => cx.notify(cx.id(), rest.to_string()),
             "lane" => return writeln!(output, "{}", cx.lane()).ok().map(|()| Next::Continue),
             "peer" => {
                 let peer = cx.peer(cx.id()).unwrap().address;
@@ -188,7 +200,7 @@ impl Puppet {
                 cx.answer(self.tickets.remove(name).unwrap(), answer);
             }
             "shut" => cx.close(self.tickets[name].connection()),
-            "pass" => cx.send(name.parse().unwrap(), Box::new(text.to_string())).map_err(drop).unwrap(),
+            "pass" => cx.send(name.parse().unwrap(), text.to_string()).unwrap(),
             "connect" => {
                 let session = Session { on_connected: text.to_string(), ..Session::default() };
                 self.connected = Some(cx.connect(name.parse::<SocketAddr>().unwrap(), session).unwrap());
@@ -249,6 +261,7 @@ fn produce(session: &mut Session, output: &mut Output, pieces: usize) {
 }
 
 impl StreamService for Puppet {
+    type Talk = Talk;
     type Session = Session;
 
     fn open(&mut self, _cx: &mut Cx<'_>, peer: &Peer) -> Session {
@@ -282,8 +295,7 @@ impl StreamService for Puppet {
         self.obey(cx, session, output, &line).unwrap()
     }
 
-    fn message(&mut self, cx: &mut Cx<'_>, session: &mut Session, output: &mut Output, message: Box<dyn Any>) -> Next {
-        let line = message.downcast::<String>().unwrap();
+    fn message(&mut self, cx: &mut Cx<'_>, session: &mut Session, output: &mut Output, line: String) -> Next {
         self.obey(cx, session, output, &line).unwrap()
     }
 
@@ -303,8 +315,7 @@ impl StreamService for Puppet {
         assert!(!session.panics_when_closed, "told to, in closed");
     }
 
-    fn lane_message(&mut self, cx: &mut Cx<'_>, _from: usize, message: Box<dyn Any + Send>) {
-        let line = message.downcast::<String>().unwrap();
+    fn lane_message(&mut self, cx: &mut Cx<'_>, _from: Origin, line: String) {
         self.act(cx, &line);
     }
 }

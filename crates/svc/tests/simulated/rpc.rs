@@ -4,12 +4,13 @@ use crate::echo::pattern;
 use crate::for_seeds;
 use crate::rig::Talker;
 use crate::rig::{MS, Plan, Rig, patient};
+use corelane_lane::Unheard;
 use corelane_seam::Chain;
 use corelane_sim::{Faults, Random, Report, World};
-use corelane_svc::{Cx, Input, Next, Order, Output, Peer, StreamService, Ticket};
+use corelane_svc::{Input, Next, Order, Origin, Output, Peer, StreamService, Ticket};
 use corelane_watch::{LaneCounter, ServiceCounter as C};
-use std::any::Any;
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::time::Duration;
 
 /// A record: length of what follows, number of the call, how it is to be answered, payload.
@@ -40,6 +41,18 @@ struct Errand {
 /// A call that a connection is told to answer itself.
 struct Own(u64);
 
+/// What programs say.
+enum Talk {}
+
+impl corelane_svc::Talk for Talk {
+    type Message = Errand;
+    type Question = Infallible;
+    type Answer = Infallible;
+    type Notice = Own;
+}
+
+type Cx<'a> = corelane_svc::Cx<'a, Talk>;
+
 fn chain_of(cx: &Cx<'_>, record: &[u8]) -> Chain {
     let mut chain = Chain::new();
     chain.push(cx.arena().copy_of(record).unwrap().share());
@@ -63,7 +76,7 @@ impl Program {
         self.calls.insert(call, (ticket, record));
         match way {
             BY_TIMER => drop(cx.start_timer(Duration::from_nanos(call % 7 * MS), call).unwrap()),
-            BY_MESSAGE => cx.notify(cx.id(), Box::new(Own(call))),
+            BY_MESSAGE => cx.notify(cx.id(), Own(call)),
             BY_HELPER => cx.offload(|| 7u8, call),
             BY_ANOTHER_LANE => self.send(cx, (cx.lane() + 1) % cx.lanes(), Errand { home: cx.lane(), call, is_done: false }),
             _ => panic!("no such way: {way}"),
@@ -72,8 +85,7 @@ impl Program {
 
     /// Sends an errand on its way; where the channel is full it is done at once, or given back by the next message.
     fn send(&mut self, cx: &mut Cx<'_>, lane: usize, errand: Errand) {
-        if let Err(back) = cx.send(lane, Box::new(errand)) {
-            let errand = back.downcast::<Errand>().unwrap();
+        if let Err(Unheard { word: errand, .. }) = cx.send(lane, errand) {
             match errand.home == cx.lane() {
                 true => self.answer(cx, errand.call),
                 false => panic!("the way back is full: the channel must hold all calls in flight"),
@@ -83,6 +95,7 @@ impl Program {
 }
 
 impl StreamService for Program {
+    type Talk = Talk;
     type Session = ();
 
     fn open(&mut self, _cx: &mut Cx<'_>, _peer: &Peer) {}
@@ -116,8 +129,8 @@ impl StreamService for Program {
         Next::Continue
     }
 
-    fn message(&mut self, cx: &mut Cx<'_>, _session: &mut (), _output: &mut Output, message: Box<dyn Any>) -> Next {
-        self.answer(cx, message.downcast::<Own>().unwrap().0);
+    fn message(&mut self, cx: &mut Cx<'_>, _session: &mut (), _output: &mut Output, Own(call): Own) -> Next {
+        self.answer(cx, call);
         Next::Continue
     }
 
@@ -125,13 +138,12 @@ impl StreamService for Program {
         self.answer(cx, token);
     }
 
-    fn lane_message(&mut self, cx: &mut Cx<'_>, _from: usize, message: Box<dyn Any + Send>) {
-        let mut errand = message.downcast::<Errand>().unwrap();
+    fn lane_message(&mut self, cx: &mut Cx<'_>, _from: Origin, mut errand: Errand) {
         if errand.is_done {
             return self.answer(cx, errand.call);
         }
         errand.is_done = true;
-        self.send(cx, errand.home, *errand);
+        self.send(cx, errand.home, errand);
     }
 }
 

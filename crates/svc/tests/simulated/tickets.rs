@@ -1,5 +1,6 @@
 //! Tickets: answered once, in their order, from wherever the lane has the answer.
 
+use crate::for_seeds;
 use crate::puppet::Stage;
 use crate::rig::{MS, Plan};
 use corelane_seam::{Fault, Reason};
@@ -65,7 +66,7 @@ fn another_lane_may_have_the_answer() {
 
 #[test]
 fn many_tickets_in_any_order_of_answers() {
-    for seed in 0..40 {
+    for_seeds(40, |seed| {
         let (mut stage, peer) = stage(1);
         let mut random = Random::new(seed);
         let mut text: String = (0..200).map(|number| format!("hold {number}\n")).collect();
@@ -84,7 +85,7 @@ fn many_tickets_in_any_order_of_answers() {
         assert_eq!(got, (0..200).map(|number| format!("{number}\n")).collect::<String>(), "seed {seed}");
         assert_eq!(stage.rig.count(C::TicketsHeld), 200);
         end(stage, &[&peer]);
-    }
+    });
 }
 
 #[test]

@@ -9,10 +9,10 @@ use corelane_seam::{Datagrams, Instant, Outcome};
 use corelane_sim::{Faults, Random, World};
 use corelane_svc::Command as Steering;
 use corelane_svc::{
-    Cx, DatagramService, Error, Input, Limits, Next, Order, Output, Peer, Replies, SocketId, Steer, StreamService, Ticket,
+    DatagramService, Error, Input, Limits, Next, Order, Origin, Output, Peer, Replies, Says, SocketId, Steer, StreamService,
+    Ticket,
 };
 use corelane_watch::ServiceCounter as C;
-use std::any::Any;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
@@ -25,6 +25,8 @@ struct Errand {
     number: u64,
     hops: u64,
 }
+
+type Cx<'a> = corelane_svc::Cx<'a, Says<Errand>>;
 
 /// Sends errands through the lanes, each of which takes its time for them.
 struct Walk {
@@ -62,7 +64,7 @@ impl Walk {
         if to == cx.lane() {
             return self.wait(cx, errand);
         }
-        assert!(cx.send(to, Box::new(errand)).is_ok(), "lane {to} is there, and there is room");
+        assert!(cx.send(to, errand).is_ok(), "lane {to} is there, and there is room");
     }
 
     /// Lets some time pass before it goes on.
@@ -73,7 +75,7 @@ impl Walk {
             return cx.offload(|| (), number);
         }
         self.due.insert((cx.now().nanoseconds() + self.random.below(200 * MS), number), errand);
-        cx.set_alarm(Instant::from_nanoseconds(self.due.first_key_value().map_or(u64::MAX, |(&(at, _), _)| at)));
+        cx.start_alarm(Instant::from_nanoseconds(self.due.first_key_value().map_or(u64::MAX, |(&(at, _), _)| at)), 0).unwrap();
     }
 
     /// Those whose time has come.
@@ -82,7 +84,7 @@ impl Walk {
         while let Some(entry) = self.due.first_entry().filter(|entry| entry.key().0 <= cx.now().nanoseconds()) {
             come.push(entry.remove());
         }
-        cx.set_alarm(Instant::from_nanoseconds(self.due.first_key_value().map_or(u64::MAX, |(&(at, _), _)| at)));
+        cx.start_alarm(Instant::from_nanoseconds(self.due.first_key_value().map_or(u64::MAX, |(&(at, _), _)| at)), 0).unwrap();
         come
     }
 }
@@ -99,8 +101,7 @@ trait Home {
         }
     }
 
-    fn has_come(&mut self, cx: &mut Cx<'_>, message: Box<dyn Any + Send>) {
-        let errand = *message.downcast::<Errand>().unwrap();
+    fn has_come(&mut self, cx: &mut Cx<'_>, errand: Errand) {
         self.walk().wait(cx, errand);
     }
 
@@ -138,6 +139,7 @@ impl Home for Lines {
 }
 
 impl StreamService for Lines {
+    type Talk = Says<Errand>;
     type Session = ();
 
     fn open(&mut self, _cx: &mut Cx<'_>, _peer: &Peer) {}
@@ -156,11 +158,11 @@ impl StreamService for Lines {
         self.has_returned(cx, token, &outcome);
     }
 
-    fn lane_message(&mut self, cx: &mut Cx<'_>, _from: usize, message: Box<dyn Any + Send>) {
-        self.has_come(cx, message);
+    fn lane_message(&mut self, cx: &mut Cx<'_>, _from: Origin, errand: Errand) {
+        self.has_come(cx, errand);
     }
 
-    fn alarm(&mut self, cx: &mut Cx<'_>) {
+    fn alarm(&mut self, cx: &mut Cx<'_>, _: u64) {
         self.rings(cx);
     }
 }
@@ -196,6 +198,7 @@ impl Home for Echo {
 }
 
 impl DatagramService for Echo {
+    type Talk = Says<Errand>;
     fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, _replies: &mut Replies) {
         for arrival in batch.arrivals() {
             let size = (arrival.datagram_bytes as usize).max(1);
@@ -214,11 +217,11 @@ impl DatagramService for Echo {
         self.has_returned(cx, token, &outcome);
     }
 
-    fn lane_message(&mut self, cx: &mut Cx<'_>, _from: usize, message: Box<dyn Any + Send>) {
-        self.has_come(cx, message);
+    fn lane_message(&mut self, cx: &mut Cx<'_>, _from: Origin, errand: Errand) {
+        self.has_come(cx, errand);
     }
 
-    fn alarm(&mut self, cx: &mut Cx<'_>) {
+    fn alarm(&mut self, cx: &mut Cx<'_>, _: u64) {
         self.rings(cx);
     }
 }

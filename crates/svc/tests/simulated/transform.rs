@@ -84,7 +84,7 @@ pub mod tests {
     use crate::rig::{MS, Nobody, Plan, Rig, patient};
     use corelane_seam::{Fault, Reason};
     use corelane_sim::{Faults, Report, Status, World};
-    use corelane_svc::{Cx, Ending, Input, Limits, Next, Output, Peer, StreamService};
+    use corelane_svc::{Cx, Ending, Input, Limits, Next, Output, Peer, Silent, StreamService};
     use corelane_watch::ServiceCounter as C;
 
     const RESET: Status = Status::Failed(Fault { reason: Reason::Reset, number: 104 });
@@ -93,6 +93,7 @@ pub mod tests {
     struct Behind;
 
     impl StreamService for Behind {
+        type Talk = Silent;
         type Session = ();
 
         fn open(&mut self, _cx: &mut Cx<'_>, _peer: &Peer) {}

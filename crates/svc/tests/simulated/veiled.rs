@@ -5,7 +5,7 @@ use crate::echo::pattern;
 use crate::for_seeds;
 use crate::rig::{Plan, Play, Rig, address, at, patient};
 use corelane_sim::{Faults, Random, Report, Turn, World};
-use corelane_svc::{ConnectionId, Cx, Ending, Input, Next, Output, Peer, Side, StreamService};
+use corelane_svc::{ConnectionId, Cx, Ending, Input, Next, Output, Peer, Side, Silent, StreamService};
 use corelane_watch::ServiceCounter as C;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -83,6 +83,7 @@ fn is_introduced(peer: &Peer, side: Side) -> bool {
 }
 
 impl StreamService for Mirror {
+    type Talk = Silent;
     type Session = Reflection;
 
     fn open(&mut self, _cx: &mut Cx<'_>, peer: &Peer) -> Reflection {
@@ -167,6 +168,7 @@ fn say(call: &mut Call, output: &mut Output) -> Next {
 }
 
 impl StreamService for Caller {
+    type Talk = Silent;
     type Session = Call;
 
     fn started(&mut self, cx: &mut Cx<'_>) {
@@ -218,6 +220,7 @@ impl StreamService for Caller {
 struct Proxy;
 
 impl StreamService for Proxy {
+    type Talk = Silent;
     type Session = ConnectionId;
 
     fn open(&mut self, cx: &mut Cx<'_>, _peer: &Peer) -> ConnectionId {

@@ -1,7 +1,7 @@
 //! Calls over datagrams.
 
 use super::{CallError, Scratch, encode, results};
-use corelane::service::{DATAGRAM_BYTES_MAX, Shared};
+use corelane::service::{DATAGRAM_BYTES_MAX, Shared, Talk};
 use corelane::{Cx, Datagrams, Instant};
 use corelane_wire::rpc::{CallCounts, CallHead, Calls, Overdue, Patience};
 use corelane_wire::xdr::Encode;
@@ -43,7 +43,7 @@ impl<T> DatagramClient<T> {
     /// [`CallError::Full`], [`CallError::NoMemory`] or [`CallError::Arguments`], with what came with the call.
     pub fn call(
         &mut self,
-        cx: &mut Cx<'_>,
+        cx: &mut Cx<'_, impl Talk>,
         what: &CallHead<'_>,
         arguments: &impl Encode,
         patience: Patience,
@@ -72,7 +72,7 @@ impl<T> DatagramClient<T> {
     /// that is under way, is counted and dropped.
     pub fn receive(&mut self, batch: &Datagrams, mut each: impl FnMut(T, Result<&[u8], CallError>)) {
         for arrival in batch.arrivals() {
-            for message in batch.payload(arrival).chunks(arrival.datagram_bytes.max(1) as usize) {
+            for message in batch.each(arrival) {
                 match results(message) {
                     Ok((xid, results)) => {
                         if let Some(asked) = self.calls.answered(xid) {

@@ -6,7 +6,7 @@ use crate::calls::{echo, messages, null, opaque, record, success};
 use crate::for_seeds;
 use crate::rig::{MS, Plan, Play, Rig, S, at};
 use corelane::admin::watch::{LaneCounter, ServiceCounter as C};
-use corelane::service::{Cx, Input, Limits, Next, Output, Peer as Ends, StreamService};
+use corelane::service::{Cx, Input, Limits, Next, Output, Peer as Ends, Silent, StreamService};
 use corelane::testing::{DatagramPeer, Faults, Peer, Random, Status, Turn, World};
 use corelane_rpc::{Echo as EchoProgram, Null, Rpc, RpcDatagrams};
 use std::collections::HashMap;
@@ -28,6 +28,7 @@ const CALLER: u64 = 1 << 32;
 struct Echo;
 
 impl StreamService for Echo {
+    type Talk = Silent;
     type Session = ();
 
     fn open(&mut self, _cx: &mut Cx<'_>, _peer: &Ends) {}

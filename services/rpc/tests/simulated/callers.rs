@@ -5,7 +5,7 @@ use crate::programs::{BY_HELPER, FAILS, NEVER, SLOW, Slow};
 use crate::rig::{Nobody, Plan, Rig, S, at, patient};
 use corelane::service::{Ending, Fault, Reason, SocketId};
 use corelane::testing::{Faults, World};
-use corelane::{Cx, DatagramService, Datagrams, Input, Instant, Next, Output, Peer, Replies, StreamService};
+use corelane::{Cx, DatagramService, Datagrams, Input, Instant, Next, Output, Peer, Replies, Silent, StreamService};
 use corelane_rpc::client::{CallError, DatagramClient, Step, StreamClient};
 use corelane_rpc::lookup::{Found, Lookup};
 use corelane_rpc::{ECHO, Echo, Rpc, RpcDatagrams};
@@ -125,6 +125,7 @@ impl StreamCaller {
 }
 
 impl StreamService for StreamCaller {
+    type Talk = Silent;
     type Session = Client;
 
     fn started(&mut self, cx: &mut Cx<'_>) {
@@ -184,11 +185,12 @@ impl DatagramCaller {
                 None => assert!(cx.datagrams(self.socket.unwrap()).unwrap().send(self.to, None, datagram)),
             }
         }
-        cx.set_alarm(self.client.next_due().unwrap_or(Instant::NEVER));
+        cx.start_alarm(self.client.next_due().unwrap_or(Instant::NEVER), 0).unwrap();
     }
 }
 
 impl DatagramService for DatagramCaller {
+    type Talk = Silent;
     fn started(&mut self, cx: &mut Cx<'_>) {
         self.socket = Some(cx.open_datagrams(SocketAddr::from(([10, 0, 0, 1], 0)), Some(self.to.into())).unwrap());
     }
@@ -208,7 +210,7 @@ impl DatagramService for DatagramCaller {
         self.fill(cx, Some(replies));
     }
 
-    fn alarm(&mut self, cx: &mut Cx<'_>) {
+    fn alarm(&mut self, cx: &mut Cx<'_>, _: u64) {
         while let Some(step) = self.client.overdue(cx.now()) {
             match step {
                 Step::Again(datagram) => {
@@ -228,8 +230,8 @@ fn run(seed: u64, faults: Faults) -> [LedgerRef; 2] {
     let [streams, datagrams] = ledgers.clone();
     let plan = Plan::lanes(1);
     let mut rig = Rig::new(&world, &plan, |roster| {
-        roster.serve(at(7), patient(), Rpc::new((Echo, Slow::default())));
-        roster.serve_datagrams(at(7), patient(), RpcDatagrams::new((Echo, Slow::default())));
+        roster.serve(at(7), patient(), Rpc::talking((Echo, Slow::default())));
+        roster.serve_datagrams(at(7), patient(), RpcDatagrams::talking((Echo, Slow::default())));
         roster.client(patient(), StreamCaller { ledger: streams.clone(), to: at(7) });
         let client = DatagramClient::new(AT_ONCE, 9);
         let caller = DatagramCaller { ledger: datagrams.clone(), to: at(7), client, socket: None };

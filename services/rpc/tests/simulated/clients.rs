@@ -81,7 +81,7 @@ fn run(seed: u64, faults: Faults) -> Report {
     let world = World::new(seed, faults);
     let mut random = Random::new(seed);
     let (lanes, limits) = (random.one_to(3), tight(&mut random));
-    let programs = |_| Rpc::new((Null, Echo, Slow::default()));
+    let programs = |_| Rpc::talking((Null, Echo, Slow::default()));
     let mut rig = Rig::serving(&world, &Plan::lanes(lanes).memory(16 << 20), limits, programs);
     let (questions, streams): (Vec<_>, Vec<_>) = (0..CLIENTS).map(|number| questions(seed * 100 + number)).unzip();
     let talker = |(number, stream)| {
@@ -128,10 +128,10 @@ fn every_call_is_answered_once_or_the_ending_explains_it_under_every_fault() {
 #[test]
 fn every_fault_of_connections_happens_and_the_same_seed_gives_the_same_run() {
     let mut all = FaultCounts::default();
-    for seed in 0..20 {
+    for_seeds(20, |seed| {
         let report = run(seed, Faults::all(seed));
         assert_eq!(report, run(seed, Faults::all(seed)), "seed {seed}");
-    }
+    });
     (0..200).for_each(|seed| all.add(&run(seed, Faults::all(seed)).faults));
     let is_elsewhere = |name: &str| name.contains("datagram") || name.contains("file");
     let never = FaultKind::ALL.into_iter().filter(|&kind| all.of(kind) == 0).map(FaultKind::name);

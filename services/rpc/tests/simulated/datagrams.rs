@@ -24,7 +24,7 @@ pub fn rig(world: &World, lanes: usize, added: &Added) -> Rig {
     let plan = Plan::lanes(lanes);
     Rig::new(world, &plan, move |roster| {
         let programs = (Null, Echo, Slow::default(), Once::new(&added));
-        roster.serve_datagrams(address(), Limits::default(), RpcDatagrams::new(programs).duplicates_max(DUPLICATES_MAX));
+        roster.serve_datagrams(address(), Limits::default(), RpcDatagrams::talking(programs).duplicates_max(DUPLICATES_MAX));
     })
 }
 

@@ -1,11 +1,10 @@
 //! Programs that tests call: one that answers later, in every way, and one whose calls must not be carried out twice.
 
 use corelane::Cx;
-use corelane::service::{Outcome, Segment};
+use corelane::service::{Origin, Outcome, Says, Segment, Talk, Unheard};
 use corelane_rpc::{Answered, Call, Held, Program, Unanswered};
 use corelane_wire::Error;
 use corelane_wire::rpc::{self, AuthStatus, Denial, Owed, Refusal, Reply, Verdict};
-use std::any::Any;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -40,11 +39,14 @@ pub struct Slow {
 }
 
 /// What goes to another lane and comes back.
-struct Errand {
+pub struct Errand {
     home: usize,
     call: u32,
     is_done: bool,
 }
+
+/// What [`Slow`] says to itself.
+pub type Errands = Says<Errand>;
 
 impl Slow {
     fn keep(&mut self, held: Held, answer: Answer) -> u32 {
@@ -53,7 +55,7 @@ impl Slow {
         self.next
     }
 
-    fn answer(&mut self, cx: &mut Cx<'_>, call: u32) {
+    fn answer(&mut self, cx: &mut Cx<'_, Errands>, call: u32) {
         match self.held.remove(&call).unwrap() {
             (held, Answer::Number(number)) => held.answer(cx, &number),
             (held, Answer::Data(data)) => held.answer_with_data(cx, &(data.len() as u32), data),
@@ -61,19 +63,18 @@ impl Slow {
     }
 
     /// Sends an errand on its way; where the channel is full, or there is no other lane, it is done at once.
-    fn send(&mut self, cx: &mut Cx<'_>, lane: usize, errand: Errand) {
-        if let Err(back) = cx.send(lane, Box::new(errand)) {
-            let errand = back.downcast::<Errand>().unwrap();
+    fn send(&mut self, cx: &mut Cx<'_, Errands>, lane: usize, errand: Errand) {
+        if let Err(Unheard { word: errand, .. }) = cx.send(lane, errand) {
             assert_eq!(errand.home, cx.lane(), "the channel holds all calls in flight");
             self.answer(cx, errand.call);
         }
     }
 }
 
-impl Program for Slow {
+impl Program<Errands> for Slow {
     const PROGRAM: rpc::Program = SLOW;
 
-    fn call(&mut self, cx: &mut Cx<'_>, call: Call<'_>) -> Result<Answered, Unanswered> {
+    fn call(&mut self, cx: &mut Cx<'_, Errands>, call: Call<'_>) -> Result<Answered, Unanswered> {
         let procedure = call.procedure();
         if procedure == PANIC {
             panic!("as it was asked to");
@@ -105,18 +106,17 @@ impl Program for Slow {
         Ok(answered)
     }
 
-    fn completed(&mut self, cx: &mut Cx<'_>, token: u32, _outcome: Outcome) {
+    fn completed(&mut self, cx: &mut Cx<'_, Errands>, token: u32, _outcome: Outcome) {
         self.answer(cx, token);
     }
 
-    fn lane_message(&mut self, cx: &mut Cx<'_>, _from: usize, message: Box<dyn Any + Send>) -> Result<(), Box<dyn Any + Send>> {
-        let mut errand = message.downcast::<Errand>()?;
+    fn lane_message(&mut self, cx: &mut Cx<'_, Errands>, _: Origin, mut errand: Errand) -> Result<(), Errand> {
         if errand.is_done {
             self.answer(cx, errand.call);
         } else {
             errand.is_done = true;
             let home = errand.home;
-            self.send(cx, home, *errand);
+            self.send(cx, home, errand);
         }
         Ok(())
     }
@@ -150,10 +150,10 @@ impl Once {
     }
 }
 
-impl Program for Once {
+impl<T: Talk> Program<T> for Once {
     const PROGRAM: rpc::Program = ONCE;
 
-    fn call(&mut self, cx: &mut Cx<'_>, call: Call<'_>) -> Result<Answered, Unanswered> {
+    fn call(&mut self, cx: &mut Cx<'_, T>, call: Call<'_>) -> Result<Answered, Unanswered> {
         let (procedure, number): (u32, u32) = (call.procedure(), call.arguments()?);
         let add = || *self.added.borrow_mut().entry(number).and_modify(|times| *times += 1).or_insert(1);
         match procedure {
@@ -169,7 +169,7 @@ impl Program for Once {
                 let (held, answered) = call.hold(cx)?;
                 add();
                 self.held.insert(number, held);
-                cx.offload(|| (), Self::token(number));
+                cx.offload(|| (), <Self as Program<T>>::token(number));
                 Ok(answered)
             }
             _ => Err(call.procedure_unavailable()),
@@ -180,7 +180,7 @@ impl Program for Once {
         true
     }
 
-    fn completed(&mut self, cx: &mut Cx<'_>, token: u32, _outcome: Outcome) {
+    fn completed(&mut self, cx: &mut Cx<'_, T>, token: u32, _outcome: Outcome) {
         if let Some(held) = self.held.remove(&token) {
             let times = self.added.borrow()[&token];
             held.answer(cx, &(token, times));

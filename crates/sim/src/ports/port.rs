@@ -1,9 +1,9 @@
 //! A port on the simulated wire.
 
 use super::Interface;
-use super::card::Queue;
 use crate::check::{Tally, Violation};
 use crate::faults::Planted;
+use crate::wire::Queue;
 use crate::world::{Event, World};
 use corelane_seam::{Fault, Frame, FrameMemory, Link, Port, PortFacts, Reason, Taken};
 use std::collections::VecDeque;
@@ -73,6 +73,7 @@ impl SimPort {
     fn give(&mut self) {
         while self.given.len() < self.ring {
             let Some(frame) = self.memory.frame() else { break };
+            // reason: it was just taken from this memory.
             let (index, _) = self.memory.lend(frame).expect("a frame of the port's memory");
             self.given.push_back(index);
         }
@@ -98,6 +99,7 @@ impl SimPort {
     fn take_next(&mut self) -> Option<Option<Frame>> {
         let arrived = self.with_queue(|queue| queue.arrived.pop_front())?;
         let repeated = self.last.filter(|_| self.plants(Planted::RepeatedFrame));
+        // reason: a queue takes in no more than was lent.
         let index = repeated.or_else(|| self.given.pop_front()).expect("what has arrived lies in a frame that was lent");
         let length = arrived.bytes.len().min(self.memory.frame_bytes() - Frame::HEADROOM);
         let Ok(mut frame) = self.memory.take_back(index, Frame::HEADROOM, length) else {
@@ -136,6 +138,7 @@ impl SimPort {
 
     /// Takes the memory of the oldest frame back, and looks whether it is as it was.
     fn take_back(&mut self) {
+        // reason: the interface reads no more than it was given.
         let (reading, tally) = self.sending.pop_front().expect("no more is released than was sent");
         self.released += 1;
         let frame = match reading {

@@ -1,0 +1,91 @@
+//! What a service says to itself, as its calls see it.
+
+use crate::call::Call;
+use crate::cx::Cx;
+use crate::names::ConnectionId;
+use crate::notices::Notice;
+use crate::post::{Letter, Told};
+use crate::talk::{Asking, Talk};
+use corelane_lane::{Silence, Unheard};
+use corelane_watch::ServiceCounter;
+
+impl<T: Talk> Cx<'_, T> {
+    /// Sends a message to this service on a lane, where [`lane_message`](crate::StreamService::lane_message) is called in the next turn:
+    /// in order, once, and unless that lane ends before. The lane may be this one; then the call comes in this turn or the next one.
+    ///
+    /// # Errors
+    /// The message comes back, and is counted (`messages_refused`), if the channel is full, or nobody is there. A channel that was full
+    /// and has room again is told of ([`room`](crate::StreamService::room)); and the connection that this call is for, if any, has
+    /// [`receive`](crate::StreamService::receive) called again then: leave the request in its input.
+    pub fn send(&mut self, lane: usize, message: T::Message) -> Result<(), Unheard<T::Message>> {
+        let sent = match self.post.is_over() {
+            true => Err(Unheard { word: Letter::Message(message), why: Silence::Gone }),
+            false => self.post.send(self.kit, lane, Letter::Message(message)),
+        };
+        sent.map_err(|unheard| match unheard {
+            Unheard { word: Letter::Message(word), why } => self.refused(Unheard { word, why }),
+            _ => unreachable!("what is refused comes back"),
+        })
+    }
+
+    /// Asks this service on a lane, which may be this one: there [`asked`](crate::StreamService::asked) is called, and here, with the
+    /// outcome, [`replied`](crate::StreamService::replied), once for each question that was taken, in a later call.
+    ///
+    /// # Errors
+    /// As [`Cx::send`]; and if as many questions wait as may ([`Limits::asks_max`](crate::Limits::asks_max), counted in `asks_max_hits`),
+    /// with the same consequences.
+    pub fn ask(&mut self, lane: usize, question: T::Question) -> Result<Asking, Unheard<T::Question>> {
+        if self.post.is_over() {
+            return Err(Unheard { word: question, why: Silence::Gone });
+        }
+        let most = self.limits().asks_max;
+        match self.post.ask(self.kit, lane, question, most) {
+            Ok(asking) => {
+                self.count(ServiceCounter::Asks, 1);
+                Ok(asking)
+            }
+            Err((unheard, is_at_bound)) => {
+                self.count(ServiceCounter::AsksMaxHits, is_at_bound.into());
+                Err(self.refused(unheard))
+            }
+        }
+    }
+
+    /// Something was refused in this call: if it is for a connection, that waits for room.
+    fn refused<M>(&mut self, unheard: Unheard<M>) -> Unheard<M> {
+        if let Some(connection) = self.current.filter(|_| unheard.why == Silence::Full) {
+            self.post.await_room(connection);
+            self.met.full_channel = true;
+        }
+        unheard
+    }
+
+    /// Replies to a question. Who has gone meanwhile is not told.
+    pub fn reply(&mut self, call: Call<T>, answer: T::Answer) {
+        self.post.reply(self.kit, call, answer);
+    }
+
+    /// Has [`StreamService::message`](crate::StreamService::message) called for a connection of this service on this lane; lost, and
+    /// counted (`notices_late`), if that has ended.
+    pub fn notify(&mut self, id: ConnectionId, notice: T::Notice) {
+        self.post.push_notice(notice);
+        self.tell(id, Notice::Message);
+    }
+
+    /// What the connection that this call is for is told.
+    pub(crate) fn take_notice(&mut self) -> T::Notice {
+        self.post.take_notice()
+    }
+
+    /// There is room again for what the service was refused: it is called again with what the inputs of those connections hold.
+    pub(crate) fn resume_waiting(&mut self) {
+        for connection in self.post.take_waiting() {
+            self.tell(connection, Notice::Resume);
+        }
+    }
+
+    /// What the service is told next.
+    pub(crate) fn next_told(&mut self) -> Option<Told<T>> {
+        self.post.next(self.lane())
+    }
+}

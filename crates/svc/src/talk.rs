@@ -1,0 +1,141 @@
+//! What the parts of a service on several lanes say to each other, and to the world outside: typed by the service.
+//!
+//! ```text
+//! send     -> lane_message                     nobody is answered
+//! ask      -> asked + Call -> reply -> replied  one outcome for each question: an answer, or why there is none
+//! notify   -> message                          on one lane, to a connection
+//! ```
+//!
+//! A service names one type, [`StreamService::Talk`](crate::StreamService::Talk), which names the four that are said. One that says
+//! nothing names [`Silent`], has no channels, and sees a plain [`Cx`](crate::Cx); the others see `Cx<'_, TheirTalk>`, so that what is of the
+//! wrong type does not compile.
+//!
+//! How what comes later uses it:
+//!
+//! ```text
+//! // A cache: every key has a home lane. Requests on another lane go there in the turn's batch, values come back as parcels, answers keep
+//! // their order because each has taken its ticket before.
+//! impl StreamService for Cache {
+//!     type Talk = Asks<Request, Response>;                          // Request::Get(Key), Response::Value(Parcel)
+//!     fn receive(&mut self, cx: &mut Cx<'_, Self::Talk>, ..) -> Next;
+//!         // let Some(ticket) = output.hold(Order::Kept) else { .. };
+//!         // match cx.ask(home(key), Request::Get(key)) { Ok(asking) => self.waiting.insert(asking, ticket), Err(_) => leave it in the input }
+//!     fn asked(&mut self, cx, from, Request::Get(key), call);       // cx.reply(call, Response::Value(self.values.get(key)))
+//!     fn replied(&mut self, cx, asking, outcome);                   // cx.answer(self.waiting.remove(asking), ..)
+//! }
+//! // An asynchronous connection: its service keeps the futures that wait, by `Asking::index`, and `replied` wakes them.
+//! impl AsyncConnection { async fn ask(&self, lane: usize, question: Q) -> Result<A, Lost> }
+//! // A file service with a table a lane: who is asked and has to ask elsewhere first keeps the `Call` until `replied`.
+//! ```
+
+use std::convert::Infallible;
+use std::fmt;
+use std::marker::PhantomData;
+
+/// The types of what a service says. Implemented for a type of no other use; [`Silent`], [`Says`], [`Asks`] and [`Notes`] are there already.
+pub trait Talk: 'static {
+    /// What it sends to itself on a lane ([`Cx::send`](crate::Cx::send)), or is sent from outside of the lanes.
+    type Message: Send + 'static;
+    /// What it asks itself on a lane ([`Cx::ask`](crate::Cx::ask)), or is asked from outside of the lanes.
+    type Question: Send + 'static;
+    /// What it replies ([`Cx::reply`](crate::Cx::reply)).
+    type Answer: Send + 'static;
+    /// What it tells its connections on the same lane ([`Cx::notify`](crate::Cx::notify)).
+    type Notice: 'static;
+    /// Whether lanes are to have channels for it.
+    const HAS_CHANNELS: bool = true;
+}
+
+/// The talk of a service that says nothing.
+#[derive(Debug)]
+pub enum Silent {}
+
+impl Talk for Silent {
+    type Message = Infallible;
+    type Question = Infallible;
+    type Answer = Infallible;
+    type Notice = Infallible;
+    const HAS_CHANNELS: bool = false;
+}
+
+/// The talk of a service that sends messages and asks nothing.
+#[derive(Debug)]
+pub struct Says<M>(PhantomData<M>);
+
+impl<M: Send + 'static> Talk for Says<M> {
+    type Message = M;
+    type Question = Infallible;
+    type Answer = Infallible;
+    type Notice = Infallible;
+}
+
+/// The talk of a service that asks questions, and sends no other messages.
+#[derive(Debug)]
+pub struct Asks<Q, A>(PhantomData<(Q, A)>);
+
+impl<Q: Send + 'static, A: Send + 'static> Talk for Asks<Q, A> {
+    type Message = Infallible;
+    type Question = Q;
+    type Answer = A;
+    type Notice = Infallible;
+}
+
+/// The talk of a service that tells its connections something, and says nothing to other lanes.
+#[derive(Debug)]
+pub struct Notes<N>(PhantomData<N>);
+
+impl<N: 'static> Talk for Notes<N> {
+    type Message = Infallible;
+    type Question = Infallible;
+    type Answer = Infallible;
+    type Notice = N;
+    const HAS_CHANNELS: bool = false;
+}
+
+/// Where something was said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Origin {
+    /// On this lane, which may be the one that hears it.
+    Lane(usize),
+    /// Outside of the lanes ([`Remote`](crate::Remote)).
+    Outside,
+}
+
+/// Names a question that waits for its outcome on the lane that asked it; void afterwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Asking {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+}
+
+impl Asking {
+    /// A small number that no other question of this service on this lane has meanwhile, below
+    /// [`Limits::asks_max`](crate::Limits::asks_max): for a table of what waits for the outcome.
+    pub fn index(self) -> usize {
+        self.index as usize
+    }
+}
+
+/// Why a question has no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Lost {
+    /// Who was asked dropped the [`Call`](crate::Call) without a reply, which is an error of the service, or panicked.
+    Dropped,
+    /// The lane that was asked, or the services there, ended before there was a reply.
+    Gone,
+    /// The lane that asked ends.
+    Ending,
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Dropped => "who was asked dropped the call without a reply",
+            Self::Gone => "the lane that was asked has ended",
+            Self::Ending => "the lane that asked ends",
+        })
+    }
+}
+
+impl std::error::Error for Lost {}
