@@ -33,6 +33,25 @@ fn every_seed_echoes_without_faults() {
     });
 }
 
+/// Over Unix sockets the network does nothing: what it may do to others does not happen.
+#[test]
+fn every_seed_echoes_at_a_unix_name() {
+    const NETWORK: [FaultKind; 5] = [
+        FaultKind::Reset,
+        FaultKind::DatagramLoss,
+        FaultKind::DatagramDuplicate,
+        FaultKind::DatagramReorder,
+        FaultKind::DatagramError,
+    ];
+    for_seeds(200, |seed| {
+        let (report, found) = echo::play_at_name(seed, Faults::all(seed));
+        assert_eq!(found, Ok(()), "seed {seed}");
+        assert!(NETWORK.iter().all(|&kind| report.faults.of(kind) == 0), "seed {seed}");
+        let (report, found) = echo::play_at_name(seed, Faults::none());
+        assert_eq!((found, report.faults), (Ok(()), FaultCounts::default()), "seed {seed}");
+    });
+}
+
 #[test]
 fn the_same_seed_gives_the_same_log() {
     let mut digests = std::collections::BTreeSet::new();

@@ -32,8 +32,8 @@ pub struct Client {
 }
 
 impl Client {
-    pub fn new(world: &World, random: &mut Random, to: SocketAddr) -> Self {
-        let peer = world.connect("192.0.2.1:0".parse().unwrap(), to).unwrap();
+    pub fn new(world: &World, random: &mut Random, from: SocketAddr, to: SocketAddr) -> Self {
+        let peer = world.connect(from, to).unwrap();
         let habit = match random.below(8) {
             0 => Habit::Slow,
             1 => Habit::Crumbs,
@@ -130,8 +130,8 @@ pub struct Sender {
 }
 
 impl Sender {
-    pub fn new(world: &World, random: &mut Random, to: SocketAddr) -> Self {
-        let peer = world.bind("192.0.2.2:0".parse().unwrap()).unwrap();
+    pub fn new(world: &World, random: &mut Random, from: SocketAddr, to: SocketAddr) -> Self {
+        let peer = world.bind(from).unwrap();
         let mut sent = BTreeMap::new();
         for number in 0..10u64 {
             let mut bytes = number.to_be_bytes().to_vec();

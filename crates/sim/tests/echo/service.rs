@@ -2,13 +2,12 @@
 
 use super::chores::Chores;
 use corelane_seam::{
-    Arena, Bell, Bind, Chain, Completion, DatagramOp, DatagramOutcome, Datagrams, Driver, Handle, Listen, Op, Outcome, Reason,
-    Shared, Socket, StreamOp, StreamOptions, StreamOutcome, Trains, Tuning, Wait,
+    Address, Arena, Bell, Bind, Chain, Completion, DatagramOp, DatagramOutcome, Datagrams, Driver, Handle, Listen, Op, Outcome,
+    Reason, Shared, Socket, StreamOp, StreamOptions, StreamOutcome, Trains, Tuning, Wait,
 };
 use corelane_sim::{Random, SimDriver, World};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -64,15 +63,15 @@ pub struct EchoLane {
 }
 
 impl EchoLane {
-    pub fn new(world: &World, seed: u64, address: SocketAddr, stop: Rc<Cell<bool>>) -> Self {
+    pub fn new(world: &World, seed: u64, address: &Address, stop: Rc<Cell<bool>>) -> Self {
         let arena = Arena::new(4 << 20).unwrap();
         let tuning = Tuning { receive_bytes: 4 << 10, receive_cycle_bytes: 32 << 10, ..Tuning::default() };
         let mut driver = world.driver(arena.clone(), tuning);
         let stream = StreamOptions::default();
-        let listen = Listen { address: address.into(), backlog: 16, share_port: true, v6_only: false, stream };
+        let listen = Listen { address: address.clone(), backlog: 16, share_port: true, v6_only: false, stream };
         let listener = driver.listen(&listen).unwrap();
         let bind = Bind {
-            address: address.into(),
+            address: address.clone(),
             peer: None,
             share_port: true,
             v6_only: false,
@@ -105,10 +104,10 @@ impl EchoLane {
     }
 
     /// Opens a connection to `to`, which echoes.
-    pub fn ask(&mut self, to: SocketAddr) {
+    pub fn ask(&mut self, to: Address) {
         let handle = Handle::new(CONNECT, self.connections.len() as u32, 0);
         self.connections.push(Connection { expects: Some(QUESTION.len()), ..Connection::default() });
-        self.driver.push(handle, Op::Stream(StreamOp::Connect { to: to.into(), from: None, options: StreamOptions::default() }));
+        self.driver.push(handle, Op::Stream(StreamOp::Connect { to, from: None, options: StreamOptions::default() }));
     }
 
     /// Whether everything is closed and done.
