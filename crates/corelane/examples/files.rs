@@ -5,7 +5,7 @@ use corelane::{Cx, Input, Lanes, Next, Output, Peer, Result, Silent, StreamServi
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
-const READ: OpenOptions = OpenOptions { read: true, write: false, create: false, truncate: false };
+const READ: OpenOptions = OpenOptions::new().read(true);
 
 /// Sends the files of a directory.
 pub struct Files {

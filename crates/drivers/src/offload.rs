@@ -296,7 +296,7 @@ impl FileCall {
     fn run(self) -> std::io::Result<Answer> {
         match self {
             Self::Open { path, options } => {
-                let OpenOptions { read, write, create, truncate } = options;
+                let OpenOptions { read, write, create, truncate, .. } = options;
                 let mut open = std::fs::OpenOptions::new();
                 open.read(read).write(write).create(create).truncate(truncate).mode(0o600);
                 // A pipe is not waited for until it has another end.
@@ -414,7 +414,7 @@ mod tests {
         (1..threads_max).for_each(|_| begun.recv().unwrap());
         let full = helpers.work(9, Box::new(|| Box::new(()))).unwrap_err();
         assert_eq!(full.reason, Reason::Busy);
-        let options = OpenOptions { read: true, ..OpenOptions::default() };
+        let options = OpenOptions::new().read(true);
         helpers.file(7, FileCall::Open { path: std::env::current_exe().unwrap(), options }).unwrap();
         let opened = wait_for(&mut helpers, &rung, 1);
         assert!(matches!(opened[0].answer, Answer::Opened { length: 1.., .. }) && opened[0].token == 7);

@@ -81,13 +81,13 @@ mod tests {
     #[test]
     fn opens_as_asked() {
         let mut files = Files::new();
-        let read = OpenOptions { read: true, ..OpenOptions::default() };
+        let read = OpenOptions::new().read(true);
         assert_eq!(files.open("a".into(), read), Err(NOT_FOUND));
-        let made = files.open("a".into(), OpenOptions { create: true, write: true, ..read }).unwrap();
+        let made = files.open("a".into(), read.create(true).write(true)).unwrap();
         files.write(made, 2, b"xy").unwrap();
         assert_eq!(files.get(Path::new("a")), Some(&b"\0\0xy"[..]));
         assert_eq!((files.open("a".into(), read), files.length(made)), (Ok(made), 4));
-        files.open("a".into(), OpenOptions { write: true, truncate: true, ..read }).unwrap();
+        files.open("a".into(), read.write(true).truncate(true)).unwrap();
         assert_eq!(files.length(made), 0);
     }
 
@@ -95,7 +95,7 @@ mod tests {
     fn offsets_out_of_range_are_harmless() {
         let mut files = Files::new();
         files.put(Path::new("a"), b"abc");
-        let content = files.open("a".into(), OpenOptions::default()).unwrap();
+        let content = files.open("a".into(), OpenOptions::new()).unwrap();
         assert_eq!(files.slice(content, 1, u64::MAX), b"bc");
         assert_eq!(files.slice(content, u64::MAX, 1), b"");
         assert_eq!(files.write(content, u64::MAX, b"x"), Err(TOO_LARGE));

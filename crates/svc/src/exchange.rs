@@ -1,20 +1,12 @@
 //! Where the services of one program on all its lanes find each other, and where the world outside finds them.
 
-use crate::post::{Letter, Post};
+use crate::post::{Ends, Post};
 use crate::remote::{Outer, Remote};
 use crate::talk::Talk;
-use corelane_lane::{Control, Ear, Mesh, Tell};
+use corelane_lane::{Control, Mesh, Tell};
 use std::any::Any;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// What leads from a service on one lane to the others, and to it from outside.
-pub(crate) struct Ends<T: Talk> {
-    pub(crate) mesh: Mesh<Letter<T>>,
-    pub(crate) ear: Ear<Outer<T>>,
-    /// Messages that a channel holds.
-    pub(crate) capacity: usize,
-}
 
 /// The ends of one service.
 struct Line<T: Talk> {

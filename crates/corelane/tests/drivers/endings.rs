@@ -308,7 +308,7 @@ pub fn a_driver_may_go_with_operations_under_way<R: Rig>() {
     let mut bench = Bench::<R>::new();
     let (first, second) = (bench.pipe(), bench.pipe());
     let (datagrams, _) = bench.bind(Side::Server, bench.rig.address(Side::Server));
-    let options = OpenOptions { read: true, write: true, create: true, truncate: false };
+    let options = OpenOptions::new().read(true).write(true).create(true);
     let path = bench.rig.path("file");
     let Outcome::File(FileOutcome::Opened { file, .. }) = bench.run(Side::Server, FileOp::Open { path, options }) else {
         panic!("not opened")

@@ -8,7 +8,7 @@ use nix::unistd::mkfifo;
 use std::any::Any;
 use std::os::unix::net::UnixListener;
 
-const WRITABLE: OpenOptions = OpenOptions { read: true, write: true, create: true, truncate: false };
+const WRITABLE: OpenOptions = OpenOptions::new().read(true).write(true).create(true);
 
 fn open<R: Rig>(bench: &mut Bench<R>, options: OpenOptions) -> (File, u64) {
     let path = bench.rig.path("file");
@@ -45,15 +45,15 @@ pub fn what_is_written_can_be_read<R: Rig>() {
     assert_eq!(read(&mut bench, &file, 11, b"end:", 200), b"end:");
     assert_eq!(read(&mut bench, &file, 1 << 40, b"", 200), b"");
     assert!(matches!(bench.run(Side::Server, FileOp::Close { file: file.clone() }), Outcome::File(FileOutcome::Done)));
-    assert_eq!(open(&mut bench, OpenOptions { read: true, ..OpenOptions::default() }).1, 11);
-    assert_eq!(open(&mut bench, OpenOptions { truncate: true, ..WRITABLE }).1, 0);
+    assert_eq!(open(&mut bench, OpenOptions::new().read(true)).1, 11);
+    assert_eq!(open(&mut bench, WRITABLE.truncate(true)).1, 0);
     bench.finish();
 }
 
 pub fn a_file_that_is_not_there_is_not_found<R: Rig>() {
     let mut bench = Bench::<R>::new();
     let path = bench.rig.path("missing");
-    let outcome = bench.run(Side::Server, FileOp::Open { path, options: OpenOptions { read: true, ..OpenOptions::default() } });
+    let outcome = bench.run(Side::Server, FileOp::Open { path, options: OpenOptions::new().read(true) });
     assert!(matches!(outcome, Outcome::Failed(Fault { reason: Reason::NotFound, .. })), "{outcome:?}");
     bench.finish();
 }
@@ -61,7 +61,7 @@ pub fn a_file_that_is_not_there_is_not_found<R: Rig>() {
 pub fn a_file_open_for_reading_cannot_be_written<R: Rig>() {
     let mut bench = Bench::<R>::new();
     open(&mut bench, WRITABLE);
-    let (file, _) = open(&mut bench, OpenOptions { read: true, ..OpenOptions::default() });
+    let (file, _) = open(&mut bench, OpenOptions::new().read(true));
     let bytes = bench.rig.arena(Side::Server).copy_of(b"no").unwrap().share();
     let outcome = bench.run(Side::Server, FileOp::Write { file: file.clone(), offset: 0, bytes });
     assert!(matches!(outcome, Outcome::Failed(_)), "{outcome:?}");
@@ -75,9 +75,9 @@ pub fn what_is_no_file_is_refused_at_once<R: Rig>() {
     let [pipe, socket, directory] = ["pipe", "socket", "."].map(|name| bench.rig.path(name));
     mkfifo(&pipe, Mode::S_IRWXU).unwrap();
     let _listener = UnixListener::bind(&socket).unwrap();
-    let reading = OpenOptions { read: true, ..OpenOptions::default() };
-    let writing = OpenOptions { write: true, ..OpenOptions::default() };
-    let both = OpenOptions { read: true, write: true, ..OpenOptions::default() };
+    let reading = OpenOptions::new().read(true);
+    let writing = OpenOptions::new().write(true);
+    let both = OpenOptions::new().read(true).write(true);
     // More at once than there are helpers.
     let opens = [
         (pipe.clone(), reading),

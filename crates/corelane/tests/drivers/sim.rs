@@ -1,7 +1,7 @@
 //! The rig of the simulated driver, prompt or late.
 
 use crate::rig::{Rig, Side};
-use corelane_seam::{Arena, Driver, Tuning};
+use corelane_seam::{Arena, Driver, Tuning, Unix};
 use corelane_sim::{Faults, SimDriver, World};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -81,6 +81,15 @@ impl<const LATE: bool> Rig for SimRig<LATE> {
     fn path(&self, name: &str) -> PathBuf {
         PathBuf::from(name)
     }
+
+    fn user(&self) -> u32 {
+        1000
+    }
+
+    /// Nothing is made before its drivers, which take a stale name themselves.
+    fn take(&mut self, _side: Side, _name: &Unix) {}
+
+    fn remove(&mut self, _name: &Unix) {}
 
     /// A collect of this driver never blocks, so the time for which both were allowed to wait passes here.
     fn pass(&mut self) {

@@ -162,7 +162,7 @@ pub fn many_segments_of_all_kinds_leave_in_order<R: Rig>() {
     let mut bench = Bench::<R>::new();
     let pipe = bench.pipe();
     let path = bench.rig.path("segments");
-    let options = OpenOptions { read: true, write: true, create: true, truncate: true };
+    let options = OpenOptions::new().read(true).write(true).create(true).truncate(true);
     let Outcome::File(FileOutcome::Opened { file, .. }) = bench.run(Side::Server, FileOp::Open { path, options }) else {
         panic!("not opened")
     };

@@ -1,6 +1,7 @@
 //! Files: what they are opened with, what is asked of them, and how it went.
 
 use super::{Op, Outcome};
+use crate::builders;
 use crate::error::Fault;
 use crate::handle::File;
 use crate::lease::{Lease, Shared};
@@ -8,6 +9,7 @@ use std::path::PathBuf;
 
 /// How a file is opened (open(2)); always close-on-exec.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct OpenOptions {
     /// Allow reading.
     pub read: bool,
@@ -18,6 +20,15 @@ pub struct OpenOptions {
     /// Empty it first.
     pub truncate: bool,
 }
+
+impl OpenOptions {
+    /// None of them.
+    pub const fn new() -> Self {
+        Self { read: false, write: false, create: false, truncate: false }
+    }
+}
+
+builders!(OpenOptions { read: bool, write: bool, create: bool, truncate: bool });
 
 /// What is asked of files.
 #[derive(Debug)]

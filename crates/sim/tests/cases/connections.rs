@@ -267,7 +267,7 @@ fn a_lane_that_ends_suddenly_resets_its_connections() {
     bench.push(0, StreamOp::Receive { socket });
     bench.settle();
     bench.world.write_file("file", b"");
-    let options = OpenOptions { read: true, ..OpenOptions::default() };
+    let options = OpenOptions::new().read(true);
     let Outcome::File(FileOutcome::Opened { file, .. }) = bench.run(0, FileOp::Open { path: "file".into(), options }) else {
         panic!("not opened")
     };

@@ -9,7 +9,7 @@ use corelane_sim::{FaultKind, Faults, Status, Violation};
 
 const READ: Interest = Interest { read: true, write: false };
 const FULL: Fault = Fault { reason: Reason::NoDescriptor, number: 24 };
-const CREATE: OpenOptions = OpenOptions { read: true, write: true, create: true, truncate: false };
+const CREATE: OpenOptions = OpenOptions::new().read(true).write(true).create(true);
 
 fn bind_at(address: &str) -> Bind {
     Bind {
@@ -88,7 +88,7 @@ fn what_could_not_be_made_of_a_descriptor_closes_it() {
     };
     assert_eq!(bench.lanes[0].listen(&exclusive).map_err(|fault| fault.reason), Err(Reason::AddressInUse));
     assert_eq!(bench.lanes[0].bind(&bind_at("192.0.2.9:7")).map_err(|fault| fault.reason), Err(Reason::AddressUnknown));
-    let none = OpenOptions { create: false, ..CREATE };
+    let none = CREATE.create(false);
     assert_eq!(reason(&bench.run(0, FileOp::Open { path: "nothing".into(), options: none })), Some(Reason::NotFound));
     assert_eq!(reason(&bench.run(0, connect_to("10.0.0.1:9"))), Some(Reason::Refused));
     assert_eq!(bench.world.open_descriptors(0), 1, "the listener alone");
@@ -135,7 +135,7 @@ fn a_table_that_others_fill_has_room_again_after_a_while() {
     let mut bench = Bench::new(Faults { filled_table: 500, ..Faults::none() });
     let (mut refused, mut opened) = (0, Vec::new());
     for number in 0..100 {
-        let options = OpenOptions { read: true, write: true, create: true, truncate: false };
+        let options = OpenOptions::new().read(true).write(true).create(true);
         match bench.run(0, FileOp::Open { path: format!("{number}").into(), options }) {
             Outcome::File(FileOutcome::Opened { file, .. }) => opened.push(file),
             outcome => {

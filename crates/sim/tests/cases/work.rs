@@ -11,7 +11,7 @@ const READ: Interest = Interest { read: true, write: false };
 const WRITE: Interest = Interest { read: false, write: true };
 
 fn open(bench: &mut Bench, write: bool) -> File {
-    let options = OpenOptions { read: !write, write, ..OpenOptions::default() };
+    let options = OpenOptions::new().read(!write).write(write);
     match bench.run(0, FileOp::Open { path: "file".into(), options }) {
         Outcome::File(FileOutcome::Opened { file, length: 10 }) => file,
         other => panic!("{other:?}"),
@@ -51,8 +51,7 @@ fn a_file_is_read_and_written_at_offsets() {
     assert_eq!(bench.world.read_file("file").unwrap(), b"012345678XY");
     assert!(matches!(bench.run(0, FileOp::Close { file: file.clone() }), Outcome::File(FileOutcome::Done)));
     assert_eq!(read(&mut bench, &file, 0, 9), (b">".to_vec(), Some(Fault::CANCELLED)));
-    let missing =
-        Op::File(FileOp::Open { path: "missing".into(), options: OpenOptions { read: true, ..OpenOptions::default() } });
+    let missing = Op::File(FileOp::Open { path: "missing".into(), options: OpenOptions::new().read(true) });
     assert_eq!(reason(&bench.run(0, missing)), Some(Reason::NotFound));
 }
 
@@ -64,7 +63,7 @@ fn files_fail_and_read_short() {
     assert!((2..11).contains(&bytes.len()) && fault.is_none() && b">0123456789".starts_with(&bytes), "{bytes:?}");
     assert_eq!(bench.world.report().faults.of(FaultKind::ShortFileRead), 1);
     let mut bench = with_file(Faults { file_error: 1_000, ..Faults::none() });
-    let options = OpenOptions { read: true, ..OpenOptions::default() };
+    let options = OpenOptions::new().read(true);
     assert_eq!(reason(&bench.run(0, FileOp::Open { path: "file".into(), options })), Some(Reason::Other));
 }
 

@@ -32,7 +32,7 @@ impl Chores {
         let polled @ [ready, idle] = [(); 2].map(|()| world.open_foreign(lane).unwrap());
         world.set_ready(lane, ready, read);
         let path = format!("lane-{}", driver.lane()).into();
-        let options = OpenOptions { read: true, write: true, create: true, truncate: true };
+        let options = OpenOptions::new().read(true).write(true).create(true).truncate(true);
         let to = "127.0.0.1:7".parse().unwrap();
         let ops = [
             (FILE, Op::File(FileOp::Open { path, options })),

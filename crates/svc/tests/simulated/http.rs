@@ -102,7 +102,7 @@ impl StreamService for Files {
             input.skip(end + 1);
             let (verb, path) = head.split_once(' ').unwrap();
             let token = self.token(Work::Opening { ticket, reads: verb == "READ" });
-            cx.open_file(path.into(), OpenOptions { read: true, ..OpenOptions::default() }, token);
+            cx.open_file(path.into(), OpenOptions::new().read(true), token);
             cx.count_requests(1);
         }
         Next::Continue

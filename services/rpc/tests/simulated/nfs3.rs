@@ -98,7 +98,7 @@ impl Program for Files {
     const PROGRAM: rpc::Program = rpc::Program { number: nfs3::PROGRAM, low: nfs3::VERSION, high: nfs3::VERSION };
 
     fn started(&mut self, cx: &mut Cx<'_>) {
-        let options = OpenOptions { read: true, write: true, create: true, truncate: true };
+        let options = OpenOptions::new().read(true).write(true).create(true).truncate(true);
         cx.open_file("/file".into(), options, Self::token(FILE));
     }
 
