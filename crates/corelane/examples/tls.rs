@@ -113,6 +113,7 @@ impl Tls {
             if sent >= PASS_BYTES {
                 return Ok(true);
             }
+            // reason: what is not in memory is a part of a file, and this service sends none.
             let bytes = passage.output.front().and_then(Segment::bytes).expect("a service behind TLS reads its files itself");
             let written = self.rustls.writer().write(&bytes[..bytes.len().min(PART_MAX)]);
             let written = written.map_err(|error| TransformError(error.to_string()))?;

@@ -47,6 +47,20 @@ bare = stream.unwrap()  # fails if the server's close_notify does not come
 assert bare.recv(1) == b"", "nothing comes behind it"
 "#;
 
+/// Says a little, and finishes without close_notify, as who cuts the connection in between would.
+const CUT: &str = r#"
+import socket, ssl, sys
+context = ssl.create_default_context(cafile=sys.argv[2])
+stream = context.wrap_socket(socket.create_connection(("127.0.0.1", int(sys.argv[1])), 60), server_hostname="localhost")
+stream.sendall(b"one")
+bare = socket.socket(fileno=socket.dup(stream.fileno()))
+bare.shutdown(socket.SHUT_WR)
+heard = b""
+while part := stream.recv(100):
+    heard += part
+assert heard == b"localhost by no protocol\none", heard
+"#;
+
 /// A server with a certificate of its own.
 struct Server {
     running: Running,
@@ -84,9 +98,9 @@ impl Server {
         Reader::of(self.running.counters()).unwrap().snapshot(0).services[0].values.get(counter)
     }
 
-    fn ask_python(&self) {
+    fn ask_python(&self, script: &str) {
         let mut command = Command::new("python3");
-        command.arg("-c").arg(PYTHON).arg(self.port()).arg(self.certificate()).arg(BYTES.to_string());
+        command.arg("-c").arg(script).arg(self.port()).arg(self.certificate()).arg(BYTES.to_string());
         let output = command.output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
@@ -179,8 +193,17 @@ fn openssl_is_echoed(name: &str, options: &[&str], version: &str, greeting: &str
 fn python_is_echoed_and_both_take_leave() {
     if is_there("python3", "--version") {
         let server = Server::new("python", Limits::default());
-        server.ask_python();
+        server.ask_python(PYTHON);
         assert_eq!(server.count(ServiceCounter::StreamsCut), 0);
+    }
+}
+
+#[test]
+fn a_stream_that_is_cut_is_known_as_such() {
+    if is_there("python3", "--version") {
+        let server = Server::new("cut", Limits::default());
+        server.ask_python(CUT);
+        assert_eq!(server.count(ServiceCounter::StreamsCut), 1);
     }
 }
 
@@ -216,7 +239,7 @@ fn who_speaks_plainly_is_told_so_and_others_are_served() {
     assert!(matches!(answer[..], [21, 3, _, 0, 2, 2, _]), "{answer:?}");
     assert_eq!(server.count(ServiceCounter::TransformRefusals), 1);
     if is_there("python3", "--version") {
-        server.ask_python();
+        server.ask_python(PYTHON);
     }
 }
 

@@ -13,34 +13,22 @@
 //! side ends, and in the next turn when it has said that it has more to do. Until it [opens](Passage::open) the connection it is in its
 //! handshake: the service has nothing of the connection yet, and what the transform has learned of the peer by then is in the [`Peer`] with which the service opens it.
 //!
-//! How TLS by rustls uses it, which is what decided the shape. Its API without buffers of its own wants the bytes of a record together, and says in *one*
-//! call that bytes are to be sent, have been read, or may be written, whichever way it was called for:
+//! TLS by rustls is `crates/corelane/examples/tls.rs`, which OpenSSL's client and Python's ask in the tests. Its call:
 //!
 //! ```text
-//! lanes.serve("tcp://[::]:443", |_lane| Files::new(root))?
-//!     .transform(move |lane| { let mut config = reloads.config_of(lane); move |side, peer| Some(Box::new(Tls::new(side, config.now(), peer))) })
-//!
-//! impl Transform for Tls {
-//!     fn pass(&mut self, p: &mut Passage<'_>) -> Result<Progress, TransformError> {
-//!         if self.is_new && is_http(p.received)        { p.wire.push(&BAD_REQUEST[..]); return Err(TransformError("plain HTTP".into())) }
-//!         let mut record = whole_record(p.received, p.arena)?;          // 5 bytes say how long; what is not whole stays in `received`
-//!         let status = self.rustls.process_tls_records(&mut record);    // UnbufferedServerConnection or UnbufferedClientConnection
-//!         match status.state {
-//!             Ok(EncodeTlsData(step))    => { step.encode(lease.spare()); p.wire.push(lease.share()) }
-//!             Ok(TransmitTlsData(step))  => { step.done(); return Ok(Progress::More) }             // a step of the handshake is a turn's share
-//!             Ok(ReadTraffic(records))   => p.input.push(record.slice(..)),                        // decrypted in place, not copied
-//!             Ok(WriteTraffic(traffic))  => {
-//!                 if !self.is_open       { p.peer.learned = Some(Arc::new(learned(&self.rustls))); p.open() } // server_name, alpn_protocol, peer_certificates
-//!                 while moved < PASS_BYTES { traffic.encrypt(front_of(p.output), lease.spare()) }            // 16 KiB a record
-//!                 if p.finishing && p.output.is_empty() { traffic.queue_close_notify(lease.spare()) }
-//!             }
-//!             Ok(PeerClosed)             => p.end_input(),                                         // close_notify: `input` is whole
-//!             Ok(BlockedHandshake)       => return Ok(Progress::Idle),
-//!             Err(error)                 => { p.wire.push(self.alert()); return Err(TransformError(error.to_string())) } // leaves before the end
-//!         }
-//!     }
+//! fn pass(&mut self, p: &mut Passage<'_>) -> Result<Progress, TransformError> {
+//!     let reads_on = self.receive(p)?;     // a whole record at a time: what is not whole stays in `received`; in a handshake one record a call
+//!     if !self.is_open && !self.rustls.is_handshaking() { self.open(p) }     // server_name, alpn_protocol, peer_certificates
+//!     let writes_on = self.send(p)?;       // `output` becomes records, 16 KiB each
+//!     if p.finishing && p.output.is_empty() { self.rustls.send_close_notify(); self.say(p) }
+//!     Ok(if reads_on || writes_on { Progress::More } else { Progress::Idle })
 //! }
 //! ```
+//!
+//! The peer's close_notify is told by `end_input`; when rustls refuses, the alert that it made goes into `wire` before the error returns. Its API without buffers
+//! of its own fits as well: it says in *one* call that bytes are to be sent, have been read, or may be written, whichever way it was called for. Version 0.23
+//! does not tell the server's name by it, and what it has opened of a message of the handshake must lie where it was until the rest comes: so the
+//! transform keeps those records in a lease of its own, and not in `received`.
 //!
 //! Tickets and certificates are in the configuration, one a lane, which the function that makes transforms keeps; its clock is [`Passage::now`].
 //! A PROXY header is taken off by a transform that opens when the header has come, and says who the peer is in [`Passage::peer`]; one within another is

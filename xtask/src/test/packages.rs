@@ -18,6 +18,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("ip", "iproute2"),
     ("nc", "netcat-openbsd"),
     ("ncat", "ncat"),
+    ("openssl", "openssl"),
     ("python3", "python3"),
     ("rpcbind", "rpcbind"),
     ("socat", "socat"),
