@@ -3,6 +3,7 @@
 mod drained;
 mod driver;
 mod driver_settings;
+mod ended;
 mod ending;
 pub(crate) mod entry;
 mod outside;
@@ -10,6 +11,7 @@ mod place;
 mod plan;
 mod run;
 pub(crate) mod url;
+mod wakes;
 
 pub use corelane_lane::LaneSettings;
 pub use corelane_os::cpus::parse_list as parse_cpus;
@@ -18,6 +20,7 @@ pub use corelane_rss::Transport;
 pub use drained::Drained;
 pub use driver::{DriverChoice, DriverKind};
 pub use driver_settings::DriverSettings;
+pub use ended::Ended;
 pub use outside::Outside;
 pub use place::Place;
 pub use plan::lanes_for_this_machine;

@@ -6,7 +6,7 @@
 mod process;
 
 use corelane::lanes::{DriverChoice, Running};
-use corelane::service::{Fault, SocketId};
+use corelane::service::{Asking, Asks, Call, Fault, Lost, Origin, SocketId};
 use corelane::{Cx, DatagramService, Datagrams, Input, Lanes, Next, Output, Peer, Replies, Silent, StreamService};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;
@@ -81,6 +81,53 @@ impl DatagramService for Asker {
     }
 }
 
+/// Questions that each lane has out.
+const ASKED: usize = 64;
+
+/// Asks itself without end, on all lanes in turn.
+struct Curious {
+    replied: Arc<AtomicUsize>,
+    asked: usize,
+    waiting: usize,
+}
+
+impl Curious {
+    fn ask(&mut self, cx: &mut Cx<'_, Asks<u64, u64>>, lane: usize) {
+        (self.asked, self.waiting) = (self.asked + 1, self.waiting + 1);
+        assert!(cx.ask(lane, self.asked as u64).is_ok(), "there is room for so many");
+    }
+}
+
+impl StreamService for Curious {
+    type Talk = Asks<u64, u64>;
+    type Session = ();
+
+    fn started(&mut self, cx: &mut Cx<'_, Self::Talk>) {
+        // More at once than can ever be there later: the tables have their size.
+        (0..4 * ASKED).for_each(|_| self.ask(cx, cx.lane()));
+    }
+
+    fn open(&mut self, _: &mut Cx<'_, Self::Talk>, _: &Peer) {}
+
+    fn receive(&mut self, _: &mut Cx<'_, Self::Talk>, (): &mut (), _: &mut Input, _: &mut Output) -> Next {
+        Next::Close
+    }
+
+    fn asked(&mut self, cx: &mut Cx<'_, Self::Talk>, _: Origin, question: u64, call: Call<Self::Talk>) {
+        cx.reply(call, question);
+    }
+
+    fn replied(&mut self, cx: &mut Cx<'_, Self::Talk>, _: Asking, outcome: Result<u64, Lost>) {
+        if outcome.is_ok() {
+            self.replied.fetch_add(1, Ordering::Relaxed);
+            self.waiting -= 1;
+        }
+        if outcome.is_ok() && self.waiting < ASKED {
+            self.ask(cx, self.asked % cx.lanes());
+        }
+    }
+}
+
 fn one_lane(driver: DriverChoice) -> Lanes {
     Lanes::per_core().lanes(1).driver(driver)
 }
@@ -130,15 +177,32 @@ fn between_lanes(driver: DriverChoice, to: SocketAddr) -> usize {
     let answered = Arc::new(AtomicUsize::new(0));
     let counter = answered.clone();
     let client = one_lane(driver).client_datagrams(move |_| Asker { to, answered: counter.clone() }).start().unwrap();
+    let found = in_steady_state(&answered);
+    client.drain();
+    client.wait().unwrap();
+    found
+}
+
+/// While so many more are answered as were before.
+fn in_steady_state(answered: &AtomicUsize) -> usize {
     let wait_for = |count| {
         while answered.load(Ordering::Relaxed) < count {
             std::thread::yield_now();
         }
     };
     wait_for(10 * REQUESTS);
-    let found = allocations(|| wait_for(20 * REQUESTS));
-    client.drain();
-    client.wait().unwrap();
+    allocations(|| wait_for(20 * REQUESTS))
+}
+
+/// Two lanes that ask each other and themselves.
+fn of_questions(driver: DriverChoice) -> usize {
+    let replied = Arc::new(AtomicUsize::new(0));
+    let counter = replied.clone();
+    let curious = move |_| Curious { replied: counter.clone(), asked: 0, waiting: 0 };
+    let running = Lanes::per_core().lanes(2).driver(driver).client(curious).start().unwrap();
+    let found = in_steady_state(&replied);
+    running.stop();
+    running.wait().unwrap();
     found
 }
 
@@ -157,5 +221,6 @@ fn a_request_allocates_nothing() {
         assert_eq!(found, 0, "allocations for {REQUESTS} datagrams over {}", datagrams.driver());
         let found = between_lanes(driver, datagrams.address().inet().unwrap());
         assert_eq!(found, 0, "allocations for {} datagrams of a client over {}", 10 * REQUESTS, datagrams.driver());
+        assert_eq!(of_questions(driver), 0, "allocations for {} questions between lanes", 10 * REQUESTS);
     }
 }

@@ -2,6 +2,9 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 #[allow(dead_code)] // its main
+#[path = "../examples/embedded.rs"]
+mod embedded;
+#[allow(dead_code)] // its main
 #[path = "../examples/files.rs"]
 mod files;
 #[allow(dead_code)] // its main
@@ -16,13 +19,19 @@ mod proxy;
 #[allow(dead_code)] // its main
 #[path = "../examples/shop.rs"]
 mod shop;
+#[allow(dead_code)] // its main
+#[path = "../examples/store.rs"]
+mod store;
 
 use corelane::lanes::Running;
+use corelane::service::{Address, Limits, ServiceCounter};
 use corelane::{Lanes, StreamService};
+use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Shutdown, TcpStream, UdpSocket};
+use std::net::{Shutdown, SocketAddr, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// After this a test has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -31,15 +40,15 @@ fn served<S: StreamService>(build: impl Fn(usize) -> S + Send + Sync + 'static) 
     Lanes::per_core().lanes(1).serve("tcp://127.0.0.1:0", build).unwrap().start().unwrap()
 }
 
-fn connected(running: &Running) -> TcpStream {
-    let stream = TcpStream::connect(running.address()).unwrap();
+fn connected(to: &Address) -> TcpStream {
+    let stream = TcpStream::connect(to).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream
 }
 
 /// All that comes after `text`, whose end is the end.
-fn asked(running: &Running, text: &[u8]) -> Vec<u8> {
-    let mut stream = connected(running);
+fn asked(to: &Address, text: &[u8]) -> Vec<u8> {
+    let mut stream = connected(to);
     stream.write_all(text).unwrap();
     stream.shutdown(Shutdown::Write).unwrap();
     let mut answer = Vec::new();
@@ -70,7 +79,7 @@ fn held_answers_keep_their_order() {
     let numbers: Vec<u64> = (0..500).map(|number| number * 7_919).collect();
     let lines: String = numbers.iter().map(|number| format!("{number}\n")).collect();
     let squares: String = numbers.iter().map(|number| format!("{}\n", number * number)).collect();
-    assert_eq!(String::from_utf8(asked(&running, lines.as_bytes())).unwrap(), squares);
+    assert_eq!(String::from_utf8(asked(running.address(), lines.as_bytes())).unwrap(), squares);
 }
 
 #[test]
@@ -81,7 +90,7 @@ fn files_are_sent_as_they_are_and_nothing_else_is() {
     std::fs::write(directory.0.join("nothing"), []).unwrap();
     let path = directory.0.clone();
     let running = served(move |_| files::Files::new(&path));
-    let answer = asked(&running, b"nothing\nnumbers\nnone\n../secret\n/etc/passwd\n.\n");
+    let answer = asked(running.address(), b"nothing\nnumbers\nnone\n../secret\n/etc/passwd\n.\n");
     let mut expected = b"0\n1200000\n".to_vec();
     expected.extend(&content);
     expected.extend(b"no\nno\nno\nno\n");
@@ -93,9 +102,9 @@ fn a_proxy_passes_everything_on_and_ends_where_nobody_is() {
     let behind = served(|_| held::Squares::default());
     let to = behind.address().clone();
     let running = served(move |_| proxy::Proxy::new(to.clone()));
-    assert_eq!(asked(&running, b"2\n3\n"), b"4\n9\n");
+    assert_eq!(asked(running.address(), b"2\n3\n"), b"4\n9\n");
     drop(behind);
-    let mut stream = connected(&running);
+    let mut stream = connected(running.address());
     let _ = stream.write_all(b"2\n");
     assert!(!matches!(stream.read(&mut [0; 1]), Ok(1..)), "nobody answers");
 }
@@ -128,10 +137,81 @@ fn datagrams_are_answered_when_they_were_to_be_and_before_a_drain_ends() {
 #[test]
 fn a_shop_counts_what_it_sells() {
     let running = served(|_| shop::Shop::new(3, 10));
-    let mut stream = connected(&running);
+    let mut stream = connected(running.address());
     let mut answers = BufReader::new(stream.try_clone().unwrap()).lines();
     stream.write_all(b"4\n").unwrap();
     assert_eq!(answers.next().unwrap().unwrap(), "12");
     let reader = corelane::admin::watch::Reader::of(running.counters()).unwrap();
     assert_eq!(reader.snapshot(0).services[0].values.own("apples_sold"), Some(4));
+}
+
+/// The text that is answered to a request for `path`.
+async fn got(at: SocketAddr, path: &str) -> String {
+    let mut stream = tokio::net::TcpStream::connect(at).await.unwrap();
+    stream.write_all(format!("GET {path} HTTP/1.1\r\n\r\n").as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer.split_once("\r\n\r\n").unwrap().1.to_owned()
+}
+
+#[test]
+fn lanes_live_in_a_program_on_tokio_and_its_tasks_await_their_end() {
+    let lanes = Lanes::per_core().lanes(2).serve("tcp://127.0.0.1:0", |_| embedded::Tally::default()).unwrap();
+    let running = lanes.start().unwrap();
+    for _ in 0..8 {
+        assert_eq!(asked(running.address(), b"one\ntwo\n"), b"one\ntwo\n");
+    }
+    let outside = running.outside();
+    let ended = outside.ended();
+    let waiter = std::thread::spawn(move || ended.wait());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+    runtime.block_on(async {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let at = listener.local_addr().unwrap();
+        let clients = tokio::spawn(async move {
+            assert_eq!(got(at, "/").await, "16\n");
+            assert_eq!(got(at, "/drain").await, "drains\n");
+        });
+        embedded::answer_all(listener, outside.clone()).await.unwrap();
+        clients.await.unwrap();
+    });
+    assert!(outside.ended().is_over());
+    waiter.join().unwrap();
+    running.wait().unwrap();
+}
+
+/// The lines of a session: what it sets, gets and what it is answered.
+fn conversation(client: usize) -> (String, String) {
+    let (mut lines, mut answers) = (String::new(), String::new());
+    for key in 0..2_000 {
+        let value = key * 31 + client;
+        writeln!(lines, "get {client}-{key}\nset {client}-{key} a {value}\nget {client}-{key}").unwrap();
+        writeln!(answers, "none\nok\n= a {value}").unwrap();
+        if key % 100 == 0 {
+            lines.push_str("mumble\nget\n");
+            answers.push_str("error\nerror\n");
+        }
+    }
+    (lines, answers)
+}
+
+#[test]
+fn a_store_on_two_lanes_answers_in_order_whatever_the_home_of_a_key() {
+    // Fewer than a connection asks at once: what was refused is offered again.
+    let limits = Limits::default().asks_max(16);
+    let lanes = Lanes::per_core().lanes(2).limits(limits).serve("tcp://127.0.0.1:0", |_| store::Store::default());
+    let running = lanes.unwrap().start().unwrap();
+    std::thread::scope(|scope| {
+        for client in 0..4 {
+            let to = running.address();
+            scope.spawn(move || {
+                let (lines, answers) = conversation(client);
+                let got = asked(to, lines.as_bytes());
+                assert!(got == answers.as_bytes(), "{}", String::from_utf8_lossy(&got));
+            });
+        }
+    });
+    let reader = corelane::admin::watch::Reader::of(running.counters()).unwrap();
+    let values = &reader.snapshot(0).services[0].values;
+    assert!(values.get(ServiceCounter::AsksMaxHits) > 0, "the bound was met");
 }

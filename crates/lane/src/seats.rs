@@ -174,3 +174,79 @@ impl Seats {
         (work, std::mem::take(&mut seat.inbox), std::mem::take(&mut seat.due))
     }
 }
+
+#[cfg(all(test, not(loom)))]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::control::Control;
+    use crate::kit::LaneSettings;
+    use crate::settings::LaneSettings;
+    use crate::work::{Work, Works};
+    use corelane_seam::{Arena, Driver, Outcome};
+    use corelane_watch::{Description, LaneName, Page};
+
+    /// Does nothing.
+    struct Idle;
+
+    impl Work for Idle {
+        fn name(&self) -> &'static str {
+            "idle"
+        }
+        fn complete(&mut self, _: &mut Kit, _: Completion) {}
+        fn serve(&mut self, _: &mut Kit) {}
+        fn flush(&mut self, _: &mut Kit) {}
+        fn has_work(&self) -> bool {
+            false
+        }
+        fn has_ended(&self) -> bool {
+            false
+        }
+        fn drain(&mut self, _: &mut Kit, _: &mut dyn Driver) {}
+    }
+
+    /// Two works on a lane, which may take so many completions and timers of a turn.
+    fn seats(budgets: [(usize, usize); 2]) -> (Seats, Kit) {
+        let lanes = vec![LaneName::default()];
+        let page = Page::heap(&Description { program: "test".into(), lanes, ..Description::default() }).unwrap();
+        let arena = Arena::new(1 << 20).unwrap();
+        let row = page.lane(0).unwrap();
+        let mut kit = Kit::new(0, &Control::new(1), arena, row, &LaneSettings::default(), Box::new(|_: &str| {}));
+        let budgets = budgets.map(|(completions, other)| Budget { completions, other });
+        budgets.into_iter().for_each(|budget| kit.add_work(budget));
+        let works = Works::of(Idle).and(Idle).0.into_iter().zip(budgets).map(|((work, _), budget)| (work, budget));
+        (Seats::new(works), kit)
+    }
+
+    fn handles(work: u8, count: u32) -> Vec<Handle> {
+        (0..count).map(|index| Handle::new(0, index, 0).of(work)).collect()
+    }
+
+    fn completions(work: u8, count: u32) -> Vec<Completion> {
+        handles(work, count).into_iter().map(|handle| Completion::last(handle, Outcome::Released)).collect()
+    }
+
+    #[test]
+    fn what_waits_and_what_comes_is_within_all_budgets_together() {
+        let (mut seats, kit) = seats([(8, 5), (4, 2)]);
+        let room = |seats: &Seats| (seats.room(&kit), seats.room_for_timers(&kit));
+        assert_eq!(room(&seats), (12, 7));
+        seats.route(&mut completions(1, 3), |_| panic!("it is there"));
+        assert_eq!(room(&seats), (9, 7));
+        // One may take all the room, over its own budget.
+        seats.route(&mut completions(2, 9), |_| panic!("it is there"));
+        assert_eq!((seats.route_timers(&mut handles(2, 7)), room(&seats)), (0, (0, 0)));
+        // With it goes its budget, and what waits for it; the other's is still there.
+        seats.vacate(1);
+        assert_eq!(room(&seats), (5, 5));
+    }
+
+    #[test]
+    fn there_is_no_room_where_more_waits_than_the_budgets_of_those_that_are_left() {
+        let (mut seats, kit) = seats([(2, 1), (8, 8)]);
+        seats.route(&mut completions(1, 6), |_| panic!("it is there"));
+        assert_eq!(seats.route_timers(&mut handles(1, 4)), 0);
+        seats.vacate(1);
+        assert_eq!((seats.room(&kit), seats.room_for_timers(&kit)), (0, 0));
+    }
+}

@@ -1,7 +1,7 @@
 //! Where the services of one program on all its lanes find each other, and where the world outside finds them.
 
 use crate::post::{Ends, Post};
-use crate::remote::{Outer, Remote};
+use crate::remote::{Outer, Remote, WakeOutside};
 use crate::talk::Talk;
 use corelane_lane::{Control, Mesh, Tell};
 use std::any::Any;
@@ -41,14 +41,15 @@ type Lines = Vec<Option<Box<dyn AnyLine>>>;
 pub struct Exchange {
     control: Arc<Control>,
     capacity: usize,
+    wake: WakeOutside,
     /// By service: its line, of its own type; none if nobody has asked for it.
     lines: Arc<Mutex<Lines>>,
 }
 
 impl Exchange {
-    /// For the lanes of `control`; a channel holds up to `capacity` messages.
-    pub fn new(control: &Arc<Control>, capacity: usize) -> Self {
-        Self { control: control.clone(), capacity, lines: Arc::default() }
+    /// For the lanes of `control`; a channel holds up to `capacity` messages. Whoever awaits an answer outside is woken by `wake`.
+    pub fn new(control: &Arc<Control>, capacity: usize, wake: WakeOutside) -> Self {
+        Self { control: control.clone(), capacity, wake, lines: Arc::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Lines> {
@@ -74,7 +75,7 @@ impl Exchange {
     pub fn remote<T: Talk>(&self, service: u16, asks_max: u32) -> Option<Remote<T>> {
         let mut lines = self.lock();
         let line = lines.get_mut(usize::from(service))?.as_mut()?.any().downcast_mut::<Line<T>>()?;
-        Some(Remote::new(line.tell.clone(), line.waiting.clone(), asks_max))
+        Some(Remote::new(line.tell.clone(), line.waiting.clone(), asks_max, self.wake.clone()))
     }
 
     /// Lane `lane` has all its services: whoever speaks to others there is told that nobody hears.

@@ -69,7 +69,7 @@ pub use limits::Limits;
 pub use names::{ConnectionId, Ending, Learned, Next, Order, Peer, SocketId};
 pub use output::{Output, OutputWriter};
 pub use places::{Place, Sharing};
-pub use remote::{Remote, Reply as RemoteReply};
+pub use remote::{Remote, Reply as RemoteReply, WakeOutside};
 pub use replies::Replies;
 pub use service::{DatagramService, StreamService};
 pub use services::{LANE_CONNECTIONS_MAX, Services};

@@ -15,10 +15,15 @@ pub(crate) enum Outer<T: Talk> {
     Question(T::Question, Asked<T::Answer>),
 }
 
+/// Wakes a task of the world outside, from a lane's thread. That may have descriptors of its own, and a runtime's waker uses the runtime's: where
+/// it does, whoever makes the lanes has this done by a thread that has not.
+pub type WakeOutside = Arc<dyn Fn(Waker) + Send + Sync>;
+
 /// Where an answer is waited for.
 struct Awaited<A> {
     state: Mutex<State<A>>,
     settled: Condvar,
+    wake: WakeOutside,
 }
 
 enum State<A> {
@@ -38,7 +43,7 @@ impl<A> Awaited<A> {
         let before = std::mem::replace(&mut *self.lock(), State::Settled(outcome));
         self.settled.notify_all();
         if let State::Waiting(Some(waker)) = before {
-            waker.wake();
+            (self.wake)(waker);
         }
     }
 }
@@ -84,17 +89,18 @@ pub struct Remote<T: Talk> {
     /// Questions that wait, by lane.
     waiting: Arc<[AtomicU32]>,
     asks_max: u32,
+    wake: WakeOutside,
 }
 
 impl<T: Talk> Clone for Remote<T> {
     fn clone(&self) -> Self {
-        Self { tell: self.tell.clone(), waiting: self.waiting.clone(), asks_max: self.asks_max }
+        Self { tell: self.tell.clone(), waiting: self.waiting.clone(), asks_max: self.asks_max, wake: self.wake.clone() }
     }
 }
 
 impl<T: Talk> Remote<T> {
-    pub(crate) fn new(tell: Tell<Outer<T>>, waiting: Arc<[AtomicU32]>, asks_max: u32) -> Self {
-        Self { tell, waiting, asks_max }
+    pub(crate) fn new(tell: Tell<Outer<T>>, waiting: Arc<[AtomicU32]>, asks_max: u32, wake: WakeOutside) -> Self {
+        Self { tell, waiting, asks_max, wake }
     }
 
     /// How many lanes there are.
@@ -124,7 +130,8 @@ impl<T: Talk> Remote<T> {
             waiting.fetch_sub(1, Ordering::Relaxed);
             return Err(Unheard { word: question, why: Silence::Full });
         }
-        let awaited = Arc::new(Awaited { state: Mutex::new(State::Waiting(None)), settled: Condvar::new() });
+        let state = Mutex::new(State::Waiting(None));
+        let awaited = Arc::new(Awaited { state, settled: Condvar::new(), wake: self.wake.clone() });
         let asked = Asked { awaited: Some(awaited.clone()), waiting: self.waiting.clone(), lane, is_taken: false };
         match self.tell.tell(lane, Outer::Question(question, asked)) {
             Ok(()) => Ok(Reply { awaited }),

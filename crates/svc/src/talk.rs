@@ -18,8 +18,8 @@
 //! impl StreamService for Cache {
 //!     type Talk = Asks<Request, Response>;                          // Request::Get(Key), Response::Value(Parcel)
 //!     fn receive(&mut self, cx: &mut Cx<'_, Self::Talk>, ..) -> Next;
-//!         // let Some(ticket) = output.hold(Order::Kept) else { .. };
-//!         // match cx.ask(home(key), Request::Get(key)) { Ok(asking) => self.waiting.insert(asking, ticket), Err(_) => leave it in the input }
+//!         // let Some(ticket) = session.ticket.take().or_else(|| output.hold(Order::Kept).ok()) else { leave it in the input };
+//!         // match cx.ask(home(key), Request::Get(key)) { Ok(asking) => self.waiting.insert(asking, ticket), Err(_) => session.ticket = Some(ticket) }
 //!     fn asked(&mut self, cx, from, Request::Get(key), call);       // cx.reply(call, Response::Value(self.values.get(key)))
 //!     fn replied(&mut self, cx, asking, outcome);                   // cx.answer(self.waiting.remove(asking), ..)
 //! }

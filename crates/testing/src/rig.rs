@@ -147,7 +147,7 @@ impl Rig {
         );
         let control = Control::new(plan.lanes);
         let ((tell, ears), world) = (control.words(), world.clone());
-        let exchange = Exchange::new(&control, plan.settings.channel_messages);
+        let exchange = Exchange::new(&control, plan.settings.channel_messages, std::sync::Arc::new(std::task::Waker::wake));
         let (reports, operator_is_gone) = Default::default();
         let (arenas, lanes) = (Vec::new(), Vec::new());
         let mut rig = Self { world, control, exchange, tell, page, reports, operator_is_gone, arenas, lanes, first: 0 };

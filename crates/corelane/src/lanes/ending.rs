@@ -2,6 +2,8 @@
 //! [`Program`] decides.
 
 use crate::error::Error;
+use crate::lanes::ended::Ends;
+use crate::lanes::wakes;
 use corelane_lane::Control;
 use corelane_lane::program::{End, Event, Program, Step};
 use corelane_os::clock;
@@ -19,11 +21,12 @@ pub(crate) struct Lives {
     told: Arc<Mutex<Vec<Event<Error>>>>,
     ringer: Ringer,
     gate: Arc<Gate>,
+    ends: Arc<Ends>,
 }
 
 impl Lives {
-    fn new() -> io::Result<Self> {
-        Ok(Self { told: Arc::default(), ringer: Ringer::new()?, gate: Arc::default() })
+    fn new(lanes: usize) -> io::Result<Self> {
+        Ok(Self { told: Arc::default(), ringer: Ringer::new()?, gate: Arc::default(), ends: Ends::new(lanes, wakes::start()?) })
     }
 
     fn tell(&self, event: Event<Error>) {
@@ -40,6 +43,7 @@ impl Lives {
     pub(crate) fn live(&self, lane: usize, control: &Control, life: impl FnOnce() -> Result<(), String>) {
         let how = unbroken(life).flatten();
         self.tell(Event::Ended { lane, how, order: control.order() });
+        self.ends.lane_ended();
     }
 
     /// With what it has made a lane comes to a gate, waits there for all the others, and passes. None if the start is in vain.
@@ -68,9 +72,14 @@ impl Waiter {
     /// For the lanes of `control`.
     ///
     /// # Errors
-    /// What the system says of a doorbell.
+    /// What the system says of a doorbell, or of a thread.
     pub(crate) fn new(control: Arc<Control>) -> io::Result<Self> {
-        Ok(Self { program: Program::new(control.lanes()), lives: Lives::new()?, control })
+        Ok(Self { program: Program::new(control.lanes()), lives: Lives::new(control.lanes())?, control })
+    }
+
+    /// Where it is said that no lane lives any more.
+    pub(crate) fn ends(&self) -> &Arc<Ends> {
+        &self.lives.ends
     }
 
     /// What lane `lane`, whose thread runs `begin`, tells of its life; it has begun if that succeeds.
@@ -106,10 +115,12 @@ impl Waiter {
     /// [`Error::LanePanicked`], or what the system says of waiting.
     pub(crate) fn wait(&mut self, signals: Option<&Signals>, note: impl Fn()) -> Result<(), Error> {
         loop {
-            match self.program.end() {
-                Some(end) => return outcome(end),
-                None => self.turn(signals, &note)?,
+            if let Some(end) = self.program.end() {
+                // Nobody waits for a lane that is left behind.
+                self.lives.ends.give_up();
+                return outcome(end);
             }
+            self.turn(signals, &note)?;
         }
     }
 
@@ -161,6 +172,7 @@ pub(crate) fn unbroken<R>(part: impl FnOnce() -> R) -> Result<R, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lanes::Ended;
     use corelane_lane::Order;
     use std::thread;
 
@@ -214,8 +226,10 @@ mod tests {
         let (_keep, never) = std::sync::mpsc::channel::<()>();
         let stays: Life = Box::new(move |_| assert!(never.recv().is_err()));
         let (mut waiter, control) = serving(vec![ends_at(Order::Stop), stays, Box::new(|_| panic!("{}", "in pieces"))]);
+        let ended = Ended::of(waiter.ends());
         let Err(Error::LanePanicked { lane: 2, left_behind: 1, .. }) = waiter.wait(None, || {}) else { panic!("nobody notices") };
         assert_eq!(control.order(), Order::Stop);
+        assert!(ended.is_over(), "nobody waits for who is left behind");
     }
 
     #[test]

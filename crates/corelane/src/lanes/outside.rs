@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::lanes::Served;
+use crate::lanes::ended::{Ended, Ends};
 use crate::service::{Remote, Talk};
 use corelane_lane::{Control, Order};
 use corelane_svc::Exchange;
@@ -13,14 +14,15 @@ use std::sync::Arc;
 pub struct Outside {
     control: Arc<Control>,
     exchange: Exchange,
+    ends: Arc<Ends>,
     /// The services by number: name, and how many questions from outside may wait on a lane.
     services: Arc<[(String, u32)]>,
 }
 
 impl Outside {
-    pub(crate) fn new(control: &Arc<Control>, exchange: &Exchange, served: &[Served]) -> Self {
+    pub(crate) fn new(control: &Arc<Control>, exchange: &Exchange, ends: &Arc<Ends>, served: &[Served]) -> Self {
         let services = served.iter().map(|served| (served.name.clone(), served.limits.asks_max)).collect();
-        Self { control: control.clone(), exchange: exchange.clone(), services }
+        Self { control: control.clone(), exchange: exchange.clone(), ends: ends.clone(), services }
     }
 
     /// Has the lanes refuse new connections, answer what was asked, and end.
@@ -31,6 +33,11 @@ impl Outside {
     /// Has the lanes end at once.
     pub fn stop(&self) {
         self.control.give(Order::Stop);
+    }
+
+    /// The end of the lanes, to be awaited or waited for.
+    pub fn ended(&self) -> Ended {
+        Ended::of(&self.ends)
     }
 
     /// Speaks to the service of this name ([`Lanes::named`](crate::Lanes::named), else its type's name), which talks in `T`.

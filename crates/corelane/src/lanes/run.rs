@@ -136,8 +136,8 @@ fn begin(lanes: &Lanes) -> Result<Running, Error> {
     let bells = make_bells(cpus.len())?;
     let waiter = waiter(&control)?;
     let (driver, threads, socket, beside) = (chosen.kind, Vec::new(), None, Vec::new());
-    let exchange = Exchange::new(&control, settings.channel_messages);
-    let outside = Outside::new(&control, &exchange, &lanes.services);
+    let exchange = Exchange::new(&control, settings.channel_messages, waiter.ends().wake().clone());
+    let outside = Outside::new(&control, &exchange, waiter.ends(), &lanes.services);
     let mut running = Running {
         places,
         planned,

@@ -200,7 +200,7 @@ impl Process {
             random: Random::new(!seed),
             program: Program::new(case.lanes),
             told: VecDeque::new(),
-            exchange: Exchange::new(&control, 64),
+            exchange: Exchange::new(&control, 64, std::sync::Arc::new(std::task::Waker::wake)),
             ears,
             tell,
             control,
