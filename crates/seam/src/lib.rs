@@ -62,8 +62,8 @@ pub use instant::{Instant, nanoseconds};
 pub use lease::{ARENA_BYTES_MAX, Arena, LEASE_BYTES_MAX, Lease, Shared};
 pub use ledger::{Holder, Payer, Role};
 pub use operation::{
-    Bind, Completion, DatagramOp, DatagramOutcome, FileOp, FileOutcome, FrameOp, FrameOutcome, Interest, Listen, OffloadCall,
-    OffloadResult, OffloadWork, Offloaded, Op, OpenOptions, Outcome, StreamOp, StreamOptions, StreamOutcome,
+    Bind, Completion, DatagramOp, DatagramOutcome, FileFacts, FileKind, FileOp, FileOutcome, FrameOp, FrameOutcome, Interest,
+    Listen, OffloadCall, OffloadResult, OffloadWork, Offloaded, Op, OpenOptions, Outcome, StreamOp, StreamOptions, StreamOutcome,
 };
 pub use port::{Port, PortFacts, PortId, Taken};
 pub use random::{Random, mix};
