@@ -1,8 +1,11 @@
 //! When the requests of an open loop are to start: each has its own moment, none waits for a tick.
 
-use crate::plan::LONGEST;
 use corelane::service::Random;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// Longest run.
+pub const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
 /// A second, in nanoseconds.
 const SECOND: f64 = 1e9;

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod aim;
+mod aiming;
 pub mod amounts;
 pub mod arrivals;
 pub mod buckets;
@@ -10,6 +11,7 @@ pub mod collector;
 pub mod course;
 pub mod curve;
 pub mod datagram_engine;
+mod ends;
 pub mod engine;
 mod error;
 mod facts;
@@ -20,19 +22,22 @@ pub mod interval;
 pub mod kinds;
 mod pace;
 mod pacer;
+mod particulars;
 mod pattern;
 pub mod plan;
 pub mod repeated;
 pub mod report;
 mod run;
 pub mod self_test;
+mod settle;
 pub mod stats;
 pub mod text;
 mod verdict;
 pub mod workload;
 pub mod workloads;
 
+pub use ends::Ends;
 pub use error::Error;
 pub use facts::{Watched, find_server, page_serving, services_at};
-pub use run::{Beside, Ends, limits, measure, report_of, run};
+pub use run::{Beside, limits, measure, report_of, run};
 pub use verdict::{Verdict, judge};

@@ -1,8 +1,9 @@
 //! One run: starts the lanes, listens to them, reads the clocks at the ends of the window, and writes the report.
 
 use crate::collector::{Collector, Complete, LaneSum};
-use crate::course::{Course, Event};
+use crate::course::Event;
 use crate::curve::{curve, quantiles};
+use crate::ends::Ends;
 use crate::error::Error;
 use crate::facts::{Reading, ServerWatch, Watched, generator};
 use crate::hdr::{self, About, Line};
@@ -17,8 +18,8 @@ use corelane::admin::watch::Reader;
 use corelane::lanes::{LaneSettings, Running};
 use corelane::service::{Limits, StreamOptions};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 /// How often a watcher is shown the run.
@@ -35,26 +36,6 @@ pub struct Beside<'a> {
     pub hdr: Option<&'a mut dyn std::io::Write>,
     /// Is shown the run; returns false to end it early.
     pub show: &'a mut dyn FnMut(&Progress) -> bool,
-}
-
-/// Where the lanes of a run report to, and what can end it.
-#[derive(Clone)]
-pub struct Ends {
-    plan: Arc<Plan>,
-    events: Sender<Event>,
-    stop: Arc<AtomicBool>,
-}
-
-impl Ends {
-    /// The part of one lane.
-    pub fn course(&self, lane: usize) -> Course {
-        Course::new(self.plan.clone(), lane, self.events.clone(), self.stop.clone())
-    }
-
-    /// The run's plan.
-    pub fn plan(&self) -> &Arc<Plan> {
-        &self.plan
-    }
 }
 
 /// Makes one run of a plan.

@@ -6,17 +6,16 @@ pub mod idle;
 pub mod rpc;
 pub mod udp;
 
+use crate::ends::Ends;
 use crate::error::Error;
 use crate::kinds::Kind;
 use crate::plan::Plan;
-use crate::run::Ends;
 use corelane::Lanes;
 use corelane::lanes::Transport;
 use corelane::service::entry::choice::{Choice, Chosen};
-use std::any::Any;
-use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
+
+pub use crate::particulars::Particulars;
 
 /// A workload as `corelane load` knows it.
 #[derive(Clone, Copy, Debug)]
@@ -78,25 +77,10 @@ impl Entry {
     }
 }
 
-/// What a plan says that only its workload understands: a value of a type of the workload's.
-#[derive(Clone, Default)]
-pub struct Particulars(Option<Arc<dyn Any + Send + Sync>>);
-
-impl Particulars {
-    /// Of this value.
-    pub fn of<T: Any + Send + Sync>(value: T) -> Self {
-        Self(Some(Arc::new(value)))
-    }
-
-    /// The value; its default if nothing was said.
-    pub fn get<T: Any + Clone + Default>(&self) -> T {
-        self.0.as_ref().and_then(|value| value.downcast_ref::<T>()).cloned().unwrap_or_default()
-    }
-}
-
-impl fmt::Debug for Particulars {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_some() { "Particulars" } else { "no Particulars" })
+impl Plan {
+    /// The kinds of errors that only its workload has.
+    pub fn kinds(&self) -> &'static [Kind] {
+        find(&self.workload).map_or(&[], |entry| entry.kinds)
     }
 }
 

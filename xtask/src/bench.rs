@@ -5,8 +5,11 @@ mod bars;
 mod cells;
 mod contention;
 mod counts;
+mod cpus;
 mod doubts;
 mod entrants;
+mod ganesha;
+mod generator;
 mod host;
 mod idle;
 mod interrupt;
@@ -31,13 +34,14 @@ use clap::{Args, Subcommand};
 use crate::workspace::{Workspace, cargo};
 use cells::{CELLS, Cell, GENERATOR_CELLS, IDLE, OPEN_LOOP};
 use corelane_load::stats::median;
+use cpus::GENERATOR_CPU;
 use entrants::{Entrant, Peer};
 use host::Host;
 use interrupt::Interrupt;
 use load::Timing;
 use report::{Findings, Report};
 use rounds::{CellResult, Extent};
-use stage::{GENERATOR_CPU, Ours, Stage};
+use stage::{Ours, Stage};
 
 /// What to measure.
 #[derive(Args, Debug)]
@@ -171,7 +175,7 @@ impl Manner {
             took_s: started.elapsed().as_secs_f64(),
             driver: ours.driver,
             beside: ours.beside.clone(),
-            generator_driver: load::DRIVER,
+            generator_driver: generator::DRIVER,
             extent,
             findings,
         };

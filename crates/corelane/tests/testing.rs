@@ -1,4 +1,5 @@
 //! The public simulator finds the bugs of services, of each kind that it looks for, and says how to see them again.
+#![allow(missing_docs, clippy::unwrap_used)]
 
 #[path = "../examples/lengths.rs"]
 #[allow(dead_code, reason = "its main is the example's")]

@@ -2,7 +2,8 @@
 
 use crate::control::Counts;
 use crate::kit::Kit;
-use crate::work::{Budget, Said, Seated};
+use crate::settings::Budget;
+use crate::work::{Said, Seated};
 use corelane_seam::{Completion, Handle};
 
 /// The seat of one work.

@@ -2,9 +2,10 @@
 
 use crate::control::{Control, Counts, Order};
 use crate::fence::fenced;
-use crate::kit::{Kit, LaneSettings};
+use crate::kit::Kit;
 use crate::seats::{Seat, Seats};
-use crate::work::{Budget, Said, Seated, Work, Works};
+use crate::settings::{Budget, LaneSettings};
+use crate::work::{Said, Seated, Work, Works};
 use corelane_seam::{
     Completion, DatagramOutcome, Driver, FileOp, FileOutcome, Handle, Op, Outcome, Payer, StreamOutcome, Wait, nanoseconds,
 };

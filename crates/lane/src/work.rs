@@ -1,27 +1,12 @@
 //! What a lane runs: its works, each with a place of its own on the lane.
 
 use crate::control::Counts;
-use crate::kit::{Kit, LaneSettings};
+use crate::kit::Kit;
 use crate::mesh::Channels;
+use crate::settings::Budget;
 use corelane_seam::{Completion, Driver, Handle};
 use corelane_watch::LaneCounter;
 use std::any::Any;
-
-/// What one work of several may take of a turn. What is more waits for the next one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Budget {
-    /// Completions.
-    pub completions: usize,
-    /// Timers, and messages of each other lane.
-    pub other: usize,
-}
-
-impl Budget {
-    /// What a work has that was given none of its own.
-    pub(crate) fn of(settings: &LaneSettings) -> Self {
-        Self { completions: settings.turn_completions, other: settings.turn_other }
-    }
-}
 
 /// What a lane runs, beside others: sorts completions, serves, and leaves operations in the kit's outbox. It never sees the type of
 /// the driver.

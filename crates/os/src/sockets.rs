@@ -242,9 +242,11 @@ fn plain(any: SocketAddrAny) -> Option<Address> {
     }
 }
 
-/// A Unix socket's address; one that no address of ours can have has no name.
+/// A Unix socket's address; one that no address of ours can have has no name. The library reads that of a socket without a name as an empty
+/// abstract one.
 fn unix(raw: &SocketAddrUnix) -> Unix {
-    let name = raw.abstract_name().map(Unix::hidden).or_else(|| raw.path_bytes().map(Unix::path));
+    let hidden = raw.abstract_name().filter(|name| !name.is_empty());
+    let name = hidden.map(Unix::hidden).or_else(|| raw.path_bytes().map(Unix::path));
     name.and_then(Result::ok).unwrap_or(Unix::UNNAMED)
 }
 

@@ -4,12 +4,14 @@
 //! size, so that the next request of that size gets the memory that is still in the cache. Merging happens when a
 //! request would fail otherwise. (Knuth, The Art of Computer Programming 1, section 2.5.)
 
-use crate::ledger::Payer;
+use crate::payer::Payer;
 
 /// Bytes of the smallest block.
 pub(crate) const UNIT: usize = 256;
 /// Number of block sizes: 256 B, 512 B, ... 4 MiB.
 pub(crate) const ORDERS: usize = 15;
+/// Bytes of the largest lease: 4 MiB.
+pub const LEASE_BYTES_MAX: usize = UNIT << (ORDERS - 1);
 /// Units of the largest block.
 const TOP_UNITS: u32 = 1 << (ORDERS - 1);
 const NONE: u32 = u32::MAX;

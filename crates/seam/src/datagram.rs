@@ -3,7 +3,7 @@
 use crate::address::Address;
 use crate::chain::Segment;
 use crate::lease::Shared;
-use crate::ledger::Payer;
+use crate::payer::Payer;
 use std::net::IpAddr;
 use std::ops::Range;
 

@@ -3,10 +3,11 @@
 //! Holds a marked cell: a lease reads and writes the arena's bytes through a pointer.
 #![allow(unsafe_code)]
 
-use crate::buddy::{Buddy, ORDERS, UNIT};
+use crate::buddy::{Buddy, LEASE_BYTES_MAX, UNIT};
 use crate::error::Error;
-use crate::ledger::{Holder, Ledger, Payer, Role};
+use crate::ledger::{Holder, Ledger, Role};
 use crate::parcel::{Abroad, AbroadCounts, AbroadLimits, Homeland, Parcel, ParcelRefused, Post, Return};
+use crate::payer::Payer;
 use crate::region::Region;
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
@@ -14,8 +15,6 @@ use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
 use std::rc::Rc;
 
-/// Bytes of the largest lease: 4 MiB.
-pub const LEASE_BYTES_MAX: usize = UNIT << (ORDERS - 1);
 /// Bytes of the largest arena: 64 GiB.
 pub const ARENA_BYTES_MAX: usize = 64 << 30;
 /// The alignment of an arena, in bytes: that of a huge page.

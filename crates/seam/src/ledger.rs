@@ -10,24 +10,8 @@
 //! * **A reserve is kept for small requests**: the last quarter of the arena is lent only to who holds little after the lease.
 //! * The lane itself takes what there is; its driver, for what arrives, all but what is kept for answers.
 
-use crate::lease::LEASE_BYTES_MAX;
-
-/// Names who pays for a block. The lane pays for what nobody else does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Payer(u32);
-
-impl Payer {
-    /// The lane itself: it may take all there is.
-    pub const LANE: Self = Self(0);
-
-    pub(crate) fn number(self) -> u32 {
-        self.0
-    }
-
-    pub(crate) fn numbered(number: u32) -> Self {
-        Self(number)
-    }
-}
+use crate::buddy::LEASE_BYTES_MAX;
+use crate::payer::Payer;
 
 /// What a payer is, which decides by what rule the arena lends to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -36,6 +36,7 @@ mod lease;
 mod ledger;
 mod operation;
 pub mod parcel;
+mod payer;
 mod port;
 mod random;
 mod region;
@@ -45,6 +46,7 @@ mod wrapped;
 
 pub use address::{Address, AddressError, Link, UNIX_NAME_BYTES_MAX, Unix};
 pub use bell::Bell;
+pub use buddy::LEASE_BYTES_MAX;
 pub use capture::{CAPTURE_BYTES_MAX, Capture, CapturedPort};
 pub use chain::{Chain, FilePart, Segment};
 pub use datagram::{
@@ -59,12 +61,13 @@ pub use frame::{
 };
 pub use handle::{File, Handle, Socket, Unheld};
 pub use instant::{Instant, nanoseconds};
-pub use lease::{ARENA_BYTES_MAX, Arena, LEASE_BYTES_MAX, Lease, Shared};
-pub use ledger::{Holder, Payer, Role};
+pub use lease::{ARENA_BYTES_MAX, Arena, Lease, Shared};
+pub use ledger::{Holder, Role};
 pub use operation::{
     Bind, Completion, DatagramOp, DatagramOutcome, FileFacts, FileKind, FileOp, FileOutcome, FrameOp, FrameOutcome, Interest,
     Listen, OffloadCall, OffloadResult, OffloadWork, Offloaded, Op, OpenOptions, Outcome, StreamOp, StreamOptions, StreamOutcome,
 };
+pub use payer::Payer;
 pub use port::{Port, PortFacts, PortId, Taken};
 pub use random::{Random, mix};
 pub use wrapped::{CountedPort, DELAYED_MAX, FaultyPort, PortCounts, PortFaultCounts, PortFaults};

@@ -7,7 +7,7 @@
 //! # Writing a test
 //!
 //! 1. Make a world with a seed and [`Faults`], a driver for each lane, and clients with [`World::connect`] or
-//!    [`World::bind`].
+//!    [`World::bind`]; [`World::named`] tells the address that stands for a Unix name there.
 //! 2. Call [`World::step`] in a loop and do what it says: let that lane make one turn (which calls `collect` once), or
 //!    react to the news of a client. A lane that wants to sleep simply returns from its turn; the world does not name it
 //!    again before it has a reason to wake, and moves the clock when nobody has one.

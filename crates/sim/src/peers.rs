@@ -3,10 +3,11 @@
 use crate::log::{Detail, Site};
 use crate::net::connect::{ListenerPort, Opener};
 use crate::net::datagrams::{DatagramPort, Packet};
+use crate::net::names::is_unix;
 use crate::net::streams::Incoming;
 use crate::net::{Binding, OUTSIDE, Owner, TOO_LARGE, canonical};
 use crate::world::{Notice, State, Turn, World};
-use corelane_seam::{Fault, StreamOptions, datagram_bytes_max};
+use corelane_seam::{Address, Fault, StreamOptions, Unix, datagram_bytes_max};
 use std::net::SocketAddr;
 
 /// How far a peer's connection is.
@@ -165,7 +166,7 @@ impl Peer {
         peer.status = Status::Closed;
         if let Some((name, side)) = peer.at.take() {
             state.log.note(state.clock.now(), Site::Peer(self.id), if reset { "resets" } else { "closes" }, Detail::Nothing);
-            state.leave(name, side, reset);
+            state.close_end(name, side, reset);
         }
     }
 }
@@ -204,13 +205,17 @@ impl DatagramPeer {
     /// Sends one datagram.
     ///
     /// # Errors
-    /// `TooLarge` over [`datagram_bytes_max`].
+    /// `TooLarge` over [`datagram_bytes_max`]. To a Unix name also that nobody is there, or that there is no room.
     pub fn send(&self, to: SocketAddr, bytes: &[u8]) -> Result<(), Fault> {
         if bytes.len() > datagram_bytes_max(&to.into()) {
             return Err(TOO_LARGE);
         }
         let packet = Packet { from: self.local(), to, bytes: bytes.to_vec() };
-        self.world.0.borrow_mut().emit(self.port, packet);
+        let state = &mut *self.world.0.borrow_mut();
+        if is_unix(to.ip()) {
+            return state.give(packet);
+        }
+        state.emit(self.port, packet);
         Ok(())
     }
 
@@ -243,8 +248,8 @@ impl World {
     pub fn listen(&self, address: SocketAddr) -> Result<(), Fault> {
         let state = &mut *self.0.borrow_mut();
         let place = state.outside_place(address);
-        let taken = state.net.listeners.values().map(|listener| &listener.place);
-        let address = state.net.settle_place(place, taken)?;
+        let address = state.net.settle_listener(place)?;
+        state.net.note_bound(address, Owner::Gone);
         let listener = ListenerPort {
             place: Binding { address, ..place },
             owner: Owner::Gone,
@@ -265,14 +270,25 @@ impl World {
     pub fn bind(&self, address: SocketAddr) -> Result<DatagramPeer, Fault> {
         let state = &mut *self.0.borrow_mut();
         let place = state.outside_place(address);
-        let taken = state.net.ports.values().map(|port| &port.place);
-        let address = state.net.settle_place(place, taken)?;
+        let address = state.net.settle_port(place)?;
+        state.net.note_bound(address, Owner::Gone);
         let (id, port) = (state.peers.len(), state.net.name());
         state.net.ports.insert(port, DatagramPort::new(Binding { address, ..place }, None, Owner::Peer(id), 0));
         let mut peer = PeerState::new(address, address);
         peer.port = Some(port);
         state.peers.push(peer);
         Ok(DatagramPeer { world: self.clone(), id, port })
+    }
+
+    /// The address by which a Unix name on the first host is known in this world, for a peer's calls: to connect there, or to listen or be bound
+    /// there itself. With a user it says whose process that peer is; lanes are of user 1000. Without a name it is one more socket's, to connect or send from.
+    pub fn named(&self, unix: &Unix) -> SocketAddr {
+        self.0.borrow_mut().net.of_peer(unix)
+    }
+
+    /// What such an address stands for, with its user; any other as it is.
+    pub fn meaning(&self, address: SocketAddr) -> Address {
+        self.0.borrow().net.peer(address)
     }
 
     /// The turn of a peer that has news.

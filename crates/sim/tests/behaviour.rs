@@ -7,6 +7,7 @@ mod cases {
     mod datagrams;
     mod descriptors;
     mod faults;
+    mod names;
     mod time;
     mod work;
 }

@@ -1,20 +1,12 @@
 //! Where the services of one program on all its lanes find each other, and where the world outside finds them.
 
-use crate::post::{Letter, Post};
+use crate::post::{Ends, Post};
 use crate::remote::{Outer, Remote};
 use crate::talk::Talk;
-use corelane_lane::{Control, Ear, Mesh, Tell};
+use corelane_lane::{Control, Mesh, Tell};
 use std::any::Any;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// What leads from a service on one lane to the others, and to it from outside.
-pub(crate) struct Ends<T: Talk> {
-    pub(crate) mesh: Mesh<Letter<T>>,
-    pub(crate) ear: Ear<Outer<T>>,
-    /// Messages that a channel holds.
-    pub(crate) capacity: usize,
-}
 
 /// The ends of one service.
 struct Line<T: Talk> {
@@ -42,13 +34,15 @@ impl<T: Talk> AnyLine for Line<T> {
     }
 }
 
+type Lines = Vec<Option<Box<dyn AnyLine>>>;
+
 /// Made for all lanes of a program before they begin. Each lane's services take their ends of the channels from it, by their number.
 #[derive(Clone)]
 pub struct Exchange {
     control: Arc<Control>,
     capacity: usize,
     /// By service: its line, of its own type; none if nobody has asked for it.
-    lines: Arc<Mutex<Vec<Option<Box<dyn AnyLine>>>>>,
+    lines: Arc<Mutex<Lines>>,
 }
 
 impl Exchange {
@@ -57,7 +51,7 @@ impl Exchange {
         Self { control: control.clone(), capacity, lines: Arc::default() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Option<Box<dyn AnyLine>>>> {
+    fn lock(&self) -> MutexGuard<'_, Lines> {
         // A line is made in one step.
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,16 +1,23 @@
 //! The post of one service on one lane: what it said and nobody has heard yet, what it is to hear, and the questions that wait.
 
 use crate::call::{Asker, Call, Duties};
-use crate::exchange::Ends;
 use crate::names::ConnectionId;
 use crate::remote::Outer;
 use crate::slab::Slab;
 use crate::talk::{Asking, Lost, Origin, Talk};
-use corelane_lane::{Channels, Kit, Silence, Unheard, fenced};
+use corelane_lane::{Channels, Ear, Kit, Mesh, Silence, Unheard, fenced};
 use corelane_watch::LaneCounter;
 use std::any::Any;
 use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
+
+/// What leads from a service on one lane to the others, and to it from outside.
+pub(crate) struct Ends<T: Talk> {
+    pub(crate) mesh: Mesh<Letter<T>>,
+    pub(crate) ear: Ear<Outer<T>>,
+    /// Messages that a channel holds.
+    pub(crate) capacity: usize,
+}
 
 /// What travels between lanes.
 pub(crate) enum Letter<T: Talk> {

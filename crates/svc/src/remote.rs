@@ -16,7 +16,7 @@ pub(crate) enum Outer<T: Talk> {
 }
 
 /// Where an answer is waited for.
-struct Slot<A> {
+struct Awaited<A> {
     state: Mutex<State<A>>,
     settled: Condvar,
 }
@@ -28,7 +28,7 @@ enum State<A> {
     Taken,
 }
 
-impl<A> Slot<A> {
+impl<A> Awaited<A> {
     fn lock(&self) -> MutexGuard<'_, State<A>> {
         // Nothing is changed in two steps.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -46,7 +46,7 @@ impl<A> Slot<A> {
 /// The lane's end of a question from outside. Dropped, who asked is told that there is no answer.
 pub(crate) struct Asked<A> {
     /// None once it is settled.
-    slot: Option<Arc<Slot<A>>>,
+    awaited: Option<Arc<Awaited<A>>>,
     waiting: Arc<[AtomicU32]>,
     lane: usize,
     /// It is with the service: a drop is the service's.
@@ -55,8 +55,8 @@ pub(crate) struct Asked<A> {
 
 impl<A> Asked<A> {
     pub(crate) fn settle(mut self, outcome: Result<A, Lost>) {
-        if let Some(slot) = self.slot.take() {
-            slot.settle(outcome);
+        if let Some(awaited) = self.awaited.take() {
+            awaited.settle(outcome);
         }
     }
 
@@ -70,8 +70,8 @@ impl<A> Asked<A> {
 impl<A> Drop for Asked<A> {
     fn drop(&mut self) {
         self.waiting[self.lane].fetch_sub(1, Ordering::Relaxed);
-        if let Some(slot) = self.slot.take() {
-            slot.settle(Err(if self.is_taken { Lost::Dropped } else { Lost::Gone }));
+        if let Some(awaited) = self.awaited.take() {
+            awaited.settle(Err(if self.is_taken { Lost::Dropped } else { Lost::Gone }));
         }
     }
 }
@@ -124,10 +124,10 @@ impl<T: Talk> Remote<T> {
             waiting.fetch_sub(1, Ordering::Relaxed);
             return Err(Unheard { word: question, why: Silence::Full });
         }
-        let slot = Arc::new(Slot { state: Mutex::new(State::Waiting(None)), settled: Condvar::new() });
-        let asked = Asked { slot: Some(slot.clone()), waiting: self.waiting.clone(), lane, is_taken: false };
+        let awaited = Arc::new(Awaited { state: Mutex::new(State::Waiting(None)), settled: Condvar::new() });
+        let asked = Asked { awaited: Some(awaited.clone()), waiting: self.waiting.clone(), lane, is_taken: false };
         match self.tell.tell(lane, Outer::Question(question, asked)) {
-            Ok(()) => Ok(Reply { slot }),
+            Ok(()) => Ok(Reply { awaited }),
             Err(Unheard { word: Outer::Question(word, _), why }) => Err(Unheard { word, why }),
             Err(_) => unreachable!("what is refused comes back"),
         }
@@ -138,7 +138,7 @@ impl<T: Talk> Remote<T> {
 /// Dropped, the answer is not waited for.
 #[must_use = "a reply comes to who awaits it"]
 pub struct Reply<A> {
-    slot: Arc<Slot<A>>,
+    awaited: Arc<Awaited<A>>,
 }
 
 impl<A> Reply<A> {
@@ -147,9 +147,9 @@ impl<A> Reply<A> {
     /// # Errors
     /// Why there is no answer.
     pub fn wait(self) -> Result<A, Lost> {
-        let state = self.slot.lock();
+        let state = self.awaited.lock();
         let waits = |state: &mut State<A>| matches!(state, State::Waiting(_));
-        let mut state = self.slot.settled.wait_while(state, waits).unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.awaited.settled.wait_while(state, waits).unwrap_or_else(PoisonError::into_inner);
         take(&mut state)
     }
 }
@@ -160,7 +160,7 @@ impl<A> Future for Reply<A> {
     /// # Panics
     /// If it was ready before.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut state = self.slot.lock();
+        let mut state = self.awaited.lock();
         if let State::Waiting(waker) = &mut *state {
             match waker {
                 Some(waker) => waker.clone_from(cx.waker()),

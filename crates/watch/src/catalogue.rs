@@ -412,6 +412,7 @@ mod tests {
             "polls",
             "receives",
             "records",
+            "handshakes",
             "requests",
             "sends",
             "sleeps",

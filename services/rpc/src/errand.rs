@@ -78,10 +78,9 @@ impl<S: Script> Errand<S> {
             match self.client.call(cx, &what, &arguments, PATIENCE, ()) {
                 Ok(datagram) => {
                     self.send(cx, datagram, replies.take());
+                    let due = self.client.next_due().unwrap_or(Instant::NEVER);
                     // reason: a service may have one alarm, whatever its bound is.
-                    return cx
-                        .start_alarm(self.client.next_due().unwrap_or(Instant::NEVER), 0)
-                        .expect("one alarm is always to be had");
+                    return cx.start_alarm(due, 0).expect("one alarm is always to be had");
                 }
                 Err((error, ())) => {
                     self.script.answer(Err(error));

@@ -21,12 +21,12 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, bind, conn
 use serde::Serialize;
 
 use super::bars::Limit;
+use super::cpus::{GENERATOR_CPU, SERVER_CPU};
 use super::idle;
 use super::interrupt::Interrupt;
 use super::load::words;
 use super::rounds::Verdict;
 use super::server::{self, Server};
-use super::stage::{GENERATOR_CPU, SERVER_CPU};
 
 /// The name of the cell.
 pub const NAME: &str = "attack";

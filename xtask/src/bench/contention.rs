@@ -10,10 +10,11 @@ use corelane_load::report::Report;
 use serde::Serialize;
 
 use super::bars::Limit;
+use super::cpus::{GENERATOR_CPU, SERVER_CPU};
 use super::interrupt::Interrupt;
 use super::rounds::{Extent, Verdict};
 use super::server::{self, Server};
-use super::stage::{GENERATOR_CPU, SERVER_CPU, Stage};
+use super::stage::Stage;
 
 /// What the tables call it.
 pub const NAME: &str = "steer-contention";

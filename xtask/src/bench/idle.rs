@@ -11,8 +11,9 @@ use serde::Serialize;
 
 use super::cells::Idle;
 use super::entrants::Entrant;
+use super::generator;
 use super::interrupt::Interrupt;
-use super::load::{self, Asks, Timing, Transport, words};
+use super::load::{Asks, Timing, Transport, words};
 use super::rounds::Verdict;
 use super::stage::{Running, Stage};
 
@@ -106,7 +107,7 @@ fn hold(
     let connections = connections.to_string();
     let every = format!("{}us", every.as_micros());
     let options = [words(["--connections", &connections, "--every", &every]), timing.options()].concat();
-    let report = load::run(generator, "idle", running, &options)?;
+    let report = generator::run(generator, "idle", running, &options)?;
     Ok((report.server.context("the generator's report has no server")?, report.doubts))
 }
 

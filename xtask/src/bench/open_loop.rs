@@ -7,8 +7,9 @@ use corelane_load::report::Report;
 use serde::Serialize;
 
 use super::cells::OpenLoop;
+use super::generator;
 use super::interrupt::Interrupt;
-use super::load::{self, Timing, words};
+use super::load::{Timing, words};
 use super::rounds::Verdict;
 use super::stage::Stage;
 
@@ -59,7 +60,7 @@ pub fn run(
     let running = stage.start(cell.server, cell.load.asks, cell.load.transport)?;
     let rate = (saturation_per_s * cell.part).to_string();
     let options = [cell.load.options(), timing.options(), words(["--rate", &rate])].concat();
-    let report = load::run(&stage.corelane, cell.load.workload(), &running, &options).context(cell.name)?;
+    let report = generator::run(&stage.corelane, cell.load.workload(), &running, &options).context(cell.name)?;
     outcome(cell, saturation_per_s, &report)
 }
 

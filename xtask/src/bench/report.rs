@@ -11,13 +11,14 @@ use super::attack;
 use super::bars::Word;
 use super::contention;
 use super::counts::Counts;
+use super::cpus::{GENERATOR_CPU, SERVER_CPU};
 use super::doubts;
 use super::host::Host;
 use super::idle::IdleOutcome;
 use super::load::Load;
 use super::open_loop::OpenOutcome;
 use super::rounds::{CellResult, Extent, Measured, Verdict};
-use super::stage::{Driver, GENERATOR_CPU, SERVER_CPU};
+use super::stage::Driver;
 
 /// All of a run, as it is written to the JSON file.
 #[derive(Debug, Serialize)]
@@ -291,7 +292,8 @@ mod tests {
     use std::time::Duration;
 
     use super::super::bars::Limit;
-    use super::super::load::{self, Asks, Sample, Timing, Transport};
+    use super::super::generator::{self, Sample};
+    use super::super::load::{Asks, Timing, Transport};
     use super::super::rounds::Contender;
     use super::*;
 
@@ -401,7 +403,7 @@ mod tests {
             took_s: 2.0,
             driver: Driver::Auto,
             beside: None,
-            generator_driver: load::DRIVER,
+            generator_driver: generator::DRIVER,
             extent: Extent { timing, rounds: 3 },
             findings: Findings { cells: vec![outcome()], ..Findings::default() },
         };

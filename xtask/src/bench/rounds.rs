@@ -12,8 +12,9 @@ use super::bars::{Bar, Divisor, Figure, Limit, Word};
 use super::cells::Cell;
 use super::counts::Counts;
 use super::entrants::Entrant;
+use super::generator::{self, Sample};
 use super::interrupt::Interrupt;
-use super::load::{self, Load, Sample, Timing};
+use super::load::{Load, Timing};
 use super::softirq;
 use super::stage::{Running, Stage};
 
@@ -160,7 +161,7 @@ fn measure(stage: &Stage, load: Load, running: &Running, timing: Timing) -> Resu
     let used_ns = || Ok::<_, anyhow::Error>((running.server.cpu_ns()?, stage.softirq_ns()));
     let counts = running.counts();
     let (server_ns, softirq_ns) = used_ns()?;
-    let sample = load::measure(&stage.corelane, load, running, timing)?;
+    let sample = generator::measure(&stage.corelane, load, running, timing)?;
     let (server_after_ns, softirq_after_ns) = used_ns()?;
     let counts = counts.and_then(|before| Some(running.counts()?.since(&before)));
     let softirq_us_per_request = softirq_ns

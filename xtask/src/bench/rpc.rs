@@ -1,7 +1,6 @@
 //! `cargo xtask bench rpc`: calls of the null procedure, which every server of a program has, against servers that others wrote.
 
 mod cells;
-pub mod ganesha;
 mod libtirpc;
 mod network;
 
@@ -10,6 +9,7 @@ use clap::Args;
 
 use super::cells::Cell;
 use super::entrants::{Entrant, Peer};
+use super::ganesha;
 use super::interrupt::Interrupt;
 use super::report::Findings;
 use super::rounds::Extent;
@@ -96,12 +96,6 @@ impl std::fmt::Display for Absence {
     }
 }
 
-/// Whether a folder of `PATH` has this program.
-fn is_installed(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -129,11 +123,5 @@ mod tests {
         let rounds = |cell: &Cell, rounds| extent_of(cell, Extent { timing, rounds }).rounds;
         let shown = CELLS.iter().find(|cell| cell.bars.is_empty()).expect("there is one");
         assert_eq!((rounds(shown, 15), rounds(shown, 2), rounds(&CELLS[0], 15)), (SHOWN_ROUNDS, 2, 15));
-    }
-
-    #[test]
-    fn programs_are_looked_for_by_name() {
-        assert!(is_installed("sh"));
-        assert!(!is_installed("no-such-program-here"));
     }
 }

@@ -189,6 +189,12 @@ pub fn free_address(last: &mut Option<u16>) -> Result<SocketAddr> {
     Ok((Ipv4Addr::LOCALHOST, port).into())
 }
 
+/// Whether a folder of `PATH` has this program.
+pub fn is_installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::Path;
@@ -264,5 +270,11 @@ mod tests {
         let first = free_address(&mut last).expect("a free port");
         let second = free_address(&mut last).expect("another one");
         assert!(second.port() > first.port());
+    }
+
+    #[test]
+    fn programs_are_looked_for_by_name() {
+        assert!(is_installed("sh"));
+        assert!(!is_installed("no-such-program-here"));
     }
 }

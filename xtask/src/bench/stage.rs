@@ -10,17 +10,12 @@ use corelane_os::processes::Process;
 use serde::Serialize;
 
 use super::counts::{self, Counts};
+use super::cpus::SERVER_CPU;
 use super::entrants::{Entrant, Peer};
+use super::ganesha;
 use super::load::{Asks, Transport};
-use super::rpc::ganesha;
 use super::server::{self, Server};
 use super::softirq;
-
-/// The CPU that servers run on; the generator has [`GENERATOR_CPU`] to itself.
-pub const SERVER_CPU: usize = 0;
-
-/// The CPU of the generator.
-pub const GENERATOR_CPU: usize = 1;
 
 /// What Corelane is told to ask the operating system through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]

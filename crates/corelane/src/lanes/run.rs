@@ -156,37 +156,43 @@ fn begin(lanes: &Lanes) -> Result<Running, Error> {
         names,
         beside,
     };
-    let mut begun = Ok(());
-    for (lane, (ear, (row, rows))) in ears.into_iter().zip(rows).enumerate() {
-        let plan = LaneStart {
-            lane,
-            cpu: running.cpus[lane],
-            steered: running.steered.clone(),
-            control: running.control.clone(),
-            exchange: running.exchange.clone(),
-            ear,
-            row,
-            rows,
-            served: lanes.services.clone(),
-            places: running.places.clone(),
-            settings,
-            tuning,
-            connections_max: lanes.connections_max,
-            descriptors,
-            sharing: Sharing { share_port: running.cpus.len() > 1 || lanes.join, v6_only: lanes.v6_only },
-            own_descriptors: lanes.own_descriptors,
-            bell: running.bells[lane].clone(),
-        };
-        begun = running.start_lane(plan);
-        if begun.is_err() {
-            break;
-        }
-    }
+    let begun = running.start_lanes(lanes, ears.into_iter().zip(rows), (settings, tuning, descriptors));
     running.waiter.start(begun).inspect_err(|_| running.page.withdraw())?;
     Ok(running.with_socket().with_beside(lanes))
 }
 
 impl Running {
+    /// Starts the lanes, each with its ear and its rows of the page, until one cannot be.
+    fn start_lanes(
+        &mut self,
+        lanes: &Lanes,
+        each: impl Iterator<Item = (Ear<Steer>, (LaneRow, Vec<ServiceRow>))>,
+        (settings, tuning, descriptors): (LaneSettings, Tuning, u64),
+    ) -> Result<(), Error> {
+        for (lane, (ear, (row, rows))) in each.enumerate() {
+            self.start_lane(LaneStart {
+                lane,
+                cpu: self.cpus[lane],
+                steered: self.steered.clone(),
+                control: self.control.clone(),
+                exchange: self.exchange.clone(),
+                ear,
+                row,
+                rows,
+                served: lanes.services.clone(),
+                places: self.places.clone(),
+                settings,
+                tuning,
+                connections_max: lanes.connections_max,
+                descriptors,
+                sharing: Sharing { share_port: self.cpus.len() > 1 || lanes.join, v6_only: lanes.v6_only },
+                own_descriptors: lanes.own_descriptors,
+                bell: self.bells[lane].clone(),
+            })?;
+        }
+        Ok(())
+    }
+
     fn start_lane(&mut self, plan: LaneStart) -> Result<(), Error> {
         let (lane, cpu, kind, control) = (plan.lane, self.cpus[plan.lane], self.driver, self.control.clone());
         let begin = |lives: Lives| {

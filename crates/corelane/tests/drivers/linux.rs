@@ -2,7 +2,9 @@
 
 use crate::rig::{Rig, Side};
 use corelane_drivers::{EpollDriver, Probes, UringDriver, tried};
-use corelane_seam::{Arena, Driver, Tuning};
+use corelane_os::named::NamedSocket;
+use corelane_rss::Transport;
+use corelane_seam::{Arena, Driver, Tuning, Unix};
 use std::net::{Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
@@ -60,6 +62,8 @@ fn probes(off: u8) -> Probes {
 pub struct LinuxRig<D, const OFF: u8> {
     drivers: [D; 2],
     arenas: [Arena; 2],
+    /// Taken for the drivers, which use duplicates.
+    names: Vec<NamedSocket>,
     directory: PathBuf,
 }
 
@@ -72,7 +76,7 @@ impl<D: Kind, const OFF: u8> Rig for LinuxRig<D, OFF> {
         // What is off stays off, and what this kernel lacks is not used.
         let used = tried(probes(OFF | D::USELESS));
         assert!(drivers.iter().all(|driver| driver.probes() == used), "{used:?}");
-        Self { drivers, arenas, directory: directory() }
+        Self { drivers, arenas, names: Vec::new(), directory: directory() }
     }
 
     fn driver(&mut self, side: Side) -> &mut dyn Driver {
@@ -109,6 +113,22 @@ impl<D: Kind, const OFF: u8> Rig for LinuxRig<D, OFF> {
 
     fn magic_link(&self) -> (PathBuf, &'static str) {
         ("/proc/self".into(), "exe")
+    }
+
+    fn user(&self) -> u32 {
+        rustix::process::getuid().as_raw()
+    }
+
+    fn take(&mut self, side: Side, name: &Unix) {
+        let taken = NamedSocket::new(Transport::Tcp, name, None, 8).unwrap();
+        self.drivers[side as usize].lend(&name.clone().into(), taken.number());
+        self.names.push(taken);
+    }
+
+    fn remove(&mut self, name: &Unix) {
+        if let Some(path) = name.as_path() {
+            std::fs::remove_file(path).unwrap();
+        }
     }
 }
 

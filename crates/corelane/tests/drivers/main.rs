@@ -16,6 +16,7 @@ mod rig;
 mod sim;
 mod skips;
 mod streams;
+mod unix;
 mod waiting;
 
 /// Runs the case of this path, unless this kind of driver cannot.
@@ -91,6 +92,16 @@ macro_rules! suite {
                     nobody_there_is_told_and_the_socket_goes_on,
                     a_batch_to_nobody_is_worked_off,
                     singles_to_one_peer_leave_in_one_call;
+                unix:
+                    a_unix_connection_echoes_and_both_ends_know_the_other,
+                    a_unix_client_may_have_a_name,
+                    unix_datagrams_come_with_name_and_user_and_are_answered,
+                    a_unix_datagram_socket_with_a_peer_has_that_peer_alone,
+                    a_unix_name_that_is_held_is_refused,
+                    a_stale_unix_name_is_refused_and_can_be_taken,
+                    a_unix_name_that_refuses_keeps_those_that_wait,
+                    a_unix_datagram_to_nobody_and_one_without_room_are_counted,
+                    a_unix_peer_that_leaves_is_seen;
                 descriptors:
                     a_sockets_descriptor_can_be_told,
                     a_descriptor_becomes_readable_and_writable,

@@ -1,6 +1,6 @@
 //! What the suite needs of each kind of driver.
 
-use corelane_seam::{Arena, Driver, Tuning};
+use corelane_seam::{Arena, Driver, Tuning, Unix};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -45,6 +45,15 @@ pub trait Rig: Sized {
 
     /// A directory with a magic link (proc(5)), and the link's name there; it leads to a file.
     fn magic_link(&self) -> (PathBuf, &'static str);
+
+    /// The user whose processes both are.
+    fn user(&self) -> u32;
+
+    /// Takes a Unix name for a listener of that side, as is done before lanes are made; a stale one, too.
+    fn take(&mut self, side: Side, name: &Unix);
+
+    /// Removes a Unix name that was left.
+    fn remove(&mut self, name: &Unix);
 
     /// Lets time pass after a round in which nothing happened. Both drivers have been given a little time to wait,
     /// which is all that real ones need.

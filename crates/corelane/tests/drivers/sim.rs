@@ -1,7 +1,7 @@
 //! The rig of the simulated driver, prompt or late.
 
 use crate::rig::{Rig, Side};
-use corelane_seam::{Arena, Driver, Tuning};
+use corelane_seam::{Arena, Driver, Tuning, Unix};
 use corelane_sim::{Faults, SimDriver, World};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -95,6 +95,15 @@ impl<const LATE: bool> Rig for SimRig<LATE> {
         self.world.make_link("/proc/self/exe", "/program", true);
         ("/proc/self".into(), "exe")
     }
+
+    fn user(&self) -> u32 {
+        1000
+    }
+
+    /// Nothing is made before its drivers, which take a stale name themselves.
+    fn take(&mut self, _side: Side, _name: &Unix) {}
+
+    fn remove(&mut self, _name: &Unix) {}
 
     /// A collect of this driver never blocks, so the time for which both were allowed to wait passes here.
     fn pass(&mut self) {

@@ -1,6 +1,7 @@
 use super::*;
+use crate::buddy::LEASE_BYTES_MAX;
 use crate::chain::{Chain, Segment};
-use crate::lease::{Arena, LEASE_BYTES_MAX};
+use crate::lease::Arena;
 use proptest::prelude::*;
 use std::thread;
 

@@ -4,11 +4,12 @@ use super::Asked;
 use super::sockets::Body;
 use crate::faults::FaultKind;
 use crate::net::datagrams::Packet;
-use crate::net::{INVALID, NO_BUFFERS, NO_FAMILY, TOO_LARGE, UNREACHABLE};
+use crate::net::names::is_unix;
+use crate::net::{INVALID, NO_BUFFERS, TOO_LARGE, UNREACHABLE};
 use crate::world::State;
 use corelane_seam::{
-    BATCH_MAX, DATAGRAM_BLOCK_BYTES_LEAST, DatagramOp, DatagramOutcome, Datagrams, Fault, Lease, Outcome, Socket,
-    TRAIN_DATAGRAMS_MAX, Train, Trains, datagram_bytes_max,
+    BATCH_MAX, DATAGRAM_BLOCK_BYTES_LEAST, DatagramOp, DatagramOutcome, Fault, Lease, Outcome, Socket, TRAIN_DATAGRAMS_MAX,
+    Train, Trains, datagram_bytes_max,
 };
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -31,6 +32,7 @@ impl Run {
     fn takes(&self, packet: &Packet) -> bool {
         let bytes = packet.bytes.len();
         (self.from, self.to) == (packet.from, packet.to)
+            && !is_unix(self.from.ip())
             && bytes > 0
             && bytes <= self.size
             && self.range.len().is_multiple_of(self.size)
@@ -75,7 +77,7 @@ impl State {
             }
             return 0;
         }
-        if self.strikes(FaultKind::DatagramError) {
+        if !is_unix(self.net.ports[&name].place.address.ip()) && self.strikes(FaultKind::DatagramError) {
             let fault = if self.random.below(2) == 0 { NO_BUFFERS } else { UNREACHABLE };
             self.end_on_socket(lane, socket, fault);
             return 0;
@@ -87,7 +89,10 @@ impl State {
         let used = lease.capacity();
         let runs = self.unload(name, &mut lease);
         let is_wildcard = self.net.ports[&name].place.address.ip().is_unspecified();
-        fill(&mut batch, lease, runs, is_wildcard);
+        batch.fill(lease.share());
+        for Run { from, to, size, range, .. } in runs {
+            batch.add(range, self.net.peer(from), is_wildcard.then_some((to.ip(), INTERFACE)), size);
+        }
         self.complete(lane, asked, Some(socket), Outcome::Datagram(DatagramOutcome::Arrived { batch, fault: None }));
         used
     }
@@ -123,8 +128,9 @@ impl State {
         for train in trains.trains() {
             match self.send_train(lane, port, &trains, train) {
                 Ok(()) => datagrams += train.datagrams() as u32,
-                Err(why) => {
-                    refused += train.datagrams() as u32;
+                Err((left, why)) => {
+                    datagrams += left;
+                    refused += train.datagrams() as u32 - left;
                     fault = Some(why);
                 }
             }
@@ -138,35 +144,38 @@ impl State {
         );
     }
 
-    fn send_train(&mut self, lane: usize, port: u64, trains: &Trains, train: &Train) -> Result<(), Fault> {
+    /// Sends a train; a fault comes with how many of its datagrams have left before.
+    fn send_train(&mut self, lane: usize, port: u64, trains: &Trains, train: &Train) -> Result<(), (u32, Fault)> {
+        let (from, to) = self.way_of(lane, port, train).map_err(|fault| (0, fault))?;
+        let payload = self.gather(lane, trains.segments(train));
+        if payload.len() != train.bytes as usize || to.port() == 0 {
+            return Err((0, INVALID));
+        }
+        let empty = payload.is_empty().then_some(&[][..]);
+        let datagrams = empty.into_iter().chain(payload.chunks(train.datagram_bytes.max(1) as usize));
+        for (left, bytes) in datagrams.enumerate() {
+            let packet = Packet { from, to, bytes: bytes.to_vec() };
+            match is_unix(to.ip()) {
+                true => self.give(packet).map_err(|fault| (left as u32, fault))?,
+                false => self.emit(port, packet),
+            }
+        }
+        Ok(())
+    }
+
+    /// From where and to where a train goes, unless it is refused as a whole.
+    fn way_of(&mut self, lane: usize, port: u64, train: &Train) -> Result<(SocketAddr, SocketAddr), Fault> {
         let at = self.net.ports.get(&port).ok_or(INVALID)?;
-        let to = at.peer.or(train.peer.inet()).ok_or(NO_FAMILY)?;
-        let bound = at.place.address;
-        let source = self.net.own_end(self.lanes[lane].host, bound.ip(), train.source, to.ip().to_canonical())?;
-        let from = SocketAddr::new(source, bound.port());
-        if train.datagram_bytes as usize > datagram_bytes_max(&to.into()) {
+        let (bound, peer, host) = (at.place.address, at.peer, self.lanes[lane].host);
+        let to = peer.map_or_else(|| self.net.inward(host, &train.peer), Ok)?;
+        let source = self.net.own_end(host, bound.ip(), train.source, to.ip().to_canonical())?;
+        if train.datagram_bytes as usize > datagram_bytes_max(&self.net.own(to)) {
             return Err(TOO_LARGE);
         }
         if self.strikes(FaultKind::DatagramRefused) {
             return Err(NO_BUFFERS);
         }
-        let payload = self.gather(lane, trains.segments(train));
-        if payload.len() != train.bytes as usize || to.port() == 0 {
-            return Err(INVALID);
-        }
-        let mut emit = |bytes: &[u8]| self.emit(port, Packet { from, to, bytes: bytes.to_vec() });
-        if payload.is_empty() {
-            emit(&[]);
-        }
-        payload.chunks(train.datagram_bytes.max(1) as usize).for_each(emit);
-        Ok(())
-    }
-}
-
-fn fill(batch: &mut Datagrams, lease: Lease, runs: Vec<Run>, is_wildcard: bool) {
-    batch.fill(lease.share());
-    for Run { from, to, size, range, .. } in runs {
-        batch.add(range, from.into(), is_wildcard.then_some((to.ip(), INTERFACE)), size);
+        Ok((SocketAddr::new(source, bound.port()), to))
     }
 }
 

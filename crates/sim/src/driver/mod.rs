@@ -14,7 +14,8 @@ use crate::faults::{FaultKind, Planted};
 use crate::log::{Detail, Site};
 use crate::net::connect::{ListenerPort, Opener};
 use crate::net::datagrams::DatagramPort;
-use crate::net::{Binding, NO_FAMILY, Owner, destination};
+use crate::net::names::is_unix;
+use crate::net::{Binding, Owner, destination};
 use crate::world::{Event, State, World};
 use corelane_seam::{
     Address, Bell, Bind, Completion, DatagramOutcome, Driver, DriverCounters, Fault, Handle, Listen, Op, Outcome, Reason, Socket,
@@ -134,9 +135,9 @@ impl Driver for SimDriver {
     fn local_address(&self, socket: Socket) -> Result<Address, Fault> {
         let state = self.world.0.borrow();
         match state.lanes[self.lane].sockets.peek(socket) {
-            Some(Body::Listener { port, .. }) => Ok(state.net.listeners[port].place.address.into()),
-            Some(Body::Datagram { port, .. }) => Ok(state.net.ports[port].place.address.into()),
-            Some(Body::Stream(at)) => Ok(state.net.streams[&at.stream].addresses[at.side].into()),
+            Some(Body::Listener { port, .. }) => Ok(state.net.own(state.net.listeners[port].place.address)),
+            Some(Body::Datagram { port, .. }) => Ok(state.net.own(state.net.ports[port].place.address)),
+            Some(Body::Stream(at)) => Ok(state.net.own(state.net.streams[&at.stream].addresses[at.side])),
             None => Err(BAD_DESCRIPTOR),
         }
     }
@@ -153,10 +154,7 @@ impl Driver for SimDriver {
         let state = &mut *self.world.0.borrow_mut();
         if let Some(Body::Listener { port, .. }) = state.lanes[self.lane].sockets.open(listener) {
             let port = *port;
-            let refuses = !state.strikes(FaultKind::UnfilteredListener);
-            if let Some(listener) = state.net.listeners.get_mut(&port) {
-                listener.refuses_new = refuses;
-            }
+            state.refuse_new(port);
         }
     }
 
@@ -222,10 +220,9 @@ impl Driver for SimDriver {
 impl State {
     fn listen(&mut self, lane: usize, listen: &Listen, descriptor: i32) -> Result<Socket, Fault> {
         let host = self.lanes[lane].host;
-        let place =
-            Binding { host, address: listen.address.inet().ok_or(NO_FAMILY)?, share: listen.share_port, v6_only: listen.v6_only };
-        let taken = self.net.listeners.values().map(|listener| &listener.place);
-        let address = self.net.settle_place(place, taken)?;
+        let address = self.net.inward_to_bind(host, &listen.address)?;
+        let place = Binding { host, address, share: listen.share_port, v6_only: listen.v6_only };
+        let address = self.net.settle_listener(place)?;
         let port = self.net.name();
         let socket = self.lanes[lane].sockets.add(0, Body::Listener { port, accept: None }, descriptor);
         let listener = ListenerPort {
@@ -236,6 +233,7 @@ impl State {
             options: listen.stream,
             queue: VecDeque::new(),
         };
+        self.net.note_bound(address, listener.owner);
         self.net.listeners.insert(port, listener);
         Ok(socket)
     }
@@ -243,19 +241,22 @@ impl State {
     /// Makes a datagram socket of a lane, for the work of this number.
     fn bind(&mut self, lane: usize, work: u8, bind: &Bind, descriptor: i32) -> Result<(Socket, Address), Fault> {
         let host = self.lanes[lane].host;
-        let place =
-            Binding { host, address: bind.address.inet().ok_or(NO_FAMILY)?, share: bind.share_port, v6_only: bind.v6_only };
-        let taken = self.net.ports.values().map(|port| &port.place);
-        let mut address = self.net.settle_place(place, taken)?;
-        let peer = bind.peer.as_ref().map(|peer| peer.inet().ok_or(NO_FAMILY)).transpose()?.map(destination);
+        let address = self.net.inward_to_bind(host, &bind.address)?;
+        let place = Binding { host, address, share: bind.share_port, v6_only: bind.v6_only };
+        let mut address = self.net.settle_port(place)?;
+        let peer = bind.peer.as_ref().map(|peer| self.net.inward(host, peer)).transpose()?.map(destination);
         if let Some(peer) = peer {
             address.set_ip(self.net.own_end(host, address.ip(), None, peer.ip())?);
+            if is_unix(peer.ip()) {
+                self.at_name(address, peer)?;
+            }
         }
         let port = self.net.name();
         let socket = self.lanes[lane].sockets.add(work, Body::Datagram { port, receive: None }, descriptor);
         let owner = Owner::Lane(lane, socket);
+        self.net.note_bound(address, owner);
         self.net.ports.insert(port, DatagramPort::new(Binding { address, ..place }, peer, owner, bind.receive_buffer_bytes));
-        Ok((socket, address.into()))
+        Ok((socket, self.net.own(address)))
     }
 
     /// Makes a socket that a running lane asked for.
@@ -364,7 +365,7 @@ impl State {
             slot.descriptor.into_iter().for_each(|number| ended.descriptors.close(number));
             match slot.body {
                 Body::Listener { port, .. } => self.close_listener(port),
-                Body::Stream(at) => self.leave(at.stream, at.side, true),
+                Body::Stream(at) => self.close_end(at.stream, at.side, true),
                 Body::Datagram { port, .. } => drop(self.net.ports.remove(&port)),
             }
         }

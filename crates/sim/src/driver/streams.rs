@@ -6,7 +6,6 @@ use super::hand_over::entry;
 use super::lane::{Held, Undelivered};
 use super::sockets::{Body, Receiving, StreamSocket};
 use crate::faults::{FaultKind, Planted};
-use crate::net::NO_FAMILY;
 use crate::net::connect::Opener;
 use crate::net::streams::Incoming;
 use crate::net::{NO_BUFFERS, Owner};
@@ -61,8 +60,8 @@ impl State {
         let host = self.lanes[lane].host;
         let descriptor = self.open_descriptor(lane);
         let started = self.with_descriptor(lane, descriptor, |state, descriptor| {
-            let inet = |address: Address| address.inet().ok_or(NO_FAMILY);
-            let (from, to) = (from.map(inet).transpose()?, inet(to)?);
+            let from = from.map(|from| state.net.inward_to_bind(host, &from)).transpose()?;
+            let to = state.net.inward(host, &to)?;
             state.start_attempt(Opener::Lane(lane, asked, descriptor), host, from, to, options)
         });
         if let Err(fault) = started {
@@ -103,7 +102,7 @@ impl State {
             }
             let socket = self.take_stream(lane, asked.handle.work(), (stream, 1), descriptor);
             let [peer, local] = self.net.streams[&stream].addresses;
-            let (peer, local) = (peer.into(), local.into());
+            let (peer, local) = (self.net.peer(peer), self.net.own(local));
             let mut accepted = entry(asked, Some(listener), Outcome::Stream(StreamOutcome::Accepted { socket, peer, local }));
             accepted.completion.more = true;
             self.enqueue(lane, accepted);
@@ -204,9 +203,7 @@ impl State {
         }
         lease.advance(bytes);
         self.pump(name, 1 - side);
-        if self.strikes(FaultKind::Reset) {
-            self.cut(name);
-        }
+        self.let_break(name);
         bytes
     }
 
@@ -261,9 +258,7 @@ impl State {
             stream.pipes[side].put(meant, overwritten.as_deref().unwrap_or(left));
         }
         self.pump(name, side);
-        if self.strikes(FaultKind::Reset) {
-            self.cut(name);
-        }
+        self.let_break(name);
         if meant.is_empty() || !self.plants(Planted::RepeatedByte) {
             return meant.len();
         }

@@ -247,7 +247,7 @@ impl State {
                 let (name, side) = (at.stream, at.side);
                 let pipes = &self.net.streams[&name].pipes;
                 at.moved = Some((pipes[side].taken.bytes, pipes[1 - side].read));
-                self.leave(name, side, reset);
+                self.close_end(name, side, reset);
             }
         }
         if !is_early {

@@ -1,9 +1,11 @@
 //! How connections begin: attempts, listeners with their backlog, and who gets the connection.
 
+use super::names::{self, is_unix};
 use super::pipe::{Pipe, buffer_bytes};
 use super::streams::{End, Stream};
 use super::{Binding, Owner, REFUSED, TIMED_OUT, UNREACHABLE, destination, find};
 use crate::driver::Asked;
+use crate::faults::FaultKind;
 use crate::log::{Detail, Site};
 use crate::world::{Event, State};
 use corelane_seam::{Fault, Outcome, StreamOptions, StreamOutcome};
@@ -71,15 +73,22 @@ impl State {
         let places = self.net.listeners.iter().map(|(&name, listener)| (name, &listener.place));
         let Some(port) = find(places, host, attempt.local, attempt.to) else {
             let is_known = host != super::OUTSIDE || self.net.knows_outside(attempt.to.ip());
-            let fault = if is_known { REFUSED } else { UNREACHABLE };
+            let fault = match is_known {
+                _ if is_unix(attempt.to.ip()) => self.net.nobody_at(attempt.to),
+                true => REFUSED,
+                false => UNREACHABLE,
+            };
             let latency = self.latency();
             return self.clock.after(latency, Event::AttemptFails { attempt: name, fault });
         };
         let listener = &self.net.listeners[&port];
-        if listener.refuses_new || listener.queue.len() >= listener.backlog {
-            return self.retry(name);
+        let is_full = listener.queue.len() >= listener.backlog;
+        match (listener.refuses_new, is_full) {
+            (false, false) => self.open_stream(name, port),
+            (true, _) if is_unix(attempt.to.ip()) => self.fail_attempt(name, REFUSED),
+            (false, true) if is_unix(attempt.to.ip()) => self.fail_attempt(name, names::FULL),
+            _ => self.retry(name),
         }
-        self.open_stream(name, port);
     }
 
     fn retry(&mut self, name: u64) {
@@ -124,22 +133,17 @@ impl State {
     /// The answer reaches who opened the connection.
     pub(crate) fn opened(&mut self, name: u64) {
         let Some(Attempt { opener, stream: Some(stream), .. }) = self.net.attempts.remove(&name) else { return };
-        let Some(entry) = self.net.streams.get_mut(&stream) else { return };
-        let [local, peer] = entry.addresses;
+        let Some([local, peer]) = self.net.streams.get(&stream).map(|entry| entry.addresses) else { return };
+        let (own, other) = (self.net.own(local), self.net.peer(peer));
         match opener {
             Opener::Peer(id) => {
-                entry.ends[0].owner = Owner::Peer(id);
+                self.net.streams.entry(stream).and_modify(|entry| entry.ends[0].owner = Owner::Peer(id));
                 self.peers[id].open(stream, 0);
                 self.notify(id);
             }
             Opener::Lane(lane, asked, descriptor) => {
                 let socket = self.take_stream(lane, asked.handle.work(), (stream, 0), descriptor);
-                self.complete(
-                    lane,
-                    asked,
-                    None,
-                    Outcome::Stream(StreamOutcome::Connected { socket, peer: peer.into(), local: local.into() }),
-                );
+                self.complete(lane, asked, None, Outcome::Stream(StreamOutcome::Connected { socket, peer: other, local: own }));
             }
         }
     }
@@ -165,6 +169,18 @@ impl State {
                 self.notify(id);
             }
             Opener::Lane(lane, asked, _) => self.complete(lane, asked, None, Outcome::Failed(fault)),
+        }
+    }
+
+    /// Lets a listener take no more; all lanes share that of a Unix name, and no filter is needed for it.
+    pub(crate) fn refuse_new(&mut self, port: u64) {
+        let Some(place) = self.net.listeners.get(&port).map(|listener| listener.place) else { return };
+        let is_shared = is_unix(place.address.ip());
+        let refuses = is_shared || !self.strikes(FaultKind::UnfilteredListener);
+        for (&name, listener) in &mut self.net.listeners {
+            if name == port || (is_shared && listener.place.address == place.address) {
+                listener.refuses_new = refuses;
+            }
         }
     }
 

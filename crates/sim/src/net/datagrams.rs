@@ -1,6 +1,7 @@
 //! Datagrams: ports with bounded queues, and a way on which they may be lost, doubled or overtaken.
 
-use super::{Binding, Owner, REFUSED, destination, find};
+use super::names::{self, is_unix};
+use super::{Binding, INVALID, OUTSIDE, Owner, REFUSED, destination, find};
 use crate::faults::FaultKind;
 use crate::log::{Detail, Site};
 use crate::world::{Event, State};
@@ -11,6 +12,8 @@ use std::net::SocketAddr;
 /// A queue that asks for no size (net.core.rmem_default, socket(7)), and the least one.
 const QUEUE_BYTES: usize = 208 << 10;
 const QUEUE_BYTES_MIN: usize = 2 << 10;
+/// Datagrams that a Unix socket keeps (net.unix.max_dgram_qlen, unix(7)).
+const UNIX_QUEUE_MAX: usize = 10;
 /// What a datagram costs in a queue beside its payload, in bytes.
 const OVERHEAD_BYTES: usize = 512;
 
@@ -65,10 +68,13 @@ impl DatagramPort {
         Some(packet)
     }
 
-    /// Answers whether there was room: one that is over the limit by itself still fits into an empty queue.
+    /// Answers whether there was room: one that is over the limit by itself still fits into an empty queue. Over Unix sockets datagrams are counted.
     fn push(&mut self, packet: Packet) -> bool {
         let bytes = packet.bytes.len() + OVERHEAD_BYTES;
-        let fits = self.queue.is_empty() || self.queued_bytes + bytes <= self.limit;
+        let fits = match is_unix(self.place.address.ip()) {
+            true => !self.is_full(),
+            false => self.queue.is_empty() || self.queued_bytes + bytes <= self.limit,
+        };
         if fits {
             self.queued_bytes += bytes;
             self.queue.push_back(packet);
@@ -79,7 +85,32 @@ impl DatagramPort {
     }
 }
 
+impl DatagramPort {
+    /// Whether a Unix socket takes no more.
+    fn is_full(&self) -> bool {
+        self.queue.len() >= UNIX_QUEUE_MAX
+    }
+}
+
 impl State {
+    /// Gives a datagram to the socket at a Unix name, if it has room; the sender learns at once what came of it.
+    pub(crate) fn give(&mut self, packet: Packet) -> Result<(), Fault> {
+        let name = self.at_name(packet.from, packet.to)?;
+        if self.net.ports[&name].is_full() {
+            return Err(names::FULL);
+        }
+        self.arrive_packet(OUTSIDE, packet);
+        Ok(())
+    }
+
+    /// The datagram socket at a Unix name, for what comes from `from`.
+    pub(crate) fn at_name(&self, from: SocketAddr, to: SocketAddr) -> Result<u64, Fault> {
+        if names::is_nameless(to.ip()) || !is_unix(from.ip()) {
+            return Err(INVALID);
+        }
+        self.hearer(self.net.host_of(OUTSIDE, to.ip()), from, to).ok_or_else(|| self.net.nobody_at(to))
+    }
+
     /// Sends a datagram from `port` on its way.
     pub(crate) fn emit(&mut self, port: u64, packet: Packet) {
         if self.strikes(FaultKind::DatagramLoss) {

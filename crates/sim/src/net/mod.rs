@@ -2,6 +2,7 @@
 
 pub(crate) mod connect;
 pub(crate) mod datagrams;
+pub(crate) mod names;
 pub(crate) mod pipe;
 pub(crate) mod streams;
 
@@ -59,7 +60,8 @@ pub(crate) struct Binding {
 impl Binding {
     /// How well it fits what is sent to `to` on `host`; none if not at all.
     fn fit(&self, host: usize, to: SocketAddr) -> Option<u8> {
-        if self.host != host || self.address.port() != to.port() {
+        let is_other = names::is_unix(self.address.ip()) != names::is_unix(to.ip());
+        if self.host != host || self.address.port() != to.port() || is_other {
             return None;
         }
         match (self.address.ip(), to.ip()) {
@@ -86,6 +88,8 @@ pub(crate) struct Network {
     pub(crate) attempts: BTreeMap<u64, Attempt>,
     /// Local and remote address of each connection, open or opening, as its opener sees it.
     tuples: BTreeSet<(SocketAddr, SocketAddr)>,
+    /// Unix names, by the numbers that they have inside.
+    names: Vec<names::Name>,
     named: u64,
     next_port: Cell<u16>,
 }
@@ -99,6 +103,7 @@ impl Network {
             ports: BTreeMap::new(),
             attempts: BTreeMap::new(),
             tuples: BTreeSet::new(),
+            names: Vec::new(),
             named: 0,
             next_port: Cell::new(*EPHEMERAL.start()),
         }
@@ -121,6 +126,9 @@ impl Network {
 
     /// The host that has `address`, seen from `from`: loopback is the own host, or the first one for peers.
     pub(crate) fn host_of(&self, from: usize, address: IpAddr) -> usize {
+        if let Some(host) = self.host_of_name(address) {
+            return host;
+        }
         if address.is_loopback() {
             return if from == OUTSIDE { 0 } else { from };
         }
@@ -134,7 +142,7 @@ impl Network {
 
     /// Whether `host` may use `address` as its own.
     fn has(&self, host: usize, address: IpAddr) -> bool {
-        host == OUTSIDE || address.is_loopback() || self.hosts[host].contains(&address)
+        host == OUTSIDE || address.is_loopback() || names::is_unix(address) || self.hosts[host].contains(&address)
     }
 
     /// The address from which `host` speaks to `to` if it has no better one.
@@ -153,16 +161,25 @@ impl Network {
             Some(source) => source.to_canonical(),
             None => self.source_for(host, to)?,
         };
-        let fits = own.is_ipv4() == to.is_ipv4() && !(bound.is_ipv4() && to.is_ipv6());
+        let is_one_family = own.is_ipv4() == to.is_ipv4() && names::is_unix(own) == names::is_unix(to);
+        let fits = is_one_family && !(bound.is_ipv4() && to.is_ipv6());
         if fits { Ok(own) } else { Err(INVALID) }
     }
 
+    /// As [`Network::settle_place`], for a listener.
+    pub(crate) fn settle_listener(&self, place: Binding) -> Result<SocketAddr, Fault> {
+        self.check_file(place.address, true)?;
+        self.settle_place(place, self.listeners.values().map(|listener| &listener.place))
+    }
+
+    /// As [`Network::settle_place`], for a datagram socket.
+    pub(crate) fn settle_port(&self, place: Binding) -> Result<SocketAddr, Fault> {
+        self.check_file(place.address, false)?;
+        self.settle_place(place, self.ports.values().map(|port| &port.place))
+    }
+
     /// Checks what a socket is to be bound to among `taken`, and chooses the port if that is left open.
-    pub(crate) fn settle_place<'a>(
-        &self,
-        place: Binding,
-        taken: impl Iterator<Item = &'a Binding> + Clone,
-    ) -> Result<SocketAddr, Fault> {
+    fn settle_place<'a>(&self, place: Binding, taken: impl Iterator<Item = &'a Binding> + Clone) -> Result<SocketAddr, Fault> {
         let address = canonical(place.address);
         if !address.ip().is_unspecified() && !self.has(place.host, address.ip()) {
             return Err(UNKNOWN);
@@ -181,6 +198,9 @@ impl Network {
 
     /// Takes a local address for a connection from `host` to `to`, until [`Network::give_back`].
     pub(crate) fn take_local(&mut self, host: usize, from: Option<SocketAddr>, to: SocketAddr) -> Result<SocketAddr, Fault> {
+        if [Some(to), from].into_iter().flatten().any(|address| names::is_unix(address.ip())) {
+            return self.take_unix_end(from, to);
+        }
         let ip = match from.map(|from| from.ip().to_canonical()).filter(|ip| !ip.is_unspecified()) {
             Some(ip) if self.has(host, ip) => ip,
             Some(_) => return Err(UNKNOWN),

@@ -1,8 +1,10 @@
 //! Connections: two ends, and a pipe each way between them.
 
+use super::names::is_unix;
 use super::pipe::{Finish, Piece, Pipe};
 use super::{BROKEN_PIPE, Owner, RESET};
 use crate::check::Violation;
+use crate::faults::FaultKind;
 use crate::log::{Detail, Site};
 use crate::world::{Event, State};
 use corelane_seam::Fault;
@@ -168,8 +170,25 @@ impl State {
         self.reap(name);
     }
 
+    /// The owner of end `side` closes it. Over Unix sockets asking for a reset changes nothing (unix(7)).
+    pub(crate) fn close_end(&mut self, name: u64, side: usize, reset: bool) {
+        let reset = reset && !self.is_unix_stream(name);
+        self.leave(name, side, reset);
+    }
+
+    fn is_unix_stream(&self, name: u64) -> bool {
+        self.net.streams.get(&name).is_some_and(|stream| is_unix(stream.addresses[1].ip()))
+    }
+
+    /// Lets the network break a connection, if it wants to and the connection goes over one.
+    pub(crate) fn let_break(&mut self, name: u64) {
+        if !self.is_unix_stream(name) && self.strikes(FaultKind::Reset) {
+            self.cut(name);
+        }
+    }
+
     /// The network breaks a connection, for both ends.
-    pub(crate) fn cut(&mut self, name: u64) {
+    fn cut(&mut self, name: u64) {
         let Some(stream) = self.net.streams.get_mut(&name) else { return };
         [0, 1].into_iter().for_each(|side| stream.break_end(side));
         [0, 1].into_iter().for_each(|side| self.wake_end(name, side));

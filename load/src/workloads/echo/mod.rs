@@ -1,12 +1,12 @@
 //! Echo over connections (RFC 862): what comes back is what was sent, checked byte for byte.
 
 use super::Entry;
+use crate::ends::Ends;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::kinds::Kind;
 use crate::pattern;
 use crate::plan::Plan;
-use crate::run::Ends;
 use crate::workload::{Answers, Workload};
 use corelane::lanes::Transport;
 use corelane::{Input, Lanes, Output};

@@ -9,11 +9,11 @@ mod stream;
 
 use super::{Entry, Particulars};
 use crate::datagram_engine::DatagramEngine;
+use crate::ends::Ends;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::kinds::{Kind, OwnKind};
 use crate::plan::{Mode, Plan};
-use crate::run::Ends;
 use crate::workload::DatagramWorkload;
 use corelane::Lanes;
 use corelane::lanes::Transport;

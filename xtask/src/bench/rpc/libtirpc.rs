@@ -6,8 +6,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use super::is_installed;
 use crate::bench::entrants::Peer;
+use crate::bench::server::is_installed;
 use crate::bench::stage;
 
 /// Where Debian puts its headers.

@@ -8,9 +8,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::is_installed;
-use crate::bench::server::{self, Server};
-use crate::bench::stage::SERVER_CPU;
+use super::cpus::SERVER_CPU;
+use super::server::{self, Server, is_installed};
 
 /// Where a portmapper is asked (RFC 1833 section 3).
 const PORTMAPPER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 111);

@@ -1,0 +1,237 @@
+//! The TLS example, asked by clients that others wrote: OpenSSL's own, and Python's.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+#[allow(dead_code)] // its main
+#[path = "../examples/tls.rs"]
+mod tls;
+
+use corelane::Lanes;
+use corelane::admin::watch::{Reader, ServiceCounter};
+use corelane::lanes::Running;
+use corelane::service::Limits;
+use rustls::pki_types::PrivateKeyDer;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+/// After this a test has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// What is echoed.
+const BYTES: usize = 1 << 20;
+/// What a server says first to who asks for its name and speaks its protocol.
+const GREETING: &str = "localhost by echo/1\n";
+
+/// Sends `BYTES` while it reads what it is told, which is the greeting and the echo; takes leave, and wants the server to do so.
+const PYTHON: &str = r#"
+import os, socket, ssl, sys, threading
+port, authority, length = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+context = ssl.create_default_context(cafile=authority)
+context.set_alpn_protocols(["none/1", "echo/1"])
+stream = context.wrap_socket(socket.create_connection(("127.0.0.1", port), 60), server_hostname="localhost")
+assert stream.selected_alpn_protocol() == "echo/1", stream.selected_alpn_protocol()
+names = stream.getpeercert()["subjectAltName"]
+assert names == (("DNS", "localhost"),), names
+said = os.urandom(length)
+teller = threading.Thread(target=stream.sendall, args=(said,))
+teller.start()
+greeting, heard = b"localhost by echo/1\n", b""
+while len(heard) < len(greeting) + length:
+    part = stream.recv(1 << 16)
+    assert part, "the end comes early"
+    heard += part
+teller.join()
+assert heard == greeting + said
+bare = stream.unwrap()  # fails if the server's close_notify does not come
+assert bare.recv(1) == b"", "nothing comes behind it"
+"#;
+
+/// A server with a certificate of its own.
+struct Server {
+    running: Running,
+    directory: PathBuf,
+}
+
+impl Server {
+    fn new(name: &str, limits: Limits) -> Self {
+        let directory = std::env::temp_dir().join(format!("corelane-tls-{name}-{}", std::process::id()));
+        std::fs::create_dir(&directory).unwrap();
+        let made = rcgen::generate_simple_self_signed(["localhost".to_string()]).unwrap();
+        std::fs::write(directory.join("certificate"), made.cert.pem()).unwrap();
+        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+        let config = tls::config(vec![made.cert.der().clone()], key).unwrap();
+        let lanes = Lanes::per_core().lanes(1).limits(limits).serve("tcp://127.0.0.1:0", |_| tls::Echo).unwrap();
+        let running = lanes.transform(move |_lane| tls::behind(&config)).unwrap().start().unwrap();
+        Self { running, directory }
+    }
+
+    fn port(&self) -> String {
+        self.running.address().port().to_string()
+    }
+
+    fn certificate(&self) -> PathBuf {
+        self.directory.join("certificate")
+    }
+
+    fn connected(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.running.address()).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream
+    }
+
+    fn count(&self, counter: ServiceCounter) -> u64 {
+        Reader::of(self.running.counters()).unwrap().snapshot(0).services[0].values.get(counter)
+    }
+
+    fn ask_python(&self) {
+        let mut command = Command::new("python3");
+        command.arg("-c").arg(PYTHON).arg(self.port()).arg(self.certificate()).arg(BYTES.to_string());
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// OpenSSL's client, which writes into a file what it says and hears of TLS.
+struct Client {
+    process: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+    messages: PathBuf,
+}
+
+impl Client {
+    fn new(server: &Server, options: &[&str]) -> Self {
+        let messages = server.directory.join("messages");
+        let mut command = Command::new("openssl");
+        command.args(["s_client", "-quiet", "-verify_return_error", "-servername", "localhost", "-verify_hostname", "localhost"]);
+        command.arg("-connect").arg(format!("127.0.0.1:{}", server.port())).arg("-CAfile").arg(server.certificate());
+        command.arg("-msg").arg("-msgfile").arg(&messages).args(options);
+        let errors = std::fs::File::create(server.directory.join("errors")).unwrap();
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors).spawn().unwrap();
+        let (input, output) = (process.stdin.take(), BufReader::new(process.stdout.take().unwrap()));
+        Self { process, input, output, messages }
+    }
+
+    /// Says all of `bytes` while it hears the greeting and as much as it says.
+    fn echoed(&mut self, bytes: &[u8]) -> (String, Vec<u8>) {
+        let mut input = self.input.take().unwrap();
+        let (mut greeting, mut heard) = (String::new(), vec![0; bytes.len()]);
+        std::thread::scope(|scope| {
+            scope.spawn(|| input.write_all(bytes).unwrap());
+            self.output.read_line(&mut greeting).unwrap();
+            self.output.read_exact(&mut heard).unwrap();
+        });
+        self.input = Some(input);
+        (greeting, heard)
+    }
+
+    /// Waits until it has ended by itself, and says which messages there were.
+    fn messages(mut self) -> String {
+        let mut rest = Vec::new();
+        self.output.read_to_end(&mut rest).unwrap();
+        assert!(rest.is_empty(), "nothing comes behind the echo");
+        self.process.wait().unwrap();
+        std::fs::read_to_string(&self.messages).unwrap()
+    }
+}
+
+fn is_there(program: &str, argument: &str) -> bool {
+    let is_there = Command::new(program).arg(argument).output().is_ok_and(|output| output.status.success());
+    if !is_there {
+        skip(&format!("there is no {program}"));
+    }
+    is_there
+}
+
+fn skip(reason: &str) {
+    println!("skipped: tls: {reason}");
+    let Some(list) = std::env::var_os("CORELANE_SKIPS") else { return };
+    let file = std::fs::OpenOptions::new().append(true).create(true).open(Path::new(&list));
+    file.and_then(|mut file| file.write_all(format!("tls\t{reason}\n").as_bytes())).unwrap();
+}
+
+/// What OpenSSL's client with these options is told; the server ends first, by a drain.
+fn openssl_is_echoed(name: &str, options: &[&str], version: &str, greeting: &str) {
+    if !is_there("openssl", "version") {
+        return;
+    }
+    let server = Server::new(name, Limits::default());
+    let mut client = Client::new(&server, options);
+    let said: Vec<u8> = (0..BYTES as u32).map(|number| (number.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    let (first, heard) = client.echoed(&said);
+    assert_eq!(first, greeting);
+    assert!(heard == said, "the echo is what was said");
+    assert_eq!(server.count(ServiceCounter::Handshakes), 1);
+    server.running.drain();
+    let messages = client.messages();
+    let farewell = messages.lines().find(|line| line.starts_with("<<<") && line.contains("close_notify"));
+    assert!(farewell.is_some_and(|line| line.contains(version)), "{messages}");
+}
+
+#[test]
+fn python_is_echoed_and_both_take_leave() {
+    if is_there("python3", "--version") {
+        let server = Server::new("python", Limits::default());
+        server.ask_python();
+        assert_eq!(server.count(ServiceCounter::StreamsCut), 0);
+    }
+}
+
+#[test]
+fn openssl_is_echoed_by_tls_1_3() {
+    openssl_is_echoed("three", &["-tls1_3", "-alpn", "echo/1"], "TLS 1.3", GREETING);
+}
+
+#[test]
+fn openssl_is_echoed_by_tls_1_2() {
+    openssl_is_echoed("two", &["-tls1_2", "-alpn", "echo/1"], "TLS 1.2", GREETING);
+}
+
+#[test]
+fn who_names_no_protocol_is_echoed() {
+    openssl_is_echoed("plain", &[], "TLS 1.3", "localhost by no protocol\n");
+}
+
+#[test]
+fn a_handshake_in_several_records_is_understood() {
+    let protocols = format!("{},echo/1", vec!["a-protocol-that-nobody-speaks"; 40].join(","));
+    openssl_is_echoed("pieces", &["-max_send_frag", "512", "-alpn", &protocols], "TLS 1.3", GREETING);
+}
+
+#[test]
+fn who_speaks_plainly_is_told_so_and_others_are_served() {
+    let server = Server::new("http", Limits::default());
+    let mut stream = server.connected();
+    stream.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    // An alert (21), fatal (2): RFC 8446, section 6.
+    assert!(matches!(answer[..], [21, 3, _, 0, 2, 2, _]), "{answer:?}");
+    assert_eq!(server.count(ServiceCounter::TransformRefusals), 1);
+    if is_there("python3", "--version") {
+        server.ask_python();
+    }
+}
+
+#[test]
+fn who_does_not_speak_on_is_left() {
+    let mut limits = Limits::default();
+    limits.handshake_limit = Duration::from_millis(50);
+    let server = Server::new("slow", limits);
+    let mut stream = server.connected();
+    stream.write_all(&[22, 3, 1, 0, 200, 1]).unwrap();
+    // The end, in order or not: what it said is not read.
+    let read = stream.read(&mut [0; 1]);
+    assert!(
+        read.as_ref().map_or_else(|error| error.kind() == std::io::ErrorKind::ConnectionReset, |read| *read == 0),
+        "{read:?}"
+    );
+    assert_eq!(server.count(ServiceCounter::HandshakesFailed), 1);
+}
