@@ -35,7 +35,11 @@ impl OpenOptions {
     /// Whether a file can be opened so: with `read` or `write`, with `write` to make or empty it, a directory with `read` alone.
     pub const fn are_possible(&self) -> bool {
         let changes = self.create || self.truncate;
-        (self.read || self.write) && (self.write || !changes) && (self.read && !self.write || !self.directory)
+        match (self.read, self.write) {
+            (_, true) => !self.directory,
+            (true, false) => !changes,
+            (false, false) => false,
+        }
     }
 }
 
