@@ -29,6 +29,7 @@ use corelane::{Lanes, StreamService};
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream, UdpSocket};
+use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -95,6 +96,24 @@ fn files_are_sent_as_they_are_and_nothing_else_is() {
     expected.extend(&content);
     expected.extend(b"no\nno\nno\nno\n");
     assert!(answer == expected, "{} bytes, not {}", answer.len(), expected.len());
+}
+
+#[test]
+fn no_name_leads_out_of_the_directory_of_the_files() {
+    let around = Directory::new("files-around");
+    let served_alone = around.0.join("served");
+    std::fs::create_dir_all(served_alone.join("below")).unwrap();
+    std::fs::write(around.0.join("secret"), "secret").unwrap();
+    std::fs::write(served_alone.join("below/known"), "known").unwrap();
+    symlink("below/known", served_alone.join("inside")).unwrap();
+    symlink("../secret", served_alone.join("leaves")).unwrap();
+    symlink(around.0.join("secret"), served_alone.join("leaves-from-the-root")).unwrap();
+    symlink("..", served_alone.join("below/up")).unwrap();
+    let running = served(move |_| files::Files::new(&served_alone));
+    let known = b"below/known\ninside\nbelow/../inside\nbelow/up/inside\n";
+    assert_eq!(asked(running.address(), known), b"5\nknown5\nknown5\nknown5\nknown");
+    let out = b"/../\n/../secret\n../secret\nbelow/../../secret\nbelow/up/../secret\nleaves\nleaves-from-the-root\n\n";
+    assert_eq!(asked(running.address(), out), b"no\n".repeat(8));
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod datagrams;
 mod epoll;
 mod errors;
 mod offload;
+mod opening;
 mod probes;
 mod probing;
 mod readiness;

@@ -3,14 +3,14 @@
 //! Each driver that needs helpers has its own, few, and started with the first call: they share the descriptor table of
 //! the lane that started them, and no lock with other lanes.
 
+use crate::opening;
 use corelane_os::errno;
-use corelane_seam::{Bell, Fault, OffloadCall, Offloaded, OpenOptions, Reason};
-use rustix::fs::OFlags;
+use corelane_seam::{Bell, Fault, FileFacts, OffloadCall, Offloaded, OpenOptions, Reason};
 use rustix::process::getpid;
 use rustix::thread::{sched_getaffinity, sched_setaffinity};
 use std::collections::VecDeque;
 use std::fs::File;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -50,7 +50,7 @@ impl LentMemory {
 
 /// A file operation.
 pub enum FileCall {
-    Open { path: PathBuf, options: OpenOptions },
+    Open { beneath: Option<Arc<File>>, path: PathBuf, options: OpenOptions },
     Read { file: Arc<File>, offset: u64, place: LentMemory },
     Write { file: Arc<File>, offset: u64, place: LentMemory },
     Sync { file: Arc<File> },
@@ -59,7 +59,7 @@ pub enum FileCall {
 
 /// What came of a call.
 pub enum Answer {
-    Opened { file: File, length: u64 },
+    Opened { file: File, facts: FileFacts },
     Moved { bytes: usize },
     Done,
     Returned(Offloaded),
@@ -295,17 +295,7 @@ impl Job {
 impl FileCall {
     fn run(self) -> std::io::Result<Answer> {
         match self {
-            Self::Open { path, options } => {
-                let OpenOptions { read, write, create, truncate, .. } = options;
-                let mut open = std::fs::OpenOptions::new();
-                open.read(read).write(write).create(create).truncate(truncate).mode(0o600);
-                // A pipe is not waited for until it has another end.
-                match open.custom_flags(libc::O_NONBLOCK).open(path) {
-                    Ok(file) => opened(file),
-                    Err(error) if no_file(errno::of(&error)) => Ok(NOT_A_FILE),
-                    Err(error) => Err(error),
-                }
-            }
+            Self::Open { beneath, path, options } => opening::open(beneath.as_deref(), &path, options),
             Self::Read { file, offset, place } => {
                 assert!(!place.start.is_null());
                 // SAFETY: the place's maker keeps the memory, and nobody else touches it, until the answer has come.
@@ -324,24 +314,6 @@ impl FileCall {
             }
         }
     }
-}
-
-const NOT_A_FILE: Answer = Answer::Failed(Fault::of(Reason::NotAFile));
-
-/// Whether open(2) fails so because there is something else than a file: a pipe without a reader, a device that is not there, a
-/// socket; a directory that is to be written.
-pub(crate) fn no_file(number: i32) -> bool {
-    matches!(number, libc::ENXIO | libc::ENODEV | libc::EISDIR)
-}
-
-/// What was opened without waiting, if it is a file. From now on its calls wait: for a file that is the disk alone.
-pub(crate) fn opened(file: File) -> std::io::Result<Answer> {
-    let metadata = file.metadata()?;
-    if !metadata.is_file() {
-        return Ok(NOT_A_FILE);
-    }
-    rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
-    Ok(Answer::Opened { file, length: metadata.len() })
 }
 
 fn moved(mut call: impl FnMut() -> std::io::Result<usize>) -> std::io::Result<Answer> {
@@ -415,9 +387,9 @@ mod tests {
         let full = helpers.work(9, Box::new(|| Box::new(()))).unwrap_err();
         assert_eq!(full.reason, Reason::Busy);
         let options = OpenOptions::new().read(true);
-        helpers.file(7, FileCall::Open { path: std::env::current_exe().unwrap(), options }).unwrap();
+        helpers.file(7, FileCall::Open { beneath: None, path: std::env::current_exe().unwrap(), options }).unwrap();
         let opened = wait_for(&mut helpers, &rung, 1);
-        assert!(matches!(opened[0].answer, Answer::Opened { length: 1.., .. }) && opened[0].token == 7);
+        assert!(matches!(opened[0].answer, Answer::Opened { facts: FileFacts { length: 1.., .. }, .. }) && opened[0].token == 7);
         assert!(begun.try_recv().is_err(), "one helper is kept for files");
         (0..threads_max).for_each(|_| release.send(()).unwrap());
         assert_eq!(wait_for(&mut helpers, &rung, threads_max).len(), threads_max);

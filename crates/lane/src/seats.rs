@@ -180,7 +180,6 @@ impl Seats {
 mod tests {
     use super::*;
     use crate::control::Control;
-    use crate::kit::LaneSettings;
     use crate::settings::LaneSettings;
     use crate::work::{Work, Works};
     use corelane_seam::{Arena, Driver, Outcome};

@@ -65,6 +65,7 @@ pub fn fault(number: i32) -> Fault {
         libc::ENETUNREACH | libc::EHOSTUNREACH | libc::ENETDOWN | libc::EHOSTDOWN => Reason::Unreachable,
         libc::EMSGSIZE => Reason::TooLarge,
         libc::ENOENT | libc::ENOTDIR => Reason::NotFound,
+        libc::EXDEV | libc::ELOOP => Reason::Outside,
         libc::ENOSYS | libc::EOPNOTSUPP | libc::EAFNOSUPPORT | libc::EPROTONOSUPPORT => Reason::Unsupported,
         libc::EAGAIN => Reason::Busy,
         _ => Reason::Other,

@@ -86,6 +86,8 @@ pub enum Reason {
     NotFound,
     /// What was to be opened as a file is none: a directory, a pipe, a device or a socket, which could make its reader wait.
     NotAFile,
+    /// The path leaves the directory beneath which it was to be opened (EXDEV), or goes through a link that is not followed (ELOOP).
+    Outside,
     /// The driver, or this kernel, has no such operation (ENOSYS, EOPNOTSUPP).
     Unsupported,
     /// The interface is down (ENETDOWN): it may come up again.
@@ -133,6 +135,7 @@ impl fmt::Display for Fault {
             Reason::TooLarge => "datagram too large",
             Reason::NotFound => "not found",
             Reason::NotAFile => "not a file: a directory, a pipe, a device or a socket",
+            Reason::Outside => "the path leaves its directory, or goes through a link that is not followed",
             Reason::Unsupported => "not supported by this driver or kernel",
             Reason::Down => "the interface is down (ip link set NAME up)",
             Reason::NoInterface => "no such interface",

@@ -52,6 +52,7 @@ mod files;
 mod kind;
 mod log;
 mod net;
+mod paths;
 mod peers;
 mod ports;
 mod seeds;

@@ -277,9 +277,26 @@ impl World {
         self.0.borrow_mut().clock.at(time, Event::Alarm { token });
     }
 
-    /// Puts a file, as it is, into the model file system.
+    /// Puts a file, as it is, into the model file system, with the directories where it lies.
     pub fn write_file(&self, path: impl AsRef<Path>, bytes: &[u8]) {
-        self.0.borrow_mut().files.put(path.as_ref(), bytes);
+        let mut state = self.0.borrow_mut();
+        let now = state.clock.now();
+        state.files.put(path.as_ref(), bytes, now);
+    }
+
+    /// Makes a directory in the model file system, if it is not there.
+    pub fn make_directory(&self, path: impl AsRef<Path>) {
+        let mut state = self.0.borrow_mut();
+        let now = state.clock.now();
+        state.files.make_directory(path.as_ref(), now);
+    }
+
+    /// Makes a symbolic link in the model file system. A `magic` one is as those of `/proc` (proc(5)), which are not followed beneath a
+    /// directory wherever they lead.
+    pub fn make_link(&self, path: impl AsRef<Path>, to: impl AsRef<Path>, magic: bool) {
+        let mut state = self.0.borrow_mut();
+        let now = state.clock.now();
+        state.files.make_link(path.as_ref(), to.as_ref(), magic, now);
     }
 
     /// What a file of the model file system holds; none if there is no such file.

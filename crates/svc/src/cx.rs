@@ -429,10 +429,17 @@ impl<K: Talk> Cx<'_, K> {
         self.table.limits(self.service)
     }
 
-    /// Opens a file; ends as `FileOutcome::Opened` or `Failed` in [`completed`](crate::StreamService::completed), with `token`. The file closes when
+    /// Opens a file, or a directory where `options` say so; ends as `FileOutcome::Opened`, with its length and the time of its last change, or `Failed` in [`completed`](crate::StreamService::completed), with `token`. The file closes when
     /// the last clone of it is dropped, be it with the service, a session, a message, an operation, or an output that it is a part of.
     pub fn open_file(&mut self, path: PathBuf, options: OpenOptions, token: u64) {
-        self.request(FileOp::Open { path, options }, token);
+        self.request(FileOp::Open { beneath: None, path, options }, token);
+    }
+
+    /// Opens what lies beneath a directory that was opened with [`OpenOptions::directory`], as [`Cx::open_file`] does: for paths that come from
+    /// a peer. Whatever they contain, `..`, a link, a path from the root, never leads out of it, nor could a rename meanwhile have it do so:
+    /// `Failed` with `Outside`, or with `Busy` where it could not be told; then ask again.
+    pub fn open_beneath(&mut self, directory: &File, path: PathBuf, options: OpenOptions, token: u64) {
+        self.request(FileOp::Open { beneath: Some(directory.clone()), path, options }, token);
     }
 
     /// Reads a file at `offset` behind the data of `lease`, until that holds `until` bytes or the file ends: `FileOutcome::Filled`.

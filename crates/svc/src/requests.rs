@@ -63,8 +63,8 @@ impl Requests {
         let is_refused = matches!(outcome, Outcome::Failed(Fault { reason: Reason::Busy, .. }));
         kit.row.add(LaneCounter::OffloadsRefused, (is_offload && is_refused).into());
         let outcome = match outcome {
-            Outcome::File(FileOutcome::Opened { file, length }) => {
-                Outcome::File(FileOutcome::Opened { file: file.held(&self.unheld), length })
+            Outcome::File(FileOutcome::Opened { file, facts }) => {
+                Outcome::File(FileOutcome::Opened { file: file.held(&self.unheld), facts })
             }
             outcome => outcome,
         };

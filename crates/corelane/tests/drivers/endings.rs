@@ -310,7 +310,8 @@ pub fn a_driver_may_go_with_operations_under_way<R: Rig>() {
     let (datagrams, _) = bench.bind(Side::Server, bench.rig.address(Side::Server));
     let options = OpenOptions::new().read(true).write(true).create(true);
     let path = bench.rig.path("file");
-    let Outcome::File(FileOutcome::Opened { file, .. }) = bench.run(Side::Server, FileOp::Open { path, options }) else {
+    let Outcome::File(FileOutcome::Opened { file, .. }) = bench.run(Side::Server, FileOp::Open { beneath: None, path, options })
+    else {
         panic!("not opened")
     };
     let lease = |bench: &Bench<R>| bench.rig.arena(Side::Server).copy_of(b"lane memory").unwrap();

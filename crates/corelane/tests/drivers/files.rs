@@ -2,18 +2,23 @@
 
 use crate::bench::Bench;
 use crate::rig::{Rig, Side};
-use corelane_seam::{Fault, File, FileOp, FileOutcome, OffloadWork, Op, OpenOptions, Outcome, Reason, Tuning};
+use corelane_seam::{
+    Fault, File, FileFacts, FileKind, FileOp, FileOutcome, OffloadWork, Op, OpenOptions, Outcome, Reason, Tuning,
+};
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use std::any::Any;
 use std::os::unix::net::UnixListener;
+use std::path::Path;
 
-const WRITABLE: OpenOptions = OpenOptions::new().read(true).write(true).create(true);
+const READABLE: OpenOptions = OpenOptions::new().read(true);
+const WRITABLE: OpenOptions = READABLE.write(true).create(true);
+const DIRECTORY: OpenOptions = READABLE.directory(true);
 
 fn open<R: Rig>(bench: &mut Bench<R>, options: OpenOptions) -> (File, u64) {
     let path = bench.rig.path("file");
-    match bench.run(Side::Server, FileOp::Open { path, options }) {
-        Outcome::File(FileOutcome::Opened { file, length }) => (file, length),
+    match bench.run(Side::Server, FileOp::Open { beneath: None, path, options }) {
+        Outcome::File(FileOutcome::Opened { file, facts }) => (file, facts.length),
         other => panic!("{other:?}"),
     }
 }
@@ -53,7 +58,7 @@ pub fn what_is_written_can_be_read<R: Rig>() {
 pub fn a_file_that_is_not_there_is_not_found<R: Rig>() {
     let mut bench = Bench::<R>::new();
     let path = bench.rig.path("missing");
-    let outcome = bench.run(Side::Server, FileOp::Open { path, options: OpenOptions::new().read(true) });
+    let outcome = bench.run(Side::Server, FileOp::Open { beneath: None, path, options: OpenOptions::new().read(true) });
     assert!(matches!(outcome, Outcome::Failed(Fault { reason: Reason::NotFound, .. })), "{outcome:?}");
     bench.finish();
 }
@@ -88,7 +93,7 @@ pub fn what_is_no_file_is_refused_at_once<R: Rig>() {
         (directory, writing),
         ("/dev/zero".into(), reading),
     ]
-    .map(|(path, options)| bench.push(Side::Server, FileOp::Open { path, options }));
+    .map(|(path, options)| bench.push(Side::Server, FileOp::Open { beneath: None, path, options }));
     for (number, open) in opens.into_iter().enumerate() {
         let outcome = bench.end(Side::Server, open);
         assert!(matches!(outcome, Outcome::Failed(Fault { reason: Reason::NotAFile, .. })), "{number}: {outcome:?}");
@@ -96,6 +101,138 @@ pub fn what_is_no_file_is_refused_at_once<R: Rig>() {
     let (file, _) = open(&mut bench, WRITABLE);
     write(&mut bench, &file, 0, b"0123456789");
     assert_eq!(read(&mut bench, &file, 2, b"", 5), b"23456");
+    bench.finish();
+}
+
+fn opened<R: Rig>(bench: &mut Bench<R>, beneath: Option<&File>, path: &Path, options: OpenOptions) -> (File, FileFacts) {
+    let open = FileOp::Open { beneath: beneath.cloned(), path: path.into(), options };
+    match bench.run(Side::Server, open) {
+        Outcome::File(FileOutcome::Opened { file, facts }) => (file, facts),
+        other => panic!("{}: {other:?}", path.display()),
+    }
+}
+
+fn refused<R: Rig>(bench: &mut Bench<R>, beneath: Option<&File>, path: &Path, options: OpenOptions) -> Reason {
+    let open = FileOp::Open { beneath: beneath.cloned(), path: path.into(), options };
+    match bench.run(Side::Server, open) {
+        Outcome::Failed(fault) => fault.reason,
+        other => panic!("{}: {other:?}", path.display()),
+    }
+}
+
+/// A directory with a file and a directory with a file beneath it, and a file beside it.
+fn directory<R: Rig>(bench: &mut Bench<R>) -> File {
+    bench.rig.make_directory("top");
+    bench.rig.make_directory("top/sub");
+    for name in ["secret", "top/file", "top/sub/file"] {
+        let path = bench.rig.path(name);
+        let (file, _) = opened(bench, None, &path, WRITABLE);
+        write(bench, &file, 0, name.as_bytes());
+    }
+    let path = bench.rig.path("top");
+    opened(bench, None, &path, DIRECTORY).0
+}
+
+pub fn a_file_tells_what_it_is<R: Rig>() {
+    let mut bench = Bench::<R>::new();
+    let path = bench.rig.path("file");
+    let (file, made) = opened(&mut bench, None, &path, WRITABLE);
+    assert_eq!((made.kind, made.length), (FileKind::Regular, 0));
+    write(&mut bench, &file, 0, b"0123456789");
+    let (_, written) = opened(&mut bench, None, &path, READABLE);
+    assert_eq!((written.kind, written.length), (FileKind::Regular, 10));
+    assert!(written.modified >= made.modified && !written.modified.is_zero(), "{made:?} {written:?}");
+    bench.finish();
+}
+
+pub fn a_directory_is_opened_where_one_is_asked_for<R: Rig>() {
+    let mut bench = Bench::<R>::new();
+    directory(&mut bench);
+    let [top, file, none] = ["top", "top/file", "none"].map(|name| bench.rig.path(name));
+    let (directory, facts) = opened(&mut bench, None, &top, DIRECTORY);
+    assert_eq!((facts.kind, facts.length), (FileKind::Directory, 0));
+    assert_eq!(refused(&mut bench, None, &top, READABLE), Reason::NotAFile);
+    assert_eq!(refused(&mut bench, None, &file, DIRECTORY), Reason::NotFound);
+    assert_eq!(refused(&mut bench, None, &none, DIRECTORY), Reason::NotFound);
+    assert_eq!(refused(&mut bench, None, &none, DIRECTORY.write(true).create(true)), Reason::Other);
+    let lease = bench.rig.arena(Side::Server).lease(10).unwrap();
+    let read = bench.run(Side::Server, FileOp::Read { file: directory.clone(), offset: 0, lease, until: 10 });
+    assert!(matches!(read, Outcome::File(FileOutcome::Filled { fault: Some(_), .. })), "{read:?}");
+    drop(read);
+    let bytes = bench.rig.arena(Side::Server).copy_of(b"no").unwrap().share();
+    let written = bench.run(Side::Server, FileOp::Write { file: directory.clone(), offset: 0, bytes });
+    assert!(matches!(written, Outcome::Failed(_)), "{written:?}");
+    assert!(matches!(bench.run(Side::Server, FileOp::Sync { file: directory }), Outcome::File(FileOutcome::Done)));
+    bench.finish();
+}
+
+pub fn beneath_a_directory_files_are_opened_and_made<R: Rig>() {
+    let mut bench = Bench::<R>::new();
+    let top = directory(&mut bench);
+    bench.rig.make_link("top/down", Path::new("sub/file"));
+    bench.rig.make_link("top/sub/beside", Path::new("../file"));
+    let found = [("file", 8), ("./file", 8), ("sub/file", 12), ("sub/../file", 8), ("down", 12), ("sub/beside", 8)];
+    for (name, length) in found {
+        assert_eq!(opened(&mut bench, Some(&top), Path::new(name), READABLE).1.length, length, "{name}");
+    }
+    let (sub, facts) = opened(&mut bench, Some(&top), Path::new("sub"), DIRECTORY);
+    assert_eq!(facts.kind, FileKind::Directory);
+    assert_eq!(refused(&mut bench, Some(&top), Path::new("secret"), READABLE), Reason::NotFound);
+    assert_eq!(refused(&mut bench, Some(&top), Path::new("sub"), READABLE), Reason::NotAFile);
+    let (made, _) = opened(&mut bench, Some(&sub), Path::new("made"), WRITABLE);
+    write(&mut bench, &made, 0, b"123");
+    let path = bench.rig.path("top/sub/made");
+    assert_eq!(opened(&mut bench, None, &path, READABLE).1.length, 3);
+    bench.finish();
+}
+
+pub fn no_path_leads_out_of_a_directory<R: Rig>() {
+    let mut bench = Bench::<R>::new();
+    let top = directory(&mut bench);
+    let secret = bench.rig.path("secret");
+    bench.rig.make_link("top/up", Path::new("../secret"));
+    bench.rig.make_link("top/root", &secret);
+    bench.rig.make_link("top/sub/parents", Path::new("../.."));
+    bench.rig.make_link("top/circle", Path::new("circle"));
+    let inside = bench.rig.path("top/file");
+    let out = ["..", "../secret", "../top/file", "sub/../../secret", "up", "root", "sub/parents", "sub/parents/secret", "circle"];
+    for path in out.map(Path::new).into_iter().chain([&*secret, &*inside]) {
+        for options in [READABLE, WRITABLE, DIRECTORY] {
+            assert_eq!(refused(&mut bench, Some(&top), path, options), Reason::Outside, "{}", path.display());
+        }
+    }
+    assert_eq!(refused(&mut bench, Some(&top), Path::new("../made"), WRITABLE), Reason::Outside);
+    let path = bench.rig.path("made");
+    assert_eq!(refused(&mut bench, None, &path, READABLE), Reason::NotFound);
+    let (directory, name) = bench.rig.magic_link();
+    assert!(opened(&mut bench, None, &directory.join(name), READABLE).1.length > 0);
+    let directory = opened(&mut bench, None, &directory, DIRECTORY).0;
+    assert_eq!(refused(&mut bench, Some(&directory), Path::new(name), READABLE), Reason::Outside);
+    bench.finish();
+}
+
+pub fn links_are_not_followed_where_none_may_be<R: Rig>() {
+    let mut bench = Bench::<R>::new();
+    let top = directory(&mut bench);
+    bench.rig.make_link("top/down", Path::new("sub"));
+    let strict = READABLE.no_links(true);
+    assert_eq!(opened(&mut bench, Some(&top), Path::new("down/file"), READABLE).1.length, 12);
+    assert_eq!(opened(&mut bench, Some(&top), Path::new("sub/file"), strict).1.length, 12);
+    assert_eq!(refused(&mut bench, Some(&top), Path::new("down/file"), strict), Reason::Outside);
+    let [direct, linked] = ["top/sub/file", "top/down/file"].map(|name| bench.rig.path(name));
+    assert_eq!(opened(&mut bench, None, &direct, strict).1.length, 12);
+    assert_eq!(refused(&mut bench, None, &linked, strict), Reason::Outside);
+    bench.finish();
+}
+
+pub fn beneath_what_is_no_directory_is_nothing<R: Rig>() {
+    let mut bench = Bench::<R>::new();
+    let top = directory(&mut bench);
+    let (file, _) = opened(&mut bench, Some(&top), Path::new("file"), READABLE);
+    assert_eq!(refused(&mut bench, Some(&file), Path::new("file"), READABLE), Reason::NotFound);
+    assert_eq!(refused(&mut bench, Some(&top), Path::new(""), READABLE), Reason::NotFound);
+    assert!(matches!(bench.run(Side::Server, FileOp::Close { file: top.clone() }), Outcome::File(FileOutcome::Done)));
+    assert_eq!(refused(&mut bench, Some(&top), Path::new("file"), READABLE), Reason::Cancelled);
     bench.finish();
 }
 

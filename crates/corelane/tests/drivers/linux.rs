@@ -6,7 +6,7 @@ use corelane_os::named::NamedSocket;
 use corelane_rss::Transport;
 use corelane_seam::{Arena, Driver, Tuning, Unix};
 use std::net::{Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub const NO_GRO: u8 = 1;
 pub const NO_SEGMENT: u8 = 2;
@@ -101,6 +101,18 @@ impl<D: Kind, const OFF: u8> Rig for LinuxRig<D, OFF> {
 
     fn path(&self, name: &str) -> PathBuf {
         self.directory.join(name)
+    }
+
+    fn make_directory(&self, name: &str) {
+        std::fs::create_dir(self.path(name)).unwrap();
+    }
+
+    fn make_link(&self, name: &str, to: &Path) {
+        std::os::unix::fs::symlink(to, self.path(name)).unwrap();
+    }
+
+    fn magic_link(&self) -> (PathBuf, &'static str) {
+        ("/proc/self".into(), "exe")
     }
 
     fn user(&self) -> u32 {

@@ -2,7 +2,7 @@
 
 use corelane_seam::{Arena, Driver, Tuning, Unix};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// One of the two drivers of a rig.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,6 +36,15 @@ pub trait Rig: Sized {
 
     /// A path in a directory where files can be made; the same for the same name.
     fn path(&self, name: &str) -> PathBuf;
+
+    /// Makes a directory at [`Rig::path`] of `name`.
+    fn make_directory(&self, name: &str);
+
+    /// Makes a symbolic link at [`Rig::path`] of `name`.
+    fn make_link(&self, name: &str, to: &Path);
+
+    /// A directory with a magic link (proc(5)), and the link's name there; it leads to a file.
+    fn magic_link(&self) -> (PathBuf, &'static str);
 
     /// The user whose processes both are.
     fn user(&self) -> u32;

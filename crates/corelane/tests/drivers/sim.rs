@@ -4,7 +4,7 @@ use crate::rig::{Rig, Side};
 use corelane_seam::{Arena, Driver, Tuning, Unix};
 use corelane_sim::{Faults, SimDriver, World};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const REAL: &str = "it polls descriptors that its world made";
 const NO_BLOCK: &str = "it never blocks: the world gives no turn until the time";
@@ -20,7 +20,7 @@ const CANNOT: [(&str, &str); ALWAYS + 3] = [
     ("urgent_data_hides_nothing", "its peers are drivers"),
     ("a_question_takes_one_wait_one_receive_and_one_send", "it makes no system calls"),
     ("a_question_on_a_connection_takes_one_wait_one_receive_and_one_send", "it makes no system calls"),
-    ("what_is_no_file_is_refused_at_once", "its model of a file system has files only"),
+    ("what_is_no_file_is_refused_at_once", "its model of a file system has files, directories and links only"),
     ("a_departure_waits_for_room", "it has no links with a rate"),
     ("a_wait_lasts_until_its_time", NO_BLOCK),
     ("a_wait_ends_with_a_completion_only", NO_BLOCK),
@@ -79,7 +79,21 @@ impl<const LATE: bool> Rig for SimRig<LATE> {
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        PathBuf::from(name)
+        Path::new("/").join(name)
+    }
+
+    fn make_directory(&self, name: &str) {
+        self.world.make_directory(self.path(name));
+    }
+
+    fn make_link(&self, name: &str, to: &Path) {
+        self.world.make_link(self.path(name), to, false);
+    }
+
+    fn magic_link(&self) -> (PathBuf, &'static str) {
+        self.world.write_file("/program", b"its bytes");
+        self.world.make_link("/proc/self/exe", "/program", true);
+        ("/proc/self".into(), "exe")
     }
 
     fn user(&self) -> u32 {

@@ -163,7 +163,8 @@ pub fn many_segments_of_all_kinds_leave_in_order<R: Rig>() {
     let pipe = bench.pipe();
     let path = bench.rig.path("segments");
     let options = OpenOptions::new().read(true).write(true).create(true).truncate(true);
-    let Outcome::File(FileOutcome::Opened { file, .. }) = bench.run(Side::Server, FileOp::Open { path, options }) else {
+    let Outcome::File(FileOutcome::Opened { file, .. }) = bench.run(Side::Server, FileOp::Open { beneath: None, path, options })
+    else {
         panic!("not opened")
     };
     let content = pattern(30_000);

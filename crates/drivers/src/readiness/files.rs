@@ -10,7 +10,13 @@ impl<S: Source> ReadinessDriver<S> {
     /// Gives a file operation to who carries it out; returns how it went if that is known already.
     pub(super) fn perform_on_file(&mut self, handle: Handle, op: FileOp) -> Option<Outcome> {
         match op {
-            FileOp::Open { path, options } => self.file_call(handle, Memory::None, FileCall::Open { path, options }),
+            FileOp::Open { beneath, path, options } => {
+                let beneath = match beneath.map(|directory| self.file(&directory)) {
+                    Some(None) => return Some(Outcome::Failed(Fault::CANCELLED)),
+                    directory => directory.flatten(),
+                };
+                self.file_call(handle, Memory::None, FileCall::Open { beneath, path, options })
+            }
             FileOp::Read { file, offset, lease, until } => self.read(handle, file, offset, lease, until),
             FileOp::Write { file, offset, bytes } => {
                 let Some(file) = self.file(&file) else { return Some(Outcome::Failed(Fault::CANCELLED)) };
@@ -94,8 +100,8 @@ impl<S: Source> ReadinessDriver<S> {
             (Memory::None, Answer::Moved { .. }) => unreachable!("bytes move from or to memory"),
             (_, Answer::Done) => Outcome::File(FileOutcome::Done),
             (_, Answer::Returned(value)) => Outcome::Offloaded(OffloadResult(value)),
-            (_, Answer::Opened { file, length }) => {
-                Outcome::File(FileOutcome::Opened { file: self.files.insert(Arc::new(file)).into(), length })
+            (_, Answer::Opened { file, facts }) => {
+                Outcome::File(FileOutcome::Opened { file: self.files.insert(Arc::new(file)).into(), facts })
             }
         }
     }

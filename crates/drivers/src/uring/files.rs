@@ -1,9 +1,10 @@
 //! File operations that the kernel carries out itself, on threads of its own where it has to.
 
 use super::ring::Ring;
-use crate::offload::{Answer, FileCall, no_file, opened};
+use crate::offload::{Answer, FileCall};
+use crate::opening::{self, How};
 use corelane_os::errno;
-use corelane_seam::{Fault, OpenOptions, Reason};
+use corelane_seam::{Fault, OpenOptions};
 use io_uring::{opcode, squeue, types};
 use std::collections::BTreeMap;
 use std::ffi::CString;
@@ -13,12 +14,9 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The mode of a file that is made (open(2)).
-const MODE: libc::mode_t = 0o600;
-
 /// An operation under way, with what the kernel uses meanwhile. Its lease or bytes stay with whoever asked.
 enum Operation {
-    Open(#[expect(dead_code, reason = "kept, not used")] CString),
+    Open { options: OpenOptions, _kept: (Option<Arc<File>>, CString, Box<types::OpenHow>) },
     Move(#[expect(dead_code, reason = "kept, not used")] Arc<File>),
     Sync(#[expect(dead_code, reason = "kept, not used")] Arc<File>),
     Close,
@@ -37,7 +35,7 @@ impl Files {
     /// `EINVAL` for a path or an offset that no file can have.
     pub(super) fn begin(&mut self, ring: &mut Ring, token: u32, data: u64, call: FileCall) -> Result<Option<Answer>, Fault> {
         let (entry, operation) = match call {
-            FileCall::Open { path, options } => open(path, options)?,
+            FileCall::Open { beneath, path, options } => open(beneath, path, options)?,
             FileCall::Read { file, offset, place } => {
                 let (start, bytes) = place.parts();
                 let read = opcode::Read::new(descriptor(&file), start, bytes as u32).offset(checked(offset)?).build();
@@ -66,16 +64,13 @@ impl Files {
     pub(super) fn end(&mut self, token: u32, result: i32) -> Answer {
         let operation = self.operations.remove(&token);
         assert!(operation.is_some(), "an operation ends once");
-        if let Some(Operation::Open(_)) = operation
-            && no_file(-result)
-        {
-            return Answer::Failed(Fault::of(Reason::NotAFile));
+        if let Some(Operation::Open { options, .. }) = operation {
+            return open_answer(result, options);
         }
         if result < 0 {
             return Answer::Failed(errno::fault(-result));
         }
         match operation {
-            Some(Operation::Open(_)) => open_answer(result),
             Some(Operation::Move(_)) => Answer::Moved { bytes: result as usize },
             _ => Answer::Done,
         }
@@ -95,32 +90,23 @@ fn descriptor(file: &Arc<File>) -> types::Fd {
     types::Fd(file.as_raw_fd())
 }
 
-fn open(path: PathBuf, options: OpenOptions) -> Result<(squeue::Entry, Operation), Fault> {
+fn open(beneath: Option<Arc<File>>, path: PathBuf, options: OpenOptions) -> Result<(squeue::Entry, Operation), Fault> {
     let path = CString::new(path.into_os_string().into_vec()).map_err(|_| errno::fault(libc::EINVAL))?;
-    let flags = flags(options)?;
-    let entry = opcode::OpenAt::new(types::Fd(libc::AT_FDCWD), path.as_ptr()).flags(flags).mode(MODE).build();
-    Ok((entry, Operation::Open(path)))
+    let How { flags, mode, resolve } = opening::how(options, beneath.is_some()).map_err(errno::fault_of)?;
+    let how = types::OpenHow::new().flags(flags.bits().into()).mode(mode.bits().into()).resolve(resolve.bits());
+    let how = Box::new(how);
+    let start = types::Fd(opening::start(beneath.as_deref()).as_raw_fd());
+    let entry = opcode::OpenAt2::new(start, path.as_ptr(), &raw const *how).build();
+    Ok((entry, Operation::Open { options, _kept: (beneath, path, how) }))
 }
 
-/// As the standard library has it: to make or empty a file, one must be allowed to write.
-fn flags(options: OpenOptions) -> Result<i32, Fault> {
-    let OpenOptions { read, write, create, truncate, .. } = options;
-    let access = match (read, write) {
-        (true, true) => libc::O_RDWR,
-        (true, false) if !create && !truncate => libc::O_RDONLY,
-        (false, true) => libc::O_WRONLY,
-        _ => return Err(errno::fault(libc::EINVAL)),
-    };
-    let create = if create { libc::O_CREAT } else { 0 };
-    let truncate = if truncate { libc::O_TRUNC } else { 0 };
-    // A pipe is not waited for until it has another end.
-    Ok(access | create | truncate | libc::O_CLOEXEC | libc::O_NONBLOCK)
-}
-
-fn open_answer(descriptor: i32) -> Answer {
+fn open_answer(result: i32, options: OpenOptions) -> Answer {
+    if result < 0 {
+        return Answer::Failed(opening::fault(-result));
+    }
     // SAFETY: the operation has just made this descriptor, and nobody else knows it.
-    let file = unsafe { File::from_raw_fd(descriptor) };
-    opened(file).unwrap_or_else(|error| Answer::Failed(errno::fault(errno::of(&error))))
+    let file = unsafe { File::from_raw_fd(result) };
+    opening::opened(file, options).unwrap_or_else(|error| Answer::Failed(errno::fault(errno::of(&error))))
 }
 
 #[cfg(test)]
@@ -131,8 +117,7 @@ mod tests {
     fn what_no_file_can_have_is_refused() {
         assert_eq!(checked(u64::MAX), Err(errno::fault(libc::EINVAL)));
         assert_eq!(checked(1 << 62), Ok(1 << 62));
-        assert!(open("a\0b".into(), OpenOptions::new().read(true)).is_err());
-        assert!(flags(OpenOptions::new().read(true).truncate(true)).is_err());
-        assert!(flags(OpenOptions::new()).is_err());
+        assert!(open(None, "a\0b".into(), OpenOptions::new().read(true)).is_err());
+        assert!(open(None, "a".into(), OpenOptions::new()).is_err());
     }
 }

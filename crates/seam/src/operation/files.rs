@@ -6,6 +6,7 @@ use crate::error::Fault;
 use crate::handle::File;
 use crate::lease::{Lease, Shared};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// How a file is opened (open(2)); always close-on-exec.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,23 +20,41 @@ pub struct OpenOptions {
     pub create: bool,
     /// Empty it first.
     pub truncate: bool,
+    /// It shall be a directory, for files to be opened beneath it. Goes with `read` alone.
+    pub directory: bool,
+    /// Follow no symbolic link, wherever in the path it stands: [`Reason::Outside`](crate::Reason::Outside).
+    pub no_links: bool,
 }
 
 impl OpenOptions {
     /// None of them.
     pub const fn new() -> Self {
-        Self { read: false, write: false, create: false, truncate: false }
+        Self { read: false, write: false, create: false, truncate: false, directory: false, no_links: false }
+    }
+
+    /// Whether a file can be opened so: with `read` or `write`, with `write` to make or empty it, a directory with `read` alone.
+    pub const fn are_possible(&self) -> bool {
+        let changes = self.create || self.truncate;
+        match (self.read, self.write) {
+            (_, true) => !self.directory,
+            (true, false) => !changes,
+            (false, false) => false,
+        }
     }
 }
 
-builders!(OpenOptions { read: bool, write: bool, create: bool, truncate: bool });
+builders!(OpenOptions { read: bool, write: bool, create: bool, truncate: bool, directory: bool, no_links: bool });
 
 /// What is asked of files.
 #[derive(Debug)]
 pub enum FileOp {
-    /// Open a file: [`FileOutcome::Opened`]. What is no regular file is refused with [`Reason::NotAFile`](crate::Reason::NotAFile),
-    /// and waited for in no case.
+    /// Open a file: [`FileOutcome::Opened`]. What is no regular file, or no directory where one is asked for, is refused with
+    /// [`Reason::NotAFile`](crate::Reason::NotAFile) or [`Reason::NotFound`](crate::Reason::NotFound), and waited for in no case.
     Open {
+        /// A directory that the path starts from and never leaves: neither by `..`, nor as an absolute path, nor through a link
+        /// (openat2(2), `RESOLVE_BENEATH`, `RESOLVE_NO_MAGICLINKS`); else [`Reason::Outside`](crate::Reason::Outside).
+        /// [`Reason::Busy`](crate::Reason::Busy) if something was renamed meanwhile, so that it cannot be told: ask again.
+        beneath: Option<File>,
         /// Its path.
         path: PathBuf,
         /// How.
@@ -73,6 +92,40 @@ pub enum FileOp {
     },
 }
 
+/// What a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum FileKind {
+    /// Bytes at offsets.
+    Regular,
+    /// Names of files.
+    Directory,
+}
+
+/// What a file tells when it is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FileFacts {
+    /// What it is.
+    pub kind: FileKind,
+    /// Bytes in it; 0 for a directory.
+    pub length: u64,
+    /// When its content last changed: time since 1970 began, UTC; zero if it was earlier. In a simulation, what the clock showed.
+    pub modified: Duration,
+}
+
+impl FileFacts {
+    /// Those of a regular file.
+    pub const fn of_file(length: u64, modified: Duration) -> Self {
+        Self { kind: FileKind::Regular, length, modified }
+    }
+
+    /// Those of a directory.
+    pub const fn of_directory(modified: Duration) -> Self {
+        Self { kind: FileKind::Directory, length: 0, modified }
+    }
+}
+
 /// How it went with a file.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -81,8 +134,8 @@ pub enum FileOutcome {
     Opened {
         /// The file.
         file: File,
-        /// Bytes in it at the time.
-        length: u64,
+        /// What it was at the time.
+        facts: FileFacts,
     },
     /// A read ended; the lease holds what there was.
     Filled {

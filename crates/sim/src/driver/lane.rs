@@ -78,9 +78,23 @@ fn memory_tally(chain: &Chain) -> Tally {
 
 /// Work on a file that was submitted.
 pub(crate) enum FileWork {
-    Open { path: PathBuf, options: OpenOptions },
-    Read { content: usize, offset: u64, lease: Lease, until: usize },
-    Write { content: usize, offset: u64, bytes: Shared },
+    /// Beneath the directory with these contents, if there is one.
+    Open {
+        beneath: Option<usize>,
+        path: PathBuf,
+        options: OpenOptions,
+    },
+    Read {
+        content: usize,
+        offset: u64,
+        lease: Lease,
+        until: usize,
+    },
+    Write {
+        content: usize,
+        offset: u64,
+        bytes: Shared,
+    },
     Sync,
 }
 

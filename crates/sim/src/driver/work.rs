@@ -17,14 +17,19 @@ impl State {
     /// Starts work on a file; it ends after some time.
     pub(super) fn start_on_file(&mut self, lane: usize, asked: Asked, op: FileOp) {
         let open = match &op {
-            FileOp::Read { file, .. } | FileOp::Write { file, .. } | FileOp::Sync { file } | FileOp::Close { file } => {
-                self.lanes[lane].files.get(file.into()).copied()
-            }
-            FileOp::Open { .. } => None,
+            FileOp::Open { beneath: Some(file), .. }
+            | FileOp::Read { file, .. }
+            | FileOp::Write { file, .. }
+            | FileOp::Sync { file }
+            | FileOp::Close { file } => self.lanes[lane].files.get(file.into()).copied(),
+            FileOp::Open { beneath: None, .. } => None,
         };
         let work = match (op, open) {
-            (FileOp::Open { path, options }, _) => FileWork::Open { path, options },
+            (FileOp::Open { beneath: None, path, options }, _) => FileWork::Open { beneath: None, path, options },
             (op, None) => return self.complete(lane, asked, None, refused(op, Fault::CANCELLED)),
+            (FileOp::Open { path, options, .. }, Some(OpenFile { content, .. })) => {
+                FileWork::Open { beneath: Some(content), path, options }
+            }
             (FileOp::Close { file }, _) => {
                 self.close_file(lane, &file);
                 return self.complete(lane, asked, None, FileOutcome::Done.into());
@@ -49,8 +54,10 @@ impl State {
             FileWork::Read { lease, .. } if fails => Outcome::File(FileOutcome::Filled { lease, fault: Some(DISK) }),
             _ if fails => Outcome::Failed(DISK),
             FileWork::Read { content, offset, lease, until } => self.read_file(content, offset, lease, until),
-            FileWork::Open { path, options } => self.open_file(lane, path, options).unwrap_or_else(Outcome::Failed),
-            FileWork::Write { content, offset, bytes } => match self.files.write(content, offset, &bytes) {
+            FileWork::Open { beneath, path, options } => {
+                self.open_file(lane, beneath, path, options).unwrap_or_else(Outcome::Failed)
+            }
+            FileWork::Write { content, offset, bytes } => match self.files.write(self.clock.now(), content, offset, &bytes) {
                 Ok(()) => Outcome::File(FileOutcome::Written { bytes: bytes.len() }),
                 Err(fault) => Outcome::Failed(fault),
             },
@@ -59,14 +66,14 @@ impl State {
         self.complete(lane, asked, None, outcome);
     }
 
-    fn open_file(&mut self, lane: usize, path: PathBuf, options: OpenOptions) -> Result<Outcome, Fault> {
+    fn open_file(&mut self, lane: usize, beneath: Option<usize>, path: PathBuf, options: OpenOptions) -> Result<Outcome, Fault> {
         let descriptor = self.open_descriptor(lane);
         self.with_descriptor(lane, descriptor, |state, descriptor| {
-            let content = state.files.open(path, options)?;
+            let content = state.files.open(state.clock.now(), beneath, &path, options)?;
             let open = OpenFile { content, read: options.read, write: options.write, descriptor };
             Ok(Outcome::File(FileOutcome::Opened {
                 file: state.lanes[lane].files.insert(open).into(),
-                length: state.files.length(content),
+                facts: state.files.facts(content),
             }))
         })
     }
@@ -79,6 +86,9 @@ impl State {
     }
 
     fn read_file(&mut self, content: usize, offset: u64, mut lease: Lease, until: usize) -> Outcome {
+        if let Some(fault) = self.files.unreadable(content) {
+            return Outcome::File(FileOutcome::Filled { lease, fault: Some(fault) });
+        }
         let room = lease.room().min(until.saturating_sub(lease.len()));
         let mut bytes = self.files.slice(content, offset, room as u64).len();
         if bytes > 1 && self.strikes(FaultKind::ShortFileRead) {

@@ -268,7 +268,9 @@ fn a_lane_that_ends_suddenly_resets_its_connections() {
     bench.settle();
     bench.world.write_file("file", b"");
     let options = OpenOptions::new().read(true);
-    let Outcome::File(FileOutcome::Opened { file, .. }) = bench.run(0, FileOp::Open { path: "file".into(), options }) else {
+    let Outcome::File(FileOutcome::Opened { file, .. }) =
+        bench.run(0, FileOp::Open { beneath: None, path: "file".into(), options })
+    else {
         panic!("not opened")
     };
     let lease = bench.arena.lease(1).unwrap();

@@ -54,7 +54,7 @@ fn at_the_limit_nothing_opens_and_who_waits_goes_on_waiting() {
     assert!(is_full(&bench.end(accept)), "the second one finds no number");
     assert!(is_full(&bench.run(0, connect_to("10.0.0.1:9"))));
     assert!(is_full(&bench.run(0, DatagramOp::Bind(bind_at("10.0.0.1:9")))));
-    assert!(is_full(&bench.run(0, FileOp::Open { path: "file".into(), options: CREATE })));
+    assert!(is_full(&bench.run(0, FileOp::Open { beneath: None, path: "file".into(), options: CREATE })));
     let listen = Listen {
         address: at("10.0.0.1:9").into(),
         backlog: 1,
@@ -89,7 +89,10 @@ fn what_could_not_be_made_of_a_descriptor_closes_it() {
     assert_eq!(bench.lanes[0].listen(&exclusive).map_err(|fault| fault.reason), Err(Reason::AddressInUse));
     assert_eq!(bench.lanes[0].bind(&bind_at("192.0.2.9:7")).map_err(|fault| fault.reason), Err(Reason::AddressUnknown));
     let none = CREATE.create(false);
-    assert_eq!(reason(&bench.run(0, FileOp::Open { path: "nothing".into(), options: none })), Some(Reason::NotFound));
+    assert_eq!(
+        reason(&bench.run(0, FileOp::Open { beneath: None, path: "nothing".into(), options: none })),
+        Some(Reason::NotFound)
+    );
     assert_eq!(reason(&bench.run(0, connect_to("10.0.0.1:9"))), Some(Reason::Refused));
     assert_eq!(bench.world.open_descriptors(0), 1, "the listener alone");
 }
@@ -136,7 +139,7 @@ fn a_table_that_others_fill_has_room_again_after_a_while() {
     let (mut refused, mut opened) = (0, Vec::new());
     for number in 0..100 {
         let options = OpenOptions::new().read(true).write(true).create(true);
-        match bench.run(0, FileOp::Open { path: format!("{number}").into(), options }) {
+        match bench.run(0, FileOp::Open { beneath: None, path: format!("{number}").into(), options }) {
             Outcome::File(FileOutcome::Opened { file, .. }) => opened.push(file),
             outcome => {
                 assert!(is_full(&outcome), "{outcome:?}");
@@ -158,7 +161,8 @@ fn a_table_that_others_fill_has_room_again_after_a_while() {
 fn a_lane_that_leaves_descriptors_open_is_blamed() {
     for ends in [false, true] {
         let mut bench = Bench::new(Faults::none());
-        let Outcome::File(FileOutcome::Opened { .. }) = bench.run(0, FileOp::Open { path: "file".into(), options: CREATE })
+        let Outcome::File(FileOutcome::Opened { .. }) =
+            bench.run(0, FileOp::Open { beneath: None, path: "file".into(), options: CREATE })
         else {
             panic!("not opened")
         };

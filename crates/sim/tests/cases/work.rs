@@ -2,8 +2,8 @@
 
 use crate::bench::{Bench, reason};
 use corelane_seam::{
-    Chain, Fault, File, FileOp, FileOutcome, FilePart, Interest, OffloadWork, Op, OpenOptions, Outcome, Reason, Segment,
-    StreamOp, StreamOutcome,
+    Chain, Fault, File, FileFacts, FileOp, FileOutcome, FilePart, Interest, OffloadWork, Op, OpenOptions, Outcome, Reason,
+    Segment, StreamOp, StreamOutcome,
 };
 use corelane_sim::{FaultKind, Faults};
 
@@ -12,8 +12,8 @@ const WRITE: Interest = Interest { read: false, write: true };
 
 fn open(bench: &mut Bench, write: bool) -> File {
     let options = OpenOptions::new().read(!write).write(write);
-    match bench.run(0, FileOp::Open { path: "file".into(), options }) {
-        Outcome::File(FileOutcome::Opened { file, length: 10 }) => file,
+    match bench.run(0, FileOp::Open { beneath: None, path: "file".into(), options }) {
+        Outcome::File(FileOutcome::Opened { file, facts: FileFacts { length: 10, .. } }) => file,
         other => panic!("{other:?}"),
     }
 }
@@ -51,7 +51,7 @@ fn a_file_is_read_and_written_at_offsets() {
     assert_eq!(bench.world.read_file("file").unwrap(), b"012345678XY");
     assert!(matches!(bench.run(0, FileOp::Close { file: file.clone() }), Outcome::File(FileOutcome::Done)));
     assert_eq!(read(&mut bench, &file, 0, 9), (b">".to_vec(), Some(Fault::CANCELLED)));
-    let missing = Op::File(FileOp::Open { path: "missing".into(), options: OpenOptions::new().read(true) });
+    let missing = Op::File(FileOp::Open { beneath: None, path: "missing".into(), options: OpenOptions::new().read(true) });
     assert_eq!(reason(&bench.run(0, missing)), Some(Reason::NotFound));
 }
 
@@ -64,7 +64,7 @@ fn files_fail_and_read_short() {
     assert_eq!(bench.world.report().faults.of(FaultKind::ShortFileRead), 1);
     let mut bench = with_file(Faults { file_error: 1_000, ..Faults::none() });
     let options = OpenOptions::new().read(true);
-    assert_eq!(reason(&bench.run(0, FileOp::Open { path: "file".into(), options })), Some(Reason::Other));
+    assert_eq!(reason(&bench.run(0, FileOp::Open { beneath: None, path: "file".into(), options })), Some(Reason::Other));
 }
 
 #[test]

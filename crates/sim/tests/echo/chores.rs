@@ -35,7 +35,7 @@ impl Chores {
         let options = OpenOptions::new().read(true).write(true).create(true).truncate(true);
         let to = "127.0.0.1:7".parse().unwrap();
         let ops = [
-            (FILE, Op::File(FileOp::Open { path, options })),
+            (FILE, Op::File(FileOp::Open { beneath: None, path, options })),
             (OFFLOAD, Op::Offload(OffloadWork(Box::new(|| Box::new(6 * 7))))),
             (POLL, Op::Poll { descriptor: ready, interest: read }),
             (CANCELLED_POLL, Op::Poll { descriptor: idle, interest: read }),

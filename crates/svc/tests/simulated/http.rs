@@ -115,8 +115,8 @@ impl StreamService for Files {
 
     fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome) {
         match (self.work.remove(&token).unwrap(), outcome) {
-            (Work::Opening { ticket, reads }, Outcome::File(FileOutcome::Opened { file, length })) => {
-                self.opened(cx, ticket, reads, file, length as usize);
+            (Work::Opening { ticket, reads }, Outcome::File(FileOutcome::Opened { file, facts })) => {
+                self.opened(cx, ticket, reads, file, facts.length as usize);
             }
             (Work::Opening { ticket, .. }, Outcome::Failed(fault)) => {
                 let missing = fault.reason == corelane_seam::Reason::NotFound;

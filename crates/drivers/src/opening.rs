@@ -1,0 +1,137 @@
+//! How files are opened: with what flags, what links are followed, and what is made of what was found.
+
+use crate::offload::Answer;
+use corelane_os::errno;
+use corelane_seam::{Fault, FileFacts, OpenOptions, Reason};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::io::{Errno, retry_on_intr};
+use std::fs::{File, Metadata};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::Duration;
+
+/// What openat2(2) is told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct How {
+    pub(crate) flags: OFlags,
+    pub(crate) mode: Mode,
+    pub(crate) resolve: ResolveFlags,
+}
+
+/// How to open with `options`, beneath a directory or anywhere.
+///
+/// # Errors
+/// `EINVAL` for options that contradict each other.
+pub(crate) fn how(options: OpenOptions, beneath: bool) -> Result<How, Errno> {
+    if !options.are_possible() {
+        return Err(Errno::INVAL);
+    }
+    let OpenOptions { read, write, create, truncate, directory, no_links, .. } = options;
+    // A pipe is not waited for until it has another end.
+    let mut flags = OFlags::CLOEXEC | OFlags::NONBLOCK | if read { OFlags::RDONLY } else { OFlags::WRONLY };
+    flags.set(OFlags::RDWR, read && write);
+    flags.set(OFlags::CREATE, create);
+    flags.set(OFlags::TRUNC, truncate);
+    flags.set(OFlags::DIRECTORY, directory);
+    let mut resolve = ResolveFlags::empty();
+    resolve.set(ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS, beneath);
+    resolve.set(ResolveFlags::NO_SYMLINKS, no_links);
+    // With a mode for a file that is not to be made, openat2(2) fails.
+    let mode = if create { Mode::RUSR | Mode::WUSR } else { Mode::empty() };
+    Ok(How { flags, mode, resolve })
+}
+
+/// Where a path starts.
+pub(crate) fn start(beneath: Option<&File>) -> BorrowedFd<'_> {
+    beneath.map_or(CWD, AsFd::as_fd)
+}
+
+/// Opens a file.
+///
+/// # Errors
+/// The system's.
+pub(crate) fn open(beneath: Option<&File>, path: &Path, options: OpenOptions) -> std::io::Result<Answer> {
+    let How { flags, mode, resolve } = how(options, beneath.is_some())?;
+    let from = start(beneath);
+    // A filter of system calls may know openat(2) alone.
+    let made = retry_on_intr(|| match resolve.is_empty() {
+        true => openat(from, path, flags, mode),
+        false => openat2(from, path, flags, mode, resolve),
+    });
+    match made {
+        Ok(descriptor) => opened(descriptor.into(), options),
+        Err(error) => Ok(Answer::Failed(fault(error.raw_os_error()))),
+    }
+}
+
+/// What it means that opening failed. With some numbers it does so because there is something else than a file: a pipe without a reader, a
+/// device that is not there, a socket; a directory that is to be written.
+pub(crate) fn fault(number: i32) -> Fault {
+    match number {
+        libc::ENXIO | libc::ENODEV | libc::EISDIR => NOT_A_FILE,
+        _ => errno::fault(number),
+    }
+}
+
+const NOT_A_FILE: Fault = Fault::of(Reason::NotAFile);
+
+/// What was opened without waiting, if it is what was asked for. From now on its calls wait: for a file that is the disk alone.
+pub(crate) fn opened(file: File, options: OpenOptions) -> std::io::Result<Answer> {
+    let metadata = file.metadata()?;
+    let facts = match options.directory {
+        true if metadata.is_dir() => FileFacts::of_directory(modified(&metadata)),
+        false if metadata.is_file() => FileFacts::of_file(metadata.len(), modified(&metadata)),
+        _ => return Ok(Answer::Failed(NOT_A_FILE)),
+    };
+    rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
+    Ok(Answer::Opened { file, facts })
+}
+
+/// A file system may say any time.
+fn modified(metadata: &Metadata) -> Duration {
+    match (u64::try_from(metadata.mtime()), u32::try_from(metadata.mtime_nsec())) {
+        (Ok(seconds), Ok(nanoseconds)) => Duration::from_secs(seconds) + Duration::from_nanos(nanoseconds.into()),
+        _ => Duration::ZERO,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_contradicts_itself_is_refused() {
+        let read = OpenOptions::new().read(true);
+        let impossible = [OpenOptions::new(), read.truncate(true), read.create(true), read.write(true).directory(true)];
+        assert!(impossible.iter().all(|&options| how(options, false).is_err()));
+        assert!(how(OpenOptions::new().write(true).directory(true), false).is_err());
+    }
+
+    #[test]
+    fn the_time_of_the_last_change_is_told() {
+        let path = std::env::temp_dir().join(format!("corelane-opening-{}", std::process::id()));
+        let file = File::create(&path).unwrap();
+        for (time, told) in [(Duration::new(1_234, 567), Duration::new(1_234, 567)), (Duration::ZERO, Duration::ZERO)] {
+            file.set_modified(std::time::UNIX_EPOCH + time).unwrap();
+            let answer = open(None, &path, OpenOptions::new().read(true)).unwrap();
+            assert!(matches!(answer, Answer::Opened { facts, .. } if facts == FileFacts::of_file(0, told)));
+        }
+        file.set_modified(std::time::UNIX_EPOCH - Duration::from_millis(1)).unwrap();
+        let answer = open(None, &path, OpenOptions::new().read(true)).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert!(matches!(answer, Answer::Opened { facts, .. } if facts.modified.is_zero()));
+    }
+
+    #[test]
+    fn flags_are_those_of_the_options() {
+        let always = OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let read = OpenOptions::new().read(true);
+        assert_eq!(how(read, false).unwrap().flags, always | OFlags::RDONLY);
+        assert_eq!(how(OpenOptions::new().write(true), false).unwrap().flags, always | OFlags::WRONLY);
+        let made = how(read.write(true).create(true).truncate(true), true).unwrap();
+        assert_eq!(made.flags, always | OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC);
+        assert_eq!(made.mode.bits(), 0o600);
+        assert_eq!(how(read.directory(true), false).unwrap().flags, always | OFlags::DIRECTORY);
+    }
+}
