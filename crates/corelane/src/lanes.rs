@@ -10,7 +10,8 @@ mod outside;
 mod place;
 mod plan;
 mod run;
-pub(crate) mod url;
+pub(crate) mod unbroken;
+mod url;
 mod wakes;
 
 pub use corelane_lane::LaneSettings;

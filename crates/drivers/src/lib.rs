@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 mod addresses;
+mod answer;
 mod bell;
 mod control;
 mod datagrams;

@@ -3,9 +3,10 @@
 //! Each driver that needs helpers has its own, few, and started with the first call: they share the descriptor table of
 //! the lane that started them, and no lock with other lanes.
 
+use crate::answer::Answer;
 use crate::opening;
 use corelane_os::errno;
-use corelane_seam::{Bell, Fault, FileFacts, OffloadCall, Offloaded, OpenOptions, Reason};
+use corelane_seam::{Bell, Fault, OffloadCall, OpenOptions, Reason};
 use rustix::process::getpid;
 use rustix::thread::{sched_getaffinity, sched_setaffinity};
 use std::collections::VecDeque;
@@ -55,15 +56,6 @@ pub enum FileCall {
     Write { file: Arc<File>, offset: u64, place: LentMemory },
     Sync { file: Arc<File> },
     Close { file: Arc<File> },
-}
-
-/// What came of a call.
-pub enum Answer {
-    Opened { file: File, facts: FileFacts },
-    Moved { bytes: usize },
-    Done,
-    Returned(Offloaded),
-    Failed(Fault),
 }
 
 /// The end of a call.
@@ -328,6 +320,7 @@ fn moved(mut call: impl FnMut() -> std::io::Result<usize>) -> std::io::Result<An
 #[cfg(test)]
 mod tests {
     use super::*;
+    use corelane_seam::{FileFacts, Offloaded};
     use std::sync::mpsc;
 
     struct Counting(mpsc::Sender<()>);

@@ -1,6 +1,6 @@
 //! How files are opened: with what flags, what links are followed, and what is made of what was found.
 
-use crate::offload::Answer;
+use crate::answer::Answer;
 use corelane_os::errno;
 use corelane_seam::{Fault, FileFacts, OpenOptions, Reason};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};

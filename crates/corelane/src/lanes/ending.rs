@@ -3,15 +3,15 @@
 
 use crate::error::Error;
 use crate::lanes::ended::Ends;
+use crate::lanes::unbroken::unbroken;
 use crate::lanes::wakes;
 use corelane_lane::Control;
 use corelane_lane::program::{End, Event, Program, Step};
 use corelane_os::clock;
-use corelane_os::report::{self, last_panic, panic_words};
+use corelane_os::report;
 use corelane_os::runner::Gate;
 use corelane_os::signals::{Ringer, SIGHUP, Signals, Wake, wait};
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What lanes tell of their lives. Made before their threads, which may have descriptor tables of their own.
@@ -157,16 +157,6 @@ fn outcome(end: End<Error>) -> Result<(), Error> {
         End::CannotStart(error) => Err(error),
         End::Broken { lane, words, left_behind } => Err(Error::LanePanicked { lane, words, left_behind }),
     }
-}
-
-/// Calls a part of a lane's life. The error is a panic's place and words.
-pub(crate) fn unbroken<R>(part: impl FnOnce() -> R) -> Result<R, String> {
-    catch_unwind(AssertUnwindSafe(part)).map_err(|payload| {
-        let words = last_panic().unwrap_or_else(|| panic_words(payload.as_ref()).to_owned());
-        // It is a value of whoever panicked, and may panic as it is dropped.
-        std::mem::forget(payload);
-        words
-    })
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The thread that wakes the tasks of the world outside. A lane cannot: its descriptors may be its own, and a runtime's waker writes to a
 //! descriptor, which is nobody's there, or somebody else's.
 
-use crate::lanes::ending::unbroken;
+use crate::lanes::unbroken::unbroken;
 use corelane_svc::WakeOutside;
 use std::io;
 use std::sync::Arc;

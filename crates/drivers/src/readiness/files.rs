@@ -2,7 +2,8 @@
 
 use super::source::Source;
 use super::state::{Call, Memory, ReadinessDriver};
-use crate::offload::{Answer, Ended, FileCall, LentMemory};
+use crate::answer::Answer;
+use crate::offload::{Ended, FileCall, LentMemory};
 use corelane_seam::{Completion, Fault, File, FileOp, FileOutcome, Handle, Lease, OffloadResult, OffloadWork, Outcome};
 use std::sync::Arc;
 

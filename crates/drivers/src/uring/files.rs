@@ -1,7 +1,8 @@
 //! File operations that the kernel carries out itself, on threads of its own where it has to.
 
 use super::ring::Ring;
-use crate::offload::{Answer, FileCall};
+use crate::answer::Answer;
+use crate::offload::FileCall;
 use crate::opening::{self, How};
 use corelane_os::errno;
 use corelane_seam::{Fault, OpenOptions};
