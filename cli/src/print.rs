@@ -11,7 +11,7 @@ pub fn print(lines: impl Display) -> Result<()> {
     print_some(lines).map(drop)
 }
 
-/// As [`print`], for those who would print more: breaks if the reader has gone away.
+/// As [`print()`], for those who would print more: breaks if the reader has gone away.
 pub fn print_some(lines: impl Display) -> Result<ControlFlow<()>> {
     let lines = lines.to_string();
     let mut out = stdout().lock();

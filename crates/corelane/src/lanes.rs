@@ -273,7 +273,7 @@ impl Lanes {
     ///
     /// ```no_run
     /// # use corelane::Lanes;
-    /// # use corelane::service::{Cx, Input, Next, Output, Peer, Side, StreamService, Transform};
+    /// # use corelane::service::{Cx, Input, Next, Output, Peer, Side, Silent, StreamService, Transform};
     /// # struct Echo;
     /// # impl StreamService for Echo {
     /// #     type Talk = Silent;

@@ -90,7 +90,7 @@ impl Writer {
     /// Copies `bytes` behind what was written before.
     ///
     /// # Errors
-    /// [`Refused`], as [`Output::write`]: this, or what was refused before.
+    /// [`Refused`], as [`Output::write`](crate::Output::write): this, or what was refused before.
     pub fn put(&mut self, bytes: &[u8]) -> Result<(), Refused> {
         first_refusal(&mut self.refused, || self.pieces.put(bytes))
     }

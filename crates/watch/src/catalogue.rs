@@ -413,6 +413,7 @@ mod tests {
             "receives",
             "records",
             "handshakes",
+            "questions",
             "requests",
             "sends",
             "sleeps",

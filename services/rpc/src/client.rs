@@ -10,6 +10,7 @@
 //! use corelane::{Cx, Input, Next, Output, Peer, Silent, StreamService};
 //! use corelane_rpc::client::{CallError, StreamClient};
 //! use corelane_wire::rpc::{Auth, CallHead, NULL};
+//! use std::net::SocketAddr;
 //! use std::time::Duration;
 //!
 //! /// Opens a connection, makes one call, and prints what became of it.
@@ -23,7 +24,7 @@
 //!     type Session = StreamClient<&'static str>;
 //!
 //!     fn started(&mut self, cx: &mut Cx<'_>) {
-//!         let _ = cx.connect(([127, 0, 0, 1], 2049).into(), StreamClient::<&str>::new(16, 1 << 20, 0));
+//!         let _ = cx.connect(SocketAddr::from(([127, 0, 0, 1], 2049)), StreamClient::<&str>::new(16, 1 << 20, 0));
 //!     }
 //!
 //!     fn open(&mut self, _: &mut Cx<'_>, _: &Peer) -> Self::Session {

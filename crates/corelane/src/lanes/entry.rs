@@ -27,7 +27,7 @@ use std::any::Any;
 /// A service, declared once. A list of them is all that a program needs to know of its services.
 ///
 /// ```
-/// use corelane::{Cx, Input, Next, Output, Peer, StreamService};
+/// use corelane::{Cx, Input, Next, Output, Peer, Silent, StreamService};
 /// use corelane::service::entry::choice::{Choice, Number};
 /// use corelane::service::entry::{Asked, Entry, Scheme};
 /// # struct Shop { price: u64 }

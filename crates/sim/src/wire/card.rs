@@ -12,7 +12,7 @@ const HASHED: [[u8; 2]; 2] = [[0x08, 0x00], [0x86, 0xdd]];
 /// What an interface is made of.
 #[derive(Clone, Debug)]
 pub struct CardSetup {
-    /// Queues; 0 makes an interface of the test's own ([`Interface::send`], [`Interface::take`]).
+    /// Queues; 0 makes an interface of the test's own ([`Interface::send`](crate::Interface::send), [`Interface::take`](crate::Interface::take)).
     pub queues: usize,
     /// Its key and hash types, and the table whose lanes are its queues; without it all goes to queue 0.
     pub rss: Option<(FlowHasher, Table)>,
