@@ -22,6 +22,9 @@ mod shop;
 #[allow(dead_code)] // its main
 #[path = "../examples/store.rs"]
 mod store;
+#[allow(dead_code)] // its main
+#[path = "../examples/whoami.rs"]
+mod whoami;
 
 use corelane::lanes::Running;
 use corelane::service::{Address, Limits, ServiceCounter};
@@ -29,7 +32,8 @@ use corelane::{Lanes, StreamService};
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream, UdpSocket};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -233,4 +237,23 @@ fn a_store_on_two_lanes_answers_in_order_whatever_the_home_of_a_key() {
     let reader = corelane::admin::watch::Reader::of(running.counters()).unwrap();
     let values = &reader.snapshot(0).services[0].values;
     assert!(values.get(ServiceCounter::AsksMaxHits) > 0, "the bound was met");
+}
+
+#[test]
+fn who_asks_at_a_unix_socket_is_told_who_they_are() {
+    let directory = Directory::new("whoami");
+    let path = directory.0.join("whoami.sock");
+    let running = whoami::lanes(path.to_str().unwrap()).unwrap().start().unwrap();
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o660);
+    let mut stream = UnixStream::connect(&path).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(b"I?\nAnd now?\n").unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let user = std::fs::metadata("/proc/self").unwrap().uid();
+    assert_eq!(answer, format!("user {user}\n").repeat(2));
+    running.drain();
+    running.wait().unwrap();
+    assert!(!path.exists(), "the name goes with the lanes");
 }
