@@ -47,8 +47,12 @@ impl State {
         });
         let polls = self.lanes[lane].polls.iter().map(|poll| poll.0.handle);
         let cancels = connects.chain(polls).filter(|handle| is_gone(handle.work())).map(|target| Op::Cancel { target });
+        // A socket that the lane has not been told of yet is its own to close, when it is.
+        let untold: Vec<Socket> =
+            self.lanes[lane].completed.iter().filter_map(|undelivered| made(&undelivered.completion.outcome)).collect();
         let sockets = self.lanes[lane].sockets.of_works(is_gone);
-        let closes = sockets.into_iter().map(|socket| Op::Close { socket, reset: true });
+        let closes =
+            sockets.into_iter().filter(|socket| !untold.contains(socket)).map(|socket| Op::Close { socket, reset: true });
         for op in cancels.chain(closes).collect::<Vec<_>>() {
             let number = self.ledger.enter(lane, Handle::NOBODY, &op);
             self.start(lane, Asked { number, handle: Handle::NOBODY }, op);
@@ -309,5 +313,14 @@ impl Receiving {
             None => Outcome::Failed(fault),
         };
         (self.asked, outcome)
+    }
+}
+
+/// The socket that an operation made.
+fn made(outcome: &Outcome) -> Option<Socket> {
+    match outcome {
+        Outcome::Stream(StreamOutcome::Accepted { socket, .. } | StreamOutcome::Connected { socket, .. })
+        | Outcome::Datagram(DatagramOutcome::Bound { socket, .. }) => Some(*socket),
+        _ => None,
     }
 }
