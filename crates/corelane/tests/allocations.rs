@@ -191,7 +191,9 @@ fn in_steady_state(answered: &AtomicUsize) -> usize {
         }
     };
     wait_for(10 * REQUESTS);
-    allocations(|| wait_for(20 * REQUESTS))
+    // Storage that a burst larger than all before makes grow, once, is not of a request: that shows in each of these.
+    let windows = (2..5).map(|window| allocations(|| wait_for(10 * window * REQUESTS)));
+    windows.min().unwrap()
 }
 
 /// Two lanes that ask each other and themselves.
