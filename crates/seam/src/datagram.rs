@@ -179,10 +179,22 @@ impl Trains {
         Self::default()
     }
 
+    /// An empty batch with storage for an answer to each arrival of a receive, each to another peer.
+    pub fn for_batch() -> Self {
+        Self { trains: Vec::with_capacity(BATCH_MAX), parts: Vec::with_capacity(BATCH_MAX) }
+    }
+
     /// Drops all trains and keeps the storage.
     pub fn clear(&mut self) {
         self.trains.clear();
         self.parts.clear();
+    }
+
+    /// Gets as much storage as `other` has grown to: of two that are filled in turn, both grow with the first large batch.
+    pub fn grow_like(&mut self, other: &Self) {
+        assert!(self.trains.is_empty() && self.parts.is_empty(), "what is to be filled next is empty");
+        self.trains.reserve_exact(other.trains.capacity());
+        self.parts.reserve_exact(other.parts.capacity());
     }
 
     /// Whether there is none.
@@ -314,6 +326,15 @@ mod tests {
         assert_eq!((each(1), each(2)), (vec![&b"h"[..]], vec![&b""[..]]));
         let counted: Vec<_> = batch.arrivals().iter().map(Arrival::datagrams).collect();
         assert_eq!(counted, [3, 1, 1], "as many as are counted");
+    }
+
+    #[test]
+    fn what_is_filled_in_turn_grows_at_once() {
+        let (mut one, mut two) = (Trains::new(), Trains::new());
+        (0..9).for_each(|port| assert!(one.add(&peer(port), None, 0, payload(1), 1)));
+        two.grow_like(&one);
+        let capacities = |storage: &Trains| (storage.trains.capacity(), storage.parts.capacity());
+        assert_eq!((capacities(&one), capacities(&two)), ((BATCH_MAX, BATCH_MAX), (BATCH_MAX, BATCH_MAX)));
     }
 
     #[test]

@@ -97,7 +97,8 @@ impl Replies {
     }
 
     /// Takes what waits, and leaves empty storage.
-    pub(crate) fn take(&mut self, storage: Trains) -> Gathered {
+    pub(crate) fn take(&mut self, mut storage: Trains) -> Gathered {
+        storage.grow_like(&self.trains);
         self.waiting = 0;
         let trains = std::mem::replace(&mut self.trains, storage);
         Gathered { trains, bytes: std::mem::take(&mut self.bytes), forwarded: std::mem::take(&mut self.forwarded) }

@@ -73,9 +73,10 @@ impl DatagramSocket {
         }
     }
 
-    /// One that is open already, where its service is served.
+    /// One that is open already, where its service is served: many may ask there at once.
     pub(crate) fn served(service: u16, socket: Socket, local: Address, waiting_max: u32) -> Self {
-        let new = Self::new(service, None, waiting_max);
+        let mut new = Self::new(service, None, waiting_max);
+        new.spare = Some(Trains::for_batch());
         Self { socket: Some(socket), local: Some(local), is_served: true, ..new }
     }
 

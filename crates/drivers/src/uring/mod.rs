@@ -124,7 +124,7 @@ impl Uring {
     fn new(no_iowait: bool, threads: usize) -> Result<Self, Error> {
         Ok(Self {
             ring: Ring::new(no_iowait, threads)?,
-            events: Vec::new(),
+            events: Vec::with_capacity(ring::COMPLETIONS as usize),
             handed_out: 0,
             closing: BTreeMap::new(),
             files: Files::default(),
