@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod asker;
+mod family;
 mod rig;
 mod roster;
 mod scene;
@@ -17,6 +18,7 @@ pub use corelane_sim::{
     DatagramPeer, FaultCounts, FaultKind, Faults, Host, Peer, Planted, Random, Report, Status, Turn, Violation, World, for_seeds,
     seeds,
 };
+pub use family::Family;
 pub use rig::{MS, Nobody, Play, Rig, S, address, at, client, endings, patient};
 pub use roster::{Plan, Roster};
 pub use scene::Scene;
