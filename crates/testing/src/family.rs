@@ -1,10 +1,29 @@
 //! Which addresses a run is played at: those of the network, or Unix names.
 
-use crate::rig::{at, client};
-use crate::roster::sure;
 use corelane_seam::{Address, Unix};
 use corelane_sim::{Random, World};
 use std::net::SocketAddr;
+
+/// The port of the service under test.
+pub(crate) const PORT: u16 = 7;
+
+/// The port of clients over datagrams.
+const ASKER_PORT: u16 = 4000;
+
+/// Where the service under test listens.
+pub fn address() -> SocketAddr {
+    at(PORT)
+}
+
+/// The host of the lanes, at another port.
+pub fn at(port: u16) -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, 1], port))
+}
+
+/// A client's host.
+pub fn client(number: usize) -> SocketAddr {
+    SocketAddr::from(([192, 0, 2, 1 + (number % 200) as u8], 0))
+}
 
 /// Kinds of address that one and the same run may be played at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,7 +82,8 @@ impl Family {
     /// Client `number` of the test's own over datagrams: it has a name, to be answered at.
     pub fn asker(self, world: &World, number: usize) -> SocketAddr {
         let name = self.name(&format!("/run/client-{number}"));
-        name.map_or_else(|| client(number), |unix| world.named(&unix.of_user(2_000 + number as u32)))
+        let inet = || SocketAddr::new(client(number).ip(), ASKER_PORT);
+        name.map_or_else(inet, |unix| world.named(&unix.of_user(2_000 + number as u32)))
     }
 
     /// A socket's own address that says nothing but the family: the system chooses.
@@ -77,8 +97,9 @@ impl Family {
     fn name(self, name: &str) -> Option<Unix> {
         match self {
             Self::Inet => None,
-            Self::Path => Some(sure("a path", Unix::path(name.as_bytes()))),
-            Self::Hidden => Some(sure("a name", Unix::hidden(name.as_bytes()))),
+            Self::Path => Some(Unix::path(name.as_bytes())),
+            Self::Hidden => Some(Unix::hidden(name.as_bytes())),
         }
+        .map(|unix| unix.unwrap_or_else(|error| panic!("{name}: {error}")))
     }
 }

@@ -1,6 +1,6 @@
 //! Lanes with services in a simulated world, and how a test lets them run.
 
-use crate::family::Family;
+use crate::family::{Family, PORT};
 use crate::roster::{Plan, Roster, sure};
 use corelane_lane::{Control, Ear, Kit, Lane, Order, Report, Tell, Turn as LaneTurn, Works};
 use corelane_seam::Arena;
@@ -8,7 +8,6 @@ use corelane_sim::{Peer, SimDriver, Turn, World};
 use corelane_svc::{Exchange, Limits, Services, Side, Steer, StreamService, Transform};
 use corelane_watch::{Description, LaneCounter, LaneName, Page, Reader, ServiceCounter, Snapshot};
 use std::cell::{Cell, RefCell};
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,24 +20,6 @@ pub const S: u64 = 1_000 * MS;
 const STEPS_MAX: usize = 4_000_000;
 /// The token of the alarm that ends a span of time.
 const SPAN_IS_OVER: u64 = u64::MAX;
-
-/// The port of the service under test.
-const PORT: u16 = 7;
-
-/// Where the service under test listens.
-pub fn address() -> SocketAddr {
-    at(PORT)
-}
-
-/// The host of the lanes, at another port.
-pub fn at(port: u16) -> SocketAddr {
-    SocketAddr::from(([10, 0, 0, 1], port))
-}
-
-/// A client's host.
-pub fn client(number: usize) -> SocketAddr {
-    SocketAddr::from(([192, 0, 2, 1 + (number % 200) as u8], 0))
-}
 
 /// Limits without any in time: for runs whose clock jumps.
 pub fn patient() -> Limits {
