@@ -23,7 +23,9 @@ impl Services {
             Phase::Ended => {}
             Phase::Opening => self.close_now(kit, index, ending),
             _ if found.connection.machine.is_gentle(ending) => {
-                found.change(kit.now(), |machine| machine.close(ending));
+                if found.change(kit.now(), |machine| machine.close(ending)) {
+                    found.drop_unpassed();
+                }
                 found.mark_dirty();
             }
             _ => self.close_now(kit, index, ending),

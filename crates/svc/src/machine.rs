@@ -177,6 +177,8 @@ pub(crate) struct Machine {
     /// The stream that it carries.
     stream: Stream,
     veil: Veil,
+    /// It was closed in its handshake: nothing of a service will ever pass.
+    never_opens: bool,
     /// The transform has more to do, and is called again without anything having happened.
     at_work: bool,
     /// The service has seen the end of the stream.
@@ -206,6 +208,7 @@ impl Machine {
             peer_finished: false,
             stream: Stream::Flows,
             veil: Veil::None,
+            never_opens: false,
             at_work: false,
             told_finished: false,
             finished: false,
@@ -299,9 +302,10 @@ impl Machine {
         self.outgoing
     }
 
-    /// Whether tickets are answered, messages and timers told: until our side has finished, or refuses the peer.
+    /// Whether tickets are answered, messages and timers told, and output taken: until our side has finished, or refuses the peer, or gives the
+    /// handshake up.
     pub(crate) fn takes_notices(&self) -> bool {
-        self.phase < Phase::Refusing
+        self.phase < Phase::Refusing && !self.never_opens
     }
 
     /// Whether a drain takes no more from the peer than is there: each receive is stopped at once, and the first that finds
@@ -466,12 +470,15 @@ impl Machine {
         }
     }
 
-    /// Closes it behind its output; nothing if that, or its end, is decided already.
-    pub(crate) fn close(&mut self, ending: Ending) {
+    /// Closes it behind its output; nothing if that, or its end, is decided already. Returns whether it gives up its handshake: what was to leave
+    /// after that never will.
+    pub(crate) fn close(&mut self, ending: Ending) -> bool {
         assert!(self.is_gentle(ending), "{ending:?} does not wait for output: {self:?}");
-        if matches!(self.phase, Phase::Handshake | Phase::Open) {
-            (self.phase, self.ending) = (Phase::Closing, Some(ending));
+        let (is_in_handshake, is_open) = (self.phase == Phase::Handshake, self.phase == Phase::Open);
+        if is_in_handshake || is_open {
+            (self.phase, self.ending, self.never_opens) = (Phase::Closing, Some(ending), is_in_handshake);
         }
+        is_in_handshake
     }
 
     /// Our side has said all; whether the peer is still to be told.

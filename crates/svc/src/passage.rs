@@ -146,7 +146,6 @@ impl Services {
         let brings = ends_input || busy.input.len() > input_before;
         busy.feed_fill();
         connection.busy = Some(busy);
-        found.mark_dirty();
         match done {
             Ok(Ok(progress)) => {
                 let has_more = progress == Progress::More;
@@ -168,9 +167,7 @@ impl Services {
         let peer = found.connection.peer.address.clone();
         found.count(ServiceCounter::TransformRefusals, 1);
         found.change(kit.now(), Machine::refuse);
-        if let Some(busy) = found.connection.busy.as_mut() {
-            busy.keep_wire_only();
-        }
+        found.drop_unpassed();
         let pair = found.connection.pair.take();
         kit.report_kind("refused bytes", &format!("lane {}: the bytes of {peer} were refused: {words}", kit.lane()));
         if let Some(pair) = pair {
@@ -184,6 +181,13 @@ impl Found<'_> {
         self.connection.transform = Some(Box::new(transform));
         self.change(kit.now(), Machine::veil);
         self.mark_ready();
+    }
+
+    /// Drops what will never pass the transform: only what that has made still leaves.
+    pub(crate) fn drop_unpassed(&mut self) {
+        if let Some(busy) = self.connection.busy.as_mut() {
+            busy.keep_wire_only();
+        }
     }
 
     /// Notes what a call says of the way in, and whether it is to be called again.

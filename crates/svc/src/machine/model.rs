@@ -135,6 +135,11 @@ impl History {
         self.goes_on() && self.veiled && !self.is_shaken
     }
 
+    /// Whether it was closed before its handshake was over.
+    fn never_opens(&self) -> bool {
+        self.veiled && !self.is_shaken && self.closes.is_some()
+    }
+
     fn is_served(&self) -> bool {
         self.goes_on() && !self.is_in_handshake()
     }
@@ -216,7 +221,10 @@ impl State {
             Event::ToldOfEnd => machine.tell_of_end(),
             Event::Drain(bytes) => machine.drain(bytes),
             Event::Served => machine.served(),
-            Event::Close(ending) => machine.close(ending),
+            Event::Close(ending) => {
+                let was_in_handshake = history.is_in_handshake();
+                assert_eq!(machine.close(ending), was_in_handshake, "its handshake is given up or not: {history:?}");
+            }
             Event::End(ending) => {
                 let reset = machine.end(ending);
                 let in_order = history.refused && history.lingers;
@@ -281,7 +289,8 @@ impl State {
         let shown = (machine.is_receiving(), machine.is_sending(), machine.peer_has_finished(), machine.was_told_of_end());
         assert_eq!(shown, (history.receives, history.sends, history.peer_ended, history.service_knows), "{self:?}");
         assert_eq!(machine.serves_input(), history.is_served(), "{self:?}");
-        assert_eq!(machine.takes_notices(), history.ended.is_none() && !history.lingers && !history.refused, "{self:?}");
+        let is_past = history.ended.is_some() || history.lingers || history.refused;
+        assert_eq!(machine.takes_notices(), !is_past && !history.never_opens(), "{self:?}");
         assert_eq!(machine.is_in_handshake(), history.is_in_handshake(), "{self:?}");
         let stream = (machine.input_has_ended(), machine.input_was_cut());
         assert_eq!(stream, (history.is_all_there(), history.stream_end == Some(false)), "{self:?}");
@@ -447,8 +456,8 @@ fn what_cannot_come_is_noticed() {
         |machine| machine.tell_of_end(),
         |machine| machine.opened(),
         |machine| assert!(machine.finish()),
-        |machine| machine.close(Ending::Error),
-        |machine| machine.close(Ending::EndOfStream),
+        |machine| assert!(machine.close(Ending::Error)),
+        |machine| assert!(machine.close(Ending::EndOfStream)),
         |machine| machine.passed(false),
         |machine| machine.handshaken(),
         |machine| machine.input_ended(false),

@@ -1,8 +1,10 @@
 //! Peers that speak the test cipher by hand: how handshakes are bounded, how both ends of a stream are told, and what leaves before an end.
 
 use crate::cipher::{self, ALERT, Calls, DATA, END, Key, Manner, PLAIN, PROOF, REPLY, Trap, ciphers, hello, record};
+use crate::proxy::Accepting;
 use crate::puppet::Stage;
-use crate::rig::{MS, Nobody, Plan, Play, Rig, S};
+use crate::rig::{Family, MS, Nobody, Plan, Play, Rig, S, at};
+use crate::veiled::{PROXY, Proxy};
 use corelane_lane::Order as Command;
 use corelane_seam::{Fault, Reason};
 use corelane_sim::{Faults, Peer, Status, Turn, World};
@@ -12,7 +14,7 @@ use std::time::Duration;
 
 const RESET: Status = Status::Failed(Fault { reason: Reason::Reset, number: 104 });
 /// The nonce of clients by hand.
-const NONCE: u8 = 5;
+pub const NONCE: u8 = 5;
 
 /// A puppet behind the cipher, and what the ciphers noted.
 struct Scene {
@@ -64,15 +66,15 @@ impl Scene {
 }
 
 /// A client by hand.
-struct Hand {
-    peer: Peer,
+pub struct Hand {
+    pub peer: Peer,
     unread: Vec<u8>,
     read: Key,
     write: Key,
 }
 
 impl Hand {
-    fn of(peer: Peer) -> Self {
+    pub fn of(peer: Peer) -> Self {
         Self { peer, unread: Vec::new(), read: Key::default(), write: Key::default() }
     }
 
@@ -84,13 +86,19 @@ impl Hand {
     fn prove(&mut self, rig: &mut Rig) {
         let heard = self.hear(rig);
         let [(REPLY, reply)] = &heard[..] else { panic!("a reply, not {heard:?}") };
-        (self.write, self.read) = (Key::of(NONCE, reply[0], Side::Client), Key::of(NONCE, reply[0], Side::Server));
-        self.say(&record(PROOF, &self.write.proof()));
+        let proof = self.agree(reply);
+        self.say(&proof);
         rig.wait(5 * MS);
     }
 
-    fn data(&mut self, text: &str) -> Vec<u8> {
-        let mut bytes = text.as_bytes().to_vec();
+    /// Has the keys from now on; returns what shows that.
+    pub fn agree(&mut self, reply: &[u8]) -> Vec<u8> {
+        (self.write, self.read) = (Key::of(NONCE, reply[0], Side::Client), Key::of(NONCE, reply[0], Side::Server));
+        record(PROOF, &self.write.proof())
+    }
+
+    pub fn data(&mut self, text: impl AsRef<[u8]>) -> Vec<u8> {
+        let mut bytes = text.as_ref().to_vec();
         self.write.apply(&mut bytes);
         record(DATA, &bytes)
     }
@@ -98,6 +106,11 @@ impl Hand {
     /// The records that come within some milliseconds; data as they were meant.
     fn hear(&mut self, rig: &mut Rig) -> Vec<(u8, Vec<u8>)> {
         rig.wait(5 * MS);
+        self.take()
+    }
+
+    /// The records that have come whole.
+    pub fn take(&mut self) -> Vec<(u8, Vec<u8>)> {
         self.unread.extend(self.peer.read(usize::MAX));
         let mut heard = Vec::new();
         while self.unread.len() >= 4 {
@@ -437,6 +450,56 @@ fn handshakes_at_work_leave_turns_to_others() {
     }
     witness.peer.close();
     scene.close(&[Ending::Error; 60]);
+}
+
+/// A client of a proxy whose server never answers has said much, and ends by `leave`: what waits behind the handshake with the server, which is given
+/// up, leaves no more, keeps no lane at work, and is not waited for.
+fn given_up(limits: Limits, leave: impl Fn(&mut Rig, &Hand)) -> Vec<(u8, Vec<u8>)> {
+    let world = World::new(1, Faults::none());
+    world.listen(crate::rig::address()).unwrap();
+    let mut rig = Rig::new(&world, &Plan::lanes(1), |roster| {
+        let proxy = Proxy { family: Family::Inet };
+        roster.serve_behind(at(PROXY), limits, proxy, ciphers(|_, _| Manner::default(), &Calls::default()));
+    });
+    let mut hand = Hand::of(rig.connect_to(1, PROXY));
+    rig.wait(MS);
+    hand.say(&hello(NONCE, "host-a", "echo/1"));
+    let heard = hand.hear(&mut rig);
+    let proof = hand.agree(&heard[0].1);
+    hand.say(&proof);
+    let mut server = Accepting(None);
+    assert!(rig.play(&mut server), "the proxy goes on to the server");
+    let mut server = Hand::of(server.0.unwrap());
+    let question = hand.data([b'x'; 3_000]);
+    hand.say(&question);
+    rig.wait(5 * MS);
+    leave(&mut rig, &hand);
+    rig.wait(5 * MS);
+    let before = turns(&rig);
+    rig.wait(100 * MS);
+    assert!(turns(&rig) - before < 10, "{} turns for nothing", turns(&rig) - before);
+    let said = server.take();
+    assert_eq!(server.peer.status(), Status::Ended);
+    server.peer.close();
+    hand.peer.close();
+    rig.wait(MS);
+    assert_eq!((rig.connections(), rig.holds_nothing()), (0, true));
+    rig.close(&mut Nobody);
+    said
+}
+
+#[test]
+fn what_waits_for_a_handshake_is_dropped_when_that_is_given_up() {
+    let no_limits = crate::rig::patient();
+    // What was broken off is passed on without a word, so that the server takes it for no end.
+    let said = given_up(no_limits, |_, hand| hand.peer.reset());
+    assert!(matches!(said[..], [(cipher::HELLO, _)]), "{said:?}");
+    let said = given_up(no_limits.idle_limit(Duration::from_secs(2)), |rig, hand| {
+        rig.wait(2 * S);
+        hand.peer.read(usize::MAX);
+        hand.peer.close();
+    });
+    assert!(matches!(&said[..], [(cipher::HELLO, _), (ALERT, why)] if why == &[cipher::CANCELLED]), "{said:?}");
 }
 
 /// Waits until there is something for a peer.

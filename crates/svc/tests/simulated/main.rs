@@ -31,6 +31,7 @@ mod tickets;
 mod together;
 mod transform;
 mod veiled;
+mod visitors;
 
 use corelane_testing as rig;
 use corelane_testing::for_seeds;

@@ -282,7 +282,7 @@ fn slow_reader(rig: &mut Rig, from: &Peer, to: &Peer, bytes: &[u8]) {
 }
 
 /// Keeps the server's end of the one connection.
-struct Accepting(Option<Peer>);
+pub struct Accepting(pub Option<Peer>);
 
 impl Play for Accepting {
     fn news(&mut self, _: &World, turn: Turn) {

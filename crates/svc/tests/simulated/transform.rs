@@ -75,6 +75,29 @@ impl Transform for ProxyHeader {
     }
 }
 
+/// Lets nothing out before it has heard a `g`.
+#[derive(Default)]
+struct Sluice {
+    is_open: bool,
+}
+
+impl Transform for Sluice {
+    fn pass(&mut self, passage: &mut Passage<'_>) -> Result<Progress, TransformError> {
+        passage.open();
+        let mut heard = vec![0; passage.received.len()];
+        passage.received.copy_to(&mut heard);
+        self.is_open |= heard.contains(&b'g');
+        passage.input.append(passage.received);
+        if self.is_open {
+            passage.wire.append(passage.output);
+        }
+        if passage.peer_finished {
+            passage.end_input();
+        }
+        Ok(Progress::Idle)
+    }
+}
+
 pub mod tests {
     use super::*;
     use crate::echo::pattern;
@@ -85,7 +108,7 @@ pub mod tests {
     use corelane_seam::{Fault, Reason};
     use corelane_sim::{Faults, Report, Status, World};
     use corelane_svc::{Cx, Ending, Input, Limits, Next, Output, Peer, Silent, StreamService};
-    use corelane_watch::ServiceCounter as C;
+    use corelane_watch::{LaneCounter, ServiceCounter as C};
 
     const RESET: Status = Status::Failed(Fault { reason: Reason::Reset, number: 104 });
 
@@ -144,6 +167,24 @@ pub mod tests {
         for_seeds(100, |seed| {
             run(seed, Faults::all(seed), proxy_header, header, hello);
         });
+    }
+
+    #[test]
+    fn a_transform_that_waits_for_its_peer_keeps_no_lane_at_work() {
+        let world = World::new(1, Faults::none());
+        let make = |_, _: &Peer| Some(Box::new(Sluice::default()) as Box<dyn Transform>);
+        let mut rig = Rig::behind(&world, &Plan::lanes(1), patient(), |_| Behind, make);
+        let peer = rig.connect(1);
+        rig.wait(MS);
+        assert_eq!(rig.ask(&peer, "abc"), "");
+        let turns = |rig: &Rig| rig.lane_count(LaneCounter::TurnsProductive) + rig.lane_count(LaneCounter::TurnsEmpty);
+        let before = turns(&rig);
+        rig.wait(100 * MS);
+        assert!(turns(&rig) - before < 10, "{} turns for nothing", turns(&rig) - before);
+        assert_eq!(rig.ask(&peer, "g"), "abcg");
+        peer.close();
+        rig.wait(MS);
+        rig.close(&mut Nobody);
     }
 
     fn stage(transform: MakeTransform) -> (Stage, corelane_sim::Peer) {

@@ -17,7 +17,7 @@ use std::time::Duration;
 const PLAIN: u16 = 7;
 /// Where the client's cipher leaves without a word.
 const RUDE: u16 = 8;
-const PROXY: u16 = 9;
+pub const PROXY: u16 = 9;
 /// Calls in a run.
 const CALLS: u32 = 15;
 /// Bytes in front of what a call says: its number, how much follows, how it ends.
@@ -220,8 +220,8 @@ impl StreamService for Caller {
 }
 
 /// Passes on what it hears, both ways.
-struct Proxy {
-    family: Family,
+pub struct Proxy {
+    pub family: Family,
 }
 
 impl StreamService for Proxy {
@@ -366,6 +366,12 @@ fn calls_behind_a_cipher_come_to_their_end_under_every_fault() {
     for_seeds(150, |seed| {
         run(seed, Faults::all(seed), seed.is_multiple_of(3));
     });
+}
+
+/// A proxy gives its handshake up when the caller has broken off, and what the caller had said waits for that.
+#[test]
+fn what_waits_for_a_handshake_that_is_given_up_is_not_waited_for() {
+    run(9_345, Faults::all(9_345), true);
 }
 
 #[test]
