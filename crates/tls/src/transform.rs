@@ -1,0 +1,201 @@
+//! rustls between a socket and a service.
+
+use corelane::service::{Chain, Learned, PASS_BYTES, Passage, Progress, Segment, Transform, TransformError};
+use rustls::{Connection, Error};
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+
+/// Bytes of a record before its payload (RFC 8446, section 5.1).
+const HEAD: usize = 5;
+/// The most bytes of a record's payload (RFC 5246, section 6.2.3).
+const PAYLOAD_MAX: usize = (16 << 10) + 2048;
+/// Bytes of memory that are sent from at a time.
+const WIRE_BYTES: usize = 16 << 10;
+/// Bytes of the service in a record, which then fits into that.
+const PART_MAX: usize = WIRE_BYTES - 256;
+
+/// One side's TLS on one connection.
+pub struct Tls {
+    rustls: Connection,
+    plain_answer: &'static [u8],
+    /// Bytes for the service that rustls holds, a record's at the most.
+    readable: usize,
+    phase: Phase,
+    input_is_over: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Nothing has come.
+    New,
+    Handshake,
+    Open,
+}
+
+impl Tls {
+    /// TLS by what rustls was configured for: a [`ServerConnection`](rustls::ServerConnection) for who was accepted, a
+    /// [`ClientConnection`](rustls::ClientConnection) for who was connected to. Neither may bound what rustls buffers to less than a record.
+    pub fn new(rustls: Connection) -> Self {
+        Self { rustls, plain_answer: b"", readable: 0, phase: Phase::New, input_is_over: false }
+    }
+
+    /// What is answered, in plain, to who begins with a letter: no message of TLS does.
+    pub(crate) fn plain_answer(self, answer: &'static [u8]) -> Self {
+        Self { plain_answer: answer, ..self }
+    }
+
+    /// Opens records for the service, in a handshake one; true if it has done its share.
+    fn receive(&mut self, passage: &mut Passage<'_>) -> Result<bool, TransformError> {
+        self.look_at_first(passage)?;
+        let mut taken = 0;
+        while taken < PASS_BYTES && self.hand_over(passage) {
+            let Some(bytes) = record_bytes(passage.received).filter(|_| !self.input_is_over) else { return Ok(false) };
+            let ends = self.open_record(passage.received, bytes).map_err(|error| self.refuse(&error, passage))?;
+            if ends {
+                assert_eq!(self.readable, 0, "close_notify is a record of its own");
+                self.input_is_over = true;
+                passage.end_input();
+            }
+            if self.phase != Phase::Open {
+                return Ok(true);
+            }
+            taken += bytes;
+        }
+        Ok(taken >= PASS_BYTES)
+    }
+
+    /// Answers who speaks in plain.
+    fn look_at_first(&mut self, passage: &mut Passage<'_>) -> Result<(), TransformError> {
+        let mut first = [0];
+        if self.phase != Phase::New || passage.received.copy_to(&mut first) == 0 {
+            return Ok(());
+        }
+        self.phase = Phase::Handshake;
+        if first[0].is_ascii_alphabetic() && !self.plain_answer.is_empty() {
+            passage.wire.push(Segment::Static(self.plain_answer));
+            return Err(TransformError("it speaks in plain, and TLS is spoken here".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Has rustls open the record at the front; true if that is the peer's close_notify.
+    fn open_record(&mut self, received: &mut Chain, bytes: usize) -> Result<bool, Error> {
+        let mut record = Front { chain: received, bytes };
+        while record.bytes > 0 {
+            self.rustls.read_tls(&mut record).map_err(|error| Error::General(error.to_string()))?;
+            let state = self.rustls.process_new_packets()?;
+            self.readable = state.plaintext_bytes_to_read();
+            if state.peer_has_closed() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Gives the service what rustls has opened; false if there is no memory for it.
+    fn hand_over(&mut self, passage: &mut Passage<'_>) -> bool {
+        if self.readable > 0 {
+            let Some(mut lease) = passage.arena.lease(self.readable) else { return false };
+            let bytes = &mut lease.spare()[..self.readable];
+            // reason: rustls has said that it holds so many.
+            self.rustls.reader().read_exact(bytes).expect("what was opened can be read");
+            lease.advance(self.readable);
+            passage.input.push(lease.share());
+            self.readable = 0;
+        }
+        true
+    }
+
+    /// Makes records of the service's bytes; true if it has done its share.
+    fn send(&mut self, passage: &mut Passage<'_>) -> Result<bool, TransformError> {
+        let mut sent = 0;
+        while self.say(passage) && !passage.output.is_empty() {
+            if sent >= PASS_BYTES {
+                return Ok(true);
+            }
+            // reason: what is not in memory is a part of a file, and a service that may stand behind a transform sends none.
+            let bytes = passage.output.front().and_then(Segment::bytes).expect("a service behind TLS reads its files itself");
+            let written = self.rustls.writer().write(&bytes[..bytes.len().min(PART_MAX)]);
+            let written = written.map_err(|error| TransformError(error.to_string()))?;
+            assert!(written > 0, "rustls holds nothing else, so it takes a record");
+            passage.output.skip(written);
+            sent += written;
+        }
+        Ok(false)
+    }
+
+    /// Gives the peer what rustls has made; false if there is no memory for all of it.
+    fn say(&mut self, passage: &mut Passage<'_>) -> bool {
+        while self.rustls.wants_write() {
+            let Some(mut lease) = passage.arena.lease(WIRE_BYTES) else { return false };
+            // reason: memory takes what fits.
+            let said = self.rustls.write_tls(&mut lease.spare()).expect("memory can be written");
+            lease.advance(said);
+            passage.wire.push(lease.share());
+        }
+        true
+    }
+
+    /// The handshake is over: says what it was told.
+    fn open(&mut self, passage: &mut Passage<'_>) {
+        let mut learned = Learned::default();
+        if let Connection::Server(server) = &self.rustls {
+            learned.server_name = server.server_name().map(String::from);
+        }
+        learned.protocol = self.rustls.alpn_protocol().map(Vec::from);
+        let certificates = self.rustls.peer_certificates().unwrap_or_default();
+        learned.certificates = certificates.iter().map(|certificate| certificate.to_vec()).collect();
+        passage.peer.learned = Some(Arc::new(learned));
+        passage.open();
+        self.phase = Phase::Open;
+    }
+
+    /// Tells the peer in an alert what is wrong with it, if there is memory for that.
+    fn refuse(&mut self, error: &Error, passage: &mut Passage<'_>) -> TransformError {
+        self.say(passage);
+        TransformError(error.to_string())
+    }
+}
+
+impl Transform for Tls {
+    fn pass(&mut self, passage: &mut Passage<'_>) -> Result<Progress, TransformError> {
+        let reads_on = self.receive(passage)?;
+        if self.phase != Phase::Open && !self.rustls.is_handshaking() {
+            self.open(passage);
+        }
+        let writes_on = self.send(passage)?;
+        if passage.finishing && passage.output.is_empty() {
+            self.rustls.send_close_notify(); // the second time it does nothing
+            self.say(passage);
+        }
+        Ok(if reads_on || writes_on { Progress::More } else { Progress::Idle })
+    }
+}
+
+/// The first bytes of a chain, to be read.
+struct Front<'a> {
+    chain: &'a mut Chain,
+    bytes: usize,
+}
+
+impl Read for Front<'_> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let most = to.len().min(self.bytes);
+        let copied = self.chain.copy_to(&mut to[..most]);
+        self.chain.skip(copied);
+        self.bytes -= copied;
+        Ok(copied)
+    }
+}
+
+/// How long the record at the front is, if it is whole. What begins none is shown to rustls as it is, which knows the alert for it.
+fn record_bytes(received: &Chain) -> Option<usize> {
+    let mut head = [0; HEAD];
+    if received.copy_to(&mut head) < HEAD {
+        return None;
+    }
+    let payload = usize::from(u16::from_be_bytes([head[3], head[4]]));
+    let is_record = (20..=24).contains(&head[0]) && head[1] == 3 && payload <= PAYLOAD_MAX;
+    let bytes = if is_record { HEAD + payload } else { HEAD };
+    (received.len() >= bytes).then_some(bytes)
+}
