@@ -35,7 +35,9 @@ pub enum Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoCertificate => f.write_str("there is no certificate to show: name a file with certificates and one with their key"),
+            Self::NoCertificate => {
+                f.write_str("there is no certificate to show: name a file with certificates and one with their key")
+            }
             Self::File { path, why } => write!(f, "{}: {why}", path.display()),
             Self::Pair { certificate, key, why } => {
                 write!(f, "{} and {} are no pair: {why}", certificate.display(), key.display())

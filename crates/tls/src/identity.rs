@@ -72,13 +72,17 @@ impl Identities {
     }
 
     fn add(&mut self, pem: &Pem, key: CertifiedKey, provider: &CryptoProvider, now: UnixTime) -> Result<(), Error> {
-        let odd = |why: webpki::Error| Error::File { path: pem.certificates.clone(), why: format!("its first certificate is unfit: {why}") };
+        let odd = |why: webpki::Error| Error::File {
+            path: pem.certificates.clone(),
+            why: format!("its first certificate is unfit: {why}"),
+        };
         let first = webpki::EndEntityCert::try_from(&key.cert[0]).map_err(odd)?;
         let index = self.all.len();
         for name in first.valid_dns_names() {
             self.names.entry(name.to_ascii_lowercase()).or_insert(index);
         }
-        self.notes.extend(out_of_date(&first, &key.cert, provider, now).map(|why| format!("{}: {why}", pem.certificates.display())));
+        self.notes
+            .extend(out_of_date(&first, &key.cert, provider, now).map(|why| format!("{}: {why}", pem.certificates.display())));
         self.all.push(Arc::new(key));
         Ok(())
     }

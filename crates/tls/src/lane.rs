@@ -1,7 +1,7 @@
 //! What one lane has of a server: a configuration of its own, made anew when the files have changed.
 
 use crate::clock::Clock;
-use crate::server::Program;
+use crate::program::Program;
 use crate::transform::Tls;
 use corelane::service::{Passage, Progress, Transform, TransformError};
 use rustls::server::ServerConnection;

@@ -25,6 +25,7 @@ pub mod entry;
 mod error;
 mod identity;
 mod lane;
+mod program;
 mod server;
 mod tickets;
 mod transform;
@@ -32,7 +33,8 @@ mod watch;
 
 pub use error::Error;
 pub use identity::Pem;
+pub use program::Clients;
 pub use rustls;
-pub use server::{Clients, Server};
+pub use server::{Served, Server};
 pub use transform::Tls;
 pub use watch::Watch;

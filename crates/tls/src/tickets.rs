@@ -48,7 +48,8 @@ impl Keys {
     /// [`Error::Provider`] if it has none, or no suite that could seal.
     pub(crate) fn new(provider: &CryptoProvider) -> Result<Self, Error> {
         let lacks = |what: &str| Error::Provider { what: what.to_owned() };
-        let suite = suite(provider).ok_or_else(|| lacks("has no suite of TLS 1.3 with keys of 32 bytes, to seal tickets with"))?;
+        let suite =
+            suite(provider).ok_or_else(|| lacks("has no suite of TLS 1.3 with keys of 32 bytes, to seal tickets with"))?;
         let mut secret = Secret::default();
         provider.secure_random.fill(&mut secret).map_err(|_| lacks("has no randomness now"))?;
         Ok(Self { suite, period: 0, secret, before: None })
