@@ -70,6 +70,8 @@ impl<'a> Facts<'a> {
             self.last_is_chunked = coding.eq_ignore_ascii_case(b"chunked");
             *(if self.last_is_chunked { &mut self.chunked } else { &mut self.others }) += 1;
         }
+        // Empty elements beside it may be passed over; those who do not see it then, between us and the client, end the message elsewhere.
+        self.others += u32::from(self.last_is_chunked && value.len() != b"chunked".len());
     }
 
     /// RFC 9110 section 7.6.1.

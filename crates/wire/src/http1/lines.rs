@@ -67,8 +67,11 @@ impl Lines {
             if line.is_empty() {
                 return Ok(Some(Section { end: self.begin, count: self.count }));
             }
-            if matches!(bytes[line.start], b' ' | b'\t') {
-                return Err(Refusal::Fold);
+            match bytes[line.start] {
+                b' ' | b'\t' => return Err(Refusal::Fold),
+                // CR CR LF, which is meant to look like the empty line.
+                b'\r' => return Err(Refusal::BareCr),
+                _ => {}
             }
             self.count += 1;
             if self.count > limits.count {

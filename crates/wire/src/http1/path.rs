@@ -38,7 +38,7 @@ pub fn normal<'a>(path: &'a [u8], memory: &'a mut [u8]) -> Result<&'a [u8], Refu
 /// Whether there is nothing to be done, as almost always.
 fn is_normal(path: &[u8]) -> bool {
     let is_dot_or_empty = |pair: &[u8]| pair[0] == b'/' && matches!(pair[1], b'/' | b'.');
-    !path.contains(&b'%') && !path.windows(2).any(is_dot_or_empty)
+    !path.iter().any(|byte| matches!(byte, b'%' | 0)) && !path.windows(2).any(is_dot_or_empty)
 }
 
 /// Takes dot segments and empty segments out of `path`, in place; the length of what is left.
@@ -105,6 +105,7 @@ mod tests {
             check(path, Err(Refusal::AboveRoot));
         }
         check("/a%00.html", Err(Refusal::Nul));
+        check("/a\0.html", Err(Refusal::Nul));
         check("/a%2fb", Err(Refusal::EncodedSlash));
         check("/..%2f..%2fetc", Err(Refusal::EncodedSlash));
         check("/%zz", Err(Refusal::PercentEncoding));
