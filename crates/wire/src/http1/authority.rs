@@ -1,6 +1,6 @@
 //! The authority of a target, and Host, which is the same without user information (RFC 9110 sections 4.2 and 7.2, RFC 3986 section 3.2).
 
-use super::token::decimal;
+use super::token::{decimal, is_name};
 use std::net::Ipv6Addr;
 
 /// A host, and a port where one is named.
@@ -16,32 +16,25 @@ pub struct Authority<'a> {
 impl<'a> Authority<'a> {
     /// Reads `text`; none where it is no host with a port at most.
     pub fn parse(text: &'a [u8]) -> Option<Self> {
-        let end = if text.starts_with(b"[") { text.iter().position(|byte| *byte == b']')? + 1 } else { name_end(text) };
+        let end = match text.first() {
+            Some(b'[') => text.iter().position(|byte| *byte == b']')? + 1,
+            _ => text.iter().position(|byte| !is_name(*byte)).unwrap_or(text.len()),
+        };
         let (host, rest) = text.split_at(end);
-        let is_host = if host.starts_with(b"[") { is_ipv6(host) } else { is_name(host) };
         let port = match rest {
             [] | [b':'] => None,
             [b':', digits @ ..] if digits.len() <= 5 => Some(u16::try_from(decimal(digits)?).ok()?),
             _ => return None,
         };
+        let is_host = host.first() != Some(&b'[') || is_ipv6(host);
         is_host.then_some(Self { host, port })
     }
-}
-
-fn name_end(text: &[u8]) -> usize {
-    text.iter().position(|byte| *byte == b':').unwrap_or(text.len())
 }
 
 /// Whether `host` is an IPv6 address in brackets. Addresses of later versions and with zones are none that anybody can listen at.
 fn is_ipv6(host: &[u8]) -> bool {
     let inside = host.strip_prefix(b"[").and_then(|rest| rest.strip_suffix(b"]"));
     inside.and_then(|inside| std::str::from_utf8(inside).ok()).is_some_and(|text| text.parse::<Ipv6Addr>().is_ok())
-}
-
-/// Whether `host` is a registered name or an IPv4 address (RFC 3986 section 3.2.2).
-fn is_name(host: &[u8]) -> bool {
-    let is_legal = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=".contains(byte);
-    host.iter().all(is_legal)
 }
 
 #[cfg(test)]

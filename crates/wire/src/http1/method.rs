@@ -1,5 +1,7 @@
 //! Methods (RFC 9110 section 9).
 
+use super::token::are_token;
+
 /// Most bytes in a method: what is longer is no method that anybody implements.
 pub const METHOD_BYTES_MAX: usize = 32;
 
@@ -21,20 +23,21 @@ pub enum Method<'a> {
 }
 
 impl<'a> Method<'a> {
-    /// The method of this name, which is a token.
-    pub(super) fn of(name: &'a str) -> Self {
-        match name {
-            "GET" => Self::Get,
-            "HEAD" => Self::Head,
-            "POST" => Self::Post,
-            "PUT" => Self::Put,
-            "DELETE" => Self::Delete,
-            "CONNECT" => Self::Connect,
-            "OPTIONS" => Self::Options,
-            "TRACE" => Self::Trace,
-            "PATCH" => Self::Patch,
-            other => Self::Other(other),
-        }
+    /// The method of this name; none if it is no token.
+    #[inline]
+    pub(super) fn of(name: &'a [u8]) -> Option<Self> {
+        Some(match name {
+            b"GET" => Self::Get,
+            b"HEAD" => Self::Head,
+            b"POST" => Self::Post,
+            b"PUT" => Self::Put,
+            b"DELETE" => Self::Delete,
+            b"CONNECT" => Self::Connect,
+            b"OPTIONS" => Self::Options,
+            b"TRACE" => Self::Trace,
+            b"PATCH" => Self::Patch,
+            other => Self::Other(std::str::from_utf8(other).ok().filter(|_| are_token(other))?),
+        })
     }
 
     /// Its name.

@@ -4,7 +4,7 @@ use super::facts::Facts;
 use super::fields::{FIELDS_MAX, Fields, Scratch};
 use super::lines::{Lines, SectionLimits};
 use super::method::METHOD_BYTES_MAX;
-use super::token::{are_token, is_token};
+use super::token::is_token;
 use super::{Authority, Framing, Method, Refusal, Target, Version};
 use std::ops::Range;
 
@@ -171,17 +171,16 @@ impl<'a> RequestLine<'a> {
         if method.len() > METHOD_BYTES_MAX {
             return Err(Refusal::MethodTooLong);
         }
-        let name = std::str::from_utf8(method).ok().filter(|_| are_token(method)).ok_or(Refusal::RequestLine)?;
+        let method = Method::of(method).ok_or(Refusal::RequestLine)?;
         let (target, version) = at_space(rest);
         if target.len() > limits.target_bytes {
             return Err(Refusal::TargetTooLong);
         }
         let version = match Version::of(version).ok_or(Refusal::RequestLine)? {
             Ok(version) => version,
-            Err(2) if name == "PRI" => return Err(Refusal::Http2),
+            Err(2) if method == Method::Other("PRI") => return Err(Refusal::Http2),
             Err(_) => return Err(Refusal::Version),
         };
-        let method = Method::of(name);
         Ok(Self { method, target: Target::parse(method, target)?, version })
     }
 

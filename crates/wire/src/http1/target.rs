@@ -1,5 +1,6 @@
 //! The target of a request (RFC 9112 section 3.2).
 
+use super::token::is_target;
 use super::{Authority, Method, Refusal};
 
 /// Which of the four forms a target has.
@@ -34,9 +35,7 @@ impl<'a> Target<'a> {
     /// # Errors
     /// [`Refusal::Target`].
     pub fn parse(method: Method<'_>, bytes: &'a [u8]) -> Result<Self, Refusal> {
-        // A fragment is never sent (RFC 9110 section 7.1). What is not visible ASCII must be percent-encoded.
-        let is_legal = |byte: &u8| byte.is_ascii_graphic() && *byte != b'#';
-        if !bytes.iter().all(is_legal) {
+        if !bytes.iter().copied().all(is_target) {
             return Err(Refusal::Target);
         }
         let target = match method {
@@ -83,7 +82,7 @@ mod tests {
 
     fn parse(method: &'static str, text: &'static str) -> Option<(Form, &'static str, Option<&'static str>)> {
         let text_of = |bytes| std::str::from_utf8(bytes).unwrap();
-        let target = Target::parse(Method::of(method), text.as_bytes()).ok()?;
+        let target = Target::parse(Method::of(method.as_bytes()).unwrap(), text.as_bytes()).ok()?;
         Some((target.form, text_of(target.path), target.query.map(text_of)))
     }
 

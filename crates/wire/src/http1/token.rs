@@ -1,19 +1,58 @@
 //! Characters by their meaning (RFC 9110 section 5.6).
 
+/// What bytes may be, a bit each; a table, because every byte of a head is asked about.
+static CLASSES: [u8; 256] = {
+    let mut classes = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        classes[byte] = class(byte as u8);
+        byte += 1;
+    }
+    classes
+};
+
+const TOKEN: u8 = 1;
+const VALUE: u8 = 2;
+const NAME: u8 = 4;
+const TARGET: u8 = 8;
+
+const fn class(byte: u8) -> u8 {
+    let symbol = matches!(byte, b'!' | b'$' | b'%' | b'&' | b'\'' | b'*' | b'+' | b'-' | b'.' | b'_' | b'~');
+    let is_token = byte.is_ascii_alphanumeric() || symbol || matches!(byte, b'#' | b'^' | b'`' | b'|');
+    let is_name = byte.is_ascii_alphanumeric() || symbol || matches!(byte, b'(' | b')' | b',' | b';' | b'=');
+    let is_value = (byte >= b' ' && byte != 0x7f) || byte == b'\t';
+    let is_target = byte.is_ascii_graphic() && byte != b'#';
+    (TOKEN * is_token as u8) | (VALUE * is_value as u8) | (NAME * is_name as u8) | (TARGET * is_target as u8)
+}
+
 /// Whether `byte` may stand in a token: methods, field names, transfer codings.
-pub(super) const fn is_token(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric()
-        || matches!(byte, b'!' | b'#' | b'$' | b'%' | b'&' | b'\'' | b'*' | b'+' | b'-' | b'.' | b'^' | b'_' | b'`' | b'|' | b'~')
+#[inline]
+pub(super) fn is_token(byte: u8) -> bool {
+    CLASSES[usize::from(byte)] & TOKEN != 0
 }
 
 /// Whether `bytes` are a token.
+#[inline]
 pub(super) fn are_token(bytes: &[u8]) -> bool {
     !bytes.is_empty() && bytes.iter().copied().all(is_token)
 }
 
 /// Whether `byte` may stand in a field value: visible, of another character set, space or tab.
-pub(super) const fn is_value(byte: u8) -> bool {
-    byte >= b' ' && byte != 0x7f || byte == b'\t'
+#[inline]
+pub(super) fn is_value(byte: u8) -> bool {
+    CLASSES[usize::from(byte)] & VALUE != 0
+}
+
+/// Whether `byte` may stand in a registered name or an IPv4 address (RFC 3986 section 3.2.2).
+#[inline]
+pub(super) fn is_name(byte: u8) -> bool {
+    CLASSES[usize::from(byte)] & NAME != 0
+}
+
+/// Whether `byte` may stand in a target: visible ASCII. A fragment is never sent (RFC 9110 section 7.1), and what is not ASCII must be percent-encoded.
+#[inline]
+pub(super) fn is_target(byte: u8) -> bool {
+    CLASSES[usize::from(byte)] & TARGET != 0
 }
 
 /// Whether `byte` is optional white space.
