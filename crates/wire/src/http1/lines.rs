@@ -39,6 +39,13 @@ impl Lines {
         self.begin
     }
 
+    /// Gives up the lines found, of which the last ended at the place returned: from there the bytes are shown again.
+    pub fn drop_found(&mut self) -> usize {
+        let drop = self.begin;
+        (self.begin, self.searched) = (0, self.searched - drop);
+        drop
+    }
+
     /// The next line of `bytes`, without CR LF; nothing where its end is not there. The same bytes are to be shown again, with more.
     #[inline]
     pub fn next(&mut self, bytes: &[u8]) -> Result<Option<Range<usize>>, Refusal> {

@@ -9,12 +9,12 @@ use super::{Refusal, percent};
 /// It is decoded once, and before dot segments are looked for, so `%2e%2e` is one and `%252e` is none. Whether links lead out of the root is for the one who opens it.
 ///
 /// # Errors
-/// [`Refusal::AboveRoot`], [`Refusal::Nul`], [`Refusal::EncodedSlash`], [`Refusal::PercentEncoding`]; [`Refusal::PathTooLong`] where the memory is too small.
-///
-/// # Panics
-/// If `path` does not begin with a slash, which a target's does unless its form says otherwise.
+/// [`Refusal::AboveRoot`], [`Refusal::Nul`], [`Refusal::EncodedSlash`], [`Refusal::PercentEncoding`]; [`Refusal::PathTooLong`] where the memory is too small;
+/// [`Refusal::Target`] where it does not begin with a slash, as that of OPTIONS and CONNECT may not.
 pub fn normal<'a>(path: &'a [u8], memory: &'a mut [u8]) -> Result<&'a [u8], Refusal> {
-    assert_eq!(path.first(), Some(&b'/'), "a path begins with a slash");
+    if path.first() != Some(&b'/') {
+        return Err(Refusal::Target);
+    }
     if is_normal(path) {
         return Ok(path);
     }
@@ -109,6 +109,8 @@ mod tests {
         check("/a%2fb", Err(Refusal::EncodedSlash));
         check("/..%2f..%2fetc", Err(Refusal::EncodedSlash));
         check("/%zz", Err(Refusal::PercentEncoding));
+        check("*", Err(Refusal::Target));
+        check("", Err(Refusal::Target));
         assert_eq!(normal(b"/%61", &mut [0; 3]), Err(Refusal::PathTooLong));
     }
 

@@ -18,7 +18,7 @@ const TLS_HANDSHAKE: u8 = 0x16;
 /// What a head may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of a head, with its first and its empty line; 16,384. At least what the target may have and 64 more is of use.
+    /// Bytes of a head, from its first line to its empty line; 16,384. At least what the target may have and 64 more is of use.
     pub head_bytes: usize,
     /// Bytes of a target; 8,192 (RFC 9112 section 3 recommends 8,000 for the line).
     pub target_bytes: usize,
@@ -75,8 +75,8 @@ pub enum Step<'a> {
         /// What is wrong with it; it never closes.
         refusal: Refusal,
     },
-    /// No head is whole: drop nothing and show the same bytes again, with more.
-    More,
+    /// No head is whole: drop so many bytes (empty lines before it, nearly always none), and show the rest again with more.
+    More(usize),
 }
 
 /// Finds the heads of requests in a stream, in any pieces. It keeps no bytes.
@@ -96,12 +96,7 @@ impl Requests {
         Self { limits, lines: Lines::default(), empty: 0, line: (0, 0) }
     }
 
-    /// Whether a head has begun: bytes of it have been shown, and it has not ended.
-    pub fn has_begun(&self, shown: usize) -> bool {
-        shown > self.lines.begin() || self.line.1 > 0
-    }
-
-    /// Looks at the front of `bytes`. After [`Step::More`] they are shown again whole, with more behind.
+    /// Looks at the front of `bytes`.
     ///
     /// # Errors
     /// A refusal that closes: where the next request begins is not known then. Show nothing more.
@@ -109,12 +104,12 @@ impl Requests {
     pub fn next<'a, 'b: 'a>(&mut self, bytes: &'b [u8], scratch: &'a mut Scratch<'b>) -> Result<Step<'a>, Refusal> {
         let mut line = None;
         if self.line.1 == 0 {
-            let Some(found) = self.find_line(bytes)? else { return Ok(Step::More) };
+            let Some(found) = self.find_line(bytes)? else { return Ok(Step::More(self.lines.drop_found())) };
             line = Some(RequestLine::parse(&bytes[found.clone()], self.limits)?);
             self.line = (found.start, found.end);
         }
-        let limits = SectionLimits { end: self.limits.head_bytes, count: self.limits.fields };
-        let Some(section) = self.lines.section(bytes, limits)? else { return Ok(Step::More) };
+        let limits = SectionLimits { end: self.line.0 + self.limits.head_bytes, count: self.limits.fields };
+        let Some(section) = self.lines.section(bytes, limits)? else { return Ok(Step::More(0)) };
         let (begin, end) = self.line;
         let line = line.map_or_else(|| RequestLine::parse(&bytes[begin..end], self.limits), Ok)?;
         let fields = Fields::parse(&bytes[end + 2..section.end], section.count, scratch)?;

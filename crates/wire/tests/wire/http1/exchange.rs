@@ -104,7 +104,10 @@ impl Listener {
         let mut scratch = Scratch::new();
         let (bytes, framing, event) = match &mut self.heads {
             Heads::Requests(requests) => match requests.next(&self.pending, &mut scratch)? {
-                Step::More => return Ok(false),
+                Step::More(drop) => {
+                    self.pending.drain(..drop);
+                    return Ok(false);
+                }
                 Step::Request { head, bytes } => {
                     (self.refusal, self.persists) = (None, head.persists);
                     let text = format!(

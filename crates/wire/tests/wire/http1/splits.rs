@@ -3,7 +3,7 @@
 use super::samples;
 use super::table::rows;
 use crate::parsers::http1::exchange::{Event, Listener};
-use corelane_wire::http1::Method;
+use corelane_wire::http1::{Limits, Method, Requests, Scratch, Step};
 
 /// Longer streams are cut in fewer places.
 const EVERY_PLACE_BYTES_MAX: usize = 600;
@@ -38,4 +38,16 @@ fn answers() {
             check(stream, || Listener::client(method), stream.as_bytes());
         }
     }
+}
+
+/// A client that waits holds no memory here, not even that of an empty line.
+#[test]
+fn empty_lines_before_a_head_are_dropped() {
+    let mut requests = Requests::new(Limits::default());
+    let mut dropped = |stream: &[u8]| match requests.next(stream, &mut Scratch::new()) {
+        Ok(Step::More(drop)) => drop,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((dropped(b"\r"), dropped(b"\r\n"), dropped(b"\r\n\r\nG")), (0, 2, 4));
+    assert_eq!(dropped(b"GET / HTTP/1.1\r\n"), 0, "it belongs to a head");
 }
