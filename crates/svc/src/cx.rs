@@ -204,7 +204,7 @@ impl<K: Talk> Cx<'_, K> {
         let connection = self.table.connections.there(index);
         (connection.timer, connection.timer_at) = (Some(timer), deadline);
         self.table.begin_connect(self.kit, index);
-        Ok(self.table.connections.id(index))
+        Ok(self.table.there(index).id)
     }
 
     /// The output of another connection of this service, until all of its output has left after it was closed. None

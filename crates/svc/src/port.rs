@@ -7,9 +7,9 @@ use crate::output::Output;
 use crate::post::{Mail, Post, Told};
 use crate::replies::Replies;
 use crate::service::{DatagramService, StreamService};
-use crate::slab::Slab;
 use crate::ticket::Ticket;
 use crate::transform::{MakeTransform, Side, Transform};
+use corelane_seam::slab::Slab;
 use corelane_seam::{Address, Datagrams, Fault, Outcome};
 use std::any::Any;
 
@@ -187,18 +187,18 @@ any_port!(Sockets, DatagramService);
 impl<S: StreamService> StreamPort for Sessions<S> {
     fn open(&mut self, site: &mut Site<'_>, peer: &Peer) -> u32 {
         let session = self.service.open(&mut site.with(&mut self.post), peer);
-        self.sessions.insert(session).0
+        self.sessions.insert(session).index
     }
 
     fn adopt(&mut self, session: Box<dyn Any>) -> Option<u32> {
         let session = session.downcast::<S::Session>().ok()?;
-        Some(self.sessions.insert(*session).0)
+        Some(self.sessions.insert(*session).index)
     }
 
     fn call(&mut self, site: &mut Site<'_>, session: u32, call: Call, input: &mut Input, output: &mut Output) -> Next {
         let Self { service, sessions, post, .. } = self;
-        // reason: a connection keeps the place of its session until that is closed.
-        let session = sessions.at(session).expect("a session is there until it is closed");
+        // A connection keeps the place of its session until that is closed.
+        let session = sessions.at_mut(session);
         let cx = &mut site.with(post);
         match call {
             Call::Receive => service.receive(cx, session, input, output),
@@ -218,8 +218,7 @@ impl<S: StreamService> StreamPort for Sessions<S> {
     }
 
     fn closed(&mut self, site: &mut Site<'_>, session: u32, ending: Ending) {
-        // reason: as above.
-        let session = self.sessions.remove(session).expect("a session is closed once");
+        let session = self.sessions.remove_at(session);
         self.service.closed(&mut site.with(&mut self.post), session, ending);
     }
 
@@ -232,7 +231,7 @@ impl<S: StreamService> StreamPort for Sessions<S> {
     }
 
     fn take_sessions(&mut self) -> Vec<Box<dyn Any>> {
-        self.sessions.take_all().map(|session| Box::new(session) as Box<dyn Any>).collect()
+        self.sessions.drain().map(|(_, session)| Box::new(session) as Box<dyn Any>).collect()
     }
 }
 

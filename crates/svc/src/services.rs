@@ -344,6 +344,7 @@ impl Work for Services {
         self.table.sockets.count_drops(&self.table.services, driver);
     }
 
+    #[inline]
     fn has_work(&self) -> bool {
         self.table.has_work() || self.post_has_work()
     }
