@@ -37,8 +37,8 @@ pub(crate) trait AnyPort {
     fn hear(&mut self, site: &mut Site<'_>);
     /// Drops what a connection was to be told next.
     fn drop_notice(&mut self);
-    fn mail(&mut self) -> &mut dyn Mail;
-    fn has_mail(&self) -> bool;
+    fn mail(&self) -> &dyn Mail;
+    fn mail_mut(&mut self) -> &mut dyn Mail;
 }
 
 /// A stream service, its type erased: the one dynamic dispatch on a request's path.
@@ -86,15 +86,14 @@ impl Port {
         }
     }
 
-    /// Whether the service is to be told something in any case.
-    pub(crate) fn has_mail(&self) -> bool {
+    pub(crate) fn any(&self) -> &dyn AnyPort {
         match self {
-            Self::Stream(port) => port.has_mail(),
-            Self::Datagram(port) => port.has_mail(),
+            Self::Stream(port) => port.as_ref(),
+            Self::Datagram(port) => port.as_ref(),
         }
     }
 
-    pub(crate) fn any(&mut self) -> &mut dyn AnyPort {
+    pub(crate) fn any_mut(&mut self) -> &mut dyn AnyPort {
         match self {
             Self::Stream(port) => port.as_mut(),
             Self::Datagram(port) => port.as_mut(),
@@ -170,12 +169,12 @@ macro_rules! any_port {
                 drop(self.post.take_notice());
             }
 
-            fn mail(&mut self) -> &mut dyn Mail {
-                &mut self.post
+            fn mail(&self) -> &dyn Mail {
+                &self.post
             }
 
-            fn has_mail(&self) -> bool {
-                self.post.has_work()
+            fn mail_mut(&mut self) -> &mut dyn Mail {
+                &mut self.post
             }
         }
     };

@@ -28,6 +28,8 @@ impl Table {
         }
     }
 
+    // Seldom: a turn in which nobody waits pays for a look alone.
+    #[inline(never)]
     fn revive_some(&mut self, arena: &Arena, now: u64) {
         let (free, small) = (arena.free(), arena.small());
         let main = free.saturating_sub(arena.reserve());

@@ -147,6 +147,8 @@ impl Services {
         }
     }
 
+    // Apart, so that a turn without notices pays for a look alone.
+    #[inline(never)]
     fn serve_notice(&mut self, kit: &mut Kit, Note { to: id, from, notice }: Note) {
         let found = self.table.find(id).map(|connection| (connection.machine.takes_notices(), connection.service));
         let open = found.is_some_and(|(open, _)| open);
