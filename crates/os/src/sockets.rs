@@ -229,9 +229,17 @@ pub fn is_unix(socket: BorrowedFd) -> bool {
 }
 
 /// Refuses connections from now on, while those that wait can still be accepted: of a Unix socket's every duplicate (shutdown(2), unix(7)).
+/// Whoever watches one is told of its end (EPOLLHUP), which takes that both ways are ended.
 pub fn refuse_new(listener: BorrowedFd) {
     // It may be refusing already, by another lane's duplicate.
-    let _ = rustix::net::shutdown(listener, Shutdown::Read);
+    let _ = rustix::net::shutdown(listener, Shutdown::Both);
+}
+
+/// Wakes all who wait for connections of a listening socket, by whatever duplicate: those, too, of whom the system else wakes one
+/// (EPOLLEXCLUSIVE). A listener has no way out that could be ended, so ending it changes nothing; but it tells everybody (shutdown(2)).
+pub fn wake_all(listener: BorrowedFd) {
+    // It cannot fail: the socket listens.
+    let _ = rustix::net::shutdown(listener, Shutdown::Write);
 }
 
 /// None for another family.

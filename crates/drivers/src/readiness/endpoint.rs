@@ -67,6 +67,7 @@ pub(super) const EXHAUST: i32 = BROKEN | libc::EPOLLRDHUP | libc::EPOLLPRI;
 /// of room after everything that has left, which would wake the lane once more for each answer.
 pub(super) fn edges(endpoint: &Endpoint) -> i32 {
     match endpoint.kind {
+        Kind::Listener if endpoint.is_lent => IN | libc::EPOLLET | libc::EPOLLEXCLUSIVE,
         Kind::Listener => IN | libc::EPOLLET,
         Kind::Datagrams { .. } if endpoint.awaits_room => IN | OUT | libc::EPOLLET,
         Kind::Datagrams { .. } => IN | libc::EPOLLET,
@@ -92,6 +93,8 @@ pub(super) struct Endpoint {
     pub(super) awaits_room: bool,
     /// It is a duplicate of a socket that other lanes have as well.
     pub(super) is_lent: bool,
+    /// Of a listener that lanes share: this lane waits among them to be told of a connection (see `listeners`).
+    pub(super) is_armed: bool,
     /// Of a datagram socket: about how many arrivals a receive brings.
     arrivals: u8,
     pub(super) listed: Listed,
@@ -113,6 +116,7 @@ impl Endpoint {
             exhaust: false,
             awaits_room: false,
             is_lent: false,
+            is_armed: false,
             arrivals: 1,
             listed: Listed::Nowhere,
             receiving: Receiving::Nothing,
@@ -126,7 +130,17 @@ impl Endpoint {
 
     /// Whether others hold its descriptor open when it closes here.
     pub(super) fn copies(&self) -> Copies {
-        if self.is_lent || matches!(self.kind, Kind::Polled(_)) { Copies::Others } else { Copies::None }
+        match self.kind {
+            _ if self.is_shared_listener() => Copies::Lanes,
+            Kind::Polled(_) => Copies::Others,
+            _ if self.is_lent => Copies::Others,
+            _ => Copies::None,
+        }
+    }
+
+    /// Whether it is a listener from which other lanes accept, too.
+    pub(super) fn is_shared_listener(&self) -> bool {
+        self.is_lent && self.kind == Kind::Listener
     }
 
     /// Notes that the socket was found empty.
