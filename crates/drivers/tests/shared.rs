@@ -5,16 +5,15 @@ mod common;
 
 use common::is_child;
 use corelane_drivers::{EpollDriver, Probes, UringDriver};
-use corelane_os::named::NamedSocket;
-use corelane_rss::Transport;
 use corelane_seam::{
     Address, Arena, Bell, Completion, Driver, DriverCounters, Handle, Listen, Op, Outcome, Reason, Socket, StreamOp,
     StreamOptions, StreamOutcome, Tuning, Unix, Wait,
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{UnshareFlags, gettid, unshare_unsafe};
+use std::os::fd::AsRawFd;
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixStream};
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -45,21 +44,23 @@ impl Kind {
 /// An abstract name that nobody else has, and its socket.
 struct Name {
     unix: Unix,
-    socket: NamedSocket,
+    at: SocketAddr,
+    socket: UnixListener,
 }
 
 impl Name {
     fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let unix = Unix::hidden(format!("corelane-shared-{}-{number}", std::process::id()).as_bytes()).unwrap();
-        let socket = NamedSocket::new(Transport::Tcp, &unix, None, 64).unwrap();
-        Self { unix, socket }
+        let name = format!("corelane-shared-{}-{number}", std::process::id());
+        let at = SocketAddr::from_abstract_name(&name).unwrap();
+        let socket = UnixListener::bind_addr(&at).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        Self { unix: Unix::hidden(name.as_bytes()).unwrap(), at, socket }
     }
 
     fn connect(&self) -> UnixStream {
-        let address = SocketAddr::from_abstract_name(&self.unix.name()[1..]).unwrap();
-        UnixStream::connect_addr(&address).unwrap()
+        UnixStream::connect_addr(&self.at).unwrap()
     }
 }
 
@@ -73,7 +74,7 @@ impl Lane {
     fn new(kind: Kind, name: &Name) -> Self {
         let mut driver = kind.driver();
         let address: Address = name.unix.clone().into();
-        driver.lend(&address, name.socket.number());
+        driver.lend(&address, name.socket.as_raw_fd());
         let listen = Listen { address, backlog: 64, share_port: false, v6_only: false, stream: StreamOptions::default() };
         let listener = driver.listen(&listen).unwrap();
         Self { driver, listener }
