@@ -199,9 +199,11 @@ pub fn begin_to_listen(socket: BorrowedFd, backlog: u32) -> Result<(), Fault> {
 /// # Errors
 /// What the system says of the number (dup(2)).
 pub fn duplicate(number: i32) -> Result<OwnedFd, Fault> {
+    assert!(number >= 0, "the number of a descriptor");
     // SAFETY: the call takes any number, and fails for one that is no descriptor.
     let copy = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 0) };
     errno::checked(copy as isize).map_err(fault)?;
+    assert!(copy != number, "a copy has a number of its own");
     // SAFETY: the number was made by the call above, for nobody else.
     Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
@@ -211,6 +213,7 @@ pub fn duplicate(number: i32) -> Result<OwnedFd, Fault> {
 /// # Errors
 /// What the system says (setsockopt(2)).
 pub fn equip_listener(socket: &OwnedFd, listen: &Listen) -> Result<(), Fault> {
+    assert!(sockopt::socket_acceptconn(socket) == Ok(true), "what lanes share as a listener listens");
     stream_options(socket, &listen.address, &listen.stream).map_err(fault_of)
 }
 
@@ -219,6 +222,7 @@ pub fn equip_listener(socket: &OwnedFd, listen: &Listen) -> Result<(), Fault> {
 /// # Errors
 /// What the system says (setsockopt(2)).
 pub fn equip_datagrams(socket: &OwnedFd, bind: &Bind) -> Result<(), Fault> {
+    assert!(is_unix(socket.as_fd()) && bind.peer.is_none(), "lanes are lent sockets of Unix names, which have no peer");
     buffers(socket, bind.send_buffer_bytes, bind.receive_buffer_bytes).map_err(fault_of)?;
     sockopt::set_socket_passcred(socket, true).map_err(fault_of)
 }
@@ -231,6 +235,7 @@ pub fn is_unix(socket: BorrowedFd) -> bool {
 /// Refuses connections from now on, while those that wait can still be accepted: of a Unix socket's every duplicate (shutdown(2), unix(7)).
 /// Whoever watches one is told of its end (EPOLLHUP), which takes that both ways are ended.
 pub fn refuse_new(listener: BorrowedFd) {
+    assert!(is_unix(listener), "one of TCP would lose those that wait");
     // It may be refusing already, by another lane's duplicate.
     let _ = rustix::net::shutdown(listener, Shutdown::Both);
 }
@@ -238,8 +243,8 @@ pub fn refuse_new(listener: BorrowedFd) {
 /// Wakes all who wait for connections of a listening socket, by whatever duplicate: those, too, of whom the system else wakes one
 /// (EPOLLEXCLUSIVE). A listener has no way out that could be ended, so ending it changes nothing; but it tells everybody (shutdown(2)).
 pub fn wake_all(listener: BorrowedFd) {
-    // It cannot fail: the socket listens.
-    let _ = rustix::net::shutdown(listener, Shutdown::Write);
+    let woken = rustix::net::shutdown(listener, Shutdown::Write);
+    assert!(woken.is_ok(), "a socket that listens can be ended");
 }
 
 /// None for another family.
@@ -365,6 +370,7 @@ fn buffers(socket: &OwnedFd, send: u32, receive: u32) -> Result<(), Errno> {
 
 /// A duration in whole units, with what is less than one.
 fn units(duration: Duration, unit: Duration) -> u32 {
+    assert!(!duration.is_zero(), "no time at all means never, and is not set");
     u32::try_from(duration.as_nanos().div_ceil(unit.as_nanos())).unwrap_or(u32::MAX)
 }
 
@@ -412,6 +418,7 @@ pub fn readable(socket: BorrowedFd) -> Result<(), Fault> {
 /// `TooLarge` for a longer one; what the system says.
 pub fn attach_filter(socket: BorrowedFd, option: i32, program: &mut [libc::sock_filter]) -> Result<(), Fault> {
     let length = u16::try_from(program.len()).map_err(|_| Fault::of(Reason::TooLarge))?;
+    assert!(length > 0, "a program has an instruction that ends it");
     let filter = libc::sock_fprog { len: length, filter: program.as_mut_ptr() };
     // SAFETY: `filter` names the instructions of `program`, and both outlive the call, which copies them.
     let answer = unsafe {
