@@ -13,7 +13,7 @@ pub fn of(error: &std::io::Error) -> i32 {
     error.raw_os_error().unwrap_or(libc::EINVAL)
 }
 
-/// Sorts a call's answer: negative is a failure, with its number.
+/// What a raw call returned: a count, or for -1 the number of its error.
 pub fn checked(answer: isize) -> Result<usize, i32> {
     usize::try_from(answer).map_err(|_| {
         assert!(answer == -1, "a call fails with -1, and says why in errno");

@@ -169,7 +169,7 @@ fn remove_stale(transport: Transport, name: &Unix, path: &Path) -> Result<(), Na
     let asking = sockets::unbound(&address, transport)?;
     match sockets::connect(asking.as_fd(), &address) {
         Err(Fault { reason: Reason::Refused, .. }) => Ok(unlink(path)?),
-        Err(Fault { reason: Reason::Permission, number }) => Err(Fault { reason: Reason::Permission, number }.into()),
+        Err(fault) if fault.reason == Reason::Permission => Err(fault.into()),
         _ => Err(NameError::Served { by: sockets::peer_process(asking.as_fd()) }),
     }
 }

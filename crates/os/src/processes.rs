@@ -1,7 +1,6 @@
 //! What processes and threads use: processor time, waiting for a processor, memory, descriptors (proc(5)).
 
-use crate::clock;
-use crate::clock::nanoseconds_of_ticks;
+use crate::clock::{self, nanoseconds_of_ticks};
 use crate::kernel_files::{bytes, is_gone, lacking, numbers, text};
 use crate::runner::thread_id;
 use std::collections::BTreeMap;

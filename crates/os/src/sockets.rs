@@ -114,7 +114,7 @@ pub fn accept(listener: BorrowedFd) -> Result<Option<(OwnedFd, Address)>, Fault>
         match rustix::net::acceptfrom_with(listener, FLAGS) {
             Ok((socket, peer)) => {
                 // A connection without an address is one that is gone again.
-                if let Some(peer) = peer.and_then(plain) {
+                if let Some(peer) = peer.and_then(ours) {
                     let peer = with_user(socket.as_fd(), peer)?;
                     return Ok(Some((socket, peer)));
                 }
@@ -140,7 +140,7 @@ fn is_of_one_connection(number: i32) -> bool {
 /// What the system says; `Unsupported` for an address of another family.
 pub fn local_address(socket: BorrowedFd) -> Result<Address, Fault> {
     let any = rustix::net::getsockname(socket).map_err(fault_of)?;
-    plain(any).ok_or(fault(libc::EAFNOSUPPORT))
+    ours(any).ok_or(fault(libc::EAFNOSUPPORT))
 }
 
 /// The address of the other end.
@@ -149,7 +149,7 @@ pub fn local_address(socket: BorrowedFd) -> Result<Address, Fault> {
 /// As of [`local_address`].
 pub fn peer_address(socket: BorrowedFd) -> Result<Address, Fault> {
     let any = rustix::net::getpeername(socket).map_err(fault_of)?;
-    any.and_then(plain).ok_or(fault(libc::EAFNOSUPPORT)).and_then(|peer| with_user(socket, peer))
+    any.and_then(ours).ok_or(fault(libc::EAFNOSUPPORT)).and_then(|peer| with_user(socket, peer))
 }
 
 /// The user and process at the other end of a Unix socket: who connected, or who began to listen (SO_PEERCRED, unix(7)).
@@ -194,7 +194,7 @@ pub fn begin_to_listen(socket: BorrowedFd, backlog: u32) -> Result<(), Fault> {
     rustix::net::listen(socket, clamped(backlog)).map_err(fault_of)
 }
 
-/// A socket of this thread's own out of one that it shares, by the number in its table, with the settings of `listen` for what it accepts.
+/// A duplicate of the socket that has this number in the calling thread's table.
 ///
 /// # Errors
 /// What the system says of the number (dup(2)).
@@ -208,7 +208,7 @@ pub fn duplicate(number: i32) -> Result<OwnedFd, Fault> {
     Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
-/// What a socket that was made before is given, to be used as one of [`listen`].
+/// Gives a listener that was made before the settings of `listen`, as [`listen`] would.
 ///
 /// # Errors
 /// What the system says (setsockopt(2)).
@@ -217,7 +217,7 @@ pub fn equip_listener(socket: &OwnedFd, listen: &Listen) -> Result<(), Fault> {
     stream_options(socket, &listen.address, &listen.stream).map_err(fault_of)
 }
 
-/// The same for [`bind`].
+/// Gives a datagram socket that was made before the settings of `bind`, as [`bind`] would.
 ///
 /// # Errors
 /// What the system says (setsockopt(2)).
@@ -247,8 +247,8 @@ pub fn wake_all(listener: BorrowedFd) {
     assert!(woken.is_ok(), "a socket that listens can be ended");
 }
 
-/// None for another family.
-fn plain(any: SocketAddrAny) -> Option<Address> {
+/// An address of the system as one of ours; none for a family that we have not.
+fn ours(any: SocketAddrAny) -> Option<Address> {
     match any.address_family() {
         AddressFamily::UNIX => Some(unix(&any.try_into().ok()?).into()),
         _ => SocketAddr::try_from(any).ok().map(unmapped).map(Address::Ip),

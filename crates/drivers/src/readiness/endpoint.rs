@@ -1,6 +1,7 @@
 //! What the driver knows of one descriptor, and the lists of those that have something to receive.
 
 use super::source::Copies;
+use crate::datagrams::SocketKind;
 use corelane_seam::slab::{Key, Slab};
 use corelane_seam::{BATCH_MAX, Handle, Interest};
 use std::os::fd::OwnedFd;
@@ -12,12 +13,7 @@ pub(super) enum Kind {
     /// A stream socket whose connect is under way, with the handle of `Endpoint::receive_handle`.
     Connecting,
     Stream,
-    Datagrams {
-        /// It has one peer (connect(2)).
-        connected: bool,
-        /// It is a Unix socket, whose peers may send more than bytes.
-        is_unix: bool,
-    },
+    Datagrams(SocketKind),
     /// A copy of a descriptor that the driver does not own, waited for with the handle of `Endpoint::receive_handle`.
     Polled(Interest),
 }
@@ -69,8 +65,8 @@ pub(super) fn edges(endpoint: &Endpoint) -> i32 {
     match endpoint.kind {
         Kind::Listener if endpoint.is_lent => IN | libc::EPOLLET | libc::EPOLLEXCLUSIVE,
         Kind::Listener => IN | libc::EPOLLET,
-        Kind::Datagrams { .. } if endpoint.awaits_room => IN | OUT | libc::EPOLLET,
-        Kind::Datagrams { .. } => IN | libc::EPOLLET,
+        Kind::Datagrams(_) if endpoint.awaits_room => IN | OUT | libc::EPOLLET,
+        Kind::Datagrams(_) => IN | libc::EPOLLET,
         Kind::Connecting | Kind::Stream => IN | OUT | libc::EPOLLRDHUP | libc::EPOLLPRI | libc::EPOLLET,
         Kind::Polled(interest) => {
             let read = if interest.read { IN | libc::EPOLLRDHUP } else { 0 };

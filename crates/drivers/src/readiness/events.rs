@@ -74,6 +74,7 @@ impl<S: Source> ReadinessDriver<S> {
             }
             self.end_connect(key, completions);
         }
+        // A connect that failed has given up its socket.
         let Some(endpoint) = self.endpoints.get_mut(key) else { return };
         if events & (IN | EXHAUST) != 0 {
             endpoint.readable = true;

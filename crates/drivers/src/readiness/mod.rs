@@ -167,7 +167,7 @@ impl<S: Source> ReadinessDriver<S> {
                     let target = endpoint.receive_handle;
                     self.cancel(target, completions);
                 }
-                Kind::Listener | Kind::Stream | Kind::Datagrams { .. } => self.close(Handle::NOBODY, key, true, completions),
+                Kind::Listener | Kind::Stream | Kind::Datagrams(_) => self.close(Handle::NOBODY, key, true, completions),
             }
         }
     }
@@ -181,7 +181,7 @@ impl<S: Source> ReadinessDriver<S> {
         if let Some(endpoint) = self.endpoints.remove(key) {
             assert!(endpoint.listed == Listed::Nowhere, "a closed endpoint stands in no list");
             assert!(endpoint.receiving == Receiving::Nothing && endpoint.sending == Sending::Nothing);
-            assert!(matches!(endpoint.kind, Kind::Listener | Kind::Stream | Kind::Datagrams { .. }), "sockets only have names");
+            assert!(matches!(endpoint.kind, Kind::Listener | Kind::Stream | Kind::Datagrams(_)), "sockets only have names");
             if reset {
                 // A connection that is broken already cannot be broken off.
                 let _ = sockets::reset_on_close(endpoint.descriptor.as_fd());

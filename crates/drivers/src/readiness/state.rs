@@ -177,7 +177,7 @@ impl<S: Source> ReadinessDriver<S> {
         let fits = match receiving {
             Receiving::Connections => endpoint.kind == Kind::Listener,
             Receiving::Bytes | Receiving::BytesInto(_) => endpoint.kind == Kind::Stream,
-            Receiving::Datagrams(_) => matches!(endpoint.kind, Kind::Datagrams { .. }),
+            Receiving::Datagrams(_) => matches!(endpoint.kind, Kind::Datagrams(_)),
             Receiving::Nothing => false,
         };
         assert!(fits, "{receiving:?} cannot be received from a {:?}", endpoint.kind);

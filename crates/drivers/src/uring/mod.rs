@@ -151,7 +151,7 @@ impl Uring {
         })
     }
 
-    /// Enters the ring, and takes all that it has completed. Answers the calls used, and how much that was.
+    /// Enters the ring, and takes all that it has completed. Returns the calls used, and how much it took.
     fn enter(&mut self, pause: Pause) -> Result<(u64, usize), i32> {
         let mut calls = self.ring.enter(pause)?;
         let mut taken = self.take();
@@ -402,11 +402,11 @@ mod tests {
         let mut reader = read.try_clone().unwrap();
         let mut memory = [0; 4096];
         // SAFETY: the memory stays until the source has ended.
-        let place = unsafe { LentMemory::to_write(&mut memory) };
+        let lent = unsafe { LentMemory::to_write(&mut memory) };
         let file = Arc::new(std::fs::File::from(OwnedFd::from(read)));
         let mut helpers = Helpers::new(EventBell::shared().unwrap(), 1, 2);
         let mut source = Uring::new(false, 2).unwrap();
-        source.begin_file(1, FileCall::Read { file, offset: 0, place }, &mut helpers).unwrap();
+        source.begin_file(1, FileCall::Read { file, offset: 0, memory: lent }, &mut helpers).unwrap();
         source.flush();
         assert!(source.ring.under_way() == 1 && !source.files.is_empty());
         assert!(source.end(Duration::from_secs(10)));
