@@ -73,11 +73,15 @@ struct Lane {
 impl Lane {
     fn new(kind: Kind, name: &Name) -> Self {
         let mut driver = kind.driver();
+        let listener = Self::listen(&mut *driver, name);
+        Self { driver, listener }
+    }
+
+    fn listen(driver: &mut dyn Driver, name: &Name) -> Socket {
         let address: Address = name.unix.clone().into();
         driver.lend(&address, name.socket.as_raw_fd());
         let listen = Listen { address, backlog: 64, share_port: false, v6_only: false, stream: StreamOptions::default() };
-        let listener = driver.listen(&listen).unwrap();
-        Self { driver, listener }
+        driver.listen(&listen).unwrap()
     }
 
     fn accept(&mut self) {
@@ -272,6 +276,32 @@ fn what_a_lane_was_told_as_it_left_goes_to_another() {
             (0..2).for_each(|_| assert_eq!(first.collect(Wait::No), 0));
             second.take();
         }
+    }
+}
+
+/// Told of two listeners at once and with room for one completion, a lane stops before it comes to the second: another lane does.
+#[test]
+fn what_a_lane_had_not_come_to_goes_to_another() {
+    for kind in KINDS {
+        let names = [Name::new(), Name::new()];
+        let mut lane = Lane::new(kind, &names[0]);
+        let second = Lane::listen(&mut *lane.driver, &names[1]);
+        let handle = |index| Handle::new(1, index, 0);
+        let listeners = [lane.listener, second];
+        for (index, listener) in listeners.into_iter().enumerate() {
+            lane.driver.push(handle(index as u32), StreamOp::Accept { listener }.into());
+        }
+        assert_eq!(lane.collect(Wait::No), 0);
+        let mut others = names.each_ref().map(|name| Lane::new(kind, name));
+        others.iter_mut().for_each(Lane::stand);
+        let _clients = names.each_ref().map(Name::connect);
+        let mut completions = Vec::new();
+        lane.driver.collect(Wait::No, 1, &mut completions);
+        assert!(completions.len() == 1 && is_connection(&completions[0]), "{kind:?}");
+        let left = (0..2).find(|index| completions[0].handle != handle(*index)).unwrap() as usize;
+        lane.driver.push(Handle::NOBODY, StreamOp::StopAccept { listener: listeners[left] }.into());
+        assert_eq!(lane.collect(Wait::No), 0);
+        others[left].take();
     }
 }
 

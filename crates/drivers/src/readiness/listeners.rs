@@ -9,8 +9,10 @@
 //!
 //! So one lane is woken for a connection, lanes that sleep take turns, and one that has just accepted can say that it has no room for more
 //! before it is told again. What a lane was told and does not use, because it stopped accepting, found no descriptor or closes, it hands on:
-//! all others are woken. Only a lane that sleeps is passed by no connection; one that is told in the middle of its turn (on a ring) comes to it
-//! with its next collect, or another lane does that is told of the next connection.
+//! all others are woken.
+//!
+//! On epoll the lane that is told is one that sleeps, if any does. A ring may tell one in the middle of its turn: it takes the connection with
+//! its next collect, unless another lane, told of the next connection, takes it first.
 
 use super::endpoint::{Endpoint, Kind, Receiving, edges};
 use super::source::Source;
