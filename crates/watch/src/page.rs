@@ -85,6 +85,7 @@ impl Page {
     /// [`Error::Shape`], [`Error::Memory`]. A service that cannot have this page can count on with [`Page::heap`].
     pub fn create(directory: &RunDirectory, description: &Description) -> Result<Self, Error> {
         let layout = layout(description)?;
+        assert!(description.process.pid != 0, "a page that others find says whose it is");
         let mut memory = PageMemory::create(directory, &stem(description.process), layout.words())?;
         describe(&memory, &layout, description);
         memory.publish()?;
@@ -148,6 +149,7 @@ impl Page {
             refused.store(refused.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
             return;
         }
+        assert!(words[self.layout.notes_count()].load(Ordering::Relaxed) == self.notes.len() as u64, "notes have one writer");
         self.layout.note(self.notes.len()).write(words, &text);
         self.notes.push(text.into_owned());
         // Release: a reader that sees the new count sees the text.
@@ -169,6 +171,8 @@ fn layout(description: &Description) -> Result<Layout, Error> {
 
 fn describe(memory: &PageMemory, layout: &Layout, description: &Description) {
     let words = memory.words();
+    assert!(layout.words() <= words.len(), "the page is as large as its layout");
+    assert!(words[header::MAGIC].load(Ordering::Relaxed) == 0, "a page is described once");
     let Description { program, process, started_unix_nanoseconds, services, lanes } = description;
     for (index, value) in [
         (header::MAGIC, MAGIC),
