@@ -11,6 +11,14 @@ mod script;
 mod simulate;
 mod talker;
 
+/// What stands in signatures of a [`Rig`] and of a [`World`]: for tests that play by hand.
+pub mod parts {
+    pub use corelane_lane::{Control, Tell};
+    pub use corelane_seam::Handle;
+    pub use corelane_sim::{CardSetup, Interface, SimDriver, WireCounts, WireFaults};
+    pub use corelane_svc::{Exchange, Steer};
+}
+
 pub use asker::Questions;
 pub use corelane_seam::Tuning;
 pub use corelane_sim::{
