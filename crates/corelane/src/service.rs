@@ -18,9 +18,12 @@ pub use corelane_watch::{Counted, Declaration, Kind, OwnCounter, ServiceCounter}
 /// What stands in signatures here and a service seldom has to name: the outcomes of operations that Corelane begins itself, what memory that
 /// travels between lanes is made of, and who pays for a lane's memory.
 pub mod parts {
-    pub use corelane_seam::parcel::{AbroadLimits, Guest, Parcel, ParcelRefused, Post};
+    pub use corelane_seam::parcel::{AbroadCounts, AbroadLimits, Guest, Parcel, ParcelRefused, Post};
     pub use corelane_seam::slab::Key;
-    pub use corelane_seam::{DatagramOutcome, FrameOutcome, Handle, Holder, Offloaded, Payer, Role, StreamOutcome, Unheld};
+    pub use corelane_seam::{
+        Checksum, DatagramOutcome, Frame, FrameFacts, FrameHash, FrameOutcome, FrameParcel, Handle, Holder, Offloaded, Payer,
+        PortFacts, PortId, Role, StreamOutcome, Train, Trains, Unheld, VlanTag,
+    };
 }
 
 /// A service as it declares itself: its name, where it is served, its options, limits and counters.

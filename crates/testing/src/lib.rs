@@ -11,12 +11,12 @@ mod script;
 mod simulate;
 mod talker;
 
-/// What stands in signatures of a [`Rig`] and of a [`World`]: for tests that play by hand.
+/// The crates that a [`Rig`] and a [`World`] are made of, whole: for tests that play by hand, and have to name what stands in their signatures.
 pub mod parts {
-    pub use corelane_lane::{Control, Tell};
-    pub use corelane_seam::Handle;
-    pub use corelane_sim::{CardSetup, Interface, SimDriver, WireCounts, WireFaults};
-    pub use corelane_svc::{Exchange, Steer};
+    pub use corelane_lane as lane;
+    pub use corelane_seam as seam;
+    pub use corelane_sim as sim;
+    pub use corelane_svc as svc;
 }
 
 pub use asker::Questions;
