@@ -117,7 +117,10 @@ impl NamedSocket {
                 (_, []) => Err(NameError::Unfit("a service needs a name to be served at: write unix:/run/x.sock or unix:@name")),
                 (Some(_), _) => Err(NameError::Unfit("an abstract name has no mode: leave out mode, or use a path")),
                 (None, _) => {
-                    let socket = bound(transport, name, None)?;
+                    let socket = bound(transport, name, None).map_err(|error| match error {
+                        NameError::System(Fault { reason: Reason::AddressInUse, .. }) => served(transport, name),
+                        other => other,
+                    })?;
                     begin(transport, &socket, backlog)?;
                     Ok(Self { socket, file: None })
                 }
@@ -215,13 +218,25 @@ fn remove_stale(transport: Transport, name: &Unix, path: &Path) -> Result<(), Na
     if FileType::from_raw_mode(found.st_mode) != FileType::Socket {
         return Err(NameError::NoSocket);
     }
-    let address: Address = name.clone().into();
-    let asking = sockets::unbound(&address, transport)?;
-    match sockets::connect(asking.as_fd(), &address) {
+    match asked(transport, name)?.1 {
         Err(Fault { reason: Reason::Refused, .. }) => Ok(unlink(path)?),
         Err(Fault { reason: Reason::Permission, number }) => Err(Fault { reason: Reason::Permission, number }.into()),
-        _ => Err(NameError::Served { by: sockets::peer_process(asking.as_fd()) }),
+        _ => Err(served(transport, name)),
     }
+}
+
+/// Somebody is at that name.
+fn served(transport: Transport, name: &Unix) -> NameError {
+    let by = asked(transport, name).ok().filter(|(_, connected)| connected.is_ok());
+    NameError::Served { by: by.and_then(|(asking, _)| sockets::peer_process(asking.as_fd())) }
+}
+
+/// A socket with which a name was connected to, and what came of that.
+fn asked(transport: Transport, name: &Unix) -> Result<(OwnedFd, Result<bool, Fault>), NameError> {
+    let address: Address = name.clone().into();
+    let asking = sockets::unbound(&address, transport)?;
+    let connected = sockets::connect(asking.as_fd(), &address);
+    Ok((asking, connected))
 }
 
 #[cfg(test)]
@@ -362,7 +377,12 @@ mod tests {
         let refused = NamedSocket::new(Transport::Tcp, &hidden, Some(0o600), 8).unwrap_err();
         assert!(refused.to_string().contains("no mode"), "{refused}");
         let first = listening(&hidden).unwrap();
-        assert!(matches!(listening(&hidden), Err(NameError::System(Fault { reason: Reason::AddressInUse, .. }))));
+        let by = Some((rustix::process::getuid().as_raw(), std::process::id() as i32));
+        assert_eq!(listening(&hidden).unwrap_err(), NameError::Served { by });
+        let datagrams = NamedSocket::new(Transport::Udp, &hidden, None, 8);
+        assert!(datagrams.is_ok(), "connections and datagrams have names of their own");
+        let served = NamedSocket::new(Transport::Udp, &hidden, None, 8).unwrap_err();
+        assert!(matches!(served, NameError::Served { .. }), "{served}");
         drop(first);
         assert!(listening(&hidden).is_ok(), "an abstract name goes with its socket");
         assert!(matches!(listening(&Unix::UNNAMED), Err(NameError::Unfit(_))));
