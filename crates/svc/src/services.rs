@@ -309,7 +309,7 @@ impl Work for Services {
         match handle.class() {
             class::DEADLINE => self.deadline_came(kit, handle),
             class::TIMER => self.timer_expired(handle),
-            class::ACCEPT_AGAIN => self.accept_again(kit),
+            class::ACCEPT_AGAIN => self.accept_timer(kit, handle),
             class::DRAIN => self.drain_timer(kit),
             class::LEAVE => self.leave_timer(kit),
             class::COUNTS => self.steering.read_counts(kit, &self.table.services),
