@@ -1,4 +1,4 @@
-//! What a service is written with: its traits, what it is called with, what it answers, the memory between, and its [`entry`].
+//! What a service is written with: its traits, what it is called with, what it returns, the memory between, and its [`entry`].
 
 pub use corelane_lane::{Silence, Unheard, WORDS_MAX};
 pub use corelane_rss::{Bucket, FlowId, HashType};

@@ -214,7 +214,7 @@ impl Helpers {
     }
 
     /// Ends the helpers; what has not begun never will. Waits until no file operation uses lane memory any more, but no
-    /// longer than `patience`: if the answer is false, that memory must stay for ever.
+    /// longer than `patience`: if it returns false, that memory must stay for ever.
     pub(crate) fn close(&mut self, patience: Duration) -> bool {
         let mut queue = self.common.lock();
         queue.closed = true;

@@ -13,7 +13,7 @@ pub fn of(error: &std::io::Error) -> i32 {
     error.raw_os_error().unwrap_or(libc::EINVAL)
 }
 
-/// Sorts a call's answer: negative is a failure, with its number.
+/// Sorts a call's result: negative is a failure, with its number.
 pub fn checked(answer: isize) -> Result<usize, i32> {
     usize::try_from(answer).map_err(|_| last())
 }

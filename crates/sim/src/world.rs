@@ -119,7 +119,7 @@ pub(crate) enum Notice {
     Alarm(u64),
 }
 
-/// Who is to run next: the answer of [`World::step`].
+/// Who is to run next: what [`World::step`] returns.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Turn {
     /// The lane of this number ([`SimDriver::lane`]): let it make one turn, which collects once.
@@ -272,7 +272,7 @@ impl World {
         state.clock.advance_to(end);
     }
 
-    /// Has [`World::step`] answer [`Turn::Alarm`] with `token` once the clock shows `time`, in nanoseconds.
+    /// Has [`World::step`] return [`Turn::Alarm`] with `token` once the clock shows `time`, in nanoseconds.
     pub fn alarm(&self, time: u64, token: u64) {
         self.0.borrow_mut().clock.at(time, Event::Alarm { token });
     }

@@ -85,7 +85,7 @@ impl Services {
         self.steering.ear = Some(ear);
     }
 
-    /// Adds a service over connections; answers its number, for [`Services::listen`].
+    /// Adds a service over connections; returns its number, for [`Services::listen`].
     pub fn add_stream<S: StreamService>(&mut self, service: S, limits: Limits, row: ServiceRow) -> u16 {
         let session = TypeId::of::<S::Session>();
         let post = self.post();
@@ -102,7 +102,7 @@ impl Services {
         port.expect("only a service over connections has transforms").set_transform(make);
     }
 
-    /// Adds a service over datagrams; answers its number, for [`Services::bind`].
+    /// Adds a service over datagrams; returns its number, for [`Services::bind`].
     pub fn add_datagrams<S: DatagramService>(&mut self, service: S, limits: Limits, row: ServiceRow) -> u16 {
         let post = self.post();
         self.add(Port::Datagram(Box::new(Sockets::new(service, post))), limits, row, None)
@@ -141,7 +141,7 @@ impl Services {
         self.ports.len() as u16 - 1
     }
 
-    /// Listens for the service on `address`; answers the address with the port that the system chose.
+    /// Listens for the service on `address`; returns the address with the port that the system chose.
     ///
     /// # Errors
     /// [`Error::Listen`] with the address and the reason.
@@ -162,7 +162,7 @@ impl Services {
         Ok(address)
     }
 
-    /// Binds a datagram socket for the service; answers the address with the port that the system chose.
+    /// Binds a datagram socket for the service; returns the address with the port that the system chose.
     ///
     /// # Errors
     /// [`Error::Listen`] with the address and the reason.

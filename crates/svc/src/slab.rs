@@ -28,7 +28,7 @@ impl<T> Slab<T> {
         self.entries.len() - self.free.len()
     }
 
-    /// Adds a value; answers its index and generation.
+    /// Adds a value; returns its index and generation.
     pub(crate) fn insert(&mut self, value: T) -> (u32, u32) {
         if let Some(index) = self.free.pop() {
             let entry = &mut self.entries[index as usize];

@@ -82,7 +82,7 @@ pub trait Source {
     fn take_ended(&mut self, _ended: &mut Vec<Ended>) {}
 
     /// Ends whatever is under way, and waits until the kernel uses no memory any more, but no longer than `patience`: if
-    /// the answer is false, that memory must stay for ever.
+    /// it returns false, that memory must stay for ever.
     fn end(&mut self, _patience: Duration) -> bool {
         true
     }

@@ -151,7 +151,7 @@ impl Uring {
         })
     }
 
-    /// Enters the ring, and takes all that it has completed. Answers the calls used, and how much that was.
+    /// Enters the ring, and takes all that it has completed. Returns the calls used, and how much that was.
     fn enter(&mut self, pause: Pause) -> Result<(u64, usize), i32> {
         let mut calls = self.ring.enter(pause)?;
         let mut taken = self.take();
