@@ -152,7 +152,7 @@ catalogue! {
         EventsStale "events_stale" Counter "events" "Kernel events for sockets that had been closed meanwhile.";
         SystemCallsSubmit "system_calls_submit" Counter "calls" "System calls that handed work to the kernel.";
         SystemCallsWait "system_calls_wait" Counter "calls" "System calls that waited or looked for events.";
-        ReceivesEmpty "receives_empty" Counter "receives" "Receives that found nothing.";
+        ReceivesEmpty "receives_empty" Counter "receives" "Receives and accepts that found nothing.";
         ReceivesStarved "receives_starved" Counter "receives" "Receives put off, though something was ready, because the lane's memory was used up.";
         SendsCopiedAnyway "sends_copied_anyway" Counter "sends" "Sends asked to go without copying that the kernel copied anyway.";
         MemoryUsed "memory_used" Gauge "bytes" "Lane memory that is leased now.";
@@ -232,7 +232,7 @@ catalogue! {
         DatagramFaults "datagram_faults" Counter "faults" "Faults told to the service: sends that the system refused, and peers that the network could not reach.";
         ConnectionsMaxHits "connections_max_hits" Counter "hits" "Times a connection was put off at the service's limit of connections.";
         ConnectionsPerPeerMaxHits "connections_per_peer_max_hits" Counter "hits" "Connections refused because their peer had too many already.";
-        HandshakesMaxHits "handshakes_max_hits" Counter "hits" "Times a connection was put off at the service's limit of handshakes under way.";
+        HandshakesMaxHits "handshakes_max_hits" Counter "hits" "Times a connection was put off at the service's limit of handshakes under way; a second later handshakes that stand still end.";
         HandshakeLimitHits "handshake_limit_hits" Counter "hits" "Connections aborted because the handshake of their transform was not over within the handshake limit.";
         RequestsInFlightMaxHits "requests_in_flight_max_hits" Counter "hits" "Times reading paused because too many requests were unanswered.";
         RecordMaxHits "record_max_hits" Counter "hits" "Connections closed because a record was longer than the record limit.";
