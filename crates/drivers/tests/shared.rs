@@ -279,6 +279,24 @@ fn what_a_lane_was_told_as_it_left_goes_to_another() {
     }
 }
 
+/// A lane that was told and finds nobody, since another was faster, is told of the next.
+#[test]
+fn a_lane_that_came_too_late_is_told_of_the_next() {
+    for kind in KINDS {
+        let name = Name::new();
+        let mut lanes = [(); 2].map(|()| Lane::new(kind, &name));
+        lanes.iter_mut().for_each(Lane::stand);
+        let _first = name.connect();
+        let [fast, late] = &mut lanes;
+        fast.take();
+        assert_eq!(late.collect(Wait::No), 0);
+        fast.stop();
+        assert_eq!(fast.collect(Wait::No), 0);
+        let _second = name.connect();
+        late.take();
+    }
+}
+
 /// Told of two listeners at once and with room for one completion, a lane stops before it comes to the second: another lane does.
 #[test]
 fn what_a_lane_had_not_come_to_goes_to_another() {
