@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod asker;
+mod family;
 mod rig;
 mod roster;
 mod scene;
@@ -11,13 +12,22 @@ mod script;
 mod simulate;
 mod talker;
 
+/// The crates that a [`Rig`] and a [`World`] are made of, whole: for tests that play by hand, and have to name what stands in their signatures.
+pub mod parts {
+    pub use corelane_lane as lane;
+    pub use corelane_seam as seam;
+    pub use corelane_sim as sim;
+    pub use corelane_svc as svc;
+}
+
 pub use asker::Questions;
 pub use corelane_seam::Tuning;
 pub use corelane_sim::{
     DatagramPeer, FaultCounts, FaultKind, Faults, Host, Peer, Planted, Random, Report, Status, Turn, Violation, World, for_seeds,
     seeds,
 };
-pub use rig::{MS, Nobody, Play, Rig, S, address, at, client, endings, patient};
+pub use family::{Family, address, at, client};
+pub use rig::{MS, Nobody, Play, Rig, S, endings, patient};
 pub use roster::{Plan, Roster};
 pub use scene::Scene;
 pub use script::Script;

@@ -235,12 +235,18 @@ impl Running {
         }
         for entry in entries {
             let opened: Vec<Opened<'_>> = self.places.iter().filter_map(|place| opened(lanes, entry, place)).collect();
-            let Some(Beside { notes, kept }) = entry.started(&opened) else { continue };
-            notes.iter().for_each(|note| self.page.note(note));
-            self.notes.extend(notes);
-            self.beside.extend(kept);
+            if let Some(beside) = entry.started(&opened) {
+                self.keep(beside);
+            }
         }
+        lanes.beside.iter().for_each(|make| self.keep(make()));
         self
+    }
+
+    fn keep(&mut self, Beside { notes, kept }: Beside) {
+        notes.iter().for_each(|note| self.page.note(note));
+        self.notes.extend(notes);
+        self.beside.extend(kept);
     }
 
     /// Where the services listen.
@@ -320,7 +326,7 @@ impl Running {
     }
 
     /// Serves until a signal: the first SIGTERM or SIGINT drains, the second ends at once. At SIGHUP a line says that there is nothing to
-    /// read again, and serving goes on. If a lane breaks, the others are drained and stopped within seconds. Answers how connections ended
+    /// read again, and serving goes on. If a lane breaks, the others are drained and stopped within seconds. Returns how connections ended
     /// from the first signal on.
     ///
     /// # Errors

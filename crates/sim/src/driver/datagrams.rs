@@ -1,12 +1,12 @@
 //! Receiving batches of datagrams and sending trains of them.
 
-use super::Asked;
-use super::sockets::Body;
+use crate::check::Asked;
 use crate::faults::FaultKind;
+use crate::lane::sockets::Body;
 use crate::net::datagrams::Packet;
 use crate::net::names::is_unix;
 use crate::net::{INVALID, NO_BUFFERS, TOO_LARGE, UNREACHABLE};
-use crate::world::State;
+use crate::state::State;
 use corelane_seam::{
     BATCH_MAX, DATAGRAM_BLOCK_BYTES_LEAST, DatagramOp, DatagramOutcome, Fault, Lease, Outcome, Socket, TRAIN_DATAGRAMS_MAX,
     Train, Trains, datagram_bytes_max,
@@ -61,7 +61,7 @@ impl State {
         }
     }
 
-    /// Answers how many bytes of the lane's memory it took.
+    /// Returns how many bytes of the lane's memory it took.
     pub(super) fn attempt_receive_datagrams(&mut self, lane: usize, socket: Socket) -> usize {
         let Some(Body::Datagram { port, receive }) = self.lanes[lane].sockets.open(socket) else { return 0 };
         let name = *port;
