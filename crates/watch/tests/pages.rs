@@ -121,20 +121,20 @@ fn a_difference_counts_what_came_between() {
     let page = Page::heap(&description(2, 1)).unwrap();
     let reader = Reader::of(&page).unwrap();
     let (row, service) = (page.lane(1).unwrap(), page.service(1, 0).unwrap());
-    row.add(LaneCounter::SleepsProductive, 5);
+    row.add(LaneCounter::TurnsProductive, 5);
     service.add(ServiceCounter::Requests, 100);
     service.set(ServiceCounter::ConnectionsOpen, 9);
     let before = reader.snapshot(1_000);
-    row.add(LaneCounter::SleepsProductive, 3);
-    row.add(LaneCounter::SleepsEmpty, 1);
+    row.add(LaneCounter::TurnsProductive, 3);
+    row.add(LaneCounter::TurnsEmpty, 1);
     service.add(ServiceCounter::Requests, 50);
     service.add(ServiceCounter::Sends, 20);
     service.add(ServiceCounter::DatagramSends, 5);
     service.set(ServiceCounter::ConnectionsOpen, 4);
     let since = reader.snapshot(500_001_000).since(&before).unwrap();
     assert_eq!(since.span_nanoseconds, Some(500_000_000));
-    assert_eq!(since.total.get(LaneCounter::SleepsProductive), 3);
-    assert_eq!(since.lanes[1].values.get(LaneCounter::SleepsProductive), 3);
+    assert_eq!(since.total.get(LaneCounter::TurnsProductive), 3);
+    assert_eq!(since.lanes[1].values.get(LaneCounter::TurnsProductive), 3);
     for values in [&since.services[0].values, &since.lanes[1].services[0]] {
         assert_eq!(values.get(ServiceCounter::Requests), 50);
         assert_eq!(values.get(ServiceCounter::ConnectionsOpen), 4, "a gauge is what it is");
