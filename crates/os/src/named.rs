@@ -222,7 +222,7 @@ fn remove_stale(transport: Transport, name: &Unix, path: &Path) -> Result<(), Na
     }
     match asked(transport, name)?.1 {
         Err(Fault { reason: Reason::Refused, .. }) => Ok(unlink(path)?),
-        Err(Fault { reason: Reason::Permission, number }) => Err(Fault { reason: Reason::Permission, number }.into()),
+        Err(fault) if fault.reason == Reason::Permission => Err(fault.into()),
         _ => Err(served(transport, name)),
     }
 }
@@ -316,7 +316,7 @@ mod tests {
     fn one_at_a_time_takes_names_of_a_directory() {
         let directory = Directory::new("lock");
         let other = || open(&directory.0, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).unwrap();
-        let held = lock(&directory.0).unwrap();
+        let held = lock(&directory.0, PATIENCE).unwrap();
         assert_eq!(flock(other(), FlockOperation::NonBlockingLockExclusive), Err(rustix::io::Errno::WOULDBLOCK));
         drop(held);
         assert_eq!(flock(other(), FlockOperation::NonBlockingLockExclusive), Ok(()));
