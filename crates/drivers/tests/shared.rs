@@ -279,29 +279,56 @@ fn what_a_lane_was_told_as_it_left_goes_to_another() {
     }
 }
 
-/// Told of two listeners at once and with room for one completion, a lane stops before it comes to the second: another lane does.
+/// A lane that was told of two listeners at once, with room for one completion; and which of them it has not come to. Others may stand
+/// behind it `before` somebody connects.
+fn told_of_both(kind: Kind, names: &[Name; 2], before: impl FnOnce()) -> (Lane, usize, Socket) {
+    let mut lane = Lane::new(kind, &names[0]);
+    let second = Lane::listen(&mut *lane.driver, &names[1]);
+    let handle = |index| Handle::new(1, index, 0);
+    let listeners = [lane.listener, second];
+    for (index, listener) in listeners.into_iter().enumerate() {
+        lane.driver.push(handle(index as u32), StreamOp::Accept { listener }.into());
+    }
+    assert_eq!(lane.collect(Wait::No), 0);
+    before();
+    let _clients = names.each_ref().map(Name::connect);
+    let mut completions = Vec::new();
+    lane.driver.collect(Wait::No, 1, &mut completions);
+    assert!(completions.len() == 1 && is_connection(&completions[0]), "{kind:?}");
+    let left = (0..2).find(|index| completions[0].handle != handle(*index)).unwrap() as usize;
+    (lane, left, listeners[left])
+}
+
+/// It stops before it comes to the second: another lane, which waits in the row already, takes that.
 #[test]
 fn what_a_lane_had_not_come_to_goes_to_another() {
     for kind in KINDS {
         let names = [Name::new(), Name::new()];
-        let mut lane = Lane::new(kind, &names[0]);
-        let second = Lane::listen(&mut *lane.driver, &names[1]);
-        let handle = |index| Handle::new(1, index, 0);
-        let listeners = [lane.listener, second];
-        for (index, listener) in listeners.into_iter().enumerate() {
-            lane.driver.push(handle(index as u32), StreamOp::Accept { listener }.into());
-        }
-        assert_eq!(lane.collect(Wait::No), 0);
-        let mut others = names.each_ref().map(|name| Lane::new(kind, name));
-        others.iter_mut().for_each(Lane::stand);
-        let _clients = names.each_ref().map(Name::connect);
-        let mut completions = Vec::new();
-        lane.driver.collect(Wait::No, 1, &mut completions);
-        assert!(completions.len() == 1 && is_connection(&completions[0]), "{kind:?}");
-        let left = (0..2).find(|index| completions[0].handle != handle(*index)).unwrap() as usize;
-        lane.driver.push(Handle::NOBODY, StreamOp::StopAccept { listener: listeners[left] }.into());
+        let mut others = Vec::new();
+        let (mut lane, left, listener) = told_of_both(kind, &names, || {
+            others.extend(names.each_ref().map(|name| Lane::new(kind, name)));
+            others.iter_mut().for_each(Lane::stand);
+        });
+        lane.driver.push(Handle::NOBODY, StreamOp::StopAccept { listener }.into());
         assert_eq!(lane.collect(Wait::No), 0);
         others[left].take();
+    }
+}
+
+/// It finds nobody, since another lane was faster: it is told of the next.
+#[test]
+fn a_lane_that_came_too_late_is_told_of_the_next() {
+    for kind in KINDS {
+        let names = [Name::new(), Name::new()];
+        let (mut lane, left, _) = told_of_both(kind, &names, || ());
+        let mut other = Lane::new(kind, &names[left]);
+        other.accept();
+        other.take();
+        other.stop();
+        assert_eq!(other.collect(Wait::No), 0);
+        assert_eq!((lane.collect(Wait::No), lane.driver.counters().receives_empty), (0, 1), "{kind:?}: nobody is there");
+        let _next = names[left].connect();
+        lane.take();
     }
 }
 

@@ -222,7 +222,7 @@ fn remove_stale(transport: Transport, name: &Unix, path: &Path) -> Result<(), Na
     }
     match asked(transport, name)?.1 {
         Err(Fault { reason: Reason::Refused, .. }) => Ok(unlink(path)?),
-        Err(Fault { reason: Reason::Permission, number }) => Err(Fault { reason: Reason::Permission, number }.into()),
+        Err(fault) if fault.reason == Reason::Permission => Err(fault.into()),
         _ => Err(served(transport, name)),
     }
 }
@@ -282,6 +282,8 @@ mod tests {
             for mode in [0o600, 0o660, 0o666] {
                 let socket = NamedSocket::new(transport, &unix, Some(mode), 8).unwrap();
                 assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, mode);
+                // What it was given before it was bound, so that nobody comes in between.
+                assert_eq!(rustix::fs::fstat(&socket.socket).unwrap().st_mode & 0o777, mode);
                 assert!(socket.number() >= 0);
                 drop(socket);
                 assert!(!path.exists());
@@ -308,6 +310,16 @@ mod tests {
         // Of the other kind, which cannot be asked, it is somebody's all the same.
         assert!(matches!(listening(&unix), Err(NameError::Served { .. })));
         drop(ours);
+    }
+
+    #[test]
+    fn one_at_a_time_takes_names_of_a_directory() {
+        let directory = Directory::new("lock");
+        let other = || open(&directory.0, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).unwrap();
+        let held = lock(&directory.0, PATIENCE).unwrap();
+        assert_eq!(flock(other(), FlockOperation::NonBlockingLockExclusive), Err(rustix::io::Errno::WOULDBLOCK));
+        drop(held);
+        assert_eq!(flock(other(), FlockOperation::NonBlockingLockExclusive), Ok(()));
     }
 
     #[test]

@@ -378,4 +378,11 @@ mod tests {
         report.push(&format!("x{}", "é".repeat(LINE_BYTES_MAX)), None);
         assert_eq!(written.recv().unwrap().len(), LINE_BYTES_MAX);
     }
+
+    #[test]
+    fn one_thread_writes() {
+        static ONE: Report = Report::new();
+        assert!(ONE.start("report", io::sink()).unwrap());
+        assert!(!ONE.start("report", io::sink()).unwrap(), "it runs already");
+    }
 }

@@ -549,4 +549,29 @@ mod tests {
         assert_eq!(Ok(peer), local_address(client.as_fd()));
         assert_eq!(local_address(socket.as_fd()), peer_address(client.as_fd()));
     }
+
+    #[test]
+    fn unix_sockets_tell_name_and_user_and_refuse_in_order() {
+        let name = |end: &str| Unix::hidden(format!("corelane-sockets-{}-{end}", std::process::id()).as_bytes()).unwrap();
+        let (server, own, options) = (name("server"), name("client"), StreamOptions::default());
+        let to = Address::from(server.clone());
+        let wanted = Listen { address: to.clone(), backlog: 8, share_port: true, v6_only: false, stream: options };
+        let listener = listen(&wanted).unwrap();
+        let user = rustix::process::geteuid().as_raw();
+        for from in [own, Unix::UNNAMED] {
+            let bound: Option<Address> = (from != Unix::UNNAMED).then(|| from.clone().into());
+            let client = connecting(&to, bound.as_ref(), &options).unwrap();
+            assert_eq!(connect(client.as_fd(), &to), Ok(true));
+            assert_eq!(accept(listener.as_fd()).unwrap().unwrap().1, Address::from(from.clone().of_user(user)));
+            assert_eq!(peer_address(client.as_fd()), Ok(server.clone().of_user(user).into()));
+            assert_eq!(local_address(client.as_fd()), Ok(from.into()));
+        }
+        let _waiting = connected(to.clone());
+        refuse_new(listener.as_fd());
+        wait_for(listener.as_fd(), libc::POLLHUP);
+        let late = connecting(&to, None, &options).unwrap();
+        assert_eq!(connect(late.as_fd(), &to).map_err(|fault| fault.reason), Err(Reason::Refused));
+        assert!(accept(listener.as_fd()).unwrap().is_some(), "who waited is accepted");
+        assert!(accept(listener.as_fd()).unwrap().is_none());
+    }
 }

@@ -247,3 +247,17 @@ fn too_many_counters_are_refused() {
     description.services[0].counters.push(counter);
     assert!(matches!(Page::heap(&description), Err(Error::Shape { what: "counters of a service's own", .. })));
 }
+
+#[test]
+fn a_page_that_is_withdrawn_is_found_no_more_and_read_by_who_has_it() {
+    let scratch = Scratch::new("withdrawn");
+    let page = Page::create(&scratch, &description(1, 1)).unwrap();
+    let path = page.path().unwrap().to_owned();
+    let reader = Reader::open(&path).unwrap();
+    page.withdraw();
+    assert!(!path.exists());
+    page.lane(0).unwrap().add(LaneCounter::Sleeps, 3);
+    assert_eq!(reader.snapshot(0).total.get(LaneCounter::Sleeps), 3);
+    page.withdraw();
+    Page::heap(&description(1, 1)).unwrap().withdraw();
+}

@@ -50,6 +50,26 @@ fn lanes_leave_and_come_back() {
     });
 }
 
+/// Its flows are left to the kernel, though its socket is still there.
+#[test]
+fn a_lane_that_leaves_with_its_socket_open_is_selected_no_more() {
+    on_network("a_lane_that_leaves_with_its_socket_open_is_selected_no_more", |network| {
+        let (hasher, table) = (hasher(HashTypes::ALL), even(LANES));
+        let selector = Selector::new(Means::Program, &hasher, &table, LANES).unwrap();
+        let lanes = Lanes::open(&selector, Transport::Udp, SocketAddr::new(places()[0].0, 0), LANES);
+        let to = lanes.address();
+        lanes.group.leave(LEAVES);
+        let mut its_own = 0;
+        for client in network.clients(Transport::Udp, to, FLOWS) {
+            begin(&client, to, &[7]);
+            its_own += u64::from(lanes.next().1.lane(&hasher, &table, to) == Some(LEAVES));
+        }
+        let counts = selector.counts().unwrap().unwrap();
+        assert!(its_own > 0, "flows of its buckets came");
+        assert_eq!((counts.left.selected(), counts.lanes[LEAVES].selected()), (its_own, 0));
+    });
+}
+
 #[test]
 fn connections_that_wait_move_to_the_lanes_of_their_buckets() {
     on_network("connections_that_wait_move_to_the_lanes_of_their_buckets", |network| {
