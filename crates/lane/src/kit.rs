@@ -243,14 +243,18 @@ impl Kit {
 
     /// Whether nothing was submitted in this turn, and no alarm, timer or task is due.
     pub(crate) fn is_at_rest(&self) -> bool {
-        let is_submitted = !(self.outbox.is_empty() && self.finished.is_empty());
         let next = self.timers_from.min(self.first_alarm());
-        !is_submitted && !self.guests.has_homeward() && self.now < next && !self.tasks.has_woken()
+        self.has_handed_over() && !self.guests.has_homeward() && self.now < next && !self.tasks.has_woken()
+    }
+
+    /// Whether all that was submitted is with the driver.
+    pub(crate) fn has_handed_over(&self) -> bool {
+        self.outbox.is_empty() && self.finished.is_empty()
     }
 
     /// Hands the outbox to the driver; returns whether there was anything.
     pub(crate) fn hand_over(&mut self, driver: &mut impl Driver) -> bool {
-        let any = !(self.outbox.is_empty() && self.finished.is_empty());
+        let any = !self.has_handed_over();
         driver.push_all(&mut self.outbox);
         for socket in self.finished.drain(..) {
             driver.finish(socket);

@@ -156,6 +156,7 @@ impl<M: Send> Channels for Mesh<M> {
     }
 
     fn before_sleep(&mut self) -> bool {
+        assert!(self.unpublished.is_empty(), "a lane sleeps when all that it sent is visible");
         // All of them are told, so this must not stop at the first that has something.
         let busy = self.from.iter_mut().flatten().filter_map(|receiver| (!receiver.before_sleep()).then_some(()));
         let busy = busy.count();

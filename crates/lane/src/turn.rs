@@ -277,6 +277,7 @@ impl<D: Driver> Lane<D> {
         if now.saturating_sub(self.productive_at) < nanoseconds(self.settings.spin) {
             return Wait::No;
         }
+        assert!(self.kit.has_handed_over(), "a lane sleeps when all that was submitted is with the driver");
         self.announced_sleep = true;
         let quiet = self.works.before_sleep() & self.kit.tasks.before_sleep();
         match next {
