@@ -103,6 +103,7 @@ impl Control {
     pub fn give(&self, order: Order) {
         self.order.fetch_max(order as u8, Ordering::AcqRel);
         self.bells.iter().for_each(|bell| bell.ring());
+        assert!(self.order() >= order, "an order stands, or one of a higher degree");
     }
 
     /// A work of lane `lane` was told something: wakes the lane.
@@ -151,6 +152,7 @@ impl Control {
     fn stand(&self, lane: usize, standing: Standing) {
         // What a panic left behind is whole: nothing is changed in two steps.
         let mut standings = self.standings.lock().unwrap_or_else(PoisonError::into_inner);
+        assert!(standings[lane] != Standing::Gone || standing == Standing::Gone, "a lane that has ended says nothing more");
         standings[lane] = standing;
         let over = are_quiet(&standings);
         drop(standings);

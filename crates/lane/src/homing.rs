@@ -28,6 +28,7 @@ impl Homing {
         while index < self.leaving.len() {
             let parcel = self.leaving.swap_remove(index);
             let home = parcel.home();
+            assert!(home < kit.lanes(), "a parcel's home is a lane of the program");
             if home == kit.lane() {
                 self.post.take_home(parcel);
             } else if self.mesh.is_closed(home) {

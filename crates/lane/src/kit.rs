@@ -171,6 +171,7 @@ impl Kit {
     /// Takes up the next work of the lane, with an account of its own.
     pub(crate) fn add_work(&mut self, budget: Budget) {
         let payer = self.arena.open_payer(Payer::LANE, Role::Sum);
+        assert!(budget.completions > 0 && budget.other > 0, "a work that may take nothing of a turn never goes on");
         let own = Own { alarm: u64::MAX, budget, payer };
         self.owns.push(own);
         if self.owns.len() == 1 {
@@ -209,6 +210,7 @@ impl Kit {
 
     /// The work at this place has left: it wants nothing any more, and who paid for it is gone.
     pub(crate) fn end_work(&mut self, place: usize) {
+        assert!(self.owns[place].payer != Payer::LANE, "a work leaves once");
         self.turn_to(place);
         self.alarm = u64::MAX;
         self.arena.pay_as(Payer::LANE);
@@ -224,8 +226,14 @@ impl Kit {
     /// Tells how much was left out, of the kinds whose second is over.
     pub(crate) fn tell_left_out(&mut self, now: u64) {
         while let Some((kind, count)) = self.throttle.take(now) {
-            self.report.line(&format!("lane {}: {count} more lines on {kind} were left out", self.lane));
+            self.tell_of(kind, count);
         }
+    }
+
+    // Apart, so that a turn in which nothing is to be told pays for a look alone.
+    #[inline(never)]
+    fn tell_of(&mut self, kind: &str, count: u64) {
+        self.report.line(&format!("lane {}: {count} more lines on {kind} were left out", self.lane));
     }
 
     /// Lines that were not told after all.
@@ -235,14 +243,18 @@ impl Kit {
 
     /// Whether nothing was submitted in this turn, and no alarm, timer or task is due.
     pub(crate) fn is_at_rest(&self) -> bool {
-        let is_submitted = !(self.outbox.is_empty() && self.finished.is_empty());
         let next = self.timers_from.min(self.first_alarm());
-        !is_submitted && !self.guests.has_homeward() && self.now < next && !self.tasks.has_woken()
+        self.has_handed_over() && !self.guests.has_homeward() && self.now < next && !self.tasks.has_woken()
+    }
+
+    /// Whether all that was submitted is with the driver.
+    pub(crate) fn has_handed_over(&self) -> bool {
+        self.outbox.is_empty() && self.finished.is_empty()
     }
 
     /// Hands the outbox to the driver; returns whether there was anything.
     pub(crate) fn hand_over(&mut self, driver: &mut impl Driver) -> bool {
-        let any = !(self.outbox.is_empty() && self.finished.is_empty());
+        let any = !self.has_handed_over();
         driver.push_all(&mut self.outbox);
         for socket in self.finished.drain(..) {
             driver.finish(socket);

@@ -79,6 +79,7 @@ impl<M: Send> Mesh<M> {
         };
         let queued = sender.send(Fenced::new(message));
         queued.map_err(|full| Unheard { word: full.value.into_inner(), why: Silence::Full })?;
+        assert!(!self.parted[to], "nothing is sent to who is known to have gone");
         self.counts.sent += 1;
         if !self.unpublished.contains(&to) {
             self.unpublished.push(to);
@@ -99,6 +100,7 @@ impl<M: Send> Mesh<M> {
 
     /// From now on a lane that sleeps is woken when lane `lane` has room again, and [`Mesh::take_room`] names it.
     pub fn want_room(&mut self, lane: usize) {
+        assert!(lane < self.to.len(), "room is wanted of a lane that there is");
         if !self.wanted.contains(&lane) {
             self.wanted.push(lane);
         }
@@ -114,6 +116,7 @@ impl<M: Send> Mesh<M> {
     pub fn take(&mut self, at_most: usize, mut each: impl FnMut(usize, Option<M>)) -> usize {
         let mut taken = 0;
         for (from, receiver) in self.from.iter_mut().enumerate() {
+            // A lane has no channel from itself.
             let Some(receiver) = receiver else { continue };
             taken += receiver.take(at_most, |message| each(from, Some(message.into_inner())));
             if !self.parted[from] && receiver.is_closed() {
@@ -138,7 +141,9 @@ impl<M: Send> Channels for Mesh<M> {
     fn publish(&mut self) -> (u64, u64) {
         let (mut rung, mut spared) = (0, 0);
         for to in self.unpublished.drain(..) {
-            match self.to[to].as_mut().is_some_and(Sender::publish) {
+            // reason: a message was queued there.
+            let sender = self.to[to].as_mut().expect("what was queued has a channel");
+            match sender.publish() {
                 true => rung += 1,
                 false => spared += 1,
             }
@@ -151,6 +156,7 @@ impl<M: Send> Channels for Mesh<M> {
     }
 
     fn before_sleep(&mut self) -> bool {
+        assert!(self.unpublished.is_empty(), "a lane sleeps when all that it sent is visible");
         // All of them are told, so this must not stop at the first that has something.
         let busy = self.from.iter_mut().flatten().filter_map(|receiver| (!receiver.before_sleep()).then_some(()));
         let busy = busy.count();

@@ -70,6 +70,8 @@ impl Seats {
 
     /// The place of the work that is alone on its lane; none if there are others, or none at all.
     pub(crate) fn sole(&self) -> Option<usize> {
+        let there = self.seats.iter().filter(|seat| seat.work.is_some()).count();
+        assert_eq!(there, self.present, "those who are there were counted");
         if self.present == 1 { self.seats.iter().position(|seat| seat.work.is_some()) } else { None }
     }
 
@@ -126,6 +128,7 @@ impl Seats {
                 None => foreign += 1,
             }
         }
+        assert!(expired.is_empty(), "each timer is its work's, or nobody's");
         foreign
     }
 

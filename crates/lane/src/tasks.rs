@@ -84,6 +84,7 @@ impl Tasks {
         self.woken.gather();
         let mut polled = 0;
         for _ in 0..at_most {
+            // All that were woken have had their turn.
             let Some(cell) = self.woken.pop() else { break };
             polled += usize::from(self.poll(cell, on_panic));
         }
@@ -92,6 +93,7 @@ impl Tasks {
 
     /// Drops a task; false when it has ended already. A panic of the future's drop is counted in [`Tasks::panics`].
     pub fn cancel(&mut self, id: TaskId) -> bool {
+        // It has ended by itself.
         let Some(task) = self.tasks.remove(id.0) else { return false };
         self.panics += u64::from(!task.end());
         true

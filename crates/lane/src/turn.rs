@@ -161,6 +161,7 @@ impl<D: Driver> Lane<D> {
     /// Has a work leave: its sockets close, and what it had under way, or waited for, ends unseen.
     fn leave(&mut self, place: usize) -> &'static str {
         assert!(place < usize::from(Handle::WORKS_MAX), "a seat's number fits in handles");
+        assert!(self.works.seats[place].work.is_some(), "a work leaves that is there");
         let (work, inbox, due) = self.works.vacate(place);
         let name = work.name();
         // Whoever broke may break again as it is dropped; it has been told of.
@@ -181,6 +182,7 @@ impl<D: Driver> Lane<D> {
         let order = self.control.order();
         if order >= Order::Drain && !self.draining {
             self.draining = true;
+            assert!(self.said.is_none() && !self.agreed, "nothing was said of a drain that had not begun");
             self.kit.now = self.driver.now();
             self.kit.row.set(LaneCounter::LaneState, LaneState::Draining as u64);
             self.call_each(|seat| seat.work.drain(seat.kit, seat.driver));
@@ -244,6 +246,7 @@ impl<D: Driver> Lane<D> {
     }
 
     fn end(&mut self) -> Turn {
+        assert!(self.completions.is_empty() && self.expired.is_empty(), "a lane ends with all handed over");
         for place in self.works.places() {
             self.call(place, |seat| seat.work.end(seat.kit));
         }
@@ -274,6 +277,7 @@ impl<D: Driver> Lane<D> {
         if now.saturating_sub(self.productive_at) < nanoseconds(self.settings.spin) {
             return Wait::No;
         }
+        assert!(self.kit.has_handed_over(), "a lane sleeps when all that was submitted is with the driver");
         self.announced_sleep = true;
         let quiet = self.works.before_sleep() & self.kit.tasks.before_sleep();
         match next {
@@ -377,6 +381,7 @@ impl<D: Driver> Lane<D> {
         // They are the lane's, whoever spawned them.
         let before = self.kit.arena.pay_as(Payer::LANE);
         let polled = self.kit.tasks.run(self.settings.turn_other, &mut |_| panicked += 1);
+        assert!(polled <= self.settings.turn_other && panicked <= polled as u64, "tasks are polled within their share of a turn");
         self.kit.arena.pay_as(before);
         if polled > 0 {
             self.kit.row.add(LaneCounter::TasksPolled, polled as u64);

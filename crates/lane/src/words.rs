@@ -120,6 +120,7 @@ impl<T> Ear<T> {
 impl<T> Drop for Ear<T> {
     fn drop(&mut self) {
         let mut told = self.line.lock(self.lane);
+        assert!(told.words.len() <= WORDS_MAX, "words that nobody hears are bounded");
         told.is_over = true;
         let unheard = std::mem::take(&mut told.words);
         drop(told);

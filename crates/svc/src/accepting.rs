@@ -40,7 +40,6 @@ impl Services {
     }
 
     /// Starts accepting on every listener that has room and is not accepting.
-    #[inline]
     pub(crate) fn start_listening(&mut self, kit: &mut Kit) {
         let Table { listeners, connections, services, .. } = &mut self.table;
         listeners.start(kit, |service| accepts(connections, &services[service as usize]));
@@ -169,7 +168,8 @@ impl Services {
 
     /// Gives a connection its session; without one, or after a panic, it ends.
     pub(crate) fn begin_session(&mut self, kit: &mut Kit, index: u32, session: Option<u32>) {
-        self.table.there(index).connection.session = session;
+        let before = std::mem::replace(&mut self.table.there(index).connection.session, session);
+        assert!(before.is_none(), "a connection has one session");
         if session.is_none() {
             self.end(kit, index, Ending::Aborted);
         }

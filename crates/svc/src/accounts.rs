@@ -86,6 +86,7 @@ impl Accounts {
         let account = self.peers.entry(peer).or_insert_with(open);
         account.connections += 1;
         account.accepted += u32::from(is_accepted);
+        assert!(account.connections >= account.accepted, "those that a peer has opened are among its own");
         arena.open_payer(account.payer, Role::Connection { tag, service })
     }
 

@@ -25,7 +25,9 @@ enum From {
 impl Table {
     /// Opens a connection that has just been admitted: `local` of its peer is what its service wants.
     pub(crate) fn begin_connect(&mut self, kit: &mut Kit, index: u32) {
-        self.connections.there(index).tries_left = TRIES;
+        let connection = self.connections.there(index);
+        assert!(connection.machine.phase() == Phase::Opening && connection.socket.is_none(), "what is open is not opened again");
+        connection.tries_left = TRIES;
         self.go_on_connecting(kit, index);
     }
 
@@ -70,7 +72,10 @@ impl Table {
 
     fn ask_route(&mut self, kit: &mut Kit, index: u32, to: SocketAddr) {
         let id = self.there(index).id;
-        let Some(question) = self.outgoing.as_mut().and_then(|outgoing| outgoing.wait(id, to)) else { return };
+        // reason: without ports to choose from, the address does not matter.
+        let outgoing = self.outgoing.as_mut().expect("who asks for a route knows what to choose from");
+        // Somebody has asked already: all who wait go on together.
+        let Some(question) = outgoing.wait(id, to) else { return };
         let any: IpAddr = if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
         let address = SocketAddr::new(any, 0).into();
         let (share_port, v6_only, receive_buffer_bytes, send_buffer_bytes) = (false, false, 0, 0);
@@ -119,7 +124,7 @@ impl Services {
         };
         // reason: only who has ports to choose from asks, and they are not taken away.
         let outgoing = self.table.outgoing.as_mut().expect("who asked for a route knows what to choose from");
-        for id in outgoing.answered(completion.handle, local, kit.now()) {
+        for id in outgoing.found(completion.handle, local, kit.now()) {
             // reason: nothing else completes for it meanwhile, whether it was given up or not.
             let connection = self.table.find(id).expect("who waits for a route is there until it comes");
             if !connection.is_being_opened() {

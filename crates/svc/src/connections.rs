@@ -130,6 +130,7 @@ impl Connections {
         if let Some(busy) = connection.busy.take() {
             desk.recycle(busy);
         }
+        assert!(connection.timer.is_none(), "no deadline comes for what is gone");
         let (peer, is_accepted) = (connection.peer_key, !connection.machine.is_outgoing());
         states[connection.service as usize].closed(is_accepted.then_some(peer));
         desk.memory.accounts.close(arena, peer, is_accepted, connection.payer);

@@ -21,6 +21,7 @@ impl Services {
         self.table.draining = true;
         let now = kit.now();
         let limit = self.table.services.iter().map(|state| nanoseconds(state.limits.drain_limit)).max().unwrap_or(0);
+        assert!(self.drain_deadline == u64::MAX && !self.drain_is_over, "no drain has begun");
         self.drain_deadline = now.saturating_add(limit);
         for socket in self.table.listeners.begin_to_settle(now) {
             driver.refuse_new(socket);
@@ -114,6 +115,7 @@ impl Services {
 
     /// Whether a service over datagrams has answers to give.
     pub(crate) fn owes(&self, kit: &mut Kit, service: u16) -> bool {
+        // One over connections owes through those.
         let Port::Datagram(port) = &self.ports[service as usize] else { return false };
         let owes = fenced(|| port.owes());
         owes.unwrap_or_else(|words| {

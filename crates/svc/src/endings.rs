@@ -41,6 +41,7 @@ impl Services {
             return;
         }
         let reset = found.change(kit.now(), |machine| machine.end(ending));
+        assert!(found.connection.machine.ending() == Some(ending), "a connection ends as it is told, and no other way");
         let (handle, socket) = (found.handle(), found.connection.socket);
         let connection = &mut *found.connection;
         let (session, timer, pair) = (connection.session.take(), connection.timer.take(), connection.pair.take());
@@ -195,10 +196,11 @@ impl Services {
 
     /// A ticket of the connection was good for so long: its service decides.
     fn ticket_expired(&mut self, kit: &mut Kit, index: u32) {
-        let mut found = self.table.there(index);
+        let found = self.table.there(index);
         // reason: the deadline is of a ticket that is held in the box.
-        let busy = found.busy(&kit.arena);
-        let Some((ticket, token)) = busy.output.expire(kit.now()) else { return found.set_deadline(kit) };
+        let busy = found.connection.busy.as_mut().expect("a ticket that expires is held in the box");
+        // reason: as above; it came first of all deadlines.
+        let (ticket, token) = busy.output.expire(kit.now()).expect("a ticket is held whose time has come");
         self.call(kit, index, Call::Expired(ticket, token));
         // The call may have ended it.
         if let Some(mut found) = self.table.at(index) {
@@ -236,6 +238,7 @@ impl Found<'_> {
         if deadline >= self.connection.timer_at {
             return;
         }
+        assert!(!self.connection.machine.has_ended(), "what has ended waits for nothing but its close");
         if let Some(timer) = self.connection.timer.take() {
             kit.stop_timer(timer);
         }

@@ -97,7 +97,9 @@ impl Exchange {
 impl<T: Talk> Line<T> {
     fn new(control: &Arc<Control>, capacity: usize) -> Self {
         let (tell, ears) = control.words();
-        let ends = Mesh::between(control, capacity).into_iter().zip(ears);
+        let meshes = Mesh::between(control, capacity);
+        assert!(meshes.len() == ears.len() && ears.len() == control.lanes(), "each lane hears its own, and those outside");
+        let ends = meshes.into_iter().zip(ears);
         let ends = ends.map(|(mesh, ear)| Some(Ends { mesh, ear, capacity })).collect();
         Self { ends, tell, waiting: (0..control.lanes()).map(|_| AtomicU32::new(0)).collect() }
     }

@@ -20,8 +20,8 @@ impl Services {
     }
 
     fn flush_one(&mut self, kit: &mut Kit, index: u32) {
-        // It may have gone since it was marked.
-        let Some(mut found) = self.table.at(index) else { return };
+        // It may have gone since it was marked, and another that was not have its place.
+        let Some(mut found) = self.table.at(index).filter(|found| found.connection.is_dirty) else { return };
         found.connection.is_dirty = false;
         match found.connection.machine.phase() {
             Phase::Opening | Phase::Ended => return,
@@ -118,7 +118,8 @@ impl Services {
     }
 
     fn call_drained(&mut self, kit: &mut Kit, index: u32) {
-        self.table.there(index).busy(&kit.arena).output.wants_drained = false;
+        let wanted = std::mem::take(&mut self.table.there(index).busy(&kit.arena).output.wants_drained);
+        assert!(wanted, "who is told that all has left has asked for it");
         self.call(kit, index, Call::Drained);
         let found = self.table.there(index);
         let is_starved = found.connection.is_starved;
@@ -192,6 +193,7 @@ impl Found<'_> {
         if connection.machine.is_sending() || chain.is_empty() {
             return;
         }
+        assert!(busy.sending_charged == 0, "what was sent before has left, or is back");
         busy.sending_charged = chain.charged().max(1);
         busy.progress_at = kit.now();
         busy.told_drained = false;
@@ -266,14 +268,14 @@ impl Found<'_> {
     /// Gives the box back if nothing is in it; else moves what uses little of its memory to fitting memory.
     fn put_away(&mut self) {
         let is_ready = self.connection.is_ready;
+        // A connection at rest has none.
         let Some(busy) = self.connection.busy.as_mut() else { return };
         if !busy.in_record() {
             busy.record_bytes = 0;
         }
         if !is_ready && busy.is_idle() {
-            if let Some(busy) = self.connection.busy.take() {
-                self.desk.keep(busy);
-            }
+            // reason: it was there just now.
+            self.desk.keep(self.connection.busy.take().expect("a box that is put away is there"));
             return;
         }
         if busy.holds_bytes() {

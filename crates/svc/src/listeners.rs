@@ -82,10 +82,7 @@ impl Listeners {
     pub(crate) fn start(&mut self, kit: &mut Kit, has_room: impl Fn(u16) -> bool) {
         for (index, listener) in self.all.iter_mut().enumerate() {
             let is_idle = !(listener.accepting || listener.starved || listener.closing);
-            if !is_idle {
-                continue;
-            }
-            if let Some(socket) = listener.socket.filter(|_| has_room(listener.service)) {
+            if let Some(socket) = listener.socket.filter(|_| is_idle && has_room(listener.service)) {
                 listener.accepting = true;
                 kit.submit(Handle::new(class::LISTENER, index as u32, 0), StreamOp::Accept { listener: socket });
             }
@@ -108,7 +105,9 @@ impl Listeners {
 
     /// The system had no descriptor.
     pub(crate) fn starve(&mut self, index: usize) {
-        self.all[index].starved = true;
+        let listener = &mut self.all[index];
+        assert!(!listener.accepting, "what found no descriptor accepts no more");
+        listener.starved = true;
     }
 
     /// Those that found no descriptor may try again.

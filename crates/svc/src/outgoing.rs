@@ -51,6 +51,7 @@ impl Outgoing {
         let ahead = self.ports.iter().map(|ports| part(ports, next, u16::MAX));
         let behind = self.ports.iter().map(|ports| part(ports, 0, next.saturating_sub(1)));
         let port = ahead.chain(behind).find_map(|ports| flows.home_port(lane, local, peer, ports))?;
+        assert!(self.ports.iter().any(|ports| ports.contains(&port)), "a port is one of those that may be chosen");
         self.next = Some(port.wrapping_add(1));
         Some(port)
     }
@@ -77,8 +78,8 @@ impl Outgoing {
         Some(Handle::new(class::ROUTE, key.index, key.generation))
     }
 
-    /// The answer to a question: who waits for it.
-    pub(crate) fn answered(&mut self, question: Handle, local: Option<SocketAddr>, now: u64) -> Vec<ConnectionId> {
+    /// A question is over, with our address or without: who waits for that.
+    pub(crate) fn found(&mut self, question: Handle, local: Option<SocketAddr>, now: u64) -> Vec<ConnectionId> {
         // reason: each bind completes once, and only this takes the question away.
         let peer = self.asked.remove(question.into()).expect("a question is answered once");
         if let Some(local) = local {
@@ -88,7 +89,9 @@ impl Outgoing {
             self.routes.insert(peer, (local, now));
         }
         // reason: nobody asks without waiting.
-        self.waiting.remove(&peer).expect("somebody waits for each answer")
+        let waiting = self.waiting.remove(&peer).expect("somebody waits for each answer");
+        assert!(!waiting.is_empty() && self.asked.len() == self.waiting.len(), "one question for each peer that is waited for");
+        waiting
     }
 }
 

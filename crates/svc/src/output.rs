@@ -109,6 +109,7 @@ impl Output {
     /// Begins anew for another connection; nothing may be left in it.
     pub(crate) fn belong_to(&mut self, owner: ConnectionId) {
         assert!(self.is_idle(), "an output is handed on with something in it");
+        assert!(self.reserved == 0 && self.expires == u64::MAX, "nothing is kept, and expires, for nobody");
         (self.owner, self.was_refused) = (owner, false);
     }
 
@@ -157,6 +158,7 @@ impl Output {
         let before = tail.len();
         taken.chain.move_to(taken.bytes, tail);
         let moved = tail.len() - before;
+        assert_eq!(moved, taken.bytes, "what was taken of an input is in it");
         self.add(moved);
     }
 
@@ -296,7 +298,8 @@ impl Output {
         assert!(!hole.answered, "a place is answered once");
         (hole.answered, hole.reply) = (true, answer);
         while self.holes.front().is_some_and(|hole| hole.answered) {
-            let Some(mut hole) = self.holes.pop_front() else { break };
+            // reason: it was there just now.
+            let mut hole = self.holes.pop_front().expect("the first place is there");
             self.chain.append(&mut hole.reply);
             self.chain.append(&mut hole.after);
         }
@@ -334,7 +337,9 @@ impl Output {
             self.expired -= 1;
             return false;
         }
-        let Some(held) = self.held.remove(place) else { return false };
+        // reason: it was there just now.
+        let held = self.held.remove(place).expect("a held request is there until it is answered");
+        assert!(self.reserved >= held.reserved, "what a ticket kept is in the sum");
         self.reserved -= held.reserved;
         if held.expires == self.expires && held.expires < u64::MAX {
             self.expires = self.held.iter().map(|held| held.expires).min().unwrap_or(u64::MAX);
@@ -355,10 +360,13 @@ impl Output {
     }
 
     /// Bytes of lane memory held, wherever they wait.
+    #[inline]
     pub(crate) fn charged(&self) -> usize {
-        if self.chain.is_empty() && self.holes.is_empty() && self.gather.is_none() {
-            return self.reserved;
-        }
+        let holds_nothing = self.chain.is_empty() && self.holes.is_empty() && self.gather.is_none();
+        if holds_nothing { self.reserved } else { self.charged_all() }
+    }
+
+    fn charged_all(&self) -> usize {
         let held: usize = self.holes.iter().map(|hole| hole.reply.charged() + hole.after.charged()).sum();
         self.reserved + self.chain.charged() + held + self.gather.as_ref().map_or(0, Lease::capacity)
     }

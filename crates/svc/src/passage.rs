@@ -178,7 +178,8 @@ impl Services {
 
 impl Found<'_> {
     fn begin_handshake(&mut self, kit: &Kit, transform: Box<dyn Transform>) {
-        self.connection.transform = Some(Box::new(transform));
+        let before = self.connection.transform.replace(Box::new(transform));
+        assert!(before.is_none() && self.connection.session.is_none(), "a transform stands there before a session does");
         self.change(kit.now(), Machine::veil);
         self.mark_ready();
     }
@@ -219,9 +220,8 @@ impl Found<'_> {
     }
 
     fn mark_blocked(&mut self) {
-        if let Some(busy) = self.connection.busy.as_mut() {
-            busy.blocked = true;
-        }
+        // reason: the bytes that it has left are in it.
+        self.connection.busy.as_mut().expect("what a transform has left has its place").blocked = true;
     }
 
     /// Changes the state of a connection, and counts a handshake that begins or ends by that.
@@ -233,6 +233,7 @@ impl Found<'_> {
             return result;
         }
         let under_way = self.state.handshakes.get();
+        assert!(after || under_way > 0, "a handshake ends that was counted");
         self.state.handshakes.set(if after { under_way + 1 } else { under_way - 1 });
         self.state.row.set(ServiceCounter::HandshakesUnderWay, self.state.handshakes.get().into());
         if before {
@@ -256,6 +257,7 @@ impl Busy {
         let wire = std::mem::take(&mut self.wire);
         let sending = self.sending_charged;
         self.reset();
+        assert!(self.is_idle(), "nothing but what is on its way is kept");
         (self.wire, self.sending_charged) = (wire, sending);
     }
 }

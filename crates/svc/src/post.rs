@@ -118,6 +118,7 @@ impl<T: Talk> Post<T> {
             return Err(Unheard { word: letter, why: Silence::Full });
         }
         self.own += 1;
+        assert!(self.own <= self.own_max, "what the lane says to itself is bounded");
         self.arrived.push_back(Arrived::Letter(kit.lane(), letter));
         Ok(())
     }
@@ -141,11 +142,13 @@ impl<T: Talk> Post<T> {
             }
             return Err((Unheard { word: question, why: Silence::Full }, true));
         }
+        assert!(!self.is_over, "nobody asks who is ending");
         let asking = Asking::from(self.asks.insert(to));
         match self.send(kit, to, Letter::Question(asking, question)) {
             Ok(()) => Ok(asking),
             Err(Unheard { word: Letter::Question(_, word), why }) => {
-                self.asks.remove(asking.into());
+                let asked = self.asks.remove(asking.into());
+                assert!(asked == Some(to), "a question that was refused waits for nothing");
                 Err((Unheard { word, why }, false))
             }
             Err(_) => unreachable!("what is refused comes back"),
@@ -215,6 +218,7 @@ impl<T: Talk> Post<T> {
         self.unsent = unsent
             .filter_map(|(to, letter)| if to == lane { fenced(|| drop(letter)).err().and(None) } else { Some((to, letter)) })
             .collect();
+        assert!(self.unsent.iter().all(|(to, _)| *to != lane), "nothing waits to be sent to who is gone");
         self.lose(|asked| asked == lane, Lost::Gone);
     }
 
@@ -290,6 +294,7 @@ impl<T: Talk> Post<T> {
 
     /// A message of this lane to itself leaves room for another.
     fn take_own(&mut self, from: usize) {
+        assert!(self.own > 0, "what the lane has said to itself was counted");
         self.own -= 1;
         if std::mem::take(&mut self.own_refused) {
             self.arrived.push_back(Arrived::Room(from));
@@ -305,6 +310,7 @@ impl<T: Talk> Post<T> {
         waits
     }
 
+    /// What a connection is to be told: together with a notice of the lane's, and taken with it.
     pub(crate) fn push_notice(&mut self, notice: T::Notice) {
         self.notices.push_back(notice);
     }
@@ -364,6 +370,7 @@ impl<T: Talk> Mail for Post<T> {
     }
 
     fn close(&mut self) {
+        assert!(!self.is_over, "a service ends once");
         if let Some(Ends { ear, .. }) = &mut self.ends {
             ear.close();
         }

@@ -35,7 +35,8 @@ impl Table {
         let main = free.saturating_sub(arena.reserve());
         let (mut promised, mut revived) = (0, 0);
         for _ in 0..self.desk.memory.waiting.len().min(LOOKS) {
-            let Some(waiting) = self.desk.memory.waiting.pop_front() else { break };
+            // reason: who takes them counts them before, and those that stay are put back behind.
+            let waiting = self.desk.memory.waiting.pop_front().expect("as many wait as were counted");
             // It may have gone while it waited.
             let Some(connection) = self.find(waiting.id) else { continue };
             let room = if waiting.bytes <= small { free } else { main };
@@ -140,12 +141,14 @@ impl Services {
         if let Some((_, late)) = memory.timer.take() {
             kit.stop_timer(late);
         }
+        assert!(next > kit.now(), "a look that is due is not waited for");
         memory.timer = Some((next, kit.start_timer(next, Handle::new(class::MEMORY, 0, 0))));
     }
 
     /// What is to be done is done in every turn; the timer only sees to it that there is one.
     pub(crate) fn memory_timer(&mut self) {
-        self.table.desk.memory.timer = None;
+        let timer = self.table.desk.memory.timer.take();
+        assert!(timer.is_some(), "a timer comes that was started, and not stopped");
     }
 
     /// For the first who waits and would hold far less than others do: ends of these who stand still.
@@ -187,6 +190,7 @@ impl Services {
                 return;
             }
             freed += holder.bytes;
+            assert!(holder.bytes > 0 && holder.peer_bytes >= holder.bytes, "who holds nothing ends for nobody");
             self.end_holder(kit, &holder);
         }
     }

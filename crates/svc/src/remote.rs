@@ -41,6 +41,7 @@ impl<A> Awaited<A> {
 
     fn settle(&self, outcome: Result<A, Lost>) {
         let before = std::mem::replace(&mut *self.lock(), State::Settled(outcome));
+        assert!(matches!(before, State::Waiting(_)), "a question has one outcome");
         self.settled.notify_all();
         if let State::Waiting(Some(waker)) = before {
             (self.wake)(waker);
@@ -60,13 +61,13 @@ pub(crate) struct Asked<A> {
 
 impl<A> Asked<A> {
     pub(crate) fn settle(mut self, outcome: Result<A, Lost>) {
-        if let Some(awaited) = self.awaited.take() {
-            awaited.settle(outcome);
-        }
+        // reason: only this takes it, and takes the question with it.
+        self.awaited.take().expect("a question is settled once").settle(outcome);
     }
 
     /// The service has it from now on.
     pub(crate) fn taken(mut self) -> Self {
+        assert!(!self.is_taken && self.awaited.is_some(), "a service gets a question once, and with nobody's answer");
         self.is_taken = true;
         self
     }
@@ -74,7 +75,8 @@ impl<A> Asked<A> {
 
 impl<A> Drop for Asked<A> {
     fn drop(&mut self) {
-        self.waiting[self.lane].fetch_sub(1, Ordering::Relaxed);
+        let waiting = self.waiting[self.lane].fetch_sub(1, Ordering::Relaxed);
+        assert!(waiting > 0, "a question was counted until now");
         if let Some(awaited) = self.awaited.take() {
             awaited.settle(Err(if self.is_taken { Lost::Dropped } else { Lost::Gone }));
         }
@@ -189,5 +191,81 @@ fn take<A>(state: &mut State<A>) -> Result<A, Lost> {
     match std::mem::replace(state, State::Taken) {
         State::Settled(outcome) => outcome,
         _ => panic!("a reply is taken once"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::talk::Asks;
+    use corelane_lane::{Control, Ear};
+    use std::task::Wake;
+
+    type Talk = Asks<u8, u8>;
+
+    /// Counts how often it is woken.
+    #[derive(Default)]
+    struct Woken(AtomicU32);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// One lane, and who speaks to it.
+    fn remote(asks_max: u32) -> (Remote<Talk>, Ear<Outer<Talk>>) {
+        let (tell, mut ears) = Control::new(1).words();
+        let waiting = Arc::new([AtomicU32::new(0)]);
+        (Remote::new(tell, waiting, asks_max, Arc::new(Waker::wake)), ears.remove(0))
+    }
+
+    fn heard(ear: &mut Ear<Outer<Talk>>) -> Asked<u8> {
+        match ear.take().next() {
+            Some(Outer::Question(1, asked)) => asked.taken(),
+            _ => panic!("a question was asked"),
+        }
+    }
+
+    #[test]
+    fn who_polled_last_is_woken_once() {
+        let (remote, mut ear) = remote(1);
+        let (mut reply, wakers) = (remote.ask(0, 1).unwrap(), [Arc::new(Woken::default()), Arc::new(Woken::default())]);
+        for woken in &wakers {
+            let waker = Waker::from(woken.clone());
+            assert!(Pin::new(&mut reply).poll(&mut Context::from_waker(&waker)).is_pending());
+        }
+        heard(&mut ear).settle(Ok(7));
+        assert_eq!(wakers.map(|woken| woken.0.load(Ordering::Relaxed)), [0, 1]);
+        assert_eq!(Pin::new(&mut reply).poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(Ok(7)));
+    }
+
+    /// In some of the rounds the thread waits before the answer is there, in others it comes too late for that.
+    #[test]
+    fn a_thread_that_waits_goes_on() {
+        for _ in 0..200 {
+            let (remote, mut ear) = remote(1);
+            let reply = remote.ask(0, 1).unwrap();
+            let waits = std::thread::spawn(|| reply.wait());
+            std::thread::yield_now();
+            heard(&mut ear).settle(Ok(7));
+            assert_eq!(waits.join().unwrap(), Ok(7));
+        }
+    }
+
+    #[test]
+    fn as_many_questions_wait_as_may() {
+        let (remote, mut ear) = remote(2);
+        let (first, second) = (remote.ask(0, 1).unwrap(), remote.ask(0, 2).unwrap());
+        for _ in 0..2 {
+            let refused = remote.ask(0, 3).map(drop).unwrap_err();
+            assert_eq!((refused.word, refused.why), (3, Silence::Full));
+        }
+        // One is dropped by its service, and the other with the lane.
+        drop(heard(&mut ear));
+        drop(ear);
+        assert_eq!((first.wait(), second.wait()), (Err(Lost::Dropped), Err(Lost::Gone)));
+        assert_eq!(remote.waiting[0].load(Ordering::Relaxed), 0);
+        assert_eq!(remote.ask(0, 3).map(drop).unwrap_err().why, Silence::Gone);
     }
 }

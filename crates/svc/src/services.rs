@@ -184,6 +184,7 @@ impl Services {
         let address = address.into();
         let bound = self.table.sockets.bound();
         let index = bound.len();
+        assert!(usize::from(service) < self.ports.len(), "a place is bound for a service that is there");
         bound.push(Bound { socket: None, service, address, sharing });
         let local = self.open_bound(driver, index).inspect_err(|_| self.table.sockets.bound().truncate(index))?;
         self.table.sockets.bound()[index].address = local.clone();
@@ -224,6 +225,7 @@ impl Services {
             return;
         }
         if let Some((lane, exchange)) = self.exchange.take() {
+            assert_eq!(lane, kit.lane(), "services turn on the lane that they were made for");
             exchange.close(lane);
         }
         self.table.open_payers(&kit.arena, kit.payer());
@@ -385,6 +387,7 @@ impl Work for Services {
     }
 
     fn all_are_quiet(&mut self, _kit: &mut Kit) {
+        assert!(self.table.draining && !self.lanes_are_quiet, "lanes agree once, in a drain");
         self.lanes_are_quiet = true;
         self.table.sockets.close_all(&self.table.services);
     }

@@ -411,6 +411,7 @@ impl FoundSocket<'_> {
     /// A send has ended.
     pub(crate) fn departed(&mut self, trains: Trains, datagrams: u32, refused: u32, calls: u32) {
         assert!(self.entry.spare.is_none(), "a send ends that was begun");
+        assert!(trains.is_empty(), "the storage of a send comes back empty");
         self.entry.spare = Some(trains);
         self.count(ServiceCounter::DatagramsOut, datagrams as usize);
         self.count(ServiceCounter::DatagramSends, calls as usize);
@@ -472,6 +473,7 @@ impl FoundSocket<'_> {
             self.count(ServiceCounter::BytesForwarded, forwarded);
             kit.submit(handle, DatagramOp::Send { socket, trains });
         }
+        assert!(refused > 0 || bound_hits == 0, "a bound that is hit refuses something");
         if refused > 0 {
             self.count(ServiceCounter::DatagramsRefused, refused);
             self.count(ServiceCounter::DatagramsWaitingMaxHits, bound_hits);

@@ -42,6 +42,7 @@ pub(crate) struct ServiceState {
 impl ServiceState {
     /// Counts one more connection; if it was accepted, as one of its peer.
     pub(crate) fn opened(&mut self, accepted: Option<PeerKey>) {
+        assert!(self.open < self.limits.connections_max, "connections are bounded");
         self.open += 1;
         self.row.set(ServiceCounter::ConnectionsOpen, u64::from(self.open));
         if let Some(peer) = accepted {
@@ -63,6 +64,7 @@ impl ServiceState {
     fn uncount_accepted(&mut self, peer: PeerKey) {
         // reason: counted when it was accepted.
         let count = self.accepted.get_mut(&peer).expect("an accepted connection was counted");
+        assert!(*count > 0, "who has none is forgotten");
         *count -= 1;
         if *count == 0 {
             self.accepted.remove(&peer);

@@ -74,8 +74,8 @@ impl Services {
     }
 
     fn serve_one(&mut self, kit: &mut Kit, index: u32) {
-        // It may have gone since it was marked.
-        let Some(mut found) = self.table.at(index) else { return };
+        // It may have gone since it was marked, and another that was not have its place.
+        let Some(mut found) = self.table.at(index).filter(|found| found.connection.is_ready) else { return };
         found.connection.is_ready = false;
         found.mark_dirty();
         if found.connection.transform.is_some() && found.connection.machine.is_to_pass() {
@@ -109,6 +109,7 @@ impl Services {
 
     fn call_service(&mut self, kit: &mut Kit, calling: Calling, call: Call) {
         let Calling { id, service, session, about, mut busy } = calling;
+        // It was given up before it was open, or after its end: then only what was said to it is left to be dropped.
         let Some(session) = session else {
             self.table.there(id.index).connection.busy = Some(busy);
             if let Call::Message = call {
@@ -281,9 +282,8 @@ impl Found<'_> {
         let needs_no_timer =
             self.connection.active_at.saturating_add(nanoseconds(self.limits().idle_limit)) >= self.connection.timer_at;
         if needs_no_timer && self.connection.is_settled() {
-            if let Some(busy) = self.connection.busy.take() {
-                self.desk.keep(busy);
-            }
+            // Who had nothing but this send under way.
+            self.connection.busy.take().into_iter().for_each(|busy| self.desk.keep(busy));
             return None;
         }
         self.mark_dirty();
@@ -295,7 +295,8 @@ impl Found<'_> {
 
     /// Whether a ticket had expired before it was dropped; then it is forgotten.
     fn is_void(&mut self, ticket: Name) -> bool {
-        self.connection.busy.as_mut().is_some_and(|busy| busy.output.forget_expired(ticket))
+        // reason: a request is held in the box, which stays as long as its ticket, good or expired, is about.
+        self.connection.busy.as_mut().expect("a held request has its place").output.forget_expired(ticket)
     }
 
     /// An answer to a request that was held. False if its ticket has expired.
@@ -339,6 +340,7 @@ impl Found<'_> {
         busy.note_taken(called.before, kit.now());
         let is_served = called.receives && busy.input.len() < called.before && !busy.in_record();
         busy.count(&self.state.row);
+        assert!(!self.connection.machine.has_ended(), "a call ends nothing itself: that comes behind it");
         let before = self.connection.busy.replace(busy);
         assert!(before.is_none(), "a box that was taken out is put back");
         self.mark_dirty();
@@ -383,7 +385,12 @@ impl Connection {
     /// Puts back what a send did not take, in front of what was written meanwhile; returns a chain without bytes.
     fn take_back(&mut self, kit: &Kit, limits: &Limits, bytes: usize, mut rest: Chain) -> Chain {
         let now = kit.now();
-        let Some(busy) = self.busy.as_mut().filter(|_| !self.machine.has_ended()) else { return Chain::new() };
+        // What ended has given its box back, and what was not sent is nobody's.
+        let Some(busy) = self.busy.as_mut().filter(|_| !self.machine.has_ended()) else {
+            assert!(self.machine.has_ended(), "who sends has its box");
+            return Chain::new();
+        };
+        assert!(busy.sending_charged > 0, "what comes back was charged");
         busy.sending_charged = 0;
         if bytes > 0 {
             busy.progress_at = now;

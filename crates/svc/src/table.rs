@@ -85,6 +85,7 @@ impl Table {
     /// Has as many called again, in turn, as there is room for calls.
     pub(crate) fn revive_offloading(&mut self, kit: &Kit) {
         for _ in 0..self.requests.offload_room(kit) {
+            // Seldom does anybody wait.
             let Some(id) = self.desk.offloading.pop_front() else { return };
             // It may have gone while it waited.
             if let Some(mut found) = self.found(id) {

@@ -78,6 +78,7 @@ impl Timers {
             let before = std::mem::replace(&mut self.linked(after).before, index);
             assert_eq!(before, NONE, "before the first timer there is none");
         }
+        assert!(self.running.len() as u32 >= list.length, "the timers of one are among those of all");
         let id = kit.start_timer(deadline, Handle::new(class::TIMER, index, generation));
         self.linked(index).id = Some(id);
         Timer { index, generation }

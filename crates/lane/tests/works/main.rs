@@ -7,6 +7,7 @@ mod alone;
 mod events;
 mod exchange;
 mod guard;
+mod news;
 mod packets;
 mod parcels;
 mod rig;

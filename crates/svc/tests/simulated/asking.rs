@@ -16,6 +16,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 /// A question, and how often it may be passed on. The answer is three times its number.
 struct Question {
@@ -498,4 +499,59 @@ fn a_service_can_drain_the_program() {
     peer.close();
     rig.until_ended(&mut Nobody);
     assert!(rig.has_ended());
+}
+
+/// Keeps the call of its own question until its output has left, and drops it then: at the very end of a turn.
+#[derive(Default)]
+struct Forgetful {
+    call: Option<Call<Asks<(), ()>>>,
+    told: Rc<Cell<u64>>,
+}
+
+impl StreamService for Forgetful {
+    type Talk = Asks<(), ()>;
+    type Session = ();
+
+    fn open(&mut self, _: &mut Cx<'_, Self::Talk>, _: &Peer) {}
+
+    fn receive(&mut self, cx: &mut Cx<'_, Self::Talk>, (): &mut (), input: &mut Input, output: &mut Output) -> Next {
+        if !input.is_empty() {
+            input.skip(input.len());
+            assert!(cx.ask(cx.lane(), ()).is_ok() && output.write(b"wait").is_ok());
+            output.notify_drained();
+        }
+        Next::Continue
+    }
+
+    fn drained(&mut self, _: &mut Cx<'_, Self::Talk>, (): &mut (), _: &mut Output) -> Next {
+        drop(self.call.take().expect("it was asked in the turn in which it has asked"));
+        Next::Continue
+    }
+
+    fn asked(&mut self, _: &mut Cx<'_, Self::Talk>, _: Origin, (): (), call: Call<Self::Talk>) {
+        self.call = Some(call);
+    }
+
+    fn replied(&mut self, _: &mut Cx<'_, Self::Talk>, _: Asking, outcome: Result<(), Lost>) {
+        assert_eq!(outcome, Err(Lost::Dropped));
+        self.told.set(self.told.get() + 1);
+    }
+}
+
+/// Nothing else happens on the lane then; and with that nothing is owed any more, so a drain has nothing to wait for.
+#[test]
+fn who_asked_is_told_of_a_call_that_was_dropped_at_the_end_of_a_turn() {
+    let (world, told) = (World::new(1, Faults::none()), Rc::new(Cell::new(0)));
+    let make = |_| Forgetful { call: None, told: told.clone() };
+    let mut rig = Rig::serving(&world, &Plan::lanes(1), patient().drain_limit(Duration::from_secs(60)), make);
+    let peer = rig.connect(0);
+    rig.wait(MS);
+    assert_eq!(peer.send(b"x"), 1);
+    rig.wait(5 * MS);
+    assert_eq!((peer.read(usize::MAX), told.get(), rig.count(C::CallsDropped)), (b"wait".to_vec(), 1, 1));
+    peer.close();
+    rig.wait(MS);
+    let began = world.now();
+    rig.drain(&mut Nobody);
+    assert!(world.now() - began < 10 * S, "the drain waited for its limit");
 }
