@@ -180,6 +180,7 @@ fn lock(directory: &Path, patience: Duration) -> Result<OwnedFd, NameError> {
 }
 
 fn bound(transport: Transport, name: &Unix, mode: Option<u32>) -> Result<OwnedFd, NameError> {
+    assert!(mode.is_none() || name.as_path().is_some(), "a mode is one of a path");
     let address: Address = name.clone().into();
     let socket = sockets::unbound(&address, transport)?;
     if let Some(mode) = mode {
@@ -214,6 +215,7 @@ fn own_file(path: &Path, mode: Option<u32>) -> Result<(u64, u64), NameError> {
 
 /// Unlinks the path of a socket at which nobody is any more.
 fn remove_stale(transport: Transport, name: &Unix, path: &Path) -> Result<(), NameError> {
+    assert!(name.as_path() == Some(path), "what is asked is what is removed");
     let found = statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)?;
     if FileType::from_raw_mode(found.st_mode) != FileType::Socket {
         return Err(NameError::NoSocket);

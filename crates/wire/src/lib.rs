@@ -9,6 +9,7 @@
 //! | [`xdr`] | external data representation | RFC 4506 |
 //! | [`rpc`] | ONC RPC version 2, its record marking, AUTH_NONE and AUTH_SYS | RFC 5531 |
 //! | [`rpcbind`] | port mapper (version 2) and rpcbind (versions 3 and 4), universal addresses | RFC 1833, RFC 5665 |
+//! | [`http1`] | HTTP/1.1, for servers and clients | RFC 9110, RFC 9112, RFC 3986 |
 //! | [`nfs3`] | arguments and results of NFS version 3 | RFC 1813 |
 //!
 //! A server's way through one call, from the bytes of a stream to the reply:
@@ -59,6 +60,7 @@
 #![forbid(unsafe_code)]
 
 mod error;
+pub mod http1;
 pub mod nfs3;
 pub mod rpc;
 pub mod rpcbind;

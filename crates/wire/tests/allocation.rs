@@ -1,5 +1,9 @@
-//! Reading a call and writing its reply allocates nothing.
+//! Reading a call or a request, and writing its reply, allocates nothing.
 
+use corelane_wire::http1::{
+    Body, Coding, Condition, Date, Fields, Limits, Method, Part, Ranges, Refusal, Requests, Scratch, Status, Step, Validators,
+    coding, condition, path, ranges, write_response,
+};
 use corelane_wire::rpc::{Call, Owed, Program, success_head, write_record};
 use corelane_wire::xdr::{Encode, Writer};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
@@ -29,13 +33,63 @@ fn serve(message: &[u8], memory: &mut [u8]) -> usize {
     output.len()
 }
 
+/// What wrk sends, and what a browser that has been here before sends.
+const REQUESTS: &[&str] = &[
+    "GET / HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n",
+    "GET /a%20b/../c HTTP/1.1\r\nHost: a\r\nUser-Agent: x\r\nAccept: */*\r\nAccept-Encoding: gzip, br;q=0.9\r\n\
+     If-None-Match: \"a\", W/\"b\"\r\nIf-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT\r\nRange: bytes=0-1,4-\r\n\r\n",
+    "PUT /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+    "GET / HTTP/1.1\r\nHost : a\r\n\r\n",
+];
+
+/// The length of the answer to the request in `stream`, in memory.
+fn answer(stream: &[u8], memory: &mut [u8]) -> Result<usize, Refusal> {
+    let mut scratch = Scratch::new();
+    let Step::Request { head, bytes } = Requests::new(Limits::default()).next(stream, &mut scratch)? else { return Ok(0) };
+    let (mut name, mut content) = ([0; 64], 0);
+    let path = path::normal(head.target.path, &mut name)?;
+    let (mut body, mut rest) = (Body::new(head.framing, 1 << 20)?, &stream[bytes..]);
+    while let Part::Data(range) = body.next(rest)? {
+        content += range.len() as u64;
+        rest = &rest[range.end..];
+    }
+    let mut output = Writer::new(memory);
+    let status = chosen(head.fields, path);
+    let written = write_response(&mut output, status, |fields| {
+        fields.field("Content-Location", path)?;
+        fields.date("Date", Date::from_unix_seconds(784_111_777))?;
+        fields.number("Content-Length", content)
+    });
+    written.expect("the memory holds any head of these");
+    Ok(output.len())
+}
+
+/// A status that hangs on all that a file service looks at.
+fn chosen(fields: Fields<'_>, path: &[u8]) -> Status {
+    let current = Validators { tag: None, modified: Some(Date::from_unix_seconds(784_111_777)), is_modified_strong: true };
+    let holds = condition(fields, Method::Get, Some(&current)) == Condition::Holds;
+    let is_part = matches!(ranges(fields, 10), Ranges::Some(_)) && coding(fields, &[Coding::Gzip]) == Some(Coding::Gzip);
+    match () {
+        () if path == b"/" => Status::OK,
+        () if is_part => Status::PARTIAL_CONTENT,
+        () if holds => Status::CREATED,
+        () => Status::NOT_MODIFIED,
+    }
+}
+
+/// Answers every beginning of every request; bytes of all answers.
+fn answer_all(memory: &mut [u8]) -> usize {
+    let lengths = REQUESTS.iter().flat_map(|text| (0..=text.len()).map(|length| &text.as_bytes()[..length]));
+    lengths.map(|stream| answer(stream, memory).unwrap_or(0)).sum()
+}
+
 // One test in this program, so that no other thread allocates meanwhile.
 #[test]
-fn nothing_is_allocated_for_any_call() {
+fn nothing_is_allocated_for_any_call_or_request() {
     let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/seeds/call");
     let calls: Vec<Vec<u8>> =
         std::fs::read_dir(seeds).unwrap().map(|entry| std::fs::read(entry.unwrap().path()).unwrap()).collect();
-    let mut memory = [0; 64];
+    let mut memory = [0; 256];
     let region = Region::new(ALLOCATOR);
     let mut written = 0;
     for call in &calls {
@@ -43,7 +97,8 @@ fn nothing_is_allocated_for_any_call() {
             written += serve(&call[..length], &mut memory);
         }
     }
+    let answered = answer_all(&mut memory);
     let allocations = region.change().allocations;
-    assert!(written >= 28 * calls.len());
+    assert!(written >= 28 * calls.len() && answered >= 4 * 80);
     assert_eq!(allocations, 0);
 }

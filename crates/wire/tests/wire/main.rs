@@ -4,6 +4,7 @@
 mod calls;
 mod differential;
 mod hostile;
+mod http1;
 mod parsers;
 mod round_trip;
 mod samples;

@@ -3,6 +3,11 @@
 //! What was read is written again, takes as many bytes, and reads as the same value. What is owed to a peer can be sent and
 //! is understood by it.
 
+#[path = "http1/parsers.rs"]
+pub mod http1;
+
+pub use http1::{http1_fields, http1_names, http1_request, http1_response};
+
 use corelane_wire::Error;
 use corelane_wire::nfs3::{self, Procedure};
 use corelane_wire::rpc::{self, Call, CallHead, Owed, RecordLimits, Records, Reply, Step};
@@ -22,6 +27,10 @@ pub const ALL: &[(&str, Parser)] = &[
     ("universal_address", universal_address),
     ("nfs3_arguments", nfs3_arguments),
     ("nfs3_results", nfs3_results),
+    ("http1_request", http1_request),
+    ("http1_response", http1_response),
+    ("http1_fields", http1_fields),
+    ("http1_names", http1_names),
 ];
 
 /// Reads a value, writes it, and reads that.

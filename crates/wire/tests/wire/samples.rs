@@ -6,6 +6,7 @@ use corelane_wire::rpcbind::{self, Mapping, Service};
 use corelane_wire::xdr::{Array, Encode, List, Opaque, Text, Writer};
 
 /// A message and what it is.
+#[derive(Clone)]
 pub struct Sample {
     /// Which of the parsers reads it.
     pub parser: &'static str,
@@ -25,6 +26,7 @@ pub fn all() -> Vec<Sample> {
     registries(&mut add);
     nfs3_arguments(&mut add);
     nfs3_results(&mut add);
+    samples.extend(crate::http1::samples::all());
     samples
 }
 
