@@ -38,7 +38,7 @@ impl Exit {
         match self {
             Self::Done => "all was done as asked; load: every request was answered rightly, and the figures can be believed",
             Self::Late => {
-                "something failed later: a target that cannot be reached, output that cannot be written, buckets that could not be judged"
+                "it failed after it had begun: a target that cannot be reached, output that cannot be written, buckets that could not be judged"
             }
             Self::Usage => "it could not be done as asked: the arguments, or what stands in their way",
             Self::Wrong => {

@@ -17,12 +17,12 @@ use options::Options;
 
 /// Puts a load on a server, and says what came of it and whether that can be believed
 ///
-/// A closed loop keeps so many requests in flight (--connections times --depth); with --rate the requests have their own times,
-/// and latency counts from the intended start of each, whether the answers come or not.
+/// Without --rate this is a closed loop: --connections times --depth requests are always in flight. With --rate it is an open loop: each request
+/// has a time at which it is due, whether earlier ones were answered or not, and latency counts from that time.
 #[derive(clap::Args)]
 #[command(after_help = after_help(), args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 pub struct Arguments {
-    /// Take the options of an older program, and print as it does: everything behind NAME is that style's, --help too
+    /// Work as an older program: everything behind NAME is read as that program's options, --help too, and the output is as its own. No other option stands before this one
     #[arg(long, value_names = ["NAME"], num_args = 1.., allow_hyphen_values = true, exclusive = true)]
     style: Vec<String>,
     #[command(subcommand)]

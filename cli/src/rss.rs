@@ -11,8 +11,8 @@ use anyhow::{Context, Result, anyhow};
 use corelane::admin::rss::{Buckets, Key, Table};
 use std::net::IpAddr;
 
-/// Computes where flows go, finds flows that go where they are wanted, shows or rewrites the table of a running process and checks
-/// that flows obey it, and shows what network cards have
+/// Which lane each flow goes to: computes it, finds flows for given buckets, shows and changes the table of a running process, checks that flows
+/// obey it, and shows what network cards have
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(subcommand)]

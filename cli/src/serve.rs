@@ -19,7 +19,7 @@ use std::time::Duration;
 
 /// Serves, one lane per core, until SIGTERM or SIGINT: the first drains, a second one ends at once
 ///
-/// At its end it prints how many connections ended in order and how many were cut. SIGHUP changes nothing: there is nothing to read again.
+/// At the end it prints how many connections ended in order while it drained, and how many were cut. SIGHUP changes nothing: there is nothing to read again.
 ///
 /// Without a SERVICE, all built-in ones are served on loopback at their default ports.
 #[derive(clap::Args)]
@@ -33,22 +33,22 @@ pub struct Arguments {
     /// The CPUs to use, such as 0-3,8
     #[arg(long, value_name = "LIST")]
     cpus: Option<String>,
-    /// What to ask the operating system through: auto, uring or epoll
+    /// How the lanes ask the operating system: by uring, by epoll, or by what is better here: auto
     #[arg(long, value_name = "NAME", default_value = "auto")]
     driver: String,
     /// Microseconds that a lane goes on looking for work before it sleeps, up to 1000000
     #[arg(long, value_name = "US", default_value_t = 0)]
     spin: u64,
-    /// Take ports that other processes of this user serve, whose sockets allow it: what is new comes here from then on, or to both without a program
+    /// Share ports with other processes of this user that allow it. With --steering program all new connections come here from then on; otherwise both processes get some
     #[arg(long)]
     join: bool,
     /// Let [::] take IPv6 only
     #[arg(long)]
     v6_only: bool,
-    /// Let all lanes share one descriptor table, and so its limit, instead of one for each
+    /// Give all lanes one descriptor table, so that the limit of descriptors counts for all together; by default each has its own
     #[arg(long)]
     share_descriptors: bool,
-    /// What finds each flow its lane: auto, program (needs CAP_BPF), classic (needs nothing) or kernel (its own hash)
+    /// What chooses the lane of each flow: program (a BPF program, needs CAP_BPF), classic (a classic BPF program, needs no right), kernel (the kernel's own hash), or the first of these that works: auto
     #[arg(long, value_name = "NAME", default_value = "auto")]
     steering: String,
     /// The key of the flows' hash: default, random, or its 40 or 52 bytes as 6d:5a:...
@@ -66,7 +66,7 @@ pub struct Arguments {
     /// Set a limit, such as idle_limit=30000; may be repeated
     #[arg(long = "limit", value_name = "NAME=VALUE")]
     limits: Vec<String>,
-    /// Only print which lanes there would be, on which CPUs, with which queues of the network card, and what stands in the way
+    /// Start nothing: print which lanes there would be, on which CPUs, with which queues of the network card, and what stands in the way
     #[arg(long)]
     plan: bool,
     /// The plan as JSON

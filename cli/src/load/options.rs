@@ -22,7 +22,7 @@ use std::time::Duration;
 /// The options, as data.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Options {
-    /// What to ask for: one of the workloads below; may be left out before a URL, for the first that travels so
+    /// What to ask for: one of the workloads below. It may be left out before a URL; then it is the first below that goes over connections, or over datagrams, as the URL does
     #[arg(value_name = "WORKLOAD", default_value = workloads::ALL[0].name)]
     workload: String,
     /// Where: tcp://HOST:PORT, udp://HOST:PORT, or a Unix socket: unix:PATH for connections, unixgram:PATH for datagrams, @NAME for an abstract name; by default the workload's port on 127.0.0.1
@@ -63,7 +63,7 @@ pub struct Options {
     /// How long to measure: seconds, or with a unit, such as 3, 500ms, 10m [default: as the workload says below]
     #[arg(long, value_name = "TIME", value_parser = amounts::time, conflicts_with = "requests", help_heading = "Extent")]
     duration: Option<Duration>,
-    /// How many requests to make instead (connections, with --connection-rate)
+    /// Measure so many requests (connections, with --connection-rate), however long they take
     #[arg(long, short = 'n', value_name = "N", help_heading = "Extent")]
     requests: Option<u64>,
     /// How long to load the server before measuring begins [default: 1s; none with --requests or a file of arrivals]
@@ -85,7 +85,7 @@ pub struct Options {
     /// The CPUs of the lanes, such as 0-3,8
     #[arg(long, value_name = "LIST", help_heading = "Generator")]
     cpus: Option<String>,
-    /// What to ask the operating system through: auto, uring or epoll
+    /// How the lanes ask the operating system: by uring, by epoll, or by what is better here: auto
     #[arg(long, value_name = "NAME", default_value = "auto", help_heading = "Generator")]
     driver: String,
     /// Microseconds that a lane goes on looking for work before it sleeps, up to 1000000
@@ -99,7 +99,7 @@ pub struct Options {
     /// for its table and its key
     #[arg(long, value_name = "HOW", help_heading = "Spread")]
     spread: Option<String>,
-    /// Do not ask the target: it shares 128 buckets evenly among so many lanes, and hashes with the default key
+    /// Do not ask the target for its table: assume 128 buckets, shared evenly among so many lanes, and the default key
     #[arg(long, value_name = "N", requires = "spread", help_heading = "Spread")]
     spread_lanes: Option<usize>,
 

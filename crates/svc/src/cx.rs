@@ -208,8 +208,8 @@ impl<K: Talk> Cx<'_, K> {
         Ok(self.table.there(index).id)
     }
 
-    /// The output of another connection of this service, until all of its output has left after it was closed. None
-    /// for the connection that this call is for: its output is an argument of the call.
+    /// The output of another connection of this service. None once that connection was closed and all of its output has left; and none
+    /// for the connection that this call is for, whose output is an argument of the call.
     pub fn connection(&mut self, id: ConnectionId) -> Option<&mut Output> {
         if !self.is_own(id) || self.current == Some(id) {
             return None;
@@ -436,15 +436,16 @@ impl<K: Talk> Cx<'_, K> {
         self.table.limits(self.service)
     }
 
-    /// Opens a file, or a directory where `options` say so; ends as `FileOutcome::Opened`, with its length and the time of its last change, or `Failed` in [`completed`](crate::StreamService::completed), with `token`. The file closes when
-    /// the last clone of it is dropped, be it with the service, a session, a message, an operation, or an output that it is a part of.
+    /// Opens a file, or a directory where `options` say so. [`completed`](crate::StreamService::completed) is called with `token`, and with `FileOutcome::Opened`, which tells its
+    /// length and the time of its last change, or with `Failed`. The file closes when the last clone of it is dropped, wherever that is: in the service, a session, a message,
+    /// an operation, or an output.
     pub fn open_file(&mut self, path: PathBuf, options: OpenOptions, token: u64) {
         self.request(FileOp::Open { beneath: None, path, options }, token);
     }
 
     /// Opens what lies beneath a directory that was opened with [`OpenOptions::directory`], as [`Cx::open_file`] does: for paths that come from
-    /// a peer. Whatever they contain, `..`, a link, a path from the root, never leads out of it, nor could a rename meanwhile have it do so:
-    /// `Failed` with `Outside`, or with `Busy` where it could not be told; then ask again.
+    /// a peer. Nothing in such a path leads out of the directory: no `..`, no link, no path from the root, and no rename meanwhile. It ends as
+    /// `Failed` with `Outside` then, or with `Busy` where the system could not tell: ask again.
     pub fn open_beneath(&mut self, directory: &File, path: PathBuf, options: OpenOptions, token: u64) {
         self.request(FileOp::Open { beneath: Some(directory.clone()), path, options }, token);
     }

@@ -33,8 +33,8 @@ pub trait StreamService: Sized + 'static {
     /// The lane turns for the first time: the place to set an [alarm](Cx::start_alarm), or to open connections.
     fn started(&mut self, _cx: &mut Cx<'_, Self::Talk>) {}
 
-    /// A connection was accepted, and its transform, if there is one, has come to the end of its handshake. A service that only opens
-    /// connections itself is never asked.
+    /// A connection was accepted, and the handshake of its transform, if it has one, is over. Never called for a service that only opens
+    /// connections itself.
     fn open(&mut self, cx: &mut Cx<'_, Self::Talk>, peer: &Peer) -> Self::Session;
 
     /// Bytes have arrived, or room for output has come back, or the peer has finished ([`Input::is_finished`]: the last
@@ -48,7 +48,7 @@ pub trait StreamService: Sized + 'static {
         output: &mut Output,
     ) -> Next;
 
-    /// A connection asked for with [`Cx::connect`] is open, and its transform, if there is one, has come to the end of its handshake.
+    /// A connection asked for with [`Cx::connect`] is open, and the handshake of its transform, if it has one, is over.
     fn connected(&mut self, _cx: &mut Cx<'_, Self::Talk>, _session: &mut Self::Session, _output: &mut Output) -> Next {
         Next::Continue
     }
@@ -74,8 +74,8 @@ pub trait StreamService: Sized + 'static {
         Next::Continue
     }
 
-    /// A request was held for as long as its ticket was good ([`Hold::expires`](crate::Hold::expires)), whose `token` this is. That ticket is void:
-    /// an answer with it is counted (`answers_late`). `ticket` is for the same request, and expires no more. By default the connection is
+    /// A request was not answered before its ticket expired ([`Hold::expires`](crate::Hold::expires), which gave the `token`). That ticket is void:
+    /// an answer with it is only counted (`answers_late`). `ticket` is a new one for the same request, and does not expire. By default the connection is
     /// broken off.
     fn expired(
         &mut self,
@@ -88,7 +88,7 @@ pub trait StreamService: Sized + 'static {
         Next::Abort
     }
 
-    /// The lane has begun to drain: what has arrived is still answered.
+    /// The lane has begun to drain: what has arrived is still answered. Called for each connection.
     fn draining(&mut self, _cx: &mut Cx<'_, Self::Talk>, _session: &mut Self::Session, _output: &mut Output) {}
 
     /// The connection has ended. Called once for each session; [`Cx::fault`] says why, if its ending is `Error`.
@@ -115,11 +115,12 @@ pub trait StreamService: Sized + 'static {
     /// The outcome of a question of this service on this lane: the answer, or why there is none. Comes once for each.
     fn replied(&mut self, _cx: &mut Cx<'_, Self::Talk>, _asking: Asking, _outcome: Result<<Self::Talk as Talk>::Answer, Lost>) {}
 
-    /// Something was refused to the service for want of room ([`Cx::send`], [`Cx::ask`]), for this lane, and there is room again, or nobody
-    /// there any more.
+    /// A message or a question for `lane` was refused because there was no room ([`Cx::send`], [`Cx::ask`]): now there is room again, or that lane
+    /// is gone.
     fn room(&mut self, _cx: &mut Cx<'_, Self::Talk>, _lane: usize) {}
 
-    /// The lane has begun to drain; what the service has to do with others, it should bring to its end.
+    /// The lane has begun to drain: the service should finish what it does with other lanes. Called once for the service, where
+    /// [`draining`](Self::draining) is called for each connection.
     fn drain_began(&mut self, _cx: &mut Cx<'_, Self::Talk>) {}
 
     /// The lane ends in order, or was stopped: the last call, after which the service is dropped. Nothing can be begun any more.
@@ -158,9 +159,9 @@ pub trait DatagramService: Sized + 'static {
     /// did not arrive (`Refused`: nobody is bound there). The socket goes on.
     fn fault(&mut self, _cx: &mut Cx<'_, Self::Talk>, _socket: SocketId, _fault: Fault) {}
 
-    /// Whether answers are still to be given to what was received. In a drain the sockets stay open until there are none, no operation
-    /// of the lane is under way, and no lane has anything left to ask another; until `drain_limit` at the longest. Only a service
-    /// that answers in an alarm or a task, or asks somebody else first, need say more than the default, which is no.
+    /// Whether the service still owes answers to what it received. In a drain the sockets stay open until no service owes any, no operation
+    /// of the lane is under way, and no lane has anything left to ask another; but no longer than `drain_limit`. The default is no, which is right
+    /// for all services but those that answer in an alarm or a task, or ask somebody outside first.
     fn owes(&self) -> bool {
         false
     }
