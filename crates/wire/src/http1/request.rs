@@ -45,7 +45,8 @@ pub struct Request<'a> {
     pub authority: Option<Authority<'a>>,
     /// How the end of the content is found. Not [`Framing::UntilClose`].
     pub framing: Framing,
-    /// Whether the client wants the connection to stay (RFC 9112 section 9.3).
+    /// Whether the client wants the connection to stay (RFC 9112 section 9.3). One of HTTP/1.0 is told by `Connection: keep-alive` that it does, and is
+    /// never sent chunks (section 6.1).
     pub persists: bool,
     /// Whether the client waits for 100 (Continue) before it sends content (RFC 9110 section 10.1.1). Without one, ending the exchange with another
     /// status closes the connection: nobody knows whether the content still comes.
