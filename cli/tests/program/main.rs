@@ -22,4 +22,5 @@ mod spread;
 mod start;
 mod stat;
 mod steering;
+mod tls;
 mod unix;

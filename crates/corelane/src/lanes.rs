@@ -32,8 +32,8 @@ use crate::error::Error;
 use corelane_steer::Settings;
 use corelane_svc::{DatagramService, LANE_CONNECTIONS_MAX, Limits, Peer, Services, Side, StreamService, Transform};
 use corelane_watch::{Declaration, ServiceRow};
-use entry::Entry;
 use entry::choice::Chosen;
+use entry::{Beside, Entry};
 use run::start;
 use std::sync::Arc;
 use std::time::Duration;
@@ -90,6 +90,7 @@ pub struct Lanes {
     /// None until somebody sets some.
     pub(crate) limits: Option<Limits>,
     pub(crate) services: Vec<Served>,
+    pub(crate) beside: Vec<Arc<dyn Fn() -> Beside + Send + Sync>>,
 }
 
 impl Lanes {
@@ -109,6 +110,7 @@ impl Lanes {
             connections_max: LANE_CONNECTIONS_MAX,
             limits: None,
             services: Vec::new(),
+            beside: Vec::new(),
         }
     }
 
@@ -303,6 +305,12 @@ impl Lanes {
             service
         });
         Ok(self)
+    }
+
+    /// Calls this once, outside of the lanes, when all of them listen; what it returns is kept as long as they run.
+    pub fn beside(mut self, make: impl Fn() -> Beside + Send + Sync + 'static) -> Self {
+        self.beside.push(Arc::new(make));
+        self
     }
 
     /// Names the service that was added last, for the counters and messages; by default its type's name.

@@ -10,7 +10,8 @@ use corelane::{
     Address, Cx, DatagramService, Datagrams, Error, Input, Lanes, Next, Output, Peer, Replies, Silent, StreamService,
 };
 use std::io::{ErrorKind, Read, Write};
-use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram, UnixStream};
 use std::path::PathBuf;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
@@ -138,6 +139,40 @@ fn a_users_connections_are_bounded() {
         drop(running);
     }
     std::fs::remove_dir_all(directory).unwrap();
+}
+
+/// A lane that has no room leaves who comes to those that have: together they take as many as all of them may, and one more waits until
+/// somebody leaves.
+#[test]
+fn lanes_without_room_leave_connections_to_the_others() {
+    if process::is_parent("lanes_without_room_leave_connections_to_the_others") {
+        return;
+    }
+    const LANES: usize = 3;
+    const EACH: usize = 4;
+    for driver in DRIVERS {
+        let name = format!("@corelane-room-{}-{driver:?}", std::process::id());
+        let address = SocketAddr::from_abstract_name(&name[1..]).unwrap();
+        let mut limits = Limits::default();
+        (limits.connections_max, limits.connections_per_peer_max) = (EACH as u32, (LANES * EACH) as u32);
+        let lanes = Lanes::per_core().lanes(LANES).driver(driver).limits(limits);
+        let running = lanes.serve(&format!("unix:{name}"), |_| Who).unwrap().start().unwrap();
+        let connect = || UnixStream::connect_addr(&address).unwrap();
+        let mut open: Vec<_> = (0..LANES * EACH).map(|_| connect()).collect();
+        let mut taken = [0; LANES];
+        open.iter_mut().for_each(|stream| taken[ask(stream).0 as usize] += 1);
+        assert_eq!(taken, [EACH; LANES]);
+        for round in 0..4 * LANES {
+            let mut waiting = connect();
+            let leaving = open.remove(round * 5 % open.len());
+            drop(leaving);
+            assert_eq!(ask(&mut waiting).1, user());
+            open.push(waiting);
+        }
+        running.drain();
+        drop(open);
+        running.wait().unwrap();
+    }
 }
 
 /// Sends back what it gets, with the sender's user before it.

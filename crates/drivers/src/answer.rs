@@ -1,4 +1,4 @@
-//! What came of a call that was made on a helper thread.
+//! What comes back from helper threads, and of file operations from the ring.
 
 use corelane_seam::{Fault, FileFacts, Offloaded};
 use std::fs::File;

@@ -21,12 +21,21 @@ const VECTORS_MAX: usize = 1024;
 /// How many errors of earlier datagrams one receive passes over.
 const PASSED_OVER_MAX: usize = 64;
 
+/// What receiving needs to know of a socket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SocketKind {
+    /// It has one peer (connect(2)).
+    pub(crate) connected: bool,
+    /// It is a Unix socket, whose peers may send more than bytes.
+    pub(crate) is_unix: bool,
+}
+
 /// What the calls need beside the payload: addresses, control messages, headers. One serves all sockets of a driver.
 pub(crate) struct DatagramCalls {
     headers: Vec<libc::mmsghdr>,
     vectors: Vec<libc::iovec>,
-    names: Vec<RawAddress>,
-    known: Names,
+    addresses: Vec<RawAddress>,
+    unix_names: Names,
     controls: Vec<Control>,
     /// Of each message to be sent: how many datagrams it holds, and its number of vectors.
     messages: Vec<(u32, u32)>,
@@ -39,8 +48,8 @@ impl DatagramCalls {
         Self {
             headers: vec![empty; BATCH_MAX],
             vectors: Vec::with_capacity(VECTORS_MAX),
-            names: vec![RawAddress::empty(); BATCH_MAX],
-            known: Names::default(),
+            addresses: vec![RawAddress::empty(); BATCH_MAX],
+            unix_names: Names::default(),
             controls: vec![Control::new(); BATCH_MAX],
             messages: Vec::with_capacity(BATCH_MAX),
         }
@@ -52,13 +61,13 @@ impl DatagramCalls {
     pub(crate) fn receive(
         &mut self,
         socket: BorrowedFd,
-        (connected, is_unix): (bool, bool),
+        kind: SocketKind,
         mut lease: Lease,
         batch: &mut Datagrams,
     ) -> Result<(usize, bool), Fault> {
         assert!(lease.is_empty() && lease.capacity() >= PIECE_BYTES);
         let pieces = (lease.capacity() / PIECE_BYTES).min(BATCH_MAX);
-        let found = match self.receive_pieces(socket, (connected, is_unix), &mut lease, pieces) {
+        let found = match self.receive_pieces(socket, kind, &mut lease, pieces) {
             Ok(found) => found,
             Err(number) if errno::would_block(number) => return Ok((0, false)),
             Err(number) => return Err(errno::fault(number)),
@@ -68,25 +77,19 @@ impl DatagramCalls {
         lease.advance((found - 1) * PIECE_BYTES + last);
         batch.fill(lease.share());
         for piece in 0..found {
-            self.name_arrival(piece, batch);
+            self.note_arrival(piece, batch);
         }
         Ok((found, found == pieces))
     }
 
     /// An error that came by ICMP concerns a datagram sent earlier, is reported once, and must not keep us from what has
     /// arrived. Only with one peer is it known whose it was.
-    fn receive_pieces(
-        &mut self,
-        socket: BorrowedFd,
-        (connected, is_unix): (bool, bool),
-        lease: &mut Lease,
-        pieces: usize,
-    ) -> Result<usize, i32> {
-        let mut passed_over = if connected { PASSED_OVER_MAX } else { 0 };
+    fn receive_pieces(&mut self, socket: BorrowedFd, kind: SocketKind, lease: &mut Lease, pieces: usize) -> Result<usize, i32> {
+        let mut passed_over = if kind.connected { PASSED_OVER_MAX } else { 0 };
         loop {
-            self.name_pieces(lease, pieces, is_unix);
+            self.prepare_pieces(lease, pieces, kind.is_unix);
             let (headers, count) = (self.headers.as_mut_ptr(), pieces as u32);
-            // SAFETY: each of the `count` headers names one piece of the lease, which is exclusively ours, and one name
+            // SAFETY: each of the `count` headers names one piece of the lease, which is exclusively ours, and one address
             // and control of the same number; all of them outlive the call.
             let found = uninterrupted(|| unsafe {
                 libc::recvmmsg(socket.as_raw_fd(), headers, count, libc::MSG_DONTWAIT, std::ptr::null_mut()) as isize
@@ -98,14 +101,14 @@ impl DatagramCalls {
         }
     }
 
-    fn name_pieces(&mut self, lease: &mut Lease, pieces: usize, is_unix: bool) {
+    fn prepare_pieces(&mut self, lease: &mut Lease, pieces: usize, is_unix: bool) {
         self.vectors.clear();
         let room = lease.spare()[..pieces * PIECE_BYTES].chunks_exact_mut(PIECE_BYTES);
         self.vectors.extend(room.map(|piece| libc::iovec { iov_base: piece.as_mut_ptr().cast(), iov_len: PIECE_BYTES }));
         assert!(self.vectors.len() == pieces && pieces <= BATCH_MAX);
         for index in 0..pieces {
             let header = &mut self.headers[index].msg_hdr;
-            header.msg_name = self.names[index].as_mut_ptr().cast();
+            header.msg_name = self.addresses[index].as_mut_ptr().cast();
             header.msg_namelen = RawAddress::BYTES;
             header.msg_iov = &mut self.vectors[index];
             header.msg_iovlen = 1;
@@ -118,7 +121,7 @@ impl DatagramCalls {
         }
     }
 
-    fn name_arrival(&mut self, piece: usize, batch: &mut Datagrams) {
+    fn note_arrival(&mut self, piece: usize, batch: &mut Datagrams) {
         let header = &self.headers[piece];
         let bytes = header.msg_len as usize;
         if header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0 {
@@ -127,7 +130,7 @@ impl DatagramCalls {
         }
         // What has no peer of a family that we know cannot be answered.
         assert!(header.msg_len as usize <= PIECE_BYTES, "the kernel writes within a piece");
-        let Some(peer) = self.names[piece].decode(header.msg_hdr.msg_namelen, &mut self.known) else { return };
+        let Some(peer) = self.addresses[piece].decode(header.msg_hdr.msg_namelen, &mut self.unix_names) else { return };
         let beside = self.controls[piece].read(header.msg_hdr.msg_controllen);
         let peer = match (peer, beside.user) {
             (Address::Unix(unix), Some(user)) => unix.of_user(user).into(),
@@ -142,7 +145,7 @@ impl DatagramCalls {
     pub(crate) fn send(&mut self, socket: BorrowedFd, departure: &mut Departure, together: usize) -> bool {
         assert!((1..=TRAIN_DATAGRAMS_MAX).contains(&together));
         loop {
-            self.name_messages(departure, together);
+            self.prepare_messages(departure, together);
             if self.messages.is_empty() {
                 assert!(departure.is_done());
                 return true;
@@ -168,13 +171,13 @@ impl DatagramCalls {
             return send_one(socket, part, (first.msg_name, first.msg_namelen));
         }
         let (headers, count) = (self.headers.as_mut_ptr(), self.messages.len() as u32);
-        // SAFETY: each of the `count` headers names vectors of memory that the trains keep, and a name and control of
+        // SAFETY: each of the `count` headers names vectors of memory that the trains keep, and an address and control of
         // the same number; all of them outlive the call, which only reads them.
         uninterrupted(|| unsafe { libc::sendmmsg(socket.as_raw_fd(), headers, count, libc::MSG_NOSIGNAL) as isize })
     }
 
-    /// Names the messages that come next.
-    fn name_messages(&mut self, departure: &mut Departure, together: usize) {
+    /// Prepares the messages that come next.
+    fn prepare_messages(&mut self, departure: &mut Departure, together: usize) {
         self.messages.clear();
         self.vectors.clear();
         departure.refuse_files();
@@ -182,15 +185,15 @@ impl DatagramCalls {
         for (index, train) in trains.trains().iter().enumerate().skip(at.train) {
             let here = if index == at.train { *at } else { Position::default() };
             let together = if here.singly { 1 } else { together_of(train, together) };
-            if has_file(trains, train) || !self.name_train(trains, train, here.datagram, together) {
+            if has_file(trains, train) || !self.prepare_train(trains, train, here.datagram, together) {
                 break;
             }
         }
         self.point_headers(*connected);
     }
 
-    /// Names the messages of one train from `datagram` on, with up to `together` datagrams each; false when the call is full.
-    fn name_train(&mut self, trains: &Trains, train: &Train, datagram: usize, together: usize) -> bool {
+    /// Prepares the messages of one train from `datagram` on, with up to `together` datagrams each; false when the call is full.
+    fn prepare_train(&mut self, trains: &Trains, train: &Train, datagram: usize, together: usize) -> bool {
         assert!(train.parts() <= TRAIN_DATAGRAMS_MAX && datagram < train.datagrams());
         let size = train.datagram_bytes as usize;
         let mut parts = Parts { rest: trains.segments(train).filter_map(|segment| segment.bytes()), part: &[] };
@@ -206,18 +209,18 @@ impl DatagramCalls {
                 self.vectors.push(libc::iovec { iov_base: piece.as_ptr().cast_mut().cast(), iov_len: piece.len() });
                 left -= piece.len();
             }
-            self.name_message(train, datagrams, first);
+            self.prepare_message(train, datagrams, first);
         }
         true
     }
 
-    fn name_message(&mut self, train: &Train, datagrams: usize, first_vector: usize) {
+    fn prepare_message(&mut self, train: &Train, datagrams: usize, first_vector: usize) {
         let index = self.messages.len();
         assert!(index < BATCH_MAX && datagrams <= TRAIN_DATAGRAMS_MAX);
         assert!(train.datagram_bytes as usize <= DATAGRAM_V6_BYTES_MAX, "a train has datagrams that fit");
         let size = if datagrams > 1 { train.datagram_bytes as u16 } else { 0 };
         // The kernel refuses an address of no bytes.
-        let name_bytes = self.names[index].write(&train.peer).unwrap_or(0);
+        let name_bytes = self.addresses[index].write(&train.peer).unwrap_or(0);
         let control = &mut self.controls[index];
         let control_bytes = control.write(size, train.source, train.interface, train.peer.is_ipv4());
         let header = &mut self.headers[index].msg_hdr;
@@ -228,8 +231,8 @@ impl DatagramCalls {
         self.messages.push((datagrams as u32, (self.vectors.len() - first_vector) as u32));
     }
 
-    /// Lets the headers point to names and vectors, when none of these moves any more. A connected socket needs no name, and
-    /// looks for no route then.
+    /// Lets the headers point to addresses and vectors, when none of these moves any more. A connected socket needs no
+    /// address, and looks for no route then.
     fn point_headers(&mut self, connected: bool) {
         let vectors_named: usize = self.messages.iter().map(|message| message.1 as usize).sum();
         assert!(vectors_named == self.vectors.len() && vectors_named <= VECTORS_MAX);
@@ -238,7 +241,7 @@ impl DatagramCalls {
             let header = &mut self.headers[index].msg_hdr;
             match connected {
                 true => (header.msg_name, header.msg_namelen) = (std::ptr::null_mut(), 0),
-                false => header.msg_name = self.names[index].as_mut_ptr().cast(),
+                false => header.msg_name = self.addresses[index].as_mut_ptr().cast(),
             }
             header.msg_iov = vectors;
             header.msg_iovlen = count as usize;
@@ -450,7 +453,7 @@ mod tests {
             wait_for(to, libc::POLLIN);
             let mut batch = Datagrams::new();
             let lease = arena.lease(4 * PIECE_BYTES).unwrap();
-            let (found, _) = DatagramCalls::new().receive(to, (false, false), lease, &mut batch).unwrap();
+            let (found, _) = DatagramCalls::new().receive(to, SocketKind::default(), lease, &mut batch).unwrap();
             arrivals += found;
             for arrival in batch.arrivals() {
                 let payload = batch.payload(arrival);
@@ -591,7 +594,7 @@ mod tests {
             wait_for(server.as_fd(), libc::POLLIN);
             let (arena, mut batch) = (Arena::new(1).unwrap(), Datagrams::new());
             let lease = arena.lease(PIECE_BYTES).unwrap();
-            assert_eq!(DatagramCalls::new().receive(server.as_fd(), (false, false), lease, &mut batch), Ok((1, true)));
+            assert_eq!(DatagramCalls::new().receive(server.as_fd(), SocketKind::default(), lease, &mut batch), Ok((1, true)));
             let arrival = batch.arrivals()[0].clone();
             assert_eq!((arrival.asked, arrival.peer.is_ipv4()), (Some(asked), asked.is_ipv4()));
             assert!(arrival.interface > 0);
@@ -600,7 +603,7 @@ mod tests {
             depart(server.as_fd(), answer, ALL);
             wait_for(client.as_fd(), libc::POLLIN);
             let lease = arena.lease(PIECE_BYTES).unwrap();
-            DatagramCalls::new().receive(client.as_fd(), (false, false), lease, &mut batch).unwrap();
+            DatagramCalls::new().receive(client.as_fd(), SocketKind::default(), lease, &mut batch).unwrap();
             assert_eq!(batch.arrivals()[0].peer, to);
         }
     }
@@ -633,7 +636,7 @@ mod tests {
         let arena = Arena::new(1).unwrap();
         let mut batch = Datagrams::new();
         let lease = arena.lease(PIECE_BYTES).unwrap();
-        assert_eq!(DatagramCalls::new().receive(socket.as_fd(), (false, false), lease, &mut batch), Ok((0, false)));
+        assert_eq!(DatagramCalls::new().receive(socket.as_fd(), SocketKind::default(), lease, &mut batch), Ok((0, false)));
         assert!(batch.is_empty() && arena.used() == 0);
     }
 
@@ -661,19 +664,21 @@ mod tests {
             sockets::bind(&bind, true).unwrap()
         };
         let (to, from) = (bind(&server), bind(&client));
-        let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
-        let (read, _write) = std::io::pipe().unwrap();
-        let before = open();
+        let (read, mut write) = std::io::pipe().unwrap();
         send_with_descriptor(&from, &server, read.as_fd());
+        drop(read);
         let arena = Arena::new(1 << 20).unwrap();
         let mut batch = Datagrams::new();
         let lease = arena.lease(PIECE_BYTES).unwrap();
-        assert_eq!(DatagramCalls::new().receive(to.as_fd(), (false, true), lease, &mut batch), Ok((1, true)));
+        assert_eq!(
+            DatagramCalls::new().receive(to.as_fd(), SocketKind { connected: false, is_unix: true }, lease, &mut batch),
+            Ok((1, true))
+        );
         let arrival = &batch.arrivals()[0];
         assert_eq!(batch.payload(arrival), b"take this");
         let unix = arrival.peer.unix().unwrap();
         assert_eq!((unix.name(), unix.user), (client.unix().unwrap().name(), Some(rustix::process::getuid().as_raw())));
-        assert_eq!(open(), before, "a descriptor was taken from a peer");
+        assert!(std::io::Write::write_all(&mut write, b"x").is_err(), "a descriptor was taken from a peer");
         // Each by itself, though they are a train; and the kernel keeps few for one who does not receive.
         let most: usize = std::fs::read_to_string("/proc/sys/net/unix/max_dgram_qlen").unwrap().trim().parse().unwrap();
         let mut trains = Trains::new();

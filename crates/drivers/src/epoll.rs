@@ -8,11 +8,12 @@ use crate::readiness::source::{Copies, Pause, Source};
 use crate::tuning;
 use corelane_os::clock;
 use corelane_os::errno::{checked, fault, fault_of};
+use corelane_os::sockets;
 use corelane_seam::{Arena, Fault, Tuning};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::io::Errno;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 /// Events that one look takes from the kernel at the most.
@@ -97,11 +98,22 @@ impl Source for Poller {
         epoll::modify(&self.descriptor, descriptor, EventData::new_u64(data), flags(events)).map_err(fault_of)
     }
 
+    /// The system keeps on watching, and cannot be told to watch once (EPOLLONESHOT) or to watch again.
+    fn rest(&mut self, descriptor: BorrowedFd) -> u64 {
+        let ended = epoll::delete(&self.descriptor, descriptor);
+        assert!(ended.is_ok(), "what was reported is watched");
+        1
+    }
+
     /// Of a descriptor without copies watching ends by itself; with others it would only with the last of them.
     fn close(&mut self, _data: u64, descriptor: OwnedFd, copies: Copies) {
-        if copies == Copies::Others {
-            // It fails only if nothing was added, and then nothing is reported.
-            let _ = epoll::delete(&self.descriptor, descriptor);
+        if copies == Copies::None {
+            return;
+        }
+        // It fails only if nothing was added, and then nothing is reported.
+        let _ = epoll::delete(&self.descriptor, &descriptor);
+        if copies == Copies::Lanes {
+            sockets::wake_all(descriptor.as_fd());
         }
     }
 
@@ -142,10 +154,8 @@ fn flags(events: i32) -> EventFlags {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corelane_os::sockets;
     use corelane_seam::{Address, Bell, Completion, Driver, Handle, Listen, Op, Outcome, Wait};
     use std::cell::Cell;
-    use std::os::fd::AsFd;
     use std::rc::Rc;
 
     #[test]

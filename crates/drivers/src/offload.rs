@@ -23,11 +23,11 @@ pub struct LentMemory {
     bytes: usize,
 }
 
-// SAFETY: a place is made by `LentMemory::to_write` or `LentMemory::to_read`, whose callers keep the memory until the answer comes.
+// SAFETY: it is made by `LentMemory::to_write` or `LentMemory::to_read`, whose callers keep the memory until the answer comes.
 unsafe impl Send for LentMemory {}
 
 impl LentMemory {
-    /// A place to be written.
+    /// Memory to be written.
     ///
     /// # Safety
     /// The memory must stay, and nobody else may touch it, until the answer has come.
@@ -35,7 +35,7 @@ impl LentMemory {
         Self { start: memory.as_mut_ptr(), bytes: memory.len() }
     }
 
-    /// A place to be read.
+    /// Memory to be read.
     ///
     /// # Safety
     /// The memory must stay, and nobody may write it, until the answer has come.
@@ -52,8 +52,8 @@ impl LentMemory {
 /// A file operation.
 pub enum FileCall {
     Open { beneath: Option<Arc<File>>, path: PathBuf, options: OpenOptions },
-    Read { file: Arc<File>, offset: u64, place: LentMemory },
-    Write { file: Arc<File>, offset: u64, place: LentMemory },
+    Read { file: Arc<File>, offset: u64, memory: LentMemory },
+    Write { file: Arc<File>, offset: u64, memory: LentMemory },
     Sync { file: Arc<File> },
     Close { file: Arc<File> },
 }
@@ -63,13 +63,13 @@ pub struct Ended {
     /// As given with the call.
     pub(crate) token: u32,
     pub(crate) answer: Answer,
-    of_work: bool,
+    is_call: bool,
 }
 
 impl Ended {
     /// The end of a file operation that no helper had.
     pub(crate) fn of_file(token: u32, answer: Answer) -> Self {
-        Self { token, answer, of_work: false }
+        Self { token, answer, is_call: false }
     }
 }
 
@@ -77,15 +77,15 @@ impl Ended {
 pub struct Helpers {
     common: Arc<Common>,
     /// Offloaded calls, and file operations, whose answers were not taken yet.
-    works: usize,
+    calls: usize,
     files: usize,
-    works_max: usize,
+    calls_max: usize,
 }
 
 struct Common {
     queue: Mutex<Queue>,
     /// Rung when there is something to do, or the end has come.
-    work: Condvar,
+    to_do: Condvar,
     /// Rung when a file operation has ended.
     file_ended: Condvar,
     bell: Arc<dyn Bell>,
@@ -101,32 +101,32 @@ enum Job {
 #[derive(Default)]
 struct Queue {
     files: VecDeque<(u32, FileCall)>,
-    works: VecDeque<(u32, OffloadCall)>,
+    calls: VecDeque<(u32, OffloadCall)>,
     ended: Vec<Ended>,
     threads: usize,
     idle: usize,
     files_running: usize,
-    works_running: usize,
+    calls_running: usize,
     closed: bool,
 }
 
 impl Queue {
     fn next(&mut self, threads_max: usize) -> Option<(u32, Job)> {
-        assert!(self.works_running < threads_max && self.files_running + self.works_running < threads_max);
+        assert!(self.calls_running < threads_max && self.files_running + self.calls_running < threads_max);
         if let Some((token, call)) = self.files.pop_front() {
             self.files_running += 1;
             return Some((token, Job::File(call)));
         }
-        if self.works_running + 1 >= threads_max {
+        if self.calls_running + 1 >= threads_max {
             return None;
         }
-        let (token, work) = self.works.pop_front()?;
-        self.works_running += 1;
-        Some((token, Job::Call(work)))
+        let (token, call) = self.calls.pop_front()?;
+        self.calls_running += 1;
+        Some((token, Job::Call(call)))
     }
 
     fn end(&mut self, ended: Ended) {
-        let running = if ended.of_work { &mut self.works_running } else { &mut self.files_running };
+        let running = if ended.is_call { &mut self.calls_running } else { &mut self.files_running };
         assert!(*running > 0, "a call ended that did not run");
         *running -= 1;
         if !self.closed {
@@ -148,15 +148,15 @@ impl Common {
         while !queue.closed {
             let Some((token, job)) = queue.next(self.threads_max) else {
                 queue.idle += 1;
-                queue = self.work.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                queue = self.to_do.wait(queue).unwrap_or_else(PoisonError::into_inner);
                 queue.idle -= 1;
                 continue;
             };
             drop(queue);
-            let of_work = matches!(job, Job::Call(_));
+            let is_call = matches!(job, Job::Call(_));
             let answer = job.run();
             queue = self.lock();
-            queue.end(Ended { token, answer, of_work });
+            queue.end(Ended { token, answer, is_call });
             drop(queue);
             self.file_ended.notify_all();
             self.bell.ring();
@@ -167,23 +167,23 @@ impl Common {
 }
 
 impl Helpers {
-    /// At most `threads_max` helpers that ring `bell`; at most `works_max` offloaded calls wait or run at once. Starts no thread yet.
-    pub(crate) fn new(bell: Arc<dyn Bell>, works_max: usize, threads_max: usize) -> Self {
+    /// At most `threads_max` helpers that ring `bell`; at most `calls_max` offloaded calls wait or run at once. Starts no thread yet.
+    pub(crate) fn new(bell: Arc<dyn Bell>, calls_max: usize, threads_max: usize) -> Self {
         assert!(threads_max >= 2, "one for files, and one for calls");
-        let common = Common { queue: Mutex::default(), work: Condvar::new(), file_ended: Condvar::new(), bell, threads_max };
-        Self { common: Arc::new(common), works: 0, files: 0, works_max }
+        let common = Common { queue: Mutex::default(), to_do: Condvar::new(), file_ended: Condvar::new(), bell, threads_max };
+        Self { common: Arc::new(common), calls: 0, files: 0, calls_max }
     }
 
     /// Gives an offloaded call to the helpers; its end comes with `token`.
     ///
     /// # Errors
     /// `Busy` at the bound, or the system's reason for not giving the first thread.
-    pub(crate) fn work(&mut self, token: u32, work: OffloadCall) -> Result<(), Fault> {
-        if self.works >= self.works_max {
+    pub(crate) fn offload(&mut self, token: u32, call: OffloadCall) -> Result<(), Fault> {
+        if self.calls >= self.calls_max {
             return Err(Fault::of(Reason::Busy));
         }
-        self.begin(|queue| queue.works.push_back((token, work)))?;
-        self.works += 1;
+        self.begin(|queue| queue.calls.push_back((token, call)))?;
+        self.calls += 1;
         Ok(())
     }
 
@@ -200,26 +200,26 @@ impl Helpers {
 
     /// Adds the calls that have ended to `ended`. Touches no lock while none is under way.
     pub(crate) fn take_ended(&mut self, ended: &mut Vec<Ended>) {
-        if self.works + self.files == 0 {
+        if self.calls + self.files == 0 {
             return;
         }
         let first = ended.len();
         ended.append(&mut self.common.lock().ended);
-        assert!(ended.len() - first <= self.works + self.files, "more calls ended than were begun");
-        let works = ended[first..].iter().filter(|ended| ended.of_work).count();
-        let files = ended.len() - first - works;
-        assert!(works <= self.works && files <= self.files);
-        self.works -= works;
+        assert!(ended.len() - first <= self.calls + self.files, "more calls ended than were begun");
+        let calls = ended[first..].iter().filter(|ended| ended.is_call).count();
+        let files = ended.len() - first - calls;
+        assert!(calls <= self.calls && files <= self.files);
+        self.calls -= calls;
         self.files -= files;
     }
 
     /// Ends the helpers; what has not begun never will. Waits until no file operation uses lane memory any more, but no
-    /// longer than `patience`: if the answer is false, that memory must stay for ever.
+    /// longer than `patience`: if it returns false, that memory must stay for ever.
     pub(crate) fn close(&mut self, patience: Duration) -> bool {
         let mut queue = self.common.lock();
         queue.closed = true;
-        let waiting = (std::mem::take(&mut queue.files), std::mem::take(&mut queue.works));
-        self.common.work.notify_all();
+        let waiting = (std::mem::take(&mut queue.files), std::mem::take(&mut queue.calls));
+        self.common.to_do.notify_all();
         let (queue, answer) = self
             .common
             .file_ended
@@ -235,7 +235,7 @@ impl Helpers {
         assert!(!queue.closed, "a call after the end");
         let threads_max = self.common.threads_max;
         assert!(queue.threads <= threads_max && queue.idle <= queue.threads);
-        let waiting = queue.files.len() + queue.works.len();
+        let waiting = queue.files.len() + queue.calls.len();
         if queue.idle <= waiting && queue.threads < threads_max {
             match start(self.common.clone()) {
                 Ok(()) => queue.threads += 1,
@@ -246,7 +246,7 @@ impl Helpers {
         }
         add(&mut queue);
         drop(queue);
-        self.common.work.notify_one();
+        self.common.to_do.notify_one();
         Ok(())
     }
 }
@@ -272,7 +272,7 @@ impl Job {
     fn run(self) -> Answer {
         match self {
             Self::File(call) => call.run().unwrap_or_else(|error| Answer::Failed(errno::fault(errno::of(&error)))),
-            Self::Call(work) => match catch_unwind(AssertUnwindSafe(work)) {
+            Self::Call(call) => match catch_unwind(AssertUnwindSafe(call)) {
                 Ok(value) => Answer::Returned(value),
                 Err(panic) => {
                     // What was thrown may throw again when it is dropped.
@@ -288,15 +288,15 @@ impl FileCall {
     fn run(self) -> std::io::Result<Answer> {
         match self {
             Self::Open { beneath, path, options } => opening::open(beneath.as_deref(), &path, options),
-            Self::Read { file, offset, place } => {
-                assert!(!place.start.is_null());
-                // SAFETY: the place's maker keeps the memory, and nobody else touches it, until the answer has come.
-                let memory = unsafe { std::slice::from_raw_parts_mut(place.start, place.bytes) };
+            Self::Read { file, offset, memory } => {
+                assert!(!memory.start.is_null());
+                // SAFETY: whoever lent the memory keeps it, and nobody else touches it, until the answer has come.
+                let memory = unsafe { std::slice::from_raw_parts_mut(memory.start, memory.bytes) };
                 moved(|| file.read_at(memory, offset))
             }
-            Self::Write { file, offset, place } => {
-                // SAFETY: the place's maker keeps the memory, and nobody writes it, until the answer has come.
-                let memory = unsafe { std::slice::from_raw_parts(place.start.cast_const(), place.bytes) };
+            Self::Write { file, offset, memory } => {
+                // SAFETY: whoever lent the memory keeps it, and nobody writes it, until the answer has come.
+                let memory = unsafe { std::slice::from_raw_parts(memory.start.cast_const(), memory.bytes) };
                 moved(|| file.write_at(memory, offset))
             }
             Self::Sync { file } => file.sync_all().map(|()| Answer::Done),
@@ -331,9 +331,9 @@ mod tests {
         }
     }
 
-    fn helpers(works_max: usize, threads_max: usize) -> (Helpers, mpsc::Receiver<()>) {
+    fn helpers(calls_max: usize, threads_max: usize) -> (Helpers, mpsc::Receiver<()>) {
         let (sender, rung) = mpsc::channel();
-        (Helpers::new(Arc::new(Counting(sender)), works_max, threads_max), rung)
+        (Helpers::new(Arc::new(Counting(sender)), calls_max, threads_max), rung)
     }
 
     fn wait_for(helpers: &mut Helpers, rung: &mpsc::Receiver<()>, count: usize) -> Vec<Ended> {
@@ -348,8 +348,8 @@ mod tests {
     #[test]
     fn a_value_comes_back_and_a_panic_is_a_fault() {
         let (mut helpers, rung) = helpers(8, 2);
-        helpers.work(1, Box::new(|| Box::new(42u8))).unwrap();
-        helpers.work(2, Box::new(|| panic!("meant"))).unwrap();
+        helpers.offload(1, Box::new(|| Box::new(42u8))).unwrap();
+        helpers.offload(2, Box::new(|| panic!("meant"))).unwrap();
         let mut ended = wait_for(&mut helpers, &rung, 2);
         ended.sort_by_key(|ended| ended.token);
         assert!(matches!(&ended[0].answer, Answer::Returned(value) if value.downcast_ref() == Some(&42u8)));
@@ -374,10 +374,10 @@ mod tests {
                 begin.send(()).unwrap();
                 Box::new(gate.lock().unwrap().recv().is_ok())
             };
-            helpers.work(token, Box::new(work)).unwrap();
+            helpers.offload(token, Box::new(work)).unwrap();
         }
         (1..threads_max).for_each(|_| begun.recv().unwrap());
-        let full = helpers.work(9, Box::new(|| Box::new(()))).unwrap_err();
+        let full = helpers.offload(9, Box::new(|| Box::new(()))).unwrap_err();
         assert_eq!(full.reason, Reason::Busy);
         let options = OpenOptions::new().read(true);
         helpers.file(7, FileCall::Open { beneath: None, path: std::env::current_exe().unwrap(), options }).unwrap();
@@ -386,13 +386,13 @@ mod tests {
         assert!(begun.try_recv().is_err(), "one helper is kept for files");
         (0..threads_max).for_each(|_| release.send(()).unwrap());
         assert_eq!(wait_for(&mut helpers, &rung, threads_max).len(), threads_max);
-        assert!(helpers.work(9, Box::new(|| Box::new(()))).is_ok());
+        assert!(helpers.offload(9, Box::new(|| Box::new(()))).is_ok());
     }
 
     #[test]
     fn helpers_end_with_their_driver() {
         let (mut helpers, rung) = helpers(2, 2);
-        helpers.work(1, Box::new(|| Box::new(()))).unwrap();
+        helpers.offload(1, Box::new(|| Box::new(()))).unwrap();
         wait_for(&mut helpers, &rung, 1);
         assert!(helpers.close(Duration::from_secs(10)));
         drop(helpers);

@@ -1,6 +1,6 @@
 //! Which features of the kernel a driver may use: each one is tried out, not looked up.
 
-use crate::datagrams::{DatagramCalls, Departure, PIECE_BYTES, SEGMENT_MIN, SEGMENTS_OLD_MAX};
+use crate::datagrams::{DatagramCalls, Departure, PIECE_BYTES, SEGMENT_MIN, SEGMENTS_OLD_MAX, SocketKind};
 use corelane_os::sockets::{self, readable};
 use corelane_seam::{Arena, Bind, DatagramOutcome, Datagrams, Fault, Outcome, Reason, Segment, TRAIN_DATAGRAMS_MAX, Trains};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -119,7 +119,7 @@ fn receive_train(socket: BorrowedFd, count: usize, calls: &mut DatagramCalls) ->
         readable(socket)?;
         let lease = arena.lease(2 * PIECE_BYTES).ok_or(Fault::of(Reason::NoMemory))?;
         let mut batch = Datagrams::new();
-        calls.receive(socket, (false, false), lease, &mut batch)?;
+        calls.receive(socket, SocketKind::default(), lease, &mut batch)?;
         arrivals += batch.arrivals().len();
         datagrams += batch.arrivals().iter().map(|arrival| arrival.datagrams()).sum::<usize>();
     }

@@ -11,9 +11,11 @@ const FLAGS_OFFSET: u32 = 13;
 const KEEP_ALL: u32 = u32::MAX;
 const DROP: u32 = 0;
 
-/// Has a Unix socket refuse, on behalf of all who share it. Lets any other listener drop each segment that would begin a connection: those with SYN and without ACK (a classic filter,
-/// SO_ATTACH_FILTER, socket(7)). Handshakes under way end as they would, and the queue can be accepted. A peer that
-/// begins now hears nothing and repeats; it is refused when the listener closes, or reaches another listener of the port.
+/// Has a listener take no new connections, while those that wait can still be accepted.
+///
+/// A Unix socket refuses them, whichever of its duplicates this is. A listener of TCP drops each segment that would begin one: those with
+/// SYN and without ACK (a classic filter, SO_ATTACH_FILTER, socket(7)). Handshakes under way end as they would. A peer that begins now hears
+/// nothing and repeats; it is refused when the listener closes, or reaches another listener of the port.
 pub(crate) fn refuse_new(listener: BorrowedFd) -> Result<(), Fault> {
     if sockets::is_unix(listener) {
         sockets::refuse_new(listener);

@@ -5,9 +5,9 @@ use crate::errors::Error;
 use corelane_seam::{LEASE_BYTES_MAX, Tuning};
 
 /// Threads that one lane may have for what would have to wait.
-const OFFLOAD_THREADS_MAX: usize = 256;
+const THREADS_MOST: usize = 256;
 /// Offloaded calls that may wait or run at once: each has its place in a queue.
-const OFFLOAD_MAX_MOST: usize = 1 << 20;
+const CALLS_MOST: usize = 1 << 20;
 
 /// Refuses settings that would leave a driver without memory to receive into, without progress, or without bounds.
 ///
@@ -19,9 +19,9 @@ pub fn check(tuning: &Tuning) -> Result<(), Error> {
         ("receive_cycle_bytes", tuning.receive_cycle_bytes, 1, usize::MAX),
         ("datagram_bytes", tuning.datagram_bytes, PIECE_BYTES, LEASE_BYTES_MAX),
         ("accept_batch", tuning.accept_batch, 1, usize::MAX),
-        ("offload_max", tuning.offload_max, 1, OFFLOAD_MAX_MOST),
+        ("offload_max", tuning.offload_max, 1, CALLS_MOST),
         // One is kept for files, so that calls which last long never stop them.
-        ("offload_threads", tuning.offload_threads, 2, OFFLOAD_THREADS_MAX),
+        ("offload_threads", tuning.offload_threads, 2, THREADS_MOST),
     ];
     match fields.into_iter().find(|&(_, got, least, most)| got < least || got > most) {
         Some((field, got, least, most)) => Err(Error::Tuning { field, got, least, most }),

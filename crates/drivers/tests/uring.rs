@@ -1,11 +1,13 @@
 //! The driver on io_uring where the system refuses it, or gives it little; and its end while much is under way.
 #![allow(clippy::unwrap_used, unsafe_code)] // all of this is tests; restricting a process takes raw calls
 
+mod common;
+
+use common::is_child;
 use corelane_drivers::{EpollDriver, Error, Probes, UringDriver, probe_uring};
 use corelane_seam::{Arena, Completion, Driver, Handle, Listen, Op, StreamOp, StreamOptions, Tuning, Wait};
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::Command;
 
 fn arena() -> Arena {
     Arena::new(4 << 20).unwrap()
@@ -13,22 +15,6 @@ fn arena() -> Arena {
 
 fn uring() -> Result<UringDriver, Error> {
     UringDriver::new(arena(), Tuning::default(), Probes::default())
-}
-
-/// Names the test that a process started by a test itself is to run.
-const CHILD: &str = "CORELANE_URING_CHILD";
-
-/// Runs this test in a process of its own; true in that process.
-fn is_child(test: &str) -> bool {
-    if std::env::var(CHILD).is_ok_and(|child| child == test) {
-        return true;
-    }
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    let output = command.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(CHILD, test).output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(text.contains("1 passed"), "{text}");
-    false
 }
 
 /// Has a call fail with `number`, for this thread and for good (seccomp(2)).

@@ -67,7 +67,7 @@ pub trait Work: 'static {
     fn drain(&mut self, kit: &mut Kit, driver: &mut dyn Driver);
 
     /// In a drain: whether nothing is left to do but what other lanes may still ask for.
-    fn is_quiet(&mut self, _kit: &mut Kit) -> bool {
+    fn is_quiet(&self, _kit: &mut Kit) -> bool {
         !self.has_work()
     }
 
@@ -138,7 +138,7 @@ pub(crate) trait Seated {
     fn finish(&mut self, kit: &mut Kit, driver: &dyn Driver, due: &mut Vec<Handle>, at_most: usize) -> Said;
     fn hear(&mut self, kit: &mut Kit, driver: &mut dyn Driver) -> Said;
     fn drain(&mut self, kit: &mut Kit, driver: &mut dyn Driver) -> Said;
-    fn is_quiet(&mut self, kit: &mut Kit) -> bool;
+    fn is_quiet(&self, kit: &mut Kit) -> bool;
     fn all_are_quiet(&mut self, kit: &mut Kit) -> Said;
     fn end(&mut self, kit: &mut Kit);
     fn counts(&mut self) -> Counts;
@@ -225,7 +225,7 @@ impl<W: Work> Seated for Desk<W> {
         self.said(0)
     }
 
-    fn is_quiet(&mut self, kit: &mut Kit) -> bool {
+    fn is_quiet(&self, kit: &mut Kit) -> bool {
         self.work.is_quiet(kit)
     }
 

@@ -4,78 +4,16 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used)]
 
+mod idle;
+
 use corelane_lane::{Channels, Control, Kit, Lane, LaneSettings, Mesh, Turn, Work, Works};
-use corelane_seam::{Arena, Bell, Bind, Completion, Driver, DriverCounters, Fault, Handle, Listen, Op, Reason, Socket, Wait};
-use corelane_watch::{Description, LaneName, Page};
+use corelane_seam::Completion;
+use idle::Idle;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;
-use std::sync::Arc;
 
 #[global_allocator]
 static GLOBAL: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
-
-struct Silent;
-
-impl Bell for Silent {
-    fn ring(&self) {}
-}
-
-/// Has no sockets, and a clock that shows how often it was asked.
-struct Idle(u64);
-
-impl Driver for Idle {
-    fn name(&self) -> &'static str {
-        "idle"
-    }
-
-    fn now(&self) -> u64 {
-        self.0
-    }
-
-    fn listen(&mut self, _: &Listen) -> Result<Socket, Fault> {
-        Err(Fault::of(Reason::Unsupported))
-    }
-
-    fn bind(&mut self, _: &Bind) -> Result<Socket, Fault> {
-        Err(Fault::of(Reason::Unsupported))
-    }
-
-    fn local_address(&self, _: Socket) -> Result<corelane_seam::Address, Fault> {
-        Err(Fault::of(Reason::Unsupported))
-    }
-
-    fn refuse_new(&mut self, _: Socket) {}
-
-    fn finish(&mut self, _: Socket) {}
-
-    fn readable_bytes(&self, _: Socket) -> usize {
-        0
-    }
-
-    fn dropped(&self, _: Socket) -> Option<u32> {
-        None
-    }
-
-    fn push(&mut self, _: Handle, _: Op) {}
-
-    fn abandon(&mut self, _: u8) {}
-
-    fn collect(&mut self, _: Wait, _: usize, _: &mut Vec<Completion>) {
-        self.0 += 1_000;
-    }
-
-    fn offload_max(&self) -> usize {
-        0
-    }
-
-    fn bell(&self) -> Arc<dyn Bell> {
-        Arc::new(Silent)
-    }
-
-    fn counters(&self) -> DriverCounters {
-        DriverCounters::default()
-    }
-}
 
 /// Sends so many numbers a turn to the other lane, and counts what comes from there.
 struct Counting {
@@ -124,17 +62,10 @@ impl Work for Counting {
 }
 
 fn lanes() -> Vec<Lane<Idle>> {
-    let control = Control::new(2);
-    let lanes = (0..2).map(|_| LaneName::default()).collect();
-    let page = Page::heap(&Description { program: "test".into(), lanes, ..Description::default() }).unwrap();
     let settings = LaneSettings::new().memory_bytes(4 << 20);
-    let lane = |(number, mesh)| {
-        let (arena, row) = (Arena::new(settings.memory_bytes).unwrap(), page.lane(number).unwrap());
-        let kit = Kit::new(number, &control, arena, row, &settings, Box::new(|_: &str| {}));
-        let works = Works::of(Counting { mesh, sent: 0, received: 0 });
-        Lane::new(Idle(1), works, kit, control.clone(), settings)
-    };
-    Mesh::between(&control, settings.channel_messages).into_iter().enumerate().map(lane).collect()
+    let control = Control::new(2);
+    let mut meshes = Mesh::between(&control, settings.channel_messages).into_iter();
+    idle::lanes(&control, settings, |_, _| Works::of(Counting { mesh: meshes.next().unwrap(), sent: 0, received: 0 }))
 }
 
 #[test]

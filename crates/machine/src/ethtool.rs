@@ -293,6 +293,7 @@ fn rss_by_call(interface: &str) -> io::Result<Option<Rss>> {
     if none_if_unsupported(call(interface, &mut head))?.is_none() {
         return Ok(None);
     }
+    assert!(head[0] == GET_RSS, "the kernel leaves the command as it is");
     let (entries, key_bytes) = (head[2] as usize, head[3] as usize);
     if entries > TABLE_ENTRIES_MAX || key_bytes > KEY_BYTES_MAX {
         let words =
@@ -307,6 +308,7 @@ fn rss_by_call(interface: &str) -> io::Result<Option<Rss>> {
 
 /// Reads `struct ethtool_rxfh`: the function's bits are the first byte of the fifth word, the key follows the table.
 fn rss_of_words(words: &[u32], entries: usize, key_bytes: usize) -> Rss {
+    assert!(words.len() == RSS_WORDS + entries + key_bytes.div_ceil(4), "there is room for as much as was asked for");
     let (table, key) = words[RSS_WORDS..].split_at(entries);
     Rss {
         function: function(u32::from(words[4].to_ne_bytes()[0])),
@@ -337,10 +339,12 @@ fn name_of(interface: &str) -> io::Result<Vec<u8>> {
 
 /// `SIOCETHTOOL` with a structure of 32-bit words, the first of which is the command.
 fn call(interface: &str, words: &mut [u32]) -> io::Result<()> {
+    assert!(words.first().is_some_and(|command| *command != 0), "the first word says what is asked");
     let name = name_of(interface)?;
     let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
     // SAFETY: all members are plain numbers and pointers, for which zeroes are values.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    assert!(name.len() <= request.ifr_name.len() && name.last() == Some(&0), "a name fits, with the zero that ends it");
     for (to, from) in request.ifr_name.iter_mut().zip(name) {
         *to = from as libc::c_char;
     }

@@ -126,6 +126,7 @@ impl Interface {
             ..Self::default()
         };
         if is_in_files(link) {
+            assert!(!link.name.contains('/'), "the name of an interface is that of one folder");
             found.read_files();
         }
         Ok(found)
@@ -178,7 +179,9 @@ fn mask(text: &str) -> Vec<usize> {
     let words: Result<Vec<u32>, _> = text.trim().split(',').map(|word| u32::from_str_radix(word, 16)).collect();
     let words = words.unwrap_or_default();
     let of = |(place, word): (usize, u32)| (0..32).filter(move |bit| word >> bit & 1 == 1).map(move |bit| place * 32 + bit);
-    words.into_iter().rev().enumerate().flat_map(of).collect()
+    let cpus: Vec<usize> = words.into_iter().rev().enumerate().flat_map(of).collect();
+    assert!(cpus.is_sorted_by(|one, next| one < next), "each CPU once, lowest first");
+    cpus
 }
 
 /// A list of CPUs as the kernel writes it, such as `0-3,8`, the other way round.

@@ -65,7 +65,9 @@ fn of_device(interface: &str) -> Vec<usize> {
 /// that it leaves.
 fn delivered(effective: &[usize], allowed: &[usize]) -> Vec<usize> {
     let stay: Vec<usize> = effective.iter().copied().filter(|cpu| allowed.contains(cpu)).collect();
-    if stay.is_empty() { allowed.to_vec() } else { stay }
+    let delivered = if stay.is_empty() { allowed.to_vec() } else { stay };
+    assert!(delivered.iter().all(|cpu| allowed.contains(cpu)), "an interrupt is delivered where it may be");
+    delivered
 }
 
 fn list(path: &str) -> Vec<usize> {
@@ -99,6 +101,7 @@ fn interrupt(line: &str, cpus: usize) -> Option<Interrupt> {
 fn name(words: &[&str]) -> Option<String> {
     let (last, before) = words.split_last()?;
     let shared = before.iter().rev().take_while(|word| word.ends_with(',')).count();
+    assert!(shared <= before.len(), "names are words of the line");
     let names = [&before[before.len() - shared..], &[*last]].concat();
     (!before.is_empty()).then(|| names.join(" "))
 }

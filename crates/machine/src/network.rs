@@ -93,7 +93,11 @@ fn without(range: RangeInclusive<u16>, reserved: &str) -> Vec<RangeInclusive<u16
         from = from.max(u32::from(end) + 1);
     }
     free.push(from..=last);
-    free.into_iter().filter(|part| !part.is_empty()).map(|part| *part.start() as u16..=*part.end() as u16).collect()
+    let free = free.into_iter().filter(|part| !part.is_empty());
+    let free: Vec<_> = free.map(|part| *part.start() as u16..=*part.end() as u16).collect();
+    assert!(free.iter().all(|part| range.contains(part.start()) && range.contains(part.end())), "what is left was there");
+    assert!(free.is_sorted_by(|one, next| one.end() < next.start()), "no port is named twice");
+    free
 }
 
 fn udp4(snmp: &str) -> Option<UdpErrors> {

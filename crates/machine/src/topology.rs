@@ -27,6 +27,7 @@ pub struct Cpu {
 pub fn online() -> io::Result<Vec<Cpu>> {
     let path = format!("{CPUS}/online");
     let numbers = parse_list(text(&path)?.trim()).map_err(|_| lacking(&path, "a list of CPUs such as 0-3,8"))?;
+    assert!(numbers.is_sorted_by(|one, next| one < next), "each CPU once, lowest first");
     let nodes = nodes();
     Ok(numbers
         .into_iter()

@@ -13,13 +13,13 @@ use std::time::Duration;
 /// `AddrInUse` and `AddrNotAvailable` where the end is taken, or not ours; `TimedOut` after `patience`; what else the system says
 /// (connect(2)).
 pub fn connect_from(from: SocketAddr, to: SocketAddr, patience: Duration) -> io::Result<TcpStream> {
-    let in_words = |fault: Fault| io::Error::from_raw_os_error(fault.number);
+    let error_of = |fault: Fault| io::Error::from_raw_os_error(fault.number);
     let stream =
-        TcpStream::from(sockets::connecting(&to.into(), Some(&from.into()), &StreamOptions::default()).map_err(in_words)?);
+        TcpStream::from(sockets::connecting(&to.into(), Some(&from.into()), &StreamOptions::default()).map_err(error_of)?);
     stream.set_nonblocking(false)?;
     // It bounds connect(2), too (SO_SNDTIMEO, socket(7)).
     stream.set_write_timeout(Some(patience))?;
-    match sockets::connect(stream.as_fd(), &to.into()).map_err(in_words)? {
+    match sockets::connect(stream.as_fd(), &to.into()).map_err(error_of)? {
         true => Ok(stream),
         false => Err(io::ErrorKind::TimedOut.into()),
     }

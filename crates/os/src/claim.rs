@@ -21,6 +21,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// # Errors
 /// `AddressInUse` if somebody else serves the port, `Permission`, `AddressUnknown`, and others of bind(2).
 pub fn claim(transport: Transport, address: &Address, v6_only: bool, join: bool) -> Result<Address, Fault> {
+    assert!(address.inet().is_some(), "a port is claimed; a Unix name is taken, and kept (`NamedSocket`)");
     let give_up = Instant::now() + PATIENCE;
     loop {
         match attempt(transport, address, v6_only, join) {
@@ -42,7 +43,12 @@ fn attempt(transport: Transport, address: &Address, v6_only: bool, join: bool) -
             sockets::bind(&bind, false)?
         }
     };
-    sockets::local_address(socket.as_fd())
+    let claimed = sockets::local_address(socket.as_fd())?;
+    assert!(
+        claimed.port() != 0 && (address.port() == 0 || claimed.port() == address.port()),
+        "the port asked for, or a chosen one"
+    );
+    Ok(claimed)
 }
 
 #[cfg(test)]

@@ -63,8 +63,10 @@ fn cpu_clock(id: u32, per_thread: i32) -> Option<u64> {
     let id = i32::try_from(id).ok().filter(|id| (1..1 << 28).contains(id))?;
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // The library knows no clock of another process or thread.
+    let clock = (!id << 3) | per_thread | RUN_TIME;
+    assert!(clock < 0, "clocks of processes and threads have numbers below those of the system's");
     // SAFETY: `time` is a valid place for the answer.
-    let answer = unsafe { libc::clock_gettime((!id << 3) | per_thread | RUN_TIME, &mut time) };
+    let answer = unsafe { libc::clock_gettime(clock, &mut time) };
     (answer == 0).then(|| nanoseconds(time.tv_sec, time.tv_nsec))
 }
 

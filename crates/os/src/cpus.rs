@@ -11,7 +11,9 @@ use std::path::{Path, PathBuf};
 /// What the system says.
 pub fn allowed() -> io::Result<Vec<usize>> {
     let set = sched_getaffinity(None)?;
-    Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect())
+    let cpus: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect();
+    assert!(!cpus.is_empty(), "a thread that runs may run somewhere");
+    Ok(cpus)
 }
 
 /// Binds the calling thread to one CPU (sched_setaffinity(2)).
@@ -92,6 +94,7 @@ pub fn parse_list(text: &str) -> Result<Vec<usize>, String> {
     }
     cpus.sort_unstable();
     cpus.dedup();
+    assert!(!cpus.is_empty(), "each part of a list names a CPU, and a text has a part");
     Ok(cpus)
 }
 

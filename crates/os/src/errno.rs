@@ -13,9 +13,12 @@ pub fn of(error: &std::io::Error) -> i32 {
     error.raw_os_error().unwrap_or(libc::EINVAL)
 }
 
-/// Sorts a call's answer: negative is a failure, with its number.
+/// What a raw call returned: a count, or for -1 the number of its error.
 pub fn checked(answer: isize) -> Result<usize, i32> {
-    usize::try_from(answer).map_err(|_| last())
+    usize::try_from(answer).map_err(|_| {
+        assert!(answer == -1, "a call fails with -1, and says why in errno");
+        last()
+    })
 }
 
 /// Repeats a call while a signal interrupts it (signal(7)).
@@ -52,6 +55,7 @@ pub fn is_from_network(number: i32) -> bool {
 
 /// What an error number means.
 pub fn fault(number: i32) -> Fault {
+    assert!(number > 0, "an error has a number, and {number} is none");
     let reason = match number {
         libc::ECANCELED => Reason::Cancelled,
         libc::EMFILE | libc::ENFILE => Reason::NoDescriptor,

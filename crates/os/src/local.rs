@@ -16,6 +16,7 @@ use std::time::Duration;
 pub fn connect(path: &Path, patience: Duration) -> io::Result<UnixStream> {
     let address = SocketAddrUnix::new(path)?;
     let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    assert!(!patience.is_zero(), "no time at all would be for ever (SO_SNDTIMEO)");
     set_socket_timeout(&socket, Timeout::Send, Some(patience))?;
     net::connect(&socket, &address)?;
     Ok(socket.into())
@@ -24,8 +25,8 @@ pub fn connect(path: &Path, patience: Duration) -> io::Result<UnixStream> {
 /// Ends listening, whatever copies of the descriptor there are in other tables: nobody connects any more, and who accepts gets those that
 /// wait, and then `InvalidInput`.
 pub fn end_listening(listener: &UnixListener) {
-    // It cannot fail: the socket listens.
-    let _ = net::shutdown(listener, Shutdown::Both);
+    let ended = net::shutdown(listener, Shutdown::Both);
+    assert!(ended.is_ok(), "a socket that listens can be ended");
 }
 
 /// Whether the other end was connected by this user, or by root (SO_PEERCRED).

@@ -103,8 +103,9 @@ impl NamedSocket {
             }
             other => other?,
         };
-        let file = Some((path.to_owned(), identity(&statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)?)));
-        Ok(Self { socket, file })
+        let found = statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)?;
+        assert!(FileType::from_raw_mode(found.st_mode) == FileType::Socket, "what was just bound there is a socket");
+        Ok(Self { socket, file: Some((path.to_owned(), identity(&found))) })
     }
 
     /// The number by which lanes know it, which copy the table of descriptors.
@@ -140,6 +141,7 @@ fn lock(directory: &Path) -> Result<OwnedFd, NameError> {
 }
 
 fn bound(transport: Transport, name: &Unix, mode: Option<u32>, backlog: u32) -> Result<OwnedFd, NameError> {
+    assert!(mode.is_none() || name.as_path().is_some(), "a mode is one of a path");
     let address: Address = name.clone().into();
     let socket = sockets::unbound(&address, transport)?;
     if let Some(mode) = mode {
@@ -158,6 +160,7 @@ fn bound(transport: Transport, name: &Unix, mode: Option<u32>, backlog: u32) -> 
 
 /// Unlinks the path of a socket at which nobody is any more.
 fn remove_stale(transport: Transport, name: &Unix, path: &Path) -> Result<(), NameError> {
+    assert!(name.as_path() == Some(path), "what is asked is what is removed");
     let found = statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)?;
     if FileType::from_raw_mode(found.st_mode) != FileType::Socket {
         return Err(NameError::NoSocket);
@@ -166,7 +169,7 @@ fn remove_stale(transport: Transport, name: &Unix, path: &Path) -> Result<(), Na
     let asking = sockets::unbound(&address, transport)?;
     match sockets::connect(asking.as_fd(), &address) {
         Err(Fault { reason: Reason::Refused, .. }) => Ok(unlink(path)?),
-        Err(Fault { reason: Reason::Permission, number }) => Err(Fault { reason: Reason::Permission, number }.into()),
+        Err(fault) if fault.reason == Reason::Permission => Err(fault.into()),
         _ => Err(NameError::Served { by: sockets::peer_process(asking.as_fd()) }),
     }
 }

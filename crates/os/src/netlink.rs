@@ -42,7 +42,9 @@ impl Request {
 
     /// With one attribute more, of less than 64 KiB.
     pub fn attribute(mut self, kind: u16, value: &[u8]) -> Self {
-        let length = u16::try_from(ATTRIBUTE_BYTES + value.len()).unwrap_or(u16::MAX);
+        assert!(self.0.len().is_multiple_of(4), "an attribute begins at a multiple of 4 bytes");
+        // reason: whoever asks gives names and numbers.
+        let length = u16::try_from(ATTRIBUTE_BYTES + value.len()).expect("an attribute has less than 64 KiB");
         self.0.extend_from_slice(&length.to_ne_bytes());
         self.0.extend_from_slice(&kind.to_ne_bytes());
         self.0.extend_from_slice(value);
@@ -69,7 +71,8 @@ impl Request {
         self.0[..4].copy_from_slice(&length.to_ne_bytes());
         let socket = open(protocol)?;
         // Unbound, the socket sends to the kernel.
-        retry_on_intr(|| net::send(&socket, &self.0, SendFlags::empty()))?;
+        let sent = retry_on_intr(|| net::send(&socket, &self.0, SendFlags::empty()))?;
+        assert!(sent == self.0.len(), "a message is sent whole or not at all");
         receive(&socket)
     }
 }
@@ -98,6 +101,7 @@ fn read(mut messages: &[u8], bodies: &mut Vec<Vec<u8>>) -> io::Result<bool> {
     while !messages.is_empty() {
         let length = word(messages, 0).ok_or_else(malformed)? as usize;
         let body = messages.get(HEADER_BYTES..length).ok_or_else(malformed)?;
+        assert!(length >= HEADER_BYTES, "each round takes something: no answer goes on for ever");
         match i32::from(half(messages, 4).ok_or_else(malformed)?) {
             libc::NLMSG_DONE | libc::NLMSG_ERROR => return ended(word(body, 0).ok_or_else(malformed)? as i32),
             _ => bodies.push(body.to_vec()),
@@ -130,6 +134,7 @@ impl<'a> Attributes<'a> {
             let length = usize::from(half(bytes, 0).ok_or_else(malformed)?);
             let kind = half(bytes, 2).ok_or_else(malformed)? & KIND_MASK;
             found.push((kind, bytes.get(ATTRIBUTE_BYTES..length).ok_or_else(malformed)?));
+            assert!(length >= ATTRIBUTE_BYTES, "each round takes something: no message goes on for ever");
             bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
         }
         Ok(Self(found))

@@ -249,8 +249,8 @@ fn first_of(places: &[PathBuf], notes: &mut Vec<String>) -> Result<RunDirectory,
             Err(error) => failed = failed.or(Some(error)),
         }
     }
-    let none = || PageError::Directory { path: PathBuf::new(), source: io::ErrorKind::NotFound.into() };
-    Err(failed.unwrap_or_else(none))
+    // reason: shared memory is always among the places, the last of them.
+    Err(failed.expect("there is a place to try"))
 }
 
 fn passed_over(directory: &RunDirectory, error: &PageError) -> Option<String> {
@@ -349,6 +349,7 @@ impl PageMemory {
             return Ok(());
         };
         if !*published {
+            assert!(path.extension().is_some_and(|suffix| suffix == SUFFIX_UNPUBLISHED), "a page is published once");
             let named = path.with_extension(SUFFIX_PUBLISHED);
             fs::rename(&path, &named).map_err(|source| PageError::File { path: named.clone(), source })?;
             (*path, *published) = (named, true);
@@ -378,10 +379,10 @@ impl Drop for PageMemory {
     fn drop(&mut self) {
         match &self.backing {
             Backing::Heap => {
-                if let Ok(layout) = heap_layout(self.count) {
-                    // SAFETY: the pointer came from `alloc_zeroed` with this layout, and is freed once.
-                    unsafe { dealloc(self.words.as_ptr().cast(), layout) };
-                }
+                // reason: it was made with this layout.
+                let layout = heap_layout(self.count).expect("what was possible is so still");
+                // SAFETY: the pointer came from `alloc_zeroed` with this layout, and is freed once.
+                unsafe { dealloc(self.words.as_ptr().cast(), layout) };
             }
             Backing::Shared { path, published } => {
                 unmap(self.words, self.count * WORD_BYTES);
@@ -409,7 +410,10 @@ fn make_and_map(path: &Path, bytes: usize) -> io::Result<NonNull<AtomicU64>> {
     let mut file = options.read(true).write(true).create_new(true).mode(0o600).open(path)?;
     // Zeros are written, so that the file system gives the space now.
     let filled = io::copy(&mut io::repeat(0).take(bytes as u64), &mut file);
-    let mapped = filled.and_then(|_| map(&file, bytes, libc::PROT_READ | libc::PROT_WRITE));
+    let mapped = filled.and_then(|filled| {
+        assert!(filled == bytes as u64, "the whole page has its space before it is mapped");
+        map(&file, bytes, libc::PROT_READ | libc::PROT_WRITE)
+    });
     if mapped.is_err() {
         // The error that matters is the first; a file left behind is found as stale.
         let _ = fs::remove_file(path);
@@ -418,19 +422,21 @@ fn make_and_map(path: &Path, bytes: usize) -> io::Result<NonNull<AtomicU64>> {
 }
 
 fn map(file: &File, bytes: usize, protection: libc::c_int) -> io::Result<NonNull<AtomicU64>> {
+    assert!(bytes <= WORDS_MAX * WORD_BYTES, "a page has no more words than it may");
     // SAFETY: a new mapping at an address of the kernel's choice replaces no other; the descriptor is open.
     let start =
         unsafe { libc::mmap(ptr::null_mut(), bytes, protection, libc::MAP_SHARED | libc::MAP_POPULATE, file.as_raw_fd(), 0) };
     if start == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
+    assert!(start.addr().is_multiple_of(LINE_BYTES), "a mapping begins with a page of the machine");
     NonNull::new(start.cast()).ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
 }
 
 fn unmap(start: NonNull<AtomicU64>, bytes: usize) {
     // SAFETY: called by the drop of the only owner of this mapping, with the length it was mapped with.
     let result = unsafe { libc::munmap(start.as_ptr().cast(), bytes) };
-    debug_assert_eq!(result, 0, "munmap of a mapping of our own cannot fail");
+    assert_eq!(result, 0, "munmap of a mapping of our own cannot fail");
 }
 
 /// The words of a page file, for reading only. Its process may go on writing, hang, or be gone.

@@ -1,7 +1,6 @@
 //! What processes and threads use: processor time, waiting for a processor, memory, descriptors (proc(5)).
 
-use crate::clock;
-use crate::clock::nanoseconds_of_ticks;
+use crate::clock::{self, nanoseconds_of_ticks};
 use crate::kernel_files::{bytes, is_gone, lacking, numbers, text};
 use crate::runner::thread_id;
 use std::collections::BTreeMap;
@@ -134,6 +133,7 @@ impl Process {
         if stat.has_ended {
             return Ok(Footprint::NOTHING);
         }
+        assert!(stat.threads > 0, "a process that runs has a thread");
         Ok(Footprint { processes: 1, threads: stat.threads, resident_bytes, proportional_bytes, descriptors })
     }
 
@@ -234,6 +234,7 @@ impl ProcessTree {
         }
         let waited_ticks = self.root.stat()?.waited_ticks;
         let running: u64 = self.members.iter().map(|member| member.cpu_nanoseconds).sum();
+        assert!(self.members.iter().any(|member| member.process == self.root), "the first process runs, and is one of them");
         Ok(TreeTimes {
             cpu_nanoseconds: self.ended_cpu_nanoseconds + running,
             run_delay_nanoseconds: self.run_delay_nanoseconds,
@@ -266,6 +267,7 @@ impl ProcessTree {
         }
         let known: Vec<u32> = self.members.iter().map(|member| member.process.id).collect();
         for id in descendants(&known, &stats) {
+            assert!(!known.contains(&id), "a process is a member once");
             self.members.push(Member::new(Process { id, start_ticks: stats[&id].start_ticks }));
         }
         Ok(())
@@ -285,6 +287,7 @@ impl Member {
         let delays = run_delays_of(self.process.id)?;
         self.process.stat()?;
         self.cpu_nanoseconds = self.cpu_nanoseconds.max(used);
+        assert!(self.cpu_nanoseconds >= used, "times never go back");
         let before = std::mem::replace(&mut self.run_delays, delays);
         Ok(growth(&before, &self.run_delays))
     }

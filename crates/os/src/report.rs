@@ -189,6 +189,7 @@ impl Report {
         let words = &words[..words.floor_char_boundary(LINE_BYTES_MAX)];
         let line = format!("{words}\n");
         let mut state = self.lock();
+        assert!(state.bytes <= QUEUE_BYTES_MAX && line.len() <= LINE_BYTES_MAX + 1, "what waits is bounded");
         if state.bytes + line.len() <= QUEUE_BYTES_MAX {
             state.bytes += line.len();
             state.entries.push_back(Item::Line(line, lost));
@@ -224,12 +225,15 @@ impl Report {
         let mut state = self.lock();
         loop {
             if let Some(entry) = state.entries.pop_front() {
+                assert!(!state.is_writing, "one thread writes, one line at a time");
                 state.is_writing = true;
                 if let Item::Line(line, _) = &entry {
+                    assert!(state.bytes >= line.len(), "what is taken was counted");
                     state.bytes -= line.len();
                 }
                 return entry;
             }
+            assert!(state.bytes == 0, "nothing waits, and nothing is counted");
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }

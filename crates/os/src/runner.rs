@@ -38,7 +38,9 @@ pub fn spawn<R: Send + 'static>(
         clock::set_timer_slack(NonZeroU64::MIN);
         body(cpu.map_or(Ok(()), cpus::pin))
     })?;
-    Ok(LaneThread { handle, id: told.recv().map_err(io::Error::other)? })
+    let id = told.recv().map_err(io::Error::other)?;
+    assert!(id != thread_id(), "the thread has a number of its own");
+    Ok(LaneThread { handle, id })
 }
 
 /// Gives the calling thread a descriptor table of its own, a copy of the shared one (unshare(2) with CLONE_FILES): so its
@@ -86,7 +88,10 @@ impl Gate {
 
     /// Opens the next.
     pub fn open(&self) {
-        self.lock().open += 1;
+        let mut state = self.lock();
+        assert!(!state.abandoned, "nobody waits for a gate that was abandoned");
+        state.open += 1;
+        drop(state);
         self.changed.notify_all();
     }
 

@@ -10,6 +10,9 @@ use std::sync::Arc;
 
 pub use libc::SIGHUP;
 
+/// The signals that end a program, or reload it.
+const ALL: [i32; 3] = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP];
+
 /// What a program waits for while its lanes run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
@@ -65,14 +68,15 @@ impl Signals {
     pub fn block() -> io::Result<Self> {
         let mut set = MaybeUninit::<libc::sigset_t>::uninit();
         // SAFETY: the set is initialised by sigemptyset before it is used; the signal numbers are valid.
-        let number = unsafe {
+        let (blocked, number) = unsafe {
             libc::sigemptyset(set.as_mut_ptr());
-            for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
+            for signal in ALL {
                 libc::sigaddset(set.as_mut_ptr(), signal);
             }
-            libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut());
-            libc::signalfd(-1, set.as_ptr(), libc::SFD_CLOEXEC)
+            let blocked = libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut());
+            (blocked, libc::signalfd(-1, set.as_ptr(), libc::SFD_CLOEXEC))
         };
+        assert!(blocked == 0, "valid signals can be blocked: one that is not would end the process");
         if number < 0 {
             return Err(io::Error::last_os_error());
         }
@@ -90,7 +94,9 @@ impl Signals {
         assert_eq!(bytes, info.len(), "the kernel tells of whole signals");
         let [a, b, c, d, ..] = info;
         // The number is the first member (signalfd(2)).
-        Ok(i32::from_ne_bytes([a, b, c, d]))
+        let signal = i32::from_ne_bytes([a, b, c, d]);
+        assert!(ALL.contains(&signal), "signal {signal} was not asked for");
+        Ok(signal)
     }
 }
 

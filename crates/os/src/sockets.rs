@@ -114,7 +114,7 @@ pub fn accept(listener: BorrowedFd) -> Result<Option<(OwnedFd, Address)>, Fault>
         match rustix::net::acceptfrom_with(listener, FLAGS) {
             Ok((socket, peer)) => {
                 // A connection without an address is one that is gone again.
-                if let Some(peer) = peer.and_then(plain) {
+                if let Some(peer) = peer.and_then(ours) {
                     let peer = with_user(socket.as_fd(), peer)?;
                     return Ok(Some((socket, peer)));
                 }
@@ -140,7 +140,7 @@ fn is_of_one_connection(number: i32) -> bool {
 /// What the system says; `Unsupported` for an address of another family.
 pub fn local_address(socket: BorrowedFd) -> Result<Address, Fault> {
     let any = rustix::net::getsockname(socket).map_err(fault_of)?;
-    plain(any).ok_or(fault(libc::EAFNOSUPPORT))
+    ours(any).ok_or(fault(libc::EAFNOSUPPORT))
 }
 
 /// The address of the other end.
@@ -149,7 +149,7 @@ pub fn local_address(socket: BorrowedFd) -> Result<Address, Fault> {
 /// As of [`local_address`].
 pub fn peer_address(socket: BorrowedFd) -> Result<Address, Fault> {
     let any = rustix::net::getpeername(socket).map_err(fault_of)?;
-    any.and_then(plain).ok_or(fault(libc::EAFNOSUPPORT)).and_then(|peer| with_user(socket, peer))
+    any.and_then(ours).ok_or(fault(libc::EAFNOSUPPORT)).and_then(|peer| with_user(socket, peer))
 }
 
 /// The user and process at the other end of a Unix socket: who connected, or who began to listen (SO_PEERCRED, unix(7)).
@@ -194,31 +194,35 @@ pub fn begin_to_listen(socket: BorrowedFd, backlog: u32) -> Result<(), Fault> {
     rustix::net::listen(socket, clamped(backlog)).map_err(fault_of)
 }
 
-/// A socket of this thread's own out of one that it shares, by the number in its table, with the settings of `listen` for what it accepts.
+/// A duplicate of the socket that has this number in the calling thread's table.
 ///
 /// # Errors
 /// What the system says of the number (dup(2)).
 pub fn duplicate(number: i32) -> Result<OwnedFd, Fault> {
+    assert!(number >= 0, "the number of a descriptor");
     // SAFETY: the call takes any number, and fails for one that is no descriptor.
     let copy = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 0) };
     errno::checked(copy as isize).map_err(fault)?;
+    assert!(copy != number, "a copy has a number of its own");
     // SAFETY: the number was made by the call above, for nobody else.
     Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
-/// What a socket that was made before is given, to be used as one of [`listen`].
+/// Gives a listener that was made before the settings of `listen`, as [`listen`] would.
 ///
 /// # Errors
 /// What the system says (setsockopt(2)).
 pub fn equip_listener(socket: &OwnedFd, listen: &Listen) -> Result<(), Fault> {
+    assert!(sockopt::socket_acceptconn(socket) == Ok(true), "what lanes share as a listener listens");
     stream_options(socket, &listen.address, &listen.stream).map_err(fault_of)
 }
 
-/// The same for [`bind`].
+/// Gives a datagram socket that was made before the settings of `bind`, as [`bind`] would.
 ///
 /// # Errors
 /// What the system says (setsockopt(2)).
 pub fn equip_datagrams(socket: &OwnedFd, bind: &Bind) -> Result<(), Fault> {
+    assert!(is_unix(socket.as_fd()) && bind.peer.is_none(), "lanes are lent sockets of Unix names, which have no peer");
     buffers(socket, bind.send_buffer_bytes, bind.receive_buffer_bytes).map_err(fault_of)?;
     sockopt::set_socket_passcred(socket, true).map_err(fault_of)
 }
@@ -229,13 +233,22 @@ pub fn is_unix(socket: BorrowedFd) -> bool {
 }
 
 /// Refuses connections from now on, while those that wait can still be accepted: of a Unix socket's every duplicate (shutdown(2), unix(7)).
+/// Whoever watches one is told of its end (EPOLLHUP), which takes that both ways are ended.
 pub fn refuse_new(listener: BorrowedFd) {
+    assert!(is_unix(listener), "one of TCP would lose those that wait");
     // It may be refusing already, by another lane's duplicate.
-    let _ = rustix::net::shutdown(listener, Shutdown::Read);
+    let _ = rustix::net::shutdown(listener, Shutdown::Both);
 }
 
-/// None for another family.
-fn plain(any: SocketAddrAny) -> Option<Address> {
+/// Wakes all who wait for connections of a listening socket, by whatever duplicate: those, too, of whom the system else wakes one
+/// (EPOLLEXCLUSIVE). A listener has no way out that could be ended, so ending it changes nothing; but it tells everybody (shutdown(2)).
+pub fn wake_all(listener: BorrowedFd) {
+    let woken = rustix::net::shutdown(listener, Shutdown::Write);
+    assert!(woken.is_ok(), "a socket that listens can be ended");
+}
+
+/// An address of the system as one of ours; none for a family that we have not.
+fn ours(any: SocketAddrAny) -> Option<Address> {
     match any.address_family() {
         AddressFamily::UNIX => Some(unix(&any.try_into().ok()?).into()),
         _ => SocketAddr::try_from(any).ok().map(unmapped).map(Address::Ip),
@@ -357,6 +370,7 @@ fn buffers(socket: &OwnedFd, send: u32, receive: u32) -> Result<(), Errno> {
 
 /// A duration in whole units, with what is less than one.
 fn units(duration: Duration, unit: Duration) -> u32 {
+    assert!(!duration.is_zero(), "no time at all means never, and is not set");
     u32::try_from(duration.as_nanos().div_ceil(unit.as_nanos())).unwrap_or(u32::MAX)
 }
 
@@ -404,6 +418,7 @@ pub fn readable(socket: BorrowedFd) -> Result<(), Fault> {
 /// `TooLarge` for a longer one; what the system says.
 pub fn attach_filter(socket: BorrowedFd, option: i32, program: &mut [libc::sock_filter]) -> Result<(), Fault> {
     let length = u16::try_from(program.len()).map_err(|_| Fault::of(Reason::TooLarge))?;
+    assert!(length > 0, "a program has an instruction that ends it");
     let filter = libc::sock_fprog { len: length, filter: program.as_mut_ptr() };
     // SAFETY: `filter` names the instructions of `program`, and both outlive the call, which copies them.
     let answer = unsafe {

@@ -57,6 +57,7 @@ impl Buckets {
 
     /// The buckets of a table of that length, a power of two.
     pub(crate) const fn of_length(length: usize) -> Self {
+        assert!(length.is_power_of_two() && length <= MOST_BUCKETS, "bits of the flow id choose a bucket");
         Self { bits: length.trailing_zeros() as u8 }
     }
 

@@ -32,7 +32,9 @@ impl Table {
         if shares.active() > buckets.count() {
             return Err(Error::MoreLanesThanBuckets { lanes: shares.active(), buckets: buckets.count() });
         }
-        Ok(Self { lanes: shares.take(buckets.count()).map(|lane| lane as u8).collect() })
+        let lanes: Vec<u8> = shares.take(buckets.count()).map(|lane| lane as u8).collect();
+        assert!(lanes.len() == buckets.count(), "every bucket has a lane");
+        Ok(Self { lanes })
     }
 
     /// How many buckets it has.

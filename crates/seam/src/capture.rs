@@ -97,11 +97,7 @@ impl<P: Port> CapturedPort<P> {
 }
 
 impl<P: Port> Port for CapturedPort<P> {
-    of_inner!();
-
-    fn wakes_at(&self) -> Option<u64> {
-        self.inner.wakes_at()
-    }
+    of_inner!(and when);
 
     fn receive(&mut self, now: u64, at_most: usize, into: &mut Vec<Frame>) -> Result<(), Fault> {
         let before = into.len();
@@ -122,9 +118,5 @@ impl<P: Port> Port for CapturedPort<P> {
         // A driver offers again what was not taken, and nothing before that; after a fault it offers nothing again.
         self.offered = if result.is_ok() { frames.len() } else { 0 };
         result
-    }
-
-    fn released(&mut self, now: u64) -> u64 {
-        self.inner.released(now)
     }
 }

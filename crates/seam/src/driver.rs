@@ -70,7 +70,7 @@ pub struct DriverCounters {
     pub calls_work: u64,
     /// System calls that wait or look for events.
     pub calls_wait: u64,
-    /// Receives that found nothing.
+    /// Receives and accepts that found nothing.
     pub receives_empty: u64,
     /// Times that something could have been received and the lane's memory was used up.
     pub receives_starved: u64,

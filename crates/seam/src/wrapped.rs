@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 
-/// Passes on what a wrapper leaves as it is.
+/// Passes on what a wrapper leaves as it is: what the port is, `and when` it acts.
 macro_rules! of_inner {
     () => {
         fn facts(&self) -> PortFacts {
@@ -21,6 +21,17 @@ macro_rules! of_inner {
 
         fn descriptor(&self) -> Option<BorrowedFd<'_>> {
             self.inner.descriptor()
+        }
+    };
+    (and when) => {
+        of_inner!();
+
+        fn wakes_at(&self) -> Option<u64> {
+            self.inner.wakes_at()
+        }
+
+        fn released(&mut self, now: u64) -> u64 {
+            self.inner.released(now)
         }
     };
 }
@@ -67,11 +78,7 @@ fn bytes(frames: &[Frame]) -> u64 {
 }
 
 impl<P: Port> Port for CountedPort<P> {
-    of_inner!();
-
-    fn wakes_at(&self) -> Option<u64> {
-        self.inner.wakes_at()
-    }
+    of_inner!(and when);
 
     fn receive(&mut self, now: u64, at_most: usize, into: &mut Vec<Frame>) -> Result<(), Fault> {
         let before = into.len();
@@ -93,10 +100,6 @@ impl<P: Port> Port for CountedPort<P> {
             counts.sent_bytes += before - bytes(frames);
         });
         result
-    }
-
-    fn released(&mut self, now: u64) -> u64 {
-        self.inner.released(now)
     }
 }
 

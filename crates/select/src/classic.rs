@@ -56,6 +56,7 @@ pub(super) fn program(
     let index = |lane| order.iter().position(|joined| *joined == lane).map_or(LEAVE, |index| index as u32);
     let answers: Vec<u32> = table.buckets().all().map(|bucket| index(table.lane(bucket))).collect();
     let choices = choices(&answers, 1);
+    assert!(answers.iter().all(|answer| *answer == LEAVE || (*answer as usize) < order.len()), "answers are places of the group");
     filter.instructions.extend(choices);
     filter.finish()
 }
@@ -63,6 +64,7 @@ pub(super) fn program(
 /// The answer to each bucket, which is in the accumulator: asks for one bit after the other, lowest first, since neighbouring buckets
 /// tend to have different lanes. Where the rest makes no difference, it asks no more.
 fn choices(answers: &[u32], bit: u32) -> Vec<sock_filter> {
+    assert!(answers.len().is_power_of_two() && bit.is_power_of_two(), "each bit of the bucket halves what is left");
     let same = answers.iter().all(|answer| *answer == answers[0]);
     if same {
         return vec![instruction(libc::BPF_RET | libc::BPF_K, 0, 0, answers[0])];
@@ -170,6 +172,7 @@ impl Filter {
             self.keep(words);
             words += 1;
         }
+        assert!(words <= PACKED, "the words of the input have places of their own");
         self.alu(libc::BPF_AND, 0);
         self.keep(BUCKET);
         for (group, masks) in masks.chunks(4).enumerate() {
@@ -185,6 +188,7 @@ impl Filter {
 
     /// The parities of the words under each of up to 4 masks, in the low bits of the accumulator.
     fn parities(&mut self, words: u32, masks: &[Mask]) {
+        assert!((1..=4).contains(&masks.len()), "a word has a byte for each");
         for (bit, mask) in masks.iter().enumerate() {
             self.masked(words, mask);
             self.fold([16, 8]);
@@ -274,6 +278,8 @@ impl Filter {
             assert!(place > at, "a program goes forward");
             self.instructions[at].k = (place - at - 1) as u32;
         }
+        let ends = |last: &sock_filter| u32::from(last.code) == libc::BPF_RET | libc::BPF_K;
+        assert!(self.instructions.last().is_some_and(ends), "a program ends with an answer");
         let most = libc::BPF_MAXINSNS as usize;
         let got = self.instructions.len();
         if got > most { Err(Error::ProgramLength { got, most }) } else { Ok(self.instructions) }

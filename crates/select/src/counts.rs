@@ -36,8 +36,10 @@ impl LaneCounts {
 
     /// From the map's value: both counters of each possible CPU.
     pub(super) fn decode(bytes: &[u8]) -> Self {
+        let cpus = bpf::cpus_possible();
+        assert!(bytes.len() == cpus.len() * COUNTS_BYTES, "each possible CPU has its counters");
         let mut counts = Self::default();
-        for (cpu, pair) in bpf::cpus_possible().into_iter().zip(bytes.as_chunks::<COUNTS_BYTES>().0) {
+        for (cpu, pair) in cpus.into_iter().zip(bytes.as_chunks::<COUNTS_BYTES>().0) {
             let [selections, migrations] = [0, 8].map(|at| pair[at..].first_chunk().map_or(0, |word| u64::from_ne_bytes(*word)));
             counts.selections.push((cpu, selections));
             counts.migrations += migrations;

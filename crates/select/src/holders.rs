@@ -52,6 +52,7 @@ fn request(transport: Transport, address: SocketAddr) -> [u8; REQUEST_BYTES] {
     put(0, &[family as u8, protocol as u8]);
     put(4, &(1_u32 << state).to_ne_bytes());
     put(8, &address.port().to_be_bytes());
+    assert!(address.port() != 0, "port 0 would ask for the sockets of all ports");
     request
 }
 

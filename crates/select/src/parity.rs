@@ -65,6 +65,7 @@ pub(super) fn masks(key: &Key, bits: u32) -> Vec<Mask> {
         }
         mask
     };
+    assert!(bits <= u32::BITS, "the hash has 32 bits");
     (0..bits).map(mask).collect()
 }
 

@@ -86,6 +86,7 @@ pub(super) fn program(hasher: &FlowHasher, buckets: Buckets, protocol: Protocol,
         leave: assembler.label(),
     };
     let masks = masks(hasher.toeplitz().key(), buckets.bits());
+    assert!(maps.lanes > 0 && 1 << masks.len() == buckets.count(), "a bit of the bucket has a mask");
     let mut writer = Writer { assembler, labels, maps };
     writer.tuple_of_connection();
     writer.tuple_of_packet();
@@ -289,6 +290,7 @@ fn masked(a: &mut Assembler, words: &[(Register, usize)], mask: &Mask) {
 fn mask_word(mask: &Mask, at: usize, is_ports: bool) -> u64 {
     let mut bytes = [0; 8];
     let length = if is_ports { 4 } else { 8 };
+    assert!(at.is_multiple_of(length) && at + length <= mask.len(), "a word lies in the input");
     bytes[..length].copy_from_slice(&mask[at..at + length]);
     let [a, b, c, d, ..] = bytes;
     if is_ports { u32::from_ne_bytes([a, b, c, d]).into() } else { u64::from_ne_bytes(bytes) }

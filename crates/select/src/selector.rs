@@ -94,9 +94,10 @@ impl Selector {
             if let Some(maps) = &self.shared.maps {
                 maps.point(bucket, table.lane(bucket))?;
             }
-            // A bucket of a table of the same size, and a lane of it, cannot be refused.
-            let _ = present.set(bucket, table.lane(bucket));
+            let set = present.set(bucket, table.lane(bucket));
+            assert!(set.is_ok(), "a bucket of a table of the same size, and a lane of it");
         }
+        assert!(*present == *table, "what is written is what was asked for");
         Ok(())
     }
 
@@ -218,6 +219,7 @@ impl Group {
         let mut members = lock(&self.members);
         if let Some(place) = members.iter().position(|member| member.lane == lane) {
             members.swap_remove(place);
+            assert!(members.iter().all(|member| member.lane != lane), "a lane has one place in a group");
             // The kernel takes a closed socket out by itself.
             let _ = self.program.as_ref().map(|program| program.sockets.delete(lane));
         }
@@ -290,7 +292,9 @@ impl Joining<'_> {
 
     fn join(&mut self, socket: BorrowedFd, enter: impl FnOnce(&Self) -> Result<(), Error>) -> Result<(), Error> {
         let cookie = sockets::cookie(socket).map_err(refused("SO_COOKIE"))?;
+        assert!(self.members.iter().all(|member| member.lane != self.lane), "a lane enters once");
         self.members.push(Member { lane: self.lane, cookie });
+        assert!(self.members.len() <= self.group.shared.lanes, "a group has a place for each lane");
         let registered = enter(self);
         if registered.is_err() {
             self.members.pop();

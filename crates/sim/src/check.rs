@@ -9,6 +9,13 @@ use std::fmt;
 /// Violations remembered; the first one is the one to look at.
 const VIOLATIONS_MAX: usize = 64;
 
+/// An operation's number in the books and its handle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Asked {
+    pub(crate) number: u64,
+    pub(crate) handle: Handle,
+}
+
 /// A breach of the contract between a lane and its driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -4,6 +4,18 @@
 //! [`Driver`](corelane_seam::Driver) in full. All lanes of a world run in one thread, and everything that happens follows
 //! from the seed and from what the lanes and the test do: the same seed gives the same [`World::log`].
 //!
+//! # How it is built
+//!
+//! Each line uses those above it alone:
+//!
+//! | what | where |
+//! | --- | --- |
+//! | what things are: the network, wires, files, and what a lane has | `net`, `wire`, `files`, `lane`; the books in `check`, the log, the clock |
+//! | all of them together with chance, what may happen, and the ways to a lane and to a peer | `state` |
+//! | what happens in the network and at interfaces | `traffic`, `ports` |
+//! | what lanes and the test do there | `driver`, `peers` |
+//! | who runs next, and what happens when | `world` |
+//!
 //! # Writing a test
 //!
 //! 1. Make a world with a seed and [`Faults`], a driver for each lane, and clients with [`World::connect`] or
@@ -50,12 +62,15 @@ mod driver;
 mod faults;
 mod files;
 mod kind;
+mod lane;
 mod log;
 mod net;
 mod paths;
 mod peers;
 mod ports;
 mod seeds;
+mod state;
+mod traffic;
 mod wire;
 mod world;
 
@@ -63,8 +78,10 @@ pub use check::Violation;
 pub use corelane_seam::Random;
 pub use driver::SimDriver;
 pub use faults::{FaultCounts, FaultKind, Faults, Planted};
-pub use peers::{DatagramPeer, Peer, Status};
+pub use net::peers::Status;
+pub use peers::{DatagramPeer, Peer};
 pub use ports::{Interface, SimPort};
 pub use seeds::{for_seeds, seeds};
+pub use state::World;
 pub use wire::{CardSetup, WireCounts, WireFaults};
-pub use world::{Host, Report, Turn, World};
+pub use world::{Host, Report, Turn};

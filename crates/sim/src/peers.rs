@@ -4,57 +4,12 @@ use crate::log::{Detail, Site};
 use crate::net::connect::{ListenerPort, Opener};
 use crate::net::datagrams::{DatagramPort, Packet};
 use crate::net::names::is_unix;
+use crate::net::peers::{PeerState, Status};
 use crate::net::streams::Incoming;
 use crate::net::{Binding, OUTSIDE, Owner, TOO_LARGE, canonical};
-use crate::world::{Notice, State, Turn, World};
+use crate::state::{State, World};
 use corelane_seam::{Address, Fault, StreamOptions, Unix, datagram_bytes_max};
 use std::net::SocketAddr;
-
-/// How far a peer's connection is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
-    /// Not yet answered.
-    Opening,
-    /// Open, and there may be more to receive.
-    Open,
-    /// The other end has finished sending, and all of it was read.
-    Ended,
-    /// It could not be opened, or it was reset; the fault says which.
-    Failed(Fault),
-    /// Closed by this peer.
-    Closed,
-}
-
-/// The world's side of a peer.
-pub(crate) struct PeerState {
-    status: Status,
-    /// The connection that it is an end of, and which end.
-    at: Option<(u64, usize)>,
-    /// The datagram port that it has instead.
-    port: Option<u64>,
-    local: SocketAddr,
-    remote: SocketAddr,
-    /// Whether a notice of it waits already.
-    pub(crate) notified: bool,
-    /// Whether its last send was cut short.
-    pub(crate) wants_room: bool,
-}
-
-impl PeerState {
-    fn new(local: SocketAddr, remote: SocketAddr) -> Self {
-        Self { status: Status::Opening, at: None, port: None, local, remote, notified: false, wants_room: false }
-    }
-
-    /// The peer's connection is end `side` of `stream`.
-    pub(crate) fn open(&mut self, stream: u64, side: usize) {
-        self.status = Status::Open;
-        self.at = Some((stream, side));
-    }
-
-    pub(crate) fn fail(&mut self, fault: Fault) {
-        self.status = Status::Failed(fault);
-    }
-}
 
 /// One end of a connection, played by the test. What arrives waits until it is read; while it is not, the window
 /// closes and the other end's sends stop. Cloning gives another name of the same end.
@@ -291,16 +246,12 @@ impl World {
         self.0.borrow().net.peer(address)
     }
 
-    /// The turn of a peer that has news.
-    pub(crate) fn peer_turn(&self, id: usize) -> Turn {
-        match self.0.borrow().peers[id].port {
-            Some(port) => Turn::Datagrams(DatagramPeer { world: self.clone(), id, port }),
-            None => Turn::Peer(self.peer(id)),
-        }
-    }
-
     pub(crate) fn peer(&self, id: usize) -> Peer {
         Peer { world: self.clone(), id }
+    }
+
+    pub(crate) fn datagram_peer(&self, id: usize, port: u64) -> DatagramPeer {
+        DatagramPeer { world: self.clone(), id, port }
     }
 }
 
@@ -308,16 +259,5 @@ impl State {
     fn outside_place(&self, address: SocketAddr) -> Binding {
         let address = canonical(address);
         Binding { host: self.net.host_of(OUTSIDE, address.ip()), address, share: false, v6_only: false }
-    }
-
-    /// Makes the peer that answers at end 1 of a new connection.
-    pub(crate) fn meet_peer(&mut self, stream: u64) {
-        let Some(entry) = self.net.streams.get_mut(&stream) else { return };
-        let id = self.peers.len();
-        entry.ends[1].owner = Owner::Peer(id);
-        let mut peer = PeerState::new(entry.addresses[1], entry.addresses[0]);
-        peer.open(stream, 1);
-        self.peers.push(peer);
-        self.notices.push(Notice::Incoming(id));
     }
 }

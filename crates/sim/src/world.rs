@@ -1,123 +1,25 @@
 //! The world: one clock, one source of chance, and who runs next.
 
-use crate::DatagramPeer;
 use crate::check::{Ledger, Violation};
 use crate::clock::Clock;
-use crate::driver::lane::{FileWork, Lane, Trouble};
-use crate::driver::submit::Stop;
-use crate::driver::{Asked, SimDriver};
+use crate::driver::SimDriver;
 use crate::faults::{FaultCounts, FaultKind, Faults, Planted};
 use crate::files::Files;
+use crate::lane::{Lane, Trouble};
 use crate::log::{Detail, Log, Site};
-use crate::net::datagrams::Packet;
 use crate::net::streams::imbalance;
 use crate::net::{Network, Owner};
-use crate::peers::{Peer, PeerState};
+use crate::peers::{DatagramPeer, Peer};
+use crate::state::{Event, Notice, State, World};
 use crate::wire::Wire;
-use corelane_seam::Random;
-use corelane_seam::{Arena, Fault, Interest, OffloadWork, Socket, Tuning};
+use corelane_seam::{Arena, Fault, Interest, Random, Tuning};
 use std::cell::RefCell;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::path::Path;
 use std::rc::Rc;
 
 /// The most nanoseconds that the clock jumps forward.
 const JUMP_MAX: u64 = 2_000_000_000;
-
-/// What happens at a time.
-pub(crate) enum Event {
-    Syn {
-        attempt: u64,
-    },
-    Opened {
-        attempt: u64,
-    },
-    AttemptFails {
-        attempt: u64,
-        fault: Fault,
-    },
-    Arrival {
-        stream: u64,
-        side: usize,
-    },
-    Packet {
-        host: usize,
-        packet: Packet,
-    },
-    /// The sender of a datagram hears that nobody is bound where it went.
-    NobodyThere {
-        host: usize,
-        from: SocketAddr,
-        to: SocketAddr,
-    },
-    /// A late completion may be handed over: the lane has a reason to wake.
-    Due,
-    Bell {
-        lane: usize,
-    },
-    /// Memory that was refused may be there now.
-    Memory {
-        lane: usize,
-        socket: Socket,
-    },
-    /// A lane's descriptor table is filled by others no more.
-    TableHasRoom {
-        lane: usize,
-    },
-    /// A fragmented arena is whole again.
-    Mended {
-        lane: usize,
-    },
-    /// A late stop or cancel takes effect.
-    Stop {
-        lane: usize,
-        stop: Stop,
-    },
-    Release {
-        lane: usize,
-        number: u64,
-    },
-    File {
-        lane: usize,
-        asked: Asked,
-        work: FileWork,
-    },
-    Offload {
-        lane: usize,
-        asked: Asked,
-        work: OffloadWork,
-    },
-    Alarm {
-        token: u64,
-    },
-    /// The interface has read the next frame of a queue.
-    FrameLeaves {
-        card: usize,
-        queue: usize,
-        epoch: u32,
-    },
-    /// The interface reads the memory of a frame that has left no longer.
-    FrameRead {
-        card: usize,
-        queue: usize,
-        epoch: u32,
-    },
-    /// A frame reaches an interface.
-    Frame {
-        card: usize,
-        bytes: Vec<u8>,
-    },
-    CardUp {
-        card: usize,
-    },
-}
-
-/// News for the test.
-pub(crate) enum Notice {
-    Peer(usize),
-    Incoming(usize),
-    Alarm(u64),
-}
 
 /// Who is to run next: the answer of [`World::step`].
 #[derive(Clone, Debug, PartialEq)]
@@ -153,29 +55,6 @@ pub struct Report {
     pub planted: u64,
     /// A digest of the whole log: equal for equal runs.
     pub digest: u64,
-}
-
-/// A simulated network of hosts with one virtual clock. Everything in it follows from the seed and from what the lanes
-/// and the test do, so a run can be repeated. Cloning gives another name of the same world; it stays on its thread.
-#[derive(Clone)]
-pub struct World(pub(crate) Rc<RefCell<State>>);
-
-pub(crate) struct State {
-    pub(crate) clock: Clock<Event>,
-    pub(crate) random: Random,
-    pub(crate) faults: Faults,
-    pub(crate) counts: FaultCounts,
-    planted: Option<Planted>,
-    planted_count: u64,
-    pub(crate) log: Log,
-    pub(crate) ledger: Ledger,
-    pub(crate) net: Network,
-    pub(crate) wire: Wire,
-    pub(crate) files: Files,
-    pub(crate) lanes: Vec<Lane>,
-    pub(crate) peers: Vec<PeerState>,
-    pub(crate) notices: Vec<Notice>,
-    turns: u64,
 }
 
 impl World {
@@ -258,6 +137,14 @@ impl World {
             Chosen::Notice(Notice::Incoming(id)) => Turn::Incoming(self.peer(id)),
             Chosen::Notice(Notice::Alarm(token)) => Turn::Alarm(token),
         })
+    }
+
+    /// The turn of a peer that has news.
+    fn peer_turn(&self, id: usize) -> Turn {
+        match self.0.borrow().peers[id].port {
+            Some(port) => Turn::Datagrams(self.datagram_peer(id, port)),
+            None => Turn::Peer(self.peer(id)),
+        }
     }
 
     /// Lets `nanoseconds` pass, with all that happens in them, without a turn for anybody.
@@ -390,44 +277,6 @@ enum Chosen {
 }
 
 impl State {
-    /// Whether a fault happens now; counts it if so.
-    pub(crate) fn strikes(&mut self, kind: FaultKind) -> bool {
-        let strikes = self.draw(kind);
-        if strikes {
-            self.count(kind);
-        }
-        strikes
-    }
-
-    /// Draws whether chance wants a fault now, which is to be counted if it can happen.
-    pub(crate) fn draw(&mut self, kind: FaultKind) -> bool {
-        self.random.below(1_000) < self.faults.chance(kind) as u64
-    }
-
-    pub(crate) fn count(&mut self, kind: FaultKind) {
-        self.counts.count(kind);
-        self.log.note(self.clock.now(), Site::World, kind.name(), Detail::Nothing);
-    }
-
-    /// Whether the planted bug strikes at this opportunity.
-    pub(crate) fn plants(&mut self, bug: Planted) -> bool {
-        let strikes = self.planted == Some(bug) && self.random.below(16) == 0;
-        self.planted_count += strikes as u64;
-        strikes
-    }
-
-    /// Nanoseconds that a packet travels.
-    pub(crate) fn latency(&mut self) -> u64 {
-        2_000 + self.random.below(100_000)
-    }
-
-    /// Gives a peer a turn, unless it has one coming.
-    pub(crate) fn notify(&mut self, peer: usize) {
-        if !std::mem::replace(&mut self.peers[peer].notified, true) {
-            self.notices.push(Notice::Peer(peer));
-        }
-    }
-
     fn choose(&mut self) -> Option<Chosen> {
         if self.strikes(FaultKind::ClockJump) {
             let jump = self.random.below(JUMP_MAX);

@@ -33,6 +33,7 @@ impl Attachment {
         if server.places.is_empty() || (server.lanes == 1 && !joins) {
             return Ok(Self { in_force: InForce::Nothing, attached: None, detaches: false, note: None });
         }
+        assert!(server.lanes > 0, "who serves has a lane");
         let attempt = |means| Attached::new(means, server, hasher, table, joins);
         match settings.steering {
             Steering::Kernel => Ok(Self::kernel(joins, None)),
@@ -80,7 +81,8 @@ impl Attached {
         }
         let selector = Selector::new(means, hasher, table, server.lanes)?;
         let groups = server.places.iter().map(|place| Ok((*place, selector.group(place.transport)?)));
-        let groups = groups.collect::<Result<_, Error>>()?;
+        let groups: Vec<_> = groups.collect::<Result<_, Error>>()?;
+        assert!(selector.means() == means && groups.len() == server.places.len(), "each place has its group");
         Ok(Self { selector, groups, takes_over })
     }
 

@@ -59,7 +59,8 @@ impl Selection for LaneSelection {
     }
 
     fn refresh(&mut self, at: Place, socket: BorrowedFd<'_>) -> Result<(), Error> {
-        let Some(attached) = self.attached() else { return Ok(()) };
+        // reason: `Steered` tells lanes so only where something is attached.
+        let attached = self.attached().expect("what is put into force is attached");
         attached.group(at).refresh(socket).map_err(|error| Error::Steering { address: at.address, why: error.to_string().into() })
     }
 
@@ -68,7 +69,8 @@ impl Selection for LaneSelection {
     }
 
     fn mend(&mut self, at: Place, socket: BorrowedFd<'_>) -> Result<(), Error> {
-        let Some(group) = self.attached().map(|attached| attached.group(at)) else { return Ok(()) };
+        // reason: `Steered` tells lanes so only where something is attached.
+        let group = self.attached().expect("what is mended was attached").group(at);
         let failed = |error: corelane_select::Error| Error::Steering { address: at.address, why: error.to_string().into() };
         // As long as others have sockets there, theirs may be the program that is to choose.
         if group.strangers(socket).map_err(failed)?.is_empty() { group.refresh(socket).map_err(failed) } else { Ok(()) }

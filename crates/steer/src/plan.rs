@@ -53,6 +53,7 @@ pub fn plan(topology: &Topology, wish: &Wish) -> Plan {
         let is_first = !lanes.iter().take(cpus.len()).any(|lane| lane.cpu == cpu);
         lanes.push(PlannedLane { cpu, queues: if is_first { queues.on(cpu.number) } else { Vec::new() } });
     }
+    assert!(lanes.is_empty() || lanes.len() == count, "as many lanes as were wished for, or no CPU for any");
     let warnings = warnings(topology, wish, &lanes, paid);
     Plan { lanes, warnings }
 }
@@ -79,6 +80,7 @@ fn candidates(topology: &Topology, wish: &Wish) -> Vec<Cpu> {
 /// The first of them, as many as there are lanes; by number, unless the user has ordered them.
 fn chosen(mut cpus: Vec<Cpu>, lanes: usize, is_ordered: bool) -> Vec<Cpu> {
     cpus.truncate(lanes);
+    assert!(cpus.len() <= lanes, "a CPU that is chosen has a lane");
     if !is_ordered {
         cpus.sort_by_key(|cpu| cpu.number);
     }

@@ -44,6 +44,11 @@ impl Steered {
         let table = settings.table(if server.places.is_empty() { 1 } else { server.lanes })?;
         let hasher = Arc::new(FlowHasher::new(&settings.key, settings.types));
         let Attachment { in_force, attached, detaches, note } = Attachment::new(settings, server, &hasher, &table)?;
+        assert!(
+            attached.is_some() == matches!(in_force, InForce::Program | InForce::Classic),
+            "a table is in force by what is attached"
+        );
+        assert!(!(detaches && attached.is_some()), "what others attached is taken away where nothing of ours takes its place");
         let state = Mutex::new(State { table, present: vec![true; server.lanes] });
         Ok(Arc::new(Self { attached, detaches, hasher, tell, in_force, note, state }))
     }
@@ -98,6 +103,7 @@ impl Steered {
         let mut state = self.lock();
         self.check_present(&state, lane, true)?;
         let table = state.table.without(lane)?;
+        assert!(state.present[lane] && table.owned(lane).next().is_none(), "nothing new comes to who leaves");
         self.put(&mut state, &table)?;
         state.present[lane] = false;
         self.tell(&[lane], || Command::Leave)?;
@@ -118,6 +124,7 @@ impl Steered {
             let _ = self.tell(&[lane], || Command::Leave);
             return Err(error);
         }
+        assert!(!state.present[lane] && state.table.owned(lane).next().is_none(), "nothing came to who was away");
         state.present[lane] = true;
         self.put(&mut state, &table)
     }
@@ -143,6 +150,7 @@ impl Steered {
         // A refusal may come after some buckets.
         state.table = attached.selector.table();
         written?;
+        assert!(state.table == *table, "what the kernel was given is what lanes are told");
         self.refresh(state)?;
         let all: Vec<usize> = (0..state.present.len()).collect();
         self.tell(&all, || Command::Table(state.table.clone()))
@@ -158,6 +166,7 @@ impl Steered {
 
     /// Tells lanes the same, and waits until all of them have done it.
     fn tell(&self, lanes: &[usize], command: impl Fn() -> Command) -> Result<(), Error> {
+        assert!(!lanes.is_empty(), "somebody is told");
         let ask = |lane: &usize| {
             let (done, answer) = channel();
             // Who gave up waiting hears nothing.

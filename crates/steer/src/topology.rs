@@ -31,6 +31,8 @@ impl Topology {
         let place = |number| online.iter().find(|cpu| cpu.number == number).copied();
         let alone = |number| Cpu { number, node: 0, first_sibling: number };
         let cpus = cpus::allowed()?.into_iter().map(|number| place(number).unwrap_or(alone(number))).collect();
+        let cpus: Vec<Cpu> = cpus;
+        assert!(cpus.is_sorted_by_key(|cpu| cpu.number) && !cpus.is_empty(), "a process runs somewhere");
         let interface = if addresses.iter().all(IpAddr::is_loopback) { None } else { serving(addresses) };
         Ok(Self { cpus, paid_cpus: cpus::group_limit(), interface })
     }

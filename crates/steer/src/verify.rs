@@ -80,6 +80,7 @@ impl Verdict {
         let arrived: u64 = batch.arrived.iter().sum();
         let Some(lost) = batch.sent.checked_sub(arrived) else { return self.disturbed.push(batch.bucket) };
         let belongs_to = table.lane(batch.bucket);
+        assert!(belongs_to < self.lanes.len() && batch.arrived.len() <= self.lanes.len(), "each lane has a sum");
         self.lanes[belongs_to].sent += batch.sent;
         (self.sent, self.arrived, self.lost) = (self.sent + batch.sent, self.arrived + arrived, self.lost + lost);
         for (arrived_on, &flows) in batch.arrived.iter().enumerate().filter(|(_, flows)| **flows > 0) {
@@ -90,6 +91,7 @@ impl Verdict {
                 self.misplaced.push(Misplaced { bucket: batch.bucket, belongs_to, arrived_on, flows });
             }
         }
+        assert!(self.sent == self.arrived + self.lost && self.strays <= self.arrived, "every flow arrived or was lost");
     }
 }
 
@@ -132,6 +134,7 @@ pub fn read_log(table: &Table, log: &str) -> Result<Vec<Batch>, LogError> {
         batch.sent += 1;
         batch.arrived.resize(batch.arrived.len().max(lane + 1), 0);
         batch.arrived[lane] += 1;
+        assert!(batch.sent == batch.arrived.iter().sum(), "a log tells of what arrived");
     }
     Ok(batches.into_values().collect())
 }

@@ -36,6 +36,7 @@ impl Services {
     }
 
     /// Starts accepting on every listener that has room and is not accepting.
+    #[inline]
     pub(crate) fn start_listening(&mut self, kit: &mut Kit) {
         let Table { listeners, connections, services, .. } = &mut self.table;
         listeners.start(kit, |service| accepts(connections, &services[service as usize]));

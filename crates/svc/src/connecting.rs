@@ -69,7 +69,7 @@ impl Table {
     }
 
     fn ask_route(&mut self, kit: &mut Kit, index: u32, to: SocketAddr) {
-        let id = self.connections.id(index);
+        let id = self.there(index).id;
         let Some(question) = self.outgoing.as_mut().and_then(|outgoing| outgoing.wait(id, to)) else { return };
         let any: IpAddr = if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
         let address = SocketAddr::new(any, 0).into();

@@ -138,7 +138,7 @@ impl Connection {
 
     /// Whether anything waits to be sent, or is being sent.
     pub(crate) fn has_output(&self) -> bool {
-        self.machine.is_sending() || self.busy.as_ref().is_some_and(|busy| !busy.wire.is_empty() || !busy.output.chain.is_empty())
+        self.machine.is_sending() || self.busy.as_ref().is_some_and(|busy| busy.has_output())
     }
 
     /// Whether a record has begun to arrive and is not complete.
@@ -147,31 +147,13 @@ impl Connection {
     }
 
     /// What its memory says of its life.
-    pub(crate) fn facts(&self, limits: &Limits) -> Facts {
-        let is_paired = self.pair.is_some();
-        let Some(busy) = self.busy.as_deref() else {
-            return Facts { is_paired, is_due: self.is_ready, ..Facts::default() };
-        };
-        // What a transform could not take for want of memory is not waited for from the peer.
-        let is_due = self.is_ready || busy.blocked || self.is_starved && !busy.raw.is_empty();
-        let held = busy.output_held();
-        Facts {
-            has_output: !(busy.wire.is_empty() && busy.output.chain.is_empty()),
-            holds_answer: busy.output.held() > 0 || !busy.output.is_empty(),
-            in_record: busy.in_record(),
-            is_due,
-            wants_drained: busy.output.wants_drained && !busy.told_drained && !self.is_starved,
-            is_paired,
-            overflows: busy.overflows(held, limits),
-            is_too_long: busy.is_too_long(limits) || !is_due && busy.raw.len() > limits.record_max.max(PASS_BYTES),
-            // What was written meanwhile leaves after the handshake, which must go on for that.
-            pause: busy.pause(if self.machine.is_in_handshake() { busy.wire_held() } else { held }, limits),
-        }
+    pub(crate) fn holdings<'a>(&'a self, limits: &'a Limits) -> Holdings<'a> {
+        Holdings { connection: self, busy: self.busy.as_deref(), limits }
     }
 
     /// Whether everything that was asked is answered, and all answers have left.
     pub(crate) fn is_answered(&self, limits: &Limits) -> bool {
-        self.machine.is_answered(&self.facts(limits))
+        self.machine.is_answered(&self.holdings(limits))
     }
 
     /// Whether nothing remains to be done after a send that went out whole: the usual case, in which the connection
@@ -179,6 +161,58 @@ impl Connection {
     pub(crate) fn is_settled(&self) -> bool {
         let at_rest = self.machine.is_at_rest() && self.pair.is_none() && !self.is_ready;
         at_rest && self.busy.as_ref().is_none_or(|busy| busy.is_idle())
+    }
+}
+
+/// What a connection holds, as its [machine](Machine) asks for it.
+pub(crate) struct Holdings<'a> {
+    connection: &'a Connection,
+    busy: Option<&'a Busy>,
+    limits: &'a Limits,
+}
+
+impl Facts for Holdings<'_> {
+    fn has_output(&self) -> bool {
+        self.busy.is_some_and(Busy::has_output)
+    }
+
+    fn holds_answer(&self) -> bool {
+        self.busy.is_some_and(Busy::holds_answer)
+    }
+
+    fn in_record(&self) -> bool {
+        self.busy.is_some_and(Busy::in_record)
+    }
+
+    fn is_due(&self) -> bool {
+        // What a transform could not take for want of memory is not waited for from the peer.
+        let is_starved = self.connection.is_starved;
+        self.connection.is_ready || self.busy.is_some_and(|busy| busy.blocked || is_starved && !busy.raw.is_empty())
+    }
+
+    fn wants_drained(&self) -> bool {
+        let is_starved = self.connection.is_starved;
+        self.busy.is_some_and(|busy| busy.output.wants_drained && !busy.told_drained && !is_starved)
+    }
+
+    fn is_paired(&self) -> bool {
+        self.connection.pair.is_some()
+    }
+
+    fn overflows(&self) -> bool {
+        self.busy.is_some_and(|busy| busy.overflows(self.limits))
+    }
+
+    fn is_too_long(&self) -> bool {
+        let Some(busy) = self.busy else { return false };
+        let is_raw_too_long = !busy.raw.is_empty() && busy.raw.len() > self.limits.record_max.max(PASS_BYTES);
+        busy.is_too_long(self.limits) || is_raw_too_long && !self.is_due()
+    }
+
+    fn pause(&self) -> Option<Pause> {
+        // What was written meanwhile leaves after the handshake, which must go on for that.
+        let held = if self.connection.machine.is_in_handshake() { Busy::wire_held } else { Busy::output_held };
+        self.busy.and_then(|busy| busy.pause(|| held(busy), self.limits))
     }
 }
 
@@ -210,6 +244,16 @@ impl Busy {
         !self.input.chain.is_empty() || !self.raw.is_empty() || self.fill.is_some() || self.blocked
     }
 
+    /// Whether bytes wait to be sent.
+    fn has_output(&self) -> bool {
+        !(self.wire.is_empty() && self.output.chain.is_empty())
+    }
+
+    /// Whether a request is held, or a part of its answer waits for another one.
+    fn holds_answer(&self) -> bool {
+        self.output.held() > 0 || !self.output.is_empty()
+    }
+
     /// Bytes of memory in the output, wherever they wait.
     pub(crate) fn output_held(&self) -> usize {
         self.output.charged() + self.wire_held()
@@ -217,14 +261,15 @@ impl Busy {
 
     /// Those of them that are on their way to the peer.
     fn wire_held(&self) -> usize {
-        self.wire.charged() + self.sending_charged
+        let waiting = if self.wire.is_empty() { 0 } else { self.wire.charged() };
+        waiting + self.sending_charged
     }
 
     /// Whether the service has filled the output without asking. Answers to requests that were held, and what was written while there
     /// was room, were let in: however much that is, it ends nobody.
-    fn overflows(&self, held: usize, limits: &Limits) -> bool {
+    fn overflows(&self, limits: &Limits) -> bool {
         let unasked = self.output.unasked;
-        unasked > 0 && held.min(unasked.saturating_add(limits.output_high)) > limits.output_max
+        unasked > 0 && self.output_held().min(unasked.saturating_add(limits.output_high)) > limits.output_max
     }
 
     /// Whether the record at the front of the input is longer than one may be.
@@ -234,14 +279,14 @@ impl Busy {
     }
 
     /// The limit at which the input waits, if there is one.
-    fn pause(&self, held: usize, limits: &Limits) -> Option<Pause> {
+    fn pause(&self, held: impl FnOnce() -> usize, limits: &Limits) -> Option<Pause> {
         if self.output.held() >= limits.requests_in_flight_max {
             return Some(Pause::Requests);
         }
         if self.awaits_offload {
             return Some(Pause::Offload);
         }
-        (self.blocked || held >= limits.output_high).then_some(Pause::Output)
+        (self.blocked || held() >= limits.output_high).then_some(Pause::Output)
     }
 
     /// Whether a chain of this box holds bytes over the end of the turn.

@@ -5,15 +5,15 @@ use crate::class;
 use crate::connection::Connection;
 use crate::found::Desk;
 use crate::names::ConnectionId;
-use crate::slab::Slab;
 use crate::state::ServiceState;
 use crate::transform::Transform;
 use corelane_lane::Kit;
+use corelane_seam::slab::HandleSlab;
 use corelane_seam::{Address, Arena, Handle, Op, Socket};
 
 /// Those of all services. One is there from its admission until its socket is closed.
 pub(crate) struct Connections {
-    entries: Slab<Connection>,
+    entries: HandleSlab<Connection>,
     /// How many there may be.
     most: u32,
     /// Those of one peer to all services that have no bound of their own for it.
@@ -29,7 +29,7 @@ fn half(connections: u32) -> u32 {
 
 impl Connections {
     pub(crate) fn new(most: u32) -> Self {
-        Self { entries: Slab::new(), most, of_peer_most: half(most), turned_away: 0 }
+        Self { entries: HandleSlab::new(), most, of_peer_most: half(most), turned_away: 0 }
     }
 
     /// So many descriptors can be open: one peer may have a half of what there is room for.
@@ -43,27 +43,27 @@ impl Connections {
 
     /// The indices in use, lowest first.
     pub(crate) fn indices(&self) -> impl Iterator<Item = u32> + '_ {
-        self.entries.indices()
+        self.entries.keys().map(|key| key.index)
     }
 
-    /// The name of the connection at an index.
-    pub(crate) fn id(&self, index: u32) -> ConnectionId {
-        ConnectionId { index, generation: self.entries.generation(index) }
+    /// The name of the connection at an index, if one is there.
+    pub(crate) fn id_of(&self, index: u32) -> Option<ConnectionId> {
+        self.entries.key_of(index).map(ConnectionId::from)
     }
 
+    /// The handle, in a class, of a connection of which the caller knows that it is there.
     pub(crate) fn handle(&self, class: u8, index: u32) -> Handle {
-        Handle::new(class, index, self.entries.generation(index))
+        Handle::new(class, index, self.entries.key_at(index).generation)
     }
 
     /// The connection of that name, if it is still there.
     pub(crate) fn find(&mut self, id: ConnectionId) -> Option<&mut Connection> {
-        self.entries.get_mut(id.index, id.generation)
+        self.entries.get_mut(id.into())
     }
 
-    /// The connection at an index of which the caller knows that it is there.
+    /// The connection at an index of which the caller knows that it is there: an entry lives from its admission until its socket is closed.
     pub(crate) fn there(&mut self, index: u32) -> &mut Connection {
-        // reason: an entry lives from its admission until its socket is closed; who calls this has seen that it does.
-        self.entries.at(index).expect("a connection is there until its socket is closed")
+        self.entries.at_mut(index)
     }
 
     /// Whether one more connection of a service may be open.
@@ -89,7 +89,7 @@ impl Connections {
     pub(crate) fn admit(&mut self, states: &mut [ServiceState], desk: &mut Desk, connection: Connection, arena: &Arena) -> u32 {
         assert!(connection.session.is_none() && connection.timers.is_empty(), "what a connection has it gets once it is there");
         assert!(self.has_room(&states[connection.service as usize]), "who is admitted has room");
-        let (index, _) = self.entries.insert(connection);
+        let index = self.entries.insert(connection).index;
         let connection = self.there(index);
         let state = &mut states[connection.service as usize];
         let (peer, is_accepted) = (connection.peer_key, !connection.machine.is_outgoing());
@@ -106,8 +106,8 @@ impl Connections {
         index: u32,
         arena: &Arena,
     ) -> Option<Box<Box<dyn Transform>>> {
-        // reason: asked for by its last completion.
-        let mut connection = self.entries.remove(index).expect("a connection is there until its socket is closed");
+        // Asked for by its last completion.
+        let mut connection = self.entries.remove_at(index);
         assert!(connection.machine.has_ended(), "a connection goes behind its end: {:?}", connection.machine);
         assert!(connection.session.is_none() && connection.session_to_be.is_none(), "a session outlives its connection");
         assert!(connection.timers.is_empty(), "a timer outlives its connection");
@@ -134,6 +134,6 @@ impl Connections {
 
     /// Whether there is none, and no socket of one that was turned away.
     pub(crate) fn are_gone(&self) -> bool {
-        self.entries.len() == 0 && self.turned_away == 0
+        self.entries.is_empty() && self.turned_away == 0
     }
 }

@@ -204,7 +204,7 @@ impl<K: Talk> Cx<'_, K> {
         let connection = self.table.connections.there(index);
         (connection.timer, connection.timer_at) = (Some(timer), deadline);
         self.table.begin_connect(self.kit, index);
-        Ok(self.table.connections.id(index))
+        Ok(self.table.there(index).id)
     }
 
     /// The output of another connection of this service, until all of its output has left after it was closed. None
@@ -415,11 +415,17 @@ impl<K: Talk> Cx<'_, K> {
 
     /// Counts `by` more: in one of the counters that the service declares ([`StreamService::COUNTERS`](crate::StreamService::COUNTERS)), or in one that all
     /// services have, where the service itself meets what that counts.
+    ///
+    /// # Panics
+    /// If it is one that the service does not declare.
     pub fn count(&mut self, counter: impl Counted, by: usize) {
         counter.add(&self.table.services[self.service as usize].row, by as u64);
     }
 
     /// Sets a gauge that the service declares.
+    ///
+    /// # Panics
+    /// As [`Cx::count`].
     pub fn set_gauge(&mut self, gauge: impl Counted, value: u64) {
         gauge.set(&self.table.services[self.service as usize].row, value);
     }

@@ -95,7 +95,7 @@ impl Services {
     }
 
     /// Whether the lane has nothing left to do by itself: who asks it may be another lane.
-    pub(crate) fn is_at_rest(&mut self, kit: &mut Kit) -> bool {
+    pub(crate) fn is_at_rest(&self, kit: &mut Kit) -> bool {
         let is_over = self.drain_is_over || self.table.requests.have_ended() && self.table.sockets.are_quiet();
         self.has_no_connections() && is_over && !self.owes_any(kit) && (self.drain_is_over || self.post_is_quiet())
     }
@@ -108,12 +108,12 @@ impl Services {
     }
 
     /// Whether a service over datagrams has answers to give, and there is time for them.
-    fn owes_any(&mut self, kit: &mut Kit) -> bool {
+    fn owes_any(&self, kit: &mut Kit) -> bool {
         !self.drain_is_over && (0..self.ports.len() as u16).any(|service| self.owes(kit, service))
     }
 
     /// Whether a service over datagrams has answers to give.
-    pub(crate) fn owes(&mut self, kit: &mut Kit, service: u16) -> bool {
+    pub(crate) fn owes(&self, kit: &mut Kit, service: u16) -> bool {
         let Port::Datagram(port) = &self.ports[service as usize] else { return false };
         let owes = fenced(|| port.owes());
         owes.unwrap_or_else(|words| {

@@ -1,7 +1,7 @@
 //! How connections end: exactly once, with the one ending that was decided first or overruled it.
 
 use crate::class;
-use crate::connection::Connection;
+use crate::connection::{Busy, Connection};
 use crate::found::Found;
 use crate::limits::{Limits, RATE_GRACE, SECOND};
 use crate::machine::{Draining, Phase};
@@ -244,7 +244,7 @@ impl Found<'_> {
 
     /// The next deadline of the connection, and which limit it belongs to.
     fn deadline(&self) -> Option<(u64, Limit)> {
-        self.connection.deadlines(self.limits()).into_iter().flatten().min_by_key(|&(deadline, _)| deadline)
+        self.connection.deadline(self.limits())
     }
 }
 
@@ -265,35 +265,36 @@ pub(crate) enum Limit {
 }
 
 impl Connection {
-    /// The deadlines that are running.
-    fn deadlines(&self, limits: &Limits) -> [Option<(u64, Limit)>; 3] {
-        let single = |deadline| [deadline, None, None];
+    /// The first deadline that is running.
+    fn deadline(&self, limits: &Limits) -> Option<(u64, Limit)> {
         let phase = self.machine.phase();
         if phase == Phase::Handshake {
-            let [read, rate] = self.record_deadlines(limits).unwrap_or_default();
-            return [self.handshake_deadline(limits), read, rate];
+            let record =
+                self.busy.as_deref().filter(|_| self.waits_for_record()).and_then(|busy| self.record_deadline(busy, limits));
+            return earlier(self.handshake_deadline(limits), record);
         }
         let at_work = matches!(phase, Phase::Open | Phase::Closing | Phase::Refusing);
         let Some(busy) = self.busy.as_deref().filter(|_| at_work) else {
-            return single(match phase {
+            return match phase {
                 Phase::Opening => after(self.active_at, limits.connect_limit, Limit::Connect),
                 Phase::Lingering => self.linger_deadline(limits),
                 Phase::Ended => None,
                 _ => self.quiet_deadline(limits),
-            });
+            };
         };
-        let answer = busy.output.oldest_held().and_then(|since| after(since, limits.answer_limit, Limit::Answer));
-        let expiry = (busy.output.expires() < u64::MAX).then_some((busy.output.expires(), Limit::Ticket));
-        let answer = [answer, expiry].into_iter().flatten().min_by_key(|&(deadline, _)| deadline);
-        let single = |deadline| [deadline, None, answer];
+        earlier(self.work_deadline(busy, limits), busy.answer_deadline(limits))
+    }
+
+    /// That of what the peer is to do while something is under way.
+    fn work_deadline(&self, busy: &Busy, limits: &Limits) -> Option<(u64, Limit)> {
         let is_leaving = self.machine.is_leaving() && !self.machine.has_taken_leave();
         if self.has_output() || is_leaving {
-            return single(after(busy.progress_at, limits.send_limit, Limit::Send));
+            return after(busy.progress_at, limits.send_limit, Limit::Send);
         }
-        if let Some([read, rate]) = self.record_deadlines(limits) {
-            return [read, rate, answer];
+        if self.waits_for_record() {
+            return self.record_deadline(busy, limits);
         }
-        single(if busy.output.held() > 0 || busy.awaits_offload { None } else { self.quiet_deadline(limits) })
+        if busy.output.held() > 0 || busy.awaits_offload { None } else { self.quiet_deadline(limits) }
     }
 
     /// Whether the record has grown fast enough since its rate was looked at last. If so, it is looked at again later; what came
@@ -316,16 +317,17 @@ impl Connection {
         Some((quiet.min(whole), limit))
     }
 
-    /// The deadlines of a record that has begun to arrive, in all and for its rate; none if no more of it is waited for.
-    fn record_deadlines(&self, limits: &Limits) -> Option<[Option<(u64, Limit)>; 2]> {
-        let busy = self.busy.as_deref().filter(|busy| busy.in_record())?;
+    /// Whether a record has begun to arrive, and more of it is waited for. Begun records may hold all memory of the lane: then none of them
+    /// ever gets the rest, unless some are given up.
+    fn waits_for_record(&self) -> bool {
+        self.busy.as_ref().is_some_and(|busy| busy.in_record() && (self.is_starved || !busy.blocked))
+    }
+
+    /// That of a record that has begun to arrive: in all, and for its rate unless it waits for memory itself.
+    fn record_deadline(&self, busy: &Busy, limits: &Limits) -> Option<(u64, Limit)> {
         let read = after(busy.record_since, limits.read_limit, Limit::Read);
         let rate = (limits.receive_rate_min > 0).then(|| (busy.rate_since.saturating_add(RATE_GRACE), Limit::Rate));
-        match self.is_starved {
-            // Begun records may hold all memory of the lane: then none of them ever gets the rest, unless some are given up.
-            true => Some([read, None]),
-            false => (!busy.blocked).then_some([read, rate]),
-        }
+        if self.is_starved { read } else { earlier(read, rate) }
     }
 
     /// In a drain nobody is waited for who does not go on.
@@ -345,6 +347,23 @@ impl Connection {
             Draining::First => Some((self.active_at.saturating_add(FIRST_REQUEST), Limit::Drain)),
             _ => after(self.active_at, limits.idle_limit, Limit::Idle),
         }
+    }
+}
+
+impl Busy {
+    /// That of what the service is to answer.
+    fn answer_deadline(&self, limits: &Limits) -> Option<(u64, Limit)> {
+        let answer = self.output.oldest_held().and_then(|since| after(since, limits.answer_limit, Limit::Answer));
+        let expires = self.output.expires();
+        earlier(answer, (expires < u64::MAX).then_some((expires, Limit::Ticket)))
+    }
+}
+
+/// The deadline that comes first; of two at once the first one.
+fn earlier(one: Option<(u64, Limit)>, other: Option<(u64, Limit)>) -> Option<(u64, Limit)> {
+    match (one, other) {
+        (Some(one), Some(other)) if other.0 < one.0 => Some(other),
+        (one, other) => one.or(other),
     }
 }
 

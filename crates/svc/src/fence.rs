@@ -14,7 +14,7 @@ use std::any::Any;
 impl Services {
     /// Calls into a service that is not about a connection, fenced.
     pub(crate) fn service_call(&mut self, kit: &mut Kit, service: u16, call: impl FnOnce(&mut dyn AnyPort, &mut Site<'_>)) {
-        let port = self.ports[service as usize].any();
+        let port = self.ports[service as usize].any_mut();
         let before = kit.arena.pay_as(self.table.services[service as usize].payers.own);
         let mut cx = Site::new(kit, &mut self.table, service, None);
         let called = fenced(|| call(port, &mut cx));
@@ -59,7 +59,7 @@ impl Services {
     }
 
     /// Counts a panic and tells the operator whose it was.
-    pub(crate) fn report_panic(&mut self, kit: &mut Kit, service: u16, peer: Option<&Address>, words: &str) {
+    pub(crate) fn report_panic(&self, kit: &mut Kit, service: u16, peer: Option<&Address>, words: &str) {
         self.table.count(service, ServiceCounter::Panics, 1);
         let lane = kit.lane();
         let whose = peer.map_or(String::new(), |peer| format!(", connection of {peer}"));
@@ -106,7 +106,7 @@ impl Services {
         self.table.notices.clear();
         self.talking.clear();
         for (service, port) in (0..).zip(&mut self.ports) {
-            all.extend(port.any().mail().take_all().into_iter().map(|letter| (service, letter)));
+            all.extend(port.any_mut().mail_mut().take_all().into_iter().map(|letter| (service, letter)));
         }
         for index in self.table.connections.indices().collect::<Vec<_>>() {
             let connection = self.table.connections.there(index);

@@ -135,14 +135,14 @@ impl Services {
     /// One end of a pair has come to its end: the other is finished as soon as all has left it; both end when both have.
     fn settle_pair(&mut self, kit: &mut Kit, index: u32, pair: ConnectionId) {
         let found = self.table.there(index);
-        let (machine, facts) = (found.connection.machine, found.facts());
+        let (machine, says_all) = (found.connection.machine, found.says_all());
         let other = self.table.found(pair);
         let other_is_there = other.is_some();
         let settled = match other {
-            None => machine.settle_pair(&facts, None),
+            None => machine.settle_pair(says_all, None),
             Some(other) => {
-                let other_facts = other.facts();
-                let settled = machine.settle_pair(&facts, Some((&mut other.connection.machine, &other_facts)));
+                let other_says_all = other.says_all();
+                let settled = machine.settle_pair(says_all, Some((&mut other.connection.machine, other_says_all)));
                 if settled.finishes_other {
                     // reason: our side finishes towards a peer only while it is open.
                     kit.finish(other.connection.socket.expect("what is open has a socket"));
@@ -200,12 +200,12 @@ impl Found<'_> {
         kit.submit(handle, StreamOp::Send { socket, chain });
     }
 
-    fn facts(&self) -> Facts {
-        self.connection.facts(self.limits())
+    fn says_all(&self) -> bool {
+        self.connection.holdings(self.limits()).says_all()
     }
 
     fn step(&self) -> Step {
-        self.connection.machine.step(&self.facts())
+        self.connection.machine.step(&self.connection.holdings(self.limits()))
     }
 
     /// Takes a step that concerns this connection alone; false if it is none.

@@ -45,7 +45,6 @@ mod requests;
 mod service;
 mod services;
 mod settings;
-mod slab;
 mod sockets;
 mod state;
 mod steered;

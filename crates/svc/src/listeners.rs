@@ -82,7 +82,10 @@ impl Listeners {
     pub(crate) fn start(&mut self, kit: &mut Kit, has_room: impl Fn(u16) -> bool) {
         for (index, listener) in self.all.iter_mut().enumerate() {
             let is_idle = !(listener.accepting || listener.starved || listener.closing);
-            if let Some(socket) = listener.socket.filter(|_| is_idle && has_room(listener.service)) {
+            if !is_idle {
+                continue;
+            }
+            if let Some(socket) = listener.socket.filter(|_| has_room(listener.service)) {
                 listener.accepting = true;
                 kit.submit(Handle::new(class::LISTENER, index as u32, 0), StreamOp::Accept { listener: socket });
             }

@@ -1,6 +1,6 @@
 //! The life of one connection: events in, steps out.
 //!
-//! Nothing here touches memory, sockets or services: what the state alone does not know comes as [`Facts`], and what is to be done goes
+//! Nothing here touches memory, sockets or services: what the state alone does not know is asked of [`Facts`], and what is to be done goes
 //! as a [`Step`]. Each event asserts what may come before it, so that who brings one at the wrong time is found at once.
 //!
 //! ```text
@@ -74,27 +74,32 @@ enum Stream {
     Cut,
 }
 
-/// What the state of a connection's memory says, as far as its life depends on it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Facts {
+/// What the state of a connection's memory says, as far as its life depends on it. Each is asked for only where a step turns on it, for a
+/// request asks for a step, and most of what is true of a connection says nothing about the next one.
+pub(crate) trait Facts {
     /// Bytes wait to be sent.
-    pub(crate) has_output: bool,
+    fn has_output(&self) -> bool;
     /// A request is held, or a part of its answer waits for another one.
-    pub(crate) holds_answer: bool,
+    fn holds_answer(&self) -> bool;
     /// A record has begun to arrive and is not complete, or is kept until there is room.
-    pub(crate) in_record: bool,
+    fn in_record(&self) -> bool;
     /// The service is called with its input, now or when what it waits for is there.
-    pub(crate) is_due: bool,
+    fn is_due(&self) -> bool;
     /// The service wants to be told that all output has left, and was not yet.
-    pub(crate) wants_drained: bool,
+    fn wants_drained(&self) -> bool;
     /// It is one of a pair.
-    pub(crate) is_paired: bool,
+    fn is_paired(&self) -> bool;
     /// The output is beyond its bound, and nobody had asked for it.
-    pub(crate) overflows: bool,
+    fn overflows(&self) -> bool;
     /// The record is longer than one may be.
-    pub(crate) is_too_long: bool,
+    fn is_too_long(&self) -> bool;
     /// A limit at which the input waits.
-    pub(crate) pause: Option<Pause>,
+    fn pause(&self) -> Option<Pause>;
+
+    /// Everything that was handed over to be sent is, and nothing is held that will be.
+    fn says_all(&self) -> bool {
+        !(self.has_output() || self.holds_answer())
+    }
 }
 
 /// A limit at which the input of a connection waits.
@@ -499,12 +504,12 @@ impl Machine {
     }
 
     /// Its stream has ended, and it is one of a pair: the other, if it is still there, is finished as soon as all has left it, and it has taken
-    /// leave.
-    pub(crate) fn settle_pair(&self, facts: &Facts, other: Option<(&mut Self, &Facts)>) -> Settled {
+    /// leave. Of each it is said whether its output [says all](Facts::says_all).
+    pub(crate) fn settle_pair(&self, says_all: bool, other: Option<(&mut Self, bool)>) -> Settled {
         assert!(self.phase == Phase::Open && self.told_finished, "a pair is settled by one that has come to its end: {self:?}");
-        let is_answered = self.is_answered(facts);
-        let Some((other, facts)) = other else { return Settled { ends: is_answered, ..Settled::default() } };
-        if !other.is_answered(facts) {
+        let is_answered = says_all && !self.sending;
+        let Some((other, other_says_all)) = other else { return Settled { ends: is_answered, ..Settled::default() } };
+        if other.sending || !other_says_all {
             return Settled::default();
         }
         if self.input_was_cut() {
@@ -526,21 +531,21 @@ impl Machine {
     }
 
     /// Whether everything that was asked is answered, and all answers have left.
-    pub(crate) fn is_answered(&self, facts: &Facts) -> bool {
-        !(self.sending || facts.has_output || facts.holds_answer)
+    pub(crate) fn is_answered(&self, facts: &impl Facts) -> bool {
+        !self.sending && facts.says_all()
     }
 
     /// What is to be done next.
-    pub(crate) fn step(&self, facts: &Facts) -> Step {
+    pub(crate) fn step(&self, facts: &impl Facts) -> Step {
         match self.phase {
             Phase::Opening | Phase::Ended => Step::Wait,
-            Phase::Handshake | Phase::Open | Phase::Closing if facts.overflows => Step::OutputOverflow,
+            Phase::Handshake | Phase::Open | Phase::Closing if facts.overflows() => Step::OutputOverflow,
             Phase::Handshake => self.step_handshake(facts),
             Phase::Open => self.step_open(facts),
             Phase::Closing if !self.is_answered(facts) => Step::Wait,
             Phase::Closing if !self.has_taken_leave() => Step::TakeLeave,
             Phase::Closing => Step::Finish,
-            Phase::Refusing if self.sending || facts.has_output => Step::Wait,
+            Phase::Refusing if self.sending || facts.has_output() => Step::Wait,
             Phase::Refusing => Step::Finish,
             Phase::Lingering if self.peer_finished => Step::End(self.ending.unwrap_or(Ending::Completed)),
             Phase::Lingering if self.receiving => Step::Wait,
@@ -548,32 +553,28 @@ impl Machine {
         }
     }
 
-    fn step_handshake(&self, facts: &Facts) -> Step {
-        if facts.is_due || self.at_work {
+    fn step_handshake(&self, facts: &impl Facts) -> Step {
+        if facts.is_due() || self.at_work {
             return Step::Wait;
         }
         // Nothing was asked yet, so there is nothing to be answered.
         if self.peer_finished || self.input_has_ended() {
-            return if facts.in_record { Step::DropRecord } else { Step::Close(Ending::EndOfStream) };
+            return if facts.in_record() { Step::DropRecord } else { Step::Close(Ending::EndOfStream) };
         }
         self.step_receive(facts)
     }
 
-    fn step_open(&self, facts: &Facts) -> Step {
+    fn step_open(&self, facts: &impl Facts) -> Step {
         // Asked for again with nothing written, it would be told so for ever: then it waits for what leaves next.
-        if facts.wants_drained && !facts.has_output && !self.sending {
+        if facts.wants_drained() && !facts.has_output() && !self.sending {
             return Step::CallDrained;
         }
-        if facts.is_due || self.at_work {
-            return match facts.pause {
-                _ if facts.is_too_long => Step::RecordOverflow,
-                Some(pause) => Step::Pause(pause),
-                None => Step::Wait,
-            };
+        if facts.is_due() || self.at_work {
+            return Self::step_at_limit(facts).unwrap_or(Step::Wait);
         }
         if self.told_finished {
-            return match facts.is_paired {
-                _ if facts.in_record => Step::DropRecord,
+            return match facts.is_paired() {
+                _ if facts.in_record() => Step::DropRecord,
                 true => Step::SettlePair,
                 false if !self.is_answered(facts) => Step::Wait,
                 false if self.is_gentle(Ending::EndOfStream) => Step::Close(Ending::EndOfStream),
@@ -587,13 +588,14 @@ impl Machine {
         self.step_receive(facts)
     }
 
-    fn step_receive(&self, facts: &Facts) -> Step {
-        match facts.pause {
-            _ if facts.is_too_long => Step::RecordOverflow,
-            Some(pause) => Step::Pause(pause),
-            None if self.receiving || self.peer_finished || self.input_has_ended() => Step::Wait,
-            None => Step::Receive,
-        }
+    fn step_receive(&self, facts: &impl Facts) -> Step {
+        let waits = self.receiving || self.peer_finished || self.input_has_ended();
+        Self::step_at_limit(facts).unwrap_or(if waits { Step::Wait } else { Step::Receive })
+    }
+
+    /// What the input comes to at a limit, if it is at one.
+    fn step_at_limit(facts: &impl Facts) -> Option<Step> {
+        if facts.is_too_long() { Some(Step::RecordOverflow) } else { facts.pause().map(Step::Pause) }
     }
 }
 

@@ -1,6 +1,8 @@
 //! What the calls between a service and its lane name: connections, sockets, endings, and what a service wants next.
 
 use crate::flows::Flow;
+use crate::talk::Asking;
+use corelane_seam::slab::Key;
 use corelane_seam::{Address, Lease};
 use std::fmt;
 use std::sync::Arc;
@@ -44,6 +46,25 @@ pub struct SocketId {
     pub(crate) index: u32,
     pub(crate) generation: u32,
 }
+
+/// The names that a lane gives out are keys of its tables, each of a type of its own.
+macro_rules! keys {
+    ($($name:ident),+) => {$(
+        impl From<Key> for $name {
+            fn from(Key { index, generation }: Key) -> Self {
+                Self { index, generation }
+            }
+        }
+
+        impl From<$name> for Key {
+            fn from($name { index, generation }: $name) -> Self {
+                Self { index, generation }
+            }
+        }
+    )+};
+}
+
+keys!(ConnectionId, SocketId, Asking);
 
 /// What a service wants of the connection after a call.
 #[derive(Debug)]

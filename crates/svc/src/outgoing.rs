@@ -7,7 +7,7 @@ use crate::class;
 use crate::flows::Flows;
 use crate::limits::SECOND;
 use crate::names::ConnectionId;
-use crate::slab::Slab;
+use corelane_seam::slab::HandleSlab;
 use corelane_seam::{Address, Handle};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -35,12 +35,12 @@ pub(crate) struct Outgoing {
     /// The connections that wait for a route, by peer without its port.
     waiting: BTreeMap<SocketAddr, Vec<ConnectionId>>,
     /// The peers whose routes are being looked for.
-    asked: Slab<SocketAddr>,
+    asked: HandleSlab<SocketAddr>,
 }
 
 impl Outgoing {
     pub(crate) fn new(ports: Vec<RangeInclusive<u16>>) -> Self {
-        Self { ports, next: None, routes: BTreeMap::new(), waiting: BTreeMap::new(), asked: Slab::new() }
+        Self { ports, next: None, routes: BTreeMap::new(), waiting: BTreeMap::new(), asked: HandleSlab::new() }
     }
 
     /// A port that leads from `peer` to `local` and home.
@@ -73,15 +73,14 @@ impl Outgoing {
         if waiting.len() > 1 {
             return None;
         }
-        let (index, generation) = self.asked.insert(host(peer));
-        Some(Handle::new(class::ROUTE, index, generation))
+        let key = self.asked.insert(host(peer));
+        Some(Handle::new(class::ROUTE, key.index, key.generation))
     }
 
     /// The answer to a question: who waits for it.
     pub(crate) fn answered(&mut self, question: Handle, local: Option<SocketAddr>, now: u64) -> Vec<ConnectionId> {
-        assert!(self.asked.get(question.index(), question.generation()).is_some(), "a question is answered once");
-        // reason: as above.
-        let peer = self.asked.remove(question.index()).expect("a question is answered once");
+        // reason: each bind completes once, and only this takes the question away.
+        let peer = self.asked.remove(question.into()).expect("a question is answered once");
         if let Some(local) = local {
             if self.routes.len() >= ROUTES_MAX {
                 self.routes.clear();

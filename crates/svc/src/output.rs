@@ -120,7 +120,8 @@ impl Output {
 
     /// Whether nothing is written.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        let is_gathered = self.gather.as_ref().is_some_and(|lease| !lease.is_empty());
+        self.chain.is_empty() && !is_gathered && self.holes.iter().all(|hole| hole.reply.is_empty() && hole.after.is_empty())
     }
 
     /// Whether nothing is written, held or wanted.

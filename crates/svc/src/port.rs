@@ -7,9 +7,9 @@ use crate::output::Output;
 use crate::post::{Mail, Post, Told};
 use crate::replies::Replies;
 use crate::service::{DatagramService, StreamService};
-use crate::slab::Slab;
 use crate::ticket::Ticket;
 use crate::transform::{MakeTransform, Side, Transform};
+use corelane_seam::slab::Slab;
 use corelane_seam::{Address, Datagrams, Fault, Outcome};
 use std::any::Any;
 
@@ -37,8 +37,8 @@ pub(crate) trait AnyPort {
     fn hear(&mut self, site: &mut Site<'_>);
     /// Drops what a connection was to be told next.
     fn drop_notice(&mut self);
-    fn mail(&mut self) -> &mut dyn Mail;
-    fn has_mail(&self) -> bool;
+    fn mail(&self) -> &dyn Mail;
+    fn mail_mut(&mut self) -> &mut dyn Mail;
 }
 
 /// A stream service, its type erased: the one dynamic dispatch on a request's path.
@@ -86,15 +86,14 @@ impl Port {
         }
     }
 
-    /// Whether the service is to be told something in any case.
-    pub(crate) fn has_mail(&self) -> bool {
+    pub(crate) fn any(&self) -> &dyn AnyPort {
         match self {
-            Self::Stream(port) => port.has_mail(),
-            Self::Datagram(port) => port.has_mail(),
+            Self::Stream(port) => port.as_ref(),
+            Self::Datagram(port) => port.as_ref(),
         }
     }
 
-    pub(crate) fn any(&mut self) -> &mut dyn AnyPort {
+    pub(crate) fn any_mut(&mut self) -> &mut dyn AnyPort {
         match self {
             Self::Stream(port) => port.as_mut(),
             Self::Datagram(port) => port.as_mut(),
@@ -170,12 +169,12 @@ macro_rules! any_port {
                 drop(self.post.take_notice());
             }
 
-            fn mail(&mut self) -> &mut dyn Mail {
-                &mut self.post
+            fn mail(&self) -> &dyn Mail {
+                &self.post
             }
 
-            fn has_mail(&self) -> bool {
-                self.post.has_work()
+            fn mail_mut(&mut self) -> &mut dyn Mail {
+                &mut self.post
             }
         }
     };
@@ -187,18 +186,18 @@ any_port!(Sockets, DatagramService);
 impl<S: StreamService> StreamPort for Sessions<S> {
     fn open(&mut self, site: &mut Site<'_>, peer: &Peer) -> u32 {
         let session = self.service.open(&mut site.with(&mut self.post), peer);
-        self.sessions.insert(session).0
+        self.sessions.insert(session).index
     }
 
     fn adopt(&mut self, session: Box<dyn Any>) -> Option<u32> {
         let session = session.downcast::<S::Session>().ok()?;
-        Some(self.sessions.insert(*session).0)
+        Some(self.sessions.insert(*session).index)
     }
 
     fn call(&mut self, site: &mut Site<'_>, session: u32, call: Call, input: &mut Input, output: &mut Output) -> Next {
         let Self { service, sessions, post, .. } = self;
-        // reason: a connection keeps the place of its session until that is closed.
-        let session = sessions.at(session).expect("a session is there until it is closed");
+        // A connection keeps the place of its session until that is closed.
+        let session = sessions.at_mut(session);
         let cx = &mut site.with(post);
         match call {
             Call::Receive => service.receive(cx, session, input, output),
@@ -218,8 +217,7 @@ impl<S: StreamService> StreamPort for Sessions<S> {
     }
 
     fn closed(&mut self, site: &mut Site<'_>, session: u32, ending: Ending) {
-        // reason: as above.
-        let session = self.sessions.remove(session).expect("a session is closed once");
+        let session = self.sessions.remove_at(session);
         self.service.closed(&mut site.with(&mut self.post), session, ending);
     }
 
@@ -232,7 +230,7 @@ impl<S: StreamService> StreamPort for Sessions<S> {
     }
 
     fn take_sessions(&mut self) -> Vec<Box<dyn Any>> {
-        self.sessions.take_all().map(|session| Box::new(session) as Box<dyn Any>).collect()
+        self.sessions.drain().map(|(_, session)| Box::new(session) as Box<dyn Any>).collect()
     }
 }
 

@@ -3,9 +3,9 @@
 use crate::call::{Asker, Call, Duties};
 use crate::names::ConnectionId;
 use crate::remote::Outer;
-use crate::slab::Slab;
 use crate::talk::{Asking, Lost, Origin, Talk};
 use corelane_lane::{Channels, Ear, Kit, Mesh, Silence, Unheard, fenced};
+use corelane_seam::slab::Slab;
 use corelane_watch::LaneCounter;
 use std::any::Any;
 use std::collections::{BTreeSet, VecDeque};
@@ -141,12 +141,11 @@ impl<T: Talk> Post<T> {
             }
             return Err((Unheard { word: question, why: Silence::Full }, true));
         }
-        let (index, generation) = self.asks.insert(to);
-        let asking = Asking { index, generation };
+        let asking = Asking::from(self.asks.insert(to));
         match self.send(kit, to, Letter::Question(asking, question)) {
             Ok(()) => Ok(asking),
             Err(Unheard { word: Letter::Question(_, word), why }) => {
-                self.asks.remove(index);
+                self.asks.remove(asking.into());
                 Err((Unheard { word, why }, false))
             }
             Err(_) => unreachable!("what is refused comes back"),
@@ -221,14 +220,8 @@ impl<T: Talk> Post<T> {
 
     /// Ends the questions to some lanes without answers.
     fn lose(&mut self, is_lost: impl Fn(usize) -> bool, why: Lost) {
-        for index in self.asks.indices().collect::<Vec<_>>() {
-            let asking = Asking { index, generation: self.asks.generation(index) };
-            // reason: it was in use just now.
-            let lane = *self.asks.at(index).expect("a question that waits");
-            if is_lost(lane) {
-                self.arrived.push_back(Arrived::Letter(lane, Letter::Lost(asking, why)));
-            }
-        }
+        let lost = self.asks.iter().filter(|(_, lane)| is_lost(**lane));
+        self.arrived.extend(lost.map(|(asking, &lane)| Arrived::Letter(lane, Letter::Lost(asking.into(), why))));
     }
 
     /// Sends replies where there is room again, and has the service told of it.
@@ -305,9 +298,8 @@ impl<T: Talk> Post<T> {
 
     /// Whether the question waits; it does no longer.
     fn close(&mut self, asking: Asking) -> bool {
-        let waits = self.asks.get(asking.index, asking.generation).is_some();
+        let waits = self.asks.remove(asking.into()).is_some();
         if waits {
-            self.asks.remove(asking.index);
             self.arrived.extend(self.asks_refused.drain(..).map(Arrived::Room));
         }
         waits
@@ -368,7 +360,7 @@ impl<T: Talk> Mail for Post<T> {
 
     fn is_quiet(&self) -> bool {
         let says_nothing = self.arrived.is_empty() && self.unsent.is_empty() && !self.duties.has_dropped();
-        says_nothing && self.asks.len() == 0 && !self.duties.owe_any()
+        says_nothing && self.asks.is_empty() && !self.duties.owe_any()
     }
 
     fn close(&mut self) {

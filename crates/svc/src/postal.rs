@@ -22,7 +22,7 @@ impl Services {
     }
 
     fn mail(&mut self, service: u16) -> &mut dyn Mail {
-        self.ports[service as usize].any().mail()
+        self.ports[service as usize].any_mut().mail_mut()
     }
 
     fn settle_dropped_calls(&mut self, kit: &mut Kit, service: u16) {
@@ -32,12 +32,12 @@ impl Services {
 
     /// Whether a service is to be told something in any case.
     pub(crate) fn post_has_work(&self) -> bool {
-        self.talking.iter().any(|&service| self.ports[service as usize].has_mail())
+        self.talking.iter().any(|&service| self.ports[service as usize].any().mail().has_work())
     }
 
     /// Whether no service waits for an outcome, or owes one.
-    pub(crate) fn post_is_quiet(&mut self) -> bool {
-        (0..self.talking.len()).all(|place| self.mail(self.talking[place]).is_quiet())
+    pub(crate) fn post_is_quiet(&self) -> bool {
+        self.talking.iter().all(|&service| self.ports[service as usize].any().mail().is_quiet())
     }
 
     /// The lane ends: what has come is told, what was asked and has no answer as well, and then that it ends.

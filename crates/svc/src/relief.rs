@@ -21,10 +21,16 @@ const SAY_AGAIN: u64 = SECOND;
 
 impl Table {
     /// Has those called again whom the lane would lend now what they were refused.
+    #[inline]
     pub(crate) fn revive_starved(&mut self, arena: &Arena, now: u64) {
-        if !self.desk.memory.waits() || !self.desk.memory.is_to_look(arena.given_back(), now) {
-            return;
+        if self.desk.memory.waits() && self.desk.memory.is_to_look(arena.given_back(), now) {
+            self.revive_some(arena, now);
         }
+    }
+
+    // Seldom: a turn in which nobody waits pays for a look alone.
+    #[inline(never)]
+    fn revive_some(&mut self, arena: &Arena, now: u64) {
         let (free, small) = (arena.free(), arena.small());
         let main = free.saturating_sub(arena.reserve());
         let (mut promised, mut revived) = (0, 0);

@@ -1,8 +1,8 @@
 //! Operations that services have started themselves (files, polling, offloaded calls), and the files that nobody holds any more.
 
 use crate::class;
-use crate::slab::Slab;
 use corelane_lane::Kit;
+use corelane_seam::slab::HandleSlab;
 use corelane_seam::{Fault, FileOp, FileOutcome, Handle, Op, Outcome, Reason, Unheld};
 use corelane_watch::LaneCounter;
 
@@ -17,7 +17,7 @@ struct Request {
 
 /// Those that are under way.
 pub(crate) struct Requests {
-    under_way: Slab<Request>,
+    under_way: HandleSlab<Request>,
     /// Those of them that end by themselves.
     ending: usize,
     /// Calls that are with the helper threads.
@@ -35,7 +35,7 @@ pub(crate) struct Ended {
 
 impl Requests {
     pub(crate) fn new() -> Self {
-        Self { under_way: Slab::new(), ending: 0, offloads: 0, unheld: Unheld::default(), files_closing: 0 }
+        Self { under_way: HandleSlab::new(), ending: 0, offloads: 0, unheld: Unheld::default(), files_closing: 0 }
     }
 
     /// Starts an operation of a service.
@@ -48,14 +48,13 @@ impl Requests {
         kit.row.add(LaneCounter::FileOperations, is_file.into());
         self.offloads += usize::from(is_offload);
         self.ending += usize::from(!is_poll);
-        let (index, generation) = self.under_way.insert(Request { service, token, is_offload, is_poll });
-        kit.submit(Handle::new(class::REQUEST, index, generation), op);
+        let key = self.under_way.insert(Request { service, token, is_offload, is_poll });
+        kit.submit(Handle::new(class::REQUEST, key.index, key.generation), op);
     }
 
     /// An operation has ended. None if it had ended before.
     pub(crate) fn end(&mut self, kit: &mut Kit, handle: Handle, outcome: Outcome) -> Option<Ended> {
-        self.under_way.get(handle.index(), handle.generation())?;
-        let Request { service, token, is_offload, is_poll } = self.under_way.remove(handle.index())?;
+        let Request { service, token, is_offload, is_poll } = self.under_way.remove(handle.into())?;
         assert!(self.ending >= usize::from(!is_poll), "an operation ends once");
         assert!(self.offloads >= usize::from(is_offload), "a call comes back once");
         self.ending -= usize::from(!is_poll);

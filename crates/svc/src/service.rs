@@ -1,4 +1,7 @@
 //! What a user of Corelane writes: services.
+//!
+//! The two traits repeat the calls that they share: a trait below both would be a second `impl` in every service, with its `type Talk`, for what
+//! most leave as it is.
 
 use crate::call::Call;
 use crate::cx::Cx;
@@ -23,7 +26,8 @@ pub trait StreamService: Sized + 'static {
     type Talk: Talk;
 
     /// What the service counts beside what all services have: `DECLARED` of an enum that [`counters!`](corelane_watch::counters) makes, to count
-    /// with by [`Cx::count`].
+    /// with by [`Cx::count`]. The page is made from this before the first lane begins. What is counted and stands in no declaration cannot be
+    /// seen until it is: then the call panics, and its words name the counter, the service and what to declare.
     const COUNTERS: &'static [Declaration] = &[];
 
     /// The lane turns for the first time: the place to set an [alarm](Cx::start_alarm), or to open connections.

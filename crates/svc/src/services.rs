@@ -20,7 +20,7 @@ use crate::timers::Timer;
 use crate::transform::MakeTransform;
 use corelane_lane::{Channels, Ear, Fenced, Kit, Work};
 use corelane_seam::{Address, Completion, DatagramOutcome, Driver, Handle, OffloadResult, Outcome, StreamOutcome};
-use corelane_watch::{LaneCounter, ServiceRow};
+use corelane_watch::{Declaration, LaneCounter, ServiceRow};
 use std::any::TypeId;
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
@@ -85,8 +85,12 @@ impl Services {
         self.steering.ear = Some(ear);
     }
 
-    /// Adds a service over connections; answers its number, for [`Services::listen`].
+    /// Adds a service over connections; returns its number, for [`Services::listen`].
+    ///
+    /// # Panics
+    /// If the page of `row` was not made for as many counters as the service declares.
     pub fn add_stream<S: StreamService>(&mut self, service: S, limits: Limits, row: ServiceRow) -> u16 {
+        assert_declared::<S>(S::COUNTERS, &row);
         let session = TypeId::of::<S::Session>();
         let post = self.post();
         self.add(Port::Stream(Box::new(Sessions::new(service, post))), limits, row, Some(session))
@@ -102,8 +106,12 @@ impl Services {
         port.expect("only a service over connections has transforms").set_transform(make);
     }
 
-    /// Adds a service over datagrams; answers its number, for [`Services::bind`].
+    /// Adds a service over datagrams; returns its number, for [`Services::bind`].
+    ///
+    /// # Panics
+    /// As [`Services::add_stream`].
     pub fn add_datagrams<S: DatagramService>(&mut self, service: S, limits: Limits, row: ServiceRow) -> u16 {
+        assert_declared::<S>(S::COUNTERS, &row);
         let post = self.post();
         self.add(Port::Datagram(Box::new(Sockets::new(service, post))), limits, row, None)
     }
@@ -253,6 +261,16 @@ impl Services {
     }
 }
 
+/// A page is made from what its services declare, before they are: one that was made for another has no word, or another's, for what this counts.
+fn assert_declared<S>(declared: &[Declaration], row: &ServiceRow) {
+    let (service, has) = (std::any::type_name::<S>(), row.own_counters());
+    assert!(
+        declared.len() == has,
+        "{service} declares {} counters, and the page that it is to count in has {has}",
+        declared.len()
+    );
+}
+
 /// An offloaded call's value leaves the fence that [`Cx::offload`](crate::Cx::offload) put around it.
 fn unfence(outcome: Outcome) -> Outcome {
     let Outcome::Offloaded(OffloadResult(value)) = outcome else { return outcome };
@@ -267,7 +285,7 @@ impl Work for Services {
 
     fn meshes(&mut self, each: &mut dyn FnMut(&mut dyn Channels)) {
         for &service in &self.talking {
-            if let Some(channels) = self.ports[service as usize].any().mail().channels() {
+            if let Some(channels) = self.ports[service as usize].any_mut().mail_mut().channels() {
                 each(channels);
             }
         }
@@ -324,7 +342,7 @@ impl Work for Services {
     }
 
     fn hear(&mut self, kit: &mut Kit, driver: &mut dyn Driver) {
-        self.talking.iter().for_each(|&service| self.ports[service as usize].any().mail().listen());
+        self.talking.iter().for_each(|&service| self.ports[service as usize].any_mut().mail_mut().listen());
         let Some(mut ear) = self.steering.ear.take() else { return };
         ear.take().for_each(|word| self.steer(kit, driver, word));
         self.steering.ear = Some(ear);
@@ -344,6 +362,7 @@ impl Work for Services {
         self.table.sockets.count_drops(&self.table.services, driver);
     }
 
+    #[inline]
     fn has_work(&self) -> bool {
         self.table.has_work() || self.post_has_work()
     }
@@ -361,7 +380,7 @@ impl Work for Services {
         self.drain_is_done()
     }
 
-    fn is_quiet(&mut self, kit: &mut Kit) -> bool {
+    fn is_quiet(&self, kit: &mut Kit) -> bool {
         self.is_at_rest(kit)
     }
 

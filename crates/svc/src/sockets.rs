@@ -6,10 +6,10 @@ use crate::flows::{Flow, Flows};
 use crate::names::SocketId;
 use crate::places::{Place, Sharing};
 use crate::replies::{Gathered, Replies};
-use crate::slab::Slab;
 use crate::state::ServiceState;
 use corelane_lane::Kit;
 use corelane_rss::{Protocol, Transport};
+use corelane_seam::slab::HandleSlab;
 use corelane_seam::{Address, Arrival, Bind, DatagramOp, Datagrams, Driver, Fault, Handle, Op, Reason, Socket, Trains};
 use corelane_watch::ServiceCounter;
 use std::net::SocketAddr;
@@ -135,7 +135,7 @@ pub(crate) struct Bound {
 /// All of them.
 #[derive(Default)]
 pub(crate) struct Sockets {
-    open: Slab<DatagramSocket>,
+    open: HandleSlab<DatagramSocket>,
     /// Those to be looked at when this turn is flushed.
     dirty: Vec<SocketId>,
     bound: Vec<Bound>,
@@ -155,7 +155,7 @@ impl Sockets {
     /// The socket of that name, if it is still there.
     pub(crate) fn found<'a>(&'a mut self, states: &'a [ServiceState], id: SocketId) -> Option<FoundSocket<'a>> {
         let Sockets { open, dirty, drops, .. } = self;
-        let entry = open.get_mut(id.index, id.generation)?;
+        let entry = open.get_mut(id.into())?;
         let state = &states[entry.service as usize];
         Some(FoundSocket { id, entry, state, dirty, drops })
     }
@@ -174,7 +174,7 @@ impl Sockets {
     /// What is sent from such a socket, looked at when this turn is flushed; None while it is an argument of a call.
     pub(crate) fn replies(&mut self, states: &[ServiceState], id: SocketId, service: u16) -> Option<&mut Replies> {
         self.own(states, id, service)?.mark();
-        self.open.get_mut(id.index, id.generation)?.replies.as_mut()
+        self.open.get_mut(id.into())?.replies.as_mut()
     }
 
     /// Adds a socket to the table and to the counts.
@@ -182,9 +182,8 @@ impl Sockets {
         let state = &mut states[entry.service as usize];
         state.sockets += 1;
         state.row.set(ServiceCounter::DatagramSocketsOpen, u64::from(state.sockets));
-        let (index, generation) = self.open.insert(entry);
+        let id = SocketId::from(self.open.insert(entry));
         self.drops.admit(self.open.len());
-        let id = SocketId { index, generation };
         self.there(states, id).mark();
         id
     }
@@ -192,7 +191,7 @@ impl Sockets {
     /// Removes a socket that is closed, or could not be opened. What still waits was never sent.
     pub(crate) fn dismiss(&mut self, states: &mut [ServiceState], id: SocketId) {
         // reason: asked for by its last completion.
-        let entry = self.open.remove(id.index).expect("a datagram socket is there until it is closed");
+        let entry = self.open.remove(id.into()).expect("a datagram socket is there until it is closed");
         let unsent = entry.replies.map_or(0, |replies| replies.trains.trains().iter().map(|train| train.datagrams()).sum());
         let state = &mut states[entry.service as usize];
         state.row.add(ServiceCounter::DatagramsRefused, unsent as u64);
@@ -213,7 +212,7 @@ impl Sockets {
 
     /// The flow that an arrival at a socket came with.
     pub(crate) fn arrival_flow(&self, flows: Option<&Flows>, id: SocketId, arrival: &Arrival) -> Option<Flow> {
-        self.open.get(id.index, id.generation)?.arrival_flow(flows, arrival)
+        self.open.get(id.into())?.arrival_flow(flows, arrival)
     }
 
     /// Sends what the services left at their sockets, and receives again wherever that has left.
@@ -230,8 +229,7 @@ impl Sockets {
     }
 
     fn ids(&self) -> Vec<SocketId> {
-        let id = |index| SocketId { index, generation: self.open.generation(index) };
-        self.open.indices().map(id).collect()
+        self.open.keys().map(SocketId::from).collect()
     }
 
     /// From now on each receive takes only what is there; with the first that finds nothing, all that was readable is served.
@@ -294,7 +292,7 @@ impl Sockets {
     pub(crate) fn open_places(&self) -> impl Iterator<Item = (Place, Socket)> {
         self.bound.iter().filter_map(|bound| {
             let id = bound.socket?;
-            let socket = self.open.get(id.index, id.generation)?.socket?;
+            let socket = self.open.get(id.into())?.socket?;
             Some((Place::of(Transport::Udp, &bound.address)?, socket))
         })
     }

@@ -138,34 +138,40 @@ impl Services {
     }
 
     /// Works off what connections were told by others, by timers, and by tickets.
+    #[inline]
     pub(crate) fn serve_notices(&mut self, kit: &mut Kit) {
         for _ in 0..NOTICES_PER_TURN.min(self.table.notices.len()) {
             // reason: who takes them counts them before, and nobody else does.
             let note = self.table.notices.pop_front().expect("as many notices wait as were counted");
-            let Note { to: id, from, notice } = note;
-            let found = self.table.find(id).map(|connection| (connection.machine.takes_notices(), connection.service));
-            let open = found.is_some_and(|(open, _)| open);
-            // Who has a ticket may answer it; nothing else reaches the connections of other services.
-            let is_foreign = found.is_some_and(|(_, service)| service != from) && !matches!(notice, Notice::Answer { .. });
-            self.table.count(from, ServiceCounter::NoticesRefused, is_foreign.into());
-            match notice {
-                Notice::Answer { ticket, answer } if open => {
-                    let late = !self.table.there(id.index).answered(kit.now(), ticket, answer);
-                    self.table.count(from, ServiceCounter::AnswersLate, late.into());
-                }
-                Notice::Answer { .. } => self.table.count(from, ServiceCounter::AnswersLate, 1),
-                Notice::Message if is_foreign || !open => {
-                    self.table.count(from, ServiceCounter::NoticesLate, (!is_foreign).into());
-                    self.service_call(kit, from, |port, _| port.drop_notice());
-                }
-                _ if is_foreign => {}
-                Notice::Message => self.call(kit, id.index, Call::Message),
-                Notice::Resume if open => self.table.there(id.index).mark_ready(),
-                Notice::Timer(token) if open => self.call(kit, id.index, Call::Timer(token)),
-                Notice::Close if open => self.end(kit, id.index, Ending::Completed),
-                Notice::Abort if found.is_some() => self.end(kit, id.index, Ending::Aborted),
-                _ => {}
+            self.serve_notice(kit, note);
+        }
+    }
+
+    // Apart, so that a turn without notices pays for a look alone.
+    #[inline(never)]
+    fn serve_notice(&mut self, kit: &mut Kit, Note { to: id, from, notice }: Note) {
+        let found = self.table.find(id).map(|connection| (connection.machine.takes_notices(), connection.service));
+        let open = found.is_some_and(|(open, _)| open);
+        // Who has a ticket may answer it; nothing else reaches the connections of other services.
+        let is_foreign = found.is_some_and(|(_, service)| service != from) && !matches!(notice, Notice::Answer { .. });
+        self.table.count(from, ServiceCounter::NoticesRefused, is_foreign.into());
+        match notice {
+            Notice::Answer { ticket, answer } if open => {
+                let late = !self.table.there(id.index).answered(kit.now(), ticket, answer);
+                self.table.count(from, ServiceCounter::AnswersLate, late.into());
             }
+            Notice::Answer { .. } => self.table.count(from, ServiceCounter::AnswersLate, 1),
+            Notice::Message if is_foreign || !open => {
+                self.table.count(from, ServiceCounter::NoticesLate, (!is_foreign).into());
+                self.service_call(kit, from, |port, _| port.drop_notice());
+            }
+            _ if is_foreign => {}
+            Notice::Message => self.call(kit, id.index, Call::Message),
+            Notice::Resume if open => self.table.there(id.index).mark_ready(),
+            Notice::Timer(token) if open => self.call(kit, id.index, Call::Timer(token)),
+            Notice::Close if open => self.end(kit, id.index, Ending::Completed),
+            Notice::Abort if found.is_some() => self.end(kit, id.index, Ending::Aborted),
+            _ => {}
         }
     }
 

@@ -65,7 +65,7 @@ impl Table {
 
     /// The connection at an index, with what it needs of its lane.
     pub(crate) fn at(&mut self, index: u32) -> Option<Found<'_>> {
-        self.found(self.connections.id(index))
+        self.found(self.connections.id_of(index)?)
     }
 
     /// The connection of that name, with what it needs of its lane, if it is still there.

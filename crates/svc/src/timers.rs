@@ -2,9 +2,9 @@
 
 use crate::class;
 use crate::names::ConnectionId;
-use crate::slab::Slab;
 use corelane_lane::{Kit, TimerId};
 use corelane_seam::Handle;
+use corelane_seam::slab::{HandleSlab, Key};
 
 /// Names a timer of a connection ([`Cx::start_timer`](crate::Cx::start_timer)); void once it has come or was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -54,12 +54,12 @@ impl TimerList {
 
 /// The timers of a lane's services.
 pub(crate) struct Timers {
-    running: Slab<ServiceTimer>,
+    running: HandleSlab<ServiceTimer>,
 }
 
 impl Timers {
     pub(crate) fn new() -> Self {
-        Self { running: Slab::new() }
+        Self { running: HandleSlab::new() }
     }
 
     /// Starts a timer of a connection, of which the list of its timers is given.
@@ -71,7 +71,7 @@ impl Timers {
         token: u64,
     ) -> Timer {
         let after = list.first;
-        let (index, generation) = self.running.insert(ServiceTimer { connection, token, id: None, before: NONE, after });
+        let Key { index, generation } = self.running.insert(ServiceTimer { connection, token, id: None, before: NONE, after });
         *list = TimerList { first: index, length: list.length + 1 };
         assert!((after == NONE) == (list.length == 1), "a list has a first timer if it has any");
         if after != NONE {
@@ -85,7 +85,7 @@ impl Timers {
 
     /// Whose timer it is. None once it has come or was stopped.
     pub(crate) fn owner(&self, timer: Timer) -> Option<ConnectionId> {
-        self.running.get(timer.index, timer.generation).map(|timer| timer.connection)
+        self.running.get(Key::new(timer.index, timer.generation)).map(|timer| timer.connection)
     }
 
     /// A timer has come: takes it from the list of its connection, and returns the token under which its service knows it.
@@ -112,8 +112,8 @@ impl Timers {
     }
 
     fn unlink(&mut self, index: u32, list: &mut TimerList) -> ServiceTimer {
-        // reason: who calls this has it from a list, or has just seen it.
-        let timer = self.running.remove(index).expect("a timer is there until it comes or is stopped");
+        // Who calls this has it from a list, or has just seen it.
+        let timer = self.running.remove_at(index);
         assert!(list.length > 0, "a timer is in the list of its connection");
         list.length -= 1;
         match timer.before {
@@ -130,7 +130,6 @@ impl Timers {
     }
 
     fn linked(&mut self, index: u32) -> &mut ServiceTimer {
-        // reason: a list names no timer that has ended.
-        self.running.at(index).expect("a timer in a list runs")
+        self.running.at_mut(index)
     }
 }

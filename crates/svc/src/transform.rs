@@ -13,7 +13,7 @@
 //! side ends, and in the next turn when it has said that it has more to do. Until it [opens](Passage::open) the connection it is in its
 //! handshake: the service has nothing of the connection yet, and what the transform has learned of the peer by then is in the [`Peer`] with which the service opens it.
 //!
-//! TLS by rustls is `crates/corelane/examples/tls.rs`, which OpenSSL's client and Python's ask in the tests. Its call:
+//! TLS by rustls is `crates/tls`, which OpenSSL's client and Python's ask in the tests. Its call:
 //!
 //! ```text
 //! fn pass(&mut self, p: &mut Passage<'_>) -> Result<Progress, TransformError> {

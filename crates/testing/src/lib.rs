@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod asker;
+mod family;
 mod rig;
 mod roster;
 mod scene;
@@ -17,7 +18,8 @@ pub use corelane_sim::{
     DatagramPeer, FaultCounts, FaultKind, Faults, Host, Peer, Planted, Random, Report, Status, Turn, Violation, World, for_seeds,
     seeds,
 };
-pub use rig::{MS, Nobody, Play, Rig, S, address, at, client, endings, patient};
+pub use family::{Family, address, at, client};
+pub use rig::{MS, Nobody, Play, Rig, S, endings, patient};
 pub use roster::{Plan, Roster};
 pub use scene::Scene;
 pub use script::Script;

@@ -1,5 +1,6 @@
 //! Lanes with services in a simulated world, and how a test lets them run.
 
+use crate::family::{Family, PORT};
 use crate::roster::{Plan, Roster, sure};
 use corelane_lane::{Control, Ear, Kit, Lane, Order, Report, Tell, Turn as LaneTurn, Works};
 use corelane_seam::Arena;
@@ -7,7 +8,6 @@ use corelane_sim::{Peer, SimDriver, Turn, World};
 use corelane_svc::{Exchange, Limits, Services, Side, Steer, StreamService, Transform};
 use corelane_watch::{Description, LaneCounter, LaneName, Page, Reader, ServiceCounter, Snapshot};
 use std::cell::{Cell, RefCell};
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,21 +20,6 @@ pub const S: u64 = 1_000 * MS;
 const STEPS_MAX: usize = 4_000_000;
 /// The token of the alarm that ends a span of time.
 const SPAN_IS_OVER: u64 = u64::MAX;
-
-/// Where the service under test listens.
-pub fn address() -> SocketAddr {
-    at(7)
-}
-
-/// The host of the lanes, at another port.
-pub fn at(port: u16) -> SocketAddr {
-    SocketAddr::from(([10, 0, 0, 1], port))
-}
-
-/// A client's host.
-pub fn client(number: usize) -> SocketAddr {
-    SocketAddr::from(([192, 0, 2, 1 + (number % 200) as u8], 0))
-}
 
 /// Limits without any in time: for runs whose clock jumps.
 pub fn patient() -> Limits {
@@ -101,6 +86,8 @@ pub struct Rig {
     pub reports: Rc<RefCell<Vec<String>>>,
     /// Nobody reads what they tell: lines are dropped.
     pub operator_is_gone: Rc<Cell<bool>>,
+    /// The addresses that it is played at.
+    pub family: Family,
     /// Each lane's memory.
     pub arenas: Vec<Arena>,
     lanes: Vec<Option<Lane<SimDriver>>>,
@@ -150,7 +137,19 @@ impl Rig {
         let exchange = Exchange::new(&control, plan.settings.channel_messages, std::sync::Arc::new(std::task::Waker::wake));
         let (reports, operator_is_gone) = Default::default();
         let (arenas, lanes) = (Vec::new(), Vec::new());
-        let mut rig = Self { world, control, exchange, tell, page, reports, operator_is_gone, arenas, lanes, first: 0 };
+        let mut rig = Self {
+            world,
+            control,
+            exchange,
+            tell,
+            page,
+            reports,
+            operator_is_gone,
+            family: plan.family,
+            arenas,
+            lanes,
+            first: 0,
+        };
         for (roster, ear) in rosters.into_iter().zip(ears) {
             rig.add_lane(ear, plan, roster);
         }
@@ -178,9 +177,9 @@ impl Rig {
         self.arenas.push(arena);
     }
 
-    /// Lanes with one service over connections that listens at [`address`].
+    /// Lanes with one service over connections that listens at [`address`], or at that port's place in the plan's family.
     pub fn serving<S: StreamService>(world: &World, plan: &Plan, limits: Limits, make: impl Fn(usize) -> S) -> Self {
-        Self::new(world, plan, |roster| roster.serve(address(), limits, make(roster.lane())))
+        Self::new(world, plan, |roster| roster.serve(plan.family.at(PORT), limits, make(roster.lane())))
     }
 
     /// The same; `transform` makes what stands before each connection.
@@ -191,7 +190,7 @@ impl Rig {
         make: impl Fn(usize) -> S,
         transform: impl FnMut(Side, &corelane_svc::Peer) -> Option<Box<dyn Transform>> + Clone + 'static,
     ) -> Self {
-        Self::new(world, plan, |roster| roster.serve_behind(address(), limits, make(roster.lane()), transform.clone()))
+        Self::new(world, plan, |roster| roster.serve_behind(plan.family.at(PORT), limits, make(roster.lane()), transform.clone()))
     }
 
     /// Lets a lane of the world have its turn, if it is one of these and has not ended; its number among these. For several programs in one world.
@@ -267,9 +266,15 @@ impl Rig {
         self.snapshot().total.get(counter)
     }
 
-    /// A new connection to [`address`] from client `number`.
+    /// A new connection to the service at [`address`] from client `number`.
     pub fn connect(&self, number: usize) -> Peer {
-        sure("connecting", self.world.connect(client(number), address()))
+        self.connect_to(number, PORT)
+    }
+
+    /// A new connection to the service at this port from client `number`.
+    pub fn connect_to(&self, number: usize, port: u16) -> Peer {
+        let (from, to) = (self.family.client(&self.world, number), self.family.way(&self.world, port));
+        sure("connecting", self.world.connect(from, to))
     }
 
     fn step(&mut self, cast: &mut impl Play) -> Step {

@@ -1,5 +1,6 @@
 //! What the lanes of a rig are to be, and what each of them runs.
 
+use crate::family::Family;
 use corelane_lane::LaneSettings;
 use corelane_seam::{Address, Tuning};
 use corelane_sim::{Host, SimDriver};
@@ -20,13 +21,28 @@ pub struct Plan {
     pub connections_max: u32,
     /// The machine that they are on; none: the first of the world, which has 10.0.0.1.
     pub host: Option<Host>,
+    /// The addresses that it is played at.
+    pub family: Family,
 }
 
 impl Plan {
     /// So many lanes with 16 MiB each.
     pub fn lanes(lanes: usize) -> Self {
         let settings = LaneSettings::new().memory_bytes(16 << 20);
-        Self { lanes, settings, tuning: Tuning::default(), connections_max: LANE_CONNECTIONS_MAX, host: None }
+        Self {
+            lanes,
+            settings,
+            tuning: Tuning::default(),
+            connections_max: LANE_CONNECTIONS_MAX,
+            host: None,
+            family: Family::Inet,
+        }
+    }
+
+    /// The same at the addresses of a family.
+    #[must_use]
+    pub fn family(self, family: Family) -> Self {
+        Self { family, ..self }
     }
 
     /// The same with so much memory for each lane.

@@ -1,7 +1,8 @@
 //! One run: services on lanes, clients that follow scripts, and what must be so while they play and when all is over.
 
 use crate::asker::{Asker, Questions};
-use crate::rig::{Play, Rig, Stop, at, client, patient};
+use crate::family::{at, client};
+use crate::rig::{Play, Rig, Stop, patient};
 use crate::roster::{Plan, Roster, sure};
 use crate::script::{Excuse, Script, Speaker};
 use corelane_sim::{FaultKind, Faults, Random, Turn, World};

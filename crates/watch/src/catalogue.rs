@@ -152,7 +152,7 @@ catalogue! {
         EventsStale "events_stale" Counter "events" "Kernel events for sockets that had been closed meanwhile.";
         SystemCallsSubmit "system_calls_submit" Counter "calls" "System calls that handed work to the kernel.";
         SystemCallsWait "system_calls_wait" Counter "calls" "System calls that waited or looked for events.";
-        ReceivesEmpty "receives_empty" Counter "receives" "Receives that found nothing.";
+        ReceivesEmpty "receives_empty" Counter "receives" "Receives and accepts that found nothing.";
         ReceivesStarved "receives_starved" Counter "receives" "Receives put off, though something was ready, because the lane's memory was used up.";
         SendsCopiedAnyway "sends_copied_anyway" Counter "sends" "Sends asked to go without copying that the kernel copied anyway.";
         MemoryUsed "memory_used" Gauge "bytes" "Lane memory that is leased now.";

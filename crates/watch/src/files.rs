@@ -55,6 +55,7 @@ pub fn remove_stale(directory: &RunDirectory, keep: usize) -> Result<Vec<PathBuf
     let (published, unpublished): (Vec<_>, Vec<_>) = dead.partition(|file| file.published);
     let mut removed = Vec::new();
     for file in published.into_iter().skip(keep).chain(unpublished) {
+        assert!(file.path.parent() == Some(directory.path()), "only what lies in the directory is removed");
         remove(&file.path)?;
         removed.push(file.path);
     }

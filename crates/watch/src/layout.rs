@@ -95,6 +95,7 @@ impl Layout {
             own_before.push(own_before[service] + own);
             row_before.push(row_before[service] + SERVICE_ROW_WORDS + lines(own));
         }
+        assert!(row_before.iter().all(|words| words.is_multiple_of(LINE_WORDS)), "rows of two lanes share no line");
         Ok(Self { lanes, own_before, row_before })
     }
 
@@ -127,6 +128,7 @@ impl Layout {
 
     /// The name of one of a service's own counters.
     pub fn own_name(&self, service: usize, own: usize) -> Text {
+        assert!(service <= self.services(), "a service of this page, or where the last one's end");
         let at = HEADER_WORDS + self.services() * SERVICE_NAME_WORDS + (self.own_before[service] + own) * COUNTER_NAME_WORDS;
         Text { at, bytes_max: COUNTER_NAME_BYTES_MAX }
     }
@@ -201,6 +203,7 @@ impl Text {
     /// Writes `text`, cut to the room there is.
     pub fn write(self, words: &[AtomicU64], text: &str) {
         let text = fit(text, self.bytes_max);
+        assert!(text.len() <= self.bytes_max, "a text stays within its room");
         words[self.at].store(text.len() as u64, Ordering::Relaxed);
         for (word, chunk) in words[self.at + 1..].iter().zip(text.as_bytes().chunks(size_of::<u64>())) {
             let mut bytes = [0; size_of::<u64>()];

@@ -85,6 +85,7 @@ impl Page {
     /// [`Error::Shape`], [`Error::Memory`]. A service that cannot have this page can count on with [`Page::heap`].
     pub fn create(directory: &RunDirectory, description: &Description) -> Result<Self, Error> {
         let layout = layout(description)?;
+        assert!(description.process.pid != 0, "a page that others find says whose it is");
         let mut memory = PageMemory::create(directory, &stem(description.process), layout.words())?;
         describe(&memory, &layout, description);
         memory.publish()?;
@@ -113,7 +114,7 @@ impl Page {
     /// [`Error::Row`].
     pub fn lane(&self, lane: usize) -> Result<LaneRow, Error> {
         check_row("lane", self.layout.lanes, lane)?;
-        Ok(Row::new(&self.memory, self.layout.lane_row(lane), 0))
+        Ok(Row::new(&self.memory, self.layout.lane_row(lane), Own::default()))
     }
 
     /// The row of a service on a lane, for that lane alone, as [`Page::lane`].
@@ -123,7 +124,8 @@ impl Page {
     pub fn service(&self, lane: usize, service: usize) -> Result<ServiceRow, Error> {
         check_row("lane", self.layout.lanes, lane)?;
         check_row("service", self.layout.services(), service)?;
-        Ok(Row::new(&self.memory, self.layout.service_row(lane, service), self.layout.own(service)))
+        let own = Own { service, count: self.layout.own(service) };
+        Ok(Row::new(&self.memory, self.layout.service_row(lane, service), own))
     }
 
     /// Removes the page's file: for a process that did not come to serve. What has it open can still read it.
@@ -147,6 +149,7 @@ impl Page {
             refused.store(refused.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
             return;
         }
+        assert!(words[self.layout.notes_count()].load(Ordering::Relaxed) == self.notes.len() as u64, "notes have one writer");
         self.layout.note(self.notes.len()).write(words, &text);
         self.notes.push(text.into_owned());
         // Release: a reader that sees the new count sees the text.
@@ -168,6 +171,8 @@ fn layout(description: &Description) -> Result<Layout, Error> {
 
 fn describe(memory: &PageMemory, layout: &Layout, description: &Description) {
     let words = memory.words();
+    assert!(layout.words() <= words.len(), "the page is as large as its layout");
+    assert!(words[header::MAGIC].load(Ordering::Relaxed) == 0, "a page is described once");
     let Description { program, process, started_unix_nanoseconds, services, lanes } = description;
     for (index, value) in [
         (header::MAGIC, MAGIC),
@@ -215,9 +220,16 @@ fn describe(memory: &PageMemory, layout: &Layout, description: &Description) {
 pub struct Row<C, const WORDS: usize> {
     memory: Arc<PageMemory>,
     first: usize,
-    /// How many words follow those of `C`: a service's own counters.
-    own: usize,
+    own: Own,
     single_writer: PhantomData<(C, Cell<()>)>,
+}
+
+/// A service's own counters.
+#[derive(Clone, Copy, Debug, Default)]
+struct Own {
+    service: usize,
+    /// How many there are: their words follow those that all services have.
+    count: usize,
 }
 
 /// The row of one lane.
@@ -226,8 +238,8 @@ pub type LaneRow = Row<LaneCounter, LANE_ROW_WORDS>;
 pub type ServiceRow = Row<ServiceCounter, SERVICE_ROW_WORDS>;
 
 impl<C: Counter, const WORDS: usize> Row<C, WORDS> {
-    fn new(memory: &Arc<PageMemory>, first: usize, own: usize) -> Self {
-        assert!(first + WORDS + own <= memory.words().len());
+    fn new(memory: &Arc<PageMemory>, first: usize, own: Own) -> Self {
+        assert!(first + WORDS + own.count <= memory.words().len(), "a row lies in its page");
         Self { memory: Arc::clone(memory), first, own, single_writer: PhantomData }
     }
 
@@ -273,10 +285,15 @@ fn add(word: &AtomicU64, n: u64) {
 }
 
 impl ServiceRow {
+    /// How many counters of its own the service has in this page: as many as it has declared, or the page was made for another one.
+    pub fn own_counters(&self) -> usize {
+        self.own.count
+    }
+
     /// Counts `n` more of the service's own, as [`Row::add`].
     ///
     /// # Panics
-    /// If the page was made for a service with fewer counters of its own: it was made from another declaration.
+    /// If the service has not declared that counter. Which ones it counts shows only as it does.
     #[inline]
     pub(crate) fn add_own<C: OwnCounter>(&self, counter: C, n: u64) {
         debug_assert_eq!(
@@ -297,15 +314,18 @@ impl ServiceRow {
     #[inline(always)]
     fn own_word<C: OwnCounter>(&self, counter: C) -> &AtomicU64 {
         let own = self.first + SERVICE_ROW_WORDS;
-        match self.memory.words()[own..own + self.own].get(counter.index()) {
+        match self.memory.words()[own..own + self.own.count].get(counter.index()) {
             Some(word) => word,
-            None => undeclared(C::DECLARED[counter.index()].name),
+            None => self.undeclared(C::DECLARED[counter.index()].name, std::any::type_name::<C>()),
         }
     }
-}
 
-#[cold]
-#[inline(never)]
-fn undeclared(name: &str) -> ! {
-    panic!("{name} is counted by a service whose COUNTERS do not declare it");
+    #[cold]
+    #[inline(never)]
+    fn undeclared(&self, counter: &str, of: &str) -> ! {
+        let service = Layout::service_name(self.own.service).read(|at| self.memory.words()[at].load(Ordering::Relaxed));
+        panic!(
+            "the service {service:?} counts {counter:?} and does not declare it; remedy: const COUNTERS: &'static [Declaration] = {of}::DECLARED"
+        );
+    }
 }

@@ -70,6 +70,7 @@ impl Reader {
     fn new(source: Source) -> Result<Self, Error> {
         let layout = check(&source)?;
         let description = description(&source, &layout);
+        assert!(description.lanes.len() == layout.lanes && description.services.len() == layout.services());
         let own = description.services.iter().map(|service| service.counters.as_slice().into()).collect();
         Ok(Self { source, layout, description, own })
     }

@@ -69,7 +69,7 @@ impl<C: Counter> Values<C> {
             if sum.own.is_empty() {
                 sum = sum.with_own(&row.declared, |_| 0);
             }
-            // All are of one service: what it declares is the same on every lane.
+            assert!(sum.own.len() == row.own.len(), "all are of one service: what it declares is the same on every lane");
             for (word, value) in sum.own.iter_mut().zip(&row.own) {
                 *word = word.saturating_add(*value);
             }

@@ -232,7 +232,7 @@ fn a_services_own_counters_are_named_in_the_page_and_counted_beside_the_others()
 }
 
 #[test]
-#[should_panic(expected = "apples is counted by a service whose COUNTERS do not declare it")]
+#[should_panic(expected = "counts \"apples\" and does not declare it; remedy: const COUNTERS")]
 fn a_counter_that_was_not_declared_is_no_other_services_word() {
     let page = Page::heap(&with_own(1, 3)).unwrap();
     Own::Apples.add(&page.service(0, 1).unwrap(), 1);

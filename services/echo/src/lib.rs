@@ -6,9 +6,12 @@ use corelane::service::entry::{Asked, Entry, Scheme};
 use corelane::{
     Address, Cx, DatagramService, Datagrams, Input, Lanes, Next, Output, Peer, Replies, Result, Silent, StreamService,
 };
+use corelane_tls::entry as tls;
 
 /// Where echo is served unless said otherwise.
 pub const DEFAULT_PORT: u16 = 60007;
+/// Where it is served behind TLS unless said otherwise.
+pub const DEFAULT_TLS_PORT: u16 = 60443;
 
 const REFLECT: Flag = Flag::new("reflect", "answer datagrams of other machines too, though their senders can be forged");
 
@@ -19,10 +22,15 @@ pub static ENTRY: Entry = Entry::new(
     &[
         Scheme::connections::<Echo>("tcp", DEFAULT_PORT, |lanes, asked| lanes.serve(&asked.url().to_string(), |_lane| Echo)),
         Scheme::datagrams::<EchoDatagrams>("udp", DEFAULT_PORT, datagrams),
+        Scheme::connections::<Echo>("tls", DEFAULT_TLS_PORT, veiled).options(tls::OPTIONS).when_named(),
     ],
 )
 .options(&[Choice::Flag(REFLECT)])
 .by_default();
+
+fn veiled(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
+    tls::before(lanes.serve(&asked.url().to_string(), |_lane| Echo)?, asked, |server| server)
+}
 
 fn datagrams(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
     let answer = answer(asked)?;

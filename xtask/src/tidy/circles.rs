@@ -13,16 +13,11 @@ use super::{Finding, Rule};
 
 const RULE: Rule = "circles";
 
-/// Modules that are still in a circle, and may be until they are taken out. Nothing is added here.
-const STILL: &[(&str, &[&str])] = &[("crates/sim/src", &["driver", "net", "peers", "world"])];
-
 /// A module of a crate: the names on the way to it.
 type Module = Vec<String>;
 
 /// The files of one crate.
 struct Crate<'a> {
-    /// Its folder with the files, with a slash at its end.
-    folder: String,
     sources: Vec<(Module, &'a Source)>,
     /// What each module has taken from elsewhere, by the name under which it has it.
     taken: BTreeMap<Module, BTreeMap<String, Vec<String>>>,
@@ -32,39 +27,20 @@ struct Crate<'a> {
 type Uses<'a> = BTreeMap<String, BTreeMap<String, (&'a Source, usize)>>;
 
 pub fn check(tree: &Tree, findings: &mut Vec<Finding>) {
-    check_but(tree, STILL, findings);
-}
-
-fn check_but(tree: &Tree, still: &[(&str, &[&str])], findings: &mut Vec<Finding>) {
-    let of_folder = |(folder, names): &(&str, &[&str])| names.iter().map(|name| format!("{folder}/{name}")).collect::<Vec<_>>();
-    let mut still: BTreeSet<String> = still.iter().flat_map(of_folder).collect();
     for member in &tree.workspace.members {
-        let one = Crate::new(tree, format!("{}/src/", member.folder));
-        for (parent, uses) in one.uses() {
-            let level = format!("{}{}", one.folder, parent.join("/"));
-            for mut circle in circles(&uses) {
-                circle.retain(|name| !still.remove(&format!("{}/{name}", level.trim_end_matches('/'))));
-                findings.extend(finding(&uses, &circle));
-            }
+        let one = Crate::new(tree, &format!("{}/src/", member.folder));
+        for uses in one.uses().values() {
+            findings.extend(circles(uses).iter().map(|circle| finding(uses, circle)));
         }
     }
-    for module in still {
-        findings.push(Finding {
-            path: "xtask/src/tidy/circles.rs".to_owned(),
-            line: 1,
-            rule: RULE,
-            what: format!("{module} is in no circle any more"),
-            remedy: "take it off the list".to_owned(),
-        });
-    }
 }
 
-fn finding(uses: &Uses<'_>, circle: &[String]) -> Option<Finding> {
-    let first = circle.first()?;
+fn finding(uses: &Uses<'_>, circle: &[String]) -> Finding {
+    let first = &circle[0];
     let way = way_back(uses, first);
     let (source, line) = uses[first][&way[1]];
     let what = format!("{} use each other in a circle: {}", circle.join(", "), way.join(" -> "));
-    Some(source.finding(line, RULE, what, "put what both need into a file that uses neither"))
+    source.finding(line, RULE, what, "put what both need into a file that uses neither")
 }
 
 /// The shortest way from a module over others back to itself.
@@ -115,8 +91,9 @@ fn reached<'a>(uses: &'a Uses<'_>, from: &String) -> BTreeSet<&'a String> {
 }
 
 impl<'a> Crate<'a> {
-    fn new(tree: &'a Tree, folder: String) -> Self {
-        let inside = |source: &'a Source| Some((module(source.path.strip_prefix(&folder)?)?, source));
+    /// The crate whose files are in `folder`, which has a slash at its end.
+    fn new(tree: &'a Tree, folder: &str) -> Self {
+        let inside = |source: &'a Source| Some((module(source.path.strip_prefix(folder)?)?, source));
         let sources: Vec<_> = tree.sources.iter().filter_map(inside).collect();
         let mut taken: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
         for (module, source) in &sources {
@@ -124,7 +101,7 @@ impl<'a> Crate<'a> {
             let uses = (0..source.tokens()).filter(|&index| source.word(index) == "use");
             names.extend(uses.flat_map(|index| paths(source, index + 1)).map(|(name, path, _)| (name, path)));
         }
-        Self { folder, sources, taken }
+        Self { sources, taken }
     }
 
     /// For each module with children, who of these uses whom.
@@ -241,16 +218,12 @@ mod tests {
     use crate::workspace::{Member, Workspace};
 
     fn found(files: &[(&str, &str)]) -> Vec<String> {
-        found_but(&[], files)
-    }
-
-    fn found_but(still: &[(&str, &[&str])], files: &[(&str, &str)]) -> Vec<String> {
         let member = Member { folder: "crates/a".into(), ..Member::default() };
         let workspace = Workspace { members: vec![member], ..Workspace::default() };
         let files: Vec<_> = files.iter().map(|(path, text)| (format!("crates/a/src/{path}"), *text)).collect();
         let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
         let mut findings = Vec::new();
-        check_but(&Tree::from_files(workspace, &files), still, &mut findings);
+        check(&Tree::from_files(workspace, &files), &mut findings);
         findings.iter().map(|finding| format!("{}:{} {}", finding.path, finding.line, finding.what)).collect()
     }
 
@@ -294,15 +267,6 @@ mod tests {
         let across =
             [files[0], files[1], ("one/inner.rs", "use super::super::two::E;"), ("two/mod.rs", "use crate::one::inner::B;")];
         assert_eq!(found(&across).len(), 1);
-    }
-
-    #[test]
-    fn the_list_only_shrinks() {
-        let files = [("lib.rs", "mod one; mod two;"), ("one.rs", "use crate::two::B;"), ("two.rs", "use crate::one::A;")];
-        assert!(found_but(&[("crates/a/src", &["one", "two"])], &files).is_empty());
-        assert_eq!(found_but(&[("crates/a/src", &["two"])], &files).len(), 1, "one of them is not on it");
-        let ended = found_but(&[("crates/a/src", &["one", "two"])], &files[..2]);
-        assert!(ended.len() == 2 && ended[0].ends_with("crates/a/src/one is in no circle any more"), "{ended:?}");
     }
 
     #[test]

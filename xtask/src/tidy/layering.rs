@@ -25,7 +25,7 @@ const BELOW_FACADE: &[&str] = &[
 ];
 
 /// What a user of the project needs: the facade, and, to speak a protocol, its bytes, which depend on nothing.
-const USER: &[&str] = &["crates/corelane", "crates/wire"];
+const USER: &[&str] = &["crates/corelane", "crates/wire", "crates/tls"];
 
 /// Folder and what it may depend on, from the bottom up. `/*` stands for every folder inside.
 const LAYERS: &[(&str, &[&str])] = &[
@@ -43,6 +43,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("crates/testing", &["crates/svc", "crates/lane", "crates/watch", "crates/sim", "crates/seam"]),
     ("crates/steer", &["crates/svc", "crates/lane", "crates/select", "crates/machine", "crates/os", "crates/rss", "crates/seam"]),
     ("crates/corelane", BELOW_FACADE),
+    ("crates/tls", &["crates/corelane"]),
     ("services/all", &["crates/corelane", "services/*"]),
     ("services/*", USER),
     ("load", USER),

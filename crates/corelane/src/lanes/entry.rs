@@ -66,6 +66,8 @@ pub struct Scheme {
     name: &'static str,
     transport: Transport,
     port: u16,
+    options: &'static [Choice],
+    is_default: bool,
     counters: &'static [Declaration],
     add: fn(Lanes, &Asked) -> Result<Lanes, Error>,
 }
@@ -116,7 +118,7 @@ impl Scheme {
         port: u16,
         add: fn(Lanes, &Asked) -> Result<Lanes, Error>,
     ) -> Self {
-        Self { name, transport: Transport::Tcp, port, counters: S::COUNTERS, add }
+        Self { name, transport: Transport::Tcp, port, options: &[], is_default: true, counters: S::COUNTERS, add }
     }
 
     /// Datagrams by UDP, as [`Scheme::connections`] (with [`Lanes::serve_datagrams`]).
@@ -125,7 +127,26 @@ impl Scheme {
         port: u16,
         add: fn(Lanes, &Asked) -> Result<Lanes, Error>,
     ) -> Self {
-        Self { name, transport: Transport::Udp, port, counters: S::COUNTERS, add }
+        Self { name, transport: Transport::Udp, port, options: &[], is_default: true, counters: S::COUNTERS, add }
+    }
+
+    /// Serves it in this way only where somebody names it: it has to be told something.
+    pub const fn when_named(self) -> Self {
+        Self { is_default: false, ..self }
+    }
+
+    /// Options that only this way of being served has, beside the entry's.
+    pub const fn options(self, options: &'static [Choice]) -> Self {
+        Self { options, ..self }
+    }
+}
+
+impl Scheme {
+    fn describe_options(&self) -> String {
+        if self.options.is_empty() {
+            return String::new();
+        }
+        format!("    at {}:// also\n{}", self.name, choice::describe(self.options, "      "))
     }
 }
 
@@ -180,7 +201,7 @@ impl Entry {
 
     /// Where it is served if no service is named: on `host`, at the ports of its schemes.
     pub fn default_urls(&self, host: &str) -> Vec<String> {
-        let schemes = self.schemes.iter().filter(|_| self.is_default);
+        let schemes = self.schemes.iter().filter(|scheme| self.is_default && scheme.is_default);
         schemes.map(|scheme| format!("{}://{host}:{}", scheme.name, scheme.port)).collect()
     }
 
@@ -189,7 +210,8 @@ impl Entry {
         let schemes: Vec<String> =
             self.schemes.iter().map(|scheme| format!("{}:// at port {}", scheme.name, scheme.port)).collect();
         let options = choice::describe(self.options, "    ");
-        format!("  {}: {}; {}\n{options}{}", self.name, self.about, schemes.join(", "), self.describe_limits())
+        let own: String = self.schemes.iter().map(Scheme::describe_options).collect();
+        format!("  {}: {}; {}\n{options}{own}{}", self.name, self.about, schemes.join(", "), self.describe_limits())
     }
 
     /// The limits that differ from those of others.
@@ -217,7 +239,8 @@ impl Entry {
             }
         };
         let query = query.as_deref();
-        let chosen = query.map_or(Ok(Chosen::default()), |query| Chosen::read(self.options, query));
+        let options = [self.options, found.options].concat();
+        let chosen = query.map_or(Ok(Chosen::default()), |query| Chosen::read(&options, query));
         let chosen = chosen.map_err(|choice::Wrong { option, why }| Error::Option { service: self.name, option, why })?;
         Ok((found, Asked { service: self.name, url, chosen }))
     }
@@ -291,6 +314,7 @@ impl Lanes {
         let mut lanes = (scheme.add)(self, &asked)?;
         lanes.limits = limits;
         for served in &mut lanes.services[before..] {
+            served.url = served.url.take().map(|url| url.called(scheme.name));
             served.name = entry.name.to_owned();
             served.entry = Some((entry, asked.chosen.clone()));
         }

@@ -235,12 +235,18 @@ impl Running {
         }
         for entry in entries {
             let opened: Vec<Opened<'_>> = self.places.iter().filter_map(|place| opened(lanes, entry, place)).collect();
-            let Some(Beside { notes, kept }) = entry.started(&opened) else { continue };
-            notes.iter().for_each(|note| self.page.note(note));
-            self.notes.extend(notes);
-            self.beside.extend(kept);
+            if let Some(beside) = entry.started(&opened) {
+                self.keep(beside);
+            }
         }
+        lanes.beside.iter().for_each(|make| self.keep(make()));
         self
+    }
+
+    fn keep(&mut self, Beside { notes, kept }: Beside) {
+        notes.iter().for_each(|note| self.page.note(note));
+        self.notes.extend(notes);
+        self.beside.extend(kept);
     }
 
     /// Where the services listen.

@@ -18,7 +18,7 @@ pub struct Url {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum At {
-    Port { host: String, port: u16 },
+    Port { scheme: &'static str, host: String, port: u16 },
     Unix { name: Unix, mode: Option<u32> },
 }
 
@@ -59,7 +59,16 @@ impl Url {
                 .and_then(|digits| digits.parse().ok())
                 .ok_or_else(|| wrong("the port must be a number from 0 to 65535"))?,
         };
-        Ok(Self { transport, at: At::Port { host: host.to_string(), port } })
+        let scheme = if transport == Transport::Tcp { "tcp" } else { "udp" };
+        Ok(Self { transport, at: At::Port { scheme, host: host.to_string(), port } })
+    }
+
+    /// The same place, called by what is spoken there.
+    pub(crate) fn called(mut self, name: &'static str) -> Self {
+        if let At::Port { scheme, .. } = &mut self.at {
+            *scheme = name;
+        }
+        self
     }
 
     /// Reads `rest`, which is what follows the scheme of a Unix socket in `text`.
@@ -96,7 +105,7 @@ impl Url {
     /// [`Error::Host`] if the name is not known.
     pub fn resolve(&self) -> Result<Vec<Address>, Error> {
         let (host, port) = match &self.at {
-            At::Port { host, port } => (host, *port),
+            At::Port { host, port, .. } => (host, *port),
             At::Unix { name, .. } => return Ok(vec![name.clone().into()]),
         };
         let unknown = |why: String| Error::Host { host: host.clone(), why };
@@ -112,11 +121,12 @@ impl Url {
 
     /// The URL of one of its addresses.
     pub fn at(&self, address: &Address) -> Url {
-        match address.inet() {
-            Some(address) => {
-                Url { transport: self.transport, at: At::Port { host: address.ip().to_string(), port: address.port() } }
+        match (&self.at, address.inet()) {
+            (At::Port { scheme, .. }, Some(address)) => {
+                let at = At::Port { scheme, host: address.ip().to_string(), port: address.port() };
+                Url { transport: self.transport, at }
             }
-            None => self.clone(),
+            _ => self.clone(),
         }
     }
 }
@@ -162,16 +172,14 @@ impl FromStr for Url {
 
 impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_tcp = self.transport == Transport::Tcp;
-        let scheme = if is_tcp { "tcp" } else { "udp" };
         match &self.at {
-            At::Port { host, port } if host.contains(':') => write!(f, "{scheme}://[{host}]:{port}"),
-            At::Port { host, port } => write!(f, "{scheme}://{host}:{port}"),
+            At::Port { scheme, host, port } if host.contains(':') => write!(f, "{scheme}://[{host}]:{port}"),
+            At::Port { scheme, host, port } => write!(f, "{scheme}://{host}:{port}"),
             At::Unix { name, mode } => {
                 let name = name.to_string();
                 // The name brings the scheme for connections along.
                 let (unix, rest) = name.split_at("unix".len());
-                write!(f, "{unix}{}{rest}", if is_tcp { "" } else { "gram" })?;
+                write!(f, "{unix}{}{rest}", if self.transport == Transport::Tcp { "" } else { "gram" })?;
                 mode.map_or(Ok(()), |mode| write!(f, "?{MODE}{mode:04o}"))
             }
         }

@@ -47,14 +47,19 @@ fn echoes<R: Rig>(bench: &mut Bench<R>, (server, client): (Socket, Socket)) {
     assert!(matches!(end, Outcome::Stream(StreamOutcome::EndOfStream)), "{end:?}");
 }
 
+/// Listens at `name`, and serves a connection there.
+fn serves_at<R: Rig>(bench: &mut Bench<R>, name: &Unix) {
+    let (listener, local) = bench.listen_with(Side::Server, &listening_at(name));
+    assert_eq!(local, Address::from(name.clone()));
+    let accept = bench.push(Side::Server, StreamOp::Accept { listener });
+    let ends = meet(bench, accept, name);
+    echoes(bench, ends);
+}
+
 pub fn a_unix_connection_echoes_and_both_ends_know_the_other<R: Rig>() {
     let mut bench = Bench::<R>::new();
     for name in names(&bench, "stream") {
-        let (listener, local) = bench.listen_with(Side::Server, &listening_at(&name));
-        assert_eq!(local, Address::from(name.clone()));
-        let accept = bench.push(Side::Server, StreamOp::Accept { listener });
-        let ends = meet(&mut bench, accept, &name);
-        echoes(&mut bench, ends);
+        serves_at(&mut bench, &name);
     }
     bench.finish();
 }
@@ -164,11 +169,7 @@ pub fn a_stale_unix_name_is_refused_and_can_be_taken<R: Rig>() {
         bench.close(Side::Server, listener);
         assert_eq!(refusal(&mut bench, &name), Reason::Refused);
         bench.rig.take(Side::Server, &name);
-        let (listener, local) = bench.listen_with(Side::Server, &listening_at(&name));
-        assert_eq!(local, Address::from(name.clone()));
-        let accept = bench.push(Side::Server, StreamOp::Accept { listener });
-        let ends = meet(&mut bench, accept, &name);
-        echoes(&mut bench, ends);
+        serves_at(&mut bench, &name);
     }
     bench.finish();
 }

@@ -3,7 +3,7 @@
 use super::endpoint::{Kind, Receiving, Sending};
 use super::source::Source;
 use super::state::{Budget, Held, ReadinessDriver};
-use crate::datagrams::{DatagramCalls, Departure, PIECE_BYTES};
+use crate::datagrams::{DatagramCalls, Departure, PIECE_BYTES, SocketKind};
 use corelane_os::sockets;
 use corelane_seam::slab::Key;
 use corelane_seam::{
@@ -32,8 +32,8 @@ impl<S: Source> ReadinessDriver<S> {
             None => sockets::bind(bind, self.probes.udp_gro)?,
         };
         self.datagram_calls.get_or_insert_with(|| Box::new(DatagramCalls::new()));
-        let key =
-            self.adopt(descriptor, Kind::Datagrams { connected: bind.peer.is_some(), is_unix: bind.address.unix().is_some() })?;
+        let kind = SocketKind { connected: bind.peer.is_some(), is_unix: bind.address.unix().is_some() };
+        let key = self.adopt(descriptor, Kind::Datagrams(kind))?;
         self.endpoints.at_mut(key.index).is_lent = is_lent;
         Ok(key.into())
     }
@@ -90,10 +90,8 @@ impl<S: Source> ReadinessDriver<S> {
         let endpoint = self.endpoints.at_mut(key.index);
         self.counters.calls_work += 1;
         let calls = datagram_calls(&mut self.datagram_calls);
-        let Kind::Datagrams { connected, is_unix } = endpoint.kind else {
-            unreachable!("a batch is received from a datagram socket")
-        };
-        let (found, all_used) = calls.receive(endpoint.descriptor.as_fd(), (connected, is_unix), lease, batch)?;
+        let Kind::Datagrams(kind) = endpoint.kind else { unreachable!("a batch is received from a datagram socket") };
+        let (found, all_used) = calls.receive(endpoint.descriptor.as_fd(), kind, lease, batch)?;
         assert!(batch.arrivals().len() <= found && (found > 0 || !all_used));
         match found {
             0 => {
@@ -110,9 +108,9 @@ impl<S: Source> ReadinessDriver<S> {
     fn send_datagrams(&mut self, handle: Handle, key: Key, trains: Trains) -> Option<Outcome> {
         assert!(!trains.is_empty(), "nothing to send");
         let Some(endpoint) = self.endpoints.get(key) else { return Some(Departure::new(trains, false).end()) };
-        let Kind::Datagrams { connected, .. } = endpoint.kind else { unreachable!("trains are sent from a datagram socket") };
+        let Kind::Datagrams(kind) = endpoint.kind else { unreachable!("trains are sent from a datagram socket") };
         assert!(endpoint.sending == Sending::Nothing, "a socket has at most one send under way");
-        let mut departure = Departure::new(trains, connected);
+        let mut departure = Departure::new(trains, kind.connected);
         if self.depart(key, &mut departure) {
             return Some(departure.end());
         }

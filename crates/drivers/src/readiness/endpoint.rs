@@ -1,6 +1,7 @@
 //! What the driver knows of one descriptor, and the lists of those that have something to receive.
 
 use super::source::Copies;
+use crate::datagrams::SocketKind;
 use corelane_seam::slab::{Key, Slab};
 use corelane_seam::{BATCH_MAX, Handle, Interest};
 use std::os::fd::OwnedFd;
@@ -12,12 +13,7 @@ pub(super) enum Kind {
     /// A stream socket whose connect is under way, with the handle of `Endpoint::receive_handle`.
     Connecting,
     Stream,
-    Datagrams {
-        /// It has one peer (connect(2)).
-        connected: bool,
-        /// It is a Unix socket, whose peers may send more than bytes.
-        is_unix: bool,
-    },
+    Datagrams(SocketKind),
     /// A copy of a descriptor that the driver does not own, waited for with the handle of `Endpoint::receive_handle`.
     Polled(Interest),
 }
@@ -67,9 +63,10 @@ pub(super) const EXHAUST: i32 = BROKEN | libc::EPOLLRDHUP | libc::EPOLLPRI;
 /// of room after everything that has left, which would wake the lane once more for each answer.
 pub(super) fn edges(endpoint: &Endpoint) -> i32 {
     match endpoint.kind {
+        Kind::Listener if endpoint.is_lent => IN | libc::EPOLLET | libc::EPOLLEXCLUSIVE,
         Kind::Listener => IN | libc::EPOLLET,
-        Kind::Datagrams { .. } if endpoint.awaits_room => IN | OUT | libc::EPOLLET,
-        Kind::Datagrams { .. } => IN | libc::EPOLLET,
+        Kind::Datagrams(_) if endpoint.awaits_room => IN | OUT | libc::EPOLLET,
+        Kind::Datagrams(_) => IN | libc::EPOLLET,
         Kind::Connecting | Kind::Stream => IN | OUT | libc::EPOLLRDHUP | libc::EPOLLPRI | libc::EPOLLET,
         Kind::Polled(interest) => {
             let read = if interest.read { IN | libc::EPOLLRDHUP } else { 0 };
@@ -92,6 +89,8 @@ pub(super) struct Endpoint {
     pub(super) awaits_room: bool,
     /// It is a duplicate of a socket that other lanes have as well.
     pub(super) is_lent: bool,
+    /// Of a listener that lanes share: this lane waits among them to be told of a connection (see `listeners`).
+    pub(super) is_armed: bool,
     /// Of a datagram socket: about how many arrivals a receive brings.
     arrivals: u8,
     pub(super) listed: Listed,
@@ -113,6 +112,7 @@ impl Endpoint {
             exhaust: false,
             awaits_room: false,
             is_lent: false,
+            is_armed: false,
             arrivals: 1,
             listed: Listed::Nowhere,
             receiving: Receiving::Nothing,
@@ -126,7 +126,17 @@ impl Endpoint {
 
     /// Whether others hold its descriptor open when it closes here.
     pub(super) fn copies(&self) -> Copies {
-        if self.is_lent || matches!(self.kind, Kind::Polled(_)) { Copies::Others } else { Copies::None }
+        match self.kind {
+            _ if self.is_shared_listener() => Copies::Lanes,
+            Kind::Polled(_) => Copies::Others,
+            _ if self.is_lent => Copies::Others,
+            _ => Copies::None,
+        }
+    }
+
+    /// Whether it is a listener from which other lanes accept, too.
+    pub(super) fn is_shared_listener(&self) -> bool {
+        self.is_lent && self.kind == Kind::Listener
     }
 
     /// Notes that the socket was found empty.

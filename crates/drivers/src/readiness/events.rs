@@ -50,6 +50,7 @@ impl<S: Source> ReadinessDriver<S> {
     fn watch_again(&mut self, data: u64) {
         let watched = match (data, self.endpoints.get(Key::from_bits(data))) {
             (BELL, _) => self.source.watch(self.bell.as_fd(), BELL_EDGES, BELL),
+            (_, Some(endpoint)) if endpoint.is_shared_listener() => Ok(()),
             (_, Some(endpoint)) => self.source.watch(endpoint.descriptor.as_fd(), edges(endpoint), data),
             (_, None) => Ok(()),
         };
@@ -61,6 +62,9 @@ impl<S: Source> ReadinessDriver<S> {
             self.counters.events_stale += 1;
             return;
         };
+        if endpoint.is_shared_listener() {
+            return self.told_of_connection(key, events);
+        }
         if let Kind::Polled(interest) = endpoint.kind {
             return self.end_poll(key, interest, events, completions);
         }
@@ -70,6 +74,7 @@ impl<S: Source> ReadinessDriver<S> {
             }
             self.end_connect(key, completions);
         }
+        // A connect that failed has given up its socket.
         let Some(endpoint) = self.endpoints.get_mut(key) else { return };
         if events & (IN | EXHAUST) != 0 {
             endpoint.readable = true;

@@ -22,8 +22,8 @@ impl<S: Source> ReadinessDriver<S> {
             FileOp::Write { file, offset, bytes } => {
                 let Some(file) = self.file(&file) else { return Some(Outcome::Failed(Fault::CANCELLED)) };
                 // SAFETY: the call keeps `bytes` until the helper has answered, and nobody writes shared memory.
-                let place = unsafe { LentMemory::to_read(&bytes) };
-                self.file_call(handle, Memory::Written(bytes), FileCall::Write { file, offset, place })
+                let memory = unsafe { LentMemory::to_read(&bytes) };
+                self.file_call(handle, Memory::Written(bytes), FileCall::Write { file, offset, memory })
             }
             FileOp::Sync { file } => {
                 let Some(file) = self.file(&file) else { return Some(Outcome::Failed(Fault::CANCELLED)) };
@@ -39,7 +39,7 @@ impl<S: Source> ReadinessDriver<S> {
     /// Gives a call to the helpers.
     pub(super) fn offload(&mut self, handle: Handle, work: OffloadWork) -> Option<Outcome> {
         let token = self.calls.insert(Call { handle, memory: Memory::None }).index;
-        self.helpers.work(token, work.0).err().map(|fault| self.refused(token, fault))
+        self.helpers.offload(token, work.0).err().map(|fault| self.refused(token, fault))
     }
 
     fn read(&mut self, handle: Handle, file: File, offset: u64, mut lease: Lease, until: usize) -> Option<Outcome> {
@@ -49,8 +49,8 @@ impl<S: Source> ReadinessDriver<S> {
         };
         let room = until - lease.len();
         // SAFETY: the call keeps the lease, which is exclusive, until the helper has answered.
-        let place = unsafe { LentMemory::to_write(&mut lease.spare()[..room]) };
-        self.file_call(handle, Memory::Read(lease), FileCall::Read { file, offset, place })
+        let memory = unsafe { LentMemory::to_write(&mut lease.spare()[..room]) };
+        self.file_call(handle, Memory::Read(lease), FileCall::Read { file, offset, memory })
     }
 
     fn file(&self, file: &File) -> Option<Arc<std::fs::File>> {

@@ -11,6 +11,7 @@ mod datagrams;
 mod endpoint;
 mod events;
 mod files;
+mod listeners;
 pub(crate) mod source;
 mod state;
 mod streams;
@@ -166,7 +167,7 @@ impl<S: Source> ReadinessDriver<S> {
                     let target = endpoint.receive_handle;
                     self.cancel(target, completions);
                 }
-                Kind::Listener | Kind::Stream | Kind::Datagrams { .. } => self.close(Handle::NOBODY, key, true, completions),
+                Kind::Listener | Kind::Stream | Kind::Datagrams(_) => self.close(Handle::NOBODY, key, true, completions),
             }
         }
     }
@@ -180,7 +181,7 @@ impl<S: Source> ReadinessDriver<S> {
         if let Some(endpoint) = self.endpoints.remove(key) {
             assert!(endpoint.listed == Listed::Nowhere, "a closed endpoint stands in no list");
             assert!(endpoint.receiving == Receiving::Nothing && endpoint.sending == Sending::Nothing);
-            assert!(matches!(endpoint.kind, Kind::Listener | Kind::Stream | Kind::Datagrams { .. }), "sockets only have names");
+            assert!(matches!(endpoint.kind, Kind::Listener | Kind::Stream | Kind::Datagrams(_)), "sockets only have names");
             if reset {
                 // A connection that is broken already cannot be broken off.
                 let _ = sockets::reset_on_close(endpoint.descriptor.as_fd());
@@ -236,9 +237,10 @@ impl<S: Source> Driver for ReadinessDriver<S> {
             Some(descriptor) => sockets::equip_listener(&descriptor, listen).map(|()| descriptor)?,
             None => sockets::listen(listen)?,
         };
-        let key = self.adopt(descriptor, Kind::Listener)?;
-        self.endpoints.at_mut(key.index).is_lent = is_lent;
-        Ok(key.into())
+        match is_lent {
+            true => Ok(self.share(descriptor).into()),
+            false => self.adopt(descriptor, Kind::Listener).map(Socket::from),
+        }
     }
 
     fn bind(&mut self, bind: &Bind) -> Result<Socket, Fault> {
@@ -298,6 +300,7 @@ impl<S: Source> Driver for ReadinessDriver<S> {
     fn collect(&mut self, wait: Wait, at_most: usize, completions: &mut Vec<Completion>) {
         let first = completions.len();
         self.carry_out(completions);
+        self.arm_all(completions);
         if self.abandoned != 0 {
             self.end_abandoned(completions);
         }

@@ -21,6 +21,8 @@ pub enum Copies {
     None,
     /// There may be others, of somebody else.
     Others,
+    /// Other lanes have copies of this listener: what this one was told and did not use is told to them.
+    Lanes,
 }
 
 /// What the bell's events carry; no key has this generation and index at once, since a table never gets so long.
@@ -37,6 +39,9 @@ pub trait Source {
     /// Reports `events` of the descriptor with `data`, as epoll_ctl(2) would: each edge with `EPOLLET`, else at least the
     /// first event. It may end by itself, with [`UNWATCHED`]; then it can be taken up again.
     ///
+    /// With `EPOLLEXCLUSIVE` one event is reported, and if several wait for that of the same socket, to few of them, mostly to the one that
+    /// has waited longest. Whoever was told calls [`Source::rest`], and may watch again.
+    ///
     /// # Errors
     /// Why the system does not watch it.
     fn watch(&mut self, descriptor: BorrowedFd, events: i32, data: u64) -> Result<(), Fault>;
@@ -47,6 +52,11 @@ pub trait Source {
     /// # Errors
     /// Why the system does not watch for them.
     fn change(&mut self, descriptor: BorrowedFd, events: i32, data: u64) -> Result<(), Fault>;
+
+    /// Ends watching a descriptor with `EPOLLEXCLUSIVE` whose event was reported; returns the system calls used.
+    fn rest(&mut self, _descriptor: BorrowedFd) -> u64 {
+        0
+    }
 
     /// Ends watching and closes the descriptor, with the next [`Source::flush`] or, where the system takes longer, after it.
     fn close(&mut self, data: u64, descriptor: OwnedFd, copies: Copies);
@@ -82,7 +92,7 @@ pub trait Source {
     fn take_ended(&mut self, _ended: &mut Vec<Ended>) {}
 
     /// Ends whatever is under way, and waits until the kernel uses no memory any more, but no longer than `patience`: if
-    /// the answer is false, that memory must stay for ever.
+    /// it returns false, that memory must stay for ever.
     fn end(&mut self, _patience: Duration) -> bool {
         true
     }

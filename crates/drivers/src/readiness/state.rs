@@ -72,6 +72,8 @@ pub struct ReadinessDriver<S: Source> {
     pub(super) cancellable: BTreeMap<Handle, Key>,
     /// Sockets that were made before, by their addresses.
     pub(super) lent: BTreeMap<Address, i32>,
+    /// Listeners that lanes share, to be armed with the next collect.
+    pub(super) to_arm: Vec<Key>,
     pub(super) datagram_calls: Option<Box<DatagramCalls>>,
     pub(super) files: Slab<Arc<std::fs::File>>,
     pub(super) helpers: Helpers,
@@ -109,6 +111,7 @@ impl<S: Source> ReadinessDriver<S> {
             starved_bytes: 0,
             cancellable: BTreeMap::new(),
             lent: BTreeMap::new(),
+            to_arm: Vec::new(),
             datagram_calls: None,
             files: Slab::new(),
             calls: Slab::new(),
@@ -174,7 +177,7 @@ impl<S: Source> ReadinessDriver<S> {
         let fits = match receiving {
             Receiving::Connections => endpoint.kind == Kind::Listener,
             Receiving::Bytes | Receiving::BytesInto(_) => endpoint.kind == Kind::Stream,
-            Receiving::Datagrams(_) => matches!(endpoint.kind, Kind::Datagrams { .. }),
+            Receiving::Datagrams(_) => matches!(endpoint.kind, Kind::Datagrams(_)),
             Receiving::Nothing => false,
         };
         assert!(fits, "{receiving:?} cannot be received from a {:?}", endpoint.kind);

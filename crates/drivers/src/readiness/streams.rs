@@ -1,4 +1,4 @@
-//! Connections: accepting, opening, receiving and sending.
+//! Connections: opening, receiving and sending.
 
 use super::endpoint::{Kind, Receiving, Sending};
 use super::source::{Copies, Source};
@@ -10,7 +10,7 @@ use corelane_seam::{
     Address, Chain, Completion, Fault, Handle, Lease, Outcome, RECEIVE_BYTES_LEAST, RECEIVES_PER_CYCLE, StreamOp, StreamOptions,
     StreamOutcome,
 };
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 
 impl<S: Source> ReadinessDriver<S> {
     /// Starts what was asked of a listener or a connection; returns how it went if that is known already.
@@ -25,47 +25,13 @@ impl<S: Source> ReadinessDriver<S> {
             StreamOp::Send { socket, chain } => self.send(handle, socket.into(), chain),
             StreamOp::Receive { socket } => self.begin_receive(handle, socket.into(), Receiving::Bytes),
             StreamOp::ReceiveInto { socket, lease, until } => self.begin_receive_into(handle, socket.into(), lease, until),
-            StreamOp::Accept { listener } => self.begin_receive(handle, listener.into(), Receiving::Connections),
+            StreamOp::Accept { listener } => self.begin_accept(handle, listener.into()),
             StreamOp::StopAccept { listener } => {
-                self.cancel_receive(listener.into(), completions);
+                self.stop_accept(listener.into(), completions);
                 None
             }
             StreamOp::Connect { to, from, options } => self.connect(handle, &to, from.as_ref(), &options),
         }
-    }
-
-    /// Accepts what waits, up to a batch.
-    pub(super) fn accept(&mut self, key: Key, at_most: usize, completions: &mut Vec<Completion>) {
-        let listener = self.endpoints.at_mut(key.index);
-        assert!(listener.receiving == Receiving::Connections && at_most > 0);
-        let handle = listener.receive_handle;
-        // Lanes that were woken together for a socket that they share leave each other some.
-        let batch = if listener.is_lent { 1 } else { self.tuning.accept_batch };
-        for _ in 0..batch.min(at_most) {
-            let listener = self.endpoints.at_mut(key.index);
-            self.counters.calls_work += 1;
-            let adopted = match sockets::accept(listener.descriptor.as_fd()) {
-                Ok(Some((socket, peer))) => self.accepted(handle, socket, peer),
-                Ok(None) => return listener.mark_empty(),
-                Err(fault) => Err(fault),
-            };
-            match adopted {
-                Ok(outcome) => completions.push(Completion { handle, outcome, more: true, released: true }),
-                Err(fault) => {
-                    // The listener stays readable: accepting goes on where it stopped when it is asked for again.
-                    self.endpoints.at_mut(key.index).receiving = Receiving::Nothing;
-                    return completions.push(Completion::failed(handle, fault));
-                }
-            }
-        }
-        self.queue(key);
-    }
-
-    fn accepted(&mut self, handle: Handle, socket: OwnedFd, peer: Address) -> Result<Outcome, Fault> {
-        let local = sockets::local_address(socket.as_fd())?;
-        let key = self.adopt(socket, Kind::Stream)?;
-        self.endpoints.at_mut(key.index).receive_handle = handle;
-        Ok(Outcome::Stream(StreamOutcome::Accepted { socket: key.into(), peer, local }))
     }
 
     pub(super) fn connect(

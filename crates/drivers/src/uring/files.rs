@@ -30,20 +30,20 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Begins an operation; its completion shall carry `data`. Answers at once what needs no kernel.
+    /// Begins an operation; its completion shall carry `data`. Returns the answer at once where no kernel is needed.
     ///
     /// # Errors
     /// `EINVAL` for a path or an offset that no file can have.
     pub(super) fn begin(&mut self, ring: &mut Ring, token: u32, data: u64, call: FileCall) -> Result<Option<Answer>, Fault> {
         let (entry, operation) = match call {
             FileCall::Open { beneath, path, options } => open(beneath, path, options)?,
-            FileCall::Read { file, offset, place } => {
-                let (start, bytes) = place.parts();
+            FileCall::Read { file, offset, memory } => {
+                let (start, bytes) = memory.parts();
                 let read = opcode::Read::new(descriptor(&file), start, bytes as u32).offset(checked(offset)?).build();
                 (read, Operation::Move(file))
             }
-            FileCall::Write { file, offset, place } => {
-                let (start, bytes) = place.parts();
+            FileCall::Write { file, offset, memory } => {
+                let (start, bytes) = memory.parts();
                 let write = opcode::Write::new(descriptor(&file), start, bytes as u32).offset(checked(offset)?).build();
                 (write, Operation::Move(file))
             }
@@ -54,7 +54,7 @@ impl Files {
                 Err(_) => return Ok(Some(Answer::Done)),
             },
         };
-        // SAFETY: the path stays in `operation`; the memory of a read or write stays as the maker of the place promised.
+        // SAFETY: the path stays in `operation`; that of a read or write stays as whoever lent it promised.
         unsafe { ring.push(entry.user_data(data)) };
         let other = self.operations.insert(token, operation);
         assert!(other.is_none(), "a token names one operation");

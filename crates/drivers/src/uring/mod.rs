@@ -18,7 +18,7 @@ use crate::readiness::ReadinessDriver;
 use crate::readiness::source::{BELL, Copies, Pause, Source, UNWATCHED};
 use crate::tuning;
 use corelane_os::clock;
-use corelane_os::errno;
+use corelane_os::{errno, sockets};
 use corelane_seam::{Arena, Bell, Fault, Tuning};
 use files::Files;
 use io_uring::{opcode, types};
@@ -115,7 +115,7 @@ pub struct Uring {
     events: Vec<(u64, i32)>,
     handed_out: usize,
     /// Descriptors whose watching is being ended: the ring holds them open until then.
-    closing: BTreeMap<u64, OwnedFd>,
+    closing: BTreeMap<u64, (OwnedFd, Copies)>,
     files: Files,
     ended: Vec<Ended>,
 }
@@ -137,11 +137,11 @@ impl Uring {
         let Self { ring, events, closing, files, ended, .. } = self;
         ring.take(|data, result, last| match data & KIND {
             _ if data == BELL => events.push((data, told(result, last))),
-            0 if last && closing.remove(&data).is_some() => {}
+            0 if last && closed(closing.remove(&data)) => {}
             0 => events.push((data, told(result, last))),
             ENDING if result == -libc::ENOENT => {
                 // Watching had ended by itself.
-                closing.remove(&(data ^ ENDING));
+                closed(closing.remove(&(data ^ ENDING)));
             }
             FILE => {
                 let token = (data >> 32) as u32;
@@ -151,7 +151,7 @@ impl Uring {
         })
     }
 
-    /// Enters the ring, and takes all that it has completed. Answers the calls used, and how much that was.
+    /// Enters the ring, and takes all that it has completed. Returns the calls used, and how much it took.
     fn enter(&mut self, pause: Pause) -> Result<(u64, usize), i32> {
         let mut calls = self.ring.enter(pause)?;
         let mut taken = self.take();
@@ -161,6 +161,15 @@ impl Uring {
         }
         Ok((calls, taken))
     }
+}
+
+/// Drops a descriptor that is watched no more; returns whether there was one. Nothing is told of it any longer, so who shares it is woken for
+/// what was told last.
+fn closed(closing: Option<(OwnedFd, Copies)>) -> bool {
+    if let Some((listener, Copies::Lanes)) = &closing {
+        sockets::wake_all(listener.as_fd());
+    }
+    closing.is_some()
 }
 
 /// A wake-up for data says that it may be for urgent data (`EPOLLPRI`) too, and for its kind of priority, which no TCP
@@ -189,7 +198,9 @@ impl Source for Uring {
         assert!(data == BELL || data & KIND == 0, "a table grew too long");
         let not_looked = if events & libc::EPOLLPRI != 0 { NOT_LOOKED } else { 0 };
         let events = events & !libc::EPOLLET | not_looked;
-        let poll = opcode::PollAdd::new(types::Fd(descriptor.as_raw_fd()), events as u32).multi(true);
+        // One that stays would be first in the row for ever.
+        let stays = events & libc::EPOLLEXCLUSIVE == 0;
+        let poll = opcode::PollAdd::new(types::Fd(descriptor.as_raw_fd()), events as u32).multi(stays);
         // SAFETY: the entry names no memory.
         unsafe { self.ring.push(poll.build().user_data(data)) };
         Ok(())
@@ -207,8 +218,8 @@ impl Source for Uring {
         self.closing.contains_key(&data)
     }
 
-    fn close(&mut self, data: u64, descriptor: OwnedFd, _copies: Copies) {
-        let other = self.closing.insert(data, descriptor);
+    fn close(&mut self, data: u64, descriptor: OwnedFd, copies: Copies) {
+        let other = self.closing.insert(data, (descriptor, copies));
         assert!(other.is_none(), "a descriptor is closed once");
         // SAFETY: the entry names no memory.
         unsafe { self.ring.push(opcode::AsyncCancel::new(data).build().user_data(data | ENDING)) };
@@ -391,11 +402,11 @@ mod tests {
         let mut reader = read.try_clone().unwrap();
         let mut memory = [0; 4096];
         // SAFETY: the memory stays until the source has ended.
-        let place = unsafe { LentMemory::to_write(&mut memory) };
+        let lent = unsafe { LentMemory::to_write(&mut memory) };
         let file = Arc::new(std::fs::File::from(OwnedFd::from(read)));
         let mut helpers = Helpers::new(EventBell::shared().unwrap(), 1, 2);
         let mut source = Uring::new(false, 2).unwrap();
-        source.begin_file(1, FileCall::Read { file, offset: 0, place }, &mut helpers).unwrap();
+        source.begin_file(1, FileCall::Read { file, offset: 0, memory: lent }, &mut helpers).unwrap();
         source.flush();
         assert!(source.ring.under_way() == 1 && !source.files.is_empty());
         assert!(source.end(Duration::from_secs(10)));

@@ -46,6 +46,7 @@ pub struct Exchange {
     is_sending: bool,
     outgoing: Vec<Frame>,
     kept: Vec<(u8, Guest)>,
+    is_draining: bool,
     random: Random,
     mine: Mine,
     closing: bool,
@@ -110,6 +111,7 @@ impl Exchange {
             is_sending: false,
             outgoing: Vec::new(),
             kept: Vec::new(),
+            is_draining: false,
             random: Random::new(seed),
             mine,
             closing: false,
@@ -239,6 +241,9 @@ impl Work for Exchange {
     }
 
     fn flush(&mut self, kit: &mut Kit) {
+        if self.is_draining {
+            self.kept.clear();
+        }
         let Some(port) = self.open.filter(|_| !self.closing) else { return };
         if !self.is_sending && !self.outgoing.is_empty() {
             self.is_sending = true;
@@ -258,11 +263,12 @@ impl Work for Exchange {
     }
 
     fn drain(&mut self, _kit: &mut Kit, _driver: &mut dyn Driver) {
+        self.is_draining = true;
         self.kept.clear();
     }
 
-    fn is_quiet(&mut self, _kit: &mut Kit) -> bool {
-        self.kept.clear();
+    fn is_quiet(&self, _kit: &mut Kit) -> bool {
+        assert!(self.is_draining && self.kept.is_empty(), "in a drain nothing is kept");
         !self.is_sending && self.outgoing.is_empty()
     }
 

@@ -135,7 +135,7 @@ impl Work for Streams {
         (0..self.connections.len()).for_each(|index| self.close(kit, index));
     }
 
-    fn is_quiet(&mut self, _kit: &mut Kit) -> bool {
+    fn is_quiet(&self, _kit: &mut Kit) -> bool {
         self.has_ended()
     }
 }

@@ -32,6 +32,8 @@ pub(crate) struct Abroad<K> {
     away: Box<[Option<Away<K>>]>,
     free: Vec<u32>,
     lines: Vec<Line>,
+    /// Storage for the slots of those that are found; empty in between.
+    found: Vec<u32>,
     counts: AbroadCounts,
 }
 
@@ -46,6 +48,7 @@ impl<K> Abroad<K> {
             away: (0..slots).map(|_| None).collect(),
             free: (0..slots as u32).rev().collect(),
             lines: Vec::new(),
+            found: Vec::new(),
             counts: AbroadCounts::default(),
         }
     }
@@ -112,22 +115,19 @@ impl<K> Abroad<K> {
         away.kept
     }
 
-    /// Takes one that was dropped where no lane was, if there is any.
+    /// Takes those that were dropped where no lane was.
     pub(crate) fn find(&mut self, mut each: impl FnMut(K)) {
         if self.counts.parcels == 0 {
             return;
         }
-        let mut found = std::mem::take(&mut self.counts.found);
         // The stack is emptied at once, and each slot in it is away: this ends.
-        let Self { home, .. } = self;
-        let mut slots = Vec::new();
-        home.take_found(|slot| slots.push(slot));
-        for slot in slots {
-            found += 1;
-            let kept = self.back(slot);
-            each(kept);
+        let mut found = std::mem::take(&mut self.found);
+        self.home.take_found(|slot| found.push(slot));
+        self.counts.found += found.len() as u64;
+        for slot in found.drain(..) {
+            each(self.back(slot));
         }
-        self.counts.found = found;
+        self.found = found;
     }
 
     /// Whether the lane keeps something longer than it may.

@@ -219,6 +219,7 @@ impl Assembler {
             let distance = self.places[label.0].and_then(|place| place.checked_sub(at + 1));
             let distance = distance.and_then(|distance| i16::try_from(distance).ok());
             assert!(distance.is_some(), "instruction {at} jumps to a place ahead");
+            assert!(self.instructions[at].offset == 0, "a jump is told its distance once");
             self.instructions[at].offset = distance.unwrap_or_default();
         }
         self.instructions

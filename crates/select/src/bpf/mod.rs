@@ -85,6 +85,7 @@ impl Map {
     /// # Panics
     /// If the name is longer.
     pub fn new(kind: MapKind, value_bytes: usize, entries: usize, name: &str) -> Result<Self, Error> {
+        assert!(value_bytes > 0 && entries > 0, "a map holds something");
         let attribute = CreateMap {
             kind: kind as u32,
             key_bytes: size_of::<u32>() as u32,
@@ -121,6 +122,7 @@ impl Map {
             _ => self.value_bytes,
         };
         let mut value = vec![0; bytes];
+        assert!(!value.is_empty(), "the kernel writes a value there");
         self.element(Command::MapLookup, key, value.as_mut_ptr().expose_provenance() as u64)?;
         Ok(value)
     }
@@ -231,6 +233,7 @@ impl Program {
     /// # Panics
     /// If the name is too long.
     pub fn load(kind: ProgramKind, instructions: &[Instruction], name: &str) -> Result<Self, Error> {
+        assert!(!instructions.is_empty(), "a program has an instruction that ends it");
         let (number, attach_to) = kind.numbers();
         let attribute = LoadProgram {
             kind: number,

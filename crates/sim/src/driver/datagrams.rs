@@ -1,12 +1,12 @@
 //! Receiving batches of datagrams and sending trains of them.
 
-use super::Asked;
-use super::sockets::Body;
+use crate::check::Asked;
 use crate::faults::FaultKind;
+use crate::lane::sockets::Body;
 use crate::net::datagrams::Packet;
 use crate::net::names::is_unix;
 use crate::net::{INVALID, NO_BUFFERS, TOO_LARGE, UNREACHABLE};
-use crate::world::State;
+use crate::state::State;
 use corelane_seam::{
     BATCH_MAX, DATAGRAM_BLOCK_BYTES_LEAST, DatagramOp, DatagramOutcome, Fault, Lease, Outcome, Socket, TRAIN_DATAGRAMS_MAX,
     Train, Trains, datagram_bytes_max,

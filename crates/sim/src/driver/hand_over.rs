@@ -1,54 +1,14 @@
-//! How completions reach the lane: in order unless a fault says otherwise, and past the books.
+//! How completions are handed to the lane: past the books.
 
-use super::Asked;
-use super::lane::Undelivered;
-use super::sockets::{Body, StreamSocket};
 use crate::check::Violation;
-use crate::faults::{FaultKind, Planted};
 use crate::kind::outcome_name;
+use crate::lane::Undelivered;
+use crate::lane::sockets::{Body, StreamSocket};
 use crate::log::{Detail, Site};
-use crate::world::{Event, State};
-use corelane_seam::{Chain, Completion, Fault, FileOutcome, Handle, Outcome, Socket, StreamOutcome};
+use crate::state::State;
+use corelane_seam::{Completion, Outcome, Socket, StreamOutcome};
 
 impl State {
-    /// Ends an operation.
-    pub(crate) fn complete(&mut self, lane: usize, asked: Asked, socket: Option<Socket>, outcome: Outcome) {
-        self.enqueue(lane, entry(asked, socket, outcome));
-    }
-
-    /// Puts a completion into the lane's queue, with what the faults and the planted bug make of it.
-    pub(crate) fn enqueue(&mut self, lane: usize, mut entry: Undelivered) {
-        if self.lanes[lane].is_gone() || self.plants(Planted::LostCompletion) {
-            return;
-        }
-        if self.plants(Planted::StaleHandle) {
-            entry.completion.handle = previous(entry.completion.handle);
-        }
-        let is_closed = matches!(entry.completion.outcome, Outcome::Closed);
-        let doubles = (!entry.completion.more && self.plants(Planted::DoubleCompletion))
-            || (is_closed && self.plants(Planted::DoubleClose));
-        let twin = doubles.then(|| twin(&entry));
-        if self.strikes(FaultKind::LateCompletion) {
-            let delay = self.random.delay();
-            entry.due = self.clock.now() + delay;
-            self.clock.at(entry.due, Event::Due);
-        }
-        self.insert(lane, entry);
-        if let Some(twin) = twin {
-            self.lanes[lane].completed.push_back(twin);
-        }
-    }
-
-    fn insert(&mut self, lane: usize, entry: Undelivered) {
-        let completed = &self.lanes[lane].completed;
-        let first = completed.iter().rposition(|earlier| entry.follows(earlier)).map_or(0, |last| last + 1);
-        let mut place = completed.len();
-        if first < place && self.strikes(FaultKind::ReorderedCompletion) {
-            place = first + self.random.below((place - first) as u64) as usize;
-        }
-        self.lanes[lane].completed.insert(place, entry);
-    }
-
     /// Hands over what is due, at most `at_most`.
     pub(super) fn hand_over(&mut self, lane: usize, at_most: usize, completions: &mut Vec<Completion>) {
         let (mut index, mut left) = (0, at_most.max(1));
@@ -100,32 +60,4 @@ fn credit(stream: &mut StreamSocket, entry: &Undelivered) {
         Outcome::Stream(StreamOutcome::Sent { bytes, .. }) => stream.claimed += *bytes as u64,
         _ => {}
     }
-}
-
-/// The last completion of an operation.
-pub(super) fn entry(asked: Asked, socket: Option<Socket>, outcome: Outcome) -> Undelivered {
-    let is_barrier = matches!(outcome, Outcome::Closed);
-    let completion = Completion::last(asked.handle, outcome);
-    Undelivered { number: asked.number, socket, is_barrier, due: 0, added: 0, completion }
-}
-
-/// The completion once more, as far as it can be copied.
-fn twin(entry: &Undelivered) -> Undelivered {
-    let outcome = match &entry.completion.outcome {
-        Outcome::Stream(StreamOutcome::Received(bytes)) => Outcome::Stream(StreamOutcome::Received(bytes.clone())),
-        Outcome::Stream(StreamOutcome::EndOfStream) => Outcome::Stream(StreamOutcome::EndOfStream),
-        Outcome::Stream(StreamOutcome::Sent { .. }) => {
-            Outcome::Stream(StreamOutcome::Sent { bytes: 0, rest: Chain::new(), fault: None })
-        }
-        Outcome::Closed => Outcome::Closed,
-        Outcome::Released => Outcome::Released,
-        Outcome::File(FileOutcome::Done) => Outcome::File(FileOutcome::Done),
-        _ => Outcome::Failed(Fault::CANCELLED),
-    };
-    let completion = Completion::last(entry.completion.handle, outcome);
-    Undelivered { number: entry.number, socket: entry.socket, is_barrier: entry.is_barrier, due: 0, added: 0, completion }
-}
-
-fn previous(handle: Handle) -> Handle {
-    Handle::new(handle.class(), handle.index(), handle.generation().wrapping_sub(1)).of(handle.work())
 }

@@ -1,32 +1,30 @@
 //! The driver of a simulated lane.
 
 mod datagrams;
-pub(crate) mod descriptors;
+mod descriptors;
 mod hand_over;
-pub(crate) mod lane;
 mod ports;
-mod sockets;
 mod streams;
-pub(crate) mod submit;
+mod submit;
 mod work;
 
+use crate::check::Asked;
 use crate::faults::{FaultKind, Planted};
+use crate::lane::sockets::{Body, StreamSocket};
+use crate::lane::{Lane, Sleep, Trouble};
 use crate::log::{Detail, Site};
 use crate::net::connect::{ListenerPort, Opener};
 use crate::net::datagrams::DatagramPort;
 use crate::net::names::is_unix;
 use crate::net::{Binding, Owner, destination};
-use crate::world::{Event, State, World};
+use crate::state::{Event, State, World};
 use corelane_seam::{
     Address, Bell, Bind, Completion, DatagramOutcome, Driver, DriverCounters, Fault, Handle, Listen, Op, Outcome, Reason, Socket,
     Wait,
 };
-use lane::{Sleep, Trouble};
-use sockets::{Body, StreamSocket};
 use std::collections::VecDeque;
 use std::panic::resume_unwind;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The least size of the blocks that a fragmented arena has.
 const FRAGMENT_BYTES: usize = 64 << 10;
@@ -35,43 +33,6 @@ const FRAGMENTED_MAX: u64 = 1_000_000_000;
 
 /// The fault of an operation on a void name (EBADF).
 const BAD_DESCRIPTOR: Fault = Fault { reason: Reason::Other, number: 9 };
-
-/// An operation's number in the books and its handle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Asked {
-    pub(crate) number: u64,
-    pub(crate) handle: Handle,
-}
-
-/// The doorbell; the world looks at it between turns.
-#[derive(Default)]
-pub(crate) struct SimBell {
-    rung: AtomicBool,
-    rings: AtomicU64,
-}
-
-impl SimBell {
-    /// Takes the ring, if there is one.
-    fn take(&self) -> bool {
-        self.rung.swap(false, Ordering::AcqRel)
-    }
-
-    pub(crate) fn is_rung(&self) -> bool {
-        self.rung.load(Ordering::Acquire)
-    }
-
-    /// How often it was rung.
-    pub(crate) fn rings(&self) -> u64 {
-        self.rings.load(Ordering::Acquire)
-    }
-}
-
-impl Bell for SimBell {
-    fn ring(&self) {
-        self.rings.fetch_add(1, Ordering::AcqRel);
-        self.rung.store(true, Ordering::Release);
-    }
-}
 
 /// The simulated driver of one lane; [`World::driver`] makes it. Its `collect` never blocks: where a real driver would
 /// sleep, it returns without completions, and [`World::step`] names the lane again when it has a reason to wake; a push
@@ -115,7 +76,7 @@ impl Driver for SimDriver {
     }
 
     fn now(&self) -> u64 {
-        self.world.now()
+        self.world.0.borrow().clock.now()
     }
 
     fn listen(&mut self, listen: &Listen) -> Result<Socket, Fault> {
@@ -352,7 +313,7 @@ impl State {
         self.clock.strike_out(is_mine);
         self.drop_attempts(lane);
         let (host, arena, tuning) = (self.lanes[lane].host, self.lanes[lane].arena.clone(), self.lanes[lane].tuning);
-        let mut ended = std::mem::replace(&mut self.lanes[lane], lane::Lane::new(host, arena, tuning));
+        let mut ended = std::mem::replace(&mut self.lanes[lane], Lane::new(host, arena, tuning));
         self.lanes[lane].sleep = Sleep::Gone;
         self.lanes[lane].leaked = std::mem::take(&mut ended.leaked);
         ended

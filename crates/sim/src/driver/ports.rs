@@ -1,9 +1,10 @@
 //! The ports of a lane's driver: carries out what is asked of them, outside of the world's state, which they themselves look at.
 
-use super::hand_over::entry;
-use super::lane::Undelivered;
-use super::{Asked, SimDriver};
+use super::SimDriver;
+use crate::check::Asked;
 use crate::kind::entered_as;
+use crate::lane::Undelivered;
+use crate::state::entry;
 use corelane_seam::slab::{Key, Slab};
 use corelane_seam::{Completion, Fault, Frame, FrameOp, FrameOutcome, Handle, Op, Outcome, Port, PortId, Reason, Socket};
 use std::collections::VecDeque;

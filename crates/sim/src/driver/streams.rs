@@ -1,15 +1,14 @@
 //! Accepting, receiving and sending on connections.
 
-use super::Asked;
-use super::descriptors::NO_DESCRIPTOR;
-use super::hand_over::entry;
-use super::lane::{Held, Undelivered};
-use super::sockets::{Body, Receiving, StreamSocket};
+use crate::check::{Asked, Violation};
 use crate::faults::{FaultKind, Planted};
+use crate::lane::descriptors::NO_DESCRIPTOR;
+use crate::lane::sockets::{Body, Receiving, StreamSocket};
+use crate::lane::{Held, Undelivered};
+use crate::net::NO_BUFFERS;
 use crate::net::connect::Opener;
 use crate::net::streams::Incoming;
-use crate::net::{NO_BUFFERS, Owner};
-use crate::world::{Event, State};
+use crate::state::{Event, State, entry};
 use corelane_seam::{
     Address, Chain, Completion, Fault, Lease, Outcome, RECEIVE_BYTES_LEAST, Reason, Segment, Socket, StreamOp, StreamOptions,
     StreamOutcome,
@@ -67,16 +66,6 @@ impl State {
         if let Err(fault) = started {
             self.complete(lane, asked, None, Outcome::Failed(fault));
         }
-    }
-
-    /// Makes the lane's socket for its end of a connection, at an open descriptor; the work of this number has it.
-    pub(crate) fn take_stream(&mut self, lane: usize, work: u8, (stream, side): (u64, usize), descriptor: i32) -> Socket {
-        let at = StreamSocket { stream, side, receive: None, send: None, claimed: 0, given: Default::default(), moved: None };
-        let socket = self.lanes[lane].sockets.add(work, Body::Stream(at), descriptor);
-        if let Some(entry) = self.net.streams.get_mut(&stream) {
-            entry.ends[side].owner = Owner::Lane(lane, socket);
-        }
-        socket
     }
 
     pub(super) fn attempt_accept(&mut self, lane: usize, listener: Socket) {
@@ -301,7 +290,7 @@ impl State {
     pub(crate) fn release(&mut self, lane: usize, number: u64) {
         let Some(held) = self.lanes[lane].held.remove(&number) else { return };
         if !held.is_unchanged() {
-            self.ledger.blame(crate::Violation::MemoryChanged { lane, handle: held.asked.handle });
+            self.ledger.blame(Violation::MemoryChanged { lane, handle: held.asked.handle });
         }
         let Held { asked, socket, .. } = held;
         if !self.plants(Planted::LostRelease) {

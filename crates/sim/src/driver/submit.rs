@@ -1,12 +1,11 @@
 //! Carrying out what the lane submitted, and ending it early.
 
-use super::Asked;
-use super::hand_over::entry;
-use super::lane::{Sleep, Undelivered};
-use super::sockets::{Body, Receiving, StreamSocket};
+use crate::check::Asked;
 use crate::faults::{FaultKind, Planted};
+use crate::lane::sockets::{Body, Receiving, StreamSocket};
+use crate::lane::{Sleep, Stop, Undelivered};
 use crate::net::connect::Opener;
-use crate::world::{Event, State};
+use crate::state::{Event, State, entry};
 use corelane_seam::{DatagramOutcome, Fault, Handle, Op, Outcome, Reason, Socket, StreamOutcome};
 
 impl State {
@@ -66,31 +65,6 @@ impl State {
             slot.work = asked.handle.work();
         }
         sockets.open(socket)
-    }
-
-    /// Puts a socket into the ready list if an operation on it can go on.
-    pub(crate) fn wake_socket(&mut self, lane: usize, socket: Socket) {
-        if !self.can_go_on(lane, socket) {
-            return;
-        }
-        let own = &mut self.lanes[lane];
-        if let Some(slot) = own.sockets.get(socket)
-            && !std::mem::replace(&mut slot.is_ready, true)
-        {
-            own.ready.push(socket);
-        }
-    }
-
-    fn can_go_on(&self, lane: usize, socket: Socket) -> bool {
-        match self.lanes[lane].sockets.peek(socket) {
-            Some(Body::Listener { port, accept: Some(_) }) => !self.net.listeners[port].queue.is_empty(),
-            Some(Body::Stream(at)) => {
-                let stream = &self.net.streams[&at.stream];
-                (at.receive.is_some() && stream.is_readable(at.side)) || (at.send.is_some() && stream.is_writable(at.side))
-            }
-            Some(Body::Datagram { port, receive: Some(_) }) => self.net.ports[port].is_readable(),
-            _ => false,
-        }
     }
 
     /// Tries what is ready: first what gives memory back, then what takes it.
@@ -296,13 +270,6 @@ impl State {
             self.complete(lane, asked, Some(socket), Outcome::Closed);
         }
     }
-}
-
-/// Which operation to stop: its number, and its socket if it has one.
-#[derive(Clone, Copy)]
-pub(crate) struct Stop {
-    pub(crate) number: u64,
-    pub(crate) socket: Option<Socket>,
 }
 
 impl Receiving {

@@ -1,9 +1,10 @@
 //! Files, offloaded calls, and descriptors of others.
 
-use super::lane::{FileWork, OpenFile};
-use super::{Asked, BAD_DESCRIPTOR};
+use super::BAD_DESCRIPTOR;
+use crate::check::Asked;
 use crate::faults::FaultKind;
-use crate::world::{Event, State};
+use crate::lane::{FileWork, OpenFile};
+use crate::state::{Event, State};
 use corelane_seam::{
     Fault, File, FileOp, FileOutcome, Interest, Lease, OffloadResult, OffloadWork, OpenOptions, Outcome, Reason,
 };

@@ -3,6 +3,7 @@
 pub(crate) mod connect;
 pub(crate) mod datagrams;
 pub(crate) mod names;
+pub(crate) mod peers;
 pub(crate) mod pipe;
 pub(crate) mod streams;
 

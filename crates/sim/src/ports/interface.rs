@@ -1,6 +1,6 @@
 //! Interfaces, as a test has them.
 
-use crate::world::World;
+use crate::state::World;
 
 /// One interface of a world. Cloning gives another name of the same.
 #[derive(Clone)]

@@ -7,8 +7,8 @@ pub use interface::Interface;
 pub use port::SimPort;
 
 use crate::log::{Detail, Site};
+use crate::state::{Event, State, World};
 use crate::wire::{Arrived, CardSetup, WireCounts, WireFaults};
-use crate::world::{Event, State, World};
 
 /// The longest time for which an interface is down, in nanoseconds.
 const DOWN_MAX: u64 = 5_000_000;

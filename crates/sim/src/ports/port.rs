@@ -3,8 +3,8 @@
 use super::Interface;
 use crate::check::{Tally, Violation};
 use crate::faults::Planted;
+use crate::state::{Event, World};
 use crate::wire::Queue;
-use crate::world::{Event, World};
 use corelane_seam::{Fault, Frame, FrameMemory, Link, Port, PortFacts, Reason, Taken};
 use std::collections::VecDeque;
 

@@ -33,6 +33,58 @@ struct History {
     refused: bool,
 }
 
+/// What memory says, as a value.
+#[derive(Clone, Copy, Debug, Default)]
+struct Said {
+    has_output: bool,
+    holds_answer: bool,
+    in_record: bool,
+    is_due: bool,
+    wants_drained: bool,
+    is_paired: bool,
+    overflows: bool,
+    is_too_long: bool,
+    pause: Option<Pause>,
+}
+
+impl Facts for Said {
+    fn has_output(&self) -> bool {
+        self.has_output
+    }
+
+    fn holds_answer(&self) -> bool {
+        self.holds_answer
+    }
+
+    fn in_record(&self) -> bool {
+        self.in_record
+    }
+
+    fn is_due(&self) -> bool {
+        self.is_due
+    }
+
+    fn wants_drained(&self) -> bool {
+        self.wants_drained
+    }
+
+    fn is_paired(&self) -> bool {
+        self.is_paired
+    }
+
+    fn overflows(&self) -> bool {
+        self.overflows
+    }
+
+    fn is_too_long(&self) -> bool {
+        self.is_too_long
+    }
+
+    fn pause(&self) -> Option<Pause> {
+        self.pause
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct State {
     machine: Machine,
@@ -256,7 +308,7 @@ impl State {
                 (history.lingers, history.told_peer) = (true, true);
             }
             Step::DropRecord => machine.drop_record(),
-            Step::SettlePair => assert!(!machine.settle_pair(&Facts::default(), None).finishes_other),
+            Step::SettlePair => assert!(!machine.settle_pair(true, None).finishes_other),
             Step::TakeLeave if history.leaves => {}
             Step::TakeLeave => return self.happen(Event::TakeLeave),
             Step::Wait | Step::Pause(_) | Step::CallDrained => {}
@@ -293,7 +345,7 @@ impl State {
     }
 
     /// Whether the step is one that what has happened allows, and, where it is none, something is still to come.
-    fn allows(&self, step: Step, facts: &Facts) {
+    fn allows(&self, step: Step, facts: &Said) {
         let History { receives, sends, peer_ended, service_knows, lingers, refused, .. } = self.history;
         let (is_served, goes_on) = (self.history.is_served(), self.history.goes_on());
         let closes = self.history.closes.is_some() && !lingers && !refused && self.history.ended.is_none();
@@ -345,17 +397,17 @@ impl State {
                     self = self.happen(event);
                 }
             }
-            self = self.take(self.machine.step(&Facts::default()));
+            self = self.take(self.machine.step(&Said::default()));
         }
         assert!(self.machine.has_ended() && !self.history.receives && !self.history.sends, "it never ends: {self:?}");
     }
 }
 
 /// All that memory can say.
-fn all_facts() -> Vec<Facts> {
+fn all_facts() -> Vec<Said> {
     let with = |bits: u32| {
         let bit = |number: u32| bits & (1 << number) != 0;
-        Facts {
+        Said {
             has_output: bit(0),
             holds_answer: bit(1),
             in_record: bit(2),
@@ -409,19 +461,18 @@ fn in_every_state_the_next_step_is_one_that_its_history_allows() {
 
 #[test]
 fn a_pair_ends_when_both_have_said_all() {
-    let all =
-        [Facts::default(), Facts { has_output: true, ..Facts::default() }, Facts { holds_answer: true, ..Facts::default() }];
-    let answered = |state: &State, facts: &Facts| !(state.history.sends || facts.has_output || facts.holds_answer);
+    let all = [Said::default(), Said { has_output: true, ..Said::default() }, Said { holds_answer: true, ..Said::default() }];
+    let answered = |state: &State, facts: &Said| !(state.history.sends || facts.has_output || facts.holds_answer);
     let with = |state: State| all.iter().map(move |facts| (state, facts));
     let others: Vec<_> = reached().into_iter().flat_map(with).collect();
     let at_end = others.iter().filter(|(state, _)| state.history.is_served() && state.history.service_knows);
     for (number, (one, of_one)) in at_end.enumerate() {
-        let alone = one.machine.settle_pair(of_one, None);
+        let alone = one.machine.settle_pair(of_one.says_all(), None);
         assert_eq!(alone, Settled { ends: answered(one, of_one), ..Settled::default() });
         // All with all would take long: each meets another part of the others.
         for (other, of_other) in others.iter().skip(number % 89).step_by(89) {
             let mut machine = other.machine;
-            let settled = one.machine.settle_pair(of_one, Some((&mut machine, of_other)));
+            let settled = one.machine.settle_pair(of_one.says_all(), Some((&mut machine, of_other.says_all())));
             let speaks = machine.phase() <= Phase::Closing && machine.phase() >= Phase::Open && !machine.has_taken_leave();
             assert_eq!(settled.other_takes_leave, answered(other, of_other) && speaks, "{other:?}");
             let says_all = answered(other, of_other) && !speaks;
@@ -440,7 +491,7 @@ fn every_state_leads_to_the_end() {
 fn what_cannot_come_is_noticed() {
     let refused: [fn(&mut Machine); 20] = [
         |machine| machine.drop_record(),
-        |machine| assert!(machine.settle_pair(&Facts::default(), None).ends),
+        |machine| assert!(machine.settle_pair(true, None).ends),
         |machine| machine.received(1),
         |machine| machine.end_of_stream(),
         |machine| machine.sent(),

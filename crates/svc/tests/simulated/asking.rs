@@ -2,7 +2,7 @@
 //! taken has one outcome, and whoever was refused is told of room.
 
 use crate::for_seeds;
-use crate::rig::{MS, Nobody, Plan, Rig, S, address, client, patient};
+use crate::rig::{Family, MS, Nobody, Plan, Rig, S, address, client, patient};
 use corelane_lane::{Order as Command, Silence};
 use corelane_seam::{Instant, Outcome};
 use corelane_sim::{Faults, Random, Report, World};
@@ -380,7 +380,7 @@ impl StreamService for Store {
 fn a_connection_that_was_refused_room_is_served_again_when_there_is_some() {
     for_seeds(60, |seed| {
         let world = World::new(seed, Faults { spurious_wake: 30, delayed_bell: 30, ..Faults::none() });
-        let mut plan = Plan::lanes(3);
+        let mut plan = Plan::lanes(3).family(Family::of(seed));
         plan.settings.channel_messages = 2;
         let (lost, mut random) = (Rc::new(Cell::new(0)), Random::new(seed));
         let limits = patient().asks_max([2, 8, 4096][random.below(3) as usize]);

@@ -2,7 +2,7 @@
 //! break one off.
 
 use crate::for_seeds;
-use crate::rig::{MS, Plan, Play, Rig, S, at, endings, patient};
+use crate::rig::{Family, MS, Plan, Play, Rig, S, at, endings, patient};
 use corelane_seam::{Fault, Instant, Reason};
 use corelane_sim::{Faults, Peer as Played, Random, Report, Status, Turn, World};
 use corelane_svc::{ConnectionId, Ending, Input, Limits, Next, Origin, Output, Peer, Says, StreamService};
@@ -512,13 +512,14 @@ fn an_aborted_connection_leaves_nothing_behind() {
 fn every_aborted_connection_ends_once_under_every_fault() {
     const CONNECTIONS: u32 = 12;
     for_seeds(300, |seed| {
-        let world = World::new(seed, if seed % 3 == 0 { Faults::none() } else { Faults::all(seed) });
-        world.listen(server()).unwrap();
+        let (world, family) =
+            (World::new(seed, if seed % 3 == 0 { Faults::none() } else { Faults::all(seed) }), Family::of(seed));
+        world.listen(family.way(&world, 9)).unwrap();
         let (mut rig, seen) = client(&world, patient(), move || {
             let (mut ids, mut random): (Vec<ConnectionId>, _) = (Vec::new(), Random::new(seed));
             move |cx: &mut Cx<'_>, event: &Event| {
                 if *event == Event::Started {
-                    ids.extend((0..CONNECTIONS).map(|number| cx.connect(server(), number).unwrap()));
+                    ids.extend((0..CONNECTIONS).map(|number| cx.connect(family.at(9), number).unwrap()));
                     // Some before anything was sent on its way.
                     ids.iter().filter(|_| random.below(4) == 0).for_each(|&id| cx.abort(id));
                 }

@@ -1,7 +1,7 @@
 //! Clients over datagrams: sockets of their own, what is sent without being asked, and what the network says of it.
 
 use crate::for_seeds;
-use crate::rig::{MS, Nobody, Plan, Play, Rig, at};
+use crate::rig::{Family, MS, Nobody, Plan, Play, Rig, at};
 use corelane_lane::Order as Command;
 use corelane_seam::{Address, Datagrams, Fault, Lease, Reason};
 use corelane_sim::{DatagramPeer, Faults, Random, Report, Turn, World};
@@ -27,7 +27,7 @@ enum Event {
     Alarm,
     Opened(SocketId, Result<Address, Fault>),
     /// On this socket, from this peer.
-    Received(SocketId, SocketAddr, Vec<u8>),
+    Received(SocketId, Address, Vec<u8>),
     Sent(SocketId),
     Fault(SocketId, Fault),
 }
@@ -51,7 +51,7 @@ impl<F: FnMut(&mut Cx<'_>, Event, Option<&mut Replies>) + 'static> DatagramServi
             for number in 0..arrival.datagrams() {
                 let size = arrival.datagram_bytes as usize;
                 let datagram = &payload[number * size..payload.len().min((number + 1) * size)];
-                let event = Event::Received(cx.socket(), arrival.peer.inet().unwrap(), datagram.to_vec());
+                let event = Event::Received(cx.socket(), arrival.peer.clone(), datagram.to_vec());
                 (self.0)(cx, event, Some(replies));
             }
         }
@@ -84,11 +84,16 @@ impl DatagramService for Echo {
 }
 
 /// A lane with a client as its first service, and an echo as its second.
-fn rig_with(world: &World, limits: Limits, client: impl Fn() -> Box<dyn FnMut(&mut Cx<'_>, Event, Option<&mut Replies>)>) -> Rig {
-    let plan = Plan::lanes(1);
+fn rig_with(
+    world: &World,
+    family: Family,
+    limits: Limits,
+    client: impl Fn() -> Box<dyn FnMut(&mut Cx<'_>, Event, Option<&mut Replies>)>,
+) -> Rig {
+    let plan = Plan::lanes(1).family(family);
     Rig::new(world, &plan, move |roster| {
         roster.client_datagrams(limits, Scripted(client()));
-        roster.serve_datagrams(at(ECHO), Limits::default(), Echo);
+        roster.serve_datagrams(family.at(ECHO), Limits::default(), Echo);
     })
 }
 
@@ -98,12 +103,13 @@ type Seen = Rc<RefCell<Vec<Event>>>;
 /// A client that notes what it is told, and does what `act` says then.
 fn noted(
     world: &World,
+    family: Family,
     limits: Limits,
     act: impl FnMut(&mut Cx<'_>, &Event, Option<&mut Replies>) + Clone + 'static,
 ) -> (Rig, Seen) {
     let seen = Seen::default();
     let shared = seen.clone();
-    let rig = rig_with(world, limits, move || {
+    let rig = rig_with(world, family, limits, move || {
         let (seen, mut act) = (shared.clone(), act.clone());
         Box::new(move |cx: &mut Cx<'_>, event, replies: Option<&mut Replies>| {
             act(cx, &event, replies);
@@ -114,8 +120,8 @@ fn noted(
 }
 
 /// The numbers that a client has out on one socket, and those that came back.
-#[derive(Default)]
 struct Asker {
+    family: Family,
     out: BTreeMap<u32, u64>,
     next: u32,
     answered: u32,
@@ -127,9 +133,13 @@ const NUMBERS: u32 = 200;
 const AGAIN: u64 = 20 * MS;
 
 impl Asker {
+    fn new(family: Family) -> Self {
+        Self { family, out: BTreeMap::new(), next: 0, answered: 0 }
+    }
+
     /// Asks for numbers until `window` are out, some in trains and some singly, and again for what has been out for too long.
     fn ask(&mut self, cx: &mut Cx<'_>, socket: SocketId, mut replies: Option<&mut Replies>, window: usize) {
-        let now = cx.now().nanoseconds();
+        let (now, to) = (cx.now().nanoseconds(), self.family.at(ECHO));
         let late = self.out.iter().filter(|out| out.1 + AGAIN <= now).map(|out| *out.0);
         let more = window.saturating_sub(self.out.len()).min((NUMBERS - self.next) as usize) as u32;
         let numbers: Vec<u32> = late.chain(self.next..self.next + more).collect();
@@ -138,8 +148,8 @@ impl Asker {
             let bytes = cx.arena().copy_of(&number.to_be_bytes()).unwrap().share();
             let replies = replies.as_deref_mut().or_else(|| cx.datagrams(socket)).unwrap();
             let taken = match number % 3 {
-                0 => replies.send_single(at(ECHO), None, bytes),
-                _ => replies.send(at(ECHO), None, bytes),
+                0 => replies.send_single(to.clone(), None, bytes),
+                _ => replies.send(to.clone(), None, bytes),
             };
             assert!(taken);
             self.out.insert(number, now);
@@ -153,26 +163,26 @@ impl Asker {
 }
 
 /// One more socket that asks the echo.
-fn open(cx: &mut Cx<'_>, askers: &mut BTreeMap<SocketId, Asker>) {
-    askers.insert(cx.open_datagrams(any(), Some(at(ECHO).into())).unwrap(), Asker::default());
+fn open(cx: &mut Cx<'_>, family: Family, askers: &mut BTreeMap<SocketId, Asker>) {
+    askers.insert(cx.open_datagrams(family.any(), Some(family.at(ECHO))).unwrap(), Asker::new(family));
 }
 
 /// Some sockets ask an echo for numbers, and again for those that were lost, until all have come back.
 pub fn run(seed: u64, faults: Faults) -> Report {
-    let world = World::new(seed, faults);
+    let (world, family) = (World::new(seed, faults), Family::of(seed));
     let mut random = Random::new(seed);
     let (sockets, window) = (random.one_to(5), random.one_to(40));
     let askers: Rc<RefCell<BTreeMap<SocketId, Asker>>> = Rc::default();
     let shared = askers.clone();
-    let mut rig = rig_with(&world, Limits::default(), move || {
+    let mut rig = rig_with(&world, family, Limits::default(), move || {
         let askers = shared.clone();
         Box::new(move |cx: &mut Cx<'_>, event, replies: Option<&mut Replies>| match event {
             Event::Started => {
-                (0..sockets).for_each(|_| open(cx, &mut askers.borrow_mut()));
+                (0..sockets).for_each(|_| open(cx, family, &mut askers.borrow_mut()));
                 cx.start_alarm(Duration::from_nanos(AGAIN), 0).unwrap();
             }
             Event::Received(socket, from, bytes) => {
-                assert_eq!(from, at(ECHO));
+                assert!(family.is_at(&from, ECHO), "{from}");
                 let askers = &mut *askers.borrow_mut();
                 let asker = askers.get_mut(&socket).unwrap();
                 asker.hear(&bytes);
@@ -186,7 +196,7 @@ pub fn run(seed: u64, faults: Faults) -> Report {
             Event::Opened(socket, Err(fault)) => {
                 assert!(faults.filled_table > 0 && fault.reason == Reason::NoDescriptor, "{fault:?}");
                 assert!(askers.borrow_mut().remove(&socket).is_some());
-                open(cx, &mut askers.borrow_mut());
+                open(cx, family, &mut askers.borrow_mut());
             }
             Event::Sent(_) => {}
             Event::Fault(_, fault) => assert!(faults.datagram_error + faults.datagram_refused > 0, "{fault:?}"),
@@ -242,7 +252,7 @@ fn a_client_sends_as_fast_as_the_way_allows_without_being_asked() {
     let there = world.bind("192.0.2.9:9".parse().unwrap()).unwrap();
     let to = there.local();
     let mut left = 100;
-    let (mut rig, seen) = noted(&world, Limits::default(), move |cx, event, replies| match event {
+    let (mut rig, seen) = noted(&world, Family::Inet, Limits::default(), move |cx, event, replies| match event {
         Event::Started => {
             let socket = cx.open_datagrams(any(), None).unwrap();
             // It waits until the socket is open.
@@ -270,7 +280,7 @@ fn at_the_bound_no_socket_is_opened_until_one_is_closed() {
     let world = World::new(1, Faults::none());
     let limits = Limits::new().datagram_sockets_max(2);
     let mut sockets = Vec::new();
-    let (mut rig, seen) = noted(&world, limits, move |cx, event, _| match event {
+    let (mut rig, seen) = noted(&world, Family::Inet, limits, move |cx, event, _| match event {
         Event::Started => {
             sockets.extend((0..2).map(|_| cx.open_datagrams(any(), None).unwrap()));
             assert_eq!(cx.open_datagrams(any(), None), Err(Error::SocketsFull { sockets: 2 }));
@@ -299,7 +309,7 @@ fn no_more_waits_at_a_socket_than_its_bound() {
     let world = World::new(1, Faults::none());
     let there = world.bind("192.0.2.9:9".parse().unwrap()).unwrap();
     let (to, limits) = (there.local(), Limits::new().datagrams_waiting_max(5));
-    let (mut rig, _) = noted(&world, limits, move |cx, event, _| {
+    let (mut rig, _) = noted(&world, Family::Inet, limits, move |cx, event, _| {
         if *event == Event::Started {
             let socket = cx.open_datagrams(any(), None).unwrap();
             let replies = cx.datagrams(socket).unwrap();
@@ -317,7 +327,7 @@ fn no_more_waits_at_a_socket_than_its_bound() {
 fn a_client_hears_that_nobody_is_there_and_goes_on() {
     let world = World::new(1, Faults::none());
     let mut client = None;
-    let (mut rig, seen) = noted(&world, Limits::default(), move |cx, event, _| match event {
+    let (mut rig, seen) = noted(&world, Family::Inet, Limits::default(), move |cx, event, _| match event {
         Event::Started => client = Some(cx.open_datagrams(any(), Some(at(77).into())).unwrap()),
         Event::Opened(socket, Ok(local)) => {
             assert_eq!(local.ip(), Some(at(0).ip()), "the way to the peer");
@@ -346,7 +356,7 @@ fn a_client_hears_that_nobody_is_there_and_goes_on() {
 #[test]
 fn what_cannot_be_opened_is_told_and_its_name_is_void() {
     let world = World::new(1, Faults::none());
-    let (mut rig, seen) = noted(&world, Limits::default(), |cx, event, _| match event {
+    let (mut rig, seen) = noted(&world, Family::Inet, Limits::default(), |cx, event, _| match event {
         Event::Started => {
             let socket = cx.open_datagrams(at(ECHO), None).unwrap();
             assert!(cx.datagrams(socket).unwrap().send(at(1), None, &b"never leaves"[..]));
@@ -369,7 +379,7 @@ fn what_cannot_be_opened_is_told_and_its_name_is_void() {
 fn a_socket_closed_before_it_is_open_is_not_spoken_of() {
     for_seeds(20, |seed| {
         let world = World::new(seed, Faults::all(seed));
-        let (mut rig, seen) = noted(&world, Limits::default(), |cx, event, _| {
+        let (mut rig, seen) = noted(&world, Family::Inet, Limits::default(), |cx, event, _| {
             if *event == Event::Started {
                 // One would be opened, one could not be.
                 for local in [any(), at(ECHO)] {
@@ -435,7 +445,7 @@ fn a_socket_is_its_services_own() {
 #[test]
 fn a_panic_in_any_call_is_counted_and_the_socket_lives_on() {
     let world = World::new(1, Faults::none());
-    let (mut rig, seen) = noted(&world, Limits::default(), {
+    let (mut rig, seen) = noted(&world, Family::Inet, Limits::default(), {
         let mut socket = None;
         move |cx, event, _| match event {
             Event::Started => {
@@ -460,23 +470,23 @@ fn a_panic_in_any_call_is_counted_and_the_socket_lives_on() {
 #[test]
 fn a_drain_ends_clients_whatever_they_do() {
     for_seeds(100, |seed| {
-        let world = World::new(seed, Faults::all(seed));
+        let (world, family) = (World::new(seed, Faults::all(seed)), Family::of(seed));
         let late: Rc<RefCell<Vec<Error>>> = Rc::default();
         let shared = late.clone();
-        let (mut rig, _) = noted(&world, Limits::default(), move |cx, event, replies| match event {
+        let (mut rig, _) = noted(&world, family, Limits::default(), move |cx, event, replies| match event {
             Event::Started => {
                 for _ in 0..3 {
-                    cx.open_datagrams(any(), Some(at(ECHO).into())).unwrap();
+                    cx.open_datagrams(family.any(), Some(family.at(ECHO))).unwrap();
                 }
                 cx.start_alarm(cx.now(), 0).unwrap();
             }
-            Event::Opened(socket, Ok(_)) => drop(cx.datagrams(*socket).unwrap().send(at(ECHO), None, &b"begin"[..])),
+            Event::Opened(socket, Ok(_)) => drop(cx.datagrams(*socket).unwrap().send(family.at(ECHO), None, &b"begin"[..])),
             Event::Sent(_) | Event::Received(..) => {
-                replies.unwrap().send(at(ECHO), None, &b"on and on"[..]);
+                replies.unwrap().send(family.at(ECHO), None, &b"on and on"[..]);
             }
             Event::Alarm => {
                 cx.start_alarm(Duration::from_millis(1), 0).unwrap();
-                shared.borrow_mut().extend(cx.open_datagrams(any(), None).err());
+                shared.borrow_mut().extend(cx.open_datagrams(family.any(), None).err());
             }
             _ => {}
         });
@@ -491,7 +501,7 @@ fn a_drain_ends_clients_whatever_they_do() {
 fn in_a_drain_nobody_is_asked_to_go_on() {
     for_seeds(20, |seed| {
         let world = World::new(seed, Faults { late_completion: 300, ..Faults::none() });
-        let (mut rig, seen) = noted(&world, Limits::default(), |cx, event, replies| match event {
+        let (mut rig, seen) = noted(&world, Family::Inet, Limits::default(), |cx, event, replies| match event {
             Event::Started => drop(cx.open_datagrams(any(), Some(at(ECHO).into()))),
             Event::Opened(socket, _) => assert!(cx.datagrams(*socket).unwrap().send(at(ECHO), None, &b"begin"[..])),
             Event::Sent(_) => assert!(replies.unwrap().send(at(ECHO), None, &b"on and on"[..])),

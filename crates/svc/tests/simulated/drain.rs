@@ -3,7 +3,7 @@
 
 use crate::for_seeds;
 use crate::puppet::Stage;
-use crate::rig::{MS, Nobody, Plan, Play, Rig, S, patient};
+use crate::rig::{Family, MS, Nobody, Plan, Play, Rig, S, patient};
 use corelane_lane::Order as Command;
 use corelane_seam::{Fault, Reason};
 use corelane_sim::{FaultKind, Faults, Peer, Random, Report, Status, Turn, World};
@@ -142,7 +142,7 @@ pub fn run_with<S: StreamService>(seed: u64, case: Case, lanes: usize, make: imp
     let Case { faults, connections_max, line, .. } = case;
     let world = World::new(seed, faults);
     let limits = patient().connections_max(connections_max);
-    let mut rig = Rig::serving(&world, &Plan::lanes(lanes), limits, make);
+    let mut rig = Rig::serving(&world, &Plan::lanes(lanes).family(Family::of(seed)), limits, make);
     let mut askers = Askers { list: Vec::new(), may_ask: true };
     askers.list.extend((0..12).map(|number| Asker::new(rig.connect(number), seed, line)));
     rig.pass(30 * MS + Random::new(seed).below(5 * MS), &mut askers);

@@ -3,7 +3,7 @@
 use crate::echo::pattern;
 use crate::for_seeds;
 use crate::rig::Talker;
-use crate::rig::{MS, Plan, Play, Rig, S, patient};
+use crate::rig::{Family, MS, Plan, Play, Rig, S, patient};
 use corelane_seam::{Chain, File, FileOutcome, FilePart, OpenOptions, Outcome};
 use corelane_sim::{Faults, Random, Report, World};
 use corelane_svc::{Input, Next, Notes, Order, Output, Peer, StreamService, Ticket};
@@ -171,7 +171,8 @@ fn until_closed(rig: &mut Rig, cast: &mut impl Play) {
 pub fn run(seed: u64, faults: Faults) -> Report {
     let world = World::new(seed, faults);
     (0..LENGTHS.len()).for_each(|file| world.write_file(format!("/{file}"), &pattern(file as u64, LENGTHS[file])));
-    let mut rig = Rig::serving(&world, &Plan::lanes(2).memory(64 << 20), patient(), |_| Files::default());
+    let mut rig =
+        Rig::serving(&world, &Plan::lanes(2).memory(64 << 20).family(Family::of(seed)), patient(), |_| Files::default());
     let wishes: Vec<_> = (0..6).map(|number| requests(seed * 100 + number)).collect();
     let talker = |number: usize| Talker::new(rig.connect(number), seed, text(&wishes[number]));
     let mut talkers: Vec<Talker> = (0..6).map(talker).collect();
@@ -209,7 +210,8 @@ fn files_of_connections_that_break_off_are_closed() {
         let faults = if seed % 3 == 0 { Faults::none() } else { Faults { clock_jump: 0, ..Faults::all(seed) } };
         let world = World::new(seed, faults);
         (0..LENGTHS.len()).for_each(|file| world.write_file(format!("/{file}"), &pattern(file as u64, LENGTHS[file])));
-        let mut rig = Rig::serving(&world, &Plan::lanes(2).memory(64 << 20), patient(), |_| Files::default());
+        let mut rig =
+            Rig::serving(&world, &Plan::lanes(2).memory(64 << 20).family(Family::of(seed)), patient(), |_| Files::default());
         let mut random = Random::new(seed);
         let mut peers: Vec<_> = (0..8).map(|number| rig.connect(number)).collect();
         rig.wait(MS);

@@ -4,7 +4,7 @@ use crate::echo::{Echo, pattern};
 use crate::for_seeds;
 use crate::puppet::{Book, Puppet, Stage};
 use crate::rig::Talker;
-use crate::rig::{MS, Nobody, Plan, Rig, S, address, at, client, endings, patient};
+use crate::rig::{Family, MS, Nobody, Plan, Rig, S, address, at, client, endings, patient};
 use corelane_seam::{Fault, Reason};
 use corelane_sim::{Faults, Peer, Report, Status, World};
 use corelane_svc::{Ending, Limits};
@@ -665,7 +665,7 @@ fn a_service_at_its_bound_does_not_stop_another() {
 pub fn crowd(seed: u64, faults: Faults) -> Report {
     let world = World::new(seed, faults);
     let limits = patient().connections_max(2);
-    let mut rig = Rig::serving(&world, &Plan::lanes(2), limits, |_| Echo);
+    let mut rig = Rig::serving(&world, &Plan::lanes(2).family(Family::of(seed)), limits, |_| Echo);
     let talker = |number| Talker::new(rig.connect(number), seed, pattern(seed + number as u64, 2_000));
     let mut talkers: Vec<Talker> = (0..20).map(talker).collect();
     assert!(rig.play(&mut talkers), "clients wait for ever");

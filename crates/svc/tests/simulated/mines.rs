@@ -1,7 +1,7 @@
 //! Values of users whose drop panics, wherever a lane has them: the lane lives, says so, and everybody else is served.
 
 use crate::for_seeds;
-use crate::rig::{MS, Nobody, Plan, Rig, S, address, at, patient};
+use crate::rig::{Family, MS, Nobody, Plan, Rig, S, address, at, patient};
 use corelane_lane::Order as Command;
 use corelane_seam::{Outcome, Tuning};
 use corelane_sim::{Faults, Peer, Random, Status, World};
@@ -135,9 +135,9 @@ struct Stage {
 }
 
 impl Stage {
-    fn new(world: &World, limits: Limits) -> Self {
+    fn new(world: &World, family: Family, limits: Limits) -> Self {
         let field = Field::default();
-        let plan = Plan { tuning: Tuning { offload_max: 1, ..Tuning::default() }, ..Plan::lanes(2) };
+        let plan = Plan { tuning: Tuning { offload_max: 1, ..Tuning::default() }, ..Plan::lanes(2).family(family) };
         let miner = |_| Miner { field: field.clone(), held: Vec::new(), past: Vec::new(), own: Mine(field.clone()) };
         let of_transforms = field.clone();
         let rig = Rig::behind(world, &plan, limits, miner, move |_, _: &_| {
@@ -167,7 +167,7 @@ impl Stage {
 fn each_drop_is_fenced_counted_and_reported() {
     for letter in *b"mgsorltwcn" {
         let world = World::new(1, Faults::none());
-        let mut stage = Stage::new(&world, patient().connect_limit(Duration::from_secs(1)));
+        let mut stage = Stage::new(&world, Family::Inet, patient().connect_limit(Duration::from_secs(1)));
         let (ghosts, layer, other) = ([3, 4].map(|number| stage.rig.connect(number)), stage.rig.connect(1), stage.rig.connect(2));
         stage.rig.wait(MS);
         ghosts.iter().for_each(Peer::close);
@@ -193,7 +193,7 @@ fn each_drop_is_fenced_counted_and_reported() {
 fn what_a_stopped_lane_has_is_dropped_behind_the_fence() {
     for letter in *b"mgsorltwcnh" {
         let world = World::new(1, Faults::none());
-        let mut stage = Stage::new(&world, patient().connect_limit(Duration::from_secs(1)));
+        let mut stage = Stage::new(&world, Family::Inet, patient().connect_limit(Duration::from_secs(1)));
         let peers: Vec<Peer> = (0..4).map(|number| stage.rig.connect(number)).collect();
         stage.rig.wait(MS);
         peers.iter().for_each(|peer| assert_eq!(peer.send(&[letter]), 1));
@@ -209,7 +209,7 @@ fn what_a_stopped_lane_has_is_dropped_behind_the_fence() {
 /// Everything at once, under faults, until a drain or a stop.
 fn run(seed: u64, faults: Faults) {
     let world = World::new(seed, faults);
-    let mut stage = Stage::new(&world, patient().connect_limit(Duration::from_secs(1)));
+    let mut stage = Stage::new(&world, Family::of(seed), patient().connect_limit(Duration::from_secs(1)));
     let mut random = Random::new(seed);
     let mut peers = Vec::new();
     for number in 0..20 {

@@ -2,8 +2,8 @@
 
 use crate::rig::{MS, Nobody, Plan, Rig, patient};
 use corelane_sim::{Faults, Status, World};
-use corelane_svc::{Cx, Input, Next, Output, Peer, Silent, StreamService};
-use corelane_watch::{Declaration, OwnCounter, ServiceCounter as C};
+use corelane_svc::{Cx, Input, Next, Output, Peer, Services, Silent, StreamService};
+use corelane_watch::{Declaration, Description, LaneName, OwnCounter, Page, ServiceCounter as C, ServiceName};
 
 corelane_watch::counters! {
     /// What a letter box counts.
@@ -57,4 +57,15 @@ fn what_is_not_declared_is_nobody_elses_word() {
     let (rig, status) = after_five_letters::<false>();
     assert_eq!((rig.count(C::Panics), rig.count(C::EndingsAborted), status != Status::Open), (1, 1, true));
     assert_eq!(rig.count(C::RecordsTruncated), 0);
+    let reports = rig.reports.borrow();
+    let words = ["the service \"0\" counts \"letters\"", "remedy: const COUNTERS", "Post::DECLARED"];
+    assert!(words.iter().all(|word| reports[0].contains(word)), "{reports:?}");
+}
+
+#[test]
+#[should_panic(expected = "declares 2 counters, and the page that it is to count in has 0")]
+fn a_page_that_was_made_from_another_declaration_is_refused_at_the_start() {
+    let services = vec![ServiceName { name: "letter box".into(), ..ServiceName::default() }];
+    let page = Page::heap(&Description { services, lanes: vec![LaneName::default()], ..Description::default() }).unwrap();
+    Services::new(1).add_stream(LetterBox::<true>(0), patient(), page.service(0, 0).unwrap());
 }

@@ -3,7 +3,7 @@
 
 use crate::drain::mild;
 use crate::for_seeds;
-use crate::rig::{MS, Plan, S, address, client, patient};
+use crate::rig::{Family, MS, Plan, S, patient};
 use corelane_lane::program::{DRAIN_AFTER_BREAK, End, Event, GATES, Program, STOP_AFTER_BREAK, Step};
 use corelane_lane::{Control, Ear, Kit, Lane, Order, Report, Tell, Turn as LaneTurn, Works};
 use corelane_seam::Arena;
@@ -152,9 +152,14 @@ struct Asker {
     end: Option<Status>,
 }
 
+/// The port of the service.
+const SERVICE: u16 = 7;
+
 /// A process: its main thread, its lanes' threads, and their clients.
 struct Process {
     case: Case,
+    /// The addresses that it is played at.
+    family: Family,
     world: World,
     random: Random,
     program: Program<String>,
@@ -196,6 +201,7 @@ impl Process {
         let ears = ears.into_iter().map(Some).collect();
         Self {
             case,
+            family: Family::of(seed),
             world: World::new(seed, faults),
             random: Random::new(!seed),
             program: Program::new(case.lanes),
@@ -373,7 +379,7 @@ impl Process {
         services.set_exchange(lane, self.exchange.clone());
         let named = Named { lane: lane as u8, held: Vec::new() };
         let service = services.add_stream(named, patient(), self.page.service(lane, 0).unwrap());
-        services.listen(&mut driver, service, address(), Sharing { share_port: true, v6_only: false }).unwrap();
+        services.listen(&mut driver, service, self.family.at(SERVICE), Sharing { share_port: true, v6_only: false }).unwrap();
         services.set_ear(self.ears[lane].take().unwrap());
         let kit = Kit::new(lane, &self.control, arena, self.page.lane(lane).unwrap(), &settings, Box::new(Silent));
         Lane::new(driver, Works::of(services), kit, self.control.clone(), settings)
@@ -404,7 +410,8 @@ impl Process {
     fn begin_to_serve(&mut self) {
         let now = self.world.now();
         for number in 0..12 {
-            let peer = self.world.connect(client(number), address()).unwrap();
+            let (from, to) = (self.family.client(&self.world, number), self.family.way(&self.world, SERVICE));
+            let peer = self.world.connect(from, to).unwrap();
             self.clients.push(Asker { peer, sent: 0, got: Vec::new(), holds: self.case.holds && number == 0, end: None });
         }
         if matches!(self.case.trouble, Trouble::Breaks { .. } | Trouble::Ends(_)) {

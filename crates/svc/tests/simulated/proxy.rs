@@ -4,21 +4,29 @@
 use crate::echo::pattern;
 use crate::for_seeds;
 use crate::rig::Talker;
-use crate::rig::{MS, Nobody, Plan, Play, Rig, S, address, at, client, endings, patient};
+use crate::rig::{Family, MS, Nobody, Plan, Play, Rig, S, address, at, client, endings, patient};
+use corelane_seam::Address;
 use corelane_sim::{Faults, Peer, Report, Status, Turn, World};
 use corelane_svc::{ConnectionId, Cx, Ending, Input, Limits, Next, Output, Silent, StreamService};
 use corelane_watch::ServiceCounter as C;
 use std::cell::Cell;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::rc::Rc;
 
-/// Where the server behind the proxy listens.
-fn upstream() -> SocketAddr {
-    SocketAddr::from(([198, 51, 100, 1], 80))
+/// Where the server behind the proxy listens; it listens there from now on.
+fn upstream(world: &World, family: Family) -> Address {
+    let (way, address) = match family {
+        Family::Inet => (UPSTREAM, UPSTREAM.into()),
+        Family::Path | Family::Hidden => (family.way(world, 80), family.at(80)),
+    };
+    world.listen(way).unwrap();
+    address
 }
 
+const UPSTREAM: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::new(198, 51, 100, 1), 80));
+
 struct Proxy {
-    upstream: SocketAddr,
+    upstream: Address,
     /// Sessions that were made and not closed.
     sessions: Rc<Cell<usize>>,
 }
@@ -39,7 +47,7 @@ impl StreamService for Proxy {
 
     fn open(&mut self, cx: &mut Cx<'_>, _peer: &corelane_svc::Peer) -> Side {
         let here = cx.id();
-        let there = cx.connect(self.upstream, self.side(here)).unwrap();
+        let there = cx.connect(self.upstream.clone(), self.side(here)).unwrap();
         cx.pair(here, there);
         self.side(there)
     }
@@ -146,10 +154,10 @@ fn stream(seed: u64, number: usize, bytes: usize) -> Vec<u8> {
     stream
 }
 
-fn proxy_rig(world: &World, limits: Limits, upstream: SocketAddr) -> (Rig, Rc<Cell<usize>>) {
+fn proxy_rig(world: &World, family: Family, limits: Limits, upstream: Address) -> (Rig, Rc<Cell<usize>>) {
     let sessions: Rc<Cell<usize>> = Rc::default();
-    let make = |_| Proxy { upstream, sessions: sessions.clone() };
-    (Rig::serving(world, &Plan::lanes(2), limits, make), sessions)
+    let make = |_| Proxy { upstream: upstream.clone(), sessions: sessions.clone() };
+    (Rig::serving(world, &Plan::lanes(2).family(family), limits, make), sessions)
 }
 
 fn judge(cast: &Cast) {
@@ -168,8 +176,9 @@ fn judge(cast: &Cast) {
 
 pub fn run(seed: u64, faults: Faults) -> Report {
     let world = World::new(seed, faults);
-    world.listen(upstream()).unwrap();
-    let (mut rig, sessions) = proxy_rig(&world, patient(), upstream());
+    let family = Family::of(seed);
+    let upstream = upstream(&world, family);
+    let (mut rig, sessions) = proxy_rig(&world, family, patient(), upstream);
     let talker = |number: usize| Talker::new(rig.connect(number), seed, stream(seed, number, 20_000));
     let mut cast = Cast::new((0..6).map(talker).collect(), seed % 2 == 1);
     assert!(rig.play(&mut cast), "clients wait for ever");
@@ -205,8 +214,8 @@ fn both_ways_are_exact_under_every_fault() {
 fn a_client_that_finishes_while_the_way_opens_is_served() {
     for_seeds(60, |seed| {
         let world = World::new(seed, Faults::none());
-        world.listen(upstream()).unwrap();
-        let (mut rig, _) = proxy_rig(&world, patient(), upstream());
+        let upstream = upstream(&world, Family::of(seed));
+        let (mut rig, _) = proxy_rig(&world, Family::of(seed), patient(), upstream);
         let silent = Talker::new(rig.connect(0), seed, Vec::new());
         let peer = silent.peer.clone();
         let mut cast = Cast::new(vec![silent], false);
@@ -224,8 +233,9 @@ fn a_client_that_finishes_while_the_way_opens_is_served() {
 fn a_client_that_breaks_off_while_the_way_opens_leaves_nothing_behind() {
     for_seeds(400, |seed| {
         let world = World::new(seed, Faults::none());
-        world.listen(upstream()).unwrap();
-        let (mut rig, sessions) = proxy_rig(&world, patient(), upstream());
+        // Over Unix sockets nothing is broken off: whoever closes has finished.
+        let upstream = upstream(&world, Family::Inet);
+        let (mut rig, sessions) = proxy_rig(&world, Family::Inet, patient(), upstream);
         let peer = rig.connect(0);
         while peer.status() == Status::Opening {
             rig.wait(5_000);
@@ -243,7 +253,7 @@ fn a_client_that_breaks_off_while_the_way_opens_leaves_nothing_behind() {
 #[test]
 fn a_client_whose_server_cannot_be_reached_is_let_go() {
     let world = World::new(1, Faults::none());
-    let (mut rig, sessions) = proxy_rig(&world, patient(), at(99));
+    let (mut rig, sessions) = proxy_rig(&world, Family::Inet, patient(), at(99).into());
     let mut talkers = vec![Talker::new(rig.connect(0), 1, stream(1, 0, 1000))];
     assert!(rig.play(&mut talkers));
     assert_eq!((rig.count(C::ConnectsFailed), rig.count(C::EndingsError)), (1, 1));
@@ -289,8 +299,8 @@ impl Play for Accepting {
 #[test]
 fn who_reads_slowly_slows_down_who_sends() {
     let world = World::new(1, Faults::none());
-    world.listen(upstream()).unwrap();
-    let (mut rig, _) = proxy_rig(&world, patient(), upstream());
+    let upstream = upstream(&world, Family::Inet);
+    let (mut rig, _) = proxy_rig(&world, Family::Inet, patient(), upstream);
     let one = world.connect(client(1), address()).unwrap();
     let mut accepting = Accepting(None);
     assert!(rig.play(&mut accepting));

@@ -3,9 +3,9 @@
 use crate::datagrams::{PORT, Shouter, Shouters, in_order};
 use crate::drain::{ARRIVED, Case, mild, run_with};
 use crate::for_seeds;
-use crate::rig::{MS, Nobody, Plan, Rig, S, at, patient};
+use crate::rig::{Family, MS, Nobody, Plan, Rig, S, at, patient};
 use corelane_lane::Order as Command;
-use corelane_seam::{Datagrams, Instant, Outcome};
+use corelane_seam::{Address, Datagrams, Instant, Outcome};
 use corelane_sim::{Faults, Random, World};
 use corelane_svc::Command as Steering;
 use corelane_svc::{
@@ -14,7 +14,6 @@ use corelane_svc::{
 };
 use corelane_watch::ServiceCounter as C;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::Duration;
 
@@ -170,7 +169,7 @@ impl StreamService for Lines {
 /// Sends each datagram back when its errand has returned.
 struct Echo {
     walk: Walk,
-    held: BTreeMap<u64, (SocketId, SocketAddr, Vec<u8>)>,
+    held: BTreeMap<u64, (SocketId, Address, Vec<u8>)>,
     /// Says that it owes something, and never pays.
     never_pays: bool,
     /// Says so whenever it owes something, whatever it waits for.
@@ -204,7 +203,7 @@ impl DatagramService for Echo {
             let size = (arrival.datagram_bytes as usize).max(1);
             for bytes in batch.payload(arrival).chunks(size) {
                 let number = self.walk.begin(cx);
-                self.held.insert(number, (cx.socket(), arrival.peer.inet().unwrap(), bytes.to_vec()));
+                self.held.insert(number, (cx.socket(), arrival.peer.clone(), bytes.to_vec()));
             }
         }
     }
@@ -235,18 +234,18 @@ fn what_was_readable_is_answered_though_others_have_the_answer() {
     });
 }
 
-fn echo_rig(world: &World, lanes: usize, limits: Limits, make: impl Fn(usize) -> Echo) -> Rig {
-    Rig::new(world, &Plan::lanes(lanes), move |roster| {
-        roster.serve_datagrams(at(PORT), limits, make(roster.lane()));
+fn echo_rig(world: &World, family: Family, lanes: usize, limits: Limits, make: impl Fn(usize) -> Echo) -> Rig {
+    Rig::new(world, &Plan::lanes(lanes).family(family), move |roster| {
+        roster.serve_datagrams(family.at(PORT), limits, make(roster.lane()));
     })
 }
 
 /// Clients whose datagrams, `count` of each, have arrived.
 fn arrived(rig: &mut Rig, mut count: impl FnMut() -> u64) -> Shouters {
-    let mut shouters = Shouters((0..3).map(|number| Shouter::new(&rig.world, number)).collect());
+    let (mut shouters, to) = (Shouters::of(&rig.world, rig.family, 3), rig.family.way(&rig.world, PORT));
     rig.pass(MS, &mut shouters);
     for shouter in &mut shouters.0 {
-        (0..count()).for_each(|number| shouter.send(at(PORT), vec![number as u8; 1 + number as usize]));
+        (0..count()).for_each(|number| shouter.send(to, vec![number as u8; 1 + number as usize]));
     }
     rig.pass(ARRIVED, &mut shouters);
     shouters
@@ -266,7 +265,7 @@ fn run_echo(seed: u64, faults: Faults, alarms: bool) {
     let world = World::new(seed, Faults { datagram_error: 0, datagram_refused: 0, ..lossless });
     let lanes = 1 + (seed % 3) as usize;
     let make = |lane| Echo::new(Walk::new(seed, lane, alarms));
-    let mut rig = echo_rig(&world, lanes.max(2), patient(), make);
+    let mut rig = echo_rig(&world, Family::of(seed), lanes.max(2), patient(), make);
     let mut random = Random::new(seed);
     let mut shouters = arrived(&mut rig, || 1 + random.below(20));
     rig.drain(&mut shouters);
@@ -291,7 +290,7 @@ fn who_never_pays_what_it_owes_is_not_waited_for_longer_than_the_limit() {
     let world = World::new(1, Faults::none());
     let limits = patient().drain_limit(Duration::from_secs(2));
     let make = |lane| Echo { never_pays: true, ..Echo::new(Walk::new(1, lane, true)) };
-    let mut rig = echo_rig(&world, 2, limits, make);
+    let mut rig = echo_rig(&world, Family::Inet, 2, limits, make);
     rig.wait(MS);
     let begun = world.now();
     rig.close(&mut Nobody);
@@ -303,7 +302,7 @@ fn who_never_pays_what_it_owes_is_not_waited_for_longer_than_the_limit() {
 fn who_asks_after_the_order_has_no_answer_though_the_socket_is_open() {
     let world = World::new(1, Faults::none());
     let make = |lane| Echo { never_pays: true, ..Echo::new(Walk::new(1, lane, true)) };
-    let mut rig = echo_rig(&world, 1, patient().drain_limit(Duration::from_secs(2)), make);
+    let mut rig = echo_rig(&world, Family::Inet, 1, patient().drain_limit(Duration::from_secs(2)), make);
     let mut shouters = Shouters(vec![Shouter::new(&world, 0)]);
     shouters.0[0].send(at(PORT), b"early".to_vec());
     rig.pass(5 * MS, &mut shouters);
@@ -347,7 +346,7 @@ fn a_lane_that_leaves_gives_its_late_answers_first() {
         let alarms = seed % 2 == 0;
         // What goes through other lanes only the service can know of.
         let make = |lane| Echo { all_is_known: true, ..Echo::new(Walk::new(seed, lane, alarms)) };
-        let mut rig = echo_rig(&world, 2, patient(), make);
+        let mut rig = echo_rig(&world, Family::of(seed), 2, patient(), make);
         let mut shouters = arrived(&mut rig, || 10);
         let left = [0, 1].map(|lane| leave(&rig, lane));
         rig.pass(5 * S, &mut shouters);
@@ -362,7 +361,7 @@ fn a_lane_leaves_in_the_end_whatever_is_owed() {
     let world = World::new(1, Faults::none());
     let limits = patient().drain_limit(Duration::from_secs(2));
     let make = |lane| Echo { never_pays: true, ..Echo::new(Walk::new(1, lane, true)) };
-    let mut rig = echo_rig(&world, 1, limits, make);
+    let mut rig = echo_rig(&world, Family::Inet, 1, limits, make);
     rig.wait(MS);
     let left = leave(&rig, 0);
     rig.wait(S);

@@ -81,7 +81,7 @@ pub mod tests {
     use crate::for_seeds;
     use crate::puppet::{MakeTransform, Stage};
     use crate::rig::Talker;
-    use crate::rig::{MS, Nobody, Plan, Rig, patient};
+    use crate::rig::{Family, MS, Nobody, Plan, Rig, patient};
     use corelane_seam::{Fault, Reason};
     use corelane_sim::{Faults, Report, Status, World};
     use corelane_svc::{Cx, Ending, Input, Limits, Next, Output, Peer, Silent, StreamService};
@@ -109,7 +109,8 @@ pub mod tests {
     /// Echo behind `make`: what comes back is `front` and then what was sent behind `header`.
     pub fn run(seed: u64, faults: Faults, make: fn() -> Box<dyn Transform>, header: &str, front: &str) -> Report {
         let world = World::new(seed, faults);
-        let mut rig = Rig::behind(&world, &Plan::lanes(2).memory(8 << 20), patient(), |_| Behind, move |_, _: &_| Some(make()));
+        let plan = Plan::lanes(2).memory(8 << 20).family(Family::of(seed));
+        let mut rig = Rig::behind(&world, &plan, patient(), |_| Behind, move |_, _: &_| Some(make()));
         let to_send = |number: usize| [header.as_bytes(), &pattern(seed + number as u64, 9_000)].concat();
         let talker = |number| Talker::new(rig.connect(number), seed, to_send(number));
         let mut talkers: Vec<Talker> = (0..8).map(talker).collect();

@@ -3,16 +3,18 @@
 use crate::cipher::{CERTIFICATE, Calls, Manner, PROTOCOLS, ciphers};
 use crate::echo::pattern;
 use crate::for_seeds;
-use crate::rig::{Plan, Play, Rig, address, at, patient};
+use crate::rig::{Family, Plan, Play, Rig, patient};
+use corelane_seam::Address;
 use corelane_sim::{Faults, Random, Report, Turn, World};
 use corelane_svc::{ConnectionId, Cx, Ending, Input, Next, Output, Peer, Side, Silent, StreamService};
 use corelane_watch::ServiceCounter as C;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
+/// Where the calls are taken.
+const PLAIN: u16 = 7;
 /// Where the client's cipher leaves without a word.
 const RUDE: u16 = 8;
 const PROXY: u16 = 9;
@@ -129,6 +131,7 @@ impl StreamService for Mirror {
 /// Makes all calls, each lane its part.
 struct Caller {
     seed: u64,
+    family: Family,
     is_proxied: bool,
     book: SharedBook,
 }
@@ -141,12 +144,12 @@ struct Call {
 }
 
 impl Caller {
-    fn to(&self, way: Way) -> SocketAddr {
-        match way {
-            Way::Rude => at(RUDE),
-            _ if self.is_proxied => at(PROXY),
-            _ => address(),
-        }
+    fn to(&self, way: Way) -> Address {
+        self.family.at(match way {
+            Way::Rude => RUDE,
+            _ if self.is_proxied => PROXY,
+            _ => PLAIN,
+        })
     }
 }
 
@@ -217,7 +220,9 @@ impl StreamService for Caller {
 }
 
 /// Passes on what it hears, both ways.
-struct Proxy;
+struct Proxy {
+    family: Family,
+}
 
 impl StreamService for Proxy {
     type Talk = Silent;
@@ -225,7 +230,7 @@ impl StreamService for Proxy {
 
     fn open(&mut self, cx: &mut Cx<'_>, _peer: &Peer) -> ConnectionId {
         let here = cx.id();
-        let there = cx.connect(address(), here).unwrap();
+        let there = cx.connect(self.family.at(PLAIN), here).unwrap();
         cx.pair(here, there);
         there
     }
@@ -254,9 +259,9 @@ impl Play for Watcher {
     }
 }
 
-fn manner(seed: u64) -> impl Fn(Side, &Peer) -> Manner + Clone + 'static {
+fn manner(seed: u64, family: Family) -> impl Fn(Side, &Peer) -> Manner + Clone + 'static {
     move |side, peer| {
-        let is_rude = side == Side::Client && peer.address.port() == RUDE;
+        let is_rude = side == Side::Client && family.is_at(&peer.address, RUDE);
         Manner { steps: (seed % 4) as u32, is_rude, ..Manner::default() }
     }
 }
@@ -266,34 +271,37 @@ pub fn run(seed: u64, faults: Faults, is_proxied: bool) -> Report {
     let world = World::new(seed, faults);
     let (book, calls) = (SharedBook::default(), Calls::default());
     let limits = patient().handshake_limit(Duration::from_secs(1 << 20)).output_high(16 << 10);
-    let plan = Plan::lanes(1 + seed as usize % 2).memory(8 << 20);
-    let cipher = || Box::new(ciphers(manner(seed), &calls));
+    let family = Family::of(seed);
+    let plan = Plan::lanes(1 + seed as usize % 2).memory(8 << 20).family(family);
+    let cipher = || Box::new(ciphers(manner(seed, family), &calls));
     let mut rig = Rig::new(&world, &plan, |roster| {
         let mirror = || Mirror { seed, book: book.clone() };
-        roster.serve_behind(address(), limits, mirror(), cipher());
-        roster.serve_behind(at(RUDE), limits, mirror(), cipher());
-        roster.client_behind(limits, Caller { seed, is_proxied, book: book.clone() }, cipher());
-        roster.serve_behind(at(PROXY), limits, Proxy, cipher());
+        roster.serve_behind(family.at(PLAIN), limits, mirror(), cipher());
+        roster.serve_behind(family.at(RUDE), limits, mirror(), cipher());
+        roster.client_behind(limits, Caller { seed, family, is_proxied, book: book.clone() }, cipher());
+        roster.serve_behind(family.at(PROXY), limits, Proxy { family }, cipher());
     });
     let mut watcher = Watcher(book.clone());
     assert!(rig.play(&mut watcher), "calls wait for ever: {:?}", book.borrow().callers);
     rig.close(&mut watcher);
-    judge(seed, faults, is_proxied, &book.borrow());
+    // What a proxy passes on, and what a Unix socket tells, of a call that was broken off, is that it was cut.
+    let breaks_are_cuts = is_proxied || family.is_unix();
+    judge(seed, faults, breaks_are_cuts, &book.borrow());
     if faults == Faults::none() {
-        count(&rig, is_proxied);
+        count(&rig, is_proxied, family);
     }
     world.report()
 }
 
-fn judge(seed: u64, faults: Faults, is_proxied: bool, book: &Book) {
+fn judge(seed: u64, faults: Faults, breaks_are_cuts: bool, book: &Book) {
     for (number, caller) in &book.callers {
         let (way, text) = call(seed, *number);
         let called = book.called.get(number).cloned().unwrap_or_default();
         let all = text.len();
         let what = format!("call {number}, {way:?}, {all} bytes: {caller:?}, {called:?}");
         assert!(called.closed.is_some() || called.heard == 0, "{what}");
-        // A reset may show as an end, if a send has met it already; and a proxy passes on as cut what broke on its other side.
-        let may_break = faults != Faults::none() || is_proxied && way == Way::BrokenOff;
+        // A reset may show as an end, if a send has met it already.
+        let may_break = faults != Faults::none() || breaks_are_cuts && way == Way::BrokenOff;
         let says_so = !matches!(way, Way::Rude | Way::BrokenOff);
         match called.ended {
             Some(false) => assert!(called.heard == all && says_so, "a stream ends when all has come: {what}"),
@@ -306,12 +314,12 @@ fn judge(seed: u64, faults: Faults, is_proxied: bool, book: &Book) {
             None => {}
         }
         if faults == Faults::none() {
-            judge_faultless(way, is_proxied, caller, &called, all, &what);
+            judge_faultless(way, breaks_are_cuts, caller, &called, all, &what);
         }
     }
 }
 
-fn judge_faultless(way: Way, is_proxied: bool, caller: &End, called: &End, all: usize, what: &str) {
+fn judge_faultless(way: Way, breaks_are_cuts: bool, caller: &End, called: &End, all: usize, what: &str) {
     let of_caller = match way {
         Way::Caller | Way::Rude | Way::Deaf => Ending::Completed,
         Way::Called => Ending::EndOfStream,
@@ -326,19 +334,20 @@ fn judge_faultless(way: Way, is_proxied: bool, caller: &End, called: &End, all: 
     assert_eq!((called.ended, called.closed), of_called, "{what}");
     assert!(way == Way::BrokenOff || called.heard == all, "{what}");
     assert!(matches!(way, Way::BrokenOff | Way::Deaf) || caller.heard == all, "{what}");
-    assert!(is_proxied || way != Way::BrokenOff || called.closed == Some(Ending::Error), "{what}");
+    assert!(breaks_are_cuts || way != Way::BrokenOff || called.closed == Some(Ending::Error), "{what}");
 }
 
-fn count(rig: &Rig, is_proxied: bool) {
+fn count(rig: &Rig, is_proxied: bool, family: Family) {
     let calls = u64::from(CALLS);
     let rude = calls / WAYS.len() as u64;
     let of_proxy = if is_proxied { 2 * (calls - rude) } else { 0 };
     let handshakes = [0, 1, 2, 3].map(|service| rig.count_of(service, C::Handshakes));
     assert_eq!(handshakes, [calls - rude, rude, calls, of_proxy]);
-    // A proxy passes on as cut what a caller has broken off, if it has not ended before.
-    let broken_off = if is_proxied { calls / WAYS.len() as u64 } else { 0 };
+    // What was broken off counts as cut where that does not show, if it has not ended before.
+    let broken_off = |is_cut: bool| if is_cut { calls / WAYS.len() as u64 } else { 0 };
+    let most = [broken_off(is_proxied || family.is_unix()), broken_off(is_proxied && family.is_unix())];
     let cut = [0, 1, 2, 3].map(|service| rig.count_of(service, C::StreamsCut));
-    assert!(cut[0] <= broken_off && cut[1..] == [rude, 0, 0], "{cut:?}");
+    assert!(cut[0] <= most[0] && cut[1..3] == [rude, 0] && cut[3] <= most[1], "{cut:?}");
     for counter in [C::HandshakesFailed, C::TransformRefusals, C::Panics, C::HandshakesUnderWay] {
         assert_eq!([0, 1, 2, 3].map(|service| rig.count_of(service, counter)), [0; 4], "{counter:?}");
     }

@@ -1,10 +1,7 @@
-//! The echo service behind TLS, by rustls: `tls CERTIFICATES KEY`, both PEM. It says first by which name and protocol it was asked for. The service knows
-//! nothing of TLS; what stands between it and the socket is [`Tls`].
-use corelane::service::{Chain, Learned, PASS_BYTES, Passage, Progress, Segment, Side, Transform, TransformError};
-use corelane::{Cx, Input, Lanes, Next, Output, Peer, Silent, StreamService};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
-use rustls::server::{NoServerSessionStorage, ServerConnection};
-use rustls::{Error, ServerConfig};
+//! rustls between a socket and a service.
+
+use corelane::service::{Chain, Learned, PASS_BYTES, Passage, Progress, Segment, Transform, TransformError};
+use rustls::{Connection, Error};
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
@@ -17,50 +14,39 @@ const WIRE_BYTES: usize = 16 << 10;
 /// Bytes of the service in a record, which then fits into that.
 const PART_MAX: usize = WIRE_BYTES - 256;
 
-/// Says by which name and protocol it was asked for, then what it is told.
-pub struct Echo;
-
-impl StreamService for Echo {
-    type Talk = Silent;
-    /// What it says first, as long as it has not.
-    type Session = Option<String>;
-
-    fn open(&mut self, _cx: &mut Cx, peer: &Peer) -> Option<String> {
-        let learned = peer.learned.as_deref()?;
-        let protocol = learned.protocol.as_deref().map(String::from_utf8_lossy);
-        let name = learned.server_name.as_deref().unwrap_or("nobody");
-        Some(format!("{name} by {}\n", protocol.as_deref().unwrap_or("no protocol")))
-    }
-
-    fn receive(&mut self, _cx: &mut Cx, greeting: &mut Option<String>, input: &mut Input, output: &mut Output) -> Next {
-        if let Some(text) = greeting.take()
-            && output.write(text.as_bytes()).is_err()
-        {
-            return Next::Abort;
-        }
-        output.forward(input.take_all());
-        Next::Continue
-    }
-}
-
-/// A server's TLS on one connection.
+/// One side's TLS on one connection.
 pub struct Tls {
-    rustls: ServerConnection,
+    rustls: Connection,
+    plain_answer: &'static [u8],
     /// Bytes for the service that rustls holds, a record's at the most.
     readable: usize,
-    is_open: bool,
+    phase: Phase,
     input_is_over: bool,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Nothing has come.
+    New,
+    Handshake,
+    Open,
+}
+
 impl Tls {
-    /// TLS as configured, for a connection that was accepted.
-    pub fn new(config: Arc<ServerConfig>) -> Result<Self, Error> {
-        let rustls = ServerConnection::new(config)?;
-        Ok(Self { rustls, readable: 0, is_open: false, input_is_over: false })
+    /// TLS by what rustls was configured for: a [`ServerConnection`](rustls::ServerConnection) for who was accepted, a
+    /// [`ClientConnection`](rustls::ClientConnection) for who was connected to. Neither may bound what rustls buffers to less than a record.
+    pub fn new(rustls: Connection) -> Self {
+        Self { rustls, plain_answer: b"", readable: 0, phase: Phase::New, input_is_over: false }
+    }
+
+    /// What is answered, in plain, to who begins with a letter: no message of TLS does.
+    pub(crate) fn plain_answer(self, answer: &'static [u8]) -> Self {
+        Self { plain_answer: answer, ..self }
     }
 
     /// Opens records for the service, in a handshake one; true if it has done its share.
     fn receive(&mut self, passage: &mut Passage<'_>) -> Result<bool, TransformError> {
+        self.look_at_first(passage)?;
         let mut taken = 0;
         while taken < PASS_BYTES && self.hand_over(passage) {
             let Some(bytes) = record_bytes(passage.received).filter(|_| !self.input_is_over) else { return Ok(false) };
@@ -70,12 +56,26 @@ impl Tls {
                 self.input_is_over = true;
                 passage.end_input();
             }
-            if !self.is_open {
+            if self.phase != Phase::Open {
                 return Ok(true);
             }
             taken += bytes;
         }
         Ok(taken >= PASS_BYTES)
+    }
+
+    /// Answers who speaks in plain.
+    fn look_at_first(&mut self, passage: &mut Passage<'_>) -> Result<(), TransformError> {
+        let mut first = [0];
+        if self.phase != Phase::New || passage.received.copy_to(&mut first) == 0 {
+            return Ok(());
+        }
+        self.phase = Phase::Handshake;
+        if first[0].is_ascii_alphabetic() && !self.plain_answer.is_empty() {
+            passage.wire.push(Segment::Static(self.plain_answer));
+            return Err(TransformError("it speaks in plain, and TLS is spoken here".to_owned()));
+        }
+        Ok(())
     }
 
     /// Has rustls open the record at the front; true if that is the peer's close_notify.
@@ -113,7 +113,7 @@ impl Tls {
             if sent >= PASS_BYTES {
                 return Ok(true);
             }
-            // reason: what is not in memory is a part of a file, and this service sends none.
+            // reason: what is not in memory is a part of a file, and a service that may stand behind a transform sends none.
             let bytes = passage.output.front().and_then(Segment::bytes).expect("a service behind TLS reads its files itself");
             let written = self.rustls.writer().write(&bytes[..bytes.len().min(PART_MAX)]);
             let written = written.map_err(|error| TransformError(error.to_string()))?;
@@ -139,13 +139,15 @@ impl Tls {
     /// The handshake is over: says what it was told.
     fn open(&mut self, passage: &mut Passage<'_>) {
         let mut learned = Learned::default();
-        learned.server_name = self.rustls.server_name().map(String::from);
+        if let Connection::Server(server) = &self.rustls {
+            learned.server_name = server.server_name().map(String::from);
+        }
         learned.protocol = self.rustls.alpn_protocol().map(Vec::from);
         let certificates = self.rustls.peer_certificates().unwrap_or_default();
         learned.certificates = certificates.iter().map(|certificate| certificate.to_vec()).collect();
         passage.peer.learned = Some(Arc::new(learned));
         passage.open();
-        self.is_open = true;
+        self.phase = Phase::Open;
     }
 
     /// Tells the peer in an alert what is wrong with it, if there is memory for that.
@@ -158,7 +160,7 @@ impl Tls {
 impl Transform for Tls {
     fn pass(&mut self, passage: &mut Passage<'_>) -> Result<Progress, TransformError> {
         let reads_on = self.receive(passage)?;
-        if !self.is_open && !self.rustls.is_handshaking() {
+        if self.phase != Phase::Open && !self.rustls.is_handshaking() {
             self.open(passage);
         }
         let writes_on = self.send(passage)?;
@@ -196,30 +198,4 @@ fn record_bytes(received: &Chain) -> Option<usize> {
     let is_record = (20..=24).contains(&head[0]) && head[1] == 3 && payload <= PAYLOAD_MAX;
     let bytes = if is_record { HEAD + payload } else { HEAD };
     (received.len() >= bytes).then_some(bytes)
-}
-
-/// A server that shows these certificates and speaks `echo/1`. It resumes no session: lanes would have to share them.
-pub fn config(certificates: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Result<ServerConfig, Error> {
-    let mut config = ServerConfig::builder().with_no_client_auth().with_single_cert(certificates, key)?;
-    config.alpn_protocols = vec![b"echo/1".to_vec()];
-    config.session_storage = Arc::new(NoServerSessionStorage {});
-    Ok(config)
-}
-
-/// What makes TLS for each connection of a lane, which has a configuration of its own: lanes share no count.
-pub fn behind(config: &ServerConfig) -> impl FnMut(Side, &Peer) -> Option<Box<dyn Transform>> + use<> {
-    let config = Arc::new(config.clone());
-    // reason: it fails only for a configuration without room for a record, and that has the usual room.
-    move |_side, _peer| Some(Box::new(Tls::new(config.clone()).expect("a configuration that was built serves")))
-}
-
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut arguments = std::env::args_os().skip(1);
-    let (Some(certificates), Some(key)) = (arguments.next(), arguments.next()) else {
-        return Err("usage: tls CERTIFICATES KEY (PEM files)".into());
-    };
-    let certificates = CertificateDer::pem_file_iter(certificates)?.collect::<Result<_, _>>()?;
-    let config = config(certificates, PrivateKeyDer::from_pem_file(key)?)?;
-    Lanes::per_core().serve("tcp://127.0.0.1:60443", |_lane| Echo)?.transform(move |_lane| behind(&config))?.run()?;
-    Ok(())
 }

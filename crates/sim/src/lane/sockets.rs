@@ -1,7 +1,6 @@
 //! A lane's sockets, by index and generation.
 
-use super::Asked;
-use crate::check::Tally;
+use crate::check::{Asked, Tally};
 use corelane_seam::slab::Slab;
 use corelane_seam::{Chain, Datagrams, Lease, Socket};
 

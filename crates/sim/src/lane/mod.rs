@@ -1,13 +1,17 @@
 //! What the world keeps for each lane: its sockets, its operations, and whether it sleeps.
 
-use super::descriptors::Descriptors;
-use super::sockets::Sockets;
-use super::{Asked, SimBell};
-use crate::check::{Tally, Violation};
+pub(crate) mod bell;
+pub(crate) mod descriptors;
+pub(crate) mod sockets;
+
+use crate::check::{Asked, Tally, Violation};
+use bell::SimBell;
 use corelane_seam::slab::Slab;
 use corelane_seam::{
     Arena, Chain, Completion, DriverCounters, Interest, Lease, Op, OpenOptions, Segment, Shared, Socket, Tuning,
 };
+use descriptors::Descriptors;
+use sockets::Sockets;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -74,6 +78,13 @@ fn memory_tally(chain: &Chain) -> Tally {
     let mut tally = Tally::default();
     chain.segments().filter_map(Segment::bytes).for_each(|bytes| tally.add(bytes));
     tally
+}
+
+/// Which operation to stop: its number, and its socket if it has one.
+#[derive(Clone, Copy)]
+pub(crate) struct Stop {
+    pub(crate) number: u64,
+    pub(crate) socket: Option<Socket>,
 }
 
 /// Work on a file that was submitted.

@@ -9,7 +9,7 @@ use corelane::Lanes;
 use corelane::admin::watch::{Reader, ServiceCounter};
 use corelane::lanes::Running;
 use corelane::service::Limits;
-use rustls::pki_types::PrivateKeyDer;
+use corelane_tls::Pem;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -73,10 +73,10 @@ impl Server {
         std::fs::create_dir(&directory).unwrap();
         let made = rcgen::generate_simple_self_signed(["localhost".to_string()]).unwrap();
         std::fs::write(directory.join("certificate"), made.cert.pem()).unwrap();
-        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
-        let config = tls::config(vec![made.cert.der().clone()], key).unwrap();
+        std::fs::write(directory.join("key"), made.signing_key.serialize_pem()).unwrap();
+        let server = corelane_tls::Server::new([Pem::new(directory.join("certificate"), directory.join("key"))]);
         let lanes = Lanes::per_core().lanes(1).limits(limits).serve("tcp://127.0.0.1:0", |_| tls::Echo).unwrap();
-        let running = lanes.transform(move |_lane| tls::behind(&config)).unwrap().start().unwrap();
+        let running = server.protocols(&[b"echo/1"]).before(lanes).unwrap().start().unwrap();
         Self { running, directory }
     }
 

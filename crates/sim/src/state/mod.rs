@@ -1,0 +1,189 @@
+//! All that there is in a world, what may happen in it, and its chance.
+
+mod lanes;
+
+pub(crate) use lanes::entry;
+
+use crate::check::{Asked, Ledger};
+use crate::clock::Clock;
+use crate::faults::{FaultCounts, FaultKind, Faults, Planted};
+use crate::files::Files;
+use crate::lane::{FileWork, Lane, Stop};
+use crate::log::{Detail, Log, Site};
+use crate::net::datagrams::Packet;
+use crate::net::peers::PeerState;
+use crate::net::{Network, Owner};
+use crate::wire::Wire;
+use corelane_seam::{Fault, OffloadWork, Random, Socket};
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+/// What happens at a time.
+pub(crate) enum Event {
+    Syn {
+        attempt: u64,
+    },
+    Opened {
+        attempt: u64,
+    },
+    AttemptFails {
+        attempt: u64,
+        fault: Fault,
+    },
+    Arrival {
+        stream: u64,
+        side: usize,
+    },
+    Packet {
+        host: usize,
+        packet: Packet,
+    },
+    /// The sender of a datagram hears that nobody is bound where it went.
+    NobodyThere {
+        host: usize,
+        from: SocketAddr,
+        to: SocketAddr,
+    },
+    /// A late completion may be handed over: the lane has a reason to wake.
+    Due,
+    Bell {
+        lane: usize,
+    },
+    /// Memory that was refused may be there now.
+    Memory {
+        lane: usize,
+        socket: Socket,
+    },
+    /// A lane's descriptor table is filled by others no more.
+    TableHasRoom {
+        lane: usize,
+    },
+    /// A fragmented arena is whole again.
+    Mended {
+        lane: usize,
+    },
+    /// A late stop or cancel takes effect.
+    Stop {
+        lane: usize,
+        stop: Stop,
+    },
+    Release {
+        lane: usize,
+        number: u64,
+    },
+    File {
+        lane: usize,
+        asked: Asked,
+        work: FileWork,
+    },
+    Offload {
+        lane: usize,
+        asked: Asked,
+        work: OffloadWork,
+    },
+    Alarm {
+        token: u64,
+    },
+    /// The interface has read the next frame of a queue.
+    FrameLeaves {
+        card: usize,
+        queue: usize,
+        epoch: u32,
+    },
+    /// The interface reads the memory of a frame that has left no longer.
+    FrameRead {
+        card: usize,
+        queue: usize,
+        epoch: u32,
+    },
+    /// A frame reaches an interface.
+    Frame {
+        card: usize,
+        bytes: Vec<u8>,
+    },
+    CardUp {
+        card: usize,
+    },
+}
+
+/// News for the test.
+pub(crate) enum Notice {
+    Peer(usize),
+    Incoming(usize),
+    Alarm(u64),
+}
+
+/// A simulated network of hosts with one virtual clock. Everything in it follows from the seed and from what the lanes
+/// and the test do, so a run can be repeated. Cloning gives another name of the same world; it stays on its thread.
+#[derive(Clone)]
+pub struct World(pub(crate) Rc<RefCell<State>>);
+
+pub(crate) struct State {
+    pub(crate) clock: Clock<Event>,
+    pub(crate) random: Random,
+    pub(crate) faults: Faults,
+    pub(crate) counts: FaultCounts,
+    pub(crate) planted: Option<Planted>,
+    pub(crate) planted_count: u64,
+    pub(crate) log: Log,
+    pub(crate) ledger: Ledger,
+    pub(crate) net: Network,
+    pub(crate) wire: Wire,
+    pub(crate) files: Files,
+    pub(crate) lanes: Vec<Lane>,
+    pub(crate) peers: Vec<PeerState>,
+    pub(crate) notices: Vec<Notice>,
+    pub(crate) turns: u64,
+}
+
+impl State {
+    /// Whether a fault happens now; counts it if so.
+    pub(crate) fn strikes(&mut self, kind: FaultKind) -> bool {
+        let strikes = self.draw(kind);
+        if strikes {
+            self.count(kind);
+        }
+        strikes
+    }
+
+    /// Draws whether chance wants a fault now, which is to be counted if it can happen.
+    pub(crate) fn draw(&mut self, kind: FaultKind) -> bool {
+        self.random.below(1_000) < self.faults.chance(kind) as u64
+    }
+
+    pub(crate) fn count(&mut self, kind: FaultKind) {
+        self.counts.count(kind);
+        self.log.note(self.clock.now(), Site::World, kind.name(), Detail::Nothing);
+    }
+
+    /// Whether the planted bug strikes at this opportunity.
+    pub(crate) fn plants(&mut self, bug: Planted) -> bool {
+        let strikes = self.planted == Some(bug) && self.random.below(16) == 0;
+        self.planted_count += strikes as u64;
+        strikes
+    }
+
+    /// Nanoseconds that a packet travels.
+    pub(crate) fn latency(&mut self) -> u64 {
+        2_000 + self.random.below(100_000)
+    }
+
+    /// Gives a peer a turn, unless it has one coming.
+    pub(crate) fn notify(&mut self, peer: usize) {
+        if !std::mem::replace(&mut self.peers[peer].notified, true) {
+            self.notices.push(Notice::Peer(peer));
+        }
+    }
+
+    /// Makes the peer that answers at end 1 of a new connection.
+    pub(crate) fn meet_peer(&mut self, stream: u64) {
+        let Some(entry) = self.net.streams.get_mut(&stream) else { return };
+        let id = self.peers.len();
+        entry.ends[1].owner = Owner::Peer(id);
+        let mut peer = PeerState::new(entry.addresses[1], entry.addresses[0]);
+        peer.open(stream, 1);
+        self.peers.push(peer);
+        self.notices.push(Notice::Incoming(id));
+    }
+}

@@ -1,0 +1,147 @@
+//! How the bytes of connections travel, and their ends.
+
+use crate::faults::FaultKind;
+use crate::log::{Detail, Site};
+use crate::net::Owner;
+use crate::net::names::is_unix;
+use crate::net::pipe::{Finish, Piece};
+use crate::net::streams::imbalance;
+use crate::state::{Event, State};
+
+impl State {
+    /// Puts on the way what the window lets go.
+    pub(crate) fn pump(&mut self, name: u64, side: usize) {
+        while self.net.streams.get_mut(&name).is_some_and(|stream| stream.pipes[side].depart().is_some()) {
+            self.schedule_arrival(name, side);
+        }
+    }
+
+    fn schedule_arrival(&mut self, name: u64, side: usize) {
+        let time = self.clock.now() + self.latency();
+        let Some(stream) = self.net.streams.get_mut(&name) else { return };
+        let pipe = &mut stream.pipes[side];
+        pipe.last_arrival = pipe.last_arrival.max(time);
+        self.clock.at(pipe.last_arrival, Event::Arrival { stream: name, side });
+    }
+
+    /// A piece that end `side` sent arrives.
+    pub(crate) fn arrive(&mut self, name: u64, side: usize) {
+        let Some(stream) = self.net.streams.get_mut(&name) else { return };
+        let Some(piece) = stream.pipes[side].arrive() else { return };
+        let (receiver, pipe) = (&stream.ends[1 - side], &mut stream.pipes[side]);
+        let now = self.clock.now();
+        let mut note = |event, detail| self.log.note(now, Site::Stream(name, 1 - side), event, detail);
+        match piece {
+            Piece::Bytes(bytes) if receiver.owner == Owner::Gone || receiver.dead => {
+                note("refuses", Detail::Amount(bytes as u64));
+                pipe.refuse(bytes);
+                self.send_reset(name, 1 - side);
+            }
+            Piece::Bytes(bytes) => {
+                note("gets", Detail::Amount(bytes as u64));
+                pipe.keep(bytes);
+                self.wake_end(name, 1 - side);
+                self.wake_sender(name, side);
+            }
+            Piece::Finish => {
+                note("gets the end", Detail::Nothing);
+                pipe.finish = Finish::Arrived;
+                self.wake_end(name, 1 - side);
+            }
+            Piece::Reset => {
+                note("gets a reset", Detail::Nothing);
+                stream.break_end(1 - side);
+                self.wake_end(name, 1 - side);
+            }
+        }
+    }
+
+    fn send_reset(&mut self, name: u64, side: usize) {
+        let Some(stream) = self.net.streams.get_mut(&name) else { return };
+        if !std::mem::replace(&mut stream.ends[side].has_reset, true) {
+            stream.pipes[side].depart_reset();
+            self.schedule_arrival(name, side);
+        }
+    }
+
+    /// End `side` will send no more (shutdown(2) with SHUT_WR).
+    pub(crate) fn finish_end(&mut self, name: u64, side: usize) {
+        let Some(stream) = self.net.streams.get_mut(&name) else { return };
+        if !stream.ends[side].dead && stream.pipes[side].finish == Finish::No {
+            stream.pipes[side].finish = Finish::Asked;
+            self.pump(name, side);
+        }
+    }
+
+    /// End `side` is closed. With bytes that it did not receive, or if asked for, that is a reset (RFC 9293, 3.6.1).
+    pub(crate) fn leave(&mut self, name: u64, side: usize, reset: bool) {
+        let Some(stream) = self.net.streams.get_mut(&name) else { return };
+        let unread = stream.pipes[1 - side].readable() > 0;
+        stream.pipes[1 - side].discard_arrived();
+        let end = &mut stream.ends[side];
+        end.owner = Owner::Gone;
+        if (reset || unread) && !end.dead {
+            self.send_reset(name, side);
+        } else {
+            self.finish_end(name, side);
+        }
+        self.reap(name);
+    }
+
+    /// The owner of end `side` closes it. Over Unix sockets asking for a reset changes nothing (unix(7)).
+    pub(crate) fn close_end(&mut self, name: u64, side: usize, reset: bool) {
+        let reset = reset && !self.is_unix_stream(name);
+        self.leave(name, side, reset);
+    }
+
+    fn is_unix_stream(&self, name: u64) -> bool {
+        self.net.streams.get(&name).is_some_and(|stream| is_unix(stream.addresses[1].ip()))
+    }
+
+    /// Lets the network break a connection, if it wants to and the connection goes over one.
+    pub(crate) fn let_break(&mut self, name: u64) {
+        if !self.is_unix_stream(name) && self.strikes(FaultKind::Reset) {
+            self.cut(name);
+        }
+    }
+
+    /// The network breaks a connection, for both ends.
+    fn cut(&mut self, name: u64) {
+        let Some(stream) = self.net.streams.get_mut(&name) else { return };
+        [0, 1].into_iter().for_each(|side| stream.break_end(side));
+        [0, 1].into_iter().for_each(|side| self.wake_end(name, side));
+    }
+
+    /// Forgets a connection that both ends have closed.
+    fn reap(&mut self, name: u64) {
+        let Some(stream) = self.net.streams.get(&name) else { return };
+        if stream.ends.iter().any(|end| end.owner != Owner::Gone) {
+            return;
+        }
+        if let Some(violation) = imbalance(stream) {
+            self.ledger.blame(violation);
+        }
+        let [local, to] = stream.addresses;
+        self.net.give_back(local, to);
+        self.net.streams.remove(&name);
+    }
+
+    /// Tells the owner of an end that something has changed.
+    fn wake_end(&mut self, name: u64, side: usize) {
+        match self.net.streams.get(&name).map(|stream| stream.ends[side].owner) {
+            Some(Owner::Lane(lane, socket)) => self.wake_socket(lane, socket),
+            Some(Owner::Peer(peer)) => self.notify(peer),
+            _ => {}
+        }
+    }
+
+    /// Tells the owner of an end that its send buffer has room again, if that is news.
+    fn wake_sender(&mut self, name: u64, side: usize) {
+        let Some(stream) = self.net.streams.get(&name).filter(|stream| stream.is_writable(side)) else { return };
+        match stream.ends[side].owner {
+            Owner::Peer(peer) if std::mem::take(&mut self.peers[peer].wants_room) => self.notify(peer),
+            Owner::Lane(lane, socket) => self.wake_socket(lane, socket),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! TLS as an option of a service's entry: a scheme of its own, such as `tls://`, with these options.
+//!
+//! ```text
+//! Scheme::connections::<Echo>("tls", 60443, |lanes, asked| {
+//!     let lanes = lanes.serve(&asked.url().to_string(), |_lane| Echo)?;
+//!     corelane_tls::entry::before(lanes, asked, |server| server.protocols(&[b"echo/1"]))
+//! })
+//! .options(corelane_tls::entry::OPTIONS)
+//! .when_named()
+//! ```
+
+use crate::{Clients, Pem, Server};
+use corelane::service::entry::Asked;
+use corelane::service::entry::choice::{Choice, Flag, Text};
+use corelane::{Error, Lanes};
+
+const CERTIFICATE: Text = Text::new(
+    "certificate",
+    "FILE,..",
+    any,
+    "PEM files with the certificates to show, each the server's own first, then those that signed it; who asks for a name gets the first file \
+     that has it, or the first of all",
+);
+const KEY: Text = Text::new(
+    "key",
+    "FILE,..",
+    any,
+    "PEM files with the keys of these, in the same order; by default they are in the same files",
+);
+const CLIENTS: Text =
+    Text::new("clients", "FILE", any, "let only those in whose certificate an authority in this PEM file has signed");
+const STRANGERS: Flag = Flag::new("strangers", "with clients=FILE, let in who shows no certificate, too");
+
+/// What a scheme behind TLS can be told.
+pub const OPTIONS: &[Choice] = &[Choice::Text(CERTIFICATE), Choice::Text(KEY), Choice::Text(CLIENTS), Choice::Flag(STRANGERS)];
+
+/// Whether a file can be read shows when it is.
+fn any(_: &str) -> Result<(), String> {
+    Ok(())
+}
+
+/// Has the service that was added last speak TLS as it is asked for; `tune` adds what the service knows itself, such as its protocols.
+///
+/// # Errors
+/// [`Error::Option`] with what is missing, or wrong with a file.
+pub fn before(lanes: Lanes, asked: &Asked, tune: impl FnOnce(Server) -> Server) -> Result<Lanes, Error> {
+    let server = tune(Server::new(files(asked)?).clients(clients(asked)?));
+    // It is read here already to name the option.
+    server.load().map_err(|error| asked.refuse(CERTIFICATE.name, error.to_string()))?;
+    server.before(lanes)
+}
+
+fn files(asked: &Asked) -> Result<Vec<Pem>, Error> {
+    let chosen = asked.chosen();
+    let Some(certificates) = chosen.text(&CERTIFICATE) else {
+        return Err(asked.refuse(CERTIFICATE.name, "it is missing: write ?certificate=FILE&key=FILE behind the URL"));
+    };
+    let keys = chosen.text(&KEY).unwrap_or(certificates);
+    if certificates.split(',').count() != keys.split(',').count() {
+        return Err(asked.refuse(KEY.name, "there must be as many files as for certificate, in the same order"));
+    }
+    Ok(certificates.split(',').zip(keys.split(',')).map(|(certificates, key)| Pem::new(certificates, key)).collect())
+}
+
+fn clients(asked: &Asked) -> Result<Clients, Error> {
+    match (asked.chosen().text(&CLIENTS), asked.chosen().flag(&STRANGERS)) {
+        (None, false) => Ok(Clients::Anybody),
+        (None, true) => Err(asked.refuse(STRANGERS.name, "it means nothing without clients=FILE: all are let in then")),
+        (Some(path), false) => Ok(Clients::Known(path.into())),
+        (Some(path), true) => Ok(Clients::Asked(path.into())),
+    }
+}

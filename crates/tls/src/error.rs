@@ -1,0 +1,50 @@
+//! What keeps a server from speaking TLS.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// Why a server cannot speak TLS with what it was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is no certificate to show.
+    NoCertificate,
+    /// A file cannot be read, or holds nothing of what is needed.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it, and the remedy.
+        why: String,
+    },
+    /// A certificate and a key are no pair.
+    Pair {
+        /// The certificate's file.
+        certificate: PathBuf,
+        /// The key's.
+        key: PathBuf,
+        /// What rustls says.
+        why: String,
+    },
+    /// The provider of cryptography lacks something.
+    Provider {
+        /// What.
+        what: String,
+    },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoCertificate => {
+                f.write_str("there is no certificate to show: name a file with certificates and one with their key")
+            }
+            Self::File { path, why } => write!(f, "{}: {why}", path.display()),
+            Self::Pair { certificate, key, why } => {
+                write!(f, "{} and {} are no pair: {why}", certificate.display(), key.display())
+            }
+            Self::Provider { what } => write!(f, "the provider of cryptography {what}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,49 @@
+//! What one lane has of a server: a configuration of its own, made anew when the files have changed.
+
+use crate::clock::Clock;
+use crate::program::Program;
+use crate::transform::Tls;
+use corelane::service::{Passage, Progress, Transform, TransformError};
+use rustls::server::ServerConnection;
+use rustls::{Connection, ServerConfig};
+use std::sync::Arc;
+
+/// Makes the transforms of one lane.
+pub(crate) struct Lane {
+    program: Arc<Program>,
+    clock: Arc<Clock>,
+    config: Arc<ServerConfig>,
+    generation: u64,
+}
+
+impl Lane {
+    pub(crate) fn new(program: Arc<Program>) -> Self {
+        let clock = program.clock();
+        let (config, generation) = program.configured(&clock);
+        Self { program, clock, config, generation }
+    }
+
+    /// TLS for a connection that was accepted.
+    pub(crate) fn accept(&mut self) -> Box<dyn Transform> {
+        if self.program.generation() != self.generation {
+            (self.config, self.generation) = self.program.configured(&self.clock);
+        }
+        // reason: it fails only for a configuration without room for a record, and this has the usual room.
+        let connection = ServerConnection::new(self.config.clone()).expect("a configuration that was built serves");
+        let tls = Tls::new(Connection::Server(connection)).plain_answer(self.program.plain_answer());
+        Box::new(Accepted { tls, clock: self.clock.clone() })
+    }
+}
+
+/// TLS on a lane whose clock goes with its turns.
+struct Accepted {
+    tls: Tls,
+    clock: Arc<Clock>,
+}
+
+impl Transform for Accepted {
+    fn pass(&mut self, passage: &mut Passage<'_>) -> Result<Progress, TransformError> {
+        self.clock.set(passage.now);
+        self.tls.pass(passage)
+    }
+}

@@ -1,0 +1,162 @@
+//! How a server speaks TLS, and what was read of it from files: what its lanes share.
+
+use crate::Error;
+use crate::clock::{Clock, Origin};
+use crate::identity::{Identities, Pem, certificates};
+use crate::tickets::{Keys, Ring, Tickets};
+use corelane::admin::machine::{monotonic_nanoseconds, wall_clock};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::UnixTime;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::{RootCertStore, ServerConfig};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Whom a server lets in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Clients {
+    /// Everybody, without asking for a certificate.
+    #[default]
+    Anybody,
+    /// Everybody; who shows a certificate must have one that an authority of this file (PEM) has signed.
+    Asked(PathBuf),
+    /// Only who shows a certificate that an authority of this file (PEM) has signed.
+    Known(PathBuf),
+}
+
+impl Clients {
+    fn authorities(&self) -> Option<&PathBuf> {
+        match self {
+            Self::Anybody => None,
+            Self::Asked(path) | Self::Known(path) => Some(path),
+        }
+    }
+}
+
+/// What a server was told before its files are read.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) files: Vec<Pem>,
+    pub(crate) clients: Clients,
+    pub(crate) protocols: Vec<Vec<u8>>,
+    pub(crate) plain_answer: &'static [u8],
+    pub(crate) provider: Arc<CryptoProvider>,
+}
+
+impl Settings {
+    fn read(&self, origin: &Origin) -> Result<Material, Error> {
+        let now = UnixTime::since_unix_epoch(Duration::from_nanos(origin.unix(monotonic_nanoseconds())));
+        let identities = Arc::new(Identities::load(&self.files, &self.provider, now)?);
+        let ring = Arc::new(Mutex::new(Keys::new(&self.provider)?));
+        Ok(Material { identities, verifier: self.verifier()?, ring })
+    }
+
+    fn verifier(&self) -> Result<Option<Arc<dyn ClientCertVerifier>>, Error> {
+        let Some(path) = self.clients.authorities() else { return Ok(None) };
+        let unfit = |why: String| Error::File { path: path.clone(), why };
+        let mut roots = RootCertStore::empty();
+        for certificate in certificates(path)? {
+            roots.add(certificate).map_err(|error| unfit(format!("holds what is no authority: {error}")))?;
+        }
+        let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), self.provider.clone());
+        let builder = if matches!(self.clients, Clients::Asked(_)) { builder.allow_unauthenticated() } else { builder };
+        builder.build().map(|verifier| Some(verifier as Arc<_>)).map_err(|error| unfit(error.to_string()))
+    }
+
+    /// All files that are read.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &PathBuf> {
+        self.files.iter().flat_map(|pem| [&pem.certificates, &pem.key]).chain(self.clients.authorities())
+    }
+}
+
+/// What was read from the files, and the keys of the sessions that began with it.
+#[derive(Clone)]
+pub(crate) struct Material {
+    identities: Arc<Identities>,
+    verifier: Option<Arc<dyn ClientCertVerifier>>,
+    ring: Ring,
+}
+
+/// What all lanes of a program share: read when a lane begins, and when the files have changed.
+pub(crate) struct Program {
+    pub(crate) settings: Settings,
+    origin: Arc<Origin>,
+    generation: AtomicU64,
+    material: Mutex<Material>,
+}
+
+impl Program {
+    /// Reads the files.
+    pub(crate) fn load(settings: Settings) -> Result<Self, Error> {
+        let tried = ServerConfig::builder_with_provider(settings.provider.clone()).with_safe_default_protocol_versions();
+        tried.map_err(|error| Error::Provider { what: format!("speaks no version of TLS: {error}") })?;
+        let origin = Arc::new(Origin::default());
+        set_by_time_of_day(&origin);
+        let material = settings.read(&origin)?;
+        Ok(Self { settings, origin, generation: AtomicU64::new(0), material: Mutex::new(material) })
+    }
+
+    /// Reads the files again; what is wrong with them changes nothing.
+    pub(crate) fn reload(&self) -> Result<(), Error> {
+        let material = self.settings.read(&self.origin)?;
+        *self.held() = material;
+        self.generation.fetch_add(1, Ordering::Release);
+        Ok(())
+    }
+
+    /// Looks at the time of day, which may have been set.
+    pub(crate) fn look_at_time(&self) {
+        set_by_time_of_day(&self.origin);
+    }
+
+    /// What is to be said of the certificates.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        self.held().identities.notes.clone()
+    }
+
+    fn held(&self) -> MutexGuard<'_, Material> {
+        // It is replaced in one statement.
+        self.material.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How often the files were read again.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn clock(&self) -> Arc<Clock> {
+        Arc::new(Clock::new(self.origin.clone()))
+    }
+
+    pub(crate) fn plain_answer(&self) -> &'static [u8] {
+        self.settings.plain_answer
+    }
+
+    /// A lane's configuration by what the files say now, and the generation of that.
+    pub(crate) fn configured(&self, clock: &Arc<Clock>) -> (Arc<ServerConfig>, u64) {
+        // In this order: what is read after the generation is of that generation or a later one.
+        let generation = self.generation();
+        let Material { identities, verifier, ring } = self.held().clone();
+        let provider = &self.settings.provider;
+        let builder = ServerConfig::builder_with_details(provider.clone(), clock.clone());
+        // reason: the provider was asked for them when the files were read.
+        let builder = builder.with_safe_default_protocol_versions().expect("the provider has been tried");
+        let builder = match verifier {
+            Some(verifier) => builder.with_client_cert_verifier(verifier),
+            None => builder.with_no_client_auth(),
+        };
+        let mut config = builder.with_cert_resolver(identities);
+        config.alpn_protocols.clone_from(&self.settings.protocols);
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.ticketer = Arc::new(Tickets::new(provider.clone(), clock.clone(), ring));
+        (Arc::new(config), generation)
+    }
+}
+
+fn set_by_time_of_day(origin: &Origin) {
+    origin.set(wall_clock().saturating_sub(monotonic_nanoseconds()));
+}

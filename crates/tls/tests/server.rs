@@ -1,0 +1,319 @@
+//! What a server promises, held against rustls as its client: names, sessions on any lane, clients with certificates, new files.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use corelane::admin::watch::{Reader, ServiceCounter};
+use corelane::lanes::Running;
+use corelane::{Cx, Input, Lanes, Next, Output, Peer, Silent, StreamService};
+use corelane_tls::rustls::client::Resumption;
+use corelane_tls::rustls::pki_types::pem::PemObject;
+use corelane_tls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use corelane_tls::rustls::{self, ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion, RootCertStore, StreamOwned};
+use corelane_tls::{Clients, Error, Pem, Server};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// After this a test has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Says who the peer is by its certificate, and what it asked for: a line for each line.
+struct Who;
+
+impl StreamService for Who {
+    type Talk = Silent;
+    type Session = String;
+
+    fn open(&mut self, _cx: &mut Cx<'_>, peer: &Peer) -> String {
+        let learned = peer.learned.as_deref().unwrap();
+        format!("{} {}\n", learned.server_name.as_deref().unwrap_or("-"), learned.certificates.len())
+    }
+
+    fn receive(&mut self, _cx: &mut Cx<'_>, who: &mut String, input: &mut Input, output: &mut Output) -> Next {
+        while let Some(end) = input.position(b'\n') {
+            input.skip(end + 1);
+            output.write(who.as_bytes()).unwrap();
+        }
+        Next::Continue
+    }
+}
+
+/// A folder for one test's files, and an authority that signs.
+struct Authority {
+    folder: PathBuf,
+    issuer: CertifiedIssuer<'static, KeyPair>,
+}
+
+impl Authority {
+    fn new(test: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("corelane-tls-{test}-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, test);
+        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        std::fs::write(folder.join("authority"), issuer.pem()).unwrap();
+        Self { folder, issuer }
+    }
+
+    /// Writes the two files of a certificate for these names under `file`.
+    fn sign(&self, file: &str, names: &[&str], tune: impl FnOnce(&mut CertificateParams)) -> Pem {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(names.iter().map(ToString::to_string).collect::<Vec<_>>()).unwrap();
+        tune(&mut params);
+        let made = params.signed_by(&key, &self.issuer).unwrap();
+        let (certificate, key_file) = (self.path(file), self.path(&format!("{file}.key")));
+        // As who knows how does it: whole files take the place of others.
+        replace(&key_file, &key.serialize_pem());
+        replace(&certificate, &made.pem());
+        Pem::new(certificate, key_file)
+    }
+
+    fn path(&self, file: &str) -> PathBuf {
+        self.folder.join(file)
+    }
+
+    fn trusting(&self) -> rustls::ConfigBuilder<ClientConfig, rustls::client::WantsClientCert> {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.issuer.der().clone()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap().with_root_certificates(roots)
+    }
+
+    fn client(&self) -> Client {
+        Client::new(self.trusting().with_no_client_auth())
+    }
+
+    /// A client that shows this certificate.
+    fn client_with(&self, file: &str) -> Client {
+        let chain = vec![CertificateDer::from_pem_file(self.path(file)).unwrap()];
+        let key = PrivateKeyDer::from_pem_file(self.path(&format!("{file}.key"))).unwrap();
+        Client::new(self.trusting().with_client_auth_cert(chain, key).unwrap())
+    }
+}
+
+impl Drop for Authority {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn replace(path: &Path, text: &str) {
+    let new = path.with_extension("new");
+    std::fs::write(&new, text).unwrap();
+    std::fs::rename(new, path).unwrap();
+}
+
+struct Client {
+    config: Arc<ClientConfig>,
+}
+
+type Stream = StreamOwned<ClientConnection, TcpStream>;
+
+impl Client {
+    fn new(mut config: ClientConfig) -> Self {
+        config.resumption = Resumption::in_memory_sessions(64);
+        Self { config: Arc::new(config) }
+    }
+
+    fn connect(&self, running: &Running, name: &str) -> Stream {
+        let socket = TcpStream::connect(running.address()).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        let name = name.to_owned().try_into().unwrap();
+        StreamOwned::new(ClientConnection::new(self.config.clone(), name).unwrap(), socket)
+    }
+
+    /// What the server says to who asks for `name`, on a connection that ends in order.
+    fn ask(&self, running: &Running, name: &str) -> std::io::Result<(String, HandshakeKind)> {
+        let mut stream = self.connect(running, name);
+        stream.write_all(b"\n")?;
+        let mut said = String::new();
+        while !said.ends_with('\n') {
+            let mut byte = [0];
+            stream.read_exact(&mut byte)?;
+            said.push(char::from(byte[0]));
+        }
+        stream.conn.send_close_notify();
+        stream.flush()?;
+        assert_eq!(stream.read(&mut [0])?, 0, "the server takes leave, too");
+        Ok((said, stream.conn.handshake_kind().unwrap()))
+    }
+
+    /// The first name in the certificate that is shown to who asks for `name`.
+    fn shown(&self, running: &Running, name: &str) -> CertificateDer<'static> {
+        let mut stream = self.connect(running, name);
+        while stream.conn.is_handshaking() {
+            stream.conn.complete_io(&mut stream.sock).unwrap();
+        }
+        stream.conn.peer_certificates().unwrap()[0].clone().into_owned()
+    }
+}
+
+fn serve(server: &Server, lanes: usize) -> Running {
+    let lanes = Lanes::per_core().lanes(lanes).serve("tcp://127.0.0.1:0", |_| Who).unwrap();
+    server.before(lanes).unwrap().start().unwrap()
+}
+
+/// What each lane has counted.
+fn counted(running: &Running, counter: ServiceCounter) -> Vec<u64> {
+    let lanes = Reader::of(running.counters()).unwrap().snapshot(0).lanes;
+    lanes.iter().map(|lane| lane.services[0].get(counter)).collect()
+}
+
+fn end(running: Running) {
+    running.drain();
+    running.wait().unwrap();
+}
+
+#[test]
+fn each_name_is_shown_its_certificate_and_others_the_first() {
+    let authority = Authority::new("names");
+    let first = authority.sign("first", &["one.test", "*.one.test"], |_| {});
+    let second = authority.sign("second", &["two.test"], |_| {});
+    let running = serve(&Server::new([first, second]), 1);
+    let client = authority.client();
+    for name in ["one.test", "ONE.test", "any.one.test", "two.test"] {
+        assert_eq!(client.ask(&running, name).unwrap().0, format!("{} 0\n", name.to_lowercase()));
+    }
+    // The first is shown, and the client knows that it is none of these.
+    for name in ["three.test", "a.b.one.test", "a.two.test"] {
+        let error = client.ask(&running, name).unwrap_err();
+        assert!(error.to_string().contains("not valid for name"), "{name}: {error}");
+    }
+    end(running);
+}
+
+#[test]
+fn a_session_goes_on_at_any_lane() {
+    for version in [&rustls::version::TLS13, &rustls::version::TLS12] {
+        let authority = Authority::new(if version.version == ProtocolVersion::TLSv1_3 { "three" } else { "two" });
+        let running = serve(&Server::new([authority.sign("first", &["one.test"], |_| {})]), 2);
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider).with_protocol_versions(&[version]).unwrap();
+        let mut roots = RootCertStore::empty();
+        roots.add(authority.issuer.der().clone()).unwrap();
+        let client = Client::new(builder.with_root_certificates(roots).with_no_client_auth());
+        let kinds: Vec<_> = (0..40).map(|_| client.ask(&running, "one.test").unwrap().1).collect();
+        assert_eq!(kinds[0], HandshakeKind::Full);
+        assert!(kinds[1..].iter().all(|kind| *kind == HandshakeKind::Resumed), "{kinds:?}");
+        let handshakes = counted(&running, ServiceCounter::Handshakes);
+        assert!(handshakes.iter().all(|count| *count > 0) && handshakes.len() == 2, "both lanes had some: {handshakes:?}");
+        end(running);
+    }
+}
+
+#[test]
+fn who_must_be_known_shows_a_certificate() {
+    let authority = Authority::new("clients");
+    let stranger = Authority::new("strangers");
+    let first = authority.sign("first", &["one.test"], |_| {});
+    authority.sign("friend", &["friend.test"], |_| {});
+    // Signed by somebody else.
+    stranger.sign("friend", &["friend.test"], |_| {});
+    std::fs::copy(stranger.path("friend"), authority.path("odd")).unwrap();
+    std::fs::copy(stranger.path("friend.key"), authority.path("odd.key")).unwrap();
+    let known = serve(&Server::new([first.clone()]).clients(Clients::Known(authority.path("authority"))), 1);
+    let asked = serve(&Server::new([first]).clients(Clients::Asked(authority.path("authority"))), 1);
+    for running in [&known, &asked] {
+        assert_eq!(authority.client_with("friend").ask(running, "one.test").unwrap().0, "one.test 1\n");
+        let error = authority.client_with("odd").ask(running, "one.test").unwrap_err().to_string();
+        assert!(error.contains("UnknownCA") || error.contains("DecryptError"), "{error}");
+    }
+    assert_eq!(authority.client().ask(&asked, "one.test").unwrap().0, "one.test 0\n");
+    let error = authority.client().ask(&known, "one.test").unwrap_err().to_string();
+    assert!(error.contains("CertificateRequired"), "{error}");
+    end(known);
+    end(asked);
+}
+
+#[test]
+fn new_files_are_shown_and_those_who_are_there_go_on() {
+    let authority = Authority::new("anew");
+    let pem = authority.sign("first", &["one.test"], |_| {});
+    let running = serve(&Server::new([pem]), 1);
+    let client = authority.client();
+    let mut standing = client.connect(&running, "one.test");
+    standing.write_all(b"\n").unwrap();
+    let shown = client.shown(&running, "one.test");
+    authority.sign("first", &["one.test"], |_| {});
+    let new = CertificateDer::from_pem_file(authority.path("first")).unwrap();
+    assert_ne!(shown, new);
+    // The event that is waited for: the thread that looks after files has no other sign.
+    let begun = std::time::Instant::now();
+    while authority.client().shown(&running, "one.test") != new {
+        assert!(begun.elapsed() < PATIENCE, "the new certificate is never shown");
+    }
+    standing.write_all(b"\n").unwrap();
+    let mut said = [0; 22];
+    standing.read_exact(&mut said).unwrap();
+    assert_eq!(&said, b"one.test 0\none.test 0\n", "who was there goes on");
+    end(running);
+}
+
+#[test]
+fn what_is_wrong_with_new_files_keeps_the_old() {
+    let authority = Authority::new("kept");
+    let served = Server::new([authority.sign("first", &["one.test"], |_| {})]).load().unwrap();
+    let lane = served.clone();
+    let lanes = Lanes::per_core().lanes(1).serve("tcp://127.0.0.1:0", |_| Who).unwrap();
+    let running = lanes.transform(move |_| lane.lane()).unwrap().start().unwrap();
+    let client = authority.client();
+    assert_eq!(client.ask(&running, "one.test").unwrap().1, HandshakeKind::Full);
+    replace(&authority.path("first"), "no certificate");
+    assert!(served.reload().unwrap_err().to_string().ends_with("first: holds no certificate in PEM"));
+    assert_eq!(client.ask(&running, "one.test").unwrap().1, HandshakeKind::Resumed);
+    authority.sign("first", &["one.test"], |_| {});
+    served.reload().unwrap();
+    // Whom a session knew may not be let in any more.
+    assert_eq!(client.ask(&running, "one.test").unwrap().1, HandshakeKind::Full);
+    end(running);
+}
+
+#[test]
+fn who_speaks_in_plain_is_answered_so_if_that_was_asked_for() {
+    let authority = Authority::new("plain");
+    let server = Server::new([authority.sign("first", &["one.test"], |_| {})]).plain_answer(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+    let running = serve(&server, 1);
+    let mut stream = TcpStream::connect(running.address()).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(b"G").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert_eq!(answer, "HTTP/1.1 400 Bad Request\r\n\r\n");
+    assert_eq!(authority.client().ask(&running, "one.test").unwrap().0, "one.test 0\n");
+    end(running);
+}
+
+#[test]
+fn what_is_wrong_with_a_file_is_said() {
+    let authority = Authority::new("wrong");
+    let (first, second) = (authority.sign("first", &["one.test"], |_| {}), authority.sign("second", &["two.test"], |_| {}));
+    let why = |pem| match Server::new([pem]).load() {
+        Err(error) => error.to_string(),
+        Ok(served) => served.notes().join(", "),
+    };
+    assert_eq!(why(first), "");
+    let pair = Pem::new(authority.path("first"), authority.path("second.key"));
+    assert!(why(pair).contains("second.key are no pair"));
+    let turned = Pem::new(authority.path("second.key"), authority.path("second"));
+    assert!(why(turned).ends_with("second.key: holds no certificate in PEM"));
+    let keyless = Pem::new(authority.path("second"), authority.path("second"));
+    assert!(why(keyless).ends_with("second: holds no private key in PEM"));
+    let missing = Pem::new(authority.path("third"), authority.path("second.key"));
+    assert!(why(missing).contains("third: No such file"));
+    assert_eq!(Server::new([]).load().err(), Some(Error::NoCertificate));
+    let authorities = Server::new([second]).clients(Clients::Known(authority.path("first.key")));
+    assert!(authorities.load().err().unwrap().to_string().ends_with("first.key: holds no certificate in PEM"));
+}
+
+#[test]
+fn a_certificate_whose_time_is_not_now_is_noted() {
+    let authority = Authority::new("time");
+    let old = authority.sign("old", &["one.test"], |params| params.not_after = date_time_ymd(2001, 1, 1));
+    let early = authority.sign("early", &["one.test"], |params| params.not_before = date_time_ymd(4000, 1, 1));
+    let notes = |pem| Server::new([pem]).load().unwrap().notes().join(", ");
+    assert!(notes(old).ends_with("old: its first certificate has expired; clients will refuse it"));
+    assert!(notes(early).ends_with("early: its first certificate is not valid yet; clients will refuse it"));
+}
