@@ -203,7 +203,7 @@ impl Conduct<'_> {
         (report, self.collector.total)
     }
 
-    /// Answers whether the server's process has ended meanwhile.
+    /// Returns whether the server's process has ended meanwhile.
     fn add_facts(&mut self, report: &mut Report, done: u64) -> bool {
         let (Some(first), Some(last)) = (&self.first, &self.last) else { return false };
         let connections = if report.connection_us.is_none() { report.settings.connections } else { 0 };

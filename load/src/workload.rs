@@ -13,7 +13,7 @@ pub trait Workload: Sized + 'static {
     /// A connection was opened, the `number`th place of all (the same number again when a lost one is opened anew).
     fn connection(&mut self, number: u64) -> Self::Connection;
 
-    /// Writes `count` requests, the first of which has the number `first` on this connection. Answers how many it has written: fewer
+    /// Writes `count` requests, the first of which has the number `first` on this connection. Returns how many it has written: fewer
     /// if the lane's memory did not suffice; the others are asked for again.
     #[must_use]
     fn request(&mut self, connection: &mut Self::Connection, first: u64, count: usize, output: &mut Output) -> usize;

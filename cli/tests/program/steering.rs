@@ -33,7 +33,7 @@ fn expected(hasher: &FlowHasher, flows: &[Tuple]) -> Vec<u64> {
     counts
 }
 
-/// 400 flows of each protocol and family; answers those of TCP and those of UDP.
+/// 400 flows of each protocol and family; returns those of TCP and those of UDP.
 fn flows(server: &Server) -> [Vec<Tuple>; 2] {
     let mut streams = Vec::new();
     let mut sockets: Vec<UdpSocket> = Vec::new();

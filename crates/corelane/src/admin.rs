@@ -8,7 +8,8 @@ pub mod machine;
 pub use corelane_rss as rss;
 pub use corelane_steer::verify;
 pub use corelane_steer::{
-    Error as SteeringError, InForce, Plan, PlannedLane, Settings as SteeringSettings, Steered, Steering, Topology, Warning,
+    Error as SteeringError, InForce, Plan, PlannedLane, SelectionError, Settings as SteeringSettings, Steered, Steering,
+    Topology, Warning,
 };
 pub use corelane_watch as watch;
 

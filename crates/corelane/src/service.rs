@@ -1,4 +1,4 @@
-//! What a service is written with: its traits, what it is called with, what it answers, the memory between, and its [`entry`].
+//! What a service is written with: its traits, what it is called with, what it returns, the memory between, and its [`entry`].
 
 pub use corelane_lane::{Silence, Unheard, WORDS_MAX};
 pub use corelane_rss::{Bucket, FlowId, HashType};
@@ -14,6 +14,17 @@ pub use corelane_svc::{
     Transform, TransformError, When, Writer,
 };
 pub use corelane_watch::{Counted, Declaration, Kind, OwnCounter, ServiceCounter};
+
+/// What stands in signatures here and a service seldom has to name: the outcomes of operations that Corelane begins itself, what memory that
+/// travels between lanes is made of, and who pays for a lane's memory.
+pub mod parts {
+    pub use corelane_seam::parcel::{AbroadCounts, AbroadLimits, Guest, Parcel, ParcelRefused, Post};
+    pub use corelane_seam::slab::Key;
+    pub use corelane_seam::{
+        Checksum, DatagramOutcome, Frame, FrameFacts, FrameHash, FrameOutcome, FrameParcel, Handle, Holder, Offloaded, Payer,
+        PortFacts, PortId, Role, StreamOutcome, Train, Trains, Unheld, VlanTag,
+    };
+}
 
 /// A service as it declares itself: its name, where it is served, its options, limits and counters.
 pub mod entry {

@@ -41,7 +41,7 @@ impl RawAddress {
         unsafe { std::mem::zeroed() }
     }
 
-    /// Writes the kernel's form of `address`; returns how many bytes that takes. None for an address that is no socket's.
+    /// Writes the kernel's form of `address`, and no more than that; returns how many bytes of it count. None for a family that sockets have not.
     pub(crate) fn write(&mut self, address: &Address) -> Option<libc::socklen_t> {
         let bytes = match address {
             Address::Ip(SocketAddr::V4(address)) => {

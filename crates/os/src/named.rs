@@ -7,10 +7,20 @@
 use crate::sockets;
 use corelane_rss::Transport;
 use corelane_seam::{Address, Fault, Reason, Unix};
-use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Stat, fchmod, flock, open, statat, unlink};
+use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Stat, chmod, fchmod, flock, fstat, open, statat, unlink};
+use rustix::io::Errno;
+use rustix::process::geteuid;
 use std::fmt;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// How long the lock of a directory is waited for: others of this kind hold it for a few system calls, but anybody who can read the directory
+/// can take it.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long to wait before it is asked for again.
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// A socket that is bound to a Unix name, until it is dropped; then a path goes, too, if it is still this socket's.
 #[derive(Debug)]
@@ -34,8 +44,15 @@ pub enum NameError {
         /// Its path.
         PathBuf,
     ),
+    /// Somebody holds the directory's lock.
+    Locked(
+        /// Its path.
+        PathBuf,
+    ),
     /// What lies there is no socket, and not ours to remove.
     NoSocket,
+    /// The socket was made, and then something else was put in its place.
+    Replaced,
     /// What was asked of the name is of no use with it.
     Unfit(
         /// Why.
@@ -56,10 +73,18 @@ impl fmt::Display for NameError {
             }
             Self::Served { by: None } => f.write_str("another process serves there: stop it, or choose another name"),
             Self::NoDirectory(directory) => write!(f, "the directory {} is missing: create it", directory.display()),
+            Self::Locked(directory) => write!(
+                f,
+                "another process holds the lock of the directory {0} (`fuser -v {0}` shows who has it open): stop it, or choose another directory",
+                directory.display()
+            ),
+            Self::Replaced => {
+                f.write_str("somebody put something else in the socket's place: choose a directory that nobody else can write to")
+            }
             Self::NoSocket => f.write_str("what lies there is no socket: remove it, or choose another path"),
             Self::Unfit(why) => f.write_str(why),
             Self::System(Fault { reason: Reason::Permission, .. }) => f.write_str(
-                "permission denied: the directory must be writable for this user, and each before it must let the user pass",
+                "permission denied: this user must be allowed to read and write the directory, and to pass each before it",
             ),
             Self::System(fault) => fault.fmt(f),
         }
@@ -74,8 +99,8 @@ impl From<Fault> for NameError {
     }
 }
 
-impl From<rustix::io::Errno> for NameError {
-    fn from(error: rustix::io::Errno) -> Self {
+impl From<Errno> for NameError {
+    fn from(error: Errno) -> Self {
         Self::System(crate::errno::fault_of(error))
     }
 }
@@ -91,21 +116,28 @@ impl NamedSocket {
             return match (mode, name.name()) {
                 (_, []) => Err(NameError::Unfit("a service needs a name to be served at: write unix:/run/x.sock or unix:@name")),
                 (Some(_), _) => Err(NameError::Unfit("an abstract name has no mode: leave out mode, or use a path")),
-                (None, _) => Ok(Self { socket: bound(transport, name, None, backlog)?, file: None }),
+                (None, _) => {
+                    let socket = bound(transport, name, None).map_err(|error| match error {
+                        NameError::System(Fault { reason: Reason::AddressInUse, .. }) => served(transport, name),
+                        other => other,
+                    })?;
+                    begin(transport, &socket, backlog)?;
+                    Ok(Self { socket, file: None })
+                }
             };
         };
         let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let _alone = lock(directory)?;
-        let socket = match bound(transport, name, mode, backlog) {
+        let _alone = lock(directory, PATIENCE)?;
+        let socket = match bound(transport, name, mode) {
             Err(NameError::System(Fault { reason: Reason::AddressInUse, .. })) => {
                 remove_stale(transport, name, path)?;
-                bound(transport, name, mode, backlog)?
+                bound(transport, name, mode)?
             }
             other => other?,
         };
-        let found = statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)?;
-        assert!(FileType::from_raw_mode(found.st_mode) == FileType::Socket, "what was just bound there is a socket");
-        Ok(Self { socket, file: Some((path.to_owned(), identity(&found))) })
+        let file = own_file(path, mode)?;
+        begin(transport, &socket, backlog)?;
+        Ok(Self { socket, file: Some((path.to_owned(), file)) })
     }
 
     /// The number by which lanes know it, which copy the table of descriptors.
@@ -130,17 +162,24 @@ fn identity(stat: &Stat) -> (u64, u64) {
 }
 
 /// Holds off others that do the same in the directory, until the descriptor closes.
-fn lock(directory: &Path) -> Result<OwnedFd, NameError> {
+fn lock(directory: &Path, patience: Duration) -> Result<OwnedFd, NameError> {
     let opened = open(directory, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
     let opened = opened.map_err(|error| match crate::errno::fault_of(error) {
         Fault { reason: Reason::NotFound, .. } => NameError::NoDirectory(directory.to_owned()),
         fault => fault.into(),
     })?;
-    flock(&opened, FlockOperation::LockExclusive)?;
-    Ok(opened)
+    let deadline = Instant::now() + patience;
+    loop {
+        match flock(&opened, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(opened),
+            Err(Errno::WOULDBLOCK) if Instant::now() < deadline => sleep(PAUSE),
+            Err(Errno::WOULDBLOCK) => return Err(NameError::Locked(directory.to_owned())),
+            Err(error) => return Err(error.into()),
+        }
+    }
 }
 
-fn bound(transport: Transport, name: &Unix, mode: Option<u32>, backlog: u32) -> Result<OwnedFd, NameError> {
+fn bound(transport: Transport, name: &Unix, mode: Option<u32>) -> Result<OwnedFd, NameError> {
     assert!(mode.is_none() || name.as_path().is_some(), "a mode is one of a path");
     let address: Address = name.clone().into();
     let socket = sockets::unbound(&address, transport)?;
@@ -149,13 +188,29 @@ fn bound(transport: Transport, name: &Unix, mode: Option<u32>, backlog: u32) -> 
         fchmod(&socket, Mode::from_raw_mode(mode))?;
     }
     sockets::bind_to(socket.as_fd(), &address)?;
-    if let (Some(mode), Some(path)) = (mode, name.as_path()) {
-        rustix::fs::chmod(path, Mode::from_raw_mode(mode))?;
-    }
-    if transport == Transport::Tcp {
-        sockets::begin_to_listen(socket.as_fd(), backlog)?;
-    }
     Ok(socket)
+}
+
+fn begin(transport: Transport, socket: &OwnedFd, backlog: u32) -> Result<(), Fault> {
+    match transport {
+        Transport::Tcp => sockets::begin_to_listen(socket.as_fd(), backlog),
+        Transport::Udp => Ok(()),
+    }
+}
+
+/// Gives the file of a socket that was bound to `path` just now its mode, and returns which file that is. Where others may write to the directory,
+/// something else may lie there by now, or a link to a file of this user's: that is not touched.
+fn own_file(path: &Path, mode: Option<u32>) -> Result<(u64, u64), NameError> {
+    let file = open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+    let stat = fstat(&file)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::Socket || stat.st_uid != geteuid().as_raw() {
+        return Err(NameError::Replaced);
+    }
+    if let Some(mode) = mode {
+        // fchmod(2) refuses such a descriptor, and fchmodat2(2) is younger than the kernels that we support.
+        chmod(format!("/proc/self/fd/{}", file.as_raw_fd()), Mode::from_raw_mode(mode))?;
+    }
+    Ok(identity(&stat))
 }
 
 /// Unlinks the path of a socket at which nobody is any more.
@@ -165,13 +220,25 @@ fn remove_stale(transport: Transport, name: &Unix, path: &Path) -> Result<(), Na
     if FileType::from_raw_mode(found.st_mode) != FileType::Socket {
         return Err(NameError::NoSocket);
     }
+    match asked(transport, name)?.1 {
+        Err(Fault { reason: Reason::Refused, .. }) => Ok(unlink(path)?),
+        Err(Fault { reason: Reason::Permission, number }) => Err(Fault { reason: Reason::Permission, number }.into()),
+        _ => Err(served(transport, name)),
+    }
+}
+
+/// Somebody is at that name.
+fn served(transport: Transport, name: &Unix) -> NameError {
+    let by = asked(transport, name).ok().filter(|(_, connected)| connected.is_ok());
+    NameError::Served { by: by.and_then(|(asking, _)| sockets::peer_process(asking.as_fd())) }
+}
+
+/// A socket with which a name was connected to, and what came of that.
+fn asked(transport: Transport, name: &Unix) -> Result<(OwnedFd, Result<bool, Fault>), NameError> {
     let address: Address = name.clone().into();
     let asking = sockets::unbound(&address, transport)?;
-    match sockets::connect(asking.as_fd(), &address) {
-        Err(Fault { reason: Reason::Refused, .. }) => Ok(unlink(path)?),
-        Err(fault) if fault.reason == Reason::Permission => Err(fault.into()),
-        _ => Err(NameError::Served { by: sockets::peer_process(asking.as_fd()) }),
-    }
+    let connected = sockets::connect(asking.as_fd(), &address);
+    Ok((asking, connected))
 }
 
 #[cfg(test)]
@@ -269,6 +336,38 @@ mod tests {
         drop(theirs);
     }
 
+    /// Anybody who can read a directory can lock it.
+    #[test]
+    fn a_directory_that_somebody_has_locked_is_not_waited_for_without_end() {
+        let directory = Directory::new("locked");
+        let held = lock(&directory.0, PATIENCE).unwrap();
+        let refused = lock(&directory.0, Duration::from_millis(20)).unwrap_err();
+        assert_eq!(refused, NameError::Locked(directory.0.clone()));
+        assert!(refused.to_string().contains("choose another directory"), "{refused}");
+        let waiting = std::thread::spawn({
+            let path = directory.0.clone();
+            move || lock(&path, Duration::from_secs(60)).map(drop)
+        });
+        drop(held);
+        assert_eq!(waiting.join().unwrap(), Ok(()));
+    }
+
+    /// Whoever else may write to the directory can put a link in the socket's place between two calls of ours.
+    #[test]
+    fn what_was_put_in_the_sockets_place_keeps_its_mode() {
+        let directory = Directory::new("replaced");
+        let (file, _) = directory.at("file");
+        std::fs::write(&file, b"secret").unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let (path, unix) = directory.at("stream");
+        let _socket = bound(Transport::Tcp, &unix, Some(0o666)).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink(&file, &path).unwrap();
+        assert_eq!(own_file(&path, Some(0o666)), Err(NameError::Replaced));
+        assert_eq!(own_file(&file, Some(0o666)), Err(NameError::Replaced));
+        assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
     #[test]
     fn what_cannot_be_is_told_with_the_remedy() {
         let directory = Directory::new("words");
@@ -280,7 +379,12 @@ mod tests {
         let refused = NamedSocket::new(Transport::Tcp, &hidden, Some(0o600), 8).unwrap_err();
         assert!(refused.to_string().contains("no mode"), "{refused}");
         let first = listening(&hidden).unwrap();
-        assert!(matches!(listening(&hidden), Err(NameError::System(Fault { reason: Reason::AddressInUse, .. }))));
+        let by = Some((rustix::process::getuid().as_raw(), std::process::id() as i32));
+        assert_eq!(listening(&hidden).unwrap_err(), NameError::Served { by });
+        let datagrams = NamedSocket::new(Transport::Udp, &hidden, None, 8);
+        assert!(datagrams.is_ok(), "connections and datagrams have names of their own");
+        let served = NamedSocket::new(Transport::Udp, &hidden, None, 8).unwrap_err();
+        assert!(matches!(served, NameError::Served { .. }), "{served}");
         drop(first);
         assert!(listening(&hidden).is_ok(), "an abstract name goes with its socket");
         assert!(matches!(listening(&Unix::UNNAMED), Err(NameError::Unfit(_))));

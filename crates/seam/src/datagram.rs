@@ -220,7 +220,7 @@ impl Trains {
     /// Adds `payload` for `peer`: datagrams of `datagram_bytes`, the last perhaps shorter. It joins the peer's last
     /// train of this batch where their order and sizes allow it, and begins a new train otherwise.
     ///
-    /// Answers false, and adds nothing, if a datagram would be over [`datagram_bytes_max`] or the payload has more
+    /// Returns false, and adds nothing, if a datagram would be over [`datagram_bytes_max`] or the payload has more
     /// than [`TRAIN_DATAGRAMS_MAX`] datagrams.
     pub fn add(
         &mut self,
@@ -252,7 +252,7 @@ impl Trains {
 
     /// Adds `payload` as one datagram that leaves by itself, in no train, though in the same call as the others.
     ///
-    /// Answers false, and adds nothing, if it is over [`datagram_bytes_max`].
+    /// Returns false, and adds nothing, if it is over [`datagram_bytes_max`].
     pub fn add_single(&mut self, peer: &Address, source: Option<IpAddr>, interface: u32, payload: Segment) -> bool {
         let size = payload.len();
         if size > datagram_bytes_max(peer) {

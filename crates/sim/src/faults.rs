@@ -37,7 +37,7 @@ macro_rules! faults {
                 self
             }
 
-            /// Gives every field what `chance` answers for its kind.
+            /// Gives every field what `chance` returns for its kind.
             fn of(mut chance: impl FnMut(FaultKind) -> u16) -> Self {
                 Self { $($field: chance(FaultKind::$kind),)* }
             }

@@ -23,7 +23,7 @@
 //! 2. Call [`World::step`] in a loop and do what it says: let that lane make one turn (which calls `collect` once), or
 //!    react to the news of a client. A lane that wants to sleep simply returns from its turn; the world does not name it
 //!    again before it has a reason to wake, and moves the clock when nobody has one.
-//! 3. When `step` answers `None`, nobody has anything left to do. If the test is not done by then, a wake-up was lost.
+//! 3. When `step` returns `None`, nobody has anything left to do. If the test is not done by then, a wake-up was lost.
 //! 4. Close everything and ask [`World::check`] whether the contract was kept: it sees lost and double completions, memory
 //!    that leaks or changes, lost bells and bytes. What the bytes should have been is for the test to know.
 //!

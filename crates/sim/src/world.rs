@@ -21,7 +21,7 @@ use std::rc::Rc;
 /// The most nanoseconds that the clock jumps forward.
 const JUMP_MAX: u64 = 2_000_000_000;
 
-/// Who is to run next: the answer of [`World::step`].
+/// Who is to run next: what [`World::step`] returns.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Turn {
     /// The lane of this number ([`SimDriver::lane`]): let it make one turn, which collects once.
@@ -159,7 +159,7 @@ impl World {
         state.clock.advance_to(end);
     }
 
-    /// Has [`World::step`] answer [`Turn::Alarm`] with `token` once the clock shows `time`, in nanoseconds.
+    /// Has [`World::step`] return [`Turn::Alarm`] with `token` once the clock shows `time`, in nanoseconds.
     pub fn alarm(&self, time: u64, token: u64) {
         self.0.borrow_mut().clock.at(time, Event::Alarm { token });
     }

@@ -19,6 +19,7 @@ pub(crate) struct LaneSelection {
 
 impl Steered {
     /// Gives a lane its part: to be called on its own thread, before it listens. `cpu` is the one that it is bound to.
+    #[doc(hidden)] // Whoever runs lanes calls it, and no program.
     pub fn equip(self: &Arc<Self>, services: &mut Services, lane: usize, cpu: Option<usize>) {
         services.set_flows(Flows::new(self.hasher.clone(), self.table()));
         if let (Some(_), Ok(ports)) = (&self.attached, ports_to_choose()) {

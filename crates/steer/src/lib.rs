@@ -19,6 +19,7 @@ pub mod verify;
 mod warning;
 
 pub use choice::{Settings, Steering};
+pub use corelane_select::Error as SelectionError;
 pub use error::Error;
 pub use in_force::InForce;
 pub use plan::{Plan, PlannedLane, Wish, plan};

@@ -39,6 +39,7 @@ impl Steered {
     ///
     /// # Errors
     /// [`Error::Table`] with more lanes than buckets; [`Error::Refused`] if a means that was asked for by name is refused.
+    #[doc(hidden)] // Whoever runs lanes calls it, and no program.
     pub fn new(settings: &Settings, server: &Server, tell: Tell<Steer>) -> Result<Arc<Self>, Error> {
         // Clients have lanes without number, and nothing is to be chosen for them.
         let table = settings.table(if server.places.is_empty() { 1 } else { server.lanes })?;

@@ -114,7 +114,7 @@ impl fmt::Display for LogError {
 impl std::error::Error for LogError {}
 
 /// Reads a log of arrivals, each line with a flow id in hexadecimal and the lane (or queue of a card) where it arrived, and whatever
-/// behind them. Empty lines, lines that begin with `#`, and a first line of headings, are passed over. Answers a batch for each bucket
+/// behind them. Empty lines, lines that begin with `#`, and a first line of headings, are passed over. Returns a batch for each bucket
 /// of `table` that is named.
 ///
 /// # Errors

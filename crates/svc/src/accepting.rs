@@ -20,6 +20,10 @@ use corelane_watch::{LaneCounter, ServiceCounter};
 
 /// How soon accepting is tried again when the system had no descriptor and no connection has ended meanwhile.
 const ACCEPT_AGAIN: u64 = SECOND / 10;
+/// How soon it is looked, where a service is at its bound of handshakes, who stands still in one.
+const LOOK_AT_HANDSHAKES: u64 = SECOND;
+/// What tells the timer of handshakes from the other of its class.
+const HANDSHAKES: u32 = 1;
 
 impl Services {
     /// Makes the socket of a listener that has none.
@@ -66,6 +70,14 @@ impl Services {
         }
     }
 
+    /// The timer of listeners has come, or that of handshakes.
+    pub(crate) fn accept_timer(&mut self, kit: &mut Kit, handle: Handle) {
+        match handle.index() {
+            HANDSHAKES => self.relieve_handshakes(kit),
+            _ => self.accept_again(kit),
+        }
+    }
+
     /// Lets listeners that found no descriptor try again.
     pub(crate) fn accept_again(&mut self, kit: &mut Kit) {
         self.table.listeners.revive();
@@ -84,6 +96,7 @@ impl Services {
         let stopped = self.table.listeners.stop(kit, service);
         if stopped && is_for_handshakes {
             self.table.count(service, ServiceCounter::HandshakesMaxHits, 1);
+            self.look_at_handshakes(kit);
         } else if stopped && at_lane_bound {
             kit.row.add(LaneCounter::ConnectionsCapHits, 1);
         } else if stopped {
@@ -122,6 +135,30 @@ impl Services {
             self.admit_waiting(kit, service);
         }
         self.start_listening(kit);
+    }
+
+    fn look_at_handshakes(&mut self, kit: &mut Kit) {
+        if !std::mem::replace(&mut self.table.desk.handshakes_timed, true) {
+            kit.start_timer(kit.now() + LOOK_AT_HANDSHAKES, Handle::new(class::ACCEPT_AGAIN, HANDSHAKES, 0));
+        }
+    }
+
+    /// Where nobody is accepted because of handshakes, ends those that stand still, of the peers that have most of them. So one that says nothing keeps nobody
+    /// out for longer than that; those who wait are accepted in this turn.
+    fn relieve_handshakes(&mut self, kit: &mut Kit) {
+        assert!(self.table.desk.handshakes_timed, "a timer comes that was started");
+        self.table.desk.handshakes_timed = false;
+        for service in 0..self.table.services.len() as u16 {
+            let state = &self.table.services[service as usize];
+            if state.handshakes.get() < state.limits.handshakes_max {
+                continue;
+            }
+            for index in self.table.connections.still_handshakes(service, kit.now()) {
+                self.end(kit, index, Ending::Aborted);
+            }
+            // Others may stand still by then.
+            self.look_at_handshakes(kit);
+        }
     }
 
     pub(crate) fn open_session(&mut self, kit: &mut Kit, index: u32) {

@@ -10,6 +10,7 @@ use crate::transform::Transform;
 use corelane_lane::Kit;
 use corelane_seam::slab::HandleSlab;
 use corelane_seam::{Address, Arena, Handle, Op, Socket};
+use std::collections::BTreeMap;
 
 /// Those of all services. One is there from its admission until its socket is closed.
 pub(crate) struct Connections {
@@ -74,6 +75,21 @@ impl Connections {
     /// Whether one more may be accepted: handshakes under way are bounded, too.
     pub(crate) fn may_accept(&self, state: &ServiceState) -> bool {
         state.handshakes.get() < state.limits.handshakes_max && self.has_room(state)
+    }
+
+    /// Connections of a service in handshakes that stand still and that others began, of the peers that have most of them.
+    pub(crate) fn still_handshakes(&self, service: u16, now: u64) -> Vec<u32> {
+        let mut of_peers: BTreeMap<PeerKey, Vec<u32>> = BTreeMap::new();
+        for (key, connection) in self.entries.iter() {
+            let is_begun =
+                connection.service == service && connection.machine.is_in_handshake() && !connection.machine.is_outgoing();
+            // What is ready waits for this lane, not for its peer.
+            if is_begun && !connection.is_ready && connection.stands_still(now) {
+                of_peers.entry(connection.peer_key).or_default().push(key.index);
+            }
+        }
+        let most = of_peers.values().map(Vec::len).max().unwrap_or(0);
+        of_peers.into_values().filter(|indices| indices.len() == most).flatten().collect()
     }
 
     /// Whether the peer is at its bound.

@@ -104,7 +104,8 @@ impl<K: Talk> Cx<'_, K> {
     /// The connection that this call is for.
     ///
     /// # Panics
-    /// In calls that are for the service as a whole (`completed`, `lane_message`, a datagram service).
+    /// In calls that are for the service as a whole: `started`, `alarm`, `completed`, `lane_message`, `asked`, `replied`, `room`, `drain_began`,
+    /// `ending`, and all of a datagram service.
     pub fn id(&self) -> ConnectionId {
         // reason: documented; a call either has a connection or it has not, by its name.
         self.current.expect("this call is for the service, not for a connection")

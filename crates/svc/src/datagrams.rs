@@ -12,7 +12,7 @@ use corelane_seam::{Address, Completion, DatagramOutcome, Datagrams, Driver, Fau
 use corelane_watch::LaneCounter;
 
 impl Services {
-    /// Makes the socket of a place that has none; answers its address.
+    /// Makes the socket of a place that has none; returns its address.
     pub(crate) fn open_bound(&mut self, driver: &mut dyn Driver, index: usize) -> Result<Address, Error> {
         let Bound { ref address, service, sharing, .. } = self.table.sockets.bound()[index];
         let bind = datagram_socket(address.clone(), None, sharing);

@@ -33,6 +33,8 @@ pub(crate) struct Desk {
     pub(crate) offloading: VecDeque<ConnectionId>,
     /// Handshakes have ended: there may be room for others.
     pub(crate) handshakes_ended: bool,
+    /// A timer runs at whose end handshakes are looked at.
+    pub(crate) handshakes_timed: bool,
 }
 
 impl Desk {

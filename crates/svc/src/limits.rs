@@ -26,7 +26,7 @@ pub struct Limits {
     /// address takes all descriptors.
     pub connections_per_peer_max: u32,
     /// Handshakes of transforms under way at once, on connections that were accepted or that the service opened. At the bound no more are accepted: they wait in
-    /// the backlog. Default 1,024.
+    /// the backlog, and once a second the handshakes that have stood still for a second are ended in their favour, those of the peers that have most. Default 1,024.
     pub handshakes_max: u32,
     /// Tickets out at once for one connection. At the bound its input waits. Default 1,024.
     pub requests_in_flight_max: u32,

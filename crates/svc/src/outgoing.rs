@@ -66,7 +66,7 @@ impl Outgoing {
         self.routes.remove(&host(peer));
     }
 
-    /// Has a connection wait for the route to its peer; answers under which name to ask for it, if nobody has yet.
+    /// Has a connection wait for the route to its peer; returns under which name to ask for it, if nobody has yet.
     pub(crate) fn wait(&mut self, id: ConnectionId, peer: SocketAddr) -> Option<Handle> {
         let waiting = self.waiting.entry(host(peer)).or_default();
         waiting.push(id);

@@ -65,8 +65,9 @@ impl<T: Talk> Cx<'_, T> {
         self.post.reply(self.kit, call, answer);
     }
 
-    /// Has [`StreamService::message`](crate::StreamService::message) called for a connection of this service on this lane; lost, and
-    /// counted (`notices_late`), if that has ended.
+    /// Has [`StreamService::message`](crate::StreamService::message) called for a connection of this service on this lane, once this call has
+    /// returned, even for the connection that this call is for; lost, and counted (`notices_late`), if that has ended. What it writes leaves behind the answers that
+    /// the connection holds with [`Order::Kept`](crate::Order::Kept).
     pub fn notify(&mut self, id: ConnectionId, notice: T::Notice) {
         self.post.push_notice(notice);
         self.tell(id, Notice::Message);

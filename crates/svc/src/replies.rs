@@ -54,7 +54,7 @@ impl Replies {
         });
     }
 
-    /// Sends one datagram to anybody; `source` is one of this machine's addresses, or none for the socket's own. Answers false
+    /// Sends one datagram to anybody; `source` is one of this machine's addresses, or none for the socket's own. Returns false
     /// if it is refused.
     pub fn send(&mut self, peer: impl Into<Address>, source: Option<IpAddr>, payload: impl Into<Segment>) -> bool {
         let payload = payload.into();

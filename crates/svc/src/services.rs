@@ -149,7 +149,7 @@ impl Services {
         self.ports.len() as u16 - 1
     }
 
-    /// Listens for the service on `address`; answers the address with the port that the system chose.
+    /// Listens for the service on `address`; returns the address with the port that the system chose.
     ///
     /// # Errors
     /// [`Error::Listen`] with the address and the reason.
@@ -170,7 +170,7 @@ impl Services {
         Ok(address)
     }
 
-    /// Binds a datagram socket for the service; answers the address with the port that the system chose.
+    /// Binds a datagram socket for the service; returns the address with the port that the system chose.
     ///
     /// # Errors
     /// [`Error::Listen`] with the address and the reason.
@@ -327,7 +327,7 @@ impl Work for Services {
         match handle.class() {
             class::DEADLINE => self.deadline_came(kit, handle),
             class::TIMER => self.timer_expired(handle),
-            class::ACCEPT_AGAIN => self.accept_again(kit),
+            class::ACCEPT_AGAIN => self.accept_timer(kit, handle),
             class::DRAIN => self.drain_timer(kit),
             class::LEAVE => self.leave_timer(kit),
             class::COUNTS => self.steering.read_counts(kit, &self.table.services),

@@ -33,6 +33,20 @@ use std::fmt;
 use std::marker::PhantomData;
 
 /// The types of what a service says. Implemented for a type of no other use; [`Silent`], [`Says`], [`Asks`] and [`Notes`] are there already.
+///
+/// ```
+/// use corelane_svc::Talk;
+///
+/// /// What a service with rooms says, each of which has its home on one lane.
+/// enum Words {}
+///
+/// impl Talk for Words {
+///     type Message = (String, usize);  // a room has so many members here
+///     type Question = (String, String);  // a line for a room
+///     type Answer = usize;  // so many heard it
+///     type Notice = std::rc::Rc<str>;  // a line to one connection, which need not be `Send`
+/// }
+/// ```
 pub trait Talk: 'static {
     /// What it sends to itself on a lane ([`Cx::send`](crate::Cx::send)), or is sent from outside of the lanes.
     type Message: Send + 'static;

@@ -58,7 +58,8 @@ impl Hold {
     }
 
     /// Has [`StreamService::expired`](crate::StreamService::expired) called with `token` if there is no answer `after` so long, and up to a
-    /// millisecond more. This ticket is void then.
+    /// millisecond more. This ticket is void then. If the connection ends before, that is not called: what the service keeps beside the ticket it drops
+    /// in [`closed`](crate::StreamService::closed).
     pub const fn expires(self, after: Duration, token: u64) -> Self {
         Self { expiry: Some((after, token)), ..self }
     }

@@ -12,6 +12,14 @@ mod script;
 mod simulate;
 mod talker;
 
+/// The crates that a [`Rig`] and a [`World`] are made of, whole: for tests that play by hand, and have to name what stands in their signatures.
+pub mod parts {
+    pub use corelane_lane as lane;
+    pub use corelane_seam as seam;
+    pub use corelane_sim as sim;
+    pub use corelane_svc as svc;
+}
+
 pub use asker::Questions;
 pub use corelane_seam::Tuning;
 pub use corelane_sim::{

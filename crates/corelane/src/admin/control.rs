@@ -68,7 +68,7 @@ impl<'a> Command<'a> {
     }
 }
 
-/// Has the process whose page is at `page` carry out `command`; answers with its table as it is then.
+/// Has the process whose page is at `page` carry out `command`; returns with its table as it is then.
 ///
 /// # Errors
 /// Every [`ControlError`]; [`ControlError::Refused`] has the words of the process.

@@ -285,7 +285,7 @@ fn with_mode(text: &str, query: Option<&str>) -> (String, Option<String>) {
     (url, (!rest.is_empty()).then(|| rest.join("&")))
 }
 
-/// Finds what `SERVICE=URL` names in a list of entries, and answers it with the URL.
+/// Finds what `SERVICE=URL` names in a list of entries, and returns it with the URL.
 ///
 /// # Errors
 /// [`Error::NoService`] for a name that none has, and for a text without a name.

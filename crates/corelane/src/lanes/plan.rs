@@ -91,7 +91,7 @@ const LANE_MEMORY_MIN: usize = 4 << 20;
 const LANE_MEMORY_STEP: usize = 1 << 20;
 
 /// Makes the memory of `lanes` lanes fit in a half of what the control group allows, unless it was `asked` for; the rest is for the process itself
-/// and for the kernel's buffers. Answers what the operator should know.
+/// and for the kernel's buffers. Returns what the operator should know.
 pub(crate) fn fit_memory(asked: bool, lanes: usize, memory_bytes: &mut usize, limit: Option<u64>) -> Option<String> {
     let half = usize::try_from(limit? / 2).unwrap_or(usize::MAX);
     if memory_bytes.checked_mul(lanes).is_some_and(|all| all <= half) {

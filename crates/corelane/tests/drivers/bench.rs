@@ -211,7 +211,7 @@ impl<R: Rig> Bench<R> {
         self.sockets.push((side, socket));
     }
 
-    /// Connects the client to a listener of the server that accepts; answers both ends.
+    /// Connects the client to a listener of the server that accepts; returns both ends.
     pub fn join(&mut self, accept: Handle, to: impl Into<Address>) -> (Socket, Socket) {
         let connect = self.push(Side::Client, StreamOp::Connect { to: to.into(), from: None, options: StreamOptions::default() });
         let Outcome::Stream(StreamOutcome::Connected { socket: client, .. }) = self.end(Side::Client, connect) else {
@@ -319,7 +319,7 @@ impl<R: Rig> Bench<R> {
         all
     }
 
-    /// Drops both drivers as they are; answers their memory.
+    /// Drops both drivers as they are; returns their memory.
     pub fn abandon(self) -> [Arena; 2] {
         SIDES.map(|side| self.rig.arena(side).clone())
     }

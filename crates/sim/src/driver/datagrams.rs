@@ -61,7 +61,7 @@ impl State {
         }
     }
 
-    /// Answers how many bytes of the lane's memory it took.
+    /// Returns how many bytes of the lane's memory it took.
     pub(super) fn attempt_receive_datagrams(&mut self, lane: usize, socket: Socket) -> usize {
         let Some(Body::Datagram { port, receive }) = self.lanes[lane].sockets.open(socket) else { return 0 };
         let name = *port;

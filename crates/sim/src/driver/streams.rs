@@ -99,7 +99,7 @@ impl State {
         self.wake_socket(lane, listener);
     }
 
-    /// Answers how many bytes of the lane's memory it took.
+    /// Returns how many bytes of the lane's memory it took.
     pub(super) fn attempt_receive(&mut self, lane: usize, socket: Socket) -> usize {
         let Some(at) = self.lanes[lane].sockets.stream(socket) else { return 0 };
         let (name, side) = (at.stream, at.side);

@@ -127,7 +127,7 @@ impl State {
         }
     }
 
-    /// Answers whether the operation was still under way.
+    /// Returns whether the operation was still under way.
     fn stop(&mut self, lane: usize, stop: Stop) -> bool {
         match stop.socket {
             Some(socket) => self.stop_on_socket(lane, socket, stop.number),

@@ -65,7 +65,7 @@ impl DatagramPort {
         Some(packet)
     }
 
-    /// Answers whether there was room: one that is over the limit by itself still fits into an empty queue. Over Unix sockets datagrams are counted.
+    /// Returns whether there was room: one that is over the limit by itself still fits into an empty queue. Over Unix sockets datagrams are counted.
     pub(crate) fn push(&mut self, packet: Packet) -> bool {
         let bytes = packet.bytes.len() + OVERHEAD_BYTES;
         let fits = match is_unix(self.place.address.ip()) {

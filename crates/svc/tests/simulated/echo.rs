@@ -28,7 +28,7 @@ pub fn pattern(seed: u64, bytes: usize) -> Vec<u8> {
     (0..bytes as u64).map(|at| ((at ^ seed).wrapping_mul(word) >> 32) as u8).collect()
 }
 
-/// Echo on one or two lanes, with clients that send, finish, and check; then a drain. Answers how many were served in full.
+/// Echo on one or two lanes, with clients that send, finish, and check; then a drain. Returns how many were served in full.
 pub fn run(seed: u64, faults: Faults, clients: usize, bytes: usize, bug: Option<Planted>) -> (usize, Report) {
     let world = World::new(seed, faults);
     if let Some(bug) = bug {

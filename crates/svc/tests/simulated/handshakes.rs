@@ -355,6 +355,33 @@ fn handshakes_over_the_bound_wait_until_others_are_over() {
     scene.close(&[Ending::Error]);
 }
 
+/// One host that says nothing takes all handshakes that there may be, and the next in the backlog.
+#[test]
+fn who_stands_still_in_a_handshake_makes_room_for_who_waits() {
+    let mut scene = Scene::new(Limits::default().handshakes_max(8), Manner::default());
+    let slow = scene.connect(3);
+    let silent: Vec<Peer> = (0..20).map(|_| scene.stage.rig.connect(1)).collect();
+    let mut hand = scene.connect(2);
+    hand.say(&hello(NONCE, "host-a", "echo/1"));
+    scene.stage.rig.wait(S / 2);
+    assert_eq!((scene.count(C::HandshakesUnderWay), scene.count(C::Accepts)), (8, 8));
+    let mut waited = 0;
+    while hand.peer.readable_bytes() == 0 {
+        waited += 1;
+        assert!(waited < 6, "{} of the silent ones were accepted in {waited} s", scene.count(C::Accepts));
+        scene.stage.rig.wait(S);
+    }
+    hand.prove(&mut scene.stage.rig);
+    assert_eq!(hand.ask(&mut scene.stage.rig, "say served\n"), "served\n");
+    assert_eq!(slow.peer.status(), Status::Open, "who has few of them is not in the way");
+    let ended = silent.iter().filter(|peer| peer.status() == RESET).count();
+    assert!(ended >= 13 && scene.count(C::HandshakeLimitHits) == 0, "{ended}");
+    silent.into_iter().chain([slow.peer, hand.peer]).for_each(|peer| peer.close());
+    scene.stage.rig.wait(MS);
+    scene.stage.rig.close(&mut Nobody);
+    assert_eq!(crate::rig::endings(&scene.stage.rig, 0), 22, "each ends once");
+}
+
 #[test]
 fn a_peer_that_ends_within_its_handshake_is_let_go_with_a_word() {
     let mut scene = Scene::new(Limits::default(), Manner { steps: 3, ..Manner::default() });

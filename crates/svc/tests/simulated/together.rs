@@ -48,7 +48,7 @@ impl Walk {
         self.next
     }
 
-    /// Begins one; answers its number.
+    /// Begins one; returns its number.
     fn begin(&mut self, cx: &mut Cx<'_>) -> u64 {
         let (number, hops) = (self.number(), self.random.below(4));
         self.go_on(cx, Errand { home: cx.lane(), number, hops });
