@@ -47,7 +47,7 @@ impl Chunks {
 
     /// Counts `bytes` of the chunk that went another way.
     pub fn advance(&mut self, bytes: u64) {
-        debug_assert!(bytes <= self.left());
+        assert!(bytes <= self.left(), "only a chunk has bytes");
         self.left -= bytes;
         if self.at == At::Data && self.left == 0 {
             self.at = At::DataCr;
@@ -68,7 +68,7 @@ impl Chunks {
 
     fn data(&mut self, begin: usize, end: usize) -> Part {
         let length = ((end - begin) as u64).min(self.left);
-        debug_assert!(length > 0, "a chunk without bytes is the last");
+        assert!(length > 0, "a chunk without bytes is the last");
         self.advance(length);
         Part::Data(begin..begin + length as usize)
     }
@@ -115,6 +115,7 @@ impl Chunks {
 
     /// The line of the size has ended.
     fn size(&mut self, allowed: &mut u64) -> Result<At, Refusal> {
+        assert!(self.digits > 0, "a size has digits");
         self.digits = 0;
         if self.left == 0 {
             return Ok(At::Trailers);

@@ -35,6 +35,7 @@ impl<'a> Fields<'a> {
     /// Reads `count` field lines and the empty line behind them, which [`Lines`](super::lines::Lines) has found.
     #[inline]
     pub(super) fn parse<'b: 'a>(section: &'b [u8], count: usize, scratch: &'a mut Scratch<'b>) -> Result<Self, Refusal> {
+        assert!(count <= FIELDS_MAX, "whoever counted has the limit");
         let lines = scratch.0[..count].write_copy_of_slice(&EMPTY[..count]);
         match parse_headers(section, lines) {
             Ok(Status::Complete((bytes, fields))) if bytes == section.len() && fields.len() == count => Ok(Self(fields)),

@@ -41,6 +41,7 @@ impl Lines {
 
     /// Gives up the lines found, of which the last ended at the place returned: from there the bytes are shown again.
     pub fn drop_found(&mut self) -> usize {
+        assert!(self.count == 0, "field lines are not given up");
         let drop = self.begin;
         (self.begin, self.searched) = (0, self.searched - drop);
         drop
@@ -49,7 +50,7 @@ impl Lines {
     /// The next line of `bytes`, without CR LF; nothing where its end is not there. The same bytes are to be shown again, with more.
     #[inline]
     pub fn next(&mut self, bytes: &[u8]) -> Result<Option<Range<usize>>, Refusal> {
-        debug_assert!(self.begin <= self.searched && self.searched <= bytes.len(), "bytes are shown again whole");
+        assert!(self.begin <= self.searched && self.searched <= bytes.len(), "bytes are shown again whole");
         let Some(at) = memchr(b'\n', &bytes[self.searched..]) else {
             self.searched = bytes.len();
             return Ok(None);

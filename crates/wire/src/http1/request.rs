@@ -45,7 +45,8 @@ pub struct Request<'a> {
     pub authority: Option<Authority<'a>>,
     /// How the end of the content is found. Not [`Framing::UntilClose`].
     pub framing: Framing,
-    /// Whether the client wants the connection to stay (RFC 9112 section 9.3).
+    /// Whether the client wants the connection to stay (RFC 9112 section 9.3). One of HTTP/1.0 is told by `Connection: keep-alive` that it does, and is
+    /// never sent chunks (section 6.1).
     pub persists: bool,
     /// Whether the client waits for 100 (Continue) before it sends content (RFC 9110 section 10.1.1). Without one, ending the exchange with another
     /// status closes the connection: nobody knows whether the content still comes.
@@ -111,6 +112,7 @@ impl Requests {
         let limits = SectionLimits { end: self.line.0 + self.limits.head_bytes, count: self.limits.fields };
         let Some(section) = self.lines.section(bytes, limits)? else { return Ok(Step::More(0)) };
         let (begin, end) = self.line;
+        assert!(begin < end && end + 2 < section.end, "fields stand behind a line that is not empty");
         let line = line.map_or_else(|| RequestLine::parse(&bytes[begin..end], self.limits), Ok)?;
         let fields = Fields::parse(&bytes[end + 2..section.end], section.count, scratch)?;
         *self = Self::new(self.limits);
@@ -192,7 +194,7 @@ impl<'a> RequestLine<'a> {
         let head = Request { method, target, version, authority, framing, persists, expects_continue, upgrades, fields };
         let expectation = (facts.expects_other && version == Version::Http11).then_some(Refusal::Expectation);
         let Some(refusal) = host.err().or(expectation) else { return Ok(Step::Request { head, bytes }) };
-        debug_assert!(!refusal.closes(), "the end of this message is known");
+        assert!(!refusal.closes(), "the end of this message is known");
         Ok(Step::Refused { head, bytes, refusal })
     }
 }

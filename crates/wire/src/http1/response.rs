@@ -83,6 +83,7 @@ impl Responses {
         }
         let limits = SectionLimits { end: self.limits.head_bytes, count: self.limits.fields };
         let Some(section) = self.lines.section(bytes, limits)? else { return Ok(Answer::More) };
+        assert!(self.line + 2 < section.end, "fields stand behind the status line");
         let (version, status) = status_line(&bytes[..self.line])?;
         let fields = Fields::parse(&bytes[self.line + 2..section.end], section.count, scratch)?;
         *self = Self::new(self.limits);

@@ -71,6 +71,8 @@ fn what_is_no_answer() {
         ("\r\nHTTP/1.1 200 OK\r\n\r\n".to_owned(), Refusal::StatusLine),
         ("x".repeat(20_000), Refusal::HeadTooLong),
         (with("Content-Length: 2\r\nContent-Length: 3\r\n"), Refusal::RepeatedLength),
+        (with("Content-Length: 2, 2\r\n"), Refusal::RepeatedLength),
+        (with("Content-Length: 2,\r\n"), Refusal::InvalidLength),
         (with("Content-Length: 2\r\nTransfer-Encoding: chunked\r\n"), Refusal::LengthAndCoding),
         (with("Transfer-Encoding: gzip\r\n"), Refusal::NotChunkedLast),
         (with("X: a\r\n b\r\n"), Refusal::Fold),

@@ -19,9 +19,8 @@ fn heard(mut listener: Listener, stream: &[u8], bytes: usize) -> Vec<Event> {
 /// The stream of a client: it means the same in any pieces, and what was understood can be written and means the same again.
 pub fn http1_request(bytes: &[u8]) {
     let whole = heard(Listener::server(), bytes, bytes.len());
-    for pieces in [1, 2 + bytes.len() % 13] {
-        assert_eq!(heard(Listener::server(), bytes, pieces), whole);
-    }
+    let pieces = 1 + bytes.len() % 13;
+    assert_eq!(heard(Listener::server(), bytes, pieces), whole);
     let mut scratch = Scratch::new();
     let Ok(Step::Request { head, .. }) = Requests::new(Limits::default()).next(bytes, &mut scratch) else { return };
     if head.target.path.starts_with(b"/") {
@@ -65,9 +64,8 @@ pub fn http1_response(bytes: &[u8]) {
     let Some((first, stream)) = bytes.split_first() else { return };
     let method = [Method::Get, Method::Head, Method::Connect][usize::from(*first) % 3];
     let whole = heard(Listener::client(method), stream, stream.len());
-    for pieces in [1, 2 + stream.len() % 13] {
-        assert_eq!(heard(Listener::client(method), stream, pieces), whole);
-    }
+    let pieces = 1 + stream.len() % 13;
+    assert_eq!(heard(Listener::client(method), stream, pieces), whole);
 }
 
 /// Field lines without CR LF at their end, one a line: conditions, ranges, codings.
