@@ -270,13 +270,30 @@ impl<K: Talk> Cx<'_, K> {
     }
 
     /// Couples two connections of this service: each is read only while the other's output has room, and the end of one's
-    /// stream is passed on to the other. When one ends for another reason the other is closed.
+    /// stream is passed on to the other. When one ends for another reason the other is closed. Whoever one of them was coupled with before goes on
+    /// alone. Nothing if one has ended, of which its service is told.
     pub fn pair(&mut self, a: ConnectionId, b: ConnectionId) {
         if a == b || !(self.is_own(a) && self.is_own(b)) {
             return;
         }
+        if [a, b].iter().any(|one| self.table.connections.there(one.index).machine.has_ended()) {
+            return;
+        }
+        for one in [a, b] {
+            self.uncouple(one);
+        }
         for (one, other) in [(a, b), (b, a)] {
             self.table.connections.there(one.index).pair = Some(other);
+        }
+    }
+
+    fn uncouple(&mut self, one: ConnectionId) {
+        let Some(other) = self.table.connections.there(one.index).pair.take() else { return };
+        // It may have ended just now, with its service being told.
+        if let Some(connection) = self.table.find(other).filter(|connection| connection.pair == Some(one)) {
+            connection.pair = None;
+            // What it was kept waiting for may be gone.
+            self.table.there(other.index).mark_dirty();
         }
     }
 

@@ -64,14 +64,15 @@ impl Services {
             found.desk.recycle(busy);
         }
         if let Some(pair) = pair {
-            self.leave_pair(kit, pair, ending);
+            self.leave_pair(kit, index, pair, ending);
         }
     }
 
     /// One of a pair has ended: the other one ends with it, or goes on alone behind the end of its stream.
-    pub(crate) fn leave_pair(&mut self, kit: &mut Kit, pair: ConnectionId, ending: Ending) {
-        // It may have ended before they were coupled.
-        let Some(other) = self.table.find(pair) else { return };
+    pub(crate) fn leave_pair(&mut self, kit: &mut Kit, index: u32, pair: ConnectionId, ending: Ending) {
+        let own = self.table.connections.id_of(index);
+        // While the service was told, it may have ended, or been coupled with another.
+        let Some(other) = self.table.find(pair).filter(|other| other.pair == own) else { return };
         other.pair = None;
         if ending == Ending::EndOfStream {
             return;

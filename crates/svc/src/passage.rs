@@ -171,7 +171,7 @@ impl Services {
         let pair = found.connection.pair.take();
         kit.report_kind("refused bytes", &format!("lane {}: the bytes of {peer} were refused: {words}", kit.lane()));
         if let Some(pair) = pair {
-            self.leave_pair(kit, pair, Ending::Aborted);
+            self.leave_pair(kit, index, pair, Ending::Aborted);
         }
     }
 }

@@ -272,6 +272,27 @@ fn the_end_of_one_of_a_pair_closes_the_other() {
 }
 
 #[test]
+fn who_is_coupled_anew_is_closed_with_the_new_one_only() {
+    let mut stage = Stage::new(Limits::default());
+    let [one, old, new] = [1, 2, 3].map(|number| stage.rig.connect(number));
+    stage.rig.wait(MS);
+    stage.rig.ask(&one, "any a\n");
+    stage.rig.ask(&old, "pair a\n");
+    stage.rig.ask(&new, "pair a\n");
+    assert_eq!(stage.rig.ask(&old, "say alone\n"), "alone\n");
+    old.reset();
+    stage.rig.wait(MS);
+    assert_eq!(stage.rig.ask(&new, "say on\n"), "on\n");
+    assert_eq!(stage.rig.ask(&one, "here a on\n"), "on\n", "who has left the pair closes nobody");
+    new.reset();
+    stage.rig.wait(MS);
+    assert_eq!(one.status(), Status::Ended);
+    one.close();
+    stage.rig.wait(MS);
+    stage.close();
+}
+
+#[test]
 fn one_of_a_pair_that_lingers_goes_on_when_the_other_ends() {
     let mut stage = Stage::new(Limits::default());
     let [one, other] = [1, 2].map(|number| stage.rig.connect(number));
