@@ -324,12 +324,21 @@ fn cell_names() -> clap::builder::PossibleValuesParser {
 mod tests {
     use super::*;
 
-    /// The `[profile.release]` of a manifest, from the root.
+    /// The `[profile.release]` of a manifest, from the root; without what only packages have that serve nobody.
     fn release_profile(manifest: &str) -> toml::Value {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(manifest);
         let manifest: toml::Table = std::fs::read_to_string(path).expect("a manifest").parse().expect("TOML");
-        manifest["profile"]["release"].clone()
+        let mut profile = manifest["profile"]["release"].clone();
+        let apart = profile.as_table_mut().and_then(|table| table.remove("package"));
+        for name in apart.iter().filter_map(toml::Value::as_table).flat_map(toml::Table::keys) {
+            assert!(SERVE_NOBODY.contains(&name.as_str()), "{name} is built otherwise than the peers are");
+        }
+        profile
     }
+
+    /// They read the command line, draw, and write what was asked for of a page.
+    const SERVE_NOBODY: &[&str] =
+        &["clap", "clap_builder", "crossterm", "plotters", "plotters-svg", "ratatui-core", "ratatui-widgets", "serde_json"];
 
     #[test]
     fn peers_are_built_as_the_project_is() {
