@@ -177,7 +177,7 @@ impl Rig {
         self.arenas.push(arena);
     }
 
-    /// Lanes with one service over connections that listens at [`address`], or at that port's place in the plan's family.
+    /// Lanes with one service over connections that listens at [`address`](crate::address), or at that port's place in the plan's family.
     pub fn serving<S: StreamService>(world: &World, plan: &Plan, limits: Limits, make: impl Fn(usize) -> S) -> Self {
         Self::new(world, plan, |roster| roster.serve(plan.family.at(PORT), limits, make(roster.lane())))
     }
@@ -266,7 +266,7 @@ impl Rig {
         self.snapshot().total.get(counter)
     }
 
-    /// A new connection to the service at [`address`] from client `number`.
+    /// A new connection to the service at [`address`](crate::address) from client `number`.
     pub fn connect(&self, number: usize) -> Peer {
         self.connect_to(number, PORT)
     }

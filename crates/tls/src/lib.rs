@@ -13,7 +13,7 @@
 //! # }
 //! use corelane_tls::{Pem, Server};
 //!
-//! let server = Server::new([Pem::new("certificate.pem", "key.pem")])?.protocols(&[b"echo/1"]);
+//! let server = Server::new([Pem::new("certificate.pem", "key.pem")]).protocols(&[b"echo/1"]);
 //! server.before(Lanes::per_core().serve("tcp://[::1]:60443", |_lane| Echo)?)?.run()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
