@@ -541,3 +541,19 @@ fn what_cannot_come_is_noticed() {
         assert!(panicked, "event {number} came at the wrong time, and nobody noticed");
     }
 }
+
+/// What was readable when a drain began is taken, however the receive that was under way then ends.
+#[test]
+fn a_receive_that_began_before_a_drain_brings_nothing_of_what_was_readable_then() {
+    let ends: [fn(&mut Machine); 2] = [|machine| machine.received(100), |machine| machine.receive_stopped(false)];
+    for end in ends {
+        let mut machine = Machine::accepted(false);
+        machine.begin_receive();
+        machine.drain(10);
+        end(&mut machine);
+        assert_eq!(machine.draining, Draining::Bytes(10));
+        machine.begin_receive();
+        machine.received(4);
+        assert_eq!(machine.draining, Draining::Bytes(6), "what is received from then on is");
+    }
+}

@@ -1,7 +1,11 @@
 //! Transforms between the socket and the service.
 
+use crate::puppet::Stage;
+use crate::rig::{MS, Plan};
 use corelane_seam::{Arena, Chain};
-use corelane_svc::{Passage, Progress, Transform, TransformError};
+use corelane_sim::{Faults, Status, World};
+use corelane_svc::{Ending, Limits, PASS_BYTES, Passage, Progress, Transform, TransformError};
+use corelane_watch::ServiceCounter as C;
 
 /// Changes every byte, as a cipher does.
 pub struct Xor(u8);
@@ -33,6 +37,38 @@ impl Transform for Xor {
             passage.end_input();
         }
         Ok(Progress::Idle)
+    }
+}
+
+/// Opens its connection, and takes nothing of what comes.
+struct Hoarder;
+
+impl Transform for Hoarder {
+    fn pass(&mut self, passage: &mut Passage<'_>) -> Result<Progress, TransformError> {
+        passage.open();
+        Ok(Progress::Idle)
+    }
+}
+
+#[test]
+fn what_a_transform_leaves_lying_is_bounded_as_a_record_is() {
+    for record_max in [1_000, 200_000] {
+        let world = World::new(1, Faults::none());
+        let limits = Limits::default().record_max(record_max);
+        let mut stage = Stage::with(&world, &Plan::lanes(1), limits, |_, _| Some(Box::new(Hoarder)));
+        let peer = stage.rig.connect(1);
+        stage.rig.wait(MS);
+        let most = record_max.max(PASS_BYTES);
+        let (mut sent, bytes) = (0, vec![7; 1 << 10]);
+        while peer.status() == Status::Open && sent < 4 * most {
+            sent += peer.send(&bytes);
+            stage.rig.wait(MS);
+        }
+        assert!(sent > most && sent < 2 * most, "{sent} bytes were taken, of {most} at the most");
+        assert_eq!((stage.last_ending(), stage.rig.count(C::RecordMaxHits)), (Some(Ending::Aborted), 1));
+        peer.close();
+        stage.rig.wait(MS);
+        stage.close();
     }
 }
 
