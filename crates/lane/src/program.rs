@@ -163,7 +163,9 @@ impl<E> Program<E> {
             Event::CannotStart { error } => self.fails(error),
             Event::Ended { lane, how, order } => self.ended(now, lane, how, order),
             Event::Told => self.told(now),
-            Event::HangUp => vec![Step::Say("corelane: SIGHUP: there is nothing to read again; serving goes on")],
+            Event::HangUp => {
+                vec![Step::Say("corelane: SIGHUP: what is read from files is read again when they change; serving goes on")]
+            }
             Event::Late => self.late(now),
         }
     }

@@ -325,8 +325,8 @@ impl Running {
         self.end(None, || {})
     }
 
-    /// Serves until a signal: the first SIGTERM or SIGINT drains, the second ends at once. At SIGHUP a line says that there is nothing to
-    /// read again, and serving goes on. If a lane breaks, the others are drained and stopped within seconds. Returns how connections ended
+    /// Serves until a signal: the first SIGTERM or SIGINT drains, the second ends at once. At SIGHUP a line says that files are read again by themselves
+    /// when they change, and serving goes on. If a lane breaks, the others are drained and stopped within seconds. Returns how connections ended
     /// from the first signal on.
     ///
     /// # Errors
