@@ -45,9 +45,8 @@ fn any(_: &str) -> Result<(), String> {
 /// [`Error::Option`] with what is missing, or wrong with a file.
 pub fn before(lanes: Lanes, asked: &Asked, tune: impl FnOnce(Server) -> Server) -> Result<Lanes, Error> {
     let server = tune(Server::new(files(asked)?).clients(clients(asked)?));
-    // It is read here already to name the option.
-    server.load().map_err(|error| asked.refuse(CERTIFICATE.name, error.to_string()))?;
-    server.before(lanes)
+    let served = server.load().map_err(|error| asked.refuse(CERTIFICATE.name, error.to_string()))?;
+    served.before(lanes)
 }
 
 fn files(asked: &Asked) -> Result<Vec<Pem>, Error> {

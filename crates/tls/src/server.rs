@@ -60,13 +60,8 @@ impl Server {
     /// # Errors
     /// Those of [`Server::load`] as [`corelane::Error::Setting`], and those of [`Lanes::transform`].
     pub fn before(&self, lanes: Lanes) -> Result<Lanes, corelane::Error> {
-        let served = self.load().map_err(|error| corelane::Error::Setting { name: "TLS", why: error.to_string() })?;
-        let lane = served.clone();
-        let lanes = lanes.transform(move |_lane| lane.lane())?;
-        Ok(lanes.beside(move || {
-            let notes = served.notes().into_iter().fold(Beside::default(), Beside::note);
-            notes.keep(served.watch())
-        }))
+        let wrong = |error: Error| corelane::Error::Setting { name: "TLS", why: error.to_string() };
+        self.load().map_err(wrong)?.before(lanes)
     }
 }
 
@@ -75,6 +70,19 @@ impl Server {
 pub struct Served(Arc<Program>);
 
 impl Served {
+    /// Has the service that was added last speak TLS, and looks after the files as long as the lanes run.
+    ///
+    /// # Errors
+    /// Those of [`Lanes::transform`].
+    pub fn before(self, lanes: Lanes) -> Result<Lanes, corelane::Error> {
+        let lane = self.clone();
+        let lanes = lanes.transform(move |_lane| lane.lane())?;
+        Ok(lanes.beside(move || {
+            let notes = self.notes().into_iter().fold(Beside::default(), Beside::note);
+            notes.keep(self.watch())
+        }))
+    }
+
     /// What makes the transforms of one lane.
     pub fn lane(&self) -> impl FnMut(Side, &Peer) -> Option<Box<dyn Transform>> + use<> {
         let mut lane = Lane::new(self.0.clone());
