@@ -1,8 +1,7 @@
 //! The TLS example, asked by clients that others wrote: OpenSSL's own, and Python's.
-#![allow(missing_docs, clippy::unwrap_used)]
 
 #[allow(dead_code)] // its main
-#[path = "../examples/tls.rs"]
+#[path = "../../examples/tls.rs"]
 mod tls;
 
 use corelane::Lanes;

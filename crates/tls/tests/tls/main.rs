@@ -1,0 +1,6 @@
+//! TLS before services: what it promises, and whether clients that others wrote agree.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod authority;
+mod foreign;
+mod server;
