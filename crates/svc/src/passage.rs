@@ -10,6 +10,7 @@ use crate::transform::{Passage, Progress, Side, Transform};
 use corelane_lane::{Kit, fenced};
 use corelane_seam::Chain;
 use corelane_watch::ServiceCounter;
+use std::sync::Arc;
 
 /// Steps of handshakes in one turn: more wait for the next one, so that connections at work do not wait for all of them.
 const HANDSHAKE_STEPS_PER_TURN: u32 = 16;
@@ -165,6 +166,8 @@ impl Services {
     fn refuse(&mut self, kit: &mut Kit, index: u32, words: &str) {
         let mut found = self.table.there(index);
         let peer = found.connection.peer.address.clone();
+        let learned = found.connection.peer.learned.get_or_insert_default();
+        Arc::make_mut(learned).refused = Some(words.to_owned());
         found.count(ServiceCounter::TransformRefusals, 1);
         found.change(kit.now(), Machine::refuse);
         found.drop_unpassed();

@@ -1,5 +1,6 @@
 //! The time of day on a lane: what its turn says, and by how much the time of day differs from that.
 
+use corelane::admin::machine::{monotonic_nanoseconds, wall_clock};
 use rustls::pki_types::UnixTime;
 use rustls::time_provider::TimeProvider;
 use std::sync::Arc;
@@ -11,8 +12,15 @@ use std::time::Duration;
 pub(crate) struct Origin(AtomicU64);
 
 impl Origin {
-    pub(crate) fn set(&self, nanoseconds: u64) {
-        self.0.store(nanoseconds, Ordering::Relaxed);
+    pub(crate) fn of_this_day() -> Self {
+        let origin = Self::default();
+        origin.look();
+        origin
+    }
+
+    /// Looks at the time of day, which may have been set.
+    pub(crate) fn look(&self) {
+        self.0.store(wall_clock().saturating_sub(monotonic_nanoseconds()), Ordering::Relaxed);
     }
 
     /// Nanoseconds since 1970 when the monotonic clock is at `now`.

@@ -2,14 +2,14 @@
 
 use crate::Error;
 use crate::clock::{Clock, Origin};
-use crate::identity::{Identities, Pem, certificates};
+use crate::identity::{Identities, Pem, authorities};
 use crate::tickets::{Keys, Ring, Tickets};
-use corelane::admin::machine::{monotonic_nanoseconds, wall_clock};
+use corelane::admin::machine::monotonic_nanoseconds;
+use rustls::ServerConfig;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::UnixTime;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
-use rustls::{RootCertStore, ServerConfig};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -58,11 +58,7 @@ impl Settings {
     fn verifier(&self) -> Result<Option<Arc<dyn ClientCertVerifier>>, Error> {
         let Some(path) = self.clients.authorities() else { return Ok(None) };
         let unfit = |why: String| Error::File { path: path.clone(), why };
-        let mut roots = RootCertStore::empty();
-        for certificate in certificates(path)? {
-            roots.add(certificate).map_err(|error| unfit(format!("holds what is no authority: {error}")))?;
-        }
-        let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), self.provider.clone());
+        let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(authorities(path)?), self.provider.clone());
         let builder = if matches!(self.clients, Clients::Asked(_)) { builder.allow_unauthenticated() } else { builder };
         builder.build().map(|verifier| Some(verifier as Arc<_>)).map_err(|error| unfit(error.to_string()))
     }
@@ -94,8 +90,7 @@ impl Program {
     pub(crate) fn load(settings: Settings) -> Result<Self, Error> {
         let tried = ServerConfig::builder_with_provider(settings.provider.clone()).with_safe_default_protocol_versions();
         tried.map_err(|error| Error::Provider { what: format!("speaks no version of TLS: {error}") })?;
-        let origin = Arc::new(Origin::default());
-        set_by_time_of_day(&origin);
+        let origin = Arc::new(Origin::of_this_day());
         let material = settings.read(&origin)?;
         Ok(Self { settings, origin, generation: AtomicU64::new(0), material: Mutex::new(material) })
     }
@@ -110,7 +105,7 @@ impl Program {
 
     /// Looks at the time of day, which may have been set.
     pub(crate) fn look_at_time(&self) {
-        set_by_time_of_day(&self.origin);
+        self.origin.look();
     }
 
     /// What is to be said of the certificates.
@@ -155,8 +150,4 @@ impl Program {
         config.ticketer = Arc::new(Tickets::new(provider.clone(), clock.clone(), ring));
         (Arc::new(config), generation)
     }
-}
-
-fn set_by_time_of_day(origin: &Origin) {
-    origin.set(wall_clock().saturating_sub(monotonic_nanoseconds()));
 }

@@ -1,6 +1,6 @@
 //! A server's TLS: whom it shows which certificate, what it speaks, whom it lets in.
 
-use crate::lane::Lane;
+use crate::lane::Accepts;
 use crate::program::{Program, Settings};
 use crate::{Clients, Error, Pem, Watch};
 use corelane::Lanes;
@@ -85,7 +85,7 @@ impl Served {
 
     /// What makes the transforms of one lane.
     pub fn lane(&self) -> impl FnMut(Side, &Peer) -> Option<Box<dyn Transform>> + use<> {
-        let mut lane = Lane::new(self.0.clone());
+        let mut lane = Accepts::new(self.0.clone());
         move |side, _peer| (side == Side::Server).then(|| lane.accept())
     }
 

@@ -155,7 +155,7 @@ impl Client {
     }
 }
 
-fn is_there(program: &str, argument: &str) -> bool {
+pub fn is_there(program: &str, argument: &str) -> bool {
     let is_there = Command::new(program).arg(argument).output().is_ok_and(|output| output.status.success());
     if !is_there {
         skip(&format!("there is no {program}"));

@@ -2,5 +2,6 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod authority;
+mod client;
 mod foreign;
 mod server;

@@ -19,7 +19,7 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Says who the peer is by its certificate, and what it asked for: a line for each line.
-struct Who;
+pub struct Who;
 
 impl StreamService for Who {
     type Talk = Silent;
