@@ -35,7 +35,8 @@ impl Server {
         self
     }
 
-    /// What is answered, in plain, to who speaks no TLS but begins with a letter, as HTTP does. By default an alert of TLS.
+    /// What is answered, in plain, to who speaks no TLS but begins with a letter, as HTTP does: a whole answer (`HTTP/1.1 400 Bad Request`, with `Connection: close`). The
+    /// connection then finishes in order, and what else comes is discarded, so that the answer is not lost by a reset. By default an alert of TLS.
     pub fn plain_answer(mut self, answer: &'static [u8]) -> Self {
         self.0.plain_answer = answer;
         self
