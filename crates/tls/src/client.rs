@@ -4,7 +4,7 @@ use crate::clock::{Clock, Origin};
 use crate::identity::authorities;
 use crate::lane::OnLane;
 use crate::trust::Anybody;
-use crate::{Error, Pem, Tls, Watch};
+use crate::{Error, Pem, TimeOfDay, Tls, Watch};
 use corelane::Lanes;
 use corelane::service::entry::Beside;
 use corelane::service::{Passage, Peer, Progress, Side, Transform, TransformError};
@@ -58,6 +58,7 @@ pub struct Client {
     certificate: Option<Pem>,
     resumes: bool,
     provider: Arc<CryptoProvider>,
+    day: TimeOfDay,
 }
 
 impl Client {
@@ -65,7 +66,7 @@ impl Client {
     /// lets it, and its cryptography is ring's.
     pub fn new(trust: Trust) -> Self {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        Self { trust, name: None, protocols: Vec::new(), certificate: None, resumes: true, provider }
+        Self { trust, name: None, protocols: Vec::new(), certificate: None, resumes: true, provider, day: TimeOfDay::Machine }
     }
 
     /// The name (or the address) of all servers that it connects to: it asks for that (RFC 6066, section 3), and it must stand in their certificates. By default it is the
@@ -101,6 +102,12 @@ impl Client {
         self
     }
 
+    /// Another source of the time of day.
+    pub fn time(mut self, day: TimeOfDay) -> Self {
+        self.day = day;
+        self
+    }
+
     /// Reads the files, once.
     ///
     /// # Errors
@@ -118,7 +125,7 @@ impl Client {
             protocols: self.protocols.clone(),
             resumes: self.resumes,
             provider: self.provider.clone(),
-            origin: Arc::new(Origin::of_this_day()),
+            origin: Arc::new(Origin::new(self.day)),
         };
         program.configured(&Arc::new(Clock::new(program.origin.clone())))?;
         Ok(Caller(Arc::new(program)))

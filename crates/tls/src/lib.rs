@@ -35,6 +35,7 @@ mod watch;
 mod words;
 
 pub use client::{Caller, Client, Trust};
+pub use clock::TimeOfDay;
 pub use error::Error;
 pub use identity::Pem;
 pub use program::Clients;

@@ -1,19 +1,16 @@
 //! How a server speaks TLS, and what was read of it from files: what its lanes share.
 
-use crate::Error;
 use crate::clock::{Clock, Origin};
 use crate::identity::{Identities, Pem, authorities};
 use crate::tickets::{Keys, Ring, Tickets};
-use corelane::admin::machine::monotonic_nanoseconds;
+use crate::{Error, TimeOfDay};
 use rustls::ServerConfig;
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::UnixTime;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 /// Whom a server lets in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,12 +42,12 @@ pub(crate) struct Settings {
     pub(crate) protocols: Vec<Vec<u8>>,
     pub(crate) plain_answer: &'static [u8],
     pub(crate) provider: Arc<CryptoProvider>,
+    pub(crate) day: TimeOfDay,
 }
 
 impl Settings {
     fn read(&self, origin: &Origin) -> Result<Material, Error> {
-        let now = UnixTime::since_unix_epoch(Duration::from_nanos(origin.unix(monotonic_nanoseconds())));
-        let identities = Arc::new(Identities::load(&self.files, &self.provider, now)?);
+        let identities = Arc::new(Identities::load(&self.files, &self.provider, origin.now())?);
         let ring = Arc::new(Mutex::new(Keys::new(&self.provider)?));
         Ok(Material { identities, verifier: self.verifier()?, ring })
     }
@@ -90,7 +87,7 @@ impl Program {
     pub(crate) fn load(settings: Settings) -> Result<Self, Error> {
         let tried = ServerConfig::builder_with_provider(settings.provider.clone()).with_safe_default_protocol_versions();
         tried.map_err(|error| Error::Provider { what: format!("speaks no version of TLS: {error}") })?;
-        let origin = Arc::new(Origin::of_this_day());
+        let origin = Arc::new(Origin::new(settings.day));
         let material = settings.read(&origin)?;
         Ok(Self { settings, origin, generation: AtomicU64::new(0), material: Mutex::new(material) })
     }

@@ -184,6 +184,8 @@ impl fmt::Debug for Keys {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::TimeOfDay;
+    use crate::clock::Origin;
 
     const PERIOD: u64 = PERIOD_SECONDS as u64 * 1_000_000_000;
 
@@ -191,7 +193,7 @@ mod tests {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let ring: Ring = Arc::new(Mutex::new(Keys::new(&provider).unwrap()));
         let lane = |_| {
-            let clock = Arc::new(Clock::new(Arc::default()));
+            let clock = Arc::new(Clock::new(Arc::new(Origin::new(TimeOfDay::Machine))));
             (clock.clone(), Tickets::new(provider.clone(), clock, ring.clone()))
         };
         (ring.clone(), (0..count).map(lane).collect())
