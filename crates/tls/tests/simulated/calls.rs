@@ -20,9 +20,9 @@ const BYTES_MAX: usize = 50_000;
 
 /// What is said in a call of this number.
 fn words(seed: u64, number: u32) -> Vec<u8> {
-    let mut random = Random::new(seed << 8 ^ u64::from(number));
+    let mut random = Random::new((seed << 8) ^ u64::from(number));
     let bytes = random.one_to(BYTES_MAX);
-    (0..bytes).map(|at| (at as u64 * 31 >> 3 ^ seed ^ u64::from(number)) as u8).collect()
+    (0..bytes).map(|at| (((at as u64 * 31) >> 3) ^ seed ^ u64::from(number)) as u8).collect()
 }
 
 /// What came of a call.
