@@ -136,6 +136,7 @@ impl Services {
             peer: &mut connection.peer,
             arena: &kit.arena,
             now: kit.now(),
+            time_of_day: kit.time_of_day(),
             peer_finished: connection.machine.peer_has_finished(),
             finishing: connection.machine.is_leaving(),
             opens: false,

@@ -1,12 +1,11 @@
 //! A client's TLS: whom it trusts, whom it asks for, what it speaks, and what it shows.
 
-use crate::clock::{Clock, Origin};
+use crate::clock::Clock;
 use crate::identity::authorities;
 use crate::lane::OnLane;
 use crate::trust::Anybody;
-use crate::{Error, Pem, TimeOfDay, Tls, Watch};
+use crate::{Error, Pem, Tls};
 use corelane::Lanes;
-use corelane::service::entry::Beside;
 use corelane::service::{Passage, Peer, Progress, Side, Transform, TransformError};
 use rustls::client::danger::ServerCertVerifier;
 use rustls::client::{ClientConnection, Resumption, WebPkiServerVerifier};
@@ -58,7 +57,6 @@ pub struct Client {
     certificate: Option<Pem>,
     resumes: bool,
     provider: Arc<CryptoProvider>,
-    day: TimeOfDay,
 }
 
 impl Client {
@@ -66,7 +64,7 @@ impl Client {
     /// lets it, and its cryptography is ring's.
     pub fn new(trust: Trust) -> Self {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        Self { trust, name: None, protocols: Vec::new(), certificate: None, resumes: true, provider, day: TimeOfDay::Machine }
+        Self { trust, name: None, protocols: Vec::new(), certificate: None, resumes: true, provider }
     }
 
     /// The name (or the address) of all servers that it connects to: it asks for that (RFC 6066, section 3), and it must stand in their certificates. By default it is the
@@ -102,12 +100,6 @@ impl Client {
         self
     }
 
-    /// Another source of the time of day.
-    pub fn time(mut self, day: TimeOfDay) -> Self {
-        self.day = day;
-        self
-    }
-
     /// Reads the files, once.
     ///
     /// # Errors
@@ -125,9 +117,8 @@ impl Client {
             protocols: self.protocols.clone(),
             resumes: self.resumes,
             provider: self.provider.clone(),
-            origin: Arc::new(Origin::new(self.day)),
         };
-        program.configured(&Arc::new(Clock::new(program.origin.clone())))?;
+        program.configured(&Arc::default())?;
         Ok(Caller(Arc::new(program)))
     }
 
@@ -174,7 +165,6 @@ struct Program {
     protocols: Vec<Vec<u8>>,
     resumes: bool,
     provider: Arc<CryptoProvider>,
-    origin: Arc<Origin>,
 }
 
 impl Program {
@@ -214,19 +204,14 @@ impl Caller {
     /// # Errors
     /// Those of [`Lanes::transform`].
     pub fn before(self, lanes: Lanes) -> Result<Lanes, corelane::Error> {
-        let lane = self.clone();
-        let lanes = lanes.transform(move |_lane| lane.lane())?;
-        Ok(lanes.beside(move || {
-            let origin = self.0.origin.clone();
-            Beside::default().keep(Watch::begin(Vec::new(), move |_| origin.look()))
-        }))
+        lanes.transform(move |_lane| self.lane())
     }
 
     /// What makes the transforms of one lane: for connections that it opens, and none for others. A service that asks for several names has a caller for each, and a
     /// function that chooses one by the [`Peer`]'s address.
     pub fn lane(&self) -> impl FnMut(Side, &Peer) -> Option<Box<dyn Transform>> + use<> {
         let program = self.0.clone();
-        let clock = Arc::new(Clock::new(program.origin.clone()));
+        let clock = Arc::default();
         // reason: it was made when the files were read.
         let config = Arc::new(program.configured(&clock).expect("the provider has been tried"));
         move |side, peer| {

@@ -1,6 +1,7 @@
 //! Who a server is: certificates with their keys, and which of them it shows whom.
 
 use crate::Error;
+use corelane::admin::machine::wall_clock;
 use rustls::RootCertStore;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::{self, PemObject};
@@ -10,6 +11,7 @@ use rustls::sign::CertifiedKey;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The two files of one identity, both PEM (RFC 7468): a chain of certificates, the server's own first, and its private key (PKCS #8, PKCS #1 or SEC1).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,7 +76,8 @@ pub(crate) struct Identities {
 impl Identities {
     /// # Errors
     /// Those of [`Pem::load`]; [`Error::NoCertificate`].
-    pub(crate) fn load(files: &[Pem], provider: &CryptoProvider, now: UnixTime) -> Result<Self, Error> {
+    pub(crate) fn load(files: &[Pem], provider: &CryptoProvider) -> Result<Self, Error> {
+        let now = UnixTime::since_unix_epoch(Duration::from_nanos(wall_clock()));
         let mut identities = Self { all: Vec::new(), names: BTreeMap::new(), notes: Vec::new() };
         for pem in files {
             identities.add(pem, pem.load(provider)?, provider, now)?;

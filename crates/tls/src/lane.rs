@@ -18,7 +18,7 @@ pub(crate) struct Accepts {
 
 impl Accepts {
     pub(crate) fn new(program: Arc<Program>) -> Self {
-        let clock = program.clock();
+        let clock = Arc::default();
         let (config, generation) = program.configured(&clock);
         Self { program, clock, config, generation }
     }
@@ -43,7 +43,7 @@ pub(crate) struct OnLane {
 
 impl Transform for OnLane {
     fn pass(&mut self, passage: &mut Passage<'_>) -> Result<Progress, TransformError> {
-        self.clock.set(passage.now);
+        self.clock.set(passage.now, passage.time_of_day);
         self.tls.pass(passage)
     }
 }

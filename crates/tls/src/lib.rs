@@ -35,7 +35,6 @@ mod watch;
 mod words;
 
 pub use client::{Caller, Client, Trust};
-pub use clock::TimeOfDay;
 pub use error::Error;
 pub use identity::Pem;
 pub use program::Clients;

@@ -1,9 +1,9 @@
 //! How a server speaks TLS, and what was read of it from files: what its lanes share.
 
-use crate::clock::{Clock, Origin};
+use crate::Error;
+use crate::clock::Clock;
 use crate::identity::{Identities, Pem, authorities};
 use crate::tickets::{Keys, Ring, Tickets};
-use crate::{Error, TimeOfDay};
 use rustls::ServerConfig;
 use rustls::crypto::CryptoProvider;
 use rustls::server::danger::ClientCertVerifier;
@@ -42,12 +42,11 @@ pub(crate) struct Settings {
     pub(crate) protocols: Vec<Vec<u8>>,
     pub(crate) plain_answer: &'static [u8],
     pub(crate) provider: Arc<CryptoProvider>,
-    pub(crate) day: TimeOfDay,
 }
 
 impl Settings {
-    fn read(&self, origin: &Origin) -> Result<Material, Error> {
-        let identities = Arc::new(Identities::load(&self.files, &self.provider, origin.now())?);
+    fn read(&self) -> Result<Material, Error> {
+        let identities = Arc::new(Identities::load(&self.files, &self.provider)?);
         let ring = Arc::new(Mutex::new(Keys::new(&self.provider)?));
         Ok(Material { identities, verifier: self.verifier()?, ring })
     }
@@ -77,7 +76,6 @@ pub(crate) struct Material {
 /// What all lanes of a program share: read when a lane begins, and when the files have changed.
 pub(crate) struct Program {
     pub(crate) settings: Settings,
-    origin: Arc<Origin>,
     generation: AtomicU64,
     material: Mutex<Material>,
 }
@@ -87,22 +85,16 @@ impl Program {
     pub(crate) fn load(settings: Settings) -> Result<Self, Error> {
         let tried = ServerConfig::builder_with_provider(settings.provider.clone()).with_safe_default_protocol_versions();
         tried.map_err(|error| Error::Provider { what: format!("speaks no version of TLS: {error}") })?;
-        let origin = Arc::new(Origin::new(settings.day));
-        let material = settings.read(&origin)?;
-        Ok(Self { settings, origin, generation: AtomicU64::new(0), material: Mutex::new(material) })
+        let material = settings.read()?;
+        Ok(Self { settings, generation: AtomicU64::new(0), material: Mutex::new(material) })
     }
 
     /// Reads the files again; what is wrong with them changes nothing.
     pub(crate) fn reload(&self) -> Result<(), Error> {
-        let material = self.settings.read(&self.origin)?;
+        let material = self.settings.read()?;
         *self.held() = material;
         self.generation.fetch_add(1, Ordering::Release);
         Ok(())
-    }
-
-    /// Looks at the time of day, which may have been set.
-    pub(crate) fn look_at_time(&self) {
-        self.origin.look();
     }
 
     /// What is to be said of the certificates.
@@ -118,10 +110,6 @@ impl Program {
     /// How often the files were read again.
     pub(crate) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn clock(&self) -> Arc<Clock> {
-        Arc::new(Clock::new(self.origin.clone()))
     }
 
     pub(crate) fn plain_answer(&self) -> &'static [u8] {

@@ -2,7 +2,7 @@
 
 use crate::lane::Accepts;
 use crate::program::{Program, Settings};
-use crate::{Clients, Error, Pem, TimeOfDay, Watch};
+use crate::{Clients, Error, Pem, Watch};
 use corelane::Lanes;
 use corelane::admin::reports;
 use corelane::service::entry::Beside;
@@ -20,14 +20,7 @@ impl Server {
     pub fn new(files: impl IntoIterator<Item = Pem>) -> Self {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let files = files.into_iter().collect();
-        Self(Settings {
-            files,
-            clients: Clients::Anybody,
-            protocols: Vec::new(),
-            plain_answer: b"",
-            provider,
-            day: TimeOfDay::Machine,
-        })
+        Self(Settings { files, clients: Clients::Anybody, protocols: Vec::new(), plain_answer: b"", provider })
     }
 
     /// The protocols that it speaks, the most wanted first (ALPN, RFC 7301); who speaks some and none of these is refused.
@@ -52,12 +45,6 @@ impl Server {
     /// Another provider of cryptography and randomness.
     pub fn provider(mut self, provider: CryptoProvider) -> Self {
         self.0.provider = Arc::new(provider);
-        self
-    }
-
-    /// Another source of the time of day.
-    pub fn time(mut self, day: TimeOfDay) -> Self {
-        self.0.day = day;
         self
     }
 
@@ -121,12 +108,7 @@ impl Served {
     /// is reported.
     pub fn watch(&self) -> Watch {
         let served = self.clone();
-        Watch::begin(self.0.settings.paths().cloned().collect(), move |has_changed| {
-            served.0.look_at_time();
-            if has_changed {
-                served.reload_and_report();
-            }
-        })
+        Watch::begin(self.0.settings.paths().cloned().collect(), move || served.reload_and_report())
     }
 
     fn reload_and_report(&self) {
