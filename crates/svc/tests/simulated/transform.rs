@@ -109,6 +109,10 @@ impl Transform for ProxyHeader {
         }
         Ok(Progress::Idle)
     }
+
+    fn passes_files(&self) -> bool {
+        true
+    }
 }
 
 /// Lets nothing out before it has heard a `g`.

@@ -47,7 +47,7 @@ impl Authority {
         ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap().with_root_certificates(roots)
     }
 
-    fn client(&self) -> Client {
+    pub fn client(&self) -> Client {
         Client::new(self.trusting().with_no_client_auth())
     }
 
@@ -59,11 +59,11 @@ impl Authority {
     }
 }
 
-struct Client {
+pub struct Client {
     config: Arc<ClientConfig>,
 }
 
-type Stream = StreamOwned<ClientConnection, TcpStream>;
+pub type Stream = StreamOwned<ClientConnection, TcpStream>;
 
 impl Client {
     fn new(mut config: ClientConfig) -> Self {
@@ -71,7 +71,7 @@ impl Client {
         Self { config: Arc::new(config) }
     }
 
-    fn connect(&self, running: &Running, name: &str) -> Stream {
+    pub fn connect(&self, running: &Running, name: &str) -> Stream {
         let socket = TcpStream::connect(running.address()).unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         let name = name.to_owned().try_into().unwrap();
@@ -115,7 +115,7 @@ fn counted(running: &Running, counter: ServiceCounter) -> Vec<u64> {
     lanes.iter().map(|lane| lane.services[0].get(counter)).collect()
 }
 
-fn end(running: Running) {
+pub fn end(running: Running) {
     running.drain();
     running.wait().unwrap();
 }
