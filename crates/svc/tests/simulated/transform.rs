@@ -296,7 +296,8 @@ pub mod tests {
     #[test]
     fn a_transform_without_memory_is_called_again_when_there_is_some() {
         let world = World::new(1, Faults::none());
-        let limits = patient().output_high(8 << 20);
+        // What waits for memory before the transform is not too long: no more is received meanwhile.
+        let limits = patient().output_high(8 << 20).record_max(PASS_BYTES);
         let mut rig = Rig::behind(&world, &Plan::lanes(1).memory(4 << 20), limits, |_| Behind, |_, _: &_| Some(xor()));
         let peers: Vec<_> = (0..12).map(|number| rig.connect(number)).collect();
         rig.wait(MS);
