@@ -507,3 +507,46 @@ fn who_had_no_memory_to_go_on_is_told_once_there_is_some() {
     assert_eq!((peer.read(usize::MAX), told.get()), (b"made".to_vec(), 2));
     case.close(&[peer]);
 }
+
+/// Answers with so many bytes of the lane's memory as are asked for, in four bytes.
+struct Filler;
+
+impl StreamService for Filler {
+    type Talk = Silent;
+    type Session = ();
+
+    fn open(&mut self, _cx: &mut Cx<'_>, _peer: &Ends) {}
+
+    fn receive(&mut self, cx: &mut Cx<'_>, _session: &mut (), input: &mut Input, output: &mut Output) -> Next {
+        let Some(wish) = input.contiguous(4) else { return Next::Continue };
+        if let Ok(mut lease) = cx.lease(u32::from_be_bytes(wish.try_into().unwrap()) as usize) {
+            lease.advance(lease.capacity());
+            input.skip(4);
+            output.push(lease.share());
+        }
+        Next::Continue
+    }
+}
+
+/// A send that has gone whole is all that happens on the lane then: its connection needs nothing more, not even another timer.
+#[test]
+fn who_waits_is_lent_what_a_send_gives_back() {
+    let world = World::new(1, Faults::none());
+    let limits = patient().output_high(8 * MIB).idle_limit(Duration::from_secs(1_000));
+    let rig = Rig::serving(&world, &Plan::lanes(1).memory(MEMORY), limits, |_| Filler);
+    let mut case = Case { rig, calls: Rc::default() };
+    let first = case.ask(1, 2 * MIB);
+    let taken = case.take_main();
+    let second = case.ask(2, MIB / 2);
+    case.rig.wait(10 * MS);
+    assert_eq!(second.readable_bytes(), 0, "it waits for the memory of the first");
+    let mut got = 0;
+    while got < 2 * MIB {
+        got += first.read(usize::MAX).len();
+        case.rig.wait(MS / 10);
+    }
+    case.rig.wait(5 * MS);
+    assert_ne!(second.readable_bytes(), 0, "it need not wait for a timer");
+    drop(taken);
+    case.close(&[first, second]);
+}
