@@ -316,6 +316,7 @@ impl<D: Driver> Lane<D> {
             return None;
         }
         self.kit.now = self.driver.now().max(before);
+        self.kit.look_at_day(&self.driver);
         if wait != Wait::No {
             self.kit.row.set(LaneCounter::LaneState, self.awake_state() as u64);
             self.kit.row.add(LaneCounter::Sleeps, 1);
