@@ -38,6 +38,8 @@ pub struct Entry {
     pub options: &'static [Choice],
     /// How a request of it can fail beside what [all](Kind::ALL) can, each at its place.
     pub kinds: &'static [Kind],
+    /// What it counts of answers beside what all do, by name, each at its place.
+    pub counts: &'static [&'static str],
     /// Requests a second, by its options, of so many connections; none for a workload whose times the user gives.
     pub rate: Option<fn(&Chosen, u32) -> f64>,
     /// What its options come to, for [`Plan::particulars`].
@@ -68,6 +70,7 @@ impl Entry {
             default_duration: Duration::from_secs(3),
             options: &[],
             kinds: &[],
+            counts: &[],
             rate: None,
             particulars: |_| Particulars::default(),
             call: |_| None,
@@ -82,6 +85,11 @@ impl Plan {
     pub fn kinds(&self) -> &'static [Kind] {
         find(&self.workload).map_or(&[], |entry| entry.kinds)
     }
+
+    /// What only its workload counts, by name.
+    pub fn counts(&self) -> &'static [&'static str] {
+        find(&self.workload).map_or(&[], |entry| entry.counts)
+    }
 }
 
 /// All workloads.
@@ -95,6 +103,7 @@ pub fn find(name: &str) -> Option<&'static Entry> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::interval::COUNTS_MAX;
     use crate::kinds::OWN_KINDS_MAX;
     use std::collections::HashSet;
 
@@ -109,7 +118,7 @@ mod tests {
                 "{}: two workloads have one option",
                 entry.name
             );
-            assert!(entry.kinds.len() <= OWN_KINDS_MAX);
+            assert!(entry.kinds.len() <= OWN_KINDS_MAX && entry.counts.len() <= COUNTS_MAX);
             for (place, kind) in entry.kinds.iter().enumerate() {
                 assert!(matches!(kind, Kind::Own(own) if own.place == place) && names.insert(kind.name()), "{kind}");
             }

@@ -47,10 +47,10 @@ pub struct Options {
     /// Connections a second, such as 500 or 1k, each with requests of its own, closed after the last one
     #[arg(long, value_name = "R", value_parser = amounts::rate, help_heading = "Load")]
     connection_rate: Option<f64>,
-    /// Requests on each of these connections, one after the other
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "connection_rate",
-        value_parser = clap::value_parser!(u32).range(1..), help_heading = "Load")]
-    requests_per_connection: u32,
+    /// Requests on each connection, after which it is closed: with --connection-rate one after the other [default: 1], in a closed loop
+    /// up to --depth at once, and another connection follows [default: as many as it takes]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Load")]
+    requests_per_connection: Option<u32>,
     #[command(flatten)]
     own: Own,
     /// Send datagrams one by one even where several go to the same peer
@@ -213,6 +213,7 @@ impl Options {
         let plan = Plan {
             connections,
             depth: self.depth,
+            requests_each: self.requests_per_connection.filter(|_| self.connection_rate.is_none()),
             size: self.size.unwrap_or(entry.default_size),
             extent: self.extent(&mode, entry),
             warm_up: self.warm_up(&mode),
@@ -293,7 +294,7 @@ impl Options {
         let is_recorded = matches!(arrivals, Arrivals::Recorded(_));
         Ok(match (rate, self.connection_rate) {
             (Some(_), _) | (_, Some(_)) if is_recorded => bail!("--arrivals with a file has its own rate: leave out --rate"),
-            (_, Some(rate)) => Mode::Connections { rate, arrivals, requests: self.requests_per_connection },
+            (_, Some(rate)) => Mode::Connections { rate, arrivals, requests: self.requests_per_connection.unwrap_or(1) },
             (Some(rate), _) => Mode::Open { rate, arrivals },
             _ if is_recorded => Mode::Open { rate: 0.0, arrivals },
             _ if self.arrivals.is_some() => bail!("--arrivals needs a --rate: without one a request follows an answer"),

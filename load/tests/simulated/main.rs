@@ -15,6 +15,7 @@ mod misbehaving;
 mod pacing;
 mod peers;
 mod plans;
+mod renewal;
 mod repeats;
 mod rig;
 mod rpc;

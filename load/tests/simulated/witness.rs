@@ -326,6 +326,10 @@ impl<W: Workload> Workload for Spy<W> {
         result
     }
 
+    fn may_end(&self, spied: &Self::Connection) -> bool {
+        self.inner.may_end(&spied.inner)
+    }
+
     fn go_on(&mut self, spied: &mut Self::Connection, output: &mut Output) {
         self.inner.go_on(&mut spied.inner, output);
     }

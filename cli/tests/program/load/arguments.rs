@@ -87,7 +87,6 @@ fn options_that_exclude_one_another_are_named() {
         (&["--rate", "5", "--connection-rate", "5"], &["--rate", "--connection-rate", "cannot be used with"]),
         (&["--requests", "5", "--duration", "5s"], &["--requests", "--duration", "cannot be used with"]),
         (&["--server-pid", "1", "--server-page"], &["--server-pid", "--server-page", "cannot be used with"]),
-        (&["--requests-per-connection", "5"], &["--connection-rate", "not provided"]),
         (&["--connection-rate", "5", "--requests-per-connection", "0"], &["--requests-per-connection", "0 is not in 1.."]),
         (&["--against-pid", "1"], &["--against", "not provided"]),
         (&["--rate", "5", "--rate", "6"], &["--rate", "multiple times"]),
