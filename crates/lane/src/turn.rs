@@ -312,6 +312,7 @@ impl<D: Driver> Lane<D> {
         let room = if self.works.are_shared() { self.works.room(&self.kit) } else { self.kit.budget.completions };
         self.driver.collect(wait, room, &mut self.completions);
         self.kit.now = self.driver.now().max(before);
+        self.kit.look_at_day(&self.driver);
         if wait != Wait::No {
             self.kit.row.set(LaneCounter::LaneState, self.awake_state() as u64);
             self.kit.row.add(LaneCounter::Sleeps, 1);

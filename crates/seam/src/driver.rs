@@ -91,6 +91,9 @@ pub trait Driver {
     /// The monotonic clock, in nanoseconds (CLOCK_MONOTONIC, clock_gettime(2)).
     fn now(&self) -> u64;
 
+    /// The time of day: nanoseconds since 1970, UTC (CLOCK_REALTIME). It can be set, backwards as well.
+    fn time_of_day(&self) -> u64;
+
     /// Makes a listening socket; `Accept` starts it.
     ///
     /// # Errors

@@ -91,6 +91,11 @@ impl<K: Talk> Cx<'_, K> {
         Instant::from_nanoseconds(self.kit.now())
     }
 
+    /// The time of day at this turn, since 1970, UTC. It can be set, backwards as well, which is noticed within a second.
+    pub fn time_of_day(&self) -> Duration {
+        Duration::from_nanos(self.kit.time_of_day())
+    }
+
     /// The number of this lane, from 0.
     pub fn lane(&self) -> usize {
         self.kit.lane()
@@ -306,6 +311,12 @@ impl<K: Talk> Cx<'_, K> {
     /// Breaks a connection of this service off, as [`Next::Abort`](crate::Next::Abort) does: what has not left is lost.
     pub fn abort(&mut self, id: ConnectionId) {
         self.tell(id, Notice::Abort);
+    }
+
+    /// Has [`StreamService::receive`](crate::StreamService::receive) called for a connection of this service on this lane once this call has returned,
+    /// though nothing has come: for one whose service said [`Next::Wait`](crate::Next::Wait). Nothing if it has ended.
+    pub fn resume(&mut self, id: ConnectionId) {
+        self.tell(id, Notice::Resume);
     }
 
     /// Has all lanes of the program drain, and end: new connections are refused, what was asked is answered.

@@ -79,6 +79,10 @@ impl Driver for SimDriver {
         self.world.0.borrow().clock.now()
     }
 
+    fn time_of_day(&self) -> u64 {
+        self.world.0.borrow().clock.time_of_day()
+    }
+
     fn listen(&mut self, listen: &Listen) -> Result<Socket, Fault> {
         let state = &mut *self.world.0.borrow_mut();
         let descriptor = state.lanes[self.lane].descriptors.open();
