@@ -10,6 +10,8 @@ mod datagram_peers;
 mod datagrams;
 mod ends;
 mod figures;
+mod http;
+mod http_server;
 mod memory;
 mod misbehaving;
 mod pacing;
