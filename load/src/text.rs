@@ -173,8 +173,8 @@ fn rates(page: &mut Page, report: &Report) {
     parts.push(format!("{} received ({}/s)", bytes(received), each_second(received)));
     page.list("requests", &parts);
     connections(page, report);
-    let counted: Vec<String> =
-        report.counted.iter().map(|(name, n)| format!("{} {}", name.replace('_', " "), count(*n))).collect();
+    let met = report.counted.iter().filter(|(_, times)| **times > 0);
+    let counted: Vec<String> = met.map(|(name, times)| format!("{} {}", name.replace('_', " "), count(*times))).collect();
     if !counted.is_empty() {
         page.list("counted", &counted);
     }

@@ -148,7 +148,7 @@ impl Server {
     }
 
     fn respond(&self, session: &mut Session, is_head: bool, output: &mut Output) -> Next {
-        if self.answers == Answers::Reset && session.answered > 0 {
+        if matches!(self.answers, Answers::Reset | Answers::Endless) && session.answered > 0 {
             return Next::Continue;
         }
         let answer = self.answer(session.answered, is_head);
