@@ -15,9 +15,12 @@ pub const SECONDS: u64 = 300;
 /// Program and the Debian package that holds it.
 const PROGRAMS: &[(&str, &str)] = &[
     ("chromium", "chromium"),
+    ("httperf", "httperf"),
     ("ip", "iproute2"),
+    ("lighttpd", "lighttpd"),
     ("nc", "netcat-openbsd"),
     ("ncat", "ncat"),
+    ("nginx", "nginx"),
     ("openssl", "openssl"),
     ("python3", "python3"),
     ("rpcbind", "rpcbind"),
