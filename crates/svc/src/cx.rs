@@ -478,6 +478,11 @@ impl<K: Talk> Cx<'_, K> {
         self.request(FileOp::Open { beneath: Some(directory.clone()), path, options }, token);
     }
 
+    /// Lists a directory that was opened with [`OpenOptions::directory`], `most` names at the most: `FileOutcome::Listed`.
+    pub fn list_directory(&mut self, directory: &File, most: usize, token: u64) {
+        self.request(FileOp::List { directory: directory.clone(), most }, token);
+    }
+
     /// Reads a file at `offset` behind the data of `lease`, until that holds `until` bytes or the file ends: `FileOutcome::Filled`.
     pub fn read_file(&mut self, file: &File, offset: u64, lease: Lease, until: usize, token: u64) {
         self.request(FileOp::Read { file: file.clone(), offset, lease, until }, token);

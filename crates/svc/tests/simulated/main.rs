@@ -17,6 +17,7 @@ mod fetch;
 mod flows;
 mod handshakes;
 mod http;
+mod letters;
 mod limits;
 mod memory;
 mod mines;
