@@ -81,6 +81,10 @@ pub enum Next {
         /// How many bytes it shall hold: more than it holds now (else the call comes again at once), and cut to its capacity.
         until: usize,
     },
+    /// Read no more: the service cannot take what it has left in the input. It is called again when [`Cx::resume`](crate::Cx::resume) says so, when some
+    /// output has left, or after any other call for the connection. Until then what the peer sends waits with the system, and no time runs for it but
+    /// `idle_limit`.
+    Pause,
     /// Close once all output has left: the connection ends as [`Ending::Completed`].
     Close,
     /// Break the connection off: it ends as [`Ending::Aborted`].

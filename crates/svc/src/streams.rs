@@ -376,6 +376,7 @@ impl Found<'_> {
                     self.mark_ready();
                 }
             }
+            Next::Pause => busy.blocked = true,
             _ => busy.needed = busy.input.len() + 1,
         }
     }
