@@ -2,7 +2,7 @@
 
 #[allow(unused_imports, reason = "named in the documentation")]
 use super::error::{Error, Result};
-use super::link::{Fate, Link, PIECE_BYTES};
+use super::link::{Fate, Link};
 use corelane_seam::{Chain, Lease, Segment};
 use corelane_svc::{Input, Peer, Refused};
 use std::future::poll_fn;
@@ -66,11 +66,11 @@ impl Connection {
         self.link.is_truncated()
     }
 
-    /// Copies `bytes` into the output, in pieces of at most 64 KiB: each waits for room, and for memory. What is in one piece is written whole or not at
+    /// Copies `bytes` into the output, in pieces of 4 to 64 KiB: each waits for room, and for memory. Up to 4 KiB are written whole or not at
     /// all; of more, [`Write::written`] says how far it has come, also if it is not waited for to the end.
     ///
     /// # Errors
-    /// [`Error::Ended`], [`Error::TooLarge`].
+    /// [`Error::Ended`].
     pub fn write<'a>(&'a self, bytes: &'a [u8]) -> Write<'a> {
         Write { link: &self.link, bytes, written: 0 }
     }
@@ -126,7 +126,7 @@ impl Connection {
     /// # Errors
     /// As there.
     pub fn poll_write(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
-        self.link.poll_write(context, &bytes[..bytes.len().min(PIECE_BYTES)])
+        self.link.poll_write(context, bytes)
     }
 
     /// An empty lease of at least `capacity` bytes, for which the connection pays.

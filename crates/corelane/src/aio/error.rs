@@ -23,11 +23,6 @@ pub enum Error {
         /// The bound of the service (`record_max`).
         record_max: usize,
     },
-    /// The caller writes in one piece what a lane of this size never lends.
-    TooLarge {
-        /// The most bytes that it lends at once.
-        most: usize,
-    },
     /// The system failed the operation: a connection could not be opened, or a file.
     Failed(Fault),
     /// The service is at a bound of its own.
@@ -44,10 +39,10 @@ impl fmt::Display for Error {
             Self::Ended { ending, fault: None } => write!(f, "the connection has ended: {ending}"),
             Self::Ended { ending, fault: Some(fault) } => write!(f, "the connection has ended: {ending}, {fault}"),
             Self::TooLong { record_max } => {
-                write!(f, "more bytes are waited for than a record may have, {record_max} (record_max): refuse the request, or raise it")
-            }
-            Self::TooLarge { most } => {
-                write!(f, "a lane with this memory lends at most {most} bytes at once: write less, or give it more memory")
+                write!(
+                    f,
+                    "more bytes are waited for than a record may have, {record_max} (record_max): refuse the request, or raise it"
+                )
             }
             Self::Failed(fault) => write!(f, "the system says: {fault}"),
             Self::Refused(error) => error.fmt(f),

@@ -3,8 +3,8 @@
 //! The service brings bytes ([`Link::take_in`]) and wakes who waits for them; the task takes and writes; whatever it did is settled with the connection
 //! before the turn is flushed ([`Link::settle`]). Neither is ever called while the other is at it.
 
-use super::error::Error;
 use super::Result;
+use super::error::Error;
 use corelane_seam::{Arena, Chain, Fault, Lease, Payer, Segment};
 use corelane_svc::{ConnectionId, Cx, Ending, Input, Limits, Next, Nudge, Order, Output, Peer, Refused, Talk, Ticket};
 use corelane_watch::ServiceCounter;
@@ -13,7 +13,9 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 /// Bytes that are copied at once, and the size of a lease in which small writes are gathered.
-pub(super) const PIECE_BYTES: usize = 64 << 10;
+const PIECE_BYTES: usize = 64 << 10;
+/// The fewest bytes of a longer write that are copied at once, where the lane has no more in one piece.
+const PIECE_BYTES_LEAST: usize = 4 << 10;
 const GATHER_BYTES: usize = 16 << 10;
 
 /// Keeps who is to be woken; who is kept already is not cloned again.
@@ -276,15 +278,13 @@ impl Link {
             return Poll::Pending;
         }
         let own = &mut *self.own.borrow_mut();
-        let piece = &bytes[..bytes.len().min(PIECE_BYTES)];
-        match own.copy(piece) {
-            Ok(()) => {
+        match own.copy(&bytes[..bytes.len().min(PIECE_BYTES)]) {
+            Some(copied) => {
                 self.touch(own);
-                Poll::Ready(Ok(piece.len()))
+                Poll::Ready(Ok(copied))
             }
-            Err(Refused::TooLarge { most }) => Poll::Ready(Err(Error::TooLarge { most })),
-            Err(_) => {
-                own.wants_memory = piece.len();
+            None => {
+                own.wants_memory = bytes.len().min(PIECE_BYTES_LEAST);
                 self.await_room(own, context);
                 Poll::Pending
             }
@@ -367,21 +367,23 @@ impl Own {
         }
     }
 
-    /// Copies a piece behind what was written: all of it, or nothing.
-    fn copy(&mut self, piece: &[u8]) -> std::result::Result<(), Refused> {
+    /// Copies a piece behind what was written: all of it, or of a long one as much as there is memory for in one lease; none if that is less than the
+    /// least. Returns how many bytes.
+    fn copy(&mut self, piece: &[u8]) -> Option<usize> {
+        let least = piece.len().min(PIECE_BYTES_LEAST);
         if self.gather.as_ref().is_none_or(|lease| lease.room() < piece.len()) {
-            let spare = self.spare.take().filter(|lease| lease.room() >= piece.len());
+            let spare = self.spare.take().filter(|lease| lease.room() >= least);
             let most = piece.len().clamp(GATHER_BYTES, PIECE_BYTES).next_power_of_two();
-            let lease = spare.map_or_else(|| self.lease(most, piece.len()), Ok)?;
+            let lease = spare.or_else(|| self.lease(most, least).ok())?;
             self.seal();
             self.gather = Some(lease);
         }
-        if let Some(lease) = &mut self.gather {
-            lease.append(piece);
-        }
-        self.room = self.room.saturating_sub(piece.len());
-        self.wants_memory = 0;
-        Ok(())
+        // reason: it was there, or has just come.
+        let lease = self.gather.as_mut().expect("what is written is gathered in a lease");
+        let copied = piece.len().min(lease.room());
+        lease.append(&piece[..copied]);
+        (self.room, self.wants_memory) = (self.room.saturating_sub(copied), 0);
+        Some(copied)
     }
 
     fn lease(&self, most: usize, least: usize) -> std::result::Result<Lease, Refused> {

@@ -26,8 +26,9 @@ type Answer<T> = Box<dyn Fn(Lane<T>, <T as Talk>::Question, Call<T>) -> Boxed>;
 pub struct Serve<T: Talk = Silent> {
     main: Option<Main<T>>,
     answer: Option<Answer<T>>,
-    /// None until the lane turns.
+    /// None until the lane turns: a lane may be told to drain, or to end, before it does.
     lane: Option<Lane<T>>,
+    is_draining: bool,
     /// Connections that are being opened, with who waits for each.
     opening: Vec<(Rc<Link>, Key)>,
     /// Who waits for the answer to which question, by [`Asking::index`].
@@ -65,6 +66,7 @@ pub fn main<T: Talk, R>(start: impl AsyncFnOnce(Lane<T>) -> R + 'static) -> Serv
         main: Some(Box::new(main)),
         answer: None,
         lane: None,
+        is_draining: false,
         opening: Vec::new(),
         asked: Vec::new(),
         unasked: VecDeque::new(),
@@ -229,6 +231,7 @@ impl<T: Talk> StreamService for Serve<T> {
 
     fn started(&mut self, cx: &mut Cx<'_, T>) {
         let lane = Lane { shared: Rc::new(Shared::new(cx)) };
+        lane.shared.is_draining.set(self.is_draining);
         self.lane = Some(lane.clone());
         // reason: a service is started once.
         let main = self.main.take().expect("what is to be run is there until it is");
@@ -305,7 +308,8 @@ impl<T: Talk> StreamService for Serve<T> {
     }
 
     fn drain_began(&mut self, cx: &mut Cx<'_, T>) {
-        let shared = &self.lane().shared;
+        self.is_draining = true;
+        let Some(Lane { shared }) = &self.lane else { return };
         shared.is_draining.set(true);
         let waiting = shared.waits.borrow().of_drain();
         waiting.into_iter().for_each(|key| self.done(cx, key, Done::Drain));
@@ -328,9 +332,9 @@ impl<T: Talk> StreamService for Serve<T> {
     }
 
     fn ending(&mut self, _cx: &mut Cx<'_, T>) {
-        let shared = &self.lane().shared;
-        let undone = std::mem::take(&mut *shared.errands.borrow_mut());
+        let Some(lane) = &self.lane else { return };
+        let undone = std::mem::take(&mut *lane.shared.errands.borrow_mut());
         drop(undone);
-        self.lane().refuse_all();
+        lane.refuse_all();
     }
 }
