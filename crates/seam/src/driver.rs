@@ -160,6 +160,12 @@ pub trait Driver {
     /// first if none is there and `wait` allows. May return without any (bell, signal, or a clock that woke early).
     fn collect(&mut self, wait: Wait, at_most: usize, completions: &mut Vec<Completion>);
 
+    /// Whether the last [`Driver::collect`] came back only because this driver cannot hold up its thread: the lane still sleeps, so its turn ends there.
+    /// True in a simulation alone, which calls the lane again when it wakes.
+    fn is_asleep(&self) -> bool {
+        false
+    }
+
     /// Offloaded calls that may wait or run at once ([`Tuning::offload_max`]): whoever counts those under way needs none to be
     /// refused.
     fn offload_max(&self) -> usize;

@@ -337,6 +337,7 @@ impl State {
 
     fn turn(&mut self, lane: usize) -> usize {
         self.turns += 1;
+        self.lanes[lane].is_woken = self.lanes[lane].is_asleep();
         self.log.note(self.clock.now(), Site::Lane(lane), "turns", Detail::Nothing);
         lane
     }

@@ -20,16 +20,16 @@ pub static ENTRY: Entry = Entry::new(
     "echo",
     "sends back what it gets",
     &[
-        Scheme::connections::<Echo>("tcp", DEFAULT_PORT, |lanes, asked| lanes.serve(&asked.url().to_string(), |_lane| Echo)),
+        Scheme::connections::<Echo>("tcp", DEFAULT_PORT, connections),
         Scheme::datagrams::<EchoDatagrams>("udp", DEFAULT_PORT, datagrams),
-        Scheme::connections::<Echo>("tls", DEFAULT_TLS_PORT, veiled).options(tls::OPTIONS).when_named(),
+        tls::behind(Scheme::connections::<Echo>("tls", DEFAULT_TLS_PORT, connections)),
     ],
 )
 .options(&[Choice::Flag(REFLECT)])
 .by_default();
 
-fn veiled(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
-    tls::before(lanes.serve(&asked.url().to_string(), |_lane| Echo)?, asked, |server| server)
+fn connections(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
+    lanes.serve(&asked.url().to_string(), |_lane| Echo)
 }
 
 fn datagrams(lanes: Lanes, asked: &Asked) -> Result<Lanes> {

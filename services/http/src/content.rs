@@ -82,12 +82,15 @@ impl<A: Application> Http<A> {
         mut collected: Collected,
     ) -> Look {
         while collected.whole.is_none() {
-            let before = collected.body;
-            let next = match next_part(input, &mut collected.body) {
+            let found = match std::mem::take(&mut collected.untaken) {
+                0 => next_part(input, &mut collected.body),
+                bytes => Ok(Found::Data(bytes)),
+            };
+            let next = match found {
                 Ok(Found::Data(bytes)) => match collected.take(call.cx, input, bytes) {
                     Ok(()) => continue,
                     Err(refused) => {
-                        collected.body = before;
+                        collected.untaken = bytes;
                         refused_content(refused)
                     }
                 },

@@ -103,13 +103,10 @@ impl<A: Application> Http<A> {
     ) -> Result<After, corelane_wire::http1::Refusal> {
         settle(call.output, running);
         loop {
-            let before = running.body;
             match next_part(input, &mut running.body)? {
                 Found::Data(bytes) => {
-                    let Some(piece) = input.take_shared(bytes) else {
-                        running.body = before;
-                        return Ok(After::Wait(Next::Continue));
-                    };
+                    // reason: what lies together needs no memory to be taken.
+                    let piece = input.take_shared(bytes).expect("it lies together");
                     if running.exchange.content(&mut self.application, call.cx, piece) == Flow::Wait {
                         running.stage = Stage::Pause;
                         return Ok(owe(call.output, running));

@@ -186,7 +186,7 @@ impl<A: Application> Http<A> {
         let Ok(mut head) = call.cx.lease(arrived.bytes.len()) else { return Served::Refused };
         head.append(arrived.bytes);
         self.invite(call, arrived.head);
-        Served::Active(Active::Collected(Collected { head: head.share(), body, content: None, whole: None }))
+        Served::Active(Active::Collected(Collected { head: head.share(), body, content: None, untaken: 0, whole: None }))
     }
 
     /// Says 100 (Continue) to a client that waits for it (RFC 9110 section 10.1.1).

@@ -179,30 +179,37 @@ impl<A: Application> StreamService for Http<A> {
 
     fn completed(&mut self, cx: &mut Cx<'_, A::Talk>, token: u64, outcome: Outcome) {
         self.application.completed(cx, token, outcome);
+        self.count_answers(cx);
     }
 
     fn lane_message(&mut self, cx: &mut Cx<'_, A::Talk>, from: Origin, message: <A::Talk as Talk>::Message) {
         self.application.lane_message(cx, from, message);
+        self.count_answers(cx);
     }
 
     fn asked(&mut self, cx: &mut Cx<'_, A::Talk>, from: Origin, question: <A::Talk as Talk>::Question, call: LaneCall<A::Talk>) {
         self.application.asked(cx, from, question, call);
+        self.count_answers(cx);
     }
 
     fn replied(&mut self, cx: &mut Cx<'_, A::Talk>, asking: Asking, outcome: Result<<A::Talk as Talk>::Answer, Lost>) {
         self.application.replied(cx, asking, outcome);
+        self.count_answers(cx);
     }
 
     fn room(&mut self, cx: &mut Cx<'_, A::Talk>, lane: usize) {
         self.application.room(cx, lane);
+        self.count_answers(cx);
     }
 
     fn alarm(&mut self, cx: &mut Cx<'_, A::Talk>, token: u64) {
         self.application.alarm(cx, token);
+        self.count_answers(cx);
     }
 
     fn drain_began(&mut self, cx: &mut Cx<'_, A::Talk>) {
         self.application.drain_began(cx);
+        self.count_answers(cx);
     }
 
     fn ending(&mut self, cx: &mut Cx<'_, A::Talk>) {

@@ -32,6 +32,8 @@ pub(crate) struct Collected {
     pub body: Body,
     /// What has come; none as long as nothing has.
     pub content: Option<Lease>,
+    /// Bytes at the front of the input for which there was no memory.
+    pub untaken: usize,
     /// All of it.
     pub whole: Option<Shared>,
 }

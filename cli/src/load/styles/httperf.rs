@@ -3,12 +3,12 @@
 use super::{Style, checked, exit_of, measure, options, with_codes};
 use crate::Late;
 use crate::exit::Exit;
-use crate::load::options::target;
 use crate::load::watch::Watcher;
 use crate::print::print;
 use anyhow::{Result, anyhow};
 use clap::Parser;
 use corelane_load::arrivals::Arrivals;
+use corelane_load::place::Place;
 use corelane_load::plan::{Extent, Mode, Plan};
 use corelane_load::report::{Opened, Quantiles, Report};
 use corelane_load::workloads::echo;
@@ -69,7 +69,7 @@ fn run(words: &[String]) -> Result<Exit> {
 impl Options {
     fn plan(&self) -> Result<Plan> {
         let with_port = format!("tcp://{}:{}", self.server, self.port);
-        let (url, target) = target(&echo::ENTRY, Some(&with_port))?;
+        let place = Place::parse(&echo::ENTRY, Some(&with_port))?;
         let timeout = Duration::try_from_secs_f64(self.timeout)
             .map_err(|error| anyhow!("--timeout: {} is no number of seconds: {error}", self.timeout))?;
         let plan = Plan {
@@ -78,7 +78,7 @@ impl Options {
             size: self.size,
             extent: Extent::Requests(self.num_conns),
             timeout,
-            ..Plan::new(echo::ENTRY.name, &url, target)
+            ..Plan::new(echo::ENTRY.name, &place.url, place.address)
         };
         checked(&echo::ENTRY, plan)
     }

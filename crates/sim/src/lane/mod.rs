@@ -125,6 +125,8 @@ pub(crate) struct Lane {
     pub(crate) tuning: Tuning,
     pub(crate) counters: DriverCounters,
     pub(crate) sleep: Sleep,
+    /// It was woken since it slept: its next collect comes back, with or without anything.
+    pub(crate) is_woken: bool,
     pub(crate) trouble: Option<Trouble>,
     pub(crate) bell: Arc<SimBell>,
     /// Whether a ring is to be noticed.
@@ -170,6 +172,7 @@ impl Lane {
             tuning,
             counters: DriverCounters::default(),
             sleep: Sleep::Awake,
+            is_woken: false,
             trouble: None,
             bell: Arc::default(),
             bell_rang: false,
