@@ -116,7 +116,7 @@ impl Journal {
             pages.file.look(is_asked);
         }
         let Pages { rings, file } = &mut *pages;
-        let had_lines = rings.iter_mut().fold(false, |had, ring| ring.write(file) || had);
+        let had_lines = rings.iter_mut().map(|ring| ring.write(file)).filter(|had| *had).count() > 0;
         rings.retain(|ring| !ring.lines.is_abandoned() || ring.has_lines());
         had_lines
     }
