@@ -1,8 +1,9 @@
 //! What the answers of a lane share: the date, memory to put heads together in, and the counts of what was answered.
 
+use crate::log::LaneLog;
+use corelane::{Cx, Talk};
 use corelane_wire::http1::Date;
-use std::cell::Cell;
-use std::time::Duration;
+use std::cell::{Cell, RefCell};
 
 /// The first memory for a head: most are shorter.
 const HEAD_BYTES: usize = 1024;
@@ -16,20 +17,43 @@ pub(crate) struct Desk {
     head: Cell<Vec<u8>>,
     /// Answers by the first digit of their status, since they were counted last.
     answers: [Cell<usize>; 5],
+    /// None where nothing is logged.
+    log: Option<RefCell<LaneLog>>,
 }
 
 impl Desk {
-    pub fn new() -> Self {
-        let head = Cell::new(Vec::with_capacity(HEAD_BYTES));
-        Self { second: Cell::new(u64::MAX), date: Cell::new([b' '; Date::BYTES]), head, answers: [const { Cell::new(0) }; 5] }
+    pub fn new(log: Option<LaneLog>) -> Self {
+        let (head, answers) = (Cell::new(Vec::with_capacity(HEAD_BYTES)), [const { Cell::new(0) }; 5]);
+        Self { second: Cell::new(u64::MAX), date: Cell::new([b' '; Date::BYTES]), head, answers, log: log.map(RefCell::new) }
     }
 
-    /// Notes the time of day.
-    pub fn look(&self, since_1970: Duration) {
-        let second = since_1970.as_secs();
+    /// Notes the time.
+    pub fn look(&self, cx: &Cx<'_, impl Talk>) {
+        let second = cx.time_of_day().as_secs();
         if self.second.replace(second) != second {
-            self.date.set(Date::from_unix_seconds(i64::try_from(second).unwrap_or(i64::MAX)).text());
+            let date = Date::from_unix_seconds(i64::try_from(second).unwrap_or(i64::MAX));
+            self.date.set(date.text());
+            if let Some(log) = &self.log {
+                log.borrow_mut().look(date);
+            }
         }
+        if let Some(log) = &self.log {
+            log.borrow_mut().turn(cx.now());
+        }
+    }
+
+    /// Notes the time, and whose connection this call is for.
+    pub fn begin_call(&self, cx: &mut Cx<'_, impl Talk>) {
+        self.look(cx);
+        if let Some(log) = &self.log {
+            let id = cx.id();
+            log.borrow_mut().begin_call(cx.peer_address(id));
+        }
+    }
+
+    /// Where answers are logged.
+    pub fn log(&self) -> Option<&RefCell<LaneLog>> {
+        self.log.as_ref()
     }
 
     /// The date as it was noted last.
