@@ -57,7 +57,7 @@ pub struct Later<'c, 'l, T: Talk> {
 impl<T: Talk> Deliver for Later<'_, '_, T> {
     type Done = ();
 
-    fn deliver(self, bytes: &[u8], mut content: Chain, sent: Sent) -> Result<(), Refused> {
+    fn deliver(self, bytes: &[u8], content: Option<Chain>, sent: Sent) -> Result<(), Refused> {
         let Self { cx, mut ticket, note, persists } = self;
         // Whoever has gone was sent nothing.
         let note = note.filter(|_| cx.peer_address(ticket.connection()).is_some());
@@ -70,7 +70,7 @@ impl<T: Talk> Deliver for Later<'_, '_, T> {
         let mut writer = cx.answer_writer(&mut ticket);
         match writer.put(bytes).and_then(|()| writer.finish()) {
             Ok(mut chain) => {
-                chain.append(&mut content);
+                content.into_iter().for_each(|mut content| chain.append(&mut content));
                 cx.answer_chain(ticket, chain);
                 end(note, sent);
                 Ok(())

@@ -14,9 +14,9 @@ use std::time::Duration;
 
 /// Answers one request: now, or later with [`Reply::hold`].
 pub struct Reply<'o> {
-    output: &'o mut Output,
-    desk: &'o Rc<Desk>,
-    facts: Facts,
+    pub(crate) output: &'o mut Output,
+    pub(crate) desk: &'o Rc<Desk>,
+    pub(crate) facts: Facts,
     trace: Trace<'o>,
 }
 
@@ -72,10 +72,13 @@ pub struct Now<'o>(&'o mut Output);
 impl Deliver for Now<'_> {
     type Done = Answered;
 
-    fn deliver(self, bytes: &[u8], mut content: Chain, sent: Sent) -> Result<Answered, Refused> {
+    #[inline]
+    fn deliver(self, bytes: &[u8], content: Option<Chain>, sent: Sent) -> Result<Answered, Refused> {
         self.0.write(bytes)?;
-        while let Some(segment) = content.pop() {
-            self.0.push(segment);
+        if let Some(mut content) = content {
+            while let Some(segment) = content.pop() {
+                self.0.push(segment);
+            }
         }
         Ok(Answered(Done::Written(sent)))
     }
