@@ -133,6 +133,11 @@ impl<K: Talk> Cx<'_, K> {
         self.table.find(id).map(|connection| connection.peer.clone())
     }
 
+    /// The other end of a connection, as [`Peer::address`] has it, without a copy.
+    pub fn peer_address(&mut self, id: ConnectionId) -> Option<&Address> {
+        self.table.find(id).map(|connection| &connection.peer.address)
+    }
+
     /// The flow that an arrival of this call's batch came with. A few nanoseconds; nothing for a socket with a peer.
     ///
     /// # Panics
