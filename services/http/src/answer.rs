@@ -3,7 +3,7 @@
 use crate::application::{Answered, Begun};
 use crate::desk::Desk;
 use crate::facts::{Facts, Framing};
-use corelane::service::{Chain, Refused, Segment};
+use corelane::service::{Chain, Refused, Segment, Shared};
 use corelane_wire::http1::{DIGITS_MAX, Date, Status, check_field, decimal};
 use std::rc::Rc;
 
@@ -183,6 +183,22 @@ impl<D: Deliver> Answer<D> {
 }
 
 impl Answer<crate::Now<'_>> {
+    /// [`Answer::segment`] where nothing can be wrong with the head, and nothing is allocated.
+    pub(crate) fn shared<H: From<Answered>>(mut self, content: Shared) -> Result<H, Refused> {
+        assert!(!self.fault && !self.status.is_without_content(), "field lines that were put together before are right");
+        self.end_head(Some(Framing::Length(content.len() as u64)));
+        if self.facts.is_head {
+            return self.deliver(Chain::new());
+        }
+        let Self { to, desk, status, head, .. } = self;
+        let delivered = to.deliver_one(&head, content.into());
+        desk.keep_memory(head);
+        delivered.map(|done| {
+            desk.count_answer(status.code());
+            H::from(done)
+        })
+    }
+
     /// Begins an answer whose content comes in parts ([`Exchange::produce`](crate::Exchange::produce)): of so many bytes, or, if nobody knows yet, in chunks.
     ///
     /// Where no content is owed (HEAD, 304) the exchange ends here.

@@ -6,7 +6,7 @@ use crate::desk::Desk;
 use crate::facts::Facts;
 use crate::held::Held;
 use corelane::Output;
-use corelane::service::{Chain, Hold, Order, Refused};
+use corelane::service::{Chain, Hold, Order, Refused, Segment};
 use corelane_wire::http1::Status;
 use std::rc::Rc;
 use std::time::Duration;
@@ -65,6 +65,15 @@ impl<'o> Reply<'o> {
 
 /// Into the connection's output, at once.
 pub struct Now<'o>(&'o mut Output);
+
+impl Now<'_> {
+    /// Writes a head, and then one segment.
+    pub(crate) fn deliver_one(self, bytes: &[u8], content: Segment) -> Result<Answered, Refused> {
+        self.0.write(bytes)?;
+        self.0.push(content);
+        Ok(Answered(()))
+    }
+}
 
 impl Deliver for Now<'_> {
     type Done = Answered;
