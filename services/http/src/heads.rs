@@ -109,7 +109,7 @@ impl<A: Application> Http<A> {
             // One that repeats it byte for byte, as those of busy clients do, is the same.
             while bytes[taken..].starts_with(same) {
                 let served = match refusal {
-                    _ if call.output.is_full() => Served::Refused,
+                    _ if !call.output.has_room() => Served::Refused,
                     None => self.serve(call, arrived),
                     Some(refusal) => self.serve_refusal(call, arrived, refusal),
                 };

@@ -52,12 +52,12 @@ pub struct Later<'c, 'l, T: Talk> {
 impl<T: Talk> Deliver for Later<'_, '_, T> {
     type Done = ();
 
-    fn deliver(self, bytes: &[u8], mut content: Chain) -> Result<(), Refused> {
+    fn deliver(self, bytes: &[u8], content: Option<Chain>) -> Result<(), Refused> {
         let Self { cx, mut ticket } = self;
         let mut writer = cx.answer_writer(&mut ticket);
         match writer.put(bytes).and_then(|()| writer.finish()) {
             Ok(mut chain) => {
-                chain.append(&mut content);
+                content.into_iter().for_each(|mut content| chain.append(&mut content));
                 cx.answer_chain(ticket, chain);
                 Ok(())
             }

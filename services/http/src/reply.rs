@@ -13,9 +13,9 @@ use std::time::Duration;
 
 /// Answers one request: now, or later with [`Reply::hold`].
 pub struct Reply<'o> {
-    output: &'o mut Output,
-    desk: &'o Rc<Desk>,
-    facts: Facts,
+    pub(crate) output: &'o mut Output,
+    pub(crate) desk: &'o Rc<Desk>,
+    pub(crate) facts: Facts,
 }
 
 impl<'o> Reply<'o> {
@@ -78,10 +78,13 @@ impl Now<'_> {
 impl Deliver for Now<'_> {
     type Done = Answered;
 
-    fn deliver(self, bytes: &[u8], mut content: Chain) -> Result<Answered, Refused> {
+    #[inline]
+    fn deliver(self, bytes: &[u8], content: Option<Chain>) -> Result<Answered, Refused> {
         self.0.write(bytes)?;
-        while let Some(segment) = content.pop() {
-            self.0.push(segment);
+        if let Some(mut content) = content {
+            while let Some(segment) = content.pop() {
+                self.0.push(segment);
+            }
         }
         Ok(Answered(()))
     }

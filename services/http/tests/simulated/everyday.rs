@@ -151,14 +151,14 @@ fn run(seed: u64, faults: Faults) -> Report {
 
 #[test]
 fn every_request_is_answered_once_and_in_order() {
-    for_seeds(300, |seed| {
+    for_seeds(150, |seed| {
         run(seed, Faults::none());
     });
 }
 
 #[test]
 fn every_request_is_answered_or_the_ending_explains_it_under_every_fault() {
-    for_seeds(600, |seed| {
+    for_seeds(400, |seed| {
         run(seed, Faults::all(seed));
     });
 }

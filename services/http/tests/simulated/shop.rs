@@ -2,7 +2,7 @@
 //!
 //! `GET /now/N` N bytes at once · `/later/N` held, answered by a helper · `/slow/N` held, with memory kept, and 50 ms at most · `/wait/N` an exchange that waits for a helper ·
 //! `/sized/N`, `/chunks/N` in parts · `/short/N` of which half comes · `PUT /sum` content in pieces, `/drip` the same, with a pause behind each · `POST /echo` content collected · `/ignore` content that
-//! nobody reads · `/never` held and never answered · `/panic`.
+//! nobody reads · `/flood/N` in parts, as fast as there is room · `/never` held and never answered · `/panic`.
 
 use corelane::service::{OffloadResult, Outcome, Refused, Shared};
 use corelane::{Cx, Silent};
@@ -121,6 +121,23 @@ impl Exchange<Shop> for Late {
     }
 }
 
+/// Sends as much as there is room for.
+struct Flood(u64);
+
+impl Exchange<Shop> for Flood {
+    fn go_on(&mut self, _shop: &mut Shop, _cx: &mut Cx<'_>, reply: Reply<'_>) -> Result<Goes, Refused> {
+        reply.text("never called")
+    }
+
+    fn produce(&mut self, _shop: &mut Shop, _cx: &mut Cx<'_>, parts: &mut Parts<'_>) -> Produced {
+        let piece = self.0.min(16 << 10);
+        if parts.write(&[b'f'; 16 << 10][..piece as usize]).is_ok() {
+            self.0 -= piece;
+        }
+        if self.0 == 0 { Produced::End } else { Produced::More }
+    }
+}
+
 impl Application for Shop {
     type Talk = Silent;
 
@@ -163,6 +180,11 @@ impl Application for Shop {
                 let begun = reply.answer(Status::OK).begin(None)?;
                 Ok((late(None, true), First::Produce(begun)).into())
             }
+            "flood" => {
+                let begun = reply.answer(Status::OK).begin(None)?;
+                Ok((Flood(bytes as u64), First::Produce(begun)).into())
+            }
+            "empty" => reply.answer(Status::new(bytes as u16).unwrap()).empty(),
             "sum" | "drip" => Ok((Sum { sum: 0, bytes: 0, drips: word == "drip" }, First::Receive(RECEIVE_BYTES)).into()),
             "echo" => match request.content() {
                 Some(content) => reply.answer(Status::OK).segment(content.clone()),
