@@ -1,6 +1,7 @@
 //! What a service is written with: its traits, what it is called with, what it returns, the memory between, and its [`entry`].
 
 pub use corelane_lane::{Silence, Unheard, WORDS_MAX};
+pub use corelane_os::journal;
 pub use corelane_rss::{Bucket, FlowId, HashType};
 pub use corelane_seam::{
     ARENA_BYTES_MAX, Address, AddressError, Arena, Arrival, Chain, DATAGRAM_BYTES_MAX, DATAGRAM_V6_BYTES_MAX, Datagrams,

@@ -3,7 +3,8 @@
 use crate::application::{Answered, Begun};
 use crate::desk::Desk;
 use crate::facts::{Facts, Framing};
-use corelane::service::{Chain, Refused, Segment, Shared};
+use crate::log::Sent;
+use corelane::service::{Chain, Refused, Segment};
 use corelane_wire::http1::{DIGITS_MAX, Date, Status, check_field, decimal};
 use std::rc::Rc;
 
@@ -15,12 +16,34 @@ pub trait Deliver: Sized {
     /// What having answered is proved by.
     type Done;
 
-    /// Writes a head with what is sent right behind it, and then `content`: all, or nothing.
+    /// Writes a head with what is sent right behind it, and then `content`, which is `sent` in all: all, or nothing.
     ///
     /// # Errors
     /// What was refused.
     #[doc(hidden)]
-    fn deliver(self, bytes: &[u8], content: Option<Chain>) -> Result<Self::Done, Refused>;
+    fn deliver(self, bytes: &[u8], content: Behind, sent: Sent) -> Result<Self::Done, Refused>;
+}
+
+/// What is sent behind a head, as it is.
+#[derive(Debug)]
+#[doc(hidden)]
+pub enum Behind {
+    /// Nothing more.
+    Nothing,
+    /// One segment, for which no chain is needed.
+    One(Segment),
+    /// A chain.
+    All(Chain),
+}
+
+impl Behind {
+    fn len(&self) -> usize {
+        match self {
+            Self::Nothing => 0,
+            Self::One(segment) => segment.len(),
+            Self::All(chain) => chain.len(),
+        }
+    }
 }
 
 /// An answer: field lines, then content, with which it is written. Dropped without that, nothing is.
@@ -106,7 +129,7 @@ impl<D: Deliver> Answer<D> {
     /// # Errors
     /// What was refused; nothing was written then.
     pub fn bytes<H: From<D::Done>>(self, content: &[u8]) -> Result<H, Refused> {
-        self.whole(content, None)
+        self.whole(content, Behind::Nothing)
     }
 
     /// Answers with `content` as it is, without copying it: lane memory, bytes that live as long as the program, a part of a file.
@@ -114,9 +137,7 @@ impl<D: Deliver> Answer<D> {
     /// # Errors
     /// As for [`Answer::bytes`].
     pub fn segment<H: From<D::Done>>(self, content: impl Into<Segment>) -> Result<H, Refused> {
-        let mut chain = Chain::new();
-        chain.push(content);
-        self.chain(chain)
+        self.whole(&[], Behind::One(content.into()))
     }
 
     /// Answers with all of `content` as it is.
@@ -124,7 +145,7 @@ impl<D: Deliver> Answer<D> {
     /// # Errors
     /// As for [`Answer::bytes`].
     pub fn chain<H: From<D::Done>>(self, content: Chain) -> Result<H, Refused> {
-        self.whole(&[], Some(content))
+        self.whole(&[], Behind::All(content))
     }
 
     /// Answers without content; statuses that have none anyway say nothing of its length.
@@ -145,25 +166,26 @@ impl<D: Deliver> Answer<D> {
     pub fn head_alone<H: From<D::Done>>(mut self, length: u64) -> Result<H, Refused> {
         assert!(self.facts.is_head, "whoever asked for the content is owed it");
         self.end_head(Some(Framing::Length(length)));
-        self.deliver(None)
+        self.deliver(Behind::Nothing, 0)
     }
 
-    fn whole<H: From<D::Done>>(mut self, content: &[u8], chain: Option<Chain>) -> Result<H, Refused> {
+    fn whole<H: From<D::Done>>(mut self, content: &[u8], behind: Behind) -> Result<H, Refused> {
         let is_faulty = self.fault;
-        let length = if is_faulty { 0 } else { content.len() + chain.as_ref().map_or(0, Chain::len) };
+        let length = if is_faulty { 0 } else { content.len() + behind.len() };
         // 304 may tell the length of what it does not send, and need not; 204 must not (RFC 9110 section 8.6).
         let tells = !self.status.is_without_content() || is_faulty;
         self.end_head(tells.then_some(Framing::Length(length as u64)));
         if is_faulty || !self.facts.has_content(self.status) {
-            return self.deliver(None);
+            return self.deliver(Behind::Nothing, 0);
         }
         self.head.extend_from_slice(content);
-        self.deliver(chain)
+        self.deliver(behind, length as u64)
     }
 
-    fn deliver<H: From<D::Done>>(self, content: Option<Chain>) -> Result<H, Refused> {
+    /// Delivers the head with `bytes` of content.
+    fn deliver<H: From<D::Done>>(self, content: Behind, bytes: u64) -> Result<H, Refused> {
         let Self { to, desk, status, head, .. } = self;
-        let delivered = to.deliver(&head, content);
+        let delivered = to.deliver(&head, content, Sent { status: status.code(), bytes });
         desk.keep_memory(head);
         delivered.map(|done| {
             desk.count_answer(status.code());
@@ -173,22 +195,6 @@ impl<D: Deliver> Answer<D> {
 }
 
 impl Answer<crate::Now<'_>> {
-    /// [`Answer::segment`] where nothing can be wrong with the head, and nothing is allocated.
-    pub(crate) fn shared<H: From<Answered>>(mut self, content: Shared) -> Result<H, Refused> {
-        assert!(!self.fault && !self.status.is_without_content(), "field lines that were put together before are right");
-        self.end_head(Some(Framing::Length(content.len() as u64)));
-        if self.facts.is_head {
-            return self.deliver(Chain::new());
-        }
-        let Self { to, desk, status, head, .. } = self;
-        let delivered = to.deliver_one(&head, content.into());
-        desk.keep_memory(head);
-        delivered.map(|done| {
-            desk.count_answer(status.code());
-            H::from(done)
-        })
-    }
-
     /// Begins an answer whose content comes in parts ([`Exchange::produce`](crate::Exchange::produce)): of so many bytes, or, if nobody knows yet, in chunks.
     ///
     /// Where no content is owed (HEAD, 304) the exchange ends here.
@@ -200,7 +206,8 @@ impl Answer<crate::Now<'_>> {
         let has_content = !self.fault && self.facts.has_content(self.status);
         let tells = !self.status.is_without_content() || self.fault;
         self.end_head(tells.then_some(framing));
-        let Answered(()) = self.deliver(None)?;
-        Ok(Begun(if has_content { framing } else { Framing::Length(0) }))
+        let status = self.status.code();
+        let Answered(_) = self.deliver(Behind::Nothing, 0)?;
+        Ok(Begun { framing: if has_content { framing } else { Framing::Length(0) }, status })
     }
 }

@@ -1,6 +1,6 @@
 //! The service as `serve` knows it.
 
-use crate::{Files, Fixed, Http};
+use crate::{AccessLog, Application, Files, Fixed, Http, LogFormat};
 use corelane::service::entry::choice::{Choice, Flag, Number, Text};
 use corelane::service::entry::{Asked, Entry, Scheme};
 use corelane::{Lanes, Result};
@@ -25,6 +25,11 @@ const CACHE_BYTES: Number = Number::new(
 )
 .between(0, 16 << 30, Files::CACHE_BYTES as u64);
 
+const LOG: Text =
+    Text::new("log", "FILE", any, "log each answer to this file; it is opened anew at SIGHUP, and when it was moved");
+const LOG_FORMAT: Text =
+    Text::new("log-format", "FORMAT", known_format, "with log=FILE: combined, or json for an object a line [default: combined]");
+
 /// HTTP/1.1, in plain and behind TLS.
 pub static ENTRY: Entry = Entry::new(
     "http",
@@ -34,28 +39,46 @@ pub static ENTRY: Entry = Entry::new(
         Scheme::connections::<Http<Fixed>>("https", DEFAULT_TLS_PORT, veiled).options(tls::OPTIONS),
     ],
 )
-.options(&[Choice::Text(ROOT), Choice::Text(INDEX), Choice::Flag(LISTING), Choice::Number(CACHE_BYTES), Choice::Number(REPLY)])
+.options(&[
+    Choice::Text(ROOT),
+    Choice::Text(INDEX),
+    Choice::Flag(LISTING),
+    Choice::Number(CACHE_BYTES),
+    Choice::Number(REPLY),
+    Choice::Text(LOG),
+    Choice::Text(LOG_FORMAT),
+])
 .limits(|limits| limits.idle_limit = IDLE_LIMIT);
 
 /// How long a client may keep a connection without a request.
 const IDLE_LIMIT: Duration = Duration::from_secs(75);
 
 fn plain(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
-    let (chosen, url) = (asked.chosen(), asked.url().to_string());
-    match (chosen.text(&ROOT), chosen.has(REPLY.name)) {
+    let (chosen, log) = (asked.chosen(), access_log(asked)?);
+    let lanes = match (chosen.text(&ROOT), chosen.has(REPLY.name)) {
         (Some(root), false) => {
             let (root, index) = (root.to_owned(), chosen.text(&INDEX).unwrap_or("index.html").to_owned());
             let (lists, bytes) = (chosen.flag(&LISTING), chosen.number(&CACHE_BYTES) as usize);
-            let files = move |_lane| Files::new(&root).index(&index).listing(lists).cache_bytes(bytes);
-            lanes.serve(&url, move |lane| Http::new(files(lane)))
+            serve(lanes, asked, log.clone(), move || Files::new(&root).index(&index).listing(lists).cache_bytes(bytes))
         }
         (None, true) => {
             let bytes = chosen.number(&REPLY) as usize;
-            lanes.serve(&url, move |_lane| Http::new(Fixed::new(bytes)))
+            serve(lanes, asked, log.clone(), move || Fixed::new(bytes))
         }
         (Some(_), true) => Err(asked.refuse(REPLY.name, "files are served where there is a root: leave one of them out")),
         (None, false) => Err(asked.refuse(ROOT.name, "it is missing: write ?root=DIR to serve the files beneath a directory")),
-    }
+    }?;
+    Ok(log.into_iter().fold(lanes, |lanes, log| log.beside(lanes)))
+}
+
+/// Serves an application, one for each lane.
+fn serve<A: Application>(
+    lanes: Lanes,
+    asked: &Asked,
+    log: Option<AccessLog>,
+    application: impl Fn() -> A + Send + Sync + 'static,
+) -> Result<Lanes> {
+    lanes.serve(&asked.url().to_string(), move |_lane| log.iter().fold(Http::new(application()), Http::log))
 }
 
 fn is_directory(text: &str) -> std::result::Result<(), String> {
@@ -70,6 +93,35 @@ fn is_name(text: &str) -> std::result::Result<(), String> {
         true => Err(format!("{text:?} is no name of a file: write one without a slash, such as index.html")),
         false => Ok(()),
     }
+}
+
+/// What is asked of a log, if one is.
+fn access_log(asked: &Asked) -> Result<Option<AccessLog>> {
+    let format = asked.chosen().text(&LOG_FORMAT);
+    let Some(path) = asked.chosen().text(&LOG) else {
+        return match format {
+            Some(_) => Err(asked.refuse(LOG_FORMAT.name, "it means nothing without log=FILE")),
+            None => Ok(None),
+        };
+    };
+    let format = if format == Some(JSON) { LogFormat::Json } else { LogFormat::Combined };
+    AccessLog::open(path, format).map(Some).map_err(|error| asked.refuse(LOG.name, format!("{path} cannot be opened: {error}")))
+}
+
+/// The formats of the log, as they are named.
+const COMBINED: &str = "combined";
+const JSON: &str = "json";
+
+fn known_format(name: &str) -> std::result::Result<(), String> {
+    match name {
+        COMBINED | JSON => Ok(()),
+        _ => Err(format!("{name:?} is neither {COMBINED} nor {JSON}")),
+    }
+}
+
+/// Whether a file can be opened shows when it is.
+fn any(_: &str) -> std::result::Result<(), String> {
+    Ok(())
 }
 
 /// What a client is told that speaks HTTP without TLS where TLS is spoken.

@@ -75,7 +75,7 @@ fn whole(reply: Reply<'_>, asked: &Asked<'_>, entity: &Rc<Entity>) -> Result<Res
 }
 
 fn from_memory(answer: Answer<crate::Now<'_>>, bytes: Shared) -> Result<Response, Refused> {
-    if bytes.len() <= COPIED_MAX { answer.bytes(&bytes) } else { answer.shared(bytes) }
+    if bytes.len() <= COPIED_MAX { answer.bytes(&bytes) } else { answer.segment(bytes) }
 }
 
 fn part(reply: Reply<'_>, entity: &Rc<Entity>, span: Span) -> Result<Response, Refused> {
