@@ -1,6 +1,6 @@
 //! An answer being written: its head, and content of a known length, or the beginning of what comes in parts.
 
-use crate::application::{Answered, Begun};
+use crate::deliver::{Answered, Begun, Behind, Deliver, Now};
 use crate::desk::Desk;
 use crate::facts::{Facts, Framing};
 use crate::log::Sent;
@@ -10,41 +10,6 @@ use std::rc::Rc;
 
 /// Most bytes of an answer's head: clients refuse longer ones.
 pub const HEAD_BYTES_MAX: usize = 64 << 10;
-
-/// Where an answer goes: now into the connection ([`Now`](crate::Now)), or later into the place that was held for it ([`Later`](crate::Later)).
-pub trait Deliver: Sized {
-    /// What having answered is proved by.
-    type Done;
-
-    /// Writes a head with what is sent right behind it, and then `content`, which is `sent` in all: all, or nothing.
-    ///
-    /// # Errors
-    /// What was refused.
-    #[doc(hidden)]
-    fn deliver(self, bytes: &[u8], content: Behind, sent: Sent) -> Result<Self::Done, Refused>;
-}
-
-/// What is sent behind a head, as it is.
-#[derive(Debug)]
-#[doc(hidden)]
-pub enum Behind {
-    /// Nothing more.
-    Nothing,
-    /// One segment, for which no chain is needed.
-    One(Segment),
-    /// A chain.
-    All(Chain),
-}
-
-impl Behind {
-    fn len(&self) -> usize {
-        match self {
-            Self::Nothing => 0,
-            Self::One(segment) => segment.len(),
-            Self::All(chain) => chain.len(),
-        }
-    }
-}
 
 /// An answer: field lines, then content, with which it is written. Dropped without that, nothing is.
 ///
@@ -194,7 +159,7 @@ impl<D: Deliver> Answer<D> {
     }
 }
 
-impl Answer<crate::Now<'_>> {
+impl Answer<Now<'_>> {
     /// Begins an answer whose content comes in parts ([`Exchange::produce`](crate::Exchange::produce)): of so many bytes, or, if nobody knows yet, in chunks.
     ///
     /// Where no content is owed (HEAD, 304) the exchange ends here.

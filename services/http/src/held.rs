@@ -1,6 +1,7 @@
 //! An answer's place, held until it can be given.
 
-use crate::answer::{Answer, Behind, Deliver};
+use crate::answer::Answer;
+use crate::deliver::{Behind, Deliver};
 use crate::desk::Desk;
 use crate::facts::Facts;
 use crate::log::{Ended, Note, Sent};

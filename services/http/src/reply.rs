@@ -1,11 +1,11 @@
 //! The right, and the duty, to answer a request.
 
-use crate::answer::{Answer, Behind, Deliver};
-use crate::application::{Answered, Done};
+use crate::answer::Answer;
+use crate::deliver::{Answered, Done, Now};
 use crate::desk::Desk;
 use crate::facts::Facts;
 use crate::held::Held;
-use crate::log::{Sent, Trace};
+use crate::log::Trace;
 use corelane::Output;
 use corelane::service::{Hold, Order, Refused};
 use corelane_wire::http1::Status;
@@ -63,27 +63,5 @@ impl<'o> Reply<'o> {
         let ticket = self.output.hold(hold)?;
         let note = self.trace.into_note(self.desk);
         Ok((Held::new(ticket, self.desk.clone(), self.facts, note), Answered(Done::Held).into()))
-    }
-}
-
-/// Into the connection's output, at once.
-pub struct Now<'o>(&'o mut Output);
-
-impl Deliver for Now<'_> {
-    type Done = Answered;
-
-    #[inline]
-    fn deliver(self, bytes: &[u8], content: Behind, sent: Sent) -> Result<Answered, Refused> {
-        self.0.write(bytes)?;
-        match content {
-            Behind::Nothing => {}
-            Behind::One(segment) => self.0.push(segment),
-            Behind::All(mut chain) => {
-                while let Some(segment) = chain.pop() {
-                    self.0.push(segment);
-                }
-            }
-        }
-        Ok(Answered(Done::Written(sent)))
     }
 }

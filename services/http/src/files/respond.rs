@@ -7,7 +7,7 @@ use super::sending::Sending;
 use super::{METHODS, page};
 use crate::Reply;
 use crate::answer::Answer;
-use crate::application::{Answered, Begun};
+use crate::deliver::{Answered, Begun};
 use corelane::service::{Refused, Shared};
 use corelane_wire::http1::{Condition, ContentRange, Method, Parts, Ranges, Span, Status, condition, range_applies, ranges};
 use corelane_wire::xdr::Writer;
