@@ -246,7 +246,12 @@ impl<W: Workload> Engine<W> {
         let now = cx.now().nanoseconds();
         let number = self.pace.first + u64::from(index);
         let client = &mut self.clients[index as usize];
-        (client.is_open, client.state, client.flights) = (true, Some(self.workload.connection(number)), Flights::default());
+        let before = client.state.take().filter(|_| !client.unanswered.is_empty());
+        let state = match before {
+            Some(before) => self.workload.connection_after(number, before),
+            None => self.workload.connection(number),
+        };
+        (client.is_open, client.state, client.flights) = (true, Some(state), Flights::default());
         (client.taken, client.ends, client.is_well) = (0, false, true);
         assert!(self.opening > 0, "whoever is connected was being opened");
         self.course.connected(client.intended, now);

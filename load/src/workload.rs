@@ -13,6 +13,11 @@ pub trait Workload: Sized + 'static {
     /// A connection was opened, the `number`th place of all (the same number again when a lost one is opened anew).
     fn connection(&mut self, number: u64) -> Self::Connection;
 
+    /// A connection follows one of the same place that has ended in order, `before`: what waited there for its answer is asked again first.
+    fn connection_after(&mut self, number: u64, _before: Self::Connection) -> Self::Connection {
+        self.connection(number)
+    }
+
     /// Writes `count` requests, the first of which has the number `first` on this connection. Returns how many it has written: fewer
     /// if the lane's memory did not suffice; the others are asked for again.
     #[must_use]

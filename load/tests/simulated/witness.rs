@@ -304,6 +304,11 @@ impl<W: Workload> Workload for Spy<W> {
         Spied { inner: self.inner.connection(number), place: number, requests: 0, bytes: 0 }
     }
 
+    fn connection_after(&mut self, number: u64, before: Self::Connection) -> Self::Connection {
+        self.note(Note::Opened { place: number });
+        Spied { inner: self.inner.connection_after(number, before.inner), place: number, requests: 0, bytes: 0 }
+    }
+
     fn request(&mut self, spied: &mut Self::Connection, first: u64, count: usize, output: &mut Output) -> usize {
         assert_eq!(first, spied.requests, "the number of the next request");
         let (place, requests) = (spied.place, count as u64);

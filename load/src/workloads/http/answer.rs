@@ -14,6 +14,8 @@ use std::collections::VecDeque;
 pub struct Stream {
     /// Which paths wait for their answers, the oldest first; unused where there is one path.
     asked: VecDeque<u16>,
+    /// Which paths are to be asked for first, because they waited on the connection before.
+    again: VecDeque<u16>,
     at: At,
     /// Interim answers, and bytes of their heads, before the one that is on its way.
     interim: (u64, u64),
@@ -57,7 +59,23 @@ enum Step {
 
 impl Stream {
     pub fn new() -> Self {
-        Self { asked: VecDeque::new(), at: At::start(), interim: (0, 0), had_one: false }
+        Self { asked: VecDeque::new(), again: VecDeque::new(), at: At::start(), interim: (0, 0), had_one: false }
+    }
+
+    /// The connection that follows: what waits on this one, and what was not even asked again there, goes first.
+    pub fn followed(mut self) -> Self {
+        self.asked.append(&mut self.again);
+        Self { again: self.asked, ..Self::new() }
+    }
+
+    /// The path that is to be asked for first.
+    pub fn again(&self) -> Option<usize> {
+        self.again.front().copied().map(usize::from)
+    }
+
+    /// That request was made; false if there was none to be made first.
+    pub fn take_again(&mut self) -> bool {
+        self.again.pop_front().is_some()
     }
 
     /// A request for this path was made.

@@ -28,7 +28,7 @@ use mix::Mix;
 use request::Path;
 
 pub use expect::{Content, Expect};
-pub use settings::{Settings, Wanted};
+pub use settings::{Settings, Wanted, check_method, header, wanted};
 
 /// Where HTTP is served unless said otherwise.
 pub const DEFAULT_PORT: u16 = 80;
@@ -185,14 +185,20 @@ impl Workload for Http {
         Stream::new()
     }
 
+    fn connection_after(&mut self, _number: u64, before: Stream) -> Stream {
+        before.followed()
+    }
+
     fn request(&mut self, stream: &mut Stream, first: u64, count: usize, output: &mut Output) -> usize {
         for written in 0..count {
-            let path = self.mix.next();
+            let path = stream.again().unwrap_or_else(|| self.mix.next());
             let is_last = self.last == Some(first + written as u64);
             if !self.paths[path].write(is_last, self.size, output) {
                 return written;
             }
-            self.mix.take();
+            if !stream.take_again() {
+                self.mix.take();
+            }
             if self.paths.len() > 1 {
                 stream.asked(path);
             }

@@ -133,7 +133,7 @@ impl Settings {
 pub fn wanted(text: &str) -> Result<Wanted, String> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let (weight, rest) = match words.split_first() {
-        Some((first, rest)) if !first.starts_with('/') => (Some(first), rest),
+        Some((first, rest)) if first.bytes().all(|byte| byte.is_ascii_digit()) => (Some(first), rest),
         _ => (None, &words[..]),
     };
     let (path, expect) = match rest {
