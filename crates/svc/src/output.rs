@@ -170,6 +170,18 @@ impl Output {
         self.add(moved);
     }
 
+    /// Moves all of a chain into the output, without copying; the chain keeps its storage.
+    pub fn append(&mut self, chain: &mut Chain) {
+        self.add(chain.charged().max(1));
+        self.seal();
+        self.tail().append(chain);
+    }
+
+    /// Bytes of memory that may still be added before the output [is full](Output::is_full).
+    pub fn room(&self) -> usize {
+        self.room
+    }
+
     /// Copies `bytes` into the output, gathered with other small writes; long ones are spread over leases. All or nothing.
     ///
     /// # Errors

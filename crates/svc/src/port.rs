@@ -33,6 +33,7 @@ pub(crate) trait AnyPort {
     fn completed(&mut self, site: &mut Site<'_>, token: u64, outcome: Outcome);
     fn drain_began(&mut self, site: &mut Site<'_>);
     fn ending(&mut self, site: &mut Site<'_>);
+    fn nudged(&mut self, site: &mut Site<'_>);
     /// Tells the service the next that has come for it.
     fn hear(&mut self, site: &mut Site<'_>);
     /// Drops what a connection was to be told next.
@@ -52,6 +53,8 @@ pub(crate) trait StreamPort: AnyPort {
     fn transform(&mut self, side: Side, peer: &Peer) -> Option<Box<dyn Transform>>;
     /// This makes them for the connections for which none that was added before does.
     fn add_transform(&mut self, make: MakeTransform);
+    /// Whether the service sees to the end of this connection in a drain.
+    fn ends_itself(&self, session: u32) -> bool;
     /// All sessions, to be dropped.
     fn take_sessions(&mut self) -> Vec<Box<dyn Any>>;
 }
@@ -146,6 +149,10 @@ macro_rules! any_port {
                 self.service.drain_began(&mut site.with(&mut self.post));
             }
 
+            fn nudged(&mut self, site: &mut Site<'_>) {
+                self.service.nudged(&mut site.with(&mut self.post));
+            }
+
             fn ending(&mut self, site: &mut Site<'_>) {
                 self.service.ending(&mut site.with(&mut self.post));
             }
@@ -227,6 +234,10 @@ impl<S: StreamService> StreamPort for Sessions<S> {
 
     fn add_transform(&mut self, make: MakeTransform) {
         self.make_transforms.push(make);
+    }
+
+    fn ends_itself(&self, session: u32) -> bool {
+        self.service.ends_itself(self.sessions.at(session))
     }
 
     fn take_sessions(&mut self) -> Vec<Box<dyn Any>> {

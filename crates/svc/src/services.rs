@@ -352,6 +352,9 @@ impl Work for Services {
     }
 
     fn flush(&mut self, kit: &mut Kit) {
+        if self.table.nudges.are_due() {
+            self.serve_nudges(kit);
+        }
         self.serve_notices(kit);
         self.flush_dirty(kit);
         self.table.sockets.flush(&self.table.services, kit);

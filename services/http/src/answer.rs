@@ -3,6 +3,7 @@
 use crate::application::{Answered, Begun};
 use crate::desk::Desk;
 use crate::facts::{Facts, Framing};
+use crate::log::Sent;
 use corelane::service::{Chain, Refused, Segment};
 use corelane_wire::http1::{DIGITS_MAX, Date, Status, check_field, decimal};
 use std::rc::Rc;
@@ -15,12 +16,12 @@ pub trait Deliver: Sized {
     /// What having answered is proved by.
     type Done;
 
-    /// Writes a head with what is sent right behind it, and then `content`: all, or nothing.
+    /// Writes a head with what is sent right behind it, and then `content`, which is `sent` in all: all, or nothing.
     ///
     /// # Errors
     /// What was refused.
     #[doc(hidden)]
-    fn deliver(self, bytes: &[u8], content: Option<Chain>) -> Result<Self::Done, Refused>;
+    fn deliver(self, bytes: &[u8], content: Option<Chain>, sent: Sent) -> Result<Self::Done, Refused>;
 }
 
 /// An answer: field lines, then content, with which it is written. Dropped without that, nothing is.
@@ -145,7 +146,7 @@ impl<D: Deliver> Answer<D> {
     pub fn head_alone<H: From<D::Done>>(mut self, length: u64) -> Result<H, Refused> {
         assert!(self.facts.is_head, "whoever asked for the content is owed it");
         self.end_head(Some(Framing::Length(length)));
-        self.deliver(None)
+        self.deliver(None, 0)
     }
 
     fn whole<H: From<D::Done>>(mut self, content: &[u8], chain: Option<Chain>) -> Result<H, Refused> {
@@ -155,15 +156,16 @@ impl<D: Deliver> Answer<D> {
         let tells = !self.status.is_without_content() || is_faulty;
         self.end_head(tells.then_some(Framing::Length(length as u64)));
         if is_faulty || !self.facts.has_content(self.status) {
-            return self.deliver(None);
+            return self.deliver(None, 0);
         }
         self.head.extend_from_slice(content);
-        self.deliver(chain)
+        self.deliver(chain, length as u64)
     }
 
-    fn deliver<H: From<D::Done>>(self, content: Option<Chain>) -> Result<H, Refused> {
+    /// Delivers the head with `bytes` of content.
+    fn deliver<H: From<D::Done>>(self, content: Option<Chain>, bytes: u64) -> Result<H, Refused> {
         let Self { to, desk, status, head, .. } = self;
-        let delivered = to.deliver(&head, content);
+        let delivered = to.deliver(&head, content, Sent { status: status.code(), bytes });
         desk.keep_memory(head);
         delivered.map(|done| {
             desk.count_answer(status.code());
@@ -184,7 +186,8 @@ impl Answer<crate::Now<'_>> {
         let has_content = !self.fault && self.facts.has_content(self.status);
         let tells = !self.status.is_without_content() || self.fault;
         self.end_head(tells.then_some(framing));
-        let Answered(()) = self.deliver(None)?;
-        Ok(Begun(if has_content { framing } else { Framing::Length(0) }))
+        let status = self.status.code();
+        let Answered(_) = self.deliver(None, 0)?;
+        Ok(Begun { framing: if has_content { framing } else { Framing::Length(0) }, status })
     }
 }

@@ -1,6 +1,7 @@
 //! What an author writes: applications, and exchanges that go on after the first call.
 
 use crate::facts::Framing;
+use crate::log::Sent;
 use crate::{Parts, Reply, Request};
 use corelane::service::{Asking, Call, Lost, Origin, Outcome, Refused, Shared};
 use corelane::{Cx, Talk};
@@ -157,8 +158,18 @@ pub enum Produced {
 
 /// An answer was written, or its place is held.
 #[derive(Debug)]
-pub struct Answered(pub(crate) ());
+pub struct Answered(pub(crate) Done);
+
+/// What became of a request.
+#[derive(Debug)]
+pub(crate) enum Done {
+    Written(Sent),
+    Held,
+}
 
 /// The head of an answer was written, whose content is still to come.
 #[derive(Debug)]
-pub struct Begun(pub(crate) Framing);
+pub struct Begun {
+    pub(crate) framing: Framing,
+    pub(crate) status: u16,
+}

@@ -1,9 +1,10 @@
 //! What the answers of a lane share: the date, memory to put heads together in, and the counts of what was answered.
 
 use crate::facts::Facts;
+use crate::log::LaneLog;
+use corelane::{Cx, Talk};
 use corelane_wire::http1::{DIGITS_MAX, Date, Status, decimal};
 use std::cell::{Cell, RefCell};
-use std::time::Duration;
 
 /// The first memory for a head: most are shorter.
 const HEAD_BYTES: usize = 1024;
@@ -19,27 +20,52 @@ pub(crate) struct Desk {
     head: Cell<Vec<u8>>,
     /// Answers by the first digit of their status, since they were counted last.
     answers: [Cell<usize>; 5],
+    /// None where nothing is logged.
+    log: Option<RefCell<LaneLog>>,
 }
 
 impl Desk {
-    pub fn new() -> Self {
-        let head = Cell::new(Vec::with_capacity(HEAD_BYTES));
+    pub fn new(log: Option<LaneLog>) -> Self {
+        let (head, log) = (Cell::new(Vec::with_capacity(HEAD_BYTES)), log.map(RefCell::new));
         let (second, date) = (Cell::new(u64::MAX), Cell::new([b' '; Date::BYTES]));
-        Self { second, usual: RefCell::default(), date, head, answers: [const { Cell::new(0) }; 5] }
+        Self { second, usual: RefCell::default(), date, head, answers: [const { Cell::new(0) }; 5], log }
     }
 
-    /// Notes the time of day.
+    /// Notes the time.
     #[inline]
-    pub fn look(&self, since_1970: Duration) {
-        let second = since_1970.as_secs();
+    pub fn look(&self, cx: &Cx<'_, impl Talk>) {
+        let second = cx.time_of_day().as_secs();
         if self.second.replace(second) != second {
             self.begin_second(second);
         }
+        if let Some(log) = &self.log {
+            log.borrow_mut().turn(cx.now());
+        }
+    }
+
+    /// Notes the time, and whose connection this call is for.
+    #[inline]
+    pub fn begin_call(&self, cx: &mut Cx<'_, impl Talk>) {
+        self.look(cx);
+        if let Some(log) = &self.log {
+            let id = cx.id();
+            log.borrow_mut().begin_call(cx.peer_address(id));
+        }
+    }
+
+    /// Where answers are logged.
+    #[inline]
+    pub fn log(&self) -> Option<&RefCell<LaneLog>> {
+        self.log.as_ref()
     }
 
     #[cold]
     fn begin_second(&self, second: u64) {
-        self.date.set(Date::from_unix_seconds(i64::try_from(second).unwrap_or(i64::MAX)).text());
+        let date = Date::from_unix_seconds(i64::try_from(second).unwrap_or(i64::MAX));
+        self.date.set(date.text());
+        if let Some(log) = &self.log {
+            log.borrow_mut().look(date);
+        }
         let mut usual = self.usual.borrow_mut();
         usual.clear();
         begin_head(&mut usual, self.date.get(), Status::OK, Facts::USUAL);

@@ -1,6 +1,7 @@
 //! Answers that are the same each time: put together once.
 
-use crate::application::Answered;
+use crate::application::{Answered, Done};
+use crate::log::Sent;
 use crate::reply::Reply;
 use corelane::service::Refused;
 use corelane_wire::Error;
@@ -48,7 +49,7 @@ impl Reply<'_> {
     /// What was refused; nothing was written then.
     #[inline]
     pub fn prepared<H: From<Answered>>(self, prepared: &Prepared) -> Result<H, Refused> {
-        let Self { output, desk, facts } = self;
+        let Self { output, desk, facts, .. } = self;
         let rest = if facts.is_head { &prepared.rest[..prepared.head] } else { &prepared.rest };
         let mut memory = desk.take_memory();
         desk.begin_head(&mut memory, prepared.status, facts);
@@ -57,7 +58,8 @@ impl Reply<'_> {
         desk.keep_memory(memory);
         written.map(|()| {
             desk.count_answer(prepared.status.code());
-            Answered(()).into()
+            let sent = Sent { status: prepared.status.code(), bytes: (rest.len() - prepared.head) as u64 };
+            Answered(Done::Written(sent)).into()
         })
     }
 }

@@ -1,10 +1,11 @@
 //! The right, and the duty, to answer a request.
 
 use crate::answer::{Answer, Deliver};
-use crate::application::Answered;
+use crate::application::{Answered, Done};
 use crate::desk::Desk;
 use crate::facts::Facts;
 use crate::held::Held;
+use crate::log::{Sent, Trace};
 use corelane::Output;
 use corelane::service::{Chain, Hold, Order, Refused};
 use corelane_wire::http1::Status;
@@ -16,11 +17,12 @@ pub struct Reply<'o> {
     pub(crate) output: &'o mut Output,
     pub(crate) desk: &'o Rc<Desk>,
     pub(crate) facts: Facts,
+    trace: Trace<'o>,
 }
 
 impl<'o> Reply<'o> {
-    pub(crate) fn new(output: &'o mut Output, desk: &'o Rc<Desk>, facts: Facts) -> Self {
-        Self { output, desk, facts }
+    pub(crate) fn new(output: &'o mut Output, desk: &'o Rc<Desk>, facts: Facts, trace: Trace<'o>) -> Self {
+        Self { output, desk, facts, trace }
     }
 
     /// An answer with this status, to be completed.
@@ -59,7 +61,8 @@ impl<'o> Reply<'o> {
         let hold = Hold::new(Order::Kept).reserve(reserve);
         let hold = age.map_or(hold, |age| hold.expires(age, 0));
         let ticket = self.output.hold(hold)?;
-        Ok((Held::new(ticket, self.desk.clone(), self.facts), Answered(()).into()))
+        let note = self.trace.into_note(self.desk);
+        Ok((Held::new(ticket, self.desk.clone(), self.facts, note), Answered(Done::Held).into()))
     }
 }
 
@@ -70,13 +73,13 @@ impl Deliver for Now<'_> {
     type Done = Answered;
 
     #[inline]
-    fn deliver(self, bytes: &[u8], content: Option<Chain>) -> Result<Answered, Refused> {
+    fn deliver(self, bytes: &[u8], content: Option<Chain>, sent: Sent) -> Result<Answered, Refused> {
         self.0.write(bytes)?;
         if let Some(mut content) = content {
             while let Some(segment) = content.pop() {
                 self.0.push(segment);
             }
         }
-        Ok(Answered(()))
+        Ok(Answered(Done::Written(sent)))
     }
 }

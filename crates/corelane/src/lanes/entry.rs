@@ -97,6 +97,7 @@ pub struct Opened<'a> {
 pub struct Beside {
     pub(crate) notes: Vec<String>,
     pub(crate) kept: Vec<Box<dyn Any + Send>>,
+    pub(crate) at_hangup: Vec<Box<dyn Fn() + Send>>,
 }
 
 impl Beside {
@@ -109,6 +110,13 @@ impl Beside {
     /// With something that is dropped after the lanes have ended.
     pub fn keep(mut self, kept: impl Any + Send) -> Self {
         self.kept.push(Box::new(kept));
+        self
+    }
+
+    /// With something to be done at SIGHUP, on the thread that waits for it ([`Running::run_until_told`](crate::lanes::Running::run_until_told)): what takes
+    /// long is only begun there.
+    pub fn at_hangup(mut self, call: impl Fn() + Send + 'static) -> Self {
+        self.at_hangup.push(Box::new(call));
         self
     }
 }
