@@ -6,9 +6,10 @@ use crate::settings::{Budget, LaneSettings};
 use crate::tasks::Tasks;
 use crate::wheel::{TimerId, Wheel};
 use corelane_seam::parcel::Guests;
-use corelane_seam::{Arena, DatagramOp, Driver, Handle, Op, Payer, Role, Socket, StreamOp};
+use corelane_seam::{Arena, DatagramOp, Driver, Handle, Op, Payer, Role, Socket, StreamOp, nanoseconds};
 use corelane_watch::LaneRow;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Timers fire at multiples of this, in nanoseconds.
 pub const TIMER_RESOLUTION: u64 = 1_000_000;
@@ -41,6 +42,9 @@ pub struct Kit {
     /// Before this the wheel need not be asked: no timer comes.
     pub(crate) timers_from: u64,
     pub(crate) now: u64,
+    /// Nanoseconds since 1970 when the monotonic clock was 0, as of the last look, and when that was.
+    pub(crate) epoch: u64,
+    pub(crate) epoch_at: u64,
     /// The work that is at it, by its place; its number is one more.
     at: usize,
     owns: Vec<Own>,
@@ -77,6 +81,8 @@ impl Kit {
             wheel: Wheel::new(TIMER_RESOLUTION, 0),
             timers_from: u64::MAX,
             now: 0,
+            epoch: 0,
+            epoch_at: 0,
             at: 0,
             owns: Vec::new(),
             outbox: Vec::with_capacity(settings.turn_completions),
@@ -108,6 +114,20 @@ impl Kit {
     /// The clock as this turn read it: nanoseconds of the driver's monotonic clock.
     pub fn now(&self) -> u64 {
         self.now
+    }
+
+    /// The time of day at this turn: nanoseconds since 1970, UTC. A clock that is set is noticed within a second.
+    pub fn time_of_day(&self) -> u64 {
+        self.epoch.saturating_add(self.now)
+    }
+
+    /// Looks at the time of day, unless that was done in the last second.
+    #[inline]
+    pub(crate) fn look_at_day(&mut self, driver: &impl Driver) {
+        if self.now >= self.epoch_at {
+            (self.epoch, self.epoch_at) =
+                (driver.time_of_day().saturating_sub(self.now), self.now.saturating_add(nanoseconds(Duration::from_secs(1))));
+        }
     }
 
     /// How many offloaded calls may be under way at once.

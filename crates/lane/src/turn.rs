@@ -99,7 +99,7 @@ impl<D: Driver> Lane<D> {
         }
         self.hear();
         let wait = self.govern();
-        let mut done = self.collect(wait);
+        let Some(mut done) = self.collect(wait) else { return Turn::Empty };
         if self.serve() {
             return self.account(true);
         }
@@ -301,8 +301,8 @@ impl<D: Driver> Lane<D> {
         }
     }
 
-    /// Collects completions, and gives them to their works; returns how many.
-    fn collect(&mut self, wait: Wait) -> usize {
+    /// Collects completions, and gives them to their works; returns how many. None if the lane sleeps on.
+    fn collect(&mut self, wait: Wait) -> Option<usize> {
         let mut before = self.kit.now;
         if wait != Wait::No {
             before = self.driver.now();
@@ -311,7 +311,12 @@ impl<D: Driver> Lane<D> {
         }
         let room = if self.works.are_shared() { self.works.room(&self.kit) } else { self.kit.budget.completions };
         self.driver.collect(wait, room, &mut self.completions);
+        if self.driver.is_asleep() {
+            assert!(wait != Wait::No && self.completions.is_empty(), "a lane sleeps when it may, and until something comes");
+            return None;
+        }
         self.kit.now = self.driver.now().max(before);
+        self.kit.look_at_day(&self.driver);
         if wait != Wait::No {
             self.kit.row.set(LaneCounter::LaneState, self.awake_state() as u64);
             self.kit.row.add(LaneCounter::Sleeps, 1);
@@ -324,7 +329,7 @@ impl<D: Driver> Lane<D> {
             works.route(completions, |completion| end_foreign(kit, driver, completion));
             assert!(self.completions.is_empty(), "each completion was its work's, or nobody's and ended");
         }
-        collected
+        Some(collected)
     }
 
     /// Hands over what was collected, and has each work serve; true if nothing came of it for the work that is alone on its lane, so that

@@ -91,6 +91,9 @@ pub trait Driver {
     /// The monotonic clock, in nanoseconds (CLOCK_MONOTONIC, clock_gettime(2)).
     fn now(&self) -> u64;
 
+    /// The time of day: nanoseconds since 1970, UTC (CLOCK_REALTIME). It can be set, backwards as well.
+    fn time_of_day(&self) -> u64;
+
     /// Makes a listening socket; `Accept` starts it.
     ///
     /// # Errors
@@ -156,6 +159,12 @@ pub trait Driver {
     /// Carries out what was submitted, then adds up to about `at_most` completions to `completions`, waiting for the
     /// first if none is there and `wait` allows. May return without any (bell, signal, or a clock that woke early).
     fn collect(&mut self, wait: Wait, at_most: usize, completions: &mut Vec<Completion>);
+
+    /// Whether the last [`Driver::collect`] came back only because this driver cannot hold up its thread: the lane still sleeps, so its turn ends there.
+    /// True in a simulation alone, which calls the lane again when it wakes.
+    fn is_asleep(&self) -> bool {
+        false
+    }
 
     /// Offloaded calls that may wait or run at once ([`Tuning::offload_max`]): whoever counts those under way needs none to be
     /// refused.

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 /// Where every world's clock begins, in nanoseconds: not 0, which could hide a forgotten time.
 const START: u64 = 1_000_000_000;
+/// The time of day when its clock shows 0, in nanoseconds since 1970: the first of January 2026, UTC.
+const BEGUN_AT: u64 = 1_767_225_600_000_000_000;
 
 /// The clock with its agenda; equal times keep the order in which they were entered.
 pub(crate) struct Clock<E> {
@@ -20,6 +22,11 @@ impl<E> Clock<E> {
     /// Nanoseconds.
     pub(crate) fn now(&self) -> u64 {
         self.now
+    }
+
+    /// Nanoseconds since 1970.
+    pub(crate) fn time_of_day(&self) -> u64 {
+        BEGUN_AT.saturating_add(self.now)
     }
 
     /// Lets time pass.

@@ -48,6 +48,8 @@ pub(crate) struct Busy {
     pub(crate) blocked: bool,
     /// It did so because as many calls are with the helper threads as may be.
     pub(crate) awaits_offload: bool,
+    /// A message has begun of which the input holds nothing now, and more is to come.
+    pub(crate) amid: bool,
     /// When the record at the front of the input began to arrive (nanoseconds), and how many bytes have since.
     pub(crate) record_since: u64,
     pub(crate) record_bytes: u64,
@@ -227,6 +229,7 @@ impl Busy {
             needed: 0,
             blocked: false,
             awaits_offload: false,
+            amid: false,
             record_since: 0,
             record_bytes: 0,
             rate_since: 0,
@@ -241,7 +244,7 @@ impl Busy {
 
     /// Whether a record has begun to arrive and is not complete; or is, and the service keeps it until there is room.
     pub(crate) fn in_record(&self) -> bool {
-        !self.input.chain.is_empty() || !self.raw.is_empty() || self.fill.is_some() || self.blocked
+        !self.input.chain.is_empty() || !self.raw.is_empty() || self.fill.is_some() || self.blocked || self.amid
     }
 
     /// Whether bytes wait to be sent.
@@ -305,7 +308,7 @@ impl Busy {
     pub(crate) fn drop_record(&mut self) {
         self.input.chain.clear();
         self.raw.clear();
-        (self.fill, self.needed) = (None, 0);
+        (self.fill, self.needed, self.amid) = (None, 0, false);
     }
 
     /// Whether the box can go back to the pool as it is.
@@ -325,7 +328,7 @@ impl Busy {
         self.fill = None;
         self.input.is_too_long = false;
         (self.needed, self.record_since, self.record_bytes, self.sending_charged) = (0, 0, 0, 0);
-        (self.blocked, self.awaits_offload) = (false, false);
+        (self.blocked, self.awaits_offload, self.amid) = (false, false, false);
         (self.moved_at, self.moved, self.told_drained, self.progress_at) = (0, 0, false, u64::MAX);
     }
 

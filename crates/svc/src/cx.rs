@@ -94,6 +94,11 @@ impl<K: Talk> Cx<'_, K> {
         Instant::from_nanoseconds(self.kit.now())
     }
 
+    /// The time of day at this turn, since 1970, UTC. It can be set, backwards as well, which is noticed within a second.
+    pub fn time_of_day(&self) -> Duration {
+        Duration::from_nanos(self.kit.time_of_day())
+    }
+
     /// The number of this lane, from 0.
     pub fn lane(&self) -> usize {
         self.kit.lane()
@@ -126,6 +131,11 @@ impl<K: Talk> Cx<'_, K> {
     /// The two ends of a connection.
     pub fn peer(&mut self, id: ConnectionId) -> Option<Peer> {
         self.table.find(id).map(|connection| connection.peer.clone())
+    }
+
+    /// The other end of a connection, as [`Peer::address`] has it, without a copy.
+    pub fn peer_address(&mut self, id: ConnectionId) -> Option<&Address> {
+        self.table.find(id).map(|connection| &connection.peer.address)
     }
 
     /// The flow that an arrival of this call's batch came with. A few nanoseconds; nothing for a socket with a peer.
@@ -311,7 +321,8 @@ impl<K: Talk> Cx<'_, K> {
         self.tell(id, Notice::Abort);
     }
 
-    /// Has [`receive`](crate::StreamService::receive) called again for a connection of this service that it [paused](crate::Next::Pause).
+    /// Has [`StreamService::receive`](crate::StreamService::receive) called for a connection of this service on this lane once this call has returned,
+    /// though nothing has come: for one whose service said [`Next::Wait`](crate::Next::Wait). Nothing if it has ended.
     pub fn resume(&mut self, id: ConnectionId) {
         self.tell(id, Notice::Resume);
     }
@@ -488,6 +499,11 @@ impl<K: Talk> Cx<'_, K> {
     /// `Failed` with `Outside` then, or with `Busy` where the system could not tell: ask again.
     pub fn open_beneath(&mut self, directory: &File, path: PathBuf, options: OpenOptions, token: u64) {
         self.request(FileOp::Open { beneath: Some(directory.clone()), path, options }, token);
+    }
+
+    /// Lists a directory that was opened with [`OpenOptions::directory`], `most` names at the most: `FileOutcome::Listed`.
+    pub fn list_directory(&mut self, directory: &File, most: usize, token: u64) {
+        self.request(FileOp::List { directory: directory.clone(), most }, token);
     }
 
     /// Reads a file at `offset` behind the data of `lease`, until that holds `until` bytes or the file ends: `FileOutcome::Filled`.

@@ -167,8 +167,8 @@ impl Services {
 
     fn limit_passed(&mut self, kit: &mut Kit, index: u32, limit: Limit) {
         let mut found = self.table.there(index);
-        let rate = found.limits().receive_rate_min;
-        if limit == Limit::Rate && found.connection.keeps_its_rate(kit.now(), rate) {
+        let limits = *found.limits();
+        if limit == Limit::Rate && found.connection.keeps_its_rate(kit.now(), &limits) {
             return found.set_deadline(kit);
         }
         let (counter, ending) = match limit {
@@ -305,10 +305,10 @@ impl Connection {
 
     /// Whether the record has grown fast enough since its rate was looked at last. If so, it is looked at again later; what came
     /// before counts for nothing then, so that nobody earns a rest.
-    fn keeps_its_rate(&mut self, now: u64, bytes_per_second: u64) -> bool {
+    fn keeps_its_rate(&mut self, now: u64, limits: &Limits) -> bool {
         // reason: the limit is that of a record, which is in it.
         let busy = self.busy.as_mut().expect("a connection in a record has its box");
-        let least = bytes_per_second.saturating_mul(RATE_GRACE / SECOND);
+        let least = limits.receive_rate_min.saturating_mul(busy.rate_grace(limits) / SECOND);
         let keeps = busy.record_bytes.saturating_sub(busy.rate_bytes) >= least;
         if keeps {
             busy.restart_rate(now);
@@ -332,7 +332,7 @@ impl Connection {
     /// That of a record that has begun to arrive: in all, and for its rate unless it waits for memory itself.
     fn record_deadline(&self, busy: &Busy, limits: &Limits) -> Option<(u64, Limit)> {
         let read = after(busy.record_since, limits.read_limit, Limit::Read);
-        let rate = (limits.receive_rate_min > 0).then(|| (busy.rate_since.saturating_add(RATE_GRACE), Limit::Rate));
+        let rate = (limits.receive_rate_min > 0).then(|| (busy.rate_since.saturating_add(busy.rate_grace(limits)), Limit::Rate));
         if self.is_starved { read } else { earlier(read, rate) }
     }
 
@@ -357,6 +357,11 @@ impl Connection {
 }
 
 impl Busy {
+    /// Over how long its rate is counted: senders of long messages may pause.
+    fn rate_grace(&self, limits: &Limits) -> u64 {
+        if self.amid { RATE_GRACE.max(nanoseconds(limits.read_limit)) } else { RATE_GRACE }
+    }
+
     /// That of what the service is to answer.
     fn answer_deadline(&self, limits: &Limits) -> Option<(u64, Limit)> {
         let answer = self.output.oldest_held().and_then(|since| after(since, limits.answer_limit, Limit::Answer));

@@ -31,6 +31,10 @@ pub struct Learned {
     pub protocol: Option<Vec<u8>>,
     /// What the peer has proved to be: its certificates as DER, its own first. Empty if it was not asked, or showed none.
     pub certificates: Vec<Vec<u8>>,
+    /// The session began on another connection, and goes on here: so nobody has proved anything anew (RFC 8446, section 2.2).
+    pub resumed: bool,
+    /// What was wrong with the other end, in words, if the transform has refused it: to be asked for in [`closed`](crate::StreamService::closed), by [`Cx::peer`](crate::Cx::peer).
+    pub refused: Option<String>,
 }
 
 /// Names a connection of this lane; void once the connection has ended.
@@ -73,6 +77,13 @@ pub enum Next {
     Continue,
     /// Call again when at least so many bytes more than now are there, or the stream has ended.
     Need(usize),
+    /// Take nothing more from the peer, and leave the input as it is: the service waits for something else, and says so with
+    /// [`Cx::resume`](crate::Cx::resume). It may be called before that, too. While it waits the connection counts as idle, unless a request is held.
+    Wait,
+    /// Call again when there are more bytes, as [`Next::Continue`]: they belong to a message that has begun, though nothing of it is left in
+    /// the input. So they must come: a pause of `read_limit` ends the connection as aborted, and so do fewer bytes than `receive_rate_min` asks for in
+    /// that time.
+    More,
     /// Put the next bytes straight into this lease until it holds `until` bytes, then call again with
     /// [`Input::filled`](crate::Input::filled). Bytes that have arrived already are copied; the others are received in place.
     Fill {
@@ -81,10 +92,6 @@ pub enum Next {
         /// How many bytes it shall hold: more than it holds now (else the call comes again at once), and cut to its capacity.
         until: usize,
     },
-    /// Read no more: the service cannot take what it has left in the input. It is called again when [`Cx::resume`](crate::Cx::resume) says so, when some
-    /// output has left, or after any other call for the connection. Until then what the peer sends waits with the system, and no time runs for it but
-    /// `idle_limit`.
-    Pause,
     /// Close once all output has left: the connection ends as [`Ending::Completed`].
     Close,
     /// Break the connection off: it ends as [`Ending::Aborted`].

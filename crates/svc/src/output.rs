@@ -139,6 +139,14 @@ impl Output {
         full
     }
 
+    /// Whether the output limit leaves room for more; else the service leaves its input and is called again when it does. Unlike [`Output::is_full`] this does
+    /// not ask for memory: for a service that writes what can be refused.
+    #[inline]
+    pub fn has_room(&mut self) -> bool {
+        self.was_refused |= self.room == 0;
+        self.room > 0
+    }
+
     /// Appends a segment without copying: a lease, bytes that live as long as the program, a part of a file.
     pub fn push(&mut self, segment: impl Into<Segment>) {
         let segment = segment.into();

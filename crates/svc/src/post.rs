@@ -365,7 +365,8 @@ impl<T: Talk> Mail for Post<T> {
     }
 
     fn is_quiet(&self) -> bool {
-        let says_nothing = self.arrived.is_empty() && self.unsent.is_empty() && !self.duties.has_dropped();
+        // What waits to be sent to another lane is waited for there: that lane asked.
+        let says_nothing = self.arrived.is_empty() && !self.duties.has_dropped();
         says_nothing && self.asks.is_empty() && !self.duties.owe_any()
     }
 
@@ -388,5 +389,24 @@ impl<T: Talk> Mail for Post<T> {
         let unsent = self.unsent.drain(..).map(|unsent| Box::new(unsent) as Box<dyn Any>);
         let notices = self.notices.drain(..).map(|notice| Box::new(notice) as Box<dyn Any>);
         arrived.chain(unsent).chain(notices).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::talk::Says;
+    use corelane_lane::Control;
+
+    #[test]
+    fn what_was_said_from_outside_before_the_end_is_heard_and_nothing_is_said_after_it() {
+        let control = Control::new(1);
+        let (tell, mut ears) = control.words();
+        let (mesh, ear) = (Mesh::between(&control, 1).remove(0), ears.remove(0));
+        let mut post: Post<Says<u8>> = Post::new(Some(Ends { mesh, ear, capacity: 1 }));
+        assert!(tell.tell(0, Outer::Message(1)).is_ok());
+        Mail::close(&mut post);
+        assert!(matches!(post.next(0), Some(Told::Message(Origin::Outside, 1))));
+        assert_eq!(tell.tell(0, Outer::Message(2)).map_err(|unheard| unheard.why), Err(Silence::Gone));
     }
 }

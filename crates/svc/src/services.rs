@@ -96,14 +96,15 @@ impl Services {
         self.add(Port::Stream(Box::new(Sessions::new(service, post))), limits, row, Some(session))
     }
 
-    /// Has a function make the transforms of a service over connections, for those that are accepted and those that it opens: from the next one on.
+    /// Has a function make the transforms of a service over connections, for those that are accepted and those that it opens: from the next one on. One that
+    /// was added before is asked first.
     ///
     /// # Panics
     /// If the number is not that of a service over connections of this lane.
     pub fn transform(&mut self, service: u16, make: MakeTransform) {
         let port = self.ports.get_mut(usize::from(service)).and_then(Port::stream);
         // reason: documented.
-        port.expect("only a service over connections has transforms").set_transform(make);
+        port.expect("only a service over connections has transforms").add_transform(make);
     }
 
     /// Adds a service over datagrams; returns its number, for [`Services::bind`].

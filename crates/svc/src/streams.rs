@@ -366,6 +366,7 @@ impl Found<'_> {
     fn obey(&mut self, next: Next) {
         // reason: put back after the call.
         let busy = self.connection.busy.as_mut().expect("a box is there after a call");
+        busy.amid = matches!(next, Next::More);
         match next {
             Next::Need(bytes) => busy.needed = busy.input.len().saturating_add(bytes.max(1)),
             Next::Fill { lease, until } => {
@@ -376,7 +377,7 @@ impl Found<'_> {
                     self.mark_ready();
                 }
             }
-            Next::Pause => busy.blocked = true,
+            Next::Wait => busy.blocked = true,
             _ => busy.needed = busy.input.len() + 1,
         }
     }
@@ -426,7 +427,7 @@ impl Busy {
 
     /// Notes bytes of a record: from when it began its time and its rate are counted.
     fn note_record(&mut self, now: u64, bytes: usize) {
-        if self.record_bytes == 0 {
+        if self.record_bytes == 0 && !self.amid {
             self.record_since = now;
             self.restart_rate(now);
         }
@@ -441,8 +442,12 @@ impl Busy {
     /// Notes what a call took of the input that held `before` bytes: what is left begins another record.
     fn note_taken(&mut self, before: usize, now: u64) {
         if self.input.len() < before {
-            (self.record_since, self.record_bytes) = (now, self.input.len() as u64);
-            self.restart_rate(now);
+            self.record_since = now;
+            // What comes of a message that has begun counts for its rate, however it is taken.
+            if !self.amid {
+                self.record_bytes = self.input.len() as u64;
+                self.restart_rate(now);
+            }
         }
     }
 

@@ -93,6 +93,8 @@ pub struct Passage<'a> {
     pub arena: &'a Arena,
     /// This turn's time: nanoseconds of the monotonic clock.
     pub now: u64,
+    /// The time of day then: nanoseconds since 1970.
+    pub time_of_day: u64,
     /// The peer's socket has finished: nothing will come behind `received`. Whether the peer meant to end there only the transform can say.
     pub peer_finished: bool,
     /// Our side ends behind `output`: take leave of the peer (close_notify). From the first such call on, each says so.

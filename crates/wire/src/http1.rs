@@ -63,4 +63,6 @@ pub use response::{Answer, Response, Responses};
 pub use status::Status;
 pub use tag::Tag;
 pub use target::{Form, Target};
-pub use write::{CHUNK_END, FieldLines, write_chunk_begin, write_last_chunk, write_request, write_response};
+pub use write::{
+    CHUNK_END, DIGITS_MAX, FieldLines, check_field, decimal, write_chunk_begin, write_last_chunk, write_request, write_response,
+};

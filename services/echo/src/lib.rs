@@ -23,21 +23,17 @@ pub static ENTRY: Entry = Entry::new(
     "echo",
     "sends back what it gets",
     &[
-        Scheme::connections::<Echo>("tcp", DEFAULT_PORT, streams),
+        Scheme::connections::<Echo>("tcp", DEFAULT_PORT, connections),
         Scheme::datagrams::<EchoDatagrams>("udp", DEFAULT_PORT, datagrams),
-        Scheme::connections::<Echo>("tls", DEFAULT_TLS_PORT, veiled).options(tls::OPTIONS).when_named(),
+        tls::behind(Scheme::connections::<Echo>("tls", DEFAULT_TLS_PORT, connections)),
     ],
 )
 .options(&[Choice::Flag(REFLECT), Choice::Flag(ASYNC)])
 .by_default();
 
-fn streams(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
+fn connections(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
     let url = asked.url().to_string();
     if asked.chosen().flag(&ASYNC) { lanes.serve(&url, |_lane| aio::each(echo)) } else { lanes.serve(&url, |_lane| Echo) }
-}
-
-fn veiled(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
-    tls::before(streams(lanes, asked)?, asked, |server| server)
 }
 
 fn datagrams(lanes: Lanes, asked: &Asked) -> Result<Lanes> {

@@ -436,7 +436,7 @@ impl Link {
         }
         self.touch(own);
         own.is_paused = !input.is_empty();
-        if own.is_paused { Next::Pause } else { Next::Continue }
+        if own.is_paused { Next::Wait } else { Next::Continue }
     }
 
     /// All output has left.

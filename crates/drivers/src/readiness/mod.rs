@@ -230,6 +230,10 @@ impl<S: Source> Driver for ReadinessDriver<S> {
         clock::now()
     }
 
+    fn time_of_day(&self) -> u64 {
+        clock::wall_clock()
+    }
+
     fn listen(&mut self, listen: &Listen) -> Result<Socket, Fault> {
         let lent = self.borrowed(&listen.address)?;
         let is_lent = lent.is_some();

@@ -23,6 +23,10 @@ impl Driver for Idle {
         self.0
     }
 
+    fn time_of_day(&self) -> u64 {
+        self.0
+    }
+
     fn listen(&mut self, _: &Listen) -> Result<Socket, Fault> {
         Err(Fault::of(Reason::Unsupported))
     }

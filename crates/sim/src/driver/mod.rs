@@ -35,7 +35,7 @@ const FRAGMENTED_MAX: u64 = 1_000_000_000;
 const BAD_DESCRIPTOR: Fault = Fault { reason: Reason::Other, number: 9 };
 
 /// The simulated driver of one lane; [`World::driver`] makes it. Its `collect` never blocks: where a real driver would
-/// sleep, it returns without completions, and [`World::step`] names the lane again when it has a reason to wake; a push
+/// sleep, it returns without completions and [is asleep](Driver::is_asleep), and [`World::step`] names the lane again when it has a reason to wake; a push
 /// is one, so that a test can drive it from outside.
 ///
 /// Dropping it is the sudden end of its lane: its connections are reset, and operations under way are a breach that
@@ -77,6 +77,10 @@ impl Driver for SimDriver {
 
     fn now(&self) -> u64 {
         self.world.0.borrow().clock.now()
+    }
+
+    fn time_of_day(&self) -> u64 {
+        self.world.0.borrow().clock.time_of_day()
     }
 
     fn listen(&mut self, listen: &Listen) -> Result<Socket, Fault> {
@@ -165,6 +169,10 @@ impl Driver for SimDriver {
         self.world.0.borrow_mut().collect(self.lane, wait, at_most, completions);
     }
 
+    fn is_asleep(&self) -> bool {
+        self.world.0.borrow().lanes[self.lane].is_asleep()
+    }
+
     fn offload_max(&self) -> usize {
         self.world.0.borrow().lanes[self.lane].tuning.offload_max
     }
@@ -238,12 +246,13 @@ impl State {
         own.rings_seen = own.bell.rings();
         let bell_rang = own.bell.take() | std::mem::take(&mut own.bell_rang);
         own.sleep = Sleep::Awake;
+        let is_woken = std::mem::take(&mut own.is_woken);
         own.ready.append(&mut own.starving);
         self.carry_out(lane);
         self.end_abandoned(lane);
         self.attempt_ready(lane, at_most);
         self.hand_over(lane, at_most, completions);
-        if completions.len() == before && !bell_rang {
+        if completions.len() == before && !bell_rang && !is_woken {
             self.sleep(lane, wait);
         }
     }
@@ -251,6 +260,7 @@ impl State {
     fn sleep(&mut self, lane: usize, wait: Wait) {
         let sleep = match wait {
             Wait::No => return,
+            Wait::Until(time) if time <= self.clock.now() => return,
             Wait::Until(time) => Sleep::Asleep(Some(time)),
             Wait::Forever => Sleep::Asleep(None),
         };

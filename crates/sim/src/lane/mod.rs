@@ -107,6 +107,10 @@ pub(crate) enum FileWork {
         bytes: Shared,
     },
     Sync,
+    List {
+        content: usize,
+        most: usize,
+    },
 }
 
 /// An open file.
@@ -125,6 +129,8 @@ pub(crate) struct Lane {
     pub(crate) tuning: Tuning,
     pub(crate) counters: DriverCounters,
     pub(crate) sleep: Sleep,
+    /// It was woken since it slept: its next collect comes back, with or without anything.
+    pub(crate) is_woken: bool,
     pub(crate) trouble: Option<Trouble>,
     pub(crate) bell: Arc<SimBell>,
     /// Whether a ring is to be noticed.
@@ -170,6 +176,7 @@ impl Lane {
             tuning,
             counters: DriverCounters::default(),
             sleep: Sleep::Awake,
+            is_woken: false,
             trouble: None,
             bell: Arc::default(),
             bell_rang: false,

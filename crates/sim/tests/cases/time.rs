@@ -14,6 +14,10 @@ fn a_lane_sleeps_until_its_time_and_no_longer() {
     assert_eq!((bench.world.step(), bench.world.now()), (Some(Turn::Alarm(1)), time - 1));
     assert_eq!((bench.world.step(), bench.world.now()), (Some(Turn::Lane(0)), time));
     bench.collect(0, Wait::Forever);
+    assert!(!bench.lanes[0].is_asleep(), "it has woken");
+    bench.step();
+    bench.collect(0, Wait::Forever);
+    assert!(bench.lanes[0].is_asleep());
     assert_eq!(bench.world.step(), None);
 }
 

@@ -7,7 +7,8 @@ use corelane_lane::{Order as Command, Silence};
 use corelane_seam::{Instant, Outcome};
 use corelane_sim::{Faults, Random, Report, World};
 use corelane_svc::{
-    Asking, Asks, Call, Cx, Exchange, Input, Limits, Lost, Next, Order, Origin, Output, Peer, Remote, StreamService, Ticket,
+    Asking, Asks, Call, ConnectionId, Cx, Ending, Exchange, Input, Limits, Lost, Next, Order, Origin, Output, Peer, Remote,
+    StreamService, Ticket,
 };
 use corelane_watch::{LaneCounter, ServiceCounter as C};
 use std::cell::{Cell, RefCell};
@@ -466,6 +467,8 @@ fn questions_from_outside_have_one_outcome_each() {
                 Poll::Pending => panic!("question {number} has no outcome"),
             }
         }
+        let dropped = case.ledger.borrow().dropped;
+        assert!(is_stopped || case.rig.count(C::CallsDropped) == dropped, "those from outside are counted, too");
         let gone = remote.ask(0, Question { number: 0, hops: 0 }).unwrap_err();
         assert_eq!((gone.why, gone.word.number), (Silence::Gone, 0));
     });
@@ -501,38 +504,46 @@ fn a_service_can_drain_the_program() {
     assert!(rig.has_ended());
 }
 
-/// Keeps the call of its own question until its output has left, and drops it then: at the very end of a turn.
+/// What [`Forgetful`] says: it tells a connection of a question by the call itself.
+enum Errand {}
+
+impl corelane_svc::Talk for Errand {
+    type Message = ();
+    type Question = ();
+    type Answer = ();
+    type Notice = Call<Self>;
+}
+
+/// Asks itself for each byte, and tells the connection that has gone of that: the call is dropped with the notice, at the very end of a turn.
 #[derive(Default)]
 struct Forgetful {
-    call: Option<Call<Asks<(), ()>>>,
+    gone: Option<ConnectionId>,
     told: Rc<Cell<u64>>,
 }
 
 impl StreamService for Forgetful {
-    type Talk = Asks<(), ()>;
+    type Talk = Errand;
     type Session = ();
 
-    fn open(&mut self, _: &mut Cx<'_, Self::Talk>, _: &Peer) {}
+    fn open(&mut self, _: &mut Cx<'_, Errand>, _: &Peer) {}
 
-    fn receive(&mut self, cx: &mut Cx<'_, Self::Talk>, (): &mut (), input: &mut Input, output: &mut Output) -> Next {
+    fn receive(&mut self, cx: &mut Cx<'_, Errand>, (): &mut (), input: &mut Input, _: &mut Output) -> Next {
         if !input.is_empty() {
             input.skip(input.len());
-            assert!(cx.ask(cx.lane(), ()).is_ok() && output.write(b"wait").is_ok());
-            output.notify_drained();
+            cx.ask(cx.lane(), ()).unwrap();
         }
         Next::Continue
     }
 
-    fn drained(&mut self, _: &mut Cx<'_, Self::Talk>, (): &mut (), _: &mut Output) -> Next {
-        drop(self.call.take().expect("it was asked in the turn in which it has asked"));
-        Next::Continue
+    fn closed(&mut self, cx: &mut Cx<'_, Errand>, (): (), _: Ending) {
+        self.gone = Some(cx.id());
     }
 
-    fn asked(&mut self, _: &mut Cx<'_, Self::Talk>, _: Origin, (): (), call: Call<Self::Talk>) {
-        self.call = Some(call);
+    fn asked(&mut self, cx: &mut Cx<'_, Errand>, _: Origin, (): (), call: Call<Errand>) {
+        cx.notify(self.gone.unwrap(), call);
     }
 
-    fn replied(&mut self, _: &mut Cx<'_, Self::Talk>, _: Asking, outcome: Result<(), Lost>) {
+    fn replied(&mut self, _: &mut Cx<'_, Errand>, _: Asking, outcome: Result<(), Lost>) {
         assert_eq!(outcome, Err(Lost::Dropped));
         self.told.set(self.told.get() + 1);
     }
@@ -542,13 +553,15 @@ impl StreamService for Forgetful {
 #[test]
 fn who_asked_is_told_of_a_call_that_was_dropped_at_the_end_of_a_turn() {
     let (world, told) = (World::new(1, Faults::none()), Rc::new(Cell::new(0)));
-    let make = |_| Forgetful { call: None, told: told.clone() };
+    let make = |_| Forgetful { gone: None, told: told.clone() };
     let mut rig = Rig::serving(&world, &Plan::lanes(1), patient().drain_limit(Duration::from_secs(60)), make);
-    let peer = rig.connect(0);
+    let [first, peer] = [0, 1].map(|number| rig.connect(number));
+    rig.wait(MS);
+    first.close();
     rig.wait(MS);
     assert_eq!(peer.send(b"x"), 1);
     rig.wait(5 * MS);
-    assert_eq!((peer.read(usize::MAX), told.get(), rig.count(C::CallsDropped)), (b"wait".to_vec(), 1, 1));
+    assert_eq!((told.get(), rig.count(C::CallsDropped), rig.count(C::NoticesLate)), (1, 1, 1));
     peer.close();
     rig.wait(MS);
     let began = world.now();

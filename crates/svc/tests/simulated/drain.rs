@@ -8,7 +8,7 @@ use corelane_lane::Order as Command;
 use corelane_seam::{Fault, Reason};
 use corelane_sim::{FaultKind, Faults, Peer, Random, Report, Status, Turn, World};
 use corelane_svc::{Cx, Input, Limits, Next, Order, Output, Silent, StreamService, Ticket};
-use corelane_watch::{LaneState, ServiceCounter as C};
+use corelane_watch::{LaneCounter, LaneSnapshot, LaneState, ServiceCounter as C};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -154,8 +154,10 @@ pub fn run_with<S: StreamService>(seed: u64, case: Case, lanes: usize, make: imp
     askers.list.extend((0..3).map(|number| Asker { due: 1, ..Asker::new(rig.connect(30 + number), seed, line) }));
     world.pass(2 * ARRIVED);
     rig.control.give(Command::Drain);
+    let ordered = world.now();
     // Each lane sees the order in its next turn; who comes after that is refused.
-    while rig.snapshot().lanes.iter().any(|lane| lane.state() != Some(LaneState::Draining) && !is_over(lane.state())) {
+    let has_seen = |lane: &LaneSnapshot| lane.values.get(LaneCounter::LastTurnNanoseconds) > ordered;
+    while rig.snapshot().lanes.iter().any(|lane| !has_seen(lane) && lane.state() != Some(LaneState::Ended)) {
         rig.pass(10_000, &mut askers);
     }
     let late = rig.connect(50);
@@ -167,10 +169,6 @@ pub fn run_with<S: StreamService>(seed: u64, case: Case, lanes: usize, make: imp
     assert!(!refuses || matches!(late.status(), Status::Opening | Status::Failed(_)), "{:?}", late.status());
     askers.list.iter().for_each(judge);
     world.report()
-}
-
-fn is_over(state: Option<LaneState>) -> bool {
-    matches!(state, Some(LaneState::Sleeping | LaneState::Ended))
 }
 
 fn judge(asker: &Asker) {

@@ -8,8 +8,11 @@ use crate::veiled::{PROXY, Proxy};
 use corelane_lane::Order as Command;
 use corelane_seam::{Fault, Reason};
 use corelane_sim::{Faults, Peer, Status, Turn, World};
-use corelane_svc::{Ending, Limits, Side};
+use corelane_svc::{Ending, Limits, Passage, Progress, Side, Transform, TransformError};
 use corelane_watch::{LaneCounter, ServiceCounter as C};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::time::Duration;
 
 const RESET: Status = Status::Failed(Fault { reason: Reason::Reset, number: 104 });
@@ -347,7 +350,6 @@ fn a_handshake_that_is_never_finished_is_ended_at_its_limit() {
 #[test]
 fn handshakes_over_the_bound_wait_until_others_are_over() {
     let mut scene = Scene::new(Limits::default().handshakes_max(2), Manner::default());
-    // They come together, so that one waits here and not in the backlog.
     let mut hands = [1, 2, 3].map(|number| Hand::of(scene.stage.rig.connect(number)));
     scene.stage.rig.wait(MS);
     hands.iter().for_each(|hand| hand.say(&hello(NONCE, "host-a", "echo/1")));
@@ -370,6 +372,47 @@ fn handshakes_over_the_bound_wait_until_others_are_over() {
     }
     // It has not read its reply.
     scene.close(&[Ending::Error]);
+}
+
+/// Opens its connection when it has heard a byte, and says nothing: nothing else happens on the lane then.
+struct Knock;
+
+impl Transform for Knock {
+    fn pass(&mut self, passage: &mut Passage<'_>) -> Result<Progress, TransformError> {
+        if !passage.received.is_empty() {
+            passage.received.clear();
+            passage.open();
+        }
+        Ok(Progress::Idle)
+    }
+}
+
+/// Who comes when accepting has stopped waits in the backlog; of those who come at once, one waits with the service.
+#[test]
+fn the_end_of_a_handshake_alone_lets_the_next_one_in() {
+    for at_once in [false, true] {
+        let world = World::new(1, Faults::none());
+        let limits = crate::rig::patient().handshakes_max(2).handshake_limit(Duration::ZERO);
+        let mut stage = Stage::with(&world, &Plan::lanes(1), limits, |_, _| Some(Box::new(Knock)));
+        let peers = [1, 2, 3].map(|number| {
+            if number == 3 && !at_once {
+                stage.rig.wait(MS);
+            }
+            stage.rig.connect(number)
+        });
+        world.pass(MS);
+        stage.rig.wait(MS);
+        let accepts = |stage: &Stage| [C::Accepts, C::HandshakesUnderWay].map(|counter| stage.rig.count(counter));
+        assert_eq!(accepts(&stage), [2, 2]);
+        assert_eq!(peers[0].send(b"k"), 1);
+        stage.rig.wait(MS);
+        assert_eq!(accepts(&stage), [3, 2], "it is accepted as soon as a handshake is over; all came at once: {at_once}");
+        peers[1..].iter().for_each(|peer| assert_eq!(peer.send(b"k"), 1));
+        stage.rig.wait(MS);
+        peers.iter().for_each(Peer::close);
+        stage.rig.wait(MS);
+        stage.close();
+    }
 }
 
 /// One host that says nothing takes all handshakes that there may be, and the next in the backlog.
@@ -456,6 +499,55 @@ fn who_is_in_a_handshake_when_a_drain_begins_is_served_once() {
     silent.peer.close();
     scene.stage.rig.until_ended(&mut Nobody);
     scene.close(&[Ending::Closing]);
+}
+
+#[test]
+fn an_idle_connection_is_idle_since_its_handshake() {
+    let limits = Limits::default().idle_limit(Duration::from_secs(5));
+    let mut scene = Scene::new(limits, Manner::default());
+    let mut hand = scene.connect(1);
+    scene.stage.rig.wait(4 * S);
+    hand.say(&hello(NONCE, "host-a", "echo/1"));
+    hand.prove(&mut scene.stage.rig);
+    scene.stage.rig.wait(4 * S);
+    assert_eq!((hand.peer.status(), scene.count(C::IdleLimitHits)), (Status::Open, 0));
+    scene.stage.rig.wait(2 * S);
+    assert_eq!((hand.hear(&mut scene.stage.rig), scene.count(C::IdleLimitHits)), (vec![LAST], 1));
+    hand.peer.close();
+    scene.close(&[]);
+}
+
+/// A transform with so many steps of work in its handshake, which notes how many were taken at each time: a turn has one.
+struct Laborious {
+    left: u32,
+    steps: Rc<RefCell<BTreeMap<u64, u32>>>,
+}
+
+impl Transform for Laborious {
+    fn pass(&mut self, passage: &mut Passage<'_>) -> Result<Progress, TransformError> {
+        *self.steps.borrow_mut().entry(passage.now).or_default() += 1;
+        if self.left > 0 {
+            self.left -= 1;
+            return Ok(Progress::More);
+        }
+        passage.open();
+        Ok(Progress::Idle)
+    }
+}
+
+#[test]
+fn sixteen_steps_of_handshakes_are_taken_in_a_turn() {
+    let steps = Rc::<RefCell<BTreeMap<u64, u32>>>::default();
+    let (world, noted) = (World::new(1, Faults::none()), steps.clone());
+    let make = move |_, _: &_| Some(Box::new(Laborious { left: 100, steps: noted.clone() }) as Box<dyn Transform>);
+    let mut stage = Stage::with(&world, &Plan::lanes(1), Limits::default(), make);
+    let peers: Vec<Peer> = (0..40).map(|number| stage.rig.connect(number)).collect();
+    stage.rig.wait(50 * MS);
+    assert_eq!((steps.borrow().values().sum::<u32>(), stage.rig.count(C::Handshakes)), (40 * 101, 40));
+    assert_eq!(steps.borrow().values().max(), Some(&16));
+    peers.iter().for_each(Peer::close);
+    stage.rig.wait(MS);
+    stage.close();
 }
 
 #[test]

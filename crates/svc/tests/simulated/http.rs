@@ -164,8 +164,15 @@ fn judge(requests: &[(bool, usize)], mut got: &[u8], whole: bool, may_fail: bool
 
 /// Lets all operations end: then no file is open, however its connections ended.
 fn until_closed(rig: &mut Rig, cast: &mut impl Play) {
-    rig.pass(S, cast);
-    assert_eq!((rig.connections(), rig.world.open_files()), (0, 0));
+    let is_closed = |rig: &Rig| (rig.connections(), rig.world.open_files()) == (0, 0);
+    // The clock may jump over a span.
+    for _ in 0..10 {
+        rig.pass(S, cast);
+        if is_closed(rig) {
+            return;
+        }
+    }
+    panic!("{} connections and {} files are open", rig.connections(), rig.world.open_files());
 }
 
 pub fn run(seed: u64, faults: Faults) -> Report {

@@ -688,3 +688,62 @@ fn a_crowd_is_served_bit_by_bit() {
         crowd(seed, Faults::all(seed));
     });
 }
+
+#[test]
+fn a_message_in_pieces_must_come() {
+    // (what is sent each second, which limit ends it)
+    let silent = ("", C::ReadLimitHits);
+    let slow = ("more\n", C::ReceiveRateMinHits);
+    for (piece, limit) in [silent, slow] {
+        let mut case = Case::new(Limits::new().receive_rate_min(100).read_limit(Duration::from_secs(6)));
+        let peer = case.connect(1);
+        peer.send(b"more\n");
+        for second in 1..=6 {
+            case.wait(S - 20 * MS);
+            assert_eq!(peer.status(), Status::Open, "{piece:?}, {second} s: the peer may pause");
+            peer.send(piece.as_bytes());
+        }
+        case.wait(S);
+        assert_eq!((peer.status(), case.count(limit)), (RESET, 1), "{piece:?}");
+        case.close();
+    }
+}
+
+#[test]
+fn a_message_in_pieces_that_comes_may_take_long() {
+    let mut case = Case::new(Limits::new().receive_rate_min(100).read_limit(Duration::from_secs(3)));
+    let peer = case.connect(1);
+    let piece = format!("more {}\n", "x".repeat(250));
+    for _ in 0..20 {
+        peer.send(piece.as_bytes());
+        case.wait(2 * S);
+    }
+    assert_eq!(case.ask(&peer, "say over\n"), "over\n");
+    case.wait(8 * S);
+    assert_eq!(case.ask(&peer, "say again\n"), "again\n", "the message is over");
+    peer.close();
+    case.close();
+}
+
+#[test]
+fn a_service_that_waits_is_called_when_it_says_so() {
+    let mut case = Case::new(Limits::new().record_max(1 << 20));
+    let (peer, witness) = (case.connect(1), case.witness.clone());
+    assert_eq!(case.ask(&peer, "any a\nwait\nsay one\n"), "");
+    let received = case.count(C::BytesIn);
+    peer.send(&b"say more\n".repeat(10_000));
+    case.stage.rig.wait(2 * S);
+    assert_eq!(case.count(C::BytesIn), received, "nothing more is received");
+    assert_eq!(case.ask(&witness, "resume a\nsay resumed\n"), "resumed\n");
+    case.wait(10 * MS);
+    assert_eq!(bytes(&peer), "one\n".len() + 10_000 * "more\n".len());
+    assert_eq!(case.ask(&witness, "resume a\nanswer a last\nsay again\n"), "again\n");
+    assert_eq!(case.ask(&peer, "any b\nwait\n"), "last\n", "nobody waited, so nothing was to be resumed");
+    peer.finish();
+    case.wait(10 * MS);
+    case.ask(&witness, "resume b\nanswer b end\n");
+    case.wait(10 * MS);
+    assert_eq!(bytes(&peer), "end\n".len(), "the peer had finished meanwhile");
+    peer.close();
+    case.close();
+}

@@ -16,6 +16,7 @@ mod endings;
 mod flows;
 mod handshakes;
 mod http;
+mod letters;
 mod limits;
 mod memory;
 mod mines;

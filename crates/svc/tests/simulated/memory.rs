@@ -55,11 +55,21 @@ struct Case {
 
 impl Case {
     fn new() -> Self {
+        Self::with(patient())
+    }
+
+    fn with(limits: Limits) -> Self {
         let calls: Rc<Cell<u64>> = Rc::default();
         let world = World::new(1, Faults::none());
         let plan = Plan::lanes(1).memory(MEMORY);
-        let rig = Rig::serving(&world, &plan, patient(), |_| Lender { calls: calls.clone() });
+        let rig = Rig::serving(&world, &plan, limits, |_| Lender { calls: calls.clone() });
         Self { rig, calls }
+    }
+
+    /// Takes all that is free beside the reserve.
+    fn take_main(&self) -> Vec<Lease> {
+        let arena = &self.rig.arenas[0];
+        std::iter::from_fn(|| (arena.free() > arena.reserve()).then(|| arena.lease(SMALL)).flatten()).collect()
     }
 
     /// A connection of client `number` that has asked for `bytes`.
@@ -188,9 +198,7 @@ fn a_peer_of_several_services_is_one_peer() {
         }
     });
     let mut case = Case { rig, calls: Rc::default() };
-    let arena = case.rig.arenas[0].clone();
-    let taken: Vec<Lease> =
-        std::iter::from_fn(|| (arena.free() > arena.reserve()).then(|| arena.lease(SMALL)).flatten()).collect();
+    let taken = case.take_main();
     let at_first = case.ask_at(places[0], 100, SMALL / 2);
     let at_second = case.ask_at(places[1], 100, SMALL / 2);
     let other = case.ask_at(places[1], 101, SMALL / 2);
@@ -335,6 +343,26 @@ fn a_rate_is_not_earned_in_advance() {
     stage.close();
 }
 
+/// The lane did not read: the rate of what it would have read is counted anew.
+#[test]
+fn who_could_not_send_for_want_of_memory_was_not_slow() {
+    let mut case = Case::with(patient().receive_rate_min(16));
+    let holder = case.ask(1, MIB);
+    assert!(is_lent(&holder));
+    let slow = case.rig.connect(1);
+    case.rig.wait(MS);
+    let taken = case.take_main();
+    assert_eq!(slow.send(&[0, 0]), 2);
+    case.rig.wait(30 * S);
+    assert!(slow.status() == Status::Open && case.rig.count(C::MemoryHits) == 1, "it is not read from");
+    drop(taken);
+    case.rig.wait(5 * S);
+    assert_eq!(slow.send(&[0, 100]), 2);
+    case.rig.wait(MS);
+    assert!(is_lent(&slow), "{:?}", slow.status());
+    case.close(&[holder, slow]);
+}
+
 #[test]
 fn a_network_of_ipv6_is_one_peer() {
     let world = World::new(1, Faults::none());
@@ -431,4 +459,94 @@ fn who_asks_again_with_nothing_written_is_told_when_something_has_left() {
     peer.close();
     rig.wait(5 * MS);
     rig.close(&mut Nobody);
+}
+
+/// Makes one more piece of the lane's memory as soon as what it has made before has left.
+struct Producer {
+    told: Rc<Cell<u64>>,
+}
+
+impl StreamService for Producer {
+    type Talk = Silent;
+    type Session = ();
+
+    fn open(&mut self, _cx: &mut Cx<'_>, _peer: &Ends) {}
+
+    fn receive(&mut self, _cx: &mut Cx<'_>, _session: &mut (), input: &mut Input, output: &mut Output) -> Next {
+        input.skip(usize::MAX);
+        output.notify_drained();
+        Next::Continue
+    }
+
+    fn drained(&mut self, cx: &mut Cx<'_>, _session: &mut (), output: &mut Output) -> Next {
+        self.told.set(self.told.get() + 1);
+        assert!(self.told.get() < 10, "it is called again and again for nothing");
+        if let Ok(mut lease) = cx.lease(MIB) {
+            lease.append(b"made");
+            output.push(lease.share());
+        }
+        Next::Continue
+    }
+}
+
+#[test]
+fn who_had_no_memory_to_go_on_is_told_once_there_is_some() {
+    let told: Rc<Cell<u64>> = Rc::default();
+    let world = World::new(1, Faults::none());
+    let plan = Plan::lanes(1).memory(MEMORY);
+    let rig = Rig::serving(&world, &plan, patient(), |_| Producer { told: told.clone() });
+    let mut case = Case { rig, calls: Rc::default() };
+    let peer = case.rig.connect(1);
+    case.rig.wait(MS);
+    let taken = case.take_main();
+    assert_eq!(case.rig.ask(&peer, "go on"), "");
+    case.rig.wait(5 * S);
+    assert_eq!((told.get(), peer.status()), (1, Status::Open), "it waits");
+    drop(taken);
+    case.rig.wait(S);
+    assert_eq!((peer.read(usize::MAX), told.get()), (b"made".to_vec(), 2));
+    case.close(&[peer]);
+}
+
+/// Answers with so many bytes of the lane's memory as are asked for, in four bytes.
+struct Filler;
+
+impl StreamService for Filler {
+    type Talk = Silent;
+    type Session = ();
+
+    fn open(&mut self, _cx: &mut Cx<'_>, _peer: &Ends) {}
+
+    fn receive(&mut self, cx: &mut Cx<'_>, _session: &mut (), input: &mut Input, output: &mut Output) -> Next {
+        let Some(wish) = input.contiguous(4) else { return Next::Continue };
+        if let Ok(mut lease) = cx.lease(u32::from_be_bytes(wish.try_into().unwrap()) as usize) {
+            lease.advance(lease.capacity());
+            input.skip(4);
+            output.push(lease.share());
+        }
+        Next::Continue
+    }
+}
+
+/// A send that has gone whole is all that happens on the lane then: its connection needs nothing more, not even another timer.
+#[test]
+fn who_waits_is_lent_what_a_send_gives_back() {
+    let world = World::new(1, Faults::none());
+    let limits = patient().output_high(8 * MIB).idle_limit(Duration::from_secs(1_000));
+    let rig = Rig::serving(&world, &Plan::lanes(1).memory(MEMORY), limits, |_| Filler);
+    let mut case = Case { rig, calls: Rc::default() };
+    let first = case.ask(1, 2 * MIB);
+    let taken = case.take_main();
+    let second = case.ask(2, MIB / 2);
+    case.rig.wait(10 * MS);
+    assert_eq!(second.readable_bytes(), 0, "it waits for the memory of the first");
+    let mut got = 0;
+    while got < 2 * MIB {
+        got += first.read(usize::MAX).len();
+        case.rig.wait(MS / 10);
+    }
+    case.rig.wait(5 * MS);
+    assert_ne!(second.readable_bytes(), 0, "it need not wait for a timer");
+    drop(taken);
+    case.close(&[first, second]);
 }

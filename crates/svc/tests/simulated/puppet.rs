@@ -2,7 +2,7 @@
 //!
 //! Lines: `say TEXT`, `hold NAME` and `any NAME` (take a ticket, ordered or not), `keep NAME BYTES` (with memory for the answer), `within NAME MILLISECONDS` (one that
 //! expires; answered with `late` and the milliseconds then), `answer NAME TEXT` (through the lane), `reply NAME TEXT` (the same with a copy),
-//! `here NAME TEXT` (in this call), `drop NAME`, `flood BYTES` (of lane memory), `lump BYTES` (in one piece), `weigh NAME BYTES` (as an answer), `static BYTES`, `need BYTES`, `fill BYTES`,
+//! `here NAME TEXT` (in this call), `drop NAME`, `flood BYTES` (of lane memory), `lump BYTES` (in one piece), `weigh NAME BYTES` (as an answer), `static BYTES`, `need BYTES`, `fill BYTES`, `more` (of a message), `wait` and `resume NAME` (the connection of that ticket),
 //! `close`, `abort`, `panic`, `lane`, `peer`, `connect ADDRESS LINE`, `after MILLISECONDS LINE`, `tell LINE`, `drained LINE`,
 //! `stop` (the timer started last), `closing` (panic when closed), `shut NAME` (close the connection of a ticket), `pair NAME` (with that connection), `hangup` (close what
 //! was connected last), `produce PIECES` (one whenever the output has drained), `pass LANE LINE`.
@@ -152,6 +152,8 @@ impl Puppet {
                 let until = rest.parse().unwrap();
                 return Some(Next::Fill { lease: cx.lease(until).ok()?, until });
             }
+            "more" => return Some(Next::More),
+            "wait" => return Some(Next::Wait),
             "close" => return Some(Next::Close),
             "abort" => return Some(Next::Abort),
             "panic" => panic!("told to"),
@@ -200,6 +202,7 @@ impl Puppet {
                 let answer = self.value(cx, text.parse().unwrap());
                 cx.answer(self.tickets.remove(name).unwrap(), answer);
             }
+            "resume" => cx.resume(self.tickets[name].connection()),
             "shut" => cx.close(self.tickets[name].connection()),
             "pass" => cx.send(name.parse().unwrap(), text.to_string()).unwrap(),
             "connect" => {

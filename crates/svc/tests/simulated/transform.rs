@@ -1,7 +1,7 @@
 //! Transforms between the socket and the service.
 
 use crate::puppet::Stage;
-use crate::rig::{MS, Plan};
+use crate::rig::{MS, Plan, patient};
 use corelane_seam::{Arena, Chain};
 use corelane_sim::{Faults, Status, World};
 use corelane_svc::{Ending, Limits, PASS_BYTES, Passage, Progress, Transform, TransformError};
@@ -70,6 +70,59 @@ fn what_a_transform_leaves_lying_is_bounded_as_a_record_is() {
         stage.rig.wait(MS);
         stage.close();
     }
+}
+
+/// Begins with a line of its own, and lets bytes pass only with a lease of a mebibyte.
+#[derive(Default)]
+struct Glutton {
+    has_begun: bool,
+}
+
+impl Transform for Glutton {
+    fn pass(&mut self, passage: &mut Passage<'_>) -> Result<Progress, TransformError> {
+        passage.open();
+        passage.wire.append(passage.output);
+        if passage.received.is_empty() {
+            return Ok(Progress::Idle);
+        }
+        if !std::mem::replace(&mut self.has_begun, true) {
+            passage.input.push(&b"say on\n"[..]);
+        }
+        if passage.arena.lease(1 << 20).is_some() {
+            passage.input.append(passage.received);
+        }
+        Ok(Progress::Idle)
+    }
+}
+
+/// The service has taken a part of what came, so it waits for nothing, and there is memory to receive into.
+#[test]
+fn nothing_is_received_for_a_transform_that_waits_for_memory() {
+    let world = World::new(1, Faults::none());
+    let limits = patient().record_max(PASS_BYTES);
+    let make = |_, _: &_| Some(Box::new(Glutton::default()) as Box<dyn Transform>);
+    let mut stage = Stage::with(&world, &Plan::lanes(1), limits, make);
+    let peer = stage.rig.connect(1);
+    stage.rig.wait(MS);
+    let arena = stage.rig.arenas[0].clone();
+    let is_much = || arena.free() > arena.reserve() + (512 << 10);
+    let taken: Vec<_> = std::iter::from_fn(|| is_much().then(|| arena.lease(64 << 10)).flatten()).collect();
+    let text = b"say x\n".repeat(20_000);
+    let mut sent = 0;
+    for _ in 0..50 {
+        sent += peer.send(&text[sent..]);
+        stage.rig.wait(MS);
+    }
+    assert_eq!((peer.status(), stage.rig.count(C::RecordMaxHits)), (Status::Open, 0));
+    drop(taken);
+    for _ in 0..50 {
+        sent += peer.send(&text[sent..]);
+        stage.rig.wait(MS);
+    }
+    assert_eq!((sent, stage.rig.count(C::RecordMaxHits)), (text.len(), 0));
+    peer.close();
+    stage.rig.wait(MS);
+    stage.close();
 }
 
 /// A line `PROXY ADDRESS` in front says who the peer is; a line `PANIC` panics. It is answered with `HELLO`.
@@ -296,7 +349,8 @@ pub mod tests {
     #[test]
     fn a_transform_without_memory_is_called_again_when_there_is_some() {
         let world = World::new(1, Faults::none());
-        let limits = patient().output_high(8 << 20);
+        // What waits for memory before the transform is not too long: no more is received meanwhile.
+        let limits = patient().output_high(8 << 20).record_max(PASS_BYTES);
         let mut rig = Rig::behind(&world, &Plan::lanes(1).memory(4 << 20), limits, |_| Behind, |_, _: &_| Some(xor()));
         let peers: Vec<_> = (0..12).map(|number| rig.connect(number)).collect();
         rig.wait(MS);

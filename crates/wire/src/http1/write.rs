@@ -89,6 +89,20 @@ fn head(
     written
 }
 
+/// Whether a field line can be written (RFC 9110 sections 5.1 and 5.5); for who puts lines together himself.
+///
+/// # Errors
+/// [`Error::Malformed`] where the name is no token, or the value has control characters, CR and LF among them.
+pub fn check_field(name: &str, value: &[u8]) -> Result<(), Error> {
+    if !are_token(name.as_bytes()) {
+        return Err(Error::Malformed { what: "field name" });
+    }
+    if !value.iter().copied().all(is_value) {
+        return Err(Error::Malformed { what: "field value" });
+    }
+    Ok(())
+}
+
 /// Writes field lines.
 #[derive(Debug)]
 pub struct FieldLines<'w, 'm>(&'w mut Writer<'m>);
@@ -99,12 +113,7 @@ impl FieldLines<'_, '_> {
     /// # Errors
     /// [`Error::Malformed`] where the name is no token, or the value has control characters, CR and LF among them; [`Error::NoRoom`].
     pub fn field(&mut self, name: &str, value: &[u8]) -> Result<(), Error> {
-        if !are_token(name.as_bytes()) {
-            return Err(Error::Malformed { what: "field name" });
-        }
-        if !value.iter().copied().all(is_value) {
-            return Err(Error::Malformed { what: "field value" });
-        }
+        check_field(name, value)?;
         [name.as_bytes(), b": ", value, b"\r\n"].iter().try_for_each(|part| self.0.put(part))
     }
 
@@ -127,10 +136,10 @@ impl FieldLines<'_, '_> {
 }
 
 /// Most decimal digits of 64 bits.
-pub(super) const DIGITS_MAX: usize = 20;
+pub const DIGITS_MAX: usize = 20;
 
 /// `value` in decimal digits, at the end of `memory`.
-pub(super) fn decimal(value: u64, memory: &mut [u8; DIGITS_MAX]) -> &[u8] {
+pub fn decimal(value: u64, memory: &mut [u8; DIGITS_MAX]) -> &[u8] {
     let (mut begin, mut left) = (DIGITS_MAX, value);
     loop {
         begin -= 1;

@@ -1,0 +1,193 @@
+//! An answer being written: its head, and content of a known length, or the beginning of what comes in parts.
+
+use crate::application::{Answered, Begun};
+use crate::desk::Desk;
+use crate::facts::{Facts, Framing};
+use crate::log::Sent;
+use corelane::service::{Chain, Refused, Segment};
+use corelane_wire::http1::{DIGITS_MAX, Date, Status, check_field, decimal};
+use std::rc::Rc;
+
+/// Most bytes of an answer's head: clients refuse longer ones.
+pub const HEAD_BYTES_MAX: usize = 64 << 10;
+
+/// Where an answer goes: now into the connection ([`Now`](crate::Now)), or later into the place that was held for it ([`Later`](crate::Later)).
+pub trait Deliver: Sized {
+    /// What having answered is proved by.
+    type Done;
+
+    /// Writes a head with what is sent right behind it, and then `content`, which is `sent` in all: all, or nothing.
+    ///
+    /// # Errors
+    /// What was refused.
+    #[doc(hidden)]
+    fn deliver(self, bytes: &[u8], content: Option<Chain>, sent: Sent) -> Result<Self::Done, Refused>;
+}
+
+/// An answer: field lines, then content, with which it is written. Dropped without that, nothing is.
+///
+/// Content-Length, Transfer-Encoding, Connection and Date are written by themselves, and must not be given.
+pub struct Answer<D> {
+    to: D,
+    desk: Rc<Desk>,
+    facts: Facts,
+    status: Status,
+    head: Vec<u8>,
+    /// What is wrong with a field line that was given.
+    fault: bool,
+}
+
+impl<D> Answer<D> {
+    pub(crate) fn new(to: D, desk: Rc<Desk>, facts: Facts, status: Status) -> Self {
+        let mut answer = Self { to, head: desk.take_memory(), desk, facts, status, fault: false };
+        answer.begin_head();
+        answer
+    }
+
+    fn begin_head(&mut self) {
+        self.head.clear();
+        self.desk.begin_head(&mut self.head, self.status, self.facts);
+    }
+
+    /// A field line. One with a name or value that could not be sent makes the answer a 500 (Internal Server Error): it is a fault of the application.
+    pub fn field(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
+        let value = value.as_ref();
+        self.fault |= check_field(name, value).is_err() || self.head.len() + name.len() + value.len() > HEAD_BYTES_MAX;
+        if !self.fault {
+            for part in [name.as_bytes(), b": ", value, b"\r\n"] {
+                self.head.extend_from_slice(part);
+            }
+        }
+        self
+    }
+
+    /// A field line with a number.
+    pub fn number(self, name: &str, value: u64) -> Self {
+        self.field(name, decimal(value, &mut [0; DIGITS_MAX]))
+    }
+
+    /// A field line with a date.
+    pub fn date(self, name: &str, value: Date) -> Self {
+        self.field(name, value.text())
+    }
+
+    /// What the content is: the field Content-Type.
+    pub fn media(self, media: &str) -> Self {
+        self.field("Content-Type", media)
+    }
+
+    /// Field lines that were put together before, each with its line end; they are not looked at.
+    pub(crate) fn lines(mut self, lines: &[u8]) -> Self {
+        self.head.extend_from_slice(lines);
+        self
+    }
+
+    /// Ends the head, with what tells the end of the content.
+    fn end_head(&mut self, framing: Option<Framing>) {
+        if std::mem::take(&mut self.fault) {
+            self.status = Status::INTERNAL_SERVER_ERROR;
+            self.begin_head();
+        }
+        let head = &mut self.head;
+        match framing {
+            Some(Framing::Length(length)) => {
+                head.extend_from_slice(b"Content-Length: ");
+                head.extend_from_slice(decimal(length, &mut [0; DIGITS_MAX]));
+                head.extend_from_slice(b"\r\n\r\n");
+            }
+            Some(Framing::Chunked) => head.extend_from_slice(b"Transfer-Encoding: chunked\r\n\r\n"),
+            Some(Framing::UntilClose) | None => head.extend_from_slice(b"\r\n"),
+        }
+    }
+}
+
+impl<D: Deliver> Answer<D> {
+    /// Answers with a copy of `content`.
+    ///
+    /// # Errors
+    /// What was refused; nothing was written then.
+    pub fn bytes<H: From<D::Done>>(self, content: &[u8]) -> Result<H, Refused> {
+        self.whole(content, None)
+    }
+
+    /// Answers with `content` as it is, without copying it: lane memory, bytes that live as long as the program, a part of a file.
+    ///
+    /// # Errors
+    /// As for [`Answer::bytes`].
+    pub fn segment<H: From<D::Done>>(self, content: impl Into<Segment>) -> Result<H, Refused> {
+        let mut chain = Chain::new();
+        chain.push(content);
+        self.chain(chain)
+    }
+
+    /// Answers with all of `content` as it is.
+    ///
+    /// # Errors
+    /// As for [`Answer::bytes`].
+    pub fn chain<H: From<D::Done>>(self, content: Chain) -> Result<H, Refused> {
+        self.whole(&[], Some(content))
+    }
+
+    /// Answers without content; statuses that have none anyway say nothing of its length.
+    ///
+    /// # Errors
+    /// As for [`Answer::bytes`].
+    pub fn empty<H: From<D::Done>>(self) -> Result<H, Refused> {
+        self.bytes(&[])
+    }
+
+    /// Answers as if with content of so many bytes, to who asked for the head alone.
+    ///
+    /// # Errors
+    /// As for [`Answer::bytes`].
+    ///
+    /// # Panics
+    /// If the client asked for more than the head.
+    pub fn head_alone<H: From<D::Done>>(mut self, length: u64) -> Result<H, Refused> {
+        assert!(self.facts.is_head, "whoever asked for the content is owed it");
+        self.end_head(Some(Framing::Length(length)));
+        self.deliver(None, 0)
+    }
+
+    fn whole<H: From<D::Done>>(mut self, content: &[u8], chain: Option<Chain>) -> Result<H, Refused> {
+        let is_faulty = self.fault;
+        let length = if is_faulty { 0 } else { content.len() + chain.as_ref().map_or(0, Chain::len) };
+        // 304 may tell the length of what it does not send, and need not; 204 must not (RFC 9110 section 8.6).
+        let tells = !self.status.is_without_content() || is_faulty;
+        self.end_head(tells.then_some(Framing::Length(length as u64)));
+        if is_faulty || !self.facts.has_content(self.status) {
+            return self.deliver(None, 0);
+        }
+        self.head.extend_from_slice(content);
+        self.deliver(chain, length as u64)
+    }
+
+    /// Delivers the head with `bytes` of content.
+    fn deliver<H: From<D::Done>>(self, content: Option<Chain>, bytes: u64) -> Result<H, Refused> {
+        let Self { to, desk, status, head, .. } = self;
+        let delivered = to.deliver(&head, content, Sent { status: status.code(), bytes });
+        desk.keep_memory(head);
+        delivered.map(|done| {
+            desk.count_answer(status.code());
+            H::from(done)
+        })
+    }
+}
+
+impl Answer<crate::Now<'_>> {
+    /// Begins an answer whose content comes in parts ([`Exchange::produce`](crate::Exchange::produce)): of so many bytes, or, if nobody knows yet, in chunks.
+    ///
+    /// Where no content is owed (HEAD, 304) the exchange ends here.
+    ///
+    /// # Errors
+    /// As for [`Answer::bytes`].
+    pub fn begin(mut self, length: Option<u64>) -> Result<Begun, Refused> {
+        let framing = if self.fault { Framing::Length(0) } else { self.facts.framing(length) };
+        let has_content = !self.fault && self.facts.has_content(self.status);
+        let tells = !self.status.is_without_content() || self.fault;
+        self.end_head(tells.then_some(framing));
+        let status = self.status.code();
+        let Answered(_) = self.deliver(None, 0)?;
+        Ok(Begun { framing: if has_content { framing } else { Framing::Length(0) }, status })
+    }
+}

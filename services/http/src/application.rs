@@ -1,0 +1,175 @@
+//! What an author writes: applications, and exchanges that go on after the first call.
+
+use crate::facts::Framing;
+use crate::log::Sent;
+use crate::{Parts, Reply, Request};
+use corelane::service::{Asking, Call, Lost, Origin, Outcome, Refused, Shared};
+use corelane::{Cx, Talk};
+
+/// What answers requests. One is built for each lane: its state is the lane's own, needs no `Send` and no lock.
+///
+/// A panic in any of these calls ends the connection that it was for; the lane lives on.
+pub trait Application: Sized + 'static {
+    /// As [`StreamService::Talk`](corelane::StreamService::Talk).
+    type Talk: Talk;
+
+    /// A request has come. Answer it with `reply`, take the right to answer it later ([`Reply::hold`]), or say how it goes on ([`Handled`]).
+    ///
+    /// # Errors
+    /// What was refused: the request stays, and is offered again when that has changed. What can never be had
+    /// ([`Refused::TooLarge`]) is answered with 500 (Internal Server Error).
+    fn request(&mut self, cx: &mut Cx<'_, Self::Talk>, request: &Request<'_>, reply: Reply<'_>)
+    -> Result<Handled<Self>, Refused>;
+
+    /// As [`StreamService::started`](corelane::StreamService::started).
+    fn started(&mut self, _cx: &mut Cx<'_, Self::Talk>) {}
+
+    /// As [`StreamService::completed`](corelane::StreamService::completed).
+    fn completed(&mut self, _cx: &mut Cx<'_, Self::Talk>, _token: u64, _outcome: Outcome) {}
+
+    /// As [`StreamService::lane_message`](corelane::StreamService::lane_message).
+    fn lane_message(&mut self, _cx: &mut Cx<'_, Self::Talk>, _from: Origin, _message: <Self::Talk as Talk>::Message) {}
+
+    /// As [`StreamService::asked`](corelane::StreamService::asked).
+    fn asked(
+        &mut self,
+        _cx: &mut Cx<'_, Self::Talk>,
+        _from: Origin,
+        _question: <Self::Talk as Talk>::Question,
+        call: Call<Self::Talk>,
+    ) {
+        drop(call);
+    }
+
+    /// As [`StreamService::replied`](corelane::StreamService::replied).
+    fn replied(&mut self, _cx: &mut Cx<'_, Self::Talk>, _asking: Asking, _outcome: Result<<Self::Talk as Talk>::Answer, Lost>) {}
+
+    /// As [`StreamService::room`](corelane::StreamService::room).
+    fn room(&mut self, _cx: &mut Cx<'_, Self::Talk>, _lane: usize) {}
+
+    /// As [`StreamService::alarm`](corelane::StreamService::alarm).
+    fn alarm(&mut self, _cx: &mut Cx<'_, Self::Talk>, _token: u64) {}
+
+    /// As [`StreamService::drain_began`](corelane::StreamService::drain_began).
+    fn drain_began(&mut self, _cx: &mut Cx<'_, Self::Talk>) {}
+
+    /// As [`StreamService::ending`](corelane::StreamService::ending).
+    fn ending(&mut self, _cx: &mut Cx<'_, Self::Talk>) {}
+}
+
+/// How a request goes on.
+#[non_exhaustive]
+pub enum Handled<A: Application> {
+    /// It is answered, or held.
+    Answered(Answered),
+    /// [`Application::request`] is to be called again with the whole content ([`Request::content`]), of so many bytes at the most; longer content is
+    /// answered with 413 (Content Too Large). Where there is no content it is called at once, with none.
+    Collect(u64),
+    /// The exchange takes over. Requests behind it wait for its end.
+    Begin(Box<dyn Exchange<A>>, First),
+}
+
+/// What an exchange begins with.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum First {
+    /// It takes the content, of so many bytes at the most, piece by piece: [`Exchange::content`], and [`Exchange::go_on`] behind the last one.
+    Receive(u64),
+    /// It waits for something: [`Exchange::go_on`] is called after [`Cx::resume`].
+    Wait,
+    /// The answer has begun, and its content comes from [`Exchange::produce`].
+    Produce(Begun),
+}
+
+impl<A: Application> From<Answered> for Handled<A> {
+    fn from(answered: Answered) -> Self {
+        Self::Answered(answered)
+    }
+}
+
+impl<A: Application, E: Exchange<A>> From<(E, First)> for Handled<A> {
+    fn from((exchange, first): (E, First)) -> Self {
+        Self::Begin(Box::new(exchange), first)
+    }
+}
+
+/// One request and its answer that take more than a call: what is kept for them. A connection has one at a time.
+pub trait Exchange<A: Application>: 'static {
+    /// A piece of the content has come, as it lies in the lane's memory.
+    fn content(&mut self, _application: &mut A, _cx: &mut Cx<'_, A::Talk>, _piece: Shared) -> Flow {
+        Flow::More
+    }
+
+    /// The content has ended, or [`Cx::resume`] was called for the connection; or something else has happened that might concern it: what is still missing is
+    /// waited for with [`Goes::Wait`].
+    ///
+    /// # Errors
+    /// As for [`Application::request`]: it is called again.
+    fn go_on(&mut self, application: &mut A, cx: &mut Cx<'_, A::Talk>, reply: Reply<'_>) -> Result<Goes, Refused>;
+
+    /// There is room for more of the answer that was begun.
+    fn produce(&mut self, _application: &mut A, _cx: &mut Cx<'_, A::Talk>, _parts: &mut Parts<'_>) -> Produced {
+        Produced::End
+    }
+
+    /// The connection has ended before the exchange did.
+    fn gone(&mut self, _application: &mut A, _cx: &mut Cx<'_, A::Talk>) {}
+}
+
+/// Whether an exchange takes more content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// More, as it comes.
+    More,
+    /// None until [`Cx::resume`] is called for the connection.
+    Wait,
+}
+
+/// How an exchange goes on.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Goes {
+    /// It is answered, or held: the exchange is over.
+    Answered(Answered),
+    /// It is called again after [`Cx::resume`]; perhaps earlier.
+    Wait,
+    /// The answer has begun, and its content comes from [`Exchange::produce`].
+    Produce(Begun),
+}
+
+impl From<Answered> for Goes {
+    fn from(answered: Answered) -> Self {
+        Self::Answered(answered)
+    }
+}
+
+/// What an exchange has to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Produced {
+    /// More, at once if there is room.
+    More,
+    /// More, once all that was written has left.
+    Drained,
+    /// Nothing until [`Cx::resume`] is called for the connection; it may be asked before that.
+    Wait,
+    /// All was written. If that is less than was announced, the connection is broken off.
+    End,
+}
+
+/// An answer was written, or its place is held.
+#[derive(Debug)]
+pub struct Answered(pub(crate) Done);
+
+/// What became of a request.
+#[derive(Debug)]
+pub(crate) enum Done {
+    Written(Sent),
+    Held,
+}
+
+/// The head of an answer was written, whose content is still to come.
+#[derive(Debug)]
+pub struct Begun {
+    pub(crate) framing: Framing,
+    pub(crate) status: u16,
+}

@@ -1,0 +1,18 @@
+//! What the service counts.
+
+corelane::counters! {
+    /// What HTTP counts beside what all services do.
+    pub enum HttpCounter {
+        Answers1xx "answers_1xx" Counter "answers" "Answers with a status from 100 to 199: 100 (Continue) to clients that wait for it.";
+        Answers2xx "answers_2xx" Counter "answers" "Answers with a status from 200 to 299.";
+        Answers3xx "answers_3xx" Counter "answers" "Answers with a status from 300 to 399.";
+        Answers4xx "answers_4xx" Counter "answers" "Answers with a status from 400 to 499: the client is at fault.";
+        Answers5xx "answers_5xx" Counter "answers" "Answers with a status from 500 to 599: the server is at fault, or at a bound.";
+        HeadsRefused "heads_refused" Counter "requests" "Requests refused because their head is none of HTTP/1.1, or at a bound.";
+        ContentsRefused "contents_refused" Counter "requests" "Requests refused because their content is badly framed, or at a bound.";
+        ContentsUnwanted "contents_unwanted" Counter "requests" "Requests answered without their content, which was passed over, or ended the connection.";
+        AnswersCutShort "answers_cut_short" Counter "answers" "Answers whose content ended before its announced length: the connection was broken off.";
+        LogLines "log_lines" Counter "lines" "Lines of the access log.";
+        LogLinesDropped "log_lines_dropped" Counter "lines" "Lines of the access log that are not in its file: they found no room on the lane, or could not be written. Of these the lane hears with its next line.";
+    }
+}

@@ -1,0 +1,349 @@
+//! Requests found in the input, and served.
+
+use crate::application::{Answered, Application, Begun, Done, First, Handled};
+use crate::counters::HttpCounter;
+use crate::facts::Facts;
+use crate::log::{Asked, Note, Sent, Trace};
+use crate::service::{Call, Http};
+use crate::session::{Active, Collected, Look, Running, Session, Stage};
+use crate::{Reply, Request};
+use corelane::service::{Input, Refused, Shared};
+use corelane::{Next, Talk};
+use corelane_wire::http1::{Body, Framing, Refusal, Request as Head, Requests, Scratch, Status, Step};
+
+/// A request that has arrived: its head, the bytes of that, and its content if that was collected.
+#[derive(Clone, Copy)]
+pub(crate) struct Arrived<'a> {
+    pub head: &'a Head<'a>,
+    pub bytes: &'a [u8],
+    pub content: Option<&'a Shared>,
+    pub facts: Facts,
+}
+
+/// What serving one request comes to.
+pub(crate) enum Served<A: Application> {
+    /// The next one behind it.
+    Next,
+    /// There is no room: it is offered again.
+    Refused,
+    /// Its content must be dealt with first, or the exchange that it has begun.
+    Active(Active<A>),
+    /// The connection closes once all has left.
+    Close,
+}
+
+/// How the serving of requests that lie together has ended.
+struct Run<A: Application> {
+    /// Bytes that were served.
+    taken: usize,
+    requests: usize,
+    end: End<A>,
+}
+
+enum End<A: Application> {
+    /// What is left is no whole head.
+    Partial(Requests),
+    Served(Served<A>),
+}
+
+impl<'a> Arrived<'a> {
+    /// How much content is still to be read.
+    fn framing(&self) -> Framing {
+        if self.content.is_some() { Framing::None } else { self.head.framing }
+    }
+
+    /// As its line in the log shows it.
+    fn asked(&self) -> Asked<'a> {
+        Asked { bytes: self.bytes, head: Some(self.head) }
+    }
+
+    pub fn facts(head: &Head<'_>, is_last: bool) -> Facts {
+        Facts { persists: head.persists && !is_last, ..Facts::of(head) }
+    }
+}
+
+impl<A: Application> Http<A> {
+    /// Serves the requests that lie together at the front of the input.
+    pub(crate) fn look_at_heads(
+        &mut self,
+        call: &mut Call<'_, '_, A::Talk>,
+        session: &mut Session<A>,
+        input: &mut Input,
+        begun: Requests,
+    ) -> Look {
+        let Run { taken, requests, end } = self.serve_run(call, session.is_last, input.first(), begun);
+        input.skip(taken);
+        call.cx.count_requests(requests);
+        match end {
+            End::Served(Served::Next) => Look::Again,
+            End::Served(Served::Refused) => Look::Over(Next::Continue),
+            End::Served(Served::Close) => Look::Over(Next::Close),
+            End::Served(Served::Active(active)) => {
+                session.active = Some(self.boxed(active));
+                Look::Again
+            }
+            End::Partial(_) if input.is_empty() => Look::Over(Next::Continue),
+            End::Partial(begun) => {
+                session.active = Some(self.boxed(Active::Head(begun)));
+                match self.join_head(input) {
+                    true => Look::Again,
+                    false => Look::Over(Next::Continue),
+                }
+            }
+        }
+    }
+
+    /// Joins what follows the beginning of a head to it; whether there was anything, and memory for it.
+    fn join_head(&self, input: &mut Input) -> bool {
+        let (lies_together, there) = (input.first().len(), input.len());
+        let wanted = there.min(lies_together + self.settings.head.head_bytes);
+        lies_together < there && input.contiguous(wanted).is_some()
+    }
+
+    fn serve_run(&mut self, call: &mut Call<'_, '_, A::Talk>, is_last: bool, bytes: &[u8], mut begun: Requests) -> Run<A> {
+        let (mut taken, mut requests) = (0, 0);
+        while taken < bytes.len() {
+            let mut scratch = Scratch::new();
+            let (head, length, refusal) = match begun.next(&bytes[taken..], &mut scratch) {
+                Ok(Step::Request { head, bytes }) => (head, bytes, None),
+                Ok(Step::Refused { head, bytes, refusal }) => (head, bytes, Some(refusal)),
+                Ok(Step::More(drop)) => return Run { taken: taken + drop, requests, end: End::Partial(begun) },
+                Err(refusal) => {
+                    let asked = Asked { bytes: &bytes[taken..], head: None };
+                    return Run { taken, requests, end: End::Served(self.refuse(call, refusal, Trace::Asked(asked))) };
+                }
+            };
+            let same = &bytes[taken..taken + length];
+            let arrived = Arrived { head: &head, bytes: same, content: None, facts: Arrived::facts(&head, is_last) };
+            // One that repeats it byte for byte, as those of busy clients do, is the same.
+            while bytes[taken..].starts_with(same) {
+                let served = match refusal {
+                    _ if !call.output.has_room() => Served::Refused,
+                    None => self.serve(call, arrived, Trace::Asked(arrived.asked())),
+                    Some(refusal) => self.serve_refusal(call, arrived, refusal),
+                };
+                let done = usize::from(!matches!(served, Served::Refused));
+                (taken, requests) = (taken + done * length, requests + done);
+                if !matches!(served, Served::Next) {
+                    return Run { taken, requests, end: End::Served(served) };
+                }
+            }
+        }
+        Run { taken, requests, end: End::Served(Served::Next) }
+    }
+
+    /// Serves one request.
+    #[inline]
+    pub(crate) fn serve(&mut self, call: &mut Call<'_, '_, A::Talk>, arrived: Arrived<'_>, mut trace: Trace<'_>) -> Served<A> {
+        let reply = Reply::new(call.output, &self.desk, arrived.facts, trace.again());
+        match self.application.request(call.cx, &Request::new(arrived.head, arrived.content), reply) {
+            Ok(Handled::Answered(answered)) => {
+                self.log_answer(trace, &answered, arrived.facts);
+                self.after_answer(call, arrived)
+            }
+            handled => self.serve_on(call, arrived, handled, trace),
+        }
+    }
+
+    /// Logs an answer that is written whole.
+    #[inline]
+    fn log_answer(&self, trace: Trace<'_>, answered: &Answered, facts: Facts) {
+        if let Done::Written(sent) = answered.0
+            && self.desk.log().is_some()
+        {
+            trace.answered(&self.desk, sent, facts.persists);
+        }
+    }
+
+    // Apart, for what is served at once.
+    #[inline(never)]
+    fn serve_on(
+        &mut self,
+        call: &mut Call<'_, '_, A::Talk>,
+        arrived: Arrived<'_>,
+        handled: Result<Handled<A>, Refused>,
+        trace: Trace<'_>,
+    ) -> Served<A> {
+        match handled {
+            Ok(Handled::Answered(answered)) => {
+                self.log_answer(trace, &answered, arrived.facts);
+                self.after_answer(call, arrived)
+            }
+            Ok(Handled::Collect(most)) if arrived.content.is_none() => self.begin_to_collect(call, arrived, most, trace),
+            Ok(Handled::Begin(exchange, first)) => self.begin_exchange(call, arrived, (exchange, first), trace),
+            // What can never be had, or was had already: the application is at fault.
+            Ok(Handled::Collect(_)) | Err(Refused::TooLarge { .. }) => {
+                self.answer_at_once(call, arrived, Status::INTERNAL_SERVER_ERROR, trace)
+            }
+            Err(_) => Served::Refused,
+        }
+    }
+
+    fn begin_exchange(
+        &mut self,
+        call: &mut Call<'_, '_, A::Talk>,
+        arrived: Arrived<'_>,
+        (exchange, first): (Box<dyn crate::Exchange<A>>, First),
+        trace: Trace<'_>,
+    ) -> Served<A> {
+        let most = if let First::Receive(most) = first { most } else { u64::MAX };
+        let body = match Body::new(arrived.framing(), most) {
+            Ok(body) => body,
+            Err(refusal) => return self.refuse_content(call, refusal, trace),
+        };
+        let stage = match first {
+            First::Receive(_) if !body.is_ended() => Stage::Content,
+            First::Receive(_) | First::Wait => Stage::Application,
+            First::Produce(Begun { framing, .. }) => Stage::Room(framing),
+        };
+        let is_invited = stage == Stage::Content || !arrived.head.expects_continue;
+        if stage == Stage::Content {
+            self.invite(call, arrived.head);
+        }
+        let (note, facts, nothing) = (trace.into_note(&self.desk), arrived.facts, Sent { status: 0, bytes: 0 });
+        let mut running = Running { exchange, facts, body, is_invited, stage, owed: None, sent: nothing, note };
+        if let First::Produce(Begun { status, .. }) = first {
+            running.has_sent(Sent { status, bytes: 0 });
+        }
+        Served::Active(Active::Running(running))
+    }
+
+    fn begin_to_collect(
+        &mut self,
+        call: &mut Call<'_, '_, A::Talk>,
+        arrived: Arrived<'_>,
+        most: u64,
+        trace: Trace<'_>,
+    ) -> Served<A> {
+        let most = most.min(call.cx.arena().lend_max() as u64);
+        let body = match Body::new(arrived.head.framing, most) {
+            Ok(body) => body,
+            Err(refusal) => return self.refuse_content(call, refusal, trace),
+        };
+        let Ok(mut head) = call.cx.lease(arrived.bytes.len()) else { return Served::Refused };
+        head.append(arrived.bytes);
+        self.invite(call, arrived.head);
+        let note = trace.into_note(&self.desk);
+        Served::Active(Active::Collected(Collected { head: head.share(), body, content: None, untaken: 0, whole: None, note }))
+    }
+
+    /// Says 100 (Continue) to a client that waits for it (RFC 9110 section 10.1.1).
+    fn invite(&self, call: &mut Call<'_, '_, A::Talk>, head: &Head<'_>) {
+        if head.expects_continue {
+            call.output.push(&b"HTTP/1.1 100 Continue\r\n\r\n"[..]);
+            self.desk.count_answer(100);
+        }
+    }
+
+    /// What comes behind an answer: content that nobody has read, or the end.
+    #[inline]
+    fn after_answer(&mut self, call: &mut Call<'_, '_, A::Talk>, arrived: Arrived<'_>) -> Served<A> {
+        match arrived.framing() {
+            Framing::None | Framing::Length(0) if arrived.facts.persists => Served::Next,
+            Framing::None | Framing::Length(0) => Served::Close,
+            framing => {
+                // reason: no content is longer than that.
+                let body = Body::new(framing, u64::MAX).expect("no limit is passed");
+                self.leave_unread(call, arrived.facts, body, !arrived.head.expects_continue)
+            }
+        }
+    }
+
+    /// Deals with content that nobody has read, and that the client was invited to send, or not.
+    pub(crate) fn leave_unread(
+        &mut self,
+        call: &mut Call<'_, '_, impl Talk>,
+        facts: Facts,
+        body: Body,
+        is_invited: bool,
+    ) -> Served<A> {
+        if body.is_ended() {
+            return if facts.persists { Served::Next } else { Served::Close };
+        }
+        call.cx.count(HttpCounter::ContentsUnwanted, 1);
+        let left = self.settings.unwanted_bytes;
+        // Where it was not invited nobody knows whether it still comes (RFC 9110 section 10.1.1).
+        match facts.persists && is_invited && body.announced() <= left {
+            true => Served::Active(Active::Unwanted { body, left }),
+            false => Served::Close,
+        }
+    }
+
+    /// Answers with a status, without the application.
+    fn answer_at_once(
+        &mut self,
+        call: &mut Call<'_, '_, A::Talk>,
+        arrived: Arrived<'_>,
+        status: Status,
+        mut trace: Trace<'_>,
+    ) -> Served<A> {
+        match Reply::new(call.output, &self.desk, arrived.facts, trace.again()).status::<Answered>(status) {
+            Ok(answered) => {
+                self.log_answer(trace, &answered, arrived.facts);
+                self.after_answer(call, arrived)
+            }
+            Err(_) => Served::Refused,
+        }
+    }
+
+    /// A head with a fault that leaves its end known.
+    fn serve_refusal(&mut self, call: &mut Call<'_, '_, A::Talk>, arrived: Arrived<'_>, refusal: Refusal) -> Served<A> {
+        let trace = Trace::Asked(arrived.asked());
+        match self.answer_refusal(call, arrived.facts, (refusal, HttpCounter::HeadsRefused), trace) {
+            true => self.after_answer(call, arrived),
+            false => Served::Refused,
+        }
+    }
+
+    /// Refuses a head behind which nothing can be read.
+    fn refuse(&mut self, call: &mut Call<'_, '_, A::Talk>, refusal: Refusal, trace: Trace<'_>) -> Served<A> {
+        match self.answer_refusal(call, Facts::LAST, (refusal, HttpCounter::HeadsRefused), trace) {
+            true => Served::Close,
+            false => Served::Refused,
+        }
+    }
+
+    /// Refuses content; nothing can be read behind it.
+    pub(crate) fn refuse_content(&mut self, call: &mut Call<'_, '_, A::Talk>, refusal: Refusal, trace: Trace<'_>) -> Served<A> {
+        match self.answer_refusal(call, Facts::LAST, (refusal, HttpCounter::ContentsRefused), trace) {
+            true => Served::Close,
+            false => Served::Refused,
+        }
+    }
+
+    /// Tells the client what is wrong; false if there is no room.
+    fn answer_refusal(
+        &mut self,
+        call: &mut Call<'_, '_, A::Talk>,
+        facts: Facts,
+        (refusal, counter): (Refusal, HttpCounter),
+        mut trace: Trace<'_>,
+    ) -> bool {
+        let status = refusal.status();
+        let answer = Reply::new(call.output, &self.desk, facts, trace.again()).answer(status).media("text/plain; charset=utf-8");
+        let text = format!("{} {}\n{refusal}\n", status.code(), status.phrase());
+        let Ok(answered) = answer.bytes::<Answered>(text.as_bytes()) else { return false };
+        self.log_answer(trace, &answered, facts);
+        call.cx.count(counter, 1);
+        true
+    }
+
+    /// Serves a request whose content is all there.
+    pub(crate) fn serve_collected(
+        &mut self,
+        call: &mut Call<'_, '_, A::Talk>,
+        is_last: bool,
+        head: &Shared,
+        content: &Shared,
+        note: &mut Option<Note>,
+    ) -> Served<A> {
+        let mut scratch = Scratch::new();
+        let parsed = match self.begin_head().next(head, &mut scratch) {
+            Ok(Step::Request { head, .. }) => head,
+            // reason: it was parsed before, and its bytes are the same.
+            _ => panic!("a head that was one is none"),
+        };
+        let facts = Arrived::facts(&parsed, is_last);
+        self.serve(call, Arrived { head: &parsed, bytes: head, content: Some(content), facts }, Trace::Noted(note))
+    }
+}

@@ -1,0 +1,60 @@
+//! HTTP/1.1 on lanes (RFC 9110, RFC 9112): files, and applications of one's own.
+//!
+//! ```no_run
+//! use corelane::{Lanes, Result};
+//! use corelane_http::{Http, Routes};
+//!
+//! fn main() -> Result<()> {
+//!     let app = |_lane| {
+//!         let mut routes = Routes::new(0_u64);
+//!         routes.get("/", |_, _, _, reply| reply.text("hello\n"));
+//!         routes.get("/count", |count, _, _, reply| {
+//!             *count += 1;
+//!             reply.text(&format!("{count} on this lane\n"))
+//!         });
+//!         Http::new(routes)
+//!     };
+//!     Lanes::per_core().serve("tcp://[::]:8080", app)?.run()
+//! }
+//! ```
+#![doc = include_str!("../DESIGN.md")]
+#![forbid(unsafe_code)]
+
+mod answer;
+mod application;
+mod content;
+mod counters;
+mod desk;
+mod entry;
+mod exchange;
+mod facts;
+mod fixed;
+mod heads;
+mod held;
+mod log;
+mod parts;
+mod prepared;
+mod reply;
+mod request;
+mod routes;
+mod service;
+mod session;
+mod settings;
+
+pub use answer::{Answer, Deliver, HEAD_BYTES_MAX};
+pub use application::{Answered, Application, Begun, Exchange, First, Flow, Goes, Handled, Produced};
+pub use counters::HttpCounter;
+pub use entry::{DEFAULT_PORT, DEFAULT_TLS_PORT, ENTRY};
+pub use fixed::Fixed;
+pub use held::{Held, Later};
+pub use log::{AccessLog, LogFormat};
+pub use parts::Parts;
+pub use prepared::Prepared;
+pub use reply::{Now, Reply};
+pub use request::Request;
+pub use routes::{Handler, Matched, Routes};
+pub use service::Http;
+pub use session::Session;
+pub use settings::Settings;
+
+pub use corelane_wire::http1;

@@ -1,0 +1,85 @@
+//! The right, and the duty, to answer a request.
+
+use crate::answer::{Answer, Deliver};
+use crate::application::{Answered, Done};
+use crate::desk::Desk;
+use crate::facts::Facts;
+use crate::held::Held;
+use crate::log::{Sent, Trace};
+use corelane::Output;
+use corelane::service::{Chain, Hold, Order, Refused};
+use corelane_wire::http1::Status;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Answers one request: now, or later with [`Reply::hold`].
+pub struct Reply<'o> {
+    pub(crate) output: &'o mut Output,
+    pub(crate) desk: &'o Rc<Desk>,
+    pub(crate) facts: Facts,
+    trace: Trace<'o>,
+}
+
+impl<'o> Reply<'o> {
+    pub(crate) fn new(output: &'o mut Output, desk: &'o Rc<Desk>, facts: Facts, trace: Trace<'o>) -> Self {
+        Self { output, desk, facts, trace }
+    }
+
+    /// An answer with this status, to be completed.
+    pub fn answer(self, status: Status) -> Answer<Now<'o>> {
+        Answer::new(Now(self.output), self.desk.clone(), self.facts, status)
+    }
+
+    /// Answers 200 (OK) with plain text.
+    ///
+    /// # Errors
+    /// What was refused; nothing was written then.
+    pub fn text<H: From<Answered>>(self, text: &str) -> Result<H, Refused> {
+        self.answer(Status::OK).media("text/plain; charset=utf-8").bytes(text.as_bytes())
+    }
+
+    /// Answers with a status, and its code and phrase as plain text.
+    ///
+    /// # Errors
+    /// As for [`Reply::text`].
+    pub fn status<H: From<Answered>>(self, status: Status) -> Result<H, Refused> {
+        let answer = self.answer(status);
+        if status.is_without_content() {
+            return answer.empty();
+        }
+        answer.media("text/plain; charset=utf-8").bytes(format!("{} {}\n", status.code(), status.phrase()).as_bytes())
+    }
+
+    /// Holds the answer's place: [`Held`] answers later, from wherever it is taken to on this lane. Requests behind it go on meanwhile, and their answers wait.
+    ///
+    /// `reserve` bytes of memory are kept for it (0 for none), and if nobody has answered after `age` (for ever with none; `answer_limit` is the bound of
+    /// all), the client is told 503 (Service Unavailable), and the connection closes.
+    ///
+    /// # Errors
+    /// As for [`Output::hold`].
+    pub fn hold<H: From<Answered>>(self, reserve: usize, age: Option<Duration>) -> Result<(Held, H), Refused> {
+        let hold = Hold::new(Order::Kept).reserve(reserve);
+        let hold = age.map_or(hold, |age| hold.expires(age, 0));
+        let ticket = self.output.hold(hold)?;
+        let note = self.trace.into_note(self.desk);
+        Ok((Held::new(ticket, self.desk.clone(), self.facts, note), Answered(Done::Held).into()))
+    }
+}
+
+/// Into the connection's output, at once.
+pub struct Now<'o>(&'o mut Output);
+
+impl Deliver for Now<'_> {
+    type Done = Answered;
+
+    #[inline]
+    fn deliver(self, bytes: &[u8], content: Option<Chain>, sent: Sent) -> Result<Answered, Refused> {
+        self.0.write(bytes)?;
+        if let Some(mut content) = content {
+            while let Some(segment) = content.pop() {
+                self.0.push(segment);
+            }
+        }
+        Ok(Answered(Done::Written(sent)))
+    }
+}

@@ -1,0 +1,146 @@
+//! Requests told apart by method and path.
+
+use crate::application::{Application, Handled};
+use crate::{Reply, Request};
+use corelane::service::Refused;
+use corelane::{Cx, Silent};
+use corelane_wire::http1::{Method, Status};
+use matchit::{Params, Router};
+
+/// Answers the requests of one route. `S` is what all handlers of a lane share.
+pub type Handler<S> = Box<dyn Fn(&mut S, &mut Cx<'_>, &Matched<'_, '_>, Reply<'_>) -> Result<Handled<Routes<S>>, Refused>>;
+
+/// A request, and what its path has in the places that the route names.
+pub struct Matched<'r, 'p> {
+    /// The request.
+    pub request: &'p Request<'r>,
+    params: Params<'p, 'p>,
+}
+
+impl<'r, 'p> Matched<'r, 'p> {
+    /// What the path has in this place, as it was sent, percent-encoded.
+    ///
+    /// # Panics
+    /// If the route names no such place.
+    pub fn param(&self, name: &str) -> &str {
+        // reason: documented; a route and its handler are written together.
+        self.params.get(name).expect("a route names the places that its handler asks for")
+    }
+}
+
+impl<'r> std::ops::Deref for Matched<'r, '_> {
+    type Target = Request<'r>;
+
+    fn deref(&self) -> &Request<'r> {
+        self.request
+    }
+}
+
+/// The handlers of one path, by method.
+struct Place<S: 'static> {
+    path: String,
+    handlers: Vec<(Method<'static>, Handler<S>)>,
+}
+
+/// An application of handlers, each for a method and a path.
+///
+/// A path names places with braces: `/users/{id}` has one segment there, `/files/{*rest}` all that follows; what is more exact goes first. HEAD is answered by the
+/// handler of GET where it has none of its own, OPTIONS and methods that a path does not have by the application itself (RFC 9110 sections 9.3.7 and
+/// 15.5.6). The path is matched as it was sent.
+pub struct Routes<S: 'static> {
+    state: S,
+    router: Router<usize>,
+    places: Vec<Place<S>>,
+}
+
+impl<S: 'static> Routes<S> {
+    /// No route; `state` is what the handlers of this lane share.
+    pub fn new(state: S) -> Self {
+        Self { state, router: Router::new(), places: Vec::new() }
+    }
+
+    /// Has `handler` answer requests with `method` for `path`.
+    ///
+    /// # Panics
+    /// If the path is no route, contradicts another one, or has a handler for the method.
+    pub fn on<F>(&mut self, method: Method<'static>, path: &str, handler: F) -> &mut Self
+    where
+        F: Fn(&mut S, &mut Cx<'_>, &Matched<'_, '_>, Reply<'_>) -> Result<Handled<Self>, Refused> + 'static,
+    {
+        let place = self.place(path);
+        let handlers = &mut self.places[place].handlers;
+        assert!(handlers.iter().all(|(known, _)| *known != method), "{} {path} has a handler already", method.name());
+        handlers.push((method, Box::new(handler)));
+        self
+    }
+
+    /// [`Routes::on`] for GET, and so for HEAD.
+    ///
+    /// # Panics
+    /// As for [`Routes::on`].
+    pub fn get<F>(&mut self, path: &str, handler: F) -> &mut Self
+    where
+        F: Fn(&mut S, &mut Cx<'_>, &Matched<'_, '_>, Reply<'_>) -> Result<Handled<Self>, Refused> + 'static,
+    {
+        self.on(Method::Get, path, handler)
+    }
+
+    /// [`Routes::on`] for POST.
+    ///
+    /// # Panics
+    /// As for [`Routes::on`].
+    pub fn post<F>(&mut self, path: &str, handler: F) -> &mut Self
+    where
+        F: Fn(&mut S, &mut Cx<'_>, &Matched<'_, '_>, Reply<'_>) -> Result<Handled<Self>, Refused> + 'static,
+    {
+        self.on(Method::Post, path, handler)
+    }
+
+    /// The place of a path; a new one if it has none.
+    fn place(&mut self, path: &str) -> usize {
+        if let Some(known) = self.places.iter().position(|place| place.path == path) {
+            return known;
+        }
+        let place = self.places.len();
+        if let Err(error) = self.router.insert(path, place) {
+            panic!("{path:?} is no route: {error}");
+        }
+        self.places.push(Place { path: path.to_owned(), handlers: Vec::new() });
+        place
+    }
+}
+
+impl<S: 'static> Place<S> {
+    fn handler(&self, method: Method<'_>) -> Option<&Handler<S>> {
+        let of = |wanted: Method<'_>| self.handlers.iter().find(|(known, _)| *known == wanted).map(|(_, handler)| handler);
+        of(method).or_else(|| of(Method::Get).filter(|_| method == Method::Head))
+    }
+
+    /// The methods that it knows, for the field Allow.
+    fn allowed(&self) -> String {
+        let knows = |method: Method<'_>| self.handlers.iter().any(|(known, _)| *known == method);
+        let own = self.handlers.iter().map(|(method, _)| method.name());
+        let head = (knows(Method::Get) && !knows(Method::Head)).then_some("HEAD");
+        let options = (!knows(Method::Options)).then_some("OPTIONS");
+        own.chain(head).chain(options).collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl<S: 'static> Application for Routes<S> {
+    type Talk = Silent;
+
+    fn request(&mut self, cx: &mut Cx<'_>, request: &Request<'_>, reply: Reply<'_>) -> Result<Handled<Self>, Refused> {
+        if request.path() == "*" {
+            return reply.answer(Status::NO_CONTENT).empty();
+        }
+        let Ok(found) = self.router.at(request.path()) else { return reply.status(Status::NOT_FOUND) };
+        let place = &self.places[*found.value];
+        match place.handler(request.method()) {
+            Some(handler) => handler(&mut self.state, cx, &Matched { request, params: found.params }, reply),
+            None if request.method() == Method::Options => {
+                reply.answer(Status::NO_CONTENT).field("Allow", place.allowed()).empty()
+            }
+            None => reply.answer(Status::METHOD_NOT_ALLOWED).field("Allow", place.allowed()).empty(),
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! HTTP as a service over connections: which part of it a connection is in.
+
+use crate::application::Application;
+use crate::counters::HttpCounter;
+use crate::desk::Desk;
+use crate::log::AccessLog;
+use crate::session::{Active, Look, Session};
+use crate::settings::Settings;
+use corelane::service::{
+    Asking, Call as LaneCall, Chain, Declaration, Ending, Input, Lost, Origin, Outcome, Output, OwnCounter, Peer, Ticket,
+};
+use corelane::{Cx, Next, StreamService, Talk};
+use corelane_wire::http1::Requests;
+use std::rc::Rc;
+
+/// Boxes kept for what connections have under way next.
+const SPARE_MAX: usize = 64;
+
+/// What is answered to a request that was held for longer than it might.
+const TOO_LATE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+
+/// HTTP/1.1 over connections, for one application.
+///
+/// Bounds beside those of [`Settings`]: content that is collected by what its application says and by what a lane lends at once (4 MiB, or less with
+/// little memory), requests that are held by `requests_in_flight_max`, answers that wait by `output_high`.
+pub struct Http<A: Application> {
+    pub(crate) application: A,
+    pub(crate) settings: Settings,
+    pub(crate) desk: Rc<Desk>,
+    // Boxed: what is under way moves between sessions and this list as it is.
+    #[allow(clippy::vec_box)]
+    spare: Vec<Box<Active<A>>>,
+}
+
+/// One call into the service, but for its input.
+pub(crate) struct Call<'a, 'l, T: Talk> {
+    pub cx: &'a mut Cx<'l, T>,
+    pub output: &'a mut Output,
+}
+
+impl<A: Application> Http<A> {
+    /// Serves `application` with the default settings.
+    pub fn new(application: A) -> Self {
+        Self { application, settings: Settings::new(), desk: Rc::new(Desk::new(None)), spare: Vec::new() }
+    }
+
+    /// Sets the bounds.
+    pub fn settings(mut self, settings: Settings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// Logs what is answered. To be called on the lane that serves, as all that makes a service.
+    pub fn log(mut self, log: &AccessLog) -> Self {
+        self.desk = Rc::new(Desk::new(Some(log.lane())));
+        self
+    }
+
+    /// The application.
+    pub fn application(&self) -> &A {
+        &self.application
+    }
+
+    pub(crate) fn begin_head(&self) -> Requests {
+        Requests::new(self.settings.head)
+    }
+
+    /// A box for what is under way.
+    pub(crate) fn boxed(&mut self, active: Active<A>) -> Box<Active<A>> {
+        match self.spare.pop() {
+            Some(mut spare) => {
+                *spare = active;
+                spare
+            }
+            None => Box::new(active),
+        }
+    }
+
+    /// Takes out what is under way, and keeps its box.
+    fn unboxed(&mut self, mut active: Box<Active<A>>) -> Active<A> {
+        let inside = std::mem::replace(&mut *active, Active::Head(self.begin_head()));
+        if self.spare.len() < SPARE_MAX {
+            self.spare.push(active);
+        }
+        inside
+    }
+
+    fn look(&mut self, call: &mut Call<'_, '_, A::Talk>, session: &mut Session<A>, input: &mut Input) -> Look {
+        let active = session.active.take().map(|active| self.unboxed(active));
+        match active {
+            None if input.is_empty() => Look::Over(Next::Continue),
+            None => {
+                let begun = self.begin_head();
+                self.look_at_heads(call, session, input, begun)
+            }
+            Some(Active::Head(begun)) => self.look_at_heads(call, session, input, begun),
+            Some(Active::Unwanted { body, left }) => self.pass_over(session, input, body, left),
+            Some(Active::Collected(collected)) => self.collect(call, session, input, collected),
+            Some(Active::Running(running)) => self.run(call, session, Some(input), running, false),
+        }
+    }
+
+    fn count_answers(&self, cx: &mut Cx<'_, A::Talk>) {
+        use HttpCounter::{Answers1xx, Answers2xx, Answers3xx, Answers4xx, Answers5xx};
+        let counters = [Answers1xx, Answers2xx, Answers3xx, Answers4xx, Answers5xx];
+        for (counter, answers) in counters.into_iter().zip(self.desk.take_answers()) {
+            if answers > 0 {
+                cx.count(counter, answers);
+            }
+        }
+        if let Some(log) = self.desk.log() {
+            log.borrow_mut().end_call(cx);
+        }
+    }
+}
+
+impl<A: Application> StreamService for Http<A> {
+    type Talk = A::Talk;
+    type Session = Session<A>;
+
+    const COUNTERS: &'static [Declaration] = HttpCounter::DECLARED;
+
+    fn started(&mut self, cx: &mut Cx<'_, A::Talk>) {
+        self.application.started(cx);
+    }
+
+    fn open(&mut self, _cx: &mut Cx<'_, A::Talk>, _peer: &Peer) -> Session<A> {
+        Session::new()
+    }
+
+    fn receive(&mut self, cx: &mut Cx<'_, A::Talk>, session: &mut Session<A>, input: &mut Input, output: &mut Output) -> Next {
+        self.desk.begin_call(cx);
+        let mut call = Call { cx, output };
+        let next = loop {
+            match self.look(&mut call, session, input) {
+                Look::Again => {}
+                Look::Over(next) => break next,
+            }
+        };
+        self.count_answers(cx);
+        next
+    }
+
+    fn drained(&mut self, cx: &mut Cx<'_, A::Talk>, session: &mut Session<A>, output: &mut Output) -> Next {
+        self.desk.begin_call(cx);
+        let Some(active) = session.active.take().map(|active| self.unboxed(active)) else { return Next::Continue };
+        let Active::Running(running) = active else {
+            session.active = Some(self.boxed(active));
+            return Next::Continue;
+        };
+        let look = self.run(&mut Call { cx, output }, session, None, running, true);
+        self.count_answers(cx);
+        match look {
+            // What has arrived meanwhile is looked at next.
+            Look::Again => {
+                cx.resume(cx.id());
+                Next::Continue
+            }
+            Look::Over(next) => next,
+        }
+    }
+
+    fn expired(
+        &mut self,
+        _cx: &mut Cx<'_, A::Talk>,
+        _session: &mut Session<A>,
+        output: &mut Output,
+        ticket: Ticket,
+        _token: u64,
+    ) -> Next {
+        let mut answer = Chain::new();
+        answer.push(TOO_LATE);
+        let answered = output.answer(ticket, answer);
+        assert!(answered.is_ok(), "the ticket is of this connection");
+        Next::Close
+    }
+
+    fn draining(&mut self, _cx: &mut Cx<'_, A::Talk>, session: &mut Session<A>, _output: &mut Output) {
+        session.is_last = true;
+    }
+
+    fn closed(&mut self, cx: &mut Cx<'_, A::Talk>, session: Session<A>, _ending: Ending) {
+        self.desk.look(cx);
+        if let Some(Active::Running(mut running)) = session.active.map(|active| self.unboxed(active)) {
+            // Its connection has ended, and with it what it owed.
+            drop(running.owed.take());
+            running.exchange.gone(&mut self.application, cx);
+        }
+        self.count_answers(cx);
+    }
+
+    fn completed(&mut self, cx: &mut Cx<'_, A::Talk>, token: u64, outcome: Outcome) {
+        self.application.completed(cx, token, outcome);
+        self.count_answers(cx);
+    }
+
+    fn lane_message(&mut self, cx: &mut Cx<'_, A::Talk>, from: Origin, message: <A::Talk as Talk>::Message) {
+        self.application.lane_message(cx, from, message);
+        self.count_answers(cx);
+    }
+
+    fn asked(&mut self, cx: &mut Cx<'_, A::Talk>, from: Origin, question: <A::Talk as Talk>::Question, call: LaneCall<A::Talk>) {
+        self.application.asked(cx, from, question, call);
+        self.count_answers(cx);
+    }
+
+    fn replied(&mut self, cx: &mut Cx<'_, A::Talk>, asking: Asking, outcome: Result<<A::Talk as Talk>::Answer, Lost>) {
+        self.application.replied(cx, asking, outcome);
+        self.count_answers(cx);
+    }
+
+    fn room(&mut self, cx: &mut Cx<'_, A::Talk>, lane: usize) {
+        self.application.room(cx, lane);
+        self.count_answers(cx);
+    }
+
+    fn alarm(&mut self, cx: &mut Cx<'_, A::Talk>, token: u64) {
+        self.application.alarm(cx, token);
+        self.count_answers(cx);
+    }
+
+    fn drain_began(&mut self, cx: &mut Cx<'_, A::Talk>) {
+        self.application.drain_began(cx);
+        self.count_answers(cx);
+    }
+
+    fn ending(&mut self, cx: &mut Cx<'_, A::Talk>) {
+        self.application.ending(cx);
+    }
+}

@@ -1,0 +1,98 @@
+//! What is kept of a connection: nothing between its requests.
+
+use crate::application::{Application, Exchange};
+use crate::facts::{Facts, Framing};
+use crate::log::{Note, Sent};
+use corelane::service::{Lease, Shared, Ticket};
+use corelane_wire::http1::{Body, Requests};
+
+/// What is kept of a connection.
+pub struct Session<A: Application> {
+    /// What is under way; none between requests.
+    pub(crate) active: Option<Box<Active<A>>>,
+    /// The lane drains: the next answer is the last one.
+    pub(crate) is_last: bool,
+}
+
+/// What a connection has under way.
+pub(crate) enum Active<A: Application> {
+    /// A head has begun.
+    Head(Requests),
+    /// Content that nobody wants, of so many bytes at the most.
+    Unwanted { body: Body, left: u64 },
+    /// Content that its request is to be served with.
+    Collected(Collected),
+    /// An exchange.
+    Running(Running<A>),
+}
+
+/// A request whose content is collected.
+pub(crate) struct Collected {
+    /// Its head, which is parsed again when all is there.
+    pub head: Shared,
+    pub body: Body,
+    /// What has come; none as long as nothing has.
+    pub content: Option<Lease>,
+    /// Bytes at the front of the input for which there was no memory.
+    pub untaken: usize,
+    /// All of it.
+    pub whole: Option<Shared>,
+    /// None where nothing is logged.
+    pub note: Option<Note>,
+}
+
+/// An exchange that goes on.
+pub(crate) struct Running<A: Application> {
+    pub exchange: Box<dyn Exchange<A>>,
+    pub facts: Facts,
+    /// The rest of the request's content.
+    pub body: Body,
+    /// Whether the client sends that without waiting to be told.
+    pub is_invited: bool,
+    pub stage: Stage,
+    /// Held while the application owes something: a drain waits for it, for as long as `answer_limit` says.
+    pub owed: Option<Ticket>,
+    /// What was answered so far; the status is none yet before it has begun.
+    pub sent: Sent,
+    /// None where nothing is logged, and once somebody else has it.
+    pub note: Option<Note>,
+}
+
+impl<A: Application> Running<A> {
+    /// So much was answered.
+    pub fn has_sent(&mut self, sent: Sent) {
+        self.sent = sent;
+        if let Some(note) = &mut self.note {
+            note.has_sent(sent);
+        }
+    }
+}
+
+/// What an exchange waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// More content.
+    Content,
+    /// Its application, before it takes more content.
+    Pause,
+    /// Its application, before the answer.
+    Application,
+    /// Room for more of the answer, or its application.
+    Room(Framing),
+    /// All that was written to leave.
+    Drained(Framing),
+}
+
+impl<A: Application> Session<A> {
+    pub(crate) fn new() -> Self {
+        Self { active: None, is_last: false }
+    }
+}
+
+/// What is to be done after a look at what has come.
+pub(crate) enum Look {
+    /// Look again.
+    Again,
+    /// Nothing more, for now.
+    Over(corelane::Next),
+}
