@@ -147,6 +147,7 @@ pub fn lanes(place: &str, upstream: SocketAddr, tokio: Handle) -> corelane::Resu
 
 fn main() -> Result<(), Box<dyn Error>> {
     let place = std::env::args().nth(1).unwrap_or_else(|| "tcp://127.0.0.1:8080".to_owned());
+    // tidy: allow(worker) tokio's name
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     Ok(lanes(&place, "127.0.0.1:7008".parse()?, runtime.handle().clone())?.run()?)
 }

@@ -42,11 +42,7 @@ impl Write for Io {
         true
     }
 
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write_vectored(self: Pin<&mut Self>, context: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         let mut written = 0;
         for slice in slices.iter().filter(|slice| !slice.is_empty()) {
             let bytes = match self.0.poll_write(context, slice) {

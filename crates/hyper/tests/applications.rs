@@ -35,6 +35,7 @@ fn hello_at_some_port() -> (Running, SocketAddr) {
 
 /// The axum application, with its runtime.
 fn application(upstream: SocketAddr) -> (tokio::runtime::Runtime, Running, SocketAddr) {
+    // tidy: allow(worker) tokio's name
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let lanes = application::lanes("tcp://127.0.0.1:0", upstream, runtime.handle().clone());
     let (running, address) = started(lanes.map(|lanes| lanes.lanes(1)));
