@@ -14,7 +14,7 @@ pub const STOP_AFTER_BREAK: u64 = 1_000_000_000;
 pub const GATES: usize = 2;
 
 /// The words of a lane that ended by itself.
-const UNTOLD: &str = "without a word: it ended and nobody had told it to";
+const UNTOLD: &str = "without a word: it ended though nobody had told it to";
 
 /// What has happened. `E` is why a lane cannot start.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -164,7 +164,7 @@ impl<E> Program<E> {
             Event::Ended { lane, how, order } => self.ended(now, lane, how, order),
             Event::Told => self.told(now),
             Event::HangUp => {
-                vec![Step::Say("corelane: SIGHUP: what is read from files is read again when they change; serving goes on")]
+                vec![Step::Say("corelane: SIGHUP: files are read again by themselves when they change; serving goes on")]
             }
             Event::Late => self.late(now),
         }
