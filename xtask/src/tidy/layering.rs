@@ -44,6 +44,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("crates/steer", &["crates/svc", "crates/lane", "crates/select", "crates/machine", "crates/os", "crates/rss", "crates/seam"]),
     ("crates/corelane", BELOW_FACADE),
     ("crates/tls", &["crates/corelane"]),
+    ("crates/hyper", &["crates/corelane"]),
     ("services/all", &["crates/corelane", "services/*"]),
     ("services/*", USER),
     ("load", USER),
