@@ -19,6 +19,7 @@ mod respond;
 mod root;
 mod sending;
 mod visit;
+mod warming;
 
 use crate::application::{Application, First, Handled};
 use crate::{Reply, Request};
@@ -35,6 +36,7 @@ use root::Root;
 use std::path::PathBuf;
 use std::rc::Rc;
 use visit::Visit;
+use warming::Warmings;
 
 /// What may be done with files.
 const METHODS: &str = "GET, HEAD, OPTIONS";
@@ -45,7 +47,7 @@ const TRUE_FOR: u64 = 1_000_000_000;
 /// behind its name.
 ///
 /// Nothing whose name begins with a dot is served, nothing that is no regular file, and no link that leads out of the directory. A file that has changed is
-/// noticed within a second.
+/// noticed within a second. A large one is sent part by part, each of which a helper thread has read before if it was not in the system's memory, so that a disk holds up nobody else.
 pub struct Files {
     root: Root,
     index: String,
@@ -53,6 +55,9 @@ pub struct Files {
     cache: Cache,
     cache_bytes: usize,
     lookups: Lookups,
+    warmings: Warmings,
+    /// Names what is under way.
+    last_token: u64,
     decoded: Decoded,
     /// Memory to put a cache's key together in.
     key: Vec<u8>,
@@ -63,7 +68,18 @@ impl Files {
     pub fn new(root: impl Into<PathBuf>) -> Self {
         let (root, lookups, cache) = (Root::new(root.into()), Lookups::default(), Cache::new(Self::CACHE_BYTES));
         let (index, decoded) = ("index.html".to_owned(), Decoded::new());
-        Self { root, index, lists: false, cache, cache_bytes: Self::CACHE_BYTES, lookups, decoded, key: Vec::new() }
+        Self {
+            root,
+            index,
+            lists: false,
+            cache,
+            cache_bytes: Self::CACHE_BYTES,
+            lookups,
+            warmings: Warmings::default(),
+            last_token: root::TOKEN,
+            decoded,
+            key: Vec::new(),
+        }
     }
 
     /// Bytes of a lane's memory for small files, unless others are set: 16 MiB.
@@ -82,6 +98,11 @@ impl Files {
     /// Sets how much of a lane's memory holds small files ([`Files::CACHE_BYTES`]); never more than a quarter of it is used.
     pub fn cache_bytes(self, bytes: usize) -> Self {
         Self { cache_bytes: bytes, cache: Cache::new(bytes), ..self }
+    }
+
+    fn next_token(&mut self) -> u64 {
+        self.last_token += 1;
+        self.last_token
     }
 
     /// What is to be sent for this name, if it is known.
@@ -146,6 +167,7 @@ impl Application for Files {
     fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome) {
         match token {
             root::TOKEN => self.root_opened(cx, outcome),
+            token if self.was_warmed(cx, token, &outcome) => {}
             token => self.lookup_went_on(cx, token, outcome),
         }
     }
