@@ -12,6 +12,7 @@ mod http_log;
 mod load;
 mod outside;
 mod plan;
+mod proxied;
 mod refusals;
 mod rpc;
 mod rpc_clients;

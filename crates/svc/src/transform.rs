@@ -31,8 +31,9 @@
 //! transform keeps those records in a lease of its own, and not in `received`.
 //!
 //! Tickets and certificates are in the configuration, one a lane, which the function that makes transforms keeps; its clock is [`Passage::now`].
-//! A PROXY header is taken off by a transform that opens when the header has come, and says who the peer is in [`Passage::peer`]; one within another is
-//! a transform that calls another with chains of its own. TLS by the kernel comes later: a transform then hands its keys over from
+//! A PROXY header is taken off by a transform that opens when the header has come, and says who the peer is in [`Passage::peer`]; TLS behind one
+//! is a transform that it calls with the same passage from then on ([`Services::wrap_transforms`](crate::Services::wrap_transforms)); one within another
+//! calls that with chains of its own. TLS by the kernel comes later: a transform then hands its keys over from
 //! `pass`, when `wire` and `received` are empty, and is called for what is no data (alerts, new keys) only.
 
 use crate::names::Peer;

@@ -4,6 +4,7 @@ use crate::{AccessLog, Fixed, Http, LogFormat};
 use corelane::service::entry::choice::{Choice, Number, Text};
 use corelane::service::entry::{Asked, Entry, Scheme};
 use corelane::{Lanes, Result};
+use corelane_proxied::entry as proxied;
 use corelane_tls::entry as tls;
 use std::time::Duration;
 
@@ -25,11 +26,14 @@ pub static ENTRY: Entry = Entry::new(
     "http",
     "HTTP/1.1",
     &[
-        Scheme::connections::<Http<Fixed>>("http", DEFAULT_PORT, plain),
-        Scheme::connections::<Http<Fixed>>("https", DEFAULT_TLS_PORT, veiled).options(tls::OPTIONS),
+        Scheme::connections::<Http<Fixed>>("http", DEFAULT_PORT, |lanes, asked| proxied::before(plain(lanes, asked)?, asked)),
+        Scheme::connections::<Http<Fixed>>("https", DEFAULT_TLS_PORT, |lanes, asked| {
+            proxied::before(veiled(lanes, asked)?, asked)
+        })
+        .options(tls::OPTIONS),
     ],
 )
-.options(&[Choice::Number(REPLY), Choice::Text(LOG), Choice::Text(LOG_FORMAT)])
+.options(&[Choice::Number(REPLY), Choice::Text(LOG), Choice::Text(LOG_FORMAT), proxied::OPTION])
 .limits(|limits| limits.idle_limit = IDLE_LIMIT);
 
 /// How long a client may keep a connection without a request.
