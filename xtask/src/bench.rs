@@ -22,6 +22,7 @@ mod rpc;
 mod server;
 mod softirq;
 mod stage;
+mod web;
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;

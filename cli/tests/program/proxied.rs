@@ -72,5 +72,5 @@ fn who_is_not_named_is_refused() {
     assert!(server.ended().success());
     let refused = output(Command::new(PROGRAM).args(["serve", "http=http://127.0.0.1:0?proxy-from=localhost"]));
     let said = String::from_utf8(refused.stderr).unwrap();
-    assert!(said.contains("proxy-from: \"localhost\" is none of ADDRESS, ADDRESS/PREFIX, unix"), "{said}");
+    assert!(said.contains("\"proxy-from\": \"localhost\" is none of ADDRESS, ADDRESS/PREFIX, unix"), "{said}");
 }
