@@ -8,6 +8,32 @@ use std::process::Command;
 
 on_each_driver!(curl_says_whom_it_stands_for);
 
+/// Files go through a PROXY header as they are, and are read before TLS.
+#[test]
+fn a_file_comes_whole_behind_a_header() {
+    if !have("proxied::a_file_comes_whole_behind_a_header", &["curl", "openssl"]) {
+        return;
+    }
+    let folder = Scratch::new();
+    let (certificate, key) = certified(&folder);
+    let content = pattern(3 << 20, 7);
+    fs::write(folder.path().join("file"), &content).unwrap();
+    let root = format!("root={}&proxy-from=127.0.0.1", folder.path().display());
+    let places = [
+        format!("http=http://127.0.0.1:0?{root}"),
+        format!("http=https://127.0.0.1:0?{root}&certificate={certificate}&key={key}"),
+    ];
+    let mut server = Server::start(&["--lanes", "1", &places[0], &places[1]]);
+    for scheme in ["http", "https"] {
+        let url = format!("{scheme}://localhost:{}/file", server.address(scheme).port());
+        let fetch = ["-4", "-sS", "--haproxy-protocol", "--cacert", &certificate, &url];
+        let done = output(Command::new("curl").args(fetch));
+        assert!(done.status.success() && done.stdout == content, "{scheme}: {}", String::from_utf8_lossy(&done.stderr));
+    }
+    server.signal(Signal::SIGTERM);
+    assert!(server.ended().success());
+}
+
 /// Sends a header of version 2 in two pieces, then asks, behind TLS if there is a certificate; prints what it hears.
 const PYTHON: &str = r#"
 import socket, ssl, struct, sys

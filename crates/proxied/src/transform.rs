@@ -46,6 +46,11 @@ impl Transform for Proxied {
             }
         }
     }
+
+    /// Behind the header no byte is changed here.
+    fn passes_files(&self) -> bool {
+        self.inner.as_ref().is_none_or(|inner| inner.passes_files())
+    }
 }
 
 /// Notes who has connected to the proxy, and where. A name that no socket can have changes nothing.

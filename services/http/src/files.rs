@@ -54,6 +54,10 @@ pub struct Files {
     cache_bytes: usize,
     lookups: Lookups,
     decoded: Decoded,
+    /// That of the root; those of lookups are behind it.
+    tokens: u64,
+    /// How many there are beside each other on the lane.
+    beside: usize,
     /// Memory to put a cache's key together in.
     key: Vec<u8>,
 }
@@ -63,7 +67,18 @@ impl Files {
     pub fn new(root: impl Into<PathBuf>) -> Self {
         let (root, lookups, cache) = (Root::new(root.into()), Lookups::default(), Cache::new(Self::CACHE_BYTES));
         let (index, decoded) = ("index.html".to_owned(), Decoded::new());
-        Self { root, index, lists: false, cache, cache_bytes: Self::CACHE_BYTES, lookups, decoded, key: Vec::new() }
+        Self {
+            root,
+            index,
+            lists: false,
+            cache,
+            cache_bytes: Self::CACHE_BYTES,
+            lookups,
+            decoded,
+            tokens: 0,
+            beside: 1,
+            key: Vec::new(),
+        }
     }
 
     /// Bytes of a lane's memory for small files, unless others are set: 16 MiB.
@@ -82,6 +97,12 @@ impl Files {
     /// Sets how much of a lane's memory holds small files ([`Files::CACHE_BYTES`]); never more than a quarter of it is used.
     pub fn cache_bytes(self, bytes: usize) -> Self {
         Self { cache_bytes: bytes, cache: Cache::new(bytes), ..self }
+    }
+
+    /// Says that it is one of so many beside each other ([`Hosts`](crate::Hosts)), which share that memory, and where its tokens begin.
+    pub fn beside(self, sites: usize, tokens: u64) -> Self {
+        assert!(sites > 0, "it is one itself");
+        Self { tokens, beside: sites, ..self }
     }
 
     /// What is to be sent for this name, if it is known.
@@ -126,7 +147,7 @@ impl Application for Files {
     type Talk = Silent;
 
     fn started(&mut self, cx: &mut Cx<'_>) {
-        self.cache = Cache::new(self.cache_bytes.min(cx.arena().limit() / 4));
+        self.cache = Cache::new(self.cache_bytes.min(cx.arena().limit() / 4) / self.beside);
         self.open_root(cx);
     }
 
@@ -145,7 +166,7 @@ impl Application for Files {
 
     fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome) {
         match token {
-            root::TOKEN => self.root_opened(cx, outcome),
+            token if token == self.tokens => self.root_opened(cx, outcome),
             token => self.lookup_went_on(cx, token, outcome),
         }
     }

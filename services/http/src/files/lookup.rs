@@ -144,7 +144,7 @@ impl Files {
         }
         let (promise, name) = (Rc::<Promise>::default(), name.to_vec());
         self.lookups.last += 1;
-        let token = self.lookups.last;
+        let token = self.tokens + self.lookups.last;
         self.lookups.by_key.insert(key.clone(), token);
         let lookup = Lookup { key, name, coding, step: Step::Root, tries: 0, promise: promise.clone() };
         self.begin(cx, token, lookup);
