@@ -88,7 +88,7 @@ fn curl_says_whom_it_stands_for(driver: Driver) {
 
 #[test]
 fn who_is_not_named_is_refused() {
-    let mut server = Server::start(&["--lanes", "1", "http=http://127.0.0.1:0?proxy-from=192.0.2.0/24"]);
+    let mut server = Server::start(&["--lanes", "1", "http=http://127.0.0.1:0?reply=8&proxy-from=192.0.2.0/24"]);
     let mut stream = connect(server.address("http"));
     let (heard, _) = read_to_end(&mut stream);
     assert!(heard.is_empty());
