@@ -244,7 +244,7 @@ impl Server {
     /// Whether another line is to come before the server is ready.
     fn note_line(&mut self, line: &str) -> bool {
         match line.split_once(' ') {
-            Some(("echo" | "rpc", url)) => self.urls.push(url.to_owned()),
+            Some(("echo" | "http" | "rpc", url)) => self.urls.push(url.to_owned()),
             Some(("driver", rest)) => rest.clone_into(&mut self.driver_line),
             Some(("steering", rest)) => rest.clone_into(&mut self.steering),
             Some(("interface", rest)) => rest.clone_into(&mut self.interface_line),

@@ -124,8 +124,8 @@ fn a_pipe_that_nobody_reads_holds_nobody_up() {
 #[test]
 fn what_cannot_be_opened_is_refused() {
     for (options, due) in [
-        ("log=/nowhere/at/all", "log: /nowhere/at/all cannot be opened: No such file or directory"),
-        ("log-format=json", "log-format: it means nothing without log=FILE"),
+        ("log=/nowhere/at/all", "\"log\": /nowhere/at/all cannot be opened: No such file or directory"),
+        ("log-format=json", "\"log-format\": it means nothing without log=FILE"),
         ("log=/dev/null&log-format=xml", "\"xml\" is neither combined nor json"),
     ] {
         let refused = output(Command::new(PROGRAM).args(["serve", &format!("http=http://127.0.0.1:0?{options}")]));

@@ -30,7 +30,9 @@ pub use url::Url;
 
 use crate::error::Error;
 use corelane_steer::Settings;
-use corelane_svc::{DatagramService, LANE_CONNECTIONS_MAX, Limits, Peer, Services, Side, StreamService, Transform};
+use corelane_svc::{
+    DatagramService, LANE_CONNECTIONS_MAX, Limits, MakeTransform, Peer, Services, Side, StreamService, Transform,
+};
 use corelane_watch::{Declaration, ServiceRow};
 use entry::choice::Chosen;
 use entry::{Beside, Entry};
@@ -291,10 +293,31 @@ impl Lanes {
     ///     .run()
     /// # ; Ok::<(), corelane::Error>(())
     /// ```
-    pub fn transform<M>(mut self, make: impl Fn(usize) -> M + Send + Sync + 'static) -> Result<Self, Error>
+    pub fn transform<M>(self, make: impl Fn(usize) -> M + Send + Sync + 'static) -> Result<Self, Error>
     where
         M: FnMut(Side, &Peer) -> Option<Box<dyn Transform>> + 'static,
     {
+        self.equip(move |lane, services, service| services.transform(service, Box::new(make(lane))))
+    }
+
+    /// Puts a transform before those that the service added last has by now: one that hands over to another, as that of a PROXY header does to TLS. `make` is
+    /// called once on each lane, given the lane's number and what makes the others.
+    ///
+    /// # Errors
+    /// As [`Lanes::transform`].
+    pub fn wrap_transforms<M>(self, make: impl Fn(usize, MakeTransform) -> M + Send + Sync + 'static) -> Result<Self, Error>
+    where
+        M: FnMut(Side, &Peer) -> Option<Box<dyn Transform>> + 'static,
+    {
+        let make = Arc::new(make);
+        self.equip(move |lane, services, service| {
+            let make = make.clone();
+            services.wrap_transforms(service, move |inner| Box::new(make(lane, inner)));
+        })
+    }
+
+    /// Does something more when the service that was added last is built on its lane.
+    fn equip(mut self, equip: impl Fn(usize, &mut Services, u16) + Send + Sync + 'static) -> Result<Self, Error> {
         let Some(served) = self.services.last_mut().filter(|served| served.over_connections) else {
             let why = "only a service over connections has transforms: call it after serve(), or client()";
             return Err(Error::Setting { name: "transform", why: why.into() });
@@ -302,7 +325,7 @@ impl Lanes {
         let add = served.add.clone();
         served.add = Arc::new(move |lane, services, limits, row| {
             let service = add(lane, services, limits, row);
-            services.transform(service, Box::new(make(lane)));
+            equip(lane, services, service);
             service
         });
         Ok(self)

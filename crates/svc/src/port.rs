@@ -53,6 +53,8 @@ pub(crate) trait StreamPort: AnyPort {
     fn transform(&mut self, side: Side, peer: &Peer) -> Option<Box<dyn Transform>>;
     /// This makes them for the connections for which none that was added before does.
     fn add_transform(&mut self, make: MakeTransform);
+    /// From now on what this makes of all that makes transforms does.
+    fn wrap_transforms(&mut self, wrap: Box<dyn FnOnce(MakeTransform) -> MakeTransform>);
     /// Whether the service sees to the end of this connection in a drain.
     fn ends_itself(&self, session: u32) -> bool;
     /// All sessions, to be dropped.
@@ -234,6 +236,11 @@ impl<S: StreamService> StreamPort for Sessions<S> {
 
     fn add_transform(&mut self, make: MakeTransform) {
         self.make_transforms.push(make);
+    }
+
+    fn wrap_transforms(&mut self, wrap: Box<dyn FnOnce(MakeTransform) -> MakeTransform>) {
+        let mut inner = std::mem::take(&mut self.make_transforms);
+        self.make_transforms.push(wrap(Box::new(move |side, peer| inner.iter_mut().find_map(|make| make(side, peer)))));
     }
 
     fn ends_itself(&self, session: u32) -> bool {

@@ -107,6 +107,17 @@ impl Services {
         port.expect("only a service over connections has transforms").add_transform(make);
     }
 
+    /// Has what `wrap` makes of them, in place of the functions that were added before, make the transforms of a service over connections: for one that hands over
+    /// to another.
+    ///
+    /// # Panics
+    /// As [`Services::transform`].
+    pub fn wrap_transforms(&mut self, service: u16, wrap: impl FnOnce(MakeTransform) -> MakeTransform + 'static) {
+        let port = self.ports.get_mut(usize::from(service)).and_then(Port::stream);
+        // reason: documented.
+        port.expect("only a service over connections has transforms").wrap_transforms(Box::new(wrap));
+    }
+
     /// Adds a service over datagrams; returns its number, for [`Services::bind`].
     ///
     /// # Panics

@@ -1,9 +1,11 @@
 //! The service as `serve` knows it.
 
-use crate::{AccessLog, Application, Files, Fixed, Http, LogFormat};
+use crate::hosts::check_host;
+use crate::{AccessLog, Application, Files, Fixed, HostError, Hosts, Http, LogFormat, SITES_MAX};
 use corelane::service::entry::choice::{Choice, Flag, Number, Text};
 use corelane::service::entry::{Asked, Entry, Scheme};
 use corelane::{Lanes, Result};
+use corelane_proxied::entry as proxied;
 use corelane_tls::entry as tls;
 use std::time::Duration;
 
@@ -16,6 +18,12 @@ const REPLY: Number =
     Number::new("reply", "bytes", "answer every request with so many bytes of text, for measuring").between(0, 1 << 20, 8);
 
 const ROOT: Text = Text::new("root", "DIR", is_directory, "serve the files beneath this directory");
+const SITE: Text = Text::new(
+    "site",
+    "HOST:DIR,..",
+    are_sites,
+    "serve these hosts, such as shop.example or *.example, from directories of their own; all others have root=DIR, or are refused with 421",
+);
 const INDEX: Text = Text::new("index", "NAME", is_name, "show a directory by its file of this name [default: index.html]");
 const LISTING: Flag = Flag::new("listing", "list directories that have no such file");
 const CACHE_BYTES: Number = Number::new(
@@ -35,18 +43,23 @@ pub static ENTRY: Entry = Entry::new(
     "http",
     "HTTP/1.1",
     &[
-        Scheme::connections::<Http<Fixed>>("http", DEFAULT_PORT, plain),
-        Scheme::connections::<Http<Fixed>>("https", DEFAULT_TLS_PORT, veiled).options(tls::OPTIONS),
+        Scheme::connections::<Http<Fixed>>("http", DEFAULT_PORT, |lanes, asked| proxied::before(plain(lanes, asked)?, asked)),
+        Scheme::connections::<Http<Fixed>>("https", DEFAULT_TLS_PORT, |lanes, asked| {
+            proxied::before(veiled(lanes, asked)?, asked)
+        })
+        .options(tls::OPTIONS),
     ],
 )
 .options(&[
     Choice::Text(ROOT),
+    Choice::Text(SITE),
     Choice::Text(INDEX),
     Choice::Flag(LISTING),
     Choice::Number(CACHE_BYTES),
     Choice::Number(REPLY),
     Choice::Text(LOG),
     Choice::Text(LOG_FORMAT),
+    proxied::OPTION,
 ])
 .limits(|limits| limits.idle_limit = IDLE_LIMIT);
 
@@ -55,20 +68,63 @@ const IDLE_LIMIT: Duration = Duration::from_secs(75);
 
 fn plain(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
     let (chosen, log) = (asked.chosen(), access_log(asked)?);
-    let lanes = match (chosen.text(&ROOT), chosen.has(REPLY.name)) {
-        (Some(root), false) => {
-            let (root, index) = (root.to_owned(), chosen.text(&INDEX).unwrap_or("index.html").to_owned());
-            let (lists, bytes) = (chosen.flag(&LISTING), chosen.number(&CACHE_BYTES) as usize);
-            serve(lanes, asked, log.clone(), move || Files::new(&root).index(&index).listing(lists).cache_bytes(bytes))
-        }
-        (None, true) => {
+    let has_files = chosen.has(ROOT.name) || chosen.has(SITE.name);
+    let lanes = match (has_files, chosen.has(REPLY.name)) {
+        (true, false) => serve_files(lanes, asked, log.clone()),
+        (false, true) => {
             let bytes = chosen.number(&REPLY) as usize;
             serve(lanes, asked, log.clone(), move || Fixed::new(bytes))
         }
-        (Some(_), true) => Err(asked.refuse(REPLY.name, "files are served where there is a root: leave one of them out")),
-        (None, false) => Err(asked.refuse(ROOT.name, "it is missing: write ?root=DIR to serve the files beneath a directory")),
+        (true, true) => Err(asked.refuse(REPLY.name, "files are served where there is a root: leave one of them out")),
+        (false, false) => Err(asked.refuse(ROOT.name, "it is missing: write ?root=DIR to serve the files beneath a directory")),
     }?;
     Ok(log.into_iter().fold(lanes, |lanes, log| log.beside(lanes)))
+}
+
+/// Serves the files of one directory, or of several hosts.
+fn serve_files(lanes: Lanes, asked: &Asked, log: Option<AccessLog>) -> Result<Lanes> {
+    let chosen = asked.chosen();
+    let root = chosen.text(&ROOT).map(str::to_owned);
+    let index = chosen.text(&INDEX).unwrap_or("index.html").to_owned();
+    let (lists, bytes) = (chosen.flag(&LISTING), chosen.number(&CACHE_BYTES) as usize);
+    let files = move |root: &str| Files::new(root).index(&index).listing(lists).cache_bytes(bytes);
+    let Some(sites) = chosen.text(&SITE) else {
+        // reason: one of both is there.
+        let root = root.expect("without sites there is a root");
+        return serve(lanes, asked, log, move || files(&root));
+    };
+    let sites: Vec<(String, String)> = sites_of(sites).map(|(host, root)| (host.to_owned(), root.to_owned())).collect();
+    let beside = sites.len() + usize::from(root.is_some());
+    let hosts = move || -> std::result::Result<Hosts<Files>, HostError> {
+        let mut hosts = Hosts::new(root.as_deref().map(|root| |tokens| files(root).beside(beside, tokens)));
+        for (host, root) in &sites {
+            hosts.add(host, |tokens| files(root).beside(beside, tokens))?;
+        }
+        Ok(hosts)
+    };
+    hosts().map_err(|error| asked.refuse(SITE.name, error.to_string()))?;
+    // reason: it was tried just now.
+    serve(lanes, asked, log, move || hosts().expect("hosts that were fit are"))
+}
+
+/// Hosts and their directories.
+fn sites_of(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    // An IPv6 address has colons within its brackets.
+    let split = |site: &'_ str| site.find("]:").map(|at| at + 1).or_else(|| site.find(':'));
+    text.split(',').map(move |site| split(site).map_or((site, ""), |at| (&site[..at], &site[at + 1..])))
+}
+
+fn are_sites(text: &str) -> std::result::Result<(), String> {
+    if sites_of(text).count() >= SITES_MAX {
+        return Err(format!("there are {SITES_MAX} sites at the most"));
+    }
+    sites_of(text).try_for_each(|(host, root)| {
+        check_host(host).map_err(|error| error.to_string())?;
+        if std::path::Path::new(root).is_dir() {
+            return Ok(());
+        }
+        Err(format!("{root:?} is no directory: write site={host}:DIR with one that is there"))
+    })
 }
 
 /// Serves an application, one for each lane.

@@ -59,6 +59,10 @@ pub struct Files {
     /// Names what is under way.
     last_token: u64,
     decoded: Decoded,
+    /// That of the root; those of lookups are behind it.
+    tokens: u64,
+    /// How many there are beside each other on the lane.
+    beside: usize,
     /// Memory to put a cache's key together in.
     key: Vec<u8>,
 }
@@ -76,8 +80,10 @@ impl Files {
             cache_bytes: Self::CACHE_BYTES,
             lookups,
             warmings: Warmings::default(),
-            last_token: root::TOKEN,
+            last_token: 0,
             decoded,
+            tokens: 0,
+            beside: 1,
             key: Vec::new(),
         }
     }
@@ -102,7 +108,13 @@ impl Files {
 
     fn next_token(&mut self) -> u64 {
         self.last_token += 1;
-        self.last_token
+        self.tokens + self.last_token
+    }
+
+    /// Says that it is one of so many beside each other ([`Hosts`](crate::Hosts)), which share that memory, and where its tokens begin.
+    pub fn beside(self, sites: usize, tokens: u64) -> Self {
+        assert!(sites > 0, "it is one itself");
+        Self { tokens, beside: sites, ..self }
     }
 
     /// What is to be sent for this name, if it is known.
@@ -147,7 +159,7 @@ impl Application for Files {
     type Talk = Silent;
 
     fn started(&mut self, cx: &mut Cx<'_>) {
-        self.cache = Cache::new(self.cache_bytes.min(cx.arena().limit() / 4));
+        self.cache = Cache::new(self.cache_bytes.min(cx.arena().limit() / 4) / self.beside);
         self.open_root(cx);
     }
 
@@ -166,7 +178,7 @@ impl Application for Files {
 
     fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome) {
         match token {
-            root::TOKEN => self.root_opened(cx, outcome),
+            token if token == self.tokens => self.root_opened(cx, outcome),
             token if self.was_warmed(cx, token, &outcome) => {}
             token => self.lookup_went_on(cx, token, outcome),
         }

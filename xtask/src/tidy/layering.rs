@@ -25,7 +25,7 @@ const BELOW_FACADE: &[&str] = &[
 ];
 
 /// What a user of the project needs: the facade, and, to speak a protocol, its bytes, which depend on nothing.
-const USER: &[&str] = &["crates/corelane", "crates/wire", "crates/tls"];
+const USER: &[&str] = &["crates/corelane", "crates/wire", "crates/tls", "crates/proxied"];
 
 /// Folder and what it may depend on, from the bottom up. `/*` stands for every folder inside.
 const LAYERS: &[(&str, &[&str])] = &[
@@ -45,6 +45,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("crates/corelane", BELOW_FACADE),
     ("crates/tls", &["crates/corelane"]),
     ("crates/hyper", &["crates/corelane"]),
+    ("crates/proxied", &["crates/corelane", "crates/wire"]),
     ("services/all", &["crates/corelane", "services/*"]),
     ("services/*", USER),
     ("load", USER),

@@ -20,6 +20,7 @@ const ABOVE: &[&str] = &[
     "crates/testing/",
     "crates/corelane/",
     "crates/tls/",
+    "crates/proxied/",
     "services/",
     "load/",
 ];

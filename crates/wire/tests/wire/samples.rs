@@ -26,8 +26,26 @@ pub fn all() -> Vec<Sample> {
     registries(&mut add);
     nfs3_arguments(&mut add);
     nfs3_results(&mut add);
+    proxies(&mut add);
     samples.extend(crate::http1::samples::all());
     samples
+}
+
+/// Headers of both versions, with a checksum as well.
+fn proxies(add: Add<'_>) {
+    add("proxy", "tcp4", b"PROXY TCP4 192.0.2.1 192.0.2.2 56324 443\r\n".to_vec());
+    add("proxy", "tcp6", b"PROXY TCP6 2001:db8::1 ::1 1 2\r\n".to_vec());
+    add("proxy", "unknown", b"PROXY UNKNOWN x\r\n".to_vec());
+    let version_2 = |command: u8, family: u8, block: &[u8]| {
+        let length = u16::try_from(block.len()).unwrap().to_be_bytes();
+        [b"\r\n\r\n\0\r\nQUIT\n", &[command, family][..], &length, block].concat()
+    };
+    let ends = [192, 0, 2, 1, 192, 0, 2, 2, 0xdc, 4, 1, 0xbb];
+    add("proxy", "local", version_2(0x20, 0, b""));
+    add("proxy", "v4", version_2(0x21, 0x11, &ends));
+    add("proxy", "checksum", version_2(0x21, 0x11, &[&ends[..], b"\x03\0\x04\0\0\0\0\x04\0\x01x"].concat()));
+    add("proxy", "v6", version_2(0x21, 0x21, &[1; 36]));
+    add("proxy", "unix", version_2(0x21, 0x31, &[b"/a".as_slice(), &[0; 214]].concat()));
 }
 
 type Add<'a> = &'a mut dyn FnMut(&'static str, &str, Vec<u8>);

@@ -5,9 +5,6 @@ use corelane::Cx;
 use corelane::service::{File, FileOutcome, OpenOptions, Outcome};
 use std::path::PathBuf;
 
-/// What it is opened with; lookups have others.
-pub(super) const TOKEN: u64 = 0;
-
 /// The directory.
 pub(super) struct Root {
     path: PathBuf,
@@ -39,7 +36,7 @@ impl Files {
     pub(super) fn open_root(&mut self, cx: &mut Cx<'_>) {
         assert!(!self.root.is_opening, "it is opened once at a time");
         (self.root.is_opening, self.root.looked_at) = (true, cx.now().nanoseconds());
-        cx.open_file(self.root.path.clone(), OpenOptions::new().read(true).directory(true), TOKEN);
+        cx.open_file(self.root.path.clone(), OpenOptions::new().read(true).directory(true), self.tokens);
     }
 
     /// Opens it again, if that is long ago; meanwhile what was opened then is good.

@@ -7,6 +7,7 @@
 mod answers;
 mod everyday;
 mod hostile;
+mod hosts;
 mod log;
 mod rules;
 mod shop;

@@ -1,0 +1,81 @@
+//! The header taken off, then the bytes handed over.
+
+use corelane::Address;
+use corelane::service::{Passage, Peer, Progress, Transform, TransformError, Unix};
+use corelane_wire::proxy::{Ends, Fault, Step, V2_BYTES_MAX, parse};
+
+/// Takes a PROXY header, and hands over to the transform behind it, if there is one.
+pub(crate) struct Proxied {
+    has_header: bool,
+    inner: Option<Box<dyn Transform>>,
+}
+
+impl Proxied {
+    pub fn new(inner: Option<Box<dyn Transform>>) -> Self {
+        Self { has_header: false, inner }
+    }
+
+    /// Takes the header; false if it has not come yet.
+    fn take_header(&mut self, passage: &mut Passage<'_>) -> Result<bool, Fault> {
+        let mut memory = [0; V2_BYTES_MAX];
+        let shown = passage.received.copy_to(&mut memory);
+        let Step::Header { ends, bytes } = parse(&memory[..shown])? else { return Ok(false) };
+        assert!(bytes <= shown, "a header is in what was shown");
+        correct(passage.peer, ends);
+        passage.received.skip(bytes);
+        self.has_header = true;
+        Ok(true)
+    }
+}
+
+impl Transform for Proxied {
+    fn pass(&mut self, passage: &mut Passage<'_>) -> Result<Progress, TransformError> {
+        let goes_on = self.has_header || self.take_header(passage).map_err(|fault| TransformError(fault.to_string()))?;
+        match &mut self.inner {
+            _ if !goes_on => Ok(Progress::Idle),
+            Some(inner) => inner.pass(passage),
+            None => {
+                let Passage { received, input, output, wire, .. } = passage;
+                input.append(received);
+                wire.append(output);
+                passage.open();
+                if passage.peer_finished {
+                    passage.end_input();
+                }
+                Ok(Progress::Idle)
+            }
+        }
+    }
+
+    /// Behind the header no byte is changed here.
+    fn passes_files(&self) -> bool {
+        self.inner.as_ref().is_none_or(|inner| inner.passes_files())
+    }
+}
+
+/// Notes who has connected to the proxy, and where. A name that no socket can have changes nothing.
+fn correct(peer: &mut Peer, ends: Ends<'_>) {
+    let unix = |name: &[u8]| match name {
+        [] => Ok(Unix::UNNAMED),
+        [0, hidden @ ..] => Unix::hidden(hidden),
+        path => Unix::path(path),
+    };
+    match ends {
+        Ends::OfSocket => {}
+        Ends::Ip { source, destination } => (peer.address, peer.local) = (Address::Ip(source), Address::Ip(destination)),
+        Ends::Unix { source, destination } => {
+            if let (Ok(source), Ok(destination)) = (unix(source), unix(destination)) {
+                (peer.address, peer.local) = (Address::Unix(source), Address::Unix(destination));
+            }
+        }
+    }
+}
+
+/// Refuses who is no proxy that is believed.
+pub(crate) struct Stranger;
+
+impl Transform for Stranger {
+    fn pass(&mut self, _passage: &mut Passage<'_>) -> Result<Progress, TransformError> {
+        Err(TransformError("only the proxies that were named are served here".to_owned()))
+    }
+}

@@ -1,0 +1,137 @@
+//! Several applications at one place, told apart by the host that a request is for.
+//!
+//! ```text
+//! request -> Names: shop.example, else *.example with the most labels, else the default -> the site's application; none: 421 (Misdirected Request)
+//! exchange -> OfSite: the site goes with it            token -> its upper 16 bits are the site
+//! ```
+
+mod names;
+
+use crate::application::{Application, Exchange, Flow, Goes, Handled, Produced};
+use crate::{Parts, Reply, Request};
+use corelane::service::{Outcome, Refused, Shared};
+use corelane::{Cx, Silent};
+use corelane_wire::http1::Status;
+use names::Names;
+pub use names::{HostError, check_host};
+
+/// The most sites of one place.
+pub const SITES_MAX: usize = 1 << 16;
+/// The bits of a token that are the site's own.
+const TOKEN_BITS: u32 = 48;
+
+/// One application of several, chosen by the host that a request names (RFC 9110 section 7.2), without its port: an exact name goes before `*.example`, which stands
+/// for all that ends so, and that before the default. Upper case and a dot at the end mean nothing. Where there is no default, requests for other hosts, and those that
+/// name none, are answered with 421 (Misdirected Request).
+///
+/// Each application is told where its tokens begin: it adds that to those that it gives away ([`Cx::start_alarm`], [`Cx::open_file`] and the like), of less than 2^48, and
+/// gets them back as it gave them.
+///
+/// ```
+/// use corelane_http::{Fixed, Hosts, Http};
+///
+/// let mut hosts = Hosts::new(Some(|_tokens| Fixed::new(8)));
+/// hosts.add("shop.example", |_tokens| Fixed::new(16))?.add("*.shop.example", |_tokens| Fixed::new(32))?;
+/// let service = Http::new(hosts);
+/// # let _: &Http<Hosts<Fixed>> = &service;
+/// # Ok::<(), corelane_http::HostError>(())
+/// ```
+pub struct Hosts<A: Application<Talk = Silent>> {
+    sites: Vec<A>,
+    names: Names,
+}
+
+impl<A: Application<Talk = Silent>> Hosts<A> {
+    /// No host but the default, if there is one.
+    pub fn new(default: Option<impl FnOnce(u64) -> A>) -> Self {
+        let mut hosts = Self { sites: Vec::new(), names: Names::default() };
+        if let Some(make) = default {
+            hosts.names.default = Some(hosts.make(make));
+        }
+        hosts
+    }
+
+    /// Has what `make` makes answer requests for a host: a name, an address (IPv6 in brackets), or `*.` and a name.
+    ///
+    /// # Errors
+    /// [`HostError`]: what is wrong with the name.
+    ///
+    /// # Panics
+    /// With more than [`SITES_MAX`].
+    pub fn add(&mut self, host: &str, make: impl FnOnce(u64) -> A) -> Result<&mut Self, HostError> {
+        self.names.add(host, self.sites.len())?;
+        self.make(make);
+        Ok(self)
+    }
+
+    fn make(&mut self, make: impl FnOnce(u64) -> A) -> usize {
+        let site = self.sites.len();
+        assert!(site < SITES_MAX, "there are {SITES_MAX} sites at the most");
+        self.sites.push(make((site as u64) << TOKEN_BITS));
+        site
+    }
+
+    /// Whom a token belongs to.
+    fn of_token(&mut self, token: u64) -> &mut A {
+        let site = (token >> TOKEN_BITS) as usize;
+        assert!(site < self.sites.len(), "token {token:#x} is of no site: one has not added where its tokens begin");
+        &mut self.sites[site]
+    }
+}
+
+impl<A: Application<Talk = Silent>> Application for Hosts<A> {
+    type Talk = Silent;
+
+    fn request(&mut self, cx: &mut Cx<'_>, request: &Request<'_>, reply: Reply<'_>) -> Result<Handled<Self>, Refused> {
+        let Some(site) = self.names.site(request.host()) else { return reply.status(Status::MISDIRECTED_REQUEST) };
+        Ok(match self.sites[site].request(cx, request, reply)? {
+            Handled::Answered(answered) => Handled::Answered(answered),
+            Handled::Collect(most) => Handled::Collect(most),
+            Handled::Begin(exchange, first) => Handled::Begin(Box::new(OfSite { site, exchange }), first),
+        })
+    }
+
+    fn started(&mut self, cx: &mut Cx<'_>) {
+        self.sites.iter_mut().for_each(|site| site.started(cx));
+    }
+
+    fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome) {
+        self.of_token(token).completed(cx, token, outcome);
+    }
+
+    fn alarm(&mut self, cx: &mut Cx<'_>, token: u64) {
+        self.of_token(token).alarm(cx, token);
+    }
+
+    fn drain_began(&mut self, cx: &mut Cx<'_>) {
+        self.sites.iter_mut().for_each(|site| site.drain_began(cx));
+    }
+
+    fn ending(&mut self, cx: &mut Cx<'_>) {
+        self.sites.iter_mut().for_each(|site| site.ending(cx));
+    }
+}
+
+/// An exchange, and whose it is.
+struct OfSite<A: Application> {
+    site: usize,
+    exchange: Box<dyn Exchange<A>>,
+}
+
+impl<A: Application<Talk = Silent>> Exchange<Hosts<A>> for OfSite<A> {
+    fn content(&mut self, hosts: &mut Hosts<A>, cx: &mut Cx<'_>, piece: Shared) -> Flow {
+        self.exchange.content(&mut hosts.sites[self.site], cx, piece)
+    }
+
+    fn go_on(&mut self, hosts: &mut Hosts<A>, cx: &mut Cx<'_>, reply: Reply<'_>) -> Result<Goes, Refused> {
+        self.exchange.go_on(&mut hosts.sites[self.site], cx, reply)
+    }
+
+    fn produce(&mut self, hosts: &mut Hosts<A>, cx: &mut Cx<'_>, parts: &mut Parts<'_>) -> Produced {
+        self.exchange.produce(&mut hosts.sites[self.site], cx, parts)
+    }
+
+    fn gone(&mut self, hosts: &mut Hosts<A>, cx: &mut Cx<'_>) {
+        self.exchange.gone(&mut hosts.sites[self.site], cx);
+    }
+}
