@@ -19,7 +19,7 @@ use std::time::Duration;
 
 /// Serves, one lane per core, until SIGTERM or SIGINT: the first drains, a second one ends at once
 ///
-/// At the end it prints how many connections ended in order while it drained, and how many were cut. SIGHUP changes nothing: files, such as certificates, are read again when they change.
+/// At the end it prints how many connections ended in order while it drained, and how many were cut. SIGHUP has log files opened anew; other files, such as certificates, are read again by themselves when they change.
 ///
 /// Without a SERVICE, all built-in ones are served on loopback at their default ports.
 #[derive(clap::Args)]

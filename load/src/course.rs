@@ -451,13 +451,37 @@ impl Course {
         }
     }
 
+    /// Counts what the workload counts of an answer, where its request counts too.
+    pub(crate) fn count(&mut self, flight: Flight, outcome: Result<(), Kind>, now: u64, counted: &[(usize, u64)]) {
+        let counts = match outcome {
+            Ok(()) => self.is_recorded(flight.intended, now),
+            Err(_) => self.counts_as_failed(flight, now),
+        };
+        if counts {
+            counted.iter().for_each(|&(place, amount)| self.current.counted[place] += amount);
+        }
+    }
+
+    /// Counts a connection that follows one which has ended in order.
+    pub(crate) fn renewed(&mut self, now: u64) {
+        self.current.renewed += u64::from(self.is_recorded(now, now));
+    }
+
+    /// Counts requests that are sent a second time: they are in flight since the first.
+    pub(crate) fn asked_again(&mut self, flight: Flight, bytes: u64) {
+        if self.is_recorded(flight.intended, flight.sent) {
+            self.current.asked_again += 1;
+            self.current.bytes_sent += bytes;
+        }
+    }
+
     /// Counts a request as failed; one that waited in vain stays in the histogram with the time that it waited. Those count that were to
     /// start in the window, whenever it is known that they failed: by the time of their end, what is waited for in vain would be counted
     /// over a window that is longer by the waiting.
     pub(crate) fn failed(&mut self, kind: Kind, flight: Flight, now: u64) {
         assert!(self.in_flight > 0, "what fails was sent");
         self.in_flight -= 1;
-        if now < self.from || self.in_window(flight.intended) {
+        if self.counts_as_failed(flight, now) {
             self.ended = now;
             self.current.errors.add(kind, 1);
             if matches!(kind, Kind::ClientTimeout | Kind::Lost) {
@@ -500,6 +524,10 @@ impl Course {
     /// Whether what happened belongs into the present interval: everything does in the warm-up, and then what counts.
     fn is_recorded(&self, intended: u64, now: u64) -> bool {
         now < self.from || self.counts(intended, now)
+    }
+
+    fn counts_as_failed(&self, flight: Flight, now: u64) -> bool {
+        now < self.from || self.in_window(flight.intended)
     }
 
     /// In a closed loop that ends by time, what is answered in the window counts; else what was to start in it.

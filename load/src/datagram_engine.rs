@@ -300,7 +300,7 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
             };
             wrong += u64::from(taken.is_err());
         }
-        (answers.end(), wrong)
+        (answers.end().count, wrong)
     }
 
     /// What came back of a flood, and what else is in the batch.

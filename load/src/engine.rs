@@ -6,7 +6,7 @@ use crate::flights::{Flight, Flights};
 use crate::kinds::Kind;
 use crate::pace::{ARRIVALS_PER_TURN, Owed, PAUSE, Pace};
 use crate::plan::Mode;
-use crate::workload::{Answers, Workload};
+use crate::workload::{Answers, Taken, Workload};
 use corelane::service::{ConnectionId, Ending, Origin, Says, ServiceError};
 use corelane::{Input, Next, Output, Peer, StreamService};
 use std::collections::VecDeque;
@@ -54,8 +54,14 @@ struct Client<C> {
     attempts: u64,
     /// Ends that turned out to be taken, one after the other, where the run is aimed.
     taken: u32,
-    /// Requests that it still makes, where connections are made at a rate.
+    /// Requests that it still makes: on the present connection, or, where connections are made at a rate, since that had its time.
     left: u32,
+    /// The present connection ends in order: by its peer's word, or because it has made its requests.
+    ends: bool,
+    /// What was in flight on a connection that ended in order: asked again on the next one.
+    unanswered: Vec<Flight>,
+    /// The last connection is open, or has ended in order.
+    is_well: bool,
     /// When the first byte of the answer came that is not complete, where connections are made at a rate.
     first_byte: Option<u64>,
 }
@@ -73,8 +79,18 @@ impl<C> Default for Client<C> {
             attempts: 0,
             taken: 0,
             left: 0,
+            ends: false,
+            unanswered: Vec::new(),
+            is_well: false,
             first_byte: None,
         }
+    }
+}
+
+impl<C> Client<C> {
+    /// Whether requests may be written on its connection.
+    fn takes_requests(&self) -> bool {
+        self.is_open && !self.ends
     }
 }
 
@@ -160,6 +176,9 @@ impl<W: Workload> Engine<W> {
         client.attempts += 1;
         let asked = cx.connect_from(source.map(Into::into), plan.target.clone(), index);
         (client.asked, client.intended, client.failing, client.first_byte) = (cx.now().nanoseconds(), intended, None, None);
+        if !matches!(plan.mode, Mode::Connections { .. }) {
+            client.left = plan.requests_each.unwrap_or(u32::MAX);
+        }
         match asked {
             Ok(id) => {
                 client.id = Some(id);
@@ -182,8 +201,12 @@ impl<W: Workload> Engine<W> {
 
     /// A connection that was asked for could not be had.
     fn connection_failed(&mut self, cx: &mut Cx<'_>, index: u32, kind: Kind) {
-        let intended = self.clients[index as usize].intended;
-        self.course.note(kind, 1, intended, cx.now().nanoseconds());
+        let (client, now) = (&mut self.clients[index as usize], cx.now().nanoseconds());
+        client.is_well = false;
+        match client.unanswered.is_empty() {
+            true => self.course.note(kind, 1, client.intended, now),
+            false => client.unanswered.drain(..).for_each(|flight| self.course.failed(kind, flight, now)),
+        }
         // Of those that were asked for together, another may still be had.
         let is_last = self.opening == 0 || self.by_connection();
         if !self.had_one && is_last && self.course.phase < Phase::Ending {
@@ -192,6 +215,22 @@ impl<W: Workload> Engine<W> {
             self.had_one = true; // said once
         }
         self.client_is_void(cx, index);
+    }
+
+    /// A connection that ended in order is followed by the next one at once, if there is anything left to do.
+    fn renew(&mut self, cx: &mut Cx<'_>, index: u32) {
+        let client = &self.clients[index as usize];
+        let is_owed = !client.unanswered.is_empty() || self.by_connection() && client.left > 0;
+        let goes_on = self.course.phase <= Phase::Running && !self.by_connection();
+        match self.course.phase < Phase::Over && (is_owed || goes_on) {
+            true => {
+                self.course.renewed(cx.now().nanoseconds());
+                self.open_client(cx, index, cx.now().nanoseconds());
+            }
+            false if self.by_connection() => self.offer_room(cx, index),
+            false => {}
+        }
+        self.wake(cx);
     }
 
     /// A client without a connection gets another one, sooner or later.
@@ -207,8 +246,13 @@ impl<W: Workload> Engine<W> {
         let now = cx.now().nanoseconds();
         let number = self.pace.first + u64::from(index);
         let client = &mut self.clients[index as usize];
-        (client.is_open, client.state, client.flights) = (true, Some(self.workload.connection(number)), Flights::default());
-        client.taken = 0;
+        let before = client.state.take().filter(|_| !client.unanswered.is_empty());
+        let state = match before {
+            Some(before) => self.workload.connection_after(number, before),
+            None => self.workload.connection(number),
+        };
+        (client.is_open, client.state, client.flights) = (true, Some(state), Flights::default());
+        (client.taken, client.ends, client.is_well) = (0, false, true);
         assert!(self.opening > 0, "whoever is connected was being opened");
         self.course.connected(client.intended, now);
         self.had_one = true;
@@ -264,9 +308,9 @@ impl<W: Workload> Engine<W> {
     /// The first requests of an open client.
     fn begin_on(&mut self, cx: &mut Cx<'_>, index: u32) {
         match self.course.plan.mode {
-            Mode::Closed => self.request_on(cx, index, cx.now().nanoseconds(), self.depth() - self.load_of(index)),
+            Mode::Closed => self.request_on(cx, index, cx.now().nanoseconds(), self.room_of(index)),
             // It had room from the start on, however late the lane is.
-            Mode::Open { .. } if self.clients[index as usize].is_open => self.pace.pacer.offer(index, self.course.start),
+            Mode::Open { .. } if self.clients[index as usize].takes_requests() => self.pace.pacer.offer(index, self.course.start),
             _ => {}
         }
     }
@@ -296,7 +340,7 @@ impl<W: Workload> Engine<W> {
         let (by_connection, clients) = (self.by_connection(), &self.clients);
         self.pace.next_arrival(&mut self.course, cx.now().nanoseconds(), |index| {
             let client = &clients[index as usize];
-            by_connection || client.is_open && client.id.is_some_and(|id| cx.connection(id).is_some())
+            by_connection || client.takes_requests() && client.id.is_some_and(|id| cx.connection(id).is_some())
         })
     }
 
@@ -305,10 +349,16 @@ impl<W: Workload> Engine<W> {
         self.clients[index as usize].flights.len() + self.pace.owed(index)
     }
 
+    /// Requests that a client may make beside those, in a closed loop.
+    fn room_of(&self, index: u32) -> usize {
+        let room = self.depth().saturating_sub(self.load_of(index));
+        room.min((self.clients[index as usize].left as usize).saturating_sub(self.pace.owed(index)))
+    }
+
     /// Lets arrivals have the client if one more request may be in flight there.
     fn offer_room(&mut self, cx: &mut Cx<'_>, index: u32) {
         let client = &self.clients[index as usize];
-        if self.load_of(index) < self.depth() && (client.is_open || self.by_connection()) {
+        if self.load_of(index) < self.depth() && (client.takes_requests() || self.by_connection()) {
             self.pace.pacer.offer(index, cx.now().nanoseconds());
         }
         self.wake_at(cx, self.pace.pacer.next_due());
@@ -323,7 +373,7 @@ impl<W: Workload> Engine<W> {
     /// Sends requests that were granted; they are given back if the connection is gone.
     fn send_on(&mut self, cx: &mut Cx<'_>, index: u32, intended: u64, granted: usize) {
         let (client, sent) = (&self.clients[index as usize], cx.now().nanoseconds());
-        match client.id.filter(|_| client.is_open).and_then(|id| cx.connection(id)) {
+        match client.id.filter(|_| client.takes_requests()).and_then(|id| cx.connection(id)) {
             Some(output) => self.send(index, Flight { intended, sent }, granted, output),
             None => self.course.give_back(intended, granted),
         }
@@ -342,7 +392,29 @@ impl<W: Workload> Engine<W> {
             self.pace.owe(&mut self.course, Owed { client: index, intended: flight.intended, count: count - written });
         }
         (0..written).for_each(|_| client.flights.push(flight));
+        if !matches!(self.course.plan.mode, Mode::Connections { .. }) {
+            client.left = client.left.saturating_sub(written as u32);
+        }
         self.course.sent(flight, written as u64, (output.len() - before) as u64);
+    }
+
+    /// What was in flight on a connection that ended in order goes first on the next one. What the lane has no memory for has failed.
+    fn ask_again(&mut self, index: u32, now: u64, output: &mut Output) {
+        let client = &mut self.clients[index as usize];
+        let flights = std::mem::take(&mut client.unanswered);
+        for flight in flights {
+            // reason: the state is made as a connection opens.
+            let state = client.state.as_mut().expect("an open connection has a state");
+            let before = output.len();
+            if self.workload.request(state, client.flights.next_number(), 1, output) == 0 {
+                self.course.failed(Kind::Closed, flight, now);
+                continue;
+            }
+            client.left = client.left.saturating_sub(u32::from(self.course.plan.requests_each.is_some()));
+            let again = Flight { sent: now, ..flight };
+            client.flights.push(again);
+            self.course.asked_again(again, (output.len() - before) as u64);
+        }
     }
 
     /// What the workload holds back goes on.
@@ -374,7 +446,8 @@ impl<W: Workload> Engine<W> {
         self.course.count_not_sent(&mut self.pace.pacer, cx.now().nanoseconds());
         let is_busy = self.by_connection() && self.opening + self.open > 0;
         if self.course.is_cut() || self.course.in_flight == 0 && !is_busy {
-            self.pace.end(&mut self.course, cx.now().nanoseconds(), self.open);
+            let well = self.clients.iter().filter(|client| client.is_well && (client.is_open || !self.by_connection())).count();
+            self.pace.end(&mut self.course, cx.now().nanoseconds(), well as u32);
         }
     }
 
@@ -429,10 +502,11 @@ impl<W: Workload> StreamService for Engine<W> {
             self.begin(cx);
         }
         self.connection_open(cx, index);
+        self.ask_again(index, now, output);
         if self.course.phase == Phase::Running {
             match self.course.plan.mode {
                 Mode::Closed => {
-                    let granted = self.course.take(now, self.depth());
+                    let granted = self.course.take(now, self.room_of(index));
                     self.send(index, Flight { intended: now, sent: now }, granted, output);
                 }
                 Mode::Open { .. } => self.offer_room(cx, index),
@@ -458,7 +532,7 @@ impl<W: Workload> StreamService for Engine<W> {
         }
         let mut answers = Answers::new(&mut client.flights, &mut self.course, now);
         let result = self.workload.receive(state, input, &mut answers);
-        let taken = answers.end();
+        let Taken { count: taken, is_last } = answers.end();
         if taken > 0
             && let (Some(flight), Some(first_byte)) = (oldest, client.first_byte.take())
         {
@@ -468,6 +542,9 @@ impl<W: Workload> StreamService for Engine<W> {
         if let Err(kind) = result {
             client.failing = Some(kind);
             return Next::Abort;
+        }
+        if is_last {
+            return self.end_in_order(index);
         }
         self.go_on(cx, index, output);
         if taken > 0 { self.answered(cx, index, taken, output) } else { Next::Continue }
@@ -487,7 +564,10 @@ impl<W: Workload> StreamService for Engine<W> {
         assert!(client.id.is_some(), "what ends was opened, or was to be");
         let was_open = std::mem::replace(&mut client.is_open, false);
         client.id = None;
-        let kind = client.failing.take().or_else(|| kind_of(ending, cx));
+        let is_idle = was_open && ending == Ending::EndOfStream && client.flights.is_empty() && client.failing.is_none();
+        let in_order = std::mem::take(&mut client.ends)
+            || is_idle && client.state.as_ref().is_some_and(|state| self.workload.may_end(state));
+        let kind = client.failing.take().or_else(|| kind_of(ending, cx)).filter(|_| !in_order);
         match was_open {
             true => self.open -= 1,
             false => {
@@ -502,6 +582,11 @@ impl<W: Workload> StreamService for Engine<W> {
             self.course.disconnected(client.intended, now);
         }
         let mut flights = std::mem::take(&mut client.flights);
+        if in_order {
+            client.unanswered = std::iter::from_fn(|| flights.pop()).collect();
+            return self.renew(cx, session);
+        }
+        client.is_well = false;
         if let Some(kind) = kind {
             if flights.is_empty() && self.course.phase <= Phase::Running {
                 self.course.note(kind, 1, now, now);
@@ -524,13 +609,24 @@ impl<W: Workload> StreamService for Engine<W> {
 }
 
 impl<W: Workload> Engine<W> {
+    /// Nothing more comes on this connection, as its peer says, or because it has made its requests. What is in flight needs no more
+    /// of it: nobody reads it.
+    fn end_in_order(&mut self, index: u32) -> Next {
+        let client = &mut self.clients[index as usize];
+        client.ends = true;
+        if client.flights.is_empty() { Next::Close } else { Next::Abort }
+    }
+
     /// Some requests of a connection are answered: the next ones go, or there is room for them.
     fn answered(&mut self, cx: &mut Cx<'_>, index: u32, count: usize, output: &mut Output) -> Next {
         let now = cx.now().nanoseconds();
         match self.course.plan.mode {
             Mode::Closed => {
-                let granted = self.course.take(now, count);
+                let granted = self.course.take(now, self.room_of(index).min(count));
                 self.send(index, Flight { intended: now, sent: now }, granted, output);
+                if self.clients[index as usize].left == 0 && self.load_of(index) == 0 {
+                    return self.end_in_order(index);
+                }
             }
             Mode::Open { .. } => self.offer_room(cx, index),
             Mode::Connections { .. } => return self.next_of_connection(cx, index, output),

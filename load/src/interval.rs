@@ -15,6 +15,9 @@ pub fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).expect("constant bounds")
 }
 
+/// Most counts of a workload's own.
+pub const COUNTS_MAX: usize = 16;
+
 /// Times of one kind, in nanoseconds: made only where the mode of the run has that kind.
 #[derive(Clone, Debug, Default)]
 pub struct Times(pub Option<Box<Histogram<u64>>>);
@@ -70,6 +73,12 @@ pub struct Interval {
     pub sent: u64,
     /// Connections asked for; only where they are what is measured.
     pub asked: u64,
+    /// Connections that followed one which had ended in order.
+    pub renewed: u64,
+    /// Requests sent a second time, because the peer had ended their connection in order before it came to them.
+    pub asked_again: u64,
+    /// What only the workload counts, each at its place.
+    pub counted: [u64; COUNTS_MAX],
     /// What failed, and why.
     pub errors: Errors,
     /// Payload bytes handed over.
@@ -95,10 +104,13 @@ impl Interval {
             (&mut self.offered, other.offered),
             (&mut self.sent, other.sent),
             (&mut self.asked, other.asked),
+            (&mut self.renewed, other.renewed),
+            (&mut self.asked_again, other.asked_again),
             (&mut self.bytes_sent, other.bytes_sent),
             (&mut self.bytes_received, other.bytes_received),
         ] {
             *mine += theirs;
         }
+        self.counted.iter_mut().zip(other.counted).for_each(|(mine, theirs)| *mine += theirs);
     }
 }

@@ -24,6 +24,7 @@ mod pace;
 mod pacer;
 mod particulars;
 mod pattern;
+pub mod place;
 pub mod plan;
 pub mod repeated;
 pub mod report;

@@ -70,6 +70,8 @@ pub struct Plan {
     pub connections: u32,
     /// Most requests in flight on each connection.
     pub depth: u32,
+    /// Requests on each connection in a closed loop, after which it is closed and another one opened; none for as many as it takes.
+    pub requests_each: Option<u32>,
     /// Bytes of a request.
     pub size: usize,
     /// When it ends.
@@ -121,6 +123,7 @@ impl Plan {
             mode: Mode::Closed,
             connections: 1,
             depth: 1,
+            requests_each: None,
             size: 64,
             extent: Extent::For(Duration::from_secs(3)),
             warm_up: Duration::ZERO,
@@ -162,7 +165,9 @@ impl Plan {
         if let Some(aimed) = &self.aimed {
             return Some(aimed.end(number, attempt));
         }
-        let index = number.checked_rem(self.sources.len() as u64)?;
+        // Where connections follow one another fast, the ports of one address would soon all rest.
+        let turn = if self.requests_each.is_some() { number + attempt * u64::from(self.connections) } else { number };
+        let index = turn.checked_rem(self.sources.len() as u64)?;
         Some(SocketAddr::new(self.sources[index as usize], 0))
     }
 }

@@ -180,9 +180,12 @@ fn places(run: &mut Report) -> Vec<(String, FigureMut<'_>)> {
         ("sent", Some(Count(&mut run.sent))),
         ("bytes_sent", Some(Count(&mut run.bytes_sent))),
         ("bytes_received", Some(Count(&mut run.bytes_received))),
+        ("renewed", Some(Count(&mut run.renewed))),
+        ("asked_again", Some(Count(&mut run.asked_again))),
         ("server_us_per_request", run.server_us_per_request.as_mut().map(Float)),
     ];
     let mut all = named(figures);
+    all.extend(run.counted.iter_mut().map(|(name, count)| (format!("counted.{name}"), Count(count))));
     all.extend(under("latency_us", Some(&mut run.latency_us)));
     all.extend(under("service_us", run.service_us.as_mut()));
     all.extend(under("send_lag_us", run.send_lag_us.as_mut()));
@@ -278,6 +281,7 @@ mod tests {
             }),
             generator: Generator { us_per_request: us / 2.0, lanes: vec![Lane::default()], ..Generator::default() },
             believable: true,
+            counted: [("answers".to_owned(), 7)].into(),
             series: vec![Second { requests_per_second, ..Second::default() }],
             distribution: vec![Point { percent: 100.0, us }],
             ..Report::default()

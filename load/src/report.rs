@@ -49,6 +49,15 @@ pub struct Report {
     pub bytes_sent: u64,
     /// Payload bytes received in the window.
     pub bytes_received: u64,
+    /// Connections that followed one which had ended in order: by the server's word, or after `requests_per_connection`.
+    #[serde(default)]
+    pub renewed: u64,
+    /// Requests sent a second time, because the server had ended their connection in order before it came to them; each is one of `sent`.
+    #[serde(default)]
+    pub asked_again: u64,
+    /// What only the workload counts, of the requests that count.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub counted: BTreeMap<String, u64>,
     /// Errors by kind, every kind present.
     pub errors: BTreeMap<String, u64>,
     /// Where latency begins: `intended start` or `send`.
@@ -123,7 +132,7 @@ pub struct Settings {
     /// Requests (or connections) a second that were asked for.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub rate: Option<f64>,
-    /// Requests on each connection; only with `--connection-rate`.
+    /// Requests on each connection; only where that was asked for, and with `--connection-rate`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub requests_per_connection: Option<u64>,
     /// `fixed`, `poisson` or `recorded`; only with a rate.
@@ -368,6 +377,7 @@ mod tests {
             response_us: times(),
             transfer_us: times(),
             opened: Some(Opened::default()),
+            counted: BTreeMap::from([("50".to_owned(), 1)]),
             server_us_per_request: Some(1.0),
             server: Some(Server { bytes_per_connection: Some(1.0), trains_dropped: Some(1), ..Server::default() }),
             generator: Generator { lanes: vec![Lane { cpu: Some(0), ..Lane::default() }], ..Generator::default() },

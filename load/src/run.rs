@@ -257,6 +257,9 @@ pub fn report_of(plan: &Plan, collector: &Collector, driver: &str) -> Report {
         sent: total.sent,
         bytes_sent: total.bytes_sent,
         bytes_received: total.bytes_received,
+        renewed: total.renewed,
+        asked_again: total.asked_again,
+        counted: plan.counts().iter().zip(total.counted).map(|(name, count)| ((*name).to_owned(), count)).collect(),
         errors: errors.by_name(plan.kinds()),
         latency_from: if has_rate { "intended start" } else { "send" }.to_owned(),
         latency_us: times(&total.latency).unwrap_or_default(),
@@ -342,7 +345,7 @@ fn settings(plan: &Plan, driver: &str) -> Settings {
         requests_per_connection: if let Mode::Connections { requests, .. } = plan.mode {
             Some(u64::from(requests))
         } else {
-            None
+            plan.requests_each.map(u64::from)
         },
         arrivals: arrivals.map(|arrivals| arrivals.name().to_owned()),
         duration_s: if let Extent::For(length) = plan.extent { Some(length.as_secs_f64()) } else { None },

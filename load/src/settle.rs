@@ -48,6 +48,13 @@ impl Plan {
         if self.mode == Mode::Flood && self.transport != Transport::Udp {
             return wrong("mode", "a flood is for datagrams: connections push back".to_owned());
         }
+        if self.requests_each.is_some() && (self.mode != Mode::Closed || self.transport == Transport::Udp) {
+            let why = "it is for a closed loop over connections: give these a rate with --connection-rate".to_owned();
+            return wrong("requests-per-connection", why);
+        }
+        if self.requests_each == Some(0) {
+            return wrong("requests-per-connection", "a connection makes one request at least".to_owned());
+        }
         if self.target.unix().is_some() && !self.sources.is_empty() {
             return wrong("source", format!("{} has no network that an address could be of: leave it out", self.url));
         }
@@ -67,6 +74,7 @@ impl Plan {
     fn add_loopback_sources(&mut self) {
         let resting = match &self.mode {
             Mode::Connections { .. } => self.rate().unwrap_or(0.0) * PORT_RESTS_S / f64::from(CONNECTIONS_PER_SOURCE),
+            _ if self.requests_each.is_some() => RESTING_SOURCES_MAX,
             _ => 0.0,
         };
         let wanted = self.connections.div_ceil(CONNECTIONS_PER_SOURCE).max(resting.min(RESTING_SOURCES_MAX).ceil() as u32);
@@ -110,6 +118,8 @@ mod tests {
             (Plan { target: "127.0.0.1:0".parse().unwrap(), ..plan() }, "URL"),
             (Plan { sources: vec!["::1".parse().unwrap()], ..plan() }, "source"),
             (Plan { mode: Mode::Flood, ..plan() }, "datagrams"),
+            (Plan { requests_each: Some(0), ..plan() }, "requests-per-connection"),
+            (Plan { requests_each: Some(1), mode: open(1.0), ..plan() }, "requests-per-connection"),
         ] {
             let error = plan.settled().unwrap_err().to_string();
             assert!(error.contains(name), "{name}: {error}");

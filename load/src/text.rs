@@ -108,6 +108,9 @@ fn settings(settings: &Settings) -> Vec<String> {
     }];
     parts.push(several(settings.connections, "connection"));
     parts.push(format!("depth {}", count(settings.depth)));
+    if settings.mode == "closed" {
+        parts.extend(settings.requests_per_connection.map(|each| format!("{} on each", several(each, "request"))));
+    }
     parts.push(several(settings.size, "byte"));
     parts.extend(settings.call.clone());
     parts.extend(settings.duration_s.map(|seconds| format!("{} s", trimmed(seconds))));
@@ -169,6 +172,21 @@ fn rates(page: &mut Page, report: &Report) {
     parts.push(format!("{} sent ({}/s)", bytes(sent), each_second(sent)));
     parts.push(format!("{} received ({}/s)", bytes(received), each_second(received)));
     page.list("requests", &parts);
+    connections(page, report);
+    let met = report.counted.iter().filter(|(_, times)| **times > 0);
+    let counted: Vec<String> = met.map(|(name, times)| format!("{} {}", name.replace('_', " "), count(*times))).collect();
+    if !counted.is_empty() {
+        page.list("counted", &counted);
+    }
+}
+
+/// How connections followed one another, where they did.
+fn connections(page: &mut Page, report: &Report) {
+    let renewed = (report.renewed > 0).then(|| format!("{} followed one that had ended in order", count(report.renewed)));
+    let again = (report.asked_again > 0).then(|| format!("{} sent again for that", several(report.asked_again, "request")));
+    if renewed.is_some() {
+        page.list("connections", &[renewed, again].into_iter().flatten().collect::<Vec<_>>());
+    }
 }
 
 /// A distribution, what it is called, and where its times begin.

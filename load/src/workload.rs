@@ -13,6 +13,11 @@ pub trait Workload: Sized + 'static {
     /// A connection was opened, the `number`th place of all (the same number again when a lost one is opened anew).
     fn connection(&mut self, number: u64) -> Self::Connection;
 
+    /// A connection follows one of the same place that has ended in order, `before`: what waited there for its answer is asked again first.
+    fn connection_after(&mut self, number: u64, _before: Self::Connection) -> Self::Connection {
+        self.connection(number)
+    }
+
     /// Writes `count` requests, the first of which has the number `first` on this connection. Returns how many it has written: fewer
     /// if the lane's memory did not suffice; the others are asked for again.
     #[must_use]
@@ -22,7 +27,13 @@ pub trait Workload: Sized + 'static {
     /// ([`Output::notify_drained`]), and after bytes have arrived.
     fn go_on(&mut self, _connection: &mut Self::Connection, _output: &mut Output) {}
 
-    /// Takes what has arrived and reports every answer that is complete.
+    /// Whether the peer may end a connection on which nothing is waited for: then another one is opened, and nothing has failed.
+    fn may_end(&self, _connection: &Self::Connection) -> bool {
+        false
+    }
+
+    /// Takes what has arrived and reports every answer that is complete. Called also when the peer has finished
+    /// ([`Input::is_finished`]), perhaps without bytes.
     ///
     /// # Errors
     /// Why nothing more on this connection can be trusted; it is broken off, and its requests fail with this kind.
@@ -60,17 +71,56 @@ pub struct Answers<'a> {
     taken: usize,
     /// Requests with numbers one behind the other that were reported and are not taken yet: the first one, and how many.
     run: (u64, u64),
+    /// Requests sent together that were answered one by one and are not recorded yet.
+    alike: Option<(Flight, usize)>,
+    is_last: bool,
+}
+
+/// What the answers of one call have come to.
+pub(crate) struct Taken {
+    /// Requests that are answered, or have failed as their answers say.
+    pub(crate) count: usize,
+    /// No more answers will come on this connection.
+    pub(crate) is_last: bool,
 }
 
 impl<'a> Answers<'a> {
     pub(crate) fn new(flights: &'a mut Flights, course: &'a mut Course, now: u64) -> Self {
-        Self { flights, course, now, taken: 0, run: (0, 0) }
+        Self { flights, course, now, taken: 0, run: (0, 0), alike: None, is_last: false }
     }
 
-    /// How many requests were answered.
-    pub(crate) fn end(mut self) -> usize {
+    pub(crate) fn end(mut self) -> Taken {
         self.take_run();
-        self.taken
+        self.record_alike();
+        Taken { count: self.taken, is_last: self.is_last }
+    }
+
+    /// Whether any request waits for its answer.
+    pub fn are_due(&self) -> bool {
+        !self.flights.is_empty()
+    }
+
+    /// The oldest request is answered, or has failed as its answer says. `counted`: by their places, what the workload
+    /// [counts](crate::workloads::Entry::counts) of the answer.
+    ///
+    /// # Errors
+    /// [`Kind::Mismatch`] if none waits.
+    pub fn oldest(&mut self, outcome: Result<(), Kind>, counted: &[(usize, u64)]) -> Result<(), Kind> {
+        let flight = self.flights.pop().ok_or(Kind::Mismatch)?;
+        self.course.count(flight, outcome, self.now, counted);
+        match outcome {
+            Ok(()) => self.answered_alone(flight),
+            Err(kind) => {
+                self.taken += 1;
+                self.course.failed(kind, flight, self.now);
+            }
+        }
+        Ok(())
+    }
+
+    /// The peer has said that no more answers come on this connection: it is closed, and what waits is asked again on the next one.
+    pub fn end_connection(&mut self) {
+        self.is_last = true;
     }
 
     /// The `count` oldest requests are answered.
@@ -148,6 +198,23 @@ impl<'a> Answers<'a> {
                 Ok(())
             }
             Known::Never => Err(Kind::Mismatch),
+        }
+    }
+
+    /// What was sent together and is answered together is recorded at once.
+    fn answered_alone(&mut self, flight: Flight) {
+        match &mut self.alike {
+            Some((first, count)) if *first == flight => *count += 1,
+            _ => {
+                self.record_alike();
+                self.alike = Some((flight, 1));
+            }
+        }
+    }
+
+    fn record_alike(&mut self) {
+        if let Some((flight, count)) = self.alike.take() {
+            self.answered(flight, count);
         }
     }
 

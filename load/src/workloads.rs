@@ -2,6 +2,7 @@
 
 pub mod echo;
 pub mod flood;
+pub mod http;
 pub mod idle;
 pub mod rpc;
 pub mod udp;
@@ -9,9 +10,9 @@ pub mod udp;
 use crate::ends::Ends;
 use crate::error::Error;
 use crate::kinds::Kind;
+use crate::place::{Place, Scheme};
 use crate::plan::Plan;
 use corelane::Lanes;
-use corelane::lanes::Transport;
 use corelane::service::entry::choice::{Choice, Chosen};
 use std::time::Duration;
 
@@ -24,9 +25,9 @@ pub struct Entry {
     pub name: &'static str,
     /// What it does, in a line.
     pub about: &'static str,
-    /// How its requests can travel: by the first of these unless said otherwise.
-    pub transports: &'static [Transport],
-    /// The port where none is named.
+    /// How its URL may begin: with the first of these unless said otherwise. A Unix socket may stand for each, with its transport.
+    pub schemes: &'static [Scheme],
+    /// The port where neither the URL nor its scheme names one.
     pub default_port: u16,
     /// Bytes of a request where no size is asked for.
     pub default_size: usize,
@@ -38,10 +39,12 @@ pub struct Entry {
     pub options: &'static [Choice],
     /// How a request of it can fail beside what [all](Kind::ALL) can, each at its place.
     pub kinds: &'static [Kind],
+    /// What it counts of answers beside what all do, by name, each at its place.
+    pub counts: &'static [&'static str],
     /// Requests a second, by its options, of so many connections; none for a workload whose times the user gives.
     pub rate: Option<fn(&Chosen, u32) -> f64>,
-    /// What its options come to, for [`Plan::particulars`].
-    pub particulars: fn(&Chosen) -> Particulars,
+    /// What its options come to at a place, for [`Plan::particulars`].
+    pub particulars: fn(&Chosen, &Place) -> Result<Particulars, Error>,
     /// What is called how, for a report.
     pub call: fn(&Plan) -> Option<String>,
     /// Whether a plan fits the protocol: sizes, modes.
@@ -54,22 +57,23 @@ impl Entry {
     /// A workload without options: one connection with requests of 64 bytes for three seconds, unless said otherwise.
     pub(crate) const fn plain(
         (name, about): (&'static str, &'static str),
-        transports: &'static [Transport],
+        schemes: &'static [Scheme],
         check: fn(&Plan) -> Result<(), Error>,
         client: fn(Lanes, Ends) -> Lanes,
     ) -> Self {
         Self {
             name,
             about,
-            transports,
+            schemes,
             default_port: echo::DEFAULT_PORT,
             default_size: 64,
             default_connections: 1,
             default_duration: Duration::from_secs(3),
             options: &[],
             kinds: &[],
+            counts: &[],
             rate: None,
-            particulars: |_| Particulars::default(),
+            particulars: |_, _| Ok(Particulars::default()),
             call: |_| None,
             check,
             client,
@@ -82,10 +86,15 @@ impl Plan {
     pub fn kinds(&self) -> &'static [Kind] {
         find(&self.workload).map_or(&[], |entry| entry.kinds)
     }
+
+    /// What only its workload counts, by name.
+    pub fn counts(&self) -> &'static [&'static str] {
+        find(&self.workload).map_or(&[], |entry| entry.counts)
+    }
 }
 
 /// All workloads.
-pub const ALL: &[Entry] = &[echo::ENTRY, idle::ENTRY, rpc::ENTRY, udp::ENTRY];
+pub const ALL: &[Entry] = &[echo::ENTRY, http::ENTRY, idle::ENTRY, rpc::ENTRY, udp::ENTRY];
 
 /// The workload of that name.
 pub fn find(name: &str) -> Option<&'static Entry> {
@@ -95,6 +104,7 @@ pub fn find(name: &str) -> Option<&'static Entry> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::interval::COUNTS_MAX;
     use crate::kinds::OWN_KINDS_MAX;
     use std::collections::HashSet;
 
@@ -109,7 +119,7 @@ mod tests {
                 "{}: two workloads have one option",
                 entry.name
             );
-            assert!(entry.kinds.len() <= OWN_KINDS_MAX);
+            assert!(entry.kinds.len() <= OWN_KINDS_MAX && entry.counts.len() <= COUNTS_MAX);
             for (place, kind) in entry.kinds.iter().enumerate() {
                 assert!(matches!(kind, Kind::Own(own) if own.place == place) && names.insert(kind.name()), "{kind}");
             }

@@ -11,6 +11,7 @@ mod entrants;
 mod ganesha;
 mod generator;
 mod host;
+mod http;
 mod idle;
 mod interrupt;
 mod load;
@@ -21,6 +22,7 @@ mod rpc;
 mod server;
 mod softirq;
 mod stage;
+mod web;
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -61,6 +63,8 @@ enum Subject {
     /// Calls of ONC RPC against libtirpc and nfs-ganesha, under `corelane load rpc`. Needs CPU 0 (server) and CPU 1
     /// (generator); and root for nfs-ganesha, which gets a network of its own.
     Rpc(rpc::Arguments),
+    /// HTTP against nginx, h2o and lighttpd, under `corelane load http`. Needs CPU 0 (server) and CPU 1 (generator).
+    Http(http::Arguments),
     /// Whether steering makes lanes wait for one another: waits for locks, counted by the kernel, with steering and without. Needs
     /// CPU 0 and CPU 1, perf, and root.
     Steer(Manner),
@@ -128,6 +132,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         Subject::Start { cpu, words } => server::become_program(*cpu, words)?,
         Subject::Echo(echo) => echo.run()?,
         Subject::Rpc(rpc) => rpc.run()?,
+        Subject::Http(http) => http.run()?,
         Subject::Load(manner) => {
             manner.conduct("load", &Ours::ALONE, build_peers, |stage, extent, interrupt| {
                 measure_generator(manner, stage, extent, interrupt)

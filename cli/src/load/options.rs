@@ -9,6 +9,7 @@ use corelane::lanes::{Transport, Url};
 use corelane_load::aim::{self, Aim};
 use corelane_load::amounts;
 use corelane_load::arrivals::Arrivals;
+use corelane_load::place::{Place, is_unix};
 use corelane_load::plan::{Extent, Mode, Plan};
 use corelane_load::workloads::{self, Entry};
 use corelane_load::{Watched, curve, page_serving};
@@ -47,10 +48,10 @@ pub struct Options {
     /// Connections a second, such as 500 or 1k, each with requests of its own, closed after the last one
     #[arg(long, value_name = "R", value_parser = amounts::rate, help_heading = "Load")]
     connection_rate: Option<f64>,
-    /// Requests on each of these connections, one after the other
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "connection_rate",
-        value_parser = clap::value_parser!(u32).range(1..), help_heading = "Load")]
-    requests_per_connection: u32,
+    /// Requests on each connection, after which it is closed: with --connection-rate one after the other [default: 1], in a closed loop
+    /// up to --depth at once, and another connection follows [default: as many as it takes]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Load")]
+    requests_per_connection: Option<u32>,
     #[command(flatten)]
     own: Own,
     /// Send datagrams one by one even where several go to the same peer
@@ -182,8 +183,7 @@ impl Options {
         let (first, second) = (self.workload.as_str(), self.url.as_deref());
         let found = match second {
             None if is_url(first) => {
-                let transport = Url::parse(first, 0)?.transport();
-                workloads::ALL.iter().find(|entry| entry.transports[0] == transport).map(|entry| (entry, Some(first)))
+                return of_url(first).map(|entry| (entry, Some(first)));
             }
             _ => workloads::find(first).map(|entry| (entry, second)),
         };
@@ -192,7 +192,7 @@ impl Options {
     }
 
     fn plan(&self, entry: &Entry, url: Option<&str>) -> Result<Plan> {
-        let (url, target) = target(entry, url)?;
+        let place = Place::parse(entry, url)?;
         let chosen = self.own.chosen(entry)?;
         if entry.rate.is_some() && (self.rate.is_some() || self.connection_rate.is_some() || self.depth != 1) {
             bail!(
@@ -200,19 +200,20 @@ impl Options {
                 entry.name
             );
         }
-        let default = Plan::new(entry.name, &url, target);
+        let default = Plan::new(entry.name, &place.url, place.address.clone());
         if self.singles && default.transport != Transport::Udp {
-            bail!("--singles is for datagrams: {url} has connections");
+            bail!("--singles is for datagrams: {} has connections", place.url);
         }
         let connections = self.connections.unwrap_or(self.default_connections(entry));
         let mode = self.mode(entry.rate.map(|rate| rate(&chosen, connections)).or(self.rate))?;
         if is_recording(&mode) && self.warmup.is_some() {
             bail!("--arrivals with a file is played once, and measured as a whole: leave out --warmup");
         }
-        let aim = self.aim(default.transport, &url, &default.target)?;
+        let aim = self.aim(default.transport, &place.url, &default.target)?;
         let plan = Plan {
             connections,
             depth: self.depth,
+            requests_each: self.requests_per_connection.filter(|_| self.connection_rate.is_none()),
             size: self.size.unwrap_or(entry.default_size),
             extent: self.extent(&mode, entry),
             warm_up: self.warm_up(&mode),
@@ -226,7 +227,7 @@ impl Options {
             seed: self.seed,
             quantiles: curve::parse_quantiles(&self.quantiles).map_err(|why| anyhow!("--quantiles: {why}"))?,
             trains: !self.singles,
-            particulars: (entry.particulars)(&chosen),
+            particulars: (entry.particulars)(&chosen, &place)?,
             mode,
             ..default
         };
@@ -293,7 +294,7 @@ impl Options {
         let is_recorded = matches!(arrivals, Arrivals::Recorded(_));
         Ok(match (rate, self.connection_rate) {
             (Some(_), _) | (_, Some(_)) if is_recorded => bail!("--arrivals with a file has its own rate: leave out --rate"),
-            (_, Some(rate)) => Mode::Connections { rate, arrivals, requests: self.requests_per_connection },
+            (_, Some(rate)) => Mode::Connections { rate, arrivals, requests: self.requests_per_connection.unwrap_or(1) },
             (Some(rate), _) => Mode::Open { rate, arrivals },
             _ if is_recorded => Mode::Open { rate: 0.0, arrivals },
             _ if self.arrivals.is_some() => bail!("--arrivals needs a --rate: without one a request follows an answer"),
@@ -334,23 +335,23 @@ fn recorded(path: &str) -> Result<Arrivals> {
     Arrivals::recorded(&text).map_err(|why| anyhow!("--arrivals: {path}: {why}"))
 }
 
-/// Whether a word is a URL, and no workload's name.
-fn is_url(word: &str) -> bool {
-    word.contains("://") || word.starts_with("unix:") || word.starts_with("unixgram:")
+/// The first workload that is asked for by such a URL: of several ways to begin one its own first counts.
+fn of_url(url: &str) -> Result<&'static Entry> {
+    let unix = is_unix(url).then(|| Url::parse(url, 0)).transpose()?;
+    let begins = |entry: &&Entry| match &unix {
+        Some(unix) => entry.schemes[0].transport == unix.transport(),
+        None => url.split_once("://").is_some_and(|(name, _)| entry.schemes[0].name == name),
+    };
+    let names = || workloads::ALL.iter().flat_map(|entry| entry.schemes).map(|scheme| format!("{}://", scheme.name)).collect();
+    let known: std::collections::BTreeSet<String> = names();
+    let ways: Vec<String> = known.into_iter().collect();
+    workloads::ALL
+        .iter()
+        .find(begins)
+        .ok_or_else(|| anyhow!("{url}: no workload is asked for so: use {}, unix: or unixgram:", ways.join(", ")))
 }
 
-/// The URL in full, and its first address.
-pub fn target(entry: &Entry, url: Option<&str>) -> Result<(String, Address)> {
-    let scheme = |transport: &Transport| match transport {
-        Transport::Tcp => ["tcp://", "unix:"],
-        Transport::Udp => ["udp://", "unixgram:"],
-    };
-    let schemes: Vec<&str> = entry.transports.iter().flat_map(scheme).collect();
-    let default = format!("{}127.0.0.1", schemes[0]);
-    let url = Url::parse(url.unwrap_or(&default), entry.default_port)?;
-    if !entry.transports.contains(&url.transport()) {
-        bail!("{url}: {} is asked for by {}", entry.name, schemes.join(" or "));
-    }
-    let Some(address) = url.resolve()?.into_iter().next() else { bail!("{url}: the name has no address") };
-    Ok((url.to_string(), address))
+/// Whether a word is a URL, and no workload's name.
+fn is_url(word: &str) -> bool {
+    word.contains("://") || is_unix(word)
 }

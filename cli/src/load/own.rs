@@ -42,6 +42,7 @@ impl clap::Args for Own {
                 option.help()
             ));
             command.arg(match option.value() {
+                Some(value) if matches!(option, Choice::Texts(_)) => arg.value_name(value).action(ArgAction::Append),
                 Some(value) => arg.value_name(value),
                 None => arg.action(ArgAction::SetTrue),
             })
@@ -56,10 +57,10 @@ impl clap::Args for Own {
 impl clap::FromArgMatches for Own {
     fn from_arg_matches(matches: &ArgMatches) -> std::result::Result<Self, clap::Error> {
         let written = |option: &Choice| match option.value() {
-            Some(_) => matches.get_one::<String>(option.name()).map(|value| Some(value.clone())),
-            None => matches.get_flag(option.name()).then_some(None),
+            Some(_) => matches.get_many::<String>(option.name()).into_iter().flatten().cloned().map(Some).collect(),
+            None => vec![None; usize::from(matches.get_flag(option.name()))],
         };
-        Ok(Self(declared().filter_map(|(_, option)| Some((option.name(), written(option)?))).collect()))
+        Ok(Self(declared().flat_map(|(_, option)| written(option).into_iter().map(|value| (option.name(), value))).collect()))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> std::result::Result<(), clap::Error> {

@@ -13,6 +13,7 @@ mod sense;
 mod signals;
 mod styles;
 mod unix;
+mod web;
 
 use crate::common::*;
 use corelane_load::report::{Paired, Report};

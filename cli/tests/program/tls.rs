@@ -47,6 +47,38 @@ fn a_foreign_client_gets_its_bytes_back(driver: Driver) {
     assert!(server.ended().success());
 }
 
+/// Calls procedure 0 of NFS version 3 behind TLS, and wants the answer that all is well (RFC 5531, section 9).
+const NULL_CALL: &str = r#"
+import socket, ssl, struct, sys
+context = ssl.create_default_context(cafile=sys.argv[2])
+stream = context.wrap_socket(socket.create_connection(("127.0.0.1", int(sys.argv[1])), 60), server_hostname="localhost")
+stream.sendall(struct.pack(">11I", 0x80000000 | 40, 7, 0, 2, 100003, 3, 0, 0, 0, 0, 0))
+answer = b""
+while len(answer) < 28:
+    answer += stream.recv(100)
+assert struct.unpack(">7I", answer) == (0x80000000 | 24, 7, 1, 0, 0, 0, 0), answer
+stream.unwrap()
+"#;
+
+#[test]
+fn a_procedure_is_called_behind_tls() {
+    let test = "tls::a_procedure_is_called_behind_tls";
+    if !have(test, &["openssl", "python3"]) {
+        return;
+    }
+    let folder = Scratch::new();
+    let (certificate, key) = certified(&folder);
+    let place = format!("rpc=tls://127.0.0.1:0?certificate={certificate}&key={key}");
+    let mut server = Server::start(&["--lanes", "1", &place]);
+    let done = output(Command::new("python3").args(["-c", NULL_CALL, &server.address("tls").port().to_string(), &certificate]));
+    assert!(done.status.success(), "{done:?}");
+    server.signal(Signal::SIGTERM);
+    assert!(server.ended().success());
+    let registered = output(Command::new(PROGRAM).args(["serve", &format!("{place}&register")]));
+    let said = String::from_utf8(registered.stderr).unwrap();
+    assert!(said.contains("register tcp:// or udp://"), "{said}");
+}
+
 #[test]
 fn what_is_missing_or_wrong_is_named() {
     if !have("tls::what_is_missing_or_wrong_is_named", &["openssl"]) {

@@ -268,7 +268,8 @@ impl Lanes {
 
     /// Puts a transform (TLS, a PROXY header) before the connections of the service that was added last, those that it accepts and those that it
     /// opens; the service knows nothing of it but what the [`Peer`] tells. `make` is called once on each lane, given the lane's number, and what it returns
-    /// for each connection: so keys and certificates can be the lane's own.
+    /// for each connection: so keys and certificates can be the lane's own. Called twice, the first is asked first, and the second only where that makes none: so
+    /// one can be for connections that are accepted, another for those that are opened.
     ///
     /// # Errors
     /// [`Error::Setting`] if no service was added, or the last one is over datagrams.

@@ -6,6 +6,7 @@
 //! | module | for whom |
 //! | --- | --- |
 //! | [`service`] | who writes a service |
+//! | [`aio`] | who writes connections as `async fn` |
 //! | [`lanes`] | who writes the program that runs it |
 //! | [`admin`] | who looks after the program |
 //! | `testing` | who tests a service, on simulated lanes (feature `testing`) |
@@ -15,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 pub mod admin;
+pub mod aio;
 mod error;
 pub mod lanes;
 pub mod service;

@@ -1,11 +1,13 @@
 //! What a service is written with: its traits, what it is called with, what it returns, the memory between, and its [`entry`].
 
 pub use corelane_lane::{Silence, Unheard, WORDS_MAX};
+pub use corelane_os::journal;
 pub use corelane_rss::{Bucket, FlowId, HashType};
 pub use corelane_seam::{
     ARENA_BYTES_MAX, Address, AddressError, Arena, Arrival, Chain, DATAGRAM_BYTES_MAX, DATAGRAM_V6_BYTES_MAX, Datagrams,
-    Error as ArenaError, Fault, File, FileFacts, FileKind, FileOutcome, FilePart, Instant, Interest, LEASE_BYTES_MAX, Lease,
-    Link, OffloadResult, OpenOptions, Outcome, Random, Reason, Segment, Shared, Socket, StreamOptions, TRAIN_DATAGRAMS_MAX, Unix,
+    Error as ArenaError, Fault, File, FileFacts, FileKind, FileName, FileOutcome, FilePart, Instant, Interest, LEASE_BYTES_MAX,
+    Lease, Link, OffloadResult, OpenOptions, Outcome, Random, Reason, Segment, Shared, Socket, StreamOptions,
+    TRAIN_DATAGRAMS_MAX, Unix,
 };
 pub use corelane_svc::{
     Asking, Asks, Call, ConnectionId, Cx, DatagramService, Ending, Error as ServiceError, Flow, Hold, Input,

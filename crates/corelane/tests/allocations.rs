@@ -5,6 +5,7 @@
 
 mod process;
 
+use corelane::aio::{self, Connection, Lane};
 use corelane::lanes::{DriverChoice, Running};
 use corelane::service::{Asking, Asks, Call, Fault, Lost, Origin, Silence, SocketId};
 use corelane::{Cx, DatagramService, Datagrams, Input, Lanes, Next, Output, Peer, Replies, Silent, StreamService};
@@ -14,6 +15,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 #[global_allocator]
 static GLOBAL: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -32,6 +34,28 @@ impl StreamService for Echo {
         output.forward(input.take_all());
         Next::Continue
     }
+}
+
+/// The same by an async fn: half of what comes is sent on as it is, half as a copy, under a time that never passes.
+async fn echo(lane: Lane, connection: Connection) -> aio::Result<()> {
+    let mut is_copied = false;
+    let mut bytes = [0; BYTES * 16];
+    while lane.within(Duration::from_secs(600), connection.fill(1)).await == Some(Ok(true)) {
+        connection.count_requests(1);
+        is_copied = !is_copied;
+        if is_copied {
+            let length = connection.input(|input| {
+                let length = input.first().len().min(bytes.len());
+                bytes[..length].copy_from_slice(&input.first()[..length]);
+                input.skip(length);
+                length
+            });
+            connection.write(&bytes[..length]).await?;
+        } else if let Some(chain) = connection.read().await? {
+            connection.send_all(chain).await?;
+        }
+    }
+    Ok(())
 }
 
 impl DatagramService for Echo {
@@ -217,6 +241,9 @@ fn a_request_allocates_nothing() {
         let streams = one_lane(driver).serve("tcp://127.0.0.1:0", |_| Echo).unwrap().start().unwrap();
         let found = [1, 16].map(|depth| on_streams(&streams, depth));
         assert_eq!(found, [0, 0], "allocations for {REQUESTS} requests over {}, at depth 1 and 16", streams.driver());
+        let tasks = one_lane(driver).serve("tcp://127.0.0.1:0", |_| aio::each(echo)).unwrap().start().unwrap();
+        let found = [1, 16].map(|depth| on_streams(&tasks, depth));
+        assert_eq!(found, [0, 0], "allocations for {REQUESTS} requests of tasks over {}, at depth 1 and 16", tasks.driver());
         let datagrams = one_lane(driver).serve_datagrams("udp://127.0.0.1:0", |_| Echo).unwrap().start().unwrap();
         let found = on_datagrams(&datagrams);
         assert_eq!(found, 0, "allocations for {REQUESTS} datagrams over {}", datagrams.driver());

@@ -9,6 +9,7 @@ mod control;
 mod datagrams;
 mod epoll;
 mod errors;
+mod listing;
 mod offload;
 mod opening;
 mod probes;

@@ -4,6 +4,7 @@
 //! the lane that started them, and no lock with other lanes.
 
 use crate::answer::Answer;
+use crate::listing;
 use crate::opening;
 use corelane_os::errno;
 use corelane_seam::{Bell, Fault, OffloadCall, OpenOptions, Reason};
@@ -55,6 +56,7 @@ pub enum FileCall {
     Read { file: Arc<File>, offset: u64, memory: LentMemory },
     Write { file: Arc<File>, offset: u64, memory: LentMemory },
     Sync { file: Arc<File> },
+    List { directory: Arc<File>, most: usize },
     Close { file: Arc<File> },
 }
 
@@ -300,6 +302,7 @@ impl FileCall {
                 moved(|| file.write_at(memory, offset))
             }
             Self::Sync { file } => file.sync_all().map(|()| Answer::Done),
+            Self::List { directory, most } => listing::list(&directory, most),
             Self::Close { file } => {
                 drop(file);
                 Ok(Answer::Done)

@@ -84,6 +84,7 @@ pub(crate) fn opened(file: File, options: OpenOptions) -> std::io::Result<Answer
         false if metadata.is_file() => FileFacts::of_file(metadata.len(), modified(&metadata)),
         _ => return Ok(Answer::Failed(NOT_A_FILE)),
     };
+    let facts = facts.numbered(metadata.ino());
     rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
     Ok(Answer::Opened { file, facts })
 }
@@ -112,10 +113,11 @@ mod tests {
     fn the_time_of_the_last_change_is_told() {
         let path = std::env::temp_dir().join(format!("corelane-opening-{}", std::process::id()));
         let file = File::create(&path).unwrap();
+        let number = file.metadata().unwrap().ino();
         for (time, told) in [(Duration::new(1_234, 567), Duration::new(1_234, 567)), (Duration::ZERO, Duration::ZERO)] {
             file.set_modified(std::time::UNIX_EPOCH + time).unwrap();
             let answer = open(None, &path, OpenOptions::new().read(true)).unwrap();
-            assert!(matches!(answer, Answer::Opened { facts, .. } if facts == FileFacts::of_file(0, told)));
+            assert!(matches!(answer, Answer::Opened { facts, .. } if facts == FileFacts::of_file(0, told).numbered(number)));
         }
         file.set_modified(std::time::UNIX_EPOCH - Duration::from_millis(1)).unwrap();
         let answer = open(None, &path, OpenOptions::new().read(true)).unwrap();

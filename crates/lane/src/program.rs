@@ -164,7 +164,9 @@ impl<E> Program<E> {
             Event::Ended { lane, how, order } => self.ended(now, lane, how, order),
             Event::Told => self.told(now),
             Event::HangUp => {
-                vec![Step::Say("corelane: SIGHUP: files are read again by themselves when they change; serving goes on")]
+                vec![Step::Say(
+                    "corelane: SIGHUP: log files are opened anew; files are read again by themselves when they change; serving goes on",
+                )]
             }
             Event::Late => self.late(now),
         }

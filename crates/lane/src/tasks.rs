@@ -11,27 +11,75 @@ use crate::sync::Arc;
 use cell::{TaskCell, Woken};
 use corelane_seam::Bell;
 use corelane_seam::slab::{Key, Slab};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::ptr;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
 
 /// Names one task of one [`Tasks`], also after it has ended: a stale name is recognised, until the same entry has been
 /// used 2^32 times over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TaskId(Key);
 
+type Boxed = Pin<Box<dyn Future<Output = ()>>>;
+
 struct Task {
-    future: Pin<Box<dyn Future<Output = ()>>>,
+    future: Boxed,
     cell: Arc<TaskCell>,
+    /// What it is polled with when it is called; one more count of the cell.
+    waker: Waker,
+    /// It is in the list of those that were called.
+    is_called: bool,
+}
+
+/// What the tasks of a lane may ask of it: to spawn others, and the time. Clones are the same; it stays on its lane.
+#[derive(Clone)]
+pub struct Spawner(Rc<Nursery>);
+
+/// What tasks have spawned since the executor looked last.
+#[derive(Default)]
+struct Nursery {
+    spawned: RefCell<VecDeque<Boxed>>,
+    /// How many there is room for beside those that live.
+    room: Cell<usize>,
+    now: Cell<u64>,
+}
+
+impl Spawner {
+    /// Takes a future on as a task: it is polled in the same run of the executor, if a task calls this, as far as its bound allows.
+    ///
+    /// # Errors
+    /// [`Full`] gives the future back when as many tasks as may be have not ended.
+    pub fn spawn<F: Future<Output = ()> + 'static>(&self, future: F) -> Result<(), Full<F>> {
+        let mut spawned = self.0.spawned.borrow_mut();
+        if spawned.len() >= self.0.room.get() {
+            return Err(Full { value: future, limit: self.0.room.get() });
+        }
+        spawned.push_back(Box::pin(future));
+        Ok(())
+    }
+
+    /// The time of this turn, in nanoseconds of the lane's clock.
+    pub fn now(&self) -> u64 {
+        self.0.now.get()
+    }
 }
 
 /// The executor of one lane: it polls the tasks that were woken, each at most once a run.
 ///
-/// A task takes its future's memory, 32 bytes in the slab and a cell of about 48 bytes, all taken when it is spawned.
+/// A task takes its future's memory, 56 bytes in the slab and a cell of about 48 bytes, all taken when it is spawned.
+///
+/// A task is woken by its waker, from any thread; or called by its own lane ([`Tasks::call`]), which costs no atomic operation.
 /// Dropping `Tasks` drops all futures; wakers that are left do nothing any more.
 pub struct Tasks {
     tasks: Slab<Task>,
     limit: usize,
     woken: Woken,
+    /// Those that their own lane has called.
+    called: VecDeque<u32>,
+    nursery: Rc<Nursery>,
     panics: u64,
 }
 
@@ -39,7 +87,19 @@ impl Tasks {
     /// Makes room for `limit` tasks at once (at most 2^32 - 1). `bell` wakes the lane when a task is woken from another
     /// thread while the lane sleeps.
     pub fn new(limit: usize, bell: std::sync::Arc<dyn Bell>) -> Self {
-        Self { tasks: Slab::new(), limit: limit.min(Slab::<Task>::ENTRIES_MAX), woken: Woken::new(bell), panics: 0 }
+        let limit = limit.min(Slab::<Task>::ENTRIES_MAX);
+        let nursery = Rc::new(Nursery { room: Cell::new(limit), ..Nursery::default() });
+        Self { tasks: Slab::new(), limit, woken: Woken::new(bell), called: VecDeque::new(), nursery, panics: 0 }
+    }
+
+    /// What the tasks may ask of their lane.
+    pub fn spawner(&self) -> Spawner {
+        Spawner(self.nursery.clone())
+    }
+
+    /// Tells the tasks the time, in nanoseconds of the lane's clock.
+    pub(crate) fn tell_time(&self, now: u64) {
+        self.nursery.now.set(now);
     }
 
     /// The number of tasks that have not ended.
@@ -67,26 +127,64 @@ impl Tasks {
     /// # Errors
     /// [`Full`] gives the future back when as many tasks as [`Tasks::new`] allows have not ended.
     pub fn spawn<F: Future<Output = ()> + 'static>(&mut self, future: F) -> Result<TaskId, Full<F>> {
-        if self.tasks.len() == self.limit {
+        if self.nursery.spawned.borrow().len() >= self.nursery.room.get() {
             return Err(Full { value: future, limit: self.limit });
         }
-        assert!(self.tasks.len() < self.limit, "no more tasks live than are allowed");
-        let future = Box::pin(future);
-        Ok(TaskId(self.tasks.insert_with(|key| Task { future, cell: self.woken.new_cell(key.index) })))
+        Ok(self.admit(Box::pin(future)))
     }
 
-    /// Polls at most `at_most` of the tasks that were woken before this call, in the order of their wakes, and returns
-    /// how many it polled; wakes of ended tasks count towards the bound, too. A task that is woken meanwhile, by itself
+    fn admit(&mut self, future: Boxed) -> TaskId {
+        assert!(self.tasks.len() < self.limit, "no more tasks live than are allowed");
+        let key = self.tasks.insert_with(|key| {
+            let cell = self.woken.new_cell(key.index);
+            Task { future, waker: cell::waker(cell.clone()), cell, is_called: false }
+        });
+        self.note_room();
+        TaskId(key)
+    }
+
+    /// Takes on what tasks have spawned.
+    fn admit_spawned(&mut self) {
+        loop {
+            let Some(future) = self.nursery.spawned.borrow_mut().pop_front() else { return };
+            self.admit(future);
+        }
+    }
+
+    fn note_room(&self) {
+        self.nursery.room.set(self.limit - self.tasks.len());
+    }
+
+    /// Has a task polled in the next run, as its waker does; for a task of this lane without an atomic operation. What is called is polled before
+    /// what was woken. The waker of anybody else is woken.
+    pub fn call(&mut self, waker: &Waker) {
+        let Some(cell) = self.woken.cell_behind(waker) else { return waker.wake_by_ref() };
+        let index = cell.index();
+        let Some(task) = self.tasks.find(index).filter(|task| ptr::eq(Arc::as_ptr(&task.cell), cell)) else {
+            return cell.count_stale();
+        };
+        if !std::mem::replace(&mut task.is_called, true) {
+            self.called.push_back(index);
+        }
+    }
+
+    /// Polls at most `at_most` of the tasks that were called or woken before this call, in the order of their wakes, and of those that they
+    /// spawn; returns how many it polled; wakes of ended tasks count towards the bound, too. A task that is woken meanwhile, by itself
     /// or another, waits for the next call: that is how it yields.
     ///
     /// A task that panics is dropped and reported to `on_panic`; so is one that panics as it is dropped.
     pub fn run(&mut self, at_most: usize, on_panic: &mut dyn FnMut(TaskId)) -> usize {
+        self.admit_spawned();
         self.woken.gather();
         let mut polled = 0;
         for _ in 0..at_most {
-            // All that were woken have had their turn.
-            let Some(cell) = self.woken.pop() else { break };
-            polled += usize::from(self.poll(cell, on_panic));
+            polled += usize::from(match self.called.pop_front() {
+                Some(index) => self.poll_called(index, on_panic),
+                // All that were woken have had their turn.
+                None if !self.woken.has_gathered() => break,
+                None => self.poll_woken(on_panic),
+            });
+            self.admit_spawned();
         }
         polled
     }
@@ -95,27 +193,32 @@ impl Tasks {
     pub fn cancel(&mut self, id: TaskId) -> bool {
         // It has ended by itself.
         let Some(task) = self.tasks.remove(id.0) else { return false };
+        self.note_room();
         self.panics += u64::from(!task.end());
         true
     }
 
     /// Drops all tasks; returns how many panicked as they were dropped.
     pub fn end(&mut self) -> u64 {
+        self.nursery.room.set(0);
         let panicked = self.tasks.drain().filter_map(|(_, task)| (!task.end()).then_some(())).count() as u64;
         assert!(self.tasks.is_empty(), "no task is left, and none came as others were dropped");
-        self.panics += panicked;
-        panicked
+        self.called.clear();
+        let unborn = std::mem::take(&mut *self.nursery.spawned.borrow_mut());
+        let burst = unborn.into_iter().filter_map(|future| fenced(|| drop(future)).err()).count() as u64;
+        self.panics += panicked + burst;
+        panicked + burst
     }
 
     /// Whether a call of [`Tasks::run`] would find something to do.
     pub fn has_woken(&self) -> bool {
-        self.woken.has_cells()
+        !self.called.is_empty() || self.woken.has_cells() || !self.nursery.spawned.borrow().is_empty()
     }
 
     /// Announces that the lane is about to sleep. True: no task is woken, and the bell will ring when one is; the lane
     /// may sleep, and calls [`Tasks::awake`] afterwards. False: there is something to run, and nothing was announced.
     pub fn before_sleep(&mut self) -> bool {
-        self.woken.announce_sleep()
+        self.called.is_empty() && self.nursery.spawned.borrow().is_empty() && self.woken.announce_sleep()
     }
 
     /// Says that the lane does not sleep any more: no bell until it announces the next sleep.
@@ -123,25 +226,41 @@ impl Tasks {
         self.woken.end_sleep();
     }
 
-    /// Polls the task of a cell that was queued; false when the task has ended.
-    fn poll(&mut self, cell: Arc<TaskCell>, on_panic: &mut dyn FnMut(TaskId)) -> bool {
+    /// Polls the task of the oldest wake; false when it has ended.
+    fn poll_woken(&mut self, on_panic: &mut dyn FnMut(TaskId)) -> bool {
+        // reason: the caller has looked.
+        let cell = self.woken.pop().expect("somebody was woken");
         let index = cell.index();
         let Some(task) = self.tasks.find(index).filter(|task| Arc::ptr_eq(&task.cell, &cell)) else {
             cell.count_stale();
             return false;
         };
-        let waker = cell::waker(cell);
-        let outcome = fenced(|| task.future.as_mut().poll(&mut Context::from_waker(&waker)));
+        let outcome = task.poll();
+        self.polled(index, outcome, on_panic);
+        true
+    }
+
+    /// Polls a task that was called; false when it has ended.
+    fn poll_called(&mut self, index: u32, on_panic: &mut dyn FnMut(TaskId)) -> bool {
+        // It may have ended, and another that was not called have its place.
+        let Some(task) = self.tasks.find(index).filter(|task| task.is_called) else { return false };
+        task.is_called = false;
+        let outcome = task.poll();
+        self.polled(index, outcome, on_panic);
+        true
+    }
+
+    fn polled(&mut self, index: u32, outcome: Result<Poll<()>, String>, on_panic: &mut dyn FnMut(TaskId)) {
         if matches!(outcome, Ok(Poll::Pending)) {
-            return true;
+            return;
         }
         let id = TaskId(self.tasks.key_at(index));
         let dropped = self.tasks.remove_at(index).end();
+        self.note_room();
         if outcome.is_err() || !dropped {
             self.panics += 1;
             on_panic(id);
         }
-        true
     }
 }
 
@@ -152,6 +271,12 @@ impl Drop for Tasks {
 }
 
 impl Task {
+    /// Polls the future, fenced.
+    fn poll(&mut self) -> Result<Poll<()>, String> {
+        let Self { future, waker, .. } = self;
+        fenced(|| future.as_mut().poll(&mut Context::from_waker(waker)))
+    }
+
     /// Drops the future; false when that panicked. Wakes are stale from here on, those by the drop itself included.
     fn end(self) -> bool {
         self.cell.end();
@@ -267,6 +392,75 @@ mod tests {
         assert_eq!(run(&mut tasks, 9), 1);
         assert_eq!(run(&mut tasks, 9), 0);
         assert_eq!(tasks.stale_wakes(), 1, "its last wake came as it ended");
+    }
+
+    #[test]
+    fn a_task_that_is_called_is_polled_once_and_before_those_that_were_woken() {
+        let (mut tasks, bell) = executor(3);
+        let order = Rc::new(RefCell::new(Vec::new()));
+        let wakers: Vec<Waker> = (0..3)
+            .map(|number| {
+                let (order, waker) = (order.clone(), Rc::new(RefCell::new(None)));
+                let seen = waker.clone();
+                let future = poll_fn(move |cx| {
+                    order.borrow_mut().push(number);
+                    *seen.borrow_mut() = Some(cx.waker().clone());
+                    Poll::<()>::Pending
+                });
+                tasks.spawn(future).unwrap();
+                run(&mut tasks, 1);
+                waker.take().unwrap()
+            })
+            .collect();
+        order.borrow_mut().clear();
+        assert!(tasks.before_sleep());
+        wakers[0].wake_by_ref();
+        tasks.call(&wakers[2]);
+        tasks.call(&wakers[2]);
+        assert!(tasks.has_woken() && !tasks.before_sleep(), "who was called is polled before the lane sleeps");
+        assert_eq!((run(&mut tasks, 9), order.take()), (2, vec![2, 0]));
+        tasks.call(&Waker::noop());
+        assert!(!tasks.has_woken() && tasks.before_sleep());
+        assert_eq!(*bell.rung.lock().unwrap(), 1, "no bell for a call");
+    }
+
+    #[test]
+    fn a_call_of_a_task_that_has_ended_or_is_another_lanes_reaches_nobody_here() {
+        let ((mut tasks, _), (mut others, _)) = (executor(1), executor(1));
+        let ((ended, id), (other, _)) = (Probe::spawn(&mut tasks), Probe::spawn(&mut others));
+        assert_eq!((run(&mut tasks, 9), run(&mut others, 9)), (1, 1));
+        let waker = ended.waker();
+        tasks.call(&waker);
+        assert!(tasks.cancel(id));
+        let (next, _) = Probe::spawn(&mut tasks);
+        assert_eq!((run(&mut tasks, 9), next.polls.get()), (1, 1), "its place is another's now, who is polled for itself");
+        tasks.call(&waker);
+        assert_eq!((run(&mut tasks, 9), tasks.stale_wakes()), (0, 1));
+        tasks.call(&other.waker());
+        assert_eq!((run(&mut tasks, 9), run(&mut others, 9), other.polls.get()), (0, 1, 2));
+    }
+
+    #[test]
+    fn what_tasks_spawn_is_polled_in_the_same_run_and_counts_for_the_limit() {
+        let (mut tasks, _) = executor(2);
+        let (spawner, ran) = (tasks.spawner(), Rc::new(Cell::new(0)));
+        let count = ran.clone();
+        let parent = async move {
+            for number in 0..3 {
+                let count = count.clone();
+                let child = spawner.spawn(async move { count.set(count.get() + 1) });
+                assert_eq!(child.is_ok(), number == 0, "two at once");
+            }
+        };
+        tasks.spawn(parent).unwrap();
+        assert_eq!((run(&mut tasks, 9), ran.get(), tasks.len()), (2, 1, 0));
+        let spawner = tasks.spawner();
+        spawner.spawn(async { drop(PanicsWhenDropped) }).unwrap();
+        assert!(tasks.has_woken() && !tasks.before_sleep());
+        let held = PanicsWhenDropped;
+        spawner.spawn(async move { drop(held) }).unwrap();
+        assert_eq!(tasks.end(), 1, "one that was never polled is dropped behind the fence, too");
+        assert!(spawner.spawn(async {}).is_err() && !tasks.has_woken());
     }
 
     #[test]

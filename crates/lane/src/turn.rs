@@ -385,6 +385,7 @@ impl<D: Driver> Lane<D> {
         let mut panicked = 0;
         // Tasks belong to the lane, whoever spawned them.
         let before = self.kit.arena.pay_as(Payer::LANE);
+        self.kit.tasks.tell_time(self.kit.now);
         let polled = self.kit.tasks.run(self.settings.turn_other, &mut |_| panicked += 1);
         assert!(polled <= self.settings.turn_other && panicked <= polled as u64, "tasks are polled within their share of a turn");
         self.kit.arena.pay_as(before);

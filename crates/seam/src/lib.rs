@@ -64,8 +64,9 @@ pub use instant::{Instant, nanoseconds};
 pub use lease::{ARENA_BYTES_MAX, Arena, Lease, Shared};
 pub use ledger::{Holder, Role};
 pub use operation::{
-    Bind, Completion, DatagramOp, DatagramOutcome, FileFacts, FileKind, FileOp, FileOutcome, FrameOp, FrameOutcome, Interest,
-    Listen, OffloadCall, OffloadResult, OffloadWork, Offloaded, Op, OpenOptions, Outcome, StreamOp, StreamOptions, StreamOutcome,
+    Bind, Completion, DatagramOp, DatagramOutcome, FileFacts, FileKind, FileName, FileOp, FileOutcome, FrameOp, FrameOutcome,
+    Interest, Listen, OffloadCall, OffloadResult, OffloadWork, Offloaded, Op, OpenOptions, Outcome, StreamOp, StreamOptions,
+    StreamOutcome,
 };
 pub use payer::Payer;
 pub use port::{Port, PortFacts, PortId, Taken};

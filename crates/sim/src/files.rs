@@ -2,7 +2,7 @@
 //! starts there all the same.
 
 use crate::paths::{NOT_A_DIRECTORY, NOT_FOUND, Name, Names, Way};
-use corelane_seam::{Fault, FileFacts, OpenOptions, Reason};
+use corelane_seam::{Fault, FileFacts, FileKind, FileName, FileOutcome, OpenOptions, Reason};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -98,6 +98,12 @@ impl Files {
         assert!(before.is_none(), "a link takes no other's name");
     }
 
+    /// The test's way to take the name of a file or a link away. Who has the file open keeps it.
+    pub(crate) fn remove(&mut self, path: &Path) {
+        let removed = self.names.remove(&Path::new("/").join(path));
+        assert!(!matches!(removed, None | Some(Name::Directory(_))), "{} is no file", path.display());
+    }
+
     /// The name of what lies at `path`, with the directories on the way made.
     fn place(&mut self, path: &Path, now: u64) -> PathBuf {
         let path = Path::new("/").join(path);
@@ -118,10 +124,27 @@ impl Files {
     pub(crate) fn facts(&self, content: usize) -> FileFacts {
         let Content { bytes, directory, modified } = &self.contents[content];
         let modified = Duration::from_nanos(*modified);
-        match directory {
+        let facts = match directory {
             Some(_) => FileFacts::of_directory(modified),
             None => FileFacts::of_file(bytes.len() as u64, modified),
-        }
+        };
+        facts.numbered(content as u64 + 1)
+    }
+
+    /// What a directory holds.
+    pub(crate) fn list(&self, content: usize, most: usize) -> Result<FileOutcome, Fault> {
+        let directory = self.contents[content].directory.as_ref().ok_or(NOT_A_DIRECTORY)?;
+        let inside = self.names.iter().filter(|(path, _)| path.parent() == Some(directory));
+        let mut names = inside.filter_map(|(path, name)| {
+            let kind = match name {
+                Name::File(_) => Some(FileKind::Regular),
+                Name::Directory(_) => Some(FileKind::Directory),
+                Name::Link { .. } => None,
+            };
+            Some(FileName { name: path.file_name()?.to_owned(), kind })
+        });
+        let told = names.by_ref().take(most).collect();
+        Ok(FileOutcome::Listed { names: told, is_whole: names.next().is_none() })
     }
 
     /// Why it cannot be read.
@@ -165,10 +188,10 @@ mod tests {
         assert_eq!(files.get(Path::new("a")), Some(&b"\0\0xy"[..]));
         assert_eq!(
             (files.open(7, None, Path::new("a"), read), files.facts(made)),
-            (Ok(made), FileFacts::of_file(4, Duration::from_nanos(8)))
+            (Ok(made), FileFacts::of_file(4, Duration::from_nanos(8)).numbered(2))
         );
         files.open(7, None, Path::new("a"), read.write(true).truncate(true)).unwrap();
-        assert_eq!(files.facts(made), FileFacts::of_file(0, Duration::from_nanos(7)));
+        assert_eq!(files.facts(made), FileFacts::of_file(0, Duration::from_nanos(7)).numbered(2));
         assert_eq!(files.open(7, None, Path::new("b/a"), read.write(true).create(true)), Err(NOT_FOUND));
         assert_eq!(files.open(7, None, Path::new("a/b"), read.write(true).create(true)), Err(NOT_A_DIRECTORY));
     }

@@ -20,6 +20,7 @@ pub(crate) enum Kind {
     Read,
     Write,
     Sync,
+    List,
     CloseFile,
     Offload,
     Bind,
@@ -80,6 +81,7 @@ impl Kind {
             FileOp::Read { .. } => Self::Read,
             FileOp::Write { .. } => Self::Write,
             FileOp::Sync { .. } => Self::Sync,
+            FileOp::List { .. } => Self::List,
             FileOp::Close { .. } => Self::CloseFile,
         }
     }
@@ -99,6 +101,7 @@ impl Kind {
             Self::Read => "read",
             Self::Write => "write",
             Self::Sync => "sync",
+            Self::List => "list",
             Self::CloseFile => "close-file",
             Self::Offload => "offload",
             Self::Bind => "bind",
@@ -154,6 +157,7 @@ impl Kind {
             FileOutcome::Opened { .. } => self == Self::Open,
             FileOutcome::Filled { .. } => self == Self::Read,
             FileOutcome::Written { .. } => self == Self::Write,
+            FileOutcome::Listed { .. } => self == Self::List,
             FileOutcome::Done => matches!(self, Self::Sync | Self::CloseFile),
             _ => false,
         }
@@ -179,6 +183,7 @@ pub(crate) fn outcome_name(outcome: &Outcome) -> &'static str {
         Outcome::Datagram(DatagramOutcome::Departed { .. }) => "departed",
         Outcome::File(FileOutcome::Opened { .. }) => "opened",
         Outcome::File(FileOutcome::Written { .. }) => "written",
+        Outcome::File(FileOutcome::Listed { .. }) => "listed",
         Outcome::File(FileOutcome::Done) => "done",
         Outcome::Frame(FrameOutcome::Opened { .. }) => "port opened",
         Outcome::Frame(FrameOutcome::Arrived { .. }) => "frames arrived",

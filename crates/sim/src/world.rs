@@ -171,6 +171,14 @@ impl World {
         state.files.put(path.as_ref(), bytes, now);
     }
 
+    /// Takes the name of a file or of a link out of the model file system. Who has the file open keeps it.
+    ///
+    /// # Panics
+    /// If there is no such name.
+    pub fn remove_file(&self, path: impl AsRef<Path>) {
+        self.0.borrow_mut().files.remove(path.as_ref());
+    }
+
     /// Makes a directory in the model file system, if it is not there.
     pub fn make_directory(&self, path: impl AsRef<Path>) {
         let mut state = self.0.borrow_mut();

@@ -9,6 +9,7 @@ use crate::limits::Limits;
 use crate::machine::Machine;
 use crate::names::{ConnectionId, Peer, SocketId};
 use crate::notices::{Note, Notice};
+use crate::nudge::Nudge;
 use crate::outgoing::{NOWHERE, destination};
 use crate::output::Output;
 use crate::places::Sharing;
@@ -20,6 +21,7 @@ use crate::talk::{Silent, Talk};
 use crate::ticket::Ticket;
 use crate::timers::Timer;
 use crate::writer::Writer;
+use corelane_lane::tasks::Spawner;
 use corelane_lane::{Fenced, Kit};
 use corelane_seam::{
     Address, Arena, Arrival, Chain, DatagramOp, Fault, File, FileOp, Handle, Instant, Interest, Lease, OffloadResult,
@@ -29,6 +31,7 @@ use corelane_watch::{Counted, ServiceCounter};
 use std::any::{Any, TypeId};
 use std::future::Future;
 use std::path::PathBuf;
+use std::task::Waker;
 use std::time::Duration;
 
 /// Where a call into a service happens, before its type is known.
@@ -128,6 +131,11 @@ impl<K: Talk> Cx<'_, K> {
     /// The two ends of a connection.
     pub fn peer(&mut self, id: ConnectionId) -> Option<Peer> {
         self.table.find(id).map(|connection| connection.peer.clone())
+    }
+
+    /// The other end of a connection, as [`Peer::address`] has it, without a copy.
+    pub fn peer_address(&mut self, id: ConnectionId) -> Option<&Address> {
+        self.table.find(id).map(|connection| &connection.peer.address)
     }
 
     /// The flow of an arrival in this call's batch. Costs a few nanoseconds; nothing for a socket with a peer.
@@ -436,6 +444,21 @@ impl<K: Talk> Cx<'_, K> {
         self.kit.tasks.spawn(future).map(drop).map_err(|_| Error::TasksFull)
     }
 
+    /// What tasks may ask of this lane: to spawn others, and the time.
+    pub fn spawner(&self) -> Spawner {
+        self.kit.tasks.spawner()
+    }
+
+    /// Has the service called once more in this turn, from wherever on this lane ([`nudged`](crate::StreamService::nudged)).
+    pub fn nudge(&mut self) -> Nudge {
+        self.table.nudges.of(self.service)
+    }
+
+    /// Wakes a task: one of this lane's without an atomic operation, so that it is polled in this turn if it is this lane's to be polled; any other as its waker does.
+    pub fn wake(&mut self, waker: &Waker) {
+        self.kit.tasks.call(waker);
+    }
+
     /// Counts `requests` answered or taken (`requests`): only the service knows what a request is.
     pub fn count_requests(&mut self, requests: usize) {
         self.met.requests |= requests > 0;
@@ -476,6 +499,11 @@ impl<K: Talk> Cx<'_, K> {
     /// ends as `Failed` with `Outside`, or with `Busy` if the system could not tell: then ask again.
     pub fn open_beneath(&mut self, directory: &File, path: PathBuf, options: OpenOptions, token: u64) {
         self.request(FileOp::Open { beneath: Some(directory.clone()), path, options }, token);
+    }
+
+    /// Lists a directory that was opened with [`OpenOptions::directory`], `most` names at the most: `FileOutcome::Listed`.
+    pub fn list_directory(&mut self, directory: &File, most: usize, token: u64) {
+        self.request(FileOp::List { directory: directory.clone(), most }, token);
     }
 
     /// Reads a file from `offset`, and appends to `lease` until that holds `until` bytes or the file ends: `FileOutcome::Filled`.

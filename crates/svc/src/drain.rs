@@ -47,8 +47,11 @@ impl Services {
             return;
         }
         let handle = found.handle();
+        let (service, session) = (found.connection.service, found.connection.session);
+        let ends_itself = session.is_some_and(|session| self.ends_itself(kit, service, session));
+        let found = self.table.there(index);
         let machine = &mut found.connection.machine;
-        if let Some(socket) = found.connection.socket.filter(|_| !machine.is_outgoing()) {
+        if let Some(socket) = found.connection.socket.filter(|_| !(machine.is_outgoing() || ends_itself)) {
             machine.drain(driver.readable_bytes(socket));
             if machine.is_receiving() {
                 // The driver may have taken bytes already that are not counted as readable any more.
@@ -57,6 +60,17 @@ impl Services {
         }
         self.call(kit, index, Call::Draining);
         self.table.there(index).mark_dirty();
+    }
+
+    /// Whether the service sees to the end of this connection.
+    fn ends_itself(&mut self, kit: &mut Kit, service: u16, session: u32) -> bool {
+        // reason: only a service over connections has any.
+        let port = self.ports[service as usize].stream().expect("a connection belongs to a service over connections");
+        let ends_itself = fenced(|| port.ends_itself(session));
+        ends_itself.unwrap_or_else(|words| {
+            self.report_panic(kit, service, None, &words);
+            false
+        })
     }
 
     pub(crate) fn drain_timer(&mut self, kit: &mut Kit) {

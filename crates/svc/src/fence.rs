@@ -24,6 +24,14 @@ impl Services {
         }
     }
 
+    /// Calls the services that were nudged, each once.
+    pub(crate) fn serve_nudges(&mut self, kit: &mut Kit) {
+        for place in 0..self.table.nudges.begin() {
+            let Some(service) = self.table.nudges.take(place) else { continue };
+            self.service_call(kit, service, |port, cx| port.nudged(cx));
+        }
+    }
+
     /// Calls into the connection's service, fenced. None after a panic, which is counted and reported.
     pub(crate) fn connection_call<R>(
         &mut self,

@@ -25,7 +25,8 @@ pub struct Taken<'a> {
 }
 
 impl Input {
-    pub(crate) fn new(arena: Arena) -> Self {
+    /// An empty one, for what a service keeps of its input beside the connection's own ([`Input::append`]).
+    pub fn new(arena: Arena) -> Self {
         Self {
             chain: Chain::new(),
             filled: None,
@@ -126,6 +127,22 @@ impl Input {
     /// All bytes, to be moved into an output.
     pub fn take_all(&mut self) -> Taken<'_> {
         self.take(usize::MAX)
+    }
+
+    /// Moves bytes of another input behind these, without copying.
+    pub fn append(&mut self, taken: Taken<'_>) {
+        taken.chain.move_to(taken.bytes, &mut self.chain);
+    }
+
+    /// Moves the first `bytes`, or all, to the end of a chain, without copying.
+    pub fn take_to(&mut self, bytes: usize, chain: &mut Chain) {
+        self.chain.move_to(bytes, chain);
+    }
+
+    /// Copies what uses under a quarter of its block to fitting memory: for bytes that wait beside the connection's own input, where the lane does not
+    /// do it. Returns how many bytes were copied.
+    pub fn compact(&mut self) -> usize {
+        self.chain.compact()
     }
 
     /// The first `bytes` as one view to keep; conditions and copying as for [`Input::contiguous`].

@@ -31,6 +31,10 @@ pub struct Learned {
     pub protocol: Option<Vec<u8>>,
     /// The certificates by which the peer proved who it is, as DER, its own first. Empty if it was not asked, or showed none.
     pub certificates: Vec<Vec<u8>>,
+    /// The session began on another connection, and goes on here: so nobody has proved anything anew (RFC 8446, section 2.2).
+    pub resumed: bool,
+    /// What was wrong with the other end, in words, if the transform has refused it: to be asked for in [`closed`](crate::StreamService::closed), by [`Cx::peer`](crate::Cx::peer).
+    pub refused: Option<String>,
 }
 
 /// Names a connection of this lane; void once the connection has ended.

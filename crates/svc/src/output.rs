@@ -139,6 +139,14 @@ impl Output {
         full
     }
 
+    /// Whether the output limit leaves room for more; else the service leaves its input and is called again when it does. Unlike [`Output::is_full`] this does
+    /// not ask for memory: for a service that writes what can be refused.
+    #[inline]
+    pub fn has_room(&mut self) -> bool {
+        self.was_refused |= self.room == 0;
+        self.room > 0
+    }
+
     /// Appends a segment without copying: a lease, bytes that live as long as the program, a part of a file.
     pub fn push(&mut self, segment: impl Into<Segment>) {
         let segment = segment.into();
@@ -160,6 +168,18 @@ impl Output {
         let moved = tail.len() - before;
         assert_eq!(moved, taken.bytes, "what was taken of an input is in it");
         self.add(moved);
+    }
+
+    /// Moves all of a chain into the output, without copying; the chain keeps its storage.
+    pub fn append(&mut self, chain: &mut Chain) {
+        self.add(chain.charged().max(1));
+        self.seal();
+        self.tail().append(chain);
+    }
+
+    /// Bytes of memory that may still be added before the output [is full](Output::is_full).
+    pub fn room(&self) -> usize {
+        self.room
     }
 
     /// Copies `bytes` into the output, gathered with other small writes; long ones are spread over leases. All or nothing.

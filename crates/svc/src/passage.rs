@@ -10,6 +10,7 @@ use crate::transform::{Passage, Progress, Side, Transform};
 use corelane_lane::{Kit, fenced};
 use corelane_seam::Chain;
 use corelane_watch::ServiceCounter;
+use std::sync::Arc;
 
 /// Handshake steps in one turn. More wait for the next turn, so that other connections do not wait for all of them.
 const HANDSHAKE_STEPS_PER_TURN: u32 = 16;
@@ -135,6 +136,7 @@ impl Services {
             peer: &mut connection.peer,
             arena: &kit.arena,
             now: kit.now(),
+            time_of_day: kit.time_of_day(),
             peer_finished: connection.machine.peer_has_finished(),
             finishing: connection.machine.is_leaving(),
             opens: false,
@@ -165,6 +167,8 @@ impl Services {
     fn refuse(&mut self, kit: &mut Kit, index: u32, words: &str) {
         let mut found = self.table.there(index);
         let peer = found.connection.peer.address.clone();
+        let learned = found.connection.peer.learned.get_or_insert_default();
+        Arc::make_mut(learned).refused = Some(words.to_owned());
         found.count(ServiceCounter::TransformRefusals, 1);
         found.change(kit.now(), Machine::refuse);
         found.drop_unpassed();

@@ -33,6 +33,7 @@ pub(crate) trait AnyPort {
     fn completed(&mut self, site: &mut Site<'_>, token: u64, outcome: Outcome);
     fn drain_began(&mut self, site: &mut Site<'_>);
     fn ending(&mut self, site: &mut Site<'_>);
+    fn nudged(&mut self, site: &mut Site<'_>);
     /// Tells the service the next that has come for it.
     fn hear(&mut self, site: &mut Site<'_>);
     /// Drops what a connection was to be told next.
@@ -50,8 +51,10 @@ pub(crate) trait StreamPort: AnyPort {
     fn closed(&mut self, site: &mut Site<'_>, session: u32, ending: Ending);
     /// The transform of a connection, if it is to have one.
     fn transform(&mut self, side: Side, peer: &Peer) -> Option<Box<dyn Transform>>;
-    /// From now on this makes them.
-    fn set_transform(&mut self, make: MakeTransform);
+    /// This makes them for the connections for which none that was added before does.
+    fn add_transform(&mut self, make: MakeTransform);
+    /// Whether the service sees to the end of this connection in a drain.
+    fn ends_itself(&self, session: u32) -> bool;
     /// All sessions, to be dropped.
     fn take_sessions(&mut self) -> Vec<Box<dyn Any>>;
 }
@@ -106,12 +109,12 @@ pub(crate) struct Sessions<S: StreamService> {
     service: S,
     sessions: Slab<S::Session>,
     post: Post<S::Talk>,
-    make_transform: Option<MakeTransform>,
+    make_transforms: Vec<MakeTransform>,
 }
 
 impl<S: StreamService> Sessions<S> {
     pub(crate) fn new(service: S, post: Post<S::Talk>) -> Self {
-        Self { service, sessions: Slab::new(), post, make_transform: None }
+        Self { service, sessions: Slab::new(), post, make_transforms: Vec::new() }
     }
 }
 
@@ -144,6 +147,10 @@ macro_rules! any_port {
 
             fn drain_began(&mut self, site: &mut Site<'_>) {
                 self.service.drain_began(&mut site.with(&mut self.post));
+            }
+
+            fn nudged(&mut self, site: &mut Site<'_>) {
+                self.service.nudged(&mut site.with(&mut self.post));
             }
 
             fn ending(&mut self, site: &mut Site<'_>) {
@@ -222,11 +229,15 @@ impl<S: StreamService> StreamPort for Sessions<S> {
     }
 
     fn transform(&mut self, side: Side, peer: &Peer) -> Option<Box<dyn Transform>> {
-        self.make_transform.as_mut()?(side, peer)
+        self.make_transforms.iter_mut().find_map(|make| make(side, peer))
     }
 
-    fn set_transform(&mut self, make: MakeTransform) {
-        self.make_transform = Some(make);
+    fn add_transform(&mut self, make: MakeTransform) {
+        self.make_transforms.push(make);
+    }
+
+    fn ends_itself(&self, session: u32) -> bool {
+        self.service.ends_itself(self.sessions.at(session))
     }
 
     fn take_sessions(&mut self) -> Vec<Box<dyn Any>> {

@@ -123,6 +123,16 @@ pub trait StreamService: Sized + 'static {
     /// [`draining`](Self::draining) is called for each connection.
     fn drain_began(&mut self, _cx: &mut Cx<'_, Self::Talk>) {}
 
+    /// Something of the service on this lane has [nudged](crate::Nudge) it: the last call of a turn before what connections are to send is taken.
+    fn nudged(&mut self, _cx: &mut Cx<'_, Self::Talk>) {}
+
+    /// Whether the service sees to the end of this connection in a drain: then [`draining`](Self::draining) is all that the lane does, and what the
+    /// peer says is taken as before until the service closes the connection, or `drain_limit` is over. By default an accepted connection is closed when all
+    /// that was readable as the drain began is answered; one that this side opened is the service's to close in any case.
+    fn ends_itself(&self, _session: &Self::Session) -> bool {
+        false
+    }
+
     /// The lane ends, in order or because it was stopped. This is the last call; then the service is dropped. Nothing new can begin.
     fn ending(&mut self, _cx: &mut Cx<'_, Self::Talk>) {}
 
@@ -191,6 +201,9 @@ pub trait DatagramService: Sized + 'static {
 
     /// As [`StreamService::drain_began`].
     fn drain_began(&mut self, _cx: &mut Cx<'_, Self::Talk>) {}
+
+    /// As [`StreamService::nudged`].
+    fn nudged(&mut self, _cx: &mut Cx<'_, Self::Talk>) {}
 
     /// As [`StreamService::ending`].
     fn ending(&mut self, _cx: &mut Cx<'_, Self::Talk>) {}

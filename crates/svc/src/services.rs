@@ -96,14 +96,15 @@ impl Services {
         self.add(Port::Stream(Box::new(Sessions::new(service, post))), limits, row, Some(session))
     }
 
-    /// Sets the function that makes the transforms of a service over connections, of accepted ones and of those it opens, from the next one on.
+    /// Sets the function that makes the transforms of a service over connections, of accepted ones and of those it opens, from the next one on. A function
+    /// that was set before is asked first.
     ///
     /// # Panics
     /// If the number is not that of a service over connections of this lane.
     pub fn transform(&mut self, service: u16, make: MakeTransform) {
         let port = self.ports.get_mut(usize::from(service)).and_then(Port::stream);
         // reason: documented.
-        port.expect("only a service over connections has transforms").set_transform(make);
+        port.expect("only a service over connections has transforms").add_transform(make);
     }
 
     /// Adds a service over datagrams; returns its number, for [`Services::bind`].
@@ -351,6 +352,9 @@ impl Work for Services {
     }
 
     fn flush(&mut self, kit: &mut Kit) {
+        if self.table.nudges.are_due() {
+            self.serve_nudges(kit);
+        }
         self.serve_notices(kit);
         self.flush_dirty(kit);
         self.table.sockets.flush(&self.table.services, kit);

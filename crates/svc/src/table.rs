@@ -9,6 +9,7 @@ use crate::limits::Limits;
 use crate::listeners::Listeners;
 use crate::names::{ConnectionId, SocketId};
 use crate::notices::Note;
+use crate::nudge::Nudges;
 use crate::outgoing::Outgoing;
 use crate::places::Place;
 use crate::requests::Requests;
@@ -35,6 +36,7 @@ pub(crate) struct Table {
     pub(crate) requests: Requests,
     pub(crate) timers: Timers,
     pub(crate) notices: VecDeque<Note>,
+    pub(crate) nudges: Nudges,
     pub(crate) draining: bool,
     /// Why the connection that is ending failed.
     pub(crate) fault: Option<Fault>,
@@ -53,6 +55,7 @@ impl Table {
             requests: Requests::new(),
             timers: Timers::new(),
             notices: VecDeque::new(),
+            nudges: Nudges::default(),
             draining: false,
             fault: None,
         }
@@ -97,7 +100,7 @@ impl Table {
     }
 
     pub(crate) fn has_work(&self) -> bool {
-        let quiet = self.notices.is_empty() && !self.sockets.has_work() && !self.requests.has_unheld();
+        let quiet = self.notices.is_empty() && !self.nudges.are_due() && !self.sockets.has_work() && !self.requests.has_unheld();
         self.desk.has_work() || !quiet
     }
 

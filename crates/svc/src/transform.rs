@@ -93,6 +93,8 @@ pub struct Passage<'a> {
     pub arena: &'a Arena,
     /// This turn's time: nanoseconds of the monotonic clock.
     pub now: u64,
+    /// The time of day then: nanoseconds since 1970.
+    pub time_of_day: u64,
     /// The peer's socket has finished: nothing comes after `received`. Only the transform can tell whether the peer meant to end there.
     pub peer_finished: bool,
     /// Our side ends after `output`: say a last word to the peer (close_notify). Once set, it stays set in all later calls.

@@ -83,7 +83,8 @@ pub struct Writer {
 }
 
 impl Writer {
-    pub(crate) fn new(arena: Arena, into: Option<Lease>) -> Self {
+    /// Writes into memory of `arena`, and into this lease first.
+    pub fn new(arena: Arena, into: Option<Lease>) -> Self {
         Self { pieces: Pieces::new(arena, into), refused: None }
     }
 

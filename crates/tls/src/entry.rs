@@ -1,17 +1,44 @@
-//! TLS as an option of a service's entry: a scheme of its own, such as `tls://`, with these options.
+//! TLS as an option of a service's entry: a scheme of its own, such as `tls://`, with [options](OPTIONS) of its own. It is one line for any service that names no protocol:
+//!
+//! ```
+//! use corelane::Lanes;
+//! use corelane::service::entry::{Asked, Entry, Scheme};
+//! use corelane_tls::entry as tls;
+//! # use corelane::{Cx, Input, Next, Output, Peer, Silent, StreamService};
+//! # struct Echo;
+//! # impl StreamService for Echo {
+//! #     type Talk = Silent;
+//! #     type Session = ();
+//! #     fn open(&mut self, _: &mut Cx, _: &Peer) {}
+//! #     fn receive(&mut self, _: &mut Cx, _: &mut (), _: &mut Input, _: &mut Output) -> Next { Next::Continue }
+//! # }
+//!
+//! fn echo(lanes: Lanes, asked: &Asked) -> corelane::Result<Lanes> {
+//!     lanes.serve(&asked.url().to_string(), |_lane| Echo)
+//! }
+//!
+//! static ENTRY: Entry = Entry::new("echo", "sends back what it gets", &[
+//!     Scheme::connections::<Echo>("tcp", 7, echo),
+//!     tls::behind(Scheme::connections::<Echo>("tls", 60443, echo)),
+//! ]);
+//!
+//! let asked = |query: &str| Lanes::per_core().serve_entry(&ENTRY, &format!("tls://127.0.0.1{query}")).err().unwrap().to_string();
+//! assert!(asked("").ends_with("write ?certificate=FILE&key=FILE behind the URL"));
+//! assert!(asked("?certificate=none.pem").contains("none.pem: No such file"));
+//! ```
+//!
+//! One with protocols tells them itself:
 //!
 //! ```text
-//! Scheme::connections::<Echo>("tls", 60443, |lanes, asked| {
-//!     let lanes = lanes.serve(&asked.url().to_string(), |_lane| Echo)?;
-//!     corelane_tls::entry::before(lanes, asked, |server| server.protocols(&[b"echo/1"]))
-//! })
-//! .options(corelane_tls::entry::OPTIONS)
-//! .when_named()
+//! fn https(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
+//!     tls::before(http(lanes, asked)?, asked, |server| server.protocols(&[b"http/1.1"]).plain_answer(BAD_REQUEST))
+//! }
+//! Scheme::connections::<Http>("https", 443, https).options(tls::OPTIONS).when_named()
 //! ```
 
 use crate::{Clients, Pem, Server};
-use corelane::service::entry::Asked;
 use corelane::service::entry::choice::{Choice, Flag, Text};
+use corelane::service::entry::{Asked, Scheme};
 use corelane::{Error, Lanes};
 
 const CERTIFICATE: Text = Text::new(
@@ -33,6 +60,11 @@ const STRANGERS: Flag = Flag::new("strangers", "with clients=FILE, let in who sh
 
 /// What a scheme behind TLS can be told.
 pub const OPTIONS: &[Choice] = &[Choice::Text(CERTIFICATE), Choice::Text(KEY), Choice::Text(CLIENTS), Choice::Flag(STRANGERS)];
+
+/// The same scheme behind TLS, with its [options](OPTIONS) in place of those that the scheme had; served only where it is named, for it needs files.
+pub const fn behind(scheme: Scheme) -> Scheme {
+    scheme.options(OPTIONS).when_named().behind(|lanes, asked| before(lanes, asked, |server| server))
+}
 
 /// Whether a file can be read shows when it is.
 fn any(_: &str) -> Result<(), String> {

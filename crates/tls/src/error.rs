@@ -1,9 +1,9 @@
-//! What keeps a server from speaking TLS.
+//! What keeps a server, or a client, from speaking TLS.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// Why a server cannot speak TLS with what it was given.
+/// Why a server, or a client, cannot speak TLS with what it was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
@@ -25,6 +25,18 @@ pub enum Error {
         /// What rustls says.
         why: String,
     },
+    /// There are no authorities whose signatures could be believed.
+    Authorities {
+        /// Why, and the remedy.
+        why: String,
+    },
+    /// What was given as a server's name is none.
+    Name {
+        /// What was given.
+        name: String,
+        /// What is wrong with it.
+        why: String,
+    },
     /// The provider of cryptography lacks something.
     Provider {
         /// What.
@@ -42,6 +54,8 @@ impl fmt::Display for Error {
             Self::Pair { certificate, key, why } => {
                 write!(f, "{} and {} are no pair: {why}", certificate.display(), key.display())
             }
+            Self::Authorities { why } => write!(f, "no authorities to trust: {why}"),
+            Self::Name { name, why } => write!(f, "{name} is no name of a server: {why}"),
             Self::Provider { what } => write!(f, "the provider of cryptography {what}"),
         }
     }

@@ -1,6 +1,8 @@
 //! Who a server is: certificates with their keys, and which of them it shows whom.
 
 use crate::Error;
+use corelane::admin::machine::wall_clock;
+use rustls::RootCertStore;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
@@ -9,6 +11,7 @@ use rustls::sign::CertifiedKey;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The two files of one identity, both PEM (RFC 7468): a chain of certificates, the server's own first, and its private key (PKCS #8, PKCS #1 or SEC1).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +26,7 @@ impl Pem {
         Self { certificates: certificates.into(), key: key.into() }
     }
 
-    fn load(&self, provider: &CryptoProvider) -> Result<CertifiedKey, Error> {
+    pub(crate) fn load(&self, provider: &CryptoProvider) -> Result<CertifiedKey, Error> {
         let chain = certificates(&self.certificates)?;
         let key = PrivateKeyDer::from_pem_file(&self.key).map_err(|error| refused(&self.key, error, "a private key"))?;
         CertifiedKey::from_der(chain, key, provider).map_err(|error| Error::Pair {
@@ -39,6 +42,16 @@ pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, 
     let wrong = |error| refused(path, error, "a certificate");
     let all: Vec<_> = CertificateDer::pem_file_iter(path).map_err(wrong)?.collect::<Result<_, _>>().map_err(wrong)?;
     if all.is_empty() { Err(wrong(pem::Error::NoItemsFound)) } else { Ok(all) }
+}
+
+/// Those whose signatures are believed: the certificates of a file.
+pub(crate) fn authorities(path: &Path) -> Result<RootCertStore, Error> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(path)? {
+        let unfit = |error| Error::File { path: path.to_owned(), why: format!("holds what is no authority: {error}") };
+        roots.add(certificate).map_err(unfit)?;
+    }
+    Ok(roots)
 }
 
 fn refused(path: &Path, error: pem::Error, what: &str) -> Error {
@@ -63,7 +76,8 @@ pub(crate) struct Identities {
 impl Identities {
     /// # Errors
     /// Those of [`Pem::load`]; [`Error::NoCertificate`].
-    pub(crate) fn load(files: &[Pem], provider: &CryptoProvider, now: UnixTime) -> Result<Self, Error> {
+    pub(crate) fn load(files: &[Pem], provider: &CryptoProvider) -> Result<Self, Error> {
+        let now = UnixTime::since_unix_epoch(Duration::from_nanos(wall_clock()));
         let mut identities = Self { all: Vec::new(), names: BTreeMap::new(), notes: Vec::new() };
         for pem in files {
             identities.add(pem, pem.load(provider)?, provider, now)?;

@@ -1,4 +1,4 @@
-//! What one lane has of a server: a configuration of its own, made anew when the files have changed.
+//! What one lane has of a server or a client: a configuration of its own.
 
 use crate::clock::Clock;
 use crate::program::Program;
@@ -8,17 +8,17 @@ use rustls::server::ServerConnection;
 use rustls::{Connection, ServerConfig};
 use std::sync::Arc;
 
-/// Makes the transforms of one lane.
-pub(crate) struct Lane {
+/// Makes the transforms of one lane for those whom it accepts; the configuration is made anew when the files have changed.
+pub(crate) struct Accepts {
     program: Arc<Program>,
     clock: Arc<Clock>,
     config: Arc<ServerConfig>,
     generation: u64,
 }
 
-impl Lane {
+impl Accepts {
     pub(crate) fn new(program: Arc<Program>) -> Self {
-        let clock = program.clock();
+        let clock = Arc::default();
         let (config, generation) = program.configured(&clock);
         Self { program, clock, config, generation }
     }
@@ -31,19 +31,19 @@ impl Lane {
         // reason: it fails only for a configuration without room for a record, and this has the usual room.
         let connection = ServerConnection::new(self.config.clone()).expect("a configuration that was built serves");
         let tls = Tls::new(Connection::Server(connection)).plain_answer(self.program.plain_answer());
-        Box::new(Accepted { tls, clock: self.clock.clone() })
+        Box::new(OnLane { tls, clock: self.clock.clone() })
     }
 }
 
 /// TLS on a lane whose clock goes with its turns.
-struct Accepted {
-    tls: Tls,
-    clock: Arc<Clock>,
+pub(crate) struct OnLane {
+    pub(crate) tls: Tls,
+    pub(crate) clock: Arc<Clock>,
 }
 
-impl Transform for Accepted {
+impl Transform for OnLane {
     fn pass(&mut self, passage: &mut Passage<'_>) -> Result<Progress, TransformError> {
-        self.clock.set(passage.now);
+        self.clock.set(passage.now, passage.time_of_day);
         self.tls.pass(passage)
     }
 }

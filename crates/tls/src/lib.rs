@@ -20,6 +20,7 @@
 #![doc = include_str!("../DESIGN.md")]
 #![forbid(unsafe_code)]
 
+mod client;
 mod clock;
 pub mod entry;
 mod error;
@@ -29,8 +30,11 @@ mod program;
 mod server;
 mod tickets;
 mod transform;
+mod trust;
 mod watch;
+mod words;
 
+pub use client::{Caller, Client, Trust};
 pub use error::Error;
 pub use identity::Pem;
 pub use program::Clients;

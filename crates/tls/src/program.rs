@@ -1,19 +1,16 @@
 //! How a server speaks TLS, and what was read of it from files: what its lanes share.
 
 use crate::Error;
-use crate::clock::{Clock, Origin};
-use crate::identity::{Identities, Pem, certificates};
+use crate::clock::Clock;
+use crate::identity::{Identities, Pem, authorities};
 use crate::tickets::{Keys, Ring, Tickets};
-use corelane::admin::machine::{monotonic_nanoseconds, wall_clock};
+use rustls::ServerConfig;
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::UnixTime;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
-use rustls::{RootCertStore, ServerConfig};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 /// Whom a server lets in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,9 +45,8 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    fn read(&self, origin: &Origin) -> Result<Material, Error> {
-        let now = UnixTime::since_unix_epoch(Duration::from_nanos(origin.unix(monotonic_nanoseconds())));
-        let identities = Arc::new(Identities::load(&self.files, &self.provider, now)?);
+    fn read(&self) -> Result<Material, Error> {
+        let identities = Arc::new(Identities::load(&self.files, &self.provider)?);
         let ring = Arc::new(Mutex::new(Keys::new(&self.provider)?));
         Ok(Material { identities, verifier: self.verifier()?, ring })
     }
@@ -58,11 +54,7 @@ impl Settings {
     fn verifier(&self) -> Result<Option<Arc<dyn ClientCertVerifier>>, Error> {
         let Some(path) = self.clients.authorities() else { return Ok(None) };
         let unfit = |why: String| Error::File { path: path.clone(), why };
-        let mut roots = RootCertStore::empty();
-        for certificate in certificates(path)? {
-            roots.add(certificate).map_err(|error| unfit(format!("holds what is no authority: {error}")))?;
-        }
-        let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), self.provider.clone());
+        let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(authorities(path)?), self.provider.clone());
         let builder = if matches!(self.clients, Clients::Asked(_)) { builder.allow_unauthenticated() } else { builder };
         builder.build().map(|verifier| Some(verifier as Arc<_>)).map_err(|error| unfit(error.to_string()))
     }
@@ -84,7 +76,6 @@ pub(crate) struct Material {
 /// What all lanes of a program share: read when a lane begins, and when the files have changed.
 pub(crate) struct Program {
     pub(crate) settings: Settings,
-    origin: Arc<Origin>,
     generation: AtomicU64,
     material: Mutex<Material>,
 }
@@ -94,23 +85,16 @@ impl Program {
     pub(crate) fn load(settings: Settings) -> Result<Self, Error> {
         let tried = ServerConfig::builder_with_provider(settings.provider.clone()).with_safe_default_protocol_versions();
         tried.map_err(|error| Error::Provider { what: format!("speaks no version of TLS: {error}") })?;
-        let origin = Arc::new(Origin::default());
-        set_by_time_of_day(&origin);
-        let material = settings.read(&origin)?;
-        Ok(Self { settings, origin, generation: AtomicU64::new(0), material: Mutex::new(material) })
+        let material = settings.read()?;
+        Ok(Self { settings, generation: AtomicU64::new(0), material: Mutex::new(material) })
     }
 
     /// Reads the files again; what is wrong with them changes nothing.
     pub(crate) fn reload(&self) -> Result<(), Error> {
-        let material = self.settings.read(&self.origin)?;
+        let material = self.settings.read()?;
         *self.held() = material;
         self.generation.fetch_add(1, Ordering::Release);
         Ok(())
-    }
-
-    /// Looks at the time of day, which may have been set.
-    pub(crate) fn look_at_time(&self) {
-        set_by_time_of_day(&self.origin);
     }
 
     /// What is to be said of the certificates.
@@ -126,10 +110,6 @@ impl Program {
     /// How often the files were read again.
     pub(crate) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn clock(&self) -> Arc<Clock> {
-        Arc::new(Clock::new(self.origin.clone()))
     }
 
     pub(crate) fn plain_answer(&self) -> &'static [u8] {
@@ -155,8 +135,4 @@ impl Program {
         config.ticketer = Arc::new(Tickets::new(provider.clone(), clock.clone(), ring));
         (Arc::new(config), generation)
     }
-}
-
-fn set_by_time_of_day(origin: &Origin) {
-    origin.set(wall_clock().saturating_sub(monotonic_nanoseconds()));
 }

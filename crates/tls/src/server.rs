@@ -1,6 +1,6 @@
 //! A server's TLS: whom it shows which certificate, what it speaks, whom it lets in.
 
-use crate::lane::Lane;
+use crate::lane::Accepts;
 use crate::program::{Program, Settings};
 use crate::{Clients, Error, Pem, Watch};
 use corelane::Lanes;
@@ -35,7 +35,8 @@ impl Server {
         self
     }
 
-    /// What is answered, in plain, to who speaks no TLS but begins with a letter, as HTTP does. By default an alert of TLS.
+    /// What is answered, in plain, to who speaks no TLS but begins with a letter, as HTTP does: a whole answer (`HTTP/1.1 400 Bad Request`, with `Connection: close`). The
+    /// connection then finishes in order, and what else comes is discarded, so that the answer is not lost by a reset. By default an alert of TLS.
     pub fn plain_answer(mut self, answer: &'static [u8]) -> Self {
         self.0.plain_answer = answer;
         self
@@ -85,7 +86,7 @@ impl Served {
 
     /// What makes the transforms of one lane.
     pub fn lane(&self) -> impl FnMut(Side, &Peer) -> Option<Box<dyn Transform>> + use<> {
-        let mut lane = Lane::new(self.0.clone());
+        let mut lane = Accepts::new(self.0.clone());
         move |side, _peer| (side == Side::Server).then(|| lane.accept())
     }
 
@@ -107,12 +108,7 @@ impl Served {
     /// is reported.
     pub fn watch(&self) -> Watch {
         let served = self.clone();
-        Watch::begin(self.0.settings.paths().cloned().collect(), move |has_changed| {
-            served.0.look_at_time();
-            if has_changed {
-                served.reload_and_report();
-            }
-        })
+        Watch::begin(self.0.settings.paths().cloned().collect(), move || served.reload_and_report())
     }
 
     fn reload_and_report(&self) {

@@ -191,7 +191,7 @@ mod tests {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let ring: Ring = Arc::new(Mutex::new(Keys::new(&provider).unwrap()));
         let lane = |_| {
-            let clock = Arc::new(Clock::new(Arc::default()));
+            let clock = Arc::new(Clock::default());
             (clock.clone(), Tickets::new(provider.clone(), clock, ring.clone()))
         };
         (ring.clone(), (0..count).map(lane).collect())
@@ -216,14 +216,14 @@ mod tests {
     fn a_ticket_lives_for_its_period_and_one_more() {
         let (ring, lanes) = lanes(2);
         let [(early, one), (late, two)] = &lanes[..] else { unreachable!("two lanes were made") };
-        early.set(7 * PERIOD - 1);
+        early.set(7 * PERIOD - 1, 0);
         let ticket = one.encrypt(b"a session").unwrap();
-        late.set(8 * PERIOD - 1);
+        late.set(8 * PERIOD - 1, 0);
         assert_eq!(two.decrypt(&ticket).as_deref(), Some(&b"a session"[..]));
         // A lane that has not noticed yet opens what one has sealed that is a moment ahead.
         let newer = two.encrypt(b"newer").unwrap();
         assert_eq!(one.decrypt(&newer).as_deref(), Some(&b"newer"[..]));
-        late.set(8 * PERIOD);
+        late.set(8 * PERIOD, 0);
         assert_eq!(two.decrypt(&ticket), None, "two periods later");
         assert_eq!(held(&ring).period, 8);
     }

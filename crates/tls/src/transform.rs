@@ -1,12 +1,16 @@
 //! rustls between a socket and a service.
 
+use crate::words;
 use corelane::service::{Chain, Learned, PASS_BYTES, Passage, Progress, Segment, Transform, TransformError};
-use rustls::{Connection, Error};
+use rustls::{Connection, Error, HandshakeKind};
 use std::io::{self, Read, Write};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// Bytes of a record before its payload (RFC 8446, section 5.1).
 const HEAD: usize = 5;
+/// What a record begins with (RFC 8446, section 5.1).
+const RECORDS: RangeInclusive<u8> = 20..=24;
 /// The most bytes of a record's payload (RFC 5246, section 6.2.3).
 const PAYLOAD_MAX: usize = (16 << 10) + 2048;
 /// Bytes of memory that are sent from at a time.
@@ -18,10 +22,14 @@ const PART_MAX: usize = WIRE_BYTES - 256;
 pub struct Tls {
     rustls: Connection,
     plain_answer: &'static [u8],
+    /// The name that a client asks for.
+    asks_for: Option<String>,
     /// Bytes for the service that rustls holds, a record's at the most.
     readable: usize,
     phase: Phase,
     input_is_over: bool,
+    /// The first byte began no record.
+    is_spoken_to_in_plain: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,12 +44,25 @@ impl Tls {
     /// TLS by what rustls was configured for: a [`ServerConnection`](rustls::ServerConnection) for who was accepted, a
     /// [`ClientConnection`](rustls::ClientConnection) for who was connected to. Neither may bound what rustls buffers to less than a record.
     pub fn new(rustls: Connection) -> Self {
-        Self { rustls, plain_answer: b"", readable: 0, phase: Phase::New, input_is_over: false }
+        Self {
+            rustls,
+            plain_answer: b"",
+            asks_for: None,
+            readable: 0,
+            phase: Phase::New,
+            input_is_over: false,
+            is_spoken_to_in_plain: false,
+        }
     }
 
     /// What is answered, in plain, to who begins with a letter: no message of TLS does.
     pub(crate) fn plain_answer(self, answer: &'static [u8]) -> Self {
         Self { plain_answer: answer, ..self }
+    }
+
+    /// The name by which a client asks for the server.
+    pub(crate) fn asks_for(self, name: String) -> Self {
+        Self { asks_for: Some(name), ..self }
     }
 
     /// Opens records for the service, in a handshake one; true if it has done its share.
@@ -71,9 +92,10 @@ impl Tls {
             return Ok(());
         }
         self.phase = Phase::Handshake;
+        self.is_spoken_to_in_plain = !RECORDS.contains(&first[0]);
         if first[0].is_ascii_alphabetic() && !self.plain_answer.is_empty() {
             passage.wire.push(Segment::Static(self.plain_answer));
-            return Err(TransformError("it speaks in plain, and TLS is spoken here".to_owned()));
+            return Err(self.told_in_plain());
         }
         Ok(())
     }
@@ -139,9 +161,11 @@ impl Tls {
     /// The handshake is over: says what it was told.
     fn open(&mut self, passage: &mut Passage<'_>) {
         let mut learned = Learned::default();
-        if let Connection::Server(server) = &self.rustls {
-            learned.server_name = server.server_name().map(String::from);
-        }
+        learned.server_name = match &self.rustls {
+            Connection::Server(server) => server.server_name().map(String::from),
+            Connection::Client(_) => self.asks_for.take(),
+        };
+        learned.resumed = self.rustls.handshake_kind() == Some(HandshakeKind::Resumed);
         learned.protocol = self.rustls.alpn_protocol().map(Vec::from);
         let certificates = self.rustls.peer_certificates().unwrap_or_default();
         learned.certificates = certificates.iter().map(|certificate| certificate.to_vec()).collect();
@@ -153,7 +177,19 @@ impl Tls {
     /// Tells the peer in an alert what is wrong with it, if there is memory for that.
     fn refuse(&mut self, error: &Error, passage: &mut Passage<'_>) -> TransformError {
         self.say(passage);
-        TransformError(error.to_string())
+        if self.is_spoken_to_in_plain { self.told_in_plain() } else { TransformError(words::said(error, self.them())) }
+    }
+
+    fn told_in_plain(&self) -> TransformError {
+        TransformError(format!("{} speaks in plain, and TLS is spoken here", self.them()))
+    }
+
+    /// Who sits at the other end.
+    fn them(&self) -> &'static str {
+        match self.rustls {
+            Connection::Client(_) => "the server",
+            Connection::Server(_) => "the client",
+        }
     }
 }
 
@@ -195,7 +231,7 @@ fn record_bytes(received: &Chain) -> Option<usize> {
         return None;
     }
     let payload = usize::from(u16::from_be_bytes([head[3], head[4]]));
-    let is_record = (20..=24).contains(&head[0]) && head[1] == 3 && payload <= PAYLOAD_MAX;
+    let is_record = RECORDS.contains(&head[0]) && head[1] == 3 && payload <= PAYLOAD_MAX;
     let bytes = if is_record { HEAD + payload } else { HEAD };
     (received.len() >= bytes).then_some(bytes)
 }

@@ -21,21 +21,20 @@ pub struct Watch {
 type Seen = Option<(u64, u64, u64, i64, i64)>;
 
 impl Watch {
-    /// Calls `looked` each second, with whether a file has changed since the last call and was the same a second ago: who writes
-    /// is left time to end. If there is no thread to be had, nobody looks.
-    pub(crate) fn begin(paths: Vec<PathBuf>, mut looked: impl FnMut(bool) + Send + 'static) -> Self {
+    /// Calls `changed` when a file has changed since the last call, and was the same a second ago: who writes is left time to
+    /// end. If there is no thread to be had, nobody looks.
+    pub(crate) fn begin(paths: Vec<PathBuf>, mut changed: impl FnMut() + Send + 'static) -> Self {
         let (end, ended) = sync_channel(0);
         let mut taken = seen(&paths);
         let mut last = taken.clone();
         let look = move || {
             while ended.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
                 let now = seen(&paths);
-                let has_changed = now != taken && now == last;
-                if has_changed {
+                if now != taken && now == last {
                     taken.clone_from(&now);
+                    changed();
                 }
                 last = now;
-                looked(has_changed);
             }
         };
         let thread = thread::Builder::new().name("corelane-files".into()).spawn(look).ok();

@@ -36,6 +36,7 @@ pub fn all(report: &Report) -> Markup {
             (settings(&report.settings))
             (errors(report))
             (counts(report))
+            @if !report.counted.is_empty() { (counted(report)) }
             @if let Some(server) = &report.server { (of_server(server)) }
             @if !report.generator.lanes.is_empty() { (lanes(&report.generator.lanes)) }
         }
@@ -101,6 +102,11 @@ fn errors(report: &Report) -> Markup {
     table("Errors by kind", &["kind", "count"], report.errors.iter().map(|(kind, times)| (kind.clone(), vec![count(*times)])))
 }
 
+fn counted(report: &Report) -> Markup {
+    let rows = report.counted.iter().map(|(name, times)| (name.replace('_', " "), vec![count(*times)]));
+    table("Counted of answers", &["what", "count"], rows)
+}
+
 fn counts(report: &Report) -> Markup {
     let generator = &report.generator;
     let rows = [
@@ -110,6 +116,8 @@ fn counts(report: &Report) -> Markup {
         ("requests per second", Some(number(report.requests_per_second))),
         ("offered per second", report.offered_per_second.map(number)),
         ("not sent", report.not_sent.map(count)),
+        ("connections that followed another", Some(report.renewed).filter(|&renewed| renewed > 0).map(count)),
+        ("requests sent again for that", Some(report.asked_again).filter(|&again| again > 0).map(count)),
         ("payload sent", Some(format!("{} bytes", count(report.bytes_sent)))),
         ("payload received", Some(format!("{} bytes", count(report.bytes_received)))),
         ("CPU of the generator", Some(format!("{} µs per request", number(generator.us_per_request)))),

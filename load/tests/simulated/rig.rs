@@ -13,6 +13,7 @@ use corelane_load::engine::Engine;
 use corelane_load::plan::{Extent, Plan};
 use corelane_load::report::Report;
 use corelane_load::workloads::echo::Echo;
+use corelane_load::workloads::http::Http;
 use corelane_load::workloads::rpc::{RpcDatagrams, RpcStream};
 use corelane_load::workloads::udp::Udp;
 use corelane_load::{judge, limits, report_of};
@@ -119,6 +120,7 @@ impl Rig {
                 }};
             }
             match (&*plan.workload, plan.transport) {
+                ("http", _) => add!(client, Engine, Http::new(&plan, lane)),
                 ("rpc", Transport::Udp) => add!(client_datagrams, DatagramEngine, RpcDatagrams::new(&plan)),
                 ("rpc", Transport::Tcp) => add!(client, Engine, RpcStream::new(&plan)),
                 (_, Transport::Udp) => add!(client_datagrams, DatagramEngine, Udp::new(plan.size)),

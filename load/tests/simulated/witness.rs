@@ -1,5 +1,6 @@
 //! What can be seen of a run from around the engine: its workload, the calls that its lane makes, and what it tells.
 
+use crate::http_server;
 use corelane::lanes::Transport;
 use corelane::service::{
     Cx, DatagramService, Datagrams, Ending, Fault, Input, Next, Origin, Output, Peer, Replies, SocketId, StreamService, Talk,
@@ -20,6 +21,7 @@ use std::sync::mpsc::Receiver;
 pub fn request_bytes(plan: &Plan) -> u64 {
     let payload = if plan.size == 0 { 0 } else { 4 + plan.size.next_multiple_of(4) as u64 };
     match (&*plan.workload, plan.transport) {
+        ("http", _) => http_server::bytes_of(plan).0,
         ("rpc", Transport::Udp) => 40 + payload,
         ("rpc", Transport::Tcp) => match Settings::in_plan(plan).split {
             Split::Fragments(count) => 4 * u64::from(count) + 40 + payload,
@@ -32,6 +34,7 @@ pub fn request_bytes(plan: &Plan) -> u64 {
 /// Bytes of an answer over a connection.
 fn answer_bytes(plan: &Plan) -> u64 {
     match &*plan.workload {
+        "http" => http_server::bytes_of(plan).1,
         "rpc" if plan.size == 0 => 28,
         "rpc" => 32 + plan.size.next_multiple_of(4) as u64,
         _ => plan.size as u64,
@@ -301,6 +304,11 @@ impl<W: Workload> Workload for Spy<W> {
         Spied { inner: self.inner.connection(number), place: number, requests: 0, bytes: 0 }
     }
 
+    fn connection_after(&mut self, number: u64, before: Self::Connection) -> Self::Connection {
+        self.note(Note::Opened { place: number });
+        Spied { inner: self.inner.connection_after(number, before.inner), place: number, requests: 0, bytes: 0 }
+    }
+
     fn request(&mut self, spied: &mut Self::Connection, first: u64, count: usize, output: &mut Output) -> usize {
         assert_eq!(first, spied.requests, "the number of the next request");
         let (place, requests) = (spied.place, count as u64);
@@ -324,6 +332,10 @@ impl<W: Workload> Workload for Spy<W> {
         let answers = if wrong { 0 } else { spied.bytes / self.size - before };
         self.note(Note::Got { place: spied.place, bytes, answers, wrong });
         result
+    }
+
+    fn may_end(&self, spied: &Self::Connection) -> bool {
+        self.inner.may_end(&spied.inner)
     }
 
     fn go_on(&mut self, spied: &mut Self::Connection, output: &mut Output) {

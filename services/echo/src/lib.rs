@@ -1,6 +1,7 @@
 //! Echo: sends back what it gets, byte for byte (RFC 862), without copying it.
 #![forbid(unsafe_code)]
 
+use corelane::aio::{self, Connection, Lane};
 use corelane::service::entry::choice::{Choice, Flag};
 use corelane::service::entry::{Asked, Entry, Scheme};
 use corelane::{
@@ -15,21 +16,24 @@ pub const DEFAULT_TLS_PORT: u16 = 60443;
 
 const REFLECT: Flag = Flag::new("reflect", "answer datagrams of other machines too, though their senders can be forged");
 
+const ASYNC: Flag = Flag::new("async", "echo over connections by an async fn, to compare the two ways of writing a service");
+
 /// Echo over TCP and UDP.
 pub static ENTRY: Entry = Entry::new(
     "echo",
     "sends back what it gets",
     &[
-        Scheme::connections::<Echo>("tcp", DEFAULT_PORT, |lanes, asked| lanes.serve(&asked.url().to_string(), |_lane| Echo)),
+        Scheme::connections::<Echo>("tcp", DEFAULT_PORT, connections),
         Scheme::datagrams::<EchoDatagrams>("udp", DEFAULT_PORT, datagrams),
-        Scheme::connections::<Echo>("tls", DEFAULT_TLS_PORT, veiled).options(tls::OPTIONS).when_named(),
+        tls::behind(Scheme::connections::<Echo>("tls", DEFAULT_TLS_PORT, connections)),
     ],
 )
-.options(&[Choice::Flag(REFLECT)])
+.options(&[Choice::Flag(REFLECT), Choice::Flag(ASYNC)])
 .by_default();
 
-fn veiled(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
-    tls::before(lanes.serve(&asked.url().to_string(), |_lane| Echo)?, asked, |server| server)
+fn connections(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
+    let url = asked.url().to_string();
+    if asked.chosen().flag(&ASYNC) { lanes.serve(&url, |_lane| aio::each(echo)) } else { lanes.serve(&url, |_lane| Echo) }
 }
 
 fn datagrams(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
@@ -78,6 +82,18 @@ impl StreamService for Echo {
         }
         Next::Continue
     }
+}
+
+/// Echo over connections once more, by `async fn`.
+///
+/// # Errors
+/// As the connection's.
+pub async fn echo(_lane: Lane, connection: Connection) -> aio::Result<()> {
+    while let Some(bytes) = connection.read().await? {
+        connection.count_requests(1);
+        connection.send_all(bytes).await?;
+    }
+    Ok(())
 }
 
 /// Whose datagrams are echoed.

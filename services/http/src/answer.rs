@@ -1,27 +1,15 @@
 //! An answer being written: its head, and content of a known length, or the beginning of what comes in parts.
 
-use crate::application::{Answered, Begun};
+use crate::deliver::{Answered, Begun, Deliver, Now};
 use crate::desk::Desk;
 use crate::facts::{Facts, Framing};
+use crate::log::Sent;
 use corelane::service::{Chain, Refused, Segment};
 use corelane_wire::http1::{DIGITS_MAX, Date, Status, check_field, decimal};
 use std::rc::Rc;
 
 /// Most bytes of an answer's head: clients refuse longer ones.
 pub const HEAD_BYTES_MAX: usize = 64 << 10;
-
-/// Where an answer goes: now into the connection ([`Now`](crate::Now)), or later into the place that was held for it ([`Later`](crate::Later)).
-pub trait Deliver: Sized {
-    /// What having answered is proved by.
-    type Done;
-
-    /// Writes a head with what is sent right behind it, and then `content`: all, or nothing.
-    ///
-    /// # Errors
-    /// What was refused.
-    #[doc(hidden)]
-    fn deliver(self, bytes: &[u8], content: Chain) -> Result<Self::Done, Refused>;
-}
 
 /// An answer: field lines, then content, with which it is written. Dropped without that, nothing is.
 ///
@@ -44,18 +32,8 @@ impl<D> Answer<D> {
     }
 
     fn begin_head(&mut self) {
-        let Self { head, desk, facts, status, .. } = self;
-        head.clear();
-        let mut digits = [0; DIGITS_MAX];
-        for part in [b"HTTP/1.1 ", decimal(status.code().into(), &mut digits), b" ", status.phrase().as_bytes(), b"\r\nDate: "] {
-            head.extend_from_slice(part);
-        }
-        head.extend_from_slice(&desk.date());
-        head.extend_from_slice(match (facts.persists, facts.is_old) {
-            (true, false) => b"\r\n",
-            (true, true) => b"\r\nConnection: keep-alive\r\n",
-            (false, _) => b"\r\nConnection: close\r\n",
-        });
+        self.head.clear();
+        self.desk.begin_head(&mut self.head, self.status, self.facts);
     }
 
     /// A field line. One with a name or value that could not be sent makes the answer a 500 (Internal Server Error): it is a fault of the application.
@@ -116,7 +94,7 @@ impl<D: Deliver> Answer<D> {
     /// # Errors
     /// What was refused; nothing was written then.
     pub fn bytes<H: From<D::Done>>(self, content: &[u8]) -> Result<H, Refused> {
-        self.whole(content, Chain::new())
+        self.whole(content, None)
     }
 
     /// Answers with `content` as it is, without copying it: lane memory, bytes that live as long as the program, a part of a file.
@@ -134,7 +112,7 @@ impl<D: Deliver> Answer<D> {
     /// # Errors
     /// As for [`Answer::bytes`].
     pub fn chain<H: From<D::Done>>(self, content: Chain) -> Result<H, Refused> {
-        self.whole(&[], content)
+        self.whole(&[], Some(content))
     }
 
     /// Answers without content; statuses that have none anyway say nothing of its length.
@@ -155,25 +133,26 @@ impl<D: Deliver> Answer<D> {
     pub fn head_alone<H: From<D::Done>>(mut self, length: u64) -> Result<H, Refused> {
         assert!(self.facts.is_head, "whoever asked for the content is owed it");
         self.end_head(Some(Framing::Length(length)));
-        self.deliver(Chain::new())
+        self.deliver(None, 0)
     }
 
-    fn whole<H: From<D::Done>>(mut self, content: &[u8], chain: Chain) -> Result<H, Refused> {
+    fn whole<H: From<D::Done>>(mut self, content: &[u8], chain: Option<Chain>) -> Result<H, Refused> {
         let is_faulty = self.fault;
-        let length = if is_faulty { 0 } else { content.len() as u64 + chain.len() as u64 };
+        let length = if is_faulty { 0 } else { content.len() + chain.as_ref().map_or(0, Chain::len) };
         // 304 may tell the length of what it does not send, and need not; 204 must not (RFC 9110 section 8.6).
         let tells = !self.status.is_without_content() || is_faulty;
-        self.end_head(tells.then_some(Framing::Length(length)));
+        self.end_head(tells.then_some(Framing::Length(length as u64)));
         if is_faulty || !self.facts.has_content(self.status) {
-            return self.deliver(Chain::new());
+            return self.deliver(None, 0);
         }
         self.head.extend_from_slice(content);
-        self.deliver(chain)
+        self.deliver(chain, length as u64)
     }
 
-    fn deliver<H: From<D::Done>>(self, content: Chain) -> Result<H, Refused> {
+    /// Delivers the head with `bytes` of content.
+    fn deliver<H: From<D::Done>>(self, content: Option<Chain>, bytes: u64) -> Result<H, Refused> {
         let Self { to, desk, status, head, .. } = self;
-        let delivered = to.deliver(&head, content);
+        let delivered = to.deliver(&head, content, Sent { status: status.code(), bytes });
         desk.keep_memory(head);
         delivered.map(|done| {
             desk.count_answer(status.code());
@@ -182,7 +161,7 @@ impl<D: Deliver> Answer<D> {
     }
 }
 
-impl Answer<crate::Now<'_>> {
+impl Answer<Now<'_>> {
     /// Begins an answer whose content comes in parts ([`Exchange::produce`](crate::Exchange::produce)): of so many bytes, or, if nobody knows yet, in chunks.
     ///
     /// Where no content is owed (HEAD, 304) the exchange ends here.
@@ -194,7 +173,8 @@ impl Answer<crate::Now<'_>> {
         let has_content = !self.fault && self.facts.has_content(self.status);
         let tells = !self.status.is_without_content() || self.fault;
         self.end_head(tells.then_some(framing));
-        let Answered(()) = self.deliver(Chain::new())?;
-        Ok(Begun(if has_content { framing } else { Framing::Length(0) }))
+        let status = self.status.code();
+        let Answered(_) = self.deliver(None, 0)?;
+        Ok(Begun { framing: if has_content { framing } else { Framing::Length(0) }, status })
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::application::Application;
 use crate::heads::Served;
+use crate::log::{Note, Trace};
 use crate::service::{Call, Http};
 use crate::session::{Active, Collected, Look, Session};
 use corelane::service::{Input, Lease, Refused};
@@ -82,12 +83,15 @@ impl<A: Application> Http<A> {
         mut collected: Collected,
     ) -> Look {
         while collected.whole.is_none() {
-            let before = collected.body;
-            let next = match next_part(input, &mut collected.body) {
+            let found = match std::mem::take(&mut collected.untaken) {
+                0 => next_part(input, &mut collected.body),
+                bytes => Ok(Found::Data(bytes)),
+            };
+            let next = match found {
                 Ok(Found::Data(bytes)) => match collected.take(call.cx, input, bytes) {
                     Ok(()) => continue,
                     Err(refused) => {
-                        collected.body = before;
+                        collected.untaken = bytes;
                         refused_content(refused)
                     }
                 },
@@ -96,7 +100,10 @@ impl<A: Application> Http<A> {
                     Err(_) => Next::Continue,
                 },
                 Ok(Found::More) => Next::More,
-                Err(refusal) => return self.settle(session, |http| http.refuse_content(call, refusal), collected),
+                Err(refusal) => {
+                    let refuse = |http: &mut Self, note: &mut _| http.refuse_content(call, refusal, Trace::Noted(note));
+                    return self.settle(session, refuse, collected);
+                }
             };
             session.active = Some(self.boxed(Active::Collected(collected)));
             return Look::Over(next);
@@ -105,12 +112,17 @@ impl<A: Application> Http<A> {
         // reason: the loop above ends with it.
         let whole = whole.expect("all of it is there");
         let is_last = session.is_last;
-        self.settle(session, |http| http.serve_collected(call, is_last, &head, &whole), collected)
+        self.settle(session, |http, note| http.serve_collected(call, is_last, &head, &whole, note), collected)
     }
 
     /// Does what serving comes to, and keeps what was collected if it was refused.
-    fn settle(&mut self, session: &mut Session<A>, serve: impl FnOnce(&mut Self) -> Served<A>, collected: Collected) -> Look {
-        match serve(self) {
+    fn settle(
+        &mut self,
+        session: &mut Session<A>,
+        serve: impl FnOnce(&mut Self, &mut Option<Note>) -> Served<A>,
+        mut collected: Collected,
+    ) -> Look {
+        match serve(self, &mut collected.note) {
             Served::Next => Look::Again,
             Served::Close => Look::Over(Next::Close),
             Served::Active(active) => {

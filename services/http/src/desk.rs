@@ -1,8 +1,10 @@
 //! What the answers of a lane share: the date, memory to put heads together in, and the counts of what was answered.
 
-use corelane_wire::http1::Date;
-use std::cell::Cell;
-use std::time::Duration;
+use crate::facts::Facts;
+use crate::log::LaneLog;
+use corelane::{Cx, Talk};
+use corelane_wire::http1::{DIGITS_MAX, Date, Status, decimal};
+use std::cell::{Cell, RefCell};
 
 /// The first memory for a head: most are shorter.
 const HEAD_BYTES: usize = 1024;
@@ -12,30 +14,72 @@ const HEAD_BYTES_KEPT: usize = 64 << 10;
 /// One for each service of a lane, shared by its answers.
 pub(crate) struct Desk {
     second: Cell<u64>,
+    /// How a head begins that says 200 (OK) on a connection that stays, with the date of that second.
+    usual: RefCell<Vec<u8>>,
     date: Cell<[u8; Date::BYTES]>,
     head: Cell<Vec<u8>>,
     /// Answers by the first digit of their status, since they were counted last.
     answers: [Cell<usize>; 5],
+    /// None where nothing is logged.
+    log: Option<RefCell<LaneLog>>,
 }
 
 impl Desk {
-    pub fn new() -> Self {
-        let head = Cell::new(Vec::with_capacity(HEAD_BYTES));
-        Self { second: Cell::new(u64::MAX), date: Cell::new([b' '; Date::BYTES]), head, answers: [const { Cell::new(0) }; 5] }
+    pub fn new(log: Option<LaneLog>) -> Self {
+        let (head, log) = (Cell::new(Vec::with_capacity(HEAD_BYTES)), log.map(RefCell::new));
+        let (second, date) = (Cell::new(u64::MAX), Cell::new([b' '; Date::BYTES]));
+        Self { second, usual: RefCell::default(), date, head, answers: [const { Cell::new(0) }; 5], log }
     }
 
-    /// Notes the time of day.
-    pub fn look(&self, since_1970: Duration) {
-        let second = since_1970.as_secs();
+    /// Notes the time.
+    #[inline]
+    pub fn look(&self, cx: &Cx<'_, impl Talk>) {
+        let second = cx.time_of_day().as_secs();
         if self.second.replace(second) != second {
-            self.date.set(Date::from_unix_seconds(i64::try_from(second).unwrap_or(i64::MAX)).text());
+            self.begin_second(second);
+        }
+        if let Some(log) = &self.log {
+            log.borrow_mut().turn(cx.now());
         }
     }
 
-    /// The date as it was noted last.
-    pub fn date(&self) -> [u8; Date::BYTES] {
+    /// Notes the time, and whose connection this call is for.
+    #[inline]
+    pub fn begin_call(&self, cx: &mut Cx<'_, impl Talk>) {
+        self.look(cx);
+        if let Some(log) = &self.log {
+            let id = cx.id();
+            log.borrow_mut().begin_call(cx.peer_address(id));
+        }
+    }
+
+    /// Where answers are logged.
+    #[inline]
+    pub fn log(&self) -> Option<&RefCell<LaneLog>> {
+        self.log.as_ref()
+    }
+
+    #[cold]
+    fn begin_second(&self, second: u64) {
+        let date = Date::from_unix_seconds(i64::try_from(second).unwrap_or(i64::MAX));
+        self.date.set(date.text());
+        if let Some(log) = &self.log {
+            log.borrow_mut().look(date);
+        }
+        let mut usual = self.usual.borrow_mut();
+        usual.clear();
+        begin_head(&mut usual, self.date.get(), Status::OK, Facts::USUAL);
+    }
+
+    /// Begins a head: all that does not depend on the application.
+    #[inline]
+    pub fn begin_head(&self, head: &mut Vec<u8>, status: Status, facts: Facts) {
         assert!(self.second.get() != u64::MAX, "the time of day is noted before anything is answered");
-        self.date.get()
+        let is_usual = status == Status::OK && facts.persists && !facts.is_old;
+        match is_usual {
+            true => head.extend_from_slice(&self.usual.borrow()),
+            false => begin_head(head, self.date.get(), status, facts),
+        }
     }
 
     /// Empty memory for a head.
@@ -61,4 +105,18 @@ impl Desk {
     pub fn take_answers(&self) -> [usize; 5] {
         [0, 1, 2, 3, 4].map(|class: usize| self.answers[class].take())
     }
+}
+
+/// The status line, and the field lines that all answers have.
+fn begin_head(head: &mut Vec<u8>, date: [u8; Date::BYTES], status: Status, facts: Facts) {
+    let mut digits = [0; DIGITS_MAX];
+    for part in [b"HTTP/1.1 ", decimal(status.code().into(), &mut digits), b" ", status.phrase().as_bytes(), b"\r\nDate: ", &date]
+    {
+        head.extend_from_slice(part);
+    }
+    head.extend_from_slice(match (facts.persists, facts.is_old) {
+        (true, false) => b"\r\n",
+        (true, true) => b"\r\nConnection: keep-alive\r\n",
+        (false, _) => b"\r\nConnection: close\r\n",
+    });
 }

@@ -1,10 +1,12 @@
 //! Exchanges carried out: content in, the application, parts of the answer out.
 
-use crate::application::{Application, Begun, Flow, Goes, Handled, Produced};
+use crate::application::{Application, Flow, Goes, Produced};
 use crate::content::{Found, next_part};
 use crate::counters::HttpCounter;
+use crate::deliver::{Answered, Begun, Done};
 use crate::facts::Framing;
 use crate::heads::Served;
+use crate::log::{Ended, Sent, Trace};
 use crate::service::{Call, Http};
 use crate::session::{Active, Look, Running, Session, Stage};
 use crate::{Parts, Reply};
@@ -42,7 +44,7 @@ impl<A: Application> Http<A> {
                         Ok(after) => after,
                         Err(refusal) => {
                             running.exchange.gone(&mut self.application, call.cx);
-                            return match self.refuse_content(call, refusal) {
+                            return match self.refuse_content(call, refusal, Trace::Noted(&mut running.note)) {
                                 // It is answered with nothing rather than twice.
                                 Served::Refused => Look::Over(Next::Abort),
                                 _ => Look::Over(Next::Close),
@@ -80,7 +82,10 @@ impl<A: Application> Http<A> {
 
     fn end_exchange(&mut self, call: &mut Call<'_, '_, A::Talk>, session: &mut Session<A>, mut running: Running<A>) -> Look {
         settle(call.output, &mut running);
-        let Running { facts, body, is_invited, stage, .. } = running;
+        let Running { facts, body, is_invited, stage, note, .. } = running;
+        if let Some(note) = note {
+            note.end(Ended::whole(facts.persists && stage != Stage::Room(Framing::UntilClose)));
+        }
         if stage == Stage::Room(Framing::UntilClose) {
             return Look::Over(Next::Close);
         }
@@ -103,13 +108,10 @@ impl<A: Application> Http<A> {
     ) -> Result<After, corelane_wire::http1::Refusal> {
         settle(call.output, running);
         loop {
-            let before = running.body;
             match next_part(input, &mut running.body)? {
                 Found::Data(bytes) => {
-                    let Some(piece) = input.take_shared(bytes) else {
-                        running.body = before;
-                        return Ok(After::Wait(Next::Continue));
-                    };
+                    // reason: what lies together needs no memory to be taken.
+                    let piece = input.take_shared(bytes).expect("it lies together");
                     if running.exchange.content(&mut self.application, call.cx, piece) == Flow::Wait {
                         running.stage = Stage::Pause;
                         return Ok(owe(call.output, running));
@@ -129,18 +131,19 @@ impl<A: Application> Http<A> {
 
     fn go_on(&mut self, call: &mut Call<'_, '_, A::Talk>, running: &mut Running<A>) -> After {
         settle(call.output, running);
-        let reply = Reply::new(call.output, &self.desk, running.facts);
+        let reply = Reply::new(call.output, &self.desk, running.facts, Trace::Noted(&mut running.note));
         match running.exchange.go_on(&mut self.application, call.cx, reply) {
-            Ok(Goes::Answered(_)) => After::Over,
+            Ok(Goes::Answered(answered)) => is_over(running, &answered),
             Ok(Goes::Wait) => owe(call.output, running),
-            Ok(Goes::Produce(Begun(framing))) => {
+            Ok(Goes::Produce(Begun { framing, status })) => {
+                running.has_sent(Sent { status, bytes: 0 });
                 running.stage = Stage::Room(framing);
                 After::Again
             }
             Err(Refused::TooLarge { .. }) => {
-                let reply = Reply::new(call.output, &self.desk, running.facts);
-                match reply.status::<Handled<A>>(Status::INTERNAL_SERVER_ERROR) {
-                    Ok(_) => After::Over,
+                let reply = Reply::new(call.output, &self.desk, running.facts, Trace::Noted(&mut running.note));
+                match reply.status::<Answered>(Status::INTERNAL_SERVER_ERROR) {
+                    Ok(answered) => is_over(running, &answered),
                     Err(_) => After::Wait(Next::Wait),
                 }
             }
@@ -159,7 +162,10 @@ impl<A: Application> Http<A> {
                 running.stage = Stage::Room(framing);
                 return After::Wait(Next::Wait);
             }
-            let produced = running.exchange.produce(&mut self.application, call.cx, &mut Parts::new(call.output, &mut framing));
+            let mut sent = running.sent;
+            let mut parts = Parts::new(call.output, &mut framing, &mut sent.bytes);
+            let produced = running.exchange.produce(&mut self.application, call.cx, &mut parts);
+            running.has_sent(sent);
             running.stage = Stage::Room(framing);
             match produced {
                 _ if framing == Framing::Length(0) => return After::Over,
@@ -175,6 +181,14 @@ impl<A: Application> Http<A> {
             }
         }
     }
+}
+
+/// The exchange has answered, or taken what was kept for the answer along.
+fn is_over<A: Application>(running: &mut Running<A>, answered: &Answered) -> After {
+    if let Done::Written(sent) = answered.0 {
+        running.has_sent(sent);
+    }
+    After::Over
 }
 
 /// Ends content that was announced as `framing` says.

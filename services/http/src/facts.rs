@@ -22,6 +22,9 @@ pub(crate) enum Framing {
 }
 
 impl Facts {
+    /// Those of most requests.
+    pub const USUAL: Self = Self { is_head: false, is_old: false, persists: true };
+
     /// Those of the last answer to a client of which nothing is known.
     pub const LAST: Self = Self { is_head: false, is_old: false, persists: false };
 

@@ -2,7 +2,9 @@
 
 use crate::application::{Application, First, Handled};
 use crate::counters::HttpCounter;
+use crate::deliver::{Answered, Begun, Done};
 use crate::facts::Facts;
+use crate::log::{Asked, Note, Sent, Trace};
 use crate::service::{Call, Http};
 use crate::session::{Active, Collected, Look, Running, Session, Stage};
 use crate::{Reply, Request};
@@ -49,6 +51,11 @@ impl<'a> Arrived<'a> {
     /// How much content is still to be read.
     fn framing(&self) -> Framing {
         if self.content.is_some() { Framing::None } else { self.head.framing }
+    }
+
+    /// As its line in the log shows it.
+    fn asked(&self) -> Asked<'a> {
+        Asked { bytes: self.bytes, head: Some(self.head) }
     }
 
     pub fn facts(head: &Head<'_>, is_last: bool) -> Facts {
@@ -102,15 +109,18 @@ impl<A: Application> Http<A> {
                 Ok(Step::Request { head, bytes }) => (head, bytes, None),
                 Ok(Step::Refused { head, bytes, refusal }) => (head, bytes, Some(refusal)),
                 Ok(Step::More(drop)) => return Run { taken: taken + drop, requests, end: End::Partial(begun) },
-                Err(refusal) => return Run { taken, requests, end: End::Served(self.refuse(call, refusal)) },
+                Err(refusal) => {
+                    let asked = Asked { bytes: &bytes[taken..], head: None };
+                    return Run { taken, requests, end: End::Served(self.refuse(call, refusal, Trace::Asked(asked))) };
+                }
             };
             let same = &bytes[taken..taken + length];
             let arrived = Arrived { head: &head, bytes: same, content: None, facts: Arrived::facts(&head, is_last) };
             // One that repeats it byte for byte, as those of busy clients do, is the same.
             while bytes[taken..].starts_with(same) {
                 let served = match refusal {
-                    _ if call.output.is_full() => Served::Refused,
-                    None => self.serve(call, arrived),
+                    _ if !call.output.has_room() => Served::Refused,
+                    None => self.serve(call, arrived, Trace::Asked(arrived.asked())),
                     Some(refusal) => self.serve_refusal(call, arrived, refusal),
                 };
                 let done = usize::from(!matches!(served, Served::Refused));
@@ -125,11 +135,24 @@ impl<A: Application> Http<A> {
 
     /// Serves one request.
     #[inline]
-    pub(crate) fn serve(&mut self, call: &mut Call<'_, '_, A::Talk>, arrived: Arrived<'_>) -> Served<A> {
-        let reply = Reply::new(call.output, &self.desk, arrived.facts);
+    pub(crate) fn serve(&mut self, call: &mut Call<'_, '_, A::Talk>, arrived: Arrived<'_>, mut trace: Trace<'_>) -> Served<A> {
+        let reply = Reply::new(call.output, &self.desk, arrived.facts, trace.again());
         match self.application.request(call.cx, &Request::new(arrived.head, arrived.content), reply) {
-            Ok(Handled::Answered(_)) => self.after_answer(call, arrived),
-            handled => self.serve_on(call, arrived, handled),
+            Ok(Handled::Answered(answered)) => {
+                self.log_answer(trace, &answered, arrived.facts);
+                self.after_answer(call, arrived)
+            }
+            handled => self.serve_on(call, arrived, handled, trace),
+        }
+    }
+
+    /// Logs an answer that is written whole.
+    #[inline]
+    fn log_answer(&self, trace: Trace<'_>, answered: &Answered, facts: Facts) {
+        if let Done::Written(sent) = answered.0
+            && self.desk.log().is_some()
+        {
+            trace.answered(&self.desk, sent, facts.persists);
         }
     }
 
@@ -140,14 +163,18 @@ impl<A: Application> Http<A> {
         call: &mut Call<'_, '_, A::Talk>,
         arrived: Arrived<'_>,
         handled: Result<Handled<A>, Refused>,
+        trace: Trace<'_>,
     ) -> Served<A> {
         match handled {
-            Ok(Handled::Answered(_)) => self.after_answer(call, arrived),
-            Ok(Handled::Collect(most)) if arrived.content.is_none() => self.begin_to_collect(call, arrived, most),
-            Ok(Handled::Begin(exchange, first)) => self.begin_exchange(call, arrived, exchange, first),
+            Ok(Handled::Answered(answered)) => {
+                self.log_answer(trace, &answered, arrived.facts);
+                self.after_answer(call, arrived)
+            }
+            Ok(Handled::Collect(most)) if arrived.content.is_none() => self.begin_to_collect(call, arrived, most, trace),
+            Ok(Handled::Begin(exchange, first)) => self.begin_exchange(call, arrived, (exchange, first), trace),
             // What can never be had, or was had already: the application is at fault.
             Ok(Handled::Collect(_)) | Err(Refused::TooLarge { .. }) => {
-                self.answer_at_once(call, arrived, Status::INTERNAL_SERVER_ERROR)
+                self.answer_at_once(call, arrived, Status::INTERNAL_SERVER_ERROR, trace)
             }
             Err(_) => Served::Refused,
         }
@@ -157,36 +184,48 @@ impl<A: Application> Http<A> {
         &mut self,
         call: &mut Call<'_, '_, A::Talk>,
         arrived: Arrived<'_>,
-        exchange: Box<dyn crate::Exchange<A>>,
-        first: First,
+        (exchange, first): (Box<dyn crate::Exchange<A>>, First),
+        trace: Trace<'_>,
     ) -> Served<A> {
         let most = if let First::Receive(most) = first { most } else { u64::MAX };
         let body = match Body::new(arrived.framing(), most) {
             Ok(body) => body,
-            Err(refusal) => return self.refuse_content(call, refusal),
+            Err(refusal) => return self.refuse_content(call, refusal, trace),
         };
         let stage = match first {
             First::Receive(_) if !body.is_ended() => Stage::Content,
             First::Receive(_) | First::Wait => Stage::Application,
-            First::Produce(begun) => Stage::Room(begun.0),
+            First::Produce(Begun { framing, .. }) => Stage::Room(framing),
         };
         let is_invited = stage == Stage::Content || !arrived.head.expects_continue;
         if stage == Stage::Content {
             self.invite(call, arrived.head);
         }
-        Served::Active(Active::Running(Running { exchange, facts: arrived.facts, body, is_invited, stage, owed: None }))
+        let (note, facts, nothing) = (trace.into_note(&self.desk), arrived.facts, Sent { status: 0, bytes: 0 });
+        let mut running = Running { exchange, facts, body, is_invited, stage, owed: None, sent: nothing, note };
+        if let First::Produce(Begun { status, .. }) = first {
+            running.has_sent(Sent { status, bytes: 0 });
+        }
+        Served::Active(Active::Running(running))
     }
 
-    fn begin_to_collect(&mut self, call: &mut Call<'_, '_, A::Talk>, arrived: Arrived<'_>, most: u64) -> Served<A> {
+    fn begin_to_collect(
+        &mut self,
+        call: &mut Call<'_, '_, A::Talk>,
+        arrived: Arrived<'_>,
+        most: u64,
+        trace: Trace<'_>,
+    ) -> Served<A> {
         let most = most.min(call.cx.arena().lend_max() as u64);
         let body = match Body::new(arrived.head.framing, most) {
             Ok(body) => body,
-            Err(refusal) => return self.refuse_content(call, refusal),
+            Err(refusal) => return self.refuse_content(call, refusal, trace),
         };
         let Ok(mut head) = call.cx.lease(arrived.bytes.len()) else { return Served::Refused };
         head.append(arrived.bytes);
         self.invite(call, arrived.head);
-        Served::Active(Active::Collected(Collected { head: head.share(), body, content: None, whole: None }))
+        let note = trace.into_note(&self.desk);
+        Served::Active(Active::Collected(Collected { head: head.share(), body, content: None, untaken: 0, whole: None, note }))
     }
 
     /// Says 100 (Continue) to a client that waits for it (RFC 9110 section 10.1.1).
@@ -232,45 +271,62 @@ impl<A: Application> Http<A> {
     }
 
     /// Answers with a status, without the application.
-    fn answer_at_once(&mut self, call: &mut Call<'_, '_, A::Talk>, arrived: Arrived<'_>, status: Status) -> Served<A> {
-        match Reply::new(call.output, &self.desk, arrived.facts).status::<Handled<A>>(status) {
-            Ok(_) => self.after_answer(call, arrived),
+    fn answer_at_once(
+        &mut self,
+        call: &mut Call<'_, '_, A::Talk>,
+        arrived: Arrived<'_>,
+        status: Status,
+        mut trace: Trace<'_>,
+    ) -> Served<A> {
+        match Reply::new(call.output, &self.desk, arrived.facts, trace.again()).status::<Answered>(status) {
+            Ok(answered) => {
+                self.log_answer(trace, &answered, arrived.facts);
+                self.after_answer(call, arrived)
+            }
             Err(_) => Served::Refused,
         }
     }
 
     /// A head with a fault that leaves its end known.
     fn serve_refusal(&mut self, call: &mut Call<'_, '_, A::Talk>, arrived: Arrived<'_>, refusal: Refusal) -> Served<A> {
-        match self.answer_refusal(call, arrived.facts, refusal, HttpCounter::HeadsRefused) {
+        let trace = Trace::Asked(arrived.asked());
+        match self.answer_refusal(call, arrived.facts, (refusal, HttpCounter::HeadsRefused), trace) {
             true => self.after_answer(call, arrived),
             false => Served::Refused,
         }
     }
 
     /// Refuses a head behind which nothing can be read.
-    fn refuse(&mut self, call: &mut Call<'_, '_, A::Talk>, refusal: Refusal) -> Served<A> {
-        match self.answer_refusal(call, Facts::LAST, refusal, HttpCounter::HeadsRefused) {
+    fn refuse(&mut self, call: &mut Call<'_, '_, A::Talk>, refusal: Refusal, trace: Trace<'_>) -> Served<A> {
+        match self.answer_refusal(call, Facts::LAST, (refusal, HttpCounter::HeadsRefused), trace) {
             true => Served::Close,
             false => Served::Refused,
         }
     }
 
     /// Refuses content; nothing can be read behind it.
-    pub(crate) fn refuse_content(&mut self, call: &mut Call<'_, '_, A::Talk>, refusal: Refusal) -> Served<A> {
-        match self.answer_refusal(call, Facts::LAST, refusal, HttpCounter::ContentsRefused) {
+    pub(crate) fn refuse_content(&mut self, call: &mut Call<'_, '_, A::Talk>, refusal: Refusal, trace: Trace<'_>) -> Served<A> {
+        match self.answer_refusal(call, Facts::LAST, (refusal, HttpCounter::ContentsRefused), trace) {
             true => Served::Close,
             false => Served::Refused,
         }
     }
 
     /// Tells the client what is wrong; false if there is no room.
-    fn answer_refusal(&mut self, call: &mut Call<'_, '_, A::Talk>, facts: Facts, refusal: Refusal, counter: HttpCounter) -> bool {
+    fn answer_refusal(
+        &mut self,
+        call: &mut Call<'_, '_, A::Talk>,
+        facts: Facts,
+        (refusal, counter): (Refusal, HttpCounter),
+        mut trace: Trace<'_>,
+    ) -> bool {
         let status = refusal.status();
-        let answer = Reply::new(call.output, &self.desk, facts).answer(status).media("text/plain; charset=utf-8");
+        let answer = Reply::new(call.output, &self.desk, facts, trace.again()).answer(status).media("text/plain; charset=utf-8");
         let text = format!("{} {}\n{refusal}\n", status.code(), status.phrase());
-        let is_written = answer.bytes::<Handled<A>>(text.as_bytes()).is_ok();
-        call.cx.count(counter, usize::from(is_written));
-        is_written
+        let Ok(answered) = answer.bytes::<Answered>(text.as_bytes()) else { return false };
+        self.log_answer(trace, &answered, facts);
+        call.cx.count(counter, 1);
+        true
     }
 
     /// Serves a request whose content is all there.
@@ -280,6 +336,7 @@ impl<A: Application> Http<A> {
         is_last: bool,
         head: &Shared,
         content: &Shared,
+        note: &mut Option<Note>,
     ) -> Served<A> {
         let mut scratch = Scratch::new();
         let parsed = match self.begin_head().next(head, &mut scratch) {
@@ -288,6 +345,6 @@ impl<A: Application> Http<A> {
             _ => panic!("a head that was one is none"),
         };
         let facts = Arrived::facts(&parsed, is_last);
-        self.serve(call, Arrived { head: &parsed, bytes: head, content: Some(content), facts })
+        self.serve(call, Arrived { head: &parsed, bytes: head, content: Some(content), facts }, Trace::Noted(note))
     }
 }

@@ -1,8 +1,10 @@
 //! An answer's place, held until it can be given.
 
-use crate::answer::{Answer, Deliver};
+use crate::answer::Answer;
+use crate::deliver::Deliver;
 use crate::desk::Desk;
 use crate::facts::Facts;
+use crate::log::{Ended, Note, Sent};
 use corelane::service::{Chain, ConnectionId, Refused, Ticket};
 use corelane::{Cx, Talk};
 use corelane_wire::http1::Status;
@@ -16,11 +18,13 @@ pub struct Held {
     ticket: Ticket,
     desk: Rc<Desk>,
     facts: Facts,
+    /// None where nothing is logged.
+    note: Option<Note>,
 }
 
 impl Held {
-    pub(crate) fn new(ticket: Ticket, desk: Rc<Desk>, facts: Facts) -> Self {
-        Self { ticket, desk, facts }
+    pub(crate) fn new(ticket: Ticket, desk: Rc<Desk>, facts: Facts, note: Option<Note>) -> Self {
+        Self { ticket, desk, facts, note }
     }
 
     /// The connection whose request it is.
@@ -35,9 +39,9 @@ impl Held {
 
     /// An answer with this status, to be completed; its `Done` is nothing.
     pub fn answer<'c, 'l, T: Talk>(self, cx: &'c mut Cx<'l, T>, status: Status) -> Answer<Later<'c, 'l, T>> {
-        let Self { ticket, desk, facts } = self;
-        desk.look(cx.time_of_day());
-        Answer::new(Later { cx, ticket }, desk, facts, status)
+        let Self { ticket, desk, facts, note } = self;
+        desk.look(cx);
+        Answer::new(Later { cx, ticket, note, persists: facts.persists }, desk, facts, status)
     }
 }
 
@@ -47,22 +51,34 @@ impl Held {
 pub struct Later<'c, 'l, T: Talk> {
     cx: &'c mut Cx<'l, T>,
     ticket: Ticket,
+    note: Option<Note>,
+    persists: bool,
 }
 
 impl<T: Talk> Deliver for Later<'_, '_, T> {
     type Done = ();
 
-    fn deliver(self, bytes: &[u8], mut content: Chain) -> Result<(), Refused> {
-        let Self { cx, mut ticket } = self;
+    fn deliver(self, bytes: &[u8], content: Option<Chain>, sent: Sent) -> Result<(), Refused> {
+        let Self { cx, mut ticket, note, persists } = self;
+        // Whoever has gone was sent nothing.
+        let note = note.filter(|_| cx.peer_address(ticket.connection()).is_some());
+        let end = |note: Option<Note>, sent| {
+            if let Some(mut note) = note {
+                note.has_sent(sent);
+                note.end(Ended::whole(persists));
+            }
+        };
         let mut writer = cx.answer_writer(&mut ticket);
         match writer.put(bytes).and_then(|()| writer.finish()) {
             Ok(mut chain) => {
-                chain.append(&mut content);
+                content.into_iter().for_each(|mut content| chain.append(&mut content));
                 cx.answer_chain(ticket, chain);
+                end(note, sent);
                 Ok(())
             }
             Err(refused) => {
                 cx.answer(ticket, UNAVAILABLE);
+                end(note, Sent { status: Status::SERVICE_UNAVAILABLE.code(), bytes: 0 });
                 Err(refused)
             }
         }

@@ -12,11 +12,13 @@ const CHUNK_LINE_BYTES: usize = 18;
 pub struct Parts<'o> {
     output: &'o mut Output,
     framing: &'o mut Framing,
+    /// Bytes of content that were written.
+    sent: &'o mut u64,
 }
 
 impl<'o> Parts<'o> {
-    pub(crate) fn new(output: &'o mut Output, framing: &'o mut Framing) -> Self {
-        Self { output, framing }
+    pub(crate) fn new(output: &'o mut Output, framing: &'o mut Framing, sent: &'o mut u64) -> Self {
+        Self { output, framing, sent }
     }
 
     /// Bytes that are still owed, where a length was announced.
@@ -89,6 +91,7 @@ impl<'o> Parts<'o> {
     }
 
     fn count(&mut self, bytes: usize) {
+        *self.sent += bytes as u64;
         if let Framing::Length(left) = self.framing {
             *left -= bytes as u64;
         }

@@ -1,26 +1,28 @@
 //! The right, and the duty, to answer a request.
 
-use crate::answer::{Answer, Deliver};
-use crate::application::Answered;
+use crate::answer::Answer;
+use crate::deliver::{Answered, Done, Now};
 use crate::desk::Desk;
 use crate::facts::Facts;
 use crate::held::Held;
+use crate::log::Trace;
 use corelane::Output;
-use corelane::service::{Chain, Hold, Order, Refused};
+use corelane::service::{Hold, Order, Refused};
 use corelane_wire::http1::Status;
 use std::rc::Rc;
 use std::time::Duration;
 
 /// Answers one request: now, or later with [`Reply::hold`].
 pub struct Reply<'o> {
-    output: &'o mut Output,
-    desk: &'o Rc<Desk>,
-    facts: Facts,
+    pub(crate) output: &'o mut Output,
+    pub(crate) desk: &'o Rc<Desk>,
+    pub(crate) facts: Facts,
+    trace: Trace<'o>,
 }
 
 impl<'o> Reply<'o> {
-    pub(crate) fn new(output: &'o mut Output, desk: &'o Rc<Desk>, facts: Facts) -> Self {
-        Self { output, desk, facts }
+    pub(crate) fn new(output: &'o mut Output, desk: &'o Rc<Desk>, facts: Facts, trace: Trace<'o>) -> Self {
+        Self { output, desk, facts, trace }
     }
 
     /// An answer with this status, to be completed.
@@ -59,21 +61,7 @@ impl<'o> Reply<'o> {
         let hold = Hold::new(Order::Kept).reserve(reserve);
         let hold = age.map_or(hold, |age| hold.expires(age, 0));
         let ticket = self.output.hold(hold)?;
-        Ok((Held::new(ticket, self.desk.clone(), self.facts), Answered(()).into()))
-    }
-}
-
-/// Into the connection's output, at once.
-pub struct Now<'o>(&'o mut Output);
-
-impl Deliver for Now<'_> {
-    type Done = Answered;
-
-    fn deliver(self, bytes: &[u8], mut content: Chain) -> Result<Answered, Refused> {
-        self.0.write(bytes)?;
-        while let Some(segment) = content.pop() {
-            self.0.push(segment);
-        }
-        Ok(Answered(()))
+        let note = self.trace.into_note(self.desk);
+        Ok((Held::new(ticket, self.desk.clone(), self.facts, note), Answered(Done::Held).into()))
     }
 }

@@ -3,6 +3,7 @@
 use crate::application::Application;
 use crate::counters::HttpCounter;
 use crate::desk::Desk;
+use crate::log::AccessLog;
 use crate::session::{Active, Look, Session};
 use crate::settings::Settings;
 use corelane::service::{
@@ -40,12 +41,18 @@ pub(crate) struct Call<'a, 'l, T: Talk> {
 impl<A: Application> Http<A> {
     /// Serves `application` with the default settings.
     pub fn new(application: A) -> Self {
-        Self { application, settings: Settings::new(), desk: Rc::new(Desk::new()), spare: Vec::new() }
+        Self { application, settings: Settings::new(), desk: Rc::new(Desk::new(None)), spare: Vec::new() }
     }
 
     /// Sets the bounds.
     pub fn settings(mut self, settings: Settings) -> Self {
         self.settings = settings;
+        self
+    }
+
+    /// Logs what is answered. To be called on the lane that serves, as all that makes a service.
+    pub fn log(mut self, log: &AccessLog) -> Self {
+        self.desk = Rc::new(Desk::new(Some(log.lane())));
         self
     }
 
@@ -101,6 +108,9 @@ impl<A: Application> Http<A> {
                 cx.count(counter, answers);
             }
         }
+        if let Some(log) = self.desk.log() {
+            log.borrow_mut().end_call(cx);
+        }
     }
 }
 
@@ -119,7 +129,7 @@ impl<A: Application> StreamService for Http<A> {
     }
 
     fn receive(&mut self, cx: &mut Cx<'_, A::Talk>, session: &mut Session<A>, input: &mut Input, output: &mut Output) -> Next {
-        self.desk.look(cx.time_of_day());
+        self.desk.begin_call(cx);
         let mut call = Call { cx, output };
         let next = loop {
             match self.look(&mut call, session, input) {
@@ -132,7 +142,7 @@ impl<A: Application> StreamService for Http<A> {
     }
 
     fn drained(&mut self, cx: &mut Cx<'_, A::Talk>, session: &mut Session<A>, output: &mut Output) -> Next {
-        self.desk.look(cx.time_of_day());
+        self.desk.begin_call(cx);
         let Some(active) = session.active.take().map(|active| self.unboxed(active)) else { return Next::Continue };
         let Active::Running(running) = active else {
             session.active = Some(self.boxed(active));
@@ -170,39 +180,48 @@ impl<A: Application> StreamService for Http<A> {
     }
 
     fn closed(&mut self, cx: &mut Cx<'_, A::Talk>, session: Session<A>, _ending: Ending) {
+        self.desk.look(cx);
         if let Some(Active::Running(mut running)) = session.active.map(|active| self.unboxed(active)) {
             // Its connection has ended, and with it what it owed.
             drop(running.owed.take());
             running.exchange.gone(&mut self.application, cx);
         }
+        self.count_answers(cx);
     }
 
     fn completed(&mut self, cx: &mut Cx<'_, A::Talk>, token: u64, outcome: Outcome) {
         self.application.completed(cx, token, outcome);
+        self.count_answers(cx);
     }
 
     fn lane_message(&mut self, cx: &mut Cx<'_, A::Talk>, from: Origin, message: <A::Talk as Talk>::Message) {
         self.application.lane_message(cx, from, message);
+        self.count_answers(cx);
     }
 
     fn asked(&mut self, cx: &mut Cx<'_, A::Talk>, from: Origin, question: <A::Talk as Talk>::Question, call: LaneCall<A::Talk>) {
         self.application.asked(cx, from, question, call);
+        self.count_answers(cx);
     }
 
     fn replied(&mut self, cx: &mut Cx<'_, A::Talk>, asking: Asking, outcome: Result<<A::Talk as Talk>::Answer, Lost>) {
         self.application.replied(cx, asking, outcome);
+        self.count_answers(cx);
     }
 
     fn room(&mut self, cx: &mut Cx<'_, A::Talk>, lane: usize) {
         self.application.room(cx, lane);
+        self.count_answers(cx);
     }
 
     fn alarm(&mut self, cx: &mut Cx<'_, A::Talk>, token: u64) {
         self.application.alarm(cx, token);
+        self.count_answers(cx);
     }
 
     fn drain_began(&mut self, cx: &mut Cx<'_, A::Talk>) {
         self.application.drain_began(cx);
+        self.count_answers(cx);
     }
 
     fn ending(&mut self, cx: &mut Cx<'_, A::Talk>) {

@@ -2,6 +2,7 @@
 
 use crate::application::{Application, Exchange};
 use crate::facts::{Facts, Framing};
+use crate::log::{Note, Sent};
 use corelane::service::{Lease, Shared, Ticket};
 use corelane_wire::http1::{Body, Requests};
 
@@ -32,8 +33,12 @@ pub(crate) struct Collected {
     pub body: Body,
     /// What has come; none as long as nothing has.
     pub content: Option<Lease>,
+    /// Bytes at the front of the input for which there was no memory.
+    pub untaken: usize,
     /// All of it.
     pub whole: Option<Shared>,
+    /// None where nothing is logged.
+    pub note: Option<Note>,
 }
 
 /// An exchange that goes on.
@@ -47,6 +52,20 @@ pub(crate) struct Running<A: Application> {
     pub stage: Stage,
     /// Held while the application owes something: a drain waits for it, for as long as `answer_limit` says.
     pub owed: Option<Ticket>,
+    /// What was answered so far; the status is none yet before it has begun.
+    pub sent: Sent,
+    /// None where nothing is logged, and once somebody else has it.
+    pub note: Option<Note>,
+}
+
+impl<A: Application> Running<A> {
+    /// So much was answered.
+    pub fn has_sent(&mut self, sent: Sent) {
+        self.sent = sent;
+        if let Some(note) = &mut self.note {
+            note.has_sent(sent);
+        }
+    }
 }
 
 /// What an exchange waits for.

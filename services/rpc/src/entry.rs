@@ -5,22 +5,26 @@ use crate::{ECHO, Echo, NFS, Null, Rpc, RpcDatagrams};
 use corelane::service::entry::choice::{Choice, Flag};
 use corelane::service::entry::{Asked, Beside, Entry, Opened, Scheme};
 use corelane::{Lanes, Result};
+use corelane_tls::entry as tls;
 
 /// Where RPC is served unless said otherwise.
 pub const DEFAULT_PORT: u16 = 62049;
+/// Where it is served behind TLS unless said otherwise.
+pub const DEFAULT_TLS_PORT: u16 = 62443;
 
 /// What is served: procedure 0 of NFS, and the echo program.
 type Programs = (Null, Echo);
 
 const REGISTER: Flag = Flag::new("register", "tell the rpcbind of this machine where the programs are, until the end");
 
-/// ONC RPC over TCP and UDP.
+/// ONC RPC over TCP, UDP, and TLS.
 pub static ENTRY: Entry = Entry::new(
     "rpc",
     "ONC RPC, procedure 0 of NFS and an echo program",
     &[
         Scheme::connections::<Rpc<Programs>>("tcp", DEFAULT_PORT, connections),
         Scheme::datagrams::<RpcDatagrams<Programs>>("udp", DEFAULT_PORT, datagrams),
+        tls::behind(Scheme::connections::<Rpc<Programs>>("tls", DEFAULT_TLS_PORT, veiled)),
     ],
 )
 .options(&[Choice::Flag(REGISTER)])
@@ -29,6 +33,16 @@ pub static ENTRY: Entry = Entry::new(
 
 fn connections(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
     lanes.serve(&asked.url().to_string(), |_lane| Rpc::new((Null, Echo)))
+}
+
+/// From the first byte on, as behind stunnel; who asks in plain whether there is TLS (RFC 9289) does so over TCP.
+fn veiled(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
+    if asked.chosen().flag(&REGISTER) {
+        return Err(
+            asked.refuse(REGISTER.name, "rpcbind knows of no TLS: who asked it would speak in plain; register tcp:// or udp://")
+        );
+    }
+    connections(lanes, asked)
 }
 
 fn datagrams(lanes: Lanes, asked: &Asked) -> Result<Lanes> {

@@ -57,7 +57,7 @@ pub use counters::RpcCounter;
 pub use datagrams::RpcDatagrams;
 pub use duplicates::{DUPLICATE_AGE_MAX, DUPLICATE_BYTES_MAX, DUPLICATES_BYTES_MAX, DUPLICATES_MAX};
 pub use echo::{ECHO, Echo, PAYLOAD_BYTES_MAX};
-pub use entry::{DEFAULT_PORT, ENTRY};
+pub use entry::{DEFAULT_PORT, DEFAULT_TLS_PORT, ENTRY};
 pub use error::Unanswered;
 pub use held::{HELD_MAX, Held};
 pub use null::{NFS, Null};

@@ -77,6 +77,8 @@ pub enum Divisor {
     BestFramework,
     /// The plain loop of datagrams with the lowest median CPU per request in this cell.
     BestLoop,
+    /// The web server with the lowest median CPU per request in this cell.
+    BestWebServer,
     /// One entrant.
     One(Entrant),
 }

@@ -269,13 +269,14 @@ impl Cell {
 
 #[cfg(test)]
 mod tests {
-    use super::super::entrants::{FRAMEWORKS, LOOPS};
+    use super::super::entrants::{FRAMEWORKS, LOOPS, WEB_SERVERS};
+    use super::super::http::CELLS as HTTP_CELLS;
     use super::super::rpc::CELLS as RPC_CELLS;
     use super::*;
 
     #[test]
     fn every_bar_is_about_entrants_of_its_cell() {
-        for cell in CELLS.iter().chain(GENERATOR_CELLS).chain(RPC_CELLS) {
+        for cell in CELLS.iter().chain(GENERATOR_CELLS).chain(RPC_CELLS).chain(HTTP_CELLS) {
             for bar in cell.bars {
                 assert!(cell.entrants.contains(&bar.of), "{}", cell.name);
                 match bar.by {
@@ -285,6 +286,10 @@ mod tests {
                     }
                     Divisor::BestFramework => {
                         let mut all = FRAMEWORKS.iter().flat_map(|&peer| [Entrant::Peer(peer), Entrant::WithOurBlock(peer)]);
+                        assert!(all.all(|entrant| cell.entrants.contains(&entrant)), "{}", cell.name);
+                    }
+                    Divisor::BestWebServer => {
+                        let mut all = WEB_SERVERS.map(Entrant::Peer).into_iter();
                         assert!(all.all(|entrant| cell.entrants.contains(&entrant)), "{}", cell.name);
                     }
                     Divisor::BestLoop => {
@@ -311,13 +316,14 @@ mod tests {
     #[test]
     fn bars_of_parity_leave_room_for_what_two_equal_servers_measure() {
         let is_parity = |bar: &Bar| matches!(bar.limit, Limit::AtMost(limit) if (0.99..1.06).contains(&limit));
-        let bars: Vec<_> = CELLS.iter().chain(RPC_CELLS).flat_map(|cell| cell.bars).filter(|bar| is_parity(bar)).collect();
+        let bars: Vec<_> =
+            CELLS.iter().chain(RPC_CELLS).chain(HTTP_CELLS).flat_map(|cell| cell.bars).filter(|bar| is_parity(bar)).collect();
         assert!(bars.len() >= 4 && bars.iter().all(|bar| bar.limit == Limit::AtMost(1.05)), "{bars:?}");
     }
 
     #[test]
     fn names_are_unique() {
-        let cells = CELLS.iter().chain(GENERATOR_CELLS).chain(RPC_CELLS).map(|cell| cell.name);
+        let cells = CELLS.iter().chain(GENERATOR_CELLS).chain(RPC_CELLS).chain(HTTP_CELLS).map(|cell| cell.name);
         let mut names: Vec<_> = cells.chain([IDLE.name, OPEN_LOOP.name]).collect();
         let count = names.len();
         names.sort_unstable();

@@ -50,6 +50,12 @@ pub enum Peer {
     Libtirpc,
     /// nfs-ganesha.
     Ganesha,
+    /// nginx.
+    Nginx,
+    /// h2o.
+    H2o,
+    /// lighttpd.
+    Lighttpd,
 }
 
 /// The peers among which the best framework is looked for, with either buffer.
@@ -57,6 +63,9 @@ pub const FRAMEWORKS: [Peer; 4] = [Peer::Tokio, Peer::Compio, Peer::Glommio, Pee
 
 /// The peers among which the best loop of datagrams is looked for.
 pub const LOOPS: [Peer; 4] = [Peer::Udp, Peer::UdpEpoll, Peer::UdpBatch, Peer::UdpGro];
+
+/// The peers among which the best web server is looked for.
+pub const WEB_SERVERS: [Peer; 3] = [Peer::Nginx, Peer::H2o, Peer::Lighttpd];
 
 /// A runtime's connection, as their documents show it.
 const CONNECTION_BYTES: usize = 16 << 10;
@@ -102,6 +111,11 @@ impl Entrant {
     /// Whether the best loop may be this one.
     pub fn is_loop(self) -> bool {
         self.peer().is_some_and(|peer| LOOPS.contains(&peer))
+    }
+
+    /// Whether the best web server may be this one.
+    pub fn is_web_server(self) -> bool {
+        self.peer().is_some_and(|peer| WEB_SERVERS.contains(&peer))
     }
 
     /// Bytes of a buffer of a peer, as it is told; `None` for one that chooses by itself, and for Corelane.
@@ -151,13 +165,16 @@ impl Peer {
             Peer::Monoio => "peer-monoio",
             Peer::Libtirpc => "peer-libtirpc",
             Peer::Ganesha => "ganesha.nfsd",
+            Peer::Nginx => "nginx",
+            Peer::H2o => "h2o",
+            Peer::Lighttpd => "lighttpd",
         }
     }
 
     /// What it asks the operating system through.
     pub fn driver(self) -> &'static str {
         match self {
-            Peer::Epoll | Peer::Tokio | Peer::Ganesha | Peer::UdpEpoll => "epoll",
+            Peer::Epoll | Peer::Tokio | Peer::Ganesha | Peer::UdpEpoll | Peer::Nginx | Peer::H2o | Peer::Lighttpd => "epoll",
             Peer::Udp | Peer::UdpBatch | Peer::UdpGro => "blocking",
             Peer::Libtirpc => "poll",
             Peer::Compio | Peer::Glommio | Peer::Monoio => "uring",
@@ -167,7 +184,7 @@ impl Peer {
     /// What it is told to receive into; `None` if it has a choice of its own.
     fn buffer(self, transport: Transport) -> Option<(usize, Each)> {
         match self {
-            Peer::Ganesha => None,
+            Peer::Ganesha | Peer::Nginx | Peer::H2o | Peer::Lighttpd => None,
             Peer::Libtirpc => Some((CONNECTION_BYTES, Each::Connection)),
             Peer::UdpBatch => Some((BATCHED_BYTES, Each::Datagram)),
             _ if FRAMEWORKS.contains(&self) && transport == Transport::Tcp => Some((CONNECTION_BYTES, Each::Connection)),

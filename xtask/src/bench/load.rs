@@ -14,7 +14,7 @@ pub struct Load {
     pub asks: Asks,
     /// How the requests travel.
     pub transport: Transport,
-    /// Bytes of one request as it travels.
+    /// Bytes of one request as it travels; of an answer's content for [`Asks::Get`].
     pub bytes: usize,
     /// Connections, or sockets for datagrams.
     pub connections: usize,
@@ -32,6 +32,20 @@ pub enum Asks {
     Echo,
     /// To answer procedure 0 of NFS version 3 (RFC 1813).
     Null(Split),
+    /// To answer GET over HTTP/1.1 with so many bytes as [`Load::bytes`] says (RFC 9112).
+    Get(Page),
+}
+
+/// What GET asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Page {
+    /// A file, on connections that stay.
+    File,
+    /// A file, on a connection for each request.
+    FileAnew,
+    /// The same few bytes each time.
+    Reply,
 }
 
 /// How records of calls are taken apart on their way (RFC 5531 section 11).
@@ -78,6 +92,7 @@ impl Load {
     pub fn workload(&self) -> &'static str {
         match (self.asks, self.transport) {
             (Asks::Null(_), _) => "rpc",
+            (Asks::Get(_), _) => "http",
             (Asks::Echo, Transport::Tcp) => "echo",
             (Asks::Echo, _) => "udp",
         }
@@ -89,6 +104,7 @@ impl Load {
         let mut options = match self.asks {
             Asks::Echo => words(["--size", &bytes]),
             Asks::Null(Split::Whole) => Vec::new(),
+            Asks::Get(page) => page.options(&bytes),
             Asks::Null(Split::Fragments(count)) => words(["--split", &count.to_string()]),
             Asks::Null(Split::Bytes) => words(["--split", "bytes"]),
         };
@@ -106,7 +122,22 @@ impl Load {
 impl Asks {
     /// The service of Corelane that answers.
     pub fn service(self) -> &'static str {
-        if self == Asks::Echo { "echo" } else { "rpc" }
+        match self {
+            Asks::Echo => "echo",
+            Asks::Null(_) => "rpc",
+            Asks::Get(_) => "http",
+        }
+    }
+}
+
+impl Page {
+    fn options(self, bytes: &str) -> Vec<String> {
+        let path = if self == Page::Reply { "/reply".to_owned() } else { format!("/{bytes}") };
+        let mut options = words(["--path", &path, "--expect", bytes]);
+        if self == Page::FileAnew {
+            options.extend(words(["--requests-per-connection", "1"]));
+        }
+        options
     }
 }
 
@@ -146,6 +177,9 @@ mod tests {
         assert_eq!(told(Split::Fragments(3)), "--split 3 --connections 8 --depth 32");
         assert_eq!(told(Split::Bytes), "--split bytes --connections 8 --depth 32");
         assert_eq!(Load { asks: Asks::Null(Split::Whole), ..load }.workload(), "rpc");
+        let get = |page| Load { asks: Asks::Get(page), ..load }.options().join(" ");
+        assert_eq!(get(Page::Reply), "--path /reply --expect 510 --connections 8 --depth 32");
+        assert_eq!(get(Page::FileAnew), "--path /510 --expect 510 --requests-per-connection 1 --connections 8 --depth 32");
         let timing = Timing { warm_up: Duration::from_millis(200), window: Duration::from_secs_f64(0.3) };
         assert_eq!(timing.options().join(" "), "--warmup 200000us --duration 300000us");
     }

@@ -206,6 +206,7 @@ fn judge(cell: &'static str, bar: Bar, lineup: &[Entrant], rounds: &[Vec<Measure
         Divisor::One(entrant) => Some(entrant),
         Divisor::BestFramework => Some(cheapest(Entrant::is_framework, lineup, rounds)?),
         Divisor::BestLoop => Some(cheapest(Entrant::is_loop, lineup, rounds)?),
+        Divisor::BestWebServer => Some(cheapest(Entrant::is_web_server, lineup, rounds)?),
     };
     if divisor == Some(bar.of) {
         return None;
@@ -218,6 +219,7 @@ fn judge(cell: &'static str, bar: Bar, lineup: &[Entrant], rounds: &[Vec<Measure
     let best = match bar.by {
         Divisor::BestFramework => " (best framework)",
         Divisor::BestLoop => " (best loop)",
+        Divisor::BestWebServer => " (best web server)",
         Divisor::Nothing | Divisor::One(_) => "",
     };
     Verdict::of_rounds(cell, format!("{}{whose}{best}, {}", bar.of, bar.figure), &values, bar.limit)

@@ -13,9 +13,10 @@ use super::counts::{self, Counts};
 use super::cpus::SERVER_CPU;
 use super::entrants::{Entrant, Peer};
 use super::ganesha;
-use super::load::{Asks, Transport};
+use super::load::{Asks, Page, Transport};
 use super::server::{self, Server};
 use super::softirq;
+use super::web::{self, Folder};
 
 /// What Corelane is told to ask the operating system through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
@@ -55,6 +56,8 @@ pub struct Stage {
     pub ours: Ours,
     /// The driver to compare that one with; `None` unless the one asked for is `auto`.
     pub other: Option<Driver>,
+    /// The files that web servers serve.
+    pub web: Option<Folder>,
     /// The kernel's own thread of the servers' CPU.
     softirq: Option<Process>,
     last_port: Option<u16>,
@@ -69,6 +72,7 @@ pub struct Running {
     /// Where it listens.
     pub address: SocketAddr,
     /// For what.
+    asks: Asks,
     transport: Transport,
     /// Its process.
     pub server: Server,
@@ -78,10 +82,15 @@ pub struct Running {
     _surroundings: Option<ganesha::Surroundings>,
 }
 
+/// What a transport is called in a server's address, for what is asked there.
+fn scheme(asks: Asks, transport: Transport) -> &'static str {
+    if matches!(asks, Asks::Get(_)) { "http" } else { transport.protocol() }
+}
+
 impl Stage {
     /// A stage on which only peers appear, until [`Stage::find_other_driver`] is called.
     pub fn new(corelane: PathBuf, peers: PathBuf, ours: Ours) -> Self {
-        Self { corelane, peers, ours, other: None, softirq: softirq::thread_of(SERVER_CPU), last_port: None }
+        Self { corelane, peers, ours, other: None, web: None, softirq: softirq::thread_of(SERVER_CPU), last_port: None }
     }
 
     /// Processor time of the kernel's own thread of the servers' CPU, in nanoseconds; `None` where it cannot be seen.
@@ -101,10 +110,19 @@ impl Stage {
     /// Starts one server and waits until it listens.
     pub fn start(&mut self, entrant: Entrant, asks: Asks, transport: Transport) -> Result<Running> {
         let address = server::free_address(&mut self.last_port)?;
-        let place = format!("{}://{address}", transport.protocol());
+        let mut place = format!("{}://{address}", scheme(asks, transport));
         if entrant == Entrant::Peer(Peer::Ganesha) {
-            return Self::ganesha(entrant, transport, address).with_context(|| remedy(entrant));
+            return Self::ganesha(entrant, asks, transport, address).with_context(|| remedy(entrant));
         }
+        if let Entrant::Peer(peer) = entrant
+            && entrant.is_web_server()
+        {
+            let folder = self.web.as_ref().context("no files to serve")?;
+            let server = web::start(peer, address, folder).with_context(|| remedy(entrant))?;
+            let driver = peer.driver().to_owned();
+            return Ok(Running { entrant, driver, address, asks, transport, server, stat: None, _surroundings: None });
+        }
+        place.push_str(&self.place_options(asks));
         let (command, driver) = match entrant {
             Entrant::Peer(peer) | Entrant::WithOurBlock(peer) => {
                 (self.peer(entrant, peer, transport, address)?, peer.driver().to_owned())
@@ -113,17 +131,26 @@ impl Stage {
         };
         let server = Server::start(command).with_context(|| remedy(entrant))?;
         let stat = entrant.is_corelane().then(|| self.program(entrant).to_owned());
-        let mut running = Running { entrant, driver, address, transport, server, stat, _surroundings: None };
+        let mut running = Running { entrant, driver, address, asks, transport, server, stat, _surroundings: None };
         if let Some(driver) = running.stat().as_ref().and_then(counts::driver) {
             running.driver = driver;
         }
         Ok(running)
     }
 
-    fn ganesha(entrant: Entrant, transport: Transport, address: SocketAddr) -> Result<Running> {
+    /// What Corelane is to answer, behind its address.
+    fn place_options(&self, asks: Asks) -> String {
+        match (asks, &self.web) {
+            (Asks::Get(Page::Reply), _) => "?reply=8".to_owned(),
+            (Asks::Get(_), Some(folder)) => format!("?root={}", folder.files().display()),
+            _ => String::new(),
+        }
+    }
+
+    fn ganesha(entrant: Entrant, asks: Asks, transport: Transport, address: SocketAddr) -> Result<Running> {
         let (server, surroundings) = ganesha::start(address)?;
         let driver = Peer::Ganesha.driver().to_owned();
-        Ok(Running { entrant, driver, address, transport, server, stat: None, _surroundings: Some(surroundings) })
+        Ok(Running { entrant, driver, address, asks, transport, server, stat: None, _surroundings: Some(surroundings) })
     }
 
     fn peer(&self, entrant: Entrant, peer: Peer, transport: Transport, address: SocketAddr) -> Result<Command> {
@@ -161,8 +188,7 @@ impl Stage {
 impl Running {
     /// Where it is asked.
     pub fn url(&self) -> String {
-        let protocol = self.transport.protocol();
-        format!("{protocol}://{}", self.address)
+        format!("{}://{}", scheme(self.asks, self.transport), self.address)
     }
 
     /// Its own counters; `None` for peers and when reading them does not work.

@@ -14,15 +14,23 @@ pub const SECONDS: u64 = 300;
 
 /// Program and the Debian package that holds it.
 const PROGRAMS: &[(&str, &str)] = &[
+    ("ab", "apache2-utils"),
     ("chromium", "chromium"),
+    ("curl", "curl"),
+    ("h2load", "nghttp2-client"),
+    ("httperf", "httperf"),
     ("ip", "iproute2"),
+    ("lighttpd", "lighttpd"),
     ("nc", "netcat-openbsd"),
     ("ncat", "ncat"),
+    ("nginx", "nginx"),
     ("openssl", "openssl"),
     ("python3", "python3"),
     ("rpcbind", "rpcbind"),
+    ("siege", "siege"),
     ("socat", "socat"),
     ("tcpdump", "tcpdump"),
+    ("wrk", "wrk"),
 ];
 
 /// Module of Python's own library and the Debian package that holds it.

@@ -2,12 +2,12 @@
 
 use super::{Style, checked, exit_of, failures, measure, options, suffixed, with_codes};
 use crate::exit::Exit;
-use crate::load::options::target;
 use crate::load::watch::Watcher;
 use crate::print::{print, print_some};
 use anyhow::{Context, Result, bail};
 use clap::Parser;
 use corelane::admin::watch::LANES_MAX;
+use corelane_load::place::Place;
 use corelane_load::plan::{Extent, Plan};
 use corelane_load::report::Report;
 use corelane_load::workloads::{Entry, echo, udp};
@@ -94,7 +94,7 @@ impl Options {
         let host = self.host.rsplit_once('@').map_or(&*self.host, |(_user, host)| host);
         let with_port = format!("{scheme}://{host}");
         let entry = Entry { default_port: self.port, ..*self.entry() };
-        let (url, target) = target(&entry, Some(&with_port))?;
+        let place = Place::parse(&entry, Some(&with_port))?;
         if self.threads > LANES_MAX as u64 {
             bail!("-j: {} threads are too much: {LANES_MAX} are possible", self.threads);
         }
@@ -109,7 +109,7 @@ impl Options {
             depth: self.in_flight.clamp(1, IN_FLIGHT_MAX) as u32,
             size,
             extent: Extent::Requests(all),
-            ..Plan::new(entry.name, &url, target)
+            ..Plan::new(entry.name, &place.url, place.address)
         };
         checked(&entry, plan)
     }

@@ -5,7 +5,6 @@ mod files;
 
 use super::{Style, checked, exit_of, failures, options, suffixed, with_codes};
 use crate::exit::Exit;
-use crate::load::options::target;
 use crate::load::rounds;
 use crate::load::watch::Watcher;
 use crate::print::{print, print_some};
@@ -13,6 +12,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Parser, ValueEnum};
 use columns::{Columns, History, Run, headings};
 use corelane::admin::watch::LANES_MAX;
+use corelane_load::place::Place;
 use corelane_load::plan::{Extent, Plan};
 use corelane_load::report::Report;
 use corelane_load::workloads::Particulars;
@@ -136,7 +136,7 @@ impl Options {
     fn plan(&self) -> Result<Plan> {
         let scheme = if self.udp { "udp" } else { "tcp" };
         let host = self.host.rsplit_once('@').map_or(&*self.host, |(_user, host)| host);
-        let (url, target) = target(&rpc::ENTRY, Some(&format!("{scheme}://{host}")))?;
+        let place = Place::parse(&rpc::ENTRY, Some(&format!("{scheme}://{host}")))?;
         if self.threads > LANES_MAX as u64 {
             bail!("-j: {} threads are too much: {LANES_MAX} are possible", self.threads);
         }
@@ -156,7 +156,7 @@ impl Options {
             extent: Extent::Requests(all),
             quantiles,
             particulars: Particulars::of(self.settings()),
-            ..Plan::new(rpc::ENTRY.name, &url, target)
+            ..Plan::new(rpc::ENTRY.name, &place.url, place.address)
         };
         checked(&rpc::ENTRY, plan)
     }

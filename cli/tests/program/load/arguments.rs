@@ -87,7 +87,6 @@ fn options_that_exclude_one_another_are_named() {
         (&["--rate", "5", "--connection-rate", "5"], &["--rate", "--connection-rate", "cannot be used with"]),
         (&["--requests", "5", "--duration", "5s"], &["--requests", "--duration", "cannot be used with"]),
         (&["--server-pid", "1", "--server-page"], &["--server-pid", "--server-page", "cannot be used with"]),
-        (&["--requests-per-connection", "5"], &["--connection-rate", "not provided"]),
         (&["--connection-rate", "5", "--requests-per-connection", "0"], &["--requests-per-connection", "0 is not in 1.."]),
         (&["--against-pid", "1"], &["--against", "not provided"]),
         (&["--rate", "5", "--rate", "6"], &["--rate", "multiple times"]),
@@ -127,7 +126,7 @@ fn places_that_cannot_be_loaded_are_named() {
     let form = "write tcp://HOST:PORT, udp://HOST:PORT, unix:PATH or unixgram:PATH";
     let cases: &[(&str, &[&str])] = &[
         ("127.0.0.1:7", &["\"127.0.0.1:7\"", "there is no ://", form]),
-        ("http://127.0.0.1:7", &["must be tcp or udp", form]),
+        ("http://127.0.0.1:7", &["http://127.0.0.1:7", "echo is asked for by tcp:// or unix:"]),
         ("udp://127.0.0.1:7", &["udp://127.0.0.1:7", "echo is asked for by tcp://"]),
         ("tcp://127.0.0.1:0", &["names no port"]),
         ("tcp://127.0.0.1:65536", &["a number from 0 to 65535"]),
@@ -142,11 +141,11 @@ fn places_that_cannot_be_loaded_are_named() {
         says(&[], &["echo", TARGET, "--against", url], REFUSED, words);
     }
     says(&[], &["udp", TARGET], REFUSED, &[TARGET, "udp is asked for by udp://"]);
-    says(&[], &["nonsense", TARGET], REFUSED, &["no workload \"nonsense\"", "echo, idle, rpc, udp"]);
+    says(&[], &["nonsense", TARGET], REFUSED, &["no workload \"nonsense\"", "echo, http, idle, rpc, udp"]);
     // A URL alone is a place, and no other word is one.
     says(&[], &["127.0.0.1:7"], REFUSED, &["no workload \"127.0.0.1:7\""]);
     says(&[], &[TARGET, "echo"], REFUSED, &["no workload", TARGET]);
-    says(&[], &["http://127.0.0.1:7"], REFUSED, &["must be tcp or udp", form]);
+    says(&[], &["ftp://127.0.0.1:7"], REFUSED, &["ftp://127.0.0.1:7", "use http://, tcp://, udp://, unix: or unixgram:"]);
 }
 
 /// As people write it: a URL alone, a number of seconds, thousands a second.

@@ -1,7 +1,7 @@
 //! Servers that do what they should not.
 
 use super::*;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -59,6 +59,18 @@ impl Drop for Host {
 pub fn swallow(mut stream: TcpStream) {
     let mut bytes = [0; 65_536];
     while stream.read(&mut bytes).is_ok_and(|length| length > 0) {}
+}
+
+/// Answers each request of HTTP that has no content with `answer`, until the peer's end.
+pub fn answering(answer: &'static str) -> impl Fn(TcpStream) + Send + Sync + 'static {
+    move |stream| {
+        let mut lines = BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok);
+        while lines.by_ref().any(|line| line.is_empty()) {
+            if (&stream).write_all(answer.as_bytes()).is_err() {
+                return;
+            }
+        }
+    }
 }
 
 /// Datagrams that are answered by a rule. It is gone when dropped.

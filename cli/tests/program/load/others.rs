@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::{Child, Stdio};
 
 /// A server at work, ended with all it started when dropped.
-struct Other(Child);
+pub struct Other(Child);
 
 impl Other {
     fn start(command: &[&str]) -> Self {
@@ -18,7 +18,7 @@ impl Other {
     }
 
     /// Starts a server of connections, and waits until it accepts.
-    fn listening(command: &[&str], address: SocketAddr) -> Self {
+    pub fn listening(command: &[&str], address: SocketAddr) -> Self {
         let other = Self::start(command);
         until("the server accepts", || TcpStream::connect(address).is_ok());
         other
@@ -34,7 +34,7 @@ impl Drop for Other {
 }
 
 /// A port that was free a moment ago.
-fn free() -> SocketAddr {
+pub fn free() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 

@@ -24,6 +24,7 @@ const KINDS: [&str; 14] = [
     "unreachable",
 ];
 const OF_RPC: [&str; 3] = ["rpc_denied", "rpc_failed", "rpc_unavailable"];
+const OF_HTTP: [&str; 6] = ["http_4xx", "http_5xx", "http_content", "http_cut", "http_malformed", "http_unasked"];
 
 /// Asserts that a report agrees with itself and with the exit code.
 pub fn check(run: &Run) {
@@ -42,6 +43,7 @@ pub fn check(run: &Run) {
     assert!(["server", "generator", "rate", "neither"].contains(&report.limit.as_str()), "{}", report.limit);
     times_are_in_order(report);
     rates_agree(report);
+    answers_are_of_a_class(report);
     if report.repeated.is_none() {
         // A datagram that is no answer leaves one to be lost.
         let twice = if report.target.starts_with("udp:") { report.errors["mismatch"] } else { 0 };
@@ -54,11 +56,25 @@ pub fn check(run: &Run) {
 }
 
 fn failures(report: &Report) -> u64 {
-    let own: &[&str] = if report.workload == "rpc" { &OF_RPC } else { &[] };
+    let own: &[&str] = match report.workload.as_str() {
+        "rpc" => &OF_RPC,
+        "http" => &OF_HTTP,
+        _ => &[],
+    };
     let mut kinds = [&KINDS, own].concat();
     kinds.sort_unstable();
     assert_eq!(report.errors.keys().collect::<Vec<_>>(), kinds, "every kind is present, and none of another workload");
     report.errors.iter().filter(|(kind, _)| !NO_FAILURES.contains(&kind.as_str())).map(|(_, count)| count).sum()
+}
+
+/// Every answer that counts has a status, and so do those that failed for what they are.
+fn answers_are_of_a_class(report: &Report) {
+    assert_eq!(report.counted.is_empty(), report.workload != "http");
+    if report.workload == "http" && report.repeated.is_none() {
+        let classes: u64 = (2..=5).map(|class| report.counted[&format!("status_{class}xx")]).sum();
+        let judged: u64 = ["http_4xx", "http_5xx", "http_content"].iter().map(|kind| report.errors[*kind]).sum();
+        assert_eq!(classes, report.requests + judged, "{:?} {:?}", report.counted, report.errors);
+    }
 }
 
 fn times_are_in_order(report: &Report) {

@@ -250,50 +250,87 @@ Errors: total client-timo socket-timo connrefused connreset
 Errors: fd-unavail addrunavail ftab-full other
 ";
 
+const ANSWER: &str =
+    "HTTP/1.1 404 Not Found\r\nServer: test\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nA: b\r\n\r\n";
+
 #[test]
 fn httperf_prints_its_page() {
-    let server = Server::start(&[TCP]);
-    let port = server.tcp().port().to_string();
+    let host = hosts::Host::start(hosts::answering(ANSWER));
+    let port = host.address.port().to_string();
+    let at = ["httperf", "--server=127.0.0.1", "--port", &port, "--server-name", "h", "--uri", "/a"];
     let text = printed(
-        &[
-            "httperf",
-            "--server=127.0.0.1",
-            "--port",
-            &port,
-            "--rate=400",
-            "--num-conns",
-            "60",
-            "--num-calls=3",
-            "--timeout",
-            "30",
-        ],
+        &[&at[..], &["--rate=400", "--num-conns", "60", "--num-calls=3", "--timeout", "30", "--add-header", "B: c\\n"]].concat(),
         GOOD,
     );
     // The status words begin with digits, but are labels.
-    assert_eq!(
-        labels(&text.replace("xx=0", "")).replace("status:", ""),
-        labels(&PAGE.replace("xx=0", "")).replace("status:", "")
-    );
+    let plain = |text: &str| labels(&text.replace("xx=", "")).replace("status:", "");
+    assert_eq!(plain(&text.replace("4xx=180", "4xx=0")), plain(PAGE));
+    let agent = concat!("corelane/", env!("CARGO_PKG_VERSION"));
+    let request = format!("GET /a HTTP/1.1\r\nHost: h\r\nUser-Agent: {agent}\r\nB: c\r\n\r\n").len();
     for part in [
         "Total: connections 60 requests 180 replies 180 test-duration ",
         "\nConnection length [replies/conn]: 3.000\n",
-        "\nRequest size [B]: 64.0\n",
-        "\nReply size [B]: header 0.0 content 64.0 footer 0.0 (total 64.0)\n",
+        &format!("\nRequest size [B]: {request}.0\n"),
+        "\nReply size [B]: header 68.0 content 5.0 footer 8.0 (total 81.0)\n",
+        "\nReply status: 1xx=0 2xx=0 3xx=0 4xx=180 5xx=0\n",
         "\nErrors: total 0 client-timo 0 socket-timo 0 connrefused 0 connreset 0\n",
     ] {
         assert!(text.contains(part), "{part:?} is not in {text}");
     }
-    server.comes_to("accepts", 60);
-    server.comes_to("bytes_in", 180 * 64);
+    assert_eq!(host.accepted(), 60);
+}
+
+/// The figures of a page whose values do not hang on time, as the program itself prints them.
+#[test]
+fn httperf_agrees_with_the_program_it_is_named_after() {
+    if !have("load::styles::httperf_agrees_with_the_program_it_is_named_after", &["httperf"]) {
+        return;
+    }
+    for answer in [
+        ANSWER,
+        "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc",
+        "HTTP/1.1 302 Found\r\nLocation: /\r\nContent-Length: 0\r\n\r\n",
+    ] {
+        let host = hosts::Host::start(hosts::answering(answer));
+        let port = host.address.port().to_string();
+        let words = ["--server=127.0.0.1", "--port", &port, "--rate=200", "--num-conns", "40", "--num-calls=2"];
+        let theirs = output(Command::new("httperf").args(words));
+        let theirs = String::from_utf8(theirs.stdout).unwrap();
+        let ours = printed(&[&["httperf"], &words[..]].concat(), GOOD);
+        let fixed = |page: &str| -> Vec<String> {
+            let page = page.split_once("Maximum connect").map_or("", |(_, page)| page);
+            let is_fixed = |line: &&str| {
+                ["Connection length", "Reply size", "Reply status", "Errors:"].iter().any(|word| line.starts_with(word))
+            };
+            let total =
+                page.lines().find(|line| line.starts_with("Total")).map(|line| line.split(" test-duration").next().unwrap());
+            total.into_iter().chain(page.lines().filter(is_fixed)).map(str::to_owned).collect()
+        };
+        assert_eq!(fixed(&ours), fixed(&theirs), "{ours} {theirs}");
+        assert_eq!(
+            labels(&ours).lines().count(),
+            labels(&theirs).split_once("Maximum").map_or(0, |(_, page)| page.lines().count())
+        );
+    }
 }
 
 #[test]
 fn httperf_sorts_what_failed() {
-    let host = hosts::Host::start(drop);
-    let port = host.url().rsplit_once(':').unwrap().1.to_owned();
-    let text = printed(&["httperf", "--server=127.0.0.1", "--port", &port, "--rate=200", "--num-conns", "10"], FAILURES);
-    assert_eq!(figure(&text, "Errors: total"), 10, "{text}");
+    let run = |treat: fn(std::net::TcpStream)| {
+        let host = hosts::Host::start(treat);
+        let port = host.address.port().to_string();
+        printed(
+            &["httperf", "--server=127.0.0.1", "--port", &port, "--rate=200", "--num-conns", "10", "--timeout", "0.5"],
+            FAILURES,
+        )
+    };
+    let text = run(drop);
+    assert!(figure(&text, "Errors: total") == 10 && text.contains(" connreset 10\n"), "{text}");
     assert!(text.contains(" requests ") && text.contains(" replies 0 ") && text.contains("[replies/conn]: 0.000"), "{text}");
+    let text = run(hosts::swallow);
+    assert!(figure(&text, "Errors: total") == 10 && text.contains(" client-timo 10 "), "{text}");
+    let text = run(|stream| hosts::answering("no answer at all\r\n\r\n")(stream));
+    assert!(figure(&text, "Errors: total") == 10 && text.contains(" other 10\n"), "{text}");
 }
 
 #[test]

@@ -66,6 +66,8 @@ pub(crate) struct Waiter {
     program: Program<Error>,
     lives: Lives,
     control: Arc<Control>,
+    /// What is done at SIGHUP.
+    at_hangup: Vec<Box<dyn Fn() + Send>>,
 }
 
 impl Waiter {
@@ -74,7 +76,12 @@ impl Waiter {
     /// # Errors
     /// What the system says of a doorbell, or of a thread.
     pub(crate) fn new(control: Arc<Control>) -> io::Result<Self> {
-        Ok(Self { program: Program::new(control.lanes()), lives: Lives::new(control.lanes())?, control })
+        Ok(Self { program: Program::new(control.lanes()), lives: Lives::new(control.lanes())?, control, at_hangup: Vec::new() })
+    }
+
+    /// Has this done, too, at SIGHUP.
+    pub(crate) fn at_hangup(&mut self, calls: Vec<Box<dyn Fn() + Send>>) {
+        self.at_hangup.extend(calls);
     }
 
     /// Where it is said that no lane lives any more.
@@ -128,7 +135,10 @@ impl Waiter {
     fn turn(&mut self, signals: Option<&Signals>, note: &impl Fn()) -> Result<(), Error> {
         let wake = wait(signals, &self.lives.ringer, self.program.deadline());
         match wake.map_err(|error| Error::System { what: "waiting for signals", error })? {
-            Wake::Signal(SIGHUP) => self.hear(Event::HangUp, note),
+            Wake::Signal(SIGHUP) => {
+                self.at_hangup.iter().for_each(|call| call());
+                self.hear(Event::HangUp, note);
+            }
             Wake::Signal(_) => self.hear(Event::Told, note),
             Wake::Late => self.hear(Event::Late, note),
             Wake::Rung => self.lives.take().into_iter().for_each(|event| self.hear(event, note)),

@@ -70,6 +70,8 @@ pub struct Scheme {
     is_default: bool,
     counters: &'static [Declaration],
     add: fn(Lanes, &Asked) -> Result<Lanes, Error>,
+    /// Puts something before what was added.
+    equip: fn(Lanes, &Asked) -> Result<Lanes, Error>,
 }
 
 /// What somebody asks of a service: where it is to be served, with what options.
@@ -95,6 +97,7 @@ pub struct Opened<'a> {
 pub struct Beside {
     pub(crate) notes: Vec<String>,
     pub(crate) kept: Vec<Box<dyn Any + Send>>,
+    pub(crate) at_hangup: Vec<Box<dyn Fn() + Send>>,
 }
 
 impl Beside {
@@ -109,6 +112,18 @@ impl Beside {
         self.kept.push(Box::new(kept));
         self
     }
+
+    /// With something to be done at SIGHUP, on the thread that waits for it ([`Running::run_until_told`](crate::lanes::Running::run_until_told)): what takes
+    /// long is only begun there.
+    pub fn at_hangup(mut self, call: impl Fn() + Send + 'static) -> Self {
+        self.at_hangup.push(Box::new(call));
+        self
+    }
+}
+
+/// With nothing before its connections.
+fn bare(lanes: Lanes, _: &Asked) -> Result<Lanes, Error> {
+    Ok(lanes)
 }
 
 impl Scheme {
@@ -118,7 +133,7 @@ impl Scheme {
         port: u16,
         add: fn(Lanes, &Asked) -> Result<Lanes, Error>,
     ) -> Self {
-        Self { name, transport: Transport::Tcp, port, options: &[], is_default: true, counters: S::COUNTERS, add }
+        Self { name, transport: Transport::Tcp, port, options: &[], is_default: true, counters: S::COUNTERS, add, equip: bare }
     }
 
     /// Datagrams by UDP, as [`Scheme::connections`] (with [`Lanes::serve_datagrams`]).
@@ -127,7 +142,7 @@ impl Scheme {
         port: u16,
         add: fn(Lanes, &Asked) -> Result<Lanes, Error>,
     ) -> Self {
-        Self { name, transport: Transport::Udp, port, options: &[], is_default: true, counters: S::COUNTERS, add }
+        Self { name, transport: Transport::Udp, port, options: &[], is_default: true, counters: S::COUNTERS, add, equip: bare }
     }
 
     /// Serves it in this way only where somebody names it: it has to be told something.
@@ -138,6 +153,11 @@ impl Scheme {
     /// Options that only this way of being served has, beside the entry's.
     pub const fn options(self, options: &'static [Choice]) -> Self {
         Self { options, ..self }
+    }
+
+    /// Calls this when the service was added: it puts a transform before its connections ([`Lanes::transform`]), as `corelane_tls::entry::behind` does.
+    pub const fn behind(self, equip: fn(Lanes, &Asked) -> Result<Lanes, Error>) -> Self {
+        Self { equip, ..self }
     }
 }
 
@@ -311,7 +331,8 @@ impl Lanes {
         let (scheme, asked) = entry.read(place)?;
         let (limits, before) = (self.limits, self.services.len());
         self.limits = Some(limits.unwrap_or_else(|| entry.default_limits()));
-        let mut lanes = (scheme.add)(self, &asked)?;
+        let lanes = (scheme.add)(self, &asked)?;
+        let mut lanes = (scheme.equip)(lanes, &asked)?;
         lanes.limits = limits;
         for served in &mut lanes.services[before..] {
             served.url = served.url.take().map(|url| url.called(scheme.name));

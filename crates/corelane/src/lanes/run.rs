@@ -243,7 +243,8 @@ impl Running {
         self
     }
 
-    fn keep(&mut self, Beside { notes, kept }: Beside) {
+    fn keep(&mut self, Beside { notes, kept, at_hangup }: Beside) {
+        self.waiter.at_hangup(at_hangup);
         notes.iter().for_each(|note| self.page.note(note));
         self.notes.extend(notes);
         self.beside.extend(kept);
@@ -325,8 +326,8 @@ impl Running {
         self.end(None, || {})
     }
 
-    /// Serves until a signal: the first SIGTERM or SIGINT drains, the second ends at once. At SIGHUP a line says that files are read again by themselves
-    /// when they change, and serving goes on. If a lane breaks, the others are drained and stopped within seconds. Returns how connections ended
+    /// Serves until a signal: the first SIGTERM or SIGINT drains, the second ends at once. At SIGHUP log files are opened anew; a line says so, and that
+    /// other files are read again by themselves when they change, and serving goes on. If a lane breaks, the others are drained and stopped within seconds. Returns how connections ended
     /// from the first signal on.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use crate::bench::Bench;
 use crate::rig::{Rig, Side};
 use corelane_seam::{
-    Fault, File, FileFacts, FileKind, FileOp, FileOutcome, OffloadWork, Op, OpenOptions, Outcome, Reason, Tuning,
+    Fault, File, FileFacts, FileKind, FileName, FileOp, FileOutcome, OffloadWork, Op, OpenOptions, Outcome, Reason, Tuning,
 };
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
@@ -222,6 +222,33 @@ pub fn links_are_not_followed_where_none_may_be<R: Rig>() {
     let [direct, linked] = ["top/sub/file", "top/down/file"].map(|name| bench.rig.path(name));
     assert_eq!(opened(&mut bench, None, &direct, strict).1.length, 12);
     assert_eq!(refused(&mut bench, None, &linked, strict), Reason::Outside);
+    bench.finish();
+}
+
+fn listed<R: Rig>(bench: &mut Bench<R>, directory: &File, most: usize) -> (Vec<FileName>, bool) {
+    match bench.run(Side::Server, FileOp::List { directory: directory.clone(), most }) {
+        Outcome::File(FileOutcome::Listed { mut names, is_whole }) => {
+            names.sort();
+            (names, is_whole)
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+pub fn a_directory_is_listed<R: Rig>() {
+    let mut bench = Bench::<R>::new();
+    let top = directory(&mut bench);
+    bench.rig.make_link("top/up", Path::new("../secret"));
+    let kinds = [("file", Some(FileKind::Regular)), ("sub", Some(FileKind::Directory)), ("up", None)];
+    let all = kinds.map(|(name, kind)| FileName { name: name.into(), kind });
+    for _ in 0..2 {
+        assert_eq!(listed(&mut bench, &top, 3), (all.to_vec(), true), "as often as it is asked for");
+    }
+    let (some, is_whole) = listed(&mut bench, &top, 2);
+    assert!(some.len() == 2 && some.iter().all(|name| all.contains(name)) && !is_whole, "{some:?}");
+    let (file, _) = opened(&mut bench, Some(&top), Path::new("file"), READABLE);
+    let outcome = bench.run(Side::Server, FileOp::List { directory: file, most: 3 });
+    assert!(matches!(outcome, Outcome::Failed(Fault { reason: Reason::NotFound, .. })), "{outcome:?}");
     bench.finish();
 }
 

@@ -29,6 +29,10 @@ impl<S: Source> ReadinessDriver<S> {
                 let Some(file) = self.file(&file) else { return Some(Outcome::Failed(Fault::CANCELLED)) };
                 self.file_call(handle, Memory::None, FileCall::Sync { file })
             }
+            FileOp::List { directory, most } => {
+                let Some(directory) = self.file(&directory) else { return Some(Outcome::Failed(Fault::CANCELLED)) };
+                self.file_call(handle, Memory::None, FileCall::List { directory, most })
+            }
             FileOp::Close { file } => {
                 let Some(file) = self.files.remove((&file).into()) else { return Some(Outcome::Failed(Fault::CANCELLED)) };
                 self.file_call(handle, Memory::None, FileCall::Close { file })
@@ -99,6 +103,7 @@ impl<S: Source> ReadinessDriver<S> {
                 Outcome::File(FileOutcome::Written { bytes })
             }
             (Memory::None, Answer::Moved { .. }) => unreachable!("bytes move from or to memory"),
+            (_, Answer::Listed { names, is_whole }) => Outcome::File(FileOutcome::Listed { names, is_whole }),
             (_, Answer::Done) => Outcome::File(FileOutcome::Done),
             (_, Answer::Returned(value)) => Outcome::Offloaded(OffloadResult(value)),
             (_, Answer::Opened { file, facts }) => {

@@ -262,7 +262,11 @@ impl Source for Uring {
         calls
     }
 
-    fn begin_file(&mut self, token: u32, call: FileCall, _helpers: &mut Helpers) -> Result<(), Fault> {
+    fn begin_file(&mut self, token: u32, call: FileCall, helpers: &mut Helpers) -> Result<(), Fault> {
+        // The ring has no operation for it.
+        if matches!(call, FileCall::List { .. }) {
+            return helpers.file(token, call);
+        }
         let data = u64::from(token) << 32 | FILE;
         if let Some(answer) = self.files.begin(&mut self.ring, token, data, call)? {
             self.ended.push(Ended::of_file(token, answer));

@@ -157,6 +157,21 @@ impl Woken {
         !self.first.is_null() || self.inbox.has_cells()
     }
 
+    /// The cell behind a waker, if it is that of a task of these.
+    pub(super) fn cell_behind<'w>(&self, waker: &'w Waker) -> Option<&'w TaskCell> {
+        if !ptr::eq(waker.vtable(), &raw const WAKER) {
+            return None;
+        }
+        // SAFETY: its table says that it was made here, so its data is a counted cell, and its count is there as long as the waker is borrowed.
+        let cell = unsafe { &*waker.data().cast::<TaskCell>() };
+        Arc::ptr_eq(&cell.inbox, &self.inbox).then_some(cell)
+    }
+
+    /// Whether some are left of those that were gathered.
+    pub(super) fn has_gathered(&self) -> bool {
+        !self.first.is_null()
+    }
+
     /// Takes over what was woken since the last time.
     pub(super) fn gather(&mut self) {
         if self.inbox.has_cells() {

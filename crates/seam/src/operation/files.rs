@@ -5,6 +5,7 @@ use crate::builders;
 use crate::error::Fault;
 use crate::handle::File;
 use crate::lease::{Lease, Shared};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -85,6 +86,13 @@ pub enum FileOp {
         /// An open file.
         file: File,
     },
+    /// List a directory: [`FileOutcome::Listed`].
+    List {
+        /// An open directory.
+        directory: File,
+        /// Most names to be told.
+        most: usize,
+    },
     /// Close a file: [`FileOutcome::Done`].
     Close {
         /// An open file.
@@ -93,7 +101,7 @@ pub enum FileOp {
 }
 
 /// What a file is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum FileKind {
     /// Bytes at offsets.
@@ -112,17 +120,33 @@ pub struct FileFacts {
     pub length: u64,
     /// When its content last changed: time since 1970 began, UTC; zero if it was earlier. In a simulation, what the clock showed.
     pub modified: Duration,
+    /// Its number (inode(7)): no two that exist at once in one file system have the same. 0 unless it was told.
+    pub number: u64,
+}
+
+/// A name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FileName {
+    /// The name, without its directory.
+    pub name: OsString,
+    /// What it names; none for anything else, a link among them.
+    pub kind: Option<FileKind>,
 }
 
 impl FileFacts {
     /// Those of a regular file.
     pub const fn of_file(length: u64, modified: Duration) -> Self {
-        Self { kind: FileKind::Regular, length, modified }
+        Self { kind: FileKind::Regular, length, modified, number: 0 }
     }
 
     /// Those of a directory.
     pub const fn of_directory(modified: Duration) -> Self {
-        Self { kind: FileKind::Directory, length: 0, modified }
+        Self { kind: FileKind::Directory, length: 0, modified, number: 0 }
+    }
+
+    /// The same, with its number.
+    pub const fn numbered(self, number: u64) -> Self {
+        Self { number, ..self }
     }
 }
 
@@ -148,6 +172,13 @@ pub enum FileOutcome {
     Written {
         /// How many; fewer than asked only at a limit of the system.
         bytes: usize,
+    },
+    /// What a directory holds, in no order, without itself and the one above it.
+    Listed {
+        /// The names.
+        names: Vec<FileName>,
+        /// Whether these are all.
+        is_whole: bool,
     },
     /// Done, and nothing to say.
     Done,

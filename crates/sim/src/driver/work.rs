@@ -22,6 +22,7 @@ impl State {
             | FileOp::Read { file, .. }
             | FileOp::Write { file, .. }
             | FileOp::Sync { file }
+            | FileOp::List { directory: file, .. }
             | FileOp::Close { file } => self.lanes[lane].files.get(file.into()).copied(),
             FileOp::Open { beneath: None, .. } => None,
         };
@@ -42,6 +43,7 @@ impl State {
                 FileWork::Write { content, offset, bytes }
             }
             (FileOp::Sync { .. }, _) => FileWork::Sync,
+            (FileOp::List { most, .. }, Some(OpenFile { content, .. })) => FileWork::List { content, most },
             (op, _) => return self.complete(lane, asked, None, refused(op, BAD_DESCRIPTOR)),
         };
         let delay = self.random.delay();
@@ -63,6 +65,7 @@ impl State {
                 Err(fault) => Outcome::Failed(fault),
             },
             FileWork::Sync => Outcome::File(FileOutcome::Done),
+            FileWork::List { content, most } => self.files.list(content, most).map_or_else(Outcome::Failed, Outcome::File),
         };
         self.complete(lane, asked, None, outcome);
     }

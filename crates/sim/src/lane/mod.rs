@@ -107,6 +107,10 @@ pub(crate) enum FileWork {
         bytes: Shared,
     },
     Sync,
+    List {
+        content: usize,
+        most: usize,
+    },
 }
 
 /// An open file.

@@ -6,9 +6,9 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::kinds::Kind;
 use crate::pattern;
+use crate::place::Scheme;
 use crate::plan::Plan;
 use crate::workload::{Answers, Workload};
-use corelane::lanes::Transport;
 use corelane::{Input, Lanes, Output};
 
 /// Where echo is served unless said otherwise.
@@ -70,7 +70,7 @@ impl Workload for Echo {
 }
 
 /// Echo over TCP.
-pub const ENTRY: Entry = Entry::plain(("echo", "bytes over TCP that come back as they went"), &[Transport::Tcp], check, client);
+pub const ENTRY: Entry = Entry::plain(("echo", "bytes over TCP that come back as they went"), &[Scheme::TCP], check, client);
 
 /// The longest request.
 const SIZE_MAX: usize = 64 << 20;

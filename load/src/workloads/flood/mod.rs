@@ -3,15 +3,15 @@
 use super::Entry;
 use crate::datagram_engine::DatagramEngine;
 use crate::error::Error;
+use crate::place::Scheme;
 use crate::plan::{Mode, Plan};
 use crate::workload::DatagramWorkload;
-use corelane::lanes::Transport;
 use corelane::service::DATAGRAM_BYTES_MAX;
 
 /// A flood over UDP. It is not among [`ALL`](super::ALL), because only [`Mode::Flood`] makes one.
 pub const ENTRY: Entry = Entry::plain(
     ("flood", "equal datagrams, as many as the system takes, whether they are answered or not"),
-    &[Transport::Udp],
+    &[Scheme::UDP],
     check,
     |lanes, ends| lanes.client_datagrams(move |lane| DatagramEngine::new(ends.course(lane), Flood { size: ends.plan().size })),
 );

@@ -13,6 +13,7 @@ use crate::ends::Ends;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::kinds::{Kind, OwnKind};
+use crate::place::Scheme;
 use crate::plan::{Mode, Plan};
 use crate::workload::DatagramWorkload;
 use corelane::Lanes;
@@ -162,11 +163,11 @@ pub const ENTRY: Entry = Entry {
     default_size: 0,
     options: &[Choice::Text(PROGRAM), Choice::Text(SPLIT)],
     kinds: &[UNAVAILABLE, DENIED, FAILED],
-    particulars: |chosen| Particulars::of(Settings::of(chosen)),
+    particulars: |chosen, _| Ok(Particulars::of(Settings::of(chosen))),
     call: |plan| Some(Settings::in_plan(plan).call(plan.size)),
     ..Entry::plain(
         ("rpc", "ONC RPC calls over TCP or UDP: of the null procedure, or with --size of one that gives back its bytes"),
-        &[Transport::Tcp, Transport::Udp],
+        &[Scheme::TCP, Scheme::UDP],
         check,
         client,
     )

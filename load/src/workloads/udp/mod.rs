@@ -7,9 +7,9 @@ use super::Entry;
 use crate::datagram_engine::DatagramEngine;
 use crate::error::Error;
 use crate::pattern;
+use crate::place::Scheme;
 use crate::plan::{Mode, Plan};
 use crate::workload::DatagramWorkload;
-use corelane::lanes::Transport;
 use corelane::service::DATAGRAM_BYTES_MAX;
 
 /// Bytes of the number, big endian, at the front of a datagram.
@@ -22,7 +22,7 @@ const SOCKET_STRIDE: u64 = 1_013;
 /// Echo over UDP.
 pub const ENTRY: Entry = Entry::plain(
     ("udp", "datagrams that come back as they went, with loss, duplicates and order"),
-    &[Transport::Udp],
+    &[Scheme::UDP],
     check,
     |lanes, ends| lanes.client_datagrams(move |lane| DatagramEngine::new(ends.course(lane), Udp::new(ends.plan().size))),
 );

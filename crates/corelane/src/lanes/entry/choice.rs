@@ -106,6 +106,8 @@ pub enum Choice {
     Number(Number),
     /// A text.
     Text(Text),
+    /// A text that may be named several times, each with a value of its own.
+    Texts(Text),
 }
 
 impl Choice {
@@ -114,7 +116,7 @@ impl Choice {
         match self {
             Self::Flag(flag) => flag.name,
             Self::Number(number) => number.name,
-            Self::Text(text) => text.name,
+            Self::Text(text) | Self::Texts(text) => text.name,
         }
     }
 
@@ -123,7 +125,7 @@ impl Choice {
         match self {
             Self::Flag(_) => None,
             Self::Number(_) => Some("N"),
-            Self::Text(text) => Some(text.value),
+            Self::Text(text) | Self::Texts(text) => Some(text.value),
         }
     }
 
@@ -131,7 +133,7 @@ impl Choice {
     pub fn help(&self) -> String {
         match self {
             Self::Flag(flag) => flag.help.to_owned(),
-            Self::Text(text) => text.help.to_owned(),
+            Self::Text(text) | Self::Texts(text) => text.help.to_owned(),
             Self::Number(Number { unit, least, most, default, help, .. }) => {
                 format!("{help}; {least} to {most} {unit} [default: {default}]")
             }
@@ -149,7 +151,7 @@ impl Choice {
         };
         match self {
             Self::Flag(_) => value.parse().map(Value::Flag).map_err(|_| format!("{value:?} is neither true nor false")),
-            Self::Text(text) => (text.check)(value).map(|()| Value::Text(value.to_owned())),
+            Self::Text(text) | Self::Texts(text) => (text.check)(value).map(|()| Value::Text(value.to_owned())),
             Self::Number(Number { unit, least, most, .. }) => match value.parse() {
                 Ok(number) if (*least..=*most).contains(&number) => Ok(Value::Number(number)),
                 _ => Err(format!("{value:?} is not a number of {unit} from {least} to {most}")),
@@ -205,7 +207,7 @@ impl Chosen {
         let Some(choice) = declared.iter().find(|choice| choice.name() == name) else {
             return Err(wrong(name, there_are(declared)));
         };
-        if self.value(choice.name()).is_some() {
+        if self.value(choice.name()).is_some() && !matches!(choice, Choice::Texts(_)) {
             return Err(wrong(name, "it is named twice"));
         }
         let value = choice.read(value).map_err(|why| wrong(name, why))?;
@@ -232,6 +234,14 @@ impl Chosen {
             Some(Value::Text(chosen)) => Some(chosen),
             _ => None,
         }
+    }
+
+    /// Each text that was chosen of an option that may be named several times, in their order.
+    pub fn texts(&self, text: &Text) -> impl Iterator<Item = &str> {
+        self.values.iter().filter_map(|(name, value)| match value {
+            Value::Text(chosen) if *name == text.name => Some(chosen.as_str()),
+            _ => None,
+        })
     }
 
     fn value(&self, name: &str) -> Option<&Value> {
@@ -295,6 +305,15 @@ mod tests {
         assert_eq!((chosen.flag(&FLAG), chosen.number(&NUMBER), chosen.text(&TEXT)), (true, 99, Some("/a b&c")));
         let chosen = Chosen::read(ALL, "loud=false").unwrap();
         assert_eq!((chosen.flag(&FLAG), chosen.number(&NUMBER), chosen.text(&TEXT)), (false, 7, None));
+    }
+
+    #[test]
+    fn an_option_that_may_be_named_several_times_keeps_each_value() {
+        let several = [Choice::Texts(TEXT), Choice::Flag(FLAG)];
+        let chosen = Chosen::read(&several, "root=/b&loud&root=/a").unwrap();
+        assert_eq!(chosen.texts(&TEXT).collect::<Vec<_>>(), ["/b", "/a"]);
+        let wrong = Chosen::read(&several, "root=/b&root=a").unwrap_err();
+        assert_eq!((wrong.option.as_str(), Chosen::default().texts(&TEXT).count()), ("root", 0));
     }
 
     #[test]

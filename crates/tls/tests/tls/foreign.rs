@@ -1,8 +1,7 @@
 //! The TLS example, asked by clients that others wrote: OpenSSL's own, and Python's.
-#![allow(missing_docs, clippy::unwrap_used)]
 
 #[allow(dead_code)] // its main
-#[path = "../examples/tls.rs"]
+#[path = "../../examples/tls.rs"]
 mod tls;
 
 use corelane::Lanes;
@@ -156,7 +155,7 @@ impl Client {
     }
 }
 
-fn is_there(program: &str, argument: &str) -> bool {
+pub fn is_there(program: &str, argument: &str) -> bool {
     let is_there = Command::new(program).arg(argument).output().is_ok_and(|output| output.status.success());
     if !is_there {
         skip(&format!("there is no {program}"));

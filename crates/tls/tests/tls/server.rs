@@ -1,6 +1,6 @@
 //! What a server promises, held against rustls as its client: names, sessions on any lane, clients with certificates, new files.
-#![allow(missing_docs, clippy::unwrap_used)]
 
+use crate::authority::{Authority, replace};
 use corelane::admin::watch::{Reader, ServiceCounter};
 use corelane::lanes::Running;
 use corelane::{Cx, Input, Lanes, Next, Output, Peer, Silent, StreamService};
@@ -9,10 +9,9 @@ use corelane_tls::rustls::pki_types::pem::PemObject;
 use corelane_tls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use corelane_tls::rustls::{self, ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion, RootCertStore, StreamOwned};
 use corelane_tls::{Clients, Error, Pem, Server};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
+use rcgen::date_time_ymd;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +19,7 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Says who the peer is by its certificate, and what it asked for: a line for each line.
-struct Who;
+pub struct Who;
 
 impl StreamService for Who {
     type Talk = Silent;
@@ -40,41 +39,7 @@ impl StreamService for Who {
     }
 }
 
-/// A folder for one test's files, and an authority that signs.
-struct Authority {
-    folder: PathBuf,
-    issuer: CertifiedIssuer<'static, KeyPair>,
-}
-
 impl Authority {
-    fn new(test: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("corelane-tls-{test}-{}", std::process::id()));
-        std::fs::create_dir(&folder).unwrap();
-        let mut params = CertificateParams::default();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.distinguished_name.push(DnType::CommonName, test);
-        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
-        std::fs::write(folder.join("authority"), issuer.pem()).unwrap();
-        Self { folder, issuer }
-    }
-
-    /// Writes the two files of a certificate for these names under `file`.
-    fn sign(&self, file: &str, names: &[&str], tune: impl FnOnce(&mut CertificateParams)) -> Pem {
-        let key = KeyPair::generate().unwrap();
-        let mut params = CertificateParams::new(names.iter().map(ToString::to_string).collect::<Vec<_>>()).unwrap();
-        tune(&mut params);
-        let made = params.signed_by(&key, &self.issuer).unwrap();
-        let (certificate, key_file) = (self.path(file), self.path(&format!("{file}.key")));
-        // As who knows how does it: whole files take the place of others.
-        replace(&key_file, &key.serialize_pem());
-        replace(&certificate, &made.pem());
-        Pem::new(certificate, key_file)
-    }
-
-    fn path(&self, file: &str) -> PathBuf {
-        self.folder.join(file)
-    }
-
     fn trusting(&self) -> rustls::ConfigBuilder<ClientConfig, rustls::client::WantsClientCert> {
         let mut roots = RootCertStore::empty();
         roots.add(self.issuer.der().clone()).unwrap();
@@ -92,18 +57,6 @@ impl Authority {
         let key = PrivateKeyDer::from_pem_file(self.path(&format!("{file}.key"))).unwrap();
         Client::new(self.trusting().with_client_auth_cert(chain, key).unwrap())
     }
-}
-
-impl Drop for Authority {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
-}
-
-fn replace(path: &Path, text: &str) {
-    let new = path.with_extension("new");
-    std::fs::write(&new, text).unwrap();
-    std::fs::rename(new, path).unwrap();
 }
 
 struct Client {
@@ -276,12 +229,16 @@ fn who_speaks_in_plain_is_answered_so_if_that_was_asked_for() {
     let authority = Authority::new("plain");
     let server = Server::new([authority.sign("first", &["one.test"], |_| {})]).plain_answer(b"HTTP/1.1 400 Bad Request\r\n\r\n");
     let running = serve(&server, 1);
-    let mut stream = TcpStream::connect(running.address()).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.write_all(b"G").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    assert_eq!(answer, "HTTP/1.1 400 Bad Request\r\n\r\n");
+    let head = "POST / HTTP/1.1\r\nhost: one.test\r\ncontent-length: 1000000\r\n\r\n".to_owned();
+    // One byte; a request; and one whose body comes when all is decided: none is reset, so each sees the answer, and an end in order.
+    for request in ["G".to_owned(), "GET / HTTP/1.1\r\nhost: one.test\r\n\r\n".to_owned(), head + &"x".repeat(1_000_000)] {
+        let mut stream = TcpStream::connect(running.address()).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert_eq!(answer, "HTTP/1.1 400 Bad Request\r\n\r\n");
+    }
     assert_eq!(authority.client().ask(&running, "one.test").unwrap().0, "one.test 0\n");
     end(running);
 }

@@ -1,0 +1,236 @@
+//! A connection as its task has it.
+
+#[allow(unused_imports, reason = "named in the documentation")]
+use super::error::{Error, Result};
+use super::link::{Fate, Link};
+use corelane_seam::{Chain, Lease, Segment};
+use corelane_svc::{Input, Peer, Refused};
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+/// A connection: accepted ([`Lane::accept`](super::Lane::accept)) or opened ([`Lane::connect`](super::Lane::connect)). Dropped, it is closed behind all that was written
+/// ([`Ending::Completed`](crate::service::Ending::Completed)).
+///
+/// One task may read while another writes; of two that read, or write, at the same time the later one is woken.
+pub struct Connection {
+    link: Rc<Link>,
+}
+
+impl Connection {
+    pub(super) fn new(link: Rc<Link>) -> Self {
+        Self { link }
+    }
+
+    /// Breaks the connection off if it is dropped before it [is told](Guard::finish) that the task has finished.
+    pub(super) fn guard(&self) -> Guard {
+        Guard { link: Some(self.link.clone()) }
+    }
+
+    /// The two ends, and what a transform (TLS) has learned of the other one.
+    pub fn peer(&self) -> Peer {
+        self.link.peer()
+    }
+
+    /// Waits until at least `bytes` bytes (and one) have come and were not taken. False if the stream has ended with fewer: what there is can still be
+    /// taken. Dropped, nothing is lost.
+    ///
+    /// # Errors
+    /// [`Error::Ended`] if the connection failed or was broken off; [`Error::TooLong`] for more than `record_max`.
+    pub fn fill(&self, bytes: usize) -> Filling<'_> {
+        Filling { link: &self.link, bytes }
+    }
+
+    /// What has come and was not taken: looked at, and taken, in place. `with` is called at once, and may not use the connection.
+    pub fn input<R>(&self, with: impl FnOnce(&mut Input) -> R) -> R {
+        self.link.with_input(with)
+    }
+
+    /// All that has come, as leases of the lane's memory, once there is something. None when the stream has ended, or a drain has taken all that was to
+    /// come. Sent on as it is ([`Connection::send_all`]), nothing is copied.
+    ///
+    /// # Errors
+    /// As [`Connection::fill`].
+    pub async fn read(&self) -> Result<Option<Chain>> {
+        if !self.fill(1).await? {
+            return Ok(None);
+        }
+        let mut chain = self.link.storage();
+        self.input(|input| input.take_to(usize::MAX, &mut chain));
+        Ok(Some(chain))
+    }
+
+    /// Whether the stream has ended though the peer has not said so ([`Input::is_truncated`]).
+    pub fn is_truncated(&self) -> bool {
+        self.link.is_truncated()
+    }
+
+    /// Copies `bytes` into the output, in pieces of 4 to 64 KiB: each waits for room, and for memory. Up to 4 KiB are written whole or not at
+    /// all; of more, [`Write::written`] says how far it has come, also if it is not waited for to the end.
+    ///
+    /// # Errors
+    /// [`Error::Ended`].
+    pub fn write<'a>(&'a self, bytes: &'a [u8]) -> Write<'a> {
+        Write { link: &self.link, bytes, written: 0 }
+    }
+
+    /// Sends a segment without copying, when there is room: a lease, bytes that live as long as the program, a part of a file. Whole or not at all.
+    ///
+    /// # Errors
+    /// [`Error::Ended`].
+    pub async fn send(&self, segment: impl Into<Segment>) -> Result<()> {
+        let segment = segment.into();
+        self.room().await?;
+        self.link.push(segment);
+        Ok(())
+    }
+
+    /// [`Connection::send`] of all of a chain.
+    ///
+    /// # Errors
+    /// [`Error::Ended`].
+    pub async fn send_all(&self, mut chain: Chain) -> Result<()> {
+        self.room().await?;
+        self.link.append(&mut chain);
+        self.link.keep(chain);
+        Ok(())
+    }
+
+    /// Waits until something may be written; returns how many bytes, until it waits again. What is written in one piece may be more.
+    ///
+    /// # Errors
+    /// [`Error::Ended`].
+    pub async fn room(&self) -> Result<usize> {
+        poll_fn(|context| self.link.poll_room(context)).await
+    }
+
+    /// Waits until all that was written has left the lane, for the system to send.
+    ///
+    /// # Errors
+    /// [`Error::Ended`].
+    pub async fn flush(&self) -> Result<()> {
+        poll_fn(|context| self.link.poll_flush(context)).await
+    }
+
+    /// [`Connection::fill`], for who is polled. Between a call that was `Pending` and the next one the connection counts as waiting for its peer.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn poll_fill(&self, context: &mut Context<'_>, bytes: usize) -> Poll<Result<bool>> {
+        self.link.poll_fill(context, bytes)
+    }
+
+    /// [`Connection::write`] of one piece, for who is polled: returns how many bytes it was.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn poll_write(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
+        self.link.poll_write(context, bytes)
+    }
+
+    /// An empty lease of at least `capacity` bytes, for which the connection pays.
+    ///
+    /// # Errors
+    /// [`Refused::Memory`] if the lane does not lend so much now, [`Refused::TooLarge`] if it never will.
+    pub fn lease(&self, capacity: usize) -> std::result::Result<Lease, Refused> {
+        self.link.lease(capacity)
+    }
+
+    /// Counts `requests` answered or taken (`requests`): only the service knows what a request is.
+    pub fn count_requests(&self, requests: usize) {
+        self.link.count_requests(requests);
+    }
+
+    /// Has a drain leave the end of this connection to its task: what the peer says is taken as before, until the task drops it or `drain_limit` is
+    /// over. To be said before the drain begins.
+    pub fn outlive_drain(&self) {
+        self.link.outlive_drain();
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.link.meet(Fate::Closes);
+    }
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Connection({:?})", self.link.id())
+    }
+}
+
+/// Sees that the connection of a task that does not finish is broken off.
+pub(super) struct Guard {
+    /// None once it has finished.
+    link: Option<Rc<Link>>,
+}
+
+impl Guard {
+    pub(super) fn finish(mut self) {
+        self.link = None;
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if let Some(link) = &self.link {
+            link.meet(Fate::Breaks);
+        }
+    }
+}
+
+/// Waits for bytes ([`Connection::fill`]).
+#[must_use = "nothing is waited for until it is awaited"]
+pub struct Filling<'a> {
+    link: &'a Rc<Link>,
+    bytes: usize,
+}
+
+impl Future for Filling<'_> {
+    type Output = Result<bool>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<bool>> {
+        self.link.poll_fill(context, self.bytes)
+    }
+}
+
+impl Drop for Filling<'_> {
+    fn drop(&mut self) {
+        self.link.cancel_fill();
+    }
+}
+
+/// Writes ([`Connection::write`]).
+#[must_use = "nothing is written until it is awaited"]
+pub struct Write<'a> {
+    link: &'a Rc<Link>,
+    bytes: &'a [u8],
+    written: usize,
+}
+
+impl Write<'_> {
+    /// Bytes that were written: they leave, whatever becomes of this.
+    pub fn written(&self) -> usize {
+        self.written
+    }
+}
+
+impl Future for Write<'_> {
+    type Output = Result<()>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        while self.written < self.bytes.len() {
+            let piece = ready!(self.link.poll_write(context, &self.bytes[self.written..]))?;
+            self.written += piece;
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Drop for Write<'_> {
+    fn drop(&mut self) {
+        self.link.cancel_write();
+    }
+}

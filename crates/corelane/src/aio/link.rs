@@ -1,0 +1,518 @@
+//! One connection between its task and its service: what has come and was not read, what was written and has not been taken, and who waits.
+//!
+//! The service brings bytes ([`Link::take_in`]) and wakes who waits for them; the task takes and writes; whatever it did is settled with the connection
+//! before the turn is flushed ([`Link::settle`]). Neither is ever called while the other is at it.
+
+use super::Result;
+use super::error::Error;
+use corelane_seam::{Arena, Chain, Fault, Lease, Payer, Segment};
+use corelane_svc::{ConnectionId, Cx, Ending, Input, Limits, Next, Nudge, Order, Output, Peer, Refused, Talk, Ticket};
+use corelane_watch::ServiceCounter;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+/// Bytes that are copied at once, and the size of a lease in which small writes are gathered.
+const PIECE_BYTES: usize = 64 << 10;
+/// The fewest bytes of a longer write that are copied at once, where the lane has no more in one piece.
+const PIECE_BYTES_LEAST: usize = 4 << 10;
+const GATHER_BYTES: usize = 16 << 10;
+
+/// Keeps who is to be woken; who is kept already is not cloned again.
+pub(super) fn store(kept: &mut Option<Waker>, context: &Context<'_>) {
+    match kept {
+        Some(waker) => waker.clone_from(context.waker()),
+        None => *kept = Some(context.waker().clone()),
+    }
+}
+
+/// The connections of a service on one lane with which something is to be settled.
+pub(super) struct Touched {
+    list: RefCell<Vec<Rc<Link>>>,
+    /// Storage of chains, for the next ones.
+    chains: RefCell<Vec<Chain>>,
+    nudge: Nudge,
+}
+
+/// Chains whose storage is kept.
+const CHAINS_MAX: usize = 256;
+
+impl Touched {
+    pub(super) fn new(nudge: Nudge) -> Self {
+        Self { list: RefCell::default(), chains: RefCell::default(), nudge }
+    }
+
+    pub(super) fn nudge(&self) {
+        self.nudge.nudge();
+    }
+
+    /// Takes them; `list` has the storage for the next.
+    pub(super) fn swap(&self, list: &mut Vec<Rc<Link>>) {
+        assert!(list.is_empty(), "storage is given back empty");
+        std::mem::swap(&mut *self.list.borrow_mut(), list);
+    }
+}
+
+/// What becomes of the connection when all that was written has been taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Fate {
+    /// It goes on.
+    Lives,
+    /// Nobody has it any more: it is closed.
+    Closes,
+    /// Its task did not finish: it is broken off.
+    Breaks,
+    /// Its service was told.
+    Told,
+}
+
+/// How it has ended.
+#[derive(Clone, Copy)]
+struct End {
+    ending: Ending,
+    fault: Option<Fault>,
+}
+
+impl End {
+    fn error(self) -> Error {
+        Error::Ended { ending: self.ending, fault: self.fault }
+    }
+}
+
+/// A connection between task and service; nobody outside can name it.
+pub struct Link {
+    touched: Rc<Touched>,
+    own: RefCell<Own>,
+}
+
+struct Own {
+    /// None until it is being opened.
+    id: Option<ConnectionId>,
+    peer: Option<Peer>,
+    /// Who pays for what is written.
+    payer: Payer,
+    arena: Arena,
+    record_max: usize,
+    is_touched: bool,
+    /// What has come and was not read; ends with the stream.
+    input: Input,
+    is_finished: bool,
+    is_truncated: bool,
+    /// The service has left bytes with the connection until there is room for them here.
+    is_paused: bool,
+    reader: Option<Waker>,
+    /// A task waits until there are so many bytes. 0: none does, and the connection is at work.
+    wanted: usize,
+    /// What was written and is to be taken; small writes gather in the lease, which is its end.
+    chain: Chain,
+    gather: Option<Lease>,
+    /// Bytes that may be written before it waits.
+    room: usize,
+    writer: Option<Waker>,
+    awaits_room: bool,
+    /// All that was written has left, as far as is known; and somebody waits until it has.
+    has_left: bool,
+    awaits_leave: bool,
+    /// Bytes of memory that a write was refused, and the lease that has come for it.
+    wants_memory: usize,
+    spare: Option<Lease>,
+    /// A call into the service has been asked for, in which that is asked for again.
+    asks_memory: bool,
+    requests: usize,
+    /// Held with the connection while it is at work, so that neither drain nor stream's end closes it.
+    ticket: Option<Ticket>,
+    outlives_drain: bool,
+    fate: Fate,
+    end: Option<End>,
+}
+
+impl Link {
+    pub(super) fn new(touched: &Rc<Touched>, arena: &Arena, limits: &Limits) -> Rc<Self> {
+        let own = Own {
+            id: None,
+            peer: None,
+            payer: Payer::LANE,
+            arena: arena.clone(),
+            record_max: limits.record_max,
+            is_touched: false,
+            input: Input::new(arena.clone()),
+            is_finished: false,
+            is_truncated: false,
+            is_paused: false,
+            reader: None,
+            wanted: 0,
+            chain: Chain::new(),
+            gather: None,
+            room: limits.output_high,
+            writer: None,
+            awaits_room: false,
+            has_left: true,
+            awaits_leave: false,
+            wants_memory: 0,
+            spare: None,
+            asks_memory: false,
+            requests: 0,
+            ticket: None,
+            outlives_drain: false,
+            fate: Fate::Lives,
+            end: None,
+        };
+        Rc::new(Self { touched: touched.clone(), own: RefCell::new(own) })
+    }
+
+    /// Its name is known.
+    pub(super) fn named(&self, id: ConnectionId) {
+        let before = self.own.borrow_mut().id.replace(id);
+        assert!(before.is_none_or(|before| before == id), "a connection has one name");
+    }
+
+    /// It is open, and its task is about to have it: it is at work until that waits for bytes.
+    pub(super) fn opened(self: &Rc<Self>, id: ConnectionId, peer: &Peer, payer: Payer) {
+        self.named(id);
+        let own = &mut *self.own.borrow_mut();
+        (own.peer, own.payer) = (Some(peer.clone()), payer);
+        self.touch(own);
+    }
+
+    /// Has it settled before the turn is flushed.
+    fn touch(self: &Rc<Self>, own: &mut Own) {
+        if !std::mem::replace(&mut own.is_touched, true) {
+            self.touched.list.borrow_mut().push(self.clone());
+            self.touched.nudge();
+        }
+    }
+
+    pub(super) fn peer(&self) -> Peer {
+        // reason: a connection is handed out when it is open.
+        self.own.borrow().peer.clone().expect("an open connection has two ends")
+    }
+
+    pub(super) fn id(&self) -> Option<ConnectionId> {
+        self.own.borrow().id
+    }
+
+    pub(super) fn with_input<R>(&self, with: impl FnOnce(&mut Input) -> R) -> R {
+        with(&mut self.own.borrow_mut().input)
+    }
+
+    pub(super) fn is_truncated(&self) -> bool {
+        self.own.borrow().is_truncated
+    }
+
+    pub(super) fn outlive_drain(&self) {
+        self.own.borrow_mut().outlives_drain = true;
+    }
+
+    pub(super) fn outlives_drain(&self) -> bool {
+        self.own.borrow().outlives_drain
+    }
+
+    pub(super) fn count_requests(self: &Rc<Self>, requests: usize) {
+        let own = &mut *self.own.borrow_mut();
+        own.requests += requests;
+        self.touch(own);
+    }
+
+    /// What is to become of it; the worse of what it was told.
+    pub(super) fn meet(self: &Rc<Self>, fate: Fate) {
+        let own = &mut *self.own.borrow_mut();
+        if fate > own.fate {
+            own.fate = fate;
+            self.touch(own);
+        }
+    }
+}
+
+/// The task's side.
+impl Link {
+    /// Whether `bytes` bytes are there; false if the stream has ended with fewer.
+    pub(super) fn poll_fill(self: &Rc<Self>, context: &Context<'_>, bytes: usize) -> Poll<Result<bool>> {
+        let own = &mut *self.own.borrow_mut();
+        let outcome = own.filled(bytes.max(1));
+        if outcome.is_ready() {
+            self.stop_waiting(own);
+            return outcome;
+        }
+        if own.wanted == 0 || own.is_paused {
+            self.touch(own);
+        }
+        own.wanted = bytes.max(1);
+        store(&mut own.reader, context);
+        Poll::Pending
+    }
+
+    /// Nobody waits for bytes any more.
+    pub(super) fn cancel_fill(self: &Rc<Self>) {
+        self.stop_waiting(&mut self.own.borrow_mut());
+    }
+
+    fn stop_waiting(self: &Rc<Self>, own: &mut Own) {
+        if own.wanted > 0 {
+            own.wanted = 0;
+            self.touch(own);
+        }
+    }
+
+    /// How many bytes may be written.
+    pub(super) fn poll_room(self: &Rc<Self>, context: &Context<'_>) -> Poll<Result<usize>> {
+        let own = &mut *self.own.borrow_mut();
+        if let Some(end) = own.end {
+            return Poll::Ready(Err(end.error()));
+        }
+        if own.room > 0 {
+            return Poll::Ready(Ok(own.room));
+        }
+        self.await_room(own, context);
+        Poll::Pending
+    }
+
+    fn await_room(self: &Rc<Self>, own: &mut Own, context: &Context<'_>) {
+        own.awaits_room = true;
+        store(&mut own.writer, context);
+        self.touch(own);
+    }
+
+    /// Copies as many of `bytes` as there is room for, at least one; returns how many.
+    pub(super) fn poll_write(self: &Rc<Self>, context: &Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
+        if self.poll_room(context)?.is_pending() {
+            return Poll::Pending;
+        }
+        let own = &mut *self.own.borrow_mut();
+        match own.copy(&bytes[..bytes.len().min(PIECE_BYTES)]) {
+            Some(copied) => {
+                self.touch(own);
+                Poll::Ready(Ok(copied))
+            }
+            None => {
+                own.wants_memory = bytes.len().min(PIECE_BYTES_LEAST);
+                self.await_room(own, context);
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Whether all that was written has left.
+    pub(super) fn poll_flush(self: &Rc<Self>, context: &Context<'_>) -> Poll<Result<()>> {
+        let own = &mut *self.own.borrow_mut();
+        if let Some(end) = own.end {
+            return Poll::Ready(Err(end.error()));
+        }
+        if own.has_left && own.chain.is_empty() && own.gather.is_none() {
+            return Poll::Ready(Ok(()));
+        }
+        own.awaits_leave = true;
+        store(&mut own.writer, context);
+        self.touch(own);
+        Poll::Pending
+    }
+
+    /// Storage for a chain.
+    pub(super) fn storage(&self) -> Chain {
+        self.touched.chains.borrow_mut().pop().unwrap_or_default()
+    }
+
+    /// Keeps that of an empty chain.
+    pub(super) fn keep(&self, chain: Chain) {
+        assert!(chain.is_empty(), "a chain whose storage is kept has been taken");
+        let mut chains = self.touched.chains.borrow_mut();
+        if chains.len() < CHAINS_MAX {
+            chains.push(chain);
+        }
+    }
+
+    /// Nobody waits to write any more.
+    pub(super) fn cancel_write(&self) {
+        let own = &mut *self.own.borrow_mut();
+        (own.wants_memory, own.asks_memory, own.spare) = (0, false, None);
+    }
+
+    /// Writes a segment for which there was room.
+    pub(super) fn push(self: &Rc<Self>, segment: Segment) {
+        let own = &mut *self.own.borrow_mut();
+        own.seal();
+        own.room = own.room.saturating_sub(segment.charged().max(1));
+        own.chain.push(segment);
+        self.touch(own);
+    }
+
+    /// The same for a chain, which keeps its storage.
+    pub(super) fn append(self: &Rc<Self>, chain: &mut Chain) {
+        let own = &mut *self.own.borrow_mut();
+        own.seal();
+        own.room = own.room.saturating_sub(chain.charged().max(1));
+        own.chain.append(chain);
+        self.touch(own);
+    }
+
+    /// A lease that the connection pays for.
+    pub(super) fn lease(&self, capacity: usize) -> std::result::Result<Lease, Refused> {
+        let own = &mut *self.own.borrow_mut();
+        own.lease(capacity, capacity)
+    }
+}
+
+impl Own {
+    fn filled(&self, bytes: usize) -> Poll<Result<bool>> {
+        if self.input.len() >= bytes {
+            return Poll::Ready(Ok(true));
+        }
+        if bytes > self.record_max {
+            return Poll::Ready(Err(Error::TooLong { record_max: self.record_max }));
+        }
+        match self.end {
+            _ if self.is_finished => Poll::Ready(Ok(false)),
+            Some(end) if matches!(end.ending, Ending::Error | Ending::Aborted) => Poll::Ready(Err(end.error())),
+            Some(_) => Poll::Ready(Ok(false)),
+            None => Poll::Pending,
+        }
+    }
+
+    /// Copies a piece behind what was written: all of it, or of a long one as much as there is memory for in one lease; none if that is less than the
+    /// least. Returns how many bytes.
+    fn copy(&mut self, piece: &[u8]) -> Option<usize> {
+        let least = piece.len().min(PIECE_BYTES_LEAST);
+        if self.gather.as_ref().is_none_or(|lease| lease.room() < piece.len()) {
+            let spare = self.spare.take().filter(|lease| lease.room() >= least);
+            let most = piece.len().clamp(GATHER_BYTES, PIECE_BYTES).next_power_of_two();
+            let lease = spare.or_else(|| self.lease(most, least).ok())?;
+            self.seal();
+            self.gather = Some(lease);
+        }
+        // reason: it was there, or has just come.
+        let lease = self.gather.as_mut().expect("what is written is gathered in a lease");
+        let copied = piece.len().min(lease.room());
+        lease.append(&piece[..copied]);
+        (self.room, self.wants_memory) = (self.room.saturating_sub(copied), 0);
+        Some(copied)
+    }
+
+    fn lease(&self, most: usize, least: usize) -> std::result::Result<Lease, Refused> {
+        // After its end nobody pays for it but the lane.
+        let payer = if self.end.is_none() { self.payer } else { Payer::LANE };
+        let before = self.arena.pay_as(payer);
+        let lease = self.arena.lease_upto(most, least);
+        self.arena.pay_no_longer(before);
+        let lend_max = self.arena.lend_max();
+        lease.ok_or(if least > lend_max { Refused::TooLarge { most: lend_max } } else { Refused::Memory })
+    }
+
+    /// Ends the gathering of small writes, so that what follows stands behind them.
+    fn seal(&mut self) {
+        if let Some(lease) = self.gather.take() {
+            self.chain.push(lease.share());
+        }
+    }
+}
+
+/// The service's side.
+impl Link {
+    /// Bytes have come, or the service is called again with what it left.
+    pub(super) fn take_in<T: Talk>(self: &Rc<Self>, cx: &mut Cx<'_, T>, input: &mut Input) -> Next {
+        let own = &mut *self.own.borrow_mut();
+        if own.wants_memory > 0 {
+            own.ask_memory(cx);
+        }
+        if input.is_finished() {
+            (own.is_finished, own.is_truncated) = (true, input.is_truncated());
+        }
+        // What came last is taken whatever waits: nothing follows it.
+        if own.input.is_empty() || own.wanted > own.input.len() || own.is_finished {
+            own.input.append(input.take_all());
+        }
+        if own.wanted > 0 && (own.is_finished || own.input.len() >= own.wanted) {
+            own.wanted = 0;
+            own.reader.iter().for_each(|waker| cx.wake(waker));
+        }
+        self.touch(own);
+        own.is_paused = !input.is_empty();
+        if own.is_paused { Next::Wait } else { Next::Continue }
+    }
+
+    /// All output has left.
+    pub(super) fn drained<T: Talk>(&self, cx: &mut Cx<'_, T>, output: &Output) {
+        let own = &mut *self.own.borrow_mut();
+        own.has_left = true;
+        if std::mem::take(&mut own.awaits_leave) {
+            own.writer.iter().for_each(|waker| cx.wake(waker));
+        }
+        own.has_room(cx, output.room());
+    }
+
+    /// The connection has ended.
+    pub(super) fn closed<T: Talk>(&self, cx: &mut Cx<'_, T>, ending: Ending) {
+        let own = &mut *self.own.borrow_mut();
+        assert!(own.end.is_none(), "a connection ends once");
+        own.end = Some(End { ending, fault: cx.fault() });
+        own.chain.clear();
+        (own.gather, own.spare, own.ticket) = (None, None, None);
+        own.wanted = 0;
+        [own.reader.take(), own.writer.take()].iter().flatten().for_each(|waker| cx.wake(waker));
+    }
+
+    /// Takes what the task has written, and tells the connection what it waits for, and whether it is at work.
+    pub(super) fn settle<T: Talk>(&self, cx: &mut Cx<'_, T>) {
+        let own = &mut *self.own.borrow_mut();
+        own.is_touched = false;
+        let requests = std::mem::take(&mut own.requests);
+        if requests > 0 {
+            cx.count_requests(requests);
+        }
+        let Some(id) = own.id.filter(|_| own.end.is_none()) else { return };
+        own.hand_over(cx, id);
+        own.input.compact();
+        if own.is_paused && (own.input.is_empty() || own.wanted > 0) || own.wants_memory > 0 && !own.asks_memory {
+            own.asks_memory = own.wants_memory > 0;
+            cx.resume(id);
+        }
+        match own.fate {
+            Fate::Lives | Fate::Told => return,
+            Fate::Closes => cx.close(id),
+            Fate::Breaks => {
+                cx.count(ServiceCounter::Panics, 1);
+                cx.abort(id);
+            }
+        }
+        own.fate = Fate::Told;
+    }
+}
+
+impl Own {
+    /// Asks for the memory that a write was refused, in a call for the connection: if it is refused again, that is called again when it would be lent.
+    fn ask_memory<T: Talk>(&mut self, cx: &mut Cx<'_, T>) {
+        let Ok(lease) = cx.lease(self.wants_memory) else { return };
+        (self.spare, self.wants_memory, self.asks_memory, self.awaits_room) = (Some(lease), 0, false, false);
+        self.writer.iter().for_each(|waker| cx.wake(waker));
+    }
+
+    fn has_room<T: Talk>(&mut self, cx: &mut Cx<'_, T>, room: usize) {
+        self.room = room;
+        if room > 0 && self.wants_memory == 0 && std::mem::take(&mut self.awaits_room) {
+            self.writer.iter().for_each(|waker| cx.wake(waker));
+        }
+    }
+
+    /// Hands what was written over to the connection's output.
+    fn hand_over<T: Talk>(&mut self, cx: &mut Cx<'_, T>, id: ConnectionId) {
+        self.seal();
+        let Some(output) = cx.connection(id) else { return };
+        let wrote = !self.chain.is_empty();
+        if wrote {
+            output.append(&mut self.chain);
+            self.has_left = false;
+        }
+        let room = output.room();
+        if room == 0 && self.awaits_room || self.awaits_leave {
+            output.notify_drained();
+        }
+        let is_at_work = self.wanted == 0 && self.fate == Fate::Lives;
+        let before = if wrote || !is_at_work { self.ticket.take() } else { None };
+        if is_at_work && self.ticket.is_none() {
+            // What has moved is young again.
+            self.ticket = output.hold(Order::Any).ok();
+        }
+        if let Some(ticket) = before {
+            cx.answer_chain(ticket, Chain::new());
+        }
+        self.has_room(cx, room);
+    }
+}

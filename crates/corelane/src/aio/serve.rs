@@ -1,0 +1,340 @@
+//! The service that tasks make: it spawns them, brings them what comes, and does what they ask.
+
+use super::connection::Connection;
+use super::error::Error;
+use super::lane::{GONE, Lane};
+use super::link::Link;
+use super::shared::{Begin, Errand, Shared};
+use super::waits::Done;
+use corelane_lane::{Silence, Unheard, fenced};
+use corelane_seam::slab::Key;
+use corelane_seam::{Address, Fault, Instant, Outcome};
+use corelane_svc::{Asking, Call, Cx, Ending, Input, Lost, Next, Origin, Output, Peer, Silent, StreamService, Talk};
+use corelane_watch::ServiceCounter;
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::rc::Rc;
+
+/// The alarm for those that sleep.
+const SLEEPS: u64 = 0;
+
+type Boxed = Pin<Box<dyn Future<Output = ()>>>;
+type Main<T> = Box<dyn FnOnce(Lane<T>) -> Boxed>;
+type Answer<T> = Box<dyn Fn(Lane<T>, <T as Talk>::Question, Call<T>) -> Boxed>;
+
+/// A service whose connections are tasks'. Made by [`each`] and [`main`].
+pub struct Serve<T: Talk = Silent> {
+    main: Option<Main<T>>,
+    answer: Option<Answer<T>>,
+    /// None until the lane turns: a lane may be told to drain, or to end, before it does.
+    lane: Option<Lane<T>>,
+    is_draining: bool,
+    /// Connections that are being opened, with who waits for each.
+    opening: Vec<(Rc<Link>, Key)>,
+    /// Who waits for the answer to which question, by [`Asking::index`].
+    asked: Vec<Option<Key>>,
+    /// Questions for which there was no room.
+    unasked: VecDeque<(Key, usize, T::Question)>,
+    /// Calls for which no helper thread was free.
+    waiting: VecDeque<(Key, Begin<T>)>,
+    touched: Vec<Rc<Link>>,
+    errands: Vec<Errand<T>>,
+}
+
+/// A service of an `async fn` that is called once on each lane: it accepts connections, opens some, spawns tasks. Where it returns, connections that nobody
+/// takes are closed.
+///
+/// ```
+/// use corelane::aio::{self, Lane};
+///
+/// let serve = aio::main(async |lane: Lane| {
+///     loop {
+///         let connection = lane.accept().await;
+///         println!("{}", connection.peer().address);
+///     }
+/// });
+/// # let _: aio::Serve = serve;
+/// ```
+pub fn main<T: Talk, R>(start: impl AsyncFnOnce(Lane<T>) -> R + 'static) -> Serve<T> {
+    let main = move |lane: Lane<T>| -> Boxed {
+        Box::pin(async move {
+            drop(start(lane.clone()).await);
+            lane.refuse_all();
+        })
+    };
+    Serve {
+        main: Some(Box::new(main)),
+        answer: None,
+        lane: None,
+        is_draining: false,
+        opening: Vec::new(),
+        asked: Vec::new(),
+        unasked: VecDeque::new(),
+        waiting: VecDeque::new(),
+        touched: Vec::new(),
+        errands: Vec::new(),
+    }
+}
+
+/// A service of an `async fn` that is called for each connection that was accepted, in a task of its own. What it returns is dropped, and the connection
+/// with it unless it was given to somebody else; if it panics, its connection is broken off.
+pub fn each<T: Talk, R>(handle: impl AsyncFn(Lane<T>, Connection) -> R + 'static) -> Serve<T> {
+    let handle = Rc::new(handle);
+    main(async move |lane: Lane<T>| {
+        loop {
+            let connection = lane.accept().await;
+            let (guard, handle, own) = (connection.guard(), handle.clone(), lane.clone());
+            let task = async move {
+                drop(handle(own, connection).await);
+                guard.finish();
+            };
+            // Refused, it is dropped, and its connection broken off.
+            let _ = lane.spawn(task);
+        }
+    })
+}
+
+impl<T: Talk> Serve<T> {
+    /// Has this answer what the service is asked, on this lane: by [`Lane::ask`] on any lane, or from outside
+    /// ([`Remote::ask`](crate::service::Remote::ask)). Each question is a task. Without this, and where it panics, who asks is told that there is no answer
+    /// ([`Lost::Dropped`]).
+    pub fn answering(mut self, answer: impl AsyncFn(Lane<T>, T::Question) -> T::Answer + 'static) -> Self {
+        let answer = Rc::new(answer);
+        self.answer = Some(Box::new(move |lane, question, call| {
+            let answer = answer.clone();
+            Box::pin(async move {
+                let reply = answer(lane.clone(), question).await;
+                lane.shared.ask(Errand::Reply(call, reply));
+            })
+        }));
+        self
+    }
+
+    fn lane(&self) -> &Lane<T> {
+        // reason: the first call of all.
+        self.lane.as_ref().expect("a service is started before anything else")
+    }
+
+    /// A connection is open, and waits to be taken.
+    fn hand_out(cx: &mut Cx<'_, T>, link: &Rc<Link>, peer: &Peer) -> Connection {
+        link.opened(cx.id(), peer, cx.arena().payer());
+        Connection::new(link.clone())
+    }
+
+    fn done(&self, cx: &mut Cx<'_, T>, key: Key, done: Done<T>) {
+        self.lane().shared.settle(cx, key, done);
+    }
+
+    fn run_errand(&mut self, cx: &mut Cx<'_, T>, errand: Errand<T>) {
+        // Who asked may have been dropped since.
+        if errand.awaited().is_some_and(|key| !self.lane().shared.waits.borrow().has(key)) {
+            return;
+        }
+        match errand {
+            Errand::Offload(key, begin) if cx.offload_is_full() => self.waiting.push_back((key, begin)),
+            Errand::Begin(key, begin) | Errand::Offload(key, begin) => self.begin(cx, key, begin),
+            Errand::Ask(key, lane, question) => self.ask(cx, key, lane, question),
+            Errand::Reply(call, answer) => cx.reply(call, answer),
+            Errand::Connect(key, link, to) => self.connect(cx, key, link, to),
+            Errand::Do(call) => {
+                let burst = fenced(|| call(cx)).is_err();
+                cx.count(ServiceCounter::Panics, burst.into());
+            }
+        }
+    }
+
+    fn begin(&self, cx: &mut Cx<'_, T>, key: Key, begin: Begin<T>) {
+        if fenced(|| begin(cx, key.bits())).is_err() {
+            cx.count(ServiceCounter::Panics, 1);
+            self.done(cx, key, Done::Outcome(Outcome::Failed(Fault::CANCELLED)));
+        }
+    }
+
+    fn connect(&mut self, cx: &mut Cx<'_, T>, key: Key, link: Rc<Link>, to: Address) {
+        match cx.connect(to, link.clone()) {
+            Ok(id) => {
+                link.named(id);
+                self.opening.push((link, key));
+            }
+            Err(error) => self.done(cx, key, Done::Connected(Err(Error::Refused(error)))),
+        }
+    }
+
+    /// Who waits for this connection to open, if it was one that is being opened.
+    fn take_opening(&mut self, link: &Rc<Link>) -> Option<Key> {
+        let place = self.opening.iter().position(|(opening, _)| Rc::ptr_eq(opening, link))?;
+        Some(self.opening.swap_remove(place).1)
+    }
+
+    fn ask(&mut self, cx: &mut Cx<'_, T>, key: Key, lane: usize, question: T::Question) {
+        match cx.ask(lane, question) {
+            Ok(asking) => {
+                let index = asking.index();
+                self.asked.resize(self.asked.len().max(index + 1), None);
+                let before = self.asked[index].replace(key);
+                assert!(before.is_none(), "a question's number is its own");
+            }
+            Err(Unheard { word, why: Silence::Full }) => self.unasked.push_back((key, lane, word)),
+            Err(_) => self.done(cx, key, Done::Replied(Err(GONE))),
+        }
+    }
+
+    /// There may be room for what was refused.
+    fn ask_again(&mut self) {
+        let shared = self.lane().shared.clone();
+        let errands = self.unasked.drain(..).map(|(key, lane, question)| Errand::Ask(key, lane, question));
+        shared.errands.borrow_mut().extend(errands);
+        shared.touched.nudge();
+    }
+
+    fn settle_touched(&mut self, cx: &mut Cx<'_, T>) {
+        let mut touched = std::mem::take(&mut self.touched);
+        self.lane().shared.touched.swap(&mut touched);
+        for link in touched.drain(..) {
+            link.settle(cx);
+        }
+        self.touched = touched;
+    }
+
+    fn run_errands(&mut self, cx: &mut Cx<'_, T>) {
+        let mut errands = std::mem::take(&mut self.errands);
+        std::mem::swap(&mut errands, &mut *self.lane().shared.errands.borrow_mut());
+        for errand in errands.drain(..) {
+            self.run_errand(cx, errand);
+        }
+        self.errands = errands;
+    }
+
+    fn arm(&self, cx: &mut Cx<'_, T>) {
+        let mut sleeps = self.lane().shared.sleeps.borrow_mut();
+        // Refused at a bound of no alarms at all: then nobody ever wakes, which `alarms_max` excludes.
+        if let Some(at) = sleeps.to_arm()
+            && cx.start_alarm(Instant::from_nanoseconds(at), SLEEPS).is_ok()
+        {
+            sleeps.arm(at);
+        }
+    }
+}
+
+impl<T: Talk> Lane<T> {
+    /// Nobody accepts any more.
+    fn refuse_all(&self) {
+        self.shared.is_over.set(true);
+        let refused = std::mem::take(&mut *self.shared.accepted.borrow_mut());
+        drop(refused);
+    }
+}
+
+impl<T: Talk> StreamService for Serve<T> {
+    type Talk = T;
+    type Session = Rc<Link>;
+
+    fn started(&mut self, cx: &mut Cx<'_, T>) {
+        let lane = Lane { shared: Rc::new(Shared::new(cx)) };
+        lane.shared.is_draining.set(self.is_draining);
+        self.lane = Some(lane.clone());
+        // reason: a service is started once.
+        let main = self.main.take().expect("what is to be run is there until it is");
+        // At the bound of tasks nothing is served: connections are closed.
+        if cx.spawn(main(lane.clone())).is_err() {
+            lane.refuse_all();
+        }
+    }
+
+    fn open(&mut self, cx: &mut Cx<'_, T>, peer: &Peer) -> Rc<Link> {
+        let shared = self.lane().shared.clone();
+        let link = shared.link();
+        let connection = Self::hand_out(cx, &link, peer);
+        if !shared.is_over.get() {
+            shared.accepted.borrow_mut().push_back(connection);
+            let acceptor = shared.acceptor.borrow_mut().take();
+            acceptor.iter().for_each(|waker| cx.wake(waker));
+        }
+        link
+    }
+
+    fn receive(&mut self, cx: &mut Cx<'_, T>, link: &mut Rc<Link>, input: &mut Input, _output: &mut Output) -> Next {
+        link.take_in(cx, input)
+    }
+
+    fn connected(&mut self, cx: &mut Cx<'_, T>, link: &mut Rc<Link>, _output: &mut Output) -> Next {
+        // reason: the session of one that this side opens is in the list until now.
+        let key = self.take_opening(link).expect("a connection opens that was to be opened");
+        // reason: a connection that opens is there.
+        let peer = cx.peer(cx.id()).expect("a connection that opens has two ends");
+        let connection = Self::hand_out(cx, link, &peer);
+        self.done(cx, key, Done::Connected(Ok(connection)));
+        Next::Continue
+    }
+
+    fn drained(&mut self, cx: &mut Cx<'_, T>, link: &mut Rc<Link>, output: &mut Output) -> Next {
+        link.drained(cx, output);
+        Next::Continue
+    }
+
+    fn closed(&mut self, cx: &mut Cx<'_, T>, link: Rc<Link>, ending: Ending) {
+        let fault = cx.fault().unwrap_or(Fault::CANCELLED);
+        link.closed(cx, ending);
+        if let Some(key) = self.take_opening(&link) {
+            self.done(cx, key, Done::Connected(Err(Error::Failed(fault))));
+        }
+    }
+
+    fn completed(&mut self, cx: &mut Cx<'_, T>, token: u64, outcome: Outcome) {
+        self.done(cx, Key::from_bits(token), Done::Outcome(outcome));
+        if let Some((key, begin)) = self.waiting.pop_front() {
+            self.lane().shared.ask(Errand::Offload(key, begin));
+        }
+    }
+
+    fn asked(&mut self, cx: &mut Cx<'_, T>, _from: Origin, question: T::Question, call: Call<T>) {
+        if let Some(answer) = &self.answer {
+            // Refused, it is dropped, and who asked is told.
+            let _ = cx.spawn(answer(self.lane().clone(), question, call));
+        }
+    }
+
+    fn replied(&mut self, cx: &mut Cx<'_, T>, asking: Asking, outcome: Result<T::Answer, Lost>) {
+        // reason: each question has its place until its one outcome.
+        let key = self.asked[asking.index()].take().expect("somebody waits for each answer");
+        self.done(cx, key, Done::Replied(outcome));
+        if !self.unasked.is_empty() {
+            self.ask_again();
+        }
+    }
+
+    fn room(&mut self, _cx: &mut Cx<'_, T>, _lane: usize) {
+        self.ask_again();
+    }
+
+    fn drain_began(&mut self, cx: &mut Cx<'_, T>) {
+        self.is_draining = true;
+        let Some(Lane { shared }) = &self.lane else { return };
+        shared.is_draining.set(true);
+        let waiting = shared.waits.borrow().of_drain();
+        waiting.into_iter().for_each(|key| self.done(cx, key, Done::Drain));
+    }
+
+    fn ends_itself(&self, link: &Rc<Link>) -> bool {
+        link.outlives_drain()
+    }
+
+    fn alarm(&mut self, cx: &mut Cx<'_, T>, _token: u64) {
+        let now = cx.now().nanoseconds();
+        self.lane().shared.sleeps.borrow_mut().come(now, |waker| cx.wake(waker));
+        self.arm(cx);
+    }
+
+    fn nudged(&mut self, cx: &mut Cx<'_, T>) {
+        self.settle_touched(cx);
+        self.run_errands(cx);
+        self.arm(cx);
+    }
+
+    fn ending(&mut self, _cx: &mut Cx<'_, T>) {
+        let Some(lane) = &self.lane else { return };
+        let undone = std::mem::take(&mut *lane.shared.errands.borrow_mut());
+        drop(undone);
+        lane.refuse_all();
+    }
+}

@@ -1,0 +1,101 @@
+//! What all tasks of a service on one lane share, and what they have asked of it.
+
+use super::connection::Connection;
+use super::link::{Link, Touched};
+use super::sleeps::Sleeps;
+use super::waits::{Done, Waits};
+use corelane_lane::tasks::Spawner;
+use corelane_seam::slab::Key;
+use corelane_seam::{Address, Arena};
+use corelane_svc::{Call, Cx, Limits, Talk};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::task::Waker;
+
+/// Begins an operation of the service, with a token.
+pub(super) type Begin<T> = Box<dyn FnOnce(&mut Cx<'_, T>, u64)>;
+
+/// What a task asks of the service: it is done before the turn is flushed.
+pub(super) enum Errand<T: Talk> {
+    /// Begin an operation.
+    Begin(Key, Begin<T>),
+    /// Offload a call, when there is room for one.
+    Offload(Key, Begin<T>),
+    /// Ask a lane.
+    Ask(Key, usize, T::Question),
+    /// Reply to who has asked.
+    Reply(Call<T>, T::Answer),
+    /// Open a connection.
+    Connect(Key, Rc<Link>, Address),
+    /// Whatever else.
+    Do(Box<dyn FnOnce(&mut Cx<'_, T>)>),
+}
+
+impl<T: Talk> Errand<T> {
+    /// Who waits for what comes of it.
+    pub(super) fn awaited(&self) -> Option<Key> {
+        match self {
+            Self::Begin(key, _) | Self::Offload(key, _) | Self::Ask(key, ..) | Self::Connect(key, ..) => Some(*key),
+            Self::Reply(..) | Self::Do(_) => None,
+        }
+    }
+}
+
+/// What the tasks of a service share on one lane.
+pub(super) struct Shared<T: Talk> {
+    pub(super) lane: usize,
+    pub(super) lanes: usize,
+    pub(super) arena: Arena,
+    pub(super) limits: Limits,
+    pub(super) touched: Rc<Touched>,
+    pub(super) spawner: Spawner,
+    pub(super) errands: RefCell<Vec<Errand<T>>>,
+    pub(super) waits: RefCell<Waits<T>>,
+    pub(super) sleeps: RefCell<Sleeps>,
+    pub(super) accepted: RefCell<VecDeque<Connection>>,
+    pub(super) acceptor: RefCell<Option<Waker>>,
+    pub(super) is_draining: Cell<bool>,
+    /// Nobody accepts any more.
+    pub(super) is_over: Cell<bool>,
+}
+
+impl<T: Talk> Shared<T> {
+    pub(super) fn new(cx: &mut Cx<'_, T>) -> Self {
+        Self {
+            lane: cx.lane(),
+            lanes: cx.lanes(),
+            arena: cx.arena().clone(),
+            limits: *cx.limits(),
+            touched: Rc::new(Touched::new(cx.nudge())),
+            spawner: cx.spawner(),
+            errands: RefCell::default(),
+            waits: RefCell::default(),
+            sleeps: RefCell::new(Sleeps::new()),
+            accepted: RefCell::default(),
+            acceptor: RefCell::default(),
+            is_draining: Cell::new(false),
+            is_over: Cell::new(false),
+        }
+    }
+
+    /// A connection that is not there yet.
+    pub(super) fn link(&self) -> Rc<Link> {
+        Link::new(&self.touched, &self.arena, &self.limits)
+    }
+
+    /// Has the service do something before the turn is flushed.
+    pub(super) fn ask(&self, errand: Errand<T>) {
+        self.errands.borrow_mut().push(errand);
+        self.touched.nudge();
+    }
+
+    /// What a task has waited for is here. Who waits no more has it dropped.
+    pub(super) fn settle(&self, cx: &mut Cx<'_, T>, key: Key, done: Done<T>) {
+        let settled = self.waits.borrow_mut().settle(key, done);
+        match settled {
+            Ok(waker) => waker.iter().for_each(|waker| cx.wake(waker)),
+            Err(unwanted) => drop(unwanted),
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! What the tests of asynchronous connections share.
+
+use corelane::aio::Serve;
+use corelane::service::Limits;
+use corelane::testing::{Faults, MS, Peer, Plan, Rig, World};
+
+/// Numbers that differ, the same in each run.
+pub struct Rolls(u64);
+
+impl Rolls {
+    pub fn new(seed: usize) -> Self {
+        Self(seed as u64)
+    }
+
+    /// One below `bound`.
+    pub fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % bound
+    }
+}
+
+/// One lane without faults that serves this.
+pub fn served(limits: Limits, make: impl Fn() -> Serve) -> (World, Rig) {
+    let world = World::new(1, Faults::none());
+    let rig = Rig::serving(&world, &Plan::lanes(1), limits, move |_lane| make());
+    (world, rig)
+}
+
+/// Has `peer` say as much as is taken within some milliseconds; returns how many bytes.
+pub fn fill(rig: &mut Rig, peer: &Peer, milliseconds: u64) -> usize {
+    let mut said = 0;
+    for _ in 0..milliseconds {
+        rig.wait(MS);
+        said += peer.send(&[5; 64 << 10]);
+    }
+    rig.wait(MS);
+    said
+}

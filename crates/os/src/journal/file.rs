@@ -1,0 +1,128 @@
+//! The file behind a journal: opened, looked after, written to.
+
+use crate::report;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, IoSlice, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How often it is looked whether the name is still that of the file.
+const LOOKS_APART: Duration = Duration::from_secs(1);
+/// How often it is said that it cannot be written.
+const WORDS_APART: Duration = Duration::from_secs(60);
+
+pub(super) struct LogFile {
+    path: PathBuf,
+    file: File,
+    looked: Instant,
+    /// The last write has ended within a line.
+    is_torn: bool,
+    /// When it was last said that something went wrong.
+    said: Option<Instant>,
+    /// Lines that were lost and not spoken of yet.
+    lost: u64,
+}
+
+impl LogFile {
+    pub fn open(path: PathBuf) -> io::Result<Self> {
+        let file = open(&path)?;
+        Ok(Self { path, file, looked: Instant::now(), is_torn: false, said: None, lost: 0 })
+    }
+
+    /// Opens the file anew if its name has gone to another one, or to none: not more often than once a second unless `is_asked`.
+    pub fn look(&mut self, is_asked: bool) {
+        if !is_asked && self.looked.elapsed() < LOOKS_APART {
+            return;
+        }
+        self.looked = Instant::now();
+        if !is_asked && self.has_its_name() {
+            return;
+        }
+        match open(&self.path) {
+            Ok(file) => (self.file, self.is_torn) = (file, false),
+            Err(error) => self.complain(&error),
+        }
+    }
+
+    fn has_its_name(&self) -> bool {
+        let of = |facts: fs::Metadata| (facts.dev(), facts.ino());
+        self.file.metadata().is_ok_and(|open| fs::metadata(&self.path).is_ok_and(|named| of(named) == of(open)))
+    }
+
+    /// Writes lines that lie in two pieces; returns how many were lost.
+    pub fn write(&mut self, front: &[u8], back: &[u8]) -> u64 {
+        let bytes = front.len() + back.len();
+        if bytes == 0 {
+            return 0;
+        }
+        let (mut written, mut error) = (0, self.end_torn_line().err());
+        while error.is_none() && written < bytes {
+            let (first, second) = (&front[written.min(front.len())..], &back[written.saturating_sub(front.len())..]);
+            match self.file.write_vectored(&[IoSlice::new(first), IoSlice::new(second)]) {
+                Ok(0) => error = Some(ErrorKind::WriteZero.into()),
+                Ok(more) => written += more,
+                Err(why) if why.kind() == ErrorKind::Interrupted => {}
+                Err(why) => error = Some(why),
+            }
+        }
+        let Some(error) = error else { return 0 };
+        let at = |place: usize| if place < front.len() { front[place] } else { back[place - front.len()] };
+        self.is_torn = if written > 0 { at(written - 1) != b'\n' } else { self.is_torn };
+        let lost = (written..bytes).filter(|&place| at(place) == b'\n').count() as u64;
+        assert!(lost > 0, "the last byte of all is a line's end, and was not written");
+        self.lost += lost;
+        self.complain(&error);
+        lost
+    }
+
+    /// Ends a line of which only a part was written.
+    fn end_torn_line(&mut self) -> io::Result<()> {
+        if self.is_torn {
+            self.file.write_all(b"\n")?;
+            self.is_torn = false;
+        }
+        Ok(())
+    }
+
+    /// Says what is wrong, now and then.
+    fn complain(&mut self, error: &io::Error) {
+        if self.said.is_some_and(|said| said.elapsed() < WORDS_APART) {
+            return;
+        }
+        self.said = Some(Instant::now());
+        let (path, lost) = (self.path.display(), std::mem::take(&mut self.lost));
+        report::line(&format!(
+            "corelane: the log {path} could not be written or opened: {error}; {lost} lines were lost since this was last said"
+        ));
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().append(true).create(true).open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{OFlags, fcntl_setfl};
+    use std::io::{Read, pipe};
+    use std::os::fd::OwnedFd;
+
+    #[test]
+    fn a_line_that_was_torn_is_ended_before_the_next() {
+        let (mut read, write) = pipe().unwrap();
+        fcntl_setfl(&write, OFlags::NONBLOCK).unwrap();
+        let mut log = LogFile { file: File::from(OwnedFd::from(write)), ..LogFile::open("/dev/null".into()).unwrap() };
+        let line = [&[b'x'; 9_999][..], b"\n"].concat();
+        // A pipe takes 64 KiB, so the seventh line is torn.
+        assert_eq!(log.write(&line.repeat(3), &line.repeat(5)), 2);
+        let mut text = vec![0; 65_536];
+        read.read_exact(&mut text).unwrap();
+        assert_eq!(log.write(b"a\n", b"b\n"), 0);
+        drop(log);
+        read.read_to_end(&mut text).unwrap();
+        let lines: Vec<usize> = text.split(|&byte| byte == b'\n').map(<[u8]>::len).collect();
+        assert_eq!(lines, [9_999, 9_999, 9_999, 9_999, 9_999, 9_999, 5_536, 1, 1, 0]);
+    }
+}

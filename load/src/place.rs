@@ -1,0 +1,141 @@
+//! Where a load goes, as its URL says.
+
+use crate::error::Error;
+use crate::workloads::Entry;
+use corelane::Address;
+use corelane::lanes::{Transport, Url};
+
+/// How a URL of a workload may begin.
+#[derive(Clone, Copy, Debug)]
+pub struct Scheme {
+    /// What stands before `://`.
+    pub name: &'static str,
+    /// How requests travel.
+    pub transport: Transport,
+    /// The port where the URL names none; none for the entry's own.
+    pub port: Option<u16>,
+    /// A path may follow the host.
+    pub has_path: bool,
+}
+
+impl Scheme {
+    /// `tcp://HOST:PORT`.
+    pub const TCP: Self = Self { name: "tcp", transport: Transport::Tcp, port: None, has_path: false };
+
+    /// `udp://HOST:PORT`.
+    pub const UDP: Self = Self { name: "udp", transport: Transport::Udp, port: None, has_path: false };
+}
+
+/// Where a load goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The URL in full, for reports.
+    pub url: String,
+    /// How requests travel.
+    pub transport: Transport,
+    /// Its first address.
+    pub address: Address,
+    /// Host and port as they were written; of a Unix socket `localhost`.
+    pub authority: String,
+    /// The path with its query, from the slash or the question mark on; empty if there is none.
+    pub path: String,
+}
+
+impl Place {
+    /// Reads a URL of a workload: what it lacks is the workload's default, and the machine this one.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] where the workload is not asked for in that way; what is wrong with the URL; a host without an address.
+    pub fn parse(entry: &Entry, text: Option<&str>) -> Result<Self, Error> {
+        let default = format!("{}://127.0.0.1", entry.schemes[0].name);
+        let text = text.unwrap_or(&default);
+        if is_unix(text) {
+            return Self::of_unix(entry, text);
+        }
+        let Some((name, rest)) = text.split_once("://") else {
+            return Err(Url::parse(text, 0).map_or_else(Error::from, |_| unfit(entry, text)));
+        };
+        let scheme = entry.schemes.iter().find(|scheme| scheme.name == name).ok_or_else(|| unfit(entry, text))?;
+        let end = rest.find(['/', '?', '#']).filter(|_| scheme.has_path).unwrap_or(rest.len());
+        let (authority, path) = rest.split_at(end);
+        if path.contains('#') {
+            return Err(wrong(format!("{text:?}: what follows # is not sent to servers: leave it out")));
+        }
+        let carrier = if scheme.transport == Transport::Tcp { "tcp" } else { "udp" };
+        let url = Url::parse(&format!("{carrier}://{authority}"), scheme.port.unwrap_or(entry.default_port))
+            .map_err(|error| named(text, error))?;
+        let whole = url.to_string().replacen(carrier, scheme.name, 1) + path;
+        let authority = authority.trim_end_matches('/').to_owned();
+        Ok(Self { url: whole, transport: scheme.transport, address: first(&url)?, authority, path: path.to_owned() })
+    }
+
+    fn of_unix(entry: &Entry, text: &str) -> Result<Self, Error> {
+        let url = Url::parse(text, 0)?;
+        if !entry.schemes.iter().any(|scheme| scheme.transport == url.transport()) {
+            return Err(unfit(entry, text));
+        }
+        let (authority, path) = ("localhost".to_owned(), String::new());
+        Ok(Self { url: url.to_string(), transport: url.transport(), address: first(&url)?, authority, path })
+    }
+}
+
+/// Whether a word names a Unix socket.
+pub fn is_unix(word: &str) -> bool {
+    word.starts_with("unix:") || word.starts_with("unixgram:")
+}
+
+fn wrong(why: String) -> Error {
+    Error::Setting { name: "URL", why }
+}
+
+/// What is wrong with a URL, in the user's own words rather than in those of what it stands for.
+fn named(text: &str, error: corelane::Error) -> Error {
+    match error {
+        corelane::Error::Url { why, .. } => corelane::Error::Url { text: text.to_owned(), why }.into(),
+        error => error.into(),
+    }
+}
+
+fn unfit(entry: &Entry, text: &str) -> Error {
+    let mut ways: Vec<String> = entry.schemes.iter().map(|scheme| format!("{}://", scheme.name)).collect();
+    let goes = |transport| entry.schemes.iter().any(|scheme| scheme.transport == transport);
+    ways.extend(
+        [("unix:", Transport::Tcp), ("unixgram:", Transport::Udp)].iter().filter(|way| goes(way.1)).map(|way| way.0.to_owned()),
+    );
+    wrong(format!("{text:?}: {} is asked for by {}", entry.name, ways.join(" or ")))
+}
+
+fn first(url: &Url) -> Result<Address, Error> {
+    url.resolve()?.into_iter().next().ok_or_else(|| wrong(format!("{url}: the name has no address")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workloads::{echo, rpc, udp};
+
+    #[test]
+    fn what_is_left_out_is_the_workloads() {
+        let place = Place::parse(&rpc::ENTRY, None).unwrap();
+        assert_eq!((place.url.as_str(), place.transport), ("tcp://127.0.0.1:62049", Transport::Tcp));
+        let place = Place::parse(&udp::ENTRY, Some("udp://[::1]")).unwrap();
+        assert_eq!((place.url.as_str(), place.authority.as_str()), ("udp://[::1]:60007", "[::1]"));
+        let place = Place::parse(&echo::ENTRY, Some("unix:/run/x")).unwrap();
+        assert_eq!((place.url.as_str(), place.address), ("unix:/run/x", "unix:/run/x".parse().unwrap()));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_said_with_what_does() {
+        for (entry, text, words) in [
+            (&echo::ENTRY, "udp://127.0.0.1", "echo is asked for by tcp:// or unix:"),
+            (&echo::ENTRY, "unixgram:/x", "echo is asked for by tcp:// or unix:"),
+            (&rpc::ENTRY, "http://a", "rpc is asked for by tcp:// or udp:// or unix: or unixgram:"),
+            (&echo::ENTRY, "localhost:1", "there is no ://"),
+            (&echo::ENTRY, "tcp://a:1/x", "the port must be a number"),
+            (&echo::ENTRY, "tcp://127.0.0.1:99999", "from 0 to 65535"),
+        ] {
+            let said = Place::parse(entry, Some(text)).unwrap_err().to_string();
+            assert!(said.contains(words) && said.contains(text), "{text}: {said}");
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! The examples and a fixed reply, asked by clients that others wrote.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+#[allow(dead_code)] // its main
+#[path = "../examples/hello.rs"]
+mod hello;
+#[allow(dead_code)] // its main
+#[path = "../examples/upload.rs"]
+mod upload;
+
+use corelane::lanes::{DriverChoice, Running};
+use corelane::{Lanes, StreamService};
+use corelane_http::{Fixed, Http};
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+fn served<S: StreamService>(build: impl Fn(usize) -> S + Send + Sync + 'static) -> Running {
+    Lanes::per_core().lanes(2).serve("tcp://127.0.0.1:0", build).unwrap().start().unwrap()
+}
+
+/// A program that may not be installed; then the test is left out, by name.
+fn program(name: &str, package: &str) -> Option<Command> {
+    let is_here = Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
+    if !is_here {
+        skip(&format!("there is no {name}: apt-get install -y {package}"));
+    }
+    is_here.then(|| Command::new(name))
+}
+
+fn skip(reason: &str) {
+    println!("skipped: http: {reason}");
+    let Some(list) = std::env::var_os("CORELANE_SKIPS") else { return };
+    let file = std::fs::OpenOptions::new().append(true).create(true).open(&list);
+    file.and_then(|mut file| file.write_all(format!("http\t{reason}\n").as_bytes())).unwrap();
+}
+
+fn said(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{command:?}: {text}{}", String::from_utf8_lossy(&output.stderr));
+    text
+}
+
+/// A directory of its own, which ends with the test.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("corelane-http-{name}-{}", std::process::id()));
+        std::fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn curl_is_answered_by_routes() {
+    let Some(mut curl) = program("curl", "curl") else { return };
+    let running = served(|_| Http::new(hello::routes()));
+    let url = |path: &str| format!("http://{}{path}", running.address());
+    curl.args(["-sS", "-w", "%{http_code} %{num_connects}\n"]);
+    let text = said(curl.args([url("/"), url("/greet/you"), url("/nowhere")]));
+    assert_eq!(text, "hello\n200 1\nhello, you\n200 0\n404 Not Found\n404 0\n");
+    let mut curl = Command::new("curl");
+    let text = said(curl.args(["-sS", "-X", "DELETE", "-D", "-", &url("/")]));
+    assert!(text.starts_with("HTTP/1.1 405 Method Not Allowed\r\n") && text.contains("Allow: GET, HEAD, OPTIONS\r\n"), "{text}");
+    let text = said(Command::new("curl").args(["-sS", "-I", &url("/")]));
+    assert!(text.contains("Content-Length: 6\r\n") && !text.contains("hello"), "{text}");
+}
+
+#[test]
+fn curl_sends_files_that_arrive_whole() {
+    let Some(curl) = program("curl", "curl") else { return };
+    drop(curl);
+    for driver in [DriverChoice::Epoll, DriverChoice::Uring] {
+        let directory = Directory::new(if driver == DriverChoice::Epoll { "epoll" } else { "uring" });
+        let (source, target) = (directory.0.join("source"), directory.0.clone());
+        let content: Vec<u8> = (0..20_000_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+        std::fs::write(&source, &content).unwrap();
+        let lanes = Lanes::per_core().lanes(1).driver(driver);
+        let running =
+            lanes.serve("tcp://127.0.0.1:0", move |_| Http::new(upload::Uploads::new(&target))).unwrap().start().unwrap();
+        for (name, how) in [
+            ("sized", &["-H", "Expect:"][..]),
+            ("invited", &["-H", "Expect: 100-continue"]),
+            ("chunks", &["-H", "Transfer-Encoding: chunked"]),
+        ] {
+            let mut curl = Command::new("curl");
+            curl.args(["-sS", "-o", "/dev/null", "-w", "%{http_code}", "-T"]).arg(&source).args(how);
+            assert_eq!(said(curl.arg(format!("http://{}/{name}", running.address()))), "201", "{name}");
+            assert!(std::fs::read(directory.0.join(name)).unwrap() == content, "{name}: other bytes");
+        }
+        let refused =
+            said(Command::new("curl").args(["-sS", "-T"]).arg(&source).arg(format!("http://{}/..%2fx", running.address())));
+        assert_eq!(refused, "400 Bad Request\n");
+    }
+}
+
+/// Programs that measure, and what each says when all was well.
+#[test]
+fn programs_that_measure_find_no_fault() {
+    let running = served(|_| Http::new(Fixed::new(8)));
+    let url = format!("http://{}/", running.address());
+    let table: [(&str, &str, Vec<&str>, &str, &str); 5] = [
+        ("ab", "apache2-utils", vec!["-q", "-k", "-n", "2000", "-c", "8", &url], "Failed requests:        0", "Non-2xx"),
+        ("wrk", "wrk", vec!["-t1", "-c8", "-d1", &url], "requests in", "Socket errors"),
+        ("h2load", "nghttp2-client", vec!["--h1", "-n2000", "-c8", &url], "2000 succeeded, 0 failed, 0 errored", "panic"),
+        ("siege", "siege", vec!["-b", "-q", "-c4", "-r100", "--no-parser", &url], "", "panic"),
+        ("httperf", "httperf", vec!["--server=127.0.0.1", "--num-conns=200", "--num-calls=5"], "Errors: total 0", "panic"),
+    ];
+    let port = format!("--port={}", running.address().inet().unwrap().port());
+    for (name, package, mut arguments, right, wrong) in table {
+        let Some(mut command) = program(name, package) else { continue };
+        if name == "httperf" {
+            arguments.push(&port);
+        }
+        let output = command.args(&arguments).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        assert!(text.contains(right) && !text.contains(wrong), "{name}: {text}");
+    }
+}

@@ -1,0 +1,84 @@
+//! Clients that mean harm: what they hold is bounded, and others are served meanwhile.
+
+use crate::rig::{MS, Plan, Rig, S, patient};
+use crate::shop::Shop;
+use corelane::admin::watch::{LaneCounter, ServiceCounter as C};
+use corelane::service::Limits;
+use corelane::testing::{Faults, World};
+use corelane_http::Http;
+use std::time::Duration;
+
+const SMALL: &str = "GET /now/100 HTTP/1.1\r\nHost: a\r\n\r\n";
+
+fn rig(memory: usize, limits: Limits) -> Rig {
+    let world = World::new(1, Faults::none());
+    Rig::serving(&world, &Plan::lanes(1).memory(memory), limits, |_| Http::new(Shop::default()))
+}
+
+/// An honest client is served at once.
+fn assert_served(rig: &mut Rig, number: usize) {
+    let honest = rig.connect(number);
+    rig.wait(MS);
+    assert!(rig.ask(&honest, SMALL).starts_with("HTTP/1.1 200 OK\r\n"));
+    honest.close();
+}
+
+#[test]
+fn a_reader_that_never_reads_a_gigabyte_holds_little() {
+    let mut rig = rig(16 << 20, patient().send_limit(Duration::from_secs(20)));
+    let readers: Vec<_> = (1..=20).map(|number| rig.connect(number)).collect();
+    rig.wait(MS);
+    for reader in &readers {
+        reader.send(b"GET /flood/1000000000 HTTP/1.1\r\nHost: a\r\n\r\n");
+    }
+    for number in 100..110 {
+        rig.wait(S);
+        assert_served(&mut rig, number);
+    }
+    let held = rig.lane_count(LaneCounter::MemoryUsed);
+    // Bytes count against `output_high`, and the memory that they lie in may be twice as much.
+    assert!(held <= 20 * 2 * (256 << 10), "{held} bytes for 20 readers");
+    rig.wait(30 * S);
+    assert_eq!((rig.connections(), rig.count(C::SendLimitHits)), (0, 20), "who takes nothing is given up");
+}
+
+#[test]
+fn heads_and_contents_that_are_announced_and_never_sent_hold_little() {
+    let mut rig = rig(16 << 20, patient());
+    let clients: Vec<_> = (0..200).map(|number| rig.connect(1 + number % 50)).collect();
+    rig.wait(MS);
+    for (number, client) in clients.iter().enumerate() {
+        let request = match number % 4 {
+            0 => format!("GET / HTTP/1.1\r\nHost: a\r\nA: {}", "a".repeat(10_000)),
+            1 => "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 300000\r\n\r\nx".to_owned(),
+            2 => "PUT /sum HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nx".to_owned(),
+            _ => "POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n493e0\r\nx".to_owned(),
+        };
+        client.send(request.as_bytes());
+    }
+    for number in 100..110 {
+        rig.wait(50 * MS);
+        assert_served(&mut rig, number);
+    }
+    let held = rig.lane_count(LaneCounter::MemoryUsed);
+    assert!(held <= 200 * (32 << 10), "{held} bytes for 200 clients");
+    clients.iter().for_each(|client| client.close());
+    rig.wait(5 * MS);
+    assert_eq!(rig.connections(), 0);
+}
+
+#[test]
+fn one_client_with_a_pipeline_does_not_keep_others_waiting() {
+    let mut rig = rig(16 << 20, patient());
+    let greedy = rig.connect(1);
+    rig.wait(MS);
+    for round in 0..50 {
+        greedy.send(SMALL.repeat(2_000).as_bytes());
+        rig.wait(MS);
+        assert_served(&mut rig, 2 + round);
+    }
+    assert!(greedy.read(usize::MAX).starts_with(b"HTTP/1.1 200 OK\r\n"));
+    greedy.close();
+    rig.wait(5 * MS);
+    assert_eq!(rig.connections(), 0);
+}

@@ -1,0 +1,15 @@
+//! HTTP on simulated lanes: real lane, real service layer, simulated network, clock and faults.
+//!
+//! Each run is made from one seed, so a failure names the seed that shows it again (`CORELANE_SEED=n`).
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used)]
+
+mod answers;
+mod everyday;
+mod hostile;
+mod log;
+mod rules;
+mod shop;
+
+use corelane::testing as rig;
+use corelane::testing::for_seeds;

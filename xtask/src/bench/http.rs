@@ -1,0 +1,74 @@
+//! `cargo xtask bench http`: files and a fixed reply, against web servers that others wrote.
+
+mod cells;
+
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Args;
+
+use super::cells::Cell;
+use super::entrants::{Entrant, WEB_SERVERS};
+use super::interrupt::Interrupt;
+use super::load::Timing;
+use super::report::Findings;
+use super::rounds::Extent;
+use super::stage::{Ours, Stage};
+use super::{Manner, measure_cell, web};
+
+pub use cells::CELLS;
+
+/// The least that a round of the largest file takes: some hundred are answered meanwhile.
+const HUGE_WINDOW: Duration = Duration::from_secs(2);
+
+/// What to measure.
+#[derive(Args, Debug)]
+pub struct Arguments {
+    #[command(flatten)]
+    manner: Manner,
+    /// One cell alone; may be given again.
+    #[arg(long, value_name = "CELL", value_parser = cell_names())]
+    only: Vec<String>,
+    #[command(flatten)]
+    ours: Ours,
+}
+
+impl Arguments {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// When a program cannot be built or started, or answers wrongly. A server that is not installed is left out.
+    pub fn run(&self) -> Result<()> {
+        self.manner.conduct("http", &self.ours, |_| Ok(()), |stage, extent, interrupt| self.measure(stage, extent, interrupt))
+    }
+
+    fn measure(&self, stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Findings> {
+        let absent = WEB_SERVERS.into_iter().filter_map(|peer| Some((peer, web::missing(peer)?)));
+        let absent: Vec<_> = absent.collect();
+        let left_out: Vec<_> = absent.iter().map(|(peer, why)| format!("{}: {why}", Entrant::Peer(*peer))).collect();
+        left_out.iter().for_each(|line| eprintln!("left out: {line}"));
+        stage.web = Some(web::Folder::with_files(&cells::FILES)?);
+        let mut outcomes = Vec::new();
+        for cell in CELLS.iter().filter(|cell| self.wants(cell.name)) {
+            let is_here = |entrant: Entrant| absent.iter().all(|(peer, _)| entrant.peer() != Some(*peer));
+            let lineup = cell.lineup(stage.ours.beside.is_some(), is_here);
+            outcomes.push(measure_cell(cell, &lineup, stage, extent_of(cell, extent), interrupt)?);
+        }
+        let verdicts = outcomes.iter().flat_map(|outcome| outcome.verdicts.iter().cloned()).collect();
+        Ok(Findings { cells: outcomes, verdicts, left_out, ..Findings::default() })
+    }
+
+    fn wants(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|only| only == name)
+    }
+}
+
+fn extent_of(cell: &Cell, extent: Extent) -> Extent {
+    let Timing { warm_up, window } = extent.timing;
+    let window = if cell.load.bytes == cells::HUGE { window.max(HUGE_WINDOW) } else { window };
+    Extent { timing: Timing { warm_up, window }, ..extent }
+}
+
+fn cell_names() -> clap::builder::PossibleValuesParser {
+    CELLS.iter().map(|cell| cell.name).into()
+}
