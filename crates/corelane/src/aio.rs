@@ -44,7 +44,7 @@ mod shared;
 mod sleeps;
 mod waits;
 
-pub use connection::{Connection, Filling, Write};
+pub use connection::{AtWork, Connection, Filling, Write};
 pub use error::{Error, Result};
 pub use lane::{Lane, Sleep};
 pub use select::{Either, select};

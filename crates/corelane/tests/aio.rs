@@ -20,7 +20,7 @@ const MILLISECOND: Duration = Duration::from_millis(1);
 /// Clients that say much and little, read slowly, and finish before they have heard all.
 fn talkers(scene: &mut Scene, port: u16) {
     for client in 0..20_usize {
-        let length = 1 + scene.random().below(40_000) as u64;
+        let length = 1 + scene.random().below(40_000);
         let bytes: Vec<u8> = (0..length).map(|at| (at * 7 + client as u64) as u8).collect();
         let script = scene.connect(port);
         if client % 3 == 0 {
@@ -94,7 +94,7 @@ fn a_read_that_is_given_up_loses_nothing() {
 async fn impatient(lane: Lane, connection: Connection) -> aio::Result<()> {
     while connection.fill(1).await? {
         let bytes = connection.input(|input: &mut Input| {
-            let bytes = input.first().repeat(1);
+            let bytes = input.first().to_vec();
             input.skip(bytes.len());
             bytes
         });
@@ -238,7 +238,7 @@ fn clients_on_lanes_open_connections_themselves() {
 #[test]
 fn drains_and_the_ends_of_clients_leave_nothing_behind() {
     run(75, gentle, |scene| {
-        let after = scene.random().below(30) as u64;
+        let after = scene.random().below(30);
         scene.drain_after(Duration::from_millis(after));
         scene.serve(7, |_lane| aio::each(fickle));
         scene.serve(8, |_lane| aio::each(async_echo::echo));

@@ -1,9 +1,9 @@
 //! The tasks of one lane: a bounded slab of futures, polled when their wakers say so.
 //!
-//! A future stays on its lane, and so does all of its memory. What wakers on other threads reach is the task's cell,
-//! which outlives the task as long as somebody keeps a waker.
+//! A future stays on its lane, and its memory too. Wakers on other threads reach the task's cell, which outlives it with them.
 
 mod cell;
+mod spawner;
 
 use crate::channel::Full;
 use crate::fence::fenced;
@@ -11,19 +11,18 @@ use crate::sync::Arc;
 use cell::{TaskCell, Woken};
 use corelane_seam::Bell;
 use corelane_seam::slab::{Key, Slab};
-use std::cell::{Cell, RefCell};
+use spawner::{Boxed, Nursery};
 use std::collections::VecDeque;
-use std::pin::Pin;
 use std::ptr;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
+
+pub use spawner::Spawner;
 
 /// Names one task of one [`Tasks`], also after it has ended: a stale name is recognised, until the same entry has been
 /// used 2^32 times over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TaskId(Key);
-
-type Boxed = Pin<Box<dyn Future<Output = ()>>>;
 
 struct Task {
     future: Boxed,
@@ -32,39 +31,6 @@ struct Task {
     waker: Waker,
     /// It is in the list of those that were called.
     is_called: bool,
-}
-
-/// What the tasks of a lane may ask of it: to spawn others, and the time. Clones are the same; it stays on its lane.
-#[derive(Clone)]
-pub struct Spawner(Rc<Nursery>);
-
-/// What tasks have spawned since the executor looked last.
-#[derive(Default)]
-struct Nursery {
-    spawned: RefCell<VecDeque<Boxed>>,
-    /// How many there is room for beside those that live.
-    room: Cell<usize>,
-    now: Cell<u64>,
-}
-
-impl Spawner {
-    /// Takes a future on as a task: it is polled in the same run of the executor, if a task calls this, as far as its bound allows.
-    ///
-    /// # Errors
-    /// [`Full`] gives the future back when as many tasks as may be have not ended.
-    pub fn spawn<F: Future<Output = ()> + 'static>(&self, future: F) -> Result<(), Full<F>> {
-        let mut spawned = self.0.spawned.borrow_mut();
-        if spawned.len() >= self.0.room.get() {
-            return Err(Full { value: future, limit: self.0.room.get() });
-        }
-        spawned.push_back(Box::pin(future));
-        Ok(())
-    }
-
-    /// The time of this turn, in nanoseconds of the lane's clock.
-    pub fn now(&self) -> u64 {
-        self.0.now.get()
-    }
 }
 
 /// The executor of one lane: it polls the tasks that were woken, each at most once a run.
@@ -88,18 +54,18 @@ impl Tasks {
     /// thread while the lane sleeps.
     pub fn new(limit: usize, bell: std::sync::Arc<dyn Bell>) -> Self {
         let limit = limit.min(Slab::<Task>::ENTRIES_MAX);
-        let nursery = Rc::new(Nursery { room: Cell::new(limit), ..Nursery::default() });
+        let nursery = Rc::new(Nursery::new(limit));
         Self { tasks: Slab::new(), limit, woken: Woken::new(bell), called: VecDeque::new(), nursery, panics: 0 }
     }
 
     /// What the tasks may ask of their lane.
     pub fn spawner(&self) -> Spawner {
-        Spawner(self.nursery.clone())
+        Spawner::new(&self.nursery)
     }
 
     /// Tells the tasks the time, in nanoseconds of the lane's clock.
     pub(crate) fn tell_time(&self, now: u64) {
-        self.nursery.now.set(now);
+        self.nursery.tell_time(now);
     }
 
     /// The number of tasks that have not ended.
@@ -127,7 +93,7 @@ impl Tasks {
     /// # Errors
     /// [`Full`] gives the future back when as many tasks as [`Tasks::new`] allows have not ended.
     pub fn spawn<F: Future<Output = ()> + 'static>(&mut self, future: F) -> Result<TaskId, Full<F>> {
-        if self.nursery.spawned.borrow().len() >= self.nursery.room.get() {
+        if !self.nursery.has_room() {
             return Err(Full { value: future, limit: self.limit });
         }
         Ok(self.admit(Box::pin(future)))
@@ -145,14 +111,13 @@ impl Tasks {
 
     /// Takes on what tasks have spawned.
     fn admit_spawned(&mut self) {
-        loop {
-            let Some(future) = self.nursery.spawned.borrow_mut().pop_front() else { return };
+        while let Some(future) = self.nursery.take() {
             self.admit(future);
         }
     }
 
     fn note_room(&self) {
-        self.nursery.room.set(self.limit - self.tasks.len());
+        self.nursery.set_room(self.limit - self.tasks.len());
     }
 
     /// Has a task polled in the next run, as its waker does; for a task of this lane without an atomic operation. What is called is polled before
@@ -200,28 +165,28 @@ impl Tasks {
 
     /// Drops all tasks; returns how many panicked as they were dropped.
     pub fn end(&mut self) -> u64 {
-        self.nursery.room.set(0);
+        self.nursery.set_room(0);
         let panicked = self.tasks.drain().filter_map(|(_, task)| (!task.end()).then_some(())).count() as u64;
         assert!(self.tasks.is_empty(), "no task is left, and none came as others were dropped");
         self.called.clear();
-        let unborn = std::mem::take(&mut *self.nursery.spawned.borrow_mut());
-        let burst = unborn.into_iter().filter_map(|future| fenced(|| drop(future)).err()).count() as u64;
+        let unborn = std::iter::from_fn(|| self.nursery.take());
+        let burst = unborn.filter_map(|future| fenced(|| drop(future)).err()).count() as u64;
         self.panics += panicked + burst;
         panicked + burst
     }
 
     /// Whether a call of [`Tasks::run`] would find something to do.
     pub fn has_woken(&self) -> bool {
-        !self.called.is_empty() || self.woken.has_cells() || !self.nursery.spawned.borrow().is_empty()
+        !self.called.is_empty() || self.woken.has_cells() || !self.nursery.is_empty()
     }
 
     /// Announces that the lane is about to sleep. True: no task is woken, and the bell will ring when one is; the lane
     /// may sleep, and calls [`Tasks::awake`] afterwards. False: there is something to run, and nothing was announced.
     pub fn before_sleep(&mut self) -> bool {
-        self.called.is_empty() && self.nursery.spawned.borrow().is_empty() && self.woken.announce_sleep()
+        self.called.is_empty() && self.nursery.is_empty() && self.woken.announce_sleep()
     }
 
-    /// Says that the lane does not sleep any more: no bell until it announces the next sleep.
+    /// The lane does not sleep any more: no bell until it announces the next sleep.
     pub fn awake(&mut self) {
         self.woken.end_sleep();
     }
@@ -288,7 +253,6 @@ impl Task {
 #[cfg(not(loom))]
 mod tests {
     use super::*;
-    use std::cell::{Cell, RefCell};
     use std::future::poll_fn;
     use std::rc::Rc;
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -682,7 +646,6 @@ mod loom_tests {
     use crate::sync::model::ModelBell;
     use crate::sync::{Arc, Ordering};
     use loom::thread;
-    use std::cell::{Cell, RefCell};
     use std::future::poll_fn;
     use std::rc::Rc;
     use std::task::Waker;

@@ -1,6 +1,7 @@
 //! A connection's entry in the lane's table, and the box that it has only while it has something to do.
 
 use crate::accounts::PeerKey;
+use crate::files::Fetch;
 use crate::input::Input;
 use crate::limits::{Limits, SECOND};
 use crate::machine::{Facts, Machine, Pause};
@@ -41,6 +42,8 @@ pub(crate) struct Busy {
     /// What a transform has made of the output, or says itself.
     pub(crate) wire: Chain,
     pub(crate) fill: Option<Fill>,
+    /// The next piece of a file that a transform is to change.
+    pub(crate) fetch: Fetch,
     /// Bytes that the input must have before the service is called again.
     pub(crate) needed: usize,
     /// The service left input behind because the output was full or no ticket was left: it is called again without
@@ -226,6 +229,7 @@ impl Busy {
             raw: Chain::new(),
             wire: Chain::new(),
             fill: None,
+            fetch: Fetch::Idle,
             needed: 0,
             blocked: false,
             awaits_offload: false,
@@ -313,6 +317,7 @@ impl Busy {
 
     /// Whether the box can go back to the pool as it is.
     pub(crate) fn is_idle(&self) -> bool {
+        assert!(self.fetch == Fetch::Idle || !self.output.chain.is_empty(), "what is read is a part of the output");
         let quiet = self.sending_charged == 0 && self.output.is_idle() && self.wire.is_empty();
         quiet && !self.in_record() && self.input.filled.is_none()
     }
@@ -325,7 +330,7 @@ impl Busy {
         self.output.wants_drained = false;
         self.raw.clear();
         self.wire.clear();
-        self.fill = None;
+        (self.fill, self.fetch) = (None, Fetch::Idle);
         self.input.is_too_long = false;
         (self.needed, self.record_since, self.record_bytes, self.sending_charged) = (0, 0, 0, 0);
         (self.blocked, self.awaits_offload, self.amid) = (false, false, false);

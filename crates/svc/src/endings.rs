@@ -293,6 +293,9 @@ impl Connection {
 
     /// The deadline for the peer's next move while something is under way.
     fn work_deadline(&self, busy: &Busy, limits: &Limits) -> Option<(u64, Limit)> {
+        if busy.awaits_file() {
+            return None; // the disk's time is not the peer's
+        }
         let is_leaving = self.machine.is_leaving() && !self.machine.has_taken_leave();
         if self.has_output() || is_leaving {
             return after(busy.progress_at, limits.send_limit, Limit::Send);

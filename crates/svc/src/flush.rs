@@ -29,12 +29,11 @@ impl Services {
             Phase::Handshake | Phase::Refusing => found.send(kit),
             Phase::Open | Phase::Closing => {
                 found.seal();
-                if found.connection.transform.is_some() && !found.connection.machine.is_sending() {
-                    self.pass_output(kit, index);
-                    found = self.table.there(index);
-                    if found.connection.machine.has_ended() {
+                if found.connection.transform.is_some() {
+                    if !self.pass_output(kit, index) {
                         return;
                     }
+                    found = self.table.there(index);
                 }
                 found.send(kit);
             }

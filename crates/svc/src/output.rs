@@ -74,6 +74,8 @@ pub struct Output {
     pub(crate) tickets_taken: u32,
     pub(crate) was_refused: bool,
     pub(crate) wants_drained: bool,
+    /// There may be parts of files in it that are to be read before they leave.
+    pub(crate) has_files: bool,
     next_ticket: u32,
     owner: ConnectionId,
     arena: Arena,
@@ -99,6 +101,7 @@ impl Output {
             tickets_taken: 0,
             was_refused: false,
             wants_drained: false,
+            has_files: false,
             next_ticket: 0,
             owner: ConnectionId { index: u32::MAX, generation: 0 },
             arena,
@@ -110,7 +113,7 @@ impl Output {
     pub(crate) fn belong_to(&mut self, owner: ConnectionId) {
         assert!(self.is_idle(), "an output is handed on with something in it");
         assert!(self.reserved == 0 && self.expires == u64::MAX, "nothing is kept, and expires, for nobody");
-        (self.owner, self.was_refused) = (owner, false);
+        (self.owner, self.was_refused, self.has_files) = (owner, false, false);
     }
 
     /// Bytes written and not yet handed to a send, whether or not they wait behind a held answer.
@@ -150,6 +153,7 @@ impl Output {
     /// Appends a segment without copying: a lease, bytes that live as long as the program, a part of a file.
     pub fn push(&mut self, segment: impl Into<Segment>) {
         let segment = segment.into();
+        self.has_files |= matches!(segment, Segment::File(_));
         self.add(segment.charged().max(1));
         self.seal();
         self.tail().push(segment);
@@ -307,6 +311,7 @@ impl Output {
             return false;
         }
         self.charge(answer.charged().max(1));
+        self.has_files |= answer.segments().any(|segment| matches!(segment, Segment::File(_)));
         if order == Order::Any {
             self.seal();
             self.tail().append(&mut answer);
@@ -324,6 +329,11 @@ impl Output {
             self.chain.append(&mut hole.after);
         }
         true
+    }
+
+    /// Whether nothing waits behind an answer that is to come.
+    pub(crate) fn has_no_holes(&self) -> bool {
+        self.holes.is_empty()
     }
 
     /// How many tickets were not answered yet.

@@ -1,8 +1,8 @@
 //! Bytes pass a transform: when it is called, and what follows from that.
 
-use crate::connection::Busy;
+use crate::connection::{Busy, Connection};
 use crate::found::Found;
-use crate::machine::Machine;
+use crate::machine::{Machine, Phase};
 use crate::names::Ending;
 use crate::port::Call;
 use crate::services::Services;
@@ -85,16 +85,23 @@ impl Services {
         }
     }
 
-    /// Passes the output through the connection's transform, as soon as what it made before has left.
-    pub(crate) fn pass_output(&mut self, kit: &mut Kit, index: u32) {
-        let now = kit.now();
-        let waits = self.table.there(index).connection.busy.as_mut().is_some_and(|busy| busy.begin_to_wait(now));
+    /// Passes the output through the connection's transform, as soon as what it made before has left; what lies in a file is read for that. False if
+    /// the connection has ended.
+    pub(crate) fn pass_output(&mut self, kit: &mut Kit, index: u32) -> bool {
+        let (now, connection) = (kit.now(), self.table.there(index).connection);
+        connection.let_files_pass();
+        let may_write = !connection.machine.is_sending();
+        let waits = may_write && connection.busy.as_mut().is_some_and(|busy| busy.begin_to_wait(now));
         if waits && let Some(passed) = self.pass(kit, index) {
             let mut found = self.table.there(index);
             found.note_input(&passed);
             if passed.brings {
                 found.mark_ready();
             }
+        }
+        match self.table.there(index).connection.machine.phase() {
+            Phase::Open | Phase::Closing => self.fetch(kit, index),
+            phase => phase != Phase::Ended,
         }
     }
 
@@ -128,6 +135,8 @@ impl Services {
         let Busy { raw, input, output, wire, .. } = &mut *busy;
         // It gets output only if that can leave at once: waiting output stays unchanged.
         let may_write = wire.is_empty() && !connection.machine.is_sending();
+        let mut in_files =
+            if may_write && output.has_files && !transform.passes_files() { output.split_at_file() } else { Chain::new() };
         let mut passage = Passage {
             received: raw,
             input: &mut input.chain,
@@ -145,6 +154,7 @@ impl Services {
         let done = fenced(|| transform.pass(&mut passage));
         let Passage { opens, ends_input, .. } = passage;
         let refused = kit.arena.pay_no_longer(before);
+        busy.output.chain.append(&mut in_files);
         let brings = ends_input || busy.input.len() > input_before;
         busy.feed_fill();
         connection.busy = Some(busy);
@@ -249,11 +259,19 @@ impl Found<'_> {
     }
 }
 
+impl Connection {
+    /// Where the transform passes parts of files as they are, nobody looks for them.
+    fn let_files_pass(&mut self) {
+        let Some(busy) = self.busy.as_mut().filter(|busy| busy.output.has_files) else { return };
+        busy.output.has_files = self.transform.as_ref().is_some_and(|transform| !transform.passes_files());
+    }
+}
+
 impl Busy {
     /// Whether output waits for the transform; from now on it does, if it did not before.
     fn begin_to_wait(&mut self, now: u64) -> bool {
         self.progress_at = self.progress_at.min(now);
-        !self.output.chain.is_empty() && self.wire.is_empty()
+        self.wire.is_empty() && !self.output.chain.is_empty() && self.output.file_at_front().is_none()
     }
 
     /// Drops what is not on its way to the peer yet.

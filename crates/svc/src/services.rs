@@ -9,7 +9,7 @@ use crate::notices::{Note, Notice};
 use crate::places::Sharing;
 use crate::port::{Port, Sessions, Sockets};
 use crate::post::Post;
-use crate::requests::Ended;
+use crate::requests::{Asker, Ended};
 use crate::service::{DatagramService, StreamService};
 use crate::sockets::Bound;
 use crate::state::ServiceState;
@@ -201,8 +201,12 @@ impl Services {
         if !completion.more && matches!(completion.outcome, Outcome::Released) {
             return;
         }
-        let Some(Ended { service, token, outcome }) = self.table.requests.end(kit, handle, completion.outcome) else {
+        let Some(Ended { service, asker, outcome }) = self.table.requests.end(kit, handle, completion.outcome) else {
             return kit.row.add(LaneCounter::CompletionsStale, 1);
+        };
+        let token = match asker {
+            Asker::Service(token) => token,
+            Asker::Output(id) => return self.fetched(kit, id, outcome),
         };
         self.tell_bursts(kit, service);
         let outcome = unfence(outcome);

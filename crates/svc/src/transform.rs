@@ -51,6 +51,12 @@ pub trait Transform {
     /// The peer is at fault. What is in `wire` by then (an alert, an answer in plain) still leaves, then our side finishes and the connection ends as
     /// [`Ending::Aborted`](crate::Ending::Aborted); what the service had written is lost. The reason is reported, and counted (`transform_refusals`).
     fn pass(&mut self, passage: &mut Passage<'_>) -> Result<Progress, TransformError>;
+
+    /// Whether parts of files may stand in [`Passage::output`], which go into `wire` as they are: where nothing changes bytes (behind a PROXY header), or the kernel does.
+    /// Otherwise they are read before, piece by piece, and come as bytes in memory.
+    fn passes_files(&self) -> bool {
+        false
+    }
 }
 
 /// Whether a transform is to be called without anything having happened.
@@ -83,7 +89,7 @@ pub struct Passage<'a> {
     pub received: &'a mut Chain,
     /// Bytes for the service.
     pub input: &'a mut Chain,
-    /// Bytes of the service. A transform cannot read parts of files, which are not in memory; so services behind a transform read their files themselves.
+    /// Bytes of the service, all of them in memory unless the transform [says otherwise](Transform::passes_files): parts of files are read before they come here.
     pub output: &'a mut Chain,
     /// Bytes to the peer. New bytes of the service come only when this has left.
     pub wire: &'a mut Chain,

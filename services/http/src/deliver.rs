@@ -3,7 +3,7 @@
 use crate::facts::Framing;
 use crate::log::Sent;
 use corelane::Output;
-use corelane::service::{Chain, Refused};
+use corelane::service::{Chain, Refused, Segment};
 
 /// Where an answer goes: now into the connection ([`Now`](crate::Now)), or later into the place that was held for it ([`Later`](crate::Later)).
 pub trait Deliver: Sized {
@@ -15,7 +15,29 @@ pub trait Deliver: Sized {
     /// # Errors
     /// What was refused.
     #[doc(hidden)]
-    fn deliver(self, bytes: &[u8], content: Option<Chain>, sent: Sent) -> Result<Self::Done, Refused>;
+    fn deliver(self, bytes: &[u8], content: Behind, sent: Sent) -> Result<Self::Done, Refused>;
+}
+
+/// What is sent behind a head, as it is.
+#[derive(Debug)]
+#[doc(hidden)]
+pub enum Behind {
+    /// Nothing more.
+    Nothing,
+    /// One segment, for which no chain is made.
+    One(Segment),
+    /// A chain.
+    All(Chain),
+}
+
+impl Behind {
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Nothing => 0,
+            Self::One(segment) => segment.len(),
+            Self::All(chain) => chain.len(),
+        }
+    }
 }
 
 /// An answer was written, or its place is held.
@@ -43,11 +65,15 @@ impl Deliver for Now<'_> {
     type Done = Answered;
 
     #[inline]
-    fn deliver(self, bytes: &[u8], content: Option<Chain>, sent: Sent) -> Result<Answered, Refused> {
+    fn deliver(self, bytes: &[u8], content: Behind, sent: Sent) -> Result<Answered, Refused> {
         self.0.write(bytes)?;
-        if let Some(mut content) = content {
-            while let Some(segment) = content.pop() {
-                self.0.push(segment);
+        match content {
+            Behind::Nothing => {}
+            Behind::One(segment) => self.0.push(segment),
+            Behind::All(mut chain) => {
+                while let Some(segment) = chain.pop() {
+                    self.0.push(segment);
+                }
             }
         }
         Ok(Answered(Done::Written(sent)))

@@ -29,6 +29,7 @@ mod desk;
 mod entry;
 mod exchange;
 mod facts;
+mod files;
 mod fixed;
 mod heads;
 mod held;
@@ -47,6 +48,7 @@ pub use application::{Application, Exchange, First, Flow, Goes, Handled, Produce
 pub use counters::HttpCounter;
 pub use deliver::{Answered, Begun, Deliver, Now};
 pub use entry::{DEFAULT_PORT, DEFAULT_TLS_PORT, ENTRY};
+pub use files::Files;
 pub use fixed::Fixed;
 pub use held::{Held, Later};
 pub use log::{AccessLog, LogFormat};

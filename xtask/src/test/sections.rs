@@ -66,7 +66,7 @@ pub const SECTIONS: &[Section] = &[
         seconds: 80,
         work: Work::Programs(&["crates/os", "crates/machine", "crates/select", "crates/drivers", "crates/watch", "crates/steer"]),
     },
-    Section { name: "services", seconds: 240, work: Work::Programs(&["services/*", "load", "crates/tls"]) },
+    Section { name: "services", seconds: 240, work: Work::Programs(&["services/*", "load", "crates/hyper", "crates/tls"]) },
     Section { name: "program", seconds: 320, work: Work::Programs(&["cli"]) },
     Section { name: "examples", seconds: 40, work: Work::Counted(&["test", "--workspace", "--doc"], &[]) },
     Section {

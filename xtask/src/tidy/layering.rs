@@ -44,6 +44,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("crates/steer", &["crates/svc", "crates/lane", "crates/select", "crates/machine", "crates/os", "crates/rss", "crates/seam"]),
     ("crates/corelane", BELOW_FACADE),
     ("crates/tls", &["crates/corelane"]),
+    ("crates/hyper", &["crates/corelane"]),
     ("services/all", &["crates/corelane", "services/*"]),
     ("services/*", USER),
     ("load", USER),
@@ -85,7 +86,11 @@ const TAKEN: &[(&str, &[&str], &str)] = &[
         &["httparse", "httpdate", "memchr"],
         "small parsers without dependencies, which more people look at than would at ours",
     ),
-    ("services/http", &["matchit"], "routes by path: for applications, which choose their own"),
+    (
+        "services/http",
+        &["matchit", "mime_guess"],
+        "routes by path: for applications, which choose their own; and the table of what files are, which others keep",
+    ),
 ];
 
 pub fn check(tree: &Tree, findings: &mut Vec<Finding>) {

@@ -142,6 +142,13 @@ impl Connection {
         self.link.count_requests(requests);
     }
 
+    /// Has the connection count as at work until what this returns is dropped, though a task waits for its bytes meanwhile: for who answers one request while
+    /// it reads the next. As a request that is held: a drain waits for it, it is not idle, and as long as nothing is written `answer_limit` is its time.
+    pub fn at_work(&self) -> AtWork {
+        self.link.work(true);
+        AtWork { link: self.link.clone() }
+    }
+
     /// Has a drain leave the end of this connection to its task: what the peer says is taken as before, until the task drops it or `drain_limit` is
     /// over. To be said before the drain begins.
     pub fn outlive_drain(&self) {
@@ -158,6 +165,18 @@ impl Drop for Connection {
 impl std::fmt::Debug for Connection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Connection({:?})", self.link.id())
+    }
+}
+
+/// A connection is at work ([`Connection::at_work`]).
+#[must_use = "it ends as it is dropped"]
+pub struct AtWork {
+    link: Rc<Link>,
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        self.link.work(false);
     }
 }
 

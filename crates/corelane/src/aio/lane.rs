@@ -81,7 +81,7 @@ impl<T: Talk> Lane<T> {
     /// connections.
     pub async fn connect(&self, to: impl Into<Address>) -> Result<Connection> {
         let link = self.shared.link();
-        let wait = Wait::new(&self.shared);
+        let wait = Wait::new(&self.shared.waits);
         self.shared.ask(Errand::Connect(wait.key, link.clone(), to.into()));
         let mut opening = Opening(Some(link));
         let done = wait.await;
@@ -108,7 +108,7 @@ impl<T: Talk> Lane<T> {
     /// Waits until the lane drains.
     pub async fn draining(&self) {
         if !self.shared.is_draining.get() {
-            Wait::for_drain(&self.shared).await;
+            Wait::for_drain(&self.shared.waits).await;
         }
     }
 
@@ -117,7 +117,7 @@ impl<T: Talk> Lane<T> {
     /// # Errors
     /// [`Error::Lost`]: why there is no answer.
     pub async fn ask(&self, lane: usize, question: T::Question) -> Result<T::Answer> {
-        let wait = Wait::new(&self.shared);
+        let wait = Wait::new(&self.shared.waits);
         self.shared.ask(Errand::Ask(wait.key, lane, question));
         match wait.await {
             Done::Replied(outcome) => Ok(outcome?),
@@ -130,7 +130,7 @@ impl<T: Talk> Lane<T> {
     /// # Errors
     /// [`Error::Panicked`], [`Error::Failed`].
     pub async fn offload<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> Result<R> {
-        let wait = Wait::new(&self.shared);
+        let wait = Wait::new(&self.shared.waits);
         self.shared.ask(Errand::Offload(wait.key, Box::new(move |cx, token| cx.offload(work, token))));
         match wait.await {
             Done::Outcome(Outcome::Offloaded(OffloadResult(value))) => {
@@ -144,7 +144,7 @@ impl<T: Talk> Lane<T> {
     /// Begins an operation of the service by a call of [`Cx`] that takes a token, and waits for what comes of it: `lane.operation(|cx, token|
     /// cx.sync_file(&file, token))`.
     pub async fn operation(&self, begin: impl FnOnce(&mut Cx<'_, T>, u64) + 'static) -> Outcome {
-        let wait = Wait::new(&self.shared);
+        let wait = Wait::new(&self.shared.waits);
         self.shared.ask(Errand::Begin(wait.key, Box::new(begin)));
         match wait.await {
             Done::Outcome(outcome) => outcome,

@@ -103,6 +103,8 @@ struct Own {
     reader: Option<Waker>,
     /// A task waits until there are so many bytes. 0: none does, and the connection is at work.
     wanted: usize,
+    /// How many say that it is at work all the same.
+    works: usize,
     /// What was written and is to be taken; small writes gather in the lease, which is its end.
     chain: Chain,
     gather: Option<Lease>,
@@ -141,6 +143,7 @@ impl Link {
             is_paused: false,
             reader: None,
             wanted: 0,
+            works: 0,
             chain: Chain::new(),
             gather: None,
             room: limits.output_high,
@@ -239,6 +242,14 @@ impl Link {
         own.wanted = bytes.max(1);
         store(&mut own.reader, context);
         Poll::Pending
+    }
+
+    /// One more says that the connection is at work, or one less.
+    pub(super) fn work(self: &Rc<Self>, begins: bool) {
+        let own = &mut *self.own.borrow_mut();
+        assert!(begins || own.works > 0, "work ends that was begun");
+        own.works = if begins { own.works + 1 } else { own.works - 1 };
+        self.touch(own);
     }
 
     /// Nobody waits for bytes any more.
@@ -459,7 +470,9 @@ impl Link {
         }
         let Some(id) = own.id.filter(|_| own.end.is_none()) else { return };
         own.hand_over(cx, id);
-        own.input.compact();
+        if !own.input.is_empty() {
+            own.input.compact();
+        }
         if own.is_paused && (own.input.is_empty() || own.wanted > 0) || own.wants_memory > 0 && !own.asks_memory {
             own.asks_memory = own.wants_memory > 0;
             cx.resume(id);
@@ -504,7 +517,7 @@ impl Own {
         if room == 0 && self.awaits_room || self.awaits_leave {
             output.notify_drained();
         }
-        let is_at_work = self.wanted == 0 && self.fate == Fate::Lives;
+        let is_at_work = (self.wanted == 0 || self.works > 0) && self.fate == Fate::Lives;
         let before = if wrote || !is_at_work { self.ticket.take() } else { None };
         if is_at_work && self.ticket.is_none() {
             // What has moved is young again.

@@ -16,6 +16,9 @@ use std::task::Waker;
 /// Begins an operation of the service, with a token.
 pub(super) type Begin<T> = Box<dyn FnOnce(&mut Cx<'_, T>, u64)>;
 
+/// Something else done with the lane as the service sees it.
+pub(super) type Do<T> = Box<dyn FnOnce(&mut Cx<'_, T>)>;
+
 /// What a task asks of the service: it is done before the turn is flushed.
 pub(super) enum Errand<T: Talk> {
     /// Begin an operation.
@@ -29,7 +32,7 @@ pub(super) enum Errand<T: Talk> {
     /// Open a connection.
     Connect(Key, Rc<Link>, Address),
     /// Whatever else.
-    Do(Box<dyn FnOnce(&mut Cx<'_, T>)>),
+    Do(Do<T>),
 }
 
 impl<T: Talk> Errand<T> {

@@ -2,10 +2,10 @@
 
 use super::connection::Connection;
 use super::link::store;
-use super::shared::Shared;
 use corelane_seam::Outcome;
 use corelane_seam::slab::{Key, Slab};
 use corelane_svc::{Lost, Talk};
+use std::cell::RefCell;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
@@ -38,7 +38,7 @@ impl<T: Talk> Default for Waits<T> {
 }
 
 impl<T: Talk> Waits<T> {
-    pub(super) fn add(&mut self, awaits_drain: bool) -> Key {
+    fn add(&mut self, awaits_drain: bool) -> Key {
         self.0.insert(Waiting { waker: None, done: None, awaits_drain })
     }
 
@@ -77,17 +77,17 @@ impl<T: Talk> Waits<T> {
 
 /// Waits for one outcome. Dropped, what comes is dropped.
 pub(super) struct Wait<'a, T: Talk> {
-    shared: &'a Shared<T>,
+    waits: &'a RefCell<Waits<T>>,
     pub(super) key: Key,
 }
 
 impl<'a, T: Talk> Wait<'a, T> {
-    pub(super) fn new(shared: &'a Shared<T>) -> Self {
-        Self { shared, key: shared.waits.borrow_mut().add(false) }
+    pub(super) fn new(waits: &'a RefCell<Waits<T>>) -> Self {
+        Self { waits, key: waits.borrow_mut().add(false) }
     }
 
-    pub(super) fn for_drain(shared: &'a Shared<T>) -> Self {
-        Self { shared, key: shared.waits.borrow_mut().add(true) }
+    pub(super) fn for_drain(waits: &'a RefCell<Waits<T>>) -> Self {
+        Self { waits, key: waits.borrow_mut().add(true) }
     }
 }
 
@@ -95,13 +95,13 @@ impl<T: Talk> Future for Wait<'_, T> {
     type Output = Done<T>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Done<T>> {
-        self.shared.waits.borrow_mut().poll(self.key, context)
+        self.waits.borrow_mut().poll(self.key, context)
     }
 }
 
 impl<T: Talk> Drop for Wait<'_, T> {
     fn drop(&mut self) {
-        let done = self.shared.waits.borrow_mut().remove(self.key);
+        let done = self.waits.borrow_mut().remove(self.key);
         // Apart: what came is the user's, and its drop may use this lane.
         drop(done);
     }

@@ -1,0 +1,162 @@
+//! The service: each connection is served by hyper, in the protocol that it begins with.
+
+use crate::here::Here;
+use crate::io::Io;
+use corelane::aio::{self, AtWork, Connection, Either, Lane, Serve, select};
+use corelane::service::Peer;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::server::conn::{http1, http2};
+use hyper::service::Service;
+use hyper::{Request, Response};
+use pin_project_lite::pin_project;
+use std::error::Error;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+type Fault = Box<dyn Error + Send + Sync>;
+
+/// How an HTTP/2 connection begins (RFC 9113, section 3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// A service of a hyper service: `make` makes the one of each connection, given the lane and the two ends. The protocol is the one that the
+/// client begins with: HTTP/1.0 and 1.1, or HTTP/2 with prior knowledge or behind TLS's ALPN.
+///
+/// In a drain, requests that have begun are answered to their end, within `drain_limit`; HTTP/2 clients are told (GOAWAY).
+pub fn serve<M, S, B>(make: M) -> Serve
+where
+    M: Fn(&Here, &Peer) -> S + 'static,
+    S: Service<Request<Incoming>, Response = Response<B>> + 'static,
+    S::Future: 'static,
+    S::Error: Into<Fault>,
+    B: Body + 'static,
+    B::Error: Into<Fault>,
+{
+    let make = Rc::new(make);
+    aio::each(async move |lane: Lane, connection: Connection| {
+        let here = Here::new(lane.clone());
+        let service = make(&here, &connection.peer());
+        // A fault of the peer's, or of the connection: it is counted as that ends.
+        let _ = converse(lane, here, connection, service).await;
+    })
+}
+
+async fn converse<S, B>(lane: Lane, here: Here, connection: Connection, service: S) -> Result<(), Fault>
+where
+    S: Service<Request<Incoming>, Response = Response<B>> + 'static,
+    S::Future: 'static,
+    S::Error: Into<Fault>,
+    B: Body + 'static,
+    B::Error: Into<Fault>,
+{
+    connection.outlive_drain();
+    let mut draining = pin!(lane.draining());
+    let connection = Rc::new(connection);
+    let is_http2 = match select(begins_with_preface(&connection), draining.as_mut()).await {
+        Either::First(is_http2) => is_http2?,
+        // Who has asked nothing yet is owed nothing.
+        Either::Second(()) => return Ok(()),
+    };
+    let (io, service) = (Io::new(connection.clone()), Counted { connection, service });
+    if is_http2 {
+        let mut serving = pin!(http2::Builder::new(here.clone()).timer(here).serve_connection(io, service));
+        if let Either::First(outcome) = select(serving.as_mut(), draining).await {
+            return Ok(outcome?);
+        }
+        serving.as_mut().graceful_shutdown();
+        return Ok(serving.await?);
+    }
+    let mut serving = pin!(http1::Builder::new().timer(here).serve_connection(io, service));
+    if let Either::First(outcome) = select(serving.as_mut(), draining).await {
+        return Ok(outcome?);
+    }
+    serving.as_mut().graceful_shutdown();
+    Ok(serving.await?)
+}
+
+/// Whether the client speaks HTTP/2: as soon as what has come decides it.
+async fn begins_with_preface(connection: &Connection) -> aio::Result<bool> {
+    let mut wanted = 1;
+    while connection.fill(wanted).await? {
+        let begun = connection.input(|input| {
+            let there = input.len().min(PREFACE.len());
+            input.contiguous(there).map(|bytes| (bytes == &PREFACE[..there], there))
+        });
+        match begun {
+            Some((true, there)) if there < PREFACE.len() => wanted = there + 1,
+            Some((is_preface, _)) => return Ok(is_preface),
+            // No memory to look at it in one piece: it is hyper's to refuse.
+            None => return Ok(false),
+        }
+    }
+    Ok(false)
+}
+
+/// A service whose requests are counted, and during which the connection is at work.
+struct Counted<S> {
+    connection: Rc<Connection>,
+    service: S,
+}
+
+impl<S, B> Service<Request<Incoming>> for Counted<S>
+where
+    S: Service<Request<Incoming>, Response = Response<B>>,
+{
+    type Response = Response<Working<B>>;
+    type Error = S::Error;
+    type Future = Answering<S::Future>;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        self.connection.count_requests(1);
+        Answering { answer: self.service.call(request), work: Some(self.connection.at_work()) }
+    }
+}
+
+pin_project! {
+    /// The answer to one request on its way.
+    struct Answering<F> {
+        #[pin]
+        answer: F,
+        work: Option<AtWork>,
+    }
+}
+
+impl<F, B, E> Future for Answering<F>
+where
+    F: Future<Output = Result<Response<B>, E>>,
+{
+    type Output = Result<Response<Working<B>>, E>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let answer = ready!(this.answer.poll(context))?;
+        let work = this.work.take();
+        Poll::Ready(Ok(answer.map(|body| Working { body, work })))
+    }
+}
+
+pin_project! {
+    /// A body that is being answered: until its end its connection is at work.
+    pub struct Working<B> {
+        #[pin]
+        body: B,
+        work: Option<AtWork>,
+    }
+}
+
+impl<B: Body> Body for Working<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        self.project().body.poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,71 @@
+//! How tasks spawn others: into a nursery, from which the executor takes them.
+
+use crate::channel::Full;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::rc::Rc;
+
+pub(super) type Boxed = Pin<Box<dyn Future<Output = ()>>>;
+
+/// What the tasks of a lane may ask of it: to spawn others, and the time. Clones are the same; it stays on its lane.
+#[derive(Clone)]
+pub struct Spawner(Rc<Nursery>);
+
+/// What tasks have spawned since the executor looked last.
+pub(super) struct Nursery {
+    spawned: RefCell<VecDeque<Boxed>>,
+    /// How many there is room for beside those that live.
+    room: Cell<usize>,
+    now: Cell<u64>,
+}
+
+impl Nursery {
+    pub(super) fn new(room: usize) -> Self {
+        Self { spawned: RefCell::default(), room: Cell::new(room), now: Cell::new(0) }
+    }
+
+    pub(super) fn take(&self) -> Option<Boxed> {
+        self.spawned.borrow_mut().pop_front()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.spawned.borrow().is_empty()
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        self.spawned.borrow().len() < self.room.get()
+    }
+
+    pub(super) fn set_room(&self, room: usize) {
+        self.room.set(room);
+    }
+
+    pub(super) fn tell_time(&self, now: u64) {
+        assert!(now >= self.now.get(), "the lane's clock went back");
+        self.now.set(now);
+    }
+}
+
+impl Spawner {
+    pub(super) fn new(nursery: &Rc<Nursery>) -> Self {
+        Self(nursery.clone())
+    }
+
+    /// Takes a future on as a task: it is polled in the same run of the executor, if a task calls this, as far as its bound allows.
+    ///
+    /// # Errors
+    /// [`Full`] gives the future back when as many tasks as may be have not ended.
+    pub fn spawn<F: Future<Output = ()> + 'static>(&self, future: F) -> Result<(), Full<F>> {
+        if !self.0.has_room() {
+            return Err(Full { value: future, limit: self.0.room.get() });
+        }
+        self.0.spawned.borrow_mut().push_back(Box::pin(future));
+        Ok(())
+    }
+
+    /// The time of this turn, in nanoseconds of the lane's clock.
+    pub fn now(&self) -> u64 {
+        self.0.now.get()
+    }
+}
