@@ -96,8 +96,8 @@ impl Services {
         self.add(Port::Stream(Box::new(Sessions::new(service, post))), limits, row, Some(session))
     }
 
-    /// Sets the function that makes the transforms of a service over connections, of accepted ones and of those it opens, from the next one on. A function
-    /// that was set before is asked first.
+    /// Adds a function that makes the transforms of a service over connections, of accepted ones and of those it opens, from the next one on. Functions that
+    /// were added before are asked first.
     ///
     /// # Panics
     /// If the number is not that of a service over connections of this lane.
