@@ -255,7 +255,6 @@ mod tests {
     use super::*;
     use std::cell::{Cell, RefCell};
     use std::future::poll_fn;
-    use std::rc::Rc;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::{Condvar, Mutex, mpsc};
     use std::task::Waker;
