@@ -12,6 +12,7 @@ mod ganesha;
 mod generator;
 mod host;
 mod http;
+mod hyper;
 mod idle;
 mod interrupt;
 mod load;
@@ -64,6 +65,8 @@ enum Subject {
     Rpc(rpc::Arguments),
     /// HTTP against nginx, h2o and lighttpd, under `corelane load http`. Needs CPU 0 (server) and CPU 1 (generator).
     Http(http::Arguments),
+    /// hyper's hello on lanes and on tokio, under `corelane load http`. Needs CPU 0 (server) and CPU 1 (generator).
+    Hyper(hyper::Arguments),
     /// Whether steering makes lanes wait for one another: waits for locks, counted by the kernel, with steering and without. Needs
     /// CPU 0 and CPU 1, perf, and root.
     Steer(Manner),
@@ -132,6 +135,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         Subject::Echo(echo) => echo.run()?,
         Subject::Rpc(rpc) => rpc.run()?,
         Subject::Http(http) => http.run()?,
+        Subject::Hyper(hyper) => hyper.run()?,
         Subject::Load(manner) => {
             manner.conduct("load", &Ours::ALONE, build_peers, |stage, extent, interrupt| {
                 measure_generator(manner, stage, extent, interrupt)
