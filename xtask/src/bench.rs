@@ -12,6 +12,7 @@ mod ganesha;
 mod generator;
 mod host;
 mod http;
+mod hyper;
 mod idle;
 mod interrupt;
 mod load;
@@ -68,6 +69,8 @@ enum Subject {
     Http(http::Arguments),
     /// Files behind TLS against nginx: on connections that stay, and with a full handshake for each.
     Tls(tls::Arguments),
+    /// hyper's hello on lanes and on tokio, under `corelane load http`. Needs CPU 0 (server) and CPU 1 (generator).
+    Hyper(hyper::Arguments),
     /// Whether steering makes lanes wait for one another: waits for locks, counted by the kernel, with steering and without. Needs
     /// CPU 0 and CPU 1, perf, and root.
     Steer(Manner),
@@ -137,6 +140,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         Subject::Rpc(rpc) => rpc.run()?,
         Subject::Http(http) => http.run()?,
         Subject::Tls(tls) => tls.run()?,
+        Subject::Hyper(hyper) => hyper.run()?,
         Subject::Load(manner) => {
             manner.conduct("load", &Ours::ALONE, build_peers, |stage, extent, interrupt| {
                 measure_generator(manner, stage, extent, interrupt)

@@ -2,6 +2,12 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 #[allow(dead_code)] // its main
+#[path = "../examples/async_echo.rs"]
+mod async_echo;
+#[allow(dead_code)] // its main
+#[path = "../examples/async_proxy.rs"]
+mod async_proxy;
+#[allow(dead_code)] // its main
 #[path = "../examples/embedded.rs"]
 mod embedded;
 #[allow(dead_code)] // its main
@@ -26,12 +32,13 @@ mod store;
 #[path = "../examples/whoami.rs"]
 mod whoami;
 
+use corelane::aio::{self, Connection, Lane};
 use corelane::lanes::Running;
 use corelane::service::{Address, Limits, ServiceCounter};
 use corelane::{Lanes, StreamService};
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream, UdpSocket};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -76,6 +83,39 @@ impl Drop for Directory {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
+}
+
+#[test]
+fn an_async_echo_sends_back_what_it_gets() {
+    let running = served(|_| aio::each(async_echo::echo));
+    let text: Vec<u8> = (0..200_000_u32).flat_map(u32::to_le_bytes).collect();
+    let (mut writing, mut reading) = (connected(running.address()), Vec::new());
+    let mut stream = writing.try_clone().unwrap();
+    let said = text.clone();
+    let saying = std::thread::spawn(move || {
+        writing.write_all(&said).unwrap();
+        writing.shutdown(Shutdown::Write).unwrap();
+    });
+    stream.read_to_end(&mut reading).unwrap();
+    saying.join().unwrap();
+    assert!(reading == text, "{} bytes came back, not {}", reading.len(), text.len());
+}
+
+#[test]
+fn an_async_proxy_passes_lines_on_and_says_who_is_late() {
+    let behind = served(|_| held::Squares::default());
+    let silent = served(|_| aio::main(async |lane: Lane| std::mem::forget(lane.accept().await)));
+    let [to, nobody] = [behind.address().clone(), silent.address().clone()];
+    let proxy_to = |to: Address| {
+        served(move |_| {
+            let to = to.clone();
+            aio::each(async move |lane: Lane, client: Connection| async_proxy::pass(lane, client, to.clone()).await)
+        })
+    };
+    assert_eq!(asked(proxy_to(to).address(), b"2\n3\n"), b"4\n9\n");
+    assert_eq!(asked(proxy_to(nobody).address(), b"2\n"), b"late\n");
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    assert_eq!(asked(proxy_to(gone.into()).address(), b"2\n"), b"nobody\n");
 }
 
 #[test]

@@ -47,6 +47,7 @@ const SPIN_US: u32 = 50;
 const TCP_ENTRANTS: &[Entrant] = &[
     Entrant::Corelane,
     Entrant::OtherDriver,
+    Entrant::Async,
     Entrant::Peer(Peer::Epoll),
     Entrant::Peer(Peer::Tokio),
     Entrant::WithOurBlock(Peer::Tokio),
@@ -73,13 +74,18 @@ const TO_FRAMEWORK: Bar = cpu(Divisor::BestFramework, PARITY);
 const OTHER_DRIVER: Bar =
     Bar { figure: Figure::Cpu, of: Entrant::OtherDriver, by: Divisor::One(Entrant::Corelane), limit: Limit::AtMost(1.5) };
 
+/// An echo by an async fn, against that by calls.
+const fn to_calls(at_most: f64) -> Bar {
+    Bar { of: Entrant::Async, ..cpu(Divisor::One(Entrant::Corelane), at_most) }
+}
+
 /// All cells of echo but the idle one.
 pub const CELLS: &[Cell] = &[
     Cell {
         name: "tcp-64-c64-d16",
         load: tcp(64, 64, 16),
         entrants: TCP_ENTRANTS,
-        bars: &[TO_FRAMEWORK, OTHER_DRIVER],
+        bars: &[TO_FRAMEWORK, OTHER_DRIVER, to_calls(1.15)],
         stand_in: Entrant::Peer(Peer::Epoll),
         idle_cpu: false,
     },
@@ -95,7 +101,12 @@ pub const CELLS: &[Cell] = &[
         name: "tcp-4096-c64-d16",
         load: tcp(4_096, 64, 16),
         entrants: TCP_ENTRANTS,
-        bars: &[cpu(Divisor::BestFramework, 0.7), cpu(Divisor::One(Entrant::Peer(Peer::Epoll)), 1.15), OTHER_DRIVER],
+        bars: &[
+            cpu(Divisor::BestFramework, 0.7),
+            cpu(Divisor::One(Entrant::Peer(Peer::Epoll)), 1.15),
+            OTHER_DRIVER,
+            to_calls(1.1),
+        ],
         stand_in: Entrant::Peer(Peer::Epoll),
         idle_cpu: false,
     },

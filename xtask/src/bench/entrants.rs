@@ -19,6 +19,10 @@ pub enum Entrant {
     Spinning(u32),
     /// Corelane's echo service with messages of a size of its own, whatever the cell asks for.
     Echo,
+    /// Corelane's echo service, by an async fn.
+    Async,
+    /// hyper's hello on Corelane's lanes.
+    Hyper,
     /// One of `bench/peers`.
     Peer(Peer),
     /// The same, whose connections have buffers as large as Corelane's blocks.
@@ -38,6 +42,8 @@ pub enum Peer {
     UdpBatch,
     /// UDP_GRO and UDP_SEGMENT.
     UdpGro,
+    /// hyper's hello on tokio, current_thread.
+    Hyper,
     /// tokio, current_thread.
     Tokio,
     /// compio.
@@ -159,6 +165,7 @@ impl Peer {
             Peer::UdpEpoll => "peer-udp-epoll",
             Peer::UdpBatch => "peer-udp-batch",
             Peer::UdpGro => "peer-udp-gro",
+            Peer::Hyper => "peer-hyper",
             Peer::Tokio => "peer-tokio",
             Peer::Compio => "peer-compio",
             Peer::Glommio => "peer-glommio",
@@ -174,7 +181,14 @@ impl Peer {
     /// What it asks the operating system through.
     pub fn driver(self) -> &'static str {
         match self {
-            Peer::Epoll | Peer::Tokio | Peer::Ganesha | Peer::UdpEpoll | Peer::Nginx | Peer::H2o | Peer::Lighttpd => "epoll",
+            Peer::Epoll
+            | Peer::Hyper
+            | Peer::Tokio
+            | Peer::Ganesha
+            | Peer::UdpEpoll
+            | Peer::Nginx
+            | Peer::H2o
+            | Peer::Lighttpd => "epoll",
             Peer::Udp | Peer::UdpBatch | Peer::UdpGro => "blocking",
             Peer::Libtirpc => "poll",
             Peer::Compio | Peer::Glommio | Peer::Monoio => "uring",
@@ -184,7 +198,7 @@ impl Peer {
     /// What it is told to receive into; `None` if it has a choice of its own.
     fn buffer(self, transport: Transport) -> Option<(usize, Each)> {
         match self {
-            Peer::Ganesha | Peer::Nginx | Peer::H2o | Peer::Lighttpd => None,
+            Peer::Ganesha | Peer::Hyper | Peer::Nginx | Peer::H2o | Peer::Lighttpd => None,
             Peer::Libtirpc => Some((CONNECTION_BYTES, Each::Connection)),
             Peer::UdpBatch => Some((BATCHED_BYTES, Each::Datagram)),
             _ if FRAMEWORKS.contains(&self) && transport == Transport::Tcp => Some((CONNECTION_BYTES, Each::Connection)),
@@ -201,6 +215,8 @@ impl fmt::Display for Entrant {
             Entrant::Beside => f.write_str("corelane, the build beside"),
             Entrant::Spinning(us) => write!(f, "corelane --spin {us}"),
             Entrant::Echo => f.write_str("corelane echo"),
+            Entrant::Async => f.write_str("corelane, async"),
+            Entrant::Hyper => f.write_str("hyper on corelane"),
             Entrant::Peer(peer) => peer.fmt(f),
             Entrant::WithOurBlock(peer) => write!(f, "{peer}, our block"),
         }
@@ -211,6 +227,7 @@ impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Peer::Ganesha => f.write_str("nfs-ganesha"),
+            Peer::Hyper => f.write_str("hyper on tokio"),
             peer => f.write_str(peer.program().trim_start_matches("peer-")),
         }
     }

@@ -126,7 +126,16 @@ impl Stage {
             let driver = peer.driver().to_owned();
             return Ok(Running { entrant, driver, address, asks, transport, server, stat: None, _surroundings: None });
         }
+        if entrant == Entrant::Hyper {
+            let mut command = server::on_cpu(SERVER_CPU, self.corelane.with_file_name("examples").join("hello"))?;
+            command.arg(format!("tcp://{address}"));
+            let (server, driver) = (Server::start_at(command, address)?, "auto".to_owned());
+            return Ok(Running { entrant, driver, address, asks, transport, server, stat: None, _surroundings: None });
+        }
         place.push_str(&self.place_options(asks, transport));
+        if entrant == Entrant::Async {
+            place.push_str("?async");
+        }
         let (command, driver) = match entrant {
             Entrant::Peer(peer) | Entrant::WithOurBlock(peer) => {
                 (self.peer(entrant, peer, transport, address)?, peer.driver().to_owned())
