@@ -1,7 +1,6 @@
 //! Where a load goes, as its URL says.
 
 use crate::error::Error;
-use crate::workloads::Entry;
 use corelane::Address;
 use corelane::lanes::{Transport, Url};
 
@@ -31,6 +30,17 @@ impl Scheme {
     pub const UDP: Self = Self { name: "udp", transport: Transport::Udp, ..Self::TCP };
 }
 
+/// How a workload is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Ways {
+    /// Its name.
+    pub name: &'static str,
+    /// How its URLs begin.
+    pub schemes: &'static [Scheme],
+    /// The port where neither the URL nor its scheme names one.
+    pub port: u16,
+}
+
 /// Where a load goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
@@ -55,23 +65,23 @@ impl Place {
     ///
     /// # Errors
     /// [`Error::Setting`] where the workload is not asked for in that way; what is wrong with the URL; a host without an address.
-    pub fn parse(entry: &Entry, text: Option<&str>) -> Result<Self, Error> {
-        let default = format!("{}://127.0.0.1", entry.schemes[0].name);
+    pub fn parse(ways: Ways, text: Option<&str>) -> Result<Self, Error> {
+        let default = format!("{}://127.0.0.1", ways.schemes[0].name);
         let text = text.unwrap_or(&default);
         if is_unix(text) {
-            return Self::of_unix(entry, text);
+            return Self::of_unix(ways, text);
         }
         let Some((name, rest)) = text.split_once("://") else {
-            return Err(Url::parse(text, 0).map_or_else(Error::from, |_| unfit(entry, text)));
+            return Err(Url::parse(text, 0).map_or_else(Error::from, |_| unfit(ways, text)));
         };
-        let scheme = entry.schemes.iter().find(|scheme| scheme.name == name).ok_or_else(|| unfit(entry, text))?;
+        let scheme = ways.schemes.iter().find(|scheme| scheme.name == name).ok_or_else(|| unfit(ways, text))?;
         let end = rest.find(['/', '?', '#']).filter(|_| scheme.has_path).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
         if path.contains('#') {
             return Err(wrong(format!("{text:?}: what follows # is not sent to servers: leave it out")));
         }
         let carrier = if scheme.transport == Transport::Tcp { "tcp" } else { "udp" };
-        let url = Url::parse(&format!("{carrier}://{authority}"), scheme.port.unwrap_or(entry.default_port))
+        let url = Url::parse(&format!("{carrier}://{authority}"), scheme.port.unwrap_or(ways.port))
             .map_err(|error| named(text, error))?;
         let whole = url.to_string().replacen(carrier, scheme.name, 1) + path;
         let authority = authority.trim_end_matches('/').to_owned();
@@ -81,10 +91,10 @@ impl Place {
         Ok(Self { url: whole, transport, address: first(&url)?, authority, host, secure, path: path.to_owned() })
     }
 
-    fn of_unix(entry: &Entry, text: &str) -> Result<Self, Error> {
+    fn of_unix(ways: Ways, text: &str) -> Result<Self, Error> {
         let url = Url::parse(text, 0)?;
-        if !entry.schemes.iter().any(|scheme| scheme.transport == url.transport()) {
-            return Err(unfit(entry, text));
+        if !ways.schemes.iter().any(|scheme| scheme.transport == url.transport()) {
+            return Err(unfit(ways, text));
         }
         let (authority, host) = ("localhost".to_owned(), "localhost".to_owned());
         let (transport, address, path) = (url.transport(), first(&url)?, String::new());
@@ -109,13 +119,13 @@ fn named(text: &str, error: corelane::Error) -> Error {
     }
 }
 
-fn unfit(entry: &Entry, text: &str) -> Error {
-    let mut ways: Vec<String> = entry.schemes.iter().map(|scheme| format!("{}://", scheme.name)).collect();
-    let goes = |transport| entry.schemes.iter().any(|scheme| scheme.transport == transport);
-    ways.extend(
+fn unfit(ways: Ways, text: &str) -> Error {
+    let mut begins: Vec<String> = ways.schemes.iter().map(|scheme| format!("{}://", scheme.name)).collect();
+    let goes = |transport| ways.schemes.iter().any(|scheme| scheme.transport == transport);
+    begins.extend(
         [("unix:", Transport::Tcp), ("unixgram:", Transport::Udp)].iter().filter(|way| goes(way.1)).map(|way| way.0.to_owned()),
     );
-    wrong(format!("{text:?}: {} is asked for by {}", entry.name, ways.join(" or ")))
+    wrong(format!("{text:?}: {} is asked for by {}", ways.name, begins.join(" or ")))
 }
 
 fn first(url: &Url) -> Result<Address, Error> {
@@ -125,31 +135,34 @@ fn first(url: &Url) -> Result<Address, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workloads::{echo, rpc, udp};
+
+    const ECHO: Ways = Ways { name: "echo", schemes: &[Scheme::TCP, Scheme::TLS], port: 60_007 };
+    const RPC: Ways = Ways { name: "rpc", schemes: &[Scheme::TCP, Scheme::UDP], port: 62_049 };
+    const UDP: Ways = Ways { name: "udp", schemes: &[Scheme::UDP], port: 60_007 };
 
     #[test]
     fn what_is_left_out_is_the_workloads() {
-        let place = Place::parse(&rpc::ENTRY, None).unwrap();
+        let place = Place::parse(RPC, None).unwrap();
         assert_eq!((place.url.as_str(), place.transport), ("tcp://127.0.0.1:62049", Transport::Tcp));
-        let place = Place::parse(&udp::ENTRY, Some("udp://[::1]")).unwrap();
+        let place = Place::parse(UDP, Some("udp://[::1]")).unwrap();
         assert_eq!((place.url.as_str(), place.authority.as_str()), ("udp://[::1]:60007", "[::1]"));
-        let place = Place::parse(&echo::ENTRY, Some("tls://[::1]:7")).unwrap();
+        let place = Place::parse(ECHO, Some("tls://[::1]:7")).unwrap();
         assert_eq!((place.url.as_str(), place.host.as_str(), place.secure), ("tls://[::1]:7", "[::1]", Some(&[][..])));
-        let place = Place::parse(&echo::ENTRY, Some("unix:/run/x")).unwrap();
+        let place = Place::parse(ECHO, Some("unix:/run/x")).unwrap();
         assert_eq!((place.url.as_str(), place.address), ("unix:/run/x", "unix:/run/x".parse().unwrap()));
     }
 
     #[test]
     fn what_does_not_fit_is_said_with_what_does() {
-        for (entry, text, words) in [
-            (&echo::ENTRY, "udp://127.0.0.1", "echo is asked for by tcp:// or tls:// or unix:"),
-            (&echo::ENTRY, "unixgram:/x", "echo is asked for by tcp:// or tls:// or unix:"),
-            (&rpc::ENTRY, "http://a", "rpc is asked for by tcp:// or udp:// or unix: or unixgram:"),
-            (&echo::ENTRY, "localhost:1", "there is no ://"),
-            (&echo::ENTRY, "tcp://a:1/x", "the port must be a number"),
-            (&echo::ENTRY, "tcp://127.0.0.1:99999", "from 0 to 65535"),
+        for (ways, text, words) in [
+            (ECHO, "udp://127.0.0.1", "echo is asked for by tcp:// or tls:// or unix:"),
+            (ECHO, "unixgram:/x", "echo is asked for by tcp:// or tls:// or unix:"),
+            (RPC, "http://a", "rpc is asked for by tcp:// or udp:// or unix: or unixgram:"),
+            (ECHO, "localhost:1", "there is no ://"),
+            (ECHO, "tcp://a:1/x", "the port must be a number"),
+            (ECHO, "tcp://127.0.0.1:99999", "from 0 to 65535"),
         ] {
-            let said = Place::parse(entry, Some(text)).unwrap_err().to_string();
+            let said = Place::parse(ways, Some(text)).unwrap_err().to_string();
             assert!(said.contains(words) && said.contains(text), "{text}: {said}");
         }
     }

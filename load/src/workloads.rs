@@ -10,7 +10,7 @@ pub mod udp;
 use crate::ends::Ends;
 use crate::error::Error;
 use crate::kinds::Kind;
-use crate::place::{Place, Scheme};
+use crate::place::{Place, Scheme, Ways};
 use crate::plan::Plan;
 use corelane::Lanes;
 use corelane::service::entry::choice::{Choice, Chosen};
@@ -35,7 +35,7 @@ pub struct Entry {
     pub default_connections: u32,
     /// How long it is measured where nothing is said.
     pub default_duration: Duration,
-    /// Its options, each a word of the command line.
+    /// Its options, each a word of the command line. Who reads that gives one whose value is a `FILE` what the file has.
     pub options: &'static [Choice],
     /// How a request of it can fail beside what [all](Kind::ALL) can, each at its place.
     pub kinds: &'static [Kind],
@@ -78,6 +78,16 @@ impl Entry {
             check,
             client,
         }
+    }
+}
+
+impl Entry {
+    /// Where a URL of it leads.
+    ///
+    /// # Errors
+    /// Those of [`Place::parse`].
+    pub fn place(&self, url: Option<&str>) -> Result<Place, Error> {
+        Place::parse(Ways { name: self.name, schemes: self.schemes, port: self.default_port }, url)
     }
 }
 

@@ -204,7 +204,7 @@ impl Options {
     }
 
     fn plan(&self, entry: &Entry, url: Option<&str>) -> Result<Plan> {
-        let place = Place::parse(entry, url)?;
+        let place = entry.place(url)?;
         let chosen = self.own.chosen(entry)?;
         if entry.rate.is_some() && (self.rate.is_some() || self.connection_rate.is_some() || self.depth != 1) {
             bail!(

@@ -4,6 +4,8 @@ use anyhow::{Result, anyhow};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use corelane::service::entry::choice::{Choice, Chosen, Wrong};
 use corelane_load::workloads::{self, Entry};
+use std::fs::File;
+use std::io::Read;
 
 /// What was written of them, option by option.
 #[derive(Clone, Debug, Default)]
@@ -17,10 +19,27 @@ impl Own {
             if !entry.options.iter().any(|option| option.name() == *name) {
                 return Err(of_another(name, entry));
             }
-            chosen.choose(entry.options, name, value.as_deref()).map_err(|Wrong { option, why }| anyhow!("--{option}: {why}"))?;
+            let is_file = entry.options.iter().any(|option| option.name() == *name && option.value() == Some("FILE"));
+            let text = value.as_deref().filter(|_| is_file).map(|path| text_of(name, path)).transpose()?;
+            let value = text.as_deref().or(value.as_deref());
+            chosen.choose(entry.options, name, value).map_err(|Wrong { option, why }| anyhow!("--{option}: {why}"))?;
         }
         Ok(chosen)
     }
+}
+
+/// The longest file of an option, in bytes.
+const FILE_MAX: u64 = 4 << 20;
+
+/// What a file of an option has.
+fn text_of(name: &str, path: &str) -> Result<String> {
+    let mut text = String::new();
+    let length = File::open(path).and_then(|file| file.take(FILE_MAX + 1).read_to_string(&mut text));
+    let length = length.map_err(|error| anyhow!("--{name}: {path:?} cannot be read: {error}"))?;
+    if length as u64 > FILE_MAX {
+        return Err(anyhow!("--{name}: {path} has more than {FILE_MAX} bytes: take a part of it"));
+    }
+    Ok(text)
 }
 
 fn declared() -> impl Iterator<Item = (&'static Entry, &'static Choice)> {

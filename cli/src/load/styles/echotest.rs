@@ -7,7 +7,6 @@ use crate::print::{print, print_some};
 use anyhow::{Context, Result, bail};
 use clap::Parser;
 use corelane::admin::watch::LANES_MAX;
-use corelane_load::place::Place;
 use corelane_load::plan::{Extent, Plan};
 use corelane_load::report::Report;
 use corelane_load::workloads::{Entry, echo, udp};
@@ -94,7 +93,7 @@ impl Options {
         let host = self.host.rsplit_once('@').map_or(&*self.host, |(_user, host)| host);
         let with_port = format!("{scheme}://{host}");
         let entry = Entry { default_port: self.port, ..*self.entry() };
-        let place = Place::parse(&entry, Some(&with_port))?;
+        let place = entry.place(Some(&with_port))?;
         if self.threads > LANES_MAX as u64 {
             bail!("-j: {} threads are too much: {LANES_MAX} are possible", self.threads);
         }

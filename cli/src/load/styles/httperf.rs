@@ -8,7 +8,6 @@ use crate::print::print;
 use anyhow::{Result, anyhow};
 use clap::Parser;
 use corelane_load::arrivals::Arrivals;
-use corelane_load::place::Place;
 use corelane_load::plan::{Extent, Mode, Plan};
 use corelane_load::report::{Opened, Quantiles, Report};
 use corelane_load::workloads::Particulars;
@@ -99,7 +98,7 @@ fn run(words: &[String]) -> Result<Exit> {
 impl Options {
     fn plan(&self) -> Result<Plan> {
         let with_port = format!("http://{}:{}{}", self.server, self.port, self.uri);
-        let place = Place::parse(&http::ENTRY, Some(&with_port))?;
+        let place = http::ENTRY.place(Some(&with_port))?;
         let timeout = Duration::try_from_secs_f64(self.timeout)
             .map_err(|error| anyhow!("--timeout: {} is no number of seconds: {error}", self.timeout))?;
         let plan = Plan {

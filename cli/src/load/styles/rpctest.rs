@@ -12,7 +12,6 @@ use anyhow::{Context, Result, bail};
 use clap::{Parser, ValueEnum};
 use columns::{Columns, History, Run, headings};
 use corelane::admin::watch::LANES_MAX;
-use corelane_load::place::Place;
 use corelane_load::plan::{Extent, Plan};
 use corelane_load::report::Report;
 use corelane_load::workloads::Particulars;
@@ -136,7 +135,7 @@ impl Options {
     fn plan(&self) -> Result<Plan> {
         let scheme = if self.udp { "udp" } else { "tcp" };
         let host = self.host.rsplit_once('@').map_or(&*self.host, |(_user, host)| host);
-        let place = Place::parse(&rpc::ENTRY, Some(&format!("{scheme}://{host}")))?;
+        let place = rpc::ENTRY.place(Some(&format!("{scheme}://{host}")))?;
         if self.threads > LANES_MAX as u64 {
             bail!("-j: {} threads are too much: {LANES_MAX} are possible", self.threads);
         }

@@ -87,8 +87,12 @@ const PATH: Text = Text::new(
     "a path to ask for, in proportion to its weight (1 unless it is said), instead of the URL's; behind it what its content is, as for --expect; may be repeated",
 );
 
-const PATHS: Text =
-    Text::new("paths", "FILE", |_| Ok(()), "a file of paths, each on a line as for --path; what begins with # is passed over");
+const PATHS: Text = Text::new(
+    "paths",
+    "FILE",
+    |text| settings::list(text).map(drop),
+    "a file of paths, each on a line as for --path; what begins with # is passed over",
+);
 
 const METHOD: Text = Text::new(
     "method",

@@ -6,11 +6,6 @@ use crate::error::Error;
 use crate::place::Place;
 use crate::plan::Plan;
 use corelane::service::entry::choice::Chosen;
-use std::fs::File;
-use std::io::Read;
-
-/// The longest list of paths, in bytes.
-const LIST_MAX: u64 = 4 << 20;
 
 /// What a plan says of requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,8 +69,8 @@ impl Settings {
         for text in chosen.texts(&PATH) {
             list.push(wanted(text).map_err(|why| wrong("path", why))?);
         }
-        if let Some(path) = chosen.text(&PATHS) {
-            list.extend(read_list(path).map_err(|why| wrong("paths", why))?);
+        if let Some(text) = chosen.text(&PATHS) {
+            list.extend(self::list(text).map_err(|why| wrong("paths", why))?);
         }
         if !list.is_empty() && !matches!(place.path.as_str(), "" | "/") {
             return Err(wrong(
@@ -154,20 +149,15 @@ pub fn wanted(text: &str) -> Result<Wanted, String> {
     Ok(Wanted { path: (*path).to_owned(), weight, expect })
 }
 
-fn read_list(path: &str) -> Result<Vec<Wanted>, String> {
-    let mut text = String::new();
-    let length = File::open(path).and_then(|file| file.take(LIST_MAX + 1).read_to_string(&mut text));
-    let length = length.map_err(|error| format!("{path:?} cannot be read: {error}"))?;
-    if length as u64 > LIST_MAX {
-        return Err(format!("{path} has more than {LIST_MAX} bytes: take a part of it"));
-    }
+/// Reads a list of paths, one a line.
+pub fn list(text: &str) -> Result<Vec<Wanted>, String> {
     let mut list = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
         if !line.trim().is_empty() && !line.trim_start().starts_with('#') {
-            list.push(wanted(line).map_err(|why| format!("{path} line {number}: {why}"))?);
+            list.push(wanted(line).map_err(|why| format!("line {number}: {why}"))?);
         }
     }
-    if list.is_empty() { Err(format!("{path} names no path")) } else { Ok(list) }
+    if list.is_empty() { Err("it names no path".to_owned()) } else { Ok(list) }
 }
 
 /// Whether a word may be the method.
@@ -201,7 +191,7 @@ mod tests {
         for (name, value) in options {
             chosen.choose(ENTRY.options, name, Some(value)).unwrap();
         }
-        Settings::of(&chosen, &Place::parse(&ENTRY, Some(url))?)
+        Settings::of(&chosen, &ENTRY.place(Some(url))?)
     }
 
     #[test]
@@ -215,7 +205,7 @@ mod tests {
             let settings = settings(url, &[]).unwrap();
             assert_eq!((settings.host.as_str(), settings.wanted), (host, vec![Wanted::new(path)]), "{url}");
         }
-        assert_eq!(Place::parse(&ENTRY, Some("http://127.0.0.1/a")).unwrap().url, "http://127.0.0.1:80/a");
+        assert_eq!(ENTRY.place(Some("http://127.0.0.1/a")).unwrap().url, "http://127.0.0.1:80/a");
         assert!(settings("http://127.0.0.1/a#b", &[]).unwrap_err().to_string().contains('#'));
     }
 
@@ -231,19 +221,10 @@ mod tests {
 
     #[test]
     fn a_list_is_read_line_by_line() {
-        let path = std::env::temp_dir().join(format!("corelane-paths-{}", std::process::id()));
-        let name = path.to_str().unwrap();
-        let read = |text: &str| {
-            std::fs::write(&path, text).unwrap();
-            settings("http://127.0.0.1", &[("paths", name)])
-                .map(|settings| settings.wanted.len())
-                .map_err(|error| error.to_string())
-        };
-        assert_eq!(read("# all\n/a\n\n  2 /b\n"), Ok(2));
-        assert!(read("/a\nb\n").unwrap_err().contains("line 2: "));
-        assert!(read("# none\n").unwrap_err().contains("names no path"));
-        std::fs::remove_file(&path).unwrap();
-        assert!(settings("http://127.0.0.1", &[("paths", name)]).unwrap_err().to_string().contains("cannot be read"));
+        let found = settings("http://127.0.0.1", &[("paths", "# all\n/a\n\n  2 /b\n"), ("path", "/c")]).unwrap().wanted;
+        assert_eq!(found.iter().map(|wanted| wanted.path.as_str()).collect::<Vec<_>>(), ["/c", "/a", "/b"]);
+        assert!(list("/a\nb\n").unwrap_err().starts_with("line 2: "));
+        assert!(list("# none\n").unwrap_err().contains("names no path"));
     }
 
     #[test]
