@@ -253,6 +253,7 @@ impl Task {
 #[cfg(not(loom))]
 mod tests {
     use super::*;
+    use std::cell::{Cell, RefCell};
     use std::future::poll_fn;
     use std::rc::Rc;
     use std::sync::atomic::{AtomicBool, Ordering};

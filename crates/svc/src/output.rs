@@ -32,7 +32,7 @@ struct Hole {
 
 /// A connection's output. Everything written in one turn leaves in one send.
 ///
-/// What is refused is refused whole: a service leaves the request in its input, and is called again when there is room.
+/// A write that is refused is refused whole: a service leaves the request in its input, and is called again when there is room.
 ///
 /// ```
 /// # use corelane_svc::{Input, Next, Output, Refused};
@@ -116,7 +116,7 @@ impl Output {
         (self.owner, self.was_refused, self.has_files) = (owner, false, false);
     }
 
-    /// Bytes written and not handed to a send yet, in order behind any held answer or not.
+    /// Bytes written and not yet handed to a send, whether or not they wait behind a held answer.
     pub fn len(&self) -> usize {
         let held: usize = self.holes.iter().map(|hole| hole.reply.len() + hole.after.len()).sum();
         self.chain.len() + held + self.gather.as_ref().map_or(0, |lease| lease.len())
@@ -189,7 +189,7 @@ impl Output {
     /// Copies `bytes` into the output, gathered with other small writes; long ones are spread over leases. All or nothing.
     ///
     /// # Errors
-    /// [`Refused::Memory`] if the lane does not lend the memory now: leave the request in the input, it will be offered again.
+    /// [`Refused::Memory`] if the lane does not lend the memory now: leave the request in the input, and it is offered again.
     /// [`Refused::TooLarge`] if it never will.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), Refused> {
         match &mut self.gather {
@@ -205,7 +205,7 @@ impl Output {
         Ok(())
     }
 
-    /// Writes piece by piece what is to leave whole or not at all: `write!` it, and [finish](OutputWriter::finish).
+    /// For what must leave whole or not at all: write it piece by piece, then [finish](OutputWriter::finish).
     pub fn writer(&mut self) -> OutputWriter<'_> {
         let gathered = self.gather.as_ref().map(|lease| lease.len());
         OutputWriter { output: self, gathered, written: 0, pieces: None, refused: None }
@@ -237,12 +237,12 @@ impl Output {
         self.add(bytes);
     }
 
-    /// Takes the right, and the duty, to answer one request later: in its order, with memory kept for the answer and an age if the
-    /// [`Hold`] says so.
+    /// Takes the right, and the duty, to answer one request later. The [`Hold`] sets its order, the memory kept for the answer, and when the
+    /// ticket expires.
     ///
     /// # Errors
-    /// [`Refused::Tickets`] at the limit of requests in flight, and [`Refused::Memory`] if what is to be kept is not lent now: leave the
-    /// request in the input, it will be offered again. [`Refused::TooLarge`] if it never is.
+    /// [`Refused::Tickets`] at the limit of requests in flight, and [`Refused::Memory`] if the memory to be kept is not lent now: leave the
+    /// request in the input, and it is offered again. [`Refused::TooLarge`] if that memory is never lent.
     pub fn hold(&mut self, hold: impl Into<Hold>) -> Result<Ticket, Refused> {
         let Hold { order, reserve, expiry } = hold.into();
         if self.tickets_left == 0 {
