@@ -12,6 +12,7 @@ mod watch;
 use crate::exit::Exit;
 use anyhow::Result;
 use corelane_load::kinds::Kind;
+use corelane_load::place::Scheme;
 use corelane_load::workloads::{self, Entry};
 use options::Options;
 
@@ -51,13 +52,13 @@ fn after_help() -> String {
 
 /// A workload, with what holds for it unless something else is said, and with how only its requests can fail.
 fn about(entry: &Entry) -> String {
-    let Entry { name, about, default_port, default_size, default_connections, default_duration, .. } = entry;
+    let Entry { name, about, schemes, default_port, default_size, default_connections, default_duration, .. } = entry;
     let duration = default_duration.as_secs();
     let mut help = format!("  {name:8} {about}\n");
-    help += &format!(
-        "{:11}port {default_port}, --connections {default_connections}, --size {default_size}, --duration {duration}\n",
-        ""
-    );
+    let ways: Vec<String> =
+        schemes.iter().map(|Scheme { name, port, .. }| format!("{name}:// (port {})", port.unwrap_or(*default_port))).collect();
+    help += &format!("{:11}{}\n", "", ways.join(", "));
+    help += &format!("{:11}--connections {default_connections}, --size {default_size}, --duration {duration}\n", "");
     for kind in entry.kinds {
         if let Kind::Own(own) = kind {
             help += &format!("{:11}{}: {}\n", "", own.name, own.meaning);

@@ -586,16 +586,10 @@ impl<W: Workload> StreamService for Engine<W> {
         let in_order = std::mem::take(&mut client.ends)
             || is_idle && client.state.as_ref().is_some_and(|state| self.workload.may_end(state));
         let kind = client.failing.take().or_else(|| kind_of(ending, cx)).filter(|_| !in_order);
-        match was_open {
-            true => self.open -= 1,
-            false => {
-                self.opening -= 1;
-                if self.may_move(cx, session) {
-                    return self.open_client(cx, session, self.clients[session as usize].intended);
-                }
-                return self.connection_failed(cx, session, kind.unwrap_or(Kind::Other), refused);
-            }
+        if !was_open {
+            return self.not_opened(cx, session, ending, refused);
         }
+        self.open -= 1;
         if by_connection && client.flights.had_one() {
             self.course.disconnected(client.intended, now);
         }
@@ -627,6 +621,20 @@ impl<W: Workload> StreamService for Engine<W> {
 }
 
 impl<W: Workload> Engine<W> {
+    /// A connection has ended before it was open. What its lane has broken off, and TLS has not refused, did not come to be in time.
+    fn not_opened(&mut self, cx: &mut Cx<'_>, index: u32, ending: Ending, refused: Option<String>) {
+        self.opening -= 1;
+        if self.may_move(cx, index) {
+            return self.open_client(cx, index, self.clients[index as usize].intended);
+        }
+        let kind = match (&refused, ending) {
+            (Some(_), _) => Kind::Tls,
+            (None, Ending::Aborted) => Kind::ClientTimeout,
+            (None, ending) => kind_of(ending, cx).unwrap_or(Kind::Other),
+        };
+        self.connection_failed(cx, index, kind, refused);
+    }
+
     /// Nothing more comes on this connection, as its peer says, or because it has made its requests. What is in flight needs no more
     /// of it: nobody reads it.
     fn end_in_order(&mut self, index: u32) -> Next {

@@ -22,6 +22,7 @@ mod rpc;
 mod server;
 mod softirq;
 mod stage;
+mod tls;
 mod web;
 
 use std::ffi::OsString;
@@ -65,6 +66,8 @@ enum Subject {
     Rpc(rpc::Arguments),
     /// HTTP against nginx, h2o and lighttpd, under `corelane load http`. Needs CPU 0 (server) and CPU 1 (generator).
     Http(http::Arguments),
+    /// Files behind TLS against nginx: on connections that stay, and with a full handshake for each.
+    Tls(tls::Arguments),
     /// Whether steering makes lanes wait for one another: waits for locks, counted by the kernel, with steering and without. Needs
     /// CPU 0 and CPU 1, perf, and root.
     Steer(Manner),
@@ -133,6 +136,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         Subject::Echo(echo) => echo.run()?,
         Subject::Rpc(rpc) => rpc.run()?,
         Subject::Http(http) => http.run()?,
+        Subject::Tls(tls) => tls.run()?,
         Subject::Load(manner) => {
             manner.conduct("load", &Ours::ALONE, build_peers, |stage, extent, interrupt| {
                 measure_generator(manner, stage, extent, interrupt)

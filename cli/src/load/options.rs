@@ -25,10 +25,10 @@ use std::time::Duration;
 /// The options, as data.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Options {
-    /// What to ask for: one of the workloads below. It may be left out before a URL; then it is the first below that goes over connections, or over datagrams, as the URL does
+    /// What to ask for: one of the workloads below. It may be left out before a URL; then it is the first below whose URLs begin so
     #[arg(value_name = "WORKLOAD", default_value = workloads::ALL[0].name)]
     workload: String,
-    /// Where: tcp://HOST:PORT, udp://HOST:PORT, or a Unix socket: unix:PATH for connections, unixgram:PATH for datagrams, @NAME for an abstract name; by default the workload's port on 127.0.0.1
+    /// Where: tcp://HOST:PORT, udp://HOST:PORT, http://HOST:PORT/PATH, behind TLS tls:// and https://, or a Unix socket: unix:PATH for connections, unixgram:PATH for datagrams, @NAME for an abstract name; by default the workload's port on 127.0.0.1
     #[arg(value_name = "URL")]
     url: Option<String>,
 

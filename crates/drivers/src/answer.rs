@@ -7,6 +7,7 @@ use std::fs::File;
 pub enum Answer {
     Opened { file: File, facts: FileFacts },
     Moved { bytes: usize },
+    Warm { bytes: u64 },
     Listed { names: Vec<FileName>, is_whole: bool },
     Done,
     Returned(Offloaded),

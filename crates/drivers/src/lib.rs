@@ -19,6 +19,7 @@ mod refuse;
 mod stream;
 mod tuning;
 mod uring;
+mod warm;
 
 pub use bell::EventBell;
 pub use epoll::EpollDriver;

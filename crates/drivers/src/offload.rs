@@ -6,6 +6,7 @@
 use crate::answer::Answer;
 use crate::listing;
 use crate::opening;
+use crate::warm;
 use corelane_os::errno;
 use corelane_seam::{Bell, Fault, OffloadCall, OpenOptions, Reason};
 use rustix::process::getpid;
@@ -56,6 +57,7 @@ pub enum FileCall {
     Read { file: Arc<File>, offset: u64, memory: LentMemory },
     Write { file: Arc<File>, offset: u64, memory: LentMemory },
     Sync { file: Arc<File> },
+    Warm { file: Arc<File>, offset: u64, length: u64 },
     List { directory: Arc<File>, most: usize },
     Close { file: Arc<File> },
 }
@@ -302,6 +304,7 @@ impl FileCall {
                 moved(|| file.write_at(memory, offset))
             }
             Self::Sync { file } => file.sync_all().map(|()| Answer::Done),
+            Self::Warm { file, offset, length } => warm::warm(&file, offset, length),
             Self::List { directory, most } => listing::list(&directory, most),
             Self::Close { file } => {
                 drop(file);

@@ -165,7 +165,7 @@ impl<E> Program<E> {
             Event::Told => self.told(now),
             Event::HangUp => {
                 vec![Step::Say(
-                    "corelane: SIGHUP: log files are opened anew; what is read from files is read again when they change; serving goes on",
+                    "corelane: SIGHUP: log files are opened anew; files are read again by themselves when they change; serving goes on",
                 )]
             }
             Event::Late => self.late(now),

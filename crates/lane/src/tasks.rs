@@ -255,7 +255,6 @@ mod tests {
     use super::*;
     use std::cell::{Cell, RefCell};
     use std::future::poll_fn;
-    use std::rc::Rc;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::{Condvar, Mutex, mpsc};
     use std::task::Waker;
@@ -384,7 +383,7 @@ mod tests {
         tasks.call(&wakers[2]);
         assert!(tasks.has_woken() && !tasks.before_sleep(), "who was called is polled before the lane sleeps");
         assert_eq!((run(&mut tasks, 9), order.take()), (2, vec![2, 0]));
-        tasks.call(&Waker::noop());
+        tasks.call(Waker::noop());
         assert!(!tasks.has_woken() && tasks.before_sleep());
         assert_eq!(*bell.rung.lock().unwrap(), 1, "no bell for a call");
     }

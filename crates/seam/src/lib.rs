@@ -66,7 +66,7 @@ pub use ledger::{Holder, Role};
 pub use operation::{
     Bind, Completion, DatagramOp, DatagramOutcome, FileFacts, FileKind, FileName, FileOp, FileOutcome, FrameOp, FrameOutcome,
     Interest, Listen, OffloadCall, OffloadResult, OffloadWork, Offloaded, Op, OpenOptions, Outcome, StreamOp, StreamOptions,
-    StreamOutcome,
+    StreamOutcome, WARM_BYTES_MAX,
 };
 pub use payer::Payer;
 pub use port::{Port, PortFacts, PortId, Taken};

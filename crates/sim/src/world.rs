@@ -72,6 +72,7 @@ impl World {
             net: Network::new(),
             wire: Wire::default(),
             files: Files::new(),
+            disk_delay: 0,
             lanes: Vec::new(),
             peers: Vec::new(),
             notices: Vec::new(),
@@ -169,6 +170,12 @@ impl World {
         let mut state = self.0.borrow_mut();
         let now = state.clock.now();
         state.files.put(path.as_ref(), bytes, now);
+    }
+
+    /// From now on no file is in the page cache, and the disk takes so long for what is to be brought there
+    /// ([`FileOp::Warm`](corelane_seam::FileOp::Warm)); with 0, as at the beginning, all of them are.
+    pub fn slow_disk(&self, nanoseconds: u64) {
+        self.0.borrow_mut().disk_delay = nanoseconds;
     }
 
     /// Takes the name of a file or of a link out of the model file system. Who has the file open keeps it.

@@ -501,6 +501,12 @@ impl<K: Talk> Cx<'_, K> {
         self.request(FileOp::Open { beneath: Some(directory.clone()), path, options }, token);
     }
 
+    /// Has bytes of a file brought where a send of them ([`FilePart`](corelane_seam::FilePart)) does not wait for the disk: `FileOutcome::Warm`. At once if they are there, else a
+    /// helper thread waits. At most 4 MiB at a time; what is warm stays so for a while, not for ever.
+    pub fn warm_file(&mut self, file: &File, offset: u64, length: u64, token: u64) {
+        self.request(FileOp::Warm { file: file.clone(), offset, length }, token);
+    }
+
     /// Lists a directory that was opened with [`OpenOptions::directory`], `most` names at the most: `FileOutcome::Listed`.
     pub fn list_directory(&mut self, directory: &File, most: usize, token: u64) {
         self.request(FileOp::List { directory: directory.clone(), most }, token);

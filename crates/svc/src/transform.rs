@@ -31,9 +31,9 @@
 //! transform would keep those records in a lease of its own, not in `received`.
 //!
 //! Tickets and certificates are in the configuration, one for each lane, which the function that makes transforms keeps; its clock is [`Passage::now`].
-//! A PROXY header is taken off by a transform that opens when the header has come and names the peer in [`Passage::peer`]. TLS behind it is another transform,
-//! which it calls with the same passage from then on ([`Services::wrap_transforms`](crate::Services::wrap_transforms)). One transform within another
-//! calls the other with chains of its own. TLS by the kernel comes later: a transform then hands over its keys in
+//! A PROXY header is taken off by a transform that opens when the header has come, and names the peer in [`Passage::peer`]; TLS behind one
+//! is a transform that it calls with the same passage from then on ([`Services::wrap_transforms`](crate::Services::wrap_transforms)). One transform within another
+//! calls that with chains of its own. TLS by the kernel comes later: a transform then hands over its keys in
 //! `pass`, when `wire` and `received` are empty, and is called only for what is no data (alerts, new keys).
 
 use crate::names::Peer;

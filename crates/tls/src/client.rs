@@ -3,6 +3,7 @@
 use crate::clock::Clock;
 use crate::identity::authorities;
 use crate::lane::OnLane;
+use crate::provider::usual;
 use crate::trust::Anybody;
 use crate::{Error, Pem, Tls};
 use corelane::Lanes;
@@ -63,7 +64,7 @@ impl Client {
     /// A client that believes these. It asks each server by its address, names no protocol, shows no certificate, goes on with sessions where a server
     /// lets it, and its cryptography is ring's.
     pub fn new(trust: Trust) -> Self {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let provider = Arc::new(usual());
         Self { trust, name: None, protocols: Vec::new(), certificate: None, resumes: true, provider }
     }
 

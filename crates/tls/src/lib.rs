@@ -27,6 +27,7 @@ mod error;
 mod identity;
 mod lane;
 mod program;
+mod provider;
 mod server;
 mod tickets;
 mod transform;

@@ -131,6 +131,8 @@ impl Program {
         };
         let mut config = builder.with_cert_resolver(identities);
         config.alpn_protocols.clone_from(&self.settings.protocols);
+        // The provider's order says what costs this machine least; a client's was made on another.
+        config.ignore_client_order = true;
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.ticketer = Arc::new(Tickets::new(provider.clone(), clock.clone(), ring));
         (Arc::new(config), generation)

@@ -2,6 +2,7 @@
 
 use crate::lane::Accepts;
 use crate::program::{Program, Settings};
+use crate::provider::usual;
 use crate::{Clients, Error, Pem, Watch};
 use corelane::Lanes;
 use corelane::admin::reports;
@@ -18,7 +19,7 @@ impl Server {
     /// A server with these identities: who asks for a name is shown the first whose certificate has it, and who asks for none, or for
     /// another, the first of all. It lets everybody in, speaks no protocol by name, and its cryptography is ring's.
     pub fn new(files: impl IntoIterator<Item = Pem>) -> Self {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let provider = Arc::new(usual());
         let files = files.into_iter().collect();
         Self(Settings { files, clients: Clients::Anybody, protocols: Vec::new(), plain_answer: b"", provider })
     }
@@ -42,7 +43,7 @@ impl Server {
         self
     }
 
-    /// Another provider of cryptography and randomness.
+    /// Another provider of cryptography and randomness. Of the suites that both sides have, the first in its order is spoken: by default AES-128-GCM, where the machine has instructions for AES.
     pub fn provider(mut self, provider: CryptoProvider) -> Self {
         self.0.provider = Arc::new(provider);
         self

@@ -11,6 +11,7 @@ corelane::counters! {
         HeadsRefused "heads_refused" Counter "requests" "Requests refused because their head is none of HTTP/1.1, or at a bound.";
         ContentsRefused "contents_refused" Counter "requests" "Requests refused because their content is badly framed, or at a bound.";
         ContentsUnwanted "contents_unwanted" Counter "requests" "Requests answered without their content, which was passed over, or ended the connection.";
+        FilesCold "files_cold" Counter "parts" "Parts of large files that were not in the system's memory: a helper thread read them before they were sent.";
         AnswersCutShort "answers_cut_short" Counter "answers" "Answers whose content ended before its announced length: the connection was broken off.";
         LogLines "log_lines" Counter "lines" "Lines of the access log.";
         LogLinesDropped "log_lines_dropped" Counter "lines" "Lines of the access log that are not in its file: they found no room on the lane, or could not be written. Of these the lane hears with its next line.";

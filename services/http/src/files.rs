@@ -19,6 +19,7 @@ mod respond;
 mod root;
 mod sending;
 mod visit;
+mod warming;
 
 use crate::application::{Application, First, Handled};
 use crate::{Reply, Request};
@@ -35,6 +36,7 @@ use root::Root;
 use std::path::PathBuf;
 use std::rc::Rc;
 use visit::Visit;
+use warming::Warmings;
 
 /// What may be done with files.
 const METHODS: &str = "GET, HEAD, OPTIONS";
@@ -45,7 +47,7 @@ const TRUE_FOR: u64 = 1_000_000_000;
 /// behind its name.
 ///
 /// Nothing whose name begins with a dot is served, nothing that is no regular file, and no link that leads out of the directory. A file that has changed is
-/// noticed within a second.
+/// noticed within a second. A large one is sent part by part, each of which a helper thread has read before if it was not in the system's memory, so that a disk holds up nobody else.
 pub struct Files {
     root: Root,
     index: String,
@@ -53,6 +55,9 @@ pub struct Files {
     cache: Cache,
     cache_bytes: usize,
     lookups: Lookups,
+    warmings: Warmings,
+    /// Names what is under way.
+    last_token: u64,
     decoded: Decoded,
     /// That of the root; those of lookups are behind it.
     tokens: u64,
@@ -74,6 +79,8 @@ impl Files {
             cache,
             cache_bytes: Self::CACHE_BYTES,
             lookups,
+            warmings: Warmings::default(),
+            last_token: 0,
             decoded,
             tokens: 0,
             beside: 1,
@@ -97,6 +104,11 @@ impl Files {
     /// Sets how much of a lane's memory holds small files ([`Files::CACHE_BYTES`]); never more than a quarter of it is used.
     pub fn cache_bytes(self, bytes: usize) -> Self {
         Self { cache_bytes: bytes, cache: Cache::new(bytes), ..self }
+    }
+
+    fn next_token(&mut self) -> u64 {
+        self.last_token += 1;
+        self.tokens + self.last_token
     }
 
     /// Says that it is one of so many beside each other ([`Hosts`](crate::Hosts)), which share that memory, and where its tokens begin.
@@ -167,6 +179,7 @@ impl Application for Files {
     fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome) {
         match token {
             token if token == self.tokens => self.root_opened(cx, outcome),
+            token if self.was_warmed(cx, token, &outcome) => {}
             token => self.lookup_went_on(cx, token, outcome),
         }
     }

@@ -272,11 +272,12 @@ mod tests {
     use super::super::entrants::{FRAMEWORKS, LOOPS, WEB_SERVERS};
     use super::super::http::CELLS as HTTP_CELLS;
     use super::super::rpc::CELLS as RPC_CELLS;
+    use super::super::tls::CELLS as TLS_CELLS;
     use super::*;
 
     #[test]
     fn every_bar_is_about_entrants_of_its_cell() {
-        for cell in CELLS.iter().chain(GENERATOR_CELLS).chain(RPC_CELLS).chain(HTTP_CELLS) {
+        for cell in CELLS.iter().chain(GENERATOR_CELLS).chain(RPC_CELLS).chain(HTTP_CELLS).chain(TLS_CELLS) {
             for bar in cell.bars {
                 assert!(cell.entrants.contains(&bar.of), "{}", cell.name);
                 match bar.by {
@@ -316,14 +317,20 @@ mod tests {
     #[test]
     fn bars_of_parity_leave_room_for_what_two_equal_servers_measure() {
         let is_parity = |bar: &Bar| matches!(bar.limit, Limit::AtMost(limit) if (0.99..1.06).contains(&limit));
-        let bars: Vec<_> =
-            CELLS.iter().chain(RPC_CELLS).chain(HTTP_CELLS).flat_map(|cell| cell.bars).filter(|bar| is_parity(bar)).collect();
+        let bars: Vec<_> = CELLS
+            .iter()
+            .chain(RPC_CELLS)
+            .chain(HTTP_CELLS)
+            .chain(TLS_CELLS)
+            .flat_map(|cell| cell.bars)
+            .filter(|bar| is_parity(bar))
+            .collect();
         assert!(bars.len() >= 4 && bars.iter().all(|bar| bar.limit == Limit::AtMost(1.05)), "{bars:?}");
     }
 
     #[test]
     fn names_are_unique() {
-        let cells = CELLS.iter().chain(GENERATOR_CELLS).chain(RPC_CELLS).chain(HTTP_CELLS).map(|cell| cell.name);
+        let cells = CELLS.iter().chain(GENERATOR_CELLS).chain(RPC_CELLS).chain(HTTP_CELLS).chain(TLS_CELLS).map(|cell| cell.name);
         let mut names: Vec<_> = cells.chain([IDLE.name, OPEN_LOOP.name]).collect();
         let count = names.len();
         names.sort_unstable();

@@ -43,7 +43,7 @@ impl Counts {
     pub fn of(stat: &Value, transport: Transport) -> Self {
         let number = |wanted: &str| find(stat, &|name, value| (name == wanted).then(|| value.as_f64()).flatten());
         let (sends, receives) = match transport {
-            Transport::Tcp => ("sends", "receives"),
+            Transport::Tcp | Transport::Tls => ("sends", "receives"),
             Transport::UdpSingles | Transport::UdpTrains => ("datagram_sends", "datagram_receives"),
         };
         Self {

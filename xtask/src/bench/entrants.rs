@@ -145,7 +145,7 @@ impl Entrant {
 fn our_block(transport: Transport) -> usize {
     let tuning = Tuning::default();
     match transport {
-        Transport::Tcp => tuning.receive_bytes,
+        Transport::Tcp | Transport::Tls => tuning.receive_bytes,
         Transport::UdpSingles | Transport::UdpTrains => tuning.datagram_bytes,
     }
 }

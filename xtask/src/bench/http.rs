@@ -43,24 +43,37 @@ impl Arguments {
     }
 
     fn measure(&self, stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Findings> {
-        let absent = WEB_SERVERS.into_iter().filter_map(|peer| Some((peer, web::missing(peer)?)));
-        let absent: Vec<_> = absent.collect();
-        let left_out: Vec<_> = absent.iter().map(|(peer, why)| format!("{}: {why}", Entrant::Peer(*peer))).collect();
-        left_out.iter().for_each(|line| eprintln!("left out: {line}"));
         stage.web = Some(web::Folder::with_files(&cells::FILES)?);
-        let mut outcomes = Vec::new();
-        for cell in CELLS.iter().filter(|cell| self.wants(cell.name)) {
-            let is_here = |entrant: Entrant| absent.iter().all(|(peer, _)| entrant.peer() != Some(*peer));
-            let lineup = cell.lineup(stage.ours.beside.is_some(), is_here);
-            outcomes.push(measure_cell(cell, &lineup, stage, extent_of(cell, extent), interrupt)?);
-        }
-        let verdicts = outcomes.iter().flat_map(|outcome| outcome.verdicts.iter().cloned()).collect();
-        Ok(Findings { cells: outcomes, verdicts, left_out, ..Findings::default() })
+        measure(CELLS.iter().filter(|cell| self.wants(cell.name)), stage, extent, interrupt)
     }
 
     fn wants(&self, name: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|only| only == name)
     }
+}
+
+/// Measures these cells with the web servers that are installed.
+///
+/// # Errors
+/// When a server cannot be started, or answers wrongly.
+pub fn measure<'a>(
+    cells: impl Iterator<Item = &'a Cell>,
+    stage: &mut Stage,
+    extent: Extent,
+    interrupt: &Interrupt,
+) -> Result<Findings> {
+    let absent = WEB_SERVERS.into_iter().filter_map(|peer| Some((peer, web::missing(peer)?)));
+    let absent: Vec<_> = absent.collect();
+    let left_out: Vec<_> = absent.iter().map(|(peer, why)| format!("{}: {why}", Entrant::Peer(*peer))).collect();
+    left_out.iter().for_each(|line| eprintln!("left out: {line}"));
+    let mut outcomes = Vec::new();
+    for cell in cells {
+        let is_here = |entrant: Entrant| absent.iter().all(|(peer, _)| entrant.peer() != Some(*peer));
+        let lineup = cell.lineup(stage.ours.beside.is_some(), is_here);
+        outcomes.push(measure_cell(cell, &lineup, stage, extent_of(cell, extent), interrupt)?);
+    }
+    let verdicts = outcomes.iter().flat_map(|outcome| outcome.verdicts.iter().cloned()).collect();
+    Ok(Findings { cells: outcomes, verdicts, left_out, ..Findings::default() })
 }
 
 fn extent_of(cell: &Cell, extent: Extent) -> Extent {

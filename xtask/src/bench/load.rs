@@ -66,6 +66,8 @@ pub enum Split {
 pub enum Transport {
     /// A stream; several requests may leave in one write.
     Tcp,
+    /// The same behind TLS 1.3, each handshake a full one.
+    Tls,
     /// Datagrams that the kernel sends one by one.
     UdpSingles,
     /// Datagrams in trains, as long as the depth allows, each one send with `UDP_SEGMENT`.
@@ -93,7 +95,7 @@ impl Load {
         match (self.asks, self.transport) {
             (Asks::Null(_), _) => "rpc",
             (Asks::Get(_), _) => "http",
-            (Asks::Echo, Transport::Tcp) => "echo",
+            (Asks::Echo, Transport::Tcp | Transport::Tls) => "echo",
             (Asks::Echo, _) => "udp",
         }
     }
@@ -109,8 +111,10 @@ impl Load {
             Asks::Null(Split::Bytes) => words(["--split", "bytes"]),
         };
         options.extend(words(["--connections", &connections, "--depth", &depth]));
-        if self.transport == Transport::UdpSingles {
-            options.push("--singles".to_owned());
+        match self.transport {
+            Transport::UdpSingles => options.push("--singles".to_owned()),
+            Transport::Tls => options.extend(words(["--trust-anybody", "--no-resumption"])),
+            Transport::Tcp | Transport::UdpTrains => {}
         }
         if self.spin {
             options.extend(words(["--spin", &SPIN_US.to_string()]));
@@ -144,7 +148,11 @@ impl Page {
 impl Transport {
     /// What stands before a server's address.
     pub fn protocol(self) -> &'static str {
-        if self == Transport::Tcp { "tcp" } else { "udp" }
+        match self {
+            Transport::Tcp => "tcp",
+            Transport::Tls => "tls",
+            Transport::UdpSingles | Transport::UdpTrains => "udp",
+        }
     }
 }
 
@@ -180,6 +188,8 @@ mod tests {
         let get = |page| Load { asks: Asks::Get(page), ..load }.options().join(" ");
         assert_eq!(get(Page::Reply), "--path /reply --expect 510 --connections 8 --depth 32");
         assert_eq!(get(Page::FileAnew), "--path /510 --expect 510 --requests-per-connection 1 --connections 8 --depth 32");
+        let secure = Load { asks: Asks::Get(Page::File), transport: Transport::Tls, ..load }.options().join(" ");
+        assert_eq!(secure, "--path /510 --expect 510 --connections 8 --depth 32 --trust-anybody --no-resumption");
         let timing = Timing { warm_up: Duration::from_millis(200), window: Duration::from_secs_f64(0.3) };
         assert_eq!(timing.options().join(" "), "--warmup 200000us --duration 300000us");
     }

@@ -84,7 +84,11 @@ pub struct Running {
 
 /// What a transport is called in a server's address, for what is asked there.
 fn scheme(asks: Asks, transport: Transport) -> &'static str {
-    if matches!(asks, Asks::Get(_)) { "http" } else { transport.protocol() }
+    match (asks, transport) {
+        (Asks::Get(_), Transport::Tls) => "https",
+        (Asks::Get(_), _) => "http",
+        _ => transport.protocol(),
+    }
 }
 
 impl Stage {
@@ -118,11 +122,11 @@ impl Stage {
             && entrant.is_web_server()
         {
             let folder = self.web.as_ref().context("no files to serve")?;
-            let server = web::start(peer, address, folder).with_context(|| remedy(entrant))?;
+            let server = web::start(peer, address, folder, transport).with_context(|| remedy(entrant))?;
             let driver = peer.driver().to_owned();
             return Ok(Running { entrant, driver, address, asks, transport, server, stat: None, _surroundings: None });
         }
-        place.push_str(&self.place_options(asks));
+        place.push_str(&self.place_options(asks, transport));
         let (command, driver) = match entrant {
             Entrant::Peer(peer) | Entrant::WithOurBlock(peer) => {
                 (self.peer(entrant, peer, transport, address)?, peer.driver().to_owned())
@@ -139,10 +143,16 @@ impl Stage {
     }
 
     /// What Corelane is to answer, behind its address.
-    fn place_options(&self, asks: Asks) -> String {
+    fn place_options(&self, asks: Asks, transport: Transport) -> String {
+        let secure = match &self.web {
+            Some(folder) if transport == Transport::Tls => {
+                format!("&certificate={}&key={}", folder.certificate().display(), folder.key().display())
+            }
+            _ => String::new(),
+        };
         match (asks, &self.web) {
-            (Asks::Get(Page::Reply), _) => "?reply=8".to_owned(),
-            (Asks::Get(_), Some(folder)) => format!("?root={}", folder.files().display()),
+            (Asks::Get(Page::Reply), _) => format!("?reply=8{secure}"),
+            (Asks::Get(_), Some(folder)) => format!("?root={}{secure}", folder.files().display()),
             _ => String::new(),
         }
     }

@@ -6,10 +6,11 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use crate::bench::cpus::SERVER_CPU;
 use crate::bench::entrants::Peer;
+use crate::bench::load::Transport;
 use crate::bench::server::{self, Server, is_installed};
 
 /// The folder of what is served, and of configurations; gone when dropped.
@@ -37,6 +38,30 @@ impl Folder {
         Ok(folder)
     }
 
+    /// Puts a certificate for P-256 there, and its key: what servers behind TLS show.
+    ///
+    /// # Errors
+    /// When `openssl` is not there, or cannot write.
+    pub fn certify(&self) -> Result<()> {
+        let mut command = Command::new("openssl");
+        command.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]);
+        command.args(["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]);
+        let made = command.arg("-out").arg(self.certificate()).arg("-keyout").arg(self.key()).output();
+        let made = made.context("openssl makes the certificate: apt-get install -y openssl")?;
+        ensure!(made.status.success(), "openssl: {}", String::from_utf8_lossy(&made.stderr));
+        Ok(())
+    }
+
+    /// The certificate that is shown.
+    pub fn certificate(&self) -> PathBuf {
+        self.0.join("certificate.pem")
+    }
+
+    /// Its key.
+    pub fn key(&self) -> PathBuf {
+        self.0.join("key.pem")
+    }
+
     /// What is served.
     pub fn files(&self) -> PathBuf {
         self.0.join("files")
@@ -60,10 +85,14 @@ pub fn missing(peer: Peer) -> Option<String> {
 ///
 /// # Errors
 /// When it does not start.
-pub fn start(peer: Peer, address: SocketAddr, folder: &Folder) -> Result<Server> {
+pub fn start(peer: Peer, address: SocketAddr, folder: &Folder, transport: Transport) -> Result<Server> {
+    ensure!(transport == Transport::Tcp || peer == Peer::Nginx, "only nginx is set up for TLS");
     let name = format!("{}-{}", peer.program(), address.port());
     let path = folder.0.join(format!("{name}.conf"));
-    let text = configuration(peer, address, &folder.0, &folder.files());
+    let text = match transport {
+        Transport::Tls => secure_nginx(address, folder),
+        _ => configuration(peer, address, &folder.0, &folder.files()),
+    };
     fs::write(&path, text).with_context(|| path.display().to_string())?;
     Server::start_at(command(peer, &path)?, address)
 }
@@ -105,5 +134,33 @@ fn configuration(peer: Peer, address: SocketAddr, folder: &Path, files: &Path) -
              hosts:\n  default:\n    paths:\n      /:\n        file.dir: {files}\n        file.send-gzip: OFF\n",
             address.ip()
         ),
+    }
+}
+
+/// nginx as above, behind TLS: the version, suite and curve that are compared, and no session that goes on.
+fn secure_nginx(address: SocketAddr, folder: &Folder) -> String {
+    let (certificate, key) = (folder.certificate(), folder.key());
+    let secure = format!(
+        "listen {address} ssl backlog=4096; ssl_certificate {}; ssl_certificate_key {}; ssl_protocols TLSv1.3;\n\
+         ssl_conf_command Ciphersuites TLS_AES_128_GCM_SHA256; ssl_ecdh_curve X25519; ssl_session_cache off;",
+        certificate.display(),
+        key.display()
+    );
+    let bare = format!("listen {address} backlog=4096;");
+    let text = configuration(Peer::Nginx, address, &folder.0, &folder.files());
+    assert!(text.contains(&bare), "what is put behind TLS listens");
+    text.replacen(&bare, &secure, 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nginx_behind_tls_is_nginx_but_for_that() {
+        let folder = Folder(PathBuf::from("/nowhere"));
+        let text = secure_nginx(([127, 0, 0, 1], 443).into(), &folder);
+        assert!(text.contains("listen 127.0.0.1:443 ssl backlog=4096; ssl_certificate /nowhere/certificate.pem;"));
+        assert!(text.contains("location = /reply"));
     }
 }

@@ -92,6 +92,10 @@ fn who_does_not_prove_who_it_is_is_told() {
     let plain = format!("tls://127.0.0.1:{}", server.tcp().port());
     let silent = ended(&[], &[&["echo", &plain, "--trust-anybody", "--quiet", "--timeout", "1s"], &few[..]].concat());
     assert_eq!(silent.status.code(), Some(NOT_MADE), "{silent:?}");
+    let host = super::hosts::Host::start(super::hosts::swallow);
+    let deaf = format!("tls://{}", host.address);
+    let never = ["echo", &deaf, "--trust-anybody", "--timeout", "300ms", "-n", "1"];
+    says(&[], &never, NOT_MADE, &["client_timeout", "nothing answered"]);
     says(&[], &["echo", "tcp://127.0.0.1:9", "--ca", &certificate], REFUSED, &["--ca", "has none", "tls://"]);
     says(&[], &["echo", &by_name, "--ca", "/nowhere"], REFUSED, &["/nowhere"]);
     says(&[], &["echo", &by_name, "--ca", &key], REFUSED, &["k.pem"]);

@@ -252,6 +252,22 @@ pub fn a_directory_is_listed<R: Rig>() {
     bench.finish();
 }
 
+pub fn what_was_just_written_is_warm<R: Rig>() {
+    let mut bench = Bench::<R>::new();
+    let (file, _) = open(&mut bench, WRITABLE);
+    write(&mut bench, &file, 0, &[7; 10_000]);
+    let mut warm = |offset, length| match bench.run(Side::Server, FileOp::Warm { file: file.clone(), offset, length }) {
+        Outcome::File(FileOutcome::Warm { bytes, was_cold: false }) => bytes,
+        other => panic!("{other:?}"),
+    };
+    let asked = [(0, 10_000), (9_000, 4 << 20), (10_000, 1), (u64::MAX, 1)];
+    assert_eq!(asked.map(|(offset, length)| warm(offset, length)), [10_000, 1_000, 0, 0], "up to the file's end");
+    assert!(matches!(bench.run(Side::Server, FileOp::Close { file: file.clone() }), Outcome::File(FileOutcome::Done)));
+    let outcome = bench.run(Side::Server, FileOp::Warm { file, offset: 0, length: 1 });
+    assert!(matches!(outcome, Outcome::Failed(Fault { reason: Reason::Cancelled, .. })), "{outcome:?}");
+    bench.finish();
+}
+
 pub fn beneath_what_is_no_directory_is_nothing<R: Rig>() {
     let mut bench = Bench::<R>::new();
     let top = directory(&mut bench);

@@ -117,6 +117,7 @@ macro_rules! suite {
                     what_is_no_file_is_refused_at_once,
                     a_file_tells_what_it_is,
                     a_directory_is_listed,
+                    what_was_just_written_is_warm,
                     a_directory_is_opened_where_one_is_asked_for,
                     beneath_a_directory_files_are_opened_and_made,
                     no_path_leads_out_of_a_directory,

@@ -4,7 +4,10 @@ use super::source::Source;
 use super::state::{Call, Memory, ReadinessDriver};
 use crate::answer::Answer;
 use crate::offload::{Ended, FileCall, LentMemory};
-use corelane_seam::{Completion, Fault, File, FileOp, FileOutcome, Handle, Lease, OffloadResult, OffloadWork, Outcome};
+use crate::warm;
+use corelane_seam::{
+    Completion, Fault, File, FileOp, FileOutcome, Handle, Lease, OffloadResult, OffloadWork, Outcome, WARM_BYTES_MAX,
+};
 use std::sync::Arc;
 
 impl<S: Source> ReadinessDriver<S> {
@@ -28,6 +31,14 @@ impl<S: Source> ReadinessDriver<S> {
             FileOp::Sync { file } => {
                 let Some(file) = self.file(&file) else { return Some(Outcome::Failed(Fault::CANCELLED)) };
                 self.file_call(handle, Memory::None, FileCall::Sync { file })
+            }
+            FileOp::Warm { file, offset, length } => {
+                assert!(length <= WARM_BYTES_MAX, "a helper works for one asker that long and no longer");
+                let Some(file) = self.file(&file) else { return Some(Outcome::Failed(Fault::CANCELLED)) };
+                if let Some(bytes) = warm::resident(&file, offset, length) {
+                    return Some(Outcome::File(FileOutcome::Warm { bytes, was_cold: false }));
+                }
+                self.file_call(handle, Memory::None, FileCall::Warm { file, offset, length })
             }
             FileOp::List { directory, most } => {
                 let Some(directory) = self.file(&directory) else { return Some(Outcome::Failed(Fault::CANCELLED)) };
@@ -103,6 +114,7 @@ impl<S: Source> ReadinessDriver<S> {
                 Outcome::File(FileOutcome::Written { bytes })
             }
             (Memory::None, Answer::Moved { .. }) => unreachable!("bytes move from or to memory"),
+            (_, Answer::Warm { bytes }) => Outcome::File(FileOutcome::Warm { bytes, was_cold: true }),
             (_, Answer::Listed { names, is_whole }) => Outcome::File(FileOutcome::Listed { names, is_whole }),
             (_, Answer::Done) => Outcome::File(FileOutcome::Done),
             (_, Answer::Returned(value)) => Outcome::Offloaded(OffloadResult(value)),

@@ -48,7 +48,7 @@ impl Files {
                 (write, Operation::Move(file))
             }
             FileCall::Sync { file } => (opcode::Fsync::new(descriptor(&file)).build(), Operation::Sync(file)),
-            FileCall::List { .. } => unreachable!("helpers list directories"),
+            FileCall::List { .. } | FileCall::Warm { .. } => unreachable!("helpers do that"),
             FileCall::Close { file } => match Arc::try_unwrap(file) {
                 Ok(file) => (opcode::Close::new(types::Fd(file.into_raw_fd())).build(), Operation::Close),
                 // The last operation that is under way on it closes it.

@@ -263,8 +263,8 @@ impl Source for Uring {
     }
 
     fn begin_file(&mut self, token: u32, call: FileCall, helpers: &mut Helpers) -> Result<(), Fault> {
-        // The ring has no operation for it.
-        if matches!(call, FileCall::List { .. }) {
+        // The ring has no operation for them.
+        if matches!(call, FileCall::List { .. } | FileCall::Warm { .. }) {
             return helpers.file(token, call);
         }
         let data = u64::from(token) << 32 | FILE;

@@ -46,6 +46,9 @@ impl OpenOptions {
 
 builders!(OpenOptions { read: bool, write: bool, create: bool, truncate: bool, directory: bool, no_links: bool });
 
+/// Most bytes of one [`FileOp::Warm`]: 4 MiB.
+pub const WARM_BYTES_MAX: u64 = 4 << 20;
+
 /// What is asked of files.
 #[derive(Debug)]
 pub enum FileOp {
@@ -85,6 +88,16 @@ pub enum FileOp {
     Sync {
         /// An open file.
         file: File,
+    },
+    /// Bring bytes of a file where a send of them does not wait for the disk (the page cache): [`FileOutcome::Warm`]. It ends at once if they are there; else somebody else
+    /// than the lane waits for the disk.
+    Warm {
+        /// An open file.
+        file: File,
+        /// Where in the file, in bytes.
+        offset: u64,
+        /// How many bytes, at most [`WARM_BYTES_MAX`].
+        length: u64,
     },
     /// List a directory: [`FileOutcome::Listed`].
     List {
@@ -172,6 +185,13 @@ pub enum FileOutcome {
     Written {
         /// How many; fewer than asked only at a limit of the system.
         bytes: usize,
+    },
+    /// Bytes of a file lie where a send of them does not wait.
+    Warm {
+        /// How many, from the offset on; fewer than asked if the file ends there.
+        bytes: u64,
+        /// Whether the disk was waited for.
+        was_cold: bool,
     },
     /// What a directory holds, in no order, without itself and the one above it.
     Listed {

@@ -10,7 +10,7 @@ mod streams;
 pub use calls::{OffloadCall, OffloadResult, OffloadWork, Offloaded};
 pub use datagrams::{Bind, DatagramOp, DatagramOutcome};
 pub use descriptors::Interest;
-pub use files::{FileFacts, FileKind, FileName, FileOp, FileOutcome, OpenOptions};
+pub use files::{FileFacts, FileKind, FileName, FileOp, FileOutcome, OpenOptions, WARM_BYTES_MAX};
 pub use frames::{FrameOp, FrameOutcome};
 pub use streams::{Listen, StreamOp, StreamOptions, StreamOutcome};
 

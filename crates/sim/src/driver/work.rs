@@ -22,6 +22,7 @@ impl State {
             | FileOp::Read { file, .. }
             | FileOp::Write { file, .. }
             | FileOp::Sync { file }
+            | FileOp::Warm { file, .. }
             | FileOp::List { directory: file, .. }
             | FileOp::Close { file } => self.lanes[lane].files.get(file.into()).copied(),
             FileOp::Open { beneath: None, .. } => None,
@@ -43,6 +44,9 @@ impl State {
                 FileWork::Write { content, offset, bytes }
             }
             (FileOp::Sync { .. }, _) => FileWork::Sync,
+            (FileOp::Warm { offset, length, .. }, Some(OpenFile { content, read: true, .. })) => {
+                return self.warm(lane, asked, content, (offset, length));
+            }
             (FileOp::List { most, .. }, Some(OpenFile { content, .. })) => FileWork::List { content, most },
             (op, _) => return self.complete(lane, asked, None, refused(op, BAD_DESCRIPTOR)),
         };
@@ -65,9 +69,23 @@ impl State {
                 Err(fault) => Outcome::Failed(fault),
             },
             FileWork::Sync => Outcome::File(FileOutcome::Done),
+            FileWork::Warm { content, offset, length, was_cold } => {
+                let bytes = self.files.slice(content, offset, length).len() as u64;
+                Outcome::File(FileOutcome::Warm { bytes, was_cold })
+            }
             FileWork::List { content, most } => self.files.list(content, most).map_or_else(Outcome::Failed, Outcome::File),
         };
         self.complete(lane, asked, None, outcome);
+    }
+
+    /// All is warm as long as the disk is not slow.
+    fn warm(&mut self, lane: usize, asked: Asked, content: usize, (offset, length): (u64, u64)) {
+        let was_cold = self.disk_delay > 0;
+        let work = FileWork::Warm { content, offset, length, was_cold };
+        match was_cold {
+            true => self.clock.after(self.disk_delay, Event::File { lane, asked, work }),
+            false => self.work_on_file(lane, asked, work),
+        }
     }
 
     fn open_file(&mut self, lane: usize, beneath: Option<usize>, path: PathBuf, options: OpenOptions) -> Result<Outcome, Fault> {

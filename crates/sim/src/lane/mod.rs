@@ -107,6 +107,12 @@ pub(crate) enum FileWork {
         bytes: Shared,
     },
     Sync,
+    Warm {
+        content: usize,
+        offset: u64,
+        length: u64,
+        was_cold: bool,
+    },
     List {
         content: usize,
         most: usize,

@@ -131,6 +131,8 @@ pub(crate) struct State {
     pub(crate) net: Network,
     pub(crate) wire: Wire,
     pub(crate) files: Files,
+    /// How long the disk takes, in nanoseconds; 0 if nothing has to come from there.
+    pub(crate) disk_delay: u64,
     pub(crate) lanes: Vec<Lane>,
     pub(crate) peers: Vec<PeerState>,
     pub(crate) notices: Vec<Notice>,

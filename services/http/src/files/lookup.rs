@@ -62,7 +62,6 @@ impl Promise {
 pub(super) struct Lookups {
     all: BTreeMap<u64, Lookup>,
     by_key: BTreeMap<Vec<u8>, u64>,
-    last: u64,
 }
 
 struct Lookup {
@@ -143,8 +142,7 @@ impl Files {
             return Ok(Found::Not(Status::SERVICE_UNAVAILABLE));
         }
         let (promise, name) = (Rc::<Promise>::default(), name.to_vec());
-        self.lookups.last += 1;
-        let token = self.tokens + self.lookups.last;
+        let token = self.next_token();
         self.lookups.by_key.insert(key.clone(), token);
         let lookup = Lookup { key, name, coding, step: Step::Root, tries: 0, promise: promise.clone() };
         self.begin(cx, token, lookup);

@@ -2,17 +2,17 @@
 
 use super::Files;
 use super::entity::{Content, Entity};
+use super::warming::Warmth;
 use crate::application::{Exchange, Goes, Produced};
 use crate::{Parts, Reply};
 use corelane::Cx;
-use corelane::service::{FilePart, Refused};
+use corelane::service::{File, FilePart, Refused, Shared};
 use corelane_wire::http1::{self, Span};
 use corelane_wire::xdr::Writer;
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// Bytes of a file that are handed over at once, at the most.
-const WINDOW_BYTES: u64 = 1 << 20;
 /// Room for what stands before or behind one part of several; its media type comes on top.
 const AROUND_BYTES: usize = 256;
 
@@ -20,6 +20,8 @@ const AROUND_BYTES: usize = 256;
 pub(super) struct Sending {
     entity: Rc<Entity>,
     pieces: VecDeque<Piece>,
+    /// Of the first bytes that are still to be sent, if they lie in the file.
+    warmth: Rc<Cell<Warmth>>,
 }
 
 enum Piece {
@@ -32,7 +34,7 @@ enum Piece {
 impl Sending {
     /// One part of a file.
     pub fn of(entity: &Rc<Entity>, span: Span) -> Self {
-        Self { entity: entity.clone(), pieces: [Piece::Span(span)].into() }
+        Self::new(entity, [Piece::Span(span)].into())
     }
 
     /// Several parts, with what stands around them.
@@ -44,32 +46,54 @@ impl Sending {
             pieces.push_back(Piece::Span(*span));
         }
         pieces.push_back(text(room, |to| parts.write_end(to)));
-        Self { entity: entity.clone(), pieces }
+        Self::new(entity, pieces)
     }
 
-    /// Writes one piece, or a window of it.
-    fn step(&mut self, parts: &mut Parts<'_>, piece: Piece) -> Result<Produced, Refused> {
-        let span = match piece {
-            Piece::Text(text) => {
-                let written = parts.write(&text);
-                if written.is_err() {
-                    self.pieces.push_front(Piece::Text(text));
-                }
-                return written.map(|()| Produced::More);
-            }
-            Piece::Span(span) => span,
-        };
-        let end = span.end.min(span.begin + WINDOW_BYTES);
-        let pushed = match &self.entity.content {
-            Content::Memory(bytes) => parts.push(bytes.slice(span.begin as usize..end as usize)),
-            Content::File(file) => parts.push(FilePart { file: file.clone(), offset: span.begin, length: end - span.begin }),
-            Content::Empty => unreachable!("nothing has no parts"),
-        };
-        let begin = if pushed.is_ok() { end } else { span.begin };
-        if begin < span.end {
-            self.pieces.push_front(Piece::Span(Span { begin, end: span.end }));
+    fn new(entity: &Rc<Entity>, pieces: VecDeque<Piece>) -> Self {
+        Self { entity: entity.clone(), pieces, warmth: Rc::new(Cell::new(Warmth::Unknown)) }
+    }
+
+    /// Writes what stands around parts.
+    fn write(&mut self, parts: &mut Parts<'_>, text: Vec<u8>) -> Produced {
+        if parts.write(&text).is_err() {
+            self.pieces.push_front(Piece::Text(text));
         }
-        pushed.map(|()| if begin < span.end { Produced::Drained } else { Produced::More })
+        Produced::More
+    }
+
+    /// Pushes bytes that lie in memory.
+    fn push(&mut self, parts: &mut Parts<'_>, bytes: &Shared, span: Span) -> Produced {
+        if parts.push(bytes.slice(span.begin as usize..span.end as usize)).is_err() {
+            self.pieces.push_front(Piece::Span(span));
+        }
+        Produced::More
+    }
+
+    /// Pushes as much of a file as is warm, and asks for what follows.
+    fn push_file(&mut self, files: &mut Files, cx: &mut Cx<'_>, parts: &mut Parts<'_>, file: &File, mut span: Span) -> Produced {
+        let produced = match self.warmth.get() {
+            Warmth::Warm(0) => return Produced::End,
+            Warmth::Warm(length) => {
+                assert!(length <= span.bytes(), "no more is warm than was asked for");
+                if parts.push(FilePart { file: file.clone(), offset: span.begin, length }).is_err() {
+                    self.pieces.push_front(Piece::Span(span));
+                    return Produced::More;
+                }
+                span.begin += length;
+                self.warmth.set(Warmth::Unknown);
+                if span.begin == span.end {
+                    return Produced::More;
+                }
+                // While these leave the next ones are looked after.
+                Produced::Drained
+            }
+            Warmth::Unknown | Warmth::Asked => Produced::Wait,
+        };
+        if self.warmth.get() == Warmth::Unknown {
+            files.warm(cx, file, span.begin, span.bytes(), &self.warmth);
+        }
+        self.pieces.push_front(Piece::Span(span));
+        produced
     }
 }
 
@@ -88,9 +112,14 @@ impl Exchange<Files> for Sending {
         unreachable!("its answer has begun")
     }
 
-    fn produce(&mut self, _files: &mut Files, _cx: &mut Cx<'_>, parts: &mut Parts<'_>) -> Produced {
-        let Some(piece) = self.pieces.pop_front() else { return Produced::End };
-        // What was refused is asked for again when there is memory.
-        self.step(parts, piece).unwrap_or(Produced::More)
+    fn produce(&mut self, files: &mut Files, cx: &mut Cx<'_>, parts: &mut Parts<'_>) -> Produced {
+        let entity = self.entity.clone();
+        match (self.pieces.pop_front(), &entity.content) {
+            (None, _) => Produced::End,
+            (Some(Piece::Text(text)), _) => self.write(parts, text),
+            (Some(Piece::Span(span)), Content::Memory(bytes)) => self.push(parts, bytes, span),
+            (Some(Piece::Span(span)), Content::File(file)) => self.push_file(files, cx, parts, file, span),
+            (Some(Piece::Span(_)), Content::Empty) => unreachable!("nothing has no parts"),
+        }
     }
 }

@@ -33,3 +33,129 @@ fn a_file_compressed_later_is_seen_within_a_second() {
     assert_eq!(ask(&mut server), "b {}");
     server.end();
 }
+
+const LARGE: usize = 3_000_000;
+
+/// A server with a large file on a slow disk.
+fn with_large_file() -> Server {
+    let server = Server::new(|files| files);
+    server.world.write_file("site/large.bin", &[b'1'; LARGE]);
+    server.world.slow_disk(50 * MS);
+    server
+}
+
+/// Asks for the large file, and hears until some of it has come.
+fn begin(server: &mut Server) -> String {
+    server.say("GET /large.bin HTTP/1.1\r\nHost: a\r\n\r\n");
+    let heard = server.hear();
+    assert!(heard.starts_with("HTTP/1.1 200 OK\r\n") && heard.contains(&format!("Content-Length: {LARGE}\r\n")), "{heard:.200}");
+    assert!(heard.len() < LARGE, "it has not all come yet");
+    heard
+}
+
+#[test]
+fn a_cold_disk_holds_nobody_else_up() {
+    let mut server = with_large_file();
+    server.get("/a.txt");
+    let other = server.rig.connect(1);
+    server.rig.wait(20 * MS);
+    server.say("GET /large.bin HTTP/1.1\r\nHost: a\r\n\r\n");
+    server.rig.wait(10 * MS);
+    assert!(server.rig.ask(&other, "GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n").ends_with("0123456789"));
+    let mut heard = server.hear();
+    while heard.len() < LARGE {
+        heard += &server.hear();
+    }
+    assert!(heard.split_once("\r\n\r\n").unwrap().1 == "1".repeat(LARGE));
+    assert_eq!(server.rig.named("files_cold"), 3);
+    other.close();
+    server.end();
+}
+
+#[test]
+fn a_file_that_is_replaced_or_deleted_while_it_is_sent_is_sent_as_it_was() {
+    for deleted in [false, true] {
+        let mut server = with_large_file();
+        let mut heard = begin(&mut server);
+        server.world.remove_file("site/large.bin");
+        if !deleted {
+            server.world.write_file("site/large.bin", &[b'2'; LARGE]);
+        }
+        while heard.len() < LARGE {
+            heard += &server.hear();
+        }
+        assert!(heard.split_once("\r\n\r\n").unwrap().1 == "1".repeat(LARGE));
+        let next = server.ask("HEAD", "/large.bin", "");
+        assert_eq!(next.status, if deleted { 404 } else { 200 });
+        server.end();
+    }
+}
+
+#[test]
+fn a_file_that_becomes_shorter_while_it_is_sent_ends_the_connection() {
+    let mut server = with_large_file();
+    let mut heard = begin(&mut server);
+    server.world.write_file("site/large.bin", b"short");
+    for _ in 0..10 {
+        server.rig.wait(100 * MS);
+        heard += &server.read();
+    }
+    assert!(heard.len() < LARGE && server.has_ended(), "the length that was announced cannot be kept");
+    assert_eq!(server.rig.named("answers_cut_short"), 1);
+    server.end();
+}
+
+#[test]
+fn a_client_that_never_reads_takes_no_memory() {
+    let mut server = with_large_file();
+    server.world.write_file("site/large.bin", &[b'1'; 64 << 20]);
+    server.say("GET /large.bin HTTP/1.1\r\nHost: a\r\n\r\n");
+    server.rig.wait(10 * S);
+    assert!(server.rig.arenas[0].used() < 64 << 10, "{} bytes", server.rig.arenas[0].used());
+    assert!(server.rig.named("files_cold") < 8, "nor is the file read ahead for it");
+    server.end();
+}
+
+#[test]
+fn names_that_are_not_there_are_not_remembered() {
+    let mut server = Server::new(|files| files);
+    server.get("/a.txt");
+    let used = server.rig.arenas[0].used();
+    for number in 0..2_000 {
+        assert_eq!(server.status(&format!("/nothing/{number}")), 404);
+    }
+    assert_eq!((server.rig.arenas[0].used(), server.world.open_files()), (used, 1), "the root is open, and nothing else");
+    server.end();
+}
+
+#[test]
+fn a_full_table_of_descriptors_is_said() {
+    let mut server = Server::new(|files| files);
+    server.get("/a.txt");
+    let open = server.world.open_descriptors(0);
+    server.world.limit_descriptors(0, open);
+    let answer = server.get("/style.css");
+    assert_eq!((answer.status, answer.field("retry-after")), (503, "1"));
+    assert_eq!(server.status("/a.txt"), 200, "what is in memory is served");
+    server.world.limit_descriptors(0, open + 2);
+    assert_eq!(server.status("/style.css"), 200);
+    server.end();
+}
+
+#[test]
+fn who_asks_at_once_waits_for_one_lookup() {
+    let mut server = Server::new(|files| files);
+    let others: Vec<_> = (1..10).map(|number| server.rig.connect(number)).collect();
+    server.rig.wait(20 * MS);
+    let opened = |server: &Server| server.world.log().iter().filter(|line| line.contains(" opened")).count();
+    let before = opened(&server);
+    let request = "GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n";
+    others.iter().for_each(|other| assert_eq!(other.send(request.as_bytes()), request.len()));
+    server.rig.wait(50 * MS);
+    for other in &others {
+        assert!(String::from_utf8(other.read(usize::MAX)).unwrap().ends_with("0123456789"));
+        other.close();
+    }
+    assert_eq!(opened(&server) - before, 1);
+    server.end();
+}

@@ -8,4 +8,5 @@ mod changes;
 mod clients;
 mod found;
 mod parts;
+mod seeds;
 mod tools;

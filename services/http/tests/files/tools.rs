@@ -1,6 +1,6 @@
 //! A site, its server, and a client that asks one thing after the other.
 
-use corelane::testing::{Faults, MS, Nobody, Peer, Plan, Rig, World, patient};
+use corelane::testing::{Faults, MS, Nobody, Peer, Plan, Rig, Status, World, patient};
 use corelane_http::{Files, Http};
 
 /// A server of `site` in a world without faults.
@@ -84,6 +84,16 @@ impl Server {
 
     pub fn say(&mut self, text: &str) {
         assert_eq!(self.peer.send(text.as_bytes()), text.len(), "room to ask {text:?}");
+    }
+
+    /// What has come.
+    pub fn read(&mut self) -> String {
+        String::from_utf8_lossy(&self.peer.read(usize::MAX)).into_owned()
+    }
+
+    /// Whether the server has ended the connection.
+    pub fn has_ended(&self) -> bool {
+        self.peer.status() != Status::Open
     }
 
     /// All that comes until nothing has for a while.

@@ -1,0 +1,103 @@
+//! Bytes of files in the page cache: whether they are there, and how they get there.
+
+use crate::answer::Answer;
+use corelane_os::errno;
+use rustix::fs::{Advice, fadvise};
+use rustix::io::{ReadWriteFlags, preadv2, retry_on_intr};
+use rustix::param::page_size;
+use std::fs::File;
+use std::io::IoSliceMut;
+use std::num::NonZeroU64;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+
+/// Bytes that are read at once where only reading shows what is there.
+const PIECE_BYTES: usize = 16 << 10;
+/// Bytes that a helper reads at once.
+const HELPER_BYTES: usize = 256 << 10;
+
+/// How many bytes from `offset` on a send would not wait for, if those are all that there are of the `length` asked for.
+pub(crate) fn resident(file: &File, offset: u64, length: u64) -> Option<u64> {
+    let bytes = file.metadata().ok()?.len().saturating_sub(offset).min(length);
+    if bytes == 0 {
+        return Some(0);
+    }
+    let end = offset.checked_add(bytes)?;
+    let is_there = match pages_in_cache(file, offset, bytes) {
+        // One that is being read is in the cache before its bytes are; they come in order.
+        Some(pages) => pages > (end - 1) / page() - offset / page() && comes_without_waiting(file, end - 1, 1),
+        None => (offset..end).step_by(PIECE_BYTES).all(|at| comes_without_waiting(file, at, (end - at).min(PIECE_BYTES as u64))),
+    };
+    is_there.then_some(bytes)
+}
+
+fn page() -> u64 {
+    page_size() as u64
+}
+
+/// How many pages of these bytes are in the cache (cachestat(2), since Linux 6.5); none where the system does not say, as for a file that another owns.
+fn pages_in_cache(file: &File, offset: u64, bytes: u64) -> Option<u64> {
+    let range = [offset, bytes];
+    // Pages in the cache, dirty, being written, evicted, and evicted recently.
+    let mut counts = [0_u64; 5];
+    // SAFETY: the call reads two numbers and writes five, where they are.
+    let result = unsafe { libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), range.as_ptr(), counts.as_mut_ptr(), 0) };
+    (result == 0).then_some(counts[0])
+}
+
+/// The same for all architectures (include/uapi/asm-generic/unistd.h).
+const SYS_CACHESTAT: libc::c_long = 451;
+
+/// Whether bytes can be read without waiting for a disk (preadv2(2), RWF_NOWAIT).
+fn comes_without_waiting(file: &File, offset: u64, bytes: u64) -> bool {
+    let mut piece = [0; PIECE_BYTES];
+    let piece = &mut piece[..bytes as usize];
+    let read = retry_on_intr(|| preadv2(file, &mut [IoSliceMut::new(piece)], offset, ReadWriteFlags::NOWAIT));
+    read.is_ok_and(|read| read as u64 == bytes)
+}
+
+/// Reads them into the cache, and waits until they are there.
+///
+/// # Errors
+/// The system's.
+pub(crate) fn warm(file: &File, offset: u64, length: u64) -> std::io::Result<Answer> {
+    // All of it is asked of the disk at once; where that is not possible, piece by piece.
+    let _ = fadvise(file, offset, NonZeroU64::new(length), Advice::WillNeed);
+    let (mut memory, mut bytes) = (vec![0; HELPER_BYTES.min(length as usize)], 0);
+    while bytes < length {
+        let most = memory.len().min((length - bytes) as usize);
+        match file.read_at(&mut memory[..most], offset + bytes) {
+            Ok(0) => break,
+            Ok(read) => bytes += read as u64,
+            Err(error) if errno::of(&error) == libc::EINTR => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Answer::Warm { bytes })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn what_was_just_written_is_there_and_what_was_evicted_comes_back() {
+        let path = std::env::temp_dir().join(format!("corelane-warm-{}", std::process::id()));
+        let mut file = File::options().create_new(true).read(true).write(true).open(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        file.write_all(&vec![7; 1 << 20]).unwrap();
+        file.sync_all().unwrap();
+        assert_eq!(resident(&file, 0, 1 << 20), Some(1 << 20));
+        assert_eq!(resident(&file, 1000, 4 << 20), Some((1 << 20) - 1000), "up to the end");
+        assert_eq!(resident(&file, 1 << 20, 5), Some(0));
+        assert_eq!(resident(&file, u64::MAX, 5), Some(0));
+        assert!((0..1 << 20).step_by(PIECE_BYTES).all(|at| comes_without_waiting(&file, at, PIECE_BYTES as u64)));
+        fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+        // A file system in memory has no other place for them.
+        let evicted = resident(&file, 0, 1 << 20).is_none();
+        assert_eq!(evicted, !comes_without_waiting(&file, 0, 1), "both ways to see it agree");
+        assert!(matches!(warm(&file, 0, 4 << 20), Ok(Answer::Warm { bytes: 1_048_576 })));
+        assert_eq!(resident(&file, 0, 1 << 20), Some(1 << 20));
+    }
+}
