@@ -5,6 +5,7 @@ use crate::log::LaneLog;
 use corelane::{Cx, Talk};
 use corelane_wire::http1::{DIGITS_MAX, Date, Status, decimal};
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 
 /// The first memory for a head: most are shorter.
 const HEAD_BYTES: usize = 1024;
@@ -21,12 +22,12 @@ pub(crate) struct Desk {
     /// Answers by the first digit of their status, since they were counted last.
     answers: [Cell<usize>; 5],
     /// None where nothing is logged.
-    log: Option<RefCell<LaneLog>>,
+    log: Option<Rc<RefCell<LaneLog>>>,
 }
 
 impl Desk {
     pub fn new(log: Option<LaneLog>) -> Self {
-        let (head, log) = (Cell::new(Vec::with_capacity(HEAD_BYTES)), log.map(RefCell::new));
+        let (head, log) = (Cell::new(Vec::with_capacity(HEAD_BYTES)), log.map(|log| Rc::new(RefCell::new(log))));
         let (second, date) = (Cell::new(u64::MAX), Cell::new([b' '; Date::BYTES]));
         Self { second, usual: RefCell::default(), date, head, answers: [const { Cell::new(0) }; 5], log }
     }
@@ -55,7 +56,7 @@ impl Desk {
 
     /// Where answers are logged.
     #[inline]
-    pub fn log(&self) -> Option<&RefCell<LaneLog>> {
+    pub fn log(&self) -> Option<&Rc<RefCell<LaneLog>>> {
         self.log.as_ref()
     }
 

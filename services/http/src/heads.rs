@@ -149,10 +149,8 @@ impl<A: Application> Http<A> {
     /// Logs an answer that is written whole.
     #[inline]
     fn log_answer(&self, trace: Trace<'_>, answered: &Answered, facts: Facts) {
-        if let Done::Written(sent) = answered.0
-            && self.desk.log().is_some()
-        {
-            trace.answered(&self.desk, sent, facts.persists);
+        if let (Done::Written(sent), Some(log)) = (&answered.0, self.desk.log()) {
+            trace.answered(log, *sent, facts.persists);
         }
     }
 
@@ -201,7 +199,7 @@ impl<A: Application> Http<A> {
         if stage == Stage::Content {
             self.invite(call, arrived.head);
         }
-        let (note, facts, nothing) = (trace.into_note(&self.desk), arrived.facts, Sent { status: 0, bytes: 0 });
+        let (note, facts, nothing) = (trace.into_note(self.desk.log()), arrived.facts, Sent { status: 0, bytes: 0 });
         let mut running = Running { exchange, facts, body, is_invited, stage, owed: None, sent: nothing, note };
         if let First::Produce(Begun { status, .. }) = first {
             running.has_sent(Sent { status, bytes: 0 });
@@ -224,7 +222,7 @@ impl<A: Application> Http<A> {
         let Ok(mut head) = call.cx.lease(arrived.bytes.len()) else { return Served::Refused };
         head.append(arrived.bytes);
         self.invite(call, arrived.head);
-        let note = trace.into_note(&self.desk);
+        let note = trace.into_note(self.desk.log());
         Served::Active(Active::Collected(Collected { head: head.share(), body, content: None, untaken: 0, whole: None, note }))
     }
 

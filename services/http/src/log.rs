@@ -134,6 +134,8 @@ pub(crate) struct LaneLog {
     peer: Vec<u8>,
     /// The line that is put together.
     line: Vec<u8>,
+    // Boxed: what is kept moves between notes and this list as it is.
+    #[allow(clippy::vec_box)]
     spare: Vec<Box<Kept>>,
     counts: Counts,
 }

@@ -61,7 +61,7 @@ impl<'o> Reply<'o> {
         let hold = Hold::new(Order::Kept).reserve(reserve);
         let hold = age.map_or(hold, |age| hold.expires(age, 0));
         let ticket = self.output.hold(hold)?;
-        let note = self.trace.into_note(self.desk);
+        let note = self.trace.into_note(self.desk.log());
         Ok((Held::new(ticket, self.desk.clone(), self.facts, note), Answered(Done::Held).into()))
     }
 }

@@ -1,10 +1,10 @@
 //! What is kept of a request whose answer comes later, until its line can be written.
 
 use super::format::GONE;
-use super::{Ended, Sent};
-use crate::desk::Desk;
+use super::{Ended, LaneLog, Sent};
 use corelane::Instant;
 use corelane_wire::http1::Request as Head;
+use std::cell::RefCell;
 use std::rc::Rc;
 
 /// A request as its line shows it.
@@ -26,7 +26,7 @@ pub(crate) enum Trace<'a> {
 
 /// A request that was noted. Dropped before its answer has ended it has its line all the same, which says so.
 pub(crate) struct Note {
-    desk: Rc<Desk>,
+    log: Rc<RefCell<LaneLog>>,
     /// None once its line is written.
     kept: Option<Box<Kept>>,
 }
@@ -68,15 +68,15 @@ impl<'a> Trace<'a> {
     }
 
     /// A note of it; none if nothing is logged.
-    pub fn into_note(self, desk: &Rc<Desk>) -> Option<Note> {
+    pub fn into_note(self, log: Option<&Rc<RefCell<LaneLog>>>) -> Option<Note> {
         match self {
-            Self::Asked(asked) => Note::new(desk, asked),
+            Self::Asked(asked) => log.map(|log| Note::new(log, asked)),
             Self::Noted(note) => note.take(),
         }
     }
 
     /// It was answered.
-    pub fn answered(self, desk: &Desk, sent: Sent, persists: bool) {
+    pub fn answered(self, log: &RefCell<LaneLog>, sent: Sent, persists: bool) {
         match self {
             Self::Noted(note) => {
                 if let Some(mut note) = note.take() {
@@ -84,19 +84,14 @@ impl<'a> Trace<'a> {
                     note.end(Ended::whole(persists));
                 }
             }
-            Self::Asked(asked) => {
-                if let Some(log) = desk.log() {
-                    log.borrow_mut().answered(asked, sent, Ended::whole(persists));
-                }
-            }
+            Self::Asked(asked) => log.borrow_mut().answered(asked, sent, Ended::whole(persists)),
         }
     }
 }
 
 impl Note {
-    pub fn new(desk: &Rc<Desk>, asked: Asked<'_>) -> Option<Self> {
-        let kept = desk.log()?.borrow_mut().keep(asked);
-        Some(Self { desk: desk.clone(), kept: Some(kept) })
+    fn new(log: &Rc<RefCell<LaneLog>>, asked: Asked<'_>) -> Self {
+        Self { log: log.clone(), kept: Some(log.borrow_mut().keep(asked)) }
     }
 
     /// An answer has begun, or goes on: so much of it was sent.
@@ -112,7 +107,7 @@ impl Note {
 
     fn write(&mut self, ended: Ended) {
         // Whoever drops a note while a line is put together unwinds.
-        let Some(mut log) = self.desk.log().and_then(|log| log.try_borrow_mut().ok()) else { return };
+        let Ok(mut log) = self.log.try_borrow_mut() else { return };
         if let Some(kept) = self.kept.take() {
             let sent = kept.sent.unwrap_or(Sent { status: GONE, bytes: 0 });
             log.end(kept, sent, ended);
