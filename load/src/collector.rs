@@ -6,6 +6,7 @@ use crate::interval::Interval;
 use crate::kinds::{Errors, Kind};
 use crate::plan::{Extent, Plan};
 use crate::report::{Progress, Second};
+use crate::secure::Handshakes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -17,6 +18,7 @@ pub struct Collector {
     pending: BTreeMap<i64, Pending>,
     pub(crate) total: Interval,
     pub(crate) opening: Errors,
+    pub(crate) handshakes: Handshakes,
     pub(crate) lanes: Vec<LaneSum>,
     pub(crate) series: Vec<Second>,
     /// Intervals that are complete and were not taken yet.
@@ -68,6 +70,7 @@ impl Collector {
             pending: BTreeMap::new(),
             total: Interval::default(),
             opening: Errors::default(),
+            handshakes: Handshakes::default(),
             lanes,
             series: Vec::new(),
             complete: Vec::new(),
@@ -81,7 +84,8 @@ impl Collector {
             Event::Opened { lane, connections } => self.lanes[lane].connections = connections,
             Event::Started { from, until } => self.window = Some((from, until)),
             Event::Interval { lane, index, length, interval } => self.take_interval(lane, index, length, &interval),
-            Event::Over { lane, early, connections, ended, opening, peaks, gaps } => {
+            Event::Over { lane, early, connections, ended, opening, peaks, gaps, handshakes } => {
+                self.handshakes.merge(&handshakes);
                 let sum = &mut self.lanes[lane];
                 (sum.early, sum.connections, sum.ended, sum.is_over) = (early, connections, ended, true);
                 (sum.peaks, sum.gaps) = (peaks, gaps);

@@ -8,6 +8,7 @@ use crate::interval::{Interval, Times};
 use crate::kinds::{Errors, Kind};
 use crate::pacer::Pacer;
 use crate::plan::{Extent, Mode, Plan, share};
+use crate::secure::Handshakes;
 use corelane::service::Says;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -82,6 +83,8 @@ pub enum Event {
         peaks: Peaks,
         /// When it was not there.
         gaps: Gaps,
+        /// What its connections did before they were open.
+        handshakes: Box<Handshakes>,
     },
     /// The target cannot be had.
     Unreachable {
@@ -156,6 +159,7 @@ pub struct Course {
     /// What failed before the start.
     opening: Errors,
     pub(crate) peaks: Peaks,
+    handshakes: Box<Handshakes>,
     /// When the last request that counts was answered or given up.
     ended: u64,
     /// When something was last answered, or nothing was waited for.
@@ -172,6 +176,7 @@ impl Course {
             Extent::Requests(requests) => share(requests, lane, plan.lanes),
         };
         let current = Box::new(empty(&plan.mode));
+        let handshakes = Box::new(Handshakes { times: Times::new(plan.secure.is_some()), ..Handshakes::default() });
         Self {
             plan,
             lane,
@@ -192,6 +197,7 @@ impl Course {
             is_cut: false,
             opening: Errors::default(),
             peaks: Peaks::default(),
+            handshakes,
             ended: 0,
             heard: 0,
             events,
@@ -351,7 +357,8 @@ impl Course {
         // Where somebody ended it, silence before that is part of the window.
         let ended = if self.is_cut && self.until != u64::MAX { self.until } else { self.ended.min(self.until) };
         let (lane, opening, peaks, gaps) = (self.lane, self.opening, self.peaks, self.gaps);
-        self.tell(Event::Over { lane, early, connections, ended, opening, peaks, gaps });
+        let handshakes = std::mem::take(&mut self.handshakes);
+        self.tell(Event::Over { lane, early, connections, ended, opening, peaks, gaps, handshakes });
     }
 
     /// How many of `wanted` requests with this intended start may be sent; takes them off what is left to do.
@@ -512,6 +519,13 @@ impl Course {
         if self.is_recorded(asked, now) {
             self.current.connect.record(now.saturating_sub(asked), 1);
         }
+    }
+
+    /// Counts a handshake of TLS, on a connection that was asked for at `asked`.
+    pub(crate) fn shaken(&mut self, asked: u64, now: u64, resumed: bool) {
+        self.handshakes.times.record(now.saturating_sub(asked), 1);
+        let count = if resumed { &mut self.handshakes.resumed } else { &mut self.handshakes.full };
+        *count += 1;
     }
 
     /// Records how long a connection lived.

@@ -187,7 +187,7 @@ impl<W: Workload> Engine<W> {
             }
             Err(error) => {
                 let kind = if matches!(error, ServiceError::Full { .. }) { Kind::TableFull } else { Kind::Other };
-                self.connection_failed(cx, index, kind);
+                self.connection_failed(cx, index, kind, None);
             }
         }
     }
@@ -200,7 +200,7 @@ impl<W: Workload> Engine<W> {
     }
 
     /// A connection that was asked for could not be had.
-    fn connection_failed(&mut self, cx: &mut Cx<'_>, index: u32, kind: Kind) {
+    fn connection_failed(&mut self, cx: &mut Cx<'_>, index: u32, kind: Kind, refused: Option<String>) {
         let (client, now) = (&mut self.clients[index as usize], cx.now().nanoseconds());
         client.is_well = false;
         match client.unanswered.is_empty() {
@@ -210,7 +210,8 @@ impl<W: Workload> Engine<W> {
         // Of those that were asked for together, another may still be had.
         let is_last = self.opening == 0 || self.by_connection();
         if !self.had_one && is_last && self.course.phase < Phase::Ending {
-            let fault = cx.fault().map_or_else(|| "no connection could be opened".to_owned(), |fault| fault.to_string());
+            let fault = refused.or_else(|| cx.fault().map(|fault| fault.to_string()));
+            let fault = fault.unwrap_or_else(|| "no connection could be opened".to_owned());
             self.course.tell(Event::Unreachable { lane: Some(self.course.lane), kind, fault });
             self.had_one = true; // said once
         }
@@ -274,6 +275,20 @@ impl<W: Workload> Engine<W> {
         }
         // More clients are to be opened, or the start has its time now.
         self.wake(cx);
+    }
+
+    fn note_handshake(&mut self, cx: &mut Cx<'_>, index: u32) {
+        let client = &self.clients[index as usize];
+        if let Some(id) = client.id.filter(|_| self.course.plan.secure.is_some()) {
+            let resumed = cx.peer(id).and_then(|peer| peer.learned).is_some_and(|learned| learned.resumed);
+            self.course.shaken(client.asked, cx.now().nanoseconds(), resumed);
+        }
+    }
+
+    /// What TLS has against a connection's peer, in words.
+    fn refusal_of(&self, cx: &mut Cx<'_>, index: u32) -> Option<String> {
+        let id = self.clients[index as usize].id.filter(|_| self.course.plan.secure.is_some())?;
+        cx.peer(id)?.learned?.refused.clone()
     }
 
     /// Whether a connection failed only because its end is taken, and another end leads to the same lane.
@@ -501,6 +516,7 @@ impl<W: Workload> StreamService for Engine<W> {
             // Those that were open before had room from the start on, and this one has it only now.
             self.begin(cx);
         }
+        self.note_handshake(cx, index);
         self.connection_open(cx, index);
         self.ask_again(index, now, output);
         if self.course.phase == Phase::Running {
@@ -560,8 +576,10 @@ impl<W: Workload> StreamService for Engine<W> {
         let now = cx.now().nanoseconds();
         self.course.tick(now);
         let by_connection = self.by_connection();
+        let refused = self.refusal_of(cx, session);
         let client = &mut self.clients[session as usize];
         assert!(client.id.is_some(), "what ends was opened, or was to be");
+        client.failing = refused.as_ref().map(|_| Kind::Tls).or(client.failing);
         let was_open = std::mem::replace(&mut client.is_open, false);
         client.id = None;
         let is_idle = was_open && ending == Ending::EndOfStream && client.flights.is_empty() && client.failing.is_none();
@@ -575,7 +593,7 @@ impl<W: Workload> StreamService for Engine<W> {
                 if self.may_move(cx, session) {
                     return self.open_client(cx, session, self.clients[session as usize].intended);
                 }
-                return self.connection_failed(cx, session, kind.unwrap_or(Kind::Other));
+                return self.connection_failed(cx, session, kind.unwrap_or(Kind::Other), refused);
             }
         }
         if by_connection && client.flights.had_one() {

@@ -33,6 +33,8 @@ pub enum Kind {
     Duplicate,
     /// A datagram that was answered after one that was sent later. It counts as answered, too.
     Reordered,
+    /// TLS did not come to be, or broke: a certificate that proves nothing, a name that is not in it, no protocol in common.
+    Tls,
     /// Anything else.
     Other,
     /// What only the workload can tell.
@@ -51,7 +53,7 @@ pub struct OwnKind {
 }
 
 /// How many kinds all workloads have.
-pub const KINDS: usize = 14;
+pub const KINDS: usize = 15;
 
 /// Most kinds of a workload's own.
 pub const OWN_KINDS_MAX: usize = 16;
@@ -72,6 +74,7 @@ impl Kind {
         Kind::Lost,
         Kind::Duplicate,
         Kind::Reordered,
+        Kind::Tls,
         Kind::Other,
     ];
 
@@ -91,6 +94,7 @@ impl Kind {
             Self::Lost => "lost",
             Self::Duplicate => "duplicate",
             Self::Reordered => "reordered",
+            Self::Tls => "tls",
             Self::Other => "other",
             Self::Own(own) => own.name,
         }
@@ -182,7 +186,7 @@ mod tests {
         }
         let names = errors.by_name(&OWN);
         assert_eq!(names.len(), KINDS + OWN.len());
-        assert_eq!((names["client_timeout"], names["b"]), (1, 16));
+        assert_eq!((names["client_timeout"], names["b"]), (1, 17));
         let all: u64 = names.values().sum();
         assert_eq!(errors.failures(), all - errors.of(Kind::Duplicate) - errors.of(Kind::Reordered));
         assert_eq!(errors.by_name(&[]).len(), KINDS);

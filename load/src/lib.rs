@@ -29,6 +29,7 @@ pub mod plan;
 pub mod repeated;
 pub mod report;
 mod run;
+pub mod secure;
 pub mod self_test;
 mod settle;
 pub mod stats;

@@ -16,14 +16,19 @@ pub struct Scheme {
     pub port: Option<u16>,
     /// A path may follow the host.
     pub has_path: bool,
+    /// What is spoken behind TLS, by its registered names (RFC 7301); none for what goes in plain.
+    pub secure: Option<&'static [&'static [u8]]>,
 }
 
 impl Scheme {
     /// `tcp://HOST:PORT`.
-    pub const TCP: Self = Self { name: "tcp", transport: Transport::Tcp, port: None, has_path: false };
+    pub const TCP: Self = Self { name: "tcp", transport: Transport::Tcp, port: None, has_path: false, secure: None };
+
+    /// `tls://HOST:PORT`: behind TLS, without a name for what is spoken.
+    pub const TLS: Self = Self { name: "tls", secure: Some(&[]), ..Self::TCP };
 
     /// `udp://HOST:PORT`.
-    pub const UDP: Self = Self { name: "udp", transport: Transport::Udp, port: None, has_path: false };
+    pub const UDP: Self = Self { name: "udp", transport: Transport::Udp, ..Self::TCP };
 }
 
 /// Where a load goes.
@@ -37,6 +42,10 @@ pub struct Place {
     pub address: Address,
     /// Host and port as they were written; of a Unix socket `localhost`.
     pub authority: String,
+    /// The same without the port.
+    pub host: String,
+    /// As [`Scheme::secure`].
+    pub secure: Option<&'static [&'static [u8]]>,
     /// The path with its query, from the slash or the question mark on; empty if there is none.
     pub path: String,
 }
@@ -66,7 +75,10 @@ impl Place {
             .map_err(|error| named(text, error))?;
         let whole = url.to_string().replacen(carrier, scheme.name, 1) + path;
         let authority = authority.trim_end_matches('/').to_owned();
-        Ok(Self { url: whole, transport: scheme.transport, address: first(&url)?, authority, path: path.to_owned() })
+        let port = authority.rfind(':').filter(|&colon| !authority[colon..].contains(']'));
+        let host = authority[..port.unwrap_or(authority.len())].to_owned();
+        let (transport, secure) = (scheme.transport, scheme.secure);
+        Ok(Self { url: whole, transport, address: first(&url)?, authority, host, secure, path: path.to_owned() })
     }
 
     fn of_unix(entry: &Entry, text: &str) -> Result<Self, Error> {
@@ -74,8 +86,9 @@ impl Place {
         if !entry.schemes.iter().any(|scheme| scheme.transport == url.transport()) {
             return Err(unfit(entry, text));
         }
-        let (authority, path) = ("localhost".to_owned(), String::new());
-        Ok(Self { url: url.to_string(), transport: url.transport(), address: first(&url)?, authority, path })
+        let (authority, host) = ("localhost".to_owned(), "localhost".to_owned());
+        let (transport, address, path) = (url.transport(), first(&url)?, String::new());
+        Ok(Self { url: url.to_string(), transport, address, authority, host, secure: None, path })
     }
 }
 
@@ -120,6 +133,8 @@ mod tests {
         assert_eq!((place.url.as_str(), place.transport), ("tcp://127.0.0.1:62049", Transport::Tcp));
         let place = Place::parse(&udp::ENTRY, Some("udp://[::1]")).unwrap();
         assert_eq!((place.url.as_str(), place.authority.as_str()), ("udp://[::1]:60007", "[::1]"));
+        let place = Place::parse(&echo::ENTRY, Some("tls://[::1]:7")).unwrap();
+        assert_eq!((place.url.as_str(), place.host.as_str(), place.secure), ("tls://[::1]:7", "[::1]", Some(&[][..])));
         let place = Place::parse(&echo::ENTRY, Some("unix:/run/x")).unwrap();
         assert_eq!((place.url.as_str(), place.address), ("unix:/run/x", "unix:/run/x".parse().unwrap()));
     }
@@ -127,8 +142,8 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_said_with_what_does() {
         for (entry, text, words) in [
-            (&echo::ENTRY, "udp://127.0.0.1", "echo is asked for by tcp:// or unix:"),
-            (&echo::ENTRY, "unixgram:/x", "echo is asked for by tcp:// or unix:"),
+            (&echo::ENTRY, "udp://127.0.0.1", "echo is asked for by tcp:// or tls:// or unix:"),
+            (&echo::ENTRY, "unixgram:/x", "echo is asked for by tcp:// or tls:// or unix:"),
             (&rpc::ENTRY, "http://a", "rpc is asked for by tcp:// or udp:// or unix: or unixgram:"),
             (&echo::ENTRY, "localhost:1", "there is no ://"),
             (&echo::ENTRY, "tcp://a:1/x", "the port must be a number"),

@@ -3,6 +3,7 @@
 use crate::aim::{Aim, Aimed};
 use crate::arrivals::Arrivals;
 use crate::particulars::Particulars;
+use crate::secure::Secure;
 use corelane::Address;
 use corelane::lanes::{DriverChoice, Transport};
 use std::net::{IpAddr, SocketAddr};
@@ -96,6 +97,8 @@ pub struct Plan {
     pub quantiles: Vec<f64>,
     /// Datagrams in trains, as one send, where the kernel can.
     pub trains: bool,
+    /// How its connections speak TLS; none for plain ones.
+    pub secure: Option<Secure>,
     /// What only the workload understands.
     pub particulars: Particulars,
     /// Which lanes of the target the connections lead to; none leaves it to chance.
@@ -136,6 +139,7 @@ impl Plan {
             seed: 1,
             quantiles: vec![50.0, 90.0, 99.0, 99.9],
             trains: true,
+            secure: None,
             particulars: Particulars::default(),
             aim: None,
             aimed: None,

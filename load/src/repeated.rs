@@ -2,7 +2,7 @@
 //!
 //! A figure is named by its path in the JSON document: `requests_per_second`, `latency_us.99.9`, `generator.us_per_request`.
 
-use crate::report::{Generator, Opened, Paired, Quantiles, Repeated, Report, SCHEMA, Server, Spread};
+use crate::report::{Generator, Handshakes, Opened, Paired, Quantiles, Repeated, Report, SCHEMA, Server, Spread};
 use crate::stats::Estimate;
 use std::collections::BTreeMap;
 
@@ -193,10 +193,17 @@ fn places(run: &mut Report) -> Vec<(String, FigureMut<'_>)> {
     all.extend(under("connection_us", run.connection_us.as_mut()));
     all.extend(under("response_us", run.response_us.as_mut()));
     all.extend(under("transfer_us", run.transfer_us.as_mut()));
+    all.extend(under("handshake_us", run.handshake_us.as_mut()));
+    all.extend(run.handshakes.as_mut().into_iter().flat_map(handshakes_places));
     all.extend(run.opened.as_mut().into_iter().flat_map(opened_places));
     all.extend(run.server.as_mut().into_iter().flat_map(server_places));
     all.extend(generator_places(&mut run.generator));
     all
+}
+
+fn handshakes_places(handshakes: &mut Handshakes) -> Vec<(String, FigureMut<'_>)> {
+    use FigureMut::Count;
+    named([("handshakes.full", Some(Count(&mut handshakes.full))), ("handshakes.resumed", Some(Count(&mut handshakes.resumed)))])
 }
 
 fn opened_places(opened: &mut Opened) -> Vec<(String, FigureMut<'_>)> {
@@ -281,6 +288,7 @@ mod tests {
             }),
             generator: Generator { us_per_request: us / 2.0, lanes: vec![Lane::default()], ..Generator::default() },
             believable: true,
+            handshakes: Some(Handshakes::default()),
             counted: [("answers".to_owned(), 7)].into(),
             series: vec![Second { requests_per_second, ..Second::default() }],
             distribution: vec![Point { percent: 100.0, us }],

@@ -55,6 +55,12 @@ pub struct Report {
     /// Requests sent a second time, because the server had ended their connection in order before it came to them; each is one of `sent`.
     #[serde(default)]
     pub asked_again: u64,
+    /// Handshakes of TLS in the whole run, the opening and the warm-up included; only behind TLS.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub handshakes: Option<Handshakes>,
+    /// From asking for a connection until TLS stands on it, in the whole run; only behind TLS.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub handshake_us: Option<Quantiles>,
     /// What only the workload counts, of the requests that count.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub counted: BTreeMap<String, u64>,
@@ -129,6 +135,9 @@ pub struct Settings {
     /// What is called; only with `rpc`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub call: Option<String>,
+    /// How TLS was spoken; only behind it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub tls: Option<String>,
     /// Requests (or connections) a second that were asked for.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub rate: Option<f64>,
@@ -185,6 +194,15 @@ pub struct Opened {
     pub most_at_once: u64,
     /// The most that one lane asked for one right after the other, in one turn.
     pub longest_burst: u64,
+}
+
+/// Handshakes of TLS.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Handshakes {
+    /// Those in which the server has proved who it is.
+    pub full: u64,
+    /// Those that went on with a session of an earlier connection.
+    pub resumed: u64,
 }
 
 /// The server's side of a run, as the operating system counts it.
@@ -377,6 +395,8 @@ mod tests {
             response_us: times(),
             transfer_us: times(),
             opened: Some(Opened::default()),
+            handshakes: Some(Handshakes::default()),
+            handshake_us: times(),
             counted: BTreeMap::from([("50".to_owned(), 1)]),
             server_us_per_request: Some(1.0),
             server: Some(Server { bytes_per_connection: Some(1.0), trains_dropped: Some(1), ..Server::default() }),
@@ -388,6 +408,7 @@ mod tests {
                 duration_s: Some(1.0),
                 requests: Some(1),
                 spread: Some("even".to_owned()),
+                tls: Some("TLS".to_owned()),
                 ..Settings::default()
             },
             target_lanes: vec![TargetLane::default()],

@@ -9,7 +9,8 @@ use crate::facts::{Reading, ServerWatch, Watched, generator};
 use crate::hdr::{self, About, Line};
 use crate::interval::{Interval, Times};
 use crate::plan::{Extent, Mode, Plan};
-use crate::report::{Generator, Lane, Opened, Progress, Report, SCHEMA, Settings};
+use crate::report::{Generator, Handshakes, Lane, Opened, Progress, Report, SCHEMA, Settings};
+use crate::secure::Secure;
 use crate::verdict;
 use crate::workloads::{self, Entry};
 use corelane::Lanes;
@@ -55,7 +56,12 @@ pub fn measure(entry: &Entry, plan: Plan, beside: Beside<'_>) -> Result<(Report,
     let mut server = ServerWatch::open(beside.watched, &plan)?;
     let (events, told) = channel();
     let ends = Ends { plan: plan.clone(), events, stop: Arc::default() };
-    let running = (entry.client)(lanes(&plan), ends.clone()).start()?;
+    let lanes = (entry.client)(lanes(&plan), ends.clone());
+    let lanes = match &plan.secure {
+        Some(secure) => secure.client.before(lanes)?,
+        None => lanes,
+    };
+    let running = lanes.start()?;
     let own = Reader::of(running.counters()).ok();
     let mut conduct = Conduct {
         collector: Collector::new(plan.clone()),
@@ -80,6 +86,8 @@ pub fn limits(plan: &Plan) -> Limits {
         .read_limit(Duration::ZERO)
         .send_limit(Duration::ZERO)
         .connect_limit(plan.timeout)
+        .handshake_limit(plan.timeout)
+        .handshakes_max(u32::MAX)
         .output_max(usize::MAX)
         .datagram_sockets_max(u32::MAX)
         .datagrams_waiting_max(u32::MAX)
@@ -259,6 +267,8 @@ pub fn report_of(plan: &Plan, collector: &Collector, driver: &str) -> Report {
         bytes_received: total.bytes_received,
         renewed: total.renewed,
         asked_again: total.asked_again,
+        handshakes: plan.secure.is_some().then(|| handshakes_of(collector)),
+        handshake_us: times(&collector.handshakes.times),
         counted: plan.counts().iter().zip(total.counted).map(|(name, count)| ((*name).to_owned(), count)).collect(),
         errors: errors.by_name(plan.kinds()),
         latency_from: if has_rate { "intended start" } else { "send" }.to_owned(),
@@ -277,6 +287,11 @@ pub fn report_of(plan: &Plan, collector: &Collector, driver: &str) -> Report {
         service_distribution: total.service.0.as_ref().map(|times| curve(times)).unwrap_or_default(),
         ..Report::default()
     }
+}
+
+fn handshakes_of(collector: &Collector) -> Handshakes {
+    let crate::secure::Handshakes { full, resumed, .. } = collector.handshakes;
+    Handshakes { full, resumed }
 }
 
 fn opened_of(collector: &Collector) -> Opened {
@@ -356,6 +371,7 @@ fn settings(plan: &Plan, driver: &str) -> Settings {
         spin_us: u64::try_from(plan.spin.as_micros()).unwrap_or(u64::MAX),
         driver: driver.to_owned(),
         seed: plan.seed,
+        tls: plan.secure.as_ref().map(Secure::words),
         spread: plan.aim.as_ref().map(|aim| crate::aim::text(&aim.spread)),
     }
 }

@@ -113,6 +113,7 @@ fn settings(settings: &Settings) -> Vec<String> {
     }
     parts.push(several(settings.size, "byte"));
     parts.extend(settings.call.clone());
+    parts.extend(settings.tls.clone());
     parts.extend(settings.duration_s.map(|seconds| format!("{} s", trimmed(seconds))));
     parts.extend(settings.requests.map(|requests| several(requests, "request")));
     parts.push(format!("warm-up {} s", trimmed(settings.warm_up_s)));
@@ -184,6 +185,12 @@ fn rates(page: &mut Page, report: &Report) {
 fn connections(page: &mut Page, report: &Report) {
     let renewed = (report.renewed > 0).then(|| format!("{} followed one that had ended in order", count(report.renewed)));
     let again = (report.asked_again > 0).then(|| format!("{} sent again for that", several(report.asked_again, "request")));
+    if let Some(shaken) = &report.handshakes {
+        page.list(
+            "handshakes",
+            &[format!("{} full", count(shaken.full)), format!("{} resumed, in the whole run", count(shaken.resumed))],
+        );
+    }
     if renewed.is_some() {
         page.list("connections", &[renewed, again].into_iter().flatten().collect::<Vec<_>>());
     }
@@ -200,6 +207,7 @@ fn times(page: &mut Page, report: &Report) {
         report.send_lag_us.as_ref().map(|times| ("send lag", "when due", times)),
         report.connect_us.as_ref().map(|times| ("connecting", "asking", times)),
         report.connection_us.as_ref().map(|times| ("connection", "asking", times)),
+        report.handshake_us.as_ref().map(|times| ("handshake", "asking", times)),
     ];
     let measured: Vec<Column> = columns.into_iter().flatten().filter(|(_, _, times)| !times.is_empty()).collect();
     if measured.is_empty() {

@@ -23,6 +23,7 @@ mod rpc;
 mod server;
 mod softirq;
 mod stage;
+mod web;
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;

@@ -9,10 +9,12 @@ use corelane::lanes::{Transport, Url};
 use corelane_load::aim::{self, Aim};
 use corelane_load::amounts;
 use corelane_load::arrivals::Arrivals;
-use corelane_load::place::{Place, is_unix};
+use corelane_load::place::{Place, Scheme, is_unix};
 use corelane_load::plan::{Extent, Mode, Plan};
+use corelane_load::secure::{Secure, Wishes};
 use corelane_load::workloads::{self, Entry};
 use corelane_load::{Watched, curve, page_serving};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read;
 use std::net::{IpAddr, UdpSocket};
@@ -103,6 +105,16 @@ pub struct Options {
     /// Do not ask the target for its table: assume 128 buckets, shared evenly among so many lanes, and the default key
     #[arg(long, value_name = "N", requires = "spread", help_heading = "Spread")]
     spread_lanes: Option<usize>,
+
+    /// Behind TLS, believe servers whose certificates an authority of this PEM file has signed [default: the authorities that this system trusts]
+    #[arg(long, value_name = "FILE", conflicts_with = "trust_anybody", help_heading = "TLS")]
+    ca: Option<PathBuf>,
+    /// Behind TLS, believe any server whatever its certificate says: for measuring only
+    #[arg(long, help_heading = "TLS")]
+    trust_anybody: bool,
+    /// Behind TLS, make each handshake a full one
+    #[arg(long, help_heading = "TLS")]
+    no_resumption: bool,
 
     /// Report the CPU time and memory of this process with its descendants: the server's
     #[arg(long, value_name = "PID", conflicts_with = "server_page", help_heading = "Server")]
@@ -224,6 +236,7 @@ impl Options {
             spin: Duration::from_micros(self.spin),
             sources: if aim.is_some() { self.named_sources(&default.target)? } else { self.sources.clone() },
             aim,
+            secure: self.secure(&place)?,
             seed: self.seed,
             quantiles: curve::parse_quantiles(&self.quantiles).map_err(|why| anyhow!("--quantiles: {why}"))?,
             trains: !self.singles,
@@ -233,6 +246,19 @@ impl Options {
         };
         let settled = plan.settled();
         settled.and_then(|plan| (entry.check)(&plan).map(|()| plan)).map_err(|error| anyhow!("{error}"))
+    }
+
+    /// How TLS is to be spoken, where it is.
+    fn secure(&self, place: &Place) -> Result<Option<Secure>> {
+        let wishes =
+            Wishes { authorities: self.ca.clone(), trusts_anybody: self.trust_anybody, resumes_never: self.no_resumption };
+        match place.secure {
+            Some(protocols) => Ok(Some(Secure::new(&wishes, &place.host, protocols)?)),
+            None if wishes == Wishes::default() => Ok(None),
+            None => {
+                bail!("--ca, --trust-anybody and --no-resumption are for TLS: {} has none; write https:// or tls://", place.url)
+            }
+        }
     }
 
     /// Which lanes the connections are to lead to.
@@ -335,20 +361,18 @@ fn recorded(path: &str) -> Result<Arrivals> {
     Arrivals::recorded(&text).map_err(|why| anyhow!("--arrivals: {path}: {why}"))
 }
 
-/// The first workload that is asked for by such a URL: of several ways to begin one its own first counts.
+/// The first workload whose URLs begin so unless said otherwise, or else the first that may be asked for so.
 fn of_url(url: &str) -> Result<&'static Entry> {
     let unix = is_unix(url).then(|| Url::parse(url, 0)).transpose()?;
-    let begins = |entry: &&Entry| match &unix {
-        Some(unix) => entry.schemes[0].transport == unix.transport(),
-        None => url.split_once("://").is_some_and(|(name, _)| entry.schemes[0].name == name),
+    let fits = |scheme: &Scheme| match &unix {
+        Some(unix) => scheme.transport == unix.transport(),
+        None => url.split_once("://").is_some_and(|(name, _)| scheme.name == name),
     };
-    let names = || workloads::ALL.iter().flat_map(|entry| entry.schemes).map(|scheme| format!("{}://", scheme.name)).collect();
-    let known: std::collections::BTreeSet<String> = names();
-    let ways: Vec<String> = known.into_iter().collect();
-    workloads::ALL
-        .iter()
-        .find(begins)
-        .ok_or_else(|| anyhow!("{url}: no workload is asked for so: use {}, unix: or unixgram:", ways.join(", ")))
+    let at_first = workloads::ALL.iter().find(|entry| fits(&entry.schemes[0]));
+    let found = at_first.or_else(|| workloads::ALL.iter().find(|entry| entry.schemes.iter().any(fits)));
+    let known = workloads::ALL.iter().flat_map(|entry| entry.schemes).map(|scheme| format!("{}://", scheme.name));
+    let ways = || known.collect::<BTreeSet<String>>().into_iter().collect::<Vec<_>>().join(", ");
+    found.ok_or_else(|| anyhow!("{url}: no workload is asked for so: use {}, unix: or unixgram:", ways()))
 }
 
 /// Whether a word is a URL, and no workload's name.

@@ -232,7 +232,7 @@ fn a_hangup_ends_nothing(driver: Driver) {
     let mut stream = server.connect();
     echo(&mut stream, b"before");
     server.signal(Signal::SIGHUP);
-    until("it says so", || server.words().contains("what is read from files is read again when they change"));
+    until("it says so", || server.words().contains("files are read again by themselves when they change"));
     echo(&mut stream, b"after");
     echo(&mut server.connect(), b"another");
     drop(stream);

@@ -9,6 +9,7 @@ mod others;
 mod rpc;
 mod rpctest;
 mod scarce;
+mod secure;
 mod sense;
 mod signals;
 mod styles;

@@ -8,6 +8,7 @@ mod confined;
 mod drain;
 mod echo;
 mod faults;
+mod http_log;
 mod load;
 mod outside;
 mod plan;

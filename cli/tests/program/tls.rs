@@ -18,7 +18,7 @@ assert bare.recv(1) == b""
 "#;
 
 /// Makes `c.pem` and `k.pem` there.
-fn certified(folder: &Scratch) -> (String, String) {
+pub fn certified(folder: &Scratch) -> (String, String) {
     let [certificate, key] = ["c.pem", "k.pem"].map(|name| folder.path().join(name).to_str().unwrap().to_owned());
     let kind = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"];
     let name = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-addext", "basicConstraints=CA:FALSE"];

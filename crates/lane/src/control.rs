@@ -1,4 +1,4 @@
-//! How a program tells its lanes what to do: all of them to end, first by draining, then at once; and that a lane was told something else.
+//! How a program tells all its lanes to end, first by draining, then at once; and how a lane learns that it was told something else.
 
 use corelane_seam::Bell;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -15,7 +15,7 @@ pub enum Order {
     Stop,
 }
 
-/// The doorbell of a lane that may not have its driver yet: rings before it is set are not lost, because a lane looks
+/// The doorbell of a lane that may not have its driver yet. Rings before the bell is set are not lost, because a lane looks
 /// at its channels and its order before it first sleeps.
 #[derive(Default)]
 pub struct LaneBell(OnceLock<Arc<dyn Bell>>);
@@ -38,7 +38,7 @@ impl Bell for LaneBell {
 /// Whether the works of a lane were told something, and how often nobody was there to be told.
 #[derive(Default)]
 struct Spoken {
-    /// Read once a turn; so lanes that are told nothing share nothing that is written.
+    /// Read once a turn. Lanes that are told nothing share nothing that is written.
     waiting: AtomicBool,
     refused: AtomicU64,
 }
@@ -48,7 +48,7 @@ struct Spoken {
 pub struct Counts {
     pub(crate) sent: u64,
     pub(crate) taken: u64,
-    /// A work has left the lane, and what was sent to it since is in no count.
+    /// A work has left the lane, and no count has what was sent to it since.
     pub(crate) has_gaps: bool,
 }
 
@@ -64,9 +64,9 @@ impl Counts {
 enum Standing {
     /// It has work of its own, or has not begun to drain.
     Busy,
-    /// It has nothing left to do but what others ask of it, and had exchanged so many messages then.
+    /// It has nothing left to do but what others ask of it. The counts are of that moment.
     Quiet(Counts),
-    /// It is no more.
+    /// It has ended.
     Gone,
 }
 
@@ -137,8 +137,8 @@ impl Control {
         self.stand(lane, Standing::Gone);
     }
 
-    /// In a drain, lane `lane` says whether it has nothing left of its own, before what it sends in this turn can be seen. Answers
-    /// whether no lane has, and no message is on its way: then none will ever have again, and all are told.
+    /// In a drain, lane `lane` says whether it has nothing left of its own, before others can see what it sends in this turn. Returns
+    /// whether no lane has anything left and no message is on its way: then this stays so, and all lanes are told.
     pub(crate) fn is_quiet(&self, lane: usize, quiet: Option<Counts>) -> bool {
         self.stand(lane, quiet.map_or(Standing::Busy, Standing::Quiet));
         self.all_are_quiet()
@@ -175,9 +175,9 @@ impl Control {
     }
 }
 
-/// Whether no lane has anything to do, and no message is on its way. A lane says anew how it stands before anybody can see what
-/// it sent; so counts that agree are those of one moment, in which all were quiet. What went to, or came from, a lane or a
-/// work that is gone is in no count any more: then being quiet must do.
+/// Whether no lane has anything to do and no message is on its way. A lane reports its standing before anybody can see what
+/// it sent, so counts that agree are those of one moment, in which all were quiet. Messages to or from a lane or
+/// work that is gone are in no count any more: then quiet lanes must be enough.
 fn are_quiet(standings: &[Standing]) -> bool {
     let (mut sent, mut taken, mut gone) = (0, 0, false);
     for standing in standings {

@@ -1,4 +1,4 @@
-//! The fence around what users give to a lane: a panic in their code, or as a value of theirs is dropped, goes no further.
+//! The fence around what users give to a lane. It stops a panic in their code, or in the drop of one of their values.
 
 use std::any::Any;
 use std::mem;
@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// # Errors
 /// The panic's message.
 pub fn fenced<R>(call: impl FnOnce() -> R) -> Result<R, String> {
-    // The code may leave its own state half-changed; whoever owns that is told, and decides.
+    // The code may leave its own state half-changed; the owner of that state is told, and decides.
     catch_unwind(AssertUnwindSafe(call)).map_err(|payload| {
         let words = words(payload.as_ref());
-        // What was panicked with is the user's own, and its drop may panic again: then it is better leaked.
+        // The panic's payload is the user's own, and its drop may panic again: then leaking it is better.
         if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
             mem::forget(second);
         }
@@ -30,7 +30,7 @@ fn words(payload: &(dyn Any + Send)) -> String {
 /// Counts drops that panicked where nobody could be told.
 pub type Bursts = Arc<AtomicU64>;
 
-/// A user's value on its way through what is not the user's: wherever it is dropped, a panic of its drop ends here.
+/// A user's value on its way through code that is not the user's. Wherever it is dropped, a panic of its drop ends here.
 pub struct Fenced<T> {
     value: Option<T>,
     bursts: Option<Bursts>,

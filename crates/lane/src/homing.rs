@@ -1,4 +1,4 @@
-//! The work that brings parcels home: those of other lanes that this lane is done with, and its own that come back.
+//! The work that brings parcels home: other lanes' parcels that this lane is done with, and its own that come back.
 
 use crate::kit::Kit;
 use crate::mesh::{Channels, Mesh};
@@ -6,8 +6,8 @@ use crate::work::Work;
 use corelane_seam::parcel::{Parcel, Post};
 use corelane_seam::{Completion, Driver};
 
-/// Brings parcels home by its channels. Each lane that sends or gets parcels has one, behind all works that do so: what they are done with
-/// leaves in the same turn.
+/// Brings parcels home by its channels. Each lane that sends or gets parcels has one, behind all works that do so; then parcels that they are done with
+/// leave in the same turn.
 ///
 /// A parcel that finds its channel full waits here for a later turn; one whose home has ended goes home by itself.
 pub struct Homing {
@@ -83,7 +83,7 @@ impl Work for Homing {
     }
 
     fn has_ended(&self) -> bool {
-        // It ends with the lane: until then others may be done with something.
+        // It ends with the lane: until then other works may finish with a parcel.
         false
     }
 

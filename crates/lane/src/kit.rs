@@ -1,4 +1,4 @@
-//! The lane's kit: what its works may use, and where they leave what they want done.
+//! The lane's kit: what its works may use, and where they put what they want done.
 
 use crate::control::{Control, Order};
 use crate::report::{Report, Throttle};
@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Timers fire at multiples of this, in nanoseconds.
 pub const TIMER_RESOLUTION: u64 = 1_000_000;
 
-/// What is each work's own, kept while another is at it.
+/// Each work's own part of the kit, kept while another work has its turn.
 #[derive(Clone, Copy)]
 struct Own {
     alarm: u64,
@@ -22,8 +22,8 @@ struct Own {
     payer: Payer,
 }
 
-/// What the works of a lane may use: memory, clock, timers, tasks, and the outbox for operations. In a call of a work, what is each
-/// work's own is that work's: the alarm, the budget, the payer, and the number in handles.
+/// What the works of a lane may use: memory, clock, timers, tasks, and the outbox for operations. During a call into a work, the alarm,
+/// the budget, the payer and the number in handles are that work's own.
 pub struct Kit {
     /// The lane's memory.
     pub arena: Arena,
@@ -36,22 +36,22 @@ pub struct Kit {
     /// The time, in nanoseconds, at which the work wants a turn even if nothing happens until then; `u64::MAX` if it does not. To the
     /// clock's own resolution, unlike timers.
     pub alarm: u64,
-    /// What the work may take of a turn. It may change it; from the next turn on that is in force.
+    /// What the work may take of a turn. It may change this, from the next turn on.
     pub budget: Budget,
     pub(crate) wheel: Wheel<Handle>,
-    /// Before this the wheel need not be asked: no timer comes.
+    /// No timer comes before this, so the wheel need not be asked.
     pub(crate) timers_from: u64,
     pub(crate) now: u64,
     /// Nanoseconds since 1970 when the monotonic clock was 0, as of the last look, and when that was.
     pub(crate) epoch: u64,
     pub(crate) epoch_at: u64,
-    /// The work that is at it, by its place; its number is one more.
+    /// The place of the work that is called now; its number is one more.
     at: usize,
     owns: Vec<Own>,
     outbox: Vec<(Handle, Op)>,
-    /// Something was submitted to be sent since the lane last looked.
+    /// A send was submitted since the lane last looked.
     pub(crate) has_sent: bool,
-    /// Connections whose side is to be finished behind the outbox.
+    /// Connections to finish, on our side, after the outbox.
     finished: Vec<Socket>,
     report: Box<dyn Report>,
     throttle: Throttle,
@@ -135,7 +135,7 @@ impl Kit {
         self.offload_max
     }
 
-    /// Who pays for what the work leases, unless it says otherwise: an account of its own, under which it may open others.
+    /// The account that pays for the work's leases, unless the work says otherwise. It may open others under it.
     pub fn payer(&self) -> Payer {
         self.owns[self.at].payer
     }
@@ -180,7 +180,7 @@ impl Kit {
         self.report.line(line);
     }
 
-    /// Tells the operator what others may cause as often as they like: a line of each kind at most once a second, with how many were
+    /// For lines that others can cause as often as they like: tells the operator at most one line of each kind a second, and how many were
     /// left out. There are few kinds, each with a name in the source.
     pub fn report_kind(&mut self, kind: &'static str, line: &str) {
         if self.throttle.passes(kind, self.now) {
@@ -250,7 +250,7 @@ impl Kit {
         }
     }
 
-    // Apart, so that a turn in which nothing is to be told pays for a look alone.
+    // Apart, so that a turn with nothing to tell pays only for the check.
     #[inline(never)]
     fn tell_of(&mut self, kind: &str, count: u64) {
         self.report.line(&format!("lane {}: {count} more lines on {kind} were left out", self.lane));

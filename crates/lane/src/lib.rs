@@ -23,7 +23,7 @@ pub mod wheel;
 mod words;
 mod work;
 
-pub use crate::control::{Control, LaneBell, Order};
+pub use crate::control::{Control, Counts, LaneBell, Order};
 pub use crate::fence::{Bursts, Fenced, fenced};
 pub use crate::homing::Homing;
 pub use crate::kit::{Kit, TIMER_RESOLUTION};

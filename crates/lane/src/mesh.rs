@@ -14,14 +14,14 @@ pub struct Mesh<M: Send> {
     from: Vec<Option<Receiver<Fenced<M>>>>,
     /// Lanes for which a message is queued and not visible yet.
     unpublished: Vec<usize>,
-    /// Lanes of which room is wanted.
+    /// Lanes in whose channels room is wanted.
     wanted: Vec<usize>,
     /// Whether each lane is known to have gone.
     parted: Vec<bool>,
     counts: Counts,
 }
 
-/// A mesh, whatever its works say to each other: what a lane does with it.
+/// What a lane does with a mesh, whatever its works say to each other.
 pub trait Channels {
     /// Whether there is any other lane.
     fn has_others(&self) -> bool;
@@ -31,7 +31,7 @@ pub trait Channels {
     fn publish(&mut self) -> (u64, u64);
     /// What was sent and taken since the beginning.
     fn counts(&self) -> Counts;
-    /// Announces sleep to all lanes; true if no message is waiting, and no room that was wanted.
+    /// Announces sleep to all lanes; true if no message waits, and no wanted room has come.
     fn before_sleep(&mut self) -> bool;
     /// Takes the announcement back.
     fn awake(&mut self);
@@ -92,7 +92,7 @@ impl<M: Send> Mesh<M> {
         self.to.get(to).and_then(Option::as_ref).is_none_or(Sender::is_closed)
     }
 
-    /// Whether there is room for a message to lane `to`; a lane that has gone has as much as one likes.
+    /// Whether there is room for a message to lane `to`; always, if that lane has gone.
     pub fn has_room(&mut self, to: usize) -> bool {
         let there = self.to.get_mut(to).and_then(Option::as_mut);
         there.is_none_or(|sender| sender.has_room() || sender.is_closed())
@@ -106,13 +106,13 @@ impl<M: Send> Mesh<M> {
         }
     }
 
-    /// A lane of which room was wanted and which has some now, or has gone; each is named once.
+    /// A lane that has the room that was wanted, or has gone; each is named once.
     pub fn take_room(&mut self) -> Option<usize> {
         let place = (0..self.wanted.len()).find(|&place| self.has_room(self.wanted[place]))?;
         Some(self.wanted.swap_remove(place))
     }
 
-    /// Takes up to `at_most` messages of each lane; returns how many. `each` is told last, with none, of a lane that has gone.
+    /// Takes up to `at_most` messages of each lane; returns how many. For a lane that has gone, `each` is called last with none.
     pub fn take(&mut self, at_most: usize, mut each: impl FnMut(usize, Option<M>)) -> usize {
         let mut taken = 0;
         for (from, receiver) in self.from.iter_mut().enumerate() {
@@ -157,7 +157,7 @@ impl<M: Send> Channels for Mesh<M> {
 
     fn before_sleep(&mut self) -> bool {
         assert!(self.unpublished.is_empty(), "a lane sleeps when all that it sent is visible");
-        // All of them are told, so this must not stop at the first that has something.
+        // All lanes must be told, so this does not stop at the first that has something.
         let busy = self.from.iter_mut().flatten().filter_map(|receiver| (!receiver.before_sleep()).then_some(()));
         let busy = busy.count();
         let Self { wanted, to, .. } = self;

@@ -14,7 +14,7 @@ pub const STOP_AFTER_BREAK: u64 = 1_000_000_000;
 pub const GATES: usize = 2;
 
 /// The words of a lane that ended by itself.
-const UNTOLD: &str = "without a word: it ended and nobody had told it to";
+const UNTOLD: &str = "without a word: it ended though nobody had told it to";
 
 /// What has happened. `E` is why a lane cannot start.
 #[derive(Clone, Debug, PartialEq, Eq)]

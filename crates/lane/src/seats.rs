@@ -1,4 +1,4 @@
-//! The seats of a lane's works: what waits for each, and what each said of itself last.
+//! The seats of a lane's works: what waits for each, and what each last said about itself.
 
 use crate::control::Counts;
 use crate::kit::Kit;
@@ -12,7 +12,7 @@ pub(crate) struct Seat {
     pub(crate) work: Option<Box<dyn Seated>>,
     /// Completions for it, in order.
     pub(crate) inbox: Vec<Completion>,
-    /// Timers of its that have come, in order.
+    /// Its timers that have come, in order.
     pub(crate) due: Vec<Handle>,
     pub(crate) said: Said,
     /// Whether there are lanes that it could hear from.
@@ -29,7 +29,7 @@ impl Seat {
     }
 }
 
-/// The seats of all works; a work's number in handles is its place here and one.
+/// The seats of all works; a work's number in handles is its place here plus one.
 pub(crate) struct Seats {
     pub(crate) seats: Vec<Seat>,
     /// Works that are still there.
@@ -77,7 +77,7 @@ impl Seats {
 
     /// Whether something waits that is over the budget of its work.
     pub(crate) fn have_waiting(&self) -> bool {
-        // A work that was always alone is handed all at once.
+        // A work that was always alone gets everything at once.
         self.seats.len() > 1 && self.seats.iter().any(|seat| !(seat.inbox.is_empty() && seat.due.is_empty()))
     }
 
@@ -102,7 +102,7 @@ impl Seats {
     pub(crate) fn route(&mut self, completions: &mut Vec<Completion>, mut foreign: impl FnMut(Completion)) {
         let Some(work) = completions.first().map(|first| first.handle.work()) else { return };
         let is_of_one = completions.iter().all(|completion| completion.handle.work() == work);
-        // What is all one work's is not moved.
+        // A batch that is all one work's is not moved.
         if is_of_one
             && let Some(seat) = self.of(completions[0].handle)
             && seat.inbox.is_empty()

@@ -20,7 +20,7 @@ pub enum Turn {
     Productive,
     /// Nothing was there.
     Empty,
-    /// The lane has drained, or was told to stop, or the works that it lives for have left: no more turns.
+    /// No more turns: the lane has drained, was told to stop, or has lost the works that it lives for.
     Ended,
 }
 
@@ -35,13 +35,13 @@ pub struct Lane<D: Driver> {
     completions: Vec<Completion>,
     expired: Vec<Handle>,
     draining: bool,
-    /// What this lane last said of itself in the drain, and whether all have come to agree.
+    /// What this lane last said about itself in the drain, and whether all lanes agree that it is over.
     said: Option<Option<Counts>>,
     agreed: bool,
     announced_sleep: bool,
-    /// What all works said when they were called last.
+    /// What all works said in their last call.
     heard: Said,
-    /// When the last productive turn ended: where spinning is counted from.
+    /// When the last productive turn ended: spinning is counted from here.
     productive_at: u64,
     turns: u64,
 }
@@ -111,7 +111,7 @@ impl<D: Driver> Lane<D> {
         self.account(done > 0 || submitted)
     }
 
-    /// The first work of a type, to look at it from a test or a runner; none if there is none, or it has left.
+    /// The first work of a type, for a test or a runner to look at; none if there is none, or it has left.
     pub fn work<W: Work>(&self) -> Option<&W> {
         self.works.seats.iter().find_map(|seat| seat.work.as_ref()?.any().downcast_ref())
     }
@@ -158,13 +158,13 @@ impl<D: Driver> Lane<D> {
         self.kit.report(&format!("lane {lane}: its work {name:?} broke and has left; the others go on: {words}"));
     }
 
-    /// Has a work leave: its sockets close, and what it had under way, or waited for, ends unseen.
+    /// A work leaves: its sockets close, and its operations and timers end unseen.
     fn leave(&mut self, place: usize) -> &'static str {
         assert!(place < usize::from(Handle::WORKS_MAX), "a seat's number fits in handles");
         assert!(self.works.seats[place].work.is_some(), "a work leaves that is there");
         let (work, inbox, due) = self.works.vacate(place);
         let name = work.name();
-        // Whoever broke may break again as it is dropped; it has been told of.
+        // A broken work may panic again as it is dropped; its panic was already reported.
         let _ = fenced(|| drop(work));
         self.kit.hand_over(&mut self.driver);
         self.driver.abandon(place as u8 + 1);
@@ -260,14 +260,14 @@ impl<D: Driver> Lane<D> {
     /// Whether, and how long, the driver may wait: not while there is work; not within the spin budget; else until
     /// the next timer or alarm, after sleep was announced to those who could ring.
     fn govern(&mut self) -> Wait {
-        // What is sent has mostly left at once: before a sleep is announced, that is to be known.
+        // Sends mostly complete at once: so look once more before announcing sleep.
         let has_sent = std::mem::take(&mut self.kit.has_sent);
         // Before its first turn a lane has submitted nothing that could wake it.
         if self.turns == 0 || has_sent || self.have_more() || self.kit.tasks.has_woken() {
             return Wait::No;
         }
         let now = self.kit.now;
-        // The wheel may want to be asked before a timer comes.
+        // The wheel may need a turn before a timer comes.
         self.kit.timers_from = self.kit.wheel.next().unwrap_or(u64::MAX);
         let next = self.kit.timers_from.min(self.kit.first_alarm()).min(self.kit.left_out_due());
         if next <= now {
@@ -281,7 +281,7 @@ impl<D: Driver> Lane<D> {
         self.announced_sleep = true;
         let quiet = self.works.before_sleep() & self.kit.tasks.before_sleep();
         match next {
-            // Orders and words are given before bells are rung: one that came before the announcement is seen here.
+            // Orders and words are given before bells are rung, so one that came before the announcement is seen here.
             _ if !quiet || self.order_is_new() || self.control.has_words(self.kit.lane()) => Wait::No,
             u64::MAX => Wait::Forever,
             deadline => Wait::Until(deadline),
@@ -332,15 +332,15 @@ impl<D: Driver> Lane<D> {
         Some(collected)
     }
 
-    /// Hands over what was collected, and has each work serve; true if nothing came of it for the work that is alone on its lane, so that
-    /// the turn is over.
+    /// Hands over what was collected, and has each work serve. True if the turn is over: the only work on the lane had completions, and nothing
+    /// came of them.
     fn serve(&mut self) -> bool {
         let is_shared = self.works.are_shared();
         let may_skip = !(is_shared || self.draining);
         let mut is_over = false;
         for place in self.works.places() {
             is_over = self.call(place, |seat| {
-                // Who is alone is handed all there is.
+                // A work alone on its lane gets everything.
                 let at_most = if is_shared { seat.kit.budget.completions } else { usize::MAX };
                 seat.work.serve(seat.kit, seat.inbox, at_most, may_skip)
             });
@@ -348,7 +348,7 @@ impl<D: Driver> Lane<D> {
         may_skip && is_over
     }
 
-    /// Hands over what came otherwise, and has each work flush; returns how many messages were taken.
+    /// Hands over timers and messages, and has each work flush; returns how many messages were taken.
     fn finish(&mut self) -> usize {
         self.call_each(|seat| {
             let at_most = seat.kit.budget.other;
@@ -383,7 +383,7 @@ impl<D: Driver> Lane<D> {
             return 0;
         }
         let mut panicked = 0;
-        // They are the lane's, whoever spawned them.
+        // Tasks belong to the lane, whoever spawned them.
         let before = self.kit.arena.pay_as(Payer::LANE);
         self.kit.tasks.tell_time(self.kit.now);
         let polled = self.kit.tasks.run(self.settings.turn_other, &mut |_| panicked += 1);
@@ -445,7 +445,7 @@ impl<D: Driver> Lane<D> {
     }
 }
 
-/// What a call of a work is made with.
+/// What a call into a work needs.
 struct Caller<'a, D> {
     work: &'a mut dyn Seated,
     inbox: &'a mut Vec<Completion>,
@@ -454,7 +454,7 @@ struct Caller<'a, D> {
     driver: &'a mut D,
 }
 
-/// Ends what completed for nobody, or for a work that has left: what it opened closes, and its memory goes home.
+/// Ends a completion that belongs to nobody, or to a work that has left: what it opened closes, and its memory goes home.
 fn end_foreign(kit: &Kit, driver: &mut impl Driver, completion: Completion) {
     let Completion { handle, outcome, .. } = completion;
     kit.row.add(LaneCounter::CompletionsForeign, (handle.work() != Handle::NOBODY.work()).into());
@@ -469,12 +469,12 @@ fn end_foreign(kit: &Kit, driver: &mut impl Driver, completion: Completion) {
         }
         _ => {}
     }
-    // A value that an offloaded call brought is the user's.
+    // The value of an offloaded call is the user's.
     let _ = fenced(|| drop(outcome));
 }
 
 impl<D: Driver> Drop for Lane<D> {
-    /// However it ended: who waits for an answer must not wait for ever.
+    /// However the lane ended, nobody may wait for its answer for ever.
     fn drop(&mut self) {
         self.control.lane_ended(self.kit.lane());
     }

@@ -1,11 +1,11 @@
-//! Words: what one work of a lane is told from outside of the lanes, typed, and rarely.
+//! Words: what somebody outside the lanes tells one work of a lane, rarely; each work has a type for them.
 
 use crate::control::Control;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::vec::Drain;
 
-/// Words that one work may keep waiting before its lane takes them.
+/// Words that may wait for one work before its lane takes them.
 pub const WORDS_MAX: usize = 1024;
 
 /// What a lane was told and has not heard yet.
@@ -30,8 +30,8 @@ impl<T> Line<T> {
 /// Speaks to one work on all lanes of a program, from any thread.
 pub struct Tell<T>(Arc<Line<T>>);
 
-/// Hears what one work is told on one lane. Dropped, whoever speaks to it is told that nobody hears; what waits is dropped, so that
-/// nobody waits for an answer to it.
+/// Hears what one work is told on one lane. Once it is dropped, speakers learn that nobody hears; waiting words are dropped, so
+/// nobody waits for an answer to them.
 pub struct Ear<T> {
     line: Arc<Line<T>>,
     lane: usize,
@@ -51,9 +51,9 @@ pub struct Unheard<T> {
 /// Why a word is not heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Silence {
-    /// There is no such lane, or it has ended, or who should hear has left it.
+    /// There is no such lane, or it has ended, or the work has left it.
     Gone,
-    /// As many as may be wait there already.
+    /// As many words wait there as may.
     Full,
 }
 
@@ -111,7 +111,7 @@ impl<T> Ear<T> {
         self.taken.drain(..)
     }
 
-    /// From now on nothing is said any more; what was can still be taken.
+    /// From now on nothing more can be said; what was said can still be taken.
     pub fn close(&mut self) {
         self.line.lock(self.lane).is_over = true;
     }

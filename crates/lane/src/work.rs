@@ -11,70 +11,70 @@ use std::any::Any;
 /// What a lane runs, beside others: sorts completions, serves, and leaves operations in the kit's outbox. It never sees the type of
 /// the driver.
 ///
-/// A panic in one of these calls ends this work on this lane and no other: it is dropped, its sockets close, what was under way
-/// for it ends unseen. The lane ends with the last of the works that it lives for ([`Work::keeps_lane`]).
+/// A panic in one of these calls ends this work on this lane and no other: it is dropped, its sockets close, and its operations
+/// end unseen. The lane ends with the last of the works that it lives for ([`Work::keeps_lane`]).
 pub trait Work: 'static {
     /// Its name, for reports.
     fn name(&self) -> &'static str;
 
-    /// Whether the lane lives for it. One that only looks after others, such as control, ends with the lane instead.
+    /// Whether the lane lives for it. A work that only looks after others, such as control, ends with the lane instead.
     fn keeps_lane(&self) -> bool {
         true
     }
 
-    /// Calls `each` with its ends of the channels to itself on other lanes, if it has any: the same ones in each call. It may have several,
+    /// Calls `each` with the work's ends of the channels to itself on other lanes, if it has any; the same ones in each call. It may have several,
     /// for messages of different types.
     fn meshes(&mut self, _each: &mut dyn FnMut(&mut dyn Channels)) {}
 
-    /// Takes note of one completion; what it means for a service is worked off by [`Work::serve`].
+    /// Notes one completion; [`Work::serve`] works off what it means for a service.
     fn complete(&mut self, kit: &mut Kit, completion: Completion);
 
     /// Works off what the completions brought: hands each connection's bytes to its service, once. Called in each turn.
     fn serve(&mut self, kit: &mut Kit);
 
-    /// A timer started with `handle` has come. It may have been stopped in this turn: whoever stops timers tells by the generation.
+    /// A timer started with `handle` has come. It may have been stopped earlier in this turn: a work that stops timers can tell by the generation.
     fn expired(&mut self, _kit: &mut Kit, _handle: Handle) {}
 
-    /// Takes up to `at_most` messages of each other lane from each of its meshes, and does what they say; returns how many. Called in each
+    /// Takes up to `at_most` messages of each other lane from each of its meshes, and acts on them; returns how many. Called in each
     /// turn.
     fn take_messages(&mut self, _kit: &mut Kit, _at_most: usize) -> usize {
         0
     }
 
-    /// Somebody outside of the lanes has said something, to this work or to another ([`Tell::tell`](crate::Tell::tell)): it takes what is in
+    /// Somebody outside the lanes has said something to this work or to another ([`Tell::tell`](crate::Tell::tell)): the work empties
     /// its [`Ear`](crate::Ear)s.
     fn hear(&mut self, _kit: &mut Kit, _driver: &mut dyn Driver) {}
 
     /// Submits what this turn made: at most one send a connection.
     fn flush(&mut self, kit: &mut Kit);
 
-    /// Looks at what the driver alone knows, before what was submitted is carried out.
+    /// Looks at what only the driver knows, before the driver carries out what was submitted.
     fn look(&mut self, _driver: &dyn Driver) {}
 
     /// Whether there is something to do in the next turn without another completion.
     fn has_work(&self) -> bool;
 
-    /// Whether the completions just handed over left something to [serve](Work::serve) or [flush](Work::flush), now or in this turn. A
-    /// turn ends at once in which nothing else is to be done; so a work that is served in each turn for other reasons says so here.
+    /// Whether the completions just handed over left something to [serve](Work::serve) or [flush](Work::flush) in this turn. If not, and nothing
+    /// else is to be done, the turn ends at once; so a work that must be served in each turn for other reasons says so here.
     fn has_news(&self) -> bool {
         true
     }
 
-    /// Whether it has come to its end, by itself or in a drain: then it leaves the lane.
+    /// Whether it has ended, by itself or in a drain: then it leaves the lane.
     fn has_ended(&self) -> bool;
 
     /// Begins to drain.
     fn drain(&mut self, kit: &mut Kit, driver: &mut dyn Driver);
 
-    /// In a drain: whether nothing is left to do but what other lanes may still ask for.
+    /// In a drain: whether it has nothing left to do, except what other lanes may still ask for.
     fn is_quiet(&self, _kit: &mut Kit) -> bool {
         !self.has_work()
     }
 
-    /// In a drain: no lane has anything left to do, so none will ask any more. Now what waited for that may end.
+    /// In a drain: no lane has anything left to do, so none will ask any more. What was kept for that may end now.
     fn all_are_quiet(&mut self, _kit: &mut Kit) {}
 
-    /// It leaves the lane, however it came to that, unless by a panic: what users gave to it is dropped, fenced.
+    /// It leaves the lane, for any reason but a panic: it drops what users gave to it, behind the fence.
     fn end(&mut self, _kit: &mut Kit) {}
 }
 
@@ -94,19 +94,19 @@ impl Works {
         self
     }
 
-    /// One more, with a budget of its own. As long as a work is alone on its lane it is handed all there is.
+    /// One more, with a budget of its own. A work that is alone on its lane gets everything all the same.
     pub fn and_within(mut self, budget: Budget, work: impl Work) -> Self {
         self.0.push((Box::new(Desk { work }), Some(budget)));
         self
     }
 }
 
-/// What a work says of itself when it has been called.
+/// What a work says about itself after a call.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Said {
-    /// It has something to do in the next turn in any case.
+    /// It has something to do in the next turn, whatever comes.
     pub(crate) more: bool,
-    /// It has sent what is not visible yet.
+    /// It has sent messages that are not visible yet.
     pub(crate) sent: bool,
     pub(crate) ended: bool,
     /// Messages that it took.
@@ -125,14 +125,14 @@ impl Said {
     }
 }
 
-/// A work, its type erased: called once a phase, however much there is.
+/// A work, its type erased: one call a phase, however much there is.
 pub(crate) trait Seated {
     fn name(&self) -> &'static str;
     fn keeps_lane(&self) -> bool;
     /// Whether there are other lanes that it could hear from.
     fn talks(&mut self) -> bool;
-    /// Hands over the first `at_most` of `inbox`, and has it serve; unless something was handed over of which nothing came, and it
-    /// `may_skip` that: then it returns true.
+    /// Hands over the first `at_most` of `inbox`, and has it serve. Returns true without serving if nothing came of what was handed over, and it
+    /// `may_skip` that.
     fn serve(&mut self, kit: &mut Kit, inbox: &mut Vec<Completion>, at_most: usize, may_skip: bool) -> bool;
     /// Hands over the first `at_most` of the timers in `due`, and as many messages of each lane, and flushes.
     fn finish(&mut self, kit: &mut Kit, driver: &dyn Driver, due: &mut Vec<Handle>, at_most: usize) -> Said;

@@ -18,11 +18,11 @@ use corelane_rss::{Protocol, Transport};
 use corelane_seam::{Completion, Driver, Handle, Listen, Outcome, Reason, StreamOutcome};
 use corelane_watch::{LaneCounter, ServiceCounter};
 
-/// How soon accepting is tried again when the system had no descriptor and no connection has ended meanwhile.
+/// When accepting is tried again after the system had no descriptor, unless a connection ends before.
 const ACCEPT_AGAIN: u64 = SECOND / 10;
-/// How soon it is looked, where a service is at its bound of handshakes, who stands still in one.
+/// After how long a service at its bound of handshakes looks for those that stand still.
 const LOOK_AT_HANDSHAKES: u64 = SECOND;
-/// What tells the timer of handshakes from the other of its class.
+/// Marks the timer of handshakes; the other timer of this class has 0.
 const HANDSHAKES: u32 = 1;
 
 impl Services {
@@ -113,7 +113,7 @@ impl Services {
         }
         let flow = self.table.flow(&arrived.peer, &arrived.local, Protocol::TCP);
         let peer = Peer { address: arrived.peer, local: arrived.local, flow, learned: None };
-        // In this order: who sees the arrival in the page sees whether it was a stray.
+        // In this order: a reader who sees the arrival in the page also sees whether it was a stray.
         self.table.count(service, ServiceCounter::Strays, self.table.is_stray(flow, kit.lane()).into());
         self.table.count(service, ServiceCounter::Accepts, 1);
         self.steering.note_selection(kit);
@@ -142,8 +142,8 @@ impl Services {
         }
     }
 
-    /// Where nobody is accepted because of handshakes, ends those that stand still, of the peers that have most of them. So one that says nothing keeps nobody
-    /// out for longer than that; those who wait are accepted in this turn.
+    /// Where handshakes keep others out, ends those that stand still, of the peers that have most of them. So silent peers keep nobody
+    /// out for longer than that, and those who wait are accepted in this turn.
     fn relieve_handshakes(&mut self, kit: &mut Kit) {
         assert!(self.table.desk.handshakes_timed, "a timer comes that was started");
         self.table.desk.handshakes_timed = false;
@@ -155,7 +155,7 @@ impl Services {
             for index in self.table.connections.still_handshakes(service, kit.now()) {
                 self.end(kit, index, Ending::Aborted);
             }
-            // Others may stand still by then.
+            // By the next look, others may stand still.
             self.look_at_handshakes(kit);
         }
     }

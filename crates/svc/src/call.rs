@@ -35,8 +35,8 @@ impl Duties {
     }
 }
 
-/// The right and the duty to reply to a question ([`Cx::reply`](crate::Cx::reply)), on the lane that was asked, now or later: it may be
-/// kept. One that is dropped instead is counted (`calls_dropped`), and who asked is told ([`Lost::Dropped`](crate::Lost::Dropped)).
+/// The right and the duty to reply to a question ([`Cx::reply`](crate::Cx::reply)), on the lane that was asked. It may be kept for
+/// later. If it is dropped instead, that is counted (`calls_dropped`), and the asker is told ([`Lost::Dropped`](crate::Lost::Dropped)).
 #[must_use = "a call that is dropped leaves a question without its answer"]
 pub struct Call<T: Talk> {
     /// None once it is replied to.

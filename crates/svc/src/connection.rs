@@ -1,6 +1,7 @@
 //! A connection's entry in the lane's table, and the box that it has only while it has something to do.
 
 use crate::accounts::PeerKey;
+use crate::files::Fetch;
 use crate::input::Input;
 use crate::limits::{Limits, SECOND};
 use crate::machine::{Facts, Machine, Pause};
@@ -13,9 +14,9 @@ use corelane_lane::TimerId;
 use corelane_seam::{Arena, Chain, Lease, Payer, Shared, Socket};
 use std::any::Any;
 
-/// How long a holder may stand still while others wait for a part of what it holds.
+/// How long a holder may stand still while others wait for some of its memory.
 const STANDSTILL: u64 = SECOND;
-/// The part of what it holds that a connection must move to be said to move.
+/// A connection moves if it moves this part of what it holds.
 const MOVES_DIVISOR: usize = 8;
 
 /// A lease that the service wants filled.
@@ -41,12 +42,14 @@ pub(crate) struct Busy {
     /// What a transform has made of the output, or says itself.
     pub(crate) wire: Chain,
     pub(crate) fill: Option<Fill>,
+    /// The next piece of a file that a transform is to change.
+    pub(crate) fetch: Fetch,
     /// Bytes that the input must have before the service is called again.
     pub(crate) needed: usize,
     /// The service left input behind because the output was full or no ticket was left: it is called again without
     /// new bytes once that has changed.
     pub(crate) blocked: bool,
-    /// It did so because as many calls are with the helper threads as may be.
+    /// It did so because the helper threads had as many calls as they may.
     pub(crate) awaits_offload: bool,
     /// A message has begun of which the input holds nothing now, and more is to come.
     pub(crate) amid: bool,
@@ -67,7 +70,7 @@ pub(crate) struct Busy {
     pub(crate) moved: usize,
 }
 
-/// One connection. Small: ten thousand idle ones must not weigh.
+/// One connection. It is small, so that many idle ones cost little.
 pub(crate) struct Connection {
     pub(crate) socket: Option<Socket>,
     pub(crate) peer: Peer,
@@ -187,7 +190,7 @@ impl Facts for Holdings<'_> {
     }
 
     fn is_due(&self) -> bool {
-        // What a transform could not take for want of memory is not waited for from the peer.
+        // The transform could not take these bytes for want of memory: memory is awaited, not the peer.
         let is_starved = self.connection.is_starved;
         self.connection.is_ready || self.busy.is_some_and(|busy| busy.blocked || is_starved && !busy.raw.is_empty())
     }
@@ -212,7 +215,7 @@ impl Facts for Holdings<'_> {
     }
 
     fn pause(&self) -> Option<Pause> {
-        // What was written meanwhile leaves after the handshake, which must go on for that.
+        // Output written meanwhile leaves only after the handshake, which must go on for that.
         let held = if self.connection.machine.is_in_handshake() { Busy::wire_held } else { Busy::output_held };
         self.busy.and_then(|busy| busy.pause(|| held(busy), self.limits))
     }
@@ -226,6 +229,7 @@ impl Busy {
             raw: Chain::new(),
             wire: Chain::new(),
             fill: None,
+            fetch: Fetch::Idle,
             needed: 0,
             blocked: false,
             awaits_offload: false,
@@ -268,8 +272,8 @@ impl Busy {
         waiting + self.sending_charged
     }
 
-    /// Whether the service has filled the output without asking. Answers to requests that were held, and what was written while there
-    /// was room, were let in: however much that is, it ends nobody.
+    /// Whether the service has filled the output without asking. Answers to held requests, and what was written while there
+    /// was room, were let in, and end nobody however much they are.
     fn overflows(&self, limits: &Limits) -> bool {
         let unasked = self.output.unasked;
         unasked > 0 && self.output_held().min(unasked.saturating_add(limits.output_high)) > limits.output_max
@@ -292,7 +296,7 @@ impl Busy {
         (self.blocked || held() >= limits.output_high).then_some(Pause::Output)
     }
 
-    /// Whether a chain of this box holds bytes over the end of the turn.
+    /// Whether a chain of this box keeps bytes beyond this turn.
     pub(crate) fn holds_bytes(&self) -> bool {
         !(self.input.is_empty() && self.raw.is_empty() && self.wire.is_empty() && self.output.is_empty())
     }
@@ -313,6 +317,7 @@ impl Busy {
 
     /// Whether the box can go back to the pool as it is.
     pub(crate) fn is_idle(&self) -> bool {
+        assert!(self.fetch == Fetch::Idle || !self.output.chain.is_empty(), "what is read is a part of the output");
         let quiet = self.sending_charged == 0 && self.output.is_idle() && self.wire.is_empty();
         quiet && !self.in_record() && self.input.filled.is_none()
     }
@@ -325,7 +330,7 @@ impl Busy {
         self.output.wants_drained = false;
         self.raw.clear();
         self.wire.clear();
-        self.fill = None;
+        (self.fill, self.fetch) = (None, Fetch::Idle);
         self.input.is_too_long = false;
         (self.needed, self.record_since, self.record_bytes, self.sending_charged) = (0, 0, 0, 0);
         (self.blocked, self.awaits_offload, self.amid) = (false, false, false);

@@ -44,10 +44,10 @@ pub(crate) struct Site<'a> {
     pub(crate) met: Met,
 }
 
-/// What a call into a service may use of its lane: clock, timers, connections, files, tasks, counters; and what the service may say,
+/// The lane as a call into a service sees it: clock, timers, connections, files, tasks, counters, and whom the service may talk to,
 /// here and on other lanes.
 ///
-/// `Cx<'_>` alone is that of a service that says nothing. Code for any service takes `&mut Cx<'_, impl Talk>`.
+/// `Cx<'_>` alone is for a service that says nothing. Code for any service takes `&mut Cx<'_, impl Talk>`.
 pub struct Cx<'a, T: Talk = Silent> {
     pub(crate) kit: &'a mut Kit,
     table: &'a mut Table,
@@ -89,12 +89,12 @@ impl<'a> Site<'a> {
 }
 
 impl<K: Talk> Cx<'_, K> {
-    /// This turn's time. Does not change during a call.
+    /// The time of this turn. It does not change during a call.
     pub fn now(&self) -> Instant {
         Instant::from_nanoseconds(self.kit.now())
     }
 
-    /// The time of day at this turn, since 1970, UTC. It can be set, backwards as well, which is noticed within a second.
+    /// The time of day at this turn, since 1970, UTC. If somebody sets the system's clock, even backwards, this follows within a second.
     pub fn time_of_day(&self) -> Duration {
         Duration::from_nanos(self.kit.time_of_day())
     }
@@ -138,7 +138,7 @@ impl<K: Talk> Cx<'_, K> {
         self.table.find(id).map(|connection| &connection.peer.address)
     }
 
-    /// The flow that an arrival of this call's batch came with. A few nanoseconds; nothing for a socket with a peer.
+    /// The flow of an arrival in this call's batch. Costs a few nanoseconds; nothing for a socket with a peer.
     ///
     /// # Panics
     /// As for [`Cx::socket`].
@@ -155,14 +155,14 @@ impl<K: Talk> Cx<'_, K> {
     /// An empty lease of at least `capacity` bytes. Its memory is charged to the connection that this call is for, else to the service.
     ///
     /// # Errors
-    /// [`Refused::Memory`] if the lane does not lend so much now. A connection whose service was refused is called again when it
-    /// does: leave the request in the input. [`Refused::TooLarge`] if it never will: refuse the request.
+    /// [`Refused::Memory`] if the lane does not lend so much now: leave the request in the input, and the service is called again when the lane
+    /// does. [`Refused::TooLarge`] if it never will: refuse the request.
     pub fn lease(&mut self, capacity: usize) -> Result<Lease, Refused> {
         let most = self.kit.arena.lend_max();
         self.kit.arena.lease(capacity).ok_or(if capacity > most { Refused::TooLarge { most } } else { Refused::Memory })
     }
 
-    /// [`Cx::lease`] of `most` bytes, or of less where the lane does not lend so much now, and at least of `least`.
+    /// [`Cx::lease`] of `most` bytes, or of fewer, but at least `least`, if the lane does not lend so much now.
     ///
     /// # Errors
     /// As for [`Cx::lease`], about `least` bytes.
@@ -175,8 +175,8 @@ impl<K: Talk> Cx<'_, K> {
     /// Opens a connection to `to` for this service with `session`; [`StreamService::connected`](crate::StreamService::connected)
     /// is called when it is open, [`closed`](crate::StreamService::closed) with `Error` if it cannot be.
     ///
-    /// Where flows are steered to lanes, its port is chosen so that the answers belong to this lane; if no such port is to be had, the
-    /// system chooses, which is counted (`connects_home`, `connects_stray`).
+    /// Where flows are steered to lanes, the connection gets a port with which the answers belong to this lane. If there is no such port, the
+    /// system chooses one. Both are counted (`connects_home`, `connects_stray`).
     ///
     /// # Errors
     /// [`Error::SessionType`] if the session is not of this service's type; [`Error::Full`] at the bound of connections.
@@ -184,7 +184,7 @@ impl<K: Talk> Cx<'_, K> {
         self.connect_from(None, to, session)
     }
 
-    /// [`Cx::connect`] from one of this machine's addresses; the port is chosen as there if it is 0. One address has as many ports for
+    /// [`Cx::connect`] from one of this machine's addresses; port 0 is chosen in the same way. One address has as many ports for
     /// one peer as `net.ipv4.ip_local_port_range` says (28,232 by default), so more connections need more addresses.
     ///
     /// # Errors
@@ -221,8 +221,8 @@ impl<K: Talk> Cx<'_, K> {
         Ok(self.table.there(index).id)
     }
 
-    /// The output of another connection of this service. None once that connection was closed and all of its output has left; and none
-    /// for the connection that this call is for, whose output is an argument of the call.
+    /// The output of another connection of this service. None once that connection was closed and all of its output has left. None as well
+    /// for the connection that this call is for: its output is an argument of the call.
     pub fn connection(&mut self, id: ConnectionId) -> Option<&mut Output> {
         if !self.is_own(id) || self.current == Some(id) {
             return None;
@@ -236,9 +236,9 @@ impl<K: Talk> Cx<'_, K> {
         Some(&mut busy.output)
     }
 
-    /// Opens a datagram socket for this service, at `local` (port 0 lets the system choose). With a `peer` nothing else arrives,
-    /// nothing goes elsewhere, and what the network says of it is told ([`DatagramService::fault`](crate::DatagramService::fault)).
-    /// [`DatagramService::opened`](crate::DatagramService::opened) is called in the next turn; what is sent before waits.
+    /// Opens a datagram socket for this service, at `local` (port 0 lets the system choose). With a `peer`, the socket receives only from it
+    /// and sends only to it, and the network's reports come to [`DatagramService::fault`](crate::DatagramService::fault).
+    /// [`DatagramService::opened`](crate::DatagramService::opened) is called in the next turn; what is sent before that waits.
     ///
     /// # Errors
     /// [`Error::SocketsFull`] at the bound of sockets, [`Error::NotOverDatagrams`], [`Error::Draining`].
@@ -262,13 +262,13 @@ impl<K: Talk> Cx<'_, K> {
         Ok(socket)
     }
 
-    /// What is sent from a datagram socket of this service, whether it is open already or not. None for the one whose output is
+    /// The output of a datagram socket of this service, whether it is open yet or not. None for the socket whose output is
     /// an argument of this call (`receive`, `sent`), and for one that is closed or void.
     pub fn datagrams(&mut self, socket: SocketId) -> Option<&mut Replies> {
         self.table.sockets.replies(&self.table.services, socket, self.service)
     }
 
-    /// Closes a datagram socket of this service once what waits there has left; no more calls come for it.
+    /// Closes a datagram socket of this service once everything that waits there has left. No more calls come for it.
     pub fn close_datagrams(&mut self, socket: SocketId) {
         if let Some(mut found) = self.table.sockets.own(&self.table.services, socket, self.service) {
             found.close_behind();
@@ -283,8 +283,8 @@ impl<K: Talk> Cx<'_, K> {
     }
 
     /// Couples two connections of this service: each is read only while the other's output has room, and the end of one's
-    /// stream is passed on to the other. When one ends for another reason the other is closed. Whoever one of them was coupled with before goes on
-    /// alone. Nothing if one has ended, of which its service is told.
+    /// stream is passed on to the other. When one ends for another reason, the other is closed. A connection that one of them was coupled with before goes on
+    /// alone. Does nothing if one has ended already.
     pub fn pair(&mut self, a: ConnectionId, b: ConnectionId) {
         if a == b || !(self.is_own(a) && self.is_own(b)) {
             return;
@@ -310,13 +310,13 @@ impl<K: Talk> Cx<'_, K> {
         }
     }
 
-    /// Has a connection of this service on this lane closed once its output has left. For a connection of another service this, and each
-    /// of the calls below, does nothing and is counted (`notices_refused`).
+    /// Closes a connection of this service on this lane once its output has left. For a connection of another service, this and each
+    /// of the calls below does nothing and is counted (`notices_refused`).
     pub fn close(&mut self, id: ConnectionId) {
         self.tell(id, Notice::Close);
     }
 
-    /// Breaks a connection of this service off, as [`Next::Abort`](crate::Next::Abort) does: what has not left is lost.
+    /// Breaks off a connection of this service, as [`Next::Abort`](crate::Next::Abort) does: what has not left is lost.
     pub fn abort(&mut self, id: ConnectionId) {
         self.tell(id, Notice::Abort);
     }
@@ -327,7 +327,7 @@ impl<K: Talk> Cx<'_, K> {
         self.tell(id, Notice::Resume);
     }
 
-    /// Has all lanes of the program drain, and end: new connections are refused, what was asked is answered.
+    /// Has all lanes of the program drain and end: they refuse new connections and answer what was asked.
     pub fn drain_program(&mut self) {
         self.kit.drain_program();
     }
@@ -339,10 +339,10 @@ impl<K: Talk> Cx<'_, K> {
         self.answer_chain(ticket, chain);
     }
 
-    /// [`Cx::answer`] with a copy of `bytes`, in the memory that the ticket keeps if they fit there.
+    /// [`Cx::answer`] with a copy of `bytes`, in the memory that the ticket keeps if it is enough.
     ///
     /// # Errors
-    /// The ticket, and why there is no memory for the answer ([`Refused`]). Never for one that fits into what was kept ([`Hold::reserve`](crate::Hold::reserve)).
+    /// The ticket, and why there is no memory for the answer ([`Refused`]). Never for an answer that fits into the kept memory ([`Hold::reserve`](crate::Hold::reserve)).
     pub fn answer_bytes(&mut self, mut ticket: Ticket, bytes: &[u8]) -> Result<(), (Ticket, Refused)> {
         let mut writer = self.answer_writer(&mut ticket);
         match writer.put(bytes).and_then(|()| writer.finish()) {
@@ -352,7 +352,7 @@ impl<K: Talk> Cx<'_, K> {
         Ok(())
     }
 
-    /// Writes the answer to a ticket piece by piece, into the memory that it keeps first: [`Writer::finish`] gives what [`Cx::answer_chain`]
+    /// Writes the answer to a ticket piece by piece, first into the memory that the ticket keeps. [`Writer::finish`] returns what [`Cx::answer_chain`]
     /// takes.
     pub fn answer_writer(&self, ticket: &mut Ticket) -> Writer {
         Writer::new(self.kit.arena.clone(), ticket.take_reserved())
@@ -373,8 +373,8 @@ impl<K: Talk> Cx<'_, K> {
         self.table.notices.push_back(Note { to, from: self.service, notice });
     }
 
-    /// Has [`StreamService::timer`](crate::StreamService::timer) called for this connection, `after` so long and up to a
-    /// millisecond more. It ends with its connection.
+    /// Has [`StreamService::timer`](crate::StreamService::timer) called for this connection `after` this time, or up to a
+    /// millisecond later. A timer ends with its connection.
     ///
     /// # Errors
     /// [`Error::TimersFull`] at the connection's bound of timers (`timers_per_connection_max`, counted in `timers_max_hits`).
@@ -396,7 +396,7 @@ impl<K: Talk> Cx<'_, K> {
         Ok(timers.start(self.kit, (id, &mut connection.timers), deadline, token))
     }
 
-    /// Stops a timer of this service; one that has come is left alone.
+    /// Stops a timer of this service. Does nothing to one that has come.
     pub fn stop_timer(&mut self, timer: Timer) {
         let Table { connections, timers, .. } = &mut *self.table;
         let Some(owner) = timers.owner(timer) else { return };
@@ -407,9 +407,9 @@ impl<K: Talk> Cx<'_, K> {
         }
     }
 
-    /// Has [`alarm`](crate::StreamService::alarm) called with `token` in the first turn that begins at the given [`Instant`], or so long
-    /// ([`Duration`]) from now, or later: to the resolution of the lane's clock, where timers have a millisecond. An alarm is the service's, not a
-    /// connection's. One with the same token is replaced, and a call of `alarm` ends it.
+    /// Has [`alarm`](crate::StreamService::alarm) called with `token` in the first turn that begins at or after the given [`Instant`], or this
+    /// [`Duration`] from now. It is as exact as the lane's clock, where timers have a millisecond. An alarm is the service's, not a
+    /// connection's. It replaces one with the same token, and the call of `alarm` ends it.
     ///
     /// # Errors
     /// [`Error::AlarmsFull`] at the service's bound of alarms (`alarms_max`, counted in `timers_max_hits`), which is at least one.
@@ -430,8 +430,8 @@ impl<K: Talk> Cx<'_, K> {
         self.table.services[self.service as usize].alarms.stop(token);
     }
 
-    /// Why the connection that this call of [`closed`](crate::StreamService::closed) is for failed: what the socket said,
-    /// `Cancelled` when it could not be opened in time (`connect_limit`). None for other endings, and in other calls.
+    /// In [`closed`](crate::StreamService::closed): why the connection failed, by the word of its socket;
+    /// `Cancelled` if it could not be opened in time (`connect_limit`). None for other endings, and in other calls.
     pub fn fault(&self) -> Option<Fault> {
         self.table.fault
     }
@@ -465,11 +465,11 @@ impl<K: Talk> Cx<'_, K> {
         self.table.count(self.service, ServiceCounter::Requests, requests);
     }
 
-    /// Counts `by` more: in one of the counters that the service declares ([`StreamService::COUNTERS`](crate::StreamService::COUNTERS)), or in one that all
-    /// services have, where the service itself meets what that counts.
+    /// Counts `by` more in a counter that the service declares ([`StreamService::COUNTERS`](crate::StreamService::COUNTERS)), or in one that all
+    /// services have, if the service itself meets what that counts.
     ///
     /// # Panics
-    /// If it is one that the service does not declare.
+    /// If the service does not declare the counter.
     pub fn count(&mut self, counter: impl Counted, by: usize) {
         counter.add(&self.table.services[self.service as usize].row, by as u64);
     }
@@ -482,21 +482,21 @@ impl<K: Talk> Cx<'_, K> {
         gauge.set(&self.table.services[self.service as usize].row, value);
     }
 
-    /// The bounds of this service, for one that finds the ends of its records itself and refuses what is over a bound early.
+    /// The bounds of this service, for services that find the ends of their records themselves and refuse early what is over a bound.
     pub fn limits(&self) -> &Limits {
         self.table.limits(self.service)
     }
 
-    /// Opens a file, or a directory where `options` say so. [`completed`](crate::StreamService::completed) is called with `token`, and with `FileOutcome::Opened`, which tells its
-    /// length and the time of its last change, or with `Failed`. The file closes when the last clone of it is dropped, wherever that is: in the service, a session, a message,
+    /// Opens a file, or a directory where `options` say so. [`completed`](crate::StreamService::completed) is called with `token` and either `FileOutcome::Opened`, which gives the
+    /// file's length and the time of its last change, or `Failed`. The file closes when its last clone is dropped, wherever that is: in the service, a session, a message,
     /// an operation, or an output.
     pub fn open_file(&mut self, path: PathBuf, options: OpenOptions, token: u64) {
         self.request(FileOp::Open { beneath: None, path, options }, token);
     }
 
-    /// Opens what lies beneath a directory that was opened with [`OpenOptions::directory`], as [`Cx::open_file`] does: for paths that come from
-    /// a peer. Nothing in such a path leads out of the directory: no `..`, no link, no path from the root, and no rename meanwhile. It ends as
-    /// `Failed` with `Outside` then, or with `Busy` where the system could not tell: ask again.
+    /// [`Cx::open_file`] beneath a directory that was opened with [`OpenOptions::directory`]: for paths that come from
+    /// a peer. Nothing in such a path leads out of the directory: no `..`, no link, no path from the root, and no rename meanwhile. A path that would
+    /// ends as `Failed` with `Outside`, or with `Busy` if the system could not tell: then ask again.
     pub fn open_beneath(&mut self, directory: &File, path: PathBuf, options: OpenOptions, token: u64) {
         self.request(FileOp::Open { beneath: Some(directory.clone()), path, options }, token);
     }
@@ -506,7 +506,7 @@ impl<K: Talk> Cx<'_, K> {
         self.request(FileOp::List { directory: directory.clone(), most }, token);
     }
 
-    /// Reads a file at `offset` behind the data of `lease`, until that holds `until` bytes or the file ends: `FileOutcome::Filled`.
+    /// Reads a file from `offset`, and appends to `lease` until that holds `until` bytes or the file ends: `FileOutcome::Filled`.
     pub fn read_file(&mut self, file: &File, offset: u64, lease: Lease, until: usize, token: u64) {
         self.request(FileOp::Read { file: file.clone(), offset, lease, until }, token);
     }
@@ -521,8 +521,8 @@ impl<K: Talk> Cx<'_, K> {
         self.request(FileOp::Sync { file: file.clone() }, token);
     }
 
-    /// Whether as many calls are with the lane's helper threads as may be. Ask before [`Cx::offload`]: if it is, leave the request in the
-    /// input; the connection's service is called again when one has ended.
+    /// Whether the lane's helper threads have as many calls as they may. Ask before [`Cx::offload`]: if it is so, leave the request in the
+    /// input; the connection's service is called again when a call has ended.
     pub fn offload_is_full(&mut self) -> bool {
         let full = self.table.requests.offload_room(self.kit) == 0;
         self.met.full_offload |= full;

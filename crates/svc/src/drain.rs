@@ -109,7 +109,7 @@ impl Services {
         }
     }
 
-    /// Whether the lane has nothing left to do by itself: who asks it may be another lane.
+    /// Whether the lane has nothing left to do by itself; other lanes may still ask it.
     pub(crate) fn is_at_rest(&self, kit: &mut Kit) -> bool {
         let is_over = self.drain_is_over || self.table.requests.have_ended() && self.table.sockets.are_quiet();
         self.has_no_connections() && is_over && !self.owes_any(kit) && (self.drain_is_over || self.post_is_quiet())
@@ -129,7 +129,7 @@ impl Services {
 
     /// Whether a service over datagrams has answers to give.
     pub(crate) fn owes(&self, kit: &mut Kit, service: u16) -> bool {
-        // One over connections owes through those.
+        // A service over connections owes its answers to those.
         let Port::Datagram(port) = &self.ports[service as usize] else { return false };
         let owes = fenced(|| port.owes());
         owes.unwrap_or_else(|words| {
@@ -145,7 +145,7 @@ impl Services {
 }
 
 impl Found<'_> {
-    /// Who is in a handshake is served as one who waits to be accepted: from now on its time is short.
+    /// A connection in its handshake is treated as one that waits to be accepted: from now on its time is short.
     fn drain_handshake(&mut self, now: u64) {
         if !self.connection.machine.is_outgoing() {
             self.connection.machine.drain(0);

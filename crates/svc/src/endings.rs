@@ -34,7 +34,7 @@ impl Services {
 
     /// Tells the service, and submits the close; the entry is free when that has completed. Nothing if it has ended.
     pub(crate) fn close_now(&mut self, kit: &mut Kit, index: u32, ending: Ending) {
-        // The service has the session of a connection that it opens only now, to be told of the end.
+        // The service gets the session of a connection that it was opening only now, to be told of the end.
         self.adopt_session(kit, index);
         let mut found = self.table.there(index);
         if found.connection.machine.has_ended() {
@@ -68,7 +68,7 @@ impl Services {
         }
     }
 
-    /// One of a pair has ended: the other one ends with it, or goes on alone behind the end of its stream.
+    /// One of a pair has ended: the other ends with it, or goes on alone after an end of stream.
     pub(crate) fn leave_pair(&mut self, kit: &mut Kit, index: u32, pair: ConnectionId, ending: Ending) {
         let own = self.table.connections.id_of(index);
         // While the service was told, it may have ended, or been coupled with another.
@@ -153,7 +153,7 @@ impl Services {
         self.begin_session(kit, index, session);
     }
 
-    /// A connection's timer has come: perhaps too early, because it is only ever moved forwards in time here.
+    /// A connection's timer has come. It may be too early: deadlines that move back do not move it.
     pub(crate) fn deadline_came(&mut self, kit: &mut Kit, handle: Handle) {
         let id = ConnectionId { index: handle.index(), generation: handle.generation() };
         // It may have gone in the turn in which the timer came.
@@ -195,7 +195,7 @@ impl Services {
         self.table.there(index).set_deadline(kit);
     }
 
-    /// A ticket of the connection was good for so long: its service decides.
+    /// A ticket of the connection has expired: its service decides what follows.
     fn ticket_expired(&mut self, kit: &mut Kit, index: u32) {
         let found = self.table.there(index);
         // reason: the deadline is of a ticket that is held in the box.
@@ -209,7 +209,7 @@ impl Services {
         }
     }
 
-    /// A service that never answers what it held is in error: said once.
+    /// A service that never answers what it holds is at fault: reported once.
     fn tell_of_unanswered(&mut self, kit: &mut Kit, service: u16) {
         let state = &mut self.table.services[service as usize];
         if std::mem::replace(&mut state.told_of_unanswered, true) {
@@ -291,8 +291,11 @@ impl Connection {
         earlier(self.work_deadline(busy, limits), busy.answer_deadline(limits))
     }
 
-    /// That of what the peer is to do while something is under way.
+    /// The deadline for the peer's next move while something is under way.
     fn work_deadline(&self, busy: &Busy, limits: &Limits) -> Option<(u64, Limit)> {
+        if busy.awaits_file() {
+            return None; // the disk's time is not the peer's
+        }
         let is_leaving = self.machine.is_leaving() && !self.machine.has_taken_leave();
         if self.has_output() || is_leaving {
             return after(busy.progress_at, limits.send_limit, Limit::Send);
@@ -303,8 +306,8 @@ impl Connection {
         if busy.output.held() > 0 || busy.awaits_offload { None } else { self.quiet_deadline(limits) }
     }
 
-    /// Whether the record has grown fast enough since its rate was looked at last. If so, it is looked at again later; what came
-    /// before counts for nothing then, so that nobody earns a rest.
+    /// Whether the record has grown fast enough since the last look at its rate. If so, the next look counts from now, so that nobody
+    /// earns a rest by early bytes.
     fn keeps_its_rate(&mut self, now: u64, limits: &Limits) -> bool {
         // reason: the limit is that of a record, which is in it.
         let busy = self.busy.as_mut().expect("a connection in a record has its box");
@@ -316,27 +319,27 @@ impl Connection {
         keeps
     }
 
-    /// While the peer still sends, it may still take what was sent to it; but not for ever.
+    /// While the peer still sends, it may still be reading what was sent to it; but it gets no unlimited time.
     fn linger_deadline(&self, limits: &Limits) -> Option<(u64, Limit)> {
         let (quiet, limit) = after(self.active_at, limits.linger_limit, Limit::Linger)?;
         let whole = self.finished_at.saturating_add(nanoseconds(limits.drain_limit.max(limits.linger_limit)));
         Some((quiet.min(whole), limit))
     }
 
-    /// Whether a record has begun to arrive, and more of it is waited for. Begun records may hold all memory of the lane: then none of them
+    /// Whether a record has begun to arrive, and the rest is awaited. Begun records may hold all memory of the lane: then none of them
     /// ever gets the rest, unless some are given up.
     fn waits_for_record(&self) -> bool {
         self.busy.as_ref().is_some_and(|busy| busy.in_record() && (self.is_starved || !busy.blocked))
     }
 
-    /// That of a record that has begun to arrive: in all, and for its rate unless it waits for memory itself.
+    /// The deadline of a record that has begun to arrive: for all of it, and for its rate unless we made it wait for memory.
     fn record_deadline(&self, busy: &Busy, limits: &Limits) -> Option<(u64, Limit)> {
         let read = after(busy.record_since, limits.read_limit, Limit::Read);
         let rate = (limits.receive_rate_min > 0).then(|| (busy.rate_since.saturating_add(busy.rate_grace(limits)), Limit::Rate));
         if self.is_starved { read } else { earlier(read, rate) }
     }
 
-    /// In a drain nobody is waited for who does not go on.
+    /// A drain does not wait for a handshake that does not go on.
     fn handshake_deadline(&self, limits: &Limits) -> Option<(u64, Limit)> {
         match self.machine.draining() {
             Draining::First => {
@@ -362,7 +365,7 @@ impl Busy {
         if self.amid { RATE_GRACE.max(nanoseconds(limits.read_limit)) } else { RATE_GRACE }
     }
 
-    /// That of what the service is to answer.
+    /// The deadline for the service's answers.
     fn answer_deadline(&self, limits: &Limits) -> Option<(u64, Limit)> {
         let answer = self.output.oldest_held().and_then(|since| after(since, limits.answer_limit, Limit::Answer));
         let expires = self.output.expires();

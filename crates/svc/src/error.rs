@@ -15,14 +15,14 @@ pub enum Error {
         /// Why.
         fault: Fault,
     },
-    /// The socket of an address could not be registered with what selects the socket of a flow.
+    /// An address's socket could not be registered with the program that selects sockets for flows.
     Steering {
         /// The address.
         address: SocketAddr,
         /// Why, and the remedy.
         why: Box<str>,
     },
-    /// The service asked for a connection with a session of another type than its own.
+    /// The service opened a connection with a session that is not of its own type.
     SessionType {
         /// The type of the session that was given.
         got: &'static str,
@@ -39,7 +39,7 @@ pub enum Error {
     },
     /// A service over connections asked for a datagram socket.
     NotOverDatagrams,
-    /// The lane drains, or is leaving: a datagram socket, or a change of lanes, was asked for too late.
+    /// The lane drains or is leaving: it is too late for a new datagram socket, or for a change of lanes.
     Draining,
     /// The connection is at its bound of timers.
     TimersFull {
@@ -59,9 +59,9 @@ pub enum Error {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refused {
-    /// Not now: too little is free, or who would pay for it holds more than its share. Later it may.
+    /// Not now: too little is free, or the payer holds its share already. Later it may work.
     Memory,
-    /// Not now: as many requests of the connection are held as may be (`requests_in_flight_max`). Later one is answered.
+    /// Not now: the connection holds as many requests as it may (`requests_in_flight_max`). Once one is answered, it may work.
     Tickets,
     /// Never: it is more than a lane of this size lends at once.
     TooLarge {
@@ -73,10 +73,10 @@ pub enum Refused {
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Memory => f.write_str("the lane has no memory to lend now: ask again when called again"),
-            Self::Tickets => {
-                f.write_str("as many requests are held as may be (requests_in_flight_max): ask again when called again")
-            }
+            Self::Memory => f.write_str("the lane has no memory to lend now: try again in the next call"),
+            Self::Tickets => f.write_str(
+                "the connection holds as many requests as it may (requests_in_flight_max): try again in the next call",
+            ),
             Self::TooLarge { most } => {
                 write!(f, "a lane with this memory lends at most {most} bytes at once: ask for less, or give it more memory")
             }
@@ -91,19 +91,25 @@ impl fmt::Display for Error {
         match self {
             Self::Listen { address, fault } => write!(f, "cannot listen on {address}: {fault}"),
             Self::Steering { address, why } => write!(f, "flows to {address} cannot be steered: {why}"),
-            Self::SessionType { got } => write!(f, "the service connects with a session of type {got}, which is not its own"),
+            Self::SessionType { got } => write!(
+                f,
+                "the service opened a connection with a session of type {got}, which is not its own: pass its own Session type"
+            ),
             Self::Full { connections } => {
-                write!(f, "the service has {connections} connections open, its bound (connections_max)")
+                write!(f, "the service has {connections} connections open, its bound (connections_max): close some, or raise it")
             }
             Self::SocketsFull { sockets } => {
-                write!(f, "the service has {sockets} datagram sockets open, its bound (datagram_sockets_max)")
+                write!(
+                    f,
+                    "the service has {sockets} datagram sockets open, its bound (datagram_sockets_max): close some, or raise it"
+                )
             }
             Self::NotOverDatagrams => {
                 f.write_str("a service over connections has no datagram sockets: add a service over datagrams beside it")
             }
-            Self::Draining => {
-                f.write_str("the lane drains, or is leaving, and opens no more sockets: end, too, or ask again when it has left")
-            }
+            Self::Draining => f.write_str(
+                "the lane drains or is leaving and opens no more sockets: stop as well, or ask again when it has left",
+            ),
             Self::TimersFull { timers } => {
                 write!(f, "the connection has {timers} timers, its bound (timers_per_connection_max): stop some first")
             }
@@ -113,7 +119,9 @@ impl fmt::Display for Error {
                     "the service has {alarms} alarms, its bound (alarms_max): stop some first, or use a connection's timers"
                 )
             }
-            Self::TasksFull => f.write_str("the lane has as many tasks as its bound (tasks_max) allows"),
+            Self::TasksFull => {
+                f.write_str("the lane has as many tasks as its bound (tasks_max) allows: wait until some have ended, or raise it")
+            }
         }
     }
 }

@@ -78,7 +78,7 @@ impl Exchange {
         Some(Remote::new(line.tell.clone(), line.waiting.clone(), asks_max, self.wake.clone()))
     }
 
-    /// Lane `lane` has all its services: whoever speaks to others there is told that nobody hears.
+    /// Lane `lane` has all its services. Whoever speaks to another service there learns that nobody hears.
     pub(crate) fn close(&self, lane: usize) {
         self.lock().iter_mut().flatten().for_each(|line| line.close(lane));
     }

@@ -29,12 +29,11 @@ impl Services {
             Phase::Handshake | Phase::Refusing => found.send(kit),
             Phase::Open | Phase::Closing => {
                 found.seal();
-                if found.connection.transform.is_some() && !found.connection.machine.is_sending() {
-                    self.pass_output(kit, index);
-                    found = self.table.there(index);
-                    if found.connection.machine.has_ended() {
+                if found.connection.transform.is_some() {
+                    if !self.pass_output(kit, index) {
                         return;
                     }
+                    found = self.table.there(index);
                 }
                 found.send(kit);
             }
@@ -125,15 +124,15 @@ impl Services {
         let is_starved = found.connection.is_starved;
         // Unless the call has ended it, its box is back.
         if let Some(busy) = found.connection.busy.as_mut() {
-            // What was written in small pieces waits to be sent as well: else this would be called again before it has left.
+            // Small writes count as waiting output too; else this would be called again before they have left.
             busy.output.seal();
-            // A service that had no memory to go on is asked again when it is called for that.
+            // A service without memory to go on is asked again once the lane would lend it.
             busy.output.wants_drained |= is_starved && busy.output.is_empty();
             busy.told_drained = !is_starved;
         }
     }
 
-    /// One end of a pair has come to its end: the other is finished as soon as all has left it; both end when both have.
+    /// The stream of one of a pair has ended: our side of the other finishes as soon as its output has left. When both streams have ended, both end.
     fn settle_pair(&mut self, kit: &mut Kit, index: u32, pair: ConnectionId) {
         let found = self.table.there(index);
         let (machine, says_all) = (found.connection.machine, found.says_all());
@@ -164,7 +163,7 @@ impl Services {
 }
 
 impl Services {
-    /// The other of a pair says that our side ends, before that finishes.
+    /// The transform of the other of a pair says its last word before our side finishes.
     fn take_leave_of_pair(&mut self, kit: &mut Kit, index: u32, pair: ConnectionId) {
         if self.take_leave(kit, pair.index) {
             self.table.there(index).mark_dirty();
@@ -241,7 +240,7 @@ impl Found<'_> {
         }
     }
 
-    /// The peer finished in the middle of a record: what there is of it will never be answered.
+    /// The peer finished in the middle of a record: the part that came will never be answered.
     fn drop_record(&mut self) {
         self.connection.machine.drop_record();
         // reason: the record is in it.
@@ -259,13 +258,13 @@ impl Found<'_> {
         }
     }
 
-    /// After all steps of a turn: nothing is kept that is not needed, and its next deadline is known.
+    /// After all steps of a turn: gives back what is not needed, and sets the next deadline.
     fn come_to_rest(&mut self, kit: &mut Kit) {
         self.put_away();
         self.set_deadline(kit);
     }
 
-    /// Gives the box back if nothing is in it; else moves what uses little of its memory to fitting memory.
+    /// Gives the box back if nothing is in it; else moves bytes that use little of their block to fitting memory.
     fn put_away(&mut self) {
         let is_ready = self.connection.is_ready;
         // A connection at rest has none.

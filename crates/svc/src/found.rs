@@ -1,5 +1,4 @@
-//! One connection as it was looked up, with what it needs of its lane: handed on through all that one event, call or flush does to it,
-//! so that it is looked up once for each.
+//! A connection that was looked up, with what it needs of its lane. Each event, call or flush looks it up once and hands it on.
 
 use crate::class;
 use crate::connection::{Busy, Connection};
@@ -16,7 +15,7 @@ use std::collections::VecDeque;
 /// Boxes and chains kept for reuse; more than a turn can use at once are given back to the system.
 const POOL_MAX: usize = 256;
 
-/// What the connections of a lane share: who is to be looked at, storage for reuse, and who waits for what.
+/// What the connections of a lane share: who must be looked at, storage to reuse, and who waits for what.
 #[derive(Default)]
 pub(crate) struct Desk {
     /// Those whose input is to be worked off.
@@ -159,7 +158,7 @@ impl Found<'_> {
     }
 }
 
-/// For whom a call into a service is, and who pays for what it takes.
+/// Which connection a call into a service is for, and who pays for what the call leases.
 pub(crate) struct About {
     pub(crate) id: ConnectionId,
     pub(crate) service: u16,

@@ -1,10 +1,10 @@
-//! What has arrived on a connection and was not taken yet.
+//! What has arrived on a connection and was not yet taken.
 
 use corelane_seam::{Arena, Chain, Lease, Segment, Shared};
 use std::ops::Range;
 
-/// The bytes that have arrived, as a chain of leases. Taking them moves the leases; nothing is copied but what
-/// [`Input::contiguous`] must join.
+/// The bytes that have arrived, as a chain of leases. Taking them moves the leases; only
+/// [`Input::contiguous`] copies, and only what it must join.
 pub struct Input {
     pub(crate) chain: Chain,
     pub(crate) filled: Option<Lease>,
@@ -39,12 +39,12 @@ impl Input {
         }
     }
 
-    /// Bytes that are there.
+    /// How many bytes are there.
     pub fn len(&self) -> usize {
         self.chain.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.chain.is_empty()
     }
@@ -54,8 +54,8 @@ impl Input {
         self.finished
     }
 
-    /// Whether the input has ended though the peer has not said so: behind a transform whose streams have an end of their own (TLS's close_notify, RFC 8446,
-    /// section 6.1) somebody else may have cut it. False as long as it has not ended.
+    /// Whether the input has ended without the peer saying so. Behind a transform whose streams have an end of their own (TLS's close_notify, RFC 8446,
+    /// section 6.1), somebody else may have cut it. False as long as the input has not ended.
     pub fn is_truncated(&self) -> bool {
         self.truncated
     }
@@ -65,20 +65,20 @@ impl Input {
         self.filled.take()
     }
 
-    /// The bytes that lie together at the front; empty only if the input is.
+    /// The bytes that lie together at the front; empty only if the input is empty.
     pub fn first(&self) -> &[u8] {
         self.chain.front().and_then(Segment::bytes).unwrap_or(&[])
     }
 
-    /// A part of what [`Input::first`] shows, as a view to keep; it stays in the input. None if that does not show so much.
+    /// A part of what [`Input::first`] shows, as a view to keep; the bytes stay in the input. None if [`Input::first`] does not show so much.
     pub fn shared(&self, range: Range<usize>) -> Option<Shared> {
         let Some(Segment::Shared(first)) = self.chain.front() else { return None };
         (range.start <= range.end && range.end <= first.len()).then(|| first.slice(range))
     }
 
     /// The first `bytes` bytes in one piece; they stay in the input. Copies (and counts) only if they straddle.
-    /// None if so many are not there yet, or the lane does not lend so much now: then the service is called again when it does. More
-    /// than it can ever lend ([`LEASE_BYTES_MAX`](corelane_seam::LEASE_BYTES_MAX) at the most) ends the connection as aborted.
+    /// None if fewer are there yet, or if the lane does not lend so much now: then the service is called again when it does. Asking for more
+    /// than a lane can ever lend (at most [`LEASE_BYTES_MAX`](corelane_seam::LEASE_BYTES_MAX)) ends the connection as aborted.
     pub fn contiguous(&mut self, bytes: usize) -> Option<&[u8]> {
         if bytes > self.chain.len() {
             return None;

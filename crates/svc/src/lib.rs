@@ -20,6 +20,8 @@ mod endings;
 mod error;
 mod exchange;
 mod fence;
+mod fetch;
+mod files;
 mod flows;
 mod flush;
 mod found;

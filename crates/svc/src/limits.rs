@@ -1,4 +1,4 @@
-//! The bounds of a service, each with its default and, where something happens at it, a counter in the page.
+//! The bounds of a service, each with its default and, where it matters, a counter in the page for when it was met.
 
 use corelane_seam::{Arena, LEASE_BYTES_MAX, StreamOptions, builders};
 use std::time::Duration;
@@ -21,35 +21,35 @@ pub(crate) const SECOND: u64 = 1_000_000_000;
 pub struct Limits {
     /// Connections open at once. At the bound no more are accepted: they wait in the backlog. Default 100,000.
     pub connections_max: u32,
-    /// Connections open at once from one peer: an IPv4 address, an IPv6 /64, or over Unix sockets a user. One more is reset. 0, the default, for a half of those
-    /// that the lane can have, counted over all such services ([`Services::descriptors`](crate::Services::descriptors)): so that no
+    /// Connections open at once from one peer: an IPv4 address, an IPv6 /64, or over Unix sockets a user. One more is reset. 0, the default, allows half of those
+    /// that the lane can have, counted over all services with this default ([`Services::descriptors`](crate::Services::descriptors)), so that no
     /// address takes all descriptors.
     pub connections_per_peer_max: u32,
     /// Handshakes of transforms under way at once, on connections that were accepted or that the service opened. At the bound no more are accepted: they wait in
-    /// the backlog, and once a second the handshakes that have stood still for a second are ended in their favour, those of the peers that have most. Default 1,024.
+    /// the backlog. Once a second, handshakes that have stood still for a second end in their favour, those of the peers that have most. Default 1,024.
     pub handshakes_max: u32,
-    /// Tickets out at once for one connection. At the bound its input waits. Default 1,024.
+    /// Tickets that one connection may hold at once. At the bound its input waits. Default 1,024.
     pub requests_in_flight_max: u32,
     /// Timers of its service that one connection has at once. One more is refused to the service. Default 1,024.
     pub timers_per_connection_max: u32,
-    /// Alarms that the service has at once. One more is refused to the service. Each is looked through when one comes or is moved: for thousands
+    /// Alarms that the service has at once. One more is refused to the service. When one comes or is moved, all are looked through: for thousands
     /// take timers. Default 1,024.
     pub alarms_max: u32,
     /// Questions of the service to itself on its lanes that wait for their outcome on one lane ([`Cx::ask`](crate::Cx::ask)); and as many
     /// from outside of the lanes ([`Remote::ask`](crate::Remote::ask)). One more is refused to the service. Default 4,096.
     pub asks_max: u32,
-    /// Bytes of one record that is not complete. More than that ends the connection as aborted. At most what a lane lends at once
+    /// Bytes of one incomplete record. More ends the connection as aborted. At most what a lane lends at once
     /// ([`Limits::check`]): 4 MiB, or less with little memory. Default 1 MiB.
     pub record_max: usize,
     /// Bytes of memory in a connection's output at which its input waits. Default 256 KiB.
     pub output_high: usize,
-    /// Bytes of memory in a connection's output that end it as aborted, if the service has put them there without asking
-    /// ([`Output::is_full`](crate::Output::is_full), [`Output::hold`](crate::Output::hold)): what was let in ends nobody. Default 64 MiB.
+    /// Bytes of memory in a connection's output that end it as aborted, if the service put them there without asking
+    /// ([`Output::is_full`](crate::Output::is_full), [`Output::hold`](crate::Output::hold)). Output that was let in ends nobody. Default 64 MiB.
     pub output_max: usize,
     /// Bytes a second at which an incomplete record must grow, on average over every five seconds; 0 asks for none. Default 16.
     pub receive_rate_min: u64,
-    /// How long a connection may be without any request before it is closed, counted from when the last one was taken or its answer had
-    /// left; bytes that are no request do not count, nor does what the service sends unasked. Zero for ever. Default 10 minutes.
+    /// How long a connection may stay open without a request, counted from when the last one was taken or its answer had
+    /// left. Bytes that are no request do not count, nor does what the service sends unasked. Zero for ever. Default 10 minutes.
     pub idle_limit: Duration,
     /// How long one record may take to arrive; zero for no limit. Default 30 seconds.
     pub read_limit: Duration,

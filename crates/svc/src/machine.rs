@@ -1,7 +1,7 @@
 //! The life of one connection: events in, steps out.
 //!
-//! Nothing here touches memory, sockets or services: what the state alone does not know is asked of [`Facts`], and what is to be done goes
-//! as a [`Step`]. Each event asserts what may come before it, so that who brings one at the wrong time is found at once.
+//! Nothing here touches memory, sockets or services: [`Facts`] answers what the state does not know, and a [`Step`] says what to do
+//! next. Each event asserts what may come before it, so an event at the wrong time is found at once.
 //!
 //! ```text
 //! Opening --opened--> Open --close--> Closing --finish--> Lingering --end--> Ended
@@ -23,13 +23,13 @@ use corelane_watch::ServiceCounter;
 pub(crate) enum Phase {
     /// Being opened from our side.
     Opening,
-    /// Open; its transform is in its handshake, and the service does not have it yet.
+    /// Open; its transform is in the handshake, and the service does not know the connection yet.
     Handshake,
     /// Input goes to the service.
     Open,
     /// No more input to the service; held answers and output still leave.
     Closing,
-    /// Its transform has refused the peer: what that has to say to it still leaves.
+    /// Its transform has refused the peer; the transform's last words still leave.
     Refusing,
     /// Our side has finished; what arrives is discarded until the peer has finished too.
     Lingering,
@@ -42,22 +42,22 @@ pub(crate) enum Phase {
 pub(crate) enum Draining {
     /// No drain.
     No,
-    /// So many bytes were readable when the drain began, and are still to be served; none are left of them at 0.
+    /// So many of the bytes that were readable when the drain began are still to be served.
     Bytes(usize),
     /// Accepted during the drain: its first request is served.
     First,
-    /// Its first request was served, and now what else is readable is: until a receive finds nothing.
+    /// Its first request was served; what else is readable is served until a receive finds nothing.
     Rest,
 }
 
-/// What stands before a connection, as far as its life depends on that.
+/// The transform before a connection, as far as the connection's life depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Veil {
     /// Nothing: bytes pass as they are.
     None,
-    /// A transform, which is to speak before our side finishes.
+    /// A transform that must say its last word before our side finishes.
     Speaks,
-    /// It was told that our side ends, and has not come to its end.
+    /// It was told that our side ends, and has not finished.
     Leaves,
     /// It has said its last.
     HasLeft,
@@ -74,8 +74,8 @@ enum Stream {
     Cut,
 }
 
-/// What the state of a connection's memory says, as far as its life depends on it. Each is asked for only where a step turns on it, for a
-/// request asks for a step, and most of what is true of a connection says nothing about the next one.
+/// What a connection's memory says about its next step. A step asks for a fact only if it depends on it, because every request asks for a
+/// step, and most facts say nothing about the next one.
 pub(crate) trait Facts {
     /// Bytes wait to be sent.
     fn has_output(&self) -> bool;
@@ -85,11 +85,11 @@ pub(crate) trait Facts {
     fn in_record(&self) -> bool;
     /// The service is called with its input, now or when what it waits for is there.
     fn is_due(&self) -> bool;
-    /// The service wants to be told that all output has left, and was not yet.
+    /// The service wants to be told when all output has left, and was not told yet.
     fn wants_drained(&self) -> bool;
     /// It is one of a pair.
     fn is_paired(&self) -> bool;
-    /// The output is beyond its bound, and nobody had asked for it.
+    /// The output is beyond its bound, and the service did not ask before it wrote.
     fn overflows(&self) -> bool;
     /// The record is longer than one may be.
     fn is_too_long(&self) -> bool;
@@ -107,7 +107,7 @@ pub(crate) trait Facts {
 pub(crate) enum Pause {
     /// Requests in flight.
     Requests,
-    /// Calls that are with the helper threads.
+    /// Calls with the helper threads.
     Offload,
     /// Bytes in the output, its own or that of the other of a pair.
     Output,
@@ -132,38 +132,38 @@ impl Pause {
 pub(crate) enum Step {
     /// Nothing until something completes.
     Wait,
-    /// The next receive.
+    /// Submit the next receive.
     Receive,
-    /// Nothing until there is room, or a ticket: the limit that was reached.
+    /// Nothing until there is room, or a ticket. Names the limit that was reached.
     Pause(Pause),
-    /// To be broken off over the bound of its output.
+    /// Break off: the output is over its bound.
     OutputOverflow,
-    /// To be broken off over the bound of a record.
+    /// Break off: a record is over its bound.
     RecordOverflow,
     /// The service wants to produce more.
     CallDrained,
     /// The peer finished within a record.
     DropRecord,
-    /// Its stream has ended, and it is one of a pair.
+    /// Settle with the other of the pair: this one's stream has ended.
     SettlePair,
-    /// Its time has come: it is closed behind its output.
+    /// Close behind the output.
     Close(Ending),
-    /// Its time has come: it ends now.
+    /// End now.
     End(Ending),
-    /// All of the service is said: the transform speaks its last.
+    /// The service's output has left: the transform says its last word.
     TakeLeave,
-    /// All is said: our side finishes.
+    /// Everything has left: our side finishes.
     Finish,
 }
 
-/// What becomes of a pair of which one has come to the end of its stream.
+/// What follows for a pair when one's stream has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Settled {
-    /// The transform of the other is to say that our side ends: it is settled when that is said.
+    /// The other's transform must first say its last word.
     pub(crate) other_takes_leave: bool,
-    /// The peer of the other is told that our side has finished.
+    /// Our side of the other finishes: its peer is told.
     pub(crate) finishes_other: bool,
-    /// All is said on either side: who is left of the pair ends.
+    /// Everything has left on both sides: whoever is left of the pair ends.
     pub(crate) ends: bool,
 }
 
@@ -173,7 +173,7 @@ pub(crate) struct Machine {
     phase: Phase,
     ending: Option<Ending>,
     draining: Draining,
-    /// The receive under way began before the drain: its bytes are none of those that were readable then.
+    /// The receive under way began before the drain, so its bytes are not among those that were readable then.
     received_before: bool,
     receiving: bool,
     sending: bool,
@@ -182,15 +182,15 @@ pub(crate) struct Machine {
     /// The stream that it carries.
     stream: Stream,
     veil: Veil,
-    /// It was closed in its handshake: nothing of a service will ever pass.
+    /// It was closed in its handshake: no service will ever see it.
     never_opens: bool,
-    /// The transform has more to do, and is called again without anything having happened.
+    /// The transform has more to do, and is called again without another event.
     at_work: bool,
     /// The service has seen the end of the stream.
     told_finished: bool,
     /// Our side has finished towards the peer.
     finished: bool,
-    /// Opened from our side: a drain leaves its end to the service or the pair.
+    /// Opened from our side: in a drain the service or the pair ends it.
     outgoing: bool,
 }
 
@@ -289,11 +289,11 @@ impl Machine {
         matches!(self.veil, Veil::Leaves | Veil::HasLeft)
     }
 
-    /// Whether an ending lets the output leave first.
+    /// Whether this ending lets the output leave first.
     pub(crate) fn is_gentle(&self, ending: Ending) -> bool {
         match ending {
             Ending::Completed | Ending::Closing => true,
-            // A transform has the peer told.
+            // A transform tells the peer first.
             Ending::EndOfStream => self.veil != Veil::None,
             Ending::Error | Ending::Aborted => false,
         }
@@ -313,7 +313,7 @@ impl Machine {
         self.phase < Phase::Refusing && !self.never_opens
     }
 
-    /// Whether a drain takes no more from the peer than is there: each receive is stopped at once, and the first that finds
+    /// Whether a drain takes only what is there: each receive is stopped at once, and the first that finds
     /// nothing is the last.
     pub(crate) fn takes_what_is_there(&self) -> bool {
         self.phase == Phase::Open && matches!(self.draining, Draining::Bytes(_) | Draining::Rest)
@@ -324,7 +324,7 @@ impl Machine {
         self.phase == Phase::Open
     }
 
-    /// Whether nothing but what its peer does next is waited for.
+    /// Whether only the peer's next move is awaited.
     pub(crate) fn is_at_rest(&self) -> bool {
         let is_served = self.phase == Phase::Open && self.stream == Stream::Flows && !self.at_work;
         is_served && self.receiving && self.draining == Draining::No
@@ -374,7 +374,7 @@ impl Machine {
         self.veil = Veil::Leaves;
     }
 
-    /// The other of its pair was cut or has failed: our side ends without a word of the transform, so that the peer takes this end for no other.
+    /// The other of its pair was cut or failed. Our side ends without a last word of the transform, so the peer cannot take this end for a proper one.
     pub(crate) fn pass_on_cut(&mut self) {
         if self.veil == Veil::Speaks {
             self.veil = Veil::HasLeft;
@@ -415,7 +415,7 @@ impl Machine {
         }
     }
 
-    /// A receive ended without anything, because it was stopped or there was no memory for what is there; `found_nothing` if it was
+    /// A receive ended without bytes: it was stopped, or there was no memory for what is there. `found_nothing` if it was
     /// stopped and nothing was there.
     pub(crate) fn receive_stopped(&mut self, found_nothing: bool) {
         self.end_receive();
@@ -457,8 +457,8 @@ impl Machine {
         self.told_finished = true;
     }
 
-    /// A drain begins: so many bytes are readable. Who is in a handshake is served as one who waits to be accepted, for of the requests that it
-    /// may have sent nobody can tell yet.
+    /// A drain begins; so many bytes are readable. A connection in its handshake is treated as one that waits to be accepted, because nobody can yet
+    /// tell what requests it has sent.
     pub(crate) fn drain(&mut self, readable: usize) {
         let may = matches!(self.phase, Phase::Handshake | Phase::Open) && !self.outgoing;
         assert!(may && self.draining == Draining::No, "drained once: {self:?}");
@@ -475,8 +475,8 @@ impl Machine {
         }
     }
 
-    /// Closes it behind its output; nothing if that, or its end, is decided already. Returns whether it gives up its handshake: what was to leave
-    /// after that never will.
+    /// Closes it behind its output, unless its end is decided already. Returns whether this gives up its handshake: then the output that waited
+    /// for the handshake never leaves.
     pub(crate) fn close(&mut self, ending: Ending) -> bool {
         assert!(self.is_gentle(ending), "{ending:?} does not wait for output: {self:?}");
         let (is_in_handshake, is_open) = (self.phase == Phase::Handshake, self.phase == Phase::Open);
@@ -486,7 +486,7 @@ impl Machine {
         is_in_handshake
     }
 
-    /// Our side has said all; whether the peer is still to be told.
+    /// All our output has left; returns whether the peer must still be told.
     pub(crate) fn finish(&mut self) -> bool {
         let has_said_all = self.phase == Phase::Refusing || self.phase == Phase::Closing && self.has_taken_leave();
         assert!(has_said_all && !self.sending, "our side finishes behind its output: {self:?}");
@@ -494,7 +494,7 @@ impl Machine {
         !std::mem::replace(&mut self.finished, true)
     }
 
-    /// Our side of a pair has said all, and still listens; whether the peer is to be told.
+    /// All our output of one of a pair has left, and it still listens; returns whether the peer must be told.
     pub(crate) fn finish_half(&mut self) -> bool {
         assert!(!self.sending && self.has_taken_leave(), "our side finishes behind its output: {self:?}");
         self.phase == Phase::Open && !std::mem::replace(&mut self.finished, true)
@@ -529,7 +529,7 @@ impl Machine {
         Settled { finishes_other, ends: is_answered && other.told_finished, other_takes_leave: false }
     }
 
-    /// Ends it; what was decided before is overruled. Returns whether it is broken off with a reset: who was refused in order is not.
+    /// Ends it, whatever was decided before. Returns whether with a reset; a connection that was refused in order gets none.
     pub(crate) fn end(&mut self, ending: Ending) -> bool {
         assert!(self.phase != Phase::Ended, "a connection ends once: {self:?}");
         let in_order = self.phase == Phase::Lingering && self.ending == Some(ending);
@@ -572,7 +572,7 @@ impl Machine {
     }
 
     fn step_open(&self, facts: &impl Facts) -> Step {
-        // Asked for again with nothing written, it would be told so for ever: then it waits for what leaves next.
+        // A service that asks again without having written would be called for ever; so it is told once something more has left.
         if facts.wants_drained() && !facts.has_output() && !self.sending {
             return Step::CallDrained;
         }
@@ -589,7 +589,7 @@ impl Machine {
             };
         }
         if self.draining == Draining::Bytes(0) {
-            // A receive under way may have bytes already: it was stopped, and says so.
+            // A receive under way was stopped. It may have bytes already, so its end is awaited.
             return if self.receiving { Step::Wait } else { Step::Close(Ending::Closing) };
         }
         self.step_receive(facts)
@@ -600,7 +600,7 @@ impl Machine {
         Self::step_at_limit(facts).unwrap_or(if waits { Step::Wait } else { Step::Receive })
     }
 
-    /// What the input comes to at a limit, if it is at one.
+    /// The step for an input at a limit; none below its limits.
     fn step_at_limit(facts: &impl Facts) -> Option<Step> {
         if facts.is_too_long() { Some(Step::RecordOverflow) } else { facts.pause().map(Step::Pause) }
     }

@@ -2,7 +2,7 @@
 //!
 //! The rule by which the arena lends stands in `seam` (`ledger`). Here it gets its payers: each peer with its connections, and each
 //! service with what it keeps itself. A peer is one to all services, or it would have its part of the reserve several times. Whoever is refused waits in a queue with the bytes that were refused, and is
-//! called again when they would be lent. Two things keep that from being for ever:
+//! called again when they would be lent. Two things keep this wait from lasting for ever:
 //!
 //! * **One of many who wait may hold more than it leaves** (a grant), so that a request that has begun to arrive can be served.
 //! * **Connections end**, the largest holders' first: any of them when the reserve itself is nearly gone or in pieces; and those that have stood
@@ -30,7 +30,7 @@ pub(crate) struct Unsaid {
     pub(crate) largest: Option<(Address, usize)>,
 }
 
-/// How far the one is that may hold more than it leaves.
+/// How far the connection with a grant has come.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Grant {
     /// It was not served since it was chosen.
@@ -47,10 +47,10 @@ pub(crate) enum Grant {
 pub(crate) struct Memory {
     pub(crate) accounts: Accounts,
     pub(crate) waiting: VecDeque<Waiting>,
-    /// May hold more than it leaves, so that it can come to its end; the next one may when it has, or stands still.
+    /// The connection that may hold more than it leaves, so that it can come to its end. The next one may when this one has, or stands still.
     pub(crate) grantee: Option<ConnectionId>,
     pub(crate) grant: Grant,
-    /// How many of those who wait are still to be looked at, for something has changed since they were.
+    /// How many of those who wait must still be looked at, because something has changed since the last look.
     to_look_at: usize,
     /// Blocks given back when that was noticed last.
     given_back: u64,
@@ -61,13 +61,13 @@ pub(crate) struct Memory {
     /// When the operator was told last.
     pub(crate) said_at: u64,
     pub(crate) unsaid: Unsaid,
-    /// The timer that sees to a turn, and when it comes.
+    /// The timer that makes sure of a turn, and when it comes.
     pub(crate) timer: Option<(u64, TimerId)>,
 }
 
-/// Those who wait that one pass looks at.
+/// How many of those who wait one pass looks at.
 pub(crate) const LOOKS: usize = 256;
-/// How often the holders are looked at while somebody waits, and all who wait though nothing was given back: by then others may stand still.
+/// How often the holders are looked at while somebody waits, because others may stand still by then; and how often all who wait, though nothing was given back.
 pub(crate) const LOOK_AGAIN: u64 = SECOND / 4;
 /// How often those who wait are looked at while blocks are given back, and the holders when the reserve is nearly gone.
 pub(crate) const LOOK_SOON: u64 = SECOND / 1000;
@@ -98,7 +98,7 @@ impl Memory {
         self.to_look_at += 1;
     }
 
-    /// When there must be a turn though nothing happens.
+    /// When there must be a turn even if nothing happens.
     pub(crate) fn next_look(&self, now: u64) -> u64 {
         now + if self.to_look_at > 0 { LOOK_SOON } else { LOOK_AGAIN }
     }

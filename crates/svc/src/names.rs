@@ -12,10 +12,10 @@ use std::sync::Arc;
 pub struct Peer {
     /// The other end.
     pub address: Address,
-    /// This end: the address that was asked.
+    /// This end: the address that the peer connected to.
     pub local: Address,
-    /// The flow, as it arrives here: known before the first byte. None where flows are not told apart, and until a connection
-    /// that this side opens is open.
+    /// The flow, as it arrives here: known before the first byte. None where flows are not told apart, and while this side is
+    /// still opening the connection.
     pub flow: Option<Flow>,
     /// What a transform has learned of the other end; none without one.
     pub learned: Option<Arc<Learned>>,
@@ -25,11 +25,11 @@ pub struct Peer {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Learned {
-    /// By which name the server was asked for (RFC 6066, section 3).
+    /// The name by which the client asked for the server (RFC 6066, section 3).
     pub server_name: Option<String>,
     /// The protocol that both have agreed on (RFC 7301), as its registered bytes.
     pub protocol: Option<Vec<u8>>,
-    /// What the peer has proved to be: its certificates as DER, its own first. Empty if it was not asked, or showed none.
+    /// The certificates by which the peer proved who it is, as DER, its own first. Empty if it was not asked, or showed none.
     pub certificates: Vec<Vec<u8>>,
     /// The session began on another connection, and goes on here: so nobody has proved anything anew (RFC 8446, section 2.2).
     pub resumed: bool,
@@ -44,7 +44,7 @@ pub struct ConnectionId {
     pub(crate) generation: u32,
 }
 
-/// Names a datagram socket of this lane; void once it is closed, or could not be opened.
+/// Names a datagram socket of this lane; void once it is closed, or if it could not be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SocketId {
     pub(crate) index: u32,
@@ -75,7 +75,7 @@ keys!(ConnectionId, SocketId, Asking);
 pub enum Next {
     /// Call again when there are more bytes. What was left of the input stays.
     Continue,
-    /// Call again when at least so many bytes more than now are there, or the stream has ended.
+    /// Call again when at least this many more bytes are there than now, or the stream has ended.
     Need(usize),
     /// Take nothing more from the peer, and leave the input as it is: the service waits for something else, and says so with
     /// [`Cx::resume`](crate::Cx::resume). It may be called before that, too. While it waits the connection counts as idle, unless a request is held.

@@ -13,13 +13,13 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
 
-/// An own address that was not named.
+/// Our own address, not named.
 pub(crate) const NOWHERE: Address = Address::Ip(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0));
 
 /// Ports that are tried for one connection, before the system chooses.
 pub(crate) const TRIES: u8 = 8;
 
-/// How long it is believed from which address a peer is reached: routes change.
+/// How long we rely on the address from which a peer is reached: routes change.
 const ROUTE_LASTS: u64 = SECOND;
 
 /// Peers of which that is remembered.

@@ -32,7 +32,7 @@ struct Hole {
 
 /// A connection's output. Everything written in one turn leaves in one send.
 ///
-/// What is refused is refused whole: a service leaves the request in its input, and is called again when there is room.
+/// A write that is refused is refused whole: a service leaves the request in its input, and is called again when there is room.
 ///
 /// ```
 /// # use corelane_svc::{Input, Next, Output, Refused};
@@ -74,6 +74,8 @@ pub struct Output {
     pub(crate) tickets_taken: u32,
     pub(crate) was_refused: bool,
     pub(crate) wants_drained: bool,
+    /// There may be parts of files in it that are to be read before they leave.
+    pub(crate) has_files: bool,
     next_ticket: u32,
     owner: ConnectionId,
     arena: Arena,
@@ -99,6 +101,7 @@ impl Output {
             tickets_taken: 0,
             was_refused: false,
             wants_drained: false,
+            has_files: false,
             next_ticket: 0,
             owner: ConnectionId { index: u32::MAX, generation: 0 },
             arena,
@@ -110,10 +113,10 @@ impl Output {
     pub(crate) fn belong_to(&mut self, owner: ConnectionId) {
         assert!(self.is_idle(), "an output is handed on with something in it");
         assert!(self.reserved == 0 && self.expires == u64::MAX, "nothing is kept, and expires, for nobody");
-        (self.owner, self.was_refused) = (owner, false);
+        (self.owner, self.was_refused, self.has_files) = (owner, false, false);
     }
 
-    /// Bytes written and not handed to a send yet, in order behind any held answer or not.
+    /// Bytes written and not yet handed to a send, whether or not they wait behind a held answer.
     pub fn len(&self) -> usize {
         let held: usize = self.holes.iter().map(|hole| hole.reply.len() + hole.after.len()).sum();
         self.chain.len() + held + self.gather.as_ref().map_or(0, |lease| lease.len())
@@ -150,6 +153,7 @@ impl Output {
     /// Appends a segment without copying: a lease, bytes that live as long as the program, a part of a file.
     pub fn push(&mut self, segment: impl Into<Segment>) {
         let segment = segment.into();
+        self.has_files |= matches!(segment, Segment::File(_));
         self.add(segment.charged().max(1));
         self.seal();
         self.tail().push(segment);
@@ -185,7 +189,7 @@ impl Output {
     /// Copies `bytes` into the output, gathered with other small writes; long ones are spread over leases. All or nothing.
     ///
     /// # Errors
-    /// [`Refused::Memory`] if the lane does not lend the memory now: leave the request in the input, it will be offered again.
+    /// [`Refused::Memory`] if the lane does not lend the memory now: leave the request in the input, and it is offered again.
     /// [`Refused::TooLarge`] if it never will.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), Refused> {
         match &mut self.gather {
@@ -201,7 +205,7 @@ impl Output {
         Ok(())
     }
 
-    /// Writes piece by piece what is to leave whole or not at all: `write!` it, and [finish](OutputWriter::finish).
+    /// For what must leave whole or not at all: write it piece by piece, then [finish](OutputWriter::finish).
     pub fn writer(&mut self) -> OutputWriter<'_> {
         let gathered = self.gather.as_ref().map(|lease| lease.len());
         OutputWriter { output: self, gathered, written: 0, pieces: None, refused: None }
@@ -233,12 +237,12 @@ impl Output {
         self.add(bytes);
     }
 
-    /// Takes the right, and the duty, to answer one request later: in its order, with memory kept for the answer and an age if the
-    /// [`Hold`] says so.
+    /// Takes the right, and the duty, to answer one request later. The [`Hold`] sets its order, the memory kept for the answer, and when the
+    /// ticket expires.
     ///
     /// # Errors
-    /// [`Refused::Tickets`] at the limit of requests in flight, and [`Refused::Memory`] if what is to be kept is not lent now: leave the
-    /// request in the input, it will be offered again. [`Refused::TooLarge`] if it never is.
+    /// [`Refused::Tickets`] at the limit of requests in flight, and [`Refused::Memory`] if the memory to be kept is not lent now: leave the
+    /// request in the input, and it is offered again. [`Refused::TooLarge`] if that memory is never lent.
     pub fn hold(&mut self, hold: impl Into<Hold>) -> Result<Ticket, Refused> {
         let Hold { order, reserve, expiry } = hold.into();
         if self.tickets_left == 0 {
@@ -307,6 +311,7 @@ impl Output {
             return false;
         }
         self.charge(answer.charged().max(1));
+        self.has_files |= answer.segments().any(|segment| matches!(segment, Segment::File(_)));
         if order == Order::Any {
             self.seal();
             self.tail().append(&mut answer);
@@ -324,6 +329,11 @@ impl Output {
             self.chain.append(&mut hole.after);
         }
         true
+    }
+
+    /// Whether nothing waits behind an answer that is to come.
+    pub(crate) fn has_no_holes(&self) -> bool {
+        self.holes.is_empty()
     }
 
     /// How many tickets were not answered yet.

@@ -11,12 +11,12 @@ use corelane_watch::ServiceCounter;
 
 impl<T: Talk> Cx<'_, T> {
     /// Sends a message to this service on a lane, where [`lane_message`](crate::StreamService::lane_message) is called in the next turn:
-    /// in order, once, and unless that lane ends before. The lane may be this one; then the call comes in this turn or the next one.
+    /// in order and once, unless that lane ends first. The lane may be this one; then the call comes in this turn or the next one.
     ///
     /// # Errors
-    /// The message comes back, and is counted (`messages_refused`), if the channel is full, or nobody is there. A channel that was full
-    /// and has room again is told of ([`room`](crate::StreamService::room)); and the connection that this call is for, if any, has
-    /// [`receive`](crate::StreamService::receive) called again then: leave the request in its input.
+    /// The message comes back, and is counted (`messages_refused`), if the channel is full or nobody is there. When a full channel
+    /// has room again, [`room`](crate::StreamService::room) is called; and if this call is for a connection, so is its
+    /// [`receive`](crate::StreamService::receive): leave the request in its input.
     pub fn send(&mut self, lane: usize, message: T::Message) -> Result<(), Unheard<T::Message>> {
         let sent = match self.post.is_over() {
             true => Err(Unheard { word: Letter::Message(message), why: Silence::Gone }),
@@ -28,12 +28,12 @@ impl<T: Talk> Cx<'_, T> {
         })
     }
 
-    /// Asks this service on a lane, which may be this one: there [`asked`](crate::StreamService::asked) is called, and here, with the
-    /// outcome, [`replied`](crate::StreamService::replied), once for each question that was taken, in a later call.
+    /// Asks this service on a lane, which may be this one. [`asked`](crate::StreamService::asked) is called there, and later
+    /// [`replied`](crate::StreamService::replied) here with the outcome, once for each question that was taken.
     ///
     /// # Errors
-    /// As [`Cx::send`]; and if as many questions wait as may ([`Limits::asks_max`](crate::Limits::asks_max), counted in `asks_max_hits`),
-    /// with the same consequences.
+    /// As [`Cx::send`]; and in the same way if too many questions wait ([`Limits::asks_max`](crate::Limits::asks_max), counted in
+    /// `asks_max_hits`).
     pub fn ask(&mut self, lane: usize, question: T::Question) -> Result<Asking, Unheard<T::Question>> {
         if self.post.is_over() {
             return Err(Unheard { word: question, why: Silence::Gone });
@@ -60,14 +60,14 @@ impl<T: Talk> Cx<'_, T> {
         unheard
     }
 
-    /// Replies to a question. Who has gone meanwhile is not told.
+    /// Replies to a question. If the asker has gone, nothing happens.
     pub fn reply(&mut self, call: Call<T>, answer: T::Answer) {
         self.post.reply(self.kit, call, answer);
     }
 
-    /// Has [`StreamService::message`](crate::StreamService::message) called for a connection of this service on this lane, once this call has
-    /// returned, even for the connection that this call is for; lost, and counted (`notices_late`), if that has ended. What it writes leaves behind the answers that
-    /// the connection holds with [`Order::Kept`](crate::Order::Kept).
+    /// Calls [`StreamService::message`](crate::StreamService::message) for a connection of this service on this lane, once this call has
+    /// returned; the connection may be the one that this call is for. If it has ended, the notice is lost and counted (`notices_late`). What `message` writes leaves
+    /// behind the answers that the connection holds with [`Order::Kept`](crate::Order::Kept).
     pub fn notify(&mut self, id: ConnectionId, notice: T::Notice) {
         self.post.push_notice(notice);
         self.tell(id, Notice::Message);

@@ -1,8 +1,8 @@
 //! Bytes pass a transform: when it is called, and what follows from that.
 
-use crate::connection::Busy;
+use crate::connection::{Busy, Connection};
 use crate::found::Found;
-use crate::machine::Machine;
+use crate::machine::{Machine, Phase};
 use crate::names::Ending;
 use crate::port::Call;
 use crate::services::Services;
@@ -12,7 +12,7 @@ use corelane_seam::Chain;
 use corelane_watch::ServiceCounter;
 use std::sync::Arc;
 
-/// Steps of handshakes in one turn: more wait for the next one, so that connections at work do not wait for all of them.
+/// Handshake steps in one turn. More wait for the next turn, so that other connections do not wait for all of them.
 const HANDSHAKE_STEPS_PER_TURN: u32 = 16;
 
 /// What came of a call that did not end the connection.
@@ -27,7 +27,7 @@ struct Passed {
 }
 
 impl Services {
-    /// Gives a connection that was just opened its transform, if its service has one; else, or after the handshake, the service gets it.
+    /// Gives a newly opened connection its transform, if its service has one; otherwise the service gets the connection at once.
     pub(crate) fn begin(&mut self, kit: &mut Kit, index: u32) {
         let connection = self.table.there(index).connection;
         let side = if connection.machine.is_outgoing() { Side::Client } else { Side::Server };
@@ -54,7 +54,7 @@ impl Services {
         }
     }
 
-    /// Puts the steps of another handshake off to the next turn when this one has had its share; true if it did.
+    /// If this turn has taken its share of handshake steps, puts this one off to the next turn and returns true.
     pub(crate) fn puts_off(&mut self, index: u32) -> bool {
         let mut found = self.table.there(index);
         if !found.connection.machine.is_in_handshake() {
@@ -75,7 +75,7 @@ impl Services {
         found.note_input(&passed);
         let pair = found.connection.pair.filter(|_| found.connection.machine.is_leaving());
         if let Some(mut other) = pair.and_then(|pair| self.table.found(pair)) {
-            // It waits until this side has said its last.
+            // It waits until this side has said its last word.
             other.mark_dirty();
         }
         let mut found = self.table.there(index);
@@ -85,10 +85,13 @@ impl Services {
         }
     }
 
-    /// Passes the output through the connection's transform, as soon as what it made before has left.
-    pub(crate) fn pass_output(&mut self, kit: &mut Kit, index: u32) {
-        let now = kit.now();
-        let waits = self.table.there(index).connection.busy.as_mut().is_some_and(|busy| busy.begin_to_wait(now));
+    /// Passes the output through the connection's transform, as soon as what it made before has left; what lies in a file is read for that. False if
+    /// the connection has ended.
+    pub(crate) fn pass_output(&mut self, kit: &mut Kit, index: u32) -> bool {
+        let (now, connection) = (kit.now(), self.table.there(index).connection);
+        connection.let_files_pass();
+        let may_write = !connection.machine.is_sending();
+        let waits = may_write && connection.busy.as_mut().is_some_and(|busy| busy.begin_to_wait(now));
         if waits && let Some(passed) = self.pass(kit, index) {
             let mut found = self.table.there(index);
             found.note_input(&passed);
@@ -96,9 +99,13 @@ impl Services {
                 found.mark_ready();
             }
         }
+        match self.table.there(index).connection.machine.phase() {
+            Phase::Open | Phase::Closing => self.fetch(kit, index),
+            phase => phase != Phase::Ended,
+        }
     }
 
-    /// Has the transform speak its last; true if it has, and what it said is to be sent.
+    /// Has the transform say its last word; returns whether it has said all of it.
     pub(crate) fn take_leave(&mut self, kit: &mut Kit, index: u32) -> bool {
         let machine = &mut self.table.there(index).connection.machine;
         if machine.is_to_take_leave() {
@@ -126,8 +133,10 @@ impl Services {
         let input_before = busy.input.len();
         let mut nothing = Chain::new();
         let Busy { raw, input, output, wire, .. } = &mut *busy;
-        // It makes no more of the output than can leave: what waits has not been changed yet.
+        // It gets output only if that can leave at once: waiting output stays unchanged.
         let may_write = wire.is_empty() && !connection.machine.is_sending();
+        let mut in_files =
+            if may_write && output.has_files && !transform.passes_files() { output.split_at_file() } else { Chain::new() };
         let mut passage = Passage {
             received: raw,
             input: &mut input.chain,
@@ -145,6 +154,7 @@ impl Services {
         let done = fenced(|| transform.pass(&mut passage));
         let Passage { opens, ends_input, .. } = passage;
         let refused = kit.arena.pay_no_longer(before);
+        busy.output.chain.append(&mut in_files);
         let brings = ends_input || busy.input.len() > input_before;
         busy.feed_fill();
         connection.busy = Some(busy);
@@ -163,7 +173,7 @@ impl Services {
         None
     }
 
-    /// The transform has refused the peer: what it said to it leaves, and nothing else.
+    /// The transform has refused the peer: what it said to the peer leaves, and nothing else.
     fn refuse(&mut self, kit: &mut Kit, index: u32, words: &str) {
         let mut found = self.table.there(index);
         let peer = found.connection.peer.address.clone();
@@ -188,14 +198,14 @@ impl Found<'_> {
         self.mark_ready();
     }
 
-    /// Drops what will never pass the transform: only what that has made still leaves.
+    /// Drops what will never pass the transform. Only what the transform has made still leaves.
     pub(crate) fn drop_unpassed(&mut self) {
         if let Some(busy) = self.connection.busy.as_mut() {
             busy.keep_wire_only();
         }
     }
 
-    /// Notes what a call says of the way in, and whether it is to be called again.
+    /// Notes what a call said about the input, and whether the transform must be called again.
     fn note_input(&mut self, passed: &Passed) {
         let machine = &mut self.connection.machine;
         let is_cut = machine.peer_has_finished() && !passed.has_more && passed.refused == 0 && !passed.ends_input;
@@ -215,7 +225,7 @@ impl Found<'_> {
         }
     }
 
-    /// What the peer sent behind its end is nothing; what was cut may end within a record.
+    /// Bytes after the peer's proper end are discarded; a cut stream may end within a record.
     fn note_end(&mut self, is_cut: bool) {
         self.count(ServiceCounter::StreamsCut, is_cut.into());
         if let Some(busy) = self.connection.busy.as_mut().filter(|_| !is_cut) {
@@ -249,11 +259,19 @@ impl Found<'_> {
     }
 }
 
+impl Connection {
+    /// Where the transform passes parts of files as they are, nobody looks for them.
+    fn let_files_pass(&mut self) {
+        let Some(busy) = self.busy.as_mut().filter(|busy| busy.output.has_files) else { return };
+        busy.output.has_files = self.transform.as_ref().is_some_and(|transform| !transform.passes_files());
+    }
+}
+
 impl Busy {
     /// Whether output waits for the transform; from now on it does, if it did not before.
     fn begin_to_wait(&mut self, now: u64) -> bool {
         self.progress_at = self.progress_at.min(now);
-        !self.output.chain.is_empty() && self.wire.is_empty()
+        self.wire.is_empty() && !self.output.chain.is_empty() && self.output.file_at_front().is_none()
     }
 
     /// Drops what is not on its way to the peer yet.

@@ -1,4 +1,4 @@
-//! The post of one service on one lane: what it said and nobody has heard yet, what it is to hear, and the questions that wait.
+//! The post of one service on one lane: what it said and nobody has heard yet, what it will hear, and the questions that wait.
 
 use crate::call::{Asker, Call, Duties};
 use crate::names::ConnectionId;
@@ -48,7 +48,7 @@ pub(crate) struct Post<T: Talk> {
     /// None for a service that is alone, or says nothing.
     ends: Option<Ends<T>>,
     arrived: VecDeque<Arrived<T>>,
-    /// Letters to this lane itself among those, that were bounded as a channel bounds them.
+    /// How many of those are letters to this lane itself; they are bounded as a channel bounds them.
     own: usize,
     own_max: usize,
     /// Replies for which their channel had no room, in order.
@@ -173,14 +173,14 @@ impl<T: Talk> Post<T> {
         }
     }
 
-    /// Sends the outcome of a question; it waits where the channel has no room. As many can wait as others may ask.
+    /// Sends the outcome of a question; it waits if the channel has no room. No more can wait than others may ask.
     fn send_back(&mut self, kit: &Kit, to: usize, letter: Letter<T>) {
         if to == kit.lane() {
             return self.arrived.push_back(Arrived::Letter(to, letter));
         }
         match self.send(kit, to, letter) {
             Err(Unheard { word, why: Silence::Full }) => self.unsent.push_back((to, word)),
-            // Nobody is there to hear it. It is the user's own.
+            // Nobody is there to hear it. The answer is the user's value, so its drop is fenced.
             Err(Unheard { word, .. }) => drop(fenced(|| drop(word))),
             Ok(()) => {}
         }
@@ -214,7 +214,7 @@ impl<T: Talk> Post<T> {
     /// Lane `lane` is gone: what was asked there has no answer.
     fn part(&mut self, lane: usize) {
         let unsent = std::mem::take(&mut self.unsent).into_iter();
-        // What is dropped is the user's own.
+        // The letters hold users' values, so their drop is fenced.
         self.unsent = unsent
             .filter_map(|(to, letter)| if to == lane { fenced(|| drop(letter)).err().and(None) } else { Some((to, letter)) })
             .collect();
@@ -301,7 +301,7 @@ impl<T: Talk> Post<T> {
         }
     }
 
-    /// Whether the question waits; it does no longer.
+    /// Ends a question; returns whether it waited.
     fn close(&mut self, asking: Asking) -> bool {
         let waits = self.asks.remove(asking.into()).is_some();
         if waits {
@@ -336,7 +336,7 @@ pub(crate) trait Mail {
     fn has_work(&self) -> bool;
     /// Whether nothing is under way, owed or waited for.
     fn is_quiet(&self) -> bool;
-    /// Nothing comes from outside any more, nothing is said, and what was asked has no answer: what is here now is the last.
+    /// From now on nothing comes from outside and nothing is said, and open questions have no answer. What is here now is the last.
     fn close(&mut self);
     fn channels(&mut self) -> Option<&mut dyn Channels>;
     /// Everything that users gave and nobody has heard.
@@ -365,7 +365,7 @@ impl<T: Talk> Mail for Post<T> {
     }
 
     fn is_quiet(&self) -> bool {
-        // What waits to be sent to another lane is waited for there: that lane asked.
+        // A reply that waits for room keeps the lane busy that asked for it.
         let says_nothing = self.arrived.is_empty() && !self.duties.has_dropped();
         says_nothing && self.asks.is_empty() && !self.duties.owe_any()
     }

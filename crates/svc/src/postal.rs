@@ -1,4 +1,4 @@
-//! The post of all services of a lane, once a turn: what has come is told to them, one call for each, and what they said is on its way.
+//! The post of all services of a lane, once a turn: what has come is told to them, one call each, and what they said goes on its way.
 
 use crate::post::Mail;
 use crate::services::Services;
@@ -40,7 +40,7 @@ impl Services {
         self.talking.iter().all(|&service| self.ports[service as usize].any().mail().is_quiet())
     }
 
-    /// The lane ends: what has come is told, what was asked and has no answer as well, and then that it ends.
+    /// The lane ends: its services are told what has come, which questions have no answer, and then that the lane ends.
     pub(crate) fn end_post(&mut self, kit: &mut Kit) {
         for service in 0..self.ports.len() as u16 {
             self.mail(service).close();

@@ -1,4 +1,4 @@
-//! Memory for those who wait for it: who is called again, and who ends so that others get what is theirs.
+//! Memory for those who wait: who is called again, and who ends so that others get memory.
 
 use crate::class;
 use crate::connection::Connection;
@@ -12,7 +12,7 @@ use corelane_lane::Kit;
 use corelane_seam::{Address, Arena, DATAGRAM_BLOCK_BYTES_LEAST, Handle, Holder, RECEIVE_BYTES_LEAST};
 use corelane_watch::ServiceCounter;
 
-/// A peer must hold so many times what another one would, for its connections to be ended in favour of that one.
+/// A peer must hold so many times what a waiting one would hold, before its connections end for that one.
 const TIMES_AS_MUCH: usize = 4;
 /// The reserve is nearly gone when less than this part of it is free; then connections end until twice as much is.
 const NEARLY_GONE_DIVISOR: usize = 4;
@@ -20,7 +20,7 @@ const NEARLY_GONE_DIVISOR: usize = 4;
 const SAY_AGAIN: u64 = SECOND;
 
 impl Table {
-    /// Has those called again whom the lane would lend now what they were refused.
+    /// Calls those again to whom the lane would now lend what they were refused.
     #[inline]
     pub(crate) fn revive_starved(&mut self, arena: &Arena, now: u64) {
         if self.desk.memory.waits() && self.desk.memory.is_to_look(arena.given_back(), now) {
@@ -28,14 +28,14 @@ impl Table {
         }
     }
 
-    // Seldom: a turn in which nobody waits pays for a look alone.
+    // Seldom called; a turn in which nobody waits pays only for the check.
     #[inline(never)]
     fn revive_some(&mut self, arena: &Arena, now: u64) {
         let (free, small) = (arena.free(), arena.small());
         let main = free.saturating_sub(arena.reserve());
         let (mut promised, mut revived) = (0, 0);
         for _ in 0..self.desk.memory.waiting.len().min(LOOKS) {
-            // reason: who takes them counts them before, and those that stay are put back behind.
+            // reason: the loop counted them, and those that stay go to the end.
             let waiting = self.desk.memory.waiting.pop_front().expect("as many wait as were counted");
             // It may have gone while it waited.
             let Some(connection) = self.find(waiting.id) else { continue };
@@ -56,21 +56,21 @@ impl Table {
         let mut found = self.there(id.index);
         assert!(found.connection.is_starved, "who is called again has waited");
         found.connection.is_starved = false;
-        // It could not send while it waited.
+        // Its peer could not send while it waited.
         if let Some(busy) = found.connection.busy.as_mut() {
             busy.restart_rate(now);
         }
         found.mark_ready();
     }
 
-    /// Lets the one who has waited longest have what it needs of the `main` bytes that are free beside the reserve.
+    /// Grants the one that has waited longest what it needs of the `main` bytes, which are free beside the reserve.
     fn grant_one(&mut self, arena: &Arena, main: usize, now: u64) {
         if self.grantee_goes_on(arena, now) {
             return;
         }
         let chosen = (0..self.desk.memory.waiting.len()).find(|&at| {
             let Waiting { id, bytes } = self.desk.memory.waiting[at];
-            // More memory for output that nobody takes would bring nothing to its end.
+            // If its peer does not take its output, more memory would not bring it to an end.
             bytes <= main && self.find(id).is_some_and(|connection| !connection.has_output())
         });
         self.desk.memory.grantee = chosen.and_then(|at| self.desk.memory.waiting.remove(at)).map(|waiting| waiting.id);
@@ -80,7 +80,7 @@ impl Table {
         }
     }
 
-    /// Whether the one that may hold more than it leaves still makes use of that.
+    /// Whether the one with a grant still makes use of it.
     fn grantee_goes_on(&mut self, arena: &Arena, now: u64) -> bool {
         let grant = self.desk.memory.grant;
         let Some(connection) = self.desk.memory.grantee.and_then(|id| self.find(id)) else { return false };
@@ -95,7 +95,7 @@ impl Table {
 impl Found<'_> {
     /// Whether what arrives next may be charged to the connection; else it waits for memory.
     pub(crate) fn may_receive(&mut self, kit: &Kit) -> bool {
-        // What is received into a lease of its own was lent already.
+        // A receive into a lease needs no memory: that was lent already.
         let fills = self.connection.busy.as_ref().is_some_and(|busy| busy.fill.is_some());
         let needs_none = fills || !self.connection.machine.serves_input();
         if needs_none || kit.arena.would_lend(self.connection.payer, RECEIVE_BYTES_LEAST) {
@@ -110,7 +110,7 @@ impl Found<'_> {
 }
 
 impl Services {
-    /// Ends connections if the reserve is nearly gone, or if somebody waits for little and others hold much and stand still.
+    /// Ends connections if the reserve is nearly gone, or if somebody waits for little while others hold much and stand still.
     pub(crate) fn relieve(&mut self, kit: &mut Kit) {
         let is_short = kit.arena.is_short(DATAGRAM_BLOCK_BYTES_LEAST);
         if !is_short && self.table.desk.memory.is_at_rest() {
@@ -130,7 +130,7 @@ impl Services {
         self.set_memory_timer(kit);
     }
 
-    /// Sees to a turn when those who wait are to be looked at again.
+    /// Starts a timer, so that there is a turn when those who wait must be looked at again.
     fn set_memory_timer(&mut self, kit: &mut Kit) {
         let memory = &mut self.table.desk.memory;
         let next = memory.next_look(kit.now());
@@ -145,13 +145,13 @@ impl Services {
         memory.timer = Some((next, kit.start_timer(next, Handle::new(class::MEMORY, 0, 0))));
     }
 
-    /// What is to be done is done in every turn; the timer only sees to it that there is one.
+    /// Every turn does the work; the timer only makes sure that there is a turn.
     pub(crate) fn memory_timer(&mut self) {
         let timer = self.table.desk.memory.timer.take();
         assert!(timer.is_some(), "a timer comes that was started, and not stopped");
     }
 
-    /// For the first who waits and would hold far less than others do: ends of these who stand still.
+    /// Ends connections that stand still, for the first waiting one that would hold far less than they do.
     fn relieve_one(&mut self, kit: &mut Kit) {
         let now = kit.now();
         let holders = self.holders(kit, |connection| connection.stands_still(now));

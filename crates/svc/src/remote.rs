@@ -15,8 +15,8 @@ pub(crate) enum Outer<T: Talk> {
     Question(T::Question, Asked<T::Answer>),
 }
 
-/// Wakes a task of the world outside, from a lane's thread. That may have descriptors of its own, and a runtime's waker uses the runtime's: where
-/// it does, whoever makes the lanes has this done by a thread that has not.
+/// Wakes a task of the world outside, on behalf of a lane's thread. A lane's thread may have a descriptor table of its own, while a runtime's waker uses the runtime's
+/// descriptors: then whoever makes the lanes has a thread with the runtime's table do this.
 pub type WakeOutside = Arc<dyn Fn(Waker) + Send + Sync>;
 
 /// Where an answer is waited for.
@@ -85,7 +85,7 @@ impl<A> Drop for Asked<A> {
 
 /// Speaks to one service on all lanes of a program, from anywhere outside of these. Clones speak to the same.
 ///
-/// What is said by one thread is heard by a lane in order. A message that was taken is heard, unless its lane breaks or is stopped.
+/// A lane hears what one thread says in order. A message that was taken is heard, unless its lane breaks or is stopped.
 pub struct Remote<T: Talk> {
     tell: Tell<Outer<T>>,
     /// Questions that wait, by lane.
@@ -121,11 +121,11 @@ impl<T: Talk> Remote<T> {
         })
     }
 
-    /// Asks the service on a lane, where `asked` is called. The answer is waited for by awaiting the reply, on any runtime, or by
+    /// Asks the service on a lane, where `asked` is called. Await the reply, on any runtime, or block on
     /// [`Reply::wait`].
     ///
     /// # Errors
-    /// The question comes back as a message does, or if as many as the service's limit `asks_max` wait already.
+    /// The question comes back as a message does, and also if `asks_max` questions, the service's limit, wait already.
     pub fn ask(&self, lane: usize, question: T::Question) -> Result<Reply<T::Answer>, Unheard<T::Question>> {
         let Some(waiting) = self.waiting.get(lane) else { return Err(Unheard { word: question, why: Silence::Gone }) };
         if waiting.fetch_add(1, Ordering::Relaxed) >= self.asks_max {
@@ -143,8 +143,8 @@ impl<T: Talk> Remote<T> {
     }
 }
 
-/// The reply to a question that was asked from outside of the lanes: a future, which may be awaited on any runtime or waited for.
-/// Dropped, the answer is not waited for.
+/// The reply to a question from outside the lanes: a future, to be awaited on any runtime, or to block on.
+/// Dropping it gives up the answer.
 #[must_use = "a reply comes to who awaits it"]
 pub struct Reply<A> {
     awaited: Arc<Awaited<A>>,

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 
 /// What a datagram service sends from one socket. Replies to one peer leave as trains, even when the requests came singly.
 ///
-/// What cannot be sent is refused and counted (`datagrams_refused`): more than 128 datagrams at once, one of over 65,507 bytes (65,527 over IPv6),
-/// more than may wait (`datagrams_waiting_max`), and, from a socket with a peer, what is for somebody else.
+/// Refused and counted (`datagrams_refused`) are: more than 128 datagrams at once, one of over 65,507 bytes (65,527 over IPv6),
+/// more than may wait (`datagrams_waiting_max`), and, from a socket with a peer, anything for somebody else.
 pub struct Replies {
     pub(crate) trains: Trains,
     /// The only peer.
@@ -46,7 +46,7 @@ impl Replies {
         }
     }
 
-    /// Answers an arrival from the address that was asked: datagrams of `datagram_bytes`, the last perhaps shorter.
+    /// Answers an arrival, from the address that it was sent to, with datagrams of `datagram_bytes` each; the last may be shorter.
     pub fn reply(&mut self, arrival: &Arrival, payload: impl Into<Segment>, datagram_bytes: usize) {
         let payload = payload.into();
         self.add(&arrival.peer, payload.len(), datagram_bytes, |trains| {
@@ -62,7 +62,7 @@ impl Replies {
         self.send_train(peer, source, payload, bytes)
     }
 
-    /// [`Replies::send`] of several datagrams of `datagram_bytes` each, the last perhaps shorter.
+    /// [`Replies::send`] of several datagrams of `datagram_bytes` each; the last may be shorter.
     pub fn send_train(
         &mut self,
         peer: impl Into<Address>,

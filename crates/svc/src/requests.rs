@@ -1,15 +1,25 @@
 //! Operations that services have started themselves (files, polling, offloaded calls), and the files that nobody holds any more.
 
 use crate::class;
+use crate::names::ConnectionId;
 use corelane_lane::Kit;
 use corelane_seam::slab::HandleSlab;
 use corelane_seam::{Fault, FileOp, FileOutcome, Handle, Op, Outcome, Reason, Unheld};
 use corelane_watch::LaneCounter;
 
-/// An operation that a service started itself.
+/// For whom an operation is.
+#[derive(Clone, Copy)]
+pub(crate) enum Asker {
+    /// The service, which names it so.
+    Service(u64),
+    /// The output of a connection.
+    Output(ConnectionId),
+}
+
+/// An operation that a service started itself, or sends a file by.
 struct Request {
     service: u16,
-    token: u64,
+    asker: Asker,
     is_offload: bool,
     /// It may never end by itself: a drain does not wait for it.
     is_poll: bool,
@@ -26,10 +36,10 @@ pub(crate) struct Requests {
     files_closing: usize,
 }
 
-/// One that has ended: whose it was, its name to that service, and how it ended.
+/// One that has ended: whose it was, for whom, and how it ended.
 pub(crate) struct Ended {
     pub(crate) service: u16,
-    pub(crate) token: u64,
+    pub(crate) asker: Asker,
     pub(crate) outcome: Outcome,
 }
 
@@ -40,6 +50,15 @@ impl Requests {
 
     /// Starts an operation of a service.
     pub(crate) fn begin(&mut self, kit: &mut Kit, service: u16, op: Op, token: u64) {
+        self.submit(kit, service, op, Asker::Service(token));
+    }
+
+    /// Reads a part of a file for a connection's output.
+    pub(crate) fn fetch(&mut self, kit: &mut Kit, service: u16, id: ConnectionId, read: FileOp) {
+        self.submit(kit, service, read.into(), Asker::Output(id));
+    }
+
+    fn submit(&mut self, kit: &mut Kit, service: u16, op: Op, asker: Asker) {
         let is_offload = matches!(op, Op::Offload(_));
         let is_file =
             matches!(op, Op::File(FileOp::Read { .. }) | Op::File(FileOp::Write { .. }) | Op::File(FileOp::Sync { .. }));
@@ -48,13 +67,13 @@ impl Requests {
         kit.row.add(LaneCounter::FileOperations, is_file.into());
         self.offloads += usize::from(is_offload);
         self.ending += usize::from(!is_poll);
-        let key = self.under_way.insert(Request { service, token, is_offload, is_poll });
+        let key = self.under_way.insert(Request { service, asker, is_offload, is_poll });
         kit.submit(Handle::new(class::REQUEST, key.index, key.generation), op);
     }
 
     /// An operation has ended. None if it had ended before.
     pub(crate) fn end(&mut self, kit: &mut Kit, handle: Handle, outcome: Outcome) -> Option<Ended> {
-        let Request { service, token, is_offload, is_poll } = self.under_way.remove(handle.into())?;
+        let Request { service, asker, is_offload, is_poll } = self.under_way.remove(handle.into())?;
         assert!(self.ending >= usize::from(!is_poll), "an operation ends once");
         assert!(self.offloads >= usize::from(is_offload), "a call comes back once");
         self.ending -= usize::from(!is_poll);
@@ -67,7 +86,7 @@ impl Requests {
             }
             outcome => outcome,
         };
-        Some(Ended { service, token, outcome })
+        Some(Ended { service, asker, outcome })
     }
 
     /// How many more calls may be with the helper threads.

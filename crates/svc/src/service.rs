@@ -21,25 +21,25 @@ pub trait StreamService: Sized + 'static {
     /// What the service keeps for each connection.
     type Session: 'static;
 
-    /// What the service says: to itself on its lanes and to its connections, and to those who ask it from outside.
+    /// What the service says to itself on its lanes, to its connections, and to those who ask it from outside.
     /// [`Silent`](crate::Silent) for most.
     type Talk: Talk;
 
-    /// What the service counts beside what all services have: `DECLARED` of an enum that [`counters!`](corelane_watch::counters) makes, to count
-    /// with by [`Cx::count`]. The page is made from this before the first lane begins. What is counted and stands in no declaration cannot be
-    /// seen until it is: then the call panics, and its words name the counter, the service and what to declare.
+    /// Counters of the service's own, beside those of all services: `DECLARED` of an enum that [`counters!`](corelane_watch::counters) makes.
+    /// [`Cx::count`] counts in them. The page is made from this list before the first lane begins. Counting in a counter that is not declared
+    /// panics, with words that name the counter, the service and what to declare.
     const COUNTERS: &'static [Declaration] = &[];
 
-    /// The lane turns for the first time: the place to set an [alarm](Cx::start_alarm), or to open connections.
+    /// The lane's first turn: the place to set an [alarm](Cx::start_alarm), or to open connections.
     fn started(&mut self, _cx: &mut Cx<'_, Self::Talk>) {}
 
     /// A connection was accepted, and the handshake of its transform, if it has one, is over. Never called for a service that only opens
     /// connections itself.
     fn open(&mut self, cx: &mut Cx<'_, Self::Talk>, peer: &Peer) -> Self::Session;
 
-    /// Bytes have arrived, or room for output has come back, or the peer has finished ([`Input::is_finished`]: the last
-    /// call, perhaps without bytes). Take all complete requests, and count them ([`Cx::count_requests`]: only the service
-    /// knows what a request is); leave the rest.
+    /// Bytes have arrived, or there is room for output again, or the peer has finished ([`Input::is_finished`]: the last
+    /// call, perhaps without bytes). Take all complete requests, count them ([`Cx::count_requests`]: only the service
+    /// knows what a request is), and leave the rest.
     fn receive(
         &mut self,
         cx: &mut Cx<'_, Self::Talk>,
@@ -48,7 +48,7 @@ pub trait StreamService: Sized + 'static {
         output: &mut Output,
     ) -> Next;
 
-    /// A connection asked for with [`Cx::connect`] is open, and the handshake of its transform, if it has one, is over.
+    /// A connection that [`Cx::connect`] asked for is open, and the handshake of its transform, if it has one, is over.
     fn connected(&mut self, _cx: &mut Cx<'_, Self::Talk>, _session: &mut Self::Session, _output: &mut Output) -> Next {
         Next::Continue
     }
@@ -74,7 +74,7 @@ pub trait StreamService: Sized + 'static {
         Next::Continue
     }
 
-    /// A request was not answered before its ticket expired ([`Hold::expires`](crate::Hold::expires), which gave the `token`). That ticket is void:
+    /// A ticket expired before its request was answered ([`Hold::expires`](crate::Hold::expires) gave the `token`). That ticket is void:
     /// an answer with it is only counted (`answers_late`). `ticket` is a new one for the same request, and does not expire. By default the connection is
     /// broken off.
     fn expired(
@@ -88,7 +88,7 @@ pub trait StreamService: Sized + 'static {
         Next::Abort
     }
 
-    /// The lane has begun to drain: what has arrived is still answered. Called for each connection.
+    /// The lane has begun to drain; what has arrived is still answered. Called for each connection.
     fn draining(&mut self, _cx: &mut Cx<'_, Self::Talk>, _session: &mut Self::Session, _output: &mut Output) {}
 
     /// The connection has ended. Called once for each session; [`Cx::fault`] says why, if its ending is `Error`.
@@ -100,8 +100,8 @@ pub trait StreamService: Sized + 'static {
     /// A message from a lane ([`Cx::send`]), or from outside ([`Remote::send`](crate::Remote::send)).
     fn lane_message(&mut self, _cx: &mut Cx<'_, Self::Talk>, _from: Origin, _message: <Self::Talk as Talk>::Message) {}
 
-    /// A question from a lane ([`Cx::ask`]), or from outside ([`Remote::ask`](crate::Remote::ask)). The call is to be replied to
-    /// ([`Cx::reply`]), now or later; in a drain the lanes wait for that, until `drain_limit`.
+    /// A question from a lane ([`Cx::ask`]), or from outside ([`Remote::ask`](crate::Remote::ask)). Reply to the call
+    /// ([`Cx::reply`]), now or later; a drain waits for the reply, until `drain_limit`.
     fn asked(
         &mut self,
         _cx: &mut Cx<'_, Self::Talk>,
@@ -115,11 +115,11 @@ pub trait StreamService: Sized + 'static {
     /// The outcome of a question of this service on this lane: the answer, or why there is none. Comes once for each.
     fn replied(&mut self, _cx: &mut Cx<'_, Self::Talk>, _asking: Asking, _outcome: Result<<Self::Talk as Talk>::Answer, Lost>) {}
 
-    /// A message or a question for `lane` was refused because there was no room ([`Cx::send`], [`Cx::ask`]): now there is room again, or that lane
+    /// A message or a question for `lane` was refused for want of room ([`Cx::send`], [`Cx::ask`]). Now there is room, or that lane
     /// is gone.
     fn room(&mut self, _cx: &mut Cx<'_, Self::Talk>, _lane: usize) {}
 
-    /// The lane has begun to drain: the service should finish what it does with other lanes. Called once for the service, where
+    /// The lane has begun to drain: the service should finish what it does with other lanes. Called once for the service;
     /// [`draining`](Self::draining) is called for each connection.
     fn drain_began(&mut self, _cx: &mut Cx<'_, Self::Talk>) {}
 
@@ -133,7 +133,7 @@ pub trait StreamService: Sized + 'static {
         false
     }
 
-    /// The lane ends in order, or was stopped: the last call, after which the service is dropped. Nothing can be begun any more.
+    /// The lane ends, in order or because it was stopped. This is the last call; then the service is dropped. Nothing new can begin.
     fn ending(&mut self, _cx: &mut Cx<'_, Self::Talk>) {}
 
     /// An alarm of the service has come ([`Cx::start_alarm`]).
@@ -159,19 +159,19 @@ pub trait DatagramService: Sized + 'static {
     /// A batch has arrived on one socket ([`Cx::socket`]): up to 64 arrivals, each one datagram or a train of equal ones.
     fn receive(&mut self, cx: &mut Cx<'_, Self::Talk>, batch: &Datagrams, replies: &mut Replies);
 
-    /// A socket asked for with [`Cx::open_datagrams`] is open, at this address; or it could not be opened, and its name is void.
+    /// A socket that [`Cx::open_datagrams`] asked for is open, at this address; or it could not be opened, and its name is void.
     fn opened(&mut self, _cx: &mut Cx<'_, Self::Talk>, _socket: SocketId, _outcome: Result<Address, Fault>) {}
 
-    /// All that was sent from a socket has left, and nothing waits there: the place to go on sending, which ends with a drain.
+    /// Everything sent from a socket has left, and nothing waits there: the place to go on sending. Not called in a drain.
     fn sent(&mut self, _cx: &mut Cx<'_, Self::Talk>, _socket: SocketId, _replies: &mut Replies) {}
 
-    /// The system refused to send something, or, on a socket with a peer, the network said of something sent earlier that it
+    /// The system refused to send something; or, on a socket with a peer, the network reported that something sent earlier
     /// did not arrive (`Refused`: nobody is bound there). The socket goes on.
     fn fault(&mut self, _cx: &mut Cx<'_, Self::Talk>, _socket: SocketId, _fault: Fault) {}
 
     /// Whether the service still owes answers to what it received. In a drain the sockets stay open until no service owes any, no operation
-    /// of the lane is under way, and no lane has anything left to ask another; but no longer than `drain_limit`. The default is no, which is right
-    /// for all services but those that answer in an alarm or a task, or ask somebody outside first.
+    /// of the lane is under way, and no lane has anything left to ask another; but no longer than `drain_limit`. The default, no, is right
+    /// unless a service answers in an alarm or a task, or asks somebody outside first.
     fn owes(&self) -> bool {
         false
     }

@@ -9,7 +9,7 @@ use crate::notices::{Note, Notice};
 use crate::places::Sharing;
 use crate::port::{Port, Sessions, Sockets};
 use crate::post::Post;
-use crate::requests::Ended;
+use crate::requests::{Asker, Ended};
 use crate::service::{DatagramService, StreamService};
 use crate::sockets::Bound;
 use crate::state::ServiceState;
@@ -32,7 +32,7 @@ pub const LANE_CONNECTIONS_MAX: u32 = 100_000;
 pub struct Services {
     pub(crate) ports: Vec<Port>,
     pub(crate) table: Table,
-    /// Steps of handshakes that were taken, or put off, in this turn.
+    /// Handshake steps that this turn has taken or put off.
     pub(crate) handshake_steps: u32,
     pub(crate) drain_deadline: u64,
     pub(crate) steering: Steering,
@@ -44,7 +44,7 @@ pub struct Services {
     exchange: Option<(usize, Exchange)>,
     /// The services that talk, by number.
     pub(crate) talking: Vec<u16>,
-    /// Something has completed since they were served that may concern more than what is marked.
+    /// Something completed since the services were served, and it may concern more than what is marked.
     has_news: bool,
     /// The services have been told that their lane turns.
     started: bool,
@@ -68,19 +68,19 @@ impl Services {
         }
     }
 
-    /// Tells the lane how many descriptors it can have open; until then they are as many as connections. One peer may have a half of the
-    /// connections for which there is room, if no limit says otherwise
+    /// Tells the lane how many descriptors it can have open; by default, one for each connection. One peer may have half of the
+    /// connections for which there is room, unless a limit says otherwise
     /// ([`Limits::connections_per_peer_max`](crate::Limits::connections_per_peer_max)).
     pub fn descriptors(&mut self, descriptors: u64) {
         self.table.connections.share_descriptors(descriptors);
     }
 
-    /// Has the services that are added from now on find themselves on the other lanes: this is lane `lane`.
+    /// Connects the services that are added from now on with themselves on the other lanes. This is lane `lane`.
     pub fn set_exchange(&mut self, lane: usize, exchange: Exchange) {
         self.exchange = Some((lane, exchange));
     }
 
-    /// Has the lane do what it is told by whoever steers.
+    /// The lane carries out what whoever steers tells it by this ear.
     pub fn set_ear(&mut self, ear: Ear<Steer>) {
         self.steering.ear = Some(ear);
     }
@@ -96,8 +96,8 @@ impl Services {
         self.add(Port::Stream(Box::new(Sessions::new(service, post))), limits, row, Some(session))
     }
 
-    /// Has a function make the transforms of a service over connections, for those that are accepted and those that it opens: from the next one on. One that
-    /// was added before is asked first.
+    /// Adds a function that makes the transforms of a service over connections, of accepted ones and of those it opens, from the next one on. Functions that
+    /// were added before are asked first.
     ///
     /// # Panics
     /// If the number is not that of a service over connections of this lane.
@@ -201,15 +201,19 @@ impl Services {
         if !completion.more && matches!(completion.outcome, Outcome::Released) {
             return;
         }
-        let Some(Ended { service, token, outcome }) = self.table.requests.end(kit, handle, completion.outcome) else {
+        let Some(Ended { service, asker, outcome }) = self.table.requests.end(kit, handle, completion.outcome) else {
             return kit.row.add(LaneCounter::CompletionsStale, 1);
+        };
+        let token = match asker {
+            Asker::Service(token) => token,
+            Asker::Output(id) => return self.fetched(kit, id, outcome),
         };
         self.tell_bursts(kit, service);
         let outcome = unfence(outcome);
         self.service_call(kit, service, |port, cx| port.completed(cx, token, outcome));
     }
 
-    /// Counts and reports what burst where the lane did not see it.
+    /// Counts and reports the panics that the lane did not see.
     fn tell_bursts(&mut self, kit: &mut Kit, service: u16) {
         let bursts = &self.table.services[service as usize].bursts;
         if bursts.load(Ordering::Relaxed) == 0 {
@@ -264,7 +268,7 @@ impl Services {
     }
 }
 
-/// A page is made from what its services declare, before they are: one that was made for another has no word, or another's, for what this counts.
+/// A page is made from the services' declarations, before the services are. A page made for another service has no counter, or another's, for what this one counts.
 fn assert_declared<S>(declared: &[Declaration], row: &ServiceRow) {
     let (service, has) = (std::any::type_name::<S>(), row.own_counters());
     assert!(

@@ -11,16 +11,16 @@ use corelane_seam::{Driver, Handle, Op, Socket};
 use corelane_watch::{LaneCounter, ServiceCounter};
 use std::os::fd::BorrowedFd;
 
-/// Where a lane's sockets are registered, so that its flows find them: the one thing that is known here of how that is done.
+/// Registers a lane's sockets, so that its flows find them. Nothing else is known here of how that is done.
 /// Called on the lane's own thread.
 pub trait Selection {
-    /// Has `make` make the lane's socket at an address, and registers it. Other lanes are held off meanwhile.
+    /// Makes the lane's socket at an address with `make`, and registers it. Other lanes wait meanwhile.
     ///
     /// # Errors
-    /// What `make` says; [`Error::Steering`]. No socket is left then.
+    /// That of `make`, or [`Error::Steering`]. Then no socket is left.
     fn open(&mut self, at: Place, driver: &mut dyn Driver, make: &mut MakeSocket<'_>) -> Result<Socket, Error>;
 
-    /// Puts the present table into force where that needs a socket of the address: `socket` is the lane's.
+    /// Puts the present table into force, where that needs a socket of the address; `socket` is the lane's.
     ///
     /// # Errors
     /// [`Error::Steering`].
@@ -30,7 +30,7 @@ pub trait Selection {
     /// [`Command::Mend`].
     fn strayed(&mut self);
 
-    /// Puts the selection into force again where somebody else's took its place and is gone. `socket` is the lane's.
+    /// Puts the selection into force again after another one had replaced it and is gone. `socket` is the lane's.
     ///
     /// # Errors
     /// [`Error::Steering`].
@@ -51,9 +51,9 @@ pub type MakeSocket<'a> = dyn FnMut(&mut dyn Driver) -> Result<Socket, Error> + 
 pub struct Selected {
     /// New connections and datagrams.
     pub selections: u64,
-    /// Those that were received on another CPU than the lane's own.
+    /// Those received on a CPU that is not the lane's own.
     pub off_cpu: u64,
-    /// Connections that moved here because the listener that had them closed.
+    /// Connections that moved here because their listener closed.
     pub migrations: u64,
 }
 
@@ -67,13 +67,13 @@ pub struct Steer {
 
 /// What a lane is to do.
 pub enum Command {
-    /// Go by this table from now on, when it tells strays.
+    /// Judge strays by this table from now on.
     Table(Table),
     /// Put the kernel's present table into force ([`Selection::refresh`]).
     Refresh,
-    /// Put the selection into force again where somebody else's took its place and is gone ([`Selection::mend`]).
+    /// Put the selection into force again after another one had replaced it and is gone ([`Selection::mend`]).
     Mend,
-    /// Accept or receive what waits, then close what the services are served at. Connections live on until they end.
+    /// Accept or receive what waits, then close the sockets at which services are served. Connections live on until they end.
     Leave,
     /// Serve at all addresses again.
     Enter,
@@ -82,7 +82,7 @@ pub enum Command {
 /// Is told how it went.
 pub type Reply = Box<dyn FnOnce(Result<(), Error>) + Send>;
 
-/// How soon after something came the counts of the selection are read: so often at the most, and not at all while nothing comes.
+/// How soon after something came the selection's counts are read. So they are never read more often, nor while nothing comes.
 const READ_COUNTS: u64 = SECOND;
 
 /// What a lane under steering knows of it.

@@ -109,7 +109,7 @@ impl Services {
 
     fn call_service(&mut self, kit: &mut Kit, calling: Calling, call: Call) {
         let Calling { id, service, session, about, mut busy } = calling;
-        // It was given up before it was open, or after its end: then only what was said to it is left to be dropped.
+        // It was given up before it was open, or has ended: only a notice to it may be left to drop.
         let Some(session) = session else {
             self.table.there(id.index).connection.busy = Some(busy);
             if let Call::Message = call {
@@ -148,12 +148,12 @@ impl Services {
         }
     }
 
-    // Apart, so that a turn without notices pays for a look alone.
+    // Apart, so that a turn without notices pays only for the check.
     #[inline(never)]
     fn serve_notice(&mut self, kit: &mut Kit, Note { to: id, from, notice }: Note) {
         let found = self.table.find(id).map(|connection| (connection.machine.takes_notices(), connection.service));
         let open = found.is_some_and(|(open, _)| open);
-        // Who has a ticket may answer it; nothing else reaches the connections of other services.
+        // A ticket may be answered by whoever has it; nothing else reaches the connections of other services.
         let is_foreign = found.is_some_and(|(_, service)| service != from) && !matches!(notice, Notice::Answer { .. });
         self.table.count(from, ServiceCounter::NoticesRefused, is_foreign.into());
         match notice {
@@ -243,7 +243,7 @@ impl Found<'_> {
             machine.received(0);
             return self.mark_dirty();
         };
-        // reason: who submits a receive into a lease keeps its place, until the connection ends.
+        // reason: a receive into a lease keeps the fill's place until the connection ends.
         let fill = busy.fill.as_mut().expect("a lease that was filled was to be filled");
         assert!(fill.lease.is_none() && lease.len() >= busy.input.filling_from, "a lease comes back with what it held, and more");
         let bytes = lease.len() - std::mem::take(&mut busy.input.filling_from);
@@ -282,7 +282,7 @@ impl Found<'_> {
         let needs_no_timer =
             self.connection.active_at.saturating_add(nanoseconds(self.limits().idle_limit)) >= self.connection.timer_at;
         if needs_no_timer && self.connection.is_settled() {
-            // Who had nothing but this send under way.
+            // It had nothing but this send under way.
             self.connection.busy.take().into_iter().for_each(|busy| self.desk.keep(busy));
             return None;
         }
@@ -328,7 +328,7 @@ impl Found<'_> {
     /// Puts it back, with what the call has done.
     fn end_call(&mut self, kit: &Kit, mut busy: Box<Busy>, called: &Called) {
         let starved = called.met.refused > 0;
-        // What an earlier receive left behind for want of room stays due, whatever this call was.
+        // Input that an earlier receive left for want of room stays due, whatever this call was for.
         let left_behind = busy.blocked && !called.receives;
         let offloading = called.met.full_offload || left_behind && busy.awaits_offload;
         let blocked = busy.output.was_refused || starved || offloading || called.met.full_channel || left_behind;
@@ -387,7 +387,7 @@ impl Connection {
     /// Puts back what a send did not take, in front of what was written meanwhile; returns a chain without bytes.
     fn take_back(&mut self, kit: &Kit, limits: &Limits, bytes: usize, mut rest: Chain) -> Chain {
         let now = kit.now();
-        // What ended has given its box back, and what was not sent is nobody's.
+        // A connection that has ended has given its box back, and nobody needs what was not sent.
         let Some(busy) = self.busy.as_mut().filter(|_| !self.machine.has_ended()) else {
             assert!(self.machine.has_ended(), "who sends has its box");
             return Chain::new();

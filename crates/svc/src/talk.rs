@@ -1,13 +1,13 @@
-//! What the parts of a service on several lanes say to each other, and to the world outside: typed by the service.
+//! What a service says to itself on other lanes and to the world outside. The service chooses the types.
 //!
 //! ```text
 //! send     -> lane_message                     nobody is answered
-//! ask      -> asked + Call -> reply -> replied  one outcome for each question: an answer, or why there is none
+//! ask      -> asked + Call -> reply -> replied  each question has one outcome: an answer, or why there is none
 //! notify   -> message                          on one lane, to a connection
 //! ```
 //!
-//! A service names one type, [`StreamService::Talk`](crate::StreamService::Talk), which names the four that are said. One that says
-//! nothing names [`Silent`], has no channels, and sees a plain [`Cx`](crate::Cx); the others see `Cx<'_, TheirTalk>`, so that what is of the
+//! A service names one type, [`StreamService::Talk`](crate::StreamService::Talk), which names the four types it says. A service that says
+//! nothing names [`Silent`]: it has no channels and sees a plain [`Cx`](crate::Cx). Other services see `Cx<'_, TheirTalk>`, so a value of the
 //! wrong type does not compile.
 //!
 //! How what comes later uses it:
@@ -32,12 +32,12 @@ use std::convert::Infallible;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// The types of what a service says. Implemented for a type of no other use; [`Silent`], [`Says`], [`Asks`] and [`Notes`] are there already.
+/// The types of what a service says. Implement it for a type of no other use, or take [`Silent`], [`Says`], [`Asks`] or [`Notes`].
 ///
 /// ```
 /// use corelane_svc::Talk;
 ///
-/// /// What a service with rooms says, each of which has its home on one lane.
+/// /// A chat service: each of its rooms has its home on one lane.
 /// enum Words {}
 ///
 /// impl Talk for Words {
@@ -56,7 +56,7 @@ pub trait Talk: 'static {
     type Answer: Send + 'static;
     /// What it tells its connections on the same lane ([`Cx::notify`](crate::Cx::notify)).
     type Notice: 'static;
-    /// Whether lanes are to have channels for it.
+    /// Whether the lanes have channels for it.
     const HAS_CHANNELS: bool = true;
 }
 
@@ -123,8 +123,8 @@ pub struct Asking {
 }
 
 impl Asking {
-    /// A small number that no other question of this service on this lane has meanwhile, below
-    /// [`Limits::asks_max`](crate::Limits::asks_max): for a table of what waits for the outcome.
+    /// A small number, below [`Limits::asks_max`](crate::Limits::asks_max), that no other waiting question of this service on this lane
+    /// has: use it as an index into a table of what waits for the outcome.
     pub fn index(self) -> usize {
         self.index as usize
     }
@@ -134,7 +134,7 @@ impl Asking {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Lost {
-    /// Who was asked dropped the [`Call`](crate::Call) without a reply, which is an error of the service, or panicked.
+    /// The service that was asked dropped the [`Call`](crate::Call) without a reply, which is its error, or panicked.
     Dropped,
     /// The lane that was asked, or the services there, ended before there was a reply.
     Gone,
@@ -145,9 +145,9 @@ pub enum Lost {
 impl fmt::Display for Lost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Dropped => "who was asked dropped the call without a reply",
+            Self::Dropped => "the service that was asked dropped the call without a reply",
             Self::Gone => "the lane that was asked has ended",
-            Self::Ending => "the lane that asked ends",
+            Self::Ending => "the lane that asked is ending",
         })
     }
 }

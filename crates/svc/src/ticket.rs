@@ -29,7 +29,7 @@ pub(crate) struct Name {
     pub(crate) is_renewed: bool,
 }
 
-/// How a request is held ([`Output::hold`](crate::Output::hold)): an [`Order`] alone, or with what an answer needs to be certain.
+/// How a request is held ([`Output::hold`](crate::Output::hold)): an [`Order`] alone, or also memory for the answer and an expiry.
 ///
 /// ```
 /// use corelane_svc::{Hold, Order};
@@ -46,19 +46,19 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// In this order; nothing is kept for the answer, and it may take as long as `answer_limit` says.
+    /// In this order. No memory is kept for the answer, which may take as long as `answer_limit` says.
     pub const fn new(order: Order) -> Self {
         Self { order, reserve: 0, expiry: None }
     }
 
-    /// Keeps memory for an answer of so many bytes: whoever was let in gets it, however short the lane's memory is by then. It is charged to the
-    /// connection, and counts as output, from now on.
+    /// Keeps memory for an answer of so many bytes, so the answer leaves however short the lane's memory is by then. From now on the memory is charged to the
+    /// connection, and counts as its output.
     pub const fn reserve(self, bytes: usize) -> Self {
         Self { reserve: bytes, ..self }
     }
 
-    /// Has [`StreamService::expired`](crate::StreamService::expired) called with `token` if there is no answer `after` so long, and up to a
-    /// millisecond more. This ticket is void then. If the connection ends before, that is not called: what the service keeps beside the ticket it drops
+    /// Has [`StreamService::expired`](crate::StreamService::expired) called with `token` if there is no answer `after` this time, or up to a
+    /// millisecond later. Then this ticket is void. If the connection ends first, it is not called: drop what the service keeps beside the ticket
     /// in [`closed`](crate::StreamService::closed).
     pub const fn expires(self, after: Duration, token: u64) -> Self {
         Self { expiry: Some((after, token)), ..self }
@@ -71,8 +71,8 @@ impl From<Order> for Hold {
     }
 }
 
-/// The right to answer one request that was held with [`Output::hold`](crate::Output::hold). Answering spends it. One that is
-/// dropped instead is counted (`tickets_dropped`), and ends the connection as aborted if its place was to be kept.
+/// The right to answer one request that [`Output::hold`](crate::Output::hold) held. Answering spends it. Dropping it instead
+/// is counted (`tickets_dropped`), and ends the connection as aborted if the answer's place was to be kept.
 #[must_use = "a ticket that is dropped leaves a request without its answer"]
 pub struct Ticket {
     connection: ConnectionId,

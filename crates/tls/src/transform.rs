@@ -135,8 +135,8 @@ impl Tls {
             if sent >= PASS_BYTES {
                 return Ok(true);
             }
-            // reason: what is not in memory is a part of a file, and a service that may stand behind a transform sends none.
-            let bytes = passage.output.front().and_then(Segment::bytes).expect("a service behind TLS reads its files itself");
+            // reason: parts of files are read before they come here.
+            let bytes = passage.output.front().and_then(Segment::bytes).expect("what is to be sealed is in memory");
             let written = self.rustls.writer().write(&bytes[..bytes.len().min(PART_MAX)]);
             let written = written.map_err(|error| TransformError(error.to_string()))?;
             assert!(written > 0, "rustls holds nothing else, so it takes a record");

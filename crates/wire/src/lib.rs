@@ -62,6 +62,7 @@
 mod error;
 pub mod http1;
 pub mod nfs3;
+pub mod proxy;
 pub mod rpc;
 pub mod rpcbind;
 pub mod xdr;

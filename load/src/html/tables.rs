@@ -51,6 +51,7 @@ pub fn times(report: &Report) -> Vec<(String, &Quantiles)> {
         ("send lag", &report.send_lag_us),
         ("connecting", &report.connect_us),
         ("life of connections", &report.connection_us),
+        ("connecting, TLS included", &report.handshake_us),
     ];
     let more = more.into_iter().map(|(name, quantiles)| Some((name.to_owned(), quantiles.as_ref()?)));
     [latency].into_iter().chain(more).flatten().collect()
@@ -117,6 +118,8 @@ fn counts(report: &Report) -> Markup {
         ("offered per second", report.offered_per_second.map(number)),
         ("not sent", report.not_sent.map(count)),
         ("connections that followed another", Some(report.renewed).filter(|&renewed| renewed > 0).map(count)),
+        ("full handshakes of TLS", report.handshakes.as_ref().map(|shaken| count(shaken.full))),
+        ("resumed handshakes of TLS", report.handshakes.as_ref().map(|shaken| count(shaken.resumed))),
         ("requests sent again for that", Some(report.asked_again).filter(|&again| again > 0).map(count)),
         ("payload sent", Some(format!("{} bytes", count(report.bytes_sent)))),
         ("payload received", Some(format!("{} bytes", count(report.bytes_received)))),

@@ -1,6 +1,6 @@
 //! A datagram server that is played by hand: what it does with a datagram follows from chance, and is counted.
 
-use crate::rig::{MS, target};
+use crate::rig::{MS, Rig, way};
 use corelane::testing::{DatagramPeer, Play, Random, Turn, World};
 use std::net::SocketAddr;
 
@@ -28,8 +28,8 @@ pub struct DatagramServer {
 }
 
 impl DatagramServer {
-    pub fn new(world: &World, seed: u64, mischief: u64, too_late: u64) -> Self {
-        let peer = world.bind(target(true)).unwrap();
+    pub fn new(rig: &Rig, seed: u64, mischief: u64, too_late: u64) -> Self {
+        let peer = rig.world.bind(way(&rig.world, &rig.plan.target)).unwrap();
         Self { peer, random: Random::new(seed), mischief, too_late, held: Vec::new(), counts: Counts::default() }
     }
 

@@ -110,7 +110,7 @@ fn what_is_lost_in_the_warm_up_is_seen_in_its_seconds() {
 
 fn played(seed: u64, faults: Faults, plan: Plan, mischief: u64) -> (Outcome, Counts) {
     let rig = Rig::new(seed, faults, plan).generate(0);
-    let mut server = DatagramServer::new(&rig.world, seed, mischief, 700 * MS);
+    let mut server = DatagramServer::new(&rig, seed, mischief, 700 * MS);
     (rig.run(&mut server), server.counts)
 }
 

@@ -25,7 +25,7 @@ fn number(requests: u64, mode: Mode, base: Plan) -> Plan {
 
 fn silent(seed: u64, plan: Plan) -> Outcome {
     let rig = Rig::new(seed, Faults::none(), plan).generate(0);
-    let mut peers = Peers::new(&rig.world, |_| Manner::SilentAfter(0));
+    let mut peers = Peers::new(&rig, |_| Manner::SilentAfter(0));
     rig.run(&mut peers)
 }
 
@@ -48,7 +48,7 @@ fn a_target_that_loses_every_datagram_ends_a_number_of_requests() {
     for_seeds(20, |seed| {
         let plan = number(100_000, Mode::Closed, datagrams(target(true)));
         let rig = Rig::new(seed, Faults { datagram_loss: 1_000, ..Faults::none() }, plan).generate(0);
-        let mut server = DatagramServer::new(&rig.world, seed, 0, 0);
+        let mut server = DatagramServer::new(&rig, seed, 0, 0);
         let outcome = rig.run(&mut server);
         assert!(outcome.report.doubts[0].contains("nothing was answered"), "{:?}", outcome.report.doubts);
         assert!(outcome.report.errors["lost"] > 0 && server.counts.received == 0);
@@ -70,7 +70,7 @@ fn few_requests_are_made_in_their_time() {
         }
         let plan = Plan { timeout, ..number(6, open(0.3), datagrams(target(true))) };
         let rig = Rig::new(seed, Faults::none(), plan).generate(0);
-        let mut server = DatagramServer::new(&rig.world, seed, 0, 0);
+        let mut server = DatagramServer::new(&rig, seed, 0, 0);
         let outcome = rig.run(&mut server);
         datagram_account::verify(&outcome);
         assert_eq!(outcome.report.requests, 6, "{:?}", outcome.report.doubts);
@@ -99,7 +99,7 @@ fn a_lane_that_waits_for_its_last_answer_sleeps() {
     let rig = Rig::new(1, Faults::none(), plan).generate(0);
     // One never answers; the other is gone soon before the end.
     let manner = |number| if number == 0 { Manner::SilentAfter(0) } else { Manner::CloseAfter(1_100) };
-    let mut peers = Peers::new(&rig.world, manner);
+    let mut peers = Peers::new(&rig, manner);
     let outcome = rig.run(&mut peers);
     verify(&outcome, true);
     let desk = outcome.desk.borrow();
@@ -116,7 +116,7 @@ fn silence_before_a_run_is_told_to_end_is_part_of_it() {
         for extent in [Extent::For(Duration::from_secs(3_600)), Extent::Requests(1_000_000)] {
             let plan = Plan { connections: 2, lanes: 2, extent, timeout: Duration::from_secs(60), ..streams(target(true)) };
             let mut rig = Rig::new(seed, Faults::none(), plan).generate(0);
-            let mut peers = Peers::new(&rig.world, |_| Manner::SilentAfter(100 * 64));
+            let mut peers = Peers::new(&rig, |_| Manner::SilentAfter(100 * 64));
             let stop_at = rig.world.now() + 3 * S;
             while rig.world.now() < stop_at {
                 assert!(rig.step(&mut peers));

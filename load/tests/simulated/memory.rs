@@ -42,7 +42,7 @@ fn datagrams_that_do_not_fit_go_later_and_the_number_is_made_exactly() {
             ..datagrams(target(true))
         };
         let rig = Rig::new(seed, Faults::none(), plan).generate_in(0, 1 << 20);
-        let mut server = DatagramServer::new(&rig.world, seed, 0, 0);
+        let mut server = DatagramServer::new(&rig, seed, 0, 0);
         let outcome = rig.run(&mut server);
         let report = &outcome.report;
         datagram_account::verify(&outcome);

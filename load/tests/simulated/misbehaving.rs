@@ -4,7 +4,7 @@ use crate::account::verify;
 use crate::for_seeds;
 use crate::peers::{Manner, Peers, any};
 use crate::plans::{drawn, followed, is_steady, steady, streams};
-use crate::rig::{Outcome, Rig, target};
+use crate::rig::{Outcome, Rig, place, target};
 use corelane::testing::{Faults, Nobody, Random};
 use corelane_load::kinds::Kind;
 use corelane_load::plan::{Extent, Mode, Plan};
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 fn run(seed: u64, faults: Faults, plan: Plan, manner: impl FnMut(usize) -> Manner + 'static) -> (Outcome, Peers) {
     let rig = Rig::new(seed, faults, plan).generate(0);
-    let mut peers = Peers::new(&rig.world, manner);
+    let mut peers = Peers::new(&rig, manner);
     (rig.run(&mut peers), peers)
 }
 
@@ -23,7 +23,7 @@ fn closed_loop(requests: u64) -> Plan {
 #[test]
 fn whatever_the_peers_do_the_counts_are_exact() {
     for_seeds(280, |seed| {
-        let plan = drawn(seed, streams(target(true)));
+        let plan = drawn(seed, streams(place(seed, true)));
         let (size, mut random) = (plan.size as u64, Random::new(seed));
         // Where the place of the last connection of a number cannot be told, the network itself is kind.
         let by_number = matches!((&plan.mode, plan.extent), (Mode::Connections { .. }, Extent::Requests(_)));

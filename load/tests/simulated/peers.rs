@@ -1,6 +1,6 @@
 //! Servers that are played by hand, and mostly misbehave.
 
-use crate::rig::target;
+use crate::rig::{Rig, way};
 use corelane::testing::{Peer, Play, Random, Status, Turn, World};
 
 /// What a connection's server does with the bytes that come.
@@ -55,8 +55,8 @@ pub struct Peers {
 
 impl Peers {
     /// Listens at the target; `manner` is asked for each connection, by its number.
-    pub fn new(world: &World, manner: impl FnMut(usize) -> Manner + 'static) -> Self {
-        world.listen(target(true)).unwrap();
+    pub fn new(rig: &Rig, manner: impl FnMut(usize) -> Manner + 'static) -> Self {
+        rig.world.listen(way(&rig.world, &rig.plan.target)).unwrap();
         Self { manner: Box::new(manner), played: Vec::new() }
     }
 

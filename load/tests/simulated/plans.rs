@@ -1,13 +1,14 @@
 //! Plans drawn from a seed: every mode, extent and shape, small enough for thousands of runs.
 
+use corelane::Address;
 use corelane::testing::{FaultKind, Faults, Random};
 use corelane_load::arrivals::Arrivals;
 use corelane_load::plan::{Extent, Mode, Plan};
-use std::net::SocketAddr;
 use std::time::Duration;
 
 /// A closed loop over connections to `target` for 50 ms.
-pub fn streams(target: SocketAddr) -> Plan {
+pub fn streams(target: impl Into<Address>) -> Plan {
+    let target = target.into();
     let mut plan = Plan::new("echo", &format!("tcp://{target}"), target);
     plan.extent = Extent::For(Duration::from_millis(50));
     plan.timeout = Duration::from_millis(400);
@@ -16,9 +17,9 @@ pub fn streams(target: SocketAddr) -> Plan {
 }
 
 /// The same over datagrams.
-pub fn datagrams(target: SocketAddr) -> Plan {
+pub fn datagrams(target: impl Into<Address>) -> Plan {
     let plan = streams(target);
-    Plan { workload: "udp".into(), url: format!("udp://{target}"), transport: corelane::lanes::Transport::Udp, ..plan }
+    Plan { workload: "udp".into(), url: format!("udp://{}", plan.target), transport: corelane::lanes::Transport::Udp, ..plan }
 }
 
 /// Times of a recording: bursts and pauses.

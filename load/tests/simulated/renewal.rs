@@ -72,7 +72,7 @@ fn whatever_the_network_does_each_request_is_answered_or_has_failed() {
 fn a_peer_that_closes_before_its_answer_is_an_error_all_the_same() {
     let plan = Plan { extent: Extent::For(Duration::from_millis(50)), size: 100, depth: 1, ..plan(1, target(true), 1, 2) };
     let rig = Rig::new(1, Faults::none(), plan).generate(0);
-    let mut peers = Peers::new(&rig.world, |number| if number % 2 == 0 { Manner::Echo } else { Manner::CloseAfter(150) });
+    let mut peers = Peers::new(&rig, |number| if number % 2 == 0 { Manner::Echo } else { Manner::CloseAfter(150) });
     let report = rig.run(&mut peers).report;
     assert!(report.errors["closed"] + report.errors["reset"] > 0 && report.renewed > 0, "{:?}", report.errors);
 }

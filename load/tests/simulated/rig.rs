@@ -1,10 +1,11 @@
 //! A run of the load engine in a simulated world: the generator's lanes, those of a server or peers played by hand, and the clock.
 
 use crate::witness::{Desk, DeskRef, Spy, Watched};
+use corelane::Address;
 use corelane::lanes::Transport;
 use corelane::service::Limits;
 use corelane::testing::{
-    FaultCounts, FaultKind, Faults, Host, Plan as LanePlan, Play, Rig as Lanes, Roster, Tuning, Turn, World,
+    Family, FaultCounts, FaultKind, Faults, Host, Plan as LanePlan, Play, Rig as Lanes, Roster, Tuning, Turn, World,
 };
 use corelane_load::course::Course;
 use corelane_load::datagram_engine::DatagramEngine;
@@ -30,6 +31,18 @@ const STEPS_MAX: usize = 20_000_000;
 /// Where the target is: on a host of lanes, or among the peers that a test plays.
 pub fn target(is_played: bool) -> SocketAddr {
     if is_played { SocketAddr::from(([192, 0, 2, 9], 7)) } else { SocketAddr::from(([10, 0, 0, 2], 7)) }
+}
+
+/// Where the target of a seed's run over connections is: there, or for every fourth seed or so at a Unix name. Over datagrams it is always there: at a Unix
+/// name a send can be refused for want of room, and the engine takes such a fault for one of an earlier datagram.
+pub fn place(seed: u64, is_played: bool) -> Address {
+    let family = Family::of(seed);
+    if family.is_unix() { family.at(7) } else { target(is_played).into() }
+}
+
+/// The same for the world's peers.
+pub fn way(world: &World, target: &Address) -> SocketAddr {
+    target.unix().map_or_else(|| target.inet().unwrap(), |unix| world.named(unix))
 }
 
 /// What a run has come to.
@@ -83,7 +96,9 @@ impl Rig {
 
     /// Adds a server's lanes.
     pub fn serve(mut self, lanes: usize, equip: impl FnMut(&mut Roster)) -> Self {
-        self.server = Some(self.lanes(Some(self.server_host), lanes, 16 << 20, equip));
+        // Unix names are of one machine.
+        let host = self.plan.target.inet().map(|_| self.server_host);
+        self.server = Some(self.lanes(host, lanes, 16 << 20, equip));
         self
     }
 

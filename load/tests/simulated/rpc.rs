@@ -1,7 +1,7 @@
 //! RPC calls, over connections and datagrams: counts are exact, whatever the server answers and the way does.
 
 use crate::plans::{datagrams, drawn, followed, is_steady, steady, streams};
-use crate::rig::{Outcome, Rig, patient, target};
+use crate::rig::{Outcome, Rig, patient, place, target};
 use crate::rpc_server::{Answers, Seen, Server};
 use crate::{account, datagram_account, for_seeds};
 use corelane::lanes::Transport;
@@ -15,12 +15,12 @@ use std::time::Duration;
 
 fn run(seed: u64, faults: Faults, plan: Plan, answers: Answers) -> (Outcome, Rc<Seen>) {
     let seen: Rc<Seen> = Rc::default();
-    let transport = plan.transport;
+    let (transport, at) = (plan.transport, plan.target.clone());
     let rig = Rig::new(seed, faults, plan).serve(1 + seed as usize % 3, |roster| {
         let server = Server { answers, seen: seen.clone() };
         match transport {
-            Transport::Tcp => roster.serve(target(false), patient(), server),
-            Transport::Udp => roster.serve_datagrams(target(false), patient(), server),
+            Transport::Tcp => roster.serve(at.clone(), patient(), server),
+            Transport::Udp => roster.serve_datagrams(at.clone(), patient(), server),
         }
     });
     (rig.generate(0).run(&mut Nobody), seen)
@@ -39,7 +39,7 @@ fn calls(seed: u64, plan: Plan) -> Plan {
 }
 
 fn over_streams(seed: u64) -> Plan {
-    calls(seed, drawn(seed, streams(target(false))))
+    calls(seed, drawn(seed, streams(place(seed, false))))
 }
 
 fn over_datagrams(seed: u64) -> Plan {

@@ -4,7 +4,7 @@ use crate::account::verify;
 use crate::figures::requests_each;
 use crate::for_seeds;
 use crate::plans::{drawn, followed, is_steady, steady, streams};
-use crate::rig::{Outcome, Rig, patient, target};
+use crate::rig::{Outcome, Rig, patient, place};
 use corelane::service::{Cx, Ending, Input, Next, Output, Peer, Silent, StreamService};
 use corelane::testing::{Faults, Nobody};
 use corelane_echo::Echo;
@@ -49,16 +49,17 @@ impl StreamService for Counted {
 /// A rig whose target is the echo service on so many lanes.
 pub fn served(seed: u64, faults: Faults, plan: Plan, lanes: usize) -> (Rig, Rc<Served>) {
     let served: Rc<Served> = Rc::default();
+    let at = plan.target.clone();
     let rig = Rig::new(seed, faults, plan).serve(lanes, |roster| {
         let counted = Counted { echo: Echo, served: served.clone() };
-        roster.serve(target(false), patient(), counted);
+        roster.serve(at.clone(), patient(), counted);
     });
     (rig, served)
 }
 
 /// Any plan against the echo service. Connections that the network resets before the first is open end a run at once: it has no window.
 pub fn run(seed: u64, faults: Faults, change: impl Fn(Plan) -> Plan) -> (Outcome, Rc<Served>) {
-    let plan = change(drawn(seed, streams(target(false))));
+    let plan = change(drawn(seed, streams(place(seed, false))));
     let (rig, served) = served(seed, faults, plan, 1 + seed as usize % 3);
     (rig.generate(0).run(&mut Nobody), served)
 }
@@ -101,7 +102,7 @@ fn counts_and_times_are_exact_under_every_fault() {
             (Mode::Connections { .. }, Extent::Requests(_)) => Faults { reset: 0, ..faults },
             _ => faults,
         };
-        let faults = faults_of(&drawn(seed, streams(target(false))));
+        let faults = faults_of(&drawn(seed, streams(place(seed, false))));
         let (outcome, _) = run(seed, faults, |plan| plan);
         if outcome.desk.borrow().collector.unreachable().is_none() {
             verify(&outcome, is_steady(faults));

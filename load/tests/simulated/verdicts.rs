@@ -23,7 +23,7 @@ fn for_a_second(mode: Mode) -> Plan {
 
 fn played(plan: Plan, manner: impl FnMut(usize) -> Manner + 'static) -> Outcome {
     let rig = Rig::new(1, Faults::none(), plan).generate(0);
-    let mut peers = Peers::new(&rig.world, manner);
+    let mut peers = Peers::new(&rig, manner);
     let outcome = rig.run(&mut peers);
     verify(&outcome, true);
     outcome
@@ -64,7 +64,7 @@ fn nothing_answered_rightly_is_doubted() {
 #[test]
 fn connections_that_are_missing_at_the_end_are_doubted() {
     let rig = Rig::new(1, Faults::none(), for_a_second(open(100.0))).generate(0);
-    let mut peers = Peers::new(&rig.world, |number| if number == 0 { Manner::CloseAfter(64 * 51) } else { Manner::Echo });
+    let mut peers = Peers::new(&rig, |number| if number == 0 { Manner::CloseAfter(64 * 51) } else { Manner::Echo });
     let outcome = rig.run(&mut peers);
     let report = &outcome.report;
     assert!(has_doubt(report, "only 1 of 2 connections were open at the end"), "{:?}", report.doubts);
@@ -76,7 +76,7 @@ fn a_run_that_falls_behind_is_doubted_and_its_limit_is_named() {
     let mut plan = for_a_second(open(1_000.0));
     plan.timeout = Duration::from_secs(5);
     let rig = Rig::new(1, Faults::none(), plan).generate(0);
-    let mut peers = Peers::new(&rig.world, slow(rig.world.now() + 500 * MS));
+    let mut peers = Peers::new(&rig, slow(rig.world.now() + 500 * MS));
     let outcome = rig.run(&mut peers);
     verify(&outcome, true);
     let full = Lane { busy: 0.7, waiting_for_cpu: 0.26, ..Lane::default() };
@@ -133,7 +133,7 @@ fn a_generator_that_was_away_is_doubted() {
         // Not noticed, too short, a part of the window that is too large, and long at once.
         for away in [0, 10 * MS, 200 * MS, 400 * MS] {
             let mut rig = Rig::new(1, Faults::none(), plan.clone()).generate(0);
-            let mut peers = Peers::new(&rig.world, |_| Manner::Echo);
+            let mut peers = Peers::new(&rig, |_| Manner::Echo);
             let stop_at = rig.world.now() + 300 * MS;
             while rig.world.now() < stop_at {
                 assert!(rig.step(&mut peers));
@@ -155,7 +155,7 @@ fn a_generator_that_was_away_is_doubted() {
 fn a_generator_of_datagrams_that_was_away_is_doubted() {
     let plan = Plan { extent: Extent::For(Duration::from_secs(10)), ..datagrams(target(true)) };
     let mut rig = Rig::new(1, Faults::none(), plan).generate(0);
-    let mut server = DatagramServer::new(&rig.world, 1, 0, 0);
+    let mut server = DatagramServer::new(&rig, 1, 0, 0);
     let stop_at = rig.world.now() + 300 * MS;
     while rig.world.now() < stop_at {
         assert!(rig.step(&mut server));
@@ -173,7 +173,7 @@ fn a_generator_of_datagrams_that_was_away_is_doubted() {
 fn a_generator_that_was_away_in_the_warm_up_is_believed() {
     let plan = Plan { connections: 1, warm_up: Duration::from_secs(2), ..for_a_second(Mode::Closed) };
     let mut rig = Rig::new(1, Faults::none(), plan).generate(0);
-    let mut peers = Peers::new(&rig.world, |_| Manner::Echo);
+    let mut peers = Peers::new(&rig, |_| Manner::Echo);
     while rig.desk.borrow().window.is_none() {
         assert!(rig.step(&mut peers));
     }
@@ -207,7 +207,7 @@ fn a_run_of_which_a_part_failed_is_doubted() {
 #[test]
 fn a_wrong_datagram_is_no_second_failure() {
     let rig = Rig::new(1, Faults::none(), Plan { mode: open(500.0), ..datagrams(target(true)) }).generate(0);
-    let mut server = DatagramServer::new(&rig.world, 1, 0, 0);
+    let mut server = DatagramServer::new(&rig, 1, 0, 0);
     let outcome = rig.run(&mut server);
     let with = |wrong: u64, lost: u64| {
         judged(&outcome, |report| {

@@ -1,6 +1,6 @@
 //! An answer being written: its head, and content of a known length, or the beginning of what comes in parts.
 
-use crate::application::{Answered, Begun};
+use crate::deliver::{Answered, Begun, Behind, Deliver, Now};
 use crate::desk::Desk;
 use crate::facts::{Facts, Framing};
 use crate::log::Sent;
@@ -10,19 +10,6 @@ use std::rc::Rc;
 
 /// Most bytes of an answer's head: clients refuse longer ones.
 pub const HEAD_BYTES_MAX: usize = 64 << 10;
-
-/// Where an answer goes: now into the connection ([`Now`](crate::Now)), or later into the place that was held for it ([`Later`](crate::Later)).
-pub trait Deliver: Sized {
-    /// What having answered is proved by.
-    type Done;
-
-    /// Writes a head with what is sent right behind it, and then `content`, which is `sent` in all: all, or nothing.
-    ///
-    /// # Errors
-    /// What was refused.
-    #[doc(hidden)]
-    fn deliver(self, bytes: &[u8], content: Option<Chain>, sent: Sent) -> Result<Self::Done, Refused>;
-}
 
 /// An answer: field lines, then content, with which it is written. Dropped without that, nothing is.
 ///
@@ -107,7 +94,7 @@ impl<D: Deliver> Answer<D> {
     /// # Errors
     /// What was refused; nothing was written then.
     pub fn bytes<H: From<D::Done>>(self, content: &[u8]) -> Result<H, Refused> {
-        self.whole(content, None)
+        self.whole(content, Behind::Nothing)
     }
 
     /// Answers with `content` as it is, without copying it: lane memory, bytes that live as long as the program, a part of a file.
@@ -115,9 +102,7 @@ impl<D: Deliver> Answer<D> {
     /// # Errors
     /// As for [`Answer::bytes`].
     pub fn segment<H: From<D::Done>>(self, content: impl Into<Segment>) -> Result<H, Refused> {
-        let mut chain = Chain::new();
-        chain.push(content);
-        self.chain(chain)
+        self.whole(&[], Behind::One(content.into()))
     }
 
     /// Answers with all of `content` as it is.
@@ -125,7 +110,7 @@ impl<D: Deliver> Answer<D> {
     /// # Errors
     /// As for [`Answer::bytes`].
     pub fn chain<H: From<D::Done>>(self, content: Chain) -> Result<H, Refused> {
-        self.whole(&[], Some(content))
+        self.whole(&[], Behind::All(content))
     }
 
     /// Answers without content; statuses that have none anyway say nothing of its length.
@@ -146,24 +131,24 @@ impl<D: Deliver> Answer<D> {
     pub fn head_alone<H: From<D::Done>>(mut self, length: u64) -> Result<H, Refused> {
         assert!(self.facts.is_head, "whoever asked for the content is owed it");
         self.end_head(Some(Framing::Length(length)));
-        self.deliver(None, 0)
+        self.deliver(Behind::Nothing, 0)
     }
 
-    fn whole<H: From<D::Done>>(mut self, content: &[u8], chain: Option<Chain>) -> Result<H, Refused> {
+    fn whole<H: From<D::Done>>(mut self, content: &[u8], behind: Behind) -> Result<H, Refused> {
         let is_faulty = self.fault;
-        let length = if is_faulty { 0 } else { content.len() + chain.as_ref().map_or(0, Chain::len) };
+        let length = if is_faulty { 0 } else { content.len() + behind.len() };
         // 304 may tell the length of what it does not send, and need not; 204 must not (RFC 9110 section 8.6).
         let tells = !self.status.is_without_content() || is_faulty;
         self.end_head(tells.then_some(Framing::Length(length as u64)));
         if is_faulty || !self.facts.has_content(self.status) {
-            return self.deliver(None, 0);
+            return self.deliver(Behind::Nothing, 0);
         }
         self.head.extend_from_slice(content);
-        self.deliver(chain, length as u64)
+        self.deliver(behind, length as u64)
     }
 
     /// Delivers the head with `bytes` of content.
-    fn deliver<H: From<D::Done>>(self, content: Option<Chain>, bytes: u64) -> Result<H, Refused> {
+    fn deliver<H: From<D::Done>>(self, content: Behind, bytes: u64) -> Result<H, Refused> {
         let Self { to, desk, status, head, .. } = self;
         let delivered = to.deliver(&head, content, Sent { status: status.code(), bytes });
         desk.keep_memory(head);
@@ -174,7 +159,7 @@ impl<D: Deliver> Answer<D> {
     }
 }
 
-impl Answer<crate::Now<'_>> {
+impl Answer<Now<'_>> {
     /// Begins an answer whose content comes in parts ([`Exchange::produce`](crate::Exchange::produce)): of so many bytes, or, if nobody knows yet, in chunks.
     ///
     /// Where no content is owed (HEAD, 304) the exchange ends here.
@@ -187,7 +172,7 @@ impl Answer<crate::Now<'_>> {
         let tells = !self.status.is_without_content() || self.fault;
         self.end_head(tells.then_some(framing));
         let status = self.status.code();
-        let Answered(_) = self.deliver(None, 0)?;
+        let Answered(_) = self.deliver(Behind::Nothing, 0)?;
         Ok(Begun { framing: if has_content { framing } else { Framing::Length(0) }, status })
     }
 }

@@ -1,7 +1,6 @@
 //! What an author writes: applications, and exchanges that go on after the first call.
 
-use crate::facts::Framing;
-use crate::log::Sent;
+use crate::deliver::{Answered, Begun};
 use crate::{Parts, Reply, Request};
 use corelane::service::{Asking, Call, Lost, Origin, Outcome, Refused, Shared};
 use corelane::{Cx, Talk};
@@ -154,22 +153,4 @@ pub enum Produced {
     Wait,
     /// All was written. If that is less than was announced, the connection is broken off.
     End,
-}
-
-/// An answer was written, or its place is held.
-#[derive(Debug)]
-pub struct Answered(pub(crate) Done);
-
-/// What became of a request.
-#[derive(Debug)]
-pub(crate) enum Done {
-    Written(Sent),
-    Held,
-}
-
-/// The head of an answer was written, whose content is still to come.
-#[derive(Debug)]
-pub struct Begun {
-    pub(crate) framing: Framing,
-    pub(crate) status: u16,
 }

@@ -1,7 +1,7 @@
 //! The service as `serve` knows it.
 
-use crate::{AccessLog, Fixed, Http, LogFormat};
-use corelane::service::entry::choice::{Choice, Number, Text};
+use crate::{AccessLog, Application, Files, Fixed, Http, LogFormat};
+use corelane::service::entry::choice::{Choice, Flag, Number, Text};
 use corelane::service::entry::{Asked, Entry, Scheme};
 use corelane::{Lanes, Result};
 use corelane_tls::entry as tls;
@@ -14,6 +14,16 @@ pub const DEFAULT_TLS_PORT: u16 = 8443;
 
 const REPLY: Number =
     Number::new("reply", "bytes", "answer every request with so many bytes of text, for measuring").between(0, 1 << 20, 8);
+
+const ROOT: Text = Text::new("root", "DIR", is_directory, "serve the files beneath this directory");
+const INDEX: Text = Text::new("index", "NAME", is_name, "show a directory by its file of this name [default: index.html]");
+const LISTING: Flag = Flag::new("listing", "list directories that have no such file");
+const CACHE_BYTES: Number = Number::new(
+    "cache-bytes",
+    "bytes",
+    "memory of each lane for small files, a quarter of it at the most",
+)
+.between(0, 16 << 30, Files::CACHE_BYTES as u64);
 
 const LOG: Text =
     Text::new("log", "FILE", any, "log each answer to this file; it is opened anew at SIGHUP, and when it was moved");
@@ -29,18 +39,60 @@ pub static ENTRY: Entry = Entry::new(
         Scheme::connections::<Http<Fixed>>("https", DEFAULT_TLS_PORT, veiled).options(tls::OPTIONS),
     ],
 )
-.options(&[Choice::Number(REPLY), Choice::Text(LOG), Choice::Text(LOG_FORMAT)])
+.options(&[
+    Choice::Text(ROOT),
+    Choice::Text(INDEX),
+    Choice::Flag(LISTING),
+    Choice::Number(CACHE_BYTES),
+    Choice::Number(REPLY),
+    Choice::Text(LOG),
+    Choice::Text(LOG_FORMAT),
+])
 .limits(|limits| limits.idle_limit = IDLE_LIMIT);
 
 /// How long a client may keep a connection without a request.
 const IDLE_LIMIT: Duration = Duration::from_secs(75);
 
 fn plain(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
-    let (bytes, log) = (asked.chosen().number(&REPLY) as usize, access_log(asked)?);
-    let of_lanes = log.clone();
-    let logs = move |http: Http<_>| of_lanes.iter().fold(http, Http::log);
-    let lanes = lanes.serve(&asked.url().to_string(), move |_lane| logs(Http::new(Fixed::new(bytes))))?;
+    let (chosen, log) = (asked.chosen(), access_log(asked)?);
+    let lanes = match (chosen.text(&ROOT), chosen.has(REPLY.name)) {
+        (Some(root), false) => {
+            let (root, index) = (root.to_owned(), chosen.text(&INDEX).unwrap_or("index.html").to_owned());
+            let (lists, bytes) = (chosen.flag(&LISTING), chosen.number(&CACHE_BYTES) as usize);
+            serve(lanes, asked, log.clone(), move || Files::new(&root).index(&index).listing(lists).cache_bytes(bytes))
+        }
+        (None, true) => {
+            let bytes = chosen.number(&REPLY) as usize;
+            serve(lanes, asked, log.clone(), move || Fixed::new(bytes))
+        }
+        (Some(_), true) => Err(asked.refuse(REPLY.name, "files are served where there is a root: leave one of them out")),
+        (None, false) => Err(asked.refuse(ROOT.name, "it is missing: write ?root=DIR to serve the files beneath a directory")),
+    }?;
     Ok(log.into_iter().fold(lanes, |lanes, log| log.beside(lanes)))
+}
+
+/// Serves an application, one for each lane.
+fn serve<A: Application>(
+    lanes: Lanes,
+    asked: &Asked,
+    log: Option<AccessLog>,
+    application: impl Fn() -> A + Send + Sync + 'static,
+) -> Result<Lanes> {
+    lanes.serve(&asked.url().to_string(), move |_lane| log.iter().fold(Http::new(application()), Http::log))
+}
+
+fn is_directory(text: &str) -> std::result::Result<(), String> {
+    match std::path::Path::new(text).is_dir() {
+        true => Ok(()),
+        false => Err(format!("{text:?} is no directory: write root=DIR with one that is there")),
+    }
+}
+
+fn is_name(text: &str) -> std::result::Result<(), String> {
+    match text.contains('/') || text.starts_with('.') {
+        true => Err(format!("{text:?} is no name of a file: write one without a slash, such as index.html")),
+        false => Ok(()),
+    }
 }
 
 /// What is asked of a log, if one is.
@@ -84,6 +136,25 @@ fn veiled(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_served_is_said() {
+        let of = |place: &str| Lanes::per_core().serve_entry(&ENTRY, place).map(drop).map_err(|error| error.to_string());
+        for right in ["reply=0", "root=/", "root=/&index=a.html&listing&cache-bytes=0"] {
+            assert_eq!(of(&format!("http://127.0.0.1:0?{right}")), Ok(()), "{right}");
+        }
+        for (wrong, said) in [
+            ("", "?root=DIR"),
+            ("?listing", "?root=DIR"),
+            ("?root=/&reply=8", "leave one of them out"),
+            ("?root=/nowhere/at/all", "is no directory"),
+            ("?root=/&index=a/b", "without a slash"),
+            ("?root=/&index=..", "without a slash"),
+        ] {
+            let error = of(&format!("http://127.0.0.1:0{wrong}")).unwrap_err();
+            assert!(error.contains(said), "{wrong}: {error}");
+        }
+    }
 
     #[test]
     fn the_answer_in_plain_is_whole() {

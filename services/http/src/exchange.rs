@@ -1,8 +1,9 @@
 //! Exchanges carried out: content in, the application, parts of the answer out.
 
-use crate::application::{Answered, Application, Begun, Done, Flow, Goes, Produced};
+use crate::application::{Application, Flow, Goes, Produced};
 use crate::content::{Found, next_part};
 use crate::counters::HttpCounter;
+use crate::deliver::{Answered, Begun, Done};
 use crate::facts::Framing;
 use crate::heads::Served;
 use crate::log::{Ended, Sent, Trace};

@@ -1,7 +1,8 @@
 //! Requests found in the input, and served.
 
-use crate::application::{Answered, Application, Begun, Done, First, Handled};
+use crate::application::{Application, First, Handled};
 use crate::counters::HttpCounter;
+use crate::deliver::{Answered, Begun, Done};
 use crate::facts::Facts;
 use crate::log::{Asked, Note, Sent, Trace};
 use crate::service::{Call, Http};

@@ -1,10 +1,11 @@
 //! An answer's place, held until it can be given.
 
-use crate::answer::{Answer, Deliver};
+use crate::answer::Answer;
+use crate::deliver::{Behind, Deliver};
 use crate::desk::Desk;
 use crate::facts::Facts;
 use crate::log::{Ended, Note, Sent};
-use corelane::service::{Chain, ConnectionId, Refused, Ticket};
+use corelane::service::{ConnectionId, Refused, Ticket};
 use corelane::{Cx, Talk};
 use corelane_wire::http1::Status;
 use std::rc::Rc;
@@ -57,7 +58,7 @@ pub struct Later<'c, 'l, T: Talk> {
 impl<T: Talk> Deliver for Later<'_, '_, T> {
     type Done = ();
 
-    fn deliver(self, bytes: &[u8], content: Option<Chain>, sent: Sent) -> Result<(), Refused> {
+    fn deliver(self, bytes: &[u8], content: Behind, sent: Sent) -> Result<(), Refused> {
         let Self { cx, mut ticket, note, persists } = self;
         // Whoever has gone was sent nothing.
         let note = note.filter(|_| cx.peer_address(ticket.connection()).is_some());
@@ -70,7 +71,11 @@ impl<T: Talk> Deliver for Later<'_, '_, T> {
         let mut writer = cx.answer_writer(&mut ticket);
         match writer.put(bytes).and_then(|()| writer.finish()) {
             Ok(mut chain) => {
-                content.into_iter().for_each(|mut content| chain.append(&mut content));
+                match content {
+                    Behind::Nothing => {}
+                    Behind::One(segment) => chain.push(segment),
+                    Behind::All(mut content) => chain.append(&mut content),
+                }
                 cx.answer_chain(ticket, chain);
                 end(note, sent);
                 Ok(())

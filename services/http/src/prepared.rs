@@ -1,6 +1,6 @@
 //! Answers that are the same each time: put together once.
 
-use crate::application::{Answered, Done};
+use crate::deliver::{Answered, Done};
 use crate::log::Sent;
 use crate::reply::Reply;
 use corelane::service::Refused;

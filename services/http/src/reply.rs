@@ -1,13 +1,13 @@
 //! The right, and the duty, to answer a request.
 
-use crate::answer::{Answer, Deliver};
-use crate::application::{Answered, Done};
+use crate::answer::Answer;
+use crate::deliver::{Answered, Done, Now};
 use crate::desk::Desk;
 use crate::facts::Facts;
 use crate::held::Held;
-use crate::log::{Sent, Trace};
+use crate::log::Trace;
 use corelane::Output;
-use corelane::service::{Chain, Hold, Order, Refused};
+use corelane::service::{Hold, Order, Refused};
 use corelane_wire::http1::Status;
 use std::rc::Rc;
 use std::time::Duration;
@@ -63,23 +63,5 @@ impl<'o> Reply<'o> {
         let ticket = self.output.hold(hold)?;
         let note = self.trace.into_note(self.desk);
         Ok((Held::new(ticket, self.desk.clone(), self.facts, note), Answered(Done::Held).into()))
-    }
-}
-
-/// Into the connection's output, at once.
-pub struct Now<'o>(&'o mut Output);
-
-impl Deliver for Now<'_> {
-    type Done = Answered;
-
-    #[inline]
-    fn deliver(self, bytes: &[u8], content: Option<Chain>, sent: Sent) -> Result<Answered, Refused> {
-        self.0.write(bytes)?;
-        if let Some(mut content) = content {
-            while let Some(segment) = content.pop() {
-                self.0.push(segment);
-            }
-        }
-        Ok(Answered(Done::Written(sent)))
     }
 }

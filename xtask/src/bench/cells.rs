@@ -280,9 +280,8 @@ impl Cell {
 
 #[cfg(test)]
 mod tests {
-    use super::super::entrants::{FRAMEWORKS, LOOPS};
+    use super::super::entrants::{FRAMEWORKS, LOOPS, WEB_SERVERS};
     use super::super::http::CELLS as HTTP_CELLS;
-    use super::super::http::web::SERVERS;
     use super::super::rpc::CELLS as RPC_CELLS;
     use super::*;
 
@@ -301,7 +300,7 @@ mod tests {
                         assert!(all.all(|entrant| cell.entrants.contains(&entrant)), "{}", cell.name);
                     }
                     Divisor::BestWebServer => {
-                        let mut all = SERVERS.map(Entrant::Peer).into_iter();
+                        let mut all = WEB_SERVERS.map(Entrant::Peer).into_iter();
                         assert!(all.all(|entrant| cell.entrants.contains(&entrant)), "{}", cell.name);
                     }
                     Divisor::BestLoop => {

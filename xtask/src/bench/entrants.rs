@@ -4,7 +4,6 @@ use std::fmt;
 
 use corelane_seam::Tuning;
 
-use super::http::web::SERVERS;
 use super::load::Transport;
 
 /// Who takes part in a cell.
@@ -71,6 +70,9 @@ pub const FRAMEWORKS: [Peer; 4] = [Peer::Tokio, Peer::Compio, Peer::Glommio, Pee
 /// The peers among which the best loop of datagrams is looked for.
 pub const LOOPS: [Peer; 4] = [Peer::Udp, Peer::UdpEpoll, Peer::UdpBatch, Peer::UdpGro];
 
+/// The peers among which the best web server is looked for.
+pub const WEB_SERVERS: [Peer; 3] = [Peer::Nginx, Peer::H2o, Peer::Lighttpd];
+
 /// A runtime's connection, as their documents show it.
 const CONNECTION_BYTES: usize = 16 << 10;
 
@@ -119,7 +121,7 @@ impl Entrant {
 
     /// Whether the best web server may be this one.
     pub fn is_web_server(self) -> bool {
-        self.peer().is_some_and(|peer| SERVERS.contains(&peer))
+        self.peer().is_some_and(|peer| WEB_SERVERS.contains(&peer))
     }
 
     /// Bytes of a buffer of a peer, as it is told; `None` for one that chooses by itself, and for Corelane.

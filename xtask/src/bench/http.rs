@@ -1,7 +1,6 @@
 //! `cargo xtask bench http`: files and a fixed reply, against web servers that others wrote.
 
 mod cells;
-pub mod web;
 
 use std::time::Duration;
 
@@ -9,13 +8,13 @@ use anyhow::Result;
 use clap::Args;
 
 use super::cells::Cell;
-use super::entrants::Entrant;
+use super::entrants::{Entrant, WEB_SERVERS};
 use super::interrupt::Interrupt;
 use super::load::Timing;
 use super::report::Findings;
 use super::rounds::Extent;
 use super::stage::{Ours, Stage};
-use super::{Manner, measure_cell};
+use super::{Manner, measure_cell, web};
 
 pub use cells::CELLS;
 
@@ -44,7 +43,7 @@ impl Arguments {
     }
 
     fn measure(&self, stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Findings> {
-        let absent = web::SERVERS.into_iter().filter_map(|peer| Some((peer, web::missing(peer)?)));
+        let absent = WEB_SERVERS.into_iter().filter_map(|peer| Some((peer, web::missing(peer)?)));
         let absent: Vec<_> = absent.collect();
         let left_out: Vec<_> = absent.iter().map(|(peer, why)| format!("{}: {why}", Entrant::Peer(*peer))).collect();
         left_out.iter().for_each(|line| eprintln!("left out: {line}"));

@@ -13,10 +13,10 @@ use super::counts::{self, Counts};
 use super::cpus::SERVER_CPU;
 use super::entrants::{Entrant, Peer};
 use super::ganesha;
-use super::http::web::{self, Folder};
 use super::load::{Asks, Page, Transport};
 use super::server::{self, Server};
 use super::softirq;
+use super::web::{self, Folder};
 
 /// What Corelane is told to ask the operating system through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]

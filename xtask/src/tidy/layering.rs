@@ -86,7 +86,11 @@ const TAKEN: &[(&str, &[&str], &str)] = &[
         &["httparse", "httpdate", "memchr"],
         "small parsers without dependencies, which more people look at than would at ours",
     ),
-    ("services/http", &["matchit"], "routes by path: for applications, which choose their own"),
+    (
+        "services/http",
+        &["matchit", "mime_guess"],
+        "routes by path: for applications, which choose their own; and the table of what files are, which others keep",
+    ),
 ];
 
 pub fn check(tree: &Tree, findings: &mut Vec<Finding>) {

@@ -126,7 +126,7 @@ fn places_that_cannot_be_loaded_are_named() {
     let form = "write tcp://HOST:PORT, udp://HOST:PORT, unix:PATH or unixgram:PATH";
     let cases: &[(&str, &[&str])] = &[
         ("127.0.0.1:7", &["\"127.0.0.1:7\"", "there is no ://", form]),
-        ("http://127.0.0.1:7", &["http://127.0.0.1:7", "echo is asked for by tcp:// or unix:"]),
+        ("http://127.0.0.1:7", &["http://127.0.0.1:7", "echo is asked for by tcp:// or tls:// or unix:"]),
         ("udp://127.0.0.1:7", &["udp://127.0.0.1:7", "echo is asked for by tcp://"]),
         ("tcp://127.0.0.1:0", &["names no port"]),
         ("tcp://127.0.0.1:65536", &["a number from 0 to 65535"]),
@@ -145,7 +145,12 @@ fn places_that_cannot_be_loaded_are_named() {
     // A URL alone is a place, and no other word is one.
     says(&[], &["127.0.0.1:7"], REFUSED, &["no workload \"127.0.0.1:7\""]);
     says(&[], &[TARGET, "echo"], REFUSED, &["no workload", TARGET]);
-    says(&[], &["ftp://127.0.0.1:7"], REFUSED, &["ftp://127.0.0.1:7", "use http://, tcp://, udp://, unix: or unixgram:"]);
+    says(
+        &[],
+        &["ftp://127.0.0.1:7"],
+        REFUSED,
+        &["ftp://127.0.0.1:7", "use http://, https://, tcp://, tls://, udp://, unix: or unixgram:"],
+    );
 }
 
 /// As people write it: a URL alone, a number of seconds, thousands a second.

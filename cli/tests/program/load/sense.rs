@@ -7,7 +7,7 @@ use corelane_load::report::{Lane, Quantiles, SCHEMA, Second};
 const NO_FAILURES: [&str; 2] = ["duplicate", "reordered"];
 
 /// What every report has, and what those of rpc have beside it.
-const KINDS: [&str; 14] = [
+const KINDS: [&str; 15] = [
     "client_timeout",
     "closed",
     "duplicate",
@@ -21,6 +21,7 @@ const KINDS: [&str; 14] = [
     "reset",
     "socket_timeout",
     "table_full",
+    "tls",
     "unreachable",
 ];
 const OF_RPC: [&str; 3] = ["rpc_denied", "rpc_failed", "rpc_unavailable"];
@@ -44,6 +45,8 @@ pub fn check(run: &Run) {
     times_are_in_order(report);
     rates_agree(report);
     answers_are_of_a_class(report);
+    assert_eq!(report.handshakes.is_some(), report.settings.tls.is_some());
+    assert_eq!((report.handshake_us.is_some(), report.settings.tls.is_some()), (report.handshakes.is_some(), is_secure(report)));
     if report.repeated.is_none() {
         // A datagram that is no answer leaves one to be lost.
         let twice = if report.target.starts_with("udp:") { report.errors["mismatch"] } else { 0 };
@@ -65,6 +68,10 @@ fn failures(report: &Report) -> u64 {
     kinds.sort_unstable();
     assert_eq!(report.errors.keys().collect::<Vec<_>>(), kinds, "every kind is present, and none of another workload");
     report.errors.iter().filter(|(kind, _)| !NO_FAILURES.contains(&kind.as_str())).map(|(_, count)| count).sum()
+}
+
+fn is_secure(report: &Report) -> bool {
+    ["https://", "tls://"].iter().any(|scheme| report.target.starts_with(scheme))
 }
 
 /// Every answer that counts has a status, and so do those that failed for what they are.

@@ -8,9 +8,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 /// A folder to be served, with contents of known lengths, and a server's files.
-struct Site {
-    folder: Scratch,
-    address: SocketAddr,
+pub struct Site {
+    pub folder: Scratch,
+    pub address: SocketAddr,
 }
 
 /// XXH64 of the 4,000 bytes of `page`, by the program `xxh64sum`.
@@ -18,7 +18,7 @@ const PAGE_HASH: &str = "9a9485b89563d294";
 const PAGE_BYTES: u64 = 4_000;
 
 impl Site {
-    fn new() -> Self {
+    pub fn new() -> Self {
         use std::os::unix::fs::PermissionsExt;
         let site = Self { folder: Scratch::new(), address: free() };
         // The server's workers may be of another user.
@@ -40,6 +40,11 @@ impl Site {
     }
 
     fn nginx(&self) -> Other {
+        self.nginx_with("")
+    }
+
+    /// With these lines more in its server.
+    pub fn nginx_with(&self, more: &str) -> Other {
         let folder = self.folder.path().display();
         let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
             .map(|name| format!("{name}_temp_path {folder}/{name};"))
@@ -51,6 +56,7 @@ impl Site {
                  access_log {folder}/log; {temporary} keepalive_requests 50; gzip on; gzip_types *; gzip_min_length 1;
                  server {{
                      listen {}; listen unix:{folder}/socket; root {folder}/www;
+                     {more}
                      location /nothing {{ return 204; }}
                      location /broken {{ return 500; }}
                  }}
@@ -81,7 +87,7 @@ impl Site {
     }
 
     /// Waits until the server has logged so many requests that have these words.
-    fn logs(&self, words: &str, count: u64) {
+    pub fn logs(&self, words: &str, count: u64) {
         let log = self.path("log");
         let logged =
             |log: &Path| fs::read_to_string(log).unwrap_or_default().lines().filter(|line| line.contains(words)).count() as u64;

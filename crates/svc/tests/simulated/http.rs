@@ -11,7 +11,7 @@ use corelane_watch::ServiceCounter as C;
 use std::collections::BTreeMap;
 
 /// Files of the server, by number: their lengths.
-const LENGTHS: [usize; 6] = [0, 1, 700, 5_000, 70_000, 300_000];
+pub const LENGTHS: [usize; 6] = [0, 1, 700, 5_000, 70_000, 300_000];
 /// The most bytes that are read into memory at once.
 const READ_BYTES: usize = 64 << 10;
 
@@ -22,13 +22,13 @@ enum Work {
 }
 
 #[derive(Default)]
-struct Files {
+pub struct Files {
     work: BTreeMap<u64, Work>,
     next: u64,
 }
 
 /// The files that a connection's answers are sent from.
-type OpenFiles = Vec<File>;
+pub type OpenFiles = Vec<File>;
 
 type Cx<'a> = corelane_svc::Cx<'a, Notes<File>>;
 
@@ -129,19 +129,19 @@ impl StreamService for Files {
 }
 
 /// Requests for files by number; number 6 is not there.
-fn requests(seed: u64) -> Vec<(bool, usize)> {
+pub fn requests(seed: u64) -> Vec<(bool, usize)> {
     let mut random = Random::new(seed);
     (0..1 + random.below(12)).map(|_| (random.below(2) == 0, random.below(LENGTHS.len() as u64 + 1) as usize)).collect()
 }
 
-fn text(requests: &[(bool, usize)]) -> Vec<u8> {
+pub fn text(requests: &[(bool, usize)]) -> Vec<u8> {
     let line = |&(reads, file): &(bool, usize)| format!("{} /{file}\n", if reads { "READ" } else { "GET" });
     requests.iter().map(line).collect::<String>().into_bytes()
 }
 
 /// Whether `got` is what the requests may be answered with; `whole` if no answer may be missing. `ERROR` may stand for an
 /// answer where the disk fails or no descriptor is left.
-fn judge(requests: &[(bool, usize)], mut got: &[u8], whole: bool, may_fail: bool) {
+pub fn judge(requests: &[(bool, usize)], mut got: &[u8], whole: bool, may_fail: bool) {
     for &(_, file) in requests {
         let answer = match LENGTHS.get(file) {
             Some(&length) => [format!("OK {length}\n").as_bytes(), &pattern(file as u64, length)].concat(),

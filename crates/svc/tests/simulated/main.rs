@@ -13,6 +13,7 @@ mod datagrams;
 mod drain;
 mod echo;
 mod endings;
+mod fetch;
 mod flows;
 mod handshakes;
 mod http;

@@ -162,6 +162,10 @@ impl Transform for ProxyHeader {
         }
         Ok(Progress::Idle)
     }
+
+    fn passes_files(&self) -> bool {
+        true
+    }
 }
 
 /// Lets nothing out before it has heard a `g`.

@@ -43,7 +43,7 @@ impl Call {
 type Calls = Rc<RefCell<Vec<Call>>>;
 
 /// Says back what it hears.
-struct Echo;
+pub struct Echo;
 
 impl StreamService for Echo {
     type Talk = Silent;
@@ -212,7 +212,7 @@ fn judge(played: &Played) {
 #[test]
 fn what_is_heard_is_what_was_said() {
     let (mut resumed, mut calls, mut faults) = (0, 0, FaultCounts::default());
-    for_seeds(300, |seed| {
+    for_seeds(200, |seed| {
         let played = play(seed, if seed % 8 == 7 { Faults::none() } else { Faults::all(seed) }, None);
         judge(&played);
         calls += played.calls.len();

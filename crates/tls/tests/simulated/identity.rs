@@ -1,5 +1,7 @@
 //! One certificate, the same in each run, which is valid on the days of the simulation alone; its key is no secret.
 
+use corelane_tls::rustls::pki_types::CertificateDer;
+use corelane_tls::rustls::pki_types::pem::PemObject;
 use corelane_tls::{Client, Pem, Server, Trust};
 use rcgen::{CertificateParams, KeyPair};
 use std::path::PathBuf;
@@ -30,4 +32,8 @@ pub fn server() -> Server {
 
 pub fn client() -> Client {
     Client::new(Trust::Authorities(pem())).name("one.test")
+}
+
+pub fn certificate() -> CertificateDer<'static> {
+    CertificateDer::from_pem_file(pem()).unwrap()
 }

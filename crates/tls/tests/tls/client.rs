@@ -6,11 +6,16 @@ use crate::server::Who;
 use corelane::lanes::Running;
 use corelane::service::{Ending, Learned, Limits};
 use corelane::{Address, Cx, Input, Lanes, Next, Output, Peer, Silent, StreamService};
+use corelane_tls::rustls::crypto::ring;
+use corelane_tls::rustls::pki_types::pem::PemObject;
+use corelane_tls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use corelane_tls::rustls::{ServerConfig, ServerConnection, StreamOwned};
 use corelane_tls::{Client, Clients, Error, Pem, Server, Trust};
 use rcgen::date_time_ymd;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Shutdown, SocketAddr, TcpListener};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
@@ -23,6 +28,7 @@ struct Heard {
     said: String,
     learned: Option<Learned>,
     ending: Ending,
+    was_cut: bool,
 }
 
 impl Heard {
@@ -49,46 +55,47 @@ impl Ask {
     fn go_on(&mut self, cx: &mut Cx<'_>) {
         if let Some(left) = self.left.checked_sub(1) {
             self.left = left;
-            cx.connect(self.to.clone(), Some(String::new())).unwrap();
+            cx.connect(self.to.clone(), Some((String::new(), false))).unwrap();
         }
     }
 }
 
 impl StreamService for Ask {
     type Talk = Silent;
-    /// What it has heard; none of those whom it serves.
-    type Session = Option<String>;
+    /// What it has heard, and whether that was cut; none of those whom it serves.
+    type Session = Option<(String, bool)>;
 
     fn started(&mut self, cx: &mut Cx<'_>) {
         self.go_on(cx);
     }
 
-    fn open(&mut self, _cx: &mut Cx<'_>, peer: &Peer) -> Option<String> {
+    fn open(&mut self, _cx: &mut Cx<'_>, peer: &Peer) -> Option<(String, bool)> {
         assert!(peer.learned.is_some(), "whom it serves speaks TLS, too");
         None
     }
 
-    fn connected(&mut self, _cx: &mut Cx<'_>, _said: &mut Option<String>, output: &mut Output) -> Next {
+    fn connected(&mut self, _cx: &mut Cx<'_>, _said: &mut Option<(String, bool)>, output: &mut Output) -> Next {
         output.write(b"line\n").unwrap();
         Next::Continue
     }
 
-    fn receive(&mut self, _cx: &mut Cx<'_>, said: &mut Option<String>, input: &mut Input, output: &mut Output) -> Next {
-        let Some(said) = said else {
+    fn receive(&mut self, _cx: &mut Cx<'_>, said: &mut Self::Session, input: &mut Input, output: &mut Output) -> Next {
+        let Some((said, was_cut)) = said else {
             output.forward(input.take_all());
             return Next::Continue;
         };
         let bytes = input.len();
         said.push_str(std::str::from_utf8(input.contiguous(bytes).unwrap()).unwrap());
         input.skip(bytes);
+        *was_cut |= input.is_truncated();
         if said.ends_with('\n') { Next::Close } else { Next::Continue }
     }
 
-    fn closed(&mut self, cx: &mut Cx<'_>, said: Option<String>, ending: Ending) {
-        let Some(said) = said else { return };
+    fn closed(&mut self, cx: &mut Cx<'_>, said: Self::Session, ending: Ending) {
+        let Some((said, was_cut)) = said else { return };
         let learned = cx.peer(cx.id()).and_then(|peer| peer.learned).map(|learned| (*learned).clone());
         // Nobody hears it if the test has failed.
-        let _ = self.tell.send(Heard { said, learned, ending });
+        let _ = self.tell.send(Heard { said, learned, ending, was_cut });
         self.go_on(cx);
     }
 }
@@ -224,6 +231,44 @@ fn a_server_that_speaks_in_plain_is_said_to() {
     for words in [&b"220 mail.test ESMTP\r\n"[..], b"HTTP/1.1 400 Bad Request\r\n\r\n", &[0, 1, 2, 3, 4, 5]] {
         let (address, server) = plain(words);
         assert_eq!(once(&client, address).refused(), "the server speaks in plain, and TLS is spoken here");
+        server.join().unwrap();
+    }
+}
+
+/// A server by rustls that takes one connection, hears a line, says a part of one, and leaves: in order, or without a word.
+fn leaving(authority: &Authority, in_order: bool) -> (SocketAddr, std::thread::JoinHandle<()>) {
+    let chain = vec![CertificateDer::from_pem_file(authority.path("first")).unwrap()];
+    let key = PrivateKeyDer::from_pem_file(authority.path("first.key")).unwrap();
+    let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider())).with_safe_default_protocol_versions();
+    let config = builder.unwrap().with_no_client_auth().with_single_cert(chain, key).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let thread = std::thread::spawn(move || {
+        let (socket, _) = listener.accept().unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut stream = StreamOwned::new(ServerConnection::new(Arc::new(config)).unwrap(), socket);
+        stream.read_exact(&mut [0; 5]).unwrap();
+        stream.write_all(b"part").unwrap();
+        if in_order {
+            stream.conn.send_close_notify();
+            stream.flush().unwrap();
+        }
+        stream.sock.shutdown(Shutdown::Write).unwrap();
+        let mut farewell = Vec::new();
+        stream.sock.read_to_end(&mut farewell).unwrap();
+        assert!(!farewell.is_empty(), "the client takes leave, too");
+    });
+    (address, thread)
+}
+
+#[test]
+fn a_server_that_leaves_without_a_word_has_cut_its_stream() {
+    let authority = Authority::new("leaving");
+    authority.sign("first", &["one.test"], |_| {});
+    for in_order in [true, false] {
+        let (address, server) = leaving(&authority, in_order);
+        let heard = once(&authority.believer("one.test"), address);
+        assert_eq!((heard.said.as_str(), heard.ending, heard.was_cut), ("part", Ending::EndOfStream, !in_order));
         server.join().unwrap();
     }
 }

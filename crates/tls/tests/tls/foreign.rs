@@ -227,6 +227,30 @@ fn a_handshake_in_several_records_is_understood() {
     openssl_is_echoed("pieces", &["-max_send_frag", "512", "-alpn", &protocols], "TLS 1.3", GREETING);
 }
 
+/// OpenSSL's client asks to begin anew in the middle of a session of TLS 1.2 when it is told `R`: the server says that it does not, in an alert (RFC 5746,
+/// section 4.5), and goes on; that client gives up.
+#[test]
+fn who_wants_to_begin_anew_is_told_no() {
+    if !is_there("openssl", "version") {
+        return;
+    }
+    let server = Server::new("anew", Limits::default());
+    let mut command = Command::new("openssl");
+    command.args(["s_client", "-tls1_2", "-msg", "-connect", &format!("127.0.0.1:{}", server.port())]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut process = command.spawn().unwrap();
+    process.stdin.as_mut().unwrap().write_all(b"R\n").unwrap();
+    let lines = BufReader::new(process.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let told = lines.filter(|line| line.starts_with("<<<")).any(|line| line.contains("no_renegotiation"));
+    assert!(told, "the server has said nothing of it");
+    process.kill().unwrap();
+    process.wait().unwrap();
+    assert_eq!((server.count(ServiceCounter::Handshakes), server.count(ServiceCounter::TransformRefusals)), (1, 0));
+    if is_there("python3", "--version") {
+        server.ask_python(PYTHON);
+    }
+}
+
 #[test]
 fn who_speaks_plainly_is_told_so_and_others_are_served() {
     let server = Server::new("http", Limits::default());

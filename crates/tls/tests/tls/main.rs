@@ -3,5 +3,6 @@
 
 mod authority;
 mod client;
+mod files;
 mod foreign;
 mod server;

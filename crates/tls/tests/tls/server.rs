@@ -47,7 +47,7 @@ impl Authority {
         ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap().with_root_certificates(roots)
     }
 
-    fn client(&self) -> Client {
+    pub fn client(&self) -> Client {
         Client::new(self.trusting().with_no_client_auth())
     }
 
@@ -59,11 +59,11 @@ impl Authority {
     }
 }
 
-struct Client {
+pub struct Client {
     config: Arc<ClientConfig>,
 }
 
-type Stream = StreamOwned<ClientConnection, TcpStream>;
+pub type Stream = StreamOwned<ClientConnection, TcpStream>;
 
 impl Client {
     fn new(mut config: ClientConfig) -> Self {
@@ -71,7 +71,7 @@ impl Client {
         Self { config: Arc::new(config) }
     }
 
-    fn connect(&self, running: &Running, name: &str) -> Stream {
+    pub fn connect(&self, running: &Running, name: &str) -> Stream {
         let socket = TcpStream::connect(running.address()).unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         let name = name.to_owned().try_into().unwrap();
@@ -115,7 +115,7 @@ fn counted(running: &Running, counter: ServiceCounter) -> Vec<u64> {
     lanes.iter().map(|lane| lane.services[0].get(counter)).collect()
 }
 
-fn end(running: Running) {
+pub fn end(running: Running) {
     running.drain();
     running.wait().unwrap();
 }
@@ -205,6 +205,29 @@ fn new_files_are_shown_and_those_who_are_there_go_on() {
     end(running);
 }
 
+/// As who rotates certificates by a link does: the names of the files stay, and the folder behind them is another one.
+#[test]
+fn a_link_that_is_moved_brings_new_files() {
+    let authority = Authority::new("link");
+    let publish = |folder: &str| {
+        std::fs::create_dir(authority.path(folder)).unwrap();
+        authority.sign(&format!("{folder}/first"), &["one.test"], |_| {});
+        std::os::unix::fs::symlink(folder, authority.path("next")).unwrap();
+        std::fs::rename(authority.path("next"), authority.path("live")).unwrap();
+        CertificateDer::from_pem_file(authority.path("live/first")).unwrap()
+    };
+    let old = publish("one");
+    let running = serve(&Server::new([Pem::new(authority.path("live/first"), authority.path("live/first.key"))]), 1);
+    assert_eq!(authority.client().shown(&running, "one.test"), old);
+    let new = publish("two");
+    // The event that is waited for, as above.
+    let begun = std::time::Instant::now();
+    while authority.client().shown(&running, "one.test") != new {
+        assert!(begun.elapsed() < PATIENCE, "the new certificate is never shown");
+    }
+    end(running);
+}
+
 #[test]
 fn what_is_wrong_with_new_files_keeps_the_old() {
     let authority = Authority::new("kept");
@@ -214,8 +237,16 @@ fn what_is_wrong_with_new_files_keeps_the_old() {
     let running = lanes.transform(move |_| lane.lane()).unwrap().start().unwrap();
     let client = authority.client();
     assert_eq!(client.ask(&running, "one.test").unwrap().1, HandshakeKind::Full);
+    let whole = std::fs::read_to_string(authority.path("first")).unwrap();
     replace(&authority.path("first"), "no certificate");
     assert!(served.reload().unwrap_err().to_string().ends_with("first: holds no certificate in PEM"));
+    assert_eq!(client.ask(&running, "one.test").unwrap().1, HandshakeKind::Resumed);
+    // Written by half; and whole, before its key is.
+    replace(&authority.path("first"), &whole[..whole.len() / 2]);
+    assert!(served.reload().unwrap_err().to_string().contains("first: holds what is no PEM of a certificate"));
+    authority.sign("next", &["one.test"], |_| {});
+    replace(&authority.path("first"), &std::fs::read_to_string(authority.path("next")).unwrap());
+    assert!(served.reload().unwrap_err().to_string().contains("first.key are no pair"));
     assert_eq!(client.ask(&running, "one.test").unwrap().1, HandshakeKind::Resumed);
     authority.sign("first", &["one.test"], |_| {});
     served.reload().unwrap();
@@ -260,6 +291,8 @@ fn what_is_wrong_with_a_file_is_said() {
     assert!(why(keyless).ends_with("second: holds no private key in PEM"));
     let missing = Pem::new(authority.path("third"), authority.path("second.key"));
     assert!(why(missing).contains("third: No such file"));
+    let unreadable = Pem::new(authority.path("first"), &authority.folder);
+    assert!(why(unreadable).contains("Is a directory"));
     assert_eq!(Server::new([]).load().err(), Some(Error::NoCertificate));
     let authorities = Server::new([second]).clients(Clients::Known(authority.path("first.key")));
     assert!(authorities.load().err().unwrap().to_string().ends_with("first.key: holds no certificate in PEM"));

@@ -10,6 +10,7 @@ pub use http1::{http1_fields, http1_names, http1_request, http1_response};
 
 use corelane_wire::Error;
 use corelane_wire::nfs3::{self, Procedure};
+use corelane_wire::proxy;
 use corelane_wire::rpc::{self, Call, CallHead, Owed, RecordLimits, Records, Reply, Step};
 use corelane_wire::rpcbind::{Mappings, PortRequest, ServiceRequest, Services, UniversalAddress, address};
 use corelane_wire::xdr::{Encode, Reader, Writer};
@@ -31,6 +32,7 @@ pub const ALL: &[(&str, Parser)] = &[
     ("http1_response", http1_response),
     ("http1_fields", http1_fields),
     ("http1_names", http1_names),
+    ("proxy", proxy),
 ];
 
 /// Reads a value, writes it, and reads that.
@@ -55,6 +57,24 @@ fn written(value: &impl Encode, room: usize) -> Vec<u8> {
     let mut writer = Writer::new(&mut memory);
     value.encode(&mut writer).expect("what was read fits where it was");
     writer.written().to_vec()
+}
+
+/// The header of a proxy: the verdict is the same for the bytes that it is about, and is not known before.
+pub fn proxy(bytes: &[u8]) {
+    let verdict = proxy::parse(bytes);
+    if let Ok(proxy::Step::Header { bytes: length, .. }) = verdict {
+        assert!(length <= bytes.len() && length <= proxy::V2_BYTES_MAX);
+        assert_eq!(proxy::parse(&bytes[..length]), verdict);
+        assert_eq!(proxy::parse(&bytes[..length - 1]), Ok(proxy::Step::More));
+    }
+    // What is refused is so with all that follows; what may become a header is refused by nothing that it begins with.
+    let parts = (0..bytes.len().min(256)).map(|length| proxy::parse(&bytes[..length]));
+    for part in parts {
+        assert!(part == Ok(proxy::Step::More) || part == verdict, "{part:?}, then {verdict:?}");
+    }
+    if verdict == Ok(proxy::Step::More) {
+        assert!(bytes.len() < proxy::V2_BYTES_MAX);
+    }
 }
 
 /// The whole of a call message.

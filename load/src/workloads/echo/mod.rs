@@ -70,7 +70,8 @@ impl Workload for Echo {
 }
 
 /// Echo over TCP.
-pub const ENTRY: Entry = Entry::plain(("echo", "bytes over TCP that come back as they went"), &[Scheme::TCP], check, client);
+pub const ENTRY: Entry =
+    Entry::plain(("echo", "bytes over TCP that come back as they went"), &[Scheme::TCP, Scheme::TLS], check, client);
 
 /// The longest request.
 const SIZE_MAX: usize = 64 << 20;

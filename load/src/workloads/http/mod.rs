@@ -33,6 +33,11 @@ pub use settings::{Settings, Wanted, check_method, header, wanted};
 /// Where HTTP is served unless said otherwise.
 pub const DEFAULT_PORT: u16 = 80;
 
+/// The same behind TLS.
+pub const SECURE_PORT: u16 = 443;
+
+const HTTP: Scheme = Scheme { name: "http", transport: Transport::Tcp, port: Some(DEFAULT_PORT), has_path: true, secure: None };
+
 /// Most bytes of contents in flight on a connection.
 const SIZE_MAX: usize = 64 << 20;
 
@@ -126,7 +131,7 @@ pub const ENTRY: Entry = Entry {
     call: |plan| Some(Settings::in_plan(plan).call(plan.size)),
     ..Entry::plain(
         ("http", "HTTP/1.1 requests: answers are read in full, contents compared, redirects counted and not followed"),
-        &[Scheme { name: "http", transport: Transport::Tcp, port: Some(DEFAULT_PORT), has_path: true }],
+        &[HTTP, Scheme { name: "https", port: Some(SECURE_PORT), secure: Some(&[b"http/1.1"]), ..HTTP }],
         check,
         client,
     )

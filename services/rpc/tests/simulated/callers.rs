@@ -2,10 +2,10 @@
 
 use crate::for_seeds;
 use crate::programs::{BY_HELPER, FAILS, NEVER, SLOW, Slow};
-use crate::rig::{Nobody, Plan, Rig, S, at, patient};
+use crate::rig::{Family, Nobody, Plan, Rig, S, patient};
 use corelane::service::{Ending, Fault, Reason, SocketId};
 use corelane::testing::{Faults, World};
-use corelane::{Cx, DatagramService, Datagrams, Input, Instant, Next, Output, Peer, Replies, Silent, StreamService};
+use corelane::{Address, Cx, DatagramService, Datagrams, Input, Instant, Next, Output, Peer, Replies, Silent, StreamService};
 use corelane_rpc::client::{CallError, DatagramClient, Step, StreamClient};
 use corelane_rpc::lookup::{Found, Lookup};
 use corelane_rpc::{ECHO, Echo, Rpc, RpcDatagrams};
@@ -93,7 +93,7 @@ impl Ledger {
 /// Calls over connections: a lost one is opened again, until all calls are made.
 struct StreamCaller {
     ledger: LedgerRef,
-    to: SocketAddr,
+    to: Address,
 }
 
 type Client = StreamClient<u64>;
@@ -129,7 +129,7 @@ impl StreamService for StreamCaller {
     type Session = Client;
 
     fn started(&mut self, cx: &mut Cx<'_>) {
-        cx.connect(self.to, Self::client()).unwrap();
+        cx.connect(self.to.clone(), Self::client()).unwrap();
     }
 
     fn open(&mut self, _: &mut Cx<'_>, _: &Peer) -> Client {
@@ -161,7 +161,7 @@ impl StreamService for StreamCaller {
         client.lost().for_each(|name| self.ledger.borrow_mut().end(name, Err(CallError::Lost)));
         assert!(client.is_empty());
         if self.ledger.borrow().begun < CALLS {
-            let _ = cx.connect(self.to, Self::client());
+            let _ = cx.connect(self.to.clone(), Self::client());
         }
     }
 }
@@ -169,7 +169,8 @@ impl StreamService for StreamCaller {
 /// Calls over datagrams.
 struct DatagramCaller {
     ledger: LedgerRef,
-    to: SocketAddr,
+    family: Family,
+    to: Address,
     client: DatagramClient<u64>,
     socket: Option<SocketId>,
 }
@@ -181,8 +182,8 @@ impl DatagramCaller {
             let datagram = self.client.call(cx, &head(name), &Arguments(name), PATIENCE, name).unwrap();
             self.ledger.borrow_mut().begun += 1;
             match replies.as_deref_mut() {
-                Some(replies) => assert!(replies.send(self.to, None, datagram)),
-                None => assert!(cx.datagrams(self.socket.unwrap()).unwrap().send(self.to, None, datagram)),
+                Some(replies) => assert!(replies.send(&self.to, None, datagram)),
+                None => assert!(cx.datagrams(self.socket.unwrap()).unwrap().send(&self.to, None, datagram)),
             }
         }
         cx.start_alarm(self.client.next_due().unwrap_or(Instant::NEVER), 0).unwrap();
@@ -192,10 +193,10 @@ impl DatagramCaller {
 impl DatagramService for DatagramCaller {
     type Talk = Silent;
     fn started(&mut self, cx: &mut Cx<'_>) {
-        self.socket = Some(cx.open_datagrams(SocketAddr::from(([10, 0, 0, 1], 0)), Some(self.to.into())).unwrap());
+        self.socket = Some(cx.open_datagrams(self.family.any(), Some(self.to.clone())).unwrap());
     }
 
-    fn opened(&mut self, cx: &mut Cx<'_>, _socket: SocketId, outcome: Result<corelane::Address, Fault>) {
+    fn opened(&mut self, cx: &mut Cx<'_>, _socket: SocketId, outcome: Result<Address, Fault>) {
         match outcome {
             Ok(_) => self.fill(cx, None),
             Err(fault) => {
@@ -214,7 +215,7 @@ impl DatagramService for DatagramCaller {
         while let Some(step) = self.client.overdue(cx.now()) {
             match step {
                 Step::Again(datagram) => {
-                    cx.datagrams(self.socket.unwrap()).unwrap().send(self.to, None, datagram);
+                    cx.datagrams(self.socket.unwrap()).unwrap().send(&self.to, None, datagram);
                 }
                 Step::GivenUp(name) => self.ledger.borrow_mut().end(name, Err(CallError::TimedOut)),
             }
@@ -228,13 +229,16 @@ fn run(seed: u64, faults: Faults) -> [LedgerRef; 2] {
     let world = World::new(seed, faults);
     let ledgers: [LedgerRef; 2] = Default::default();
     let [streams, datagrams] = ledgers.clone();
-    let plan = Plan::lanes(1);
-    let mut rig = Rig::new(&world, &plan, |roster| {
-        roster.serve(at(7), patient(), Rpc::talking((Echo, Slow::default())));
-        roster.serve_datagrams(at(7), patient(), RpcDatagrams::talking((Echo, Slow::default())));
-        roster.client(patient(), StreamCaller { ledger: streams.clone(), to: at(7) });
+    let family = Family::of(seed);
+    // A name of the file system is of one socket.
+    let [to, to_datagrams] = [7, 8].map(|port| family.at(port));
+    let mut rig = Rig::new(&world, &Plan::lanes(1), |roster| {
+        roster.serve(to.clone(), patient(), Rpc::talking((Echo, Slow::default())));
+        roster.serve_datagrams(to_datagrams.clone(), patient(), RpcDatagrams::talking((Echo, Slow::default())));
+        roster.client(patient(), StreamCaller { ledger: streams.clone(), to: to.clone() });
         let client = DatagramClient::new(AT_ONCE, 9);
-        let caller = DatagramCaller { ledger: datagrams.clone(), to: at(7), client, socket: None };
+        let to = to_datagrams.clone();
+        let caller = DatagramCaller { ledger: datagrams.clone(), family, to, client, socket: None };
         roster.client_datagrams(patient(), caller);
     });
     for _ in 0..200 {

@@ -3,9 +3,9 @@
 use crate::calls::{call, echo, null, opaque, reply, success, xid};
 use crate::for_seeds;
 use crate::programs::{ADD, ADD_AT_LENGTH, ADD_LATER, Added, BY_HELPER, ONCE, Once, SLOW, Slow, WITH_DATA};
-use crate::rig::{MS, Plan, Play, Rig, address};
+use crate::rig::{Family, MS, Plan, Play, Rig, address};
 use corelane::admin::watch::ServiceCounter as C;
-use corelane::service::Limits;
+use corelane::service::{Limits, Reason};
 use corelane::testing::{DatagramPeer, FaultCounts, FaultKind, Faults, Random, Report, Turn, World};
 use corelane_rpc::{Echo, Null, RpcDatagrams};
 use corelane_wire::rpc::Acceptance;
@@ -13,6 +13,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 const CLIENTS: usize = 4;
+/// The port of the service.
+const PORT: u16 = 7;
 /// After how long a call is repeated.
 const AGAIN: u64 = 50 * MS;
 
@@ -20,17 +22,27 @@ const AGAIN: u64 = 50 * MS;
 pub const DUPLICATES_MAX: usize = 1024;
 
 pub fn rig(world: &World, lanes: usize, added: &Added) -> Rig {
+    rig_at(world, Family::Inet, lanes, added)
+}
+
+fn rig_at(world: &World, family: Family, lanes: usize, added: &Added) -> Rig {
     let added = added.clone();
     let plan = Plan::lanes(lanes);
     Rig::new(world, &plan, move |roster| {
         let programs = (Null, Echo, Slow::default(), Once::new(&added));
-        roster.serve_datagrams(address(), Limits::default(), RpcDatagrams::talking(programs).duplicates_max(DUPLICATES_MAX));
+        roster.serve_datagrams(
+            family.at(PORT),
+            Limits::default(),
+            RpcDatagrams::talking(programs).duplicates_max(DUPLICATES_MAX),
+        );
     })
 }
 
 /// A caller that repeats what it has no answer to.
 pub struct Caller {
     pub peer: DatagramPeer,
+    /// Where the service is.
+    to: SocketAddr,
     /// The calls without answer, by their numbers.
     pub open: BTreeMap<u32, Vec<u8>>,
     /// Every answer that came.
@@ -39,18 +51,26 @@ pub struct Caller {
 
 impl Caller {
     pub fn new(world: &World, number: usize) -> Self {
-        let address = SocketAddr::from(([192, 0, 2, 1 + number as u8], 4000));
-        Self { peer: world.bind(address).unwrap(), open: BTreeMap::new(), got: Vec::new() }
+        Self::of(world, Family::Inet, number)
     }
 
-    /// Sends all calls without answer.
+    fn of(world: &World, family: Family, number: usize) -> Self {
+        let peer = world.bind(family.asker(world, number)).unwrap();
+        Self { peer, to: family.way(world, PORT), open: BTreeMap::new(), got: Vec::new() }
+    }
+
+    /// Sends all calls without answer, as far as there is room at a Unix name.
     pub fn ask(&self) {
-        self.open.values().for_each(|call| self.peer.send(address(), call).unwrap());
+        for call in self.open.values() {
+            if let Err(fault) = self.peer.send(self.to, call) {
+                assert_eq!(fault.reason, Reason::Busy);
+            }
+        }
     }
 
     fn hear(&mut self) {
         while let Some((from, message)) = self.peer.receive() {
-            assert_eq!(from, address());
+            assert_eq!(from, self.to);
             self.open.remove(&xid(&message));
             self.got.push(message);
         }
@@ -107,8 +127,9 @@ fn question(random: &mut Random, xid: u32) -> (Vec<u8>, Vec<u8>) {
 fn run(seed: u64, faults: Faults) -> Report {
     let world = World::new(seed, faults);
     let (mut random, added) = (Random::new(seed), Added::default());
-    let mut rig = rig(&world, random.one_to(3), &added);
-    let mut callers = Callers((0..CLIENTS).map(|number| Caller::new(&world, number)).collect());
+    let family = Family::of(seed);
+    let mut rig = rig_at(&world, family, random.one_to(3), &added);
+    let mut callers = Callers((0..CLIENTS).map(|number| Caller::of(&world, family, number)).collect());
     let mut due = BTreeMap::new();
     for (number, caller) in callers.0.iter_mut().enumerate() {
         for one in 0..random.one_to(40) as u32 {

@@ -215,6 +215,11 @@ impl Chosen {
         Ok(())
     }
 
+    /// Whether something was chosen of the option of this name.
+    pub fn has(&self, name: &str) -> bool {
+        self.value(name).is_some()
+    }
+
     /// Whether the flag is on.
     pub fn flag(&self, flag: &Flag) -> bool {
         matches!(self.value(flag.name), Some(Value::Flag(true)))

@@ -12,9 +12,6 @@ use crate::bench::cpus::SERVER_CPU;
 use crate::bench::entrants::Peer;
 use crate::bench::server::{self, Server, is_installed};
 
-/// The servers among which the best web server is looked for.
-pub const SERVERS: [Peer; 3] = [Peer::Nginx, Peer::H2o, Peer::Lighttpd];
-
 /// The folder of what is served, and of configurations; gone when dropped.
 pub struct Folder(PathBuf);
 

@@ -1,0 +1,81 @@
+//! Parts of files on their way through a transform, which changes bytes in memory: each is read piece by piece, one piece ahead of what is being sent.
+//!
+//! ```text
+//! output: [head] [part of a file ............] [tail]      the transform sees [head] alone
+//!                 |--read--> a lease of the lane, charged to the connection, put in front of the rest of the part
+//! ```
+//!
+//! The driver reads where that holds no lane: by its helpers, or the kernel's. At most one piece of a connection is read, or lies here, at a time.
+
+use crate::connection::Busy;
+use crate::files::Fetch;
+use crate::names::ConnectionId;
+use crate::services::Services;
+use corelane_lane::Kit;
+use corelane_seam::{Fault, FileOp, FileOutcome, FilePart, Outcome, Reason};
+
+/// Bytes of a piece, and the least where memory is short.
+const PIECE_BYTES: usize = 64 << 10;
+const PIECE_BYTES_LEAST: usize = 4 << 10;
+/// The file has become shorter than what was promised to the peer (ENODATA, as drivers say that send parts of files themselves).
+const SHORT_FILE: Fault = Fault { reason: Reason::Other, number: 61 };
+
+impl Services {
+    /// Has the next piece of a file read if one is due to the connection's transform. False if that has ended the connection: the file has no more, and all before it has left.
+    pub(crate) fn fetch(&mut self, kit: &mut Kit, index: u32) -> bool {
+        let found = self.table.there(index);
+        let Some(busy) = found.connection.busy.as_ref() else { return true };
+        let (fetch, has_left) = (busy.fetch, busy.wire.is_empty() && !found.connection.machine.is_sending());
+        let Some(part) = busy.output.file_at_front().cloned() else { return true };
+        match fetch {
+            Fetch::Idle => self.begin_fetch(kit, index, part),
+            Fetch::Failed(fault) if has_left => {
+                self.end_by_fault(kit, index, fault);
+                return false;
+            }
+            Fetch::UnderWay | Fetch::Failed(_) => {}
+        }
+        true
+    }
+
+    fn begin_fetch(&mut self, kit: &mut Kit, index: u32, part: FilePart) {
+        let mut found = self.table.there(index);
+        let most = part.length.min(PIECE_BYTES as u64) as usize;
+        let before = found.about().begin_to_pay(kit);
+        let lease = kit.arena.lease_upto(most, most.min(PIECE_BYTES_LEAST));
+        let refused = kit.arena.pay_no_longer(before);
+        let Some(lease) = lease else { return found.mark_starved(refused) };
+        // reason: the part is in it.
+        found.connection.busy.as_mut().expect("who is to send a file has its box").fetch = Fetch::UnderWay;
+        let (id, service) = (found.id, found.connection.service);
+        let until = most.min(lease.capacity());
+        let read = FileOp::Read { file: part.file, offset: part.offset, lease, until };
+        self.table.requests.fetch(kit, service, id, read);
+    }
+
+    /// A piece was read, or could not be.
+    pub(crate) fn fetched(&mut self, kit: &Kit, id: ConnectionId, outcome: Outcome) {
+        // It may have gone meanwhile, or have been refused, with all that it was to send.
+        let Some(mut found) = self.table.found(id) else { return };
+        let Some(busy) = found.connection.busy.as_mut().filter(|busy| busy.fetch == Fetch::UnderWay) else { return };
+        busy.fetch = match outcome {
+            Outcome::File(FileOutcome::Filled { lease, .. }) if !lease.is_empty() => {
+                busy.output.take_piece(lease);
+                Fetch::Idle
+            }
+            Outcome::File(FileOutcome::Filled { fault, .. }) => Fetch::Failed(fault.unwrap_or(SHORT_FILE)),
+            Outcome::Failed(fault) => Fetch::Failed(fault),
+            other => unreachable!("a read ends as one: {other:?}"),
+        };
+        // The peer did not keep it waiting.
+        busy.progress_at = kit.now();
+        found.mark_dirty();
+    }
+}
+
+impl Busy {
+    /// Whether nothing is sent but what is still to be read.
+    pub(crate) fn awaits_file(&self) -> bool {
+        self.fetch == Fetch::UnderWay && self.wire.is_empty() && self.sending_charged == 0
+    }
+}

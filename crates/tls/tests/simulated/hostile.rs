@@ -1,0 +1,182 @@
+//! Peers that are slow, odd or hostile, byte by byte: each is told in an alert what was wrong (RFC 8446, section 6), and costs no more than its part.
+
+use crate::calls::Echo;
+use crate::identity::{certificate, server};
+use crate::rig::{Faults, MS, Nobody, Peer, Plan, Rig, Status, World, address, patient};
+use corelane::admin::watch::ServiceCounter as C;
+use corelane_tls::rustls::client::ClientConnection;
+use corelane_tls::rustls::crypto::ring;
+use corelane_tls::rustls::{ClientConfig, RootCertStore};
+use std::io::{Read, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Alerts by their numbers.
+const UNEXPECTED_MESSAGE: u8 = 10;
+const DECODE_ERROR: u8 = 50;
+
+fn rig(handshakes_max: u32) -> Rig {
+    let world = World::new(1, Faults::none());
+    let served = server().protocols(&[b"echo/1"]).load().unwrap();
+    let limits = patient().handshake_limit(Duration::from_secs(10)).handshakes_max(handshakes_max);
+    Rig::new(&world, &Plan::lanes(1).memory(2 << 20), |roster| {
+        roster.serve_behind(address(), limits, Echo, served.lane());
+    })
+}
+
+fn client() -> ClientConnection {
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate()).unwrap();
+    let builder = ClientConfig::builder_with_details(Arc::new(ring::default_provider()), Arc::new(Then));
+    let mut config = builder.with_safe_default_protocol_versions().unwrap().with_root_certificates(roots).with_no_client_auth();
+    config.alpn_protocols = vec![b"echo/1".to_vec()];
+    ClientConnection::new(Arc::new(config), "one.test".try_into().unwrap()).unwrap()
+}
+
+/// A day on which the certificate is valid.
+#[derive(Debug)]
+struct Then;
+
+impl corelane_tls::rustls::time_provider::TimeProvider for Then {
+    fn current_time(&self) -> Option<corelane_tls::rustls::pki_types::UnixTime> {
+        Some(corelane_tls::rustls::pki_types::UnixTime::since_unix_epoch(Duration::from_secs(1_767_300_000)))
+    }
+}
+
+/// Says all that rustls has to say, in pieces, and hears what comes.
+fn exchange(rig: &mut Rig, peer: &Peer, tls: &mut ClientConnection, piece: usize) {
+    let mut said = Vec::new();
+    tls.write_tls(&mut said).unwrap();
+    for part in said.chunks(piece) {
+        assert_eq!(peer.send(part), part.len());
+        rig.wait(MS / 10);
+    }
+    rig.wait(MS);
+    let heard = peer.read(usize::MAX);
+    let mut heard = &heard[..];
+    while !heard.is_empty() {
+        tls.read_tls(&mut heard).unwrap();
+        tls.process_new_packets().unwrap();
+    }
+}
+
+/// A connection that is open.
+fn connect(rig: &mut Rig, number: usize) -> Peer {
+    let peer = rig.connect(number);
+    rig.wait(MS);
+    peer
+}
+
+/// A connection whose handshake is over.
+fn opened(rig: &mut Rig, piece: usize) -> (Peer, ClientConnection) {
+    let (peer, mut tls) = (connect(rig, 1), client());
+    while tls.is_handshaking() || tls.wants_write() {
+        exchange(rig, &peer, &mut tls, piece);
+    }
+    (peer, tls)
+}
+
+/// Everything that is there is read: what `bytes` are answered with, and whether an end follows in order.
+fn answer(rig: &mut Rig, bytes: &[u8]) -> (Vec<u8>, Status) {
+    let peer = connect(rig, 2);
+    assert_eq!(peer.send(bytes), bytes.len());
+    rig.wait(5 * MS);
+    (peer.read(usize::MAX), peer.status())
+}
+
+/// The peer ends the connection as well.
+fn leave(rig: &mut Rig, peer: &Peer) {
+    peer.close();
+    rig.wait(5 * MS);
+}
+
+fn end(mut rig: Rig) {
+    rig.close(&mut Nobody);
+}
+
+#[test]
+fn who_speaks_byte_by_byte_is_understood() {
+    let mut rig = rig(1_000);
+    let (peer, mut tls) = opened(&mut rig, 1);
+    tls.writer().write_all(b"a word").unwrap();
+    exchange(&mut rig, &peer, &mut tls, 1);
+    let mut heard = [0; 6];
+    tls.reader().read_exact(&mut heard).unwrap();
+    assert_eq!(&heard, b"a word");
+    tls.send_close_notify();
+    exchange(&mut rig, &peer, &mut tls, 1);
+    assert!(matches!(tls.reader().read(&mut heard), Ok(0)), "the server takes leave, too");
+    leave(&mut rig, &peer);
+    assert_eq!((rig.count(C::EndingsEndOfStream), rig.count(C::StreamsCut)), (1, 0));
+    end(rig);
+}
+
+#[test]
+fn who_speaks_no_tls_is_told_in_an_alert() {
+    let too_long = [&[22, 3, 1, 0xff, 0xff][..], &[0; 100]].concat();
+    // A message of the handshake that would be 16 MiB long, for which rustls has no alert; and one that is no hello.
+    let endless = [22, 3, 1, 0, 6, 1, 0xff, 0xff, 0xff, 3, 3];
+    let no_hello = [22, 3, 1, 0, 4, 20, 0, 0, 0];
+    let data_first = [23, 3, 3, 0, 1, 7];
+    for (bytes, alert, words) in [
+        (&too_long[..], Some(DECODE_ERROR), "the client has sent a record that is longer than one may be"),
+        (&endless, None, "the client has sent what is no message of TLS: HandshakePayloadTooLarge"),
+        (&no_hello, Some(UNEXPECTED_MESSAGE), "the client breaks the rules of TLS: "),
+        (&data_first, Some(UNEXPECTED_MESSAGE), "the client breaks the rules of TLS: "),
+    ] {
+        let mut rig = rig(1_000);
+        let (said, status) = answer(&mut rig, bytes);
+        // An alert (21), fatal (2), of a version that does not matter.
+        let told = said.first().map(|kind| (*kind, said[3..].to_vec()));
+        assert_eq!(told, alert.map(|alert| (21, vec![0, 2, 2, alert])), "{words}");
+        assert_eq!(status, Status::Ended, "{words}");
+        let reports = rig.reports.borrow().join("\n");
+        assert!(reports.contains(words), "{reports}");
+        assert_eq!(rig.count(C::TransformRefusals), 1);
+        end(rig);
+    }
+}
+
+/// A record behind the handshake that was not sealed by the peer, or is longer than one may be: an alert, which nobody else can read, and an end.
+#[test]
+fn what_is_put_between_is_refused() {
+    for forged in [&[23, 3, 3, 0, 30][..], &[23, 3, 3, 0x48, 1]] {
+        let mut rig = rig(1_000);
+        let (peer, mut tls) = opened(&mut rig, usize::MAX);
+        peer.send(&[forged, &[9; 60]].concat());
+        rig.wait(5 * MS);
+        let heard = peer.read(usize::MAX);
+        let error = tls.read_tls(&mut &heard[..]).map(|_| tls.process_new_packets());
+        assert!(matches!(error, Ok(Err(corelane_tls::rustls::Error::AlertReceived(_)))), "{error:?}");
+        assert_eq!(peer.status(), Status::Ended);
+        leave(&mut rig, &peer);
+        assert_eq!((rig.count(C::EndingsAborted), rig.count(C::TransformRefusals)), (1, 1));
+        end(rig);
+    }
+}
+
+/// Who says a part of a hello and no more is left in time, and meanwhile holds little; at the bound of handshakes others get a place after a second.
+#[test]
+fn hellos_that_never_end_are_bounded_in_number_memory_and_time() {
+    let mut rig = rig(20);
+    let mut hello = Vec::new();
+    client().write_tls(&mut hello).unwrap();
+    let slow: Vec<_> = (0..50).map(|number| connect(&mut rig, number)).collect();
+    slow.iter().for_each(|peer| assert_eq!(peer.send(&hello[..hello.len() - 1]), hello.len() - 1));
+    rig.wait(MS);
+    assert_eq!(rig.count(C::HandshakesUnderWay), 20);
+    assert!(rig.arenas[0].used() < 20 * (64 << 10), "{} bytes", rig.arenas[0].used());
+    // The backlog is worked off as handshakes end that stand still, and one that goes on comes to its end.
+    let (peer, mut tls) = (connect(&mut rig, 99), client());
+    for _ in 0..20_000 {
+        if !tls.is_handshaking() && !tls.wants_write() {
+            break;
+        }
+        exchange(&mut rig, &peer, &mut tls, usize::MAX);
+    }
+    assert!(!tls.is_handshaking(), "it waits for ever behind those who stand still");
+    rig.wait(60_000 * MS);
+    assert_eq!((rig.count(C::HandshakesUnderWay), rig.connections()), (0, 1));
+    leave(&mut rig, &peer);
+    end(rig);
+}

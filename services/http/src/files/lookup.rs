@@ -1,0 +1,339 @@
+//! What lies at a name: opened beneath the root, and read if it is small.
+
+use super::asked::CODINGS;
+use super::cache::Known;
+use super::entity::{Content, Entity};
+use super::{Files, page};
+use corelane::Cx;
+use corelane::service::{
+    ConnectionId, Fault, File, FileFacts, FileName, FileOutcome, Lease, OpenOptions, Outcome, Reason, Refused,
+};
+use corelane_wire::http1::{Coding, Status};
+use std::cell::{OnceCell, RefCell};
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+/// The longest file that is kept in memory: 256 KiB.
+const SMALL_BYTES: u64 = 256 << 10;
+/// Names of a directory that are listed at the most.
+const LISTED_MAX: usize = 10_000;
+/// How often a lookup begins anew when the file changes under it, or a name on the way to it.
+const TRIES: u8 = 4;
+
+const READ: OpenOptions = OpenOptions::new().read(true);
+
+/// What was found at a name.
+#[derive(Clone)]
+pub(super) enum Found {
+    /// A file.
+    File(Rc<Entity>),
+    /// A directory, asked for without the slash behind it.
+    Directory,
+    /// A directory without an index: what it holds, as a page.
+    Listing(Rc<str>),
+    /// None of these.
+    Not(Status),
+}
+
+/// The end of a lookup, for all that wait for it.
+#[derive(Default)]
+pub(super) struct Promise {
+    found: OnceCell<Found>,
+    waiting: RefCell<Vec<ConnectionId>>,
+}
+
+impl Promise {
+    /// What was found, if it is known.
+    pub fn found(&self) -> Option<&Found> {
+        self.found.get()
+    }
+
+    /// Has the connection resumed when it is.
+    pub fn wait(&self, id: ConnectionId) {
+        self.waiting.borrow_mut().push(id);
+    }
+}
+
+/// Lookups under way.
+#[derive(Default)]
+pub(super) struct Lookups {
+    all: BTreeMap<u64, Lookup>,
+    by_key: BTreeMap<Vec<u8>, u64>,
+    last: u64,
+}
+
+struct Lookup {
+    key: Vec<u8>,
+    name: Vec<u8>,
+    coding: Coding,
+    step: Step,
+    tries: u8,
+    promise: Rc<Promise>,
+}
+
+/// What a lookup waits for.
+enum Step {
+    /// The root to be opened.
+    Root,
+    /// The file to be opened.
+    File,
+    /// The directory of this name to be opened, since there is no file. Of the fault of that.
+    Directory(Fault),
+    /// What the directory holds.
+    List,
+    /// The file to be read, of which so many bytes are there.
+    Read(File, FileFacts, u64),
+}
+
+/// The key under which the cache has what is sent for a name in a coding: the name itself for the file, else one that no name can be.
+pub(super) fn write_key(key: &mut Vec<u8>, name: &[u8], coding: Coding) {
+    key.clear();
+    key.extend_from_slice(name);
+    if let Some((_, ending)) = CODINGS.iter().find(|(one, _)| *one == coding) {
+        key.push(0);
+        key.extend_from_slice(ending.as_bytes());
+    }
+}
+
+fn path(name: &[u8]) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(name))
+}
+
+impl Lookup {
+    fn is_directory(&self) -> bool {
+        self.name.is_empty() || self.name.ends_with(b"/")
+    }
+
+    /// The file that is meant.
+    fn file(&self, index: &str) -> Vec<u8> {
+        let mut file = self.name.clone();
+        if self.is_directory() {
+            file.extend_from_slice(index.as_bytes());
+        }
+        file
+    }
+
+    /// The directory that is meant.
+    fn directory(&self) -> &[u8] {
+        match self.name.strip_suffix(b"/").unwrap_or(&self.name) {
+            b"" => b".",
+            name => name,
+        }
+    }
+}
+
+impl Files {
+    /// What lies at `name` in `coding`: known at once, or by a lookup that is under way then.
+    pub(super) fn look_up(&mut self, cx: &mut Cx<'_>, name: &[u8], coding: Coding) -> Result<Found, Rc<Promise>> {
+        let mut key = Vec::new();
+        write_key(&mut key, name, coding);
+        let since = cx.now().nanoseconds().saturating_sub(super::TRUE_FOR);
+        match self.cache.get(&key, since) {
+            Some(Known::File(entity)) => return Ok(Found::File(entity.clone())),
+            Some(Known::Nothing) => return Ok(Found::Not(Status::NOT_FOUND)),
+            None => {}
+        }
+        if let Some(lookup) = self.lookups.by_key.get(&key) {
+            return Err(self.lookups.all[lookup].promise.clone());
+        }
+        if self.root.directory().is_none() && !self.root.is_opening() {
+            return Ok(Found::Not(Status::SERVICE_UNAVAILABLE));
+        }
+        let (promise, name) = (Rc::<Promise>::default(), name.to_vec());
+        self.lookups.last += 1;
+        let token = self.lookups.last;
+        self.lookups.by_key.insert(key.clone(), token);
+        let lookup = Lookup { key, name, coding, step: Step::Root, tries: 0, promise: promise.clone() };
+        self.begin(cx, token, lookup);
+        Err(promise)
+    }
+
+    /// The root was opened, or is not there: lookups that wait for it go on.
+    pub(super) fn root_is_known(&mut self, cx: &mut Cx<'_>) {
+        let waits = |(token, lookup): (&u64, &Lookup)| matches!(lookup.step, Step::Root).then_some(*token);
+        let waiting: Vec<u64> = self.lookups.all.iter().filter_map(waits).collect();
+        for token in waiting {
+            let lookup = self.take(token);
+            self.begin(cx, token, lookup);
+        }
+    }
+
+    pub(super) fn lookup_went_on(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome) {
+        let lookup = self.take(token);
+        match (&lookup.step, outcome) {
+            (Step::File, Outcome::File(FileOutcome::Opened { file, facts })) => self.file_opened(cx, token, lookup, file, facts),
+            (Step::File, Outcome::Failed(fault)) => self.no_file(cx, token, lookup, fault),
+            (Step::Directory(_), Outcome::File(FileOutcome::Opened { file, .. })) => {
+                self.directory_opened(cx, token, lookup, &file)
+            }
+            (Step::Directory(because), Outcome::Failed(fault)) => {
+                let fault = if fault.reason == Reason::NotFound { *because } else { fault };
+                self.end(cx, lookup, Found::Not(status_of(fault)));
+            }
+            (Step::List, Outcome::File(FileOutcome::Listed { names, is_whole })) => self.listed(cx, lookup, names, is_whole),
+            (Step::List, Outcome::Failed(fault)) => self.end(cx, lookup, Found::Not(status_of(fault))),
+            (Step::Read(..), Outcome::File(FileOutcome::Filled { lease, fault })) => {
+                self.was_read(cx, token, lookup, lease, fault)
+            }
+            _ => unreachable!("an operation ends as one of its kind"),
+        }
+    }
+
+    fn take(&mut self, token: u64) -> Lookup {
+        // reason: a lookup is there until it ends, and each step of it ends once.
+        self.lookups.all.remove(&token).expect("a lookup goes on that is under way")
+    }
+
+    fn waits(&mut self, token: u64, lookup: Lookup, step: Step) {
+        let before = self.lookups.all.insert(token, Lookup { step, ..lookup });
+        assert!(before.is_none(), "a lookup waits for one thing");
+    }
+
+    /// Opens the file, or waits for the root.
+    fn begin(&mut self, cx: &mut Cx<'_>, token: u64, mut lookup: Lookup) {
+        let Some(root) = self.root.directory() else {
+            return match self.root.is_opening() {
+                true => self.waits(token, lookup, Step::Root),
+                false => self.end(cx, lookup, Found::Not(Status::SERVICE_UNAVAILABLE)),
+            };
+        };
+        if lookup.tries == TRIES {
+            return self.end(cx, lookup, Found::Not(Status::SERVICE_UNAVAILABLE));
+        }
+        lookup.tries += 1;
+        let mut file = lookup.file(&self.index);
+        let ending = CODINGS.iter().find(|(coding, _)| *coding == lookup.coding).map_or("", |(_, ending)| ending);
+        file.extend_from_slice(ending.as_bytes());
+        cx.open_beneath(root, path(&file), READ, token);
+        self.waits(token, lookup, Step::File);
+    }
+
+    /// There is no file; perhaps there is a directory.
+    fn no_file(&mut self, cx: &mut Cx<'_>, token: u64, lookup: Lookup, fault: Fault) {
+        let may_be_directory = match fault.reason {
+            Reason::Busy => return self.begin(cx, token, lookup),
+            Reason::NotAFile => true,
+            Reason::NotFound => lookup.is_directory(),
+            _ => false,
+        };
+        match self.root.directory() {
+            Some(root) if may_be_directory && lookup.coding == Coding::Identity => {
+                cx.open_beneath(root, path(lookup.directory()), READ.directory(true), token);
+                self.waits(token, lookup, Step::Directory(fault));
+            }
+            _ => self.end(cx, lookup, Found::Not(status_of(fault))),
+        }
+    }
+
+    fn directory_opened(&mut self, cx: &mut Cx<'_>, token: u64, lookup: Lookup, directory: &File) {
+        match (lookup.is_directory(), self.lists) {
+            (false, _) => self.end(cx, lookup, Found::Directory),
+            (true, false) => self.end(cx, lookup, Found::Not(Status::FORBIDDEN)),
+            (true, true) => {
+                cx.list_directory(directory, LISTED_MAX, token);
+                self.waits(token, lookup, Step::List);
+            }
+        }
+    }
+
+    fn listed(&mut self, cx: &mut Cx<'_>, lookup: Lookup, names: Vec<FileName>, is_whole: bool) {
+        let page = page::of_directory(&lookup.name, names, is_whole);
+        self.end(cx, lookup, Found::Listing(page.into()));
+    }
+
+    fn file_opened(&mut self, cx: &mut Cx<'_>, token: u64, lookup: Lookup, file: File, facts: FileFacts) {
+        if let Some(Known::File(before)) = self.cache.peek(&lookup.key)
+            && before.is_still(&facts)
+        {
+            let before = before.clone();
+            return self.found_file(cx, lookup, before);
+        }
+        match (facts.length, self.memory_for(cx, facts.length)) {
+            (0, _) => self.found(cx, lookup, facts, Content::Empty),
+            (length, Some(lease)) => {
+                cx.read_file(&file, 0, lease, length as usize, token);
+                self.waits(token, lookup, Step::Read(file, facts, 0));
+            }
+            (_, None) => self.found(cx, lookup, facts, Content::File(file)),
+        }
+    }
+
+    /// Memory for a small file. Others leave the cache for it, if they must.
+    fn memory_for(&mut self, cx: &mut Cx<'_>, length: u64) -> Option<Lease> {
+        if length > SMALL_BYTES || length == 0 {
+            return None;
+        }
+        let bytes = length as usize;
+        match cx.lease(bytes) {
+            Err(Refused::Memory) => {
+                self.cache.shrink_to(self.cache.bytes() / 2);
+                cx.lease(bytes).ok()
+            }
+            lease => lease.ok(),
+        }
+    }
+
+    fn was_read(&mut self, cx: &mut Cx<'_>, token: u64, lookup: Lookup, lease: Lease, fault: Option<Fault>) {
+        let Step::Read(file, facts, before) = &lookup.step else { unreachable!("it is read") };
+        let (file, facts, before, read) = (file.clone(), *facts, *before, lease.len() as u64);
+        assert!(read <= facts.length, "no more is read than was asked for");
+        match fault {
+            Some(fault) => self.end(cx, lookup, Found::Not(status_of(fault))),
+            None if read == facts.length => self.found(cx, lookup, facts, Content::Memory(lease.share())),
+            // It became shorter.
+            None if read == before => self.begin(cx, token, lookup),
+            None => {
+                cx.read_file(&file, read, lease, facts.length as usize, token);
+                self.waits(token, lookup, Step::Read(file, facts, read));
+            }
+        }
+    }
+
+    fn found(&mut self, cx: &mut Cx<'_>, lookup: Lookup, facts: FileFacts, content: Content) {
+        let file = lookup.file(&self.index);
+        let entity = Entity::new(&String::from_utf8_lossy(&file), lookup.coding, facts, content, cx.time_of_day());
+        self.found_file(cx, lookup, Rc::new(entity));
+    }
+
+    fn found_file(&mut self, cx: &mut Cx<'_>, lookup: Lookup, entity: Rc<Entity>) {
+        match entity.content {
+            // It would keep its file open.
+            Content::File(_) => drop(self.cache.remove(&lookup.key)),
+            _ => self.cache.put(&lookup.key, Known::File(entity.clone()), cx.now().nanoseconds()),
+        }
+        self.end(cx, lookup, Found::File(entity));
+    }
+
+    fn end(&mut self, cx: &mut Cx<'_>, lookup: Lookup, found: Found) {
+        let under_way = self.lookups.by_key.remove(&lookup.key);
+        assert!(under_way.is_some(), "a lookup ends once");
+        if let Found::Not(status) = &found {
+            match (lookup.coding, *status) {
+                (Coding::Identity, _) => drop(self.cache.remove(&lookup.key)),
+                // What is not beside one file is not looked for each time.
+                (_, Status::NOT_FOUND) => self.cache.put(&lookup.key, Known::Nothing, cx.now().nanoseconds()),
+                _ => {}
+            }
+        }
+        let first = lookup.promise.found.set(found);
+        assert!(first.is_ok(), "a lookup ends once");
+        for id in lookup.promise.waiting.take() {
+            cx.resume(id);
+        }
+    }
+}
+
+/// What a client is told of a fault.
+fn status_of(fault: Fault) -> Status {
+    match fault.reason {
+        Reason::NotFound | Reason::Outside => Status::NOT_FOUND,
+        Reason::NotAFile | Reason::Permission => Status::FORBIDDEN,
+        Reason::NoDescriptor | Reason::NoMemory | Reason::Busy | Reason::Cancelled => Status::SERVICE_UNAVAILABLE,
+        // A name longer than one may be (ENAMETOOLONG), or that its file system cannot have (EINVAL, EILSEQ).
+        Reason::Other if matches!(fault.number, 36 | 22 | 84) => Status::NOT_FOUND,
+        _ => Status::INTERNAL_SERVER_ERROR,
+    }
+}

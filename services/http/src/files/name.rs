@@ -1,0 +1,65 @@
+//! What a path of a request names beneath the root.
+
+use corelane_wire::http1::{Refusal, Status, path};
+
+/// The longest path that is looked for, in bytes: the system knows none longer (PATH_MAX).
+const PATH_BYTES_MAX: usize = 4000;
+
+/// Memory to decode a path in.
+#[derive(Default)]
+pub(super) struct Decoded(Vec<u8>);
+
+impl Decoded {
+    pub fn new() -> Self {
+        Self(vec![0; PATH_BYTES_MAX])
+    }
+
+    /// The name that a path means: without the slash in front, and with one behind it if it is that of a directory; empty for the root.
+    ///
+    /// # Errors
+    /// The status to answer with.
+    pub fn name<'a>(&'a mut self, path: &'a [u8]) -> Result<&'a [u8], Status> {
+        let normal = path::normal(path, &mut self.0).map_err(|refusal| match refusal {
+            Refusal::PathTooLong => Status::URI_TOO_LONG,
+            refusal => refusal.status(),
+        })?;
+        let name = &normal[1..];
+        match name {
+            _ if name.len() > PATH_BYTES_MAX => Err(Status::URI_TOO_LONG),
+            // What begins with a dot is nobody's but the owner's, as for ls(1).
+            _ if name.split(|byte| *byte == b'/').any(|part| part.first() == Some(&b'.')) => Err(Status::NOT_FOUND),
+            name => Ok(name),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        let mut decoded = Decoded::new();
+        for (path, expected) in [
+            ("/", Ok("")),
+            ("/a", Ok("a")),
+            ("/a/", Ok("a/")),
+            ("//a//b", Ok("a/b")),
+            ("/a/../b", Ok("b")),
+            ("/a%20b\\c", Ok("a b\\c")),
+            ("/a/.b", Err(Status::NOT_FOUND)),
+            ("/.b/a", Err(Status::NOT_FOUND)),
+            ("/%2eb", Err(Status::NOT_FOUND)),
+            ("/a/..b", Err(Status::NOT_FOUND)),
+            ("/..", Err(Status::BAD_REQUEST)),
+            ("/a%00", Err(Status::BAD_REQUEST)),
+            ("/a%2fb", Err(Status::BAD_REQUEST)),
+            ("/%zz", Err(Status::BAD_REQUEST)),
+        ] {
+            assert_eq!(decoded.name(path.as_bytes()), expected.map(str::as_bytes), "{path}");
+        }
+        let long = format!("/{}", "a".repeat(PATH_BYTES_MAX + 1));
+        assert_eq!(decoded.name(long.as_bytes()), Err(Status::URI_TOO_LONG));
+        assert_eq!(decoded.name(format!("/%61{long}").as_bytes()), Err(Status::URI_TOO_LONG));
+    }
+}

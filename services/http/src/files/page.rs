@@ -1,0 +1,104 @@
+//! Small pages of our own: what went wrong, and what lies in a directory.
+
+use corelane::service::{FileKind, FileName};
+use corelane_wire::http1::{Status, percent};
+use corelane_wire::xdr::Writer;
+use std::os::unix::ffi::OsStrExt;
+
+pub(super) const HTML: &str = "text/html; charset=utf-8";
+
+/// The page of a status.
+pub(super) fn of_status(status: Status) -> String {
+    let (code, phrase) = (status.code(), status.phrase());
+    format!("<!doctype html>\n<meta charset=\"utf-8\">\n<title>{code} {phrase}</title>\n<h1>{code} {phrase}</h1>\n")
+}
+
+/// The page of a directory; `name` is that of the request, empty for the root.
+pub(super) fn of_directory(name: &[u8], mut names: Vec<FileName>, is_whole: bool) -> String {
+    names.retain(|entry| !entry.name.as_bytes().starts_with(b"."));
+    names.sort();
+    let title = escaped(name);
+    let mut page = format!("<!doctype html>\n<meta charset=\"utf-8\">\n<title>/{title}</title>\n<h1>/{title}</h1>\n<ul>\n");
+    if !name.is_empty() {
+        page.push_str("<li><a href=\"../\">../</a>\n");
+    }
+    for entry in &names {
+        let slash = if entry.kind == Some(FileKind::Directory) { "/" } else { "" };
+        let name = entry.name.as_bytes();
+        // With the dot a name that has a colon is no scheme.
+        page.push_str(&format!("<li><a href=\"./{}{slash}\">{}{slash}</a>\n", reference(name), escaped(name)));
+    }
+    page.push_str("</ul>\n");
+    if !is_whole {
+        page.push_str("<p>There are more, which are not shown.\n");
+    }
+    page
+}
+
+/// A path as it may stand in a reference and in Location.
+pub(super) fn reference(path: &[u8]) -> String {
+    let mut memory = vec![0; path.len() * 3];
+    let mut writer = Writer::new(&mut memory);
+    // reason: no byte takes more than three.
+    percent::write_path(&mut writer, path).expect("there is room for all of it encoded");
+    // What HTML gives a meaning; the others are encoded.
+    String::from_utf8_lossy(writer.written()).replace('&', "%26").replace('\'', "%27")
+}
+
+/// Text in HTML; what is no UTF-8 is shown as such.
+fn escaped(text: &[u8]) -> String {
+    let mut escaped = String::new();
+    for character in String::from_utf8_lossy(text).chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            control if control.is_control() => escaped.push('\u{fffd}'),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::OsStr;
+
+    fn entry(name: &[u8], kind: Option<FileKind>) -> FileName {
+        FileName { name: OsStr::from_bytes(name).to_owned(), kind }
+    }
+
+    #[test]
+    fn a_directory_is_shown_in_order_and_escaped() {
+        let names = vec![
+            entry(b"b\"><script>", Some(FileKind::Regular)),
+            entry(b"a&'\n%\xff", Some(FileKind::Regular)),
+            entry(b".hidden", Some(FileKind::Regular)),
+            entry(b"javascript:x", Some(FileKind::Directory)),
+            entry(b"link", None),
+        ];
+        let page = of_directory(b"<top>/", names, true);
+        let lines: Vec<&str> = page.lines().filter(|line| line.starts_with("<li>")).collect();
+        assert_eq!(
+            lines,
+            [
+                "<li><a href=\"../\">../</a>",
+                "<li><a href=\"./a%26%27%0A%25%FF\">a&amp;&#39;\u{fffd}%\u{fffd}</a>",
+                "<li><a href=\"./b%22%3E%3Cscript%3E\">b&quot;&gt;&lt;script&gt;</a>",
+                "<li><a href=\"./javascript:x/\">javascript:x/</a>",
+                "<li><a href=\"./link\">link</a>",
+            ]
+        );
+        assert!(page.contains("<title>/&lt;top&gt;/</title>") && !page.contains("not shown"));
+        let top = of_directory(b"", Vec::new(), false);
+        assert!(!top.contains("../") && top.contains("not shown"));
+    }
+
+    #[test]
+    fn a_status_has_a_page() {
+        assert!(of_status(Status::NOT_FOUND).contains("<h1>404 Not Found</h1>"));
+    }
+}

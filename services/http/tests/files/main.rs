@@ -1,0 +1,11 @@
+//! Files on simulated lanes and on real ones.
+//!
+//! Each simulated run is made from one seed, so a failure names the seed that shows it again (`CORELANE_SEED=n`).
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used)]
+
+mod changes;
+mod clients;
+mod found;
+mod parts;
+mod tools;
