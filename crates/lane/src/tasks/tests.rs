@@ -132,7 +132,7 @@ fn a_task_that_is_called_is_polled_once_and_before_those_that_were_woken() {
     tasks.call(&wakers[2]);
     assert!(tasks.has_woken() && !tasks.before_sleep(), "who was called is polled before the lane sleeps");
     assert_eq!((run(&mut tasks, 9), order.take()), (2, vec![2, 0]));
-    tasks.call(&Waker::noop());
+    tasks.call(Waker::noop());
     assert!(!tasks.has_woken() && tasks.before_sleep());
     assert_eq!(*bell.rung.lock().unwrap(), 1, "no bell for a call");
 }
