@@ -1,6 +1,7 @@
 //! Other people's clients, on real lanes.
 
 use corelane::Lanes;
+use corelane::admin::watch::Reader;
 use corelane::lanes::{DriverChoice, Running};
 use corelane_http::{Files, Http};
 use std::path::{Path, PathBuf};
@@ -90,6 +91,37 @@ fn curl_gets_whole_files_and_parts() {
         assert!(String::from_utf8(curl(&[&url(running, "/sub/")])).unwrap().contains("<title>/sub/</title>"));
         assert!(curl(&["-L", &url(running, "/sub")]).starts_with(b"<!doctype"));
     });
+}
+
+/// How often the service has counted something.
+fn named(running: &Running, name: &str) -> u64 {
+    let snapshot = Reader::of(running.counters()).unwrap().snapshot(0);
+    snapshot.services[0].values.all().find(|value| value.name == name).unwrap().value
+}
+
+/// Beside the program, where there is a disk: what lies in memory has no other place to go to.
+#[test]
+fn what_was_evicted_is_read_by_a_helper_before_it_is_sent() {
+    let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("cold-{}", std::process::id()));
+    std::fs::create_dir_all(&root).unwrap();
+    let (large, path) = (large(), root.join("large.bin"));
+    std::fs::write(&path, &large).unwrap();
+    for driver in [DriverChoice::Epoll, DriverChoice::Uring] {
+        let files = root.clone();
+        let lanes = Lanes::per_core().lanes(1).driver(driver);
+        let running = lanes.serve("tcp://127.0.0.1:0", move |_lane| Http::new(Files::new(&files))).unwrap().start().unwrap();
+        let cold = |running: &Running| (curl(&[&url(running, "/large.bin")]) == large).then(|| named(running, "files_cold"));
+        let before = cold(&running).unwrap();
+        std::fs::File::open(&path).unwrap().sync_all().unwrap();
+        // dd(1) with this flag and nothing to read drops the file from the page cache.
+        let evicted = run("dd", &root, &["if=large.bin", "iflag=nocache", "count=0"]);
+        assert!(evicted.status.success());
+        let after = cold(&running).unwrap();
+        assert!(after > before, "{} was not evicted: is it on a disk?", path.display());
+        running.drain();
+        running.wait().unwrap();
+    }
+    std::fs::remove_dir_all(&root).unwrap();
 }
 
 #[test]
