@@ -17,7 +17,7 @@ pub const COLLECT_BYTES: u64 = 300_000;
 pub const RECEIVE_BYTES: u64 = 1 << 20;
 
 pub fn pattern(bytes: usize) -> Vec<u8> {
-    (0..bytes as u64).map(|at| (at * 7 + (bytes as u64) >> 3) as u8).collect()
+    (0..bytes as u64).map(|at| ((at * 7 + (bytes as u64)) >> 3) as u8).collect()
 }
 
 /// What tells content from other content.
