@@ -46,8 +46,8 @@
 //! Over a network a line may come in pieces. This is printed:
 //!
 //! ```text
-//! seed 1: client 3 heard "2\n2\n4\n2\n" where "4\n6\n" was due
-//! it takes client 3 alone and these faults in 1,000 opportunities: short_read 75
+//! seed 1: client 2 heard "2\n2\n4\n2\n" where "4\n6\n" was due
+//! it takes client 2 alone and these faults in 1,000 opportunities: short_read 75
 //! before it, at 1000320061 ns and after 13 turns:
 //!     1000243924 lane 1 sent 1/0:0.0
 //!     1000243924 lane 1 received 1/0:0.0

@@ -320,7 +320,8 @@ mod tests {
         let (first, spinning) = (&CELLS[0], CELLS.last().expect("there are cells"));
         assert_eq!(first.lineup(true, all)[..3], [Entrant::Corelane, Entrant::Beside, Entrant::OtherDriver]);
         assert_eq!(first.lineup(false, all), first.entrants);
-        assert_eq!(first.lineup(true, |entrant| !entrant.is_corelane()), first.entrants[2..]);
+        let others: Vec<_> = first.entrants.iter().copied().filter(|entrant| !entrant.is_corelane()).collect();
+        assert!(others.len() > 2 && first.lineup(true, |entrant| !entrant.is_corelane()) == others);
         assert_eq!(spinning.lineup(true, all), spinning.entrants);
         assert!(CELLS.iter().all(|cell| cell.all_bars().any(|bar| bar.by == Divisor::One(Entrant::Beside))));
     }
