@@ -252,7 +252,8 @@ impl Found<'_> {
     fn finish(&mut self, kit: &mut Kit) {
         (self.connection.active_at, self.connection.finished_at) = (kit.now(), kit.now());
         let tells = self.connection.machine.finish();
-        if tells {
+        // Who has finished already is told by the close, which comes at once.
+        if tells && !self.connection.machine.peer_has_finished() {
             // reason: it opens with one.
             kit.finish(self.connection.socket.expect("what is open has a socket"));
         }

@@ -15,7 +15,7 @@ use super::cpus::{GENERATOR_CPU, SERVER_CPU};
 use super::doubts;
 use super::host::Host;
 use super::idle::IdleOutcome;
-use super::load::Load;
+use super::load::{Asks, Load};
 use super::open_loop::OpenOutcome;
 use super::rounds::{CellResult, Extent, Measured, Verdict};
 use super::stage::Driver;
@@ -232,7 +232,11 @@ fn counted_columns(load: &Load, parts: &[&Measured]) -> Vec<String> {
     let middle = |of: &dyn Fn(&Counts, f64) -> Option<f64>| {
         let value = |part: &&Measured| {
             let counts = part.counts.as_ref()?;
-            of(counts, counts.bytes_received? / load.bytes as f64)
+            let requests = match load.asks {
+                Asks::Get(_) => counts.requests?,
+                _ => counts.bytes_received? / load.bytes as f64,
+            };
+            of(counts, requests)
         };
         median(&parts.iter().filter_map(value).collect::<Vec<_>>())
     };

@@ -129,9 +129,10 @@ fn configuration(peer: Peer, address: SocketAddr, folder: &Path, files: &Path) -
             address.ip()
         ),
         _ => format!(
-            "num-threads: 1\nlisten:\n  host: {}\n  port: {port}\nhttp1-request-timeout: 600\n\
+            "num-threads: 1\nuser: {}\nlisten:\n  host: {}\n  port: {port}\nhttp1-request-timeout: 600\n\
              pid-file: {folder}/h2o-{port}.pid\nerror-log: /dev/null\n\
              hosts:\n  default:\n    paths:\n      /:\n        file.dir: {files}\n        file.send-gzip: OFF\n",
+            owner(),
             address.ip()
         ),
     }
@@ -163,4 +164,10 @@ mod tests {
         assert!(text.contains("listen 127.0.0.1:443 ssl backlog=4096; ssl_certificate /nowhere/certificate.pem;"));
         assert!(text.contains("location = /reply"));
     }
+}
+
+/// Whom a server runs as that would otherwise choose somebody who may not write here.
+fn owner() -> String {
+    let name = nix::unistd::User::from_uid(nix::unistd::geteuid()).ok().flatten().map(|user| user.name);
+    name.unwrap_or_else(|| "nobody".to_owned())
 }
