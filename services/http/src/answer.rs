@@ -159,6 +159,16 @@ impl<D: Deliver> Answer<D> {
     }
 }
 
+impl<D> Answer<D> {
+    /// Says that the connection closes, where it was said that it stays.
+    fn take_back_promise(&mut self) {
+        let promise = b"Connection: keep-alive\r\n";
+        if let Some(at) = self.head.windows(promise.len()).position(|found| found == promise) {
+            self.head.splice(at..at + promise.len(), *b"Connection: close\r\n");
+        }
+    }
+}
+
 impl Answer<Now<'_>> {
     /// Begins an answer whose content comes in parts ([`Exchange::produce`](crate::Exchange::produce)): of so many bytes, or, if nobody knows yet, in chunks.
     ///
@@ -172,6 +182,9 @@ impl Answer<Now<'_>> {
         let tells = !self.status.is_without_content() || self.fault;
         self.end_head(tells.then_some(framing));
         let status = self.status.code();
+        if framing == Framing::UntilClose && self.facts.persists {
+            self.take_back_promise();
+        }
         let Answered(_) = self.deliver(Behind::Nothing, 0)?;
         Ok(Begun { framing: if has_content { framing } else { Framing::Length(0) }, status })
     }

@@ -111,7 +111,7 @@ impl<A: Application> Http<A> {
         let (head, whole) = (collected.head.clone(), collected.whole.clone());
         // reason: the loop above ends with it.
         let whole = whole.expect("all of it is there");
-        let is_last = session.is_last;
+        let is_last = session.is_last && input.is_empty();
         self.settle(session, |http, note| http.serve_collected(call, is_last, &head, &whole, note), collected)
     }
 

@@ -63,6 +63,11 @@ impl<A: Application> Http<A> {
                     After::Wait(Next::Wait)
                 }
                 Stage::Room(framing) => self.produce(call, &mut running, framing),
+                Stage::Leaving if has_left => After::Over,
+                Stage::Leaving => {
+                    call.output.notify_drained();
+                    After::Wait(Next::Wait)
+                }
             };
             has_left = false;
             match after {
@@ -147,7 +152,8 @@ impl<A: Application> Http<A> {
                     Err(_) => After::Wait(Next::Wait),
                 }
             }
-            Err(_) => After::Wait(Next::Wait),
+            // A drain waits for what was refused, too.
+            Err(_) => owe(call.output, running),
         }
     }
 
@@ -156,7 +162,7 @@ impl<A: Application> Http<A> {
         settle(call.output, running);
         loop {
             if framing == Framing::Length(0) {
-                return After::Over;
+                return leave(call.output, running);
             }
             if call.output.is_full() {
                 running.stage = Stage::Room(framing);
@@ -168,7 +174,7 @@ impl<A: Application> Http<A> {
             running.has_sent(sent);
             running.stage = Stage::Room(framing);
             match produced {
-                _ if framing == Framing::Length(0) => return After::Over,
+                _ if framing == Framing::Length(0) => return leave(call.output, running),
                 Produced::More => {}
                 Produced::Drained if call.output.is_empty() => {}
                 Produced::Drained => {
@@ -177,7 +183,7 @@ impl<A: Application> Http<A> {
                     return After::Wait(Next::Wait);
                 }
                 Produced::Wait => return owe(call.output, running),
-                Produced::End => return end_content(call.output, framing),
+                Produced::End => return end_content(call.output, running, framing),
             }
         }
     }
@@ -192,15 +198,25 @@ fn is_over<A: Application>(running: &mut Running<A>, answered: &Answered) -> Aft
 }
 
 /// Ends content that was announced as `framing` says.
-fn end_content(output: &mut Output, framing: Framing) -> After {
+fn end_content<A: Application>(output: &mut Output, running: &mut Running<A>, framing: Framing) -> After {
     match framing {
         Framing::UntilClose => After::Over,
         Framing::Length(_) => After::Broken,
         Framing::Chunked => {
             output.push(LAST_CHUNK);
-            After::Over
+            leave(output, running)
         }
     }
+}
+
+/// The whole answer is written: when it has left, the exchange is over.
+fn leave<A: Application>(output: &mut Output, running: &mut Running<A>) -> After {
+    if output.is_empty() {
+        return After::Over;
+    }
+    running.stage = Stage::Leaving;
+    output.notify_drained();
+    After::Wait(Next::Wait)
 }
 
 /// The end of content in chunks, without trailers (RFC 9112 section 7.1).

@@ -9,8 +9,10 @@ pub(crate) struct Facts {
     pub is_head: bool,
     /// The client knows no chunks (RFC 9112 section 6.1).
     pub is_old: bool,
-    /// The connection outlives the answer.
+    /// The connection outlives the answer, as far as its head says.
     pub persists: bool,
+    /// The connection closes behind the answer. A lane that drains sees to that itself, when all is answered that had come.
+    pub closes: bool,
 }
 
 /// How the end of an answer's content is told, and how much of it is still to be written.
@@ -23,14 +25,15 @@ pub(crate) enum Framing {
 
 impl Facts {
     /// Those of most requests.
-    pub const USUAL: Self = Self { is_head: false, is_old: false, persists: true };
+    pub const USUAL: Self = Self { is_head: false, is_old: false, persists: true, closes: false };
 
     /// Those of the last answer to a client of which nothing is known.
-    pub const LAST: Self = Self { is_head: false, is_old: false, persists: false };
+    pub const LAST: Self = Self { is_head: false, is_old: false, persists: false, closes: true };
 
     pub fn of(head: &Head<'_>) -> Self {
         let is_old = head.version == Version::Http10;
-        Self { is_head: head.method == corelane_wire::http1::Method::Head, is_old, persists: head.persists }
+        let is_head = head.method == corelane_wire::http1::Method::Head;
+        Self { is_head, is_old, persists: head.persists, closes: !head.persists }
     }
 
     /// The framing of content of which the length is known, or is not (RFC 9112 section 6.3).

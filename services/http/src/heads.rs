@@ -72,7 +72,8 @@ impl<A: Application> Http<A> {
         input: &mut Input,
         begun: Requests,
     ) -> Look {
-        let Run { taken, requests, end } = self.serve_run(call, session.is_last, input.first(), begun);
+        let Run { taken, requests, end } =
+            self.serve_run(call, session.is_last && input.first().len() == input.len(), input.first(), begun);
         input.skip(taken);
         call.cx.count_requests(requests);
         match end {
@@ -115,9 +116,10 @@ impl<A: Application> Http<A> {
                 }
             };
             let same = &bytes[taken..taken + length];
-            let arrived = Arrived { head: &head, bytes: same, content: None, facts: Arrived::facts(&head, is_last) };
             // One that repeats it byte for byte, as those of busy clients do, is the same.
             while bytes[taken..].starts_with(same) {
+                let facts = Arrived::facts(&head, is_last && taken + length == bytes.len());
+                let arrived = Arrived { head: &head, bytes: same, content: None, facts };
                 let served = match refusal {
                     _ if !call.output.has_room() => Served::Refused,
                     None => self.serve(call, arrived, Trace::Asked(arrived.asked())),
@@ -238,7 +240,7 @@ impl<A: Application> Http<A> {
     #[inline]
     fn after_answer(&mut self, call: &mut Call<'_, '_, A::Talk>, arrived: Arrived<'_>) -> Served<A> {
         match arrived.framing() {
-            Framing::None | Framing::Length(0) if arrived.facts.persists => Served::Next,
+            Framing::None | Framing::Length(0) if !arrived.facts.closes => Served::Next,
             Framing::None | Framing::Length(0) => Served::Close,
             framing => {
                 // reason: no content is longer than that.
@@ -257,12 +259,12 @@ impl<A: Application> Http<A> {
         is_invited: bool,
     ) -> Served<A> {
         if body.is_ended() {
-            return if facts.persists { Served::Next } else { Served::Close };
+            return if facts.closes { Served::Close } else { Served::Next };
         }
         call.cx.count(HttpCounter::ContentsUnwanted, 1);
         let left = self.settings.unwanted_bytes;
         // Where it was not invited nobody knows whether it still comes (RFC 9110 section 10.1.1).
-        match facts.persists && is_invited && body.announced() <= left {
+        match !facts.closes && is_invited && body.announced() <= left {
             true => Served::Active(Active::Unwanted { body, left }),
             false => Served::Close,
         }

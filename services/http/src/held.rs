@@ -12,6 +12,7 @@ use std::rc::Rc;
 
 /// What is answered where no memory is lent for the answer that was meant.
 const UNAVAILABLE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n";
+const UNAVAILABLE_AND_CLOSED: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 
 /// The right, and the duty, to answer one request later. Dropped without that, its connection is broken off, and counted (`tickets_dropped`).
 pub struct Held {
@@ -81,7 +82,7 @@ impl<T: Talk> Deliver for Later<'_, '_, T> {
                 Ok(())
             }
             Err(refused) => {
-                cx.answer(ticket, UNAVAILABLE);
+                cx.answer(ticket, if persists { UNAVAILABLE } else { UNAVAILABLE_AND_CLOSED });
                 end(note, Sent { status: Status::SERVICE_UNAVAILABLE.code(), bytes: 0 });
                 Err(refused)
             }

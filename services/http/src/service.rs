@@ -10,7 +10,7 @@ use corelane::service::{
     Asking, Call as LaneCall, Chain, Declaration, Ending, Input, Lost, Origin, Outcome, Output, OwnCounter, Peer, Ticket,
 };
 use corelane::{Cx, Next, StreamService, Talk};
-use corelane_wire::http1::Requests;
+use corelane_wire::http1::{Requests, Status};
 use std::rc::Rc;
 
 /// Boxes kept for what connections have under way next.
@@ -162,7 +162,7 @@ impl<A: Application> StreamService for Http<A> {
 
     fn expired(
         &mut self,
-        _cx: &mut Cx<'_, A::Talk>,
+        cx: &mut Cx<'_, A::Talk>,
         _session: &mut Session<A>,
         output: &mut Output,
         ticket: Ticket,
@@ -172,6 +172,8 @@ impl<A: Application> StreamService for Http<A> {
         answer.push(TOO_LATE);
         let answered = output.answer(ticket, answer);
         assert!(answered.is_ok(), "the ticket is of this connection");
+        self.desk.count_answer(Status::SERVICE_UNAVAILABLE.code());
+        self.count_answers(cx);
         Next::Close
     }
 

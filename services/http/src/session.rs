@@ -81,6 +81,8 @@ pub(crate) enum Stage {
     Room(Framing),
     /// All that was written to leave.
     Drained(Framing),
+    /// The same, behind the whole answer: what is sent in parts may hold files open, so the next request waits for its end.
+    Leaving,
 }
 
 impl<A: Application> Session<A> {

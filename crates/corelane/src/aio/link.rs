@@ -393,7 +393,7 @@ impl Own {
         let lease = self.gather.as_mut().expect("what is written is gathered in a lease");
         let copied = piece.len().min(lease.room());
         lease.append(&piece[..copied]);
-        (self.room, self.wants_memory) = (self.room.saturating_sub(copied), 0);
+        (self.room, self.wants_memory, self.asks_memory) = (self.room.saturating_sub(copied), 0, false);
         Some(copied)
     }
 

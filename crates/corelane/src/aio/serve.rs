@@ -282,8 +282,12 @@ impl<T: Talk> StreamService for Serve<T> {
 
     fn completed(&mut self, cx: &mut Cx<'_, T>, token: u64, outcome: Outcome) {
         self.done(cx, Key::from_bits(token), Done::Outcome(outcome));
-        if let Some((key, begin)) = self.waiting.pop_front() {
-            self.lane().shared.ask(Errand::Offload(key, begin));
+        // Those who were dropped meanwhile need no helper.
+        while let Some((key, begin)) = self.waiting.pop_front() {
+            if self.lane().shared.waits.borrow().has(key) {
+                self.lane().shared.ask(Errand::Offload(key, begin));
+                break;
+            }
         }
     }
 

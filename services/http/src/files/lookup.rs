@@ -6,7 +6,7 @@ use super::entity::{Content, Entity};
 use super::{Files, page};
 use corelane::Cx;
 use corelane::service::{
-    ConnectionId, Fault, File, FileFacts, FileName, FileOutcome, Lease, OpenOptions, Outcome, Reason, Refused,
+    ConnectionId, Fault, File, FileFacts, FileName, FileOutcome, Lease, OpenOptions, Outcome, Reason, Refused, Shared,
 };
 use corelane_wire::http1::{Coding, Status};
 use std::cell::{OnceCell, RefCell};
@@ -15,6 +15,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::time::Duration;
 
 /// The longest file that is kept in memory: 256 KiB.
 const SMALL_BYTES: u64 = 256 << 10;
@@ -64,12 +65,18 @@ pub(super) struct Lookups {
     by_key: BTreeMap<Vec<u8>, u64>,
 }
 
+/// Lookups under way at once, at the most: clients may have gone that asked for them. One more is answered with 503 (Service Unavailable).
+const LOOKUPS_MAX: usize = 1024;
+
 struct Lookup {
     key: Vec<u8>,
     name: Vec<u8>,
     coding: Coding,
     step: Step,
     tries: u8,
+    /// The root that it looks beneath ([`Root::generation`](super::root::Root::generation)), and when it was begun there, since 1970.
+    beneath: u64,
+    begun: Duration,
     promise: Rc<Promise>,
 }
 
@@ -85,6 +92,8 @@ enum Step {
     List,
     /// The file to be read, of which so many bytes are there.
     Read(File, FileFacts, u64),
+    /// The file to be opened again: whether it is what it was before it was read.
+    Proof(FileFacts, Shared),
 }
 
 /// The key under which the cache has what is sent for a name in a coding: the name itself for the file, else one that no name can be.
@@ -122,6 +131,14 @@ impl Lookup {
             name => name,
         }
     }
+
+    /// The file in its coding.
+    fn coded_file(&self, index: &str) -> Vec<u8> {
+        let mut file = self.file(index);
+        let ending = CODINGS.iter().find(|(coding, _)| *coding == self.coding).map_or("", |(_, ending)| ending);
+        file.extend_from_slice(ending.as_bytes());
+        file
+    }
 }
 
 impl Files {
@@ -138,13 +155,15 @@ impl Files {
         if let Some(lookup) = self.lookups.by_key.get(&key) {
             return Err(self.lookups.all[lookup].promise.clone());
         }
-        if self.root.directory().is_none() && !self.root.is_opening() {
+        let has_root = self.root.directory().is_some() || self.root.is_opening();
+        if !has_root || self.lookups.all.len() >= LOOKUPS_MAX {
             return Ok(Found::Not(Status::SERVICE_UNAVAILABLE));
         }
         let (promise, name) = (Rc::<Promise>::default(), name.to_vec());
         let token = self.next_token();
         self.lookups.by_key.insert(key.clone(), token);
-        let lookup = Lookup { key, name, coding, step: Step::Root, tries: 0, promise: promise.clone() };
+        let (beneath, begun) = (self.root.generation(), cx.time_of_day());
+        let lookup = Lookup { key, name, coding, step: Step::Root, tries: 0, beneath, begun, promise: promise.clone() };
         self.begin(cx, token, lookup);
         Err(promise)
     }
@@ -171,6 +190,11 @@ impl Files {
                 let fault = if fault.reason == Reason::NotFound { *because } else { fault };
                 self.end(cx, lookup, Found::Not(status_of(fault)));
             }
+            (Step::Proof(before, content), Outcome::File(FileOutcome::Opened { facts, .. })) if *before == facts => {
+                let content = Content::Memory(content.clone());
+                self.found(cx, lookup, facts, content);
+            }
+            (Step::Proof(..), _) => self.begin(cx, token, lookup),
             (Step::List, Outcome::File(FileOutcome::Listed { names, is_whole })) => self.listed(cx, lookup, names, is_whole),
             (Step::List, Outcome::Failed(fault)) => self.end(cx, lookup, Found::Not(status_of(fault))),
             (Step::Read(..), Outcome::File(FileOutcome::Filled { lease, fault })) => {
@@ -202,10 +226,8 @@ impl Files {
             return self.end(cx, lookup, Found::Not(Status::SERVICE_UNAVAILABLE));
         }
         lookup.tries += 1;
-        let mut file = lookup.file(&self.index);
-        let ending = CODINGS.iter().find(|(coding, _)| *coding == lookup.coding).map_or("", |(_, ending)| ending);
-        file.extend_from_slice(ending.as_bytes());
-        cx.open_beneath(root, path(&file), READ, token);
+        (lookup.beneath, lookup.begun) = (self.root.generation(), cx.time_of_day());
+        cx.open_beneath(root, path(&lookup.coded_file(&self.index)), READ, token);
         self.waits(token, lookup, Step::File);
     }
 
@@ -280,7 +302,7 @@ impl Files {
         assert!(read <= facts.length, "no more is read than was asked for");
         match fault {
             Some(fault) => self.end(cx, lookup, Found::Not(status_of(fault))),
-            None if read == facts.length => self.found(cx, lookup, facts, Content::Memory(lease.share())),
+            None if read == facts.length => self.prove(cx, token, lookup, facts, lease.share()),
             // It became shorter.
             None if read == before => self.begin(cx, token, lookup),
             None => {
@@ -290,9 +312,18 @@ impl Files {
         }
     }
 
+    /// Looks whether the file is still what it was as it was opened: what was read may be of another state.
+    fn prove(&mut self, cx: &mut Cx<'_>, token: u64, lookup: Lookup, facts: FileFacts, content: Shared) {
+        let Some(root) = self.root.directory().filter(|_| lookup.beneath == self.root.generation()) else {
+            return self.begin(cx, token, lookup);
+        };
+        cx.open_beneath(root, path(&lookup.coded_file(&self.index)), READ, token);
+        self.waits(token, lookup, Step::Proof(facts, content));
+    }
+
     fn found(&mut self, cx: &mut Cx<'_>, lookup: Lookup, facts: FileFacts, content: Content) {
         let file = lookup.file(&self.index);
-        let entity = Entity::new(&String::from_utf8_lossy(&file), lookup.coding, facts, content, cx.time_of_day());
+        let entity = Entity::new(&String::from_utf8_lossy(&file), lookup.coding, facts, content, lookup.begun);
         self.found_file(cx, lookup, Rc::new(entity));
     }
 
@@ -300,7 +331,11 @@ impl Files {
         match entity.content {
             // It would keep its file open.
             Content::File(_) => drop(self.cache.remove(&lookup.key)),
-            _ => self.cache.put(&lookup.key, Known::File(entity.clone()), cx.now().nanoseconds()),
+            _ if lookup.beneath == self.root.generation() => {
+                self.cache.put(&lookup.key, Known::File(entity.clone()), cx.now().nanoseconds());
+            }
+            // It lies beneath a root that has been replaced.
+            _ => {}
         }
         self.end(cx, lookup, Found::File(entity));
     }

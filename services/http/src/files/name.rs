@@ -19,6 +19,10 @@ impl Decoded {
     /// # Errors
     /// The status to answer with.
     pub fn name<'a>(&'a mut self, path: &'a [u8]) -> Result<&'a [u8], Status> {
+        // A call that panicked has not put it back.
+        if self.0.is_empty() {
+            *self = Self::new();
+        }
         let normal = path::normal(path, &mut self.0).map_err(|refusal| match refusal {
             Refusal::PathTooLong => Status::URI_TOO_LONG,
             refusal => refusal.status(),

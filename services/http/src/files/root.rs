@@ -12,6 +12,8 @@ pub(super) struct Root {
     directory: Option<File>,
     /// Tells it from another of the same name.
     number: u64,
+    /// How often it was found to be another one.
+    generation: u64,
     is_opening: bool,
     /// When it was last opened, or was tried to be.
     looked_at: u64,
@@ -19,7 +21,7 @@ pub(super) struct Root {
 
 impl Root {
     pub fn new(path: PathBuf) -> Self {
-        Self { path, directory: None, number: 0, is_opening: false, looked_at: 0 }
+        Self { path, directory: None, number: 0, generation: 0, is_opening: false, looked_at: 0 }
     }
 
     pub fn directory(&self) -> Option<&File> {
@@ -27,6 +29,11 @@ impl Root {
     }
 
     /// Whether it is being opened.
+    /// Tells one root from another of its name.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
     pub fn is_opening(&self) -> bool {
         self.is_opening
     }
@@ -54,6 +61,7 @@ impl Files {
         };
         if number != self.root.number {
             self.cache.clear();
+            self.root.generation += 1;
         }
         (self.root.directory, self.root.number) = (directory, number);
         self.root_is_known(cx);

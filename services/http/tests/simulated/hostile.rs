@@ -82,3 +82,21 @@ fn one_client_with_a_pipeline_does_not_keep_others_waiting() {
     rig.wait(5 * MS);
     assert_eq!(rig.connections(), 0);
 }
+
+#[test]
+fn what_is_sent_in_parts_is_sent_one_behind_the_other() {
+    let mut rig = rig(16 << 20, patient());
+    let greedy = rig.connect(1);
+    rig.wait(MS);
+    greedy.send("GET /sized/50000 HTTP/1.1\r\nHost: a\r\n\r\n".repeat(500).as_bytes());
+    for number in 2..12 {
+        rig.wait(100 * MS);
+        assert_served(&mut rig, number);
+    }
+    // Each may hold a file open: only what the network holds is under way, and one more.
+    let served = rig.count(C::Requests) - 10;
+    assert!(served < 50, "{served} answers are under way to a client that reads nothing");
+    greedy.close();
+    rig.wait(5 * MS);
+    assert_eq!(rig.connections(), 0);
+}

@@ -73,6 +73,11 @@ fn an_answer_is_framed_as_its_client_can_read_it() {
             false,
         ),
         ("GET /chunks/1 HTTP/1.0\r\n\r\n", "HTTP/1.1 200 OK\r\nDate\r\nConnection: close\r\n\r\n\0".to_owned(), true),
+        (
+            "GET /chunks/1 HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nDate\r\nConnection: close\r\n\r\n\0".to_owned(),
+            true,
+        ),
         ("GET /sized/1 HTTP/1.0\r\n\r\n", format!("HTTP/1.1 200 OK\r\nDate\r\nConnection: close\r\n{now}"), true),
         ("GET /empty/204 HTTP/1.1\r\nHost: a\r\n\r\n", "HTTP/1.1 204 No Content\r\nDate\r\n\r\n".to_owned(), false),
         ("GET /empty/304 HTTP/1.1\r\nHost: a\r\n\r\n", "HTTP/1.1 304 Not Modified\r\nDate\r\n\r\n".to_owned(), false),
@@ -262,4 +267,24 @@ fn who_is_slow_is_given_up() {
         assert_eq!(case.rig.count(limit), 1, "{first}{then}");
         case.close();
     }
+}
+
+#[test]
+fn a_drain_cuts_nothing_of_a_pipeline() {
+    let mut case = Case::new();
+    let (first, next) = ("GET /flood/1000000 HTTP/1.1\r\nHost: a\r\n\r\n", "GET /now/1 HTTP/1.1\r\nHost: a\r\n\r\n");
+    case.peer.send(format!("{first}{}", next.repeat(4)).as_bytes());
+    // All has come, and waits behind what is not read.
+    case.rig.wait(10 * MS);
+    case.rig.begin_drain();
+    let mut heard = Vec::new();
+    while !case.rig.has_ended() {
+        heard.extend(case.peer.read(usize::MAX));
+        case.rig.wait(MS);
+    }
+    heard.extend(case.peer.read(usize::MAX));
+    let heard = String::from_utf8_lossy(&heard);
+    let (heard, last) = heard.rsplit_once("HTTP/1.1 200 OK").unwrap();
+    assert_eq!(heard.matches("HTTP/1.1 200 OK").count(), 4);
+    assert!(last.contains("Connection: close") && !heard.contains("Connection: close"), "{last}");
 }
