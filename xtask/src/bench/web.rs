@@ -153,6 +153,12 @@ fn secure_nginx(address: SocketAddr, folder: &Folder) -> String {
     text.replacen(&bare, &secure, 1)
 }
 
+/// Whom a server runs as that would otherwise choose somebody who may not write here.
+fn owner() -> String {
+    let name = nix::unistd::User::from_uid(nix::unistd::geteuid()).ok().flatten().map(|user| user.name);
+    name.unwrap_or_else(|| "nobody".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -164,10 +170,4 @@ mod tests {
         assert!(text.contains("listen 127.0.0.1:443 ssl backlog=4096; ssl_certificate /nowhere/certificate.pem;"));
         assert!(text.contains("location = /reply"));
     }
-}
-
-/// Whom a server runs as that would otherwise choose somebody who may not write here.
-fn owner() -> String {
-    let name = nix::unistd::User::from_uid(nix::unistd::geteuid()).ok().flatten().map(|user| user.name);
-    name.unwrap_or_else(|| "nobody".to_owned())
 }
