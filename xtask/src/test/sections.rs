@@ -54,11 +54,11 @@ pub const SECTIONS: &[Section] = &[
     Section { name: "peers", seconds: 190, work: beside(&checked!("bench/peers/Cargo.toml")) },
     Section { name: "fuzz-rss", seconds: 45, work: beside(&checked!("crates/rss/fuzz/Cargo.toml")) },
     Section { name: "fuzz-wire", seconds: 45, work: beside(&checked!("crates/wire/fuzz/Cargo.toml")) },
-    Section { name: "build", seconds: 450, work: Work::Build },
+    Section { name: "build", seconds: 500, work: Work::Build },
     Section { name: "pure", seconds: 20, work: Work::Programs(&["crates/rss", "crates/wire", "crates/seam", "xtask"]) },
     Section {
         name: "simulation",
-        seconds: 260,
+        seconds: 210,
         work: Work::Programs(&["crates/sim", "crates/lane", "crates/svc", "crates/testing", "crates/corelane"]),
     },
     Section {
@@ -68,10 +68,10 @@ pub const SECTIONS: &[Section] = &[
     },
     Section {
         name: "services",
-        seconds: 240,
+        seconds: 330,
         work: Work::Programs(&["services/*", "load", "crates/hyper", "crates/proxied", "crates/tls"]),
     },
-    Section { name: "program", seconds: 320, work: Work::Programs(&["cli"]) },
+    Section { name: "program", seconds: 230, work: Work::Programs(&["cli"]) },
     Section { name: "examples", seconds: 40, work: Work::Counted(&["test", "--workspace", "--doc"], &[]) },
     Section {
         name: "documents",

@@ -151,14 +151,14 @@ fn run(seed: u64, faults: Faults) -> Report {
 
 #[test]
 fn every_request_is_answered_once_and_in_order() {
-    for_seeds(150, |seed| {
+    for_seeds(100, |seed| {
         run(seed, Faults::none());
     });
 }
 
 #[test]
 fn every_request_is_answered_or_the_ending_explains_it_under_every_fault() {
-    for_seeds(400, |seed| {
+    for_seeds(250, |seed| {
         run(seed, Faults::all(seed));
     });
 }
@@ -170,7 +170,7 @@ fn every_fault_of_connections_happens_and_the_same_seed_gives_the_same_run() {
         let report = run(seed, Faults::all(seed));
         assert_eq!(report, run(seed, Faults::all(seed)), "seed {seed}");
     });
-    (0..200).for_each(|seed| all.add(&run(seed, Faults::all(seed)).faults));
+    (0..120).for_each(|seed| all.add(&run(seed, Faults::all(seed)).faults));
     let is_elsewhere = |name: &str| name.contains("datagram") || name.contains("file");
     let never = FaultKind::ALL.into_iter().filter(|&kind| all.of(kind) == 0).map(FaultKind::name);
     let never: Vec<_> = never.filter(|name| !is_elsewhere(name)).collect();
