@@ -58,7 +58,7 @@ impl Header {
     /// Whether it is of a fragment, and not of a whole packet (RFC 6946).
     #[must_use]
     pub fn is_part(&self) -> bool {
-        self.more || self.offset != Offset::default()
+        self.more || self.offset != Offset::START
     }
 
     /// Writes it.

@@ -128,6 +128,9 @@ impl<'a> View<'a> {
 pub struct Offset(u16);
 
 impl Offset {
+    /// The beginning.
+    pub const START: Self = Self(0);
+
     /// The offset of so many bytes.
     ///
     /// # Errors
@@ -170,7 +173,7 @@ impl Fragment {
     /// Whether it is one, and not a whole packet.
     #[must_use]
     pub fn is_part(&self) -> bool {
-        self.more || self.offset != Offset::default()
+        self.more || self.offset != Offset::START
     }
 
     const fn field(self) -> u16 {
