@@ -55,7 +55,7 @@ pub const SECTIONS: &[Section] = &[
     Section { name: "fuzz-rss", seconds: 45, work: beside(&checked!("crates/rss/fuzz/Cargo.toml")) },
     Section { name: "fuzz-wire", seconds: 45, work: beside(&checked!("crates/wire/fuzz/Cargo.toml")) },
     Section { name: "build", seconds: 500, work: Work::Build },
-    Section { name: "pure", seconds: 20, work: Work::Programs(&["crates/rss", "crates/wire", "crates/seam", "xtask"]) },
+    Section { name: "pure", seconds: 20, work: Work::Programs(&["crates/rss", "crates/wire", "crates/seam", "crates/isr", "xtask"]) },
     Section {
         name: "simulation",
         seconds: 210,
