@@ -23,6 +23,9 @@ from scapy.packet import NoPayload, Raw
 from scapy.pton_ntop import inet_pton
 import socket
 
+# By the destination's port alone (RFC 7348): Scapy also takes what comes from that port, and what goes to others, for VXLAN.
+UDP.payload_guess = [(fields, layer) for fields, layer in UDP.payload_guess if fields == {"dport": 4789}]
+
 
 def address(text):
     return inet_pton(socket.AF_INET6, text).hex()

@@ -32,14 +32,9 @@ fn udp_in_v4(data: &[u8]) -> Vec<u8> {
     in_front(&datagram, |to| V4.emit(datagram.len(), to))
 }
 
-/// Reads a header; whether it was there.
-type Reader = fn(&[u8]) -> Result<(), Error>;
-
-#[test]
-fn a_header_that_is_cut_short_is_said_to_be_so() {
-    let addresses = V4.addresses();
-    let options = tcp::Choice::Times { time: 1, echo: 2 }.put(Options::NONE).unwrap();
-    let segment = tcp::Header {
+/// A segment's header with an option.
+fn segment() -> tcp::Header {
+    tcp::Header {
         source: 1,
         destination: 2,
         sequence: 3,
@@ -47,8 +42,16 @@ fn a_header_that_is_cut_short_is_said_to_be_so() {
         flags: tcp::Flags::SYN,
         window: 5,
         urgent: 0,
-        options,
-    };
+        options: tcp::Choice::Times { time: 1, echo: 2 }.put(Options::NONE).unwrap(),
+    }
+}
+
+/// Reads a header; whether it was there.
+type Reader = fn(&[u8]) -> Result<(), Error>;
+
+#[test]
+fn a_header_that_is_cut_short_is_said_to_be_so() {
+    let addresses = V4.addresses();
     let mut with_options = V4;
     with_options.options = Options::NONE.with(0x1e, &[1; 6]).unwrap();
     let gre = gre::Header { has_checksum: true, key: Some(1), sequence: Some(2), protocol: EtherType::IPV4 };
@@ -80,7 +83,7 @@ fn a_header_that_is_cut_short_is_said_to_be_so() {
         ("udp", in_front(&[], |to| udp::Header { source: 1, destination: 2 }.emit(&addresses, &[], to)), |b| {
             udp::View::new(b).map(drop)
         }),
-        ("tcp", in_front(&[], |to| segment.emit(&addresses, &[], to)), |b| tcp::View::new(b).map(drop)),
+        ("tcp", in_front(&[], |to| segment().emit(&addresses, &[], to)), |b| tcp::View::new(b).map(drop)),
         ("icmp", in_front(&[], |to| echo.emit(to)), |b| icmp::View::new(b).map(drop)),
         ("icmpv6", in_front(&[], |to| solicitation.emit(&addresses, to)), |b| {
             icmpv6::View::new(b).and_then(|view| view.message()).map(drop)
